@@ -1,0 +1,99 @@
+// The Store interface: the one way a data server reaches its objects.
+//
+// A store is a chain of small links with this interface (docs/architecture.md): FileStore keeps
+// objects as sparse files; later links reach a target by shared memory, add parity, emulate a slow
+// disk. A data server's configuration names its chain.
+//
+// Asynchrony: every operation takes a completion, called exactly once, on the thread that started
+// the operation, possibly before the call returns. An operation in flight keeps its store alive by
+// the owner's promise: a store is destroyed only after its last completion (close() waits).
+//
+// Ownership: write() takes over the payload's buffers and lets go of them when the bytes are in
+// the store's hands; nothing is copied on the way. read() returns pieces the caller may hold as
+// long as it likes.
+//
+// Durability: a write answered with Stability::kUnstable may be lost when this process or machine
+// dies; the write verifier then changes. After commit(), or a write answered kDataSync/kFileSync,
+// the bytes are on stable storage. truncate, remove, punch, allocate are stable when they complete.
+//
+// Threading: one Store instance for each I/O thread is not required; implementations say. All
+// methods may be called from any I/O thread of the data server.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "layout/object_id.h"
+#include "rpc/base/buffer.h"
+#include "rpc/base/error.h"
+
+namespace weft::ds {
+
+// RFC 8881 section 18.32: how stable a write must be, and was made.
+enum class Stability : std::uint8_t { kUnstable = 0, kDataSync = 1, kFileSync = 2 };
+
+// Changes whenever unstable data may have been lost, and only then.
+using WriteVerifier = std::uint64_t;
+
+struct ReadResult {
+  Payload payload;               // at most what was asked; shorter only at the object's end
+  std::uint64_t object_end = 0;  // the object's size in bytes when it was read
+};
+
+struct WriteResult {
+  std::uint64_t bytes = 0;  // all of the payload, or an error: never silently short
+  Stability stability = Stability::kUnstable;
+  WriteVerifier verifier = 0;
+  std::uint64_t object_end = 0;
+};
+
+struct ObjectStat {
+  std::uint64_t size = 0;         // bytes, the end of the last byte written
+  std::uint64_t allocated = 0;    // bytes of storage used
+  std::int64_t mtime_ns = 0;      // last write, nanoseconds since 1970
+};
+
+struct StoreStat {
+  std::uint64_t capacity_bytes = 0;
+  std::uint64_t free_bytes = 0;
+  std::uint64_t objects = 0;
+};
+
+class Store {
+ public:
+  template <class T>
+  using Done = std::move_only_function<void(Result<T>)>;
+
+  Store() = default;
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+  virtual ~Store() = default;
+
+  // kNotFound when the object does not exist; an empty payload at or past its end.
+  virtual void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+                    Done<ReadResult> done) = 0;
+  // Creates the object on first write. kNoSpace, kIo, kFileTooLarge: nothing is promised of the
+  // range then, and nothing outside it changed.
+  virtual void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
+                     Stability wanted, Done<WriteResult> done) = 0;
+  // The whole object. The verifier is the one unstable writes were answered with unless data was
+  // lost since. Success with nothing written is success; kNotFound is not an error here.
+  virtual void commit(const layout::ObjectId& object, Done<WriteVerifier> done) = 0;
+  // Sets the size, both ways; an object that does not exist stays so when size is 0, otherwise it
+  // is created.
+  virtual void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) = 0;
+  // Success when it does not exist.
+  virtual void remove(const layout::ObjectId& object, Done<void> done) = 0;
+  virtual void stat(const layout::ObjectId& object, Done<ObjectStat> done) = 0;
+  // Reserves space for a range, and makes a range a hole (RFC 7862 sections 15.1 and 15.4).
+  virtual void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                        Done<void> done) = 0;
+  virtual void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                     Done<void> done) = 0;
+
+  [[nodiscard]] virtual WriteVerifier verifier() const = 0;
+  [[nodiscard]] virtual Result<StoreStat> usage() const = 0;
+};
+
+}  // namespace weft::ds

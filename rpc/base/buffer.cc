@@ -1,0 +1,206 @@
+#include "rpc/base/buffer.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cerrno>
+#include <mutex>
+
+namespace weft {
+
+struct Buffer::Block {
+  BufferPool* pool;
+  std::byte* memory;
+  std::size_t capacity;
+  int size_class;  // index into kBlockSizes, -1 for a block that is not kept
+  std::atomic<std::uint32_t> handles{1};
+};
+
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kClasses = std::size(BufferPool::kBlockSizes);
+
+std::size_t round_to_page(std::size_t size) { return (size + kPage - 1) & ~(kPage - 1); }
+
+int class_for(std::size_t size) {
+  for (std::size_t i = 0; i < kClasses; ++i) {
+    if (size <= BufferPool::kBlockSizes[i]) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+Buffer::Block* map_block(BufferPool* pool, std::size_t capacity, int size_class) {
+  void* memory =
+      ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  return new Buffer::Block{pool, static_cast<std::byte*>(memory), capacity, size_class};
+}
+
+void unmap_block(Buffer::Block* block) {
+  ::munmap(block->memory, block->capacity);
+  delete block;
+}
+
+}  // namespace
+
+struct BufferPool::Impl {
+  struct FreeList {
+    std::mutex mutex;
+    std::vector<Buffer::Block*> blocks;  // protected by mutex
+  };
+  std::array<FreeList, kClasses> free;
+  std::atomic<std::size_t> in_use{0};
+};
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : block_(std::exchange(other.block_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  if (this != &other) {
+    reset();
+    block_ = std::exchange(other.block_, nullptr);
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+  }
+  return *this;
+}
+
+Result<Buffer> Buffer::share(std::size_t offset, std::size_t size) const {
+  if (offset > size_ || size > size_ - offset) return fail(Errc::kInvalid, "slice of a buffer");
+  if (block_ == nullptr) return Buffer{};
+  block_->handles.fetch_add(1, std::memory_order_relaxed);
+  return Buffer{block_, data_ + offset, size};
+}
+
+void Buffer::truncate(std::size_t size) {
+  assert(size <= size_);
+  size_ = size;
+}
+
+bool Buffer::unique() const {
+  return block_ == nullptr || block_->handles.load(std::memory_order_acquire) == 1;
+}
+
+void Buffer::reset() {
+  if (block_ != nullptr && block_->handles.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    block_->pool->release(block_);
+  }
+  block_ = nullptr;
+  data_ = nullptr;
+  size_ = 0;
+}
+
+BufferPool::BufferPool(std::size_t limit_bytes)
+    : limit_(limit_bytes), impl_(std::make_unique<Impl>()) {}
+
+BufferPool::~BufferPool() {
+  assert(impl_->in_use.load() == 0);
+  for (auto& list : impl_->free) {
+    for (Buffer::Block* block : list.blocks) unmap_block(block);
+  }
+}
+
+Result<Buffer> BufferPool::allocate(std::size_t size) {
+  if (size > limit_) return fail(Errc::kTooLarge, "buffer larger than the pool");
+  const int size_class = class_for(size);
+  const std::size_t capacity = size_class >= 0 ? kBlockSizes[size_class] : round_to_page(size);
+  if (impl_->in_use.fetch_add(capacity, std::memory_order_relaxed) + capacity > limit_) {
+    impl_->in_use.fetch_sub(capacity, std::memory_order_relaxed);
+    return fail(Errc::kBusy, "buffer pool exhausted");
+  }
+  Buffer::Block* block = nullptr;
+  if (size_class >= 0) {
+    auto& list = impl_->free[static_cast<std::size_t>(size_class)];
+    const std::scoped_lock lock(list.mutex);
+    if (!list.blocks.empty()) {
+      block = list.blocks.back();  // the one used last: its pages are warm in the cache
+      list.blocks.pop_back();
+    }
+  }
+  if (block != nullptr) {
+    block->handles.store(1, std::memory_order_relaxed);
+  } else {
+    block = map_block(this, capacity, size_class);
+  }
+  if (block == nullptr) {
+    impl_->in_use.fetch_sub(capacity, std::memory_order_relaxed);
+    return fail(Errc::kBusy, "out of memory for a buffer");
+  }
+  return Buffer{block, block->memory, size};
+}
+
+void BufferPool::release(Buffer::Block* block) {
+  impl_->in_use.fetch_sub(block->capacity, std::memory_order_relaxed);
+  if (block->size_class >= 0) {
+    auto& list = impl_->free[static_cast<std::size_t>(block->size_class)];
+    const std::scoped_lock lock(list.mutex);
+    if ((list.blocks.size() + 1) * block->capacity <= limit_ / 2) {
+      list.blocks.push_back(block);
+      return;
+    }
+  }
+  unmap_block(block);
+}
+
+std::size_t BufferPool::in_use_bytes() const {
+  return impl_->in_use.load(std::memory_order_relaxed);
+}
+
+OwnedFd& OwnedFd::operator=(OwnedFd&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+OwnedFd::~OwnedFd() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::size_t size_of(const Payload::Piece& piece) {
+  return std::visit(
+      [](const auto& p) -> std::size_t {
+        if constexpr (requires { p.size(); }) {
+          return p.size();
+        } else {
+          return p.size;
+        }
+      },
+      piece);
+}
+
+void Payload::append(Piece piece) {
+  size_ += size_of(piece);
+  pieces_.push_back(std::move(piece));
+}
+
+Result<std::vector<std::byte>> Payload::flatten() const {
+  std::vector<std::byte> out(size_);
+  std::size_t at = 0;
+  for (const Piece& piece : pieces_) {
+    const std::size_t size = size_of(piece);
+    if (const auto* buffer = std::get_if<Buffer>(&piece)) {
+      std::copy(buffer->span().begin(), buffer->span().end(), out.begin() + static_cast<std::ptrdiff_t>(at));
+    } else if (const auto* range = std::get_if<FileRange>(&piece)) {
+      std::size_t done = 0;
+      while (done < size) {
+        const ssize_t n = ::pread(range->file->get(), out.data() + at + done, size - done,
+                                  static_cast<off_t>(range->offset + done));
+        if (n < 0) return fail_errno(errno, "read of a file range");
+        if (n == 0) break;  // the file became shorter meanwhile: the rest reads as zeros
+        done += static_cast<std::size_t>(n);
+      }
+    }
+    at += size;
+  }
+  return out;
+}
+
+}  // namespace weft
