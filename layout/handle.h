@@ -33,9 +33,9 @@ enum class Access : std::uint8_t {
 struct Handle {
   Access access = Access::kRead;
   std::uint16_t key_id = 0;
-  std::uint32_t ds_id = 0;       // the one data server this handle is good at
+  std::uint32_t ds_id = 0;  // the one data server this handle is good at
   ObjectId object;
-  std::uint64_t client_id = 0;   // the NFSv4.1 client id at the metadata server
+  std::uint64_t client_id = 0;  // the NFSv4.1 client id at the metadata server
   std::uint32_t object_epoch = 0;
   std::uint32_t client_epoch = 0;
 

@@ -1,0 +1,126 @@
+#include "layout/device_table.h"
+
+#include <algorithm>
+
+#include "layout/striping.h"
+#include "rpc/base/assert.h"
+#include "rpc/xdr/xdr.h"
+
+namespace weft::layout {
+namespace {
+
+constexpr std::uint8_t kIdForm = 1;
+constexpr std::uint32_t kDeviceFormat = 1;
+
+Result<> validate(const Device& device) {
+  if (device.number == 0) return fail(Errc::kInvalid, "device number 0");
+  if (device.members.empty() || device.members.size() > kMaxServers) {
+    return fail(Errc::kInvalid, "a device has 1 to 256 data servers");
+  }
+  for (const DeviceMember& member : device.members) {
+    if (member.addresses.empty() || member.addresses.size() > kMaxAddresses) {
+      return fail(Errc::kInvalid, "a data server of a device has 1 to 8 addresses");
+    }
+  }
+  return {};
+}
+
+std::vector<DeviceTable::Key> key_of(const Device& device) {
+  std::vector<DeviceTable::Key> key;
+  key.reserve(device.members.size());
+  for (const DeviceMember& member : device.members) {
+    key.push_back({member.ds_id, member.address_generation});
+  }
+  return key;
+}
+
+}  // namespace
+
+DeviceIdBytes pack(const DeviceId& id) {
+  xdr::Encoder out(kDeviceIdBytes);
+  out.u32(std::uint32_t{id.fsal} << 24 | std::uint32_t{kIdForm} << 16 | id.export_id);
+  out.u32(id.salt);
+  out.u64(id.number);
+  DeviceIdBytes bytes;
+  WEFT_ASSERT(out.size() == bytes.size());
+  std::ranges::copy(out.bytes(), bytes.begin());
+  return bytes;
+}
+
+Result<DeviceId> unpack(std::span<const std::byte, kDeviceIdBytes> bytes) {
+  xdr::Decoder in(bytes);
+  const std::uint32_t first = in.u32();
+  if ((first >> 16 & 0xff) != kIdForm) return fail(Errc::kInvalid, "not a device id of ours");
+  DeviceId id;
+  id.fsal = static_cast<std::uint8_t>(first >> 24);
+  id.export_id = static_cast<std::uint16_t>(first);
+  id.salt = in.u32();
+  id.number = in.u64();
+  return id;
+}
+
+std::uint64_t DeviceTable::next_number() const {
+  return by_number_.empty() ? 1 : by_number_.rbegin()->first + 1;
+}
+
+Result<> DeviceTable::add(Device device) {
+  if (auto valid = validate(device); !valid) return valid;
+  if (const auto known = by_number_.find(device.number); known != by_number_.end()) {
+    if (*known->second == device) return {};
+    return fail(Errc::kExists, "device ids never change their meaning");
+  }
+  by_members_.emplace(key_of(device), device.number);
+  const std::uint64_t number = device.number;
+  by_number_.emplace(number, std::make_shared<const Device>(std::move(device)));
+  return {};
+}
+
+std::shared_ptr<const Device> DeviceTable::find(std::uint64_t number) const {
+  const auto found = by_number_.find(number);
+  return found == by_number_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<const Device> DeviceTable::find(std::span<const Key> members) const {
+  const auto found = by_members_.find(std::vector<Key>(members.begin(), members.end()));
+  return found == by_members_.end() ? nullptr : find(found->second);
+}
+
+std::string encode_device(const Device& device) {
+  WEFT_ASSERT(validate(device).has_value());
+  xdr::Encoder out;
+  out.u32(kDeviceFormat);
+  out.u64(device.number);
+  out.u32(static_cast<std::uint32_t>(device.members.size()));
+  for (const DeviceMember& member : device.members) {
+    out.u32(member.ds_id);
+    out.u32(member.address_generation);
+    out.u32(static_cast<std::uint32_t>(member.addresses.size()));
+    for (const NetAddress& address : member.addresses) encode(out, address);
+  }
+  const auto bytes = out.bytes();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+Result<Device> decode_device(std::span<const std::byte> bytes) {
+  xdr::Decoder in(bytes);
+  const std::uint32_t format = in.u32();
+  if (in.ok() && format != kDeviceFormat) return fail(Errc::kNotSupported, "device format");
+  Device device;
+  device.number = in.u64();
+  const std::uint32_t members = in.count(kMaxServers);
+  for (std::uint32_t i = 0; i < members && in.ok(); ++i) {
+    DeviceMember& member = device.members.emplace_back();
+    member.ds_id = in.u32();
+    member.address_generation = in.u32();
+    const std::uint32_t addresses = in.count(kMaxAddresses);
+    for (std::uint32_t j = 0; j < addresses && in.ok(); ++j) {
+      member.addresses.push_back(decode_address(in));
+    }
+  }
+  if (!in.ok() || in.remaining() != 0 || !validate(device)) {
+    return fail(Errc::kCorrupt, "malformed device");
+  }
+  return device;
+}
+
+}  // namespace weft::layout

@@ -1,0 +1,100 @@
+// Devices: what the 16-byte device ids in layouts stand for.
+//
+// A device is an ordered list of data servers, each at one generation of its addresses. A client
+// may cache what GETDEVICEINFO told it for as long as it likes, since an id never changes its
+// meaning: when a server's addresses or a list's membership change, the list gets a new id. The
+// metadata server then recalls the layouts that name the old one. (Ganesha cannot send
+// CB_NOTIFY_DEVICEID without leaking slots, so none is needed.)
+//
+// Wire form of an id, big-endian: u8 Ganesha's number of our FSAL (GETDEVICEINFO is dispatched by
+// it), u8 form (1), u16 export id, u32 table salt, u64 device number. The salt is drawn when a
+// table is made, so that a client that still remembers a table that was wiped never mistakes its
+// ids for ours.
+//
+// Threading: DeviceTable needs external synchronisation; the Devices it hands out are immutable
+// and shared.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "layout/net_address.h"
+#include "rpc/base/error.h"
+
+namespace weft::layout {
+
+constexpr std::size_t kDeviceIdBytes = 16;
+using DeviceIdBytes = std::array<std::byte, kDeviceIdBytes>;
+
+struct DeviceId {
+  std::uint8_t fsal = 0;
+  std::uint16_t export_id = 0;
+  std::uint32_t salt = 0;
+  std::uint64_t number = 0;
+
+  friend bool operator==(const DeviceId&, const DeviceId&) = default;
+};
+
+[[nodiscard]] DeviceIdBytes pack(const DeviceId& id);
+// kInvalid for a form we never made.
+[[nodiscard]] Result<DeviceId> unpack(std::span<const std::byte, kDeviceIdBytes> bytes);
+
+// One data server of a device, with its addresses as they were at `address_generation`; the first
+// is the one a client tries first, the rest are other paths to the same server.
+struct DeviceMember {
+  std::uint32_t ds_id = 0;
+  std::uint32_t address_generation = 0;
+  std::vector<NetAddress> addresses;
+
+  friend bool operator==(const DeviceMember&, const DeviceMember&) = default;
+};
+
+struct Device {
+  std::uint64_t number = 0;
+  std::vector<DeviceMember> members;  // in stripe order; 1 to kMaxServers
+
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+constexpr std::size_t kMaxAddresses = 8;  // of one data server in a device
+
+class DeviceTable {
+ public:
+  explicit DeviceTable(std::uint32_t salt) : salt_(salt) {}
+
+  [[nodiscard]] std::uint32_t salt() const { return salt_; }
+  // What the next device made by the owner is to be numbered: one past the greatest yet, from 1.
+  [[nodiscard]] std::uint64_t next_number() const;
+
+  // kExists when the number is taken by another device; adding the same twice is success.
+  // kInvalid: number 0, no members, too many, or a member without addresses.
+  [[nodiscard]] Result<> add(Device device);
+
+  [[nodiscard]] std::shared_ptr<const Device> find(std::uint64_t number) const;
+  // The device with exactly these servers at these generations, in this order.
+  struct Key {
+    std::uint32_t ds_id = 0;
+    std::uint32_t address_generation = 0;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  [[nodiscard]] std::shared_ptr<const Device> find(std::span<const Key> members) const;
+  [[nodiscard]] std::size_t size() const { return by_number_.size(); }
+
+ private:
+  std::uint32_t salt_;
+  std::map<std::uint64_t, std::shared_ptr<const Device>> by_number_;
+  std::map<std::vector<Key>, std::uint64_t> by_members_;
+};
+
+// The durable form of a device: XDR, versioned. Decoding believes nothing: kCorrupt.
+[[nodiscard]] std::string encode_device(const Device& device);
+[[nodiscard]] Result<Device> decode_device(std::span<const std::byte> bytes);
+
+}  // namespace weft::layout

@@ -1,0 +1,46 @@
+// Network addresses of data servers, and their form in a layout's device: netaddr4 (RFC 5665).
+//
+// A universal address is "192.0.2.7.8.1" (netid tcp; the port is 8 * 256 + 1) or
+// "2001:db8::7.8.1" (netid tcp6). The client tells transports apart by netid.
+//
+// Threading: plain values and pure functions.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "rpc/base/error.h"
+#include "rpc/xdr/xdr.h"
+
+namespace weft::layout {
+
+struct NetAddress {
+  bool v6 = false;
+  std::array<std::uint8_t, 16> ip{};  // network order; an IPv4 address in the first four bytes
+  std::uint16_t port = 0;
+
+  friend auto operator<=>(const NetAddress&, const NetAddress&) = default;
+};
+
+// From a numeric address ("192.0.2.7", "2001:db8::7") and a port. kInvalid otherwise.
+[[nodiscard]] Result<NetAddress> make_address(std::string_view numeric_ip, std::uint16_t port);
+
+// "192.0.2.7" and "192.0.2.7:2049", "[2001:db8::7]:2049".
+[[nodiscard]] std::string ip_text(const NetAddress& address);
+[[nodiscard]] std::string to_string(const NetAddress& address);
+// The inverse of to_string. kInvalid otherwise.
+[[nodiscard]] Result<NetAddress> parse_address(std::string_view text);
+
+[[nodiscard]] std::string_view netid(const NetAddress& address);
+[[nodiscard]] std::string universal_address(const NetAddress& address);
+// kInvalid for a netid other than tcp and tcp6 or a malformed address.
+[[nodiscard]] Result<NetAddress> parse_universal(std::string_view netid, std::string_view uaddr);
+
+// netaddr4. Decoding rejects what is no TCP address.
+void encode(xdr::Encoder& out, const NetAddress& address);
+[[nodiscard]] NetAddress decode_address(xdr::Decoder& in);
+
+}  // namespace weft::layout
