@@ -1,0 +1,200 @@
+// What the metadata server (MDS) and a data server (DS) say to each other: docs/protocol.md.
+//
+// Every request is answered exactly once, with its reply or an error. Requests may be repeated
+// after a lost connection, so each has the same effect done twice as once.
+//
+// Decoding believes nothing: kProtocol for malformed bytes, bytes too many, or a list over its
+// limit. Times are nanoseconds since 1970, sizes bytes.
+//
+// Threading: plain values and pure functions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "layout/net_address.h"
+#include "layout/object_id.h"
+#include "rpc/base/error.h"
+#include "rpc/xdr/xdr.h"
+
+namespace weft::rpc::control {
+
+using layout::ObjectId;
+using Uuid = std::array<std::byte, 16>;
+
+// Called exactly once with a request's answer.
+template <class T>
+using Done = std::move_only_function<void(Result<T>)>;
+
+// "7b1d0c52-..." in lower case.
+[[nodiscard]] std::string to_string(const Uuid& uuid);
+
+constexpr std::size_t kMaxAddresses = 8;
+constexpr std::size_t kMaxFences = 1024;    // in one message
+constexpr std::size_t kMaxRemovals = 1024;  // in one message
+constexpr std::size_t kMaxText = 256;
+
+enum class Proc : std::uint32_t {
+  // DS to MDS.
+  kRegister = 1,
+  kHeartbeat = 2,
+  kQuerySize = 3,
+  kReportSize = 4,
+  // MDS to DS.
+  kFence = 16,
+  kTruncate = 17,
+  kRemove = 18,
+  kStat = 19,
+  kAllocate = 20,
+  kPunch = 21,
+};
+
+struct Empty {};
+
+struct Space {
+  std::uint64_t capacity_bytes = 0;
+  std::uint64_t free_bytes = 0;
+  std::uint64_t objects = 0;
+  friend bool operator==(const Space&, const Space&) = default;
+};
+
+// The first request on every connection. A store that was never registered has cluster and ds_id 0.
+struct Register {
+  Uuid store{};             // made once with the store; a wiped store is a new one
+  Uuid cluster{};           // the system the store belongs to
+  std::uint32_t ds_id = 0;  // the id that system gave it
+  std::uint64_t boot = 0;   // drawn at random when the process starts
+  std::string name;         // for people: the host's name, or what the configuration says
+  std::string version;
+  std::string domain;                         // failure domain
+  std::vector<layout::NetAddress> addresses;  // where NFS clients reach it, preferred first
+  Space space;
+  friend bool operator==(const Register&, const Register&) = default;
+};
+
+// Handles below `epoch` are refused from now on, durably: those of an object, or of a client.
+struct Fence {
+  enum class What : std::uint32_t { kObject = 1, kClient = 2 };
+  What what = What::kObject;
+  ObjectId object;              // kObject
+  std::uint64_t client_id = 0;  // kClient
+  std::uint32_t epoch = 0;      // the least that is still honoured; never goes down
+  friend bool operator==(const Fence&, const Fence&) = default;
+};
+
+// The DS stores cluster and ds_id with its store, and applies the fences it missed, before it
+// counts itself registered.
+struct Registered {
+  Uuid cluster{};
+  std::uint32_t ds_id = 0;
+  std::uint64_t mds_boot = 0;
+  std::uint32_t heartbeat_ms = 1000;
+  std::uint32_t lease_seconds = 60;  // the metadata server's NFSv4 lease; a DS's is no shorter
+  std::vector<Fence> fences;
+  friend bool operator==(const Registered&, const Registered&) = default;
+};
+
+struct Load {
+  std::uint32_t requests_in_progress = 0;
+  std::uint32_t cpu_busy_permille = 0;  // all CPUs of the machine together
+  std::uint32_t run_queue_milli = 0;    // 1-minute load average in thousandths
+  std::uint64_t memory_free_bytes = 0;
+  std::uint64_t net_bytes_per_second = 0;
+  std::uint64_t disk_bytes_per_second = 0;
+  friend bool operator==(const Load&, const Load&) = default;
+};
+
+// Since the data server's process started.
+struct Counters {
+  std::uint64_t reads = 0;
+  std::uint64_t writes = 0;
+  std::uint64_t commits = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t write_bytes = 0;
+  std::uint64_t errors = 0;   // READ, WRITE, COMMIT answered with an error
+  std::uint64_t refused = 0;  // bad, foreign or fenced handles
+  std::uint64_t size_queries = 0;
+  std::uint64_t connections = 0;  // open now
+  std::uint64_t sessions = 0;     // open now
+  friend bool operator==(const Counters&, const Counters&) = default;
+};
+
+struct Heartbeat {
+  Space space;
+  Load load;
+  Counters counters;
+  friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
+};
+
+struct QuerySize {
+  ObjectId object;
+  friend bool operator==(const QuerySize&, const QuerySize&) = default;
+};
+struct FileSize {
+  std::uint64_t size = 0;
+  friend bool operator==(const FileSize&, const FileSize&) = default;
+};
+
+// A stable write ended at `end`: the file is at least that long.
+struct ReportSize {
+  ObjectId object;
+  std::uint64_t end = 0;
+  std::int64_t mtime_ns = 0;
+  friend bool operator==(const ReportSize&, const ReportSize&) = default;
+};
+
+struct FenceRequest {
+  std::vector<Fence> fences;
+  friend bool operator==(const FenceRequest&, const FenceRequest&) = default;
+};
+struct Truncate {
+  ObjectId object;
+  std::uint64_t size = 0;
+  friend bool operator==(const Truncate&, const Truncate&) = default;
+};
+struct Remove {
+  std::vector<ObjectId> objects;
+  friend bool operator==(const Remove&, const Remove&) = default;
+};
+struct Stat {
+  ObjectId object;
+  friend bool operator==(const Stat&, const Stat&) = default;
+};
+// An object that does not exist has size 0 and is no error.
+struct ObjectStat {
+  bool exists = false;
+  std::uint64_t size = 0;
+  std::uint64_t allocated = 0;
+  std::int64_t mtime_ns = 0;
+  friend bool operator==(const ObjectStat&, const ObjectStat&) = default;
+};
+struct Range {  // kAllocate, kPunch
+  ObjectId object;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+void encode(xdr::Encoder& out, const Empty& message);
+void encode(xdr::Encoder& out, const Register& message);
+void encode(xdr::Encoder& out, const Registered& message);
+void encode(xdr::Encoder& out, const Heartbeat& message);
+void encode(xdr::Encoder& out, const QuerySize& message);
+void encode(xdr::Encoder& out, const FileSize& message);
+void encode(xdr::Encoder& out, const ReportSize& message);
+void encode(xdr::Encoder& out, const FenceRequest& message);
+void encode(xdr::Encoder& out, const Truncate& message);
+void encode(xdr::Encoder& out, const Remove& message);
+void encode(xdr::Encoder& out, const Stat& message);
+void encode(xdr::Encoder& out, const ObjectStat& message);
+void encode(xdr::Encoder& out, const Range& message);
+
+// T is any of the messages above.
+template <class T>
+[[nodiscard]] Result<T> decode(std::span<const std::byte> bytes);
+
+}  // namespace weft::rpc::control

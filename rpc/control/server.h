@@ -1,0 +1,90 @@
+// The metadata server's end of the control protocol: data servers connect to it and register.
+//
+// Threading: a Server runs one thread of its own. Its methods may be called from any thread. Events
+// and completions run on the server's thread and must not block; the Done an event is given may be
+// called from any thread, once, also after the connection is gone (it is then ignored).
+//
+// Ownership: the ServerEvents outlive the Server. stop(), or destruction, completes every call that
+// is under way with kClosed and joins the thread; no event or completion runs after it.
+//
+// Bounds: connections, calls under way for each data server, message size, and the time of every
+// call and of the handshake.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "layout/net_address.h"
+#include "rpc/base/error.h"
+#include "rpc/control/keys.h"
+#include "rpc/control/messages.h"
+
+namespace weft::rpc::control {
+
+class ServerEvents {
+ public:
+  ServerEvents() = default;
+  ServerEvents(const ServerEvents&) = delete;
+  ServerEvents& operator=(const ServerEvents&) = delete;
+  virtual ~ServerEvents() = default;
+
+  // `from` is the address the connection comes from. An error refuses the data server. Success
+  // makes this the data server's connection, from the moment the answer is sent: on_connected
+  // follows. An older connection of the same data server is closed first.
+  virtual void on_register(const layout::NetAddress& from, Register request,
+                           Done<Registered> done) = 0;
+  virtual void on_connected(std::uint32_t ds_id) = 0;
+  virtual void on_disconnected(std::uint32_t ds_id, const Error& why) = 0;
+
+  // These come from registered data servers only.
+  virtual void on_heartbeat(std::uint32_t ds_id, const Heartbeat& heartbeat) = 0;
+  virtual void on_query_size(std::uint32_t ds_id, const ObjectId& object, Done<FileSize> done) = 0;
+  virtual void on_report_size(std::uint32_t ds_id, const ReportSize& report, Done<void> done) = 0;
+};
+
+class Server {
+ public:
+  struct Config {
+    layout::NetAddress listen;  // port 0: any that is free
+    ClusterKey key;
+    std::size_t max_connections = 1024;
+    std::size_t max_calls = 4096;  // under way at one data server
+    std::chrono::milliseconds handshake_timeout{5000};
+    std::chrono::milliseconds silence_timeout{10000};  // nothing heard: the connection is dead
+  };
+  using Timeout = std::chrono::milliseconds;
+
+  Server(Config config, ServerEvents& events);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  ~Server();
+
+  // Binds, listens and starts the thread. The error of the system call.
+  [[nodiscard]] Result<> start();
+  void stop();
+  // Where it listens, once started.
+  [[nodiscard]] layout::NetAddress address() const;
+
+  // Requests to one data server. kUnreachable when it is not connected, or the connection breaks
+  // before it answers (the request may have been carried out, or not); kTimedOut; kBusy when
+  // max_calls are under way; else the data server's own error.
+  void fence(std::uint32_t ds_id, std::vector<Fence> fences, Timeout timeout, Done<void> done);
+  void truncate(std::uint32_t ds_id, const ObjectId& object, std::uint64_t size, Timeout timeout,
+                Done<ObjectStat> done);
+  void remove(std::uint32_t ds_id, std::vector<ObjectId> objects, Timeout timeout, Done<void> done);
+  void stat(std::uint32_t ds_id, const ObjectId& object, Timeout timeout, Done<ObjectStat> done);
+  void allocate(std::uint32_t ds_id, const Range& range, Timeout timeout, Done<void> done);
+  void punch(std::uint32_t ds_id, const Range& range, Timeout timeout, Done<void> done);
+
+  // Closes the data server's connection, if it has one.
+  void disconnect(std::uint32_t ds_id);
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace weft::rpc::control
