@@ -49,9 +49,9 @@ struct WriteResult {
 };
 
 struct ObjectStat {
-  std::uint64_t size = 0;         // bytes, the end of the last byte written
-  std::uint64_t allocated = 0;    // bytes of storage used
-  std::int64_t mtime_ns = 0;      // last write, nanoseconds since 1970
+  std::uint64_t size = 0;       // bytes, the end of the last byte written
+  std::uint64_t allocated = 0;  // bytes of storage used
+  std::int64_t mtime_ns = 0;    // last write, nanoseconds since 1970
 };
 
 struct StoreStat {
@@ -82,7 +82,8 @@ class Store {
   virtual void commit(const layout::ObjectId& object, Done<WriteVerifier> done) = 0;
   // Sets the size, both ways; an object that does not exist stays so when size is 0, otherwise it
   // is created.
-  virtual void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) = 0;
+  virtual void truncate(const layout::ObjectId& object, std::uint64_t size,
+                        Done<ObjectStat> done) = 0;
   // Success when it does not exist.
   virtual void remove(const layout::ObjectId& object, Done<void> done) = 0;
   virtual void stat(const layout::ObjectId& object, Done<ObjectStat> done) = 0;

@@ -187,7 +187,8 @@ Result<std::vector<std::byte>> Payload::flatten() const {
   for (const Piece& piece : pieces_) {
     const std::size_t size = size_of(piece);
     if (const auto* buffer = std::get_if<Buffer>(&piece)) {
-      std::copy(buffer->span().begin(), buffer->span().end(), out.begin() + static_cast<std::ptrdiff_t>(at));
+      std::copy(buffer->span().begin(), buffer->span().end(),
+                out.begin() + static_cast<std::ptrdiff_t>(at));
     } else if (const auto* range = std::get_if<FileRange>(&piece)) {
       std::size_t done = 0;
       while (done < size) {

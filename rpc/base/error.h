@@ -30,7 +30,7 @@ enum class Errc : std::uint16_t {
   kCrossDevice,
   kTooManyLinks,
   kReadOnly,
-  kSymlink,     // a symbolic link where none is allowed
+  kSymlink,  // a symbolic link where none is allowed
   kWrongType,
   // Storage.
   kIo,
@@ -53,17 +53,17 @@ enum class Errc : std::uint16_t {
   // Transactions.
   kConflict,  // somebody else committed first: run the transaction again
   // Requests and peers.
-  kInvalid,      // an argument makes no sense
-  kProtocol,     // the peer broke the protocol or a limit; the bytes cannot be believed
-  kTooLarge,     // more than a limit of ours allows
+  kInvalid,   // an argument makes no sense
+  kProtocol,  // the peer broke the protocol or a limit; the bytes cannot be believed
+  kTooLarge,  // more than a limit of ours allows
   kNotSupported,
-  kAuth,         // the peer could not prove who it is
+  kAuth,  // the peer could not prove who it is
   kTimedOut,
   kClosed,       // the connection, or the object used, is closed
   kUnreachable,  // refused, reset, no route
   kBusy,         // try again
   kCancelled,
-  kInternal,     // a broken promise of our own; a bug
+  kInternal,  // a broken promise of our own; a bug
 };
 
 [[nodiscard]] std::string_view to_string(Errc code);

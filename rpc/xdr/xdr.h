@@ -26,7 +26,9 @@
 namespace weft::xdr {
 
 // Bytes that `size` bytes of opaque data take on the wire, without the length word.
-[[nodiscard]] constexpr std::size_t padded(std::size_t size) { return (size + 3) & ~std::size_t{3}; }
+[[nodiscard]] constexpr std::size_t padded(std::size_t size) {
+  return (size + 3) & ~std::size_t{3};
+}
 
 class Encoder {
  public:

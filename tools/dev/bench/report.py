@@ -23,7 +23,7 @@ import time
 
 
 def row(name, ours, peer, unit, target=None):
-    """Builds a row from two equally long lists of samples, sample i of both arms run side by side."""
+    """Builds a row from two equally long lists of samples; sample i of both ran side by side."""
     if not ours or len(ours) != len(peer):
         raise ValueError(f"{name}: {len(ours)} samples of ours, {len(peer)} of the peer")
     ratios = [a / b for a, b in zip(ours, peer)]

@@ -1,0 +1,20 @@
+# ./dev clean: removes what was built.
+
+clean_usage() {
+  cat <<'END'
+usage: ./dev clean [--all]
+
+Removes build/. With --all also WEFT_CACHE (/var/cache/weft: downloads, client machines, Ganesha's
+build tree) and the private Ganesha prefix (/opt/weft-ganesha). A running system (./dev up) is not
+touched: ./dev down stops it.
+END
+}
+
+clean_main() {
+  rm -rf "$WEFT_ROOT/build"
+  say "removed build/"
+  [ "${1:-}" = --all ] || return 0
+  need_root "./dev clean --all" || return 1
+  rm -rf "${WEFT_CACHE:?}" "${WEFT_GANESHA_PREFIX:?}"
+  say "removed $WEFT_CACHE and $WEFT_GANESHA_PREFIX"
+}

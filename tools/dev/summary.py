@@ -1,0 +1,78 @@
+"""Adds up test results: every JUnit file and dev.tsv in a folder.
+
+Prints failed tests with the end of what they said, skipped ones with the reason, and as the last
+line "N passed, N failed, N skipped". Ends with 0 if nothing failed and something passed.
+"""
+
+import pathlib
+import sys
+import xml.etree.ElementTree as ET
+
+
+def _text(element):
+    return (element.get('message') or '') + '\n' + (element.text or '')
+
+
+def _ctest_reason(case):
+    """Catch2's SKIP("reason") is in the output that ctest keeps."""
+    lines = [line.strip() for line in (case.findtext('system-out') or '').splitlines()]
+    for at, line in enumerate(lines):
+        if line.startswith('explicitly with message'):
+            return ' '.join(filter(None, lines[at + 1:at + 2]))
+    return ''
+
+
+def read_junit(path):
+    """Yields (outcome, name, detail) for each test case."""
+    for case in ET.parse(path).getroot().iter('testcase'):
+        name = '.'.join(filter(None, [case.get('classname'), case.get('name')]))
+        if case.get('classname') == case.get('name'):
+            name = case.get('name')
+        name = f'{path.stem}: {name}'
+        broken = [node for tag in ('failure', 'error') for node in case.findall(tag)]
+        skipped = case.find('skipped')
+        if broken or case.get('status') == 'fail':
+            yield 'failed', name, '\n'.join(map(_text, broken)) + (
+                case.findtext('system-out') or '')
+        elif skipped is not None or case.get('status') in ('notrun', 'disabled'):
+            reason = _ctest_reason(case)
+            if not reason and skipped is not None:
+                reason = (skipped.get('message') or skipped.text or '').strip()
+            yield 'skipped', name, reason or 'no reason given'
+        else:
+            yield 'passed', name, ''
+
+
+def read_notes(path):
+    for line in path.read_text().splitlines():
+        outcome, name, detail = (line.split('\t') + ['', ''])[:3]
+        yield outcome, name, detail
+
+
+def results(folder):
+    for path in sorted(folder.glob('*.xml')):
+        try:
+            yield from read_junit(path)
+        except ET.ParseError as error:
+            yield 'failed', path.name, f'unreadable results: {error}'
+    for path in sorted(folder.glob('*.tsv')):
+        yield from read_notes(path)
+
+
+def summarise(folder, out=sys.stdout):
+    by = {'passed': [], 'failed': [], 'skipped': []}
+    for outcome, name, detail in results(folder):
+        by[outcome].append((name, detail))
+    for name, detail in by['failed']:
+        print(f'failed: {name}', file=out)
+        for line in [line for line in detail.splitlines() if line.strip()][-25:]:
+            print(f'    {line}', file=out)
+    for name, detail in by['skipped']:
+        print(f'skipped: {name}: {detail}', file=out)
+    print(f"{len(by['passed'])} passed, {len(by['failed'])} failed, "
+          f"{len(by['skipped'])} skipped", file=out)
+    return 1 if by['failed'] or not by['passed'] else 0
+
+
+if __name__ == '__main__':
+    sys.exit(summarise(pathlib.Path(sys.argv[1])))

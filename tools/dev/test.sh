@@ -1,0 +1,147 @@
+# ./dev test: builds what the tests need, runs them, and adds up.
+. tools/dev/build.sh
+. tools/dev/tidy.sh
+
+test_usage() {
+  cat <<'END'
+usage: ./dev test [STAGE...]
+
+Without a STAGE: unit, tidy, system, fuzz, asan, tsan; this is what the build server runs. Stages:
+
+  unit     unit and property tests (ctest), release build
+  tidy     formatting, layering, lengths, and the tests of those checks
+  tools    tests of the Python tools
+  system   stock-kernel clients against a whole system (pytest tests/system, without -m long)
+  faults   of these, the ones that kill and cut things (pytest -m faults)
+  long     all of tests/system, with the hours-long ones
+  fuzz     every fuzz target for WEFT_FUZZ_SECONDS (10) seconds
+  asan     unit tests under AddressSanitizer and UBSan
+  tsan     unit tests under ThreadSanitizer
+
+Arguments after -- go to pytest (system, faults, long) or ctest (unit, asan, tsan). The last line
+is "N passed, N failed, N skipped"; the exit status is 0 if nothing failed. After
+WEFT_TEST_BUDGET (2100) seconds the sanitizer and fuzz stages that have not begun are skipped, and
+said to be. Results: build/test/*.xml.
+END
+}
+
+# test_note OUTCOME NAME REASON: a result that no test program reports itself.
+test_note() { printf '%s\t%s\t%s\n' "$@" >>"$test_results/dev.tsv"; }
+
+# Runs a build; a build that fails is a failed test, and the stage ends.
+test_build() {
+  build_preset "$@" || { test_note failed "build of $*" "see build/log/build-$1.log"; return 1; }
+}
+
+test_ctest() {  # preset, ctest arguments
+  local preset=$1
+  shift
+  test_build "$preset" || return 0
+  step "ctest-$preset" "running unit tests, $preset" ctest --preset "$preset" -j "$WEFT_JOBS" \
+    --output-junit "$test_results/ctest-$preset.xml" "$@" ||
+    [ -s "$test_results/ctest-$preset.xml" ] || test_note failed "ctest $preset" "did not run"
+}
+
+test_pytest() {  # name, text, pytest arguments
+  local name=$1 text=$2 xml=$test_results/pytest-$1.xml
+  shift 2
+  step "pytest-$name" "$text" /usr/bin/python3 -m pytest -p no:cacheprovider -rs \
+    --junitxml="$xml" -o junit_family=xunit2 "$@" ||
+    [ -s "$xml" ] || test_note failed "pytest $name" "did not run"
+}
+
+test_unit() { test_ctest release "$@"; }
+test_asan() { test_ctest asan "$@"; }
+test_tsan() { test_ctest tsan "$@"; }
+
+test_tools() {
+  local folders
+  mapfile -t folders < <(git ls-files 'tools/*test_*.py' 'tests/*test_*.py' |
+    grep -v '^tests/system/test_' | xargs -r dirname | sort -u)
+  test_pytest tools "running the tests of the tools" "${folders[@]}"
+}
+
+test_tidy() {
+  local log=$WEFT_LOGS/tidy.log
+  mkdir -p "$WEFT_LOGS"
+  say "checking formatting, layering, lengths"
+  if /usr/bin/python3 tools/dev/tidy/tidy.py >"$log" 2>&1; then
+    test_note passed tidy ""
+  else
+    cat "$log"
+    test_note failed tidy "$(tail -n 1 "$log")"
+  fi
+}
+
+test_system_run() {  # name, text, pytest arguments
+  if [ "$(id -u)" -ne 0 ]; then
+    test_note skipped "$1" "needs root for network namespaces and client machines"
+  elif [ ! -d tests/system ]; then
+    test_note skipped "$1" "no tests/system in this tree"
+  else
+    test_build release || return 0
+    test_pytest "$@"
+  fi
+}
+test_system() {
+  test_system_run system "running system tests with kernel clients" -m 'not long' tests/system "$@"
+}
+test_faults() { test_system_run faults "running the fault tests" -m faults tests/system "$@"; }
+test_long() { test_system_run long "running all system tests, long ones too" tests/system "$@"; }
+
+test_fuzz() {
+  local target name corpus seconds=${WEFT_FUZZ_SECONDS:-10} found=0
+  test_build fuzz || return 0
+  while read -r target; do
+    found=1
+    name=${target##*/}
+    corpus=$WEFT_ROOT/build/corpus/$name
+    mkdir -p "$corpus"
+    if step "fuzz-$name" "fuzzing with $name for $seconds s" "$target" -max_total_time="$seconds" \
+      -timeout=10 -rss_limit_mb=2048 -artifact_prefix="$test_results/$name-" "$corpus" \
+      $([ ! -d "tests/fuzz/corpus/$name" ] || echo "tests/fuzz/corpus/$name"); then
+      test_note passed "fuzz: $name" ""
+    else
+      test_note failed "fuzz: $name" "a finding, kept as build/test/$name-*"
+    fi
+  done < <(find build/fuzz/tests -type f -executable -name '*fuzz*' | sort)
+  [ $found -eq 1 ] || test_note skipped fuzz "no fuzz targets in this tree"
+}
+
+test_stage() {
+  local stage=$1
+  shift
+  case $stage in
+    fuzz | asan | tsan)
+      if [ "$test_everything" -eq 1 ] && [ $SECONDS -gt "${WEFT_TEST_BUDGET:-2100}" ]; then
+        test_note skipped "$stage" "the time budget was used up; run ./dev test $stage"
+        return 0
+      fi
+      ;;
+  esac
+  "test_$stage" "$@"
+}
+
+test_main() {
+  local stages=() stage
+  test_everything=0
+  test_results=$WEFT_ROOT/build/test
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    case $1 in
+      unit | tidy | tools | system | faults | long | fuzz | asan | tsan) stages+=("$1") ;;
+      *) test_usage >&2; return 2 ;;
+    esac
+    shift
+  done
+  [ $# -eq 0 ] || shift
+  if [ ${#stages[@]} -eq 0 ]; then
+    stages=(unit tidy tools system asan fuzz tsan)
+    test_everything=1
+  fi
+  deps && build_ganesha || return 1
+  rm -rf "$test_results"
+  mkdir -p "$test_results"
+  for stage in "${stages[@]}"; do test_stage "$stage" "$@"; done
+  say "done: ${stages[*]}"
+  /usr/bin/python3 tools/dev/summary.py "$test_results"
+}

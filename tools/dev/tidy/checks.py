@@ -1,0 +1,96 @@
+"""The checks. Each takes (path, text) and yields findings, strings "path:line: what"."""
+
+import ast
+import re
+
+import source
+
+FILE_LIMIT, FILE_LISTED, FUNCTION_LIMIT, COLUMN_LIMIT = 800, 400, 70, 100
+
+# Who may include whom: the first rule whose folder a file is in holds. A file may include its own
+# folder, and what stands in the list. None: anything that is not forbidden by another rule.
+LAYERS = [
+    ('rpc/base', []),
+    ('rpc/xdr', ['rpc/base']),
+    ('rpc', ['rpc/base', 'rpc/xdr', 'rpc', 'layout']),
+    ('layout', ['rpc/base', 'rpc/xdr']),
+    ('dataserver', ['rpc', 'layout']),
+    ('ganesha-fsal', ['rpc', 'layout']),
+    ('tools', ['rpc', 'layout', 'ganesha-fsal/admin', 'ganesha-fsal/meta', 'tests/support']),
+    ('tests', None),
+]
+OUR_FOLDERS = ('rpc/', 'layout/', 'dataserver/', 'ganesha-fsal/', 'tools/', 'tests/')
+# Ganesha's headers come in through this one file, included only in its own folder.
+GANESHA_FOLDER = 'ganesha-fsal/fsal'
+GANESHA_WRAPPER = 'ganesha-fsal/fsal/ganesha.h'
+GANESHA_HEADERS = re.compile(
+    r'^(?:fsal|nfs|sal|export|ganesha|mdcache|pnfs|gsh|log|config|city|avltree|uid2grp|idmapper|'
+    r'FSAL|ntirpc|rpc/rpc|server_stats|client_mgr|common_utils|netgroup|hashtable|abstract_)'
+    r'[\w./-]*\.h$')
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.MULTILINE)
+
+
+def _within(path, folder):
+    return path == folder or path.startswith(folder + '/')
+
+
+def layering(path, text):
+    rule = next((allowed for folder, allowed in LAYERS if _within(path, folder)), None)
+    own = next((folder for folder, _ in LAYERS if _within(path, folder)), None)
+    for match in _INCLUDE.finditer(text):
+        line = text.count('\n', 0, match.start(2)) + 1
+        quoted, name = match.group(1) == '"', match.group(2)
+        if not name.startswith(OUR_FOLDERS):
+            if quoted and path != GANESHA_WRAPPER:
+                yield f'{path}:{line}: "{name}": ours are included by their path from the root, ' \
+                      'others in <>'
+            elif GANESHA_HEADERS.match(name) and path != GANESHA_WRAPPER:
+                yield f'{path}:{line}: "{name}": Ganesha is included by {GANESHA_WRAPPER} only'
+            continue
+        if name == GANESHA_WRAPPER and not _within(path, GANESHA_FOLDER):
+            yield f'{path}:{line}: only {GANESHA_FOLDER} may include Ganesha'
+        if rule is None or _within(name, own):
+            continue
+        if not any(_within(name, folder) for folder in rule):
+            yield f'{path}:{line}: {own} may not include "{name}"'
+
+
+def lengths(path, text):
+    lines = text.count('\n')
+    if lines > FILE_LIMIT:
+        yield f'{path}:{FILE_LIMIT}: {lines} lines, more than {FILE_LIMIT} in one file'
+    for function in _functions(path, text):
+        if function.lines > FUNCTION_LIMIT:
+            yield f'{path}:{function.first_line}: {function.name}: {function.lines} lines, ' \
+                  f'more than {FUNCTION_LIMIT} in one function'
+    for number, line in enumerate(text.split('\n'), 1):
+        if len(line) > COLUMN_LIMIT and 'http' not in line:
+            yield f'{path}:{number}: {len(line)} columns, more than {COLUMN_LIMIT}'
+
+
+def _functions(path, text):
+    if path.endswith('.py'):
+        return [source.Function(node.name, node.lineno, node.end_lineno)
+                for node in ast.walk(ast.parse(text))
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    if path.endswith(('.h', '.cc')):
+        return source.functions(text)
+    return []
+
+
+# Written in pieces, so that this file does not contain them itself.
+_HOSTS = ['.'.join(parts) for parts in [
+    ('debian', 'org'), ('pypi', 'org'), ('pythonhosted', 'org'), ('npmjs', 'org'), ('npmjs', 'com'),
+    ('crates', 'io'), ('proxy', 'golang', 'org'), ('docker', 'io'), ('ghcr', 'io'),
+    ('rubygems', 'org'), ('conan', 'io'), ('pkg', 'dev')]]
+_PATHS = ['/' + 'work/', '/' + 'home/', '..' + '/shared', '/' + 'root/']
+FORBIDDEN = re.compile('|'.join(
+    [r'(?<![\w-])' + re.escape(host) + r'\b' for host in _HOSTS] +
+    [r'(?<![\w.}])' + re.escape(path) for path in _PATHS]))
+
+
+def forbidden(path, text):
+    for match in FORBIDDEN.finditer(text):
+        line = text.count('\n', 0, match.start()) + 1
+        yield f'{path}:{line}: "{match.group()}" may not stand in the repository'

@@ -1,0 +1,124 @@
+"""Tests of the tidy checks."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import checks  # noqa: E402
+import source  # noqa: E402
+
+
+def names(text):
+    return [(function.name, function.lines) for function in source.functions(text)]
+
+
+def test_finds_functions_in_namespaces_and_classes():
+    text = '''namespace a::b {
+class C final : public D {
+ public:
+  C(int x) : x_{x}, y_(x) {
+    run();
+  }
+  int get() const override { return x_; }
+  int x_ = 0;
+  int z_{3};
+};
+Result<> free_one(
+    int a,
+    int b) {
+  if (a) {
+    return {};
+  }
+  auto f = [&](int c) {
+    return c;
+  };
+  return f(b);
+}
+}  // namespace a::b
+'''
+    assert names(text) == [('C', 3), ('get', 1), ('free_one', 11)]
+
+
+def test_braces_in_literals_and_comments_do_not_count():
+    text = '''void f() {
+  // }
+  call("}{", '{', R"x(} )" )x");
+  int n = 1'000'000;
+}
+int g() { return 0; }
+'''
+    assert names(text) == [('f', 5), ('g', 1)]
+
+
+def test_tables_enums_and_aggregates_are_no_functions():
+    text = '''constexpr Row kRows[] = {
+    {1, f(2)},
+    {2, f(3)},
+};
+enum class E : int { kA, kB };
+struct S { int a = g(); };
+template <class T>
+struct V {
+  T at(int i) { return T{i}; }
+};
+struct S* make(int a) {
+  return nullptr;
+}
+'''
+    assert names(text) == [('at', 1), ('make', 3)]
+
+
+def test_for_loops_do_not_split_a_function():
+    text = 'int f() {\n  for (int i = 0; i < 3; ++i) {\n    g();\n  }\n  return 1;\n}\n'
+    assert names(text) == [('f', 6)]
+
+
+def test_test_case_macros_are_functions():
+    assert names('TEST_CASE("a { b", "[x]") {\n  CHECK(1);\n}\n') == [('TEST_CASE', 3)]
+
+
+def test_a_function_of_71_lines_is_found():
+    def body(lines):
+        return 'void f() {\n' + '  g();\n' * (lines - 2) + '}\n'
+    assert not list(checks.lengths('a.cc', body(70)))
+    assert '71 lines' in next(checks.lengths('a.cc', body(71)))
+
+
+def test_a_long_python_function_is_found():
+    assert '72 lines' in next(checks.lengths('a.py', 'def f():\n' + '    g()\n' * 71))
+
+
+def test_a_long_file_and_a_long_line_are_found():
+    assert 'more than 800' in next(checks.lengths('a.cc', '\n' * 801))
+    assert '101 columns' in next(checks.lengths('a.cc', 'x' * 101))
+
+
+def findings(path, include):
+    return list(checks.layering(path, f'#include {include}\n'))
+
+
+def test_layers():
+    assert not findings('rpc/xdr/a.cc', '"rpc/base/error.h"')
+    assert findings('rpc/base/a.cc', '"rpc/xdr/xdr.h"')
+    assert findings('layout/a.cc', '"rpc/onc/message.h"')
+    assert not findings('layout/a.cc', '"rpc/xdr/xdr.h"')
+    assert findings('dataserver/nfs/a.cc', '"ganesha-fsal/meta/kv.h"')
+    assert findings('ganesha-fsal/meta/a.cc', '"dataserver/store/store.h"')
+    assert not findings('dataserver/nfs/a.cc', '"rpc/session/server.h"')
+    assert not findings('tests/x/a.cc', '"dataserver/store/store.h"')
+
+
+def test_ganesha_only_by_its_wrapper():
+    assert findings('ganesha-fsal/meta/a.cc', '"fsal_types.h"')
+    assert findings('ganesha-fsal/meta/a.cc', '<fsal_types.h>')
+    assert findings('ganesha-fsal/fsal/a.cc', '<fsal_types.h>')
+    assert findings('ganesha-fsal/meta/a.cc', '"ganesha-fsal/fsal/ganesha.h"')
+    assert not findings('ganesha-fsal/fsal/a.cc', '"ganesha-fsal/fsal/ganesha.h"')
+    assert not findings('ganesha-fsal/fsal/ganesha.h', '"fsal_types.h"')
+
+
+def test_forbidden_words():
+    host = '.'.join(['deb', 'debian', 'org'])
+    assert list(checks.forbidden('a', f'get it from {host}'))
+    assert list(checks.forbidden('a', 'see /' + 'work/x'))
+    assert not list(checks.forbidden('a', 'build/work/x and framework/y, nfs.h'))
