@@ -1,0 +1,184 @@
+#include "ganesha-fsal/layouts/layout_service.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+
+namespace weft::mds {
+
+LayoutService::LayoutService(Recaller& recaller, Fencer& fencer, LayoutLimits limits, Now now,
+                             Watcher gone)
+    : recaller_(recaller),
+      fencer_(fencer),
+      limits_(limits),
+      now_(std::move(now)),
+      gone_(std::move(gone)) {}
+
+Result<> LayoutService::grant(FileId file, ClientId client, layout::Access access) {
+  const std::lock_guard lock(mutex_);
+  if (blocked_locked(file)) return fail(Errc::kBusy, "a client of the file is being fenced");
+  for (const Grant& grant : table_.of_file(file)) {
+    if (grant.state == GrantState::kRecalled) {
+      return fail(Errc::kRecallConflict, "the file's layouts are being recalled");
+    }
+  }
+  table_.add(file, client, access, now_());
+  ++counters_.granted;
+  return {};
+}
+
+void LayoutService::returned(FileId file, ClientId client, layout::Access access) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++counters_.returned;
+    if (!table_.remove_segment(file, client, access)) return;
+  }
+  tell_if_idle(file);
+}
+
+void LayoutService::dropped(FileId file, ClientId client) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!table_.remove(file, client)) return;
+  }
+  tell_if_idle(file);
+}
+
+void LayoutService::revoke(FileId file, ClientId client, std::string_view cause) {
+  {
+    const std::lock_guard lock(mutex_);
+    const bool pending = std::ranges::any_of(fences_, [&](const PendingFence& fence) {
+      return fence.file == file && fence.client == client;
+    });
+    if (!pending) fences_.push_back({file, client, std::string(cause)});
+    table_.remove(file, client);
+    if (pending) return;
+    ++counters_.revoked;
+  }
+  spdlog::warn("layout revoked file={:x} client={:x} cause=\"{}\"", file, client, cause);
+  start_fence(file, client);
+}
+
+std::size_t LayoutService::recall(FileId file, std::string_view reason) {
+  std::vector<ClientId> clients;
+  {
+    const std::lock_guard lock(mutex_);
+    clients = table_.recall(file, now_() + limits_.recall_timeout, reason);
+    counters_.recalls += clients.size();
+  }
+  ask(file, clients, reason);
+  return clients.size();
+}
+
+std::size_t LayoutService::recall_all(std::string_view reason) {
+  std::set<FileId> files;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Grant& grant : table_.all(SIZE_MAX)) files.insert(grant.file);
+  }
+  std::size_t asked = 0;
+  for (const FileId file : files) asked += recall(file, reason);
+  return asked;
+}
+
+void LayoutService::ask(FileId file, const std::vector<ClientId>& clients,
+                        std::string_view reason) {
+  for (const ClientId client : clients) {
+    spdlog::info("layout recall file={:x} client={:x} reason=\"{}\"", file, client, reason);
+    recaller_.recall(file, client, [this, file, client] { dropped(file, client); });
+  }
+}
+
+bool LayoutService::blocked_locked(FileId file) const {
+  return std::ranges::any_of(fences_, [&](const PendingFence& f) { return f.file == file; });
+}
+
+bool LayoutService::idle_locked(FileId file) const {
+  return !table_.any_of_file(file) && !blocked_locked(file);
+}
+
+bool LayoutService::blocked(FileId file) const {
+  const std::lock_guard lock(mutex_);
+  return blocked_locked(file);
+}
+
+bool LayoutService::idle(FileId file) const {
+  const std::lock_guard lock(mutex_);
+  return idle_locked(file);
+}
+
+void LayoutService::tell_if_idle(FileId file) {
+  if (idle(file)) gone_(file);
+}
+
+void LayoutService::start_fence(FileId file, ClientId client) {
+  fencer_.fence(file, client, [this, file, client](Result<> outcome) {
+    fenced(file, client, std::move(outcome));
+  });
+}
+
+void LayoutService::fenced(FileId file, ClientId client, Result<> outcome) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = std::ranges::find_if(fences_, [&](const PendingFence& fence) {
+      return fence.file == file && fence.client == client;
+    });
+    if (it == fences_.end()) return;
+    if (!outcome) {
+      ++counters_.fence_failures;
+      it->in_flight = false;
+      it->retry_at = now_() + limits_.fence_retry;
+      spdlog::warn("fence failed file={:x} client={:x} error=\"{}\"", file, client,
+                   outcome.error().describe());
+      return;
+    }
+    fences_.erase(it);
+  }
+  spdlog::info("fence holds file={:x} client={:x}", file, client);
+  tell_if_idle(file);
+}
+
+void LayoutService::tick() {
+  std::vector<Grant> late;
+  std::vector<std::pair<FileId, ClientId>> again;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = now_();
+    late = table_.overdue(now);
+    for (PendingFence& fence : fences_) {
+      if (fence.in_flight || fence.retry_at > now) continue;
+      fence.in_flight = true;
+      again.emplace_back(fence.file, fence.client);
+    }
+  }
+  for (const Grant& grant : late) revoke(grant.file, grant.client, "recall not answered in time");
+  for (const auto& [file, client] : again) start_fence(file, client);
+}
+
+std::vector<Grant> LayoutService::grants_of(FileId file) const {
+  const std::lock_guard lock(mutex_);
+  return table_.of_file(file);
+}
+
+std::vector<Grant> LayoutService::grants(std::size_t limit) const {
+  const std::lock_guard lock(mutex_);
+  return table_.all(limit);
+}
+
+bool LayoutService::held_for_write(FileId file) const {
+  const std::lock_guard lock(mutex_);
+  return table_.any_writer(file);
+}
+
+bool LayoutService::known(FileId file, ClientId client) const {
+  const std::lock_guard lock(mutex_);
+  return table_.find(file, client).has_value();
+}
+
+LayoutCounters LayoutService::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+}  // namespace weft::mds

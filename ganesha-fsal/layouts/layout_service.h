@@ -1,0 +1,128 @@
+// Grants, recall and fencing of layouts: what has to happen so that a client that may no longer
+// write to a file cannot.
+//
+//   grant    LAYOUTGET asks here first; a file being recalled or fenced gets no new layout.
+//   recall   CB_LAYOUTRECALL to each holder, through the Recaller, and a deadline of our own
+//            (Ganesha waits for ever for a client that acknowledged a recall).
+//   revoke   a holder that is gone (lease, backchannel) or late loses its grant, and is fenced at
+//            the data servers through the Fencer. Until they answered, the file is blocked:
+//            whatever conflicts with that client's writes has to wait (blocked()).
+//   gone     when a file's last grant is gone and nothing of it is being fenced, the watcher is
+//            told: an unlinked file's objects may be removed then.
+//
+// Recaller and Fencer may be slow: both are called without the lock held, and answer later. A
+// client's voluntary return is never fenced. Nothing here waits; tick() drives the deadlines.
+//
+// Threading: every method may be called from any thread, also from the callbacks of Recaller and
+// Fencer, except that stop() must not be called from a callback.
+//
+// Invariants:
+//  1. A revoked grant blocks its file from before the grant leaves the table until the fence holds.
+//  2. A failed fence is tried again until it succeeds or the service stops.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ganesha-fsal/layouts/grants.h"
+#include "rpc/base/error.h"
+
+namespace weft::mds {
+
+// Asks a client to return its layout of a file.
+class Recaller {
+ public:
+  virtual ~Recaller() = default;
+  // `none` is called, if ever, when the protocol's side knows of no such layout.
+  virtual void recall(FileId file, ClientId client, std::function<void()> none) = 0;
+};
+
+// Makes the data servers of a file refuse what the client was granted before, durably.
+class Fencer {
+ public:
+  virtual ~Fencer() = default;
+  // `done` is called exactly once: success when every data server of the file has answered.
+  virtual void fence(FileId file, ClientId client, std::function<void(Result<>)> done) = 0;
+};
+
+struct LayoutLimits {
+  Clock::duration recall_timeout = std::chrono::seconds(60);
+  Clock::duration fence_retry = std::chrono::seconds(2);
+};
+
+struct LayoutCounters {
+  std::uint64_t granted = 0;
+  std::uint64_t returned = 0;
+  std::uint64_t recalls = 0;
+  std::uint64_t revoked = 0;
+  std::uint64_t fence_failures = 0;
+};
+
+class LayoutService {
+ public:
+  using Now = std::function<Clock::time_point()>;
+  using Watcher = std::function<void(FileId)>;
+
+  // `gone` is called without the lock held, from whichever thread gave back the last grant.
+  LayoutService(Recaller& recaller, Fencer& fencer, LayoutLimits limits, Now now, Watcher gone);
+  LayoutService(const LayoutService&) = delete;
+  LayoutService& operator=(const LayoutService&) = delete;
+
+  // kRecallConflict while the file's layouts are recalled, kBusy while something is fenced.
+  [[nodiscard]] Result<> grant(FileId file, ClientId client, layout::Access access);
+
+  // One segment came back; or everything the client held of the file.
+  void returned(FileId file, ClientId client, layout::Access access);
+  void dropped(FileId file, ClientId client);
+  // The client lost the layout against its will: drop it and fence.
+  void revoke(FileId file, ClientId client, std::string_view cause);
+
+  // Recalls all grants of a file; of all files. Returns how many clients were asked now.
+  std::size_t recall(FileId file, std::string_view reason);
+  std::size_t recall_all(std::string_view reason);
+
+  // Something of the file is being fenced: let conflicting operations wait.
+  [[nodiscard]] bool blocked(FileId file) const;
+  // No grants and nothing being fenced.
+  [[nodiscard]] bool idle(FileId file) const;
+
+  // Revokes what is overdue and tries failed fences again. Call about once a second.
+  void tick();
+
+  [[nodiscard]] std::vector<Grant> grants_of(FileId file) const;
+  [[nodiscard]] std::vector<Grant> grants(std::size_t limit) const;
+  [[nodiscard]] bool held_for_write(FileId file) const;
+  [[nodiscard]] bool known(FileId file, ClientId client) const;
+  [[nodiscard]] LayoutCounters counters() const;
+
+ private:
+  struct PendingFence {
+    FileId file;
+    ClientId client;
+    std::string cause;
+    bool in_flight = true;
+    Clock::time_point retry_at{};
+  };
+
+  void start_fence(FileId file, ClientId client);
+  void fenced(FileId file, ClientId client, Result<> outcome);
+  [[nodiscard]] bool blocked_locked(FileId file) const;
+  [[nodiscard]] bool idle_locked(FileId file) const;
+  void tell_if_idle(FileId file);
+  void ask(FileId file, const std::vector<ClientId>& clients, std::string_view reason);
+
+  Recaller& recaller_;
+  Fencer& fencer_;
+  const LayoutLimits limits_;
+  const Now now_;
+  const Watcher gone_;
+
+  mutable std::mutex mutex_;
+  GrantTable table_;                  // guarded by mutex_, as all below
+  std::vector<PendingFence> fences_;  // at most one for each file and client
+  LayoutCounters counters_;
+};
+
+}  // namespace weft::mds

@@ -1,0 +1,132 @@
+#include "ganesha-fsal/layouts/layout_service.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace weft::mds {
+namespace {
+
+using layout::Access;
+using std::chrono::seconds;
+
+struct FakeRecaller : Recaller {
+  struct Call {
+    FileId file;
+    ClientId client;
+    std::function<void()> none;
+  };
+  std::vector<Call> calls;
+  void recall(FileId file, ClientId client, std::function<void()> none) override {
+    calls.push_back({file, client, std::move(none)});
+  }
+};
+
+struct FakeFencer : Fencer {
+  struct Call {
+    FileId file;
+    ClientId client;
+    std::function<void(Result<>)> done;
+  };
+  std::vector<Call> calls;
+  void fence(FileId file, ClientId client, std::function<void(Result<>)> done) override {
+    calls.push_back({file, client, std::move(done)});
+  }
+};
+
+struct Fixture {
+  FakeRecaller recaller;
+  FakeFencer fencer;
+  Clock::time_point now{};
+  std::vector<FileId> gone;
+  LayoutService service{recaller,
+                        fencer,
+                        {.recall_timeout = seconds(10), .fence_retry = seconds(2)},
+                        [this] { return now; },
+                        [this](FileId file) { gone.push_back(file); }};
+};
+
+TEST_CASE("a client that returns in time is not fenced") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  CHECK(f.service.held_for_write(7));
+  CHECK(f.service.recall(7, "moved") == 1);
+  REQUIRE(f.recaller.calls.size() == 1);
+  CHECK(f.service.grant(7, 2, Access::kRead).error() == Errc::kRecallConflict);
+
+  f.now += seconds(9);
+  f.service.tick();
+  f.service.returned(7, 1, Access::kReadWrite);
+  f.now += seconds(60);
+  f.service.tick();
+  CHECK(f.fencer.calls.empty());
+  CHECK(f.gone == std::vector<FileId>{7});
+  CHECK(f.service.grant(7, 2, Access::kRead));
+}
+
+TEST_CASE("a client that does not return is fenced, and the file waits for it") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  f.service.recall(7, "moved");
+  f.now += seconds(10);
+  f.service.tick();
+  f.service.tick();
+  REQUIRE(f.fencer.calls.size() == 1);
+  CHECK(f.service.blocked(7));
+  CHECK_FALSE(f.service.idle(7));
+  CHECK(f.service.grant(7, 2, Access::kRead).error() == Errc::kBusy);
+  CHECK(f.service.grant(8, 2, Access::kRead));
+  CHECK(f.gone.empty());
+
+  f.fencer.calls[0].done({});
+  CHECK_FALSE(f.service.blocked(7));
+  CHECK(f.gone == std::vector<FileId>{7});
+  CHECK(f.service.grant(7, 2, Access::kRead));
+}
+
+TEST_CASE("a failed fence is tried again, not forgotten") {
+  Fixture f;
+  f.service.revoke(7, 1, "lease expired");
+  REQUIRE(f.fencer.calls.size() == 1);
+  f.fencer.calls[0].done(fail(Errc::kUnreachable, "ds 3"));
+  CHECK(f.service.blocked(7));
+  f.now += seconds(1);
+  f.service.tick();
+  CHECK(f.fencer.calls.size() == 1);
+  f.now += seconds(1);
+  f.service.tick();
+  f.service.tick();
+  REQUIRE(f.fencer.calls.size() == 2);
+  f.fencer.calls[1].done({});
+  CHECK_FALSE(f.service.blocked(7));
+  CHECK(f.service.counters().fence_failures == 1);
+}
+
+TEST_CASE("a second revocation joins the fence under way") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kRead));
+  f.service.revoke(7, 1, "lease expired");
+  f.service.revoke(7, 1, "backchannel");
+  CHECK(f.fencer.calls.size() == 1);
+  CHECK(f.service.counters().revoked == 1);
+}
+
+TEST_CASE("a recall for a layout nobody has ends the grant without a fence") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  f.service.recall(7, "moved");
+  f.recaller.calls[0].none();
+  CHECK(f.service.idle(7));
+  CHECK(f.gone == std::vector<FileId>{7});
+  CHECK(f.fencer.calls.empty());
+}
+
+TEST_CASE("recalling everything asks each holder of each file") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kRead));
+  REQUIRE(f.service.grant(7, 2, Access::kRead));
+  REQUIRE(f.service.grant(9, 1, Access::kReadWrite));
+  CHECK(f.service.recall_all("device changed") == 3);
+  CHECK(f.service.recall_all("device changed") == 0);
+}
+
+}  // namespace
+}  // namespace weft::mds
