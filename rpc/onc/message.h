@@ -1,0 +1,63 @@
+// An outgoing RPC message: encoded bytes with bulk data spliced in, never copied together.
+//
+// A Message is written like an Encoder (bytes()); splice() puts a Payload at the present end, and
+// whatever is encoded after comes behind it on the wire. The transport walks the pieces with
+// for_each() and hands them to the kernel: bytes and Buffers by sendmsg(2), file ranges by
+// sendfile(2). The XDR length word and padding of spliced data are the caller's
+// (nfs4/io_ops.h does both).
+//
+// Ownership: the message owns its payloads until it is sent. Threading: one thread at a time.
+//
+// Invariant: the splices are in order of position, and every position <= bytes().size().
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "rpc/base/buffer.h"
+#include "rpc/xdr/xdr.h"
+
+namespace weft::rpc {
+
+class Message {
+ public:
+  struct Splice {
+    std::size_t at;  // the payload comes before the byte of this position
+    Payload payload;
+  };
+
+  Message() : bytes_(kReserveBytes) {}
+  explicit Message(xdr::Encoder bytes) : bytes_(std::move(bytes)) {}
+
+  [[nodiscard]] xdr::Encoder& bytes() { return bytes_; }
+  [[nodiscard]] const xdr::Encoder& bytes() const { return bytes_; }
+  void splice(Payload payload);
+
+  // Bytes on the wire, without the record mark.
+  [[nodiscard]] std::size_t size() const { return bytes_.size() + spliced_; }
+  [[nodiscard]] bool has_payload() const { return !splices_.empty(); }
+  [[nodiscard]] std::vector<Splice>& splices() { return splices_; }
+  [[nodiscard]] const std::vector<Splice>& splices() const { return splices_; }
+
+  // A point to come back to: rewind() drops everything encoded or spliced since.
+  struct Mark {
+    std::size_t bytes;
+    std::size_t splices;
+  };
+  [[nodiscard]] Mark mark() const { return {bytes_.size(), splices_.size()}; }
+  void rewind(Mark mark);
+
+  // Everything as one run of bytes (file ranges are read). For tests, caches and transports
+  // without gathering.
+  [[nodiscard]] Result<std::vector<std::byte>> flatten() const;
+
+ private:
+  static constexpr std::size_t kReserveBytes = 256;  // a READ or WRITE reply and more
+
+  xdr::Encoder bytes_;
+  std::vector<Splice> splices_;
+  std::size_t spliced_ = 0;
+};
+
+}  // namespace weft::rpc

@@ -1,0 +1,34 @@
+// What a session server says of itself, and its limits. Every default bounds something.
+//
+// Threading: values.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "rpc/nfs4/session_ops.h"
+
+namespace weft::rpc {
+
+struct SessionServerOptions {
+  // so_major_id: must differ between any two server processes, or a client trunks them together
+  // and misroutes I/O; must stay the same over restarts of one.
+  std::string server_major_id;
+  std::string server_scope = "weft";
+  std::uint32_t role = nfs4::EXCHGID4_FLAG_USE_PNFS_DS;
+  std::chrono::seconds lease{90};  // at least the metadata server's
+
+  std::size_t max_clients = 4096;
+  std::size_t max_sessions_per_client = 64;
+  std::uint32_t max_slots = 64;       // per session; clients ask for 64
+  std::uint32_t max_operations = 16;  // per compound, SEQUENCE included
+  std::uint32_t max_request_bytes = (1U << 20) + 4096;
+  std::uint32_t max_response_bytes = (1U << 20) + 4096;
+  std::uint32_t max_cached_bytes = 1024;  // per slot: replies kept for a retransmission
+  std::size_t max_cached_total_bytes = std::size_t{64} << 20;  // all slots, promised at creation
+  std::size_t max_running_per_connection = 128;                // compounds; beyond it reading stops
+};
+
+}  // namespace weft::rpc

@@ -1,0 +1,57 @@
+// The server end of NFSv4.1/4.2 sessions: takes channels, answers RPC and session operations, and
+// calls an OpHandler for the rest (handler.h).
+//
+// The rules are in sans-io parts, tested alone: client_table.h (EXCHANGE_ID, CREATE_SESSION and
+// their kin), server_session.h (slots, exactly once). This class is their glue to channels.
+//
+// Threading: serve() on the channel's I/O thread; everything else from any thread. The data path
+// takes no lock: a connection finds its sessions in a cache of its own, and a slot is claimed with
+// one atomic exchange. EXCHANGE_ID, CREATE_SESSION and the like take the client table's mutex.
+//
+// Lifetime: handler, clock and random outlive the server; the server outlives its connections
+// (drain() first, then stop the I/O threads).
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "rpc/base/clock.h"
+#include "rpc/session/handler.h"
+#include "rpc/session/server_options.h"
+#include "rpc/transport/channel.h"
+
+namespace weft::rpc {
+
+struct SessionServerCounts {
+  std::uint64_t connections = 0;  // now
+  std::uint64_t clients = 0;      // now
+  std::uint64_t sessions = 0;     // now
+  std::uint64_t running = 0;      // compounds now
+  std::uint64_t compounds = 0;    // since the start
+  std::uint64_t replays = 0;      // answered from a slot's cache, or dropped
+  std::uint64_t rejected = 0;     // records and compounds answered with an RPC or session error
+};
+
+class SessionServer {
+ public:
+  SessionServer(SessionServerOptions options, OpHandler& handler, Clock& clock, Random& random);
+  ~SessionServer();
+  SessionServer(const SessionServer&) = delete;
+  SessionServer& operator=(const SessionServer&) = delete;
+
+  void serve(std::shared_ptr<Channel> channel);
+
+  // Forgets clients whose lease ran out and that have no connection. Call now and then.
+  void expire();
+  // Takes no new requests, answers those running, closes every connection; `done` is called on
+  // some I/O thread (or at once) when the last is gone.
+  void drain(std::move_only_function<void()> done);
+
+  [[nodiscard]] SessionServerCounts counts() const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace weft::rpc

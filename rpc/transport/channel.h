@@ -1,0 +1,75 @@
+// A Channel: one connection that carries whole RPC records both ways.
+//
+// Outgoing messages are gathered (bytes, buffers, file ranges); an incoming record is one
+// contiguous Buffer from the pool, so that a WRITE's payload can be passed on by share(). Whoever
+// uses a channel implements ChannelUser; the implementations are tcp_channel.h (the kernel's TCP)
+// and in_memory.h (tests).
+//
+// Threading: a channel lives on one I/O thread; every call to it and every call it makes comes on
+// that thread. post() alone may be called from any thread.
+//
+// Ownership: the channel keeps its user alive from start() until after on_closed(). A user keeps a
+// shared_ptr to the channel and drops it in on_closed(). Neither on_record() nor on_closed() is
+// called from within start(), send(), pause() or resume(); close() calls on_closed() later.
+//
+// Invariants:
+//  1. on_closed() is called exactly once, and nothing after it.
+//  2. What is queued to be sent is bounded: beyond the limit reading stops until the peer has
+//     taken its replies, so a peer that does not read cannot make us buffer without end.
+//  3. A record is never larger than the channel's limit, and a record that stays half-received
+//     longer than its deadline ends the connection.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "rpc/base/buffer.h"
+#include "rpc/base/error.h"
+#include "rpc/onc/message.h"
+
+namespace weft::rpc {
+
+class ChannelUser {
+ public:
+  ChannelUser() = default;
+  ChannelUser(const ChannelUser&) = delete;
+  ChannelUser& operator=(const ChannelUser&) = delete;
+  virtual ~ChannelUser() = default;
+
+  virtual void on_record(Buffer record) = 0;
+  // The connection is gone; `why` says how: kClosed (peer closed it, or close() was called),
+  // kTimedOut, kProtocol, kTooLarge, kUnreachable, kBusy (no memory for too long).
+  virtual void on_closed(const Error& why) = 0;
+};
+
+class Channel {
+ public:
+  Channel() = default;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+  virtual ~Channel() = default;
+
+  // Begins to deliver records. Called once.
+  virtual void start(std::shared_ptr<ChannelUser> user) = 0;
+  // Queues one record. Dropped without notice when the channel is closed or closing.
+  virtual void send(Message message) = 0;
+  // Stops and goes on delivering records; not counted, the last call wins.
+  virtual void pause() = 0;
+  virtual void resume() = 0;
+  // Ends the connection: at once, or (drain) when everything queued has been sent or the drain
+  // deadline passes. Nothing is delivered after.
+  virtual void close(Error why, bool drain = false) = 0;
+  // Runs `work` on the channel's thread later. From any thread.
+  virtual void post(std::move_only_function<void()> work) = 0;
+
+  [[nodiscard]] virtual const std::string& peer() const = 0;  // "192.0.2.7:812", for logs
+  [[nodiscard]] virtual std::size_t queued_bytes() const = 0;
+};
+
+// Makes a connection (tcp_dialer.h, or a test's); called on an I/O thread, `done` comes on it too.
+using Dial =
+    std::function<void(std::move_only_function<void(Result<std::shared_ptr<Channel>>)> done)>;
+
+}  // namespace weft::rpc

@@ -1,0 +1,46 @@
+// The accepting end of the TCP transport.
+//
+// One listening socket on the first I/O thread; accepted connections go to the I/O threads in
+// turn. Connections beyond the limits, in all or from one IP address, are closed at once and
+// counted; when the process is out of file descriptors, accepting pauses for a moment instead of
+// spinning.
+//
+// Threading: construct, listen() and stop() from one thread while the I/O threads run; `accept` is
+// called on the new channel's thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "rpc/base/buffer.h"
+#include "rpc/transport/channel.h"
+#include "rpc/transport/io_threads.h"
+#include "rpc/transport/tcp_options.h"
+
+namespace weft::rpc {
+
+class TcpServer {
+ public:
+  using Accept = std::function<void(std::shared_ptr<Channel>)>;
+
+  // threads and pool must outlive the server and every channel of it.
+  TcpServer(IoThreads& threads, BufferPool& pool, TcpServerOptions options, Accept accept);
+  ~TcpServer();
+  TcpServer(const TcpServer&) = delete;
+  TcpServer& operator=(const TcpServer&) = delete;
+
+  // Binds, listens and begins to accept. The port really used is in port() afterwards.
+  [[nodiscard]] Result<> listen();
+  // Stops accepting; connections that exist are not touched. Waits for the acceptor to be gone.
+  void stop();
+
+  [[nodiscard]] std::uint16_t port() const;
+  [[nodiscard]] std::size_t connections() const;
+  [[nodiscard]] std::uint64_t refused() const;  // by a limit, since the start
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace weft::rpc
