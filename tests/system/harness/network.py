@@ -1,0 +1,95 @@
+"""The network of a run: a hub with a bridge, and one namespace for each machine.
+
+Every machine, server or client, is a node: its own namespace joined to the hub by a veth pair.
+So each has an address of its own, and its link can be limited or cut alone. A client's namespace
+also bridges a tap, which is what its virtual machine opens.
+
+    mds 10.77.0.1    data server i 10.77.0.(10+i)    client i 10.77.0.(100+i)
+
+All names live inside the run's namespaces: runs do not see each other.
+"""
+
+from dataclasses import dataclass
+
+from .run import Run, sh
+
+SUBNET = "10.77.0"
+PREFIX = 24
+
+
+@dataclass
+class Node:
+    """A machine on the hub. address is without the prefix length."""
+
+    namespace: str
+    hub: str
+    port: str
+    address: str
+    tap: str = ""
+
+    def limit(self, rate: str) -> None:
+        """Limits the link in both directions, for example '1gbit'."""
+        for namespace, device in ((self.hub, self.port), (self.namespace, "e0")):
+            sh("tc", "-n", namespace, "qdisc", "replace", "dev", device, "root", "tbf",
+               "rate", rate, "burst", "256k", "latency", "50ms")
+
+    def unlimit(self) -> None:
+        for namespace, device in ((self.hub, self.port), (self.namespace, "e0")):
+            sh("tc", "-n", namespace, "qdisc", "del", "dev", device, "root", check=False)
+
+    def cut(self) -> None:
+        """A black hole: nothing passes and nobody is told. Only the hub's end goes down."""
+        sh("ip", "-n", self.hub, "link", "set", self.port, "down")
+
+    def restore(self) -> None:
+        sh("ip", "-n", self.hub, "link", "set", self.port, "up")
+
+
+class Network:
+    """Makes nodes. Everything goes when the run closes."""
+
+    def __init__(self, run: Run):
+        self.run = run
+        self.hub = f"{run.name}-hub"
+        self._clients = 0
+        sh("ip", "netns", "add", self.hub)
+        sh("ip", "-n", self.hub, "link", "set", "lo", "up")
+        sh("ip", "-n", self.hub, "link", "add", "br0", "type", "bridge")
+        sh("ip", "-n", self.hub, "addr", "add", f"{SUBNET}.254/{PREFIX}", "dev", "br0")
+        sh("ip", "-n", self.hub, "link", "set", "br0", "up")
+
+    def _join(self, name: str, address: str) -> Node:
+        node = Node(f"{self.run.name}-{name}", self.hub, f"p-{name}", address)
+        sh("ip", "netns", "add", node.namespace)
+        sh("ip", "-n", node.namespace, "link", "set", "lo", "up")
+        sh("ip", "-n", self.hub, "link", "add", node.port, "type", "veth",
+           "peer", "name", "e0", "netns", node.namespace)
+        sh("ip", "-n", self.hub, "link", "set", node.port, "master", "br0", "up")
+        sh("ip", "-n", node.namespace, "link", "set", "e0", "up")
+        return node
+
+    def mds(self) -> Node:
+        return self._server("mds", 1)
+
+    def data_server(self, number: int) -> Node:
+        """number counts from 1."""
+        return self._server(f"ds{number}", 10 + number)
+
+    def _server(self, name: str, host: int) -> Node:
+        node = self._join(name, f"{SUBNET}.{host}")
+        sh("ip", "-n", node.namespace, "addr", "add", f"{node.address}/{PREFIX}", "dev", "e0")
+        return node
+
+    def client(self) -> Node:
+        """A namespace with a tap for one virtual machine; the machine takes the address."""
+        self._clients += 1
+        name = f"cl{self._clients}"
+        node = self._join(name, f"{SUBNET}.{100 + self._clients}")
+        node.tap = "tap0"
+        inside = ("ip", "netns", "exec", node.namespace)
+        sh(*inside, "ip", "tuntap", "add", node.tap, "mode", "tap", "vnet_hdr")
+        sh("ip", "-n", node.namespace, "link", "add", "br0", "type", "bridge")
+        for device in ("e0", node.tap):
+            sh("ip", "-n", node.namespace, "link", "set", device, "master", "br0", "up")
+        sh("ip", "-n", node.namespace, "link", "set", "br0", "up")
+        return node

@@ -1,0 +1,106 @@
+"""A server process of a run: started in a namespace, watched, stopped, crashed, frozen."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from .network import Node
+from .run import Run, sh, wait_until
+
+
+class Process:
+    """Starts the same command any number of times; each start appends to one log.
+
+    Ends with the run. Not for several threads.
+    """
+
+    def __init__(self, run: Run, name: str, command: list[str], node: Node | None = None,
+                 env: dict[str, str] | None = None, cpus: str = ""):
+        self.name = name
+        self.command = [str(word) for word in command]
+        self.node = node
+        self.env = env or {}
+        self.cpus = cpus
+        self.log = run.folder / f"{name}.log"
+        self._child: subprocess.Popen | None = None
+        run.on_close(lambda: self.stop(grace_s=3))
+
+    @property
+    def pid(self) -> int:
+        if self._child is None:
+            raise RuntimeError(f"{self.name} was never started")
+        return self._child.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    @property
+    def status(self) -> int | None:
+        """Exit status, negative for a signal; None while it runs."""
+        return self._child.poll() if self._child else None
+
+    def start(self) -> None:
+        if self.alive:
+            raise RuntimeError(f"{self.name} already runs")
+        prefix = ["ip", "netns", "exec", self.node.namespace] if self.node else []
+        if self.cpus:
+            prefix += ["taskset", "-c", self.cpus]
+        with open(self.log, "ab") as log:
+            self._child = subprocess.Popen(
+                [*prefix, *self.command], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, start_new_session=True, env={**os.environ, **self.env})
+
+    def signal(self, number: int) -> None:
+        if self.alive:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL, and reaped: its sockets are gone on return."""
+        self.signal(signal.SIGKILL)
+        if self._child:
+            self._child.wait(10)
+
+    def pause(self) -> None:
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.signal(signal.SIGCONT)
+
+    def stop(self, grace_s: float = 10) -> int | None:
+        """SIGTERM, then SIGKILL after grace_s. Returns the exit status."""
+        if not self.alive:
+            return self.status
+        self.resume()
+        self.signal(signal.SIGTERM)
+        try:
+            self._child.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        return self.status
+
+    def wait_port(self, port: int, timeout_s: float = 30) -> None:
+        """Waits until something listens on a TCP port in the process's namespace."""
+        def listening() -> bool:
+            if not self.alive:
+                raise RuntimeError(f"{self.name} ended with {self.status}:\n{self.log_tail()}")
+            options = ["-N", self.node.namespace] if self.node else []
+            return bool(sh("ss", *options, "-Hltn", f"sport = :{port}", check=False).strip())
+        try:
+            wait_until(listening, timeout_s, f"{self.name} on port {port}", 0.05)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{self.log_tail()}") from None
+
+    def log_tail(self, lines: int = 30) -> str:
+        return tail(self.log, lines)
+
+
+def tail(file: Path, lines: int = 30) -> str:
+    """The last lines of a text file, empty when there is none."""
+    if not file.exists():
+        return ""
+    with open(file, "rb") as opened:
+        opened.seek(0, os.SEEK_END)
+        opened.seek(max(0, opened.tell() - 200 * lines))
+        return "\n".join(opened.read().decode(errors="replace").splitlines()[-lines:])
