@@ -19,6 +19,9 @@ from pathlib import Path
 from . import paths
 
 
+LIVE_RUNS: list["Run"] = []
+
+
 def sh(*command: str, check: bool = True, timeout: float = 30) -> str:
     """Runs a short host command. Returns its output; raises with that output when it fails."""
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -98,6 +101,7 @@ class Run:
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._closers: list = []
         self._closed = False
+        LIVE_RUNS.append(self)
         if detached:
             (self.folder / "detached").touch()
         elif not attach_to:
@@ -116,6 +120,7 @@ class Run:
         if self._closed:
             return
         self._closed = True
+        LIVE_RUNS.remove(self)
         for action in reversed(self._closers):
             try:
                 action()

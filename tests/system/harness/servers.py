@@ -1,0 +1,38 @@
+"""Servers of a run: Ganesha over its VFS, and a whole Weft (in cluster.py)."""
+
+from pathlib import Path
+
+from . import config, paths
+from .network import Node
+from .process import Process
+from .run import Run
+
+
+class MissingServer(RuntimeError):
+    """A program or library that is to be tested has not been built."""
+
+
+def require(file: Path) -> Path:
+    if not file.exists():
+        raise MissingServer(f"{file} is missing: build it with ./dev build")
+    return file
+
+
+def ganesha(run: Run, node: Node, text: str, mds: config.MdsConfig) -> Process:
+    """A ganesha.nfsd process, not started, with text as its configuration."""
+    (mds.folder / "recovery").mkdir(parents=True, exist_ok=True)
+    conf = mds.folder / "ganesha.conf"
+    conf.write_text(text)
+    binary = require(paths.ganesha_prefix() / "bin" / "ganesha.nfsd")
+    return Process(run, "mds", [str(binary), "-F", "-L", str(run.folder / "ganesha.log"), "-N",
+                                "NIV_EVENT", "-f", str(conf), "-p", str(mds.folder / "pid")], node)
+
+
+def start_vfs(run: Run, node: Node) -> Process:
+    """Ganesha serving a folder of the run at /export, without grace."""
+    mds = config.MdsConfig(run.make_folder("mds"), graceless=True)
+    text = config.ganesha_core(mds, pnfs=False) + config.vfs_export(run.make_folder("vfs"))
+    process = ganesha(run, node, text, mds)
+    process.start()
+    process.wait_port(config.NFS_PORT)
+    return process
