@@ -1,0 +1,34 @@
+// The admin socket's caller: what the `weft` command asks the metadata server with.
+//
+// Threading: plain functions; each call makes a connection of its own.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "ganesha-fsal/admin/source.h"
+#include "rpc/base/error.h"
+
+namespace weft::mds::admin {
+
+class Client {
+ public:
+  explicit Client(std::string socket_path,
+                  std::chrono::milliseconds timeout = std::chrono::milliseconds(10'000))
+      : path_(std::move(socket_path)), timeout_(timeout) {}
+
+  // kNotFound, kUnreachable, kAccess when the socket is not there, not served, not ours to use;
+  // kTimedOut; else the metadata server's own error.
+  [[nodiscard]] Result<StatusReport> status() const;
+  [[nodiscard]] Result<std::vector<DataServerReport>> data_servers() const;
+  [[nodiscard]] Result<FileReport> file(const std::string& path) const;
+
+  [[nodiscard]] const std::string& socket_path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::chrono::milliseconds timeout_;
+};
+
+}  // namespace weft::mds::admin

@@ -1,0 +1,118 @@
+// What the metadata server tells an administrator: the reports, and who makes them.
+//
+// The admin server (admin/server.h) answers the `weft` command line from one AdminSource, which
+// libfsalweft.so implements over its registry, grants and counters. The reports are snapshots:
+// plain values, made without holding anything up for the data path.
+//
+// Threading: an AdminSource is called from the admin server's thread alone, while the rest of the
+// metadata server runs; each method must be safe against that, and must answer within a second or
+// so (the socket's other callers wait). Durations are in milliseconds, sizes in bytes, counters
+// count since the process started.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rpc/base/error.h"
+
+namespace weft::mds {
+
+enum class DsState : std::uint32_t {
+  kUp = 0,       // heartbeats arrive
+  kSuspect = 1,  // one is overdue: no new files are placed there
+  kDown = 2,     // given up: layouts on it are recalled
+  kUnknown = 3,  // known from the metadata store, not seen since the metadata server started
+};
+
+struct DataServerReport {
+  std::uint32_t id = 0;
+  std::string name;
+  DsState state = DsState::kUnknown;
+  std::vector<std::string> addresses;  // "192.0.2.7:2051", where clients reach it
+  std::uint64_t heartbeat_age_ms = 0;  // since the last heartbeat; meaningless when kUnknown
+  std::uint64_t uptime_ms = 0;         // of the data server's process
+  std::uint64_t capacity_bytes = 0;
+  std::uint64_t free_bytes = 0;
+  std::uint64_t objects = 0;
+  std::uint64_t read_calls = 0;  // READs served to clients
+  std::uint64_t write_calls = 0;
+  std::uint64_t commit_calls = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t written_bytes = 0;
+  std::uint64_t errors = 0;   // READ, WRITE, COMMIT answered with an error
+  std::uint64_t refused = 0;  // bad, foreign or fenced handles
+  std::uint64_t connections = 0;
+  std::uint32_t cpu_busy_permille = 0;  // of its machine
+};
+
+struct StatusReport {
+  std::string version;  // of libfsalweft.so
+  std::uint64_t uptime_ms = 0;
+  std::uint64_t grace_left_ms = 0;  // 0: not in grace
+  std::uint32_t clients = 0;        // NFSv4 clients with a lease, where known
+  std::uint64_t files = 0;          // inodes, where known
+  // READ and WRITE that this server had to serve itself: a client that uses pNFS causes none.
+  std::uint64_t mds_read_calls = 0;
+  std::uint64_t mds_write_calls = 0;
+  std::uint64_t mds_read_bytes = 0;
+  std::uint64_t mds_written_bytes = 0;
+  std::uint64_t layoutgets = 0;          // granted
+  std::uint64_t layoutget_refusals = 0;  // answered with an error
+  std::uint64_t layoutreturns = 0;
+  std::uint64_t layoutcommits = 0;
+  std::uint32_t layouts_out = 0;
+  std::uint32_t recalls_pending = 0;
+  std::uint64_t oldest_recall_ms = 0;  // age of the oldest unanswered recall, 0: none
+  std::uint64_t recalls = 0;
+  std::uint64_t fences = 0;           // clients fenced after a recall they did not answer
+  std::uint64_t removals_queued = 0;  // objects of removed files still to be deleted
+  std::vector<std::string> warnings;  // one sentence each, for a person to read
+};
+
+struct StripeReport {
+  std::uint32_t ds_id = 0;
+  std::string ds_name;
+  DsState ds_state = DsState::kUnknown;
+};
+
+struct GrantReport {
+  std::uint64_t client_id = 0;
+  std::string client;  // address or owner of the client, where known
+  bool write = false;  // LAYOUTIOMODE4_RW
+  std::uint64_t age_ms = 0;
+  bool recalled = false;
+  std::uint64_t recall_age_ms = 0;
+};
+
+struct FileReport {
+  std::string path;
+  std::uint64_t fileid = 0;
+  std::uint64_t size = 0;
+  std::string object;                 // layout::to_string(ObjectId)
+  std::string layout_type;            // "files", "flexfiles", "none"
+  std::uint32_t stripe_unit = 0;      // bytes
+  std::string device_id;              // 16 bytes in hex, empty when none was made yet
+  std::vector<StripeReport> stripes;  // in stripe order
+  std::vector<GrantReport> grants;
+};
+
+class AdminSource {
+ public:
+  AdminSource() = default;
+  AdminSource(const AdminSource&) = delete;
+  AdminSource& operator=(const AdminSource&) = delete;
+  virtual ~AdminSource() = default;
+
+  [[nodiscard]] virtual Result<StatusReport> status() = 0;
+  // Every data server ever registered and not removed, by id.
+  [[nodiscard]] virtual Result<std::vector<DataServerReport>> data_servers() = 0;
+  // `path` is absolute, as clients see it (an export's Pseudo path and what is below it).
+  // kNotFound, kWrongType when it is no regular file, kInvalid when it is in no export of ours.
+  [[nodiscard]] virtual Result<FileReport> file(const std::string& path) = 0;
+};
+
+// "up", "suspect", "down", "unknown".
+[[nodiscard]] std::string_view to_string(DsState state);
+
+}  // namespace weft::mds

@@ -1,0 +1,149 @@
+#include "ganesha-fsal/admin/server.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "ganesha-fsal/admin/client.h"
+#include "ganesha-fsal/admin/protocol.h"
+#include "ganesha-fsal/admin/socket.h"
+
+namespace weft::mds::admin {
+namespace {
+
+class Folder {
+ public:
+  Folder() {
+    char name[] = "/tmp/weft-admin-test.XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string path;
+};
+
+class FakeSource : public AdminSource {
+ public:
+  Result<StatusReport> status() override {
+    ++asked;
+    StatusReport report;
+    report.version = "test";
+    return report;
+  }
+  Result<std::vector<DataServerReport>> data_servers() override {
+    return std::vector<DataServerReport>(4);
+  }
+  Result<FileReport> file(const std::string& path) override {
+    if (path != "/export/f") return fail(Errc::kNotFound, path);
+    FileReport report;
+    report.path = path;
+    return report;
+  }
+  std::atomic<int> asked = 0;
+};
+
+struct Fixture {
+  Fixture() {
+    auto started = Server::start({socket, std::chrono::milliseconds(200)}, source);
+    REQUIRE(started);
+    server = std::move(*started);
+  }
+  Folder folder;
+  std::string socket = folder.path + "/run/mds.sock";
+  FakeSource source;
+  std::unique_ptr<Server> server;
+};
+
+}  // namespace
+
+TEST_CASE("the admin server answers every operation", "[admin]") {
+  Fixture f;
+  const Client client(f.socket);
+  auto status = client.status();
+  REQUIRE(status);
+  CHECK(status->version == "test");
+  CHECK(client.data_servers()->size() == 4);
+  CHECK(client.file("/export/f")->path == "/export/f");
+  CHECK(client.file("/export/g").error() == Errc::kNotFound);
+  CHECK(client.file(std::string(5000, 'x')).error() == Errc::kNameTooLong);
+}
+
+TEST_CASE("the admin socket is its owner's alone, and goes with the server", "[admin]") {
+  Fixture f;
+  struct stat found{};
+  REQUIRE(::stat(f.socket.c_str(), &found) == 0);
+  CHECK((found.st_mode & 0777) == 0600);
+  f.server.reset();
+  CHECK(Client(f.socket).status().error() == Errc::kNotFound);
+}
+
+TEST_CASE("a second server does not take the socket of a live one", "[admin]") {
+  Fixture f;
+  CHECK(Server::start({f.socket}, f.source).error() == Errc::kExists);
+  CHECK(Client(f.socket).status());
+}
+
+TEST_CASE("a socket left by a dead server is replaced, another file is not", "[admin]") {
+  Folder folder;
+  FakeSource source;
+  const std::string path = folder.path + "/s";
+  {
+    auto dead = listen_at(path);
+  }  // closed without unlink, as after SIGKILL
+  REQUIRE(std::filesystem::exists(path));
+  CHECK(Client(path).status().error() == Errc::kUnreachable);
+  CHECK(Server::start({path}, source));
+
+  const std::string file = folder.path + "/file";
+  std::ofstream(file) << "precious";
+  CHECK(Server::start({file}, source).error() == Errc::kExists);
+  CHECK(std::filesystem::exists(file));
+}
+
+TEST_CASE("callers that send nothing, too much or half hold nobody up for long", "[admin]") {
+  Fixture f;
+  auto silent = connect_to(f.socket);
+  REQUIRE(silent);
+  auto half = connect_to(f.socket);
+  REQUIRE(half);
+  const std::byte two[2] = {};
+  CHECK(::write(half->get(), two, 2) == 2);
+  auto huge = connect_to(f.socket);
+  REQUIRE(huge);
+  const unsigned char length[4] = {0xff, 0xff, 0xff, 0xff};
+  CHECK(::write(huge->get(), length, 4) == 4);
+  auto garbage = connect_to(f.socket);
+  REQUIRE(garbage);
+  const Bytes noise(64, std::byte{0x5a});
+  REQUIRE(send_frame(garbage->get(), noise, after(std::chrono::seconds(1))));
+  CHECK(Client(f.socket).status());
+  auto reply = receive_frame(garbage->get(), kMaxReplyBytes, after(std::chrono::seconds(1)));
+  REQUIRE(reply);
+  CHECK(decode_reply<StatusReport>(*reply).error() == Errc::kProtocol);
+}
+
+TEST_CASE("many callers at once are all answered", "[admin]") {
+  Fixture f;
+  std::atomic<int> good = 0;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 8; ++i) {
+    callers.emplace_back([&] {
+      for (int call = 0; call < 50; ++call) good += Client(f.socket).status() ? 1 : 0;
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  CHECK(good == 400);
+  CHECK(f.source.asked == 400);
+}
+
+TEST_CASE("a path too long for a socket is refused", "[admin]") {
+  CHECK(Client("/tmp/" + std::string(200, 'x')).status().error() == Errc::kInvalid);
+}
+
+}  // namespace weft::mds::admin
