@@ -1,0 +1,92 @@
+#include "dataserver/store/disk.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <stdexcept>
+
+namespace weft::ds {
+
+Random system_random() {
+  return [] {
+    std::uint64_t value = 0;
+    if (::getrandom(&value, sizeof value, 0) != sizeof value) {
+      throw std::runtime_error("getrandom failed");  // never after boot for 8 bytes
+    }
+    return value;
+  };
+}
+
+Result<OwnedFd> open_directory(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return fail_errno(errno, "open " + path);
+  return OwnedFd(fd);
+}
+
+Result<> ensure_directory(int parent, const char* name) {
+  if (::mkdirat(parent, name, 0700) == 0 || errno == EEXIST) return {};
+  return fail_errno(errno, std::string("mkdir ") + name);
+}
+
+Result<> sync_directory(int directory) {
+  if (::fsync(directory) == 0) return {};
+  return fail_errno(errno, "fsync of a directory");
+}
+
+Result<std::vector<std::byte>> read_small_file(int directory, const char* name, std::size_t max) {
+  const OwnedFd file(::openat(directory, name, O_RDONLY | O_CLOEXEC));
+  if (!file) return fail_errno(errno, std::string("open ") + name);
+  std::vector<std::byte> bytes(max + 1);
+  std::size_t size = 0;
+  while (size < bytes.size()) {
+    const ssize_t n = ::pread(file.get(), bytes.data() + size, bytes.size() - size,
+                              static_cast<off_t>(size));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_errno(errno, std::string("read ") + name);
+    if (n == 0) break;
+    size += static_cast<std::size_t>(n);
+  }
+  if (size > max) return fail(Errc::kTooLarge, std::string(name) + " is larger than expected");
+  bytes.resize(size);
+  return bytes;
+}
+
+Result<> write_fully(int fd, std::span<const std::byte> bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_errno(errno, "write");
+    if (n == 0) return fail(Errc::kNoSpace, "write took nothing");
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+  return {};
+}
+
+Result<> replace_file(int directory, const char* name, std::span<const std::byte> bytes) {
+  const std::string temporary = std::string(name) + ".new";
+  {
+    const OwnedFd file(::openat(directory, temporary.c_str(),
+                                O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!file) return fail_errno(errno, "create " + temporary);
+    if (auto written = write_fully(file.get(), bytes, 0); !written) return pass(written);
+    if (::fsync(file.get()) != 0) return fail_errno(errno, "fsync " + temporary);
+  }
+  if (::renameat(directory, temporary.c_str(), directory, name) != 0) {
+    return fail_errno(errno, "rename " + temporary);
+  }
+  return sync_directory(directory);
+}
+
+Result<> remove_file(int directory, const char* name) {
+  if (::unlinkat(directory, name, 0) != 0 && errno != ENOENT) {
+    return fail_errno(errno, std::string("unlink ") + name);
+  }
+  return sync_directory(directory);
+}
+
+}  // namespace weft::ds

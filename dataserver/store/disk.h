@@ -1,0 +1,44 @@
+// Small files that must survive a crash, and the system calls a store needs around them.
+//
+// Everything here blocks and is for start, stop and worker threads, not for I/O threads.
+//
+// Threading: functions without state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rpc/base/buffer.h"
+#include "rpc/base/error.h"
+
+namespace weft::ds {
+
+// 64 random bits; injected so that tests repeat.
+using Random = std::function<std::uint64_t()>;
+// From the kernel (getrandom).
+[[nodiscard]] Random system_random();
+
+// An open directory, for the *at calls. kNotFound, kNotDirectory, kAccess.
+[[nodiscard]] Result<OwnedFd> open_directory(const std::string& path);
+// Creates the directory `name` unless it is there.
+[[nodiscard]] Result<> ensure_directory(int parent, const char* name);
+// Makes names created in, or removed from, a directory durable.
+[[nodiscard]] Result<> sync_directory(int directory);
+
+// Up to `max` bytes of a small file; kNotFound, kTooLarge.
+[[nodiscard]] Result<std::vector<std::byte>> read_small_file(int directory, const char* name,
+                                                             std::size_t max);
+// All or nothing over a crash: writes beside it, syncs, renames, syncs the directory.
+[[nodiscard]] Result<> replace_file(int directory, const char* name,
+                                    std::span<const std::byte> bytes);
+// Writes everything at `offset`, however many calls it takes.
+[[nodiscard]] Result<> write_fully(int fd, std::span<const std::byte> bytes,
+                                   std::uint64_t offset);
+// Removes a name durably. Success when it is not there.
+[[nodiscard]] Result<> remove_file(int directory, const char* name);
+
+}  // namespace weft::ds

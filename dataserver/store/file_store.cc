@@ -1,0 +1,180 @@
+#include "dataserver/store/file_store.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <limits>
+
+#include "dataserver/store/file_store_internal.h"
+
+namespace weft::ds {
+
+namespace {
+
+constexpr std::uint64_t kMaxOffset = std::numeric_limits<std::int64_t>::max();
+
+Result<ObjectStat> stat_fd(int fd) {
+  struct stat found{};
+  if (::fstat(fd, &found) != 0) return fail_errno(errno, "fstat of an object");
+  return ObjectStat{
+      .size = static_cast<std::uint64_t>(found.st_size),
+      .allocated = static_cast<std::uint64_t>(found.st_blocks) * 512,
+      .mtime_ns = std::int64_t{found.st_mtim.tv_sec} * 1'000'000'000 + found.st_mtim.tv_nsec};
+}
+
+Result<> check_range(std::uint64_t offset, std::uint64_t size) {
+  if (size > kMaxOffset || offset > kMaxOffset - size) {
+    return fail(Errc::kFileTooLarge, "a range beyond what a file can hold");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FileStore>> FileStore::open(FileStoreOptions options, BufferPool& pool) {
+  auto directory = StoreDirectory::open(options.path, options.create, options.random);
+  if (!directory) return pass(directory);
+  std::unique_ptr<FileStore> store(
+      new FileStore(std::move(options), pool, std::move(*directory)));
+  if (auto counted = store->files_.count_objects(); !counted) return pass(counted);
+  spdlog::info("event=store_open path={} uuid={} ds_id={} clean={} objects={}",
+               store->options_.path, to_string(store->identity().uuid), store->identity().ds_id,
+               store->directory_->was_clean(), store->files_.object_count());
+  return store;
+}
+
+FileStore::FileStore(FileStoreOptions options, BufferPool& pool,
+                     std::unique_ptr<StoreDirectory> directory)
+    : options_(std::move(options)),
+      pool_(pool),
+      directory_(std::move(directory)),
+      files_(directory_->objects(), options_.max_open_files, options_.mode == IoMode::kDirect),
+      verifier_(directory_->verifier()),
+      workers_(options_.worker_threads) {}
+
+FileStore::~FileStore() { workers_.join(); }
+
+Result<> FileStore::close() {
+  workers_.join();
+  if (closed_.exchange(true)) return {};
+  auto closed = directory_->close_clean(verifier_.load());
+  if (closed) {
+    spdlog::info("event=store_closed path={} clean=true", options_.path);
+  } else {
+    spdlog::error("event=store_closed path={} clean=false error=\"{}\"", options_.path,
+                  closed.error().describe());
+  }
+  return closed;
+}
+
+void FileStore::with_file(const layout::ObjectId& object, bool create, Done<FilePtr> then) {
+  if (FilePtr file = files_.find(object)) return then(std::move(file));
+  auto opened = files_.open_resident(object);
+  if (opened) return then(std::move(*opened));
+  if (opened.error() == Errc::kNotFound && !create) return then(pass(opened));
+  on_worker<FilePtr>([this, object, create] { return files_.open(object, create); },
+                     [this, then = std::move(then)](Result<FilePtr> file) mutable {
+                       sync_for_eviction();
+                       then(std::move(file));
+                     });
+}
+
+void FileStore::truncate(const layout::ObjectId& object, std::uint64_t size,
+                         Done<ObjectStat> done) {
+  if (auto fits = check_range(size, 0); !fits) return done(pass(fits));
+  auto work = [this, object, size]() -> Result<FilePtr> {
+    auto file = files_.open(object, size > 0);
+    if (!file) return pass(file);
+    if (::ftruncate((*file)->buffered.get(), static_cast<off_t>(size)) != 0) {
+      return fail_errno(errno, "truncate " + layout::to_string(object));
+    }
+    (*file)->unsynced.store(true);
+    return file;
+  };
+  on_worker<FilePtr>(work, [this, size, done = std::move(done)](Result<FilePtr> file) mutable {
+    if (!file && file.error() == Errc::kNotFound && size == 0) return done(ObjectStat{});
+    if (!file) return done(pass(file));
+    FilePtr kept = *file;
+    sync(kept, [kept, done = std::move(done)](const Result<>& synced) mutable {
+      if (!synced) return done(std::unexpected(synced.error()));
+      done(stat_fd(kept->buffered.get()));
+    });
+  });
+}
+
+void FileStore::remove(const layout::ObjectId& object, Done<void> done) {
+  on_worker<void>([this, object] { return files_.remove(object); }, std::move(done));
+}
+
+void FileStore::stat(const layout::ObjectId& object, Done<ObjectStat> done) {
+  with_file(object, false, [done = std::move(done)](Result<FilePtr> file) mutable {
+    if (!file) return done(pass(file));
+    done(stat_fd((*file)->buffered.get()));
+  });
+}
+
+namespace {
+
+Result<> change_range(const ObjectFile& file, int mode, std::uint64_t offset, std::uint64_t size) {
+  int result = 0;
+  do {
+    result = ::fallocate(file.buffered.get(), mode, static_cast<off_t>(offset),
+                         static_cast<off_t>(size));
+  } while (result != 0 && errno == EINTR);
+  if (result != 0) return fail_errno(errno, "fallocate " + layout::to_string(file.id));
+  return {};
+}
+
+}  // namespace
+
+void FileStore::allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                         Done<void> done) {
+  if (auto fits = check_range(offset, size); !fits) return done(fits);
+  if (size == 0) return done(Result<>{});
+  auto work = [this, object, offset, size]() -> Result<FilePtr> {
+    auto file = files_.open(object, true);
+    if (!file) return file;
+    if (auto made = change_range(**file, 0, offset, size); !made) return pass(made);
+    (*file)->unsynced.store(true);
+    return file;
+  };
+  on_worker<FilePtr>(work, [this, done = std::move(done)](Result<FilePtr> file) mutable {
+    if (!file) return done(pass(file));
+    sync(*file, [done = std::move(done)](const Result<>& synced) mutable { done(synced); });
+  });
+}
+
+void FileStore::punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                      Done<void> done) {
+  if (auto fits = check_range(offset, size); !fits) return done(fits);
+  if (size == 0) return done(Result<>{});
+  auto work = [this, object, offset, size]() -> Result<FilePtr> {
+    auto file = files_.open(object, false);
+    if (!file) return file;
+    constexpr int kMode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    if (auto made = change_range(**file, kMode, offset, size); !made) return pass(made);
+    (*file)->unsynced.store(true);
+    return file;
+  };
+  on_worker<FilePtr>(work, [this, done = std::move(done)](Result<FilePtr> file) mutable {
+    if (!file && file.error() == Errc::kNotFound) return done(Result<>{});  // all hole already
+    if (!file) return done(pass(file));
+    sync(*file, [done = std::move(done)](const Result<>& synced) mutable { done(synced); });
+  });
+}
+
+Result<StoreStat> FileStore::usage() const {
+  struct statvfs found{};
+  if (::fstatvfs(directory_->objects(), &found) != 0) {
+    return fail_errno(errno, "statvfs " + options_.path);
+  }
+  return StoreStat{.capacity_bytes = std::uint64_t{found.f_blocks} * found.f_frsize,
+                   .free_bytes = std::uint64_t{found.f_bavail} * found.f_frsize,
+                   .objects = files_.object_count()};
+}
+
+}  // namespace weft::ds

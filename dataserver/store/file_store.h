@@ -1,0 +1,127 @@
+// FileStore: objects as sparse files in a local file system, through the page cache or around it.
+//
+// Reads. What is in the page cache is answered at once, on the calling thread: large ranges as a
+// FileRange for sendfile(2), small ones copied with preadv2(RWF_NOWAIT). The rest is read through
+// the thread's io_uring into a pool buffer. Writes go to the kernel from the buffers they arrived
+// in: on the calling thread while the kernel takes them without delay, through io_uring when it
+// has begun to throttle (slow_until_), so that one slow disk does not stop a thread's connections.
+//
+// Direct mode opens files with O_DIRECT as well. Reads always go that way, in whole blocks; writes
+// do when they cover whole blocks, otherwise through the page cache.
+//
+// Durability: see store_directory.h for the verifier over a crash, object_file.h for syncs. When a
+// sync fails, data that was answered as written may be lost, of this or any slot's writes: the
+// verifier changes, the commit fails, and clients write again.
+//
+// Threading: operations from any thread that has an IoRing bound; completions run on that thread.
+// open() and close() from one thread. The buffer pool outlives the store.
+//
+// Invariants:
+//  1. A write's verifier is sampled before its bytes go to the kernel, a commit's after its sync.
+//     A loss in between therefore always shows as a difference.
+//  2. An error of a write, of its sync or of its directory entry is never swallowed: it reaches
+//     the operation that caused it, or, found by a later sync, all clients through the verifier.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <memory>
+#include <string>
+
+#include "dataserver/store/io_ring.h"
+#include "dataserver/store/object_files.h"
+#include "dataserver/store/store.h"
+#include "dataserver/store/store_directory.h"
+
+namespace weft::ds {
+
+enum class IoMode : std::uint8_t { kBuffered, kDirect };
+
+struct FileStoreOptions {
+  std::string path;
+  bool create = true;  // format a store where there is none
+  IoMode mode = IoMode::kBuffered;
+  std::size_t max_open_files = 4096;
+  // Reads of at least this many bytes are answered as file ranges when they are resident.
+  std::size_t zero_copy_min_bytes = std::size_t{32} << 10;
+  unsigned worker_threads = 2;  // for what io_uring does not do or the kernel would block on
+  Random random = system_random();
+};
+
+class FileStore final : public Store {
+ public:
+  // kBusy when another process has the store; kCorrupt, kNotFound, kIo: see StoreDirectory.
+  [[nodiscard]] static Result<std::unique_ptr<FileStore>> open(FileStoreOptions options,
+                                                               BufferPool& pool);
+  ~FileStore() override;
+
+  // Makes everything stable and marks the store clean. Precondition: no operation is in flight.
+  // After it, or an error from it, only destruction.
+  [[nodiscard]] Result<> close();
+
+  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+            Done<ReadResult> done) override;
+  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
+             Stability wanted, Done<WriteResult> done) override;
+  void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override;
+  void truncate(const layout::ObjectId& object, std::uint64_t size,
+                Done<ObjectStat> done) override;
+  void remove(const layout::ObjectId& object, Done<void> done) override;
+  void stat(const layout::ObjectId& object, Done<ObjectStat> done) override;
+  void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                Done<void> done) override;
+  void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+             Done<void> done) override;
+  [[nodiscard]] WriteVerifier verifier() const override { return verifier_.load(); }
+  [[nodiscard]] Result<StoreStat> usage() const override;
+
+  [[nodiscard]] StoreDirectory& directory() { return *directory_; }
+  [[nodiscard]] const StoreIdentity& identity() const { return directory_->identity(); }
+
+ private:
+  using FilePtr = ObjectFiles::FilePtr;
+  struct ReadOp;
+  struct WriteOp;
+
+  FileStore(FileStoreOptions options, BufferPool& pool, std::unique_ptr<StoreDirectory> directory);
+
+  // Runs `work` on a worker thread and `done` with its result back on this one.
+  template <class T>
+  void on_worker(std::move_only_function<Result<T>()> work, Done<T> done);
+  // Finds or opens the object's file; `then` runs on this thread, at once if it is open.
+  void with_file(const layout::ObjectId& object, bool create, Done<FilePtr> then);
+
+  // file_store_read.cc
+  void read_file(std::unique_ptr<ReadOp> op);
+  [[nodiscard]] bool read_resident(ReadOp& op);
+  void read_ring(std::unique_ptr<ReadOp> op);
+  void read_direct(std::unique_ptr<ReadOp> op);
+  static void finish_read(std::unique_ptr<ReadOp> op);
+
+  // file_store_write.cc
+  void write_file(std::unique_ptr<WriteOp> op);
+  void write_inline(std::unique_ptr<WriteOp> op);
+  void write_ring(std::unique_ptr<WriteOp> op);
+  [[nodiscard]] Result<> align_for_direct(WriteOp& op);
+  void finish_write(std::unique_ptr<WriteOp> op);
+  [[nodiscard]] static bool took(WriteOp& op, long result);
+
+  // file_store_sync.cc
+  void sync(const FilePtr& file, ObjectFile::Waiter waiter);
+  void run_sync(FilePtr file);
+  void finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiters, Result<> result);
+  void lost_data(const ObjectFile& file, const Error& error);
+  void sync_for_eviction();
+
+  const FileStoreOptions options_;
+  BufferPool& pool_;
+  std::unique_ptr<StoreDirectory> directory_;
+  ObjectFiles files_;
+  std::atomic<WriteVerifier> verifier_;
+  std::atomic<std::int64_t> slow_until_ns_{0};  // steady clock; writes go by the ring until then
+  std::atomic<bool> closed_{false};
+  boost::asio::thread_pool workers_;
+};
+
+}  // namespace weft::ds

@@ -1,0 +1,76 @@
+// What the parts of FileStore share: the operations in flight and small helpers.
+//
+// Threading: an operation belongs to the thread that started it.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <boost/asio/post.hpp>
+#include <chrono>
+
+#include "dataserver/store/file_store.h"
+#include "rpc/base/assert.h"
+
+namespace weft::ds {
+
+constexpr std::uint64_t kBlock = 4096;  // O_DIRECT's unit: multiples of it suit every disk
+
+[[nodiscard]] constexpr std::uint64_t block_floor(std::uint64_t at) { return at & ~(kBlock - 1); }
+[[nodiscard]] constexpr std::uint64_t block_ceil(std::uint64_t at) {
+  return block_floor(at + kBlock - 1);
+}
+
+[[nodiscard]] inline std::int64_t steady_now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+// This thread's ring. Every thread that calls a store has one.
+[[nodiscard]] inline IoRing& this_ring() {
+  IoRing* ring = IoRing::current();
+  WEFT_ASSERT(ring != nullptr);
+  return *ring;
+}
+
+struct FileStore::ReadOp {
+  FilePtr file;
+  std::uint64_t offset = 0;
+  std::uint32_t count = 0;  // clamped to the object's end
+  Done<ReadResult> done;
+  Buffer buffer;
+  std::size_t filled = 0;
+  std::size_t skip = 0;  // bytes of the buffer before `offset`: direct reads begin at a block
+  std::uint64_t object_end = 0;
+  iovec vector{};
+};
+
+struct FileStore::WriteOp {
+  FilePtr file;
+  std::uint64_t offset = 0;
+  std::vector<Buffer> data;
+  Stability wanted = Stability::kUnstable;
+  Done<WriteResult> done;
+  WriteVerifier verifier = 0;
+  std::uint64_t total = 0;
+  std::uint64_t written = 0;
+  std::vector<iovec> vectors;
+  std::size_t next = 0;  // the first vector with bytes left
+  bool direct = false;
+  int error = 0;  // errno of what stopped it
+
+  [[nodiscard]] std::span<const iovec> rest() const;
+};
+
+template <class T>
+void FileStore::on_worker(std::move_only_function<Result<T>()> work, Done<T> done) {
+  auto guard = boost::asio::make_work_guard(this_ring().context());
+  boost::asio::post(workers_, [work = std::move(work), done = std::move(done),
+                               guard = std::move(guard)]() mutable {
+    Result<T> result = work();
+    boost::asio::post(guard.get_executor(),
+                      [result = std::move(result), done = std::move(done)]() mutable {
+                        done(std::move(result));
+                      });
+  });
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,128 @@
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "dataserver/store/file_store_internal.h"
+#include "dataserver/store/page_cache.h"
+
+namespace weft::ds {
+
+namespace {
+
+Result<std::uint64_t> size_of_file(int fd) {
+  struct stat found{};
+  if (::fstat(fd, &found) != 0) return fail_errno(errno, "fstat of an object");
+  return static_cast<std::uint64_t>(found.st_size);
+}
+
+}  // namespace
+
+void FileStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+                     Done<ReadResult> done) {
+  auto op = std::make_unique<ReadOp>();
+  op->offset = offset;
+  op->count = count;
+  op->done = std::move(done);
+  with_file(object, false, [this, op = std::move(op)](Result<FilePtr> file) mutable {
+    if (!file) return op->done(pass(file));
+    op->file = std::move(*file);
+    read_file(std::move(op));
+  });
+}
+
+void FileStore::read_file(std::unique_ptr<ReadOp> op) {
+  const int fd = op->file->buffered.get();
+  auto end = size_of_file(fd);
+  if (!end) return op->done(pass(end));
+  op->object_end = *end;
+  if (op->offset >= *end || op->count == 0) {
+    ReadResult nothing;
+    nothing.object_end = *end;
+    return op->done(std::move(nothing));
+  }
+  op->count = static_cast<std::uint32_t>(std::min<std::uint64_t>(op->count, *end - op->offset));
+  if (options_.mode == IoMode::kDirect) return read_direct(std::move(op));
+  if (op->count >= options_.zero_copy_min_bytes && is_resident(fd, op->offset, op->count)) {
+    ReadResult result;
+    result.object_end = op->object_end;
+    result.payload.append(FileRange{shared_descriptor(op->file), op->offset, op->count});
+    return op->done(std::move(result));
+  }
+  auto buffer = pool_.allocate(op->count);
+  if (!buffer) return op->done(pass(buffer));
+  op->buffer = std::move(*buffer);
+  if (op->count < options_.zero_copy_min_bytes && read_resident(*op)) {
+    return finish_read(std::move(op));
+  }
+  read_ring(std::move(op));
+}
+
+// True when everything was in the page cache; otherwise some of the front may be filled.
+bool FileStore::read_resident(ReadOp& op) {
+  const iovec vector{op.buffer.data(), op.count};
+  const ssize_t n = ::preadv2(op.file->buffered.get(), &vector, 1,
+                              static_cast<off_t>(op.offset), RWF_NOWAIT);
+  if (n > 0) op.filled = static_cast<std::size_t>(n);
+  return op.filled == op.count;
+}
+
+void FileStore::read_ring(std::unique_ptr<ReadOp> op) {
+  op->vector = {op->buffer.data() + op->filled, op->count - op->filled};
+  const std::uint64_t at = op->offset + op->filled;
+  const int fd = op->file->buffered.get();
+  const std::span<const iovec> vectors(&op->vector, 1);
+  auto on_result = [this, op = std::move(op)](int result) mutable {
+    if (result == -EINTR || result == -EAGAIN) return read_ring(std::move(op));
+    if (result < 0) return op->done(fail_errno(-result, "read " + layout::to_string(op->file->id)));
+    op->filled += static_cast<std::size_t>(result);
+    if (result == 0 || op->filled == op->count) return finish_read(std::move(op));
+    read_ring(std::move(op));
+  };
+  this_ring().readv(fd, vectors, at, std::move(on_result));
+}
+
+void FileStore::read_direct(std::unique_ptr<ReadOp> op) {
+  const std::uint64_t first = block_floor(op->offset);
+  if (op->buffer.empty()) {
+    const std::uint64_t last = block_ceil(op->offset + op->count);
+    auto buffer = pool_.allocate(static_cast<std::size_t>(last - first));
+    if (!buffer) return op->done(pass(buffer));
+    op->buffer = std::move(*buffer);
+    op->skip = static_cast<std::size_t>(op->offset - first);
+  }
+  op->vector = {op->buffer.data() + op->filled, op->buffer.size() - op->filled};
+  const std::uint64_t at = first + op->filled;
+  const int fd = op->file->direct.get();
+  const std::span<const iovec> vectors(&op->vector, 1);
+  auto on_result = [this, op = std::move(op)](int result) mutable {
+    if (result == -EINTR || result == -EAGAIN) return read_direct(std::move(op));
+    if (result < 0) return op->done(fail_errno(-result, "read " + layout::to_string(op->file->id)));
+    op->filled += static_cast<std::size_t>(result);
+    const bool at_end = result == 0 || static_cast<std::uint64_t>(result) % kBlock != 0;
+    if (at_end || op->filled >= op->skip + op->count) return finish_read(std::move(op));
+    read_direct(std::move(op));
+  };
+  this_ring().readv(fd, vectors, at, std::move(on_result));
+}
+
+void FileStore::finish_read(std::unique_ptr<ReadOp> op) {
+  const std::size_t usable = op->filled > op->skip ? op->filled - op->skip : 0;
+  const std::size_t size = std::min<std::size_t>(usable, op->count);
+  ReadResult result;
+  result.object_end = op->object_end;
+  if (size < op->count) {
+    // Cut off while it was read: the end is wherever it is now, at or before the last byte read.
+    auto end = size_of_file(op->file->buffered.get());
+    if (!end) return op->done(pass(end));
+    result.object_end = *end;
+  }
+  if (size > 0) {
+    auto piece = op->buffer.share(op->skip, size);
+    if (!piece) return op->done(pass(piece));
+    result.payload.append(std::move(*piece));
+  }
+  op->done(std::move(result));
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,109 @@
+#include <spdlog/spdlog.h>
+
+#include "dataserver/store/file_store_internal.h"
+
+namespace weft::ds {
+
+namespace {
+
+// Brings a waiter's call back to the thread that asked.
+ObjectFile::Waiter on_this_thread(ObjectFile::Waiter waiter) {
+  auto guard = boost::asio::make_work_guard(this_ring().context());
+  return [waiter = std::move(waiter), guard = std::move(guard),
+          ring = IoRing::current()](const Result<>& result) mutable {
+    if (IoRing::current() == ring) return waiter(result);
+    boost::asio::post(guard.get_executor(), [waiter = std::move(waiter), result]() mutable {
+      waiter(result);
+    });
+  };
+}
+
+}  // namespace
+
+void FileStore::commit(const layout::ObjectId& object, Done<WriteVerifier> done) {
+  // What is not open has nothing unsynced (object_files.h, invariant 2).
+  const FilePtr file = files_.find(object);
+  if (file == nullptr) return done(verifier_.load());
+  sync(file, [this, done = std::move(done)](const Result<>& synced) mutable {
+    if (!synced) return done(std::unexpected(synced.error()));
+    done(verifier_.load());
+  });
+}
+
+// Makes everything stable that was written to the file before this call. The waiter runs on this
+// thread.
+void FileStore::sync(const FilePtr& file, ObjectFile::Waiter waiter) {
+  bool nothing_to_do = false;
+  {
+    const std::lock_guard lock(file->mutex);
+    if (!file->sync_running && file->clean()) {
+      nothing_to_do = true;
+    } else {
+      file->next_sync.push_back(on_this_thread(std::move(waiter)));
+      if (file->sync_running) return;
+      file->sync_running = true;
+    }
+  }
+  if (nothing_to_do) return waiter(Result<>{});
+  run_sync(file);
+}
+
+void FileStore::run_sync(FilePtr file) {
+  std::vector<ObjectFile::Waiter> waiters;
+  {
+    const std::lock_guard lock(file->mutex);
+    waiters.swap(file->next_sync);
+  }
+  file->unsynced.store(false);
+  const int fd = file->buffered.get();
+  auto on_result = [this, file, waiters = std::move(waiters)](int result) mutable {
+    if (result < 0) {
+      return finish_sync(file, std::move(waiters),
+                         fail_errno(-result, "fdatasync " + layout::to_string(file->id)));
+    }
+    if (!file->entry_unsynced.load() || file->removed.load()) {
+      return finish_sync(file, std::move(waiters), {});
+    }
+    on_worker<void>(
+        [this, file] {
+          auto synced = files_.sync_entry(file->id);
+          if (synced) file->entry_unsynced.store(false);
+          return synced;
+        },
+        [this, file, waiters = std::move(waiters)](Result<> synced) mutable {
+          finish_sync(file, std::move(waiters), std::move(synced));
+        });
+  };
+  this_ring().fdatasync(fd, std::move(on_result));
+}
+
+void FileStore::finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiters,
+                            Result<> result) {
+  // Before anyone waiting for a later sync can be answered: see the class's invariant 1.
+  if (!result) lost_data(*file, result.error());
+  bool again = false;
+  {
+    const std::lock_guard lock(file->mutex);
+    again = !file->next_sync.empty();
+    file->sync_running = again;
+  }
+  if (again) run_sync(file);
+  for (ObjectFile::Waiter& waiter : waiters) waiter(result);
+}
+
+void FileStore::lost_data(const ObjectFile& file, const Error& error) {
+  WriteVerifier next = options_.random();
+  const WriteVerifier old = verifier_.load();
+  if (next == old) ++next;
+  verifier_.store(next);
+  spdlog::error("event=data_lost object={} error=\"{}\" verifier={:016x} was={:016x}",
+                layout::to_string(file.id), error.describe(), next, old);
+}
+
+void FileStore::sync_for_eviction() {
+  for (const FilePtr& file : files_.take_to_sync()) {
+    sync(file, [](const Result<>&) {});  // an error shows in the verifier
+  }
+}
+
+}  // namespace weft::ds

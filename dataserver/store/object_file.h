@@ -1,0 +1,56 @@
+// One open object: its descriptors, and what of it is not yet on stable storage.
+//
+// Threading: shared by all I/O threads through shared_ptr. The flags are atomic. mutex protects
+// the sync state, is held for a few instructions and never across I/O.
+//
+// Invariants:
+//  1. For one object there is at most one live ObjectFile in a process (object_files.h sees to it).
+//     The kernel reports a failed write-back once per open file, so only then does nobody miss it.
+//  2. unsynced is set after the kernel took a write's bytes and before the write is answered, and
+//     cleared just before a sync begins: what was answered is unsynced or covered by that sync.
+//  3. At most one sync runs at a time. Who wants one meanwhile waits for the next, which covers
+//     whatever was written before it asked; so commits of many slots cost few fdatasyncs.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "layout/object_id.h"
+#include "rpc/base/buffer.h"
+
+namespace weft::ds {
+
+struct ObjectFile {
+  using Waiter = std::move_only_function<void(const Result<>&)>;
+
+  ObjectFile(layout::ObjectId object_id, OwnedFd buffered_fd)
+      : id(object_id), buffered(std::move(buffered_fd)) {}
+
+  const layout::ObjectId id;
+  const OwnedFd buffered;
+  OwnedFd direct;  // O_DIRECT; only in direct mode; set before the file is shared
+
+  std::atomic<bool> unsynced{false};
+  std::atomic<bool> entry_unsynced{false};  // its directory entry may not survive a crash
+  std::atomic<bool> removed{false};    // unlinked: nothing of it needs to be synced
+  std::atomic<std::uint64_t> used{0};  // when it was last looked up, in ticks of the cache
+
+  std::mutex mutex;
+  bool sync_running = false;      // protected by mutex
+  std::vector<Waiter> next_sync;  // protected by mutex; want the sync after the running one
+
+  [[nodiscard]] bool clean() const {
+    return removed.load() || (!unsynced.load() && !entry_unsynced.load());
+  }
+};
+
+// The descriptor as a payload piece holds it: it keeps the whole object open.
+[[nodiscard]] inline std::shared_ptr<const OwnedFd> shared_descriptor(
+    const std::shared_ptr<ObjectFile>& file) {
+  return {file, &file->buffered};
+}
+
+}  // namespace weft::ds

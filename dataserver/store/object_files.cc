@@ -1,0 +1,240 @@
+#include "dataserver/store/object_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "dataserver/store/disk.h"
+#include "dataserver/store/store_directory.h"
+
+namespace weft::ds {
+
+namespace {
+
+constexpr std::size_t kMaxToSync = 8;  // files a shard hands out for syncing at a time
+
+std::uint64_t mix(const layout::ObjectId& object) {
+  std::uint64_t h = std::hash<layout::ObjectId>{}(object);
+  h ^= h >> 32;
+  h *= 0xD6E8FEB86659FD93ULL;
+  return h ^ h >> 32;
+}
+
+std::string folder_of(const layout::ObjectId& object) {
+  return fmt::format("{:03x}", mix(object) % kObjectFolders);
+}
+
+// glibc 2.36 has no wrapper for openat2(2).
+int open_cached(int directory, const char* path) {
+  open_how how{};
+  how.flags = O_RDWR | O_CLOEXEC;
+  how.resolve = RESOLVE_CACHED;
+  return static_cast<int>(::syscall(SYS_openat2, directory, path, &how, sizeof how));
+}
+
+}  // namespace
+
+std::string object_path(const layout::ObjectId& object) {
+  return folder_of(object) + "/" + layout::to_string(object);
+}
+
+ObjectFiles::ObjectFiles(int objects, std::size_t max_open, bool direct)
+    : objects_(objects),
+      max_in_shard_(std::max<std::size_t>(1, max_open / kShards)),
+      direct_(direct) {}
+
+ObjectFiles::Shard& ObjectFiles::shard_of(const layout::ObjectId& object) {
+  return shards_[mix(object) / kObjectFolders % kShards];
+}
+
+ObjectFiles::FilePtr ObjectFiles::find(const layout::ObjectId& object) {
+  Shard& shard = shard_of(object);
+  const std::lock_guard lock(shard.mutex);
+  const auto found = shard.files.find(object);
+  if (found == shard.files.end()) return nullptr;
+  found->second->used.store(ticks_.fetch_add(1, std::memory_order_relaxed),
+                            std::memory_order_relaxed);
+  return found->second;
+}
+
+ObjectFiles::Before ObjectFiles::look(Shard& shard) {
+  const std::lock_guard lock(shard.mutex);
+  return {shard.removals, shard.creations};
+}
+
+Result<ObjectFiles::FilePtr> ObjectFiles::adopt(const layout::ObjectId& object, OwnedFd fd) {
+  auto file = std::make_shared<ObjectFile>(object, std::move(fd));
+  if (direct_) {
+    const std::string path = object_path(object);
+    file->direct = OwnedFd(::openat(objects_, path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
+    if (!file->direct) return fail_errno(errno, "open for direct I/O: " + path);
+  }
+  return file;
+}
+
+Result<ObjectFiles::FilePtr> ObjectFiles::open_resident(const layout::ObjectId& object) {
+  Shard& shard = shard_of(object);
+  const Before before = look(shard);
+  const std::string path = object_path(object);
+  OwnedFd fd(open_cached(objects_, path.c_str()));
+  if (!fd) {
+    // ENOENT comes from a negative directory entry in the kernel's cache, which is authoritative.
+    if (errno == ENOENT) return fail(Errc::kNotFound);
+    return fail(Errc::kBusy);
+  }
+  auto file = adopt(object, std::move(fd));
+  if (!file) return fail(Errc::kBusy);
+  FilePtr kept = insert(shard, std::move(*file), before);
+  if (kept == nullptr) return fail(Errc::kBusy);
+  return kept;
+}
+
+OwnedFd ObjectFiles::create_file(Shard& shard, const std::string& path) {
+  {
+    const std::lock_guard lock(shard.mutex);
+    ++shard.creations;
+    ++shard.creating;
+  }
+  OwnedFd fd(::openat(objects_, path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const int error = errno;
+  if (fd) {
+    objects_found_.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    const std::lock_guard lock(shard.mutex);
+    --shard.creating;
+  }
+  errno = error;
+  return fd;
+}
+
+Result<ObjectFiles::FilePtr> ObjectFiles::open(const layout::ObjectId& object, bool create) {
+  const std::string path = object_path(object);
+  Shard& shard = shard_of(object);
+  for (;;) {
+    if (FilePtr cached = find(object)) return cached;
+    const Before before = look(shard);
+    OwnedFd fd(::openat(objects_, path.c_str(), O_RDWR | O_CLOEXEC));
+    bool created = false;
+    if (!fd && errno == ENOENT && create) {
+      fd = create_file(shard, path);
+      created = static_cast<bool>(fd);
+      if (!fd && errno == EEXIST) continue;
+    }
+    if (!fd) return fail_errno(errno, "open " + path);
+    auto file = adopt(object, std::move(fd));
+    FilePtr kept = file ? insert(shard, *file, before) : nullptr;
+    if (created) {
+      const std::lock_guard lock(shard.mutex);
+      --shard.creating;
+    }
+    if (kept != nullptr) return kept;
+    // Unlinked in between: once more.
+    if (!file && !(file.error() == Errc::kNotFound)) return pass(file);
+  }
+}
+
+ObjectFiles::FilePtr ObjectFiles::insert(Shard& shard, FilePtr opened, Before before) {
+  const std::lock_guard lock(shard.mutex);
+  if (shard.removals != before.removals) return nullptr;
+  const auto [at, inserted] = shard.files.try_emplace(opened->id, opened);
+  FilePtr kept = at->second;
+  if (shard.creating > 0 || shard.creations != before.creations) kept->entry_unsynced.store(true);
+  kept->used.store(ticks_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+  if (inserted) {
+    open_count_.fetch_add(1, std::memory_order_relaxed);
+    evict(shard);
+  }
+  return kept;
+}
+
+// Evicts least recently used files that nobody uses and that have nothing unsynced, down to the
+// limit. `shard` is locked: a use_count of 1 is the map's own, and no one else can get another.
+void ObjectFiles::evict(Shard& shard) {
+  while (shard.files.size() > max_in_shard_) {
+    const FilePtr* oldest = nullptr;
+    std::vector<FilePtr> unsynced;
+    for (const auto& [id, file] : shard.files) {
+      if (file.use_count() > 1) continue;
+      if (!file->clean()) {
+        if (unsynced.size() < kMaxToSync) unsynced.push_back(file);
+      } else if (oldest == nullptr || file->used.load() < (*oldest)->used.load()) {
+        oldest = &file;
+      }
+    }
+    shard.to_sync = std::move(unsynced);
+    if (oldest == nullptr) return;
+    const layout::ObjectId id = (*oldest)->id;
+    shard.files.erase(id);
+    open_count_.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+std::vector<ObjectFiles::FilePtr> ObjectFiles::take_to_sync() {
+  std::vector<FilePtr> all;
+  for (Shard& shard : shards_) {
+    const std::lock_guard lock(shard.mutex);
+    std::ranges::move(shard.to_sync, std::back_inserter(all));
+    shard.to_sync.clear();
+  }
+  return all;
+}
+
+Result<> ObjectFiles::remove(const layout::ObjectId& object) {
+  const std::string path = object_path(object);
+  const bool gone = ::unlinkat(objects_, path.c_str(), 0) == 0;
+  if (!gone && errno != ENOENT) return fail_errno(errno, "unlink " + path);
+  if (gone) objects_found_.fetch_sub(1, std::memory_order_relaxed);
+  Shard& shard = shard_of(object);
+  {
+    const std::lock_guard lock(shard.mutex);
+    ++shard.removals;
+    if (const auto found = shard.files.find(object); found != shard.files.end()) {
+      found->second->removed.store(true);
+      shard.files.erase(found);
+      open_count_.fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+  // Also when there was nothing: an earlier removal may have failed after its unlink.
+  return sync_entry(object);
+}
+
+Result<> ObjectFiles::sync_entry(const layout::ObjectId& object) {
+  const std::string folder = folder_of(object);
+  const OwnedFd directory(
+      ::openat(objects_, folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return fail_errno(errno, "open folder " + folder);
+  return sync_directory(directory.get());
+}
+
+Result<> ObjectFiles::count_objects() {
+  std::int64_t count = 0;
+  for (unsigned folder = 0; folder < kObjectFolders; ++folder) {
+    const std::string name = fmt::format("{:03x}", folder);
+    const int fd = ::openat(objects_, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(errno, "open folder " + name);
+    DIR* listing = ::fdopendir(fd);
+    if (listing == nullptr) {
+      ::close(fd);
+      return fail_errno(errno, "list folder " + name);
+    }
+    while (const dirent* entry = ::readdir(listing)) {  // NOLINT: this thread's own stream
+      if (entry->d_name[0] != '.') ++count;
+    }
+    ::closedir(listing);
+  }
+  objects_found_.fetch_add(count, std::memory_order_relaxed);
+  return {};
+}
+
+std::uint64_t ObjectFiles::object_count() const {
+  const std::int64_t count = objects_found_.load(std::memory_order_relaxed);
+  return count < 0 ? 0 : static_cast<std::uint64_t>(count);
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,97 @@
+// The object files of a store, and a bounded cache of open ones, shared by all threads.
+//
+// An object's file is objects/<folder>/<object id>, where the folder is a hash of the id: 1024
+// folders, made when the store is formatted.
+//
+// Threading: all methods from any thread. The cache is split into shards with a mutex each, held
+// for a lookup, never across I/O. find() and open_resident() do not block on the disk; the others
+// may, and are for worker threads.
+//
+// Invariants:
+//  1. At most one live ObjectFile for an object: a second opener finds the first's, or discards
+//     its own.
+//  2. An ObjectFile with something unsynced is not evicted (closing it could lose the kernel's
+//     report of a failed write-back). A full shard hands such files out to be synced first.
+//  3. The cache never keeps a file that was unlinked: removals are counted, and an open that
+//     overlaps one is done again.
+//  4. A file whose directory entry may not be durable says so (entry_unsynced): creations are
+//     counted too, and whoever opens a file while one goes on assumes it is that one.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "dataserver/store/object_file.h"
+
+namespace weft::ds {
+
+class ObjectFiles {
+ public:
+  using FilePtr = std::shared_ptr<ObjectFile>;
+
+  // `objects` is the open objects/ folder and outlives this. At most about max_open files stay
+  // open beyond those in use. With `direct` every file is opened a second time, with O_DIRECT.
+  ObjectFiles(int objects, std::size_t max_open, bool direct);
+
+  // The open file, or null.
+  [[nodiscard]] FilePtr find(const layout::ObjectId& object);
+  // Opens an existing object without waiting for the disk. kNotFound; kBusy when it would wait.
+  [[nodiscard]] Result<FilePtr> open_resident(const layout::ObjectId& object);
+  // Opens an object, creating its file if wanted. kNotFound, kNoSpace, kIo.
+  [[nodiscard]] Result<FilePtr> open(const layout::ObjectId& object, bool create);
+  // Unlinks the object's file, durably. Success when there is none.
+  [[nodiscard]] Result<> remove(const layout::ObjectId& object);
+  // Makes the object's directory entry durable.
+  [[nodiscard]] Result<> sync_entry(const layout::ObjectId& object);
+
+  // Files that stand in the way of eviction because they are unsynced, a few at a time.
+  [[nodiscard]] std::vector<FilePtr> take_to_sync();
+  [[nodiscard]] std::size_t open_count() const { return open_count_.load(); }
+  // Object files in the store, as far as counted: count_objects() adds what was there at start.
+  [[nodiscard]] std::uint64_t object_count() const;
+  // Reads all folders. Call it once, before objects are created or removed.
+  [[nodiscard]] Result<> count_objects();
+
+ private:
+  struct Shard {
+    std::mutex mutex;
+    std::unordered_map<layout::ObjectId, FilePtr> files;  // protected by mutex
+    std::uint64_t removals = 0;                           // protected by mutex
+    std::uint64_t creations = 0;                          // protected by mutex; begun
+    unsigned creating = 0;                                // protected by mutex; going on
+    std::vector<FilePtr> to_sync;                         // protected by mutex
+  };
+  static constexpr std::size_t kShards = 64;
+
+  // What a shard had seen before a file was opened.
+  struct Before {
+    std::uint64_t removals;
+    std::uint64_t creations;
+  };
+
+  Shard& shard_of(const layout::ObjectId& object);
+  [[nodiscard]] Before look(Shard& shard);
+  [[nodiscard]] OwnedFd create_file(Shard& shard, const std::string& path);
+  // The cached file in place of `opened` if there is one; null when a removal came between.
+  [[nodiscard]] FilePtr insert(Shard& shard, FilePtr opened, Before before);
+  void evict(Shard& shard);
+  [[nodiscard]] Result<FilePtr> adopt(const layout::ObjectId& object, OwnedFd fd);
+
+  const int objects_;
+  const std::size_t max_in_shard_;
+  const bool direct_;
+  std::array<Shard, kShards> shards_;
+  std::atomic<std::uint64_t> ticks_{0};
+  std::atomic<std::size_t> open_count_{0};
+  std::atomic<std::int64_t> objects_found_{0};
+};
+
+// "1a3/3.00000000000001a4.1"
+[[nodiscard]] std::string object_path(const layout::ObjectId& object);
+
+}  // namespace weft::ds

@@ -1,0 +1,205 @@
+#include "dataserver/store/store_directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+namespace weft::ds {
+
+namespace {
+
+constexpr const char* kIdentityFile = "identity";
+constexpr const char* kLockFile = "lock";
+constexpr const char* kCleanFile = "clean";
+constexpr const char* kObjectsFolder = "objects";
+constexpr std::size_t kMaxSmallFile = 4096;
+
+std::span<const std::byte> as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Takes `prefix`, a number and a newline off the front of `text`.
+template <class T>
+bool take_number(std::string_view& text, std::string_view prefix, int base, T& value) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc{}) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (!text.starts_with('\n')) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+Result<bool> is_empty_folder(int parent, const char* name) {
+  const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) return true;
+  if (fd < 0) return fail_errno(errno, std::string("open ") + name);
+  DIR* listing = ::fdopendir(fd);
+  if (listing == nullptr) {
+    ::close(fd);
+    return fail_errno(errno, std::string("list ") + name);
+  }
+  bool empty = true;
+  while (const dirent* entry = ::readdir(listing)) {  // NOLINT: this thread's own stream
+    if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0) {
+      empty = false;
+    }
+  }
+  ::closedir(listing);
+  return empty;
+}
+
+// True unless some object file is there: what a format that was cut short leaves behind.
+Result<bool> holds_no_objects(int root) {
+  for (unsigned folder = 0; folder < kObjectFolders; ++folder) {
+    const std::string name = fmt::format("{}/{:03x}", kObjectsFolder, folder);
+    auto empty = is_empty_folder(root, name.c_str());
+    if (!empty) return pass(empty);
+    if (!*empty) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string to_string(const std::array<std::uint8_t, 16>& uuid) {
+  std::string text;
+  for (const std::uint8_t byte : uuid) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+std::string format_identity(const StoreIdentity& identity) {
+  return fmt::format("weft store {}\nuuid {}\nds_id {}\n", kStoreFormat, to_string(identity.uuid),
+                     identity.ds_id);
+}
+
+Result<StoreIdentity> parse_identity(std::string_view text) {
+  StoreIdentity identity;
+  std::uint32_t format = 0;
+  if (!take_number(text, "weft store ", 10, format)) {
+    return fail(Errc::kCorrupt, "not a store's identity");
+  }
+  if (format != kStoreFormat) {
+    return fail(Errc::kNotSupported, fmt::format("store format {} is not known here", format));
+  }
+  constexpr std::string_view kUuid = "uuid ";
+  if (!text.starts_with(kUuid) || text.size() < kUuid.size() + 33) {
+    return fail(Errc::kCorrupt, "the store's identity has no uuid");
+  }
+  text.remove_prefix(kUuid.size());
+  for (std::uint8_t& byte : identity.uuid) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + 2, byte, 16);
+    if (error != std::errc{} || end != text.data() + 2) {
+      return fail(Errc::kCorrupt, "the store's uuid is malformed");
+    }
+    text.remove_prefix(2);
+  }
+  if (!take_number(text, "\nds_id ", 10, identity.ds_id) || !text.empty()) {
+    return fail(Errc::kCorrupt, "the store's identity has no data server id");
+  }
+  return identity;
+}
+
+Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(const std::string& path, bool create,
+                                                             Random random) {
+  if (create && ::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return fail_errno(errno, "mkdir " + path);
+  }
+  auto root = open_directory(path);
+  if (!root) return pass(root);
+  OwnedFd lock(::openat(root->get(), kLockFile, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock) return fail_errno(errno, "open " + path + "/lock");
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return fail(Errc::kBusy, path + " is in use by another process");
+    return fail_errno(errno, "lock " + path);
+  }
+  std::unique_ptr<StoreDirectory> store(
+      new StoreDirectory(path, std::move(*root), std::move(lock)));
+  if (auto loaded = store->load_or_format(create, random); !loaded) return pass(loaded);
+  if (auto loaded = store->load_verifier(random); !loaded) return pass(loaded);
+  return store;
+}
+
+Result<> StoreDirectory::load_or_format(bool create, const Random& random) {
+  auto text = read_small_file(root_.get(), kIdentityFile, kMaxSmallFile);
+  if (text) {
+    auto identity = parse_identity(as_text(*text));
+    if (!identity) return fail(identity.error().code, path_ + ": " + identity.error().text);
+    identity_ = *identity;
+  } else if (!(text.error() == Errc::kNotFound)) {
+    return pass(text);
+  } else if (!create) {
+    return fail(Errc::kNotFound, path_ + " holds no store");
+  } else if (auto formatted = format(random); !formatted) {
+    return pass(formatted);
+  }
+  auto objects = open_directory(path_ + "/" + kObjectsFolder);
+  if (!objects) return pass(objects);
+  objects_ = std::move(*objects);
+  return {};
+}
+
+Result<> StoreDirectory::format(const Random& random) {
+  auto unused = holds_no_objects(root_.get());
+  if (!unused) return pass(unused);
+  if (!*unused) return fail(Errc::kCorrupt, path_ + " holds objects but no identity");
+  if (auto made = ensure_directory(root_.get(), kObjectsFolder); !made) return pass(made);
+  auto objects = open_directory(path_ + "/" + kObjectsFolder);
+  if (!objects) return pass(objects);
+  for (unsigned folder = 0; folder < kObjectFolders; ++folder) {
+    const std::string name = fmt::format("{:03x}", folder);
+    if (auto made = ensure_directory(objects->get(), name.c_str()); !made) return pass(made);
+  }
+  if (::syncfs(root_.get()) != 0) return fail_errno(errno, "syncfs " + path_);
+  for (std::size_t half = 0; half < 2; ++half) {
+    const std::uint64_t bits = random();
+    std::memcpy(identity_.uuid.data() + half * 8, &bits, 8);
+  }
+  // Last: a format cut short before this leaves no identity, and is begun again.
+  return replace_file(root_.get(), kIdentityFile, as_bytes(format_identity(identity_)));
+}
+
+Result<> StoreDirectory::load_verifier(const Random& random) {
+  auto text = read_small_file(root_.get(), kCleanFile, kMaxSmallFile);
+  if (text) {
+    std::string_view rest = as_text(*text);
+    was_clean_ = take_number(rest, "verifier ", 16, verifier_) && rest.empty();
+  } else if (!(text.error() == Errc::kNotFound)) {
+    return pass(text);
+  }
+  if (!was_clean_) {
+    // What the last process wrote and this machine still has becomes stable now, so that files
+    // found here count as synced. An error changes nothing: the verifier is new anyway.
+    static_cast<void>(::syncfs(root_.get()));
+    verifier_ = random();
+  }
+  return remove_file(root_.get(), kCleanFile);
+}
+
+Result<> StoreDirectory::set_ds_id(std::uint32_t ds_id) {
+  StoreIdentity changed = identity_;
+  changed.ds_id = ds_id;
+  auto written = replace_file(root_.get(), kIdentityFile, as_bytes(format_identity(changed)));
+  if (written) identity_ = changed;
+  return written;
+}
+
+Result<> StoreDirectory::close_clean(WriteVerifier verifier) {
+  if (::syncfs(root_.get()) != 0) return fail_errno(errno, "syncfs " + path_);
+  const std::string text = fmt::format("verifier {:x}\n", verifier);
+  return replace_file(root_.get(), kCleanFile, as_bytes(text));
+}
+
+}  // namespace weft::ds

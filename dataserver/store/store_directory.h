@@ -1,0 +1,84 @@
+// What a store's folder holds beside its objects: identity, lock, and the write verifier's fate.
+//
+//   <store>/identity   text: format version, uuid, data server id (parse_identity())
+//   <store>/lock       flock(2)ed exclusively while a process has the store open
+//   <store>/clean      the write verifier, present only between a clean close and the next open
+//   <store>/fences     the fencing log (fence_table.h)
+//   <store>/objects/   000 .. 3ff, the object files (object_files.h)
+//
+// A store is what its identity says. A folder without one is formatted anew, with a new uuid: a
+// wiped store is a new data server. A folder with object files but without identity is refused.
+//
+// The write verifier tells clients whether unstable writes may have been lost (RFC 8881 section
+// 18.32.3). close_clean() makes everything stable and leaves the verifier in `clean`; open()
+// consumes it. Without `clean` the last process died: open() makes everything that did survive
+// stable (syncfs) and picks a new verifier.
+//
+// Threading: open and close from one thread; identity() is constant but for set_ds_id(), which must
+// not race with it.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "dataserver/store/disk.h"
+#include "dataserver/store/store.h"
+
+namespace weft::ds {
+
+struct StoreIdentity {
+  std::array<std::uint8_t, 16> uuid{};
+  std::uint32_t ds_id = 0;  // given by the metadata server at registration; 0 before that
+
+  friend bool operator==(const StoreIdentity&, const StoreIdentity&) = default;
+};
+
+constexpr std::uint32_t kStoreFormat = 1;
+constexpr unsigned kObjectFolders = 1024;
+
+[[nodiscard]] std::string format_identity(const StoreIdentity& identity);
+// kCorrupt unless the text is what format_identity() writes; kNotSupported for another format.
+[[nodiscard]] Result<StoreIdentity> parse_identity(std::string_view text);
+// "0011..ff": 32 hex digits.
+[[nodiscard]] std::string to_string(const std::array<std::uint8_t, 16>& uuid);
+
+class StoreDirectory {
+ public:
+  // Opens, or with `create` formats, the store in `path`. kBusy when another process has it;
+  // kNotFound when it is absent and not to be created; kCorrupt.
+  [[nodiscard]] static Result<std::unique_ptr<StoreDirectory>> open(const std::string& path,
+                                                                    bool create, Random random);
+
+  [[nodiscard]] const StoreIdentity& identity() const { return identity_; }
+  [[nodiscard]] Result<> set_ds_id(std::uint32_t ds_id);
+  // The verifier to start with.
+  [[nodiscard]] WriteVerifier verifier() const { return verifier_; }
+  // Whether the last process closed the store in order.
+  [[nodiscard]] bool was_clean() const { return was_clean_; }
+  // Syncs the whole store and leaves `verifier` for the next open. Nothing may be written after.
+  // On an error the next open finds an unclean store.
+  [[nodiscard]] Result<> close_clean(WriteVerifier verifier);
+
+  [[nodiscard]] int root() const { return root_.get(); }
+  [[nodiscard]] int objects() const { return objects_.get(); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  StoreDirectory(std::string path, OwnedFd root, OwnedFd lock)
+      : path_(std::move(path)), root_(std::move(root)), lock_(std::move(lock)) {}
+  [[nodiscard]] Result<> load_or_format(bool create, const Random& random);
+  [[nodiscard]] Result<> format(const Random& random);
+  [[nodiscard]] Result<> load_verifier(const Random& random);
+
+  std::string path_;
+  OwnedFd root_;
+  OwnedFd lock_;
+  OwnedFd objects_;
+  StoreIdentity identity_;
+  WriteVerifier verifier_ = 0;
+  bool was_clean_ = false;
+};
+
+}  // namespace weft::ds
