@@ -43,8 +43,8 @@ Result<std::vector<std::byte>> read_small_file(int directory, const char* name, 
   std::vector<std::byte> bytes(max + 1);
   std::size_t size = 0;
   while (size < bytes.size()) {
-    const ssize_t n = ::pread(file.get(), bytes.data() + size, bytes.size() - size,
-                              static_cast<off_t>(size));
+    const ssize_t n =
+        ::pread(file.get(), bytes.data() + size, bytes.size() - size, static_cast<off_t>(size));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno(errno, std::string("read ") + name);
     if (n == 0) break;
@@ -70,8 +70,8 @@ Result<> write_fully(int fd, std::span<const std::byte> bytes, std::uint64_t off
 Result<> replace_file(int directory, const char* name, std::span<const std::byte> bytes) {
   const std::string temporary = std::string(name) + ".new";
   {
-    const OwnedFd file(::openat(directory, temporary.c_str(),
-                                O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    const OwnedFd file(
+        ::openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     if (!file) return fail_errno(errno, "create " + temporary);
     if (auto written = write_fully(file.get(), bytes, 0); !written) return pass(written);
     if (::fsync(file.get()) != 0) return fail_errno(errno, "fsync " + temporary);

@@ -36,8 +36,7 @@ using Random = std::function<std::uint64_t()>;
 [[nodiscard]] Result<> replace_file(int directory, const char* name,
                                     std::span<const std::byte> bytes);
 // Writes everything at `offset`, however many calls it takes.
-[[nodiscard]] Result<> write_fully(int fd, std::span<const std::byte> bytes,
-                                   std::uint64_t offset);
+[[nodiscard]] Result<> write_fully(int fd, std::span<const std::byte> bytes, std::uint64_t offset);
 // Removes a name durably. Success when it is not there.
 [[nodiscard]] Result<> remove_file(int directory, const char* name);
 

@@ -65,8 +65,7 @@ class FileStore final : public Store {
   void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
              Stability wanted, Done<WriteResult> done) override;
   void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override;
-  void truncate(const layout::ObjectId& object, std::uint64_t size,
-                Done<ObjectStat> done) override;
+  void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
   void remove(const layout::ObjectId& object, Done<void> done) override;
   void stat(const layout::ObjectId& object, Done<ObjectStat> done) override;
   void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,

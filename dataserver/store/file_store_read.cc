@@ -61,8 +61,8 @@ void FileStore::read_file(std::unique_ptr<ReadOp> op) {
 // True when everything was in the page cache; otherwise some of the front may be filled.
 bool FileStore::read_resident(ReadOp& op) {
   const iovec vector{op.buffer.data(), op.count};
-  const ssize_t n = ::preadv2(op.file->buffered.get(), &vector, 1,
-                              static_cast<off_t>(op.offset), RWF_NOWAIT);
+  const ssize_t n =
+      ::preadv2(op.file->buffered.get(), &vector, 1, static_cast<off_t>(op.offset), RWF_NOWAIT);
   if (n > 0) op.filled = static_cast<std::size_t>(n);
   return op.filled == op.count;
 }

@@ -12,9 +12,8 @@ ObjectFile::Waiter on_this_thread(ObjectFile::Waiter waiter) {
   return [waiter = std::move(waiter), guard = std::move(guard),
           ring = IoRing::current()](const Result<>& result) mutable {
     if (IoRing::current() == ring) return waiter(result);
-    boost::asio::post(guard.get_executor(), [waiter = std::move(waiter), result]() mutable {
-      waiter(result);
-    });
+    boost::asio::post(guard.get_executor(),
+                      [waiter = std::move(waiter), result]() mutable { waiter(result); });
   };
 }
 

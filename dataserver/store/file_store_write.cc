@@ -13,7 +13,7 @@ namespace weft::ds {
 
 namespace {
 
-constexpr std::int64_t kSlowWriteNs = 5'000'000;    // longer than this, the kernel is throttling
+constexpr std::int64_t kSlowWriteNs = 5'000'000;     // longer than this, the kernel is throttling
 constexpr std::int64_t kSlowPeriodNs = 100'000'000;  // and writes go through the ring this long
 
 std::vector<iovec> vectors_of(std::vector<Buffer>& data) {

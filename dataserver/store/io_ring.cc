@@ -30,8 +30,7 @@ struct IoRing::Operation {
   OnResult on_result;
 };
 
-Result<std::unique_ptr<IoRing>> IoRing::create(boost::asio::io_context& context,
-                                               unsigned entries) {
+Result<std::unique_ptr<IoRing>> IoRing::create(boost::asio::io_context& context, unsigned entries) {
   io_uring ring{};
   if (const int result = init_ring(&ring, entries); result < 0) {
     if (result == -ENOSYS || result == -EPERM) {
@@ -60,12 +59,11 @@ void IoRing::bind_to_this_thread() { current_ring = this; }
 IoRing* IoRing::current() { return current_ring; }
 
 void IoRing::readv(int fd, std::span<const iovec> into, std::uint64_t offset, OnResult on_result) {
-  start(std::make_unique<Operation>(Operation::Kind::kReadv, fd, into, offset,
-                                    std::move(on_result)));
+  start(
+      std::make_unique<Operation>(Operation::Kind::kReadv, fd, into, offset, std::move(on_result)));
 }
 
-void IoRing::writev(int fd, std::span<const iovec> from, std::uint64_t offset,
-                    OnResult on_result) {
+void IoRing::writev(int fd, std::span<const iovec> from, std::uint64_t offset, OnResult on_result) {
   start(std::make_unique<Operation>(Operation::Kind::kWritev, fd, from, offset,
                                     std::move(on_result)));
 }

@@ -19,8 +19,8 @@
 #include <liburing.h>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <cstdint>
 #include <deque>
 #include <functional>

@@ -206,8 +206,7 @@ Result<> ObjectFiles::remove(const layout::ObjectId& object) {
 
 Result<> ObjectFiles::sync_entry(const layout::ObjectId& object) {
   const std::string folder = folder_of(object);
-  const OwnedFd directory(
-      ::openat(objects_, folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const OwnedFd directory(::openat(objects_, folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return fail_errno(errno, "open folder " + folder);
   return sync_directory(directory.get());
 }

@@ -1,0 +1,210 @@
+#include "dataserver/store/file_store.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <limits>
+
+#include "tests/dataserver/store/store_runner.h"
+#include "tests/dataserver/temp_folder.h"
+
+namespace weft::ds {
+namespace {
+
+using test::StoreRunner;
+using test::TempFolder;
+
+constexpr layout::ObjectId kObject{.fileid = 42, .generation = 1, .fsid = 3};
+
+FileStoreOptions options_in(const TempFolder& folder, IoMode mode = IoMode::kBuffered) {
+  FileStoreOptions options;
+  options.path = folder.path() + "/store";
+  options.mode = mode;
+  return options;
+}
+
+// Throws an object's pages out of the page cache, so that a read has to go to the disk.
+void make_cold(const FileStoreOptions& options, const layout::ObjectId& object) {
+  const OwnedFd fd(::open((options.path + "/objects/" + object_path(object)).c_str(), O_RDWR));
+  REQUIRE(fd);
+  REQUIRE(::fdatasync(fd.get()) == 0);
+  REQUIRE(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED) == 0);
+}
+
+TEST_CASE("an object comes to be on its first write and reads back") {
+  const TempFolder folder;
+  StoreRunner runner(options_in(folder, GENERATE(IoMode::kBuffered, IoMode::kDirect)));
+  CHECK(runner.read(kObject, 0, 10).error() == Errc::kNotFound);
+  const auto written = runner.write(kObject, 0, "hello, weft");
+  REQUIRE(written);
+  CHECK(written->bytes == 11);
+  CHECK(written->object_end == 11);
+  CHECK(written->verifier == runner.store().verifier());
+  CHECK(runner.text(kObject, 0, 100) == "hello, weft");
+  CHECK(runner.text(kObject, 7, 2) == "we");
+  CHECK(runner.store().usage()->objects == 1);
+}
+
+TEST_CASE("a read at or past the end is empty and tells the end") {
+  const TempFolder folder;
+  StoreRunner runner(options_in(folder, GENERATE(IoMode::kBuffered, IoMode::kDirect)));
+  REQUIRE(runner.write(kObject, 0, std::string(5000, 'x')));
+  const auto at = runner.read(kObject, 5000, 1);
+  REQUIRE(at);
+  CHECK(at->payload.size() == 0);
+  CHECK(at->object_end == 5000);
+  CHECK(runner.read(kObject, std::numeric_limits<std::uint64_t>::max(), 1)->payload.size() == 0);
+  CHECK(runner.text(kObject, 4999, 4096) == "x");
+}
+
+TEST_CASE("holes read as zeros") {
+  const TempFolder folder;
+  const auto options = options_in(folder, GENERATE(IoMode::kBuffered, IoMode::kDirect));
+  StoreRunner runner(options);
+  REQUIRE(runner.write(kObject, 1'000'000, "end"));
+  make_cold(options, kObject);
+  CHECK(runner.text(kObject, 500'000, 100'000) == std::string(100'000, '\0'));
+  CHECK(runner.text(kObject, 999'999, 10) == std::string("\0end", 4));
+  CHECK(runner.stat(kObject)->allocated < 100'000);
+}
+
+TEST_CASE("warm large reads are file ranges, warm small ones and cold ones are buffers") {
+  const TempFolder folder;
+  const auto options = options_in(folder);
+  StoreRunner runner(options);
+  const std::string megabyte(1 << 20, 'm');
+  REQUIRE(runner.write(kObject, 0, megabyte));
+  auto warm = runner.read(kObject, 0, 1 << 20).value();
+  REQUIRE(warm.payload.pieces().size() == 1);
+  CHECK(std::holds_alternative<FileRange>(warm.payload.pieces()[0]));
+  auto small = runner.read(kObject, 4096, 4096).value();
+  CHECK(std::holds_alternative<Buffer>(small.payload.pieces()[0]));
+  warm = {};
+  make_cold(options, kObject);
+  auto cold = runner.read(kObject, 0, 1 << 20).value();
+  CHECK(std::holds_alternative<Buffer>(cold.payload.pieces()[0]));
+  CHECK(runner.text(kObject, 0, 1 << 20) == megabyte);
+}
+
+TEST_CASE("a write of many pieces arrives whole") {
+  const TempFolder folder;
+  StoreRunner runner(options_in(folder, GENERATE(IoMode::kBuffered, IoMode::kDirect)));
+  std::vector<Buffer> data;
+  std::string expected;
+  for (int i = 0; i < 3000; ++i) {  // more than one call takes (IOV_MAX)
+    const std::string piece(1 + i % 7, static_cast<char>('a' + i % 26));
+    data.push_back(runner.buffer(piece));
+    expected += piece;
+  }
+  const auto written = runner.wait<WriteResult>([&](auto done) {
+    runner.store().write(kObject, 12, std::move(data), Stability::kFileSync, std::move(done));
+  });
+  REQUIRE(written);
+  CHECK(written->bytes == expected.size());
+  CHECK(written->stability == Stability::kFileSync);
+  CHECK(runner.text(kObject, 12, 1 << 20) == expected);
+}
+
+TEST_CASE("direct mode mixes whole blocks and odd ranges without losing either") {
+  const TempFolder folder;
+  StoreRunner runner(options_in(folder, IoMode::kDirect));
+  REQUIRE(runner.write(kObject, 0, std::string(16384, 'a')));
+  REQUIRE(runner.write(kObject, 4000, std::string(200, 'b')));
+  REQUIRE(runner.write(kObject, 8192, std::string(4096, 'c')));
+  REQUIRE(runner.write(kObject, 12287, "d"));
+  const std::string expected = std::string(4000, 'a') + std::string(200, 'b') +
+                               std::string(3992, 'a') + std::string(4095, 'c') + "d" +
+                               std::string(4096, 'a');
+  CHECK(runner.text(kObject, 0, 16384) == expected);
+  CHECK(runner.text(kObject, 4100, 50) == std::string(50, 'b'));
+}
+
+TEST_CASE("truncate goes both ways, and makes no object of size zero") {
+  const TempFolder folder;
+  StoreRunner runner(options_in(folder));
+  CHECK(runner.truncate(kObject, 0)->size == 0);
+  CHECK(runner.stat(kObject).error() == Errc::kNotFound);
+  CHECK(runner.truncate(kObject, 100)->size == 100);
+  CHECK(runner.text(kObject, 0, 200) == std::string(100, '\0'));
+  REQUIRE(runner.write(kObject, 0, std::string(100, 'x')));
+  CHECK(runner.truncate(kObject, 10)->size == 10);
+  CHECK(runner.truncate(kObject, 20)->size == 20);
+  CHECK(runner.text(kObject, 0, 200) == std::string(10, 'x') + std::string(10, '\0'));
+}
+
+TEST_CASE("remove, also of what is not there, and a new object under the same name") {
+  const TempFolder folder;
+  StoreRunner runner(options_in(folder));
+  CHECK(runner.remove(kObject));
+  REQUIRE(runner.write(kObject, 0, "old and longer"));
+  REQUIRE(runner.remove(kObject));
+  CHECK(runner.read(kObject, 0, 1).error() == Errc::kNotFound);
+  CHECK(runner.store().usage()->objects == 0);
+  REQUIRE(runner.write(kObject, 0, "new"));
+  CHECK(runner.text(kObject, 0, 100) == "new");
+}
+
+TEST_CASE("punch makes a hole and allocate reserves space") {
+  const TempFolder folder;
+  StoreRunner runner(options_in(folder));
+  CHECK(runner.punch(kObject, 0, 4096));  // no object, nothing to do
+  REQUIRE(runner.write(kObject, 0, std::string(3 * 4096, 'x')));
+  REQUIRE(runner.punch(kObject, 4096, 4096));
+  CHECK(runner.text(kObject, 4095, 4098) == "x" + std::string(4096, '\0') + "x");
+  REQUIRE(runner.allocate(kObject, 0, 1 << 20));
+  CHECK(runner.stat(kObject)->size == 1 << 20);
+  CHECK(runner.stat(kObject)->allocated >= 1 << 20);
+}
+
+TEST_CASE("a write beyond what a file can hold is refused") {
+  const TempFolder folder;
+  StoreRunner runner(options_in(folder));
+  constexpr std::uint64_t kTop = std::numeric_limits<std::int64_t>::max();
+  CHECK(runner.write(kObject, kTop, "x").error() == Errc::kFileTooLarge);
+  CHECK(runner.write(kObject, ~std::uint64_t{0}, "x").error() == Errc::kFileTooLarge);
+  CHECK(runner.write(kObject, kTop - 1, "x").error() == Errc::kFileTooLarge);  // ext4's own limit
+  CHECK(runner.truncate(kObject, ~std::uint64_t{0}).error() == Errc::kFileTooLarge);
+}
+
+TEST_CASE("commit of nothing succeeds with the verifier of the writes") {
+  const TempFolder folder;
+  StoreRunner runner(options_in(folder));
+  CHECK(runner.commit(kObject) == runner.store().verifier());
+  const auto written = runner.write(kObject, 0, "x");
+  CHECK(runner.commit(kObject) == written->verifier);
+  CHECK(runner.commit(kObject) == written->verifier);
+}
+
+TEST_CASE("commits started together all complete") {
+  const TempFolder folder;
+  StoreRunner runner(options_in(folder));
+  REQUIRE(runner.write(kObject, 0, "x"));
+  int completed = 0;
+  for (int i = 0; i < 50; ++i) {
+    runner.store().commit(kObject, [&](Result<WriteVerifier> verifier) {
+      completed += verifier == runner.store().verifier() ? 1 : 0;
+    });
+  }
+  runner.drain();
+  CHECK(completed == 50);
+}
+
+TEST_CASE("many more objects than may be open, written and read in turns") {
+  const TempFolder folder;
+  auto options = options_in(folder);
+  options.max_open_files = 64;
+  StoreRunner runner(options);
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      REQUIRE(runner.write({.fileid = i, .generation = 1}, i, std::to_string(i)));
+    }
+  }
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    REQUIRE(runner.text({.fileid = i, .generation = 1}, i, 100) == std::to_string(i));
+  }
+}
+
+}  // namespace
+}  // namespace weft::ds
