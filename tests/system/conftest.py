@@ -1,4 +1,4 @@
-"""What all system tests share. They need root, for namespaces and taps; docs/testing.md has more."""
+"""What all system tests share. They need root, for namespaces and taps; see docs/testing.md."""
 
 import os
 import shutil

@@ -85,7 +85,8 @@ def test_two_clients_at_once_see_each_other(run, network, vfs):
     first, second = start_clients(run, network, ["uml61", "uml61"])
     for client in (first, second):
         client.mount(vfs.address, "/export")
-    job = first.start_job("echo one > /mnt/nfs/a; weft-signal written; weft-wait read; rm /mnt/nfs/a")
+    job = first.start_job("echo one > /mnt/nfs/a; weft-signal written; weft-wait read\n"
+                          "rm /mnt/nfs/a")
     first.wait_event("written")
     assert second.run("cat /mnt/nfs/a").output == "one\n"
     first.signal("read")

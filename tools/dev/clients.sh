@@ -10,7 +10,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 export PYTHONPATH=$root/tests/system PYTHONDONTWRITEBYTECODE=1
 if [ "${1:-}" = --print-packages ] && ! [ -x /usr/bin/python3 ]; then
   # A fresh machine has no Python yet; the list is in one line of images.py's HOST_PACKAGES.
-  sed -n '/^HOST_PACKAGES/,/]/p' "$root/tests/system/harness/images.py" | grep -o '"[^"]*"' | tr -d '"'
+  sed -n '/^HOST_PACKAGES/,/]/p' "$root/tests/system/harness/images.py" |
+    grep -o '"[^"]*"' | tr -d '"'
   exit
 fi
 exec /usr/bin/python3 -m harness.images "$@"

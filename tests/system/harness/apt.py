@@ -77,7 +77,7 @@ def unpack(package: str, target: Path, scratch: Path) -> str:
 
 
 def bootstrap(suite: str, packages: list[str], target: Path, hook: str) -> None:
-    """A root folder with packages, by mmdebstrap; hook is a shell line run on it, its path in $1."""
+    """A root folder by mmdebstrap, with packages; hook is a shell line, run with its path in $1."""
     sources = "\n".join(source_lines(suite)) + "\n"
     proxies = []
     for scheme in ("http", "https"):

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import images, paths
-from .network import PREFIX, Network, Node
+from .network import HostNetwork, Network, Node
 from .process import tail
 from .run import Run, wait_until
 
@@ -96,6 +96,7 @@ class Client:
         self.cpus = cpus
         self.memory_mib = memory_mib
         self.terminal = terminal
+        self.shell_first = ""  # a command for the terminal's shell to begin with
         self.folder = run.make_folder(self.name)
         self.share = run.make_folder(f"{self.name}/share")
         self.to_guest = run.make_folder(f"{self.name}/share/to_guest")
@@ -135,9 +136,10 @@ class Client:
         for source, name in GUEST_FILES.items():
             shutil.copy(paths.HARNESS / "guest" / source, boot / name)
             (boot / name).chmod(0o755)
-        settings = {"ADDRESS": f"{self.node.address}/{PREFIX}", "DEVICE": self.device,
-                    "GATEWAY": "", "MODULES": f"{image}/modules" if self.modules else "",
-                    "PORT": self._port(), "SHELL_ON": self._terminal() if self.terminal else ""}
+        settings = {"ADDRESS": f"{self.node.address}/{self.node.prefix}", "DEVICE": self.device,
+                    "GATEWAY": self.node.gateway, "MODULES": f"{image}/modules" if self.modules else "",
+                    "PORT": self._port(), "SHELL_ON": self._terminal() if self.terminal else "",
+                    "SHELL_FIRST": self.shell_first}
         text = "".join(f'{key}="{value}"\n' for key, value in settings.items())
         (boot / "settings").write_text(text)
 
@@ -146,6 +148,10 @@ class Client:
 
     def _terminal(self) -> str:
         raise NotImplementedError
+
+    def wait_end(self) -> int:
+        """Waits, without limit, for a machine with a terminal to be left by its user."""
+        return self._child.wait()
 
     @property
     def alive(self) -> bool:
@@ -237,7 +243,7 @@ class Client:
         self.run("sync; echo 3 > /proc/sys/vm/drop_caches")
 
     def pnfs_driver(self, at: str = MOUNT_POINT) -> str:
-        """What the client says it uses: LAYOUT_NFSV4_1_FILES, LAYOUT_FLEX_FILES or 'not configured'.
+        """What the client says: LAYOUT_NFSV4_1_FILES, LAYOUT_FLEX_FILES or 'not configured'.
 
         Only the choice of driver at mount time; counters.py says where the I/O really went.
         """
@@ -253,7 +259,7 @@ def default_cpus(index: int) -> str:
     return str(count - 1 - index % max(1, count // 2)) if count > 1 else ""
 
 
-def start_clients(run: Run, network: Network, kinds: list[str], **options) -> list[Client]:
+def start_clients(run: Run, network: Network | HostNetwork, kinds: list[str], **options) -> list[Client]:
     """Starts machines side by side and waits until all take jobs."""
     from .machines import MACHINES  # the kinds derive from Client, so not at the top
     clients = []
@@ -268,7 +274,7 @@ def start_clients(run: Run, network: Network, kinds: list[str], **options) -> li
     return clients
 
 
-def start_client(run: Run, network: Network, kind: str = "uml61", **options) -> Client:
+def start_client(run: Run, network: Network | HostNetwork, kind: str = "uml61", **options) -> Client:
     started = time.monotonic()
     client = start_clients(run, network, [kind], **options)[0]
     client.boot_s = time.monotonic() - started

@@ -28,8 +28,9 @@ class UserModeLinux(Client):
 
     def _command(self, image: Path, root: Path) -> list[str]:
         console = "con0=fd:0,fd:1" if self.terminal else "con0=null,fd:1"
-        return ["env", f"LD_PRELOAD={image}/preload.so", f"{image}/linux", f"mem={self.memory_mib}M", "rootfstype=hostfs",
-                f"rootflags={root}", "ro", "init=/weft-init", f"weft.share={self.share}",
+        return ["env", f"LD_PRELOAD={image}/preload.so", f"{image}/linux",
+                f"mem={self.memory_mib}M", "rootfstype=hostfs", f"rootflags={root}", "ro",
+                "init=/weft-init", f"weft.share={self.share}",
                 "con=null", console, "ssl=null", "loglevel=4", f"uml_dir={self.folder}", "umid=uml",
                 f"vec0:transport=tap,ifname={self.node.tap},depth=128,gro=1,"
                 f"mac={_hardware_address(self.node.address)}"]
@@ -57,12 +58,15 @@ class Qemu(Client):
 
     def _command(self, image: Path, root: Path) -> list[str]:
         initramfs = self._initramfs(image)
-        serial = ["-serial", "stdio" if self.terminal else f"file:{self.console}"]
+        serial = ["-serial", f"file:{self.console}"]
+        if self.terminal:
+            serial = ["-chardev", "stdio,id=tty,signal=off", "-serial", "chardev:tty"]
         return ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi,tb-size=256",
                 "-cpu", "Nehalem", "-smp", "2", "-m", str(self.memory_mib), "-nodefaults",
                 "-no-user-config", "-display", "none", "-no-reboot",
                 "-kernel", f"{image}/vmlinuz", "-initrd", str(initramfs), "-append",
-                "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=reliable net.ifnames=0",
+                "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=reliable "
+                "net.ifnames=0",
                 *serial, "-device", "virtio-serial-pci",
                 "-chardev", f"socket,id=share,path={self._socket()},server=on,wait=off",
                 "-device", "virtserialport,chardev=share,name=share",

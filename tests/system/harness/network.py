@@ -26,6 +26,8 @@ class Node:
     port: str
     address: str
     tap: str = ""
+    prefix: int = PREFIX
+    gateway: str = ""
 
     def limit(self, rate: str) -> None:
         """Limits the link in both directions, for example '1gbit'."""
@@ -85,11 +87,41 @@ class Network:
         self._clients += 1
         name = f"cl{self._clients}"
         node = self._join(name, f"{SUBNET}.{100 + self._clients}")
-        node.tap = "tap0"
-        inside = ("ip", "netns", "exec", node.namespace)
-        sh(*inside, "ip", "tuntap", "add", node.tap, "mode", "tap", "vnet_hdr")
-        sh("ip", "-n", node.namespace, "link", "add", "br0", "type", "bridge")
-        for device in ("e0", node.tap):
-            sh("ip", "-n", node.namespace, "link", "set", device, "master", "br0", "up")
-        sh("ip", "-n", node.namespace, "link", "set", "br0", "up")
+        _add_tap(node)
         return node
+
+
+class HostNetwork:
+    """In place of Network, for clients of servers that run on the host itself (./dev up).
+
+    Each client gets a network of two addresses with the host and reaches every address of the
+    host but 127.0.0.0/8. In the host's own namespace there is one interface more a client.
+    """
+
+    def __init__(self, run: Run):
+        self.run = run
+        self._clients = 0
+
+    def client(self) -> Node:
+        self._clients += 1
+        used = sh("ip", "-4", "-o", "addr", "show")
+        third = next(n for n in range(2, 250) if f"10.78.{n}.1/" not in used)
+        node = Node(f"{self.run.name}-cl{self._clients}", "", f"{self.run.name}{self._clients}",
+                    f"10.78.{third}.2", prefix=30, gateway=f"10.78.{third}.1")
+        sh("ip", "netns", "add", node.namespace)
+        sh("ip", "link", "add", node.port, "type", "veth", "peer", "name", "e0",
+           "netns", node.namespace)
+        sh("ip", "addr", "add", f"{node.gateway}/{node.prefix}", "dev", node.port)
+        sh("ip", "link", "set", node.port, "up")
+        _add_tap(node)
+        return node
+
+
+def _add_tap(node: Node) -> None:
+    node.tap = "tap0"
+    sh("ip", "netns", "exec", node.namespace, "ip", "tuntap", "add", node.tap, "mode", "tap",
+       "vnet_hdr")
+    sh("ip", "-n", node.namespace, "link", "add", "br0", "type", "bridge")
+    for device in ("e0", node.tap):
+        sh("ip", "-n", node.namespace, "link", "set", device, "master", "br0", "up")
+    sh("ip", "-n", node.namespace, "link", "set", "br0", "up")

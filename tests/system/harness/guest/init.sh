@@ -30,7 +30,8 @@ ip link set "$DEVICE" up
 if [ -n "$SHELL_ON" ]; then
   python3 /run/weft/boot/agent.py $PORT >/dev/null 2>&1 &
   cd /root
-  setsid bash -c "exec bash -l <'$SHELL_ON' >'$SHELL_ON' 2>&1"
+  setsid bash -c "exec <'$SHELL_ON' >'$SHELL_ON' 2>&1; $SHELL_FIRST
+    export PS1='client\w# '; exec bash --norc -i"
 else
   python3 /run/weft/boot/agent.py $PORT
 fi
