@@ -40,17 +40,18 @@ constexpr std::uint32_t OPEN4_SHARE_ACCESS_WANT_NO_DELEG = 0x400;
 enum class CreateMode : std::uint32_t { UNCHECKED4 = 0, GUARDED4 = 1 };
 enum class OpenClaim : std::uint32_t { CLAIM_NULL = 0, CLAIM_FH = 4 };
 
+struct OpenCreate {
+  CreateMode mode = CreateMode::UNCHECKED4;
+  Attributes attributes;
+  friend bool operator==(const OpenCreate&, const OpenCreate&) = default;
+};
+
 struct OpenArgs {
   std::uint32_t share_access = OPEN4_SHARE_ACCESS_READ | OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   std::uint32_t share_deny = 0;
   ClientId client_id = 0;  // 0 in minor version 1 and up
   std::vector<std::byte> owner;
-  struct Create {
-    CreateMode mode = CreateMode::UNCHECKED4;
-    Attributes attributes;
-    friend bool operator==(const Create&, const Create&) = default;
-  };
-  std::optional<Create> create;  // absent: OPEN4_NOCREATE
+  std::optional<OpenCreate> create;  // absent: OPEN4_NOCREATE
   OpenClaim claim = OpenClaim::CLAIM_NULL;
   std::string name;  // CLAIM_NULL: in the current directory
   friend bool operator==(const OpenArgs&, const OpenArgs&) = default;

@@ -42,6 +42,10 @@ class Encoder {
   void boolean(bool value) { u32(value ? 1 : 0); }
   // opaque[n]: the bytes and padding, no length.
   void fixed(std::span<const std::byte> bytes);
+  // The bytes as they are, without padding.
+  void raw(std::span<const std::byte> bytes) {
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
+  }
   // opaque<>: length, bytes, padding.
   void opaque(std::span<const std::byte> bytes);
   void string(std::string_view text);
