@@ -32,8 +32,9 @@ class ClientEvents {
 
   // What to register as; asked at every connect. Must not block.
   [[nodiscard]] virtual Register registration() = 0;
-  // The metadata server's answer. Heartbeats and requests begin when `done` succeeds: cluster and
+  // The metadata server's answer. Heartbeats begin when `done` succeeds: cluster and
   // ds_id are then on stable storage and the fences are in force. An error closes the connection.
+  // Requests of the metadata server may come before that.
   virtual void on_registered(Registered answer, Done<void> done) = 0;
   // The connection, registered or not, is gone, or could not be made; another try follows.
   virtual void on_disconnected(const Error& why) = 0;

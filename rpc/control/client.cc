@@ -1,0 +1,275 @@
+#include "rpc/control/client.h"
+
+#include <openssl/rand.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/connect.hpp>
+#include <random>
+
+#include "rpc/control/io_thread.h"
+#include "rpc/control/typed.h"
+
+namespace weft::rpc::control {
+namespace {
+
+using boost::asio::ip::tcp;
+using boost::system::error_code;
+
+Key random_key() {
+  Key key;
+  WEFT_ASSERT(RAND_bytes(reinterpret_cast<unsigned char*>(key.data()), kKeyBytes) == 1);
+  return key;
+}
+
+constexpr std::uint32_t kLeastHeartbeatMs = 50;
+constexpr std::uint32_t kMostHeartbeatMs = 60'000;
+
+}  // namespace
+
+class Client::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(Config config, ClientEvents& events)
+      : config_(std::move(config)),
+        events_(events),
+        resolver_(io_->context()),
+        socket_(io_->context()),
+        timer_(io_->context()),
+        backoff_(config_.backoff_min),
+        jitter_(std::random_device{}()) {}
+
+  void start();
+  void stop();
+  [[nodiscard]] bool registered() const { return registered_.load(std::memory_order_acquire); }
+  void call(Proc proc, Bytes arguments, Timeout timeout, Done<Bytes> done);
+
+ private:
+  // Each attempt: resolve, connect, prove, register. Whatever fails ends in lost().
+  void attempt();
+  void on_resolved(std::uint64_t attempt, const tcp::resolver::results_type& found);
+  void on_connected();
+  void send_registration();
+  void on_answer(std::uint64_t attempt, Result<Registered> answer);
+  void on_registered(std::uint64_t attempt, Result<> accepted, std::uint32_t heartbeat_ms);
+  void beat();
+  void arm(std::chrono::milliseconds after, std::move_only_function<void()> then);
+  void lost(const Error& why);
+  void serve(Proc proc, const Bytes& arguments, Connection::Responder respond);
+
+  const Config config_;
+  ClientEvents& events_;
+  const std::shared_ptr<IoThread> io_ = std::make_shared<IoThread>();
+  std::atomic<bool> registered_{false};
+  // Used on the thread only.
+  tcp::resolver resolver_;
+  tcp::socket socket_;
+  boost::asio::steady_timer timer_;
+  std::uint64_t attempt_ = 0;  // what belongs to an earlier one is ignored
+  std::shared_ptr<Connection> connection_;
+  std::chrono::milliseconds heartbeat_{1000};
+  std::chrono::milliseconds backoff_;
+  std::mt19937 jitter_;
+  bool stopping_ = false;
+};
+
+void Client::Impl::start() {
+  (void)io_->post([this] { attempt(); });
+  io_->start();
+}
+
+void Client::Impl::stop() {
+  io_->stop([this] {
+    stopping_ = true;
+    ++attempt_;
+    registered_ = false;
+    resolver_.cancel();
+    timer_.cancel();
+    error_code ignored;
+    socket_.close(ignored);
+    if (connection_) connection_->close({Errc::kClosed, "shutting down"});
+    connection_.reset();
+  });
+}
+
+void Client::Impl::arm(std::chrono::milliseconds after, std::move_only_function<void()> then) {
+  timer_.expires_after(after);
+  timer_.async_wait(
+      [this, attempt = attempt_, then = std::move(then)](const error_code& error) mutable {
+        if (!error && attempt == attempt_ && !stopping_) then();
+      });
+}
+
+void Client::Impl::attempt() {
+  const std::uint64_t attempt = ++attempt_;
+  arm(config_.connect_timeout, [this] { lost({Errc::kTimedOut, "connecting takes too long"}); });
+  resolver_.async_resolve(
+      config_.mds_host, std::to_string(config_.mds_port),
+      [this, attempt](const error_code& error, const tcp::resolver::results_type& found) {
+        if (attempt != attempt_) return;
+        if (error) return lost({Errc::kUnreachable, config_.mds_host + ": " + error.message()});
+        on_resolved(attempt, found);
+      });
+}
+
+void Client::Impl::on_resolved(std::uint64_t attempt, const tcp::resolver::results_type& found) {
+  socket_ = tcp::socket(io_->context());
+  boost::asio::async_connect(
+      socket_, found, [this, attempt](const error_code& error, const tcp::endpoint&) {
+        if (attempt != attempt_) return;
+        if (error) return lost({Errc::kUnreachable, config_.mds_host + ": " + error.message()});
+        on_connected();
+      });
+}
+
+void Client::Impl::on_connected() {
+  const std::uint64_t attempt = attempt_;
+  connection_ = std::make_shared<Connection>(
+      io_, std::exchange(socket_, tcp::socket(io_->context())),
+      SecureChannel(SecureChannel::Role::kConnecting, config_.key, random_key()),
+      Connection::Limits{.max_calls = config_.max_calls,
+                         .handshake = config_.connect_timeout,
+                         .silence = config_.silence_timeout});
+  arm(config_.connect_timeout, [this] { lost({Errc::kTimedOut, "registering takes too long"}); });
+  connection_->start({.on_established =
+                          [this, attempt] {
+                            if (attempt == attempt_) send_registration();
+                          },
+                      .on_call =
+                          [this](Proc proc, const Bytes& arguments, Connection::Responder respond) {
+                            serve(proc, arguments, std::move(respond));
+                          },
+                      .on_closed =
+                          [this, attempt](const Error& why) {
+                            if (attempt == attempt_) lost(why);
+                          }});
+}
+
+void Client::Impl::send_registration() {
+  connection_->call(Proc::kRegister, to_bytes(events_.registration()), config_.connect_timeout,
+                    expect<Registered>([this, attempt = attempt_](Result<Registered> answer) {
+                      if (attempt == attempt_) on_answer(attempt, std::move(answer));
+                    }));
+}
+
+void Client::Impl::on_answer(std::uint64_t attempt, Result<Registered> answer) {
+  if (!answer) return lost(answer.error());
+  const std::uint32_t heartbeat_ms = answer->heartbeat_ms;
+  // Putting the answer on disk and the fences in force takes the time it takes.
+  timer_.cancel();
+  events_.on_registered(
+      std::move(*answer), [weak = weak_from_this(), attempt, heartbeat_ms](Result<> accepted) {
+        const auto self = weak.lock();
+        if (self == nullptr) return;
+        (void)self->io_->post([self = self.get(), attempt, accepted, heartbeat_ms] {
+          self->on_registered(attempt, accepted, heartbeat_ms);
+        });
+      });
+}
+
+void Client::Impl::on_registered(std::uint64_t attempt, Result<> accepted,
+                                 std::uint32_t heartbeat_ms) {
+  if (attempt != attempt_ || stopping_) return;
+  if (!accepted) return lost(accepted.error());
+  heartbeat_ =
+      std::chrono::milliseconds(std::clamp(heartbeat_ms, kLeastHeartbeatMs, kMostHeartbeatMs));
+  backoff_ = config_.backoff_min;
+  registered_ = true;
+  beat();
+}
+
+void Client::Impl::beat() {
+  connection_->call(Proc::kHeartbeat, to_bytes(events_.heartbeat()), config_.silence_timeout,
+                    expect_nothing([this, attempt = attempt_](const Result<>& answer) {
+                      if (attempt == attempt_ && !answer) lost(answer.error());
+                    }));
+  if (registered_) arm(heartbeat_, [this] { beat(); });
+}
+
+void Client::Impl::lost(const Error& why) {
+  if (stopping_) return;
+  ++attempt_;  // whatever is still under way of this attempt is now ignored
+  registered_ = false;
+  error_code ignored;
+  resolver_.cancel();
+  socket_.close(ignored);
+  if (connection_) std::exchange(connection_, nullptr)->close(why);
+  events_.on_disconnected(why);
+  // Between half and all of the back-off, so that data servers do not all come at once.
+  std::uniform_int_distribution<long> between(backoff_.count() / 2, backoff_.count());
+  const std::chrono::milliseconds wait(between(jitter_));
+  backoff_ = std::min(backoff_ * 2, config_.backoff_max);
+  arm(wait, [this] { attempt(); });
+}
+
+void Client::Impl::serve(Proc proc, const Bytes& arguments, Connection::Responder respond) {
+  using Respond = Connection::Responder;
+  switch (proc) {
+    case Proc::kFence:
+      return with_arguments<FenceRequest>(
+          arguments, std::move(respond), [&](FenceRequest request, Respond answer) {
+            events_.on_fence(std::move(request.fences), answer_with<void>(std::move(answer)));
+          });
+    case Proc::kTruncate:
+      return with_arguments<Truncate>(
+          arguments, std::move(respond), [&](const Truncate& request, Respond answer) {
+            events_.on_truncate(request.object, request.size,
+                                answer_with<ObjectStat>(std::move(answer)));
+          });
+    case Proc::kRemove:
+      return with_arguments<Remove>(
+          arguments, std::move(respond), [&](Remove request, Respond answer) {
+            events_.on_remove(std::move(request.objects), answer_with<void>(std::move(answer)));
+          });
+    case Proc::kStat:
+      return with_arguments<Stat>(
+          arguments, std::move(respond), [&](const Stat& request, Respond answer) {
+            events_.on_stat(request.object, answer_with<ObjectStat>(std::move(answer)));
+          });
+    case Proc::kAllocate:
+      return with_arguments<Range>(
+          arguments, std::move(respond), [&](const Range& request, Respond answer) {
+            events_.on_allocate(request, answer_with<void>(std::move(answer)));
+          });
+    case Proc::kPunch:
+      return with_arguments<Range>(
+          arguments, std::move(respond), [&](const Range& request, Respond answer) {
+            events_.on_punch(request, answer_with<void>(std::move(answer)));
+          });
+    default:
+      return respond(fail(Errc::kNotSupported, "not a call to a data server"));
+  }
+}
+
+void Client::Impl::call(Proc proc, Bytes arguments, Timeout timeout, Done<Bytes> done) {
+  // Shared so that it is still ours when the thread refuses the work.
+  auto completion = std::make_shared<Done<Bytes>>(std::move(done));
+  const bool posted =
+      io_->post([this, proc, arguments = std::move(arguments), timeout, completion]() mutable {
+        if (stopping_) return (*completion)(fail(Errc::kClosed, "shutting down"));
+        if (!registered_) {
+          return (*completion)(fail(Errc::kUnreachable, "not connected to the metadata server"));
+        }
+        connection_->call(proc, std::move(arguments), timeout, std::move(*completion));
+      });
+  if (!posted) (*completion)(fail(Errc::kClosed, "shut down"));
+}
+
+Client::Client(Config config, ClientEvents& events)
+    : impl_(std::make_shared<Impl>(std::move(config), events)) {}
+Client::~Client() { stop(); }
+
+void Client::start() { impl_->start(); }
+void Client::stop() { impl_->stop(); }
+bool Client::registered() const { return impl_->registered(); }
+
+void Client::query_size(const ObjectId& object, Timeout timeout, Done<FileSize> done) {
+  impl_->call(Proc::kQuerySize, to_bytes(QuerySize{object}), timeout,
+              expect<FileSize>(std::move(done)));
+}
+
+void Client::report_size(const ReportSize& report, Timeout timeout, Done<void> done) {
+  impl_->call(Proc::kReportSize, to_bytes(report), timeout, expect_nothing(std::move(done)));
+}
+
+}  // namespace weft::rpc::control

@@ -1,0 +1,82 @@
+// One control connection: a TCP socket, the secure channel over it, and the calls under way in
+// both directions. Server and Client each add what is theirs.
+//
+// Threading: everything runs on the one thread of its IoThread; Responder alone may be called from
+// any.
+//
+// Ownership: a connection keeps itself alive while it is open. After on_closed it calls nobody, and
+// every call that waited has been completed.
+//
+// Bounds: calls under way each way, bytes waiting to be sent, record size, silence.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <deque>
+#include <memory>
+
+#include "rpc/control/call.h"
+#include "rpc/control/io_thread.h"
+#include "rpc/control/secure_channel.h"
+
+namespace weft::rpc::control {
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  using Clock = PendingCalls::Clock;
+
+  struct Limits {
+    std::size_t max_calls = 4096;
+    std::size_t max_unsent_bytes = std::size_t{16} << 20;
+    std::chrono::milliseconds handshake{5000};
+    std::chrono::milliseconds silence{10000};
+  };
+
+  // Answers a call; from any thread, once. Copies of the results are its own.
+  using Responder = Done<Bytes>;
+
+  struct Events {
+    std::move_only_function<void()> on_established;
+    std::move_only_function<void(Proc, Bytes arguments, Responder)> on_call;
+    std::move_only_function<void(const Error&)> on_closed;
+  };
+
+  // `socket` belongs to the context of `io`, which the connection keeps alive.
+  Connection(std::shared_ptr<IoThread> io, boost::asio::ip::tcp::socket socket,
+             SecureChannel channel, Limits limits);
+
+  // Starts reading; the connecting end sends its hello.
+  void start(Events events);
+  // kBusy at a limit, kUnreachable when the connection is closed or closes before the answer.
+  void call(Proc proc, Bytes arguments, std::chrono::milliseconds timeout, Done<Bytes> done);
+  void close(Error why);
+  [[nodiscard]] bool open() const { return open_; }
+
+ private:
+  void read();
+  void on_bytes(std::size_t size);
+  void on_message(const Bytes& payload);
+  void on_call(Call call);
+  void send(Bytes bytes);
+  void send_payload(const Bytes& payload);
+  void write();
+  void tick();
+
+  const std::shared_ptr<IoThread> io_;  // before what uses its context
+  boost::asio::ip::tcp::socket socket_;
+  boost::asio::steady_timer timer_;
+  SecureChannel channel_;
+  const Limits limits_;
+  Events events_;
+  PendingCalls calls_;
+  std::size_t serving_ = 0;  // the peer's calls that wait for our answer
+  bool open_ = true;
+  bool announced_ = false;  // on_established was called
+  Clock::time_point heard_;
+  std::array<std::byte, 16384> input_;
+  std::deque<Bytes> output_;
+  std::size_t unsent_bytes_ = 0;
+};
+
+}  // namespace weft::rpc::control

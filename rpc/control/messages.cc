@@ -1,0 +1,273 @@
+#include "rpc/control/messages.h"
+
+namespace weft::rpc::control {
+namespace {
+
+// Each message has a put() and a get() beside each other, in the order of the wire.
+
+void put(xdr::Encoder& out, const ObjectId& id) {
+  out.u64(id.fileid);
+  out.u32(id.generation);
+  out.u32(id.fsid);
+}
+
+void get(xdr::Decoder& in, ObjectId& id) {
+  id.fileid = in.u64();
+  id.generation = in.u32();
+  id.fsid = in.u32();
+}
+
+void put(xdr::Encoder& out, const Space& space) {
+  out.u64(space.capacity_bytes);
+  out.u64(space.free_bytes);
+  out.u64(space.objects);
+}
+
+void get(xdr::Decoder& in, Space& space) {
+  space.capacity_bytes = in.u64();
+  space.free_bytes = in.u64();
+  space.objects = in.u64();
+}
+
+void put(xdr::Encoder& out, const Fence& fence) {
+  out.u32(static_cast<std::uint32_t>(fence.what));
+  if (fence.what == Fence::What::kObject) {
+    put(out, fence.object);
+  } else {
+    out.u64(fence.client_id);
+  }
+  out.u32(fence.epoch);
+}
+
+void get(xdr::Decoder& in, Fence& fence) {
+  fence.what = static_cast<Fence::What>(in.u32());
+  if (fence.what == Fence::What::kObject) {
+    get(in, fence.object);
+  } else if (fence.what == Fence::What::kClient) {
+    fence.client_id = in.u64();
+  } else {
+    in.reject();
+  }
+  fence.epoch = in.u32();
+}
+
+template <class T>
+void put_list(xdr::Encoder& out, const std::vector<T>& list) {
+  out.u32(static_cast<std::uint32_t>(list.size()));
+  for (const T& item : list) put(out, item);
+}
+
+template <class T>
+void get_list(xdr::Decoder& in, std::vector<T>& list, std::size_t max) {
+  const std::uint32_t count = in.count(max);
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) get(in, list.emplace_back());
+}
+
+void put(xdr::Encoder& out, const Load& load) {
+  out.u32(load.requests_in_progress);
+  out.u32(load.cpu_busy_permille);
+  out.u32(load.run_queue_milli);
+  out.u64(load.memory_free_bytes);
+  out.u64(load.net_bytes_per_second);
+  out.u64(load.disk_bytes_per_second);
+}
+
+void get(xdr::Decoder& in, Load& load) {
+  load.requests_in_progress = in.u32();
+  load.cpu_busy_permille = in.u32();
+  load.run_queue_milli = in.u32();
+  load.memory_free_bytes = in.u64();
+  load.net_bytes_per_second = in.u64();
+  load.disk_bytes_per_second = in.u64();
+}
+
+void put(xdr::Encoder& out, const Counters& counters) {
+  out.u64(counters.reads);
+  out.u64(counters.writes);
+  out.u64(counters.commits);
+  out.u64(counters.read_bytes);
+  out.u64(counters.write_bytes);
+  out.u64(counters.errors);
+  out.u64(counters.refused);
+  out.u64(counters.size_queries);
+  out.u64(counters.connections);
+  out.u64(counters.sessions);
+}
+
+void get(xdr::Decoder& in, Counters& counters) {
+  counters.reads = in.u64();
+  counters.writes = in.u64();
+  counters.commits = in.u64();
+  counters.read_bytes = in.u64();
+  counters.write_bytes = in.u64();
+  counters.errors = in.u64();
+  counters.refused = in.u64();
+  counters.size_queries = in.u64();
+  counters.connections = in.u64();
+  counters.sessions = in.u64();
+}
+
+void get(xdr::Decoder&, Empty&) {}
+
+void get(xdr::Decoder& in, Register& message) {
+  in.fixed(message.store);
+  in.fixed(message.cluster);
+  message.ds_id = in.u32();
+  message.boot = in.u64();
+  message.name = in.string(kMaxText);
+  message.version = in.string(kMaxText);
+  message.domain = in.string(kMaxText);
+  const std::uint32_t addresses = in.count(kMaxAddresses);
+  for (std::uint32_t i = 0; i < addresses && in.ok(); ++i) {
+    message.addresses.push_back(layout::decode_address(in));
+  }
+  get(in, message.space);
+}
+
+void get(xdr::Decoder& in, Registered& message) {
+  in.fixed(message.cluster);
+  message.ds_id = in.u32();
+  message.mds_boot = in.u64();
+  message.heartbeat_ms = in.u32();
+  message.lease_seconds = in.u32();
+  get_list(in, message.fences, kMaxFences);
+}
+
+void get(xdr::Decoder& in, Heartbeat& message) {
+  get(in, message.space);
+  get(in, message.load);
+  get(in, message.counters);
+}
+
+void get(xdr::Decoder& in, QuerySize& message) { get(in, message.object); }
+void get(xdr::Decoder& in, FileSize& message) { message.size = in.u64(); }
+
+void get(xdr::Decoder& in, ReportSize& message) {
+  get(in, message.object);
+  message.end = in.u64();
+  message.mtime_ns = in.i64();
+}
+
+void get(xdr::Decoder& in, FenceRequest& message) { get_list(in, message.fences, kMaxFences); }
+
+void get(xdr::Decoder& in, Truncate& message) {
+  get(in, message.object);
+  message.size = in.u64();
+}
+
+void get(xdr::Decoder& in, Remove& message) { get_list(in, message.objects, kMaxRemovals); }
+void get(xdr::Decoder& in, Stat& message) { get(in, message.object); }
+
+void get(xdr::Decoder& in, ObjectStat& message) {
+  message.exists = in.boolean();
+  message.size = in.u64();
+  message.allocated = in.u64();
+  message.mtime_ns = in.i64();
+}
+
+void get(xdr::Decoder& in, Range& message) {
+  get(in, message.object);
+  message.offset = in.u64();
+  message.length = in.u64();
+}
+
+}  // namespace
+
+std::string to_string(const Uuid& uuid) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (std::size_t i = 0; i < uuid.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += kDigits[std::to_integer<unsigned>(uuid[i]) >> 4];
+    text += kDigits[std::to_integer<unsigned>(uuid[i]) & 15];
+  }
+  return text;
+}
+
+void encode(xdr::Encoder&, const Empty&) {}
+
+void encode(xdr::Encoder& out, const Register& message) {
+  out.fixed(message.store);
+  out.fixed(message.cluster);
+  out.u32(message.ds_id);
+  out.u64(message.boot);
+  out.string(message.name);
+  out.string(message.version);
+  out.string(message.domain);
+  out.u32(static_cast<std::uint32_t>(message.addresses.size()));
+  for (const auto& address : message.addresses) layout::encode(out, address);
+  put(out, message.space);
+}
+
+void encode(xdr::Encoder& out, const Registered& message) {
+  out.fixed(message.cluster);
+  out.u32(message.ds_id);
+  out.u64(message.mds_boot);
+  out.u32(message.heartbeat_ms);
+  out.u32(message.lease_seconds);
+  put_list(out, message.fences);
+}
+
+void encode(xdr::Encoder& out, const Heartbeat& message) {
+  put(out, message.space);
+  put(out, message.load);
+  put(out, message.counters);
+}
+
+void encode(xdr::Encoder& out, const QuerySize& message) { put(out, message.object); }
+void encode(xdr::Encoder& out, const FileSize& message) { out.u64(message.size); }
+
+void encode(xdr::Encoder& out, const ReportSize& message) {
+  put(out, message.object);
+  out.u64(message.end);
+  out.i64(message.mtime_ns);
+}
+
+void encode(xdr::Encoder& out, const FenceRequest& message) { put_list(out, message.fences); }
+
+void encode(xdr::Encoder& out, const Truncate& message) {
+  put(out, message.object);
+  out.u64(message.size);
+}
+
+void encode(xdr::Encoder& out, const Remove& message) { put_list(out, message.objects); }
+void encode(xdr::Encoder& out, const Stat& message) { put(out, message.object); }
+
+void encode(xdr::Encoder& out, const ObjectStat& message) {
+  out.boolean(message.exists);
+  out.u64(message.size);
+  out.u64(message.allocated);
+  out.i64(message.mtime_ns);
+}
+
+void encode(xdr::Encoder& out, const Range& message) {
+  put(out, message.object);
+  out.u64(message.offset);
+  out.u64(message.length);
+}
+
+template <class T>
+Result<T> decode(std::span<const std::byte> bytes) {
+  xdr::Decoder in(bytes);
+  T message;
+  get(in, message);
+  if (auto read = in.finish("control message"); !read) return pass(read);
+  if (in.remaining() != 0) return fail(Errc::kProtocol, "bytes after a control message");
+  return message;
+}
+
+template Result<Empty> decode<Empty>(std::span<const std::byte>);
+template Result<Register> decode<Register>(std::span<const std::byte>);
+template Result<Registered> decode<Registered>(std::span<const std::byte>);
+template Result<Heartbeat> decode<Heartbeat>(std::span<const std::byte>);
+template Result<QuerySize> decode<QuerySize>(std::span<const std::byte>);
+template Result<FileSize> decode<FileSize>(std::span<const std::byte>);
+template Result<ReportSize> decode<ReportSize>(std::span<const std::byte>);
+template Result<FenceRequest> decode<FenceRequest>(std::span<const std::byte>);
+template Result<Truncate> decode<Truncate>(std::span<const std::byte>);
+template Result<Remove> decode<Remove>(std::span<const std::byte>);
+template Result<Stat> decode<Stat>(std::span<const std::byte>);
+template Result<ObjectStat> decode<ObjectStat>(std::span<const std::byte>);
+template Result<Range> decode<Range>(std::span<const std::byte>);
+
+}  // namespace weft::rpc::control

@@ -1,0 +1,382 @@
+// The two ends over a real loopback connection.
+
+#include <boost/asio.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <condition_variable>
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "rpc/control/client.h"
+#include "rpc/control/server.h"
+
+using namespace weft;
+using namespace weft::rpc::control;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kLong = 20s;  // a test that waits this long has failed
+
+ClusterKey key_of(std::uint8_t value) {
+  ClusterKey key;
+  key.bytes.fill(std::byte{value});
+  return key;
+}
+
+// Counts named events; await() waits until one has come so many times.
+class Log {
+ public:
+  void note(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    ++counts_[what];
+    changed_.notify_all();
+  }
+  [[nodiscard]] bool await(const std::string& what, int times = 1) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kLong, [&] { return counts_[what] >= times; });
+  }
+  [[nodiscard]] int count(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    return counts_[what];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, int> counts_;
+};
+
+struct Mds : ServerEvents {
+  Log log;
+  bool refuse = false;
+  std::vector<Done<FileSize>> kept;  // queries left unanswered
+  bool keep_queries = false;
+
+  void on_register(const layout::NetAddress&, Register request, Done<Registered> done) override {
+    log.note("register " + request.name);
+    if (refuse) return done(fail(Errc::kInvalid, "not one of ours"));
+    Registered answer;
+    answer.ds_id = request.ds_id == 0 ? 7 : request.ds_id;
+    answer.heartbeat_ms = 50;
+    // From another thread, as a registry that writes to a disk does.
+    std::thread([answer, done = std::move(done)]() mutable { done(answer); }).detach();
+  }
+  void on_connected(std::uint32_t ds_id) override { log.note("up " + std::to_string(ds_id)); }
+  void on_disconnected(std::uint32_t ds_id, const Error&) override {
+    log.note("down " + std::to_string(ds_id));
+  }
+  void on_heartbeat(std::uint32_t, const Heartbeat& beat) override {
+    if (beat.counters.reads == 123) log.note("beat");
+  }
+  void on_query_size(std::uint32_t, const ObjectId& object, Done<FileSize> done) override {
+    if (keep_queries) {
+      kept.push_back(std::move(done));
+      return log.note("kept");
+    }
+    if (object.fileid == 404) return done(fail(Errc::kStale, "no such file"));
+    done(FileSize{object.fileid * 10});
+  }
+  void on_report_size(std::uint32_t, const ReportSize& report, Done<void> done) override {
+    log.note("size " + std::to_string(report.end));
+    done({});
+  }
+};
+
+struct DataServer : ClientEvents {
+  Log log;
+  std::string name = "ds";
+  std::uint32_t ds_id = 0;
+  bool reject = false;
+
+  Register registration() override {
+    Register request;
+    request.name = name;
+    request.ds_id = ds_id;
+    return request;
+  }
+  void on_registered(Registered answer, Done<void> done) override {
+    if (reject) return done(fail(Errc::kIo, "disk"));
+    ds_id = answer.ds_id;
+    log.note("registered");
+    done({});
+  }
+  void on_disconnected(const Error& why) override {
+    log.note("disconnected " + std::string(to_string(why.code)));
+    log.note("disconnected");
+  }
+  Heartbeat heartbeat() override {
+    Heartbeat beat;
+    beat.counters.reads = 123;
+    return beat;
+  }
+  void on_fence(std::vector<Fence> fences, Done<void> done) override {
+    log.note("fences " + std::to_string(fences.size()));
+    done({});
+  }
+  void on_truncate(const ObjectId&, std::uint64_t size, Done<ObjectStat> done) override {
+    if (size == 999) return done(fail(Errc::kNoSpace, "full"));
+    done(ObjectStat{true, size, 0, 0});
+  }
+  void on_remove(std::vector<ObjectId> objects, Done<void> done) override {
+    log.note("remove " + std::to_string(objects.size()));
+    done({});
+  }
+  void on_stat(const ObjectId&, Done<ObjectStat>) override {
+    log.note("stat");  // and never answers
+  }
+  void on_allocate(const Range&, Done<void> done) override { done({}); }
+  void on_punch(const Range&, Done<void> done) override {
+    done(fail(Errc::kNotSupported, "no holes"));
+  }
+};
+
+Server::Config server_config(std::uint8_t key = 1, std::uint16_t port = 0) {
+  Server::Config config;
+  config.listen = layout::make_address("127.0.0.1", port).value();
+  config.key = key_of(key);
+  return config;
+}
+
+Client::Config client_config(const Server& server, std::uint8_t key = 1) {
+  Client::Config config;
+  config.mds_host = "127.0.0.1";
+  config.mds_port = server.address().port;
+  config.key = key_of(key);
+  config.backoff_min = 10ms;
+  config.backoff_max = 100ms;
+  return config;
+}
+
+// Waits for the one result of a call.
+template <class T>
+struct Awaited {
+  std::promise<Result<T>> promise;
+  std::future<Result<T>> future = promise.get_future();
+  Done<T> done() {
+    return [this](Result<T> result) { promise.set_value(std::move(result)); };
+  }
+  Result<T> get() {
+    REQUIRE(future.wait_for(kLong) == std::future_status::ready);
+    return future.get();
+  }
+};
+
+template <class T>
+Result<T> wait_for(std::move_only_function<void(Done<T>)> start) {
+  Awaited<T> awaited;
+  start(awaited.done());
+  return awaited.get();
+}
+
+struct Both {
+  Mds mds;
+  DataServer ds;
+  Server server{server_config(), mds};
+  std::unique_ptr<Client> client;
+
+  void start() {
+    REQUIRE(server.start());
+    client = std::make_unique<Client>(client_config(server), ds);
+    client->start();
+    REQUIRE(ds.log.await("registered"));
+    REQUIRE(mds.log.await("beat"));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a data server registers, beats, and is called") {
+  Both both;
+  both.start();
+  CHECK(both.mds.log.await("beat", 3));
+  CHECK(both.client->registered());
+
+  const ObjectId object{5, 1, 1};
+  const auto cut = wait_for<ObjectStat>(
+      [&](auto done) { both.server.truncate(7, object, 4096, 5s, std::move(done)); });
+  REQUIRE(cut);
+  CHECK(cut->size == 4096);
+  const auto full = wait_for<ObjectStat>(
+      [&](auto done) { both.server.truncate(7, object, 999, 5s, std::move(done)); });
+  CHECK(full.error() == Errc::kNoSpace);
+  CHECK(full.error().text == "full");
+  CHECK(wait_for<void>(
+      [&](auto done) { both.server.fence(7, {Fence{}, Fence{}}, 5s, std::move(done)); }));
+  CHECK(both.ds.log.await("fences 2"));
+  CHECK(wait_for<void>([&](auto done) { both.server.remove(7, {object}, 5s, std::move(done)); }));
+  CHECK(wait_for<void>([&](auto done) { both.server.allocate(7, {}, 5s, std::move(done)); }));
+  CHECK(wait_for<void>([&](auto done) { both.server.punch(7, {}, 5s, std::move(done)); }).error() ==
+        Errc::kNotSupported);
+}
+
+TEST_CASE("a data server asks for and reports sizes") {
+  Both both;
+  both.start();
+  const auto size = wait_for<FileSize>(
+      [&](auto done) { both.client->query_size({6, 1, 1}, 5s, std::move(done)); });
+  REQUIRE(size);
+  CHECK(size->size == 60);
+  CHECK(wait_for<FileSize>([&](auto done) {
+          both.client->query_size({404, 1, 1}, 5s, std::move(done));
+        }).error() == Errc::kStale);
+  CHECK(wait_for<void>(
+      [&](auto done) { both.client->report_size({{6, 1, 1}, 777, 0}, 5s, std::move(done)); }));
+  CHECK(both.mds.log.count("size 777") == 1);
+}
+
+TEST_CASE("a call that is not answered times out, and the connection lives on") {
+  Both both;
+  both.start();
+  CHECK(wait_for<ObjectStat>([&](auto done) {
+          both.server.stat(7, {1, 1, 1}, 100ms, std::move(done));
+        }).error() == Errc::kTimedOut);
+  CHECK(both.ds.log.await("stat"));
+  CHECK(wait_for<ObjectStat>(
+      [&](auto done) { both.server.truncate(7, {1, 1, 1}, 1, 5s, std::move(done)); }));
+}
+
+TEST_CASE("a data server that is not there is unreachable at once") {
+  Both both;
+  both.start();
+  CHECK(wait_for<void>([&](auto done) {
+          both.server.fence(8, {Fence{}}, 60s, std::move(done));
+        }).error() == Errc::kUnreachable);
+}
+
+TEST_CASE("calls under way fail when the connection breaks, and the data server comes back") {
+  Both both;
+  both.start();
+  Awaited<ObjectStat> stat;
+  both.server.stat(7, {1, 1, 1}, 60s, stat.done());
+  REQUIRE(both.ds.log.await("stat"));
+  both.server.disconnect(7);
+  CHECK(stat.get().error() == Errc::kUnreachable);
+  CHECK(both.mds.log.await("down 7"));
+  CHECK(both.ds.log.await("registered", 2));
+  CHECK(both.mds.log.await("up 7", 2));
+  CHECK(wait_for<ObjectStat>(
+      [&](auto done) { both.server.truncate(7, {1, 1, 1}, 1, 5s, std::move(done)); }));
+}
+
+TEST_CASE("a metadata server that restarts finds its data servers again") {
+  auto both = std::make_unique<Both>();
+  both->start();
+  const std::uint16_t port = both->server.address().port;
+  both->server.stop();
+  REQUIRE(both->ds.log.await("disconnected"));
+  CHECK(wait_for<FileSize>([&](auto done) {
+          both->client->query_size({6, 1, 1}, 5s, std::move(done));
+        }).error() == Errc::kUnreachable);
+  Mds again;
+  Server second(server_config(1, port), again);
+  REQUIRE(second.start());
+  CHECK(both->ds.log.await("registered", 2));
+  CHECK(again.log.await("up 7"));
+  both->client->stop();
+}
+
+TEST_CASE("another cluster key is refused at both ends") {
+  Mds mds;
+  DataServer ds;
+  Server server(server_config(1), mds);
+  REQUIRE(server.start());
+  Client client(client_config(server, 2), ds);
+  client.start();
+  CHECK(ds.log.await("disconnected", 2));
+  CHECK(mds.log.count("register ds") == 0);
+  CHECK_FALSE(client.registered());
+}
+
+TEST_CASE("a refused registration is told to the data server, which tries again") {
+  Mds mds;
+  mds.refuse = true;
+  DataServer ds;
+  Server server(server_config(), mds);
+  REQUIRE(server.start());
+  Client client(client_config(server), ds);
+  client.start();
+  CHECK(ds.log.await("disconnected " + std::string(to_string(Errc::kInvalid)), 2));
+  CHECK(mds.log.await("register ds", 2));
+  CHECK_FALSE(client.registered());
+}
+
+TEST_CASE("a data server that cannot keep its registration is not registered") {
+  Both both;
+  both.ds.reject = true;
+  REQUIRE(both.server.start());
+  Client client(client_config(both.server), both.ds);
+  client.start();
+  CHECK(both.ds.log.await("disconnected " + std::string(to_string(Errc::kIo)), 2));
+  CHECK(both.mds.log.count("beat") == 0);
+}
+
+TEST_CASE("the newer of two connections of one data server stays") {
+  Both both;
+  both.start();
+  DataServer twin;
+  twin.ds_id = 7;
+  Client second(client_config(both.server), twin);
+  second.start();
+  CHECK(twin.log.await("registered"));
+  CHECK(both.ds.log.await("disconnected"));
+  second.stop();
+  both.client->stop();
+}
+
+TEST_CASE("stopping completes what is under way, and later calls at once") {
+  Both both;
+  both.start();
+  Awaited<ObjectStat> stat;
+  both.server.stat(7, {1, 1, 1}, 60s, stat.done());
+  REQUIRE(both.ds.log.await("stat"));
+  both.server.stop();
+  CHECK_FALSE(stat.get());
+  CHECK(wait_for<ObjectStat>([&](auto done) {
+          both.server.stat(7, {1, 1, 1}, 60s, std::move(done));
+        }).error() == Errc::kClosed);
+}
+
+TEST_CASE("an event's answer may come after everything is gone") {
+  Mds mds;
+  {
+    DataServer ds;
+    auto server = std::make_unique<Server>(server_config(), mds);
+    REQUIRE(server->start());
+    mds.keep_queries = true;
+    Client client(client_config(*server), ds);
+    client.start();
+    REQUIRE(ds.log.await("registered"));
+    REQUIRE(mds.log.await("beat"));
+    Awaited<FileSize> size;
+    client.query_size({6, 1, 1}, 60s, size.done());
+    REQUIRE(mds.log.await("kept"));
+    client.stop();
+    CHECK_FALSE(size.get());
+  }
+  mds.kept.front()(FileSize{1});
+}
+
+TEST_CASE("a peer that connects and says nothing is dropped") {
+  Mds mds;
+  auto config = server_config();
+  config.handshake_timeout = 100ms;
+  Server server(config, mds);
+  REQUIRE(server.start());
+  boost::asio::io_context context;
+  boost::asio::ip::tcp::socket socket(context);
+  socket.connect({boost::asio::ip::make_address("127.0.0.1"), server.address().port});
+  char byte = 0;
+  boost::system::error_code error;
+  boost::asio::read(socket, boost::asio::buffer(&byte, 1), error);
+  CHECK(error);
+}
+
+TEST_CASE("an address in use is an error, not an exception") {
+  Mds mds;
+  Server first(server_config(), mds);
+  REQUIRE(first.start());
+  Server second(server_config(1, first.address().port), mds);
+  CHECK_FALSE(second.start());
+}

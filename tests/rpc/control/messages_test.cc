@@ -1,0 +1,84 @@
+#include "rpc/control/messages.h"
+
+#include <catch2/catch_template_test_macros.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+using namespace weft;
+using namespace weft::rpc::control;
+
+namespace {
+
+std::vector<std::byte> wire_of(const auto& message) {
+  xdr::Encoder out;
+  encode(out, message);
+  return out.take();
+}
+
+// The message comes back equal, and no shorter or longer form of it is accepted.
+template <class T>
+void check_round_trip(const T& message) {
+  auto wire = wire_of(message);
+  const auto back = decode<T>(wire);
+  REQUIRE(back);
+  CHECK(*back == message);
+  for (std::size_t size = 0; size < wire.size(); ++size) {
+    CHECK_FALSE(decode<T>(std::span(wire).first(size)));
+  }
+  wire.resize(wire.size() + 4);
+  CHECK(decode<T>(wire).error() == Errc::kProtocol);
+}
+
+Uuid uuid(std::uint8_t seed) {
+  Uuid id;
+  for (std::size_t i = 0; i < id.size(); ++i) id[i] = static_cast<std::byte>(seed + i);
+  return id;
+}
+
+}  // namespace
+
+TEST_CASE("every message survives the wire") {
+  const ObjectId object{0x1122334455667788, 3, 9};
+  const auto v4 = layout::make_address("192.0.2.7", 2049).value();
+  const auto v6 = layout::make_address("2001:db8::7", 20490).value();
+  check_round_trip(
+      Register{uuid(1), uuid(2), 5, 99, "ds1", "0.1", "rack-4", {v4, v6}, Space{1000, 900, 3}});
+  const std::vector<Fence> fences{{Fence::What::kObject, object, 0, 4},
+                                  {Fence::What::kClient, {}, 77, 2}};
+  check_round_trip(Registered{uuid(3), 5, 12, 1000, 60, fences});
+  Heartbeat beat;
+  beat.space = {1, 2, 3};
+  beat.load = {1, 2, 3, 4, 5, 6};
+  beat.counters = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  check_round_trip(beat);
+  check_round_trip(QuerySize{object});
+  check_round_trip(FileSize{UINT64_MAX});
+  check_round_trip(ReportSize{object, 4096, -1});
+  check_round_trip(FenceRequest{fences});
+  check_round_trip(Truncate{object, 12345});
+  check_round_trip(Remove{{object, object}});
+  check_round_trip(Stat{object});
+  check_round_trip(ObjectStat{true, 1, 2, 3});
+  check_round_trip(Range{object, 1, 2});
+}
+
+TEST_CASE("lists over their limits are refused") {
+  CHECK(decode<Remove>(wire_of(Remove{std::vector<ObjectId>(kMaxRemovals)})));
+  CHECK_FALSE(decode<Remove>(wire_of(Remove{std::vector<ObjectId>(kMaxRemovals + 1)})));
+  CHECK_FALSE(decode<FenceRequest>(wire_of(FenceRequest{std::vector<Fence>(kMaxFences + 1)})));
+  xdr::Encoder out;
+  out.u32(UINT32_MAX);
+  CHECK_FALSE(decode<Remove>(out.bytes()));
+}
+
+TEST_CASE("a fence of an unknown kind is refused") {
+  xdr::Encoder out;
+  out.u32(1);
+  out.u32(3);
+  out.u64(1);
+  out.u32(1);
+  CHECK(decode<FenceRequest>(out.bytes()).error() == Errc::kProtocol);
+}
+
+TEST_CASE("a uuid reads as people write it") {
+  CHECK(to_string(uuid(0)) == "00010203-0405-0607-0809-0a0b0c0d0e0f");
+}
