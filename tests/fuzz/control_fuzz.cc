@@ -1,0 +1,53 @@
+// The control protocol's decoders. The first byte chooses which one the rest is for.
+
+#include <cstdlib>
+
+#include "rpc/control/call.h"
+#include "rpc/control/secure_channel.h"
+
+using namespace weft;
+using namespace weft::rpc::control;
+
+namespace {
+
+template <class T>
+void message(std::span<const std::byte> input) {
+  const auto decoded = decode<T>(input);
+  if (!decoded) return;
+  xdr::Encoder out;
+  encode(out, *decoded);
+  if (!decode<T>(out.bytes())) std::abort();
+}
+
+// Bytes of an attacker without the key, in two parts, to an end that waits for a peer.
+void channel(SecureChannel::Role role, std::span<const std::byte> input) {
+  SecureChannel end(role, ClusterKey{}, Key{});
+  (void)end.open();
+  SecureChannel::Received received;
+  const std::size_t half = input.size() / 2;
+  (void)end.receive(input.first(half), received);
+  (void)end.receive(input.subspan(half), received);
+  if (end.established() || !received.messages.empty()) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const auto input = std::as_bytes(std::span(data + 1, size - 1));
+  switch (data[0] % 12) {
+    case 0: channel(SecureChannel::Role::kAccepting, input); break;
+    case 1: channel(SecureChannel::Role::kConnecting, input); break;
+    case 2: (void)decode_message(input, 1); break;
+    case 3: message<Register>(input); break;
+    case 4: message<Registered>(input); break;
+    case 5: message<Heartbeat>(input); break;
+    case 6: message<ReportSize>(input); break;
+    case 7: message<FenceRequest>(input); break;
+    case 8: message<Truncate>(input); break;
+    case 9: message<Remove>(input); break;
+    case 10: message<ObjectStat>(input); break;
+    default: (void)parse_cluster_key({reinterpret_cast<const char*>(data), size}); break;
+  }
+  return 0;
+}

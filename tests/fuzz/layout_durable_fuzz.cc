@@ -1,0 +1,36 @@
+// What the metadata server keeps of layouts, and data-server handles: whatever decodes is valid and
+// encodes to something that decodes to the same.
+
+#include <cstdlib>
+
+#include "layout/device_table.h"
+#include "layout/handle.h"
+#include "layout/layout_map.h"
+
+using namespace weft;
+using namespace weft::layout;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto input = std::as_bytes(std::span(data, size));
+  if (const auto map = decode_layout_map(input)) {
+    if (!validate(*map)) std::abort();
+    const auto again = decode_layout_map(std::string_view(encode_layout_map(*map)));
+    if (!again || *again != *map) std::abort();
+    (void)map->striping(map->copies.size() - 1).object_end(0, kMaxFileSize);
+  }
+  if (const auto device = decode_device(input)) {
+    const std::string stored = encode_device(*device);
+    const auto again = decode_device(std::as_bytes(std::span(stored)));
+    if (!again || *again != *device) std::abort();
+  }
+  if (unseal(input, HandleKey{}, 1)) {
+    // Only the fuzzer's luck against a 128-bit MAC, or a bug.
+    std::abort();
+  }
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (const auto address = parse_address(text)) {
+    const auto again = parse_address(to_string(*address));
+    if (!again || *again != *address) std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,58 @@
+#include "layout/net_address.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace weft;
+using namespace weft::layout;
+
+TEST_CASE("universal addresses are written as RFC 5665 says") {
+  const auto v4 = make_address("192.0.2.7", 2049).value();
+  CHECK(netid(v4) == "tcp");
+  CHECK(universal_address(v4) == "192.0.2.7.8.1");
+  const auto v6 = make_address("2001:DB8:0::7", 20490).value();
+  CHECK(netid(v6) == "tcp6");
+  CHECK(universal_address(v6) == "2001:db8::7.80.10");
+  CHECK(parse_universal("tcp", "192.0.2.7.8.1").value() == v4);
+  CHECK(parse_universal("tcp6", "2001:db8::7.80.10").value() == v6);
+}
+
+TEST_CASE("malformed universal addresses are refused") {
+  for (const char* text : {"", ".", "..", "1.2", ".1.2", "192.0.2.7", "192.0.2.7.8", "192.0.2.7.8.",
+                           "192.0.2.7..1", "192.0.2.7.256.1", "192.0.2.7.8.-1", "192.0.2.7.8.1.1",
+                           "2001:db8::7.8.1", "192.0.2.7.8.+1", "192.0.2.7.8.1 "}) {
+    INFO(text);
+    CHECK_FALSE(parse_universal("tcp", text));
+  }
+  CHECK_FALSE(parse_universal("tcp6", "192.0.2.7.8.1"));
+  CHECK_FALSE(parse_universal("udp", "192.0.2.7.8.1"));
+  CHECK_FALSE(parse_universal("rdma", "192.0.2.7.8.1"));
+  CHECK_FALSE(parse_universal("tcp6", std::string(1000, ':') + ".8.1"));
+}
+
+TEST_CASE("addresses read as people write them") {
+  const auto v4 = make_address("192.0.2.7", 2049).value();
+  const auto v6 = make_address("2001:db8::7", 2049).value();
+  CHECK(to_string(v4) == "192.0.2.7:2049");
+  CHECK(to_string(v6) == "[2001:db8::7]:2049");
+  CHECK(parse_address("192.0.2.7:2049").value() == v4);
+  CHECK(parse_address("[2001:db8::7]:2049").value() == v6);
+  for (const char* text : {"", "192.0.2.7", "192.0.2.7:", ":2049", "2001:db8::7:2049",
+                           "[192.0.2.7]:2049", "192.0.2.7:65536", "host:2049", "[]:1"}) {
+    INFO(text);
+    CHECK_FALSE(parse_address(text));
+  }
+}
+
+TEST_CASE("netaddr4 survives the wire, and cut short it is refused") {
+  const auto v6 = make_address("2001:db8::7", 2049).value();
+  xdr::Encoder out;
+  encode(out, v6);
+  xdr::Decoder in(out.bytes());
+  CHECK(decode_address(in) == v6);
+  CHECK(in.ok());
+  for (std::size_t size = 0; size < out.size() - 3; ++size) {
+    xdr::Decoder cut(out.bytes().first(size));
+    (void)decode_address(cut);
+    CHECK_FALSE(cut.ok());
+  }
+}
