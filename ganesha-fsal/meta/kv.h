@@ -4,14 +4,25 @@
 // the default engine (rocks_kv.h); memory_kv.h is the double for tests, which can also fail and
 // lose power on purpose. A distributed engine can take their place.
 //
-// Transactions are optimistic: get() and scan() remember what was read, and commit() answers
-// kConflict when somebody else has changed any of it since; run() then tries again. Nothing a
-// transaction writes is seen by others before commit() returns success, and from then on it
-// survives the death of the process, and of the machine when the store was opened with sync.
+// Transactions are optimistic: get() remembers what was read, and commit() answers kConflict when
+// somebody else has changed any of it since; apply() and run() then try again.
 //
-// Threading: a KvStore is used from any thread; a Transaction belongs to one thread.
+// A commit has two steps, so that commits of many threads share one sync of the log:
+//  1. commit() makes the transaction's writes visible to others, all or none, and gives it a place
+//     in the order of commits. The death of the process may still undo it.
+//  2. wait_durable() returns when that place, and with it every earlier one, is on stable storage.
+// What is lost in a crash is always a suffix of the order of commits. run() does both steps. A
+// caller of apply() owes a wait_durable() before it tells anybody what it wrote, and a reader that
+// may have read such writes owes one too (inode_locks.h keeps the account).
+//
+// Failure: a write or sync of the log that fails leaves the store's memory and its disk apart, so
+// from then on every commit and wait is refused (kIo, kNoSpace) until the store is opened again.
+//
+// Threading: a KvStore is used from any thread; a KvReader from several; a Transaction belongs to
+// one thread. Neither outlives its store.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,37 +34,61 @@
 
 namespace weft::mds {
 
-class Transaction {
- public:
-  virtual ~Transaction() = default;
+// A place in the order of commits. 0 is before every commit.
+using CommitSeq = std::uint64_t;
 
-  // nullopt when there is no such key. Sees this transaction's own writes.
+// Keys and values are valid until the visitor returns. Returns whether to go on.
+using ScanVisitor = std::function<bool(std::string_view key, std::string_view value)>;
+
+class KvReader {
+ public:
+  virtual ~KvReader() = default;
+
+  // nullopt when there is no such key. Later changes by others are no conflict.
+  [[nodiscard]] virtual Result<std::optional<std::string>> peek(std::string_view key) const = 0;
+  // Visits the keys of [begin, end) in order until `visit` returns false or `limit` keys were
+  // seen. Never a conflict: a caller that needs the range to stay as it is reads a guard key too.
+  // The visitor does not use the reader.
+  [[nodiscard]] virtual Result<> scan(std::string_view begin, std::string_view end,
+                                      std::size_t limit, const ScanVisitor& visit) const = 0;
+};
+
+// peek() and scan() see the transaction's own writes.
+class Transaction : public KvReader {
+ public:
+  // Like peek, and commit() fails if another has changed the value since.
   [[nodiscard]] virtual Result<std::optional<std::string>> get(std::string_view key) = 0;
-  // Like get, but a later change by others is no conflict: for values that only inform.
-  [[nodiscard]] virtual Result<std::optional<std::string>> peek(std::string_view key) = 0;
   virtual void put(std::string_view key, std::string_view value) = 0;
   virtual void erase(std::string_view key) = 0;
 
-  // Visits keys of [begin, end) in order until `visit` returns false or `limit` keys were seen.
-  // Sees this transaction's own writes. A scan conflicts with changes to keys it returned, not with
-  // new keys in between: a caller that needs the range to stay as it was reads a guard key too.
-  [[nodiscard]] virtual Result<> scan(
-      std::string_view begin, std::string_view end, std::size_t limit,
-      const std::function<bool(std::string_view key, std::string_view value)>& visit) = 0;
-
   // kConflict: run it again. kIo, kNoSpace: not committed. Used once.
-  [[nodiscard]] virtual Result<> commit() = 0;
+  [[nodiscard]] virtual Result<CommitSeq> commit() = 0;
 };
 
 class KvStore {
  public:
+  KvStore() = default;
+  KvStore(const KvStore&) = delete;
+  KvStore& operator=(const KvStore&) = delete;
   virtual ~KvStore() = default;
-  [[nodiscard]] virtual std::unique_ptr<Transaction> begin() = 0;
 
-  // Runs `body` in a transaction and commits it; on kConflict again, at most `kMaxAttempts` times.
+  [[nodiscard]] virtual std::unique_ptr<Transaction> begin() = 0;
+  // What is committed, durable or not: each call sees the newest.
+  [[nodiscard]] virtual const KvReader& latest() const = 0;
+  // The store as it is now, unchanged by later commits.
+  [[nodiscard]] virtual std::unique_ptr<KvReader> snapshot() const = 0;
+
+  // Blocks until commit `seq` and all before it survive the machine's death (or, when the store
+  // was opened without sync, the process's).
+  [[nodiscard]] virtual Result<> wait_durable(CommitSeq seq) = 0;
+
+  // Runs `body` in a transaction and commits it; on kConflict again, at most kMaxAttempts times.
   // An error from `body` ends it uncommitted and is returned.
   static constexpr int kMaxAttempts = 64;
-  [[nodiscard]] Result<> run(const std::function<Result<>(Transaction&)>& body);
+  using Body = std::function<Result<>(Transaction&)>;
+  [[nodiscard]] Result<CommitSeq> apply(const Body& body);
+  // apply() and wait_durable().
+  [[nodiscard]] Result<> run(const Body& body);
 };
 
 }  // namespace weft::mds

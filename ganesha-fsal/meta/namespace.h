@@ -1,0 +1,207 @@
+// The namespace: names, inodes and everything durable that hangs on them, over a KvStore.
+//
+// One operation, one file: ops/lookup.cc, ops/rename.cc and so on. Each runs in one transaction and
+// returns when it is durable; a failed one changed nothing. What several operations see of each
+// other is as if they had run one after another (readdir and lookup excepted, which may see the
+// entry and the inode at different moments).
+//
+// Who checks what. The namespace checks types, names, links, sizes, emptiness and cycles: whatever
+// keeps the tree a tree. It does not know callers' identities: permissions, sticky bits and
+// ownership are the protocol layer's to check before (Ganesha does, in fsal_test_access and
+// fsal_remove_access). Two rules of identity are kept here since they must be atomic: a
+// set-group-id directory hands its group (and, to directories, the bit) to what is made in it, and
+// a change of owner or group of a non-directory clears set-user-id and set-group-id.
+//
+// Times. Making a file sets all its times, and its directory's mtime and ctime. Removing, linking
+// and renaming set the file's ctime and the directories' mtime and ctime. setattr sets ctime, and
+// mtime with a size. grow() never sets mtime back. atime changes only by setattr: reads are not
+// seen here. Every change of an inode counts `change` up.
+//
+// Errors, where nothing else is said: kNotFound (no such name), kStale (no such inode), kInvalid
+// (a bad name, or "." and ".." where they cannot be meant), kNameTooLong, kNotDirectory, kIo,
+// kNoSpace, kCorrupt (the store is damaged: run weft-fsck).
+//
+// Threading: any thread; a call blocks for about one sync of the log, which concurrent calls share.
+//
+// Invariants (fsck.h checks them):
+//  1. Every entry names an inode, and is indexed under its cookie. Every inode but the root has an
+//     entry, or is an orphan (no links, held open); orphans are recorded durably.
+//  2. A directory has exactly one entry and its parent record names where; from every directory
+//     the parents lead to the root.
+//  3. nlink is the number of entries; of a directory, 2 and one for each subdirectory.
+//  4. A directory's size is its number of entries, and its next cookie is above every entry's.
+//  5. For every layout map and every pending removal, each data server in it has a reverse entry.
+//  6. A file number is handed out once, also over crashes.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ganesha-fsal/meta/fileid_allocator.h"
+#include "ganesha-fsal/meta/inode_locks.h"
+#include "ganesha-fsal/meta/kv.h"
+#include "ganesha-fsal/meta/types.h"
+#include "layout/layout_map.h"
+#include "rpc/base/error.h"
+
+namespace weft::mds {
+
+struct NamespaceOptions {
+  std::function<std::int64_t()> now_ns;  // nanoseconds since 1970; the system's when empty
+  std::uint32_t max_links = 65'000;      // names of one file
+  // For a store that is empty and is made here.
+  std::uint32_t fsid = 1;
+  std::array<std::byte, 16> cluster_uuid{};  // drawn at random when all zero
+  std::uint32_t root_mode = 0755;
+};
+
+enum class RemoveWhat : std::uint8_t { kAny, kFile, kDirectory };
+enum class CreateHow : std::uint8_t {
+  kUnchecked,  // an existing regular file is success: Created::existed
+  kGuarded,    // kExists
+  kExclusive,  // kExists unless it was made with the same verifier
+};
+
+class Namespace {
+ public:
+  // Opens the namespace in `store`, or makes it when the store is empty, and counts up the boot
+  // epoch. kNotSupported: of a later format. The store must outlive the namespace.
+  [[nodiscard]] static Result<std::unique_ptr<Namespace>> open(KvStore& store,
+                                                               NamespaceOptions options = {});
+
+  [[nodiscard]] const SuperblockInfo& superblock() const { return superblock_; }
+  [[nodiscard]] layout::ObjectId object_of(FileId id, const layout::LayoutMap& map) const;
+  [[nodiscard]] Result<NamespaceCounts> counts() const;
+
+  // --- reading ---
+  // "." is the directory itself, ".." its parent (the root's is the root).
+  [[nodiscard]] Result<InodeAttributes> lookup(FileId dir, std::string_view name) const;
+  [[nodiscard]] Result<InodeAttributes> getattr(FileId id) const;
+  [[nodiscard]] Result<FileId> parent(FileId dir) const;
+  // A name of `id` in its path, from the root; for directories only ("/a/b").
+  [[nodiscard]] Result<std::string> path_of(FileId dir) const;
+  // Follows directories only; kNotDirectory when a component but the last is none.
+  [[nodiscard]] Result<InodeAttributes> lookup_path(std::string_view path) const;
+  // kInvalid when not a symbolic link.
+  [[nodiscard]] Result<std::string> readlink(FileId id) const;
+  // Entries after `cookie` (0: from the start), at most `limit`, in cookie order.
+  [[nodiscard]] Result<DirectoryPage> readdir(FileId dir, std::uint64_t cookie, std::size_t limit,
+                                              bool with_attributes) const;
+
+  // --- making ---
+  // Regular files. `verifier` matters for kExclusive only. An existing directory is kIsDirectory,
+  // anything else existing that is no regular file kExists (kSymlink when a symbolic link).
+  [[nodiscard]] Result<Created> create(FileId dir, std::string_view name,
+                                       const CreateRequest& request,
+                                       CreateHow how = CreateHow::kGuarded,
+                                       CreateVerifier verifier = {});
+  [[nodiscard]] Result<Created> mkdir(FileId dir, std::string_view name,
+                                      const CreateRequest& request);
+  // kInvalid for an empty target or one with a NUL; kNameTooLong over kMaxSymlinkBytes.
+  [[nodiscard]] Result<Created> symlink(FileId dir, std::string_view name, std::string_view target,
+                                        const CreateRequest& request);
+  // Devices, FIFOs and sockets; kInvalid for other types.
+  [[nodiscard]] Result<Created> mknod(FileId dir, std::string_view name, FileType type,
+                                      DeviceNumber rdev, const CreateRequest& request);
+  // kIsDirectory; kTooManyLinks; kStale for an orphan.
+  [[nodiscard]] Result<Linked> link(FileId file, FileId dir, std::string_view name);
+
+  // --- removing and moving ---
+  // kNotEmpty; kIsDirectory or kNotDirectory when it is not `what`. The last name of a regular
+  // file queues its objects' removal, unless it is held: then release() does.
+  [[nodiscard]] Result<Removed> remove(FileId dir, std::string_view name,
+                                       RemoveWhat what = RemoveWhat::kAny);
+  // POSIX rename: replaces a file, or an empty directory by a directory. Two names of the same
+  // file: nothing happens. kInvalid: a directory into itself or below itself.
+  [[nodiscard]] Result<Renamed> rename(FileId from_dir, std::string_view from_name, FileId to_dir,
+                                       std::string_view to_name);
+
+  // --- attributes ---
+  // kIsDirectory, kInvalid (size of anything but a regular file), kFileTooLarge. With a size of a
+  // file that has a layout, Result::truncate says what to do at the data servers; it stays in
+  // pending_truncates() until finish_truncate(). The order is the caller's: recall layouts, then
+  // setattr, then cut, then finish, then grant layouts again.
+  [[nodiscard]] Result<AttributesChanged> setattr(FileId id, const AttributeChange& change);
+  // Done at every data server. Nothing happens when a later truncate took its place.
+  [[nodiscard]] Result<> finish_truncate(const PendingTruncate& done);
+  [[nodiscard]] Result<std::optional<PendingTruncate>> pending_truncate(FileId id) const;
+  // After a restart these must be done again before layouts of their files are granted.
+  [[nodiscard]] Result<std::vector<PendingTruncate>> pending_truncates(std::size_t limit) const;
+
+  // Data was written: the size only grows, mtime only goes forward; clears set-user-id and
+  // set-group-id. Files that are gone are left out. Returns attributes in the order of `growths`,
+  // nullopt for those gone. One transaction for each 256.
+  [[nodiscard]] Result<std::vector<std::optional<InodeAttributes>>> grow(
+      std::span<const Growth> growths);
+  [[nodiscard]] Result<InodeAttributes> grow_size(const Growth& growth);
+
+  // --- extended attributes (user.* only; the name is stored as given) ---
+  enum class XattrHow : std::uint8_t { kEither, kCreate, kReplace };
+  [[nodiscard]] Result<std::string> get_xattr(FileId id, std::string_view name) const;
+  // kExists, kNotFound by `how`; kTooLarge (a value), kNoSpace (the file's total).
+  [[nodiscard]] Result<InodeAttributes> set_xattr(FileId id, std::string_view name,
+                                                  std::string_view value, XattrHow how);
+  [[nodiscard]] Result<InodeAttributes> remove_xattr(FileId id, std::string_view name);
+  // Names after `after` (empty: from the start), in byte order, at most `limit`.
+  [[nodiscard]] Result<std::vector<std::string>> list_xattrs(FileId id, std::string_view after,
+                                                             std::size_t limit) const;
+
+  // --- open files ---
+  // While a file is held its inode stays after its last name goes. Memory only, counted. kStale.
+  [[nodiscard]] Result<InodeAttributes> hold(FileId id);
+  // The last release of an orphan removes it and queues its objects' removal.
+  [[nodiscard]] Result<> release(FileId id);
+  // After a restart, when clients have reclaimed what they had open: removes every orphan that
+  // nobody holds. Returns how many.
+  [[nodiscard]] Result<std::size_t> reclaim_orphans();
+
+  // --- layouts ---
+  [[nodiscard]] Result<std::optional<layout::LayoutMap>> layout(FileId id) const;
+  // The file's map; makes it by `make` when there is none yet. Concurrent callers get the same.
+  using MakeLayout = std::function<Result<layout::LayoutMap>(const InodeAttributes&)>;
+  [[nodiscard]] Result<layout::LayoutMap> ensure_layout(FileId id, const MakeLayout& make);
+  // Replaces a map, and the reverse index with it. kConflict when it is no longer `expected`.
+  [[nodiscard]] Result<> replace_layout(FileId id, const layout::LayoutMap& expected,
+                                        const layout::LayoutMap& next);
+  // Counts up the object epoch in the file's map and returns the new map. kNotFound without map.
+  [[nodiscard]] Result<layout::LayoutMap> bump_object_epoch(FileId id);
+  // The epoch under which a client's handles are sealed; 1 until bumped.
+  [[nodiscard]] Result<std::uint32_t> client_epoch(ClientId client) const;
+  [[nodiscard]] Result<std::uint32_t> bump_client_epoch(ClientId client);
+  struct ClientEpoch {
+    ClientId client = 0;
+    std::uint32_t epoch = 0;
+  };
+  [[nodiscard]] Result<std::vector<ClientEpoch>> client_epochs() const;
+  // Objects that `ds_id` may hold, greater than `after`, at most `limit`, in order.
+  [[nodiscard]] Result<std::vector<layout::ObjectId>> objects_of(
+      std::uint32_t ds_id, std::optional<layout::ObjectId> after, std::size_t limit) const;
+
+  // --- objects of removed files ---
+  // The oldest removals after `after` (nullopt: from the start), at most `limit`.
+  [[nodiscard]] Result<std::vector<PendingRemoval>> pending_removals(
+      std::optional<layout::ObjectId> after, std::size_t limit) const;
+  // These data servers have removed the object, or never had it.
+  [[nodiscard]] Result<> finish_removal(const layout::ObjectId& object,
+                                        std::span<const std::uint32_t> ds_ids);
+
+ private:
+  friend class NamespaceOps;
+  Namespace(KvStore& store, NamespaceOptions options);
+
+  KvStore& store_;
+  const NamespaceOptions options_;
+  SuperblockInfo superblock_;
+  FileIdAllocator ids_;
+  mutable InodeLocks locks_;
+  std::mutex rename_mutex_;  // directories moving between directories, one at a time
+};
+
+}  // namespace weft::mds

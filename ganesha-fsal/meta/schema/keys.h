@@ -1,0 +1,86 @@
+// Keys of the metadata store. docs/on-disk-formats.md has the whole table.
+//
+// A key is one letter and big-endian numbers, so that keys sort by them; names come last. The
+// letters 'S' (data servers), 'D' (devices) and 'W' (the rest of the cluster's) belong to
+// ganesha-fsal/cluster, and 'J' to the dirty journal that mirroring brings.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ganesha-fsal/meta/types.h"
+
+namespace weft::mds::keys {
+
+enum class Prefix : char {
+  kInode = 'I',         // I file -> inode
+  kEntry = 'E',         // E dir name -> cookie, file, type
+  kCookie = 'K',        // K dir cookie -> file, type, name
+  kParent = 'P',        // P dir -> its directory, and its name there
+  kLayout = 'L',        // L file -> layout map
+  kReverse = 'R',       // R ds file generation -> nothing
+  kRemoval = 'Q',       // Q file generation -> data servers still to be told
+  kTruncate = 'T',      // T file -> where to cut, ticket
+  kOrphan = 'O',        // O file -> nothing
+  kXattr = 'X',         // X file name -> value
+  kClientEpoch = 'C',   // C client -> epoch
+  kStore = 'M',         // M super, M next: of the store itself
+  kServers = 'S',       // cluster: data servers
+  kDevices = 'D',       // cluster: devices
+  kCluster = 'W',       // cluster: anything else
+  kDirtyJournal = 'J',  // reserved
+};
+
+[[nodiscard]] std::string superblock();
+[[nodiscard]] std::string next_fileid();
+[[nodiscard]] std::string inode(FileId id);
+[[nodiscard]] std::string entry(FileId dir, std::string_view name);
+[[nodiscard]] std::string cookie(FileId dir, std::uint64_t cookie);
+[[nodiscard]] std::string parent(FileId dir);
+[[nodiscard]] std::string layout(FileId id);
+[[nodiscard]] std::string reverse(std::uint32_t ds_id, FileId id, std::uint32_t generation);
+[[nodiscard]] std::string removal(FileId id, std::uint32_t generation);
+[[nodiscard]] std::string truncate(FileId id);
+[[nodiscard]] std::string orphan(FileId id);
+[[nodiscard]] std::string xattr(FileId id, std::string_view name);
+[[nodiscard]] std::string client_epoch(ClientId client);
+
+// All keys of one kind, or of one kind and number: [begin, end).
+struct Range {
+  std::string begin;
+  std::string end;
+};
+[[nodiscard]] Range all(Prefix prefix);
+[[nodiscard]] Range under(Prefix prefix, std::uint64_t id);
+[[nodiscard]] Range reverse_of(std::uint32_t ds_id);
+// The least key greater than `key`.
+[[nodiscard]] std::string after(std::string_view key);
+
+// The numbers of a key, or nullopt when it is not of that form.
+struct NumberKey {
+  std::uint64_t id = 0;
+};
+struct NamedKey {
+  std::uint64_t id = 0;
+  std::string_view name;  // into the key
+};
+struct CookieKey {
+  FileId dir = 0;
+  std::uint64_t cookie = 0;
+};
+struct ObjectKey {
+  std::uint32_t ds_id = 0;  // 0 in a removal's
+  FileId id = 0;
+  std::uint32_t generation = 0;
+};
+[[nodiscard]] std::optional<NumberKey> parse_number(Prefix prefix, std::string_view key);
+[[nodiscard]] std::optional<NamedKey> parse_named(Prefix prefix, std::string_view key);
+[[nodiscard]] std::optional<CookieKey> parse_cookie(std::string_view key);
+[[nodiscard]] std::optional<ObjectKey> parse_reverse(std::string_view key);
+[[nodiscard]] std::optional<ObjectKey> parse_removal(std::string_view key);
+
+}  // namespace weft::mds::keys
