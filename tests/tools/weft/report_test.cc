@@ -1,0 +1,103 @@
+#include "tools/weft/report.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+namespace weft::cli {
+namespace {
+
+mds::DataServerReport server(std::uint32_t id, mds::DsState state) {
+  mds::DataServerReport report;
+  report.id = id;
+  report.name = "ds" + std::to_string(id);
+  report.state = state;
+  report.addresses = {"192.0.2." + std::to_string(id) + ":2051"};
+  report.heartbeat_age_ms = 400;
+  report.capacity_bytes = std::uint64_t{100} << 30;
+  report.free_bytes = std::uint64_t{50} << 30;
+  return report;
+}
+
+ServerSnapshot healthy() {
+  ServerSnapshot system;
+  system.status.version = "0.1.0";
+  system.status.uptime_ms = 90'000;
+  system.data_servers = {server(1, mds::DsState::kUp), server(2, mds::DsState::kUp)};
+  return system;
+}
+
+}  // namespace
+
+TEST_CASE("a healthy system has no problems", "[weft]") {
+  CHECK(problems(healthy()).empty());
+  const std::string text = status_text(healthy());
+  CHECK(text.find("data servers     2 up\n") != std::string::npos);
+  CHECK(text.find("space            100 GiB free of 200 GiB\n") != std::string::npos);
+  CHECK(text.ends_with("problems         none\n"));
+}
+
+TEST_CASE("status explains dead, new and full data servers", "[weft]") {
+  ServerSnapshot system = healthy();
+  system.data_servers[0].state = mds::DsState::kDown;
+  system.data_servers[0].heartbeat_age_ms = 45'000;
+  system.data_servers[1].free_bytes = std::uint64_t{1} << 30;
+  system.data_servers.push_back(server(3, mds::DsState::kUnknown));
+  system.status.warnings = {"The clock went back."};
+  const auto found = problems(system);
+  REQUIRE(found.size() == 4);
+  CHECK(found[0].starts_with("Data server ds1 (id 1) is down: its last heartbeat came 45.0 s ago"));
+  CHECK(found[1] == "Data server ds2 (id 2) is nearly full: 1.00 GiB of 100 GiB are free.");
+  CHECK(found[2].find("has not been heard of") != std::string::npos);
+  CHECK(found[3] == "The clock went back.");
+  CHECK(status_text(system).find("1 up, 1 down, 1 unknown") != std::string::npos);
+}
+
+TEST_CASE("status explains what an empty system and slow recalls mean", "[weft]") {
+  ServerSnapshot system;
+  system.status.recalls_pending = 2;
+  system.status.oldest_recall_ms = 12'000;
+  const auto found = problems(system);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].starts_with("No data server has registered"));
+  CHECK(found[1].starts_with("2 layout recalls have no answer, the oldest for 12.0 s."));
+}
+
+TEST_CASE("the table of data servers shows nothing of those never heard of", "[weft]") {
+  const std::string text =
+      data_servers_text({server(1, mds::DsState::kUp), server(2, mds::DsState::kUnknown)});
+  CHECK(text.find("ds1   up          400 ms") != std::string::npos);
+  CHECK(text.find("ds2   unknown          -") != std::string::npos);
+  CHECK(data_servers_text({}) == "no data server has registered\n");
+}
+
+TEST_CASE("a file's report names stripes and who holds its layout", "[weft]") {
+  mds::FileReport file;
+  file.path = "/weft/evil\nname";
+  file.layout_type = "files";
+  file.stripe_unit = 1 << 20;
+  file.stripes = {{2, "ds2", mds::DsState::kUp}, {1, "ds1", mds::DsState::kDown}};
+  std::string text = file_text(file);
+  CHECK(text.find("evil\\x0aname") != std::string::npos);
+  CHECK(text.find("files, 2 stripes of 1.00 MiB") != std::string::npos);
+  CHECK(text.find("no client holds a layout") != std::string::npos);
+  file.grants = {{0xabc, "192.0.2.9", true, 1500, true, 300}};
+  text = file_text(file);
+  CHECK(text.find("read-write") != std::string::npos);
+  CHECK(text.find("0000000000000abc") != std::string::npos);
+  CHECK(text.find("300 ms ago") != std::string::npos);
+  const auto document = file_json(file);
+  CHECK(document["stripes"][1]["ds_state"] == "down");
+  CHECK(document["grants"][0]["client_id"] == 0xabc);
+}
+
+TEST_CASE("JSON has the whole status", "[weft]") {
+  ServerSnapshot system = healthy();
+  system.status.mds_read_calls = 7;
+  const auto document = status_json(system);
+  CHECK(document["status"]["mds_read_calls"] == 7);
+  CHECK(document["data_servers"][0]["addresses"][0] == "192.0.2.1:2051");
+  CHECK(document["data_servers"][0]["state"] == "up");
+  CHECK(document["problems"].empty());
+}
+
+}  // namespace weft::cli

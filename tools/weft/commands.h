@@ -1,0 +1,37 @@
+// The commands of `weft`: each asks, prints to standard output, and says how the process ends.
+//
+// Threading: one thread; blocking.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weft::cli {
+
+// How the process ends. Scripts may rely on these.
+constexpr int kExitGood = 0;
+constexpr int kExitBad = 1;     // the answer is bad news (verify: not pNFS; fsck: damage)
+constexpr int kExitFailed = 2;  // no answer could be had
+
+struct Settings {
+  std::string socket;  // of the metadata server's admin
+  bool json = false;
+};
+
+struct VerifyOptions {
+  std::string mount;
+  bool look_only = false;  // no I/O of our own
+  std::uint64_t probe_bytes = std::uint64_t{16} << 20;
+};
+
+[[nodiscard]] int status_command(const Settings& settings);
+[[nodiscard]] int ds_list_command(const Settings& settings);
+// `file`: a path on an NFS mount of this machine, or as clients see it in the export.
+[[nodiscard]] int layout_show_command(const Settings& settings, const std::string& file);
+[[nodiscard]] int verify_command(const Settings& settings, const VerifyOptions& options);
+[[nodiscard]] int keygen_command(const std::string& path);
+// Runs weft-fsck, of the same folder as this program or of PATH, in place of this process.
+[[nodiscard]] int fsck_command(const std::vector<std::string>& arguments);
+
+}  // namespace weft::cli

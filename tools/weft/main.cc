@@ -1,0 +1,105 @@
+// weft: the command line of a Weft system. weft(1) says what each command is for.
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+
+#include "ganesha-fsal/admin/protocol.h"
+#include "tools/weft/commands.h"
+#include "tools/weft/output.h"
+
+namespace weft::cli {
+namespace {
+
+struct Arguments {
+  Settings settings;
+  std::string output = "table";
+  std::string file;
+  std::string key_path;
+  VerifyOptions verify;
+  std::uint64_t probe_mib = 16;
+  std::function<int()> chosen;  // what to run once everything is parsed
+};
+
+void add_shared(CLI::App& command, Arguments& arguments) {
+  command.add_option("--socket", arguments.settings.socket, "Admin socket of the metadata server")
+      ->envname("WEFT_ADMIN_SOCKET")
+      ->capture_default_str();
+  command.add_option("-o,--output", arguments.output, "table or json")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->capture_default_str();
+}
+
+void add_cluster_commands(CLI::App& app, Arguments& arguments) {
+  auto* status = app.add_subcommand("status", "How the system is, and what to look at");
+  add_shared(*status, arguments);
+  status->callback([&] { arguments.chosen = [&] { return status_command(arguments.settings); }; });
+
+  auto* ds = app.add_subcommand("ds", "Data servers")->require_subcommand(1);
+  auto* list = ds->add_subcommand("list", "State, load and counters of every data server");
+  add_shared(*list, arguments);
+  list->callback([&] { arguments.chosen = [&] { return ds_list_command(arguments.settings); }; });
+
+  auto* layout = app.add_subcommand("layout", "Layouts")->require_subcommand(1);
+  auto* show = layout->add_subcommand("show", "Where a file's data is, and who holds its layout");
+  add_shared(*show, arguments);
+  show->add_option("FILE", arguments.file, "On an NFS mount of this machine, or as in the export")
+      ->required();
+  show->callback([&] {
+    arguments.chosen = [&] { return layout_show_command(arguments.settings, arguments.file); };
+  });
+}
+
+void add_verify(CLI::App& app, Arguments& arguments) {
+  auto* verify = app.add_subcommand("verify", "Is this mount really using pNFS?");
+  add_shared(*verify, arguments);
+  verify->add_option("MOUNT", arguments.verify.mount, "A mounted folder, or any folder below it")
+      ->required();
+  verify->add_flag("--look-only", arguments.verify.look_only,
+                   "Do no I/O; judge by what the mount has counted in its life");
+  verify->add_option("--size", arguments.probe_mib, "MiB written and read to find out")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  verify->callback([&] {
+    arguments.verify.probe_bytes = arguments.probe_mib << 20;
+    arguments.chosen = [&] { return verify_command(arguments.settings, arguments.verify); };
+  });
+}
+
+void add_local_commands(CLI::App& app, Arguments& arguments) {
+  auto* fsck = app.add_subcommand(
+      "fsck", "Check a metadata store that is not in use (weft-fsck; see its --help)");
+  fsck->prefix_command()->set_help_flag();
+  fsck->callback([&arguments, fsck] {
+    arguments.chosen = [fsck] { return fsck_command(fsck->remaining()); };
+  });
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"The command line of Weft, a parallel NFS server"};
+  app.set_version_flag("--version", WEFT_VERSION);
+  app.require_subcommand(1);
+  Arguments arguments;
+  arguments.settings.socket = mds::admin::kDefaultSocket;
+  add_cluster_commands(app, arguments);
+  add_verify(app, arguments);
+  add_local_commands(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitGood : kExitFailed;
+  }
+  arguments.settings.json = arguments.output == "json";
+  return arguments.chosen();
+}
+
+}  // namespace
+}  // namespace weft::cli
+
+int main(int argc, char** argv) {
+  try {
+    return weft::cli::run(argc, argv);
+  } catch (const std::exception& error) {
+    return weft::cli::complain(error.what());
+  }
+}

@@ -1,0 +1,45 @@
+#include "tools/weft/output.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "tools/weft/commands.h"
+#include "tools/weft/table.h"
+
+namespace weft::cli {
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+void print(const nlohmann::ordered_json& document) {
+  using Handler = nlohmann::ordered_json::error_handler_t;
+  print(document.dump(2, ' ', false, Handler::replace) + "\n");
+}
+
+int complain(const std::string& text) {
+  std::fprintf(stderr, "weft: %s\n", text.c_str());
+  return kExitFailed;
+}
+
+int complain_of_admin(const std::string& socket, const Error& error) {
+  if (error == Errc::kNotFound || error == Errc::kUnreachable) {
+    if (error.text.find(socket) != std::string::npos) {
+      return complain("no metadata server at " + socket +
+                      "\n"
+                      "  This command runs on the metadata server's machine, while ganesha.nfsd "
+                      "has an export with\n"
+                      "  FSAL { Name = WEFT; ... }. Its option Admin_Socket says where the socket "
+                      "is; name another\n"
+                      "  one with --socket or WEFT_ADMIN_SOCKET.");
+    }
+  }
+  if (error == Errc::kAccess && error.text.find(socket) != std::string::npos) {
+    return complain("only root, and the user ganesha.nfsd runs as, may use " + socket);
+  }
+  if (error == Errc::kTimedOut) {
+    return complain("the metadata server did not answer at " + socket +
+                    ": it hangs, or is very busy; its log and `top` may say with what");
+  }
+  return complain(printable(error.describe()));
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,120 @@
+#include <nlohmann/json.hpp>
+
+#include "tools/weft/report.h"
+
+namespace weft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// JSON is UTF-8; names of files and machines may be any bytes. What is not UTF-8 is replaced when
+// the document is written (main.cc), so it is kept here as it is.
+Json data_server(const mds::DataServerReport& r) {
+  return {{"id", r.id},
+          {"name", r.name},
+          {"state", to_string(r.state)},
+          {"addresses", r.addresses},
+          {"heartbeat_age_ms", r.heartbeat_age_ms},
+          {"uptime_ms", r.uptime_ms},
+          {"capacity_bytes", r.capacity_bytes},
+          {"free_bytes", r.free_bytes},
+          {"objects", r.objects},
+          {"read_calls", r.read_calls},
+          {"write_calls", r.write_calls},
+          {"commit_calls", r.commit_calls},
+          {"read_bytes", r.read_bytes},
+          {"written_bytes", r.written_bytes},
+          {"errors", r.errors},
+          {"refused", r.refused},
+          {"connections", r.connections},
+          {"cpu_busy_permille", r.cpu_busy_permille}};
+}
+
+Json status(const mds::StatusReport& r) {
+  return {{"version", r.version},
+          {"uptime_ms", r.uptime_ms},
+          {"grace_left_ms", r.grace_left_ms},
+          {"clients", r.clients},
+          {"files", r.files},
+          {"mds_read_calls", r.mds_read_calls},
+          {"mds_write_calls", r.mds_write_calls},
+          {"mds_read_bytes", r.mds_read_bytes},
+          {"mds_written_bytes", r.mds_written_bytes},
+          {"layoutgets", r.layoutgets},
+          {"layoutget_refusals", r.layoutget_refusals},
+          {"layoutreturns", r.layoutreturns},
+          {"layoutcommits", r.layoutcommits},
+          {"layouts_out", r.layouts_out},
+          {"recalls_pending", r.recalls_pending},
+          {"oldest_recall_ms", r.oldest_recall_ms},
+          {"recalls", r.recalls},
+          {"fences", r.fences},
+          {"removals_queued", r.removals_queued},
+          {"warnings", r.warnings}};
+}
+
+}  // namespace
+
+Json data_servers_json(const std::vector<mds::DataServerReport>& servers) {
+  Json out = Json::array();
+  for (const auto& server : servers) out.push_back(data_server(server));
+  return out;
+}
+
+Json status_json(const ServerSnapshot& system) {
+  return {{"status", status(system.status)},
+          {"data_servers", data_servers_json(system.data_servers)},
+          {"problems", problems(system)}};
+}
+
+Json file_json(const mds::FileReport& file) {
+  Json stripes = Json::array();
+  for (const auto& s : file.stripes) {
+    stripes.push_back(
+        {{"ds_id", s.ds_id}, {"ds_name", s.ds_name}, {"ds_state", to_string(s.ds_state)}});
+  }
+  Json grants = Json::array();
+  for (const auto& g : file.grants) {
+    grants.push_back({{"client_id", g.client_id},
+                      {"client", g.client},
+                      {"write", g.write},
+                      {"age_ms", g.age_ms},
+                      {"recalled", g.recalled},
+                      {"recall_age_ms", g.recall_age_ms}});
+  }
+  return {{"path", file.path},
+          {"fileid", file.fileid},
+          {"size", file.size},
+          {"object", file.object},
+          {"layout_type", file.layout_type},
+          {"stripe_unit", file.stripe_unit},
+          {"device_id", file.device_id},
+          {"stripes", std::move(stripes)},
+          {"grants", std::move(grants)}};
+}
+
+Json verify_json(const std::string& mount, const Judgement& j) {
+  Json traffic = Json::array();
+  for (const DsTraffic& server : j.traffic) {
+    traffic.push_back({{"id", server.id},
+                       {"name", server.name},
+                       {"state", mds::to_string(server.state)},
+                       {"read_bytes", server.read_bytes},
+                       {"written_bytes", server.written_bytes}});
+  }
+  Json out = {{"mount", mount},
+              {"pnfs", to_string(j.verdict)},
+              {"driver", j.driver},
+              {"ds_reads", j.ds_reads},
+              {"ds_writes", j.ds_writes},
+              {"mds_reads", j.mds_reads},
+              {"mds_writes", j.mds_writes},
+              {"layoutget_errors", j.layoutget_errors}};
+  if (j.server_mds_reads) out["server_mds_reads"] = *j.server_mds_reads;
+  if (j.server_mds_writes) out["server_mds_writes"] = *j.server_mds_writes;
+  out["data_servers"] = std::move(traffic);
+  out["reasons"] = j.reasons;
+  return out;
+}
+
+}  // namespace weft::cli

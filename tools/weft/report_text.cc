@@ -1,0 +1,191 @@
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "tools/weft/report.h"
+#include "tools/weft/table.h"
+
+namespace weft::cli {
+namespace {
+
+using mds::DataServerReport;
+using mds::DsState;
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const std::string& part : parts) out += (out.empty() ? "" : ", ") + printable(part);
+  return out;
+}
+
+std::string bulleted(const std::vector<std::string>& lines) {
+  std::string out;
+  for (const std::string& line : lines) out += "  - " + printable(line) + "\n";
+  return out;
+}
+
+std::string states_of(const std::vector<DataServerReport>& servers) {
+  std::string out;
+  for (const auto state : {DsState::kUp, DsState::kSuspect, DsState::kDown, DsState::kUnknown}) {
+    const auto count = std::count_if(servers.begin(), servers.end(),
+                                     [state](const auto& server) { return server.state == state; });
+    if (count != 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count, to_string(state));
+  }
+  return out.empty() ? "none registered" : out;
+}
+
+void data_server_problems(const DataServerReport& server, std::vector<std::string>& out) {
+  const std::string name = fmt::format("Data server {} (id {})", server.name, server.id);
+  switch (server.state) {
+    case DsState::kUp: break;
+    case DsState::kSuspect:
+      out.push_back(fmt::format("{} is suspect: its last heartbeat came {} ago.", name,
+                                human_duration(server.heartbeat_age_ms)));
+      break;
+    case DsState::kDown:
+      out.push_back(fmt::format(
+          "{} is down: its last heartbeat came {} ago. Files with a stripe on it cannot be read or "
+          "written there until it is back; other files are not touched by this. Start weft-ds on "
+          "its machine.",
+          name, human_duration(server.heartbeat_age_ms)));
+      break;
+    case DsState::kUnknown:
+      out.push_back(name +
+                    " has not been heard of since the metadata server started. Files with a stripe "
+                    "on it cannot be read or written until it registers.");
+      break;
+  }
+  if (server.capacity_bytes != 0 && server.free_bytes < server.capacity_bytes / 20) {
+    out.push_back(fmt::format("{} is nearly full: {} of {} are free.", name,
+                              human_bytes(server.free_bytes), human_bytes(server.capacity_bytes)));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> problems(const ServerSnapshot& system) {
+  std::vector<std::string> out;
+  if (system.data_servers.empty()) {
+    out.push_back(
+        "No data server has registered: clients can make files and folders but store no data. "
+        "Start weft-ds with this server's control address and key file.");
+  }
+  for (const DataServerReport& server : system.data_servers) data_server_problems(server, out);
+  const mds::StatusReport& status = system.status;
+  if (status.oldest_recall_ms > 5000) {
+    out.push_back(fmt::format(
+        "{} layout recalls have no answer, the oldest for {}. A client that does not answer is "
+        "fenced when the recall's time is over.",
+        status.recalls_pending, human_duration(status.oldest_recall_ms)));
+  }
+  out.insert(out.end(), status.warnings.begin(), status.warnings.end());
+  return out;
+}
+
+std::string status_text(const ServerSnapshot& system) {
+  const mds::StatusReport& s = system.status;
+  std::uint64_t capacity = 0;
+  std::uint64_t free = 0;
+  for (const DataServerReport& server : system.data_servers) {
+    capacity += server.capacity_bytes;
+    free += server.free_bytes;
+  }
+  std::string out;
+  const auto line = [&out](std::string_view name, const std::string& value) {
+    out += fmt::format("{:<17}{}\n", name, value);
+  };
+  line("metadata server",
+       fmt::format("version {}, up {}{}", printable(s.version), human_duration(s.uptime_ms),
+                   s.grace_left_ms == 0 ? ""
+                                        : fmt::format(", in grace for another {}",
+                                                      human_duration(s.grace_left_ms))));
+  line("data servers", states_of(system.data_servers));
+  line("space", fmt::format("{} free of {}", human_bytes(free), human_bytes(capacity)));
+  line("layouts",
+       fmt::format("{} out, {} granted, {} refused, {} returned, {} committed", s.layouts_out,
+                   human_count(s.layoutgets), human_count(s.layoutget_refusals),
+                   human_count(s.layoutreturns), human_count(s.layoutcommits)));
+  line("recalls", fmt::format("{} sent, {} pending, {} clients fenced", human_count(s.recalls),
+                              s.recalls_pending, s.fences));
+  line("served itself", fmt::format("{} READ ({}), {} WRITE ({})", human_count(s.mds_read_calls),
+                                    human_bytes(s.mds_read_bytes), human_count(s.mds_write_calls),
+                                    human_bytes(s.mds_written_bytes)));
+  line("removals queued", human_count(s.removals_queued));
+  const auto found = problems(system);
+  out += found.empty() ? "problems         none\n" : "problems\n" + bulleted(found);
+  return out;
+}
+
+std::string data_servers_text(const std::vector<DataServerReport>& servers) {
+  if (servers.empty()) return "no data server has registered\n";
+  Table table({"ID", "NAME", "STATE", "HEARTBEAT", "UP", "CPU", "FREE", "CAPACITY", "READ",
+               "WRITTEN", "ERRORS", "ADDRESSES"});
+  for (const DataServerReport& server : servers) {
+    const bool seen = server.state != DsState::kUnknown;
+    const auto known = [seen](std::string text) { return seen ? std::move(text) : "-"; };
+    table.add({std::to_string(server.id), printable(server.name),
+               std::string(to_string(server.state)), known(human_duration(server.heartbeat_age_ms)),
+               known(human_duration(server.uptime_ms)),
+               known(fmt::format("{}%", server.cpu_busy_permille / 10)),
+               known(human_bytes(server.free_bytes)), known(human_bytes(server.capacity_bytes)),
+               known(human_bytes(server.read_bytes)), known(human_bytes(server.written_bytes)),
+               known(human_count(server.errors)), joined(server.addresses)});
+  }
+  return table.text();
+}
+
+std::string file_text(const mds::FileReport& file) {
+  std::string out = fmt::format(
+      "file       {}\nfileid     {}\nsize       {} ({} bytes)\nobject     {}\n",
+      printable(file.path), file.fileid, human_bytes(file.size), file.size, printable(file.object));
+  out += fmt::format("layout     {}, {} stripes of {}{}\n\n", file.layout_type, file.stripes.size(),
+                     human_bytes(file.stripe_unit),
+                     file.device_id.empty() ? "" : ", device " + printable(file.device_id));
+  Table stripes({"STRIPE", "DATA SERVER", "NAME", "STATE"});
+  for (std::size_t i = 0; i < file.stripes.size(); ++i) {
+    stripes.add({std::to_string(i), std::to_string(file.stripes[i].ds_id),
+                 printable(file.stripes[i].ds_name),
+                 std::string(to_string(file.stripes[i].ds_state))});
+  }
+  if (!stripes.empty()) out += stripes.text() + "\n";
+  if (file.grants.empty()) return out + "no client holds a layout of it\n";
+  Table grants({"CLIENT", "ID", "MODE", "HELD", "RECALLED"});
+  for (const mds::GrantReport& grant : file.grants) {
+    grants.add({printable(grant.client), fmt::format("{:016x}", grant.client_id),
+                grant.write ? "read-write" : "read", human_duration(grant.age_ms),
+                grant.recalled ? human_duration(grant.recall_age_ms) + " ago" : "-"});
+  }
+  return out + grants.text();
+}
+
+std::string verify_text(const std::string& mount, const Judgement& j) {
+  std::string out;
+  switch (j.verdict) {
+    case Verdict::kPnfs: out = "{}: pNFS works: all I/O went to data servers\n"; break;
+    case Verdict::kPartly: out = "{}: some I/O went through the metadata server\n"; break;
+    case Verdict::kFallback: out = "{}: NO pNFS: all I/O went through the metadata server\n"; break;
+    case Verdict::kImpossible: out = "{}: NO pNFS: this mount cannot use it\n"; break;
+    case Verdict::kUnknown: out = "{}: cannot tell\n"; break;
+  }
+  out = fmt::format(fmt::runtime(out), printable(mount));
+  out += fmt::format("layout driver    {}\n", printable(j.driver));
+  out += fmt::format("data servers     {} READ, {} WRITE (counted by the client)\n",
+                     human_count(j.ds_reads), human_count(j.ds_writes));
+  out += fmt::format("metadata server  {} READ, {} WRITE (counted by the client)\n",
+                     human_count(j.mds_reads), human_count(j.mds_writes));
+  if (j.server_mds_reads && j.server_mds_writes) {
+    out += fmt::format("metadata server  {} READ, {} WRITE (counted there, all clients)\n",
+                       human_count(*j.server_mds_reads), human_count(*j.server_mds_writes));
+  }
+  if (!j.traffic.empty()) {
+    Table table({"DATA SERVER", "STATE", "READ", "WRITTEN"});
+    for (const DsTraffic& server : j.traffic) {
+      table.add({printable(server.name), std::string(to_string(server.state)),
+                 human_bytes(server.read_bytes), human_bytes(server.written_bytes)});
+    }
+    out += "\n" + table.text();
+  }
+  if (!j.reasons.empty()) out += "\n" + bulleted(j.reasons);
+  return out;
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,100 @@
+#include "tools/weft/table.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace weft::cli {
+namespace {
+
+bool is_number(std::string_view cell) {
+  return cell.empty() || cell == "-" || std::isdigit(static_cast<unsigned char>(cell.front())) != 0;
+}
+
+bool stands_right(const std::vector<std::vector<std::string>>& rows, std::size_t column) {
+  return rows.size() > 1 && std::all_of(rows.begin() + 1, rows.end(), [column](const auto& row) {
+           return is_number(row[column]);
+         });
+}
+
+}  // namespace
+
+void Table::add(std::vector<std::string> cells) {
+  cells.resize(rows_.front().size());
+  rows_.push_back(std::move(cells));
+}
+
+std::string Table::text() const {
+  const std::size_t count = rows_.front().size();
+  std::vector<std::size_t> width(count, 0);
+  std::vector<bool> right(count, false);
+  for (std::size_t column = 0; column < count; ++column) {
+    right[column] = stands_right(rows_, column);
+    for (const auto& row : rows_) width[column] = std::max(width[column], columns(row[column]));
+  }
+  std::string out;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (std::size_t column = 0; column < count; ++column) {
+      const std::string fill(width[column] - columns(row[column]), ' ');
+      if (column != 0) line += "  ";
+      line += right[column] ? fill + row[column] : row[column] + fill;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  // 1023.5 rounds to a number of four digits: the next unit is better.
+  while (value >= 999.5 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, digits, kUnits[unit]);
+}
+
+std::string human_duration(std::uint64_t milliseconds) {
+  if (milliseconds < 1000) return fmt::format("{} ms", milliseconds);
+  if (milliseconds < 60'000) return fmt::format("{:.1f} s", milliseconds / 100 / 10.0);
+  const std::uint64_t seconds = milliseconds / 1000;
+  const std::uint64_t minutes = seconds / 60;
+  const std::uint64_t hours = minutes / 60;
+  if (hours == 0) return fmt::format("{} min {} s", minutes, seconds % 60);
+  if (hours < 24) return fmt::format("{} h {} min", hours, minutes % 60);
+  return fmt::format("{} d {} h", hours / 24, hours % 24);
+}
+
+std::string human_count(std::uint64_t count) {
+  std::string digits = std::to_string(count);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+std::size_t columns(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace weft::cli
