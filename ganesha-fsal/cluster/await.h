@@ -1,0 +1,40 @@
+// Waiting for an asynchronous call of the cluster, for threads that may block (Ganesha's workers;
+// never a cluster thread's completion).
+//
+//   Result<> cut = await<void>([&](Done<void> done) {
+//     cluster.truncate(map, object, size, std::move(done)); });
+//
+// Every call of the cluster completes by its own deadline, so this returns.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "rpc/base/error.h"
+#include "rpc/control/messages.h"
+
+namespace weft::mds {
+
+template <class T>
+[[nodiscard]] Result<T> await(std::move_only_function<void(rpc::control::Done<T>)> start) {
+  // Shared with the completion, which may still hold the mutex when this function returns.
+  struct State {
+    std::mutex mutex;
+    std::condition_variable ready;
+    std::optional<Result<T>> result;
+  };
+  const auto state = std::make_shared<State>();
+  start([state](Result<T> result) {
+    const std::lock_guard lock(state->mutex);
+    state->result.emplace(std::move(result));
+    state->ready.notify_one();
+  });
+  std::unique_lock lock(state->mutex);
+  state->ready.wait(lock, [&] { return state->result.has_value(); });
+  return std::move(*state->result);
+}
+
+}  // namespace weft::mds

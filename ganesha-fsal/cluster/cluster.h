@@ -1,0 +1,113 @@
+// The metadata server's hold on its data servers: the control server, the registry, and what is
+// asked of all the data servers of a file at once.
+//
+// Calls go to every data server of the layout map at the same time; they succeed when all have
+// answered so. Each has a deadline (Config::call_timeout), so each completes; one that failed may
+// have been carried out at some of them and is to be made again, which is safe: every request
+// has the same effect done twice.
+//
+// Threading: any thread. Completions run on a thread of the cluster and must not block on another
+// of its calls; await.h turns a call into a blocking one for threads that may.
+//
+// Ownership: `store` and `files` outlive the cluster. stop(), or destruction, completes everything
+// that is under way and joins all threads.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ganesha-fsal/cluster/registry.h"
+#include "layout/layout_map.h"
+#include "rpc/base/error.h"
+#include "rpc/control/keys.h"
+#include "rpc/control/server.h"
+
+namespace weft::mds {
+
+using control::Done;
+
+// What data servers ask and tell about files. Called on worker threads; may block on the store.
+class FileSizes {
+ public:
+  FileSizes() = default;
+  FileSizes(const FileSizes&) = delete;
+  FileSizes& operator=(const FileSizes&) = delete;
+  virtual ~FileSizes() = default;
+
+  // The logical size of the file an object belongs to. kStale when it is gone.
+  [[nodiscard]] virtual Result<std::uint64_t> size_of(const layout::ObjectId& object) = 0;
+  // Stable writes ended there: each file is at least that long, durably on success. A file that is
+  // gone is no error. One outcome for all.
+  [[nodiscard]] virtual Result<> grow(std::span<const control::ReportSize> reports) = 0;
+};
+
+class Cluster {
+ public:
+  struct Config {
+    layout::NetAddress listen;  // port 0: any that is free
+    control::ClusterKey key;
+    RegistryOptions registry;
+    std::chrono::milliseconds call_timeout{10'000};
+    unsigned workers = 4;              // threads for size queries and the like
+    std::size_t max_waiting = 65'536;  // size queries and reports waiting for a worker
+  };
+
+  // Opens the registry and listens.
+  [[nodiscard]] static Result<std::unique_ptr<Cluster>> start(Config config, KvStore& store,
+                                                              FileSizes& files);
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+  ~Cluster();
+  void stop();
+
+  [[nodiscard]] Registry& registry();
+  [[nodiscard]] layout::NetAddress address() const;
+  // What data-server handles are sealed with.
+  [[nodiscard]] const layout::HandleKey& handle_key() const;
+
+  // Called, from a worker thread, when a data server has registered and its fences are in force.
+  // Set before data servers can register: right after start(), from the same thread.
+  void on_server_up(std::function<void(std::uint32_t ds_id)> notice);
+
+  // Cuts or extends a file's objects to what a file of `size` bytes needs of them.
+  void truncate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t size,
+                Done<void> done);
+
+  // Makes data servers refuse handles below the fences' epochs. The fences are first recorded
+  // durably: a data server that cannot be reached now gets them before it serves again as a
+  // registered one, whatever becomes of this call.
+  void fence(std::span<const std::uint32_t> ds_ids, std::vector<control::Fence> fences,
+             Done<void> done);
+
+  // The file as its objects show it, for repair and for files whose writer died: the least size,
+  // the latest write, the bytes of storage.
+  struct ObjectsStat {
+    std::uint64_t size = 0;
+    std::uint64_t allocated = 0;
+    std::int64_t mtime_ns = 0;
+  };
+  void stat(const layout::LayoutMap& map, const layout::ObjectId& object, Done<ObjectsStat> done);
+
+  // ALLOCATE and DEALLOCATE of a range of a file (RFC 7862). kFileTooLarge.
+  void allocate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
+                std::uint64_t length, Done<void> done);
+  void punch(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
+             std::uint64_t length, Done<void> done);
+
+  // Removes objects at one data server (removal_queue.h decides which). At most
+  // control::kMaxRemovals.
+  void remove(std::uint32_t ds_id, std::vector<layout::ObjectId> objects, Done<void> done);
+
+ private:
+  class Impl;
+  explicit Cluster(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// All ids of a map's data servers, each once.
+[[nodiscard]] std::vector<std::uint32_t> servers_of(const layout::LayoutMap& map);
+
+}  // namespace weft::mds

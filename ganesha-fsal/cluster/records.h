@@ -1,0 +1,68 @@
+// What the cluster part keeps in the metadata store: keys and values.
+//
+//   S ds_id:u32                         ServerRecord
+//   D number:u64                        layout::Device (layout/device_table.h)
+//   W 'd'                               the device ids' salt: u32
+//   W 'n'                               the next data server id: u32
+//   W 'f' ds_id:u32 what:u8 object|client   a fence not acknowledged: control::Fence
+//
+// Numbers are big-endian. A ServerRecord is XDR: u32 format (1) | u32 id | 16 bytes store identity
+// | string name | string domain | u32 address generation | addresses<8> as netaddr4 | bool
+// draining.
+//
+// Threading: plain values and pure functions. Decoding believes nothing: kCorrupt.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layout/net_address.h"
+#include "rpc/base/error.h"
+#include "rpc/control/messages.h"
+
+namespace weft::mds {
+
+namespace control = weft::rpc::control;
+
+struct ServerRecord {
+  std::uint32_t id = 0;
+  control::Uuid store{};
+  std::string name;
+  std::string domain;
+  std::uint32_t address_generation = 1;  // counted up when the addresses change
+  std::vector<layout::NetAddress> addresses;
+  bool draining = false;
+
+  friend bool operator==(const ServerRecord&, const ServerRecord&) = default;
+};
+
+[[nodiscard]] std::string encode(const ServerRecord& record);
+[[nodiscard]] Result<ServerRecord> decode_server(std::string_view value);
+
+[[nodiscard]] std::string encode(const control::Fence& fence);
+[[nodiscard]] Result<control::Fence> decode_fence(std::string_view value);
+
+[[nodiscard]] std::string encode_u32(std::uint32_t value);
+[[nodiscard]] Result<std::uint32_t> decode_u32(std::string_view value);
+
+namespace cluster_keys {
+
+[[nodiscard]] std::string server(std::uint32_t ds_id);
+[[nodiscard]] std::string device(std::uint64_t number);
+[[nodiscard]] std::string device_salt();
+[[nodiscard]] std::string next_server();
+[[nodiscard]] std::string fence(std::uint32_t ds_id, const control::Fence& fence);
+
+struct KeyRange {
+  std::string begin;
+  std::string end;
+};
+[[nodiscard]] KeyRange all_servers();
+[[nodiscard]] KeyRange all_devices();
+[[nodiscard]] KeyRange fences_of(std::uint32_t ds_id);
+
+}  // namespace cluster_keys
+
+}  // namespace weft::mds

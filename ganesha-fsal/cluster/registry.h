@@ -1,0 +1,139 @@
+// The data servers of a system: who they are (durably), how they are (live), and the devices made
+// of them.
+//
+// Durable, in the metadata store: for each data server its id, its store's identity, its name,
+// failure domain and addresses; every device ever given out; fences that a data server has not
+// acknowledged. Ids and device numbers are never used twice. Live, and gone with the process:
+// connection, heartbeats, load, counters.
+//
+// A data server is up while its heartbeats arrive, suspect when they are overdue, down when it has
+// been silent for longer, and down until it has first been heard. The state is computed
+// when asked, from the clock that was given.
+//
+// Threading: any thread. Methods that return Result write to, or read from, the metadata store and
+// may block for a sync; the others only take a mutex for a moment.
+//
+// Invariants:
+//  1. A store identity has one data server id, and the other way round.
+//  2. What a device's number means never changes; a server whose addresses changed has a new
+//     generation, and devices with it new numbers.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ganesha-fsal/cluster/records.h"
+#include "ganesha-fsal/meta/kv.h"
+#include "layout/device_table.h"
+#include "layout/layout_map.h"
+#include "layout/placement.h"
+#include "rpc/control/messages.h"
+
+namespace weft::mds {
+
+struct RegistryOptions {
+  using Clock = std::chrono::steady_clock;
+
+  control::Uuid cluster{};        // the system's identity: the superblock's
+  std::uint64_t boot = 0;         // changes with each start of the metadata server
+  std::uint32_t device_salt = 0;  // for a store that has none yet; random
+  std::uint32_t heartbeat_ms = 1000;
+  std::uint32_t lease_seconds = 60;
+  Clock::duration suspect_after = std::chrono::milliseconds(3500);
+  Clock::duration down_after = std::chrono::seconds(10);
+  std::function<Clock::time_point()> now = [] { return Clock::now(); };
+};
+
+// Everything known of one data server, at one moment.
+struct ServerView {
+  ServerRecord record;
+  layout::ServerState state = layout::ServerState::kDown;
+  bool seen = false;                     // registered since the metadata server started
+  bool connected = false;                // registered on a connection that is open
+  std::chrono::milliseconds silence{0};  // since its last heartbeat; meaningless unless seen
+  std::chrono::milliseconds uptime{0};   // since it registered with its present boot
+  std::uint64_t boot = 0;
+  control::Heartbeat last;
+};
+
+class Registry {
+ public:
+  using Clock = RegistryOptions::Clock;
+
+  // Reads what is durable. The store outlives the registry.
+  [[nodiscard]] static Result<std::unique_ptr<Registry>> open(KvStore& store,
+                                                              RegistryOptions options);
+
+  // --- for the control server ---
+  // Assigns or confirms a data server's id and keeps its addresses; an address without an IP (a
+  // server that listens on all) gets the one the connection comes from. kAccess: the store belongs
+  // to another system. kInvalid: it claims what does not fit.
+  [[nodiscard]] Result<control::Registered> register_server(const layout::NetAddress& from,
+                                                            const control::Register& request);
+  void connected(std::uint32_t ds_id);
+  void disconnected(std::uint32_t ds_id);
+  void heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat);
+
+  // --- what is known ---
+  [[nodiscard]] std::optional<ServerView> find(std::uint32_t ds_id) const;
+  [[nodiscard]] std::vector<ServerView> list() const;  // by id
+  [[nodiscard]] std::vector<layout::Candidate> candidates() const;
+  [[nodiscard]] bool is_connected(std::uint32_t ds_id) const;
+  // The ids of those that are down, of a file's data servers: why its I/O may wait.
+  [[nodiscard]] std::vector<std::uint32_t> down_of(const layout::LayoutMap& map) const;
+  // Draining servers get no new files.
+  [[nodiscard]] Result<> set_draining(std::uint32_t ds_id, bool draining);
+
+  // --- devices ---
+  // The device of these data servers in this order at their present addresses; made, durably, when
+  // there is none yet. kLayoutUnavailable: one of them was never registered.
+  [[nodiscard]] Result<std::shared_ptr<const layout::Device>> device_for(
+      std::span<const std::uint32_t> ds_ids);
+  // nullptr: no such device, or of another store (salt).
+  [[nodiscard]] std::shared_ptr<const layout::Device> device(const layout::DeviceId& id) const;
+  [[nodiscard]] layout::DeviceId device_id(std::uint8_t fsal, std::uint16_t export_id,
+                                           const layout::Device& device) const;
+
+  // --- fences not acknowledged yet ---
+  [[nodiscard]] Result<> add_fences(std::span<const std::uint32_t> ds_ids,
+                                    std::span<const control::Fence> fences);
+  [[nodiscard]] Result<> fences_done(std::uint32_t ds_id, std::span<const control::Fence> fences);
+  // The first of them, at most `limit`.
+  [[nodiscard]] Result<std::vector<control::Fence>> pending_fences(std::uint32_t ds_id,
+                                                                   std::size_t limit) const;
+
+ private:
+  struct Live {
+    bool connected = false;
+    std::uint64_t boot = 0;
+    Clock::time_point registered;
+    Clock::time_point heard;
+    bool beaten = false;  // a heartbeat has come
+    control::Heartbeat last;
+  };
+
+  Registry(KvStore& store, RegistryOptions options, std::uint32_t salt);
+  [[nodiscard]] Result<> load();
+  [[nodiscard]] Result<ServerRecord> adopt(const layout::NetAddress& from,
+                                           const control::Register& request) const;
+  [[nodiscard]] layout::ServerState state_of(const ServerRecord& record, const Live* live) const;
+  [[nodiscard]] ServerView view_of(const ServerRecord& record) const;
+
+  KvStore& store_;
+  const RegistryOptions options_;
+  std::mutex changing_;  // held over a change of what is durable, before mutex_
+  mutable std::mutex mutex_;
+  std::map<std::uint32_t, ServerRecord> servers_;  // guarded by mutex_, as all below
+  std::map<std::uint32_t, Live> live_;
+  layout::DeviceTable devices_;
+};
+
+}  // namespace weft::mds

@@ -1,0 +1,92 @@
+// Removes the objects of files that are gone.
+//
+// The transaction that removes a file queues its objects in the metadata store (a removal). This
+// worker tells the data servers, batch by batch, and takes off the queue what they acknowledged. A
+// data server that is away keeps its removals queued; they are tried again when it is back.
+//
+// Threading: one thread of its own; kick() from any. stop() joins.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "layout/object_id.h"
+#include "rpc/base/error.h"
+#include "rpc/control/messages.h"
+
+namespace weft::mds {
+
+// An object to be removed at these data servers.
+struct QueuedRemoval {
+  layout::ObjectId object;
+  std::vector<std::uint32_t> ds_ids;
+};
+
+// The durable queue: the namespace's. Called on the worker thread only; may block.
+class RemovalSource {
+ public:
+  RemovalSource() = default;
+  RemovalSource(const RemovalSource&) = delete;
+  RemovalSource& operator=(const RemovalSource&) = delete;
+  virtual ~RemovalSource() = default;
+
+  // The oldest removals after `after` (nullopt: from the start), in order, at most `limit`.
+  [[nodiscard]] virtual Result<std::vector<QueuedRemoval>> pending(
+      std::optional<layout::ObjectId> after, std::size_t limit) = 0;
+  // This data server has removed them, or never had them.
+  [[nodiscard]] virtual Result<> done(std::uint32_t ds_id,
+                                      std::span<const layout::ObjectId> objects) = 0;
+};
+
+// How data servers are told: the cluster's remove() and the registry's is_connected().
+struct RemovalTarget {
+  std::function<bool(std::uint32_t ds_id)> reachable;
+  std::function<void(std::uint32_t ds_id, std::vector<layout::ObjectId> objects,
+                     rpc::control::Done<void> done)>
+      remove;
+};
+
+class RemovalQueue {
+ public:
+  // A full pass over what is queued begins on kick(), and every `period` while anything is left.
+  RemovalQueue(RemovalSource& source, RemovalTarget target,
+               std::chrono::milliseconds period = std::chrono::seconds(2));
+  RemovalQueue(const RemovalQueue&) = delete;
+  RemovalQueue& operator=(const RemovalQueue&) = delete;
+  ~RemovalQueue();
+
+  void start();
+  void stop();
+  // There is something new, or a data server is back.
+  void kick();
+
+  // Removals seen but not finished in the last pass; for reports.
+  [[nodiscard]] std::uint64_t backlog() const;
+
+ private:
+  void run();
+  // One pass. Returns how many removals at data servers are left.
+  std::uint64_t pass();
+  std::uint64_t remove_batch(std::uint32_t ds_id, const std::vector<layout::ObjectId>& objects);
+
+  RemovalSource& source_;
+  const RemovalTarget target_;
+  const std::chrono::milliseconds period_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  bool kicked_ = true;  // guarded by mutex_, as all below
+  bool stopping_ = false;
+  std::uint64_t backlog_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace weft::mds
