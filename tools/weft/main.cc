@@ -21,28 +21,28 @@ struct Arguments {
   std::function<int()> chosen;  // what to run once everything is parsed
 };
 
-void add_shared(CLI::App& command, Arguments& arguments) {
-  command.add_option("--socket", arguments.settings.socket, "Admin socket of the metadata server")
+// They may stand before or after the command.
+void add_shared(CLI::App& app, Arguments& arguments) {
+  app.add_option("--socket", arguments.settings.socket, "Admin socket of the metadata server")
       ->envname("WEFT_ADMIN_SOCKET")
       ->capture_default_str();
-  command.add_option("-o,--output", arguments.output, "table or json")
+  app.add_option("-o,--output", arguments.output, "table or json")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
+  app.fallthrough();
+  app.footer("--socket and --output may also stand behind a command. Manual: weft(1).");
 }
 
 void add_cluster_commands(CLI::App& app, Arguments& arguments) {
   auto* status = app.add_subcommand("status", "How the system is, and what to look at");
-  add_shared(*status, arguments);
   status->callback([&] { arguments.chosen = [&] { return status_command(arguments.settings); }; });
 
   auto* ds = app.add_subcommand("ds", "Data servers")->require_subcommand(1);
   auto* list = ds->add_subcommand("list", "State, load and counters of every data server");
-  add_shared(*list, arguments);
   list->callback([&] { arguments.chosen = [&] { return ds_list_command(arguments.settings); }; });
 
   auto* layout = app.add_subcommand("layout", "Layouts")->require_subcommand(1);
   auto* show = layout->add_subcommand("show", "Where a file's data is, and who holds its layout");
-  add_shared(*show, arguments);
   show->add_option("FILE", arguments.file, "On an NFS mount of this machine, or as in the export")
       ->required();
   show->callback([&] {
@@ -52,7 +52,6 @@ void add_cluster_commands(CLI::App& app, Arguments& arguments) {
 
 void add_verify(CLI::App& app, Arguments& arguments) {
   auto* verify = app.add_subcommand("verify", "Is this mount really using pNFS?");
-  add_shared(*verify, arguments);
   verify->add_option("MOUNT", arguments.verify.mount, "A mounted folder, or any folder below it")
       ->required();
   verify->add_flag("--look-only", arguments.verify.look_only,
@@ -67,9 +66,13 @@ void add_verify(CLI::App& app, Arguments& arguments) {
 }
 
 void add_local_commands(CLI::App& app, Arguments& arguments) {
+  auto* keygen = app.add_subcommand("keygen", "Make a cluster key");
+  keygen->add_option("FILE", arguments.key_path, "Where to; nothing may be there yet")->required();
+  keygen->callback([&] { arguments.chosen = [&] { return keygen_command(arguments.key_path); }; });
+
   auto* fsck = app.add_subcommand(
       "fsck", "Check a metadata store that is not in use (weft-fsck; see its --help)");
-  fsck->prefix_command()->set_help_flag();
+  fsck->prefix_command()->fallthrough(false)->set_help_flag();
   fsck->callback([&arguments, fsck] {
     arguments.chosen = [fsck] { return fsck_command(fsck->remaining()); };
   });
@@ -81,6 +84,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   Arguments arguments;
   arguments.settings.socket = mds::admin::kDefaultSocket;
+  add_shared(app, arguments);
   add_cluster_commands(app, arguments);
   add_verify(app, arguments);
   add_local_commands(app, arguments);

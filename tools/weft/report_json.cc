@@ -62,9 +62,10 @@ Json data_servers_json(const std::vector<mds::DataServerReport>& servers) {
 }
 
 Json status_json(const ServerSnapshot& system) {
-  return {{"status", status(system.status)},
-          {"data_servers", data_servers_json(system.data_servers)},
-          {"problems", problems(system)}};
+  Json out = status(system.status);
+  out["data_servers"] = data_servers_json(system.data_servers);
+  out["problems"] = problems(system);
+  return out;
 }
 
 Json file_json(const mds::FileReport& file) {
