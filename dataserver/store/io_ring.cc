@@ -30,7 +30,8 @@ struct IoRing::Operation {
   OnResult on_result;
 };
 
-Result<std::unique_ptr<IoRing>> IoRing::create(boost::asio::io_context& context, unsigned entries) {
+Result<std::unique_ptr<IoRing>> IoRing::create(boost::asio::io_context& context, unsigned index,
+                                               unsigned entries) {
   io_uring ring{};
   if (const int result = init_ring(&ring, entries); result < 0) {
     if (result == -ENOSYS || result == -EPERM) {
@@ -40,11 +41,11 @@ Result<std::unique_ptr<IoRing>> IoRing::create(boost::asio::io_context& context,
   }
   unsigned workers[2] = {kMaxWorkers, kMaxWorkers};
   io_uring_register_iowq_max_workers(&ring, workers);  // best effort
-  return std::unique_ptr<IoRing>(new IoRing(context, ring));
+  return std::unique_ptr<IoRing>(new IoRing(context, index, ring));
 }
 
-IoRing::IoRing(boost::asio::io_context& context, io_uring ring)
-    : context_(context), ring_(ring), watch_(context, ::fcntl(ring.ring_fd, F_DUPFD_CLOEXEC, 3)) {}
+IoRing::IoRing(boost::asio::io_context& context, unsigned index, io_uring ring)
+    : context_(context), index_(index), ring_(ring), watch_(context, ::fcntl(ring.ring_fd, F_DUPFD_CLOEXEC, 3)) {}
 
 IoRing::~IoRing() {
   WEFT_ASSERT(idle());

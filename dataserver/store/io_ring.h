@@ -36,8 +36,10 @@ class IoRing {
   // Bytes moved (0 for fsync), or -errno.
   using OnResult = std::move_only_function<void(int)>;
 
-  // kNotSupported where the kernel has no io_uring, or forbids it.
+  // kNotSupported where the kernel has no io_uring, or forbids it. `index` numbers the I/O threads
+  // from 0, for what is kept one for each thread.
   [[nodiscard]] static Result<std::unique_ptr<IoRing>> create(boost::asio::io_context& context,
+                                                              unsigned index = 0,
                                                               unsigned entries = 256);
   IoRing(const IoRing&) = delete;
   IoRing& operator=(const IoRing&) = delete;
@@ -46,6 +48,7 @@ class IoRing {
   void bind_to_this_thread();
   // The calling thread's ring, or null.
   [[nodiscard]] static IoRing* current();
+  [[nodiscard]] unsigned index() const { return index_; }
 
   // Vectors are read when the operation is submitted and must live until the callback.
   void readv(int fd, std::span<const iovec> into, std::uint64_t offset, OnResult on_result);
@@ -63,7 +66,7 @@ class IoRing {
 
  private:
   struct Operation;
-  IoRing(boost::asio::io_context& context, io_uring ring);
+  IoRing(boost::asio::io_context& context, unsigned index, io_uring ring);
 
   void start(std::unique_ptr<Operation> operation);
   bool try_queue(Operation* operation);
@@ -73,6 +76,7 @@ class IoRing {
   void reap();
 
   boost::asio::io_context& context_;
+  const unsigned index_;
   io_uring ring_;
   boost::asio::posix::stream_descriptor watch_;  // a dup of the ring's descriptor
   std::deque<Operation*> backlog_;               // owned; not yet in the ring

@@ -1,0 +1,78 @@
+#include "dataserver/nfs/ds_handler.h"
+
+#include <spdlog/spdlog.h>
+
+#include <limits>
+
+#include "dataserver/nfs/ds_jobs.h"
+
+namespace weft::ds {
+
+using rpc::nfs4::Op;
+using rpc::nfs4::Status;
+
+const layout::Handle* current_object(const rpc::Compound& compound) {
+  return std::any_cast<layout::Handle>(&compound.scratch);
+}
+
+void DsHandler::execute(rpc::Compound& compound, rpc::nfs4::OpArgs op, rpc::OpDone done) {
+  switch (op.op) {
+    case Op::OP_PUTFH:
+      return put_handle(compound, std::get<rpc::nfs4::PutFhArgs>(op.args), std::move(done));
+    case Op::OP_READ:
+      return read(compound, std::get<rpc::nfs4::ReadArgs>(op.args), std::move(done));
+    case Op::OP_WRITE:
+      return write(compound, std::get<rpc::nfs4::WriteArgs>(std::move(op.args)), std::move(done));
+    case Op::OP_COMMIT:
+      return commit(compound, std::get<rpc::nfs4::CommitArgs>(op.args), std::move(done));
+    default: return done(rpc::nfs4::failed(op.op, Status::NFS4ERR_NOTSUPP));
+  }
+}
+
+void DsHandler::put_handle(rpc::Compound& compound, const rpc::nfs4::PutFhArgs& args,
+                           rpc::OpDone done) {
+  compound.scratch.reset();
+  auto handle = parts_.gate.admit(args.handle.bytes());
+  if (!handle) {
+    parts_.counters.mine().refused.add();
+    spdlog::debug("event=handle_refused client={} why=\"{}\"", compound.client->id,
+                  handle.error().describe());
+    return done(rpc::nfs4::failed(Op::OP_PUTFH, rpc::nfs4::status_from(handle.error().code)));
+  }
+  compound.current_handle = args.handle;
+  compound.scratch = *handle;
+  done({Op::OP_PUTFH, Status::NFS4_OK, rpc::nfs4::None{}, 0});
+}
+
+void DsHandler::fail_op(Op op, Status status, rpc::OpDone& done) {
+  Counters::Cell& counters = parts_.counters.mine();
+  counters.errors.add();
+  counters.running.subtract();
+  done(rpc::nfs4::failed(op, status));
+}
+
+void DsHandler::commit(rpc::Compound& compound, const rpc::nfs4::CommitArgs& args,
+                       rpc::OpDone done) {
+  Counters::Cell& counters = parts_.counters.mine();
+  counters.commits.add();
+  counters.running.add();
+  const layout::Handle* handle = current_object(compound);
+  if (handle == nullptr) return fail_op(Op::OP_COMMIT, Status::NFS4ERR_NOFILEHANDLE, done);
+  if (!may_write(*handle)) {
+    counters.refused.add();
+    return fail_op(Op::OP_COMMIT, Status::NFS4ERR_ACCESS, done);
+  }
+  if (args.count > std::numeric_limits<std::uint64_t>::max() - args.offset) {
+    return fail_op(Op::OP_COMMIT, Status::NFS4ERR_INVAL, done);
+  }
+  parts_.store.commit(
+      handle->object, [this, done = std::move(done)](Result<WriteVerifier> verifier) mutable {
+        if (!verifier) {
+          return fail_op(Op::OP_COMMIT, rpc::nfs4::status_from(verifier.error().code), done);
+        }
+        parts_.counters.mine().running.subtract();
+        done({Op::OP_COMMIT, Status::NFS4_OK, rpc::nfs4::CommitOk{*verifier}, 0});
+      });
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,73 @@
+// The operations of an NFSv4.1/4.2 data server: PUTFH, READ, WRITE, COMMIT; all else is NOTSUPP.
+//
+// What the session server does not do already (rpc/session/handler.h). The errors, chosen for what
+// a Linux client makes of them:
+//
+//   PUTFH           BADHANDLE, STALE, ACCESS                      see handle_gate.h
+//   without PUTFH   NOFILEHANDLE
+//   WRITE, COMMIT   ACCESS with a handle for reading: the client drops that layout and asks again.
+//                   OPENMODE would send it into state recovery, which cannot help
+//   stateids        are not looked at: the handle is the right. A data server that refuses one
+//   sends
+//                   a flexfiles client into a loop without back-off
+//   a full disk     NOSPC; a failing one IO; FBIG
+//
+// READ's eof and zeros past the object's end come from the size the metadata server knows, or the
+// object's end if that is larger (writes not yet committed). It is asked only when a read reaches
+// the object's end. A WRITE answered FILE_SYNC4 is reported to it first (size_authority.h).
+//
+// When memory is short, a read waits a moment for it, and is answered DELAY after kMemoryWait.
+//
+// Threading: called on I/O threads with an IoRing bound, any number at a time.
+//
+// Ownership: everything in Parts outlives the handler; the handler outlives its operations.
+#pragma once
+
+#include "dataserver/nfs/counters.h"
+#include "dataserver/nfs/handle_gate.h"
+#include "dataserver/nfs/size_authority.h"
+#include "dataserver/nfs/writes_in_flight.h"
+#include "dataserver/store/store.h"
+#include "rpc/base/clock.h"
+#include "rpc/session/handler.h"
+
+namespace weft::ds {
+
+class DsHandler final : public rpc::OpHandler {
+ public:
+  struct Parts {
+    Store& store;
+    HandleGate& gate;
+    SizeAuthority& sizes;
+    WritesInFlight& writes;
+    Counters& counters;
+    Clock& clock;
+  };
+  static constexpr std::chrono::milliseconds kMemoryWait{10'000};
+
+  explicit DsHandler(Parts parts) : parts_(parts) {}
+
+  void execute(rpc::Compound& compound, rpc::nfs4::OpArgs op, rpc::OpDone done) override;
+
+ private:
+  struct ReadJob;
+  struct WriteJob;
+
+  void put_handle(rpc::Compound& compound, const rpc::nfs4::PutFhArgs& args, rpc::OpDone done);
+  void read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, rpc::OpDone done);
+  void read_store(std::unique_ptr<ReadJob> job);
+  void read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> result);
+  void read_past_end(std::unique_ptr<ReadJob> job, std::uint64_t file_size);
+  void wait_for_memory(std::unique_ptr<ReadJob> job);
+  void write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::OpDone done);
+  void write_done(std::unique_ptr<WriteJob> job, Result<WriteResult> result);
+  void finish_write(std::unique_ptr<WriteJob> job, const WriteResult& result);
+  void commit(rpc::Compound& compound, const rpc::nfs4::CommitArgs& args, rpc::OpDone done);
+
+  // Counts the operation as over and answers with an error.
+  void fail_op(rpc::nfs4::Op op, rpc::nfs4::Status status, rpc::OpDone& done);
+
+  Parts parts_;
+};
+
+}  // namespace weft::ds

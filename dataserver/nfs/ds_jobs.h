@@ -1,0 +1,34 @@
+// What the parts of DsHandler share: the READs and WRITEs in progress.
+//
+// Threading: a job belongs to the I/O thread that its operation came on.
+#pragma once
+
+#include "dataserver/nfs/ds_handler.h"
+
+namespace weft::ds {
+
+struct DsHandler::ReadJob {
+  layout::ObjectId object;
+  std::uint64_t offset = 0;
+  std::uint32_t count = 0;  // what the reply may hold at most
+  rpc::OpDone done;
+  ReadResult result;
+  TimePoint memory_deadline{};  // once it waits for memory
+};
+
+struct DsHandler::WriteJob {
+  layout::Handle handle;
+  std::uint64_t end = 0;  // the first byte after the write
+  WritesInFlight::Token token;
+  rpc::OpDone done;
+};
+
+// The handle PUTFH left in the compound, or null.
+[[nodiscard]] const layout::Handle* current_object(const rpc::Compound& compound);
+
+[[nodiscard]] inline bool may_write(const layout::Handle& handle) {
+  constexpr auto kWriteBit = 2U;
+  return (static_cast<unsigned>(handle.access) & kWriteBit) != 0;
+}
+
+}  // namespace weft::ds

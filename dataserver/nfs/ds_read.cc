@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <boost/asio/steady_timer.hpp>
+#include <limits>
+
+#include "dataserver/nfs/ds_jobs.h"
+
+namespace weft::ds {
+
+using rpc::nfs4::Op;
+using rpc::nfs4::Status;
+
+namespace {
+
+constexpr std::chrono::milliseconds kMemoryRetry{5};
+
+std::uint64_t zero_copy_bytes(const Payload& payload) {
+  std::uint64_t bytes = 0;
+  for (const Payload::Piece& piece : payload.pieces()) {
+    if (std::holds_alternative<FileRange>(piece)) bytes += size_of(piece);
+  }
+  return bytes;
+}
+
+void reply(Counters::Cell& counters, ReadResult& result, bool eof, rpc::OpDone& done) {
+  counters.read_bytes.add(result.payload.size());
+  counters.zero_copy_bytes.add(zero_copy_bytes(result.payload));
+  counters.running.subtract();
+  done({Op::OP_READ, Status::NFS4_OK, rpc::nfs4::ReadOk{eof, std::move(result.payload)}, 0});
+}
+
+}  // namespace
+
+void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, rpc::OpDone done) {
+  Counters::Cell& counters = parts_.counters.mine();
+  counters.reads.add();
+  counters.running.add();
+  const layout::Handle* handle = current_object(compound);
+  if (handle == nullptr) return fail_op(Op::OP_READ, Status::NFS4ERR_NOFILEHANDLE, done);
+  auto job = std::make_unique<ReadJob>();
+  job->object = handle->object;
+  job->offset = args.offset;
+  const std::uint64_t room = std::numeric_limits<std::uint64_t>::max() - args.offset;
+  job->count =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>({args.count, compound.max_read, room}));
+  job->done = std::move(done);
+  read_store(std::move(job));
+}
+
+void DsHandler::read_store(std::unique_ptr<ReadJob> job) {
+  const ReadJob& what = *job;
+  parts_.store.read(what.object, what.offset, what.count,
+                    [this, job = std::move(job)](Result<ReadResult> result) mutable {
+                      read_done(std::move(job), std::move(result));
+                    });
+}
+
+void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> result) {
+  if (result) {
+    job->result = std::move(*result);
+  } else if (result.error() == Errc::kBusy) {
+    return wait_for_memory(std::move(job));
+  } else if (!(result.error() == Errc::kNotFound)) {
+    return fail_op(Op::OP_READ, rpc::nfs4::status_from(result.error().code), job->done);
+  }  // an object that was never written is all hole
+  const std::uint64_t end = job->offset + job->result.payload.size();
+  Counters::Cell& counters = parts_.counters.mine();
+  if (end < job->result.object_end) return reply(counters, job->result, false, job->done);
+  counters.size_queries.add();
+  const layout::ObjectId object = job->object;
+  parts_.sizes.query(object, [this, job = std::move(job)](Result<std::uint64_t> size) mutable {
+    if (!size) {
+      return fail_op(Op::OP_READ, rpc::nfs4::status_from(size.error().code), job->done);
+    }
+    read_past_end(std::move(job), *size);
+  });
+}
+
+// The read reached the object's end: what the file has after it is a hole.
+void DsHandler::read_past_end(std::unique_ptr<ReadJob> job, std::uint64_t file_size) {
+  const std::uint64_t size = std::max(file_size, job->result.object_end);
+  const std::uint64_t have = job->offset + job->result.payload.size();
+  const std::uint64_t want = job->offset + job->count;
+  const std::uint64_t end = std::min(size, want);
+  if (end > have) job->result.payload.append(ZeroRange{static_cast<std::size_t>(end - have)});
+  reply(parts_.counters.mine(), job->result, want >= size, job->done);
+}
+
+void DsHandler::wait_for_memory(std::unique_ptr<ReadJob> job) {
+  const TimePoint now = parts_.clock.now();
+  if (job->memory_deadline == TimePoint{}) job->memory_deadline = now + kMemoryWait;
+  if (now >= job->memory_deadline) {
+    return fail_op(Op::OP_READ, Status::NFS4ERR_DELAY, job->done);
+  }
+  auto timer = std::make_unique<boost::asio::steady_timer>(IoRing::current()->context());
+  timer->expires_after(kMemoryRetry);
+  boost::asio::steady_timer& waiting = *timer;
+  waiting.async_wait([this, timer = std::move(timer), job = std::move(job)](
+                         const boost::system::error_code& /*never cancelled*/) mutable {
+    read_store(std::move(job));
+  });
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,59 @@
+#include "dataserver/nfs/ds_jobs.h"
+
+namespace weft::ds {
+
+using rpc::nfs4::Op;
+using rpc::nfs4::StableHow;
+using rpc::nfs4::Status;
+
+void DsHandler::write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::OpDone done) {
+  Counters::Cell& counters = parts_.counters.mine();
+  counters.writes.add();
+  counters.running.add();
+  const layout::Handle* handle = current_object(compound);
+  if (handle == nullptr) return fail_op(Op::OP_WRITE, Status::NFS4ERR_NOFILEHANDLE, done);
+  if (!may_write(*handle)) {
+    counters.refused.add();
+    return fail_op(Op::OP_WRITE, Status::NFS4ERR_ACCESS, done);
+  }
+  auto job = std::make_unique<WriteJob>();
+  job->handle = *handle;
+  job->end = args.offset + args.size();  // the store refuses ranges that wrap
+  job->token = parts_.writes.enter();
+  job->done = std::move(done);
+  const auto wanted = static_cast<Stability>(args.stable);
+  parts_.store.write(handle->object, args.offset, std::move(args.data), wanted,
+                     [this, job = std::move(job)](Result<WriteResult> result) mutable {
+                       write_done(std::move(job), std::move(result));
+                     });
+}
+
+void DsHandler::write_done(std::unique_ptr<WriteJob> job, Result<WriteResult> result) {
+  job->token.reset();
+  if (!result) {
+    return fail_op(Op::OP_WRITE, rpc::nfs4::status_from(result.error().code), job->done);
+  }
+  // The metadata server's own writes are no news to it.
+  const bool tell = result->stability == Stability::kFileSync && result->bytes > 0 &&
+                    job->handle.access != layout::Access::kControl;
+  if (!tell) return finish_write(std::move(job), *result);
+  parts_.counters.mine().size_reports.add();
+  const WriteJob& what = *job;
+  parts_.sizes.report(what.handle.object, what.end, parts_.clock.wall_ns(),
+                      [this, job = std::move(job), written = *result](Result<> told) mutable {
+                        if (told) return finish_write(std::move(job), written);
+                        fail_op(Op::OP_WRITE, rpc::nfs4::status_from(told.error().code), job->done);
+                      });
+}
+
+void DsHandler::finish_write(std::unique_ptr<WriteJob> job, const WriteResult& result) {
+  Counters::Cell& counters = parts_.counters.mine();
+  counters.write_bytes.add(result.bytes);
+  counters.running.subtract();
+  const rpc::nfs4::WriteOk ok{.count = static_cast<std::uint32_t>(result.bytes),
+                              .committed = static_cast<StableHow>(result.stability),
+                              .verifier = result.verifier};
+  job->done({Op::OP_WRITE, Status::NFS4_OK, ok, 0});
+}
+
+}  // namespace weft::ds

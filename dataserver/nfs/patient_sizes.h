@@ -1,0 +1,51 @@
+// A SizeAuthority that asks another once for many, and waits for it while it cannot be reached.
+//
+// While the metadata server is away, READs at an object's end and FILE_SYNC4 writes wait here, in
+// bounded number and time, instead of being answered NFS4ERR_DELAY, which would make a Linux client
+// sleep 15 s. After the deadline they fail with kIo.
+//
+// Threading: called on I/O threads; completions run on the thread that asked. The state is one for
+// each thread. The source may answer on any thread; see rounds.h for lifetimes.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "dataserver/nfs/rounds.h"
+#include "dataserver/nfs/size_authority.h"
+
+namespace weft::ds {
+
+class PatientSizes final : public SizeAuthority {
+ public:
+  // One ring for each I/O thread, in the order of their index. All outlive this.
+  PatientSizes(SizeAuthority& source, const std::vector<IoRing*>& rings, Clock& clock,
+               RoundLimits limits = {});
+
+  void query(const layout::ObjectId& object, Done<std::uint64_t> done) override;
+  void report(const layout::ObjectId& object, std::uint64_t end, std::int64_t mtime_ns,
+              Done<void> done) override;
+
+ private:
+  struct Query {
+    void merge(const Query& /*other*/) {}
+  };
+  struct Report {
+    std::uint64_t end = 0;
+    std::int64_t mtime_ns = 0;
+    void merge(const Report& other) {
+      end = std::max(end, other.end);
+      mtime_ns = std::max(mtime_ns, other.mtime_ns);
+    }
+  };
+  struct PerThread {
+    Rounds<Query, std::uint64_t> queries;
+    Rounds<Report, void> reports;
+  };
+  PerThread& mine();
+
+  std::vector<std::unique_ptr<PerThread>> threads_;
+};
+
+}  // namespace weft::ds
