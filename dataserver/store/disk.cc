@@ -1,25 +1,13 @@
 #include "dataserver/store/disk.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
-#include <stdexcept>
 
 namespace weft::ds {
-
-Random system_random() {
-  return [] {
-    std::uint64_t value = 0;
-    if (::getrandom(&value, sizeof value, 0) != sizeof value) {
-      throw std::runtime_error("getrandom failed");  // never after boot for 8 bytes
-    }
-    return value;
-  };
-}
 
 Result<OwnedFd> open_directory(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,11 +15,6 @@
 #include "rpc/base/error.h"
 
 namespace weft::ds {
-
-// 64 random bits; injected so that tests repeat.
-using Random = std::function<std::uint64_t()>;
-// From the kernel (getrandom).
-[[nodiscard]] Random system_random();
 
 // An open directory, for the *at calls. kNotFound, kNotDirectory, kAccess.
 [[nodiscard]] Result<OwnedFd> open_directory(const std::string& path);

@@ -36,7 +36,7 @@ Result<> check_range(std::uint64_t offset, std::uint64_t size) {
 }  // namespace
 
 Result<std::unique_ptr<FileStore>> FileStore::open(FileStoreOptions options, BufferPool& pool) {
-  auto directory = StoreDirectory::open(options.path, options.create, options.random);
+  auto directory = StoreDirectory::open(options.path, options.create, *options.random);
   if (!directory) return pass(directory);
   std::unique_ptr<FileStore> store(new FileStore(std::move(options), pool, std::move(*directory)));
   if (auto counted = store->files_.count_objects(); !counted) return pass(counted);

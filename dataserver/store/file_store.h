@@ -45,8 +45,8 @@ struct FileStoreOptions {
   std::size_t max_open_files = 4096;
   // Reads of at least this many bytes are answered as file ranges when they are resident.
   std::size_t zero_copy_min_bytes = std::size_t{32} << 10;
-  unsigned worker_threads = 2;  // for what io_uring does not do or the kernel would block on
-  Random random = system_random();
+  unsigned worker_threads = 2;        // for what io_uring does not do or the kernel would block on
+  Random* random = &system_random();  // safe from any thread, as the system's is
 };
 
 class FileStore final : public Store {

@@ -91,7 +91,7 @@ void FileStore::finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiter
 }
 
 void FileStore::lost_data(const ObjectFile& file, const Error& error) {
-  WriteVerifier next = options_.random();
+  WriteVerifier next = options_.random->u64();
   const WriteVerifier old = verifier_.load();
   if (next == old) ++next;
   verifier_.store(next);

@@ -45,7 +45,10 @@ Result<std::unique_ptr<IoRing>> IoRing::create(boost::asio::io_context& context,
 }
 
 IoRing::IoRing(boost::asio::io_context& context, unsigned index, io_uring ring)
-    : context_(context), index_(index), ring_(ring), watch_(context, ::fcntl(ring.ring_fd, F_DUPFD_CLOEXEC, 3)) {}
+    : context_(context),
+      index_(index),
+      ring_(ring),
+      watch_(context, ::fcntl(ring.ring_fd, F_DUPFD_CLOEXEC, 3)) {}
 
 IoRing::~IoRing() {
   WEFT_ASSERT(idle());

@@ -113,7 +113,7 @@ Result<StoreIdentity> parse_identity(std::string_view text) {
 }
 
 Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(const std::string& path, bool create,
-                                                             Random random) {
+                                                             Random& random) {
   if (create && ::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return fail_errno(errno, "mkdir " + path);
   }
@@ -132,7 +132,7 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(const std::string& 
   return store;
 }
 
-Result<> StoreDirectory::load_or_format(bool create, const Random& random) {
+Result<> StoreDirectory::load_or_format(bool create, Random& random) {
   auto text = read_small_file(root_.get(), kIdentityFile, kMaxSmallFile);
   if (text) {
     auto identity = parse_identity(as_text(*text));
@@ -151,7 +151,7 @@ Result<> StoreDirectory::load_or_format(bool create, const Random& random) {
   return {};
 }
 
-Result<> StoreDirectory::format(const Random& random) {
+Result<> StoreDirectory::format(Random& random) {
   auto unused = holds_no_objects(root_.get());
   if (!unused) return pass(unused);
   if (!*unused) return fail(Errc::kCorrupt, path_ + " holds objects but no identity");
@@ -162,16 +162,16 @@ Result<> StoreDirectory::format(const Random& random) {
     const std::string name = fmt::format("{:03x}", folder);
     if (auto made = ensure_directory(objects->get(), name.c_str()); !made) return pass(made);
   }
-  if (::syncfs(root_.get()) != 0) return fail_errno(errno, "syncfs " + path_);
+  if (auto synced = sync_directory(objects->get()); !synced) return synced;
   for (std::size_t half = 0; half < 2; ++half) {
-    const std::uint64_t bits = random();
+    const std::uint64_t bits = random.u64();
     std::memcpy(identity_.uuid.data() + half * 8, &bits, 8);
   }
   // Last: a format cut short before this leaves no identity, and is begun again.
   return replace_file(root_.get(), kIdentityFile, as_bytes(format_identity(identity_)));
 }
 
-Result<> StoreDirectory::load_verifier(const Random& random) {
+Result<> StoreDirectory::load_verifier(Random& random) {
   auto text = read_small_file(root_.get(), kCleanFile, kMaxSmallFile);
   if (text) {
     std::string_view rest = as_text(*text);
@@ -183,7 +183,7 @@ Result<> StoreDirectory::load_verifier(const Random& random) {
     // What the last process wrote and this machine still has becomes stable now, so that files
     // found here count as synced. An error changes nothing: the verifier is new anyway.
     static_cast<void>(::syncfs(root_.get()));
-    verifier_ = random();
+    verifier_ = random.u64();
   }
   return remove_file(root_.get(), kCleanFile);
 }

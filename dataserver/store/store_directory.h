@@ -25,6 +25,7 @@
 
 #include "dataserver/store/disk.h"
 #include "dataserver/store/store.h"
+#include "rpc/base/clock.h"
 
 namespace weft::ds {
 
@@ -49,7 +50,7 @@ class StoreDirectory {
   // Opens, or with `create` formats, the store in `path`. kBusy when another process has it;
   // kNotFound when it is absent and not to be created; kCorrupt.
   [[nodiscard]] static Result<std::unique_ptr<StoreDirectory>> open(const std::string& path,
-                                                                    bool create, Random random);
+                                                                    bool create, Random& random);
 
   [[nodiscard]] const StoreIdentity& identity() const { return identity_; }
   [[nodiscard]] Result<> set_ds_id(std::uint32_t ds_id);
@@ -68,9 +69,9 @@ class StoreDirectory {
  private:
   StoreDirectory(std::string path, OwnedFd root, OwnedFd lock)
       : path_(std::move(path)), root_(std::move(root)), lock_(std::move(lock)) {}
-  [[nodiscard]] Result<> load_or_format(bool create, const Random& random);
-  [[nodiscard]] Result<> format(const Random& random);
-  [[nodiscard]] Result<> load_verifier(const Random& random);
+  [[nodiscard]] Result<> load_or_format(bool create, Random& random);
+  [[nodiscard]] Result<> format(Random& random);
+  [[nodiscard]] Result<> load_verifier(Random& random);
 
   std::string path_;
   OwnedFd root_;

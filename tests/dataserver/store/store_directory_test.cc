@@ -13,8 +13,11 @@ namespace {
 
 using test::TempFolder;
 
-Random counting_from(std::uint64_t first) {
-  return [next = first]() mutable { return next++; };
+// Opens a store with randomness of its own.
+Result<std::unique_ptr<StoreDirectory>> open_store(const std::string& path, bool create,
+                                                   std::uint64_t seed) {
+  SeededRandom random(seed);
+  return StoreDirectory::open(path, create, random);
 }
 
 TEST_CASE("an identity reads back as written, and nothing else is one") {
@@ -34,22 +37,22 @@ TEST_CASE("an identity reads back as written, and nothing else is one") {
 TEST_CASE("a store is formatted once and keeps its identity and data server id") {
   const TempFolder folder;
   const std::string path = folder.path() + "/store";
-  CHECK(StoreDirectory::open(path, false, counting_from(1)).error() == Errc::kNotFound);
+  CHECK(open_store(path, false, 1).error() == Errc::kNotFound);
   StoreIdentity identity;
   {
-    auto store = StoreDirectory::open(path, true, counting_from(1)).value();
+    auto store = open_store(path, true, 1).value();
     REQUIRE(store->set_ds_id(12));
     identity = store->identity();
     CHECK(identity.ds_id == 12);
   }
-  CHECK(StoreDirectory::open(path, false, counting_from(9)).value()->identity() == identity);
+  CHECK(open_store(path, false, 9).value()->identity() == identity);
 }
 
 TEST_CASE("two openers of one store: the second is refused") {
   const TempFolder folder;
   const std::string path = folder.path() + "/store";
-  const auto store = StoreDirectory::open(path, true, counting_from(1)).value();
-  CHECK(StoreDirectory::open(path, true, counting_from(1)).error() == Errc::kBusy);
+  const auto store = open_store(path, true, 1).value();
+  CHECK(open_store(path, true, 1).error() == Errc::kBusy);
 }
 
 TEST_CASE("the verifier lives through a clean close and only through that") {
@@ -57,18 +60,18 @@ TEST_CASE("the verifier lives through a clean close and only through that") {
   const std::string path = folder.path() + "/store";
   WriteVerifier first = 0;
   {
-    auto store = StoreDirectory::open(path, true, counting_from(100)).value();
+    auto store = open_store(path, true, 100).value();
     first = store->verifier();
     REQUIRE(store->close_clean(first));
   }
   {
-    auto store = StoreDirectory::open(path, true, counting_from(200)).value();
+    auto store = open_store(path, true, 200).value();
     CHECK(store->was_clean());
     CHECK(store->verifier() == first);
   }  // not closed: as if it had died
-  auto store = StoreDirectory::open(path, true, counting_from(300)).value();
+  auto store = open_store(path, true, 300).value();
   CHECK_FALSE(store->was_clean());
-  CHECK(store->verifier() == 300);
+  CHECK(store->verifier() == SeededRandom(300).u64());
 }
 
 TEST_CASE("a format cut short is begun again, but objects without an identity are refused") {
@@ -76,11 +79,11 @@ TEST_CASE("a format cut short is begun again, but objects without an identity ar
   const std::string path = folder.path() + "/store";
   std::filesystem::create_directories(path + "/objects/000");
   {
-    CHECK(StoreDirectory::open(path, true, counting_from(1)).has_value());
+    CHECK(open_store(path, true, 1).has_value());
   }
   std::filesystem::remove(path + "/identity");
   std::ofstream(path + "/objects/000/3.0000000000000001.1") << "x";
-  CHECK(StoreDirectory::open(path, true, counting_from(1)).error() == Errc::kCorrupt);
+  CHECK(open_store(path, true, 1).error() == Errc::kCorrupt);
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+// An I/O thread's surroundings for a test that is that thread itself: an io_context and a ring.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <memory>
+
+#include "dataserver/store/io_ring.h"
+
+namespace weft::test {
+
+class IoThread {
+ public:
+  IoThread() : ring_(std::move(ds::IoRing::create(context_).value())) {
+    ring_->bind_to_this_thread();
+  }
+  ds::IoRing& ring() { return *ring_; }
+  // Runs handlers until `finished`, at most 10 s.
+  template <class Finished>
+  bool run_until(Finished finished) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!finished() && std::chrono::steady_clock::now() < limit) {
+      context_.restart();
+      context_.run_one_for(std::chrono::milliseconds(100));
+    }
+    return finished();
+  }
+  // Runs what is ready now.
+  void poll() {
+    context_.restart();
+    context_.poll();
+  }
+  // Runs everything, waiting for what is to come.
+  void drain() {
+    context_.restart();
+    context_.run();
+  }
+
+ private:
+  boost::asio::io_context context_;
+  std::unique_ptr<ds::IoRing> ring_;
+};
+
+}  // namespace weft::test

@@ -1,0 +1,180 @@
+// The operations one by one, over a real store and a scripted metadata server.
+#include "dataserver/nfs/ds_handler.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/dataserver/nfs/handler_rig.h"
+
+namespace weft::ds {
+namespace {
+
+using rpc::nfs4::Status;
+using test::HandlerRig;
+using test::kRigObject;
+
+TEST_CASE("a file written is read back") {
+  HandlerRig rig;
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  const auto written = rig.write(0, "some bytes");
+  REQUIRE(written.status == Status::NFS4_OK);
+  CHECK(written.ok.count == 10);
+  CHECK(written.ok.committed == rpc::nfs4::StableHow::UNSTABLE4);
+  CHECK(rig.commit() == std::pair(Status::NFS4_OK, written.ok.verifier));
+  rig.sizes.file_size = 10;
+  const auto got = rig.read(0, 100);
+  CHECK(got.text == "some bytes");
+  CHECK(got.eof);
+}
+
+TEST_CASE("eof and zeros follow the file's size, not the object's") {
+  HandlerRig rig;
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  REQUIRE(rig.write(0, "0123456789").status == Status::NFS4_OK);
+  rig.sizes.file_size = 25;
+
+  auto got = rig.read(0, 5);  // within the object: nobody needs to be asked
+  CHECK(got.text == "01234");
+  CHECK_FALSE(got.eof);
+  CHECK(rig.sizes.queries == 0);
+
+  got = rig.read(0, 10);  // up to the object's end
+  CHECK(got.text == "0123456789");
+  CHECK_FALSE(got.eof);
+  CHECK(rig.sizes.queries == 1);
+
+  got = rig.read(5, 15);  // over the object's end, within the file
+  CHECK(got.text == "56789" + std::string(10, '\0'));
+  CHECK_FALSE(got.eof);
+
+  got = rig.read(5, 20);  // exactly to the file's end
+  CHECK(got.text == "56789" + std::string(15, '\0'));
+  CHECK(got.eof);
+
+  got = rig.read(12, 100);  // all past the object's end
+  CHECK(got.text == std::string(13, '\0'));
+  CHECK(got.eof);
+
+  got = rig.read(25, 10);
+  CHECK(got.text.empty());
+  CHECK(got.eof);
+  got = rig.read(~std::uint64_t{0}, 10);
+  CHECK(got.text.empty());
+  CHECK(got.eof);
+}
+
+TEST_CASE("an object that was never written is all hole") {
+  HandlerRig rig;
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  rig.sizes.file_size = 3;
+  const auto got = rig.read(1, 10);
+  CHECK(got.text == std::string(2, '\0'));
+  CHECK(got.eof);
+  rig.sizes.error = Errc::kStale;
+  CHECK(rig.read(1, 10).status == Status::NFS4ERR_STALE);
+  rig.sizes.error = Errc::kIo;
+  CHECK(rig.read(1, 10).status == Status::NFS4ERR_IO);
+}
+
+TEST_CASE("a size the metadata server has not heard of yet does not hide bytes") {
+  HandlerRig rig;
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  REQUIRE(rig.write(0, "0123456789").status == Status::NFS4_OK);
+  rig.sizes.file_size = 4;
+  const auto got = rig.read(0, 100);
+  CHECK(got.text == "0123456789");
+  CHECK(got.eof);
+}
+
+TEST_CASE("FILE_SYNC4 is reported before the reply, less stable writes are not") {
+  HandlerRig rig;
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  using enum rpc::nfs4::StableHow;
+  CHECK(rig.write(0, "x", UNSTABLE4).status == Status::NFS4_OK);
+  CHECK(rig.write(0, "x", DATA_SYNC4).ok.committed == DATA_SYNC4);
+  CHECK(rig.sizes.reports.empty());
+  CHECK(rig.write(100, "abc", FILE_SYNC4).ok.committed == FILE_SYNC4);
+  CHECK(rig.sizes.reports == std::vector<std::uint64_t>{103});
+  rig.sizes.error = Errc::kIo;
+  CHECK(rig.write(100, "abc", FILE_SYNC4).status == Status::NFS4ERR_IO);
+}
+
+TEST_CASE("without a file handle there is nothing to do") {
+  HandlerRig rig;
+  CHECK(rig.read(0, 1).status == Status::NFS4ERR_NOFILEHANDLE);
+  CHECK(rig.write(0, "x").status == Status::NFS4ERR_NOFILEHANDLE);
+  CHECK(rig.commit().first == Status::NFS4ERR_NOFILEHANDLE);
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  auto forged = rig.handle();
+  forged[30] ^= std::byte{1};
+  CHECK(rig.put(forged) == Status::NFS4ERR_BADHANDLE);
+  CHECK(rig.read(0, 1).status == Status::NFS4ERR_NOFILEHANDLE);  // nor the one before
+}
+
+TEST_CASE("a handle altered in any bit is refused") {
+  HandlerRig rig;
+  for (std::size_t bit = 0; bit < layout::kHandleBytes * 8; ++bit) {
+    auto altered = rig.handle();
+    altered[bit / 8] ^= std::byte{1} << (bit % 8);
+    REQUIRE(rig.put(altered) == Status::NFS4ERR_BADHANDLE);
+  }
+  const auto whole = rig.handle();
+  CHECK(rig.put(std::span(whole).first(63)) == Status::NFS4ERR_BADHANDLE);
+  CHECK(rig.put({}) == Status::NFS4ERR_BADHANDLE);
+}
+
+TEST_CASE("a handle for reading does not write, of another data server does nothing") {
+  HandlerRig rig;
+  REQUIRE(rig.put(rig.handle({.access = layout::Access::kRead})) == Status::NFS4_OK);
+  CHECK(rig.write(0, "x").status == Status::NFS4ERR_ACCESS);
+  CHECK(rig.commit().first == Status::NFS4ERR_ACCESS);
+  CHECK(rig.read(0, 1).status == Status::NFS4_OK);
+  CHECK(rig.put(rig.handle({.ds_id = 8})) == Status::NFS4ERR_STALE);
+}
+
+TEST_CASE("a fenced handle is refused from then on, a newer one is not") {
+  HandlerRig rig;
+  REQUIRE(rig.put(rig.handle({.epoch = 4})) == Status::NFS4_OK);
+  REQUIRE(rig.fences->raise(std::vector<Fence>{{kRigObject, 5}}));
+  CHECK(rig.put(rig.handle({.epoch = 4})) == Status::NFS4ERR_ACCESS);
+  CHECK(rig.put(rig.handle({.epoch = 5})) == Status::NFS4_OK);
+}
+
+TEST_CASE("limits of ranges and of the reply are kept") {
+  HandlerRig rig;
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  CHECK(rig.write(~std::uint64_t{0}, "xx").status == Status::NFS4ERR_FBIG);
+  CHECK(rig.commit(~std::uint64_t{0}, 2).first == Status::NFS4ERR_INVAL);
+  REQUIRE(rig.write(0, std::string(5000, 'x')).status == Status::NFS4_OK);
+  rig.compound.max_read = 1000;
+  const auto got = rig.read(0, 5000);
+  CHECK(got.text == std::string(1000, 'x'));
+  CHECK_FALSE(got.eof);
+}
+
+TEST_CASE("operations of a metadata server are not supported") {
+  HandlerRig rig;
+  for (const auto op : {rpc::nfs4::Op::OP_GETATTR, rpc::nfs4::Op::OP_LOOKUP, rpc::nfs4::Op::OP_OPEN,
+                        rpc::nfs4::Op::OP_PUTROOTFH}) {
+    CHECK(rig.run({op, rpc::nfs4::None{}}).status == Status::NFS4ERR_NOTSUPP);
+  }
+}
+
+TEST_CASE("operations are counted") {
+  HandlerRig rig;
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  REQUIRE(rig.write(0, std::string(100'000, 'x')).status == Status::NFS4_OK);
+  CHECK(rig.read(0, 65536).text.size() == 65536);
+  rig.commit();
+  const CounterTotals total = rig.counters.total();
+  CHECK(total.writes == 1);
+  CHECK(total.write_bytes == 100'000);
+  CHECK(total.reads == 1);
+  CHECK(total.read_bytes == 65536);
+  CHECK(total.zero_copy_bytes == 65536);
+  CHECK(total.commits == 1);
+  CHECK(total.errors == 0);
+  CHECK(total.running == 0);
+}
+
+}  // namespace
+}  // namespace weft::ds
