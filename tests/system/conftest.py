@@ -1,14 +1,18 @@
 """What all system tests share. They need root, for namespaces and taps; see docs/testing.md."""
 
 import os
+import re
 import shutil
 
 import pytest
 
-from harness import images, paths
+from harness import images
+from harness.client import start_clients
+from harness.cluster import Cluster
 from harness.network import Network
 from harness.process import tail
 from harness.run import LIVE_RUNS, Run
+from harness.servers import MissingServer
 
 
 def pytest_configure(config):
@@ -64,9 +68,88 @@ def network(run):
     return Network(run)
 
 
-@pytest.fixture(scope="session")
-def build():
-    """The build folder under test; skips when it has not been built."""
-    if not paths.build_folder().is_dir():
-        pytest.skip(f"{paths.build_folder()} is missing: ./dev build")
-    return paths.build_folder()
+def make_cluster(run, network, options=None) -> Cluster:
+    """A Weft for one test alone, which may break it. Skips when something is not built."""
+    try:
+        return Cluster(run, network, options)
+    except MissingServer as error:
+        pytest.skip(str(error))
+
+
+class System:
+    """One Weft with four data servers and up to two clients that have it mounted, shared by all
+    tests that break nothing. Made again if a test did break it."""
+
+    def __init__(self):
+        self.run = Run()
+        self.network = Network(self.run)
+        try:
+            self.cluster = make_cluster(self.run, self.network)
+            self.clients = []
+            self.add_clients(1)
+        except BaseException:
+            self.run.close()
+            raise
+
+    def add_clients(self, count: int) -> None:
+        missing = count - len(self.clients)
+        if missing > 0:
+            self.clients += start_clients(self.run, self.network, ["uml61"] * missing,
+                                          first=len(self.clients))
+            for client in self.clients[-missing:]:
+                client.mount(self.cluster.address, self.cluster.path)
+
+    def healthy(self) -> bool:
+        processes = [self.cluster.mds, *(server.process for server in self.cluster.ds)]
+        if not all(process.alive for process in processes):
+            return False
+        return all(client.alive and client.run("stat -f /mnt/nfs", 15, check=False).status == 0
+                   for client in self.clients)
+
+
+_shared: list[System] = []
+
+
+def _shared_system() -> System:
+    if _shared and not _shared[0].healthy():
+        _shared.pop().run.close()
+    if not _shared:
+        _shared.append(System())
+    return _shared[0]
+
+
+@pytest.fixture
+def system():
+    return _shared_system()
+
+
+@pytest.fixture
+def cluster(system):
+    return system.cluster
+
+
+@pytest.fixture
+def client(system):
+    return system.clients[0]
+
+
+@pytest.fixture
+def two_clients(system):
+    system.add_clients(2)
+    return system.clients
+
+
+@pytest.fixture
+def folder(request, client):
+    """An empty folder on the mount, as clients see it; left empty-handed."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
+    path = f"/mnt/nfs/{name}"
+    client.run(f"rm -rf {path}; mkdir {path}")
+    yield path
+    if client.alive:
+        client.run(f"rm -rf {path}", check=False)
+
+
+def pytest_sessionfinish():
+    while _shared:
+        _shared.pop().run.close()

@@ -28,7 +28,7 @@ from .run import Run, wait_until
 
 MOUNT_POINT = "/mnt/nfs"
 GUEST_FILES = {"init.sh": "init.sh", "agent.py": "agent.py", "weft-signal": "bin/weft-signal",
-               "weft-wait": "bin/weft-wait"}
+               "weft-wait": "bin/weft-wait", "weftio.py": "weftio.py"}
 
 
 class ClientDied(RuntimeError):
@@ -137,7 +137,9 @@ class Client:
             shutil.copy(paths.HARNESS / "guest" / source, boot / name)
             (boot / name).chmod(0o755)
         settings = {"ADDRESS": f"{self.node.address}/{self.node.prefix}", "DEVICE": self.device,
-                    "GATEWAY": self.node.gateway, "MODULES": f"{image}/modules" if self.modules else "",
+                    "GATEWAY": self.node.gateway,
+                    "MODULES": f"{image}/modules" if self.modules else "",
+                    "HOST_NAME": f"{self.run_of.name}-{self.name}",
                     "PORT": self._port(), "SHELL_ON": self._terminal() if self.terminal else "",
                     "SHELL_FIRST": self.shell_first}
         text = "".join(f'{key}="{value}"\n' for key, value in settings.items())
@@ -259,13 +261,15 @@ def default_cpus(index: int) -> str:
     return str(count - 1 - index % max(1, count // 2)) if count > 1 else ""
 
 
-def start_clients(run: Run, network: Network | HostNetwork, kinds: list[str], **options) -> list[Client]:
-    """Starts machines side by side and waits until all take jobs."""
+def start_clients(run: Run, network: Network | HostNetwork, kinds: list[str], first: int = 0,
+                  **options) -> list[Client]:
+    """Starts machines side by side and waits until all take jobs. first says how many the run has
+    already, so that they get other processors."""
     from .machines import MACHINES  # the kinds derive from Client, so not at the top
     clients = []
     for index, kind in enumerate(kinds):
         images.ensure(images.KINDS[kind])
-        cpus = options.get("cpus", default_cpus(index))
+        cpus = options.get("cpus", default_cpus(first + index))
         clients.append(MACHINES[kind](run, network.client(), **{**options, "cpus": cpus}))
     for client in clients:
         client.start()
@@ -274,7 +278,8 @@ def start_clients(run: Run, network: Network | HostNetwork, kinds: list[str], **
     return clients
 
 
-def start_client(run: Run, network: Network | HostNetwork, kind: str = "uml61", **options) -> Client:
+def start_client(run: Run, network: Network | HostNetwork, kind: str = "uml61",
+                 **options) -> Client:
     started = time.monotonic()
     client = start_clients(run, network, [kind], **options)[0]
     client.boot_s = time.monotonic() - started

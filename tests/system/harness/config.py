@@ -6,6 +6,7 @@ from pathlib import Path
 from . import paths
 
 NFS_PORT = 2049
+CONTROL_PORT = 20480
 
 
 @dataclass
@@ -54,4 +55,40 @@ def vfs_export(folder: Path) -> str:
   SecType = sys;
   FSAL {{ Name = VFS; }}
 }}
+"""
+
+
+def weft_export(cluster) -> str:
+    """The export of a Weft; docs/operating.md explains the options."""
+    options = cluster.options
+    extra = "".join(f"    {key} = {value};\n" for key, value in options.extra.items())
+    return f"""EXPORT {{
+  Export_Id = 1;
+  Path = "/weft";
+  Pseudo = "/export";
+  Access_Type = RW;
+  Squash = No_Root_Squash;
+  SecType = sys;
+  FSAL {{
+    Name = WEFT;
+    Metadata_Path = "{cluster.folder}/metadata";
+    Control_Address = "{cluster.address}:{CONTROL_PORT}";
+    Key_File = "{cluster.key_file}";
+    Admin_Socket = "{cluster.admin_socket}";
+    Layout_Type = {options.layout};
+    Stripe_Unit = {options.stripe_unit};
+    Stripe_Count = {options.stripe_count};
+    PNFS = {str(options.pnfs).lower()};
+{extra}  }}
+}}
+"""
+
+
+def data_server(cluster, number: int, address: str, store: Path) -> str:
+    """weft-ds.toml for data server number, counted from 1."""
+    return f"""name = "ds{number}"
+listen = "{address}:{NFS_PORT}"
+store = "{store}"
+mds = "{cluster.address}:{CONTROL_PORT}"
+key_file = "{cluster.key_file}"
 """

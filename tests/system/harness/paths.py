@@ -34,3 +34,16 @@ def ganesha_prefix() -> Path:
 def runs_folder() -> Path:
     """One folder a live run: sockets, logs, stores. On a disk, since stores grow in it."""
     return _from_env("WEFT_TEST_RUNS", Path("/var/tmp/weft-test-runs"))
+
+
+def weft_command() -> Path:
+    """The command line, 'weft'."""
+    return build_folder() / "tools" / "weft" / "weft"
+
+
+def data_server_program() -> Path:
+    return build_folder() / "dataserver" / "weft-ds"
+
+
+def fsal_library() -> Path:
+    return build_folder() / "ganesha-fsal" / "libfsalweft.so"

@@ -2,6 +2,7 @@
 # Brings a client machine up, the same on every kind, then hands over to the agent. Runs as
 # process 1 with the root mounted read-only and the share at /run/weft.
 export PATH=/run/weft/boot/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
+export PYTHONPATH=/run/weft/boot PYTHONDONTWRITEBYTECODE=1
 . /run/weft/boot/settings
 
 mountpoint -q /proc || mount -t proc proc /proc
@@ -21,6 +22,9 @@ if [ -n "$MODULES" ]; then
     modprobe "$module" || echo "weft-init: modprobe $module failed"
   done
 fi
+
+# The NFS client tells itself apart from others by its host name: equal names would be one client.
+echo "$HOST_NAME" > /proc/sys/kernel/hostname
 
 ip link set lo up
 ip addr add "$ADDRESS" dev "$DEVICE"

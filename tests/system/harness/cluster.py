@@ -1,0 +1,121 @@
+"""A whole Weft in a run: one metadata server, N data servers, each on a machine of its own.
+
+Data servers have namespaces, addresses and store folders of their own. A test may kill, pause,
+restart or cut off any of them through its Process and its Node.
+
+WEFT_SYSTEM_BACKEND=vfs replaces it all by Ganesha's VFS, without counters: to see whether a test
+itself is right.
+"""
+
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import config, counters, paths, servers
+from .network import Network, Node
+from .process import Process
+from .run import Run, sh, wait_until
+
+
+@dataclass
+class Options:
+    """What a test may choose. Sizes in bytes, times in seconds."""
+
+    data_servers: int = 4
+    stripe_unit: int = 1 << 20
+    stripe_count: int = 0
+    pnfs: bool = True
+    layout: str = "files"
+    lease_s: int = 10
+    grace_s: int = 12
+    store_mib: int = 0  # a store on a file system of its own with this size; 0: the run's folder
+    extra: dict[str, str] = field(default_factory=dict)  # more options of the FSAL block
+
+
+@dataclass
+class DataServer:
+    name: str
+    node: Node
+    process: Process
+    store: Path
+
+
+class Cluster:
+    """Made with everything running. Ends with the run."""
+
+    path = "/export"
+
+    def __init__(self, run: Run, network: Network, options: Options | None = None):
+        self.run = run
+        self.network = network
+        self.options = options or Options()
+        self.counted = os.environ.get("WEFT_SYSTEM_BACKEND", "weft") == "weft"
+        self.mds_node = network.mds()
+        self.address = self.mds_node.address
+        self.folder = run.make_folder("mds")
+        self.admin_socket = self.folder / "admin.sock"
+        self.ds: list[DataServer] = []
+        if self.counted:
+            self._make()
+            self.start()
+        else:
+            self.mds = servers.start_vfs(run, self.mds_node)
+
+    def _make(self) -> None:
+        self.key_file = self.folder / "cluster.key"
+        self.key_file.write_text(secrets.token_hex(32) + "\n")
+        self.key_file.chmod(0o600)
+        mds = config.MdsConfig(self.folder, self.options.lease_s, self.options.grace_s)
+        text = config.ganesha_core(mds, self.options.pnfs) + config.weft_export(self)
+        servers.require(paths.fsal_library())
+        self.mds = servers.ganesha(self.run, self.mds_node, text, mds)
+        for number in range(1, self.options.data_servers + 1):
+            self.ds.append(self._make_data_server(number))
+
+    def _make_data_server(self, number: int) -> DataServer:
+        name = f"ds{number}"
+        node = self.network.data_server(number)
+        store = self.run.make_folder(f"{name}/store")
+        if self.options.store_mib:
+            self._mount_store(store)
+        file = self.run.folder / name / "weft-ds.toml"
+        file.write_text(config.data_server(self, number, node.address, store))
+        binary = servers.require(paths.data_server_program())
+        process = Process(self.run, name, [str(binary), "--config", str(file)], node)
+        return DataServer(name, node, process, store)
+
+    def _mount_store(self, store: Path) -> None:
+        """ext4 on a file, so that 'full' is what a real disk says. The run unmounts it."""
+        image = store.parent / "disk"
+        with open(image, "wb") as file:
+            file.truncate(self.options.store_mib << 20)
+        sh("mke2fs", "-q", "-t", "ext4", "-m", "0", str(image))
+        sh("mount", "-o", "loop", str(image), str(store))
+
+    def start(self) -> None:
+        """Starts everything and waits until every data server is known to be up."""
+        self.mds.start()
+        self.mds.wait_port(config.NFS_PORT)
+        for server in self.ds:
+            server.process.start()
+        self.wait_up()
+
+    def wait_up(self, timeout_s: float = 40) -> None:
+        """Waits until the metadata server counts every data server as up."""
+        def all_up() -> bool:
+            for process in (self.mds, *(server.process for server in self.ds)):
+                if not process.alive:
+                    raise RuntimeError(f"{process.name} ended with {process.status}:\n"
+                                       f"{process.log_tail()}")
+            try:
+                states = [server["state"] for server in counters.weft(self, "ds", "list")]
+            except counters.CountersUnavailable:
+                return False
+            return states.count("up") == len(self.ds)
+        wait_until(all_up, timeout_s, "the data servers to register", 0.2)
+
+    def restart_mds(self) -> None:
+        """After mds.kill(): starts it again and waits for its port, not for the end of grace."""
+        self.mds.start()
+        self.mds.wait_port(config.NFS_PORT)
