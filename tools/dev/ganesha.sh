@@ -26,8 +26,10 @@ weft_ganesha_packages=(
 
 weft_ganesha_suite=trixie
 weft_ganesha_tarballs=(  # source package, file, sha256
-  "nfs-ganesha nfs-ganesha_6.5.orig.tar.gz ece6cf138dd8602f33294eee75233051229867ea7fd1b3f7d6545e989303bfd9"
-  "ntirpc ntirpc_6.3.orig.tar.gz 4caf7de4a6bd2de85b3f538a7f137852dcdcdea0b841e44fb3f73293cd7bf5b4")
+  "nfs-ganesha nfs-ganesha_6.5.orig.tar.gz \
+    ece6cf138dd8602f33294eee75233051229867ea7fd1b3f7d6545e989303bfd9"
+  "ntirpc ntirpc_6.3.orig.tar.gz \
+    4caf7de4a6bd2de85b3f538a7f137852dcdcdea0b841e44fb3f73293cd7bf5b4")
 
 # Changing any of these changes structures the FSAL shares with the server, so the FSAL must be
 # compiled against the config.h that this build generates and installs.
@@ -65,7 +67,8 @@ weft_ganesha_stamp() {
     echo "format 2 prefix $prefix sanitize $sanitize"
     printf '%s\n' "${weft_ganesha_tarballs[@]}" "${weft_ganesha_options[@]}"
     gcc -dumpfullversion
-    weft_ganesha_patch_files | while read -r file; do cat "$file"; done
+    # A patch's header is for its readers and builds nothing.
+    weft_ganesha_patch_files | while read -r file; do sed -n '/^--- a\//,$p' "$file"; done
   } | sha256sum | cut -d' ' -f1
 }
 

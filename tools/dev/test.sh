@@ -57,7 +57,7 @@ test_tsan() { test_ctest tsan "$@"; }
 test_tools() {
   local folders
   mapfile -t folders < <(git ls-files 'tools/*test_*.py' 'tests/*test_*.py' |
-    grep -v '^tests/system/test_' | xargs -r dirname | sort -u)
+    grep -v '^tests/system/\(ganesha/\)\?test_' | xargs -r dirname | sort -u)
   test_pytest tools "running the tests of the tools" "${folders[@]}"
 }
 

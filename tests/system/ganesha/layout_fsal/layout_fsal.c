@@ -1,0 +1,361 @@
+// A pNFS FSAL for tests of Ganesha itself: FSAL_MEM with layouts on top, which writes down what
+// arrives and does on command what our own FSAL only does under load.
+//
+// It makes MEM's export (an EXPORT with FSAL MEM must come first in the configuration, so that
+// MEM is loaded) and replaces methods of that export and of MEM's objects. Layouts are of the files
+// type, whole-file, with an opaque body.
+//
+// LAYOUT_FSAL_LOG names a file that gets one JSON object a line for each call.
+// LAYOUT_FSAL_SOCKET names a Unix stream socket that takes one command a connection:
+//   recall OFFSET LENGTH IOMODE COOKIE   recall from the file last granted (COOKIE 0: none)
+//   set NAME VALUE                       see struct settings
+// The answer is "ok\n" or "error\n"; what became of a recall is logged as "recall".
+//
+// Threads: calls come from any worker, commands from one thread of ours; settings are atomics, the
+// last file is under a mutex.
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "FSAL/fsal_commonlib.h"
+#include "FSAL/fsal_init.h"
+#include "config.h"
+#include "fridgethr.h"
+#include "fsal.h"
+#include "fsal_up.h"
+#include "pnfs_utils.h"
+
+extern struct fridgethr* general_fridge;  // the server's
+
+static struct settings {
+  _Atomic uint32_t layoutget_status;    // answer this instead of granting
+  _Atomic uint32_t layoutget_delay_ms;  // grant after this long
+  _Atomic uint32_t body_size;           // bytes of a granted layout's body
+  _Atomic uint32_t return_on_close;
+} settings = {.body_size = 32};
+
+enum { kDeviceAddressBytes = 64, kKeyBytes = 128 };
+
+static struct fsal_module module;
+static const struct fsal_up_vector* up_vector;
+static _Atomic uint64_t next_segment = 1;
+
+static pthread_mutex_t last_mutex = PTHREAD_MUTEX_INITIALIZER;
+static char last_key[kKeyBytes];
+static size_t last_key_length;
+
+static void record(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+static void record(const char* format, ...) {
+  static int fd = -1;
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  char line[4096];
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vsnprintf(line, sizeof(line) - 1, format, arguments);
+  va_end(arguments);
+  if (length < 0 || (size_t)length >= sizeof(line) - 1) return;
+  line[length++] = '\n';
+  pthread_mutex_lock(&mutex);
+  const char* path = getenv("LAYOUT_FSAL_LOG");
+  if (fd < 0 && path != NULL) fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (fd >= 0 && write(fd, line, (size_t)length) != length) close(fd), fd = -1;
+  pthread_mutex_unlock(&mutex);
+}
+
+static unsigned long long caller(void) {
+  return op_ctx != NULL && op_ctx->clientid != NULL ? *op_ctx->clientid : 0;
+}
+
+__attribute__((unused)) static const char* hex(const void* bytes, size_t size, char* out,
+                                               size_t out_size) {
+  size_t used = 0;
+  out[0] = '\0';
+  for (size_t i = 0; i < size && used + 3 < out_size; ++i)
+    used += (size_t)sprintf(out + used, "%02x", ((const unsigned char*)bytes)[i]);
+  return out;
+}
+
+// What is left of a stream, as a JSON string, or null for no stream.
+static const char* body_json(XDR* stream, char* out, size_t out_size) {
+  if (stream == NULL) return "null";
+  char text[1024] = "";
+  size_t used = 0;
+  uint32_t word;
+  while (used + 9 < sizeof(text) && xdr_getuint32(stream, &word))
+    used += (size_t)sprintf(text + used, "%08x", word);
+  snprintf(out, out_size, "\"%s\"", text);
+  return out;
+}
+
+static nfsstat4 layoutget(struct fsal_obj_handle* object, XDR* body,
+                          const struct fsal_layoutget_arg* arg, struct fsal_layoutget_res* res) {
+  (void)arg;
+  uint32_t delay_ms = settings.layoutget_delay_ms;
+  if (delay_ms > 0) {
+    struct timespec delay = {delay_ms / 1000, (long)(delay_ms % 1000) * 1000000};
+    nanosleep(&delay, NULL);
+  }
+  if (settings.layoutget_status != 0) return (nfsstat4)settings.layoutget_status;
+
+  struct gsh_buffdesc key;
+  object->obj_ops->handle_to_key(object, &key);
+  pthread_mutex_lock(&last_mutex);
+  last_key_length = key.len < kKeyBytes ? key.len : kKeyBytes;
+  memcpy(last_key, key.addr, last_key_length);
+  pthread_mutex_unlock(&last_mutex);
+
+  for (uint32_t i = 0; i < settings.body_size; i += 4) {
+    if (!xdr_putuint32(body, i)) return NFS4ERR_TOOSMALL;
+  }
+  uint64_t segment = atomic_fetch_add(&next_segment, 1);
+  res->segment.offset = 0;
+  res->segment.length = NFS4_UINT64_MAX;
+  res->fsal_seg_data = (void*)(uintptr_t)segment;
+  res->return_on_close = settings.return_on_close != 0;
+  res->last_segment = true;
+  record("{\"call\": \"layoutget\", \"client\": %llu, \"segment\": %llu, \"iomode\": %d}", caller(),
+         (unsigned long long)segment, res->segment.io_mode);
+  return NFS4_OK;
+}
+
+static nfsstat4 layoutreturn(struct fsal_obj_handle* object, XDR* body,
+                             const struct fsal_layoutreturn_arg* arg) {
+  (void)object;
+  char cookies[1024] = "";
+  char text[1100];
+  size_t used = 0;
+  for (size_t i = 0; i < arg->ncookies && used + 32 < sizeof(cookies); ++i)
+    used += (size_t)sprintf(cookies + used, "%s%llu", i ? ", " : "",
+                            (unsigned long long)(uintptr_t)arg->recall_cookies[i]);
+  record(
+      "{\"call\": \"layoutreturn\", \"client\": %llu, \"segment\": %llu, \"circumstance\": %d, "
+      "\"dispose\": %d, \"last\": %d, \"iomode\": %d, \"offset\": %llu, \"length\": %llu, "
+      "\"cookies\": [%s], \"body\": %s}",
+      caller(), (unsigned long long)(uintptr_t)arg->fsal_seg_data, arg->circumstance, arg->dispose,
+      arg->last_segment, arg->cur_segment.io_mode, (unsigned long long)arg->cur_segment.offset,
+      (unsigned long long)arg->cur_segment.length, cookies, body_json(body, text, sizeof(text)));
+  return NFS4_OK;
+}
+
+static nfsstat4 layoutcommit(struct fsal_obj_handle* object, XDR* body,
+                             const struct fsal_layoutcommit_arg* arg,
+                             struct fsal_layoutcommit_res* res) {
+  (void)object, (void)body;
+  res->commit_done = true;
+  record("{\"call\": \"layoutcommit\", \"client\": %llu, \"segment\": %llu}", caller(),
+         (unsigned long long)(uintptr_t)arg->fsal_seg_data);
+  return NFS4_OK;
+}
+
+#if FSAL_MAJOR_VERSION == 1301
+static nfsstat4 layouterror(struct fsal_obj_handle* object,
+                            const struct fsal_layouterror_arg* arg) {
+  (void)object;
+  char errors[2048] = "";
+  char id[2 * NFS4_DEVICEID4_SIZE + 3];
+  size_t used = 0;
+  for (uint32_t i = 0; i < arg->count && used + 100 < sizeof(errors); ++i)
+    used += (size_t)sprintf(errors + used, "%s[\"%s\", %d, %d]", i ? ", " : "",
+                            hex(arg->errors[i].de_deviceid, NFS4_DEVICEID4_SIZE, id, sizeof(id)),
+                            arg->errors[i].de_status, arg->errors[i].de_opnum);
+  record(
+      "{\"call\": \"layouterror\", \"client\": %llu, \"offset\": %llu, \"length\": %llu, "
+      "\"errors\": [%s]}",
+      caller(), (unsigned long long)arg->offset, (unsigned long long)arg->length, errors);
+  return NFS4_OK;
+}
+
+static nfsstat4 layoutstats(struct fsal_obj_handle* object, XDR* body,
+                            const struct fsal_layoutstats_arg* arg) {
+  (void)object;
+  char id[2 * NFS4_DEVICEID4_SIZE + 3];
+  char text[1100];
+  record(
+      "{\"call\": \"layoutstats\", \"client\": %llu, \"offset\": %llu, \"length\": %llu, "
+      "\"read\": [%llu, %llu], \"write\": [%llu, %llu], \"device\": \"%s\", \"type\": %d, "
+      "\"body\": %s}",
+      caller(), (unsigned long long)arg->offset, (unsigned long long)arg->length,
+      (unsigned long long)arg->read->ii_count, (unsigned long long)arg->read->ii_bytes,
+      (unsigned long long)arg->write->ii_count, (unsigned long long)arg->write->ii_bytes,
+      hex(arg->deviceid, NFS4_DEVICEID4_SIZE, id, sizeof(id)), arg->type,
+      body_json(body, text, sizeof(text)));
+  return NFS4_OK;
+}
+#endif
+
+// Reads like an FSAL that knows nothing of READ_PLUS; MEM itself refuses it.
+static void (*mem_read2)(struct fsal_obj_handle*, bool, fsal_async_cb, struct fsal_io_arg*, void*);
+
+static void read2(struct fsal_obj_handle* object, bool bypass, fsal_async_cb done,
+                  struct fsal_io_arg* arg, void* caller_arg) {
+  arg->info = NULL;
+  mem_read2(object, bypass, done, arg, caller_arg);
+}
+
+static nfsstat4 getdeviceinfo(struct fsal_module* fsal, XDR* body, const layouttype4 type,
+                              const struct pnfs_deviceid* device) {
+  (void)fsal, (void)device;
+  if (type != LAYOUT4_NFSV4_1_FILES) return NFS4ERR_UNKNOWN_LAYOUTTYPE;
+  for (uint32_t i = 0; i < kDeviceAddressBytes; i += 4) {
+    if (!xdr_putuint32(body, i)) return NFS4ERR_SERVERFAULT;
+  }
+  return NFS4_OK;
+}
+
+static size_t fs_da_addr_size(struct fsal_module* fsal) {
+  (void)fsal;
+  return 4096;
+}
+
+static void fs_layouttypes(struct fsal_export* export, int32_t* count, const layouttype4** types) {
+  static const layouttype4 files = LAYOUT4_NFSV4_1_FILES;
+  (void)export;
+  *types = &files;
+  *count = 1;
+}
+
+static uint32_t fs_layout_blocksize(struct fsal_export* export) {
+  (void)export;
+  return 4096;
+}
+
+static uint32_t fs_maximum_segments(struct fsal_export* export) {
+  (void)export;
+  return 1;
+}
+
+static size_t fs_loc_body_size(struct fsal_export* export) {
+  (void)export;
+  return 65536;
+}
+
+static void recall_done(void* cookie, state_status_t status) {
+  record("{\"call\": \"recall\", \"cookie\": %llu, \"status\": %d}",
+         (unsigned long long)(uintptr_t)cookie, status);
+}
+
+static bool do_recall(const char* arguments) {
+  unsigned long long offset, length, cookie;
+  int iomode;
+  char key[kKeyBytes];
+  if (sscanf(arguments, "%llu %llu %d %llu", &offset, &length, &iomode, &cookie) != 4) return false;
+  struct pnfs_segment segment = {
+      .io_mode = (layoutiomode4)iomode, .offset = offset, .length = length};
+  struct gsh_buffdesc handle = {.addr = key};
+  pthread_mutex_lock(&last_mutex);
+  handle.len = last_key_length;
+  memcpy(key, last_key, last_key_length);
+  pthread_mutex_unlock(&last_mutex);
+  if (handle.len == 0 || up_vector == NULL) return false;
+  void* token = (void*)(uintptr_t)cookie;
+  return !FSAL_IS_ERROR(up_async_layoutrecall(general_fridge, up_vector, &handle,
+                                              LAYOUT4_NFSV4_1_FILES, false, &segment, token, NULL,
+                                              recall_done, token));
+}
+
+static bool do_set(const char* arguments) {
+  char name[32];
+  unsigned value;
+  if (sscanf(arguments, "%31s %u", name, &value) != 2) return false;
+  if (strcmp(name, "layoutget_status") == 0)
+    settings.layoutget_status = value;
+  else if (strcmp(name, "layoutget_delay_ms") == 0)
+    settings.layoutget_delay_ms = value;
+  else if (strcmp(name, "body_size") == 0)
+    settings.body_size = value;
+  else if (strcmp(name, "return_on_close") == 0)
+    settings.return_on_close = value;
+  else
+    return false;
+  return true;
+}
+
+static void* serve_commands(void* argument) {
+  int listener = (int)(intptr_t)argument;
+  for (;;) {
+    char command[256];
+    int peer = accept(listener, NULL, NULL);
+    if (peer < 0) continue;
+    ssize_t size = read(peer, command, sizeof(command) - 1);
+    bool ok = false;
+    if (size > 0) {
+      command[size] = '\0';
+      if (strncmp(command, "recall ", 7) == 0) ok = do_recall(command + 7);
+      if (strncmp(command, "set ", 4) == 0) ok = do_set(command + 4);
+    }
+    if (write(peer, ok ? "ok\n" : "error\n", ok ? 3 : 6) < 0) ok = false;
+    close(peer);
+  }
+  return NULL;
+}
+
+static bool listen_for_commands(void) {
+  const char* path = getenv("LAYOUT_FSAL_SOCKET");
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  pthread_t thread;
+  if (path == NULL) return true;
+  if (strlen(path) >= sizeof(address.sun_path)) return false;
+  strcpy(address.sun_path, path);
+  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  return listener >= 0 && bind(listener, (struct sockaddr*)&address, sizeof(address)) == 0 &&
+         listen(listener, 16) == 0 &&
+         pthread_create(&thread, NULL, serve_commands, (void*)(intptr_t)listener) == 0 &&
+         pthread_detach(thread) == 0;
+}
+
+static void replace_object_methods(struct fsal_obj_handle* root) {
+  // MEM keeps one table for all its objects, in writable memory of its own.
+  struct fsal_obj_ops* methods = (struct fsal_obj_ops*)root->obj_ops;
+  methods->layoutget = layoutget;
+  methods->layoutreturn = layoutreturn;
+  methods->layoutcommit = layoutcommit;
+  if (methods->read2 != read2) mem_read2 = methods->read2;
+  methods->read2 = read2;
+#if FSAL_MAJOR_VERSION == 1301
+  methods->layouterror = layouterror;
+  methods->layoutstats = layoutstats;
+#endif
+}
+
+static fsal_status_t create_export(struct fsal_module* self, void* node,
+                                   struct config_error_type* error,
+                                   const struct fsal_up_vector* up_ops) {
+  (void)self;
+  struct fsal_module* mem = lookup_fsal("MEM");
+  struct fsal_obj_handle* root;
+  if (mem == NULL) return fsalstat(ERR_FSAL_INVAL, 0);
+  fsal_status_t status = mem->m_ops.create_export(mem, node, error, up_ops);
+  if (FSAL_IS_ERROR(status)) return status;
+  struct export_ops* methods = &op_ctx->fsal_export->exp_ops;
+  status = methods->lookup_path(op_ctx->fsal_export, CTX_FULLPATH(op_ctx), &root, NULL);
+  if (FSAL_IS_ERROR(status)) return status;
+  replace_object_methods(root);
+  methods->fs_layouttypes = fs_layouttypes;
+  methods->fs_layout_blocksize = fs_layout_blocksize;
+  methods->fs_maximum_segments = fs_maximum_segments;
+  methods->fs_loc_body_size = fs_loc_body_size;
+  up_vector = up_ops;
+  return listen_for_commands() ? status : fsalstat(ERR_FSAL_IO, errno);
+}
+
+MODULE_INIT void load(void) {
+  if (register_fsal(&module, "LAYOUT", FSAL_MAJOR_VERSION, FSAL_MINOR_VERSION,
+                    FSAL_ID_EXPERIMENTAL) != 0) {
+    return;
+  }
+  module.m_ops.create_export = create_export;
+  module.m_ops.getdeviceinfo = getdeviceinfo;
+  module.m_ops.fs_da_addr_size = fs_da_addr_size;
+}
+
+MODULE_FINI void unload(void) { (void)unregister_fsal(&module); }

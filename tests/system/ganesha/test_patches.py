@@ -1,0 +1,401 @@
+"""Each patch of cmake/ganesha-patches by what a client sees of it.
+
+Every test fails against a Ganesha without the patch it names; the patch's header says how.
+"""
+
+import queue
+import threading
+import time
+
+import pytest
+
+from wire import Client, ConnectionClosed, Op, RpcError, Status, const, layout_ops, ops
+
+DEVICE = bytes([1]) + bytes(range(1, 16))  # byte 0 names the layout FSAL
+CIRCUMSTANCE_CLIENT, CIRCUMSTANCE_FORGOTTEN = 0, 4
+KEPT = 65  # bytes of memory one LAYOUTGET may keep, on average
+
+
+def put(handle):
+    return ops.putfh(handle)
+
+
+def granted(client, name=b"file", iomode=const.IOMODE_RW, directory="/layout"):
+    """Opens a file and gets a layout: (handle, open stateid, layout stateid)."""
+    handle, opened = client.open(directory, name, create=True)
+    layout = client.call(put(handle), layout_ops.layoutget(opened, iomode))
+    return handle, opened, layout.stateid
+
+
+def healthy(server):
+    assert server.ended is None, f"the server ended: {server.ended}"
+    assert server.answers()
+
+
+def test_0001_layoutget_with_a_layout_stateid(server, client):
+    handle, opened, stateid = granted(client)
+    for _ in range(50):
+        stateid = client.call(put(handle), layout_ops.layoutget(stateid)).stateid
+    assert stateid.seqid == 51
+    # One state and all its segments are still there.
+    client.call(put(handle), layout_ops.layoutreturn(stateid))
+    assert len(server.calls("layoutreturn")) == 51
+    client.call(put(handle), ops.close(opened))
+    healthy(server)
+
+
+def test_0002_0003_layouterror_and_layoutstats_are_answered(server, client):
+    handle, _, stateid = granted(client)
+    attributes = ops.getattr([const.ATTR_TYPE])
+    error = (DEVICE, Status.NOSPC, Op.WRITE)
+    reply = client.compound(put(handle), layout_ops.layouterror(stateid, [error]), attributes)
+    assert reply.status == Status.OK and reply[1].op == Op.LAYOUTERROR
+    assert reply.last.attributes[const.ATTR_TYPE] == 1
+    reply = client.compound(put(handle),
+                            layout_ops.layoutstats(stateid, DEVICE, (2**33, 2**40), (3, 4096)),
+                            attributes)
+    assert reply.status == Status.OK and reply[1].op == Op.LAYOUTSTATS
+    healthy(server)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 9])
+def test_0003_layouterror_takes_an_array(server, client, count):
+    handle, _, stateid = granted(client)
+    errors = [(DEVICE, Status.IO, Op.READ)] * count
+    reply = client.compound(put(handle), layout_ops.layouterror(stateid, errors),
+                            ops.getattr([const.ATTR_TYPE]))
+    assert reply.status == Status.OK
+    assert reply.last.attributes[const.ATTR_TYPE] == 1
+
+
+def test_0004_layout_operations_refuse_an_open_stateid(server, client):
+    handle, opened, _ = granted(client)
+    for operation in (layout_ops.layoutreturn(opened), layout_ops.layoutcommit(opened),
+                      layout_ops.layouterror(opened, []),
+                      layout_ops.layoutstats(opened, DEVICE, (0, 0), (0, 0))):
+        assert client.compound(put(handle), operation).status == Status.BAD_STATEID
+    assert [c["call"] for c in server.calls()] == ["layoutget"]
+    healthy(server)
+
+
+def test_0004_layout_operations_refuse_another_clients_layout(server, client, new_client):
+    handle, _, stateid = granted(client)
+    thief = new_client()
+    for operation in (layout_ops.layoutget(stateid), layout_ops.layoutreturn(stateid),
+                      layout_ops.layoutcommit(stateid), layout_ops.layouterror(stateid, []),
+                      layout_ops.layoutstats(stateid, DEVICE, (0, 0), (0, 0))):
+        assert thief.compound(put(handle), operation).status == Status.BAD_STATEID
+    assert [c["call"] for c in server.calls()] == ["layoutget"]
+    client.call(put(handle), layout_ops.layoutcommit(stateid))  # its owner may
+
+
+def test_0005_layouterror_reaches_the_fsal(server, client):
+    handle, _, stateid = granted(client)
+    other = DEVICE[::-1]
+    errors = [(DEVICE, Status.NOSPC, Op.WRITE), (other, Status.IO, Op.READ)]
+    client.call(put(handle), layout_ops.layouterror(stateid, errors, 4096, 8192))
+    assert server.calls("layouterror") == [{
+        "call": "layouterror", "client": client.clientid, "offset": 4096, "length": 8192,
+        "errors": [[DEVICE.hex(), Status.NOSPC, Op.WRITE], [other.hex(), Status.IO, Op.READ]]}]
+
+
+def test_0005_layoutstats_reach_the_fsal(server, client):
+    handle, _, stateid = granted(client)
+    client.call(put(handle), layout_ops.layoutstats(
+        stateid, DEVICE, (2**33, 2**40), (3, 4096), 1, 2, const.LAYOUT4_FLEX_FILES,
+        bytes(range(16))))
+    assert server.calls("layoutstats") == [{
+        "call": "layoutstats", "client": client.clientid, "offset": 1, "length": 2,
+        "read": [2**33, 2**40], "write": [3, 4096], "device": DEVICE.hex(),
+        "type": const.LAYOUT4_FLEX_FILES, "body": bytes(range(16)).hex()}]
+
+
+def settles(server):
+    """No thread of the server spins."""
+    time.sleep(0.1)
+    assert not server.cpu_hungry()
+    healthy(server)
+
+
+def test_0006_layoutreturn_fsid_returns_that_file_systems_layouts(server, client):
+    handle, _, _ = granted(client, b"one")
+    granted(client, b"two")
+    reply = client.call(put(handle), layout_ops.layoutreturn(scope=const.SCOPE_FSID))
+    assert reply.stateid is None
+    assert {r["segment"] for r in server.calls("layoutreturn")} == {1, 2}
+    settles(server)
+
+
+def test_0006_layoutreturn_fsid_spares_other_file_systems(server, client):
+    granted(client, b"one")
+    elsewhere = client.handle("/mem")
+    client.call(put(elsewhere), layout_ops.layoutreturn(scope=const.SCOPE_FSID))
+    assert server.calls("layoutreturn") == []
+    settles(server)
+
+
+def test_0006_layoutreturn_all_ends_when_a_layout_is_left(server, client):
+    granted(client, b"one", const.IOMODE_RW)
+    granted(client, b"two", const.IOMODE_READ)
+    for _ in range(2):
+        client.call(layout_ops.layoutreturn(scope=const.SCOPE_ALL, iomode=const.IOMODE_READ))
+    assert [r["segment"] for r in server.calls("layoutreturn")] == [2]
+    client.call(layout_ops.layoutreturn(scope=const.SCOPE_ALL))
+    assert [r["segment"] for r in server.calls("layoutreturn")] == [2, 1]
+    settles(server)
+
+
+def test_0007_layoutreturn_fsid_without_a_file_handle(server, client):
+    for _ in range(3):
+        reply = client.compound(layout_ops.layoutreturn(scope=const.SCOPE_FSID))
+        assert reply.status == Status.NOFILEHANDLE
+    assert client.call(*client.at("/layout"), ops.getattr([const.ATTR_TYPE])).attributes
+    healthy(server)
+
+
+def test_0008_recall_of_a_finite_range(server, client):
+    granted(client)
+    assert server.recall(offset=4096, length=8192) == 0
+    recall = client.backchannel.next_recall()
+    assert (recall.offset, recall.length) == (4096, 8192)
+    assert server.recall(offset=2**64 - 4096, length=8192) != 0  # this one wraps
+    with pytest.raises(queue.Empty):
+        client.backchannel.next_recall(timeout=0.2)
+
+
+def test_0009_recalls_while_layouts_are_returned(server, new_client):
+    """Eight clients get, and return when recalled, as fast as they can; the server lives."""
+    clients = [new_client(slots=4) for _ in range(8)]
+    failures = []
+    done = threading.Event()
+
+    def churn(client):
+        handle, opened = client.open("/layout", b"shared", create=True)
+        while not done.is_set():
+            got = client.compound(put(handle), layout_ops.layoutget(opened))
+            if got.status not in (Status.OK, Status.DELAY):
+                failures.append(got.status)
+            if got.status == Status.OK:
+                reply = client.compound(put(handle), layout_ops.layoutreturn(got.last.stateid))
+                while reply.status == Status.OLD_STATEID:  # recalled meanwhile
+                    recall = client.backchannel.next_recall()
+                    reply = client.compound(put(handle), layout_ops.layoutreturn(recall.stateid))
+                if reply.status not in (Status.OK, Status.BAD_STATEID):
+                    failures.append(reply.status)
+
+    threads = [threading.Thread(target=churn, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    server.wait_for_call("layoutget")
+    for cookie in range(1, 200):
+        server.command(f"recall 0 {const.UINT64_MAX} 3 {cookie}")
+    server.wait_for_call("recall", count=199, timeout_s=10)
+    done.set()
+    for thread in threads:
+        thread.join(timeout=10)
+    healthy(server)
+    assert not failures, failures[:5]
+
+
+def test_0010_a_recalls_cookie_comes_with_the_return_that_ends_it(server, new_client):
+    one, two = new_client(), new_client()
+    handle, _, _ = granted(one)
+    granted(two)
+    assert server.recall(cookie=7) == 0
+    assert server.recall(cookie=8) == 0
+    for client, cookies in ((one, []), (two, [7, 8])):
+        client.backchannel.next_recall()
+        stateid = client.backchannel.next_recall().stateid
+        client.call(put(handle), layout_ops.layoutreturn(stateid))
+        assert server.calls("layoutreturn")[-1]["cookies"] == cookies
+
+
+def test_0010_a_cookie_waits_for_all_segments(server, client):
+    handle, _, stateid = granted(client)
+    client.call(put(handle), layout_ops.layoutget(stateid, const.IOMODE_READ))
+    assert server.recall(cookie=5) == 0
+    stateid = client.backchannel.next_recall().stateid
+    stateid = client.call(put(handle),
+                          layout_ops.layoutreturn(stateid, const.IOMODE_READ)).stateid
+    client.call(put(handle), layout_ops.layoutreturn(stateid))
+    assert [r["cookies"] for r in server.calls("layoutreturn")] == [[], [5]]
+
+
+def test_0010_a_client_that_has_no_such_layout_ends_the_recall(server, client):
+    granted(client)
+    client.backchannel.answer = lambda recall: Status.NOMATCHING_LAYOUT
+    assert server.recall(cookie=9) == 0
+    returned = server.wait_for_call("layoutreturn")[0]
+    assert returned["cookies"] == [9] and returned["circumstance"] == CIRCUMSTANCE_CLIENT
+
+
+def test_0010_a_client_that_leaves_ends_the_recall(server, new_client):
+    gone, stays = new_client(), new_client()
+    handle, _, _ = granted(gone)
+    _, _, _ = granted(stays)
+    assert server.recall(cookie=3) == 0
+    stateid = stays.backchannel.next_recall().stateid
+    stays.call(put(handle), layout_ops.layoutreturn(stateid))
+    assert server.calls("layoutreturn")[-1]["cookies"] == []
+    gone.send(ops.destroy_session(gone.session)).check()
+    gone.session = None
+    gone.vanish()
+    # The same owner with a new verifier is a restarted client: its state goes.
+    new_client(owner=gone.owner)
+    assert server.wait_for_call("layoutreturn", count=2)[1]["cookies"] == [3]
+
+
+def test_0011_the_referring_call_names_the_whole_session(server, new_client):
+    new_client()  # so that the id is not all zero but for its first bytes
+    client = new_client()
+    granted(client)
+    assert server.recall() == 0
+    (session, calls), = client.backchannel.next_recall().referring
+    assert session == client.session
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("maxcount", [1, 4, 11, 12, 75])
+def test_0012_getdeviceinfo_says_how_much_room_it_needs(server, client, maxcount):
+    reply = client.compound(layout_ops.getdeviceinfo(DEVICE, maxcount=maxcount))
+    assert reply.status == Status.TOOSMALL
+    assert reply.last.mincount == 12 + 64
+    assert len(client.call(layout_ops.getdeviceinfo(DEVICE, maxcount=76)).address) == 64
+    healthy(server)
+
+
+def test_0012_getdeviceinfo_without_any_room(server, client):
+    assert client.call(layout_ops.getdeviceinfo(DEVICE, maxcount=0)).address == b""
+
+
+def test_0013_directory_delegations_are_not_supported(server, client):
+    reply = client.compound(*client.at("/layout"), ops.get_dir_delegation(),
+                            ops.getattr([const.ATTR_TYPE]))
+    assert (reply.last.op, reply.status) == (Op.GET_DIR_DELEGATION, Status.NOTSUPP)
+    reply = client.compound(*client.at("/layout"), ops.readdir(bits=[const.ATTR_TYPE]))
+    assert reply.status == Status.OK
+
+
+def test_0014_read_plus_is_not_supported(server, client):
+    for directory in ("/mem", "/layout"):
+        handle, opened = client.open(directory, b"data", create=True)
+        client.call(put(handle), ops.write(opened, 0, b"x" * 1000))
+        reply = client.compound(put(handle), ops.read_plus(opened, 0, 1000))
+        assert (reply.last.op, reply.status) == (Op.READ_PLUS, Status.NOTSUPP)
+        assert client.call(put(handle), ops.read(opened, 0, 1000)).data == b"x" * 1000
+
+
+def test_0015_a_layoutreturn_body_comes_once(server, client):
+    handle, _, stateid = granted(client)
+    stateid = client.call(put(handle), layout_ops.layoutget(stateid)).stateid
+    body = bytes(range(32))
+    client.call(put(handle), layout_ops.layoutreturn(stateid, body=body))
+    assert [r["body"] for r in server.calls("layoutreturn")] == [body.hex(), None]
+
+
+def test_0015_a_layoutreturn_body_comes_without_a_segment_too(server, client):
+    handle, _, stateid = granted(client, iomode=const.IOMODE_READ)
+    body = bytes(range(8))
+    reply = client.call(put(handle),
+                        layout_ops.layoutreturn(stateid, const.IOMODE_RW, body=body))
+    returned, = server.calls("layoutreturn")
+    assert (returned["body"], returned["segment"], returned["dispose"]) == (body.hex(), 0, 0)
+    client.call(put(handle), layout_ops.layoutreturn(reply.stateid))
+    assert server.calls("layoutreturn")[-1]["segment"] == 1
+
+
+def test_0016_the_last_segment_is_said_to_be_the_last(server, client):
+    handle, _, stateid = granted(client)
+    stateid = client.call(put(handle), layout_ops.layoutget(stateid)).stateid
+    client.call(put(handle), layout_ops.layoutreturn(stateid))
+    assert [r["last"] for r in server.calls("layoutreturn")] == [0, 1]
+    granted(client)
+    client.call(layout_ops.layoutreturn(scope=const.SCOPE_ALL))
+    assert server.calls("layoutreturn")[-1]["last"] == 1
+
+
+def test_0017_a_partial_return_leaves_the_layout_whole(server, client):
+    handle, _, stateid = granted(client)
+    stateid = client.call(put(handle),
+                          layout_ops.layoutreturn(stateid, offset=0, length=4096)).stateid
+    client.call(put(handle), layout_ops.layoutreturn(stateid))
+    partial, rest = server.calls("layoutreturn")
+    assert (partial["dispose"], rest["dispose"]) == (0, 1)
+    assert (rest["offset"], rest["length"]) == (0, const.UINT64_MAX)
+
+
+def test_0018_granted_layouts_are_not_kept_in_memory(server, client):
+    server.set(body_size=32768)
+    handle, _, stateid = granted(client)
+
+    def get_and_return(count):
+        nonlocal stateid
+        for _ in range(count):
+            got = client.call(put(handle), layout_ops.layoutget(stateid)).stateid
+            stateid = client.call(put(handle), layout_ops.layoutreturn(
+                got, const.IOMODE_READ)).stateid
+
+    get_and_return(50)
+    before = server.resident_bytes()
+    get_and_return(400)
+    assert server.resident_bytes() - before < 400 * 32768 / 4
+
+
+def test_0019_a_layoutget_that_fails_late_is_given_back(server, new_client):
+    client = new_client(max_response=2048)
+    server.set(body_size=4096)
+    handle, opened = client.open("/layout", b"file", create=True)
+    reply = client.compound(put(handle), layout_ops.layoutget(opened))
+    assert reply.status == Status.REP_TOO_BIG
+    got, returned = server.calls()
+    assert (got["call"], returned["call"]) == ("layoutget", "layoutreturn")
+    assert returned["segment"] == got["segment"] and returned["dispose"]
+    assert returned["circumstance"] == CIRCUMSTANCE_FORGOTTEN
+
+
+def test_0019_refused_layouts_leave_nothing_behind(server, client):
+    server.set(layoutget_status=Status.LAYOUTUNAVAILABLE)
+    handle, opened = client.open("/layout", b"file", create=True)
+
+    def refused(count):
+        for _ in range(count):
+            reply = client.compound(put(handle), layout_ops.layoutget(opened))
+            assert reply.status == Status.LAYOUTUNAVAILABLE
+
+    refused(500)
+    before = server.resident_bytes()
+    refused(4000)
+    assert server.resident_bytes() - before < 4000 * KEPT
+
+
+def test_0020_a_layout_returned_while_it_is_granted_is_given_back(server, client):
+    handle, _, stateid = granted(client)
+    server.set(layoutget_delay_ms=500)
+    results = []
+    getter = threading.Thread(target=lambda: results.append(
+        client.compound(put(handle), layout_ops.layoutget(stateid))))
+    getter.start()
+    time.sleep(0.15)
+    client.call(put(handle), layout_ops.layoutreturn(stateid))
+    getter.join()
+    assert results[0].status == Status.BAD_STATEID
+    assert [(c["call"], c["segment"]) for c in server.calls()] == [
+        ("layoutget", 1), ("layoutreturn", 1), ("layoutget", 2), ("layoutreturn", 2)]
+    healthy(server)
+
+
+def test_a_server_whose_client_misbehaves_serves_the_others(server, new_client):
+    """Garbage where arguments belong is refused or ends that connection, never the server."""
+    good = new_client()
+    handle, _, stateid = granted(good)
+    for number in (Op.LAYOUTGET, Op.LAYOUTRETURN, Op.LAYOUTCOMMIT, Op.LAYOUTERROR,
+                   Op.LAYOUTSTATS, Op.GETDEVICEINFO):
+        for arguments in (b"", b"\xff" * 64, b"\0" * 3 + b"\1" + b"\xff" * 400):
+            bad = Client(server.address, timeout=2.0)
+            try:
+                assert bad.compound(put(handle), ops.raw(number, arguments)).status != 0
+            except (RpcError, ConnectionClosed, TimeoutError):
+                pass
+            bad.vanish()
+    good.call(put(handle), layout_ops.layoutcommit(stateid))
+    healthy(server)
