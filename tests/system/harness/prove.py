@@ -42,6 +42,7 @@ before, after = sha256("/tmp/in"), sha256("/tmp/out")
 print("sha256", before)
 if before != after:
     raise SystemExit(f"checksums differ: sent {{before}}, got back {{after}}")
+os.unlink("/mnt/nfs/{name}")
 """
 
 
