@@ -1,0 +1,326 @@
+#include "rpc/session/client_table.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "rpc/base/assert.h"
+
+namespace weft::rpc {
+namespace {
+
+using nfs4::Status;
+
+constexpr std::uint32_t kSuppFenceOps = 0x4;  // EXCHGID4_FLAG_SUPP_FENCE_OPS, RFC 7862
+constexpr std::uint32_t kKnownFlags =
+    nfs4::EXCHGID4_FLAG_SUPP_MOVED_REFER | nfs4::EXCHGID4_FLAG_SUPP_MOVED_MIGR | kSuppFenceOps |
+    nfs4::EXCHGID4_FLAG_BIND_PRINC_STATEID | nfs4::EXCHGID4_FLAG_MASK_PNFS |
+    nfs4::EXCHGID4_FLAG_UPD_CONFIRMED_REC_A;
+
+// A client that wants less cannot send the session's own operations any more.
+constexpr std::uint32_t kLeastMessage = 512;
+
+std::string as_string(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// For logs: the owner with anything unprintable replaced.
+std::string printable(std::string text) {
+  for (char& c : text) {
+    if (std::isprint(static_cast<unsigned char>(c)) == 0) c = '?';
+  }
+  return text;
+}
+
+std::vector<std::byte> as_bytes(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+std::size_t ClientTable::IdHash::operator()(const nfs4::SessionId& id) const {
+  // The counter and the random half differ between sessions; the boot nonce does not.
+  std::uint64_t low = 0;
+  std::memcpy(&low, id.data() + 8, sizeof low);
+  return static_cast<std::size_t>(low * 0x9E3779B97F4A7C15ULL);
+}
+
+ClientTable::ClientTable(const SessionServerOptions& options, Clock& clock, Random& random)
+    : options_(options), clock_(clock), random_(random), boot_nonce_(random.u64()) {
+  WEFT_ASSERT(!options.server_major_id.empty());
+}
+
+OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs& args,
+                                                      const std::string& principal) {
+  if ((args.flags & ~kKnownFlags) != 0) return std::unexpected(Status::NFS4ERR_INVAL);
+  if (args.protection != nfs4::StateProtect::SP4_NONE) {
+    return std::unexpected(Status::NFS4ERR_INVAL);
+  }
+  std::string owner = as_string(args.owner);
+  const std::scoped_lock lock(mutex_);
+  Record* confirmed = owner_record(owner, true);
+  if ((args.flags & nfs4::EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0) {
+    return update(confirmed, args, principal);
+  }
+  if (confirmed != nullptr) {
+    if (confirmed->client->info.principal != principal) {
+      // Two who claim one name: the first keeps it while its lease lasts.
+      if (!expired(*confirmed)) return std::unexpected(Status::NFS4ERR_CLID_INUSE);
+      drop_record(confirmed->client->info.id);
+    } else if (confirmed->verifier == args.verifier) {
+      return describe(*confirmed);
+    }
+  }
+  if (const Record* old = owner_record(owner, false)) drop_record(old->client->info.id);
+  auto record = add_record(args, std::move(owner), principal);
+  if (!record) return std::unexpected(record.error());
+  return describe(**record);
+}
+
+OrStatus<nfs4::ExchangeIdOk> ClientTable::update(Record* confirmed,
+                                                 const nfs4::ExchangeIdArgs& args,
+                                                 const std::string& principal) {
+  if (confirmed == nullptr) return std::unexpected(Status::NFS4ERR_NOENT);
+  if (confirmed->verifier != args.verifier) return std::unexpected(Status::NFS4ERR_NOT_SAME);
+  if (confirmed->client->info.principal != principal) {
+    return std::unexpected(Status::NFS4ERR_PERM);
+  }
+  return describe(*confirmed);
+}
+
+OrStatus<ClientTable::Record*> ClientTable::add_record(const nfs4::ExchangeIdArgs& args,
+                                                       std::string owner,
+                                                       const std::string& principal) {
+  if (records_.size() >= options_.max_clients && !make_room()) {
+    return std::unexpected(Status::NFS4ERR_DELAY);
+  }
+  // The high half differs between server processes, so that an id of a life before is stale.
+  const nfs4::ClientId id = (boot_nonce_ & 0xFFFFFFFF00000000ULL) | next_client_++;
+  auto client = std::make_shared<ServerClient>();
+  client->info = {.id = id,
+                  .owner = printable(owner),
+                  .impl_name = args.impl ? printable(args.impl->name) : std::string{},
+                  .principal = principal};
+  renew(*client);
+  Record& record = records_[id];
+  record.client = std::move(client);
+  record.verifier = args.verifier;
+  record.owner = owner;
+  unconfirmed_[std::move(owner)] = id;
+  return &record;
+}
+
+nfs4::ExchangeIdOk ClientTable::describe(const Record& record) const {
+  nfs4::ExchangeIdOk ok;
+  ok.client_id = record.client->info.id;
+  ok.sequence = record.create_sequence + 1;
+  ok.flags = options_.role | (record.confirmed ? nfs4::EXCHGID4_FLAG_CONFIRMED_R : 0);
+  ok.server_major_id = as_bytes(options_.server_major_id);
+  ok.server_scope = as_bytes(options_.server_scope);
+  return ok;
+}
+
+OrStatus<nfs4::CreateSessionOk> ClientTable::create_session(const nfs4::CreateSessionArgs& args,
+                                                            const std::string& principal) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = records_.find(args.client_id);
+  if (found == records_.end()) return std::unexpected(Status::NFS4ERR_STALE_CLIENTID);
+  Record& record = found->second;
+  if (args.sequence == record.create_sequence) return record.create_result;
+  if (args.sequence != record.create_sequence + 1) {
+    return std::unexpected(Status::NFS4ERR_SEQ_MISORDERED);
+  }
+  if (!record.confirmed && record.client->info.principal != principal) {
+    return std::unexpected(Status::NFS4ERR_CLID_INUSE);
+  }
+  renew(*record.client);
+  record.create_sequence = args.sequence;
+  record.create_result = make_session(record, args);
+  if (record.create_result && !record.confirmed) confirm(record);
+  return record.create_result;
+}
+
+OrStatus<nfs4::CreateSessionOk> ClientTable::make_session(Record& record,
+                                                          const nfs4::CreateSessionArgs& args) {
+  constexpr std::uint32_t kFlags = nfs4::CREATE_SESSION4_FLAG_PERSIST |
+                                   nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN |
+                                   nfs4::CREATE_SESSION4_FLAG_CONN_RDMA;
+  if ((args.flags & ~kFlags) != 0) return std::unexpected(Status::NFS4ERR_INVAL);
+  if (args.fore.max_request < kLeastMessage || args.fore.max_response < kLeastMessage) {
+    return std::unexpected(Status::NFS4ERR_TOOSMALL);
+  }
+  if (record.sessions.size() >= options_.max_sessions_per_client && !drop_idle_session(record)) {
+    return std::unexpected(Status::NFS4ERR_NOSPC);
+  }
+  const std::size_t left =
+      options_.max_cached_total_bytes - std::min(promised_bytes_, options_.max_cached_total_bytes);
+  const std::size_t affordable = left / std::max<std::size_t>(options_.max_cached_bytes, 1);
+  if (affordable == 0) return std::unexpected(Status::NFS4ERR_NOSPC);
+  ServerSession::Limits limits;
+  limits.slots = static_cast<std::uint32_t>(std::min<std::size_t>(
+      std::clamp<std::uint32_t>(args.fore.max_requests, 1, options_.max_slots), affordable));
+  limits.max_request = std::min(args.fore.max_request, options_.max_request_bytes);
+  limits.max_response = std::min(args.fore.max_response, options_.max_response_bytes);
+  limits.max_response_cached = std::min(args.fore.max_response_cached, options_.max_cached_bytes);
+  limits.max_operations =
+      std::clamp<std::uint32_t>(args.fore.max_operations, 1, options_.max_operations);
+  limits.max_kept = options_.max_cached_bytes;
+
+  auto session = std::make_shared<ServerSession>(new_session_id(), record.client, limits);
+  promised_bytes_ += limits.slots * limits.max_kept;
+  record.sessions.push_back(session);
+  sessions_[session->id()] = session;
+
+  nfs4::CreateSessionOk ok;
+  ok.session = session->id();
+  ok.sequence = args.sequence;
+  ok.flags = 0;  // nothing persistent, no backchannel
+  ok.fore = {.header_pad = 0,
+             .max_request = limits.max_request,
+             .max_response = limits.max_response,
+             .max_response_cached = limits.max_response_cached,
+             .max_operations = limits.max_operations,
+             .max_requests = limits.slots,
+             .rdma_ird = std::nullopt};
+  ok.back = args.back;
+  ok.back.rdma_ird.reset();
+  return ok;
+}
+
+void ClientTable::confirm(Record& record) {
+  const std::string owner = record.owner;
+  const nfs4::ClientId id = record.client->info.id;
+  record.confirmed = true;
+  unconfirmed_.erase(owner);
+  // The client restarted: what its life before left behind goes now.
+  if (const auto old = confirmed_.find(owner); old != confirmed_.end()) drop_record(old->second);
+  confirmed_[owner] = id;
+}
+
+Status ClientTable::destroy_session(const nfs4::SessionId& id) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return Status::NFS4ERR_BADSESSION;
+  const std::shared_ptr<ServerSession> session = found->second;
+  records_.at(session->client().info.id).sessions.remove(session);
+  drop_session(session);
+  return Status::NFS4_OK;
+}
+
+Status ClientTable::destroy_client(nfs4::ClientId id) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = records_.find(id);
+  if (found == records_.end()) return Status::NFS4ERR_STALE_CLIENTID;
+  if (!found->second.sessions.empty()) return Status::NFS4ERR_CLIENTID_BUSY;
+  drop_record(id);
+  return Status::NFS4_OK;
+}
+
+OrStatus<nfs4::BindConnOk> ClientTable::bind(const nfs4::BindConnArgs& args) {
+  const auto session = find(args.session);
+  if (session == nullptr) return std::unexpected(Status::NFS4ERR_BADSESSION);
+  // There is no backchannel, so a connection for nothing else cannot be had.
+  if (args.direction != nfs4::BindDirection::FORE &&
+      args.direction != nfs4::BindDirection::FORE_OR_BOTH) {
+    return std::unexpected(Status::NFS4ERR_INVAL);
+  }
+  renew(session->client());
+  return nfs4::BindConnOk{.session = args.session, .direction = 1, .rdma = false};
+}
+
+std::shared_ptr<ServerSession> ClientTable::find(const nfs4::SessionId& id) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : found->second;
+}
+
+void ClientTable::renew(ServerClient& client) const {
+  client.renewed_ns.store(clock_.now().time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+std::size_t ClientTable::expire() {
+  const std::scoped_lock lock(mutex_);
+  std::vector<nfs4::ClientId> gone;
+  for (const auto& [id, record] : records_) {
+    if (expired(record)) gone.push_back(id);
+  }
+  for (const nfs4::ClientId id : gone) drop_record(id);
+  return gone.size();
+}
+
+std::size_t ClientTable::clients() const {
+  const std::scoped_lock lock(mutex_);
+  return records_.size();
+}
+
+std::size_t ClientTable::sessions() const {
+  const std::scoped_lock lock(mutex_);
+  return sessions_.size();
+}
+
+ClientTable::Record* ClientTable::owner_record(const std::string& owner, bool confirmed) {
+  const auto& index = confirmed ? confirmed_ : unconfirmed_;
+  const auto found = index.find(owner);
+  return found == index.end() ? nullptr : &records_.at(found->second);
+}
+
+bool ClientTable::expired(const Record& record) const {
+  const Nanoseconds idle =
+      clock_.now().time_since_epoch() - Nanoseconds(record.client->renewed_ns.load());
+  return idle > options_.lease;
+}
+
+bool ClientTable::make_room() {
+  const Record* victim = nullptr;
+  for (const auto& [id, record] : records_) {
+    if (record.confirmed && !expired(record)) continue;
+    // Unconfirmed before confirmed, older before younger.
+    if (victim == nullptr || (victim->confirmed && !record.confirmed) ||
+        (victim->confirmed == record.confirmed &&
+         record.client->renewed_ns < victim->client->renewed_ns)) {
+      victim = &record;
+    }
+  }
+  if (victim == nullptr) return false;
+  drop_record(victim->client->info.id);
+  return true;
+}
+
+bool ClientTable::drop_idle_session(Record& record) {
+  for (const auto& session : record.sessions) {
+    // Only the table knows it: no connection uses it and no request runs under it.
+    if (session.use_count() > 2) continue;
+    const std::shared_ptr<ServerSession> victim = session;
+    record.sessions.remove(victim);
+    drop_session(victim);
+    return true;
+  }
+  return false;
+}
+
+void ClientTable::drop_session(const std::shared_ptr<ServerSession>& session) {
+  session->kill();
+  promised_bytes_ -= session->limits().slots * session->limits().max_kept;
+  sessions_.erase(session->id());
+}
+
+void ClientTable::drop_record(nfs4::ClientId id) {
+  auto node = records_.extract(id);
+  WEFT_ASSERT(!node.empty());
+  Record& record = node.mapped();
+  for (const auto& session : record.sessions) drop_session(session);
+  auto& index = record.confirmed ? confirmed_ : unconfirmed_;
+  const auto named = index.find(record.owner);
+  if (named != index.end() && named->second == id) index.erase(named);
+}
+
+nfs4::SessionId ClientTable::new_session_id() {
+  nfs4::SessionId id;
+  const std::uint32_t counter = next_session_++;
+  std::memcpy(id.data(), &boot_nonce_, 8);
+  std::memcpy(id.data() + 8, &counter, 4);
+  random_.fill(std::span(id).subspan(12));  // so that ids cannot be guessed from one another
+  return id;
+}
+
+}  // namespace weft::rpc

@@ -1,0 +1,108 @@
+// The clients and sessions of a server: EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION,
+// DESTROY_CLIENTID, BIND_CONN_TO_SESSION (RFC 8881 sections 18.34 to 18.37 and 18.50). Sans-io.
+//
+// A client is known by its owner string. Its record is unconfirmed until the first CREATE_SESSION;
+// an owner has at most one confirmed and one unconfirmed record. A confirmed owner that comes with
+// another verifier has restarted: it gets a new, unconfirmed client id, and the old one goes when
+// the new one is confirmed. CREATE_SESSION has a reply cache of one per client id.
+//
+// Bounds: clients, sessions per client, and the bytes promised for kept replies. When the client
+// table is full, unconfirmed and then expired records make room; if none can, NFS4ERR_DELAY.
+//
+// Threading: any thread; one mutex. None of this is on the data path: connections keep what
+// find() gave them, and learn from ServerSession::dead() that it is gone.
+#pragma once
+
+#include <expected>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "rpc/base/clock.h"
+#include "rpc/nfs4/session_ops.h"
+#include "rpc/session/server_options.h"
+#include "rpc/session/server_session.h"
+
+namespace weft::rpc {
+
+template <class T>
+using OrStatus = std::expected<T, nfs4::Status>;
+
+class ClientTable {
+ public:
+  ClientTable(const SessionServerOptions& options, Clock& clock, Random& random);
+  ClientTable(const ClientTable&) = delete;
+  ClientTable& operator=(const ClientTable&) = delete;
+
+  // `principal` names whom the credential claims to be ("sys:0").
+  [[nodiscard]] OrStatus<nfs4::ExchangeIdOk> exchange_id(const nfs4::ExchangeIdArgs& args,
+                                                         const std::string& principal);
+  [[nodiscard]] OrStatus<nfs4::CreateSessionOk> create_session(const nfs4::CreateSessionArgs& args,
+                                                               const std::string& principal);
+  [[nodiscard]] nfs4::Status destroy_session(const nfs4::SessionId& id);
+  [[nodiscard]] nfs4::Status destroy_client(nfs4::ClientId id);
+  [[nodiscard]] OrStatus<nfs4::BindConnOk> bind(const nfs4::BindConnArgs& args);
+
+  // nullptr when there is no such session.
+  [[nodiscard]] std::shared_ptr<ServerSession> find(const nfs4::SessionId& id) const;
+  // Marks a sign of life. No lock.
+  void renew(ServerClient& client) const;
+  // Drops clients whose lease ran out; returns how many.
+  std::size_t expire();
+
+  [[nodiscard]] std::size_t clients() const;
+  [[nodiscard]] std::size_t sessions() const;
+
+ private:
+  struct Record {
+    std::shared_ptr<ServerClient> client;
+    std::string owner;  // co_ownerid as sent
+    nfs4::Verifier verifier = 0;
+    bool confirmed = false;
+    std::uint32_t create_sequence = 0;  // the last CREATE_SESSION answered
+    OrStatus<nfs4::CreateSessionOk> create_result =
+        std::unexpected(nfs4::Status::NFS4ERR_SEQ_MISORDERED);
+    std::list<std::shared_ptr<ServerSession>> sessions;  // oldest first
+  };
+  struct IdHash {
+    std::size_t operator()(const nfs4::SessionId& id) const;
+  };
+  using Records = std::unordered_map<nfs4::ClientId, Record>;
+
+  // All below: mutex_ held.
+  [[nodiscard]] Record* owner_record(const std::string& owner, bool confirmed);
+  [[nodiscard]] OrStatus<nfs4::ExchangeIdOk> update(Record* confirmed,
+                                                    const nfs4::ExchangeIdArgs& args,
+                                                    const std::string& principal);
+  [[nodiscard]] OrStatus<Record*> add_record(const nfs4::ExchangeIdArgs& args, std::string owner,
+                                             const std::string& principal);
+  [[nodiscard]] nfs4::ExchangeIdOk describe(const Record& record) const;
+  [[nodiscard]] OrStatus<nfs4::CreateSessionOk> make_session(Record& record,
+                                                             const nfs4::CreateSessionArgs& args);
+  void confirm(Record& record);
+  [[nodiscard]] bool make_room();
+  [[nodiscard]] bool expired(const Record& record) const;
+  [[nodiscard]] bool drop_idle_session(Record& record);
+  void drop_session(const std::shared_ptr<ServerSession>& session);
+  void drop_record(nfs4::ClientId id);
+  [[nodiscard]] nfs4::SessionId new_session_id();
+
+  const SessionServerOptions options_;
+  Clock& clock_;
+  Random& random_;  // protected by mutex_
+  const std::uint64_t boot_nonce_;
+
+  mutable std::mutex mutex_;
+  Records records_;
+  std::map<std::string, nfs4::ClientId> confirmed_;    // by owner
+  std::map<std::string, nfs4::ClientId> unconfirmed_;  // by owner
+  std::unordered_map<nfs4::SessionId, std::shared_ptr<ServerSession>, IdHash> sessions_;
+  std::uint32_t next_client_ = 1;
+  std::uint32_t next_session_ = 1;
+  std::size_t promised_bytes_ = 0;  // for kept replies, of all sessions
+};
+
+}  // namespace weft::rpc

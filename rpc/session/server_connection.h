@@ -1,0 +1,56 @@
+// One connection of a SessionServer: reads RPC calls, starts a CompoundRun for each COMPOUND, and
+// holds reading back while too many run. Internal to rpc/session.
+//
+// Threading: the channel's I/O thread, but for begin_drain(), which any thread may call.
+//
+// Ownership: the channel owns its user (this) until it closes; runs hold a reference too, so the
+// connection outlives the requests that came over it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "rpc/onc/rpc_header.h"
+#include "rpc/session/server_core.h"
+#include "rpc/transport/channel.h"
+
+namespace weft::rpc {
+
+class ServerConnection final : public ChannelUser,
+                               public std::enable_shared_from_this<ServerConnection> {
+ public:
+  ServerConnection(std::shared_ptr<ServerCore> core, std::shared_ptr<Channel> channel);
+
+  void on_record(Buffer record) override;
+  void on_closed(const Error& why) override;
+
+  // Takes no more requests; closes when the running ones are answered.
+  void begin_drain();
+
+  // For runs. -----------------------------------------------------------------------------------
+  [[nodiscard]] ServerCore& core() { return *core_; }
+  // Sends a finished reply; nothing happens when the connection is gone.
+  void reply(Message message);
+  // The session, from this connection's cache or the table; nullptr when there is none. The
+  // reference is good until the next call.
+  [[nodiscard]] const std::shared_ptr<ServerSession>& session(const nfs4::SessionId& id);
+  void run_started();
+  void run_ended();
+
+ private:
+  void refuse(const Refusal& refusal);
+  void close_if_drained();
+
+  // A client uses one session; a few are enough for those that share a connection.
+  static constexpr std::size_t kCachedSessions = 4;
+
+  const std::shared_ptr<ServerCore> core_;
+  std::shared_ptr<Channel> channel_;  // null once closed
+  std::vector<std::shared_ptr<ServerSession>> sessions_;
+  std::size_t replace_next_ = 0;
+  std::size_t running_ = 0;
+  bool paused_ = false;
+  bool draining_ = false;
+};
+
+}  // namespace weft::rpc

@@ -1,0 +1,52 @@
+// What the connections of one SessionServer share. Internal to rpc/session.
+//
+// Threading: any thread; the members are atomic, immutable, or guard themselves.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+
+#include "rpc/session/client_table.h"
+#include "rpc/session/handler.h"
+#include "rpc/session/server_options.h"
+
+namespace weft::rpc {
+
+class ServerConnection;
+
+struct ServerCore {
+  ServerCore(SessionServerOptions server_options, OpHandler& op_handler, Clock& clock,
+             Random& random)
+      : options(std::move(server_options)), handler(op_handler), table(options, clock, random) {}
+
+  const SessionServerOptions options;
+  OpHandler& handler;
+  ClientTable table;
+
+  std::atomic<std::uint64_t> running{0};
+  std::atomic<std::uint64_t> compounds{0};
+  std::atomic<std::uint64_t> replays{0};
+  std::atomic<std::uint64_t> rejected{0};
+
+  // The open connections, for draining: touched when one comes and goes, never per request.
+  std::mutex mutex;
+  std::unordered_set<std::shared_ptr<ServerConnection>> connections;  // protected by mutex
+  std::move_only_function<void()> drained;                            // protected by mutex
+  std::atomic<bool> draining{false};
+
+  // Calls `drained` once nothing is left: no connection, no compound.
+  void check_drained() {
+    if (!draining.load()) return;
+    std::move_only_function<void()> done;
+    {
+      const std::scoped_lock lock(mutex);
+      if (connections.empty() && running.load() == 0) done = std::exchange(drained, nullptr);
+    }
+    if (done) done();
+  }
+};
+
+}  // namespace weft::rpc

@@ -1,0 +1,102 @@
+#include "rpc/session/server_session.h"
+
+#include <thread>
+
+#include "rpc/base/assert.h"
+
+namespace weft::rpc {
+namespace {
+
+using nfs4::Status;
+
+ServerSession::Begun refuse(Status status) { return {ServerSession::Verdict::kRefuse, status, {}}; }
+
+}  // namespace
+
+ServerSession::ServerSession(nfs4::SessionId id, std::shared_ptr<ServerClient> client,
+                             const Limits& limits)
+    : id_(id),
+      client_(std::move(client)),
+      limits_(limits),
+      slots_(std::make_unique<Slot[]>(limits.slots)) {
+  WEFT_ASSERT(limits.slots > 0);
+}
+
+ServerSession::Begun ServerSession::begin(const nfs4::SequenceArgs& args, std::uint32_t op_count) {
+  if (dead()) return refuse(Status::NFS4ERR_BADSESSION);
+  if (args.slot >= limits_.slots) return refuse(Status::NFS4ERR_BADSLOT);
+  if (args.highest_slot >= limits_.slots || args.highest_slot < args.slot) {
+    return refuse(Status::NFS4ERR_BAD_HIGH_SLOT);
+  }
+  Slot& slot = slots_[args.slot];
+  Word seen = slot.word.load(std::memory_order_acquire);
+  for (;;) {
+    const auto state = static_cast<State>(seen >> 32);
+    const auto last = static_cast<std::uint32_t>(seen);
+    if (state == kReading) {
+      // Another connection copies the kept reply out, a matter of nanoseconds.
+      std::this_thread::yield();
+      seen = slot.word.load(std::memory_order_acquire);
+      continue;
+    }
+    if (state == kRunning) {
+      if (args.sequence == last) return {Verdict::kDrop, Status::NFS4_OK, {}};
+      return refuse(Status::NFS4ERR_SEQ_MISORDERED);
+    }
+    if (args.sequence == last + 1) {
+      if (!slot.word.compare_exchange_weak(seen, word(kRunning, args.sequence),
+                                           std::memory_order_acq_rel)) {
+        continue;
+      }
+      slot.op_count = op_count;
+      slot.kept = false;
+      return {Verdict::kExecute, Status::NFS4_OK, {}};
+    }
+    if (state == kUnused || args.sequence != last) return refuse(Status::NFS4ERR_SEQ_MISORDERED);
+    if (!slot.word.compare_exchange_weak(seen, word(kReading, last), std::memory_order_acq_rel)) {
+      continue;
+    }
+    return replay(slot, args, op_count);
+  }
+}
+
+ServerSession::Begun ServerSession::replay(Slot& slot, const nfs4::SequenceArgs& args,
+                                           std::uint32_t op_count) {
+  Begun out;
+  if (slot.op_count != op_count) {
+    out = refuse(Status::NFS4ERR_SEQ_FALSE_RETRY);
+  } else if (slot.kept) {
+    out = {Verdict::kReplay, Status::NFS4_OK, slot.reply};
+  } else {
+    out = {Verdict::kUncached, Status::NFS4_OK, {}};
+  }
+  slot.word.store(word(kIdle, args.sequence), std::memory_order_release);
+  return out;
+}
+
+void ServerSession::finish(std::uint32_t slot_index,
+                           std::optional<std::span<const std::byte>> reply) {
+  WEFT_ASSERT(slot_index < limits_.slots);
+  Slot& slot = slots_[slot_index];
+  const Word running = slot.word.load(std::memory_order_relaxed);
+  WEFT_ASSERT(running >> 32 == kRunning);
+  if (reply && reply->size() <= limits_.max_kept) {
+    slot.reply.assign(reply->begin(), reply->end());
+    slot.kept = true;
+  } else {
+    slot.reply.clear();
+    slot.kept = false;
+  }
+  slot.word.store(word(kIdle, static_cast<std::uint32_t>(running)), std::memory_order_release);
+}
+
+nfs4::SequenceOk ServerSession::answer(const nfs4::SequenceArgs& args) const {
+  return {.session = id_,
+          .sequence = args.sequence,
+          .slot = args.slot,
+          .highest_slot = limits_.slots - 1,
+          .target_highest_slot = limits_.slots - 1,
+          .status_flags = 0};  // a data server never sets any
+}
+
+}  // namespace weft::rpc

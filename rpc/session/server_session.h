@@ -1,0 +1,105 @@
+// One session at the server: its slots, and with them the promise that each request is executed
+// exactly once (RFC 8881 section 2.10.6). Sans-io.
+//
+// A slot remembers the sequence number of its last request, whether that is still running, and,
+// once it is done, a reply small enough to keep. begin() says what to do with a request; whoever
+// was told kExecute owns the slot until finish().
+//
+// Threading: any thread. A slot's sequence number and state share one atomic word, changed by
+// compare-and-exchange, so that requests of one session arriving on several connections agree on
+// who executes without a lock. The kept reply belongs to whoever made the state kRunning or
+// kReading.
+//
+// Invariants:
+//  1. A refused request changes nothing: the slot keeps its sequence number and reply.
+//  2. Between begin() == kExecute and finish() no other caller gets kExecute for that slot.
+//  3. A kept reply is never larger than the limit given at construction.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "rpc/nfs4/session_ops.h"
+#include "rpc/session/handler.h"
+
+namespace weft::rpc {
+
+// A client id of the server; the table's mutex protects what is not atomic here (client_table.h).
+struct ServerClient {
+  ClientInfo info;                          // constant once the client is confirmed
+  std::atomic<std::int64_t> renewed_ns{0};  // Clock::now() of the last sign of life
+  std::atomic<bool> reclaim_complete{false};
+};
+
+class ServerSession {
+ public:
+  struct Limits {
+    std::uint32_t slots = 1;
+    std::uint32_t max_request = 0;
+    std::uint32_t max_response = 0;
+    std::uint32_t max_response_cached = 0;  // as negotiated: what cache_this may ask for
+    std::uint32_t max_operations = 0;
+    std::size_t max_kept = 0;  // bytes of a reply kept in a slot
+  };
+
+  ServerSession(nfs4::SessionId id, std::shared_ptr<ServerClient> client, const Limits& limits);
+  ServerSession(const ServerSession&) = delete;
+  ServerSession& operator=(const ServerSession&) = delete;
+
+  enum class Verdict : std::uint8_t {
+    kExecute,   // new: run it and call finish()
+    kReplay,    // done before: Begun::reply is the kept reply
+    kUncached,  // done before, reply not kept: NFS4ERR_RETRY_UNCACHED_REP
+    kDrop,      // running right now: its reply will go to where it came from first
+    kRefuse,    // Begun::status
+  };
+  struct Begun {
+    Verdict verdict = Verdict::kRefuse;
+    nfs4::Status status = nfs4::Status::NFS4_OK;
+    std::vector<std::byte> reply;
+  };
+
+  // op_count tells a retransmission from another request under an old number
+  // (NFS4ERR_SEQ_FALSE_RETRY).
+  [[nodiscard]] Begun begin(const nfs4::SequenceArgs& args, std::uint32_t op_count);
+  // Ends the request that begin() let run on `slot`. `reply` is kept when given and small enough.
+  void finish(std::uint32_t slot, std::optional<std::span<const std::byte>> reply);
+
+  [[nodiscard]] nfs4::SequenceOk answer(const nfs4::SequenceArgs& args) const;
+
+  // A dead session answers NFS4ERR_BADSESSION; requests already running go on.
+  void kill() { dead_.store(true, std::memory_order_release); }
+  [[nodiscard]] bool dead() const { return dead_.load(std::memory_order_acquire); }
+
+  [[nodiscard]] const nfs4::SessionId& id() const { return id_; }
+  [[nodiscard]] ServerClient& client() const { return *client_; }
+  [[nodiscard]] const Limits& limits() const { return limits_; }
+
+ private:
+  // state << 32 | sequence
+  using Word = std::uint64_t;
+  enum State : std::uint32_t { kUnused = 0, kIdle = 1, kRunning = 2, kReading = 3 };
+  struct alignas(64) Slot {
+    std::atomic<Word> word{0};
+    std::uint32_t op_count = 0;
+    bool kept = false;
+    std::vector<std::byte> reply;
+  };
+
+  static constexpr Word word(State state, std::uint32_t sequence) {
+    return Word{state} << 32 | sequence;
+  }
+  [[nodiscard]] Begun replay(Slot& slot, const nfs4::SequenceArgs& args, std::uint32_t op_count);
+
+  const nfs4::SessionId id_;
+  const std::shared_ptr<ServerClient> client_;
+  const Limits limits_;
+  std::unique_ptr<Slot[]> slots_;
+  std::atomic<bool> dead_{false};
+};
+
+}  // namespace weft::rpc

@@ -1,0 +1,57 @@
+#include "rpc/session/session_server.h"
+
+#include "rpc/session/server_connection.h"
+
+namespace weft::rpc {
+
+struct SessionServer::Impl : ServerCore {
+  using ServerCore::ServerCore;
+};
+
+SessionServer::SessionServer(SessionServerOptions options, OpHandler& handler, Clock& clock,
+                             Random& random)
+    : impl_(std::make_shared<Impl>(std::move(options), handler, clock, random)) {}
+
+SessionServer::~SessionServer() = default;
+
+void SessionServer::serve(std::shared_ptr<Channel> channel) {
+  auto connection = std::make_shared<ServerConnection>(impl_, channel);
+  bool draining = false;
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    draining = impl_->draining;
+    if (!draining) impl_->connections.insert(connection);
+  }
+  // Started either way: a channel that was never started would never close.
+  channel->start(connection);
+  if (draining) channel->close(Error{Errc::kClosed, "the server is going down"});
+}
+
+void SessionServer::expire() { impl_->table.expire(); }
+
+void SessionServer::drain(std::move_only_function<void()> done) {
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    impl_->drained = std::move(done);
+    impl_->draining = true;
+    for (const auto& connection : impl_->connections) connection->begin_drain();
+  }
+  impl_->check_drained();
+}
+
+SessionServerCounts SessionServer::counts() const {
+  SessionServerCounts out;
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    out.connections = impl_->connections.size();
+  }
+  out.clients = impl_->table.clients();
+  out.sessions = impl_->table.sessions();
+  out.running = impl_->running.load(std::memory_order_relaxed);
+  out.compounds = impl_->compounds.load(std::memory_order_relaxed);
+  out.replays = impl_->replays.load(std::memory_order_relaxed);
+  out.rejected = impl_->rejected.load(std::memory_order_relaxed);
+  return out;
+}
+
+}  // namespace weft::rpc
