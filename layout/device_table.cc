@@ -12,6 +12,17 @@ namespace {
 constexpr std::uint8_t kIdForm = 1;
 constexpr std::uint32_t kDeviceFormat = 1;
 
+std::vector<DeviceTable::Key> key_of(const Device& device) {
+  std::vector<DeviceTable::Key> key;
+  key.reserve(device.members.size());
+  for (const DeviceMember& member : device.members) {
+    key.push_back({member.ds_id, member.address_generation});
+  }
+  return key;
+}
+
+}  // namespace
+
 Result<> validate(const Device& device) {
   if (device.number == 0) return fail(Errc::kInvalid, "device number 0");
   if (device.members.empty() || device.members.size() > kMaxServers) {
@@ -24,17 +35,6 @@ Result<> validate(const Device& device) {
   }
   return {};
 }
-
-std::vector<DeviceTable::Key> key_of(const Device& device) {
-  std::vector<DeviceTable::Key> key;
-  key.reserve(device.members.size());
-  for (const DeviceMember& member : device.members) {
-    key.push_back({member.ds_id, member.address_generation});
-  }
-  return key;
-}
-
-}  // namespace
 
 DeviceIdBytes pack(const DeviceId& id) {
   xdr::Encoder out(kDeviceIdBytes);

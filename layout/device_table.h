@@ -65,6 +65,9 @@ struct Device {
 
 constexpr std::size_t kMaxAddresses = 8;  // of one data server in a device
 
+// kInvalid: number 0, no members, too many, or a member without addresses or with too many.
+[[nodiscard]] Result<> validate(const Device& device);
+
 class DeviceTable {
  public:
   explicit DeviceTable(std::uint32_t salt) : salt_(salt) {}
@@ -74,7 +77,7 @@ class DeviceTable {
   [[nodiscard]] std::uint64_t next_number() const;
 
   // kExists when the number is taken by another device; adding the same twice is success.
-  // kInvalid: number 0, no members, too many, or a member without addresses.
+  // kInvalid as of validate().
   [[nodiscard]] Result<> add(Device device);
 
   [[nodiscard]] std::shared_ptr<const Device> find(std::uint64_t number) const;

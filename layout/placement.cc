@@ -26,14 +26,10 @@ Fit fit_servers(std::span<const Candidate> candidates, const PlacementPolicy& po
 
 std::string_view to_string(ServerState state) {
   switch (state) {
-    case ServerState::kUp:
-      return "up";
-    case ServerState::kSuspect:
-      return "suspect";
-    case ServerState::kDown:
-      return "down";
-    case ServerState::kDraining:
-      return "draining";
+    case ServerState::kUp: return "up";
+    case ServerState::kSuspect: return "suspect";
+    case ServerState::kDown: return "down";
+    case ServerState::kDraining: return "draining";
   }
   return "unknown";
 }

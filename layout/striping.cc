@@ -33,6 +33,13 @@ std::uint64_t Striping::object_end(std::uint32_t server, std::uint64_t file_size
   return last_unit < units_back ? 0 : (last_unit - units_back + 1) * unit_;
 }
 
+std::uint64_t Striping::next_held(std::uint32_t server, std::uint64_t offset) const {
+  WEFT_ASSERT(server < count_ && offset <= kMaxFileSize);
+  const std::uint32_t units_ahead = (server + count_ - server_of(offset)) % count_;
+  if (units_ahead == 0) return offset;
+  return (offset / unit_ + units_ahead) * unit_;
+}
+
 Result<std::uint64_t> Striping::file_size_at_least(std::uint32_t server,
                                                    std::uint64_t object_end) const {
   if (server >= count_) return fail(Errc::kInvalid, "no such data server in the layout");

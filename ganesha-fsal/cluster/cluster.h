@@ -91,7 +91,8 @@ class Cluster {
   };
   void stat(const layout::LayoutMap& map, const layout::ObjectId& object, Done<ObjectsStat> done);
 
-  // ALLOCATE and DEALLOCATE of a range of a file (RFC 7862). kFileTooLarge.
+  // ALLOCATE and DEALLOCATE of a range of a file (RFC 7862). kFileTooLarge; kNotSupported for an
+  // allocation of more than 65536 stripe units.
   void allocate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
                 std::uint64_t length, Done<void> done);
   void punch(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
@@ -103,6 +104,7 @@ class Cluster {
 
  private:
   class Impl;
+  struct Allocation;
   explicit Cluster(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

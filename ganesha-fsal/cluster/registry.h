@@ -80,7 +80,8 @@ class Registry {
                                                             const control::Register& request);
   void connected(std::uint32_t ds_id);
   void disconnected(std::uint32_t ds_id);
-  void heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat);
+  // Whether it is the first on this connection: the data server's fences are then in force.
+  bool heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat);
 
   // --- what is known ---
   [[nodiscard]] std::optional<ServerView> find(std::uint32_t ds_id) const;
@@ -125,6 +126,8 @@ class Registry {
   [[nodiscard]] Result<ServerRecord> adopt(const layout::NetAddress& from,
                                            const control::Register& request) const;
   [[nodiscard]] layout::ServerState state_of(const ServerRecord& record, const Live* live) const;
+  [[nodiscard]] Result<layout::Device> compose(std::span<const std::uint32_t> ds_ids) const;
+  [[nodiscard]] std::shared_ptr<const layout::Device> existing(const layout::Device& like) const;
   [[nodiscard]] ServerView view_of(const ServerRecord& record) const;
 
   KvStore& store_;

@@ -58,7 +58,7 @@ class Client {
     std::size_t max_calls = 4096;                     // under way
     std::chrono::milliseconds connect_timeout{5000};  // connecting, proving, registering, each
     std::chrono::milliseconds backoff_min{100};
-    std::chrono::milliseconds backoff_max{3000};
+    std::chrono::milliseconds backoff_max{1000};
     std::chrono::milliseconds silence_timeout{10000};  // nothing heard: the connection is dead
   };
   using Timeout = std::chrono::milliseconds;

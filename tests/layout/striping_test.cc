@@ -104,6 +104,23 @@ TEST_CASE("an object's end is one past the last byte the server holds") {
   });
 }
 
+TEST_CASE("the next byte a server holds is the first that is its own") {
+  rc::check([] {
+    const Striping striping = *any_striping();
+    const auto offset = *rc::gen::inRange<std::uint64_t>(0, 8192);
+    const auto server = *rc::gen::inRange<std::uint32_t>(0, striping.count());
+    std::uint64_t at = offset;
+    while (striping.server_of(at) != server) ++at;
+    RC_ASSERT(striping.next_held(server, offset) == at);
+  });
+  const Striping wide = Striping::make(UINT32_MAX & ~63U, 256).value();
+  for (std::uint32_t server = 0; server < 256; ++server) {
+    const std::uint64_t at = wide.next_held(server, kMaxFileSize);
+    CHECK(at >= kMaxFileSize);
+    CHECK(wide.server_of(at) == server);
+  }
+}
+
 TEST_CASE("object ends hold at the largest file") {
   const Striping striping = Striping::make(1 << 20, 4, 1).value();
   std::uint64_t greatest = 0;

@@ -1,0 +1,339 @@
+#include "ganesha-fsal/cluster/cluster.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include "ganesha-fsal/cluster/gather.h"
+#include "ganesha-fsal/cluster/size_reports.h"
+#include "ganesha-fsal/cluster/work_queue.h"
+
+namespace weft::mds {
+
+std::vector<std::uint32_t> servers_of(const layout::LayoutMap& map) {
+  std::set<std::uint32_t> ids;
+  for (const layout::Copy& copy : map.copies) ids.insert(copy.ds_ids.begin(), copy.ds_ids.end());
+  return {ids.begin(), ids.end()};
+}
+
+class Cluster::Impl final : public control::ServerEvents {
+ public:
+  Impl(Config config, std::unique_ptr<Registry> registry, FileSizes& files)
+      : config_(std::move(config)),
+        handle_key_(control::handle_key(config_.key)),
+        files_(files),
+        registry_(std::move(registry)),
+        workers_(std::max(config_.workers, 1U), config_.max_waiting),
+        reports_(files, workers_, config_.max_waiting),
+        server_({.listen = config_.listen, .key = config_.key}, *this) {}
+  ~Impl() override { stop(); }
+
+  // Calls complete first (with kClosed), then the workers finish what those led to.
+  void stop() {
+    server_.stop();
+    workers_.stop();
+  }
+
+  void on_register(const layout::NetAddress& from, control::Register request,
+                   Done<control::Registered> done) override;
+  void on_connected(std::uint32_t ds_id) override {
+    registry_->connected(ds_id);
+    spdlog::info("event=data_server_connected ds={}", ds_id);
+  }
+  void on_disconnected(std::uint32_t ds_id, const Error& why) override {
+    registry_->disconnected(ds_id);
+    spdlog::warn("event=data_server_disconnected ds={} why=\"{}\"", ds_id, why.describe());
+  }
+  void on_heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) override;
+  void on_query_size(std::uint32_t ds_id, const layout::ObjectId& object,
+                     Done<control::FileSize> done) override;
+  void on_report_size(std::uint32_t, const control::ReportSize& report, Done<void> done) override {
+    reports_.add(report, std::move(done));
+  }
+
+  void fence(std::vector<std::uint32_t> ds_ids, std::vector<control::Fence> fences,
+             Done<void> done);
+  void send_fences(std::uint32_t ds_id, std::vector<control::Fence> fences, Done<void> done);
+  // A data server is back: what it missed beyond what its registration carried, then the notice.
+  void catch_up(std::uint32_t ds_id);
+  void announce(std::uint32_t ds_id);
+
+  const Config config_;
+  const layout::HandleKey handle_key_;
+  FileSizes& files_;
+  const std::unique_ptr<Registry> registry_;
+  WorkQueue workers_;
+  SizeReports reports_;
+  control::Server server_;
+  std::mutex notice_mutex_;
+  std::function<void(std::uint32_t)> notice_;  // guarded by notice_mutex_
+};
+
+void Cluster::Impl::on_register(const layout::NetAddress& from, control::Register request,
+                                Done<control::Registered> done) {
+  // Shared so that it is still ours when the workers refuse.
+  const auto answer = std::make_shared<Done<control::Registered>>(std::move(done));
+  const bool taken = workers_.post([this, from, request = std::move(request), answer] {
+    auto registered = registry_->register_server(from, request);
+    if (registered) {
+      spdlog::info("event=data_server_registered ds={} name={} from={} store={}", registered->ds_id,
+                   request.name, to_string(from), control::to_string(request.store));
+    } else {
+      spdlog::warn("event=data_server_refused name={} from={} why=\"{}\"", request.name,
+                   to_string(from), registered.error().describe());
+    }
+    (*answer)(std::move(registered));
+  });
+  if (!taken) (*answer)(fail(Errc::kBusy, "the metadata server has too much to do"));
+}
+
+void Cluster::Impl::on_heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
+  if (!registry_->heartbeat(ds_id, beat)) return;
+  if (!workers_.post([this, ds_id] { catch_up(ds_id); })) {
+    server_.disconnect(ds_id);  // it registers again when there is less to do
+  }
+}
+
+void Cluster::Impl::on_query_size(std::uint32_t, const layout::ObjectId& object,
+                                  Done<control::FileSize> done) {
+  const auto answer = std::make_shared<Done<control::FileSize>>(std::move(done));
+  const bool taken = workers_.post([this, object, answer] {
+    const auto size = files_.size_of(object);
+    if (!size) return (*answer)(std::unexpected(size.error()));
+    (*answer)(control::FileSize{*size});
+  });
+  if (!taken) (*answer)(fail(Errc::kBusy, "the metadata server has too much to do"));
+}
+
+void Cluster::Impl::send_fences(std::uint32_t ds_id, std::vector<control::Fence> fences,
+                                Done<void> done) {
+  auto sent = fences;
+  server_.fence(
+      ds_id, std::move(fences), config_.call_timeout,
+      [this, ds_id, sent = std::move(sent), done = std::move(done)](Result<> answer) mutable {
+        if (!answer) return done(std::move(answer));
+        const auto finish = std::make_shared<Done<void>>(std::move(done));
+        // A record that is not erased is only a fence that is sent once more.
+        const bool taken = workers_.post([this, ds_id, sent = std::move(sent), finish] {
+          (*finish)(registry_->fences_done(ds_id, sent));
+        });
+        if (!taken) (*finish)({});
+      });
+}
+
+void Cluster::Impl::fence(std::vector<std::uint32_t> ds_ids, std::vector<control::Fence> fences,
+                          Done<void> done) {
+  if (fences.empty() || fences.size() > control::kMaxFences) {
+    return done(fail(Errc::kInvalid, "1 to 1024 fences at a time"));
+  }
+  const auto finish = std::make_shared<Done<void>>(std::move(done));
+  const bool taken =
+      workers_.post([this, ds_ids = std::move(ds_ids), fences = std::move(fences), finish] {
+        if (auto kept = registry_->add_fences(ds_ids, fences); !kept) {
+          return (*finish)(std::move(kept));
+        }
+        const auto all = Gather::make(ds_ids.size(), std::move(*finish));
+        for (const std::uint32_t id : ds_ids) send_fences(id, fences, all->one());
+      });
+  if (!taken) (*finish)(fail(Errc::kBusy, "the metadata server has too much to do"));
+}
+
+void Cluster::Impl::catch_up(std::uint32_t ds_id) {
+  auto fences = registry_->pending_fences(ds_id, control::kMaxFences);
+  if (!fences) {
+    spdlog::error("event=fences_unread ds={} why=\"{}\"", ds_id, fences.error().describe());
+    return server_.disconnect(ds_id);
+  }
+  if (fences->empty()) return announce(ds_id);
+  send_fences(ds_id, std::move(*fences), [this, ds_id](const Result<>& answer) {
+    if (!answer) return server_.disconnect(ds_id);
+    if (!workers_.post([this, ds_id] { catch_up(ds_id); })) server_.disconnect(ds_id);
+  });
+}
+
+void Cluster::Impl::announce(std::uint32_t ds_id) {
+  std::function<void(std::uint32_t)> notice;
+  {
+    const std::lock_guard lock(notice_mutex_);
+    notice = notice_;
+  }
+  if (notice) notice(ds_id);
+}
+
+Cluster::Cluster(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Cluster::~Cluster() { stop(); }
+void Cluster::stop() { impl_->stop(); }
+
+Result<std::unique_ptr<Cluster>> Cluster::start(Config config, KvStore& store, FileSizes& files) {
+  auto registry = Registry::open(store, config.registry);
+  if (!registry) return pass(registry);
+  auto impl = std::make_unique<Impl>(std::move(config), std::move(*registry), files);
+  if (auto started = impl->server_.start(); !started) return pass(started);
+  spdlog::info("event=control_listening address={}", to_string(impl->server_.address()));
+  return std::unique_ptr<Cluster>(new Cluster(std::move(impl)));
+}
+
+Registry& Cluster::registry() { return *impl_->registry_; }
+layout::NetAddress Cluster::address() const { return impl_->server_.address(); }
+const layout::HandleKey& Cluster::handle_key() const { return impl_->handle_key_; }
+
+void Cluster::on_server_up(std::function<void(std::uint32_t)> notice) {
+  const std::lock_guard lock(impl_->notice_mutex_);
+  impl_->notice_ = std::move(notice);
+}
+
+void Cluster::truncate(const layout::LayoutMap& map, const layout::ObjectId& object,
+                       std::uint64_t size, Done<void> done) {
+  if (size > layout::kMaxFileSize) return done(fail(Errc::kFileTooLarge, "size"));
+  const auto all =
+      Gather::make(map.copies.size() * map.copies.front().ds_ids.size(), std::move(done));
+  for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+    const layout::Striping striping = map.striping(copy);
+    for (std::uint32_t index = 0; index < striping.count(); ++index) {
+      impl_->server_.truncate(
+          map.copies[copy].ds_ids[index], object, striping.object_end(index, size),
+          impl_->config_.call_timeout,
+          [one = all->one()](const Result<control::ObjectStat>& answer) mutable {
+            if (!answer) return one(std::unexpected(answer.error()));
+            one({});
+          });
+    }
+  }
+}
+
+void Cluster::fence(std::span<const std::uint32_t> ds_ids, std::vector<control::Fence> fences,
+                    Done<void> done) {
+  impl_->fence({ds_ids.begin(), ds_ids.end()}, std::move(fences), std::move(done));
+}
+
+void Cluster::stat(const layout::LayoutMap& map, const layout::ObjectId& object,
+                   Done<ObjectsStat> done) {
+  struct Sum {
+    std::mutex mutex;
+    ObjectsStat total;
+  };
+  const auto sum = std::make_shared<Sum>();
+  const auto ids = servers_of(map);
+  const auto all =
+      Gather::make(ids.size(), [sum, done = std::move(done)](const Result<>& outcome) mutable {
+        if (!outcome) return done(std::unexpected(outcome.error()));
+        done(sum->total);
+      });
+  for (const std::uint32_t id : ids) {
+    impl_->server_.stat(id, object, impl_->config_.call_timeout,
+                        [sum, one = all->one()](const Result<control::ObjectStat>& answer) mutable {
+                          if (!answer) return one(std::unexpected(answer.error()));
+                          {
+                            const std::lock_guard lock(sum->mutex);
+                            sum->total.size = std::max(sum->total.size, answer->size);
+                            sum->total.allocated += answer->allocated;
+                            sum->total.mtime_ns = std::max(sum->total.mtime_ns, answer->mtime_ns);
+                          }
+                          one({});
+                        });
+  }
+}
+
+namespace {
+
+// Calls send(ds id, range) for the parts of a file's range at every data server, in every copy.
+template <class Send>
+void for_each_part(const layout::LayoutMap& map, const layout::ObjectId& object,
+                   std::uint64_t offset, std::uint64_t length, Done<void> done, Send&& send) {
+  if (offset > layout::kMaxFileSize || length > layout::kMaxFileSize - offset) {
+    return done(fail(Errc::kFileTooLarge, "range ends beyond the largest file"));
+  }
+  const std::uint64_t end = offset + length;
+  std::vector<std::pair<std::uint32_t, control::Range>> parts;
+  for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+    const layout::Striping striping = map.striping(copy);
+    for (std::uint32_t index = 0; index < striping.count(); ++index) {
+      // Bytes of other servers in between are holes in this object: one range serves all of ours.
+      const std::uint64_t last = striping.object_end(index, end);
+      const std::uint64_t first = striping.next_held(index, offset);
+      if (first < last) {
+        parts.emplace_back(map.copies[copy].ds_ids[index],
+                           control::Range{object, first, last - first});
+      }
+    }
+  }
+  const auto all = Gather::make(parts.size(), std::move(done));
+  for (const auto& [id, range] : parts) send(id, range, all->one());
+}
+
+}  // namespace
+
+void Cluster::punch(const layout::LayoutMap& map, const layout::ObjectId& object,
+                    std::uint64_t offset, std::uint64_t length, Done<void> done) {
+  for_each_part(map, object, offset, length, std::move(done),
+                [this](std::uint32_t id, const control::Range& range, Done<void> one) {
+                  impl_->server_.punch(id, range, impl_->config_.call_timeout, std::move(one));
+                });
+}
+
+// One window of an allocation after the other: bytes of other servers in between must not be
+// reserved, so every stripe unit is a request of its own.
+struct Cluster::Allocation : std::enable_shared_from_this<Allocation> {
+  static constexpr std::size_t kWindow = 1024;
+  static constexpr std::uint64_t kMaxUnits = 65'536;
+
+  Impl* impl = nullptr;
+  layout::LayoutMap map;
+  layout::ObjectId object;
+  std::uint64_t at = 0;
+  std::uint64_t end = 0;
+  Done<void> done;
+
+  void next() {
+    if (at >= end) return done({});
+    std::vector<layout::Extent> window;
+    const layout::Striping striping = map.striping();
+    while (at < end && window.size() < kWindow) {
+      window.push_back(striping.first_extent(at, end - at));
+      at += window.back().length;
+    }
+    const auto all = Gather::make(window.size() * map.copies.size(),
+                                  [self = shared_from_this()](const Result<>& outcome) {
+                                    if (!outcome) return self->done(outcome);
+                                    self->next();
+                                  });
+    for (const layout::Extent& extent : window) {
+      for (const layout::Copy& copy : map.copies) {
+        // Copies may begin at different servers; their stripe units are the same.
+        const std::size_t index = (extent.server + copy.first_index + copy.ds_ids.size() -
+                                   map.copies.front().first_index) %
+                                  copy.ds_ids.size();
+        impl->server_.allocate(copy.ds_ids[index],
+                               control::Range{object, extent.offset, extent.length},
+                               impl->config_.call_timeout, all->one());
+      }
+    }
+  }
+};
+
+void Cluster::allocate(const layout::LayoutMap& map, const layout::ObjectId& object,
+                       std::uint64_t offset, std::uint64_t length, Done<void> done) {
+  if (offset > layout::kMaxFileSize || length > layout::kMaxFileSize - offset) {
+    return done(fail(Errc::kFileTooLarge, "range ends beyond the largest file"));
+  }
+  if (map.copies.front().ds_ids.size() > 1 && length / map.stripe_unit > Allocation::kMaxUnits) {
+    return done(fail(Errc::kNotSupported, "too many stripe units to reserve at once"));
+  }
+  const auto allocation = std::make_shared<Allocation>();
+  allocation->impl = impl_.get();
+  allocation->map = map;
+  allocation->object = object;
+  allocation->at = offset;
+  allocation->end = offset + length;
+  allocation->done = std::move(done);
+  allocation->next();
+}
+
+void Cluster::remove(std::uint32_t ds_id, std::vector<layout::ObjectId> objects, Done<void> done) {
+  impl_->server_.remove(ds_id, std::move(objects), impl_->config_.call_timeout, std::move(done));
+}
+
+}  // namespace weft::mds

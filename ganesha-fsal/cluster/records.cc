@@ -1,0 +1,137 @@
+#include "ganesha-fsal/cluster/records.h"
+
+#include <span>
+
+#include "rpc/xdr/xdr.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr std::uint32_t kServerFormat = 1;
+
+std::span<const std::byte> bytes_of(std::string_view value) {
+  return std::as_bytes(std::span(value));
+}
+
+std::string text_of(const xdr::Encoder& out) {
+  const auto bytes = out.bytes();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+void put_big_endian(std::string& key, std::uint64_t value, std::size_t bytes) {
+  for (std::size_t i = bytes; i-- > 0;) key += static_cast<char>(value >> (8 * i) & 0xff);
+}
+
+// The least key that is greater than every key that begins with `prefix`.
+std::string past(std::string prefix) {
+  while (!prefix.empty() && static_cast<unsigned char>(prefix.back()) == 0xff) prefix.pop_back();
+  if (!prefix.empty()) prefix.back() = static_cast<char>(prefix.back() + 1);
+  return prefix;
+}
+
+}  // namespace
+
+std::string encode(const ServerRecord& record) {
+  xdr::Encoder out(128);
+  out.u32(kServerFormat);
+  out.u32(record.id);
+  out.fixed(record.store);
+  out.string(record.name);
+  out.string(record.domain);
+  out.u32(record.address_generation);
+  out.u32(static_cast<std::uint32_t>(record.addresses.size()));
+  for (const auto& address : record.addresses) layout::encode(out, address);
+  out.boolean(record.draining);
+  return text_of(out);
+}
+
+Result<ServerRecord> decode_server(std::string_view value) {
+  xdr::Decoder in(bytes_of(value));
+  const std::uint32_t format = in.u32();
+  if (in.ok() && format != kServerFormat) {
+    return fail(Errc::kNotSupported, "data server record of a later format");
+  }
+  ServerRecord record;
+  record.id = in.u32();
+  in.fixed(record.store);
+  record.name = in.string(control::kMaxText);
+  record.domain = in.string(control::kMaxText);
+  record.address_generation = in.u32();
+  const std::uint32_t addresses = in.count(control::kMaxAddresses);
+  for (std::uint32_t i = 0; i < addresses && in.ok(); ++i) {
+    record.addresses.push_back(layout::decode_address(in));
+  }
+  record.draining = in.boolean();
+  if (!in.ok() || in.remaining() != 0 || record.id == 0) {
+    return fail(Errc::kCorrupt, "malformed data server record");
+  }
+  return record;
+}
+
+std::string encode(const control::Fence& fence) {
+  xdr::Encoder out(40);
+  control::encode(out, control::FenceRequest{{fence}});
+  return text_of(out);
+}
+
+Result<control::Fence> decode_fence(std::string_view value) {
+  const auto request = control::decode<control::FenceRequest>(bytes_of(value));
+  if (!request || request->fences.size() != 1) return fail(Errc::kCorrupt, "malformed fence");
+  return request->fences.front();
+}
+
+std::string encode_u32(std::uint32_t value) {
+  xdr::Encoder out(4);
+  out.u32(value);
+  return text_of(out);
+}
+
+Result<std::uint32_t> decode_u32(std::string_view value) {
+  xdr::Decoder in(bytes_of(value));
+  const std::uint32_t number = in.u32();
+  if (!in.ok() || in.remaining() != 0) return fail(Errc::kCorrupt, "malformed number");
+  return number;
+}
+
+namespace cluster_keys {
+
+std::string server(std::uint32_t ds_id) {
+  std::string key = "S";
+  put_big_endian(key, ds_id, 4);
+  return key;
+}
+
+std::string device(std::uint64_t number) {
+  std::string key = "D";
+  put_big_endian(key, number, 8);
+  return key;
+}
+
+std::string device_salt() { return "Wd"; }
+std::string next_server() { return "Wn"; }
+
+std::string fence(std::uint32_t ds_id, const control::Fence& fence) {
+  std::string key = fences_of(ds_id).begin;
+  put_big_endian(key, static_cast<std::uint32_t>(fence.what), 1);
+  if (fence.what == control::Fence::What::kObject) {
+    put_big_endian(key, fence.object.fsid, 4);
+    put_big_endian(key, fence.object.fileid, 8);
+    put_big_endian(key, fence.object.generation, 4);
+  } else {
+    put_big_endian(key, fence.client_id, 8);
+  }
+  return key;
+}
+
+KeyRange all_servers() { return {"S", past("S")}; }
+KeyRange all_devices() { return {"D", past("D")}; }
+
+KeyRange fences_of(std::uint32_t ds_id) {
+  std::string begin = "Wf";
+  put_big_endian(begin, ds_id, 4);
+  return {begin, past(begin)};
+}
+
+}  // namespace cluster_keys
+
+}  // namespace weft::mds

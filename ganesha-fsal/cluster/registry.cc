@@ -1,0 +1,257 @@
+#include "ganesha-fsal/cluster/registry.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "rpc/base/assert.h"
+
+namespace weft::mds {
+namespace {
+
+using layout::ServerState;
+
+// The addresses to keep: those without an IP get the one the connection comes from.
+std::vector<layout::NetAddress> concrete(const layout::NetAddress& from,
+                                         std::vector<layout::NetAddress> addresses) {
+  for (layout::NetAddress& address : addresses) {
+    const bool any = std::ranges::all_of(address.ip, [](std::uint8_t byte) { return byte == 0; });
+    if (!any) continue;
+    address.v6 = from.v6;
+    address.ip = from.ip;
+  }
+  return addresses;
+}
+
+constexpr std::size_t kEverything = SIZE_MAX;
+
+}  // namespace
+
+Registry::Registry(KvStore& store, RegistryOptions options, std::uint32_t salt)
+    : store_(store), options_(std::move(options)), devices_(salt) {}
+
+Result<std::unique_ptr<Registry>> Registry::open(KvStore& store, RegistryOptions options) {
+  std::uint32_t salt = options.device_salt;
+  auto salted = store.run([&](Transaction& tx) -> Result<> {
+    auto kept = tx.get(cluster_keys::device_salt());
+    if (!kept) return pass(kept);
+    if (!kept->has_value()) {
+      tx.put(cluster_keys::device_salt(), encode_u32(options.device_salt));
+      return {};
+    }
+    const auto decoded = decode_u32(**kept);
+    if (!decoded) return std::unexpected(decoded.error());
+    salt = *decoded;
+    return {};
+  });
+  if (!salted) return pass(salted);
+  std::unique_ptr<Registry> registry(new Registry(store, std::move(options), salt));
+  if (auto loaded = registry->load(); !loaded) return pass(loaded);
+  return registry;
+}
+
+Result<> Registry::load() {
+  Result<> outcome;
+  const auto keep = [&](auto decoded, auto&& add) {
+    if (!decoded) outcome = std::unexpected(decoded.error());
+    if (outcome) add(std::move(*decoded));
+    return outcome.has_value();
+  };
+  const std::lock_guard lock(mutex_);
+  const auto servers = cluster_keys::all_servers();
+  auto read = store_.latest().scan(servers.begin, servers.end, kEverything,
+                                   [&](std::string_view, std::string_view value) {
+                                     return keep(decode_server(value), [&](ServerRecord record) {
+                                       servers_.insert_or_assign(record.id, std::move(record));
+                                     });
+                                   });
+  if (!read || !outcome) return read ? outcome : read;
+  const auto devices = cluster_keys::all_devices();
+  read = store_.latest().scan(
+      devices.begin, devices.end, kEverything, [&](std::string_view, std::string_view value) {
+        return keep(layout::decode_device(std::as_bytes(std::span(value))),
+                    [&](layout::Device device) { outcome = devices_.add(std::move(device)); });
+      });
+  return read ? outcome : read;
+}
+
+Result<ServerRecord> Registry::adopt(const layout::NetAddress& from,
+                                     const control::Register& request) const {
+  const bool fresh = request.cluster == control::Uuid{};
+  if (!fresh && request.cluster != options_.cluster) {
+    return fail(Errc::kAccess,
+                "the store belongs to system " + control::to_string(request.cluster));
+  }
+  if (request.addresses.empty()) return fail(Errc::kInvalid, "no address for NFS clients");
+  ServerRecord record;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, known] : servers_) {
+    if (known.store == request.store) record = known;
+  }
+  if (record.id == 0 && !fresh) {
+    return fail(Errc::kInvalid, "this metadata store does not know the data server's store " +
+                                    control::to_string(request.store));
+  }
+  if (request.ds_id != 0 && request.ds_id != record.id) {
+    return fail(Errc::kInvalid, "the data server says it is " + std::to_string(request.ds_id) +
+                                    ", and is " + std::to_string(record.id));
+  }
+  record.store = request.store;
+  record.name = request.name;
+  record.domain = request.domain;
+  const auto addresses = concrete(from, request.addresses);
+  if (record.id != 0 && record.addresses != addresses) ++record.address_generation;
+  record.addresses = addresses;
+  return record;
+}
+
+Result<control::Registered> Registry::register_server(const layout::NetAddress& from,
+                                                      const control::Register& request) {
+  const std::lock_guard changing(changing_);
+  const auto adopted = adopt(from, request);
+  if (!adopted) return std::unexpected(adopted.error());
+  ServerRecord record;
+  auto kept = store_.run([&](Transaction& tx) -> Result<> {
+    record = *adopted;
+    if (record.id == 0) {
+      auto next = tx.get(cluster_keys::next_server());
+      if (!next) return pass(next);
+      const auto id = next->has_value() ? decode_u32(**next) : Result<std::uint32_t>(1);
+      if (!id) return std::unexpected(id.error());
+      record.id = *id;
+      tx.put(cluster_keys::next_server(), encode_u32(record.id + 1));
+    }
+    tx.put(cluster_keys::server(record.id), encode(record));
+    return {};
+  });
+  if (!kept) return pass(kept);
+  auto fences = pending_fences(record.id, control::kMaxFences);
+  if (!fences) return pass(fences);
+
+  const std::lock_guard lock(mutex_);
+  Live& live = live_[record.id];
+  if (live.boot != request.boot || live.registered == Clock::time_point{}) {
+    live.registered = options_.now();
+  }
+  live.boot = request.boot;
+  live.heard = options_.now();
+  live.last.space = request.space;
+  const std::uint32_t id = record.id;
+  servers_.insert_or_assign(id, std::move(record));
+  return control::Registered{options_.cluster,       id,
+                             options_.boot,          options_.heartbeat_ms,
+                             options_.lease_seconds, std::move(*fences)};
+}
+
+void Registry::connected(std::uint32_t ds_id) {
+  const std::lock_guard lock(mutex_);
+  Live& live = live_[ds_id];
+  live.connected = true;
+  live.beaten = false;
+}
+
+void Registry::disconnected(std::uint32_t ds_id) {
+  const std::lock_guard lock(mutex_);
+  live_[ds_id].connected = false;
+}
+
+bool Registry::heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
+  const std::lock_guard lock(mutex_);
+  Live& live = live_[ds_id];
+  live.heard = options_.now();
+  live.last = beat;
+  return !std::exchange(live.beaten, true);
+}
+
+ServerState Registry::state_of(const ServerRecord& record, const Live* live) const {
+  if (live == nullptr) return ServerState::kDown;
+  const auto silence = options_.now() - live->heard;
+  if (silence >= options_.down_after) return ServerState::kDown;
+  if (!live->connected || !live->beaten || silence >= options_.suspect_after) {
+    return ServerState::kSuspect;
+  }
+  return record.draining ? ServerState::kDraining : ServerState::kUp;
+}
+
+ServerView Registry::view_of(const ServerRecord& record) const {
+  ServerView view;
+  view.record = record;
+  const auto found = live_.find(record.id);
+  view.state = state_of(record, found == live_.end() ? nullptr : &found->second);
+  if (found == live_.end()) return view;
+  const Live& live = found->second;
+  const auto since = [&](Clock::time_point then) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(options_.now() - then);
+  };
+  view.seen = true;
+  view.connected = live.connected;
+  view.silence = since(live.heard);
+  view.uptime = since(live.registered);
+  view.boot = live.boot;
+  view.last = live.last;
+  return view;
+}
+
+std::optional<ServerView> Registry::find(std::uint32_t ds_id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = servers_.find(ds_id);
+  if (found == servers_.end()) return std::nullopt;
+  return view_of(found->second);
+}
+
+std::vector<ServerView> Registry::list() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<ServerView> views;
+  views.reserve(servers_.size());
+  for (const auto& [id, record] : servers_) views.push_back(view_of(record));
+  return views;
+}
+
+std::vector<layout::Candidate> Registry::candidates() const {
+  std::vector<layout::Candidate> candidates;
+  for (const ServerView& view : list()) {
+    candidates.push_back({view.record.id, view.state, view.last.space.capacity_bytes,
+                          view.last.space.free_bytes, view.record.domain});
+  }
+  return candidates;
+}
+
+bool Registry::is_connected(std::uint32_t ds_id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(ds_id);
+  return found != live_.end() && found->second.connected && found->second.beaten;
+}
+
+std::vector<std::uint32_t> Registry::down_of(const layout::LayoutMap& map) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::uint32_t> down;
+  for (const layout::Copy& copy : map.copies) {
+    for (const std::uint32_t id : copy.ds_ids) {
+      const auto record = servers_.find(id);
+      const auto live = live_.find(id);
+      const bool is_down =
+          record == servers_.end() ||
+          state_of(record->second, live == live_.end() ? nullptr : &live->second) ==
+              ServerState::kDown;
+      if (is_down) down.push_back(id);
+    }
+  }
+  return down;
+}
+
+Result<> Registry::set_draining(std::uint32_t ds_id, bool draining) {
+  const std::lock_guard changing(changing_);
+  auto view = find(ds_id);
+  if (!view) return fail(Errc::kNotFound, "no data server " + std::to_string(ds_id));
+  view->record.draining = draining;
+  auto kept = store_.run([&](Transaction& tx) -> Result<> {
+    tx.put(cluster_keys::server(ds_id), encode(view->record));
+    return {};
+  });
+  if (!kept) return kept;
+  const std::lock_guard lock(mutex_);
+  servers_[ds_id].draining = draining;
+  return {};
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,120 @@
+// The registry's devices, and the fences it keeps for data servers that are away.
+
+#include <spdlog/spdlog.h>
+
+#include "ganesha-fsal/cluster/registry.h"
+
+namespace weft::mds {
+
+Result<layout::Device> Registry::compose(std::span<const std::uint32_t> ds_ids) const {
+  const std::lock_guard lock(mutex_);
+  layout::Device device;
+  device.number = devices_.next_number();
+  for (const std::uint32_t id : ds_ids) {
+    const auto found = servers_.find(id);
+    if (found == servers_.end()) {
+      return fail(Errc::kLayoutUnavailable, "no data server " + std::to_string(id));
+    }
+    const ServerRecord& record = found->second;
+    device.members.push_back({id, record.address_generation, record.addresses});
+  }
+  return device;
+}
+
+std::shared_ptr<const layout::Device> Registry::existing(const layout::Device& like) const {
+  std::vector<layout::DeviceTable::Key> key;
+  key.reserve(like.members.size());
+  for (const auto& member : like.members) {
+    key.push_back({member.ds_id, member.address_generation});
+  }
+  const std::lock_guard lock(mutex_);
+  return devices_.find(key);
+}
+
+Result<std::shared_ptr<const layout::Device>> Registry::device_for(
+    std::span<const std::uint32_t> ds_ids) {
+  auto wanted = compose(ds_ids);
+  if (!wanted) return pass(wanted);
+  if (auto known = existing(*wanted)) return known;
+
+  const std::lock_guard changing(changing_);
+  wanted = compose(ds_ids);  // another thread may have made it, or addresses have changed
+  if (!wanted) return pass(wanted);
+  if (auto known = existing(*wanted)) return known;
+  if (auto valid = layout::validate(*wanted); !valid) return pass(valid);
+  auto kept = store_.run([&](Transaction& tx) -> Result<> {
+    tx.put(cluster_keys::device(wanted->number), layout::encode_device(*wanted));
+    return {};
+  });
+  if (!kept) return pass(kept);
+  spdlog::info("event=device_made number={} servers={}", wanted->number, wanted->members.size());
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t number = wanted->number;
+  if (auto added = devices_.add(std::move(*wanted)); !added) return pass(added);
+  return devices_.find(number);
+}
+
+std::shared_ptr<const layout::Device> Registry::device(const layout::DeviceId& id) const {
+  const std::lock_guard lock(mutex_);
+  return id.salt == devices_.salt() ? devices_.find(id.number) : nullptr;
+}
+
+layout::DeviceId Registry::device_id(std::uint8_t fsal, std::uint16_t export_id,
+                                     const layout::Device& device) const {
+  return {fsal, export_id, devices_.salt(), device.number};
+}
+
+Result<> Registry::add_fences(std::span<const std::uint32_t> ds_ids,
+                              std::span<const control::Fence> fences) {
+  return store_.run([&](Transaction& tx) -> Result<> {
+    for (const std::uint32_t id : ds_ids) {
+      for (const control::Fence& fence : fences) {
+        const std::string key = cluster_keys::fence(id, fence);
+        auto kept = tx.get(key);
+        if (!kept) return pass(kept);
+        if (kept->has_value()) {
+          const auto pending = decode_fence(**kept);
+          if (!pending) return std::unexpected(pending.error());
+          if (pending->epoch >= fence.epoch) continue;
+        }
+        tx.put(key, encode(fence));
+      }
+    }
+    return {};
+  });
+}
+
+Result<> Registry::fences_done(std::uint32_t ds_id, std::span<const control::Fence> fences) {
+  return store_.run([&](Transaction& tx) -> Result<> {
+    for (const control::Fence& fence : fences) {
+      const std::string key = cluster_keys::fence(ds_id, fence);
+      auto kept = tx.get(key);
+      if (!kept) return pass(kept);
+      if (!kept->has_value()) continue;
+      const auto pending = decode_fence(**kept);
+      // One with a greater epoch came meanwhile: that one is not acknowledged.
+      if (pending && pending->epoch > fence.epoch) continue;
+      tx.erase(key);
+    }
+    return {};
+  });
+}
+
+Result<std::vector<control::Fence>> Registry::pending_fences(std::uint32_t ds_id,
+                                                             std::size_t limit) const {
+  std::vector<control::Fence> fences;
+  Result<> outcome;
+  const auto range = cluster_keys::fences_of(ds_id);
+  auto scanned = store_.latest().scan(range.begin, range.end, limit,
+                                      [&](std::string_view, std::string_view value) {
+                                        const auto fence = decode_fence(value);
+                                        if (fence) fences.push_back(*fence);
+                                        if (!fence) outcome = std::unexpected(fence.error());
+                                        return fence.has_value();
+                                      });
+  if (!scanned) return pass(scanned);
+  if (!outcome) return pass(outcome);
+  return fences;
+}
+
+}  // namespace weft::mds

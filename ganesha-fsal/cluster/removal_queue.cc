@@ -1,0 +1,106 @@
+#include "ganesha-fsal/cluster/removal_queue.h"
+
+#include <spdlog/spdlog.h>
+
+#include "ganesha-fsal/cluster/await.h"
+
+namespace weft::mds {
+namespace {
+
+// What one look into the queue takes; also the most objects one message to a data server names.
+constexpr std::size_t kBatch = rpc::control::kMaxRemovals;
+
+}  // namespace
+
+RemovalQueue::RemovalQueue(RemovalSource& source, RemovalTarget target,
+                           std::chrono::milliseconds period)
+    : source_(source), target_(std::move(target)), period_(period) {}
+
+RemovalQueue::~RemovalQueue() { stop(); }
+
+void RemovalQueue::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void RemovalQueue::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void RemovalQueue::kick() {
+  {
+    const std::lock_guard lock(mutex_);
+    kicked_ = true;
+  }
+  wake_.notify_all();
+}
+
+std::uint64_t RemovalQueue::backlog() const {
+  const std::lock_guard lock(mutex_);
+  return backlog_;
+}
+
+void RemovalQueue::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (backlog_ > 0) {
+      wake_.wait_for(lock, period_, [this] { return kicked_ || stopping_; });
+    } else {
+      wake_.wait(lock, [this] { return kicked_ || stopping_; });
+    }
+    if (stopping_) return;
+    kicked_ = false;
+    lock.unlock();
+    const std::uint64_t left = pass();
+    lock.lock();
+    backlog_ = left;
+  }
+}
+
+std::uint64_t RemovalQueue::pass() {
+  std::uint64_t left = 0;
+  std::optional<layout::ObjectId> after;
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return left;
+    }
+    const auto queued = source_.pending(after, kBatch);
+    if (!queued) {
+      spdlog::warn("event=removals_unread why=\"{}\"", queued.error().describe());
+      return left + 1;
+    }
+    if (queued->empty()) return left;
+    after = queued->back().object;
+    std::map<std::uint32_t, std::vector<layout::ObjectId>> by_server;
+    for (const QueuedRemoval& removal : *queued) {
+      for (const std::uint32_t id : removal.ds_ids) by_server[id].push_back(removal.object);
+    }
+    for (const auto& [id, objects] : by_server) left += remove_batch(id, objects);
+  }
+}
+
+std::uint64_t RemovalQueue::remove_batch(std::uint32_t ds_id,
+                                         const std::vector<layout::ObjectId>& objects) {
+  if (!target_.reachable(ds_id)) return objects.size();
+  const auto removed = await<void>(
+      [&](rpc::control::Done<void> done) { target_.remove(ds_id, objects, std::move(done)); });
+  if (!removed) {
+    spdlog::warn("event=removal_failed ds={} objects={} why=\"{}\"", ds_id, objects.size(),
+                 removed.error().describe());
+    return objects.size();
+  }
+  if (const auto finished = source_.done(ds_id, objects); !finished) {
+    spdlog::warn("event=removal_unrecorded ds={} objects={} why=\"{}\"", ds_id, objects.size(),
+                 finished.error().describe());
+    return objects.size();
+  }
+  spdlog::debug("event=removed ds={} objects={}", ds_id, objects.size());
+  return 0;
+}
+
+}  // namespace weft::mds

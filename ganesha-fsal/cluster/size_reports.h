@@ -1,0 +1,45 @@
+// Reports of stable writes from the data servers, committed together.
+//
+// Each report is a durable change of a file's size and must be answered only when it is on disk.
+// While one batch is being committed the next gathers, so that many writers share one sync.
+//
+// Threading: add() from any thread; FileSizes::grow is called by one worker at a time.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "ganesha-fsal/cluster/cluster.h"
+#include "ganesha-fsal/cluster/work_queue.h"
+
+namespace weft::mds {
+
+class SizeReports {
+ public:
+  static constexpr std::size_t kBatch = 256;
+
+  // Both outlive this, and `workers` is stopped before this goes.
+  SizeReports(FileSizes& files, WorkQueue& workers, std::size_t max_waiting)
+      : files_(files), workers_(workers), max_waiting_(max_waiting) {}
+
+  // kBusy when too many wait.
+  void add(const control::ReportSize& report, Done<void> done);
+
+ private:
+  struct Waiting {
+    control::ReportSize report;
+    Done<void> done;
+  };
+
+  void drain();
+
+  FileSizes& files_;
+  WorkQueue& workers_;
+  const std::size_t max_waiting_;
+  std::mutex mutex_;
+  std::vector<Waiting> waiting_;  // guarded by mutex_, as is draining_
+  bool draining_ = false;         // a worker is at it, or will be
+};
+
+}  // namespace weft::mds
