@@ -106,10 +106,15 @@ system_write_ds() {
   mkdir -p "$folder/store" || return 1
   cat >"$folder/weft-ds.toml" <<END
 # Written by ./dev up; weft-ds.toml(5) explains the keys.
+[server]
 name = "ds$number"
-listen = "$address:$((2050 + number))"
-store = "$folder/store"
-mds = "$address:$system_control_port"
+listen = ["$address:$((2050 + number))"]
+
+[store]
+path = "$folder/store"
+
+[cluster]
+mds = ["$address:$system_control_port"]
 key_file = "$WEFT_STATE/cluster.key"
 END
 }
