@@ -24,7 +24,7 @@ def ganesha_core(mds: MdsConfig, pnfs: bool) -> str:
     return f"""NFS_CORE_PARAM {{
   Protocols = 4;
   NFS_Port = {mds.port};
-  Plugins_Dir = "{paths.ganesha_prefix()}/lib/ganesha";
+  Plugins_Dir = "{mds.folder}/plugins";
   allow_set_io_flusher_fail = true;
   Enable_UDP = false;
   Enable_NLM = false;

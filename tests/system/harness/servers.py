@@ -21,6 +21,11 @@ def require(file: Path) -> Path:
 def ganesha(run: Run, node: Node, text: str, mds: config.MdsConfig) -> Process:
     """A ganesha.nfsd process, not started, with text as its configuration."""
     (mds.folder / "recovery").mkdir(parents=True, exist_ok=True)
+    plugins = mds.folder / "plugins"
+    plugins.mkdir()
+    for library in [*(paths.ganesha_prefix() / "lib" / "ganesha").glob("*.so"),
+                    paths.fsal_library()]:
+        (plugins / library.name).symlink_to(library)
     conf = mds.folder / "ganesha.conf"
     conf.write_text(text)
     binary = require(paths.ganesha_prefix() / "bin" / "ganesha.nfsd")
