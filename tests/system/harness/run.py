@@ -2,8 +2,7 @@
 
 Names start with 'weft-'. The run's folder holds a lock for as long as the owning process lives.
 Whoever starts a run first sweeps away what dead runs left: processes in their namespaces, the
-namespaces, mounts under their folders, the folders. A detached run (./dev up) is not swept; it ends
-when someone attaches and closes it.
+namespaces, mounts under their folders, the folders.
 """
 
 import atexit
@@ -73,10 +72,8 @@ def _dismantle(folder: Path) -> None:
 
 
 def sweep() -> None:
-    """Removes what runs of dead processes left behind. Live and detached runs are untouched."""
+    """Removes what runs of dead processes left behind. Live runs are untouched."""
     for folder in paths.runs_folder().glob("weft-*"):
-        if (folder / "detached").exists():
-            continue
         try:
             with open(folder / "lock") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,24 +85,26 @@ def sweep() -> None:
 class Run:
     """Owns a name, a folder and namespaces. Not for several threads. close() is idempotent."""
 
-    def __init__(self, detached: bool = False, attach_to: str = ""):
+    def __init__(self):
         if os.geteuid() != 0:
             raise PermissionError("network namespaces need root: run the system tests as root")
         paths.runs_folder().mkdir(parents=True, exist_ok=True)
-        if not attach_to:
-            sweep()
-        self.name = attach_to or f"weft-{secrets.token_hex(3)}"
+        sweep()
+        self.name = f"weft-{secrets.token_hex(3)}"
         self.folder = paths.runs_folder() / self.name
-        self.folder.mkdir(exist_ok=bool(attach_to))
-        self._lock = open(self.folder / "lock", "w")
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.folder.mkdir()
+        self._lock = self._take_lock()
         self._closers: list = []
         self._closed = False
         LIVE_RUNS.append(self)
-        if detached:
-            (self.folder / "detached").touch()
-        elif not attach_to:
-            atexit.register(self.close)
+        atexit.register(self.close)
+
+    def _take_lock(self):
+        """Locked before it has its name, so that no sweep gets hold of it first."""
+        lock = open(self.folder / "lock.new", "w")
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rename(self.folder / "lock.new", self.folder / "lock")
+        return lock
 
     def on_close(self, action) -> None:
         """Actions run in reverse order before namespaces go; their errors do not stop the rest."""
