@@ -1,0 +1,165 @@
+#include "ganesha-fsal/cluster/server_sessions.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/post.hpp>
+#include <future>
+
+#include "rpc/base/assert.h"
+#include "rpc/base/clock.h"
+#include "rpc/transport/tcp_dialer.h"
+
+namespace weft::mds {
+namespace {
+
+using rpc::nfs4::CompoundResult;
+using rpc::nfs4::Status;
+
+// Between attempts that a data server answered with DELAY.
+constexpr std::chrono::milliseconds kRest{100};
+constexpr std::chrono::milliseconds kConnectDeadline{3000};
+
+// Tries one dialer after the other until one connects.
+void dial_in_turn(std::shared_ptr<const std::vector<rpc::Dial>> dials, std::size_t index,
+                  std::move_only_function<void(Result<std::shared_ptr<rpc::Channel>>)> done) {
+  const rpc::Dial& dial = (*dials)[index];
+  dial([dials, index, done = std::move(done)](Result<std::shared_ptr<rpc::Channel>> made) mutable {
+    if (made || index + 1 == dials->size()) return done(std::move(made));
+    dial_in_turn(dials, index + 1, std::move(done));
+  });
+}
+
+Result<> outcome_of(const CompoundResult& result) {
+  if (result.status == Status::NFS4_OK) return {};
+  return fail(rpc::nfs4::errc_from(result.status),
+              "data server answered " + std::string(rpc::nfs4::to_string(result.status)));
+}
+
+}  // namespace
+
+struct ServerSessions::Attempt {
+  std::uint32_t ds_id;
+  MakeOps make;
+  Clock::time_point deadline;
+  Done done;
+  boost::asio::steady_timer timer;
+};
+
+ServerSessions::ServerSessions(std::string owner, Registry& registry, BufferPool& pool)
+    : owner_(std::move(owner)), boot_(system_random().u64()), registry_(registry), pool_(pool) {}
+
+ServerSessions::~ServerSessions() { stop(); }
+
+void ServerSessions::stop() {
+  std::map<std::uint32_t, Session> sessions;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(stopped_, true)) return;
+    sessions = std::exchange(sessions_, {});
+  }
+  std::promise<void> ended;
+  boost::asio::post(threads_.context(0), [&] {
+    sessions.clear();  // on the I/O thread, where sessions are destroyed
+    ended.set_value();
+  });
+  ended.get_future().wait();
+  threads_.stop();
+  // No thread completes anything any more.
+  for (const auto& attempt : std::exchange(under_way_, {})) {
+    attempt->done(fail(Errc::kClosed, "shutting down"));
+  }
+}
+
+void ServerSessions::finish(const std::shared_ptr<Attempt>& attempt,
+                            Result<CompoundResult> result) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (under_way_.erase(attempt) == 0) return;
+  }
+  attempt->done(std::move(result));
+}
+
+rpc::Dial ServerSessions::dialer(const ServerRecord& record) {
+  auto dials = std::make_shared<std::vector<rpc::Dial>>();
+  for (const layout::NetAddress& address : record.addresses) {
+    dials->push_back(rpc::tcp_dialer(threads_.context(0), pool_, layout::ip_text(address),
+                                     address.port, {}, kConnectDeadline));
+  }
+  return [dials](std::move_only_function<void(Result<std::shared_ptr<rpc::Channel>>)> done) {
+    dial_in_turn(dials, 0, std::move(done));
+  };
+}
+
+void ServerSessions::retire(std::shared_ptr<rpc::SessionClient> client) {
+  boost::asio::post(threads_.context(0), [client = std::move(client)] {});
+}
+
+Result<std::shared_ptr<rpc::SessionClient>> ServerSessions::session(std::uint32_t ds_id) {
+  const auto view = registry_.find(ds_id);
+  if (!view) return fail(Errc::kUnreachable, "no data server " + std::to_string(ds_id));
+  const std::lock_guard lock(mutex_);
+  if (stopped_) return fail(Errc::kClosed, "shut down");
+  Session& session = sessions_[ds_id];
+  if (session.client && session.address_generation == view->record.address_generation) {
+    return session.client;
+  }
+  if (session.client) retire(std::move(session.client));
+  rpc::SessionClientOptions options;
+  options.owner = owner_;
+  options.verifier = boot_;
+  options.flags = rpc::nfs4::EXCHGID4_FLAG_USE_PNFS_DS;
+  options.credential.machine = "weft-mds";
+  options.credential.uid = 0;
+  options.credential.gid = 0;
+  session.client = std::make_shared<rpc::SessionClient>(threads_.context(0), dialer(view->record),
+                                                        std::move(options));
+  session.address_generation = view->record.address_generation;
+  return session.client;
+}
+
+void ServerSessions::call(std::uint32_t ds_id, MakeOps make, std::chrono::milliseconds timeout,
+                          Done done) {
+  auto attempt =
+      std::make_shared<Attempt>(ds_id, std::move(make), Clock::now() + timeout, std::move(done),
+                                boost::asio::steady_timer(threads_.context(0)));
+  bool refused = false;
+  {
+    const std::lock_guard lock(mutex_);
+    refused = stopped_;
+    if (!refused) under_way_.insert(attempt);
+  }
+  if (refused) return attempt->done(fail(Errc::kClosed, "shut down"));
+  run(attempt);
+}
+
+void ServerSessions::run(const std::shared_ptr<Attempt>& attempt) {
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(attempt->deadline - Clock::now());
+  if (left.count() <= 0) return finish(attempt, fail(Errc::kTimedOut, "data server is busy"));
+  const auto client = session(attempt->ds_id);
+  if (!client) return finish(attempt, std::unexpected(client.error()));
+  auto ops = attempt->make();
+  if (!ops) return finish(attempt, pass(ops));
+  (*client)->call(
+      std::move(*ops), {.deadline = left, .idempotent = true},
+      [this, attempt](Result<CompoundResult> result) { answered(attempt, std::move(result)); });
+}
+
+void ServerSessions::answered(const std::shared_ptr<Attempt>& attempt,
+                              Result<CompoundResult> result) {
+  if (!result) return finish(attempt, std::move(result));
+  if (result->status == Status::NFS4ERR_DELAY || result->status == Status::NFS4ERR_GRACE) {
+    return again(attempt);
+  }
+  if (auto outcome = outcome_of(*result); !outcome) return finish(attempt, pass(outcome));
+  finish(attempt, std::move(result));
+}
+
+void ServerSessions::again(const std::shared_ptr<Attempt>& attempt) {
+  attempt->timer.expires_after(kRest);
+  attempt->timer.async_wait([this, attempt](const boost::system::error_code& error) {
+    if (!error) run(attempt);
+  });
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,77 @@
+// The metadata server's NFSv4.1 sessions with its data servers, one each, made on first use.
+//
+// A data server whose addresses changed gets a new session; calls of the old one are cancelled.
+// Answers NFS4ERR_DELAY and NFS4ERR_GRACE are waited out here, within the call's deadline.
+//
+// Threading: call() from any thread; completions run on the one I/O thread of the sessions.
+//
+// Ownership: registry and pool outlive it. stop() completes everything that is under way with
+// kClosed and joins.
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ganesha-fsal/cluster/registry.h"
+#include "rpc/base/buffer.h"
+#include "rpc/nfs4/compound.h"
+#include "rpc/session/session_client.h"
+#include "rpc/transport/io_threads.h"
+
+namespace weft::mds {
+
+class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
+ public:
+  using Done = control::Done<rpc::nfs4::CompoundResult>;
+  // Makes the operations of a compound; called again for each attempt.
+  using MakeOps = std::move_only_function<Result<std::vector<rpc::nfs4::OpArgs>>()>;
+
+  ServerSessions(std::string owner, Registry& registry, BufferPool& pool);
+  ServerSessions(const ServerSessions&) = delete;
+  ServerSessions& operator=(const ServerSessions&) = delete;
+  ~ServerSessions();
+
+  void start() { threads_.start(); }
+  void stop();
+
+  // A compound of operations that may be done twice. Success means that every operation was
+  // NFS4_OK; else the first failure as an Error. kUnreachable, kTimedOut, kClosed, kBusy.
+  void call(std::uint32_t ds_id, MakeOps make, std::chrono::milliseconds timeout, Done done);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Session {
+    std::uint32_t address_generation = 0;
+    std::shared_ptr<rpc::SessionClient> client;
+  };
+  struct Attempt;
+
+  [[nodiscard]] Result<std::shared_ptr<rpc::SessionClient>> session(std::uint32_t ds_id);
+  [[nodiscard]] rpc::Dial dialer(const ServerRecord& record);
+  void run(const std::shared_ptr<Attempt>& attempt);
+  void answered(const std::shared_ptr<Attempt>& attempt, Result<rpc::nfs4::CompoundResult> result);
+  void again(const std::shared_ptr<Attempt>& attempt);
+  // Completes an attempt, unless stop() has.
+  void finish(const std::shared_ptr<Attempt>& attempt, Result<rpc::nfs4::CompoundResult> result);
+  // Lets go of a session on the I/O thread, where it may be destroyed.
+  void retire(std::shared_ptr<rpc::SessionClient> client);
+
+  const std::string owner_;
+  const std::uint64_t boot_;  // the client verifier of EXCHANGE_ID
+  Registry& registry_;
+  BufferPool& pool_;
+  rpc::IoThreads threads_{1, false};
+  std::mutex mutex_;
+  std::map<std::uint32_t, Session> sessions_;  // guarded by mutex_, as is stopped_
+  bool stopped_ = false;
+  std::set<std::shared_ptr<Attempt>> under_way_;  // each is completed once, by finish() or stop()
+};
+
+}  // namespace weft::mds

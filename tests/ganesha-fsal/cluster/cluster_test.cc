@@ -1,0 +1,275 @@
+// The cluster with data servers that are real control clients on loopback, without disks.
+
+#include "ganesha-fsal/cluster/cluster.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <future>
+#include <map>
+
+#include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/meta/memory_kv.h"
+#include "rpc/control/client.h"
+
+using namespace weft;
+using namespace weft::mds;
+using namespace std::chrono_literals;
+
+namespace {
+
+control::ClusterKey test_key() {
+  control::ClusterKey key;
+  key.bytes.fill(std::byte{42});
+  return key;
+}
+
+struct Sizes : FileSizes {
+  std::mutex mutex;
+  std::map<std::uint64_t, std::uint64_t> ends;
+  std::size_t batches = 0;
+
+  Result<std::uint64_t> size_of(const layout::ObjectId& object) override {
+    const std::lock_guard lock(mutex);
+    const auto found = ends.find(object.fileid);
+    if (found == ends.end()) return fail(Errc::kStale, "no such file");
+    return found->second;
+  }
+  Result<> grow(std::span<const control::ReportSize> reports) override {
+    const std::lock_guard lock(mutex);
+    ++batches;
+    for (const auto& report : reports) {
+      auto& end = ends[report.object.fileid];
+      end = std::max(end, report.end);
+    }
+    return {};
+  }
+};
+
+// A data server that keeps sizes and epochs in memory.
+class FakeServer final : public control::ClientEvents {
+ public:
+  FakeServer(std::uint8_t store, std::uint16_t mds_port) {
+    identity_.store.fill(std::byte{store});
+    identity_.name = "fake" + std::to_string(store);
+    identity_.addresses = {
+        layout::make_address("127.0.0.1", static_cast<std::uint16_t>(3000 + store)).value()};
+    connect(mds_port);
+  }
+  void connect(std::uint16_t mds_port) {
+    control::Client::Config config;
+    config.mds_host = "127.0.0.1";
+    config.mds_port = mds_port;
+    config.key = test_key();
+    config.backoff_min = 10ms;
+    client_ = std::make_unique<control::Client>(config, *this);
+    client_->start();
+  }
+  void disconnect() { client_.reset(); }
+  control::Client& client() { return *client_; }
+
+  control::Register registration() override {
+    const std::lock_guard lock(mutex);
+    return identity_;
+  }
+  void on_registered(control::Registered answer, Done<void> done) override {
+    {
+      const std::lock_guard lock(mutex);
+      identity_.cluster = answer.cluster;
+      identity_.ds_id = answer.ds_id;
+    }
+    on_fence(answer.fences, std::move(done));
+  }
+  void on_disconnected(const Error&) override {}
+  control::Heartbeat heartbeat() override { return {}; }
+  void on_fence(std::vector<control::Fence> fences, Done<void> done) override {
+    {
+      const std::lock_guard lock(mutex);
+      for (const auto& fence : fences) epochs[fence.object.fileid] = fence.epoch;
+    }
+    done({});
+  }
+  void on_truncate(const layout::ObjectId& object, std::uint64_t size,
+                   Done<control::ObjectStat> done) override {
+    const std::lock_guard lock(mutex);
+    if (full) return done(fail(Errc::kNoSpace, "full"));
+    sizes[object.fileid] = size;
+    done(control::ObjectStat{true, size, size, 5});
+  }
+  void on_remove(std::vector<layout::ObjectId> objects, Done<void> done) override {
+    const std::lock_guard lock(mutex);
+    for (const auto& object : objects) sizes.erase(object.fileid);
+    done({});
+  }
+  void on_stat(const layout::ObjectId& object, Done<control::ObjectStat> done) override {
+    const std::lock_guard lock(mutex);
+    const auto found = sizes.find(object.fileid);
+    if (found == sizes.end()) return done(control::ObjectStat{});
+    done(control::ObjectStat{true, found->second, found->second, 5});
+  }
+  void on_allocate(const control::Range& range, Done<void> done) override {
+    const std::lock_guard lock(mutex);
+    ranges.push_back(range);
+    done({});
+  }
+  void on_punch(const control::Range& range, Done<void> done) override {
+    on_allocate(range, std::move(done));
+  }
+
+  std::mutex mutex;
+  std::map<std::uint64_t, std::uint64_t> sizes;  // by file id
+  std::map<std::uint64_t, std::uint32_t> epochs;
+  std::vector<control::Range> ranges;
+  bool full = false;
+
+ private:
+  control::Register identity_;
+  std::unique_ptr<control::Client> client_;
+};
+
+struct Fixture {
+  MemoryKv store;
+  Sizes sizes;
+  std::unique_ptr<Cluster> cluster = start();
+  std::vector<std::unique_ptr<FakeServer>> servers;
+
+  std::unique_ptr<Cluster> start(std::uint16_t port = 0) {
+    Cluster::Config config;
+    config.listen = layout::make_address("127.0.0.1", port).value();
+    config.key = test_key();
+    config.registry.cluster.fill(std::byte{1});
+    config.registry.heartbeat_ms = 50;
+    config.call_timeout = 5s;
+    auto started = Cluster::start(config, store, sizes);
+    REQUIRE(started);
+    return std::move(*started);
+  }
+  bool await_up(std::uint32_t ds_id) {
+    for (int i = 0; i < 2000; ++i) {
+      if (cluster->registry().is_connected(ds_id)) return true;
+      std::this_thread::sleep_for(5ms);
+    }
+    return false;
+  }
+  // Servers 1 to `count`, registered one after the other so that ids are known.
+  void run(std::uint32_t count) {
+    for (std::uint32_t id = 1; id <= count; ++id) {
+      servers.push_back(
+          std::make_unique<FakeServer>(static_cast<std::uint8_t>(id), cluster->address().port));
+      REQUIRE(await_up(id));
+    }
+  }
+};
+
+layout::LayoutMap map_over(std::vector<std::uint32_t> ids) {
+  layout::LayoutMap map;
+  map.stripe_unit = 1024;
+  map.copies = {{layout::CopyState::kCurrent, 0, std::move(ids)}};
+  return map;
+}
+
+const layout::ObjectId kObject{7, 1, 1};
+
+}  // namespace
+
+TEST_CASE("truncating cuts each object to its part of the file") {
+  Fixture f;
+  f.run(3);
+  REQUIRE(await<void>([&](Done<void> done) {
+    f.cluster->truncate(map_over({3, 1, 2}), kObject, 1500, std::move(done));
+  }));
+  CHECK(f.servers[2]->sizes[7] == 1024);
+  CHECK(f.servers[0]->sizes[7] == 1500);
+  CHECK(f.servers[1]->sizes[7] == 0);
+  const auto stat = await<Cluster::ObjectsStat>([&](Done<Cluster::ObjectsStat> done) {
+    f.cluster->stat(map_over({3, 1, 2}), kObject, std::move(done));
+  });
+  REQUIRE(stat);
+  CHECK(stat->size == 1500);
+  CHECK(stat->allocated == 2524);
+  CHECK(stat->mtime_ns == 5);
+}
+
+TEST_CASE("one data server's failure is the call's, and one that is away too") {
+  Fixture f;
+  f.run(2);
+  f.servers[1]->full = true;
+  CHECK(await<void>([&](Done<void> done) {
+          f.cluster->truncate(map_over({1, 2}), kObject, 5000, std::move(done));
+        }).error() == Errc::kNoSpace);
+  CHECK(await<void>([&](Done<void> done) {
+          f.cluster->truncate(map_over({1, 9}), kObject, 5000, std::move(done));
+        }).error() == Errc::kUnreachable);
+}
+
+TEST_CASE("a fence reaches a data server that was away, when it comes back") {
+  Fixture f;
+  f.run(2);
+  f.servers[1]->disconnect();
+  const std::uint32_t both[] = {1, 2};
+  const std::vector fences{control::Fence{control::Fence::What::kObject, kObject, 0, 9}};
+  Result<> outcome =
+      await<void>([&](Done<void> done) { f.cluster->fence(both, fences, std::move(done)); });
+  CHECK(outcome.error() == Errc::kUnreachable);
+  CHECK(f.servers[0]->epochs[7] == 9);
+  CHECK(f.cluster->registry().pending_fences(1, 10)->empty());
+  CHECK(f.cluster->registry().pending_fences(2, 10)->size() == 1);
+
+  std::promise<std::uint32_t> up;
+  f.cluster->on_server_up([&](std::uint32_t id) { up.set_value(id); });
+  f.servers[1]->connect(f.cluster->address().port);
+  CHECK(up.get_future().get() == 2);
+  CHECK(f.servers[1]->epochs[7] == 9);
+  CHECK(f.cluster->registry().pending_fences(2, 10)->empty());
+}
+
+TEST_CASE("sizes are asked for and reported through the workers") {
+  Fixture f;
+  f.run(1);
+  const auto ask = [&] {
+    return await<control::FileSize>([&](Done<control::FileSize> done) {
+      f.servers[0]->client().query_size(kObject, 5s, std::move(done));
+    });
+  };
+  CHECK(ask().error() == Errc::kStale);
+  constexpr int kReports = 500;
+  std::atomic<int> answered = 0;
+  for (int i = 1; i <= kReports; ++i) {
+    f.servers[0]->client().report_size({kObject, static_cast<std::uint64_t>(i), 0}, 5s,
+                                       [&](const Result<>& answer) { answered += answer ? 1 : 0; });
+  }
+  for (int i = 0; i < 2000 && answered < kReports; ++i) std::this_thread::sleep_for(5ms);
+  CHECK(answered == kReports);
+  CHECK(ask()->size == kReports);
+  CHECK(f.sizes.batches <= kReports);
+}
+
+TEST_CASE("punching sends each server one range, allocating one for each stripe unit") {
+  Fixture f;
+  f.run(2);
+  REQUIRE(await<void>([&](Done<void> done) {
+    f.cluster->punch(map_over({1, 2}), kObject, 100, 4000, std::move(done));
+  }));
+  CHECK(f.servers[0]->ranges == std::vector<control::Range>{{kObject, 100, 4000}});
+  CHECK(f.servers[1]->ranges == std::vector<control::Range>{{kObject, 1024, 3072}});
+  f.servers[0]->ranges.clear();
+  f.servers[1]->ranges.clear();
+  REQUIRE(await<void>([&](Done<void> done) {
+    f.cluster->allocate(map_over({1, 2}), kObject, 100, 2000, std::move(done));
+  }));
+  CHECK(f.servers[0]->ranges ==
+        std::vector<control::Range>{{kObject, 100, 924}, {kObject, 2048, 52}});
+  CHECK(f.servers[1]->ranges == std::vector<control::Range>{{kObject, 1024, 1024}});
+  CHECK(await<void>([&](Done<void> done) {
+          f.cluster->punch(map_over({1, 2}), kObject, UINT64_MAX, 2, std::move(done));
+        }).error() == Errc::kFileTooLarge);
+}
+
+TEST_CASE("a metadata server that restarts knows its data servers by their ids") {
+  Fixture f;
+  f.run(2);
+  const std::uint16_t port = f.cluster->address().port;
+  f.cluster.reset();
+  f.cluster = f.start(port);
+  CHECK(f.await_up(1));
+  CHECK(f.await_up(2));
+  CHECK(f.cluster->registry().list().size() == 2);
+}

@@ -1,0 +1,234 @@
+#include "ganesha-fsal/cluster/registry.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "ganesha-fsal/meta/memory_kv.h"
+
+using namespace weft;
+using namespace weft::mds;
+using namespace std::chrono_literals;
+using layout::ServerState;
+
+namespace {
+
+control::Uuid uuid(std::uint8_t value) {
+  control::Uuid id;
+  id.fill(std::byte{value});
+  return id;
+}
+
+const layout::NetAddress kFrom = layout::make_address("192.0.2.9", 55555).value();
+
+control::Register request(std::uint8_t store, std::uint16_t port = 2049) {
+  control::Register request;
+  request.store = uuid(store);
+  request.boot = 1;
+  request.name = "ds" + std::to_string(store);
+  request.addresses = {layout::make_address("192.0.2.1", port).value()};
+  request.space = {1000, 500, 3};
+  return request;
+}
+
+struct Fixture {
+  MemoryKv store;
+  Registry::Clock::time_point now{1h};
+  std::unique_ptr<Registry> registry = open();
+
+  std::unique_ptr<Registry> open(std::uint32_t salt = 77) {
+    RegistryOptions options;
+    options.cluster = uuid(200);
+    options.device_salt = salt;
+    options.now = [this] { return now; };
+    auto opened = Registry::open(store, options);
+    REQUIRE(opened);
+    return std::move(*opened);
+  }
+  std::uint32_t add(std::uint8_t which, std::uint16_t port = 2049) {
+    auto registered = registry->register_server(kFrom, request(which, port));
+    REQUIRE(registered);
+    registry->connected(registered->ds_id);
+    (void)registry->heartbeat(registered->ds_id, {});
+    return registered->ds_id;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a store is given one id for ever") {
+  Fixture f;
+  CHECK(f.add(1) == 1);
+  CHECK(f.add(2) == 2);
+  CHECK(f.add(1) == 1);
+  f.registry = f.open();
+  CHECK(f.add(2) == 2);
+  CHECK(f.add(3) == 3);
+}
+
+TEST_CASE("a returning store is confirmed, one that claims too much refused") {
+  Fixture f;
+  f.add(1);
+  auto again = request(1);
+  again.cluster = uuid(200);
+  again.ds_id = 1;
+  CHECK(f.registry->register_server(kFrom, again)->ds_id == 1);
+  again.ds_id = 2;
+  CHECK(f.registry->register_server(kFrom, again).error() == Errc::kInvalid);
+  auto foreign = request(1);
+  foreign.cluster = uuid(201);
+  CHECK(f.registry->register_server(kFrom, foreign).error() == Errc::kAccess);
+  auto forgotten = request(9);
+  forgotten.cluster = uuid(200);
+  forgotten.ds_id = 9;
+  CHECK(f.registry->register_server(kFrom, forgotten).error() == Errc::kInvalid);
+  auto silent = request(4);
+  silent.addresses.clear();
+  CHECK(f.registry->register_server(kFrom, silent).error() == Errc::kInvalid);
+}
+
+TEST_CASE("a server that listens on all addresses gets the one it comes from") {
+  Fixture f;
+  auto any = request(1);
+  any.addresses = {layout::make_address("0.0.0.0", 2050).value()};
+  REQUIRE(f.registry->register_server(kFrom, any));
+  CHECK(to_string(f.registry->find(1)->record.addresses.at(0)) == "192.0.2.9:2050");
+}
+
+TEST_CASE("up, suspect and down follow the heartbeats") {
+  Fixture f;
+  CHECK_FALSE(f.registry->find(1));
+  auto registered = f.registry->register_server(kFrom, request(1));
+  REQUIRE(registered);
+  const auto state = [&] { return f.registry->find(1)->state; };
+  CHECK(state() == ServerState::kSuspect);
+  f.registry->connected(1);
+  CHECK_FALSE(f.registry->is_connected(1));  // its fences may not be in force yet
+  CHECK(f.registry->heartbeat(1, {}));
+  CHECK_FALSE(f.registry->heartbeat(1, {}));
+  CHECK(f.registry->is_connected(1));
+  CHECK(state() == ServerState::kUp);
+  f.now += 3s;
+  CHECK(state() == ServerState::kUp);
+  f.now += 1s;
+  CHECK(state() == ServerState::kSuspect);
+  (void)f.registry->heartbeat(1, {});
+  CHECK(state() == ServerState::kUp);
+  f.registry->disconnected(1);
+  CHECK(state() == ServerState::kSuspect);
+  f.now += 10s;
+  CHECK(state() == ServerState::kDown);
+  layout::LayoutMap map;
+  map.copies = {{layout::CopyState::kCurrent, 0, {1, 5}}};
+  CHECK(f.registry->down_of(map) == std::vector<std::uint32_t>{1, 5});
+  CHECK(f.registry->find(1)->silence == 10s);
+
+  f.registry = f.open();  // not heard since the start
+  CHECK(state() == ServerState::kDown);
+  CHECK_FALSE(f.registry->find(1)->seen);
+}
+
+TEST_CASE("draining is durable, and shown while the server is up") {
+  Fixture f;
+  f.add(1);
+  REQUIRE(f.registry->set_draining(1, true));
+  CHECK(f.registry->find(1)->state == ServerState::kDraining);
+  CHECK(f.registry->candidates().at(0).state == ServerState::kDraining);
+  f.registry = f.open();
+  f.add(1);
+  CHECK(f.registry->find(1)->record.draining);
+  CHECK(f.registry->set_draining(7, true).error() == Errc::kNotFound);
+}
+
+TEST_CASE("candidates carry the last word on space") {
+  Fixture f;
+  f.add(1);
+  control::Heartbeat beat;
+  beat.space = {100, 42, 1};
+  (void)f.registry->heartbeat(1, beat);
+  const auto candidates = f.registry->candidates();
+  REQUIRE(candidates.size() == 1);
+  CHECK(candidates[0].free_bytes == 42);
+  CHECK(candidates[0].capacity_bytes == 100);
+}
+
+TEST_CASE("devices are made once, durably, and anew when an address changes") {
+  Fixture f;
+  f.add(1);
+  f.add(2);
+  const std::uint32_t both[] = {1, 2};
+  const auto first = f.registry->device_for(both);
+  REQUIRE(first);
+  CHECK((*first)->number == 1);
+  CHECK(f.registry->device_for(both).value() == *first);
+
+  f.registry = f.open(88);  // the salt stays what it was
+  f.add(1);
+  f.add(2);
+  const auto id = f.registry->device_id(10, 1, **first);
+  CHECK(id.salt == 77);
+  REQUIRE(f.registry->device(id));
+  CHECK(*f.registry->device(id) == **first);
+  CHECK(f.registry->device_for(both).value()->number == 1);
+
+  f.add(2, 3000);
+  const auto moved = f.registry->device_for(both);
+  REQUIRE(moved);
+  CHECK((*moved)->number == 2);
+  CHECK(f.registry->device(id)->number == 1);  // the old one means what it meant
+  auto foreign = id;
+  foreign.salt = 1;
+  CHECK(f.registry->device(foreign) == nullptr);
+
+  const std::uint32_t unknown[] = {1, 9};
+  CHECK(f.registry->device_for(unknown).error() == Errc::kLayoutUnavailable);
+  CHECK_FALSE(f.registry->device_for({}));
+}
+
+TEST_CASE("fences wait for their data server, the greatest epoch wins") {
+  Fixture f;
+  f.add(1);
+  f.add(2);
+  const std::uint32_t both[] = {1, 2};
+  const control::Fence object{control::Fence::What::kObject, {5, 1, 1}, 0, 3};
+  const control::Fence client{control::Fence::What::kClient, {}, 99, 2};
+  const control::Fence fences[] = {object, client};
+  REQUIRE(f.registry->add_fences(both, fences));
+  CHECK(f.registry->pending_fences(1, 10)->size() == 2);
+
+  const control::Fence done[] = {object, client};
+  REQUIRE(f.registry->fences_done(1, done));
+  CHECK(f.registry->pending_fences(1, 10)->empty());
+  CHECK(f.registry->pending_fences(2, 10)->size() == 2);
+
+  auto higher = object;
+  higher.epoch = 4;
+  const control::Fence next[] = {higher};
+  REQUIRE(f.registry->add_fences(both, next));
+  REQUIRE(f.registry->add_fences(both, done));  // older: changes nothing for 2
+  REQUIRE(f.registry->fences_done(2, done));    // what was sent before the higher one came
+  CHECK(f.registry->pending_fences(2, 10).value() == std::vector{higher});
+
+  f.registry = f.open();
+  auto registered = f.registry->register_server(kFrom, request(2));
+  REQUIRE(registered);
+  CHECK(registered->fences == std::vector{higher});
+}
+
+TEST_CASE("a registration that cannot be kept is refused") {
+  Fixture f;
+  f.store.fail_commits(Errc::kIo, 0, 1);
+  CHECK(f.registry->register_server(kFrom, request(1)).error() == Errc::kIo);
+  CHECK(f.registry->list().empty());
+  CHECK(f.add(1) == 1);
+}
+
+TEST_CASE("records come back equal, damaged ones are corrupt") {
+  ServerRecord record{7, uuid(3), "a", "rack", 4, {kFrom}, true};
+  const std::string stored = encode(record);
+  CHECK(decode_server(stored).value() == record);
+  for (std::size_t size = 0; size < stored.size(); ++size) {
+    CHECK_FALSE(decode_server(std::string_view(stored).substr(0, size)));
+  }
+  CHECK(decode_server(stored + '\0').error() == Errc::kCorrupt);
+  CHECK_FALSE(decode_fence("x"));
+  CHECK_FALSE(decode_u32("x"));
+}

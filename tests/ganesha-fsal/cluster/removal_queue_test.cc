@@ -1,0 +1,124 @@
+#include "ganesha-fsal/cluster/removal_queue.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <set>
+
+using namespace weft;
+using namespace weft::mds;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A queue in memory, and data servers that can be away or fail.
+struct World : RemovalSource {
+  std::mutex mutex;
+  std::map<layout::ObjectId, std::set<std::uint32_t>> queued;
+  std::map<std::uint32_t, std::set<layout::ObjectId>> removed;
+  std::set<std::uint32_t> away;
+  std::set<std::uint32_t> failing;
+  std::size_t largest_batch = 0;
+
+  Result<std::vector<QueuedRemoval>> pending(std::optional<layout::ObjectId> after,
+                                             std::size_t limit) override {
+    const std::lock_guard lock(mutex);
+    std::vector<QueuedRemoval> found;
+    auto at = after ? queued.upper_bound(*after) : queued.begin();
+    for (; at != queued.end() && found.size() < limit; ++at) {
+      found.push_back({at->first, {at->second.begin(), at->second.end()}});
+    }
+    return found;
+  }
+  Result<> done(std::uint32_t ds_id, std::span<const layout::ObjectId> objects) override {
+    const std::lock_guard lock(mutex);
+    for (const auto& object : objects) {
+      queued[object].erase(ds_id);
+      if (queued[object].empty()) queued.erase(object);
+    }
+    return {};
+  }
+  RemovalTarget target() {
+    return {.reachable =
+                [this](std::uint32_t id) {
+                  const std::lock_guard lock(mutex);
+                  return !away.contains(id);
+                },
+            .remove =
+                [this](std::uint32_t id, const std::vector<layout::ObjectId>& objects,
+                       rpc::control::Done<void> done) {
+                  bool failed = false;
+                  {
+                    const std::lock_guard lock(mutex);
+                    failed = failing.contains(id);
+                    largest_batch = std::max(largest_batch, objects.size());
+                    if (!failed) removed[id].insert(objects.begin(), objects.end());
+                  }
+                  done(failed ? Result<>(fail(Errc::kIo, "disk")) : Result<>());
+                }};
+  }
+  bool await_queued(std::size_t count) {
+    for (int i = 0; i < 2000; ++i) {
+      {
+        const std::lock_guard lock(mutex);
+        if (queued.size() == count) return true;
+      }
+      std::this_thread::sleep_for(5ms);
+    }
+    return false;
+  }
+  void add(std::uint64_t first, std::uint64_t count, std::set<std::uint32_t> ids) {
+    const std::lock_guard lock(mutex);
+    for (std::uint64_t i = 0; i < count; ++i) queued[{first + i, 1, 1}] = ids;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what is queued is removed at every data server, in batches") {
+  World world;
+  world.add(1, 3000, {1, 2});
+  RemovalQueue queue(world, world.target(), 10ms);
+  queue.start();
+  REQUIRE(world.await_queued(0));
+  CHECK(world.removed[1].size() == 3000);
+  CHECK(world.removed[2].size() == 3000);
+  CHECK(world.largest_batch <= rpc::control::kMaxRemovals);
+
+  world.add(5000, 1, {1});
+  queue.kick();
+  CHECK(world.await_queued(0));
+  queue.stop();
+  CHECK(queue.backlog() == 0);
+}
+
+TEST_CASE("a data server that is away keeps its removals, the others go on") {
+  World world;
+  world.away = {2};
+  world.add(1, 10, {1, 2});
+  world.add(11, 10, {1});
+  RemovalQueue queue(world, world.target(), 10ms);
+  queue.start();
+  REQUIRE(world.await_queued(10));
+  {
+    const std::lock_guard lock(world.mutex);
+    CHECK(world.removed[1].size() == 20);
+    CHECK(world.removed[2].empty());
+    world.away.clear();
+  }
+  CHECK(world.await_queued(0));
+}
+
+TEST_CASE("a removal that failed is tried again") {
+  World world;
+  world.failing = {1};
+  world.add(1, 1, {1});
+  RemovalQueue queue(world, world.target(), 10ms);
+  queue.start();
+  std::this_thread::sleep_for(50ms);
+  CHECK(queue.backlog() == 1);
+  {
+    const std::lock_guard lock(world.mutex);
+    world.failing.clear();
+  }
+  CHECK(world.await_queued(0));
+}
