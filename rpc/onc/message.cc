@@ -6,6 +6,7 @@ namespace weft::rpc {
 
 void Message::splice(Payload payload) {
   if (payload.size() == 0) return;
+  std::erase_if(payload.pieces(), [](const auto& piece) { return size_of(piece) == 0; });
   spliced_ += payload.size();
   splices_.push_back({bytes_.size(), std::move(payload)});
 }
@@ -17,6 +18,29 @@ void Message::rewind(Mark mark) {
     splices_.pop_back();
   }
   bytes_.rewind(mark.bytes);
+}
+
+Message Message::share() const {
+  xdr::Encoder bytes(bytes_.size());
+  bytes.raw(bytes_.bytes());
+  Message out(std::move(bytes));
+  for (const Splice& splice : splices_) {
+    Payload payload;
+    for (const Payload::Piece& piece : splice.payload.pieces()) {
+      if (const auto* buffer = std::get_if<Buffer>(&piece)) {
+        auto shared = buffer->share(0, buffer->size());
+        WEFT_ASSERT(shared.has_value());
+        payload.append(std::move(*shared));
+      } else if (const auto* range = std::get_if<FileRange>(&piece)) {
+        payload.append(*range);
+      } else {
+        payload.append(std::get<ZeroRange>(piece));
+      }
+    }
+    out.spliced_ += payload.size();
+    out.splices_.push_back({splice.at, std::move(payload)});
+  }
+  return out;
 }
 
 Result<std::vector<std::byte>> Message::flatten() const {

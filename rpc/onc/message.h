@@ -8,7 +8,8 @@
 //
 // Ownership: the message owns its payloads until it is sent. Threading: one thread at a time.
 //
-// Invariant: the splices are in order of position, and every position <= bytes().size().
+// Invariant: the splices are in order of position, and every position <= bytes().size();
+// no splice and no piece of one is empty.
 #pragma once
 
 #include <cstddef>
@@ -47,6 +48,9 @@ class Message {
   };
   [[nodiscard]] Mark mark() const { return {bytes_.size(), splices_.size()}; }
   void rewind(Mark mark);
+
+  // A second message of the same bytes: those encoded are copied, bulk data is shared.
+  [[nodiscard]] Message share() const;
 
   // Everything as one run of bytes (file ranges are read). For tests, caches and transports
   // without gathering.

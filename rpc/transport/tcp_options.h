@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "rpc/onc/record_reader.h"
+
 namespace weft::rpc {
 
 using Milliseconds = std::chrono::milliseconds;
@@ -22,6 +24,7 @@ struct TcpLimits {
   Milliseconds memory_deadline{10'000};  // waiting for the buffer pool
   Milliseconds drain_deadline{10'000};   // a draining close
   std::size_t max_queued_bytes = std::size_t{8} << 20;  // of replies; beyond it reading stops
+  LocatePayload locate_payload = nullptr;               // to place bulk data on a page boundary
 };
 
 struct TcpServerOptions {

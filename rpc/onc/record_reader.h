@@ -1,0 +1,97 @@
+// Record marking (RFC 5531 section 11), receiving side: bytes in, whole records out. Sans-io.
+//
+// Each record becomes one contiguous Buffer from the pool. The caller receives into targets(): the
+// rest of a large record goes straight to its final place, and whatever comes behind it into a
+// small staging area, so that a large record costs few receive calls and next to no copying, and
+// one call may bring many small records.
+//
+// Bulk data is placed on a page boundary where a LocatePayload function finds it in the record's
+// head, so that a WRITE's payload can go to a disk opened O_DIRECT as it is.
+//
+// What a peer may do to us is bounded: records by max_record_bytes, fragments by max_fragments
+// (empty ones count), and memory is taken only when a record's head has arrived. Time is the
+// caller's to bound: partial() says that a record has begun.
+//
+// Threading: one thread. Ownership: the pool outlives the reader.
+//
+// Invariant: while a record's body is being received, the staging area is empty.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "rpc/base/buffer.h"
+
+namespace weft::rpc {
+
+// The position in a record of its bulk data, as far as its first bytes tell; 0: none.
+using LocatePayload = std::size_t (*)(std::span<const std::byte> head);
+
+class RecordReader {
+ public:
+  struct Limits {
+    std::size_t max_record_bytes = std::size_t{1} << 20;
+    std::uint32_t max_fragments = 64;
+  };
+
+  RecordReader(BufferPool& pool, Limits limits, LocatePayload locate = nullptr)
+      : pool_(pool), limits_(limits), locate_(locate) {}
+  RecordReader(const RecordReader&) = delete;
+  RecordReader& operator=(const RecordReader&) = delete;
+
+  // Where the next bytes go, in order; at least one byte in all. Call next() until it has nothing
+  // first.
+  struct Targets {
+    std::array<iovec, 2> parts{};
+    std::size_t count = 0;
+  };
+  [[nodiscard]] Targets targets();
+  // The first `size` bytes of targets() have been filled.
+  void received(std::size_t size);
+
+  // The next whole record; nullopt when more bytes are needed. kTooLarge or kProtocol: the peer
+  // broke a limit, and the connection is of no more use. kBusy: the pool is exhausted; nothing is
+  // lost, ask again later.
+  [[nodiscard]] Result<std::optional<Buffer>> next();
+
+  // Whether part of a record is here.
+  [[nodiscard]] bool partial() const { return in_body_ || fragments_ > 0 || begin_ != end_; }
+  // Bytes of the current fragment still to come, once its body is being received.
+  [[nodiscard]] std::size_t body_left() const { return in_body_ ? body_left_ : 0; }
+
+ private:
+  static constexpr std::size_t kStaging = std::size_t{8} << 10;
+  // As much of a record is looked at to find its payload; smaller records are copied whole.
+  static constexpr std::size_t kHead = 512;
+
+  [[nodiscard]] std::size_t staged() const { return end_ - begin_; }
+  [[nodiscard]] Result<> open_fragment();
+  [[nodiscard]] Result<> place(std::size_t size);
+  void take_staged();
+  [[nodiscard]] Buffer emit();
+
+  BufferPool& pool_;
+  const Limits limits_;
+  const LocatePayload locate_;
+
+  std::array<std::byte, kStaging> staging_;
+  std::size_t begin_ = 0;  // staging_[begin_, end_) has arrived and is not consumed
+  std::size_t end_ = 0;
+
+  Buffer block_;               // the record so far, and room for more
+  std::size_t filled_ = 0;     // bytes of the record in block_
+  std::size_t body_left_ = 0;  // bytes of this fragment to come
+  std::uint32_t fragments_ = 0;
+  bool last_fragment_ = false;
+  bool in_body_ = false;
+};
+
+// The mark of a record of one fragment. Precondition: size < 2^31.
+[[nodiscard]] std::array<std::byte, 4> record_mark(std::size_t size);
+
+}  // namespace weft::rpc

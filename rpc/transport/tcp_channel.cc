@@ -1,0 +1,327 @@
+#include "rpc/transport/tcp_channel.h"
+
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+
+#include "rpc/base/assert.h"
+
+namespace weft::rpc {
+namespace {
+
+using boost::system::error_code;
+
+// Bytes received in one go before other connections of the thread get their turn.
+constexpr std::size_t kReadBudget = std::size_t{4} << 20;
+// A record's rest beyond this wakes us for larger parts only.
+constexpr std::size_t kLowWaterLeast = std::size_t{64} << 10;
+constexpr std::size_t kLowWaterMost = std::size_t{256} << 10;
+
+void set_option(int fd, int level, int name, int value) {
+  // Best effort: every one of these is a refinement, none is needed for correctness.
+  static_cast<void>(::setsockopt(fd, level, name, &value, sizeof value));
+}
+
+std::string name_of(const boost::asio::ip::tcp::socket& socket) {
+  error_code error;
+  const auto endpoint = socket.remote_endpoint(error);
+  if (error) return "unknown";
+  return endpoint.address().to_string() + ":" + std::to_string(endpoint.port());
+}
+
+}  // namespace
+
+TcpChannel::TcpChannel(boost::asio::ip::tcp::socket socket, BufferPool& pool,
+                       const TcpLimits& limits, std::move_only_function<void()> gone)
+    : socket_(std::move(socket)),
+      limits_(limits),
+      gone_(std::move(gone)),
+      peer_(name_of(socket_)),
+      reader_(pool, {limits.max_record_bytes, limits.max_fragments}, limits.locate_payload),
+      timer_(socket_.get_executor()),
+      last_activity_(Clock::now()) {
+  set_socket_options();
+}
+
+TcpChannel::~TcpChannel() {
+  if (gone_) gone_();
+}
+
+void TcpChannel::set_socket_options() {
+  error_code ignored;
+  socket_.native_non_blocking(true, ignored);
+  const int fd = socket_.native_handle();
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 60);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 6);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limits_.send_deadline.count()));
+}
+
+void TcpChannel::start(std::shared_ptr<ChannelUser> user) {
+  WEFT_ASSERT(user_ == nullptr && state_ == State::kOpen);
+  user_ = std::move(user);
+  start_timer();
+  schedule_read();
+}
+
+void TcpChannel::post(std::move_only_function<void()> work) {
+  boost::asio::post(socket_.get_executor(), std::move(work));
+}
+
+// --- Receiving -----------------------------------------------------------------------------------
+
+bool TcpChannel::may_read() const { return state_ == State::kOpen && !paused_ && !throttled_; }
+
+void TcpChannel::resume() {
+  paused_ = false;
+  schedule_read();
+}
+
+void TcpChannel::schedule_read() {
+  if (read_posted_) return;
+  read_posted_ = true;
+  boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->read_posted_ = false;
+    self->on_readable();
+  });
+}
+
+void TcpChannel::wait_readable() {
+  if (waiting_read_ || state_ == State::kClosed) return;
+  waiting_read_ = true;
+  socket_.async_wait(boost::asio::ip::tcp::socket::wait_read,
+                     [self = shared_from_this()](const error_code& error) {
+                       self->waiting_read_ = false;
+                       if (!error) self->on_readable();
+                     });
+}
+
+void TcpChannel::on_readable() {
+  if (state_ == State::kLingering) return discard_until_end();
+  std::size_t budget = kReadBudget;
+  if (!deliver()) return;  // what came before a pause
+  bool more = true;
+  while (more) {
+    more = receive_once(budget);
+    if (!deliver()) return;
+    if (more && budget == 0) return schedule_read();
+  }
+  if (may_read()) {
+    set_low_water();
+    wait_readable();
+  }
+}
+
+bool TcpChannel::receive_once(std::size_t& budget) {
+  auto targets = reader_.targets();
+  msghdr header{};
+  header.msg_iov = targets.parts.data();
+  header.msg_iovlen = targets.count;
+  const std::size_t total = targets.parts[0].iov_len + targets.parts[1].iov_len;
+  ssize_t n = 0;
+  do {
+    n = ::recvmsg(socket_.native_handle(), &header, MSG_DONTWAIT);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) {
+    if (errno != EAGAIN && errno != EWOULDBLOCK) {
+      auto failed = fail_errno(errno, "receive from " + peer_);
+      fail_with(std::move(failed.error()));
+    }
+    return false;
+  }
+  if (n == 0) {
+    const bool half = reader_.partial();
+    fail_with({half ? Errc::kProtocol : Errc::kClosed,
+               half ? "closed in the middle of a record" : "closed by the peer"});
+    return false;
+  }
+  reader_.received(static_cast<std::size_t>(n));
+  last_activity_ = Clock::now();
+  budget -= std::min(budget, static_cast<std::size_t>(n));
+  // A short read has emptied the socket: asking once more would most likely be in vain.
+  return static_cast<std::size_t>(n) == total;
+}
+
+bool TcpChannel::deliver() {
+  while (may_read()) {
+    auto record = reader_.next();
+    if (!record) {
+      if (record.error() == Errc::kBusy) {
+        // The tick tries again; meanwhile TCP's window holds the peer back.
+        if (starved_since_ == Clock::time_point{}) starved_since_ = Clock::now();
+      } else {
+        fail_with(std::move(record.error()));
+      }
+      return false;
+    }
+    starved_since_ = {};
+    if (!*record) {
+      if (!reader_.partial()) {
+        partial_since_ = {};
+      } else if (partial_since_ == Clock::time_point{}) {
+        partial_since_ = last_activity_;
+      }
+      return true;
+    }
+    partial_since_ = {};  // of this record; a next one counts from its own first byte
+    user_->on_record(std::move(**record));
+  }
+  return false;
+}
+
+// Our side is shut: what the peer still sends is thrown away, so that closing does not reset the
+// connection under replies it has not read yet.
+void TcpChannel::discard_until_end() {
+  std::array<std::byte, 4096> waste;
+  for (int turns = 0; turns < 64; ++turns) {
+    const ssize_t n = ::recv(socket_.native_handle(), waste.data(), waste.size(), MSG_DONTWAIT);
+    if (n > 0) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return wait_readable();
+    if (n < 0 && errno == EINTR) continue;
+    return finish_close();
+  }
+  schedule_read();
+}
+
+void TcpChannel::set_low_water() {
+  const std::size_t left = reader_.body_left();
+  const int wanted = left < kLowWaterLeast ? 1 : static_cast<int>(std::min(left, kLowWaterMost));
+  if (wanted == low_water_) return;
+  low_water_ = wanted;
+  set_option(socket_.native_handle(), SOL_SOCKET, SO_RCVLOWAT, wanted);
+}
+
+// --- Sending -------------------------------------------------------------------------------------
+
+void TcpChannel::send(Message message) {
+  if (state_ != State::kOpen) return;
+  queue_.push(std::move(message));
+  if (queue_.bytes() > limits_.max_queued_bytes) throttled_ = true;
+  schedule_flush();
+}
+
+void TcpChannel::schedule_flush() {
+  if (flush_posted_ || waiting_write_) return;
+  flush_posted_ = true;
+  boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->flush_posted_ = false;
+    self->flush();
+  });
+}
+
+void TcpChannel::flush() {
+  if (state_ != State::kOpen && state_ != State::kFlushing) return;
+  auto done = queue_.flush(socket_.native_handle());
+  if (!done) return fail_with(std::move(done.error()));
+  last_activity_ = Clock::now();
+  if (throttled_ && queue_.bytes() <= limits_.max_queued_bytes / 2) {
+    throttled_ = false;
+    schedule_read();
+  }
+  if (!*done) return wait_writable();
+  if (state_ == State::kFlushing) flushed_all();
+}
+
+void TcpChannel::wait_writable() {
+  if (waiting_write_) return;
+  waiting_write_ = true;
+  socket_.async_wait(boost::asio::ip::tcp::socket::wait_write,
+                     [self = shared_from_this()](const error_code& error) {
+                       self->waiting_write_ = false;
+                       if (!error) self->flush();
+                     });
+}
+
+// --- Deadlines -----------------------------------------------------------------------------------
+
+Milliseconds TcpChannel::tick_interval() const {
+  Milliseconds shortest = std::min({limits_.record_deadline, limits_.send_deadline,
+                                    limits_.memory_deadline, limits_.drain_deadline});
+  if (limits_.idle_deadline.count() > 0) shortest = std::min(shortest, limits_.idle_deadline);
+  return std::clamp(shortest / 8, Milliseconds{5}, Milliseconds{1000});
+}
+
+void TcpChannel::start_timer() {
+  // While memory is short, it is asked for again soon.
+  timer_.expires_after(starved_since_ == Clock::time_point{} ? tick_interval() : Milliseconds{5});
+  timer_.async_wait([self = shared_from_this()](const error_code& error) {
+    if (!error && self->state_ != State::kClosed) self->tick();
+  });
+}
+
+void TcpChannel::tick() {
+  const auto now = Clock::now();
+  const auto beyond = [now](Clock::time_point since, Milliseconds deadline) {
+    return since != Clock::time_point{} && now - since > deadline;
+  };
+  if (queue_.empty() || queue_.sent() != sent_at_tick_) {
+    stalled_since_ = {};
+  } else if (stalled_since_ == Clock::time_point{}) {
+    stalled_since_ = now;
+  }
+  sent_at_tick_ = queue_.sent();
+
+  if (state_ == State::kOpen) {
+    // A record that waits for us (paused, throttled) is not late by the peer's doing.
+    if (may_read() && beyond(partial_since_, limits_.record_deadline)) {
+      fail_with({Errc::kTimedOut, "half a record from " + peer_});
+    } else if (beyond(stalled_since_, limits_.send_deadline)) {
+      fail_with({Errc::kTimedOut, peer_ + " takes no replies"});
+    } else if (beyond(starved_since_, limits_.memory_deadline)) {
+      fail_with({Errc::kBusy, "no memory for a record of " + peer_});
+    } else if (limits_.idle_deadline.count() > 0 && beyond(last_activity_, limits_.idle_deadline)) {
+      fail_with({Errc::kTimedOut, peer_ + " is idle"});
+    }
+  } else if (beyond(closing_since_, limits_.drain_deadline)) {
+    finish_close();
+  }
+  if (state_ == State::kClosed) return;
+  if (starved_since_ != Clock::time_point{}) schedule_read();
+  start_timer();
+}
+
+// --- Closing -------------------------------------------------------------------------------------
+
+void TcpChannel::close(Error why, bool drain) {
+  if (state_ == State::kClosed) return;
+  if (!drain) return fail_with(std::move(why));
+  if (state_ != State::kOpen) return;
+  why_ = std::move(why);
+  state_ = State::kFlushing;
+  closing_since_ = Clock::now();
+  schedule_flush();
+}
+
+void TcpChannel::flushed_all() {
+  state_ = State::kLingering;
+  error_code ignored;
+  socket_.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+  schedule_read();
+}
+
+void TcpChannel::fail_with(Error why) {
+  if (state_ == State::kClosed) return;
+  if (state_ == State::kOpen) why_ = std::move(why);
+  finish_close();
+}
+
+void TcpChannel::finish_close() {
+  if (state_ == State::kClosed) return;
+  state_ = State::kClosed;
+  error_code ignored;
+  socket_.close(ignored);
+  timer_.cancel();
+  queue_.clear();
+  // Later: the user may be in the middle of a call of ours or theirs.
+  boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    if (self->gone_) std::exchange(self->gone_, nullptr)();
+    if (auto user = std::exchange(self->user_, nullptr)) user->on_closed(self->why_);
+  });
+}
+
+}  // namespace weft::rpc

@@ -1,0 +1,104 @@
+// A Channel over the kernel's TCP. Internal to rpc/transport: TcpServer and tcp_dialer() make them.
+//
+// Receiving: readiness from Asio, recvmsg(2) into the RecordReader's targets until the socket is
+// empty or a budget is used up (so that one busy peer does not starve the others of this thread).
+// While a large record is under way the socket is asked to wake us for large parts only
+// (SO_RCVLOWAT).
+//
+// Sending: replies are queued and flushed once per turn of the I/O thread, so that those which
+// become ready together leave in one system call.
+//
+// Deadlines are looked at by one timer per channel, ticking at a fraction of the shortest.
+//
+// Threading and ownership: channel.h. Pending Asio operations keep the channel alive.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "rpc/onc/record_reader.h"
+#include "rpc/transport/channel.h"
+#include "rpc/transport/send_queue.h"
+#include "rpc/transport/tcp_options.h"
+
+namespace weft::rpc {
+
+class TcpChannel final : public Channel, public std::enable_shared_from_this<TcpChannel> {
+ public:
+  // A connected socket, which must belong to the io_context whose thread runs this channel.
+  // gone() is called when the socket is closed, on that thread.
+  TcpChannel(boost::asio::ip::tcp::socket socket, BufferPool& pool, const TcpLimits& limits,
+             std::move_only_function<void()> gone = {});
+  ~TcpChannel() override;
+
+  void start(std::shared_ptr<ChannelUser> user) override;
+  void send(Message message) override;
+  void pause() override { paused_ = true; }
+  void resume() override;
+  void close(Error why, bool drain) override;
+  void post(std::move_only_function<void()> work) override;
+  [[nodiscard]] const std::string& peer() const override { return peer_; }
+  [[nodiscard]] std::size_t queued_bytes() const override { return queue_.bytes(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class State {
+    kOpen,
+    kFlushing,   // closing, with replies still to send
+    kLingering,  // everything sent and our side shut; the peer's end is awaited
+    kClosed,
+  };
+
+  void set_socket_options();
+  void wait_readable();
+  void wait_writable();
+  void on_readable();
+  // Takes from the socket once; false when there is no more for now.
+  [[nodiscard]] bool receive_once(std::size_t& budget);
+  // Hands over whole records; false when reading must stop (paused, out of memory, closed).
+  [[nodiscard]] bool deliver();
+  void discard_until_end();
+  void set_low_water();
+  void schedule_read();
+  void schedule_flush();
+  void flush();
+  void flushed_all();
+  void tick();
+  void start_timer();
+  [[nodiscard]] Milliseconds tick_interval() const;
+  [[nodiscard]] bool may_read() const;
+  void fail_with(Error why);
+  void finish_close();
+
+  boost::asio::ip::tcp::socket socket_;
+  const TcpLimits limits_;
+  std::move_only_function<void()> gone_;
+  std::string peer_;
+  std::shared_ptr<ChannelUser> user_;
+  RecordReader reader_;
+  SendQueue queue_;
+  boost::asio::steady_timer timer_;
+
+  State state_ = State::kOpen;
+  Error why_{Errc::kClosed, {}};
+  bool paused_ = false;
+  bool throttled_ = false;     // the send queue is over its limit
+  bool waiting_read_ = false;  // an Asio wait is pending
+  bool waiting_write_ = false;
+  bool read_posted_ = false;
+  bool flush_posted_ = false;
+  int low_water_ = 1;
+
+  // Since when, for the deadlines; the epoch when not so.
+  Clock::time_point partial_since_{};
+  Clock::time_point starved_since_{};  // waiting for the pool
+  Clock::time_point stalled_since_{};  // replies queued and none taken
+  Clock::time_point closing_since_{};
+  Clock::time_point last_activity_;
+  std::uint64_t sent_at_tick_ = 0;
+};
+
+}  // namespace weft::rpc
