@@ -80,6 +80,8 @@ test_system_run() {  # name, text, pytest arguments
     test_note skipped "$1" "no tests/system in this tree"
   else
     test_build release || return 0
+    step clients "building the client machines (cached from then on)" \
+      bash tools/dev/clients.sh build all || test_note failed "client machines" "build/log/clients.log"
     test_pytest "$@"
   fi
 }
@@ -90,22 +92,14 @@ test_faults() { test_system_run faults "running the fault tests" -m faults tests
 test_long() { test_system_run long "running all system tests, long ones too" tests/system "$@"; }
 
 test_fuzz() {
-  local target name corpus seconds=${WEFT_FUZZ_SECONDS:-10} found=0
-  test_build fuzz || return 0
-  while read -r target; do
-    found=1
-    name=${target##*/}
-    corpus=$WEFT_ROOT/build/corpus/$name
-    mkdir -p "$corpus"
-    if step "fuzz-$name" "fuzzing with $name for $seconds s" "$target" -max_total_time="$seconds" \
-      -timeout=10 -rss_limit_mb=2048 -artifact_prefix="$test_results/$name-" "$corpus" \
-      $([ ! -d "tests/fuzz/corpus/$name" ] || echo "tests/fuzz/corpus/$name"); then
-      test_note passed "fuzz: $name" ""
-    else
-      test_note failed "fuzz: $name" "a finding, kept as build/test/$name-*"
-    fi
-  done < <(find build/fuzz/tests -type f -executable -name '*fuzz*' | sort)
-  [ $found -eq 1 ] || test_note skipped fuzz "no fuzz targets in this tree"
+  local targets seconds=${WEFT_FUZZ_SECONDS:-10}
+  test_build fuzz fuzzers || return 0
+  mapfile -t targets < <(find build/fuzz/tests -type f -executable -name '*fuzz*' | sort)
+  [ ${#targets[@]} -gt 0 ] || { test_note failed fuzz "no fuzz target was built"; return 0; }
+  step fuzz "fuzzing ${#targets[@]} decoders and the like, $seconds s each" \
+    /usr/bin/python3 tools/dev/fuzz.py --seconds "$seconds" --jobs "$WEFT_JOBS" \
+    --results "$test_results" --corpora build/corpus "${targets[@]}" ||
+    [ -s "$test_results/fuzz.tsv" ] || test_note failed fuzz "did not run"
 }
 
 test_stage() {
