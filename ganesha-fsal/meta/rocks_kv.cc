@@ -1,5 +1,6 @@
 #include "ganesha-fsal/meta/rocks_kv.h"
 
+#include <fcntl.h>
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
@@ -7,6 +8,7 @@
 #include <rocksdb/utilities/optimistic_transaction_db.h>
 #include <rocksdb/utilities/transaction.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include "ganesha-fsal/meta/group_sync.h"
 
@@ -225,6 +227,18 @@ rocksdb::Options rocks_options(const RocksOptions& options) {
   return rocks;
 }
 
+// Whether another process has the store open: RocksDB locks this file with fcntl.
+bool locked_by_another(const std::string& path) {
+  const int fd = ::open((path + "/LOCK").c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return false;
+  struct flock lock{};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  const bool locked = ::fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  ::close(fd);
+  return locked;
+}
+
 Error open_error(const rocksdb::Status& status, const std::string& path) {
   const std::string text = status.ToString();
   const bool locked = text.find("lock ") != text.npos || text.find("LOCK") != text.npos;
@@ -241,6 +255,9 @@ Error open_error(const rocksdb::Status& status, const std::string& path) {
 Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
   const rocksdb::Options rocks = rocks_options(options);
   if (options.read_only) {
+    if (locked_by_another(options.path)) {
+      return fail(Errc::kBusy, "metadata store " + options.path + " is open in another process");
+    }
     rocksdb::DB* db = nullptr;
     const auto status = rocksdb::DB::OpenForReadOnly(rocks, options.path, &db);
     if (!status.ok()) return std::unexpected(open_error(status, options.path));
