@@ -1,5 +1,6 @@
 #include "rpc/xdr/xdr.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace weft::xdr {
@@ -54,6 +55,11 @@ void Encoder::bitmap(std::span<const std::uint32_t> words) {
 void Encoder::patch_u32(std::size_t at, std::uint32_t value) {
   assert(at <= out_.size() && out_.size() - at >= 4);
   put_be32(out_.data() + at, value);
+}
+
+void Encoder::patch(std::size_t at, std::span<const std::byte> bytes) {
+  assert(at <= out_.size() && out_.size() - at >= bytes.size());
+  std::copy(bytes.begin(), bytes.end(), out_.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
 void Encoder::rewind(std::size_t at) {

@@ -55,6 +55,8 @@ class Encoder {
   [[nodiscard]] std::size_t size() const { return out_.size(); }
   // Overwrites the word at byte position `at`, written before. Precondition: at + 4 <= size().
   void patch_u32(std::size_t at, std::uint32_t value);
+  // The same for a run of bytes. Precondition: at + bytes.size() <= size().
+  void patch(std::size_t at, std::span<const std::byte> bytes);
   // Drops everything from byte position `at` on. Precondition: at <= size().
   void rewind(std::size_t at);
   void clear() { out_.clear(); }

@@ -1,0 +1,17 @@
+// Where in a record its bulk data begins, told from the record's first bytes: the data of a WRITE
+// call or of a READ reply, in the compounds that pNFS clients send (SEQUENCE, PUTFH, then the one).
+//
+// A hint for where to place the record in memory, nothing more: the codecs decide what it means.
+//
+// Threading: pure.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace weft::rpc::nfs4 {
+
+// 0 when there is none, or it cannot be told. Fits transport's LocatePayload.
+[[nodiscard]] std::size_t locate_payload(std::span<const std::byte> head);
+
+}  // namespace weft::rpc::nfs4

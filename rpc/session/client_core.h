@@ -1,0 +1,148 @@
+// The inside of SessionClient. Internal to rpc/session.
+//
+// Phases: kConnecting (no connection yet, or none any more before a session stands), kExchange,
+// kCreate, kReclaim (one control call is out at a time), kReady, kClosing, kClosed. Loss of the
+// session (NFS4ERR_BADSESSION) goes from kReady to kCreate; NFS4ERR_STALE_CLIENTID from there to
+// kExchange.
+//
+// client_core.cc has requests and their answers, client_session.cc the way to a session,
+// client_connections.cc dialing and losing connections.
+//
+// Threading: everything on the io_context's thread, but for what is marked atomic or guarded.
+//
+// Invariants:
+//  1. Every request accepted is completed exactly once.
+//  2. A request in flight is in slots_in_flight_ under its slot, whatever its connection's fate.
+//  3. At most one control call is out, and it has a deadline.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+
+#include "rpc/session/client_request.h"
+#include "rpc/session/client_slots.h"
+#include "rpc/session/session_client.h"
+
+namespace weft::rpc {
+
+class ClientCore : public std::enable_shared_from_this<ClientCore> {
+ public:
+  ClientCore(boost::asio::io_context& context, Dial dial, SessionClientOptions options);
+
+  // Any thread. ---------------------------------------------------------------------------------
+  void post(std::move_only_function<void(ClientCore&)> work);
+  [[nodiscard]] const SessionClientOptions& options() const { return options_; }
+  [[nodiscard]] SessionClient::State state() const { return state_.load(); }
+  [[nodiscard]] nfs4::ChannelAttrs fore_attributes() const;
+  [[nodiscard]] nfs4::ExchangeIdOk server() const;
+
+  // The I/O thread. -----------------------------------------------------------------------------
+  void start();
+  void submit(ClientRequest request);
+  void when_ready(std::chrono::milliseconds deadline, std::move_only_function<void(Result<>)> done);
+  void close(std::move_only_function<void()> done);
+  // Ends at once, everything completed with kCancelled.
+  void abandon();
+
+  // For connections.
+  void on_record(std::size_t connection, const Channel* channel, Buffer record);
+  void on_closed(std::size_t connection, const Channel* channel, const Error& why);
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  enum class Phase { kConnecting, kExchange, kCreate, kReclaim, kReady, kClosing, kClosed };
+  struct Connection {
+    std::shared_ptr<Channel> channel;  // null: not connected
+    bool dialing = false;
+    Time dial_at{};
+    std::chrono::milliseconds back_off{0};
+    std::size_t in_flight = 0;
+    Time last_received{};
+  };
+  struct Waiter {
+    Time expires;
+    std::move_only_function<void(Result<>)> done;
+  };
+  // A call outside the slots: EXCHANGE_ID and the like.
+  struct Control {
+    std::uint32_t xid = 0;
+    std::size_t connection = SIZE_MAX;
+    Time expires;
+    std::move_only_function<void(Result<nfs4::OpResult>)> done;
+  };
+
+  // client_core.cc
+  void pump();
+  [[nodiscard]] bool send(ClientRequest& request);
+  void on_answer(ClientRequest request, nfs4::CompoundResult result);
+  void on_sequence_failure(ClientRequest request, nfs4::Status status);
+  void retry_or_fail(ClientRequest request, const char* why);
+  void requeue(ClientRequest request);
+  void tick();
+  void start_timer();
+  void expire_requests(Time now);
+  void keep_alive(Time now);
+  void fail_all(const Error& why);
+
+  // client_session.cc
+  void advance();
+  void control(nfs4::OpArgs op, std::move_only_function<void(Result<nfs4::OpResult>)> done);
+  void on_control_answer(Buffer record);
+  void exchange_id();
+  void on_exchange_id(Result<nfs4::OpResult> result);
+  void create_session();
+  void on_create_session(Result<nfs4::OpResult> result);
+  void reclaim_complete();
+  void lose_session();
+  void become_ready();
+  void retry_later(Error why);
+  void destroy_session();
+  void destroy_client();
+
+  // client_connections.cc
+  void dial_missing(Time now);
+  void on_dialed(std::size_t connection, Result<std::shared_ptr<Channel>> channel);
+  // The least busy live connection; SIZE_MAX when none is.
+  [[nodiscard]] std::size_t pick_connection() const;
+  void drop_connection(std::size_t connection, Error why);
+  void forget_connection(std::size_t connection, const Error& why);
+  void finish_close();
+
+  boost::asio::io_context& context_;
+  const Dial dial_;
+  const SessionClientOptions options_;
+  boost::asio::steady_timer timer_;
+
+  Phase phase_ = Phase::kConnecting;
+  std::vector<Connection> connections_;
+  std::deque<ClientRequest> waiting_;
+  std::unordered_map<std::uint32_t, ClientRequest> in_flight_;  // by slot
+  std::unordered_map<std::uint32_t, std::uint32_t> slot_of_xid_;
+  std::vector<Waiter> ready_waiters_;
+  std::optional<Control> control_;
+  std::move_only_function<void()> closed_;
+  Time closing_until_{};
+  Time retry_at_{};  // of the next step towards a session
+  Time last_sent_{};
+  Time delayed_until_{};  // the server asked for a pause (NFS4ERR_DELAY)
+  Error last_error_{Errc::kUnreachable, "not connected yet"};
+  bool ever_ready_ = false;
+  bool must_reclaim_ = true;
+  bool pumping_ = false;
+
+  std::uint32_t next_xid_;
+  nfs4::SessionId session_{};
+  ClientSlots slots_;
+  std::uint32_t create_sequence_ = 0;
+
+  std::atomic<SessionClient::State> state_{SessionClient::State::kConnecting};
+  mutable std::mutex mutex_;
+  nfs4::ChannelAttrs fore_;    // protected by mutex_
+  nfs4::ExchangeIdOk server_;  // protected by mutex_
+};
+
+}  // namespace weft::rpc
