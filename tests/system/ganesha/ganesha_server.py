@@ -50,6 +50,12 @@ def missing():
     return None
 
 
+def sanitized():
+    """Whether the server is built with AddressSanitizer."""
+    header = PREFIX / "include/ganesha/config.h"
+    return header.exists() and "#define SANITIZE_ADDRESS" in header.read_text()
+
+
 class Ganesha:
     """Starts in the constructor; raises with the end of its log if it does not come up in time."""
 
