@@ -59,7 +59,7 @@ FileStore::~FileStore() { workers_.join(); }
 
 Result<> FileStore::close() {
   workers_.join();
-  if (closed_.exchange(true)) return {};
+  if (std::exchange(closed_, true)) return {};
   auto closed = directory_->close_clean(verifier_.load());
   if (closed) {
     spdlog::info("event=store_closed path={} clean=true", options_.path);

@@ -75,6 +75,9 @@ class FileStore final : public Store {
   [[nodiscard]] WriteVerifier verifier() const override { return verifier_.load(); }
   [[nodiscard]] Result<StoreStat> usage() const override;
 
+  // Whether no worker thread has anything to do for an operation. With idle rings, and nobody to
+  // start new ones, no operation is in flight.
+  [[nodiscard]] bool workers_idle() const { return jobs_.load() == 0; }
   [[nodiscard]] StoreDirectory& directory() { return *directory_; }
   [[nodiscard]] const StoreIdentity& identity() const { return directory_->identity(); }
 
@@ -119,7 +122,8 @@ class FileStore final : public Store {
   ObjectFiles files_;
   std::atomic<WriteVerifier> verifier_;
   std::atomic<std::int64_t> slow_until_ns_{0};  // steady clock; writes go by the ring until then
-  std::atomic<bool> closed_{false};
+  std::atomic<std::size_t> jobs_{0};  // of the worker threads, until their `done` has run
+  bool closed_ = false;
   boost::asio::thread_pool workers_;
 };
 

@@ -63,12 +63,14 @@ struct FileStore::WriteOp {
 template <class T>
 void FileStore::on_worker(std::move_only_function<Result<T>()> work, Done<T> done) {
   auto guard = boost::asio::make_work_guard(this_ring().context());
-  boost::asio::post(workers_, [work = std::move(work), done = std::move(done),
+  jobs_.fetch_add(1);
+  boost::asio::post(workers_, [this, work = std::move(work), done = std::move(done),
                                guard = std::move(guard)]() mutable {
     Result<T> result = work();
     boost::asio::post(guard.get_executor(),
-                      [result = std::move(result), done = std::move(done)]() mutable {
+                      [this, result = std::move(result), done = std::move(done)]() mutable {
                         done(std::move(result));
+                        jobs_.fetch_sub(1);
                       });
   });
 }

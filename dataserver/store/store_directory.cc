@@ -42,6 +42,23 @@ bool take_number(std::string_view& text, std::string_view prefix, int base, T& v
   return true;
 }
 
+// The same of a uuid in 32 hex digits.
+bool take_uuid(std::string_view& text, std::string_view prefix, Uuid& uuid) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  if (text.size() < 2 * uuid.size() + 1) return false;
+  for (std::byte& byte : uuid) {
+    std::uint8_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + 2, value, 16);
+    if (error != std::errc{} || end != text.data() + 2) return false;
+    byte = std::byte{value};
+    text.remove_prefix(2);
+  }
+  if (!text.starts_with('\n')) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
 Result<bool> is_empty_folder(int parent, const char* name) {
   const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0 && errno == ENOENT) return true;
@@ -74,15 +91,15 @@ Result<bool> holds_no_objects(int root) {
 
 }  // namespace
 
-std::string to_string(const std::array<std::uint8_t, 16>& uuid) {
+std::string to_string(const Uuid& uuid) {
   std::string text;
-  for (const std::uint8_t byte : uuid) text += fmt::format("{:02x}", byte);
+  for (const std::byte byte : uuid) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
   return text;
 }
 
 std::string format_identity(const StoreIdentity& identity) {
-  return fmt::format("weft store {}\nuuid {}\nds_id {}\n", kStoreFormat, to_string(identity.uuid),
-                     identity.ds_id);
+  return fmt::format("weft store {}\nuuid {}\ncluster {}\nds_id {}\n", kStoreFormat,
+                     to_string(identity.uuid), to_string(identity.cluster), identity.ds_id);
 }
 
 Result<StoreIdentity> parse_identity(std::string_view text) {
@@ -94,20 +111,10 @@ Result<StoreIdentity> parse_identity(std::string_view text) {
   if (format != kStoreFormat) {
     return fail(Errc::kNotSupported, fmt::format("store format {} is not known here", format));
   }
-  constexpr std::string_view kUuid = "uuid ";
-  if (!text.starts_with(kUuid) || text.size() < kUuid.size() + 33) {
-    return fail(Errc::kCorrupt, "the store's identity has no uuid");
-  }
-  text.remove_prefix(kUuid.size());
-  for (std::uint8_t& byte : identity.uuid) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + 2, byte, 16);
-    if (error != std::errc{} || end != text.data() + 2) {
-      return fail(Errc::kCorrupt, "the store's uuid is malformed");
-    }
-    text.remove_prefix(2);
-  }
-  if (!take_number(text, "\nds_id ", 10, identity.ds_id) || !text.empty()) {
-    return fail(Errc::kCorrupt, "the store's identity has no data server id");
+  if (!take_uuid(text, "uuid ", identity.uuid) ||
+      !take_uuid(text, "cluster ", identity.cluster) ||
+      !take_number(text, "ds_id ", 10, identity.ds_id) || !text.empty()) {
+    return fail(Errc::kCorrupt, "the store's identity is malformed");
   }
   return identity;
 }
@@ -188,8 +195,10 @@ Result<> StoreDirectory::load_verifier(Random& random) {
   return remove_file(root_.get(), kCleanFile);
 }
 
-Result<> StoreDirectory::set_ds_id(std::uint32_t ds_id) {
+Result<> StoreDirectory::join(const Uuid& cluster, std::uint32_t ds_id) {
+  if (identity_.cluster == cluster && identity_.ds_id == ds_id) return {};
   StoreIdentity changed = identity_;
+  changed.cluster = cluster;
   changed.ds_id = ds_id;
   auto written = replace_file(root_.get(), kIdentityFile, as_bytes(format_identity(changed)));
   if (written) identity_ = changed;

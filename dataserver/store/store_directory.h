@@ -1,6 +1,6 @@
 // What a store's folder holds beside its objects: identity, lock, and the write verifier's fate.
 //
-//   <store>/identity   text: format version, uuid, data server id (parse_identity())
+//   <store>/identity   text: format version, uuid, cluster and data server id (parse_identity())
 //   <store>/lock       flock(2)ed exclusively while a process has the store open
 //   <store>/clean      the write verifier, present only between a clean close and the next open
 //   <store>/fences     the fencing log (fence_table.h)
@@ -14,8 +14,8 @@
 // consumes it. Without `clean` the last process died: open() makes everything that did survive
 // stable (syncfs) and picks a new verifier.
 //
-// Threading: open and close from one thread; identity() is constant but for set_ds_id(), which must
-// not race with it.
+// Threading: open and close from one thread; identity() is constant but for join(), which must not
+// race with it.
 #pragma once
 
 #include <array>
@@ -29,9 +29,12 @@
 
 namespace weft::ds {
 
+using Uuid = std::array<std::byte, 16>;
+
 struct StoreIdentity {
-  std::array<std::uint8_t, 16> uuid{};
-  std::uint32_t ds_id = 0;  // given by the metadata server at registration; 0 before that
+  Uuid uuid{};              // made once, with the store
+  Uuid cluster{};           // the system the store belongs to; zeros before it was registered
+  std::uint32_t ds_id = 0;  // given by that system's metadata server; 0 before
 
   friend bool operator==(const StoreIdentity&, const StoreIdentity&) = default;
 };
@@ -43,7 +46,7 @@ constexpr unsigned kObjectFolders = 1024;
 // kCorrupt unless the text is what format_identity() writes; kNotSupported for another format.
 [[nodiscard]] Result<StoreIdentity> parse_identity(std::string_view text);
 // "0011..ff": 32 hex digits.
-[[nodiscard]] std::string to_string(const std::array<std::uint8_t, 16>& uuid);
+[[nodiscard]] std::string to_string(const Uuid& uuid);
 
 class StoreDirectory {
  public:
@@ -53,7 +56,8 @@ class StoreDirectory {
                                                                     bool create, Random& random);
 
   [[nodiscard]] const StoreIdentity& identity() const { return identity_; }
-  [[nodiscard]] Result<> set_ds_id(std::uint32_t ds_id);
+  // Remembers, durably, the system the store belongs to from now on.
+  [[nodiscard]] Result<> join(const Uuid& cluster, std::uint32_t ds_id);
   // The verifier to start with.
   [[nodiscard]] WriteVerifier verifier() const { return verifier_; }
   // Whether the last process closed the store in order.

@@ -36,6 +36,7 @@
 
 #include <array>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -47,11 +48,14 @@
 #include "ganesha-fsal/meta/fileid_allocator.h"
 #include "ganesha-fsal/meta/inode_locks.h"
 #include "ganesha-fsal/meta/kv.h"
+#include "ganesha-fsal/meta/schema/records.h"
 #include "ganesha-fsal/meta/types.h"
 #include "layout/layout_map.h"
 #include "rpc/base/error.h"
 
 namespace weft::mds {
+
+class Tree;
 
 struct NamespaceOptions {
   std::function<std::int64_t()> now_ns;  // nanoseconds since 1970; the system's when empty
@@ -125,7 +129,7 @@ class Namespace {
 
   // --- attributes ---
   // kIsDirectory, kInvalid (size of anything but a regular file), kFileTooLarge. With a size of a
-  // file that has a layout, Result::truncate says what to do at the data servers; it stays in
+  // file that has a layout, `truncate` says what to do at the data servers; it stays in
   // pending_truncates() until finish_truncate(). The order is the caller's: recall layouts, then
   // setattr, then cut, then finish, then grant layouts again.
   [[nodiscard]] Result<AttributesChanged> setattr(FileId id, const AttributeChange& change);
@@ -165,9 +169,13 @@ class Namespace {
   // --- layouts ---
   [[nodiscard]] Result<std::optional<layout::LayoutMap>> layout(FileId id) const;
   // The file's map; makes it by `make` when there is none yet. Concurrent callers get the same.
+  // `make` may run more than once, and uses the namespace for nothing. kInvalid: not a regular
+  // file.
   using MakeLayout = std::function<Result<layout::LayoutMap>(const InodeAttributes&)>;
   [[nodiscard]] Result<layout::LayoutMap> ensure_layout(FileId id, const MakeLayout& make);
-  // Replaces a map, and the reverse index with it. kConflict when it is no longer `expected`.
+  // Replaces a map, and the reverse index with it. A map that leaves a data server out must have a
+  // greater object generation; the objects of the old one are queued for removal. kInvalid
+  // otherwise; kBusy when the map is no longer `expected`.
   [[nodiscard]] Result<> replace_layout(FileId id, const layout::LayoutMap& expected,
                                         const layout::LayoutMap& next);
   // Counts up the object epoch in the file's map and returns the new map. kNotFound without map.
@@ -185,7 +193,7 @@ class Namespace {
       std::uint32_t ds_id, std::optional<layout::ObjectId> after, std::size_t limit) const;
 
   // --- objects of removed files ---
-  // The oldest removals after `after` (nullopt: from the start), at most `limit`.
+  // Removals after `after` (nullopt: from the start) by file number, at most `limit`.
   [[nodiscard]] Result<std::vector<PendingRemoval>> pending_removals(
       std::optional<layout::ObjectId> after, std::size_t limit) const;
   // These data servers have removed the object, or never had it.
@@ -193,12 +201,35 @@ class Namespace {
                                         std::span<const std::uint32_t> ds_ids);
 
  private:
-  friend class NamespaceOps;
   Namespace(KvStore& store, NamespaceOptions options);
+  [[nodiscard]] Result<> start();
+
+  using Change = std::function<Result<>(Tree&)>;
+  // Runs `body` in a transaction under `guard`, commits, unlocks. The commit to wait for; for a
+  // body that wrote nothing, the newest that it may have seen.
+  [[nodiscard]] Result<CommitSeq> apply(InodeLocks::Guard& guard, const Change& body);
+  // apply(), and waits until it is durable. After an error too, for what the error has told.
+  [[nodiscard]] Result<> change(InodeLocks::Guard guard, const Change& body);
+  // Waits until what was read of these inodes is durable.
+  [[nodiscard]] Result<> settle(std::initializer_list<FileId> ids) const;
+
+  // The entry of a name and the lock on its directory and what it names.
+  struct LockedEntry {
+    InodeLocks::Guard guard;
+    std::optional<EntryRecord> entry;
+  };
+  [[nodiscard]] Result<LockedEntry> lock_entry(FileId dir, std::string_view name);
+  struct MakeRequest;
+  [[nodiscard]] Result<Created> make(const MakeRequest& request);
+  struct RenameNames;
+  struct LockedRename;
+  [[nodiscard]] Result<LockedRename> lock_rename(const RenameNames& names);
+  static Result<> rename_in(Tree& tree, const RenameNames& names, const LockedRename& locked,
+                            bool replaced_held, Renamed& out);
 
   KvStore& store_;
   const NamespaceOptions options_;
-  SuperblockInfo superblock_;
+  SuperblockInfo superblock_;  // constant after open
   FileIdAllocator ids_;
   mutable InodeLocks locks_;
   std::mutex rename_mutex_;  // directories moving between directories, one at a time

@@ -18,7 +18,7 @@ namespace weft::mds {
 struct RocksOptions {
   std::string path;  // a folder, made if absent (its parent is not)
   bool create_if_missing = true;
-  bool read_only = false;  // for weft-fsck; nothing is written, and no lock taken
+  bool read_only = false;  // for weft-fsck: nothing is written; takes no lock
   bool sync = true;        // false: a commit survives the process only
   std::size_t block_cache_bytes = std::size_t{256} << 20;
   std::size_t write_buffer_bytes = std::size_t{64} << 20;  // of each of at most 4

@@ -26,6 +26,7 @@ constexpr std::size_t kMaxNameBytes = 255;
 constexpr std::size_t kMaxSymlinkBytes = 4095;
 constexpr std::size_t kMaxXattrBytes = 64U << 10;      // one value
 constexpr std::size_t kMaxXattrTotalBytes = 1U << 20;  // names and values of one file
+constexpr std::size_t kMaxPageEntries = 65'536;        // of one readdir
 constexpr std::uint64_t kMaxFileSize = (std::uint64_t{1} << 63) - 1;
 
 // The numbers are durable.

@@ -236,8 +236,7 @@ void Client::Impl::serve(Proc proc, const Bytes& arguments, Connection::Responde
           arguments, std::move(respond), [&](const Range& request, Respond answer) {
             events_.on_punch(request, answer_with<void>(std::move(answer)));
           });
-    default:
-      return respond(fail(Errc::kNotSupported, "not a call to a data server"));
+    default: return respond(fail(Errc::kNotSupported, "not a call to a data server"));
   }
 }
 

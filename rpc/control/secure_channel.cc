@@ -125,16 +125,11 @@ Result<> SecureChannel::on_record(std::span<const std::byte> body, Received& rec
     if (auto why = refusal(body)) return std::unexpected(std::move(*why));
   }
   switch (state_) {
-    case State::kHello:
-      return on_hello(body, received);
-    case State::kChallenge:
-      return on_challenge(body, received);
-    case State::kProof:
-      return on_proof(body, received);
-    case State::kOpen:
-      return on_sealed(body, received);
-    case State::kFailed:
-      break;
+    case State::kHello: return on_hello(body, received);
+    case State::kChallenge: return on_challenge(body, received);
+    case State::kProof: return on_proof(body, received);
+    case State::kOpen: return on_sealed(body, received);
+    case State::kFailed: break;
   }
   return std::unexpected(error_);
 }
@@ -146,10 +141,8 @@ std::optional<Error> SecureChannel::refusal(std::span<const std::byte> body) con
   switch (static_cast<Refusal>(in->u32())) {
     case Refusal::kVersion:
       return Error{Errc::kNotSupported, "the peer speaks no version of the protocol we speak"};
-    case Refusal::kKey:
-      return Error{Errc::kAuth, "the peer says our cluster key is another"};
-    case Refusal::kMalformed:
-      break;
+    case Refusal::kKey: return Error{Errc::kAuth, "the peer says our cluster key is another"};
+    case Refusal::kMalformed: break;
   }
   return Error{Errc::kProtocol, "the peer did not understand our handshake"};
 }

@@ -227,8 +227,7 @@ void Server::Impl::serve(const PeerPtr& peer, Proc proc, const Bytes& arguments,
           [&](const ReportSize& report, Connection::Responder answer) {
             events_.on_report_size(ds_id, report, answer_with<void>(std::move(answer)));
           });
-    default:
-      return respond(fail(Errc::kNotSupported, "not a call to a metadata server"));
+    default: return respond(fail(Errc::kNotSupported, "not a call to a metadata server"));
   }
 }
 

@@ -5,38 +5,42 @@
 namespace weft::rpc::nfs4 {
 namespace {
 
+template <class Args, class Ok, class Visit>
+bool visit_as(Visit& visit) {
+  visit.template operator()<Args, Ok>();
+  return true;
+}
+
 // Calls `visit.template operator()<Args, Ok>()` with the types of one operation. False when the
 // operation is not in our table. The one place that says which operation has which types.
 template <class Visit>
 bool with_types(Op op, Visit visit) {
-  // clang-format off
   switch (op) {
-    case Op::OP_CLOSE: visit.template operator()<CloseArgs, CloseOk>(); return true;
-    case Op::OP_COMMIT: visit.template operator()<CommitArgs, CommitOk>(); return true;
-    case Op::OP_CREATE: visit.template operator()<CreateArgs, CreateOk>(); return true;
-    case Op::OP_GETATTR: visit.template operator()<GetAttrArgs, GetAttrOk>(); return true;
-    case Op::OP_GETFH: visit.template operator()<None, GetFhOk>(); return true;
-    case Op::OP_LOOKUP: visit.template operator()<LookupArgs, None>(); return true;
-    case Op::OP_OPEN: visit.template operator()<OpenArgs, OpenOk>(); return true;
-    case Op::OP_PUTFH: visit.template operator()<PutFhArgs, None>(); return true;
-    case Op::OP_PUTROOTFH: visit.template operator()<None, None>(); return true;
-    case Op::OP_READ: visit.template operator()<ReadArgs, ReadOk>(); return true;
-    case Op::OP_REMOVE: visit.template operator()<RemoveArgs, RemoveOk>(); return true;
-    case Op::OP_WRITE: visit.template operator()<WriteArgs, WriteOk>(); return true;
-    case Op::OP_BIND_CONN_TO_SESSION: visit.template operator()<BindConnArgs, BindConnOk>(); return true;
-    case Op::OP_EXCHANGE_ID: visit.template operator()<ExchangeIdArgs, ExchangeIdOk>(); return true;
-    case Op::OP_CREATE_SESSION: visit.template operator()<CreateSessionArgs, CreateSessionOk>(); return true;
-    case Op::OP_DESTROY_SESSION: visit.template operator()<DestroySessionArgs, None>(); return true;
-    case Op::OP_GETDEVICEINFO: visit.template operator()<GetDeviceInfoArgs, GetDeviceInfoOk>(); return true;
-    case Op::OP_LAYOUTCOMMIT: visit.template operator()<LayoutCommitArgs, LayoutCommitOk>(); return true;
-    case Op::OP_LAYOUTGET: visit.template operator()<LayoutGetArgs, LayoutGetOk>(); return true;
-    case Op::OP_LAYOUTRETURN: visit.template operator()<LayoutReturnArgs, LayoutReturnOk>(); return true;
-    case Op::OP_SEQUENCE: visit.template operator()<SequenceArgs, SequenceOk>(); return true;
-    case Op::OP_DESTROY_CLIENTID: visit.template operator()<DestroyClientIdArgs, None>(); return true;
-    case Op::OP_RECLAIM_COMPLETE: visit.template operator()<ReclaimCompleteArgs, None>(); return true;
+    case Op::OP_CLOSE: return visit_as<CloseArgs, CloseOk>(visit);
+    case Op::OP_COMMIT: return visit_as<CommitArgs, CommitOk>(visit);
+    case Op::OP_CREATE: return visit_as<CreateArgs, CreateOk>(visit);
+    case Op::OP_GETATTR: return visit_as<GetAttrArgs, GetAttrOk>(visit);
+    case Op::OP_GETFH: return visit_as<None, GetFhOk>(visit);
+    case Op::OP_LOOKUP: return visit_as<LookupArgs, None>(visit);
+    case Op::OP_OPEN: return visit_as<OpenArgs, OpenOk>(visit);
+    case Op::OP_PUTFH: return visit_as<PutFhArgs, None>(visit);
+    case Op::OP_PUTROOTFH: return visit_as<None, None>(visit);
+    case Op::OP_READ: return visit_as<ReadArgs, ReadOk>(visit);
+    case Op::OP_REMOVE: return visit_as<RemoveArgs, RemoveOk>(visit);
+    case Op::OP_WRITE: return visit_as<WriteArgs, WriteOk>(visit);
+    case Op::OP_BIND_CONN_TO_SESSION: return visit_as<BindConnArgs, BindConnOk>(visit);
+    case Op::OP_EXCHANGE_ID: return visit_as<ExchangeIdArgs, ExchangeIdOk>(visit);
+    case Op::OP_CREATE_SESSION: return visit_as<CreateSessionArgs, CreateSessionOk>(visit);
+    case Op::OP_DESTROY_SESSION: return visit_as<DestroySessionArgs, None>(visit);
+    case Op::OP_GETDEVICEINFO: return visit_as<GetDeviceInfoArgs, GetDeviceInfoOk>(visit);
+    case Op::OP_LAYOUTCOMMIT: return visit_as<LayoutCommitArgs, LayoutCommitOk>(visit);
+    case Op::OP_LAYOUTGET: return visit_as<LayoutGetArgs, LayoutGetOk>(visit);
+    case Op::OP_LAYOUTRETURN: return visit_as<LayoutReturnArgs, LayoutReturnOk>(visit);
+    case Op::OP_SEQUENCE: return visit_as<SequenceArgs, SequenceOk>(visit);
+    case Op::OP_DESTROY_CLIENTID: return visit_as<DestroyClientIdArgs, None>(visit);
+    case Op::OP_RECLAIM_COMPLETE: return visit_as<ReclaimCompleteArgs, None>(visit);
     case Op::OP_ILLEGAL: return false;
   }
-  // clang-format on
   return false;
 }
 

@@ -1,6 +1,7 @@
 """The metadata server killed again and again under a namespace load: nothing acknowledged is lost,
 and the metadata store is consistent."""
 
+import os
 import random
 import subprocess
 
@@ -88,9 +89,11 @@ print("checked", len(there), "names")
 def fsck(cluster) -> None:
     """The store's own check, with the server stopped."""
     cluster.mds.stop()
-    program = servers.require(paths.weft_command())
-    done = subprocess.run([str(program), "fsck", str(cluster.folder / "metadata")], text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+    command = servers.require(paths.weft_command())
+    path = f"{servers.require(paths.fsck_program()).parent}:{os.environ['PATH']}"
+    done = subprocess.run([str(command), "fsck", str(cluster.folder / "metadata")], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
+                          env={**os.environ, "PATH": path})
     assert done.returncode == 0, done.stdout[-3000:]
 
 

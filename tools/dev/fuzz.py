@@ -3,8 +3,8 @@
     fuzz.py --seconds 10 --jobs 2 --results build/test --corpora build/corpus TARGET...
 
 A line "passed|failed TAB fuzz: NAME TAB reason" for each goes to RESULTS/fuzz.tsv, its output to
-RESULTS/NAME.log, and what makes it fail to RESULTS/NAME-crash-*. What a target finds interesting is kept
-in CORPORA/NAME for the next time; a folder tests/fuzz/corpus/NAME is read as well.
+RESULTS/NAME.log, and what makes it fail to RESULTS/NAME-crash-*. What a target finds interesting is
+kept in CORPORA/NAME for the next time; a folder tests/fuzz/corpus/NAME is read as well.
 """
 
 import argparse

@@ -81,7 +81,8 @@ test_system_run() {  # name, text, pytest arguments
   else
     test_build release || return 0
     step clients "building the client machines (cached from then on)" \
-      bash tools/dev/clients.sh build all || test_note failed "client machines" "build/log/clients.log"
+      bash tools/dev/clients.sh build all ||
+      test_note failed "client machines" "see build/log/clients.log"
     test_pytest "$@"
   fi
 }

@@ -20,7 +20,7 @@ enum class Prefix : char {
   kInode = 'I',         // I file -> inode
   kEntry = 'E',         // E dir name -> cookie, file, type
   kCookie = 'K',        // K dir cookie -> file, type, name
-  kParent = 'P',        // P dir -> its directory, and its name there
+  kParent = 'P',        // P dir -> its directory, its name there
   kLayout = 'L',        // L file -> layout map
   kReverse = 'R',       // R ds file generation -> nothing
   kRemoval = 'Q',       // Q file generation -> data servers still to be told

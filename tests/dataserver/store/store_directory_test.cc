@@ -22,7 +22,7 @@ Result<std::unique_ptr<StoreDirectory>> open_store(const std::string& path, bool
 
 TEST_CASE("an identity reads back as written, and nothing else is one") {
   StoreIdentity identity{.ds_id = 7};
-  for (std::size_t i = 0; i < 16; ++i) identity.uuid[i] = static_cast<std::uint8_t>(i * 17);
+  for (std::size_t i = 0; i < 16; ++i) identity.uuid[i] = static_cast<std::byte>(i * 17);
   const std::string text = format_identity(identity);
   CHECK(parse_identity(text) == identity);
   for (std::size_t cut = 0; cut < text.size(); ++cut) {
@@ -41,7 +41,7 @@ TEST_CASE("a store is formatted once and keeps its identity and data server id")
   StoreIdentity identity;
   {
     auto store = open_store(path, true, 1).value();
-    REQUIRE(store->set_ds_id(12));
+    REQUIRE(store->join({std::byte{9}}, 12));
     identity = store->identity();
     CHECK(identity.ds_id == 12);
   }

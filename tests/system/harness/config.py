@@ -86,9 +86,14 @@ def weft_export(cluster) -> str:
 
 def data_server(cluster, number: int, address: str, store: Path) -> str:
     """weft-ds.toml for data server number, counted from 1."""
-    return f"""name = "ds{number}"
-listen = "{address}:{NFS_PORT}"
-store = "{store}"
-mds = "{cluster.address}:{CONTROL_PORT}"
+    return f"""[server]
+name = "ds{number}"
+listen = ["{address}:{NFS_PORT}"]
+
+[store]
+path = "{store}"
+
+[cluster]
+mds = ["{cluster.address}:{CONTROL_PORT}"]
 key_file = "{cluster.key_file}"
 """

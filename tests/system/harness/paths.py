@@ -41,6 +41,11 @@ def weft_command() -> Path:
     return build_folder() / "tools" / "weft" / "weft"
 
 
+def fsck_program() -> Path:
+    """What 'weft fsck' runs."""
+    return build_folder() / "ganesha-fsal" / "meta" / "weft-fsck"
+
+
 def data_server_program() -> Path:
     return build_folder() / "dataserver" / "weft-ds"
 

@@ -1,0 +1,187 @@
+#include "dataserver/main/config.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace weft::ds {
+
+namespace {
+
+using Field = TomlField;
+using Kind = TomlField::Kind;
+using Value = TomlField::Value;
+
+Field text_field(std::string key, std::string& into) {
+  return {std::move(key), Kind::kText, [&into](const Value& value) -> Result<> {
+            into = value.text;
+            return {};
+          }};
+}
+
+Field flag_field(std::string key, bool& into) {
+  return {std::move(key), Kind::kBoolean, [&into](const Value& value) -> Result<> {
+            into = value.boolean;
+            return {};
+          }};
+}
+
+template <class T>
+Field number_field(std::string key, T& into, std::int64_t least, std::int64_t most,
+                   Kind kind = Kind::kNumber) {
+  return {std::move(key), kind, [&into, least, most](const Value& value) -> Result<> {
+            if (value.number < least || value.number > most) {
+              return fail(Errc::kInvalid, fmt::format("must be from {} to {}", least, most));
+            }
+            into = static_cast<T>(value.number);
+            return {};
+          }};
+}
+
+Field addresses_field(std::string key, std::vector<layout::NetAddress>& into) {
+  return {std::move(key), Kind::kTextList, [&into](const Value& value) -> Result<> {
+            for (const std::string& text : value.list) {
+              auto address = layout::parse_address(text);
+              if (!address) {
+                return fail(Errc::kInvalid,
+                            fmt::format("'{}' is not a numeric address with a port", text));
+              }
+              into.push_back(*address);
+            }
+            return {};
+          }};
+}
+
+Result<> set_mode(const Value& value, IoMode& mode) {
+  if (value.text != "buffered" && value.text != "direct") {
+    return fail(Errc::kInvalid, "must be \"buffered\" or \"direct\"");
+  }
+  mode = value.text == "direct" ? IoMode::kDirect : IoMode::kBuffered;
+  return {};
+}
+
+Result<> set_log_level(const Value& value, std::string& level) {
+  constexpr std::string_view kLevels[] = {"trace", "debug", "info", "warn", "error", "off"};
+  if (std::ranges::find(kLevels, value.text) == std::end(kLevels)) {
+    return fail(Errc::kInvalid, "must be trace, debug, info, warn, error or off");
+  }
+  level = value.text;
+  return {};
+}
+
+Result<> set_metrics(const Value& value, std::optional<layout::NetAddress>& metrics) {
+  auto address = layout::parse_address(value.text);
+  if (!address) return fail(Errc::kInvalid, "must be a numeric address with a port");
+  metrics = *address;
+  return {};
+}
+
+Result<> set_mds(const Value& value, std::vector<HostPort>& mds) {
+  for (const std::string& text : value.list) {
+    auto address = parse_host_port(text);
+    if (!address) return pass(address);
+    mds.push_back(std::move(*address));
+  }
+  return {};
+}
+
+bool is_wildcard(const layout::NetAddress& address) {
+  return std::ranges::all_of(address.ip, [](std::uint8_t byte) { return byte == 0; });
+}
+
+std::vector<Field> server_fields(DsConfig& config) {
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  return {
+      addresses_field("server.listen", config.listen),
+      addresses_field("server.advertise", config.advertise),
+      text_field("server.name", config.name),
+      text_field("server.failure_domain", config.failure_domain),
+      number_field("server.threads", config.threads, 0, 256),
+      flag_field("server.pin_threads", config.pin_threads),
+      number_field("server.memory_limit", config.memory_limit_bytes, 16 * kMiB,
+                   std::int64_t{1} << 44, Kind::kBytes),
+      number_field("server.max_connections", config.max_connections, 1, 1'000'000),
+      number_field("server.max_connections_per_peer", config.max_connections_per_peer, 1,
+                   1'000'000),
+      number_field("server.watchdog_seconds", config.watchdog, 0, 3600),
+      number_field("server.drain_seconds", config.drain, 0, 600),
+      {"server.log_level", Kind::kText,
+       [&config](const Value& value) { return set_log_level(value, config.log_level); }},
+      {"server.metrics", Kind::kText,
+       [&config](const Value& value) { return set_metrics(value, config.metrics); }},
+  };
+}
+
+}  // namespace
+
+Result<HostPort> parse_host_port(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  std::string_view host = text.substr(0, colon == std::string_view::npos ? 0 : colon);
+  std::uint16_t port = 0;
+  bool good = !host.empty();
+  if (good) {
+    const std::string_view digits = text.substr(colon + 1);
+    const char* last = digits.data() + digits.size();
+    const auto [end, error] = std::from_chars(digits.data(), last, port);
+    good = error == std::errc{} && end == last && port != 0;
+  }
+  if (good && host.starts_with('[')) {
+    good = host.size() > 2 && host.ends_with(']');
+    if (good) host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    good = false;  // an IPv6 address needs its brackets, or the port is part of it
+  }
+  if (!good) return fail(Errc::kInvalid, fmt::format("'{}' is not host:port", text));
+  return HostPort{std::string(host), port};
+}
+
+std::vector<TomlField> config_fields(DsConfig& config) {
+  std::vector<Field> fields = server_fields(config);
+  fields.push_back(text_field("store.path", config.store.path));
+  fields.push_back(flag_field("store.create", config.store.create));
+  fields.push_back({"store.mode", Kind::kText,
+                    [&config](const Value& value) { return set_mode(value, config.store.mode); }});
+  fields.push_back(
+      number_field("store.max_open_files", config.store.max_open_files, 64, 1'000'000));
+  fields.push_back(number_field("store.worker_threads", config.store.worker_threads, 1, 64));
+  fields.push_back({"cluster.mds", Kind::kTextList,
+                    [&config](const Value& value) { return set_mds(value, config.mds); }});
+  fields.push_back(text_field("cluster.key_file", config.key_file));
+  return fields;
+}
+
+Result<DsConfig> parse_config(std::string_view text, const std::string& name) {
+  DsConfig config;
+  if (auto read = read_toml(text, name, config_fields(config)); !read) return pass(read);
+  return config;
+}
+
+Result<DsConfig> load_config(const std::string& path) {
+  DsConfig config;
+  if (auto read = read_toml_file(path, config_fields(config)); !read) return pass(read);
+  return config;
+}
+
+Result<> check_config(const DsConfig& config, bool standalone) {
+  const auto missing = [](std::string_view key) {
+    return fail(Errc::kInvalid, fmt::format("{} is not set", key));
+  };
+  if (config.listen.empty()) return missing("server.listen");
+  if (config.store.path.empty()) return missing("store.path");
+  if (config.key_file.empty()) return missing("cluster.key_file");
+  if (standalone) return {};
+  if (config.mds.empty()) return missing("cluster.mds");
+  const auto& told = config.advertise.empty() ? config.listen : config.advertise;
+  if (std::ranges::any_of(told, is_wildcard)) {
+    return fail(Errc::kInvalid,
+                "clients cannot reach a wildcard address: set server.advertise to addresses they "
+                "can reach");
+  }
+  if (std::ranges::any_of(told, [](const auto& address) { return address.port == 0; })) {
+    return fail(Errc::kInvalid, "server.advertise needs ports that clients can reach");
+  }
+  return {};
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,60 @@
+// What weft-ds is told: its configuration file and command line.
+//
+// Threading: plain values and pure functions, but for load_config(), which reads a file.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dataserver/main/toml_fields.h"
+#include "dataserver/store/file_store.h"
+#include "layout/net_address.h"
+
+namespace weft::ds {
+
+struct HostPort {
+  std::string host;  // a name or a numeric address, without brackets
+  std::uint16_t port = 0;
+  friend bool operator==(const HostPort&, const HostPort&) = default;
+};
+
+struct DsConfig {
+  // [server]
+  std::vector<layout::NetAddress> listen;
+  std::vector<layout::NetAddress> advertise;  // what clients are told; `listen` when not given
+  std::string name;                           // the host's name when not given
+  std::string failure_domain;
+  unsigned threads = 0;  // 0: one for each CPU this process may use
+  bool pin_threads = true;
+  std::size_t memory_limit_bytes = std::size_t{512} << 20;  // of data in transit
+  std::size_t max_connections = 4096;
+  std::size_t max_connections_per_peer = 256;
+  std::chrono::seconds watchdog{30};  // a thread that hangs longer ends the process; 0: never
+  std::chrono::seconds drain{10};     // what a clean shutdown waits for requests
+  std::string log_level = "info";
+  std::optional<layout::NetAddress> metrics;  // Prometheus text over HTTP
+
+  // [store]: path, create, mode, max_open_files, worker_threads
+  FileStoreOptions store;
+
+  // [cluster]
+  std::vector<HostPort> mds;  // control addresses, tried in turn
+  std::string key_file;
+};
+
+// "mds1:9630", "192.0.2.1:9630", "[2001:db8::1]:9630".
+[[nodiscard]] Result<HostPort> parse_host_port(std::string_view text);
+
+// The keys there are, each of which sets its part of `config`, which must outlive the list.
+[[nodiscard]] std::vector<TomlField> config_fields(DsConfig& config);
+// Text of a configuration file; `name` is for messages. kInvalid, naming file, line and key.
+[[nodiscard]] Result<DsConfig> parse_config(std::string_view text, const std::string& name);
+[[nodiscard]] Result<DsConfig> load_config(const std::string& path);
+// What no key alone can show: something required is missing, or two do not go together.
+[[nodiscard]] Result<> check_config(const DsConfig& config, bool standalone);
+
+}  // namespace weft::ds

@@ -1,0 +1,97 @@
+// A data server's side of its conversation with the metadata server: what to register as, and what
+// the metadata server may ask.
+//
+// Objects' requests are carried out on the I/O threads, an object's always on the same; fencing on
+// a worker of this class's own, since it waits for the disk, and is answered only when no write
+// admitted before it is left. Fences that came with the registration are in force, and the store
+// knows its place, before `on_first_registration`: only then may clients be served.
+//
+// The SizeAuthority half sends queries and reports; completions come on the control thread.
+//
+// Threading: see rpc/control/client.h for which calls come from where. use() and stop() from the
+// program's main thread.
+//
+// Ownership: all of Parts outlives this. stop() first, then the I/O threads.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dataserver/main/config.h"
+#include "dataserver/main/load.h"
+#include "dataserver/nfs/counters.h"
+#include "dataserver/nfs/handle_gate.h"
+#include "dataserver/nfs/size_authority.h"
+#include "dataserver/nfs/writes_in_flight.h"
+#include "dataserver/store/file_store.h"
+#include "rpc/control/client.h"
+
+namespace weft::ds {
+
+class ControlLink final : public rpc::control::ClientEvents, public SizeAuthority {
+ public:
+  struct Parts {
+    const DsConfig& config;
+    FileStore& store;
+    FenceTable& fences;
+    HandleGate& gate;
+    WritesInFlight& writes;
+    Counters& counters;
+    std::vector<IoRing*> rings;
+    rpc::control::ClusterKey key;
+    std::uint64_t boot = 0;  // drawn at random when the process started
+    std::function<rpc::control::Counters()> session_counts;  // connections and sessions only
+    std::function<void()> on_first_registration;             // on a thread of this class
+  };
+
+  explicit ControlLink(Parts parts);
+  ~ControlLink() override;
+
+  // Talks to this metadata server from now on, and to no other.
+  void use(const HostPort& mds);
+  void stop();
+  [[nodiscard]] bool registered() const;
+
+  // SizeAuthority
+  void query(const layout::ObjectId& object, Done<std::uint64_t> done) override;
+  void report(const layout::ObjectId& object, std::uint64_t end, std::int64_t mtime_ns,
+              Done<void> done) override;
+
+ private:
+  template <class T>
+  using Answer = rpc::control::Done<T>;
+
+  // rpc::control::ClientEvents
+  [[nodiscard]] rpc::control::Register registration() override;
+  void on_registered(rpc::control::Registered answer, Answer<void> done) override;
+  void on_disconnected(const Error& why) override;
+  [[nodiscard]] rpc::control::Heartbeat heartbeat() override;
+  void on_fence(std::vector<rpc::control::Fence> fences, Answer<void> done) override;
+  void on_truncate(const layout::ObjectId& object, std::uint64_t size,
+                   Answer<rpc::control::ObjectStat> done) override;
+  void on_remove(std::vector<layout::ObjectId> objects, Answer<void> done) override;
+  void on_stat(const layout::ObjectId& object, Answer<rpc::control::ObjectStat> done) override;
+  void on_allocate(const rpc::control::Range& range, Answer<void> done) override;
+  void on_punch(const rpc::control::Range& range, Answer<void> done) override;
+
+  [[nodiscard]] Result<> join(const rpc::control::Registered& answer);
+  void fence(const std::vector<rpc::control::Fence>& fences, Answer<void> done);
+  [[nodiscard]] IoRing& ring_of(const layout::ObjectId& object);
+  [[nodiscard]] rpc::control::Space space() const;
+  [[nodiscard]] std::shared_ptr<rpc::control::Client> client() const;
+
+  Parts parts_;
+  LoadSampler load_;         // the control thread's
+  bool complained_ = false;  // the control thread's: that the metadata server is away was logged
+  std::once_flag first_;
+  boost::asio::thread_pool worker_{1};
+  mutable std::mutex mutex_;
+  std::shared_ptr<rpc::control::Client> client_;  // protected by mutex_
+  StoreIdentity identity_;                        // protected by mutex_; the store's, copied
+};
+
+}  // namespace weft::ds

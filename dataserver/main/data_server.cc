@@ -1,0 +1,253 @@
+#include "dataserver/main/data_server.h"
+
+#include <sched.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <future>
+
+#include "rpc/control/keys.h"
+
+namespace weft::ds {
+
+namespace {
+
+constexpr std::chrono::seconds kCloseConnections{5};
+constexpr std::chrono::seconds kQuiet{5};
+constexpr unsigned kTicksForOneMds = 50;  // before the next address is tried
+
+unsigned usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+[[noreturn]] void end_hung_process(unsigned thread) {
+  spdlog::critical("event=watchdog thread={} action=exit", thread);
+  ::_exit(70);  // EX_SOFTWARE; the store is found unclean, as after any crash
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DataServer>> DataServer::open(DsConfig config,
+                                                     std::optional<Standalone> standalone) {
+  if (config.threads == 0) config.threads = usable_cpus();
+  auto key = rpc::control::load_cluster_key(config.key_file);
+  if (!key) return pass(key);
+  std::unique_ptr<DataServer> server(new DataServer(std::move(config)));
+  if (auto opened = server->open_store(); !opened) return pass(opened);
+  if (auto started = server->start_threads(); !started) return pass(started);
+  if (auto started = server->start_serving(*key, standalone); !started) return pass(started);
+  return server;
+}
+
+DataServer::~DataServer() {
+  if (!stopped_) static_cast<void>(stop());
+}
+
+Result<> DataServer::open_store() {
+  auto store = FileStore::open(config_.store, pool_);
+  if (!store) return pass(store);
+  store_ = std::move(*store);
+  auto fences = FenceTable::open(store_->directory().root());
+  if (!fences) return pass(fences);
+  fences_ = std::move(*fences);
+  return {};
+}
+
+Result<> DataServer::start_threads() {
+  threads_ = std::make_unique<rpc::IoThreads>(config_.threads, config_.pin_threads);
+  for (unsigned i = 0; i < config_.threads; ++i) {
+    auto ring = IoRing::create(threads_->context(i), i);
+    if (!ring) return pass(ring);
+    rings_.push_back(std::move(*ring));
+    rings_.back()->post([ring = rings_.back().get()] { ring->bind_to_this_thread(); });
+  }
+  threads_->start();
+  return {};
+}
+
+std::vector<IoRing*> DataServer::ring_list() const {
+  std::vector<IoRing*> list;
+  for (const auto& ring : rings_) list.push_back(ring.get());
+  return list;
+}
+
+rpc::SessionServerOptions DataServer::session_options() const {
+  rpc::SessionServerOptions options;
+  // One for each store: two data servers must never be taken for one (RFC 8881 section 2.10.5).
+  options.server_major_id = "weft-ds-" + to_string(store_->identity().uuid);
+  options.server_scope = options.server_major_id;
+  options.role = rpc::nfs4::EXCHGID4_FLAG_USE_PNFS_DS;
+  return options;
+}
+
+Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
+                                   std::optional<Standalone> standalone) {
+  const auto rings = ring_list();
+  const std::uint32_t ds_id = standalone ? standalone->ds_id : store_->identity().ds_id;
+  gate_ = std::make_unique<HandleGate>(rpc::control::handle_key(key), rpc::control::kHandleKeyId,
+                                       ds_id, *fences_);
+  counters_ = std::make_unique<Counters>(config_.threads);
+  writes_ = std::make_unique<WritesInFlight>(rings);
+  SizeAuthority* sizes = &local_sizes_;
+  if (!standalone) {
+    control_ = std::make_unique<ControlLink>(
+        ControlLink::Parts{.config = config_,
+                           .store = *store_,
+                           .fences = *fences_,
+                           .gate = *gate_,
+                           .writes = *writes_,
+                           .counters = *counters_,
+                           .rings = rings,
+                           .key = key,
+                           .boot = system_random().u64(),
+                           .session_counts =
+                               [this] {
+                                 const auto now = sessions_->counts();
+                                 rpc::control::Counters counts;
+                                 counts.connections = now.connections;
+                                 counts.sessions = now.sessions;
+                                 return counts;
+                               },
+                           .on_first_registration = [this] { may_serve_.store(true); }});
+    patient_sizes_ = std::make_unique<PatientSizes>(*control_, rings, system_clock());
+    sizes = patient_sizes_.get();
+  }
+  handler_ = std::make_unique<DsHandler>(
+      DsHandler::Parts{*store_, *gate_, *sizes, *writes_, *counters_, system_clock()});
+  sessions_ = std::make_unique<rpc::SessionServer>(session_options(), *handler_, system_clock(),
+                                                   system_random());
+  if (config_.metrics) {
+    auto page = MetricsPage::open(*config_.metrics, [this] { return metrics(); });
+    if (!page) return pass(page);
+    metrics_ = std::move(*page);
+  }
+  if (config_.watchdog.count() > 0) {
+    watchdog_ = std::make_unique<Watchdog>(rings, static_cast<unsigned>(config_.watchdog.count()),
+                                           std::chrono::seconds(1), end_hung_process);
+  }
+  if (control_ != nullptr) {
+    control_->use(config_.mds.front());
+    return {};
+  }
+  may_serve_.store(true);
+  return tick();
+}
+
+Result<> DataServer::listen() {
+  for (const layout::NetAddress& address : config_.listen) {
+    rpc::TcpServerOptions options;
+    options.address = layout::ip_text(address);
+    options.port = address.port;
+    options.max_connections = config_.max_connections;
+    options.max_connections_per_peer = config_.max_connections_per_peer;
+    auto listener = std::make_unique<rpc::TcpServer>(
+        *threads_, pool_, options,
+        [this](std::shared_ptr<rpc::Channel> channel) { sessions_->serve(std::move(channel)); });
+    if (auto listened = listener->listen(); !listened) return listened;
+    spdlog::info("event=listening address={} port={}", options.address, listener->port());
+    listeners_.push_back(std::move(listener));
+  }
+  listening_ = true;
+  return {};
+}
+
+Result<> DataServer::tick() {
+  sessions_->expire();
+  if (may_serve_.load() && !listening_) {
+    if (auto listened = listen(); !listened) return listened;
+  }
+  if (control_ == nullptr || control_->registered()) {
+    ticks_unregistered_ = 0;
+  } else if (++ticks_unregistered_ % kTicksForOneMds == 0 && config_.mds.size() > 1) {
+    next_mds();
+  }
+  return {};
+}
+
+void DataServer::next_mds() {
+  mds_index_ = (mds_index_ + 1) % config_.mds.size();
+  control_->use(config_.mds[mds_index_]);
+}
+
+// True when no request is left that could still touch the store.
+bool DataServer::drain_requests() {
+  auto drained = std::make_shared<std::promise<void>>();
+  auto over = drained->get_future();
+  sessions_->drain([drained] { drained->set_value(); });
+  const auto limit = config_.drain + kCloseConnections;
+  const bool in_time = over.wait_for(limit) == std::future_status::ready;
+  return in_time && counters_->total().running == 0;
+}
+
+// Nobody starts operations any more: waits for those of the metadata server's that still run.
+bool DataServer::wait_until_quiet() {
+  const auto limit = std::chrono::steady_clock::now() + kQuiet;
+  unsigned quiet_passes = 0;
+  while (quiet_passes < 2) {  // an operation may move between ring and worker during one pass
+    bool quiet = store_->workers_idle();
+    for (const auto& ring : rings_) {
+      auto idle = std::make_shared<std::promise<bool>>();
+      auto answer = idle->get_future();
+      ring->post([idle, ring = ring.get()] { idle->set_value(ring->idle()); });
+      if (answer.wait_until(limit) != std::future_status::ready) return false;
+      if (!answer.get()) quiet = false;
+    }
+    quiet_passes = quiet ? quiet_passes + 1 : 0;
+    if (std::chrono::steady_clock::now() > limit) return false;
+    if (!quiet) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+Result<> DataServer::stop() {
+  if (std::exchange(stopped_, true)) return {};
+  watchdog_.reset();
+  for (const auto& listener : listeners_) listener->stop();
+  const bool drained = sessions_ == nullptr || drain_requests();
+  if (control_ != nullptr) control_->stop();
+  metrics_.reset();
+  if (threads_ != nullptr && (!drained || !wait_until_quiet())) {
+    spdlog::error("event=stop clean=false reason=\"requests did not end in time\"");
+    return fail(Errc::kTimedOut, "requests did not end in time");
+  }
+  if (threads_ != nullptr) threads_->stop();
+  rings_.clear();
+  return store_ != nullptr ? store_->close() : Result<>{};
+}
+
+std::vector<std::uint16_t> DataServer::ports() const {
+  std::vector<std::uint16_t> ports;
+  for (const auto& listener : listeners_) ports.push_back(listener->port());
+  return ports;
+}
+
+MetricsSample DataServer::metrics() const {
+  const CounterTotals total = counters_->total();
+  const rpc::SessionServerCounts sessions = sessions_->counts();
+  const StoreStat usage = store_->usage().value_or(StoreStat{});
+  return {.reads = total.reads,
+          .writes = total.writes,
+          .commits = total.commits,
+          .read_bytes = total.read_bytes,
+          .write_bytes = total.write_bytes,
+          .zero_copy_bytes = total.zero_copy_bytes,
+          .errors = total.errors,
+          .refused = total.refused,
+          .size_queries = total.size_queries,
+          .size_reports = total.size_reports,
+          .running = total.running,
+          .connections = sessions.connections,
+          .sessions = sessions.sessions,
+          .replays = sessions.replays,
+          .memory_bytes = pool_.in_use_bytes(),
+          .capacity_bytes = usage.capacity_bytes,
+          .free_bytes = usage.free_bytes,
+          .objects = usage.objects,
+          .registered = control_ != nullptr && control_->registered()};
+}
+
+}  // namespace weft::ds

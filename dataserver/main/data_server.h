@@ -1,0 +1,93 @@
+// A data server, put together: store, I/O threads, NFS, control, metrics, and the order in which
+// they come up and go down.
+//
+//   up     store and fences -> I/O threads, a ring each -> control, registration -> listening
+//   down   no new connections -> requests drained, connections closed -> control -> I/O threads
+//          -> store closed clean
+//
+// Nothing is served before the first registration: fences raised while this server was away come
+// with it, and serving without them would honour rights that were taken back.
+//
+// Threading: open(), stop() and tick() from the program's main thread.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "dataserver/main/config.h"
+#include "dataserver/main/control_link.h"
+#include "dataserver/main/metrics.h"
+#include "dataserver/main/watchdog.h"
+#include "dataserver/nfs/ds_handler.h"
+#include "dataserver/nfs/patient_sizes.h"
+#include "rpc/session/session_server.h"
+#include "rpc/transport/tcp_server.h"
+
+namespace weft::ds {
+
+class DataServer {
+ public:
+  // Without a metadata server, for tests: with this data server id and no size but the objects'.
+  struct Standalone {
+    std::uint32_t ds_id = 1;
+  };
+
+  // kBusy: the store is in use; kNotFound, kAccess, kCorrupt: store or key file; kUnreachable,
+  // kInvalid: an address cannot be listened on.
+  [[nodiscard]] static Result<std::unique_ptr<DataServer>> open(
+      DsConfig config, std::optional<Standalone> standalone);
+  ~DataServer();
+
+  // Call a few times a second: expires sessions, listens once registered, tries the next metadata
+  // server's address. An error is final.
+  [[nodiscard]] Result<> tick();
+  // Goes down in order. An error means that the store was not closed clean; if something hangs
+  // (kTimedOut), the process should exit without destroying this.
+  [[nodiscard]] Result<> stop();
+
+  // Where it listens, once it does.
+  [[nodiscard]] std::vector<std::uint16_t> ports() const;
+
+ private:
+  explicit DataServer(DsConfig config)
+      : config_(std::move(config)), pool_(config_.memory_limit_bytes) {}
+
+  [[nodiscard]] Result<> open_store();
+  [[nodiscard]] Result<> start_threads();
+  [[nodiscard]] bool wait_until_quiet();
+  [[nodiscard]] Result<> start_serving(const rpc::control::ClusterKey& key,
+                                       std::optional<Standalone> standalone);
+  [[nodiscard]] Result<> listen();
+  void next_mds();
+  [[nodiscard]] std::vector<IoRing*> ring_list() const;
+  [[nodiscard]] rpc::SessionServerOptions session_options() const;
+  [[nodiscard]] MetricsSample metrics() const;
+  [[nodiscard]] bool drain_requests();
+
+  // In the order of construction; destroyed in the reverse.
+  DsConfig config_;
+  BufferPool pool_;
+  std::unique_ptr<FileStore> store_;
+  std::unique_ptr<FenceTable> fences_;
+  std::unique_ptr<rpc::IoThreads> threads_;
+  std::vector<std::unique_ptr<IoRing>> rings_;
+  std::unique_ptr<HandleGate> gate_;
+  std::unique_ptr<Counters> counters_;
+  std::unique_ptr<WritesInFlight> writes_;
+  LocalSizes local_sizes_;
+  std::unique_ptr<ControlLink> control_;
+  std::unique_ptr<PatientSizes> patient_sizes_;
+  std::unique_ptr<DsHandler> handler_;
+  std::unique_ptr<rpc::SessionServer> sessions_;
+  std::vector<std::unique_ptr<rpc::TcpServer>> listeners_;
+  std::unique_ptr<MetricsPage> metrics_;
+  std::unique_ptr<Watchdog> watchdog_;
+
+  std::atomic<bool> may_serve_{false};
+  bool listening_ = false;
+  bool stopped_ = false;
+  std::size_t mds_index_ = 0;
+  unsigned ticks_unregistered_ = 0;
+};
+
+}  // namespace weft::ds

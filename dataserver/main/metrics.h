@@ -1,0 +1,63 @@
+// The metrics page: Prometheus text over HTTP.
+//
+//   weft_ds_operations_total{op="read|write|commit"}   operations begun
+//   weft_ds_read_bytes_total, weft_ds_write_bytes_total
+//   weft_ds_zero_copy_bytes_total                      of those read, sent from the page cache
+//   weft_ds_errors_total                               operations answered with an error
+//   weft_ds_handles_refused_total                      forged, foreign, fenced, or without the
+//   right weft_ds_size_queries_total, weft_ds_size_reports_total weft_ds_running operations now
+//   weft_ds_connections, weft_ds_sessions              now
+//   weft_ds_replays_total                              requests recognised as sent again
+//   weft_ds_memory_bytes                               data in transit
+//   weft_ds_store_capacity_bytes, weft_ds_store_free_bytes, weft_ds_store_objects
+//   weft_ds_registered                                 1 while the metadata server knows us
+//
+// Threading: scrapes come on the page's own threads; what they read is safe from any.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "layout/net_address.h"
+#include "rpc/base/error.h"
+
+namespace weft::ds {
+
+struct MetricsSample {
+  std::uint64_t reads = 0;
+  std::uint64_t writes = 0;
+  std::uint64_t commits = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t write_bytes = 0;
+  std::uint64_t zero_copy_bytes = 0;
+  std::uint64_t errors = 0;
+  std::uint64_t refused = 0;
+  std::uint64_t size_queries = 0;
+  std::uint64_t size_reports = 0;
+  std::uint64_t running = 0;
+  std::uint64_t connections = 0;
+  std::uint64_t sessions = 0;
+  std::uint64_t replays = 0;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t capacity_bytes = 0;
+  std::uint64_t free_bytes = 0;
+  std::uint64_t objects = 0;
+  bool registered = false;
+};
+
+class MetricsPage {
+ public:
+  using Sample = std::function<MetricsSample()>;
+
+  // kInvalid with the reason when the address cannot be listened on.
+  [[nodiscard]] static Result<std::unique_ptr<MetricsPage>> open(const layout::NetAddress& listen,
+                                                                 Sample sample);
+  ~MetricsPage();
+
+ private:
+  struct Impl;
+  explicit MetricsPage(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weft::ds

@@ -1,0 +1,36 @@
+#include "dataserver/main/watchdog.h"
+
+namespace weft::ds {
+
+Watchdog::Watchdog(std::vector<IoRing*> rings, unsigned limit, std::chrono::milliseconds round,
+                   std::function<void(unsigned)> on_hung)
+    : rings_(std::move(rings)), limit_(limit), round_(round), on_hung_(std::move(on_hung)) {
+  for (std::size_t i = 0; i < rings_.size(); ++i) signs_.push_back(std::make_shared<Sign>());
+  thread_ = std::thread([this] { run(); });
+}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void Watchdog::run() {
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, round_, [this] { return stop_; })) {
+    for (std::size_t i = 0; i < rings_.size(); ++i) {
+      const std::shared_ptr<Sign>& sign = signs_[i];
+      if (!sign->owed.exchange(true)) {
+        sign->rounds = 0;
+        rings_[i]->post([sign] { sign->owed.store(false); });
+      } else if (++sign->rounds == limit_) {
+        on_hung_(static_cast<unsigned>(i));
+      }
+    }
+  }
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,64 @@
+// Checks a metadata store: the namespace's invariants (namespace.h) and every value's form.
+//
+// Give it a snapshot, or a store that nobody changes. It reads every key once or twice and keeps
+// about 100 bytes in memory for each inode.
+//
+// Threading: a function; the reader is used by the calling thread only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ganesha-fsal/meta/kv.h"
+#include "ganesha-fsal/meta/types.h"
+#include "rpc/base/error.h"
+
+namespace weft::mds {
+
+enum class ProblemKind : std::uint8_t {
+  kMalformed,      // a key or value that does not decode
+  kUnknownKey,     // of no kind this program knows
+  kDanglingEntry,  // an entry whose inode is missing, or in a directory that is missing
+  kWrongType,      // an entry and its inode disagree about what it is
+  kCookieIndex,    // entries and the cookie index do not match
+  kLinkCount,
+  kDirectorySize,
+  kUnreachable,   // an inode without a name that is no orphan; a directory not below the root
+  kParent,        // a directory's parent record is missing or wrong
+  kOrphan,        // an orphan with links, or without an inode
+  kReverseIndex,  // the reverse index does not match layouts and removals
+  kLayout,        // a layout map, or a pending truncate, of nothing that may have one
+  kXattr,         // extended attributes without inode, or miscounted
+  kCounter,       // the file number counter is not above every file number
+};
+
+[[nodiscard]] std::string_view to_string(ProblemKind kind);
+
+struct Problem {
+  ProblemKind kind = ProblemKind::kMalformed;
+  FileId id = 0;     // the inode concerned, 0 when none can be named
+  std::string text;  // for people
+};
+
+struct FsckReport {
+  static constexpr std::size_t kMaxProblems = 1000;  // listed; all are counted
+  std::vector<Problem> problems;
+  std::uint64_t problem_count = 0;
+  std::uint64_t inodes = 0;
+  std::uint64_t directories = 0;
+  std::uint64_t entries = 0;
+  std::uint64_t orphans = 0;  // no problem: the next start, or --reclaim, removes them
+  std::uint64_t layouts = 0;
+  std::uint64_t removals = 0;
+  std::uint64_t truncates = 0;
+  std::uint64_t xattrs = 0;
+
+  [[nodiscard]] bool clean() const { return problem_count == 0; }
+};
+
+// kIo, kNotSupported (a later format), kNotFound (no superblock: not a store of ours). Damage is
+// no error but in the report.
+[[nodiscard]] Result<FsckReport> fsck(const KvReader& reader);
+
+}  // namespace weft::mds

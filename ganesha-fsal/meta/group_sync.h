@@ -1,0 +1,50 @@
+// One sync of the log for many commits.
+//
+// Threads note their commits and wait; the first to wait becomes the leader, syncs everything noted
+// by then, and wakes those it covered. The rest elect the next leader.
+//
+// Threading: any thread.
+//
+// Invariants:
+//  1. durable_ <= committed_; both only grow.
+//  2. At most one sync runs; what it covers was noted before it began.
+//  3. After a failed sync or write nothing becomes durable any more.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+
+#include "ganesha-fsal/meta/kv.h"
+
+namespace weft::mds {
+
+class GroupSync {
+ public:
+  using Sync = std::function<Result<>()>;
+  explicit GroupSync(Sync sync) : sync_(std::move(sync)) {}
+
+  // A commit has been written to the log. Its place in the order.
+  [[nodiscard]] CommitSeq note_commit();
+  // kTimedOut when another thread's sync takes longer than a minute; the store has then failed.
+  [[nodiscard]] Result<> wait(CommitSeq seq);
+  // The store has failed: every wait from now on answers `error`. The first failure stays.
+  void poison(const Error& error);
+  [[nodiscard]] std::optional<Error> poisoned() const;
+  // The store has been opened again: what was committed is durable or gone.
+  void restart();
+  [[nodiscard]] CommitSeq durable() const;
+
+ private:
+  const Sync sync_;
+  mutable std::mutex mutex_;
+  std::condition_variable synced_;
+  // Guarded by mutex_.
+  CommitSeq committed_ = 0;
+  CommitSeq durable_ = 0;
+  bool syncing_ = false;
+  std::optional<Error> failed_;
+};
+
+}  // namespace weft::mds

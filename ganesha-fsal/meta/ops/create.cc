@@ -1,0 +1,129 @@
+// CREATE and OPEN's making of files: regular files, directories, symbolic links, special files.
+#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/tree.h"
+
+namespace weft::mds {
+
+struct Namespace::MakeRequest {
+  FileId dir = 0;
+  std::string_view name;
+  FileType type = FileType::kRegular;
+  const CreateRequest& base;
+  std::string_view target;
+  DeviceNumber rdev;
+  CreateHow how = CreateHow::kGuarded;
+  CreateVerifier verifier{};
+};
+
+namespace {
+
+constexpr std::uint32_t kSetGid = 02000;
+
+InodeRecord new_inode(const Tree& tree, FileId id, FileType type, const CreateRequest& base,
+                      const InodeAttributes& dir) {
+  InodeRecord inode;
+  InodeAttributes& a = inode.attributes;
+  a.id = id;
+  a.type = type;
+  a.mode = base.mode & 07777;
+  a.uid = base.uid;
+  a.gid = base.gid;
+  if ((dir.mode & kSetGid) != 0) {
+    a.gid = dir.gid;
+    if (type == FileType::kDirectory) a.mode |= kSetGid;
+  }
+  a.nlink = type == FileType::kDirectory ? 2 : 1;
+  a.atime_ns = base.atime_ns.value_or(tree.now_ns());
+  a.mtime_ns = base.mtime_ns.value_or(tree.now_ns());
+  a.ctime_ns = a.btime_ns = tree.now_ns();
+  a.change = 1;
+  return inode;
+}
+
+// The name is taken: whether that is success for this way of creating.
+Result<> accept_existing(const InodeRecord& inode, CreateHow how, const CreateVerifier& verifier) {
+  if (how == CreateHow::kGuarded) return fail(Errc::kExists);
+  if (how == CreateHow::kExclusive) {
+    if (inode.verifier == verifier) return {};
+    return fail(Errc::kExists);
+  }
+  switch (inode.attributes.type) {
+    case FileType::kRegular: return {};
+    case FileType::kDirectory: return fail(Errc::kIsDirectory);
+    case FileType::kSymlink: return fail(Errc::kSymlink);
+    default: return fail(Errc::kExists);
+  }
+}
+
+}  // namespace
+
+Result<Created> Namespace::make(const MakeRequest& request) {
+  if (auto good = check_name(request.name); !good) return pass(good);
+  auto locked = lock_entry(request.dir, request.name);
+  if (!locked) return pass(locked);
+  FileId id = 0;
+  Created out;
+  auto done = change(std::move(locked->guard), [&](Tree& tree) -> Result<> {
+    auto dir = tree.directory(request.dir);
+    if (!dir) return pass(dir);
+    out.parent.before = out.parent.after = dir->attributes;
+    auto entry = tree.entry(request.dir, request.name);
+    if (!entry) return pass(entry);
+    if (*entry) {
+      auto there = tree.inode((*entry)->id);
+      if (!there) return pass(there);
+      out.attributes = there->attributes;
+      out.existed = true;
+      return accept_existing(*there, request.how, request.verifier);
+    }
+    if (id == 0) {
+      auto next = ids_.next();
+      if (!next) return pass(next);
+      id = *next;
+    }
+    InodeRecord made = new_inode(tree, id, request.type, request.base, dir->attributes);
+    made.target = request.target;
+    made.attributes.size = request.target.size();
+    made.attributes.rdev = request.rdev;
+    if (request.how == CreateHow::kExclusive) made.verifier = request.verifier;
+    if (auto added = tree.add_entry(*dir, request.name, id, request.type); !added) return added;
+    tree.touch_mtime(*dir);
+    tree.store(*dir);
+    tree.store(made);
+    out = {made.attributes, false, {out.parent.before, dir->attributes}};
+    return {};
+  });
+  if (!done) return pass(done);
+  return out;
+}
+
+Result<Created> Namespace::create(FileId dir, std::string_view name, const CreateRequest& request,
+                                  CreateHow how, CreateVerifier verifier) {
+  return make({.dir = dir, .name = name, .base = request, .how = how, .verifier = verifier});
+}
+
+Result<Created> Namespace::mkdir(FileId dir, std::string_view name, const CreateRequest& request) {
+  return make({.dir = dir, .name = name, .type = FileType::kDirectory, .base = request});
+}
+
+Result<Created> Namespace::symlink(FileId dir, std::string_view name, std::string_view target,
+                                   const CreateRequest& request) {
+  if (target.empty() || target.find('\0') != target.npos) return fail(Errc::kInvalid, "target");
+  if (target.size() > kMaxSymlinkBytes) return fail(Errc::kNameTooLong, "target");
+  return make(
+      {.dir = dir, .name = name, .type = FileType::kSymlink, .base = request, .target = target});
+}
+
+Result<Created> Namespace::mknod(FileId dir, std::string_view name, FileType type,
+                                 DeviceNumber rdev, const CreateRequest& request) {
+  switch (type) {
+    case FileType::kBlock:
+    case FileType::kCharacter:
+      return make({.dir = dir, .name = name, .type = type, .base = request, .rdev = rdev});
+    case FileType::kFifo:
+    case FileType::kSocket: return make({.dir = dir, .name = name, .type = type, .base = request});
+    default: return fail(Errc::kInvalid, "no special file");
+  }
+}
+
+}  // namespace weft::mds

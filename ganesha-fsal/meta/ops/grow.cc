@@ -1,0 +1,76 @@
+// Sizes and times that data writing brings: LAYOUTCOMMIT, and what data servers report.
+#include <algorithm>
+
+#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/tree.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr std::size_t kBatch = 256;
+constexpr std::uint32_t kSetUid = 04000;
+constexpr std::uint32_t kSetGid = 02000;
+constexpr std::uint32_t kGroupExecute = 010;
+
+// What a write takes away: set-user-id, and set-group-id unless it only marks mandatory locking.
+std::uint32_t mode_after_write(std::uint32_t mode) {
+  mode &= ~kSetUid;
+  if ((mode & kGroupExecute) != 0) mode &= ~kSetGid;
+  return mode;
+}
+
+Result<std::optional<InodeAttributes>> grow_one(Tree& tree, const Growth& growth) {
+  auto inode = tree.inode(growth.id);
+  if (!inode && inode.error().code == Errc::kStale) return std::nullopt;
+  if (!inode) return pass(inode);
+  InodeAttributes& attributes = inode->attributes;
+  if (attributes.type != FileType::kRegular) return std::nullopt;
+  const InodeAttributes before = attributes;
+  attributes.size = std::max(attributes.size, growth.end);
+  attributes.mtime_ns = std::max(attributes.mtime_ns, growth.mtime_ns.value_or(tree.now_ns()));
+  attributes.mode = mode_after_write(attributes.mode);
+  if (attributes == before) return attributes;
+  tree.touch_ctime(*inode);
+  tree.store(*inode);
+  return attributes;
+}
+
+}  // namespace
+
+Result<std::vector<std::optional<InodeAttributes>>> Namespace::grow(
+    std::span<const Growth> growths) {
+  for (const Growth& growth : growths) {
+    if (growth.end > kMaxFileSize) return fail(Errc::kFileTooLarge);
+  }
+  std::vector<std::optional<InodeAttributes>> out;
+  CommitSeq last = 0;
+  while (out.size() < growths.size()) {
+    const std::size_t first = out.size();
+    const auto batch = growths.subspan(first, std::min(kBatch, growths.size() - first));
+    std::vector<FileId> ids;
+    for (const Growth& growth : batch) ids.push_back(growth.id);
+    auto guard = locks_.lock(ids);
+    auto seq = apply(guard, [&](Tree& tree) -> Result<> {
+      out.resize(first);
+      for (const Growth& growth : batch) {
+        auto grown = grow_one(tree, growth);
+        if (!grown) return pass(grown);
+        out.push_back(*grown);
+      }
+      return {};
+    });
+    if (!seq) return pass(seq);
+    last = std::max(last, *seq);
+  }
+  if (auto durable = store_.wait_durable(last); !durable) return pass(durable);
+  return out;
+}
+
+Result<InodeAttributes> Namespace::grow_size(const Growth& growth) {
+  auto grown = grow(std::span(&growth, 1));
+  if (!grown) return pass(grown);
+  if (!grown->front()) return fail(Errc::kStale);
+  return *grown->front();
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,157 @@
+// Layout maps, the reverse index from data servers to objects, and epochs.
+#include <algorithm>
+
+#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/tree.h"
+#include "ganesha-fsal/meta/schema/keys.h"
+
+namespace weft::mds {
+namespace {
+
+void put_layout(Tree& tree, FileId id, const layout::LayoutMap& map) {
+  tree.transaction().put(keys::layout(id), layout::encode_layout_map(map));
+  for (const std::uint32_t ds_id : holders(map)) {
+    tree.transaction().put(keys::reverse(ds_id, id, map.object_generation), "");
+  }
+}
+
+Result<> check_replacement(const layout::LayoutMap& now, const layout::LayoutMap& next) {
+  if (auto good = layout::validate(next); !good) return good;
+  if (next.object_generation > now.object_generation) return {};
+  if (next.object_generation == now.object_generation &&
+      std::ranges::includes(holders(next), holders(now))) {
+    return {};
+  }
+  return fail(Errc::kInvalid, "a data server left out needs a new object generation");
+}
+
+Result<std::uint32_t> to_epoch(Result<std::optional<std::string>> value) {
+  if (!value) return pass(value);
+  if (!*value) return 1U;
+  auto counter = decode_counter(**value);
+  if (!counter) return pass(counter);
+  if (*counter > UINT32_MAX) return fail(Errc::kCorrupt, "epoch out of range");
+  return static_cast<std::uint32_t>(*counter);
+}
+
+}  // namespace
+
+Result<std::optional<layout::LayoutMap>> Namespace::layout(FileId id) const {
+  auto map = peek_layout(store_.latest(), id);
+  if (auto settled = settle({id}); !settled) return pass(settled);
+  return map;
+}
+
+Result<layout::LayoutMap> Namespace::ensure_layout(FileId id, const MakeLayout& make) {
+  auto there = layout(id);
+  if (!there) return pass(there);
+  if (*there) return std::move(**there);
+  layout::LayoutMap out;
+  auto done = change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
+    auto inode = tree.inode(id);
+    if (!inode) return pass(inode);
+    if (inode->attributes.type != FileType::kRegular)
+      return fail(Errc::kInvalid, "no regular file");
+    auto now = tree.layout(id);
+    if (!now) return pass(now);
+    if (*now) {
+      out = std::move(**now);
+      return {};
+    }
+    auto made = make(inode->attributes);
+    if (!made) return pass(made);
+    if (auto good = layout::validate(*made); !good) return good;
+    out = std::move(*made);
+    put_layout(tree, id, out);
+    return {};
+  });
+  if (!done) return pass(done);
+  return out;
+}
+
+Result<> Namespace::replace_layout(FileId id, const layout::LayoutMap& expected,
+                                   const layout::LayoutMap& next) {
+  return change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
+    auto now = tree.layout(id);
+    if (!now) return pass(now);
+    // Busy here: a conflict would only be tried again.
+    if (!*now || **now != expected) return fail(Errc::kBusy, "the layout has changed");
+    if (auto good = check_replacement(**now, next); !good) return good;
+    if (next.object_generation != (*now)->object_generation) {
+      tree.transaction().put(keys::removal(id, (*now)->object_generation),
+                             encode(RemovalRecord{holders(**now)}));
+    }
+    put_layout(tree, id, next);
+    return {};
+  });
+}
+
+Result<layout::LayoutMap> Namespace::bump_object_epoch(FileId id) {
+  layout::LayoutMap out;
+  auto done = change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
+    auto map = tree.layout(id);
+    if (!map) return pass(map);
+    if (!*map) return fail(Errc::kNotFound, "no layout");
+    if ((*map)->object_epoch == UINT32_MAX) return fail(Errc::kTooLarge, "out of object epochs");
+    out = std::move(**map);
+    ++out.object_epoch;
+    tree.transaction().put(keys::layout(id), layout::encode_layout_map(out));
+    return {};
+  });
+  if (!done) return pass(done);
+  return out;
+}
+
+Result<std::uint32_t> Namespace::client_epoch(ClientId client) const {
+  return to_epoch(store_.latest().peek(keys::client_epoch(client)));
+}
+
+Result<std::uint32_t> Namespace::bump_client_epoch(ClientId client) {
+  std::uint32_t epoch = 0;
+  auto done = store_.run([&](Transaction& transaction) -> Result<> {
+    auto now = to_epoch(transaction.get(keys::client_epoch(client)));
+    if (!now) return pass(now);
+    if (*now == UINT32_MAX) return fail(Errc::kTooLarge, "out of client epochs");
+    epoch = *now + 1;
+    transaction.put(keys::client_epoch(client), encode_counter(epoch));
+    return {};
+  });
+  if (!done) return pass(done);
+  return epoch;
+}
+
+Result<std::vector<Namespace::ClientEpoch>> Namespace::client_epochs() const {
+  std::vector<ClientEpoch> out;
+  Result<> bad;
+  const keys::Range range = keys::all(keys::Prefix::kClientEpoch);
+  const auto visit = [&](std::string_view key, std::string_view value) {
+    const auto at = keys::parse_number(keys::Prefix::kClientEpoch, key);
+    auto epoch = to_epoch(std::optional(std::string(value)));
+    if (!epoch) bad = pass(epoch);
+    if (at && epoch) out.push_back({at->id, *epoch});
+    return bad.has_value();
+  };
+  auto done = store_.latest().scan(range.begin, range.end, SIZE_MAX, visit);
+  if (!done) return pass(done);
+  if (!bad) return pass(bad);
+  return out;
+}
+
+Result<std::vector<layout::ObjectId>> Namespace::objects_of(std::uint32_t ds_id,
+                                                            std::optional<layout::ObjectId> after,
+                                                            std::size_t limit) const {
+  std::vector<layout::ObjectId> out;
+  keys::Range range = keys::reverse_of(ds_id);
+  if (after) range.begin = keys::after(keys::reverse(ds_id, after->fileid, after->generation));
+  const auto visit = [&](std::string_view key, std::string_view) {
+    if (const auto at = keys::parse_reverse(key)) {
+      out.push_back({at->id, at->generation, superblock_.fsid});
+    }
+    return true;
+  };
+  auto done = store_.latest().scan(range.begin, range.end, limit, visit);
+  if (!done) return pass(done);
+  return out;
+}
+
+}  // namespace weft::mds

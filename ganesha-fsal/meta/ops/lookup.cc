@@ -1,0 +1,97 @@
+// LOOKUP, LOOKUPP, GETATTR, READLINK and paths.
+#include <algorithm>
+
+#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/tree.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr int kMaxDepth = 1 << 16;
+
+Result<FileId> parent_in(const KvReader& reader, FileId dir) {
+  if (dir == kRootFileId) return dir;
+  auto parent = peek_parent(reader, dir);
+  if (!parent) return pass(parent);
+  return parent->dir;
+}
+
+// What `name` names, 0 when nothing.
+Result<FileId> child_in(const KvReader& reader, FileId dir, std::string_view name) {
+  if (name == ".") return dir;
+  if (name == "..") return parent_in(reader, dir);
+  if (auto good = check_name(name); !good) return pass(good);
+  auto entry = peek_entry(reader, dir, name);
+  if (!entry) return pass(entry);
+  return *entry ? (*entry)->id : 0;
+}
+
+}  // namespace
+
+Result<InodeAttributes> Namespace::lookup(FileId dir, std::string_view name) const {
+  const KvReader& reader = store_.latest();
+  // The inode can go between the entry's reading and its own; the name is then looked up again.
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    auto directory = peek_directory(reader, dir);
+    if (!directory) {
+      if (auto settled = settle({dir}); !settled) return pass(settled);
+      return pass(directory);
+    }
+    auto id = child_in(reader, dir, name);
+    if (!id) return pass(id);
+    auto inode = *id == 0 ? Result<InodeRecord>(fail(Errc::kNotFound)) : peek_inode(reader, *id);
+    if (auto settled = settle({dir, *id}); !settled) return pass(settled);
+    if (inode) return inode->attributes;
+    if (inode.error().code != Errc::kStale) return pass(inode);
+  }
+  return fail(Errc::kNotFound);
+}
+
+Result<InodeAttributes> Namespace::getattr(FileId id) const {
+  auto inode = peek_inode(store_.latest(), id);
+  if (auto settled = settle({id}); !settled) return pass(settled);
+  if (!inode) return pass(inode);
+  return inode->attributes;
+}
+
+Result<FileId> Namespace::parent(FileId dir) const {
+  auto inode = peek_directory(store_.latest(), dir);
+  if (!inode) return pass(inode);
+  auto id = parent_in(store_.latest(), dir);
+  if (auto settled = settle({dir}); !settled) return pass(settled);
+  return id;
+}
+
+Result<std::string> Namespace::path_of(FileId dir) const {
+  std::string path;
+  for (int depth = 0; dir != kRootFileId; ++depth) {
+    if (depth == kMaxDepth) return fail(Errc::kCorrupt, "no way up to the root");
+    auto parent = peek_parent(store_.latest(), dir);
+    if (!parent) return pass(parent);
+    path.insert(0, "/" + parent->name);
+    dir = parent->dir;
+  }
+  return path.empty() ? "/" : path;
+}
+
+Result<InodeAttributes> Namespace::lookup_path(std::string_view path) const {
+  auto at = getattr(kRootFileId);
+  while (at) {
+    path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
+    if (path.empty()) break;
+    const std::string_view name = path.substr(0, path.find('/'));
+    path.remove_prefix(name.size());
+    at = lookup(at->id, name);
+  }
+  return at;
+}
+
+Result<std::string> Namespace::readlink(FileId id) const {
+  auto inode = peek_inode(store_.latest(), id);
+  if (auto settled = settle({id}); !settled) return pass(settled);
+  if (!inode) return pass(inode);
+  if (inode->attributes.type != FileType::kSymlink) return fail(Errc::kInvalid, "no symbolic link");
+  return std::move(inode->target);
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,64 @@
+// READDIR: one scan of the cookie index, from where the last page ended.
+#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/tree.h"
+#include "ganesha-fsal/meta/schema/keys.h"
+
+namespace weft::mds {
+namespace {
+
+// Reads one entry more than `limit` where there is one, to know whether the page is the last.
+Result<std::vector<DirectoryEntry>> scan_entries(const KvReader& reader, FileId dir,
+                                                 std::uint64_t cookie, std::size_t limit) {
+  std::vector<DirectoryEntry> entries;
+  Result<> bad;
+  const auto visit = [&](std::string_view key, std::string_view value) {
+    const auto at = keys::parse_cookie(key);
+    auto record = decode_cookie(value);
+    if (!at || !record) {
+      bad = record ? Result<>(fail(Errc::kCorrupt, "malformed cookie key")) : pass(record);
+      return false;
+    }
+    entries.push_back({at->cookie, std::move(record->name), record->id, record->type, {}});
+    return true;
+  };
+  const std::string end = keys::under(keys::Prefix::kCookie, dir).end;
+  auto done = reader.scan(keys::cookie(dir, cookie + 1), end, limit + 1, visit);
+  if (!done) return pass(done);
+  if (!bad) return pass(bad);
+  return entries;
+}
+
+}  // namespace
+
+Result<DirectoryPage> Namespace::readdir(FileId dir, std::uint64_t cookie, std::size_t limit,
+                                         bool with_attributes) const {
+  if (limit == 0 || limit > kMaxPageEntries) return fail(Errc::kInvalid, "size of a page");
+  const KvReader& reader = store_.latest();
+  auto inode = peek_directory(reader, dir);
+  if (!inode) return pass(inode);
+  DirectoryPage page;
+  page.end = true;
+  if (cookie == UINT64_MAX) return page;
+  auto entries = scan_entries(reader, dir, cookie, limit);
+  if (!entries) return pass(entries);
+  if (entries->size() > limit) {
+    page.end = false;
+    entries->pop_back();
+  }
+  CommitSeq seen = 0;
+  for (DirectoryEntry& entry : *entries) {
+    if (with_attributes) {
+      auto child = peek_inode(reader, entry.id);
+      if (!child && child.error().code == Errc::kStale) continue;  // removed meanwhile
+      if (!child) return pass(child);
+      entry.attributes = child->attributes;
+      seen = std::max(seen, locks_.seen({entry.id}));
+    }
+    page.entries.push_back(std::move(entry));
+  }
+  seen = std::max(seen, locks_.seen({dir}));
+  if (auto settled = store_.wait_durable(seen); !settled) return pass(settled);
+  return page;
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,48 @@
+// REMOVE: unlink and rmdir.
+#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/tree.h"
+
+namespace weft::mds {
+namespace {
+
+Result<> check_kind(const InodeAttributes& attributes, RemoveWhat what) {
+  const bool directory = attributes.type == FileType::kDirectory;
+  if (directory && what == RemoveWhat::kFile) return fail(Errc::kIsDirectory);
+  if (!directory && what == RemoveWhat::kDirectory) return fail(Errc::kNotDirectory);
+  if (directory && attributes.size > 0) return fail(Errc::kNotEmpty);
+  return {};
+}
+
+}  // namespace
+
+Result<Removed> Namespace::remove(FileId dir, std::string_view name, RemoveWhat what) {
+  if (auto good = check_name(name); !good) return pass(good);
+  auto locked = lock_entry(dir, name);
+  if (!locked) return pass(locked);
+  const FileId target = locked->entry ? locked->entry->id : 0;
+  const bool held = target != 0 && locks_.held(target);
+  Removed out;
+  auto done = change(std::move(locked->guard), [&](Tree& tree) -> Result<> {
+    auto parent = tree.directory(dir);
+    if (!parent) return pass(parent);
+    auto entry = tree.entry(dir, name);
+    if (!entry) return pass(entry);
+    if (!*entry) return fail(Errc::kNotFound);
+    if ((*entry)->id != target) return fail(Errc::kConflict, "renamed meanwhile");
+    auto inode = tree.inode(target);
+    if (!inode) return pass(inode);
+    if (auto good = check_kind(inode->attributes, what); !good) return good;
+    out.parent.before = parent->attributes;
+    tree.drop_entry(*parent, name, **entry);
+    tree.touch_mtime(*parent);
+    tree.store(*parent);
+    auto orphaned = tree.drop_link(*inode, held);
+    if (!orphaned) return pass(orphaned);
+    out = {inode->attributes, *orphaned, {out.parent.before, parent->attributes}};
+    return {};
+  });
+  if (!done) return pass(done);
+  return out;
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,206 @@
+#include "ganesha-fsal/meta/ops/tree.h"
+
+#include <algorithm>
+
+#include "ganesha-fsal/meta/schema/keys.h"
+#include "rpc/base/assert.h"
+
+namespace weft::mds {
+namespace {
+
+using Value = Result<std::optional<std::string>>;
+
+Error stale(FileId id) { return {Errc::kStale, "no inode " + std::to_string(id)}; }
+
+Result<InodeRecord> to_inode(Value value, FileId id) {
+  if (!value) return pass(value);
+  if (!*value) return std::unexpected(stale(id));
+  auto inode = decode_inode(**value);
+  if (inode && inode->attributes.id != id) {
+    return fail(Errc::kCorrupt, "inode " + std::to_string(id) + " holds another's number");
+  }
+  return inode;
+}
+
+Result<InodeRecord> to_directory(Result<InodeRecord> inode) {
+  if (inode && inode->attributes.type != FileType::kDirectory) return fail(Errc::kNotDirectory);
+  return inode;
+}
+
+Result<std::optional<EntryRecord>> to_entry(Value value) {
+  if (!value) return pass(value);
+  if (!*value) return std::nullopt;
+  auto entry = decode_entry(**value);
+  if (!entry) return pass(entry);
+  return *entry;
+}
+
+Result<std::optional<layout::LayoutMap>> to_layout(Value value) {
+  if (!value) return pass(value);
+  if (!*value) return std::nullopt;
+  auto map = layout::decode_layout_map(std::string_view(**value));
+  if (!map) return pass(map);
+  return std::move(*map);
+}
+
+}  // namespace
+
+Result<> check_name(std::string_view name) {
+  if (is_entry_name(name)) return {};
+  if (name.size() > kMaxNameBytes) return fail(Errc::kNameTooLong);
+  return fail(Errc::kInvalid, "not a name for an entry");
+}
+
+Result<InodeRecord> peek_inode(const KvReader& reader, FileId id) {
+  return to_inode(reader.peek(keys::inode(id)), id);
+}
+
+Result<InodeRecord> peek_directory(const KvReader& reader, FileId id) {
+  return to_directory(peek_inode(reader, id));
+}
+
+Result<std::optional<EntryRecord>> peek_entry(const KvReader& reader, FileId dir,
+                                              std::string_view name) {
+  return to_entry(reader.peek(keys::entry(dir, name)));
+}
+
+Result<ParentRecord> peek_parent(const KvReader& reader, FileId dir) {
+  auto value = reader.peek(keys::parent(dir));
+  if (!value) return pass(value);
+  if (!*value) return std::unexpected(stale(dir));
+  return decode_parent(**value);
+}
+
+Result<std::optional<layout::LayoutMap>> peek_layout(const KvReader& reader, FileId id) {
+  return to_layout(reader.peek(keys::layout(id)));
+}
+
+std::vector<std::uint32_t> holders(const layout::LayoutMap& map) {
+  std::vector<std::uint32_t> ids;
+  for (const auto& copy : map.copies) ids.insert(ids.end(), copy.ds_ids.begin(), copy.ds_ids.end());
+  std::ranges::sort(ids);
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+Result<InodeRecord> Tree::inode(FileId id) {
+  return to_inode(transaction_.get(keys::inode(id)), id);
+}
+
+Result<InodeRecord> Tree::directory(FileId id) { return to_directory(inode(id)); }
+
+void Tree::store(const InodeRecord& inode) {
+  transaction_.put(keys::inode(inode.attributes.id), encode(inode));
+}
+
+Result<std::optional<EntryRecord>> Tree::entry(FileId dir, std::string_view name) {
+  return to_entry(transaction_.get(keys::entry(dir, name)));
+}
+
+Result<std::optional<layout::LayoutMap>> Tree::layout(FileId id) {
+  return to_layout(transaction_.get(keys::layout(id)));
+}
+
+void Tree::touch_ctime(InodeRecord& inode) const {
+  inode.attributes.ctime_ns = now_ns_;
+  ++inode.attributes.change;
+}
+
+void Tree::touch_mtime(InodeRecord& inode) const {
+  inode.attributes.mtime_ns = now_ns_;
+  touch_ctime(inode);
+}
+
+Result<> Tree::add_entry(InodeRecord& dir, std::string_view name, FileId id, FileType type) {
+  const FileId dir_id = dir.attributes.id;
+  if (dir.next_cookie >> 63 != 0) return fail(Errc::kTooLarge, "directory out of cookies");
+  const EntryRecord entry{dir.next_cookie++, id, type};
+  transaction_.put(keys::entry(dir_id, name), encode(entry));
+  transaction_.put(keys::cookie(dir_id, entry.cookie),
+                   encode(CookieRecord{id, type, std::string(name)}));
+  ++dir.attributes.size;
+  if (type == FileType::kDirectory) {
+    if (dir.attributes.nlink == UINT32_MAX) return fail(Errc::kTooManyLinks);
+    ++dir.attributes.nlink;
+    transaction_.put(keys::parent(id), encode(ParentRecord{dir_id, std::string(name)}));
+  }
+  return {};
+}
+
+void Tree::replace_entry(InodeRecord& dir, std::string_view name, const EntryRecord& old, FileId id,
+                         FileType type) {
+  const FileId dir_id = dir.attributes.id;
+  transaction_.put(keys::entry(dir_id, name), encode(EntryRecord{old.cookie, id, type}));
+  transaction_.put(keys::cookie(dir_id, old.cookie),
+                   encode(CookieRecord{id, type, std::string(name)}));
+  if (old.type == FileType::kDirectory) {
+    --dir.attributes.nlink;
+    transaction_.erase(keys::parent(old.id));
+  }
+  if (type == FileType::kDirectory) {
+    ++dir.attributes.nlink;
+    transaction_.put(keys::parent(id), encode(ParentRecord{dir_id, std::string(name)}));
+  }
+}
+
+void Tree::drop_entry(InodeRecord& dir, std::string_view name, const EntryRecord& entry) {
+  const FileId dir_id = dir.attributes.id;
+  transaction_.erase(keys::entry(dir_id, name));
+  transaction_.erase(keys::cookie(dir_id, entry.cookie));
+  --dir.attributes.size;
+  if (entry.type == FileType::kDirectory) {
+    --dir.attributes.nlink;
+    transaction_.erase(keys::parent(entry.id));
+  }
+}
+
+Result<bool> Tree::drop_link(InodeRecord& inode, bool held) {
+  InodeAttributes& attributes = inode.attributes;
+  touch_ctime(inode);
+  const bool directory = attributes.type == FileType::kDirectory;
+  if (!directory && attributes.nlink == 0) {
+    return fail(Errc::kCorrupt,
+                "a name of an inode without links, " + std::to_string(attributes.id));
+  }
+  attributes.nlink = directory ? 0 : attributes.nlink - 1;
+  if (attributes.nlink > 0) {
+    store(inode);
+    return false;
+  }
+  if (directory || !held) {
+    if (auto done = destroy(inode); !done) return pass(done);
+    return false;
+  }
+  transaction_.put(keys::orphan(attributes.id), "");
+  store(inode);
+  return true;
+}
+
+Result<> Tree::destroy(const InodeRecord& inode) {
+  const FileId id = inode.attributes.id;
+  transaction_.erase(keys::inode(id));
+  transaction_.erase(keys::orphan(id));
+  if (inode.xattr_bytes > 0) {
+    const keys::Range names = keys::under(keys::Prefix::kXattr, id);
+    std::vector<std::string> found;
+    auto done = transaction_.scan(names.begin, names.end, SIZE_MAX,
+                                  [&](std::string_view key, std::string_view) {
+                                    found.emplace_back(key);
+                                    return true;
+                                  });
+    if (!done) return done;
+    for (const std::string& key : found) transaction_.erase(key);
+  }
+  if (inode.attributes.type != FileType::kRegular) return {};
+  transaction_.erase(keys::truncate(id));
+  auto map = layout(id);
+  if (!map) return pass(map);
+  if (!*map) return {};
+  transaction_.erase(keys::layout(id));
+  // The reverse entries stay until the data servers have removed their objects.
+  transaction_.put(keys::removal(id, (*map)->object_generation),
+                   encode(RemovalRecord{holders(**map)}));
+  return {};
+}
+
+}  // namespace weft::mds

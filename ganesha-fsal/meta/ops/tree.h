@@ -1,0 +1,72 @@
+// What the operations are made of: loading and storing records in one transaction, putting names
+// into directories and taking them out, taking an inode away. Private to the namespace.
+//
+// A Tree collects nothing: every call goes to the transaction at once. InodeRecords are the
+// caller's copies; whoever changes one stores it again.
+//
+// Threading: as Transaction.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "ganesha-fsal/meta/kv.h"
+#include "ganesha-fsal/meta/schema/records.h"
+#include "ganesha-fsal/meta/types.h"
+
+namespace weft::mds {
+
+// kInvalid for "", ".", "..", and names with '/' or NUL; kNameTooLong.
+[[nodiscard]] Result<> check_name(std::string_view name);
+
+// Without conflict detection, for reading operations. kStale when there is no such inode.
+[[nodiscard]] Result<InodeRecord> peek_inode(const KvReader& reader, FileId id);
+// kNotDirectory besides.
+[[nodiscard]] Result<InodeRecord> peek_directory(const KvReader& reader, FileId id);
+[[nodiscard]] Result<std::optional<EntryRecord>> peek_entry(const KvReader& reader, FileId dir,
+                                                            std::string_view name);
+[[nodiscard]] Result<ParentRecord> peek_parent(const KvReader& reader, FileId dir);
+[[nodiscard]] Result<std::optional<layout::LayoutMap>> peek_layout(const KvReader& reader,
+                                                                   FileId id);
+// The data servers of every copy, ascending, each once.
+[[nodiscard]] std::vector<std::uint32_t> holders(const layout::LayoutMap& map);
+
+class Tree {
+ public:
+  explicit Tree(Transaction& transaction, std::int64_t now_ns)
+      : transaction_(transaction), now_ns_(now_ns) {}
+
+  [[nodiscard]] Transaction& transaction() { return transaction_; }
+  [[nodiscard]] std::int64_t now_ns() const { return now_ns_; }
+
+  [[nodiscard]] Result<InodeRecord> inode(FileId id);
+  [[nodiscard]] Result<InodeRecord> directory(FileId id);
+  void store(const InodeRecord& inode);
+  [[nodiscard]] Result<std::optional<EntryRecord>> entry(FileId dir, std::string_view name);
+  [[nodiscard]] Result<std::optional<layout::LayoutMap>> layout(FileId id);
+
+  // ctime and change; mtime too.
+  void touch_ctime(InodeRecord& inode) const;
+  void touch_mtime(InodeRecord& inode) const;
+
+  // A new name; the directory gets size, times and the next cookie, and is stored by the caller.
+  // For a directory also its parent record and the link of "..".
+  [[nodiscard]] Result<> add_entry(InodeRecord& dir, std::string_view name, FileId id,
+                                   FileType type);
+  // The name's entry names another inode from now on; the cookie stays.
+  void replace_entry(InodeRecord& dir, std::string_view name, const EntryRecord& old, FileId id,
+                     FileType type);
+  void drop_entry(InodeRecord& dir, std::string_view name, const EntryRecord& entry);
+
+  // One name less. At the last one the inode goes, or, when `held`, becomes an orphan. A
+  // directory must be empty and goes in any case. Returns whether it was orphaned.
+  [[nodiscard]] Result<bool> drop_link(InodeRecord& inode, bool held);
+  // The inode and all that belongs to it; its objects are queued for removal.
+  [[nodiscard]] Result<> destroy(const InodeRecord& inode);
+
+ private:
+  Transaction& transaction_;
+  const std::int64_t now_ns_;
+};
+
+}  // namespace weft::mds

@@ -1,0 +1,91 @@
+// Values of the metadata store and their durable forms (docs/on-disk-formats.md).
+//
+// Each value is XDR, begins with a version word, and has nothing after its last field. Decoding
+// believes nothing: kCorrupt for whatever encoding cannot have made, kNotSupported for a later
+// version.
+//
+// Threading: plain values and pure functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ganesha-fsal/meta/types.h"
+#include "rpc/base/error.h"
+
+namespace weft::mds {
+
+constexpr std::uint32_t kStoreFormat = 1;
+constexpr std::uint64_t kFirstCookie = 3;
+constexpr std::size_t kMaxHolders = 16U * 256;  // data servers of one layout map
+
+struct InodeRecord {
+  InodeAttributes attributes;
+  std::uint64_t next_cookie = kFirstCookie;  // directories
+  std::uint32_t xattr_bytes = 0;             // names and values
+  std::optional<CreateVerifier> verifier;    // made by an exclusive create
+  std::string target;                        // symbolic links
+
+  friend bool operator==(const InodeRecord&, const InodeRecord&) = default;
+};
+
+struct EntryRecord {
+  std::uint64_t cookie = 0;
+  FileId id = 0;
+  FileType type = FileType::kRegular;
+
+  friend bool operator==(const EntryRecord&, const EntryRecord&) = default;
+};
+
+struct CookieRecord {
+  FileId id = 0;
+  FileType type = FileType::kRegular;
+  std::string name;
+
+  friend bool operator==(const CookieRecord&, const CookieRecord&) = default;
+};
+
+struct ParentRecord {
+  FileId dir = 0;
+  std::string name;
+
+  friend bool operator==(const ParentRecord&, const ParentRecord&) = default;
+};
+
+struct TruncateRecord {
+  std::uint64_t cut_at = 0;
+  std::uint64_t ticket = 0;  // the inode's change counter when it was asked for
+
+  friend bool operator==(const TruncateRecord&, const TruncateRecord&) = default;
+};
+
+struct RemovalRecord {
+  std::vector<std::uint32_t> ds_ids;  // ascending, each once
+
+  friend bool operator==(const RemovalRecord&, const RemovalRecord&) = default;
+};
+
+[[nodiscard]] std::string encode(const InodeRecord& record);
+[[nodiscard]] std::string encode(const EntryRecord& record);
+[[nodiscard]] std::string encode(const CookieRecord& record);
+[[nodiscard]] std::string encode(const ParentRecord& record);
+[[nodiscard]] std::string encode(const TruncateRecord& record);
+[[nodiscard]] std::string encode(const RemovalRecord& record);
+[[nodiscard]] std::string encode(const SuperblockInfo& record);
+[[nodiscard]] std::string encode_counter(std::uint64_t value);
+
+[[nodiscard]] Result<InodeRecord> decode_inode(std::string_view value);
+[[nodiscard]] Result<EntryRecord> decode_entry(std::string_view value);
+[[nodiscard]] Result<CookieRecord> decode_cookie(std::string_view value);
+[[nodiscard]] Result<ParentRecord> decode_parent(std::string_view value);
+[[nodiscard]] Result<TruncateRecord> decode_truncate(std::string_view value);
+[[nodiscard]] Result<RemovalRecord> decode_removal(std::string_view value);
+[[nodiscard]] Result<SuperblockInfo> decode_superblock(std::string_view value);
+[[nodiscard]] Result<std::uint64_t> decode_counter(std::string_view value);
+
+// 1 to kMaxNameBytes bytes, no '/', no NUL, not "." and not "..".
+[[nodiscard]] bool is_entry_name(std::string_view name);
+
+}  // namespace weft::mds

@@ -1,0 +1,135 @@
+// weft-fsck: checks a metadata store that no server has open. See fsck.h; `weft fsck` runs it.
+//
+// Exit status: 0 clean, 4 problems found, 8 the store could not be read, 16 wrong usage.
+#include <spdlog/fmt/fmt.h>
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "ganesha-fsal/meta/fsck.h"
+#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/rocks_kv.h"
+
+namespace {
+
+using namespace weft;
+using namespace weft::mds;
+
+constexpr int kClean = 0;
+constexpr int kProblems = 4;
+constexpr int kUnreadable = 8;
+constexpr int kUsage = 16;
+
+constexpr std::string_view kHelp =
+    "usage: weft-fsck [--json] [--reclaim] FOLDER\n"
+    "Checks the metadata store in FOLDER, which no server may have open.\n"
+    "  --json     the report as one JSON object\n"
+    "  --reclaim  if it is clean, remove files that were open when their last name went\n";
+
+struct Arguments {
+  bool json = false;
+  bool reclaim = false;
+  std::string path;
+};
+
+int complain(const Error& error) {
+  fmt::print(stderr, "weft-fsck: {}\n", error.describe());
+  return kUnreadable;
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out + '"';
+}
+
+void print_json(const FsckReport& report) {
+  fmt::print(
+      "{{\"clean\": {}, \"problem_count\": {}, \"inodes\": {}, \"directories\": {}, "
+      "\"entries\": {}, \"orphans\": {}, \"layouts\": {}, \"removals\": {}, \"truncates\": {}, "
+      "\"xattrs\": {}, \"problems\": [",
+      report.clean(), report.problem_count, report.inodes, report.directories, report.entries,
+      report.orphans, report.layouts, report.removals, report.truncates, report.xattrs);
+  std::string_view comma;
+  for (const Problem& problem : report.problems) {
+    fmt::print("{}{{\"kind\": {}, \"inode\": {}, \"text\": {}}}", comma,
+               quoted(to_string(problem.kind)), problem.id, quoted(problem.text));
+    comma = ", ";
+  }
+  fmt::print("]}}\n");
+}
+
+void print_text(const FsckReport& report) {
+  for (const Problem& problem : report.problems) {
+    fmt::print("{}: inode {}: {}\n", to_string(problem.kind), problem.id, quoted(problem.text));
+  }
+  if (report.problem_count > report.problems.size()) {
+    fmt::print("and {} more\n", report.problem_count - report.problems.size());
+  }
+  fmt::print(
+      "{}: {} inodes ({} directories), {} entries, {} layouts, {} open when unlinked, {} removals "
+      "and {} truncates pending at data servers\n",
+      report.clean() ? "clean" : fmt::format("{} problems", report.problem_count), report.inodes,
+      report.directories, report.entries, report.layouts, report.orphans, report.removals,
+      report.truncates);
+}
+
+int reclaim(const std::string& path) {
+  auto store = open_rocks_kv({.path = path, .create_if_missing = false});
+  if (!store) return complain(store.error());
+  auto names = Namespace::open(**store);
+  if (!names) return complain(names.error());
+  auto count = (*names)->reclaim_orphans();
+  if (!count) return complain(count.error());
+  fmt::print(stderr, "removed {} files without names\n", *count);
+  return kClean;
+}
+
+int run(const Arguments& arguments) {
+  FsckReport report;
+  {
+    auto store = open_rocks_kv({.path = arguments.path, .read_only = true});
+    if (!store) return complain(store.error());
+    auto checked = fsck((*store)->latest());
+    if (!checked) return complain(checked.error());
+    report = std::move(*checked);
+  }
+  arguments.json ? print_json(report) : print_text(report);
+  if (!report.clean()) return kProblems;
+  return arguments.reclaim ? reclaim(arguments.path) : kClean;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--help") {
+      fmt::print("{}", kHelp);
+      return kClean;
+    }
+    if (argument == "--json") {
+      arguments.json = true;
+    } else if (argument == "--reclaim") {
+      arguments.reclaim = true;
+    } else if (!argument.starts_with('-') && arguments.path.empty()) {
+      arguments.path = argument;
+    } else {
+      fmt::print(stderr, "{}", kHelp);
+      return kUsage;
+    }
+  }
+  if (arguments.path.empty()) {
+    fmt::print(stderr, "{}", kHelp);
+    return kUsage;
+  }
+  return run(arguments);
+}

@@ -1,0 +1,127 @@
+#include "dataserver/main/config.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <fstream>
+
+#include "tests/dataserver/temp_folder.h"
+
+namespace weft::ds {
+namespace {
+
+constexpr std::string_view kWhole = R"(
+[server]
+listen = ["10.0.0.1:2051", "[2001:db8::1]:2051"]
+advertise = ["192.0.2.9:12051"]
+name = "ds1"
+failure_domain = "rack1"
+threads = 4
+pin_threads = false
+memory_limit = "256 MiB"
+max_connections = 100
+max_connections_per_peer = 10
+watchdog_seconds = 5
+drain_seconds = 3
+log_level = "debug"
+metrics = "127.0.0.1:9631"
+
+[store]
+path = "/srv/weft/ds1"
+create = false
+mode = "direct"
+max_open_files = 1000
+worker_threads = 3
+
+[cluster]
+mds = ["mds1:9630", "[2001:db8::2]:9630"]
+key_file = "/etc/weft/cluster.key"
+)";
+
+std::string error_of(std::string_view text) {
+  auto config = parse_config(text, "ds.toml");
+  return config ? "" : config.error().text;
+}
+
+TEST_CASE("every key arrives where it belongs") {
+  const auto config = parse_config(kWhole, "ds.toml");
+  REQUIRE(config);
+  REQUIRE(config->listen.size() == 2);
+  CHECK(layout::to_string(config->listen[1]) == "[2001:db8::1]:2051");
+  CHECK(layout::to_string(config->advertise.at(0)) == "192.0.2.9:12051");
+  CHECK(config->name == "ds1");
+  CHECK(config->failure_domain == "rack1");
+  CHECK(config->threads == 4);
+  CHECK_FALSE(config->pin_threads);
+  CHECK(config->memory_limit_bytes == 256U << 20);
+  CHECK(config->max_connections == 100);
+  CHECK(config->max_connections_per_peer == 10);
+  CHECK(config->watchdog.count() == 5);
+  CHECK(config->drain.count() == 3);
+  CHECK(config->log_level == "debug");
+  CHECK(layout::to_string(config->metrics.value()) == "127.0.0.1:9631");
+  CHECK(config->store.path == "/srv/weft/ds1");
+  CHECK_FALSE(config->store.create);
+  CHECK(config->store.mode == IoMode::kDirect);
+  CHECK(config->store.max_open_files == 1000);
+  CHECK(config->store.worker_threads == 3);
+  CHECK(config->mds == std::vector<HostPort>{{"mds1", 9630}, {"2001:db8::2", 9630}});
+  CHECK(config->key_file == "/etc/weft/cluster.key");
+  CHECK(check_config(*config, false));
+}
+
+TEST_CASE("an unknown key is an error with file, line and the nearest key") {
+  CHECK(error_of("[server]\nlisten = []\nlisen = []\n") ==
+        "ds.toml:3: unknown key 'server.lisen'; the nearest there is: 'server.listen'");
+  CHECK(error_of("[stor]\npath = \"x\"\n").starts_with("ds.toml:1: unknown key 'stor'"));
+  CHECK(error_of("[store]\npath.x = 1\n").starts_with("ds.toml:2:"));
+}
+
+TEST_CASE("wrong types, wrong values and bad syntax name their line") {
+  CHECK(error_of("[server]\nthreads = \"4\"\n") == "ds.toml:2: server.threads must be an integer");
+  CHECK(error_of("[server]\nthreads = 1000\n") ==
+        "ds.toml:2: server.threads: must be from 0 to 256");
+  CHECK(error_of("[store]\nmode = \"fast\"\n") ==
+        "ds.toml:2: store.mode: must be \"buffered\" or \"direct\"");
+  CHECK(error_of("[server]\nlisten = [\"somewhere:1\"]\n").starts_with("ds.toml:2:"));
+  CHECK(error_of("[server]\nmemory_limit = \"1 MB\"\n").starts_with("ds.toml:2:"));
+  CHECK(error_of("[cluster]\nmds = [\"mds1\"]\n") ==
+        "ds.toml:2: cluster.mds: 'mds1' is not host:port");
+  CHECK(error_of("[server\n").starts_with("ds.toml:1:"));
+}
+
+TEST_CASE("a list of one may be written without brackets") {
+  const auto config = parse_config("[server]\nlisten = \"10.0.0.1:1\"\n", "ds.toml");
+  REQUIRE(config);
+  CHECK(config->listen.size() == 1);
+}
+
+TEST_CASE("what is missing is said, and a wildcard cannot be advertised") {
+  auto config = parse_config(kWhole, "ds.toml").value();
+  config.mds.clear();
+  CHECK(check_config(config, false).error().text == "cluster.mds is not set");
+  CHECK(check_config(config, true));
+  config = parse_config(kWhole, "ds.toml").value();
+  config.listen = {layout::make_address("0.0.0.0", 2051).value()};
+  CHECK(check_config(config, false));  // clients are told another address
+  config.advertise.clear();
+  CHECK_FALSE(check_config(config, false));
+}
+
+TEST_CASE("a file is read, an absent one is not found") {
+  const test::TempFolder folder;
+  const std::string path = folder.path() + "/ds.toml";
+  CHECK(load_config(path).error() == Errc::kNotFound);
+  std::ofstream(path) << kWhole;
+  CHECK(load_config(path)->name == "ds1");
+}
+
+TEST_CASE("sizes with units") {
+  CHECK(parse_bytes("0") == 0);
+  CHECK(parse_bytes("64KiB") == 65536);
+  CHECK(parse_bytes("1 GiB") == 1 << 30);
+  for (const char* bad : {"", "x", "-1", "1 MB", "9999999999 TiB"}) {
+    CHECK_FALSE(parse_bytes(bad).has_value());
+  }
+}
+
+}  // namespace
+}  // namespace weft::ds

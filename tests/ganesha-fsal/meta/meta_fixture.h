@@ -1,0 +1,116 @@
+// What the metadata tests share: stores of both kinds, a namespace with a clock of its own.
+#pragma once
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "ganesha-fsal/meta/fsck.h"
+#include "ganesha-fsal/meta/memory_kv.h"
+#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/rocks_kv.h"
+
+namespace weft::mds {
+
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "weft-meta-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  ~TempFolder() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] std::string path(std::string_view name = "store") const {
+    return path_ + "/" + std::string(name);
+  }
+
+ private:
+  std::string path_;
+};
+
+// Small sizes: tests open many.
+inline RocksOptions small_rocks(const std::string& path) {
+  return {.path = path, .block_cache_bytes = 1U << 20, .write_buffer_bytes = 4U << 20};
+}
+
+enum class Engine { kMemory, kRocks };
+
+// A store of the engine that the test is being run for.
+class AnyStore {
+ public:
+  explicit AnyStore(Engine engine) {
+    if (engine == Engine::kMemory) {
+      store_ = std::make_unique<MemoryKv>();
+      return;
+    }
+    folder_ = std::make_unique<TempFolder>();
+    auto opened = open_rocks_kv(small_rocks(folder_->path()));
+    REQUIRE(opened);
+    store_ = std::move(*opened);
+  }
+  [[nodiscard]] KvStore& operator*() { return *store_; }
+  [[nodiscard]] KvStore* operator->() { return store_.get(); }
+
+ private:
+  std::unique_ptr<TempFolder> folder_;  // goes after the store
+  std::unique_ptr<KvStore> store_;
+};
+
+// A namespace over a MemoryKv; the clock stands unless told.
+class NamespaceTest {
+ public:
+  NamespaceTest() { open(); }
+
+  void open() {
+    names.reset();
+    auto opened = Namespace::open(
+        store, {.now_ns = [this] { return now_ns.load(); }, .max_links = 5, .fsid = 7});
+    REQUIRE(opened);
+    names = std::move(*opened);
+  }
+
+  FileId file(FileId dir, std::string_view name) {
+    auto made = names->create(dir, name, {.mode = 0644, .uid = 10, .gid = 20});
+    REQUIRE(made);
+    return made->attributes.id;
+  }
+  FileId dir(FileId parent, std::string_view name) {
+    auto made = names->mkdir(parent, name, {.mode = 0755, .uid = 10, .gid = 20});
+    REQUIRE(made);
+    return made->attributes.id;
+  }
+  InodeAttributes attributes(FileId id) {
+    auto got = names->getattr(id);
+    REQUIRE(got);
+    return *got;
+  }
+  layout::LayoutMap layout_of(FileId id, std::vector<std::uint32_t> ds_ids = {1, 2, 3}) {
+    auto map = names->ensure_layout(id, [&](const InodeAttributes&) -> Result<layout::LayoutMap> {
+      layout::LayoutMap made;
+      made.stripe_unit = 1 << 20;
+      made.copies.push_back({layout::CopyState::kCurrent, 0, ds_ids});
+      return made;
+    });
+    REQUIRE(map);
+    return *map;
+  }
+  void check_clean() {
+    auto report = fsck(store.latest());
+    REQUIRE(report);
+    for (const Problem& problem : report->problems) {
+      UNSCOPED_INFO(to_string(problem.kind) << " inode " << problem.id << ": " << problem.text);
+    }
+    CHECK(report->clean());
+  }
+
+  MemoryKv store;
+  std::atomic<std::int64_t> now_ns{1'000};
+  std::unique_ptr<Namespace> names;
+};
+
+}  // namespace weft::mds
