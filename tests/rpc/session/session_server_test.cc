@@ -1,0 +1,306 @@
+// The session server as a client sees it on the wire: every row of the table of what a data server
+// must implement, and every misuse.
+#include "rpc/session/session_server.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/rpc/session/wire.h"
+
+using namespace weft;
+using namespace weft::rpc;
+using nfs4::Op;
+using nfs4::Status;
+using test::Wire;
+
+namespace {
+
+nfs4::OpArgs none(Op op) { return {op, nfs4::None{}}; }
+
+// Sends raw bytes after the call header of a COMPOUND; returns the answer's first status.
+Status ask_raw(Wire& wire, xdr::Encoder arguments) {
+  xdr::Encoder call = Wire::call_header(++wire.xid);
+  call.raw(arguments.bytes());
+  wire.channel->send(Message(std::move(call)));
+  auto result = wire.answer();
+  REQUIRE(result);
+  return result->status;
+}
+
+}  // namespace
+
+TEST_CASE("minor versions 1 and 2 are spoken, others are not") {
+  Wire wire;
+  CHECK(wire.ask(Wire::list(Wire::exchange_id()), 1).status == Status::NFS4_OK);
+  CHECK(wire.ask(Wire::list(Wire::exchange_id()), 2).status == Status::NFS4_OK);
+  for (const std::uint32_t minor : {0U, 3U, ~0U}) {
+    const auto result = wire.ask(Wire::list(Wire::exchange_id()), minor);
+    CHECK(result.status == Status::NFS4ERR_MINOR_VERS_MISMATCH);
+    CHECK(result.results.empty());
+  }
+}
+
+TEST_CASE("a data server says so in EXCHANGE_ID, and no other role") {
+  Wire wire;
+  auto result = wire.ask(Wire::list(Wire::exchange_id()));
+  auto* ok = result.get<nfs4::ExchangeIdOk>(0);
+  REQUIRE(ok != nullptr);
+  CHECK((ok->flags & nfs4::EXCHGID4_FLAG_MASK_PNFS) == nfs4::EXCHGID4_FLAG_USE_PNFS_DS);
+}
+
+TEST_CASE("operations without SEQUENCE are refused unless they may stand alone") {
+  Wire wire;
+  CHECK(wire.ask(Wire::list(Wire::put_fh("a"))).status == Status::NFS4ERR_OP_NOT_IN_SESSION);
+  CHECK(wire.ask(Wire::list(Wire::exchange_id(), Wire::put_fh("a"))).status ==
+        Status::NFS4ERR_NOT_ONLY_OP);
+  CHECK(wire.ask({}).status == Status::NFS4_OK);
+}
+
+TEST_CASE("a write is executed once, and its retransmission gets the same answer") {
+  Wire wire;
+  wire.establish();
+  const auto send = [&] {
+    --wire.xid;  // a retransmission keeps its xid
+    return wire.ask(Wire::list(wire.sequence(0, 1), Wire::put_fh("a"), wire.write(0, 100)));
+  };
+  REQUIRE(send().status == Status::NFS4_OK);
+  const std::vector<std::byte> first(wire.last.span().begin(), wire.last.span().end());
+  REQUIRE(send().status == Status::NFS4_OK);
+  const std::vector<std::byte> second(wire.last.span().begin(), wire.last.span().end());
+  CHECK(first == second);
+  CHECK(wire.memory.executed(Op::OP_WRITE) == 1);
+  wire.network.cut(wire.network.connections() - 1);
+  wire.connect();
+  REQUIRE(send().status == Status::NFS4_OK);  // over another connection too
+  CHECK(wire.memory.executed(Op::OP_WRITE) == 1);
+  CHECK(wire.server.counts().replays == 2);
+}
+
+TEST_CASE("a read's retransmission is told that its answer is gone") {
+  Wire wire;
+  wire.establish();
+  const auto ops = [&](bool cache, std::uint32_t number) {
+    return Wire::list(wire.sequence(0, number, cache), Wire::put_fh("a"), Wire::read(0, 64));
+  };
+  REQUIRE(wire.ask(Wire::list(wire.sequence(1, 1), Wire::put_fh("a"), wire.write(0, 64))).status ==
+          Status::NFS4_OK);
+  REQUIRE(wire.ask(ops(false, 1)).status == Status::NFS4_OK);
+  const auto again = wire.ask(ops(false, 1));
+  CHECK(again.status == Status::NFS4ERR_RETRY_UNCACHED_REP);
+  REQUIRE(again.results.size() == 2);
+  CHECK(again.results[0].status == Status::NFS4_OK);
+  CHECK(again.results[1].op == Op::OP_PUTFH);
+  // Asked to, the server keeps it.
+  REQUIRE(wire.ask(ops(true, 2)).status == Status::NFS4_OK);
+  auto kept = wire.ask(ops(true, 2));
+  REQUIRE(kept.get<nfs4::ReadOk>(2) != nullptr);
+  CHECK(kept.get<nfs4::ReadOk>(2)->data.size() == 64);
+}
+
+TEST_CASE("SEQUENCE out of step is refused and changes nothing") {
+  Wire wire;
+  wire.establish();
+  const auto sequence_status = [&](std::uint32_t slot, std::uint32_t number,
+                                   std::uint32_t highest) {
+    nfs4::SequenceArgs args{wire.session, number, slot, highest, false};
+    return wire.ask(Wire::list(nfs4::OpArgs{Op::OP_SEQUENCE, args})).status;
+  };
+  CHECK(sequence_status(0, 0, 0) == Status::NFS4ERR_SEQ_MISORDERED);
+  CHECK(sequence_status(0, 2, 0) == Status::NFS4ERR_SEQ_MISORDERED);
+  CHECK(sequence_status(4, 1, 4) == Status::NFS4ERR_BADSLOT);
+  CHECK(sequence_status(0, 1, 4) == Status::NFS4ERR_BAD_HIGH_SLOT);
+  CHECK(sequence_status(0, 1, 3) == Status::NFS4_OK);
+  CHECK(sequence_status(0, 3, 3) == Status::NFS4ERR_SEQ_MISORDERED);
+  CHECK(sequence_status(0, 2, 3) == Status::NFS4_OK);
+  // The old number with another number of operations is no retransmission.
+  CHECK(wire.ask(Wire::list(wire.sequence(0, 2), Wire::put_fh("a"))).status ==
+        Status::NFS4ERR_SEQ_FALSE_RETRY);
+  wire.session[3] ^= std::byte{1};
+  CHECK(sequence_status(0, 3, 0) == Status::NFS4ERR_BADSESSION);
+}
+
+TEST_CASE("operations in the wrong place, or unknown, are answered as such") {
+  Wire wire;
+  wire.establish();
+  std::uint32_t number = 0;
+  const auto after_sequence = [&](nfs4::OpArgs op) {
+    return wire.ask(Wire::list(wire.sequence(0, ++number), std::move(op))).status;
+  };
+  CHECK(after_sequence(wire.sequence(1, 1)) == Status::NFS4ERR_SEQUENCE_POS);
+  CHECK(after_sequence(none(Op::OP_PUTROOTFH)) == Status::NFS4ERR_NOTSUPP);
+  CHECK(after_sequence({Op::OP_BIND_CONN_TO_SESSION, nfs4::BindConnArgs{wire.session}}) ==
+        Status::NFS4ERR_NOT_ONLY_OP);
+  CHECK(after_sequence({Op::OP_RECLAIM_COMPLETE, nfs4::ReclaimCompleteArgs{}}) == Status::NFS4_OK);
+  CHECK(after_sequence({Op::OP_RECLAIM_COMPLETE, nfs4::ReclaimCompleteArgs{}}) ==
+        Status::NFS4ERR_COMPLETE_ALREADY);
+  const auto raw_op = [&](std::uint32_t op) {
+    xdr::Encoder out;
+    nfs4::encode(out, nfs4::CompoundHeader{{}, 1, 2});
+    out.u32(static_cast<std::uint32_t>(Op::OP_SEQUENCE));
+    nfs4::encode(out, std::get<nfs4::SequenceArgs>(wire.sequence(0, ++number).args));
+    out.u32(op);
+    return ask_raw(wire, std::move(out));
+  };
+  CHECK(raw_op(34) == Status::NFS4ERR_NOTSUPP);     // SETATTR: defined, not for us
+  CHECK(raw_op(60) == Status::NFS4ERR_OP_ILLEGAL);  // COPY: not in minor version 1
+  CHECK(raw_op(2) == Status::NFS4ERR_OP_ILLEGAL);
+  CHECK(raw_op(static_cast<std::uint32_t>(Op::OP_READ)) == Status::NFS4ERR_BADXDR);
+}
+
+TEST_CASE("a session's limits are kept") {
+  Wire wire;
+  wire.establish();
+  std::vector<nfs4::OpArgs> many;
+  many.push_back(wire.sequence(0, 1));
+  for (int i = 0; i < 8; ++i) many.push_back(Wire::put_fh("a"));
+  CHECK(wire.ask(std::move(many)).status == Status::NFS4ERR_TOO_MANY_OPS);
+  CHECK(
+      wire.ask(Wire::list(wire.sequence(0, 1), Wire::put_fh("a"), wire.write(0, 1 << 20))).status ==
+      Status::NFS4ERR_REQ_TOO_BIG);
+  // Refused by SEQUENCE, so the number is still to be used.
+  CHECK(
+      wire.ask(Wire::list(wire.sequence(0, 1), Wire::put_fh("a"), wire.write(0, 1000000))).status ==
+      Status::NFS4_OK);
+  // A read is cut to what the reply may hold.
+  auto read =
+      wire.ask(Wire::list(wire.sequence(0, 2), Wire::put_fh("a"), Wire::read(0, UINT32_MAX)));
+  REQUIRE(read.get<nfs4::ReadOk>(2) != nullptr);
+  CHECK(wire.last.size() <= 1 << 20);
+  CHECK(read.get<nfs4::ReadOk>(2)->data.size() == 1000000);
+  CHECK(wire.ask(Wire::list(wire.sequence(0, 3, true), Wire::put_fh("a"), Wire::read(0, 5000)))
+            .status == Status::NFS4ERR_REP_TOO_BIG_TO_CACHE);
+}
+
+TEST_CASE("destroying: the session, then the client") {
+  Wire wire;
+  wire.establish();
+  const nfs4::OpArgs client{Op::OP_DESTROY_CLIENTID, nfs4::DestroyClientIdArgs{wire.client_id}};
+  const nfs4::OpArgs session{Op::OP_DESTROY_SESSION, nfs4::DestroySessionArgs{wire.session}};
+  const auto copy = [](const nfs4::OpArgs& op) {
+    nfs4::OpArgs out{op.op, nfs4::None{}};
+    if (const auto* c = std::get_if<nfs4::DestroyClientIdArgs>(&op.args)) out.args = *c;
+    if (const auto* s = std::get_if<nfs4::DestroySessionArgs>(&op.args)) out.args = *s;
+    return out;
+  };
+  CHECK(wire.ask(Wire::list(copy(client))).status == Status::NFS4ERR_CLIENTID_BUSY);
+  CHECK(wire.ask(Wire::list(wire.sequence(0, 1), copy(session), Wire::put_fh("a"))).status ==
+        Status::NFS4ERR_NOT_ONLY_OP);
+  CHECK(wire.ask(Wire::list(copy(session))).status == Status::NFS4_OK);
+  CHECK(wire.ask(Wire::list(copy(session))).status == Status::NFS4ERR_BADSESSION);
+  CHECK(wire.ask(Wire::list(wire.sequence(0, 2))).status == Status::NFS4ERR_BADSESSION);
+  CHECK(wire.ask(Wire::list(copy(client))).status == Status::NFS4_OK);
+  CHECK(wire.ask(Wire::list(copy(client))).status == Status::NFS4ERR_STALE_CLIENTID);
+}
+
+TEST_CASE("BIND_CONN_TO_SESSION binds for requests only") {
+  Wire wire;
+  wire.establish();
+  wire.connect();
+  nfs4::BindConnArgs args{wire.session, nfs4::BindDirection::FORE_OR_BOTH, false};
+  auto bound = wire.ask(Wire::list(nfs4::OpArgs{Op::OP_BIND_CONN_TO_SESSION, args}));
+  REQUIRE(bound.get<nfs4::BindConnOk>(0) != nullptr);
+  CHECK(bound.get<nfs4::BindConnOk>(0)->direction == 1);
+  args.direction = nfs4::BindDirection::BACK;
+  CHECK(wire.ask(Wire::list(nfs4::OpArgs{Op::OP_BIND_CONN_TO_SESSION, args})).status ==
+        Status::NFS4ERR_INVAL);
+  args.session[0] ^= std::byte{1};
+  CHECK(wire.ask(Wire::list(nfs4::OpArgs{Op::OP_BIND_CONN_TO_SESSION, args})).status ==
+        Status::NFS4ERR_BADSESSION);
+}
+
+TEST_CASE("a probe for another program is answered, and the connection stays") {
+  Wire wire;
+  xdr::Encoder probe;
+  encode_call(probe, 77, 400122, 1, 0, nullptr);
+  wire.channel->send(Message(std::move(probe)));
+  REQUIRE(wire.network.run());
+  REQUIRE(wire.inbox->records.size() == 1);
+  xdr::Decoder in(wire.inbox->records.front().span());
+  CHECK(*read_reply_xid(in) == 77);
+  CHECK(read_reply_status(in).error() == Errc::kNotSupported);
+  wire.inbox->records.clear();
+  CHECK_FALSE(wire.inbox->closed);
+  CHECK(wire.ask(Wire::list(Wire::exchange_id())).status == Status::NFS4_OK);
+}
+
+TEST_CASE("bytes that are no call end the connection") {
+  Wire wire;
+  xdr::Encoder junk;
+  junk.u32(1);
+  junk.u32(1);  // a reply
+  wire.channel->send(Message(std::move(junk)));
+  REQUIRE(wire.network.run());
+  CHECK(wire.inbox->closed);
+  CHECK(wire.server.counts().connections == 0);
+}
+
+namespace {
+
+// Holds every operation until told to let go.
+class HoldingHandler final : public OpHandler {
+ public:
+  void execute(Compound& compound, nfs4::OpArgs op, OpDone done) override {
+    static_cast<void>(compound);
+    held.emplace_back(op.op, std::move(done));
+  }
+  void release_all() {
+    for (auto& [op, done] : std::exchange(held, {})) {
+      done({op, Status::NFS4_OK, nfs4::None{}, 0});
+    }
+  }
+  std::vector<std::pair<Op, OpDone>> held;
+};
+
+}  // namespace
+
+TEST_CASE("a retransmission of a request still running is dropped, not run twice") {
+  HoldingHandler handler;
+  Wire wire(1, Wire::defaults(), &handler);
+  wire.establish();
+  const auto ops = [&] { return Wire::list(wire.sequence(0, 1), Wire::put_fh("a")); };
+  wire.send(ops());
+  CHECK_FALSE(wire.answer());
+  wire.send(ops());
+  CHECK_FALSE(wire.answer());
+  CHECK(handler.held.size() == 1);
+  CHECK(wire.ask(Wire::list(wire.sequence(0, 2))).status == Status::NFS4ERR_SEQ_MISORDERED);
+  handler.release_all();
+  const auto result = wire.answer();
+  REQUIRE(result);
+  CHECK(result->status == Status::NFS4_OK);
+  CHECK(wire.ask(ops()).status == Status::NFS4_OK);
+  CHECK(handler.held.empty());
+}
+
+TEST_CASE("a request whose connection went away still ends, and its answer is kept") {
+  HoldingHandler handler;
+  Wire wire(1, Wire::defaults(), &handler);
+  wire.establish();
+  wire.send(Wire::list(wire.sequence(0, 1), Wire::put_fh("a")));
+  CHECK_FALSE(wire.answer());
+  wire.network.cut(0);
+  REQUIRE(wire.network.run());
+  wire.connect();
+  handler.release_all();
+  CHECK(wire.ask(Wire::list(wire.sequence(0, 1), Wire::put_fh("a"))).status == Status::NFS4_OK);
+  CHECK(handler.held.empty());
+  CHECK(wire.server.counts().running == 0);
+}
+
+TEST_CASE("too many running compounds hold back reading, and it goes on after") {
+  HoldingHandler handler;
+  auto options = Wire::defaults();
+  options.max_running_per_connection = 2;
+  Wire wire(1, options, &handler);
+  wire.establish();
+  for (std::uint32_t slot = 0; slot < 4; ++slot) {
+    wire.send(Wire::list(wire.sequence(slot, 1), Wire::put_fh("a")));
+  }
+  CHECK_FALSE(wire.answer());
+  CHECK(handler.held.size() == 2);
+  int answers = 0;
+  for (int i = 0; i < 4; ++i) {
+    handler.release_all();
+    while (wire.answer()) ++answers;
+  }
+  CHECK(answers == 4);
+}
