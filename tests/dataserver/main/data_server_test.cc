@@ -1,0 +1,116 @@
+// The whole data server over TCP, without a metadata server.
+#include "dataserver/main/data_server.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "tests/dataserver/main/server_rig.h"
+
+namespace weft::ds {
+namespace {
+
+using rpc::nfs4::Status;
+using test::DsClient;
+using test::ServerRig;
+
+TEST_CASE("bytes written over TCP are read back, small and large, warm and through sendfile") {
+  ServerRig rig;
+  rig.config.store.mode = GENERATE(IoMode::kBuffered, IoMode::kDirect);
+  const auto server = rig.start();
+  DsClient client(server->ports().at(0));
+  const auto handle = rig.handle();
+  std::string expected(3 << 20, '\0');
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    expected[i] = static_cast<char>(i * 7 + (i >> 11));
+  }
+  for (std::size_t at = 0; at < expected.size(); at += 1 << 20) {
+    REQUIRE(client.write(handle, at, expected.substr(at, 1 << 20)) == Status::NFS4_OK);
+  }
+  REQUIRE(client.commit(handle).has_value());
+  for (std::size_t at = 0; at < expected.size(); at += 1 << 20) {
+    REQUIRE(client.read(handle, at, 1 << 20).text == expected.substr(at, 1 << 20));
+  }
+  for (const std::size_t at : {0UL, 4096UL, 4097UL, 1'000'000UL}) {
+    for (const std::uint32_t size : {1U, 4096U, 70'001U}) {
+      REQUIRE(client.read(handle, at, size).text == expected.substr(at, size));
+    }
+  }
+  const auto last = client.read(handle, (3 << 20) - 10, 100);
+  CHECK(last.text.size() == 10);
+  CHECK(last.eof);
+  CHECK(server->stop());
+}
+
+TEST_CASE("the server says that it is a data server, and which") {
+  const ServerRig one;
+  const ServerRig other;
+  const auto server = one.start();
+  const auto second = other.start();
+  DsClient client(server->ports().at(0));
+  DsClient client_of_second(second->ports().at(0));
+  client.read(one.handle(), 0, 1);
+  client_of_second.read(other.handle(), 0, 1);
+  CHECK((client.server().flags & rpc::nfs4::EXCHGID4_FLAG_MASK_PNFS) ==
+        rpc::nfs4::EXCHGID4_FLAG_USE_PNFS_DS);
+  CHECK(client.server().server_major_id != client_of_second.server().server_major_id);
+  CHECK(client.server().client_id != client_of_second.server().client_id);
+}
+
+TEST_CASE("the verifier and all data live through an orderly restart") {
+  const ServerRig rig;
+  const auto handle = rig.handle();
+  rpc::nfs4::WriteOk before;
+  {
+    const auto server = rig.start();
+    DsClient client(server->ports().at(0));
+    REQUIRE(client.write(handle, 0, "unstable", &before) == Status::NFS4_OK);
+    CHECK(server->stop());
+  }
+  const auto server = rig.start();
+  DsClient client(server->ports().at(0));
+  CHECK(client.commit(handle) == before.verifier);
+  CHECK(client.read(handle, 0, 100).text == "unstable");
+}
+
+TEST_CASE("handles of another key, another data server, or for reading only are refused") {
+  const ServerRig rig;
+  const ServerRig stranger;
+  const auto server = rig.start();
+  DsClient client(server->ports().at(0));
+  CHECK(client.write(stranger.handle(), 0, "x") == Status::NFS4ERR_BADHANDLE);
+  CHECK(client.write(rig.handle(8), 0, "x") == Status::NFS4ERR_STALE);
+  CHECK(client.write(rig.handle(7, 0, layout::Access::kRead), 0, "x") == Status::NFS4ERR_ACCESS);
+  CHECK(client.read(rig.handle(7, 0, layout::Access::kRead), 0, 1).status == Status::NFS4_OK);
+}
+
+TEST_CASE("many clients at once, each with its own bytes") {
+  const ServerRig rig;
+  const auto server = rig.start();
+  const auto handle = rig.handle();
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      DsClient client(server->ports().at(0), "client-" + std::to_string(i));
+      const std::string mine(100'000, static_cast<char>('a' + i));
+      const std::uint64_t at = static_cast<std::uint64_t>(i) * 100'000;
+      for (int round = 0; round < 20; ++round) {
+        if (client.write(handle, at, mine) != Status::NFS4_OK) return;
+        if (client.read(handle, at, 100'000).text != mine) return;
+      }
+      if (client.commit(handle)) ++good;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(good == 8);
+  CHECK(server->stop());
+}
+
+TEST_CASE("a second process on the same store is refused") {
+  const ServerRig rig;
+  const auto server = rig.start();
+  CHECK(DataServer::open(rig.config, DataServer::Standalone{7}).error() == Errc::kBusy);
+}
+
+}  // namespace
+}  // namespace weft::ds
