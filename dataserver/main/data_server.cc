@@ -8,6 +8,7 @@
 #include <future>
 
 #include "rpc/control/keys.h"
+#include "rpc/nfs4/payload_locator.h"
 
 namespace weft::ds {
 
@@ -144,6 +145,8 @@ Result<> DataServer::listen() {
     options.port = address.port;
     options.max_connections = config_.max_connections;
     options.max_connections_per_peer = config_.max_connections_per_peer;
+    // So that direct writes need no copy, and others copy from a page boundary.
+    options.limits.locate_payload = rpc::nfs4::locate_payload;
     auto listener = std::make_unique<rpc::TcpServer>(
         *threads_, pool_, options,
         [this](std::shared_ptr<rpc::Channel> channel) { sessions_->serve(std::move(channel)); });
