@@ -106,6 +106,8 @@ class Namespace {
                                        const CreateRequest& request,
                                        CreateHow how = CreateHow::kGuarded,
                                        CreateVerifier verifier = {});
+  // Whether an exclusive create with this verifier made the file.
+  [[nodiscard]] Result<bool> made_with(FileId id, const CreateVerifier& verifier) const;
   [[nodiscard]] Result<Created> mkdir(FileId dir, std::string_view name,
                                       const CreateRequest& request);
   // kInvalid for an empty target or one with a NUL; kNameTooLong over kMaxSymlinkBytes.

@@ -54,6 +54,13 @@ Result<InodeAttributes> Namespace::getattr(FileId id) const {
   return inode->attributes;
 }
 
+Result<bool> Namespace::made_with(FileId id, const CreateVerifier& verifier) const {
+  auto inode = peek_inode(store_.latest(), id);
+  if (auto settled = settle({id}); !settled) return pass(settled);
+  if (!inode) return pass(inode);
+  return inode->verifier == verifier;
+}
+
 Result<FileId> Namespace::parent(FileId dir) const {
   auto inode = peek_directory(store_.latest(), dir);
   if (!inode) return pass(inode);
