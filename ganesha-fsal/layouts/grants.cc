@@ -32,15 +32,17 @@ bool GrantTable::remove(FileId file, ClientId client) {
   return grants_.erase(Key{file, client}) > 0;
 }
 
-std::vector<ClientId> GrantTable::recall(FileId file, Clock::time_point deadline,
-                                         std::string_view reason) {
+std::vector<ClientId> GrantTable::recall(FileId file, Clock::time_point now,
+                                         Clock::duration patience, std::string_view reason,
+                                         std::optional<ClientId> except) {
   std::vector<ClientId> asked;
   for (auto it = grants_.lower_bound(Key{file, 0}); it != grants_.end() && it->first.file == file;
        ++it) {
     Grant& grant = it->second;
-    if (grant.state == GrantState::kRecalled) continue;
+    if (grant.state == GrantState::kRecalled || grant.client == except) continue;
     grant.state = GrantState::kRecalled;
-    grant.deadline = deadline;
+    grant.recalled_at = now;
+    grant.deadline = now + patience;
     grant.reason = reason;
     asked.push_back(grant.client);
   }
@@ -83,9 +85,9 @@ bool GrantTable::any_of_file(FileId file) const {
   return it != grants_.end() && it->first.file == file;
 }
 
-bool GrantTable::any_writer(FileId file) const {
+bool GrantTable::any_writer(FileId file, std::optional<ClientId> except) const {
   for (auto it = first_of(file); it != grants_.end() && it->first.file == file; ++it) {
-    if (it->second.writes()) return true;
+    if (it->second.writes() && it->second.client != except) return true;
   }
   return false;
 }

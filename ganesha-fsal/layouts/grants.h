@@ -30,7 +30,7 @@ namespace weft::mds {
 
 using Clock = std::chrono::steady_clock;
 
-// A client as the metadata server knows it: its NFSv4.1 client id.
+// A client is known by its NFSv4.1 client id.
 using ClientId = std::uint64_t;
 using FileId = std::uint64_t;
 
@@ -42,7 +42,8 @@ struct Grant {
   std::uint32_t read_segments = 0;
   std::uint32_t write_segments = 0;
   GrantState state = GrantState::kHeld;
-  Clock::time_point since;                    // of the first segment
+  Clock::time_point since;  // of the first segment
+  std::optional<Clock::time_point> recalled_at;
   std::optional<Clock::time_point> deadline;  // of the recall
   std::string reason;                         // of the recall
 
@@ -60,10 +61,12 @@ class GrantTable {
   // Everything the client holds of the file. Returns whether it held anything.
   bool remove(FileId file, ClientId client);
 
-  // Marks every held grant of the file as recalled until `deadline`; returns those clients. Grants
-  // recalled before keep their earlier deadline, and are not returned.
-  [[nodiscard]] std::vector<ClientId> recall(FileId file, Clock::time_point deadline,
-                                             std::string_view reason);
+  // Marks every held grant of the file, but those of `except`, as recalled, to be returned within
+  // `patience`; returns those clients. Grants recalled before keep their earlier deadline, and are
+  // not returned.
+  [[nodiscard]] std::vector<ClientId> recall(FileId file, Clock::time_point now,
+                                             Clock::duration patience, std::string_view reason,
+                                             std::optional<ClientId> except = std::nullopt);
 
   // Recalled grants whose deadline has passed. They stay until removed.
   [[nodiscard]] std::vector<Grant> overdue(Clock::time_point now) const;
@@ -72,7 +75,7 @@ class GrantTable {
   [[nodiscard]] std::vector<Grant> of_file(FileId file) const;
   [[nodiscard]] std::vector<Grant> all(std::size_t limit) const;
   [[nodiscard]] bool any_of_file(FileId file) const;
-  [[nodiscard]] bool any_writer(FileId file) const;
+  [[nodiscard]] bool any_writer(FileId file, std::optional<ClientId> except = std::nullopt) const;
   [[nodiscard]] std::size_t size() const { return grants_.size(); }
 
  private:

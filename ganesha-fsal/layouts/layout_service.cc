@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <set>
 
 namespace weft::mds {
 
@@ -15,7 +14,7 @@ LayoutService::LayoutService(Recaller& recaller, Fencer& fencer, LayoutLimits li
       now_(std::move(now)),
       gone_(std::move(gone)) {}
 
-Result<> LayoutService::grant(FileId file, ClientId client, layout::Access access) {
+Result<bool> LayoutService::grant(FileId file, ClientId client, layout::Access access) {
   const std::lock_guard lock(mutex_);
   if (blocked_locked(file)) return fail(Errc::kBusy, "a client of the file is being fenced");
   for (const Grant& grant : table_.of_file(file)) {
@@ -25,7 +24,7 @@ Result<> LayoutService::grant(FileId file, ClientId client, layout::Access acces
   }
   table_.add(file, client, access, now_());
   ++counters_.granted;
-  return {};
+  return granted_.insert(file).second;
 }
 
 void LayoutService::returned(FileId file, ClientId client, layout::Access access) {
@@ -60,11 +59,12 @@ void LayoutService::revoke(FileId file, ClientId client, std::string_view cause)
   start_fence(file, client);
 }
 
-std::size_t LayoutService::recall(FileId file, std::string_view reason) {
+std::size_t LayoutService::recall(FileId file, std::string_view reason,
+                                  std::optional<ClientId> except) {
   std::vector<ClientId> clients;
   {
     const std::lock_guard lock(mutex_);
-    clients = table_.recall(file, now_() + limits_.recall_timeout, reason);
+    clients = table_.recall(file, now_(), limits_.recall_timeout, reason, except);
     counters_.recalls += clients.size();
   }
   ask(file, clients, reason);
@@ -109,7 +109,11 @@ bool LayoutService::idle(FileId file) const {
 }
 
 void LayoutService::tell_if_idle(FileId file) {
-  if (idle(file)) gone_(file);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_locked(file) || granted_.erase(file) == 0) return;
+  }
+  gone_(file);
 }
 
 void LayoutService::start_fence(FileId file, ClientId client) {
@@ -166,9 +170,9 @@ std::vector<Grant> LayoutService::grants(std::size_t limit) const {
   return table_.all(limit);
 }
 
-bool LayoutService::held_for_write(FileId file) const {
+bool LayoutService::held_for_write(FileId file, std::optional<ClientId> except) const {
   const std::lock_guard lock(mutex_);
-  return table_.any_writer(file);
+  return table_.any_writer(file, except);
 }
 
 bool LayoutService::known(FileId file, ClientId client) const {

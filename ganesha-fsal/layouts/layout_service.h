@@ -8,7 +8,8 @@
 //            the data servers through the Fencer. Until they answered, the file is blocked:
 //            whatever conflicts with that client's writes has to wait (blocked()).
 //   gone     when a file's last grant is gone and nothing of it is being fenced, the watcher is
-//            told: an unlinked file's objects may be removed then.
+//            told, once for each grant() that answered true: an unlinked file's objects may be
+//            removed then.
 //
 // Recaller and Fencer may be slow: both are called without the lock held, and answer later. A
 // client's voluntary return is never fenced. Nothing here waits; tick() drives the deadlines.
@@ -23,6 +24,7 @@
 
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,8 +72,9 @@ class LayoutService {
   LayoutService(const LayoutService&) = delete;
   LayoutService& operator=(const LayoutService&) = delete;
 
+  // One more segment. True when the file had no grants before: the watcher will hear of it again.
   // kRecallConflict while the file's layouts are recalled, kBusy while something is fenced.
-  [[nodiscard]] Result<> grant(FileId file, ClientId client, layout::Access access);
+  [[nodiscard]] Result<bool> grant(FileId file, ClientId client, layout::Access access);
 
   // One segment came back; or everything the client held of the file.
   void returned(FileId file, ClientId client, layout::Access access);
@@ -79,8 +82,10 @@ class LayoutService {
   // The client lost the layout against its will: drop it and fence.
   void revoke(FileId file, ClientId client, std::string_view cause);
 
-  // Recalls all grants of a file; of all files. Returns how many clients were asked now.
-  std::size_t recall(FileId file, std::string_view reason);
+  // Recalls all grants of a file, but those of `except`; of all files. Returns how many clients
+  // were asked now.
+  std::size_t recall(FileId file, std::string_view reason,
+                     std::optional<ClientId> except = std::nullopt);
   std::size_t recall_all(std::string_view reason);
 
   // Something of the file is being fenced: let conflicting operations wait.
@@ -93,7 +98,9 @@ class LayoutService {
 
   [[nodiscard]] std::vector<Grant> grants_of(FileId file) const;
   [[nodiscard]] std::vector<Grant> grants(std::size_t limit) const;
-  [[nodiscard]] bool held_for_write(FileId file) const;
+  // By anybody but `except`.
+  [[nodiscard]] bool held_for_write(FileId file,
+                                    std::optional<ClientId> except = std::nullopt) const;
   [[nodiscard]] bool known(FileId file, ClientId client) const;
   [[nodiscard]] LayoutCounters counters() const;
 
@@ -122,6 +129,7 @@ class LayoutService {
   mutable std::mutex mutex_;
   GrantTable table_;                  // guarded by mutex_, as all below
   std::vector<PendingFence> fences_;  // at most one for each file and client
+  std::set<FileId> granted_;          // files the watcher is still to be told of
   LayoutCounters counters_;
 };
 

@@ -49,10 +49,10 @@ TEST_CASE("files and clients do not mix") {
 TEST_CASE("a recall asks each holder once and keeps the earliest deadline") {
   GrantTable table;
   table.add(7, 1, Access::kReadWrite, kStart);
-  CHECK(table.recall(7, kStart + seconds(30), "moved") == std::vector<ClientId>{1});
+  CHECK(table.recall(7, kStart, seconds(30), "moved") == std::vector<ClientId>{1});
   table.add(7, 2, Access::kRead, kStart);
-  CHECK(table.recall(7, kStart + seconds(60), "moved again") == std::vector<ClientId>{2});
-  CHECK(table.recall(7, kStart + seconds(90), "and again").empty());
+  CHECK(table.recall(7, kStart, seconds(60), "moved again") == std::vector<ClientId>{2});
+  CHECK(table.recall(7, kStart, seconds(90), "and again").empty());
 
   CHECK(table.overdue(kStart + seconds(29)).empty());
   const auto late = table.overdue(kStart + seconds(30));
@@ -68,7 +68,7 @@ TEST_CASE("a recall asks each holder once and keeps the earliest deadline") {
 TEST_CASE("a segment granted during a recall is covered by it") {
   GrantTable table;
   table.add(7, 1, Access::kRead, kStart);
-  REQUIRE(table.recall(7, kStart + seconds(5), "x").size() == 1);
+  REQUIRE(table.recall(7, kStart, seconds(5), "x").size() == 1);
   table.add(7, 1, Access::kReadWrite, kStart + seconds(1));
   CHECK(table.find(7, 1)->state == GrantState::kRecalled);
   CHECK_FALSE(table.remove_segment(7, 1, Access::kRead));

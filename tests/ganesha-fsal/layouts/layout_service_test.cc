@@ -59,7 +59,8 @@ TEST_CASE("a client that returns in time is not fenced") {
   f.service.tick();
   CHECK(f.fencer.calls.empty());
   CHECK(f.gone == std::vector<FileId>{7});
-  CHECK(f.service.grant(7, 2, Access::kRead));
+  CHECK(f.service.grant(7, 2, Access::kRead).value());
+  CHECK_FALSE(f.service.grant(7, 3, Access::kRead).value());
 }
 
 TEST_CASE("a client that does not return is fenced, and the file waits for it") {
@@ -117,6 +118,19 @@ TEST_CASE("a recall for a layout nobody has ends the grant without a fence") {
   CHECK(f.service.idle(7));
   CHECK(f.gone == std::vector<FileId>{7});
   CHECK(f.fencer.calls.empty());
+}
+
+TEST_CASE("a truncate recalls the other writers, not its own client") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  REQUIRE(f.service.grant(7, 2, Access::kReadWrite));
+  CHECK(f.service.held_for_write(7, 1));
+  CHECK(f.service.recall(7, "truncate", 1) == 1);
+  REQUIRE(f.recaller.calls.size() == 1);
+  CHECK(f.recaller.calls[0].client == 2);
+  f.service.returned(7, 2, Access::kReadWrite);
+  CHECK_FALSE(f.service.held_for_write(7, 1));
+  CHECK(f.service.held_for_write(7));
 }
 
 TEST_CASE("recalling everything asks each holder of each file") {

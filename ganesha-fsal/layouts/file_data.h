@@ -1,0 +1,136 @@
+// What the metadata server does about a file's data: layouts for those who go to the data servers,
+// reading and writing for those who do not, and the order between the two and changes of size.
+//
+// Changes of size. A shrinking truncate that other clients hold a layout for writing against
+// recalls those layouts first (the caller is told kBusy and tries again): their writes, and the
+// LAYOUTCOMMITs that report them, then come before the cut and not after. Then the size is set and
+// the cut recorded in one transaction, the objects are cut, and only then do layouts and I/O of the
+// file go on; a cut that a crash or a dead data server interrupted is made good first.
+//
+// A client does not return its own layout for a truncate of its own, and the "last byte written"
+// of its next LAYOUTCOMMIT may be one that was cut off (Linux keeps the greatest since the last
+// LAYOUTCOMMIT). So after a cut under a layout, that file's LAYOUTCOMMITs are checked against the
+// data servers' objects until all its layouts are gone, and so are those of layouts from before a
+// restart.
+//
+// Errors: kBusy, kTimedOut, kUnreachable where the caller is to try again (a data server is away,
+// a client is being fenced or recalled).
+//
+// Threading: any thread that may block; read, write, truncate and the like wait for data servers.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ganesha-fsal/cluster/cluster.h"
+#include "ganesha-fsal/cluster/proxy_io.h"
+#include "ganesha-fsal/layouts/ds_fencer.h"
+#include "ganesha-fsal/layouts/layout_service.h"
+#include "ganesha-fsal/meta/namespace.h"
+#include "layout/placement.h"
+
+namespace weft::mds {
+
+struct DataCounters {
+  std::uint64_t reads = 0;
+  std::uint64_t writes = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t written_bytes = 0;
+  std::uint64_t layouts_refused = 0;
+  std::uint64_t layout_commits = 0;
+};
+
+class FileData {
+ public:
+  struct Parts {
+    Namespace& names;
+    Cluster& cluster;
+    ProxyIo& proxy;
+    LayoutService& layouts;
+    DsFencer& fencer;
+    layout::Placement& placement;
+  };
+
+  explicit FileData(Parts parts) : parts_(parts) {}
+  FileData(const FileData&) = delete;
+  FileData& operator=(const FileData&) = delete;
+
+  // Reads what a crash left uncut. Before anything else is called.
+  [[nodiscard]] Result<> open();
+  // Cuts what could not be cut before; when a data server is back, and now and then.
+  void retry_cuts();
+
+  // --- layouts ---
+  struct LayoutRequest {
+    FileId file = 0;
+    ClientId client = 0;
+    layout::Access access = layout::Access::kRead;
+    std::size_t max_bytes = 0;  // of the body
+    std::uint8_t fsal = 0;      // both for the device id
+    std::uint16_t export_id = 0;
+  };
+  // The body of a layout of the whole file; the grant is recorded. kLayoutTryLater: a data server
+  // is down; kNoSpace; kTooLarge: the body does not fit.
+  [[nodiscard]] Result<std::vector<std::byte>> grant(const LayoutRequest& request,
+                                                     const layout::PlacementPolicy& policy);
+  // GETDEVICEINFO's body. kNotFound.
+  [[nodiscard]] Result<std::vector<std::byte>> device_body(const layout::DeviceId& id) const;
+  // LAYOUTCOMMIT: the size the file has then.
+  [[nodiscard]] Result<std::uint64_t> commit(const Growth& growth, ClientId client);
+  // The last grant of a file is gone. The hold that stood for them is the caller's to release.
+  void layouts_gone(FileId file);
+
+  // --- sizes ---
+  [[nodiscard]] Result<InodeAttributes> set_attributes(FileId file, const AttributeChange& change,
+                                                       ClientId client);
+
+  // --- data through this server ---
+  struct Read {
+    Payload data;
+    bool eof = false;
+  };
+  [[nodiscard]] Result<Read> read(FileId file, std::uint64_t offset, std::uint32_t count);
+  // All of `data`, and the file is durably as long as it reaches. Returns how stable the data is.
+  [[nodiscard]] Result<ProxyIo::Stability> write(FileId file, std::uint64_t offset,
+                                                 std::span<const std::byte> data,
+                                                 ProxyIo::Stability wanted,
+                                                 const layout::PlacementPolicy& policy);
+  [[nodiscard]] Result<> sync(FileId file);
+  [[nodiscard]] Result<> allocate(FileId file, std::uint64_t offset, std::uint64_t length,
+                                  const layout::PlacementPolicy& policy);
+  [[nodiscard]] Result<> punch(FileId file, std::uint64_t offset, std::uint64_t length);
+
+  [[nodiscard]] DataCounters counters() const;
+
+ private:
+  [[nodiscard]] Result<layout::LayoutMap> map_of(FileId file,
+                                                 const layout::PlacementPolicy& policy);
+  // kBusy while the file is fenced; cuts first what is not cut.
+  [[nodiscard]] Result<> ready(FileId file);
+  [[nodiscard]] Result<> cut(const PendingTruncate& pending);
+  [[nodiscard]] Result<> recall_other_writers(FileId file, ClientId client);
+  [[nodiscard]] Result<InodeAttributes> set_size(FileId file, const AttributeChange& change);
+  [[nodiscard]] Result<std::vector<std::byte>> make_body(const LayoutRequest& request,
+                                                         const layout::LayoutMap& map);
+  [[nodiscard]] Result<std::uint64_t> written_end(FileId file);
+
+  Parts parts_;
+  std::mutex mutex_;
+  std::map<FileId, unsigned> cutting_;  // guarded by mutex_, as below: truncates under way
+  std::set<FileId> uncut_;              // cuts that failed or that a crash interrupted
+  std::set<FileId> doubtful_;           // cut while layouts for writing were out
+
+  std::atomic<std::uint64_t> reads_{0};
+  std::atomic<std::uint64_t> writes_{0};
+  std::atomic<std::uint64_t> read_bytes_{0};
+  std::atomic<std::uint64_t> written_bytes_{0};
+  std::atomic<std::uint64_t> refused_{0};
+  std::atomic<std::uint64_t> commits_{0};
+};
+
+}  // namespace weft::mds
