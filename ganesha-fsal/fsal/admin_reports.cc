@@ -1,0 +1,179 @@
+#include "ganesha-fsal/fsal/admin_reports.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "ganesha-fsal/fsal/backend.h"
+#include "ganesha-fsal/fsal/module.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr char kVersion[] = "0.1.0";
+constexpr std::size_t kMaxGrants = 100'000;
+
+std::uint64_t ms_since(Clock::time_point then) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count());
+}
+
+DsState to_ds_state(const ServerView& view) {
+  if (!view.seen) return DsState::kUnknown;
+  switch (view.state) {
+    case layout::ServerState::kSuspect: return DsState::kSuspect;
+    case layout::ServerState::kDown: return DsState::kDown;
+    default: return DsState::kUp;
+  }
+}
+
+DataServerReport report_of(const ServerView& view) {
+  DataServerReport report;
+  report.id = view.record.id;
+  report.name = view.record.name;
+  report.state = to_ds_state(view);
+  for (const layout::NetAddress& address : view.record.addresses) {
+    report.addresses.push_back(layout::to_string(address));
+  }
+  report.heartbeat_age_ms = static_cast<std::uint64_t>(view.silence.count());
+  report.uptime_ms = static_cast<std::uint64_t>(view.uptime.count());
+  const control::Heartbeat& beat = view.last;
+  report.capacity_bytes = beat.space.capacity_bytes;
+  report.free_bytes = beat.space.free_bytes;
+  report.objects = beat.space.objects;
+  report.read_calls = beat.counters.reads;
+  report.write_calls = beat.counters.writes;
+  report.commit_calls = beat.counters.commits;
+  report.read_bytes = beat.counters.read_bytes;
+  report.written_bytes = beat.counters.write_bytes;
+  report.errors = beat.counters.errors;
+  report.refused = beat.counters.refused;
+  report.connections = beat.counters.connections;
+  report.cpu_busy_permille = beat.load.cpu_busy_permille;
+  return report;
+}
+
+class Reports final : public AdminSource {
+ public:
+  explicit Reports(Backend& backend) : backend_(backend) {}
+
+  Result<StatusReport> status() override;
+  Result<std::vector<DataServerReport>> data_servers() override;
+  Result<FileReport> file(const std::string& path) override;
+
+ private:
+  void add_warnings(StatusReport& report) const;
+  void add_grants(StatusReport& report) const;
+  void add_layout(FileReport& report, const layout::LayoutMap& map) const;
+  [[nodiscard]] StripeReport stripe(std::uint32_t ds_id) const;
+
+  Backend& backend_;
+};
+
+void Reports::add_grants(StatusReport& report) const {
+  for (const Grant& grant : backend_.layouts().grants(kMaxGrants)) {
+    ++report.layouts_out;
+    if (!grant.deadline) continue;
+    ++report.recalls_pending;
+    if (grant.recalled_at) {
+      report.oldest_recall_ms = std::max(report.oldest_recall_ms, ms_since(*grant.recalled_at));
+    }
+  }
+}
+
+void Reports::add_warnings(StatusReport& report) const {
+  for (const ServerView& view : backend_.cluster().registry().list()) {
+    if (view.state != layout::ServerState::kDown) continue;
+    report.warnings.push_back(
+        fmt::format("data server {} ({}) is down: I/O of the files it holds waits for it",
+                    view.record.id, view.record.name));
+  }
+  if (const std::uint64_t errors = backend_.layout_errors(); errors > 0) {
+    report.warnings.push_back(
+        fmt::format("clients reported {} errors at data servers (LAYOUTERROR)", errors));
+  }
+}
+
+Result<StatusReport> Reports::status() {
+  StatusReport report;
+  report.version = kVersion;
+  report.uptime_ms = ms_since(backend_.started());
+  if (const auto counts = backend_.names().counts()) report.files = counts->next_fileid;
+  const DataCounters data = backend_.data().counters();
+  report.mds_read_calls = data.reads;
+  report.mds_write_calls = data.writes;
+  report.mds_read_bytes = data.read_bytes;
+  report.mds_written_bytes = data.written_bytes;
+  report.layoutget_refusals = data.layouts_refused;
+  report.layoutcommits = data.layout_commits;
+  const LayoutCounters layouts = backend_.layouts().counters();
+  report.layoutgets = layouts.granted;
+  report.layoutreturns = layouts.returned;
+  report.recalls = layouts.recalls;
+  report.fences = layouts.revoked;
+  report.removals_queued = backend_.removal_backlog();
+  add_grants(report);
+  add_warnings(report);
+  return report;
+}
+
+Result<std::vector<DataServerReport>> Reports::data_servers() {
+  std::vector<DataServerReport> reports;
+  for (const ServerView& view : backend_.cluster().registry().list()) {
+    reports.push_back(report_of(view));
+  }
+  return reports;
+}
+
+StripeReport Reports::stripe(std::uint32_t ds_id) const {
+  StripeReport stripe;
+  stripe.ds_id = ds_id;
+  if (const auto view = backend_.cluster().registry().find(ds_id)) {
+    stripe.ds_name = view->record.name;
+    stripe.ds_state = to_ds_state(*view);
+  }
+  return stripe;
+}
+
+void Reports::add_layout(FileReport& report, const layout::LayoutMap& map) const {
+  report.object = layout::to_string(backend_.names().object_of(report.fileid, map));
+  report.layout_type = map.type == layout::LayoutType::kFiles ? "files" : "flexfiles";
+  report.stripe_unit = map.stripe_unit;
+  const layout::Copy& copy = map.copies.front();
+  for (std::size_t i = 0; i < copy.ds_ids.size(); ++i) {
+    report.stripes.push_back(stripe(copy.ds_ids[(i + copy.first_index) % copy.ds_ids.size()]));
+  }
+}
+
+Result<FileReport> Reports::file(const std::string& path) {
+  // The part below the export's pseudo path is the path in the namespace.
+  const auto inner = Backend::path_in_namespace(path);
+  if (!inner) return fail(Errc::kInvalid, path + " is in no export of WEFT");
+  const auto found = backend_.names().lookup_path(*inner);
+  if (!found) return std::unexpected(found.error());
+  if (found->type != FileType::kRegular) return fail(Errc::kWrongType, "no regular file");
+  FileReport report;
+  report.path = path;
+  report.fileid = found->id;
+  report.size = found->size;
+  report.layout_type = "none";
+  const auto map = backend_.names().layout(found->id);
+  if (!map) return std::unexpected(map.error());
+  if (*map) add_layout(report, **map);
+  for (const Grant& grant : backend_.layouts().grants_of(found->id)) {
+    GrantReport row;
+    row.client_id = grant.client;
+    row.write = grant.writes();
+    row.age_ms = ms_since(grant.since);
+    row.recalled = grant.deadline.has_value();
+    if (grant.recalled_at) row.recall_age_ms = ms_since(*grant.recalled_at);
+    report.grants.push_back(std::move(row));
+  }
+  return report;
+}
+
+}  // namespace
+
+std::unique_ptr<AdminSource> make_admin_reports(Backend& backend) {
+  return std::make_unique<Reports>(backend);
+}
+
+}  // namespace weft::mds

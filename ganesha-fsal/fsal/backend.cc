@@ -1,0 +1,303 @@
+#include "ganesha-fsal/fsal/backend.h"
+
+#include <spdlog/spdlog.h>
+
+#include <random>
+#include <utility>
+
+#include "ganesha-fsal/fsal/admin_reports.h"
+#include "ganesha-fsal/fsal/convert.h"
+#include "ganesha-fsal/meta/rocks_kv.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr std::chrono::seconds kTick{1};
+constexpr std::uint64_t kFreeFiles = std::uint64_t{1} << 32;  // file numbers do not run out
+
+struct Backends {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<Backend>> by_path;
+  struct OfExport {
+    std::weak_ptr<Backend> backend;
+    std::string pseudo_path;
+  };
+  std::map<std::uint16_t, OfExport> by_export;
+};
+
+Backends& backends() {
+  static Backends instance;
+  return instance;
+}
+
+std::uint64_t first_bytes(const std::array<std::byte, 16>& uuid) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, uuid.data(), sizeof(value));
+  return value;
+}
+
+std::string text_or_empty(const char* text) { return text == nullptr ? "" : text; }
+
+std::unexpected<Error> of_option(const char* option, const Error& error) {
+  return fail(error.code, fmt::format("{}: {}", option, error.describe()));
+}
+
+std::chrono::seconds lease() { return std::chrono::seconds(nfs_param.nfsv4_param.lease_lifetime); }
+std::chrono::seconds grace() { return std::chrono::seconds(nfs_param.nfsv4_param.grace_period); }
+
+}  // namespace
+
+layout::PlacementPolicy placement_policy(const weft_options& options) {
+  layout::PlacementPolicy policy;
+  policy.stripe_unit = options.stripe_unit;
+  policy.stripe_count = options.stripe_count;
+  return policy;
+}
+
+Result<std::shared_ptr<Backend>> Backend::open(const weft_options& options) {
+  Backends& all = backends();
+  const std::lock_guard lock(all.mutex);
+  std::weak_ptr<Backend>& slot = all.by_path[options.metadata_path];
+  if (auto shared = slot.lock()) {
+    if (auto same = shared->check_same(options); !same) return pass(same);
+    return shared;
+  }
+  std::shared_ptr<Backend> made(new Backend);
+  auto started = made->start(options);
+  if (!started) return pass(started);
+  slot = made;
+  return made;
+}
+
+std::shared_ptr<Backend> Backend::of_export(std::uint16_t export_id) {
+  Backends& all = backends();
+  const std::lock_guard lock(all.mutex);
+  const auto it = all.by_export.find(export_id);
+  return it == all.by_export.end() ? nullptr : it->second.backend.lock();
+}
+
+void Backend::add_export(std::uint16_t export_id, const std::shared_ptr<Backend>& backend,
+                         std::string pseudo_path) {
+  Backends& all = backends();
+  const std::lock_guard lock(all.mutex);
+  all.by_export[export_id] = {backend, std::move(pseudo_path)};
+}
+
+std::optional<std::string> Backend::path_in_namespace(std::string_view path) {
+  Backends& all = backends();
+  const std::lock_guard lock(all.mutex);
+  std::optional<std::string> best;
+  for (const auto& [id, of] : all.by_export) {
+    std::string_view root = of.pseudo_path;
+    while (root.ends_with('/')) root.remove_suffix(1);
+    if (!path.starts_with(root)) continue;
+    const std::string_view rest = path.substr(root.size());
+    if (!rest.empty() && rest.front() != '/') continue;
+    if (!best || rest.size() < best->size()) best = rest.empty() ? "/" : std::string(rest);
+  }
+  return best;
+}
+
+void Backend::remove_export(std::uint16_t export_id) {
+  Backends& all = backends();
+  const std::lock_guard lock(all.mutex);
+  all.by_export.erase(export_id);
+}
+
+Result<> Backend::check_same(const weft_options& options) const {
+  if (text_or_empty(options.control_address) != control_address_) {
+    return fail(Errc::kInvalid,
+                "Control_Address differs from that of another export with the same "
+                "Metadata_Path");
+  }
+  if (text_or_empty(options.key_file) != key_file_) {
+    return fail(Errc::kInvalid,
+                "Key_File differs from that of another export with the same Metadata_Path");
+  }
+  return {};
+}
+
+Result<> Backend::start(const weft_options& options) {
+  metadata_path_ = options.metadata_path;
+  control_address_ = text_or_empty(options.control_address);
+  key_file_ = text_or_empty(options.key_file);
+  if (auto opened = open_store(options); !opened) return opened;
+  if (auto started = start_cluster(options); !started) return started;
+  start_layouts(options);
+  if (auto opened = data_->open(); !opened) return of_option("Metadata_Path", opened.error());
+  if (auto started = start_admin(options); !started) return started;
+  timer_ = std::thread([this] { run_timer(); });
+  return {};
+}
+
+Result<> Backend::open_store(const weft_options& options) {
+  auto store = open_rocks_kv({.path = metadata_path_, .sync = options.sync_metadata});
+  if (!store) return of_option("Metadata_Path", store.error());
+  store_ = std::move(*store);
+  auto names = Namespace::open(*store_);
+  if (!names) return of_option("Metadata_Path", names.error());
+  names_ = std::move(*names);
+  store_id_ = first_bytes(names_->superblock().cluster_uuid);
+  recaller_ = std::make_unique<UpcallRecaller>(fsid(), store_id_);
+  sizes_ = std::make_unique<NamespaceSizes>(
+      *names_, [this](FileId file) { recaller_->invalidate_attributes(file); });
+  removal_source_ = std::make_unique<NamespaceRemovals>(*names_);
+  return {};
+}
+
+Result<> Backend::start_cluster(const weft_options& options) {
+  if (key_file_.empty()) return fail(Errc::kInvalid, "Key_File is missing (weft keygen makes one)");
+  const auto key = control::load_cluster_key(key_file_);
+  if (!key) return of_option("Key_File", key.error());
+  const auto listen = layout::parse_address(control_address_);
+  if (!listen) return of_option("Control_Address", listen.error());
+
+  Cluster::Config config;
+  config.listen = *listen;
+  config.key = *key;
+  config.registry.cluster = names_->superblock().cluster_uuid;
+  config.registry.boot = names_->superblock().boot_epoch;
+  config.registry.device_salt = std::random_device{}();
+  config.registry.lease_seconds = static_cast<std::uint32_t>(lease().count());
+  auto cluster = Cluster::start(std::move(config), *store_, *sizes_);
+  if (!cluster) return of_option("Control_Address", cluster.error());
+  cluster_ = std::move(*cluster);
+  cluster_->on_server_up([this](std::uint32_t ds_id) { server_up(ds_id); });
+
+  pool_ = std::make_unique<BufferPool>(std::size_t{options.proxy_memory} << 20);
+  ProxyIo::Config proxy;
+  proxy.owner = "weft-mds-" + control::to_string(names_->superblock().cluster_uuid);
+  proxy.handle_key = cluster_->handle_key();
+  proxy.call_timeout = std::chrono::seconds(options.proxy_timeout);
+  proxy_ = std::make_unique<ProxyIo>(std::move(proxy), cluster_->registry(), *pool_);
+
+  RemovalTarget target;
+  target.reachable = [this](std::uint32_t id) { return cluster_->registry().is_connected(id); };
+  target.remove = [this](std::uint32_t id, std::vector<layout::ObjectId> objects, Done<void> done) {
+    cluster_->remove(id, std::move(objects), std::move(done));
+  };
+  removals_ = std::make_unique<RemovalQueue>(*removal_source_, std::move(target));
+  removals_->start();
+  return {};
+}
+
+void Backend::start_layouts(const weft_options& options) {
+  placement_ = std::make_unique<layout::RoundRobin>(names_->superblock().boot_epoch);
+  fencer_ = std::make_unique<DsFencer>(*names_, *cluster_);
+  LayoutLimits limits;
+  limits.recall_timeout =
+      options.recall_timeout == 0 ? lease() : std::chrono::seconds(options.recall_timeout);
+  layouts_ = std::make_unique<LayoutService>(
+      *recaller_, *fencer_, limits, [] { return Clock::now(); },
+      [this](FileId file) {
+        data_->layouts_gone(file);
+        release(file);
+      });
+  data_ = std::make_unique<FileData>(
+      FileData::Parts{*names_, *cluster_, *proxy_, *layouts_, *fencer_, *placement_});
+}
+
+Result<> Backend::start_admin(const weft_options& options) {
+  const std::string path = text_or_empty(options.admin_socket);
+  if (path.empty()) return {};
+  admin_source_ = make_admin_reports(*this);
+  auto server = admin::Server::start({.socket_path = path}, *admin_source_);
+  if (!server) return of_option("Admin_Socket", server.error());
+  admin_ = std::move(*server);
+  return {};
+}
+
+Backend::~Backend() {
+  {
+    const std::lock_guard lock(timer_mutex_);
+    stopping_ = true;
+  }
+  timer_wake_.notify_all();
+  if (timer_.joinable()) timer_.join();
+  admin_.reset();
+  if (removals_) removals_->stop();
+  if (proxy_) proxy_->stop();
+  if (cluster_) cluster_->stop();
+}
+
+// Runs on a worker of the cluster, possibly before the rest of us is made: it leaves everything to
+// the timer.
+void Backend::server_up(std::uint32_t ds_id) {
+  const auto view = cluster_->registry().find(ds_id);
+  {
+    const std::lock_guard lock(timer_mutex_);
+    server_came_up_ = true;
+    if (view) {
+      const auto [it, fresh] = generations_.try_emplace(ds_id, view->record.address_generation);
+      server_moved_ = server_moved_ || it->second != view->record.address_generation;
+      it->second = view->record.address_generation;
+    }
+  }
+  timer_wake_.notify_all();
+}
+
+void Backend::run_timer() {
+  std::unique_lock lock(timer_mutex_);
+  while (!stopping_) {
+    timer_wake_.wait_for(lock, kTick, [this] { return stopping_ || server_came_up_; });
+    if (stopping_) return;
+    const bool came_up = std::exchange(server_came_up_, false);
+    const bool moved = std::exchange(server_moved_, false);
+    lock.unlock();
+    if (came_up) removals_->kick();
+    if (moved) layouts_->recall_all("a data server has new addresses");
+    tick();
+    lock.lock();
+  }
+}
+
+void Backend::tick() {
+  layouts_->tick();
+  data_->retry_cuts();
+  // Once grace is over, whoever had an unlinked file open has opened it again, or never will.
+  if (!orphans_reclaimed_ && std::chrono::steady_clock::now() - started_ > grace() + lease()) {
+    orphans_reclaimed_ = true;
+    const auto gone = names_->reclaim_orphans();
+    if (gone && *gone > 0) {
+      spdlog::info("orphans of the last run removed count={}", *gone);
+      removals_->kick();
+    }
+  }
+}
+
+void Backend::release(FileId file) {
+  const auto released = names_->release(file);
+  if (!released) {
+    spdlog::error("file not released file={:x} error=\"{}\"", file, released.error().describe());
+  }
+  bool was_orphan = false;
+  {
+    const std::lock_guard lock(orphans_mutex_);
+    was_orphan = orphans_.contains(file) && !names_->getattr(file);
+    if (was_orphan) orphans_.erase(file);
+  }
+  if (was_orphan) removals_->kick();
+}
+
+void Backend::orphaned(FileId file) {
+  {
+    const std::lock_guard lock(orphans_mutex_);
+    orphans_.insert(file);
+  }
+  if (!open_files_.is_open(file)) layouts_->recall(file, "unlinked");
+}
+
+FsSpace Backend::space() {
+  FsSpace space;
+  for (const layout::Candidate& server : cluster_->registry().candidates()) {
+    space.capacity_bytes += server.capacity_bytes;
+    space.free_bytes += server.free_bytes;
+  }
+  if (const auto counts = names_->counts()) space.files = counts->next_fileid;
+  space.free_files = kFreeFiles;
+  return space;
+}
+
+std::uint64_t Backend::write_verifier() const { return proxy_->verifier(); }
+
+}  // namespace weft::mds

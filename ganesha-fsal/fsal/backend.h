@@ -1,0 +1,138 @@
+// What exports of one metadata store share: the store, the namespace, layouts, data servers.
+//
+// Ownership: made by the first export that names its Metadata_Path, shared by the others, gone with
+// the last. Its parts are made in the order of its members and stopped before any of them goes.
+//
+// Threading: any thread.
+#pragma once
+
+#include <condition_variable>
+#include <set>
+#include <thread>
+
+#include "ganesha-fsal/admin/server.h"
+#include "ganesha-fsal/cluster/cluster.h"
+#include "ganesha-fsal/cluster/proxy_io.h"
+#include "ganesha-fsal/cluster/removal_queue.h"
+#include "ganesha-fsal/fsal/ganesha.h"
+#include "ganesha-fsal/fsal/open_files.h"
+#include "ganesha-fsal/fsal/options.h"
+#include "ganesha-fsal/fsal/recaller.h"
+#include "ganesha-fsal/layouts/cluster_links.h"
+#include "ganesha-fsal/layouts/ds_fencer.h"
+#include "ganesha-fsal/layouts/file_data.h"
+#include "ganesha-fsal/layouts/layout_service.h"
+#include "ganesha-fsal/meta/kv.h"
+#include "ganesha-fsal/meta/namespace.h"
+
+namespace weft::mds {
+
+// For statfs: the data servers' space, and the namespace's files.
+struct FsSpace {
+  std::uint64_t capacity_bytes = 0;
+  std::uint64_t free_bytes = 0;
+  std::uint64_t files = 0;
+  std::uint64_t free_files = 0;
+};
+
+class Backend {
+ public:
+  // Opens, or shares, the backend of options.metadata_path. The error's text names the option that
+  // is wrong, or contradicts the export that opened it first.
+  [[nodiscard]] static Result<std::shared_ptr<Backend>> open(const weft_options& options);
+  // The backend of an export, by its number; null when there is none.
+  [[nodiscard]] static std::shared_ptr<Backend> of_export(std::uint16_t export_id);
+  static void add_export(std::uint16_t export_id, const std::shared_ptr<Backend>& backend,
+                         std::string pseudo_path);
+  // What is left of a client's path below the pseudo path of one of our exports ("/export/a" gives
+  // "/a" when "/export" is one); nullopt when it is in none.
+  [[nodiscard]] static std::optional<std::string> path_in_namespace(std::string_view path);
+  static void remove_export(std::uint16_t export_id);
+
+  ~Backend();
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  [[nodiscard]] Namespace& names() { return *names_; }
+  [[nodiscard]] Cluster& cluster() { return *cluster_; }
+  [[nodiscard]] LayoutService& layouts() { return *layouts_; }
+  [[nodiscard]] FileData& data() { return *data_; }
+  [[nodiscard]] OpenFiles& open_files() { return open_files_; }
+  [[nodiscard]] UpcallRecaller& recaller() { return *recaller_; }
+  [[nodiscard]] std::uint32_t fsid() const { return names_->superblock().fsid; }
+  // Tells handles of this store from those of one made anew.
+  [[nodiscard]] std::uint64_t store_id() const { return store_id_; }
+
+  // Gives up one hold of the namespace on a file. Failure is logged: the inode then stays an
+  // orphan until the next start.
+  void release(FileId file);
+  // A file lost its last name while it is held. Layouts that nobody has open are recalled, so
+  // that its objects can go.
+  void orphaned(FileId file);
+  // A file is gone whose objects may be there still.
+  void removed() { removals_->kick(); }
+
+  [[nodiscard]] FsSpace space();
+  // Changes whenever data written through this server without being stable may have been lost.
+  [[nodiscard]] std::uint64_t write_verifier() const;
+  [[nodiscard]] std::chrono::steady_clock::time_point started() const { return started_; }
+  [[nodiscard]] std::uint64_t removal_backlog() const { return removals_->backlog(); }
+
+  void count_layout_errors(std::uint64_t count) { layout_errors_ += count; }
+  void count_layout_stats() { ++layout_stats_; }
+  [[nodiscard]] std::uint64_t layout_errors() const { return layout_errors_; }
+
+ private:
+  Backend() = default;
+  [[nodiscard]] Result<> start(const weft_options& options);
+  [[nodiscard]] Result<> open_store(const weft_options& options);
+  [[nodiscard]] Result<> start_cluster(const weft_options& options);
+  void start_layouts(const weft_options& options);
+  [[nodiscard]] Result<> start_admin(const weft_options& options);
+  [[nodiscard]] Result<> check_same(const weft_options& options) const;
+  void server_up(std::uint32_t ds_id);
+  void run_timer();
+  void tick();
+
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  std::string metadata_path_;
+  std::string control_address_;
+  std::string key_file_;
+  std::unique_ptr<KvStore> store_;
+  std::unique_ptr<Namespace> names_;
+  std::uint64_t store_id_ = 0;
+  OpenFiles open_files_;
+  std::unique_ptr<UpcallRecaller> recaller_;
+  std::unique_ptr<NamespaceSizes> sizes_;
+  std::unique_ptr<NamespaceRemovals> removal_source_;
+  std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<ProxyIo> proxy_;
+  std::unique_ptr<RemovalQueue> removals_;
+  std::unique_ptr<layout::Placement> placement_;
+  std::unique_ptr<DsFencer> fencer_;
+  std::unique_ptr<LayoutService> layouts_;
+  std::unique_ptr<FileData> data_;
+  std::unique_ptr<AdminSource> admin_source_;
+  std::unique_ptr<admin::Server> admin_;
+
+  std::atomic<std::uint64_t> layout_errors_{0};
+  std::atomic<std::uint64_t> layout_stats_{0};
+
+  std::mutex orphans_mutex_;
+  std::set<FileId> orphans_;  // guarded by orphans_mutex_
+
+  std::mutex timer_mutex_;
+  std::condition_variable timer_wake_;
+  bool stopping_ = false;  // guarded by timer_mutex_, as below
+  bool server_came_up_ = false;
+  bool server_moved_ = false;
+  std::map<std::uint32_t, std::uint32_t> generations_;  // of data servers' addresses
+  bool orphans_reclaimed_ = false;                      // timer thread only
+  std::thread timer_;
+};
+
+// What an export's options say about new files.
+[[nodiscard]] layout::PlacementPolicy placement_policy(const weft_options& options);
+
+}  // namespace weft::mds

@@ -1,0 +1,170 @@
+#include "ganesha-fsal/fsal/export.h"
+
+#include <spdlog/spdlog.h>
+
+#include "ganesha-fsal/fsal/attributes.h"
+#include "ganesha-fsal/fsal/convert.h"
+#include "ganesha-fsal/fsal/guard.h"
+#include "ganesha-fsal/fsal/handle.h"
+#include "ganesha-fsal/fsal/layout_ops.h"
+#include "ganesha-fsal/fsal/module.h"
+
+namespace weft::mds {
+namespace {
+
+// The export's root is the namespace's, whatever its Path is called.
+fsal_status_t lookup_path(fsal_export* exp_hdl, const char* /*path*/, fsal_obj_handle** found,
+                          fsal_attrlist* attrs_out) {
+  Export& exp = of(exp_hdl);
+  *found = nullptr;
+  const auto root = exp.names().getattr(kRootFileId);
+  if (!root) return to_fsal(root.error());
+  fill_if_wanted(*root, exp.fsid(), attrs_out);
+  *found = make_handle(exp, *root);
+  return kFsalOk;
+}
+
+fsal_status_t wire_to_host(fsal_export* exp_hdl, fsal_digesttype_t /*type*/, gsh_buffdesc* wire,
+                           int /*flags*/) {
+  const Export& exp = of(exp_hdl);
+  const auto parts = parse_wire_handle({static_cast<const std::byte*>(wire->addr), wire->len});
+  if (!parts) return to_fsal(parts.error());
+  if (parts->fsid != exp.fsid() || parts->store != exp.store_id()) return to_fsal(Errc::kStale);
+  return kFsalOk;
+}
+
+fsal_status_t create_handle(fsal_export* exp_hdl, gsh_buffdesc* host, fsal_obj_handle** found,
+                            fsal_attrlist* attrs_out) {
+  Export& exp = of(exp_hdl);
+  *found = nullptr;
+  const auto parts = parse_wire_handle({static_cast<const std::byte*>(host->addr), host->len});
+  if (!parts) return to_fsal(parts.error());
+  if (parts->fsid != exp.fsid() || parts->store != exp.store_id()) return to_fsal(Errc::kStale);
+  const auto attributes = exp.names().getattr(parts->file);
+  if (!attributes) return to_fsal(attributes.error());
+  fill_if_wanted(*attributes, exp.fsid(), attrs_out);
+  *found = make_handle(exp, *attributes);
+  return kFsalOk;
+}
+
+fsal_status_t get_fs_dynamic_info(fsal_export* exp_hdl, fsal_obj_handle* /*obj_hdl*/,
+                                  fsal_dynamicfsinfo_t* info) {
+  const FsSpace space = of(exp_hdl).backend->space();
+  info->total_bytes = space.capacity_bytes;
+  info->free_bytes = space.free_bytes;
+  info->avail_bytes = space.free_bytes;
+  info->total_files = space.files + space.free_files;
+  info->free_files = space.free_files;
+  info->avail_files = space.free_files;
+  info->time_delta = {.tv_sec = 0, .tv_nsec = FSAL_DEFAULT_TIME_DELTA_NSEC};
+  return kFsalOk;
+}
+
+// Ganesha's own answer, from the module's fs_info; its function has no name outside.
+bool (*default_fs_supports)(fsal_export*, fsal_fsinfo_options_t) = nullptr;
+
+bool fs_supports(fsal_export* exp_hdl, fsal_fsinfo_options_t option) {
+  if (option == fso_pnfs_mds_supported) return of(exp_hdl).options.pnfs;
+  return default_fs_supports(exp_hdl, option);
+}
+
+void get_write_verifier(fsal_export* exp_hdl, gsh_buffdesc* out) {
+  const std::uint64_t verifier = of(exp_hdl).backend->write_verifier();
+  std::memcpy(out->addr, &verifier, std::min(out->len, sizeof(verifier)));
+}
+
+void release(fsal_export* exp_hdl) {
+  Export* exp = &of(exp_hdl);
+  exp->backend->recaller().remove(exp->up_ops);
+  Backend::remove_export(exp->export_id);
+  fsal_detach_export(exp->fsal, &exp->exports);
+  free_export_ops(exp);
+  weft_options_free(&exp->options);
+  delete exp;
+}
+
+// Called with the defaults in `ops`, under Ganesha's lock on exports.
+void init_export_ops(export_ops& ops) {
+  default_fs_supports = ops.fs_supports;
+  ops.release = guarded<&release>;
+  ops.lookup_path = guarded<&lookup_path>;
+  ops.wire_to_host = guarded<&wire_to_host>;
+  ops.create_handle = guarded<&create_handle>;
+  ops.get_fs_dynamic_info = guarded<&get_fs_dynamic_info>;
+  ops.fs_supports = guarded<&fs_supports>;
+  ops.get_write_verifier = guarded<&get_write_verifier>;
+  ops.alloc_state = guarded<&alloc_state>;
+  init_layout_export_ops(ops);
+}
+
+// What no table of options can say. The text names the option.
+Result<> check_options(const weft_options& options) {
+  if (options.layout_kind == WEFT_LAYOUT_FLEXFILES) {
+    return fail(Errc::kNotSupported,
+                "Layout_Type = flexfiles is not served yet; use Layout_Type = files");
+  }
+  if (options.stripe_unit % layout::kStripeUnitMultiple != 0) {
+    return fail(Errc::kInvalid, "Stripe_Unit must be a multiple of 64 bytes");
+  }
+  if (options.metadata_path[0] != '/') {
+    return fail(Errc::kInvalid, "Metadata_Path must be an absolute path");
+  }
+  return {};
+}
+
+fsal_status_t refuse(Export& exp, config_error_type* err_type, const Error& error) {
+  LogCrit(COMPONENT_CONFIG, "Export %s, FSAL WEFT: %s", exp.path.c_str(), error.text.c_str());
+  err_type->invalid = true;
+  free_export_ops(&exp);
+  weft_options_free(&exp.options);
+  return fsalstat(ERR_FSAL_INVAL, EINVAL);
+}
+
+}  // namespace
+
+fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_type* err_type,
+                            const fsal_up_vector* up_ops) {
+  auto exp = std::make_unique<Export>();
+  exp->path = CTX_FULLPATH(op_ctx);
+  fsal_export_init(exp.get());
+  init_export_ops(exp->exp_ops);
+  if (weft_options_load(parse_node, &exp->options, err_type) != 0) {
+    return refuse(*exp, err_type, {Errc::kInvalid, "the FSAL block has errors, see above"});
+  }
+  if (const auto fine = check_options(exp->options); !fine) {
+    return refuse(*exp, err_type, fine.error());
+  }
+  auto backend = Backend::open(exp->options);
+  if (!backend) return refuse(*exp, err_type, backend.error());
+
+  exp->policy = placement_policy(exp->options);
+  exp->fsal = fsal;
+  exp->up_ops = up_ops;
+  if (fsal_attach_export(fsal, &exp->exports) != 0) {
+    return refuse(*exp, err_type, {Errc::kInternal, "the export could not be attached"});
+  }
+  exp->backend = std::move(*backend);
+  exp->backend->recaller().add(up_ops);
+  Backend::add_export(exp->export_id, exp->backend, CTX_PSEUDOPATH(op_ctx));
+  spdlog::info("export id={} path={} pnfs={} metadata_path={}", exp->export_id, exp->path,
+               exp->options.pnfs, exp->options.metadata_path);
+  op_ctx->fsal_export = exp.release();
+  return kFsalOk;
+}
+
+// Nothing of ours changes while an export is in use: a reload checks the block, and says so.
+fsal_status_t update_weft_export(fsal_module* fsal, void* parse_node, config_error_type* err_type,
+                                 fsal_export* original, fsal_module* updated_super) {
+  const fsal_status_t status = update_export(fsal, parse_node, err_type, original, updated_super);
+  if (FSAL_IS_ERROR(status)) return status;
+  weft_options options{};
+  if (weft_options_load(parse_node, &options, err_type) != 0) {
+    return fsalstat(ERR_FSAL_INVAL, EINVAL);
+  }
+  weft_options_free(&options);
+  spdlog::warn("export id={} reloaded: changes in its FSAL block take effect after a restart",
+               original->export_id);
+  return kFsalOk;
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,38 @@
+/* What an export's FSAL block says, as Ganesha's parser fills it in. C, since the tables of
+ * options.c are: Ganesha's macros for them are not C++. Strings are Ganesha's (gsh_malloc) and
+ * belong to the struct until weft_options_free().
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum weft_layout_kind { WEFT_LAYOUT_FILES = 1, WEFT_LAYOUT_FLEXFILES = 4 };
+
+struct weft_options {
+  char* metadata_path;     /* folder of the metadata store */
+  char* control_address;   /* where data servers reach us: host:port */
+  char* key_file;          /* the cluster key */
+  char* admin_socket;      /* Unix socket of the command line; "" for none */
+  uint32_t layout_kind;    /* enum weft_layout_kind */
+  uint32_t stripe_unit;    /* bytes */
+  uint32_t stripe_count;   /* data servers for a file; 0: all */
+  bool pnfs;               /* grant layouts */
+  bool sync_metadata;      /* a commit survives the machine's death, not only ours */
+  uint32_t recall_timeout; /* seconds; 0: one lease */
+  uint32_t proxy_memory;   /* MiB of data in flight through this server */
+  uint32_t proxy_timeout;  /* seconds for one exchange with a data server */
+};
+
+/* Reads the block at parse_node. 0, or an errno; err_type then has the details for Ganesha's log.
+ */
+int weft_options_load(void* parse_node, struct weft_options* options, void* err_type);
+void weft_options_free(struct weft_options* options);
+
+#ifdef __cplusplus
+}
+#endif
