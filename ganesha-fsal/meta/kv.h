@@ -48,7 +48,7 @@ class KvReader {
   [[nodiscard]] virtual Result<std::optional<std::string>> peek(std::string_view key) const = 0;
   // Visits the keys of [begin, end) in order until `visit` returns false or `limit` keys were
   // seen. Never a conflict: a caller that needs the range to stay as it is reads a guard key too.
-  // The visitor does not use the reader.
+  // The visitor may read, and must not write.
   [[nodiscard]] virtual Result<> scan(std::string_view begin, std::string_view end,
                                       std::size_t limit, const ScanVisitor& visit) const = 0;
 };

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <random>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "ganesha-fsal/meta/group_sync.h"
 
@@ -62,14 +64,30 @@ struct MemoryKv::State {
     }
     Result<> scan(std::string_view begin, std::string_view end, std::size_t limit,
                   const ScanVisitor& visit) const override {
-      const std::lock_guard lock(state_.mutex);
-      merge_scan(state_.cells, {}, begin, end, limit, visit);
+      state_.scan({}, begin, end, limit, visit);
       return {};
     }
 
    private:
     const State& state_;
   };
+
+  // The visitor runs without the lock: it may read.
+  void scan(const Writes& writes, std::string_view begin, std::string_view end, std::size_t limit,
+            const ScanVisitor& visit) const {
+    std::vector<std::pair<std::string, std::string>> found;
+    {
+      const std::lock_guard lock(mutex);
+      merge_scan(cells, writes, begin, end, limit,
+                 [&](std::string_view key, std::string_view value) {
+                   found.emplace_back(key, value);
+                   return true;
+                 });
+    }
+    for (const auto& [key, value] : found) {
+      if (!visit(key, value)) return;
+    }
+  }
 
   // The refusal that a fault asks for, if any. Caller has mutex.
   [[nodiscard]] std::optional<Error> fault() {
@@ -165,8 +183,7 @@ class MemoryTransaction final : public Transaction {
 
   Result<> scan(std::string_view begin, std::string_view end, std::size_t limit,
                 const ScanVisitor& visit) const override {
-    const std::lock_guard lock(state_->mutex);
-    merge_scan(state_->cells, writes_, begin, end, limit, visit);
+    state_->scan(writes_, begin, end, limit, visit);
     return {};
   }
 

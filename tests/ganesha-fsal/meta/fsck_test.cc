@@ -1,0 +1,209 @@
+// Each kind of damage is found, and named.
+#include "ganesha-fsal/meta/fsck.h"
+
+#include "ganesha-fsal/meta/schema/keys.h"
+#include "ganesha-fsal/meta/schema/records.h"
+#include "meta_fixture.h"
+
+using namespace weft;
+using namespace weft::mds;
+
+namespace {
+
+class FsckTest : public NamespaceTest {
+ public:
+  FsckTest() {
+    d = dir(kRootFileId, "d");
+    f = file(d, "f");
+    sub = dir(d, "sub");
+    layout_of(f, {1, 2});
+    REQUIRE(names->set_xattr(f, "user.a", "1", Namespace::XattrHow::kEither));
+    check_clean();
+  }
+
+  // Changes keys behind the namespace's back.
+  void put(const std::string& key, const std::string& value) {
+    REQUIRE(store.run([&](Transaction& transaction) -> Result<> {
+      transaction.put(key, value);
+      return {};
+    }));
+  }
+  void erase(const std::string& key) {
+    REQUIRE(store.run([&](Transaction& transaction) -> Result<> {
+      transaction.erase(key);
+      return {};
+    }));
+  }
+  template <class Change>
+  void edit_inode(FileId id, Change change) {
+    auto inode = decode_inode(**store.latest().peek(keys::inode(id)));
+    REQUIRE(inode);
+    change(*inode);
+    put(keys::inode(id), encode(*inode));
+  }
+  bool finds(ProblemKind kind, FileId id) {
+    auto report = fsck(store.latest());
+    REQUIRE(report);
+    CHECK_FALSE(report->clean());
+    for (const Problem& problem : report->problems) {
+      if (problem.kind == kind && problem.id == id) return true;
+      UNSCOPED_INFO(to_string(problem.kind) << " inode " << problem.id << ": " << problem.text);
+    }
+    return false;
+  }
+
+  FileId d = 0;
+  FileId f = 0;
+  FileId sub = 0;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(FsckTest, "a clean store is counted") {
+  REQUIRE(names->hold(f));
+  REQUIRE(names->remove(d, "f"));
+  auto report = fsck(store.latest());
+  REQUIRE(report);
+  CHECK(report->clean());
+  CHECK(report->inodes == 4);
+  CHECK(report->directories == 3);
+  CHECK(report->entries == 2);
+  CHECK(report->orphans == 1);
+  CHECK(report->layouts == 1);
+  CHECK(report->xattrs == 1);
+}
+
+TEST_CASE("what is no store of ours is said to be none") {
+  const MemoryKv empty;
+  CHECK(fsck(empty.latest()).error() == Errc::kNotFound);
+}
+
+TEST_CASE_METHOD(FsckTest, "entries and inodes") {
+  SECTION("missing inode") {
+    erase(keys::inode(f));
+    CHECK(finds(ProblemKind::kDanglingEntry, f));
+  }
+  SECTION("missing entry") {
+    erase(keys::entry(d, "f"));
+    CHECK(finds(ProblemKind::kUnreachable, f));
+    CHECK(finds(ProblemKind::kDirectorySize, d));
+    CHECK(finds(ProblemKind::kCookieIndex, d));
+  }
+  SECTION("missing cookie") {
+    erase(keys::cookie(d, kFirstCookie));
+    CHECK(finds(ProblemKind::kCookieIndex, d));
+  }
+  SECTION("cookie without entry") {
+    put(keys::cookie(d, 1000), encode(CookieRecord{f, FileType::kRegular, "ghost"}));
+    CHECK(finds(ProblemKind::kCookieIndex, d));
+  }
+  SECTION("cookie not yet given") {
+    edit_inode(d, [](InodeRecord& inode) { inode.next_cookie = kFirstCookie; });
+    CHECK(finds(ProblemKind::kCookieIndex, d));
+  }
+  SECTION("entry in a file") {
+    put(keys::entry(f, "x"), encode(EntryRecord{3, d, FileType::kDirectory}));
+    CHECK(finds(ProblemKind::kDanglingEntry, f));
+  }
+  SECTION("wrong type") {
+    put(keys::entry(d, "f"), encode(EntryRecord{kFirstCookie, f, FileType::kFifo}));
+    CHECK(finds(ProblemKind::kWrongType, f));
+  }
+}
+
+TEST_CASE_METHOD(FsckTest, "counts") {
+  SECTION("links of a file") {
+    edit_inode(f, [](InodeRecord& inode) { inode.attributes.nlink = 2; });
+    CHECK(finds(ProblemKind::kLinkCount, f));
+  }
+  SECTION("links of a directory") {
+    edit_inode(d, [](InodeRecord& inode) { inode.attributes.nlink = 2; });
+    CHECK(finds(ProblemKind::kLinkCount, d));
+  }
+  SECTION("entries of a directory") {
+    edit_inode(d, [](InodeRecord& inode) { ++inode.attributes.size; });
+    CHECK(finds(ProblemKind::kDirectorySize, d));
+  }
+  SECTION("bytes of extended attributes") {
+    edit_inode(f, [](InodeRecord& inode) { inode.xattr_bytes = 0; });
+    CHECK(finds(ProblemKind::kXattr, f));
+  }
+  SECTION("the file number counter") {
+    put(keys::next_fileid(), encode_counter(f));
+    CHECK(finds(ProblemKind::kCounter, f));
+  }
+}
+
+TEST_CASE_METHOD(FsckTest, "the tree") {
+  SECTION("missing parent") {
+    erase(keys::parent(sub));
+    CHECK(finds(ProblemKind::kUnreachable, sub));
+  }
+  SECTION("wrong parent") {
+    put(keys::parent(sub), encode(ParentRecord{kRootFileId, "sub"}));
+    CHECK(finds(ProblemKind::kParent, sub));
+  }
+  SECTION("a circle") {
+    put(keys::parent(d), encode(ParentRecord{sub, "d"}));
+    auto report = fsck(store.latest());
+    REQUIRE(report);
+    bool circle = false;
+    for (const Problem& p : report->problems) circle |= p.kind == ProblemKind::kUnreachable;
+    CHECK(circle);
+  }
+  SECTION("no root") {
+    erase(keys::inode(kRootFileId));
+    CHECK(finds(ProblemKind::kUnreachable, kRootFileId));
+  }
+  SECTION("an orphan with links") {
+    put(keys::orphan(f), "");
+    CHECK(finds(ProblemKind::kOrphan, f));
+  }
+  SECTION("an orphan of nothing") {
+    put(keys::orphan(999), "");
+    CHECK(finds(ProblemKind::kOrphan, 999));
+  }
+}
+
+TEST_CASE_METHOD(FsckTest, "layouts and the reverse index") {
+  SECTION("not listed") {
+    erase(keys::reverse(2, f, 1));
+    CHECK(finds(ProblemKind::kReverseIndex, f));
+  }
+  SECTION("listed for no reason") {
+    put(keys::reverse(3, f, 1), "");
+    CHECK(finds(ProblemKind::kReverseIndex, f));
+  }
+  SECTION("a layout of nothing") {
+    put(keys::layout(999), **store.latest().peek(keys::layout(f)));
+    CHECK(finds(ProblemKind::kLayout, 999));
+  }
+  SECTION("objects in use queued for removal") {
+    put(keys::removal(f, 1), encode(RemovalRecord{{1, 2}}));
+    CHECK(finds(ProblemKind::kLayout, f));
+  }
+  SECTION("a truncate without layout") {
+    put(keys::truncate(d), encode(TruncateRecord{0, 1}));
+    CHECK(finds(ProblemKind::kLayout, d));
+  }
+}
+
+TEST_CASE_METHOD(FsckTest, "keys and values of no form") {
+  SECTION("a value") {
+    put(keys::inode(f), "not an inode");
+    CHECK(finds(ProblemKind::kMalformed, f));
+  }
+  SECTION("a key") {
+    put("I123", "");
+    CHECK(finds(ProblemKind::kMalformed, 0));
+  }
+  SECTION("of no kind") {
+    put("?", "");
+    CHECK(finds(ProblemKind::kUnknownKey, 0));
+  }
+  SECTION("but the cluster's are left alone") {
+    put("S1", "whatever");
+    put("J", "whatever");
+    check_clean();
+  }
+}
