@@ -75,7 +75,7 @@ def snapshot(cluster) -> Counts:
                  if server["state"] == "up" and server["heartbeat_age_ms"] > age_ms]
         return None if stale else report
     report = wait_until(fresh, HEARTBEAT_WAIT_S, "heartbeats of all data servers", 0.05)
-    status = report["status"]
+    status = report
     counts = Counts(status["mds_read_calls"], status["mds_write_calls"], status["layoutgets"])
     for server in report["data_servers"]:
         counts.read[server["name"]] = server["read_bytes"]
