@@ -24,7 +24,7 @@ from pathlib import Path
 from . import images, paths
 from .network import HostNetwork, Network, Node
 from .process import tail
-from .run import Run, wait_until
+from .run import Run, sh, wait_until
 
 MOUNT_POINT = "/mnt/nfs"
 GUEST_FILES = {"init.sh": "init.sh", "agent.py": "agent.py", "weft-signal": "bin/weft-signal",
@@ -227,6 +227,18 @@ class Client:
     def wait_event(self, name: str, timeout_s: float = 60) -> None:
         """Waits for 'weft-signal name' of a job."""
         self.wait((self.from_guest / f"event-{name}").exists, timeout_s, f"event {name}")
+
+    def install(self, program: Path) -> None:
+        """Puts a program of the host with its libraries into the machine, found through PATH.
+        At any time where the share is a folder of the host (User-mode Linux)."""
+        libraries = self.run_of.make_folder(f"{self.name}/share/boot/lib")
+        for library in re.findall(r"=> (/\S+)", sh("ldd", str(program))):
+            shutil.copy(library, libraries)
+        shutil.copy(program, libraries)
+        wrapper = self.share / "boot" / "bin" / program.name
+        here = "/run/weft/boot/lib"
+        wrapper.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH={here} exec {here}/{program.name} "$@"\n')
+        wrapper.chmod(0o755)
 
     # -- NFS
 
