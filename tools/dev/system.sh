@@ -141,12 +141,13 @@ system_wait() {
 
 system_port_taken() { [ -n "$(ss -Hltn "sport = :$1" 2>/dev/null)" ]; }
 system_serves_nfs() { [ -n "$(ss -Hltn "sport = :$system_nfs_port" 2>/dev/null)" ]; }
-system_all_registered() {
+# At least so many data servers are up.
+system_registered() {
   "$system_weft" ds list --output json | /usr/bin/python3 -c '
 import json, sys
 servers = json.load(sys.stdin)
 sys.exit(sum(server["state"] == "up" for server in servers) < int(sys.argv[1]))' \
-    "$system_data_servers"
+    "$1"
 }
 
 system_check() {
@@ -184,9 +185,10 @@ system_start() {
     say "starting weft-ds ds$number at $address:$((2050 + number))"
     system_write_ds "$number" "$address" || return 1
     system_launch "ds$number" "$system_ds" --config "$WEFT_STATE/ds$number/weft-ds.toml"
+    # One after the other, so that their ids are in order.
+    system_wait "ds$number" 30 "register with the metadata server" system_registered "$number" ||
+      return 1
   done
-  system_wait "ds$system_data_servers" 30 "register with the metadata server" \
-    system_all_registered
 }
 
 # SIGTERM to each process, SIGKILL to what does not end by it.

@@ -8,6 +8,7 @@
 #include "tools/weft/output.h"
 #include "tools/weft/proc.h"
 #include "tools/weft/report.h"
+#include "tools/weft/table.h"
 
 namespace weft::cli {
 
@@ -33,6 +34,9 @@ int layout_show_command(const Settings& settings, const std::string& file) {
   const auto mounts = read_mountstats();
   const std::string path = path_in_export(mounts ? *mounts : std::vector<MountStats>{}, file);
   auto report = mds::admin::Client(settings.socket).file(path);
+  if (!report && report.error() == Errc::kNotFound && report.error().text.empty()) {
+    return complain("the export has no " + printable(path));
+  }
   if (!report) return complain_of_admin(settings.socket, report.error());
   settings.json ? print(file_json(*report)) : print(file_text(*report));
   return kExitGood;
