@@ -122,7 +122,7 @@ class FileStore final : public Store {
   ObjectFiles files_;
   std::atomic<WriteVerifier> verifier_;
   std::atomic<std::int64_t> slow_until_ns_{0};  // steady clock; writes go by the ring until then
-  std::atomic<std::size_t> jobs_{0};  // of the worker threads, until their `done` has run
+  std::atomic<std::size_t> jobs_{0};            // of the worker threads, until their `done` has run
   bool closed_ = false;
   boost::asio::thread_pool workers_;
 };

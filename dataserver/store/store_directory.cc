@@ -111,8 +111,7 @@ Result<StoreIdentity> parse_identity(std::string_view text) {
   if (format != kStoreFormat) {
     return fail(Errc::kNotSupported, fmt::format("store format {} is not known here", format));
   }
-  if (!take_uuid(text, "uuid ", identity.uuid) ||
-      !take_uuid(text, "cluster ", identity.cluster) ||
+  if (!take_uuid(text, "uuid ", identity.uuid) || !take_uuid(text, "cluster ", identity.cluster) ||
       !take_number(text, "ds_id ", 10, identity.ds_id) || !text.empty()) {
     return fail(Errc::kCorrupt, "the store's identity is malformed");
   }

@@ -4,7 +4,7 @@
 #include <random>
 #include <thread>
 
-#include "meta_fixture.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
 using namespace weft::mds;

@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "meta_fixture.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
 using namespace weft::mds;

@@ -1,5 +1,5 @@
 // Making names: create, mkdir, symlink, mknod, link; and reading them back.
-#include "meta_fixture.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
 using namespace weft::mds;

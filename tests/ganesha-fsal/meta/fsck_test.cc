@@ -3,7 +3,7 @@
 
 #include "ganesha-fsal/meta/schema/keys.h"
 #include "ganesha-fsal/meta/schema/records.h"
-#include "meta_fixture.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
 using namespace weft::mds;

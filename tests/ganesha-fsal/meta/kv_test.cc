@@ -4,7 +4,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <thread>
 
-#include "meta_fixture.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
 using namespace weft::mds;

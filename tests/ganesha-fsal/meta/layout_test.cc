@@ -1,5 +1,5 @@
 // Layout maps, the reverse index, epochs.
-#include "meta_fixture.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
 using namespace weft::mds;

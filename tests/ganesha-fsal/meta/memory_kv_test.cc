@@ -1,6 +1,6 @@
 #include "ganesha-fsal/meta/memory_kv.h"
 
-#include "meta_fixture.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
 using namespace weft::mds;

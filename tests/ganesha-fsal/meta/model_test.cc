@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "meta_fixture.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
 using namespace weft::mds;

@@ -1,7 +1,7 @@
 // READDIR: cookies that stay.
 #include <set>
 
-#include "meta_fixture.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
 using namespace weft::mds;

@@ -1,5 +1,5 @@
 // Removing names, files that are held, and the queue of objects to remove.
-#include "meta_fixture.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
 using namespace weft::mds;

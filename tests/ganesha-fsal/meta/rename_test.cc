@@ -1,5 +1,5 @@
 // RENAME, case by case.
-#include "meta_fixture.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
 using namespace weft::mds;
