@@ -188,6 +188,23 @@ Result<> FileData::recall_other_writers(FileId file, ClientId client) {
   return fail(Errc::kBusy, "layouts of other clients are being recalled");
 }
 
+// A client that writes under a layout may not have told yet how far. Where that could be beyond the
+// size we know, the data servers say: or else setting the size would cut at the one we know.
+Result<> FileData::learn_size(FileId file, std::uint64_t wanted) {
+  const auto before = parts_.names.getattr(file);
+  if (!before) return failed(before);
+  if (wanted < before->size) return {};
+  Growth growth;
+  growth.id = file;
+  const auto end = written_end(file);
+  if (!end) return failed(end);
+  if (*end <= before->size) return {};
+  growth.end = *end;
+  const auto grown = parts_.names.grow_size(growth);
+  if (!grown) return failed(grown);
+  return {};
+}
+
 Result<InodeAttributes> FileData::set_size(FileId file, const AttributeChange& change) {
   const auto changed = parts_.names.setattr(file, change);
   if (!changed) return failed(changed);
@@ -219,12 +236,8 @@ Result<InodeAttributes> FileData::set_attributes(FileId file, const AttributeCha
   }
   if (parts_.layouts.blocked(file))
     return fail(Errc::kBusy, "a client of the file is being fenced");
-  const auto before = parts_.names.getattr(file);
-  if (!before) return failed(before);
-  const bool shrinks = *change.size < before->size;
-  if (shrinks) {
-    if (auto alone = recall_other_writers(file, client); !alone) return failed(alone);
-  }
+  if (auto alone = recall_other_writers(file, client); !alone) return failed(alone);
+  if (auto known = learn_size(file, *change.size); !known) return failed(known);
   {
     const std::lock_guard lock(mutex_);
     ++cutting_[file];

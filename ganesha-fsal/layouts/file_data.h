@@ -1,11 +1,12 @@
 // What the metadata server does about a file's data: layouts for those who go to the data servers,
 // reading and writing for those who do not, and the order between the two and changes of size.
 //
-// Changes of size. A shrinking truncate that other clients hold a layout for writing against
-// recalls those layouts first (the caller is told kBusy and tries again): their writes, and the
-// LAYOUTCOMMITs that report them, then come before the cut and not after. Then the size is set and
-// the cut recorded in one transaction, the objects are cut, and only then do layouts and I/O of the
-// file go on; a cut that a crash or a dead data server interrupted is made good first.
+// Changes of size. If other clients hold the file's layout for writing, it is recalled first (the
+// caller is told kBusy and tries again): their writes, and the LAYOUTCOMMITs that report them, then
+// come before the cut and not after. What the caller's own client wrote and has not reported yet
+// the data servers tell. Then the size is set and the cut recorded in one transaction, the objects
+// are cut, and only then do layouts and I/O of the file go on; a cut that a crash or a dead data
+// server interrupted is made good first.
 //
 // A client does not return its own layout for a truncate of its own, and the "last byte written"
 // of its next LAYOUTCOMMIT may be one that was cut off (Linux keeps the greatest since the last
@@ -114,6 +115,7 @@ class FileData {
   [[nodiscard]] Result<> ready(FileId file);
   [[nodiscard]] Result<> cut(const PendingTruncate& pending);
   [[nodiscard]] Result<> recall_other_writers(FileId file, ClientId client);
+  [[nodiscard]] Result<> learn_size(FileId file, std::uint64_t wanted);
   [[nodiscard]] Result<InodeAttributes> set_size(FileId file, const AttributeChange& change);
   [[nodiscard]] Result<std::vector<std::byte>> make_body(const LayoutRequest& request,
                                                          const layout::LayoutMap& map);
