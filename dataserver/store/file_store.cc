@@ -51,7 +51,8 @@ FileStore::FileStore(FileStoreOptions options, BufferPool& pool,
     : options_(std::move(options)),
       pool_(pool),
       directory_(std::move(directory)),
-      files_(directory_->objects(), options_.max_open_files, options_.mode == IoMode::kDirect),
+      files_(directory_->objects(), options_.max_open_files, options_.mode == IoMode::kDirect,
+             directory_->was_clean()),
       verifier_(directory_->verifier()),
       workers_(options_.worker_threads) {}
 
@@ -60,7 +61,8 @@ FileStore::~FileStore() { workers_.join(); }
 Result<> FileStore::close() {
   workers_.join();
   if (std::exchange(closed_, true)) return {};
-  auto closed = directory_->close_clean(verifier_.load());
+  auto closed = sync_all();
+  if (closed) closed = directory_->close_clean(verifier_.load());
   if (closed) {
     spdlog::info("event=store_closed path={} clean=true", options_.path);
   } else {
@@ -73,7 +75,10 @@ Result<> FileStore::close() {
 void FileStore::with_file(const layout::ObjectId& object, bool create, Done<FilePtr> then) {
   if (FilePtr file = files_.find(object)) return then(std::move(file));
   auto opened = files_.open_resident(object);
-  if (opened) return then(std::move(*opened));
+  if (opened) {
+    sync_for_eviction();
+    return then(std::move(*opened));
+  }
   if (opened.error() == Errc::kNotFound && !create) return then(pass(opened));
   on_worker<FilePtr>([this, object, create] { return files_.open(object, create); },
                      [this, then = std::move(then)](Result<FilePtr> file) mutable {

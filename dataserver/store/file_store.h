@@ -114,6 +114,7 @@ class FileStore final : public Store {
   void run_sync(FilePtr file);
   void finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiters, Result<> result);
   void lost_data(const ObjectFile& file, const Error& error);
+  [[nodiscard]] Result<> sync_all();
   void sync_for_eviction();
 
   const FileStoreOptions options_;

@@ -1,4 +1,7 @@
 #include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 #include "dataserver/store/file_store_internal.h"
 
@@ -60,13 +63,17 @@ void FileStore::run_sync(FilePtr file) {
       return finish_sync(file, std::move(waiters),
                          fail_errno(-result, "fdatasync " + layout::to_string(file->id)));
     }
-    if (!file->entry_unsynced.load() || file->removed.load()) {
+    const bool entry = file->entry_unsynced.load() || file->entry_uncertain.load();
+    if (!entry || file->removed.load()) {
       return finish_sync(file, std::move(waiters), {});
     }
     on_worker<void>(
         [this, file] {
           auto synced = files_.sync_entry(file->id);
-          if (synced) file->entry_unsynced.store(false);
+          if (synced) {
+            file->entry_unsynced.store(false);
+            file->entry_uncertain.store(false);
+          }
           return synced;
         },
         [this, file, waiters = std::move(waiters)](Result<> synced) mutable {
@@ -97,6 +104,17 @@ void FileStore::lost_data(const ObjectFile& file, const Error& error) {
   verifier_.store(next);
   spdlog::error("event=data_lost object={} error=\"{}\" verifier={:016x} was={:016x}",
                 layout::to_string(file.id), error.describe(), next, old);
+}
+
+// For close(): on the calling thread, all that is not stable yet.
+Result<> FileStore::sync_all() {
+  for (const FilePtr& file : files_.unsynced()) {
+    if (::fdatasync(file->buffered.get()) != 0) {
+      return fail_errno(errno, "fdatasync " + layout::to_string(file->id));
+    }
+    if (auto synced = files_.sync_entry(file->id); !synced) return synced;
+  }
+  return {};
 }
 
 void FileStore::sync_for_eviction() {

@@ -44,10 +44,11 @@ std::string object_path(const layout::ObjectId& object) {
   return folder_of(object) + "/" + layout::to_string(object);
 }
 
-ObjectFiles::ObjectFiles(int objects, std::size_t max_open, bool direct)
+ObjectFiles::ObjectFiles(int objects, std::size_t max_open, bool direct, bool was_clean)
     : objects_(objects),
       max_in_shard_(std::max<std::size_t>(1, max_open / kShards)),
-      direct_(direct) {}
+      direct_(direct),
+      was_clean_(was_clean) {}
 
 ObjectFiles::Shard& ObjectFiles::shard_of(const layout::ObjectId& object) {
   return shards_[mix(object) / kObjectFolders % kShards];
@@ -70,6 +71,7 @@ ObjectFiles::Before ObjectFiles::look(Shard& shard) {
 
 Result<ObjectFiles::FilePtr> ObjectFiles::adopt(const layout::ObjectId& object, OwnedFd fd) {
   auto file = std::make_shared<ObjectFile>(object, std::move(fd));
+  file->entry_uncertain.store(!was_clean_);
   if (direct_) {
     const std::string path = object_path(object);
     file->direct = OwnedFd(::openat(objects_, path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
@@ -167,6 +169,7 @@ void ObjectFiles::evict(Shard& shard) {
         oldest = &file;
       }
     }
+    if (!unsynced.empty()) sync_wanted_.store(true);
     shard.to_sync = std::move(unsynced);
     if (oldest == nullptr) return;
     const layout::ObjectId id = (*oldest)->id;
@@ -177,10 +180,23 @@ void ObjectFiles::evict(Shard& shard) {
 
 std::vector<ObjectFiles::FilePtr> ObjectFiles::take_to_sync() {
   std::vector<FilePtr> all;
+  if (!sync_wanted_.load(std::memory_order_relaxed)) return all;
+  sync_wanted_.store(false);
   for (Shard& shard : shards_) {
     const std::lock_guard lock(shard.mutex);
     std::ranges::move(shard.to_sync, std::back_inserter(all));
     shard.to_sync.clear();
+  }
+  return all;
+}
+
+std::vector<ObjectFiles::FilePtr> ObjectFiles::unsynced() {
+  std::vector<FilePtr> all;
+  for (Shard& shard : shards_) {
+    const std::lock_guard lock(shard.mutex);
+    for (const auto& [id, file] : shard.files) {
+      if (!file->clean()) all.push_back(file);
+    }
   }
   return all;
 }

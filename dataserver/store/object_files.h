@@ -36,7 +36,8 @@ class ObjectFiles {
 
   // `objects` is the open objects/ folder and outlives this. At most about max_open files stay
   // open beyond those in use. With `direct` every file is opened a second time, with O_DIRECT.
-  ObjectFiles(int objects, std::size_t max_open, bool direct);
+  // `was_clean`: everything found in the store is known to be stable.
+  ObjectFiles(int objects, std::size_t max_open, bool direct, bool was_clean);
 
   // The open file, or null.
   [[nodiscard]] FilePtr find(const layout::ObjectId& object);
@@ -51,6 +52,8 @@ class ObjectFiles {
 
   // Files that stand in the way of eviction because they are unsynced, a few at a time.
   [[nodiscard]] std::vector<FilePtr> take_to_sync();
+  // All that are open and unsynced.
+  [[nodiscard]] std::vector<FilePtr> unsynced();
   [[nodiscard]] std::size_t open_count() const { return open_count_.load(); }
   // Object files in the store, as far as counted: count_objects() adds what was there at start.
   [[nodiscard]] std::uint64_t object_count() const;
@@ -85,9 +88,11 @@ class ObjectFiles {
   const int objects_;
   const std::size_t max_in_shard_;
   const bool direct_;
+  const bool was_clean_;
   std::array<Shard, kShards> shards_;
   std::atomic<std::uint64_t> ticks_{0};
   std::atomic<std::size_t> open_count_{0};
+  std::atomic<bool> sync_wanted_{false};  // some shard has files to_sync
   std::atomic<std::int64_t> objects_found_{0};
 };
 

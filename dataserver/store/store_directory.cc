@@ -185,12 +185,7 @@ Result<> StoreDirectory::load_verifier(Random& random) {
   } else if (!(text.error() == Errc::kNotFound)) {
     return pass(text);
   }
-  if (!was_clean_) {
-    // What the last process wrote and this machine still has becomes stable now, so that files
-    // found here count as synced. An error changes nothing: the verifier is new anyway.
-    static_cast<void>(::syncfs(root_.get()));
-    verifier_ = random.u64();
-  }
+  if (!was_clean_) verifier_ = random.u64();
   return remove_file(root_.get(), kCleanFile);
 }
 
@@ -205,7 +200,6 @@ Result<> StoreDirectory::join(const Uuid& cluster, std::uint32_t ds_id) {
 }
 
 Result<> StoreDirectory::close_clean(WriteVerifier verifier) {
-  if (::syncfs(root_.get()) != 0) return fail_errno(errno, "syncfs " + path_);
   const std::string text = fmt::format("verifier {:x}\n", verifier);
   return replace_file(root_.get(), kCleanFile, as_bytes(text));
 }

@@ -10,9 +10,9 @@
 // wiped store is a new data server. A folder with object files but without identity is refused.
 //
 // The write verifier tells clients whether unstable writes may have been lost (RFC 8881 section
-// 18.32.3). close_clean() makes everything stable and leaves the verifier in `clean`; open()
-// consumes it. Without `clean` the last process died: open() makes everything that did survive
-// stable (syncfs) and picks a new verifier.
+// 18.32.3). close_clean() leaves it in `clean` when everything is stable; open() consumes it.
+// Without `clean` the last process died, and open() picks a new verifier: clients write again what
+// was not committed, so nothing is promised of what is found but what was stable already.
 //
 // Threading: open and close from one thread; identity() is constant but for join(), which must not
 // race with it.
@@ -62,8 +62,8 @@ class StoreDirectory {
   [[nodiscard]] WriteVerifier verifier() const { return verifier_; }
   // Whether the last process closed the store in order.
   [[nodiscard]] bool was_clean() const { return was_clean_; }
-  // Syncs the whole store and leaves `verifier` for the next open. Nothing may be written after.
-  // On an error the next open finds an unclean store.
+  // Leaves `verifier` for the next open. Precondition: all objects are stable, and nothing is
+  // written after. On an error the next open finds an unclean store.
   [[nodiscard]] Result<> close_clean(WriteVerifier verifier);
 
   [[nodiscard]] int root() const { return root_.get(); }
