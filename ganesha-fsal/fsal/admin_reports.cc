@@ -79,13 +79,8 @@ void Reports::add_grants(StatusReport& report) const {
   }
 }
 
+// Data servers that are down are in their own report; `weft status` says what that means.
 void Reports::add_warnings(StatusReport& report) const {
-  for (const ServerView& view : backend_.cluster().registry().list()) {
-    if (view.state != layout::ServerState::kDown) continue;
-    report.warnings.push_back(
-        fmt::format("data server {} ({}) is down: I/O of the files it holds waits for it",
-                    view.record.id, view.record.name));
-  }
   if (const std::uint64_t errors = backend_.layout_errors(); errors > 0) {
     report.warnings.push_back(
         fmt::format("clients reported {} errors at data servers (LAYOUTERROR)", errors));

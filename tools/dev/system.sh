@@ -25,9 +25,13 @@ system_address() { cat "$WEFT_STATE/address" 2>/dev/null; }
 # The process id of NAME, if it runs. A pid file of before a reboot may name some other process:
 # the command line tells.
 system_pid() {
-  local pid
-  pid=$(cat "$WEFT_STATE/$1.pid" 2>/dev/null) && [ -n "$pid" ] &&
-    tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$WEFT_STATE/$1/" && echo "$pid"
+  local pid words
+  pid=$(cat "$WEFT_STATE/$1.pid" 2>/dev/null) && [ -n "$pid" ] || return 1
+  words=$(cat "/proc/$pid/cmdline" 2>/dev/null | tr '\0' ' ') || return 1
+  case $words in
+    *"$WEFT_STATE/$1/"*) echo "$pid" ;;
+    *) return 1 ;;
+  esac
 }
 
 # Every process runs.
@@ -47,7 +51,7 @@ system_launch() {
   disown
 }
 
-system_has_address() { ip -o addr show | grep -qw "inet6\? $1/[0-9]*"; }
+system_has_address() { [ -n "$(ip -o addr show to "$1")" ]; }
 
 system_take_address() {
   local address=$1
