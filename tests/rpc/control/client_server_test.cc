@@ -325,6 +325,46 @@ TEST_CASE("the newer of two connections of one data server stays") {
   both.client->stop();
 }
 
+TEST_CASE("calls beyond the limit are refused at once, others are not disturbed") {
+  Mds mds;
+  DataServer ds;
+  auto config = server_config();
+  config.max_calls = 2;
+  Server server(config, mds);
+  REQUIRE(server.start());
+  Client client(client_config(server), ds);
+  client.start();
+  REQUIRE(mds.log.await("beat"));
+  Awaited<ObjectStat> first;
+  Awaited<ObjectStat> second;
+  server.stat(7, {1, 1, 1}, 300ms, first.done());
+  server.stat(7, {1, 1, 1}, 300ms, second.done());
+  CHECK(wait_for<ObjectStat>([&](auto done) {
+          server.stat(7, {1, 1, 1}, 60s, std::move(done));
+        }).error() == Errc::kBusy);
+  CHECK(first.get().error() == Errc::kTimedOut);
+  CHECK(second.get().error() == Errc::kTimedOut);
+  CHECK(wait_for<ObjectStat>(
+      [&](auto done) { server.truncate(7, {1, 1, 1}, 1, 5s, std::move(done)); }));
+}
+
+TEST_CASE("every call completes once, however often the connection breaks") {
+  Both both;
+  both.start();
+  constexpr int kCalls = 2000;
+  std::atomic<int> completed = 0;
+  for (int i = 0; i < kCalls; ++i) {
+    both.server.truncate(7, {1, 1, 1}, 1, 5s, [&](const Result<ObjectStat>&) { ++completed; });
+    both.client->query_size({6, 1, 1}, 5s, [&](const Result<FileSize>&) { ++completed; });
+    if (i % 100 == 50) both.server.disconnect(7);
+    if (i % 100 == 99) (void)both.ds.log.await("registered", i / 100 + 1);
+  }
+  for (int i = 0; i < 4000 && completed < 2 * kCalls; ++i) std::this_thread::sleep_for(5ms);
+  both.client->stop();
+  both.server.stop();
+  CHECK(completed == 2 * kCalls);
+}
+
 TEST_CASE("stopping completes what is under way, and later calls at once") {
   Both both;
   both.start();
