@@ -1,0 +1,160 @@
+#include "rpc/onc/record_reader.h"
+
+#include <rapidcheck.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+
+#include "rpc/onc/rpc_header.h"
+
+using namespace weft;
+using namespace weft::rpc;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+void append_fragment(Bytes& out, std::span<const std::byte> bytes, bool last) {
+  auto mark = record_mark(bytes.size());
+  if (!last) mark[0] &= std::byte{0x7f};
+  out.insert(out.end(), mark.begin(), mark.end());
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+// Feeds `bytes` in portions of at most `portion`, collecting records.
+Result<std::vector<Buffer>> feed(RecordReader& reader, std::span<const std::byte> bytes,
+                                 std::size_t portion = SIZE_MAX) {
+  std::vector<Buffer> out;
+  for (;;) {
+    for (;;) {
+      auto record = reader.next();
+      if (!record) return pass(record);
+      if (!*record) break;
+      out.push_back(std::move(**record));
+    }
+    if (bytes.empty()) return out;
+    const auto targets = reader.targets();
+    std::size_t got = 0;
+    for (std::size_t i = 0; i < targets.count; ++i) {
+      const std::size_t part =
+          std::min({targets.parts[i].iov_len, bytes.size() - got, portion - got});
+      std::memcpy(targets.parts[i].iov_base, bytes.data() + got, part);
+      got += part;
+    }
+    reader.received(got);
+    bytes = bytes.subspan(got);
+  }
+}
+
+Bytes pattern(std::size_t size, unsigned seed) {
+  Bytes out(size);
+  for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<std::byte>(i * 7 + seed);
+  return out;
+}
+
+bool equal(const Buffer& buffer, const Bytes& bytes) {
+  return std::equal(buffer.span().begin(), buffer.span().end(), bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+TEST_CASE("records come out whole, however they are cut into fragments and portions") {
+  REQUIRE(rc::check([] {
+    BufferPool pool(std::size_t{64} << 20);
+    RecordReader reader(pool, {.max_record_bytes = 200'000, .max_fragments = 8});
+    std::vector<Bytes> sent;
+    Bytes wire;
+    const int records = *rc::gen::inRange(1, 6);
+    for (int i = 0; i < records; ++i) {
+      Bytes record;
+      const int fragments = *rc::gen::inRange(1, 5);
+      for (int f = 0; f < fragments; ++f) {
+        const auto part = pattern(*rc::gen::element<std::size_t>(0, 3, 100, 511, 600, 9000, 40000),
+                                  static_cast<unsigned>(i + f));
+        append_fragment(wire, part, f + 1 == fragments);
+        record.insert(record.end(), part.begin(), part.end());
+      }
+      sent.push_back(std::move(record));
+    }
+    const auto portion = *rc::gen::element<std::size_t>(1, 5, 1000, 8192, 100'000);
+    auto got = feed(reader, wire, portion);
+    RC_ASSERT(got.has_value());
+    RC_ASSERT(got->size() == sent.size());
+    for (std::size_t i = 0; i < sent.size(); ++i) RC_ASSERT(equal((*got)[i], sent[i]));
+    RC_ASSERT(!reader.partial());
+  }));
+}
+
+TEST_CASE("a mark of 4 GiB is refused before any memory is taken for it") {
+  BufferPool pool(std::size_t{1} << 20);
+  RecordReader reader(pool, {});
+  const Bytes mark(4, std::byte{0xff});
+  CHECK(feed(reader, mark).error() == Errc::kTooLarge);
+  CHECK(pool.in_use_bytes() == 0);
+}
+
+TEST_CASE("a large record takes memory only once its head is here") {
+  BufferPool pool(std::size_t{4} << 20);
+  RecordReader reader(pool, {});
+  Bytes wire;
+  append_fragment(wire, pattern(1 << 20, 1), true);
+  REQUIRE(feed(reader, std::span(wire).first(500)));
+  CHECK(pool.in_use_bytes() == 0);
+  CHECK(reader.partial());
+  auto got = feed(reader, std::span(wire).subspan(500));
+  REQUIRE(got);
+  CHECK(got->size() == 1);
+}
+
+TEST_CASE("fragments beyond their limits are refused, empty ones too") {
+  BufferPool pool(std::size_t{4} << 20);
+  {
+    RecordReader reader(pool, {.max_record_bytes = 1000, .max_fragments = 8});
+    Bytes wire;
+    for (int i = 0; i < 9; ++i) append_fragment(wire, {}, false);
+    CHECK(feed(reader, wire).error() == Errc::kProtocol);
+  }
+  {
+    RecordReader reader(pool, {.max_record_bytes = 1000, .max_fragments = 8});
+    Bytes wire;
+    append_fragment(wire, pattern(600, 0), false);
+    append_fragment(wire, pattern(600, 0), true);
+    CHECK(feed(reader, wire).error() == Errc::kTooLarge);
+  }
+}
+
+TEST_CASE("an exhausted pool loses nothing: the record comes when memory is back") {
+  BufferPool pool(std::size_t{1} << 20);
+  auto hog = pool.allocate(std::size_t{1} << 20);  // a block of 1 MiB and 16 KiB does not fit
+  if (!hog) hog = pool.allocate(900'000);
+  std::vector<Buffer> rest;
+  for (;;) {
+    auto small = pool.allocate(1);
+    if (!small) break;
+    rest.push_back(std::move(*small));
+  }
+  RecordReader reader(pool, {});
+  Bytes wire;
+  const Bytes record = pattern(3000, 9);
+  append_fragment(wire, record, true);
+  CHECK(feed(reader, wire).error() == Errc::kBusy);
+  rest.clear();
+  auto got = reader.next();
+  REQUIRE(got);
+  REQUIRE(*got);
+  CHECK(equal(**got, record));
+}
+
+TEST_CASE("bulk data that can be located begins on a page boundary") {
+  BufferPool pool(std::size_t{4} << 20);
+  const auto at_300 = [](std::span<const std::byte>) -> std::size_t { return 300; };
+  RecordReader reader(pool, {}, at_300);
+  Bytes wire;
+  const Bytes record = pattern(300 + 65536, 3);
+  append_fragment(wire, record, true);
+  auto got = feed(reader, wire, 4096);
+  REQUIRE(got);
+  REQUIRE(got->size() == 1);
+  CHECK(equal(got->front(), record));
+  CHECK(reinterpret_cast<std::uintptr_t>(got->front().data() + 300) % 4096 == 0);
+}

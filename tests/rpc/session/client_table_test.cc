@@ -1,0 +1,194 @@
+// EXCHANGE_ID and CREATE_SESSION by the rules of RFC 8881 sections 18.35.5 and 18.36.4.
+#include "rpc/session/client_table.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <set>
+
+using namespace weft;
+using namespace weft::rpc;
+using nfs4::Status;
+
+namespace {
+
+struct Table {
+  explicit Table(SessionServerOptions options = defaults(), std::uint64_t seed = 1)
+      : random(seed), table(options, clock, random) {}
+
+  static SessionServerOptions defaults() {
+    SessionServerOptions options;
+    options.server_major_id = "table";
+    options.lease = std::chrono::seconds(10);
+    return options;
+  }
+
+  OrStatus<nfs4::ExchangeIdOk> exchange(std::string_view owner, nfs4::Verifier verifier,
+                                        const std::string& principal = "sys:0",
+                                        std::uint32_t flags = 0) {
+    nfs4::ExchangeIdArgs args;
+    const auto bytes = std::as_bytes(std::span(owner));
+    args.owner.assign(bytes.begin(), bytes.end());
+    args.verifier = verifier;
+    args.flags = flags;
+    return table.exchange_id(args, principal);
+  }
+
+  OrStatus<nfs4::CreateSessionOk> create(nfs4::ClientId client, std::uint32_t sequence,
+                                         const std::string& principal = "sys:0") {
+    nfs4::CreateSessionArgs args;
+    args.client_id = client;
+    args.sequence = sequence;
+    args.fore = {0, 1 << 20, 1 << 20, 4096, 8, 64, std::nullopt};
+    return table.create_session(args, principal);
+  }
+
+  // A confirmed client with one session.
+  nfs4::ClientId confirmed(std::string_view owner, nfs4::Verifier verifier) {
+    const auto exchanged = exchange(owner, verifier);
+    REQUIRE(exchanged);
+    REQUIRE(create(exchanged->client_id, exchanged->sequence));
+    return exchanged->client_id;
+  }
+
+  ManualClock clock;
+  SeededRandom random;
+  ClientTable table;
+};
+
+bool is_confirmed(const nfs4::ExchangeIdOk& ok) {
+  return (ok.flags & nfs4::EXCHGID4_FLAG_CONFIRMED_R) != 0;
+}
+
+}  // namespace
+
+TEST_CASE("the same client asking again gets the same confirmed id") {
+  Table t;
+  const auto id = t.confirmed("a", 1);
+  const auto again = t.exchange("a", 1);
+  REQUIRE(again);
+  CHECK(again->client_id == id);
+  CHECK(is_confirmed(*again));
+  CHECK(t.table.sessions() == 1);
+}
+
+TEST_CASE("an unconfirmed record is replaced by the next EXCHANGE_ID") {
+  Table t;
+  const auto first = t.exchange("a", 1);
+  const auto second = t.exchange("a", 1);
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(first->client_id != second->client_id);
+  CHECK(t.create(first->client_id, 1).error() == Status::NFS4ERR_STALE_CLIENTID);
+  CHECK(t.table.clients() == 1);
+}
+
+TEST_CASE("a restarted client's old sessions live until its new one is confirmed") {
+  Table t;
+  const auto old_id = t.confirmed("a", 1);
+  const auto restarted = t.exchange("a", 2);
+  REQUIRE(restarted);
+  CHECK(restarted->client_id != old_id);
+  CHECK_FALSE(is_confirmed(*restarted));
+  CHECK(t.table.sessions() == 1);
+  const auto created = t.create(restarted->client_id, restarted->sequence);
+  REQUIRE(created);
+  CHECK(t.table.sessions() == 1);
+  CHECK(t.table.clients() == 1);
+  CHECK(t.table.find(created->session) != nullptr);
+  CHECK(t.create(old_id, 2).error() == Status::NFS4ERR_STALE_CLIENTID);
+}
+
+TEST_CASE("another principal cannot take a name over while its lease lasts") {
+  Table t;
+  t.confirmed("a", 1);
+  CHECK(t.exchange("a", 1, "sys:1").error() == Status::NFS4ERR_CLID_INUSE);
+  t.clock.advance(std::chrono::seconds(11));
+  CHECK(t.exchange("a", 1, "sys:1"));
+  CHECK(t.table.sessions() == 0);
+}
+
+TEST_CASE("updates need a confirmed record of the same verifier and principal") {
+  Table t;
+  const auto update = nfs4::EXCHGID4_FLAG_UPD_CONFIRMED_REC_A;
+  CHECK(t.exchange("a", 1, "sys:0", update).error() == Status::NFS4ERR_NOENT);
+  const auto id = t.confirmed("a", 1);
+  CHECK(t.exchange("a", 2, "sys:0", update).error() == Status::NFS4ERR_NOT_SAME);
+  CHECK(t.exchange("a", 1, "sys:9", update).error() == Status::NFS4ERR_PERM);
+  CHECK(t.exchange("a", 1, "sys:0", update)->client_id == id);
+  CHECK(t.exchange("a", 1, "sys:0", 0x8).error() == Status::NFS4ERR_INVAL);
+}
+
+TEST_CASE("CREATE_SESSION is replayed by its sequence number, and refused out of step") {
+  Table t;
+  const auto id = t.exchange("a", 1);
+  REQUIRE(id);
+  CHECK(t.create(id->client_id, id->sequence - 1).error() == Status::NFS4ERR_SEQ_MISORDERED);
+  const auto first = t.create(id->client_id, id->sequence);
+  REQUIRE(first);
+  const auto again = t.create(id->client_id, id->sequence);
+  REQUIRE(again);
+  CHECK(*first == *again);
+  CHECK(t.table.sessions() == 1);
+  const auto second = t.create(id->client_id, id->sequence + 1);
+  REQUIRE(second);
+  CHECK(second->session != first->session);
+  CHECK(t.create(id->client_id, id->sequence + 3).error() == Status::NFS4ERR_SEQ_MISORDERED);
+  CHECK(t.create(id->client_id ^ 1ULL << 40, 1).error() == Status::NFS4ERR_STALE_CLIENTID);
+}
+
+TEST_CASE("an unconfirmed id is confirmed by who asked for it") {
+  Table t;
+  const auto id = t.exchange("a", 1);
+  CHECK(t.create(id->client_id, id->sequence, "sys:7").error() == Status::NFS4ERR_CLID_INUSE);
+  CHECK(t.create(id->client_id, id->sequence));
+}
+
+TEST_CASE("ids of two servers, or of two lives of one, do not meet") {
+  std::set<nfs4::ClientId> clients;
+  std::set<nfs4::SessionId> sessions;
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    Table t(Table::defaults(), seed);
+    const auto id = t.exchange("a", 1);
+    clients.insert(id->client_id);
+    sessions.insert(t.create(id->client_id, id->sequence)->session);
+  }
+  CHECK(clients.size() == 50);
+  CHECK(sessions.size() == 50);
+}
+
+TEST_CASE("limits: clients, sessions of one, and kept replies of all") {
+  auto options = Table::defaults();
+  options.max_clients = 3;
+  options.max_sessions_per_client = 2;
+  options.max_cached_bytes = 100;
+  options.max_cached_total_bytes = 100 * 150;
+  Table t(options);
+  const auto a = t.exchange("a", 1);
+  REQUIRE(t.create(a->client_id, 1)->fore.max_requests == 64);
+  CHECK(t.create(a->client_id, 2)->fore.max_requests == 64);
+  const auto b = t.exchange("b", 1);
+  CHECK(t.create(b->client_id, 1)->fore.max_requests == 22);  // what is left
+  CHECK(t.create(b->client_id, 2).error() == Status::NFS4ERR_NOSPC);
+  // A third of a client: the oldest idle one goes.
+  CHECK(t.create(a->client_id, 3));
+  CHECK(t.table.sessions() == 3);
+
+  REQUIRE(t.exchange("c", 1));
+  REQUIRE(t.exchange("d", 1));  // unconfirmed c makes room
+  CHECK(t.table.clients() == 3);
+  const auto d = t.exchange("d", 1);
+  t.clock.advance(std::chrono::seconds(11));
+  CHECK(t.table.expire() == 3);
+  CHECK(t.table.clients() == 0);
+  CHECK(t.table.sessions() == 0);
+  CHECK(t.create(d->client_id, 1).error() == Status::NFS4ERR_STALE_CLIENTID);
+}
+
+TEST_CASE("a full table of living clients asks newcomers to wait") {
+  auto options = Table::defaults();
+  options.max_clients = 1;
+  Table t(options);
+  t.confirmed("a", 1);
+  CHECK(t.exchange("b", 1).error() == Status::NFS4ERR_DELAY);
+  t.clock.advance(std::chrono::seconds(11));
+  CHECK(t.exchange("b", 1));
+}

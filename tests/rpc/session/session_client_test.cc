@@ -1,0 +1,172 @@
+// The session client against the real server over an in-memory network that is cut at random:
+// every write the client was told of happened, and none happened twice.
+#include "rpc/session/session_client.h"
+
+#include <rapidcheck.h>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "rpc/session/client_slots.h"
+#include "rpc/session/session_server.h"
+#include "rpc/transport/in_memory.h"
+#include "tests/rpc/session/memory_handler.h"
+
+using namespace weft;
+using namespace weft::rpc;
+using nfs4::Op;
+using nfs4::Status;
+
+namespace {
+
+struct World {
+  explicit World(std::uint64_t seed) : random(seed), network(pool, random), handler(pool) {
+    restart();
+    SessionClientOptions options;
+    options.owner = "client";
+    options.verifier = 1;
+    options.slots = 4;
+    options.connections = 2;
+    options.reconnect_least = std::chrono::milliseconds(1);
+    options.reconnect_most = std::chrono::milliseconds(2);
+    client.emplace(
+        context,
+        [this](auto done) {
+          auto pair = network.connect();
+          server->serve(pair.b);
+          done(std::move(pair.a));
+        },
+        options);
+  }
+  ~World() {
+    client.reset();
+    settle();
+  }
+
+  // A new life of the server: it knows no session and no client any more.
+  void restart() {
+    for (std::size_t i = 0; i < network.connections(); ++i) network.cut(i);
+    network.run();
+    SessionServerOptions options;
+    options.server_major_id = "server";
+    server.emplace(options, handler, clock, random);
+  }
+
+  void turn() {
+    context.restart();
+    context.poll();
+    network.step();
+  }
+  void settle() {
+    for (int i = 0; i < 50; ++i) {
+      context.restart();
+      context.poll();
+      network.run();
+    }
+  }
+
+  void write(std::uint64_t offset, bool idempotent) {
+    auto data = pool.allocate(8);
+    REQUIRE(data);
+    nfs4::WriteArgs args;
+    args.offset = offset;
+    args.data.push_back(std::move(*data));
+    std::vector<nfs4::OpArgs> ops;
+    ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{}});
+    ops.push_back({Op::OP_WRITE, std::move(args)});
+    client->call(std::move(ops), {.idempotent = idempotent},
+                 [this, offset](Result<nfs4::CompoundResult> result) {
+                   ++answers[offset];
+                   if (result && result->status == Status::NFS4_OK) acknowledged.push_back(offset);
+                 });
+  }
+
+  BufferPool pool{std::size_t{64} << 20};
+  SeededRandom random;
+  ManualClock clock;
+  MemoryNetwork network;
+  test::MemoryHandler handler;
+  std::optional<SessionServer> server;
+  boost::asio::io_context context;
+  std::optional<SessionClient> client;
+  std::map<std::uint64_t, int> answers;
+  std::vector<std::uint64_t> acknowledged;
+};
+
+// Cuts, restarts (if asked) and calls in a random order, then waits for every answer.
+void storm(World& world, std::uint64_t seed, int calls, bool restarts, bool idempotent) {
+  SeededRandom random(seed);
+  int issued = 0;
+  int troubles = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (static_cast<int>(world.answers.size()) < calls && std::chrono::steady_clock::now() < end) {
+    if (issued < calls && random.below(4) == 0) {
+      world.write(static_cast<std::uint64_t>(issued++) * 8, idempotent);
+    }
+    if (troubles < 6 && world.network.connections() > 0 && random.below(60) == 0) {
+      ++troubles;
+      if (restarts && random.below(3) == 0) {
+        world.restart();
+      } else {
+        world.network.cut(random.below(world.network.connections()));
+      }
+    }
+    world.turn();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("connections cut at random: every call succeeds, each executed exactly once") {
+  REQUIRE(rc::check([](std::uint64_t seed) {
+    World world(seed);
+    constexpr int kCalls = 40;
+    storm(world, seed + 1, kCalls, false, false);
+    RC_ASSERT(world.acknowledged.size() == std::size_t{kCalls});
+    for (const auto& [offset, times] : world.answers) RC_ASSERT(times == 1);
+    const auto writes = world.handler.writes_at();
+    RC_ASSERT(writes.size() == std::size_t{kCalls});
+    for (const auto& [offset, times] : writes) RC_ASSERT(times == 1);
+  }));
+}
+
+TEST_CASE(
+    "a server that forgets everything: nothing twice, nothing acknowledged that was not done") {
+  REQUIRE(rc::check([](std::uint64_t seed) {
+    World world(seed);
+    constexpr int kCalls = 40;
+    storm(world, seed + 1, kCalls, true, false);
+    RC_ASSERT(world.answers.size() == std::size_t{kCalls});
+    const auto writes = world.handler.writes_at();
+    for (const auto& [offset, times] : writes) RC_ASSERT(times == 1);
+    for (const std::uint64_t offset : world.acknowledged) RC_ASSERT(writes.contains(offset));
+  }));
+}
+
+TEST_CASE("idempotent calls all succeed, whatever the server forgets") {
+  REQUIRE(rc::check([](std::uint64_t seed) {
+    World world(seed);
+    constexpr int kCalls = 40;
+    storm(world, seed + 1, kCalls, true, true);
+    RC_ASSERT(world.acknowledged.size() == std::size_t{kCalls});
+    RC_ASSERT(world.handler.writes_at().size() == std::size_t{kCalls});
+  }));
+}
+
+TEST_CASE("slots: the lowest first, a number used only when executed, never above the target") {
+  ClientSlots slots;
+  slots.reset(3);
+  CHECK(*slots.acquire() == 0);
+  CHECK(*slots.acquire() == 1);
+  CHECK(slots.highest_used() == 1);
+  slots.release(0, false);
+  CHECK(slots.sequence(0) == 1);
+  CHECK(*slots.acquire() == 0);
+  slots.release(0, true);
+  CHECK(slots.sequence(0) == 2);
+  slots.set_target(0);
+  slots.release(1, true);
+  CHECK(*slots.acquire() == 0);
+  CHECK_FALSE(slots.acquire());
+  slots.set_target(9);  // more than the session has
+  CHECK_FALSE(slots.acquire());
+}

@@ -1,0 +1,249 @@
+// What a peer cannot do to a TCP server: raw sockets that send half records, huge marks, nothing,
+// or read nothing; and what a channel sends, byte for byte.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <thread>
+
+#include "rpc/onc/record_reader.h"
+#include "rpc/transport/tcp_dialer.h"
+#include "rpc/transport/tcp_server.h"
+
+using namespace weft;
+using namespace weft::rpc;
+using std::chrono::milliseconds;
+
+namespace {
+
+// Answers each record with what `reply` makes of it; counts.
+struct EchoServer {
+  explicit EchoServer(TcpServerOptions options, std::function<Message(Buffer)> make_reply = nullptr)
+      : io(2, false),
+        reply(std::move(make_reply)),
+        server(io, pool, local(std::move(options)), [this](std::shared_ptr<Channel> channel) {
+          channel->start(std::make_shared<User>(*this, channel));
+        }) {
+    REQUIRE(server.listen());
+    io.start();
+  }
+  ~EchoServer() {
+    server.stop();
+    io.stop();
+  }
+
+  static TcpServerOptions local(TcpServerOptions options) {
+    options.address = "127.0.0.1";
+    return options;
+  }
+
+  struct User final : ChannelUser {
+    User(EchoServer& o, std::shared_ptr<Channel> c) : owner(o), channel(std::move(c)) {}
+    void on_record(Buffer record) override {
+      ++owner.records;
+      if (owner.reply) channel->send(owner.reply(std::move(record)));
+    }
+    void on_closed(const Error& why) override {
+      owner.last_error = static_cast<int>(why.code);
+      ++owner.closed;
+      channel.reset();
+    }
+    EchoServer& owner;
+    std::shared_ptr<Channel> channel;
+  };
+
+  bool wait_closed(int count) {
+    for (int i = 0; i < 500 && closed < count; ++i) std::this_thread::sleep_for(milliseconds(10));
+    return closed >= count;
+  }
+  [[nodiscard]] Errc error() const { return static_cast<Errc>(last_error.load()); }
+
+  BufferPool pool{std::size_t{64} << 20};
+  IoThreads io;
+  std::function<Message(Buffer)> reply;
+  std::atomic<int> records{0};
+  std::atomic<int> closed{0};
+  std::atomic<int> last_error{0};
+  TcpServer server;
+};
+
+struct RawSocket {
+  explicit RawSocket(std::uint16_t port) : fd(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(::connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
+    timeval wait{.tv_sec = 5, .tv_usec = 0};
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
+  }
+  ssize_t write(std::span<const std::byte> bytes) {
+    return ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  void record(std::span<const std::byte> bytes) {
+    const auto mark = record_mark(bytes.size());
+    write(mark);
+    write(bytes);
+  }
+  std::vector<std::byte> read(std::size_t size) {
+    std::vector<std::byte> out(size);
+    std::size_t at = 0;
+    while (at < size) {
+      const ssize_t n = ::recv(fd.get(), out.data() + at, size - at, 0);
+      if (n <= 0) break;
+      at += static_cast<std::size_t>(n);
+    }
+    out.resize(at);
+    return out;
+  }
+  OwnedFd fd;
+};
+
+TcpServerOptions quick() {
+  TcpServerOptions options;
+  options.limits.record_deadline = milliseconds(200);
+  options.limits.idle_deadline = milliseconds(400);
+  options.limits.send_deadline = milliseconds(300);
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a peer that sends half a record, or half a mark, is disconnected in time") {
+  for (const std::size_t size : {2, 100}) {
+    EchoServer echo(quick());
+    RawSocket peer(echo.server.port());
+    std::vector<std::byte> half(size);
+    const auto mark = record_mark(1000);
+    std::copy_n(mark.begin(), std::min<std::size_t>(4, size), half.begin());
+    peer.write(half);
+    REQUIRE(echo.wait_closed(1));
+    CHECK(echo.error() == Errc::kTimedOut);
+    CHECK(echo.pool.in_use_bytes() == 0);
+  }
+}
+
+TEST_CASE("a peer that drips is disconnected in time too") {
+  EchoServer echo(quick());
+  RawSocket peer(echo.server.port());
+  peer.write(record_mark(100'000));
+  const std::vector<std::byte> drop(16);
+  for (int i = 0; i < 200 && echo.closed == 0; ++i) {
+    peer.write(drop);
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  REQUIRE(echo.closed == 1);
+  CHECK(echo.error() == Errc::kTimedOut);
+}
+
+TEST_CASE("a peer that sends nothing is disconnected when idle for too long") {
+  EchoServer echo(quick());
+  RawSocket peer(echo.server.port());
+  REQUIRE(echo.wait_closed(1));
+  CHECK(echo.error() == Errc::kTimedOut);
+}
+
+TEST_CASE("a mark of 4 GiB ends the connection at once") {
+  EchoServer echo({});
+  RawSocket peer(echo.server.port());
+  peer.write(std::vector<std::byte>(4, std::byte{0xff}));
+  REQUIRE(echo.wait_closed(1));
+  CHECK(echo.error() == Errc::kTooLarge);
+  CHECK(peer.read(1).empty());
+}
+
+TEST_CASE("a peer that takes no replies stops being read, and is disconnected") {
+  auto options = quick();
+  options.limits.max_queued_bytes = std::size_t{1} << 20;
+  options.limits.idle_deadline = milliseconds(10'000);
+  EchoServer echo(options, [](Buffer) {
+    Message out;
+    Payload payload;
+    payload.append(ZeroRange{std::size_t{256} << 10});
+    out.splice(std::move(payload));
+    return out;
+  });
+  RawSocket peer(echo.server.port());
+  const std::vector<std::byte> request(100);
+  timeval wait{.tv_sec = 0, .tv_usec = 200'000};
+  ::setsockopt(peer.fd.get(), SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
+  for (int i = 0; i < 2000 && echo.closed == 0; ++i) peer.record(request);
+  REQUIRE(echo.wait_closed(1));
+  CHECK(echo.records < 200);  // what the socket's buffers and the queue's limit let through
+}
+
+TEST_CASE("connections beyond the limit are refused, and one that leaves makes room") {
+  TcpServerOptions options;
+  options.max_connections_per_peer = 2;
+  EchoServer echo(options, [](Buffer) { return Message{}; });
+  RawSocket first(echo.server.port());
+  {
+    RawSocket second(echo.server.port());
+    second.record(std::vector<std::byte>(8));
+    CHECK(second.read(4).size() == 4);
+    RawSocket third(echo.server.port());
+    CHECK(third.read(1).empty());
+    CHECK(echo.server.refused() == 1);
+  }
+  REQUIRE(echo.wait_closed(1));
+  for (int i = 0; i < 100 && echo.server.connections() > 1; ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  RawSocket again(echo.server.port());
+  again.record(std::vector<std::byte>(8));
+  CHECK(again.read(4).size() == 4);
+}
+
+TEST_CASE("a message arrives as its bytes, buffers, files and zeros, in order") {
+  const OwnedFd file_fd(::memfd_create("weft-test", 0));
+  std::vector<std::byte> content(300'000);
+  for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<std::byte>(i * 13);
+  REQUIRE(::write(file_fd.get(), content.data(), content.size()) ==
+          static_cast<ssize_t>(content.size()));
+  auto file = std::make_shared<const OwnedFd>(::dup(file_fd.get()));
+  std::vector<std::byte> expected;
+  EchoServer* server = nullptr;
+  EchoServer echo({}, [&](Buffer record) {
+    Message out;
+    out.bytes().u32(1);
+    Payload payload;
+    payload.append(std::move(record));
+    payload.append(FileRange{file, 1000, 250'000});
+    payload.append(ZeroRange{100'000});
+    payload.append(FileRange{file, 299'000, 5'000});  // 4,000 of it past the end: zeros
+    out.splice(std::move(payload));
+    out.bytes().u32(2);
+    Payload second;
+    auto buffer = server->pool.allocate(70'000);
+    REQUIRE(buffer);
+    std::fill_n(buffer->data(), 70'000, std::byte{0x42});
+    second.append(std::move(*buffer));
+    out.splice(std::move(second));
+    return out;
+  });
+  server = &echo;
+  RawSocket peer(echo.server.port());
+  for (int round = 0; round < 5; ++round) {
+    const std::vector<std::byte> request(5000, static_cast<std::byte>(round));
+    peer.record(request);
+    xdr::Encoder want;
+    want.u32(1);
+    want.raw(request);
+    want.raw(std::span(content).subspan(1000, 250'000));
+    want.raw(std::vector<std::byte>(100'000));
+    want.raw(std::span(content).subspan(299'000));
+    want.raw(std::vector<std::byte>(4'000));
+    want.u32(2);
+    want.raw(std::vector<std::byte>(70'000, std::byte{0x42}));
+    const auto mark = record_mark(want.size());
+    const auto got_mark = peer.read(4);
+    REQUIRE(std::equal(mark.begin(), mark.end(), got_mark.begin(), got_mark.end()));
+    const auto got = peer.read(want.size());
+    REQUIRE(got.size() == want.size());
+    CHECK(std::equal(got.begin(), got.end(), want.bytes().begin()));
+  }
+}
