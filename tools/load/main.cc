@@ -1,0 +1,188 @@
+// weft-load: a pNFS load generator for measuring, checking and stressing a metadata server and its
+// data servers, or any NFSv4.1 server (--no-pnfs).
+//
+// Every subcommand prints one JSON object on standard output; errors go to standard error, with
+// exit status 1.
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "tools/load/creates.h"
+#include "tools/load/process_cpu.h"
+#include "tools/load/tcp_baseline.h"
+#include "tools/load/workload.h"
+
+namespace weft::load {
+namespace {
+
+constexpr std::size_t kMemoryBytes = std::size_t{512} << 20;
+
+struct Options {
+  MountSettings mount;
+  Workload work;
+  std::string file = "weft-load";
+  std::string op = "read";
+  double seconds = 5;
+  std::vector<int> pids;
+  bool no_pnfs = false;
+  bool keep = false;
+  std::uint16_t tcp_port = 0;
+  unsigned connections = 1;
+};
+
+nlohmann::json to_json(const Outcome& outcome) {
+  const auto us = [&](double q) { return static_cast<double>(outcome.latency.quantile(q)) / 1e3; };
+  return {{"operations", outcome.operations},
+          {"bytes", outcome.bytes},
+          {"seconds", outcome.seconds},
+          {"mib_per_s", static_cast<double>(outcome.bytes) / outcome.seconds / (1 << 20)},
+          {"ops_per_s", static_cast<double>(outcome.operations) / outcome.seconds},
+          {"latency_us", {{"p50", us(0.5)}, {"p99", us(0.99)}, {"p999", us(0.999)},
+                          {"max", static_cast<double>(outcome.latency.max()) / 1e3}}}};
+}
+
+// Runs `body` between two readings of the servers' CPU time and the machine's idle time.
+template <class Body>
+Result<nlohmann::json> measured(const std::vector<int>& pids, Body body) {
+  auto cpu_before = cpu_seconds(pids);
+  if (!cpu_before) return pass(cpu_before);
+  const IdleTotals idle_before = idle_totals();
+  Result<Outcome> outcome = body();
+  if (!outcome) return pass(outcome);
+  const IdleTotals idle_after = idle_totals();
+  auto cpu_after = cpu_seconds(pids);
+  if (!cpu_after) return pass(cpu_after);
+  nlohmann::json out = to_json(*outcome);
+  out["server_cpu_s"] = *cpu_after - *cpu_before;
+  const double all = idle_after.all_s - idle_before.all_s;
+  out["idle_percent"] = all > 0 ? 100 * (idle_after.idle_s - idle_before.idle_s) / all : 0;
+  return out;
+}
+
+Result<nlohmann::json> run_data(Options& options) {
+  Engine engine(kMemoryBytes);
+  auto mount = Mount::connect(engine, options.mount);
+  if (!mount) return pass(mount);
+  auto file = (*mount)->open(options.file, /*create=*/true);
+  if (!file) return pass(file);
+  Workload& work = options.work;
+  if (file->size < work.file_size) {
+    if (auto ready = prepare(engine, **mount, *file, work.file_size, work.seed); !ready) {
+      return pass(ready);
+    }
+  }
+  auto out = measured(options.pids, [&] { return run(engine, **mount, *file, work); });
+  if (!out) return out;
+  if (work.kind == Kind::kWrite) {
+    if (auto stable = (*mount)->commit(*file); !stable) return pass(stable);
+  }
+  if (auto closed = (*mount)->close(*file); !closed) return pass(closed);
+  if (!options.keep) {
+    if (auto gone = (*mount)->remove(options.file); !gone) return pass(gone);
+  }
+  (*out)["op"] = options.op;
+  (*out)["block"] = work.block;
+  return out;
+}
+
+Result<nlohmann::json> run_meta(Options& options) {
+  Engine engine(kMemoryBytes);
+  options.mount.pnfs = false;
+  auto mount = Mount::connect(engine, options.mount);
+  if (!mount) return pass(mount);
+  return measured(options.pids, [&] {
+    return run_creates(engine, **mount, options.file + ".", options.work.depth,
+                       options.work.duration);
+  });
+}
+
+Result<nlohmann::json> run_tcp_read(const Options& options) {
+  auto out = tcp_read(options.tcp_port, options.work.block, options.work.duration);
+  if (!out) return pass(out);
+  return nlohmann::json{{"bytes", out->bytes}, {"seconds", out->seconds},
+                        {"mib_per_s", static_cast<double>(out->bytes) / out->seconds / (1 << 20)}};
+}
+
+void add_mount_options(CLI::App& command, Options& options) {
+  command.add_option("--address", options.mount.address, "Metadata server, numeric IP")
+      ->capture_default_str();
+  command.add_option("--port", options.mount.port, "Its port")->capture_default_str();
+  command.add_option("--export", options.mount.path, "Path of the export")->capture_default_str();
+  command.add_option("--minor-version", options.mount.session.minor_version, "1 or 2")
+      ->check(CLI::Range(1, 2))->capture_default_str();
+  command.add_option("--slots", options.mount.session.slots, "Session slots")
+      ->capture_default_str();
+  command.add_option("--file", options.file, "Name of the file, or prefix of the files")
+      ->capture_default_str();
+  command.add_option("--depth", options.work.depth, "Operations outstanding")
+      ->capture_default_str();
+  command.add_option("--seconds", options.seconds, "How long to run")->capture_default_str();
+  command.add_option("--server-pid", options.pids, "Processes whose CPU time to count");
+}
+
+void add_data_options(CLI::App& command, Options& options) {
+  command.add_option("--op", options.op, "read, write, randread or randwrite")
+      ->check(CLI::IsMember({"read", "write", "randread", "randwrite"}))->capture_default_str();
+  command.add_option("--block", options.work.block, "Bytes an operation")->capture_default_str()
+      ->transform(CLI::AsSizeValue(false));
+  command.add_option("--size", options.work.file_size, "Bytes of the file")
+      ->capture_default_str()->transform(CLI::AsSizeValue(false));
+  command.add_option("--seed", options.work.seed, "Of contents and offsets")
+      ->capture_default_str();
+  command.add_flag("--verify", options.work.verify, "Check every byte read");
+  command.add_flag("--no-pnfs", options.no_pnfs, "Read and write at the server itself");
+  command.add_flag("--keep", options.keep, "Leave the file behind");
+}
+
+Result<nlohmann::json> dispatch(const CLI::App& app, Options& options) {
+  options.mount.pnfs = !options.no_pnfs;
+  options.work.kind = options.op.ends_with("write") ? Kind::kWrite : Kind::kRead;
+  options.work.random = options.op.starts_with("rand");
+  options.work.duration = std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1e3));
+  if (app.got_subcommand("data")) return run_data(options);
+  if (app.got_subcommand("creates")) return run_meta(options);
+  if (app.got_subcommand("tcp-read")) return run_tcp_read(options);
+  if (auto served = tcp_serve(options.tcp_port, options.work.block, options.connections); !served) {
+    return pass(served);
+  }
+  return nlohmann::json::object();
+}
+
+int main_guarded(int argc, char** argv) {
+  CLI::App app{"Load generator for Weft and other NFSv4.1 servers", "weft-load"};
+  app.require_subcommand(1);
+  Options options;
+  auto* data = app.add_subcommand("data", "Read or write one file");
+  add_mount_options(*data, options);
+  add_data_options(*data, options);
+  add_mount_options(*app.add_subcommand("creates", "Create empty files"), options);
+  for (auto* tcp : {app.add_subcommand("tcp-serve", "Send blocks over plain TCP on loopback"),
+                    app.add_subcommand("tcp-read", "Receive them")}) {
+    tcp->add_option("--port", options.tcp_port, "Port on 127.0.0.1")->required();
+    tcp->add_option("--block", options.work.block, "Bytes a call")->capture_default_str();
+    tcp->add_option("--seconds", options.seconds, "How long to read")->capture_default_str();
+    tcp->add_option("--connections", options.connections, "Connections to serve before leaving")
+        ->capture_default_str();
+  }
+  CLI11_PARSE(app, argc, argv);
+  auto out = dispatch(app, options);
+  if (!out) {
+    std::cerr << "weft-load: " << out.error().describe() << "\n";
+    return 1;
+  }
+  if (!out->empty()) std::cout << out->dump(1) << "\n";
+  return 0;
+}
+
+}  // namespace
+}  // namespace weft::load
+
+int main(int argc, char** argv) {
+  try {
+    return weft::load::main_guarded(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "weft-load: " << error.what() << "\n";
+    return 1;
+  }
+}

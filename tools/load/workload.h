@@ -1,0 +1,45 @@
+// Closed-loop workloads over a Mount: so many operations outstanding at all times, until the time
+// is up, every latency counted.
+//
+// Threading: run() blocks the main thread; the operations run on the engine's I/O thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "tools/load/histogram.h"
+#include "tools/load/mount.h"
+
+namespace weft::load {
+
+enum class Kind { kRead, kWrite };
+
+struct Workload {
+  Kind kind = Kind::kRead;
+  bool random = false;
+  std::uint32_t block = 1 << 20;  // bytes; must divide the stripe unit, or be divided by it
+  std::uint64_t file_size = 256 << 20;
+  unsigned depth = 8;  // operations outstanding
+  std::chrono::milliseconds duration{5000};
+  std::uint64_t seed = 1;
+  bool verify = false;  // reads are checked against the pattern that writes write
+  rpc::nfs4::StableHow stable = rpc::nfs4::StableHow::UNSTABLE4;
+};
+
+struct Outcome {
+  std::uint64_t operations = 0;
+  std::uint64_t bytes = 0;
+  double seconds = 0;
+  Histogram latency;
+};
+
+// Writes the whole file once with the pattern of `seed` and commits it.
+[[nodiscard]] Result<> prepare(Engine& engine, Mount& mount, File& file, std::uint64_t size,
+                               std::uint64_t seed);
+// The first failed operation ends the run and is the error; kCorrupt names the offset where a
+// verified read differed.
+[[nodiscard]] Result<Outcome> run(Engine& engine, Mount& mount, File& file,
+                                  const Workload& workload);
+
+}  // namespace weft::load
