@@ -44,24 +44,27 @@ class Creator : public std::enable_shared_from_this<Creator> {
     how.mode = nfs4::CreateMode::GUARDED4;
     how.attributes.mode = 0644;
     args.create = how;
-    call({{Op::OP_PUTFH, nfs4::PutFhArgs{mount_.root()}},
-          {Op::OP_OPEN, std::move(args)},
-          {Op::OP_GETFH, nfs4::None{}}},
-         [this, began](nfs4::CompoundResult& result) {
-           auto* opened = result.get<nfs4::OpenOk>(1);
-           auto* handle = result.get<nfs4::GetFhOk>(2);
-           if (opened == nullptr || handle == nullptr) {
-             return done(began, fail(Errc::kProtocol, "OPEN: an answer is missing"));
-           }
-           close(began, handle->handle, opened->stateid);
-         },
-         began);
+    call(
+        compound(nfs4::OpArgs{Op::OP_PUTFH, nfs4::PutFhArgs{mount_.root()}},
+                 nfs4::OpArgs{Op::OP_OPEN, std::move(args)},
+                 nfs4::OpArgs{Op::OP_GETFH, nfs4::None{}}),
+        [this, began](nfs4::CompoundResult& result) {
+          auto* opened = result.get<nfs4::OpenOk>(1);
+          auto* handle = result.get<nfs4::GetFhOk>(2);
+          if (opened == nullptr || handle == nullptr) {
+            return done(began, fail(Errc::kProtocol, "OPEN: an answer is missing"));
+          }
+          close(began, handle->handle, opened->stateid);
+        },
+        began);
   }
 
   void close(SteadyClock::time_point began, const nfs4::FileHandle& handle,
              const nfs4::Stateid& stateid) {
-    call({{Op::OP_PUTFH, nfs4::PutFhArgs{handle}}, {Op::OP_CLOSE, nfs4::CloseArgs{0, stateid}}},
-         [this, began](nfs4::CompoundResult&) { done(began, {}); }, began);
+    call(
+        compound(nfs4::OpArgs{Op::OP_PUTFH, nfs4::PutFhArgs{handle}},
+                 nfs4::OpArgs{Op::OP_CLOSE, nfs4::CloseArgs{0, stateid}}),
+        [this, began](nfs4::CompoundResult&) { done(began, {}); }, began);
   }
 
   template <class Then>
@@ -109,8 +112,8 @@ class Creator : public std::enable_shared_from_this<Creator> {
 
 }  // namespace
 
-Result<Outcome> run_creates(Engine& engine, Mount& mount, const std::string& prefix,
-                            unsigned depth, std::chrono::milliseconds duration) {
+Result<Outcome> run_creates(Engine& engine, Mount& mount, const std::string& prefix, unsigned depth,
+                            std::chrono::milliseconds duration) {
   auto outcome = std::make_shared<Creator>(mount, prefix, duration)->start(engine, depth).get();
   if (!outcome) return outcome;
   for (std::uint64_t i = 0; i < outcome->operations; ++i) {

@@ -38,8 +38,9 @@ class Engine {
       const std::string& address, std::uint16_t port, const SessionSettings& settings);
 
   // One compound, waited for. An operation's failure is an error here, named after the operation.
-  [[nodiscard]] static Result<rpc::nfs4::CompoundResult> call(
-      rpc::SessionClient& session, std::vector<rpc::nfs4::OpArgs> ops, bool cache_this = false);
+  [[nodiscard]] static Result<rpc::nfs4::CompoundResult> call(rpc::SessionClient& session,
+                                                              std::vector<rpc::nfs4::OpArgs> ops,
+                                                              bool cache_this = false);
 
   // Ends a session; waits for its goodbye for a moment.
   void disconnect(std::unique_ptr<rpc::SessionClient> session);
@@ -50,6 +51,15 @@ class Engine {
   std::string owner_;
   rpc::nfs4::Verifier verifier_;
 };
+
+// A list of operations (which an initializer list cannot hold: they only move).
+template <class... Ops>
+[[nodiscard]] std::vector<rpc::nfs4::OpArgs> compound(Ops&&... ops) {
+  std::vector<rpc::nfs4::OpArgs> out;
+  out.reserve(sizeof...(ops));
+  (out.push_back(std::forward<Ops>(ops)), ...);
+  return out;
+}
 
 // kIo or what the status means, naming operation and status, when the compound failed.
 [[nodiscard]] Result<> check(const rpc::nfs4::CompoundResult& result);

@@ -38,8 +38,11 @@ nlohmann::json to_json(const Outcome& outcome) {
           {"seconds", outcome.seconds},
           {"mib_per_s", static_cast<double>(outcome.bytes) / outcome.seconds / (1 << 20)},
           {"ops_per_s", static_cast<double>(outcome.operations) / outcome.seconds},
-          {"latency_us", {{"p50", us(0.5)}, {"p99", us(0.99)}, {"p999", us(0.999)},
-                          {"max", static_cast<double>(outcome.latency.max()) / 1e3}}}};
+          {"latency_us",
+           {{"p50", us(0.5)},
+            {"p99", us(0.99)},
+            {"p999", us(0.999)},
+            {"max", static_cast<double>(outcome.latency.max()) / 1e3}}}};
 }
 
 // Runs `body` between two readings of the servers' CPU time and the machine's idle time.
@@ -100,7 +103,8 @@ Result<nlohmann::json> run_meta(Options& options) {
 Result<nlohmann::json> run_tcp_read(const Options& options) {
   auto out = tcp_read(options.tcp_port, options.work.block, options.work.duration);
   if (!out) return pass(out);
-  return nlohmann::json{{"bytes", out->bytes}, {"seconds", out->seconds},
+  return nlohmann::json{{"bytes", out->bytes},
+                        {"seconds", out->seconds},
                         {"mib_per_s", static_cast<double>(out->bytes) / out->seconds / (1 << 20)}};
 }
 
@@ -110,7 +114,8 @@ void add_mount_options(CLI::App& command, Options& options) {
   command.add_option("--port", options.mount.port, "Its port")->capture_default_str();
   command.add_option("--export", options.mount.path, "Path of the export")->capture_default_str();
   command.add_option("--minor-version", options.mount.session.minor_version, "1 or 2")
-      ->check(CLI::Range(1, 2))->capture_default_str();
+      ->check(CLI::Range(1, 2))
+      ->capture_default_str();
   command.add_option("--slots", options.mount.session.slots, "Session slots")
       ->capture_default_str();
   command.add_option("--file", options.file, "Name of the file, or prefix of the files")
@@ -123,13 +128,15 @@ void add_mount_options(CLI::App& command, Options& options) {
 
 void add_data_options(CLI::App& command, Options& options) {
   command.add_option("--op", options.op, "read, write, randread or randwrite")
-      ->check(CLI::IsMember({"read", "write", "randread", "randwrite"}))->capture_default_str();
-  command.add_option("--block", options.work.block, "Bytes an operation")->capture_default_str()
+      ->check(CLI::IsMember({"read", "write", "randread", "randwrite"}))
+      ->capture_default_str();
+  command.add_option("--block", options.work.block, "Bytes an operation")
+      ->capture_default_str()
       ->transform(CLI::AsSizeValue(false));
   command.add_option("--size", options.work.file_size, "Bytes of the file")
-      ->capture_default_str()->transform(CLI::AsSizeValue(false));
-  command.add_option("--seed", options.work.seed, "Of contents and offsets")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->transform(CLI::AsSizeValue(false));
+  command.add_option("--seed", options.work.seed, "Of contents and offsets")->capture_default_str();
   command.add_flag("--verify", options.work.verify, "Check every byte read");
   command.add_flag("--no-pnfs", options.no_pnfs, "Read and write at the server itself");
   command.add_flag("--keep", options.keep, "Leave the file behind");
@@ -139,7 +146,8 @@ Result<nlohmann::json> dispatch(const CLI::App& app, Options& options) {
   options.mount.pnfs = !options.no_pnfs;
   options.work.kind = options.op.ends_with("write") ? Kind::kWrite : Kind::kRead;
   options.work.random = options.op.starts_with("rand");
-  options.work.duration = std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1e3));
+  options.work.duration =
+      std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1e3));
   if (app.got_subcommand("data")) return run_data(options);
   if (app.got_subcommand("creates")) return run_meta(options);
   if (app.got_subcommand("tcp-read")) return run_tcp_read(options);

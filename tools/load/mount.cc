@@ -103,7 +103,8 @@ Result<> Mount::get_layout(File& file) {
   ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{file.handle}});
   ops.push_back({Op::OP_LAYOUTGET, args});
   auto result = Engine::call(*mds_, std::move(ops));
-  if (!result) return fail(result.error().code, "layout of " + file.name + ": " + result.error().text);
+  if (!result)
+    return fail(result.error().code, "layout of " + file.name + ": " + result.error().text);
   auto* granted = result->get<nfs4::LayoutGetOk>(1);
   if (granted == nullptr || granted->segments.empty()) {
     return fail(Errc::kProtocol, "LAYOUTGET granted nothing");
@@ -174,16 +175,16 @@ void Mount::read(File& file, std::uint64_t offset, std::uint32_t size, ReadDone 
   std::vector<nfs4::OpArgs> ops;
   ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{part.handle}});
   ops.push_back({Op::OP_READ, nfs4::ReadArgs{file.open, offset, size}});
-  part.session->call(
-      std::move(ops), {.idempotent = true},
-      [size, done = std::move(done)](Result<nfs4::CompoundResult> result) mutable {
-        if (!result) return done(pass(result));
-        if (auto ok = check(*result); !ok) return done(pass(ok));
-        auto* read = result->get<nfs4::ReadOk>(1);
-        if (read == nullptr) return done(fail(Errc::kProtocol, "no READ in the answer"));
-        if (read->data.size() != size) return done(fail(Errc::kIo, "short read"));
-        done(std::move(read->data));
-      });
+  part.session->call(std::move(ops), {.idempotent = true},
+                     [size, done = std::move(done)](Result<nfs4::CompoundResult> result) mutable {
+                       if (!result) return done(pass(result));
+                       if (auto ok = check(*result); !ok) return done(pass(ok));
+                       auto* read = result->get<nfs4::ReadOk>(1);
+                       if (read == nullptr)
+                         return done(fail(Errc::kProtocol, "no READ in the answer"));
+                       if (read->data.size() != size) return done(fail(Errc::kIo, "short read"));
+                       done(std::move(read->data));
+                     });
 }
 
 void Mount::write(File& file, std::uint64_t offset, Buffer data, nfs4::StableHow stable,
@@ -199,16 +200,16 @@ void Mount::write(File& file, std::uint64_t offset, Buffer data, nfs4::StableHow
   ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{part.handle}});
   ops.push_back({Op::OP_WRITE, std::move(args)});
   file.written_end = std::max<std::uint64_t>(file.written_end, offset + size);
-  part.session->call(
-      std::move(ops), {.idempotent = true},
-      [size, done = std::move(done)](Result<nfs4::CompoundResult> result) mutable {
-        if (!result) return done(pass(result));
-        if (auto ok = check(*result); !ok) return done(pass(ok));
-        auto* written = result->get<nfs4::WriteOk>(1);
-        if (written == nullptr) return done(fail(Errc::kProtocol, "no WRITE in the answer"));
-        if (written->count != size) return done(fail(Errc::kIo, "short write"));
-        done({});
-      });
+  part.session->call(std::move(ops), {.idempotent = true},
+                     [size, done = std::move(done)](Result<nfs4::CompoundResult> result) mutable {
+                       if (!result) return done(pass(result));
+                       if (auto ok = check(*result); !ok) return done(pass(ok));
+                       auto* written = result->get<nfs4::WriteOk>(1);
+                       if (written == nullptr)
+                         return done(fail(Errc::kProtocol, "no WRITE in the answer"));
+                       if (written->count != size) return done(fail(Errc::kIo, "short write"));
+                       done({});
+                     });
 }
 
 Result<> Mount::commit(File& file) {

@@ -17,8 +17,13 @@ constexpr std::uint32_t kPrepareBlock = 1 << 20;
 class Runner : public std::enable_shared_from_this<Runner> {
  public:
   Runner(Engine& engine, Mount& mount, File& file, const Workload& workload, bool once)
-      : engine_(engine), mount_(mount), file_(file), work_(workload), once_(once),
-        random_(workload.seed), blocks_(workload.file_size / workload.block) {}
+      : engine_(engine),
+        mount_(mount),
+        file_(file),
+        work_(workload),
+        once_(once),
+        random_(workload.seed),
+        blocks_(workload.file_size / workload.block) {}
 
   std::future<Result<Outcome>> start() {
     auto future = finished_.get_future();
@@ -63,8 +68,9 @@ class Runner : public std::enable_shared_from_this<Runner> {
     }
     auto data = contents(offset);
     if (!data) return done(began, pass(data));
-    mount_.write(file_, offset, std::move(*data), work_.stable,
-                 [self = shared_from_this(), began](Result<> result) { self->done(began, result); });
+    mount_.write(
+        file_, offset, std::move(*data), work_.stable,
+        [self = shared_from_this(), began](Result<> result) { self->done(began, result); });
   }
 
   Result<Buffer> contents(std::uint64_t offset) {
@@ -136,8 +142,7 @@ Result<Outcome> run_with(Engine& engine, Mount& mount, File& file, const Workloa
 
 }  // namespace
 
-Result<> prepare(Engine& engine, Mount& mount, File& file, std::uint64_t size,
-                 std::uint64_t seed) {
+Result<> prepare(Engine& engine, Mount& mount, File& file, std::uint64_t size, std::uint64_t seed) {
   Workload whole;
   whole.kind = Kind::kWrite;
   whole.file_size = size;

@@ -1,7 +1,8 @@
 #include "tools/load/histogram.h"
 
-#include <catch2/catch_test_macros.hpp>
 #include <rapidcheck.h>
+
+#include <catch2/catch_test_macros.hpp>
 
 using weft::load::Histogram;
 
@@ -14,8 +15,8 @@ TEST_CASE("quantiles are within 1/32 above the exact ones") {
     for (const std::uint32_t value : values) histogram.add(value);
     std::sort(values.begin(), values.end());
     for (const double fraction : {0.01, 0.5, 0.9, 0.99, 1.0}) {
-      const auto rank = static_cast<std::size_t>(
-          std::ceil(fraction * static_cast<double>(values.size())));
+      const auto rank =
+          static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(values.size())));
       const std::uint64_t exact = values[std::max<std::size_t>(rank, 1) - 1];
       const std::uint64_t got = histogram.quantile(fraction);
       RC_ASSERT(got >= exact);
