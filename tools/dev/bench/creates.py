@@ -24,8 +24,8 @@ def main() -> int:
     given = parser.parse_args()
     rates: dict = {1: [], 6: []}
     idle: dict = {"1 data server": [], "6 data servers": []}
-    with loopback.Run() as run:
-        arms = {count: loopback.WeftArm(run, f"weft{count}", count) for count in rates}
+    with loopback.Run() as one_run, loopback.Run() as six_run:
+        arms = {1: loopback.WeftArm(one_run, 1), 6: loopback.WeftArm(six_run, 6)}
         for number in range(given.rounds):
             for (count, arm), watched in zip(arms.items(), idle.values()):
                 result = loopback.load(arm, "creates", "--file", f"r{number}", "--depth",

@@ -107,9 +107,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--results", default=str(loopback.ROOT / "results"))
     given = parser.parse_args()
-    with loopback.Run() as run:
-        weft = loopback.WeftArm(run, "weft")
-        vfs = loopback.VfsArm(run, "vfs")
+    with loopback.Run() as weft_run, loopback.Run() as vfs_run:
+        weft = loopback.WeftArm(weft_run)
+        vfs = loopback.VfsArm(vfs_run)
         samples, tcp, idle = measure(weft, vfs, given)
     extra = {"samples": samples, "plain_tcp_mib_per_s": tcp}
     made = rows(samples, tcp)

@@ -1,6 +1,6 @@
 """Servers side by side on loopback, for benchmarks: each arm in a network namespace of its own.
 
-Servers are pinned to processor 0, the load generator to processor 1, and each namespace has its own
+An arm has a Run to itself: the harness names folders after what is in them. Servers are pinned to processor 0, the load generator to processor 1, and each namespace has its own
 loopback interface with as many addresses as the arm has servers, so that both arms use the same
 ports and neither sees the other. Imported before anything of the harness.
 """
@@ -29,8 +29,8 @@ EXPORT = "/export"
 class Loopback:
     """Stands in for harness.network.Network: every node is an address of one loopback."""
 
-    def __init__(self, run: Run, name: str):
-        self.namespace = f"{run.name}-{name}"
+    def __init__(self, run: Run):
+        self.namespace = f"{run.name}-lo"
         sh("ip", "netns", "add", self.namespace)
         sh("ip", "-n", self.namespace, "link", "set", "lo", "up")
 
@@ -60,8 +60,8 @@ def pinned(cpu: int):
 class WeftArm:
     """A metadata server and its data servers."""
 
-    def __init__(self, run: Run, name: str, data_servers: int = 1):
-        network = Loopback(run, name)
+    def __init__(self, run: Run, data_servers: int = 1):
+        network = Loopback(run)
         with pinned(SERVER_CPU):
             self.cluster = Cluster(run, network, Options(data_servers=data_servers, grace_s=1))
         self.namespace = network.namespace
@@ -72,8 +72,8 @@ class WeftArm:
 class VfsArm:
     """Ganesha over its own VFS, on the same disk."""
 
-    def __init__(self, run: Run, name: str):
-        network = Loopback(run, name)
+    def __init__(self, run: Run):
+        network = Loopback(run)
         node = network.mds()
         with pinned(SERVER_CPU):
             self.process = servers.start_vfs(run, node)
