@@ -40,7 +40,7 @@ class Creator : public std::enable_shared_from_this<Creator> {
     const auto owner = std::as_bytes(std::span(name));
     args.owner.assign(owner.begin(), owner.end());
     args.name = name;
-    nfs4::OpenArgs::Create how;
+    nfs4::OpenCreate how;
     how.mode = nfs4::CreateMode::GUARDED4;
     how.attributes.mode = 0644;
     args.create = how;

@@ -65,7 +65,7 @@ Result<File> Mount::open(const std::string& name, bool create) {
   args.owner.assign(owner.begin(), owner.end());
   args.name = name;
   if (create) {
-    nfs4::OpenArgs::Create how;
+    nfs4::OpenCreate how;
     how.attributes.mode = kFileMode;
     args.create = how;
   }
