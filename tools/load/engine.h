@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -38,8 +39,11 @@ class Engine {
       const std::string& address, std::uint16_t port, const SessionSettings& settings);
 
   // One compound, waited for. An operation's failure is an error here, named after the operation.
+  // `ops` makes the list of operations. Sent again for a while as long as the server says it will
+  // do later (grace, a layout not yet).
+  using Ops = std::function<std::vector<rpc::nfs4::OpArgs>()>;
   [[nodiscard]] static Result<rpc::nfs4::CompoundResult> call(rpc::SessionClient& session,
-                                                              std::vector<rpc::nfs4::OpArgs> ops,
+                                                              const Ops& ops,
                                                               bool cache_this = false);
 
   // Ends a session; waits for its goodbye for a moment.

@@ -41,14 +41,17 @@ Mount::~Mount() {
 }
 
 Result<> Mount::find_root() {
-  std::vector<nfs4::OpArgs> ops;
-  ops.push_back({Op::OP_PUTROOTFH, nfs4::None{}});
-  for (const std::string& name : components(settings_.path)) {
-    ops.push_back({Op::OP_LOOKUP, nfs4::LookupArgs{name}});
-  }
-  ops.push_back({Op::OP_GETFH, nfs4::None{}});
-  const std::size_t last = ops.size() - 1;
-  auto result = Engine::call(*mds_, std::move(ops));
+  const auto ops = [&] {
+    std::vector<nfs4::OpArgs> list;
+    list.push_back({Op::OP_PUTROOTFH, nfs4::None{}});
+    for (const std::string& name : components(settings_.path)) {
+      list.push_back({Op::OP_LOOKUP, nfs4::LookupArgs{name}});
+    }
+    list.push_back({Op::OP_GETFH, nfs4::None{}});
+    return list;
+  };
+  const std::size_t last = components(settings_.path).size() + 1;
+  auto result = Engine::call(*mds_, ops);
   if (!result) {
     return fail(result.error().code, "export " + settings_.path + ": " + result.error().text);
   }
@@ -69,12 +72,15 @@ Result<File> Mount::open(const std::string& name, bool create) {
     how.attributes.mode = kFileMode;
     args.create = how;
   }
-  std::vector<nfs4::OpArgs> ops;
-  ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{root_}});
-  ops.push_back({Op::OP_OPEN, std::move(args)});
-  ops.push_back({Op::OP_GETFH, nfs4::None{}});
-  ops.push_back({Op::OP_GETATTR, nfs4::GetAttrArgs{{nfs4::Attr::kSize}}});
-  auto result = Engine::call(*mds_, std::move(ops), /*cache_this=*/true);
+  const auto ops = [&] {
+    std::vector<nfs4::OpArgs> list;
+    list.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{root_}});
+    list.push_back({Op::OP_OPEN, args});
+    list.push_back({Op::OP_GETFH, nfs4::None{}});
+    list.push_back({Op::OP_GETATTR, nfs4::GetAttrArgs{{nfs4::Attr::kSize}}});
+    return list;
+  };
+  auto result = Engine::call(*mds_, ops, /*cache_this=*/true);
   if (!result) return fail(result.error().code, "open " + name + ": " + result.error().text);
   auto* opened = result->get<nfs4::OpenOk>(1);
   auto* handle = result->get<nfs4::GetFhOk>(2);
@@ -99,10 +105,13 @@ Result<> Mount::get_layout(File& file) {
   args.min_length = 4096;
   args.stateid = file.open;
   args.max_count = kLayoutBytes;
-  std::vector<nfs4::OpArgs> ops;
-  ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{file.handle}});
-  ops.push_back({Op::OP_LAYOUTGET, args});
-  auto result = Engine::call(*mds_, std::move(ops));
+  const auto ops = [&] {
+    std::vector<nfs4::OpArgs> list;
+    list.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{file.handle}});
+    list.push_back({Op::OP_LAYOUTGET, args});
+    return list;
+  };
+  auto result = Engine::call(*mds_, ops);
   if (!result)
     return fail(result.error().code, "layout of " + file.name + ": " + result.error().text);
   auto* granted = result->get<nfs4::LayoutGetOk>(1);
@@ -134,9 +143,12 @@ Result<const Mount::Device*> Mount::device(const nfs4::DeviceId& id) {
   nfs4::GetDeviceInfoArgs args;
   args.device = id;
   args.max_count = kDeviceBytes;
-  std::vector<nfs4::OpArgs> ops;
-  ops.push_back({Op::OP_GETDEVICEINFO, args});
-  auto result = Engine::call(*mds_, std::move(ops));
+  const auto ops = [&] {
+    std::vector<nfs4::OpArgs> list;
+    list.push_back({Op::OP_GETDEVICEINFO, args});
+    return list;
+  };
+  auto result = Engine::call(*mds_, ops);
   if (!result) return pass(result);
   auto* info = result->get<nfs4::GetDeviceInfoOk>(0);
   if (info == nullptr) return fail(Errc::kProtocol, "GETDEVICEINFO answered nothing");
@@ -216,10 +228,13 @@ Result<> Mount::commit(File& file) {
   std::vector<File::Part> parts = file.parts;
   if (parts.empty()) parts.push_back({mds_.get(), file.handle});
   for (const File::Part& part : parts) {
-    std::vector<nfs4::OpArgs> ops;
-    ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{part.handle}});
-    ops.push_back({Op::OP_COMMIT, nfs4::CommitArgs{}});
-    if (auto done = Engine::call(*part.session, std::move(ops)); !done) return pass(done);
+    const auto ops = [&] {
+      std::vector<nfs4::OpArgs> list;
+      list.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{part.handle}});
+      list.push_back({Op::OP_COMMIT, nfs4::CommitArgs{}});
+      return list;
+    };
+    if (auto done = Engine::call(*part.session, ops); !done) return pass(done);
   }
   return layout_commit(file);
 }
@@ -230,33 +245,42 @@ Result<> Mount::layout_commit(File& file) {
   args.length = UINT64_MAX;
   args.stateid = file.layout;
   args.last_write_offset = file.written_end - 1;
-  std::vector<nfs4::OpArgs> ops;
-  ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{file.handle}});
-  ops.push_back({Op::OP_LAYOUTCOMMIT, args});
-  if (auto done = Engine::call(*mds_, std::move(ops)); !done) return pass(done);
+  const auto ops = [&] {
+    std::vector<nfs4::OpArgs> list;
+    list.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{file.handle}});
+    list.push_back({Op::OP_LAYOUTCOMMIT, args});
+    return list;
+  };
+  if (auto done = Engine::call(*mds_, ops); !done) return pass(done);
   file.written_end = 0;
   return {};
 }
 
 Result<> Mount::close(File& file) {
   if (auto done = layout_commit(file); !done) return done;
-  std::vector<nfs4::OpArgs> ops;
-  ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{file.handle}});
-  if (file.striping) {
-    nfs4::LayoutReturnArgs args;
-    args.stateid = file.layout;
-    ops.push_back({Op::OP_LAYOUTRETURN, args});
-  }
-  ops.push_back({Op::OP_CLOSE, nfs4::CloseArgs{0, file.open}});
-  if (auto done = Engine::call(*mds_, std::move(ops)); !done) return pass(done);
+  const auto ops = [&] {
+    std::vector<nfs4::OpArgs> list;
+    list.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{file.handle}});
+    if (file.striping) {
+      nfs4::LayoutReturnArgs args;
+      args.stateid = file.layout;
+      list.push_back({Op::OP_LAYOUTRETURN, args});
+    }
+    list.push_back({Op::OP_CLOSE, nfs4::CloseArgs{0, file.open}});
+    return list;
+  };
+  if (auto done = Engine::call(*mds_, ops); !done) return pass(done);
   return {};
 }
 
 Result<> Mount::remove(const std::string& name) {
-  std::vector<nfs4::OpArgs> ops;
-  ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{root_}});
-  ops.push_back({Op::OP_REMOVE, nfs4::RemoveArgs{name}});
-  if (auto done = Engine::call(*mds_, std::move(ops), true); !done) return pass(done);
+  const auto ops = [&] {
+    std::vector<nfs4::OpArgs> list;
+    list.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{root_}});
+    list.push_back({Op::OP_REMOVE, nfs4::RemoveArgs{name}});
+    return list;
+  };
+  if (auto done = Engine::call(*mds_, ops, true); !done) return pass(done);
   return {};
 }
 

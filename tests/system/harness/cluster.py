@@ -66,7 +66,8 @@ class Cluster:
         self.key_file = self.folder / "cluster.key"
         self.key_file.write_text(secrets.token_hex(32) + "\n")
         self.key_file.chmod(0o600)
-        mds = config.MdsConfig(self.folder, self.options.lease_s, self.options.grace_s)
+        mds = config.MdsConfig(self.folder, self.options.lease_s, self.options.grace_s,
+                               address=self.address)
         text = config.ganesha_core(mds, self.options.pnfs) + config.weft_export(self)
         servers.require(paths.fsal_library())
         self.mds = servers.ganesha(self.run, self.mds_node, text, mds)
