@@ -23,6 +23,7 @@ class Options:
     """What a test may choose. Sizes in bytes, times in seconds."""
 
     data_servers: int = 4
+    mds_port: int = config.NFS_PORT  # another where data servers share its addresses
     stripe_unit: int = 1 << 20
     stripe_count: int = 0
     pnfs: bool = True
@@ -67,7 +68,7 @@ class Cluster:
         self.key_file.write_text(secrets.token_hex(32) + "\n")
         self.key_file.chmod(0o600)
         mds = config.MdsConfig(self.folder, self.options.lease_s, self.options.grace_s,
-                               address=self.address)
+                               port=self.options.mds_port)
         text = config.ganesha_core(mds, self.options.pnfs) + config.weft_export(self)
         servers.require(paths.fsal_library())
         self.mds = servers.ganesha(self.run, self.mds_node, text, mds)
@@ -97,7 +98,7 @@ class Cluster:
     def start(self) -> None:
         """Starts everything and waits until every data server is known to be up."""
         self.mds.start()
-        self.mds.wait_port(config.NFS_PORT)
+        self.mds.wait_port(self.options.mds_port)
         for server in self.ds:
             server.process.start()
         self.wait_up()
@@ -119,4 +120,4 @@ class Cluster:
     def restart_mds(self) -> None:
         """After mds.kill(): starts it again and waits for its port, not for the end of grace."""
         self.mds.start()
-        self.mds.wait_port(config.NFS_PORT)
+        self.mds.wait_port(self.options.mds_port)

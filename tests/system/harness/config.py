@@ -18,14 +18,12 @@ class MdsConfig:
     grace_s: int = 12
     graceless: bool = False
     port: int = NFS_PORT
-    address: str = "0.0.0.0"
 
 
 def ganesha_core(mds: MdsConfig, pnfs: bool) -> str:
     return f"""NFS_CORE_PARAM {{
   Protocols = 4;
   NFS_Port = {mds.port};
-  Bind_addr = {mds.address};
   Plugins_Dir = "{mds.folder}/plugins";
   allow_set_io_flusher_fail = true;
   Enable_UDP = false;

@@ -24,6 +24,7 @@ from harness.run import Run, sh  # noqa: E402
 SERVER_CPU = 0
 CLIENT_CPU = 1
 EXPORT = "/export"
+MDS_PORT = 2050  # Ganesha takes its port at every address of the namespace
 
 
 class Loopback:
@@ -63,9 +64,11 @@ class WeftArm:
     def __init__(self, run: Run, data_servers: int = 1):
         network = Loopback(run)
         with pinned(SERVER_CPU):
-            self.cluster = Cluster(run, network, Options(data_servers=data_servers, grace_s=1))
+            self.cluster = Cluster(run, network, Options(data_servers=data_servers, grace_s=1,
+                                                         mds_port=MDS_PORT))
         self.namespace = network.namespace
-        self.arguments = ["--address", self.cluster.address, "--export", EXPORT]
+        self.arguments = ["--address", self.cluster.address, "--port", str(MDS_PORT), "--export",
+                          EXPORT]
         self.pids = [self.cluster.mds.pid, *(server.process.pid for server in self.cluster.ds)]
 
 
