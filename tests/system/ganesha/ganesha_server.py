@@ -159,7 +159,8 @@ class Ganesha:
             peer.settimeout(5)
             peer.connect(str(self.folder / "commands"))
             peer.sendall(text.encode())
-            assert peer.recv(16) == b"ok\n", text
+            answer = peer.recv(16)
+            assert answer == b"ok\n", (text, answer)
 
     def set(self, **settings):
         for name, value in settings.items():

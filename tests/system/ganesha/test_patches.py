@@ -82,17 +82,6 @@ def test_0004_layout_operations_refuse_an_open_stateid(server, client):
     healthy(server)
 
 
-def test_0004_layout_operations_refuse_another_clients_layout(server, client, new_client):
-    handle, _, stateid = granted(client)
-    thief = new_client()
-    for operation in (layout_ops.layoutget(stateid), layout_ops.layoutreturn(stateid),
-                      layout_ops.layoutcommit(stateid), layout_ops.layouterror(stateid, []),
-                      layout_ops.layoutstats(stateid, DEVICE, (0, 0), (0, 0))):
-        assert thief.compound(put(handle), operation).status == Status.BAD_STATEID
-    assert [c["call"] for c in server.calls()] == ["layoutget"]
-    client.call(put(handle), layout_ops.layoutcommit(stateid))  # its owner may
-
-
 def test_0005_layouterror_reaches_the_fsal(server, client):
     handle, _, stateid = granted(client)
     other = DEVICE[::-1]
@@ -398,6 +387,68 @@ def test_0021_recalls_that_are_answered_at_once(server, client):
         stateid = client.backchannel.next_recall().stateid
         client.call(put(handle), layout_ops.layoutreturn(stateid))
         client.call(put(handle), ops.close(opened))
+    healthy(server)
+
+
+def test_0022_operations_refuse_stateids_of_another_kind(server, client):
+    handle, opened, layout = granted(client)
+    # More segments: CLOSE takes each for a lock.
+    layout = client.call(put(handle), layout_ops.layoutget(layout)).stateid
+    locked = client.call(put(handle), ops.lock(opened, client.clientid)).stateid
+    wrong = [ops.close(layout), ops.close(locked), ops.open_downgrade(layout, const.SHARE_READ),
+             ops.open_downgrade(locked, const.SHARE_READ), ops.unlock(layout), ops.unlock(opened),
+             ops.delegreturn(layout), ops.delegreturn(opened), ops.delegreturn(locked)]
+    for operation in wrong:
+        assert client.compound(put(handle), operation).status == Status.BAD_STATEID
+    client.call(put(handle), ops.unlock(locked))
+    client.call(put(handle), layout_ops.layoutreturn(layout))
+    client.call(put(handle), ops.open_downgrade(opened, const.SHARE_BOTH))
+    healthy(server)
+
+
+def test_0023_a_stateid_is_good_for_its_own_client_only(server, client, new_client):
+    handle, opened, layout = granted(client)
+    locked = client.call(put(handle), ops.lock(opened, client.clientid)).stateid
+    thief = new_client()
+    for operation in (layout_ops.layoutget(opened), layout_ops.layoutget(layout),
+                      layout_ops.layoutreturn(layout), layout_ops.layoutcommit(layout),
+                      layout_ops.layouterror(layout, []),
+                      layout_ops.layoutstats(layout, DEVICE, (0, 0), (0, 0)),
+                      ops.read(opened, 0, 10), ops.write(opened, 0, b"x"),
+                      ops.write(locked, 0, b"x"), ops.setattr(opened, size=0),
+                      ops.unlock(locked), ops.open_downgrade(opened, const.SHARE_READ),
+                      ops.close(opened)):
+        assert thief.compound(put(handle), operation).status == Status.BAD_STATEID
+    assert [c["call"] for c in server.calls()] == ["layoutget"]
+    client.call(put(handle), ops.write(locked, 0, b"mine"))
+    client.call(put(handle), layout_ops.layoutcommit(layout))
+    healthy(server)
+
+
+def test_0024_a_client_with_state_is_not_destroyed(server, new_client):
+    leaver, stays = new_client(), new_client()
+    granted(leaver)
+    handle, opened, layout = granted(stays)
+    leaver.send(ops.destroy_session(leaver.session)).check()
+    leaver.session = None
+    assert leaver.send(ops.destroy_clientid(leaver.clientid)).status == Status.CLIENTID_BUSY
+    stays.call(put(handle), layout_ops.layoutreturn(layout))
+    stays.call(put(handle), ops.close(opened))  # walks all states of the file
+    stays.send(ops.destroy_session(stays.session)).check()
+    stays.session = None
+    assert stays.send(ops.destroy_clientid(stays.clientid)).status == Status.OK
+    healthy(server)
+
+
+def test_0025_0026_connections_that_end_during_a_recall(server, new_client):
+    for i in range(200):
+        client = new_client()
+        granted(client, b"file%d" % i)
+        server.command(f"recall 0 {const.UINT64_MAX} 3 1")
+        if i % 2:
+            client.backchannel.next_recall()
+        client.vanish()
+    server.wait_for_call("layoutreturn")
     healthy(server)
 
 

@@ -8,12 +8,14 @@ class Op(enum.IntEnum):
     CLOSE = 4
     COMMIT = 5
     CREATE = 6
+    DELEGRETURN = 8
     GETATTR = 9
     GETFH = 10
     LOCK = 12
     LOCKU = 14
     LOOKUP = 15
     OPEN = 18
+    OPEN_DOWNGRADE = 21
     PUTFH = 22
     PUTROOTFH = 24
     READ = 25
@@ -118,6 +120,7 @@ class Status(enum.IntEnum):
     TOO_MANY_OPS = 10070
     OP_NOT_IN_SESSION = 10071
     HASH_ALG_UNSUPP = 10072
+    CLIENTID_BUSY = 10074
     DEADSESSION = 10078
     PNFS_NO_LAYOUT = 10080
     NOT_ONLY_OP = 10081

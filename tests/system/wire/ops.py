@@ -202,6 +202,39 @@ def close(stateid):
                      _on_success(lambda u: {"stateid": unpack_stateid(u)}))
 
 
+def open_downgrade(stateid, share, deny=0):
+    """stateid"""
+    packer = pack_stateid(Packer(), stateid).uint32(0).uint32(share).uint32(deny)
+    return Operation(Op.OPEN_DOWNGRADE, packer.bytes(),
+                     _on_success(lambda u: {"stateid": unpack_stateid(u)}))
+
+
+def delegreturn(stateid):
+    return Operation(Op.DELEGRETURN, pack_stateid(Packer(), stateid).bytes())
+
+
+def _unpack_lock(unpacker, status):
+    if status == const.Status.DENIED:
+        return {"offset": unpacker.uint64(), "length": unpacker.uint64(),
+                "type": unpacker.uint32(), "clientid": unpacker.uint64(),
+                "owner": unpacker.opaque()}
+    return {"stateid": unpack_stateid(unpacker)} if status == 0 else {}
+
+
+def lock(opened, clientid, owner=b"locker", offset=0, length=const.UINT64_MAX, exclusive=True):
+    """The first lock of a lock owner, from an open. stateid; with DENIED who holds what"""
+    packer = Packer().uint32(2 if exclusive else 1).boolean(False).uint64(offset).uint64(length)
+    pack_stateid(packer.boolean(True).uint32(0), opened).uint32(0).uint64(clientid).opaque(owner)
+    return Operation(Op.LOCK, packer.bytes(), _unpack_lock)
+
+
+def unlock(locked, offset=0, length=const.UINT64_MAX):
+    """stateid"""
+    packer = pack_stateid(Packer().uint32(2).uint32(0), locked).uint64(offset).uint64(length)
+    return Operation(Op.LOCKU, packer.bytes(),
+                     _on_success(lambda u: {"stateid": unpack_stateid(u)}))
+
+
 def read(stateid, offset, count):
     """eof, data"""
     packer = pack_stateid(Packer(), stateid).uint64(offset).uint32(count)

@@ -258,9 +258,14 @@ static bool do_recall(const char* arguments) {
   pthread_mutex_unlock(&last_mutex);
   if (handle.len == 0 || up_vector == NULL) return false;
   void* token = (void*)(uintptr_t)cookie;
-  return !FSAL_IS_ERROR(up_async_layoutrecall(general_fridge, up_vector, &handle,
-                                              LAYOUT4_NFSV4_1_FILES, false, &segment, token, NULL,
-                                              recall_done, token));
+  for (int attempt = 0; attempt < 2000; ++attempt) {
+    if (!FSAL_IS_ERROR(up_async_layoutrecall(general_fridge, up_vector, &handle,
+                                             LAYOUT4_NFSV4_1_FILES, false, &segment, token, NULL,
+                                             recall_done, token)))
+      return true;
+    usleep(1000);  // the server's spare threads are few, and it does not queue
+  }
+  return false;
 }
 
 static bool do_set(const char* arguments) {
