@@ -155,6 +155,7 @@ class Ganesha:
             time.sleep(0.01)
 
     def command(self, text):
+        """A command of layout_fsal.c; AssertionError if it is refused."""
         with socket.socket(socket.AF_UNIX) as peer:
             peer.settimeout(5)
             peer.connect(str(self.folder / "commands"))
