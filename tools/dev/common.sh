@@ -29,10 +29,10 @@ step() {
   while kill -0 "$pid" 2>/dev/null; do
     sleep 0.2
     if [ -t 1 ]; then
-      printf '\r\033[K        %.70s' "$(tail -c 300 "$log" | tr -d '\r' | tail -n 1)"
+      printf '\r\033[K        %.70s' "$(tail -c 300 "$log" | tr -d '\r\0' | tail -n 1)"
     elif [ $((SECONDS - said)) -ge 60 ]; then
       said=$SECONDS
-      say "  still at it: $(tail -c 300 "$log" | tail -n 1 | cut -c 1-90)"
+      say "  still at it: $(tail -c 300 "$log" | tr -d '\r\0' | tail -n 1 | cut -c 1-90)"
     fi
   done
   [ ! -t 1 ] || printf '\r\033[K'
