@@ -9,7 +9,7 @@ from harness.cluster import Options
 @pytest.mark.faults
 @pytest.mark.parametrize("direct", [0, 1])
 def test_full_data_servers(run, network, direct):
-    cluster = make_cluster(run, network, Options(data_servers=2, store_mib=64))
+    cluster = make_cluster(run, network, Options(data_servers=2, store_mib=160))
     if not cluster.counted:
         pytest.skip("needs a Weft")
     client = start_client(run, network)

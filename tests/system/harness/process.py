@@ -24,7 +24,7 @@ class Process:
         self.cpus = cpus
         self.log = run.folder / f"{name}.log"
         self._child: subprocess.Popen | None = None
-        run.on_close(lambda: self.stop(grace_s=3))
+        run.on_close(self.kill)
 
     @property
     def pid(self) -> int:
