@@ -12,7 +12,6 @@ from harness.cluster import Cluster
 from harness.network import Network
 from harness.process import tail
 from harness.run import LIVE_RUNS, Run
-from harness.servers import MissingServer
 
 
 def pytest_configure(config):
@@ -69,11 +68,8 @@ def network(run):
 
 
 def make_cluster(run, network, options=None) -> Cluster:
-    """A Weft for one test alone, which may break it. Skips when something is not built."""
-    try:
-        return Cluster(run, network, options)
-    except MissingServer as error:
-        pytest.skip(str(error))
+    """A Weft for one test alone, which may break it. What is not built is an error, not a skip."""
+    return Cluster(run, network, options)
 
 
 class System:

@@ -29,8 +29,6 @@ sha256sum < /tmp/in | cut -d' ' -f1
 @pytest.fixture
 def vfs(run, network):
     """Ganesha's VFS at 10.77.0.1:/export, its folder in run.folder/vfs."""
-    if not paths.ganesha_prefix().is_dir():
-        pytest.skip("no patched NFS-Ganesha: tools/dev/ganesha.sh")
     node = network.mds()
     process = servers.start_vfs(run, node)
     process.address = node.address
@@ -41,8 +39,9 @@ def sha256(file: Path) -> str:
     return sh("sha256sum", str(file)).split()[0]
 
 
-@pytest.mark.parametrize("kind,release", [("uml61", "6.1."), ("qemu61", "6.1."),
-                                          ("uml612", "6.12.")])
+@pytest.mark.parametrize("kind,release", [
+    ("uml61", "6.1."), pytest.param("qemu61", "6.1.", marks=pytest.mark.long),
+    pytest.param("uml612", "6.12.", marks=pytest.mark.long)])
 def test_each_kind_boots_and_copies(run, network, vfs, kind, release):
     need_kind(kind)
     client = start_client(run, network, kind)
