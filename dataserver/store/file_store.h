@@ -29,6 +29,7 @@
 #include <memory>
 #include <string>
 
+#include "dataserver/store/faults.h"
 #include "dataserver/store/io_ring.h"
 #include "dataserver/store/object_files.h"
 #include "dataserver/store/store.h"
@@ -46,6 +47,7 @@ struct FileStoreOptions {
   // Reads of at least this many bytes are answered as file ranges when they are resident.
   std::size_t zero_copy_min_bytes = std::size_t{32} << 10;
   unsigned worker_threads = 2;        // for what io_uring does not do or the kernel would block on
+  Faults* faults = nullptr;           // for tests
   Random* random = &system_random();  // safe from any thread, as the system's is
 };
 
@@ -108,10 +110,12 @@ class FileStore final : public Store {
   [[nodiscard]] Result<> align_for_direct(WriteOp& op);
   void finish_write(std::unique_ptr<WriteOp> op);
   [[nodiscard]] static bool took(WriteOp& op, long result);
+  [[nodiscard]] int write_fault(const WriteOp& op) const;
 
   // file_store_sync.cc
   void sync(const FilePtr& file, ObjectFile::Waiter waiter);
   void run_sync(FilePtr file);
+  [[nodiscard]] Result<> sync_entry(ObjectFile& file);
   void finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiters, Result<> result);
   void lost_data(const ObjectFile& file, const Error& error);
   [[nodiscard]] Result<> sync_all();

@@ -59,6 +59,7 @@ void FileStore::run_sync(FilePtr file) {
   file->unsynced.store(false);
   const int fd = file->buffered.get();
   auto on_result = [this, file, waiters = std::move(waiters)](int result) mutable {
+    if (result == 0 && options_.faults != nullptr) result = -options_.faults->sync_error(file->id);
     if (result < 0) {
       return finish_sync(file, std::move(waiters),
                          fail_errno(-result, "fdatasync " + layout::to_string(file->id)));
@@ -67,20 +68,26 @@ void FileStore::run_sync(FilePtr file) {
     if (!entry || file->removed.load()) {
       return finish_sync(file, std::move(waiters), {});
     }
-    on_worker<void>(
-        [this, file] {
-          auto synced = files_.sync_entry(file->id);
-          if (synced) {
-            file->entry_unsynced.store(false);
-            file->entry_uncertain.store(false);
-          }
-          return synced;
-        },
-        [this, file, waiters = std::move(waiters)](Result<> synced) mutable {
-          finish_sync(file, std::move(waiters), std::move(synced));
-        });
+    on_worker<void>([this, file] { return sync_entry(*file); },
+                    [this, file, waiters = std::move(waiters)](Result<> synced) mutable {
+                      finish_sync(file, std::move(waiters), std::move(synced));
+                    });
   };
   this_ring().fdatasync(fd, std::move(on_result));
+}
+
+// On a worker thread.
+Result<> FileStore::sync_entry(ObjectFile& file) {
+  auto synced = files_.sync_entry(file.id);
+  if (synced && options_.faults != nullptr) {
+    const int error = options_.faults->entry_sync_error(file.id);
+    if (error != 0) synced = fail_errno(error, "fsync of a directory");
+  }
+  if (synced) {
+    file.entry_unsynced.store(false);
+    file.entry_uncertain.store(false);
+  }
+  return synced;
 }
 
 void FileStore::finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiters,

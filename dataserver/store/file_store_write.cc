@@ -108,10 +108,16 @@ bool FileStore::took(WriteOp& op, long result) {
   return op.written < op.total;
 }
 
+int FileStore::write_fault(const WriteOp& op) const {
+  if (options_.faults == nullptr) return 0;
+  return options_.faults->write_error(op.file->id, op.offset + op.written);
+}
+
 void FileStore::write_inline(std::unique_ptr<WriteOp> op) {
   const std::int64_t began = steady_now_ns();
   long result = 0;
   do {
+    if ((op->error = write_fault(*op)) != 0) break;
     const auto rest = op->rest();
     result = ::pwritev(op->file->buffered.get(), rest.data(), static_cast<int>(rest.size()),
                        static_cast<off_t>(op->offset + op->written));
@@ -125,6 +131,7 @@ void FileStore::write_inline(std::unique_ptr<WriteOp> op) {
 }
 
 void FileStore::write_ring(std::unique_ptr<WriteOp> op) {
+  if ((op->error = write_fault(*op)) != 0) return finish_write(std::move(op));
   const int fd = op->direct ? op->file->direct.get() : op->file->buffered.get();
   const auto rest = op->rest();
   const std::uint64_t at = op->offset + op->written;

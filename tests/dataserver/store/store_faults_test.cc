@@ -1,0 +1,114 @@
+// A disk that fails: every error is told, to whom it concerns, and once told is not forgotten.
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cerrno>
+
+#include "dataserver/store/faults.h"
+#include "tests/dataserver/store/store_runner.h"
+#include "tests/dataserver/temp_folder.h"
+
+namespace weft::ds {
+namespace {
+
+using test::StoreRunner;
+using test::TempFolder;
+
+constexpr layout::ObjectId kObject{.fileid = 1, .generation = 1};
+constexpr layout::ObjectId kOther{.fileid = 2, .generation = 1};
+
+class BadDisk final : public Faults {
+ public:
+  int write_error(const layout::ObjectId& /*object*/, std::uint64_t offset) override {
+    return offset >= bad_from ? on_write : 0;
+  }
+  int sync_error(const layout::ObjectId& object) override {
+    return object == kObject ? std::exchange(on_sync, 0) : 0;
+  }
+  int entry_sync_error(const layout::ObjectId& /*object*/) override {
+    return std::exchange(on_entry, 0);
+  }
+  int on_write = 0;
+  std::uint64_t bad_from = 0;
+  int on_sync = 0;   // once, as the kernel reports it
+  int on_entry = 0;  // once
+};
+
+struct Rig {
+  Rig() {
+    FileStoreOptions options;
+    options.path = folder.path() + "/store";
+    options.mode = GENERATE(IoMode::kBuffered, IoMode::kDirect);
+    options.faults = &disk;
+    runner.emplace(options);
+  }
+  TempFolder folder;
+  BadDisk disk;
+  std::optional<StoreRunner> runner;
+};
+
+TEST_CASE("a failed sync fails the commit and changes the verifier for everybody") {
+  Rig rig;
+  const auto before = rig.runner->write(kObject, 0, "lost").value().verifier;
+  CHECK(rig.runner->write(kOther, 0, "good").value().verifier == before);
+  rig.disk.on_sync = EIO;
+  CHECK(rig.runner->commit(kObject).error() == Errc::kIo);
+  CHECK(rig.runner->store().verifier() != before);
+  // The client of the other object writes again, needlessly but safely.
+  CHECK(rig.runner->commit(kOther).value() != before);
+  // Nor does the next commit of the failed one pretend that nothing was.
+  CHECK(rig.runner->commit(kObject).value() != before);
+  const auto again = rig.runner->write(kObject, 0, "kept").value().verifier;
+  CHECK(rig.runner->commit(kObject) == again);
+}
+
+TEST_CASE("commits that waited for the one that failed do not hide it") {
+  Rig rig;
+  const auto before = rig.runner->write(kObject, 0, "lost").value().verifier;
+  rig.disk.on_sync = EIO;
+  std::vector<Result<WriteVerifier>> answers;
+  for (int i = 0; i < 3; ++i) {
+    rig.runner->store().commit(
+        kObject, [&](Result<WriteVerifier> verifier) { answers.push_back(std::move(verifier)); });
+  }
+  rig.runner->drain();
+  REQUIRE(answers.size() == 3);
+  for (const auto& answer : answers) CHECK((!answer || *answer != before));
+}
+
+TEST_CASE("a stable write whose sync fails is an error, also of its directory entry") {
+  Rig rig;
+  rig.disk.on_sync = ENOSPC;
+  CHECK(rig.runner->write(kObject, 0, "x", Stability::kFileSync).error() == Errc::kNoSpace);
+  const auto before = rig.runner->store().verifier();
+  rig.disk.on_entry = EIO;
+  CHECK(rig.runner->write(kObject, 0, "x", Stability::kDataSync).error() == Errc::kIo);
+  CHECK(rig.runner->store().verifier() != before);
+  CHECK(rig.runner->write(kObject, 0, "x", Stability::kFileSync));
+}
+
+TEST_CASE("a write that fails is an error and loses nothing that was there") {
+  Rig rig;
+  REQUIRE(rig.runner->write(kObject, 0, std::string(8192, 'a'), Stability::kFileSync));
+  const auto before = rig.runner->store().verifier();
+  for (const auto& [error, expected] : {std::pair{EIO, Errc::kIo},
+                                        {ENOSPC, Errc::kNoSpace},
+                                        {EDQUOT, Errc::kQuota},
+                                        {EFBIG, Errc::kFileTooLarge}}) {
+    rig.disk.on_write = error;
+    CHECK(rig.runner->write(kObject, 4096, std::string(4096, 'b')).error() == expected);
+  }
+  rig.disk.on_write = 0;
+  CHECK(rig.runner->text(kObject, 0, 10000) == std::string(8192, 'a'));
+  CHECK(rig.runner->store().verifier() == before);  // nothing answered was lost
+}
+
+TEST_CASE("a truncate whose sync fails is an error") {
+  Rig rig;
+  REQUIRE(rig.runner->write(kObject, 0, "12345"));
+  rig.disk.on_sync = EIO;
+  CHECK(rig.runner->truncate(kObject, 2).error() == Errc::kIo);
+}
+
+}  // namespace
+}  // namespace weft::ds
