@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from harness import images
 from harness.client import start_clients
 from harness.cluster import Cluster
 from harness.network import Network
@@ -49,13 +48,6 @@ def pytest_runtest_makereport(item, call):
             report.sections.append((f"{run.name} {log.relative_to(run.folder)}", tail(log, 25)))
 
 
-def need_kind(kind: str) -> None:
-    """Builds the kind's image, but for the kernel that takes minutes: that is left to ./dev."""
-    if kind == "uml612" and not images.available(kind):
-        pytest.skip("the 6.12 client kernel is not built: tools/dev/clients.sh build uml612")
-    images.ensure(images.KINDS[kind])
-
-
 @pytest.fixture
 def run():
     with Run() as one:
@@ -67,11 +59,6 @@ def network(run):
     return Network(run)
 
 
-def make_cluster(run, network, options=None) -> Cluster:
-    """A Weft for one test alone, which may break it. What is not built is an error, not a skip."""
-    return Cluster(run, network, options)
-
-
 class System:
     """One Weft with four data servers and up to two clients that have it mounted, shared by all
     tests that break nothing. Made again if a test did break it."""
@@ -80,7 +67,7 @@ class System:
         self.run = Run()
         self.network = Network(self.run)
         try:
-            self.cluster = make_cluster(self.run, self.network)
+            self.cluster = Cluster(self.run, self.network)
             self.clients = []
             self.add_clients(1)
         except BaseException:

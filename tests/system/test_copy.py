@@ -1,9 +1,10 @@
 """Copying files in and out, on every client kernel, and where the bytes go."""
 
 import pytest
-from conftest import make_cluster, need_kind
 from harness.client import start_client
+from harness.cluster import Cluster
 from harness.counters import MIB, through_data_servers
+from harness.machines import need_kind
 
 COPY = """
 set -e
@@ -45,7 +46,7 @@ check("{folder}/a", data)
 def test_other_kernels(run, network, kind):
     """A second and a third kernel: copy, random verification by fio, truncate, append, locks."""
     need_kind(kind)
-    cluster = make_cluster(run, network)
+    cluster = Cluster(run, network)
     client = start_client(run, network, kind)
     client.mount(cluster.address, cluster.path)
     with through_data_servers(cluster, written=16 * MIB, read=16 * MIB):

@@ -6,10 +6,9 @@ import random
 import subprocess
 
 import pytest
-from conftest import make_cluster
 from harness import paths, servers
 from harness.client import start_client
-from harness.cluster import Options
+from harness.cluster import Cluster, Options
 
 pytestmark = pytest.mark.faults
 
@@ -98,7 +97,7 @@ def fsck(cluster) -> None:
 
 
 def kill_under_load(run, network, kills: int, seed: int) -> None:
-    cluster = make_cluster(run, network, Options(data_servers=2, lease_s=5, grace_s=6))
+    cluster = Cluster(run, network, Options(data_servers=2, lease_s=5, grace_s=6))
     client = start_client(run, network)
     client.mount(cluster.address, cluster.path)
     chance = random.Random(seed)

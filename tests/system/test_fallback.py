@@ -1,9 +1,8 @@
 """Clients that cannot or may not use pNFS: the metadata server moves their data itself."""
 
 import pytest
-from conftest import make_cluster
 from harness.client import start_client
-from harness.cluster import Options
+from harness.cluster import Cluster, Options
 from harness.counters import MIB, snapshot
 
 COPY = """
@@ -41,7 +40,7 @@ def test_v40_mount(cluster, client):
 
 @pytest.mark.parametrize("version", ["4.1", "4.2"])
 def test_export_without_pnfs(run, network, version):
-    cluster = make_cluster(run, network, Options(data_servers=2, pnfs=False))
+    cluster = Cluster(run, network, Options(data_servers=2, pnfs=False))
     client = start_client(run, network)
     client.mount(cluster.address, cluster.path, f"vers={version}")
     if cluster.counted:
@@ -50,7 +49,7 @@ def test_export_without_pnfs(run, network, version):
 
 
 def test_v41_mount_uses_pnfs(run, network):
-    cluster = make_cluster(run, network, Options(data_servers=2))
+    cluster = Cluster(run, network, Options(data_servers=2))
     client = start_client(run, network)
     client.mount(cluster.address, cluster.path, "vers=4.1")
     if cluster.counted:

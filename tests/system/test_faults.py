@@ -3,9 +3,8 @@
 import time
 
 import pytest
-from conftest import make_cluster
 from harness.client import start_client
-from harness.cluster import Options
+from harness.cluster import Cluster, Options
 from harness.counters import snapshot, weft
 
 pytestmark = pytest.mark.faults
@@ -27,7 +26,7 @@ sha256sum < /mnt/nfs/{name} | cmp - /tmp/sum
 def faulty(run, network):
     """A Weft of this test alone and a client that has it mounted. The link to each data server is
     slow enough that a copy is still under way when something breaks."""
-    cluster = make_cluster(run, network)
+    cluster = Cluster(run, network)
     client = start_client(run, network)
     client.mount(cluster.address, cluster.path)
     cluster.client = client
@@ -97,7 +96,7 @@ def test_everything_killed_after_fsync_loses_nothing(faulty):
 
 def test_data_server_that_stays_dead(run, network):
     """Files that need it fail or wait, and 'weft status' names it; files that don't, go on."""
-    cluster = make_cluster(run, network, Options(data_servers=4, stripe_count=1))
+    cluster = Cluster(run, network, Options(data_servers=4, stripe_count=1))
     if not cluster.counted:
         pytest.skip("needs a Weft")
     client = start_client(run, network)
@@ -131,7 +130,7 @@ def test_data_server_that_stays_dead(run, network):
 
 def test_client_that_vanishes_leaves_no_layout_behind(run, network):
     """A client dies with a layout; after its lease another one reads and writes the file."""
-    cluster = make_cluster(run, network)
+    cluster = Cluster(run, network)
     first, second = start_client(run, network), start_client(run, network)
     for client in (first, second):
         client.mount(cluster.address, cluster.path)

@@ -1,15 +1,14 @@
 """A full data server: the application gets ENOSPC, and nothing is silently short."""
 
 import pytest
-from conftest import make_cluster
 from harness.client import start_client
-from harness.cluster import Options
+from harness.cluster import Cluster, Options
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("direct", [0, 1])
 def test_full_data_servers(run, network, direct):
-    cluster = make_cluster(run, network, Options(data_servers=2, store_mib=160))
+    cluster = Cluster(run, network, Options(data_servers=2, store_mib=160))
     if not cluster.counted:
         pytest.skip("needs a Weft")
     client = start_client(run, network)

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import need_kind
 from harness import paths, servers
 from harness.client import ClientDied, JobFailed, start_client, start_clients
+from harness.machines import need_kind
 from harness.run import sh, sweep, wait_until
 
 COPY = """

@@ -1,12 +1,11 @@
 """Servers asked to end do so, in time and with status 0, and lose nothing."""
 
-from conftest import make_cluster
 from harness.client import start_client
-from harness.cluster import Options
+from harness.cluster import Cluster, Options
 
 
 def test_clean_shutdown_and_start(run, network):
-    cluster = make_cluster(run, network, Options(data_servers=2))
+    cluster = Cluster(run, network, Options(data_servers=2))
     client = start_client(run, network)
     client.mount(cluster.address, cluster.path)
     client.run("head -c 20M /dev/urandom > /tmp/in; cp /tmp/in /mnt/nfs/a; sync /mnt/nfs/a", 60)

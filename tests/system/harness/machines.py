@@ -8,6 +8,7 @@ import subprocess
 import threading
 from pathlib import Path
 
+from . import images
 from .client import Client
 from .run import wait_until
 
@@ -121,3 +122,11 @@ class Qemu(Client):
 
 
 MACHINES = {kind.kind: kind for kind in (UserModeLinux, UserModeLinux612, Qemu)}
+
+
+def need_kind(kind: str) -> None:
+    """For tests: builds the kind's image, but skips for the kernel that takes minutes."""
+    if kind == "uml612" and not images.available(kind):
+        import pytest  # only tests come here, and ./dev does without it
+        pytest.skip("the 6.12 client kernel is not built: tools/dev/clients.sh build uml612")
+    images.ensure(images.KINDS[kind])
