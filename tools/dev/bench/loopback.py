@@ -1,8 +1,9 @@
 """Servers side by side on loopback, for benchmarks: each arm in a network namespace of its own.
 
 An arm has a Run to itself: the harness names folders after what is in them. Servers are pinned to
-processor 0, the load generator to processor 1, and each namespace has its own loopback interface with as many addresses as the arm has servers, so that both arms use the same
-ports and neither sees the other. Imported before anything of the harness.
+processor 0, the load generator to processor 1, and each namespace has its own loopback interface
+with as many addresses as the arm has servers, so that both arms use the same ports and neither sees
+the other. Imported before anything of the harness.
 """
 
 import json
