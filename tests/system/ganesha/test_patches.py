@@ -448,7 +448,6 @@ def test_0025_0026_connections_that_end_during_a_recall(server, new_client):
         if i % 2:
             client.backchannel.next_recall()
         client.vanish()
-    server.wait_for_call("layoutreturn")
     healthy(server)
 
 
