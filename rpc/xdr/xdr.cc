@@ -1,7 +1,8 @@
 #include "rpc/xdr/xdr.h"
 
 #include <algorithm>
-#include <cassert>
+
+#include "rpc/base/assert.h"
 
 namespace weft::xdr {
 namespace {
@@ -39,7 +40,7 @@ void Encoder::fixed(std::span<const std::byte> bytes) {
 }
 
 void Encoder::opaque(std::span<const std::byte> bytes) {
-  assert(bytes.size() <= UINT32_MAX);
+  WEFT_ASSERT(bytes.size() <= UINT32_MAX);
   u32(static_cast<std::uint32_t>(bytes.size()));
   fixed(bytes);
 }
@@ -53,17 +54,17 @@ void Encoder::bitmap(std::span<const std::uint32_t> words) {
 }
 
 void Encoder::patch_u32(std::size_t at, std::uint32_t value) {
-  assert(at <= out_.size() && out_.size() - at >= 4);
+  WEFT_ASSERT(at <= out_.size() && out_.size() - at >= 4);
   put_be32(out_.data() + at, value);
 }
 
 void Encoder::patch(std::size_t at, std::span<const std::byte> bytes) {
-  assert(at <= out_.size() && out_.size() - at >= bytes.size());
+  WEFT_ASSERT(at <= out_.size() && out_.size() - at >= bytes.size());
   std::copy(bytes.begin(), bytes.end(), out_.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
 void Encoder::rewind(std::size_t at) {
-  assert(at <= out_.size());
+  WEFT_ASSERT(at <= out_.size());
   out_.resize(at);
 }
 

@@ -1,0 +1,39 @@
+#include "rpc/base/clock.h"
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+
+using namespace weft;
+
+TEST_CASE("the same seed gives the same bytes, another seed others") {
+  SeededRandom a(7);
+  SeededRandom b(7);
+  SeededRandom c(8);
+  std::array<std::byte, 33> first{};
+  std::array<std::byte, 33> second{};
+  a.fill(first);
+  b.fill(second);
+  CHECK(first == second);
+  c.fill(second);
+  CHECK(first != second);
+}
+
+TEST_CASE("below() stays below, and reaches every value") {
+  SeededRandom random(1);
+  std::array<int, 7> seen{};
+  for (int i = 0; i < 1000; ++i) ++seen.at(random.below(7));
+  for (const int times : seen) CHECK(times > 80);
+  CHECK(random.below(1) == 0);
+}
+
+TEST_CASE("a manual clock moves when told") {
+  ManualClock clock;
+  const auto before = clock.now();
+  CHECK(clock.now() == before);
+  clock.advance(std::chrono::seconds(3));
+  CHECK(clock.now() - before == std::chrono::seconds(3));
+}
+
+TEST_CASE("the system's randomness differs from call to call") {
+  CHECK(system_random().u64() != system_random().u64());
+}
