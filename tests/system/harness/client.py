@@ -87,6 +87,7 @@ class Client:
     kind = ""
     device = ""
     modules = ""
+    pinned = True
 
     def __init__(self, run: Run, node: Node, cpus: str = "", memory_mib: int = 1024,
                  terminal: bool = False):
@@ -281,7 +282,8 @@ def start_clients(run: Run, network: Network | HostNetwork, kinds: list[str], fi
     clients = []
     for index, kind in enumerate(kinds):
         images.ensure(images.KINDS[kind])
-        cpus = options.get("cpus", default_cpus(first + index))
+        pinned = MACHINES[kind].pinned
+        cpus = options.get("cpus", default_cpus(first + index) if pinned else "")
         clients.append(MACHINES[kind](run, network.client(), **{**options, "cpus": cpus}))
     for client in clients:
         client.start()

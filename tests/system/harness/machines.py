@@ -50,6 +50,7 @@ class Qemu(Client):
 
     kind = "qemu61"
     device = "eth0"
+    pinned = False  # its two processors are two threads
 
     def _port(self) -> str:
         return "/dev/vport0p1"
