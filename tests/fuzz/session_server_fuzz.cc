@@ -1,6 +1,8 @@
 // The session server as a whole, over an in-memory channel: a client with a session that then sends
 // whatever it likes. The input is a list of records (u16 length, bytes); one that begins with 0xff
 // has its SEQUENCE made right, so that the fuzzer gets past it. Some cut the connection.
+#include <spdlog/spdlog.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -107,7 +109,7 @@ struct World {
     network.run();
   }
 
-  BufferPool pool{std::size_t{64} << 20};
+  static inline BufferPool pool{std::size_t{64} << 20};  // kept, so that its blocks are
   SeededRandom random;
   ManualClock clock;
   MemoryNetwork network;
@@ -133,6 +135,11 @@ void send_in_session(World& world, std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  spdlog::set_level(spdlog::level::off);
+  return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   World world;
