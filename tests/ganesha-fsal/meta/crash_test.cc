@@ -200,6 +200,7 @@ void check_after(const std::string& path, std::vector<Expected>& all) {
 }  // namespace
 
 TEST_CASE("SIGKILL at random points loses nothing acknowledged") {
+  skip_under_tsan();
   const TempFolder folder;
   {
     auto store = open_rocks_kv(small_rocks(folder.path()));

@@ -38,6 +38,15 @@ inline RocksOptions small_rocks(const std::string& path) {
   return {.path = path, .block_cache_bytes = 1U << 20, .write_buffer_bytes = 4U << 20};
 }
 
+// For tests that fork: ThreadSanitizer cannot follow threads that a forked child starts.
+inline void skip_under_tsan() {
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  SKIP("forks, which ThreadSanitizer cannot follow");
+#endif
+#endif
+}
+
 enum class Engine { kMemory, kRocks };
 
 // A store of the engine that the test is being run for.

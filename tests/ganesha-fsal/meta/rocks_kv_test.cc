@@ -58,6 +58,7 @@ TEST_CASE("a store that does not exist is not made when not asked for") {
 }
 
 TEST_CASE("a store open in another process is busy, to read-only openers too") {
+  skip_under_tsan();
   const TempFolder folder;
   int ready[2];
   int done[2];
@@ -99,6 +100,7 @@ TEST_CASE("a read-only store reads and refuses to commit") {
 }
 
 TEST_CASE("damage in the middle of the log is an error, not a shorter store") {
+  skip_under_tsan();
   const TempFolder folder;
   const pid_t child = ::fork();
   if (child == 0) {  // leaves the log behind: a clean close would too, but may be flushed some day
