@@ -143,7 +143,7 @@ class Namespace {
 
   // Data was written: the size only grows, mtime only goes forward; clears set-user-id and
   // set-group-id. Files that are gone are left out. Returns attributes in the order of `growths`,
-  // nullopt for those gone. One transaction for each 256.
+  // nullopt for those gone. One transaction for each 32, one wait for the sync.
   [[nodiscard]] Result<std::vector<std::optional<InodeAttributes>>> grow(
       std::span<const Growth> growths);
   [[nodiscard]] Result<InodeAttributes> grow_size(const Growth& growth);

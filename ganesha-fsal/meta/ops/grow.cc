@@ -7,7 +7,7 @@
 namespace weft::mds {
 namespace {
 
-constexpr std::size_t kBatch = 256;
+constexpr std::size_t kBatch = 32;  // so many inodes are locked at once
 constexpr std::uint32_t kSetUid = 04000;
 constexpr std::uint32_t kSetGid = 02000;
 constexpr std::uint32_t kGroupExecute = 010;
