@@ -51,6 +51,9 @@ layout::PlacementPolicy placement_policy(const weft_options& options) {
   layout::PlacementPolicy policy;
   policy.stripe_unit = options.stripe_unit;
   policy.stripe_count = options.stripe_count;
+  // A server is full for new files when it has no room for a stripe unit: how much is to be kept
+  // free beyond that depends on its size, and is its file system's to say.
+  policy.reserve_bytes = options.stripe_unit;
   return policy;
 }
 
@@ -194,7 +197,8 @@ void Backend::start_layouts(const weft_options& options) {
         release(file);
       });
   data_ = std::make_unique<FileData>(
-      FileData::Parts{*names_, *cluster_, *proxy_, *layouts_, *fencer_, *placement_});
+      FileData::Parts{*names_, *cluster_, *proxy_, *layouts_, *fencer_, *placement_,
+                      [this](FileId file) { recaller_->invalidate_attributes(file); }});
 }
 
 Result<> Backend::start_admin(const weft_options& options) {
@@ -253,7 +257,7 @@ void Backend::run_timer() {
 
 void Backend::tick() {
   layouts_->tick();
-  data_->retry_cuts();
+  data_->catch_up();
   // Once grace is over, whoever had an unlinked file open has opened it again, or never will.
   if (!orphans_reclaimed_ && std::chrono::steady_clock::now() - started_ > grace() + lease()) {
     orphans_reclaimed_ = true;

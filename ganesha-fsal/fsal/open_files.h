@@ -29,6 +29,7 @@ struct OpenFile {
 struct OpenState : state_t {
   fsal_openflags_t flags;
   ClientId client;  // while open
+  bool reclaimed;   // the client had it open before our restart
 };
 
 class OpenFiles {

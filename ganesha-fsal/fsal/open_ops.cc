@@ -29,13 +29,22 @@ fsal_status_t open_handle(Handle& handle, OpenState* state, fsal_openflags_t fla
     if (!held) return to_fsal(held.error());
   }
   const fsal_status_t status = take_share(*handle.open, state, flags, caller());
-  if (FSAL_IS_ERROR(status) && first) backend.release(handle.file);
-  return status;
+  if (FSAL_IS_ERROR(status)) {
+    if (first) backend.release(handle.file);
+    return status;
+  }
+  if (state != nullptr && (flags & FSAL_O_RECLAIM) != 0 && (flags & FSAL_O_WRITE) != 0) {
+    state->reclaimed = true;
+    backend.data().relearn_size(handle.file);
+  }
+  return kFsalOk;
 }
 
 fsal_status_t close_handle(Handle& handle, OpenState& state) {
   if (state.flags == FSAL_O_CLOSED) return fsalstat(ERR_FSAL_NOT_OPENED, 0);
   static_cast<void>(drop_share(*handle.open, state));
+  // Writes that were on their way under the old layout have arrived by now.
+  if (state.reclaimed) handle.owner->backend->data().relearn_size(handle.file);
   handle.owner->backend->release(handle.file);
   return kFsalOk;
 }

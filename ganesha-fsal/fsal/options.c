@@ -1,4 +1,4 @@
-/* The option table of an export's FSAL block; docs/operating.md explains each. */
+/* The option table of an export's FSAL block; docs/man/fsal-weft.8.scd explains each. */
 #include "ganesha-fsal/fsal/options.h"
 
 #include "abstract_mem.h"

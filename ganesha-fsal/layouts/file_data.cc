@@ -23,13 +23,22 @@ Result<> FileData::open() {
   return {};
 }
 
-void FileData::retry_cuts() {
+void FileData::catch_up() {
   std::set<FileId> files;
   {
     const std::lock_guard lock(mutex_);
     files = uncut_;
+    files.insert(unlearned_.begin(), unlearned_.end());
   }
   for (const FileId file : files) static_cast<void>(ready(file));
+}
+
+void FileData::relearn_size(FileId file) {
+  {
+    const std::lock_guard lock(mutex_);
+    unlearned_.insert(file);
+  }
+  static_cast<void>(ready(file));
 }
 
 Result<> FileData::ready(FileId file) {
@@ -38,6 +47,26 @@ Result<> FileData::ready(FileId file) {
   {
     const std::lock_guard lock(mutex_);
     if (cutting_.contains(file)) return fail(Errc::kBusy, "the file is being truncated");
+  }
+  if (auto done = finish_cut(file); !done) return done;
+  return finish_learning(file);
+}
+
+Result<> FileData::finish_learning(FileId file) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!unlearned_.contains(file)) return {};
+  }
+  const auto learned = learn_size(file, UINT64_MAX);
+  if (!learned && learned.error().code != Errc::kStale) return failed(learned);
+  const std::lock_guard lock(mutex_);
+  unlearned_.erase(file);
+  return {};
+}
+
+Result<> FileData::finish_cut(FileId file) {
+  {
+    const std::lock_guard lock(mutex_);
     if (!uncut_.contains(file)) return {};
   }
   const auto pending = parts_.names.pending_truncate(file);
@@ -202,6 +231,7 @@ Result<> FileData::learn_size(FileId file, std::uint64_t wanted) {
   growth.end = *end;
   const auto grown = parts_.names.grow_size(growth);
   if (!grown) return failed(grown);
+  parts_.changed(file);
   return {};
 }
 

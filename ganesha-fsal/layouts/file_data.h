@@ -21,6 +21,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -55,16 +56,23 @@ class FileData {
     LayoutService& layouts;
     DsFencer& fencer;
     layout::Placement& placement;
+    // The file's attributes changed without anybody having asked for it.
+    std::function<void(FileId)> changed;
   };
 
-  explicit FileData(Parts parts) : parts_(parts) {}
+  explicit FileData(Parts parts) : parts_(std::move(parts)) {}
   FileData(const FileData&) = delete;
   FileData& operator=(const FileData&) = delete;
 
   // Reads what a crash left uncut. Before anything else is called.
   [[nodiscard]] Result<> open();
-  // Cuts what could not be cut before; when a data server is back, and now and then.
-  void retry_cuts();
+  // Does what could not be done before for want of a data server: cuts, and learning sizes. When
+  // one is back, and now and then.
+  void catch_up();
+  // A client that wrote under a layout of before our restart has the file open again: how far it
+  // wrote, only the data servers may know. Learned at once if they answer, or else when they do;
+  // until then layouts and I/O of the file wait.
+  void relearn_size(FileId file);
 
   // --- layouts ---
   struct LayoutRequest {
@@ -111,8 +119,10 @@ class FileData {
  private:
   [[nodiscard]] Result<layout::LayoutMap> map_of(FileId file,
                                                  const layout::PlacementPolicy& policy);
-  // kBusy while the file is fenced; cuts first what is not cut.
+  // kBusy while the file is fenced; does first what is left to do.
   [[nodiscard]] Result<> ready(FileId file);
+  [[nodiscard]] Result<> finish_cut(FileId file);
+  [[nodiscard]] Result<> finish_learning(FileId file);
   [[nodiscard]] Result<> cut(const PendingTruncate& pending);
   [[nodiscard]] Result<> recall_other_writers(FileId file, ClientId client);
   [[nodiscard]] Result<> learn_size(FileId file, std::uint64_t wanted);
@@ -126,6 +136,7 @@ class FileData {
   std::map<FileId, unsigned> cutting_;  // guarded by mutex_, as below: truncates under way
   std::set<FileId> uncut_;              // cuts that failed or that a crash interrupted
   std::set<FileId> doubtful_;           // cut while layouts for writing were out
+  std::set<FileId> unlearned_;          // relearn_size() still to be done
 
   std::atomic<std::uint64_t> reads_{0};
   std::atomic<std::uint64_t> writes_{0};
