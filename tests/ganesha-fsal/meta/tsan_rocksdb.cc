@@ -4,5 +4,5 @@
 
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() {
-  return "called_from_lib:librocksdb.so\nrace:librocksdb.so\n";
+  return "called_from_lib:librocksdb.so\nrace:librocksdb.so\ncalled_from_lib:libstdc++.so\n";
 }
