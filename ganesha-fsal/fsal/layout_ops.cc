@@ -97,7 +97,13 @@ nfsstat4 layoutcommit(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layout
                       fsal_layoutcommit_res* res) {
   const Handle& handle = of(obj_hdl);
   res->commit_done = true;  // every segment is the whole file
-  if (arg->segment.io_mode != LAYOUTIOMODE4_RW && !arg->reclaim) return NFS4ERR_BADLAYOUT;
+  // The core asks for the oldest segment, which may be one for reading beside one for writing.
+  const ClientId client = client_of(arg->fsal_seg_data);
+  FileData& data = handle.owner->backend->data();
+  if (arg->segment.io_mode != LAYOUTIOMODE4_RW && !arg->reclaim &&
+      !data.may_write(handle.file, client)) {
+    return NFS4ERR_BADLAYOUT;
+  }
   if (arg->new_offset && arg->last_write >= kMaxFileSize) return NFS4ERR_INVAL;
   Growth growth;
   growth.id = handle.file;
@@ -106,7 +112,7 @@ nfsstat4 layoutcommit(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layout
     growth.mtime_ns = to_ns({.tv_sec = static_cast<std::time_t>(arg->new_time.seconds),
                              .tv_nsec = arg->new_time.nseconds});
   }
-  const auto grown = handle.owner->backend->data().commit(growth, client_of(arg->fsal_seg_data));
+  const auto grown = data.commit(growth, client);
   if (!grown) return to_nfsstat(grown.error().code);
   res->size_supplied = true;
   res->new_size = *grown;

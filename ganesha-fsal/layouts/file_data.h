@@ -89,6 +89,10 @@ class FileData {
                                                      const layout::PlacementPolicy& policy);
   // GETDEVICEINFO's body. kNotFound.
   [[nodiscard]] Result<std::vector<std::byte>> device_body(const layout::DeviceId& id) const;
+  // Whether the client holds a layout to write the file.
+  [[nodiscard]] bool may_write(FileId file, ClientId client) const {
+    return parts_.layouts.may_write(file, client);
+  }
   // LAYOUTCOMMIT: the size the file has then.
   [[nodiscard]] Result<std::uint64_t> commit(const Growth& growth, ClientId client);
   // The last grant of a file is gone. The hold that stood for them is the caller's to release.

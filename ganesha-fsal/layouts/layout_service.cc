@@ -180,6 +180,12 @@ bool LayoutService::known(FileId file, ClientId client) const {
   return table_.find(file, client).has_value();
 }
 
+bool LayoutService::may_write(FileId file, ClientId client) const {
+  const std::lock_guard lock(mutex_);
+  const auto grant = table_.find(file, client);
+  return grant && grant->writes();
+}
+
 LayoutCounters LayoutService::counters() const {
   const std::lock_guard lock(mutex_);
   return counters_;

@@ -102,6 +102,8 @@ class LayoutService {
   [[nodiscard]] bool held_for_write(FileId file,
                                     std::optional<ClientId> except = std::nullopt) const;
   [[nodiscard]] bool known(FileId file, ClientId client) const;
+  // Whether the client holds a layout for writing, whatever else it holds.
+  [[nodiscard]] bool may_write(FileId file, ClientId client) const;
   [[nodiscard]] LayoutCounters counters() const;
 
  private:

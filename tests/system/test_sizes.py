@@ -46,3 +46,30 @@ os.close(fd)
 os.chdir({folder!r})
 check("a", block(2, 100))
 """, timeout_s=60)
+
+
+def test_a_layout_for_reading_does_not_stand_in_the_way_of_a_commit(cluster, two_clients, folder):
+    """A client that reads a file first and appends to it later holds two layouts of it; its
+    LAYOUTCOMMIT counts although the older one is for reading."""
+    first, second = two_clients
+    with through_data_servers(cluster):
+        first.run(HEAD + f"""
+os.chdir({folder!r})
+fd = os.open("both", os.O_CREAT | os.O_WRONLY)
+os.write(fd, block(3, 3000000))
+os.close(fd)
+""", timeout_s=60)
+        second.run(HEAD + f"""
+os.chdir({folder!r})
+reader = os.open("both", os.O_RDONLY)
+assert os.pread(reader, 1000, 0) == block(3, 3000000)[:1000]
+writer = os.open("both", os.O_WRONLY)
+os.pwrite(writer, block(4, 5000000), 3000000)
+os.fsync(writer)
+os.close(writer)
+os.close(reader)
+""", timeout_s=60)
+        first.run(HEAD + f"""
+os.chdir({folder!r})
+check("both", block(3, 3000000) + block(4, 5000000))
+""", timeout_s=60)

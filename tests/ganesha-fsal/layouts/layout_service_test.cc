@@ -63,6 +63,17 @@ TEST_CASE("a client that returns in time is not fenced") {
   CHECK_FALSE(f.service.grant(7, 3, Access::kRead).value());
 }
 
+TEST_CASE("a layout for reading does not hide one for writing, and gives no right to write") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kRead));
+  CHECK_FALSE(f.service.may_write(7, 1));
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  CHECK(f.service.may_write(7, 1));
+  CHECK_FALSE(f.service.may_write(7, 2));
+  f.service.returned(7, 1, Access::kReadWrite);
+  CHECK_FALSE(f.service.may_write(7, 1));
+}
+
 TEST_CASE("a client that does not return is fenced, and the file waits for it") {
   Fixture f;
   REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
