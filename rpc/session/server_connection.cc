@@ -44,6 +44,7 @@ void ServerConnection::on_record(Buffer record) {
 }
 
 void ServerConnection::on_closed(const Error& why) {
+  if (channel_ == nullptr) return;  // abandoned
   if (why.code == Errc::kClosed) {
     spdlog::debug("event=connection_closed peer={} running={}", channel_->peer(), running_);
   } else {
@@ -68,6 +69,11 @@ void ServerConnection::begin_drain() {
     self->channel_->pause();
     self->close_if_drained();
   });
+}
+
+void ServerConnection::abandon() {
+  channel_.reset();
+  sessions_.clear();
 }
 
 void ServerConnection::reply(Message message) {

@@ -27,6 +27,9 @@ class ServerConnection final : public ChannelUser,
   // Takes no more requests; closes when the running ones are answered.
   void begin_drain();
 
+  // Lets go of the channel. Only when its I/O thread has ended.
+  void abandon();
+
   // For runs. -----------------------------------------------------------------------------------
   [[nodiscard]] ServerCore& core() { return *core_; }
   // Sends a finished reply; nothing happens when the connection is gone.

@@ -12,7 +12,16 @@ SessionServer::SessionServer(SessionServerOptions options, OpHandler& handler, C
                              Random& random)
     : impl_(std::make_shared<Impl>(std::move(options), handler, clock, random)) {}
 
-SessionServer::~SessionServer() = default;
+SessionServer::~SessionServer() {
+  // Connections left over own their channels, which own them: without threads nobody else will
+  // part them.
+  std::unordered_set<std::shared_ptr<ServerConnection>> left;
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    left.swap(impl_->connections);
+  }
+  for (const auto& connection : left) connection->abandon();
+}
 
 void SessionServer::serve(std::shared_ptr<Channel> channel) {
   auto connection = std::make_shared<ServerConnection>(impl_, channel);

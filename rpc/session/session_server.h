@@ -8,8 +8,8 @@
 // takes no lock: a connection finds its sessions in a cache of its own, and a slot is claimed with
 // one atomic exchange. EXCHANGE_ID, CREATE_SESSION and the like take the client table's mutex.
 //
-// Lifetime: handler, clock and random outlive the server; the server outlives its connections
-// (drain() first, then stop the I/O threads).
+// Lifetime: handler, clock and random outlive the server. Destroy it when drain() has called back,
+// or when the I/O threads have been stopped; connections still open are then let go of.
 #pragma once
 
 #include <functional>

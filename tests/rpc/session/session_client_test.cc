@@ -31,6 +31,7 @@ struct World {
     client.emplace(
         context,
         [this](auto done) {
+          if (!server) return done(fail(Errc::kUnreachable, "the server is down"));
           auto pair = network.connect();
           server->serve(pair.b);
           done(std::move(pair.a));
@@ -45,6 +46,7 @@ struct World {
   // A new life of the server: it knows no session and no client any more.
   void restart() {
     for (std::size_t i = 0; i < network.connections(); ++i) network.cut(i);
+    server.reset();  // who dials from here on hears that it is down
     network.run();
     SessionServerOptions options;
     options.server_major_id = "server";
