@@ -30,10 +30,12 @@ class IoThread {
     context_.restart();
     context_.poll();
   }
-  // Runs everything, waiting for what is to come.
+  // Runs until nothing is in flight at the ring, and what is ready.
   void drain() {
-    context_.restart();
-    context_.run();
+    do {
+      context_.restart();
+      context_.run_for(std::chrono::milliseconds(20));
+    } while (!ring_->idle());
   }
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,9 +39,13 @@ class StoreRunner {
     }
     return std::move(*result);
   }
+  // Runs until nothing is in flight. Not until the context is out of work: the ring may go on
+  // waiting for completions that it has seen already.
   void drain() {
-    context_.restart();
-    context_.run();
+    do {
+      context_.restart();
+      context_.run_for(std::chrono::milliseconds(5));
+    } while (!ring_->idle() || (store_ != nullptr && !store_->workers_idle()));
   }
 
   Buffer buffer(std::string_view bytes) {
