@@ -28,7 +28,7 @@ Handle sample() {
 }  // namespace
 
 TEST_CASE("a sealed handle opens to what was sealed") {
-  rc::check([](std::uint64_t fileid, std::uint32_t small, std::uint64_t client) {
+  CHECK(rc::check([](std::uint64_t fileid, std::uint32_t small, std::uint64_t client) {
     Handle handle = sample();
     handle.access = *rc::gen::element(Access::kRead, Access::kReadWrite, Access::kControl);
     handle.ds_id = small;
@@ -38,7 +38,7 @@ TEST_CASE("a sealed handle opens to what was sealed") {
     const auto opened = unseal(seal(handle, key_of(1)), key_of(1), 1);
     RC_ASSERT(opened.has_value());
     RC_ASSERT(*opened == handle);
-  });
+  }));
 }
 
 TEST_CASE("a handle with any bit altered is refused") {

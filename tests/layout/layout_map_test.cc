@@ -19,7 +19,7 @@ LayoutMap sample() {
 }  // namespace
 
 TEST_CASE("a layout map's durable form comes back equal") {
-  rc::check([] {
+  CHECK(rc::check([] {
     LayoutMap map;
     map.type = *rc::gen::element(LayoutType::kFiles, LayoutType::kFlexFiles);
     map.stripe_unit = 64 * *rc::gen::inRange<std::uint32_t>(1, 1 << 20);
@@ -37,7 +37,7 @@ TEST_CASE("a layout map's durable form comes back equal") {
     const auto back = decode_layout_map(std::string_view(encode_layout_map(map)));
     RC_ASSERT(back.has_value());
     RC_ASSERT(*back == map);
-  });
+  }));
 }
 
 TEST_CASE("a layout map names the file's object and striping") {

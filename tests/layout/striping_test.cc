@@ -44,7 +44,7 @@ TEST_CASE("stripe units go round the servers, beginning at the first index") {
 }
 
 TEST_CASE("splitting gives the parts of a range in order, whole and on the right servers") {
-  rc::check([] {
+  CHECK(rc::check([] {
     const Striping striping = *any_striping();
     const auto offset = *rc::gen::inRange<std::uint64_t>(0, 4096);
     const auto length = *rc::gen::inRange<std::uint64_t>(0, 4096);
@@ -61,7 +61,7 @@ TEST_CASE("splitting gives the parts of a range in order, whole and on the right
       at += extent.length;
     }));
     RC_ASSERT(at == offset + length);
-  });
+  }));
 }
 
 TEST_CASE("ranges at the end of what can be addressed do not wrap") {
@@ -87,7 +87,7 @@ TEST_CASE("one server takes a range in one piece") {
 }
 
 TEST_CASE("an object's end is one past the last byte the server holds") {
-  rc::check([] {
+  CHECK(rc::check([] {
     const Striping striping = *any_striping();
     const auto size = *rc::gen::inRange<std::uint64_t>(0, 8192);
     std::vector<std::uint64_t> ends(striping.count(), 0);
@@ -101,18 +101,18 @@ TEST_CASE("an object's end is one past the last byte the server holds") {
     }
     // A file without holes is exactly as long as its longest object says.
     RC_ASSERT(greatest == size);
-  });
+  }));
 }
 
 TEST_CASE("the next byte a server holds is the first that is its own") {
-  rc::check([] {
+  CHECK(rc::check([] {
     const Striping striping = *any_striping();
     const auto offset = *rc::gen::inRange<std::uint64_t>(0, 8192);
     const auto server = *rc::gen::inRange<std::uint32_t>(0, striping.count());
     std::uint64_t at = offset;
     while (striping.server_of(at) != server) ++at;
     RC_ASSERT(striping.next_held(server, offset) == at);
-  });
+  }));
   const Striping wide = Striping::make(UINT32_MAX & ~63U, 256).value();
   for (std::uint32_t server = 0; server < 256; ++server) {
     const std::uint64_t at = wide.next_held(server, kMaxFileSize);
