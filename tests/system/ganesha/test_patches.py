@@ -466,3 +466,17 @@ def test_a_server_whose_client_misbehaves_serves_the_others(server, new_client):
             bad.vanish()
     good.call(put(handle), layout_ops.layoutcommit(stateid))
     healthy(server)
+
+
+def test_0027_a_layoutcommit_from_before_a_restart_is_no_error_of_the_application(server, client):
+    handle, _, layout = granted(client)
+    other = bytearray(layout.other)
+    other[4] ^= 1  # bytes 4 to 8 are the boot of the server that made it
+    earlier = layout_ops.layoutcommit(ops.Stateid(layout.seqid, bytes(other)))
+    assert client.compound(put(handle), earlier).status == Status.BADLAYOUT
+    other = bytearray(layout.other)
+    other[11] ^= 1
+    unknown = layout_ops.layoutcommit(ops.Stateid(layout.seqid, bytes(other)))
+    assert client.compound(put(handle), unknown).status == Status.BAD_STATEID
+    client.call(put(handle), layout_ops.layoutcommit(layout))
+    healthy(server)
