@@ -10,6 +10,10 @@ namespace {
 
 fsal_status_t getattrs(fsal_obj_handle* obj_hdl, fsal_attrlist* out) {
   const Handle& handle = of(obj_hdl);
+  if (obj_hdl->type == REGULAR_FILE) {
+    const auto known = handle.owner->backend->data().size_known(handle.file);
+    if (!known) return to_fsal(known.error());
+  }
   const auto attributes = handle.owner->names().getattr(handle.file);
   if (!attributes) {
     if ((out->request_mask & ATTR_RDATTR_ERR) != 0) out->valid_mask = ATTR_RDATTR_ERR;

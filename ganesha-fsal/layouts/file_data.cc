@@ -38,7 +38,13 @@ void FileData::relearn_size(FileId file) {
     const std::lock_guard lock(mutex_);
     unlearned_.insert(file);
   }
+  parts_.changed(file);
   static_cast<void>(ready(file));
+}
+
+Result<> FileData::size_known(FileId file) {
+  if (finish_learning(file)) return {};
+  return fail(Errc::kBusy, "the data servers have not said yet how far the file goes");
 }
 
 Result<> FileData::ready(FileId file) {

@@ -73,6 +73,8 @@ class FileData {
   // wrote, only the data servers may know. Learned at once if they answer, or else when they do;
   // until then layouts and I/O of the file wait.
   void relearn_size(FileId file);
+  // kBusy while a size is still to be learned: no size is better than one that is too small.
+  [[nodiscard]] Result<> size_known(FileId file);
 
   // --- layouts ---
   struct LayoutRequest {
