@@ -159,6 +159,13 @@ Result<std::int64_t> parse_bytes(std::string_view text) {
 
 Result<> read_toml(std::string_view text, const std::string& name,
                    const std::vector<TomlField>& fields) {
+  // toml++ 3.3 runs into undefined behaviour on some characters (U+FE7F is one).
+  const auto odd = std::find_if(text.begin(), text.end(),
+                                [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  if (odd != text.end()) {
+    const auto line = 1 + std::count(text.begin(), odd, '\n');
+    return fail(Errc::kInvalid, name + ":" + std::to_string(line) + ": only ASCII is allowed");
+  }
   const toml::parse_result parsed = toml::parse(text);
   const Reader reader(name, fields);
   if (!parsed) {

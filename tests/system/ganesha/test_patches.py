@@ -357,10 +357,14 @@ def test_0019_refused_layouts_leave_nothing_behind(server, client):
             reply = client.compound(put(handle), layout_ops.layoutget(opened))
             assert reply.status == Status.LAYOUTUNAVAILABLE
 
+    # What a server does beside grows it too, now and then; what leaks grows it every time.
     refused(500)
-    before = server.resident_bytes()
-    refused(4000)
-    assert server.resident_bytes() - before < 4000 * KEPT
+    grown = []
+    for _ in range(3):
+        before = server.resident_bytes()
+        refused(4000)
+        grown.append(server.resident_bytes() - before)
+    assert min(grown) < 4000 * KEPT
 
 
 def test_0020_a_layout_returned_while_it_is_granted_is_given_back(server, client):
