@@ -45,6 +45,13 @@ struct ServerSessions::Attempt {
   boost::asio::steady_timer timer;
 };
 
+// Handlers that never run keep their attempt until the I/O context goes, and `done` may own what
+// owns that context: it is let go of here, or neither would ever be freed.
+void ServerSessions::complete(Attempt& attempt, Result<CompoundResult> result) {
+  Done done = std::move(attempt.done);
+  done(std::move(result));
+}
+
 ServerSessions::ServerSessions(std::string owner, Registry& registry, BufferPool& pool)
     : owner_(std::move(owner)), boot_(system_random().u64()), registry_(registry), pool_(pool) {}
 
@@ -64,9 +71,14 @@ void ServerSessions::stop() {
   });
   ended.get_future().wait();
   threads_.stop();
-  // No thread completes anything any more.
-  for (const auto& attempt : std::exchange(under_way_, {})) {
-    attempt->done(fail(Errc::kClosed, "shutting down"));
+  // No I/O thread completes anything any more; a caller may still be inside call().
+  std::set<std::shared_ptr<Attempt>> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left = std::exchange(under_way_, {});
+  }
+  for (const auto& attempt : left) {
+    complete(*attempt, fail(Errc::kClosed, "shutting down"));
   }
 }
 
@@ -76,7 +88,7 @@ void ServerSessions::finish(const std::shared_ptr<Attempt>& attempt,
     const std::lock_guard lock(mutex_);
     if (under_way_.erase(attempt) == 0) return;
   }
-  attempt->done(std::move(result));
+  complete(*attempt, std::move(result));
 }
 
 rpc::Dial ServerSessions::dialer(const ServerRecord& record) {
@@ -128,7 +140,7 @@ void ServerSessions::call(std::uint32_t ds_id, MakeOps make, std::chrono::millis
     refused = stopped_;
     if (!refused) under_way_.insert(attempt);
   }
-  if (refused) return attempt->done(fail(Errc::kClosed, "shut down"));
+  if (refused) return complete(*attempt, fail(Errc::kClosed, "shut down"));
   run(attempt);
 }
 

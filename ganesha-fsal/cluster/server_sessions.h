@@ -58,6 +58,7 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   void run(const std::shared_ptr<Attempt>& attempt);
   void answered(const std::shared_ptr<Attempt>& attempt, Result<rpc::nfs4::CompoundResult> result);
   void again(const std::shared_ptr<Attempt>& attempt);
+  static void complete(Attempt& attempt, Result<rpc::nfs4::CompoundResult> result);
   // Completes an attempt, unless stop() has.
   void finish(const std::shared_ptr<Attempt>& attempt, Result<rpc::nfs4::CompoundResult> result);
   // Lets go of a session on the I/O thread, where it may be destroyed.
