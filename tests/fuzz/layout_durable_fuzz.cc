@@ -1,11 +1,12 @@
-// What the metadata server keeps of layouts, and data-server handles: whatever decodes is valid and
-// encodes to something that decodes to the same.
+// What the metadata server keeps of layouts, data-server handles, loads in heartbeats: whatever
+// decodes is valid and encodes to something that decodes to the same.
 
 #include <cstdlib>
 
 #include "layout/device_table.h"
 #include "layout/handle.h"
 #include "layout/layout_map.h"
+#include "layout/load.h"
 
 using namespace weft;
 using namespace weft::layout;
@@ -22,6 +23,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string stored = encode_device(*device);
     const auto again = decode_device(std::as_bytes(std::span(stored)));
     if (!again || *again != *device) std::abort();
+  }
+  xdr::Decoder load_in(input);
+  ServerLoad load;
+  decode(load_in, load);
+  if (load_in.ok() && load_in.remaining() == 0) {
+    xdr::Encoder out;
+    encode(out, load);
+    if (out.size() != size || available(load.disk) < 0 || load.cpu_percent.size() > kMaxCpus) {
+      std::abort();
+    }
   }
   if (unseal(input, HandleKey{}, 1)) {
     // Only the fuzzer's luck against a 128-bit MAC, or a bug.

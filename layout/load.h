@@ -1,0 +1,65 @@
+// Load: how busy a data server is, as it measures once a second and sends with its heartbeat; what
+// placement and the choice between copies judge by.
+//
+// Units, for who measures and for who judges:
+//
+//   cpu_percent       for each CPU the server may run on, the share of the last interval it was not
+//                     idle: 0 to 100, rounded down
+//   run_queue_milli   the 1-minute load average, in thousandths
+//   memory_free       bytes the page cache can still grow into (MemAvailable, or what the server's
+//                     cgroup leaves)
+//   disk, network     bytes a second. `used` is the mean over the last interval: reads and writes
+//   of
+//                     a disk together; of a full-duplex network the busier direction. `max` is the
+//                     most the device can do (measured or configured); 0: not known. `streams` is
+//                     how many requests or processes share the device at the moment.
+//
+// Where several servers share a machine, each measures itself (its process or cgroup) against its
+// own share, not the whole machine.
+//
+// The estimator is CEFT-PVFS's D_i (Zhu et al.): what one more stream can expect.
+//
+// Threading: plain values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "rpc/xdr/xdr.h"
+
+namespace weft::layout {
+
+constexpr std::size_t kMaxCpus = 1024;  // of one data server, in a heartbeat
+
+struct DeviceLoad {
+  std::uint64_t used = 0;  // bytes a second
+  std::uint64_t max = 0;   // bytes a second; 0: not known
+  std::uint32_t streams = 0;
+
+  friend bool operator==(const DeviceLoad&, const DeviceLoad&) = default;
+};
+
+struct ServerLoad {
+  std::vector<std::uint8_t> cpu_percent;  // one for each CPU; empty: not measured
+  std::uint32_t run_queue_milli = 0;
+  std::uint64_t memory_free = UINT64_MAX;  // bytes; UINT64_MAX: not measured
+  DeviceLoad disk;
+  DeviceLoad network;
+
+  friend bool operator==(const ServerLoad&, const ServerLoad&) = default;
+};
+
+// Bytes a second that one more stream can expect: min(max - used, max / (streams + 1)), and not
+// below 0. 0 as well when max is not known.
+[[nodiscard]] double available(const DeviceLoad& device);
+
+// Every CPU at least 99% busy and the load average above 2: nothing to spare for one more stream.
+[[nodiscard]] bool cpu_is_busy(const ServerLoad& load);
+
+// XDR: opaque cpu percents<1024> | u32 run queue | u64 memory free | disk | network, the last two
+// u64 used | u64 max | u32 streams each.
+void encode(xdr::Encoder& out, const ServerLoad& load);
+// Rejects more than 1024 CPUs and percents above 100.
+void decode(xdr::Decoder& in, ServerLoad& load);
+
+}  // namespace weft::layout
