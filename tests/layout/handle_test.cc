@@ -4,6 +4,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "layout/siphash.h"
+
 using namespace weft;
 using namespace weft::layout;
 
@@ -30,7 +32,8 @@ Handle sample() {
 TEST_CASE("a sealed handle opens to what was sealed") {
   CHECK(rc::check([](std::uint64_t fileid, std::uint32_t small, std::uint64_t client) {
     Handle handle = sample();
-    handle.access = *rc::gen::element(Access::kRead, Access::kReadWrite, Access::kControl);
+    handle.access =
+        *rc::gen::element(Access::kRead, Access::kReadWrite, Access::kMirror, Access::kControl);
     handle.ds_id = small;
     handle.object = {fileid, small + 1, small + 2};
     handle.client_id = client;
@@ -41,8 +44,27 @@ TEST_CASE("a sealed handle opens to what was sealed") {
   }));
 }
 
+TEST_CASE("a handle that duplicates opens to what was sealed") {
+  CHECK(rc::check([] {
+    Handle handle = sample();
+    handle.access = *rc::gen::element(Access::kReadWrite, Access::kControl);
+    handle.duplication = *rc::gen::element(Duplication::kServerAsync, Duplication::kServerSync);
+    handle.ds_id = kMaxPartnerId + *rc::gen::inRange<std::uint32_t>(1, 100);
+    handle.partners[0] = *rc::gen::inRange<std::uint32_t>(1, kMaxPartnerId + 1);
+    const auto second = *rc::gen::inRange<std::uint32_t>(0, kMaxPartnerId + 1);
+    if (second != handle.partners[0]) handle.partners[1] = second;
+    RC_ASSERT(validate(handle).has_value());
+    const auto opened = unseal(seal(handle, key_of(1)), key_of(1), 1);
+    RC_ASSERT(opened.has_value());
+    RC_ASSERT(*opened == handle);
+  }));
+}
+
 TEST_CASE("a handle with any bit altered is refused") {
-  SealedHandle sealed = seal(sample(), key_of(1));
+  Handle handle = sample();
+  handle.duplication = Duplication::kServerSync;
+  handle.partners = {0x010203, 0x040506};
+  SealedHandle sealed = seal(handle, key_of(1));
   for (std::size_t bit = 0; bit < kHandleBytes * 8; ++bit) {
     const auto flip = static_cast<std::byte>(1U << (bit % 8));
     sealed[bit / 8] ^= flip;
@@ -70,11 +92,77 @@ TEST_CASE("an access we do not know is refused, though its MAC holds") {
   CHECK(unseal(seal(handle, key_of(1)), key_of(1), 1).error() == Errc::kBadHandle);
 }
 
+TEST_CASE("what duplication may ask for") {
+  const auto fine = [](auto change) {
+    Handle handle = sample();
+    handle.duplication = Duplication::kServerSync;
+    handle.partners = {7, 8};
+    change(handle);
+    return validate(handle).has_value();
+  };
+  CHECK(fine([](Handle&) {}));
+  CHECK(fine([](Handle& h) { h.partners[1] = 0; }));
+  CHECK(fine([](Handle& h) { h.partners[0] = kMaxPartnerId; }));
+  CHECK(fine([](Handle& h) { h.access = Access::kControl; }));
+  CHECK_FALSE(fine([](Handle& h) { h.access = Access::kRead; }));
+  CHECK_FALSE(fine([](Handle& h) { h.access = Access::kMirror; }));
+  CHECK_FALSE(fine([](Handle& h) { h.partners = {0, 0}; }));
+  CHECK_FALSE(fine([](Handle& h) { h.partners = {0, 8}; }));
+  CHECK_FALSE(fine([](Handle& h) { h.partners = {8, 8}; }));
+  CHECK_FALSE(fine([](Handle& h) { h.partners = {h.ds_id, 8}; }));
+  CHECK_FALSE(fine([](Handle& h) { h.partners = {7, h.ds_id}; }));
+  CHECK_FALSE(fine([](Handle& h) { h.partners[0] = kMaxPartnerId + 1; }));
+  CHECK_FALSE(fine([](Handle& h) { h.duplication = Duplication::kNone; }));
+  CHECK_FALSE(fine([](Handle& h) { h.duplication = Duplication::kClientSync; }));
+  CHECK_FALSE(fine([](Handle& h) { h.duplication = static_cast<Duplication>(9); }));
+}
+
+TEST_CASE("a partner is written to under the client's own claim, and no further") {
+  Handle handle = sample();
+  handle.duplication = Duplication::kServerAsync;
+  handle.partners = {7, 8};
+  const Handle mirror = mirror_handle(handle, 8);
+  CHECK(mirror.access == Access::kMirror);
+  CHECK(mirror.ds_id == 8);
+  CHECK(mirror.object == handle.object);
+  CHECK(mirror.client_id == handle.client_id);
+  CHECK(mirror.object_epoch == handle.object_epoch);
+  CHECK(mirror.client_epoch == handle.client_epoch);
+  CHECK(mirror.duplication == Duplication::kNone);
+  CHECK(mirror.partners == std::array<std::uint32_t, 2>{0, 0});
+  CHECK(unseal(seal(mirror, key_of(1)), key_of(1), 1).value() == mirror);
+}
+
+// Seals bytes as they are, with a MAC that holds: what a peer with the key but another mind makes.
+SealedHandle with_byte(const Handle& handle, std::size_t at, std::uint8_t value) {
+  SealedHandle sealed = seal(handle, key_of(1));
+  sealed[at] = std::byte{value};
+  const auto mac = siphash128(key_of(1), std::span(sealed).first(48));
+  std::ranges::copy(mac, sealed.begin() + 48);
+  return sealed;
+}
+
+TEST_CASE("claims of another mind are refused, though their MAC holds") {
+  CHECK(unseal(with_byte(sample(), 0, 2), key_of(1), 1));                              // as it was
+  CHECK(unseal(with_byte(sample(), 0, 1), key_of(1), 1).error() == Errc::kBadHandle);  // version
+  CHECK(unseal(with_byte(sample(), 40, 2), key_of(1), 1).error() == Errc::kBadHandle);
+  CHECK(unseal(with_byte(sample(), 43, 7), key_of(1), 1).error() == Errc::kBadHandle);
+  CHECK(unseal(with_byte(sample(), 46, 7), key_of(1), 1).error() == Errc::kBadHandle);
+  CHECK(unseal(with_byte(sample(), 47, 1), key_of(1), 1).error() == Errc::kBadHandle);  // reserved
+}
+
 TEST_CASE("the wire form is the one that is written down") {
-  const SealedHandle sealed = seal(sample(), key_of(1));
-  const std::uint8_t claim[48] = {1,    3,    0,    1,    0, 0, 0, 3, 1, 2,  3,    4,    5,    6,
-                                  7,    8,    0,    0,    0, 9, 0, 0, 0, 10, 0x11, 0x12, 0x13, 0x14,
-                                  0x15, 0x16, 0x17, 0x18, 0, 0, 0, 4, 0, 0,  0,    5};
+  Handle handle = sample();
+  handle.duplication = Duplication::kServerSync;
+  handle.partners = {0x212223, 0x313233};
+  const SealedHandle sealed = seal(handle, key_of(1));
+  const std::uint8_t claim[48] = {
+      2,    3,    0,    1,    0,    0,    0,    3,  // version, access, key, data server
+      1,    2,    3,    4,    5,    6,    7,    8,  // file
+      0,    0,    0,    9,    0,    0,    0,    10,
+      0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,  // client
+      0,    0,    0,    4,    0,    0,    0,    5,     // epochs
+      2,    0x21, 0x22, 0x23, 0x31, 0x32, 0x33, 0};    // duplication, partners
   CHECK(std::equal(std::begin(claim), std::end(claim), sealed.begin(),
                    [](std::uint8_t a, std::byte b) { return std::byte{a} == b; }));
 }
