@@ -5,7 +5,7 @@
 //
 //   cpu_percent       for each CPU the server may run on, the share of the last interval it was not
 //                     idle: 0 to 100, rounded down
-//   run_queue_milli   the 1-minute load average, in thousandths
+//   run_queue_milli   threads that run or want to, averaged over five seconds, in thousandths
 //   memory_free       bytes the page cache can still grow into (MemAvailable, or what the server's
 //                     cgroup leaves)
 //   disk, network     bytes a second. `used` is the mean over the last interval: reads and writes
@@ -53,7 +53,7 @@ struct ServerLoad {
 // below 0. 0 as well when max is not known.
 [[nodiscard]] double available(const DeviceLoad& device);
 
-// Every CPU at least 99% busy and the load average above 2: nothing to spare for one more stream.
+// Every CPU at least 99% busy and the run queue above 2: nothing to spare for one more stream.
 [[nodiscard]] bool cpu_is_busy(const ServerLoad& load);
 
 // XDR: opaque cpu percents<1024> | u32 run queue | u64 memory free | disk | network, the last two

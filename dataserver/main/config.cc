@@ -77,6 +77,14 @@ Result<> set_metrics(const Value& value, std::optional<layout::NetAddress>& metr
   return {};
 }
 
+Result<> set_load_counters(const Value& value, std::string& counters) {
+  if (value.text != "machine" && value.text != "process" && !value.text.starts_with('/')) {
+    return fail(Errc::kInvalid, "must be \"machine\", \"process\" or the folder of a cgroup");
+  }
+  counters = value.text;
+  return {};
+}
+
 Result<> set_mds(const Value& value, std::vector<HostPort>& mds) {
   for (const std::string& text : value.list) {
     auto address = parse_host_port(text);
@@ -145,6 +153,12 @@ std::vector<TomlField> config_fields(DsConfig& config) {
   fields.push_back(
       number_field("store.max_open_files", config.store.max_open_files, 64, 1'000'000));
   fields.push_back(number_field("store.worker_threads", config.store.worker_threads, 1, 64));
+  fields.push_back({"load.counters", Kind::kText, [&config](const Value& value) {
+                      return set_load_counters(value, config.load.counters);
+                    }});
+  constexpr std::int64_t kMaxRate = std::int64_t{1} << 50;
+  fields.push_back(number_field("load.disk_max", config.load.disk_max, 0, kMaxRate, Kind::kBytes));
+  fields.push_back(number_field("load.net_max", config.load.net_max, 0, kMaxRate, Kind::kBytes));
   fields.push_back({"cluster.mds", Kind::kTextList,
                     [&config](const Value& value) { return set_mds(value, config.mds); }});
   fields.push_back(text_field("cluster.key_file", config.key_file));

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dataserver/load/sampler.h"
 #include "dataserver/main/toml_fields.h"
 #include "dataserver/store/file_store.h"
 #include "layout/net_address.h"
@@ -40,6 +41,9 @@ struct DsConfig {
 
   // [store]: path, create, mode, max_open_files, worker_threads
   FileStoreOptions store;
+
+  // [load]: counters, disk_max, net_max
+  LoadOptions load;
 
   // [cluster]
   std::vector<HostPort> mds;  // control addresses, tried in turn

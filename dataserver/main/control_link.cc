@@ -166,14 +166,13 @@ void ControlLink::on_disconnected(const Error& why) {
 }
 
 control::Heartbeat ControlLink::heartbeat() {
-  const MachineLoad load = load_.sample();
   const CounterTotals total = parts_.counters.total();
+  const OwnWork own{.streams = parts_.counters.take_streams(),
+                    .network = {.in = total.write_bytes, .out = total.read_bytes}};
   control::Heartbeat heartbeat;
   heartbeat.space = space();
   heartbeat.load.requests_in_progress = static_cast<std::uint32_t>(total.running);
-  heartbeat.load.cpu_busy_permille = load.cpu_busy_permille;
-  heartbeat.load.run_queue_milli = load.run_queue_milli;
-  heartbeat.load.memory_free_bytes = load.memory_free_bytes;
+  heartbeat.load.measured = parts_.load.sample(own);
   heartbeat.counters = parts_.session_counts();
   heartbeat.counters.reads = total.reads;
   heartbeat.counters.writes = total.writes;

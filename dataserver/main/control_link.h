@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "dataserver/load/sampler.h"
 #include "dataserver/main/config.h"
-#include "dataserver/main/load.h"
 #include "dataserver/nfs/counters.h"
 #include "dataserver/nfs/handle_gate.h"
 #include "dataserver/nfs/size_authority.h"
@@ -41,6 +41,7 @@ class ControlLink final : public rpc::control::ClientEvents, public SizeAuthorit
     HandleGate& gate;
     WritesInFlight& writes;
     Counters& counters;
+    LoadSource& load;  // asked on the control thread only
     std::vector<IoRing*> rings;
     rpc::control::ClusterKey key;
     std::uint64_t boot = 0;  // drawn at random when the process started
@@ -85,7 +86,6 @@ class ControlLink final : public rpc::control::ClientEvents, public SizeAuthorit
   [[nodiscard]] std::shared_ptr<rpc::control::Client> client() const;
 
   Parts parts_;
-  LoadSampler load_;         // the control thread's
   bool complained_ = false;  // the control thread's: that the metadata server is away was logged
   std::once_flag first_;
   boost::asio::thread_pool worker_{1};

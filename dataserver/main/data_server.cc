@@ -93,6 +93,8 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
                                        ds_id, *fences_);
   counters_ = std::make_unique<Counters>(config_.threads);
   writes_ = std::make_unique<WritesInFlight>(rings);
+  load_ = std::make_unique<SystemLoad>(config_.load, config_.store.path, *kernel_files_,
+                                       system_clock());
   SizeAuthority* sizes = &local_sizes_;
   if (!standalone) {
     control_ = std::make_unique<ControlLink>(
@@ -102,6 +104,7 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
                            .gate = *gate_,
                            .writes = *writes_,
                            .counters = *counters_,
+                           .load = *load_,
                            .rings = rings,
                            .key = key,
                            .boot = system_random().u64(),

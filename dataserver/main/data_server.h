@@ -75,6 +75,8 @@ class DataServer {
   std::unique_ptr<Counters> counters_;
   std::unique_ptr<WritesInFlight> writes_;
   LocalSizes local_sizes_;
+  std::unique_ptr<KernelFiles> kernel_files_ = kernel_files();
+  std::unique_ptr<SystemLoad> load_;
   std::unique_ptr<ControlLink> control_;
   std::unique_ptr<PatientSizes> patient_sizes_;
   std::unique_ptr<DsHandler> handler_;

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "dataserver/load/streams.h"
 #include "dataserver/store/io_ring.h"
+#include "layout/handle.h"
 #include "rpc/base/assert.h"
 
 namespace weft::ds {
@@ -43,7 +45,13 @@ using CounterTotals = CountersOf<std::uint64_t>;
 
 class Counters {
  public:
-  struct alignas(64) Cell : CountersOf<Counter> {};
+  struct alignas(64) Cell : CountersOf<Counter> {
+    // A READ or WRITE of this stream came.
+    void stream(const layout::Handle& handle) {
+      streams.note(handle.client_id, handle.object.fileid);
+    }
+    StreamSketch streams;
+  };
 
   explicit Counters(unsigned threads) : cells_(threads) {}
 
@@ -52,6 +60,13 @@ class Counters {
     const IoRing* ring = IoRing::current();
     WEFT_ASSERT(ring != nullptr && ring->index() < cells_.size());
     return cells_[ring->index()];
+  }
+
+  // How many streams did I/O since the last call; from one thread.
+  [[nodiscard]] std::uint32_t take_streams() {
+    StreamSketch::Bits bits{};
+    for (Cell& cell : cells_) cell.streams.take(bits);
+    return StreamSketch::estimate(bits);
   }
 
   [[nodiscard]] CounterTotals total() const {

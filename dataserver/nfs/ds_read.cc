@@ -37,6 +37,7 @@ void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, r
   const layout::Handle* handle = current_object(compound);
   if (handle == nullptr) return fail_op(Op::OP_READ, Status::NFS4ERR_NOFILEHANDLE, done);
   auto job = std::make_unique<ReadJob>();
+  counters.stream(*handle);
   job->object = handle->object;
   job->offset = args.offset;
   const std::uint64_t room = std::numeric_limits<std::uint64_t>::max() - args.offset;

@@ -17,6 +17,7 @@ void DsHandler::write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::O
     return fail_op(Op::OP_WRITE, Status::NFS4ERR_ACCESS, done);
   }
   auto job = std::make_unique<WriteJob>();
+  counters.stream(*handle);
   job->handle = *handle;
   job->end = args.offset + args.size();  // the store refuses ranges that wrap
   job->token = parts_.writes.enter();

@@ -91,6 +91,11 @@ void visit_data_server(Io& io, Report& r) {
   io.value(r.refused);
   io.value(r.connections);
   io.value(r.cpu_busy_permille);
+  io.value(r.run_queue_milli);
+  io.value(r.memory_free_bytes);
+  io.value(r.disk_available);
+  io.value(r.net_available);
+  io.value(r.mirror_pending_bytes);
 }
 
 template <class Io, class Report>

@@ -43,7 +43,12 @@ struct DataServerReport {
   std::uint64_t errors = 0;   // READ, WRITE, COMMIT answered with an error
   std::uint64_t refused = 0;  // bad, foreign or fenced handles
   std::uint64_t connections = 0;
-  std::uint32_t cpu_busy_permille = 0;  // of its machine
+  std::uint32_t cpu_busy_permille = 0;  // of its machine, as all that follows
+  std::uint32_t run_queue_milli = 0;    // threads that run or want to, thousandths
+  std::uint64_t memory_free_bytes = 0;
+  std::uint64_t disk_available = 0;  // bytes per second to one more stream, as the next
+  std::uint64_t net_available = 0;
+  std::uint64_t mirror_pending_bytes = 0;  // written there and not at its partners yet
 };
 
 struct StatusReport {

@@ -54,6 +54,10 @@ class Cluster::Impl final : public control::ServerEvents {
     reports_.add(report, std::move(done));
   }
 
+  void on_locate(std::uint32_t ds_id, std::uint32_t wanted, Done<control::Located> done) override;
+  void on_copy_missed(std::uint32_t ds_id, const control::CopyMissed& missed,
+                      Done<void> done) override;
+
   void fence(std::vector<std::uint32_t> ds_ids, std::vector<control::Fence> fences,
              Done<void> done);
   void send_fences(std::uint32_t ds_id, std::vector<control::Fence> fences, Done<void> done);
@@ -70,6 +74,7 @@ class Cluster::Impl final : public control::ServerEvents {
   control::Server server_;
   std::mutex notice_mutex_;
   std::function<void(std::uint32_t)> notice_;  // guarded by notice_mutex_
+  std::atomic<MissedCopies*> missed_copies_{nullptr};
 };
 
 void Cluster::Impl::on_register(const layout::NetAddress& from, control::Register request,
@@ -105,6 +110,30 @@ void Cluster::Impl::on_query_size(std::uint32_t, const layout::ObjectId& object,
     if (!size) return (*answer)(std::unexpected(size.error()));
     (*answer)(control::FileSize{*size});
   });
+  if (!taken) (*answer)(fail(Errc::kBusy, "the metadata server has too much to do"));
+}
+
+void Cluster::Impl::on_locate(std::uint32_t /*ds_id*/, std::uint32_t wanted,
+                              Done<control::Located> done) {
+  const auto view = registry_->find(wanted);
+  if (!view) return done(fail(Errc::kNotFound, "no data server " + std::to_string(wanted)));
+  control::Located located{.addresses = view->record.addresses};
+  switch (view->state) {
+    case layout::ServerState::kUp:
+    case layout::ServerState::kDraining: located.state = control::Located::State::kUp; break;
+    case layout::ServerState::kSuspect: located.state = control::Located::State::kSuspect; break;
+    case layout::ServerState::kDown: located.state = control::Located::State::kDown; break;
+  }
+  done(std::move(located));
+}
+
+void Cluster::Impl::on_copy_missed(std::uint32_t ds_id, const control::CopyMissed& missed,
+                                   Done<void> done) {
+  MissedCopies* const keeper = missed_copies_.load();
+  if (keeper == nullptr) return done(fail(Errc::kNotSupported, "no journal of missed copies"));
+  const auto answer = std::make_shared<Done<void>>(std::move(done));
+  const bool taken = workers_.post(
+      [keeper, ds_id, missed, answer] { (*answer)(keeper->copy_missed(ds_id, missed)); });
   if (!taken) (*answer)(fail(Errc::kBusy, "the metadata server has too much to do"));
 }
 
@@ -179,6 +208,8 @@ Result<std::unique_ptr<Cluster>> Cluster::start(Config config, KvStore& store, F
 Registry& Cluster::registry() { return *impl_->registry_; }
 layout::NetAddress Cluster::address() const { return impl_->server_.address(); }
 const layout::HandleKey& Cluster::handle_key() const { return impl_->handle_key_; }
+
+void Cluster::keep_missed_copies(MissedCopies& keeper) { impl_->missed_copies_.store(&keeper); }
 
 void Cluster::on_server_up(std::function<void(std::uint32_t)> notice) {
   const std::lock_guard lock(impl_->notice_mutex_);

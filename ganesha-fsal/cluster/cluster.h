@@ -44,6 +44,22 @@ class FileSizes {
   [[nodiscard]] virtual Result<> grow(std::span<const control::ReportSize> reports) = 0;
 };
 
+// Where it is kept which copies missed writes. Called on worker threads; may block on the store.
+class MissedCopies {
+ public:
+  MissedCopies() = default;
+  MissedCopies(const MissedCopies&) = delete;
+  MissedCopies& operator=(const MissedCopies&) = delete;
+  virtual ~MissedCopies() = default;
+
+  // Data server `reporter` is about to acknowledge a write that the copy at missed.ds_id does not
+  // have, or not all of. Success: the copy is marked stale there, durably. An error keeps the write
+  // from being acknowledged: kStale when the file is gone, kFenced when it is the reporter's own
+  // copy that is stale, or the epoch is older than the file's; kBusy and the like: it asks again.
+  [[nodiscard]] virtual Result<> copy_missed(std::uint32_t reporter,
+                                             const control::CopyMissed& missed) = 0;
+};
+
 class Cluster {
  public:
   struct Config {
@@ -71,6 +87,10 @@ class Cluster {
   // Called, from a worker thread, when a data server has registered and its fences are in force.
   // Set before data servers can register: right after start(), from the same thread.
   void on_server_up(std::function<void(std::uint32_t ds_id)> notice);
+
+  // Who keeps what data servers tell of missed copies; it outlives the cluster. While there is
+  // nobody, such writes are refused. Set as on_server_up().
+  void keep_missed_copies(MissedCopies& keeper);
 
   // Cuts or extends a file's objects to what a file of `size` bytes needs of them.
   void truncate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t size,

@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <numeric>
+
 #include "ganesha-fsal/fsal/backend.h"
 #include "ganesha-fsal/fsal/module.h"
 
@@ -23,6 +25,14 @@ DsState to_ds_state(const ServerView& view) {
     case layout::ServerState::kDown: return DsState::kDown;
     default: return DsState::kUp;
   }
+}
+
+// All CPUs together.
+std::uint32_t cpu_busy_permille(const layout::ServerLoad& load) {
+  if (load.cpu_percent.empty()) return 0;
+  const std::uint32_t sum =
+      std::accumulate(load.cpu_percent.begin(), load.cpu_percent.end(), std::uint32_t{0});
+  return sum * 10 / static_cast<std::uint32_t>(load.cpu_percent.size());
 }
 
 DataServerReport report_of(const ServerView& view) {
@@ -47,7 +57,13 @@ DataServerReport report_of(const ServerView& view) {
   report.errors = beat.counters.errors;
   report.refused = beat.counters.refused;
   report.connections = beat.counters.connections;
-  report.cpu_busy_permille = beat.load.cpu_busy_permille;
+  const layout::ServerLoad& load = beat.load.measured;
+  report.cpu_busy_permille = cpu_busy_permille(load);
+  report.run_queue_milli = load.run_queue_milli;
+  report.memory_free_bytes = load.memory_free;
+  report.disk_available = static_cast<std::uint64_t>(layout::available(load.disk));
+  report.net_available = static_cast<std::uint64_t>(layout::available(load.network));
+  report.mirror_pending_bytes = beat.mirror.pending_bytes;
   return report;
 }
 

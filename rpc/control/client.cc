@@ -56,6 +56,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   void arm(std::chrono::milliseconds after, std::move_only_function<void()> then);
   void lost(const Error& why);
   void serve(Proc proc, const Bytes& arguments, Connection::Responder respond);
+  void serve_mirroring(Proc proc, const Bytes& arguments, Connection::Responder respond);
 
   const Config config_;
   ClientEvents& events_;
@@ -236,6 +237,34 @@ void Client::Impl::serve(Proc proc, const Bytes& arguments, Connection::Responde
           arguments, std::move(respond), [&](const Range& request, Respond answer) {
             events_.on_punch(request, answer_with<void>(std::move(answer)));
           });
+    default: return serve_mirroring(proc, arguments, std::move(respond));
+  }
+}
+
+void Client::Impl::serve_mirroring(Proc proc, const Bytes& arguments,
+                                   Connection::Responder respond) {
+  using Respond = Connection::Responder;
+  switch (proc) {
+    case Proc::kForgetMissed:
+      return with_arguments<ForgetMissed>(
+          arguments, std::move(respond), [&](const ForgetMissed& request, Respond answer) {
+            events_.on_forget_missed(request, answer_with<void>(std::move(answer)));
+          });
+    case Proc::kResync:
+      return with_arguments<Resync>(
+          arguments, std::move(respond), [&](Resync request, Respond answer) {
+            events_.on_resync(std::move(request), answer_with<void>(std::move(answer)));
+          });
+    case Proc::kResyncStatus:
+      return with_arguments<ResyncJob>(
+          arguments, std::move(respond), [&](const ResyncJob& request, Respond answer) {
+            events_.on_resync_status(request.job, answer_with<ResyncProgress>(std::move(answer)));
+          });
+    case Proc::kResyncCancel:
+      return with_arguments<ResyncJob>(
+          arguments, std::move(respond), [&](const ResyncJob& request, Respond answer) {
+            events_.on_resync_cancel(request.job, answer_with<void>(std::move(answer)));
+          });
     default: return respond(fail(Errc::kNotSupported, "not a call to a data server"));
   }
 }
@@ -269,6 +298,14 @@ void Client::query_size(const ObjectId& object, Timeout timeout, Done<FileSize> 
 
 void Client::report_size(const ReportSize& report, Timeout timeout, Done<void> done) {
   impl_->call(Proc::kReportSize, to_bytes(report), timeout, expect_nothing(std::move(done)));
+}
+
+void Client::locate(std::uint32_t ds_id, Timeout timeout, Done<Located> done) {
+  impl_->call(Proc::kLocate, to_bytes(Locate{ds_id}), timeout, expect<Located>(std::move(done)));
+}
+
+void Client::copy_missed(const CopyMissed& missed, Timeout timeout, Done<void> done) {
+  impl_->call(Proc::kCopyMissed, to_bytes(missed), timeout, expect_nothing(std::move(done)));
 }
 
 }  // namespace weft::rpc::control

@@ -47,6 +47,19 @@ class ClientEvents {
   virtual void on_stat(const ObjectId& object, Done<ObjectStat> done) = 0;
   virtual void on_allocate(const Range& range, Done<void> done) = 0;
   virtual void on_punch(const Range& range, Done<void> done) = 0;
+  // Mirroring; a data server without it answers so.
+  virtual void on_forget_missed(const ForgetMissed& /*forget*/, Done<void> done) {
+    done(fail(Errc::kNotSupported, "no mirroring"));
+  }
+  virtual void on_resync(Resync /*request*/, Done<void> done) {
+    done(fail(Errc::kNotSupported, "no mirroring"));
+  }
+  virtual void on_resync_status(std::uint64_t /*job*/, Done<ResyncProgress> done) {
+    done(fail(Errc::kNotSupported, "no mirroring"));
+  }
+  virtual void on_resync_cancel(std::uint64_t /*job*/, Done<void> done) {
+    done(fail(Errc::kNotSupported, "no mirroring"));
+  }
 };
 
 class Client {
@@ -77,6 +90,9 @@ class Client {
   // own error (kStale: there is no such file).
   void query_size(const ObjectId& object, Timeout timeout, Done<FileSize> done);
   void report_size(const ReportSize& report, Timeout timeout, Done<void> done);
+  // Where another data server is. kNotFound: there is no such one.
+  void locate(std::uint32_t ds_id, Timeout timeout, Done<Located> done);
+  void copy_missed(const CopyMissed& missed, Timeout timeout, Done<void> done);
 
  private:
   class Impl;

@@ -51,6 +51,17 @@ void get(xdr::Decoder& in, Fence& fence) {
   fence.epoch = in.u32();
 }
 
+void put(xdr::Encoder& out, const Extent& extent) {
+  out.u64(extent.offset);
+  out.u64(extent.length);
+}
+
+void get(xdr::Decoder& in, Extent& extent) {
+  extent.offset = in.u64();
+  extent.length = in.u64();
+  if (extent.length == 0 || extent.length > UINT64_MAX - extent.offset) in.reject();
+}
+
 template <class T>
 void put_list(xdr::Encoder& out, const std::vector<T>& list) {
   out.u32(static_cast<std::uint32_t>(list.size()));
@@ -65,20 +76,38 @@ void get_list(xdr::Decoder& in, std::vector<T>& list, std::size_t max) {
 
 void put(xdr::Encoder& out, const Load& load) {
   out.u32(load.requests_in_progress);
-  out.u32(load.cpu_busy_permille);
-  out.u32(load.run_queue_milli);
-  out.u64(load.memory_free_bytes);
-  out.u64(load.net_bytes_per_second);
-  out.u64(load.disk_bytes_per_second);
+  layout::encode(out, load.measured);
 }
 
 void get(xdr::Decoder& in, Load& load) {
   load.requests_in_progress = in.u32();
-  load.cpu_busy_permille = in.u32();
-  load.run_queue_milli = in.u32();
-  load.memory_free_bytes = in.u64();
-  load.net_bytes_per_second = in.u64();
-  load.disk_bytes_per_second = in.u64();
+  layout::decode(in, load.measured);
+}
+
+void put(xdr::Encoder& out, const MirrorLoad& mirror) {
+  out.u64(mirror.pending_bytes);
+  out.u32(mirror.oldest_pending_ms);
+  out.u32(mirror.partners_away);
+  out.u64(mirror.forwarded_bytes);
+  out.u64(mirror.missed_writes);
+}
+
+void get(xdr::Decoder& in, MirrorLoad& mirror) {
+  mirror.pending_bytes = in.u64();
+  mirror.oldest_pending_ms = in.u32();
+  mirror.partners_away = in.u32();
+  mirror.forwarded_bytes = in.u64();
+  mirror.missed_writes = in.u64();
+}
+
+// Of the wire's enumerations from 0 or 1 without gaps.
+template <class E>
+void get_enum(xdr::Decoder& in, E& value, E least, E most) {
+  const std::uint32_t word = in.u32();
+  if (word < static_cast<std::uint32_t>(least) || word > static_cast<std::uint32_t>(most)) {
+    return in.reject();
+  }
+  value = static_cast<E>(word);
 }
 
 void put(xdr::Encoder& out, const Counters& counters) {
@@ -109,6 +138,18 @@ void get(xdr::Decoder& in, Counters& counters) {
 
 void get(xdr::Decoder&, Empty&) {}
 
+void put_addresses(xdr::Encoder& out, const std::vector<layout::NetAddress>& addresses) {
+  out.u32(static_cast<std::uint32_t>(addresses.size()));
+  for (const auto& address : addresses) layout::encode(out, address);
+}
+
+void get_addresses(xdr::Decoder& in, std::vector<layout::NetAddress>& addresses) {
+  const std::uint32_t count = in.count(kMaxAddresses);
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+    addresses.push_back(layout::decode_address(in));
+  }
+}
+
 void get(xdr::Decoder& in, Register& message) {
   in.fixed(message.store);
   in.fixed(message.cluster);
@@ -117,10 +158,7 @@ void get(xdr::Decoder& in, Register& message) {
   message.name = in.string(kMaxText);
   message.version = in.string(kMaxText);
   message.domain = in.string(kMaxText);
-  const std::uint32_t addresses = in.count(kMaxAddresses);
-  for (std::uint32_t i = 0; i < addresses && in.ok(); ++i) {
-    message.addresses.push_back(layout::decode_address(in));
-  }
+  get_addresses(in, message.addresses);
   get(in, message.space);
 }
 
@@ -137,6 +175,7 @@ void get(xdr::Decoder& in, Heartbeat& message) {
   get(in, message.space);
   get(in, message.load);
   get(in, message.counters);
+  get(in, message.mirror);
 }
 
 void get(xdr::Decoder& in, QuerySize& message) { get(in, message.object); }
@@ -171,6 +210,53 @@ void get(xdr::Decoder& in, Range& message) {
   message.length = in.u64();
 }
 
+void get(xdr::Decoder& in, Locate& message) { message.ds_id = in.u32(); }
+
+void get(xdr::Decoder& in, Located& message) {
+  get_enum(in, message.state, Located::State::kUp, Located::State::kDown);
+  get_addresses(in, message.addresses);
+}
+
+// A list that says nothing is a mistake.
+void get_extents(xdr::Decoder& in, std::vector<Extent>& extents) {
+  get_list(in, extents, kMaxExtents);
+  if (extents.empty()) in.reject();
+}
+
+void get(xdr::Decoder& in, CopyMissed& message) {
+  get(in, message.object);
+  message.ds_id = in.u32();
+  message.object_epoch = in.u32();
+  get_extents(in, message.extents);
+}
+
+void get(xdr::Decoder& in, ForgetMissed& message) {
+  get(in, message.object);
+  message.ds_id = in.u32();
+}
+
+void get(xdr::Decoder& in, Resync& message) {
+  message.job = in.u64();
+  get(in, message.object);
+  message.source = in.u32();
+  message.least_epoch = in.u32();
+  get_extents(in, message.extents);
+  message.bytes_per_second = in.u64();
+}
+
+void get(xdr::Decoder& in, ResyncJob& message) { message.job = in.u64(); }
+
+void get(xdr::Decoder& in, ResyncProgress& message) {
+  using State = ResyncProgress::State;
+  get_enum(in, message.state, State::kUnknown, State::kFailed);
+  message.total_bytes = in.u64();
+  message.compared_bytes = in.u64();
+  message.copied_bytes = in.u64();
+  message.punched_bytes = in.u64();
+  message.next_offset = in.u64();
+  message.error = in.string(kMaxText);
+}
+
 }  // namespace
 
 std::string to_string(const Uuid& uuid) {
@@ -194,8 +280,7 @@ void encode(xdr::Encoder& out, const Register& message) {
   out.string(message.name);
   out.string(message.version);
   out.string(message.domain);
-  out.u32(static_cast<std::uint32_t>(message.addresses.size()));
-  for (const auto& address : message.addresses) layout::encode(out, address);
+  put_addresses(out, message.addresses);
   put(out, message.space);
 }
 
@@ -212,6 +297,7 @@ void encode(xdr::Encoder& out, const Heartbeat& message) {
   put(out, message.space);
   put(out, message.load);
   put(out, message.counters);
+  put(out, message.mirror);
 }
 
 void encode(xdr::Encoder& out, const QuerySize& message) { put(out, message.object); }
@@ -246,6 +332,46 @@ void encode(xdr::Encoder& out, const Range& message) {
   out.u64(message.length);
 }
 
+void encode(xdr::Encoder& out, const Locate& message) { out.u32(message.ds_id); }
+
+void encode(xdr::Encoder& out, const Located& message) {
+  out.u32(static_cast<std::uint32_t>(message.state));
+  put_addresses(out, message.addresses);
+}
+
+void encode(xdr::Encoder& out, const CopyMissed& message) {
+  put(out, message.object);
+  out.u32(message.ds_id);
+  out.u32(message.object_epoch);
+  put_list(out, message.extents);
+}
+
+void encode(xdr::Encoder& out, const ForgetMissed& message) {
+  put(out, message.object);
+  out.u32(message.ds_id);
+}
+
+void encode(xdr::Encoder& out, const Resync& message) {
+  out.u64(message.job);
+  put(out, message.object);
+  out.u32(message.source);
+  out.u32(message.least_epoch);
+  put_list(out, message.extents);
+  out.u64(message.bytes_per_second);
+}
+
+void encode(xdr::Encoder& out, const ResyncJob& message) { out.u64(message.job); }
+
+void encode(xdr::Encoder& out, const ResyncProgress& message) {
+  out.u32(static_cast<std::uint32_t>(message.state));
+  out.u64(message.total_bytes);
+  out.u64(message.compared_bytes);
+  out.u64(message.copied_bytes);
+  out.u64(message.punched_bytes);
+  out.u64(message.next_offset);
+  out.string(std::string_view(message.error).substr(0, kMaxText));
+}
+
 template <class T>
 Result<T> decode(std::span<const std::byte> bytes) {
   xdr::Decoder in(bytes);
@@ -269,5 +395,12 @@ template Result<Remove> decode<Remove>(std::span<const std::byte>);
 template Result<Stat> decode<Stat>(std::span<const std::byte>);
 template Result<ObjectStat> decode<ObjectStat>(std::span<const std::byte>);
 template Result<Range> decode<Range>(std::span<const std::byte>);
+template Result<Locate> decode<Locate>(std::span<const std::byte>);
+template Result<Located> decode<Located>(std::span<const std::byte>);
+template Result<CopyMissed> decode<CopyMissed>(std::span<const std::byte>);
+template Result<ForgetMissed> decode<ForgetMissed>(std::span<const std::byte>);
+template Result<Resync> decode<Resync>(std::span<const std::byte>);
+template Result<ResyncJob> decode<ResyncJob>(std::span<const std::byte>);
+template Result<ResyncProgress> decode<ResyncProgress>(std::span<const std::byte>);
 
 }  // namespace weft::rpc::control

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "layout/load.h"
 #include "layout/net_address.h"
 #include "layout/object_id.h"
 #include "rpc/base/error.h"
@@ -36,6 +37,7 @@ using Done = std::move_only_function<void(Result<T>)>;
 constexpr std::size_t kMaxAddresses = 8;
 constexpr std::size_t kMaxFences = 1024;    // in one message
 constexpr std::size_t kMaxRemovals = 1024;  // in one message
+constexpr std::size_t kMaxExtents = 256;    // in one message
 constexpr std::size_t kMaxText = 256;
 
 enum class Proc : std::uint32_t {
@@ -44,6 +46,8 @@ enum class Proc : std::uint32_t {
   kHeartbeat = 2,
   kQuerySize = 3,
   kReportSize = 4,
+  kLocate = 5,
+  kCopyMissed = 6,
   // MDS to DS.
   kFence = 16,
   kTruncate = 17,
@@ -51,6 +55,10 @@ enum class Proc : std::uint32_t {
   kStat = 19,
   kAllocate = 20,
   kPunch = 21,
+  kForgetMissed = 22,
+  kResync = 23,
+  kResyncStatus = 24,
+  kResyncCancel = 25,
 };
 
 struct Empty {};
@@ -100,12 +108,18 @@ struct Registered {
 
 struct Load {
   std::uint32_t requests_in_progress = 0;
-  std::uint32_t cpu_busy_permille = 0;  // all CPUs of the machine together
-  std::uint32_t run_queue_milli = 0;    // 1-minute load average in thousandths
-  std::uint64_t memory_free_bytes = 0;
-  std::uint64_t net_bytes_per_second = 0;
-  std::uint64_t disk_bytes_per_second = 0;
+  layout::ServerLoad measured;
   friend bool operator==(const Load&, const Load&) = default;
+};
+
+// What a data server owes to its partners (server-side duplication).
+struct MirrorLoad {
+  std::uint64_t pending_bytes = 0;      // written here, answered, and not yet at every partner
+  std::uint32_t oldest_pending_ms = 0;  // 0: nothing is pending
+  std::uint32_t partners_away = 0;      // that are not written to just now
+  std::uint64_t forwarded_bytes = 0;    // since the data server's process started, as below
+  std::uint64_t missed_writes = 0;      // acknowledged without a partner, which is marked stale
+  friend bool operator==(const MirrorLoad&, const MirrorLoad&) = default;
 };
 
 // Since the data server's process started.
@@ -127,6 +141,7 @@ struct Heartbeat {
   Space space;
   Load load;
   Counters counters;
+  MirrorLoad mirror;
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 
@@ -172,6 +187,68 @@ struct ObjectStat {
   std::int64_t mtime_ns = 0;
   friend bool operator==(const ObjectStat&, const ObjectStat&) = default;
 };
+
+struct Locate {
+  std::uint32_t ds_id = 0;
+  friend bool operator==(const Locate&, const Locate&) = default;
+};
+struct Located {
+  enum class State : std::uint32_t { kUp = 1, kSuspect = 2, kDown = 3 };
+  State state = State::kDown;
+  std::vector<layout::NetAddress> addresses;  // preferred first; none: it never registered
+  friend bool operator==(const Located&, const Located&) = default;
+};
+
+// [offset, offset + length), which does not wrap, and is not empty.
+struct Extent {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
+// The copy of an object at data server `ds_id` may miss writes, or part of them, within the
+// extents. Answered when that is durable.
+struct CopyMissed {
+  ObjectId object;
+  std::uint32_t ds_id = 0;
+  std::uint32_t object_epoch = 0;  // of the handle the write came with
+  std::vector<Extent> extents;     // 1 or more
+  friend bool operator==(const CopyMissed&, const CopyMissed&) = default;
+};
+
+// The object is to be duplicated to the partner again, whatever it missed before.
+struct ForgetMissed {
+  ObjectId object;
+  std::uint32_t ds_id = 0;
+  friend bool operator==(const ForgetMissed&, const ForgetMissed&) = default;
+};
+
+// Makes the receiver's copy of an object equal to another data server's within the extents.
+struct Resync {
+  std::uint64_t job = 0;  // the metadata server's number for it; a job under way is not begun again
+  ObjectId object;
+  std::uint32_t source = 0;       // the data server that has the data
+  std::uint32_t least_epoch = 0;  // handles below are fenced off first: no late write may follow
+  std::vector<Extent> extents;    // 1 or more
+  std::uint64_t bytes_per_second = 0;  // compared and copied together; 0: no limit
+  friend bool operator==(const Resync&, const Resync&) = default;
+};
+struct ResyncJob {
+  std::uint64_t job = 0;
+  friend bool operator==(const ResyncJob&, const ResyncJob&) = default;
+};
+struct ResyncProgress {
+  enum class State : std::uint32_t { kUnknown = 0, kRunning = 1, kDone = 2, kFailed = 3 };
+  State state = State::kUnknown;
+  std::uint64_t total_bytes = 0;     // of the extents, as far as the object goes at the source
+  std::uint64_t compared_bytes = 0;  // of those, so far
+  std::uint64_t copied_bytes = 0;    // fetched and written
+  std::uint64_t punched_bytes = 0;   // made holes
+  std::uint64_t next_offset = 0;     // everything of the extents before it is done
+  std::string error;                 // of a failed one
+  friend bool operator==(const ResyncProgress&, const ResyncProgress&) = default;
+};
+
 struct Range {  // kAllocate, kPunch
   ObjectId object;
   std::uint64_t offset = 0;
@@ -192,6 +269,13 @@ void encode(xdr::Encoder& out, const Remove& message);
 void encode(xdr::Encoder& out, const Stat& message);
 void encode(xdr::Encoder& out, const ObjectStat& message);
 void encode(xdr::Encoder& out, const Range& message);
+void encode(xdr::Encoder& out, const Locate& message);
+void encode(xdr::Encoder& out, const Located& message);
+void encode(xdr::Encoder& out, const CopyMissed& message);
+void encode(xdr::Encoder& out, const ForgetMissed& message);
+void encode(xdr::Encoder& out, const Resync& message);
+void encode(xdr::Encoder& out, const ResyncJob& message);
+void encode(xdr::Encoder& out, const ResyncProgress& message);
 
 // T is any of the messages above.
 template <class T>

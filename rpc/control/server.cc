@@ -227,6 +227,17 @@ void Server::Impl::serve(const PeerPtr& peer, Proc proc, const Bytes& arguments,
           [&](const ReportSize& report, Connection::Responder answer) {
             events_.on_report_size(ds_id, report, answer_with<void>(std::move(answer)));
           });
+    case Proc::kLocate:
+      return with_arguments<Locate>(
+          arguments, std::move(respond), [&](const Locate& query, Connection::Responder answer) {
+            events_.on_locate(ds_id, query.ds_id, answer_with<Located>(std::move(answer)));
+          });
+    case Proc::kCopyMissed:
+      return with_arguments<CopyMissed>(
+          arguments, std::move(respond),
+          [&](const CopyMissed& missed, Connection::Responder answer) {
+            events_.on_copy_missed(ds_id, missed, answer_with<void>(std::move(answer)));
+          });
     default: return respond(fail(Errc::kNotSupported, "not a call to a metadata server"));
   }
 }
@@ -292,6 +303,28 @@ void Server::stat(std::uint32_t ds_id, const ObjectId& object, Timeout timeout,
 
 void Server::allocate(std::uint32_t ds_id, const Range& range, Timeout timeout, Done<void> done) {
   impl_->call(ds_id, Proc::kAllocate, to_bytes(range), timeout, expect_nothing(std::move(done)));
+}
+
+void Server::forget_missed(std::uint32_t ds_id, const ForgetMissed& forget, Timeout timeout,
+                           Done<void> done) {
+  impl_->call(ds_id, Proc::kForgetMissed, to_bytes(forget), timeout,
+              expect_nothing(std::move(done)));
+}
+
+void Server::resync(std::uint32_t ds_id, const Resync& request, Timeout timeout, Done<void> done) {
+  impl_->call(ds_id, Proc::kResync, to_bytes(request), timeout, expect_nothing(std::move(done)));
+}
+
+void Server::resync_status(std::uint32_t ds_id, std::uint64_t job, Timeout timeout,
+                           Done<ResyncProgress> done) {
+  impl_->call(ds_id, Proc::kResyncStatus, to_bytes(ResyncJob{job}), timeout,
+              expect<ResyncProgress>(std::move(done)));
+}
+
+void Server::resync_cancel(std::uint32_t ds_id, std::uint64_t job, Timeout timeout,
+                           Done<void> done) {
+  impl_->call(ds_id, Proc::kResyncCancel, to_bytes(ResyncJob{job}), timeout,
+              expect_nothing(std::move(done)));
 }
 
 void Server::punch(std::uint32_t ds_id, const Range& range, Timeout timeout, Done<void> done) {

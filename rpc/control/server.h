@@ -43,6 +43,14 @@ class ServerEvents {
   virtual void on_heartbeat(std::uint32_t ds_id, const Heartbeat& heartbeat) = 0;
   virtual void on_query_size(std::uint32_t ds_id, const ObjectId& object, Done<FileSize> done) = 0;
   virtual void on_report_size(std::uint32_t ds_id, const ReportSize& report, Done<void> done) = 0;
+  virtual void on_locate(std::uint32_t /*ds_id*/, std::uint32_t /*wanted*/, Done<Located> done) {
+    done(fail(Errc::kNotSupported, "data servers are not told of each other"));
+  }
+  // Success means that it is durable: the data server acknowledges writes without that copy then.
+  virtual void on_copy_missed(std::uint32_t /*ds_id*/, const CopyMissed& /*missed*/,
+                              Done<void> done) {
+    done(fail(Errc::kNotSupported, "no journal of missed copies"));
+  }
 };
 
 class Server {
@@ -78,6 +86,14 @@ class Server {
   void stat(std::uint32_t ds_id, const ObjectId& object, Timeout timeout, Done<ObjectStat> done);
   void allocate(std::uint32_t ds_id, const Range& range, Timeout timeout, Done<void> done);
   void punch(std::uint32_t ds_id, const Range& range, Timeout timeout, Done<void> done);
+  void forget_missed(std::uint32_t ds_id, const ForgetMissed& forget, Timeout timeout,
+                     Done<void> done);
+  // Answered when the job has begun, and again when it is under way already.
+  void resync(std::uint32_t ds_id, const Resync& request, Timeout timeout, Done<void> done);
+  void resync_status(std::uint32_t ds_id, std::uint64_t job, Timeout timeout,
+                     Done<ResyncProgress> done);
+  // Answered when nothing of the job runs any more; a job that is not known is no error.
+  void resync_cancel(std::uint32_t ds_id, std::uint64_t job, Timeout timeout, Done<void> done);
 
   // Closes the data server's connection, if it has one.
   void disconnect(std::uint32_t ds_id);

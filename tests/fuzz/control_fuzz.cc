@@ -35,7 +35,7 @@ void channel(SecureChannel::Role role, std::span<const std::byte> input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto input = std::as_bytes(std::span(data + 1, size - 1));
-  switch (data[0] % 12) {
+  switch (data[0] % 17) {
     case 0: channel(SecureChannel::Role::kAccepting, input); break;
     case 1: channel(SecureChannel::Role::kConnecting, input); break;
     case 2: (void)decode_message(input, 1); break;
@@ -47,6 +47,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 8: message<Truncate>(input); break;
     case 9: message<Remove>(input); break;
     case 10: message<ObjectStat>(input); break;
+    case 11: message<Located>(input); break;
+    case 12: message<CopyMissed>(input); break;
+    case 13: message<ForgetMissed>(input); break;
+    case 14: message<Resync>(input); break;
+    case 15: message<ResyncProgress>(input); break;
     default: (void)parse_cluster_key({reinterpret_cast<const char*>(data), size}); break;
   }
   return 0;

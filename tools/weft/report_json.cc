@@ -27,7 +27,12 @@ Json data_server(const mds::DataServerReport& r) {
           {"errors", r.errors},
           {"refused", r.refused},
           {"connections", r.connections},
-          {"cpu_busy_permille", r.cpu_busy_permille}};
+          {"cpu_busy_permille", r.cpu_busy_permille},
+          {"run_queue_milli", r.run_queue_milli},
+          {"memory_free_bytes", r.memory_free_bytes},
+          {"disk_available_bytes_per_second", r.disk_available},
+          {"net_available_bytes_per_second", r.net_available},
+          {"mirror_pending_bytes", r.mirror_pending_bytes}};
 }
 
 Json status(const mds::StatusReport& r) {

@@ -117,8 +117,8 @@ std::string status_text(const ServerSnapshot& system) {
 
 std::string data_servers_text(const std::vector<DataServerReport>& servers) {
   if (servers.empty()) return "no data server has registered\n";
-  Table table({"ID", "NAME", "STATE", "HEARTBEAT", "UP", "CPU", "FREE", "CAPACITY", "READ",
-               "WRITTEN", "ERRORS", "ADDRESSES"});
+  Table table({"ID", "NAME", "STATE", "HEARTBEAT", "UP", "CPU", "QUEUE", "DISK/S", "NET/S", "FREE",
+               "CAPACITY", "READ", "WRITTEN", "ERRORS", "ADDRESSES"});
   for (const DataServerReport& server : servers) {
     const bool seen = server.state != DsState::kUnknown;
     const auto known = [seen](std::string text) { return seen ? std::move(text) : "-"; };
@@ -126,6 +126,8 @@ std::string data_servers_text(const std::vector<DataServerReport>& servers) {
                std::string(to_string(server.state)), known(human_duration(server.heartbeat_age_ms)),
                known(human_duration(server.uptime_ms)),
                known(fmt::format("{}%", server.cpu_busy_permille / 10)),
+               known(fmt::format("{:.1f}", server.run_queue_milli / 1000.0)),
+               known(human_bytes(server.disk_available)), known(human_bytes(server.net_available)),
                known(human_bytes(server.free_bytes)), known(human_bytes(server.capacity_bytes)),
                known(human_bytes(server.read_bytes)), known(human_bytes(server.written_bytes)),
                known(human_count(server.errors)), joined(server.addresses)});

@@ -93,6 +93,18 @@ TEST_CASE("wrong types, wrong values and bad syntax name their line") {
   CHECK(error_of("[server\n").starts_with("ds.toml:1:"));
 }
 
+TEST_CASE("what load is measured of: the machine, the process, or a cgroup") {
+  CHECK(parse_config("", "ds.toml")->load.counters == "machine");
+  const auto config = parse_config(
+      "[load]\ncounters = \"/sys/fs/cgroup/a\"\ndisk_max = \"200 MiB\"\nnet_max = 125000000\n",
+      "ds.toml");
+  REQUIRE(config);
+  CHECK(config->load.counters == "/sys/fs/cgroup/a");
+  CHECK(config->load.disk_max == std::uint64_t{200} << 20);
+  CHECK(config->load.net_max == 125'000'000);
+  CHECK(error_of("[load]\ncounters = \"cgroup\"\n").starts_with("ds.toml:2: load.counters: must"));
+}
+
 TEST_CASE("a list of one may be written without brackets") {
   const auto config = parse_config("[server]\nlisten = \"10.0.0.1:1\"\n", "ds.toml");
   REQUIRE(config);

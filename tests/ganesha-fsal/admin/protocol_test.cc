@@ -77,11 +77,13 @@ TEST_CASE("reports go over the wire unchanged", "[admin]") {
   std::vector<DataServerReport> servers(3);
   servers[2].addresses = {"127.0.0.1:2053", "192.0.2.4:2053"};
   servers[2].cpu_busy_permille = 999;
+  servers[2].mirror_pending_bytes = 77;
   auto list = decode_reply<std::vector<DataServerReport>>(encode_reply(servers));
   REQUIRE(list);
   REQUIRE(list->size() == 3);
   CHECK((*list)[2].addresses == servers[2].addresses);
   CHECK((*list)[2].cpu_busy_permille == 999);
+  CHECK((*list)[2].mirror_pending_bytes == 77);
 }
 
 TEST_CASE("errors keep their code and text", "[admin]") {

@@ -242,6 +242,49 @@ TEST_CASE("sizes are asked for and reported through the workers") {
   CHECK(f.sizes.batches <= kReports);
 }
 
+TEST_CASE("data servers are told where others are") {
+  Fixture f;
+  f.run(2);
+  const auto locate = [&](std::uint32_t ds_id) {
+    return await<control::Located>([&](Done<control::Located> done) {
+      f.servers[0]->client().locate(ds_id, 5s, std::move(done));
+    });
+  };
+  const auto found = locate(2);
+  REQUIRE(found);
+  CHECK(found->state == control::Located::State::kUp);
+  CHECK(found->addresses == std::vector{layout::make_address("127.0.0.1", 3002).value()});
+  CHECK(locate(9).error() == Errc::kNotFound);
+}
+
+TEST_CASE("a copy that missed writes is kept, or the data server hears that it is not") {
+  struct Keeper : MissedCopies {
+    Result<> copy_missed(std::uint32_t from, const control::CopyMissed& told) override {
+      reporter = from;
+      missed = told;
+      return std::move(outcome);
+    }
+    std::uint32_t reporter = 0;
+    control::CopyMissed missed;
+    Result<> outcome;
+  } keeper;
+  Fixture f;
+  f.run(1);
+  const control::CopyMissed missed{kObject, 2, 5, {{0, 4096}}};
+  const auto tell = [&] {
+    return await<void>(
+        [&](Done<void> done) { f.servers[0]->client().copy_missed(missed, 5s, std::move(done)); });
+  };
+  CHECK(tell().error() == Errc::kNotSupported);  // nobody keeps it: no acknowledgement
+  f.cluster->keep_missed_copies(keeper);
+  CHECK(tell());
+  CHECK(keeper.reporter == 1);
+  CHECK(keeper.missed == missed);
+  keeper.outcome = fail(Errc::kFenced, "it is yours that is stale");
+  CHECK(tell().error() == Errc::kFenced);
+  f.cluster->stop();
+}
+
 TEST_CASE("punching sends each server one range, allocating one for each stripe unit") {
   Fixture f;
   f.run(2);

@@ -47,8 +47,9 @@ TEST_CASE("every message survives the wire") {
   check_round_trip(Registered{uuid(3), 5, 12, 1000, 60, fences});
   Heartbeat beat;
   beat.space = {1, 2, 3};
-  beat.load = {1, 2, 3, 4, 5, 6};
+  beat.load = {1, {{3, 4}, 5, 6, {7, 8, 9}, {10, 11, 12}}};
   beat.counters = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  beat.mirror = {1, 2, 3, 4, 5};
   check_round_trip(beat);
   check_round_trip(QuerySize{object});
   check_round_trip(FileSize{UINT64_MAX});
@@ -59,6 +60,34 @@ TEST_CASE("every message survives the wire") {
   check_round_trip(Stat{object});
   check_round_trip(ObjectStat{true, 1, 2, 3});
   check_round_trip(Range{object, 1, 2});
+  const std::vector<Extent> extents{{0, 4096}, {UINT64_MAX - 1, 1}};
+  check_round_trip(Locate{7});
+  check_round_trip(Located{Located::State::kSuspect, {v4, v6}});
+  check_round_trip(CopyMissed{object, 8, 3, extents});
+  check_round_trip(ForgetMissed{object, 8});
+  check_round_trip(Resync{55, object, 8, 3, extents, 1000});
+  check_round_trip(ResyncJob{55});
+  check_round_trip(ResyncProgress{ResyncProgress::State::kFailed, 1, 2, 3, 4, 5, "no answer"});
+}
+
+TEST_CASE("extents are 1 or more, none empty, none that wraps") {
+  const auto missed = [](std::vector<Extent> extents) {
+    return decode<CopyMissed>(wire_of(CopyMissed{{1, 1, 1}, 2, 3, std::move(extents)})).has_value();
+  };
+  CHECK(missed({{0, 1}}));
+  CHECK(missed({{0, UINT64_MAX}}));
+  CHECK_FALSE(missed({}));
+  CHECK_FALSE(missed({{5, 0}}));
+  CHECK_FALSE(missed({{2, UINT64_MAX - 1}}));
+  CHECK(missed(std::vector<Extent>(kMaxExtents, {0, 1})));
+  CHECK_FALSE(missed(std::vector<Extent>(kMaxExtents + 1, {0, 1})));
+}
+
+TEST_CASE("states that are none are refused") {
+  xdr::Encoder out;
+  out.u32(4);
+  out.u32(0);
+  CHECK_FALSE(decode<Located>(out.bytes()));
 }
 
 TEST_CASE("lists over their limits are refused") {

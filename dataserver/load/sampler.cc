@@ -1,0 +1,228 @@
+#include "dataserver/load/sampler.h"
+
+#include <sched.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+namespace weft::ds {
+
+namespace {
+
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxThreads = 4096;
+constexpr double kRunQueueSeconds = 5;
+// What a resource is believed to give before it has shown more: one disk, a gigabit each way.
+constexpr std::uint64_t kDiskFloor = 100'000'000;
+constexpr std::uint64_t kNetFloor = 117'000'000;
+
+class RealFiles final : public KernelFiles {
+ public:
+  Result<std::string> read(const std::string& path) override {
+    std::ifstream file(path);
+    if (!file) return fail(Errc::kNotFound, path);
+    std::string text(kMaxFileBytes, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (file.bad()) return fail(Errc::kIo, path);
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    return text;
+  }
+  std::vector<std::string> list(const std::string& folder) override {
+    std::vector<std::string> names;
+    std::error_code error;
+    std::filesystem::directory_iterator at(folder, error);
+    for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+      names.push_back(at->path().filename().string());
+    }
+    return names;
+  }
+  Result<DeviceNumber> device_of(const std::string& path) override {
+    struct stat found{};
+    if (::stat(path.c_str(), &found) != 0) return fail_errno(errno, "stat " + path);
+    return DeviceNumber{major(found.st_dev), minor(found.st_dev)};
+  }
+  unsigned cpus() override {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+  }
+  unsigned ticks_per_second() override {
+    return static_cast<unsigned>(std::max(1L, ::sysconf(_SC_CLK_TCK)));
+  }
+};
+
+template <class Parse, class... More>
+auto parsed(const Result<std::string>& text, Parse parse, More... more)
+    -> decltype(parse(std::string_view{}, more...)) {
+  if (!text) return std::unexpected(text.error());
+  return parse(std::string_view(*text), more...);
+}
+
+std::uint64_t rate(std::uint64_t before, std::uint64_t now, double seconds) {
+  if (now <= before || seconds <= 0) return 0;  // counters of a device that went and came back
+  return static_cast<std::uint64_t>(static_cast<double>(now - before) / seconds);
+}
+
+layout::DeviceLoad resource(std::uint64_t configured, LearntMaximum& learnt, std::uint64_t used,
+                            std::uint32_t streams, Nanoseconds span) {
+  learnt.observe(used, span);
+  return {.used = used, .max = configured != 0 ? configured : learnt.value(), .streams = streams};
+}
+
+}  // namespace
+
+std::unique_ptr<KernelFiles> kernel_files() { return std::make_unique<RealFiles>(); }
+
+SystemLoad::SystemLoad(LoadOptions options, const std::string& store, KernelFiles& files,
+                       Clock& clock)
+    : options_(std::move(options)),
+      scope_(options_.counters == "machine"   ? Scope::kMachine
+             : options_.counters == "process" ? Scope::kProcess
+                                              : Scope::kCgroup),
+      files_(files),
+      clock_(clock),
+      device_(files.device_of(store)),
+      disk_max_(kDiskFloor),
+      net_max_(kNetFloor) {}
+
+template <class T>
+T SystemLoad::or_idle(Result<T> read, T idle) {
+  if (read) return std::move(*read);
+  if (!std::exchange(complained_, true)) {
+    spdlog::warn("event=load_unknown error=\"{}\"", read.error().describe());
+  }
+  return idle;
+}
+
+Result<std::string> SystemLoad::cgroup(const char* name) {
+  if (scope_ != Scope::kCgroup) return fail(Errc::kNotFound);
+  return files_.read(options_.counters + "/" + name);
+}
+
+std::vector<CpuTimes> SystemLoad::cpus(TimePoint now) {
+  const std::uint64_t us = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count());
+  const std::uint64_t total = us * files_.cpus();
+  if (scope_ == Scope::kProcess) {
+    const auto own = parsed(files_.read("/proc/self/stat"), parse_thread_stat);
+    const ThreadStat stat = or_idle(own, ThreadStat{});
+    return {{.busy = stat.ticks * 1'000'000 / files_.ticks_per_second(), .total = total}};
+  }
+  if (const auto used = parsed(cgroup("cpu.stat"), parse_cgroup_cpu)) {
+    return {{.busy = *used, .total = total}};
+  }
+  auto machine = or_idle(parsed(files_.read("/proc/stat"), parse_machine_stat), MachineStat{});
+  runnable_ = machine.runnable;
+  return std::move(machine.cpus);
+}
+
+std::uint64_t SystemLoad::runnable() {
+  const std::string tasks = "/proc/self/task/";
+  std::vector<std::string> threads;
+  if (scope_ == Scope::kMachine) return runnable_ - std::min<std::uint64_t>(runnable_, 1);
+  if (scope_ == Scope::kProcess) {
+    for (const std::string& name : files_.list(tasks)) threads.push_back(tasks + name + "/stat");
+  } else {
+    const auto read = cgroup("cgroup.threads");
+    const auto ids = or_idle(parsed(read, parse_thread_list, kMaxThreads), {});
+    for (const std::uint32_t id : ids) threads.push_back("/proc/" + std::to_string(id) + "/stat");
+  }
+  std::uint64_t count = 0;
+  for (const std::string& path : threads) {
+    const auto stat = parsed(files_.read(path), parse_thread_stat);
+    if (stat && stat->runnable) ++count;  // one that ended meanwhile does not run
+  }
+  // The thread that asks always runs, if it is one of these.
+  return scope_ == Scope::kProcess ? count - std::min<std::uint64_t>(count, 1) : count;
+}
+
+ByteTotals SystemLoad::disk() {
+  const auto own = [this] { return parsed(files_.read("/proc/self/io"), parse_process_io); };
+  if (scope_ == Scope::kProcess) return or_idle(own(), {});
+  if (device_) {
+    if (const auto io = parsed(cgroup("io.stat"), parse_cgroup_io, *device_)) return *io;
+    const auto device = parsed(files_.read("/proc/diskstats"), parse_diskstats, *device_);
+    if (device) return *device;
+  }
+  // A file system without a device of its own (btrfs, overlayfs, a network): what we do there.
+  return or_idle(own(), {});
+}
+
+ByteTotals SystemLoad::net(const OwnWork& own) {
+  if (scope_ == Scope::kProcess) return own.network;
+  return or_idle(parsed(files_.read("/proc/self/net/dev"), parse_net_dev), {});
+}
+
+std::uint64_t SystemLoad::machine_memory() {
+  return or_idle(parsed(files_.read("/proc/meminfo"), parse_memory_available), std::uint64_t{0});
+}
+
+std::uint64_t SystemLoad::memory() {
+  const std::uint64_t machine = machine_memory();
+  const auto limit = parsed(cgroup("memory.max"), parse_cgroup_bytes);
+  const auto used = parsed(cgroup("memory.current"), parse_cgroup_bytes);
+  if (!limit || !used) return machine;
+  const auto cache = parsed(cgroup("memory.stat"), parse_cgroup_page_cache);
+  const std::uint64_t held = *used - std::min(*used, cache.value_or(0));
+  return std::min(machine, *limit - std::min(*limit, held));
+}
+
+SystemLoad::Totals SystemLoad::totals(const OwnWork& own) {
+  Totals now;
+  now.at = clock_.now();
+  now.cpus = cpus(now.at);
+  now.disk = disk();
+  now.net = net(own);
+  return now;
+}
+
+std::vector<std::uint8_t> SystemLoad::busy(const std::vector<CpuTimes>& before,
+                                           const std::vector<CpuTimes>& now) {
+  std::vector<std::uint8_t> all;
+  for (const CpuTimes& cpu : now) {
+    const auto old = std::ranges::find(before, cpu.cpu, &CpuTimes::cpu);
+    std::uint64_t percent = 0;
+    if (old != before.end() && cpu.total > old->total && cpu.busy > old->busy) {
+      percent = (cpu.busy - old->busy) * 100 / (cpu.total - old->total);
+    }
+    all.push_back(static_cast<std::uint8_t>(std::min<std::uint64_t>(percent, 100)));
+  }
+  return all;
+}
+
+void SystemLoad::average_run_queue(std::uint64_t now, double seconds) {
+  const double weight = 1 - std::exp(-seconds / kRunQueueSeconds);
+  run_queue_ +=
+      (static_cast<double>(std::min<std::uint64_t>(now, 1'000'000)) - run_queue_) * weight;
+}
+
+layout::ServerLoad SystemLoad::sample(const OwnWork& own) {
+  Totals now = totals(own);
+  const bool first = last_.at == TimePoint{};
+  const Nanoseconds span = first ? Nanoseconds{0} : now.at - last_.at;
+  const double seconds = std::chrono::duration<double>(span).count();
+  if (first) last_ = now;
+  average_run_queue(runnable(), first ? 1000 : seconds);
+
+  layout::ServerLoad load;
+  load.cpu_percent = busy(last_.cpus, now.cpus);
+  load.run_queue_milli = static_cast<std::uint32_t>(run_queue_ * 1000);
+  load.memory_free = memory();
+  const std::uint64_t disk =
+      rate(last_.disk.in, now.disk.in, seconds) + rate(last_.disk.out, now.disk.out, seconds);
+  const std::uint64_t net =
+      std::max(rate(last_.net.in, now.net.in, seconds), rate(last_.net.out, now.net.out, seconds));
+  load.disk = resource(options_.disk_max, disk_max_, disk, own.streams, span);
+  load.network = resource(options_.net_max, net_max_, net, own.streams, span);
+  last_ = std::move(now);
+  return load;
+}
+
+}  // namespace weft::ds

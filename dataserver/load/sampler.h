@@ -1,0 +1,118 @@
+// How busy a data server is, measured once for each heartbeat.
+//
+// What is looked at is configured (LoadOptions::counters):
+//
+//   "machine"   the whole machine: each CPU, its run queue, MemAvailable, the device the store is
+//               on, all network interfaces but the loopback (of this network namespace)
+//   "process"   this process: its CPU time over all CPUs, its runnable threads, the bytes it read
+//               and wrote at disks, what its clients sent and got; memory is the machine's
+//   a folder    a cgroup (version 2): cpu.stat, cgroup.threads, memory.current and .max, io.stat;
+//               the network is that of the namespace. A controller that is not enabled: the machine
+//
+// The last two are for several data servers on one machine. Rates are those since the sample
+// before; the first sample has none. The run queue is averaged over five seconds. What cannot be
+// read counts as idle, and is complained of once.
+//
+// Threading: a source belongs to one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataserver/load/learnt_maximum.h"
+#include "dataserver/load/proc.h"
+#include "layout/load.h"
+#include "rpc/base/clock.h"
+#include "rpc/base/error.h"
+
+namespace weft::ds {
+
+struct LoadOptions {
+  std::string counters = "machine";
+  std::uint64_t disk_max = 0;  // bytes per second; 0: learnt
+  std::uint64_t net_max = 0;   // each way; 0: learnt
+};
+
+// What only the server itself knows.
+struct OwnWork {
+  std::uint32_t streams = 0;  // that did I/O since the sample before
+  ByteTotals network;         // since the start: received from clients, sent to them
+};
+
+class LoadSource {
+ public:
+  LoadSource() = default;
+  LoadSource(const LoadSource&) = delete;
+  LoadSource& operator=(const LoadSource&) = delete;
+  virtual ~LoadSource() = default;
+  [[nodiscard]] virtual layout::ServerLoad sample(const OwnWork& own) = 0;
+};
+
+// The kernel's files, so that tests can write their own.
+class KernelFiles {
+ public:
+  KernelFiles() = default;
+  KernelFiles(const KernelFiles&) = delete;
+  KernelFiles& operator=(const KernelFiles&) = delete;
+  virtual ~KernelFiles() = default;
+  // The whole file, at most 1 MiB of it.
+  [[nodiscard]] virtual Result<std::string> read(const std::string& path) = 0;
+  // The names in a folder; empty when it cannot be read.
+  [[nodiscard]] virtual std::vector<std::string> list(const std::string& folder) = 0;
+  // The device a file is on.
+  [[nodiscard]] virtual Result<DeviceNumber> device_of(const std::string& path) = 0;
+  // CPUs this process may use, and ticks per second of its CPU times.
+  [[nodiscard]] virtual unsigned cpus() = 0;
+  [[nodiscard]] virtual unsigned ticks_per_second() = 0;
+};
+
+[[nodiscard]] std::unique_ptr<KernelFiles> kernel_files();
+
+class SystemLoad final : public LoadSource {
+ public:
+  // `files` and `clock` outlive it. `store` is the folder whose device is watched.
+  SystemLoad(LoadOptions options, const std::string& store, KernelFiles& files, Clock& clock);
+
+  [[nodiscard]] layout::ServerLoad sample(const OwnWork& own) override;
+
+ private:
+  enum class Scope { kMachine, kProcess, kCgroup };
+  struct Totals {
+    TimePoint at{};
+    std::vector<CpuTimes> cpus;  // one, of all CPUs together, unless of the machine
+    ByteTotals disk;
+    ByteTotals net;
+  };
+
+  [[nodiscard]] Totals totals(const OwnWork& own);
+  [[nodiscard]] std::vector<CpuTimes> cpus(TimePoint now);
+  [[nodiscard]] ByteTotals disk();
+  [[nodiscard]] ByteTotals net(const OwnWork& own);
+  [[nodiscard]] std::uint64_t memory();
+  [[nodiscard]] std::uint64_t machine_memory();
+  [[nodiscard]] std::uint64_t runnable();
+  void average_run_queue(std::uint64_t now, double seconds);
+  [[nodiscard]] static std::vector<std::uint8_t> busy(const std::vector<CpuTimes>& before,
+                                                      const std::vector<CpuTimes>& now);
+  template <class T>
+  T or_idle(Result<T> read, T idle);
+  // A file of the cgroup, when that is what is looked at and the controller is enabled.
+  [[nodiscard]] Result<std::string> cgroup(const char* name);
+
+  const LoadOptions options_;
+  const Scope scope_;
+  KernelFiles& files_;
+  Clock& clock_;
+  Result<DeviceNumber> device_;
+  bool complained_ = false;
+  Totals last_;
+  double run_queue_ = 0;
+  std::uint64_t runnable_ = 0;  // /proc/stat has CPUs and run queue: read once a sample
+  LearntMaximum disk_max_;
+  LearntMaximum net_max_;
+};
+
+}  // namespace weft::ds
