@@ -4,7 +4,7 @@
 // FileRange for sendfile(2), small ones copied with preadv2(RWF_NOWAIT). The rest is read through
 // the thread's io_uring into a pool buffer. Writes go to the kernel from the buffers they arrived
 // in: on the calling thread while the kernel takes them without delay, through io_uring when it
-// has begun to throttle (slow_until_), so that one slow disk does not stop a thread's connections.
+// has begun to throttle (throttle.h), so that one slow disk does not stop a thread's connections.
 //
 // Direct mode opens files with O_DIRECT as well. Reads always go that way, in whole blocks; writes
 // do when they cover whole blocks, otherwise through the page cache.
@@ -34,6 +34,7 @@
 #include "dataserver/store/object_files.h"
 #include "dataserver/store/store.h"
 #include "dataserver/store/store_directory.h"
+#include "dataserver/store/throttle.h"
 
 namespace weft::ds {
 
@@ -126,8 +127,8 @@ class FileStore final : public Store {
   std::unique_ptr<StoreDirectory> directory_;
   ObjectFiles files_;
   std::atomic<WriteVerifier> verifier_;
-  std::atomic<std::int64_t> slow_until_ns_{0};  // steady clock; writes go by the ring until then
-  std::atomic<std::size_t> jobs_{0};            // of the worker threads, until their `done` has run
+  Throttle throttle_;
+  std::atomic<std::size_t> jobs_{0};  // of the worker threads, until their `done` has run
   bool closed_ = false;
   boost::asio::thread_pool workers_;
 };

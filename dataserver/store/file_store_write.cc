@@ -13,9 +13,6 @@ namespace weft::ds {
 
 namespace {
 
-constexpr std::int64_t kSlowWriteNs = 5'000'000;     // longer than this, the kernel is throttling
-constexpr std::int64_t kSlowPeriodNs = 100'000'000;  // and writes go through the ring this long
-
 std::vector<iovec> vectors_of(std::vector<Buffer>& data) {
   std::vector<iovec> vectors;
   vectors.reserve(data.size());
@@ -63,7 +60,7 @@ void FileStore::write_file(std::unique_ptr<WriteOp> op) {
   if (options_.mode == IoMode::kDirect) {
     if (auto aligned = align_for_direct(*op); !aligned) return op->done(pass(aligned));
   }
-  if (op->direct || slow_until_ns_.load(std::memory_order_relaxed) > steady_now_ns()) {
+  if (op->direct || throttle_.active(steady_now_ns())) {
     return write_ring(std::move(op));
   }
   write_inline(std::move(op));
@@ -114,7 +111,7 @@ int FileStore::write_fault(const WriteOp& op) const {
 }
 
 void FileStore::write_inline(std::unique_ptr<WriteOp> op) {
-  const std::int64_t began = steady_now_ns();
+  const Throttle::Sample sample = throttle_.begin(steady_now_ns());
   long result = 0;
   do {
     if ((op->error = write_fault(*op)) != 0) break;
@@ -123,10 +120,7 @@ void FileStore::write_inline(std::unique_ptr<WriteOp> op) {
                        static_cast<off_t>(op->offset + op->written));
     if (result < 0) result = -errno;
   } while (took(*op, result));
-  const std::int64_t ended = steady_now_ns();
-  if (ended - began > kSlowWriteNs) {
-    slow_until_ns_.store(ended + kSlowPeriodNs, std::memory_order_relaxed);
-  }
+  throttle_.end(sample, steady_now_ns());
   finish_write(std::move(op));
 }
 
