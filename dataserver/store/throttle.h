@@ -21,7 +21,7 @@ namespace weft::ds {
 
 class Throttle {
  public:
-  static constexpr std::int64_t kLongNs = 5'000'000;      // what a write seldom takes
+  static constexpr std::int64_t kLongNs = 5'000'000;       // what a write seldom takes
   static constexpr std::int64_t kWatchNs = 1'000'000'000;  // suspicion, after a long write
   static constexpr std::int64_t kRingNs = 100'000'000;     // by the ring, after one that waited
 

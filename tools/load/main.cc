@@ -151,9 +151,9 @@ Result<nlohmann::json> dispatch(const CLI::App& app, Options& options) {
   if (app.got_subcommand("data")) return run_data(options);
   if (app.got_subcommand("creates")) return run_meta(options);
   if (app.got_subcommand("tcp-read")) return run_tcp_read(options);
-  if (auto served = tcp_serve(options.tcp_port, options.work.block, options.connections); !served) {
-    return pass(served);
-  }
+  auto served =
+      tcp_serve(options.tcp_port, options.work.block, options.work.file_size, options.connections);
+  if (!served) return pass(served);
   return nlohmann::json::object();
 }
 
@@ -169,6 +169,8 @@ int main_guarded(int argc, char** argv) {
                     app.add_subcommand("tcp-read", "Receive them")}) {
     tcp->add_option("--port", options.tcp_port, "Port on 127.0.0.1")->required();
     tcp->add_option("--block", options.work.block, "Bytes a call")->capture_default_str();
+    tcp->add_option("--size", options.work.file_size, "Bytes of memory that are sent, in turn")
+        ->capture_default_str();
     tcp->add_option("--seconds", options.seconds, "How long to read")->capture_default_str();
     tcp->add_option("--connections", options.connections, "Connections to serve before leaving")
         ->capture_default_str();

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <vector>
@@ -26,16 +27,23 @@ const sockaddr* generic(const sockaddr_in& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
 
-void send_until_gone(int socket, const std::vector<std::byte>& block) {
+// Block after block of `bytes`, round and round.
+void send_until_gone(int socket, const std::vector<std::byte>& bytes, std::size_t block) {
+  std::size_t at = 0;
   for (;;) {
-    const ssize_t sent = ::send(socket, block.data(), block.size(), MSG_NOSIGNAL);
-    if (sent <= 0 && errno != EINTR) return;
+    const std::size_t size = std::min(block - at % block, bytes.size() - at);
+    const ssize_t sent = ::send(socket, bytes.data() + at, size, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return;
+    at = (at + static_cast<std::size_t>(sent)) % bytes.size();
   }
 }
 
 }  // namespace
 
-Result<> tcp_serve(std::uint16_t port, std::size_t block, unsigned connections) {
+Result<> tcp_serve(std::uint16_t port, std::size_t block, std::size_t memory,
+                   unsigned connections) {
+  if (block == 0 || memory < block) return fail(Errc::kInvalid, "memory of less than a block");
   const OwnedFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -44,13 +52,13 @@ Result<> tcp_serve(std::uint16_t port, std::size_t block, unsigned connections) 
     return fail_errno(errno, "bind to 127.0.0.1:" + std::to_string(port));
   }
   if (::listen(listener.get(), 4) != 0) return fail_errno(errno, "listen");
+  const std::vector<std::byte> bytes(memory, std::byte{0x5a});
   std::puts("ready");
   std::fflush(stdout);
-  const std::vector<std::byte> bytes(block, std::byte{0x5a});
   for (unsigned i = 0; i < connections; ++i) {
     const OwnedFd peer(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!peer) return fail_errno(errno, "accept");
-    send_until_gone(peer.get(), bytes);
+    send_until_gone(peer.get(), bytes, block);
   }
   return {};
 }
