@@ -1,6 +1,7 @@
 #include "layout/layout_map.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "rpc/base/assert.h"
 #include "rpc/xdr/xdr.h"
@@ -8,7 +9,33 @@
 namespace weft::layout {
 namespace {
 
-constexpr std::uint32_t kFormat = 1;
+constexpr std::uint32_t kFormat = 2;
+
+bool known(CopyState state) {
+  return state == CopyState::kCurrent || state == CopyState::kStale ||
+         state == CopyState::kResyncing;
+}
+
+int badness(CopyState state) {
+  return state == CopyState::kCurrent ? 0 : state == CopyState::kResyncing ? 1 : 2;
+}
+
+Result<> validate_states(const Copy& copy) {
+  if (!known(copy.state) || !std::ranges::all_of(copy.states, known)) {
+    return fail(Errc::kInvalid, "unknown copy state");
+  }
+  if (copy.states.empty()) return {};
+  if (copy.states.size() != copy.ds_ids.size()) {
+    return fail(Errc::kInvalid, "one state for each data server");
+  }
+  if (std::ranges::adjacent_find(copy.states, std::not_equal_to<>{}) == copy.states.end()) {
+    return fail(Errc::kInvalid, "states that are all the same are one");
+  }
+  if (copy.state != *std::ranges::max_element(copy.states, {}, badness)) {
+    return fail(Errc::kInvalid, "a copy's state is the worst of its data servers'");
+  }
+  return {};
+}
 
 Result<> validate(const Copy& copy, std::uint32_t stripe_unit) {
   // The count is checked before it is narrowed.
@@ -16,19 +43,90 @@ Result<> validate(const Copy& copy, std::uint32_t stripe_unit) {
   const auto striping =
       Striping::make(stripe_unit, static_cast<std::uint32_t>(copy.ds_ids.size()), copy.first_index);
   if (!striping) return fail(Errc::kInvalid, striping.error().text);
-  std::vector<std::uint32_t> sorted = copy.ds_ids;
-  std::ranges::sort(sorted);
-  if (sorted.front() == 0) return fail(Errc::kInvalid, "data server id 0");
-  if (std::ranges::adjacent_find(sorted) != sorted.end()) {
-    return fail(Errc::kInvalid, "a data server twice in one copy");
+  return validate_states(copy);
+}
+
+Result<> validate_servers(const LayoutMap& map) {
+  std::vector<std::uint32_t> all;
+  for (const Copy& copy : map.copies) {
+    all.insert(all.end(), copy.ds_ids.begin(), copy.ds_ids.end());
   }
-  if (copy.state != CopyState::kCurrent && copy.state != CopyState::kStale) {
-    return fail(Errc::kInvalid, "unknown copy state");
+  std::ranges::sort(all);
+  if (all.front() == 0) return fail(Errc::kInvalid, "data server id 0");
+  if (std::ranges::adjacent_find(all) != all.end()) {
+    return fail(Errc::kInvalid, "a data server twice");
   }
   return {};
 }
 
+Result<> validate(const Placed& placed, std::size_t width) {
+  const auto known = [](Reason reason) { return static_cast<std::uint8_t>(reason) <= kLastReason; };
+  if (!placed.reasons.empty() && placed.reasons.size() != width) {
+    return fail(Errc::kInvalid, "one reason for each stripe");
+  }
+  if (!std::ranges::all_of(placed.reasons, known) || !known(placed.skipped_for)) {
+    return fail(Errc::kInvalid, "unknown reason");
+  }
+  if (placed.skipped_ds == 0 && placed.skipped_for != Reason::kUnknown) {
+    return fail(Errc::kInvalid, "a reason to skip nothing");
+  }
+  return {};
+}
+
+void encode_states(xdr::Encoder& out, const Copy& copy) {
+  if (copy.states.empty()) {
+    const bool current = copy.state == CopyState::kCurrent;
+    out.u32(current ? 0 : 1);
+    if (!current) out.u32(static_cast<std::uint32_t>(copy.state));
+    return;
+  }
+  out.u32(static_cast<std::uint32_t>(copy.states.size()));
+  for (const CopyState state : copy.states) out.u32(static_cast<std::uint32_t>(state));
+}
+
+// Rejects states that encode_states would have written shorter.
+void decode_states(xdr::Decoder& in, Copy& copy) {
+  const std::uint32_t states = in.count(kMaxServers);
+  for (std::uint32_t i = 0; i < states && in.ok(); ++i) {
+    copy.states.push_back(static_cast<CopyState>(in.u32()));
+  }
+  if (!in.ok() || copy.states.empty()) return;
+  copy.state = *std::ranges::max_element(copy.states, {}, badness);
+  if (states == 1) {
+    copy.states.clear();
+    if (copy.state == CopyState::kCurrent) in.reject();
+  }
+}
+
+void decode_placed(xdr::Decoder& in, Placed& placed) {
+  for (const std::byte reason : in.opaque(kMaxServers)) {
+    placed.reasons.push_back(static_cast<Reason>(reason));
+  }
+  placed.skipped_ds = in.u32();
+  const std::uint32_t skipped_for = in.u32();
+  if (skipped_for > kLastReason) return in.reject();
+  placed.skipped_for = static_cast<Reason>(skipped_for);
+}
+
 }  // namespace
+
+std::string_view to_string(CopyState state) {
+  switch (state) {
+    case CopyState::kCurrent: return "current";
+    case CopyState::kStale: return "stale";
+    case CopyState::kResyncing: return "resyncing";
+  }
+  return "unknown";
+}
+
+void Copy::set_state(std::size_t server, CopyState to) {
+  WEFT_ASSERT(server < ds_ids.size());
+  if (states.empty()) states.assign(ds_ids.size(), state);
+  states[server] = to;
+  state = *std::ranges::max_element(states, {}, badness);
+  const auto differs = std::ranges::adjacent_find(states, std::not_equal_to<>{});
+  if (differs == states.end()) states.clear();
+}
 
 Striping LayoutMap::striping(std::size_t copy) const {
   WEFT_ASSERT(copy < copies.size());
@@ -52,8 +150,18 @@ Result<> validate(const LayoutMap& map) {
     if (copy.ds_ids.size() != map.copies.front().ds_ids.size()) {
       return fail(Errc::kInvalid, "copies of different widths");
     }
+    if (copy.first_index != map.copies.front().first_index) {
+      return fail(Errc::kInvalid, "copies that begin at different stripes");
+    }
   }
-  return {};
+  if (map.duplication > Duplication::kClientSync) {
+    return fail(Errc::kInvalid, "unknown duplication");
+  }
+  if (map.reads != ReadPolicy::kOneCopy && map.reads != ReadPolicy::kAllCopies) {
+    return fail(Errc::kInvalid, "unknown read policy");
+  }
+  if (auto valid = validate_servers(map); !valid) return valid;
+  return validate(map.placed, map.copies.front().ds_ids.size());
 }
 
 std::string encode_layout_map(const LayoutMap& map) {
@@ -64,13 +172,18 @@ std::string encode_layout_map(const LayoutMap& map) {
   out.u32(map.stripe_unit);
   out.u32(map.object_generation);
   out.u32(map.object_epoch);
+  out.u32(static_cast<std::uint32_t>(map.duplication));
+  out.u32(static_cast<std::uint32_t>(map.reads));
   out.u32(static_cast<std::uint32_t>(map.copies.size()));
   for (const Copy& copy : map.copies) {
-    out.u32(static_cast<std::uint32_t>(copy.state));
     out.u32(copy.first_index);
     out.u32(static_cast<std::uint32_t>(copy.ds_ids.size()));
     for (const std::uint32_t id : copy.ds_ids) out.u32(id);
+    encode_states(out, copy);
   }
+  out.opaque(std::as_bytes(std::span(map.placed.reasons)));
+  out.u32(map.placed.skipped_ds);
+  out.u32(static_cast<std::uint32_t>(map.placed.skipped_for));
   const auto bytes = out.bytes();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -84,14 +197,19 @@ Result<LayoutMap> decode_layout_map(std::span<const std::byte> bytes) {
   map.stripe_unit = in.u32();
   map.object_generation = in.u32();
   map.object_epoch = in.u32();
+  const std::uint32_t duplication = in.u32();
+  if (duplication > static_cast<std::uint32_t>(Duplication::kClientSync)) in.reject();
+  map.duplication = static_cast<Duplication>(duplication);
+  map.reads = static_cast<ReadPolicy>(in.u32());
   const std::uint32_t copies = in.count(kMaxCopies);
   for (std::uint32_t i = 0; i < copies && in.ok(); ++i) {
     Copy& copy = map.copies.emplace_back();
-    copy.state = static_cast<CopyState>(in.u32());
     copy.first_index = in.u32();
     const std::uint32_t servers = in.count(kMaxServers);
     for (std::uint32_t j = 0; j < servers && in.ok(); ++j) copy.ds_ids.push_back(in.u32());
+    decode_states(in, copy);
   }
+  decode_placed(in, map.placed);
   if (!in.ok() || in.remaining() != 0) return fail(Errc::kCorrupt, "malformed layout map");
   if (const auto valid = validate(map); !valid) {
     return fail(Errc::kCorrupt, "layout map: " + valid.error().text);

@@ -3,12 +3,21 @@
 // It names data servers by their ids, never by address or device: those are looked up when a layout
 // is granted. A map is made when a file is created and changes only when the file is moved.
 //
-// The map holds a list of copies, each over its own data servers in stripe order. There is one
-// copy today. Mirroring adds copies and uses their states; the durable form has both already.
+// The map holds one to sixteen copies, each over its own data servers in stripe order: the servers
+// of one stripe, one of each copy, are a mirror group. No server is in a map twice, since an object
+// at a server is one stripe's part of one copy (truncation and repair count on it).
 //
-// Durable form: XDR. u32 format (1) | u32 layout type | u32 stripe unit | u32 object generation |
-// u32 object epoch | copies<16> of { u32 state | u32 first index | u32 ds ids<256> }. Every copy
-// has the same number of servers. Nothing may follow.
+// Every server of every copy has a state:
+//
+//   current     holds every acknowledged byte of its stripes; written and read
+//   stale       misses some; neither written nor read until repair begins
+//   resyncing   is being repaired: written, so that it falls behind no further, and not read
+//
+// Durable form: XDR. u32 format (2) | u32 layout type | u32 stripe unit | u32 object generation |
+// u32 object epoch | u32 duplication | u32 read policy | copies<16> of { u32 first index | u32 ds
+// ids<256> | u32 states<256>: none when all are current, one for all, or one for each } | opaque
+// reasons<256> | u32 skipped ds id | u32 skipped for. Every copy has the same number of servers
+// and the same first index. Nothing may follow.
 //
 // Threading: plain values and pure functions.
 #pragma once
@@ -16,8 +25,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "layout/handle.h"
+#include "layout/member_choice.h"
 #include "layout/object_id.h"
 #include "layout/striping.h"
 #include "rpc/base/error.h"
@@ -27,20 +39,41 @@ namespace weft::layout {
 // The protocol's layouttype4, of those we know.
 enum class LayoutType : std::uint32_t { kFiles = 1, kFlexFiles = 4 };
 
-enum class CopyState : std::uint32_t {
-  kCurrent = 0,  // holds every acknowledged byte
-  kStale = 1,    // misses some: never read from until made equal again
+enum class CopyState : std::uint32_t { kCurrent = 0, kStale = 1, kResyncing = 2 };
+
+[[nodiscard]] std::string_view to_string(CopyState state);
+
+// Whether read layouts use one copy or all of them.
+enum class ReadPolicy : std::uint32_t {
+  kOneCopy = 0,
+  kAllCopies = 1,  // each in turn: half the bytes from each of two copies
 };
 
 struct Copy {
-  CopyState state = CopyState::kCurrent;
-  std::uint32_t first_index = 0;      // where in ds_ids the file's first stripe unit is
-  std::vector<std::uint32_t> ds_ids;  // data server ids, in stripe order, each at most once
+  CopyState state = CopyState::kCurrent;  // the worst of its servers' states
+  std::uint32_t first_index = 0;          // where in ds_ids the file's first stripe unit is
+  std::vector<std::uint32_t> ds_ids;      // data server ids, in stripe order
+  std::vector<CopyState> states;          // of each of ds_ids; empty: all are `state`
+
+  // Precondition: server < ds_ids.size().
+  [[nodiscard]] CopyState state_of(std::size_t server) const {
+    return states.empty() ? state : states[server];
+  }
+  void set_state(std::size_t server, CopyState to);
 
   friend bool operator==(const Copy&, const Copy&) = default;
 };
 
 constexpr std::size_t kMaxCopies = 16;  // the Linux client's limit for mirrors that are written
+
+// Why the map is as it is, for people (`weft layout show`).
+struct Placed {
+  std::vector<Reason> reasons;   // why copies[0] leads at each server; empty: not recorded
+  std::uint32_t skipped_ds = 0;  // the first server of a group left out for its load; 0: none
+  Reason skipped_for = Reason::kUnknown;
+
+  friend bool operator==(const Placed&, const Placed&) = default;
+};
 
 struct LayoutMap {
   LayoutType type = LayoutType::kFiles;
@@ -48,6 +81,9 @@ struct LayoutMap {
   std::uint32_t object_generation = 1;  // of the file's ObjectId; moved files get a new one
   std::uint32_t object_epoch = 1;       // handles sealed with less are fenced off
   std::vector<Copy> copies;
+  Duplication duplication = Duplication::kNone;  // how writes reach the other copies
+  ReadPolicy reads = ReadPolicy::kOneCopy;
+  Placed placed;
 
   [[nodiscard]] ObjectId object(std::uint32_t fsid, std::uint64_t fileid) const {
     return {fileid, object_generation, fsid};
@@ -63,7 +99,7 @@ struct LayoutMap {
 
 // Precondition: validate(map).
 [[nodiscard]] std::string encode_layout_map(const LayoutMap& map);
-// kCorrupt for anything encode_layout_map cannot have made; kNotSupported for a later format.
+// kCorrupt for anything encode_layout_map cannot have made; kNotSupported for another format.
 [[nodiscard]] Result<LayoutMap> decode_layout_map(std::span<const std::byte> bytes);
 [[nodiscard]] Result<LayoutMap> decode_layout_map(std::string_view bytes);
 

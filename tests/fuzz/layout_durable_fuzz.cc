@@ -6,6 +6,7 @@
 #include "layout/device_table.h"
 #include "layout/handle.h"
 #include "layout/layout_map.h"
+#include "layout/layout_servers.h"
 #include "layout/load.h"
 
 using namespace weft;
@@ -18,6 +19,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto again = decode_layout_map(std::string_view(encode_layout_map(*map)));
     if (!again || *again != *map) std::abort();
     (void)map->striping(map->copies.size() - 1).object_end(0, kMaxFileSize);
+    const auto always = [](std::size_t, std::size_t) { return true; };
+    const auto servers = all_of_each(*map, always, kMaxServers);
+    if (servers && servers->ds_ids.size() % map->copies[0].ds_ids.size() != 0) std::abort();
+    if (const auto partners = partners_of(*map, 0, 0); partners && (*partners)[0] != 0) {
+      if ((*partners)[0] == map->copies[0].ds_ids[0]) std::abort();
+    }
   }
   if (const auto device = decode_device(input)) {
     const std::string stored = encode_device(*device);

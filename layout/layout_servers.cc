@@ -1,0 +1,70 @@
+#include "layout/layout_servers.h"
+
+#include <algorithm>
+
+#include "rpc/base/assert.h"
+
+namespace weft::layout {
+
+Result<LayoutServers> one_of_each(const LayoutMap& map,
+                                  std::span<const std::uint8_t> copy_of_stripe) {
+  const Copy& front = map.copies.front();
+  if (copy_of_stripe.size() != front.ds_ids.size()) {
+    return fail(Errc::kInvalid, "one copy is to be chosen for each stripe");
+  }
+  LayoutServers servers;
+  servers.first_index = front.first_index;
+  for (std::size_t stripe = 0; stripe < copy_of_stripe.size(); ++stripe) {
+    const std::uint8_t copy = copy_of_stripe[stripe];
+    if (copy >= map.copies.size()) return fail(Errc::kInvalid, "no such copy");
+    servers.ds_ids.push_back(map.copies[copy].ds_ids[stripe]);
+  }
+  return servers;
+}
+
+Result<LayoutServers> all_of_each(const LayoutMap& map, const Usable& usable,
+                                  std::size_t max_servers) {
+  const std::size_t stripes = map.copies.front().ds_ids.size();
+  std::vector<std::vector<std::uint32_t>> holders(stripes);
+  std::size_t rounds = 1;
+  for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
+    for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+      const Copy& from = map.copies[copy];
+      if (from.state_of(stripe) != CopyState::kCurrent || !usable(copy, stripe)) continue;
+      holders[stripe].push_back(from.ds_ids[stripe]);
+    }
+    if (holders[stripe].empty()) {
+      return fail(Errc::kLayoutUnavailable,
+                  "no copy of stripe " + std::to_string(stripe) + " can be read");
+    }
+    rounds = std::max(rounds, holders[stripe].size());
+  }
+  const std::size_t most = std::min<std::size_t>(max_servers, kMaxServers);
+  rounds = std::clamp<std::size_t>(most / stripes, 1, rounds);
+
+  LayoutServers servers;
+  servers.first_index = map.copies.front().first_index;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
+      // A step on with each stripe: a file's first units do not all go to the same copy.
+      const auto& from = holders[stripe];
+      servers.ds_ids.push_back(from[(round + stripe) % from.size()]);
+    }
+  }
+  return servers;
+}
+
+Result<std::array<std::uint32_t, 2>> partners_of(const LayoutMap& map, std::size_t copy,
+                                                 std::size_t stripe) {
+  WEFT_ASSERT(copy < map.copies.size() && stripe < map.copies.front().ds_ids.size());
+  std::array<std::uint32_t, 2> partners = {0, 0};
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < map.copies.size(); ++i) {
+    if (i == copy || map.copies[i].state_of(stripe) == CopyState::kStale) continue;
+    if (found == partners.size()) return fail(Errc::kNotSupported, "more than three copies");
+    partners[found++] = map.copies[i].ds_ids[stripe];
+  }
+  return partners;
+}
+
+}  // namespace weft::layout

@@ -1,0 +1,57 @@
+// Which data servers a client's layout of a mirrored file names, in stripe order.
+//
+// A layout of the files type knows no mirrors: it is one list of data servers. For writing it names
+// one server of each stripe, which brings the bytes to its partners. For reading it may name all
+// copies: with a list k times as long, successive stripe units of one stripe go to its copies in
+// turn, so that a large read uses every copy of every stripe at once, and each server reads 1/k of
+// what it would have to alone. Objects are sparse files at file offsets, so any copy serves any
+// unit of its stripe.
+//
+// With n stripes, k copies and u the number of a stripe unit, entry (u + first index) mod nk is of
+// stripe (u + first index) mod n: nk is a multiple of n, so every unit meets a server that holds
+// it.
+//
+// Threading: plain values and pure functions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "layout/layout_map.h"
+#include "rpc/base/error.h"
+
+namespace weft::layout {
+
+struct LayoutServers {
+  std::vector<std::uint32_t> ds_ids;  // in stripe order; the device's members
+  std::uint32_t first_index = 0;
+
+  friend bool operator==(const LayoutServers&, const LayoutServers&) = default;
+};
+
+// Whether the server of this copy and stripe is to be used for what is being decided: it is up, and
+// not so loaded that it is better left alone.
+using Usable = std::function<bool(std::size_t copy, std::size_t stripe)>;
+
+// The servers of copy_of_stripe[s] at each stripe s. kInvalid unless there is one for each stripe
+// and each names a copy.
+[[nodiscard]] Result<LayoutServers> one_of_each(const LayoutMap& map,
+                                                std::span<const std::uint8_t> copy_of_stripe);
+
+// All current and usable servers of every stripe, each for its part of the units; fewer copies when
+// the list would be longer than `max_servers`. A stripe with fewer usable copies than others has
+// its units shared as evenly as the list's length allows. kLayoutUnavailable: a stripe has none.
+[[nodiscard]] Result<LayoutServers> all_of_each(const LayoutMap& map, const Usable& usable,
+                                                std::size_t max_servers);
+
+// The data servers that have to get what is written to `copy` at this stripe as well: those of the
+// other copies that are current or being repaired; 0 where there is none. More than two are
+// kNotSupported: a handle has no room for them.
+[[nodiscard]] Result<std::array<std::uint32_t, 2>> partners_of(const LayoutMap& map,
+                                                               std::size_t copy,
+                                                               std::size_t stripe);
+
+}  // namespace weft::layout
