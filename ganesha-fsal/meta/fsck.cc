@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ganesha-fsal/meta/ops/tree.h"
+#include "ganesha-fsal/meta/schema/journal.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 #include "ganesha-fsal/meta/schema/records.h"
 
@@ -58,6 +59,9 @@ class Checker {
   void xattr(std::string_view key, std::string_view value);
   void epoch(std::string_view key, std::string_view value);
   void reverse(std::string_view key, std::string_view value);
+  void journal(std::string_view key, std::string_view value);
+  void stale(const keys::StaleKey& at, std::string_view value);
+  void check_copies(FileId id, const layout::LayoutMap& map);
   void expect_reverse(const std::vector<std::uint32_t>& ds_ids, FileId id,
                       std::uint32_t generation);
   void check_counts(FileId id, const Seen& seen);
@@ -66,6 +70,7 @@ class Checker {
   const KvReader& reader_;
   std::unordered_map<FileId, Seen> seen_;
   FileId next_fileid_ = 0;
+  std::uint64_t boot_epoch_ = 0;
   Result<> failed_;  // the first failure to read
   FsckReport report_;
 };
@@ -110,7 +115,7 @@ Result<> Checker::check_superblock() {
   if (!*value) return fail(Errc::kNotFound, "no superblock: not a Weft metadata store");
   auto super = decode_superblock(**value);
   if (!super && super.error().code == Errc::kNotSupported) return pass(super);
-  good(super, 0);
+  if (good(super, 0)) boot_epoch_ = super->boot_epoch;
   auto next = reader_.peek(keys::next_fileid());
   if (!next) return pass(next);
   if (!*next) {
@@ -230,6 +235,56 @@ void Checker::layout(std::string_view key, std::string_view value) {
     problem(ProblemKind::kLayout, at->id, "a layout of no regular file");
   }
   expect_reverse(holders(*map), at->id, map->object_generation);
+  check_copies(at->id, *map);
+}
+
+// That an entry fits the map is checked with the entry.
+void Checker::check_copies(FileId id, const layout::LayoutMap& map) {
+  for (std::uint32_t copy = 0; copy < map.copies.size(); ++copy) {
+    if (map.copies[copy].state != layout::CopyState::kStale) continue;
+    if (std::ranges::any_of(map.copies[copy].ds_ids, [&](std::uint32_t ds_id) {
+          return exists(keys::stale(ds_id, id, copy));
+        })) {
+      continue;
+    }
+    problem(ProblemKind::kJournal, id,
+            "copy " + std::to_string(copy) + " is stale and nothing says what it missed");
+  }
+}
+
+void Checker::journal(std::string_view key, std::string_view value) {
+  if (const auto at = keys::parse_stale(key)) return stale(*at, value);
+  const auto at = keys::parse_writers(key);
+  if (!at) return problem(ProblemKind::kMalformed, 0, "journal key");
+  ++report_.written;
+  auto record = decode_writers(value);
+  if (!good(record, at->id)) return;
+  if (!exists(keys::layout(at->id))) {
+    problem(ProblemKind::kJournal, at->id, "being written without a layout");
+  }
+  if (record->boot_epoch > boot_epoch_) {
+    problem(ProblemKind::kJournal, at->id, "being written in a run that is to come");
+  }
+}
+
+void Checker::stale(const keys::StaleKey& at, std::string_view value) {
+  ++report_.stale;
+  auto record = decode_stale(value);
+  if (!good(record, at.id)) return;
+  const std::string name =
+      "copy " + std::to_string(at.copy) + " at data server " + std::to_string(at.ds_id);
+  auto map = peek_layout(reader_, at.id);
+  if (!map || !*map || at.copy >= (*map)->copies.size()) {
+    return problem(ProblemKind::kJournal, at.id, name + " is stale and does not exist");
+  }
+  const layout::Copy& copy = (*map)->copies[at.copy];
+  if (std::ranges::find(copy.ds_ids, at.ds_id) == copy.ds_ids.end() ||
+      record->generation != (*map)->object_generation) {
+    return problem(ProblemKind::kJournal, at.id, name + " is stale and not in the layout map");
+  }
+  if (copy.state != layout::CopyState::kStale) {
+    problem(ProblemKind::kJournal, at.id, name + " is stale, and current in the layout map");
+  }
 }
 
 void Checker::removal(std::string_view key, std::string_view value) {
@@ -358,7 +413,7 @@ Result<FsckReport> Checker::run() {
       {Prefix::kOrphan, &Checker::orphan},   {Prefix::kLayout, &Checker::layout},
       {Prefix::kRemoval, &Checker::removal}, {Prefix::kTruncate, &Checker::truncate},
       {Prefix::kXattr, &Checker::xattr},     {Prefix::kClientEpoch, &Checker::epoch},
-      {Prefix::kReverse, &Checker::reverse},
+      {Prefix::kReverse, &Checker::reverse}, {Prefix::kJournal, &Checker::journal},
   };
   for (const auto& [prefix, visit] : passes) {
     if (auto done = each(prefix, visit); !done) return pass(done);
@@ -387,6 +442,7 @@ std::string_view to_string(ProblemKind kind) {
     case ProblemKind::kOrphan: return "orphan";
     case ProblemKind::kReverseIndex: return "reverse index";
     case ProblemKind::kLayout: return "layout";
+    case ProblemKind::kJournal: return "journal";
     case ProblemKind::kXattr: return "extended attributes";
     case ProblemKind::kCounter: return "file number counter";
   }

@@ -32,6 +32,8 @@
 //  4. A directory's size is its number of entries, and its next cookie is above every entry's.
 //  5. For every layout map and every pending removal, each data server in it has a reverse entry.
 //  6. A file number is handed out once, also over crashes.
+//  7. A copy is stale in the layout map exactly while the journal has an entry for one of its data
+//     servers. Entries of the journal are of files that have a layout map, and fit it.
 #pragma once
 
 #include <array>
@@ -190,6 +192,33 @@ class Namespace {
     std::uint32_t epoch = 0;
   };
   [[nodiscard]] Result<std::vector<ClientEpoch>> client_epochs() const;
+
+  // --- the journal (schema/journal.h) ---
+  // A layout for writing is about to be handed out: the file's map, made when there is none, and
+  // a record of it, durable on return. A record of an earlier run is taken over by this one, and
+  // the object epoch counted up: handles sealed from now on are above those of the earlier run.
+  [[nodiscard]] Result<layout::LayoutMap> begin_writing(FileId id, const MakeLayout& make);
+  // No layout for writing is out, and the file is as long as its objects reach. The caller keeps
+  // this apart from begin_writing() of the same files. Not durable: a record that a crash brings
+  // back only makes work.
+  [[nodiscard]] Result<> end_writing(std::span<const FileId> ids);
+  // Records of files with numbers above `after`, at most `limit`, in order.
+  [[nodiscard]] Result<std::vector<WrittenFile>> written_files(FileId after,
+                                                               std::size_t limit) const;
+  // A data server is about to miss writes to these extents of a copy: recorded durably, with the
+  // copy stale in the map, before any of them is acknowledged. since_ns and ticket are not looked
+  // at. The object's first mark counts its epoch up, so that it can be fenced against readers with
+  // older handles. Returns the map. kInvalid: nothing dirty, no such copy, or the only one.
+  [[nodiscard]] Result<layout::LayoutMap> mark_stale(const StaleObject& missed);
+  // It has what it missed. False, and nothing is changed, when it was marked again since `mended`
+  // was read. The last one of a copy makes the copy current.
+  [[nodiscard]] Result<bool> clear_stale(const StaleObject& mended);
+  // What `ds_id` missed, after `after`, by file and copy, at most `limit`.
+  [[nodiscard]] Result<std::vector<StaleObject>> stale_objects(std::uint32_t ds_id,
+                                                               std::optional<StaleObject> after,
+                                                               std::size_t limit) const;
+
+  // --- the reverse index ---
   // Objects that `ds_id` may hold, greater than `after`, at most `limit`, in order.
   [[nodiscard]] Result<std::vector<layout::ObjectId>> objects_of(
       std::uint32_t ds_id, std::optional<layout::ObjectId> after, std::size_t limit) const;

@@ -163,6 +163,34 @@ struct PendingRemoval {
   std::vector<std::uint32_t> ds_ids;  // those not acknowledged yet
 };
 
+// A range of a file's bytes: [offset, end).
+struct DirtyExtent {
+  std::uint64_t offset = 0;
+  std::uint64_t end = 0;
+  friend bool operator==(const DirtyExtent&, const DirtyExtent&) = default;
+};
+
+// What one data server holds of one copy of a file, and that it missed writes.
+struct StaleObject {
+  FileId id = 0;
+  std::uint32_t copy = 0;  // in the layout map
+  std::uint32_t ds_id = 0;
+  std::int64_t since_ns = 0;  // of the first write missed
+  std::uint64_t ticket = 0;   // which mark was the last; a later one makes an earlier clear void
+  std::vector<DirtyExtent> dirty;  // offsets in the file; at least what was missed
+
+  friend bool operator==(const StaleObject&, const StaleObject&) = default;
+};
+
+// A file of which a layout for writing is out, or was when the metadata server ended.
+struct WrittenFile {
+  FileId id = 0;
+  std::uint64_t boot_epoch = 0;  // the run of the metadata server that handed it out last
+  std::int64_t since_ns = 0;
+
+  friend bool operator==(const WrittenFile&, const WrittenFile&) = default;
+};
+
 struct SuperblockInfo {
   std::uint32_t format = 0;
   std::array<std::byte, 16> cluster_uuid{};

@@ -8,13 +8,6 @@
 namespace weft::mds {
 namespace {
 
-void put_layout(Tree& tree, FileId id, const layout::LayoutMap& map) {
-  tree.transaction().put(keys::layout(id), layout::encode_layout_map(map));
-  for (const std::uint32_t ds_id : holders(map)) {
-    tree.transaction().put(keys::reverse(ds_id, id, map.object_generation), "");
-  }
-}
-
 Result<> check_replacement(const layout::LayoutMap& now, const layout::LayoutMap& next) {
   if (auto good = layout::validate(next); !good) return good;
   if (next.object_generation > now.object_generation) return {};
@@ -48,21 +41,9 @@ Result<layout::LayoutMap> Namespace::ensure_layout(FileId id, const MakeLayout& 
   if (*there) return std::move(**there);
   layout::LayoutMap out;
   auto done = change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
-    auto inode = tree.inode(id);
-    if (!inode) return pass(inode);
-    if (inode->attributes.type != FileType::kRegular)
-      return fail(Errc::kInvalid, "no regular file");
-    auto now = tree.layout(id);
-    if (!now) return pass(now);
-    if (*now) {
-      out = std::move(**now);
-      return {};
-    }
-    auto made = make(inode->attributes);
-    if (!made) return pass(made);
-    if (auto good = layout::validate(*made); !good) return good;
-    out = std::move(*made);
-    put_layout(tree, id, out);
+    auto map = tree.layout_or(id, make);
+    if (!map) return pass(map);
+    out = std::move(*map);
     return {};
   });
   if (!done) return pass(done);
@@ -81,7 +62,8 @@ Result<> Namespace::replace_layout(FileId id, const layout::LayoutMap& expected,
       tree.transaction().put(keys::removal(id, (*now)->object_generation),
                              encode(RemovalRecord{holders(**now)}));
     }
-    put_layout(tree, id, next);
+    tree.put_layout(id, next);
+    tree.replace_stale(id, &**now, &next);
     return {};
   });
 }
@@ -92,11 +74,8 @@ Result<layout::LayoutMap> Namespace::bump_object_epoch(FileId id) {
     auto map = tree.layout(id);
     if (!map) return pass(map);
     if (!*map) return fail(Errc::kNotFound, "no layout");
-    if ((*map)->object_epoch == UINT32_MAX) return fail(Errc::kTooLarge, "out of object epochs");
     out = std::move(**map);
-    ++out.object_epoch;
-    tree.transaction().put(keys::layout(id), layout::encode_layout_map(out));
-    return {};
+    return tree.bump_object_epoch(id, out);
   });
   if (!done) return pass(done);
   return out;

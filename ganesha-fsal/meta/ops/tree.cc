@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ganesha-fsal/meta/schema/journal.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 #include "rpc/base/assert.h"
 
@@ -101,6 +102,62 @@ Result<std::optional<layout::LayoutMap>> Tree::layout(FileId id) {
   return to_layout(transaction_.get(keys::layout(id)));
 }
 
+Result<layout::LayoutMap> Tree::layout_or(FileId id, const MakeLayout& make) {
+  auto inode = this->inode(id);
+  if (!inode) return pass(inode);
+  if (inode->attributes.type != FileType::kRegular) return fail(Errc::kInvalid, "no regular file");
+  auto now = layout(id);
+  if (!now) return pass(now);
+  if (*now) return std::move(**now);
+  auto made = make(inode->attributes);
+  if (!made) return made;
+  if (auto good = layout::validate(*made); !good) return pass(good);
+  put_layout(id, *made);
+  replace_stale(id, nullptr, &*made);
+  return made;
+}
+
+void Tree::put_layout(FileId id, const layout::LayoutMap& map) {
+  transaction_.put(keys::layout(id), layout::encode_layout_map(map));
+  for (const std::uint32_t ds_id : holders(map)) {
+    transaction_.put(keys::reverse(ds_id, id, map.object_generation), "");
+  }
+}
+
+Result<> Tree::bump_object_epoch(FileId id, layout::LayoutMap& map) {
+  if (map.object_epoch == UINT32_MAX) return fail(Errc::kTooLarge, "out of object epochs");
+  ++map.object_epoch;
+  transaction_.put(keys::layout(id), layout::encode_layout_map(map));
+  return {};
+}
+
+void Tree::replace_stale(FileId id, const layout::LayoutMap* before,
+                         const layout::LayoutMap* next) {
+  const auto stale = [](const layout::LayoutMap* map, std::size_t copy) {
+    return map != nullptr && copy < map->copies.size() &&
+           map->copies[copy].state == layout::CopyState::kStale;
+  };
+  for (std::uint32_t copy = 0; copy < layout::kMaxCopies; ++copy) {
+    const bool was = stale(before, copy);
+    const bool is = stale(next, copy);
+    if (was && is && before->object_generation == next->object_generation &&
+        before->copies[copy].ds_ids == next->copies[copy].ds_ids) {
+      continue;
+    }
+    if (was) {
+      for (const std::uint32_t ds_id : before->copies[copy].ds_ids) {
+        transaction_.erase(keys::stale(ds_id, id, copy));
+      }
+    }
+    if (!is) continue;
+    const std::string all =
+        encode(StaleRecord{next->object_generation, now_ns_, 1, {{0, kMaxFileSize}}});
+    for (const std::uint32_t ds_id : next->copies[copy].ds_ids) {
+      transaction_.put(keys::stale(ds_id, id, copy), all);
+    }
+  }
+}
+
 void Tree::touch_ctime(InodeRecord& inode) const {
   inode.attributes.ctime_ns = now_ns_;
   ++inode.attributes.change;
@@ -197,6 +254,8 @@ Result<> Tree::destroy(const InodeRecord& inode) {
   if (!map) return pass(map);
   if (!*map) return {};
   transaction_.erase(keys::layout(id));
+  transaction_.erase(keys::writers(id));
+  replace_stale(id, &**map, nullptr);
   // The reverse entries stay until the data servers have removed their objects.
   transaction_.put(keys::removal(id, (*map)->object_generation),
                    encode(RemovalRecord{holders(**map)}));

@@ -7,6 +7,7 @@
 // Threading: as Transaction.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -44,6 +45,16 @@ class Tree {
   void store(const InodeRecord& inode);
   [[nodiscard]] Result<std::optional<EntryRecord>> entry(FileId dir, std::string_view name);
   [[nodiscard]] Result<std::optional<layout::LayoutMap>> layout(FileId id);
+  // The regular file's map, made when there is none yet. kInvalid: not a regular file.
+  using MakeLayout = std::function<Result<layout::LayoutMap>(const InodeAttributes&)>;
+  [[nodiscard]] Result<layout::LayoutMap> layout_or(FileId id, const MakeLayout& make);
+  // The map and its reverse entries.
+  void put_layout(FileId id, const layout::LayoutMap& map);
+  // Counts `map`'s epoch up and stores it.
+  [[nodiscard]] Result<> bump_object_epoch(FileId id, layout::LayoutMap& map);
+  // Makes the journal of stale objects fit `next`: a copy that is stale and was not there, or not
+  // stale, before is dirty from end to end at all its data servers.
+  void replace_stale(FileId id, const layout::LayoutMap* before, const layout::LayoutMap* next);
 
   // ctime and change; mtime too.
   void touch_ctime(InodeRecord& inode) const;

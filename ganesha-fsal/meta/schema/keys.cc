@@ -45,9 +45,22 @@ std::string named(Prefix prefix, std::uint64_t id, std::string_view name) {
   return key;
 }
 
+std::string journal(char kind) {
+  std::string key = begin(Prefix::kJournal, 2);
+  key.push_back(kind);
+  return key;
+}
+
 bool has_prefix(std::string_view key, Prefix prefix) {
   return !key.empty() && key[0] == static_cast<char>(prefix);
 }
+
+bool is_journal(std::string_view key, char kind) {
+  return has_prefix(key, Prefix::kJournal) && key.size() > 1 && key[1] == kind;
+}
+
+constexpr char kWriters = 'w';
+constexpr char kStale = 's';
 
 }  // namespace
 
@@ -84,6 +97,20 @@ std::string orphan(FileId id) { return number(Prefix::kOrphan, id); }
 std::string xattr(FileId id, std::string_view name) { return named(Prefix::kXattr, id, name); }
 std::string client_epoch(ClientId client) { return number(Prefix::kClientEpoch, client); }
 
+std::string writers(FileId id) {
+  std::string key = journal(kWriters);
+  put_u64(key, id);
+  return key;
+}
+
+std::string stale(std::uint32_t ds_id, FileId id, std::uint32_t copy) {
+  std::string key = journal(kStale);
+  put_u32(key, ds_id);
+  put_u64(key, id);
+  put_u32(key, copy);
+  return key;
+}
+
 Range all(Prefix prefix) {
   const char letter = static_cast<char>(prefix);
   return {std::string(1, letter), std::string(1, static_cast<char>(letter + 1))};
@@ -99,6 +126,18 @@ Range reverse_of(std::uint32_t ds_id) {
   put_u32(range.begin, ds_id);
   if (ds_id != UINT32_MAX) {
     range.end = begin(Prefix::kReverse);
+    put_u32(range.end, ds_id + 1);
+  }
+  return range;
+}
+
+Range all_writers() { return {journal(kWriters), journal(kWriters + 1)}; }
+
+Range stale_of(std::uint32_t ds_id) {
+  Range range{journal(kStale), journal(kStale + 1)};
+  put_u32(range.begin, ds_id);
+  if (ds_id != UINT32_MAX) {
+    range.end = journal(kStale);
     put_u32(range.end, ds_id + 1);
   }
   return range;
@@ -133,6 +172,16 @@ std::optional<ObjectKey> parse_reverse(std::string_view key) {
 std::optional<ObjectKey> parse_removal(std::string_view key) {
   if (!has_prefix(key, Prefix::kRemoval) || key.size() != 13) return std::nullopt;
   return ObjectKey{0, get_u64(key, 1), get_u32(key, 9)};
+}
+
+std::optional<NumberKey> parse_writers(std::string_view key) {
+  if (!is_journal(key, kWriters) || key.size() != 10) return std::nullopt;
+  return NumberKey{get_u64(key, 2)};
+}
+
+std::optional<StaleKey> parse_stale(std::string_view key) {
+  if (!is_journal(key, kStale) || key.size() != 18) return std::nullopt;
+  return StaleKey{get_u32(key, 2), get_u64(key, 6), get_u32(key, 14)};
 }
 
 }  // namespace weft::mds::keys

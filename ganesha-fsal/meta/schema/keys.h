@@ -2,7 +2,7 @@
 //
 // A key is one letter and big-endian numbers, so that keys sort by them; names come last. The
 // letters 'S' (data servers), 'D' (devices) and 'W' (the rest of the cluster's) belong to
-// ganesha-fsal/cluster, and 'J' to the dirty journal that mirroring brings.
+// ganesha-fsal/cluster.
 //
 // Threading: pure functions.
 #pragma once
@@ -17,22 +17,22 @@
 namespace weft::mds::keys {
 
 enum class Prefix : char {
-  kInode = 'I',         // I file -> inode
-  kEntry = 'E',         // E dir name -> cookie, file, type
-  kCookie = 'K',        // K dir cookie -> file, type, name
-  kParent = 'P',        // P dir -> its directory, its name there
-  kLayout = 'L',        // L file -> layout map
-  kReverse = 'R',       // R ds file generation -> nothing
-  kRemoval = 'Q',       // Q file generation -> data servers still to be told
-  kTruncate = 'T',      // T file -> where to cut, ticket
-  kOrphan = 'O',        // O file -> nothing
-  kXattr = 'X',         // X file name -> value
-  kClientEpoch = 'C',   // C client -> epoch
-  kStore = 'M',         // M super, M next: of the store itself
-  kServers = 'S',       // cluster: data servers
-  kDevices = 'D',       // cluster: devices
-  kCluster = 'W',       // cluster: anything else
-  kDirtyJournal = 'J',  // reserved
+  kInode = 'I',        // I file -> inode
+  kEntry = 'E',        // E dir name -> cookie, file, type
+  kCookie = 'K',       // K dir cookie -> file, type, name
+  kParent = 'P',       // P dir -> its directory, its name there
+  kLayout = 'L',       // L file -> layout map
+  kReverse = 'R',      // R ds file generation -> nothing
+  kRemoval = 'Q',      // Q file generation -> data servers still to be told
+  kTruncate = 'T',     // T file -> where to cut, ticket
+  kOrphan = 'O',       // O file -> nothing
+  kXattr = 'X',        // X file name -> value
+  kClientEpoch = 'C',  // C client -> epoch
+  kStore = 'M',        // M super, M next: of the store itself
+  kServers = 'S',      // cluster: data servers
+  kDevices = 'D',      // cluster: devices
+  kCluster = 'W',      // cluster: anything else
+  kJournal = 'J',      // J w file, J s ds file copy: schema/journal.h
 };
 
 [[nodiscard]] std::string superblock();
@@ -48,6 +48,8 @@ enum class Prefix : char {
 [[nodiscard]] std::string orphan(FileId id);
 [[nodiscard]] std::string xattr(FileId id, std::string_view name);
 [[nodiscard]] std::string client_epoch(ClientId client);
+[[nodiscard]] std::string writers(FileId id);
+[[nodiscard]] std::string stale(std::uint32_t ds_id, FileId id, std::uint32_t copy);
 
 // All keys of one kind, or of one kind and number: [begin, end).
 struct Range {
@@ -57,6 +59,8 @@ struct Range {
 [[nodiscard]] Range all(Prefix prefix);
 [[nodiscard]] Range under(Prefix prefix, std::uint64_t id);
 [[nodiscard]] Range reverse_of(std::uint32_t ds_id);
+[[nodiscard]] Range all_writers();
+[[nodiscard]] Range stale_of(std::uint32_t ds_id);
 // The least key greater than `key`.
 [[nodiscard]] std::string after(std::string_view key);
 
@@ -77,10 +81,17 @@ struct ObjectKey {
   FileId id = 0;
   std::uint32_t generation = 0;
 };
+struct StaleKey {
+  std::uint32_t ds_id = 0;
+  FileId id = 0;
+  std::uint32_t copy = 0;
+};
 [[nodiscard]] std::optional<NumberKey> parse_number(Prefix prefix, std::string_view key);
 [[nodiscard]] std::optional<NamedKey> parse_named(Prefix prefix, std::string_view key);
 [[nodiscard]] std::optional<CookieKey> parse_cookie(std::string_view key);
 [[nodiscard]] std::optional<ObjectKey> parse_reverse(std::string_view key);
 [[nodiscard]] std::optional<ObjectKey> parse_removal(std::string_view key);
+[[nodiscard]] std::optional<NumberKey> parse_writers(std::string_view key);
+[[nodiscard]] std::optional<StaleKey> parse_stale(std::string_view key);
 
 }  // namespace weft::mds::keys

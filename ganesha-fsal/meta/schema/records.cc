@@ -2,37 +2,10 @@
 
 #include <algorithm>
 
-#include "rpc/xdr/xdr.h"
+#include "ganesha-fsal/meta/schema/value.h"
 
 namespace weft::mds {
 namespace {
-
-constexpr std::uint32_t kVersion = 1;
-
-std::string finish(const xdr::Encoder& out) {
-  const auto bytes = out.bytes();
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-xdr::Decoder open(std::string_view value) {
-  return xdr::Decoder(std::as_bytes(std::span(value.data(), value.size())));
-}
-
-// Opens the value and takes the version word.
-Result<xdr::Decoder> begin(std::string_view value, std::string_view what) {
-  xdr::Decoder in = open(value);
-  const std::uint32_t version = in.u32();
-  if (!in.ok() || version == 0) return fail(Errc::kCorrupt, "no version in " + std::string(what));
-  if (version > kVersion) {
-    return fail(Errc::kNotSupported, std::string(what) + " of a later version");
-  }
-  return in;
-}
-
-Result<> end(const xdr::Decoder& in, std::string_view what) {
-  if (in.ok() && in.remaining() == 0) return {};
-  return fail(Errc::kCorrupt, "malformed " + std::string(what));
-}
 
 void put_type(xdr::Encoder& out, FileType type) { out.u32(static_cast<std::uint32_t>(type)); }
 
@@ -96,19 +69,18 @@ bool is_entry_name(std::string_view name) {
 }
 
 std::string encode(const InodeRecord& record) {
-  xdr::Encoder out(160 + record.target.size());
-  out.u32(kVersion);
+  xdr::Encoder out = value::begin(160 + record.target.size());
   put_attributes(out, record.attributes);
   out.u64(record.next_cookie);
   out.u32(record.xattr_bytes);
   out.boolean(record.verifier.has_value());
   if (record.verifier) out.fixed(*record.verifier);
   out.string(record.target);
-  return finish(out);
+  return value::finish(out);
 }
 
 Result<InodeRecord> decode_inode(std::string_view value) {
-  auto in = begin(value, "inode");
+  auto in = value::open(value, "inode");
   if (!in) return pass(in);
   InodeRecord record;
   record.attributes = take_attributes(*in);
@@ -118,107 +90,102 @@ Result<InodeRecord> decode_inode(std::string_view value) {
   record.target = in->string(kMaxSymlinkBytes);
   const bool is_symlink = record.attributes.type == FileType::kSymlink;
   if (record.next_cookie < kFirstCookie || is_symlink == record.target.empty()) in->reject();
-  if (auto done = end(*in, "inode"); !done) return pass(done);
+  if (auto done = value::end(*in, "inode"); !done) return pass(done);
   return record;
 }
 
 std::string encode(const EntryRecord& record) {
-  xdr::Encoder out(32);
-  out.u32(kVersion);
+  xdr::Encoder out = value::begin(32);
   out.u64(record.cookie);
   out.u64(record.id);
   put_type(out, record.type);
-  return finish(out);
+  return value::finish(out);
 }
 
 Result<EntryRecord> decode_entry(std::string_view value) {
-  auto in = begin(value, "directory entry");
+  auto in = value::open(value, "directory entry");
   if (!in) return pass(in);
   EntryRecord record;
   record.cookie = in->u64();
   record.id = in->u64();
   record.type = take_type(*in);
   if (record.cookie < kFirstCookie || record.id == 0) in->reject();
-  if (auto done = end(*in, "directory entry"); !done) return pass(done);
+  if (auto done = value::end(*in, "directory entry"); !done) return pass(done);
   return record;
 }
 
 std::string encode(const CookieRecord& record) {
-  xdr::Encoder out(32 + record.name.size());
-  out.u32(kVersion);
+  xdr::Encoder out = value::begin(32 + record.name.size());
   out.u64(record.id);
   put_type(out, record.type);
   out.string(record.name);
-  return finish(out);
+  return value::finish(out);
 }
 
 Result<CookieRecord> decode_cookie(std::string_view value) {
-  auto in = begin(value, "directory cookie");
+  auto in = value::open(value, "directory cookie");
   if (!in) return pass(in);
   CookieRecord record;
   record.id = in->u64();
   record.type = take_type(*in);
   record.name = take_name(*in);
   if (record.id == 0) in->reject();
-  if (auto done = end(*in, "directory cookie"); !done) return pass(done);
+  if (auto done = value::end(*in, "directory cookie"); !done) return pass(done);
   return record;
 }
 
 std::string encode(const ParentRecord& record) {
-  xdr::Encoder out(32 + record.name.size());
-  out.u32(kVersion);
+  xdr::Encoder out = value::begin(32 + record.name.size());
   out.u64(record.dir);
   out.string(record.name);
-  return finish(out);
+  return value::finish(out);
 }
 
 Result<ParentRecord> decode_parent(std::string_view value) {
-  auto in = begin(value, "parent");
+  auto in = value::open(value, "parent");
   if (!in) return pass(in);
   ParentRecord record;
   record.dir = in->u64();
   record.name = take_name(*in);
   if (record.dir == 0) in->reject();
-  if (auto done = end(*in, "parent"); !done) return pass(done);
+  if (auto done = value::end(*in, "parent"); !done) return pass(done);
   return record;
 }
 
 std::string encode(const TruncateRecord& record) {
-  xdr::Encoder out(24);
-  out.u32(kVersion);
+  xdr::Encoder out = value::begin(24);
   out.u64(record.cut_at);
   out.u64(record.ticket);
-  return finish(out);
+  return value::finish(out);
 }
 
 Result<TruncateRecord> decode_truncate(std::string_view value) {
-  auto in = begin(value, "pending truncate");
+  auto in = value::open(value, "pending truncate");
   if (!in) return pass(in);
   TruncateRecord record;
   record.cut_at = in->u64();
   record.ticket = in->u64();
   if (record.cut_at > kMaxFileSize) in->reject();
-  if (auto done = end(*in, "pending truncate"); !done) return pass(done);
+  if (auto done = value::end(*in, "pending truncate"); !done) return pass(done);
   return record;
 }
 
 std::string encode(const RemovalRecord& record) {
-  xdr::Encoder out(8 + 4 * record.ds_ids.size());
-  out.u32(kVersion);
+  xdr::Encoder out = value::begin(8 + 4 * record.ds_ids.size());
   out.u32(static_cast<std::uint32_t>(record.ds_ids.size()));
   for (const std::uint32_t ds_id : record.ds_ids) out.u32(ds_id);
-  return finish(out);
+  return value::finish(out);
 }
 
 Result<RemovalRecord> decode_removal(std::string_view value) {
-  auto in = begin(value, "pending removal");
+  auto in = value::open(value, "pending removal");
   if (!in) return pass(in);
   RemovalRecord record;
   const std::uint32_t count = in->count(kMaxHolders);
   for (std::uint32_t i = 0; i < count; ++i) record.ds_ids.push_back(in->u32());
   const auto& ids = record.ds_ids;
   if (std::ranges::adjacent_find(ids, std::greater_equal{}) != ids.end()) in->reject();
-  if (auto done = end(*in, "pending removal"); !done) return pass(done);
+  if (auto done = value::end(*in, "pending removal"); !done) return pass(done);
   return record;
 }
 
@@ -229,11 +196,11 @@ std::string encode(const SuperblockInfo& record) {
   out.u32(record.fsid);
   out.u64(record.boot_epoch);
   out.i64(record.created_ns);
-  return finish(out);
+  return value::finish(out);
 }
 
 Result<SuperblockInfo> decode_superblock(std::string_view value) {
-  xdr::Decoder in = open(value);
+  xdr::Decoder in(std::as_bytes(std::span(value.data(), value.size())));
   SuperblockInfo record;
   record.format = in.u32();
   if (in.ok() && record.format > kStoreFormat) {
@@ -245,22 +212,21 @@ Result<SuperblockInfo> decode_superblock(std::string_view value) {
   record.boot_epoch = in.u64();
   record.created_ns = in.i64();
   if (record.format == 0) in.reject();
-  if (auto done = end(in, "superblock"); !done) return pass(done);
+  if (auto done = value::end(in, "superblock"); !done) return pass(done);
   return record;
 }
 
 std::string encode_counter(std::uint64_t value) {
-  xdr::Encoder out(12);
-  out.u32(kVersion);
+  xdr::Encoder out = value::begin(12);
   out.u64(value);
-  return finish(out);
+  return value::finish(out);
 }
 
 Result<std::uint64_t> decode_counter(std::string_view value) {
-  auto in = begin(value, "counter");
+  auto in = value::open(value, "counter");
   if (!in) return pass(in);
   const std::uint64_t count = in->u64();
-  if (auto done = end(*in, "counter"); !done) return pass(done);
+  if (auto done = value::end(*in, "counter"); !done) return pass(done);
   return count;
 }
 

@@ -1,6 +1,7 @@
 // Each kind of damage is found, and named.
 #include "ganesha-fsal/meta/fsck.h"
 
+#include "ganesha-fsal/meta/schema/journal.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 #include "ganesha-fsal/meta/schema/records.h"
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
@@ -188,6 +189,47 @@ TEST_CASE_METHOD(FsckTest, "layouts and the reverse index") {
   }
 }
 
+TEST_CASE_METHOD(FsckTest, "the journal") {
+  const FileId g = file(d, "g");
+  const auto map = layout_of(g, {1, 2}, {3, 4});
+  REQUIRE(names->begin_writing(g, no_layout));
+  REQUIRE(names->mark_stale({.id = g, .copy = 1, .ds_id = 3, .dirty = {{0, 5}}}));
+  check_clean();
+  auto report = fsck(store.latest());
+  REQUIRE(report);
+  CHECK(report->written == 1);
+  CHECK(report->stale == 1);
+  const std::string stale = encode(StaleRecord{1, 0, 1, {{0, kDirtyGranule}}});
+  SECTION("written without layout") {
+    put(keys::writers(d), encode(WritersRecord{1, 0}));
+    CHECK(finds(ProblemKind::kJournal, d));
+  }
+  SECTION("written in a run to come") {
+    put(keys::writers(g), encode(WritersRecord{99, 0}));
+    CHECK(finds(ProblemKind::kJournal, g));
+  }
+  SECTION("a stale copy that misses nothing") {
+    erase(keys::stale(3, g, 1));
+    CHECK(finds(ProblemKind::kJournal, g));
+  }
+  SECTION("current in the map") {
+    put(keys::layout(g), layout::encode_layout_map(map));
+    CHECK(finds(ProblemKind::kJournal, g));
+  }
+  SECTION("no such copy") {
+    put(keys::stale(3, g, 2), stale);
+    CHECK(finds(ProblemKind::kJournal, g));
+  }
+  SECTION("of a data server that holds nothing of it") {
+    put(keys::stale(1, g, 1), stale);
+    CHECK(finds(ProblemKind::kJournal, g));
+  }
+  SECTION("of other objects") {
+    put(keys::stale(3, g, 1), encode(StaleRecord{2, 0, 1, {{0, kDirtyGranule}}}));
+    CHECK(finds(ProblemKind::kJournal, g));
+  }
+}
+
 TEST_CASE_METHOD(FsckTest, "keys and values of no form") {
   SECTION("a value") {
     put(keys::inode(f), "not an inode");
@@ -197,13 +239,20 @@ TEST_CASE_METHOD(FsckTest, "keys and values of no form") {
     put("I123", "");
     CHECK(finds(ProblemKind::kMalformed, 0));
   }
+  SECTION("a key of the journal") {
+    put("J", "");
+    CHECK(finds(ProblemKind::kMalformed, 0));
+  }
+  SECTION("a value of the journal") {
+    put(keys::writers(f), "?");
+    CHECK(finds(ProblemKind::kMalformed, f));
+  }
   SECTION("of no kind") {
     put("?", "");
     CHECK(finds(ProblemKind::kUnknownKey, 0));
   }
   SECTION("but the cluster's are left alone") {
     put("S1", "whatever");
-    put("J", "whatever");
     check_clean();
   }
 }

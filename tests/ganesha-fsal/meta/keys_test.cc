@@ -24,6 +24,11 @@ TEST_CASE("keys parse to what they were made of") {
     RC_ASSERT((reverse->ds_id == small && reverse->id == id && reverse->generation == 3));
     const auto removal = keys::parse_removal(keys::removal(id, small));
     RC_ASSERT((removal->id == id && removal->generation == small));
+    RC_ASSERT(keys::parse_writers(keys::writers(id))->id == id);
+    const auto stale = keys::parse_stale(keys::stale(small, id, 3));
+    RC_ASSERT((stale->ds_id == small && stale->id == id && stale->copy == 3));
+    RC_ASSERT(!keys::parse_writers(keys::stale(small, id, 3)));
+    RC_ASSERT(!keys::parse_stale(keys::writers(id)));
   }));
   const std::string key = keys::entry(5, "name");
   CHECK(keys::parse_named(Prefix::kEntry, key)->name == "name");
@@ -46,4 +51,10 @@ TEST_CASE("a range has all keys under a number and no others") {
   CHECK(keys::entry(UINT64_MAX, "\xff\xff") < last.end);
   const auto reverse = keys::reverse_of(UINT32_MAX);
   CHECK(keys::reverse(UINT32_MAX, UINT64_MAX, UINT32_MAX) < reverse.end);
+  const auto stale = keys::stale_of(UINT32_MAX);
+  CHECK(keys::stale(UINT32_MAX, UINT64_MAX, UINT32_MAX) < stale.end);
+  CHECK(keys::writers(0) > stale.end.substr(0, 1));
+  CHECK(keys::stale(8, 0, 0) >= keys::stale_of(7).end);
+  CHECK(keys::writers(UINT64_MAX) < keys::all_writers().end);
+  CHECK(keys::stale(UINT32_MAX, 1, 1) < keys::all_writers().begin);
 }

@@ -98,15 +98,26 @@ class NamespaceTest {
     REQUIRE(got);
     return *got;
   }
-  layout::LayoutMap layout_of(FileId id, std::vector<std::uint32_t> ds_ids = {1, 2, 3}) {
-    auto map = names->ensure_layout(id, [&](const InodeAttributes&) -> Result<layout::LayoutMap> {
+  // One copy, or two.
+  static Namespace::MakeLayout striped(std::vector<std::uint32_t> ds_ids,
+                                       std::vector<std::uint32_t> mirror = {}) {
+    return [=](const InodeAttributes&) -> Result<layout::LayoutMap> {
       layout::LayoutMap made;
       made.stripe_unit = 1 << 20;
       made.copies.push_back({layout::CopyState::kCurrent, 0, ds_ids});
+      if (!mirror.empty()) made.copies.push_back({layout::CopyState::kCurrent, 0, mirror});
       return made;
-    });
+    };
+  }
+  layout::LayoutMap layout_of(FileId id, std::vector<std::uint32_t> ds_ids = {1, 2, 3},
+                              std::vector<std::uint32_t> mirror = {}) {
+    auto map = names->ensure_layout(id, striped(std::move(ds_ids), std::move(mirror)));
     REQUIRE(map);
     return *map;
+  }
+  // For files that have a layout.
+  static Result<layout::LayoutMap> no_layout(const InodeAttributes&) {
+    return fail(Errc::kInternal, "made without need");
   }
   void check_clean() {
     auto report = fsck(store.latest());

@@ -1,0 +1,189 @@
+// The journal: files with layouts for writing out, and copies that missed writes
+// (schema/journal.h).
+#include "ganesha-fsal/meta/schema/journal.h"
+
+#include <algorithm>
+
+#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/tree.h"
+#include "ganesha-fsal/meta/schema/keys.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr std::size_t kBatch = 32;  // so many inodes are locked at once
+
+template <class Record>
+Result<std::optional<Record>> read(Transaction& transaction, const std::string& key,
+                                   Result<Record> (*decode)(std::string_view)) {
+  auto value = transaction.get(key);
+  if (!value) return pass(value);
+  if (!*value) return std::nullopt;
+  auto record = decode(**value);
+  if (!record) return pass(record);
+  return std::move(*record);
+}
+
+Result<> check_mark(const layout::LayoutMap& map, const StaleObject& missed) {
+  if (missed.copy >= map.copies.size() || map.copies.size() < 2) {
+    return fail(Errc::kInvalid, "no such copy, or the only one");
+  }
+  const auto& ds_ids = map.copies[missed.copy].ds_ids;
+  if (std::ranges::find(ds_ids, missed.ds_id) == ds_ids.end()) {
+    return fail(Errc::kInvalid, "the data server holds nothing of that copy");
+  }
+  const auto bad = [](const DirtyExtent& extent) {
+    return extent.offset >= extent.end || extent.end > kMaxFileSize;
+  };
+  if (missed.dirty.empty() || std::ranges::any_of(missed.dirty, bad)) {
+    return fail(Errc::kInvalid, "nothing dirty, or not within a file");
+  }
+  return {};
+}
+
+// Whether any other data server of the copy is marked.
+Result<bool> others_stale(Transaction& transaction, const layout::Copy& copy,
+                          const StaleObject& but) {
+  for (const std::uint32_t ds_id : copy.ds_ids) {
+    if (ds_id == but.ds_id) continue;
+    auto value = transaction.get(keys::stale(ds_id, but.id, but.copy));
+    if (!value) return pass(value);
+    if (*value) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<layout::LayoutMap> Namespace::begin_writing(FileId id, const MakeLayout& make) {
+  layout::LayoutMap out;
+  auto done = change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
+    auto map = tree.layout_or(id, make);
+    if (!map) return pass(map);
+    out = std::move(*map);
+    const std::string key = keys::writers(id);
+    auto record = read(tree.transaction(), key, decode_writers);
+    if (!record) return pass(record);
+    if (*record && (*record)->boot_epoch == superblock_.boot_epoch) return {};
+    if (*record) {
+      if (auto bumped = tree.bump_object_epoch(id, out); !bumped) return bumped;
+    }
+    tree.transaction().put(key, encode(WritersRecord{superblock_.boot_epoch, tree.now_ns()}));
+    return {};
+  });
+  if (!done) return pass(done);
+  return out;
+}
+
+Result<> Namespace::end_writing(std::span<const FileId> ids) {
+  while (!ids.empty()) {
+    const auto batch = ids.first(std::min(kBatch, ids.size()));
+    ids = ids.subspan(batch.size());
+    auto guard = locks_.lock(std::vector<FileId>(batch.begin(), batch.end()));
+    auto seq = apply(guard, [&](Tree& tree) -> Result<> {
+      for (const FileId id : batch) tree.transaction().erase(keys::writers(id));
+      return {};
+    });
+    if (!seq) return pass(seq);
+  }
+  return {};
+}
+
+Result<std::vector<WrittenFile>> Namespace::written_files(FileId after, std::size_t limit) const {
+  std::vector<WrittenFile> out;
+  Result<> bad;
+  keys::Range range = keys::all_writers();
+  range.begin = keys::after(keys::writers(after));
+  const auto visit = [&](std::string_view key, std::string_view value) {
+    const auto at = keys::parse_writers(key);
+    auto record = decode_writers(value);
+    if (!record) bad = pass(record);
+    if (at && record) out.push_back({at->id, record->boot_epoch, record->since_ns});
+    return bad.has_value();
+  };
+  if (auto done = store_.latest().scan(range.begin, range.end, limit, visit); !done) {
+    return pass(done);
+  }
+  if (!bad) return pass(bad);
+  return out;
+}
+
+Result<layout::LayoutMap> Namespace::mark_stale(const StaleObject& missed) {
+  layout::LayoutMap out;
+  auto done = change(locks_.lock({missed.id}), [&](Tree& tree) -> Result<> {
+    auto map = tree.layout(missed.id);
+    if (!map) return pass(map);
+    if (!*map) return fail(Errc::kNotFound, "no layout");
+    out = std::move(**map);
+    if (auto good = check_mark(out, missed); !good) return good;
+    const std::string key = keys::stale(missed.ds_id, missed.id, missed.copy);
+    auto before = read(tree.transaction(), key, decode_stale);
+    if (!before) return pass(before);
+    StaleRecord record{out.object_generation, tree.now_ns(), 0, {}};
+    if (*before) record = std::move(**before);
+    ++record.ticket;
+    for (const DirtyExtent& extent : missed.dirty) add_dirty(record.dirty, extent);
+    tree.transaction().put(key, encode(record));
+    if (*before) return {};
+    out.copies[missed.copy].state = layout::CopyState::kStale;
+    return tree.bump_object_epoch(missed.id, out);
+  });
+  if (!done) return pass(done);
+  return out;
+}
+
+Result<bool> Namespace::clear_stale(const StaleObject& mended) {
+  bool cleared = false;
+  auto done = change(locks_.lock({mended.id}), [&](Tree& tree) -> Result<> {
+    cleared = false;
+    const std::string key = keys::stale(mended.ds_id, mended.id, mended.copy);
+    auto record = read(tree.transaction(), key, decode_stale);
+    if (!record) return pass(record);
+    if (!*record || (*record)->ticket != mended.ticket) return {};
+    auto map = tree.layout(mended.id);
+    if (!map) return pass(map);
+    if (!*map || mended.copy >= (*map)->copies.size()) {
+      return fail(Errc::kCorrupt, "a stale object of no copy");
+    }
+    tree.transaction().erase(key);
+    cleared = true;
+    layout::Copy& copy = (*map)->copies[mended.copy];
+    auto others = others_stale(tree.transaction(), copy, mended);
+    if (!others) return pass(others);
+    if (*others) return {};
+    copy.state = layout::CopyState::kCurrent;
+    tree.transaction().put(keys::layout(mended.id), layout::encode_layout_map(**map));
+    return {};
+  });
+  if (!done) return pass(done);
+  return cleared;
+}
+
+Result<std::vector<StaleObject>> Namespace::stale_objects(std::uint32_t ds_id,
+                                                          std::optional<StaleObject> after,
+                                                          std::size_t limit) const {
+  std::vector<StaleObject> out;
+  Result<> bad;
+  keys::Range range = keys::stale_of(ds_id);
+  if (after) range.begin = keys::after(keys::stale(ds_id, after->id, after->copy));
+  const auto visit = [&](std::string_view key, std::string_view value) {
+    const auto at = keys::parse_stale(key);
+    auto record = decode_stale(value);
+    if (!record) bad = pass(record);
+    if (at && record) {
+      out.push_back({at->id, at->copy, at->ds_id, record->since_ns, record->ticket,
+                     std::move(record->dirty)});
+    }
+    return bad.has_value();
+  };
+  if (auto done = store_.latest().scan(range.begin, range.end, limit, visit); !done) {
+    return pass(done);
+  }
+  if (!bad) return pass(bad);
+  CommitSeq seen = 0;
+  for (const StaleObject& object : out) seen = std::max(seen, locks_.seen({object.id}));
+  if (auto durable = store_.wait_durable(seen); !durable) return pass(durable);
+  return out;
+}
+
+}  // namespace weft::mds
