@@ -130,6 +130,7 @@ Result<> Backend::start(const weft_options& options) {
   if (auto opened = data_->open(); !opened) return of_option("Metadata_Path", opened.error());
   if (auto started = start_admin(options); !started) return started;
   timer_ = std::thread([this] { run_timer(); });
+  mender_ = std::thread([this] { run_mender(); });
   return {};
 }
 
@@ -195,7 +196,8 @@ void Backend::start_layouts(const weft_options& options) {
       [this](FileId file) {
         data_->layouts_gone(file);
         release(file);
-      });
+      },
+      [this](FileId file) { data_->writer_fenced(file); });
   data_ = std::make_unique<FileData>(
       FileData::Parts{*names_, *cluster_, *proxy_, *layouts_, *fencer_, *placement_,
                       [this](FileId file) { recaller_->invalidate_attributes(file); }});
@@ -217,7 +219,9 @@ Backend::~Backend() {
     stopping_ = true;
   }
   timer_wake_.notify_all();
+  if (data_) data_->stop();
   if (timer_.joinable()) timer_.join();
+  if (mender_.joinable()) mender_.join();
   admin_.reset();
   if (removals_) removals_->stop();
   if (proxy_) proxy_->stop();
@@ -247,6 +251,7 @@ void Backend::run_timer() {
     if (stopping_) return;
     const bool came_up = std::exchange(server_came_up_, false);
     const bool moved = std::exchange(server_moved_, false);
+    mend_now_ = mend_now_ || came_up;
     lock.unlock();
     if (came_up) removals_->kick();
     if (moved) layouts_->recall_all("a data server has new addresses");
@@ -255,9 +260,26 @@ void Backend::run_timer() {
   }
 }
 
+// Apart from the timer, whose deadlines must not wait for a data server.
+void Backend::run_mender() {
+  bool more = false;
+  std::unique_lock lock(timer_mutex_);
+  while (!stopping_) {
+    if (!more) timer_wake_.wait_for(lock, kTick, [this] { return stopping_ || mend_now_; });
+    if (stopping_) return;
+    const bool came_up = std::exchange(mend_now_, false);
+    lock.unlock();
+    if (came_up) data_->retry_settling();
+    data_->catch_up();
+    // Clients have had their time to reclaim, and then to give back what they reclaimed.
+    const bool grace_over = std::chrono::steady_clock::now() - started_ > grace();
+    more = data_->settle_due(grace_over);
+    lock.lock();
+  }
+}
+
 void Backend::tick() {
   layouts_->tick();
-  data_->catch_up();
   // Once grace is over, whoever had an unlinked file open has opened it again, or never will.
   if (!orphans_reclaimed_ && std::chrono::steady_clock::now() - started_ > grace() + lease()) {
     orphans_reclaimed_ = true;

@@ -93,6 +93,7 @@ class Backend {
   void server_up(std::uint32_t ds_id);
   void run_timer();
   void tick();
+  void run_mender();
 
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::string metadata_path_;
@@ -130,6 +131,8 @@ class Backend {
   std::map<std::uint32_t, std::uint32_t> generations_;  // of data servers' addresses
   bool orphans_reclaimed_ = false;                      // timer thread only
   std::thread timer_;
+  bool mend_now_ = false;  // guarded by timer_mutex_: a data server came up
+  std::thread mender_;     // what waits for data servers
 };
 
 // What an export's options say about new files.

@@ -15,7 +15,16 @@ std::unexpected<Error> failed(const Result<T>& result) {
 
 }  // namespace
 
+FileData::FileData(Parts parts)
+    : parts_(std::move(parts)),
+      journal_({.names = parts_.names, .in_use = [this](FileId file) {
+                  return parts_.layouts.held_for_write(file) || parts_.layouts.blocked(file);
+                }}) {}
+
 Result<> FileData::open() {
+  const auto inherited = journal_.open();
+  if (!inherited) return failed(inherited);
+  if (*inherited > 0) spdlog::info("event=journal_inherited files={}", *inherited);
   const auto pending = parts_.names.pending_truncates(SIZE_MAX);
   if (!pending) return failed(pending);
   const std::lock_guard lock(mutex_);
@@ -30,7 +39,10 @@ void FileData::catch_up() {
     files = uncut_;
     files.insert(unlearned_.begin(), unlearned_.end());
   }
-  for (const FileId file : files) static_cast<void>(ready(file));
+  for (const FileId file : files) {
+    if (stopping_) return;
+    static_cast<void>(ready(file));
+  }
 }
 
 void FileData::relearn_size(FileId file) {
@@ -63,7 +75,7 @@ Result<> FileData::finish_learning(FileId file) {
     const std::lock_guard lock(mutex_);
     if (!unlearned_.contains(file)) return {};
   }
-  const auto learned = learn_size(file, UINT64_MAX);
+  const auto learned = learn_end(file);
   if (!learned && learned.error().code != Errc::kStale) return failed(learned);
   const std::lock_guard lock(mutex_);
   unlearned_.erase(file);
@@ -98,13 +110,29 @@ Result<> FileData::cut(const PendingTruncate& pending) {
   return parts_.names.finish_truncate(pending);
 }
 
-Result<layout::LayoutMap> FileData::map_of(FileId file, const layout::PlacementPolicy& policy) {
-  return parts_.names.ensure_layout(file, [&](const InodeAttributes&) -> Result<layout::LayoutMap> {
+Namespace::MakeLayout FileData::placer(const layout::PlacementPolicy& policy) {
+  return [this, policy](const InodeAttributes& file) -> Result<layout::LayoutMap> {
     auto choice = parts_.placement.choose(parts_.cluster.registry().candidates(), policy);
     if (!choice) return failed(choice);
-    spdlog::debug("placed file={:x} why=\"{}\"", file, choice->reason);
+    spdlog::debug("placed file={:x} why=\"{}\"", file.id, choice->reason);
     return std::move(choice->map);
-  });
+  };
+}
+
+Result<layout::LayoutMap> FileData::map_of(FileId file, const layout::PlacementPolicy& policy) {
+  return parts_.names.ensure_layout(file, placer(policy));
+}
+
+// A handle for reading a file of the journal's, too, is sealed above an earlier run's epoch: or
+// settling would refuse it.
+Result<WriterJournal::Begun> FileData::begin_grant(const LayoutRequest& request,
+                                                   const layout::PlacementPolicy& policy) {
+  if (request.access == layout::Access::kReadWrite || journal_.inherited(request.file)) {
+    return journal_.begin(request.file, placer(policy));
+  }
+  auto map = map_of(request.file, policy);
+  if (!map) return failed(map);
+  return WriterJournal::Begun{std::move(*map), {}};
 }
 
 Result<std::vector<std::byte>> FileData::make_body(const LayoutRequest& request,
@@ -144,9 +172,10 @@ Result<std::vector<std::byte>> FileData::grant(const LayoutRequest& request,
     return std::unexpected(error);
   };
   if (auto fine = ready(request.file); !fine) return refuse(fine.error());
-  const auto map = map_of(request.file, policy);
-  if (!map) return refuse(map.error());
-  if (const auto down = parts_.cluster.registry().down_of(*map); !down.empty()) {
+  const auto begun = begin_grant(request, policy);
+  if (!begun) return refuse(begun.error());
+  const layout::LayoutMap& map = begun->map;
+  if (const auto down = parts_.cluster.registry().down_of(map); !down.empty()) {
     return refuse({Errc::kLayoutTryLater, fmt::format("data server {} is down", down.front())});
   }
   // The hold and the grant come first: whoever fences or recalls from here on knows of us, and
@@ -159,7 +188,7 @@ Result<std::vector<std::byte>> FileData::grant(const LayoutRequest& request,
     }
   }
   if (!first) return refuse(first.error());
-  auto body = make_body(request, *map);
+  auto body = make_body(request, map);
   if (!body) {
     parts_.layouts.returned(request.file, request.client, request.access);
     return refuse(body.error());
@@ -241,6 +270,18 @@ Result<> FileData::learn_size(FileId file, std::uint64_t wanted) {
   return {};
 }
 
+Result<> FileData::learn_end(FileId file) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (cutting_.contains(file)) return fail(Errc::kBusy, "the file is being truncated");
+    ++learning_[file];
+  }
+  auto learned = learn_size(file, UINT64_MAX);
+  const std::lock_guard lock(mutex_);
+  if (--learning_[file] == 0) learning_.erase(file);
+  return learned;
+}
+
 Result<InodeAttributes> FileData::set_size(FileId file, const AttributeChange& change) {
   const auto changed = parts_.names.setattr(file, change);
   if (!changed) return failed(changed);
@@ -272,10 +313,12 @@ Result<InodeAttributes> FileData::set_attributes(FileId file, const AttributeCha
   }
   if (parts_.layouts.blocked(file))
     return fail(Errc::kBusy, "a client of the file is being fenced");
+  if (auto fenced = settle_inherited(file); !fenced) return failed(fenced);
   if (auto alone = recall_other_writers(file, client); !alone) return failed(alone);
   if (auto known = learn_size(file, *change.size); !known) return failed(known);
   {
     const std::lock_guard lock(mutex_);
+    if (learning_.contains(file)) return fail(Errc::kBusy, "the file's size is being learned");
     ++cutting_[file];
     if (parts_.layouts.held_for_write(file)) doubtful_.insert(file);
   }

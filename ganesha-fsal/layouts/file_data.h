@@ -14,6 +14,12 @@
 // data servers' objects until all its layouts are gone, and so are those of layouts from before a
 // restart.
 //
+// Sizes that nobody tells. A client that dies has not told how far it wrote last. When it has been
+// fenced, the data servers are asked, and the file grows to what they hold. When this server dies
+// too, the journal (writer_journal.h) says of which files that may be so: after clients have had
+// their time to reclaim, or when somebody sets such a file's size before, whoever had a layout to
+// write it is fenced by the object's epoch, and the data servers are asked.
+//
 // Errors: kBusy, kTimedOut, kUnreachable where the caller is to try again (a data server is away,
 // a client is being fenced or recalled).
 //
@@ -33,6 +39,7 @@
 #include "ganesha-fsal/cluster/proxy_io.h"
 #include "ganesha-fsal/layouts/ds_fencer.h"
 #include "ganesha-fsal/layouts/layout_service.h"
+#include "ganesha-fsal/layouts/writer_journal.h"
 #include "ganesha-fsal/meta/namespace.h"
 #include "layout/placement.h"
 
@@ -60,15 +67,25 @@ class FileData {
     std::function<void(FileId)> changed;
   };
 
-  explicit FileData(Parts parts) : parts_(std::move(parts)) {}
+  explicit FileData(Parts parts);
   FileData(const FileData&) = delete;
   FileData& operator=(const FileData&) = delete;
 
-  // Reads what a crash left uncut. Before anything else is called.
+  // Reads what a crash left uncut and unsettled. Before anything else is called.
   [[nodiscard]] Result<> open();
+  // catch_up() and settle_due() under way end soon, leaving the rest.
+  void stop() { stopping_ = true; }
   // Does what could not be done before for want of a data server: cuts, and learning sizes. When
   // one is back, and now and then.
   void catch_up();
+  // Files whose writers died: fences them if they are of an earlier run, and asks the data servers
+  // how far the files go. A batch of them; true when more are due. Those of an earlier run only
+  // once its clients have had their time. Then ends the journal's records that nobody needs.
+  bool settle_due(bool grace_over);
+  // A client lost the layout of the file and has been fenced.
+  void writer_fenced(FileId file) { journal_.doubt(file); }
+  // A data server is back: what failed for want of it is due.
+  void retry_settling() { journal_.retry_all(); }
   // A client that wrote under a layout of before our restart has the file open again: how far it
   // wrote, only the data servers may know. Learned at once if they answer, or else when they do;
   // until then layouts and I/O of the file wait.
@@ -123,8 +140,18 @@ class FileData {
   [[nodiscard]] DataCounters counters() const;
 
  private:
+  [[nodiscard]] Namespace::MakeLayout placer(const layout::PlacementPolicy& policy);
   [[nodiscard]] Result<layout::LayoutMap> map_of(FileId file,
                                                  const layout::PlacementPolicy& policy);
+  // The map for a grant, in the journal first when the grant is for writing.
+  [[nodiscard]] Result<WriterJournal::Begun> begin_grant(const LayoutRequest& request,
+                                                         const layout::PlacementPolicy& policy);
+  // The writers of an earlier run, if the file may have any.
+  [[nodiscard]] Result<> settle_inherited(FileId file);
+  // Returns those that may be asked for their sizes now.
+  [[nodiscard]] std::vector<WriterJournal::Unsettled> fence_inherited(
+      const std::vector<WriterJournal::Unsettled>& files);
+  [[nodiscard]] Result<> settle(const WriterJournal::Unsettled& what);
   // kBusy while the file is fenced; does first what is left to do.
   [[nodiscard]] Result<> ready(FileId file);
   [[nodiscard]] Result<> finish_cut(FileId file);
@@ -132,18 +159,24 @@ class FileData {
   [[nodiscard]] Result<> cut(const PendingTruncate& pending);
   [[nodiscard]] Result<> recall_other_writers(FileId file, ClientId client);
   [[nodiscard]] Result<> learn_size(FileId file, std::uint64_t wanted);
+  // learn_size() while no truncate of the file is under way: an object that is not cut yet would
+  // bring the old size back.
+  [[nodiscard]] Result<> learn_end(FileId file);
   [[nodiscard]] Result<InodeAttributes> set_size(FileId file, const AttributeChange& change);
   [[nodiscard]] Result<std::vector<std::byte>> make_body(const LayoutRequest& request,
                                                          const layout::LayoutMap& map);
   [[nodiscard]] Result<std::uint64_t> written_end(FileId file);
 
   Parts parts_;
+  WriterJournal journal_;
   std::mutex mutex_;
-  std::map<FileId, unsigned> cutting_;  // guarded by mutex_, as below: truncates under way
-  std::set<FileId> uncut_;              // cuts that failed or that a crash interrupted
-  std::set<FileId> doubtful_;           // cut while layouts for writing were out
-  std::set<FileId> unlearned_;          // relearn_size() still to be done
+  std::map<FileId, unsigned> cutting_;   // guarded by mutex_, as below: truncates under way
+  std::map<FileId, unsigned> learning_;  // learn_end() under way
+  std::set<FileId> uncut_;               // cuts that failed or that a crash interrupted
+  std::set<FileId> doubtful_;            // cut while layouts for writing were out
+  std::set<FileId> unlearned_;           // relearn_size() still to be done
 
+  std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> reads_{0};
   std::atomic<std::uint64_t> writes_{0};
   std::atomic<std::uint64_t> read_bytes_{0};

@@ -7,12 +7,13 @@
 namespace weft::mds {
 
 LayoutService::LayoutService(Recaller& recaller, Fencer& fencer, LayoutLimits limits, Now now,
-                             Watcher gone)
+                             Watcher gone, Watcher fenced)
     : recaller_(recaller),
       fencer_(fencer),
       limits_(limits),
       now_(std::move(now)),
-      gone_(std::move(gone)) {}
+      gone_(std::move(gone)),
+      fenced_(std::move(fenced)) {}
 
 Result<bool> LayoutService::grant(FileId file, ClientId client, layout::Access access) {
   const std::lock_guard lock(mutex_);
@@ -118,11 +119,12 @@ void LayoutService::tell_if_idle(FileId file) {
 
 void LayoutService::start_fence(FileId file, ClientId client) {
   fencer_.fence(file, client, [this, file, client](Result<> outcome) {
-    fenced(file, client, std::move(outcome));
+    end_fence(file, client, std::move(outcome));
   });
 }
 
-void LayoutService::fenced(FileId file, ClientId client, Result<> outcome) {
+void LayoutService::end_fence(FileId file, ClientId client, Result<> outcome) {
+  if (outcome) fenced_(file);
   {
     const std::lock_guard lock(mutex_);
     const auto it = std::ranges::find_if(fences_, [&](const PendingFence& fence) {

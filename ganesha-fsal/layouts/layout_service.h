@@ -10,6 +10,9 @@
 //   gone     when a file's last grant is gone and nothing of it is being fenced, the watcher is
 //            told, once for each grant() that answered true: an unlinked file's objects may be
 //            removed then.
+//   fenced   when a fence holds, and before the file goes on, whoever asked for it is told: what
+//   the
+//            client wrote last it may have told nobody.
 //
 // Recaller and Fencer may be slow: both are called without the lock held, and answer later. A
 // client's voluntary return is never fenced. Nothing here waits; tick() drives the deadlines.
@@ -67,8 +70,11 @@ class LayoutService {
   using Now = std::function<Clock::time_point()>;
   using Watcher = std::function<void(FileId)>;
 
-  // `gone` is called without the lock held, from whichever thread gave back the last grant.
-  LayoutService(Recaller& recaller, Fencer& fencer, LayoutLimits limits, Now now, Watcher gone);
+  // `gone` is called without the lock held, from whichever thread gave back the last grant; so is
+  // `fenced`, from the fencer's.
+  LayoutService(
+      Recaller& recaller, Fencer& fencer, LayoutLimits limits, Now now, Watcher gone,
+      Watcher fenced = [](FileId) {});
   LayoutService(const LayoutService&) = delete;
   LayoutService& operator=(const LayoutService&) = delete;
 
@@ -116,7 +122,7 @@ class LayoutService {
   };
 
   void start_fence(FileId file, ClientId client);
-  void fenced(FileId file, ClientId client, Result<> outcome);
+  void end_fence(FileId file, ClientId client, Result<> outcome);
   [[nodiscard]] bool blocked_locked(FileId file) const;
   [[nodiscard]] bool idle_locked(FileId file) const;
   void tell_if_idle(FileId file);
@@ -127,6 +133,7 @@ class LayoutService {
   const LayoutLimits limits_;
   const Now now_;
   const Watcher gone_;
+  const Watcher fenced_;
 
   mutable std::mutex mutex_;
   GrantTable table_;                  // guarded by mutex_, as all below

@@ -53,6 +53,13 @@ void measure(std::string_view what, const Setup& setup, Body body) {
 
 std::string name_of(int thread, std::uint64_t n) { return fmt::format("{}.{}", thread, n); }
 
+Result<layout::LayoutMap> over_four(const InodeAttributes&) {
+  layout::LayoutMap map;
+  map.stripe_unit = 1 << 20;
+  map.copies = {{layout::CopyState::kCurrent, 0, {1, 2, 3, 4}}};
+  return map;
+}
+
 int run(Namespace& names, const Setup& setup) {
   auto shared = names.mkdir(kRootFileId, "shared", {});
   if (!shared) return 1;
@@ -69,6 +76,18 @@ int run(Namespace& names, const Setup& setup) {
   });
   measure("create, a directory each", setup, [&](int thread, std::uint64_t n) {
     return names.create(at(thread), name_of(thread, n), {}).has_value();
+  });
+  measure("create + layout", setup, [&](int thread, std::uint64_t n) {
+    const auto made = names.create(at(thread), "l" + name_of(thread, n), {});
+    return made && names.ensure_layout(made->attributes.id, over_four).has_value();
+  });
+  measure("create + layout in the journal", setup, [&](int thread, std::uint64_t n) {
+    thread_local std::vector<FileId> written;  // ended in batches, as a sweep does
+    const auto made = names.create(at(thread), "j" + name_of(thread, n), {});
+    if (!made || !names.begin_writing(made->attributes.id, over_four)) return false;
+    written.push_back(made->attributes.id);
+    if (written.size() < 1000) return true;
+    return names.end_writing(std::exchange(written, {})).has_value();
   });
   measure("lookup, a directory each", setup, [&](int thread, std::uint64_t n) {
     return names.lookup(at(thread), name_of(thread, n % 1000)).has_value();

@@ -4,23 +4,16 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <future>
-#include <map>
 
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/meta/memory_kv.h"
-#include "rpc/control/client.h"
+#include "tests/ganesha-fsal/cluster/fake_server.h"
 
 using namespace weft;
 using namespace weft::mds;
 using namespace std::chrono_literals;
 
 namespace {
-
-control::ClusterKey test_key() {
-  control::ClusterKey key;
-  key.bytes.fill(std::byte{42});
-  return key;
-}
 
 struct Sizes : FileSizes {
   std::mutex mutex;
@@ -42,87 +35,6 @@ struct Sizes : FileSizes {
     }
     return {};
   }
-};
-
-// A data server that keeps sizes and epochs in memory.
-class FakeServer final : public control::ClientEvents {
- public:
-  FakeServer(std::uint8_t store, std::uint16_t mds_port) {
-    identity_.store.fill(std::byte{store});
-    identity_.name = "fake" + std::to_string(store);
-    identity_.addresses = {
-        layout::make_address("127.0.0.1", static_cast<std::uint16_t>(3000 + store)).value()};
-    connect(mds_port);
-  }
-  void connect(std::uint16_t mds_port) {
-    control::Client::Config config;
-    config.mds_host = "127.0.0.1";
-    config.mds_port = mds_port;
-    config.key = test_key();
-    config.backoff_min = 10ms;
-    client_ = std::make_unique<control::Client>(config, *this);
-    client_->start();
-  }
-  void disconnect() { client_.reset(); }
-  control::Client& client() { return *client_; }
-
-  control::Register registration() override {
-    const std::lock_guard lock(mutex);
-    return identity_;
-  }
-  void on_registered(control::Registered answer, Done<void> done) override {
-    {
-      const std::lock_guard lock(mutex);
-      identity_.cluster = answer.cluster;
-      identity_.ds_id = answer.ds_id;
-    }
-    on_fence(answer.fences, std::move(done));
-  }
-  void on_disconnected(const Error&) override {}
-  control::Heartbeat heartbeat() override { return {}; }
-  void on_fence(std::vector<control::Fence> fences, Done<void> done) override {
-    {
-      const std::lock_guard lock(mutex);
-      for (const auto& fence : fences) epochs[fence.object.fileid] = fence.epoch;
-    }
-    done({});
-  }
-  void on_truncate(const layout::ObjectId& object, std::uint64_t size,
-                   Done<control::ObjectStat> done) override {
-    const std::lock_guard lock(mutex);
-    if (full) return done(fail(Errc::kNoSpace, "full"));
-    sizes[object.fileid] = size;
-    done(control::ObjectStat{true, size, size, 5});
-  }
-  void on_remove(std::vector<layout::ObjectId> objects, Done<void> done) override {
-    const std::lock_guard lock(mutex);
-    for (const auto& object : objects) sizes.erase(object.fileid);
-    done({});
-  }
-  void on_stat(const layout::ObjectId& object, Done<control::ObjectStat> done) override {
-    const std::lock_guard lock(mutex);
-    const auto found = sizes.find(object.fileid);
-    if (found == sizes.end()) return done(control::ObjectStat{});
-    done(control::ObjectStat{true, found->second, found->second, 5});
-  }
-  void on_allocate(const control::Range& range, Done<void> done) override {
-    const std::lock_guard lock(mutex);
-    ranges.push_back(range);
-    done({});
-  }
-  void on_punch(const control::Range& range, Done<void> done) override {
-    on_allocate(range, std::move(done));
-  }
-
-  std::mutex mutex;
-  std::map<std::uint64_t, std::uint64_t> sizes;  // by file id
-  std::map<std::uint64_t, std::uint32_t> epochs;
-  std::vector<control::Range> ranges;
-  bool full = false;
-
- private:
-  control::Register identity_;
-  std::unique_ptr<control::Client> client_;
 };
 
 struct Fixture {

@@ -1,0 +1,109 @@
+"""Clients that die while they write, having told the metadata server nothing of their bytes."""
+
+import json
+import subprocess
+import time
+
+import pytest
+from harness import paths, servers
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.counters import weft
+
+pytestmark = pytest.mark.faults
+
+MIB = 1 << 20
+SIZE = 5 * MIB
+
+# Written back, and no fsync: the bytes are at the data servers, and there was no LAYOUTCOMMIT.
+WRITE = f"""#!/usr/bin/python3
+import ctypes, os, time
+from weftio import *
+fd = os.open("/mnt/nfs/a", os.O_CREAT | os.O_RDWR)
+os.write(fd, block(7, {SIZE}))
+everything, wait_write_wait = ctypes.c_long(0), 7
+libc = ctypes.CDLL("libc.so.6", use_errno=True)
+assert libc.sync_file_range(fd, everything, everything, wait_write_wait) == 0
+os.system("weft-signal written")
+time.sleep(1000)
+"""
+
+CHECK = f"""#!/usr/bin/python3
+import os
+from weftio import *
+assert os.stat("/mnt/nfs/a").st_size == {SIZE}, os.stat("/mnt/nfs/a").st_size
+check("/mnt/nfs/a", block(7, {SIZE}))
+"""
+
+
+@pytest.fixture
+def mounted(run, network):
+    """A Weft, and two clients of it."""
+    cluster = Cluster(run, network, Options(lease_s=5, grace_s=6))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    clients = start_client(run, network), start_client(run, network)
+    clients[0].mount(cluster.address, cluster.path)
+    clients[1].mount(cluster.address, cluster.path, "vers=4.2,noac")
+    return cluster, clients
+
+
+def size_of(client, timeout_s=60) -> int:
+    return int(client.run("stat -c %s /mnt/nfs/a", timeout_s).output.split()[-1])
+
+
+def wait_for_size(client, limit_s: float) -> float:
+    """How long it took."""
+    begin = time.monotonic()
+    while size_of(client) != SIZE:
+        assert time.monotonic() - begin < limit_s, size_of(client)
+        time.sleep(0.5)
+    return time.monotonic() - begin
+
+
+def written(cluster) -> int:
+    """How many files the journal says are being written."""
+    program = servers.require(paths.fsck_program())
+    done = subprocess.run([str(program), "--json", str(cluster.folder / "metadata")], text=True,
+                          stdout=subprocess.PIPE, timeout=120, check=True)
+    report = json.loads(done.stdout)
+    assert report["clean"], report
+    return report["written"]
+
+
+def test_writer_that_dies_with_the_metadata_server_loses_nothing(mounted):
+    cluster, (writer, other) = mounted
+    writer.start_job(WRITE)
+    writer.wait_event("written")
+    assert size_of(other) < SIZE, "the client has told the size: the test proves nothing"
+    writer.kill()
+    cluster.mds.kill()
+    assert written(cluster) == 1
+    cluster.restart_mds()
+    took = wait_for_size(other, 40)
+    print(f"size known {took:.1f} s after the restart")
+    other.run(CHECK, 60)
+    assert weft(cluster, "status")
+    time.sleep(8)  # nobody writes it: the record goes
+    cluster.mds.stop()
+    assert written(cluster) == 0
+
+
+def test_writer_that_dies_alone_loses_nothing(mounted):
+    cluster, (writer, other) = mounted
+    writer.start_job(WRITE)
+    writer.wait_event("written")
+    assert size_of(other) < SIZE, "the client has told the size: the test proves nothing"
+    writer.kill()
+    wait_for_size(other, 60)
+    other.run(CHECK, 60)
+
+
+def test_files_closed_long_ago_are_not_in_the_journal(mounted):
+    cluster, (writer, _) = mounted
+    writer.run("for i in 1 2 3 4 5 6 7 8; do echo $i > /mnt/nfs/f$i; done; sync", 60)
+    time.sleep(8)
+    cluster.mds.kill()
+    assert written(cluster) == 0
+    cluster.restart_mds()
+    writer.run("cat /mnt/nfs/f?", 60)
