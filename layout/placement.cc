@@ -36,6 +36,7 @@ std::string_view to_string(ServerState state) {
 
 Result<PlacementChoice> RoundRobin::choose(std::span<const Candidate> candidates,
                                            const PlacementPolicy& policy) {
+  if (policy.copies != 1) return fail(Errc::kInvalid, "round robin makes one copy");
   const Fit fit = fit_servers(candidates, policy);
   if (!fit.any_up) return fail(Errc::kLayoutTryLater, "no data server is up");
   if (fit.ids.empty()) return fail(Errc::kNoSpace, "every data server is full");

@@ -1,10 +1,10 @@
 // Placement: which data servers a new file is put on, and why.
 //
 // The metadata server asks once for each file it creates, with what it knows of every data server,
-// and records the answer in the file's layout map. Placement is a pure choice: round robin
-// now; choosing by load plugs in here, with the same candidates.
+// and records the answer in the file's layout map. Placement is a pure choice: round robin here,
+// by load and mirrored in layout/placement_by_load.h, from the same candidates.
 //
-// Threading: choose() may be called from any thread at once.
+// Threading: choose() may be called from any thread at once; all else are plain values.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,8 @@
 
 #include "layout/files_layout.h"
 #include "layout/layout_map.h"
+#include "layout/load.h"
+#include "layout/mirror_groups.h"
 #include "rpc/base/error.h"
 
 namespace weft::layout {
@@ -35,6 +37,7 @@ struct Candidate {
   std::uint64_t capacity_bytes = 0;
   std::uint64_t free_bytes = 0;
   std::string domain;  // servers of one failure domain may die together
+  ServerLoad load;     // of the last heartbeat
 };
 
 // The widest layout: its body has to fit the 4096 bytes a Linux client offers for LAYOUTGET's
@@ -47,6 +50,9 @@ struct PlacementPolicy {
   std::uint32_t stripe_unit = 1u << 20;     // bytes
   std::uint32_t stripe_count = 0;           // data servers for a file; 0 means all that are fit
   std::uint64_t reserve_bytes = 64u << 20;  // a server with less free gets no new files
+  std::uint32_t copies = 1;                 // 1 to kMaxMirrors
+  Duplication duplication = Duplication::kServerSync;  // with more than one copy
+  ReadPolicy reads = ReadPolicy::kAllCopies;           // with more than one copy
 };
 
 struct PlacementChoice {
@@ -61,13 +67,15 @@ class Placement {
   Placement& operator=(const Placement&) = delete;
   virtual ~Placement() = default;
 
-  // Fewer servers than the policy asks for is no error: the file is striped over those that are
+  // Fewer servers than the policy's stripes is no error: the file is striped over those that are
   // fit. kNoSpace when every server that is up is full, kLayoutTryLater when none is up, kInvalid
   // for a policy that makes no layout.
   [[nodiscard]] virtual Result<PlacementChoice> choose(std::span<const Candidate> candidates,
                                                        const PlacementPolicy& policy) = 0;
 };
 
+// The files' data at one server each, whatever their load: kInvalid for more than one copy.
+//
 // Every file starts one server further on, over the servers ordered by id, so that files of one
 // stripe spread as evenly as files striped over all. A file over all the servers that are fit
 // differs from the next in its first index only, and shares the device.

@@ -1,0 +1,252 @@
+#include "layout/placement_by_load.h"
+
+#include <algorithm>
+
+#include "rpc/base/assert.h"
+
+namespace weft::layout {
+namespace {
+
+constexpr std::uint64_t kWholeShare = 1024;
+
+bool has_room(const Candidate& candidate, const PlacementPolicy& policy) {
+  return candidate.free_bytes >= policy.reserve_bytes;
+}
+
+double free_part(const Candidate& candidate) {
+  if (candidate.capacity_bytes == 0) return 1;
+  return static_cast<double>(candidate.free_bytes) / static_cast<double>(candidate.capacity_bytes);
+}
+
+// SplitMix64's finish: spreads turns, so that shares do not beat against the rotation.
+std::uint64_t mixed(std::uint64_t value) {
+  value += 0x9E3779B97F4A7C15ULL;
+  value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9ULL;
+  value = (value ^ value >> 27) * 0x94D049BB133111EBULL;
+  return value ^ value >> 31;
+}
+
+struct Stripe {
+  const MirrorGroup* group = nullptr;
+  std::vector<MemberView> views;  // of its members
+  MemberChoice choice;
+  double free = 1;  // of the fullest member
+};
+
+class Placer {
+ public:
+  Placer(std::span<const Candidate> candidates, const PlacementPolicy& policy,
+         const ChoiceRules& rules, std::uint64_t turn, PlacementMemory& memory)
+      : policy_(policy), rules_(rules), turn_(turn), memory_(memory) {
+    for (const Candidate& candidate : candidates) {
+      const bool added = by_id_.emplace(candidate.ds_id, &candidate).second;
+      WEFT_ASSERT(added);
+    }
+  }
+
+  Result<PlacementChoice> place() {
+    if (policy_.copies < 1 || policy_.copies > kMaxMirrors) {
+      return fail(Errc::kInvalid, "a file has 1 to 3 copies");
+    }
+    if (auto enough = group_servers(); !enough) return pass(enough);
+    judge();
+    const std::size_t groups = stripes_.size();
+    share_by_space();
+    const std::size_t wanted = policy_.stripe_count == 0 ? groups : policy_.stripe_count;
+    const Stripe skipped = leave_out_loaded(wanted);
+    return make(wanted, groups, skipped);
+  }
+
+ private:
+  // Fills fit_ with the groups that get new files.
+  Result<> group_servers() {
+    std::vector<GroupServer> all;
+    std::vector<GroupServer> fit;
+    std::size_t up = 0;
+    for (const auto& [id, candidate] : by_id_) {
+      all.push_back({id, candidate->domain});
+      if (candidate->state != ServerState::kUp) continue;
+      ++up;
+      if (has_room(*candidate, policy_)) fit.push_back(all.back());
+    }
+    if (!all.empty() && all.size() < policy_.copies) {
+      return fail(Errc::kInvalid, "fewer data servers than copies");
+    }
+    if (up < policy_.copies) return fail(Errc::kLayoutTryLater, "too few data servers are up");
+    if (fit.size() < policy_.copies) return fail(Errc::kNoSpace, "too few data servers have room");
+    PlacementMemory::Grouping& whole = memory_.all[policy_.copies - 1];
+    PlacementMemory::Grouping& now = memory_.fit[policy_.copies - 1];
+    const bool changed = whole.servers != all;
+    if (changed) {
+      whole.groups = form_groups(whole.groups, all, policy_.copies);
+      whole.servers = std::move(all);
+    }
+    if (changed || now.servers != fit) {
+      now.groups = form_groups(whole.groups, fit, policy_.copies);
+      now.servers = std::move(fit);
+      memory_.choices.clear();
+    }
+    return {};
+  }
+
+  // Chooses each group's leading member.
+  void judge() {
+    const auto& groups = memory_.fit[policy_.copies - 1].groups.groups;
+    for (const MirrorGroup& group : groups) {
+      Stripe stripe{.group = &group};
+      for (const std::uint32_t id : group.members) {
+        stripe.views.push_back({by_id_.at(id)->load, true});
+        stripe.free = std::min(stripe.free, free_part(*by_id_.at(id)));
+      }
+      // By whole rounds, or the leader would depend on the group a file starts at.
+      const std::uint64_t turn = turn_ / groups.size() + stripes_.size();
+      GroupMemory& before = memory_.choices[group.members];
+      stripe.choice = choose_member(stripe.views, rules_, before, turn);
+      before = stripe.choice.memory;
+      stripes_.push_back(std::move(stripe));
+    }
+  }
+
+  // Rule 2.
+  void share_by_space() {
+    double most = 0;
+    for (const Stripe& stripe : stripes_) most = std::max(most, stripe.free);
+    const double whole = std::min(kFilling, most);
+    std::uint64_t salt = mixed(turn_);
+    std::vector<Stripe> chosen;
+    for (Stripe& stripe : stripes_) {
+      salt = mixed(salt);
+      const double part = whole > 0 ? stripe.free / whole : 1;
+      const bool in = static_cast<double>(salt % kWholeShare) < part * kWholeShare;
+      if (in) chosen.push_back(std::move(stripe));
+    }
+    stripes_ = std::move(chosen);  // the emptiest group's part is 1: some are left
+  }
+
+  // Rule 3: takes loaded groups out; returns one of them to be recorded.
+  Stripe leave_out_loaded(std::size_t wanted) {
+    std::vector<std::size_t> loaded;
+    for (std::size_t i = 0; i < stripes_.size(); ++i) {
+      if (stripes_[i].choice.loaded) loaded.push_back(i);
+    }
+    if (loaded.empty()) memory_.skipped.clear();
+    if (loaded.empty() || stripes_.size() < 2) return {};
+    const std::size_t out = to_skip(loaded);
+    Stripe skipped = stripes_[out];
+    memory_.skipped = skipped.group->members;
+    const std::size_t others = stripes_.size() - loaded.size();
+    if (others >= wanted && others >= loaded.size()) {
+      std::erase_if(stripes_, [](const Stripe& stripe) { return stripe.choice.loaded; });
+    } else {
+      stripes_.erase(stripes_.begin() + static_cast<std::ptrdiff_t>(out));
+    }
+    return skipped;
+  }
+
+  // The group left out before if it is still loaded, else by what is short, by turn within that.
+  std::size_t to_skip(const std::vector<std::size_t>& loaded) const {
+    const auto reason = [&](std::size_t i) { return stripes_[i].choice.reason; };
+    const Reason first = reason(*std::ranges::min_element(loaded, {}, reason));
+    std::vector<std::size_t> alike;
+    for (const std::size_t i : loaded) {
+      if (stripes_[i].group->members == memory_.skipped) return i;
+      if (reason(i) == first) alike.push_back(i);
+    }
+    return alike[turn_ % alike.size()];
+  }
+
+  // The members that hold the copies, the leading one first.
+  [[nodiscard]] std::vector<std::uint32_t> holders(const Stripe& stripe) const {
+    const auto& members = stripe.group->members;
+    std::vector<std::uint32_t> chosen{members[stripe.choice.member]};
+    while (chosen.size() < policy_.copies) {
+      std::uint32_t best = 0;
+      int best_score = -1;
+      for (std::size_t i = 1; i < members.size(); ++i) {
+        const std::size_t at = (stripe.choice.member + i) % members.size();
+        if (std::ranges::find(chosen, members[at]) != chosen.end()) continue;
+        const auto shares = [&](std::uint32_t id) {
+          return by_id_.at(id)->domain == by_id_.at(members[at])->domain;
+        };
+        const Capability capable = capability(stripe.views, at, rules_);
+        const int score = (std::ranges::none_of(chosen, shares) ? 2 : 0) +
+                          (capable.cap > capable.threshold ? 1 : 0);
+        if (score > best_score) {
+          best_score = score;
+          best = members[at];
+        }
+      }
+      chosen.push_back(best);
+    }
+    return chosen;
+  }
+
+  Result<PlacementChoice> make(std::size_t wanted, std::size_t groups, const Stripe& skipped) {
+    const std::size_t width = std::min({wanted, stripes_.size(), kMaxLayoutServers});
+    const std::size_t start = turn_ % stripes_.size();
+    PlacementChoice made;
+    LayoutMap& map = made.map;
+    map.type = policy_.type;
+    map.stripe_unit = policy_.stripe_unit;
+    map.copies.resize(policy_.copies);
+    if (policy_.copies > 1) {
+      map.duplication = policy_.duplication;
+      map.reads = policy_.reads;
+    }
+    // Files over all the groups share one list and differ in where they begin.
+    const bool whole = width == stripes_.size();
+    std::string leaders;
+    for (std::size_t i = 0; i < width; ++i) {
+      const Stripe& stripe = stripes_[whole ? i : (start + i) % stripes_.size()];
+      const auto ids = holders(stripe);
+      for (std::size_t copy = 0; copy < ids.size(); ++copy)
+        map.copies[copy].ds_ids.push_back(ids[copy]);
+      map.placed.reasons.push_back(stripe.choice.reason);
+      leaders += " " + std::to_string(ids.front()) + ":";
+      leaders += to_string(stripe.choice.reason);
+    }
+    if (whole) {
+      for (Copy& copy : map.copies) copy.first_index = static_cast<std::uint32_t>(start);
+    }
+    made.reason = "load turn=" + std::to_string(turn_) + " groups=" + std::to_string(width) +
+                  " of " + std::to_string(groups);
+    if (skipped.group != nullptr) {
+      map.placed.skipped_ds = skipped.group->members.front();
+      map.placed.skipped_for = skipped.choice.reason;
+      made.reason += " skipped=" + std::to_string(map.placed.skipped_ds) + ":";
+      made.reason += to_string(skipped.choice.reason);
+    }
+    made.reason += " leads" + leaders;
+    if (auto valid = validate(map); !valid) return pass(valid);
+    return made;
+  }
+
+  const PlacementPolicy& policy_;
+  const ChoiceRules& rules_;
+  const std::uint64_t turn_;
+  PlacementMemory& memory_;
+  std::map<std::uint32_t, const Candidate*> by_id_;
+  std::vector<Stripe> stripes_;
+};
+
+}  // namespace
+
+Result<PlacementChoice> place_by_load(std::span<const Candidate> candidates,
+                                      const PlacementPolicy& policy, const ChoiceRules& rules,
+                                      std::uint64_t turn, PlacementMemory& memory) {
+  return Placer(candidates, policy, rules, turn, memory).place();
+}
+
+Result<PlacementChoice> ByLoad::choose(std::span<const Candidate> candidates,
+                                       const PlacementPolicy& policy) {
+  const std::lock_guard lock(mutex_);
+  return place_by_load(candidates, policy, rules_, turn_++, memory_);
+}
+
+std::vector<std::string> ByLoad::warnings(std::uint32_t copies) const {
+  WEFT_ASSERT(copies >= 1 && copies <= kMaxMirrors);
+  const std::lock_guard lock(mutex_);
+  return memory_.all[copies - 1].groups.warnings;
+}
+
+}  // namespace weft::layout
