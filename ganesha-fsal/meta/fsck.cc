@@ -241,14 +241,15 @@ void Checker::layout(std::string_view key, std::string_view value) {
 // That an entry fits the map is checked with the entry.
 void Checker::check_copies(FileId id, const layout::LayoutMap& map) {
   for (std::uint32_t copy = 0; copy < map.copies.size(); ++copy) {
-    if (map.copies[copy].state != layout::CopyState::kStale) continue;
-    if (std::ranges::any_of(map.copies[copy].ds_ids, [&](std::uint32_t ds_id) {
-          return exists(keys::stale(ds_id, id, copy));
-        })) {
-      continue;
+    const layout::Copy& servers = map.copies[copy];
+    for (std::size_t at = 0; at < servers.ds_ids.size(); ++at) {
+      if (servers.state_of(at) == layout::CopyState::kCurrent) continue;
+      if (exists(keys::stale(servers.ds_ids[at], id, copy))) continue;
+      problem(ProblemKind::kJournal, id,
+              "copy " + std::to_string(copy) + " at data server " +
+                  std::to_string(servers.ds_ids[at]) + " is " +
+                  std::string(to_string(servers.state_of(at))) + ", of nothing");
     }
-    problem(ProblemKind::kJournal, id,
-            "copy " + std::to_string(copy) + " is stale and nothing says what it missed");
   }
 }
 
@@ -278,11 +279,12 @@ void Checker::stale(const keys::StaleKey& at, std::string_view value) {
     return problem(ProblemKind::kJournal, at.id, name + " is stale and does not exist");
   }
   const layout::Copy& copy = (*map)->copies[at.copy];
-  if (std::ranges::find(copy.ds_ids, at.ds_id) == copy.ds_ids.end() ||
-      record->generation != (*map)->object_generation) {
+  const auto server = std::ranges::find(copy.ds_ids, at.ds_id);
+  if (server == copy.ds_ids.end() || record->generation != (*map)->object_generation) {
     return problem(ProblemKind::kJournal, at.id, name + " is stale and not in the layout map");
   }
-  if (copy.state != layout::CopyState::kStale) {
+  if (copy.state_of(static_cast<std::size_t>(server - copy.ds_ids.begin())) ==
+      layout::CopyState::kCurrent) {
     problem(ProblemKind::kJournal, at.id, name + " is stale, and current in the layout map");
   }
 }

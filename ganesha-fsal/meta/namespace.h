@@ -32,8 +32,8 @@
 //  4. A directory's size is its number of entries, and its next cookie is above every entry's.
 //  5. For every layout map and every pending removal, each data server in it has a reverse entry.
 //  6. A file number is handed out once, also over crashes.
-//  7. A copy is stale in the layout map exactly while the journal has an entry for one of its data
-//     servers. Entries of the journal are of files that have a layout map, and fit it.
+//  7. A data server of a copy is not current in the layout map exactly while the journal has an
+//     entry for it. Entries of the journal are of files that have a layout map, and fit it.
 #pragma once
 
 #include <array>
@@ -206,12 +206,13 @@ class Namespace {
   [[nodiscard]] Result<std::vector<WrittenFile>> written_files(FileId after,
                                                                std::size_t limit) const;
   // A data server is about to miss writes to these extents of a copy: recorded durably, with the
-  // copy stale in the map, before any of them is acknowledged. since_ns and ticket are not looked
-  // at. The object's first mark counts its epoch up, so that it can be fenced against readers with
-  // older handles. Returns the map. kInvalid: nothing dirty, no such copy, or the only one.
+  // server stale in the map, before any of them is acknowledged. since_ns and ticket are not looked
+  // at. When it was not stale, the object's epoch is counted up, so that it can be fenced there
+  // against holders of older handles. Returns the map. kInvalid: nothing dirty, no such copy, or
+  // the only one.
   [[nodiscard]] Result<layout::LayoutMap> mark_stale(const StaleObject& missed);
-  // It has what it missed. False, and nothing is changed, when it was marked again since `mended`
-  // was read. The last one of a copy makes the copy current.
+  // It has what it missed, and is current. False, and nothing is changed, when it was marked again
+  // since `mended` was read.
   [[nodiscard]] Result<bool> clear_stale(const StaleObject& mended);
   // What `ds_id` missed, after `after`, by file and copy, at most `limit`.
   [[nodiscard]] Result<std::vector<StaleObject>> stale_objects(std::uint32_t ds_id,

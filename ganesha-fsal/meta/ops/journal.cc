@@ -24,14 +24,18 @@ Result<std::optional<Record>> read(Transaction& transaction, const std::string& 
   return std::move(*record);
 }
 
+// Where the data server stands in the copy.
+Result<std::size_t> place_of(const layout::LayoutMap& map, std::uint32_t copy,
+                             std::uint32_t ds_id) {
+  if (copy >= map.copies.size()) return fail(Errc::kInvalid, "no such copy");
+  const auto& ds_ids = map.copies[copy].ds_ids;
+  const auto at = std::ranges::find(ds_ids, ds_id);
+  if (at == ds_ids.end()) return fail(Errc::kInvalid, "the data server has nothing of that copy");
+  return static_cast<std::size_t>(at - ds_ids.begin());
+}
+
 Result<> check_mark(const layout::LayoutMap& map, const StaleObject& missed) {
-  if (missed.copy >= map.copies.size() || map.copies.size() < 2) {
-    return fail(Errc::kInvalid, "no such copy, or the only one");
-  }
-  const auto& ds_ids = map.copies[missed.copy].ds_ids;
-  if (std::ranges::find(ds_ids, missed.ds_id) == ds_ids.end()) {
-    return fail(Errc::kInvalid, "the data server holds nothing of that copy");
-  }
+  if (map.copies.size() < 2) return fail(Errc::kInvalid, "the only copy");
   const auto bad = [](const DirtyExtent& extent) {
     return extent.offset >= extent.end || extent.end > kMaxFileSize;
   };
@@ -39,18 +43,6 @@ Result<> check_mark(const layout::LayoutMap& map, const StaleObject& missed) {
     return fail(Errc::kInvalid, "nothing dirty, or not within a file");
   }
   return {};
-}
-
-// Whether any other data server of the copy is marked.
-Result<bool> others_stale(Transaction& transaction, const layout::Copy& copy,
-                          const StaleObject& but) {
-  for (const std::uint32_t ds_id : copy.ds_ids) {
-    if (ds_id == but.ds_id) continue;
-    auto value = transaction.get(keys::stale(ds_id, but.id, but.copy));
-    if (!value) return pass(value);
-    if (*value) return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -116,6 +108,8 @@ Result<layout::LayoutMap> Namespace::mark_stale(const StaleObject& missed) {
     if (!*map) return fail(Errc::kNotFound, "no layout");
     out = std::move(**map);
     if (auto good = check_mark(out, missed); !good) return good;
+    auto place = place_of(out, missed.copy, missed.ds_id);
+    if (!place) return pass(place);
     const std::string key = keys::stale(missed.ds_id, missed.id, missed.copy);
     auto before = read(tree.transaction(), key, decode_stale);
     if (!before) return pass(before);
@@ -124,8 +118,9 @@ Result<layout::LayoutMap> Namespace::mark_stale(const StaleObject& missed) {
     ++record.ticket;
     for (const DirtyExtent& extent : missed.dirty) add_dirty(record.dirty, extent);
     tree.transaction().put(key, encode(record));
-    if (*before) return {};
-    out.copies[missed.copy].state = layout::CopyState::kStale;
+    layout::Copy& copy = out.copies[missed.copy];
+    if (copy.state_of(*place) == layout::CopyState::kStale) return {};
+    copy.set_state(*place, layout::CopyState::kStale);
     return tree.bump_object_epoch(missed.id, out);
   });
   if (!done) return pass(done);
@@ -142,16 +137,12 @@ Result<bool> Namespace::clear_stale(const StaleObject& mended) {
     if (!*record || (*record)->ticket != mended.ticket) return {};
     auto map = tree.layout(mended.id);
     if (!map) return pass(map);
-    if (!*map || mended.copy >= (*map)->copies.size()) {
-      return fail(Errc::kCorrupt, "a stale object of no copy");
-    }
+    if (!*map) return fail(Errc::kCorrupt, "a stale object without layout");
+    const auto place = place_of(**map, mended.copy, mended.ds_id);
+    if (!place) return fail(Errc::kCorrupt, place.error().text);
     tree.transaction().erase(key);
     cleared = true;
-    layout::Copy& copy = (*map)->copies[mended.copy];
-    auto others = others_stale(tree.transaction(), copy, mended);
-    if (!others) return pass(others);
-    if (*others) return {};
-    copy.state = layout::CopyState::kCurrent;
+    (*map)->copies[mended.copy].set_state(*place, layout::CopyState::kCurrent);
     tree.transaction().put(keys::layout(mended.id), layout::encode_layout_map(**map));
     return {};
   });

@@ -133,28 +133,32 @@ Result<> Tree::bump_object_epoch(FileId id, layout::LayoutMap& map) {
 
 void Tree::replace_stale(FileId id, const layout::LayoutMap* before,
                          const layout::LayoutMap* next) {
-  const auto stale = [](const layout::LayoutMap* map, std::size_t copy) {
-    return map != nullptr && copy < map->copies.size() &&
-           map->copies[copy].state == layout::CopyState::kStale;
-  };
-  for (std::uint32_t copy = 0; copy < layout::kMaxCopies; ++copy) {
-    const bool was = stale(before, copy);
-    const bool is = stale(next, copy);
-    if (was && is && before->object_generation == next->object_generation &&
-        before->copies[copy].ds_ids == next->copies[copy].ds_ids) {
-      continue;
-    }
-    if (was) {
-      for (const std::uint32_t ds_id : before->copies[copy].ds_ids) {
-        transaction_.erase(keys::stale(ds_id, id, copy));
+  const auto behind = [](const layout::LayoutMap* map) {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> found;  // copy, data server
+    for (std::uint32_t copy = 0; map != nullptr && copy < map->copies.size(); ++copy) {
+      const layout::Copy& servers = map->copies[copy];
+      for (std::size_t at = 0; at < servers.ds_ids.size(); ++at) {
+        if (servers.state_of(at) == layout::CopyState::kCurrent) continue;
+        found.emplace_back(copy, servers.ds_ids[at]);
       }
     }
-    if (!is) continue;
-    const std::string all =
-        encode(StaleRecord{next->object_generation, now_ns_, 1, {{0, kMaxFileSize}}});
-    for (const std::uint32_t ds_id : next->copies[copy].ds_ids) {
-      transaction_.put(keys::stale(ds_id, id, copy), all);
-    }
+    return found;
+  };
+  const auto was = behind(before);
+  const auto is = behind(next);
+  const bool same_objects =
+      before != nullptr && next != nullptr && before->object_generation == next->object_generation;
+  const auto in = [](const auto& list, const auto& one) {
+    return std::ranges::find(list, one) != list.end();
+  };
+  for (const auto& one : was) {
+    if (same_objects && in(is, one)) continue;
+    transaction_.erase(keys::stale(one.second, id, one.first));
+  }
+  for (const auto& one : is) {
+    if (same_objects && in(was, one)) continue;
+    transaction_.put(keys::stale(one.second, id, one.first),
+                     encode(StaleRecord{next->object_generation, now_ns_, 1, {{0, kMaxFileSize}}}));
   }
 }
 

@@ -52,8 +52,8 @@ class Tree {
   void put_layout(FileId id, const layout::LayoutMap& map);
   // Counts `map`'s epoch up and stores it.
   [[nodiscard]] Result<> bump_object_epoch(FileId id, layout::LayoutMap& map);
-  // Makes the journal of stale objects fit `next`: a copy that is stale and was not there, or not
-  // stale, before is dirty from end to end at all its data servers.
+  // Makes the journal of stale objects fit `next`: a server of a copy that is not current in it,
+  // and was current or not there before, is dirty from end to end.
   void replace_stale(FileId id, const layout::LayoutMap* before, const layout::LayoutMap* next);
 
   // ctime and change; mtime too.

@@ -193,12 +193,38 @@ TEST_CASE_METHOD(MirroredTest, "a copy is current again when all of it is mended
   REQUIRE(names->mark_stale(missed(3, {{0, 1}})));  // again, while it was being mended
   CHECK_FALSE(*names->clear_stale(before));
   CHECK(*names->clear_stale(only_stale(3)));
-  CHECK((*names->layout(f))->copies[1].state == layout::CopyState::kStale);
+  CHECK((*names->layout(f))->copies[1].state_of(0) == layout::CopyState::kCurrent);
+  CHECK((*names->layout(f))->copies[1].state_of(1) == layout::CopyState::kStale);
   check_clean();
   const StaleObject last = only_stale(4);
   CHECK(*names->clear_stale(last));
   CHECK_FALSE(*names->clear_stale(last));
   CHECK((*names->layout(f))->copies[1].state == layout::CopyState::kCurrent);
+  check_clean();
+}
+
+TEST_CASE_METHOD(MirroredTest, "an object that is being mended is in the journal until it is") {
+  REQUIRE(names->mark_stale(missed(3, {{0, 1}})));
+  const auto stale = **names->layout(f);
+  auto mending = stale;
+  mending.copies[1].set_state(0, layout::CopyState::kResyncing);
+  REQUIRE(names->replace_layout(f, stale, mending));
+  check_clean();
+  SECTION("and mended") {
+    CHECK(*names->clear_stale(only_stale(3)));
+    CHECK(**names->layout(f) == [&] {
+      auto current = map;
+      current.object_epoch = mending.object_epoch;
+      return current;
+    }());
+  }
+  SECTION("or missing writes again") {
+    const auto again = names->mark_stale(missed(3, {{kMi, kMi + 1}}));
+    REQUIRE(again);
+    CHECK(again->copies[1].state_of(0) == layout::CopyState::kStale);
+    CHECK(again->object_epoch == mending.object_epoch + 1);
+    CHECK(only_stale(3).dirty == DirtyExtents{{0, 2 * kMi}});
+  }
   check_clean();
 }
 
