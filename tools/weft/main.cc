@@ -7,6 +7,7 @@
 #include "ganesha-fsal/admin/protocol.h"
 #include "tools/weft/commands.h"
 #include "tools/weft/output.h"
+#include "tools/weft/plan_options.h"
 
 namespace weft::cli {
 namespace {
@@ -88,6 +89,7 @@ int run(int argc, char** argv) {
   add_cluster_commands(app, arguments);
   add_verify(app, arguments);
   add_local_commands(app, arguments);
+  add_plan(app, arguments.settings, arguments.chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,85 @@
+#include "tools/weft/plan_options.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "tools/weft/plan.h"
+
+namespace weft::cli {
+namespace {
+
+using layout::Duplication;
+
+CLI::AsNumberWithUnit seconds() {
+  const std::map<std::string, double> units{{"ms", 0.001}, {"s", 1},     {"min", 60},
+                                            {"h", 3600},   {"d", 86400}, {"y", 365.0 * 86400}};
+  return CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_REQUIRED, "DURATION");
+}
+
+CLI::AsNumberWithUnit bytes() {
+  std::map<std::string, double> units{{"B", 1}};
+  double size = 1;
+  for (const char* unit : {"K", "M", "G", "T", "P"}) {
+    size *= 1024;
+    units[unit] = units[std::string(unit) + "iB"] = size;
+  }
+  return CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_OPTIONAL, "BYTES");
+}
+
+// Precondition: a name that the option's check let pass.
+Duplication protocol(const std::string& name) {
+  for (const auto one :
+       {Duplication::kServerAsync, Duplication::kClientAsync, Duplication::kClientSync}) {
+    if (name == to_string(one)) return one;
+  }
+  return Duplication::kServerSync;
+}
+
+void add_reliability(CLI::App& plan, const Settings& settings, std::function<int()>& chosen) {
+  auto* command = plan.add_subcommand("reliability", "How long data is likely to last");
+  const auto options = std::make_shared<ReliabilityOptions>();
+  command->add_option("--groups", options->groups, "Mirror groups (without mirrors: servers)")
+      ->check(CLI::Range(1u, layout::kMaxPlannedGroups))
+      ->required();
+  command->add_option("--copies", options->copies, "Servers of a group")
+      ->check(CLI::Range(1, 3))
+      ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--protocol", [options](const std::string& name) { options->protocol = protocol(name); },
+          "Who duplicates, and when writes are answered")
+      ->check(CLI::IsMember({"server-async", "server-sync", "client-async", "client-sync"}))
+      ->default_str("server-sync");
+  command->add_option("--mttf", options->mttf, "Mean time until a server fails: 2y, 500d")
+      ->transform(seconds())
+      ->required();
+  command->add_option("--mttr", options->mttr, "Mean time until its copies are whole again: 8h")
+      ->transform(seconds());
+  command->add_option("--data", options->data, "Instead of --mttr: bytes on a server: 4TiB")
+      ->transform(bytes());
+  command->add_option("--rate", options->rate, "... and bytes a second that repair copies")
+      ->transform(bytes());
+  command->add_option("--detect", options->detect, "... and the time until repair begins")
+      ->transform(seconds());
+  command
+      ->add_option("--duplicate-time", options->duplicate_time,
+                   "Asynchronous protocols: mean time until a write is on every copy")
+      ->transform(seconds());
+  command
+      ->add_option("--write-interval", options->write_interval,
+                   "... and mean time between a server's writes")
+      ->transform(seconds());
+  command->callback([&settings, &chosen, options] {
+    chosen = [&settings, options] { return plan_reliability_command(settings, *options); };
+  });
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, const Settings& settings, std::function<int()>& chosen) {
+  auto* plan = app.add_subcommand("plan", "What a system would be like")->require_subcommand(1);
+  add_reliability(*plan, settings, chosen);
+}
+
+}  // namespace weft::cli
