@@ -51,15 +51,20 @@ system_launch() {
   disown
 }
 
-system_has_address() { [ -n "$(ip -o addr show to "$1")" ]; }
+system_has_address() { [ -n "$(ip -o addr show to "$1" 2>/dev/null)" ]; }
+
+# The default address can be put on the loopback interface; any other must be there.
+system_can_have_address() {
+  [ "$1" = "$system_default_address" ] || system_has_address "$1" || {
+    fail "$1 is no address of this machine"
+    return 1
+  }
+}
 
 system_take_address() {
   local address=$1
-  system_has_address "$address" && return 0
-  [ "$address" = "$system_default_address" ] || {
-    fail "$address is no address of this machine"
-    return 1
-  }
+  ! system_has_address "$address" || return 0
+  system_can_have_address "$address" || return 1
   ip addr add "$address/32" dev lo && touch "$WEFT_STATE/address-on-lo"
 }
 

@@ -51,6 +51,7 @@ up_main() {
   done
   need_root "./dev up" || return 1
   deps && build_ganesha && build_preset release || return 1
+  [ -z "$address" ] || system_can_have_address "$address" || return 1
   if system_is_up; then
     if [ $fresh -eq 1 ] || { [ -n "$address" ] && [ "$address" != "$(system_address)" ]; }; then
       system_stop || return 1
