@@ -4,6 +4,7 @@ and the metadata store is consistent."""
 import os
 import random
 import subprocess
+import time
 
 import pytest
 from harness import paths, servers
@@ -109,13 +110,18 @@ def kill_under_load(run, network, kills: int, seed: int) -> None:
         lines = job.output().splitlines()
         return int(lines[-1]) if lines else 0
 
-    for _ in range(kills):
+    started = time.monotonic()
+    for kill in range(1, kills + 1):
         target = progress() + chance.randrange(5, 120)
         client.wait(lambda: progress() >= target, 90, f"operation {target}")
+        print(f"{time.monotonic() - started:6.1f} s: kill {kill} of {kills} after {target}",
+              flush=True)
         cluster.mds.kill()
         cluster.restart_mds()
     client.signal("stop")
-    assert "checked" in job.wait(120).output
+    output = job.wait(120).output
+    assert "checked" in output
+    print(output.splitlines()[-1])
     client.unmount()
     if cluster.counted:
         fsck(cluster)
