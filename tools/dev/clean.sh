@@ -11,10 +11,14 @@ END
 }
 
 clean_main() {
-  rm -rf "$WEFT_ROOT/build"
+  case ${1:-} in
+    "") ;;
+    --all) need_root "./dev clean --all" || return 1 ;;
+    *) clean_usage >&2; return 2 ;;
+  esac
+  rm -rf "$WEFT_ROOT/build" || return 1
   say "removed build/"
   [ "${1:-}" = --all ] || return 0
-  need_root "./dev clean --all" || return 1
-  rm -rf "${WEFT_CACHE:?}" "${WEFT_GANESHA_PREFIX:?}"
+  rm -rf "${WEFT_CACHE:?}" "${WEFT_GANESHA_PREFIX:?}" || return 1
   say "removed $WEFT_CACHE and $WEFT_GANESHA_PREFIX"
 }
