@@ -52,6 +52,22 @@ TEST_CASE("one group of three: the closed form") {
   }
 }
 
+TEST_CASE("a group of three whose leader may have lone bytes: solved by hand") {
+  const double a = 1 / 1000.0;  // failures
+  const double m = 1 / 50.0;    // repairs
+  const double lone = a * 0.3;
+  // The mean times from none, one and two down, as each follows from the others.
+  double t0 = 0;
+  double t1 = 0;
+  double t2 = 0;
+  for (int i = 0; i < 100000; ++i) {
+    t2 = (1 + 2 * m * t1) / (2 * m + a);
+    t1 = (1 + m * t0 + (2 * a - lone) * t2) / (m + 2 * a);
+    t0 = (1 + (3 * a - lone) * t1) / (3 * a);
+  }
+  CHECK(reliability({1, 3, 1000, 50, 0.7}).value().mttdl_hours == Approx(t0).epsilon(1e-9));
+}
+
 TEST_CASE("without repair to speak of, mirrors are servers in parallel") {
   const double slow = 1e12;
   CHECK(reliability({1, 2, 100, slow, 1}).value().mttdl_hours == Approx(150).epsilon(1e-6));

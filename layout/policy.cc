@@ -1,0 +1,242 @@
+#include "layout/policy.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "rpc/base/assert.h"
+
+namespace weft::layout {
+namespace {
+
+constexpr std::array<std::string_view, 5> kKeys = {"stripes", "unit", "copies", "duplication",
+                                                   "reads"};
+constexpr std::array<Duplication, 4> kDuplications = {
+    Duplication::kServerAsync, Duplication::kServerSync, Duplication::kClientAsync,
+    Duplication::kClientSync};
+
+// What a user wrote, fit for a message.
+std::string quoted(std::string_view text) {
+  constexpr std::size_t kMost = 32;
+  std::string shown = "\"";
+  for (const char c : text.substr(0, kMost)) shown += c >= ' ' && c < 127 ? c : '?';
+  return shown + (text.size() > kMost ? "...\"" : "\"");
+}
+
+// Levenshtein's: letters added, left out or changed.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+// "; did you mean "x"?", or a list of what there is when nothing is near.
+std::string hint(std::string_view word, std::span<const std::string_view> known) {
+  const auto nearest = std::ranges::min_element(
+      known, {}, [&](std::string_view one) { return distance(word.substr(0, 64), one); });
+  if (distance(word.substr(0, 64), *nearest) <= nearest->size() / 3 + 1) {
+    return "; did you mean \"" + std::string(*nearest) + "\"?";
+  }
+  std::string list = "; there are ";
+  for (const std::string_view one : known) {
+    if (one != known.front()) list += one == known.back() ? " and " : ", ";
+    list += one;
+  }
+  return list;
+}
+
+std::unexpected<Error> bad_value(std::string_view key, std::string_view value,
+                                 std::string_view may_be) {
+  return fail(Errc::kInvalid, std::string(key) + "=" + quoted(value) + ": " + std::string(may_be));
+}
+
+// A whole decimal number without sign or leading zeros.
+std::optional<std::uint32_t> number(std::string_view text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (text.size() > 1 && text.front() == '0') return std::nullopt;
+  return value;
+}
+
+std::optional<std::uint32_t> size(std::string_view text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto value = number(text.substr(0, digits));
+  const std::string_view unit = text.substr(digits);
+  if (!value) return std::nullopt;
+  unsigned shift = 0;
+  if (unit == "K" || unit == "KiB")
+    shift = 10;
+  else if (unit == "M" || unit == "MiB")
+    shift = 20;
+  else if (unit == "G" || unit == "GiB")
+    shift = 30;
+  else if (!unit.empty())
+    return std::nullopt;
+  const std::uint64_t bytes = std::uint64_t{*value} << shift;
+  if (bytes > UINT32_MAX) return std::nullopt;
+  return static_cast<std::uint32_t>(bytes);
+}
+
+Result<> set_stripes(Policy& policy, std::string_view value) {
+  const auto stripes = value == "all" ? 0 : number(value);
+  if (!stripes || (*stripes == 0 && value != "all") || *stripes > kMaxLayoutServers) {
+    return bad_value("stripes", value, "1 to 58, or all");
+  }
+  policy.stripes = *stripes;
+  return {};
+}
+
+Result<> set_unit(Policy& policy, std::string_view value) {
+  const auto unit = size(value);
+  if (!unit || *unit < kLeastUnit || *unit > kGreatestUnit || *unit % kStripeUnitMultiple != 0) {
+    return bad_value("unit", value, "4KiB to 1GiB, a multiple of 64 bytes");
+  }
+  policy.unit = *unit;
+  return {};
+}
+
+Result<> set_copies(Policy& policy, std::string_view value) {
+  const auto copies = number(value);
+  if (!copies || *copies < 1 || *copies > kMaxMirrors) {
+    return bad_value("copies", value, "1, 2 or 3");
+  }
+  policy.copies = *copies;
+  return {};
+}
+
+Result<> set_duplication(Policy& policy, std::string_view value) {
+  std::array<std::string_view, kDuplications.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = to_string(kDuplications[i]);
+  const auto found = std::ranges::find(names, value);
+  if (found == names.end()) {
+    return fail(Errc::kInvalid,
+                "duplication=" + quoted(value) + " is unknown" + hint(value, names));
+  }
+  policy.duplication = kDuplications[static_cast<std::size_t>(found - names.begin())];
+  return {};
+}
+
+Result<> set_reads(Policy& policy, std::string_view value) {
+  if (value != "one" && value != "all") return bad_value("reads", value, "one or all");
+  policy.reads = value == "one" ? ReadPolicy::kOneCopy : ReadPolicy::kAllCopies;
+  return {};
+}
+
+Result<> set(Policy& policy, std::string_view key, std::string_view value) {
+  if (key == "stripes") return set_stripes(policy, value);
+  if (key == "unit") return set_unit(policy, value);
+  if (key == "copies") return set_copies(policy, value);
+  if (key == "duplication") return set_duplication(policy, value);
+  if (key == "reads") return set_reads(policy, value);
+  return fail(Errc::kInvalid, "no policy has the key " + quoted(key) + hint(key, kKeys));
+}
+
+std::string unit_text(std::uint32_t bytes) {
+  constexpr std::array<std::pair<unsigned, std::string_view>, 3> kUnits = {
+      {{30, "GiB"}, {20, "MiB"}, {10, "KiB"}}};
+  for (const auto& [shift, name] : kUnits) {
+    if (bytes % (1u << shift) == 0) return std::to_string(bytes >> shift) + std::string(name);
+  }
+  return std::to_string(bytes);
+}
+
+}  // namespace
+
+Result<Policy> parse_policy(std::string_view text) {
+  constexpr std::string_view kBetween = " \t\r\n,";
+  if (text.size() > kMaxPolicyText) return fail(Errc::kInvalid, "longer than 512 bytes");
+  Policy policy;
+  std::vector<std::string_view> seen;
+  std::size_t at = 0;
+  while ((at = text.find_first_not_of(kBetween, at)) != std::string_view::npos) {
+    const std::size_t end = std::min(text.find_first_of(kBetween, at), text.size());
+    const std::string_view item = text.substr(at, end - at);
+    at = end;
+    const std::size_t equals = item.find('=');
+    if (equals == std::string_view::npos) {
+      return fail(Errc::kInvalid, quoted(item) + " is not key=value");
+    }
+    const std::string_view key = item.substr(0, equals);
+    if (std::ranges::find(seen, key) != seen.end()) {
+      return fail(Errc::kInvalid, "the key " + quoted(key) + " stands twice");
+    }
+    if (auto fine = set(policy, key, item.substr(equals + 1)); !fine) return pass(fine);
+    seen.push_back(key);
+  }
+  return policy;
+}
+
+std::string to_string(const Policy& policy) {
+  std::string text;
+  const auto add = [&](std::string_view key, std::string_view value) {
+    if (!text.empty()) text += ' ';
+    text.append(key).append("=").append(value);
+  };
+  if (policy.stripes)
+    add("stripes", *policy.stripes == 0 ? "all" : std::to_string(*policy.stripes));
+  if (policy.unit) add("unit", unit_text(*policy.unit));
+  if (policy.copies) add("copies", std::to_string(*policy.copies));
+  if (policy.duplication) add("duplication", to_string(*policy.duplication));
+  if (policy.reads) add("reads", *policy.reads == ReadPolicy::kOneCopy ? "one" : "all");
+  return text;
+}
+
+Policy inherit(const Policy& above, const Policy& own) {
+  Policy policy = own;
+  if (!policy.stripes) policy.stripes = above.stripes;
+  if (!policy.unit) policy.unit = above.unit;
+  if (!policy.copies) policy.copies = above.copies;
+  if (!policy.duplication) policy.duplication = above.duplication;
+  if (!policy.reads) policy.reads = above.reads;
+  return policy;
+}
+
+Policy defaults_for(LayoutType type) {
+  Policy policy;
+  policy.stripes = 0;
+  policy.unit = 1u << 20;
+  policy.copies = 1;
+  policy.duplication =
+      type == LayoutType::kFlexFiles ? Duplication::kClientSync : Duplication::kServerSync;
+  policy.reads = ReadPolicy::kAllCopies;
+  return policy;
+}
+
+Result<> check(const Policy& policy, LayoutType type) {
+  if (!policy.duplication) return {};
+  const bool clients = *policy.duplication == Duplication::kClientSync ||
+                       *policy.duplication == Duplication::kClientAsync;
+  if (clients == (type == LayoutType::kFlexFiles)) return {};
+  return fail(Errc::kInvalid, "duplication=" + std::string(to_string(*policy.duplication)) +
+                                  (clients ? " needs the flexfiles layout, the export has files"
+                                           : " needs the files layout, the export has flexfiles"));
+}
+
+PlacementPolicy placement_policy(const Policy& policy, LayoutType type,
+                                 const PlacementPolicy& base) {
+  WEFT_ASSERT(check(policy, type).has_value());
+  const Policy whole = inherit(defaults_for(type), policy);
+  PlacementPolicy made = base;
+  made.type = type;
+  made.stripe_count = *whole.stripes;
+  made.stripe_unit = *whole.unit;
+  made.copies = *whole.copies;
+  made.duplication = *whole.duplication;
+  made.reads = *whole.reads;
+  return made;
+}
+
+}  // namespace weft::layout

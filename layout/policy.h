@@ -1,0 +1,67 @@
+// Policy: how the files of an export or a directory are to be laid out, as people write it.
+//
+//   "stripes=4 unit=1MiB copies=2 duplication=server-sync reads=all"
+//
+//   stripes      data servers that a file's bytes are spread over: 1 to 58, or all
+//   unit         bytes of a stripe unit: 4KiB to 1GiB, a multiple of 64; K, KiB, M, MiB, G, GiB
+//   copies       1 to 3
+//   duplication  who brings bytes to the other copies, and when a write is answered: server-async,
+//                server-sync, client-async or client-sync. Of no effect with one copy
+//   reads        one: layouts for reading name one copy; all: every copy, each for its part
+//
+// Keys stand once at most, in any order, with blanks, commas or line ends between them. A key that
+// is not there is inherited: from the directory above, and so on to the export, and from
+// defaults_for() last. A file takes what its directory has when its layout map is made, and keeps
+// it.
+//
+// Threading: plain values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "layout/placement.h"
+#include "rpc/base/error.h"
+
+namespace weft::layout {
+
+struct Policy {
+  std::optional<std::uint32_t> stripes;  // 0: all
+  std::optional<std::uint32_t> unit;     // bytes
+  std::optional<std::uint32_t> copies;
+  std::optional<Duplication> duplication;
+  std::optional<ReadPolicy> reads;
+
+  friend bool operator==(const Policy&, const Policy&) = default;
+};
+
+constexpr std::size_t kMaxPolicyText = 512;
+constexpr std::uint32_t kLeastUnit = 4u << 10;
+constexpr std::uint32_t kGreatestUnit = 1u << 30;
+
+// kInvalid for anything else than the above, naming the key and what it may be, and for a misspelt
+// key or word the nearest right one. An empty text inherits everything.
+[[nodiscard]] Result<Policy> parse_policy(std::string_view text);
+
+// The keys that are set, in the order above; parses to the same.
+[[nodiscard]] std::string to_string(const Policy& policy);
+
+// What holds in a directory: its own keys, and those above for the rest.
+[[nodiscard]] Policy inherit(const Policy& above, const Policy& own);
+
+// What holds where nobody said anything; every key is set. The clients of a flexfiles layout write
+// every copy themselves (client-sync); those of a files layout leave it to the servers.
+[[nodiscard]] Policy defaults_for(LayoutType type);
+
+// Whether an export of this layout type can do it: the clients' protocols need flexfiles, the
+// servers' need files. kInvalid saying so.
+[[nodiscard]] Result<> check(const Policy& policy, LayoutType type);
+
+// The policy as placement takes it; keys that are not set have their defaults. `reserve_bytes`
+// stays as it is in `base`. Precondition: check(policy, type).
+[[nodiscard]] PlacementPolicy placement_policy(const Policy& policy, LayoutType type,
+                                               const PlacementPolicy& base = {});
+
+}  // namespace weft::layout
