@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tools/weft/plan.h"
+#include "tools/weft/plan_performance.h"
 
 namespace weft::cli {
 namespace {
@@ -75,11 +76,58 @@ void add_reliability(CLI::App& plan, const Settings& settings, std::function<int
   });
 }
 
+void add_node(CLI::App& command, layout::NodeModel& node) {
+  command.add_option("--network", node.network, "Bytes a second of a node's network (75MiB)")
+      ->transform(bytes());
+  command.add_option("--cache", node.cache, "Bytes a second of its memory (500MiB)")
+      ->transform(bytes());
+  command.add_option("--disk", node.disk, "Bytes a second of its disk (51MiB)")->transform(bytes());
+  command.add_option("--seek", node.seek, "Mean time of a seek (3.8ms)")->transform(seconds());
+  command.add_option("--rotation", node.rotation, "Mean time of half a turn (2ms)")
+      ->transform(seconds());
+}
+
+void add_performance(CLI::App& plan, const Settings& settings, std::function<int()>& chosen) {
+  auto* command = plan.add_subcommand("performance", "How much servers carry, in one tier or two");
+  const auto options = std::make_shared<PerformanceOptions>();
+  layout::Workload& work = options->work;
+  command->add_option("--servers", options->servers, "Nodes in all")
+      ->check(CLI::Range(1, 4096))
+      ->required();
+  command->add_option("--request", work.request, "Bytes of a request (64KiB)")->transform(bytes());
+  command->add_option("--unit", work.unit, "Bytes of a stripe unit (64KiB)")->transform(bytes());
+  command
+      ->add_option_function<double>(
+          "--hits",
+          [options](double hits) { options->work.io_hits = options->work.target_hits = hits; },
+          "The part of reads that each tier's caches have")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--data", options->data, "Instead of --hits: bytes that are read")
+      ->transform(bytes());
+  command->add_option("--memory", options->memory, "... and bytes of cache a node has")
+      ->transform(bytes());
+  command->add_option("--hot-accesses", options->hot_accesses, "... the part of reads that goes to")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--hot-data", options->hot_data, "... this part of the data")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--writes", work.writes, "The part of requests that write")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--copies", work.copies, "Copies of what is written, in one tier")
+      ->check(CLI::Range(1, 3));
+  command->add_option("--rate", options->rate, "Requests a second, for response times")
+      ->check(CLI::PositiveNumber);
+  add_node(*command, options->node);
+  command->callback([&settings, &chosen, options] {
+    chosen = [&settings, options] { return plan_performance_command(settings, *options); };
+  });
+}
+
 }  // namespace
 
 void add_plan(CLI::App& app, const Settings& settings, std::function<int()>& chosen) {
   auto* plan = app.add_subcommand("plan", "What a system would be like")->require_subcommand(1);
   add_reliability(*plan, settings, chosen);
+  add_performance(*plan, settings, chosen);
 }
 
 }  // namespace weft::cli

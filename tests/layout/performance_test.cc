@@ -1,0 +1,255 @@
+#include "layout/performance.h"
+
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <list>
+#include <random>
+#include <unordered_map>
+
+using namespace weft;
+using namespace weft::layout;
+using Catch::Approx;
+
+namespace {
+
+constexpr double kKiB = 1024;
+constexpr double kSmall = 64 * kKiB;
+constexpr double kLarge = 640 * kKiB;
+constexpr Tiers kFlat{18, 0};
+constexpr Tiers k6x2{6, 2};
+constexpr Tiers k3x5{3, 5};
+constexpr Tiers k2x8{2, 8};
+
+Workload reads(double request, double hits) {
+  return {.request = request, .io_hits = hits, .target_hits = hits};
+}
+
+struct Expected {
+  double rate;
+  char bound;  // d: disks, n: network of the I/O nodes
+};
+
+void check(const Tiers& tiers, const Workload& work, const Expected& expected) {
+  CAPTURE(tiers.io_nodes, tiers.targets, work.request, work.io_hits);
+  const auto got = saturation(tiers, work, {});
+  REQUIRE(got);
+  CHECK(std::abs(got->saturation - expected.rate) <= 1);
+  CHECK(got->bound_by == (expected.bound == 'd' ? Resource::kDisk : Resource::kIoNetwork));
+}
+
+double best_two_tiers(const Workload& work) {
+  double best = 0;
+  for (const Tiers& tiers : {k6x2, k3x5, k2x8}) {
+    best = std::max(best, saturation(tiers, work, {})->saturation);
+  }
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("saturation of 18 nodes, as tabled for iPVFS") {
+  struct Row {
+    double request;
+    double hits;
+    Expected flat, six, three, two;
+  };
+  const Row rows[] = {
+      {kSmall, 0, {2562, 'd'}, {1708, 'd'}, {2135, 'd'}, {2277, 'd'}},
+      {kSmall, .2, {3203, 'd'}, {2669, 'd'}, {3336, 'd'}, {2400, 'n'}},
+      {kSmall, .5, {5124, 'd'}, {6832, 'd'}, {3600, 'n'}, {2400, 'n'}},
+      {kSmall, .6, {6405, 'd'}, {7200, 'n'}, {3600, 'n'}, {2400, 'n'}},
+      {kSmall, .8, {12810, 'd'}, {7200, 'n'}, {3600, 'n'}, {2400, 'n'}},
+      {kLarge, 0, {256, 'd'}, {147, 'd'}, {183, 'd'}, {228, 'd'}},
+      {kLarge, .5, {512, 'd'}, {586, 'd'}, {360, 'n'}, {240, 'n'}},
+      {kLarge, .6, {641, 'd'}, {720, 'n'}, {360, 'n'}, {240, 'n'}},
+      {kLarge, .8, {1281, 'd'}, {720, 'n'}, {360, 'n'}, {240, 'n'}},
+  };
+  for (const Row& row : rows) {
+    const Workload work = reads(row.request, row.hits);
+    check(kFlat, work, row.flat);
+    check(k6x2, work, row.six);
+    check(k3x5, work, row.three);
+    check(k2x8, work, row.two);
+  }
+}
+
+TEST_CASE("saturation of six nodes, as can be measured on one machine") {
+  const Tiers six{6, 0};
+  const Tiers tiers[] = {{3, 1}, {2, 2}, {1, 5}};
+  const auto check_row = [&](const Workload& work, Expected flat, Expected a, Expected b,
+                             Expected c) {
+    check(six, work, flat);
+    check(tiers[0], work, a);
+    check(tiers[1], work, b);
+    check(tiers[2], work, c);
+  };
+  check_row(reads(kSmall, .5), {1708, 'd'}, {1708, 'd'}, {2277, 'd'}, {1200, 'n'});
+  check_row(reads(kSmall, .6), {2135, 'd'}, {2669, 'd'}, {2400, 'n'}, {1200, 'n'});
+  check_row(reads(kSmall, .8), {4270, 'd'}, {3600, 'n'}, {2400, 'n'}, {1200, 'n'});
+  check_row(reads(kLarge, .5), {255, 'd'}, {360, 'n'}, {240, 'n'}, {120, 'n'});
+  check_row(reads(kLarge, .8), {638, 'd'}, {360, 'n'}, {240, 'n'}, {120, 'n'});
+}
+
+TEST_CASE("two tiers pay in a window of hit rates only") {
+  const auto gain = [](double request, double hits) {
+    const Workload work = reads(request, hits);
+    return best_two_tiers(work) / saturation(kFlat, work, {})->saturation;
+  };
+  CHECK(gain(kSmall, .333) < 1);
+  CHECK(gain(kSmall, .335) > 1);
+  CHECK(gain(kSmall, .644) > 1);
+  CHECK(gain(kSmall, .646) < 1);
+  CHECK(gain(kLarge, .427) < 1);
+  CHECK(gain(kLarge, .429) > 1);
+  CHECK(gain(kLarge, .644) > 1);
+  CHECK(gain(kLarge, .646) < 1);
+  double best_small = 0;
+  double best_large = 0;
+  for (int i = 0; i < 1000; ++i) {
+    best_small = std::max(best_small, gain(kSmall, i / 1000.0));
+    best_large = std::max(best_large, gain(kLarge, i / 1000.0));
+  }
+  CHECK(best_small == Approx(1.37).epsilon(.005));
+  CHECK(best_large == Approx(1.27).epsilon(.005));
+}
+
+TEST_CASE("more I/O nodes are better from .4 up, and worse without hits") {
+  for (const double request : {kSmall, kLarge}) {
+    for (int i = 40; i <= 95; ++i) {
+      const Workload work = reads(request, i / 100.0);
+      CAPTURE(request, i);
+      CHECK(saturation(k6x2, work, {})->saturation > saturation(k3x5, work, {})->saturation);
+      CHECK(saturation(k3x5, work, {})->saturation > saturation(k2x8, work, {})->saturation);
+    }
+    const Workload cold = reads(request, 0);
+    CHECK(saturation(k6x2, cold, {})->saturation < saturation(k3x5, cold, {})->saturation);
+    CHECK(saturation(k3x5, cold, {})->saturation < saturation(k2x8, cold, {})->saturation);
+  }
+}
+
+TEST_CASE("response of 6x2 against one tier") {
+  const Workload work = reads(kSmall, .5);
+  const auto ms = [&](const Tiers& tiers, double rate) {
+    return std::round(response(tiers, work, {}, rate).value() * 1e5) / 100;
+  };
+  CHECK(ms(k6x2, 100) == Approx(3.22));
+  CHECK(ms(kFlat, 100) == Approx(4.51));
+  CHECK(ms(k6x2, 3000) == Approx(4.58));
+  CHECK(ms(kFlat, 3000) == Approx(7.25));
+  CHECK(ms(k6x2, 4500) == Approx(6.48));
+  CHECK(ms(kFlat, 4500) == Approx(18.18));
+  CHECK_FALSE(response(kFlat, work, {}, 5200));
+  CHECK_FALSE(response(kFlat, work, {}, -1));
+}
+
+TEST_CASE("the disk's moments") {
+  const Moments moments = disk_moments({}, kSmall);
+  CHECK(moments.mean * 1e3 == Approx(7.025).epsilon(1e-4));
+  CHECK(moments.square * 1e6 == Approx(52.6).epsilon(1e-3));
+  NodeModel constant;
+  constant.seek = 0;  // no way to go, no variance of it
+  constant.rotation = 0.0058;
+  const double turn = 0.0116;
+  const Moments still = disk_moments(constant, kSmall);
+  CHECK(still.square == Approx(still.mean * still.mean + turn * turn / 12));
+}
+
+TEST_CASE("writes are charged for copies and parity") {
+  Workload work = reads(kSmall, .5);
+  work.writes = 1;
+  const double disk = disk_moments({}, kSmall).mean;
+  CHECK(saturation(kFlat, work, {})->saturation == Approx(18 / disk));
+  work.copies = 2;
+  CHECK(saturation(kFlat, work, {})->saturation == Approx(9 / disk));
+  work.copies = 1;
+  CHECK(saturation(k6x2, work, {})->saturation == Approx(6 / disk));       // two: a mirror
+  CHECK(saturation(k3x5, work, {})->saturation == Approx(15 / disk / 4));  // part of a stripe
+  work.request = 3 * 4 * kSmall;  // a whole stripe at each of three I/O nodes
+  const double unit_and_part = disk_moments({}, 4 * kSmall / 4).mean;
+  CHECK(saturation(k3x5, work, {})->saturation == Approx(1 / (0.8 * 5 / 4 * unit_and_part)));
+}
+
+TEST_CASE("arrangements use all nodes") {
+  CHECK(arrangements(18) == std::vector<Tiers>{{18, 0}, {9, 1}, {6, 2}, {3, 5}, {2, 8}, {1, 17}});
+  CHECK(arrangements(1) == std::vector<Tiers>{{1, 0}});
+  for (const Tiers& tiers : arrangements(24)) CHECK(tiers.nodes() == 24);
+}
+
+TEST_CASE("an evenly read file hits by the part of it that is cached") {
+  // 6144 MiB read evenly, in blocks of 1 MiB; the paper's caches in three variants.
+  const Popularity parts[] = {{.5, 3072}, {.5, 3072}};
+  const auto hits = [&](std::uint32_t mib) { return lru_hits(parts, mib).value(); };
+  const auto both = [&](std::uint32_t io, std::uint32_t target) {
+    return 1 - (1 - hits(6 * io)) * (1 - hits(12 * target));
+  };
+  CHECK(hits(18 * 256) == Approx(.750).epsilon(1e-3));
+  CHECK(both(656, 156) == Approx(.750).epsilon(1e-3));
+  CHECK(both(656, 196) == Approx(.778).epsilon(1e-3));
+  CHECK(both(724, 156) == Approx(.796).epsilon(1e-3));
+  CHECK(hits(0) == 0);
+  CHECK(hits(6144) == 1);
+}
+
+namespace {
+
+double simulated(std::span<const Popularity> parts, std::size_t cache, unsigned seed) {
+  std::mt19937 random(seed);
+  std::list<std::uint64_t> order;
+  std::unordered_map<std::uint64_t, std::list<std::uint64_t>::iterator> held;
+  std::uniform_real_distribution<double> draw(0, 1);
+  int hits = 0;
+  constexpr int kWarm = 20000;
+  constexpr int kCounted = 60000;
+  for (int i = 0; i < kWarm + kCounted; ++i) {
+    double at = draw(random);
+    std::size_t part = 0;
+    while (part + 1 < parts.size() && at >= parts[part].accesses) at -= parts[part++].accesses;
+    const auto blocks = static_cast<std::uint64_t>(parts[part].blocks);
+    const std::uint64_t block = std::uint64_t{part} << 32 | random() % blocks;
+    if (const auto found = held.find(block); found != held.end()) {
+      if (i >= kWarm) ++hits;
+      order.splice(order.begin(), order, found->second);
+      continue;
+    }
+    order.push_front(block);
+    held[block] = order.begin();
+    if (order.size() > cache) {
+      held.erase(order.back());
+      order.pop_back();
+    }
+  }
+  return static_cast<double>(hits) / kCounted;
+}
+
+}  // namespace
+
+TEST_CASE("Dan and Towsley's hit rates are those of a simulated cache") {
+  const Popularity skewed[] = {{.8, 200}, {.2, 800}};
+  const Popularity three[] = {{.6, 50}, {.3, 200}, {.1, 1000}};
+  for (const std::uint32_t cache : {50U, 200U, 500U}) {
+    CAPTURE(cache);
+    CHECK(lru_hits(skewed, cache).value() == Approx(simulated(skewed, cache, 1)).margin(.01));
+    CHECK(lru_hits(three, cache).value() == Approx(simulated(three, cache, 2)).margin(.01));
+  }
+  const Popularity odd[] = {{.5, 10}};
+  CHECK_FALSE(lru_hits(odd, 5));
+  CHECK_FALSE(lru_hits({}, 5));
+  const Popularity empty[] = {{1, 0}};
+  CHECK_FALSE(lru_hits(empty, 5));
+}
+
+TEST_CASE("what makes no model of performance is refused") {
+  CHECK_FALSE(saturation({0, 0}, {}, {}));
+  CHECK_FALSE(saturation({1, 0}, {.request = 0}, {}));
+  CHECK_FALSE(saturation({1, 0}, {.unit = 0}, {}));
+  CHECK_FALSE(saturation({1, 0}, {.io_hits = 1.1}, {}));
+  CHECK_FALSE(saturation({1, 0}, {.target_hits = NAN}, {}));
+  CHECK_FALSE(saturation({1, 0}, {.writes = -1}, {}));
+  CHECK_FALSE(saturation({1, 0}, {.copies = 0}, {}));
+  CHECK_FALSE(saturation({1, 0}, {}, {.network = 0}));
+  CHECK_FALSE(saturation({1, 0}, {}, {.seek = -1}));
+}

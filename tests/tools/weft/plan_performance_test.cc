@@ -1,0 +1,95 @@
+#include "tools/weft/plan_performance.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+using Catch::Approx;
+
+namespace weft::cli {
+namespace {
+
+PerformanceOptions eighteen(double hits) {
+  PerformanceOptions options;
+  options.servers = 18;
+  options.work.io_hits = options.work.target_hits = hits;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("the performance plan says whether two tiers pay", "[weft]") {
+  const auto plan = plan_performance(eighteen(.5));
+  REQUIRE(plan);
+  CHECK(performance_text(*plan) ==
+        "ARRANGEMENT             HITS  REQUESTS/S  MIB/S  BOUND BY\n"
+        "one tier of 18         50.0%       5,124    320  disks\n"
+        "two: 9 x 1      50.0%, 50.0%       5,124    320  disks\n"
+        "two: 6 x 2      50.0%, 50.0%       6,832    427  disks\n"
+        "two: 3 x 5      50.0%, 50.0%       3,600    225  network of the I/O nodes\n"
+        "two: 2 x 8      50.0%, 50.0%       2,400    150  network of the I/O nodes\n"
+        "two: 1 x 17     50.0%, 50.0%       1,200     75  network of the I/O nodes\n"
+        "\n"
+        "Two tiers pay: 6 I/O nodes with 2 targets each carry 1.33 times what one tier does.\n");
+  const auto json = performance_json(*plan);
+  CHECK(json["two_tiers_pay"] == true);
+  CHECK(json["arrangements"][2]["requests_per_second"].get<double>() == Approx(6832).margin(1));
+  const auto warm = plan_performance(eighteen(.8));
+  CHECK(performance_text(*warm).ends_with("\nTwo tiers do not pay: one carries the most.\n"));
+}
+
+TEST_CASE("response times are given where there are any", "[weft]") {
+  auto options = eighteen(.5);
+  options.rate = 4500;
+  const auto plan = plan_performance(options);
+  REQUIRE(plan);
+  const std::string text = performance_text(*plan);
+  CHECK(text.find("6.48 ms") != std::string::npos);
+  CHECK(text.find("18.2 ms") != std::string::npos);
+  CHECK(text.find("saturated") != std::string::npos);
+  const auto json = performance_json(*plan);
+  CHECK(json["arrangements"][0]["response_ms"].get<double>() == Approx(18.18).epsilon(.001));
+  CHECK(json["arrangements"][4]["response_ms"].is_null());
+}
+
+TEST_CASE("hit rates follow from data and memory", "[weft]") {
+  auto options = eighteen(0);
+  options.data = 6144;
+  options.memory = 256;
+  const auto plan = plan_performance(options);
+  REQUIRE(plan);
+  CHECK(plan->best == 0);  // with the same memory everywhere, two tiers do not pay
+  CHECK(plan->arrangements[0].work.io_hits == Approx(.75).epsilon(1e-3));
+  CHECK(plan->arrangements[2].tiers == layout::Tiers{6, 2});
+  CHECK(plan->arrangements[2].work.io_hits == Approx(.25).epsilon(1e-3));
+  CHECK(plan->arrangements[2].work.target_hits == Approx(.5 / .75).epsilon(1e-3));
+  options.hot_accesses = .8;
+  options.hot_data = .2;
+  const auto skewed = plan_performance(options);
+  REQUIRE(skewed);
+  CHECK(skewed->arrangements[0].work.io_hits > .8);
+}
+
+TEST_CASE("what is missing or does not fit is named", "[weft]") {
+  const auto complaint = [](auto change) {
+    PerformanceOptions options = eighteen(0);
+    change(options);
+    const auto plan = plan_performance(options);
+    return plan ? std::string() : plan.error().text;
+  };
+  CHECK(complaint([](PerformanceOptions&) {}).empty());
+  CHECK(complaint([](auto& o) { o.servers = 0; }).starts_with("--servers"));
+  CHECK(complaint([](auto& o) { o.data = 1; }).starts_with("--data"));
+  CHECK(complaint([](auto& o) { o.memory = 1; }).starts_with("--data"));
+  CHECK(complaint([](auto& o) {
+          o.data = o.memory = 1;
+          o.work.io_hits = .1;
+        }).starts_with("--hits"));
+  CHECK(complaint([](auto& o) { o.hot_data = .1; }).starts_with("--hot-accesses"));
+  CHECK(complaint([](auto& o) {
+          o.hot_data = o.hot_accesses = .1;
+        }).starts_with("--hot-accesses needs"));
+  CHECK_FALSE(complaint([](auto& o) { o.work.writes = 2; }).empty());
+}
+
+}  // namespace weft::cli
