@@ -38,10 +38,11 @@ class Placer {
   Placer(std::span<const Candidate> candidates, const PlacementPolicy& policy,
          const ChoiceRules& rules, std::uint64_t turn, PlacementMemory& memory)
       : policy_(policy), rules_(rules), turn_(turn), memory_(memory) {
-    for (const Candidate& candidate : candidates) {
-      const bool added = by_id_.emplace(candidate.ds_id, &candidate).second;
-      WEFT_ASSERT(added);
-    }
+    by_id_.reserve(candidates.size());
+    for (const Candidate& candidate : candidates) by_id_.push_back(&candidate);
+    const auto id = [](const Candidate* candidate) { return candidate->ds_id; };
+    std::ranges::sort(by_id_, {}, id);
+    WEFT_ASSERT(std::ranges::adjacent_find(by_id_, {}, id) == by_id_.end());
   }
 
   Result<PlacementChoice> place() {
@@ -58,45 +59,59 @@ class Placer {
   }
 
  private:
-  // Fills fit_ with the groups that get new files.
+  [[nodiscard]] const Candidate& find(std::uint32_t ds_id) const {
+    const auto id = [](const Candidate* candidate) { return candidate->ds_id; };
+    const auto at = std::ranges::lower_bound(by_id_, ds_id, {}, id);
+    WEFT_ASSERT(at != by_id_.end() && (*at)->ds_id == ds_id);
+    return **at;
+  }
+
+  // Whether the grouping is of just these; if not, it is made to be.
+  static bool regroup(PlacementMemory::Grouping& grouping, const MirrorGroups& previous,
+                      const std::vector<const Candidate*>& servers, std::uint32_t copies) {
+    const auto same = [](const GroupServer& server, const Candidate* candidate) {
+      return server.ds_id == candidate->ds_id && server.domain == candidate->domain;
+    };
+    if (std::ranges::equal(grouping.servers, servers, same)) return false;
+    grouping.servers.clear();
+    for (const Candidate* server : servers) {
+      grouping.servers.push_back({server->ds_id, server->domain});
+    }
+    grouping.groups = form_groups(previous, grouping.servers, copies);
+    return true;
+  }
+
+  // Brings the memory's groups up to date.
   Result<> group_servers() {
-    std::vector<GroupServer> all;
-    std::vector<GroupServer> fit;
+    std::vector<const Candidate*> fit;
     std::size_t up = 0;
-    for (const auto& [id, candidate] : by_id_) {
-      all.push_back({id, candidate->domain});
+    for (const Candidate* candidate : by_id_) {
       if (candidate->state != ServerState::kUp) continue;
       ++up;
-      if (has_room(*candidate, policy_)) fit.push_back(all.back());
+      if (has_room(*candidate, policy_)) fit.push_back(candidate);
     }
-    if (!all.empty() && all.size() < policy_.copies) {
+    if (!by_id_.empty() && by_id_.size() < policy_.copies) {
       return fail(Errc::kInvalid, "fewer data servers than copies");
     }
     if (up < policy_.copies) return fail(Errc::kLayoutTryLater, "too few data servers are up");
     if (fit.size() < policy_.copies) return fail(Errc::kNoSpace, "too few data servers have room");
     PlacementMemory::Grouping& whole = memory_.all[policy_.copies - 1];
     PlacementMemory::Grouping& now = memory_.fit[policy_.copies - 1];
-    const bool changed = whole.servers != all;
-    if (changed) {
-      whole.groups = form_groups(whole.groups, all, policy_.copies);
-      whole.servers = std::move(all);
-    }
-    if (changed || now.servers != fit) {
-      now.groups = form_groups(whole.groups, fit, policy_.copies);
-      now.servers = std::move(fit);
-      memory_.choices.clear();
-    }
+    if (regroup(whole, whole.groups, by_id_, policy_.copies)) now = {};
+    if (regroup(now, whole.groups, fit, policy_.copies)) memory_.choices.clear();
     return {};
   }
 
   // Chooses each group's leading member.
   void judge() {
     const auto& groups = memory_.fit[policy_.copies - 1].groups.groups;
+    stripes_.reserve(groups.size());
     for (const MirrorGroup& group : groups) {
       Stripe stripe{.group = &group};
+      stripe.views.reserve(group.members.size());
       for (const std::uint32_t id : group.members) {
-        stripe.views.push_back({by_id_.at(id)->load, true});
-        stripe.free = std::min(stripe.free, free_part(*by_id_.at(id)));
+        stripe.views.push_back({find(id).load, true});
+        stripe.free = std::min(stripe.free, free_part(find(id)));
       }
       // By whole rounds, or the leader would depend on the group a file starts at.
       const std::uint64_t turn = turn_ / groups.size() + stripes_.size();
@@ -159,6 +174,12 @@ class Placer {
   [[nodiscard]] std::vector<std::uint32_t> holders(const Stripe& stripe) const {
     const auto& members = stripe.group->members;
     std::vector<std::uint32_t> chosen{members[stripe.choice.member]};
+    if (members.size() == policy_.copies) {  // no choice
+      for (std::size_t i = 1; i < members.size(); ++i) {
+        chosen.push_back(members[(stripe.choice.member + i) % members.size()]);
+      }
+      return chosen;
+    }
     while (chosen.size() < policy_.copies) {
       std::uint32_t best = 0;
       int best_score = -1;
@@ -166,7 +187,7 @@ class Placer {
         const std::size_t at = (stripe.choice.member + i) % members.size();
         if (std::ranges::find(chosen, members[at]) != chosen.end()) continue;
         const auto shares = [&](std::uint32_t id) {
-          return by_id_.at(id)->domain == by_id_.at(members[at])->domain;
+          return find(id).domain == find(members[at]).domain;
         };
         const Capability capable = capability(stripe.views, at, rules_);
         const int score = (std::ranges::none_of(chosen, shares) ? 2 : 0) +
@@ -225,7 +246,7 @@ class Placer {
   const ChoiceRules& rules_;
   const std::uint64_t turn_;
   PlacementMemory& memory_;
-  std::map<std::uint32_t, const Candidate*> by_id_;
+  std::vector<const Candidate*> by_id_;  // in order of id
   std::vector<Stripe> stripes_;
 };
 
