@@ -54,6 +54,40 @@ Result<LayoutServers> all_of_each(const LayoutMap& map, const Usable& usable,
   return servers;
 }
 
+Result<std::vector<std::vector<std::uint32_t>>> flex_mirrors(const LayoutMap& map,
+                                                             const Usable& usable, bool writing) {
+  const Copy& front = map.copies.front();
+  const std::size_t stripes = front.ds_ids.size();
+  std::vector<std::vector<std::uint32_t>> mirrors(map.copies.size());
+  for (std::size_t unit = 0; unit < stripes; ++unit) {
+    const std::size_t stripe = (unit + front.first_index) % stripes;
+    std::uint32_t current = 0;  // stands in for what cannot be used
+    for (std::size_t copy = 0; copy < map.copies.size() && current == 0; ++copy) {
+      const Copy& from = map.copies[copy];
+      if (from.state_of(stripe) == CopyState::kCurrent && usable(copy, stripe)) {
+        current = from.ds_ids[stripe];
+      }
+    }
+    if (current == 0) {
+      return fail(Errc::kLayoutUnavailable,
+                  "no copy of stripe " + std::to_string(stripe) + " is current and usable");
+    }
+    for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+      const CopyState state = map.copies[copy].state_of(stripe);
+      const bool fits = state == CopyState::kCurrent || (writing && state == CopyState::kResyncing);
+      const bool named = fits && usable(copy, stripe);
+      mirrors[copy].push_back(named ? map.copies[copy].ds_ids[stripe] : current);
+    }
+  }
+  std::vector<std::vector<std::uint32_t>> different;
+  for (auto& mirror : mirrors) {
+    if (std::ranges::find(different, mirror) == different.end()) {
+      different.push_back(std::move(mirror));
+    }
+  }
+  return different;
+}
+
 Result<std::array<std::uint32_t, 2>> partners_of(const LayoutMap& map, std::size_t copy,
                                                  std::size_t stripe) {
   WEFT_ASSERT(copy < map.copies.size() && stripe < map.copies.front().ds_ids.size());

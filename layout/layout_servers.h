@@ -11,6 +11,11 @@
 // stripe (u + first index) mod n: nk is a multiple of n, so every unit meets a server that holds
 // it.
 //
+// The flexible files layout knows mirrors, but no first index (its first unit is at the first data
+// server of each mirror) and no mirror with a gap. Where the server of a mirror cannot be used, the
+// mirror names another copy's server in its place: what is written there twice does no harm, and
+// the mirror's other stripes keep their copies.
+//
 // Threading: plain values and pure functions.
 #pragma once
 
@@ -46,6 +51,15 @@ using Usable = std::function<bool(std::size_t copy, std::size_t stripe)>;
 // its units shared as evenly as the list's length allows. kLayoutUnavailable: a stripe has none.
 [[nodiscard]] Result<LayoutServers> all_of_each(const LayoutMap& map, const Usable& usable,
                                                 std::size_t max_servers);
+
+// The mirrors of a flexfiles layout: data servers in the order of the file's stripe units. For
+// reading only current servers are named, for writing those being repaired too. A mirror whose
+// servers all stand in one before it, at the same stripes, is left out. kLayoutUnavailable: a
+// stripe has no current usable server
+// (`usable` apart, a write must not go only to copies that are being repaired).
+[[nodiscard]] Result<std::vector<std::vector<std::uint32_t>>> flex_mirrors(const LayoutMap& map,
+                                                                           const Usable& usable,
+                                                                           bool writing);
 
 // The data servers that have to get what is written to `copy` at this stripe as well: those of the
 // other copies that are current or being repaired; 0 where there is none. More than two are

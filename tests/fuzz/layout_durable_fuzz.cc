@@ -1,6 +1,7 @@
 // What the metadata server keeps of layouts, data-server handles, loads in heartbeats: whatever
 // decodes is valid and encodes to something that decodes to the same.
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "layout/device_table.h"
@@ -8,6 +9,7 @@
 #include "layout/layout_map.h"
 #include "layout/layout_servers.h"
 #include "layout/load.h"
+#include "layout/siphash.h"
 
 using namespace weft;
 using namespace weft::layout;
@@ -20,6 +22,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!again || *again != *map) std::abort();
     (void)map->striping(map->copies.size() - 1).object_end(0, kMaxFileSize);
     const auto always = [](std::size_t, std::size_t) { return true; };
+    if (const auto mirrors = flex_mirrors(*map, always, true)) {
+      if (mirrors->empty() || mirrors->size() > map->copies.size()) std::abort();
+    }
     const auto servers = all_of_each(*map, always, kMaxServers);
     if (servers && servers->ds_ids.size() % map->copies[0].ds_ids.size() != 0) std::abort();
     if (const auto partners = partners_of(*map, 0, 0); partners && (*partners)[0] != 0) {
@@ -39,6 +44,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     encode(out, load);
     if (out.size() != size || available(load.disk) < 0 || load.cpu_percent.size() > kMaxCpus) {
       std::abort();
+    }
+  }
+  // A claim as the fuzzer likes it, under a MAC that holds.
+  if (size >= kHandleBytes) {
+    SealedHandle sealed;
+    std::ranges::copy(input.first<kHandleBytes>(), sealed.begin());
+    const SipHash128 mac = siphash128(HandleKey{}, std::span(sealed).first<48>());
+    std::ranges::copy(mac, sealed.begin() + 48);
+    if (const auto handle = unseal(sealed, HandleKey{}, 1)) {
+      if (!validate(*handle) || seal(*handle, HandleKey{}) != sealed) std::abort();
     }
   }
   if (unseal(input, HandleKey{}, 1)) {

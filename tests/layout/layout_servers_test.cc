@@ -141,6 +141,64 @@ TEST_CASE("a doubled read is an ordinary device and layout on the wire") {
   CHECK(decode_files_layout(layout_body.bytes()).value() == files);
 }
 
+TEST_CASE("flexfiles mirrors begin at the file's first unit") {
+  const LayoutMap map = mirrored(2, 3, 2);
+  using Mirrors = std::vector<Ids>;
+  CHECK(flex_mirrors(map, always, false).value() == Mirrors{{3, 1, 2}, {13, 11, 12}});
+  CHECK(flex_mirrors(mirrored(1, 3, 1), always, true).value() == Mirrors{{2, 3, 1}});
+}
+
+TEST_CASE("a flexfiles mirror that lacks a server names another copy's in its place") {
+  using Mirrors = std::vector<Ids>;
+  LayoutMap map = mirrored(2);
+  map.copies[1].set_state(1, CopyState::kStale);
+  map.copies[0].set_state(2, CopyState::kResyncing);
+  CHECK(flex_mirrors(map, always, true).value() == Mirrors{{1, 2, 3}, {11, 2, 13}});
+  CHECK(flex_mirrors(map, always, false).value() == Mirrors{{1, 2, 13}, {11, 2, 13}});
+  const auto first_only = [](std::size_t copy, std::size_t stripe) {
+    return copy == 0 || stripe == 2;
+  };
+  CHECK(flex_mirrors(map, first_only, false).value() == Mirrors{{1, 2, 13}});
+  map.copies[0].set_state(1, CopyState::kResyncing);
+  CHECK(flex_mirrors(map, always, true).error() == Errc::kLayoutUnavailable);
+}
+
+TEST_CASE("every unit of every flexfiles mirror is at a server that holds it") {
+  CHECK(rc::check([] {
+    const auto copies = *rc::gen::inRange<std::uint32_t>(1, 4);
+    const auto stripes = 3 * *rc::gen::inRange<std::uint32_t>(1, 8);
+    LayoutMap map = mirrored(copies, stripes, *rc::gen::inRange<std::uint32_t>(0, stripes));
+    for (Copy& copy : map.copies) {
+      for (std::size_t i = 0; i < stripes; ++i) {
+        copy.set_state(
+            i, *rc::gen::weightedElement<CopyState>(
+                   {{6, CopyState::kCurrent}, {1, CopyState::kStale}, {1, CopyState::kResyncing}}));
+      }
+    }
+    const bool writing = *rc::gen::arbitrary<bool>();
+    const auto mirrors = flex_mirrors(map, always, writing);
+    bool readable = true;
+    for (std::uint32_t unit = 0; unit < stripes; ++unit) {
+      const std::uint32_t stripe = map.striping().server_of(std::uint64_t{unit} * map.stripe_unit);
+      std::set<std::uint32_t> needed;   // the servers a write has to reach
+      std::set<std::uint32_t> allowed;  // those a layout may name
+      for (const Copy& copy : map.copies) {
+        const CopyState state = copy.state_of(stripe);
+        if (state == CopyState::kCurrent || (writing && state == CopyState::kResyncing)) {
+          allowed.insert(copy.ds_ids[stripe]);
+        }
+        if (state == CopyState::kCurrent) needed.insert(copy.ds_ids[stripe]);
+      }
+      readable &= !needed.empty();
+      if (!mirrors) continue;
+      std::set<std::uint32_t> named;
+      for (const Ids& mirror : *mirrors) named.insert(mirror[unit]);
+      RC_ASSERT(named == allowed);
+    }
+    RC_ASSERT(mirrors.has_value() == readable);
+  }));
+}
+
 TEST_CASE("partners are the other copies, but for stale ones") {
   LayoutMap map = mirrored(3);
   CHECK(partners_of(map, 0, 1).value() == std::array{12U, 22U});
