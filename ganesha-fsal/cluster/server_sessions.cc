@@ -5,9 +5,8 @@
 #include <boost/asio/post.hpp>
 #include <future>
 
-#include "rpc/base/assert.h"
 #include "rpc/base/clock.h"
-#include "rpc/transport/tcp_dialer.h"
+#include "rpc/session/cluster_session.h"
 
 namespace weft::mds {
 namespace {
@@ -18,22 +17,6 @@ using rpc::nfs4::Status;
 // Between attempts that a data server answered with DELAY.
 constexpr std::chrono::milliseconds kRest{100};
 constexpr std::chrono::milliseconds kConnectDeadline{3000};
-
-// Tries one dialer after the other until one connects.
-void dial_in_turn(std::shared_ptr<const std::vector<rpc::Dial>> dials, std::size_t index,
-                  std::move_only_function<void(Result<std::shared_ptr<rpc::Channel>>)> done) {
-  const rpc::Dial& dial = (*dials)[index];
-  dial([dials, index, done = std::move(done)](Result<std::shared_ptr<rpc::Channel>> made) mutable {
-    if (made || index + 1 == dials->size()) return done(std::move(made));
-    dial_in_turn(dials, index + 1, std::move(done));
-  });
-}
-
-Result<> outcome_of(const CompoundResult& result) {
-  if (result.status == Status::NFS4_OK) return {};
-  return fail(rpc::nfs4::errc_from(result.status),
-              "data server answered " + std::string(rpc::nfs4::to_string(result.status)));
-}
 
 }  // namespace
 
@@ -91,17 +74,6 @@ void ServerSessions::finish(const std::shared_ptr<Attempt>& attempt,
   complete(*attempt, std::move(result));
 }
 
-rpc::Dial ServerSessions::dialer(const ServerRecord& record) {
-  auto dials = std::make_shared<std::vector<rpc::Dial>>();
-  for (const layout::NetAddress& address : record.addresses) {
-    dials->push_back(rpc::tcp_dialer(threads_.context(0), pool_, layout::ip_text(address),
-                                     address.port, {}, kConnectDeadline));
-  }
-  return [dials](std::move_only_function<void(Result<std::shared_ptr<rpc::Channel>>)> done) {
-    dial_in_turn(dials, 0, std::move(done));
-  };
-}
-
 void ServerSessions::retire(std::shared_ptr<rpc::SessionClient> client) {
   boost::asio::post(threads_.context(0), [client = std::move(client)] {});
 }
@@ -116,15 +88,10 @@ Result<std::shared_ptr<rpc::SessionClient>> ServerSessions::session(std::uint32_
     return session.client;
   }
   if (session.client) retire(std::move(session.client));
-  rpc::SessionClientOptions options;
-  options.owner = owner_;
-  options.verifier = boot_;
-  options.flags = rpc::nfs4::EXCHGID4_FLAG_USE_PNFS_DS;
-  options.credential.machine = "weft-mds";
-  options.credential.uid = 0;
-  options.credential.gid = 0;
-  session.client = std::make_shared<rpc::SessionClient>(threads_.context(0), dialer(view->record),
-                                                        std::move(options));
+  session.client = std::make_shared<rpc::SessionClient>(
+      threads_.context(0),
+      rpc::dial_addresses(threads_.context(0), pool_, view->record.addresses, kConnectDeadline),
+      rpc::cluster_session_options(owner_, boot_, "weft-mds"));
   session.address_generation = view->record.address_generation;
   return session.client;
 }
@@ -163,7 +130,7 @@ void ServerSessions::answered(const std::shared_ptr<Attempt>& attempt,
   if (result->status == Status::NFS4ERR_DELAY || result->status == Status::NFS4ERR_GRACE) {
     return again(attempt);
   }
-  if (auto outcome = outcome_of(*result); !outcome) return finish(attempt, pass(outcome));
+  if (auto outcome = rpc::outcome_of(*result); !outcome) return finish(attempt, pass(outcome));
   finish(attempt, std::move(result));
 }
 

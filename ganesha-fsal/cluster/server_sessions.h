@@ -54,7 +54,6 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   struct Attempt;
 
   [[nodiscard]] Result<std::shared_ptr<rpc::SessionClient>> session(std::uint32_t ds_id);
-  [[nodiscard]] rpc::Dial dialer(const ServerRecord& record);
   void run(const std::shared_ptr<Attempt>& attempt);
   void answered(const std::shared_ptr<Attempt>& attempt, Result<rpc::nfs4::CompoundResult> result);
   void again(const std::shared_ptr<Attempt>& attempt);
