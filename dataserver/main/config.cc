@@ -39,6 +39,17 @@ Field number_field(std::string key, T& into, std::int64_t least, std::int64_t mo
           }};
 }
 
+Field seconds_field(std::string key, std::chrono::milliseconds& into, std::int64_t least,
+                    std::int64_t most) {
+  return {std::move(key), Kind::kNumber, [&into, least, most](const Value& value) -> Result<> {
+            if (value.number < least || value.number > most) {
+              return fail(Errc::kInvalid, fmt::format("must be from {} to {}", least, most));
+            }
+            into = std::chrono::seconds(value.number);
+            return {};
+          }};
+}
+
 Field addresses_field(std::string key, std::vector<layout::NetAddress>& into) {
   return {std::move(key), Kind::kTextList, [&into](const Value& value) -> Result<> {
             for (const std::string& text : value.list) {
@@ -159,6 +170,10 @@ std::vector<TomlField> config_fields(DsConfig& config) {
   constexpr std::int64_t kMaxRate = std::int64_t{1} << 50;
   fields.push_back(number_field("load.disk_max", config.load.disk_max, 0, kMaxRate, Kind::kBytes));
   fields.push_back(number_field("load.net_max", config.load.net_max, 0, kMaxRate, Kind::kBytes));
+  fields.push_back(seconds_field("mirror.timeout_seconds", config.mirror.timeout, 1, 60));
+  fields.push_back(number_field("mirror.window", config.mirror.window_bytes, 0,
+                                std::int64_t{1} << 40, Kind::kBytes));
+  fields.push_back(seconds_field("mirror.window_seconds", config.mirror.window_age, 0, 60));
   fields.push_back({"cluster.mds", Kind::kTextList,
                     [&config](const Value& value) { return set_mds(value, config.mds); }});
   fields.push_back(text_field("cluster.key_file", config.key_file));

@@ -12,6 +12,7 @@
 
 #include "dataserver/load/sampler.h"
 #include "dataserver/main/toml_fields.h"
+#include "dataserver/mirror/mirror_options.h"
 #include "dataserver/store/file_store.h"
 #include "layout/net_address.h"
 
@@ -44,6 +45,9 @@ struct DsConfig {
 
   // [load]: counters, disk_max, net_max
   LoadOptions load;
+
+  // [mirror]: timeout_seconds, window, window_seconds
+  MirrorOptions mirror;
 
   // [cluster]
   std::vector<HostPort> mds;  // control addresses, tried in turn

@@ -30,6 +30,14 @@ control::ObjectStat to_stat(const ObjectStat& found) {
       .exists = true, .size = found.size, .allocated = found.allocated, .mtime_ns = found.mtime_ns};
 }
 
+control::MirrorLoad to_mirror_load(const MirrorCounts& counts) {
+  return {.pending_bytes = counts.pending_bytes,
+          .oldest_pending_ms = static_cast<std::uint32_t>(counts.oldest_pending.count()),
+          .partners_away = counts.partners_away,
+          .forwarded_bytes = counts.forwarded_bytes,
+          .missed_writes = counts.missed_writes};
+}
+
 // An object that does not exist is an answer, not an error.
 Result<control::ObjectStat> answer_of(Result<ObjectStat> found) {
   if (found) return to_stat(*found);
@@ -80,7 +88,7 @@ bool ControlLink::registered() const {
   return now != nullptr && now->registered();
 }
 
-void ControlLink::query(const layout::ObjectId& object, Done<std::uint64_t> done) {
+void ControlLink::query(const layout::ObjectId& object, SizeAuthority::Done<std::uint64_t> done) {
   const auto now = client();
   if (now == nullptr) return done(fail(Errc::kUnreachable, "shutting down"));
   now->query_size(object, kCallTimeout,
@@ -91,10 +99,29 @@ void ControlLink::query(const layout::ObjectId& object, Done<std::uint64_t> done
 }
 
 void ControlLink::report(const layout::ObjectId& object, std::uint64_t end, std::int64_t mtime_ns,
-                         Done<void> done) {
+                         SizeAuthority::Done<void> done) {
   const auto now = client();
   if (now == nullptr) return done(fail(Errc::kUnreachable, "shutting down"));
   now->report_size({object, end, mtime_ns}, kCallTimeout, std::move(done));
+}
+
+void ControlLink::locate(std::uint32_t ds_id, std::chrono::milliseconds timeout,
+                         control::Done<control::Located> done) {
+  const auto now = client();
+  if (now == nullptr) return done(fail(Errc::kUnreachable, "shutting down"));
+  now->locate(ds_id, timeout, std::move(done));
+}
+
+void ControlLink::copy_missed(const control::CopyMissed& missed, control::Done<void> done) {
+  const auto now = client();
+  if (now == nullptr) return done(fail(Errc::kUnreachable, "shutting down"));
+  now->copy_missed(missed, kCallTimeout, std::move(done));
+}
+
+void ControlLink::on_forget_missed(const control::ForgetMissed& forget, Answer<void> done) {
+  if (duplicator_ == nullptr) return done(fail(Errc::kNotSupported, "no mirroring"));
+  duplicator_->forget(forget.object, forget.ds_id,
+                      [done = std::move(done)]() mutable { done(Result<>{}); });
 }
 
 control::Space ControlLink::space() const {
@@ -173,6 +200,7 @@ control::Heartbeat ControlLink::heartbeat() {
   heartbeat.space = space();
   heartbeat.load.requests_in_progress = static_cast<std::uint32_t>(total.running);
   heartbeat.load.measured = parts_.load.sample(own);
+  if (duplicator_ != nullptr) heartbeat.mirror = to_mirror_load(duplicator_->counts());
   heartbeat.counters = parts_.session_counts();
   heartbeat.counters.reads = total.reads;
   heartbeat.counters.writes = total.writes;
@@ -235,6 +263,7 @@ void ControlLink::on_remove(std::vector<layout::ObjectId> objects, Answer<void> 
   removal->left = objects.size();
   removal->done = std::move(done);
   for (const layout::ObjectId& object : objects) {
+    if (duplicator_ != nullptr) duplicator_->removed(object);
     ring_of(object).post([this, object, removal] {
       parts_.store.remove(object, [removal](Result<> removed) {
         {

@@ -23,6 +23,7 @@
 
 #include "dataserver/load/sampler.h"
 #include "dataserver/main/config.h"
+#include "dataserver/mirror/duplicator.h"
 #include "dataserver/nfs/counters.h"
 #include "dataserver/nfs/handle_gate.h"
 #include "dataserver/nfs/size_authority.h"
@@ -32,7 +33,9 @@
 
 namespace weft::ds {
 
-class ControlLink final : public rpc::control::ClientEvents, public SizeAuthority {
+class ControlLink final : public rpc::control::ClientEvents,
+                          public SizeAuthority,
+                          public MirrorAuthority {
  public:
   struct Parts {
     const DsConfig& config;
@@ -52,15 +55,22 @@ class ControlLink final : public rpc::control::ClientEvents, public SizeAuthorit
   explicit ControlLink(Parts parts);
   ~ControlLink() override;
 
+  // Who mirrors; before use(), and it outlives the conversation.
+  void mirror_by(Duplicator& duplicator) { duplicator_ = &duplicator; }
   // Talks to this metadata server from now on, and to no other.
   void use(const HostPort& mds);
   void stop();
   [[nodiscard]] bool registered() const;
 
+  // MirrorAuthority
+  void locate(std::uint32_t ds_id, std::chrono::milliseconds timeout,
+              rpc::control::Done<rpc::control::Located> done) override;
+  void copy_missed(const rpc::control::CopyMissed& missed, rpc::control::Done<void> done) override;
+
   // SizeAuthority
-  void query(const layout::ObjectId& object, Done<std::uint64_t> done) override;
+  void query(const layout::ObjectId& object, SizeAuthority::Done<std::uint64_t> done) override;
   void report(const layout::ObjectId& object, std::uint64_t end, std::int64_t mtime_ns,
-              Done<void> done) override;
+              SizeAuthority::Done<void> done) override;
 
  private:
   template <class T>
@@ -78,6 +88,7 @@ class ControlLink final : public rpc::control::ClientEvents, public SizeAuthorit
   void on_stat(const layout::ObjectId& object, Answer<rpc::control::ObjectStat> done) override;
   void on_allocate(const rpc::control::Range& range, Answer<void> done) override;
   void on_punch(const rpc::control::Range& range, Answer<void> done) override;
+  void on_forget_missed(const rpc::control::ForgetMissed& forget, Answer<void> done) override;
 
   [[nodiscard]] Result<> join(const rpc::control::Registered& answer);
   void fence(const std::vector<rpc::control::Fence>& fences, Answer<void> done);
@@ -86,6 +97,7 @@ class ControlLink final : public rpc::control::ClientEvents, public SizeAuthorit
   [[nodiscard]] std::shared_ptr<rpc::control::Client> client() const;
 
   Parts parts_;
+  Duplicator* duplicator_ = nullptr;
   bool complained_ = false;  // the control thread's: that the metadata server is away was logged
   std::once_flag first_;
   boost::asio::thread_pool worker_{1};

@@ -9,6 +9,7 @@
 
 #include "rpc/control/keys.h"
 #include "rpc/nfs4/payload_locator.h"
+#include "rpc/session/cluster_session.h"
 
 namespace weft::ds {
 
@@ -95,6 +96,7 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
   writes_ = std::make_unique<WritesInFlight>(rings);
   load_ = std::make_unique<SystemLoad>(config_.load, config_.store.path, *kernel_files_,
                                        system_clock());
+  const std::uint64_t boot = system_random().u64();
   SizeAuthority* sizes = &local_sizes_;
   if (!standalone) {
     control_ = std::make_unique<ControlLink>(
@@ -107,7 +109,7 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
                            .load = *load_,
                            .rings = rings,
                            .key = key,
-                           .boot = system_random().u64(),
+                           .boot = boot,
                            .session_counts =
                                [this] {
                                  const auto now = sessions_->counts();
@@ -120,8 +122,9 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
     patient_sizes_ = std::make_unique<PatientSizes>(*control_, rings, system_clock());
     sizes = patient_sizes_.get();
   }
-  handler_ = std::make_unique<DsHandler>(
-      DsHandler::Parts{*store_, *gate_, *sizes, *writes_, *counters_, system_clock()});
+  start_mirroring(key, boot);
+  handler_ = std::make_unique<DsHandler>(DsHandler::Parts{
+      *store_, *gate_, *sizes, *writes_, *counters_, system_clock(), duplicator_.get()});
   sessions_ = std::make_unique<rpc::SessionServer>(session_options(), *handler_, system_clock(),
                                                    system_random());
   if (config_.metrics) {
@@ -139,6 +142,27 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
   }
   may_serve_.store(true);
   return tick();
+}
+
+void DataServer::start_mirroring(const rpc::control::ClusterKey& key, std::uint64_t boot) {
+  MirrorAuthority* authority = &no_partners_;
+  if (control_ != nullptr) authority = control_.get();
+  LinkConfig link;
+  link.owner = "weft-ds-" + to_string(store_->identity().uuid) + "-mirror";
+  link.make_dial = [this, timeout = config_.mirror.timeout](boost::asio::io_context& context,
+                                                            const auto& addresses) {
+    return rpc::dial_addresses(context, pool_, addresses, timeout);
+  };
+  duplicator_ = std::make_unique<Duplicator>(Duplicator::Parts{.store = *store_,
+                                                               .key = rpc::control::handle_key(key),
+                                                               .authority = *authority,
+                                                               .clock = system_clock(),
+                                                               .rings = ring_list(),
+                                                               .boot = boot,
+                                                               .options = config_.mirror,
+                                                               .link = std::move(link),
+                                                               .reports = {}});
+  if (control_ != nullptr) control_->mirror_by(*duplicator_);
 }
 
 Result<> DataServer::listen() {
@@ -214,6 +238,9 @@ Result<> DataServer::stop() {
   watchdog_.reset();
   for (const auto& listener : listeners_) listener->stop();
   const bool drained = sessions_ == nullptr || drain_requests();
+  if (duplicator_ != nullptr && !duplicator_->stop(config_.drain)) {
+    spdlog::error("event=mirror_stop owed_bytes={}", duplicator_->counts().pending_bytes);
+  }
   if (control_ != nullptr) control_->stop();
   metrics_.reset();
   if (threads_ != nullptr && (!drained || !wait_until_quiet())) {
@@ -253,7 +280,8 @@ MetricsSample DataServer::metrics() const {
           .capacity_bytes = usage.capacity_bytes,
           .free_bytes = usage.free_bytes,
           .objects = usage.objects,
-          .registered = control_ != nullptr && control_->registered()};
+          .registered = control_ != nullptr && control_->registered(),
+          .mirror = duplicator_->counts()};
 }
 
 }  // namespace weft::ds

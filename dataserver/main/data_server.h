@@ -2,8 +2,8 @@
 // they come up and go down.
 //
 //   up     store and fences -> I/O threads, a ring each -> control, registration -> listening
-//   down   no new connections -> requests drained, connections closed -> control -> I/O threads
-//          -> store closed clean
+//   down   no new connections -> requests drained, connections closed -> what partners are owed ->
+//          control -> I/O threads -> store closed clean
 //
 // Nothing is served before the first registration: fences raised while this server was away come
 // with it, and serving without them would honour rights that were taken back.
@@ -18,6 +18,7 @@
 #include "dataserver/main/control_link.h"
 #include "dataserver/main/metrics.h"
 #include "dataserver/main/watchdog.h"
+#include "dataserver/mirror/duplicator.h"
 #include "dataserver/nfs/ds_handler.h"
 #include "dataserver/nfs/patient_sizes.h"
 #include "rpc/session/session_server.h"
@@ -59,6 +60,7 @@ class DataServer {
                                        std::optional<Standalone> standalone);
   [[nodiscard]] Result<> listen();
   void next_mds();
+  void start_mirroring(const rpc::control::ClusterKey& key, std::uint64_t boot);
   [[nodiscard]] std::vector<IoRing*> ring_list() const;
   [[nodiscard]] rpc::SessionServerOptions session_options() const;
   [[nodiscard]] MetricsSample metrics() const;
@@ -75,9 +77,11 @@ class DataServer {
   std::unique_ptr<Counters> counters_;
   std::unique_ptr<WritesInFlight> writes_;
   LocalSizes local_sizes_;
+  NoPartners no_partners_;
   std::unique_ptr<KernelFiles> kernel_files_ = kernel_files();
   std::unique_ptr<SystemLoad> load_;
   std::unique_ptr<ControlLink> control_;
+  std::unique_ptr<Duplicator> duplicator_;
   std::unique_ptr<PatientSizes> patient_sizes_;
   std::unique_ptr<DsHandler> handler_;
   std::unique_ptr<rpc::SessionServer> sessions_;

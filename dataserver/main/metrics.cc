@@ -73,6 +73,16 @@ std::vector<MetricFamily> Source::Collect() const {
          now.capacity_bytes);
   single(Gauge, "weft_ds_store_free_bytes", "Free in the store's file system", now.free_bytes);
   single(Gauge, "weft_ds_store_objects", "Objects in the store", now.objects);
+  single(Gauge, "weft_ds_mirror_pending_bytes", "Answered, and not at every partner yet",
+         now.mirror.pending_bytes);
+  single(Gauge, "weft_ds_mirror_oldest_pending_ms", "Age of the oldest of them",
+         static_cast<std::uint64_t>(now.mirror.oldest_pending.count()));
+  single(Gauge, "weft_ds_mirror_partners_away", "Partners that are not written to just now",
+         now.mirror.partners_away);
+  single(Counter, "weft_ds_mirror_forwarded_bytes_total", "Bytes written at partners",
+         now.mirror.forwarded_bytes);
+  single(Counter, "weft_ds_mirror_missed_writes_total", "Writes acknowledged without a partner",
+         now.mirror.missed_writes);
   single(Gauge, "weft_ds_registered", "1 while registered with the metadata server",
          now.registered ? 1 : 0);
   return all;

@@ -10,6 +10,11 @@
 //   weft_ds_replays_total                              requests recognised as sent again
 //   weft_ds_memory_bytes                               data in transit
 //   weft_ds_store_capacity_bytes, weft_ds_store_free_bytes, weft_ds_store_objects
+//   weft_ds_mirror_pending_bytes, weft_ds_mirror_oldest_pending_ms
+//                                                      answered, not at every partner yet
+//   weft_ds_mirror_partners_away                       partners that are not written to just now
+//   weft_ds_mirror_forwarded_bytes_total               written at partners
+//   weft_ds_mirror_missed_writes_total                 acknowledged without a partner
 //   weft_ds_registered                                 1 while the metadata server knows us
 //
 // Threading: scrapes come on the page's own threads; what they read is safe from any.
@@ -18,6 +23,7 @@
 #include <functional>
 #include <memory>
 
+#include "dataserver/mirror/duplicator.h"
 #include "layout/net_address.h"
 #include "rpc/base/error.h"
 
@@ -43,6 +49,7 @@ struct MetricsSample {
   std::uint64_t free_bytes = 0;
   std::uint64_t objects = 0;
   bool registered = false;
+  MirrorCounts mirror;
 };
 
 class MetricsPage {

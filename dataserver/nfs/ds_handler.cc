@@ -65,14 +65,16 @@ void DsHandler::commit(rpc::Compound& compound, const rpc::nfs4::CommitArgs& arg
   if (args.count > std::numeric_limits<std::uint64_t>::max() - args.offset) {
     return fail_op(Op::OP_COMMIT, Status::NFS4ERR_INVAL, done);
   }
-  parts_.store.commit(
-      handle->object, [this, done = std::move(done)](Result<WriteVerifier> verifier) mutable {
-        if (!verifier) {
-          return fail_op(Op::OP_COMMIT, rpc::nfs4::status_from(verifier.error().code), done);
-        }
-        parts_.counters.mine().running.subtract();
-        done({Op::OP_COMMIT, Status::NFS4_OK, rpc::nfs4::CommitOk{*verifier}, 0});
-      });
+  auto finish = [this, done = std::move(done)](Result<WriteVerifier> verifier) mutable {
+    if (!verifier) {
+      return fail_op(Op::OP_COMMIT, rpc::nfs4::status_from(verifier.error().code), done);
+    }
+    parts_.counters.mine().running.subtract();
+    done({Op::OP_COMMIT, Status::NFS4_OK, rpc::nfs4::CommitOk{*verifier}, 0});
+  };
+  if (!concerns_copies(*handle)) return parts_.store.commit(handle->object, std::move(finish));
+  if (parts_.duplication == nullptr) return finish(fail(Errc::kInternal, "no partners here"));
+  parts_.duplication->commit(*handle, std::move(finish));
 }
 
 }  // namespace weft::ds

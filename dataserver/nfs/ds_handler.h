@@ -16,6 +16,10 @@
 // object's end if that is larger (writes not yet committed). It is asked only when a read reaches
 // the object's end. A WRITE answered FILE_SYNC4 is reported to it first (size_authority.h).
 //
+// What concerns other copies goes by Duplication (duplication.h). A handle of access mirror is
+// another data server's: it reads what is in the object and no more, NFS4ERR_NOENT when there is
+// none, and its writes are no news to the metadata server.
+//
 // When memory is short, a read waits a moment for it, and is answered DELAY after kMemoryWait.
 //
 // Threading: called on I/O threads with an IoRing bound, any number at a time.
@@ -24,6 +28,7 @@
 #pragma once
 
 #include "dataserver/nfs/counters.h"
+#include "dataserver/nfs/duplication.h"
 #include "dataserver/nfs/handle_gate.h"
 #include "dataserver/nfs/size_authority.h"
 #include "dataserver/nfs/writes_in_flight.h"
@@ -42,6 +47,8 @@ class DsHandler final : public rpc::OpHandler {
     WritesInFlight& writes;
     Counters& counters;
     Clock& clock;
+    // Null: no handle may name partners.
+    Duplication* duplication = nullptr;
   };
   static constexpr std::chrono::milliseconds kMemoryWait{10'000};
 
@@ -56,6 +63,7 @@ class DsHandler final : public rpc::OpHandler {
   void put_handle(rpc::Compound& compound, const rpc::nfs4::PutFhArgs& args, rpc::OpDone done);
   void read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, rpc::OpDone done);
   void read_store(std::unique_ptr<ReadJob> job);
+  void read_for_partner(std::unique_ptr<ReadJob> job);
   void read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> result);
   void read_past_end(std::unique_ptr<ReadJob> job, std::uint64_t file_size);
   void wait_for_memory(std::unique_ptr<ReadJob> job);

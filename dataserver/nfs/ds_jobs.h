@@ -11,6 +11,7 @@ struct DsHandler::ReadJob {
   layout::ObjectId object;
   std::uint64_t offset = 0;
   std::uint32_t count = 0;  // what the reply may hold at most
+  bool for_partner = false;
   rpc::OpDone done;
   ReadResult result;
   TimePoint memory_deadline{};  // once it waits for memory
@@ -27,8 +28,7 @@ struct DsHandler::WriteJob {
 [[nodiscard]] const layout::Handle* current_object(const rpc::Compound& compound);
 
 [[nodiscard]] inline bool may_write(const layout::Handle& handle) {
-  constexpr auto kWriteBit = 2U;
-  return (static_cast<unsigned>(handle.access) & kWriteBit) != 0;
+  return handle.access != layout::Access::kRead;
 }
 
 }  // namespace weft::ds

@@ -44,7 +44,17 @@ void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, r
   job->count =
       static_cast<std::uint32_t>(std::min<std::uint64_t>({args.count, compound.max_read, room}));
   job->done = std::move(done);
+  job->for_partner = handle->access == layout::Access::kMirror;
+  if (job->for_partner && parts_.duplication != nullptr) return read_for_partner(std::move(job));
   read_store(std::move(job));
+}
+
+// It may have bytes already that are still to be written here.
+void DsHandler::read_for_partner(std::unique_ptr<ReadJob> job) {
+  const ReadJob& what = *job;
+  const auto waiting = std::make_shared<std::unique_ptr<ReadJob>>(std::move(job));
+  parts_.duplication->when_local(what.object, what.offset, what.count,
+                                 [this, waiting] { read_store(std::move(*waiting)); });
 }
 
 void DsHandler::read_store(std::unique_ptr<ReadJob> job) {
@@ -60,11 +70,14 @@ void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> resul
     job->result = std::move(*result);
   } else if (result.error() == Errc::kBusy) {
     return wait_for_memory(std::move(job));
-  } else if (!(result.error() == Errc::kNotFound)) {
+  } else if (!(result.error() == Errc::kNotFound) || job->for_partner) {
     return fail_op(Op::OP_READ, rpc::nfs4::status_from(result.error().code), job->done);
   }  // an object that was never written is all hole
   const std::uint64_t end = job->offset + job->result.payload.size();
   Counters::Cell& counters = parts_.counters.mine();
+  if (job->for_partner) {
+    return reply(counters, job->result, end >= job->result.object_end, job->done);
+  }
   if (end < job->result.object_end) return reply(counters, job->result, false, job->done);
   counters.size_queries.add();
   const layout::ObjectId object = job->object;

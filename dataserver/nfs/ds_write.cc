@@ -23,6 +23,17 @@ void DsHandler::write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::O
   job->token = parts_.writes.enter();
   job->done = std::move(done);
   const auto wanted = static_cast<Stability>(args.stable);
+  if (concerns_copies(*handle)) {
+    if (parts_.duplication == nullptr) {
+      return fail_op(Op::OP_WRITE, Status::NFS4ERR_SERVERFAULT, job->done);
+    }
+    WritesInFlight::Token token = std::move(job->token);
+    return parts_.duplication->write(
+        *handle, args.offset, std::move(args.data), wanted, std::move(token),
+        [this, job = std::move(job)](Result<WriteResult> result) mutable {
+          write_done(std::move(job), std::move(result));
+        });
+  }
   parts_.store.write(handle->object, args.offset, std::move(args.data), wanted,
                      [this, job = std::move(job)](Result<WriteResult> result) mutable {
                        write_done(std::move(job), std::move(result));
@@ -34,9 +45,9 @@ void DsHandler::write_done(std::unique_ptr<WriteJob> job, Result<WriteResult> re
   if (!result) {
     return fail_op(Op::OP_WRITE, rpc::nfs4::status_from(result.error().code), job->done);
   }
-  // The metadata server's own writes are no news to it.
+  // The metadata server's own writes are no news to it; of a partner's, the partner tells.
   const bool tell = result->stability == Stability::kFileSync && result->bytes > 0 &&
-                    job->handle.access != layout::Access::kControl;
+                    job->handle.access == layout::Access::kReadWrite;
   if (!tell) return finish_write(std::move(job), *result);
   parts_.counters.mine().size_reports.add();
   const WriteJob& what = *job;

@@ -1,0 +1,123 @@
+#include "dataserver/mirror/duplicator.h"
+
+#include <future>
+#include <thread>
+
+#include "dataserver/mirror/duplicator_internal.h"
+#include "rpc/base/assert.h"
+
+namespace weft::ds {
+
+std::vector<Buffer> share_all(const std::vector<Buffer>& data) {
+  std::vector<Buffer> shared;
+  shared.reserve(data.size());
+  for (const Buffer& piece : data) {
+    if (piece.empty()) continue;
+    auto part = piece.share(0, piece.size());
+    WEFT_ASSERT(part.has_value());
+    shared.push_back(std::move(*part));
+  }
+  return shared;
+}
+
+std::vector<WriteVerifier> verifiers_of(const std::vector<CopyPart>& copies) {
+  std::vector<WriteVerifier> verifiers;
+  for (const CopyPart& copy : copies) verifiers.push_back(copy.verifier);
+  return verifiers;
+}
+
+Duplicator::Duplicator(Parts parts) : parts_(std::move(parts)) {
+  parts_.link.timeout = parts_.options.timeout;
+  for (IoRing* ring : parts_.rings) {
+    threads_.push_back(std::make_unique<PerThread>(*ring, parts_, book_));
+  }
+}
+
+Duplicator::~Duplicator() = default;
+
+Duplicator::PerThread& Duplicator::mine() {
+  const IoRing* ring = IoRing::current();
+  WEFT_ASSERT(ring != nullptr && ring->index() < threads_.size());
+  return *threads_[ring->index()];
+}
+
+PartnerLink& Duplicator::link(std::uint32_t ds_id) {
+  PerThread& thread = mine();
+  auto& link = thread.links[ds_id];
+  if (link == nullptr) {
+    link = std::make_shared<PartnerLink>(thread.ring, partners_.find(ds_id), parts_.authority,
+                                         parts_.link);
+  }
+  return *link;
+}
+
+// splitmix64's finisher over one number after the other.
+WriteVerifier Duplicator::combine(WriteVerifier own, std::span<const WriteVerifier> others) const {
+  std::uint64_t h = parts_.boot;
+  const auto mix = [&h](std::uint64_t value) {
+    h += value + 0x9E3779B97F4A7C15ULL;
+    h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    h = (h ^ (h >> 27)) * 0x94D049BB133111EBULL;
+    h ^= h >> 31;
+  };
+  mix(own);
+  for (const WriteVerifier other : others) mix(other);
+  return h;
+}
+
+void Duplicator::when_local(const layout::ObjectId& object, std::uint64_t offset,
+                            std::uint64_t count, std::function<void()> done) {
+  const std::uint64_t end = count > kMaxEnd - std::min(offset, kMaxEnd) ? kMaxEnd : offset + count;
+  locks_.when_local(object, {offset, end}, std::move(done));
+}
+
+void Duplicator::forget(const layout::ObjectId& object, std::uint32_t partner,
+                        std::move_only_function<void()> done) {
+  IoRing& ring = *parts_.rings[std::hash<layout::ObjectId>{}(object) % parts_.rings.size()];
+  ring.post([this, object, partner, done = std::move(done)]() mutable {
+    book_.forget(object, partner);
+    // Whoever left the partner out because of what was forgotten holds a range until it is over.
+    locks_.acquire(object, {0, kMaxEnd}, [done = std::move(done)](RangeLocks::Hold hold) mutable {
+      hold.release();
+      done();
+    });
+  });
+}
+
+MirrorCounts Duplicator::counts() const {
+  MirrorCounts counts{.pending_bytes = pending_bytes_.load(),
+                      .oldest_pending = {},
+                      .partners_away = partners_.away(),
+                      .forwarded_bytes = forwarded_bytes_.load(),
+                      .missed_writes = missed_writes_.load()};
+  const std::lock_guard lock(pending_mutex_);
+  if (!pending_.empty()) {
+    counts.oldest_pending = std::chrono::duration_cast<std::chrono::milliseconds>(
+        parts_.clock.now() - *pending_.begin());
+  }
+  return counts;
+}
+
+void Duplicator::end_links() {
+  for (const auto& [id, link] : mine().links) link->stop();
+}
+
+bool Duplicator::stop(std::chrono::milliseconds limit) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  while (pending_bytes_.load() > 0 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const bool drained = pending_bytes_.load() == 0;
+  for (const auto& thread : threads_) {
+    auto ended = std::make_shared<std::promise<void>>();
+    auto over = ended->get_future();
+    thread->ring.post([this, ended] {
+      end_links();
+      ended->set_value();
+    });
+    if (over.wait_for(std::chrono::seconds(5)) != std::future_status::ready) return false;
+  }
+  return drained;
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,133 @@
+// Server-side duplication: a data server that is written to through a handle that names partners
+// brings the bytes to them itself (CEFT-PVFS protocols 1 and 2).
+//
+// Synchronous: the bytes go to the partners and to the own store at the same time, from the one
+// buffer they were received in; the client is answered when all have them, with the weakest
+// stability. Asynchronous: an UNSTABLE4 write is answered when the own store has the bytes, while
+// what is owed to the partners is within a window of bytes and age; beyond it, and for stable
+// writes, it is as synchronous. COMMIT waits for everything of its object and commits everywhere.
+// So nothing is ever called durable that is on one copy only without the metadata server knowing.
+//
+// The write verifier is made of a number drawn when this process started, the own store's verifier
+// and those of the partners. It changes when any of them restarts; a partner that is left out, its
+// loss being recorded, goes on counting with the one it had last.
+//
+// Invariants:
+//  1. Nothing is acknowledged that a partner may lack until the metadata server has durably marked
+//     its copy as having missed it. That holds for everything but "written here and there": a
+//     partner that is away, is slow, refuses or fails; and a write that failed here, which the
+//     partner may have.
+//  2. Writes that overlap reach every copy in one order (range_locks.h).
+//  3. A COMMIT is answered when each partner has committed, or what it may lose has been marked.
+//
+// Threading: Duplication's methods on I/O threads; forget() and counts() from any thread; stop()
+// from the program's main thread.
+//
+// Ownership: everything in Parts outlives it. stop() first, then the I/O threads.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "dataserver/mirror/copy_book.h"
+#include "dataserver/mirror/mirror_options.h"
+#include "dataserver/mirror/missed_reports.h"
+#include "dataserver/mirror/partner_link.h"
+#include "dataserver/mirror/range_locks.h"
+#include "dataserver/nfs/duplication.h"
+
+namespace weft::ds {
+
+struct MirrorCounts {
+  std::uint64_t pending_bytes = 0;  // answered and not yet at every partner
+  std::chrono::milliseconds oldest_pending{0};
+  std::uint32_t partners_away = 0;
+  std::uint64_t forwarded_bytes = 0;
+  std::uint64_t missed_writes = 0;
+};
+
+class Duplicator final : public Duplication {
+ public:
+  struct Parts {
+    Store& store;
+    layout::HandleKey key;
+    MirrorAuthority& authority;
+    Clock& clock;
+    std::vector<IoRing*> rings;  // one for each I/O thread, in the order of their index
+    std::uint64_t boot = 0;      // drawn at random when the process started
+    MirrorOptions options;
+    LinkConfig link;      // its timeout is that of the options
+    RoundLimits reports;  // how long a write waits for the metadata server
+  };
+
+  explicit Duplicator(Parts parts);
+  ~Duplicator() override;
+
+  void write(const layout::Handle& handle, std::uint64_t offset, std::vector<Buffer> data,
+             Stability wanted, WritesInFlight::Token token, Store::Done<WriteResult> done) override;
+  void commit(const layout::Handle& handle, Store::Done<WriteVerifier> done) override;
+  void when_local(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t count,
+                  std::function<void()> done) override;
+
+  // The partner's copy is to be written again. Answered when no write is left that began before,
+  // and may have been acknowledged because of what is forgotten.
+  void forget(const layout::ObjectId& object, std::uint32_t partner,
+              std::move_only_function<void()> done);
+  // The object is gone: what is known of its copies is of no use.
+  void removed(const layout::ObjectId& object) { book_.remove(object); }
+  [[nodiscard]] RangeLocks& locks() { return locks_; }
+  // The calling I/O thread's way to another data server.
+  [[nodiscard]] PartnerLink& link(std::uint32_t ds_id);
+  [[nodiscard]] layout::SealedHandle seal(const layout::Handle& handle) const {
+    return layout::seal(handle, parts_.key);
+  }
+  [[nodiscard]] MirrorCounts counts() const;
+
+  // Waits until nothing is owed to partners any more, at most `limit`; then ends the sessions with
+  // them. False: something was still owed.
+  bool stop(std::chrono::milliseconds limit);
+  // Ends the calling I/O thread's sessions with partners; stop() does it on all.
+  void end_links();
+
+ private:
+  struct WriteOp;
+  struct CommitOp;
+  struct PerThread;
+  using WritePtr = std::shared_ptr<WriteOp>;
+  using CommitPtr = std::shared_ptr<CommitOp>;
+
+  [[nodiscard]] PerThread& mine();
+  [[nodiscard]] WriteVerifier combine(WriteVerifier own,
+                                      std::span<const WriteVerifier> others) const;
+
+  // duplicator_write.cc
+  void begin(const WritePtr& op);
+  void send(const WritePtr& op, std::size_t copy);
+  void answered(const WritePtr& op, std::size_t copy, Result<rpc::nfs4::CompoundResult> result);
+  void written_here(const WritePtr& op, Result<WriteResult> result);
+  void answer_early(const WritePtr& op);
+  void one_done(const WritePtr& op);
+  void report_missed(const WritePtr& op);
+  void finish(const WritePtr& op);
+  [[nodiscard]] bool window_takes(const WriteOp& op) const;
+
+  // duplicator_commit.cc
+  void run_commit(const CommitPtr& op);
+  void one_committed(const CommitPtr& op);
+  void report_lost(const CommitPtr& op);
+  void finish_commit(const CommitPtr& op);
+
+  Parts parts_;
+  RangeLocks locks_;
+  CopyBook book_;
+  Partners partners_;
+  std::vector<std::unique_ptr<PerThread>> threads_;
+  std::atomic<std::uint64_t> pending_bytes_{0};
+  std::atomic<std::uint64_t> forwarded_bytes_{0};
+  std::atomic<std::uint64_t> missed_writes_{0};
+  mutable std::mutex pending_mutex_;
+  std::multiset<TimePoint> pending_;  // protected by pending_mutex_: when they were answered
+};
+
+}  // namespace weft::ds

@@ -1,0 +1,71 @@
+// The inside of Duplicator: writes and commits under way.
+//
+// Threading: an operation belongs to the I/O thread it came on.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "dataserver/mirror/duplicator.h"
+
+namespace weft::ds {
+
+struct Duplicator::PerThread {
+  PerThread(IoRing& ring_of_it, const Parts& parts, CopyBook& book)
+      : ring(ring_of_it), reports(ring, parts.clock, parts.reports, parts.authority, book) {}
+  IoRing& ring;
+  MissedReports reports;
+  std::map<std::uint32_t, std::shared_ptr<PartnerLink>> links;
+};
+
+constexpr std::size_t kMaxPartners = std::tuple_size_v<decltype(layout::Handle::partners)>;
+
+// A partner's part in a write or commit.
+struct CopyPart {
+  std::uint32_t ds_id = 0;
+  std::shared_ptr<Partner> partner;
+  bool known_missed = false;  // it has missed this region before, and the metadata server knows
+  bool sent = false;
+  bool good = false;
+  Stability stability = Stability::kFileSync;
+  WriteVerifier verifier = 0;  // what it answered with, or with last
+};
+
+struct Duplicator::WriteOp {
+  layout::Handle handle;
+  std::uint32_t epoch = 0;
+  std::uint64_t offset = 0;
+  ByteRange range;
+  Stability wanted = Stability::kUnstable;
+  std::vector<Buffer> data;  // kept for the partners; the store has handles of its own
+  WritesInFlight::Token token;
+  Store::Done<WriteResult> done;  // empty once the client was answered
+  RangeLocks::Hold hold;
+  TimePoint deadline{};
+  std::vector<CopyPart> copies;
+  std::optional<Result<WriteResult>> here;
+  std::size_t left = 0;  // parts under way, and then reports
+  std::optional<TimePoint> pending_since;
+  std::optional<Error> refused;  // by the metadata server, or a fence
+};
+
+struct Duplicator::CommitOp {
+  layout::Handle handle;
+  std::uint32_t epoch = 0;
+  Store::Done<WriteVerifier> done;
+  std::vector<CopyPart> copies;
+  std::vector<CopyBook::Owed> owed;  // for each of the copies
+  std::optional<Result<WriteVerifier>> here;
+  std::size_t left = 0;
+  std::optional<Error> refused;
+};
+
+// Fences do not tell the metadata server's own writes apart: they are of no epoch.
+[[nodiscard]] inline std::uint32_t epoch_of(const layout::Handle& handle) {
+  return handle.access == layout::Access::kControl ? 0 : handle.object_epoch;
+}
+
+[[nodiscard]] std::vector<Buffer> share_all(const std::vector<Buffer>& data);
+[[nodiscard]] std::vector<WriteVerifier> verifiers_of(const std::vector<CopyPart>& copies);
+
+}  // namespace weft::ds

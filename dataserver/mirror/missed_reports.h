@@ -1,0 +1,52 @@
+// Tells the metadata server which regions of an object a partner missed, once for all writes that
+// wait for it, and again while it cannot be reached (nfs/rounds.h).
+//
+// What was told is entered in the CopyBook, so that a region is reported once.
+//
+// Threading: an instance belongs to one I/O thread. Ownership: as Rounds.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "dataserver/mirror/copy_book.h"
+#include "dataserver/mirror/mirror_authority.h"
+#include "dataserver/nfs/rounds.h"
+
+namespace weft::ds {
+
+class MissedReports {
+ public:
+  using Done = std::move_only_function<void(Result<>)>;
+
+  MissedReports(IoRing& ring, Clock& clock, RoundLimits limits, MirrorAuthority& authority,
+                CopyBook& book)
+      : ring_(ring), clock_(clock), limits_(limits), authority_(authority), book_(book) {}
+
+  // Success: durable at the metadata server. kBusy when it could not be reached in time; else its
+  // own error. The extents are made whole regions.
+  void report(const layout::ObjectId& object, std::uint32_t partner, std::uint32_t epoch,
+              const ExtentSet& extents, Done done);
+
+ private:
+  struct Request {
+    std::uint32_t epoch = 0;
+    ExtentSet extents;
+    void merge(const Request& other) {
+      epoch = std::max(epoch, other.epoch);
+      extents.add(other.extents, rpc::control::kMaxExtents);
+    }
+  };
+  using PerPartner = Rounds<Request, void>;
+  [[nodiscard]] PerPartner& rounds(std::uint32_t partner);
+
+  IoRing& ring_;
+  Clock& clock_;
+  const RoundLimits limits_;
+  MirrorAuthority& authority_;
+  CopyBook& book_;
+  std::map<std::uint32_t, std::unique_ptr<PerPartner>> partners_;
+};
+
+}  // namespace weft::ds

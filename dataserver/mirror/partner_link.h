@@ -1,0 +1,111 @@
+// One I/O thread's way to one partner: an NFSv4.1 session with it, made when first needed.
+//
+// A call that gets no answer in time, or loses its session, puts the partner away: every call fails
+// at once from then on, on all threads, and it is tried again in the background, with its address
+// asked anew and a session of a new incarnation. So writes do not wait for a dead partner one after
+// the other, and what was sent under the old session is not executed once the new one stands
+// (RFC 8881 section 18.35.4: a new client verifier ends the old client's state).
+//
+// A patient call is one that a living partner may take long for (COMMIT): it fails when the partner
+// is put away, and while it is out the partner is asked now and then whether it is there.
+//
+// Threading: everything on the thread of `ring`, but for Partner, which threads share.
+//
+// Ownership: what Config refers to outlives the link. stop() before the thread ends; it completes
+// every call.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/steady_timer.hpp>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dataserver/mirror/mirror_authority.h"
+#include "dataserver/store/io_ring.h"
+#include "rpc/session/session_client.h"
+
+namespace weft::ds {
+
+// What all threads know of a partner.
+struct Partner {
+  std::uint32_t ds_id = 0;
+  std::atomic<bool> away{false};
+  std::atomic<std::uint64_t> verifier{0};  // its write verifier, last seen; 0: none yet
+};
+
+class Partners {
+ public:
+  [[nodiscard]] std::shared_ptr<Partner> find(std::uint32_t ds_id);
+  [[nodiscard]] std::uint32_t away() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::uint32_t, std::shared_ptr<Partner>> partners_;  // protected by mutex_
+};
+
+struct LinkConfig {
+  using MakeDial =
+      std::function<rpc::Dial(boost::asio::io_context&, const std::vector<layout::NetAddress>&)>;
+  std::string owner;  // of this data server, the same over restarts; each thread adds its number
+  std::chrono::milliseconds timeout{4000};  // of a write at the partner
+  std::chrono::milliseconds probe_every{500};
+  std::chrono::milliseconds patience{40'000};  // of a patient call
+  std::size_t max_waiting = 4096;              // calls while the address is asked for
+  MakeDial make_dial;
+};
+
+class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
+ public:
+  using Done = rpc::SessionClient::Done;
+  using Ops = std::vector<rpc::nfs4::OpArgs>;
+
+  PartnerLink(IoRing& ring, std::shared_ptr<Partner> partner, MirrorAuthority& authority,
+              const LinkConfig& config);
+  ~PartnerLink();
+
+  [[nodiscard]] Partner& partner() { return *partner_; }
+  // Within LinkConfig::timeout. Never executed twice.
+  void call(Ops ops, Done done);
+  void patient_call(Ops ops, Done done);
+  void stop();
+
+ private:
+  struct Waiting {
+    Ops ops;
+    rpc::CallOptions options;
+    Done done;
+  };
+  void submit(Ops ops, rpc::CallOptions options, Done done);
+  void locate();
+  void located(Result<rpc::control::Located> found);
+  void answered(std::uint64_t incarnation, Result<rpc::nfs4::CompoundResult> result, Done done);
+  void put_away(const Error& why);
+  void probe();
+  void probed(std::uint64_t incarnation, const Result<rpc::nfs4::CompoundResult>& result);
+  void watch();
+  void arm(boost::asio::steady_timer& timer, std::chrono::milliseconds after,
+           void (PartnerLink::*then)());
+  void fail_patient(const Error& why);
+
+  IoRing& ring_;
+  const std::shared_ptr<Partner> partner_;
+  MirrorAuthority& authority_;
+  const LinkConfig& config_;
+  std::unique_ptr<rpc::SessionClient> client_;
+  std::uint64_t incarnation_ = 0;  // counts clients made
+  std::vector<Waiting> waiting_;   // for the address
+  std::list<Done> patient_;        // completed by the answer or by fail_patient()
+  bool locating_ = false;
+  bool probing_ = false;   // this thread tries whether it is back
+  bool asking_ = false;    // a question whether it is there is out
+  bool watching_ = false;  // the watch timer is armed
+  bool stopped_ = false;
+  boost::asio::steady_timer probe_timer_;
+  boost::asio::steady_timer watch_timer_;
+};
+
+}  // namespace weft::ds

@@ -1,0 +1,225 @@
+// Two whole data servers that mirror each other over TCP, and a metadata server's end of the
+// control protocol.
+#include <catch2/catch_test_macros.hpp>
+#include <condition_variable>
+#include <map>
+
+#include "rpc/control/server.h"
+#include "tests/dataserver/main/server_rig.h"
+
+namespace weft::ds {
+namespace {
+
+namespace control = rpc::control;
+using namespace std::chrono_literals;
+using layout::Duplication;
+using rpc::nfs4::StableHow;
+using rpc::nfs4::Status;
+using test::DsClient;
+using test::kServedObject;
+using test::ServerRig;
+
+// Ids in the order of registration.
+class PairMds final : public control::ServerEvents {
+ public:
+  explicit PairMds(const control::ClusterKey& key)
+      : server_({.listen = layout::make_address("127.0.0.1", 0).value(), .key = key}, *this) {
+    if (!server_.start()) throw std::runtime_error("control server does not start");
+  }
+  ~PairMds() override { server_.stop(); }
+  control::Server& server() { return server_; }
+
+  void on_register(const layout::NetAddress& /*from*/, control::Register request,
+                   control::Done<control::Registered> done) override {
+    control::Registered answer{.cluster = {std::byte{0xC1}}, .heartbeat_ms = 50};
+    {
+      const std::lock_guard lock(mutex_);
+      auto& id = ids_[request.store];
+      if (id == 0) id = static_cast<std::uint32_t>(ids_.size());
+      answer.ds_id = id;
+    }
+    done(answer);
+  }
+  void on_connected(std::uint32_t /*ds_id*/) override {}
+  void on_disconnected(std::uint32_t /*ds_id*/, const Error& /*why*/) override {}
+  void on_heartbeat(std::uint32_t ds_id, const control::Heartbeat& heartbeat) override {
+    const std::lock_guard lock(mutex_);
+    heartbeats[ds_id] = heartbeat;
+    changed_.notify_all();
+  }
+  void on_query_size(std::uint32_t /*ds_id*/, const layout::ObjectId& /*object*/,
+                     control::Done<control::FileSize> done) override {
+    done(control::FileSize{0});
+  }
+  void on_report_size(std::uint32_t ds_id, const control::ReportSize& /*report*/,
+                      control::Done<void> done) override {
+    reports.fetch_add(ds_id == 1 ? 1 : 1000);
+    done({});
+  }
+  void on_locate(std::uint32_t /*ds_id*/, std::uint32_t wanted,
+                 control::Done<control::Located> done) override {
+    const std::lock_guard lock(mutex_);
+    done(control::Located{.state = control::Located::State::kUp, .addresses = {where[wanted]}});
+  }
+  void on_copy_missed(std::uint32_t ds_id, const control::CopyMissed& told,
+                      control::Done<void> done) override {
+    const std::lock_guard lock(mutex_);
+    missed.emplace_back(ds_id, told);
+    done({});
+  }
+  template <class Condition>
+  bool wait(Condition condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, 10s, condition);
+  }
+
+  std::map<std::uint32_t, control::Heartbeat> heartbeats;             // protected by mutex_
+  std::map<std::uint32_t, layout::NetAddress> where;                  // protected by mutex_
+  std::vector<std::pair<std::uint32_t, control::CopyMissed>> missed;  // protected by mutex_
+  std::atomic<int> reports{0};
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<control::Uuid, std::uint32_t> ids_;  // protected by mutex_
+  control::Server server_;
+};
+
+struct Pair {
+  Pair() : mds(first_rig.key) {
+    std::ofstream(second_rig.config.key_file, std::ios::trunc)
+        << std::ifstream(first_rig.config.key_file).rdbuf();
+    first = start(first_rig, 1);
+    second = start(second_rig, 2);
+  }
+  std::unique_ptr<DataServer> start(ServerRig& rig, std::uint32_t id) {
+    rig.config.mds = {{"127.0.0.1", mds.server().address().port}};
+    rig.config.advertise = {layout::make_address("127.0.0.1", 1).value()};
+    rig.config.mirror.timeout = 1s;
+    auto server = std::move(DataServer::open(rig.config, std::nullopt).value());
+    for (int i = 0; i < 500 && server->ports().empty(); ++i) {
+      REQUIRE(server->tick());
+      std::this_thread::sleep_for(10ms);
+    }
+    const std::uint16_t port = server->ports().at(0);
+    mds.where[id] = layout::make_address("127.0.0.1", port).value();
+    rig.config.listen = {mds.where[id]};  // the same when it is started again
+    return server;
+  }
+  layout::SealedHandle handle(Duplication duplication, std::uint32_t on = 1,
+                              std::uint32_t epoch = 1) const {
+    layout::Handle handle{.access = layout::Access::kReadWrite,
+                          .key_id = control::kHandleKeyId,
+                          .ds_id = on,
+                          .object = kServedObject,
+                          .client_id = 1,
+                          .object_epoch = epoch,
+                          .client_epoch = 1};
+    if (duplication != Duplication::kNone) {
+      handle.duplication = duplication;
+      handle.partners = {on == 1 ? 2U : 1U, 0};
+    }
+    return layout::seal(handle, control::handle_key(first_rig.key));
+  }
+
+  ServerRig first_rig;
+  ServerRig second_rig;
+  PairMds mds;
+  std::unique_ptr<DataServer> first;
+  std::unique_ptr<DataServer> second;
+};
+
+std::string pattern(std::size_t size, int seed) {
+  std::string bytes(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 31 + i / 4093 + seed);
+  return bytes;
+}
+
+TEST_CASE("what is written at one data server is at its partner over TCP") {
+  Pair pair;
+  for (const auto duplication : {Duplication::kServerSync, Duplication::kServerAsync}) {
+    const auto handle = pair.handle(duplication);
+    DsClient client(pair.first->ports().at(0));
+    DsClient other(pair.second->ports().at(0));
+    const std::string bytes = pattern(4 << 20, static_cast<int>(duplication));
+    rpc::nfs4::WriteOk ok;
+    for (std::size_t at = 0; at < bytes.size(); at += 1 << 20) {
+      REQUIRE(client.write(handle, at, bytes.substr(at, 1 << 20), &ok) == Status::NFS4_OK);
+    }
+    const auto verifier = client.commit(handle);
+    if (duplication == Duplication::kServerSync) CHECK(verifier == ok.verifier);
+    for (std::size_t at = 0; at < bytes.size(); at += 1 << 20) {
+      REQUIRE(other.read(pair.handle(Duplication::kNone, 2), at, 1 << 20).text ==
+              bytes.substr(at, 1 << 20));
+    }
+  }
+  CHECK(pair.mds.missed.empty());
+  CHECK(pair.mds.wait(
+      [&] { return pair.mds.heartbeats[1].mirror.forwarded_bytes == std::uint64_t{8} << 20; }));
+  CHECK(pair.first->stop());
+  CHECK(pair.second->stop());
+}
+
+TEST_CASE("a stable write is reported once, by the server the client wrote to") {
+  Pair pair;
+  DsClient client(pair.first->ports().at(0));
+  REQUIRE(client.write(pair.handle(Duplication::kServerSync), 0, "x", nullptr,
+                       StableHow::FILE_SYNC4) == Status::NFS4_OK);
+  CHECK(pair.mds.reports == 1);
+}
+
+TEST_CASE("a partner that died is recorded, and written to again when it is back") {
+  Pair pair;
+  DsClient client(pair.first->ports().at(0));
+  const auto handle = pair.handle(Duplication::kServerSync);
+  REQUIRE(client.write(handle, 0, "both") == Status::NFS4_OK);
+  REQUIRE(pair.second->stop());
+  pair.second.reset();
+  const auto began = std::chrono::steady_clock::now();
+  REQUIRE(client.write(handle, 0, "one!") == Status::NFS4_OK);
+  CHECK(std::chrono::steady_clock::now() - began < 5s);
+  REQUIRE(pair.mds.missed.size() == 1);
+  CHECK(pair.mds.missed[0].first == 1);
+  CHECK(pair.mds.missed[0].second ==
+        control::CopyMissed{kServedObject, 2, 1, {{0, std::uint64_t{4} << 20}}});
+
+  pair.second = pair.start(pair.second_rig, 2);
+  CHECK(pair.mds.wait([&] { return pair.mds.heartbeats[1].mirror.partners_away == 0; }));
+  std::promise<Result<>> forgotten;
+  pair.mds.server().forget_missed(1, {kServedObject, 2}, 5s,
+                                  [&](Result<> answer) { forgotten.set_value(std::move(answer)); });
+  REQUIRE(forgotten.get_future().get());
+  REQUIRE(client.write(handle, 0, "back") == Status::NFS4_OK);
+  DsClient other(pair.second->ports().at(0));
+  CHECK(other.read(pair.handle(Duplication::kNone, 2), 0, 10).text == "back");
+  CHECK(pair.mds.missed.size() == 1);
+}
+
+// Several connections, so several I/O threads, at the same bytes at once.
+TEST_CASE("two clients that write over each other leave equal copies") {
+  Pair pair;
+  const auto handle = pair.handle(Duplication::kServerSync);
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      DsClient client(pair.first->ports().at(0), "client-" + std::to_string(t));
+      SeededRandom random(static_cast<std::uint64_t>(t) + 1);
+      for (int i = 0; i < 150; ++i) {
+        const auto bytes = pattern(1 + random.below(60'000), t * 1000 + i);
+        if (client.write(handle, random.below(100'000), bytes) != Status::NFS4_OK) return;
+      }
+      if (client.commit(handle)) ++good;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(good == 4);
+  CHECK(pair.mds.missed.empty());
+  DsClient client(pair.first->ports().at(0));
+  DsClient other(pair.second->ports().at(0));
+  CHECK(client.read(pair.handle(Duplication::kNone), 0, 200'000).text ==
+        other.read(pair.handle(Duplication::kNone, 2), 0, 200'000).text);
+}
+
+}  // namespace
+}  // namespace weft::ds

@@ -1,0 +1,311 @@
+// Data servers that mirror each other, in one thread, over a network and a disk that do what the
+// test says, and a metadata server that is a list.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dataserver/mirror/duplicator.h"
+#include "dataserver/nfs/ds_handler.h"
+#include "dataserver/store/disk.h"
+#include "dataserver/store/file_store.h"
+#include "rpc/session/session_server.h"
+#include "rpc/transport/in_memory.h"
+#include "tests/dataserver/io_thread.h"
+#include "tests/dataserver/temp_folder.h"
+
+namespace weft::test {
+
+constexpr layout::ObjectId kMirrored{.fileid = 31, .generation = 1, .fsid = 1};
+constexpr std::uint32_t kFirst = 1;
+constexpr std::uint32_t kSecond = 2;
+
+class FakeAuthority final : public ds::MirrorAuthority {
+ public:
+  void locate(std::uint32_t ds_id, std::chrono::milliseconds /*timeout*/,
+              Done<rpc::control::Located> done) override {
+    done(rpc::control::Located{
+        .state = rpc::control::Located::State::kUp,
+        .addresses = {
+            layout::make_address("127.0.0.1", static_cast<std::uint16_t>(ds_id)).value()}});
+  }
+  void copy_missed(const rpc::control::CopyMissed& told, Done<void> done) override {
+    asked.push_back(told);
+    if (hold) return held.push_back(std::move(done));
+    if (error) return done(fail(*error));
+    done({});
+  }
+  void release() {
+    hold = false;
+    for (auto& done : std::exchange(held, {})) done({});
+  }
+  std::vector<rpc::control::CopyMissed> asked;
+  std::optional<Errc> error;
+  bool hold = false;
+  std::vector<Done<void>> held;
+};
+
+// In front of a server's handler: holds, refuses, or lets through in any order what comes.
+class Trapdoor final : public rpc::OpHandler {
+ public:
+  explicit Trapdoor(rpc::OpHandler& behind) : behind_(behind) {}
+  void execute(rpc::Compound& compound, rpc::nfs4::OpArgs op, rpc::OpDone done) override {
+    if (op.op != rpc::nfs4::Op::OP_PUTFH) ++seen[op.op];
+    if (refuse && op.op != rpc::nfs4::Op::OP_PUTFH) {
+      return done(rpc::nfs4::failed(op.op, *refuse));
+    }
+    if ((hold || shuffle) && op.op != rpc::nfs4::Op::OP_PUTFH) {
+      return held.push_back(
+          [this, &compound, op = std::move(op), done = std::move(done)]() mutable {
+            behind_.execute(compound, std::move(op), std::move(done));
+          });
+    }
+    behind_.execute(compound, std::move(op), std::move(done));
+  }
+  void release() {
+    hold = false;
+    for (auto& call : std::exchange(held, {})) call();
+  }
+  // One of those held, any.
+  void release_one(Random& random) {
+    if (hold || held.empty()) return;
+    std::swap(held[random.below(held.size())], held.back());
+    auto call = std::move(held.back());
+    held.pop_back();
+    call();
+  }
+  bool shuffle = false;
+  std::map<rpc::nfs4::Op, int> seen;
+  std::optional<rpc::nfs4::Status> refuse;
+  bool hold = false;
+  std::vector<std::move_only_function<void()>> held;
+
+ private:
+  rpc::OpHandler& behind_;
+};
+
+class FailingDisk final : public ds::Faults {
+ public:
+  int write_error(const layout::ObjectId&, std::uint64_t) override { return error; }
+  int error = 0;
+};
+
+struct MirrorRig {
+  struct Server {
+    std::unique_ptr<ds::FileStore> store;
+    OwnedFd directory;
+    std::unique_ptr<ds::FenceTable> fences;
+    std::unique_ptr<ds::HandleGate> gate;
+    std::unique_ptr<ds::Counters> counters;
+    std::unique_ptr<ds::WritesInFlight> writes;
+    std::unique_ptr<ds::Duplicator> duplicator;
+    std::unique_ptr<ds::DsHandler> handler;
+    std::unique_ptr<Trapdoor> door;
+    std::unique_ptr<rpc::SessionServer> sessions;
+    FailingDisk disk;
+    bool reachable = true;
+  };
+  struct Answer {
+    rpc::nfs4::Status status;
+    rpc::nfs4::WriteOk ok;
+    rpc::nfs4::Verifier verifier = 0;
+  };
+  using Pending = std::shared_ptr<std::optional<Answer>>;
+
+  explicit MirrorRig(std::uint64_t seed = 1) : random(seed), network(pool, random) {
+    options.timeout = std::chrono::milliseconds(300);
+    for (const std::uint32_t id : {kFirst, kSecond}) start(id);
+  }
+  ~MirrorRig() {
+    for (auto& [id, server] : servers) {
+      server.door->release();
+      server.reachable = true;
+    }
+    authority.release();
+    settle();
+    for (auto& [id, server] : servers) server.sessions.reset();
+    for (auto& [id, server] : servers) end_links(server);
+    settle();
+    thread.drain();
+  }
+
+  // Also again, after kill(): the same store, as after a crash.
+  void start(std::uint32_t id) {
+    Server& s = servers[id];
+    ds::FileStoreOptions store;
+    store.path = folder.path() + "/store" + std::to_string(id);
+    store.faults = &s.disk;
+    s.store = std::move(ds::FileStore::open(store, pool).value());
+    s.directory = ds::open_directory(store.path).value();
+    s.fences = std::move(ds::FenceTable::open(s.directory.get()).value());
+    s.gate = std::make_unique<ds::HandleGate>(key, 1, id, *s.fences);
+    s.counters = std::make_unique<ds::Counters>(1);
+    s.writes = std::make_unique<ds::WritesInFlight>(std::vector{&thread.ring()});
+    ds::LinkConfig link;
+    link.owner = "rig" + std::to_string(id);
+    link.probe_every = std::chrono::milliseconds(20);
+    link.make_dial = [this](auto&, const auto& addresses) { return dial(addresses.at(0).port); };
+    s.duplicator = std::make_unique<ds::Duplicator>(
+        ds::Duplicator::Parts{.store = *s.store,
+                              .key = key,
+                              .authority = authority,
+                              .clock = system_clock(),
+                              .rings = {&thread.ring()},
+                              .boot = random.u64(),
+                              .options = options,
+                              .link = link,
+                              .reports = {.deadline = std::chrono::milliseconds(300),
+                                          .retry_after = std::chrono::milliseconds(20)}});
+    s.handler = std::make_unique<ds::DsHandler>(ds::DsHandler::Parts{
+        *s.store, *s.gate, sizes, *s.writes, *s.counters, system_clock(), s.duplicator.get()});
+    s.door = std::make_unique<Trapdoor>(*s.handler);
+    rpc::SessionServerOptions session;
+    session.server_major_id = "server" + std::to_string(id);
+    s.sessions =
+        std::make_unique<rpc::SessionServer>(session, *s.door, system_clock(), system_random());
+    s.reachable = true;
+  }
+  void cut() {
+    for (std::size_t i = 0; i < network.connections(); ++i) network.cut(i);
+  }
+  // Unstable data that is in the page cache survives, but the verifier does not.
+  void kill(std::uint32_t id) {
+    Server& s = servers.at(id);
+    s.reachable = false;
+    cut();
+    settle();
+    s.sessions.reset();
+    end_links(s);
+    settle();
+    s.handler.reset();
+    s.duplicator.reset();
+    s.fences.reset();
+    s.store.reset();
+  }
+  static void end_links(Server& server) {
+    if (server.duplicator) server.duplicator->end_links();
+  }
+  rpc::Dial dial(std::uint32_t id) {
+    return [this, id](auto done) {
+      Server& server = servers.at(id);
+      if (!server.reachable) return done(fail(Errc::kUnreachable, "refused"));
+      auto pair = network.connect();
+      server.sessions->serve(pair.b);
+      done(std::move(pair.a));
+    };
+  }
+
+  void turn() {
+    thread.poll();
+    network.step();
+    for (auto& [id, server] : servers) {
+      if (server.door && random.below(2) == 0) server.door->release_one(random);
+    }
+  }
+  void settle() {
+    for (int i = 0; i < 300; ++i) turn();
+  }
+  template <class Finished>
+  bool run_until(Finished finished) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!finished() && std::chrono::steady_clock::now() < limit) turn();
+    return finished();
+  }
+  // Time passes, and what is due happens.
+  void pass(std::chrono::milliseconds span) {
+    const auto until = std::chrono::steady_clock::now() + span;
+    while (std::chrono::steady_clock::now() < until) turn();
+  }
+
+  layout::Handle handle(layout::Duplication duplication = layout::Duplication::kServerSync,
+                        std::uint32_t epoch = 1) const {
+    return {.access = layout::Access::kReadWrite,
+            .key_id = 1,
+            .ds_id = kFirst,
+            .object = kMirrored,
+            .client_id = 5,
+            .object_epoch = epoch,
+            .client_epoch = 1,
+            .duplication = duplication,
+            .partners = {kSecond, 0}};
+  }
+  Pending start_op(const layout::Handle& handle, rpc::nfs4::OpArgs op) {
+    auto answer = std::make_shared<std::optional<Answer>>();
+    rpc::OpHandler& to = *servers.at(handle.ds_id).handler;
+    auto compound = std::make_shared<rpc::Compound>();
+    compound->client = &client;
+    compound->max_read = 1 << 20;
+    const auto sealed = layout::seal(handle, key);
+    auto rest = std::make_shared<rpc::nfs4::OpArgs>(std::move(op));
+    to.execute(
+        *compound, {rpc::nfs4::Op::OP_PUTFH, rpc::nfs4::PutFhArgs{rpc::nfs4::FileHandle(sealed)}},
+        [&to, compound, rest, answer](rpc::nfs4::OpResult put) {
+          if (put.status != rpc::nfs4::Status::NFS4_OK) {
+            answer->emplace(Answer{put.status, {}, 0});
+            return;
+          }
+          to.execute(*compound, std::move(*rest), [compound, answer](rpc::nfs4::OpResult result) {
+            Answer got{result.status, {}, 0};
+            if (auto* ok = std::get_if<rpc::nfs4::WriteOk>(&result.ok)) {
+              got.ok = *ok;
+              got.verifier = ok->verifier;
+            }
+            if (auto* ok = std::get_if<rpc::nfs4::CommitOk>(&result.ok)) {
+              got.verifier = ok->verifier;
+            }
+            answer->emplace(got);
+          });
+        });
+    return answer;
+  }
+  Pending start_write(const layout::Handle& handle, std::uint64_t offset, const std::string& bytes,
+                      rpc::nfs4::StableHow stable = rpc::nfs4::StableHow::UNSTABLE4) {
+    rpc::nfs4::WriteArgs args{.offset = offset, .stable = stable};
+    auto buffer = pool.allocate(bytes.size()).value();
+    std::memcpy(buffer.data(), bytes.data(), bytes.size());
+    args.data.push_back(std::move(buffer));
+    return start_op(handle, {rpc::nfs4::Op::OP_WRITE, std::move(args)});
+  }
+  Answer wait(const Pending& pending) {
+    run_until([&] { return pending->has_value(); });
+    return pending->value();
+  }
+  Answer write(const layout::Handle& handle, std::uint64_t offset, const std::string& bytes,
+               rpc::nfs4::StableHow stable = rpc::nfs4::StableHow::UNSTABLE4) {
+    return wait(start_write(handle, offset, bytes, stable));
+  }
+  Answer commit(const layout::Handle& handle) {
+    return wait(start_op(handle, {rpc::nfs4::Op::OP_COMMIT, rpc::nfs4::CommitArgs{}}));
+  }
+  // All of an object's bytes, read from the store itself.
+  std::string bytes(std::uint32_t id, const layout::ObjectId& object = kMirrored) {
+    std::string all;
+    for (;;) {
+      std::optional<Result<ds::ReadResult>> got;
+      servers.at(id).store->read(object, all.size(), 1 << 20,
+                                 [&](Result<ds::ReadResult> r) { got = std::move(r); });
+      run_until([&] { return got.has_value(); });
+      if (!*got || (*got)->payload.size() == 0) return all;
+      const auto part = (*got)->payload.flatten().value();
+      all.append(reinterpret_cast<const char*>(part.data()), part.size());
+    }
+  }
+
+  IoThread thread;
+  TempFolder folder;
+  BufferPool pool{std::size_t{256} << 20};
+  SeededRandom random;
+  rpc::MemoryNetwork network;
+  layout::HandleKey key{std::byte{1}, std::byte{2}, std::byte{3}};
+  ds::LocalSizes sizes;
+  ds::MirrorOptions options;
+  FakeAuthority authority;
+  std::map<std::uint32_t, Server> servers;
+  rpc::ClientInfo client{.id = 1};
+};
+
+}  // namespace weft::test
