@@ -211,7 +211,7 @@ std::vector<layout::Candidate> Registry::candidates() const {
   std::vector<layout::Candidate> candidates;
   for (const ServerView& view : list()) {
     candidates.push_back({view.record.id, view.state, view.last.space.capacity_bytes,
-                          view.last.space.free_bytes, view.record.domain});
+                          view.last.space.free_bytes, view.record.domain, view.last.load.measured});
   }
   return candidates;
 }

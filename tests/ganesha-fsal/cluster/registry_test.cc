@@ -138,16 +138,18 @@ TEST_CASE("draining is durable, and shown while the server is up") {
   CHECK(f.registry->set_draining(7, true).error() == Errc::kNotFound);
 }
 
-TEST_CASE("candidates carry the last word on space") {
+TEST_CASE("candidates carry the last word on space and load") {
   Fixture f;
   f.add(1);
   control::Heartbeat beat;
+  beat.load.measured.disk = {1, 2, 3};
   beat.space = {100, 42, 1};
   (void)f.registry->heartbeat(1, beat);
   const auto candidates = f.registry->candidates();
   REQUIRE(candidates.size() == 1);
   CHECK(candidates[0].free_bytes == 42);
   CHECK(candidates[0].capacity_bytes == 100);
+  CHECK(candidates[0].load == beat.load.measured);
 }
 
 TEST_CASE("devices are made once, durably, and anew when an address changes") {
