@@ -1,0 +1,64 @@
+#include "layout/copy_choice.h"
+
+#include <algorithm>
+#include <string>
+
+namespace weft::layout {
+namespace {
+
+std::vector<MemberView> views_of(const LayoutMap& map, std::size_t stripe, const LoadOf& load_of) {
+  std::vector<MemberView> views;
+  for (const Copy& copy : map.copies) {
+    MemberView& view = views.emplace_back();
+    const ServerLoad* load = load_of(copy.ds_ids[stripe]);
+    view.eligible = load != nullptr && copy.state_of(stripe) == CopyState::kCurrent;
+    if (load != nullptr) view.load = *load;
+  }
+  return views;
+}
+
+}  // namespace
+
+Result<Leads> choose_leads(const LayoutMap& map, const LoadOf& load_of, const ChoiceRules& rules,
+                           std::span<const std::uint8_t> before) {
+  const std::size_t stripes = map.copies.front().ds_ids.size();
+  const auto foreign = [&](std::uint8_t copy) { return copy >= map.copies.size(); };
+  if (!before.empty() && (before.size() != stripes || std::ranges::any_of(before, foreign))) {
+    return fail(Errc::kInvalid, "leads that are not of this map");
+  }
+  Leads leads;
+  for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
+    const auto views = views_of(map, stripe, load_of);
+    if (std::ranges::none_of(views, &MemberView::eligible)) {
+      return fail(Errc::kLayoutUnavailable,
+                  "no copy of stripe " + std::to_string(stripe) + " is current and usable");
+    }
+    GroupMemory memory;
+    if (!before.empty()) memory.leader = before[stripe];
+    const MemberChoice choice = choose_member(views, rules, memory, 0);
+    leads.copies.push_back(choice.member);
+    leads.reasons.push_back(choice.reason);
+  }
+  return leads;
+}
+
+Usable readable(const LayoutMap& map, const LoadOf& load_of, const ChoiceRules& rules) {
+  const std::size_t stripes = map.copies.front().ds_ids.size();
+  std::vector<std::vector<bool>> use(map.copies.size(), std::vector<bool>(stripes, false));
+  for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
+    const auto views = views_of(map, stripe, load_of);
+    bool any_spare = false;
+    for (std::size_t copy = 0; copy < views.size(); ++copy) {
+      if (!views[copy].eligible) continue;
+      const Capability capable = capability(views, copy, rules);
+      use[copy][stripe] = capable.cap > capable.threshold;
+      any_spare |= use[copy][stripe];
+    }
+    for (std::size_t copy = 0; copy < views.size() && !any_spare; ++copy) {
+      use[copy][stripe] = views[copy].eligible;
+    }
+  }
+  return [use = std::move(use)](std::size_t copy, std::size_t stripe) { return use[copy][stripe]; };
+}
+
+}  // namespace weft::layout
