@@ -1,5 +1,6 @@
 #include "tools/weft/plan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -31,6 +32,11 @@ std::string human_years(double hours) {
   if (years >= 100) return human_count(static_cast<std::uint64_t>(std::llround(years))) + " y";
   if (years >= 1) return number("%.3g y", years);
   return number("%.3g d", hours / 24);
+}
+
+// Of hours; what no clock counts is cut off.
+std::uint64_t milliseconds(double hours) {
+  return static_cast<std::uint64_t>(std::min(hours * kHour * 1000, 1e18));
 }
 
 std::string percent(double chance) {
@@ -106,7 +112,7 @@ std::string reliability_text(const ReliabilityPlan& plan) {
   if (input.copies == 1) return text;
   text += "\nWith mirrors " + number("%.4g", result.ratio) + " times as long (MTTF " +
           human_years(input.mttf_hours) + ", MTTR " +
-          human_duration(static_cast<std::uint64_t>(input.mttr_hours * kHour * 1000));
+          human_duration(milliseconds(input.mttr_hours));
   if (input.duplicated < 1) {
     text += ", everything duplicated " + number("%.6g%%", input.duplicated * 100) + " of the time";
   }

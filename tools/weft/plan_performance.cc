@@ -24,6 +24,10 @@ std::string number(const char* format, double value) {
   return text;
 }
 
+std::string rate_text(double rate) {
+  return rate < 1e15 ? human_count(static_cast<std::uint64_t>(rate)) : number("%.3g", rate);
+}
+
 std::string name_of(const Tiers& tiers) {
   if (tiers.targets == 0) return "one tier of " + std::to_string(tiers.io_nodes);
   return "two: " + std::to_string(tiers.io_nodes) + " x " + std::to_string(tiers.targets);
@@ -106,10 +110,9 @@ std::string performance_text(const PerformancePlan& plan) {
   for (const auto& [tiers, work, performance, response] : plan.arrangements) {
     std::string hits = number("%.1f%%", work.io_hits * 100);
     if (tiers.targets > 0) hits += ", " + number("%.1f%%", work.target_hits * 100);
-    std::vector<std::string> row{
-        name_of(tiers), hits, human_count(static_cast<std::uint64_t>(performance.saturation)),
-        human_count(static_cast<std::uint64_t>(performance.saturation * work.request / (1 << 20))),
-        std::string(to_string(performance.bound_by))};
+    std::vector<std::string> row{name_of(tiers), hits, rate_text(performance.saturation),
+                                 rate_text(performance.saturation * work.request / (1 << 20)),
+                                 std::string(to_string(performance.bound_by))};
     if (timed) row.push_back(response ? number("%.3g ms", *response * 1e3) : "saturated");
     table.add(row);
   }

@@ -70,6 +70,14 @@ TEST_CASE("hit rates follow from data and memory", "[weft]") {
   CHECK(skewed->arrangements[0].work.io_hits > .8);
 }
 
+TEST_CASE("rates beyond reason are printed all the same", "[weft]") {
+  auto options = eighteen(.999999);
+  options.work.request = 1e-300;
+  const auto plan = plan_performance(options);
+  REQUIRE(plan);
+  CHECK_FALSE(performance_text(*plan).empty());
+}
+
 TEST_CASE("what is missing or does not fit is named", "[weft]") {
   const auto complaint = [](auto change) {
     PerformanceOptions options = eighteen(0);

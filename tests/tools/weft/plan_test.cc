@@ -63,6 +63,15 @@ TEST_CASE("the time to repair follows from data and rate", "[weft]") {
   CHECK_FALSE(plan_reliability(options));
 }
 
+TEST_CASE("plans beyond reason are printed all the same", "[weft]") {
+  auto options = paper();
+  options.mttr = 1e30;
+  options.mttf = 1e40;
+  const auto plan = plan_reliability(options);
+  REQUIRE(plan);
+  CHECK_FALSE(reliability_text(*plan).empty());
+}
+
 TEST_CASE("one copy needs no repair, and is compared with nothing", "[weft]") {
   ReliabilityOptions options;
   options.copies = 1;
