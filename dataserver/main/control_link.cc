@@ -124,6 +124,27 @@ void ControlLink::on_forget_missed(const control::ForgetMissed& forget, Answer<v
                       [done = std::move(done)]() mutable { done(Result<>{}); });
 }
 
+void ControlLink::fence_object(const layout::ObjectId& object, std::uint32_t epoch,
+                               control::Done<void> done) {
+  on_fence({{.what = control::Fence::What::kObject, .object = object, .epoch = epoch}},
+           std::move(done));
+}
+
+void ControlLink::on_resync(control::Resync request, Answer<void> done) {
+  if (resyncs_ == nullptr) return done(fail(Errc::kNotSupported, "no mirroring"));
+  resyncs_->start(std::move(request), std::move(done));
+}
+
+void ControlLink::on_resync_status(std::uint64_t job, Answer<control::ResyncProgress> done) {
+  if (resyncs_ == nullptr) return done(fail(Errc::kNotSupported, "no mirroring"));
+  done(resyncs_->status(job));
+}
+
+void ControlLink::on_resync_cancel(std::uint64_t job, Answer<void> done) {
+  if (resyncs_ == nullptr) return done(fail(Errc::kNotSupported, "no mirroring"));
+  resyncs_->cancel(job, std::move(done));
+}
+
 control::Space ControlLink::space() const {
   const auto usage = parts_.store.usage();
   if (!usage) return {};  // a store that cannot be looked at takes no new files

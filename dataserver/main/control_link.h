@@ -24,6 +24,7 @@
 #include "dataserver/load/sampler.h"
 #include "dataserver/main/config.h"
 #include "dataserver/mirror/duplicator.h"
+#include "dataserver/mirror/resync.h"
 #include "dataserver/nfs/counters.h"
 #include "dataserver/nfs/handle_gate.h"
 #include "dataserver/nfs/size_authority.h"
@@ -56,7 +57,13 @@ class ControlLink final : public rpc::control::ClientEvents,
   ~ControlLink() override;
 
   // Who mirrors; before use(), and it outlives the conversation.
-  void mirror_by(Duplicator& duplicator) { duplicator_ = &duplicator; }
+  void mirror_by(Duplicator& duplicator, Resyncs& resyncs) {
+    duplicator_ = &duplicator;
+    resyncs_ = &resyncs;
+  }
+  // As a fence of the metadata server's.
+  void fence_object(const layout::ObjectId& object, std::uint32_t epoch,
+                    rpc::control::Done<void> done);
   // Talks to this metadata server from now on, and to no other.
   void use(const HostPort& mds);
   void stop();
@@ -89,6 +96,9 @@ class ControlLink final : public rpc::control::ClientEvents,
   void on_allocate(const rpc::control::Range& range, Answer<void> done) override;
   void on_punch(const rpc::control::Range& range, Answer<void> done) override;
   void on_forget_missed(const rpc::control::ForgetMissed& forget, Answer<void> done) override;
+  void on_resync(rpc::control::Resync request, Answer<void> done) override;
+  void on_resync_status(std::uint64_t job, Answer<rpc::control::ResyncProgress> done) override;
+  void on_resync_cancel(std::uint64_t job, Answer<void> done) override;
 
   [[nodiscard]] Result<> join(const rpc::control::Registered& answer);
   void fence(const std::vector<rpc::control::Fence>& fences, Answer<void> done);
@@ -98,6 +108,7 @@ class ControlLink final : public rpc::control::ClientEvents,
 
   Parts parts_;
   Duplicator* duplicator_ = nullptr;
+  Resyncs* resyncs_ = nullptr;
   bool complained_ = false;  // the control thread's: that the metadata server is away was logged
   std::once_flag first_;
   boost::asio::thread_pool worker_{1};

@@ -162,7 +162,17 @@ void DataServer::start_mirroring(const rpc::control::ClusterKey& key, std::uint6
                                                                .options = config_.mirror,
                                                                .link = std::move(link),
                                                                .reports = {}});
-  if (control_ != nullptr) control_->mirror_by(*duplicator_);
+  if (control_ == nullptr) return;
+  resyncs_ = std::make_unique<Resyncs>(Resyncs::Parts{
+      .store = *store_,
+      .duplicator = *duplicator_,
+      .clock = system_clock(),
+      .pool = pool_,
+      .rings = ring_list(),
+      .fence = [this](const layout::ObjectId& object, std::uint32_t epoch, auto done) {
+        control_->fence_object(object, epoch, std::move(done));
+      }});
+  control_->mirror_by(*duplicator_, *resyncs_);
 }
 
 Result<> DataServer::listen() {
@@ -237,6 +247,9 @@ Result<> DataServer::stop() {
   if (std::exchange(stopped_, true)) return {};
   watchdog_.reset();
   for (const auto& listener : listeners_) listener->stop();
+  if (resyncs_ != nullptr && !resyncs_->stop(config_.drain)) {
+    spdlog::error("event=resync_stop reason=\"jobs did not end in time\"");
+  }
   const bool drained = sessions_ == nullptr || drain_requests();
   if (duplicator_ != nullptr && !duplicator_->stop(config_.drain)) {
     spdlog::error("event=mirror_stop owed_bytes={}", duplicator_->counts().pending_bytes);

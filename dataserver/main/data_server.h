@@ -2,8 +2,8 @@
 // they come up and go down.
 //
 //   up     store and fences -> I/O threads, a ring each -> control, registration -> listening
-//   down   no new connections -> requests drained, connections closed -> what partners are owed ->
-//          control -> I/O threads -> store closed clean
+//   down   no new connections -> resyncs, requests drained, connections closed -> what partners
+//          are owed -> control -> I/O threads -> store closed clean
 //
 // Nothing is served before the first registration: fences raised while this server was away come
 // with it, and serving without them would honour rights that were taken back.
@@ -19,6 +19,7 @@
 #include "dataserver/main/metrics.h"
 #include "dataserver/main/watchdog.h"
 #include "dataserver/mirror/duplicator.h"
+#include "dataserver/mirror/resync.h"
 #include "dataserver/nfs/ds_handler.h"
 #include "dataserver/nfs/patient_sizes.h"
 #include "rpc/session/session_server.h"
@@ -82,6 +83,7 @@ class DataServer {
   std::unique_ptr<SystemLoad> load_;
   std::unique_ptr<ControlLink> control_;
   std::unique_ptr<Duplicator> duplicator_;
+  std::unique_ptr<Resyncs> resyncs_;
   std::unique_ptr<PatientSizes> patient_sizes_;
   std::unique_ptr<DsHandler> handler_;
   std::unique_ptr<rpc::SessionServer> sessions_;

@@ -12,6 +12,7 @@ using rpc::nfs4::Status;
 namespace {
 
 constexpr std::chrono::milliseconds kMemoryRetry{5};
+constexpr std::uint64_t kToTheEnd = std::numeric_limits<std::uint64_t>::max();
 
 std::uint64_t zero_copy_bytes(const Payload& payload) {
   std::uint64_t bytes = 0;
@@ -49,11 +50,12 @@ void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, r
   read_store(std::move(job));
 }
 
-// It may have bytes already that are still to be written here.
+// It may have bytes already that are still to be written here; and where the object ends counts
+// too.
 void DsHandler::read_for_partner(std::unique_ptr<ReadJob> job) {
   const ReadJob& what = *job;
   const auto waiting = std::make_shared<std::unique_ptr<ReadJob>>(std::move(job));
-  parts_.duplication->when_local(what.object, what.offset, what.count,
+  parts_.duplication->when_local(what.object, what.offset, kToTheEnd,
                                  [this, waiting] { read_store(std::move(*waiting)); });
 }
 

@@ -105,6 +105,17 @@ TEST_CASE("what load is measured of: the machine, the process, or a cgroup") {
   CHECK(error_of("[load]\ncounters = \"cgroup\"\n").starts_with("ds.toml:2: load.counters: must"));
 }
 
+TEST_CASE("how long a partner may take, and how much it may be owed") {
+  const auto config = parse_config(
+      "[mirror]\ntimeout_seconds = 7\nwindow = \"1 MiB\"\nwindow_seconds = 0\n", "ds.toml");
+  REQUIRE(config);
+  CHECK(config->mirror.timeout == std::chrono::seconds(7));
+  CHECK(config->mirror.window_bytes == std::size_t{1} << 20);
+  CHECK(config->mirror.window_age == std::chrono::seconds(0));
+  CHECK(error_of("[mirror]\ntimeout_seconds = 0\n") ==
+        "ds.toml:2: mirror.timeout_seconds: must be from 1 to 60");
+}
+
 TEST_CASE("a list of one may be written without brackets") {
   const auto config = parse_config("[server]\nlisten = \"10.0.0.1:1\"\n", "ds.toml");
   REQUIRE(config);

@@ -195,6 +195,58 @@ TEST_CASE("a partner that died is recorded, and written to again when it is back
   CHECK(pair.mds.missed.size() == 1);
 }
 
+TEST_CASE("a server that was away gets what it missed from its partner") {
+  Pair pair;
+  DsClient client(pair.first->ports().at(0));
+  const auto handle = pair.handle(Duplication::kServerSync);
+  const std::string before = pattern(2 << 20, 1);
+  for (std::size_t at = 0; at < before.size(); at += 1 << 20) {
+    REQUIRE(client.write(handle, at, before.substr(at, 1 << 20)) == Status::NFS4_OK);
+  }
+  REQUIRE(client.commit(handle).has_value());
+  REQUIRE(pair.second->stop());
+  pair.second.reset();
+  REQUIRE(client.write(handle, 1 << 20, pattern(100'000, 7)) == Status::NFS4_OK);
+  REQUIRE(pair.mds.missed.size() == 1);
+
+  pair.second = pair.start(pair.second_rig, 2);
+  CHECK(pair.mds.wait([&] { return pair.mds.heartbeats[1].mirror.partners_away == 0; }));
+  control::Server& mds = pair.mds.server();
+  const auto ask = [](auto start) {
+    std::promise<Result<>> answer;
+    start([&](Result<> result) { answer.set_value(std::move(result)); });
+    return answer.get_future().get();
+  };
+  REQUIRE(ask([&](auto done) { mds.forget_missed(1, {kServedObject, 2}, 5s, std::move(done)); }));
+  const control::Resync job{.job = 9,
+                            .object = kServedObject,
+                            .source = 1,
+                            .least_epoch = 2,
+                            .extents = pair.mds.missed[0].second.extents};
+  REQUIRE(ask([&](auto done) { mds.resync(2, job, 5s, std::move(done)); }));
+  control::ResyncProgress progress;
+  for (int i = 0; i < 1000; ++i) {
+    std::promise<control::ResyncProgress> got;
+    mds.resync_status(2, 9, 5s,
+                      [&](Result<control::ResyncProgress> p) { got.set_value(p.value()); });
+    progress = got.get_future().get();
+    if (progress.state != control::ResyncProgress::State::kRunning) break;
+    std::this_thread::sleep_for(10ms);
+  }
+  CHECK(progress.error.empty());
+  CHECK(progress.state == control::ResyncProgress::State::kDone);
+  CHECK(progress.copied_bytes <= 110'000);
+  DsClient other(pair.second->ports().at(0));
+  const auto everything = [](DsClient& from, const layout::SealedHandle& with) {
+    return from.read(with, 0, 1 << 20).text + from.read(with, 1 << 20, 1 << 20).text;
+  };
+  CHECK(everything(client, pair.handle(Duplication::kNone, 1, 2)) ==
+        everything(other, pair.handle(Duplication::kNone, 2, 2)));
+  // The old epoch's writes do not reach the copy any more.
+  CHECK(client.write(handle, 0, "late") == Status::NFS4ERR_ACCESS);
+  CHECK(other.read(pair.handle(Duplication::kNone, 2, 2), 0, 4).text == before.substr(0, 4));
+}
+
 // Several connections, so several I/O threads, at the same bytes at once.
 TEST_CASE("two clients that write over each other leave equal copies") {
   Pair pair;

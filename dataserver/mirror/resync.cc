@@ -1,0 +1,89 @@
+#include "dataserver/mirror/resync.h"
+
+#include <thread>
+
+#include "dataserver/mirror/resync_job.h"
+
+namespace weft::ds {
+
+namespace control = rpc::control;
+
+Resyncs::Resyncs(Parts parts) : parts_(std::move(parts)) {}
+
+Resyncs::~Resyncs() = default;
+
+void Resyncs::start(control::Resync request, Done<void> done) {
+  std::shared_ptr<Job> job;
+  const std::uint64_t number = request.job;
+  Result<> refused;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = jobs_.find(number);
+    const bool finished = std::ranges::find(done_, number) != done_.end();
+    if (known != jobs_.end() && !finished) {
+      refused = {};  // under way: that is what is wanted
+    } else if (stopped_) {
+      refused = fail(Errc::kClosed, "shutting down");
+    } else if (running_ >= kMaxRunning) {
+      refused = fail(Errc::kBusy, "too many objects are made equal already");
+    } else {
+      IoRing& ring =
+          *parts_.rings[std::hash<layout::ObjectId>{}(request.object) % parts_.rings.size()];
+      job = std::make_shared<Job>(parts_, std::move(request), ring,
+                                  [this, number] { this->finished(number); });
+      std::erase(done_, number);
+      jobs_[number] = job;
+      ++running_;
+    }
+  }
+  if (job != nullptr) job->start();
+  done(std::move(refused));
+}
+
+void Resyncs::finished(std::uint64_t job) {
+  const std::lock_guard lock(mutex_);
+  --running_;
+  done_.push_back(job);
+  if (done_.size() > kMaxFinished) {
+    jobs_.erase(done_.front());
+    done_.pop_front();
+  }
+}
+
+control::ResyncProgress Resyncs::status(std::uint64_t job) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = jobs_.find(job);
+  return found == jobs_.end() ? control::ResyncProgress{} : found->second->progress();
+}
+
+void Resyncs::cancel(std::uint64_t job, Done<void> done) {
+  std::shared_ptr<Job> found;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = jobs_.find(job);
+    if (known != jobs_.end()) found = known->second;
+  }
+  if (found == nullptr) return done(Result<>{});
+  found->cancel([done = std::move(done)]() mutable { done(Result<>{}); });
+}
+
+bool Resyncs::stop(std::chrono::milliseconds limit) {
+  std::vector<std::shared_ptr<Job>> running;
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    for (const auto& [number, job] : jobs_) running.push_back(job);
+  }
+  for (const auto& job : running) job->cancel([] {});
+  const auto until = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (running_ == 0) return true;
+    }
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+}  // namespace weft::ds

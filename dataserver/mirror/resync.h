@@ -1,0 +1,77 @@
+// Makes this data server's copy of an object equal to another's, where it may differ.
+//
+// A job goes through its extents piece by piece (1 MiB): it reads the piece at the source and here,
+// compares block by block (4 KiB), writes what differs, makes a hole where the source has zeros,
+// reads it back, and compares checksums. At the source's end the object here is made as long. At
+// the end everything is committed, and only then the job is done.
+//
+// Writes go on meanwhile. The metadata server has first seen to it that new ones are brought here
+// (forget missed, or handles of a later epoch), and names the least epoch that may still write: it
+// is fenced here, durably, before anything is compared, so that nothing old arrives late. A piece
+// is compared and written under a hold of its range (range_locks.h): a write brought here meanwhile
+// comes after it. One that was here before is at the source too, or the source waits for it with
+// its answer (duplication.h, when_local).
+//
+// Jobs are in memory: after a restart the metadata server begins again, with the extents from
+// next_offset on if it kept that.
+//
+// Threading: any thread. A job runs on one I/O thread, the object's.
+//
+// Ownership: everything in Parts outlives it. stop() first, then the I/O threads.
+//
+// Bounds: kMaxRunning jobs at once; a finished one is remembered among the last kMaxFinished.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "dataserver/mirror/duplicator.h"
+#include "rpc/control/messages.h"
+
+namespace weft::ds {
+
+class Resyncs {
+ public:
+  static constexpr std::size_t kMaxRunning = 16;
+  static constexpr std::size_t kMaxFinished = 256;
+  template <class T>
+  using Done = rpc::control::Done<T>;
+
+  struct Parts {
+    Store& store;
+    Duplicator& duplicator;  // its locks, and its way to the source
+    Clock& clock;
+    BufferPool& pool;
+    std::vector<IoRing*> rings;
+    // Refuses handles of the object below the epoch from now on, durably, and lets writes end.
+    std::function<void(const layout::ObjectId&, std::uint32_t epoch, Done<void>)> fence;
+  };
+
+  explicit Resyncs(Parts parts);
+  ~Resyncs();
+
+  // Answered when it has begun. kBusy at the limit.
+  void start(rpc::control::Resync request, Done<void> done);
+  [[nodiscard]] rpc::control::ResyncProgress status(std::uint64_t job) const;
+  // Answered when nothing of it runs any more.
+  void cancel(std::uint64_t job, Done<void> done);
+  // Cancels all, and waits at most `limit`. False: something still runs.
+  bool stop(std::chrono::milliseconds limit);
+
+ private:
+  class Job;
+  void finished(std::uint64_t job);
+
+  Parts parts_;
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;  // protected by mutex_, as below
+  std::deque<std::uint64_t> done_;
+  std::size_t running_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace weft::ds

@@ -1,0 +1,247 @@
+#include "dataserver/mirror/resync.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "dataserver/mirror/block_diff.h"
+#include "dataserver/mirror/token_bucket.h"
+#include "tests/dataserver/mirror/mirror_rig.h"
+
+namespace weft::ds {
+namespace {
+
+using namespace std::chrono_literals;
+using rpc::control::Extent;
+using rpc::control::ResyncProgress;
+using rpc::nfs4::Status;
+using test::kFirst;
+using test::kMirrored;
+using test::kSecond;
+using test::MirrorRig;
+using State = ResyncProgress::State;
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+// The second server's copy is to be made equal to the first's.
+struct Rig : MirrorRig {
+  explicit Rig(std::uint64_t seed = 1) : MirrorRig(seed) {
+    Server& s = servers.at(kSecond);
+    resyncs.emplace(Resyncs::Parts{
+        .store = *s.store,
+        .duplicator = *s.duplicator,
+        .clock = system_clock(),
+        .pool = pool,
+        .rings = {&thread.ring()},
+        .fence = [&s](const layout::ObjectId& object, std::uint32_t epoch, auto done) {
+          done(s.fences->raise(std::vector<Fence>{{object, epoch}}));
+        }});
+  }
+  void put(std::uint32_t id, std::uint64_t offset, const std::string& text) {
+    auto buffer = pool.allocate(text.size()).value();
+    std::memcpy(buffer.data(), text.data(), text.size());
+    std::vector<Buffer> data;
+    data.push_back(std::move(buffer));
+    bool done = false;
+    servers.at(id).store->write(kMirrored, offset, std::move(data), Stability::kUnstable,
+                                [&](const Result<WriteResult>& r) { done = r.has_value(); });
+    REQUIRE(run_until([&] { return done; }));
+  }
+  void begin(std::vector<Extent> extents, std::uint64_t rate = 0, std::uint32_t epoch = 0) {
+    resyncs->start({.job = 1,
+                    .object = kMirrored,
+                    .source = kFirst,
+                    .least_epoch = epoch,
+                    .extents = std::move(extents),
+                    .bytes_per_second = rate},
+                   [](const Result<>& answer) { REQUIRE(answer); });
+  }
+  ResyncProgress finish() {
+    run_until([&] { return resyncs->status(1).state != State::kRunning; });
+    return resyncs->status(1);
+  }
+  ObjectStat stat(std::uint32_t id) {
+    std::optional<ObjectStat> found;
+    servers.at(id).store->stat(
+        kMirrored, [&](const Result<ObjectStat>& r) { found = r.value_or(ObjectStat{}); });
+    run_until([&] { return found.has_value(); });
+    return *found;
+  }
+  std::optional<Resyncs> resyncs;
+};
+
+std::string pattern(std::size_t size, unsigned seed = 1) {
+  std::string text(size, '\0');
+  for (std::size_t i = 0; i < size; ++i)
+    text[i] = static_cast<char>(1 + (i * 7 + i / 997 + seed) % 250);
+  return text;
+}
+
+TEST_CASE("only what differs is copied") {
+  Rig rig;
+  std::string text = pattern(3 * kMiB + 777);
+  rig.put(kFirst, 0, text);
+  std::string other = text;
+  other[5] ^= 1;
+  other[kMiB + 4096 * 10] ^= 1;
+  rig.put(kSecond, 0, other);
+  rig.begin({{0, 8 * kMiB}});
+  const auto progress = rig.finish();
+  CHECK(progress.state == State::kDone);
+  CHECK(progress.copied_bytes == 2 * kDiffBlock);
+  CHECK(rig.bytes(kSecond) == text);
+  CHECK(progress.next_offset >= text.size());
+}
+
+TEST_CASE("an object that is not there is made, and holes stay holes") {
+  Rig rig;
+  rig.put(kFirst, 0, pattern(10'000));
+  rig.put(kFirst, 12 * kMiB, pattern(5000));
+  rig.begin({{0, 16 * kMiB}});
+  CHECK(rig.finish().state == State::kDone);
+  CHECK(rig.bytes(kSecond) == rig.bytes(kFirst));
+  CHECK(rig.stat(kSecond).size == 12 * kMiB + 5000);
+  CHECK(rig.stat(kSecond).allocated < kMiB);
+}
+
+TEST_CASE("zeros at the source become a hole, and an end beyond the source's is cut") {
+  Rig rig;
+  rig.put(kFirst, 0, std::string(kMiB, '\0') + "end");
+  rig.put(kSecond, 0, pattern(5 * kMiB));
+  rig.begin({{0, 8 * kMiB}});
+  const auto progress = rig.finish();
+  CHECK(progress.state == State::kDone);
+  CHECK(progress.punched_bytes == kMiB);
+  CHECK(progress.copied_bytes < 8192);
+  CHECK(rig.bytes(kSecond) == rig.bytes(kFirst));
+  CHECK(rig.stat(kSecond).allocated < kMiB);
+}
+
+TEST_CASE("a hole at the source's end makes the object as long") {
+  Rig rig;
+  rig.put(kFirst, 0, "x" + std::string(2 * kMiB, '\0'));
+  rig.put(kSecond, 0, "x");
+  rig.begin({{0, 8 * kMiB}});
+  CHECK(rig.finish().state == State::kDone);
+  CHECK(rig.stat(kSecond).size == 2 * kMiB + 1);
+  CHECK(rig.bytes(kSecond) == rig.bytes(kFirst));
+}
+
+TEST_CASE("an object that the source does not have ends up empty") {
+  Rig rig;
+  rig.put(kSecond, 0, pattern(5000));
+  rig.begin({{0, 4 * kMiB}});
+  CHECK(rig.finish().state == State::kDone);
+  CHECK(rig.stat(kSecond).size == 0);
+}
+
+TEST_CASE("what is outside the extents is left alone") {
+  Rig rig;
+  rig.put(kFirst, 0, std::string(6 * kMiB, 'a'));
+  rig.put(kSecond, 0, std::string(7 * kMiB, 'b'));
+  rig.begin({{kMiB, kMiB}, {4 * kMiB, 1000}});
+  CHECK(rig.finish().state == State::kDone);
+  std::string expected(7 * kMiB, 'b');
+  expected.replace(kMiB, kMiB, kMiB, 'a');
+  expected.replace(4 * kMiB, 1000, 1000, 'a');
+  CHECK(rig.bytes(kSecond) == expected);
+}
+
+TEST_CASE("old handles are refused before anything is compared") {
+  Rig rig;
+  REQUIRE(rig.write(rig.handle(), 0, "old").status == Status::NFS4_OK);
+  rig.begin({{0, kMiB}}, 0, 2);
+  REQUIRE(rig.finish().state == State::kDone);
+  CHECK(rig.write(rig.handle(), 0, "new").status == Status::NFS4ERR_ACCESS);
+}
+
+TEST_CASE("a rate is kept") {
+  TimePoint now{1s};
+  TokenBucket bucket(1000, now);
+  CHECK(bucket.wait(now) == 0ns);
+  bucket.use(500);
+  CHECK(bucket.wait(now) >= 500ms);
+  now += 499ms;
+  CHECK(bucket.wait(now) > 0ns);
+  now += 2ms;
+  CHECK(bucket.wait(now) == 0ns);
+  now += 1h;  // idleness is not saved up
+  CHECK(bucket.wait(now) == 0ns);
+  bucket.use(1100);
+  CHECK(bucket.wait(now) >= 999ms);
+  TokenBucket unlimited(0, now);
+  unlimited.use(1 << 30);
+  CHECK(unlimited.wait(now) == 0ns);
+}
+
+TEST_CASE("a job is throttled, cancelled, and not begun twice") {
+  Rig rig;
+  rig.put(kFirst, 0, pattern(3 * kMiB));
+  rig.begin({{0, 3 * kMiB}}, kMiB);
+  rig.pass(100ms);
+  CHECK(rig.resyncs->status(1).state == State::kRunning);
+  CHECK(rig.resyncs->status(1).compared_bytes <= kMiB);
+  rig.begin({{0, 3 * kMiB}});  // under way already
+  bool cancelled = false;
+  rig.resyncs->cancel(1, [&](const Result<>&) { cancelled = true; });
+  REQUIRE(rig.run_until([&] { return cancelled; }));
+  CHECK(rig.resyncs->status(1).state == State::kFailed);
+  CHECK(rig.resyncs->status(7).state == State::kUnknown);
+  const std::uint64_t done = rig.resyncs->status(1).next_offset;
+  rig.begin({{done, 3 * kMiB - done}});  // goes on where it was
+  CHECK(rig.finish().state == State::kDone);
+  CHECK(rig.bytes(kSecond) == rig.bytes(kFirst));
+}
+
+TEST_CASE("a source that is away for a moment is waited for") {
+  Rig rig;
+  rig.put(kFirst, 0, pattern(2 * kMiB));
+  rig.servers.at(kFirst).reachable = false;
+  rig.begin({{0, 2 * kMiB}});
+  rig.pass(800ms);
+  CHECK(rig.resyncs->status(1).state == State::kRunning);
+  rig.servers.at(kFirst).reachable = true;
+  CHECK(rig.finish().state == State::kDone);
+  CHECK(rig.bytes(kSecond) == rig.bytes(kFirst));
+}
+
+// Writes go on while the copy is made equal, and reach the partner in any order: nothing of theirs
+// is undone by what was read before.
+TEST_CASE("writes during a resync end up on both copies") {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    Rig rig(seed);
+    SeededRandom random(seed * 31337);
+    rig.put(kFirst, 0, pattern(2 * kMiB + 5000));
+    rig.put(kSecond, 0, pattern(3 * kMiB, 9));
+    rig.servers.at(kSecond).door->shuffle = true;
+    rig.begin({{0, 4 * kMiB}});
+    std::vector<MirrorRig::Pending> pending;
+    for (int i = 0; i < 60; ++i) {
+      pending.push_back(
+          rig.start_write(rig.handle(), random.below(3 * kMiB),
+                          std::string(1 + random.below(20'000), static_cast<char>('a' + i % 26))));
+      const auto turns = random.below(12);
+      for (std::uint64_t t = 0; t < turns; ++t) rig.turn();
+    }
+    for (const auto& write : pending) CHECK(rig.wait(write).status == Status::NFS4_OK);
+    CHECK(rig.finish().state == State::kDone);
+    CHECK(rig.bytes(kFirst) == rig.bytes(kSecond));
+  }
+}
+
+TEST_CASE("differences are found by blocks, and zeros told apart") {
+  const auto runs = [](const std::string& wanted, const std::string& have) {
+    return differences(std::as_bytes(std::span(wanted)), std::as_bytes(std::span(have)));
+  };
+  const std::string a(4096, 'a');
+  const std::string b(4096, 'b');
+  const std::string zero(4096, '\0');
+  CHECK(runs(a + b, a + b).empty());
+  CHECK(runs(a + a + b, a + b + b) == std::vector<DiffRun>{{4096, 8192, false}});
+  CHECK(runs(a + zero + zero, b) == std::vector<DiffRun>{{0, 4096, false}});
+  CHECK(runs(zero + zero + a, a + a + b) ==
+        std::vector<DiffRun>{{0, 8192, true}, {8192, 12288, false}});
+  CHECK(runs("xyz", "") == std::vector<DiffRun>{{0, 3, false}});
+  CHECK(runs("", a).empty());
+}
+
+}  // namespace
+}  // namespace weft::ds
