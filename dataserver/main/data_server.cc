@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::chrono::seconds kCloseConnections{5};
 constexpr std::chrono::seconds kQuiet{5};
-constexpr unsigned kTicksForOneMds = 50;  // before the next address is tried
+constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs less than a pipe
+constexpr unsigned kTicksForOneMds = 50;                  // before the next address is tried
 
 unsigned usable_cpus() {
   cpu_set_t set;
@@ -184,6 +185,7 @@ Result<> DataServer::listen() {
     options.max_connections_per_peer = config_.max_connections_per_peer;
     // So that direct writes need no copy, and others copy from a page boundary.
     options.limits.locate_payload = rpc::nfs4::locate_payload;
+    if (config_.store.mode == IoMode::kBuffered) options.limits.pipe_from = kPipeFrom;
     auto listener = std::make_unique<rpc::TcpServer>(
         *threads_, pool_, options,
         [this](std::shared_ptr<rpc::Channel> channel) { sessions_->serve(std::move(channel)); });

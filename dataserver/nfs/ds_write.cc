@@ -27,6 +27,10 @@ void DsHandler::write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::O
     if (parts_.duplication == nullptr) {
       return fail_op(Op::OP_WRITE, Status::NFS4ERR_SERVERFAULT, job->done);
     }
+    // They are sent as well as written: both want them in memory.
+    if (auto moved = args.to_memory(); !moved) {
+      return fail_op(Op::OP_WRITE, rpc::nfs4::status_from(moved.error().code), job->done);
+    }
     WritesInFlight::Token token = std::move(job->token);
     return parts_.duplication->write(
         *handle, args.offset, std::move(args.data), wanted, std::move(token),
@@ -34,10 +38,16 @@ void DsHandler::write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::O
           write_done(std::move(job), std::move(result));
         });
   }
-  parts_.store.write(handle->object, args.offset, std::move(args.data), wanted,
-                     [this, job = std::move(job)](Result<WriteResult> result) mutable {
-                       write_done(std::move(job), std::move(result));
-                     });
+  auto written = [this, job = std::move(job)](Result<WriteResult> result) mutable {
+    write_done(std::move(job), std::move(result));
+  };
+  if (!args.piped.empty()) {
+    parts_.store.write_piped(handle->object, args.offset, std::move(args.piped), wanted,
+                             std::move(written));
+  } else {
+    parts_.store.write(handle->object, args.offset, std::move(args.data), wanted,
+                       std::move(written));
+  }
 }
 
 void DsHandler::write_done(std::unique_ptr<WriteJob> job, Result<WriteResult> result) {

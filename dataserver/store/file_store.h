@@ -5,6 +5,8 @@
 // the thread's io_uring into a pool buffer. Writes go to the kernel from the buffers they arrived
 // in: on the calling thread while the kernel takes them without delay, through io_uring when it
 // has begun to throttle (throttle.h), so that one slow disk does not stop a thread's connections.
+// Bytes that were left in the kernel go to the page cache with splice(2), on the calling thread; in
+// direct mode and while the kernel throttles they are taken into memory first.
 //
 // Direct mode opens files with O_DIRECT as well. Reads always go that way, in whole blocks; writes
 // do when they cover whole blocks, otherwise through the page cache.
@@ -67,6 +69,8 @@ class FileStore final : public Store {
             Done<ReadResult> done) override;
   void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
              Stability wanted, Done<WriteResult> done) override;
+  void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
+                   Stability wanted, Done<WriteResult> done) override;
   void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override;
   void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
   void remove(const layout::ObjectId& object, Done<void> done) override;
@@ -105,7 +109,9 @@ class FileStore final : public Store {
   static void finish_read(std::unique_ptr<ReadOp> op);
 
   // file_store_write.cc
+  void start_write(const layout::ObjectId& object, std::unique_ptr<WriteOp> op);
   void write_file(std::unique_ptr<WriteOp> op);
+  void write_spliced(std::unique_ptr<WriteOp> op);
   void write_inline(std::unique_ptr<WriteOp> op);
   void write_ring(std::unique_ptr<WriteOp> op);
   [[nodiscard]] Result<> align_for_direct(WriteOp& op);

@@ -47,6 +47,7 @@ struct FileStore::WriteOp {
   FilePtr file;
   std::uint64_t offset = 0;
   std::vector<Buffer> data;
+  PipedBytes piped;  // or this
   Stability wanted = Stability::kUnstable;
   Done<WriteResult> done;
   WriteVerifier verifier = 0;

@@ -42,8 +42,26 @@ void FileStore::write(const layout::ObjectId& object, std::uint64_t offset,
   op->wanted = wanted;
   op->done = std::move(done);
   for (const Buffer& piece : op->data) op->total += piece.size();
+  start_write(object, std::move(op));
+}
+
+void FileStore::write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
+                            Stability wanted, Done<WriteResult> done) {
+  if (options_.mode == IoMode::kDirect || throttle_.active(steady_now_ns())) {
+    return Store::write_piped(object, offset, std::move(data), wanted, std::move(done));
+  }
+  auto op = std::make_unique<WriteOp>();
+  op->offset = offset;
+  op->total = data.size();
+  op->piped = std::move(data);
+  op->wanted = wanted;
+  op->done = std::move(done);
+  start_write(object, std::move(op));
+}
+
+void FileStore::start_write(const layout::ObjectId& object, std::unique_ptr<WriteOp> op) {
   constexpr std::uint64_t kMaxOffset = std::numeric_limits<std::int64_t>::max();
-  if (op->total > kMaxOffset || offset > kMaxOffset - op->total) {
+  if (op->total > kMaxOffset || op->offset > kMaxOffset - op->total) {
     return op->done(fail(Errc::kFileTooLarge, "a write beyond what a file can hold"));
   }
   with_file(object, true, [this, op = std::move(op)](Result<FilePtr> file) mutable {
@@ -55,6 +73,7 @@ void FileStore::write(const layout::ObjectId& object, std::uint64_t offset,
 
 void FileStore::write_file(std::unique_ptr<WriteOp> op) {
   op->verifier = verifier_.load();
+  if (!op->piped.empty()) return write_spliced(std::move(op));
   op->vectors = vectors_of(op->data);
   if (op->vectors.empty()) return finish_write(std::move(op));
   if (options_.mode == IoMode::kDirect) {
@@ -124,6 +143,26 @@ void FileStore::write_inline(std::unique_ptr<WriteOp> op) {
   finish_write(std::move(op));
 }
 
+void FileStore::write_spliced(std::unique_ptr<WriteOp> op) {
+  const Throttle::Sample sample = throttle_.begin(steady_now_ns());
+  while (op->written < op->total && (op->error = write_fault(*op)) == 0) {
+    const long result = op->piped.write_to(op->file->buffered.get(), op->offset + op->written);
+    if (result == -EINVAL && op->written == 0) {  // a file system that does not splice
+      auto buffer = op->piped.to_buffer();
+      if (!buffer) return op->done(pass(buffer));
+      op->data.push_back(std::move(*buffer));
+      return write_file(std::move(op));
+    }
+    if (result <= 0) {
+      op->error = result < 0 ? static_cast<int>(-result) : ENOSPC;
+      break;
+    }
+    op->written += static_cast<std::uint64_t>(result);
+  }
+  throttle_.end(sample, steady_now_ns());
+  finish_write(std::move(op));
+}
+
 void FileStore::write_ring(std::unique_ptr<WriteOp> op) {
   if ((op->error = write_fault(*op)) != 0) return finish_write(std::move(op));
   const int fd = op->direct ? op->file->direct.get() : op->file->buffered.get();
@@ -140,6 +179,7 @@ void FileStore::write_ring(std::unique_ptr<WriteOp> op) {
 
 void FileStore::finish_write(std::unique_ptr<WriteOp> op) {
   op->data.clear();  // the kernel has the bytes
+  op->piped = {};    // and what it did not take is of no use
   if (op->total > 0) op->file->unsynced.store(true);
   if (op->error != 0) {
     return op->done(fail_errno(op->error, "write " + layout::to_string(op->file->id)));

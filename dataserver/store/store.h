@@ -27,6 +27,7 @@
 #include "layout/object_id.h"
 #include "rpc/base/buffer.h"
 #include "rpc/base/error.h"
+#include "rpc/base/piped_bytes.h"
 
 namespace weft::ds {
 
@@ -77,6 +78,16 @@ class Store {
   // range then, and nothing outside it changed.
   virtual void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
                      Stability wanted, Done<WriteResult> done) = 0;
+  // The same with bytes that are still in the kernel. A link that must look at them, or write them
+  // twice, leaves this as it is.
+  virtual void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
+                           Stability wanted, Done<WriteResult> done) {
+    auto buffer = data.to_buffer();
+    if (!buffer) return done(pass(buffer));
+    std::vector<Buffer> pieces;
+    pieces.push_back(std::move(*buffer));
+    write(object, offset, std::move(pieces), wanted, std::move(done));
+  }
   // The whole object. The verifier is the one unstable writes were answered with unless data was
   // lost since. Success with nothing written is success; kNotFound is not an error here.
   virtual void commit(const layout::ObjectId& object, Done<WriteVerifier> done) = 0;

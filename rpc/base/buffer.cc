@@ -5,9 +5,10 @@
 
 #include <array>
 #include <atomic>
-#include <cassert>
 #include <cerrno>
 #include <mutex>
+
+#include "rpc/base/assert.h"
 
 namespace weft {
 
@@ -79,7 +80,7 @@ Result<Buffer> Buffer::share(std::size_t offset, std::size_t size) const {
 }
 
 void Buffer::truncate(std::size_t size) {
-  assert(size <= size_);
+  WEFT_ASSERT(size <= size_);
   size_ = size;
 }
 
@@ -100,7 +101,7 @@ BufferPool::BufferPool(std::size_t limit_bytes)
     : limit_(limit_bytes), impl_(std::make_unique<Impl>()) {}
 
 BufferPool::~BufferPool() {
-  assert(impl_->in_use.load() == 0);
+  WEFT_ASSERT(impl_->in_use.load() == 0);
   for (auto& list : impl_->free) {
     for (Buffer::Block* block : list.blocks) unmap_block(block);
   }

@@ -107,6 +107,18 @@ OpArgs decode_op(xdr::Decoder& in, const Buffer& record) {
   return out;
 }
 
+OpArgs decode_op(xdr::Decoder& in, const Buffer& record, PipedBytes& piped) {
+  constexpr std::size_t kWriteWithoutData = 4 + 16 + 8 + 4 + 4;  // operation to length
+  xdr::Decoder write = in;
+  const bool takes_it = !piped.empty() && in.remaining() == kWriteWithoutData &&
+                        write.u32() == static_cast<std::uint32_t>(Op::OP_WRITE);
+  if (!takes_it) return decode_op(in, record);
+  in = write;
+  WriteArgs args;
+  decode(in, piped, args);
+  return {Op::OP_WRITE, std::move(args)};
+}
+
 void encode(Message& out, OpResult result) {
   encode_enum(out.bytes(), result.op);
   encode_enum(out.bytes(), result.status);

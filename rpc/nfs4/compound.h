@@ -74,6 +74,8 @@ void decode(xdr::Decoder& in, CompoundHeader& header);
 // `op` telling whose arguments they were.
 void encode(Message& out, OpArgs op);
 [[nodiscard]] OpArgs decode_op(xdr::Decoder& in, const Buffer& record);
+// Of a record whose end was left in `piped`: a WRITE that comes last takes that.
+[[nodiscard]] OpArgs decode_op(xdr::Decoder& in, const Buffer& record, PipedBytes& piped);
 
 void encode(Message& out, OpResult result);
 [[nodiscard]] OpResult decode_result(xdr::Decoder& in, const Buffer& record);

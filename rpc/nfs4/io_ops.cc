@@ -27,9 +27,17 @@ Buffer share_opaque(xdr::Decoder& in, const Buffer& record) {
 }  // namespace
 
 std::size_t WriteArgs::size() const {
-  std::size_t total = 0;
+  std::size_t total = piped.size();
   for (const Buffer& part : data) total += part.size();
   return total;
+}
+
+Result<> WriteArgs::to_memory() {
+  if (piped.empty()) return {};
+  auto buffer = piped.to_buffer();
+  if (!buffer) return pass(buffer);
+  data.push_back(std::move(*buffer));
+  return {};
 }
 
 void encode(xdr::Encoder& out, const ReadArgs& args) {
@@ -56,6 +64,7 @@ void decode(xdr::Decoder& in, const Buffer& record, ReadOk& ok) {
 }
 
 void encode(Message& out, WriteArgs args) {
+  WEFT_ASSERT(args.piped.empty());
   encode(out.bytes(), args.stateid);
   out.bytes().u64(args.offset);
   encode_enum(out.bytes(), args.stable);
@@ -70,6 +79,14 @@ void decode(xdr::Decoder& in, const Buffer& record, WriteArgs& args) {
   decode_enum(in, args.stable, StableHow::UNSTABLE4, StableHow::FILE_SYNC4);
   Buffer data = share_opaque(in, record);
   if (!data.empty()) args.data.push_back(std::move(data));
+}
+
+void decode(xdr::Decoder& in, PipedBytes& piped, WriteArgs& args) {
+  decode(in, args.stateid);
+  args.offset = in.u64();
+  decode_enum(in, args.stable, StableHow::UNSTABLE4, StableHow::FILE_SYNC4);
+  if (in.u32() != piped.size() || piped.size() > kMaxIoBytes || in.remaining() != 0) in.reject();
+  if (in.ok()) args.piped = std::move(piped);
 }
 
 void encode(xdr::Encoder& out, const WriteOk& ok) {

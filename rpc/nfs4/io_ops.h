@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rpc/base/buffer.h"
+#include "rpc/base/piped_bytes.h"
 #include "rpc/nfs4/codec.h"
 #include "rpc/onc/message.h"
 
@@ -34,7 +35,10 @@ struct WriteArgs {
   std::uint64_t offset = 0;
   StableHow stable = StableHow::UNSTABLE4;
   std::vector<Buffer> data;  // in order; one element after decoding, none when empty
+  PipedBytes piped;          // or this, and no data: only at a server whose channels pipe
   [[nodiscard]] std::size_t size() const;
+  // Moves piped bytes to `data`.
+  [[nodiscard]] Result<> to_memory();
 };
 
 struct WriteOk {
@@ -61,6 +65,8 @@ void encode(Message& out, ReadOk ok);  // takes the data over
 void decode(xdr::Decoder& in, const Buffer& record, ReadOk& ok);
 void encode(Message& out, WriteArgs args);
 void decode(xdr::Decoder& in, const Buffer& record, WriteArgs& args);
+// Of a WRITE whose data was left in `piped`: the Decoder ends behind the data's length.
+void decode(xdr::Decoder& in, PipedBytes& piped, WriteArgs& args);
 void encode(xdr::Encoder& out, const WriteOk& ok);
 void decode(xdr::Decoder& in, WriteOk& ok);
 void encode(xdr::Encoder& out, const CommitArgs& args);

@@ -21,6 +21,7 @@ std::uint32_t be32(const std::byte* at) {
 
 RecordReader::Targets RecordReader::targets() {
   Targets out;
+  WEFT_ASSERT(!piping());
   if (in_body_) {
     WEFT_ASSERT(begin_ == end_ && body_left_ > 0);
     out.parts[out.count++] = {block_.data() + filled_, body_left_};
@@ -47,7 +48,17 @@ void RecordReader::received(std::size_t size) {
   end_ += size;
 }
 
+long RecordReader::receive_piped(int socket) {
+  WEFT_ASSERT(piping());
+  const long n = piped_.fill(socket, body_left_);
+  if (n > 0) body_left_ -= static_cast<std::size_t>(n);
+  return n;
+}
+
 Result<std::optional<Buffer>> RecordReader::next() {
+  if (spill_) {
+    if (auto spilled = spill(); !spilled) return pass(spilled);
+  }
   for (;;) {
     if (!in_body_) {
       if (staged() < kMark) return std::nullopt;
@@ -71,6 +82,11 @@ Result<> RecordReader::open_fragment() {
   const std::uint32_t mark = be32(staging_.data() + begin_);
   const std::size_t size = mark & ~kLastFragment;
   // kBusy here leaves everything as it was.
+  if (limits_.pipe_from > 0 && may_pipe_ && filled_ == 0 && (mark & kLastFragment) != 0) {
+    auto piped = open_piped(size);
+    if (!piped) return pass(piped);
+    if (*piped) return {};
+  }
   if (auto placed = place(size); !placed) return placed;
   begin_ += kMark;
   ++fragments_;
@@ -78,6 +94,50 @@ Result<> RecordReader::open_fragment() {
   body_left_ = size;
   in_body_ = true;
   take_staged();
+  return {};
+}
+
+// Begins a record of one fragment whose bulk data goes to a pipe. False: it is none such, or there
+// is no pipe.
+Result<bool> RecordReader::open_piped(std::size_t size) {
+  const auto bytes = std::span(staging_).subspan(begin_ + kMark, std::min(staged() - kMark, size));
+  const auto head = bytes.first(std::min(bytes.size(), kHead));
+  const std::size_t payload = locate_ == nullptr ? 0 : locate_(head);
+  if (payload < kMark || payload > head.size()) return false;
+  // All that is left must be the bulk data, without padding.
+  const std::size_t left = size - payload;
+  if (left < limits_.pipe_from || left % 4 != 0) return false;
+  if (be32(head.data() + payload - 4) != left) return false;
+  auto block = pool_.allocate(payload);
+  if (!block) return pass(block);
+  auto pipe = PipedBytes::open(pool_);
+  if (!pipe || !pipe->put(bytes.subspan(payload))) return false;
+  std::memcpy(block->data(), head.data(), payload);
+  block_ = std::move(*block);
+  piped_ = std::move(*pipe);
+  filled_ = payload;
+  body_left_ = size - bytes.size();
+  begin_ += kMark + bytes.size();
+  ++fragments_;
+  last_fragment_ = in_body_ = piping_ = true;
+  return true;
+}
+
+// Moves a record that went to a pipe to memory, to go on there.
+Result<> RecordReader::spill() {
+  WEFT_ASSERT(piping());
+  const std::size_t pad = (kPage - filled_ % kPage) % kPage;
+  const std::size_t piped = piped_.size();
+  auto block = pool_.allocate(pad + filled_ + piped + body_left_);
+  if (!block) return pass(block);
+  auto record = block->share(pad, filled_ + piped + body_left_);
+  WEFT_ASSERT(record.has_value());
+  std::memcpy(record->data(), block_.data(), filled_);
+  if (auto taken = piped_.take(record->span().subspan(filled_, piped)); !taken) return taken;
+  block_ = std::move(*record);
+  filled_ += piped;
+  piped_ = {};
+  piping_ = spill_ = may_pipe_ = false;
   return {};
 }
 
@@ -118,7 +178,7 @@ Buffer RecordReader::emit() {
   block_.truncate(filled_);
   filled_ = 0;
   fragments_ = 0;
-  last_fragment_ = false;
+  last_fragment_ = piping_ = false;
   return std::exchange(block_, Buffer{});
 }
 

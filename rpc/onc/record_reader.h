@@ -12,6 +12,12 @@
 // (empty ones count), and memory is taken only when a record's head has arrived. Time is the
 // caller's to bound: partial() says that a record has begun.
 //
+// Where the limits say so, large bulk data that ends a record of one fragment is not received into
+// memory at all: it goes from the socket to a pipe (rpc/base/piped_bytes.h), and the record is
+// delivered as its head and that. It is delivered when it is whole, as every record is. When the
+// pipe has no more room, because it came in many small segments, this record goes on in memory and
+// later ones go there at once.
+//
 // Threading: one thread. Ownership: the pool outlives the reader.
 //
 // Invariant: while a record's body is being received, the staging area is empty.
@@ -24,8 +30,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "rpc/base/buffer.h"
+#include "rpc/base/piped_bytes.h"
 
 namespace weft::rpc {
 
@@ -37,6 +45,7 @@ class RecordReader {
   struct Limits {
     std::size_t max_record_bytes = std::size_t{1} << 20;
     std::uint32_t max_fragments = 64;
+    std::size_t pipe_from = 0;  // bytes of bulk data from which on it goes to a pipe; 0: never
   };
 
   RecordReader(BufferPool& pool, Limits limits, LocatePayload locate = nullptr)
@@ -54,10 +63,21 @@ class RecordReader {
   // The first `size` bytes of targets() have been filled.
   void received(std::size_t size);
 
+  // While piping(), the next bytes are to be taken with receive_piped() instead of targets() and
+  // received(): as splice(2) from a socket that does not block.
+  [[nodiscard]] bool piping() const { return in_body_ && piping_; }
+  [[nodiscard]] long receive_piped(int socket);
+  // The pipe takes no more though the socket has more: next() moves the record to memory.
+  void pipe_full() { spill_ = true; }
+
   // The next whole record; nullopt when more bytes are needed. kTooLarge or kProtocol: the peer
   // broke a limit, and the connection is of no more use. kBusy: the pool is exhausted; nothing is
   // lost, ask again later.
   [[nodiscard]] Result<std::optional<Buffer>> next();
+
+  // The bulk data behind the bytes of the record that next() has just returned; empty when those
+  // are all of it.
+  [[nodiscard]] PipedBytes take_piped() { return std::exchange(piped_, PipedBytes{}); }
 
   // Whether part of a record is here.
   [[nodiscard]] bool partial() const { return in_body_ || fragments_ > 0 || begin_ != end_; }
@@ -71,6 +91,8 @@ class RecordReader {
 
   [[nodiscard]] std::size_t staged() const { return end_ - begin_; }
   [[nodiscard]] Result<> open_fragment();
+  [[nodiscard]] Result<bool> open_piped(std::size_t size);
+  [[nodiscard]] Result<> spill();
   [[nodiscard]] Result<> place(std::size_t size);
   void take_staged();
   [[nodiscard]] Buffer emit();
@@ -89,6 +111,11 @@ class RecordReader {
   std::uint32_t fragments_ = 0;
   bool last_fragment_ = false;
   bool in_body_ = false;
+
+  PipedBytes piped_;     // of the current record, or of the one just returned
+  bool piping_ = false;  // the body goes to piped_
+  bool spill_ = false;
+  bool may_pipe_ = true;  // until a pipe was too small
 };
 
 // The mark of a record of one fragment. Precondition: size < 2^31.

@@ -19,11 +19,13 @@ constexpr std::size_t kAfterXid = 4;
 }  // namespace
 
 CompoundRun::CompoundRun(std::shared_ptr<ServerConnection> connection, const CallHeader& call,
-                         nfs4::CompoundHeader header, Buffer record, std::size_t at)
+                         nfs4::CompoundHeader header, Record record, std::size_t at)
     : connection_(std::move(connection)),
       call_(call),
       header_(std::move(header)),
-      record_(std::move(record)),
+      record_(std::move(record.bytes)),
+      record_size_(record_.size() + record.piped.size()),
+      piped_(std::move(record.piped)),
       in_(record_.span()) {
   in_.skip(at);
   compound_.minor_version = header_.minor_version;
@@ -44,7 +46,7 @@ CompoundRun::~CompoundRun() {
 }
 
 void CompoundRun::start(std::shared_ptr<ServerConnection> connection, const CallHeader& call,
-                        nfs4::CompoundHeader header, Buffer record, std::size_t at) {
+                        nfs4::CompoundHeader header, Record record, std::size_t at) {
   Owner run(new CompoundRun(std::move(connection), call, std::move(header), std::move(record), at));
   if (run->begin()) {
     drive(std::move(run));
@@ -93,7 +95,7 @@ bool CompoundRun::begin_sequence(const nfs4::SequenceArgs& args) {
     refused = Status::NFS4ERR_BADSESSION;
   } else if (header_.op_count > session->limits().max_operations) {
     refused = Status::NFS4ERR_TOO_MANY_OPS;
-  } else if (record_.size() > session->limits().max_request) {
+  } else if (record_size_ > session->limits().max_request) {
     refused = Status::NFS4ERR_REQ_TOO_BIG;
   } else if (reply_.size() + kResultRoom > session->limits().max_response) {
     refused = Status::NFS4ERR_REP_TOO_BIG;  // the tag fills the reply already
@@ -197,7 +199,7 @@ std::optional<nfs4::OpResult> CompoundRun::answer_here(nfs4::OpArgs& op) {
 
 nfs4::OpArgs CompoundRun::next_op() {
   ++started_ops_;
-  return nfs4::decode_op(in_, record_);
+  return nfs4::decode_op(in_, record_, piped_);
 }
 
 Status CompoundRun::make_room(nfs4::OpArgs& op) {

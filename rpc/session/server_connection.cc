@@ -20,7 +20,7 @@ ServerConnection::ServerConnection(std::shared_ptr<ServerCore> core,
                                    std::shared_ptr<Channel> channel)
     : core_(std::move(core)), channel_(std::move(channel)) {}
 
-void ServerConnection::on_record(Buffer record) {
+void ServerConnection::receive(Buffer record, PipedBytes piped) {
   if (draining_ || channel_ == nullptr) return;
   xdr::Decoder in(record.span());
   auto header = read_call(in, kNfs4);
@@ -40,7 +40,8 @@ void ServerConnection::on_record(Buffer record) {
   decode(in, compound);
   if (!in.ok()) return refuse({.xid = call.xid, .accept = AcceptStat::GARBAGE_ARGS});
   const std::size_t at = in.position();
-  CompoundRun::start(shared_from_this(), call, std::move(compound), std::move(record), at);
+  CompoundRun::start(shared_from_this(), call, std::move(compound),
+                     {std::move(record), std::move(piped)}, at);
 }
 
 void ServerConnection::on_closed(const Error& why) {

@@ -21,7 +21,10 @@ class ServerConnection final : public ChannelUser,
  public:
   ServerConnection(std::shared_ptr<ServerCore> core, std::shared_ptr<Channel> channel);
 
-  void on_record(Buffer record) override;
+  void on_record(Buffer record) override { receive(std::move(record), {}); }
+  void on_piped_record(Buffer head, PipedBytes rest) override {
+    receive(std::move(head), std::move(rest));
+  }
   void on_closed(const Error& why) override;
 
   // Takes no more requests; closes when the running ones are answered.
@@ -41,6 +44,7 @@ class ServerConnection final : public ChannelUser,
   void run_ended();
 
  private:
+  void receive(Buffer record, PipedBytes piped);
   void refuse(const Refusal& refusal);
   void close_if_drained();
 

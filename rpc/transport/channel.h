@@ -25,8 +25,10 @@
 #include <memory>
 #include <string>
 
+#include "rpc/base/assert.h"
 #include "rpc/base/buffer.h"
 #include "rpc/base/error.h"
+#include "rpc/base/piped_bytes.h"
 #include "rpc/onc/message.h"
 
 namespace weft::rpc {
@@ -39,6 +41,9 @@ class ChannelUser {
   virtual ~ChannelUser() = default;
 
   virtual void on_record(Buffer record) = 0;
+  // A record whose bulk data, its end, was left in the kernel. Only from channels that were told to
+  // (TcpLimits::pipe_from).
+  virtual void on_piped_record(Buffer /*head*/, PipedBytes /*rest*/) { WEFT_ASSERT(false); }
   // The connection is gone; `why` says how: kClosed (peer closed it, or close() was called),
   // kTimedOut, kProtocol, kTooLarge, kUnreachable, kBusy (no memory for too long).
   virtual void on_closed(const Error& why) = 0;

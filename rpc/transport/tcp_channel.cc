@@ -1,6 +1,7 @@
 #include "rpc/transport/tcp_channel.h"
 
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -40,7 +41,8 @@ TcpChannel::TcpChannel(boost::asio::ip::tcp::socket socket, BufferPool& pool,
       limits_(limits),
       gone_(std::move(gone)),
       peer_(name_of(socket_)),
-      reader_(pool, {limits.max_record_bytes, limits.max_fragments}, limits.locate_payload),
+      reader_(pool, {limits.max_record_bytes, limits.max_fragments, limits.pipe_from},
+              limits.locate_payload),
       timer_(socket_.get_executor()),
       last_activity_(Clock::now()) {
   set_socket_options();
@@ -118,6 +120,7 @@ void TcpChannel::on_readable() {
 }
 
 bool TcpChannel::receive_once(std::size_t& budget) {
+  if (reader_.piping()) return receive_piped(budget);
   auto targets = reader_.targets();
   msghdr header{};
   header.msg_iov = targets.parts.data();
@@ -135,9 +138,7 @@ bool TcpChannel::receive_once(std::size_t& budget) {
     return false;
   }
   if (n == 0) {
-    const bool half = reader_.partial();
-    fail_with({half ? Errc::kProtocol : Errc::kClosed,
-               half ? "closed in the middle of a record" : "closed by the peer"});
+    end_of_stream();
     return false;
   }
   reader_.received(static_cast<std::size_t>(n));
@@ -145,6 +146,36 @@ bool TcpChannel::receive_once(std::size_t& budget) {
   budget -= std::min(budget, static_cast<std::size_t>(n));
   // A short read has emptied the socket: asking once more would most likely be in vain.
   return static_cast<std::size_t>(n) == total;
+}
+
+bool TcpChannel::receive_piped(std::size_t& budget) {
+  const std::size_t wanted = reader_.body_left();
+  const long n = reader_.receive_piped(socket_.native_handle());
+  if (n == 0) {
+    end_of_stream();
+    return false;
+  }
+  if (n > 0) {
+    last_activity_ = Clock::now();
+    budget -= std::min(budget, static_cast<std::size_t>(n));
+    return static_cast<std::size_t>(n) == wanted;
+  }
+  if (n == -EAGAIN) {
+    int queued = 0;
+    if (::ioctl(socket_.native_handle(), FIONREAD, &queued) == 0 && queued == 0) return false;
+  } else if (n != -EINVAL && n != -ENOMEM) {
+    auto failed = fail_errno(static_cast<int>(-n), "receive from " + peer_);
+    fail_with(std::move(failed.error()));
+    return false;
+  }
+  reader_.pipe_full();  // or the socket does not splice
+  return true;
+}
+
+void TcpChannel::end_of_stream() {
+  const bool half = reader_.partial();
+  fail_with({half ? Errc::kProtocol : Errc::kClosed,
+             half ? "closed in the middle of a record" : "closed by the peer"});
 }
 
 bool TcpChannel::deliver() {
@@ -169,7 +200,11 @@ bool TcpChannel::deliver() {
       return true;
     }
     partial_since_ = {};  // of this record; a next one counts from its own first byte
-    user_->on_record(std::move(**record));
+    if (PipedBytes piped = reader_.take_piped(); !piped.empty()) {
+      user_->on_piped_record(std::move(**record), std::move(piped));
+    } else {
+      user_->on_record(std::move(**record));
+    }
   }
   return false;
 }

@@ -3,7 +3,7 @@
 // Receiving: readiness from Asio, recvmsg(2) into the RecordReader's targets until the socket is
 // empty or a budget is used up (so that one busy peer does not starve the others of this thread).
 // While a large record is under way the socket is asked to wake us for large parts only
-// (SO_RCVLOWAT).
+// (SO_RCVLOWAT). The bulk data of such a record may go to a pipe instead (splice(2)).
 //
 // Sending: replies are queued and flushed once per turn of the I/O thread, so that those which
 // become ready together leave in one system call.
@@ -58,6 +58,8 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
   void on_readable();
   // Takes from the socket once; false when there is no more for now.
   [[nodiscard]] bool receive_once(std::size_t& budget);
+  [[nodiscard]] bool receive_piped(std::size_t& budget);
+  void end_of_stream();
   // Hands over whole records; false when reading must stop (paused, out of memory, closed).
   [[nodiscard]] bool deliver();
   void discard_until_end();

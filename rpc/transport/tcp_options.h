@@ -25,6 +25,9 @@ struct TcpLimits {
   Milliseconds drain_deadline{10'000};   // a draining close
   std::size_t max_queued_bytes = std::size_t{8} << 20;  // of replies; beyond it reading stops
   LocatePayload locate_payload = nullptr;               // to place bulk data on a page boundary
+  // Bulk data of at least so many bytes stays in the kernel (ChannelUser::on_piped_record); 0:
+  // none.
+  std::size_t pipe_from = 0;
 };
 
 struct TcpServerOptions {

@@ -1,5 +1,10 @@
 // Record marking: any bytes in any portions. Memory stays within the limits, records within theirs,
-// and how the bytes were cut into portions changes nothing.
+// and how the bytes were cut into portions, and whether bulk data was left in pipes, changes
+// nothing.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -13,6 +18,20 @@ using namespace weft::rpc;
 namespace {
 
 constexpr RecordReader::Limits kLimits{.max_record_bytes = 64 << 10, .max_fragments = 8};
+constexpr RecordReader::Limits kPiping{
+    .max_record_bytes = 64 << 10, .max_fragments = 8, .pipe_from = 4};
+
+// What stands in for the socket that bytes are spliced from.
+struct Source {
+  Source() {
+    int ends[2];
+    if (::pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) std::abort();
+    out = OwnedFd(ends[0]);
+    in = OwnedFd(ends[1]);
+  }
+  OwnedFd out;
+  OwnedFd in;
+};
 
 struct Outcome {
   std::vector<std::vector<std::byte>> records;
@@ -30,21 +49,40 @@ bool drain(RecordReader& reader, BufferPool& pool, Outcome& out) {
       return false;
     }
     if (!*record) return true;
-    if ((*record)->size() > kLimits.max_record_bytes) std::abort();
-    out.records.emplace_back((*record)->span().begin(), (*record)->span().end());
+    auto& whole = out.records.emplace_back((*record)->span().begin(), (*record)->span().end());
+    auto piped = reader.take_piped().to_buffer();
+    if (!piped) std::abort();
+    whole.insert(whole.end(), piped->span().begin(), piped->span().end());
+    if (whole.size() > kLimits.max_record_bytes) std::abort();
     if (pool.in_use_bytes() > (std::size_t{1} << 20)) std::abort();
   }
 }
 
-Outcome feed(std::span<const std::byte> bytes, std::span<const std::uint8_t> portions) {
+// Through a pipe: up to `want` bytes of a body that is left in the kernel.
+std::size_t feed_piped(RecordReader& reader, std::span<const std::byte> bytes, std::size_t want) {
+  static const Source source;
+  const std::size_t part = std::min<std::size_t>({want, reader.body_left(), 4096});
+  if (::write(source.in.get(), bytes.data(), part) != static_cast<ssize_t>(part)) std::abort();
+  if (reader.receive_piped(source.out.get()) != static_cast<long>(part)) std::abort();
+  if (part % 7 == 0 && reader.piping() && reader.body_left() > 0) reader.pipe_full();
+  return part;
+}
+
+Outcome feed(std::span<const std::byte> bytes, std::span<const std::uint8_t> portions,
+             const RecordReader::Limits& limits) {
   Outcome out;
   BufferPool pool(std::size_t{1} << 20);
-  RecordReader reader(pool, kLimits, nfs4::locate_payload);
+  RecordReader reader(pool, limits, nfs4::locate_payload);
   std::size_t turn = 0;
   while (!bytes.empty()) {
     std::size_t want = bytes.size();
     if (!portions.empty())
       want = std::min<std::size_t>(want, portions[turn++ % portions.size()] + 1U);
+    if (reader.piping()) {
+      bytes = bytes.subspan(feed_piped(reader, bytes, want));
+      if (!drain(reader, pool, out)) break;
+      continue;
+    }
     const auto targets = reader.targets();
     std::size_t got = 0;
     for (std::size_t i = 0; i < targets.count && got < want; ++i) {
@@ -65,8 +103,9 @@ Outcome feed(std::span<const std::byte> bytes, std::span<const std::uint8_t> por
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 4) return 0;
   const auto bytes = std::as_bytes(std::span(data + 4, size - 4));
-  const Outcome whole = feed(bytes, {});
-  const Outcome portions = feed(bytes, std::span(data, 4));
-  if (whole != portions) std::abort();
+  const Outcome whole = feed(bytes, {}, kLimits);
+  const Outcome portions = feed(bytes, std::span(data, 4), kLimits);
+  const Outcome piped = feed(bytes, std::span(data, 4), kPiping);
+  if (whole != portions || whole != piped) std::abort();
   return 0;
 }

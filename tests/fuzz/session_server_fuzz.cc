@@ -9,6 +9,7 @@
 #include "rpc/onc/rpc_header.h"
 #include "rpc/session/session_server.h"
 #include "rpc/transport/in_memory.h"
+#include "tests/rpc/session/piping_channel.h"
 
 using namespace weft;
 using namespace weft::rpc;
@@ -25,8 +26,10 @@ class Handler final : public OpHandler {
       ok.data.append(ZeroRange{read->count});
       return done({op.op, nfs4::Status::NFS4_OK, std::move(ok), 0});
     }
-    if (const auto* write = std::get_if<nfs4::WriteArgs>(&op.args)) {
+    if (auto* write = std::get_if<nfs4::WriteArgs>(&op.args)) {
       const auto count = static_cast<std::uint32_t>(write->size());
+      if (!write->piped.empty() && !write->data.empty()) std::abort();
+      if (count % 2 == 0 && (!write->to_memory() || write->size() != count)) std::abort();
       return done({op.op, nfs4::Status::NFS4_OK, nfs4::WriteOk{count, write->stable, 1}, 0});
     }
     if (op.op == nfs4::Op::OP_PUTFH) return done({op.op, nfs4::Status::NFS4_OK, nfs4::None{}, 0});
@@ -68,7 +71,8 @@ class Client final : public ChannelUser {
 };
 
 struct World {
-  World() : random(1), network(pool, random), server(options(), handler, clock, random) {
+  explicit World(bool pipes)
+      : piping(pipes), random(1), network(pool, random), server(options(), handler, clock, random) {
     connect();
   }
   ~World() {
@@ -93,7 +97,7 @@ struct World {
     }
     client = std::move(next);
     channel->start(client);
-    server.serve(pair.b);
+    server.serve(piping ? std::make_shared<test::PipingChannel>(pair.b, pool) : pair.b);
   }
   Message call() {
     Message out;
@@ -110,6 +114,7 @@ struct World {
   }
 
   static inline BufferPool pool{std::size_t{64} << 20};  // kept, so that its blocks are
+  const bool piping;
   SeededRandom random;
   ManualClock clock;
   MemoryNetwork network;
@@ -142,7 +147,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  World world;
+  World world(size % 2 == 0);  // every second input: bulk data is left in pipes
   nfs4::ExchangeIdArgs exchange;
   exchange.owner.assign(4, std::byte{'f'});
   world.ask({nfs4::Op::OP_EXCHANGE_ID, exchange});

@@ -83,6 +83,25 @@ TEST_CASE("handles of another key, another data server, or for reading only are 
   CHECK(client.read(rig.handle(7, 0, layout::Access::kRead), 0, 1).status == Status::NFS4_OK);
 }
 
+TEST_CASE("what a refused write brings is thrown away, and the connection stays in step") {
+  ServerRig rig;
+  rig.config.store.mode = GENERATE(IoMode::kBuffered, IoMode::kDirect);
+  const auto server = rig.start();
+  DsClient client(server->ports().at(0));
+  const auto handle = rig.handle();
+  const auto reader = rig.handle(7, 0, layout::Access::kRead);
+  const std::string megabyte(1 << 20, 'm');
+  for (int i = 0; i < 70; ++i) {  // more than there are pipes
+    REQUIRE(client.write(rig.handle(8), 0, megabyte) == Status::NFS4ERR_STALE);
+    REQUIRE(client.write(reader, 0, megabyte) == Status::NFS4ERR_ACCESS);
+  }
+  CHECK(client.read(handle, 0, 10).text.empty());
+  REQUIRE(client.write(handle, 3, megabyte) == Status::NFS4_OK);
+  REQUIRE(client.write(handle, UINT64_MAX - 10, megabyte) != Status::NFS4_OK);
+  CHECK(client.read(handle, 3, 1 << 20).text == megabyte);
+  CHECK(server->stop());
+}
+
 TEST_CASE("many clients at once, each with its own bytes") {
   const ServerRig rig;
   const auto server = rig.start();

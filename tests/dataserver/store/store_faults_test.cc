@@ -103,6 +103,24 @@ TEST_CASE("a write that fails is an error and loses nothing that was there") {
   CHECK(rig.runner->store().verifier() == before);  // nothing answered was lost
 }
 
+TEST_CASE("bytes from a pipe are written, synced and refused as others are") {
+  Rig rig;
+  const std::string text(10'000, 'x');
+  const auto written = rig.runner->write_piped(kObject, 77, text, Stability::kFileSync).value();
+  CHECK(written.bytes == text.size());
+  CHECK(written.stability == Stability::kFileSync);
+  CHECK(written.object_end == 77 + text.size());
+  CHECK(rig.runner->text(kObject, 77, 20'000) == text);
+  CHECK(rig.runner->write_piped(kObject, UINT64_MAX - 5, text).error() == Errc::kFileTooLarge);
+  rig.disk.on_write = EIO;
+  CHECK(rig.runner->write_piped(kObject, 0, text).error() == Errc::kIo);
+  CHECK(rig.runner->text(kObject, 77, 20'000) == text);
+  rig.disk.on_write = 0;
+  REQUIRE(rig.runner->write_piped(kObject, 0, "good"));
+  rig.disk.on_sync = EIO;
+  CHECK(rig.runner->commit(kObject).error() == Errc::kIo);
+}
+
 TEST_CASE("a truncate whose sync fails is an error") {
   Rig rig;
   REQUIRE(rig.runner->write(kObject, 0, "12345"));

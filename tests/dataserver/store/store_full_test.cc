@@ -54,6 +54,19 @@ TEST_CASE("a full store answers no space, never a short success") {
     REQUIRE(runner.text(kObject, i << 20, 1 << 20) == megabyte);
   }
   CHECK(runner.store().usage()->free_bytes < 1 << 20);
+  // So it is with bytes in a pipe, in the middle of them too.
+  const std::string piece(PipedBytes::kMaxPut, 'p');
+  std::uint64_t at = std::uint64_t{64} << 20;
+  for (int i = 0;; ++i) {
+    const auto written = runner.write_piped(kObject, at + 100, piece);
+    if (!written) {
+      CHECK(written.error() == Errc::kNoSpace);
+      break;
+    }
+    REQUIRE(runner.text(kObject, at + 100, piece.size()) == piece);
+    at += piece.size();
+    REQUIRE(i < 100);
+  }
   REQUIRE(runner.remove(kObject));
   CHECK(runner.write({.fileid = 2, .generation = 1}, 0, megabyte));
 }

@@ -62,6 +62,16 @@ class StoreRunner {
       store_->write(object, offset, std::move(data), stability, std::move(done));
     });
   }
+  // The same, of bytes that are in a pipe: at most PipedBytes::kMaxPut.
+  Result<ds::WriteResult> write_piped(const layout::ObjectId& object, std::uint64_t offset,
+                                      std::string_view bytes,
+                                      ds::Stability stability = ds::Stability::kUnstable) {
+    auto piped = PipedBytes::open(pool_).value();
+    piped.put(std::as_bytes(std::span(bytes))).value();
+    return wait<ds::WriteResult>([&](auto done) {
+      store_->write_piped(object, offset, std::move(piped), stability, std::move(done));
+    });
+  }
   Result<ds::ReadResult> read(const layout::ObjectId& object, std::uint64_t offset,
                               std::uint32_t count) {
     return wait<ds::ReadResult>(

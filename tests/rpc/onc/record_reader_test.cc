@@ -1,6 +1,8 @@
 #include "rpc/onc/record_reader.h"
 
+#include <fcntl.h>
 #include <rapidcheck.h>
+#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
@@ -157,4 +159,123 @@ TEST_CASE("bulk data that can be located begins on a page boundary") {
   REQUIRE(got->size() == 1);
   CHECK(equal(got->front(), record));
   CHECK(reinterpret_cast<std::uintptr_t>(got->front().data() + 300) % 4096 == 0);
+}
+
+namespace {
+
+// As nfs4::locate_payload does: the bulk data's position is the record's second word.
+std::size_t second_word(std::span<const std::byte> head) {
+  return head.size() < 8 ? 0 : std::to_integer<std::size_t>(head[7]);
+}
+
+// Head of 12 bytes that ends with the length, and `size` bytes.
+Bytes bulk(std::size_t size, unsigned seed) {
+  Bytes out = pattern(12 + size, seed);
+  const auto length = record_mark(size);
+  std::copy(length.begin(), length.end(), out.begin() + 8);
+  out[8] &= std::byte{0x7f};
+  out[7] = std::byte{12};
+  return out;
+}
+
+struct PipingReader {
+  explicit PipingReader(std::size_t memory = std::size_t{8} << 20)
+      : pool(memory), reader(pool, {1 << 20, 8, 16 << 10}, second_word) {
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_NONBLOCK) == 0);
+    REQUIRE(::fcntl(ends[1], F_SETPIPE_SZ, 1 << 20) > 0);
+    out = OwnedFd(ends[0]);
+    in = OwnedFd(ends[1]);
+  }
+  // The stream's next bytes: staged ones by copying, piped ones by way of a pipe, `most` at a time.
+  void feed(std::span<const std::byte>& bytes, std::size_t most) {
+    if (reader.piping()) {
+      const std::size_t part = std::min({bytes.size(), most, reader.body_left()});
+      REQUIRE(::write(in.get(), bytes.data(), part) == static_cast<ssize_t>(part));
+      REQUIRE(reader.receive_piped(out.get()) == static_cast<long>(part));
+      bytes = bytes.subspan(part);
+      return;
+    }
+    const auto targets = reader.targets();
+    const std::size_t part = std::min({bytes.size(), most, targets.parts[0].iov_len});
+    std::memcpy(targets.parts[0].iov_base, bytes.data(), part);
+    reader.received(part);
+    bytes = bytes.subspan(part);
+  }
+  // The whole record, and how much of it was piped.
+  std::pair<Bytes, std::size_t> record(std::span<const std::byte>& bytes, std::size_t most = 5000) {
+    for (;;) {
+      auto record = reader.next();
+      REQUIRE(record);
+      if (!*record) {
+        REQUIRE(!bytes.empty());
+        feed(bytes, most);
+        continue;
+      }
+      Bytes whole((*record)->span().begin(), (*record)->span().end());
+      auto piped = reader.take_piped();
+      const std::size_t size = piped.size();
+      const Buffer rest = piped.to_buffer().value();
+      whole.insert(whole.end(), rest.span().begin(), rest.span().end());
+      return {whole, size};
+    }
+  }
+  BufferPool pool;
+  RecordReader reader;
+  OwnedFd out;
+  OwnedFd in;
+};
+
+Bytes stream(const std::vector<Bytes>& records) {
+  Bytes out;
+  for (const Bytes& one : records) append_fragment(out, one, true);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("bulk data goes to a pipe when it is large, whole words, and the record's end") {
+  std::vector<Bytes> records = {bulk(50'000, 1), bulk(16 << 10, 2), bulk((16 << 10) - 4, 3),
+                                bulk(50'001, 4), bulk(50'000, 5),   bulk(20'000, 6)};
+  records[4].resize(records[4].size() + 4);  // something follows
+  const std::vector<std::size_t> piped = {50'000, 16 << 10, 0, 0, 0, 20'000};
+  for (const std::size_t most : {512UL, 5000UL, 1UL << 20}) {
+    PipingReader rig;
+    const Bytes wire = stream(records);
+    std::span<const std::byte> bytes(wire);
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      const auto [whole, size] = rig.record(bytes, most);
+      CHECK(whole == records[i]);
+      CHECK(size == piped[i]);
+    }
+    CHECK(bytes.empty());
+    CHECK(!rig.reader.partial());
+    CHECK(rig.pool.in_use_bytes() == 0);
+  }
+}
+
+TEST_CASE("a record that outgrows its pipe goes on in memory, and so do later ones") {
+  PipingReader rig(std::size_t{2} << 20);
+  const std::vector<Bytes> records = {bulk(50'000, 1), bulk(50'000, 2)};
+  const Bytes wire = stream(records);
+  std::span<const std::byte> bytes(wire);
+  while (!rig.reader.piping()) {
+    REQUIRE(rig.reader.next());
+    if (!rig.reader.piping()) rig.feed(bytes, 5000);
+  }
+  rig.feed(bytes, 5000);
+  rig.reader.pipe_full();
+  {
+    // No memory now: nothing is lost, and it is tried again.
+    std::vector<Buffer> hog;
+    while (auto block = rig.pool.allocate(60'000)) hog.push_back(std::move(*block));
+    CHECK(rig.reader.next().error() == Errc::kBusy);
+    CHECK(rig.reader.partial());
+  }
+  for (const Bytes& expected : records) {
+    const auto [whole, size] = rig.record(bytes);
+    CHECK(whole == expected);
+    CHECK(size == 0);
+  }
+  CHECK(rig.pool.in_use_bytes() == 0);
 }

@@ -26,6 +26,7 @@ class MemoryHandler final : public OpHandler {
     const auto key = compound.current_handle.bytes();
     auto& file = files_[std::string(reinterpret_cast<const char*>(key.data()), key.size())];
     if (auto* write = std::get_if<nfs4::WriteArgs>(&op.args)) {
+      if (!write->to_memory()) return done(nfs4::failed(op.op, nfs4::Status::NFS4ERR_DELAY));
       std::size_t at = write->offset;
       if (file.size() < at + write->size()) file.resize(at + write->size());
       for (const Buffer& part : write->data) {

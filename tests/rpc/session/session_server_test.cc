@@ -3,6 +3,7 @@
 #include "rpc/session/session_server.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "tests/rpc/session/wire.h"
 
@@ -56,7 +57,7 @@ TEST_CASE("operations without SEQUENCE are refused unless they may stand alone")
 }
 
 TEST_CASE("a write is executed once, and its retransmission gets the same answer") {
-  Wire wire;
+  Wire wire(1, Wire::defaults(), nullptr, /*piping=*/GENERATE(false, true));
   wire.establish();
   const auto send = [&] {
     --wire.xid;  // a retransmission keeps its xid
@@ -73,6 +74,46 @@ TEST_CASE("a write is executed once, and its retransmission gets the same answer
   REQUIRE(send().status == Status::NFS4_OK);  // over another connection too
   CHECK(wire.memory.executed(Op::OP_WRITE) == 1);
   CHECK(wire.server.counts().replays == 2);
+}
+
+TEST_CASE("a write whose bytes were left in a pipe is as any other") {
+  Wire wire(1, Wire::defaults(), nullptr, /*piping=*/true);
+  wire.establish();
+  const auto write = [&](std::uint32_t number, std::uint64_t offset, std::size_t size) {
+    return wire.ask(
+        Wire::list(wire.sequence(0, number), Wire::put_fh("a"), wire.write(offset, size)));
+  };
+  std::uint32_t number = 0;
+  for (const std::size_t size : {4, 8192, 16384, 3, 4097}) {  // the last two come in memory
+    auto wrote = write(++number, 10, size);
+    REQUIRE(wrote.get<nfs4::WriteOk>(2) != nullptr);
+    CHECK(wrote.get<nfs4::WriteOk>(2)->count == size);
+  }
+  auto read =
+      wire.ask(Wire::list(wire.sequence(0, ++number), Wire::put_fh("a"), Wire::read(0, 20000)));
+  REQUIRE(read.get<nfs4::ReadOk>(2) != nullptr);
+  const auto bytes = read.get<nfs4::ReadOk>(2)->data.flatten().value();
+  REQUIRE(bytes.size() == 16394);
+  CHECK(std::all_of(bytes.begin() + 10, bytes.end(), [](auto b) { return b == std::byte{0x5a}; }));
+  // Refused before it, or out of step: what it brought is thrown away, and the connection goes on.
+  const auto session = wire.session;
+  wire.session[3] ^= std::byte{1};
+  CHECK(write(++number, 0, 8192).status == Status::NFS4ERR_BADSESSION);
+  wire.session = session;
+  CHECK(write(number + 5, 0, 8192).status == Status::NFS4ERR_SEQ_MISORDERED);
+  CHECK(write(number, 0, 8192).status == Status::NFS4_OK);
+  CHECK(wire.memory.executed(Op::OP_WRITE) == 6);
+}
+
+TEST_CASE("bytes in a pipe count as part of their request") {
+  Wire wire(1, Wire::defaults(), nullptr, /*piping=*/true);
+  wire.largest_request = 12'000;
+  wire.establish();
+  const auto write = [&](std::size_t size) {
+    return wire.ask(Wire::list(wire.sequence(0, 1), Wire::put_fh("a"), wire.write(0, size))).status;
+  };
+  CHECK(write(12'000) == Status::NFS4ERR_REQ_TOO_BIG);
+  CHECK(write(11'000) == Status::NFS4_OK);
 }
 
 TEST_CASE("a read's retransmission is told that its answer is gone") {

@@ -46,6 +46,7 @@ struct System {
     TcpServerOptions options;
     options.address = "127.0.0.1";
     options.limits.locate_payload = nfs4::locate_payload;
+    options.limits.pipe_from = std::size_t{64} << 10;
     return options;
   }
   SessionClientOptions client_options() {

@@ -9,6 +9,7 @@
 #include "rpc/session/session_server.h"
 #include "rpc/transport/in_memory.h"
 #include "tests/rpc/session/memory_handler.h"
+#include "tests/rpc/session/piping_channel.h"
 
 namespace weft::rpc::test {
 
@@ -21,10 +22,14 @@ class Inbox final : public ChannelUser {
 };
 
 class Wire {
+  const bool piping_;
+
  public:
+  // piping: what a WRITE brings is left in a pipe on its way to the server.
   explicit Wire(std::uint64_t seed = 1, SessionServerOptions options = defaults(),
-                OpHandler* handler = nullptr)
-      : random(seed),
+                OpHandler* handler = nullptr, bool piping = false)
+      : piping_(piping),
+        random(seed),
         network(pool, random),
         memory(pool),
         server(std::move(options), handler == nullptr ? memory : *handler, clock, random) {
@@ -43,7 +48,7 @@ class Wire {
     channel = pair.a;
     inbox = std::make_shared<Inbox>();
     channel->start(inbox);
-    server.serve(pair.b);
+    server.serve(piping_ ? std::make_shared<PipingChannel>(pair.b, pool) : pair.b);
   }
 
   static xdr::Encoder call_header(std::uint32_t xid) {
@@ -96,11 +101,11 @@ class Wire {
     return {nfs4::Op::OP_EXCHANGE_ID, std::move(args)};
   }
 
-  static nfs4::OpArgs create(nfs4::ClientId client, std::uint32_t sequence) {
+  nfs4::OpArgs create(nfs4::ClientId client, std::uint32_t sequence) const {
     nfs4::CreateSessionArgs args;
     args.client_id = client;
     args.sequence = sequence;
-    args.fore = {0, 1 << 20, 1 << 20, 4096, 8, 4, std::nullopt};
+    args.fore = {0, largest_request, 1 << 20, 4096, 8, 4, std::nullopt};
     args.back = {0, 4096, 4096, 0, 2, 1, std::nullopt};
     return {nfs4::Op::OP_CREATE_SESSION, args};
   }
@@ -150,6 +155,7 @@ class Wire {
   std::shared_ptr<Inbox> inbox;
   Buffer last;
   std::uint32_t xid = 0;
+  std::uint32_t largest_request = 1 << 20;
   nfs4::ClientId client_id = 0;
   std::uint32_t create_sequence = 0;
   nfs4::SessionId session{};
