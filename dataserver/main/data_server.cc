@@ -249,16 +249,15 @@ Result<> DataServer::stop() {
   if (std::exchange(stopped_, true)) return {};
   watchdog_.reset();
   for (const auto& listener : listeners_) listener->stop();
-  if (resyncs_ != nullptr && !resyncs_->stop(config_.drain)) {
-    spdlog::error("event=resync_stop reason=\"jobs did not end in time\"");
-  }
+  if (resyncs_ != nullptr) static_cast<void>(resyncs_->stop(std::chrono::seconds(1)));
   const bool drained = sessions_ == nullptr || drain_requests();
-  if (duplicator_ != nullptr && !duplicator_->stop(config_.drain)) {
-    spdlog::error("event=mirror_stop owed_bytes={}", duplicator_->counts().pending_bytes);
-  }
+  const bool owed = duplicator_ != nullptr && !duplicator_->stop(config_.drain);
+  if (owed) spdlog::error("event=mirror_stop owed_bytes={}", duplicator_->counts().pending_bytes);
+  // The sessions with other data servers are gone: no job waits for an answer any more.
+  const bool resyncing = resyncs_ != nullptr && !resyncs_->stop(kQuiet);
   if (control_ != nullptr) control_->stop();
   metrics_.reset();
-  if (threads_ != nullptr && (!drained || !wait_until_quiet())) {
+  if (threads_ != nullptr && (!drained || owed || resyncing || !wait_until_quiet())) {
     spdlog::error("event=stop clean=false reason=\"requests did not end in time\"");
     return fail(Errc::kTimedOut, "requests did not end in time");
   }
