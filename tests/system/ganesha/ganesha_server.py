@@ -31,7 +31,8 @@ NFS_CORE_PARAM {
   allow_set_io_flusher_fail = true; Enable_NLM = false; Enable_RQUOTA = false;
 }
 NFSv4 {
-  Graceless = true; PNFS_MDS = true; Minor_Versions = 0, 1, 2; RecoveryBackend = fs;
+  Graceless = %(graceless)s; Grace_Period = %(grace)d; PNFS_MDS = true;
+  Minor_Versions = 0, 1, 2; RecoveryBackend = fs;
   RecoveryRoot = %(folder)s/recovery; Expired_Client_Threshold = 0; Lease_Lifetime = %(lease)d;
 }
 MEM { Inode_Size = 4096; }
@@ -57,12 +58,14 @@ def sanitized():
 
 
 class Ganesha:
-    """Starts in the constructor; raises with the end of its log if it does not come up in time."""
+    """Starts in the constructor; raises with the end of its log if it does not come up in time.
+    Without grace_s it is never in grace; with it, it begins with a grace period, which is over
+    soon, since there are no clients to wait for."""
 
-    def __init__(self, lease_s=60, start_timeout_s=20):
+    def __init__(self, lease_s=60, grace_s=0, start_timeout_s=20):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="weft-ganesha-"))
         self.address = ("127.0.0.1", _free_port())
-        self._write_configuration(lease_s)
+        self._write_configuration(lease_s, grace_s)
         environment = dict(os.environ, LAYOUT_FSAL_LOG=str(self.folder / "calls"),
                            LAYOUT_FSAL_SOCKET=str(self.folder / "commands"),
                            MALLOC_PERTURB_="165")  # freed memory does not look alive
@@ -79,7 +82,7 @@ class Ganesha:
                 raise RuntimeError(f"Ganesha did not start:\n{log}")
             time.sleep(0.05)
 
-    def _write_configuration(self, lease_s):
+    def _write_configuration(self, lease_s, grace_s):
         plugins = self.folder / "plugins"
         plugins.mkdir()
         (self.folder / "recovery").mkdir()
@@ -88,7 +91,7 @@ class Ganesha:
         (plugins / "libfsallayout.so").symlink_to(LAYOUT_FSAL)
         (self.folder / "ganesha.conf").write_text(CONFIGURATION % {
             "port": self.address[1], "plugins": plugins, "folder": self.folder,
-            "lease": lease_s})
+            "lease": lease_s, "grace": grace_s or 60, "graceless": str(grace_s == 0).lower()})
 
     def answers(self, timeout_s=2.0):
         """Whether it answers a NULL call."""
@@ -173,6 +176,11 @@ class Ganesha:
         before = len(self.calls("recall"))
         self.command(f"recall {offset} {length} {iomode} {cookie}")
         return self.wait_for_call("recall", after=before)[0]["status"]
+
+    def grace_left_ms(self):
+        before = len(self.calls("grace_left"))
+        self.command("grace_left")
+        return self.wait_for_call("grace_left", after=before)[0]["ms"]
 
 
 def _free_port():

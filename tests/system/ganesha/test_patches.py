@@ -484,3 +484,50 @@ def test_0027_a_layoutcommit_from_before_a_restart_is_no_error_of_the_applicatio
     assert client.compound(put(handle), unknown).status == Status.BAD_STATEID
     client.call(put(handle), layout_ops.layoutcommit(layout))
     healthy(server)
+
+
+def test_0028_an_fsal_may_promise_that_open_files_outlive_their_names(server, client):
+    directory = client.handle("/layout")
+
+    def flags():
+        reply = client.call(put(directory), ops.open_file(b"file", client.clientid, create=True))
+        return reply.flags & const.OPEN_PRESERVE_UNLINKED
+
+    assert not flags()
+    server.set(preserve_unlinked=1)
+    assert flags() == const.OPEN_PRESERVE_UNLINKED
+
+
+def until(condition, timeout_s=10.0):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def graceful():
+    """A server with grace periods of 4 s."""
+    one = ganesha_server.Ganesha(lease_s=2, grace_s=4)
+    yield one
+    one.stop()
+
+
+def test_0029_0030_no_layouts_in_grace(graceful):
+    until(lambda: graceful.grace_left_ms() == 0)
+    with Client(graceful.address) as client:
+        handle, opened, stateid = granted(client)
+        graceful.command("grace")
+        began = time.monotonic()
+        assert 3000 < graceful.grace_left_ms() <= 4001
+        assert client.compound(put(handle), layout_ops.layoutget(opened)).status == Status.GRACE
+        again = layout_ops.layoutget(stateid)
+        assert client.compound(put(handle), again).status == Status.GRACE
+        time.sleep(1)
+        assert 2000 < graceful.grace_left_ms() < 3001
+        # Nobody reclaims, so it lasts its time.
+        until(lambda: client.compound(put(handle), again).status != Status.GRACE)
+        assert 3.9 < time.monotonic() - began < 7
+        assert graceful.grace_left_ms() == 0
+        assert len(graceful.calls("layoutget")) == 2
+    healthy(graceful)

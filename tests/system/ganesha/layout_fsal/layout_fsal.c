@@ -9,6 +9,8 @@
 // LAYOUT_FSAL_SOCKET names a Unix stream socket that takes one command a connection:
 //   recall OFFSET LENGTH IOMODE COOKIE   recall from the file last granted (COOKIE 0: none)
 //   set NAME VALUE                       see struct settings
+//   grace                                begin a grace period, for the clients there are
+//   grace_left                           log how long it lasts yet, as "grace_left"
 // The answer is "ok\n" or "error\n"; what became of a recall is logged as "recall".
 //
 // Threads: calls come from any worker, commands from one thread of ours; settings are atomics, the
@@ -33,6 +35,7 @@
 #include "fsal.h"
 #include "fsal_up.h"
 #include "pnfs_utils.h"
+#include "sal_functions.h"
 
 extern struct fridgethr* general_fridge;  // the server's
 
@@ -41,6 +44,7 @@ static struct settings {
   _Atomic uint32_t layoutget_delay_ms;  // grant after this long
   _Atomic uint32_t body_size;           // bytes of a granted layout's body
   _Atomic uint32_t return_on_close;
+  _Atomic uint32_t preserve_unlinked;
 } settings = {.body_size = 32};
 
 enum { kDeviceAddressBytes = 64, kKeyBytes = 128 };
@@ -239,6 +243,13 @@ static size_t fs_loc_body_size(struct fsal_export* export) {
   return 65536;
 }
 
+static bool (*mem_fs_supports)(struct fsal_export*, fsal_fsinfo_options_t);
+
+static bool fs_supports(struct fsal_export* export, fsal_fsinfo_options_t option) {
+  if (option == fso_preserve_unlinked) return settings.preserve_unlinked != 0;
+  return mem_fs_supports(export, option);
+}
+
 static void recall_done(void* cookie, state_status_t status) {
   record("{\"call\": \"recall\", \"cookie\": %llu, \"status\": %d}",
          (unsigned long long)(uintptr_t)cookie, status);
@@ -280,8 +291,19 @@ static bool do_set(const char* arguments) {
     settings.body_size = value;
   else if (strcmp(name, "return_on_close") == 0)
     settings.return_on_close = value;
+  else if (strcmp(name, "preserve_unlinked") == 0)
+    settings.preserve_unlinked = value;
   else
     return false;
+  return true;
+}
+
+static bool do_grace(void) {
+  return nfs_start_grace(NULL) == 0;
+}
+
+static bool do_grace_left(void) {
+  record("{\"call\": \"grace_left\", \"ms\": %llu}", (unsigned long long)nfs_grace_left_ms());
   return true;
 }
 
@@ -297,6 +319,8 @@ static void* serve_commands(void* argument) {
       command[size] = '\0';
       if (strncmp(command, "recall ", 7) == 0) ok = do_recall(command + 7);
       if (strncmp(command, "set ", 4) == 0) ok = do_set(command + 4);
+      if (strcmp(command, "grace") == 0) ok = do_grace();
+      if (strcmp(command, "grace_left") == 0) ok = do_grace_left();
     }
     if (write(peer, ok ? "ok\n" : "error\n", ok ? 3 : 6) < 0) ok = false;
     close(peer);
@@ -349,6 +373,8 @@ static fsal_status_t create_export(struct fsal_module* self, void* node,
   methods->fs_layout_blocksize = fs_layout_blocksize;
   methods->fs_maximum_segments = fs_maximum_segments;
   methods->fs_loc_body_size = fs_loc_body_size;
+  mem_fs_supports = methods->fs_supports;
+  methods->fs_supports = fs_supports;
   up_vector = up_ops;
   return listen_for_commands() ? status : fsalstat(ERR_FSAL_IO, errno);
 }
