@@ -305,11 +305,13 @@ void Backend::release(FileId file) {
   if (was_orphan) removals_->kick();
 }
 
+void Backend::remember_orphan(FileId file) {
+  const std::lock_guard lock(orphans_mutex_);
+  orphans_.insert(file);
+}
+
 void Backend::orphaned(FileId file) {
-  {
-    const std::lock_guard lock(orphans_mutex_);
-    orphans_.insert(file);
-  }
+  remember_orphan(file);
   if (!open_files_.is_open(file)) layouts_->recall(file, "unlinked");
 }
 

@@ -69,6 +69,8 @@ class Backend {
   // A file lost its last name while it is held. Layouts that nobody has open are recalled, so
   // that its objects can go.
   void orphaned(FileId file);
+  // A file without names is held again: after a restart, by who had it open before.
+  void remember_orphan(FileId file);
   // A file is gone whose objects may be there still.
   void removed() { removals_->kick(); }
 

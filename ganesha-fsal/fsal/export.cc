@@ -65,6 +65,8 @@ bool (*default_fs_supports)(fsal_export*, fsal_fsinfo_options_t) = nullptr;
 
 bool fs_supports(fsal_export* exp_hdl, fsal_fsinfo_options_t option) {
   if (option == fso_pnfs_mds_supported) return of(exp_hdl).options.pnfs;
+  // An open holds the inode, and after a restart orphans stay until grace is over (Backend::tick).
+  if (option == fso_preserve_unlinked) return true;
   return default_fs_supports(exp_hdl, option);
 }
 

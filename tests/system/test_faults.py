@@ -6,6 +6,7 @@ import pytest
 from harness.client import start_client
 from harness.cluster import Cluster, Options
 from harness.counters import snapshot, weft
+from harness.run import wait_until
 
 pytestmark = pytest.mark.faults
 
@@ -54,6 +55,48 @@ def test_metadata_server_killed(faulty, when):
     broken_copy(faulty, "mds", when, fault)
     client = faulty.client
     client.run("echo after > /mnt/nfs/after && grep -x after /mnt/nfs/after", 60)
+
+
+def test_unlinked_file_that_is_open_survives_the_metadata_server(faulty):
+    """The server promises it at OPEN (RFC 8881 section 18.16.3, PRESERVE_UNLINKED), and the client
+    leaves no .nfs file. After the last close nothing is left of it, at the data servers either."""
+    client = faulty.client
+    job = client.start_job("""#!/usr/bin/python3
+import os, subprocess
+from weftio import *
+os.mkdir("/mnt/nfs/dir")
+os.chdir("/mnt/nfs/dir")
+fd = os.open("a", os.O_CREAT | os.O_RDWR)
+os.pwrite(fd, block(1, 3 * MIB), 0)
+os.fsync(fd)
+os.unlink("a")
+same("names", os.listdir("."), [])
+subprocess.run(["weft-signal", "unlinked"], check=True)
+subprocess.run(["weft-wait", "restarted"], check=True)
+same("links", os.fstat(fd).st_nlink, 0)
+os.pwrite(fd, block(2, MIB), 3 * MIB)
+os.fsync(fd)
+drop_caches()
+same("data", os.pread(fd, 5 * MIB, 0) == block(1, 3 * MIB) + block(2, MIB), True)
+subprocess.run(["weft-signal", "used"], check=True)
+subprocess.run(["weft-wait", "close"], check=True)
+os.close(fd)
+os.rmdir("/mnt/nfs/dir")
+""")
+
+    def objects():
+        return sum(server["objects"] for server in weft(faulty, "ds", "list"))
+
+    client.wait_event("unlinked")
+    faulty.mds.kill()
+    faulty.restart_mds()
+    client.signal("restarted")
+    client.wait_event("used", 120)
+    time.sleep(faulty.options.grace_s + faulty.options.lease_s)  # orphans nobody has open go then
+    assert objects() == 4
+    client.signal("close")
+    job.wait(60)
+    wait_until(lambda: objects() == 0, 30, "the objects of a closed, unlinked file to go")
 
 
 @pytest.mark.parametrize("when", ["made", "reading"])

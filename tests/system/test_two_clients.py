@@ -168,3 +168,32 @@ fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 """).wait(30)
     first.signal("done")
     holder.wait(30)
+
+
+KEEP_OPEN = """
+fd = os.open("a", os.O_CREAT | os.O_RDWR)
+os.write(fd, block(1, 3 * MIB))
+os.fsync(fd)
+tell("kept-open")
+wait("unlinked")
+same("links", os.fstat(fd).st_nlink, 0)
+same("data", os.pread(fd, 3 * MIB, 0) == block(1, 3 * MIB), True)
+same("size", os.fstat(fd).st_size, 3 * MIB)
+os.pwrite(fd, block(2, MIB), 3 * MIB)
+os.fsync(fd)
+drop_caches()
+same("both", os.pread(fd, 4 * MIB, 0) == block(1, 3 * MIB) + block(2, MIB), True)
+same("size", os.fstat(fd).st_size, 4 * MIB)
+os.close(fd)
+"""
+
+
+def test_unlinked_by_the_other(cluster, two_clients, folder):
+    """A file that one client has open and the other removes is all there until it is closed."""
+    first, second = two_clients
+    with through_data_servers(cluster):
+        holder = python(first, folder, KEEP_OPEN)
+        first.wait_event("kept-open")
+        python(second, folder, 'os.unlink("a"); same("names", os.listdir("."), [])').wait(30)
+        first.signal("unlinked")
+        holder.wait(60)
