@@ -104,7 +104,7 @@ void visit_status(Io& io, Report& r) {
   io.value(r.uptime_ms);
   io.value(r.grace_left_ms);
   io.value(r.clients);
-  io.value(r.files);
+  io.value(r.inodes_made);
   io.value(r.mds_read_calls);
   io.value(r.mds_write_calls);
   io.value(r.mds_read_bytes);

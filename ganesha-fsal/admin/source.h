@@ -54,9 +54,9 @@ struct DataServerReport {
 struct StatusReport {
   std::string version;  // of libfsalweft.so
   std::uint64_t uptime_ms = 0;
-  std::uint64_t grace_left_ms = 0;  // 0: not in grace
-  std::uint32_t clients = 0;        // NFSv4 clients with a lease, where known
-  std::uint64_t files = 0;          // inodes, where known
+  std::uint64_t grace_left_ms = 0;  // at most; 0: not in grace
+  std::uint32_t clients = 0;        // NFSv4 clients with a confirmed client id
+  std::uint64_t inodes_made = 0;    // ever, at most
   // READ and WRITE that this server had to serve itself: a client that uses pNFS causes none.
   std::uint64_t mds_read_calls = 0;
   std::uint64_t mds_write_calls = 0;
@@ -83,7 +83,7 @@ struct StripeReport {
 
 struct GrantReport {
   std::uint64_t client_id = 0;
-  std::string client;  // address or owner of the client, where known
+  std::string client;  // its address and what it calls itself; empty when it has no lease any more
   bool write = false;  // LAYOUTIOMODE4_RW
   std::uint64_t age_ms = 0;
   bool recalled = false;

@@ -98,6 +98,9 @@ class Registry {
   // there is none yet. kLayoutUnavailable: one of them was never registered.
   [[nodiscard]] Result<std::shared_ptr<const layout::Device>> device_for(
       std::span<const std::uint32_t> ds_ids);
+  // The same, but never makes one: nullptr when there is none.
+  [[nodiscard]] std::shared_ptr<const layout::Device> known_device(
+      std::span<const std::uint32_t> ds_ids) const;
   // nullptr: no such device, or of another store (salt).
   [[nodiscard]] std::shared_ptr<const layout::Device> device(const layout::DeviceId& id) const;
   [[nodiscard]] layout::DeviceId device_id(std::uint8_t fsal, std::uint16_t export_id,

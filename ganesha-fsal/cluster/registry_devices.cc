@@ -54,6 +54,12 @@ Result<std::shared_ptr<const layout::Device>> Registry::device_for(
   return devices_.find(number);
 }
 
+std::shared_ptr<const layout::Device> Registry::known_device(
+    std::span<const std::uint32_t> ds_ids) const {
+  const auto wanted = compose(ds_ids);
+  return wanted ? existing(*wanted) : nullptr;
+}
+
 std::shared_ptr<const layout::Device> Registry::device(const layout::DeviceId& id) const {
   const std::lock_guard lock(mutex_);
   return id.salt == devices_.salt() ? devices_.find(id.number) : nullptr;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ganesha-fsal/fsal/backend.h"
+#include "ganesha-fsal/fsal/clients.h"
 #include "ganesha-fsal/fsal/module.h"
 
 namespace weft::mds {
@@ -78,7 +79,8 @@ class Reports final : public AdminSource {
  private:
   void add_warnings(StatusReport& report) const;
   void add_grants(StatusReport& report) const;
-  void add_layout(FileReport& report, const layout::LayoutMap& map) const;
+  void add_layout(FileReport& report, const layout::LayoutMap& map, std::uint16_t export_id) const;
+  void add_holders(FileReport& report) const;
   [[nodiscard]] StripeReport stripe(std::uint32_t ds_id) const;
 
   Backend& backend_;
@@ -107,7 +109,9 @@ Result<StatusReport> Reports::status() {
   StatusReport report;
   report.version = kVersion;
   report.uptime_ms = ms_since(backend_.started());
-  if (const auto counts = backend_.names().counts()) report.files = counts->next_fileid;
+  report.grace_left_ms = grace_left_ms();
+  report.clients = static_cast<std::uint32_t>(nfs_clients().size());
+  if (const auto counts = backend_.names().counts()) report.inodes_made = counts->next_fileid;
   const DataCounters data = backend_.data().counters();
   report.mds_read_calls = data.reads;
   report.mds_write_calls = data.writes;
@@ -144,7 +148,8 @@ StripeReport Reports::stripe(std::uint32_t ds_id) const {
   return stripe;
 }
 
-void Reports::add_layout(FileReport& report, const layout::LayoutMap& map) const {
+void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
+                         std::uint16_t export_id) const {
   report.object = layout::to_string(backend_.names().object_of(report.fileid, map));
   report.layout_type = map.type == layout::LayoutType::kFiles ? "files" : "flexfiles";
   report.stripe_unit = map.stripe_unit;
@@ -152,13 +157,35 @@ void Reports::add_layout(FileReport& report, const layout::LayoutMap& map) const
   for (std::size_t i = 0; i < copy.ds_ids.size(); ++i) {
     report.stripes.push_back(stripe(copy.ds_ids[(i + copy.first_index) % copy.ds_ids.size()]));
   }
+  const Registry& registry = backend_.cluster().registry();
+  if (const auto device = registry.known_device(copy.ds_ids)) {
+    for (const std::byte byte : layout::pack(registry.device_id(kFsalId, export_id, *device))) {
+      report.device_id += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+    }
+  }
+}
+
+void Reports::add_holders(FileReport& report) const {
+  const auto grants = backend_.layouts().grants_of(report.fileid);
+  if (grants.empty()) return;
+  const auto clients = nfs_clients();
+  for (const Grant& grant : grants) {
+    GrantReport row;
+    row.client_id = grant.client;
+    if (const auto it = clients.find(grant.client); it != clients.end()) row.client = it->second;
+    row.write = grant.writes();
+    row.age_ms = ms_since(grant.since);
+    row.recalled = grant.deadline.has_value();
+    if (grant.recalled_at) row.recall_age_ms = ms_since(*grant.recalled_at);
+    report.grants.push_back(std::move(row));
+  }
 }
 
 Result<FileReport> Reports::file(const std::string& path) {
   // The part below the export's pseudo path is the path in the namespace.
-  const auto inner = Backend::path_in_namespace(path);
+  const auto inner = Backend::find_path(path);
   if (!inner) return fail(Errc::kInvalid, path + " is in no export of WEFT");
-  const auto found = backend_.names().lookup_path(*inner);
+  const auto found = backend_.names().lookup_path(inner->path);
   if (!found) return std::unexpected(found.error());
   if (found->type != FileType::kRegular) return fail(Errc::kWrongType, "no regular file");
   FileReport report;
@@ -168,16 +195,8 @@ Result<FileReport> Reports::file(const std::string& path) {
   report.layout_type = "none";
   const auto map = backend_.names().layout(found->id);
   if (!map) return std::unexpected(map.error());
-  if (*map) add_layout(report, **map);
-  for (const Grant& grant : backend_.layouts().grants_of(found->id)) {
-    GrantReport row;
-    row.client_id = grant.client;
-    row.write = grant.writes();
-    row.age_ms = ms_since(grant.since);
-    row.recalled = grant.deadline.has_value();
-    if (grant.recalled_at) row.recall_age_ms = ms_since(*grant.recalled_at);
-    report.grants.push_back(std::move(row));
-  }
+  if (*map) add_layout(report, **map, inner->export_id);
+  add_holders(report);
   return report;
 }
 

@@ -86,17 +86,19 @@ void Backend::add_export(std::uint16_t export_id, const std::shared_ptr<Backend>
   all.by_export[export_id] = {backend, std::move(pseudo_path)};
 }
 
-std::optional<std::string> Backend::path_in_namespace(std::string_view path) {
+std::optional<Backend::PathInExport> Backend::find_path(std::string_view path) {
   Backends& all = backends();
   const std::lock_guard lock(all.mutex);
-  std::optional<std::string> best;
+  std::optional<PathInExport> best;
   for (const auto& [id, of] : all.by_export) {
     std::string_view root = of.pseudo_path;
     while (root.ends_with('/')) root.remove_suffix(1);
     if (!path.starts_with(root)) continue;
     const std::string_view rest = path.substr(root.size());
     if (!rest.empty() && rest.front() != '/') continue;
-    if (!best || rest.size() < best->size()) best = rest.empty() ? "/" : std::string(rest);
+    if (!best || rest.size() < best->path.size()) {
+      best = PathInExport{id, rest.empty() ? "/" : std::string(rest)};
+    }
   }
   return best;
 }

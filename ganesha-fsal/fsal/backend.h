@@ -45,8 +45,12 @@ class Backend {
   static void add_export(std::uint16_t export_id, const std::shared_ptr<Backend>& backend,
                          std::string pseudo_path);
   // What is left of a client's path below the pseudo path of one of our exports ("/export/a" gives
-  // "/a" when "/export" is one); nullopt when it is in none.
-  [[nodiscard]] static std::optional<std::string> path_in_namespace(std::string_view path);
+  // "/a" when "/export" is one), and which; nullopt when it is in none.
+  struct PathInExport {
+    std::uint16_t export_id = 0;
+    std::string path;
+  };
+  [[nodiscard]] static std::optional<PathInExport> find_path(std::string_view path);
   static void remove_export(std::uint16_t export_id);
 
   ~Backend();

@@ -38,4 +38,5 @@ extern "C" {
 #include "nfs_core.h"
 #include "nfs_exports.h"
 #include "sal_data.h"
+#include "sal_functions.h"
 }

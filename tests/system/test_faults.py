@@ -99,6 +99,28 @@ os.rmdir("/mnt/nfs/dir")
     wait_until(lambda: objects() == 0, 30, "the objects of a closed, unlinked file to go")
 
 
+def test_status_tells_grace_clients_and_who_holds_layouts(faulty):
+    client = faulty.client
+    job = client.start_job("exec 3<> /mnt/nfs/held; head -c 4M /dev/zero >&3; sync /mnt/nfs/held\n"
+                           "weft-signal holding; weft-wait enough")
+    client.wait_event("holding")
+    status = weft(faulty, "status")
+    assert (status["clients"], status["grace_left_ms"]) == (1, 0)
+    file = weft(faulty, "layout", "show", "/export/held")
+    assert len(bytes.fromhex(file["device_id"])) == 16
+    (holder,) = file["grants"]
+    assert holder["write"] and 0 <= holder["age_ms"] < 60_000
+    assert client.node.address in holder["client"] and "Linux NFS" in holder["client"]
+    faulty.mds.kill()
+    faulty.restart_mds()
+    assert 0 < weft(faulty, "status")["grace_left_ms"] <= 12_000
+    wait_until(lambda: weft(faulty, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
+    assert weft(faulty, "status")["clients"] == 1
+    assert weft(faulty, "layout", "show", "/export/held")["device_id"] == file["device_id"]
+    client.signal("enough")
+    job.wait(60)
+
+
 @pytest.mark.parametrize("when", ["made", "reading"])
 def test_data_server_killed(faulty, when):
     def fault():

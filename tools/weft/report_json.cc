@@ -40,7 +40,7 @@ Json status(const mds::StatusReport& r) {
           {"uptime_ms", r.uptime_ms},
           {"grace_left_ms", r.grace_left_ms},
           {"clients", r.clients},
-          {"files", r.files},
+          {"inodes_made", r.inodes_made},
           {"mds_read_calls", r.mds_read_calls},
           {"mds_write_calls", r.mds_write_calls},
           {"mds_read_bytes", r.mds_read_bytes},

@@ -96,8 +96,9 @@ std::string status_text(const ServerSnapshot& system) {
   line("metadata server",
        fmt::format("version {}, up {}{}", printable(s.version), human_duration(s.uptime_ms),
                    s.grace_left_ms == 0 ? ""
-                                        : fmt::format(", in grace for another {}",
+                                        : fmt::format(", in grace for {} at most",
                                                       human_duration(s.grace_left_ms))));
+  line("clients", std::to_string(s.clients));
   line("data servers", states_of(system.data_servers));
   line("space", fmt::format("{} free of {}", human_bytes(free), human_bytes(capacity)));
   line("layouts",

@@ -157,8 +157,10 @@ TEST_CASE("devices are made once, durably, and anew when an address changes") {
   f.add(1);
   f.add(2);
   const std::uint32_t both[] = {1, 2};
+  CHECK(f.registry->known_device(both) == nullptr);
   const auto first = f.registry->device_for(both);
   REQUIRE(first);
+  CHECK(f.registry->known_device(both) == *first);
   CHECK((*first)->number == 1);
   CHECK(f.registry->device_for(both).value() == *first);
 
@@ -172,6 +174,7 @@ TEST_CASE("devices are made once, durably, and anew when an address changes") {
   CHECK(f.registry->device_for(both).value()->number == 1);
 
   f.add(2, 3000);
+  CHECK(f.registry->known_device(both) == nullptr);
   const auto moved = f.registry->device_for(both);
   REQUIRE(moved);
   CHECK((*moved)->number == 2);
@@ -182,6 +185,7 @@ TEST_CASE("devices are made once, durably, and anew when an address changes") {
 
   const std::uint32_t unknown[] = {1, 9};
   CHECK(f.registry->device_for(unknown).error() == Errc::kLayoutUnavailable);
+  CHECK(f.registry->known_device(unknown) == nullptr);
   CHECK_FALSE(f.registry->device_for({}));
 }
 

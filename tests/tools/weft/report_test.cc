@@ -62,6 +62,17 @@ TEST_CASE("status explains what an empty system and slow recalls mean", "[weft]"
   CHECK(found[1].starts_with("2 layout recalls have no answer, the oldest for 12.0 s."));
 }
 
+TEST_CASE("status counts clients and says how long grace lasts", "[weft]") {
+  ServerSnapshot system = healthy();
+  system.status.clients = 3;
+  CHECK(status_text(system).find("clients          3\n") != std::string::npos);
+  CHECK(status_text(system).find("grace") == std::string::npos);
+  system.status.grace_left_ms = 7'000;
+  CHECK(status_text(system).find("in grace for 7.0 s at most\n") != std::string::npos);
+  CHECK(status_json(system)["clients"] == 3);
+  CHECK(status_json(system)["grace_left_ms"] == 7'000);
+}
+
 TEST_CASE("the table of data servers shows nothing of those never heard of", "[weft]") {
   const std::string text =
       data_servers_text({server(1, mds::DsState::kUp), server(2, mds::DsState::kUnknown)});
