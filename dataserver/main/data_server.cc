@@ -129,7 +129,8 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
   sessions_ = std::make_unique<rpc::SessionServer>(session_options(), *handler_, system_clock(),
                                                    system_random());
   if (config_.metrics) {
-    auto page = MetricsPage::open(*config_.metrics, [this] { return metrics(); });
+    auto page = MetricsPage::open(layout::to_string(*config_.metrics),
+                                  [this](Metrics& out) { write_metrics(metrics(), out); });
     if (!page) return pass(page);
     metrics_ = std::move(*page);
   }

@@ -1,11 +1,12 @@
-// The metrics page: Prometheus text over HTTP.
+// What a data server tells Prometheus.
 //
 //   weft_ds_operations_total{op="read|write|commit"}   operations begun
 //   weft_ds_read_bytes_total, weft_ds_write_bytes_total
 //   weft_ds_zero_copy_bytes_total                      of those read, sent from the page cache
 //   weft_ds_errors_total                               operations answered with an error
-//   weft_ds_handles_refused_total                      forged, foreign, fenced, or without the
-//   right weft_ds_size_queries_total, weft_ds_size_reports_total weft_ds_running operations now
+//   weft_ds_handles_refused_total                      forged, foreign, fenced, lacking the right
+//   weft_ds_size_queries_total, weft_ds_size_reports_total
+//   weft_ds_running                                    operations now
 //   weft_ds_connections, weft_ds_sessions              now
 //   weft_ds_replays_total                              requests recognised as sent again
 //   weft_ds_memory_bytes                               data in transit
@@ -17,15 +18,13 @@
 //   weft_ds_mirror_missed_writes_total                 acknowledged without a partner
 //   weft_ds_registered                                 1 while the metadata server knows us
 //
-// Threading: scrapes come on the page's own threads; what they read is safe from any.
+// Threading: a pure function.
 #pragma once
 
-#include <functional>
-#include <memory>
+#include <cstdint>
 
 #include "dataserver/mirror/duplicator.h"
-#include "layout/net_address.h"
-#include "rpc/base/error.h"
+#include "rpc/base/metrics.h"
 
 namespace weft::ds {
 
@@ -52,19 +51,6 @@ struct MetricsSample {
   MirrorCounts mirror;
 };
 
-class MetricsPage {
- public:
-  using Sample = std::function<MetricsSample()>;
-
-  // kInvalid with the reason when the address cannot be listened on.
-  [[nodiscard]] static Result<std::unique_ptr<MetricsPage>> open(const layout::NetAddress& listen,
-                                                                 Sample sample);
-  ~MetricsPage();
-
- private:
-  struct Impl;
-  explicit MetricsPage(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
-};
+void write_metrics(const MetricsSample& now, Metrics& out);
 
 }  // namespace weft::ds
