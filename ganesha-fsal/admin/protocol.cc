@@ -118,7 +118,15 @@ void visit_status(Io& io, Report& r) {
   io.value(r.oldest_recall_ms);
   io.value(r.recalls);
   io.value(r.fences);
+  io.value(r.fence_failures);
+  io.value(r.layout_errors);
   io.value(r.removals_queued);
+  io.value(r.store.failed);
+  io.value(r.store.writes_stopped);
+  io.value(r.store.background_errors);
+  io.value(r.store.memory_bytes);
+  io.value(r.store.table_bytes);
+  io.value(r.store.compaction_bytes);
   io.list(r.warnings, kMaxWarnings, [&](auto& warning) { io.text(warning, kMaxString); });
 }
 

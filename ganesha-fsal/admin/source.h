@@ -4,10 +4,10 @@
 // libfsalweft.so implements over its registry, grants and counters. The reports are snapshots:
 // plain values, made without holding anything up for the data path.
 //
-// Threading: an AdminSource is called from the admin server's thread alone, while the rest of the
-// metadata server runs; each method must be safe against that, and must answer within a second or
-// so (the socket's other callers wait). Durations are in milliseconds, sizes in bytes, counters
-// count since the process started.
+// Threading: an AdminSource is called from the admin server's thread and that of the metrics page,
+// while the rest of the metadata server runs; each method must be safe against that, and must
+// answer within a second or so (the socket's other callers wait). Durations are in milliseconds,
+// sizes in bytes, counters count since the process started.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,16 @@ struct DataServerReport {
   std::uint64_t mirror_pending_bytes = 0;  // written there and not at its partners yet
 };
 
+// The metadata store (RocksDB).
+struct StoreReport {
+  bool failed = false;          // nothing can be changed until the server is started again
+  bool writes_stopped = false;  // until compaction has caught up
+  std::uint64_t background_errors = 0;
+  std::uint64_t memory_bytes = 0;      // in memory and in the log only
+  std::uint64_t table_bytes = 0;       // on disk, without the log
+  std::uint64_t compaction_bytes = 0;  // still to be compacted
+};
+
 struct StatusReport {
   std::string version;  // of libfsalweft.so
   std::uint64_t uptime_ms = 0;
@@ -71,7 +81,10 @@ struct StatusReport {
   std::uint64_t oldest_recall_ms = 0;  // age of the oldest unanswered recall, 0: none
   std::uint64_t recalls = 0;
   std::uint64_t fences = 0;           // clients fenced after a recall they did not answer
+  std::uint64_t fence_failures = 0;   // attempts that a data server did not answer; they go on
+  std::uint64_t layout_errors = 0;    // of data servers, as clients reported them (LAYOUTERROR)
   std::uint64_t removals_queued = 0;  // objects of removed files still to be deleted
+  StoreReport store;
   std::vector<std::string> warnings;  // one sentence each, for a person to read
 };
 

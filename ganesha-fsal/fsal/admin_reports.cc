@@ -11,7 +11,6 @@
 namespace weft::mds {
 namespace {
 
-constexpr char kVersion[] = "0.1.0";
 constexpr std::size_t kMaxGrants = 100'000;
 
 std::uint64_t ms_since(Clock::time_point then) {
@@ -79,6 +78,7 @@ class Reports final : public AdminSource {
  private:
   void add_warnings(StatusReport& report) const;
   void add_grants(StatusReport& report) const;
+  static void add_store(StatusReport& report, const StoreHealth& health);
   void add_layout(FileReport& report, const layout::LayoutMap& map, std::uint16_t export_id) const;
   void add_holders(FileReport& report) const;
   [[nodiscard]] StripeReport stripe(std::uint32_t ds_id) const;
@@ -97,6 +97,21 @@ void Reports::add_grants(StatusReport& report) const {
   }
 }
 
+void Reports::add_store(StatusReport& report, const StoreHealth& health) {
+  report.store = {.failed = !health.failure.empty(),
+                  .writes_stopped = health.writes_stopped,
+                  .background_errors = health.background_errors,
+                  .memory_bytes = health.memory_bytes,
+                  .table_bytes = health.table_bytes,
+                  .compaction_bytes = health.compaction_bytes};
+  if (report.store.failed) {
+    report.warnings.push_back(
+        fmt::format("The metadata store has failed, nothing can be changed until ganesha.nfsd is "
+                    "started again: {}",
+                    health.failure));
+  }
+}
+
 // Data servers that are down are in their own report; `weft status` says what that means.
 void Reports::add_warnings(StatusReport& report) const {
   if (const std::uint64_t errors = backend_.layout_errors(); errors > 0) {
@@ -107,7 +122,7 @@ void Reports::add_warnings(StatusReport& report) const {
 
 Result<StatusReport> Reports::status() {
   StatusReport report;
-  report.version = kVersion;
+  report.version = WEFT_VERSION;
   report.uptime_ms = ms_since(backend_.started());
   report.grace_left_ms = grace_left_ms();
   report.clients = static_cast<std::uint32_t>(nfs_clients().size());
@@ -124,8 +139,11 @@ Result<StatusReport> Reports::status() {
   report.layoutreturns = layouts.returned;
   report.recalls = layouts.recalls;
   report.fences = layouts.revoked;
+  report.fence_failures = layouts.fence_failures;
+  report.layout_errors = backend_.layout_errors();
   report.removals_queued = backend_.removal_backlog();
   add_grants(report);
+  add_store(report, backend_.store_health());
   add_warnings(report);
   return report;
 }

@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "ganesha-fsal/admin/metrics.h"
 #include "ganesha-fsal/fsal/admin_reports.h"
 #include "ganesha-fsal/fsal/convert.h"
 #include "ganesha-fsal/meta/rocks_kv.h"
@@ -206,12 +207,21 @@ void Backend::start_layouts(const weft_options& options) {
 }
 
 Result<> Backend::start_admin(const weft_options& options) {
-  const std::string path = text_or_empty(options.admin_socket);
-  if (path.empty()) return {};
   admin_source_ = make_admin_reports(*this);
-  auto server = admin::Server::start({.socket_path = path}, *admin_source_);
-  if (!server) return of_option("Admin_Socket", server.error());
-  admin_ = std::move(*server);
+  if (const std::string path = text_or_empty(options.admin_socket); !path.empty()) {
+    auto server = admin::Server::start({.socket_path = path}, *admin_source_);
+    if (!server) return of_option("Admin_Socket", server.error());
+    admin_ = std::move(*server);
+  }
+  if (const std::string listen = text_or_empty(options.metrics_address); !listen.empty()) {
+    if (const auto address = layout::parse_address(listen); !address) {
+      return of_option("Metrics_Address", address.error());
+    }
+    auto page = MetricsPage::open(
+        listen, [this](Metrics& out) { admin::write_metrics(*admin_source_, out); });
+    if (!page) return of_option("Metrics_Address", page.error());
+    metrics_ = std::move(*page);
+  }
   return {};
 }
 
@@ -224,6 +234,7 @@ Backend::~Backend() {
   if (data_) data_->stop();
   if (timer_.joinable()) timer_.join();
   if (mender_.joinable()) mender_.join();
+  metrics_.reset();
   admin_.reset();
   if (removals_) removals_->stop();
   if (proxy_) proxy_->stop();

@@ -24,6 +24,7 @@
 #include "ganesha-fsal/layouts/layout_service.h"
 #include "ganesha-fsal/meta/kv.h"
 #include "ganesha-fsal/meta/namespace.h"
+#include "rpc/base/metrics.h"
 
 namespace weft::mds {
 
@@ -83,6 +84,7 @@ class Backend {
   [[nodiscard]] std::uint64_t write_verifier() const;
   [[nodiscard]] std::chrono::steady_clock::time_point started() const { return started_; }
   [[nodiscard]] std::uint64_t removal_backlog() const { return removals_->backlog(); }
+  [[nodiscard]] StoreHealth store_health() const { return store_->health(); }
 
   void count_layout_errors(std::uint64_t count) { layout_errors_ += count; }
   void count_layout_stats() { ++layout_stats_; }
@@ -122,6 +124,7 @@ class Backend {
   std::unique_ptr<FileData> data_;
   std::unique_ptr<AdminSource> admin_source_;
   std::unique_ptr<admin::Server> admin_;
+  std::unique_ptr<MetricsPage> metrics_;
 
   std::atomic<std::uint64_t> layout_errors_{0};
   std::atomic<std::uint64_t> layout_stats_{0};

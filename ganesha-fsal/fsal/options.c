@@ -17,6 +17,7 @@ static struct config_item items[] = {
                   control_address),
     CONF_ITEM_STR("Key_File", 0, MAXPATHLEN, NULL, weft_options, key_file),
     CONF_ITEM_STR("Admin_Socket", 0, 100, NULL, weft_options, admin_socket),
+    CONF_ITEM_STR("Metrics_Address", 0, MAXNAMLEN, NULL, weft_options, metrics_address),
     CONF_ITEM_TOKEN("Layout_Type", WEFT_LAYOUT_FILES, layout_kinds, weft_options, layout_kind),
     CONF_ITEM_UI32("Stripe_Unit", 64, 1U << 30, 1U << 20, weft_options, stripe_unit),
     CONF_ITEM_UI32("Stripe_Count", 0, 256, 0, weft_options, stripe_count),
@@ -44,4 +45,5 @@ void weft_options_free(struct weft_options* options) {
   gsh_free(options->control_address);
   gsh_free(options->key_file);
   gsh_free(options->admin_socket);
+  gsh_free(options->metrics_address);
 }

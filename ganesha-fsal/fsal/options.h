@@ -18,6 +18,7 @@ struct weft_options {
   char* control_address;   /* where data servers reach us: host:port */
   char* key_file;          /* the cluster key */
   char* admin_socket;      /* Unix socket of the command line; "" for none */
+  char* metrics_address;   /* where Prometheus scrapes: host:port; "" for nowhere */
   uint32_t layout_kind;    /* enum weft_layout_kind */
   uint32_t stripe_unit;    /* bytes */
   uint32_t stripe_count;   /* data servers for a file; 0: all */

@@ -65,6 +65,16 @@ class Transaction : public KvReader {
   [[nodiscard]] virtual Result<CommitSeq> commit() = 0;
 };
 
+// How a store is, for who watches it. Sizes in bytes.
+struct StoreHealth {
+  std::string failure;          // why nothing can be committed any more; empty: it can
+  bool writes_stopped = false;  // until compaction has caught up
+  std::uint64_t background_errors = 0;
+  std::uint64_t memory_bytes = 0;      // written and only in memory and log yet
+  std::uint64_t table_bytes = 0;       // on disk, without the log
+  std::uint64_t compaction_bytes = 0;  // still to be compacted
+};
+
 class KvStore {
  public:
   KvStore() = default;
@@ -81,6 +91,8 @@ class KvStore {
   // Blocks until commit `seq` and all before it survive the machine's death (or, when the store
   // was opened without sync, the process's).
   [[nodiscard]] virtual Result<> wait_durable(CommitSeq seq) = 0;
+
+  [[nodiscard]] virtual StoreHealth health() const { return {}; }
 
   // Runs `body` in a transaction and commits it; on kConflict again, at most kMaxAttempts times.
   // An error from `body` ends it uncommitted and is returned.

@@ -164,7 +164,24 @@ class RocksKv final : public KvStore {
   }
   Result<> wait_durable(CommitSeq seq) override { return sync_.wait(seq); }
 
+  StoreHealth health() const override {
+    using Names = rocksdb::DB::Properties;
+    StoreHealth health;
+    if (const auto failed = sync_.poisoned()) health.failure = failed->describe();
+    health.writes_stopped = number(Names::kIsWriteStopped) != 0;
+    health.background_errors = number(Names::kBackgroundErrors);
+    health.memory_bytes = number(Names::kCurSizeAllMemTables);
+    health.table_bytes = number(Names::kLiveSstFilesSize);
+    health.compaction_bytes = number(Names::kEstimatePendingCompactionBytes);
+    return health;
+  }
+
  private:
+  [[nodiscard]] std::uint64_t number(const std::string& property) const {
+    std::uint64_t value = 0;
+    return db_->GetIntProperty(property, &value) ? value : 0;
+  }
+
   // Of a read-only store: reads, and refuses to commit.
   class RefusedTransaction final : public Transaction {
    public:

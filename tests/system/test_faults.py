@@ -99,6 +99,30 @@ os.rmdir("/mnt/nfs/dir")
     wait_until(lambda: objects() == 0, 30, "the objects of a closed, unlinked file to go")
 
 
+def test_metrics_of_the_metadata_server(run, network):
+    cluster = Cluster(run, network, Options(
+        data_servers=2, extra={"Metrics_Address": '"10.77.0.1:9632"'}))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    client.run("head -c 4M /dev/zero > /mnt/nfs/a; sync")
+
+    def scrape():
+        text = client.run("""python3 -c 'import urllib.request as r
+print(r.urlopen("http://10.77.0.1:9632/metrics").read().decode())'""").output
+        return dict(line.rsplit(" ", 1) for line in text.splitlines() if line[:1] == "w")
+
+    found = scrape()
+    assert found['weft_mds_data_servers{state="up"}'] == "2", found
+    assert found["weft_mds_clients"] == "1" and found["weft_mds_store_failed"] == "0", found
+    assert int(found["weft_mds_layouts_granted_total"]) >= 1, found
+    assert found['weft_mds_operations_total{op="write"}'] == "0", found
+    cluster.ds[0].process.kill()
+    wait_until(lambda: scrape()['weft_mds_data_servers{state="suspect"}'] == "1", 20,
+               "a data server suspect", 0.5)
+
+
 def test_status_tells_grace_clients_and_who_holds_layouts(faulty):
     client = faulty.client
     job = client.start_job("exec 3<> /mnt/nfs/held; head -c 4M /dev/zero >&3; sync /mnt/nfs/held\n"

@@ -35,6 +35,15 @@ Json data_server(const mds::DataServerReport& r) {
           {"mirror_pending_bytes", r.mirror_pending_bytes}};
 }
 
+Json store(const mds::StoreReport& r) {
+  return {{"failed", r.failed},
+          {"writes_stopped", r.writes_stopped},
+          {"background_errors", r.background_errors},
+          {"memory_bytes", r.memory_bytes},
+          {"table_bytes", r.table_bytes},
+          {"compaction_bytes", r.compaction_bytes}};
+}
+
 Json status(const mds::StatusReport& r) {
   return {{"version", r.version},
           {"uptime_ms", r.uptime_ms},
@@ -54,7 +63,10 @@ Json status(const mds::StatusReport& r) {
           {"oldest_recall_ms", r.oldest_recall_ms},
           {"recalls", r.recalls},
           {"fences", r.fences},
+          {"fence_failures", r.fence_failures},
+          {"layout_errors", r.layout_errors},
           {"removals_queued", r.removals_queued},
+          {"store", store(r.store)},
           {"warnings", r.warnings}};
 }
 

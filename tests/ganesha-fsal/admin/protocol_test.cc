@@ -50,6 +50,27 @@ TEST_CASE("malformed requests are refused", "[admin]") {
         Errc::kProtocol);
 }
 
+TEST_CASE("a status goes over the wire with all its numbers", "[admin]") {
+  StatusReport status;
+  status.version = "1.2.3";
+  status.grace_left_ms = 1;
+  status.clients = 2;
+  status.inodes_made = 3;
+  status.fences = 4;
+  status.fence_failures = 5;
+  status.layout_errors = 6;
+  status.store = {true, true, 7, 8, 9, 10};
+  status.warnings = {"look"};
+  const Bytes encoded = encode_reply(status);
+  const auto decoded = decode_reply<StatusReport>(encoded);
+  REQUIRE(decoded);
+  CHECK(encode_reply(*decoded) == encoded);
+  CHECK(decoded->layout_errors == 6);
+  CHECK(decoded->store.failed);
+  CHECK(decoded->store.compaction_bytes == 10);
+  CHECK(decoded->warnings == status.warnings);
+}
+
 TEST_CASE("reports go over the wire unchanged", "[admin]") {
   const FileReport file = some_file();
   auto decoded = decode_reply<FileReport>(encode_reply(file));

@@ -47,6 +47,20 @@ TEST_CASE("a store closed and opened again has everything") {
   CHECK(seen == 1000);
 }
 
+TEST_CASE("a store tells how much it holds and whether it takes writes") {
+  const TempFolder folder;
+  auto store = open_or_die(folder.path());
+  for (int i = 0; i < 1000; ++i) put(*store, "key" + std::to_string(i), std::string(100, 'v'));
+  StoreHealth health = store->health();
+  CHECK(health.failure.empty());
+  CHECK_FALSE(health.writes_stopped);
+  CHECK(health.background_errors == 0);
+  CHECK(health.memory_bytes + health.table_bytes > 100'000);
+  store = nullptr;
+  store = open_or_die(folder.path());  // what the log had is written to a table
+  CHECK(store->health().table_bytes > 0);
+}
+
 TEST_CASE("a store that does not exist is not made when not asked for") {
   const TempFolder folder;
   auto options = small_rocks(folder.path());

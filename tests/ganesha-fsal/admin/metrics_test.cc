@@ -1,0 +1,65 @@
+#include "ganesha-fsal/admin/metrics.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+namespace weft::mds::admin {
+namespace {
+
+bool has(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+DataServerReport server(std::uint32_t id, DsState state) {
+  DataServerReport report;
+  report.id = id;
+  report.name = "ds" + std::to_string(id);
+  report.state = state;
+  report.capacity_bytes = 1000;
+  report.free_bytes = 10 * id;
+  return report;
+}
+
+class Deaf final : public AdminSource {
+ public:
+  Result<StatusReport> status() override { return StatusReport{}; }
+  Result<std::vector<DataServerReport>> data_servers() override { return fail(Errc::kIo); }
+  Result<FileReport> file(const std::string&) override { return fail(Errc::kIo); }
+};
+
+}  // namespace
+
+TEST_CASE("Prometheus is told what the reports say", "[admin]") {
+  StatusReport status;
+  status.mds_read_calls = 3;
+  status.mds_written_bytes = std::uint64_t{5} << 40;
+  status.layouts_out = 7;
+  status.recalls = 8;
+  status.oldest_recall_ms = 1500;
+  status.fence_failures = 2;
+  status.store.failed = true;
+  Metrics metrics;
+  write_metrics(status, {server(1, DsState::kUp), server(2, DsState::kDown)}, metrics);
+  const std::string text = metrics.text();
+  CHECK(has(text, "weft_mds_operations_total{op=\"read\"} 3"));
+  CHECK(has(text, "weft_mds_operations_total{op=\"write\"} 0"));
+  CHECK(has(text, "weft_mds_write_bytes_total 5497558138880"));
+  CHECK(has(text, "weft_mds_layouts 7"));
+  CHECK(has(text, "weft_mds_recalls_total 8"));
+  CHECK(has(text, "weft_mds_oldest_recall_seconds 1.5"));
+  CHECK(has(text, "weft_mds_fence_failures_total 2"));
+  CHECK(has(text, "weft_mds_store_failed 1"));
+  CHECK(has(text, "weft_mds_data_servers{state=\"up\"} 1"));
+  CHECK(has(text, "weft_mds_data_servers{state=\"suspect\"} 0"));
+  CHECK(has(text, "weft_mds_data_server_up{id=\"2\",name=\"ds2\"} 0"));
+  CHECK(has(text, "weft_mds_data_server_free_bytes{id=\"2\",name=\"ds2\"} 20"));
+}
+
+TEST_CASE("Prometheus is told nothing rather than half of it", "[admin]") {
+  Deaf source;
+  Metrics metrics;
+  write_metrics(source, metrics);
+  CHECK(metrics.text().empty());
+}
+
+}  // namespace weft::mds::admin
