@@ -101,9 +101,17 @@ fsal_status_t fallocate(fsal_obj_handle* obj_hdl, state_t* state, std::uint64_t 
 }
 
 // Where the holes are only the data servers know: a file counts as data from end to end, with the
-// hole that every file has at its end (RFC 7862 section 15.11.3 allows that).
+// hole that every file has at its end (RFC 7862 section 15.11.3 allows that). Where the end is,
+// they may know better too: a Linux client sends what it has written, but no LAYOUTCOMMIT, before
+// SEEK.
 fsal_status_t seek2(fsal_obj_handle* obj_hdl, state_t* /*state*/, io_info* info) {
   const Handle& handle = of(obj_hdl);
+  Backend& backend = *handle.owner->backend;
+  if (backend.layouts().held_for_write(handle.file)) {
+    if (const auto learned = backend.data().learn_end(handle.file); !learned) {
+      return to_fsal(learned.error());
+    }
+  }
   const auto attributes = handle.owner->names().getattr(handle.file);
   if (!attributes) return to_fsal(attributes.error());
   const std::uint64_t from = info->io_content.hole.di_offset;

@@ -92,6 +92,9 @@ class FileData {
   void relearn_size(FileId file);
   // kBusy while a size is still to be learned: no size is better than one that is too small.
   [[nodiscard]] Result<> size_known(FileId file);
+  // Learns how far the data servers have the file, if a client may have written more than it has
+  // told. kBusy while the file is truncated: an object that is not cut yet would say too much.
+  [[nodiscard]] Result<> learn_end(FileId file);
 
   // --- layouts ---
   struct LayoutRequest {
@@ -159,9 +162,6 @@ class FileData {
   [[nodiscard]] Result<> cut(const PendingTruncate& pending);
   [[nodiscard]] Result<> recall_other_writers(FileId file, ClientId client);
   [[nodiscard]] Result<> learn_size(FileId file, std::uint64_t wanted);
-  // learn_size() while no truncate of the file is under way: an object that is not cut yet would
-  // bring the old size back.
-  [[nodiscard]] Result<> learn_end(FileId file);
   [[nodiscard]] Result<InodeAttributes> set_size(FileId file, const AttributeChange& change);
   [[nodiscard]] Result<std::vector<std::byte>> make_body(const LayoutRequest& request,
                                                          const layout::LayoutMap& map);

@@ -225,3 +225,35 @@ for number, file in enumerate(files):
     file.close()
 same("names", len(os.listdir(".")), {count})
 """, 300)
+
+
+def test_seek_hole_and_data_do_not_lie(cluster, client, folder):
+    """A file counts as data up to its end, where its hole is: also while it is being written, when
+    the metadata server has not been told the size."""
+    with through_data_servers(cluster):
+        job(client, folder, """
+import errno, subprocess
+def seek(fd, offset, whence):
+    try:
+        return os.lseek(fd, offset, whence)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+with open("a", "w+b", buffering=0) as file:
+    fd = file.fileno()
+    same("data in an empty file", seek(fd, 0, os.SEEK_DATA), "ENXIO")
+    end = 0
+    for size in (1, 5 * MIB, 3 * MIB):  # a single page is written stable, which tells the size
+        os.pwrite(fd, bytes(size), end)
+        end += size
+        same("data", seek(fd, 0, os.SEEK_DATA), 0)
+        same("data at the end", seek(fd, end - 1, os.SEEK_DATA), end - 1)
+        same("hole", seek(fd, 0, os.SEEK_HOLE), end)
+        same("hole at the end", seek(fd, end - 1, os.SEEK_HOLE), end)
+        same("data behind", seek(fd, end, os.SEEK_DATA), "ENXIO")
+        same("hole behind", seek(fd, end, os.SEEK_HOLE), "ENXIO")
+with open("a", "rb") as file:
+    same("hole", seek(file.fileno(), 0, os.SEEK_HOLE), end)
+subprocess.run(["cp", "--sparse=always", "a", "b"], check=True)
+check("b", bytes(end))
+""")
