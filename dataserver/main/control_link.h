@@ -88,6 +88,9 @@ class ControlLink final : public rpc::control::ClientEvents,
   void on_registered(rpc::control::Registered answer, Answer<void> done) override;
   void on_disconnected(const Error& why) override;
   [[nodiscard]] rpc::control::Heartbeat heartbeat() override;
+  void on_lease(TimePoint sent, std::chrono::seconds length) override {
+    parts_.gate.lease().renew(sent, length);
+  }
   void on_fence(std::vector<rpc::control::Fence> fences, Answer<void> done) override;
   void on_truncate(const layout::ObjectId& object, std::uint64_t size,
                    Answer<rpc::control::ObjectStat> done) override;

@@ -98,6 +98,7 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
   load_ = std::make_unique<SystemLoad>(config_.load, config_.store.path, *kernel_files_,
                                        system_clock());
   const std::uint64_t boot = system_random().u64();
+  if (standalone) gate_->lease().never_ends();
   SizeAuthority* sizes = &local_sizes_;
   if (!standalone) {
     control_ = std::make_unique<ControlLink>(
@@ -200,7 +201,8 @@ Result<> DataServer::listen() {
 
 Result<> DataServer::tick() {
   sessions_->expire();
-  if (may_serve_.load() && !listening_) {
+  // Not before there is a lease: a client that is told to wait waits for 15 s.
+  if (may_serve_.load() && !listening_ && gate_->lease().held()) {
     if (auto listened = listen(); !listened) return listened;
   }
   if (control_ == nullptr || control_->registered()) {

@@ -5,8 +5,8 @@
 //   down   no new connections -> resyncs, requests drained, connections closed -> what partners
 //          are owed -> control -> I/O threads -> store closed clean
 //
-// Nothing is served before the first registration: fences raised while this server was away come
-// with it, and serving without them would honour rights that were taken back.
+// Nothing is served before the first registration and lease: fences raised while this server was
+// away come before, and serving without them would honour rights that were taken back.
 //
 // Threading: open(), stop() and tick() from the program's main thread.
 #pragma once

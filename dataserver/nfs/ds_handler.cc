@@ -65,10 +65,12 @@ void DsHandler::commit(rpc::Compound& compound, const rpc::nfs4::CommitArgs& arg
   if (args.count > std::numeric_limits<std::uint64_t>::max() - args.offset) {
     return fail_op(Op::OP_COMMIT, Status::NFS4ERR_INVAL, done);
   }
-  auto finish = [this, done = std::move(done)](Result<WriteVerifier> verifier) mutable {
+  auto finish = [this, at = *handle,
+                 done = std::move(done)](Result<WriteVerifier> verifier) mutable {
     if (!verifier) {
       return fail_op(Op::OP_COMMIT, rpc::nfs4::status_from(verifier.error().code), done);
     }
+    if (!parts_.gate.may_serve(at)) return fail_op(Op::OP_COMMIT, Status::NFS4ERR_DELAY, done);
     parts_.counters.mine().running.subtract();
     done({Op::OP_COMMIT, Status::NFS4_OK, rpc::nfs4::CommitOk{*verifier}, 0});
   };

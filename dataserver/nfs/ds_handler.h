@@ -11,6 +11,7 @@
 //   sends
 //                   a flexfiles client into a loop without back-off
 //   a full disk     NOSPC; a failing one IO; FBIG
+//   no lease        DELAY, at PUTFH, and for a WRITE or COMMIT that the lease did not last for
 //
 // READ's eof and zeros past the object's end come from the size the metadata server knows, or the
 // object's end if that is larger (writes not yet committed). It is asked only when a read reaches

@@ -55,6 +55,10 @@ void DsHandler::write_done(std::unique_ptr<WriteJob> job, Result<WriteResult> re
   if (!result) {
     return fail_op(Op::OP_WRITE, rpc::nfs4::status_from(result.error().code), job->done);
   }
+  // Others may have been told since that this server is fenced.
+  if (!parts_.gate.may_serve(job->handle)) {
+    return fail_op(Op::OP_WRITE, Status::NFS4ERR_DELAY, job->done);
+  }
   // The metadata server's own writes are no news to it; of a partner's, the partner tells.
   const bool tell = result->stability == Stability::kFileSync && result->bytes > 0 &&
                     job->handle.access == layout::Access::kReadWrite;

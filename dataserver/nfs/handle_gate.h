@@ -3,6 +3,7 @@
 //   not one of ours: wrong length, altered in any bit, other key    kBadHandle  NFS4ERR_BADHANDLE
 //   genuine, but for another data server (or a wiped store)         kStale      NFS4ERR_STALE
 //   genuine, but taken back by the metadata server                  kFenced     NFS4ERR_ACCESS
+//   a client's, while this server has no lease (lease.h)            kBusy       NFS4ERR_DELAY
 //
 // Threading: any thread.
 #pragma once
@@ -10,6 +11,7 @@
 #include <atomic>
 #include <span>
 
+#include "dataserver/nfs/lease.h"
 #include "dataserver/store/fence_table.h"
 #include "layout/handle.h"
 
@@ -19,8 +21,8 @@ class HandleGate {
  public:
   // `fences` outlives the gate. Data server id 0 admits nothing.
   HandleGate(const layout::HandleKey& key, std::uint16_t key_id, std::uint32_t ds_id,
-             const FenceTable& fences)
-      : key_(key), key_id_(key_id), ds_id_(ds_id), fences_(fences) {}
+             const FenceTable& fences, const Clock& clock = boottime_clock())
+      : key_(key), key_id_(key_id), ds_id_(ds_id), fences_(fences), lease_(clock) {}
 
   void set_ds_id(std::uint32_t ds_id) { ds_id_.store(ds_id); }
   [[nodiscard]] Result<layout::Handle> admit(std::span<const std::byte> bytes) const {
@@ -30,15 +32,23 @@ class HandleGate {
     if (ds_id == 0 || handle->ds_id != ds_id) {
       return fail(Errc::kStale, "a handle of another data server");
     }
+    if (!may_serve(*handle)) return fail(Errc::kBusy, "not in touch with the metadata server");
     if (!fences_.admits(*handle)) return fail(Errc::kFenced, "a handle below the fence");
     return handle;
   }
+  // Asked again before a write is acknowledged, since it may have taken long. Handles of the
+  // metadata server's own need no lease.
+  [[nodiscard]] bool may_serve(const layout::Handle& handle) const {
+    return handle.access == layout::Access::kControl || lease_.held();
+  }
+  [[nodiscard]] Lease& lease() { return lease_; }
 
  private:
   const layout::HandleKey key_;
   const std::uint16_t key_id_;
   std::atomic<std::uint32_t> ds_id_;
   const FenceTable& fences_;
+  Lease lease_;
 };
 
 }  // namespace weft::ds

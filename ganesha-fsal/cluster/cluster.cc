@@ -47,7 +47,7 @@ class Cluster::Impl final : public control::ServerEvents {
     registry_->disconnected(ds_id);
     spdlog::warn("event=data_server_disconnected ds={} why=\"{}\"", ds_id, why.describe());
   }
-  void on_heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) override;
+  control::Lease on_heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) override;
   void on_query_size(std::uint32_t ds_id, const layout::ObjectId& object,
                      Done<control::FileSize> done) override;
   void on_report_size(std::uint32_t, const control::ReportSize& report, Done<void> done) override {
@@ -61,8 +61,12 @@ class Cluster::Impl final : public control::ServerEvents {
   void fence(std::vector<std::uint32_t> ds_ids, std::vector<control::Fence> fences,
              Done<void> done);
   void send_fences(std::uint32_t ds_id, std::vector<control::Fence> fences, Done<void> done);
-  // A data server is back: what it missed beyond what its registration carried, then the notice.
-  void catch_up(std::uint32_t ds_id);
+  // The same; a data server that is away and has no lease any more counts as done. Its fences stay
+  // recorded, and it gets them before it serves again.
+  void fence_or_lapse(std::uint32_t ds_id, std::vector<control::Fence> fences, Done<void> done);
+  // A data server is back on this connection: what it missed beyond what its registration carried,
+  // then its lease and the notice.
+  void catch_up(std::uint32_t ds_id, std::uint64_t connection);
   void announce(std::uint32_t ds_id);
 
   const Config config_;
@@ -95,11 +99,14 @@ void Cluster::Impl::on_register(const layout::NetAddress& from, control::Registe
   if (!taken) (*answer)(fail(Errc::kBusy, "the metadata server has too much to do"));
 }
 
-void Cluster::Impl::on_heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
-  if (!registry_->heartbeat(ds_id, beat)) return;
-  if (!workers_.post([this, ds_id] { catch_up(ds_id); })) {
+control::Lease Cluster::Impl::on_heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
+  const Registry::Beat known = registry_->heartbeat(ds_id, beat);
+  const std::uint64_t connection = known.first_of;
+  if (connection != 0 &&
+      !workers_.post([this, ds_id, connection] { catch_up(ds_id, connection); })) {
     server_.disconnect(ds_id);  // it registers again when there is less to do
   }
+  return known.lease;
 }
 
 void Cluster::Impl::on_query_size(std::uint32_t, const layout::ObjectId& object,
@@ -165,21 +172,41 @@ void Cluster::Impl::fence(std::vector<std::uint32_t> ds_ids, std::vector<control
           return (*finish)(std::move(kept));
         }
         const auto all = Gather::make(ds_ids.size(), std::move(*finish));
-        for (const std::uint32_t id : ds_ids) send_fences(id, fences, all->one());
+        for (const std::uint32_t id : ds_ids) fence_or_lapse(id, fences, all->one());
       });
   if (!taken) (*finish)(fail(Errc::kBusy, "the metadata server has too much to do"));
 }
 
-void Cluster::Impl::catch_up(std::uint32_t ds_id) {
+// One that is connected and does not carry a fence out must not go on renewing its lease: it is to
+// connect anew, and has no lease again before it has carried it out.
+void Cluster::Impl::fence_or_lapse(std::uint32_t ds_id, std::vector<control::Fence> fences,
+                                   Done<void> done) {
+  send_fences(ds_id, std::move(fences),
+              [this, ds_id, done = std::move(done)](Result<> answer) mutable {
+                if (answer) return done({});
+                if (answer.error().code == Errc::kClosed) return done(std::move(answer));
+                if (answer.error().code != Errc::kUnreachable) server_.disconnect(ds_id);
+                if (!registry_->lapse(ds_id)) return done(std::move(answer));
+                spdlog::info("event=fenced_by_lease ds={}", ds_id);
+                done({});
+              });
+}
+
+void Cluster::Impl::catch_up(std::uint32_t ds_id, std::uint64_t connection) {
   auto fences = registry_->pending_fences(ds_id, control::kMaxFences);
   if (!fences) {
     spdlog::error("event=fences_unread ds={} why=\"{}\"", ds_id, fences.error().describe());
     return server_.disconnect(ds_id);
   }
-  if (fences->empty()) return announce(ds_id);
-  send_fences(ds_id, std::move(*fences), [this, ds_id](const Result<>& answer) {
+  if (fences->empty()) {
+    registry_->caught_up(ds_id, connection);
+    return announce(ds_id);
+  }
+  send_fences(ds_id, std::move(*fences), [this, ds_id, connection](const Result<>& answer) {
     if (!answer) return server_.disconnect(ds_id);
-    if (!workers_.post([this, ds_id] { catch_up(ds_id); })) server_.disconnect(ds_id);
+    if (!workers_.post([this, ds_id, connection] { catch_up(ds_id, connection); })) {
+      server_.disconnect(ds_id);
+    }
   });
 }
 

@@ -97,8 +97,9 @@ class Cluster {
                 Done<void> done);
 
   // Makes data servers refuse handles below the fences' epochs. The fences are first recorded
-  // durably: a data server that cannot be reached now gets them before it serves again as a
-  // registered one, whatever becomes of this call.
+  // durably: a data server that cannot be reached now gets them before it serves again, whatever
+  // becomes of this call. For one whose lease has ended meanwhile (Registry::lapse()) that is
+  // success: it serves nobody. Until then the call fails, and is to be made again.
   void fence(std::span<const std::uint32_t> ds_ids, std::vector<control::Fence> fences,
              Done<void> done);
 

@@ -109,6 +109,7 @@ std::string device(std::uint64_t number) {
 
 std::string device_salt() { return "Wd"; }
 std::string next_server() { return "Wn"; }
+std::string longest_lease() { return "Wl"; }
 
 std::string fence(std::uint32_t ds_id, const control::Fence& fence) {
   std::string key = fences_of(ds_id).begin;

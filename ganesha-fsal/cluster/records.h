@@ -3,6 +3,7 @@
 //   S ds_id:u32                         ServerRecord
 //   D number:u64                        layout::Device (layout/device_table.h)
 //   W 'd'                               the device ids' salt: u32
+//   W 'l'                               the longest lease data servers were ever given, s: u32
 //   W 'n'                               the next data server id: u32
 //   W 'f' ds_id:u32 what:u8 object|client   a fence not acknowledged: control::Fence
 //
@@ -53,6 +54,7 @@ namespace cluster_keys {
 [[nodiscard]] std::string device(std::uint64_t number);
 [[nodiscard]] std::string device_salt();
 [[nodiscard]] std::string next_server();
+[[nodiscard]] std::string longest_lease();
 [[nodiscard]] std::string fence(std::uint32_t ds_id, const control::Fence& fence);
 
 struct KeyRange {

@@ -25,14 +25,35 @@ std::vector<layout::NetAddress> concrete(const layout::NetAddress& from,
 
 constexpr std::size_t kEverything = SIZE_MAX;
 
+// Durable before any data server is given this one.
+Result<std::uint32_t> longest_lease(Transaction& tx, std::uint32_t now) {
+  auto kept = tx.get(cluster_keys::longest_lease());
+  if (!kept) return pass(kept);
+  if (kept->has_value()) {
+    auto before = decode_u32(**kept);
+    if (!before || *before >= now) return before;
+  }
+  tx.put(cluster_keys::longest_lease(), encode_u32(now));
+  return now;
+}
+
+RegistryOptions::Clock::duration with_margin(std::chrono::seconds lease) {
+  return lease + std::chrono::duration_cast<std::chrono::milliseconds>(lease) / 20 +
+         std::chrono::seconds(2);
+}
+
 }  // namespace
 
-Registry::Registry(KvStore& store, RegistryOptions options, std::uint32_t salt)
-    : store_(store), options_(std::move(options)), devices_(salt) {}
+Registry::Registry(KvStore& store, RegistryOptions options, std::uint32_t salt, std::uint32_t lease)
+    : store_(store), options_(std::move(options)), longest_lease_(lease), devices_(salt) {}
 
 Result<std::unique_ptr<Registry>> Registry::open(KvStore& store, RegistryOptions options) {
   std::uint32_t salt = options.device_salt;
+  std::uint32_t lease = 0;
   auto salted = store.run([&](Transaction& tx) -> Result<> {
+    auto longest = longest_lease(tx, options.lease_seconds);
+    if (!longest) return pass(longest);
+    lease = *longest;
     auto kept = tx.get(cluster_keys::device_salt());
     if (!kept) return pass(kept);
     if (!kept->has_value()) {
@@ -45,7 +66,7 @@ Result<std::unique_ptr<Registry>> Registry::open(KvStore& store, RegistryOptions
     return {};
   });
   if (!salted) return pass(salted);
-  std::unique_ptr<Registry> registry(new Registry(store, std::move(options), salt));
+  std::unique_ptr<Registry> registry(new Registry(store, std::move(options), salt, lease));
   if (auto loaded = registry->load(); !loaded) return pass(loaded);
   return registry;
 }
@@ -138,9 +159,8 @@ Result<control::Registered> Registry::register_server(const layout::NetAddress& 
   live.last.space = request.space;
   const std::uint32_t id = record.id;
   servers_.insert_or_assign(id, std::move(record));
-  return control::Registered{options_.cluster,       id,
-                             options_.boot,          options_.heartbeat_ms,
-                             options_.lease_seconds, std::move(*fences)};
+  return control::Registered{options_.cluster, id, options_.boot, options_.heartbeat_ms,
+                             std::move(*fences)};
 }
 
 void Registry::connected(std::uint32_t ds_id) {
@@ -148,6 +168,8 @@ void Registry::connected(std::uint32_t ds_id) {
   Live& live = live_[ds_id];
   live.connected = true;
   live.beaten = false;
+  live.leased = false;
+  ++live.connection;
 }
 
 void Registry::disconnected(std::uint32_t ds_id) {
@@ -155,12 +177,37 @@ void Registry::disconnected(std::uint32_t ds_id) {
   live_[ds_id].connected = false;
 }
 
-bool Registry::heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
+Registry::Beat Registry::heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
   const std::lock_guard lock(mutex_);
   Live& live = live_[ds_id];
   live.heard = options_.now();
   live.last = beat;
-  return !std::exchange(live.beaten, true);
+  Beat answer;
+  if (!std::exchange(live.beaten, true)) answer.first_of = live.connection;
+  if (live.leased) {
+    live.answered = live.heard;
+    answer.lease.seconds = options_.lease_seconds;
+  }
+  return answer;
+}
+
+void Registry::caught_up(std::uint32_t ds_id, std::uint64_t connection) {
+  const std::lock_guard lock(mutex_);
+  Live& live = live_[ds_id];
+  if (live.connection == connection) live.leased = true;
+}
+
+bool Registry::lapse(std::uint32_t ds_id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(ds_id);
+  const bool heard = found != live_.end() && found->second.answered.has_value();
+  const Clock::time_point answered = heard ? *found->second.answered : opened_;
+  if (options_.now() < answered + with_margin(longest_lease_)) return false;
+  if (found != live_.end()) {
+    found->second.leased = false;
+    ++found->second.connection;
+  }
+  return true;
 }
 
 ServerState Registry::state_of(const ServerRecord& record, const Live* live) const {

@@ -10,6 +10,13 @@
 // been silent for longer, and down until it has first been heard. The state is computed
 // when asked, from the clock that was given.
 //
+// A data server that cannot be reached cannot be told of a fence; but it serves clients only for a
+// lease, which heartbeats renew (dataserver/nfs/lease.h has the other half). The lease is granted
+// only to one that has all its fences, so one whose lease has lapsed is as good as fenced: lapse().
+// For one not heard since this process started, the lease counts from the start, and is the longest
+// that was ever given. The margin on top, 5 % and 2 s, is for clocks that run differently: theirs
+// may be slow by that much against ours.
+//
 // Threading: any thread. Methods that return Result write to, or read from, the metadata store and
 // may block for a sync; the others only take a mutex for a moment.
 //
@@ -46,7 +53,7 @@ struct RegistryOptions {
   std::uint64_t boot = 0;         // changes with each start of the metadata server
   std::uint32_t device_salt = 0;  // for a store that has none yet; random
   std::uint32_t heartbeat_ms = 1000;
-  std::uint32_t lease_seconds = 60;
+  std::uint32_t lease_seconds = 60;  // how long a data server serves unheard
   Clock::duration suspect_after = std::chrono::milliseconds(3500);
   Clock::duration down_after = std::chrono::seconds(10);
   std::function<Clock::time_point()> now = [] { return Clock::now(); };
@@ -80,8 +87,18 @@ class Registry {
                                                             const control::Register& request);
   void connected(std::uint32_t ds_id);
   void disconnected(std::uint32_t ds_id);
-  // Whether it is the first on this connection: the data server's fences are then in force.
-  bool heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat);
+  struct Beat {
+    std::uint64_t first_of = 0;  // the connection's number if this is its first heartbeat, else 0
+    control::Lease lease;
+  };
+  [[nodiscard]] Beat heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat);
+  // The data server has every fence recorded before this was looked up for that connection: its
+  // heartbeats are answered with a lease from now on.
+  void caught_up(std::uint32_t ds_id, std::uint64_t connection);
+  // True when its lease has surely ended, so that it serves no client. From then on it gets none
+  // before it has connected anew and caught up: whatever is recorded before this is called, it has
+  // before it serves again.
+  [[nodiscard]] bool lapse(std::uint32_t ds_id);
 
   // --- what is known ---
   [[nodiscard]] std::optional<ServerView> find(std::uint32_t ds_id) const;
@@ -120,11 +137,14 @@ class Registry {
     std::uint64_t boot = 0;
     Clock::time_point registered;
     Clock::time_point heard;
-    bool beaten = false;  // a heartbeat has come
+    bool beaten = false;           // a heartbeat has come
+    std::uint64_t connection = 0;  // number of the connection, or of what lapse() began
+    bool leased = false;           // caught up
+    std::optional<Clock::time_point> answered;  // with a lease, the last time
     control::Heartbeat last;
   };
 
-  Registry(KvStore& store, RegistryOptions options, std::uint32_t salt);
+  Registry(KvStore& store, RegistryOptions options, std::uint32_t salt, std::uint32_t lease);
   [[nodiscard]] Result<> load();
   [[nodiscard]] Result<ServerRecord> adopt(const layout::NetAddress& from,
                                            const control::Register& request) const;
@@ -135,6 +155,8 @@ class Registry {
 
   KvStore& store_;
   const RegistryOptions options_;
+  const Clock::time_point opened_ = options_.now();
+  const std::chrono::seconds longest_lease_;
   std::mutex changing_;  // held over a change of what is durable, before mutex_
   mutable std::mutex mutex_;
   std::map<std::uint32_t, ServerRecord> servers_;  // guarded by mutex_, as all below

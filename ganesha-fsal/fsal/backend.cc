@@ -165,7 +165,7 @@ Result<> Backend::start_cluster(const weft_options& options) {
   config.registry.cluster = names_->superblock().cluster_uuid;
   config.registry.boot = names_->superblock().boot_epoch;
   config.registry.device_salt = std::random_device{}();
-  config.registry.lease_seconds = static_cast<std::uint32_t>(lease().count());
+  config.registry.lease_seconds = options.data_server_lease;
   auto cluster = Cluster::start(std::move(config), *store_, *sizes_);
   if (!cluster) return of_option("Control_Address", cluster.error());
   cluster_ = std::move(*cluster);

@@ -14,19 +14,20 @@ extern "C" {
 enum weft_layout_kind { WEFT_LAYOUT_FILES = 1, WEFT_LAYOUT_FLEXFILES = 4 };
 
 struct weft_options {
-  char* metadata_path;     /* folder of the metadata store */
-  char* control_address;   /* where data servers reach us: host:port */
-  char* key_file;          /* the cluster key */
-  char* admin_socket;      /* Unix socket of the command line; "" for none */
-  char* metrics_address;   /* where Prometheus scrapes: host:port; "" for nowhere */
-  uint32_t layout_kind;    /* enum weft_layout_kind */
-  uint32_t stripe_unit;    /* bytes */
-  uint32_t stripe_count;   /* data servers for a file; 0: all */
-  bool pnfs;               /* grant layouts */
-  bool sync_metadata;      /* a commit survives the machine's death, not only ours */
-  uint32_t recall_timeout; /* seconds; 0: one lease */
-  uint32_t proxy_memory;   /* MiB of data in flight through this server */
-  uint32_t proxy_timeout;  /* seconds for one exchange with a data server */
+  char* metadata_path;        /* folder of the metadata store */
+  char* control_address;      /* where data servers reach us: host:port */
+  char* key_file;             /* the cluster key */
+  char* admin_socket;         /* Unix socket of the command line; "" for none */
+  char* metrics_address;      /* where Prometheus scrapes: host:port; "" for nowhere */
+  uint32_t layout_kind;       /* enum weft_layout_kind */
+  uint32_t stripe_unit;       /* bytes */
+  uint32_t stripe_count;      /* data servers for a file; 0: all */
+  bool pnfs;                  /* grant layouts */
+  bool sync_metadata;         /* a commit survives the machine's death, not only ours */
+  uint32_t recall_timeout;    /* seconds; 0: one lease */
+  uint32_t data_server_lease; /* seconds a data server serves without being in touch */
+  uint32_t proxy_memory;      /* MiB of data in flight through this server */
+  uint32_t proxy_timeout;     /* seconds for one exchange with a data server */
 };
 
 /* Reads the block at parse_node. 0, or an errno; err_type then has the details for Ganesha's log.

@@ -63,6 +63,9 @@ class SeededRandom final : public Random {
 };
 
 [[nodiscard]] Clock& system_clock();
+// The system's, but its now() also counts the time the machine was suspended (CLOCK_BOOTTIME).
+// Times of one clock mean nothing to the other.
+[[nodiscard]] Clock& boottime_clock();
 [[nodiscard]] Random& system_random();  // the kernel's, fit for identities and keys
 
 }  // namespace weft

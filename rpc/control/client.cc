@@ -23,6 +23,7 @@ Key random_key() {
   return key;
 }
 
+constexpr std::chrono::milliseconds kNoLeaseYet{100};  // until the next heartbeat
 constexpr std::uint32_t kLeastHeartbeatMs = 50;
 constexpr std::uint32_t kMostHeartbeatMs = 60'000;
 
@@ -180,10 +181,14 @@ void Client::Impl::on_registered(std::uint64_t attempt, Result<> accepted,
 }
 
 void Client::Impl::beat() {
-  connection_->call(Proc::kHeartbeat, to_bytes(events_.heartbeat()), config_.silence_timeout,
-                    expect_nothing([this, attempt = attempt_](const Result<>& answer) {
-                      if (attempt == attempt_ && !answer) lost(answer.error());
-                    }));
+  connection_->call(
+      Proc::kHeartbeat, to_bytes(events_.heartbeat()), config_.silence_timeout,
+      expect<Lease>([this, attempt = attempt_, sent = config_.clock->now()](Result<Lease> answer) {
+        if (attempt != attempt_) return;
+        if (!answer) return lost(answer.error());
+        if (answer->seconds == 0) return arm(std::min(heartbeat_, kNoLeaseYet), [this] { beat(); });
+        events_.on_lease(sent, std::chrono::seconds(answer->seconds));
+      }));
   if (registered_) arm(heartbeat_, [this] { beat(); });
 }
 

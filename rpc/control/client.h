@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "rpc/base/clock.h"
 #include "rpc/base/error.h"
 #include "rpc/control/keys.h"
 #include "rpc/control/messages.h"
@@ -39,6 +40,8 @@ class ClientEvents {
   // The connection, registered or not, is gone, or could not be made; another try follows.
   virtual void on_disconnected(const Error& why) = 0;
   [[nodiscard]] virtual Heartbeat heartbeat() = 0;
+  // A heartbeat sent at `sent`, by Config::clock, was answered with a lease.
+  virtual void on_lease(TimePoint /*sent*/, std::chrono::seconds /*length*/) {}
 
   // Requests of the metadata server. Success means: on stable storage.
   virtual void on_fence(std::vector<Fence> fences, Done<void> done) = 0;
@@ -73,6 +76,7 @@ class Client {
     std::chrono::milliseconds backoff_min{100};
     std::chrono::milliseconds backoff_max{1000};
     std::chrono::milliseconds silence_timeout{10000};  // nothing heard: the connection is dead
+    const Clock* clock = &boottime_clock();            // for leases only
   };
   using Timeout = std::chrono::milliseconds;
 

@@ -167,7 +167,6 @@ void get(xdr::Decoder& in, Registered& message) {
   message.ds_id = in.u32();
   message.mds_boot = in.u64();
   message.heartbeat_ms = in.u32();
-  message.lease_seconds = in.u32();
   get_list(in, message.fences, kMaxFences);
 }
 
@@ -177,6 +176,8 @@ void get(xdr::Decoder& in, Heartbeat& message) {
   get(in, message.counters);
   get(in, message.mirror);
 }
+
+void get(xdr::Decoder& in, Lease& message) { message.seconds = in.u32(); }
 
 void get(xdr::Decoder& in, QuerySize& message) { get(in, message.object); }
 void get(xdr::Decoder& in, FileSize& message) { message.size = in.u64(); }
@@ -289,7 +290,6 @@ void encode(xdr::Encoder& out, const Registered& message) {
   out.u32(message.ds_id);
   out.u64(message.mds_boot);
   out.u32(message.heartbeat_ms);
-  out.u32(message.lease_seconds);
   put_list(out, message.fences);
 }
 
@@ -299,6 +299,8 @@ void encode(xdr::Encoder& out, const Heartbeat& message) {
   put(out, message.counters);
   put(out, message.mirror);
 }
+
+void encode(xdr::Encoder& out, const Lease& message) { out.u32(message.seconds); }
 
 void encode(xdr::Encoder& out, const QuerySize& message) { put(out, message.object); }
 void encode(xdr::Encoder& out, const FileSize& message) { out.u64(message.size); }
@@ -386,6 +388,7 @@ template Result<Empty> decode<Empty>(std::span<const std::byte>);
 template Result<Register> decode<Register>(std::span<const std::byte>);
 template Result<Registered> decode<Registered>(std::span<const std::byte>);
 template Result<Heartbeat> decode<Heartbeat>(std::span<const std::byte>);
+template Result<Lease> decode<Lease>(std::span<const std::byte>);
 template Result<QuerySize> decode<QuerySize>(std::span<const std::byte>);
 template Result<FileSize> decode<FileSize>(std::span<const std::byte>);
 template Result<ReportSize> decode<ReportSize>(std::span<const std::byte>);

@@ -101,7 +101,6 @@ struct Registered {
   std::uint32_t ds_id = 0;
   std::uint64_t mds_boot = 0;
   std::uint32_t heartbeat_ms = 1000;
-  std::uint32_t lease_seconds = 60;  // the metadata server's NFSv4 lease; a DS's is no shorter
   std::vector<Fence> fences;
   friend bool operator==(const Registered&, const Registered&) = default;
 };
@@ -143,6 +142,13 @@ struct Heartbeat {
   Counters counters;
   MirrorLoad mirror;
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
+};
+
+// The data server may serve clients for so long, from when it sent the heartbeat; 0: not until
+// another is answered, since it does not have all its fences yet.
+struct Lease {
+  std::uint32_t seconds = 0;
+  friend bool operator==(const Lease&, const Lease&) = default;
 };
 
 struct QuerySize {
@@ -260,6 +266,7 @@ void encode(xdr::Encoder& out, const Empty& message);
 void encode(xdr::Encoder& out, const Register& message);
 void encode(xdr::Encoder& out, const Registered& message);
 void encode(xdr::Encoder& out, const Heartbeat& message);
+void encode(xdr::Encoder& out, const Lease& message);
 void encode(xdr::Encoder& out, const QuerySize& message);
 void encode(xdr::Encoder& out, const FileSize& message);
 void encode(xdr::Encoder& out, const ReportSize& message);

@@ -213,8 +213,7 @@ void Server::Impl::serve(const PeerPtr& peer, Proc proc, const Bytes& arguments,
     case Proc::kHeartbeat:
       return with_arguments<Heartbeat>(arguments, std::move(respond),
                                        [&](const Heartbeat& beat, Connection::Responder answer) {
-                                         events_.on_heartbeat(ds_id, beat);
-                                         answer(Bytes{});
+                                         answer(to_bytes(events_.on_heartbeat(ds_id, beat)));
                                        });
     case Proc::kQuerySize:
       return with_arguments<QuerySize>(

@@ -40,7 +40,8 @@ class ServerEvents {
   virtual void on_disconnected(std::uint32_t ds_id, const Error& why) = 0;
 
   // These come from registered data servers only.
-  virtual void on_heartbeat(std::uint32_t ds_id, const Heartbeat& heartbeat) = 0;
+  // Returns the lease that the data server is given. Must not block.
+  virtual Lease on_heartbeat(std::uint32_t ds_id, const Heartbeat& heartbeat) = 0;
   virtual void on_query_size(std::uint32_t ds_id, const ObjectId& object, Done<FileSize> done) = 0;
   virtual void on_report_size(std::uint32_t ds_id, const ReportSize& report, Done<void> done) = 0;
   virtual void on_locate(std::uint32_t /*ds_id*/, std::uint32_t /*wanted*/, Done<Located> done) {

@@ -41,10 +41,12 @@ class FakeMds final : public control::ServerEvents {
   }
   void on_connected(std::uint32_t /*ds_id*/) override {}
   void on_disconnected(std::uint32_t /*ds_id*/, const Error& /*why*/) override {}
-  void on_heartbeat(std::uint32_t /*ds_id*/, const control::Heartbeat& heartbeat) override {
+  control::Lease on_heartbeat(std::uint32_t /*ds_id*/,
+                              const control::Heartbeat& heartbeat) override {
     const std::lock_guard lock(mutex_);
     last_heartbeat = heartbeat;
     changed_.notify_all();
+    return {60};
   }
   void on_query_size(std::uint32_t /*ds_id*/, const layout::ObjectId& /*object*/,
                      control::Done<control::FileSize> done) override {
@@ -212,7 +214,7 @@ TEST_CASE("a read at the object's end waits for a metadata server that is away")
     }
     void on_connected(std::uint32_t) override {}
     void on_disconnected(std::uint32_t, const Error&) override {}
-    void on_heartbeat(std::uint32_t, const control::Heartbeat&) override {}
+    control::Lease on_heartbeat(std::uint32_t, const control::Heartbeat&) override { return {60}; }
     void on_query_size(std::uint32_t, const layout::ObjectId&,
                        control::Done<control::FileSize> done) override {
       done(control::FileSize{4});

@@ -42,10 +42,11 @@ class PairMds final : public control::ServerEvents {
   }
   void on_connected(std::uint32_t /*ds_id*/) override {}
   void on_disconnected(std::uint32_t /*ds_id*/, const Error& /*why*/) override {}
-  void on_heartbeat(std::uint32_t ds_id, const control::Heartbeat& heartbeat) override {
+  control::Lease on_heartbeat(std::uint32_t ds_id, const control::Heartbeat& heartbeat) override {
     const std::lock_guard lock(mutex_);
     heartbeats[ds_id] = heartbeat;
     changed_.notify_all();
+    return {60};
   }
   void on_query_size(std::uint32_t /*ds_id*/, const layout::ObjectId& /*object*/,
                      control::Done<control::FileSize> done) override {

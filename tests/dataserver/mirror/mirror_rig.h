@@ -143,6 +143,7 @@ struct MirrorRig {
     s.directory = ds::open_directory(store.path).value();
     s.fences = std::move(ds::FenceTable::open(s.directory.get()).value());
     s.gate = std::make_unique<ds::HandleGate>(key, 1, id, *s.fences);
+    s.gate->lease().never_ends();
     s.counters = std::make_unique<ds::Counters>(1);
     s.writes = std::make_unique<ds::WritesInFlight>(std::vector{&thread.ring()});
     ds::LinkConfig link;

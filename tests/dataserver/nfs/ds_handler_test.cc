@@ -26,6 +26,24 @@ TEST_CASE("a file written is read back") {
   CHECK(got.eof);
 }
 
+TEST_CASE("clients wait while the server has no lease, the metadata server's own I/O goes on") {
+  HandlerRig rig;
+  rig.gate->lease().renew(rig.clock.now(), std::chrono::seconds(30));
+  CHECK(rig.put(rig.handle()) == Status::NFS4_OK);
+  REQUIRE(rig.write(0, "in time").status == Status::NFS4_OK);
+  rig.clock.advance(std::chrono::seconds(30));
+  CHECK(rig.write(0, "too late").status == Status::NFS4ERR_DELAY);  // admitted before
+  CHECK(rig.commit().first == Status::NFS4ERR_DELAY);
+  CHECK(rig.put(rig.handle()) == Status::NFS4ERR_DELAY);
+  CHECK(rig.put(rig.handle({.access = layout::Access::kControl})) == Status::NFS4_OK);
+  CHECK(rig.write(0, "proxied").status == Status::NFS4_OK);
+
+  rig.gate->lease().renew(rig.clock.now(), std::chrono::seconds(1));
+  CHECK(rig.put(rig.handle()) == Status::NFS4_OK);
+  rig.gate->lease().renew(rig.clock.now() - std::chrono::seconds(5), std::chrono::seconds(5));
+  CHECK(rig.put(rig.handle()) == Status::NFS4ERR_DELAY);  // the newest answer counts
+}
+
 TEST_CASE("eof and zeros follow the file's size, not the object's") {
   HandlerRig rig;
   REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);

@@ -49,7 +49,8 @@ struct HandlerRig {
     store = std::move(ds::FileStore::open(options, pool).value());
     directory = ds::open_directory(options.path).value();
     fences = std::move(ds::FenceTable::open(directory.get()).value());
-    gate.emplace(key, 1, kRigDsId, *fences);
+    gate.emplace(key, 1, kRigDsId, *fences, clock);
+    gate->lease().never_ends();
     handler.emplace(ds::DsHandler::Parts{*store, *gate, sizes, writes, counters, clock});
     compound.client = &client;
     compound.max_read = 1 << 20;

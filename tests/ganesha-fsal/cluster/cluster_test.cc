@@ -38,6 +38,7 @@ struct Sizes : FileSizes {
 };
 
 struct Fixture {
+  std::atomic<std::chrono::seconds> later{0s};  // of the registry's clock
   MemoryKv store;
   Sizes sizes;
   std::unique_ptr<Cluster> cluster = start();
@@ -49,6 +50,7 @@ struct Fixture {
     config.key = test_key();
     config.registry.cluster.fill(std::byte{1});
     config.registry.heartbeat_ms = 50;
+    config.registry.now = [this] { return Registry::Clock::now() + later.load(); };
     config.call_timeout = 5s;
     auto started = Cluster::start(config, store, sizes);
     REQUIRE(started);
@@ -131,6 +133,60 @@ TEST_CASE("a fence reaches a data server that was away, when it comes back") {
   CHECK(up.get_future().get() == 2);
   CHECK(f.servers[1]->epochs[7] == 9);
   CHECK(f.cluster->registry().pending_fences(2, 10)->empty());
+}
+
+TEST_CASE("a data server that stays away is fenced when its lease has ended") {
+  Fixture f;
+  f.run(2);
+  for (int i = 0; i < 1000 && f.servers[1]->leases == 0; ++i) std::this_thread::sleep_for(5ms);
+  REQUIRE(f.servers[1]->leases > 0);
+  f.servers[1]->disconnect();
+  const std::uint32_t both[] = {1, 2};
+  const std::vector fences{control::Fence{control::Fence::What::kObject, kObject, 0, 9}};
+  const auto fence = [&] {
+    return await<void>([&](Done<void> done) { f.cluster->fence(both, fences, std::move(done)); });
+  };
+  f.later = 60s;
+  CHECK(fence().error() == Errc::kUnreachable);
+  f.later = 70s;
+  CHECK(fence());
+  CHECK(f.cluster->registry().pending_fences(2, 10)->size() == 1);
+
+  f.servers[1]->leases = 0;
+  std::uint32_t epoch_at_lease = 0;
+  f.servers[1]->leased = [&, server = f.servers[1].get()] {
+    const std::lock_guard lock(server->mutex);
+    epoch_at_lease = server->epochs[7];
+  };
+  f.servers[1]->connect(f.cluster->address().port);
+  for (int i = 0; i < 1000 && f.servers[1]->leases == 0; ++i) std::this_thread::sleep_for(5ms);
+  CHECK(epoch_at_lease == 9);
+  CHECK(f.cluster->registry().pending_fences(2, 10)->empty());
+}
+
+TEST_CASE("more fences than one message holds all come before the lease") {
+  Fixture f;
+  f.run(1);
+  f.servers[0]->disconnect();
+  constexpr std::uint64_t kCount = 3 * control::kMaxFences;
+  const std::uint32_t one[] = {1};
+  for (std::uint64_t at = 0; at < kCount; at += control::kMaxFences) {
+    std::vector<control::Fence> fences;
+    for (std::uint64_t id = at; id < at + control::kMaxFences; ++id) {
+      fences.push_back({control::Fence::What::kObject, {id + 100, 1, 1}, 0, 5});
+    }
+    REQUIRE(f.cluster->registry().add_fences(one, fences));
+  }
+  std::size_t held = 0;
+  f.servers[0]->leases = 0;
+  f.servers[0]->leased = [&, server = f.servers[0].get()] {
+    const std::lock_guard lock(server->mutex);
+    if (held == 0) held = server->epochs.size();
+  };
+  f.servers[0]->connect(f.cluster->address().port);
+  for (int i = 0; i < 2000 && f.servers[0]->leases == 0; ++i) std::this_thread::sleep_for(5ms);
+  CHECK(held == kCount);
+  f.servers.clear();
 }
 
 TEST_CASE("sizes are asked for and reported through the workers") {

@@ -1,7 +1,9 @@
 // Data servers that are real control clients on loopback, without disks.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -61,6 +63,10 @@ class FakeServer final : public control::ClientEvents {
   }
   void on_disconnected(const Error&) override {}
   control::Heartbeat heartbeat() override { return {}; }
+  void on_lease(TimePoint, std::chrono::seconds) override {
+    if (leased) leased();
+    ++leases;
+  }
   void on_fence(std::vector<control::Fence> fences, Done<void> done) override {
     {
       const std::lock_guard lock(mutex);
@@ -100,6 +106,8 @@ class FakeServer final : public control::ClientEvents {
   std::map<std::uint64_t, std::uint32_t> epochs;
   std::vector<control::Range> ranges;
   bool full = false;
+  std::atomic<int> leases = 0;
+  std::function<void()> leased;  // set while not connected
 
  private:
   control::Register identity_;

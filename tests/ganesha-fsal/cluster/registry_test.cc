@@ -34,8 +34,9 @@ struct Fixture {
   Registry::Clock::time_point now{1h};
   std::unique_ptr<Registry> registry = open();
 
-  std::unique_ptr<Registry> open(std::uint32_t salt = 77) {
+  std::unique_ptr<Registry> open(std::uint32_t salt = 77, std::uint32_t lease = 60) {
     RegistryOptions options;
+    options.lease_seconds = lease;
     options.cluster = uuid(200);
     options.device_salt = salt;
     options.now = [this] { return now; };
@@ -93,6 +94,56 @@ TEST_CASE("a server that listens on all addresses gets the one it comes from") {
   CHECK(to_string(f.registry->find(1)->record.addresses.at(0)) == "192.0.2.9:2050");
 }
 
+TEST_CASE("a lease is granted to a data server that has its fences, for each connection anew") {
+  Fixture f;
+  f.add(1);
+  CHECK(f.registry->heartbeat(1, {}).lease.seconds == 0);
+  f.registry->caught_up(1, 1);
+  CHECK(f.registry->heartbeat(1, {}).lease.seconds == 60);
+  f.registry->connected(1);
+  f.registry->caught_up(1, 1);  // of the connection before
+  const auto first = f.registry->heartbeat(1, {});
+  CHECK(first.first_of == 2);
+  CHECK(first.lease.seconds == 0);
+  f.registry->caught_up(1, 2);
+  CHECK(f.registry->heartbeat(1, {}).lease.seconds == 60);
+}
+
+TEST_CASE("a lease has lapsed when it surely has, and is not granted before all is caught up") {
+  Fixture f;
+  f.add(1);
+  f.registry->caught_up(1, 1);
+  f.now += 500s;
+  (void)f.registry->heartbeat(1, {});
+  f.now += 64s;  // 60 s, 5 %, and 2 s: after 65
+  CHECK_FALSE(f.registry->lapse(1));
+  f.now += 1s;
+  CHECK(f.registry->lapse(1));
+  CHECK(f.registry->heartbeat(1, {}).lease.seconds == 0);
+  f.registry->caught_up(1, 1);  // looked up before what made us ask was recorded
+  CHECK(f.registry->heartbeat(1, {}).lease.seconds == 0);
+  CHECK(f.registry->lapse(1));
+}
+
+TEST_CASE("heartbeats that were answered without a lease do not put off its end") {
+  Fixture f;
+  f.add(1);
+  f.now += 65s;
+  (void)f.registry->heartbeat(1, {});
+  CHECK(f.registry->lapse(1));
+}
+
+TEST_CASE("of a data server not heard since the start, the longest lease ever counts") {
+  Fixture f;
+  f.add(1);
+  f.registry = f.open(77, 100);
+  f.registry = f.open(77, 10);
+  f.now += 106s;
+  CHECK_FALSE(f.registry->lapse(1));
+  f.now += 1s;
+  CHECK(f.registry->lapse(1));
+}
+
 TEST_CASE("up, suspect and down follow the heartbeats") {
   Fixture f;
   CHECK_FALSE(f.registry->find(1));
@@ -102,8 +153,8 @@ TEST_CASE("up, suspect and down follow the heartbeats") {
   CHECK(state() == ServerState::kSuspect);
   f.registry->connected(1);
   CHECK_FALSE(f.registry->is_connected(1));  // its fences may not be in force yet
-  CHECK(f.registry->heartbeat(1, {}));
-  CHECK_FALSE(f.registry->heartbeat(1, {}));
+  CHECK(f.registry->heartbeat(1, {}).first_of == 1);
+  CHECK(f.registry->heartbeat(1, {}).first_of == 0);
   CHECK(f.registry->is_connected(1));
   CHECK(state() == ServerState::kUp);
   f.now += 3s;

@@ -53,6 +53,7 @@ struct Mds : ServerEvents {
   bool refuse = false;
   std::vector<Done<FileSize>> kept;  // queries left unanswered
   bool keep_queries = false;
+  std::atomic<std::uint32_t> lease{0};
 
   void on_register(const layout::NetAddress&, Register request, Done<Registered> done) override {
     log.note("register " + request.name);
@@ -67,8 +68,9 @@ struct Mds : ServerEvents {
   void on_disconnected(std::uint32_t ds_id, const Error&) override {
     log.note("down " + std::to_string(ds_id));
   }
-  void on_heartbeat(std::uint32_t, const Heartbeat& beat) override {
+  Lease on_heartbeat(std::uint32_t, const Heartbeat& beat) override {
     if (beat.counters.reads == 123) log.note("beat");
+    return {lease.load()};
   }
   void on_query_size(std::uint32_t, const ObjectId& object, Done<FileSize> done) override {
     if (keep_queries) {
@@ -89,6 +91,7 @@ struct DataServer : ClientEvents {
   std::string name = "ds";
   std::uint32_t ds_id = 0;
   bool reject = false;
+  TimePoint lease_from;
 
   Register registration() override {
     Register request;
@@ -110,6 +113,10 @@ struct DataServer : ClientEvents {
     Heartbeat beat;
     beat.counters.reads = 123;
     return beat;
+  }
+  void on_lease(TimePoint sent, std::chrono::seconds length) override {
+    lease_from = sent;
+    log.note("lease " + std::to_string(length.count()));
   }
   void on_fence(std::vector<Fence> fences, Done<void> done) override {
     log.note("fences " + std::to_string(fences.size()));
@@ -209,6 +216,22 @@ TEST_CASE("a data server registers, beats, and is called") {
   CHECK(wait_for<void>([&](auto done) { both.server.allocate(7, {}, 5s, std::move(done)); }));
   CHECK(wait_for<void>([&](auto done) { both.server.punch(7, {}, 5s, std::move(done)); }).error() ==
         Errc::kNotSupported);
+}
+
+TEST_CASE("a lease counts from when the heartbeat was sent, and none is no lease") {
+  Both both;
+  ManualClock clock;
+  REQUIRE(both.server.start());
+  auto config = client_config(both.server);
+  config.clock = &clock;
+  both.client = std::make_unique<Client>(config, both.ds);
+  both.client->start();
+  REQUIRE(both.mds.log.await("beat", 3));
+  CHECK(both.ds.log.count("lease 0") == 0);
+  both.mds.lease = 30;
+  REQUIRE(both.ds.log.await("lease 30"));
+  both.client.reset();
+  CHECK(both.ds.lease_from == clock.now());
 }
 
 TEST_CASE("a data server asks for and reports sizes") {

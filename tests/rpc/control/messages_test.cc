@@ -44,13 +44,14 @@ TEST_CASE("every message survives the wire") {
       Register{uuid(1), uuid(2), 5, 99, "ds1", "0.1", "rack-4", {v4, v6}, Space{1000, 900, 3}});
   const std::vector<Fence> fences{{Fence::What::kObject, object, 0, 4},
                                   {Fence::What::kClient, {}, 77, 2}};
-  check_round_trip(Registered{uuid(3), 5, 12, 1000, 60, fences});
+  check_round_trip(Registered{uuid(3), 5, 12, 1000, fences});
   Heartbeat beat;
   beat.space = {1, 2, 3};
   beat.load = {1, {{3, 4}, 5, 6, {7, 8, 9}, {10, 11, 12}}};
   beat.counters = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
   beat.mirror = {1, 2, 3, 4, 5};
   check_round_trip(beat);
+  check_round_trip(Lease{60});
   check_round_trip(QuerySize{object});
   check_round_trip(FileSize{UINT64_MAX});
   check_round_trip(ReportSize{object, 4096, -1});

@@ -1,0 +1,101 @@
+"""Data servers that the metadata server cannot reach: they stop serving by themselves."""
+
+import time
+
+import pytest
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.counters import snapshot, weft
+from harness.run import sh
+
+pytestmark = pytest.mark.faults
+
+LEASE_S = 8
+
+WRITE = """#!/usr/bin/python3
+import os
+from weftio import *
+fd = os.open("/mnt/nfs/a", os.O_CREAT | os.O_RDWR)
+os.write(fd, block(1, 4 * MIB))
+os.fsync(fd)
+os.system("weft-signal written; weft-wait go")
+os.pwrite(fd, block(2, 4 * MIB), 0)
+os.fsync(fd)
+os.system("weft-signal again")
+os.close(fd)
+drop_caches()
+check("/mnt/nfs/a", block(2, 4 * MIB))
+"""
+
+
+def part(cluster, server) -> None:
+    """Nothing that the data server sends reaches the metadata server. Clients reach both."""
+    sh("ip", "-n", server.node.namespace, "route", "add", "blackhole", f"{cluster.address}/32")
+
+
+def join(cluster, server) -> None:
+    sh("ip", "-n", server.node.namespace, "route", "del", "blackhole", f"{cluster.address}/32")
+
+
+@pytest.fixture
+def cluster(run, network):
+    made = Cluster(run, network, Options(data_servers=2, lease_s=10, grace_s=10,
+                                         extra={"Data_Server_Lease": str(LEASE_S)}))
+    if not made.counted:
+        pytest.skip("needs a Weft")
+    return made
+
+
+def test_a_data_server_out_of_touch_refuses_until_it_is_back(cluster, run, network):
+    """The client waits for it, and does not go to the metadata server instead."""
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    job = client.start_job(WRITE)
+    client.wait_event("written")
+    part(cluster, cluster.ds[0])
+    time.sleep(LEASE_S + 4)
+    client.signal("go")
+    time.sleep(6)
+    assert not (client.from_guest / "event-again").exists(), "it served a client after its lease"
+    assert not job.done()
+    join(cluster, cluster.ds[0])
+    job.wait(120)
+    assert snapshot(cluster).mds_writes == 0
+
+
+def test_the_metadata_server_may_be_away_for_less_than_a_lease(cluster, run, network):
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    job = client.start_job(WRITE)
+    client.wait_event("written")
+    cluster.mds.pause()
+    time.sleep(LEASE_S / 2)
+    before = time.monotonic()
+    client.signal("go")
+    time.sleep(1)
+    cluster.mds.resume()
+    client.wait_event("again")
+    assert time.monotonic() - before < 10, "a data server refused within its lease"
+    job.wait(120)
+
+
+def test_a_fenced_data_server_that_stays_away_does_not_block_the_file(cluster, run, network):
+    writer, other = start_client(run, network), start_client(run, network)
+    for client in (writer, other):
+        client.mount(cluster.address, cluster.path)
+    job = writer.start_job(WRITE)
+    writer.wait_event("written")
+    assert not job.done()
+    part(cluster, cluster.ds[0])
+    writer.kill()
+    time.sleep(11)  # its lease ends, and it is to be fenced
+    begin = time.monotonic()
+    other.run("exec 3<> /mnt/nfs/a; stat -c %s /mnt/nfs/a | grep -x 4194304", 60)
+    print(f"open again after {time.monotonic() - begin:.1f} s")
+    log = (run.folder / "ganesha.log").read_text()
+    assert "fenced_by_lease" in log
+    join(cluster, cluster.ds[0])
+    other.run("#!/usr/bin/python3\nfrom weftio import *\ncheck('/mnt/nfs/a', block(1, 4 * MIB))",
+              90)
+    states = [server["state"] for server in weft(cluster, "ds", "list")]
+    assert states == ["up", "up"], states
