@@ -6,8 +6,8 @@ build_usage() {
 usage: ./dev build [PRESET] [TARGET...]
 
 Installs missing Debian packages, builds the patched NFS-Ganesha unless it is there already, and
-builds everything with the CMake preset PRESET: release (default), debug, asan, tsan or fuzz.
-Results are in build/PRESET/. With TARGETs, only these are built.
+builds everything with the CMake preset PRESET: release (default), debug, asan (with the fuzz
+targets) or tsan. Results are in build/PRESET/. With TARGETs, only these are built.
 END
 }
 
@@ -24,7 +24,9 @@ build_preset() {
   local preset=$1 targets=()
   shift
   [ $# -eq 0 ] || targets=(--target "$@")
-  if [ ! -f "build/$preset/build.ninja" ]; then
+  # A tree of before a change of the presets is brought up to date with them.
+  if [ ! -f "build/$preset/build.ninja" ] ||
+    [ CMakePresets.json -nt "build/$preset/build.ninja" ]; then
     step "configure-$preset" "configuring $preset" cmake --preset "$preset" || return 1
   fi
   step "build-$preset" "building $preset${*:+: $*}" \
@@ -35,7 +37,7 @@ build_main() {
   local preset=${1:-release}
   [ $# -eq 0 ] || shift
   case $preset in
-    release | debug | asan | tsan | fuzz) ;;
+    release | debug | asan | tsan) ;;
     *) build_usage >&2; return 2 ;;
   esac
   deps && build_ganesha && build_preset "$preset" "$@" && say "built: build/$preset"

@@ -94,8 +94,8 @@ test_long() { test_system_run long "running all system tests, long ones too" tes
 
 test_fuzz() {
   local targets seconds=${WEFT_FUZZ_SECONDS:-10}
-  test_build fuzz fuzzers || return 0
-  mapfile -t targets < <(find build/fuzz/tests -type f -executable -name '*fuzz*' | sort)
+  test_build asan fuzzers || return 0
+  mapfile -t targets < <(find build/asan/tests/fuzz -type f -executable -name '*fuzz*' | sort)
   [ ${#targets[@]} -gt 0 ] || { test_note failed fuzz "no fuzz target was built"; return 0; }
   step fuzz "fuzzing ${#targets[@]} decoders and the like, $seconds s each" \
     /usr/bin/python3 tools/dev/fuzz.py --seconds "$seconds" --jobs "$WEFT_JOBS" \
