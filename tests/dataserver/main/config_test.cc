@@ -80,6 +80,11 @@ TEST_CASE("a byte that is not ASCII is an error with its line") {
   CHECK(error_of("\n\xef\xb9\xbf") == "ds.toml:2: only ASCII is allowed");
 }
 
+TEST_CASE("a header with too many brackets is an error with its line") {
+  // Found by fuzzing: the TOML library asserts, or lets the optimiser assume, that a key follows.
+  CHECK(error_of("\n[[[[").starts_with("ds.toml:2:"));
+}
+
 TEST_CASE("wrong types, wrong values and bad syntax name their line") {
   CHECK(error_of("[server]\nthreads = \"4\"\n") == "ds.toml:2: server.threads must be an integer");
   CHECK(error_of("[server]\nthreads = 1000\n") ==
