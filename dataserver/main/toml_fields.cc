@@ -10,8 +10,9 @@
 #include <limits>
 #include <sstream>
 
-// toml++ 3.3 says what it expects of a text with a macro that is an assert, or an assumption for the
-// optimiser with NDEBUG; "[[[[" breaks both. Neither: the checks that come after find the error.
+// toml++ 3.3 says what it expects of a text with a macro that is an assert, or an assumption for
+// the optimiser with NDEBUG; "[[[[" breaks both. Neither: the checks that come after find the
+// error.
 #pragma push_macro("NDEBUG")
 #undef NDEBUG
 #define TOML_ASSERT(expr) static_assert(true)
