@@ -42,18 +42,19 @@ struct EchoServer {
   }
 
   struct User final : ChannelUser {
-    User(EchoServer& o, std::shared_ptr<Channel> c) : owner(o), channel(std::move(c)) {}
+    User(EchoServer& o, const std::shared_ptr<Channel>& c) : owner(o), channel(c) {}
     void on_record(Buffer record) override {
       ++owner.records;
-      if (owner.reply) channel->send(owner.reply(std::move(record)));
+      const auto open = channel.lock();
+      if (owner.reply && open) open->send(owner.reply(std::move(record)));
     }
     void on_closed(const Error& why) override {
       owner.last_error = static_cast<int>(why.code);
       ++owner.closed;
-      channel.reset();
     }
     EchoServer& owner;
-    std::shared_ptr<Channel> channel;
+    // The channel owns its user: one that is open when the threads stop is freed with them.
+    std::weak_ptr<Channel> channel;
   };
 
   bool wait_closed(int count) {
