@@ -26,11 +26,7 @@ void Duplicator::commit(const layout::Handle& handle, Store::Done<WriteVerifier>
 void Duplicator::run_commit(const CommitPtr& op) {
   for (const std::uint32_t id : op->handle.partners) {
     if (id == 0) continue;
-    CopyPart& copy = op->copies.emplace_back();
-    copy.ds_id = id;
-    copy.partner = partners_.find(id);
-    copy.verifier = copy.partner->verifier.load();
-    copy.sent = !copy.partner->away;
+    op->copies.emplace_back(id, partners_.find(id));
     op->owed.push_back(book_.owed(op->handle.object, id));
   }
   op->left = 1 + static_cast<std::size_t>(std::ranges::count(op->copies, true, &CopyPart::sent));

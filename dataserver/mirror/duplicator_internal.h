@@ -29,6 +29,9 @@ struct CopyPart {
   bool good = false;
   Stability stability = Stability::kFileSync;
   WriteVerifier verifier = 0;  // what it answered with, or with last
+
+  CopyPart(std::uint32_t id, std::shared_ptr<Partner> of)
+      : ds_id(id), partner(std::move(of)), sent(!partner->away), verifier(partner->verifier) {}
 };
 
 struct Duplicator::WriteOp {

@@ -55,12 +55,9 @@ void Duplicator::begin(const WritePtr& op) {
   if (op->handle.duplication != layout::Duplication::kNone && op->range.begin < op->range.end) {
     for (const std::uint32_t id : op->handle.partners) {
       if (id == 0) continue;
-      CopyPart& copy = op->copies.emplace_back();
-      copy.ds_id = id;
-      copy.partner = partners_.find(id);
-      copy.verifier = copy.partner->verifier.load();
+      CopyPart& copy = op->copies.emplace_back(id, partners_.find(id));
       copy.known_missed = book_.missed(op->handle.object, id, op->epoch, op->range);
-      copy.sent = !copy.known_missed && !copy.partner->away;
+      copy.sent = copy.sent && !copy.known_missed;
     }
   }
   op->left = 1 + static_cast<std::size_t>(std::ranges::count(op->copies, true, &CopyPart::sent));

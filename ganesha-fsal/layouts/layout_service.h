@@ -11,8 +11,7 @@
 //            told, once for each grant() that answered true: an unlinked file's objects may be
 //            removed then.
 //   fenced   when a fence holds, and before the file goes on, whoever asked for it is told: what
-//   the
-//            client wrote last it may have told nobody.
+//            the client wrote last it may have told nobody.
 //
 // Recaller and Fencer may be slow: both are called without the lock held, and answer later. A
 // client's voluntary return is never fenced. Nothing here waits; tick() drives the deadlines.
