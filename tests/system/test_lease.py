@@ -11,6 +11,7 @@ from harness.run import sh
 pytestmark = pytest.mark.faults
 
 LEASE_S = 8
+CLIENT_LEASE_S = 6  # a Linux client renews every 5 s at most, so it can't do with less
 
 WRITE = """#!/usr/bin/python3
 import os
@@ -99,3 +100,48 @@ def test_a_fenced_data_server_that_stays_away_does_not_block_the_file(cluster, r
               90)
     states = [server["state"] for server in weft(cluster, "ds", "list")]
     assert states == ["up", "up"], states
+
+
+@pytest.fixture
+def short(run, network):
+    """Clients' leases are short, those of data servers are not."""
+    made = Cluster(run, network, Options(data_servers=2, lease_s=CLIENT_LEASE_S, grace_s=10))
+    if not made.counted:
+        pytest.skip("needs a Weft")
+    return made
+
+
+def rewrite_without(cluster, client, begin, end, seconds) -> float:
+    """Rewrites a file while the metadata server is away. Returns how long that took."""
+    job = client.start_job(WRITE)
+    client.wait_event("written")
+    begin()
+    time.sleep(seconds - 1)
+    before = time.monotonic()
+    client.signal("go")  # its LAYOUTCOMMIT finds nobody
+    time.sleep(1)
+    end()
+    client.wait_event("again")
+    took = time.monotonic() - before
+    job.wait(120)
+    assert snapshot(cluster).mds_writes == 0
+    return took
+
+
+def test_clients_keep_their_leases_while_the_metadata_server_is_stopped(short, run, network):
+    client = start_client(run, network)
+    client.mount(short.address, short.path)
+    took = rewrite_without(short, client, short.mds.pause, short.mds.resume, CLIENT_LEASE_S + 3)
+    assert took < 5, took
+    assert "revoked" not in (run.folder / "ganesha.log").read_text()
+
+
+def test_a_lease_lost_in_the_middle_of_fsync_is_no_error(short, run, network):
+    """What is on its way when the lease ends is sent again in a new session. Layouts and the open
+    of before are gone."""
+    client = start_client(run, network)
+    client.mount(short.address, short.path)
+    node = short.mds_node
+    took = rewrite_without(short, client, node.cut, node.restore, CLIENT_LEASE_S + 6)
+    print(f"fsync took {took:.1f} s")
+    assert "revoked" in (run.folder / "ganesha.log").read_text()

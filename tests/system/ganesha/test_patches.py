@@ -4,6 +4,7 @@ Every test fails against a Ganesha without the patch it names; the patch's heade
 """
 
 import queue
+import signal
 import threading
 import time
 
@@ -531,3 +532,52 @@ def test_0029_0030_no_layouts_in_grace(graceful):
         assert graceful.grace_left_ms() == 0
         assert len(graceful.calls("layoutget")) == 2
     healthy(graceful)
+
+
+def test_0031_the_session_of_a_lost_lease_is_a_bad_session(graceful):
+    """SEQUENCE may notice before the reaper does, which comes once a second: so many try, with
+    leases that end at different moments."""
+    until(lambda: graceful.grace_left_ms() == 0)
+    clients = []
+    for _ in range(20):
+        clients.append(Client(graceful.address))
+        time.sleep(0.05)
+    time.sleep(1)
+    for client in clients:  # each 2 s after its last renewal, and a little more
+        client.connection.timeout = 5
+        status = client.compound(ops.putrootfh()).status
+        assert status in (Status.OK, Status.BADSESSION), status
+        time.sleep(0.05)
+    time.sleep(4)
+    for client in clients:
+        assert client.compound(ops.putrootfh()).status == Status.BADSESSION
+        client.vanish()
+    healthy(graceful)
+
+
+def test_0032_a_layoutcommit_from_before_the_lease_ended(graceful):
+    until(lambda: graceful.grace_left_ms() == 0)
+    client = Client(graceful.address)
+    handle, _, layout = granted(client)
+    time.sleep(5)
+    client.close()
+    with Client(graceful.address, owner=client.owner) as again:
+        late = again.compound(put(handle), layout_ops.layoutcommit(layout))
+        assert late.status == Status.BADLAYOUT
+    healthy(graceful)
+
+
+def test_0033_a_server_that_was_stopped_keeps_its_clients():
+    server = ganesha_server.Ganesha(lease_s=4)
+    try:
+        with Client(server.address) as client:
+            handle, _, layout = granted(client)
+            server.process.send_signal(signal.SIGSTOP)
+            time.sleep(6)
+            server.process.send_signal(signal.SIGCONT)
+            client.call(put(handle), layout_ops.layoutcommit(layout))
+            time.sleep(8)  # and its lease still ends
+            assert client.compound(ops.putrootfh()).status == Status.BADSESSION
+        healthy(server)
+    finally:
+        server.stop()
