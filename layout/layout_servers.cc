@@ -94,11 +94,26 @@ Result<std::array<std::uint32_t, 2>> partners_of(const LayoutMap& map, std::size
   std::array<std::uint32_t, 2> partners = {0, 0};
   std::size_t found = 0;
   for (std::size_t i = 0; i < map.copies.size(); ++i) {
-    if (i == copy || map.copies[i].state_of(stripe) == CopyState::kStale) continue;
+    if (i == copy) continue;
     if (found == partners.size()) return fail(Errc::kNotSupported, "more than three copies");
     partners[found++] = map.copies[i].ds_ids[stripe];
   }
   return partners;
+}
+
+Result<Handle> leading_handle(const LayoutMap& map, std::size_t copy, std::size_t stripe) {
+  Handle handle;
+  handle.access = Access::kReadWrite;
+  handle.ds_id = map.copies[copy].ds_ids[stripe];
+  handle.object_epoch = map.object_epoch;
+  if (map.duplication != Duplication::kServerAsync && map.duplication != Duplication::kServerSync) {
+    return handle;
+  }
+  auto partners = partners_of(map, copy, stripe);
+  if (!partners) return pass(partners);
+  handle.partners = *partners;
+  if (handle.partners[0] != 0) handle.duplication = map.duplication;
+  return handle;
 }
 
 }  // namespace weft::layout

@@ -61,11 +61,16 @@ using Usable = std::function<bool(std::size_t copy, std::size_t stripe)>;
                                                                            const Usable& usable,
                                                                            bool writing);
 
-// The data servers that have to get what is written to `copy` at this stripe as well: those of the
-// other copies that are current or being repaired; 0 where there is none. More than two are
-// kNotSupported: a handle has no room for them.
+// The data servers that have to get what is written to `copy` at this stripe as well: those of all
+// other copies; 0 where there is none. Of stale ones too: what one of them misses has to be told,
+// so that the extents it lacks are known. More than two are kNotSupported: a handle has no room.
 [[nodiscard]] Result<std::array<std::uint32_t, 2>> partners_of(const LayoutMap& map,
                                                                std::size_t copy,
                                                                std::size_t stripe);
+
+// What one who writes through `copy` at this stripe holds, but for object, client and key: the
+// data server, the map's epoch, and what it has to bring to its partners.
+[[nodiscard]] Result<Handle> leading_handle(const LayoutMap& map, std::size_t copy,
+                                            std::size_t stripe);
 
 }  // namespace weft::layout

@@ -44,6 +44,15 @@ RegistryOptions::Clock::duration with_margin(std::chrono::seconds lease) {
 
 }  // namespace
 
+std::string_view to_string(Reach reach) {
+  switch (reach) {
+    case Reach::kHere: return "here";
+    case Reach::kWait: return "wait";
+    case Reach::kGone: return "gone";
+  }
+  return "unknown";
+}
+
 Registry::Registry(KvStore& store, RegistryOptions options, std::uint32_t salt, std::uint32_t lease)
     : store_(store), options_(std::move(options)), longest_lease_(lease), devices_(salt) {}
 
@@ -174,7 +183,9 @@ void Registry::connected(std::uint32_t ds_id) {
 
 void Registry::disconnected(std::uint32_t ds_id) {
   const std::lock_guard lock(mutex_);
-  live_[ds_id].connected = false;
+  Live& live = live_[ds_id];
+  live.connected = false;
+  live.lost = options_.now();
 }
 
 Registry::Beat Registry::heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
@@ -267,6 +278,23 @@ bool Registry::is_connected(std::uint32_t ds_id) const {
   const std::lock_guard lock(mutex_);
   const auto found = live_.find(ds_id);
   return found != live_.end() && found->second.connected && found->second.beaten;
+}
+
+Reach Registry::reach(std::uint32_t ds_id) const {
+  const std::lock_guard lock(mutex_);
+  const auto now = options_.now();
+  const auto found = live_.find(ds_id);
+  if (found == live_.end()) {
+    return now - opened_ < options_.gone_after_start ? Reach::kWait : Reach::kGone;
+  }
+  const Live& live = found->second;
+  if (!live.connected) {
+    // One that has registered is connected the next moment.
+    const auto since = std::max(live.lost, live.registered);
+    return now - since < options_.gone_after_loss ? Reach::kWait : Reach::kGone;
+  }
+  if (now - live.heard >= options_.gone_after_silence) return Reach::kGone;
+  return live.beaten ? Reach::kHere : Reach::kWait;
 }
 
 std::vector<std::uint32_t> Registry::down_of(const layout::LayoutMap& map) const {

@@ -56,8 +56,22 @@ struct RegistryOptions {
   std::uint32_t lease_seconds = 60;  // how long a data server serves unheard
   Clock::duration suspect_after = std::chrono::milliseconds(3500);
   Clock::duration down_after = std::chrono::seconds(10);
+  // When others take a data server's place: its connection is lost for so long, or it is silent
+  // for so long, or it has not come since the metadata server started.
+  Clock::duration gone_after_loss = std::chrono::seconds(1);
+  Clock::duration gone_after_silence = std::chrono::seconds(5);
+  Clock::duration gone_after_start = std::chrono::seconds(10);
   std::function<Clock::time_point()> now = [] { return Clock::now(); };
 };
+
+// Whether a file with copies counts on a data server, or on the others of the stripe.
+enum class Reach : std::uint8_t {
+  kHere,  // connected, and heard
+  kWait,  // lost a moment ago, or not heard yet since the start: it may be back at once
+  kGone,
+};
+
+[[nodiscard]] std::string_view to_string(Reach reach);
 
 // Everything known of one data server, at one moment.
 struct ServerView {
@@ -105,6 +119,7 @@ class Registry {
   [[nodiscard]] std::vector<ServerView> list() const;  // by id
   [[nodiscard]] std::vector<layout::Candidate> candidates() const;
   [[nodiscard]] bool is_connected(std::uint32_t ds_id) const;
+  [[nodiscard]] Reach reach(std::uint32_t ds_id) const;
   // The ids of those that are down, of a file's data servers: why its I/O may wait.
   [[nodiscard]] std::vector<std::uint32_t> down_of(const layout::LayoutMap& map) const;
   // Draining servers get no new files.
@@ -136,6 +151,7 @@ class Registry {
     bool connected = false;
     std::uint64_t boot = 0;
     Clock::time_point registered;
+    Clock::time_point lost;  // the connection; while there is none
     Clock::time_point heard;
     bool beaten = false;           // a heartbeat has come
     std::uint64_t connection = 0;  // number of the connection, or of what lapse() began

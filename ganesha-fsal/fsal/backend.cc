@@ -48,14 +48,24 @@ std::chrono::seconds grace() { return std::chrono::seconds(nfs_param.nfsv4_param
 
 }  // namespace
 
+layout::Policy export_policy(const weft_options& options) {
+  layout::Policy policy;
+  policy.stripes = options.stripe_count;
+  policy.unit = options.stripe_unit;
+  policy.copies = options.copies;
+  if (options.duplication != WEFT_DUPLICATION_DEFAULT) {
+    policy.duplication = static_cast<layout::Duplication>(options.duplication);
+  }
+  policy.reads = static_cast<layout::ReadPolicy>(options.reads);
+  return policy;
+}
+
 layout::PlacementPolicy placement_policy(const weft_options& options) {
-  layout::PlacementPolicy policy;
-  policy.stripe_unit = options.stripe_unit;
-  policy.stripe_count = options.stripe_count;
+  layout::PlacementPolicy base;
   // A server is full for new files when it has no room for a stripe unit: how much is to be kept
   // free beyond that depends on its size, and is its file system's to say.
-  policy.reserve_bytes = options.stripe_unit;
-  return policy;
+  base.reserve_bytes = options.stripe_unit;
+  return layout::placement_policy(export_policy(options), layout::LayoutType::kFiles, base);
 }
 
 Result<std::shared_ptr<Backend>> Backend::open(const weft_options& options) {
@@ -189,7 +199,7 @@ Result<> Backend::start_cluster(const weft_options& options) {
 }
 
 void Backend::start_layouts(const weft_options& options) {
-  placement_ = std::make_unique<layout::RoundRobin>(names_->superblock().boot_epoch);
+  placement_ = std::make_unique<layout::ByLoad>(names_->superblock().boot_epoch);
   fencer_ = std::make_unique<DsFencer>(*names_, *cluster_);
   LayoutLimits limits;
   limits.recall_timeout =
@@ -201,9 +211,27 @@ void Backend::start_layouts(const weft_options& options) {
         release(file);
       },
       [this](FileId file) { data_->writer_fenced(file); });
+  journal_ = std::make_unique<WriterJournal>(
+      WriterJournal::Parts{.names = *names_, .in_use = [this](FileId file) {
+                             return layouts_->held_for_write(file) || layouts_->blocked(file);
+                           }});
+  mirrors_ = std::make_unique<Mirrors>(mirror_parts());
+  cluster_->keep_missed_copies(*mirrors_);
   data_ = std::make_unique<FileData>(
-      FileData::Parts{*names_, *cluster_, *proxy_, *layouts_, *fencer_, *placement_,
-                      [this](FileId file) { recaller_->invalidate_attributes(file); }});
+      FileData::Parts{*names_, *cluster_, *proxy_, *layouts_, *fencer_, *placement_, *journal_,
+                      *mirrors_, [this](FileId file) { recaller_->invalidate_attributes(file); }});
+}
+
+Mirrors::Parts Backend::mirror_parts() {
+  Registry& registry = cluster_->registry();
+  return {.names = *names_,
+          .journal = *journal_,
+          .layouts = *layouts_,
+          .reach = [&registry](std::uint32_t ds_id) { return registry.reach(ds_id); },
+          .servers = [&registry] { return registry.candidates(); },
+          .fence = [this](std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
+                          Done<void> done) { cluster_->fence(ds_ids, {fence}, std::move(done)); },
+          .grants_known = [this] { return std::chrono::steady_clock::now() - started_ > grace(); }};
 }
 
 Result<> Backend::start_admin(const weft_options& options) {

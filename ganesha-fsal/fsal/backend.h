@@ -22,8 +22,11 @@
 #include "ganesha-fsal/layouts/ds_fencer.h"
 #include "ganesha-fsal/layouts/file_data.h"
 #include "ganesha-fsal/layouts/layout_service.h"
+#include "ganesha-fsal/layouts/mirrors.h"
 #include "ganesha-fsal/meta/kv.h"
 #include "ganesha-fsal/meta/namespace.h"
+#include "layout/placement_by_load.h"
+#include "layout/policy.h"
 #include "rpc/base/metrics.h"
 
 namespace weft::mds {
@@ -62,6 +65,7 @@ class Backend {
   [[nodiscard]] Cluster& cluster() { return *cluster_; }
   [[nodiscard]] LayoutService& layouts() { return *layouts_; }
   [[nodiscard]] FileData& data() { return *data_; }
+  [[nodiscard]] Mirrors& mirrors() { return *mirrors_; }
   [[nodiscard]] OpenFiles& open_files() { return open_files_; }
   [[nodiscard]] UpcallRecaller& recaller() { return *recaller_; }
   [[nodiscard]] std::uint32_t fsid() const { return names_->superblock().fsid; }
@@ -96,6 +100,7 @@ class Backend {
   [[nodiscard]] Result<> open_store(const weft_options& options);
   [[nodiscard]] Result<> start_cluster(const weft_options& options);
   void start_layouts(const weft_options& options);
+  [[nodiscard]] Mirrors::Parts mirror_parts();
   [[nodiscard]] Result<> start_admin(const weft_options& options);
   [[nodiscard]] Result<> check_same(const weft_options& options) const;
   void server_up(std::uint32_t ds_id);
@@ -118,9 +123,11 @@ class Backend {
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<ProxyIo> proxy_;
   std::unique_ptr<RemovalQueue> removals_;
-  std::unique_ptr<layout::Placement> placement_;
+  std::unique_ptr<layout::ByLoad> placement_;
   std::unique_ptr<DsFencer> fencer_;
   std::unique_ptr<LayoutService> layouts_;
+  std::unique_ptr<WriterJournal> journal_;
+  std::unique_ptr<Mirrors> mirrors_;
   std::unique_ptr<FileData> data_;
   std::unique_ptr<AdminSource> admin_source_;
   std::unique_ptr<admin::Server> admin_;
@@ -144,7 +151,8 @@ class Backend {
   std::thread mender_;     // what waits for data servers
 };
 
-// What an export's options say about new files.
+// What an export's options say about new files, as policy and as placement takes it.
+[[nodiscard]] layout::Policy export_policy(const weft_options& options);
 [[nodiscard]] layout::PlacementPolicy placement_policy(const weft_options& options);
 
 }  // namespace weft::mds

@@ -108,6 +108,9 @@ Result<> check_options(const weft_options& options) {
   if (options.stripe_unit % layout::kStripeUnitMultiple != 0) {
     return fail(Errc::kInvalid, "Stripe_Unit must be a multiple of 64 bytes");
   }
+  if (const auto fits = layout::check(export_policy(options), layout::LayoutType::kFiles); !fits) {
+    return fits;
+  }
   if (options.metadata_path[0] != '/') {
     return fail(Errc::kInvalid, "Metadata_Path must be an absolute path");
   }

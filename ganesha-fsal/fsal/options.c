@@ -10,6 +10,15 @@ static struct config_item_list layout_kinds[] = {
     CONFIG_LIST_TOK("files", WEFT_LAYOUT_FILES),
     CONFIG_LIST_TOK("flexfiles", WEFT_LAYOUT_FLEXFILES), CONFIG_LIST_EOL};
 
+static struct config_item_list duplications[] = {
+    CONFIG_LIST_TOK("server-async", WEFT_SERVER_ASYNC),
+    CONFIG_LIST_TOK("server-sync", WEFT_SERVER_SYNC),
+    CONFIG_LIST_TOK("client-async", WEFT_CLIENT_ASYNC),
+    CONFIG_LIST_TOK("client-sync", WEFT_CLIENT_SYNC), CONFIG_LIST_EOL};
+
+static struct config_item_list reads[] = {CONFIG_LIST_TOK("one", WEFT_READ_ONE),
+                                          CONFIG_LIST_TOK("all", WEFT_READ_ALL), CONFIG_LIST_EOL};
+
 static struct config_item items[] = {
     CONF_ITEM_NOOP("name"),
     CONF_MAND_STR("Metadata_Path", 1, MAXPATHLEN, NULL, weft_options, metadata_path),
@@ -21,6 +30,10 @@ static struct config_item items[] = {
     CONF_ITEM_TOKEN("Layout_Type", WEFT_LAYOUT_FILES, layout_kinds, weft_options, layout_kind),
     CONF_ITEM_UI32("Stripe_Unit", 64, 1U << 30, 1U << 20, weft_options, stripe_unit),
     CONF_ITEM_UI32("Stripe_Count", 0, 256, 0, weft_options, stripe_count),
+    CONF_ITEM_UI32("Copies", 1, 3, 1, weft_options, copies),
+    CONF_ITEM_TOKEN("Duplication", WEFT_DUPLICATION_DEFAULT, duplications, weft_options,
+                    duplication),
+    CONF_ITEM_TOKEN("Reads", WEFT_READ_ALL, reads, weft_options, reads),
     CONF_ITEM_BOOL("PNFS", true, weft_options, pnfs),
     CONF_ITEM_BOOL("Sync_Metadata", true, weft_options, sync_metadata),
     CONF_ITEM_UI32("Recall_Timeout", 0, 3600, 0, weft_options, recall_timeout),

@@ -12,6 +12,15 @@ extern "C" {
 #endif
 
 enum weft_layout_kind { WEFT_LAYOUT_FILES = 1, WEFT_LAYOUT_FLEXFILES = 4 };
+/* As layout::Duplication and layout::ReadPolicy; by default as the layout type has it. */
+enum weft_duplication {
+  WEFT_DUPLICATION_DEFAULT = 0,
+  WEFT_SERVER_ASYNC = 1,
+  WEFT_SERVER_SYNC = 2,
+  WEFT_CLIENT_ASYNC = 3,
+  WEFT_CLIENT_SYNC = 4
+};
+enum weft_reads { WEFT_READ_ONE = 0, WEFT_READ_ALL = 1 };
 
 struct weft_options {
   char* metadata_path;        /* folder of the metadata store */
@@ -22,6 +31,9 @@ struct weft_options {
   uint32_t layout_kind;       /* enum weft_layout_kind */
   uint32_t stripe_unit;       /* bytes */
   uint32_t stripe_count;      /* data servers for a file; 0: all */
+  uint32_t copies;            /* of each file */
+  uint32_t duplication;       /* enum weft_duplication */
+  uint32_t reads;             /* enum weft_reads */
   bool pnfs;                  /* grant layouts */
   bool sync_metadata;         /* a commit survives the machine's death, not only ours */
   uint32_t recall_timeout;    /* seconds; 0: one lease */

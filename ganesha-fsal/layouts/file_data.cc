@@ -15,14 +15,10 @@ std::unexpected<Error> failed(const Result<T>& result) {
 
 }  // namespace
 
-FileData::FileData(Parts parts)
-    : parts_(std::move(parts)),
-      journal_({.names = parts_.names, .in_use = [this](FileId file) {
-                  return parts_.layouts.held_for_write(file) || parts_.layouts.blocked(file);
-                }}) {}
+FileData::FileData(Parts parts) : parts_(std::move(parts)) {}
 
 Result<> FileData::open() {
-  const auto inherited = journal_.open();
+  const auto inherited = parts_.journal.open();
   if (!inherited) return failed(inherited);
   if (*inherited > 0) spdlog::info("event=journal_inherited files={}", *inherited);
   const auto pending = parts_.names.pending_truncates(SIZE_MAX);
@@ -127,8 +123,8 @@ Result<layout::LayoutMap> FileData::map_of(FileId file, const layout::PlacementP
 // settling would refuse it.
 Result<WriterJournal::Begun> FileData::begin_grant(const LayoutRequest& request,
                                                    const layout::PlacementPolicy& policy) {
-  if (request.access == layout::Access::kReadWrite || journal_.inherited(request.file)) {
-    return journal_.begin(request.file, placer(policy));
+  if (request.access == layout::Access::kReadWrite || parts_.journal.inherited(request.file)) {
+    return parts_.journal.begin(request.file, placer(policy));
   }
   auto map = map_of(request.file, policy);
   if (!map) return failed(map);

@@ -39,6 +39,7 @@
 #include "ganesha-fsal/cluster/proxy_io.h"
 #include "ganesha-fsal/layouts/ds_fencer.h"
 #include "ganesha-fsal/layouts/layout_service.h"
+#include "ganesha-fsal/layouts/mirrors.h"
 #include "ganesha-fsal/layouts/writer_journal.h"
 #include "ganesha-fsal/meta/namespace.h"
 #include "layout/placement.h"
@@ -63,6 +64,8 @@ class FileData {
     LayoutService& layouts;
     DsFencer& fencer;
     layout::Placement& placement;
+    WriterJournal& journal;
+    Mirrors& mirrors;
     // The file's attributes changed without anybody having asked for it.
     std::function<void(FileId)> changed;
   };
@@ -83,9 +86,9 @@ class FileData {
   // once its clients have had their time. Then ends the journal's records that nobody needs.
   bool settle_due(bool grace_over);
   // A client lost the layout of the file and has been fenced.
-  void writer_fenced(FileId file) { journal_.doubt(file); }
+  void writer_fenced(FileId file) { parts_.journal.doubt(file); }
   // A data server is back: what failed for want of it is due.
-  void retry_settling() { journal_.retry_all(); }
+  void retry_settling() { parts_.journal.retry_all(); }
   // A client that wrote under a layout of before our restart has the file open again: how far it
   // wrote, only the data servers may know. Learned at once if they answer, or else when they do;
   // until then layouts and I/O of the file wait.
@@ -168,7 +171,6 @@ class FileData {
   [[nodiscard]] Result<std::uint64_t> written_end(FileId file);
 
   Parts parts_;
-  WriterJournal journal_;
   std::mutex mutex_;
   std::map<FileId, unsigned> cutting_;   // guarded by mutex_, as below: truncates under way
   std::map<FileId, unsigned> learning_;  // learn_end() under way

@@ -28,14 +28,14 @@ std::vector<WriterJournal::Unsettled> FileData::fence_inherited(
       ready.push_back(what);
       continue;
     }
-    const auto begun = journal_.begin(what.file, no_layout);
+    const auto begun = parts_.journal.begin(what.file, no_layout);
     if (!begun) {
       if (begun.error().code == Errc::kStale) {
-        journal_.settled(what);  // removed
+        parts_.journal.settled(what);  // removed
       } else {
         spdlog::error("event=not_settled file={:x} error=\"{}\"", what.file,
                       begun.error().describe());
-        journal_.not_settled(what.file);
+        parts_.journal.not_settled(what.file);
       }
       continue;
     }
@@ -54,7 +54,7 @@ std::vector<WriterJournal::Unsettled> FileData::fence_inherited(
       if (fenced) {
         ready.push_back(what);
       } else {
-        journal_.not_settled(what.file);
+        parts_.journal.not_settled(what.file);
       }
     }
   }
@@ -66,26 +66,26 @@ Result<> FileData::settle(const WriterJournal::Unsettled& what) {
   auto done = finish_cut(what.file);
   if (done) done = learn_end(what.file);
   if (!done && done.error().code != Errc::kStale) {
-    journal_.not_settled(what.file);
+    parts_.journal.not_settled(what.file);
     return done;
   }
-  journal_.settled(what);
+  parts_.journal.settled(what);
   return {};
 }
 
 Result<> FileData::settle_inherited(FileId file) {
-  const auto what = journal_.unsettled(file);
+  const auto what = parts_.journal.unsettled(file);
   if (!what || !what->inherited) return {};
   const auto fenced = fence_inherited({*what});
   if (fenced.empty()) {
-    if (!journal_.inherited(file)) return {};
+    if (!parts_.journal.inherited(file)) return {};
     return fail(Errc::kBusy, "writers of before the restart are being fenced");
   }
   return settle(*what);
 }
 
 bool FileData::settle_due(bool grace_over) {
-  const auto due = journal_.due(grace_over, kBatch);
+  const auto due = parts_.journal.due(grace_over, kBatch);
   std::size_t left = 0;
   for (const WriterJournal::Unsettled& what : fence_inherited(due)) {
     if (stopping_) return false;
@@ -96,7 +96,7 @@ bool FileData::settle_due(bool grace_over) {
     }
   }
   if (!due.empty()) spdlog::info("event=settled files={} left={}", due.size() - left, left);
-  journal_.sweep();
+  parts_.journal.sweep();
   return due.size() == kBatch;
 }
 

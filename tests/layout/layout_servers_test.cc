@@ -199,14 +199,33 @@ TEST_CASE("every unit of every flexfiles mirror is at a server that holds it") {
   }));
 }
 
-TEST_CASE("partners are the other copies, but for stale ones") {
+TEST_CASE("partners are all other copies, stale ones too") {
   LayoutMap map = mirrored(3);
   CHECK(partners_of(map, 0, 1).value() == std::array{12U, 22U});
   CHECK(partners_of(map, 2, 0).value() == std::array{1U, 11U});
   map.copies[1].set_state(1, CopyState::kStale);
   map.copies[2].set_state(1, CopyState::kResyncing);
-  CHECK(partners_of(map, 0, 1).value() == std::array{22U, 0U});
+  CHECK(partners_of(map, 0, 1).value() == std::array{12U, 22U});
   CHECK(partners_of(map, 0, 0).value() == std::array{11U, 21U});
   CHECK(partners_of(mirrored(1), 0, 0).value() == std::array{0U, 0U});
   CHECK(partners_of(mirrored(4), 0, 0).error() == Errc::kNotSupported);
+}
+
+TEST_CASE("who writes through a copy holds what it has to bring to the others") {
+  LayoutMap map = mirrored(2);
+  map.object_epoch = 7;
+  map.duplication = Duplication::kServerAsync;
+  const Handle handle = leading_handle(map, 1, 0).value();
+  CHECK(handle.ds_id == 11);
+  CHECK(handle.object_epoch == 7);
+  CHECK(handle.access == Access::kReadWrite);
+  CHECK(handle.duplication == Duplication::kServerAsync);
+  CHECK(handle.partners == std::array{1U, 0U});
+  CHECK(validate(handle));
+  map.duplication = Duplication::kClientSync;
+  CHECK(leading_handle(map, 1, 0)->duplication == Duplication::kNone);
+  CHECK(leading_handle(map, 1, 0)->partners == std::array{0U, 0U});
+  LayoutMap alone = mirrored(1);
+  alone.duplication = Duplication::kServerSync;
+  CHECK(leading_handle(alone, 0, 0)->duplication == Duplication::kNone);
 }

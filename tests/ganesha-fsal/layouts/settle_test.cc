@@ -67,7 +67,20 @@ class Run {
                         [] { return Clock::now(); },
                         [](FileId) {},
                         [this](FileId file) { data.writer_fenced(file); }};
-  FileData data{{names_, *cluster_, proxy_, layouts, fencer_, placement_, [](FileId) {}}};
+  WriterJournal journal{{.names = names_, .in_use = [this](FileId file) {
+                           return layouts.held_for_write(file) || layouts.blocked(file);
+                         }}};
+  Mirrors mirrors{
+      {.names = names_,
+       .journal = journal,
+       .layouts = layouts,
+       .reach = [this](std::uint32_t id) { return cluster_->registry().reach(id); },
+       .servers = [this] { return cluster_->registry().candidates(); },
+       .fence = [this](std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
+                       Done<void> done) { cluster_->fence(ds_ids, {fence}, std::move(done)); },
+       .grants_known = [] { return true; }}};
+  FileData data{
+      {names_, *cluster_, proxy_, layouts, fencer_, placement_, journal, mirrors, [](FileId) {}}};
 };
 
 struct Fixture : NamespaceTest {

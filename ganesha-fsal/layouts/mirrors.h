@@ -1,0 +1,157 @@
+// Files with several copies: who leads, what is done when a data server is lost, and when a write
+// that a copy misses may be acknowledged.
+//
+// Leaders. One copy of each stripe leads: everything written to the stripe goes through its data
+// server, which brings it to the others in one order. All who write a file at the same time, under
+// layouts or through this server, have the same leaders; they are chosen anew, by load, only when
+// nobody writes. While there are writers a leader changes only by exclude().
+//
+// Lost servers. A write that one copy misses may be acknowledged when
+//   a. that copy is stale in the layout map, durably, with the extents it lacks (from then on
+//      nothing new reads from it), and
+//   b. if it led: what its server still brings to the others is refused there, by a fence of the
+//      object at the map's new epoch; and its own reports are refused, so that it acknowledges
+//      nothing more, and
+//   c. nobody reads old bytes from its server: it has acknowledged the object's fence, or serves
+//      nobody since its lease ended (Registry::lapse), or no layout that can name it is out from
+//      before the mark. Such layouts are recalled. Layouts of before this process started are
+//      unknown for the first grace period; then only the fence and the lease count.
+// c is not waited for under a layout for writing that the copy does not lead: such layouts do not
+// name it, and the write that waits may be under one.
+//
+// With one copy there is none of this: no leaders, nothing can be excluded.
+//
+// Threading: any thread. Calls read and write the metadata store; begin_write, exclude and
+// prepare_change also wait for fences and returned layouts, up to Parts::patience, and answer kBusy
+// when that was too short: ask again. copy_missed() and server_gone() do not wait.
+//
+// Invariants:
+//  1. Leaders of a file do not change while a Pin of it lives, or a layout for writing is out, but
+//     for those that were excluded.
+//  2. A stripe's last current copy is never marked stale.
+//  3. The mutex is held over no call out.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ganesha-fsal/cluster/cluster.h"
+#include "ganesha-fsal/layouts/layout_service.h"
+#include "ganesha-fsal/layouts/writer_journal.h"
+#include "ganesha-fsal/meta/namespace.h"
+#include "layout/copy_choice.h"
+#include "layout/placement.h"
+
+namespace weft::mds {
+
+class Mirrors final : public MissedCopies {
+ public:
+  struct Parts {
+    Namespace& names;
+    WriterJournal& journal;
+    LayoutService& layouts;
+    std::function<Reach(std::uint32_t ds_id)> reach;
+    std::function<std::vector<layout::Candidate>()> servers;  // for their loads
+    // As Cluster::fence().
+    std::function<void(std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
+                       Done<void> done)>
+        fence;
+    // No layout that an earlier run of this server handed out can be in use.
+    std::function<bool()> grants_known;
+    Clock::duration patience = std::chrono::seconds(2);
+    layout::ChoiceRules rules;
+  };
+
+  explicit Mirrors(Parts parts);
+  Mirrors(const Mirrors&) = delete;
+  Mirrors& operator=(const Mirrors&) = delete;
+
+  [[nodiscard]] Reach reach(std::uint32_t ds_id) const { return parts_.reach(ds_id); }
+
+  // While it lives, the file's leaders and its record in the journal stay.
+  class Pin {
+   public:
+    Pin() = default;
+    Pin(Mirrors* owner, FileId file, WriterJournal::Pin journal)
+        : owner_(owner), file_(file), journal_(std::move(journal)) {}
+    Pin(Pin&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)),
+          file_(other.file_),
+          journal_(std::move(other.journal_)) {}
+    Pin& operator=(Pin&&) = delete;
+    ~Pin() {
+      if (owner_ != nullptr) owner_->unpin(file_);
+    }
+
+   private:
+    Mirrors* owner_ = nullptr;
+    FileId file_ = 0;
+    WriterJournal::Pin journal_;
+  };
+
+  // Where writes of each stripe go: copies[leads[stripe]], with layout::leading_handle().
+  struct View {
+    layout::LayoutMap map;
+    std::vector<std::uint8_t> leads;  // for each stripe the copy; empty: nobody writes
+  };
+  struct Target : View {
+    Pin pin;
+  };
+
+  // The file is about to be written, under a layout or through this server: its map, made by
+  // `make` when there is none, in the journal; leaders whose servers are here. Writers of before a
+  // restart are fenced first. kLayoutTryLater: a stripe has no current copy whose server is here.
+  // kBusy: conditions a to c are still to come true for a copy that is stale.
+  [[nodiscard]] Result<Target> begin_write(FileId file, const Namespace::MakeLayout& make);
+
+  // Map and leaders as they are now, consistent with each other. For one who registered first (a
+  // grant, a pin): what changes from here on, he is told of. kStale: no such file or map.
+  [[nodiscard]] Result<View> look(FileId file) const;
+
+  enum class Cause : std::uint8_t {
+    kGone,      // reach() says so
+    kNoAnswer,  // it was asked and did not answer
+  };
+  // The data server is to miss writes from now on: conditions a to c. Its whole object counts as
+  // dirty, since nobody knows what it may have got alone. Success when it was excluded before.
+  // kLayoutTryLater: it has the last current copy of its stripe, or the others' servers are not
+  // here.
+  [[nodiscard]] Result<layout::LayoutMap> exclude(FileId file, std::uint32_t ds_id, Cause cause);
+
+  // This server is about to change the objects itself, within `changed` (truncate, allocate,
+  // punch). Current copies whose servers are gone are excluded, and `changed` is added to what
+  // every copy lacks that is not current. The change is then to be made at the servers of the
+  // copies that are current or resyncing in the map that is returned. Errors as of exclude();
+  // kUnreachable: a server is away only for a moment.
+  [[nodiscard]] Result<layout::LayoutMap> prepare_change(FileId file, DirtyExtent changed);
+
+  // Of the control server. Does not wait: kBusy until the conditions hold.
+  [[nodiscard]] Result<> copy_missed(std::uint32_t reporter,
+                                     const control::CopyMissed& missed) override;
+
+  // Recalls layouts that name the data server, if the files have other copies, and excludes it
+  // where it leads.
+  void server_gone(std::uint32_t ds_id);
+
+  // Notices which data servers are gone, and forgets leaders that nobody needs. Call a few times a
+  // second.
+  void tick();
+
+ private:
+  struct Entry {
+    unsigned pins = 0;
+    std::vector<std::uint8_t> leads;
+  };
+
+  void unpin(FileId file);
+
+  const Parts parts_;
+  mutable std::mutex mutex_;
+  std::map<FileId, Entry> entries_;  // guarded by mutex_
+};
+
+}  // namespace weft::mds
