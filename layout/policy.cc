@@ -215,6 +215,27 @@ Policy defaults_for(LayoutType type) {
   return policy;
 }
 
+Policy policy_of(const PlacementPolicy& options) {
+  Policy policy;
+  policy.stripes = std::min<std::uint32_t>(options.stripe_count, kMaxLayoutServers);
+  policy.unit = options.stripe_unit;
+  policy.copies = options.copies;
+  policy.duplication = options.duplication;
+  policy.reads = options.reads;
+  return policy;
+}
+
+Policy policy_of(const LayoutMap& map) {
+  Policy policy;
+  policy.stripes = static_cast<std::uint32_t>(map.copies.front().ds_ids.size());
+  policy.unit = map.stripe_unit;
+  policy.copies = static_cast<std::uint32_t>(map.copies.size());
+  if (map.copies.size() == 1) return policy;
+  if (map.duplication != Duplication::kNone) policy.duplication = map.duplication;
+  policy.reads = map.reads;
+  return policy;
+}
+
 Result<> check(const Policy& policy, LayoutType type) {
   if (!policy.duplication) return {};
   const bool clients = *policy.duplication == Duplication::kClientSync ||

@@ -11,8 +11,7 @@
 //
 // Keys stand once at most, in any order, with blanks, commas or line ends between them. A key that
 // is not there is inherited: from the directory above, and so on to the export, and from
-// defaults_for() last. A file takes what its directory has when its layout map is made, and keeps
-// it.
+// defaults_for() last. A file takes what its directory has when it is made, and keeps it.
 //
 // Threading: plain values and pure functions.
 #pragma once
@@ -54,6 +53,11 @@ constexpr std::uint32_t kGreatestUnit = 1u << 30;
 // What holds where nobody said anything; every key is set. The clients of a flexfiles layout write
 // every copy themselves (client-sync); those of a files layout leave it to the servers.
 [[nodiscard]] Policy defaults_for(LayoutType type);
+
+// What an export's options say, every key set.
+[[nodiscard]] Policy policy_of(const PlacementPolicy& options);
+// What a file has, as its layout map says: without duplication and reads when it has one copy.
+[[nodiscard]] Policy policy_of(const LayoutMap& map);
 
 // Whether an export of this layout type can do it: the clients' protocols need flexfiles, the
 // servers' need files. kInvalid saying so.

@@ -57,6 +57,7 @@ class Checker {
   void removal(std::string_view key, std::string_view value);
   void truncate(std::string_view key, std::string_view value);
   void xattr(std::string_view key, std::string_view value);
+  void policy(std::string_view key, std::string_view value);
   void epoch(std::string_view key, std::string_view value);
   void reverse(std::string_view key, std::string_view value);
   void journal(std::string_view key, std::string_view value);
@@ -321,6 +322,18 @@ void Checker::xattr(std::string_view key, std::string_view value) {
   inode->xattr_counted += at->name.size() + value.size();
 }
 
+void Checker::policy(std::string_view key, std::string_view value) {
+  const auto at = keys::parse_number(Prefix::kPolicy, key);
+  if (!at) return problem(ProblemKind::kMalformed, 0, "policy key");
+  ++report_.policies;
+  if (!good(decode_policy(value), at->id)) return;
+  const Seen* inode = find(at->id);
+  if (inode == nullptr ||
+      (inode->type != FileType::kDirectory && inode->type != FileType::kRegular)) {
+    problem(ProblemKind::kPolicy, at->id, "a policy of no directory or regular file");
+  }
+}
+
 void Checker::epoch(std::string_view key, std::string_view value) {
   if (!keys::parse_number(Prefix::kClientEpoch, key)) {
     return problem(ProblemKind::kMalformed, 0, "client epoch key");
@@ -393,7 +406,7 @@ void Checker::check_rooted(FileId id, Seen& seen) {
 }
 
 void Checker::check_key(std::string_view key) {
-  constexpr std::string_view kKnown = "IEKPLRQTOXCMSDWJ";
+  constexpr std::string_view kKnown = "IEKPLRQTOXYCMSDWJ";
   if (key.empty() || kKnown.find(key[0]) == kKnown.npos) {
     problem(ProblemKind::kUnknownKey, 0, "key of unknown kind");
   }
@@ -416,6 +429,7 @@ Result<FsckReport> Checker::run() {
       {Prefix::kRemoval, &Checker::removal}, {Prefix::kTruncate, &Checker::truncate},
       {Prefix::kXattr, &Checker::xattr},     {Prefix::kClientEpoch, &Checker::epoch},
       {Prefix::kReverse, &Checker::reverse}, {Prefix::kJournal, &Checker::journal},
+      {Prefix::kPolicy, &Checker::policy},
   };
   for (const auto& [prefix, visit] : passes) {
     if (auto done = each(prefix, visit); !done) return pass(done);
@@ -445,6 +459,7 @@ std::string_view to_string(ProblemKind kind) {
     case ProblemKind::kReverseIndex: return "reverse index";
     case ProblemKind::kLayout: return "layout";
     case ProblemKind::kJournal: return "journal";
+    case ProblemKind::kPolicy: return "policy";
     case ProblemKind::kXattr: return "extended attributes";
     case ProblemKind::kCounter: return "file number counter";
   }

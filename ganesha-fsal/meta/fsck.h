@@ -30,6 +30,7 @@ enum class ProblemKind : std::uint8_t {
   kReverseIndex,  // the reverse index does not match layouts and removals
   kLayout,        // a layout map, or a pending truncate, of nothing that may have one
   kJournal,       // the journal and the layout maps do not match
+  kPolicy,        // a policy of nothing that may have one
   kXattr,         // extended attributes without inode, or miscounted
   kCounter,       // the file number counter is not above every file number
 };
@@ -54,8 +55,9 @@ struct FsckReport {
   std::uint64_t removals = 0;
   std::uint64_t truncates = 0;
   std::uint64_t xattrs = 0;
-  std::uint64_t written = 0;  // files in the journal: no problem, the next start looks at them
-  std::uint64_t stale = 0;    // objects that missed writes: no problem, to be mended
+  std::uint64_t policies = 0;  // of directories, and taken by files
+  std::uint64_t written = 0;   // files in the journal: no problem, the next start looks at them
+  std::uint64_t stale = 0;     // objects that missed writes: no problem, to be mended
 
   [[nodiscard]] bool clean() const { return problem_count == 0; }
 };

@@ -57,6 +57,7 @@ Result<std::unique_ptr<Namespace>> Namespace::open(KvStore& store, NamespaceOpti
 }
 
 Result<> Namespace::start() {
+  if (auto looked = look_for_policies(); !looked) return looked;
   return store_.run([this](Transaction& transaction) -> Result<> {
     auto value = transaction.get(keys::superblock());
     if (!value) return pass(value);

@@ -32,11 +32,13 @@
 //  4. A directory's size is its number of entries, and its next cookie is above every entry's.
 //  5. For every layout map and every pending removal, each data server in it has a reverse entry.
 //  6. A file number is handed out once, also over crashes.
-//  7. A data server of a copy is not current in the layout map exactly while the journal has an
+//  7. Policies are of directories and regular files, and have at least one key.
+//  8. A data server of a copy is not current in the layout map exactly while the journal has an
 //     entry for it. Entries of the journal are of files that have a layout map, and fit it.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -53,6 +55,7 @@
 #include "ganesha-fsal/meta/schema/records.h"
 #include "ganesha-fsal/meta/types.h"
 #include "layout/layout_map.h"
+#include "layout/policy.h"
 #include "rpc/base/error.h"
 
 namespace weft::mds {
@@ -161,6 +164,20 @@ class Namespace {
   [[nodiscard]] Result<std::vector<std::string>> list_xattrs(FileId id, std::string_view after,
                                                              std::size_t limit) const;
 
+  // --- policies (layout/policy.h) ---
+  // A directory's own keys, or those that a file took from its directory when it was made: renames,
+  // links and changes of the directory's policy do not matter to it later. Keys that are not set
+  // are the export's.
+  [[nodiscard]] Result<layout::Policy> policy(FileId id) const;
+  // The directory and those above it that have keys of their own, the nearest first.
+  struct PolicyAt {
+    FileId dir = 0;
+    layout::Policy own;
+  };
+  [[nodiscard]] Result<std::vector<PolicyAt>> policies_above(FileId dir) const;
+  // In place of the directory's own keys; none: it inherits everything. kNotDirectory.
+  [[nodiscard]] Result<InodeAttributes> set_policy(FileId dir, const layout::Policy& policy);
+
   // --- open files ---
   // While a file is held its inode stays after its last name goes. Memory only, counted. kStale.
   [[nodiscard]] Result<InodeAttributes> hold(FileId id);
@@ -235,6 +252,7 @@ class Namespace {
  private:
   Namespace(KvStore& store, NamespaceOptions options);
   [[nodiscard]] Result<> start();
+  [[nodiscard]] Result<> look_for_policies();
 
   using Change = std::function<Result<>(Tree&)>;
   // Runs `body` in a transaction under `guard`, commits, unlocks. The commit to wait for; for a
@@ -264,6 +282,8 @@ class Namespace {
   SuperblockInfo superblock_;  // constant after open
   FileIdAllocator ids_;
   mutable InodeLocks locks_;
+  // Whether anything has or had a policy: while nothing has, nobody looks for one.
+  std::atomic<bool> policies_{false};
   std::mutex rename_mutex_;  // directories moving between directories, one at a time
 };
 

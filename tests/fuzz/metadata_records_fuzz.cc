@@ -67,7 +67,7 @@ void dirty(std::string_view input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 12) {
+  switch (data[0] % 13) {
     case 0: value(rest, decode_inode); break;
     case 1: value(rest, decode_entry); break;
     case 2: value(rest, decode_cookie); break;
@@ -78,6 +78,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 9: value(rest, decode_writers); break;
     case 10: value(rest, decode_stale); break;
     case 11: dirty(rest); break;
+    case 12: value(rest, decode_policy); break;
     case 7: static_cast<void>(decode_counter(rest)); break;
     default: key(rest);
   }

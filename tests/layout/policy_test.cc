@@ -134,3 +134,24 @@ TEST_CASE("placement takes a policy with its defaults") {
   CHECK(choice->map.copies.size() == 2);
   CHECK(choice->map.copies[0].ds_ids.size() == 3);
 }
+
+TEST_CASE("an export's options and a layout map as policies") {
+  PlacementPolicy options;
+  options.stripe_count = 200;
+  options.stripe_unit = 64u << 10;
+  options.copies = 2;
+  CHECK(to_string(policy_of(options)) ==
+        "stripes=58 unit=64KiB copies=2 duplication=server-sync reads=all");
+  const PlacementPolicy same = placement_policy(policy_of(options), LayoutType::kFiles, options);
+  CHECK(same.stripe_count == 58);
+  CHECK(same.copies == 2);
+
+  LayoutMap map;
+  map.stripe_unit = 1u << 20;
+  map.copies.push_back({.ds_ids = {1, 2}});
+  CHECK(to_string(policy_of(map)) == "stripes=2 unit=1MiB copies=1");
+  map.copies.push_back({.ds_ids = {3, 4}});
+  map.duplication = Duplication::kServerAsync;
+  CHECK(to_string(policy_of(map)) ==
+        "stripes=2 unit=1MiB copies=2 duplication=server-async reads=one");
+}

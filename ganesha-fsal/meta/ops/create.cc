@@ -90,6 +90,11 @@ Result<Created> Namespace::make(const MakeRequest& request) {
     tree.touch_mtime(*dir);
     tree.store(*dir);
     tree.store(made);
+    if (request.type == FileType::kRegular && policies_) {
+      auto policy = tree.policy_in(request.dir);
+      if (!policy) return pass(policy);
+      if (*policy != layout::Policy{}) tree.put_policy(id, *policy);
+    }
     out = {made.attributes, false, {out.parent.before, dir->attributes}};
     return {};
   });

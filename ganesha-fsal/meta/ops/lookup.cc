@@ -7,8 +7,6 @@
 namespace weft::mds {
 namespace {
 
-constexpr int kMaxDepth = 1 << 16;
-
 Result<FileId> parent_in(const KvReader& reader, FileId dir) {
   if (dir == kRootFileId) return dir;
   auto parent = peek_parent(reader, dir);

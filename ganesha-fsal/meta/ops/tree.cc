@@ -241,6 +241,7 @@ Result<> Tree::destroy(const InodeRecord& inode) {
   const FileId id = inode.attributes.id;
   transaction_.erase(keys::inode(id));
   transaction_.erase(keys::orphan(id));
+  transaction_.erase(keys::policy(id));
   if (inode.xattr_bytes > 0) {
     const keys::Range names = keys::under(keys::Prefix::kXattr, id);
     std::vector<std::string> found;

@@ -17,6 +17,8 @@
 
 namespace weft::mds {
 
+constexpr int kMaxDepth = 1 << 16;  // of a directory below the root; more is damage
+
 // kInvalid for "", ".", "..", and names with '/' or NUL; kNameTooLong.
 [[nodiscard]] Result<> check_name(std::string_view name);
 
@@ -31,6 +33,9 @@ namespace weft::mds {
                                                                    FileId id);
 // The data servers of every copy, ascending, each once.
 [[nodiscard]] std::vector<std::uint32_t> holders(const layout::LayoutMap& map);
+
+// What is kept for a directory or a file; nullopt: nothing.
+[[nodiscard]] Result<std::optional<layout::Policy>> peek_policy(const KvReader& reader, FileId id);
 
 class Tree {
  public:
@@ -52,6 +57,10 @@ class Tree {
   void put_layout(FileId id, const layout::LayoutMap& map);
   // Counts `map`'s epoch up and stores it.
   [[nodiscard]] Result<> bump_object_epoch(FileId id, layout::LayoutMap& map);
+  // The directory's own keys, and those of the directories above for the rest.
+  [[nodiscard]] Result<layout::Policy> policy_in(FileId dir);
+  // Keeps it, or, without any key, nothing.
+  void put_policy(FileId id, const layout::Policy& policy);
   // Makes the journal of stale objects fit `next`: a server of a copy that is not current in it,
   // and was current or not there before, is dirty from end to end.
   void replace_stale(FileId id, const layout::LayoutMap* before, const layout::LayoutMap* next);

@@ -27,6 +27,7 @@ enum class Prefix : char {
   kTruncate = 'T',     // T file -> where to cut, ticket
   kOrphan = 'O',       // O file -> nothing
   kXattr = 'X',        // X file name -> value
+  kPolicy = 'Y',       // Y file -> policy of a directory, or taken by a file
   kClientEpoch = 'C',  // C client -> epoch
   kStore = 'M',        // M super, M next: of the store itself
   kServers = 'S',      // cluster: data servers
@@ -47,6 +48,7 @@ enum class Prefix : char {
 [[nodiscard]] std::string truncate(FileId id);
 [[nodiscard]] std::string orphan(FileId id);
 [[nodiscard]] std::string xattr(FileId id, std::string_view name);
+[[nodiscard]] std::string policy(FileId id);
 [[nodiscard]] std::string client_epoch(ClientId client);
 [[nodiscard]] std::string writers(FileId id);
 [[nodiscard]] std::string stale(std::uint32_t ds_id, FileId id, std::uint32_t copy);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ganesha-fsal/meta/schema/value.h"
+#include "rpc/base/assert.h"
 
 namespace weft::mds {
 namespace {
@@ -187,6 +188,27 @@ Result<RemovalRecord> decode_removal(std::string_view value) {
   if (std::ranges::adjacent_find(ids, std::greater_equal{}) != ids.end()) in->reject();
   if (auto done = value::end(*in, "pending removal"); !done) return pass(done);
   return record;
+}
+
+// Its text: one form for people, clients and the store.
+std::string encode(const layout::Policy& policy) {
+  WEFT_ASSERT(policy != layout::Policy{});
+  const std::string text = to_string(policy);
+  xdr::Encoder out = value::begin(8 + text.size());
+  out.string(text);
+  return value::finish(out);
+}
+
+Result<layout::Policy> decode_policy(std::string_view value) {
+  auto in = value::open(value, "policy");
+  if (!in) return pass(in);
+  const std::string text = in->string(layout::kMaxPolicyText);
+  if (auto done = value::end(*in, "policy"); !done) return pass(done);
+  auto policy = layout::parse_policy(text);
+  if (!policy || *policy == layout::Policy{} || to_string(*policy) != text) {
+    return fail(Errc::kCorrupt, "malformed policy");
+  }
+  return policy;
 }
 
 std::string encode(const SuperblockInfo& record) {

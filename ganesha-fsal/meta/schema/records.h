@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ganesha-fsal/meta/types.h"
+#include "layout/policy.h"
 #include "rpc/base/error.h"
 
 namespace weft::mds {
@@ -73,6 +74,8 @@ struct RemovalRecord {
 [[nodiscard]] std::string encode(const ParentRecord& record);
 [[nodiscard]] std::string encode(const TruncateRecord& record);
 [[nodiscard]] std::string encode(const RemovalRecord& record);
+// Precondition: at least one key is set.
+[[nodiscard]] std::string encode(const layout::Policy& policy);
 [[nodiscard]] std::string encode(const SuperblockInfo& record);
 [[nodiscard]] std::string encode_counter(std::uint64_t value);
 
@@ -82,6 +85,7 @@ struct RemovalRecord {
 [[nodiscard]] Result<ParentRecord> decode_parent(std::string_view value);
 [[nodiscard]] Result<TruncateRecord> decode_truncate(std::string_view value);
 [[nodiscard]] Result<RemovalRecord> decode_removal(std::string_view value);
+[[nodiscard]] Result<layout::Policy> decode_policy(std::string_view value);
 [[nodiscard]] Result<SuperblockInfo> decode_superblock(std::string_view value);
 [[nodiscard]] Result<std::uint64_t> decode_counter(std::string_view value);
 

@@ -74,6 +74,24 @@ TEST_CASE_METHOD(FsckTest, "a clean store is counted") {
   CHECK(report->xattrs == 1);
 }
 
+TEST_CASE_METHOD(FsckTest, "policies of what may have none, and malformed ones") {
+  const std::string policy = encode(layout::Policy{.copies = 2});
+  put(keys::policy(sub), policy);
+  put(keys::policy(f), policy);
+  check_clean();
+  CHECK(fsck(store.latest())->policies == 2);
+  put(keys::policy(777), policy);
+  CHECK(finds(ProblemKind::kPolicy, 777));
+  const auto link = names->symlink(d, "l", "target", {});
+  REQUIRE(link);
+  put(keys::policy(link->attributes.id), policy);
+  CHECK(finds(ProblemKind::kPolicy, link->attributes.id));
+  put(keys::policy(f), "copies=2");
+  CHECK(finds(ProblemKind::kMalformed, f));
+  put("Yx", policy);
+  CHECK(finds(ProblemKind::kMalformed, 0));
+}
+
 TEST_CASE("what is no store of ours is said to be none") {
   const MemoryKv empty;
   CHECK(fsck(empty.latest()).error() == Errc::kNotFound);

@@ -4,6 +4,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "ganesha-fsal/meta/schema/value.h"
+
 using namespace weft;
 using namespace weft::mds;
 
@@ -103,6 +105,20 @@ TEST_CASE("values that no encoder makes are refused") {
   record = sample();
   record.attributes.mode = 010000;
   CHECK(decode_inode(encode(record)).error() == Errc::kCorrupt);
+}
+
+TEST_CASE("a policy is kept in the one way it is written") {
+  const layout::Policy policy = layout::parse_policy("copies=2 unit=64K").value();
+  CHECK(decode_policy(encode(policy)).value() == policy);
+  const auto of_text = [](std::string_view text) {
+    xdr::Encoder out = value::begin(64);
+    out.string(text);
+    return decode_policy(value::finish(out));
+  };
+  CHECK(of_text("unit=64KiB copies=2").value() == policy);
+  for (const char* bad : {"", "copies=2 unit=64KiB", "unit=65536 copies=2", "copies=9", "x=1"}) {
+    CHECK(of_text(bad).error() == Errc::kCorrupt);
+  }
 }
 
 TEST_CASE("what an entry may be named") {
