@@ -18,19 +18,37 @@ Result<Report> ask(const std::string& path, std::chrono::milliseconds timeout,
   return decode_reply<Report>(*reply);
 }
 
+// A path that a request would cut short names nothing.
+Result<> check_path(const std::string& path) {
+  if (path.size() <= kMaxArgumentBytes) return {};
+  return fail(Errc::kNameTooLong, path.substr(0, 64) + "...");
+}
+
 }  // namespace
 
 Result<StatusReport> Client::status() const {
-  return ask<StatusReport>(path_, timeout_, {Operation::kStatus, {}});
+  return ask<StatusReport>(path_, timeout_, {.operation = Operation::kStatus});
 }
 
 Result<std::vector<DataServerReport>> Client::data_servers() const {
-  return ask<std::vector<DataServerReport>>(path_, timeout_, {Operation::kDataServers, {}});
+  return ask<std::vector<DataServerReport>>(path_, timeout_,
+                                            {.operation = Operation::kDataServers});
 }
 
 Result<FileReport> Client::file(const std::string& path) const {
-  if (path.size() > kMaxArgumentBytes) return fail(Errc::kNameTooLong, path.substr(0, 64) + "...");
-  return ask<FileReport>(path_, timeout_, {Operation::kFile, path});
+  if (auto fine = check_path(path); !fine) return pass(fine);
+  return ask<FileReport>(path_, timeout_, {Operation::kFile, path, {}});
+}
+
+Result<PolicyReport> Client::policy(const std::string& path) const {
+  if (auto fine = check_path(path); !fine) return pass(fine);
+  return ask<PolicyReport>(path_, timeout_, {Operation::kPolicy, path, {}});
+}
+
+Result<PolicyReport> Client::set_policy(const std::string& path, const std::string& policy) const {
+  if (auto fine = check_path(path); !fine) return pass(fine);
+  if (policy.size() > kMaxValueBytes) return fail(Errc::kInvalid, "a policy of over 512 bytes");
+  return ask<PolicyReport>(path_, timeout_, {Operation::kSetPolicy, path, policy});
 }
 
 }  // namespace weft::mds::admin

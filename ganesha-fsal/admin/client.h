@@ -23,6 +23,9 @@ class Client {
   [[nodiscard]] Result<StatusReport> status() const;
   [[nodiscard]] Result<std::vector<DataServerReport>> data_servers() const;
   [[nodiscard]] Result<FileReport> file(const std::string& path) const;
+  [[nodiscard]] Result<PolicyReport> policy(const std::string& path) const;
+  [[nodiscard]] Result<PolicyReport> set_policy(const std::string& path,
+                                                const std::string& policy) const;
 
   [[nodiscard]] const std::string& socket_path() const { return path_; }
 

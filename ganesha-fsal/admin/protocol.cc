@@ -30,6 +30,7 @@ constexpr std::size_t kMaxAddresses = 64;
 constexpr std::size_t kMaxWarnings = 64;
 constexpr std::size_t kMaxStripes = 4096;
 constexpr std::size_t kMaxGrants = 4096;
+constexpr std::size_t kMaxPolicyRows = 64;
 
 // The fields of each report are named once, in visit(); Writer and Reader are its two directions.
 class Writer {
@@ -139,6 +140,7 @@ void visit_file(Io& io, Report& r) {
   io.text(r.layout_type, kMaxString);
   io.value(r.stripe_unit);
   io.text(r.device_id, kMaxString);
+  io.text(r.policy, kMaxString);
   io.list(r.stripes, kMaxStripes, [&](auto& stripe) {
     io.value(stripe.ds_id);
     io.text(stripe.ds_name, kMaxString);
@@ -155,12 +157,26 @@ void visit_file(Io& io, Report& r) {
 }
 
 template <class Io, class Report>
+void visit_policy(Io& io, Report& r) {
+  io.text(r.path, kMaxPath);
+  io.value(r.directory);
+  io.text(r.own, kMaxString);
+  io.list(r.rows, kMaxPolicyRows, [&](auto& row) {
+    io.text(row.key, kMaxString);
+    io.text(row.value, kMaxString);
+    io.text(row.from, kMaxPath);
+  });
+}
+
+template <class Io, class Report>
 void visit(Io& io, Report& r) {
   using Plain = std::remove_const_t<Report>;
   if constexpr (std::is_same_v<Plain, StatusReport>) {
     visit_status(io, r);
   } else if constexpr (std::is_same_v<Plain, FileReport>) {
     visit_file(io, r);
+  } else if constexpr (std::is_same_v<Plain, PolicyReport>) {
+    visit_policy(io, r);
   } else {
     io.list(r, kMaxDataServers, [&](auto& server) { visit_data_server(io, server); });
   }
@@ -220,6 +236,7 @@ Bytes encode(const Request& request) {
   xdr::Encoder out;
   head(out, static_cast<std::uint32_t>(request.operation));
   out.string(std::string_view(request.argument).substr(0, kMaxArgumentBytes));
+  out.string(std::string_view(request.value).substr(0, kMaxValueBytes));
   return out.take();
 }
 
@@ -230,15 +247,19 @@ Result<Request> decode_request(std::span<const std::byte> bytes) {
   Request request;
   request.operation = static_cast<Operation>(*operation);
   request.argument = in.string(kMaxArgumentBytes);
+  request.value = in.string(kMaxValueBytes);
   if (auto whole = in.finish("admin request"); !whole) return pass(whole);
   if (in.remaining() != 0) return fail(Errc::kProtocol, "bytes after the admin request");
-  if (request.argument.find('\0') != std::string::npos) {
+  if (request.argument.find('\0') != std::string::npos ||
+      request.value.find('\0') != std::string::npos) {
     return fail(Errc::kProtocol, "a zero byte in the argument");
   }
   switch (request.operation) {
     case Operation::kStatus:
     case Operation::kDataServers:
-    case Operation::kFile: return request;
+    case Operation::kFile:
+    case Operation::kPolicy:
+    case Operation::kSetPolicy: return request;
   }
   return fail(Errc::kNotSupported, "no admin operation " + std::to_string(*operation));
 }
@@ -246,6 +267,7 @@ Result<Request> decode_request(std::span<const std::byte> bytes) {
 Bytes encode_reply(const StatusReport& report) { return encode_report(report); }
 Bytes encode_reply(const std::vector<DataServerReport>& report) { return encode_report(report); }
 Bytes encode_reply(const FileReport& report) { return encode_report(report); }
+Bytes encode_reply(const PolicyReport& report) { return encode_report(report); }
 
 Bytes encode_reply(const Error& error) {
   xdr::Encoder out;
@@ -272,6 +294,7 @@ Result<Report> decode_reply(std::span<const std::byte> bytes) {
 template Result<StatusReport> decode_reply(std::span<const std::byte>);
 template Result<std::vector<DataServerReport>> decode_reply(std::span<const std::byte>);
 template Result<FileReport> decode_reply(std::span<const std::byte>);
+template Result<PolicyReport> decode_reply(std::span<const std::byte>);
 
 }  // namespace admin
 }  // namespace weft::mds

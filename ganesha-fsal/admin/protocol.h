@@ -3,7 +3,8 @@
 // A caller connects to the Unix socket, sends one request, gets one reply, and the connection
 // ends. Both are framed by their length (u32, big-endian) and encoded in XDR:
 //
-//   request   u32 magic "WFTA" | u32 version (1) | u32 operation | string argument<4096>
+//   request   u32 magic "WFTA" | u32 version (1) | u32 operation | string argument<4096> |
+//             string value<512>
 //   reply     u32 magic | u32 version | u32 0 | the report
 //             u32 magic | u32 version | u32 1 | string code<64> | string text<4096>
 //
@@ -30,13 +31,21 @@ constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kMaxRequestBytes = std::size_t{8} << 10;
 constexpr std::size_t kMaxReplyBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaxArgumentBytes = 4096;
+constexpr std::size_t kMaxValueBytes = 512;
 constexpr const char* kDefaultSocket = "/run/weft/mds.sock";
 
-enum class Operation : std::uint32_t { kStatus = 1, kDataServers = 2, kFile = 3 };
+enum class Operation : std::uint32_t {
+  kStatus = 1,
+  kDataServers = 2,
+  kFile = 3,
+  kPolicy = 4,
+  kSetPolicy = 5,
+};
 
 struct Request {
   Operation operation = Operation::kStatus;
-  std::string argument;  // kFile: the path
+  std::string argument;  // kFile, kPolicy, kSetPolicy: the path
+  std::string value;     // kSetPolicy: the policy
 
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -50,6 +59,7 @@ using Bytes = std::vector<std::byte>;
 [[nodiscard]] Bytes encode_reply(const StatusReport& report);
 [[nodiscard]] Bytes encode_reply(const std::vector<DataServerReport>& report);
 [[nodiscard]] Bytes encode_reply(const FileReport& report);
+[[nodiscard]] Bytes encode_reply(const PolicyReport& report);
 [[nodiscard]] Bytes encode_reply(const Error& error);
 
 // The error the other side sent, or kProtocol for anything malformed.
@@ -58,5 +68,6 @@ template <class Report>
 extern template Result<StatusReport> decode_reply(std::span<const std::byte>);
 extern template Result<std::vector<DataServerReport>> decode_reply(std::span<const std::byte>);
 extern template Result<FileReport> decode_reply(std::span<const std::byte>);
+extern template Result<PolicyReport> decode_reply(std::span<const std::byte>);
 
 }  // namespace weft::mds::admin

@@ -26,6 +26,9 @@ Bytes answer(AdminSource& source, std::span<const std::byte> bytes) {
     case Operation::kStatus: return reply_of(source.status());
     case Operation::kDataServers: return reply_of(source.data_servers());
     case Operation::kFile: return reply_of(source.file(request->argument));
+    case Operation::kPolicy: return reply_of(source.policy(request->argument));
+    case Operation::kSetPolicy:
+      return reply_of(source.set_policy(request->argument, request->value));
   }
   return encode_reply(Error{Errc::kInternal, "an operation without an answer"});
 }

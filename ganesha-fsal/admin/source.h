@@ -103,6 +103,24 @@ struct GrantReport {
   std::uint64_t recall_age_ms = 0;
 };
 
+// One key of what holds for a directory or a file.
+struct PolicyRow {
+  std::string key;
+  std::string value;
+  std::string from;  // a directory's path, "export", or "layout": the file has it already
+
+  friend bool operator==(const PolicyRow&, const PolicyRow&) = default;
+};
+
+struct PolicyReport {
+  std::string path;
+  bool directory = false;
+  std::string own;              // of a directory: the keys set for it itself
+  std::vector<PolicyRow> rows;  // of a directory: what new files get
+
+  friend bool operator==(const PolicyReport&, const PolicyReport&) = default;
+};
+
 struct FileReport {
   std::string path;
   std::uint64_t fileid = 0;
@@ -111,6 +129,7 @@ struct FileReport {
   std::string layout_type;            // "files", "flexfiles", "none"
   std::uint32_t stripe_unit = 0;      // bytes
   std::string device_id;              // 16 bytes in hex, empty when none was made yet
+  std::string policy;                 // what it has, or, without a layout, will get
   std::vector<StripeReport> stripes;  // in stripe order
   std::vector<GrantReport> grants;
 };
@@ -128,6 +147,11 @@ class AdminSource {
   // `path` is absolute, as clients see it (an export's Pseudo path and what is below it).
   // kNotFound, kWrongType when it is no regular file, kInvalid when it is in no export of ours.
   [[nodiscard]] virtual Result<FileReport> file(const std::string& path) = 0;
+  // What holds at a directory or regular file; errors as above.
+  [[nodiscard]] virtual Result<PolicyReport> policy(const std::string& path) = 0;
+  // Replaces a directory's own policy; empty: clears it. kInvalid naming the key that is wrong.
+  [[nodiscard]] virtual Result<PolicyReport> set_policy(const std::string& path,
+                                                        const std::string& policy) = 0;
 };
 
 // "up", "suspect", "down", "unknown".

@@ -1,12 +1,14 @@
 #include "ganesha-fsal/fsal/admin_reports.h"
 
 #include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
 
 #include <numeric>
 
 #include "ganesha-fsal/fsal/backend.h"
 #include "ganesha-fsal/fsal/clients.h"
 #include "ganesha-fsal/fsal/module.h"
+#include "ganesha-fsal/layouts/policies.h"
 
 namespace weft::mds {
 namespace {
@@ -74,6 +76,8 @@ class Reports final : public AdminSource {
   Result<StatusReport> status() override;
   Result<std::vector<DataServerReport>> data_servers() override;
   Result<FileReport> file(const std::string& path) override;
+  Result<PolicyReport> policy(const std::string& path) override;
+  Result<PolicyReport> set_policy(const std::string& path, const std::string& policy) override;
 
  private:
   void add_warnings(StatusReport& report) const;
@@ -81,6 +85,13 @@ class Reports final : public AdminSource {
   static void add_store(StatusReport& report, const StoreHealth& health);
   void add_layout(FileReport& report, const layout::LayoutMap& map, std::uint16_t export_id) const;
   void add_holders(FileReport& report) const;
+  // What a path of a client names.
+  struct Found {
+    Backend::PathInExport where;
+    InodeAttributes attributes;
+  };
+  [[nodiscard]] Result<Found> find(const std::string& path) const;
+  [[nodiscard]] std::string from(const PolicyKey& key, const std::string& pseudo_path) const;
   [[nodiscard]] StripeReport stripe(std::uint32_t ds_id) const;
 
   Backend& backend_;
@@ -199,23 +210,76 @@ void Reports::add_holders(FileReport& report) const {
   }
 }
 
-Result<FileReport> Reports::file(const std::string& path) {
+Result<Reports::Found> Reports::find(const std::string& path) const {
   // The part below the export's pseudo path is the path in the namespace.
-  const auto inner = Backend::find_path(path);
-  if (!inner) return fail(Errc::kInvalid, path + " is in no export of WEFT");
-  const auto found = backend_.names().lookup_path(inner->path);
-  if (!found) return std::unexpected(found.error());
-  if (found->type != FileType::kRegular) return fail(Errc::kWrongType, "no regular file");
+  auto where = Backend::find_path(path);
+  if (!where) return fail(Errc::kInvalid, path + " is in no export of WEFT");
+  auto attributes = backend_.names().lookup_path(where->path);
+  if (!attributes) return pass(attributes);
+  return Found{std::move(*where), *attributes};
+}
+
+Result<FileReport> Reports::file(const std::string& path) {
+  auto found = find(path);
+  if (!found) return pass(found);
+  const InodeAttributes& attributes = found->attributes;
+  if (attributes.type != FileType::kRegular) return fail(Errc::kWrongType, "no regular file");
   FileReport report;
   report.path = path;
-  report.fileid = found->id;
-  report.size = found->size;
+  report.fileid = attributes.id;
+  report.size = attributes.size;
   report.layout_type = "none";
-  const auto map = backend_.names().layout(found->id);
-  if (!map) return std::unexpected(map.error());
-  if (*map) add_layout(report, **map, inner->export_id);
+  auto map = backend_.names().layout(attributes.id);
+  if (!map) return pass(map);
+  if (*map) add_layout(report, **map, found->where.export_id);
+  auto policy = policy_text(backend_.names(), attributes, found->where.policy);
+  if (!policy) return pass(policy);
+  report.policy = std::move(*policy);
   add_holders(report);
   return report;
+}
+
+std::string Reports::from(const PolicyKey& key, const std::string& pseudo_path) const {
+  switch (key.from) {
+    case PolicyKey::From::kExport: return "export";
+    case PolicyKey::From::kLayout: return "layout";
+    case PolicyKey::From::kMadeWith: return "directory it was made in";
+    case PolicyKey::From::kDirectory: break;
+  }
+  const auto path = backend_.names().path_of(key.dir);
+  if (!path) return fmt::format("directory {}", key.dir);
+  return *path == "/" && !pseudo_path.empty() ? pseudo_path : pseudo_path + *path;
+}
+
+Result<PolicyReport> Reports::policy(const std::string& path) {
+  auto found = find(path);
+  if (!found) return pass(found);
+  const InodeAttributes& attributes = found->attributes;
+  auto keys = policy_keys(backend_.names(), attributes, found->where.policy);
+  if (!keys) return pass(keys);
+  PolicyReport report;
+  report.path = path;
+  report.directory = attributes.type == FileType::kDirectory;
+  if (report.directory) {
+    auto own = backend_.names().policy(attributes.id);
+    if (!own) return pass(own);
+    report.own = to_string(*own);
+  }
+  for (const PolicyKey& key : *keys) {
+    report.rows.push_back({key.key, key.value, from(key, found->where.pseudo_path)});
+  }
+  return report;
+}
+
+Result<PolicyReport> Reports::set_policy(const std::string& path, const std::string& policy) {
+  auto found = find(path);
+  if (!found) return pass(found);
+  const FileId dir = found->attributes.id;
+  auto set = mds::set_policy(backend_.names(), dir, policy, found->where.policy);
+  if (!set) return pass(set);
+  backend_.recaller().invalidate_attributes(dir);
+  spdlog::info("policy set path=\"{}\" policy=\"{}\"", path, policy);
+  return this->policy(path);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ struct Backends {
   struct OfExport {
     std::weak_ptr<Backend> backend;
     std::string pseudo_path;
+    layout::PlacementPolicy policy;
   };
   std::map<std::uint16_t, OfExport> by_export;
 };
@@ -91,10 +92,10 @@ std::shared_ptr<Backend> Backend::of_export(std::uint16_t export_id) {
 }
 
 void Backend::add_export(std::uint16_t export_id, const std::shared_ptr<Backend>& backend,
-                         std::string pseudo_path) {
+                         std::string pseudo_path, const layout::PlacementPolicy& policy) {
   Backends& all = backends();
   const std::lock_guard lock(all.mutex);
-  all.by_export[export_id] = {backend, std::move(pseudo_path)};
+  all.by_export[export_id] = {backend, std::move(pseudo_path), policy};
 }
 
 std::optional<Backend::PathInExport> Backend::find_path(std::string_view path) {
@@ -108,7 +109,7 @@ std::optional<Backend::PathInExport> Backend::find_path(std::string_view path) {
     const std::string_view rest = path.substr(root.size());
     if (!rest.empty() && rest.front() != '/') continue;
     if (!best || rest.size() < best->path.size()) {
-      best = PathInExport{id, rest.empty() ? "/" : std::string(rest)};
+      best = PathInExport{id, rest.empty() ? "/" : std::string(rest), std::string(root), of.policy};
     }
   }
   return best;

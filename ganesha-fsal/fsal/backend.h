@@ -47,12 +47,14 @@ class Backend {
   // The backend of an export, by its number; null when there is none.
   [[nodiscard]] static std::shared_ptr<Backend> of_export(std::uint16_t export_id);
   static void add_export(std::uint16_t export_id, const std::shared_ptr<Backend>& backend,
-                         std::string pseudo_path);
+                         std::string pseudo_path, const layout::PlacementPolicy& policy);
   // What is left of a client's path below the pseudo path of one of our exports ("/export/a" gives
   // "/a" when "/export" is one), and which; nullopt when it is in none.
   struct PathInExport {
     std::uint16_t export_id = 0;
     std::string path;
+    std::string pseudo_path;         // without a '/' at its end
+    layout::PlacementPolicy policy;  // the export's options
   };
   [[nodiscard]] static std::optional<PathInExport> find_path(std::string_view path);
   static void remove_export(std::uint16_t export_id);

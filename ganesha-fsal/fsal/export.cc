@@ -150,7 +150,7 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
   }
   exp->backend = std::move(*backend);
   exp->backend->recaller().add(up_ops);
-  Backend::add_export(exp->export_id, exp->backend, CTX_PSEUDOPATH(op_ctx));
+  Backend::add_export(exp->export_id, exp->backend, CTX_PSEUDOPATH(op_ctx), exp->policy);
   spdlog::info("export id={} path={} pnfs={} metadata_path={}", exp->export_id, exp->path,
                exp->options.pnfs, exp->options.metadata_path);
   op_ctx->fsal_export = exp.release();

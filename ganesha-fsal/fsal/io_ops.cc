@@ -5,6 +5,7 @@
 #include "ganesha-fsal/fsal/guard.h"
 #include "ganesha-fsal/fsal/handle.h"
 #include "ganesha-fsal/fsal/object_ops.h"
+#include "ganesha-fsal/layouts/policies.h"
 
 // Data through the metadata server, for clients that do not go to the data servers. The worker that
 // was given the request waits for the data servers; done_cb is called before the operation returns.
@@ -53,6 +54,8 @@ fsal_status_t do_write(const Handle& handle, bool bypass, fsal_io_arg& arg) {
   if (FSAL_IS_ERROR(share)) return share;
   const auto wanted =
       arg.fsal_stable ? ProxyIo::Stability::kFileSync : ProxyIo::Stability::kUnstable;
+  const auto policy = placement_for(handle.owner->names(), handle.file, handle.owner->policy);
+  if (!policy) return to_fsal(policy.error());
   auto stability = ProxyIo::Stability::kFileSync;
   std::uint64_t offset = arg.offset;
   arg.io_amount = 0;
@@ -61,7 +64,7 @@ fsal_status_t do_write(const Handle& handle, bool bypass, fsal_io_arg& arg) {
     if (piece.iov_len == 0) continue;
     const auto written = handle.owner->backend->data().write(
         handle.file, offset, {static_cast<const std::byte*>(piece.iov_base), piece.iov_len}, wanted,
-        handle.owner->policy);
+        *policy);
     if (!written) return to_fsal(written.error());
     stability = std::min(stability, *written);
     offset += piece.iov_len;
@@ -96,8 +99,10 @@ fsal_status_t fallocate(fsal_obj_handle* obj_hdl, state_t* state, std::uint64_t 
   const fsal_status_t share = may_do(handle, state, FSAL_O_WRITE, false);
   if (FSAL_IS_ERROR(share)) return share;
   FileData& data = handle.owner->backend->data();
-  return to_fsal(allocate ? data.allocate(handle.file, offset, length, handle.owner->policy)
-                          : data.punch(handle.file, offset, length));
+  if (!allocate) return to_fsal(data.punch(handle.file, offset, length));
+  const auto policy = placement_for(handle.owner->names(), handle.file, handle.owner->policy);
+  if (!policy) return to_fsal(policy.error());
+  return to_fsal(data.allocate(handle.file, offset, length, *policy));
 }
 
 // Where the holes are only the data servers know: a file counts as data from end to end, with the

@@ -8,6 +8,7 @@
 #include "ganesha-fsal/fsal/handle.h"
 #include "ganesha-fsal/fsal/module.h"
 #include "ganesha-fsal/fsal/object_ops.h"
+#include "ganesha-fsal/layouts/policies.h"
 #include "layout/files_layout.h"
 
 namespace weft::mds {
@@ -60,7 +61,9 @@ nfsstat4 layoutget(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutget_arg
   request.max_bytes = arg->maxcount;
   request.fsal = kFsalId;
   request.export_id = handle.owner->export_id;
-  const auto made = backend.data().grant(request, handle.owner->policy);
+  const auto policy = placement_for(backend.names(), handle.file, handle.owner->policy);
+  if (!policy) return to_nfsstat(policy.error().code);
+  const auto made = backend.data().grant(request, *policy);
   if (!made) {
     spdlog::debug("layoutget refused file={:x} error=\"{}\"", handle.file, made.error().describe());
     return to_nfsstat(made.error().code);

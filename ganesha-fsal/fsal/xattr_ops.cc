@@ -1,8 +1,11 @@
+#include <spdlog/spdlog.h>
+
 #include "ganesha-fsal/fsal/convert.h"
 #include "ganesha-fsal/fsal/export.h"
 #include "ganesha-fsal/fsal/guard.h"
 #include "ganesha-fsal/fsal/handle.h"
 #include "ganesha-fsal/fsal/object_ops.h"
+#include "ganesha-fsal/layouts/policies.h"
 
 namespace weft::mds {
 namespace {
@@ -11,16 +14,73 @@ std::string_view text(const utf8string& value) {
   return {value.utf8string_val, value.utf8string_len};
 }
 
+// A directory's own policy (layout/policy.h), or what a file has. Clients see "user." before it.
+constexpr std::string_view kPolicyName = "weft.policy";
+
 fsal_status_t to_xattr_status(Errc code) {
   if (code == Errc::kNotFound) return fsalstat(ERR_FSAL_NOXATTR, ENODATA);
   if (code == Errc::kTooLarge) return fsalstat(ERR_FSAL_XATTR2BIG, E2BIG);
   return to_fsal(code);
 }
 
+// kNotFound where there is none.
+Result<std::string> policy_value(const Handle& handle) {
+  const Namespace& names = handle.owner->names();
+  auto attributes = names.getattr(handle.file);
+  if (!attributes) return pass(attributes);
+  if (attributes->type == FileType::kRegular) {
+    return policy_text(names, *attributes, handle.owner->policy);
+  }
+  auto own = names.policy(handle.file);
+  if (!own) return pass(own);
+  if (*own == layout::Policy{}) return fail(Errc::kNotFound);
+  return to_string(*own);
+}
+
+// The owner's or root's to change. Of a file it is fixed: what it has already may be set, for
+// programs that copy attributes.
+Result<> change_policy(const Handle& handle, std::string_view text) {
+  Namespace& names = handle.owner->names();
+  auto attributes = names.getattr(handle.file);
+  if (!attributes) return pass(attributes);
+  const uid_t caller = op_ctx->creds.caller_uid;
+  if (caller != 0 && caller != attributes->uid) return fail(Errc::kPermission);
+  if (attributes->type != FileType::kDirectory) {
+    auto now = policy_value(handle);
+    if (now && *now == text) return {};
+    return fail(Errc::kPermission, "a file's policy is fixed when it is made");
+  }
+  auto set = set_policy(names, handle.file, text, handle.owner->policy);
+  if (!set) {
+    spdlog::warn("policy refused dir={:x} uid={} error=\"{}\"", handle.file, caller,
+                 set.error().describe());
+    return pass(set);
+  }
+  handle.owner->backend->recaller().invalidate_attributes(handle.file);
+  return {};
+}
+
+// RFC 8276 section 8.4.2: whether it may be there, and may not.
+Result<> set_policy_value(const Handle& handle, std::string_view text, setxattr_option4 option) {
+  auto now = policy_value(handle);
+  if (!now && now.error().code != Errc::kNotFound) return pass(now);
+  if (now && option == SETXATTR4_CREATE) return fail(Errc::kExists);
+  if (!now && option == SETXATTR4_REPLACE) return fail(Errc::kNotFound);
+  return change_policy(handle, text);
+}
+
+Result<> remove_policy_value(const Handle& handle) {
+  auto now = policy_value(handle);
+  if (!now) return pass(now);
+  return change_policy(handle, "");
+}
+
 // Ganesha offers a buffer; too small a one is answered XATTR2BIG, a null one with the size alone.
 fsal_status_t getxattrs(fsal_obj_handle* obj_hdl, xattrkey4* name, xattrvalue4* value) {
   const Handle& handle = of(obj_hdl);
-  const auto found = handle.owner->names().get_xattr(handle.file, text(*name));
+  const auto found = text(*name) == kPolicyName
+                         ? policy_value(handle)
+                         : handle.owner->names().get_xattr(handle.file, text(*name));
   if (!found) return to_xattr_status(found.error().code);
   const auto size = static_cast<unsigned>(found->size());
   if (value->utf8string_val == nullptr) {
@@ -36,6 +96,10 @@ fsal_status_t getxattrs(fsal_obj_handle* obj_hdl, xattrkey4* name, xattrvalue4* 
 fsal_status_t setxattrs(fsal_obj_handle* obj_hdl, setxattr_option4 option, xattrkey4* name,
                         xattrvalue4* value) {
   const Handle& handle = of(obj_hdl);
+  if (text(*name) == kPolicyName) {
+    const auto set = set_policy_value(handle, text(*value), option);
+    return set ? kFsalOk : to_xattr_status(set.error().code);
+  }
   const Namespace::XattrHow how = option == SETXATTR4_CREATE    ? Namespace::XattrHow::kCreate
                                   : option == SETXATTR4_REPLACE ? Namespace::XattrHow::kReplace
                                                                 : Namespace::XattrHow::kEither;
@@ -45,15 +109,29 @@ fsal_status_t setxattrs(fsal_obj_handle* obj_hdl, setxattr_option4 option, xattr
 
 fsal_status_t removexattrs(fsal_obj_handle* obj_hdl, xattrkey4* name) {
   const Handle& handle = of(obj_hdl);
+  if (text(*name) == kPolicyName) {
+    const auto removed = remove_policy_value(handle);
+    return removed ? kFsalOk : to_xattr_status(removed.error().code);
+  }
   const auto removed = handle.owner->names().remove_xattr(handle.file, text(*name));
   return removed ? kFsalOk : to_xattr_status(removed.error().code);
+}
+
+// The policy's first.
+Result<std::vector<std::string>> names_of(const Handle& handle) {
+  auto names = handle.owner->names().list_xattrs(handle.file, {}, SIZE_MAX);
+  if (!names) return names;
+  auto policy = policy_value(handle);
+  if (policy) names->insert(names->begin(), std::string(kPolicyName));
+  if (!policy && policy.error().code != Errc::kNotFound) return pass(policy);
+  return names;
 }
 
 // The cookie is the number of names before; names come in a fixed order.
 fsal_status_t listxattrs(fsal_obj_handle* obj_hdl, count4 max_bytes, nfs_cookie4* cookie,
                          bool_t* eof, xattrlist4* list) {
   const Handle& handle = of(obj_hdl);
-  const auto names = handle.owner->names().list_xattrs(handle.file, {}, SIZE_MAX);
+  const auto names = names_of(handle);
   if (!names) return to_fsal(names.error());
   if (*cookie > names->size()) return fsalstat(ERR_FSAL_BADCOOKIE, 0);
 

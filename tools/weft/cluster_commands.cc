@@ -1,4 +1,4 @@
-// status, ds list, layout show: what the metadata server knows.
+// status, ds list, layout show, policy: what the metadata server knows, and is told.
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -30,16 +30,48 @@ int ds_list_command(const Settings& settings) {
   return kExitGood;
 }
 
-int layout_show_command(const Settings& settings, const std::string& file) {
+namespace {
+
+// As clients see it in the export.
+std::string exported(const std::string& path) {
   const auto mounts = read_mountstats();
-  const std::string path = path_in_export(mounts ? *mounts : std::vector<MountStats>{}, file);
-  auto report = mds::admin::Client(settings.socket).file(path);
-  if (!report && report.error() == Errc::kNotFound && report.error().text.empty()) {
+  return path_in_export(mounts ? *mounts : std::vector<MountStats>{}, path);
+}
+
+int complain_of_path(const Settings& settings, const std::string& path, const Error& error) {
+  if (error == Errc::kNotFound && error.text.empty()) {
     return complain("the export has no " + printable(path));
   }
-  if (!report) return complain_of_admin(settings.socket, report.error());
+  return complain_of_admin(settings.socket, error);
+}
+
+int show_policy(const Settings& settings, const std::string& path,
+                const Result<mds::PolicyReport>& report) {
+  if (!report) return complain_of_path(settings, path, report.error());
+  settings.json ? print(policy_json(*report)) : print(policy_text(*report));
+  return kExitGood;
+}
+
+}  // namespace
+
+int layout_show_command(const Settings& settings, const std::string& file) {
+  const std::string path = exported(file);
+  auto report = mds::admin::Client(settings.socket).file(path);
+  if (!report) return complain_of_path(settings, path, report.error());
   settings.json ? print(file_json(*report)) : print(file_text(*report));
   return kExitGood;
+}
+
+int policy_show_command(const Settings& settings, const std::string& path) {
+  const std::string whole = exported(path);
+  return show_policy(settings, whole, mds::admin::Client(settings.socket).policy(whole));
+}
+
+int policy_set_command(const Settings& settings, const std::string& path,
+                       const std::string& policy) {
+  const std::string whole = exported(path);
+  return show_policy(settings, whole,
+                     mds::admin::Client(settings.socket).set_policy(whole, policy));
 }
 
 }  // namespace weft::cli

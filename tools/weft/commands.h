@@ -29,6 +29,10 @@ struct VerifyOptions {
 [[nodiscard]] int ds_list_command(const Settings& settings);
 // `file`: a path on an NFS mount of this machine, or as clients see it in the export.
 [[nodiscard]] int layout_show_command(const Settings& settings, const std::string& file);
+// `path`: as above, or a directory. `policy` empty: clears it.
+[[nodiscard]] int policy_show_command(const Settings& settings, const std::string& path);
+[[nodiscard]] int policy_set_command(const Settings& settings, const std::string& path,
+                                     const std::string& policy);
 [[nodiscard]] int verify_command(const Settings& settings, const VerifyOptions& options);
 [[nodiscard]] int keygen_command(const std::string& path);
 // Runs weft-fsck, of the same folder as this program or of PATH, in place of this process.

@@ -16,6 +16,8 @@ struct Arguments {
   Settings settings;
   std::string output = "table";
   std::string file;
+  std::string path;
+  std::vector<std::string> policy;
   std::string key_path;
   VerifyOptions verify;
   std::uint64_t probe_mib = 16;
@@ -48,6 +50,33 @@ void add_cluster_commands(CLI::App& app, Arguments& arguments) {
       ->required();
   show->callback([&] {
     arguments.chosen = [&] { return layout_show_command(arguments.settings, arguments.file); };
+  });
+}
+
+void add_policy(CLI::App& app, Arguments& arguments) {
+  auto* policy =
+      app.add_subcommand("policy", "How new files are to be laid out")->require_subcommand(1);
+  const auto add = [&](const char* name, const char* what) {
+    auto* command = policy->add_subcommand(name, what);
+    command->add_option("PATH", arguments.path, "On an NFS mount of this machine, or in the export")
+        ->required();
+    return command;
+  };
+  add("show", "What holds at a directory or file, and where it is from")->callback([&] {
+    arguments.chosen = [&] { return policy_show_command(arguments.settings, arguments.path); };
+  });
+  auto* set = add("set", "Give a directory these keys, in place of those it had");
+  set->add_option("KEYS", arguments.policy,
+                  "KEY=VALUE: stripes, unit, copies, duplication, reads; see weft(1)")
+      ->required();
+  const auto apply = [&] {
+    std::string text;
+    for (const std::string& one : arguments.policy) text += (text.empty() ? "" : " ") + one;
+    return policy_set_command(arguments.settings, arguments.path, text);
+  };
+  set->callback([&, apply] { arguments.chosen = apply; });
+  add("clear", "Let a directory inherit everything")->callback([&, apply] {
+    arguments.chosen = apply;
   });
 }
 
@@ -87,6 +116,7 @@ int run(int argc, char** argv) {
   arguments.settings.socket = mds::admin::kDefaultSocket;
   add_shared(app, arguments);
   add_cluster_commands(app, arguments);
+  add_policy(app, arguments);
   add_verify(app, arguments);
   add_local_commands(app, arguments);
   add_plan(app, arguments.settings, arguments.chosen);

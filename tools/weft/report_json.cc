@@ -107,8 +107,20 @@ Json file_json(const mds::FileReport& file) {
           {"layout_type", file.layout_type},
           {"stripe_unit", file.stripe_unit},
           {"device_id", file.device_id},
+          {"policy", file.policy},
           {"stripes", std::move(stripes)},
           {"grants", std::move(grants)}};
+}
+
+Json policy_json(const mds::PolicyReport& report) {
+  Json rows = Json::array();
+  for (const mds::PolicyRow& row : report.rows) {
+    rows.push_back({{"key", row.key}, {"value", row.value}, {"from", row.from}});
+  }
+  return {{"path", report.path},
+          {"directory", report.directory},
+          {"own", report.own},
+          {"effective", std::move(rows)}};
 }
 
 Json verify_json(const std::string& mount, const Judgement& j) {

@@ -140,9 +140,10 @@ std::string file_text(const mds::FileReport& file) {
   std::string out = fmt::format(
       "file       {}\nfileid     {}\nsize       {} ({} bytes)\nobject     {}\n",
       printable(file.path), file.fileid, human_bytes(file.size), file.size, printable(file.object));
-  out += fmt::format("layout     {}, {} stripes of {}{}\n\n", file.layout_type, file.stripes.size(),
+  out += fmt::format("layout     {}, {} stripes of {}{}\n", file.layout_type, file.stripes.size(),
                      human_bytes(file.stripe_unit),
                      file.device_id.empty() ? "" : ", device " + printable(file.device_id));
+  out += fmt::format("policy     {}\n\n", printable(file.policy));
   Table stripes({"STRIPE", "DATA SERVER", "NAME", "STATE"});
   for (std::size_t i = 0; i < file.stripes.size(); ++i) {
     stripes.add({std::to_string(i), std::to_string(file.stripes[i].ds_id),
@@ -158,6 +159,19 @@ std::string file_text(const mds::FileReport& file) {
                 grant.recalled ? human_duration(grant.recall_age_ms) + " ago" : "-"});
   }
   return out + grants.text();
+}
+
+std::string policy_text(const mds::PolicyReport& report) {
+  std::string out;
+  if (report.directory) {
+    out = fmt::format("{}: {}\n\n", printable(report.path),
+                      report.own.empty() ? "no policy of its own" : printable(report.own));
+  }
+  Table table({"KEY", "VALUE", "FROM"});
+  for (const mds::PolicyRow& row : report.rows) {
+    table.add({printable(row.key), printable(row.value), printable(row.from)});
+  }
+  return out + table.text();
 }
 
 std::string verify_text(const std::string& mount, const Judgement& j) {

@@ -25,6 +25,10 @@ class Deaf final : public AdminSource {
   Result<StatusReport> status() override { return StatusReport{}; }
   Result<std::vector<DataServerReport>> data_servers() override { return fail(Errc::kIo); }
   Result<FileReport> file(const std::string&) override { return fail(Errc::kIo); }
+  Result<PolicyReport> policy(const std::string&) override { return fail(Errc::kIo); }
+  Result<PolicyReport> set_policy(const std::string&, const std::string&) override {
+    return fail(Errc::kIo);
+  }
 };
 
 }  // namespace

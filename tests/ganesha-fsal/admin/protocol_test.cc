@@ -14,6 +14,7 @@ FileReport some_file() {
   file.object = "1.000000000000001a.1";
   file.layout_type = "files";
   file.stripe_unit = 1 << 20;
+  file.policy = "stripes=2 unit=1MiB copies=1";
   file.device_id = "00112233445566778899aabbccddeeff";
   file.stripes = {{1, "ds1", DsState::kUp}, {2, "ds2", DsState::kDown}};
   file.grants = {{7, "192.0.2.1", true, 1200, true, 300}};
@@ -24,7 +25,8 @@ FileReport some_file() {
 
 TEST_CASE("requests go over the wire unchanged", "[admin]") {
   for (const Request& request :
-       {Request{Operation::kStatus, ""}, Request{Operation::kFile, "/export/f"}}) {
+       {Request{Operation::kStatus, ""}, Request{Operation::kFile, "/export/f"},
+        Request{Operation::kSetPolicy, "/export/d", "copies=2"}}) {
     auto decoded = decode_request(encode(request));
     REQUIRE(decoded);
     CHECK(*decoded == request);
@@ -47,6 +49,8 @@ TEST_CASE("malformed requests are refused", "[admin]") {
   operation[11] = std::byte{99};
   CHECK(decode_request(operation).error() == Errc::kNotSupported);
   CHECK(decode_request(encode({Operation::kFile, std::string("/a\0b", 4)})).error() ==
+        Errc::kProtocol);
+  CHECK(decode_request(encode({Operation::kSetPolicy, "/a", std::string("a\0b", 3)})).error() ==
         Errc::kProtocol);
 }
 
@@ -83,6 +87,11 @@ TEST_CASE("reports go over the wire unchanged", "[admin]") {
   REQUIRE(decoded->grants.size() == 1);
   CHECK(decoded->grants[0].write);
   CHECK(decoded->grants[0].recall_age_ms == 300);
+  CHECK(decoded->policy == file.policy);
+
+  const PolicyReport policy{
+      "/export/d", true, "copies=2", {{"copies", "2", "/export/d"}, {"unit", "1MiB", "export"}}};
+  CHECK(decode_reply<PolicyReport>(encode_reply(policy)).value() == policy);
 
   StatusReport status;
   status.version = "0.1.0";

@@ -45,7 +45,16 @@ class FakeSource : public AdminSource {
     report.path = path;
     return report;
   }
+  Result<PolicyReport> policy(const std::string& path) override {
+    return PolicyReport{.path = path, .own = own};
+  }
+  Result<PolicyReport> set_policy(const std::string& path, const std::string& text) override {
+    if (text == "bad") return fail(Errc::kInvalid, text);
+    own = text;
+    return policy(path);
+  }
   std::atomic<int> asked = 0;
+  std::string own;
 };
 
 struct Fixture {
@@ -72,6 +81,12 @@ TEST_CASE("the admin server answers every operation", "[admin]") {
   CHECK(client.file("/export/f")->path == "/export/f");
   CHECK(client.file("/export/g").error() == Errc::kNotFound);
   CHECK(client.file(std::string(5000, 'x')).error() == Errc::kNameTooLong);
+  CHECK(client.set_policy("/export", "copies=2")->own == "copies=2");
+  CHECK(client.policy("/export")->own == "copies=2");
+  CHECK(client.set_policy("/export", "bad").error() == Errc::kInvalid);
+  CHECK(client.set_policy("/export", std::string(600, ' ')).error() == Errc::kInvalid);
+  CHECK(client.set_policy("/export", "")->own.empty());
+  CHECK(client.policy(std::string(5000, 'x')).error() == Errc::kNameTooLong);
 }
 
 TEST_CASE("the admin socket is its owner's alone, and goes with the server", "[admin]") {
