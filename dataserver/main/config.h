@@ -35,8 +35,10 @@ struct DsConfig {
   std::size_t memory_limit_bytes = std::size_t{512} << 20;  // of data in transit
   std::size_t max_connections = 4096;
   std::size_t max_connections_per_peer = 256;
-  std::chrono::seconds watchdog{30};  // a thread that hangs longer ends the process; 0: never
-  std::chrono::seconds drain{10};     // what a clean shutdown waits for requests
+  std::chrono::seconds watchdog{30};    // a thread that hangs longer ends the process; 0: never
+  std::chrono::seconds silence{5};      // a supervised server is killed after
+  std::chrono::seconds drain{10};       // what a clean shutdown waits for requests
+  std::chrono::seconds lease_wait{10};  // for which requests wait while there is no lease
   std::string log_level = "info";
   std::optional<layout::NetAddress> metrics;  // Prometheus text over HTTP
 

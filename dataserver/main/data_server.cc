@@ -18,7 +18,8 @@ namespace {
 constexpr std::chrono::seconds kCloseConnections{5};
 constexpr std::chrono::seconds kQuiet{5};
 constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs less than a pipe
-constexpr unsigned kTicksForOneMds = 50;                  // before the next address is tried
+constexpr std::chrono::milliseconds kWatchdogRound{500};
+constexpr unsigned kTicksForOneMds = 50;  // before the next address is tried
 
 unsigned usable_cpus() {
   cpu_set_t set;
@@ -35,11 +36,13 @@ unsigned usable_cpus() {
 }  // namespace
 
 Result<std::unique_ptr<DataServer>> DataServer::open(DsConfig config,
-                                                     std::optional<Standalone> standalone) {
+                                                     std::optional<Standalone> standalone,
+                                                     std::function<void()> on_alive) {
   if (config.threads == 0) config.threads = usable_cpus();
   auto key = rpc::control::load_cluster_key(config.key_file);
   if (!key) return pass(key);
   std::unique_ptr<DataServer> server(new DataServer(std::move(config)));
+  server->on_alive_ = std::move(on_alive);
   if (auto opened = server->open_store(); !opened) return pass(opened);
   if (auto started = server->start_threads(); !started) return pass(started);
   if (auto started = server->start_serving(*key, standalone); !started) return pass(started);
@@ -125,8 +128,12 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
     sizes = patient_sizes_.get();
   }
   start_mirroring(key, boot);
-  handler_ = std::make_unique<DsHandler>(DsHandler::Parts{
-      *store_, *gate_, *sizes, *writes_, *counters_, system_clock(), duplicator_.get()});
+  lease_wait_ = std::make_unique<LeaseWait>(
+      gate_->lease(), pool_, rings, system_clock(),
+      LeaseWaitLimits{.deadline = std::chrono::seconds(config_.lease_wait)});
+  handler_ = std::make_unique<DsHandler>(DsHandler::Parts{*store_, *gate_, *sizes, *writes_,
+                                                          *counters_, system_clock(),
+                                                          duplicator_.get(), lease_wait_.get()});
   sessions_ = std::make_unique<rpc::SessionServer>(session_options(), *handler_, system_clock(),
                                                    system_random());
   if (config_.metrics) {
@@ -135,9 +142,10 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
     if (!page) return pass(page);
     metrics_ = std::move(*page);
   }
-  if (config_.watchdog.count() > 0) {
-    watchdog_ = std::make_unique<Watchdog>(rings, static_cast<unsigned>(config_.watchdog.count()),
-                                           std::chrono::seconds(1), end_hung_process);
+  if (config_.watchdog.count() > 0 || on_alive_) {
+    watchdog_ =
+        std::make_unique<Watchdog>(rings, static_cast<unsigned>(config_.watchdog / kWatchdogRound),
+                                   kWatchdogRound, end_hung_process, on_alive_);
   }
   if (control_ != nullptr) {
     control_->use(config_.mds.front());
@@ -253,6 +261,7 @@ Result<> DataServer::stop() {
   watchdog_.reset();
   for (const auto& listener : listeners_) listener->stop();
   if (resyncs_ != nullptr) static_cast<void>(resyncs_->stop(std::chrono::seconds(1)));
+  if (lease_wait_ != nullptr) lease_wait_->give_up();
   const bool drained = sessions_ == nullptr || drain_requests();
   const bool owed = duplicator_ != nullptr && !duplicator_->stop(config_.drain);
   if (owed) spdlog::error("event=mirror_stop owed_bytes={}", duplicator_->counts().pending_bytes);
@@ -290,6 +299,7 @@ MetricsSample DataServer::metrics() const {
           .size_queries = total.size_queries,
           .size_reports = total.size_reports,
           .running = total.running,
+          .lease_waiting = lease_wait_->waiting(),
           .connections = sessions.connections,
           .sessions = sessions.sessions,
           .replays = sessions.replays,

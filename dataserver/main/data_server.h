@@ -35,9 +35,9 @@ class DataServer {
   };
 
   // kBusy: the store is in use; kNotFound, kAccess, kCorrupt: store or key file; kUnreachable,
-  // kInvalid: an address cannot be listened on.
+  // kInvalid: an address cannot be listened on. `on_alive` is the watchdog's.
   [[nodiscard]] static Result<std::unique_ptr<DataServer>> open(
-      DsConfig config, std::optional<Standalone> standalone);
+      DsConfig config, std::optional<Standalone> standalone, std::function<void()> on_alive = {});
   ~DataServer();
 
   // Call a few times a second: expires sessions, listens once registered, tries the next metadata
@@ -85,10 +85,12 @@ class DataServer {
   std::unique_ptr<Duplicator> duplicator_;
   std::unique_ptr<Resyncs> resyncs_;
   std::unique_ptr<PatientSizes> patient_sizes_;
+  std::unique_ptr<LeaseWait> lease_wait_;
   std::unique_ptr<DsHandler> handler_;
   std::unique_ptr<rpc::SessionServer> sessions_;
   std::vector<std::unique_ptr<rpc::TcpServer>> listeners_;
   std::unique_ptr<MetricsPage> metrics_;
+  std::function<void()> on_alive_;
   std::unique_ptr<Watchdog> watchdog_;
 
   std::atomic<bool> may_serve_{false};

@@ -12,6 +12,7 @@
 #include <exception>
 
 #include "dataserver/main/data_server.h"
+#include "dataserver/main/supervisor.h"
 
 namespace weft::ds {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 struct Arguments {
   std::string config = "/etc/weft/weft-ds.toml";
   bool check_config = false;
+  bool supervise = false;
   std::uint32_t standalone = 0;  // a data server id; 0: not
 };
 
@@ -86,12 +88,20 @@ int complain(const Error& error) {
   return EXIT_FAILURE;
 }
 
-int serve(DsConfig config, std::optional<DataServer::Standalone> standalone) {
+// `life` is the supervisor's pipe, or -1. A pipe that is full says enough.
+void tell(int life, char sign) {
+  if (life >= 0) static_cast<void>(::write(life, &sign, 1));
+}
+
+int serve(DsConfig config, std::optional<DataServer::Standalone> standalone, int life) {
   set_up_signals();
   raise_file_limit(config);
-  auto server = DataServer::open(std::move(config), standalone);
+  std::function<void()> on_alive;
+  if (life >= 0) on_alive = [life] { tell(life, Supervisor::kAlive); };
+  auto server = DataServer::open(std::move(config), standalone, std::move(on_alive));
   if (!server) return complain(server.error());
   const auto ran = run_until_stopped(**server);
+  tell(life, Supervisor::kGoingDown);
   const auto stopped = (*server)->stop();
   if (!stopped && stopped.error() == Errc::kTimedOut) {
     // Something hangs; to destroy what it uses would only hang or crash as well.
@@ -108,6 +118,8 @@ int run(int argc, char** argv) {
   app.add_option("-c,--config", arguments.config, "Configuration file, see weft-ds.toml(5)")
       ->capture_default_str();
   app.add_flag("--check-config", arguments.check_config, "Check the configuration file and exit");
+  app.add_flag("--supervise", arguments.supervise,
+               "Serve in a child process, which is started again when it crashes or hangs");
   app.add_option("--standalone", arguments.standalone,
                  "For tests: serve without a metadata server, with this data server id")
       ->check(CLI::PositiveNumber);
@@ -127,7 +139,9 @@ int run(int argc, char** argv) {
   set_up_log(config->log_level);
   std::optional<DataServer::Standalone> standalone;
   if (arguments.standalone != 0) standalone.emplace(arguments.standalone);
-  return serve(std::move(*config), standalone);
+  if (!arguments.supervise) return serve(std::move(*config), standalone, -1);
+  Supervisor supervisor({.silence = static_cast<unsigned>(config->silence.count())});
+  return supervisor.run([&](int life) { return serve(*config, standalone, life); });
 }
 
 }  // namespace

@@ -52,6 +52,8 @@ void write_metrics(const MetricsSample& now, Metrics& out) {
           now.size_reports);
   counter("weft_ds_replays_total", "Requests recognised as sent again", now.replays);
   gauge("weft_ds_running", "Operations in progress", now.running);
+  gauge("weft_ds_lease_waiting", "Requests that wait for a lease of the metadata server",
+        now.lease_waiting);
   gauge("weft_ds_connections", "Connections open", now.connections);
   gauge("weft_ds_sessions", "Sessions open", now.sessions);
   gauge("weft_ds_memory_bytes", "Memory of data in transit", now.memory_bytes);

@@ -6,7 +6,7 @@
 //   weft_ds_errors_total                               operations answered with an error
 //   weft_ds_handles_refused_total                      forged, foreign, fenced, lacking the right
 //   weft_ds_size_queries_total, weft_ds_size_reports_total
-//   weft_ds_running                                    operations now
+//   weft_ds_running, weft_ds_lease_waiting             operations now; requests without a lease
 //   weft_ds_connections, weft_ds_sessions              now
 //   weft_ds_replays_total                              requests recognised as sent again
 //   weft_ds_memory_bytes                               data in transit
@@ -40,6 +40,7 @@ struct MetricsSample {
   std::uint64_t size_queries = 0;
   std::uint64_t size_reports = 0;
   std::uint64_t running = 0;
+  std::uint64_t lease_waiting = 0;
   std::uint64_t connections = 0;
   std::uint64_t sessions = 0;
   std::uint64_t replays = 0;

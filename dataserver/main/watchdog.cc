@@ -1,10 +1,16 @@
 #include "dataserver/main/watchdog.h"
 
+#include <utility>
+
 namespace weft::ds {
 
 Watchdog::Watchdog(std::vector<IoRing*> rings, unsigned limit, std::chrono::milliseconds round,
-                   std::function<void(unsigned)> on_hung)
-    : rings_(std::move(rings)), limit_(limit), round_(round), on_hung_(std::move(on_hung)) {
+                   std::function<void(unsigned)> on_hung, std::function<void()> on_alive)
+    : rings_(std::move(rings)),
+      limit_(limit),
+      round_(round),
+      on_hung_(std::move(on_hung)),
+      on_alive_(std::move(on_alive)) {
   for (std::size_t i = 0; i < rings_.size(); ++i) signs_.push_back(std::make_shared<Sign>());
   thread_ = std::thread([this] { run(); });
 }
@@ -20,16 +26,20 @@ Watchdog::~Watchdog() {
 
 void Watchdog::run() {
   std::unique_lock lock(mutex_);
+  bool asked = false;
   while (!wake_.wait_for(lock, round_, [this] { return stop_; })) {
+    bool all = std::exchange(asked, true);
     for (std::size_t i = 0; i < rings_.size(); ++i) {
       const std::shared_ptr<Sign>& sign = signs_[i];
       if (!sign->owed.exchange(true)) {
         sign->rounds = 0;
         rings_[i]->post([sign] { sign->owed.store(false); });
-      } else if (++sign->rounds == limit_) {
-        on_hung_(static_cast<unsigned>(i));
+      } else {
+        all = false;
+        if (++sign->rounds == limit_) on_hung_(static_cast<unsigned>(i));
       }
     }
+    if (all && on_alive_) on_alive_();
   }
 }
 

@@ -5,6 +5,9 @@
 // a sign; one that owes it for `limit` rounds in a row is hung. Rounds are counted rather than time
 // measured, so that a process that was stopped and continued is not taken for hung.
 //
+// on_alive is called in every round in which all threads had given the sign asked for in the one
+// before: for a supervisor (supervisor.h).
+//
 // Threading: a thread of its own; construct and destroy from one thread while the I/O threads run.
 #pragma once
 
@@ -22,9 +25,9 @@ namespace weft::ds {
 
 class Watchdog {
  public:
-  // `on_hung` gets the thread's index; the programs' ends the process.
+  // `on_hung` gets the thread's index; the programs' ends the process. A limit of 0 is none.
   Watchdog(std::vector<IoRing*> rings, unsigned limit, std::chrono::milliseconds round,
-           std::function<void(unsigned)> on_hung);
+           std::function<void(unsigned)> on_hung, std::function<void()> on_alive = {});
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog();
@@ -40,6 +43,7 @@ class Watchdog {
   const unsigned limit_;
   const std::chrono::milliseconds round_;
   const std::function<void(unsigned)> on_hung_;
+  const std::function<void()> on_alive_;
   std::vector<std::shared_ptr<Sign>> signs_;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -33,15 +33,39 @@ void DsHandler::put_handle(rpc::Compound& compound, const rpc::nfs4::PutFhArgs& 
                            rpc::OpDone done) {
   compound.scratch.reset();
   auto handle = parts_.gate.admit(args.handle.bytes());
+  const bool no_lease = !handle && handle.error() == Errc::kBusy;
+  if (!no_lease || parts_.lease_wait == nullptr) {
+    return handle_checked(compound, args.handle, std::move(handle), std::move(done));
+  }
+  parts_.lease_wait->wait(
+      [this, &compound, bytes = args.handle, done = std::move(done)](bool /*held*/) mutable {
+        handle_checked(compound, bytes, parts_.gate.admit(bytes.bytes()), std::move(done));
+      });
+}
+
+void DsHandler::handle_checked(rpc::Compound& compound, const rpc::nfs4::FileHandle& bytes,
+                               Result<layout::Handle> handle, rpc::OpDone done) {
   if (!handle) {
     parts_.counters.mine().refused.add();
     spdlog::debug("event=handle_refused client={} why=\"{}\"", compound.client->id,
                   handle.error().describe());
     return done(rpc::nfs4::failed(Op::OP_PUTFH, rpc::nfs4::status_from(handle.error().code)));
   }
-  compound.current_handle = args.handle;
+  compound.current_handle = bytes;
   compound.scratch = *handle;
   done({Op::OP_PUTFH, Status::NFS4_OK, rpc::nfs4::None{}, 0});
+}
+
+// Others may have been told since it was admitted that this server is fenced. With a new lease come
+// the fences it missed.
+void DsHandler::when_served(const layout::Handle& handle,
+                            std::move_only_function<void(Status)> then) {
+  if (parts_.gate.may_serve(handle)) return then(Status::NFS4_OK);
+  if (parts_.lease_wait == nullptr) return then(Status::NFS4ERR_DELAY);
+  parts_.lease_wait->wait([this, handle, then = std::move(then)](bool held) mutable {
+    if (!held) return then(Status::NFS4ERR_DELAY);
+    then(parts_.gate.still_admits(handle) ? Status::NFS4_OK : Status::NFS4ERR_ACCESS);
+  });
 }
 
 void DsHandler::fail_op(Op op, Status status, rpc::OpDone& done) {
@@ -70,9 +94,11 @@ void DsHandler::commit(rpc::Compound& compound, const rpc::nfs4::CommitArgs& arg
     if (!verifier) {
       return fail_op(Op::OP_COMMIT, rpc::nfs4::status_from(verifier.error().code), done);
     }
-    if (!parts_.gate.may_serve(at)) return fail_op(Op::OP_COMMIT, Status::NFS4ERR_DELAY, done);
-    parts_.counters.mine().running.subtract();
-    done({Op::OP_COMMIT, Status::NFS4_OK, rpc::nfs4::CommitOk{*verifier}, 0});
+    when_served(at, [this, verifier = *verifier, done = std::move(done)](Status status) mutable {
+      if (status != Status::NFS4_OK) return fail_op(Op::OP_COMMIT, status, done);
+      parts_.counters.mine().running.subtract();
+      done({Op::OP_COMMIT, Status::NFS4_OK, rpc::nfs4::CommitOk{verifier}, 0});
+    });
   };
   if (!concerns_copies(*handle)) return parts_.store.commit(handle->object, std::move(finish));
   if (parts_.duplication == nullptr) return finish(fail(Errc::kInternal, "no partners here"));

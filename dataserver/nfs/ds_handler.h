@@ -11,7 +11,8 @@
 //   sends
 //                   a flexfiles client into a loop without back-off
 //   a full disk     NOSPC; a failing one IO; FBIG
-//   no lease        DELAY, at PUTFH, and for a WRITE or COMMIT that the lease did not last for
+//   no lease        DELAY, at PUTFH, and for a WRITE or COMMIT that the lease did not last for;
+//                   but only after it was waited for (lease_wait.h)
 //
 // READ's eof and zeros past the object's end come from the size the metadata server knows, or the
 // object's end if that is larger (writes not yet committed). It is asked only when a read reaches
@@ -31,6 +32,7 @@
 #include "dataserver/nfs/counters.h"
 #include "dataserver/nfs/duplication.h"
 #include "dataserver/nfs/handle_gate.h"
+#include "dataserver/nfs/lease_wait.h"
 #include "dataserver/nfs/size_authority.h"
 #include "dataserver/nfs/writes_in_flight.h"
 #include "dataserver/store/store.h"
@@ -50,6 +52,8 @@ class DsHandler final : public rpc::OpHandler {
     Clock& clock;
     // Null: no handle may name partners.
     Duplication* duplication = nullptr;
+    // Null: without a lease the answer is DELAY at once.
+    LeaseWait* lease_wait = nullptr;
   };
   static constexpr std::chrono::milliseconds kMemoryWait{10'000};
 
@@ -62,6 +66,11 @@ class DsHandler final : public rpc::OpHandler {
   struct WriteJob;
 
   void put_handle(rpc::Compound& compound, const rpc::nfs4::PutFhArgs& args, rpc::OpDone done);
+  void handle_checked(rpc::Compound& compound, const rpc::nfs4::FileHandle& bytes,
+                      Result<layout::Handle> handle, rpc::OpDone done);
+  // Calls back with the status that what this client did may be acknowledged with.
+  void when_served(const layout::Handle& handle,
+                   std::move_only_function<void(rpc::nfs4::Status)> then);
   void read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, rpc::OpDone done);
   void read_store(std::unique_ptr<ReadJob> job);
   void read_for_partner(std::unique_ptr<ReadJob> job);
@@ -70,6 +79,7 @@ class DsHandler final : public rpc::OpHandler {
   void wait_for_memory(std::unique_ptr<ReadJob> job);
   void write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::OpDone done);
   void write_done(std::unique_ptr<WriteJob> job, Result<WriteResult> result);
+  void tell_write(std::unique_ptr<WriteJob> job, const WriteResult& result);
   void finish_write(std::unique_ptr<WriteJob> job, const WriteResult& result);
   void commit(rpc::Compound& compound, const rpc::nfs4::CommitArgs& args, rpc::OpDone done);
 

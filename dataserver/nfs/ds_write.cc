@@ -55,18 +55,22 @@ void DsHandler::write_done(std::unique_ptr<WriteJob> job, Result<WriteResult> re
   if (!result) {
     return fail_op(Op::OP_WRITE, rpc::nfs4::status_from(result.error().code), job->done);
   }
-  // Others may have been told since that this server is fenced.
-  if (!parts_.gate.may_serve(job->handle)) {
-    return fail_op(Op::OP_WRITE, Status::NFS4ERR_DELAY, job->done);
-  }
+  const layout::Handle handle = job->handle;
+  when_served(handle, [this, job = std::move(job), written = *result](Status status) mutable {
+    if (status != Status::NFS4_OK) return fail_op(Op::OP_WRITE, status, job->done);
+    tell_write(std::move(job), written);
+  });
+}
+
+void DsHandler::tell_write(std::unique_ptr<WriteJob> job, const WriteResult& result) {
   // The metadata server's own writes are no news to it; of a partner's, the partner tells.
-  const bool tell = result->stability == Stability::kFileSync && result->bytes > 0 &&
+  const bool tell = result.stability == Stability::kFileSync && result.bytes > 0 &&
                     job->handle.access == layout::Access::kReadWrite;
-  if (!tell) return finish_write(std::move(job), *result);
+  if (!tell) return finish_write(std::move(job), result);
   parts_.counters.mine().size_reports.add();
   const WriteJob& what = *job;
   parts_.sizes.report(what.handle.object, what.end, parts_.clock.wall_ns(),
-                      [this, job = std::move(job), written = *result](Result<> told) mutable {
+                      [this, job = std::move(job), written = result](Result<> told) mutable {
                         if (told) return finish_write(std::move(job), written);
                         fail_op(Op::OP_WRITE, rpc::nfs4::status_from(told.error().code), job->done);
                       });

@@ -41,6 +41,10 @@ class HandleGate {
   [[nodiscard]] bool may_serve(const layout::Handle& handle) const {
     return handle.access == layout::Access::kControl || lease_.held();
   }
+  // Of a handle that was admitted: whether no fence has come since.
+  [[nodiscard]] bool still_admits(const layout::Handle& handle) const {
+    return fences_.admits(handle);
+  }
   [[nodiscard]] Lease& lease() { return lease_; }
 
  private:

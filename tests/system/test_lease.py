@@ -102,6 +102,15 @@ def test_a_fenced_data_server_that_stays_away_does_not_block_the_file(cluster, r
     assert states == ["up", "up"], states
 
 
+def test_a_lease_that_ended_for_a_moment_costs_what_it_lasts(cluster, run, network):
+    """The data servers let requests wait: Linux would sleep for 15 s if it was told to."""
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    took = rewrite_without(cluster, client, cluster.mds.pause, cluster.mds.resume, LEASE_S + 4)
+    print(f"waited {took:.1f} s, of which the metadata server was away for 1 s")
+    assert 1 <= took < 6, took
+
+
 @pytest.fixture
 def short(run, network):
     """Clients' leases are short, those of data servers are not."""

@@ -20,7 +20,9 @@ memory_limit = "256 MiB"
 max_connections = 100
 max_connections_per_peer = 10
 watchdog_seconds = 5
+silence_seconds = 6
 drain_seconds = 3
+lease_wait_seconds = 4
 log_level = "debug"
 metrics = "127.0.0.1:9631"
 
@@ -55,7 +57,9 @@ TEST_CASE("every key arrives where it belongs") {
   CHECK(config->max_connections == 100);
   CHECK(config->max_connections_per_peer == 10);
   CHECK(config->watchdog.count() == 5);
+  CHECK(config->silence.count() == 6);
   CHECK(config->drain.count() == 3);
+  CHECK(config->lease_wait.count() == 4);
   CHECK(config->log_level == "debug");
   CHECK(layout::to_string(config->metrics.value()) == "127.0.0.1:9631");
   CHECK(config->store.path == "/srv/weft/ds1");

@@ -28,5 +28,18 @@ TEST_CASE("a thread that runs is left alone, one that hangs is reported once") {
   thread.poll();
 }
 
+TEST_CASE("a sign of life needs all threads") {
+  test::IoThread thread;
+  std::atomic<int> signs{0};
+  const Watchdog watchdog({&thread.ring()}, 0, 5ms, [](unsigned) { FAIL(); }, [&] { ++signs; });
+  std::this_thread::sleep_for(100ms);  // handlers do not run: asked, not answered
+  CHECK(signs == 0);
+  CHECK(thread.run_until([&] { return signs > 2; }));
+  const int before = signs;
+  std::this_thread::sleep_for(100ms);
+  CHECK(signs <= before + 1);
+  thread.poll();
+}
+
 }  // namespace
 }  // namespace weft::ds

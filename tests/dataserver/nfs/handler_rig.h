@@ -56,6 +56,11 @@ struct HandlerRig {
     compound.max_read = 1 << 20;
   }
   ~HandlerRig() { thread.drain(); }
+  // Requests without a lease wait there from now on.
+  void wait_by(ds::LeaseWait& wait) {
+    handler.emplace(
+        ds::DsHandler::Parts{*store, *gate, sizes, writes, counters, clock, nullptr, &wait});
+  }
 
   layout::SealedHandle handle(Grant grant = {}) const {
     return layout::seal({.access = grant.access,

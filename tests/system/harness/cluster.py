@@ -30,6 +30,7 @@ class Options:
     layout: str = "files"
     lease_s: int = 10
     grace_s: int = 12
+    supervise: bool = False  # weft-ds --supervise
     store_mib: int = 0  # a store on a file system of its own with this size; 0: the run's folder
     extra: dict[str, str] = field(default_factory=dict)  # more options of the FSAL block
 
@@ -84,7 +85,10 @@ class Cluster:
         file = self.run.folder / name / "weft-ds.toml"
         file.write_text(config.data_server(self, number, node.address, store))
         binary = servers.require(paths.data_server_program())
-        process = Process(self.run, name, [str(binary), "--config", str(file)], node)
+        command = [str(binary), "--config", str(file)]
+        if self.options.supervise:
+            command.append("--supervise")
+        process = Process(self.run, name, command, node)
         return DataServer(name, node, process, store)
 
     def _mount_store(self, store: Path) -> None:

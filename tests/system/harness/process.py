@@ -32,6 +32,12 @@ class Process:
             raise RuntimeError(f"{self.name} was never started")
         return self._child.pid
 
+    def child_pid(self) -> int:
+        """The process that a supervisor runs; 0 while there is none."""
+        file = Path(f"/proc/{self.pid}/task/{self.pid}/children")
+        children = file.read_text().split() if self.alive else []
+        return int(children[0]) if children else 0
+
     @property
     def alive(self) -> bool:
         return self._child is not None and self._child.poll() is None
