@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "rpc/base/assert.h"
+#include "rpc/base/shared_memory.h"
 
 namespace weft {
 
@@ -18,6 +19,7 @@ struct Buffer::Block {
   std::size_t capacity;
   int size_class;  // index into kBlockSizes, -1 for a block that is not kept
   std::atomic<std::uint32_t> handles{1};
+  std::move_only_function<void()> gone{};  // of a foreign block, which has no pool
 };
 
 namespace {
@@ -32,18 +34,6 @@ int class_for(std::size_t size) {
     if (size <= BufferPool::kBlockSizes[i]) return static_cast<int>(i);
   }
   return -1;
-}
-
-Buffer::Block* map_block(BufferPool* pool, std::size_t capacity, int size_class) {
-  void* memory =
-      ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  return new Buffer::Block{pool, static_cast<std::byte*>(memory), capacity, size_class};
-}
-
-void unmap_block(Buffer::Block* block) {
-  ::munmap(block->memory, block->capacity);
-  delete block;
 }
 
 }  // namespace
@@ -90,20 +80,63 @@ bool Buffer::unique() const {
 
 void Buffer::reset() {
   if (block_ != nullptr && block_->handles.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    block_->pool->release(block_);
+    if (block_->pool != nullptr) {
+      block_->pool->release(block_);
+    } else {
+      const std::unique_ptr<Block> block(block_);
+      block->gone();
+    }
   }
   block_ = nullptr;
   data_ = nullptr;
   size_ = 0;
 }
 
-BufferPool::BufferPool(std::size_t limit_bytes)
-    : limit_(limit_bytes), impl_(std::make_unique<Impl>()) {}
+Buffer Buffer::foreign(std::span<std::byte> bytes, std::move_only_function<void()> gone) {
+  auto* block = new Block{nullptr, bytes.data(), bytes.size(), -1, 1, std::move(gone)};
+  return Buffer{block, bytes.data(), bytes.size()};
+}
+
+BufferPool::BufferPool(std::size_t limit_bytes) : BufferPool(limit_bytes, nullptr) {}
+
+BufferPool::BufferPool(std::size_t limit_bytes, std::shared_ptr<Arena> arena)
+    : limit_(limit_bytes), arena_(std::move(arena)), impl_(std::make_unique<Impl>()) {}
 
 BufferPool::~BufferPool() {
   WEFT_ASSERT(impl_->in_use.load() == 0);
+  drop_idle_blocks();
+}
+
+Buffer::Block* BufferPool::make_block(std::size_t capacity, int size_class) {
+  void* memory = nullptr;
+  if (arena_ == nullptr) {
+    memory = ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+  } else {
+    memory = arena_->take(capacity);
+    if (memory == nullptr) {
+      drop_idle_blocks();  // blocks of other sizes may fill it
+      memory = arena_->take(capacity);
+    }
+    if (memory == nullptr) return nullptr;
+  }
+  return new Buffer::Block{this, static_cast<std::byte*>(memory), capacity, size_class};
+}
+
+void BufferPool::unmake_block(Buffer::Block* block) {
+  if (arena_ == nullptr) {
+    ::munmap(block->memory, block->capacity);
+  } else {
+    arena_->give(block->memory, block->capacity);
+  }
+  delete block;
+}
+
+void BufferPool::drop_idle_blocks() {
   for (auto& list : impl_->free) {
-    for (Buffer::Block* block : list.blocks) unmap_block(block);
+    const std::scoped_lock lock(list.mutex);
+    for (Buffer::Block* block : list.blocks) unmake_block(block);
+    list.blocks.clear();
   }
 }
 
@@ -127,7 +160,7 @@ Result<Buffer> BufferPool::allocate(std::size_t size) {
   if (block != nullptr) {
     block->handles.store(1, std::memory_order_relaxed);
   } else {
-    block = map_block(this, capacity, size_class);
+    block = make_block(capacity, size_class);
   }
   if (block == nullptr) {
     impl_->in_use.fetch_sub(capacity, std::memory_order_relaxed);
@@ -146,7 +179,7 @@ void BufferPool::release(Buffer::Block* block) {
       return;
     }
   }
-  unmap_block(block);
+  unmake_block(block);
 }
 
 std::size_t BufferPool::in_use_bytes() const {

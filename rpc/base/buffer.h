@@ -9,6 +9,11 @@
 // open file, which the TCP transport sends with sendfile(2), so that warm data never enters this
 // process at all.
 //
+// A pool may take its blocks from an Arena (shared_memory.h) instead of memory of this process
+// alone; what is received into its buffers can then be lent to another process. A foreign buffer is
+// the other side of that: bytes that belong to somebody else, who is told when the last handle
+// goes.
+//
 // Threading: a BufferPool is safe to use from any thread. A Buffer is owned by one thread at a
 // time; handles to the same block may live on different threads (the count is atomic), and the
 // bytes are then read-only by convention: only who holds the sole handle (unique()) may write.
@@ -21,6 +26,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <variant>
@@ -30,6 +36,7 @@
 
 namespace weft {
 
+class Arena;
 class BufferPool;
 
 class Buffer {
@@ -55,6 +62,11 @@ class Buffer {
   [[nodiscard]] bool unique() const;
   void reset();
 
+  // Bytes of somebody else, who keeps them until `gone` is called: by the thread that lets go of
+  // the last handle. A peer process may change them at any time.
+  [[nodiscard]] static Buffer foreign(std::span<std::byte> bytes,
+                                      std::move_only_function<void()> gone);
+
   struct Block;  // defined in buffer.cc
 
  private:
@@ -76,6 +88,8 @@ class BufferPool {
 
   // limit_bytes bounds the memory of all blocks in use; idle blocks are bounded by it too.
   explicit BufferPool(std::size_t limit_bytes);
+  // Blocks come from `arena`, which need not have room for the limit: kBusy then too.
+  BufferPool(std::size_t limit_bytes, std::shared_ptr<Arena> arena);
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
   // Precondition: every Buffer of this pool is gone.
@@ -86,13 +100,18 @@ class BufferPool {
   [[nodiscard]] Result<Buffer> allocate(std::size_t size);
   [[nodiscard]] std::size_t in_use_bytes() const;
   [[nodiscard]] std::size_t limit_bytes() const { return limit_; }
+  [[nodiscard]] const std::shared_ptr<Arena>& arena() const { return arena_; }  // null: none
 
  private:
   friend class Buffer;
   struct Impl;
+  [[nodiscard]] Buffer::Block* make_block(std::size_t capacity, int size_class);
+  void unmake_block(Buffer::Block* block);
+  void drop_idle_blocks();
   void release(Buffer::Block* block);
 
   std::size_t limit_;
+  std::shared_ptr<Arena> arena_;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,109 @@
+#include "rpc/base/shared_memory.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "rpc/base/assert.h"
+
+namespace weft {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+}  // namespace
+
+Result<std::shared_ptr<SharedMemory>> SharedMemory::create(std::size_t bytes, const char* name) {
+  const std::size_t size = (bytes + kPage - 1) & ~(kPage - 1);
+  OwnedFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return fail_errno(errno, "memfd_create");
+  if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
+    return fail_errno(errno, "size of shared memory");
+  }
+  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return fail_errno(errno, "seal shared memory");
+  return map(std::move(fd), size);
+}
+
+Result<std::shared_ptr<SharedMemory>> SharedMemory::adopt(OwnedFd fd, std::size_t bytes) {
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return fail(Errc::kProtocol, "shared memory that is not sealed against shrinking");
+  }
+  struct stat found{};
+  if (::fstat(fd.get(), &found) != 0) return fail_errno(errno, "fstat of shared memory");
+  // Huge pages that are missing kill whoever touches them.
+  struct statfs system{};
+  if (::fstatfs(fd.get(), &system) != 0 || system.f_type == HUGETLBFS_MAGIC) {
+    return fail(Errc::kProtocol, "shared memory of huge pages");
+  }
+  if (bytes == 0 || bytes % kPage != 0 || static_cast<std::size_t>(found.st_size) != bytes) {
+    return fail(Errc::kProtocol, "shared memory of another size than was said");
+  }
+  return map(std::move(fd), bytes);
+}
+
+Result<std::shared_ptr<SharedMemory>> SharedMemory::map(OwnedFd fd, std::size_t bytes) {
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (base == MAP_FAILED) return fail_errno(errno, "map shared memory");
+  return std::shared_ptr<SharedMemory>(
+      new SharedMemory(std::move(fd), static_cast<std::byte*>(base), bytes));
+}
+
+SharedMemory::~SharedMemory() { ::munmap(base_, size_); }
+
+bool SharedMemory::contains(std::span<const std::byte> bytes) const {
+  return bytes.data() >= base_ && bytes.data() <= base_ + size_ &&
+         bytes.size() <= static_cast<std::size_t>(base_ + size_ - bytes.data());
+}
+
+Arena::Arena(std::shared_ptr<SharedMemory> memory) : memory_(std::move(memory)) {
+  free_.emplace(0, memory_->size());
+}
+
+std::byte* Arena::take(std::size_t size) {
+  WEFT_ASSERT(size > 0 && size % SharedMemory::kPage == 0);
+  const std::scoped_lock lock(mutex_);
+  for (auto run = free_.begin(); run != free_.end(); ++run) {
+    if (run->second < size) continue;
+    const auto [offset, length] = *run;
+    free_.erase(run);
+    if (length > size) free_.emplace(offset + size, length - size);
+    return memory_->base() + offset;
+  }
+  return nullptr;
+}
+
+void Arena::give(std::byte* run, std::size_t size) {
+  // Best effort: pages that stay are used again by the next who takes them.
+  static_cast<void>(::madvise(run, size, MADV_REMOVE));
+  const std::scoped_lock lock(mutex_);
+  auto offset = static_cast<std::size_t>(run - memory_->base());
+  auto next = free_.lower_bound(offset);
+  if (next != free_.end() && next->first == offset + size) {
+    size += next->second;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    const auto before = std::prev(next);
+    WEFT_ASSERT(before->first + before->second <= offset);
+    if (before->first + before->second == offset) {
+      before->second += size;
+      return;
+    }
+  }
+  free_.emplace(offset, size);
+}
+
+std::size_t Arena::free_bytes() const {
+  const std::scoped_lock lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& [offset, size] : free_) bytes += size;
+  return bytes;
+}
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+// Memory that two processes map: a memfd that can never shrink, and an arena of page runs in one.
+//
+// SharedMemory is the mapping. create() makes one and seals it (F_SEAL_SHRINK, F_SEAL_GROW,
+// F_SEAL_SEAL); adopt() maps one that another process made, after checking that it is so sealed
+// (fcntl(2): only memory files can be) and as large as it was said to be. Without the seal a peer
+// could truncate it, and any access beyond its end would kill this process with SIGBUS.
+//
+// Arena hands out runs of whole pages of a mapping, first fit, neighbours joined when they come
+// back. It is what a BufferPool takes its blocks from when bulk data is to be shared: the pool
+// keeps blocks for reuse, so that the arena is asked seldom.
+//
+// Threading: SharedMemory is constant once made. Arena: any thread.
+//
+// Invariants:
+//  1. Runs that are out do not overlap, lie in the mapping, and begin and end at pages.
+//  2. What the memory contains is the peer's to change at any instant, wherever it is shared.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "rpc/base/buffer.h"
+
+namespace weft {
+
+class SharedMemory {
+ public:
+  static constexpr std::size_t kPage = 4096;
+
+  // kBusy without memory. `bytes` is rounded up to whole pages.
+  [[nodiscard]] static Result<std::shared_ptr<SharedMemory>> create(std::size_t bytes,
+                                                                    const char* name);
+  // kProtocol when it is not sealed, not of whole pages, or not of `bytes` bytes.
+  [[nodiscard]] static Result<std::shared_ptr<SharedMemory>> adopt(OwnedFd fd, std::size_t bytes);
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  ~SharedMemory();
+
+  [[nodiscard]] std::byte* base() const { return base_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  // Whether all of the bytes lie in it.
+  [[nodiscard]] bool contains(std::span<const std::byte> bytes) const;
+
+ private:
+  SharedMemory(OwnedFd fd, std::byte* base, std::size_t size)
+      : fd_(std::move(fd)), base_(base), size_(size) {}
+  [[nodiscard]] static Result<std::shared_ptr<SharedMemory>> map(OwnedFd fd, std::size_t bytes);
+
+  OwnedFd fd_;
+  std::byte* base_;
+  std::size_t size_;
+};
+
+class Arena {
+ public:
+  explicit Arena(std::shared_ptr<SharedMemory> memory);
+
+  // Null when there is no run so long. Precondition: size is a multiple of a page, and not 0.
+  [[nodiscard]] std::byte* take(std::size_t size);
+  // Back, and its memory to the kernel.
+  void give(std::byte* run, std::size_t size);
+
+  [[nodiscard]] const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
+  [[nodiscard]] std::size_t free_bytes() const;
+
+ private:
+  const std::shared_ptr<SharedMemory> memory_;
+  mutable std::mutex mutex_;
+  std::map<std::size_t, std::size_t> free_;  // offset -> size; protected by mutex_
+};
+
+}  // namespace weft

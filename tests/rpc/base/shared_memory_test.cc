@@ -1,0 +1,112 @@
+#include "rpc/base/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+#include <map>
+
+#include "rpc/base/clock.h"
+
+using weft::Arena;
+using weft::Buffer;
+using weft::BufferPool;
+using weft::Errc;
+using weft::OwnedFd;
+using weft::SharedMemory;
+
+namespace {
+
+constexpr std::size_t kPage = SharedMemory::kPage;
+
+OwnedFd again(int fd) { return OwnedFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
+
+}  // namespace
+
+TEST_CASE("shared memory is the same bytes for who adopts it") {
+  auto mine = SharedMemory::create(10'000, "test").value();
+  CHECK(mine->size() == 3 * kPage);
+  auto theirs = SharedMemory::adopt(again(mine->fd()), mine->size()).value();
+  std::memcpy(mine->base() + 5000, "weft", 4);
+  CHECK(std::memcmp(theirs->base() + 5000, "weft", 4) == 0);
+  CHECK(mine->contains({mine->base(), mine->size()}));
+  CHECK_FALSE(mine->contains({mine->base() + 1, mine->size()}));
+  CHECK_FALSE(mine->contains({theirs->base(), 1}));
+  CHECK(::ftruncate(mine->fd(), kPage) != 0);  // the seal holds
+}
+
+TEST_CASE("memory that could shrink, or is of another size, is not adopted") {
+  OwnedFd open_ended(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(::ftruncate(open_ended.get(), 2 * kPage) == 0);
+  CHECK(SharedMemory::adopt(again(open_ended.get()), 2 * kPage).error() == Errc::kProtocol);
+  REQUIRE(::fcntl(open_ended.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+  CHECK(SharedMemory::adopt(again(open_ended.get()), 3 * kPage).error() == Errc::kProtocol);
+  CHECK(SharedMemory::adopt(again(open_ended.get()), 0).error() == Errc::kProtocol);
+  CHECK(SharedMemory::adopt(again(open_ended.get()), 2 * kPage));
+  OwnedFd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  CHECK(SharedMemory::adopt(std::move(file), kPage).error() == Errc::kProtocol);
+}
+
+TEST_CASE("an arena's runs never overlap, and all of it comes back") {
+  Arena arena(SharedMemory::create(64 * kPage, "test").value());
+  weft::SeededRandom random(7);
+  std::map<std::byte*, std::size_t> out;
+  std::size_t bytes = 0;
+  for (int step = 0; step < 4000; ++step) {
+    if (random.below(2) == 0 && !out.empty()) {
+      auto victim = std::next(out.begin(), static_cast<std::ptrdiff_t>(random.below(out.size())));
+      arena.give(victim->first, victim->second);
+      bytes -= victim->second;
+      out.erase(victim);
+      continue;
+    }
+    const std::size_t size = (1 + random.below(9)) * kPage;
+    std::byte* run = arena.take(size);
+    if (run == nullptr) continue;
+    REQUIRE(arena.memory()->contains({run, size}));
+    const auto next = out.upper_bound(run);
+    if (next != out.end()) REQUIRE(run + size <= next->first);
+    if (next != out.begin()) REQUIRE(std::prev(next)->first + std::prev(next)->second <= run);
+    out.emplace(run, size);
+    bytes += size;
+    REQUIRE(arena.free_bytes() == 64 * kPage - bytes);
+  }
+  for (const auto& [run, size] : out) arena.give(run, size);
+  CHECK(arena.take(64 * kPage) == arena.memory()->base());
+}
+
+TEST_CASE("a pool's buffers live in its arena, and blocks of one size make way for another") {
+  auto arena = std::make_shared<Arena>(SharedMemory::create(std::size_t{2} << 20, "test").value());
+  {
+    BufferPool pool(std::size_t{8} << 20, arena);
+    {
+      std::vector<Buffer> small;
+      for (;;) {
+        auto buffer = pool.allocate(4096);
+        if (!buffer) break;
+        CHECK(arena->memory()->contains(buffer->span()));
+        small.push_back(std::move(*buffer));
+      }
+      CHECK(small.size() == 512);
+      CHECK(pool.in_use_bytes() == std::size_t{2} << 20);
+    }
+    CHECK(pool.allocate(std::size_t{1} << 20));  // though all of it is idle blocks of a page
+    CHECK(pool.in_use_bytes() == 0);
+  }
+  CHECK(arena->free_bytes() == std::size_t{2} << 20);
+}
+
+TEST_CASE("the owner of foreign bytes is told once, when the last handle goes") {
+  std::vector<std::byte> bytes(100);
+  int told = 0;
+  {
+    Buffer all = Buffer::foreign(bytes, [&told] { ++told; });
+    auto part = all.share(10, 20).value();
+    all.reset();
+    CHECK(told == 0);
+    CHECK(part.data() == bytes.data() + 10);
+  }
+  CHECK(told == 1);
+}
