@@ -2,8 +2,8 @@
 //
 // Outgoing messages are gathered (bytes, buffers, file ranges); an incoming record is one
 // contiguous Buffer from the pool, so that a WRITE's payload can be passed on by share(). Whoever
-// uses a channel implements ChannelUser; the implementations are tcp_channel.h (the kernel's TCP)
-// and in_memory.h (tests).
+// uses a channel implements ChannelUser; the implementations are tcp_channel.h (the kernel's TCP),
+// shm/shm_channel.h (shared memory) and in_memory.h (tests). RDMA would be one more.
 //
 // Threading: a channel lives on one I/O thread; every call to it and every call it makes comes on
 // that thread. post() alone may be called from any thread.
@@ -24,6 +24,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "rpc/base/assert.h"
 #include "rpc/base/buffer.h"
@@ -44,6 +45,11 @@ class ChannelUser {
   // A record whose bulk data, its end, was left in the kernel. Only from channels that were told to
   // (TcpLimits::pipe_from).
   virtual void on_piped_record(Buffer /*head*/, PipedBytes /*rest*/) { WEFT_ASSERT(false); }
+  // A record and the memory that was lent with it, in the order it was spliced. The peer may change
+  // it at any time. Only from channels that lend.
+  virtual void on_lending_record(Buffer /*record*/, std::vector<Buffer> /*lent*/) {
+    WEFT_ASSERT(false);
+  }
   // The connection is gone; `why` says how: kClosed (peer closed it, or close() was called),
   // kTimedOut, kProtocol, kTooLarge, kUnreachable, kBusy (no memory for too long).
   virtual void on_closed(const Error& why) = 0;
@@ -60,6 +66,10 @@ class Channel {
   virtual void start(std::shared_ptr<ChannelUser> user) = 0;
   // Queues one record. Dropped without notice when the channel is closed or closing.
   virtual void send(Message message) = 0;
+  // Whether a buffer spliced into a message is lent to the peer as it is, instead of its bytes
+  // becoming part of the record. The peer may write into it too, until it gives it back: so lending
+  // is how data is sent and how room for data is. The channel holds the buffer so long.
+  [[nodiscard]] virtual bool lends(const Buffer& /*buffer*/) const { return false; }
   // Stops and goes on delivering records; not counted, the last call wins.
   virtual void pause() = 0;
   virtual void resume() = 0;

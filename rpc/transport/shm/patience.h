@@ -1,0 +1,39 @@
+// How long to poll for the peer's next record before sleeping: as long as it seems to pay.
+//
+// Polling saves the kernel's wake-up (microseconds, tens of them between processors of a virtual
+// machine) when the answer is near, and wastes a processor when it is not. So it follows a moving
+// average of how long waits have been: short ones are polled for, twice the average at most, long
+// ones are slept through. On one processor the peer cannot run while we poll: never.
+//
+// Threading: one thread. Pure: times come from the caller.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace weft::rpc {
+
+class Patience {
+ public:
+  using Duration = std::chrono::nanoseconds;
+
+  // Polls for `most` at most; 0: never.
+  Patience(Duration most, unsigned processors)
+      : most_(processors < 2 ? Duration{0} : most), average_(4 * most_) {}
+
+  [[nodiscard]] Duration budget() const {
+    if (most_.count() == 0 || average_ > 2 * most_) return Duration{0};
+    return std::min(most_, 2 * average_ + Duration{1000});
+  }
+  // A wait is over, polled for or slept through.
+  void waited(Duration time) {
+    // One long pause between two bursts must not count for more than a few short waits.
+    average_ = (7 * average_ + std::clamp(time, Duration{0}, 8 * most_)) / 8;
+  }
+
+ private:
+  const Duration most_;
+  Duration average_;
+};
+
+}  // namespace weft::rpc

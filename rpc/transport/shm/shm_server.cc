@@ -1,0 +1,253 @@
+#include "rpc/transport/shm/shm_server.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <bit>
+#include <boost/asio/post.hpp>
+#include <future>
+#include <map>
+
+#include "rpc/transport/shm/greeting.h"
+#include "rpc/transport/shm/shm_channel.h"
+
+namespace weft::rpc {
+
+using boost::asio::local::stream_protocol;
+using boost::system::error_code;
+
+namespace {
+
+// What connections keep of their server; nothing here belongs to an io_context.
+struct Admission {
+  Admission(BufferPool& buffer_pool, ShmServerOptions server_options, ShmServer::Accept on_accept)
+      : pool(buffer_pool), options(std::move(server_options)), accept(std::move(on_accept)) {}
+
+  [[nodiscard]] bool admit() {
+    if (open_count.fetch_add(1) < options.max_connections) return true;
+    leave();
+    return false;
+  }
+  void leave() { open_count.fetch_sub(1); }
+  // The mapping there is of this memory, or a new one.
+  [[nodiscard]] Result<std::shared_ptr<SharedMemory>> map_arena(OwnedFd fd, std::size_t bytes);
+
+  BufferPool& pool;
+  const ShmServerOptions options;
+  const ShmServer::Accept accept;
+  std::atomic<std::size_t> open_count{0};
+  std::atomic<std::uint64_t> refused{0};
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<SharedMemory>> arenas_;  // protected by mutex_
+};
+
+Result<std::shared_ptr<SharedMemory>> Admission::map_arena(OwnedFd fd, std::size_t bytes) {
+  if (bytes > options.max_arena_bytes) return fail(Errc::kTooLarge, "an arena beyond the limit");
+  struct stat found{};
+  if (::fstat(fd.get(), &found) != 0) return fail_errno(errno, "fstat of an arena");
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(arenas_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<SharedMemory>& known = arenas_[{found.st_dev, found.st_ino}];
+  if (auto arena = known.lock(); arena != nullptr && arena->size() == bytes) return arena;
+  auto arena = SharedMemory::adopt(std::move(fd), bytes);
+  if (arena) known = *arena;
+  return arena;
+}
+
+// A peer that has connected and not yet introduced itself. Its pending operations own it.
+struct Introduction : std::enable_shared_from_this<Introduction> {
+  Introduction(std::shared_ptr<Admission> admission, stream_protocol::socket connected)
+      : rules(std::move(admission)), socket(std::move(connected)), timer(socket.get_executor()) {}
+  ~Introduction() {
+    if (!welcome) rules->leave();
+  }
+
+  void start();
+  [[nodiscard]] Result<ShmConnection> receive();
+  void introduced();
+
+  const std::shared_ptr<Admission> rules;
+  stream_protocol::socket socket;
+  boost::asio::steady_timer timer;
+  bool welcome = false;
+};
+
+void Introduction::start() {
+  timer.expires_after(rules->options.limits.connect_deadline);
+  timer.async_wait([self = shared_from_this()](const error_code& cancelled) {
+    error_code ignored;
+    if (!cancelled) self->socket.close(ignored);
+  });
+  socket.async_wait(stream_protocol::socket::wait_read,
+                    [self = shared_from_this()](const error_code& failed) {
+                      self->timer.cancel();
+                      if (!failed) self->introduced();
+                    });
+}
+
+Result<ShmConnection> Introduction::receive() {
+  const int fd = socket.native_handle();
+  auto received = receive_greeting(fd);
+  if (!received) return pass(received);
+  const std::uint64_t capacity = received->greeting.ring_capacity;
+  if (!std::has_single_bit(capacity) || capacity < SharedMemory::kPage ||
+      capacity > rules->options.max_ring_capacity) {
+    return fail(Errc::kProtocol, "a ring of a size that cannot be");
+  }
+  auto rings = SharedMemory::adopt(std::move(received->rings), rings_bytes(capacity));
+  if (!rings) return pass(rings);
+  auto arena = rules->map_arena(std::move(received->arena), received->greeting.arena_bytes);
+  if (!arena) return pass(arena);
+  if (auto sent = send_welcome(fd); !sent) return pass(sent);
+  return ShmConnection{.socket = std::move(socket),
+                       .rings = std::move(*rings),
+                       .ring_capacity = capacity,
+                       .arena = std::move(*arena),
+                       .lender = false,
+                       .peer = "unix:" + rules->options.path};
+}
+
+void Introduction::introduced() {
+  auto connection = receive();
+  if (!connection) {
+    rules->refused.fetch_add(1);
+    spdlog::warn("event=connection_refused peer=unix why=\"{}\"", connection.error().describe());
+    return;
+  }
+  welcome = true;
+  rules->accept(std::make_shared<ShmChannel>(std::move(*connection), rules->pool,
+                                             rules->options.limits,
+                                             [kept = rules] { kept->leave(); }));
+}
+
+}  // namespace
+
+struct ShmServer::Impl : std::enable_shared_from_this<ShmServer::Impl> {
+  Impl(IoThreads& io_threads, std::shared_ptr<Admission> admission_rules)
+      : threads(io_threads),
+        admission(std::move(admission_rules)),
+        acceptor(threads.context(0)),
+        retry(threads.context(0)) {}
+
+  Result<> open();
+  Result<> clear_path();
+  void accept_next();
+  void accepted(const error_code& error, stream_protocol::socket socket, unsigned thread);
+
+  IoThreads& threads;
+  const std::shared_ptr<Admission> admission;
+  stream_protocol::acceptor acceptor;  // used on the first I/O thread only, once listening
+  boost::asio::steady_timer retry;
+};
+
+// Removes a socket that nobody listens on.
+Result<> ShmServer::Impl::clear_path() {
+  const std::string& path = admission->options.path;
+  struct stat found{};
+  if (::lstat(path.c_str(), &found) != 0) return {};
+  if (!S_ISSOCK(found.st_mode)) return fail(Errc::kInvalid, path + " is not a socket");
+  stream_protocol::socket probe(threads.context(0));
+  error_code error;
+  probe.connect(stream_protocol::endpoint(path), error);
+  if (!error) return fail(Errc::kBusy, "somebody listens on " + path);
+  if (::unlink(path.c_str()) != 0) return fail_errno(errno, "remove " + path);
+  return {};
+}
+
+Result<> ShmServer::Impl::open() {
+  const std::string& path = admission->options.path;
+  if (path.empty() || path.size() >= sizeof(sockaddr_un{}.sun_path)) {
+    return fail(Errc::kInvalid, "not a path for a socket: '" + path + "'");
+  }
+  if (auto clear = clear_path(); !clear) return clear;
+  error_code error;
+  const auto failed_to = [&](const char* what) {
+    return fail_errno(error.value(), std::string(what) + " " + path);
+  };
+  if (acceptor.open(stream_protocol(), error); error) return failed_to("open a socket for");
+  if (acceptor.bind(stream_protocol::endpoint(path), error); error) return failed_to("bind to");
+  if (::chmod(path.c_str(), admission->options.mode) != 0)
+    return fail_errno(errno, "chmod " + path);
+  if (acceptor.listen(128, error); error) return failed_to("listen on");
+  return {};
+}
+
+void ShmServer::Impl::accept_next() {
+  const unsigned thread = threads.next();
+  acceptor.async_accept(
+      threads.context(thread),
+      [self = shared_from_this(), thread](const error_code& error, stream_protocol::socket socket) {
+        self->accepted(error, std::move(socket), thread);
+      });
+}
+
+void ShmServer::Impl::accepted(const error_code& error, stream_protocol::socket socket,
+                               unsigned thread) {
+  if (!acceptor.is_open()) return;
+  if (error) {
+    // Out of descriptors, most likely: waiting lets some connection end.
+    spdlog::warn("event=accept_failed path={} why=\"{}\"", admission->options.path,
+                 error.message());
+    retry.expires_after(std::chrono::milliseconds(100));
+    retry.async_wait([self = shared_from_this()](const error_code& cancelled) {
+      if (!cancelled && self->acceptor.is_open()) self->accept_next();
+    });
+    return;
+  }
+  if (auto may = check_peer(socket.native_handle(), admission->options.users); !may) {
+    admission->refused.fetch_add(1);
+    spdlog::warn("event=connection_refused peer=unix why=\"{}\"", may.error().describe());
+  } else if (!admission->admit()) {
+    admission->refused.fetch_add(1);
+    spdlog::warn("event=connection_refused peer=unix why=limit");
+  } else {
+    // The socket belongs to the other thread's context already.
+    boost::asio::post(threads.context(thread),
+                      [rules = admission, taken = std::move(socket)]() mutable {
+                        std::make_shared<Introduction>(std::move(rules), std::move(taken))->start();
+                      });
+  }
+  accept_next();
+}
+
+ShmServer::ShmServer(IoThreads& threads, BufferPool& pool, ShmServerOptions options, Accept accept)
+    : impl_(std::make_shared<Impl>(
+          threads, std::make_shared<Admission>(pool, std::move(options), std::move(accept)))) {}
+
+ShmServer::~ShmServer() { stop(); }
+
+Result<> ShmServer::listen() {
+  if (auto opened = impl_->open(); !opened) return opened;
+  boost::asio::post(impl_->threads.context(0), [impl = impl_] { impl->accept_next(); });
+  return {};
+}
+
+void ShmServer::stop() {
+  auto& context = impl_->threads.context(0);
+  const auto close = [impl = impl_] {
+    error_code ignored;
+    if (!impl->acceptor.is_open()) return;
+    impl->acceptor.close(ignored);
+    impl->retry.cancel();
+    ::unlink(impl->admission->options.path.c_str());
+  };
+  // With the I/O threads gone, or on the acceptor's own, there is nobody to wait for.
+  if (context.stopped() || IoThreads::current() == 0) return close();
+  auto closed = std::make_shared<std::promise<void>>();
+  boost::asio::post(context, [close, closed] {
+    close();
+    closed->set_value();
+  });
+  // A context that is stopped meanwhile drops the work: then it is closed with the server.
+  static_cast<void>(closed->get_future().wait_for(std::chrono::seconds(5)));
+}
+
+std::size_t ShmServer::connections() const { return impl_->admission->open_count; }
+std::uint64_t ShmServer::refused() const { return impl_->admission->refused; }
+
+}  // namespace weft::rpc

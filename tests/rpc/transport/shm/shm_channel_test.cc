@@ -1,0 +1,305 @@
+#include "rpc/transport/shm/shm_channel.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+#include <filesystem>
+#include <future>
+
+#include "rpc/transport/shm/greeting.h"
+#include "rpc/transport/shm/shm_dialer.h"
+#include "rpc/transport/shm/shm_server.h"
+
+using namespace weft;
+using namespace weft::rpc;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string text_of(const Buffer& buffer) {
+  return {reinterpret_cast<const char*>(buffer.data()), buffer.size()};
+}
+
+template <class Check>
+bool eventually(Check check, std::chrono::milliseconds limit = 10s) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!check()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+// Keeps what comes.
+struct Inbox : ChannelUser {
+  void on_record(Buffer record) override {
+    const std::scoped_lock lock(mutex);
+    texts.push_back(text_of(record));
+  }
+  void on_lending_record(Buffer record, std::vector<Buffer> loans) override {
+    const std::scoped_lock lock(mutex);
+    texts.push_back(text_of(record));
+    for (Buffer& loan : loans) lent.push_back(std::move(loan));
+  }
+  void on_closed(const Error& why) override {
+    const std::scoped_lock lock(mutex);
+    closed = why.code;
+  }
+  std::size_t count() {
+    const std::scoped_lock lock(mutex);
+    return texts.size();
+  }
+  bool is_closed() {
+    const std::scoped_lock lock(mutex);
+    return closed.has_value();
+  }
+  std::mutex mutex;
+  std::vector<std::string> texts;
+  std::vector<Buffer> lent;
+  std::optional<Errc> closed;
+};
+
+// Both ends in one process, a thread each.
+struct Pair {
+  explicit Pair(ShmLimits limits = {}, std::size_t ring = 4096) {
+    std::filesystem::create_directories(folder);
+    path = folder + "/socket";
+    server.emplace(threads, server_pool, ShmServerOptions{.path = path, .limits = limits},
+                   [this](std::shared_ptr<Channel> channel) {
+                     if (accepted != nullptr) return;  // of a test that connects by hand
+                     accepted = channel;
+                     channel->start(server_inbox);
+                     ready.set_value();
+                   });
+    threads.start();
+    REQUIRE(server->listen());
+    auto dialled = std::make_shared<std::promise<Result<std::shared_ptr<Channel>>>>();
+    auto& context = threads.context(1);
+    boost::asio::post(context, [&, dialled] {
+      shm_dialer(context, client_pool, {.path = path, .ring_capacity = ring, .limits = limits})(
+          [this, dialled](Result<std::shared_ptr<Channel>> result) {
+            if (result) (*result)->start(client_inbox);
+            dialled->set_value(std::move(result));
+          });
+    });
+    client = dialled->get_future().get().value();
+    ready.get_future().wait();
+  }
+  ~Pair() {
+    server->stop();
+    threads.stop();
+    client.reset();
+    accepted.reset();
+    server_inbox->lent.clear();
+    std::filesystem::remove_all(folder);
+  }
+  // On the channel's thread, and waits for it.
+  static void run(Channel& channel, std::move_only_function<void()> work) {
+    std::promise<void> done;
+    channel.post([&] {
+      work();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  void send(Channel& channel, std::string_view text, std::vector<Buffer> lent = {}) {
+    run(channel, [&] {
+      Message message;
+      message.bytes().raw(bytes_of(text));
+      Payload payload;
+      for (Buffer& buffer : lent) payload.append(std::move(buffer));
+      message.splice(std::move(payload));
+      channel.send(std::move(message));
+    });
+  }
+
+  std::string folder = "/tmp/weft-shm-test-" + std::to_string(::getpid());
+  std::string path;
+  std::shared_ptr<Arena> arena =
+      std::make_shared<Arena>(SharedMemory::create(std::size_t{4} << 20, "test").value());
+  BufferPool client_pool{std::size_t{4} << 20, arena};
+  BufferPool server_pool{std::size_t{4} << 20};
+  std::shared_ptr<Inbox> client_inbox = std::make_shared<Inbox>();
+  std::shared_ptr<Inbox> server_inbox = std::make_shared<Inbox>();
+  std::promise<void> ready;
+  IoThreads threads{2, false};
+  std::optional<ShmServer> server;
+  std::shared_ptr<Channel> client;
+  std::shared_ptr<Channel> accepted;
+};
+
+}  // namespace
+
+TEST_CASE("records go both ways through shared memory, in order") {
+  Pair pair;
+  constexpr int kRecords = 500;
+  for (int i = 0; i < kRecords; ++i) pair.send(*pair.client, "to " + std::to_string(i));
+  REQUIRE(eventually([&] { return pair.server_inbox->count() == kRecords; }));
+  for (int i = 0; i < kRecords; ++i) pair.send(*pair.accepted, "from " + std::to_string(i));
+  REQUIRE(eventually([&] { return pair.client_inbox->count() == kRecords; }));
+  for (int i = 0; i < kRecords; ++i) {
+    CHECK(pair.server_inbox->texts[static_cast<std::size_t>(i)] == "to " + std::to_string(i));
+    CHECK(pair.client_inbox->texts[static_cast<std::size_t>(i)] == "from " + std::to_string(i));
+  }
+}
+
+TEST_CASE("more than a ring holds waits for room") {
+  Pair pair;
+  pair.run(*pair.accepted, [&] { pair.accepted->pause(); });
+  const std::string text(1000, 'x');
+  for (int i = 0; i < 40; ++i) pair.send(*pair.client, text);
+  pair.run(*pair.client, [&] { CHECK(pair.client->queued_bytes() > 30'000); });
+  pair.run(*pair.accepted, [&] { pair.accepted->resume(); });
+  REQUIRE(eventually([&] { return pair.server_inbox->count() == 40; }));
+  pair.run(*pair.client, [&] { CHECK(pair.client->queued_bytes() == 0); });
+}
+
+TEST_CASE("buffers of the arena are lent as they are, and come back when they are let go") {
+  Pair pair;
+  auto data = pair.client_pool.allocate(100'000).value();
+  std::memset(data.data(), 'd', data.size());
+  auto mine = data.share(0, data.size()).value();
+  std::vector<Buffer> lent;
+  lent.push_back(std::move(data));
+  pair.send(*pair.client, "write", std::move(lent));
+  REQUIRE(eventually([&] { return pair.server_inbox->count() == 1; }));
+  REQUIRE(pair.server_inbox->lent.size() == 1);
+  Buffer& theirs = pair.server_inbox->lent[0];
+  CHECK(theirs.size() == 100'000);
+  CHECK(theirs.data() != mine.data());  // another mapping
+  CHECK(theirs.data()[99'999] == std::byte{'d'});
+  theirs.data()[0] = std::byte{'r'};  // of the same pages
+  CHECK(mine.data()[0] == std::byte{'r'});
+  CHECK_FALSE(mine.unique());  // the channel holds it
+  pair.run(*pair.accepted, [&] { pair.server_inbox->lent.clear(); });
+  CHECK(eventually([&] {
+    bool back = false;
+    pair.run(*pair.client, [&] {
+      back = mine.unique() && static_cast<ShmChannel&>(*pair.client).lent_bytes() == 0;
+    });
+    return back;
+  }));
+  mine.reset();
+  CHECK(eventually([&] { return pair.client_pool.in_use_bytes() == 0; }));
+}
+
+TEST_CASE("a lender that closes gets its pages back only when the borrower has let go") {
+  Pair pair({.quarantine = 0ms});
+  std::vector<Buffer> lent;
+  lent.push_back(pair.client_pool.allocate(8192).value());
+  pair.send(*pair.client, "write", std::move(lent));
+  REQUIRE(eventually([&] { return pair.server_inbox->count() == 1; }));
+  pair.run(*pair.client, [&] { pair.client->close({Errc::kClosed, {}}); });
+  REQUIRE(eventually([&] { return pair.server_inbox->is_closed(); }));
+  std::this_thread::sleep_for(50ms);
+  CHECK(pair.client_pool.in_use_bytes() > 0);
+  pair.server_inbox->lent.clear();  // from another thread, too
+  CHECK(eventually([&] { return pair.client_pool.in_use_bytes() == 0; }));
+}
+
+TEST_CASE("what a peer had written before it went is delivered, then its end") {
+  Pair pair;
+  pair.run(*pair.accepted, [&] {
+    for (int i = 0; i < 3; ++i) {
+      Message message;
+      message.bytes().raw(bytes_of("last words"));
+      pair.accepted->send(std::move(message));
+    }
+    pair.accepted->close({Errc::kClosed, {}});
+  });
+  REQUIRE(eventually([&] { return pair.client_inbox->is_closed(); }));
+  CHECK(pair.client_inbox->count() == 3);
+  CHECK(pair.client_inbox->closed == Errc::kClosed);
+}
+
+TEST_CASE("pages that a peer had when it went stay out of use for a while") {
+  Pair pair({.quarantine = 300ms});
+  std::vector<Buffer> lent;
+  lent.push_back(pair.client_pool.allocate(8192).value());
+  pair.send(*pair.client, "write", std::move(lent));
+  REQUIRE(eventually([&] { return pair.server_inbox->count() == 1; }));
+  pair.run(*pair.accepted, [&] {
+    pair.accepted->close({Errc::kClosed, {}});
+    pair.server_inbox->lent.clear();  // closed already: nothing is told but by the socket's end
+  });
+  REQUIRE(eventually([&] { return pair.client_inbox->is_closed(); }));
+  CHECK(pair.client_pool.in_use_bytes() >= 8192);
+  CHECK(eventually([&] { return pair.client_pool.in_use_bytes() == 0; }));
+}
+
+TEST_CASE("a socket left behind is replaced, one in use is not") {
+  Pair pair;
+  IoThreads threads(1, false);
+  threads.start();
+  BufferPool pool(1 << 20);
+  ShmServer second(threads, pool, {.path = pair.path}, [](const auto&) {});
+  CHECK(second.listen().error() == Errc::kBusy);
+  const std::string left = pair.folder + "/left";
+  {
+    boost::asio::io_context context;
+    boost::asio::local::stream_protocol::acceptor acceptor(
+        context, boost::asio::local::stream_protocol::endpoint(left));
+  }
+  ShmServer third(threads, pool, {.path = left, .mode = 0600}, [](const auto&) {});
+  REQUIRE(third.listen());
+  struct stat found{};
+  REQUIRE(::stat(left.c_str(), &found) == 0);
+  CHECK((found.st_mode & 0777) == 0600);
+  ShmServer file(threads, pool, {.path = "/etc/passwd"}, [](const auto&) {});
+  CHECK(file.listen().error() == Errc::kInvalid);
+}
+
+TEST_CASE("whoever does not introduce himself properly is refused") {
+  Pair pair({.connect_deadline = 200ms});
+  const auto connect = [&] {
+    OwnedFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    pair.path.copy(address.sun_path, sizeof address.sun_path - 1);
+    REQUIRE(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    return fd;
+  };
+  const auto ended = [](const OwnedFd& fd) {
+    char byte = 0;
+    return ::recv(fd.get(), &byte, 1, 0) <= 0;
+  };
+  const auto rings = SharedMemory::create(rings_bytes(4096), "test").value();
+  const auto& memory = pair.arena->memory();
+  SECTION("nothing said") { CHECK(ended(connect())); }
+  SECTION("nonsense") {
+    const auto fd = connect();
+    REQUIRE(::send(fd.get(), "hello, are you there? I am", 24, MSG_NOSIGNAL) == 24);
+    CHECK(ended(fd));
+  }
+  SECTION("rings of another size than was said") {
+    const auto fd = connect();
+    REQUIRE(send_greeting(fd.get(), {.ring_capacity = 8192, .arena_bytes = memory->size()},
+                          rings->fd(), memory->fd()));
+    CHECK(ended(fd));
+  }
+  SECTION("an arena that can shrink") {
+    OwnedFd loose(::memfd_create("test", MFD_CLOEXEC));
+    REQUIRE(::ftruncate(loose.get(), 1 << 20) == 0);
+    const auto fd = connect();
+    REQUIRE(send_greeting(fd.get(), {.ring_capacity = 4096, .arena_bytes = 1 << 20}, rings->fd(),
+                          loose.get()));
+    CHECK(ended(fd));
+  }
+  SECTION("as it should be") {
+    const auto fd = connect();
+    REQUIRE(send_greeting(fd.get(), {.ring_capacity = 4096, .arena_bytes = memory->size()},
+                          rings->fd(), memory->fd()));
+    char welcome[sizeof(Welcome)];
+    CHECK(::recv(fd.get(), welcome, sizeof welcome, MSG_WAITALL) == sizeof welcome);
+  }
+}
