@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "rpc/base/error.h"
 #include "rpc/control/messages.h"
@@ -35,6 +36,20 @@ template <class T>
   std::unique_lock lock(state->mutex);
   state->ready.wait(lock, [&] { return state->result.has_value(); });
   return std::move(*state->result);
+}
+
+// The same for a call that completes with a result and something more.
+template <class T, class More>
+[[nodiscard]] std::pair<Result<T>, More> await_with(
+    std::move_only_function<void(std::move_only_function<void(Result<T>, More)>)> start) {
+  More more{};
+  auto result = await<T>([&](rpc::control::Done<T> done) {
+    start([&more, done = std::move(done)](Result<T> outcome, More with) mutable {
+      more = std::move(with);
+      done(std::move(outcome));
+    });
+  });
+  return {std::move(result), std::move(more)};
 }
 
 }  // namespace weft::mds

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "ganesha-fsal/cluster/gather.h"
+#include "ganesha-fsal/cluster/object_calls.h"
 #include "ganesha-fsal/cluster/size_reports.h"
 #include "ganesha-fsal/cluster/work_queue.h"
 
@@ -28,7 +29,8 @@ class Cluster::Impl final : public control::ServerEvents {
         registry_(std::move(registry)),
         workers_(std::max(config_.workers, 1U), config_.max_waiting),
         reports_(files, workers_, config_.max_waiting),
-        server_({.listen = config_.listen, .key = config_.key}, *this) {}
+        server_({.listen = config_.listen, .key = config_.key}, *this),
+        objects_(server_, *registry_, config_.call_timeout) {}
   ~Impl() override { stop(); }
 
   // Calls complete first (with kClosed), then the workers finish what those led to.
@@ -76,6 +78,7 @@ class Cluster::Impl final : public control::ServerEvents {
   WorkQueue workers_;
   SizeReports reports_;
   control::Server server_;
+  ObjectCalls objects_;
   std::mutex notice_mutex_;
   std::function<void(std::uint32_t)> notice_;  // guarded by notice_mutex_
   std::atomic<MissedCopies*> missed_copies_{nullptr};
@@ -245,21 +248,7 @@ void Cluster::on_server_up(std::function<void(std::uint32_t)> notice) {
 
 void Cluster::truncate(const layout::LayoutMap& map, const layout::ObjectId& object,
                        std::uint64_t size, Done<void> done) {
-  if (size > layout::kMaxFileSize) return done(fail(Errc::kFileTooLarge, "size"));
-  const auto all =
-      Gather::make(map.copies.size() * map.copies.front().ds_ids.size(), std::move(done));
-  for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
-    const layout::Striping striping = map.striping(copy);
-    for (std::uint32_t index = 0; index < striping.count(); ++index) {
-      impl_->server_.truncate(
-          map.copies[copy].ds_ids[index], object, striping.object_end(index, size),
-          impl_->config_.call_timeout,
-          [one = all->one()](const Result<control::ObjectStat>& answer) mutable {
-            if (!answer) return one(std::unexpected(answer.error()));
-            one({});
-          });
-    }
-  }
+  impl_->objects_.truncate(map, object, size, std::move(done));
 }
 
 void Cluster::fence(std::span<const std::uint32_t> ds_ids, std::vector<control::Fence> fences,
@@ -268,126 +257,18 @@ void Cluster::fence(std::span<const std::uint32_t> ds_ids, std::vector<control::
 }
 
 void Cluster::stat(const layout::LayoutMap& map, const layout::ObjectId& object,
-                   Done<ObjectsStat> done) {
-  struct Sum {
-    std::mutex mutex;
-    ObjectsStat total;
-  };
-  const auto sum = std::make_shared<Sum>();
-  const auto ids = servers_of(map);
-  const auto all =
-      Gather::make(ids.size(), [sum, done = std::move(done)](const Result<>& outcome) mutable {
-        if (!outcome) return done(std::unexpected(outcome.error()));
-        done(sum->total);
-      });
-  for (const std::uint32_t id : ids) {
-    impl_->server_.stat(id, object, impl_->config_.call_timeout,
-                        [sum, one = all->one()](const Result<control::ObjectStat>& answer) mutable {
-                          if (!answer) return one(std::unexpected(answer.error()));
-                          {
-                            const std::lock_guard lock(sum->mutex);
-                            sum->total.size = std::max(sum->total.size, answer->size);
-                            sum->total.allocated += answer->allocated;
-                            sum->total.mtime_ns = std::max(sum->total.mtime_ns, answer->mtime_ns);
-                          }
-                          one({});
-                        });
-  }
+                   Done<ObjectsStat> done, Silent silent) {
+  impl_->objects_.stat(map, object, silent, std::move(done));
 }
-
-namespace {
-
-// Calls send(ds id, range) for the parts of a file's range at every data server, in every copy.
-template <class Send>
-void for_each_part(const layout::LayoutMap& map, const layout::ObjectId& object,
-                   std::uint64_t offset, std::uint64_t length, Done<void> done, Send&& send) {
-  if (offset > layout::kMaxFileSize || length > layout::kMaxFileSize - offset) {
-    return done(fail(Errc::kFileTooLarge, "range ends beyond the largest file"));
-  }
-  const std::uint64_t end = offset + length;
-  std::vector<std::pair<std::uint32_t, control::Range>> parts;
-  for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
-    const layout::Striping striping = map.striping(copy);
-    for (std::uint32_t index = 0; index < striping.count(); ++index) {
-      // Bytes of other servers in between are holes in this object: one range serves all of ours.
-      const std::uint64_t last = striping.object_end(index, end);
-      const std::uint64_t first = striping.next_held(index, offset);
-      if (first < last) {
-        parts.emplace_back(map.copies[copy].ds_ids[index],
-                           control::Range{object, first, last - first});
-      }
-    }
-  }
-  const auto all = Gather::make(parts.size(), std::move(done));
-  for (const auto& [id, range] : parts) send(id, range, all->one());
-}
-
-}  // namespace
 
 void Cluster::punch(const layout::LayoutMap& map, const layout::ObjectId& object,
                     std::uint64_t offset, std::uint64_t length, Done<void> done) {
-  for_each_part(map, object, offset, length, std::move(done),
-                [this](std::uint32_t id, const control::Range& range, Done<void> one) {
-                  impl_->server_.punch(id, range, impl_->config_.call_timeout, std::move(one));
-                });
+  impl_->objects_.punch(map, object, offset, length, std::move(done));
 }
-
-// One window of an allocation after the other: bytes of other servers in between must not be
-// reserved, so every stripe unit is a request of its own.
-struct Cluster::Allocation : std::enable_shared_from_this<Allocation> {
-  static constexpr std::size_t kWindow = 1024;
-  static constexpr std::uint64_t kMaxUnits = 65'536;
-
-  Impl* impl = nullptr;
-  layout::LayoutMap map;
-  layout::ObjectId object;
-  std::uint64_t at = 0;
-  std::uint64_t end = 0;
-  Done<void> done;
-
-  void next() {
-    if (at >= end) return done({});
-    std::vector<layout::Extent> window;
-    const layout::Striping striping = map.striping();
-    while (at < end && window.size() < kWindow) {
-      window.push_back(striping.first_extent(at, end - at));
-      at += window.back().length;
-    }
-    const auto all = Gather::make(window.size() * map.copies.size(),
-                                  [self = shared_from_this()](const Result<>& outcome) {
-                                    if (!outcome) return self->done(outcome);
-                                    self->next();
-                                  });
-    for (const layout::Extent& extent : window) {
-      for (const layout::Copy& copy : map.copies) {
-        // Copies may begin at different servers; their stripe units are the same.
-        const std::size_t index = (extent.server + copy.first_index + copy.ds_ids.size() -
-                                   map.copies.front().first_index) %
-                                  copy.ds_ids.size();
-        impl->server_.allocate(copy.ds_ids[index],
-                               control::Range{object, extent.offset, extent.length},
-                               impl->config_.call_timeout, all->one());
-      }
-    }
-  }
-};
 
 void Cluster::allocate(const layout::LayoutMap& map, const layout::ObjectId& object,
                        std::uint64_t offset, std::uint64_t length, Done<void> done) {
-  if (offset > layout::kMaxFileSize || length > layout::kMaxFileSize - offset) {
-    return done(fail(Errc::kFileTooLarge, "range ends beyond the largest file"));
-  }
-  if (map.copies.front().ds_ids.size() > 1 && length / map.stripe_unit > Allocation::kMaxUnits) {
-    return done(fail(Errc::kNotSupported, "too many stripe units to reserve at once"));
-  }
-  const auto allocation = std::make_shared<Allocation>();
-  allocation->impl = impl_.get();
-  allocation->map = map;
-  allocation->object = object;
-  allocation->at = offset;
-  allocation->end = offset + length;
-  allocation->done = std::move(done);
-  allocation->next();
+  impl_->objects_.allocate(map, object, offset, length, std::move(done));
 }
 
 void Cluster::remove(std::uint32_t ds_id, std::vector<layout::ObjectId> objects, Done<void> done) {

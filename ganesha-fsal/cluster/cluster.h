@@ -1,10 +1,10 @@
 // The metadata server's hold on its data servers: the control server, the registry, and what is
 // asked of all the data servers of a file at once.
 //
-// Calls go to every data server of the layout map at the same time; they succeed when all have
-// answered so. Each has a deadline (Config::call_timeout), so each completes; one that failed may
-// have been carried out at some of them and is to be made again, which is safe: every request
-// has the same effect done twice.
+// Calls about a file's objects go to its data servers at the same time (object_calls.h says to
+// which copies); they succeed when all have answered so. Each has a deadline
+// (Config::call_timeout), so each completes; one that failed may have been carried out at some of
+// them and is to be made again, which is safe: every request has the same effect done twice.
 //
 // Threading: any thread. Completions run on a thread of the cluster and must not block on another
 // of its calls; await.h turns a call into a blocking one for threads that may.
@@ -104,13 +104,21 @@ class Cluster {
              Done<void> done);
 
   // The file as its objects show it, for repair and for files whose writer died: the least size,
-  // the latest write, the bytes of storage.
+  // the latest write, the bytes of storage of one copy. One current copy of each stripe has to
+  // answer; of several that do, the greatest counts.
   struct ObjectsStat {
     std::uint64_t size = 0;
     std::uint64_t allocated = 0;
     std::int64_t mtime_ns = 0;
+    bool complete = true;  // every stripe is in it
   };
-  void stat(const layout::LayoutMap& map, const layout::ObjectId& object, Done<ObjectsStat> done);
+  // Of a stripe that no data server answers for.
+  enum class Silent : std::uint8_t {
+    kFail,
+    kLeaveOut,  // if none of them serves anybody (Registry::lapse()); else it fails
+  };
+  void stat(const layout::LayoutMap& map, const layout::ObjectId& object, Done<ObjectsStat> done,
+            Silent silent = Silent::kFail);
 
   // ALLOCATE and DEALLOCATE of a range of a file (RFC 7862). kFileTooLarge; kNotSupported for an
   // allocation of more than 65536 stripe units.
@@ -125,7 +133,6 @@ class Cluster {
 
  private:
   class Impl;
-  struct Allocation;
   explicit Cluster(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

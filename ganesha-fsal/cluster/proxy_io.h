@@ -2,17 +2,27 @@
 // client of its own data servers, for NFSv4.0, for mounts without pNFS, and when a client falls
 // back.
 //
-// One NFSv4.1 session to each data server, made on first use. Handles are sealed kControl, so
-// fencing a client does not stop the metadata server. A range is split over its data servers, which
-// work at the same time.
+// One NFSv4.1 session to each data server, made on first use. A range is split over its data
+// servers, which work at the same time.
+//
+// Copies. A write goes to the leader of each stripe, which brings it to the other copies: the
+// handle names them. The leaders are the caller's to choose, the same for all who write a file at
+// one time. COMMIT goes to the leaders too. A read takes a current copy for each part, another one
+// when that fails.
+//
+// Handles are sealed kControl, so fencing a client does not stop the metadata server; but those
+// that name partners are sealed as a client's, with the map's object epoch. What arrives late of
+// such a write, at a copy that is being repaired, is refused. The refusal (kAccess) says that the
+// map and the leaders are out of date.
 //
 // Sizes. The metadata server's size of the file governs: bytes below it that no object holds are
 // zeros, bytes above it are never returned. A write that is answered made the file as long as it
 // reaches: the caller records that (Namespace::grow) before it answers its client.
 //
-// Verifier. One number stands for all data servers' write verifiers. It changes when any data
-// server's changed, which is when unstable data may have been lost; a client then writes again what
-// it had not committed, a little more than needed.
+// Verifier. One number stands for all data servers' write verifiers (verifier_watch.h). It changes
+// when any data server's changed, and when a file's leaders did, which is when unstable data may
+// have been lost; a client then writes again what it had not committed, a little more than needed.
+// The verifier of a write is the one from before it was sent: no later one may be told for it.
 //
 // Threading: any thread. Completions run on a thread of the proxy and must not block.
 //
@@ -22,6 +32,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,11 +54,18 @@ class ProxyIo {
     std::string owner;  // EXCHANGE_ID's co_ownerid: of this metadata server, unique
     layout::HandleKey handle_key{};
     std::chrono::milliseconds call_timeout{20'000};  // of one READ, WRITE or COMMIT
+    std::chrono::milliseconds copy_timeout{5'000};   // of a READ, if another copy can be tried
+    // Whether a data server is known to be gone, rather than being restarted. What has another
+    // copy does not wait for one that is. Empty: as the registry says (Registry::reach()).
+    std::function<bool(std::uint32_t ds_id)> is_gone;
   };
 
   struct File {
     layout::ObjectId object;
     layout::LayoutMap map;
+    // The copy that leads at each stripe, for a file with several: for writing and COMMIT. If there
+    // are any, reads take these copies only.
+    std::vector<std::uint8_t> leads;
   };
 
   struct ReadResult {
@@ -63,26 +81,42 @@ class ProxyIo {
     std::uint64_t verifier = 0;
   };
 
+  // A data server that did not do its part, and how: kTimedOut, kUnreachable; kBusy (it said "try
+  // again" all the time); kAccess (fenced: the map is not the newest); kNoSpace; kIo and others.
+  struct Failure {
+    std::uint32_t ds_id = 0;
+    Error error;
+  };
+  using Failures = std::vector<Failure>;  // one for each data server at most
+  // The error is the first failure's, or says what no data server can help.
+  template <class T>
+  using Finished = std::move_only_function<void(Result<T>, Failures)>;
+
   ProxyIo(Config config, Registry& registry, BufferPool& pool);
   ProxyIo(const ProxyIo&) = delete;
   ProxyIo& operator=(const ProxyIo&) = delete;
   ~ProxyIo();
   void stop();
 
-  // `size` is the file's. kIo, kTimedOut, kUnreachable: a data server failed, or did not answer.
+  // `size` is the file's. kIo, kTimedOut, kUnreachable: no copy of a part could be read.
   void read(const File& file, std::uint64_t size, std::uint64_t offset, std::uint32_t count,
             Done<ReadResult> done);
   // Copies `data` before it returns. On an error any part of the range may have been written.
-  // kNoSpace, kFileTooLarge, kIo, kTimedOut, kUnreachable.
+  // kNoSpace, kFileTooLarge, kIo, kTimedOut, kUnreachable, kAccess, kBusy.
   void write(const File& file, std::uint64_t offset, std::span<const std::byte> data,
-             Stability wanted, Done<WriteResult> done);
+             Stability wanted, Finished<WriteResult> done);
   // Everything written so far, of the whole file. The verifier to answer COMMIT with.
-  void commit(const File& file, Done<std::uint64_t> done);
+  void commit(const File& file, Finished<std::uint64_t> done);
 
   [[nodiscard]] std::uint64_t verifier() const;
+  // The copies, as leads of this map, that unstable writes went through since the last COMMIT, if
+  // there were any: only these surely have them when duplication is asynchronous.
+  [[nodiscard]] std::vector<std::uint8_t> uncommitted(const layout::ObjectId& object,
+                                                      const layout::LayoutMap& map) const;
+
+  class Impl;
 
  private:
-  class Impl;
   std::shared_ptr<Impl> impl_;
 };
 

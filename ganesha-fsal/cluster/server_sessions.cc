@@ -2,8 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <future>
+#include <iterator>
 
 #include "rpc/base/clock.h"
 #include "rpc/session/cluster_session.h"
@@ -17,6 +19,8 @@ using rpc::nfs4::Status;
 // Between attempts that a data server answered with DELAY.
 constexpr std::chrono::milliseconds kRest{100};
 constexpr std::chrono::milliseconds kConnectDeadline{3000};
+// Between looks at whether a data server is gone that somebody waits for.
+constexpr std::chrono::milliseconds kLook{200};
 
 }  // namespace
 
@@ -24,8 +28,10 @@ struct ServerSessions::Attempt {
   std::uint32_t ds_id;
   MakeOps make;
   Clock::time_point deadline;
+  bool not_when_gone;
   Done done;
   boost::asio::steady_timer timer;
+  bool delayed = false;  // it has been answered; I/O thread only
 };
 
 // Handlers that never run keep their attempt until the I/O context goes, and `done` may own what
@@ -35,8 +41,13 @@ void ServerSessions::complete(Attempt& attempt, Result<CompoundResult> result) {
   done(std::move(result));
 }
 
-ServerSessions::ServerSessions(std::string owner, Registry& registry, BufferPool& pool)
-    : owner_(std::move(owner)), boot_(system_random().u64()), registry_(registry), pool_(pool) {}
+ServerSessions::ServerSessions(std::string owner, Registry& registry, BufferPool& pool,
+                               IsGone is_gone)
+    : owner_(std::move(owner)),
+      boot_(system_random().u64()),
+      registry_(registry),
+      pool_(pool),
+      is_gone_(std::move(is_gone)) {}
 
 ServerSessions::~ServerSessions() { stop(); }
 
@@ -96,25 +107,56 @@ Result<std::shared_ptr<rpc::SessionClient>> ServerSessions::session(std::uint32_
   return session.client;
 }
 
-void ServerSessions::call(std::uint32_t ds_id, MakeOps make, std::chrono::milliseconds timeout,
-                          Done done) {
-  auto attempt =
-      std::make_shared<Attempt>(ds_id, std::move(make), Clock::now() + timeout, std::move(done),
-                                boost::asio::steady_timer(threads_.context(0)));
+void ServerSessions::call(std::uint32_t ds_id, MakeOps make, Limits limits, Done done) {
+  auto attempt = std::make_shared<Attempt>(ds_id, std::move(make), Clock::now() + limits.timeout,
+                                           limits.not_when_gone, std::move(done),
+                                           boost::asio::steady_timer(threads_.context(0)));
   bool refused = false;
+  bool watch_it = false;
   {
     const std::lock_guard lock(mutex_);
     refused = stopped_;
     if (!refused) under_way_.insert(attempt);
+    watch_it = !refused && limits.not_when_gone && is_gone_ && !std::exchange(watching_, true);
   }
   if (refused) return complete(*attempt, fail(Errc::kClosed, "shut down"));
+  if (watch_it) boost::asio::post(threads_.context(0), [this] { watch(); });
   run(attempt);
+}
+
+void ServerSessions::watch() {
+  watch_timer_.expires_after(kLook);
+  watch_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) end_hopeless();
+  });
+}
+
+void ServerSessions::end_hopeless() {
+  std::vector<std::shared_ptr<Attempt>> watched;
+  {
+    const std::lock_guard lock(mutex_);
+    std::ranges::copy_if(under_way_, std::back_inserter(watched), &Attempt::not_when_gone);
+    watching_ = !watched.empty();
+  }
+  std::map<std::uint32_t, bool> gone;
+  for (const auto& attempt : watched) {
+    const auto [it, first] = gone.try_emplace(attempt->ds_id, false);
+    if (first) it->second = is_gone_(attempt->ds_id);
+    if (it->second) finish(attempt, fail(Errc::kUnreachable, "the data server is gone"));
+  }
+  if (!watched.empty()) watch();
 }
 
 void ServerSessions::run(const std::shared_ptr<Attempt>& attempt) {
   const auto left =
       std::chrono::duration_cast<std::chrono::milliseconds>(attempt->deadline - Clock::now());
-  if (left.count() <= 0) return finish(attempt, fail(Errc::kTimedOut, "data server is busy"));
+  if (left.count() <= 0) {
+    if (attempt->delayed) return finish(attempt, fail(Errc::kBusy, "the data server says wait"));
+    return finish(attempt, fail(Errc::kTimedOut, "no answer from the data server"));
+  }
+  if (attempt->not_when_gone && is_gone(attempt->ds_id)) {
+    return finish(attempt, fail(Errc::kUnreachable, "the data server is gone"));
+  }
   const auto client = session(attempt->ds_id);
   if (!client) return finish(attempt, std::unexpected(client.error()));
   auto ops = attempt->make();
@@ -128,6 +170,7 @@ void ServerSessions::answered(const std::shared_ptr<Attempt>& attempt,
                               Result<CompoundResult> result) {
   if (!result) return finish(attempt, std::move(result));
   if (result->status == Status::NFS4ERR_DELAY || result->status == Status::NFS4ERR_GRACE) {
+    attempt->delayed = true;
     return again(attempt);
   }
   if (auto outcome = rpc::outcome_of(*result); !outcome) return finish(attempt, pass(outcome));

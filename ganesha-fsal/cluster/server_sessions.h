@@ -3,6 +3,9 @@
 // A data server whose addresses changed gets a new session; calls of the old one are cancelled.
 // Answers NFS4ERR_DELAY and NFS4ERR_GRACE are waited out here, within the call's deadline.
 //
+// A data server that is away is waited for, within the deadline too: it may have been restarted. A
+// call that has another way ends as soon as its data server is known to be gone.
+//
 // Threading: call() from any thread; completions run on the one I/O thread of the sessions.
 //
 // Ownership: registry and pool outlive it. stop() completes everything that is under way with
@@ -32,8 +35,14 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   using Done = control::Done<rpc::nfs4::CompoundResult>;
   // Makes the operations of a compound; called again for each attempt.
   using MakeOps = std::move_only_function<Result<std::vector<rpc::nfs4::OpArgs>>()>;
+  // Whether a data server is known to be gone, rather than being restarted. Any thread; at once.
+  using IsGone = std::function<bool(std::uint32_t ds_id)>;
+  struct Limits {
+    std::chrono::milliseconds timeout;
+    bool not_when_gone = false;  // fail with kUnreachable as soon as the data server is gone
+  };
 
-  ServerSessions(std::string owner, Registry& registry, BufferPool& pool);
+  ServerSessions(std::string owner, Registry& registry, BufferPool& pool, IsGone is_gone = {});
   ServerSessions(const ServerSessions&) = delete;
   ServerSessions& operator=(const ServerSessions&) = delete;
   ~ServerSessions();
@@ -42,8 +51,10 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   void stop();
 
   // A compound of operations that may be done twice. Success means that every operation was
-  // NFS4_OK; else the first failure as an Error. kUnreachable, kTimedOut, kClosed, kBusy.
-  void call(std::uint32_t ds_id, MakeOps make, std::chrono::milliseconds timeout, Done done);
+  // NFS4_OK; else the first failure as an Error. kUnreachable, kTimedOut, kClosed; kBusy when the
+  // data server answers, but with NFS4ERR_DELAY all the time.
+  void call(std::uint32_t ds_id, MakeOps make, Limits limits, Done done);
+  [[nodiscard]] bool is_gone(std::uint32_t ds_id) const { return is_gone_ && is_gone_(ds_id); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -57,6 +68,9 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   void run(const std::shared_ptr<Attempt>& attempt);
   void answered(const std::shared_ptr<Attempt>& attempt, Result<rpc::nfs4::CompoundResult> result);
   void again(const std::shared_ptr<Attempt>& attempt);
+  // Watches calls that are not to outlast their data servers, while there are any.
+  void watch();
+  void end_hopeless();
   static void complete(Attempt& attempt, Result<rpc::nfs4::CompoundResult> result);
   // Completes an attempt, unless stop() has.
   void finish(const std::shared_ptr<Attempt>& attempt, Result<rpc::nfs4::CompoundResult> result);
@@ -67,11 +81,14 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   const std::uint64_t boot_;  // the client verifier of EXCHANGE_ID
   Registry& registry_;
   BufferPool& pool_;
+  const IsGone is_gone_;
   rpc::IoThreads threads_{1, false};
+  boost::asio::steady_timer watch_timer_{threads_.context(0)};  // I/O thread only
   std::mutex mutex_;
   std::map<std::uint32_t, Session> sessions_;  // guarded by mutex_, as is stopped_
   bool stopped_ = false;
   std::set<std::shared_ptr<Attempt>> under_way_;  // each is completed once, by finish() or stop()
+  bool watching_ = false;                         // guarded by mutex_: watch() runs, or will
 };
 
 }  // namespace weft::mds

@@ -4,30 +4,58 @@
 // ours does: a client that wrote through us before compares unequal at COMMIT and writes again. The
 // other way round, as long as ours is the same, every data server seen has kept what it was sent.
 //
+// A verifier is that of a data server and the partners it brought the bytes to, together: one data
+// server has as many as there are sets of partners in handles.
+//
+// A COMMIT speaks for the servers it went to. When a file's leaders have changed since something
+// was written unstable, the old ones may have lost what the new ones know nothing of: ours changes
+// then too, so that it is written again through the new ones.
+//
 // Threading: any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "layout/object_id.h"
 
 namespace weft::mds {
 
 class VerifierWatch {
  public:
+  // Files that are remembered with unstable writes. One more, and all are forgotten and have to be
+  // written again.
+  static constexpr std::size_t kMaxFiles = 16'384;
+
   // `start` differs with each start of the process.
   explicit VerifierWatch(std::uint64_t start) : value_(start) {}
 
+  struct Source {
+    std::uint32_t ds_id = 0;
+    std::array<std::uint32_t, 2> partners = {0, 0};
+    friend auto operator<=>(const Source&, const Source&) = default;
+  };
   // Takes in a verifier from a reply of a data server; returns ours, to be used for that reply.
-  std::uint64_t observe(std::uint32_t ds_id, std::uint64_t verifier) {
-    const std::lock_guard lock(mutex_);
-    const auto [known, first] = seen_.emplace(ds_id, verifier);
-    if (!first && known->second != verifier) {
-      known->second = verifier;
-      ++value_;
-    }
-    return value_;
-  }
+  std::uint64_t observe(const Source& source, std::uint64_t verifier);
+
+  // Unstable writes of a mirrored file are about to be sent through these leaders. Returns what to
+  // answer them with.
+  std::uint64_t writing(const layout::ObjectId& object, std::span<const std::uint32_t> leaders);
+  struct Commit {
+    layout::ObjectId object;
+    std::uint64_t writes = 0;  // those that it may speak for
+  };
+  // A COMMIT is about to be sent to these leaders; and all of them have answered it.
+  [[nodiscard]] Commit committing(const layout::ObjectId& object,
+                                  std::span<const std::uint32_t> leaders);
+  void committed(const Commit& commit);
+  // The leaders of unstable writes since the last COMMIT; empty: there are none.
+  [[nodiscard]] std::vector<std::uint32_t> uncommitted(const layout::ObjectId& object) const;
 
   [[nodiscard]] std::uint64_t value() const {
     const std::lock_guard lock(mutex_);
@@ -35,9 +63,16 @@ class VerifierWatch {
   }
 
  private:
+  struct Written {
+    std::vector<std::uint32_t> leaders;
+    std::uint64_t last = 0;  // number of the last write
+  };
+
   mutable std::mutex mutex_;
-  std::uint64_t value_;                          // guarded by mutex_, as is seen_
-  std::map<std::uint32_t, std::uint64_t> seen_;  // the last of each data server
+  std::uint64_t value_;                   // guarded by mutex_, as all below
+  std::map<Source, std::uint64_t> seen_;  // the last of each
+  std::unordered_map<layout::ObjectId, Written> unstable_;
+  std::uint64_t writes_ = 0;
 };
 
 }  // namespace weft::mds

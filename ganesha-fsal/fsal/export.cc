@@ -8,6 +8,7 @@
 #include "ganesha-fsal/fsal/handle.h"
 #include "ganesha-fsal/fsal/layout_ops.h"
 #include "ganesha-fsal/fsal/module.h"
+#include "ganesha-fsal/fsal/object_ops.h"
 
 namespace weft::mds {
 namespace {
@@ -71,7 +72,8 @@ bool fs_supports(fsal_export* exp_hdl, fsal_fsinfo_options_t option) {
 }
 
 void get_write_verifier(fsal_export* exp_hdl, gsh_buffdesc* out) {
-  const std::uint64_t verifier = of(exp_hdl).backend->write_verifier();
+  const std::uint64_t verifier =
+      take_verifier_of_write().value_or(of(exp_hdl).backend->write_verifier());
   std::memcpy(out->addr, &verifier, std::min(out->len, sizeof(verifier)));
 }
 

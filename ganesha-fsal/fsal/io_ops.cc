@@ -1,5 +1,8 @@
 #include <spdlog/spdlog.h>
 
+#include <optional>
+#include <utility>
+
 #include "ganesha-fsal/fsal/convert.h"
 #include "ganesha-fsal/fsal/export.h"
 #include "ganesha-fsal/fsal/guard.h"
@@ -11,6 +14,11 @@
 // was given the request waits for the data servers; done_cb is called before the operation returns.
 namespace weft::mds {
 namespace {
+
+// What the write that this thread has just done is to be answered with. Ganesha asks its export for
+// the verifier after the write, on the thread that did it (done_cb is called before write2
+// returns): what has become of it meanwhile would hide that the write may have been lost.
+thread_local std::optional<std::uint64_t> verifier_of_write;
 
 // I/O without an open of its own must not run against somebody's deny mode.
 fsal_status_t may_do(const Handle& handle, const state_t* state, fsal_openflags_t access,
@@ -57,6 +65,7 @@ fsal_status_t do_write(const Handle& handle, bool bypass, fsal_io_arg& arg) {
   const auto policy = placement_for(handle.owner->names(), handle.file, handle.owner->policy);
   if (!policy) return to_fsal(policy.error());
   auto stability = ProxyIo::Stability::kFileSync;
+  std::optional<std::uint64_t> verifier;  // the first piece's is the oldest
   std::uint64_t offset = arg.offset;
   arg.io_amount = 0;
   for (const iovec& piece :
@@ -66,11 +75,13 @@ fsal_status_t do_write(const Handle& handle, bool bypass, fsal_io_arg& arg) {
         handle.file, offset, {static_cast<const std::byte*>(piece.iov_base), piece.iov_len}, wanted,
         *policy);
     if (!written) return to_fsal(written.error());
-    stability = std::min(stability, *written);
+    stability = std::min(stability, written->stability);
+    if (!verifier) verifier = written->verifier;
     offset += piece.iov_len;
     arg.io_amount += piece.iov_len;
   }
   arg.fsal_stable = stability == ProxyIo::Stability::kFileSync;
+  verifier_of_write = verifier;
   return kFsalOk;
 }
 
@@ -90,6 +101,7 @@ void io(fsal_obj_handle* obj_hdl, bool bypass, fsal_async_cb done_cb, fsal_io_ar
 
 fsal_status_t commit2(fsal_obj_handle* obj_hdl, off_t /*offset*/, std::size_t /*length*/) {
   const Handle& handle = of(obj_hdl);
+  verifier_of_write.reset();  // COMMIT is answered with what holds after it
   return to_fsal(handle.owner->backend->data().sync(handle.file));
 }
 
@@ -128,6 +140,10 @@ fsal_status_t seek2(fsal_obj_handle* obj_hdl, state_t* /*state*/, io_info* info)
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> take_verifier_of_write() {
+  return std::exchange(verifier_of_write, std::nullopt);
+}
 
 void init_io_ops(fsal_obj_ops& ops) {
   ops.read2 = guarded<&io<&do_read>>;

@@ -4,6 +4,9 @@
 // Threading: any of Ganesha's worker threads, several at once for one file.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "ganesha-fsal/fsal/ganesha.h"
 
 namespace weft::mds {
@@ -19,6 +22,8 @@ void init_attribute_ops(fsal_obj_ops& ops);
 void init_open_ops(fsal_obj_ops& ops);
 // io_ops.cc: data through this server.
 void init_io_ops(fsal_obj_ops& ops);
+// The verifier that the write which the calling thread has just done is to be answered with; once.
+[[nodiscard]] std::optional<std::uint64_t> take_verifier_of_write();
 // xattr_ops.cc: extended attributes (RFC 8276).
 void init_xattr_ops(fsal_obj_ops& ops);
 // layout_ops.cc: layouts.

@@ -27,12 +27,15 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ganesha-fsal/cluster/cluster.h"
@@ -93,7 +96,9 @@ class FileData {
   // wrote, only the data servers may know. Learned at once if they answer, or else when they do;
   // until then layouts and I/O of the file wait.
   void relearn_size(FileId file);
-  // kBusy while a size is still to be learned: no size is better than one that is too small.
+  // kBusy while a size is still to be learned: no size is better than one that is too small. But a
+  // data server that is lost with the only copy of a stripe is not waited for, once its lease has
+  // ended: then what the others know has to do, until it is back.
   [[nodiscard]] Result<> size_known(FileId file);
   // Learns how far the data servers have the file, if a client may have written more than it has
   // told. kBusy while the file is truncated: an object that is not cut yet would say too much.
@@ -133,11 +138,14 @@ class FileData {
     bool eof = false;
   };
   [[nodiscard]] Result<Read> read(FileId file, std::uint64_t offset, std::uint32_t count);
-  // All of `data`, and the file is durably as long as it reaches. Returns how stable the data is.
-  [[nodiscard]] Result<ProxyIo::Stability> write(FileId file, std::uint64_t offset,
-                                                 std::span<const std::byte> data,
-                                                 ProxyIo::Stability wanted,
-                                                 const layout::PlacementPolicy& policy);
+  // All of `data`, and the file is durably as long as it reaches. Of several copies, leaders that
+  // do not answer are excluded (mirrors.h) and the write goes on without them. A client must be
+  // told the verifier that is returned, and no later one.
+  [[nodiscard]] Result<ProxyIo::WriteResult> write(FileId file, std::uint64_t offset,
+                                                   std::span<const std::byte> data,
+                                                   ProxyIo::Stability wanted,
+                                                   const layout::PlacementPolicy& policy);
+  // COMMIT of the whole file. The verifier to be told is ProxyIo::verifier(), after this.
   [[nodiscard]] Result<> sync(FileId file);
   [[nodiscard]] Result<> allocate(FileId file, std::uint64_t offset, std::uint64_t length,
                                   const layout::PlacementPolicy& policy);
@@ -163,20 +171,78 @@ class FileData {
   [[nodiscard]] Result<> finish_cut(FileId file);
   [[nodiscard]] Result<> finish_learning(FileId file);
   [[nodiscard]] Result<> cut(const PendingTruncate& pending);
-  [[nodiscard]] Result<> recall_other_writers(FileId file, ClientId client);
-  [[nodiscard]] Result<> learn_size(FileId file, std::uint64_t wanted);
+  // The map with which a change of objects is to be made, at current copies and those being
+  // repaired; Mirrors::prepare_change() if there are several.
+  [[nodiscard]] Result<layout::LayoutMap> prepare_change(FileId file, const layout::LayoutMap& map,
+                                                         DirtyExtent changed);
+  [[nodiscard]] Result<> settle_duplication(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<> recall_writers(FileId file, std::optional<ClientId> except,
+                                        std::string_view why);
+  [[nodiscard]] Result<> recall_before_cut(FileId file, ClientId client);
+  struct End {
+    std::uint64_t size = 0;
+    bool complete = true;  // all stripes have been asked
+  };
+  [[nodiscard]] Result<End> learn_end(FileId file, Cluster::Silent silent);
+  [[nodiscard]] Result<End> learn_size(FileId file, std::uint64_t wanted, Cluster::Silent silent);
   [[nodiscard]] Result<InodeAttributes> set_size(FileId file, const AttributeChange& change);
   [[nodiscard]] Result<std::vector<std::byte>> make_body(const LayoutRequest& request,
                                                          const layout::LayoutMap& map);
-  [[nodiscard]] Result<std::uint64_t> written_end(FileId file);
+  [[nodiscard]] Result<End> written_end(FileId file, Cluster::Silent silent);
+
+  // A proxied write is under way: truncates wait for it. And: a truncate is, and nothing else.
+  void end_writing(FileId file);
+  void end_alone(FileId file);
+  template <void (FileData::*end)(FileId)>
+  class Under {
+   public:
+    Under(FileData* owner, FileId file) : owner_(owner), file_(file) {}
+    Under(Under&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)), file_(other.file_) {}
+    Under& operator=(Under&&) = delete;
+    ~Under() {
+      if (owner_ != nullptr) (owner_->*end)(file_);
+    }
+
+   private:
+    FileData* owner_;
+    FileId file_;
+  };
+  using Writing = Under<&FileData::end_writing>;
+  using Alone = Under<&FileData::end_alone>;
+  // kBusy while the file is truncated.
+  [[nodiscard]] Result<Writing> enter_writing(FileId file);
+  // No proxied write and no grant begins while it lives. kBusy while the size is learned, or when
+  // writes under way do not end.
+  [[nodiscard]] Result<Alone> be_alone(FileId file);
+
+  [[nodiscard]] Result<ProxyIo::File> readable(FileId file, const layout::LayoutMap& map);
+  template <class T>
+  using LeaderCall = std::function<void(const ProxyIo::File&, ProxyIo::Finished<T>)>;
+  // Makes a call at the leaders of a file with several copies, and again with others when some
+  // fail.
+  template <class T>
+  [[nodiscard]] Result<T> through_leaders(FileId file, const Namespace::MakeLayout& make,
+                                          const LeaderCall<T>& call);
+  template <class T>
+  [[nodiscard]] Result<T> at_one_copy(FileId file, const layout::LayoutMap& map,
+                                      const LeaderCall<T>& call);
+  [[nodiscard]] Result<> give_way(FileId file, const layout::LayoutMap& map,
+                                  const ProxyIo::Failures& failures);
+  [[nodiscard]] Result<> punch_copies(FileId file, std::uint64_t offset, std::uint64_t length);
+  [[nodiscard]] Result<> punch_objects(FileId file, const layout::LayoutMap& map,
+                                       std::uint64_t offset, std::uint64_t length);
 
   Parts parts_;
   std::mutex mutex_;
+  std::condition_variable writes_ended_;
   std::map<FileId, unsigned> cutting_;   // guarded by mutex_, as below: truncates under way
+  std::map<FileId, unsigned> writing_;   // proxied writes under way
   std::map<FileId, unsigned> learning_;  // learn_end() under way
   std::set<FileId> uncut_;               // cuts that failed or that a crash interrupted
   std::set<FileId> doubtful_;            // cut while layouts for writing were out
   std::set<FileId> unlearned_;           // relearn_size() still to be done
+  std::set<FileId> guessed_;             // of those: answered with what is known
 
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> reads_{0};

@@ -1,91 +1,17 @@
-// The cluster with data servers that are real control clients on loopback, without disks.
+// What the cluster asks its data servers, and they it.
 
 #include "ganesha-fsal/cluster/cluster.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <future>
 
-#include "ganesha-fsal/cluster/await.h"
-#include "ganesha-fsal/meta/memory_kv.h"
-#include "tests/ganesha-fsal/cluster/fake_server.h"
+#include "tests/ganesha-fsal/cluster/cluster_fixture.h"
 
 using namespace weft;
 using namespace weft::mds;
-using namespace std::chrono_literals;
-
-namespace {
-
-struct Sizes : FileSizes {
-  std::mutex mutex;
-  std::map<std::uint64_t, std::uint64_t> ends;
-  std::size_t batches = 0;
-
-  Result<std::uint64_t> size_of(const layout::ObjectId& object) override {
-    const std::lock_guard lock(mutex);
-    const auto found = ends.find(object.fileid);
-    if (found == ends.end()) return fail(Errc::kStale, "no such file");
-    return found->second;
-  }
-  Result<> grow(std::span<const control::ReportSize> reports) override {
-    const std::lock_guard lock(mutex);
-    ++batches;
-    for (const auto& report : reports) {
-      auto& end = ends[report.object.fileid];
-      end = std::max(end, report.end);
-    }
-    return {};
-  }
-};
-
-struct Fixture {
-  std::atomic<std::chrono::seconds> later{0s};  // of the registry's clock
-  MemoryKv store;
-  Sizes sizes;
-  std::unique_ptr<Cluster> cluster = start();
-  std::vector<std::unique_ptr<FakeServer>> servers;
-
-  std::unique_ptr<Cluster> start(std::uint16_t port = 0) {
-    Cluster::Config config;
-    config.listen = layout::make_address("127.0.0.1", port).value();
-    config.key = test_key();
-    config.registry.cluster.fill(std::byte{1});
-    config.registry.heartbeat_ms = 50;
-    config.registry.now = [this] { return Registry::Clock::now() + later.load(); };
-    config.call_timeout = 5s;
-    auto started = Cluster::start(config, store, sizes);
-    REQUIRE(started);
-    return std::move(*started);
-  }
-  bool await_up(std::uint32_t ds_id) {
-    for (int i = 0; i < 2000; ++i) {
-      if (cluster->registry().is_connected(ds_id)) return true;
-      std::this_thread::sleep_for(5ms);
-    }
-    return false;
-  }
-  // Servers 1 to `count`, registered one after the other so that ids are known.
-  void run(std::uint32_t count) {
-    for (std::uint32_t id = 1; id <= count; ++id) {
-      servers.push_back(
-          std::make_unique<FakeServer>(static_cast<std::uint8_t>(id), cluster->address().port));
-      REQUIRE(await_up(id));
-    }
-  }
-};
-
-layout::LayoutMap map_over(std::vector<std::uint32_t> ids) {
-  layout::LayoutMap map;
-  map.stripe_unit = 1024;
-  map.copies = {{layout::CopyState::kCurrent, 0, std::move(ids)}};
-  return map;
-}
-
-const layout::ObjectId kObject{7, 1, 1};
-
-}  // namespace
 
 TEST_CASE("truncating cuts each object to its part of the file") {
-  Fixture f;
+  ClusterFixture f;
   f.run(3);
   REQUIRE(await<void>([&](Done<void> done) {
     f.cluster->truncate(map_over({3, 1, 2}), kObject, 1500, std::move(done));
@@ -103,7 +29,7 @@ TEST_CASE("truncating cuts each object to its part of the file") {
 }
 
 TEST_CASE("one data server's failure is the call's, and one that is away too") {
-  Fixture f;
+  ClusterFixture f;
   f.run(2);
   f.servers[1]->full = true;
   CHECK(await<void>([&](Done<void> done) {
@@ -115,7 +41,7 @@ TEST_CASE("one data server's failure is the call's, and one that is away too") {
 }
 
 TEST_CASE("a fence reaches a data server that was away, when it comes back") {
-  Fixture f;
+  ClusterFixture f;
   f.run(2);
   f.servers[1]->disconnect();
   const std::uint32_t both[] = {1, 2};
@@ -136,7 +62,7 @@ TEST_CASE("a fence reaches a data server that was away, when it comes back") {
 }
 
 TEST_CASE("a data server that stays away is fenced when its lease has ended") {
-  Fixture f;
+  ClusterFixture f;
   f.run(2);
   for (int i = 0; i < 1000 && f.servers[1]->leases == 0; ++i) std::this_thread::sleep_for(5ms);
   REQUIRE(f.servers[1]->leases > 0);
@@ -165,7 +91,7 @@ TEST_CASE("a data server that stays away is fenced when its lease has ended") {
 }
 
 TEST_CASE("more fences than one message holds all come before the lease") {
-  Fixture f;
+  ClusterFixture f;
   f.run(1);
   f.servers[0]->disconnect();
   constexpr std::uint64_t kCount = 3 * control::kMaxFences;
@@ -190,7 +116,7 @@ TEST_CASE("more fences than one message holds all come before the lease") {
 }
 
 TEST_CASE("sizes are asked for and reported through the workers") {
-  Fixture f;
+  ClusterFixture f;
   f.run(1);
   const auto ask = [&] {
     return await<control::FileSize>([&](Done<control::FileSize> done) {
@@ -211,7 +137,7 @@ TEST_CASE("sizes are asked for and reported through the workers") {
 }
 
 TEST_CASE("data servers are told where others are") {
-  Fixture f;
+  ClusterFixture f;
   f.run(2);
   const auto locate = [&](std::uint32_t ds_id) {
     return await<control::Located>([&](Done<control::Located> done) {
@@ -236,7 +162,7 @@ TEST_CASE("a copy that missed writes is kept, or the data server hears that it i
     control::CopyMissed missed;
     Result<> outcome;
   } keeper;
-  Fixture f;
+  ClusterFixture f;
   f.run(1);
   const control::CopyMissed missed{kObject, 2, 5, {{0, 4096}}};
   const auto tell = [&] {
@@ -254,7 +180,7 @@ TEST_CASE("a copy that missed writes is kept, or the data server hears that it i
 }
 
 TEST_CASE("punching sends each server one range, allocating one for each stripe unit") {
-  Fixture f;
+  ClusterFixture f;
   f.run(2);
   REQUIRE(await<void>([&](Done<void> done) {
     f.cluster->punch(map_over({1, 2}), kObject, 100, 4000, std::move(done));
@@ -275,7 +201,7 @@ TEST_CASE("punching sends each server one range, allocating one for each stripe 
 }
 
 TEST_CASE("a metadata server that restarts knows its data servers by their ids") {
-  Fixture f;
+  ClusterFixture f;
   f.run(2);
   const std::uint16_t port = f.cluster->address().port;
   f.cluster.reset();

@@ -26,11 +26,12 @@ inline control::ClusterKey test_key() {
 // A data server that keeps sizes and epochs in memory.
 class FakeServer final : public control::ClientEvents {
  public:
-  FakeServer(std::uint8_t store, std::uint16_t mds_port) {
+  // `nfs_port`: where it says it serves clients; by default nobody is there.
+  FakeServer(std::uint8_t store, std::uint16_t mds_port, std::uint16_t nfs_port = 0) {
     identity_.store.fill(std::byte{store});
     identity_.name = "fake" + std::to_string(store);
-    identity_.addresses = {
-        layout::make_address("127.0.0.1", static_cast<std::uint16_t>(3000 + store)).value()};
+    if (nfs_port == 0) nfs_port = static_cast<std::uint16_t>(3000 + store);
+    identity_.addresses = {layout::make_address("127.0.0.1", nfs_port).value()};
     connect(mds_port);
   }
   void connect(std::uint16_t mds_port) {
@@ -98,6 +99,10 @@ class FakeServer final : public control::ClientEvents {
     done({});
   }
   void on_punch(const control::Range& range, Done<void> done) override {
+    {
+      const std::lock_guard lock(mutex);
+      if (full) return done(fail(Errc::kNoSpace, "full"));
+    }
     on_allocate(range, std::move(done));
   }
 

@@ -2,89 +2,14 @@
 #include <catch2/catch_test_macros.hpp>
 #include <thread>
 
-#include "ganesha-fsal/layouts/cluster_links.h"
-#include "ganesha-fsal/layouts/file_data.h"
-#include "tests/ganesha-fsal/cluster/fake_server.h"
+#include "tests/ganesha-fsal/layouts/mds_run.h"
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 namespace weft::mds {
 namespace {
 
-using namespace std::chrono_literals;
-
-struct NoRecaller : Recaller {
-  void recall(FileId, ClientId, std::function<void()>) override {}
-};
-
-// One run of the metadata server over a store.
-class Run {
- public:
-  Run(Namespace& names, KvStore& store, std::uint16_t port)
-      : names_(names), sizes_(names, [](FileId) {}), cluster_(start(store, port)) {
-    REQUIRE(data.open());
-  }
-  std::uint16_t port() const { return cluster_->address().port; }
-  void await_up(std::uint32_t ds_id) {
-    for (int i = 0; i < 2000 && !cluster_->registry().is_connected(ds_id); ++i) {
-      std::this_thread::sleep_for(5ms);
-    }
-    REQUIRE(cluster_->registry().is_connected(ds_id));
-  }
-  Result<std::vector<std::byte>> grant(FileId file, ClientId client, layout::Access access) {
-    layout::PlacementPolicy policy;
-    policy.reserve_bytes = 0;
-    policy.stripe_unit = 1024;
-    return data.grant({.file = file, .client = client, .access = access, .max_bytes = 4096},
-                      policy);
-  }
-
- private:
-  std::unique_ptr<Cluster> start(KvStore& store, std::uint16_t port) {
-    Cluster::Config config;
-    config.listen = layout::make_address("127.0.0.1", port).value();
-    config.key = test_key();
-    config.registry.cluster = names_.superblock().cluster_uuid;
-    config.registry.heartbeat_ms = 50;
-    config.call_timeout = 2s;
-    auto started = Cluster::start(config, store, sizes_);
-    REQUIRE(started);
-    return std::move(*started);
-  }
-
-  Namespace& names_;
-  NamespaceSizes sizes_;
-  std::unique_ptr<Cluster> cluster_;
-  BufferPool pool_{1 << 20};
-  ProxyIo proxy_{{.owner = "test"}, cluster_->registry(), pool_};
-  layout::RoundRobin placement_;
-  NoRecaller recaller_;
-  DsFencer fencer_{names_, *cluster_};
-
- public:
-  LayoutService layouts{recaller_,
-                        fencer_,
-                        {},
-                        [] { return Clock::now(); },
-                        [](FileId) {},
-                        [this](FileId file) { data.writer_fenced(file); }};
-  WriterJournal journal{{.names = names_, .in_use = [this](FileId file) {
-                           return layouts.held_for_write(file) || layouts.blocked(file);
-                         }}};
-  Mirrors mirrors{
-      {.names = names_,
-       .journal = journal,
-       .layouts = layouts,
-       .reach = [this](std::uint32_t id) { return cluster_->registry().reach(id); },
-       .servers = [this] { return cluster_->registry().candidates(); },
-       .fence = [this](std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
-                       Done<void> done) { cluster_->fence(ds_ids, {fence}, std::move(done)); },
-       .grants_known = [] { return true; }}};
-  FileData data{
-      {names_, *cluster_, proxy_, layouts, fencer_, placement_, journal, mirrors, [](FileId) {}}};
-};
-
 struct Fixture : NamespaceTest {
-  Fixture() : f(file(kRootFileId, "f")), run(std::make_unique<Run>(*names, store, 0)) {
+  Fixture() : f(file(kRootFileId, "f")), run(std::make_unique<Run>(*names, store, 0, &later)) {
     for (std::uint8_t id = 1; id <= 2; ++id) {
       servers.push_back(std::make_unique<FakeServer>(id, run->port()));
       run->await_up(id);
@@ -101,7 +26,7 @@ struct Fixture : NamespaceTest {
     names.reset();
     store.lose_power();
     open();
-    run = std::make_unique<Run>(*names, store, port);
+    run = std::make_unique<Run>(*names, store, port, &later);
     for (std::uint32_t id = 1; id <= 2; ++id) run->await_up(id);
   }
   std::uint32_t epoch_at(std::size_t server) {
@@ -110,6 +35,7 @@ struct Fixture : NamespaceTest {
   }
   std::uint64_t size() { return attributes(f).size; }
 
+  Later later{0s};
   const FileId f;
   std::unique_ptr<Run> run;
   std::vector<std::unique_ptr<FakeServer>> servers;
@@ -187,7 +113,7 @@ TEST_CASE_METHOD(Fixture, "a file is settled when the last data server is back")
   const std::uint16_t port = run->port();
   run.reset();
   open();
-  run = std::make_unique<Run>(*names, store, port);
+  run = std::make_unique<Run>(*names, store, port, &later);
   run->await_up(1);
   run->data.settle_due(true);
   CHECK(size() == 0);
@@ -199,6 +125,29 @@ TEST_CASE_METHOD(Fixture, "a file is settled when the last data server is back")
   run->data.settle_due(true);
   CHECK(size() == 2000);
   CHECK(epoch_at(1) == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "a reclaimed file's size is answered although a data server is lost") {
+  REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
+  servers[0]->hold(f, 900);
+  servers[1]->hold(f, 2000);
+  restart();
+  servers[1]->disconnect();
+  for (int i = 0; i < 2000 && run->cluster().registry().is_connected(2); ++i) {
+    std::this_thread::sleep_for(5ms);
+  }
+  run->data.relearn_size(f);
+  CHECK(run->data.size_known(f).error() == Errc::kBusy);  // it may be serving the client yet
+  later = 70s;
+  CHECK(run->data.size_known(f));
+  CHECK(size() == 900);
+  CHECK_FALSE(run->data.read(f, 0, 100));  // the rest of the file waits
+  run->data.settle_due(true);
+  CHECK(run->journal.unsettled(f));  // what it has is not forgotten
+  servers[1]->connect(run->port());
+  run->await_up(2);
+  CHECK(run->data.size_known(f));
+  CHECK(size() == 2000);
 }
 
 TEST_CASE_METHOD(Fixture, "a writer that dies alone is fenced, and the data servers are asked") {

@@ -1,0 +1,204 @@
+#include "ganesha-fsal/cluster/object_calls.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+
+#include "ganesha-fsal/cluster/gather.h"
+
+namespace weft::mds {
+namespace {
+
+bool changed(layout::CopyState state) { return state != layout::CopyState::kStale; }
+
+bool too_large(std::uint64_t offset, std::uint64_t length) {
+  return offset > layout::kMaxFileSize || length > layout::kMaxFileSize - offset;
+}
+
+// Calls visit(ds id, striping, index of the server) for what a change has to be told.
+template <class Visit>
+void for_each_changed(const layout::LayoutMap& map, Visit&& visit) {
+  for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+    const layout::Striping striping = map.striping(copy);
+    for (std::uint32_t index = 0; index < striping.count(); ++index) {
+      if (!changed(map.copies[copy].state_of(index))) continue;
+      visit(map.copies[copy].ds_ids[index], striping, index);
+    }
+  }
+}
+
+}  // namespace
+
+void ObjectCalls::truncate(const layout::LayoutMap& map, const layout::ObjectId& object,
+                           std::uint64_t size, Done<void> done) {
+  if (size > layout::kMaxFileSize) return done(fail(Errc::kFileTooLarge, "size"));
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> cuts;
+  for_each_changed(map,
+                   [&](std::uint32_t id, const layout::Striping& striping, std::uint32_t index) {
+                     cuts.emplace_back(id, striping.object_end(index, size));
+                   });
+  const auto all = Gather::make(cuts.size(), std::move(done));
+  for (const auto& [id, end] : cuts) {
+    server_.truncate(id, object, end, timeout_,
+                     [one = all->one()](const Result<control::ObjectStat>& answer) mutable {
+                       if (!answer) return one(std::unexpected(answer.error()));
+                       one({});
+                     });
+  }
+}
+
+// A stat under way: for each stripe what its current copies answered.
+struct ObjectCalls::Stat : std::enable_shared_from_this<Stat> {
+  struct Stripe {
+    std::vector<std::uint32_t> ds_ids;  // of current copies
+    std::optional<control::ObjectStat> found;
+    std::optional<Error> error;
+  };
+
+  void arrive(std::size_t stripe, const Result<control::ObjectStat>& answer) {
+    {
+      const std::lock_guard lock(mutex);
+      Stripe& at = stripes[stripe];
+      if (!answer) {
+        at.error = answer.error();
+      } else if (!at.found) {
+        at.found = *answer;
+      } else {
+        at.found->size = std::max(at.found->size, answer->size);
+        at.found->allocated = std::max(at.found->allocated, answer->allocated);
+        at.found->mtime_ns = std::max(at.found->mtime_ns, answer->mtime_ns);
+      }
+      if (--left > 0) return;
+    }
+    finish();
+  }
+
+  void finish() {
+    Cluster::ObjectsStat total;
+    for (const Stripe& stripe : stripes) {
+      if (!stripe.found) {
+        const bool nobody_writes = silent == Cluster::Silent::kLeaveOut && !stripe.ds_ids.empty() &&
+                                   std::ranges::all_of(stripe.ds_ids, [&](std::uint32_t id) {
+                                     return registry->lapse(id);
+                                   });
+        if (!nobody_writes) {
+          return done(std::unexpected(
+              stripe.error.value_or(Error{Errc::kBusy, "a stripe without a current copy"})));
+        }
+        total.complete = false;
+        continue;
+      }
+      total.size = std::max(total.size, stripe.found->size);
+      total.allocated += stripe.found->allocated;
+      total.mtime_ns = std::max(total.mtime_ns, stripe.found->mtime_ns);
+    }
+    done(total);
+  }
+
+  Registry* registry = nullptr;
+  Cluster::Silent silent{};
+  std::mutex mutex;
+  std::vector<Stripe> stripes;  // guarded by mutex until nothing is left
+  std::size_t left = 0;
+  Done<Cluster::ObjectsStat> done;
+};
+
+void ObjectCalls::stat(const layout::LayoutMap& map, const layout::ObjectId& object,
+                       Cluster::Silent silent, Done<Cluster::ObjectsStat> done) {
+  const auto stat = std::make_shared<Stat>();
+  stat->registry = &registry_;
+  stat->silent = silent;
+  stat->done = std::move(done);
+  std::vector<std::pair<std::uint32_t, std::size_t>> asked;
+  stat->stripes.resize(map.copies.front().ds_ids.size());
+  for (std::size_t stripe = 0; stripe < stat->stripes.size(); ++stripe) {
+    for (const layout::Copy& copy : map.copies) {
+      if (copy.state_of(stripe) != layout::CopyState::kCurrent) continue;
+      stat->stripes[stripe].ds_ids.push_back(copy.ds_ids[stripe]);
+      asked.emplace_back(copy.ds_ids[stripe], stripe);
+    }
+  }
+  stat->left = asked.size();
+  if (asked.empty()) return stat->finish();
+  for (const auto& [id, stripe] : asked) {
+    server_.stat(id, object, timeout_, [stat, stripe](const Result<control::ObjectStat>& answer) {
+      stat->arrive(stripe, answer);
+    });
+  }
+}
+
+void ObjectCalls::punch(const layout::LayoutMap& map, const layout::ObjectId& object,
+                        std::uint64_t offset, std::uint64_t length, Done<void> done) {
+  if (too_large(offset, length)) {
+    return done(fail(Errc::kFileTooLarge, "range ends beyond the largest file"));
+  }
+  std::vector<std::pair<std::uint32_t, control::Range>> parts;
+  for_each_changed(map,
+                   [&](std::uint32_t id, const layout::Striping& striping, std::uint32_t index) {
+                     // Bytes of other servers in between are holes in this object: one range serves
+                     // all of ours.
+                     const std::uint64_t last = striping.object_end(index, offset + length);
+                     const std::uint64_t first = striping.next_held(index, offset);
+                     if (first < last)
+                       parts.emplace_back(id, control::Range{object, first, last - first});
+                   });
+  const auto all = Gather::make(parts.size(), std::move(done));
+  for (const auto& [id, range] : parts) server_.punch(id, range, timeout_, all->one());
+}
+
+// One window of an allocation after the other: bytes of other servers in between must not be
+// reserved, so every stripe unit is a request of its own.
+struct ObjectCalls::Allocation : std::enable_shared_from_this<Allocation> {
+  static constexpr std::size_t kWindow = 1024;
+  static constexpr std::uint64_t kMaxUnits = 65'536;
+
+  control::Server* server = nullptr;
+  std::chrono::milliseconds timeout{};
+  layout::LayoutMap map;
+  layout::ObjectId object;
+  std::uint64_t at = 0;
+  std::uint64_t end = 0;
+  Done<void> done;
+
+  void next() {
+    if (at >= end) return done({});
+    std::vector<std::pair<std::uint32_t, control::Range>> window;
+    const layout::Striping striping = map.striping();
+    for (std::size_t units = 0; at < end && units < kWindow; ++units) {
+      const layout::Extent extent = striping.first_extent(at, end - at);
+      at += extent.length;
+      for (const layout::Copy& copy : map.copies) {
+        if (!changed(copy.state_of(extent.server))) continue;
+        window.emplace_back(copy.ds_ids[extent.server],
+                            control::Range{object, extent.offset, extent.length});
+      }
+    }
+    const auto all =
+        Gather::make(window.size(), [self = shared_from_this()](const Result<>& outcome) {
+          if (!outcome) return self->done(outcome);
+          self->next();
+        });
+    for (const auto& [id, range] : window) server->allocate(id, range, timeout, all->one());
+  }
+};
+
+void ObjectCalls::allocate(const layout::LayoutMap& map, const layout::ObjectId& object,
+                           std::uint64_t offset, std::uint64_t length, Done<void> done) {
+  if (too_large(offset, length)) {
+    return done(fail(Errc::kFileTooLarge, "range ends beyond the largest file"));
+  }
+  if (map.copies.front().ds_ids.size() > 1 && length / map.stripe_unit > Allocation::kMaxUnits) {
+    return done(fail(Errc::kNotSupported, "too many stripe units to reserve at once"));
+  }
+  const auto allocation = std::make_shared<Allocation>();
+  allocation->server = &server_;
+  allocation->timeout = timeout_;
+  allocation->map = map;
+  allocation->object = object;
+  allocation->at = offset;
+  allocation->end = offset + length;
+  allocation->done = std::move(done);
+  allocation->next();
+}
+
+}  // namespace weft::mds

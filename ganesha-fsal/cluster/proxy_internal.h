@@ -1,0 +1,65 @@
+// The inside of ProxyIo: what reads and writes share.
+//
+// Threading and ownership: as ProxyIo says. Everything under way owns the Impl.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "ganesha-fsal/cluster/proxy_io.h"
+#include "ganesha-fsal/cluster/server_sessions.h"
+#include "ganesha-fsal/cluster/verifier_watch.h"
+#include "layout/striping.h"
+
+namespace weft::mds {
+
+class ProxyIo::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(Config config, Registry& registry, BufferPool& pool);
+
+  void read(const File& file, std::uint64_t size, std::uint64_t offset, std::uint32_t count,
+            Done<ReadResult> done);
+  void write(const File& file, std::uint64_t offset, std::span<const std::byte> data,
+             Stability wanted, Finished<WriteResult> done);
+  void commit(const File& file, Finished<std::uint64_t> done);
+  [[nodiscard]] std::vector<std::uint8_t> uncommitted(const layout::ObjectId& object,
+                                                      const layout::LayoutMap& map) const;
+
+  [[nodiscard]] std::uint64_t verifier() const { return verifier_.value(); }
+  void stop() { sessions_->stop(); }
+
+ private:
+  struct PartRead;
+  struct Leader;
+
+  // The copies to read a part from, the best first.
+  [[nodiscard]] std::vector<std::uint32_t> holders(const File& file,
+                                                   const layout::Extent& part) const;
+  void try_copy(const std::shared_ptr<PartRead>& read);
+  void read_from(std::uint32_t ds_id, const layout::ObjectId& object, const layout::Extent& part,
+                 ServerSessions::Limits limits, Done<Payload> done);
+
+  // The leader of every stripe, with the handle to write through. kInvalid: leads that are not of
+  // this map.
+  [[nodiscard]] Result<std::vector<Leader>> leaders_of(const File& file) const;
+  [[nodiscard]] Result<Buffer> copied(std::span<const std::byte> bytes);
+  void write_part(const Leader& leader, std::uint64_t offset, Buffer data, Stability wanted,
+                  Done<Stability> done);
+  void commit_at(const Leader& leader, Done<void> done);
+  // With the metadata server's own right: above every fence, and for this data server only.
+  [[nodiscard]] layout::SealedHandle own_handle(const layout::ObjectId& object,
+                                                std::uint32_t ds_id) const;
+
+  const Config config_;
+  BufferPool& pool_;
+  const std::shared_ptr<ServerSessions> sessions_;
+  VerifierWatch verifier_;
+};
+
+// The parts of a range that one READ or WRITE each moves, in file order.
+[[nodiscard]] Result<std::vector<layout::Extent>> proxy_parts(const layout::Striping& striping,
+                                                              std::uint64_t offset,
+                                                              std::uint64_t length);
+[[nodiscard]] rpc::nfs4::OpArgs put_handle(const layout::SealedHandle& handle);
+
+}  // namespace weft::mds

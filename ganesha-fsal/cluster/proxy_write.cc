@@ -1,0 +1,234 @@
+#include <algorithm>
+#include <cstring>
+
+#include "ganesha-fsal/cluster/proxy_internal.h"
+#include "layout/layout_servers.h"
+#include "rpc/control/keys.h"
+
+namespace weft::mds {
+
+using rpc::nfs4::CompoundResult;
+using rpc::nfs4::Op;
+using rpc::nfs4::OpArgs;
+
+struct ProxyIo::Impl::Leader {
+  VerifierWatch::Source source;  // the data server, and the partners it brings the bytes to
+  layout::SealedHandle handle;
+  bool mirrored = false;
+};
+
+namespace {
+
+// One completion for what is sent to several data servers: as Gather, and who failed.
+class Parts : public std::enable_shared_from_this<Parts> {
+ public:
+  using AllDone = std::move_only_function<void(ProxyIo::Failures)>;
+  Parts(std::size_t parts, AllDone done) : left_(parts), done_(std::move(done)) {}
+
+  [[nodiscard]] Done<void> one(std::uint32_t ds_id) {
+    return [self = shared_from_this(), ds_id](Result<> outcome) {
+      self->arrive(ds_id, std::move(outcome));
+    };
+  }
+
+ private:
+  void arrive(std::uint32_t ds_id, Result<> outcome) {
+    {
+      const std::lock_guard lock(mutex_);
+      const bool known =
+          std::ranges::find(failures_, ds_id, &ProxyIo::Failure::ds_id) != failures_.end();
+      if (!outcome && !known) failures_.push_back({ds_id, std::move(outcome.error())});
+      if (--left_ > 0) return;
+    }
+    done_(std::move(failures_));
+  }
+
+  std::mutex mutex_;
+  std::size_t left_;
+  ProxyIo::Failures failures_;  // guarded by mutex_ until nothing is left
+  AllDone done_;
+};
+
+Error first_of(const ProxyIo::Failures& failures) {
+  const ProxyIo::Failure& first = failures.front();
+  return {first.error.code, "data server " + std::to_string(first.ds_id) + ": " + first.error.text};
+}
+
+std::vector<std::uint32_t> ids_of(const auto& leaders) {
+  std::vector<std::uint32_t> ids;
+  for (const auto& leader : leaders) ids.push_back(leader.source.ds_id);
+  return ids;
+}
+
+}  // namespace
+
+Result<std::vector<ProxyIo::Impl::Leader>> ProxyIo::Impl::leaders_of(const File& file) const {
+  const layout::LayoutMap& map = file.map;
+  const std::size_t stripes = map.copies.front().ds_ids.size();
+  // The clients' ways of duplication are not ours: whoever writes through us writes every copy.
+  layout::LayoutMap ours = map;
+  if (map.duplication != layout::Duplication::kServerAsync) {
+    ours.duplication = layout::Duplication::kServerSync;
+  }
+  std::vector<Leader> leaders(stripes);
+  const bool mirrored = map.copies.size() > 1;
+  if (mirrored && file.leads.size() != stripes) {
+    return fail(Errc::kInvalid, "one leader is wanted for each stripe");
+  }
+  for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
+    Leader& leader = leaders[stripe];
+    const std::size_t copy = mirrored ? file.leads[stripe] : 0;
+    if (copy >= map.copies.size()) return fail(Errc::kInvalid, "no such copy");
+    leader.source.ds_id = map.copies[copy].ds_ids[stripe];
+    leader.mirrored = mirrored;
+    if (!mirrored) {
+      leader.handle = own_handle(file.object, leader.source.ds_id);
+      continue;
+    }
+    auto handle = layout::leading_handle(ours, copy, stripe);
+    if (!handle) return pass(handle);
+    handle->key_id = control::kHandleKeyId;
+    handle->object = file.object;
+    handle->client_epoch = UINT32_MAX;
+    leader.source.partners = handle->partners;
+    leader.handle = layout::seal(*handle, config_.handle_key);
+  }
+  return leaders;
+}
+
+std::vector<std::uint8_t> ProxyIo::Impl::uncommitted(const layout::ObjectId& object,
+                                                     const layout::LayoutMap& map) const {
+  const std::vector<std::uint32_t> leaders = verifier_.uncommitted(object);
+  if (leaders.size() != map.copies.front().ds_ids.size()) return {};
+  std::vector<std::uint8_t> leads;
+  for (std::size_t stripe = 0; stripe < leaders.size(); ++stripe) {
+    for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+      if (map.copies[copy].ds_ids[stripe] != leaders[stripe]) continue;
+      // One that was left out since has lost what it alone had, and the verifier says so.
+      if (map.copies[copy].state_of(stripe) != layout::CopyState::kCurrent) return {};
+      leads.push_back(static_cast<std::uint8_t>(copy));
+    }
+  }
+  return leads.size() == leaders.size() ? leads : std::vector<std::uint8_t>{};
+}
+
+Result<Buffer> ProxyIo::Impl::copied(std::span<const std::byte> bytes) {
+  auto buffer = pool_.allocate(bytes.size());
+  if (buffer) std::memcpy(buffer->data(), bytes.data(), bytes.size());
+  return buffer;
+}
+
+void ProxyIo::Impl::write_part(const Leader& leader, std::uint64_t offset, Buffer data,
+                               Stability wanted, Done<Stability> done) {
+  const std::uint64_t size = data.size();
+  auto make = [handle = leader.handle, offset, wanted,
+               data = std::move(data)]() -> Result<std::vector<OpArgs>> {
+    auto again = data.share(0, data.size());
+    if (!again) return pass(again);
+    rpc::nfs4::WriteArgs args;
+    args.offset = offset;
+    args.stable = static_cast<rpc::nfs4::StableHow>(wanted);
+    args.data.push_back(std::move(*again));
+    std::vector<OpArgs> ops;
+    ops.push_back(put_handle(handle));
+    ops.push_back({Op::OP_WRITE, std::move(args)});
+    return ops;
+  };
+  sessions_->call(leader.source.ds_id, std::move(make), {config_.call_timeout, leader.mirrored},
+                  [self = shared_from_this(), source = leader.source, size,
+                   done = std::move(done)](Result<CompoundResult> result) mutable {
+                    if (!result) return done(pass(result));
+                    const auto* ok = result->get<rpc::nfs4::WriteOk>(1);
+                    if (ok == nullptr) return done(fail(Errc::kProtocol, "no WRITE result"));
+                    if (ok->count != size) return done(fail(Errc::kIo, "short WRITE"));
+                    self->verifier_.observe(source, ok->verifier);
+                    done(static_cast<Stability>(ok->committed));
+                  });
+}
+
+void ProxyIo::Impl::write(const File& file, std::uint64_t offset, std::span<const std::byte> data,
+                          Stability wanted, Finished<WriteResult> done) {
+  struct State {
+    std::mutex mutex;
+    Stability stability = Stability::kFileSync;
+  };
+  struct Part {
+    std::uint32_t stripe;
+    std::uint64_t offset;
+    Buffer data;
+  };
+  if (data.empty()) return done(WriteResult{0, Stability::kFileSync, verifier_.value()}, {});
+  const auto leaders = leaders_of(file);
+  if (!leaders) return done(std::unexpected(leaders.error()), {});
+  const auto extents = proxy_parts(file.map.striping(), offset, data.size());
+  if (!extents) return done(std::unexpected(extents.error()), {});
+  std::vector<Part> writes;
+  for (const layout::Extent& part : *extents) {
+    auto buffer = copied(data.subspan(part.offset - offset, part.length));
+    if (!buffer) return done(pass(buffer), {});
+    writes.push_back({part.server, part.offset, std::move(*buffer)});
+  }
+  // The verifier is the one from before the first WRITE was sent: if any data server's changes
+  // meanwhile, the COMMIT that follows answers another.
+  const bool remember = leaders->front().mirrored && wanted == Stability::kUnstable;
+  const std::uint64_t verifier =
+      remember ? verifier_.writing(file.object, ids_of(*leaders)) : verifier_.value();
+  const auto state = std::make_shared<State>();
+  const auto all = std::make_shared<Parts>(
+      writes.size(), [state, size = data.size(), verifier,
+                      done = std::move(done)](ProxyIo::Failures failures) mutable {
+        if (failures.empty()) return done(WriteResult{size, state->stability, verifier}, {});
+        auto error = first_of(failures);
+        done(std::unexpected(std::move(error)), std::move(failures));
+      });
+  for (Part& part : writes) {
+    const Leader& leader = (*leaders)[part.stripe];
+    write_part(leader, part.offset, std::move(part.data), wanted,
+               [state, one = all->one(leader.source.ds_id)](const Result<Stability>& made) mutable {
+                 if (!made) return one(std::unexpected(made.error()));
+                 {
+                   const std::lock_guard lock(state->mutex);
+                   state->stability = std::min(state->stability, *made);
+                 }
+                 one({});
+               });
+  }
+}
+
+void ProxyIo::Impl::commit_at(const Leader& leader, Done<void> done) {
+  const auto make = [handle = leader.handle]() -> Result<std::vector<OpArgs>> {
+    std::vector<OpArgs> ops;
+    ops.push_back(put_handle(handle));
+    ops.push_back({Op::OP_COMMIT, rpc::nfs4::CommitArgs{}});
+    return ops;
+  };
+  sessions_->call(leader.source.ds_id, make, {config_.call_timeout, leader.mirrored},
+                  [self = shared_from_this(), source = leader.source,
+                   done = std::move(done)](Result<CompoundResult> result) mutable {
+                    if (!result) return done(std::unexpected(result.error()));
+                    const auto* ok = result->get<rpc::nfs4::CommitOk>(1);
+                    if (ok == nullptr) return done(fail(Errc::kProtocol, "no COMMIT result"));
+                    self->verifier_.observe(source, ok->verifier);
+                    done({});
+                  });
+}
+
+void ProxyIo::Impl::commit(const File& file, Finished<std::uint64_t> done) {
+  const auto leaders = leaders_of(file);
+  if (!leaders) return done(std::unexpected(leaders.error()), {});
+  VerifierWatch::Commit commit;
+  if (leaders->front().mirrored) commit = verifier_.committing(file.object, ids_of(*leaders));
+  const auto all = std::make_shared<Parts>(
+      leaders->size(), [self = shared_from_this(), commit,
+                        done = std::move(done)](ProxyIo::Failures failures) mutable {
+        if (!failures.empty()) {
+          auto error = first_of(failures);
+          return done(std::unexpected(std::move(error)), std::move(failures));
+        }
+        self->verifier_.committed(commit);
+        done(self->verifier_.value(), {});
+      });
+  for (const Leader& leader : *leaders) commit_at(leader, all->one(leader.source.ds_id));
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,330 @@
+// FileData: reading and writing through this server, and the other changes of objects that it
+// makes itself.
+#include <spdlog/spdlog.h>
+
+#include <thread>
+
+#include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/layouts/file_data.h"
+
+namespace weft::mds {
+namespace {
+
+template <class T>
+std::unexpected<Error> failed(const Result<T>& result) {
+  return std::unexpected(result.error());
+}
+
+// A write goes on through other leaders for so long; then its client is to ask again.
+constexpr std::chrono::seconds kPersist{20};
+constexpr std::chrono::milliseconds kRest{100};  // between attempts
+// A truncate waits so long for writes of ours.
+constexpr std::chrono::seconds kPatience{2};
+
+bool mirrored(const layout::LayoutMap& map) { return map.copies.size() > 1; }
+
+Result<layout::LayoutMap> no_layout(const InodeAttributes&) {
+  return fail(Errc::kCorrupt, "a file with data and without layout");
+}
+
+// The other copies' servers, of the stripe that this one has a copy of.
+std::vector<std::uint32_t> partners_of(const layout::LayoutMap& map, std::uint32_t ds_id) {
+  std::vector<std::uint32_t> others;
+  for (std::size_t stripe = 0; stripe < map.copies.front().ds_ids.size(); ++stripe) {
+    std::vector<std::uint32_t> holders;
+    for (const layout::Copy& copy : map.copies) holders.push_back(copy.ds_ids[stripe]);
+    if (std::ranges::find(holders, ds_id) == holders.end()) continue;
+    std::erase(holders, ds_id);
+    others.insert(others.end(), holders.begin(), holders.end());
+  }
+  return others;
+}
+
+}  // namespace
+
+void FileData::end_writing(FileId file) {
+  const std::lock_guard lock(mutex_);
+  if (--writing_[file] > 0) return;
+  writing_.erase(file);
+  writes_ended_.notify_all();
+}
+
+void FileData::end_alone(FileId file) {
+  const std::lock_guard lock(mutex_);
+  if (--cutting_[file] == 0) cutting_.erase(file);
+}
+
+Result<FileData::Writing> FileData::enter_writing(FileId file) {
+  const std::lock_guard lock(mutex_);
+  if (cutting_.contains(file)) return fail(Errc::kBusy, "the file is being truncated");
+  ++writing_[file];
+  return Writing(this, file);
+}
+
+Result<FileData::Alone> FileData::be_alone(FileId file) {
+  std::unique_lock lock(mutex_);
+  if (learning_.contains(file)) return fail(Errc::kBusy, "the file's size is being learned");
+  ++cutting_[file];
+  const bool ended =
+      writes_ended_.wait_for(lock, kPatience, [&] { return !writing_.contains(file); });
+  lock.unlock();
+  Alone alone(this, file);
+  if (!ended) return fail(Errc::kBusy, "the file is being written");
+  return alone;
+}
+
+Result<FileData::Read> FileData::read(FileId file, std::uint64_t offset, std::uint32_t count) {
+  if (auto fine = ready(file); !fine) return failed(fine);
+  const auto attributes = parts_.names.getattr(file);
+  if (!attributes) return failed(attributes);
+  const auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  ++reads_;
+  Read result;
+  if (offset >= attributes->size) {
+    result.eof = true;
+    return result;
+  }
+  const std::uint64_t left = attributes->size - offset;
+  const auto wanted = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, left));
+  result.eof = wanted == left;
+  if (!*map) {  // nothing was ever written: a hole
+    result.data.append(ZeroRange{wanted});
+  } else {
+    const auto from = readable(file, **map);
+    if (!from) return failed(from);
+    auto got = await<ProxyIo::ReadResult>([&](Done<ProxyIo::ReadResult> done) {
+      parts_.proxy.read(*from, attributes->size, offset, wanted, std::move(done));
+    });
+    if (!got) return failed(got);
+    result.data = std::move(got->data);
+  }
+  read_bytes_ += result.data.size();
+  return result;
+}
+
+// Any current copy has what was acknowledged; but what is duplicated later, by and by, only the
+// leaders have at once.
+Result<ProxyIo::File> FileData::readable(FileId file, const layout::LayoutMap& map) {
+  ProxyIo::File from{parts_.names.object_of(file, map), map, {}};
+  if (!mirrored(map) || map.duplication != layout::Duplication::kServerAsync) return from;
+  auto view = parts_.mirrors.look(file);
+  if (!view) return failed(view);
+  from.map = std::move(view->map);
+  from.leads = std::move(view->leads);
+  if (from.leads.empty()) from.leads = parts_.proxy.uncommitted(from.object, from.map);
+  return from;
+}
+
+// What is to be done about leaders that failed. Success: the call is to be made again, with the map
+// and the leaders there are now.
+Result<> FileData::give_way(FileId file, const layout::LayoutMap& map,
+                            const ProxyIo::Failures& failures) {
+  for (const auto& [ds_id, error] : failures) {
+    switch (error.code) {
+      case Errc::kAccess:
+      case Errc::kFenced: continue;  // it was excluded, or leads no more
+      case Errc::kNoSpace:
+      case Errc::kQuota:
+      case Errc::kFileTooLarge:
+      case Errc::kBusy:
+      case Errc::kClosed:  // it is us who end
+      case Errc::kInvalid: return std::unexpected(error);
+      default: break;
+    }
+    const Reach reach = parts_.mirrors.reach(ds_id);
+    // It may be waiting itself: for a partner that is lost, or for us to say that it is.
+    const auto partners = partners_of(map, ds_id);
+    const auto here = [&](std::uint32_t id) { return parts_.mirrors.reach(id) == Reach::kHere; };
+    if (error.code == Errc::kTimedOut && reach == Reach::kHere &&
+        !std::ranges::all_of(partners, here)) {
+      return std::unexpected(error);
+    }
+    spdlog::warn("event=leader_failed file={:x} ds={} reach={} error=\"{}\"", file, ds_id,
+                 to_string(reach), error.describe());
+    const auto excluded = parts_.mirrors.exclude(
+        file, ds_id, reach == Reach::kGone ? Mirrors::Cause::kGone : Mirrors::Cause::kNoAnswer);
+    if (!excluded) return failed(excluded);
+  }
+  return {};
+}
+
+template <class T>
+Result<T> FileData::through_leaders(FileId file, const Namespace::MakeLayout& make,
+                                    const LeaderCall<T>& call) {
+  const auto until = Clock::now() + kPersist;
+  for (;;) {
+    Result<> again;
+    const auto target = parts_.mirrors.begin_write(file, make);
+    if (!target) {
+      again = failed(target);
+    } else {
+      const ProxyIo::File to{parts_.names.object_of(file, target->map), target->map, target->leads};
+      auto [result, failures] = await_with<T, ProxyIo::Failures>(
+          [&](ProxyIo::Finished<T> done) { call(to, std::move(done)); });
+      if (result || failures.empty()) return std::move(result);
+      again = give_way(file, target->map, failures);
+    }
+    if (!again && again.error() != Errc::kBusy) return failed(again);
+    if (stopping_ || Clock::now() >= until) {
+      return fail(Errc::kBusy, again ? "the file's leaders change" : again.error().text);
+    }
+    std::this_thread::sleep_for(kRest);
+  }
+}
+
+Result<ProxyIo::WriteResult> FileData::write(FileId file, std::uint64_t offset,
+                                             std::span<const std::byte> data,
+                                             ProxyIo::Stability wanted,
+                                             const layout::PlacementPolicy& policy) {
+  if (offset > kMaxFileSize || data.size() > kMaxFileSize - offset) {
+    return fail(Errc::kFileTooLarge, "the write ends beyond the largest file");
+  }
+  if (auto fine = ready(file); !fine) return failed(fine);
+  const auto map = map_of(file, policy);
+  if (!map) return failed(map);
+  const auto writing = enter_writing(file);
+  if (!writing) return failed(writing);
+  ++writes_;
+  const LeaderCall<ProxyIo::WriteResult> call = [&](const ProxyIo::File& to,
+                                                    ProxyIo::Finished<ProxyIo::WriteResult> done) {
+    parts_.proxy.write(to, offset, data, wanted, std::move(done));
+  };
+  auto written =
+      mirrored(*map) ? through_leaders(file, placer(policy), call) : at_one_copy(file, *map, call);
+  if (!written) {
+    // The copies may differ now where it was written in part.
+    if (mirrored(*map)) parts_.journal.doubt(file);
+    return written;
+  }
+  written_bytes_ += data.size();
+  Growth growth;
+  growth.id = file;
+  growth.end = offset + data.size();
+  if (auto grown = parts_.names.grow_size(growth); !grown) return failed(grown);
+  return written;
+}
+
+template <class T>
+Result<T> FileData::at_one_copy(FileId file, const layout::LayoutMap& map,
+                                const LeaderCall<T>& call) {
+  const ProxyIo::File to{parts_.names.object_of(file, map), map, {}};
+  return await_with<T, ProxyIo::Failures>(
+             [&](ProxyIo::Finished<T> done) { call(to, std::move(done)); })
+      .first;
+}
+
+Result<> FileData::sync(FileId file) {
+  const auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  if (!*map) return {};
+  const LeaderCall<std::uint64_t> call = [&](const ProxyIo::File& to,
+                                             ProxyIo::Finished<std::uint64_t> done) {
+    parts_.proxy.commit(to, std::move(done));
+  };
+  const auto done =
+      mirrored(**map) ? through_leaders(file, no_layout, call) : at_one_copy(file, **map, call);
+  if (!done) return failed(done);
+  return {};
+}
+
+// What data servers still owe to each other must not come after the change: COMMIT waits for it. Of
+// the servers that led once, any may owe something.
+Result<> FileData::settle_duplication(FileId file, const layout::LayoutMap& map) {
+  if (!mirrored(map) || map.duplication != layout::Duplication::kServerAsync) return {};
+  const std::size_t stripes = map.copies.front().ds_ids.size();
+  for (std::size_t turn = 0; turn < map.copies.size(); ++turn) {
+    ProxyIo::File at{parts_.names.object_of(file, map), map, {}};
+    for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
+      std::vector<std::uint8_t> current;
+      for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+        if (map.copies[copy].state_of(stripe) == layout::CopyState::kCurrent) {
+          current.push_back(static_cast<std::uint8_t>(copy));
+        }
+      }
+      if (current.empty()) return fail(Errc::kBusy, "a stripe without a current copy");
+      at.leads.push_back(current[std::min(turn, current.size() - 1)]);
+    }
+    const auto done = await_with<std::uint64_t, ProxyIo::Failures>(
+        [&](ProxyIo::Finished<std::uint64_t> finished) {
+          parts_.proxy.commit(at, std::move(finished));
+        });
+    if (!done.first) return failed(done.first);
+  }
+  return {};
+}
+
+Result<layout::LayoutMap> FileData::prepare_change(FileId file, const layout::LayoutMap& map,
+                                                   DirtyExtent changed) {
+  if (!mirrored(map)) return map;
+  auto prepared = parts_.mirrors.prepare_change(file, changed);
+  if (!prepared) return prepared;
+  if (auto owed = settle_duplication(file, *prepared); !owed) return failed(owed);
+  return prepared;
+}
+
+Result<> FileData::allocate(FileId file, std::uint64_t offset, std::uint64_t length,
+                            const layout::PlacementPolicy& policy) {
+  if (offset > kMaxFileSize || length > kMaxFileSize - offset) {
+    return fail(Errc::kFileTooLarge, "the range ends beyond the largest file");
+  }
+  if (auto fine = ready(file); !fine) return failed(fine);
+  const auto map = map_of(file, policy);
+  if (!map) return failed(map);
+  const auto prepared = prepare_change(file, *map, {offset, offset + length});
+  if (!prepared) return failed(prepared);
+  const layout::ObjectId object = parts_.names.object_of(file, *prepared);
+  const auto done = await<void>([&](Done<void> finished) {
+    parts_.cluster.allocate(*prepared, object, offset, length, std::move(finished));
+  });
+  if (!done) return failed(done);
+  Growth growth;
+  growth.id = file;
+  growth.end = offset + length;
+  if (auto grown = parts_.names.grow_size(growth); !grown) return failed(grown);
+  return {};
+}
+
+Result<> FileData::punch(FileId file, std::uint64_t offset, std::uint64_t length) {
+  if (auto fine = ready(file); !fine) return failed(fine);
+  const auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  if (*map) {
+    const auto done = mirrored(**map) ? punch_copies(file, offset, length)
+                                      : punch_objects(file, **map, offset, length);
+    if (!done) return done;
+  }
+  Growth touched;
+  touched.id = file;
+  if (auto grown = parts_.names.grow_size(touched); !grown) return failed(grown);
+  return {};
+}
+
+// A write that overlaps must not reach one copy before the hole and another after it: nobody writes
+// meanwhile. If we die in the middle, or a data server does, the journal's record stays and the
+// copies are compared.
+Result<> FileData::punch_copies(FileId file, std::uint64_t offset, std::uint64_t length) {
+  if (offset > kMaxFileSize || length > kMaxFileSize - offset) {
+    return fail(Errc::kFileTooLarge, "the range ends beyond the largest file");
+  }
+  if (auto nobody = recall_writers(file, std::nullopt, "deallocate"); !nobody) return nobody;
+  const auto alone = be_alone(file);
+  if (!alone) return failed(alone);
+  const auto record = parts_.journal.begin(file, no_layout);
+  if (!record) return failed(record);
+  const auto prepared = prepare_change(file, record->map, {offset, offset + length});
+  if (!prepared) return failed(prepared);
+  auto done = punch_objects(file, *prepared, offset, length);
+  if (!done) parts_.journal.doubt(file);
+  return done;
+}
+
+Result<> FileData::punch_objects(FileId file, const layout::LayoutMap& map, std::uint64_t offset,
+                                 std::uint64_t length) {
+  const layout::ObjectId object = parts_.names.object_of(file, map);
+  return await<void>([&](Done<void> finished) {
+    parts_.cluster.punch(map, object, offset, length, std::move(finished));
+  });
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,223 @@
+// FileData: how far files go, and changes of that.
+#include <spdlog/spdlog.h>
+
+#include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/layouts/file_data.h"
+
+namespace weft::mds {
+namespace {
+
+template <class T>
+std::unexpected<Error> failed(const Result<T>& result) {
+  return std::unexpected(result.error());
+}
+
+}  // namespace
+
+void FileData::relearn_size(FileId file) {
+  {
+    const std::lock_guard lock(mutex_);
+    unlearned_.insert(file);
+  }
+  parts_.changed(file);
+  static_cast<void>(ready(file));
+}
+
+Result<> FileData::size_known(FileId file) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!unlearned_.contains(file)) return {};
+  }
+  const auto learned = learn_end(file, Cluster::Silent::kLeaveOut);
+  if (!learned && learned.error().code != Errc::kStale) {
+    return fail(Errc::kBusy, "the data servers have not said yet how far the file goes");
+  }
+  const std::lock_guard lock(mutex_);
+  if (learned && !learned->complete) {
+    if (guessed_.insert(file).second) {
+      spdlog::warn(
+          "event=size_not_known file={:x} size={} a data server is lost that may know more", file,
+          learned->size);
+    }
+    return {};
+  }
+  unlearned_.erase(file);
+  guessed_.erase(file);
+  return {};
+}
+
+Result<> FileData::finish_learning(FileId file) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!unlearned_.contains(file)) return {};
+  }
+  const auto learned = learn_end(file);
+  if (!learned && learned.error().code != Errc::kStale) return failed(learned);
+  const std::lock_guard lock(mutex_);
+  unlearned_.erase(file);
+  guessed_.erase(file);
+  return {};
+}
+
+Result<> FileData::finish_cut(FileId file) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!uncut_.contains(file)) return {};
+  }
+  const auto pending = parts_.names.pending_truncate(file);
+  if (!pending) return failed(pending);
+  if (*pending) {
+    if (auto done = cut(**pending); !done) return failed(done);
+  }
+  const std::lock_guard lock(mutex_);
+  uncut_.erase(file);
+  return {};
+}
+
+Result<> FileData::cut(const PendingTruncate& pending) {
+  const auto map = prepare_change(pending.id, pending.layout, {pending.cut_at, kMaxFileSize});
+  if (!map) return failed(map);
+  const layout::ObjectId object = parts_.names.object_of(pending.id, *map);
+  const auto done = await<void>([&](Done<void> finished) {
+    parts_.cluster.truncate(*map, object, pending.cut_at, std::move(finished));
+  });
+  if (!done) {
+    spdlog::warn("truncate waits for data servers file={:x} size={} error=\"{}\"", pending.id,
+                 pending.cut_at, done.error().describe());
+    return failed(done);
+  }
+  return parts_.names.finish_truncate(pending);
+}
+
+// The file's end as its objects show it.
+Result<FileData::End> FileData::written_end(FileId file, Cluster::Silent silent) {
+  const auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  if (!*map) return End{};
+  const layout::ObjectId object = parts_.names.object_of(file, **map);
+  const auto stat = await<Cluster::ObjectsStat>([&](Done<Cluster::ObjectsStat> done) {
+    parts_.cluster.stat(**map, object, std::move(done), silent);
+  });
+  if (!stat) return failed(stat);
+  return End{stat->size, stat->complete};
+}
+
+Result<std::uint64_t> FileData::commit(const Growth& growth, ClientId client) {
+  ++commits_;
+  Growth believed = growth;
+  const auto before = parts_.names.getattr(growth.id);
+  if (!before) return failed(before);
+  bool doubtful = !parts_.layouts.known(growth.id, client);
+  {
+    const std::lock_guard lock(mutex_);
+    doubtful = doubtful || doubtful_.contains(growth.id);
+  }
+  if (doubtful && growth.end > before->size) {
+    const auto end = written_end(growth.id, Cluster::Silent::kFail);
+    if (!end) return failed(end);
+    believed.end = std::min(growth.end, end->size);
+  }
+  const auto after = parts_.names.grow_size(believed);
+  if (!after) return failed(after);
+  return after->size;
+}
+
+Result<> FileData::recall_writers(FileId file, std::optional<ClientId> except,
+                                  std::string_view why) {
+  if (!parts_.layouts.held_for_write(file, except)) return {};
+  parts_.layouts.recall(file, why, except);
+  if (!parts_.layouts.held_for_write(file, except)) return {};
+  return fail(Errc::kBusy, "layouts are being recalled");
+}
+
+// With several copies the caller's own layout, too: what it writes meanwhile could reach one copy
+// before the cut, and another after it.
+Result<> FileData::recall_before_cut(FileId file, ClientId client) {
+  const auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  const bool own = *map && (*map)->copies.size() > 1;
+  return recall_writers(file, own ? std::nullopt : std::optional(client), "truncate");
+}
+
+// A client that writes under a layout may not have told yet how far. Where that could be beyond the
+// size we know, the data servers say: or else setting the size would cut at the one we know.
+Result<FileData::End> FileData::learn_size(FileId file, std::uint64_t wanted,
+                                           Cluster::Silent silent) {
+  const auto before = parts_.names.getattr(file);
+  if (!before) return failed(before);
+  if (wanted < before->size) return End{before->size};
+  const auto end = written_end(file, silent);
+  if (!end) return failed(end);
+  if (end->size <= before->size) return End{before->size, end->complete};
+  Growth growth;
+  growth.id = file;
+  growth.end = end->size;
+  const auto grown = parts_.names.grow_size(growth);
+  if (!grown) return failed(grown);
+  parts_.changed(file);
+  return *end;
+}
+
+Result<> FileData::learn_end(FileId file) {
+  if (auto learned = learn_end(file, Cluster::Silent::kFail); !learned) return failed(learned);
+  return {};
+}
+
+Result<FileData::End> FileData::learn_end(FileId file, Cluster::Silent silent) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (cutting_.contains(file)) return fail(Errc::kBusy, "the file is being truncated");
+    ++learning_[file];
+  }
+  auto learned = learn_size(file, UINT64_MAX, silent);
+  const std::lock_guard lock(mutex_);
+  if (--learning_[file] == 0) learning_.erase(file);
+  return learned;
+}
+
+Result<InodeAttributes> FileData::set_size(FileId file, const AttributeChange& change) {
+  const auto changed = parts_.names.setattr(file, change);
+  if (!changed) return failed(changed);
+  // An earlier cut that failed is due even if the size is the same now.
+  std::optional<PendingTruncate> pending = changed->truncate;
+  if (!pending) {
+    auto left = parts_.names.pending_truncate(file);
+    if (!left) return failed(left);
+    pending = std::move(*left);
+  }
+  if (pending) {
+    if (auto done = cut(*pending); !done) {
+      const std::lock_guard lock(mutex_);
+      uncut_.insert(file);
+      return failed(done);
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  uncut_.erase(file);
+  return changed->after;
+}
+
+Result<InodeAttributes> FileData::set_attributes(FileId file, const AttributeChange& change,
+                                                 ClientId client) {
+  if (!change.size) {
+    auto changed = parts_.names.setattr(file, change);
+    if (!changed) return failed(changed);
+    return changed->after;
+  }
+  if (parts_.layouts.blocked(file))
+    return fail(Errc::kBusy, "a client of the file is being fenced");
+  if (auto fenced = settle_inherited(file); !fenced) return failed(fenced);
+  if (auto nobody = recall_before_cut(file, client); !nobody) return failed(nobody);
+  if (auto known = learn_size(file, *change.size, Cluster::Silent::kFail); !known) {
+    return failed(known);
+  }
+  const auto alone = be_alone(file);
+  if (!alone) return failed(alone);
+  if (parts_.layouts.held_for_write(file)) {
+    const std::lock_guard lock(mutex_);
+    doubtful_.insert(file);
+  }
+  return set_size(file, change);
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,104 @@
+// What is asked of the objects of files with several copies, by the copies' states.
+
+#include "ganesha-fsal/cluster/object_calls.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "tests/ganesha-fsal/cluster/cluster_fixture.h"
+
+using namespace weft;
+using namespace weft::mds;
+using layout::CopyState;
+
+namespace {
+
+// Two stripes, two copies: servers 1 and 2, and 3 and 4.
+struct Copies : ClusterFixture {
+  Copies() {
+    run(4);
+    map = map_over({1, 2});
+    map.copies.push_back({CopyState::kCurrent, 0, {3, 4}});
+  }
+  Result<> truncate(std::uint64_t size) {
+    return await<void>(
+        [&](Done<void> done) { cluster->truncate(map, kObject, size, std::move(done)); });
+  }
+  Result<Cluster::ObjectsStat> stat(Cluster::Silent silent = Cluster::Silent::kFail) {
+    return await<Cluster::ObjectsStat>([&](Done<Cluster::ObjectsStat> done) {
+      cluster->stat(map, kObject, std::move(done), silent);
+    });
+  }
+  void away(std::uint32_t id) {
+    servers[id - 1]->disconnect();
+    for (int i = 0; i < 2000 && cluster->registry().is_connected(id); ++i) {
+      std::this_thread::sleep_for(5ms);
+    }
+  }
+  bool told(std::uint32_t id) {
+    const std::lock_guard lock(servers[id - 1]->mutex);
+    return servers[id - 1]->sizes.contains(7) || !servers[id - 1]->ranges.empty();
+  }
+
+  layout::LayoutMap map;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Copies,
+                 "changes go to current copies and those being repaired, not to stale ones") {
+  map.copies[0].set_state(0, CopyState::kStale);
+  map.copies[1].set_state(1, CopyState::kResyncing);
+  away(1);
+  SECTION("truncate") {
+    REQUIRE(truncate(1500));
+    CHECK(servers[1]->sizes[7] == 1500);
+    CHECK(servers[2]->sizes[7] == 1024);
+    CHECK(servers[3]->sizes[7] == 1500);
+  }
+  SECTION("punch") {
+    REQUIRE(await<void>(
+        [&](Done<void> done) { cluster->punch(map, kObject, 100, 1500, std::move(done)); }));
+    CHECK(servers[2]->ranges == std::vector<control::Range>{{kObject, 100, 924}});
+    CHECK(servers[3]->ranges == std::vector<control::Range>{{kObject, 1024, 576}});
+  }
+  SECTION("allocate") {
+    REQUIRE(await<void>(
+        [&](Done<void> done) { cluster->allocate(map, kObject, 0, 3000, std::move(done)); }));
+    CHECK(servers[2]->ranges ==
+          std::vector<control::Range>{{kObject, 0, 1024}, {kObject, 2048, 952}});
+    CHECK(servers[3]->ranges == std::vector<control::Range>{{kObject, 1024, 1024}});
+  }
+  CHECK_FALSE(told(1));
+}
+
+TEST_CASE_METHOD(Copies, "a change fails without a current copy's server") {
+  away(3);
+  CHECK(truncate(1500).error() == Errc::kUnreachable);
+}
+
+TEST_CASE_METHOD(Copies, "one current copy of a stripe says how far the file goes") {
+  servers[0]->hold(7, 500);
+  servers[1]->hold(7, 1500);
+  servers[2]->hold(7, 700);
+  servers[3]->hold(7, 1800);
+  CHECK(stat()->size == 1800);  // a writer that died may have reached one copy only
+  CHECK(stat()->allocated == 700 + 1800);
+  away(4);
+  CHECK(stat()->size == 1500);
+  CHECK(stat()->complete);
+  SECTION("not a stale one, nor one being repaired") {
+    map.copies[0].set_state(1, GENERATE(CopyState::kStale, CopyState::kResyncing));
+    CHECK(stat().error() == Errc::kUnreachable);
+  }
+  SECTION("not none") {
+    away(2);
+    CHECK(stat().error() == Errc::kUnreachable);
+    CHECK(stat(Cluster::Silent::kLeaveOut).error() == Errc::kUnreachable);
+    later = 70s;  // both have no lease any more
+    const auto left = stat(Cluster::Silent::kLeaveOut);
+    REQUIRE(left);
+    CHECK_FALSE(left->complete);
+    CHECK(left->size == 700);
+  }
+}

@@ -1,0 +1,175 @@
+// Files with several copies, read, written and changed through the metadata server.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/ganesha-fsal/cluster/fake_nfs.h"
+#include "tests/ganesha-fsal/layouts/mds_run.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
+
+namespace weft::mds {
+namespace {
+
+// A file with two copies of one stripe; data servers with both their sides.
+struct Fixture : NamespaceTest {
+  Fixture() : f(file(kRootFileId, "f")), run(std::make_unique<Run>(*names, store, 0, &later)) {
+    run->policy.stripe_unit = 64 * 1024;
+    run->policy.stripe_count = 1;
+    run->policy.copies = 2;
+    threads.start();
+    for (std::uint8_t id = 1; id <= 2; ++id) {
+      nfs.push_back(
+          std::make_unique<FakeNfs>(id, threads, pool, peers, run->cluster().handle_key()));
+      peers[id] = &nfs.back()->objects;
+      control.push_back(std::make_unique<FakeServer>(id, run->port(), nfs.back()->tcp.port()));
+      run->await_up(id);
+    }
+  }
+  ~Fixture() {
+    control.clear();
+    run->proxy.stop();
+    for (const auto& server : nfs) server->stop();
+    threads.stop();
+    run.reset();
+  }
+  Result<ProxyIo::WriteResult> write(std::uint64_t offset, std::span<const std::byte> data) {
+    auto written = run->data.write(f, offset, data, ProxyIo::Stability::kUnstable, run->policy);
+    for (const auto& server : nfs) {
+      const std::lock_guard lock(server->objects.mutex);
+      server->objects.file_size = attributes(f).size;
+    }
+    return written;
+  }
+  std::vector<std::byte> read(std::uint64_t offset, std::uint32_t count) {
+    auto got = run->data.read(f, offset, count);
+    REQUIRE(got);
+    return got->data.flatten().value();
+  }
+  layout::LayoutMap map() { return **names->layout(f); }
+  std::uint32_t leader() { return map().copies[run->mirrors.look(f)->leads.at(0)].ds_ids[0]; }
+  FakeObjects& objects(std::uint32_t id) { return nfs[id - 1]->objects; }
+  Result<InodeAttributes> truncate(std::uint64_t size, ClientId client) {
+    AttributeChange change;
+    change.size = size;
+    return run->data.set_attributes(f, change, client);
+  }
+
+  Later later{0s};
+  const FileId f;
+  std::unique_ptr<Run> run;
+  BufferPool pool{64U << 20};
+  rpc::IoThreads threads{1, false};
+  FakeObjects::Peers peers;
+  std::vector<std::unique_ptr<FakeNfs>> nfs;
+  std::vector<std::unique_ptr<FakeServer>> control;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "a proxied write is in the journal, and at both copies") {
+  const auto data = pattern(200'000, 1);
+  REQUIRE(write(0, data));
+  CHECK(run->journal.size() == 1);
+  CHECK(objects(1).object == data);
+  CHECK(objects(2).object == data);
+  CHECK(objects(1).writes * objects(2).writes == 0);
+  CHECK(read(0, 200'000) == data);
+  CHECK(run->data.sync(f));
+  CHECK(objects(1).commits + objects(2).commits == 1);
+  CHECK(objects(leader()).commits == 1);
+  check_clean();
+}
+
+TEST_CASE_METHOD(Fixture, "a leader without room is the client's error, and both copies stay") {
+  REQUIRE(write(0, pattern(100, 1)));
+  objects(leader()).failure = rpc::nfs4::Status::NFS4ERR_NOSPC;
+  CHECK(write(0, pattern(100, 2)).error() == Errc::kNoSpace);
+  CHECK(map().copies[0].state == layout::CopyState::kCurrent);
+  CHECK(map().copies[1].state == layout::CopyState::kCurrent);
+  // It may have been written in part: the copies are to be compared.
+  CHECK(run->journal.unsettled(f));
+}
+
+TEST_CASE_METHOD(Fixture, "a truncate of mirrored data waits for every writer") {
+  REQUIRE(write(0, pattern(1000, 1)));
+  SECTION("layouts, the caller's own too") {
+    REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
+    CHECK(truncate(10, 5).error() == Errc::kBusy);
+    CHECK(run->layouts.grants_of(f).at(0).state == GrantState::kRecalled);
+    CHECK(attributes(f).size == 1000);
+    run->layouts.returned(f, 5, layout::Access::kReadWrite);
+    CHECK(truncate(10, 5));
+  }
+  SECTION("proxied writes under way") {
+    const std::uint32_t slow = leader();
+    {
+      const std::lock_guard lock(objects(slow).mutex);
+      objects(slow).silent = true;
+    }
+    std::thread writer([&] { CHECK_FALSE(write(0, pattern(100, 2))); });
+    for (int i = 0; i < 2000; ++i) {
+      {
+        const std::lock_guard lock(objects(slow).mutex);
+        if (!objects(slow).held.empty()) break;
+      }
+      std::this_thread::sleep_for(1ms);
+    }
+    CHECK(truncate(10, 5).error() == Errc::kBusy);
+    CHECK(attributes(f).size == 1000);
+    nfs[slow - 1]->stop();
+    run->proxy.stop();
+    writer.join();
+    CHECK(truncate(10, 5));
+  }
+  CHECK(attributes(f).size == 10);
+  CHECK(control[0]->sizes[f] == 10);
+  CHECK(control[1]->sizes[f] == 10);
+}
+
+TEST_CASE_METHOD(Fixture, "a hole is punched at both copies while nobody writes") {
+  REQUIRE(write(0, pattern(1000, 1)));
+  REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
+  CHECK(run->data.punch(f, 100, 200).error() == Errc::kBusy);
+  run->layouts.returned(f, 5, layout::Access::kReadWrite);
+  REQUIRE(run->data.punch(f, 100, 200));
+  CHECK(control[0]->ranges.size() == 1);
+  CHECK(control[0]->ranges == control[1]->ranges);
+  SECTION("one that fails at one copy leaves the file to be compared") {
+    CHECK_FALSE(run->journal.unsettled(f));
+    control[1]->full = true;
+    CHECK_FALSE(run->data.punch(f, 300, 200));
+    CHECK(run->journal.unsettled(f));
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "what is duplicated later is committed at every copy before a change") {
+  run->policy.duplication = layout::Duplication::kServerAsync;
+  REQUIRE(write(0, pattern(1000, 1)));
+  REQUIRE(truncate(10, 5));
+  CHECK(objects(1).commits == 1);
+  CHECK(objects(2).commits == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "with asynchronous duplication reads go where the writes went") {
+  run->policy.duplication = layout::Duplication::kServerAsync;
+  const auto data = pattern(200'000, 1);
+  REQUIRE(write(0, data));
+  const std::uint32_t led = leader();
+  objects(3 - led).object.clear();  // nothing has come there yet
+  CHECK(read(0, 200'000) == data);
+  CHECK(objects(3 - led).reads == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "a write is answered with the verifier of before it was sent") {
+  const auto first = write(0, pattern(100, 1));
+  REQUIRE(first);
+  CHECK(first->verifier == run->proxy.verifier());
+  {
+    const std::lock_guard lock(objects(leader()).mutex);
+    objects(leader()).verifier = 2;  // it restarted; only the answer tells
+  }
+  const auto second = write(0, pattern(100, 2));
+  REQUIRE(second);
+  CHECK(second->verifier == first->verifier);
+  CHECK(second->verifier != run->proxy.verifier());
+}
+
+}  // namespace weft::mds
