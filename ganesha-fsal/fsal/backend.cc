@@ -7,6 +7,7 @@
 
 #include "ganesha-fsal/admin/metrics.h"
 #include "ganesha-fsal/fsal/admin_reports.h"
+#include "ganesha-fsal/fsal/clients.h"
 #include "ganesha-fsal/fsal/convert.h"
 #include "ganesha-fsal/meta/rocks_kv.h"
 
@@ -313,9 +314,9 @@ void Backend::run_mender() {
     lock.unlock();
     if (came_up) data_->retry_settling();
     data_->catch_up();
-    // Clients have had their time to reclaim, and then to give back what they reclaimed.
-    const bool grace_over = std::chrono::steady_clock::now() - started_ > grace();
-    more = data_->settle_due(grace_over);
+    // Ganesha says whether clients may still reclaim: grace has begun before exports are made, ends
+    // early when all have come back, and may be begun anew.
+    more = data_->settle_due(grace_left_ms() == 0);
     lock.lock();
   }
 }
