@@ -1,0 +1,100 @@
+"""The write verifier that a client is told for what it writes through the metadata server."""
+
+import ctypes
+import os
+import threading
+
+import pytest
+from harness.cluster import Cluster, Options
+from harness.counters import snapshot, weft
+from harness.run import wait_until
+from wire import Client, const, ops
+
+pytestmark = pytest.mark.faults
+
+UNIT = 64 * 1024
+CLONE_NEWNET = 0x40000000
+
+
+class InNamespace(threading.Thread):
+    """Runs WORK on a thread in a node's network namespace; result() has what it returned."""
+
+    def __init__(self, node, work):
+        super().__init__(daemon=True)
+        self.node, self.work = node, work
+        self.value = self.error = None
+        self.start()
+
+    def run(self):
+        try:
+            with open(f"/run/netns/{self.node.namespace}", "rb") as space:
+                libc = ctypes.CDLL(None, use_errno=True)
+                if libc.setns(space.fileno(), CLONE_NEWNET) != 0:
+                    raise OSError(ctypes.get_errno(), "setns")
+            self.value = self.work()
+        except BaseException as error:  # whatever it was, the test is to see it
+            self.error = error
+
+    def result(self, timeout_s=60):
+        self.join(timeout_s)
+        assert not self.is_alive(), "no answer"
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+def written(cluster, server) -> int:
+    """At this moment: a data server that is stopped sends no heartbeat to wait for."""
+    known = {one["name"]: one for one in weft(cluster, "status")["data_servers"]}
+    return known[server.name]["written_bytes"]
+
+
+def test_a_restart_between_write_and_its_answer_shows(run, network):
+    """A write is half done when the data server that has one half of it is killed. Another client's
+    write then meets the new verifier, before the first one is answered. COMMIT must not answer the
+    same verifier as that write: its first half may be lost."""
+    cluster = Cluster(run, network, Options(data_servers=3, pnfs=False, stripe_unit=UNIT))
+    if not cluster.counted:
+        pytest.skip("Ganesha's VFS has no data servers")
+    wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
+    node = cluster.mds_node
+    mds = (cluster.address, cluster.options.mds_port)
+    writer = InNamespace(node, lambda: Client(mds, owner=b"writer")).result()
+    other = InNamespace(node, lambda: Client(mds, owner=b"other")).result()
+    handle, stateid = writer.open("/export", b"file", create=True)
+    also, also_stateid = other.open("/export", b"file", owner=b"other")
+
+    def write(client, stateid, offset, size, stable=const.UNSTABLE4):
+        return client.call(ops.putfh(handle), ops.write(stateid, offset, b"x" * size, stable))
+
+    assert also == handle
+    # The verifiers of both are known from here on. (A loaded data server is left out of new files:
+    # of three, two or three have the file.)
+    holders = []
+    for unit in range(2):
+        before = snapshot(cluster)
+        write(writer, stateid, unit * UNIT, UNIT, const.FILE_SYNC4)
+        counts = snapshot(cluster).since(before).written
+        holders += [server for server in cluster.ds if counts[server.name] == UNIT]
+    killed, held = holders
+    assert killed is not held
+
+    before = written(cluster, killed)
+    held.process.pause()
+    half_done = InNamespace(node, lambda: write(writer, stateid, 0, 2 * UNIT))
+    wait_until(lambda: written(cluster, killed) > before, 15, "the first half", 0.1)
+    killed.process.kill()
+    killed.process.start()
+    assert write(other, also_stateid, 0, 100).committed == const.UNSTABLE4
+    assert half_done.is_alive()
+    held.process.resume()
+    answered = half_done.result()
+    assert answered.committed == const.UNSTABLE4
+    committed = writer.call(ops.putfh(handle), ops.commit())
+    assert committed.verifier != answered.verifier
+    # Written again and committed, as a client does then.
+    again = write(writer, stateid, 0, 2 * UNIT)
+    assert writer.call(ops.putfh(handle), ops.commit()).verifier == again.verifier
+    writer.close()
+    other.close()
+
