@@ -15,6 +15,7 @@ namespace weft::mds {
 namespace {
 
 constexpr std::chrono::seconds kTick{1};
+constexpr std::chrono::milliseconds kWatch{250};
 constexpr std::uint64_t kFreeFiles = std::uint64_t{1} << 32;  // file numbers do not run out
 
 struct Backends {
@@ -146,6 +147,7 @@ Result<> Backend::start(const weft_options& options) {
   if (auto started = start_admin(options); !started) return started;
   timer_ = std::thread([this] { run_timer(); });
   mender_ = std::thread([this] { run_mender(); });
+  watcher_ = std::thread([this] { run_watcher(); });
   return {};
 }
 
@@ -264,6 +266,7 @@ Backend::~Backend() {
   if (data_) data_->stop();
   if (timer_.joinable()) timer_.join();
   if (mender_.joinable()) mender_.join();
+  if (watcher_.joinable()) watcher_.join();
   metrics_.reset();
   admin_.reset();
   if (removals_) removals_->stop();
@@ -317,6 +320,18 @@ void Backend::run_mender() {
     // Ganesha says whether clients may still reclaim: grace has begun before exports are made, ends
     // early when all have come back, and may be begun anew.
     more = data_->settle_due(grace_left_ms() == 0);
+    lock.lock();
+  }
+}
+
+// Apart from both: clients wait for what it does.
+void Backend::run_watcher() {
+  std::unique_lock lock(timer_mutex_);
+  while (!stopping_) {
+    timer_wake_.wait_for(lock, kWatch, [this] { return stopping_; });
+    if (stopping_) return;
+    lock.unlock();
+    mirrors_->tick();
     lock.lock();
   }
 }

@@ -109,6 +109,7 @@ class Backend {
   void run_timer();
   void tick();
   void run_mender();
+  void run_watcher();
 
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::string metadata_path_;
@@ -151,6 +152,7 @@ class Backend {
   std::thread timer_;
   bool mend_now_ = false;  // guarded by timer_mutex_: a data server came up
   std::thread mender_;     // what waits for data servers
+  std::thread watcher_;    // who notices that one is gone
 };
 
 // What an export's options say about new files, as policy and as placement takes it.

@@ -35,12 +35,16 @@ const fsal_up_vector* UpcallRecaller::any() {
   return vectors_.empty() ? nullptr : vectors_.front();
 }
 
-void UpcallRecaller::recall(FileId file, ClientId client, std::function<void()> none) {
+void UpcallRecaller::recall(FileId file, ClientId client, std::optional<layout::Access> only,
+                            std::function<void()> none) {
   const fsal_up_vector* up_ops = any();
   if (up_ops == nullptr) return none();
   WireHandle key = make_wire_handle(fsid_, file, store_id_);
   gsh_buffdesc handle{.addr = key.data(), .len = key.size()};  // copied by the upcall
-  const pnfs_segment whole{.io_mode = LAYOUTIOMODE4_ANY, .offset = 0, .length = NFS4_UINT64_MAX};
+  const layoutiomode4 mode = !only                                 ? LAYOUTIOMODE4_ANY
+                             : *only == layout::Access::kReadWrite ? LAYOUTIOMODE4_RW
+                                                                   : LAYOUTIOMODE4_READ;
+  const pnfs_segment whole{.io_mode = mode, .offset = 0, .length = NFS4_UINT64_MAX};
   layoutrecall_spec spec{};
   spec.how = layoutrecall_howspec_exactly;
   spec.u.client = client;

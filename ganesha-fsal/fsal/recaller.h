@@ -16,7 +16,8 @@ class UpcallRecaller final : public Recaller {
   void add(const fsal_up_vector* up_ops);
   void remove(const fsal_up_vector* up_ops);
 
-  void recall(FileId file, ClientId client, std::function<void()> none) override;
+  void recall(FileId file, ClientId client, std::optional<layout::Access> only,
+              std::function<void()> none) override;
   // What Ganesha's cache holds of the file's attributes is no longer true.
   void invalidate_attributes(FileId file);
 

@@ -67,38 +67,54 @@ Result<layout::LayoutMap> FileData::map_of(FileId file, const layout::PlacementP
 
 // A handle for reading a file of the journal's, too, is sealed above an earlier run's epoch: or
 // settling would refuse it.
-Result<WriterJournal::Begun> FileData::begin_grant(const LayoutRequest& request,
-                                                   const layout::PlacementPolicy& policy) {
-  if (request.access == layout::Access::kReadWrite || parts_.journal.inherited(request.file)) {
-    return parts_.journal.begin(request.file, placer(policy));
+Result<Mirrors::Target> FileData::begin_grant(const LayoutRequest& request,
+                                              const layout::PlacementPolicy& policy) {
+  if (request.access == layout::Access::kReadWrite) {
+    return parts_.mirrors.begin_write(request.file, placer(policy));
+  }
+  if (parts_.journal.inherited(request.file)) {
+    auto begun = parts_.journal.begin(request.file, placer(policy));
+    if (!begun) return failed(begun);
+    return Mirrors::Target{{std::move(begun->map), {}},
+                           Mirrors::Pin(nullptr, request.file, std::move(begun->pin))};
   }
   auto map = map_of(request.file, policy);
   if (!map) return failed(map);
-  return WriterJournal::Begun{std::move(*map), {}};
+  return Mirrors::Target{{std::move(*map), {}}, {}};
 }
 
-Result<std::vector<std::byte>> FileData::make_body(const LayoutRequest& request,
-                                                   const layout::LayoutMap& map) {
+// Of the map and the leaders as they are when the grant is recorded.
+Result<std::vector<std::byte>> FileData::make_body(const LayoutRequest& request) {
   Registry& registry = parts_.cluster.registry();
-  const layout::Copy& copy = map.copies.front();
-  const auto device = registry.device_for(copy.ds_ids);
+  const auto view = parts_.mirrors.look(request.file);
+  if (!view) return failed(view);
+  const std::size_t most =
+      std::min(layout::kMaxLayoutServers, layout::max_servers_within(request.max_bytes));
+  const auto servers = parts_.mirrors.servers_for(*view, request.access, most);
+  if (!servers) return failed(servers);
+  const auto device = registry.device_for(servers->ds_ids);
   if (!device) return failed(device);
   const auto epoch = parts_.fencer.epoch_for(request.client);
   if (!epoch) return failed(epoch);
 
   layout::FilesLayout files;
   files.device = layout::pack(registry.device_id(request.fsal, request.export_id, **device));
-  files.stripe_unit = map.stripe_unit;
-  files.first_stripe_index = copy.first_index;
-  layout::Handle handle;
-  handle.access = request.access;
-  handle.key_id = control::kHandleKeyId;
-  handle.object = parts_.names.object_of(request.file, map);
-  handle.client_id = request.client;
-  handle.object_epoch = map.object_epoch;
-  handle.client_epoch = *epoch;
-  for (const layout::DeviceMember& member : (*device)->members) {
-    handle.ds_id = member.ds_id;
+  files.stripe_unit = view->map.stripe_unit;
+  files.first_stripe_index = servers->first_index;
+  for (std::size_t stripe = 0; stripe < servers->ds_ids.size(); ++stripe) {
+    layout::Handle handle;
+    if (request.access == layout::Access::kReadWrite) {
+      auto leading = layout::leading_handle(view->map, view->leads[stripe], stripe);
+      if (!leading) return failed(leading);
+      handle = *leading;
+    }
+    handle.access = request.access;
+    handle.ds_id = servers->ds_ids[stripe];
+    handle.key_id = control::kHandleKeyId;
+    handle.object = parts_.names.object_of(request.file, view->map);
+    handle.client_id = request.client;
+    handle.object_epoch = view->map.object_epoch;
+    handle.client_epoch = *epoch;
     files.handles.push_back(layout::seal(handle, parts_.cluster.handle_key()));
   }
   xdr::Encoder body(layout::files_layout_bytes(files.handles.size()));
@@ -116,9 +132,10 @@ Result<std::vector<std::byte>> FileData::grant(const LayoutRequest& request,
   if (auto fine = ready(request.file); !fine) return refuse(fine.error());
   const auto begun = begin_grant(request, policy);
   if (!begun) return refuse(begun.error());
-  const layout::LayoutMap& map = begun->map;
-  if (const auto down = parts_.cluster.registry().down_of(map); !down.empty()) {
-    return refuse({Errc::kLayoutTryLater, fmt::format("data server {} is down", down.front())});
+  if (begun->map.copies.size() == 1) {
+    if (const auto down = parts_.cluster.registry().down_of(begun->map); !down.empty()) {
+      return refuse({Errc::kLayoutTryLater, fmt::format("data server {} is down", down.front())});
+    }
   }
   // The hold and the grant come first: whoever fences or recalls from here on knows of us, and
   // the body is sealed with an epoch that such a fence refuses.
@@ -130,7 +147,7 @@ Result<std::vector<std::byte>> FileData::grant(const LayoutRequest& request,
     }
   }
   if (!first) return refuse(first.error());
-  auto body = make_body(request, map);
+  auto body = make_body(request);
   if (!body) {
     parts_.layouts.returned(request.file, request.client, request.access);
     return refuse(body.error());

@@ -157,9 +157,9 @@ class FileData {
   [[nodiscard]] Namespace::MakeLayout placer(const layout::PlacementPolicy& policy);
   [[nodiscard]] Result<layout::LayoutMap> map_of(FileId file,
                                                  const layout::PlacementPolicy& policy);
-  // The map for a grant, in the journal first when the grant is for writing.
-  [[nodiscard]] Result<WriterJournal::Begun> begin_grant(const LayoutRequest& request,
-                                                         const layout::PlacementPolicy& policy);
+  // The map for a grant, with leaders and in the journal first when the grant is for writing.
+  [[nodiscard]] Result<Mirrors::Target> begin_grant(const LayoutRequest& request,
+                                                    const layout::PlacementPolicy& policy);
   // The writers of an earlier run, if the file may have any.
   [[nodiscard]] Result<> settle_inherited(FileId file);
   // Returns those that may be asked for their sizes now.
@@ -186,8 +186,7 @@ class FileData {
   [[nodiscard]] Result<End> learn_end(FileId file, Cluster::Silent silent);
   [[nodiscard]] Result<End> learn_size(FileId file, std::uint64_t wanted, Cluster::Silent silent);
   [[nodiscard]] Result<InodeAttributes> set_size(FileId file, const AttributeChange& change);
-  [[nodiscard]] Result<std::vector<std::byte>> make_body(const LayoutRequest& request,
-                                                         const layout::LayoutMap& map);
+  [[nodiscard]] Result<std::vector<std::byte>> make_body(const LayoutRequest& request);
   [[nodiscard]] Result<End> written_end(FileId file, Cluster::Silent silent);
 
   // A proxied write is under way: truncates wait for it. And: a truncate is, and nothing else.

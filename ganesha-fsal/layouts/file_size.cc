@@ -125,7 +125,7 @@ Result<std::uint64_t> FileData::commit(const Growth& growth, ClientId client) {
 Result<> FileData::recall_writers(FileId file, std::optional<ClientId> except,
                                   std::string_view why) {
   if (!parts_.layouts.held_for_write(file, except)) return {};
-  parts_.layouts.recall(file, why, except);
+  parts_.layouts.recall(file, why, {.except = except});
   if (!parts_.layouts.held_for_write(file, except)) return {};
   return fail(Errc::kBusy, "layouts are being recalled");
 }

@@ -2,49 +2,60 @@
 
 namespace weft::mds {
 
-GrantTable::Map::const_iterator GrantTable::first_of(FileId file) const {
-  return grants_.lower_bound(Key{file, 0});
+GrantTable::Map::const_iterator GrantTable::first_of(FileId file, ClientId client) const {
+  return grants_.lower_bound(Key{file, client, layout::Access::kRead});
+}
+
+bool GrantTable::holds(FileId file, ClientId client) const {
+  const auto it = first_of(file, client);
+  return it != grants_.end() && it->first.file == file && it->first.client == client;
 }
 
 void GrantTable::add(FileId file, ClientId client, layout::Access access, Clock::time_point now) {
-  auto [it, fresh] = grants_.try_emplace(Key{file, client});
+  auto [it, fresh] = grants_.try_emplace(Key{file, client, access});
   Grant& grant = it->second;
   if (fresh) {
     grant.file = file;
     grant.client = client;
+    grant.access = access;
     grant.since = now;
   }
-  ++(access == layout::Access::kRead ? grant.read_segments : grant.write_segments);
+  ++grant.segments;
 }
 
 bool GrantTable::remove_segment(FileId file, ClientId client, layout::Access access) {
-  const auto it = grants_.find(Key{file, client});
-  if (it == grants_.end()) return true;
-  std::uint32_t& count =
-      access == layout::Access::kRead ? it->second.read_segments : it->second.write_segments;
-  if (count > 0) --count;
-  if (it->second.read_segments + it->second.write_segments > 0) return false;
-  grants_.erase(it);
-  return true;
+  const auto it = grants_.find(Key{file, client, access});
+  if (it != grants_.end() && --it->second.segments == 0) grants_.erase(it);
+  return !holds(file, client);
 }
 
-bool GrantTable::remove(FileId file, ClientId client) {
-  return grants_.erase(Key{file, client}) > 0;
+bool GrantTable::remove(FileId file, ClientId client, std::optional<layout::Access> only) {
+  std::size_t removed = 0;
+  for (const auto access : {layout::Access::kRead, layout::Access::kReadWrite}) {
+    if (!only || *only == access) removed += grants_.erase(Key{file, client, access});
+  }
+  return removed > 0 && !holds(file, client);
 }
 
-std::vector<ClientId> GrantTable::recall(FileId file, Clock::time_point now,
+std::vector<Recalled> GrantTable::recall(FileId file, Clock::time_point now,
                                          Clock::duration patience, std::string_view reason,
-                                         std::optional<ClientId> except) {
-  std::vector<ClientId> asked;
-  for (auto it = grants_.lower_bound(Key{file, 0}); it != grants_.end() && it->first.file == file;
-       ++it) {
+                                         const RecallWhat& what) {
+  std::vector<Recalled> asked;
+  for (auto it = grants_.lower_bound(Key{file, 0, layout::Access::kRead});
+       it != grants_.end() && it->first.file == file; ++it) {
     Grant& grant = it->second;
-    if (grant.state == GrantState::kRecalled || grant.client == except) continue;
+    if (grant.client == what.except || (what.only && grant.access != *what.only)) continue;
+    grant.others_wait = what.others_wait || (grant.deadline && grant.others_wait);
+    if (grant.state == GrantState::kRecalled) continue;
     grant.state = GrantState::kRecalled;
     grant.recalled_at = now;
     grant.deadline = now + patience;
     grant.reason = reason;
-    asked.push_back(grant.client);
+    if (!asked.empty() && asked.back().client == grant.client) {
+      asked.back().only.reset();
+    } else {
+      asked.push_back({grant.client, grant.access});
+    }
   }
   return asked;
 }
@@ -57,8 +68,8 @@ std::vector<Grant> GrantTable::overdue(Clock::time_point now) const {
   return late;
 }
 
-std::optional<Grant> GrantTable::find(FileId file, ClientId client) const {
-  const auto it = grants_.find(Key{file, client});
+std::optional<Grant> GrantTable::find(FileId file, ClientId client, layout::Access access) const {
+  const auto it = grants_.find(Key{file, client, access});
   if (it == grants_.end()) return std::nullopt;
   return it->second;
 }

@@ -19,7 +19,8 @@ Result<bool> LayoutService::grant(FileId file, ClientId client, layout::Access a
   const std::lock_guard lock(mutex_);
   if (blocked_locked(file)) return fail(Errc::kBusy, "a client of the file is being fenced");
   for (const Grant& grant : table_.of_file(file)) {
-    if (grant.state == GrantState::kRecalled) {
+    const bool same = grant.client == client && grant.access == access;
+    if (grant.state == GrantState::kRecalled && (grant.others_wait || same)) {
       return fail(Errc::kRecallConflict, "the file's layouts are being recalled");
     }
   }
@@ -37,10 +38,10 @@ void LayoutService::returned(FileId file, ClientId client, layout::Access access
   tell_if_idle(file);
 }
 
-void LayoutService::dropped(FileId file, ClientId client) {
+void LayoutService::dropped(FileId file, ClientId client, std::optional<layout::Access> only) {
   {
     const std::lock_guard lock(mutex_);
-    if (!table_.remove(file, client)) return;
+    if (!table_.remove(file, client, only)) return;
   }
   tell_if_idle(file);
 }
@@ -60,16 +61,24 @@ void LayoutService::revoke(FileId file, ClientId client, std::string_view cause)
   start_fence(file, client);
 }
 
-std::size_t LayoutService::recall(FileId file, std::string_view reason,
-                                  std::optional<ClientId> except) {
-  std::vector<ClientId> clients;
+std::size_t LayoutService::recall(FileId file, std::string_view reason, const RecallWhat& what) {
+  std::vector<Recalled> asked;
   {
     const std::lock_guard lock(mutex_);
-    clients = table_.recall(file, now_(), limits_.recall_timeout, reason, except);
-    counters_.recalls += clients.size();
+    asked = table_.recall(file, now_(), limits_.recall_timeout, reason, what);
+    counters_.recalls += asked.size();
   }
-  ask(file, clients, reason);
-  return clients.size();
+  ask(file, asked, reason);
+  return asked.size();
+}
+
+bool LayoutService::returning(FileId file, std::optional<layout::Access> only) const {
+  const std::lock_guard lock(mutex_);
+  if (blocked_locked(file)) return true;
+  const auto grants = table_.of_file(file);
+  return std::ranges::any_of(grants, [&](const Grant& grant) {
+    return grant.state == GrantState::kRecalled && (!only || grant.access == *only);
+  });
 }
 
 std::size_t LayoutService::recall_all(std::string_view reason) {
@@ -83,11 +92,15 @@ std::size_t LayoutService::recall_all(std::string_view reason) {
   return asked;
 }
 
-void LayoutService::ask(FileId file, const std::vector<ClientId>& clients,
-                        std::string_view reason) {
-  for (const ClientId client : clients) {
-    spdlog::info("layout recall file={:x} client={:x} reason=\"{}\"", file, client, reason);
-    recaller_.recall(file, client, [this, file, client] { dropped(file, client); });
+void LayoutService::ask(FileId file, const std::vector<Recalled>& asked, std::string_view reason) {
+  for (const auto& [client, only] : asked) {
+    spdlog::info("layout recall file={:x} client={:x} mode={} reason=\"{}\"", file, client,
+                 !only                                 ? "any"
+                 : *only == layout::Access::kReadWrite ? "write"
+                                                       : "read",
+                 reason);
+    recaller_.recall(file, client, only,
+                     [this, file, client, only] { dropped(file, client, only); });
   }
 }
 
@@ -158,7 +171,11 @@ void LayoutService::tick() {
       again.emplace_back(fence.file, fence.client);
     }
   }
-  for (const Grant& grant : late) revoke(grant.file, grant.client, "recall not answered in time");
+  for (const Grant& grant : late) {
+    if (known(grant.file, grant.client)) {  // not revoked with its other mode
+      revoke(grant.file, grant.client, "recall not answered in time");
+    }
+  }
   for (const auto& [file, client] : again) start_fence(file, client);
 }
 
@@ -179,13 +196,12 @@ bool LayoutService::held_for_write(FileId file, std::optional<ClientId> except) 
 
 bool LayoutService::known(FileId file, ClientId client) const {
   const std::lock_guard lock(mutex_);
-  return table_.find(file, client).has_value();
+  return table_.holds(file, client);
 }
 
 bool LayoutService::may_write(FileId file, ClientId client) const {
   const std::lock_guard lock(mutex_);
-  const auto grant = table_.find(file, client);
-  return grant && grant->writes();
+  return table_.find(file, client, layout::Access::kReadWrite).has_value();
 }
 
 LayoutCounters LayoutService::counters() const {

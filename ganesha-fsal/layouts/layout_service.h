@@ -39,8 +39,10 @@ namespace weft::mds {
 class Recaller {
  public:
   virtual ~Recaller() = default;
-  // `none` is called, if ever, when the protocol's side knows of no such layout.
-  virtual void recall(FileId file, ClientId client, std::function<void()> none) = 0;
+  // `only`: layouts of that mode. `none` is called, if ever, when the protocol's side knows of no
+  // such layout.
+  virtual void recall(FileId file, ClientId client, std::optional<layout::Access> only,
+                      std::function<void()> none) = 0;
 };
 
 // Makes the data servers of a file refuse what the client was granted before, durably.
@@ -78,20 +80,22 @@ class LayoutService {
   LayoutService& operator=(const LayoutService&) = delete;
 
   // One more segment. True when the file had no grants before: the watcher will hear of it again.
-  // kRecallConflict while the file's layouts are recalled, kBusy while something is fenced.
+  // kRecallConflict while layouts of the file that it would conflict with are recalled, kBusy while
+  // something is fenced.
   [[nodiscard]] Result<bool> grant(FileId file, ClientId client, layout::Access access);
 
-  // One segment came back; or everything the client held of the file.
+  // One segment came back; or everything the client held of the file, or of one mode.
   void returned(FileId file, ClientId client, layout::Access access);
-  void dropped(FileId file, ClientId client);
+  void dropped(FileId file, ClientId client, std::optional<layout::Access> only = std::nullopt);
   // The client lost the layout against its will: drop it and fence.
   void revoke(FileId file, ClientId client, std::string_view cause);
 
-  // Recalls all grants of a file, but those of `except`; of all files. Returns how many clients
-  // were asked now.
-  std::size_t recall(FileId file, std::string_view reason,
-                     std::optional<ClientId> except = std::nullopt);
+  // Recalls grants of a file; of all files. Returns how many clients were asked now.
+  std::size_t recall(FileId file, std::string_view reason, const RecallWhat& what = {});
   std::size_t recall_all(std::string_view reason);
+  // Grants of the file, of one mode or all, that were recalled and are not back; or a client that
+  // lost its layouts is being fenced.
+  [[nodiscard]] bool returning(FileId file, std::optional<layout::Access> only) const;
 
   // Something of the file is being fenced: let conflicting operations wait.
   [[nodiscard]] bool blocked(FileId file) const;
@@ -125,7 +129,7 @@ class LayoutService {
   [[nodiscard]] bool blocked_locked(FileId file) const;
   [[nodiscard]] bool idle_locked(FileId file) const;
   void tell_if_idle(FileId file);
-  void ask(FileId file, const std::vector<ClientId>& clients, std::string_view reason);
+  void ask(FileId file, const std::vector<Recalled>& asked, std::string_view reason);
 
   Recaller& recaller_;
   Fencer& fencer_;

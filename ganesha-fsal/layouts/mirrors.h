@@ -36,7 +36,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "ganesha-fsal/cluster/cluster.h"
@@ -63,6 +65,8 @@ class Mirrors final : public MissedCopies {
     // No layout that an earlier run of this server handed out can be in use.
     std::function<bool()> grants_known;
     Clock::duration patience = std::chrono::seconds(2);
+    Clock::duration poll = std::chrono::milliseconds(5);     // while being patient
+    Clock::duration retry = std::chrono::milliseconds(500);  // of a fence that failed
     layout::ChoiceRules rules;
   };
 
@@ -93,7 +97,7 @@ class Mirrors final : public MissedCopies {
     WriterJournal::Pin journal_;
   };
 
-  // Where writes of each stripe go: copies[leads[stripe]], with layout::leading_handle().
+  // The handles to write with are made by layout::leading_handle().
   struct View {
     layout::LayoutMap map;
     std::vector<std::uint8_t> leads;  // for each stripe the copy; empty: nobody writes
@@ -109,8 +113,13 @@ class Mirrors final : public MissedCopies {
   [[nodiscard]] Result<Target> begin_write(FileId file, const Namespace::MakeLayout& make);
 
   // Map and leaders as they are now, consistent with each other. For one who registered first (a
-  // grant, a pin): what changes from here on, he is told of. kStale: no such file or map.
+  // grant, a pin): what changes from here on, he is told of. kStale: no such file or map. kBusy:
+  // they are changing.
   [[nodiscard]] Result<View> look(FileId file) const;
+  // The data servers that a layout of the files type is to name; for reading at most `most`, if
+  // every stripe has one. kLayoutTryLater: a stripe has no current copy whose server is here.
+  [[nodiscard]] Result<layout::LayoutServers> servers_for(const View& view, layout::Access access,
+                                                          std::size_t most) const;
 
   enum class Cause : std::uint8_t {
     kGone,      // reach() says so
@@ -142,16 +151,109 @@ class Mirrors final : public MissedCopies {
   void tick();
 
  private:
+  struct FenceState {
+    enum class Is : std::uint8_t { kNone, kUnderWay, kHolds } is = Is::kNone;
+    Clock::time_point retry_at{};  // after one that failed
+  };
+  // Of a copy that is not current: how far conditions b and c are.
+  struct Exclusion {
+    std::uint64_t number = 0;  // of this record, for answers that come late
+    std::size_t stripe = 0;
+    bool led = false;
+    FenceState others;  // b
+    FenceState own;     // c
+    bool recalled = false;
+    bool holds = false;  // both, for good
+  };
   struct Entry {
     unsigned pins = 0;
-    std::vector<std::uint8_t> leads;
+    std::uint64_t begun = 0;          // counts pins ever taken
+    std::uint64_t chosen = 0;         // counts choices of leaders
+    std::vector<std::uint8_t> leads;  // empty: not chosen
+    bool reads_back = false;          // no layout for reading is out from before the leaders
+    FenceState inherited;             // of the writers of an earlier run
+    // By data server. Kept while the copy is not current: layouts for reading that are handed out
+    // meanwhile do not name it.
+    std::map<std::uint32_t, Exclusion> excluded;
+    Clock::time_point look_again{};  // whether it still is
+  };
+  struct Place {
+    std::size_t copy = 0;
+    std::size_t stripe = 0;
   };
 
   void unpin(FileId file);
+  // Those that somebody writes with now; empty: nobody does.
+  [[nodiscard]] std::vector<std::uint8_t> leads_of(FileId file) const;
+  [[nodiscard]] static std::optional<Place> place_of(const layout::LayoutMap& map,
+                                                     std::uint32_t ds_id);
+  [[nodiscard]] Result<layout::LayoutMap> map_of(FileId file) const;
+  // Asks again until it is not kBusy, or patience ends.
+  template <class T>
+  [[nodiscard]] Result<T> patiently(const std::function<Result<T>()>& attempt) const;
+
+  // mirrors.cc: beginning to write
+  [[nodiscard]] Result<View> try_begin(FileId file);
+  [[nodiscard]] Result<> lead(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<> call_reads_back(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<> fence_inherited(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<layout::Leads> choose(const layout::LayoutMap& map,
+                                             std::span<const std::uint8_t> before) const;
+
+  // exclusion.cc
+  struct Loss {
+    Place place;
+    std::uint32_t ds_id = 0;
+    bool led = false;
+    std::vector<DirtyExtent> dirty;
+    std::optional<std::uint32_t> reporter;
+  };
+  // Condition a. Marks it, and if it was current or resyncing begins with b and c, and gives its
+  // stripe a new leader.
+  [[nodiscard]] Result<layout::LayoutMap> mark(FileId file, const Loss& loss);
+  // Marks one that is current and will miss what nobody knows; others of its stripe that are gone
+  // with it.
+  [[nodiscard]] Result<> leave_out(FileId file, const layout::LayoutMap& map, Place place,
+                                   Cause cause);
+  [[nodiscard]] bool leads_there(FileId file, Place place) const;
+  [[nodiscard]] bool other_is_here(const layout::LayoutMap& map, Place place) const;
+  // Conditions b and c of a copy that is not current: success, or what is to be done for them is
+  // begun, and kBusy.
+  [[nodiscard]] Result<> advance(FileId file, const layout::LayoutMap& map, Place place);
+  // Of all such copies.
+  [[nodiscard]] Result<> advance_all(FileId file, const layout::LayoutMap& map);
+  struct Steps {
+    Exclusion now;
+    bool fence_others = false;
+    bool recall = false;
+  };
+  [[nodiscard]] Steps next_steps(FileId file, Place place, std::uint32_t ds_id);
+  [[nodiscard]] bool take_fence(FenceState& state) const;
+  [[nodiscard]] bool take_own_fence(FileId file, std::uint32_t ds_id);
+  void settle_exclusion(FileId file, std::uint32_t ds_id, std::uint64_t number);
+  void start_fence(FileId file, const layout::LayoutMap& map, std::vector<std::uint32_t> ds_ids,
+                   std::uint32_t excluded, std::uint64_t number, FenceState Exclusion::* which);
+  [[nodiscard]] Result<> try_change(FileId file, DirtyExtent changed,
+                                    std::vector<std::uint32_t>& marked);
+  void recall_from(FileId file, std::uint32_t ds_id);
+  void sweep();
+  void look_after(FileId file);
 
   const Parts parts_;
   mutable std::mutex mutex_;
-  std::map<FileId, Entry> entries_;  // guarded by mutex_
+  std::map<FileId, Entry> entries_;  // guarded by mutex_, as below
+  std::uint64_t exclusions_ = 0;     // made ever
+  std::set<std::uint32_t> gone_;     // data servers, at the last tick
 };
+
+template <class T>
+Result<T> Mirrors::patiently(const std::function<Result<T>()>& attempt) const {
+  const auto deadline = Clock::now() + parts_.patience;
+  while (true) {
+    auto result = attempt();
+    if (result || result.error().code != Errc::kBusy || Clock::now() >= deadline) return result;
+    std::this_thread::sleep_for(parts_.poll);
+  }
+}
 
 }  // namespace weft::mds

@@ -226,8 +226,13 @@ class Namespace {
   // server stale in the map, before any of them is acknowledged. since_ns and ticket are not looked
   // at. When it was not stale, the object's epoch is counted up, so that it can be fenced there
   // against holders of older handles. Returns the map. kInvalid: nothing dirty, no such copy, or
-  // the only one.
-  [[nodiscard]] Result<layout::LayoutMap> mark_stale(const StaleObject& missed);
+  // the only one. kLayoutTryLater: it is the last that is current at its stripe. kFenced:
+  // `reporter`, the server that says so, is not current at that stripe itself.
+  struct Marked : layout::LayoutMap {
+    bool fresh = false;  // it was not stale before
+  };
+  [[nodiscard]] Result<Marked> mark_stale(const StaleObject& missed,
+                                          std::optional<std::uint32_t> reporter = std::nullopt);
   // It has what it missed, and is current. False, and nothing is changed, when it was marked again
   // since `mended` was read.
   [[nodiscard]] Result<bool> clear_stale(const StaleObject& mended);

@@ -45,6 +45,23 @@ Result<> check_mark(const layout::LayoutMap& map, const StaleObject& missed) {
   return {};
 }
 
+// Whether the server may be marked at its place of its copy.
+Result<> check_others(const layout::LayoutMap& map, const StaleObject& missed, std::size_t place,
+                      std::optional<std::uint32_t> reporter) {
+  bool others = false;
+  bool reported = !reporter.has_value();
+  for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+    const layout::Copy& other = map.copies[copy];
+    if (copy == missed.copy || other.state_of(place) != layout::CopyState::kCurrent) continue;
+    others = true;
+    reported = reported || other.ds_ids[place] == *reporter;
+  }
+  if (!reported) return fail(Errc::kFenced, "the reporter's own copy is not current");
+  const bool current = map.copies[missed.copy].state_of(place) == layout::CopyState::kCurrent;
+  if (current && !others) return fail(Errc::kLayoutTryLater, "the last current copy of its stripe");
+  return {};
+}
+
 }  // namespace
 
 Result<layout::LayoutMap> Namespace::begin_writing(FileId id, const MakeLayout& make) {
@@ -100,16 +117,18 @@ Result<std::vector<WrittenFile>> Namespace::written_files(FileId after, std::siz
   return out;
 }
 
-Result<layout::LayoutMap> Namespace::mark_stale(const StaleObject& missed) {
-  layout::LayoutMap out;
+Result<Namespace::Marked> Namespace::mark_stale(const StaleObject& missed,
+                                                std::optional<std::uint32_t> reporter) {
+  Marked out;
   auto done = change(locks_.lock({missed.id}), [&](Tree& tree) -> Result<> {
     auto map = tree.layout(missed.id);
     if (!map) return pass(map);
     if (!*map) return fail(Errc::kNotFound, "no layout");
-    out = std::move(**map);
+    out = {std::move(**map)};
     if (auto good = check_mark(out, missed); !good) return good;
     auto place = place_of(out, missed.copy, missed.ds_id);
     if (!place) return pass(place);
+    if (auto good = check_others(out, missed, *place, reporter); !good) return good;
     const std::string key = keys::stale(missed.ds_id, missed.id, missed.copy);
     auto before = read(tree.transaction(), key, decode_stale);
     if (!before) return pass(before);
@@ -121,6 +140,7 @@ Result<layout::LayoutMap> Namespace::mark_stale(const StaleObject& missed) {
     layout::Copy& copy = out.copies[missed.copy];
     if (copy.state_of(*place) == layout::CopyState::kStale) return {};
     copy.set_state(*place, layout::CopyState::kStale);
+    out.fresh = true;
     return tree.bump_object_epoch(missed.id, out);
   });
   if (!done) return pass(done);

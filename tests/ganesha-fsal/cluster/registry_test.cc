@@ -177,6 +177,34 @@ TEST_CASE("up, suspect and down follow the heartbeats") {
   CHECK_FALSE(f.registry->find(1)->seen);
 }
 
+TEST_CASE("a data server is here, waited for a moment, or gone") {
+  Fixture f;
+  auto registered = f.registry->register_server(kFrom, request(1));
+  REQUIRE(registered);
+  CHECK(f.registry->reach(1) == Reach::kWait);
+  f.registry->connected(1);
+  CHECK(f.registry->reach(1) == Reach::kWait);
+  (void)f.registry->heartbeat(1, {});
+  CHECK(f.registry->reach(1) == Reach::kHere);
+  f.now += 4s;
+  CHECK(f.registry->reach(1) == Reach::kHere);
+  f.now += 1s;  // silent for 5 s
+  CHECK(f.registry->reach(1) == Reach::kGone);
+  (void)f.registry->heartbeat(1, {});
+  CHECK(f.registry->reach(1) == Reach::kHere);
+  f.registry->disconnected(1);
+  CHECK(f.registry->reach(1) == Reach::kWait);
+  f.now += 1s;
+  CHECK(f.registry->reach(1) == Reach::kGone);
+
+  f.registry = f.open();  // not heard since the start
+  CHECK(f.registry->reach(1) == Reach::kWait);
+  f.now += 10s;
+  CHECK(f.registry->reach(1) == Reach::kGone);
+  CHECK(f.add(1) == 1);
+  CHECK(f.registry->reach(1) == Reach::kHere);
+}
+
 TEST_CASE("draining is durable, and shown while the server is up") {
   Fixture f;
   f.add(1);

@@ -14,8 +14,8 @@ TEST_CASE("a client holds a file until it gave back every segment") {
   GrantTable table;
   table.add(7, 1, Access::kRead, kStart);
   table.add(7, 1, Access::kReadWrite, kStart + seconds(1));
-  REQUIRE(table.find(7, 1));
-  CHECK(table.find(7, 1)->since == kStart);
+  REQUIRE(table.find(7, 1, Access::kRead));
+  CHECK(table.find(7, 1, Access::kRead)->since == kStart);
   CHECK(table.any_writer(7));
 
   CHECK_FALSE(table.remove_segment(7, 1, Access::kReadWrite));
@@ -49,9 +49,11 @@ TEST_CASE("files and clients do not mix") {
 TEST_CASE("a recall asks each holder once and keeps the earliest deadline") {
   GrantTable table;
   table.add(7, 1, Access::kReadWrite, kStart);
-  CHECK(table.recall(7, kStart, seconds(30), "moved") == std::vector<ClientId>{1});
+  CHECK(table.recall(7, kStart, seconds(30), "moved") ==
+        std::vector<Recalled>{{1, Access::kReadWrite}});
   table.add(7, 2, Access::kRead, kStart);
-  CHECK(table.recall(7, kStart, seconds(60), "moved again") == std::vector<ClientId>{2});
+  CHECK(table.recall(7, kStart, seconds(60), "moved again") ==
+        std::vector<Recalled>{{2, Access::kRead}});
   CHECK(table.recall(7, kStart, seconds(90), "and again").empty());
 
   CHECK(table.overdue(kStart + seconds(29)).empty());
@@ -69,8 +71,8 @@ TEST_CASE("a segment granted during a recall is covered by it") {
   GrantTable table;
   table.add(7, 1, Access::kRead, kStart);
   REQUIRE(table.recall(7, kStart, seconds(5), "x").size() == 1);
-  table.add(7, 1, Access::kReadWrite, kStart + seconds(1));
-  CHECK(table.find(7, 1)->state == GrantState::kRecalled);
+  table.add(7, 1, Access::kRead, kStart + seconds(1));
+  CHECK(table.find(7, 1, Access::kRead)->state == GrantState::kRecalled);
   CHECK_FALSE(table.remove_segment(7, 1, Access::kRead));
   CHECK(table.overdue(kStart + seconds(5)).size() == 1);
 }

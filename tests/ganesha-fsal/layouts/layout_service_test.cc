@@ -12,11 +12,13 @@ struct FakeRecaller : Recaller {
   struct Call {
     FileId file;
     ClientId client;
+    std::optional<Access> only;
     std::function<void()> none;
   };
   std::vector<Call> calls;
-  void recall(FileId file, ClientId client, std::function<void()> none) override {
-    calls.push_back({file, client, std::move(none)});
+  void recall(FileId file, ClientId client, std::optional<Access> only,
+              std::function<void()> none) override {
+    calls.push_back({file, client, only, std::move(none)});
   }
 };
 
@@ -136,12 +138,69 @@ TEST_CASE("a truncate recalls the other writers, not its own client") {
   REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
   REQUIRE(f.service.grant(7, 2, Access::kReadWrite));
   CHECK(f.service.held_for_write(7, 1));
-  CHECK(f.service.recall(7, "truncate", 1) == 1);
+  CHECK(f.service.recall(7, "truncate", {.except = 1}) == 1);
   REQUIRE(f.recaller.calls.size() == 1);
   CHECK(f.recaller.calls[0].client == 2);
   f.service.returned(7, 2, Access::kReadWrite);
   CHECK_FALSE(f.service.held_for_write(7, 1));
   CHECK(f.service.held_for_write(7));
+}
+
+TEST_CASE("layouts for reading are recalled apart, and others may go on") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kRead));
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  REQUIRE(f.service.grant(7, 2, Access::kReadWrite));
+  CHECK_FALSE(f.service.returning(7, Access::kRead));
+  CHECK(f.service.recall(7, "gone", {.only = Access::kRead, .others_wait = false}) == 1);
+  REQUIRE(f.recaller.calls.size() == 1);
+  CHECK(f.recaller.calls[0].client == 1);
+  CHECK(f.recaller.calls[0].only == Access::kRead);
+  CHECK(f.service.returning(7, Access::kRead));
+  CHECK_FALSE(f.service.returning(7, Access::kReadWrite));
+  CHECK(f.service.returning(7, std::nullopt));
+
+  CHECK(f.service.grant(7, 3, Access::kRead));
+  CHECK(f.service.grant(7, 1, Access::kReadWrite));
+  CHECK(f.service.grant(7, 1, Access::kRead).error() == Errc::kRecallConflict);
+
+  SECTION("returned") {
+    f.service.returned(7, 1, Access::kRead);
+    CHECK_FALSE(f.service.returning(7, std::nullopt));
+    CHECK(f.service.may_write(7, 1));
+    f.now += seconds(60);
+    f.service.tick();
+    CHECK(f.fencer.calls.empty());
+  }
+  SECTION("not known to the protocol's side") {
+    f.recaller.calls[0].none();
+    CHECK_FALSE(f.service.returning(7, std::nullopt));
+    CHECK(f.service.may_write(7, 1));
+  }
+  SECTION("then all of them for something that conflicts") {
+    CHECK(f.service.recall(7, "truncate") == 3);  // 1 for its other mode only
+    CHECK(f.recaller.calls[1].only == Access::kReadWrite);
+    CHECK(f.service.grant(7, 4, Access::kRead).error() == Errc::kRecallConflict);
+  }
+  SECTION("not returned in time: fenced once, and held off until that holds") {
+    f.service.recall(7, "truncate", {.except = 2});
+    f.now += seconds(10);
+    f.service.tick();
+    CHECK(f.fencer.calls.size() == 2);  // clients 1 and 3
+    CHECK_FALSE(f.service.known(7, 1));
+    CHECK(f.service.returning(7, Access::kRead));
+    for (auto& call : f.fencer.calls) call.done({});
+    CHECK_FALSE(f.service.returning(7, std::nullopt));
+    CHECK(f.service.may_write(7, 2));
+  }
+}
+
+TEST_CASE("both modes of a client are asked for at once") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kRead));
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  CHECK(f.service.recall(7, "moved") == 1);
+  CHECK(f.recaller.calls[0].only == std::nullopt);
 }
 
 TEST_CASE("recalling everything asks each holder of each file") {

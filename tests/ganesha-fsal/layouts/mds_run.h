@@ -19,7 +19,7 @@ using Later = std::atomic<std::chrono::seconds>;
 
 // Clients that give nothing back.
 struct NoRecaller : Recaller {
-  void recall(FileId, ClientId, std::function<void()>) override {}
+  void recall(FileId, ClientId, std::optional<layout::Access>, std::function<void()>) override {}
 };
 
 // One run of the metadata server over a store.

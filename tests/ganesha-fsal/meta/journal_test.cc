@@ -228,6 +228,19 @@ TEST_CASE_METHOD(MirroredTest, "an object that is being mended is in the journal
   check_clean();
 }
 
+TEST_CASE_METHOD(MirroredTest, "the last current copy of a stripe is not marked") {
+  REQUIRE(names->mark_stale(missed(3, {{0, 1}}), 1)->fresh);
+  CHECK_FALSE(names->mark_stale(missed(3, {{5, 6}}), 1)->fresh);
+  const StaleObject last{.id = f, .copy = 0, .ds_id = 1, .dirty = {{0, 1}}};
+  CHECK(names->mark_stale(last).error() == Errc::kLayoutTryLater);
+  // One that was left out does not say who else is.
+  CHECK(names->mark_stale(last, 3).error() == Errc::kFenced);
+  CHECK(names->mark_stale(missed(4, {{0, 1}}), 1).error() == Errc::kFenced);  // of another stripe
+  CHECK((*names->layout(f))->copies[0].state == layout::CopyState::kCurrent);
+  CHECK(names->mark_stale(missed(4, {{0, 1}}), 2)->fresh);
+  check_clean();
+}
+
 TEST_CASE_METHOD(MirroredTest, "marks that cannot be are refused") {
   CHECK(names->mark_stale(missed(3, {})).error() == Errc::kInvalid);
   CHECK(names->mark_stale(missed(3, {{6, 5}})).error() == Errc::kInvalid);
