@@ -67,6 +67,8 @@ class FileStore final : public Store {
 
   void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
             Done<ReadResult> done) override;
+  void read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+                 Buffer room, Done<ReadResult> done) override;
   void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
              Stability wanted, Done<WriteResult> done) override;
   void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
@@ -102,7 +104,9 @@ class FileStore final : public Store {
   void with_file(const layout::ObjectId& object, bool create, Done<FilePtr> then);
 
   // file_store_read.cc
+  void start_read(const layout::ObjectId& object, std::unique_ptr<ReadOp> op);
   void read_file(std::unique_ptr<ReadOp> op);
+  [[nodiscard]] Result<> find_memory(ReadOp& op, std::uint64_t first, std::uint64_t last);
   [[nodiscard]] bool read_resident(ReadOp& op);
   void read_ring(std::unique_ptr<ReadOp> op);
   void read_direct(std::unique_ptr<ReadOp> op);

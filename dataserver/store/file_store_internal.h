@@ -36,7 +36,8 @@ struct FileStore::ReadOp {
   std::uint64_t offset = 0;
   std::uint32_t count = 0;  // clamped to the object's end
   Done<ReadResult> done;
-  Buffer buffer;
+  Buffer room;    // of the caller, if it is to be read there
+  Buffer buffer;  // what is read into: all of the room, or memory of our own
   std::size_t filled = 0;
   std::size_t skip = 0;  // bytes of the buffer before `offset`: direct reads begin at a block
   std::uint64_t object_end = 0;

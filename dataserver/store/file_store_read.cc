@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "dataserver/store/file_store_internal.h"
 #include "dataserver/store/page_cache.h"
@@ -24,6 +25,20 @@ void FileStore::read(const layout::ObjectId& object, std::uint64_t offset, std::
   op->offset = offset;
   op->count = count;
   op->done = std::move(done);
+  start_read(object, std::move(op));
+}
+
+void FileStore::read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+                          Buffer room, Done<ReadResult> done) {
+  auto op = std::make_unique<ReadOp>();
+  op->offset = offset;
+  op->count = static_cast<std::uint32_t>(std::min<std::size_t>(count, room.size()));
+  op->room = std::move(room);
+  op->done = std::move(done);
+  start_read(object, std::move(op));
+}
+
+void FileStore::start_read(const layout::ObjectId& object, std::unique_ptr<ReadOp> op) {
   with_file(object, false, [this, op = std::move(op)](Result<FilePtr> file) mutable {
     if (!file) return op->done(pass(file));
     op->file = std::move(*file);
@@ -43,19 +58,35 @@ void FileStore::read_file(std::unique_ptr<ReadOp> op) {
   }
   op->count = static_cast<std::uint32_t>(std::min<std::uint64_t>(op->count, *end - op->offset));
   if (options_.mode == IoMode::kDirect) return read_direct(std::move(op));
-  if (op->count >= options_.zero_copy_min_bytes && is_resident(fd, op->offset, op->count)) {
+  const bool lend_pages = op->room.empty() && op->count >= options_.zero_copy_min_bytes;
+  if (lend_pages && is_resident(fd, op->offset, op->count)) {
     ReadResult result;
     result.object_end = op->object_end;
     result.payload.append(FileRange{shared_descriptor(op->file), op->offset, op->count});
     return op->done(std::move(result));
   }
-  auto buffer = pool_.allocate(op->count);
-  if (!buffer) return op->done(pass(buffer));
-  op->buffer = std::move(*buffer);
-  if (op->count < options_.zero_copy_min_bytes && read_resident(*op)) {
-    return finish_read(std::move(op));
+  if (auto found = find_memory(*op, op->offset, op->offset + op->count); !found) {
+    return op->done(pass(found));
   }
+  if (!lend_pages && read_resident(*op)) return finish_read(std::move(op));
   read_ring(std::move(op));
+}
+
+// Memory to read [first, last) of the object into, which holds what was asked for.
+Result<> FileStore::find_memory(ReadOp& op, std::uint64_t first, std::uint64_t last) {
+  const auto size = static_cast<std::size_t>(last - first);
+  op.skip = static_cast<std::size_t>(op.offset - first);
+  const bool aligned = options_.mode == IoMode::kBuffered ||
+                       reinterpret_cast<std::uintptr_t>(op.room.data()) % kBlock == 0;
+  if (size <= op.room.size() && aligned) {
+    op.buffer = std::move(op.room);
+    op.buffer.truncate(size);
+    return {};
+  }
+  auto buffer = pool_.allocate(size);
+  if (!buffer) return pass(buffer);
+  op.buffer = std::move(*buffer);
+  return {};
 }
 
 // True when everything was in the page cache; otherwise some of the front may be filled.
@@ -86,10 +117,7 @@ void FileStore::read_direct(std::unique_ptr<ReadOp> op) {
   const std::uint64_t first = block_floor(op->offset);
   if (op->buffer.empty()) {
     const std::uint64_t last = block_ceil(op->offset + op->count);
-    auto buffer = pool_.allocate(static_cast<std::size_t>(last - first));
-    if (!buffer) return op->done(pass(buffer));
-    op->buffer = std::move(*buffer);
-    op->skip = static_cast<std::size_t>(op->offset - first);
+    if (auto found = find_memory(*op, first, last); !found) return op->done(pass(found));
   }
   op->vector = {op->buffer.data() + op->filled, op->buffer.size() - op->filled};
   const std::uint64_t at = first + op->filled;
@@ -120,6 +148,11 @@ void FileStore::finish_read(std::unique_ptr<ReadOp> op) {
   if (size > 0) {
     auto piece = op->buffer.share(op->skip, size);
     if (!piece) return op->done(pass(piece));
+    if (!op->room.empty()) {  // it did not hold the blocks that had to be read
+      std::memcpy(op->room.data(), piece->data(), size);
+      op->room.truncate(size);
+      piece = std::move(op->room);
+    }
     result.payload.append(std::move(*piece));
   }
   op->done(std::move(result));

@@ -1,8 +1,8 @@
 // The Store interface: the one way a data server reaches its objects.
 //
 // A store is a chain of small links with this interface (docs/architecture.md): FileStore keeps
-// objects as sparse files; later links reach a target by shared memory, add parity, emulate a slow
-// disk. A data server's configuration names its chain.
+// objects as sparse files; RemoteStore (dataserver/target) reaches a target in another process;
+// later links add parity, emulate a slow disk. A data server's configuration names its chain.
 //
 // Asynchrony: every operation takes a completion, called exactly once, on the thread that started
 // the operation, possibly before the call returns. An operation in flight keeps its store alive by
@@ -74,6 +74,10 @@ class Store {
   // kNotFound when the object does not exist; an empty payload at or past its end.
   virtual void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
                     Done<ReadResult> done) = 0;
+  // The same into room that the caller has: at least `count` bytes, and if it begins at a page,
+  // best whole blocks of 4096 around the range. The payload is one slice of the room, or nothing.
+  virtual void read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+                         Buffer room, Done<ReadResult> done);
   // Creates the object on first write. kNoSpace, kIo, kFileTooLarge: nothing is promised of the
   // range then, and nothing outside it changed.
   virtual void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
