@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "dataserver/main/config_fields.h"
+
 namespace weft::ds {
 
 namespace {
@@ -12,81 +14,6 @@ namespace {
 using Field = TomlField;
 using Kind = TomlField::Kind;
 using Value = TomlField::Value;
-
-Field text_field(std::string key, std::string& into) {
-  return {std::move(key), Kind::kText, [&into](const Value& value) -> Result<> {
-            into = value.text;
-            return {};
-          }};
-}
-
-Field flag_field(std::string key, bool& into) {
-  return {std::move(key), Kind::kBoolean, [&into](const Value& value) -> Result<> {
-            into = value.boolean;
-            return {};
-          }};
-}
-
-template <class T>
-Field number_field(std::string key, T& into, std::int64_t least, std::int64_t most,
-                   Kind kind = Kind::kNumber) {
-  return {std::move(key), kind, [&into, least, most](const Value& value) -> Result<> {
-            if (value.number < least || value.number > most) {
-              return fail(Errc::kInvalid, fmt::format("must be from {} to {}", least, most));
-            }
-            into = static_cast<T>(value.number);
-            return {};
-          }};
-}
-
-Field seconds_field(std::string key, std::chrono::milliseconds& into, std::int64_t least,
-                    std::int64_t most) {
-  return {std::move(key), Kind::kNumber, [&into, least, most](const Value& value) -> Result<> {
-            if (value.number < least || value.number > most) {
-              return fail(Errc::kInvalid, fmt::format("must be from {} to {}", least, most));
-            }
-            into = std::chrono::seconds(value.number);
-            return {};
-          }};
-}
-
-Field addresses_field(std::string key, std::vector<layout::NetAddress>& into) {
-  return {std::move(key), Kind::kTextList, [&into](const Value& value) -> Result<> {
-            for (const std::string& text : value.list) {
-              auto address = layout::parse_address(text);
-              if (!address) {
-                return fail(Errc::kInvalid,
-                            fmt::format("'{}' is not a numeric address with a port", text));
-              }
-              into.push_back(*address);
-            }
-            return {};
-          }};
-}
-
-Result<> set_mode(const Value& value, IoMode& mode) {
-  if (value.text != "buffered" && value.text != "direct") {
-    return fail(Errc::kInvalid, "must be \"buffered\" or \"direct\"");
-  }
-  mode = value.text == "direct" ? IoMode::kDirect : IoMode::kBuffered;
-  return {};
-}
-
-Result<> set_log_level(const Value& value, std::string& level) {
-  constexpr std::string_view kLevels[] = {"trace", "debug", "info", "warn", "error", "off"};
-  if (std::ranges::find(kLevels, value.text) == std::end(kLevels)) {
-    return fail(Errc::kInvalid, "must be trace, debug, info, warn, error or off");
-  }
-  level = value.text;
-  return {};
-}
-
-Result<> set_metrics(const Value& value, std::optional<layout::NetAddress>& metrics) {
-  auto address = layout::parse_address(value.text);
-  if (!address) return fail(Errc::kInvalid, "must be a numeric address with a port");
-  metrics = *address;
-  return {};
-}
 
 Result<> set_load_counters(const Value& value, std::string& counters) {
   if (value.text != "machine" && value.text != "process" && !value.text.starts_with('/')) {
@@ -127,10 +54,8 @@ std::vector<Field> server_fields(DsConfig& config) {
       number_field("server.silence_seconds", config.silence, 2, 3600),
       number_field("server.drain_seconds", config.drain, 0, 600),
       number_field("server.lease_wait_seconds", config.lease_wait, 0, 50),
-      {"server.log_level", Kind::kText,
-       [&config](const Value& value) { return set_log_level(value, config.log_level); }},
-      {"server.metrics", Kind::kText,
-       [&config](const Value& value) { return set_metrics(value, config.metrics); }},
+      log_level_field("server.log_level", config.log_level),
+      metrics_field("server.metrics", config.metrics),
   };
 }
 
@@ -161,11 +86,17 @@ std::vector<TomlField> config_fields(DsConfig& config) {
   std::vector<Field> fields = server_fields(config);
   fields.push_back(text_field("store.path", config.store.path));
   fields.push_back(flag_field("store.create", config.store.create));
-  fields.push_back({"store.mode", Kind::kText,
-                    [&config](const Value& value) { return set_mode(value, config.store.mode); }});
+  fields.push_back(mode_field("store.mode", config.store.mode));
   fields.push_back(
       number_field("store.max_open_files", config.store.max_open_files, 64, 1'000'000));
   fields.push_back(number_field("store.worker_threads", config.store.worker_threads, 1, 64));
+  fields.push_back({"store.target", Kind::kText, [&config](const Value& value) -> Result<> {
+                      auto address = parse_target_address(value.text);
+                      if (!address) return pass(address);
+                      config.target = std::move(*address);
+                      return {};
+                    }});
+  fields.push_back(seconds_field("store.target_patience_seconds", config.target_patience, 1, 50));
   fields.push_back({"load.counters", Kind::kText, [&config](const Value& value) {
                       return set_load_counters(value, config.load.counters);
                     }});

@@ -14,6 +14,7 @@
 #include "dataserver/main/toml_fields.h"
 #include "dataserver/mirror/mirror_options.h"
 #include "dataserver/store/file_store.h"
+#include "dataserver/target/target_link.h"
 #include "layout/net_address.h"
 
 namespace weft::ds {
@@ -44,6 +45,9 @@ struct DsConfig {
 
   // [store]: path, create, mode, max_open_files, worker_threads
   FileStoreOptions store;
+  // target, target_patience_seconds: objects are at a target; the folder keeps identity and fences
+  std::optional<TargetAddress> target;
+  std::chrono::milliseconds target_patience{30'000};
 
   // [load]: counters, disk_max, net_max
   LoadOptions load;

@@ -48,7 +48,7 @@ Result<control::ObjectStat> answer_of(Result<ObjectStat> found) {
 }  // namespace
 
 ControlLink::ControlLink(Parts parts)
-    : parts_(std::move(parts)), identity_(parts_.store.identity()) {}
+    : parts_(std::move(parts)), identity_(parts_.directory.identity()) {}
 
 ControlLink::~ControlLink() { stop(); }
 
@@ -172,12 +172,12 @@ control::Register ControlLink::registration() {
 
 // On the worker, which alone changes the store's identity.
 Result<> ControlLink::join(const control::Registered& answer) {
-  const StoreIdentity& identity = parts_.store.identity();
+  const StoreIdentity& identity = parts_.directory.identity();
   if (identity.ds_id != 0 &&
       (identity.ds_id != answer.ds_id || identity.cluster != answer.cluster)) {
     return fail(Errc::kInvalid, "this store belongs to another system, or has another id there");
   }
-  if (auto joined = parts_.store.directory().join(answer.cluster, answer.ds_id); !joined) {
+  if (auto joined = parts_.directory.join(answer.cluster, answer.ds_id); !joined) {
     return joined;
   }
   {

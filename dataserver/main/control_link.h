@@ -29,7 +29,7 @@
 #include "dataserver/nfs/handle_gate.h"
 #include "dataserver/nfs/size_authority.h"
 #include "dataserver/nfs/writes_in_flight.h"
-#include "dataserver/store/file_store.h"
+#include "dataserver/store/store_directory.h"
 #include "rpc/control/client.h"
 
 namespace weft::ds {
@@ -40,7 +40,8 @@ class ControlLink final : public rpc::control::ClientEvents,
  public:
   struct Parts {
     const DsConfig& config;
-    FileStore& store;
+    Store& store;
+    StoreDirectory& directory;
     FenceTable& fences;
     HandleGate& gate;
     WritesInFlight& writes;

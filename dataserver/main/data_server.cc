@@ -21,27 +21,16 @@ constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs
 constexpr std::chrono::milliseconds kWatchdogRound{500};
 constexpr unsigned kTicksForOneMds = 50;  // before the next address is tried
 
-unsigned usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
-[[noreturn]] void end_hung_process(unsigned thread) {
-  spdlog::critical("event=watchdog thread={} action=exit", thread);
-  ::_exit(70);  // EX_SOFTWARE; the store is found unclean, as after any crash
-}
-
 }  // namespace
 
 Result<std::unique_ptr<DataServer>> DataServer::open(DsConfig config,
                                                      std::optional<Standalone> standalone,
                                                      std::function<void()> on_alive) {
-  if (config.threads == 0) config.threads = usable_cpus();
   auto key = rpc::control::load_cluster_key(config.key_file);
   if (!key) return pass(key);
-  std::unique_ptr<DataServer> server(new DataServer(std::move(config)));
+  auto arena = arena_for(config);
+  if (!arena) return pass(arena);
+  std::unique_ptr<DataServer> server(new DataServer(std::move(config), std::move(*arena)));
   server->on_alive_ = std::move(on_alive);
   if (auto opened = server->open_store(); !opened) return pass(opened);
   if (auto started = server->start_threads(); !started) return pass(started);
@@ -54,37 +43,27 @@ DataServer::~DataServer() {
 }
 
 Result<> DataServer::open_store() {
-  auto store = FileStore::open(config_.store, pool_);
-  if (!store) return pass(store);
-  store_ = std::move(*store);
-  auto fences = FenceTable::open(store_->directory().root());
+  auto chain = StoreChain::open(config_, pool_);
+  if (!chain) return pass(chain);
+  chain_ = std::move(*chain);
+  auto fences = FenceTable::open(chain_->directory().root());
   if (!fences) return pass(fences);
   fences_ = std::move(*fences);
   return {};
 }
 
 Result<> DataServer::start_threads() {
-  threads_ = std::make_unique<rpc::IoThreads>(config_.threads, config_.pin_threads);
-  for (unsigned i = 0; i < config_.threads; ++i) {
-    auto ring = IoRing::create(threads_->context(i), i);
-    if (!ring) return pass(ring);
-    rings_.push_back(std::move(*ring));
-    rings_.back()->post([ring = rings_.back().get()] { ring->bind_to_this_thread(); });
-  }
-  threads_->start();
+  auto threads = RingThreads::start(config_.threads, config_.pin_threads);
+  if (!threads) return pass(threads);
+  threads_ = std::move(*threads);
+  config_.threads = threads_->size();
   return {};
-}
-
-std::vector<IoRing*> DataServer::ring_list() const {
-  std::vector<IoRing*> list;
-  for (const auto& ring : rings_) list.push_back(ring.get());
-  return list;
 }
 
 rpc::SessionServerOptions DataServer::session_options() const {
   rpc::SessionServerOptions options;
   // One for each store: two data servers must never be taken for one (RFC 8881 section 2.10.5).
-  options.server_major_id = "weft-ds-" + to_string(store_->identity().uuid);
+  options.server_major_id = "weft-ds-" + to_string(chain_->directory().identity().uuid);
   options.server_scope = options.server_major_id;
   options.role = rpc::nfs4::EXCHGID4_FLAG_USE_PNFS_DS;
   return options;
@@ -92,8 +71,9 @@ rpc::SessionServerOptions DataServer::session_options() const {
 
 Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
                                    std::optional<Standalone> standalone) {
-  const auto rings = ring_list();
-  const std::uint32_t ds_id = standalone ? standalone->ds_id : store_->identity().ds_id;
+  const auto rings = threads_->list();
+  if (auto connected = chain_->connect(key, rings); !connected) return connected;
+  const std::uint32_t ds_id = standalone ? standalone->ds_id : chain_->directory().identity().ds_id;
   gate_ = std::make_unique<HandleGate>(rpc::control::handle_key(key), rpc::control::kHandleKeyId,
                                        ds_id, *fences_);
   counters_ = std::make_unique<Counters>(config_.threads);
@@ -106,7 +86,8 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
   if (!standalone) {
     control_ = std::make_unique<ControlLink>(
         ControlLink::Parts{.config = config_,
-                           .store = *store_,
+                           .store = chain_->store(),
+                           .directory = chain_->directory(),
                            .fences = *fences_,
                            .gate = *gate_,
                            .writes = *writes_,
@@ -131,14 +112,18 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
   lease_wait_ = std::make_unique<LeaseWait>(
       gate_->lease(), pool_, rings, system_clock(),
       LeaseWaitLimits{.deadline = std::chrono::seconds(config_.lease_wait)});
-  handler_ = std::make_unique<DsHandler>(DsHandler::Parts{*store_, *gate_, *sizes, *writes_,
+  handler_ = std::make_unique<DsHandler>(DsHandler::Parts{chain_->store(), *gate_, *sizes, *writes_,
                                                           *counters_, system_clock(),
                                                           duplicator_.get(), lease_wait_.get()});
   sessions_ = std::make_unique<rpc::SessionServer>(session_options(), *handler_, system_clock(),
                                                    system_random());
   if (config_.metrics) {
-    auto page = MetricsPage::open(layout::to_string(*config_.metrics),
-                                  [this](Metrics& out) { write_metrics(metrics(), out); });
+    auto page = MetricsPage::open(layout::to_string(*config_.metrics), [this](Metrics& out) {
+      write_metrics(metrics(), out);
+      if (const TargetView* target = chain_->target()) {
+        write_target_metrics(*target, out);
+      }
+    });
     if (!page) return pass(page);
     metrics_ = std::move(*page);
   }
@@ -159,27 +144,27 @@ void DataServer::start_mirroring(const rpc::control::ClusterKey& key, std::uint6
   MirrorAuthority* authority = &no_partners_;
   if (control_ != nullptr) authority = control_.get();
   LinkConfig link;
-  link.owner = "weft-ds-" + to_string(store_->identity().uuid) + "-mirror";
+  link.owner = "weft-ds-" + to_string(chain_->directory().identity().uuid) + "-mirror";
   link.make_dial = [this, timeout = config_.mirror.timeout](boost::asio::io_context& context,
                                                             const auto& addresses) {
     return rpc::dial_addresses(context, pool_, addresses, timeout);
   };
-  duplicator_ = std::make_unique<Duplicator>(Duplicator::Parts{.store = *store_,
+  duplicator_ = std::make_unique<Duplicator>(Duplicator::Parts{.store = chain_->store(),
                                                                .key = rpc::control::handle_key(key),
                                                                .authority = *authority,
                                                                .clock = system_clock(),
-                                                               .rings = ring_list(),
+                                                               .rings = threads_->list(),
                                                                .boot = boot,
                                                                .options = config_.mirror,
                                                                .link = std::move(link),
                                                                .reports = {}});
   if (control_ == nullptr) return;
   resyncs_ = std::make_unique<Resyncs>(Resyncs::Parts{
-      .store = *store_,
+      .store = chain_->store(),
       .duplicator = *duplicator_,
       .clock = system_clock(),
       .pool = pool_,
-      .rings = ring_list(),
+      .rings = threads_->list(),
       .fence = [this](const layout::ObjectId& object, std::uint32_t epoch, auto done) {
         control_->fence_object(object, epoch, std::move(done));
       }});
@@ -195,9 +180,11 @@ Result<> DataServer::listen() {
     options.max_connections_per_peer = config_.max_connections_per_peer;
     // So that direct writes need no copy, and others copy from a page boundary.
     options.limits.locate_payload = rpc::nfs4::locate_payload;
-    if (config_.store.mode == IoMode::kBuffered) options.limits.pipe_from = kPipeFrom;
+    // A target takes what is in memory it shares, not what is in a pipe of ours.
+    if (config_.store.mode == IoMode::kBuffered && !config_.target)
+      options.limits.pipe_from = kPipeFrom;
     auto listener = std::make_unique<rpc::TcpServer>(
-        *threads_, pool_, options,
+        threads_->threads(), pool_, options,
         [this](std::shared_ptr<rpc::Channel> channel) { sessions_->serve(std::move(channel)); });
     if (auto listened = listener->listen(); !listened) return listened;
     spdlog::info("event=listening address={} port={}", options.address, listener->port());
@@ -236,24 +223,8 @@ bool DataServer::drain_requests() {
   return in_time && counters_->total().running == 0;
 }
 
-// Nobody starts operations any more: waits for those of the metadata server's that still run.
-bool DataServer::wait_until_quiet() {
-  const auto limit = std::chrono::steady_clock::now() + kQuiet;
-  unsigned quiet_passes = 0;
-  while (quiet_passes < 2) {  // an operation may move between ring and worker during one pass
-    bool quiet = store_->workers_idle();
-    for (const auto& ring : rings_) {
-      auto idle = std::make_shared<std::promise<bool>>();
-      auto answer = idle->get_future();
-      ring->post([idle, ring = ring.get()] { idle->set_value(ring->idle()); });
-      if (answer.wait_until(limit) != std::future_status::ready) return false;
-      if (!answer.get()) quiet = false;
-    }
-    quiet_passes = quiet ? quiet_passes + 1 : 0;
-    if (std::chrono::steady_clock::now() > limit) return false;
-    if (!quiet) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
+bool DataServer::quiet() {
+  return threads_->wait_until_quiet([this] { return chain_->workers_idle(); }, kQuiet);
 }
 
 Result<> DataServer::stop() {
@@ -269,13 +240,13 @@ Result<> DataServer::stop() {
   const bool resyncing = resyncs_ != nullptr && !resyncs_->stop(kQuiet);
   if (control_ != nullptr) control_->stop();
   metrics_.reset();
-  if (threads_ != nullptr && (!drained || owed || resyncing || !wait_until_quiet())) {
+  if (threads_ != nullptr && (!drained || owed || resyncing || !quiet())) {
     spdlog::error("event=stop clean=false reason=\"requests did not end in time\"");
     return fail(Errc::kTimedOut, "requests did not end in time");
   }
+  if (chain_ != nullptr) chain_->disconnect();
   if (threads_ != nullptr) threads_->stop();
-  rings_.clear();
-  return store_ != nullptr ? store_->close() : Result<>{};
+  return chain_ != nullptr ? chain_->close() : Result<>{};
 }
 
 std::vector<std::uint16_t> DataServer::ports() const {
@@ -287,7 +258,7 @@ std::vector<std::uint16_t> DataServer::ports() const {
 MetricsSample DataServer::metrics() const {
   const CounterTotals total = counters_->total();
   const rpc::SessionServerCounts sessions = sessions_->counts();
-  const StoreStat usage = store_->usage().value_or(StoreStat{});
+  const StoreStat usage = chain_->store().usage().value_or(StoreStat{});
   return {.reads = total.reads,
           .writes = total.writes,
           .commits = total.commits,

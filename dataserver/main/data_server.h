@@ -17,6 +17,8 @@
 #include "dataserver/main/config.h"
 #include "dataserver/main/control_link.h"
 #include "dataserver/main/metrics.h"
+#include "dataserver/main/ring_threads.h"
+#include "dataserver/main/store_chain.h"
 #include "dataserver/main/watchdog.h"
 #include "dataserver/mirror/duplicator.h"
 #include "dataserver/mirror/resync.h"
@@ -51,18 +53,17 @@ class DataServer {
   [[nodiscard]] std::vector<std::uint16_t> ports() const;
 
  private:
-  explicit DataServer(DsConfig config)
-      : config_(std::move(config)), pool_(config_.memory_limit_bytes) {}
+  DataServer(DsConfig config, std::shared_ptr<Arena> arena)
+      : config_(std::move(config)), pool_(config_.memory_limit_bytes, std::move(arena)) {}
 
   [[nodiscard]] Result<> open_store();
   [[nodiscard]] Result<> start_threads();
-  [[nodiscard]] bool wait_until_quiet();
+  [[nodiscard]] bool quiet();
   [[nodiscard]] Result<> start_serving(const rpc::control::ClusterKey& key,
                                        std::optional<Standalone> standalone);
   [[nodiscard]] Result<> listen();
   void next_mds();
   void start_mirroring(const rpc::control::ClusterKey& key, std::uint64_t boot);
-  [[nodiscard]] std::vector<IoRing*> ring_list() const;
   [[nodiscard]] rpc::SessionServerOptions session_options() const;
   [[nodiscard]] MetricsSample metrics() const;
   [[nodiscard]] bool drain_requests();
@@ -70,10 +71,9 @@ class DataServer {
   // In the order of construction; destroyed in the reverse.
   DsConfig config_;
   BufferPool pool_;
-  std::unique_ptr<FileStore> store_;
+  std::unique_ptr<StoreChain> chain_;
   std::unique_ptr<FenceTable> fences_;
-  std::unique_ptr<rpc::IoThreads> threads_;
-  std::vector<std::unique_ptr<IoRing>> rings_;
+  std::unique_ptr<RingThreads> threads_;
   std::unique_ptr<HandleGate> gate_;
   std::unique_ptr<Counters> counters_;
   std::unique_ptr<WritesInFlight> writes_;

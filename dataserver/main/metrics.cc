@@ -31,6 +31,21 @@ void write_mirror(const MirrorCounts& now, Metrics& out) {
 
 }  // namespace
 
+void write_target_metrics(const TargetView& target, Metrics& out) {
+  const auto counter = [&out](const char* name, const char* help, std::uint64_t value) {
+    out.counter(name, help, static_cast<double>(value));
+  };
+  out.gauge("weft_ds_target_connected", "Connections to the target",
+            static_cast<double>(target.connected.load()),
+            {{"transport", to_string(target.transport.load())}});
+  counter("weft_ds_target_connections_total", "Connections made to the target",
+          target.connections.load());
+  counter("weft_ds_target_timeouts_total", "Operations that the target did not answer in time",
+          target.timed_out.load());
+  counter("weft_ds_target_lent_bytes_total", "Bytes read and written in memory it shares",
+          target.lent_bytes.load());
+}
+
 void write_metrics(const MetricsSample& now, Metrics& out) {
   write_operations(now, out);
   const auto counter = [&out](const char* name, const char* help, std::uint64_t value) {

@@ -16,6 +16,10 @@
 //   weft_ds_mirror_partners_away                       partners that are not written to just now
 //   weft_ds_mirror_forwarded_bytes_total               written at partners
 //   weft_ds_mirror_missed_writes_total                 acknowledged without a partner
+//   weft_ds_target_connected{transport="shared memory|tcp"}
+//                                                      connections to the target, if there is one
+//   weft_ds_target_connections_total, weft_ds_target_timeouts_total
+//   weft_ds_target_lent_bytes_total                    read and written in memory it shares
 //   weft_ds_registered                                 1 while the metadata server knows us
 //
 // Threading: a pure function.
@@ -24,6 +28,7 @@
 #include <cstdint>
 
 #include "dataserver/mirror/duplicator.h"
+#include "dataserver/target/target_link.h"
 #include "rpc/base/metrics.h"
 
 namespace weft::ds {
@@ -52,6 +57,7 @@ struct MetricsSample {
   MirrorCounts mirror;
 };
 
+void write_target_metrics(const TargetView& target, Metrics& out);
 void write_metrics(const MetricsSample& now, Metrics& out);
 
 }  // namespace weft::ds

@@ -1,5 +1,8 @@
 #include "dataserver/main/watchdog.h"
 
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
 #include <utility>
 
 namespace weft::ds {
@@ -41,6 +44,11 @@ void Watchdog::run() {
     }
     if (all && on_alive_) on_alive_();
   }
+}
+
+void end_hung_process(unsigned thread) {
+  spdlog::critical("event=watchdog thread={} action=exit", thread);
+  ::_exit(70);  // EX_SOFTWARE
 }
 
 }  // namespace weft::ds

@@ -51,4 +51,7 @@ class Watchdog {
   std::thread thread_;
 };
 
+// What the programs do when a thread hangs: the store is found unclean, as after any crash.
+[[noreturn]] void end_hung_process(unsigned thread);
+
 }  // namespace weft::ds

@@ -1,0 +1,54 @@
+// The store that a data server's configuration names: objects in its own folder (FileStore), or at
+// a target (RemoteStore), with identity and fences in its own folder either way.
+//
+// A folder is of one kind for ever: with objects of its own a target's would hide them, and the
+// other way round. What tells is the file `target`, which the first connection to one leaves.
+//
+// Threading: from the program's main thread. Ownership: the pool outlives it; connect()'s rings
+// live until close().
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "dataserver/main/config.h"
+#include "dataserver/store/file_store.h"
+#include "dataserver/target/remote_store.h"
+
+namespace weft::ds {
+
+class StoreChain {
+ public:
+  // Errors of FileStore::open() and StoreDirectory::open(); kInvalid for a folder of the other
+  // kind.
+  [[nodiscard]] static Result<std::unique_ptr<StoreChain>> open(const DsConfig& config,
+                                                                BufferPool& pool);
+  // Before store() is used, once there are rings.
+  [[nodiscard]] Result<> connect(const rpc::control::ClusterKey& key, std::vector<IoRing*> rings);
+
+  [[nodiscard]] Store& store();
+  [[nodiscard]] StoreDirectory& directory();
+  [[nodiscard]] bool workers_idle() const { return file_ == nullptr || file_->workers_idle(); }
+  // Null without a target.
+  [[nodiscard]] const TargetView* target() const {
+    return remote_ == nullptr ? nullptr : &remote_->view();
+  }
+  // Ends the connections to a target; before the I/O threads end.
+  void disconnect();
+  // Closes clean. Precondition: no operation is in flight, and the I/O threads have ended.
+  [[nodiscard]] Result<> close();
+
+ private:
+  StoreChain(const DsConfig& config, BufferPool& pool) : config_(config), pool_(pool) {}
+
+  const DsConfig& config_;
+  BufferPool& pool_;
+  std::unique_ptr<FileStore> file_;
+  std::unique_ptr<StoreDirectory> folder_;  // without file_
+  std::unique_ptr<RemoteStore> remote_;     // likewise
+};
+
+// The arena for buffers that are lent to a target; null when there is none to lend them to.
+[[nodiscard]] Result<std::shared_ptr<Arena>> arena_for(const DsConfig& config);
+
+}  // namespace weft::ds

@@ -1,0 +1,136 @@
+// What a data server and a storage target say to each other: the Store interface as messages
+// (docs/protocol.md, "Between a data server and a target").
+//
+// Records go over any Channel. The target speaks first: a Challenge. The data server answers with a
+// Hello, and once that is answered well, sends requests, many at a time, each with a tag that its
+// response carries; responses come in any order. Bulk data is lent where the channel lends
+// (shm_channel.h): a WRITE's data, and for a READ room that the target fills. Elsewhere it is the
+// end of the record, where locate_request() and locate_response() find it.
+//
+// Decoders believe nothing: every length is checked, and numbers that mean nothing are kProtocol.
+//
+// Threading: values and pure functions. Spans returned point into the bytes decoded from.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "dataserver/store/store.h"
+#include "dataserver/store/store_directory.h"
+#include "layout/object_id.h"
+#include "rpc/control/keys.h"
+#include "rpc/xdr/xdr.h"
+
+namespace weft::ds {
+
+constexpr std::uint32_t kTargetProtocol = 1;
+constexpr std::size_t kMaxTargetIo = std::size_t{1} << 20;  // bytes of one READ or WRITE
+constexpr std::size_t kMaxTargetRecord = kMaxTargetIo + 4096;
+
+using Nonce = std::array<std::byte, 16>;
+using MachineId = std::array<std::byte, 16>;  // the kernel's, new with each boot of the machine
+
+// The first record on a connection, from the target.
+struct TargetChallenge {
+  std::uint32_t version = kTargetProtocol;
+  Nonce nonce{};
+  MachineId machine{};
+  std::string socket;  // where it listens for processes of its machine; empty: nowhere
+  friend bool operator==(const TargetChallenge&, const TargetChallenge&) = default;
+};
+
+enum class TargetOp : std::uint32_t {
+  kHello = 1,
+  kRead = 2,
+  kWrite = 3,
+  kCommit = 4,
+  kTruncate = 5,
+  kRemove = 6,
+  kStat = 7,
+  kAllocate = 8,
+  kPunch = 9,
+  kUsage = 10,
+};
+
+// Which objects are meant, and who asks. Answered when no operation of an earlier process of this
+// data server, or of an earlier connection of this link, is left that could still be carried out.
+struct TargetHello {
+  Uuid space{};            // the data server's store: a target keeps each one's objects apart
+  std::uint64_t boot = 0;  // drawn at random when the data server's process started
+  std::uint32_t link = 0;  // one of its connections, the same when it connects again
+  Nonce nonce{};
+  rpc::control::Key proof{};
+  friend bool operator==(const TargetHello&, const TargetHello&) = default;
+};
+
+struct TargetRequest {
+  TargetOp op = TargetOp::kUsage;
+  std::uint64_t tag = 0;
+  TargetHello hello;  // of kHello, and nothing else then
+  layout::ObjectId object;
+  std::uint64_t offset = 0;  // kTruncate: the new size
+  std::uint64_t size = 0;    // bytes to read, written, to allocate or to punch
+  Stability stability = Stability::kUnstable;
+  bool lent = false;  // the data, or the room for it, comes with the record as loans
+  friend bool operator==(const TargetRequest&, const TargetRequest&) = default;
+};
+
+struct TargetResponse {
+  TargetOp op = TargetOp::kUsage;
+  std::uint64_t tag = 0;
+  Errc error{};      // of a refused one: text, and nothing else
+  std::string text;  // likewise
+  bool good = true;
+
+  WriteVerifier verifier = 0;    // of everything that is good
+  std::uint64_t object_end = 0;  // kRead, kWrite
+  std::uint64_t size = 0;        // kRead: bytes of data
+  std::uint64_t at = 0;          // kRead: where in the room they begin
+  bool lent = false;             // kRead: they are in the room; otherwise the record's end
+  ObjectStat stat;               // kTruncate, kStat
+  StoreStat usage;               // kUsage
+  Uuid store{};                  // kHello: the target's own name for the space; new if it was wiped
+  rpc::control::Key proof{};     // kHello
+};
+
+void encode(xdr::Encoder& out, const TargetChallenge& challenge);
+// Without bulk data: who sends a WRITE or answers a READ with data that is not lent puts it behind,
+// as opaque<>: begin_bulk(), the bytes, end_bulk().
+void encode(xdr::Encoder& out, const TargetRequest& request);
+void encode(xdr::Encoder& out, const TargetResponse& response);
+void begin_bulk(xdr::Encoder& out, std::size_t size);
+void end_bulk(xdr::Encoder& out, std::size_t size);
+
+[[nodiscard]] Result<TargetChallenge> decode_challenge(std::span<const std::byte> record);
+
+// `bulk` is where the data begins in the record, if it is its end (0: it is not). What comes behind
+// the head may not be in `record` yet: `beyond` bytes of it are elsewhere (PipedBytes).
+template <class T>
+struct Decoded {
+  T message;
+  std::size_t bulk = 0;
+};
+[[nodiscard]] Result<Decoded<TargetRequest>> decode_request(std::span<const std::byte> record,
+                                                            std::size_t beyond = 0);
+[[nodiscard]] Result<Decoded<TargetResponse>> decode_response(std::span<const std::byte> record);
+
+// For RecordReader: the position of bulk data in a record of which this is the head.
+[[nodiscard]] std::size_t locate_request(std::span<const std::byte> head);
+[[nodiscard]] std::size_t locate_response(std::span<const std::byte> head);
+
+// What proves that one has the cluster key, and is not a recording.
+[[nodiscard]] rpc::control::Key target_key(const rpc::control::ClusterKey& key);
+[[nodiscard]] rpc::control::Key hello_proof(const rpc::control::Key& key, const Nonce& challenge,
+                                            const TargetHello& hello);
+[[nodiscard]] rpc::control::Key welcome_proof(const rpc::control::Key& key, const Nonce& challenge,
+                                              const TargetHello& hello, const Uuid& store);
+// Without telling by its time where they differ.
+[[nodiscard]] bool same_proof(const rpc::control::Key& a, const rpc::control::Key& b);
+
+// This machine's, as it runs now; zeros where it cannot be known, which equals nobody's.
+[[nodiscard]] MachineId this_machine();
+
+}  // namespace weft::ds

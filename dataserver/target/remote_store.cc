@@ -1,0 +1,183 @@
+#include "dataserver/target/remote_store.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <future>
+
+#include "dataserver/store/disk.h"
+
+namespace weft::ds {
+
+namespace {
+
+constexpr const char* kIdentityFile = "target";
+
+}  // namespace
+
+RemoteStore::RemoteStore(Parts parts)
+    : parts_(std::move(parts)),
+      config_{.address = parts_.address,
+              .space = parts_.space,
+              .boot = parts_.random.u64(),
+              .key = target_key(parts_.key),
+              .options = parts_.options,
+              .pool = parts_.pool,
+              .random = parts_.random,
+              .view = view_,
+              .same_store = [this](const Uuid& store) { return same_store(store); }} {}
+
+Result<std::unique_ptr<RemoteStore>> RemoteStore::open(Parts parts) {
+  std::unique_ptr<RemoteStore> store(new RemoteStore(std::move(parts)));
+  if (auto loaded = store->load_identity(); !loaded) return pass(loaded);
+  for (IoRing* ring : store->parts_.rings) {
+    auto link = std::make_shared<TargetLink>(ring->context(), ring->index(), store->config_);
+    store->links_.push_back(link);
+    ring->post([link] { link->start(); });
+  }
+  return store;
+}
+
+RemoteStore::~RemoteStore() { close(); }
+
+void RemoteStore::close() {
+  if (std::exchange(closed_, true)) return;
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    IoRing& ring = *parts_.rings[i];
+    const auto stop = [link = links_[i]] { link->stop(); };
+    if (IoRing::current() == &ring || ring.context().stopped()) {
+      stop();
+      continue;
+    }
+    auto stopped = std::make_shared<std::promise<void>>();
+    ring.post([stop, stopped] {
+      stop();
+      stopped->set_value();
+    });
+    static_cast<void>(stopped->get_future().wait_for(std::chrono::seconds(5)));
+  }
+}
+
+// --- Which store it is ---------------------------------------------------------------------------
+
+Result<> RemoteStore::load_identity() {
+  auto text = read_small_file(parts_.folder, kIdentityFile, 64);
+  if (!text) return text.error() == Errc::kNotFound ? Result<>{} : pass(text);
+  if (text->size() != 33) return fail(Errc::kCorrupt, "the file 'target' is not ours");
+  for (std::size_t i = 0; i < 32; ++i) {
+    const char c = static_cast<char>((*text)[i]);
+    const int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (value < 0) return fail(Errc::kCorrupt, "the file 'target' is not ours");
+    store_[i / 2] = store_[i / 2] << 4 | static_cast<std::byte>(value);
+  }
+  return {};
+}
+
+Result<> RemoteStore::same_store(const Uuid& store) {
+  const std::scoped_lock lock(mutex_);
+  if (store_ == store) return {};
+  if (store_ != Uuid{}) {
+    return fail(Errc::kStale, "the target's store " + to_string(store) + " is not " +
+                                  to_string(store_) + ", which has the data of this data server");
+  }
+  const std::string text = to_string(store) + "\n";
+  // Once in the life of a data server: its first connection waits for the disk.
+  if (auto kept = replace_file(parts_.folder, kIdentityFile, std::as_bytes(std::span(text)));
+      !kept) {
+    return kept;
+  }
+  store_ = store;
+  return {};
+}
+
+// --- Operations ----------------------------------------------------------------------------------
+
+template <class T, class Fill>
+void RemoteStore::call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill) {
+  const IoRing* ring = IoRing::current();
+  WEFT_ASSERT(ring != nullptr && ring->index() < links_.size());
+  links_[ring->index()]->call(
+      request, std::move(data),
+      [done = std::move(done), fill](Result<TargetLink::Answer> answer) mutable {
+        if (!answer) return done(pass(answer));
+        if constexpr (std::is_void_v<T>) {
+          static_cast<void>(fill);
+          done(Result<>{});
+        } else {
+          done(fill(*answer));
+        }
+      });
+}
+
+void RemoteStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+                       Done<ReadResult> done) {
+  const std::uint64_t size = std::min<std::uint64_t>(count, kMaxTargetIo);
+  call<ReadResult>({.op = TargetOp::kRead, .object = object, .offset = offset, .size = size}, {},
+                   std::move(done), [](TargetLink::Answer& answer) {
+                     ReadResult result;
+                     result.object_end = answer.response.object_end;
+                     if (!answer.data.empty()) result.payload.append(std::move(answer.data));
+                     return result;
+                   });
+}
+
+void RemoteStore::write(const layout::ObjectId& object, std::uint64_t offset,
+                        std::vector<Buffer> data, Stability wanted, Done<WriteResult> done) {
+  std::uint64_t size = 0;
+  for (const Buffer& piece : data) size += piece.size();
+  if (size > kMaxTargetIo) return done(fail(Errc::kTooLarge, "a write of too many bytes"));
+  call<WriteResult>({.op = TargetOp::kWrite,
+                     .object = object,
+                     .offset = offset,
+                     .size = size,
+                     .stability = wanted},
+                    std::move(data), std::move(done), [size, wanted](TargetLink::Answer& answer) {
+                      return WriteResult{.bytes = size,
+                                         .stability = wanted,
+                                         .verifier = answer.response.verifier,
+                                         .object_end = answer.response.object_end};
+                    });
+}
+
+void RemoteStore::commit(const layout::ObjectId& object, Done<WriteVerifier> done) {
+  call<WriteVerifier>({.op = TargetOp::kCommit, .object = object}, {}, std::move(done),
+                      [](TargetLink::Answer& answer) { return answer.response.verifier; });
+}
+
+void RemoteStore::truncate(const layout::ObjectId& object, std::uint64_t size,
+                           Done<ObjectStat> done) {
+  call<ObjectStat>({.op = TargetOp::kTruncate, .object = object, .offset = size}, {},
+                   std::move(done),
+                   [](TargetLink::Answer& answer) { return answer.response.stat; });
+}
+
+void RemoteStore::remove(const layout::ObjectId& object, Done<void> done) {
+  call<void>({.op = TargetOp::kRemove, .object = object}, {}, std::move(done), nullptr);
+}
+
+void RemoteStore::stat(const layout::ObjectId& object, Done<ObjectStat> done) {
+  call<ObjectStat>({.op = TargetOp::kStat, .object = object}, {}, std::move(done),
+                   [](TargetLink::Answer& answer) { return answer.response.stat; });
+}
+
+void RemoteStore::allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                           Done<void> done) {
+  call<void>({.op = TargetOp::kAllocate, .object = object, .offset = offset, .size = size}, {},
+             std::move(done), nullptr);
+}
+
+void RemoteStore::punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                        Done<void> done) {
+  call<void>({.op = TargetOp::kPunch, .object = object, .offset = offset, .size = size}, {},
+             std::move(done), nullptr);
+}
+
+Result<StoreStat> RemoteStore::usage() const {
+  const StoreStat usage{.capacity_bytes = view_.capacity_bytes.load(),
+                        .free_bytes = view_.free_bytes.load(),
+                        .objects = view_.objects.load()};
+  if (usage.capacity_bytes == 0) return fail(Errc::kUnreachable, "the target was never there");
+  return usage;
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,80 @@
+// RemoteStore: a store in another process, on this machine or another (messages.h).
+//
+// Each I/O thread has a connection of its own (target_link.h). Buffers of the pool are lent to the
+// target where the connection is shared memory: a WRITE's data goes from the pages that the socket
+// received it into to the target's file, and a READ's from the target's file into pages that the
+// socket sends, without a copy between the two processes.
+//
+// A target remembers nothing of a data server but its objects, and a data server of a target but
+// which store it was: in the file `target` of the data server's own folder. A target whose store
+// was wiped has a new identity and is refused: what it does not have must not read as holes.
+//
+// Threading: operations from any thread whose IoRing was given to open(). The rest from one thread.
+//
+// Ownership: rings, pool and folder outlive it. close() before the threads end.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "dataserver/store/io_ring.h"
+#include "dataserver/store/store.h"
+#include "dataserver/target/target_link.h"
+
+namespace weft::ds {
+
+class RemoteStore final : public Store {
+ public:
+  struct Parts {
+    TargetAddress address;
+    Uuid space{};  // of the data server's own store
+    rpc::control::ClusterKey key;
+    LinkOptions options;
+    BufferPool& pool;  // with an arena, where shared memory is to be used
+    Random& random;
+    std::vector<IoRing*> rings;
+    int folder;  // of the data server
+  };
+  // Does not wait for the target. kIo, kCorrupt: the file `target`.
+  [[nodiscard]] static Result<std::unique_ptr<RemoteStore>> open(Parts parts);
+  ~RemoteStore() override;
+
+  // Ends every connection; what still waits fails.
+  void close();
+
+  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+            Done<ReadResult> done) override;
+  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
+             Stability wanted, Done<WriteResult> done) override;
+  void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override;
+  void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
+  void remove(const layout::ObjectId& object, Done<void> done) override;
+  void stat(const layout::ObjectId& object, Done<ObjectStat> done) override;
+  void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                Done<void> done) override;
+  void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+             Done<void> done) override;
+  [[nodiscard]] WriteVerifier verifier() const override { return view_.verifier.load(); }
+  // As the target said last; kUnreachable when it never did.
+  [[nodiscard]] Result<StoreStat> usage() const override;
+
+  [[nodiscard]] const TargetView& view() const { return view_; }
+
+ private:
+  explicit RemoteStore(Parts parts);
+  [[nodiscard]] Result<> load_identity();
+  [[nodiscard]] Result<> same_store(const Uuid& store);
+  // Errors as they come; `fill` makes a T of an answer.
+  template <class T, class Fill>
+  void call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill);
+
+  const Parts parts_;
+  TargetView view_;
+  TargetLink::Config config_;
+  std::vector<std::shared_ptr<TargetLink>> links_;  // by the ring's index
+  std::mutex mutex_;
+  Uuid store_{};  // the target's; zeros: none yet. Protected by mutex_
+  bool closed_ = false;
+};
+
+}  // namespace weft::ds

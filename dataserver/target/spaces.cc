@@ -1,0 +1,82 @@
+#include "dataserver/target/spaces.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <boost/asio/post.hpp>
+#include <cerrno>
+
+namespace weft::ds {
+
+Spaces::Spaces(FileStoreOptions base, std::size_t max_spaces, BufferPool& pool)
+    : base_(std::move(base)), max_spaces_(max_spaces), pool_(pool) {}
+
+Spaces::~Spaces() { worker_.join(); }
+
+void Spaces::find(const Uuid& space, Store::Done<FileStore*> done) {
+  IoRing* ring = IoRing::current();
+  boost::asio::post(worker_, [this, space, ring, done = std::move(done)]() mutable {
+    auto store = open(space);
+    ring->post(
+        [store = std::move(store), done = std::move(done)]() mutable { done(std::move(store)); });
+  });
+}
+
+Result<FileStore*> Spaces::open(const Uuid& space) {
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = stores_.find(space);
+    if (found != stores_.end()) return found->second.get();
+    if (stores_.size() >= max_spaces_) return fail(Errc::kBusy, "too many data servers");
+  }
+  if (base_.create && ::mkdir(base_.path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return fail_errno(errno, "make " + base_.path);
+  }
+  FileStoreOptions options = base_;
+  options.path += "/" + to_string(space);
+  auto store = FileStore::open(std::move(options), pool_);
+  if (!store) return pass(store);
+  spdlog::info("event=space_open space={} clean={}", to_string(space),
+               (*store)->directory().was_clean());
+  const std::scoped_lock lock(mutex_);
+  return stores_.emplace(space, std::move(*store)).first->second.get();
+}
+
+Result<> Spaces::close() {
+  worker_.join();
+  Result<> result;
+  const std::scoped_lock lock(mutex_);
+  for (auto& [space, store] : stores_) {
+    if (auto closed = store->close(); !closed && result) result = std::move(closed);
+  }
+  stores_.clear();
+  return result;
+}
+
+std::size_t Spaces::count() const {
+  const std::scoped_lock lock(mutex_);
+  return stores_.size();
+}
+
+Result<StoreStat> Spaces::usage() const {
+  const std::scoped_lock lock(mutex_);
+  StoreStat sum;
+  for (const auto& [space, store] : stores_) {
+    auto usage = store->usage();
+    if (!usage) return usage;
+    sum.capacity_bytes = usage->capacity_bytes;  // they are on one file system
+    sum.free_bytes = usage->free_bytes;
+    sum.objects += usage->objects;
+  }
+  return sum;
+}
+
+bool Spaces::workers_idle() const {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [space, store] : stores_) {
+    if (!store->workers_idle()) return false;
+  }
+  return true;
+}
+
+}  // namespace weft::ds

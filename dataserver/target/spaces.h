@@ -1,0 +1,50 @@
+// The stores a target serves: one for each data server, apart from each other.
+//
+//   <root>/<uuid>/   a store as a data server has it itself (store_directory.h); the folder's name
+//                    is the uuid of the data server's own store
+//
+// Objects are named by file, and all data servers of a file name its object alike; so two that
+// share a target must not share its objects: each has a name space. A space is made when its data
+// server comes for the first time, and opened when it is asked for, on a worker; it stays open.
+//
+// Threading: find() from any I/O thread that has an IoRing; its completion comes on that thread.
+// close() from one thread, when no operation is in flight and none will come.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "dataserver/store/file_store.h"
+
+namespace weft::ds {
+
+class Spaces {
+ public:
+  // `base` is how each store is opened; its path is the root, which must exist unless base.create.
+  Spaces(FileStoreOptions base, std::size_t max_spaces, BufferPool& pool);
+  ~Spaces();
+
+  // kBusy beyond max_spaces, or when another process has the store; errors of FileStore::open().
+  void find(const Uuid& space, Store::Done<FileStore*> done);
+  // Closes all clean; the first error.
+  [[nodiscard]] Result<> close();
+
+  [[nodiscard]] std::size_t count() const;
+  [[nodiscard]] Result<StoreStat> usage() const;
+  [[nodiscard]] bool workers_idle() const;
+
+ private:
+  [[nodiscard]] Result<FileStore*> open(const Uuid& space);
+
+  const FileStoreOptions base_;
+  const std::size_t max_spaces_;
+  BufferPool& pool_;
+  mutable std::mutex mutex_;
+  std::map<Uuid, std::unique_ptr<FileStore>> stores_;  // protected by mutex_
+  boost::asio::thread_pool worker_{1};                 // opening one waits for the disk
+};
+
+}  // namespace weft::ds

@@ -1,0 +1,79 @@
+// A data server whose objects are at a target.
+#include "dataserver/main/store_chain.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
+
+#include "dataserver/target/target.h"
+#include "tests/dataserver/main/server_rig.h"
+
+namespace weft::ds {
+namespace {
+
+using rpc::nfs4::Status;
+using test::DsClient;
+using test::ServerRig;
+
+struct TargetOf {
+  explicit TargetOf(const ServerRig& rig) {
+    config.socket = rig.config.store.path + ".socket";
+    config.listen = {layout::make_address("127.0.0.1", 0).value()};
+    config.store.path = rig.config.store.path + ".objects";
+    config.key_file = rig.config.key_file;
+    config.threads = 2;
+    config.pin_threads = false;
+    target = Target::open(config).value();
+  }
+  TargetConfig config;
+  std::unique_ptr<Target> target;
+};
+
+TEST_CASE("a data server over a target serves as one over its own folder") {
+  ServerRig rig;
+  const TargetOf of(rig);
+  rig.config.target = TargetAddress{.path = of.config.socket};
+  const auto handle = rig.handle();
+  const std::string bytes(300'000, 'w');
+  rpc::nfs4::WriteOk ok;
+  {
+    const auto server = rig.start();
+    DsClient client(server->ports().at(0));
+    REQUIRE(client.write(handle, 5, bytes, &ok) == Status::NFS4_OK);
+    CHECK(client.commit(handle) == ok.verifier);
+    const auto got = client.read(handle, 5, 400'000);
+    CHECK(got.text == bytes);
+    CHECK(got.eof);
+    CHECK(of.target->counts().lent_bytes == 2 * bytes.size());
+    CHECK(server->stop());
+  }
+  // Nothing is kept by the data server: a new process finds it, with the target's verifier.
+  const auto server = rig.start();
+  DsClient client(server->ports().at(0));
+  CHECK(client.commit(handle) == ok.verifier);
+  CHECK(client.read(handle, 300'000, 10).text == "wwwww");
+}
+
+TEST_CASE("a folder with objects of its own is not used with a target, nor the other way round") {
+  ServerRig rig;
+  const TargetOf of(rig);
+  rig.config.target = TargetAddress{.path = of.config.socket};
+  {
+    const auto server = rig.start();
+    DsClient client(server->ports().at(0));
+    REQUIRE(client.write(rig.handle(), 0, "x") == Status::NFS4_OK);
+  }
+  rig.config.target.reset();
+  CHECK(DataServer::open(rig.config, DataServer::Standalone{7}).error() == Errc::kInvalid);
+
+  ServerRig other;
+  {
+    auto folder = StoreDirectory::open(other.config.store.path, true, system_random()).value();
+    REQUIRE(folder->join(Uuid{}, 3));
+  }
+  other.config.target = TargetAddress{.path = of.config.socket};
+  CHECK(DataServer::open(other.config, DataServer::Standalone{7}).error() == Errc::kInvalid);
+}
+
+}  // namespace
+}  // namespace weft::ds

@@ -1,0 +1,153 @@
+// A target and data servers' stores over it, by shared memory and by TCP.
+#include "dataserver/target/target.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "tests/dataserver/store/store_model.h"
+#include "tests/dataserver/target/target_rig.h"
+
+namespace weft::ds {
+namespace {
+
+using namespace std::chrono_literals;
+using test::quick_link;
+using test::RemoteRunner;
+using test::TargetRig;
+
+constexpr layout::ObjectId kObject{.fileid = 1, .generation = 1};
+
+TargetAddress by_tcp(const Target& target) {
+  return {.inet = layout::make_address("127.0.0.1", target.ports().at(0)).value()};
+}
+
+TEST_CASE("a remote store behaves like strings in memory, by shared memory and by TCP") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  LinkOptions options = quick_link();
+  const bool shm = GENERATE(true, false);
+  options.prefer_shared_memory = shm;
+  RemoteRunner runner(rig, shm ? rig.local() : by_tcp(*target), options);
+  CHECK(test::behaves_like_strings(runner));
+  CHECK(runner.view().transport == (shm ? TargetTransport::kSharedMemory : TargetTransport::kTcp));
+  CHECK((runner.view().lent_bytes > 0) == shm);
+  CHECK((target->counts().lent_bytes > 0) == shm);
+  CHECK(runner.eventually([&] { return runner.pool().in_use_bytes() == 0; }));
+}
+
+TEST_CASE("a direct store reads and writes in lent memory") {
+  const TargetRig rig;
+  TargetConfig config = rig.config();
+  config.store.mode = IoMode::kDirect;
+  const auto target = Target::open(config).value();
+  RemoteRunner runner(rig, rig.local());
+  CHECK(test::behaves_like_strings(runner));
+}
+
+TEST_CASE("on the same machine an address turns into shared memory by itself") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  RemoteRunner runner(rig, by_tcp(*target));
+  REQUIRE(runner.write(kObject, 0, "weft"));
+  CHECK(runner.view().transport == TargetTransport::kSharedMemory);
+  // And stays TCP where the socket cannot be reached.
+  ::unlink(rig.socket().c_str());
+  RemoteRunner other(rig, by_tcp(*target));
+  CHECK(other.text(kObject, 0, 10) == "weft");
+  CHECK(other.view().transport == TargetTransport::kTcp);
+}
+
+TEST_CASE("data servers of one target have each their own objects") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  RemoteRunner one(rig, rig.local());
+  REQUIRE(one.write(kObject, 0, "of one"));
+  const TargetRig other;  // another data server's folder
+  RemoteRunner two(other, rig.local(), quick_link(), 2);
+  CHECK(two.read(kObject, 0, 10).error() == Errc::kNotFound);
+  REQUIRE(two.write(kObject, 0, "of two"));
+  one.ring().bind_to_this_thread();
+  CHECK(one.text(kObject, 0, 10) == "of one");
+}
+
+TEST_CASE("a target whose store was wiped is not taken for the one that had the data") {
+  const TargetRig rig;
+  {
+    const auto target = rig.start();
+    RemoteRunner runner(rig, rig.local());
+    REQUIRE(runner.write(kObject, 0, "precious"));
+  }
+  std::filesystem::remove_all(rig.folder.path() + "/objects");
+  const auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.patience = 300ms;
+  RemoteRunner runner(rig, rig.local(), options);
+  CHECK(runner.read(kObject, 0, 10).error() == Errc::kTimedOut);
+  CHECK(runner.view().connected == 0);
+}
+
+TEST_CASE("without the cluster's key nothing is served") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.patience = 300ms;
+  RemoteRunner stranger(rig, rig.local(), options, 1, 'b');
+  CHECK(stranger.read(kObject, 0, 10).error() == Errc::kTimedOut);
+  CHECK(target->counts().refused > 0);
+}
+
+TEST_CASE("a target that is stopped in order and started again has lost nothing") {
+  const TargetRig rig;
+  auto target = rig.start();
+  RemoteRunner runner(rig, rig.local());
+  const auto before = runner.write(kObject, 0, "unstable").value().verifier;
+  REQUIRE(target->stop());
+  target.reset();
+  target = rig.start();
+  CHECK(runner.commit(kObject).value() == before);
+  CHECK(runner.text(kObject, 0, 100) == "unstable");
+}
+
+TEST_CASE("a call that is not answered fails in time, and its memory comes back in the end") {
+  const TargetRig rig;
+  LinkOptions options = quick_link();
+  options.patience = 200ms;
+  RemoteRunner runner(rig, rig.local(), options);
+  CHECK(runner.write(kObject, 0, "nobody there").error() == Errc::kTimedOut);
+  CHECK(runner.pool().in_use_bytes() == 0);
+  CHECK(runner.any().usage().error() == Errc::kUnreachable);
+  const auto target = rig.start();
+  CHECK(runner.eventually([&] { return runner.write(kObject, 0, "now").has_value(); }));
+  CHECK(runner.eventually([&] { return runner.any().usage().has_value(); }));
+  CHECK(runner.any().usage()->capacity_bytes > 0);
+}
+
+TEST_CASE("a target's configuration names what is wrong with it") {
+  const auto text = [](std::string_view body) { return parse_target_config(body, "t.toml"); };
+  const auto good = text(
+      "[target]\nsocket = \"/run/weft/t.sock\"\nsocket_mode = \"0600\"\n"
+      "users = [\"root\", \"1000\"]\nlisten = \"192.0.2.1:9640\"\n"
+      "[store]\npath = \"/srv/t\"\nmode = \"direct\"\n"
+      "[cluster]\nkey_file = \"/etc/weft/key\"\n");
+  REQUIRE(good);
+  CHECK(good->socket_mode == 0600);
+  CHECK(good->users == std::vector<std::uint32_t>{0, 1000});
+  CHECK(check_target_config(*good));
+  CHECK(text("[target]\nsokcet = \"/x\"\n").error().text.find("socket") != std::string::npos);
+  CHECK(text("[target]\nsocket_mode = \"0999\"\n").error().text.find("t.toml:2") !=
+        std::string::npos);
+  CHECK_FALSE(check_target_config(*text("[store]\npath = \"/srv/t\"\n")));
+  CHECK_FALSE(text("[target]\nusers = \"nobody-of-that-name\"\n"));
+}
+
+TEST_CASE("where a target is comes as unix:PATH, tcp:ADDRESS:PORT or ADDRESS:PORT") {
+  CHECK(parse_target_address("unix:/run/t").value().path == "/run/t");
+  CHECK(to_string(parse_target_address("tcp:192.0.2.1:7").value()) == "tcp:192.0.2.1:7");
+  CHECK(parse_target_address("[2001:db8::1]:7").value().path.empty());
+  CHECK_FALSE(parse_target_address("unix:run/t"));
+  CHECK_FALSE(parse_target_address("tcp:192.0.2.1:0"));
+  CHECK_FALSE(parse_target_address("rdma:192.0.2.1:7"));
+}
+
+}  // namespace
+}  // namespace weft::ds
