@@ -29,6 +29,7 @@ constexpr std::size_t kMaxDataServers = 4096;
 constexpr std::size_t kMaxAddresses = 64;
 constexpr std::size_t kMaxWarnings = 64;
 constexpr std::size_t kMaxStripes = 4096;
+constexpr std::size_t kMaxCopies = 16;  // of a stripe
 constexpr std::size_t kMaxGrants = 4096;
 constexpr std::size_t kMaxPolicyRows = 64;
 
@@ -141,10 +142,19 @@ void visit_file(Io& io, Report& r) {
   io.value(r.stripe_unit);
   io.text(r.device_id, kMaxString);
   io.text(r.policy, kMaxString);
+  io.text(r.skipped, kMaxString);
   io.list(r.stripes, kMaxStripes, [&](auto& stripe) {
     io.value(stripe.ds_id);
     io.text(stripe.ds_name, kMaxString);
     io.value(stripe.ds_state);
+    io.text(stripe.why, kMaxString);
+    io.list(stripe.copies, kMaxCopies, [&](auto& copy) {
+      io.value(copy.ds_id);
+      io.text(copy.ds_name, kMaxString);
+      io.value(copy.ds_state);
+      io.text(copy.state, kMaxString);
+      io.value(copy.leads);
+    });
   });
   io.list(r.grants, kMaxGrants, [&](auto& grant) {
     io.value(grant.client_id);

@@ -88,10 +88,21 @@ struct StatusReport {
   std::vector<std::string> warnings;  // one sentence each, for a person to read
 };
 
+// One copy of a stripe, of a file that has several.
+struct CopyReport {
+  std::uint32_t ds_id = 0;
+  std::string ds_name;
+  DsState ds_state = DsState::kUnknown;
+  std::string state;   // "current", "stale", "resyncing"
+  bool leads = false;  // writers that are there write through it
+};
+
 struct StripeReport {
   std::uint32_t ds_id = 0;
   std::string ds_name;
   DsState ds_state = DsState::kUnknown;
+  std::string why;                 // what decided that the stripe's first copy is there
+  std::vector<CopyReport> copies;  // the first among them; empty when there is one
 };
 
 struct GrantReport {
@@ -130,6 +141,7 @@ struct FileReport {
   std::uint32_t stripe_unit = 0;      // bytes
   std::string device_id;              // 16 bytes in hex, empty when none was made yet
   std::string policy;                 // what it has, or, without a layout, will get
+  std::string skipped;                // which data servers placement left out, and why
   std::vector<StripeReport> stripes;  // in stripe order
   std::vector<GrantReport> grants;
 };

@@ -178,6 +178,7 @@ void Registry::connected(std::uint32_t ds_id) {
   live.connected = true;
   live.beaten = false;
   live.leased = false;
+  live.dead = false;
   ++live.connection;
 }
 
@@ -213,7 +214,8 @@ bool Registry::lapse(std::uint32_t ds_id) {
   const auto found = live_.find(ds_id);
   const bool heard = found != live_.end() && found->second.answered.has_value();
   const Clock::time_point answered = heard ? *found->second.answered : opened_;
-  if (options_.now() < answered + with_margin(longest_lease_)) return false;
+  const bool dead = found != live_.end() && found->second.dead;
+  if (!dead && options_.now() < answered + with_margin(longest_lease_)) return false;
   if (found != live_.end()) {
     found->second.leased = false;
     ++found->second.connection;
@@ -236,7 +238,7 @@ ServerView Registry::view_of(const ServerRecord& record) const {
   view.record = record;
   const auto found = live_.find(record.id);
   view.state = state_of(record, found == live_.end() ? nullptr : &found->second);
-  if (found == live_.end()) return view;
+  if (found == live_.end() || found->second.heard == Clock::time_point{}) return view;
   const Live& live = found->second;
   const auto since = [&](Clock::time_point then) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(options_.now() - then);
@@ -280,8 +282,36 @@ bool Registry::is_connected(std::uint32_t ds_id) const {
   return found != live_.end() && found->second.connected && found->second.beaten;
 }
 
+std::vector<Registry::Lost> Registry::lost() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Lost> lost;
+  for (const auto& [id, record] : servers_) {
+    const auto live = live_.find(id);
+    const bool dead = live != live_.end() && live->second.dead;
+    if (dead || reach_locked(id) != Reach::kGone) continue;
+    lost.push_back({id, live == live_.end() ? 0 : live->second.connection, record.addresses});
+  }
+  return lost;
+}
+
+void Registry::found_dead(std::uint32_t ds_id, std::uint64_t connection) {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(ds_id);
+  if (found == live_.end()) {
+    // Not seen since the start: there is nothing that could be later than what was asked.
+    if (connection == 0) live_[ds_id].dead = true;
+    return;
+  }
+  Live& live = found->second;
+  if (live.connection == connection && !live.connected) live.dead = true;
+}
+
 Reach Registry::reach(std::uint32_t ds_id) const {
   const std::lock_guard lock(mutex_);
+  return reach_locked(ds_id);
+}
+
+Reach Registry::reach_locked(std::uint32_t ds_id) const {
   const auto now = options_.now();
   const auto found = live_.find(ds_id);
   if (found == live_.end()) {

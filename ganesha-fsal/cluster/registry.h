@@ -113,6 +113,15 @@ class Registry {
   // before it has connected anew and caught up: whatever is recorded before this is called, it has
   // before it serves again.
   [[nodiscard]] bool lapse(std::uint32_t ds_id);
+  // Those that are gone and may still serve for their lease, as far as is known.
+  struct Lost {
+    std::uint32_t ds_id = 0;
+    std::uint64_t connection = 0;  // the last
+    std::vector<layout::NetAddress> addresses;
+  };
+  [[nodiscard]] std::vector<Lost> lost() const;
+  // Its process is dead (death_probe.h), unless it has connected anew: it has no lease any more.
+  void found_dead(std::uint32_t ds_id, std::uint64_t connection);
 
   // --- what is known ---
   [[nodiscard]] std::optional<ServerView> find(std::uint32_t ds_id) const;
@@ -156,6 +165,7 @@ class Registry {
     bool beaten = false;           // a heartbeat has come
     std::uint64_t connection = 0;  // number of the connection, or of what lapse() began
     bool leased = false;           // caught up
+    bool dead = false;             // its process is, until it connects anew
     std::optional<Clock::time_point> answered;  // with a lease, the last time
     control::Heartbeat last;
   };
@@ -164,6 +174,7 @@ class Registry {
   [[nodiscard]] Result<> load();
   [[nodiscard]] Result<ServerRecord> adopt(const layout::NetAddress& from,
                                            const control::Register& request) const;
+  [[nodiscard]] Reach reach_locked(std::uint32_t ds_id) const;
   [[nodiscard]] layout::ServerState state_of(const ServerRecord& record, const Live* live) const;
   [[nodiscard]] Result<layout::Device> compose(std::span<const std::uint32_t> ds_ids) const;
   [[nodiscard]] std::shared_ptr<const layout::Device> existing(const layout::Device& like) const;

@@ -14,6 +14,7 @@ namespace weft::mds {
 namespace {
 
 constexpr std::size_t kMaxGrants = 100'000;
+constexpr std::size_t kMostStale = 1000;  // copies counted for each data server
 
 std::uint64_t ms_since(Clock::time_point then) {
   return static_cast<std::uint64_t>(
@@ -81,6 +82,7 @@ class Reports final : public AdminSource {
 
  private:
   void add_warnings(StatusReport& report) const;
+  void add_mirror_warnings(StatusReport& report) const;
   void add_grants(StatusReport& report) const;
   static void add_store(StatusReport& report, const StoreHealth& health);
   void add_layout(FileReport& report, const layout::LayoutMap& map, std::uint16_t export_id) const;
@@ -123,6 +125,20 @@ void Reports::add_store(StatusReport& report, const StoreHealth& health) {
   }
 }
 
+void Reports::add_mirror_warnings(StatusReport& report) const {
+  for (const std::string& warning : backend_.placement_warnings()) {
+    report.warnings.push_back(warning);
+  }
+  for (const ServerView& view : backend_.cluster().registry().list()) {
+    const auto stale = backend_.names().stale_objects(view.record.id, {}, kMostStale);
+    if (!stale || stale->empty()) continue;
+    report.warnings.push_back(fmt::format(
+        "data server {} ({}) lacks writes of {}{} files: their copies there are not read",
+        view.record.id, view.record.name, stale->size() == kMostStale ? "at least " : "",
+        stale->size()));
+  }
+}
+
 // Data servers that are down are in their own report; `weft status` says what that means.
 void Reports::add_warnings(StatusReport& report) const {
   if (const std::uint64_t errors = backend_.layout_errors(); errors > 0) {
@@ -156,6 +172,7 @@ Result<StatusReport> Reports::status() {
   add_grants(report);
   add_store(report, backend_.store_health());
   add_warnings(report);
+  add_mirror_warnings(report);
   return report;
 }
 
@@ -183,8 +200,23 @@ void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
   report.layout_type = map.type == layout::LayoutType::kFiles ? "files" : "flexfiles";
   report.stripe_unit = map.stripe_unit;
   const layout::Copy& copy = map.copies.front();
+  const auto view = backend_.mirrors().look(report.fileid);
   for (std::size_t i = 0; i < copy.ds_ids.size(); ++i) {
-    report.stripes.push_back(stripe(copy.ds_ids[(i + copy.first_index) % copy.ds_ids.size()]));
+    const std::size_t place = (i + copy.first_index) % copy.ds_ids.size();
+    StripeReport& row = report.stripes.emplace_back(stripe(copy.ds_ids[place]));
+    if (place < map.placed.reasons.size()) row.why = to_string(map.placed.reasons[place]);
+    if (map.copies.size() == 1) continue;
+    const bool led = view && place < view->leads.size();
+    for (std::size_t of = 0; of < map.copies.size(); ++of) {
+      const StripeReport at = stripe(map.copies[of].ds_ids[place]);
+      row.copies.push_back({at.ds_id, at.ds_name, at.ds_state,
+                            std::string(to_string(map.copies[of].state_of(place))),
+                            led && view->leads[place] == of});
+    }
+  }
+  if (map.placed.skipped_ds != 0) {
+    report.skipped = fmt::format("the group of data server {}, short of {}", map.placed.skipped_ds,
+                                 to_string(map.placed.skipped_for));
   }
   const Registry& registry = backend_.cluster().registry();
   if (const auto device = registry.known_device(copy.ds_ids)) {

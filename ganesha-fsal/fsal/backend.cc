@@ -326,11 +326,13 @@ void Backend::run_mender() {
 
 // Apart from both: clients wait for what it does.
 void Backend::run_watcher() {
+  DeathProbe deaths(cluster_->registry());
   std::unique_lock lock(timer_mutex_);
   while (!stopping_) {
     timer_wake_.wait_for(lock, kWatch, [this] { return stopping_; });
     if (stopping_) return;
     lock.unlock();
+    deaths.tick();
     mirrors_->tick();
     lock.lock();
   }
@@ -382,6 +384,14 @@ FsSpace Backend::space() {
   if (const auto counts = names_->counts()) space.files = counts->next_fileid;
   space.free_files = kFreeFiles;
   return space;
+}
+
+std::vector<std::string> Backend::placement_warnings() const {
+  std::vector<std::string> warnings;
+  for (std::uint32_t copies = 2; copies <= layout::kMaxMirrors; ++copies) {
+    std::ranges::move(placement_->warnings(copies), std::back_inserter(warnings));
+  }
+  return warnings;
 }
 
 std::uint64_t Backend::write_verifier() const { return proxy_->verifier(); }

@@ -12,6 +12,7 @@
 
 #include "ganesha-fsal/admin/server.h"
 #include "ganesha-fsal/cluster/cluster.h"
+#include "ganesha-fsal/cluster/death_probe.h"
 #include "ganesha-fsal/cluster/proxy_io.h"
 #include "ganesha-fsal/cluster/removal_queue.h"
 #include "ganesha-fsal/fsal/ganesha.h"
@@ -90,6 +91,8 @@ class Backend {
   [[nodiscard]] std::uint64_t write_verifier() const;
   [[nodiscard]] std::chrono::steady_clock::time_point started() const { return started_; }
   [[nodiscard]] std::uint64_t removal_backlog() const { return removals_->backlog(); }
+  // What is wrong with the mirror groups that files were placed on.
+  [[nodiscard]] std::vector<std::string> placement_warnings() const;
   [[nodiscard]] StoreHealth store_health() const { return store_->health(); }
 
   void count_layout_errors(std::uint64_t count) { layout_errors_ += count; }

@@ -88,8 +88,19 @@ Json status_json(const ServerSnapshot& system) {
 Json file_json(const mds::FileReport& file) {
   Json stripes = Json::array();
   for (const auto& s : file.stripes) {
-    stripes.push_back(
-        {{"ds_id", s.ds_id}, {"ds_name", s.ds_name}, {"ds_state", to_string(s.ds_state)}});
+    Json copies = Json::array();
+    for (const auto& c : s.copies) {
+      copies.push_back({{"ds_id", c.ds_id},
+                        {"ds_name", c.ds_name},
+                        {"ds_state", to_string(c.ds_state)},
+                        {"state", c.state},
+                        {"leads", c.leads}});
+    }
+    stripes.push_back({{"ds_id", s.ds_id},
+                       {"ds_name", s.ds_name},
+                       {"ds_state", to_string(s.ds_state)},
+                       {"why", s.why},
+                       {"copies", std::move(copies)}});
   }
   Json grants = Json::array();
   for (const auto& g : file.grants) {
@@ -108,6 +119,7 @@ Json file_json(const mds::FileReport& file) {
           {"stripe_unit", file.stripe_unit},
           {"device_id", file.device_id},
           {"policy", file.policy},
+          {"skipped", file.skipped},
           {"stripes", std::move(stripes)},
           {"grants", std::move(grants)}};
 }

@@ -136,6 +136,22 @@ std::string data_servers_text(const std::vector<DataServerReport>& servers) {
   return table.text();
 }
 
+namespace {
+
+std::string copies_text(const mds::FileReport& file) {
+  Table table({"STRIPE", "COPY AT", "NAME", "STATE", "COPY IS", "LEADS WRITES"});
+  for (std::size_t i = 0; i < file.stripes.size(); ++i) {
+    for (const mds::CopyReport& copy : file.stripes[i].copies) {
+      table.add({std::to_string(i), std::to_string(copy.ds_id), printable(copy.ds_name),
+                 std::string(to_string(copy.ds_state)), printable(copy.state),
+                 copy.leads ? "yes" : "-"});
+    }
+  }
+  return table.empty() ? "" : table.text() + "\n";
+}
+
+}  // namespace
+
 std::string file_text(const mds::FileReport& file) {
   std::string out = fmt::format(
       "file       {}\nfileid     {}\nsize       {} ({} bytes)\nobject     {}\n",
@@ -144,13 +160,16 @@ std::string file_text(const mds::FileReport& file) {
                      human_bytes(file.stripe_unit),
                      file.device_id.empty() ? "" : ", device " + printable(file.device_id));
   out += fmt::format("policy     {}\n\n", printable(file.policy));
-  Table stripes({"STRIPE", "DATA SERVER", "NAME", "STATE"});
+  Table stripes({"STRIPE", "DATA SERVER", "NAME", "STATE", "CHOSEN FOR"});
   for (std::size_t i = 0; i < file.stripes.size(); ++i) {
     stripes.add({std::to_string(i), std::to_string(file.stripes[i].ds_id),
                  printable(file.stripes[i].ds_name),
-                 std::string(to_string(file.stripes[i].ds_state))});
+                 std::string(to_string(file.stripes[i].ds_state)),
+                 file.stripes[i].why.empty() ? "-" : printable(file.stripes[i].why)});
   }
   if (!stripes.empty()) out += stripes.text() + "\n";
+  out += copies_text(file);
+  if (!file.skipped.empty()) out += "left out   " + printable(file.skipped) + "\n\n";
   if (file.grants.empty()) return out + "no client holds a layout of it\n";
   Table grants({"CLIENT", "ID", "MODE", "HELD", "RECALLED"});
   for (const mds::GrantReport& grant : file.grants) {

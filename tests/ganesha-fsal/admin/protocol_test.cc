@@ -17,6 +17,10 @@ FileReport some_file() {
   file.policy = "stripes=2 unit=1MiB copies=1";
   file.device_id = "00112233445566778899aabbccddeeff";
   file.stripes = {{1, "ds1", DsState::kUp}, {2, "ds2", DsState::kDown}};
+  file.stripes[1].why = "turn";
+  file.stripes[1].copies = {{2, "ds2", DsState::kDown, "stale", false},
+                            {4, "ds4", DsState::kUp, "current", true}};
+  file.skipped = "the group of data server 3";
   file.grants = {{7, "192.0.2.1", true, 1200, true, 300}};
   return file;
 }
@@ -84,6 +88,11 @@ TEST_CASE("reports go over the wire unchanged", "[admin]") {
   REQUIRE(decoded->stripes.size() == 2);
   CHECK(decoded->stripes[1].ds_name == "ds2");
   CHECK(decoded->stripes[1].ds_state == DsState::kDown);
+  CHECK(decoded->stripes[1].why == "turn");
+  CHECK(decoded->skipped == "the group of data server 3");
+  REQUIRE(decoded->stripes[1].copies.size() == 2);
+  CHECK(decoded->stripes[1].copies[0].state == "stale");
+  CHECK(decoded->stripes[1].copies[1].leads);
   REQUIRE(decoded->grants.size() == 1);
   CHECK(decoded->grants[0].write);
   CHECK(decoded->grants[0].recall_age_ms == 300);

@@ -125,6 +125,41 @@ TEST_CASE("a lease has lapsed when it surely has, and is not granted before all 
   CHECK(f.registry->lapse(1));
 }
 
+TEST_CASE("a data server whose process is dead has no lease, until it connects anew") {
+  Fixture f;
+  f.add(1);
+  f.registry->caught_up(1, 1);
+  CHECK(f.registry->heartbeat(1, {}).lease.seconds == 60);
+  CHECK(f.registry->lost().empty());
+  f.registry->disconnected(1);
+  CHECK(f.registry->lost().empty());  // it may be back at once
+  f.now += 1s;
+  REQUIRE(f.registry->lost().size() == 1);
+  const auto lost = f.registry->lost().front();
+  CHECK(lost.addresses.size() == 1);
+  CHECK_FALSE(f.registry->lapse(1));
+  SECTION("found so") {
+    f.registry->found_dead(1, lost.connection);
+    CHECK(f.registry->lapse(1));
+    CHECK(f.registry->lost().empty());
+    f.registry->connected(1);
+    CHECK_FALSE(f.registry->lapse(1));
+  }
+  SECTION("too late") {
+    f.registry->connected(1);
+    f.registry->disconnected(1);
+    f.registry->found_dead(1, lost.connection);
+    CHECK_FALSE(f.registry->lapse(1));
+  }
+  SECTION("one not seen since the start") {
+    f.registry = f.open();
+    f.now += 10s;
+    REQUIRE(f.registry->lost().size() == 1);
+    f.registry->found_dead(1, 0);
+    CHECK(f.registry->lapse(1));
+  }
+}
+
 TEST_CASE("heartbeats that were answered without a lease do not put off its end") {
   Fixture f;
   f.add(1);

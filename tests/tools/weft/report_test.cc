@@ -96,8 +96,13 @@ TEST_CASE("a file's report names stripes and who holds its layout", "[weft]") {
   CHECK(text.find("read-write") != std::string::npos);
   CHECK(text.find("0000000000000abc") != std::string::npos);
   CHECK(text.find("300 ms ago") != std::string::npos);
+  CHECK(text.find("COPY IS") == std::string::npos);
+  file.stripes[1].copies = {{1, "ds1", mds::DsState::kDown, "stale", false},
+                            {3, "ds3", mds::DsState::kUp, "current", true}};
+  CHECK(file_text(file).find("stale") != std::string::npos);
   const auto document = file_json(file);
   CHECK(document["stripes"][1]["ds_state"] == "down");
+  CHECK(document["stripes"][1]["copies"][1]["leads"] == true);
   CHECK(document["grants"][0]["client_id"] == 0xabc);
 }
 

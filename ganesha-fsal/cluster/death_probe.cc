@@ -1,0 +1,72 @@
+#include "ganesha-fsal/cluster/death_probe.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace weft::mds {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{200};
+constexpr std::chrono::seconds kAskAgain{5};  // where nothing was refused
+
+int start_connect(int socket, const layout::NetAddress& address) {
+  if (address.v6) {
+    sockaddr_in6 to{};
+    to.sin6_family = AF_INET6;
+    to.sin6_port = htons(address.port);
+    std::memcpy(&to.sin6_addr, address.ip.data(), sizeof(to.sin6_addr));
+    return ::connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof(to));
+  }
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(address.port);
+  std::memcpy(&to.sin_addr, address.ip.data(), sizeof(to.sin_addr));
+  return ::connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof(to));
+}
+
+bool refuses(const layout::NetAddress& address, std::chrono::milliseconds patience) {
+  const int family = address.v6 ? AF_INET6 : AF_INET;
+  const int socket = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (socket < 0) return false;
+  int error = start_connect(socket, address) == 0 ? 0 : errno;
+  if (error == EINPROGRESS) {
+    pollfd ready{.fd = socket, .events = POLLOUT, .revents = 0};
+    if (::poll(&ready, 1, static_cast<int>(patience.count())) == 1) {
+      socklen_t length = sizeof(error);
+      if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+    }
+  }
+  ::close(socket);
+  return error == ECONNREFUSED;
+}
+
+}  // namespace
+
+bool refuses(std::span<const layout::NetAddress> addresses, std::chrono::milliseconds patience) {
+  return !addresses.empty() && std::ranges::all_of(addresses, [&](const auto& address) {
+    return refuses(address, patience);
+  });
+}
+
+void DeathProbe::tick() {
+  const auto now = std::chrono::steady_clock::now();
+  for (const Registry::Lost& lost : registry_.lost()) {
+    auto& again = ask_again_[lost.ds_id];
+    if (again > now) continue;
+    if (refuses(lost.addresses, kPatience)) {
+      registry_.found_dead(lost.ds_id, lost.connection);
+      spdlog::warn("event=data_server_dead ds={}", lost.ds_id);
+    } else {
+      again = now + kAskAgain;
+    }
+  }
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,39 @@
+// Finding out that a data server's process is dead, and not just cut off from us.
+//
+// A data server whose control connection is lost serves its clients for a lease, so whoever wants
+// it fenced waits for that lease to end. But a machine that lives and refuses connections to the
+// data server's address says that no process listens there any more: it is dead, and one that is
+// started again has its fences before it listens. So such a server counts as without a lease at
+// once (Registry::found_dead), and what is held up by it goes on within a second of a crash.
+//
+// Only an answer of the machine itself may refuse: a firewall between us and data servers must drop
+// packets, not answer for them (docs/operating.md).
+//
+// Threading: tick() from one thread. It blocks for at most a fraction of a second.
+#pragma once
+
+#include <chrono>
+#include <map>
+
+#include "ganesha-fsal/cluster/registry.h"
+
+namespace weft::mds {
+
+class DeathProbe {
+ public:
+  explicit DeathProbe(Registry& registry) : registry_(registry) {}
+
+  // Asks at those that are gone and not known to be dead.
+  void tick();
+
+ private:
+  Registry& registry_;
+  std::map<std::uint32_t, std::chrono::steady_clock::time_point> ask_again_;
+};
+
+// Whether connections to all of these addresses are refused. A machine that does not answer in time
+// refuses nothing.
+[[nodiscard]] bool refuses(std::span<const layout::NetAddress> addresses,
+                           std::chrono::milliseconds patience);
+
+}  // namespace weft::mds
