@@ -32,6 +32,7 @@ class Options:
     grace_s: int = 12
     supervise: bool = False  # weft-ds --supervise
     store_mib: int = 0  # a store on a file system of its own with this size; 0: the run's folder
+    domains: tuple[str, ...] = ()  # failure domains of the data servers, in turn; none: not said
     extra: dict[str, str] = field(default_factory=dict)  # more options of the FSAL block
 
 

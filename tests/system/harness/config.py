@@ -86,9 +86,11 @@ def weft_export(cluster) -> str:
 
 def data_server(cluster, number: int, address: str, store: Path) -> str:
     """weft-ds.toml for data server number, counted from 1."""
+    domains = cluster.options.domains
+    domain = f'failure_domain = "{domains[(number - 1) % len(domains)]}"\n' if domains else ""
     return f"""[server]
 name = "ds{number}"
-listen = ["{address}:{NFS_PORT}"]
+{domain}listen = ["{address}:{NFS_PORT}"]
 
 [store]
 path = "{store}"
