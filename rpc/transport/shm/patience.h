@@ -3,7 +3,8 @@
 // Polling saves the kernel's wake-up (microseconds, tens of them between processors of a virtual
 // machine) when the answer is near, and wastes a processor when it is not. So it follows a moving
 // average of how long waits have been: short ones are polled for, twice the average at most, long
-// ones are slept through. On one processor the peer cannot run while we poll: never.
+// ones are slept through. On one processor the peer cannot run while we poll: whoever shares one
+// with it must not ask.
 //
 // Threading: one thread. Pure: times come from the caller.
 #pragma once
@@ -18,8 +19,7 @@ class Patience {
   using Duration = std::chrono::nanoseconds;
 
   // Polls for `most` at most; 0: never.
-  Patience(Duration most, unsigned processors)
-      : most_(processors < 2 ? Duration{0} : most), average_(4 * most_) {}
+  explicit Patience(Duration most) : most_(most), average_(4 * most_) {}
 
   [[nodiscard]] Duration budget() const {
     if (most_.count() == 0 || average_ > 2 * most_) return Duration{0};

@@ -36,6 +36,7 @@ constexpr std::size_t kCacheLine = 64;
 struct RingControl {
   alignas(kCacheLine) std::atomic<std::uint32_t> tail;  // the producer's
   alignas(kCacheLine) std::atomic<std::uint32_t> head;  // the consumer's
+  std::atomic<std::uint32_t> reader_cpu;                // where it last waited, plus 1; a hint
   alignas(kCacheLine) std::atomic<std::uint32_t> reader_waits;
   alignas(kCacheLine) std::atomic<std::uint32_t> writer_waits;
 };
@@ -58,6 +59,10 @@ class RingProducer {
   // Writes one record of all parts; false when there is no room now. Precondition: at most
   // max_record() bytes.
   [[nodiscard]] Result<bool> push(std::span<const std::span<const std::byte>> parts);
+  // The processor on which the consumer last waited, plus 1; 0: it has not.
+  [[nodiscard]] std::uint32_t reader_cpu() const {
+    return control_->reader_cpu.load(std::memory_order_relaxed);
+  }
   // After push(): whether the consumer sleeps, and is to be woken.
   [[nodiscard]] bool must_ring();
   // After push() said false: asks to be woken when there is room. False: look again, there may be.
@@ -90,6 +95,7 @@ class RingConsumer {
   }
   // After peek() found nothing: asks to be woken for the next record. False: look again.
   [[nodiscard]] bool may_sleep();
+  void waits_on(unsigned cpu) { control_->reader_cpu.store(cpu + 1, std::memory_order_relaxed); }
   // Awake: no bells are needed.
   void awake() { control_->reader_waits.store(0, std::memory_order_relaxed); }
 

@@ -23,11 +23,10 @@ constexpr int kRecordBudget = 128;
 constexpr int kLooks = 64;  // at the ring, between two looks at everything else
 constexpr Milliseconds kMemoryRetry{5};
 
-unsigned usable_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+// Where this thread runs just now.
+unsigned this_cpu() {
+  const int cpu = ::sched_getcpu();
+  return cpu < 0 ? 0 : static_cast<unsigned>(cpu);
 }
 
 void relax() {
@@ -52,7 +51,7 @@ ShmChannel::ShmChannel(ShmConnection connection, BufferPool& pool, const ShmLimi
       gone_(std::move(gone)),
       out_(ring_at(connection_, connection_.lender), connection_.ring_capacity),
       in_(ring_at(connection_, !connection_.lender), connection_.ring_capacity),
-      patience_(limits.max_poll, usable_processors()),
+      patience_(limits.max_poll),
       stall_timer_(connection_.socket.get_executor()),
       memory_timer_(connection_.socket.get_executor()) {}
 
@@ -110,8 +109,11 @@ void ShmChannel::schedule_drain() {
 void ShmChannel::wait_for_more() {
   const auto now = Clock::now();
   if (idle_since_ == Clock::time_point{}) idle_since_ = now;
+  const unsigned cpu = this_cpu();
+  in_.waits_on(cpu);
   const Patience::Duration budget = patience_.budget();
-  if (budget.count() == 0) return sleep();
+  // While we poll on the peer's own processor it cannot answer.
+  if (budget.count() == 0 || out_.reader_cpu() == cpu + 1) return sleep();
   poll_until_ = now + budget;
   if (!std::exchange(polling_, true)) {
     boost::asio::post(connection_.socket.get_executor(),
