@@ -7,6 +7,7 @@ from . import paths
 
 NFS_PORT = 2049
 CONTROL_PORT = 20480
+TARGET_PORT = 9640
 
 
 @dataclass
@@ -88,14 +89,30 @@ def data_server(cluster, number: int, address: str, store: Path) -> str:
     """weft-ds.toml for data server number, counted from 1."""
     domains = cluster.options.domains
     domain = f'failure_domain = "{domains[(number - 1) % len(domains)]}"\n' if domains else ""
+    target = f'target = "{cluster.target_address}"\n' if cluster.target_address else ""
     return f"""[server]
 name = "ds{number}"
 {domain}listen = ["{address}:{NFS_PORT}"]
 
 [store]
 path = "{store}"
-
+{target}
 [cluster]
 mds = ["{cluster.address}:{CONTROL_PORT}"]
+key_file = "{cluster.key_file}"
+"""
+
+
+def target(cluster, store: Path) -> str:
+    """weft-target.toml."""
+    kind, _, where = cluster.target_address.partition(":")
+    listen = f'socket = "{where}"' if kind == "unix" else f'listen = ["{where}"]'
+    return f"""[target]
+{listen}
+
+[store]
+path = "{store}"
+
+[cluster]
 key_file = "{cluster.key_file}"
 """

@@ -50,5 +50,9 @@ def data_server_program() -> Path:
     return build_folder() / "dataserver" / "weft-ds"
 
 
+def target_program() -> Path:
+    return build_folder() / "dataserver" / "weft-target"
+
+
 def fsal_library() -> Path:
     return build_folder() / "ganesha-fsal" / "libfsalweft.so"

@@ -1,0 +1,35 @@
+"""Copying files in and out of data servers whose objects are at a weft-target."""
+
+import pytest
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.counters import MIB, through_data_servers
+
+COPY = """
+set -e
+head -c {mib}M /dev/urandom > /tmp/in
+cp /tmp/in /mnt/nfs/{name}
+echo 3 > /proc/sys/vm/drop_caches
+cmp /tmp/in /mnt/nfs/{name}
+"""
+
+TRANSPORTS = {"shm": "shared memory", "tcp": "tcp"}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_copy_over_a_target(run, network, transport):
+    """Two data servers with one target: a copy, and one more after the target was killed."""
+    cluster = Cluster(run, network, Options(data_servers=2, target=transport))
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    with through_data_servers(cluster, written=32 * MIB, read=32 * MIB):
+        client.run(COPY.format(mib=32, name="a"), timeout_s=120)
+    for server in cluster.ds:
+        assert f'transport="{TRANSPORTS[transport]}"' in server.process.log_tail(400)
+        assert not any((server.store / "objects").glob("*/*")), "an object at the data server"
+    cluster.target.kill()
+    cluster.target.start()
+    client.run("cmp /tmp/in /mnt/nfs/a")
+    with through_data_servers(cluster, written=32 * MIB, read=32 * MIB):
+        client.run(COPY.format(mib=32, name="b"), timeout_s=120)
+    client.unmount()
