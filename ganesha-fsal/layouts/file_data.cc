@@ -41,13 +41,15 @@ void FileData::catch_up() {
   }
 }
 
+bool FileData::changes_alone(FileId file) {
+  const std::lock_guard lock(mutex_);
+  return cutting_.contains(file);
+}
+
 Result<> FileData::ready(FileId file) {
   if (parts_.layouts.blocked(file))
     return fail(Errc::kBusy, "a client of the file is being fenced");
-  {
-    const std::lock_guard lock(mutex_);
-    if (cutting_.contains(file)) return fail(Errc::kBusy, "the file is being truncated");
-  }
+  if (changes_alone(file)) return fail(Errc::kBusy, "the file is being truncated");
   if (auto done = finish_cut(file); !done) return done;
   return finish_learning(file);
 }
@@ -147,7 +149,9 @@ Result<std::vector<std::byte>> FileData::grant(const LayoutRequest& request,
     }
   }
   if (!first) return refuse(first.error());
-  auto body = make_body(request);
+  // One who changes the file alone has either seen the grant, or is seen here.
+  auto body = changes_alone(request.file) ? fail(Errc::kBusy, "the file is being truncated")
+                                          : make_body(request);
   if (!body) {
     parts_.layouts.returned(request.file, request.client, request.access);
     return refuse(body.error());

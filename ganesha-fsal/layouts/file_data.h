@@ -214,6 +214,7 @@ class FileData {
   // No proxied write and no grant begins while it lives. kBusy while the size is learned, or when
   // writes under way do not end.
   [[nodiscard]] Result<Alone> be_alone(FileId file);
+  [[nodiscard]] bool changes_alone(FileId file);  // somebody does
 
   [[nodiscard]] Result<ProxyIo::File> readable(FileId file, const layout::LayoutMap& map);
   template <class T>

@@ -123,7 +123,8 @@ Result<> FileData::give_way(FileId file, const layout::LayoutMap& map,
   for (const auto& [ds_id, error] : failures) {
     switch (error.code) {
       case Errc::kAccess:
-      case Errc::kFenced: continue;  // it was excluded, or leads no more
+      case Errc::kFenced:               // it was excluded, or leads no more
+      case Errc::kCancelled: continue;  // it has new addresses
       case Errc::kNoSpace:
       case Errc::kQuota:
       case Errc::kFileTooLarge:
@@ -160,6 +161,12 @@ Result<T> FileData::through_leaders(FileId file, const Namespace::MakeLayout& ma
       again = failed(target);
     } else {
       const ProxyIo::File to{parts_.names.object_of(file, target->map), target->map, target->leads};
+      // What other leaders still bring to these must not come after what these get now.
+      const auto before = parts_.proxy.uncommitted(to.object, to.map);
+      if (!before.empty() && before != to.leads) {
+        again = settle_duplication(file, to.map);
+        if (!again) return failed(again);
+      }
       auto [result, failures] = await_with<T, ProxyIo::Failures>(
           [&](ProxyIo::Finished<T> done) { call(to, std::move(done)); });
       if (result || failures.empty()) return std::move(result);
@@ -307,9 +314,9 @@ Result<> FileData::punch_copies(FileId file, std::uint64_t offset, std::uint64_t
   if (offset > kMaxFileSize || length > kMaxFileSize - offset) {
     return fail(Errc::kFileTooLarge, "the range ends beyond the largest file");
   }
-  if (auto nobody = recall_writers(file, std::nullopt, "deallocate"); !nobody) return nobody;
   const auto alone = be_alone(file);
   if (!alone) return failed(alone);
+  if (auto nobody = recall_writers(file, std::nullopt, "deallocate"); !nobody) return nobody;
   const auto record = parts_.journal.begin(file, no_layout);
   if (!record) return failed(record);
   const auto prepared = prepare_change(file, record->map, {offset, offset + length});

@@ -213,6 +213,8 @@ Result<InodeAttributes> FileData::set_attributes(FileId file, const AttributeCha
   }
   const auto alone = be_alone(file);
   if (!alone) return failed(alone);
+  // No layout is granted any more; but one may have been, a moment ago.
+  if (auto nobody = recall_before_cut(file, client); !nobody) return failed(nobody);
   if (parts_.layouts.held_for_write(file)) {
     const std::lock_guard lock(mutex_);
     doubtful_.insert(file);
