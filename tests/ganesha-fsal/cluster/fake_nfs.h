@@ -149,18 +149,20 @@ struct FakeNfs {
             [this](std::shared_ptr<rpc::Channel> channel) { sessions.serve(std::move(channel)); }) {
     REQUIRE(tcp.listen());
   }
-  // As a process that was killed. What it held back is answered: sessions wait for it.
-  void stop() {
-    if (std::exchange(stopped, true)) return;
+  // What it held back is answered so.
+  void let_go(rpc::nfs4::Status status) {
     std::vector<rpc::OpDone> held;
     {
       const std::lock_guard lock(objects.mutex);
       objects.silent = false;
       held = std::exchange(objects.held, {});
     }
-    for (auto& done : held) {
-      done(rpc::nfs4::failed(rpc::nfs4::Op::OP_WRITE, rpc::nfs4::Status::NFS4ERR_IO));
-    }
+    for (auto& done : held) done(rpc::nfs4::failed(rpc::nfs4::Op::OP_WRITE, status));
+  }
+  // As a process that was killed.
+  void stop() {
+    if (std::exchange(stopped, true)) return;
+    let_go(rpc::nfs4::Status::NFS4ERR_IO);  // sessions wait for it
     tcp.stop();
     std::promise<void> drained;
     sessions.drain([&] { drained.set_value(); });

@@ -40,7 +40,7 @@ struct ProxyFixture {
     config.owner = "test-mds";
     config.handle_key = kNfsKey;
     config.call_timeout = 5s;
-    config.copy_timeout = 300ms;
+    config.copy_timeout = 1500ms;
     config.is_gone = [this](std::uint32_t id) {
       const std::lock_guard lock(gone_mutex);
       return gone.contains(id);

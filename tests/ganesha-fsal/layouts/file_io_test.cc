@@ -57,6 +57,36 @@ struct Fixture : NamespaceTest {
     return run->data.set_attributes(f, change, client);
   }
 
+  // Its connection to the metadata server is lost, for longer than a restart takes.
+  void lose(std::uint32_t id) {
+    control[id - 1]->disconnect();
+    for (int i = 0; i < 2000 && run->mirrors.reach(id) != Reach::kGone; ++i) {
+      std::this_thread::sleep_for(5ms);
+    }
+    REQUIRE(run->mirrors.reach(id) == Reach::kGone);
+  }
+  void hang(std::uint32_t id) {
+    const std::lock_guard lock(objects(id).mutex);
+    objects(id).silent = true;
+  }
+  void await_held(std::uint32_t id) {
+    for (int i = 0; i < 2000; ++i) {
+      {
+        const std::lock_guard lock(objects(id).mutex);
+        if (!objects(id).held.empty()) return;
+      }
+      std::this_thread::sleep_for(1ms);
+    }
+    FAIL("nothing came");
+  }
+  layout::CopyState state_at(std::uint32_t id) {
+    for (const layout::Copy& copy : map().copies) {
+      if (copy.ds_ids[0] == id) return copy.state_of(0);
+    }
+    FAIL("not of the file");
+    return layout::CopyState::kStale;
+  }
+
   Later later{0s};
   const FileId f;
   std::unique_ptr<Run> run;
@@ -93,6 +123,83 @@ TEST_CASE_METHOD(Fixture, "a leader without room is the client's error, and both
   CHECK(run->journal.unsettled(f));
 }
 
+TEST_CASE_METHOD(Fixture, "a leader that dies in a write is left out, and the write goes on") {
+  const auto before = write(0, pattern(100, 1));
+  REQUIRE(before);
+  const std::uint32_t lost = leader();
+  const std::uint32_t left = 3 - lost;
+  hang(lost);
+  const auto data = pattern(200'000, 2);
+  std::thread loss([&] {
+    await_held(lost);
+    lose(lost);
+  });
+  const auto written = write(0, data);
+  loss.join();
+  REQUIRE(written);
+  CHECK(state_at(lost) == layout::CopyState::kStale);
+  CHECK(state_at(left) == layout::CopyState::kCurrent);
+  CHECK(objects(left).last_write.object_epoch == map().object_epoch);
+  CHECK(read(0, 200'000) == data);
+  // What was not committed through the lost one is written again.
+  CHECK(written->verifier != before->verifier);
+  CHECK(run->data.sync(f));
+  CHECK(run->proxy.verifier() == written->verifier);
+  CHECK(objects(left).commits == 1);
+  CHECK_FALSE(run->journal.unsettled(f));
+  check_clean();
+}
+
+TEST_CASE_METHOD(Fixture, "what a leader that died had before COMMIT is written again") {
+  const auto written = write(0, pattern(100, 1));
+  REQUIRE(written);
+  const std::uint32_t lost = leader();
+  lose(lost);
+  CHECK(run->data.sync(f));
+  CHECK(run->proxy.verifier() != written->verifier);
+  CHECK(objects(lost).commits == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "a fenced answer means that the map has changed") {
+  REQUIRE(write(0, pattern(100, 1)));
+  const std::uint32_t led = leader();
+  {
+    const std::lock_guard lock(objects(led).mutex);
+    objects(led).least_epoch = map().object_epoch + 1;
+  }
+  std::thread change([&] {
+    std::this_thread::sleep_for(200ms);
+    REQUIRE(names->bump_object_epoch(f));
+  });
+  CHECK(write(0, pattern(100, 2)));
+  change.join();
+  CHECK(state_at(led) == layout::CopyState::kCurrent);
+  CHECK(objects(led).last_write.object_epoch == map().object_epoch);
+}
+
+TEST_CASE_METHOD(Fixture, "without any copy's server the client is to ask again") {
+  REQUIRE(write(0, pattern(100, 1)));
+  lose(1);
+  lose(2);
+  const auto refused = write(0, pattern(100, 2));
+  REQUIRE_FALSE(refused);
+  CHECK((refused.error() == Errc::kBusy || refused.error() == Errc::kLayoutTryLater));
+  // Neither was left out of what the other does not have.
+  CHECK((state_at(1) == layout::CopyState::kCurrent || state_at(2) == layout::CopyState::kCurrent));
+}
+
+TEST_CASE_METHOD(Fixture, "a truncate goes on without a server that is gone") {
+  REQUIRE(write(0, pattern(1000, 1)));
+  lose(2);
+  REQUIRE(truncate(10, 5));
+  CHECK(control[0]->sizes[f] == 10);
+  CHECK(state_at(2) == layout::CopyState::kStale);
+  const auto stale = names->stale_objects(2, std::nullopt, 10);
+  REQUIRE(stale->size() == 1);
+  CHECK(stale->at(0).dirty.front().offset <= 10);
+  CHECK(stale->at(0).dirty.back().end >= 1000);
+}
+
 TEST_CASE_METHOD(Fixture, "a truncate of mirrored data waits for every writer") {
   REQUIRE(write(0, pattern(1000, 1)));
   SECTION("layouts, the caller's own too") {
@@ -105,22 +212,12 @@ TEST_CASE_METHOD(Fixture, "a truncate of mirrored data waits for every writer") 
   }
   SECTION("proxied writes under way") {
     const std::uint32_t slow = leader();
-    {
-      const std::lock_guard lock(objects(slow).mutex);
-      objects(slow).silent = true;
-    }
+    hang(slow);
     std::thread writer([&] { CHECK_FALSE(write(0, pattern(100, 2))); });
-    for (int i = 0; i < 2000; ++i) {
-      {
-        const std::lock_guard lock(objects(slow).mutex);
-        if (!objects(slow).held.empty()) break;
-      }
-      std::this_thread::sleep_for(1ms);
-    }
+    await_held(slow);
     CHECK(truncate(10, 5).error() == Errc::kBusy);
     CHECK(attributes(f).size == 1000);
-    nfs[slow - 1]->stop();
-    run->proxy.stop();
+    nfs[slow - 1]->let_go(rpc::nfs4::Status::NFS4ERR_NOSPC);
     writer.join();
     CHECK(truncate(10, 5));
   }
