@@ -51,7 +51,7 @@ print(json.dumps({**longest, "calls": calls}))
 def longest_wait(client, seconds, fault, name="load") -> float:
     """Runs the load, calls fault() in its middle. The longest time one call took."""
     job = client.start_job(LOAD % {"name": name, "seconds": seconds})
-    client.wait_event(f"running-{name}")
+    client.wait_event(f"running-{name}", 120)
     time.sleep(1)
     fault()
     output = job.wait(seconds + 400).output

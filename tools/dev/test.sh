@@ -91,7 +91,10 @@ test_system_run() {  # name, text, pytest arguments
 test_system() {
   test_system_run system "running system tests with kernel clients" -m 'not long' tests/system "$@"
 }
-test_faults() { test_system_run faults "running the fault tests" -m faults tests/system "$@"; }
+test_faults() {
+  WEFT_FAULT_ROUNDS=${WEFT_FAULT_ROUNDS:-200} \
+    test_system_run faults "running the fault tests" -m faults tests/system "$@"
+}
 test_long() { test_system_run long "running all system tests, long ones too" tests/system "$@"; }
 
 test_fuzz() {

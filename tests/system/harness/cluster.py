@@ -7,6 +7,7 @@ WEFT_SYSTEM_BACKEND=vfs replaces it all by Ganesha's VFS, without counters: to s
 itself is right.
 """
 
+import errno
 import os
 import secrets
 from dataclasses import dataclass, field
@@ -43,6 +44,22 @@ class DataServer:
     node: Node
     process: Process
     store: Path
+
+    def fill(self) -> None:
+        """Leaves no space in the store's file system, which has to be its own (store_mib)."""
+        with open(self.store / "ballast", "wb") as ballast:
+            end = 0
+            for piece in (16 << 20, 1 << 20, 4 << 10):
+                try:
+                    while True:
+                        os.posix_fallocate(ballast.fileno(), end, piece)
+                        end += piece
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+
+    def unfill(self) -> None:
+        (self.store / "ballast").unlink(missing_ok=True)
 
 
 class Cluster:

@@ -13,6 +13,17 @@ from dataclasses import dataclass
 
 from .run import Run, sh
 
+# Tells everybody on the link, by ARP, that an address is here.
+ANNOUNCE = """
+import socket, struct, sys
+here = bytes.fromhex(open("/sys/class/net/e0/address").read().strip().replace(":", ""))
+address, everybody = socket.inet_aton(sys.argv[1]), b"\\xff" * 6
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+link.bind(("e0", 0x0806))
+for operation in (1, 2):
+    head = struct.pack("!HHBBH", 1, 0x800, 6, 4, operation)
+    link.send(everybody + here + b"\\x08\\x06" + head + here + address + everybody + address)
+"""
 SUBNET = "10.77.0"
 PREFIX = 24
 
@@ -45,6 +56,15 @@ class Node:
 
     def restore(self) -> None:
         sh("ip", "-n", self.hub, "link", "set", self.port, "up")
+
+    def take_address(self, address: str) -> None:
+        """Another machine's address is here from now on, as keepalived does it (VRRP). Nothing
+        listens at it: connections to it are reset."""
+        sh("ip", "-n", self.namespace, "addr", "add", f"{address}/{PREFIX}", "dev", "e0")
+        sh("ip", "netns", "exec", self.namespace, "/usr/bin/python3", "-c", ANNOUNCE, address)
+
+    def drop_address(self, address: str) -> None:
+        sh("ip", "-n", self.namespace, "addr", "del", f"{address}/{PREFIX}", "dev", "e0")
 
 
 class Network:

@@ -63,10 +63,15 @@ class Process:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL, and reaped: its sockets are gone on return."""
+        """SIGKILL, and reaped: its sockets are gone on return, and those of a supervisor's
+        child."""
+        child = self.child_pid() if self.alive else 0
         self.signal(signal.SIGKILL)
         if self._child:
             self._child.wait(10)
+        if child:
+            gone = Path(f"/proc/{child}")
+            wait_until(lambda: not gone.exists(), 10, f"{self.name}'s child to go")
 
     def pause(self) -> None:
         self.signal(signal.SIGSTOP)
