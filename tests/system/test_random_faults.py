@@ -215,7 +215,7 @@ def test_random_faults(run, network):
     rng = random.Random(seed)
     extra = {"Copies": str(COPIES)} if COPIES > 1 else {}
     cluster = Cluster(run, network, Options(
-        supervise=True, domains=["a", "b", "a", "b"], stripe_unit=1 << 18, extra=extra,
+        supervise=True, domains=("a", "b"), stripe_unit=1 << 18, extra=extra,
         store_mib=512 if COPIES > 1 else 0))
     if not cluster.counted:
         pytest.skip("needs a Weft")
