@@ -8,6 +8,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "tools/load/channel_bench.h"
 #include "tools/load/creates.h"
 #include "tools/load/process_cpu.h"
 #include "tools/load/tcp_baseline.h"
@@ -29,6 +30,10 @@ struct Options {
   bool keep = false;
   std::uint16_t tcp_port = 0;
   unsigned connections = 1;
+  ChannelBench channel;
+  std::string transport = "shm";
+  unsigned poll_us = 0;
+  bool no_copy = false;
 };
 
 nlohmann::json to_json(const Outcome& outcome) {
@@ -108,6 +113,37 @@ Result<nlohmann::json> run_tcp_read(const Options& options) {
                         {"mib_per_s", static_cast<double>(out->bytes) / out->seconds / (1 << 20)}};
 }
 
+Result<nlohmann::json> run_channel(Options& options) {
+  ChannelBench& bench = options.channel;
+  bench.transport =
+      options.transport == "tcp" ? ChannelBench::Transport::kTcp : ChannelBench::Transport::kShm;
+  bench.poll = std::chrono::microseconds(options.poll_us);
+  bench.copy = !options.no_copy;
+  bench.duration = options.work.duration;
+  auto out = run_channel_bench(bench);
+  if (!out) return pass(out);
+  return nlohmann::json{{"messages", out->messages},
+                        {"bytes", out->bytes},
+                        {"seconds", out->seconds},
+                        {"cpu_s", out->cpu_seconds}};
+}
+
+void add_channel_options(CLI::App& command, Options& options) {
+  command.add_option("--transport", options.transport, "tcp or shm")
+      ->check(CLI::IsMember({"tcp", "shm"}))
+      ->capture_default_str();
+  command.add_option("--client-cpu", options.channel.client_cpu, "Processor of the sender");
+  command.add_option("--server-cpu", options.channel.server_cpu, "Processor of who answers");
+  command.add_option("--poll-us", options.poll_us, "Shared memory: polls so long at most");
+  command.add_option("--bytes", options.channel.bytes, "Of a message")->capture_default_str();
+  command.add_flag("--bulk", options.channel.bulk, "Answered by few bytes, instead of the same");
+  command.add_flag("--no-copy", options.no_copy, "Bulk is in the buffers that are sent already");
+  command.add_option("--outstanding", options.channel.outstanding, "Messages")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  command.add_option("--seconds", options.seconds, "How long to run")->capture_default_str();
+}
+
 void add_mount_options(CLI::App& command, Options& options) {
   command.add_option("--address", options.mount.address, "Metadata server, numeric IP")
       ->capture_default_str();
@@ -151,6 +187,7 @@ Result<nlohmann::json> dispatch(const CLI::App& app, Options& options) {
   if (app.got_subcommand("data")) return run_data(options);
   if (app.got_subcommand("creates")) return run_meta(options);
   if (app.got_subcommand("tcp-read")) return run_tcp_read(options);
+  if (app.got_subcommand("channel")) return run_channel(options);
   auto served =
       tcp_serve(options.tcp_port, options.work.block, options.work.file_size, options.connections);
   if (!served) return pass(served);
@@ -175,6 +212,9 @@ int main_guarded(int argc, char** argv) {
     tcp->add_option("--connections", options.connections, "Connections to serve before leaving")
         ->capture_default_str();
   }
+  add_channel_options(
+      *app.add_subcommand("channel", "Messages between two processes, by TCP or shared memory"),
+      options);
   CLI11_PARSE(app, argc, argv);
   auto out = dispatch(app, options);
   if (!out) {

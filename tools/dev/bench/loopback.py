@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -75,15 +76,19 @@ def pinned(cpu: int):
 class WeftArm:
     """A metadata server and its data servers."""
 
-    def __init__(self, run: Run, data_servers: int = 1):
+    def __init__(self, run: Run, data_servers: int = 1, target: str = ""):
         network = Loopback(run)
         with pinned(SERVER_CPU):
             self.cluster = Cluster(run, network, Options(data_servers=data_servers, grace_s=1,
-                                                         mds_port=MDS_PORT))
+                                                         mds_port=MDS_PORT, target=target))
         self.namespace = network.namespace
         self.arguments = ["--address", self.cluster.address, "--port", str(MDS_PORT), "--export",
                           EXPORT]
         self.pids = [self.cluster.mds.pid, *(server.process.pid for server in self.cluster.ds)]
+        if self.cluster.target is not None:
+            self.pids.append(self.cluster.target.pid)
+            # Its data servers count as full until a heartbeat after they have reached it.
+            time.sleep(4)
 
 
 class VfsArm:
@@ -111,8 +116,16 @@ def generator() -> str:
 
 
 def run_json(namespace: str, *arguments: str, timeout_s: float = 300) -> dict:
-    command = ["ip", "netns", "exec", namespace, "taskset", "-c", str(CLIENT_CPU), generator(),
-               *arguments]
+    return _run(["ip", "netns", "exec", namespace, "taskset", "-c", str(CLIENT_CPU), generator(),
+                 *arguments], timeout_s)
+
+
+def run_plain(*arguments: str, timeout_s: float = 300) -> dict:
+    """The generator here, neither in a namespace nor pinned."""
+    return _run([generator(), *arguments], timeout_s)
+
+
+def _run(command: list, timeout_s: float) -> dict:
     done = subprocess.run(command, text=True, capture_output=True, timeout=timeout_s, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}\n{done.stderr.strip()}")
