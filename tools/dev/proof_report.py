@@ -45,6 +45,8 @@ def report(before, after, log, out=sys.stdout):
     print(f"{'data server':<14}{'address':<24}{'written':>12}{'read':>12}", file=out)
     for name, addresses, written, read in rows:
         print(f'{name:<14}{addresses:<24}{written / MIB:>8.1f} MiB{read / MIB:>8.1f} MiB', file=out)
+    print('\nEach file has two copies, on data servers of different failure domains: what a data '
+          'server\nis written includes what another one brings it.', file=out)
     reads = grown(after['mds_read_calls'], before['mds_read_calls'])
     writes = grown(after['mds_write_calls'], before['mds_write_calls'])
     print(f'\nserved by the metadata server: {reads} READ, {writes} WRITE', file=out)

@@ -105,6 +105,7 @@ EXPORT {
     Control_Address = "$address:$system_control_port";
     Key_File = "$WEFT_STATE/cluster.key";
     Admin_Socket = "$system_socket";
+    Copies = 2;
   }
 }
 END
@@ -112,11 +113,13 @@ END
 
 system_write_ds() {
   local number=$1 address=$2 folder=$WEFT_STATE/ds$1
+  local domains=(left right)
   mkdir -p "$folder/store" || return 1
   cat >"$folder/weft-ds.toml" <<END
 # Written by ./dev up; weft-ds.toml(5) explains the keys.
 [server]
 name = "ds$number"
+failure_domain = "${domains[(number - 1) % 2]}"
 listen = ["$address:$((2050 + number))"]
 
 [store]

@@ -7,7 +7,8 @@ up_usage() {
 usage: ./dev up [--address ADDRESS] [--fresh] [--no-proof]
 
 Installs and builds what is missing, starts NFS-Ganesha with libfsalweft.so and four weft-ds, each
-with a port and a storage folder of its own, and proves it: a real Linux kernel, in a client
+with a port and a storage folder of its own, in two failure domains, so that each file has a copy in
+both. And proves it: a real Linux kernel, in a client
 machine, mounts it with vers=4.2, copies a 256 MiB file in and out and compares checksums. Then
 prints what each data server wrote and read, and the mount line for a client of your own. The
 system stays up until ./dev down; run again, it is only proved again.
