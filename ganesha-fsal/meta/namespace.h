@@ -233,8 +233,13 @@ class Namespace {
   };
   [[nodiscard]] Result<Marked> mark_stale(const StaleObject& missed,
                                           std::optional<std::uint32_t> reporter = std::nullopt);
+  // It is about to get what it missed: resyncing in the map, durably. When it was stale, the
+  // object's epoch is counted up: writers have to come back with handles of that epoch, which bid
+  // their data server to bring writes here again. Nothing is changed for one that is resyncing
+  // already, as after a restart: what is to be done is the same. nullopt: it misses nothing.
+  [[nodiscard]] Result<std::optional<ResyncBegun>> begin_resync(const StaleObject& which);
   // It has what it missed, and is current. False, and nothing is changed, when it was marked again
-  // since `mended` was read.
+  // since begin_resync() returned `mended`.
   [[nodiscard]] Result<bool> clear_stale(const StaleObject& mended);
   // What `ds_id` missed, after `after`, by file and copy, at most `limit`.
   [[nodiscard]] Result<std::vector<StaleObject>> stale_objects(std::uint32_t ds_id,

@@ -182,6 +182,12 @@ struct StaleObject {
   friend bool operator==(const StaleObject&, const StaleObject&) = default;
 };
 
+// What begin_resync() found.
+struct ResyncBegun {
+  layout::LayoutMap map;
+  StaleObject object;
+};
+
 // A file of which a layout for writing is out, or was when the metadata server ended.
 struct WrittenFile {
   FileId id = 0;

@@ -147,6 +147,31 @@ Result<Namespace::Marked> Namespace::mark_stale(const StaleObject& missed,
   return out;
 }
 
+Result<std::optional<ResyncBegun>> Namespace::begin_resync(const StaleObject& which) {
+  std::optional<ResyncBegun> out;
+  auto done = change(locks_.lock({which.id}), [&](Tree& tree) -> Result<> {
+    out.reset();
+    auto record =
+        read(tree.transaction(), keys::stale(which.ds_id, which.id, which.copy), decode_stale);
+    if (!record) return pass(record);
+    if (!*record) return {};
+    auto map = tree.layout(which.id);
+    if (!map) return pass(map);
+    if (!*map) return fail(Errc::kCorrupt, "a stale object without layout");
+    const auto place = place_of(**map, which.copy, which.ds_id);
+    if (!place) return fail(Errc::kCorrupt, place.error().text);
+    out.emplace(std::move(**map), StaleObject{which.id, which.copy, which.ds_id,
+                                              (*record)->since_ns, (*record)->ticket,
+                                              std::move((*record)->dirty)});
+    layout::Copy& copy = out->map.copies[which.copy];
+    if (copy.state_of(*place) == layout::CopyState::kResyncing) return {};
+    copy.set_state(*place, layout::CopyState::kResyncing);
+    return tree.bump_object_epoch(which.id, out->map);
+  });
+  if (!done) return pass(done);
+  return out;
+}
+
 Result<bool> Namespace::clear_stale(const StaleObject& mended) {
   bool cleared = false;
   auto done = change(locks_.lock({mended.id}), [&](Tree& tree) -> Result<> {
@@ -160,6 +185,7 @@ Result<bool> Namespace::clear_stale(const StaleObject& mended) {
     if (!*map) return fail(Errc::kCorrupt, "a stale object without layout");
     const auto place = place_of(**map, mended.copy, mended.ds_id);
     if (!place) return fail(Errc::kCorrupt, place.error().text);
+    if ((*map)->copies[mended.copy].state_of(*place) != layout::CopyState::kResyncing) return {};
     tree.transaction().erase(key);
     cleared = true;
     (*map)->copies[mended.copy].set_state(*place, layout::CopyState::kCurrent);

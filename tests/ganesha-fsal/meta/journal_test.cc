@@ -40,6 +40,12 @@ class MirroredTest : public NamespaceTest {
     REQUIRE(found->size() == 1);
     return found->front();
   }
+  ResyncBegun begun(std::uint32_t ds_id) {
+    auto found = names->begin_resync(missed(ds_id, {}));
+    REQUIRE(found);
+    REQUIRE(found->has_value());
+    return **found;
+  }
   void lose_power() {
     names.reset();
     store.lose_power();
@@ -189,14 +195,15 @@ TEST_CASE_METHOD(MirroredTest, "what a data server misses is durable with the co
 TEST_CASE_METHOD(MirroredTest, "a copy is current again when all of it is mended") {
   REQUIRE(names->mark_stale(missed(3, {{0, 1}})));
   REQUIRE(names->mark_stale(missed(4, {{kMi, kMi + 1}})));
-  const StaleObject before = only_stale(3);
+  CHECK_FALSE(*names->clear_stale(only_stale(3)));  // nothing was begun
+  const StaleObject before = begun(3).object;
   REQUIRE(names->mark_stale(missed(3, {{0, 1}})));  // again, while it was being mended
   CHECK_FALSE(*names->clear_stale(before));
-  CHECK(*names->clear_stale(only_stale(3)));
+  CHECK(*names->clear_stale(begun(3).object));
   CHECK((*names->layout(f))->copies[1].state_of(0) == layout::CopyState::kCurrent);
   CHECK((*names->layout(f))->copies[1].state_of(1) == layout::CopyState::kStale);
   check_clean();
-  const StaleObject last = only_stale(4);
+  const StaleObject last = begun(4).object;
   CHECK(*names->clear_stale(last));
   CHECK_FALSE(*names->clear_stale(last));
   CHECK((*names->layout(f))->copies[1].state == layout::CopyState::kCurrent);
@@ -204,26 +211,37 @@ TEST_CASE_METHOD(MirroredTest, "a copy is current again when all of it is mended
 }
 
 TEST_CASE_METHOD(MirroredTest, "an object that is being mended is in the journal until it is") {
-  REQUIRE(names->mark_stale(missed(3, {{0, 1}})));
-  const auto stale = **names->layout(f);
-  auto mending = stale;
-  mending.copies[1].set_state(0, layout::CopyState::kResyncing);
-  REQUIRE(names->replace_layout(f, stale, mending));
+  const auto stale = names->mark_stale(missed(3, {{0, 1}}));
+  REQUIRE(stale);
+  const auto mending = begun(3);
+  CHECK(mending.map.copies[1].state_of(0) == layout::CopyState::kResyncing);
+  CHECK(mending.map.copies[1].state_of(1) == layout::CopyState::kCurrent);
+  CHECK(mending.map.object_epoch == stale->object_epoch + 1);
+  CHECK(mending.object == only_stale(3));
+  lose_power();
+  CHECK(**names->layout(f) == mending.map);
   check_clean();
+  SECTION("and begun again after a restart, at the same epoch") {
+    const auto again = begun(3);
+    CHECK(again.map == mending.map);
+    CHECK(again.object == mending.object);
+  }
   SECTION("and mended") {
-    CHECK(*names->clear_stale(only_stale(3)));
+    CHECK(*names->clear_stale(mending.object));
     CHECK(**names->layout(f) == [&] {
       auto current = map;
-      current.object_epoch = mending.object_epoch;
+      current.object_epoch = mending.map.object_epoch;
       return current;
     }());
+    CHECK_FALSE(names->begin_resync(mending.object)->has_value());
   }
   SECTION("or missing writes again") {
     const auto again = names->mark_stale(missed(3, {{kMi, kMi + 1}}));
     REQUIRE(again);
     CHECK(again->copies[1].state_of(0) == layout::CopyState::kStale);
-    CHECK(again->object_epoch == mending.object_epoch + 1);
+    CHECK(again->object_epoch == mending.map.object_epoch + 1);
     CHECK(only_stale(3).dirty == DirtyExtents{{0, 2 * kMi}});
+    CHECK(begun(3).map.object_epoch == again->object_epoch + 1);
   }
   check_clean();
 }
@@ -239,6 +257,12 @@ TEST_CASE_METHOD(MirroredTest, "the last current copy of a stripe is not marked"
   CHECK((*names->layout(f))->copies[0].state == layout::CopyState::kCurrent);
   CHECK(names->mark_stale(missed(4, {{0, 1}}), 2)->fresh);
   check_clean();
+}
+
+TEST_CASE_METHOD(MirroredTest, "nothing is begun of what misses nothing") {
+  CHECK_FALSE(names->begin_resync(missed(3, {}))->has_value());
+  CHECK_FALSE(names->begin_resync({.id = 999, .copy = 0, .ds_id = 1})->has_value());
+  CHECK((*names->layout(f))->object_epoch == map.object_epoch);
 }
 
 TEST_CASE_METHOD(MirroredTest, "marks that cannot be are refused") {
