@@ -48,6 +48,7 @@ class Reader {
 bool valid(std::uint8_t access) {
   return access == static_cast<std::uint8_t>(Access::kRead) ||
          access == static_cast<std::uint8_t>(Access::kReadWrite) ||
+         access == static_cast<std::uint8_t>(Access::kCompare) ||
          access == static_cast<std::uint8_t>(Access::kMirror) ||
          access == static_cast<std::uint8_t>(Access::kControl);
 }

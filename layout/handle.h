@@ -35,7 +35,8 @@ namespace weft::layout {
 enum class Access : std::uint8_t {
   kRead = 1,
   kReadWrite = 3,
-  kMirror = 6,   // a data server bringing a client's writes to its partner; nothing more follows
+  kCompare = 5,  // a data server asking another for checksums in place of an object's bytes
+  kMirror = 6,   // a data server bringing a client's writes to its partner, or reading its bytes
   kControl = 7,  // the metadata server itself (proxied I/O): not subject to client fencing
 };
 

@@ -8,7 +8,7 @@ namespace weft::ds {
 
 namespace control = rpc::control;
 
-Resyncs::Resyncs(Parts parts) : parts_(std::move(parts)) {}
+Resyncs::Resyncs(Parts parts) : parts_(std::move(parts)), rate_(parts_.clock.now()) {}
 
 Resyncs::~Resyncs() = default;
 
@@ -29,7 +29,8 @@ void Resyncs::start(control::Resync request, Done<void> done) {
     } else {
       IoRing& ring =
           *parts_.rings[std::hash<layout::ObjectId>{}(request.object) % parts_.rings.size()];
-      job = std::make_shared<Job>(parts_, std::move(request), ring,
+      rate_.set(request.bytes_per_second, parts_.clock.now());
+      job = std::make_shared<Job>(parts_, rate_, std::move(request), ring,
                                   [this, number] { this->finished(number); });
       std::erase(done_, number);
       jobs_[number] = job;

@@ -1,16 +1,22 @@
 // Makes this data server's copy of an object equal to another's, where it may differ.
 //
-// A job goes through its extents piece by piece (1 MiB): it reads the piece at the source and here,
-// compares block by block (4 KiB), writes what differs, makes a hole where the source has zeros,
-// reads it back, and compares checksums. At the source's end the object here is made as long. At
-// the end everything is committed, and only then the job is done.
+// A job goes through its extents piece by piece (1 MiB): it asks the source for the checksums of
+// the piece's blocks (store/block_sums.h) and makes its own, reads at the source what differs and
+// writes it, makes a hole where the source has zeros, reads the piece back, and compares checksums
+// again. So of what is equal only checksums cross the network, 1/256 of the bytes. Of a striped
+// file only what the object holds is looked at. At the source's end the object here is made as
+// long. At the end everything is committed, and only then the job is done.
 //
 // Writes go on meanwhile. The metadata server has first seen to it that new ones are brought here
 // (forget missed, or handles of a later epoch), and names the least epoch that may still write: it
 // is fenced here, durably, before anything is compared, so that nothing old arrives late. A piece
 // is compared and written under a hold of its range (range_locks.h): a write brought here meanwhile
 // comes after it. One that was here before is at the source too, or the source waits for it with
-// its answer (duplication.h, when_local).
+// its answer (duplication.h, when_local). What changes at the source between its checksums and
+// its bytes is brought here afterwards too; so what is read back is compared with what came, or
+// with the checksum where nothing did.
+//
+// A job that only reports changes nothing: it counts what differs.
 //
 // Jobs are in memory: after a restart the metadata server begins again, with the extents from
 // next_offset on if it kept that.
@@ -19,7 +25,9 @@
 //
 // Ownership: everything in Parts outlives it. stop() first, then the I/O threads.
 //
-// Bounds: kMaxRunning jobs at once; a finished one is remembered among the last kMaxFinished.
+// Bounds: kMaxRunning jobs at once; a finished one is remembered among the last kMaxFinished. All
+// jobs share one rate, the last request's: what is fetched counts whole, what is compared a
+// quarter.
 #pragma once
 
 #include <deque>
@@ -30,6 +38,7 @@
 #include <vector>
 
 #include "dataserver/mirror/duplicator.h"
+#include "dataserver/mirror/token_bucket.h"
 #include "rpc/control/messages.h"
 
 namespace weft::ds {
@@ -67,6 +76,7 @@ class Resyncs {
   void finished(std::uint64_t job);
 
   Parts parts_;
+  SharedRate rate_;
   mutable std::mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;  // protected by mutex_, as below
   std::deque<std::uint64_t> done_;

@@ -3,11 +3,13 @@
 // What is used may be more than there is; it is then paid back before anything else. So the limit
 // holds over time whatever the size of a piece, and nothing is ever held while waiting.
 //
-// Threading: one thread.
+// Threading: a TokenBucket belongs to one thread; a SharedRate is for any.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <mutex>
+#include <utility>
 
 #include "rpc/base/clock.h"
 
@@ -31,9 +33,35 @@ class TokenBucket {
   }
 
  private:
-  const double rate_;
+  double rate_;
   TimePoint at_;
   double have_ = 0;
+};
+
+class SharedRate {
+ public:
+  explicit SharedRate(TimePoint now) : bucket_(0, now) {}
+
+  // What was used and not paid back yet is forgotten when the rate changes.
+  void set(std::uint64_t bytes_per_second, TimePoint now) {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(rate_, bytes_per_second) != bytes_per_second) {
+      bucket_ = TokenBucket(bytes_per_second, now);
+    }
+  }
+  void use(std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (rate_ != 0) bucket_.use(bytes);
+  }
+  [[nodiscard]] Nanoseconds wait(TimePoint now) {
+    const std::lock_guard lock(mutex_);
+    return bucket_.wait(now);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::uint64_t rate_ = 0;  // protected by mutex_, as bucket_
+  TokenBucket bucket_;
 };
 
 }  // namespace weft::ds

@@ -20,7 +20,8 @@
 //
 // What concerns other copies goes by Duplication (duplication.h). A handle of access mirror is
 // another data server's: it reads what is in the object and no more, NFS4ERR_NOENT when there is
-// none, and its writes are no news to the metadata server.
+// none, and its writes are no news to the metadata server. Through one of access compare a READ of
+// at most kMaxSumRange bytes is answered with the checksums of its blocks (store/block_sums.h).
 //
 // When memory is short, a read waits a moment for it, and is answered DELAY after kMemoryWait.
 //
@@ -54,6 +55,8 @@ class DsHandler final : public rpc::OpHandler {
     Duplication* duplication = nullptr;
     // Null: without a lease the answer is DELAY at once.
     LeaseWait* lease_wait = nullptr;
+    // For checksums. Null: none are given.
+    BufferPool* pool = nullptr;
   };
   static constexpr std::chrono::milliseconds kMemoryWait{10'000};
 
@@ -75,6 +78,7 @@ class DsHandler final : public rpc::OpHandler {
   void read_store(std::unique_ptr<ReadJob> job);
   void read_for_partner(std::unique_ptr<ReadJob> job);
   void read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> result);
+  void reply_sums(std::unique_ptr<ReadJob> job);
   void read_past_end(std::unique_ptr<ReadJob> job, std::uint64_t file_size);
   void wait_for_memory(std::unique_ptr<ReadJob> job);
   void write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::OpDone done);

@@ -10,8 +10,9 @@ namespace weft::ds {
 struct DsHandler::ReadJob {
   layout::ObjectId object;
   std::uint64_t offset = 0;
-  std::uint32_t count = 0;  // what the reply may hold at most
-  bool for_partner = false;
+  std::uint32_t count = 0;   // what the reply may hold at most
+  bool for_partner = false;  // another data server's
+  bool sums = false;         // of the bytes, in their place
   rpc::OpDone done;
   ReadResult result;
   TimePoint memory_deadline{};  // once it waits for memory
@@ -28,7 +29,7 @@ struct DsHandler::WriteJob {
 [[nodiscard]] const layout::Handle* current_object(const rpc::Compound& compound);
 
 [[nodiscard]] inline bool may_write(const layout::Handle& handle) {
-  return handle.access != layout::Access::kRead;
+  return (static_cast<unsigned>(handle.access) & 2U) != 0;
 }
 
 }  // namespace weft::ds

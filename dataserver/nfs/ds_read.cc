@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "dataserver/nfs/ds_jobs.h"
+#include "dataserver/store/block_sums.h"
 
 namespace weft::ds {
 
@@ -45,7 +46,11 @@ void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, r
   job->count =
       static_cast<std::uint32_t>(std::min<std::uint64_t>({args.count, compound.max_read, room}));
   job->done = std::move(done);
-  job->for_partner = handle->access == layout::Access::kMirror;
+  job->sums = handle->access == layout::Access::kCompare;
+  job->for_partner = job->sums || handle->access == layout::Access::kMirror;
+  if (job->sums && (parts_.pool == nullptr || args.count > kMaxSumRange)) {
+    return fail_op(Op::OP_READ, Status::NFS4ERR_INVAL, job->done);
+  }
   if (job->for_partner && parts_.duplication != nullptr) return read_for_partner(std::move(job));
   read_store(std::move(job));
 }
@@ -77,6 +82,7 @@ void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> resul
   }  // an object that was never written is all hole
   const std::uint64_t end = job->offset + job->result.payload.size();
   Counters::Cell& counters = parts_.counters.mine();
+  if (job->sums) return reply_sums(std::move(job));
   if (job->for_partner) {
     return reply(counters, job->result, end >= job->result.object_end, job->done);
   }
@@ -89,6 +95,26 @@ void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> resul
     }
     read_past_end(std::move(job), *size);
   });
+}
+
+void DsHandler::reply_sums(std::unique_ptr<ReadJob> job) {
+  const auto bytes = job->result.payload.flatten();
+  if (!bytes) {
+    return fail_op(Op::OP_READ, rpc::nfs4::status_from(bytes.error().code), job->done);
+  }
+  const std::uint64_t end = job->result.object_end;
+  if (bytes->size() != bytes_within(end, job->offset, job->count)) {
+    return fail_op(Op::OP_READ, Status::NFS4ERR_DELAY, job->done);  // cut meanwhile
+  }
+  const auto sums = encode(ObjectSums{end, sum_blocks(*bytes)});
+  auto buffer = parts_.pool->allocate(sums.size());
+  if (!buffer) {
+    return fail_op(Op::OP_READ, rpc::nfs4::status_from(buffer.error().code), job->done);
+  }
+  std::ranges::copy(sums, buffer->data());
+  ReadResult answer{.object_end = end};
+  answer.payload.append(std::move(*buffer));
+  reply(parts_.counters.mine(), answer, job->offset + bytes->size() >= end, job->done);
 }
 
 // The read reached the object's end: what the file has after it is a hole.

@@ -271,6 +271,24 @@ void Cluster::allocate(const layout::LayoutMap& map, const layout::ObjectId& obj
   impl_->objects_.allocate(map, object, offset, length, std::move(done));
 }
 
+void Cluster::forget_missed(std::uint32_t ds_id, const control::ForgetMissed& forget,
+                            Done<void> done) {
+  impl_->server_.forget_missed(ds_id, forget, impl_->config_.call_timeout, std::move(done));
+}
+
+void Cluster::resync(std::uint32_t ds_id, const control::Resync& job, Done<void> done) {
+  impl_->server_.resync(ds_id, job, impl_->config_.call_timeout, std::move(done));
+}
+
+void Cluster::resync_status(std::uint32_t ds_id, std::uint64_t job,
+                            Done<control::ResyncProgress> done) {
+  impl_->server_.resync_status(ds_id, job, impl_->config_.call_timeout, std::move(done));
+}
+
+void Cluster::resync_cancel(std::uint32_t ds_id, std::uint64_t job, Done<void> done) {
+  impl_->server_.resync_cancel(ds_id, job, impl_->config_.call_timeout, std::move(done));
+}
+
 void Cluster::remove(std::uint32_t ds_id, std::vector<layout::ObjectId> objects, Done<void> done) {
   impl_->server_.remove(ds_id, std::move(objects), impl_->config_.call_timeout, std::move(done));
 }

@@ -127,6 +127,12 @@ class Cluster {
   void punch(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
              std::uint64_t length, Done<void> done);
 
+  // Repair of a copy (docs/protocol.md, "From the metadata server"), each at one data server.
+  void forget_missed(std::uint32_t ds_id, const control::ForgetMissed& forget, Done<void> done);
+  void resync(std::uint32_t ds_id, const control::Resync& job, Done<void> done);
+  void resync_status(std::uint32_t ds_id, std::uint64_t job, Done<control::ResyncProgress> done);
+  void resync_cancel(std::uint32_t ds_id, std::uint64_t job, Done<void> done);
+
   // Removes objects at one data server (removal_queue.h decides which). At most
   // control::kMaxRemovals.
   void remove(std::uint32_t ds_id, std::vector<layout::ObjectId> objects, Done<void> done);

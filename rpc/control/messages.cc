@@ -1,5 +1,7 @@
 #include "rpc/control/messages.h"
 
+#include "layout/striping.h"
+
 namespace weft::rpc::control {
 namespace {
 
@@ -243,6 +245,16 @@ void get(xdr::Decoder& in, Resync& message) {
   message.least_epoch = in.u32();
   get_extents(in, message.extents);
   message.bytes_per_second = in.u64();
+  message.stripe_unit = in.u32();
+  message.servers = in.u32();
+  message.first_index = in.u32();
+  message.server = in.u32();
+  message.report_only = in.boolean();
+  const bool striped =
+      layout::Striping::make(message.stripe_unit, message.servers, message.first_index)
+          .has_value() &&
+      message.server < message.servers;
+  if (message.stripe_unit != 0 && !striped) in.reject();
 }
 
 void get(xdr::Decoder& in, ResyncJob& message) { message.job = in.u64(); }
@@ -252,6 +264,7 @@ void get(xdr::Decoder& in, ResyncProgress& message) {
   get_enum(in, message.state, State::kUnknown, State::kFailed);
   message.total_bytes = in.u64();
   message.compared_bytes = in.u64();
+  message.differing_bytes = in.u64();
   message.copied_bytes = in.u64();
   message.punched_bytes = in.u64();
   message.next_offset = in.u64();
@@ -360,6 +373,11 @@ void encode(xdr::Encoder& out, const Resync& message) {
   out.u32(message.least_epoch);
   put_list(out, message.extents);
   out.u64(message.bytes_per_second);
+  out.u32(message.stripe_unit);
+  out.u32(message.servers);
+  out.u32(message.first_index);
+  out.u32(message.server);
+  out.boolean(message.report_only);
 }
 
 void encode(xdr::Encoder& out, const ResyncJob& message) { out.u64(message.job); }
@@ -368,6 +386,7 @@ void encode(xdr::Encoder& out, const ResyncProgress& message) {
   out.u32(static_cast<std::uint32_t>(message.state));
   out.u64(message.total_bytes);
   out.u64(message.compared_bytes);
+  out.u64(message.differing_bytes);
   out.u64(message.copied_bytes);
   out.u64(message.punched_bytes);
   out.u64(message.next_offset);

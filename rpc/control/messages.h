@@ -236,7 +236,14 @@ struct Resync {
   std::uint32_t source = 0;       // the data server that has the data
   std::uint32_t least_epoch = 0;  // handles below are fenced off first: no late write may follow
   std::vector<Extent> extents;    // 1 or more
-  std::uint64_t bytes_per_second = 0;  // compared and copied together; 0: no limit
+  std::uint64_t bytes_per_second = 0;  // of all jobs of the receiver together; 0: no limit
+  // Which bytes the object is to hold: those of server `server` in a file that is striped so.
+  // stripe_unit 0: all.
+  std::uint32_t stripe_unit = 0;
+  std::uint32_t servers = 0;
+  std::uint32_t first_index = 0;
+  std::uint32_t server = 0;
+  bool report_only = false;  // nothing is changed, only counted
   friend bool operator==(const Resync&, const Resync&) = default;
 };
 struct ResyncJob {
@@ -246,12 +253,13 @@ struct ResyncJob {
 struct ResyncProgress {
   enum class State : std::uint32_t { kUnknown = 0, kRunning = 1, kDone = 2, kFailed = 3 };
   State state = State::kUnknown;
-  std::uint64_t total_bytes = 0;     // of the extents, as far as the object goes at the source
-  std::uint64_t compared_bytes = 0;  // of those, so far
-  std::uint64_t copied_bytes = 0;    // fetched and written
-  std::uint64_t punched_bytes = 0;   // made holes
-  std::uint64_t next_offset = 0;     // everything of the extents before it is done
-  std::string error;                 // of a failed one
+  std::uint64_t total_bytes = 0;      // of the extents, as far as the object goes at the source
+  std::uint64_t compared_bytes = 0;   // of those, so far
+  std::uint64_t differing_bytes = 0;  // in blocks that were found to differ
+  std::uint64_t copied_bytes = 0;     // fetched and written, since they differed
+  std::uint64_t punched_bytes = 0;    // made holes
+  std::uint64_t next_offset = 0;      // everything of the extents before it is done
+  std::string error;                  // of a failed one
   friend bool operator==(const ResyncProgress&, const ResyncProgress&) = default;
 };
 

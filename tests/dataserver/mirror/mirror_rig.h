@@ -161,8 +161,9 @@ struct MirrorRig {
                               .link = link,
                               .reports = {.deadline = std::chrono::milliseconds(300),
                                           .retry_after = std::chrono::milliseconds(20)}});
-    s.handler = std::make_unique<ds::DsHandler>(ds::DsHandler::Parts{
-        *s.store, *s.gate, sizes, *s.writes, *s.counters, system_clock(), s.duplicator.get()});
+    s.handler = std::make_unique<ds::DsHandler>(
+        ds::DsHandler::Parts{*s.store, *s.gate, sizes, *s.writes, *s.counters, system_clock(),
+                             s.duplicator.get(), nullptr, &pool});
     s.door = std::make_unique<Trapdoor>(*s.handler);
     rpc::SessionServerOptions session;
     session.server_major_id = "server" + std::to_string(id);

@@ -2,7 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "dataserver/mirror/block_diff.h"
+#include "dataserver/mirror/resync_job.h"
 #include "dataserver/mirror/token_bucket.h"
 #include "tests/dataserver/mirror/mirror_rig.h"
 
@@ -86,7 +86,7 @@ TEST_CASE("only what differs is copied") {
   rig.begin({{0, 8 * kMiB}});
   const auto progress = rig.finish();
   CHECK(progress.state == State::kDone);
-  CHECK(progress.copied_bytes == 2 * kDiffBlock);
+  CHECK(progress.copied_bytes == 2 * kSumBlock);
   CHECK(rig.bytes(kSecond) == text);
   CHECK(progress.next_offset >= text.size());
 }
@@ -227,20 +227,104 @@ TEST_CASE("writes during a resync end up on both copies") {
   }
 }
 
-TEST_CASE("differences are found by blocks, and zeros told apart") {
-  const auto runs = [](const std::string& wanted, const std::string& have) {
-    return differences(std::as_bytes(std::span(wanted)), std::as_bytes(std::span(have)));
-  };
-  const std::string a(4096, 'a');
-  const std::string b(4096, 'b');
-  const std::string zero(4096, '\0');
-  CHECK(runs(a + b, a + b).empty());
-  CHECK(runs(a + a + b, a + b + b) == std::vector<DiffRun>{{4096, 8192, false}});
-  CHECK(runs(a + zero + zero, b) == std::vector<DiffRun>{{0, 4096, false}});
-  CHECK(runs(zero + zero + a, a + a + b) ==
-        std::vector<DiffRun>{{0, 8192, true}, {8192, 12288, false}});
-  CHECK(runs("xyz", "") == std::vector<DiffRun>{{0, 3, false}});
-  CHECK(runs("", a).empty());
+TEST_CASE("of what is equal only checksums cross the network") {
+  Rig rig;
+  std::string text = pattern(8 * kMiB);
+  rig.put(kFirst, 0, text);
+  rig.put(kSecond, 0, text);
+  const auto sent = [&] { return rig.servers.at(kFirst).counters->total().read_bytes; };
+  rig.begin({{0, kMaxEnd}});
+  const auto equal = rig.finish();
+  CHECK(equal.state == State::kDone);
+  CHECK(equal.total_bytes == text.size());
+  CHECK(equal.compared_bytes == text.size());
+  CHECK(equal.differing_bytes == 0);
+  CHECK(sent() < text.size() / 200);
+
+  // Every third block of a region, and some whole ones: what is fetched is what differs.
+  for (std::size_t block = 0; block < 256; block += 3) text[block * kSumBlock + 7] ^= 1;
+  for (std::size_t at = 5 * kMiB; at < 6 * kMiB; ++at) text[at] ^= 3;
+  rig.put(kFirst, 0, text);
+  const std::uint64_t before = sent();
+  rig.begin({{0, kMaxEnd}});
+  const auto mended = rig.finish();
+  const std::uint64_t differing = 86 * kSumBlock + kMiB;
+  CHECK(mended.state == State::kDone);
+  CHECK(mended.differing_bytes == differing);
+  CHECK(mended.copied_bytes == differing);
+  CHECK(sent() - before < differing + text.size() / 200);
+  CHECK(rig.bytes(kSecond) == text);
+}
+
+TEST_CASE("of a striped file only what the object holds is looked at") {
+  Rig rig;
+  constexpr std::uint64_t kUnit = 2 * kMiB;
+  // Unit 1 of 4 servers, and its next, of which the last part is missing.
+  const std::string text = pattern(kUnit);
+  rig.put(kFirst, kUnit, text);
+  rig.put(kFirst, 5 * kUnit, text.substr(0, 100'000));
+  rig.put(kSecond, kUnit, text.substr(0, kMiB));
+  rig.resyncs->start({.job = 1,
+                      .object = kMirrored,
+                      .source = kFirst,
+                      .extents = {{0, kMaxEnd}},
+                      .stripe_unit = kUnit,
+                      .servers = 4,
+                      .first_index = 3,
+                      .server = 0},
+                     [](const Result<>& answer) { REQUIRE(answer); });
+  const auto progress = rig.finish();
+  CHECK(progress.state == State::kDone);
+  CHECK(progress.total_bytes == kUnit + 100'000);
+  CHECK(progress.compared_bytes == progress.total_bytes);
+  CHECK(rig.bytes(kSecond) == rig.bytes(kFirst));
+  // Three pieces, and the one with the end asked about twice.
+  CHECK(rig.servers.at(kFirst).door->seen[rpc::nfs4::Op::OP_READ] == 3 + 1 + 2);
+}
+
+TEST_CASE("what is held of a striped file is counted right") {
+  for (const std::uint32_t server : {0U, 2U}) {
+    const auto striping = layout::Striping::make(64 * 3, 3, 1).value();
+    const HeldBytes held(striping, server);
+    std::uint64_t count = 0;
+    for (std::uint64_t at = 0; at < 2000; ++at) {
+      REQUIRE(held.below(at) == count);
+      if (striping.server_of(at) == server) ++count;
+    }
+  }
+  CHECK(HeldBytes().below(77) == 77);
+}
+
+TEST_CASE("a job that reports counts what differs and changes nothing") {
+  Rig rig;
+  std::string text = pattern(2 * kMiB + 100);
+  rig.put(kFirst, 0, text);
+  text[kMiB] ^= 1;
+  rig.put(kSecond, 0, text + "more");
+  rig.resyncs->start({.job = 1,
+                      .object = kMirrored,
+                      .source = kFirst,
+                      .extents = {{0, kMaxEnd}},
+                      .report_only = true},
+                     [](const Result<>& answer) { REQUIRE(answer); });
+  const auto progress = rig.finish();
+  CHECK(progress.state == State::kDone);
+  CHECK(progress.differing_bytes == kSumBlock + 4);
+  CHECK(progress.copied_bytes == 0);
+  CHECK(rig.bytes(kSecond) == text + "more");
+}
+
+TEST_CASE("jobs share a rate, and what is only compared counts a quarter") {
+  TimePoint now{1s};
+  SharedRate rate(now);
+  rate.use(1 << 30);
+  CHECK(rate.wait(now) == 0ns);  // none was set
+  rate.set(1000, now);
+  rate.use(500);
+  rate.set(1000, now);
+  CHECK(rate.wait(now) >= 500ms);
+  rate.set(0, now);
+  CHECK(rate.wait(now) == 0ns);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "dataserver/store/block_sums.h"
 #include "tests/dataserver/nfs/handler_rig.h"
 
 namespace weft::ds {
@@ -147,6 +148,26 @@ TEST_CASE("a handle for reading does not write, of another data server does noth
   CHECK(rig.commit().first == Status::NFS4ERR_ACCESS);
   CHECK(rig.read(0, 1).status == Status::NFS4_OK);
   CHECK(rig.put(rig.handle({.ds_id = 8})) == Status::NFS4ERR_STALE);
+}
+
+TEST_CASE("a data server that compares gets checksums, and writes nothing") {
+  HandlerRig rig;
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  const std::string text(10'000, 'x');
+  REQUIRE(rig.write(0, text).status == Status::NFS4_OK);
+  REQUIRE(rig.put(rig.handle({.access = layout::Access::kCompare})) == Status::NFS4_OK);
+  const auto got = rig.read(4096, 4096);
+  REQUIRE(got.status == Status::NFS4_OK);
+  CHECK_FALSE(got.eof);
+  const auto sums = ds::decode_sums(std::as_bytes(std::span(got.text)), 4096, 4096);
+  REQUIRE(sums);
+  CHECK(sums->object_end == text.size());
+  CHECK(sums->blocks == ds::sum_blocks(std::as_bytes(std::span(text)).subspan(4096, 4096)));
+  CHECK(rig.read(0, ds::kMaxSumRange).eof);
+  CHECK(rig.read(20'000, 5).text.size() == 12);
+  CHECK(rig.read(0, ds::kMaxSumRange + 1).status == Status::NFS4ERR_INVAL);
+  CHECK(rig.write(0, "y").status == Status::NFS4ERR_ACCESS);
+  CHECK(rig.commit().first == Status::NFS4ERR_ACCESS);
 }
 
 TEST_CASE("a fenced handle is refused from then on, a newer one is not") {

@@ -51,7 +51,8 @@ struct HandlerRig {
     fences = std::move(ds::FenceTable::open(directory.get()).value());
     gate.emplace(key, 1, kRigDsId, *fences, clock);
     gate->lease().never_ends();
-    handler.emplace(ds::DsHandler::Parts{*store, *gate, sizes, writes, counters, clock});
+    handler.emplace(ds::DsHandler::Parts{*store, *gate, sizes, writes, counters, clock, nullptr,
+                                         nullptr, &pool});
     compound.client = &client;
     compound.max_read = 1 << 20;
   }
@@ -59,7 +60,7 @@ struct HandlerRig {
   // Requests without a lease wait there from now on.
   void wait_by(ds::LeaseWait& wait) {
     handler.emplace(
-        ds::DsHandler::Parts{*store, *gate, sizes, writes, counters, clock, nullptr, &wait});
+        ds::DsHandler::Parts{*store, *gate, sizes, writes, counters, clock, nullptr, &wait, &pool});
   }
 
   layout::SealedHandle handle(Grant grant = {}) const {

@@ -67,8 +67,9 @@ TEST_CASE("every message survives the wire") {
   check_round_trip(CopyMissed{object, 8, 3, extents});
   check_round_trip(ForgetMissed{object, 8});
   check_round_trip(Resync{55, object, 8, 3, extents, 1000});
+  check_round_trip(Resync{55, object, 8, 3, extents, 1000, 1 << 20, 4, 3, 2, true});
   check_round_trip(ResyncJob{55});
-  check_round_trip(ResyncProgress{ResyncProgress::State::kFailed, 1, 2, 3, 4, 5, "no answer"});
+  check_round_trip(ResyncProgress{ResyncProgress::State::kFailed, 1, 2, 3, 4, 5, 6, "no answer"});
 }
 
 TEST_CASE("extents are 1 or more, none empty, none that wraps") {
