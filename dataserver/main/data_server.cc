@@ -166,8 +166,16 @@ void DataServer::start_mirroring(const rpc::control::ClusterKey& key, std::uint6
       .clock = system_clock(),
       .pool = pool_,
       .rings = threads_->list(),
-      .fence = [this](const layout::ObjectId& object, std::uint32_t epoch, auto done) {
-        control_->fence_object(object, epoch, std::move(done));
+      .fence = [this](const layout::ObjectId& object, std::uint32_t epoch,
+                      auto done) { control_->fence_object(object, epoch, std::move(done)); },
+      .admit = [this](const layout::ObjectId& object,
+                      std::uint32_t epoch) -> Result<WritesInFlight::Token> {
+        // As for a write: the token first, so that a fence that comes now waits for it.
+        auto token = writes_->enter();
+        layout::Handle handle{.access = layout::Access::kMirror, .object = object};
+        handle.object_epoch = epoch;
+        if (!fences_->admits(handle)) return fail(Errc::kFenced, "the object is fenced above it");
+        return token;
       }});
   control_->mirror_by(*duplicator_, *resyncs_);
 }

@@ -14,6 +14,7 @@ Resyncs::~Resyncs() = default;
 
 void Resyncs::start(control::Resync request, Done<void> done) {
   std::shared_ptr<Job> job;
+  std::shared_ptr<Job> earlier;
   const std::uint64_t number = request.job;
   Result<> refused;
   {
@@ -24,6 +25,8 @@ void Resyncs::start(control::Resync request, Done<void> done) {
       refused = {};  // under way: that is what is wanted
     } else if (stopped_) {
       refused = fail(Errc::kClosed, "shutting down");
+    } else if (earlier = running_of(request.object, number); earlier != nullptr) {
+      // below
     } else if (running_ >= kMaxRunning) {
       refused = fail(Errc::kBusy, "too many objects are made equal already");
     } else {
@@ -37,8 +40,22 @@ void Resyncs::start(control::Resync request, Done<void> done) {
       ++running_;
     }
   }
+  if (earlier != nullptr) {
+    return earlier->cancel([this, request = std::move(request), done = std::move(done)]() mutable {
+      start(std::move(request), std::move(done));
+    });
+  }
   if (job != nullptr) job->start();
   done(std::move(refused));
+}
+
+std::shared_ptr<Resyncs::Job> Resyncs::running_of(const layout::ObjectId& object,
+                                                  std::uint64_t job) const {
+  for (const auto& [number, known] : jobs_) {
+    if (number == job || !(known->object() == object)) continue;
+    if (known->progress().state == control::ResyncProgress::State::kRunning) return known;
+  }
+  return nullptr;
 }
 
 void Resyncs::finished(std::uint64_t job) {

@@ -18,6 +18,11 @@
 //
 // A job that only reports changes nothing: it counts what differs.
 //
+// A job writes as a client with a handle of its epoch would: once the object is fenced above it, it
+// changes nothing more, and the fence is answered when what it was writing is written. So when its
+// source is no longer a copy to go by, and the metadata server says so with a fence, nothing old
+// is written after it. And one object has one job: a later one begins when the earlier has ended.
+//
 // Jobs are in memory: after a restart the metadata server begins again, with the extents from
 // next_offset on if it kept that.
 //
@@ -58,12 +63,15 @@ class Resyncs {
     std::vector<IoRing*> rings;
     // Refuses handles of the object below the epoch from now on, durably, and lets writes end.
     std::function<void(const layout::ObjectId&, std::uint32_t epoch, Done<void>)> fence;
+    // On the I/O thread: kFenced, or a token that is held while the object is changed.
+    std::function<Result<WritesInFlight::Token>(const layout::ObjectId&, std::uint32_t epoch)>
+        admit;
   };
 
   explicit Resyncs(Parts parts);
   ~Resyncs();
 
-  // Answered when it has begun. kBusy at the limit.
+  // Answered when it has begun, others of the object having ended. kBusy at the limit.
   void start(rpc::control::Resync request, Done<void> done);
   [[nodiscard]] rpc::control::ResyncProgress status(std::uint64_t job) const;
   // Answered when nothing of it runs any more.
@@ -74,6 +82,9 @@ class Resyncs {
  private:
   class Job;
   void finished(std::uint64_t job);
+  // A job of the object that runs, other than `job`. mutex_ is held.
+  [[nodiscard]] std::shared_ptr<Job> running_of(const layout::ObjectId& object,
+                                                std::uint64_t job) const;
 
   Parts parts_;
   SharedRate rate_;

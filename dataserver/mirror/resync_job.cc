@@ -119,6 +119,7 @@ void Resyncs::Job::source_ends_at(std::uint64_t end) {
 }
 
 void Resyncs::Job::piece_done(const PiecePtr& piece) {
+  piece->token.reset();
   piece->hold.release();
   source_failures_ = 0;
   const std::uint64_t end = std::min(piece->range.end, piece->range.begin + piece->bytes);
@@ -137,6 +138,7 @@ void Resyncs::Job::piece_done(const PiecePtr& piece) {
 
 // The source may be away for a moment, or be cut while it is read; nothing is held meanwhile.
 void Resyncs::Job::again(const PiecePtr& piece, const Error& why) {
+  piece->token.reset();
   piece->hold.release();
   if (cancelled_) return end(fail(Errc::kCancelled, "cancelled"));
   const bool corrupt = why == Errc::kCorrupt;

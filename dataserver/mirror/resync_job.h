@@ -43,6 +43,7 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
       std::function<void()> over);
 
   void start();
+  [[nodiscard]] const layout::ObjectId& object() const { return request_.object; }
   [[nodiscard]] Progress progress() const;
   // `done` is called when it is over, at once if it is.
   void cancel(std::move_only_function<void()> done);
@@ -70,6 +71,7 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   void read_here(const PiecePtr& piece, std::move_only_function<void(BlockSums)> then);
   void compare(const PiecePtr& piece);
   void repair(const PiecePtr& piece);
+  [[nodiscard]] bool admitted(const PiecePtr& piece);
   void punch(const PiecePtr& piece, const DiffRun& run);
   void fetch(const PiecePtr& piece);
   void fetched(const PiecePtr& piece, rpc::nfs4::CompoundResult& result);
@@ -105,6 +107,7 @@ struct Resyncs::Job::Piece {
   std::vector<DiffRun> runs;      // what differs
   std::size_t run = 0;            // all before it are mended
   std::vector<DiffRun> fetching;  // parts of runs that are being fetched
+  WritesInFlight::Token token;    // while the object is changed
   std::vector<Buffer> came;       // their bytes
   int tries = 0;
 };

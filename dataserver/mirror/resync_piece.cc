@@ -22,6 +22,7 @@ constexpr std::size_t kMaxReads = 12;  // in one compound; a session takes 16 op
 // Holds what may be changed: the piece, or everything from it on.
 void Resyncs::Job::begin(const PiecePtr& piece) {
   piece->hold.release();
+  piece->token.reset();
   piece->run = 0;
   piece->fetching.clear();
   const ByteRange held{piece->range.begin, piece->whole_end ? kMaxEnd : piece->range.end};
@@ -114,6 +115,18 @@ void Resyncs::Job::compare(const PiecePtr& piece) {
   });
 }
 
+// Asked before anything is changed. False: the job has ended.
+bool Resyncs::Job::admitted(const PiecePtr& piece) {
+  if (piece->token != nullptr) return true;
+  auto token = parts_.admit(request_.object, std::max(request_.least_epoch, request_.epoch));
+  if (token) {
+    piece->token = std::move(*token);
+  } else {
+    end(pass(token));
+  }
+  return token.has_value();
+}
+
 // A run of zeros, or as many others as one request fetches.
 void Resyncs::Job::repair(const PiecePtr& piece) {
   if (piece->run == piece->runs.size()) return settle_end(piece);
@@ -122,6 +135,7 @@ void Resyncs::Job::repair(const PiecePtr& piece) {
 }
 
 void Resyncs::Job::punch(const PiecePtr& piece, const DiffRun& run) {
+  if (!admitted(piece)) return;
   const std::uint64_t size = run.end - run.begin;
   parts_.store.punch(request_.object, piece->range.begin + run.begin, size,
                      [self = shared_from_this(), piece, size](const Result<>& done) {
@@ -133,6 +147,7 @@ void Resyncs::Job::punch(const PiecePtr& piece, const DiffRun& run) {
 }
 
 void Resyncs::Job::fetch(const PiecePtr& piece) {
+  piece->token.reset();  // a fence does not wait for the source
   piece->fetching.clear();
   std::vector<rpc::nfs4::ReadArgs> reads;
   for (std::size_t i = piece->run; i < piece->runs.size() && reads.size() < kMaxReads; ++i) {
@@ -166,7 +181,7 @@ void Resyncs::Job::fetched(const PiecePtr& piece, CompoundResult& result) {
     piece->came.push_back(std::move(*buffer));
     rate_.use(size);
   }
-  write(piece, 0);
+  if (admitted(piece)) write(piece, 0);
 }
 
 void Resyncs::Job::write(const PiecePtr& piece, std::size_t part) {
@@ -212,6 +227,7 @@ void Resyncs::Job::settle_end(const PiecePtr& piece) {
                   std::max(end_here, end_there) - std::min(end_here, end_there));
       return self->piece_done(piece);
     }
+    if (!self->admitted(piece)) return;
     self->parts_.store.truncate(self->request_.object, wanted,
                                 [self, piece](const Result<ObjectStat>& cut) {
                                   if (!cut) return self->end(std::unexpected(cut.error()));

@@ -243,6 +243,7 @@ void get(xdr::Decoder& in, Resync& message) {
   get(in, message.object);
   message.source = in.u32();
   message.least_epoch = in.u32();
+  message.epoch = in.u32();
   get_extents(in, message.extents);
   message.bytes_per_second = in.u64();
   message.stripe_unit = in.u32();
@@ -371,6 +372,7 @@ void encode(xdr::Encoder& out, const Resync& message) {
   put(out, message.object);
   out.u32(message.source);
   out.u32(message.least_epoch);
+  out.u32(message.epoch);
   put_list(out, message.extents);
   out.u64(message.bytes_per_second);
   out.u32(message.stripe_unit);

@@ -235,7 +235,9 @@ struct Resync {
   ObjectId object;
   std::uint32_t source = 0;       // the data server that has the data
   std::uint32_t least_epoch = 0;  // handles below are fenced off first: no late write may follow
-  std::vector<Extent> extents;    // 1 or more
+  // What the job itself writes with, if that is more: it ends when the object is fenced above it.
+  std::uint32_t epoch = 0;
+  std::vector<Extent> extents;         // 1 or more
   std::uint64_t bytes_per_second = 0;  // of all jobs of the receiver together; 0: no limit
   // Which bytes the object is to hold: those of server `server` in a file that is striped so.
   // stripe_unit 0: all.

@@ -160,9 +160,9 @@ Result<std::optional<ResyncBegun>> Namespace::begin_resync(const StaleObject& wh
     if (!*map) return fail(Errc::kCorrupt, "a stale object without layout");
     const auto place = place_of(**map, which.copy, which.ds_id);
     if (!place) return fail(Errc::kCorrupt, place.error().text);
-    out.emplace(std::move(**map), StaleObject{which.id, which.copy, which.ds_id,
-                                              (*record)->since_ns, (*record)->ticket,
-                                              std::move((*record)->dirty)});
+    out.emplace(std::move(**map),
+                StaleObject{which.id, which.copy, which.ds_id, (*record)->since_ns,
+                            (*record)->ticket, std::move((*record)->dirty)});
     layout::Copy& copy = out->map.copies[which.copy];
     if (copy.state_of(*place) == layout::CopyState::kResyncing) return {};
     copy.set_state(*place, layout::CopyState::kResyncing);

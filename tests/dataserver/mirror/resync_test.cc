@@ -31,8 +31,14 @@ struct Rig : MirrorRig {
         .clock = system_clock(),
         .pool = pool,
         .rings = {&thread.ring()},
-        .fence = [&s](const layout::ObjectId& object, std::uint32_t epoch, auto done) {
-          done(s.fences->raise(std::vector<Fence>{{object, epoch}}));
+        .fence = [&s](const layout::ObjectId& object, std::uint32_t epoch,
+                      auto done) { done(s.fences->raise(std::vector<Fence>{{object, epoch}})); },
+        .admit = [&s](const layout::ObjectId& object,
+                      std::uint32_t epoch) -> Result<WritesInFlight::Token> {
+          const layout::Handle handle{
+              .access = layout::Access::kMirror, .object = object, .object_epoch = epoch};
+          if (!s.fences->admits(handle)) return fail(Errc::kFenced, "fenced");
+          return s.writes->enter();
         }});
   }
   void put(std::uint32_t id, std::uint64_t offset, const std::string& text) {
@@ -151,6 +157,44 @@ TEST_CASE("old handles are refused before anything is compared") {
   rig.begin({{0, kMiB}}, 0, 2);
   REQUIRE(rig.finish().state == State::kDone);
   CHECK(rig.write(rig.handle(), 0, "new").status == Status::NFS4ERR_ACCESS);
+}
+
+TEST_CASE("a job ends when the object is fenced above it, and is not waited for by the fence") {
+  Rig rig;
+  rig.put(kFirst, 0, pattern(3 * kMiB));
+  rig.put(kSecond, 0, pattern(3 * kMiB, 9));
+  rig.servers.at(kFirst).door->hold = true;  // the source does not answer
+  rig.resyncs->start(
+      {.job = 1, .object = kMirrored, .source = kFirst, .epoch = 4, .extents = {{0, kMaxEnd}}},
+      [](const Result<>& answer) { REQUIRE(answer); });
+  rig.pass(20ms);
+  REQUIRE(rig.servers.at(kSecond).fences->raise(std::vector<Fence>{{kMirrored, 5}}));
+  bool drained = false;
+  rig.servers.at(kSecond).writes->drain([&] { drained = true; });
+  REQUIRE(rig.run_until([&] { return drained; }));
+  rig.servers.at(kFirst).door->release();
+  const auto progress = rig.finish();
+  CHECK(progress.state == State::kFailed);
+  CHECK(progress.copied_bytes == 0);
+  CHECK(rig.bytes(kSecond) == pattern(3 * kMiB, 9));
+}
+
+TEST_CASE("an object has one job: a later one begins when the earlier has ended") {
+  Rig rig;
+  rig.put(kFirst, 0, pattern(3 * kMiB));
+  rig.servers.at(kFirst).door->hold = true;
+  rig.begin({{0, 3 * kMiB}});
+  rig.pass(20ms);
+  bool begun = false;
+  rig.resyncs->start({.job = 2, .object = kMirrored, .source = kFirst, .extents = {{0, kMaxEnd}}},
+                     [&](const Result<>& answer) { begun = answer.has_value(); });
+  rig.pass(20ms);
+  CHECK_FALSE(begun);
+  rig.servers.at(kFirst).door->release();
+  CHECK(rig.finish().state == State::kFailed);
+  REQUIRE(rig.run_until([&] { return rig.resyncs->status(2).state == State::kDone; }));
+  CHECK(begun);
+  CHECK(rig.bytes(kSecond) == rig.bytes(kFirst));
 }
 
 TEST_CASE("a rate is kept") {

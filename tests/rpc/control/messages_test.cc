@@ -66,8 +66,8 @@ TEST_CASE("every message survives the wire") {
   check_round_trip(Located{Located::State::kSuspect, {v4, v6}});
   check_round_trip(CopyMissed{object, 8, 3, extents});
   check_round_trip(ForgetMissed{object, 8});
-  check_round_trip(Resync{55, object, 8, 3, extents, 1000});
-  check_round_trip(Resync{55, object, 8, 3, extents, 1000, 1 << 20, 4, 3, 2, true});
+  check_round_trip(Resync{55, object, 8, 3, 4, extents, 1000});
+  check_round_trip(Resync{55, object, 8, 3, 4, extents, 1000, 1 << 20, 4, 3, 2, true});
   check_round_trip(ResyncJob{55});
   check_round_trip(ResyncProgress{ResyncProgress::State::kFailed, 1, 2, 3, 4, 5, 6, "no answer"});
 }
