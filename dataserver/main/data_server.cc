@@ -112,10 +112,9 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
   lease_wait_ = std::make_unique<LeaseWait>(
       gate_->lease(), pool_, rings, system_clock(),
       LeaseWaitLimits{.deadline = std::chrono::seconds(config_.lease_wait)});
-  handler_ = std::make_unique<DsHandler>(DsHandler::Parts{chain_->store(), *gate_, *sizes, *writes_,
-                                                          *counters_, system_clock(),
-                                                          duplicator_.get(), lease_wait_.get(),
-                                                          &pool_});
+  handler_ = std::make_unique<DsHandler>(
+      DsHandler::Parts{chain_->store(), *gate_, *sizes, *writes_, *counters_, system_clock(),
+                       duplicator_.get(), lease_wait_.get(), &pool_});
   sessions_ = std::make_unique<rpc::SessionServer>(session_options(), *handler_, system_clock(),
                                                    system_random());
   if (config_.metrics) {

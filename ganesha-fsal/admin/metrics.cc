@@ -68,6 +68,22 @@ void write_store(const StoreReport& store, Metrics& out) {
            store.compaction_bytes);
 }
 
+void write_repair(const RepairTotalsReport& repair, Metrics& out) {
+  Writer to(out);
+  to.gauge("weft_mds_stale_objects", "Objects of copies that missed writes", repair.stale_objects);
+  to.counter("weft_mds_resynced_objects_total", "Objects made current again", repair.resynced);
+  to.counter("weft_mds_compared_objects_total", "Objects of current copies that were compared",
+             repair.compared);
+  to.counter("weft_mds_repair_failures_total", "Repair jobs that had to be begun again",
+             repair.failed);
+  to.counter("weft_mds_repair_compared_bytes_total", "Bytes compared with another copy's",
+             repair.compared_bytes);
+  to.counter("weft_mds_repair_differing_bytes_total", "Bytes of blocks that differed",
+             repair.differing_bytes);
+  to.counter("weft_mds_repair_copied_bytes_total", "Bytes copied from one data server to another",
+             repair.copied_bytes);
+}
+
 void write_servers(const std::vector<DataServerReport>& servers, Metrics& out) {
   for (const auto state : {DsState::kUp, DsState::kSuspect, DsState::kDown, DsState::kUnknown}) {
     const auto count = std::ranges::count(servers, state, &DataServerReport::state);
@@ -87,6 +103,10 @@ void write_servers(const std::vector<DataServerReport>& servers, Metrics& out) {
        [](const Report& server) { return server.capacity_bytes; });
   each("weft_mds_data_server_free_bytes", "Free in its store's file system",
        [](const Report& server) { return server.free_bytes; });
+  each("weft_mds_data_server_stale_objects", "Its objects that missed writes",
+       [](const Report& server) { return server.stale_objects; });
+  each("weft_mds_data_server_repairs", "Repair jobs of its objects under way",
+       [](const Report& server) { return server.repairs.size(); });
 }
 
 }  // namespace
@@ -100,6 +120,7 @@ void write_metrics(const StatusReport& status, const std::vector<DataServerRepor
   to.seconds("weft_mds_grace_left_seconds", "How long grace lasts at most", status.grace_left_ms);
   to.gauge("weft_mds_removals_queued", "Objects of removed files still to be deleted",
            status.removals_queued);
+  write_repair(status.repair, out);
   write_store(status.store, out);
   write_servers(servers, out);
 }

@@ -18,6 +18,15 @@ std::string_view to_string(DsState state) {
   return "unknown";
 }
 
+std::string_view to_string(RepairKind kind) {
+  switch (kind) {
+    case RepairKind::kResync: return "resync";
+    case RepairKind::kCompare: return "compare";
+    case RepairKind::kScrub: return "scrub";
+  }
+  return "unknown";
+}
+
 namespace admin {
 namespace {
 
@@ -31,6 +40,7 @@ constexpr std::size_t kMaxWarnings = 64;
 constexpr std::size_t kMaxStripes = 4096;
 constexpr std::size_t kMaxCopies = 16;  // of a stripe
 constexpr std::size_t kMaxGrants = 4096;
+constexpr std::size_t kMaxRepairs = 64;  // of one data server
 constexpr std::size_t kMaxPolicyRows = 64;
 
 // The fields of each report are named once, in visit(); Writer and Reader are its two directions.
@@ -40,6 +50,7 @@ class Writer {
   void value(const std::uint64_t& v) { out.u64(v); }
   void value(const bool& v) { out.boolean(v); }
   void value(const DsState& v) { out.u32(static_cast<std::uint32_t>(v)); }
+  void value(const RepairKind& v) { out.u32(static_cast<std::uint32_t>(v)); }
   void text(const std::string& v, std::size_t max) {
     out.string(std::string_view(v).substr(0, max));
   }
@@ -63,6 +74,11 @@ class Reader {
     if (word > static_cast<std::uint32_t>(DsState::kUnknown)) in.reject();
     v = in.ok() ? static_cast<DsState>(word) : DsState::kUnknown;
   }
+  void value(RepairKind& v) {
+    const std::uint32_t word = in.u32();
+    if (word > static_cast<std::uint32_t>(RepairKind::kScrub)) in.reject();
+    v = in.ok() ? static_cast<RepairKind>(word) : RepairKind::kResync;
+  }
   void text(std::string& v, std::size_t max) { v = in.string(max); }
   template <class T, class Each>
   void list(std::vector<T>& v, std::size_t max, Each each) {
@@ -72,6 +88,19 @@ class Reader {
   }
   xdr::Decoder in;
 };
+
+template <class Io, class Report>
+void visit_repair(Io& io, Report& r) {
+  io.value(r.kind);
+  io.value(r.fileid);
+  io.value(r.source);
+  io.value(r.total_bytes);
+  io.value(r.compared_bytes);
+  io.value(r.copied_bytes);
+  io.value(r.bytes_per_second);
+  io.value(r.age_ms);
+  io.value(r.remaining_ms);
+}
 
 template <class Io, class Report>
 void visit_data_server(Io& io, Report& r) {
@@ -98,6 +127,8 @@ void visit_data_server(Io& io, Report& r) {
   io.value(r.disk_available);
   io.value(r.net_available);
   io.value(r.mirror_pending_bytes);
+  io.value(r.stale_objects);
+  io.list(r.repairs, kMaxRepairs, [&](auto& repair) { visit_repair(io, repair); });
 }
 
 template <class Io, class Report>
@@ -123,6 +154,13 @@ void visit_status(Io& io, Report& r) {
   io.value(r.fence_failures);
   io.value(r.layout_errors);
   io.value(r.removals_queued);
+  io.value(r.repair.stale_objects);
+  io.value(r.repair.resynced);
+  io.value(r.repair.compared);
+  io.value(r.repair.failed);
+  io.value(r.repair.compared_bytes);
+  io.value(r.repair.differing_bytes);
+  io.value(r.repair.copied_bytes);
   io.value(r.store.failed);
   io.value(r.store.writes_stopped);
   io.value(r.store.background_errors);

@@ -25,6 +25,25 @@ enum class DsState : std::uint32_t {
   kUnknown = 3,  // known from the metadata store, not seen since the metadata server started
 };
 
+enum class RepairKind : std::uint32_t {
+  kResync = 0,   // of a copy that missed writes
+  kCompare = 1,  // of copies that may differ since a writer died
+  kScrub = 2,    // of copies that should not differ
+};
+
+// Something a data server does to make its object equal to another's.
+struct RepairReport {
+  RepairKind kind = RepairKind::kResync;
+  std::uint64_t fileid = 0;
+  std::uint32_t source = 0;  // data server
+  std::uint64_t total_bytes = 0;
+  std::uint64_t compared_bytes = 0;
+  std::uint64_t copied_bytes = 0;      // since they differed
+  std::uint64_t bytes_per_second = 0;  // compared, on average
+  std::uint64_t age_ms = 0;
+  std::uint64_t remaining_ms = 0;  // at that rate; 0: not known
+};
+
 struct DataServerReport {
   std::uint32_t id = 0;
   std::string name;
@@ -49,6 +68,8 @@ struct DataServerReport {
   std::uint64_t disk_available = 0;  // bytes per second to one more stream, as the next
   std::uint64_t net_available = 0;
   std::uint64_t mirror_pending_bytes = 0;  // written there and not at its partners yet
+  std::uint64_t stale_objects = 0;         // that missed writes; counted up to kMaxStaleCounted
+  std::vector<RepairReport> repairs;       // of its objects, under way
 };
 
 // The metadata store (RocksDB).
@@ -59,6 +80,17 @@ struct StoreReport {
   std::uint64_t memory_bytes = 0;      // in memory and in the log only
   std::uint64_t table_bytes = 0;       // on disk, without the log
   std::uint64_t compaction_bytes = 0;  // still to be compacted
+};
+
+// Copies made equal, since the process started.
+struct RepairTotalsReport {
+  std::uint64_t stale_objects = 0;  // now, at all data servers
+  std::uint64_t resynced = 0;       // objects that are current again
+  std::uint64_t compared = 0;       // objects of copies that were compared
+  std::uint64_t failed = 0;         // jobs that had to be begun again
+  std::uint64_t compared_bytes = 0;
+  std::uint64_t differing_bytes = 0;
+  std::uint64_t copied_bytes = 0;  // from one data server to another
 };
 
 struct StatusReport {
@@ -84,6 +116,7 @@ struct StatusReport {
   std::uint64_t fence_failures = 0;   // attempts that a data server did not answer; they go on
   std::uint64_t layout_errors = 0;    // of data servers, as clients reported them (LAYOUTERROR)
   std::uint64_t removals_queued = 0;  // objects of removed files still to be deleted
+  RepairTotalsReport repair;
   StoreReport store;
   std::vector<std::string> warnings;  // one sentence each, for a person to read
 };
@@ -146,6 +179,8 @@ struct FileReport {
   std::vector<GrantReport> grants;
 };
 
+constexpr std::size_t kMaxStaleCounted = 100'000;  // at one data server
+
 class AdminSource {
  public:
   AdminSource() = default;
@@ -168,5 +203,7 @@ class AdminSource {
 
 // "up", "suspect", "down", "unknown".
 [[nodiscard]] std::string_view to_string(DsState state);
+// "resync", "compare", "scrub".
+[[nodiscard]] std::string_view to_string(RepairKind kind);
 
 }  // namespace weft::mds

@@ -84,6 +84,8 @@ class Reports final : public AdminSource {
   void add_warnings(StatusReport& report) const;
   void add_mirror_warnings(StatusReport& report) const;
   void add_grants(StatusReport& report) const;
+  [[nodiscard]] Result<std::map<std::uint32_t, std::size_t>> stale_counts() const;
+  [[nodiscard]] Result<> add_repair(StatusReport& report) const;
   static void add_store(StatusReport& report, const StoreHealth& health);
   void add_layout(FileReport& report, const layout::LayoutMap& map, std::uint16_t export_id) const;
   void add_holders(FileReport& report) const;
@@ -147,6 +149,26 @@ void Reports::add_warnings(StatusReport& report) const {
   }
 }
 
+Result<std::map<std::uint32_t, std::size_t>> Reports::stale_counts() const {
+  std::vector<std::uint32_t> ids;
+  for (const ServerView& view : backend_.cluster().registry().list()) ids.push_back(view.record.id);
+  return backend_.repairer().stale_counts(ids, kMaxStaleCounted);
+}
+
+Result<> Reports::add_repair(StatusReport& report) const {
+  auto stale = stale_counts();
+  if (!stale) return pass(stale);
+  for (const auto& [ds_id, count] : *stale) report.repair.stale_objects += count;
+  const RepairTotals totals = backend_.repairer().jobs().totals();
+  report.repair.resynced = totals.resynced;
+  report.repair.compared = totals.compared;
+  report.repair.failed = totals.failed;
+  report.repair.compared_bytes = totals.compared_bytes;
+  report.repair.differing_bytes = totals.differing_bytes;
+  report.repair.copied_bytes = totals.copied_bytes;
+  return {};
+}
+
 Result<StatusReport> Reports::status() {
   StatusReport report;
   report.version = WEFT_VERSION;
@@ -170,6 +192,7 @@ Result<StatusReport> Reports::status() {
   report.layout_errors = backend_.layout_errors();
   report.removals_queued = backend_.removal_backlog();
   add_grants(report);
+  if (auto added = add_repair(report); !added) return pass(added);
   add_store(report, backend_.store_health());
   add_warnings(report);
   add_mirror_warnings(report);
@@ -178,8 +201,27 @@ Result<StatusReport> Reports::status() {
 
 Result<std::vector<DataServerReport>> Reports::data_servers() {
   std::vector<DataServerReport> reports;
+  std::map<std::uint32_t, std::vector<RepairReport>> repairs;
+  for (const RepairJob& job : backend_.repairer().jobs().running()) {
+    repairs[job.ds_id].push_back(
+        {.kind = job.kind,
+         .fileid = job.file,
+         .source = job.source,
+         .total_bytes = job.total_bytes,
+         .compared_bytes = job.compared_bytes,
+         .copied_bytes = job.copied_bytes,
+         .bytes_per_second = job.bytes_per_second,
+         .age_ms = static_cast<std::uint64_t>(job.age.count()),
+         .remaining_ms = static_cast<std::uint64_t>(job.remaining.count())});
+  }
+  auto stale = stale_counts();
+  if (!stale) return pass(stale);
   for (const ServerView& view : backend_.cluster().registry().list()) {
-    reports.push_back(report_of(view));
+    DataServerReport& report = reports.emplace_back(report_of(view));
+    report.repairs = std::move(repairs[report.id]);
+    if (const auto it = stale->find(report.id); it != stale->end()) {
+      report.stale_objects = it->second;
+    }
   }
   return reports;
 }

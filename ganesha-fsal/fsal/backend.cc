@@ -144,6 +144,7 @@ Result<> Backend::start(const weft_options& options) {
   if (auto started = start_cluster(options); !started) return started;
   start_layouts(options);
   if (auto opened = data_->open(); !opened) return of_option("Metadata_Path", opened.error());
+  start_repair(options);
   if (auto started = start_admin(options); !started) return started;
   timer_ = std::thread([this] { run_timer(); });
   mender_ = std::thread([this] { run_mender(); });
@@ -223,7 +224,8 @@ void Backend::start_layouts(const weft_options& options) {
   cluster_->keep_missed_copies(*mirrors_);
   data_ = std::make_unique<FileData>(
       FileData::Parts{*names_, *cluster_, *proxy_, *layouts_, *fencer_, *placement_, *journal_,
-                      *mirrors_, [this](FileId file) { recaller_->invalidate_attributes(file); }});
+                      *mirrors_, [this](FileId file) { recaller_->invalidate_attributes(file); },
+                      [this](FileId file) { return repairer_->compare(file); }});
 }
 
 Mirrors::Parts Backend::mirror_parts() {
@@ -269,6 +271,7 @@ Backend::~Backend() {
   if (watcher_.joinable()) watcher_.join();
   metrics_.reset();
   admin_.reset();
+  if (repairer_) repairer_->stop();
   if (removals_) removals_->stop();
   if (proxy_) proxy_->stop();
   if (cluster_) cluster_->stop();
@@ -281,6 +284,7 @@ void Backend::server_up(std::uint32_t ds_id) {
   {
     const std::lock_guard lock(timer_mutex_);
     server_came_up_ = true;
+    came_up_.insert(ds_id);
     if (view) {
       const auto [it, fresh] = generations_.try_emplace(ds_id, view->record.address_generation);
       server_moved_ = server_moved_ || it->second != view->record.address_generation;
@@ -297,9 +301,11 @@ void Backend::run_timer() {
     if (stopping_) return;
     const bool came_up = std::exchange(server_came_up_, false);
     const bool moved = std::exchange(server_moved_, false);
+    const auto back = std::exchange(came_up_, {});
     mend_now_ = mend_now_ || came_up;
     lock.unlock();
     if (came_up) removals_->kick();
+    for (const std::uint32_t ds_id : back) repairer_->server_up(ds_id);
     if (moved) layouts_->recall_all("a data server has new addresses");
     tick();
     lock.lock();

@@ -26,6 +26,7 @@
 #include "ganesha-fsal/layouts/mirrors.h"
 #include "ganesha-fsal/meta/kv.h"
 #include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/repair/repairer.h"
 #include "layout/placement_by_load.h"
 #include "layout/policy.h"
 #include "rpc/base/metrics.h"
@@ -69,6 +70,7 @@ class Backend {
   [[nodiscard]] LayoutService& layouts() { return *layouts_; }
   [[nodiscard]] FileData& data() { return *data_; }
   [[nodiscard]] Mirrors& mirrors() { return *mirrors_; }
+  [[nodiscard]] Repairer& repairer() { return *repairer_; }
   [[nodiscard]] OpenFiles& open_files() { return open_files_; }
   [[nodiscard]] UpcallRecaller& recaller() { return *recaller_; }
   [[nodiscard]] std::uint32_t fsid() const { return names_->superblock().fsid; }
@@ -106,6 +108,10 @@ class Backend {
   [[nodiscard]] Result<> start_cluster(const weft_options& options);
   void start_layouts(const weft_options& options);
   [[nodiscard]] Mirrors::Parts mirror_parts();
+  // backend_repair.cc
+  void start_repair(const weft_options& options);
+  [[nodiscard]] Result<PinnedFile> pin_writers(FileId file);
+
   [[nodiscard]] Result<> start_admin(const weft_options& options);
   [[nodiscard]] Result<> check_same(const weft_options& options) const;
   void server_up(std::uint32_t ds_id);
@@ -135,6 +141,8 @@ class Backend {
   std::unique_ptr<WriterJournal> journal_;
   std::unique_ptr<Mirrors> mirrors_;
   std::unique_ptr<FileData> data_;
+  std::unique_ptr<ClusterCopyServers> copy_servers_;
+  std::unique_ptr<Repairer> repairer_;
   std::unique_ptr<AdminSource> admin_source_;
   std::unique_ptr<admin::Server> admin_;
   std::unique_ptr<MetricsPage> metrics_;
@@ -150,6 +158,7 @@ class Backend {
   bool stopping_ = false;  // guarded by timer_mutex_, as below
   bool server_came_up_ = false;
   bool server_moved_ = false;
+  std::set<std::uint32_t> came_up_;                     // whose copies may be mended
   std::map<std::uint32_t, std::uint32_t> generations_;  // of data servers' addresses
   bool orphans_reclaimed_ = false;                      // timer thread only
   std::thread timer_;

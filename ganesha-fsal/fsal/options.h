@@ -40,6 +40,7 @@ struct weft_options {
   uint32_t data_server_lease; /* seconds a data server serves without being in touch */
   uint32_t proxy_memory;      /* MiB of data in flight through this server */
   uint32_t proxy_timeout;     /* seconds for one exchange with a data server */
+  uint32_t resync_rate;       /* MiB a second that a data server mends copies with; 0: any */
 };
 
 /* Reads the block at parse_node. 0, or an errno; err_type then has the details for Ganesha's log.

@@ -71,6 +71,8 @@ class FileData {
     Mirrors& mirrors;
     // The file's attributes changed without anybody having asked for it.
     std::function<void(FileId)> changed;
+    // Makes a file's copies equal that may differ since a writer died: kBusy until it is done.
+    std::function<Result<>(FileId)> compare = [](FileId) -> Result<> { return {}; };
   };
 
   explicit FileData(Parts parts);

@@ -69,6 +69,12 @@ Result<> FileData::settle(const WriterJournal::Unsettled& what) {
     parts_.journal.not_settled(what.file);
     return done;
   }
+  // What nobody was told of may be at one copy and not at the other. Clients do not wait until
+  // they are equal: the file stays in doubt, and its copies readable, since either is right.
+  if (done && !parts_.compare(what.file)) {
+    parts_.journal.doubt(what.file);
+    parts_.journal.not_settled(what.file);
+  }
   parts_.journal.settled(what);
   return {};
 }

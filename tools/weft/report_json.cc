@@ -9,6 +9,22 @@ using Json = nlohmann::ordered_json;
 
 // JSON is UTF-8; names of files and machines may be any bytes. What is not UTF-8 is replaced when
 // the document is written (main.cc), so it is kept here as it is.
+Json repairs(const std::vector<mds::RepairReport>& reports) {
+  Json out = Json::array();
+  for (const mds::RepairReport& r : reports) {
+    out.push_back({{"kind", to_string(r.kind)},
+                   {"fileid", r.fileid},
+                   {"source", r.source},
+                   {"total_bytes", r.total_bytes},
+                   {"compared_bytes", r.compared_bytes},
+                   {"copied_bytes", r.copied_bytes},
+                   {"bytes_per_second", r.bytes_per_second},
+                   {"age_ms", r.age_ms},
+                   {"remaining_ms", r.remaining_ms}});
+  }
+  return out;
+}
+
 Json data_server(const mds::DataServerReport& r) {
   return {{"id", r.id},
           {"name", r.name},
@@ -32,7 +48,9 @@ Json data_server(const mds::DataServerReport& r) {
           {"memory_free_bytes", r.memory_free_bytes},
           {"disk_available_bytes_per_second", r.disk_available},
           {"net_available_bytes_per_second", r.net_available},
-          {"mirror_pending_bytes", r.mirror_pending_bytes}};
+          {"mirror_pending_bytes", r.mirror_pending_bytes},
+          {"stale_objects", r.stale_objects},
+          {"repairs", repairs(r.repairs)}};
 }
 
 Json store(const mds::StoreReport& r) {
@@ -66,6 +84,13 @@ Json status(const mds::StatusReport& r) {
           {"fence_failures", r.fence_failures},
           {"layout_errors", r.layout_errors},
           {"removals_queued", r.removals_queued},
+          {"stale_objects", r.repair.stale_objects},
+          {"resynced_objects", r.repair.resynced},
+          {"compared_objects", r.repair.compared},
+          {"repair_failures", r.repair.failed},
+          {"repair_compared_bytes", r.repair.compared_bytes},
+          {"repair_differing_bytes", r.repair.differing_bytes},
+          {"repair_copied_bytes", r.repair.copied_bytes},
           {"store", store(r.store)},
           {"warnings", r.warnings}};
 }

@@ -60,6 +60,24 @@ void data_server_problems(const DataServerReport& server, std::vector<std::strin
   }
 }
 
+// What is under way, for data servers where something is.
+std::string repairs_text(const std::vector<DataServerReport>& servers) {
+  Table table(
+      {"DATA SERVER", "JOB", "FILEID", "FROM", "COMPARED", "OF", "COPIED", "RATE", "REMAINING"});
+  bool any = false;
+  for (const DataServerReport& server : servers) {
+    for (const mds::RepairReport& job : server.repairs) {
+      any = true;
+      table.add({std::to_string(server.id), std::string(to_string(job.kind)),
+                 std::to_string(job.fileid), std::to_string(job.source),
+                 human_bytes(job.compared_bytes), human_bytes(job.total_bytes),
+                 human_bytes(job.copied_bytes), human_bytes(job.bytes_per_second) + "/s",
+                 job.remaining_ms == 0 ? "-" : human_duration(job.remaining_ms)});
+    }
+  }
+  return any ? "\n" + table.text() : "";
+}
+
 }  // namespace
 
 std::vector<std::string> problems(const ServerSnapshot& system) {
@@ -111,6 +129,11 @@ std::string status_text(const ServerSnapshot& system) {
                                     human_bytes(s.mds_read_bytes), human_count(s.mds_write_calls),
                                     human_bytes(s.mds_written_bytes)));
   line("removals queued", human_count(s.removals_queued));
+  line("repair",
+       fmt::format("{} objects stale, {} resynced, {} compared, {} copied, {} failed tries",
+                   human_count(s.repair.stale_objects), human_count(s.repair.resynced),
+                   human_count(s.repair.compared), human_bytes(s.repair.copied_bytes),
+                   human_count(s.repair.failed)));
   const auto found = problems(system);
   out += found.empty() ? "problems         none\n" : "problems\n" + bulleted(found);
   return out;
@@ -119,7 +142,7 @@ std::string status_text(const ServerSnapshot& system) {
 std::string data_servers_text(const std::vector<DataServerReport>& servers) {
   if (servers.empty()) return "no data server has registered\n";
   Table table({"ID", "NAME", "STATE", "HEARTBEAT", "UP", "CPU", "QUEUE", "DISK/S", "NET/S", "FREE",
-               "CAPACITY", "READ", "WRITTEN", "ERRORS", "ADDRESSES"});
+               "CAPACITY", "READ", "WRITTEN", "ERRORS", "STALE", "ADDRESSES"});
   for (const DataServerReport& server : servers) {
     const bool seen = server.state != DsState::kUnknown;
     const auto known = [seen](std::string text) { return seen ? std::move(text) : "-"; };
@@ -131,9 +154,10 @@ std::string data_servers_text(const std::vector<DataServerReport>& servers) {
                known(human_bytes(server.disk_available)), known(human_bytes(server.net_available)),
                known(human_bytes(server.free_bytes)), known(human_bytes(server.capacity_bytes)),
                known(human_bytes(server.read_bytes)), known(human_bytes(server.written_bytes)),
-               known(human_count(server.errors)), joined(server.addresses)});
+               known(human_count(server.errors)), human_count(server.stale_objects),
+               joined(server.addresses)});
   }
-  return table.text();
+  return table.text() + repairs_text(servers);
 }
 
 namespace {

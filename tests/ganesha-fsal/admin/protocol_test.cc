@@ -106,23 +106,33 @@ TEST_CASE("reports go over the wire unchanged", "[admin]") {
   status.version = "0.1.0";
   status.mds_read_calls = 5;
   status.removals_queued = 77;
+  status.repair = {1, 2, 3, 4, 5, 6, 7};
   status.warnings = {"one", "two"};
   auto again = decode_reply<StatusReport>(encode_reply(status));
   REQUIRE(again);
   CHECK(again->mds_read_calls == 5);
   CHECK(again->removals_queued == 77);
+  CHECK(again->repair.stale_objects == 1);
+  CHECK(again->repair.copied_bytes == 7);
   CHECK(again->warnings == status.warnings);
 
   std::vector<DataServerReport> servers(3);
   servers[2].addresses = {"127.0.0.1:2053", "192.0.2.4:2053"};
   servers[2].cpu_busy_permille = 999;
   servers[2].mirror_pending_bytes = 77;
+  servers[2].stale_objects = 3;
+  servers[2].repairs = {{RepairKind::kScrub, 5, 1, 100, 50, 20, 10, 9, 8}};
   auto list = decode_reply<std::vector<DataServerReport>>(encode_reply(servers));
   REQUIRE(list);
   REQUIRE(list->size() == 3);
   CHECK((*list)[2].addresses == servers[2].addresses);
   CHECK((*list)[2].cpu_busy_permille == 999);
   CHECK((*list)[2].mirror_pending_bytes == 77);
+  CHECK((*list)[2].stale_objects == 3);
+  REQUIRE((*list)[2].repairs.size() == 1);
+  CHECK((*list)[2].repairs[0].kind == RepairKind::kScrub);
+  CHECK((*list)[2].repairs[0].copied_bytes == 20);
+  CHECK((*list)[2].repairs[0].remaining_ms == 8);
 }
 
 TEST_CASE("errors keep their code and text", "[admin]") {

@@ -92,8 +92,9 @@ class Run {
        .fence = [this](std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
                        Done<void> done) { cluster_->fence(ds_ids, {fence}, std::move(done)); },
        .grants_known = [] { return true; }}};
-  FileData data{
-      {names_, *cluster_, proxy, layouts, fencer_, placement_, journal, mirrors, [](FileId) {}}};
+  std::function<Result<>(FileId)> compare = [](FileId) -> Result<> { return {}; };
+  FileData data{{names_, *cluster_, proxy, layouts, fencer_, placement_, journal, mirrors,
+                 [](FileId) {}, [this](FileId file) { return compare(file); }}};
 };
 
 }  // namespace weft::mds

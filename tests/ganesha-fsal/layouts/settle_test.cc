@@ -106,6 +106,38 @@ TEST_CASE_METHOD(Fixture, "what was cut when the server died does not come back 
   CHECK(size() == 100);
 }
 
+TEST_CASE_METHOD(Fixture, "a file is in doubt until its copies have been compared") {
+  REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
+  servers[1]->hold(f, 2000);
+  restart();
+  bool equal = false;
+  int asked = 0;
+  run->compare = [&](FileId file) -> Result<> {
+    CHECK(file == f);
+    ++asked;
+    if (equal) return {};
+    return fail(Errc::kBusy, "being compared");
+  };
+  AttributeChange cut;
+  cut.size = 1000;
+  REQUIRE(run->data.set_attributes(f, cut, 6));  // nobody waits for it
+  CHECK(asked == 1);
+  CHECK_FALSE(run->journal.inherited(f));
+  REQUIRE(run->journal.unsettled(f));
+  run->data.settle_due(true);
+  CHECK(asked == 1);  // not at once again
+  run->data.retry_settling();
+  run->data.settle_due(true);
+  CHECK(asked == 2);
+  CHECK(run->journal.unsettled(f));
+  equal = true;
+  run->data.retry_settling();
+  run->data.settle_due(true);
+  CHECK(asked == 3);
+  CHECK_FALSE(run->journal.unsettled(f));
+  CHECK(size() == 1000);
+}
+
 TEST_CASE_METHOD(Fixture, "a file is settled when the last data server is back") {
   REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
   servers[1]->hold(f, 2000);

@@ -81,6 +81,26 @@ TEST_CASE("the table of data servers shows nothing of those never heard of", "[w
   CHECK(data_servers_text({}) == "no data server has registered\n");
 }
 
+TEST_CASE("what is being repaired is shown, and what is still to be", "[weft]") {
+  auto mended = server(2, mds::DsState::kUp);
+  mended.stale_objects = 12;
+  mended.repairs = {
+      {mds::RepairKind::kResync, 77, 1, 8 << 20, 4 << 20, 1 << 20, 2 << 20, 2000, 2000}};
+  const std::string text = data_servers_text({server(1, mds::DsState::kUp), mended});
+  CHECK(text.find("STALE") != std::string::npos);
+  CHECK(text.find("resync") != std::string::npos);
+  CHECK(text.find("2.00 MiB/s") != std::string::npos);
+  CHECK(data_servers_text({server(1, mds::DsState::kUp)}).find("REMAINING") == std::string::npos);
+  const auto document = data_servers_json({mended});
+  CHECK(document[0]["stale_objects"] == 12);
+  CHECK(document[0]["repairs"][0]["kind"] == "resync");
+  CHECK(document[0]["repairs"][0]["remaining_ms"] == 2000);
+  ServerSnapshot system = healthy();
+  system.status.repair.stale_objects = 5;
+  CHECK(status_text(system).find("5 objects stale") != std::string::npos);
+  CHECK(status_json(system)["stale_objects"] == 5);
+}
+
 TEST_CASE("a file's report names stripes and who holds its layout", "[weft]") {
   mds::FileReport file;
   file.path = "/weft/evil\nname";

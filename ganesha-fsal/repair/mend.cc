@@ -1,0 +1,199 @@
+// Repairer: one object that missed writes, or one file's copies.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ganesha-fsal/repair/repairer.h"
+
+namespace weft::mds {
+namespace {
+
+using control::ResyncProgress;
+
+// The place in the copy's list of servers, which is the stripe's in every copy.
+Result<std::size_t> stripe_of(const layout::LayoutMap& map, const StaleObject& object) {
+  const auto& ds_ids = map.copies.at(object.copy).ds_ids;
+  const auto at = std::ranges::find(ds_ids, object.ds_id);
+  if (at == ds_ids.end()) return fail(Errc::kCorrupt, "a stale object that is not in the map");
+  return static_cast<std::size_t>(at - ds_ids.begin());
+}
+
+std::vector<std::uint32_t> current_at(const layout::LayoutMap& map, std::size_t stripe) {
+  std::vector<std::uint32_t> ids;
+  for (const layout::Copy& copy : map.copies) {
+    if (copy.state_of(stripe) == layout::CopyState::kCurrent) ids.push_back(copy.ds_ids[stripe]);
+  }
+  return ids;
+}
+
+bool has(const std::vector<std::uint32_t>& ids, std::uint32_t id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
+
+// The leader's server, if its copy is current.
+Result<std::uint32_t> source_of(const layout::LayoutMap& map,
+                                const std::vector<std::uint8_t>& leads, std::size_t stripe) {
+  if (stripe >= leads.size() || leads[stripe] >= map.copies.size()) {
+    return fail(Errc::kBusy, "nobody leads the stripe");
+  }
+  const layout::Copy& copy = map.copies[leads[stripe]];
+  if (copy.state_of(stripe) != layout::CopyState::kCurrent) {
+    return fail(Errc::kBusy, "the stripe's leader has no current copy");
+  }
+  return copy.ds_ids[stripe];
+}
+
+void set_striping(control::Resync& job, const layout::LayoutMap& map, std::size_t copy,
+                  std::size_t stripe) {
+  job.stripe_unit = map.stripe_unit;
+  job.servers = static_cast<std::uint32_t>(map.copies[copy].ds_ids.size());
+  job.first_index = map.copies[copy].first_index;
+  job.server = static_cast<std::uint32_t>(stripe);
+}
+
+}  // namespace
+
+Result<> Repairer::mend(const StaleObject& stale) {
+  for (unsigned round = 0; round < parts_.limits.rounds; ++round) {
+    auto done = mend_once(stale);
+    // Removed, or mended before.
+    if (!done && (done.error() == Errc::kStale || done.error() == Errc::kNotFound)) return {};
+    if (!done) return pass(done);
+    if (*done) return {};
+  }
+  return fail(Errc::kBusy, "it goes on missing writes");
+}
+
+Result<bool> Repairer::mend_once(const StaleObject& stale) {
+  auto pinned = parts_.pin(stale.id);
+  if (!pinned) return pass(pinned);
+  auto begun = parts_.names.begin_resync(stale);
+  if (!begun) return pass(begun);
+  if (!*begun) return true;
+  const layout::LayoutMap& map = (*begun)->map;
+  auto stripe = stripe_of(map, (*begun)->object);
+  if (!stripe) return pass(stripe);
+  auto source = source_of(map, pinned->leads, *stripe);
+  if (!source) return pass(source);
+  if (auto taken = take_back_writes(**begun, *stripe); !taken) return pass(taken);
+
+  control::Resync job{.object = parts_.names.object_of(stale.id, map),
+                      .source = *source,
+                      .least_epoch = map.object_epoch};
+  for (const DirtyExtent& extent : (*begun)->object.dirty) {
+    job.extents.push_back({extent.offset, extent.end - extent.offset});
+  }
+  set_striping(job, map, stale.copy, *stripe);
+  auto number = begin_job(RepairKind::kResync, stale.id, stale.ds_id, job);
+  if (!number) return pass(number);
+  if (auto finished = finish_job(stale.ds_id, *number); !finished) return pass(finished);
+
+  // While the leader is pinned it changes only when it is excluded, and then it is not current.
+  auto now = parts_.names.layout(stale.id);
+  if (!now) return pass(now);
+  if (!*now) return fail(Errc::kStale, "no layout");
+  if (!has(current_at(**now, *stripe), *source)) return false;
+  auto cleared = parts_.names.clear_stale((*begun)->object);
+  if (cleared && *cleared) {
+    spdlog::info("event=copy_current file={:x} ds={} epoch={}", stale.id, stale.ds_id,
+                 map.object_epoch);
+  }
+  return cleared;
+}
+
+// From now on what is written to the stripe is brought to the copy that is being mended.
+Result<> Repairer::take_back_writes(const ResyncBegun& begun, std::size_t stripe) {
+  const auto current = current_at(begun.map, stripe);
+  if (current.empty()) return fail(Errc::kLayoutTryLater, "no copy of the stripe is current");
+  const layout::ObjectId object = parts_.names.object_of(begun.object.id, begun.map);
+  const control::Fence fence{.object = object, .epoch = begun.map.object_epoch};
+  if (auto fenced = parts_.servers.fence(current, fence); !fenced) return fenced;
+  for (const std::uint32_t ds_id : current) {
+    auto forgotten = parts_.servers.forget_missed(ds_id, {object, begun.object.ds_id});
+    if (!forgotten) return forgotten;
+  }
+  return {};
+}
+
+Result<> Repairer::compare_copies(FileId file) {
+  auto pinned = parts_.pin(file);
+  if (!pinned && pinned.error() == Errc::kStale) return {};
+  if (!pinned) return pass(pinned);
+  const layout::LayoutMap& map = pinned->map;
+  std::vector<Running> running;
+  Result<> outcome;
+  const std::size_t stripes = map.copies.front().ds_ids.size();
+  for (std::size_t stripe = 0; stripe < stripes && outcome; ++stripe) {
+    const auto current = current_at(map, stripe);
+    if (current.size() < 2) continue;
+    auto source = source_of(map, pinned->leads, stripe);
+    if (!source) outcome = pass(source);
+    for (std::size_t copy = 0; copy < map.copies.size() && outcome; ++copy) {
+      const std::uint32_t ds_id = map.copies[copy].ds_ids[stripe];
+      if (ds_id == *source || !has(current, ds_id)) continue;
+      // Not fenced off: writers of older epochs, if there are any, are still good.
+      control::Resync job{.object = parts_.names.object_of(file, map),
+                          .source = *source,
+                          .epoch = map.object_epoch,
+                          .extents = {{0, kMaxFileSize}}};
+      set_striping(job, map, copy, stripe);
+      auto number = begin_job(RepairKind::kCompare, file, ds_id, job);
+      if (number) running.push_back({*number, ds_id});
+      if (!number) outcome = pass(number);
+    }
+  }
+  for (const Running& job : running) {
+    auto finished = finish_job(job.ds_id, job.number);
+    if (!finished && outcome) outcome = finished;
+  }
+  return outcome;
+}
+
+Result<std::uint64_t> Repairer::begin_job(RepairKind kind, FileId file, std::uint32_t ds_id,
+                                          control::Resync& job) {
+  job.bytes_per_second = parts_.limits.bytes_per_second;
+  job.job = jobs_.begin(kind, file, ds_id, job.source);
+  // It may have as many as it does at once.
+  for (auto wait = parts_.limits.poll_first;; wait = std::min(2 * wait, parts_.limits.poll_most)) {
+    auto begun = parts_.servers.resync(ds_id, job);
+    if (begun) return job.job;
+    const bool last = wait >= parts_.limits.poll_most;
+    if (begun.error() == Errc::kBusy && !last && sleep(wait)) continue;
+    jobs_.end(job.job, false);
+    return pass(begun);
+  }
+}
+
+Result<> Repairer::finish_job(std::uint32_t ds_id, std::uint64_t number) {
+  auto wait = parts_.limits.poll_first;
+  auto heard = Clock::now();
+  Result<> outcome = fail(Errc::kCancelled, "shutting down");
+  while (sleep(wait)) {
+    wait = std::min(2 * wait, parts_.limits.poll_most);
+    const auto at = parts_.servers.status(ds_id, number);
+    if (at) {
+      heard = Clock::now();
+      jobs_.progress(number, *at);
+      if (at->state == ResyncProgress::State::kRunning) continue;
+      if (at->state == ResyncProgress::State::kDone) outcome = {};
+      if (at->state == ResyncProgress::State::kFailed) outcome = fail(Errc::kIo, at->error);
+      if (at->state == ResyncProgress::State::kUnknown) {
+        outcome = fail(Errc::kUnreachable, "the data server was restarted");
+      }
+      jobs_.end(number, outcome.has_value());
+      return outcome;
+    }
+    if (Clock::now() - heard < parts_.limits.give_up) continue;
+    outcome = std::unexpected(at.error());
+    break;
+  }
+  // It may go on there for a while; the object's next job ends it.
+  if (auto cancelled = parts_.servers.cancel(ds_id, number); !cancelled) {
+    spdlog::debug("event=resync_not_cancelled ds={} job={}", ds_id, number);
+  }
+  jobs_.end(number, false);
+  return outcome;
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,205 @@
+// Repairer: who works at what, and when.
+#include "ganesha-fsal/repair/repairer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace weft::mds {
+namespace {
+
+constexpr std::size_t kPage = 64;  // of what is stale at a data server, read at once
+constexpr std::chrono::seconds kIdle{1};
+
+// Numbers of this run are above those of earlier ones, as far as data servers remember them.
+std::uint64_t first_number(const Namespace& names) { return names.superblock().boot_epoch << 32; }
+
+}  // namespace
+
+Repairer::Repairer(Parts parts)
+    : parts_(std::move(parts)), jobs_(first_number(parts_.names), [] { return Clock::now(); }) {}
+
+Repairer::~Repairer() { stop(); }
+
+void Repairer::start() {
+  for (unsigned i = 0; i < parts_.limits.workers; ++i) workers_.emplace_back([this] { run(); });
+}
+
+void Repairer::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
+}
+
+void Repairer::server_up(std::uint32_t ds_id) {
+  {
+    const std::lock_guard lock(mutex_);
+    Destination& at = destinations_[ds_id];
+    at.look_at = at.not_before = {};
+    at.rest = {};
+  }
+  wake_.notify_all();
+}
+
+Result<> Repairer::compare(FileId file) {
+  auto map = parts_.names.layout(file);
+  if (!map) return pass(map);
+  if (!*map || (*map)->copies.size() < 2) return {};
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = compares_.find(file);
+    if (found != compares_.end()) {
+      if (!found->second) return fail(Errc::kBusy, "its copies are being compared");
+      const bool done = *found->second;
+      compares_.erase(found);
+      if (done) return {};
+    }
+    // Some that are done nobody asks about again: removed meanwhile.
+    if (compares_.size() >= parts_.limits.max_compares) {
+      std::erase_if(compares_, [](const auto& known) { return known.second.has_value(); });
+    }
+    if (compares_.size() >= parts_.limits.max_compares) {
+      return fail(Errc::kBusy, "too many files are being compared");
+    }
+    compares_[file] = std::nullopt;
+    to_compare_.push_back(file);
+  }
+  wake_.notify_one();
+  return fail(Errc::kBusy, "its copies are to be compared");
+}
+
+Result<std::map<std::uint32_t, std::size_t>> Repairer::stale_counts(
+    std::span<const std::uint32_t> ds_ids, std::size_t limit) const {
+  std::map<std::uint32_t, std::size_t> counts;
+  for (const std::uint32_t ds_id : ds_ids) {
+    std::optional<StaleObject> after;
+    std::size_t count = 0;
+    while (count < limit) {
+      auto page = parts_.names.stale_objects(ds_id, after, std::min(limit - count, 16 * kPage));
+      if (!page) return pass(page);
+      if (page->empty()) break;
+      count += page->size();
+      after = std::move(page->back());
+    }
+    if (count > 0) counts[ds_id] = count;
+  }
+  return counts;
+}
+
+bool Repairer::sleep(Clock::duration span) {
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, span, [this] { return stopping_; });
+  return !stopping_;
+}
+
+void Repairer::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (const auto what = take(lock)) {
+      work(*what, lock);
+    } else if (!stopping_) {
+      wake_.wait_for(lock, kIdle);
+    }
+  }
+}
+
+std::optional<Repairer::Work> Repairer::take_compare() {
+  for (auto it = to_compare_.begin(); it != to_compare_.end(); ++it) {
+    const FileId file = *it;
+    if (busy_.contains(file)) continue;
+    to_compare_.erase(it);
+    return Work{.compare = file};
+  }
+  return std::nullopt;
+}
+
+std::optional<Repairer::Work> Repairer::take_stale(Destination& at) {
+  for (auto it = at.waiting.begin(); it != at.waiting.end(); ++it) {
+    if (busy_.contains(it->id)) continue;
+    Work work{.stale = std::move(*it)};
+    at.waiting.erase(it);
+    return work;
+  }
+  return std::nullopt;
+}
+
+std::optional<Repairer::Work> Repairer::take(std::unique_lock<std::mutex>& lock) {
+  if (auto compare = take_compare()) return compare;
+  lock.unlock();
+  auto here = parts_.here();
+  lock.lock();
+  std::ranges::sort(here);
+  std::ranges::rotate(here, std::ranges::upper_bound(here, last_served_));
+  for (const std::uint32_t ds_id : here) {
+    if (stopping_) return std::nullopt;
+    Destination& at = destinations_[ds_id];  // never erased, so it stays while unlocked
+    const auto now = Clock::now();
+    if (now < at.not_before || at.running >= parts_.limits.per_server) continue;
+    if (at.waiting.empty() && !at.listing && now >= at.look_at) look(lock, ds_id);
+    if (auto work = take_stale(at)) {
+      last_served_ = ds_id;
+      return work;
+    }
+  }
+  return std::nullopt;
+}
+
+void Repairer::look(std::unique_lock<std::mutex>& lock, std::uint32_t ds_id) {
+  Destination& at = destinations_[ds_id];
+  at.listing = true;
+  const auto after = at.after;
+  lock.unlock();
+  auto page = parts_.names.stale_objects(ds_id, after, kPage);
+  lock.lock();
+  at.listing = false;
+  if (!page) {
+    spdlog::error("event=stale_objects_unread ds={} error=\"{}\"", ds_id, page.error().describe());
+    at.look_at = Clock::now() + parts_.limits.look_every;
+    return;
+  }
+  // At the end from the beginning again, and not at once: what is left has failed, or is new.
+  if (page->size() < kPage) {
+    at.after.reset();
+    at.look_at =
+        Clock::now() + (page->empty() ? parts_.limits.look_every : parts_.limits.first_rest);
+  } else {
+    at.after = page->back();
+  }
+  std::ranges::move(*page, std::back_inserter(at.waiting));
+}
+
+void Repairer::work(const Work& what, std::unique_lock<std::mutex>& lock) {
+  const FileId file = what.stale ? what.stale->id : what.compare;
+  busy_.insert(file);
+  Destination* const at = what.stale ? &destinations_[what.stale->ds_id] : nullptr;
+  if (at != nullptr) ++at->running;
+  lock.unlock();
+  const auto done = what.stale ? mend(*what.stale) : compare_copies(file);
+  if (!done) {
+    spdlog::info("event=repair_put_off file={:x} ds={} error=\"{}\"", file,
+                 what.stale ? what.stale->ds_id : 0, done.error().describe());
+  }
+  lock.lock();
+  busy_.erase(file);
+  if (at != nullptr) {
+    --at->running;
+    if (done) {
+      at->rest = {};
+    } else {
+      at->rest = std::clamp(at->rest * 2, parts_.limits.first_rest, parts_.limits.longest_rest);
+      at->not_before = Clock::now() + at->rest;
+    }
+  } else {
+    compares_[file] = done.has_value();
+    lock.unlock();
+    parts_.compared();
+    lock.lock();
+  }
+  wake_.notify_all();
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,154 @@
+// Makes copies equal again: those that missed writes, when their data server is here, and those
+// that may differ since a writer died.
+//
+// A copy that missed writes (Namespace::stale_objects) is mended object by object:
+//
+//   1. The file's leaders are pinned, so that the leader of the stripe stays: it is the source.
+//   2. Namespace::begin_resync: resyncing, durably, at epoch E.
+//   3. The object is fenced at E at the current servers of the stripe, and they forget what the
+//      copy missed: from now on every write is brought to it.
+//   4. A job at the copy's data server makes the dirty extents equal (docs/protocol.md, "Resync").
+//   5. Namespace::clear_stale: current, unless it was marked again meanwhile; then again from 2.
+//      Again too if the source is no longer a current copy: what it sent may be old.
+//
+// Nothing of this is kept but what the namespace keeps: after a restart of this server, of the
+// copy's or of the source's it begins again at 1, and comparing costs checksums only. A job of
+// before the restart that still runs ends when its object's next begins.
+//
+// compare(): every current copy of every stripe of a file is made equal to the leader's. They stay
+// current: both hold every acknowledged byte, and where they differ either is right, since nobody
+// was told that the write was done.
+//
+// Several objects at once: Limits::per_server at each data server that is mended, whichever the
+// sources, Limits::workers in all, one of a file. A data server where something failed is left
+// alone for a while, longer each time, up to a minute; success ends that.
+//
+// Threading: any thread. Workers of its own do the work and block; Parts are called from them.
+//
+// Ownership: everything in Parts outlives it. stop(), or destruction, cancels what runs and joins.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/repair/copy_servers.h"
+#include "ganesha-fsal/repair/repair_jobs.h"
+
+namespace weft::mds {
+
+// A file's map and leaders; the leaders stay while `pin` lives.
+struct PinnedFile {
+  layout::LayoutMap map;
+  std::vector<std::uint8_t> leads;  // for each stripe the copy
+  std::shared_ptr<void> pin;
+};
+
+class Repairer {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Limits {
+    unsigned workers = 8;
+    unsigned per_server = 4;
+    std::uint64_t bytes_per_second = 0;  // of a data server; 0: no limit
+    Clock::duration first_rest = std::chrono::seconds(1);
+    Clock::duration longest_rest = std::chrono::seconds(60);
+    Clock::duration look_every = std::chrono::seconds(5);  // for what is stale at a server
+    Clock::duration poll_first = std::chrono::milliseconds(10);
+    Clock::duration poll_most = std::chrono::milliseconds(500);
+    Clock::duration give_up = std::chrono::seconds(15);  // a job of which nothing is heard
+    unsigned rounds = 4;                                 // of one object, before it rests
+    std::size_t max_compares = 65'536;                   // files remembered
+  };
+  struct Parts {
+    Namespace& names;
+    CopyServers& servers;
+    // Ids of the data servers that are connected.
+    std::function<std::vector<std::uint32_t>()> here;
+    // Pins the leaders of a file that has a map.
+    std::function<Result<PinnedFile>(FileId)> pin;
+    // Asked for compares are done, or some are.
+    std::function<void()> compared = [] {};
+    Limits limits;
+  };
+
+  explicit Repairer(Parts parts);
+  Repairer(const Repairer&) = delete;
+  Repairer& operator=(const Repairer&) = delete;
+  ~Repairer();
+  void start();
+  void stop();
+
+  // A data server is here: what is stale there is due now.
+  void server_up(std::uint32_t ds_id);
+
+  // Compares the copies of a file, and makes them equal. kBusy until that is done; then it is
+  // success, once: asked again it is done again. A file with one copy is done at once.
+  [[nodiscard]] Result<> compare(FileId file);
+
+  [[nodiscard]] const RepairJobs& jobs() const { return jobs_; }
+  // Objects that miss writes, at each data server that has any; at most `limit` are counted there.
+  [[nodiscard]] Result<std::map<std::uint32_t, std::size_t>> stale_counts(
+      std::span<const std::uint32_t> ds_ids, std::size_t limit) const;
+
+ private:
+  struct Destination {
+    std::deque<StaleObject> waiting;
+    std::optional<StaleObject> after;  // where the list goes on
+    bool listing = false;
+    unsigned running = 0;
+    Clock::time_point look_at{};
+    Clock::time_point not_before{};
+    Clock::duration rest{0};
+  };
+  struct Work {
+    std::optional<StaleObject> stale;
+    FileId compare = 0;
+  };
+  // A job at a data server, to be waited for.
+  struct Running {
+    std::uint64_t number = 0;
+    std::uint32_t ds_id = 0;
+  };
+
+  void run();
+  [[nodiscard]] std::optional<Work> take(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] std::optional<Work> take_compare();
+  [[nodiscard]] std::optional<Work> take_stale(Destination& at);
+  void look(std::unique_lock<std::mutex>& lock, std::uint32_t ds_id);
+  void work(const Work& what, std::unique_lock<std::mutex>& lock);
+
+  [[nodiscard]] Result<> mend(const StaleObject& stale);
+  // False: it is to be begun again.
+  [[nodiscard]] Result<bool> mend_once(const StaleObject& stale);
+  [[nodiscard]] Result<> take_back_writes(const ResyncBegun& begun, std::size_t stripe);
+  [[nodiscard]] Result<> compare_copies(FileId file);
+  [[nodiscard]] Result<std::uint64_t> begin_job(RepairKind kind, FileId file, std::uint32_t ds_id,
+                                                control::Resync& job);
+  // Waits for its end.
+  [[nodiscard]] Result<> finish_job(std::uint32_t ds_id, std::uint64_t number);
+  // False: stopping.
+  [[nodiscard]] bool sleep(Clock::duration span);
+
+  Parts parts_;
+  RepairJobs jobs_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;  // guarded by mutex_, as all below
+  std::map<std::uint32_t, Destination> destinations_;
+  std::uint32_t last_served_ = 0;  // destinations have their turns
+  std::set<FileId> busy_;          // files that are worked at
+  std::deque<FileId> to_compare_;
+  std::map<FileId, std::optional<bool>> compares_;  // asked for; true: done
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace weft::mds

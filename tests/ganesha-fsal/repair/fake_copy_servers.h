@@ -1,0 +1,157 @@
+// Data servers that mend copies as the test says, and a Repairer over a namespace in memory.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <set>
+
+#include "ganesha-fsal/repair/repairer.h"
+#include "rpc/base/assert.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
+
+namespace weft::mds {
+
+class FakeCopyServers final : public CopyServers {
+ public:
+  using State = control::ResyncProgress::State;
+
+  Result<> fence(std::span<const std::uint32_t> ds_ids, const control::Fence& fence) override {
+    const std::lock_guard lock(mutex);
+    calls.push_back("fence");
+    for (const std::uint32_t id : ds_ids) fenced[id] = fence.epoch;
+    return {};
+  }
+  Result<> forget_missed(std::uint32_t ds_id, const control::ForgetMissed& forget) override {
+    const std::lock_guard lock(mutex);
+    calls.push_back("forget");
+    forgotten.emplace_back(ds_id, forget.ds_id);
+    return {};
+  }
+  Result<> resync(std::uint32_t ds_id, const control::Resync& job) override {
+    std::function<void(const control::Resync&)> hook;
+    {
+      const std::lock_guard lock(mutex);
+      if (refuse > 0 && refuse-- > 0) return fail(Errc::kBusy, "too many");
+      calls.push_back("resync");
+      jobs.emplace_back(ds_id, job);
+      progress[job.job] = {.state = finish_at_once ? State::kDone : State::kRunning,
+                           .total_bytes = 100,
+                           .compared_bytes = 100,
+                           .copied_bytes = 7};
+      ++running[ds_id];
+      most[ds_id] = std::max(most[ds_id], running[ds_id]);
+      hook = begun;
+    }
+    if (hook) hook(job);
+    return {};
+  }
+  Result<control::ResyncProgress> status(std::uint32_t ds_id, std::uint64_t job) override {
+    const std::lock_guard lock(mutex);
+    if (away.contains(ds_id)) return fail(Errc::kUnreachable, "away");
+    const auto at = progress[job];
+    if (at.state != State::kRunning && ended.insert(job).second) --running[ds_id];
+    return at;
+  }
+  Result<> cancel(std::uint32_t, std::uint64_t job) override {
+    const std::lock_guard lock(mutex);
+    cancelled.push_back(job);
+    return {};
+  }
+
+  void end_all(State state) {
+    const std::lock_guard lock(mutex);
+    for (auto& [number, at] : progress) {
+      if (at.state == State::kRunning) at.state = state;
+    }
+  }
+  std::size_t begun_jobs() {
+    const std::lock_guard lock(mutex);
+    return jobs.size();
+  }
+
+  std::mutex mutex;
+  std::vector<std::string> calls;
+  std::map<std::uint32_t, std::uint32_t> fenced;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> forgotten;
+  std::vector<std::pair<std::uint32_t, control::Resync>> jobs;
+  std::map<std::uint64_t, control::ResyncProgress> progress;
+  std::set<std::uint64_t> ended;
+  std::map<std::uint32_t, unsigned> running;
+  std::map<std::uint32_t, unsigned> most;
+  std::set<std::uint32_t> away;
+  std::vector<std::uint64_t> cancelled;
+  std::function<void(const control::Resync&)> begun;
+  int refuse = 0;
+  bool finish_at_once = true;
+};
+
+class RepairTest : public NamespaceTest {
+ public:
+  RepairTest() { here = {1, 2, 3, 4, 5, 6}; }
+  ~RepairTest() { repairer.reset(); }
+
+  void start(Repairer::Limits limits) {
+    limits.look_every = std::chrono::milliseconds(20);
+    limits.first_rest = std::chrono::milliseconds(20);
+    limits.longest_rest = std::chrono::milliseconds(80);
+    limits.poll_first = std::chrono::milliseconds(1);
+    limits.poll_most = std::chrono::milliseconds(5);
+    limits.give_up = std::chrono::milliseconds(50);
+    repairer = std::make_unique<Repairer>(
+        Repairer::Parts{.names = *names,
+                        .servers = servers,
+                        .here =
+                            [this] {
+                              const std::lock_guard lock(mutex);
+                              return std::vector(here.begin(), here.end());
+                            },
+                        .pin = [this](FileId file) { return pin(file); },
+                        .compared = [this] { ++compared; },
+                        .limits = limits});
+    repairer->start();
+  }
+  void start() { start({}); }
+  Result<PinnedFile> pin(FileId file) {
+    auto map = names->layout(file);
+    if (!map) return pass(map);
+    if (!*map) return fail(Errc::kStale, "no layout");
+    std::vector<std::uint8_t> leads;
+    for (std::size_t stripe = 0; stripe < (*map)->copies.front().ds_ids.size(); ++stripe) {
+      std::uint8_t copy = 0;
+      while ((*map)->copies[copy].state_of(stripe) != layout::CopyState::kCurrent) ++copy;
+      leads.push_back(copy);
+    }
+    ++pins;
+    return PinnedFile{std::move(**map), leads,
+                      std::shared_ptr<void>(this, [this](void*) { --pins; })};
+  }
+  FileId mirrored(std::string_view name) {
+    const FileId id = file(kRootFileId, name);
+    layout_of(id, {1, 2}, {3, 4});
+    return id;
+  }
+  void mark(FileId id, std::uint32_t ds_id, DirtyExtent dirty, std::uint32_t copy = 1) {
+    // Also called by workers, where Catch cannot assert.
+    WEFT_ASSERT(
+        names->mark_stale({.id = id, .copy = copy, .ds_id = ds_id, .dirty = {dirty}}).has_value());
+  }
+  layout::CopyState state(FileId id, std::size_t copy, std::size_t server) {
+    return (*names->layout(id))->copies[copy].state_of(server);
+  }
+  template <class Condition>
+  static bool soon(Condition condition) {
+    for (int i = 0; i < 5000 && !condition(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return condition();
+  }
+
+  std::mutex mutex;
+  std::set<std::uint32_t> here;
+  FakeCopyServers servers;
+  std::atomic<int> pins{0};
+  std::atomic<int> compared{0};
+  std::unique_ptr<Repairer> repairer;
+};
+
+}  // namespace weft::mds

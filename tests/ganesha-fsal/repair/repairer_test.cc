@@ -1,0 +1,236 @@
+#include "ganesha-fsal/repair/repairer.h"
+
+#include "tests/ganesha-fsal/repair/fake_copy_servers.h"
+
+using namespace weft;
+using namespace weft::mds;
+using namespace std::chrono_literals;
+using layout::CopyState;
+
+namespace {
+
+constexpr std::uint64_t kMi = 1U << 20;
+
+}  // namespace
+
+TEST_CASE_METHOD(RepairTest, "a copy that missed writes is mended, in this order") {
+  const FileId f = mirrored("f");
+  mark(f, 4, {5 * kMi, 6 * kMi});
+  servers.finish_at_once = false;
+  start();
+  REQUIRE(soon([&] { return servers.begun_jobs() == 1; }));
+  CHECK(state(f, 1, 1) == CopyState::kResyncing);
+  CHECK(pins == 1);
+  const auto map = **names->layout(f);
+  {
+    const std::lock_guard lock(servers.mutex);
+    CHECK(servers.calls == std::vector<std::string>{"fence", "forget", "resync"});
+    CHECK(servers.fenced == std::map<std::uint32_t, std::uint32_t>{{2, map.object_epoch}});
+    CHECK(servers.forgotten.front() == std::pair<std::uint32_t, std::uint32_t>{2, 4});
+    const auto& [ds_id, job] = servers.jobs.front();
+    CHECK(ds_id == 4);
+    CHECK(job.object == names->object_of(f, map));
+    CHECK(job.source == 2);
+    CHECK(job.least_epoch == map.object_epoch);
+    CHECK(job.extents == std::vector<control::Extent>{{5 * kMi, kMi}});
+    CHECK(job.stripe_unit == map.stripe_unit);
+    CHECK(job.servers == 2);
+    CHECK(job.server == 1);
+  }
+  const auto shown = repairer->jobs().running();
+  REQUIRE(shown.size() == 1);
+  CHECK(shown[0].ds_id == 4);
+  CHECK(shown[0].source == 2);
+  CHECK(repairer->stale_counts(std::vector<std::uint32_t>{3, 4}, 10).value() ==
+        std::map<std::uint32_t, std::size_t>{{4, 1}});
+  servers.end_all(FakeCopyServers::State::kDone);
+  CHECK(soon([&] { return state(f, 1, 1) == CopyState::kCurrent; }));
+  CHECK(soon([&] { return pins == 0; }));
+  CHECK(repairer->jobs().totals().resynced == 1);
+  CHECK(repairer->jobs().totals().copied_bytes == 7);
+  check_clean();
+}
+
+TEST_CASE_METHOD(RepairTest, "a copy that misses more while it is mended goes round again") {
+  const FileId f = mirrored("f");
+  mark(f, 3, {0, 1});
+  int left = 2;
+  servers.begun = [&](const control::Resync&) {
+    if (left-- > 0) mark(f, 3, {9 * kMi, 9 * kMi + 1});
+  };
+  start();
+  CHECK(soon([&] { return state(f, 1, 0) == CopyState::kCurrent; }));
+  REQUIRE(servers.begun_jobs() == 3);
+  const std::lock_guard lock(servers.mutex);
+  CHECK(servers.jobs[0].second.extents.size() == 1);
+  CHECK(servers.jobs[2].second.extents.size() == 2);
+  CHECK(servers.jobs[2].second.least_epoch > servers.jobs[0].second.least_epoch);
+  CHECK(servers.jobs[2].second.job != servers.jobs[0].second.job);
+}
+
+TEST_CASE_METHOD(RepairTest, "what came from a source that is stale by now is not believed") {
+  const FileId f = file(kRootFileId, "f");
+  layout::LayoutMap made;
+  made.stripe_unit = kMi;
+  for (const std::uint32_t id : {1U, 2U, 3U}) {
+    made.copies.push_back({layout::CopyState::kCurrent, 0, {id}});
+  }
+  REQUIRE(names->ensure_layout(
+      f, [&](const InodeAttributes&) -> Result<layout::LayoutMap> { return made; }));
+  mark(f, 3, {0, 1}, 2);
+  servers.begun = [&](const control::Resync& job) {
+    if (job.source == 1) mark(f, 1, {0, 1}, 0);
+  };
+  start();
+  CHECK(soon([&] { return state(f, 2, 0) == CopyState::kCurrent; }));
+  CHECK(soon([&] { return state(f, 0, 0) == CopyState::kCurrent; }));
+  const std::lock_guard lock(servers.mutex);
+  REQUIRE(servers.jobs.size() >= 3);
+  CHECK(servers.jobs[0].second.source == 1);
+  CHECK(servers.jobs[1].second.source == 2);
+  CHECK(servers.jobs[1].first == 3);
+}
+
+TEST_CASE_METHOD(RepairTest, "nothing is done at a server that is away, and all when it is back") {
+  const FileId f = mirrored("f");
+  mark(f, 3, {0, 1});
+  here.erase(3);
+  Repairer::Limits limits;
+  start(limits);
+  std::this_thread::sleep_for(60ms);
+  CHECK(servers.begun_jobs() == 0);
+  {
+    const std::lock_guard lock(mutex);
+    here.insert(3);
+  }
+  repairer->server_up(3);
+  CHECK(soon([&] { return state(f, 1, 0) == CopyState::kCurrent; }));
+}
+
+TEST_CASE_METHOD(RepairTest, "a job that fails, or is lost with its server, is begun again") {
+  const FileId f = mirrored("f");
+  mark(f, 3, {0, 1});
+  servers.finish_at_once = false;
+  servers.refuse = 2;
+  start();
+  REQUIRE(soon([&] { return servers.begun_jobs() == 1; }));
+  servers.end_all(FakeCopyServers::State::kFailed);
+  REQUIRE(soon([&] { return servers.begun_jobs() == 2; }));
+  servers.end_all(FakeCopyServers::State::kUnknown);
+  REQUIRE(soon([&] { return servers.begun_jobs() == 3; }));
+  {
+    const std::lock_guard lock(servers.mutex);
+    servers.away.insert(3);
+  }
+  REQUIRE(soon([&] { return servers.begun_jobs() == 4; }));
+  {
+    const std::lock_guard lock(servers.mutex);
+    servers.away.clear();
+    CHECK(servers.cancelled.size() == 1);
+  }
+  CHECK(state(f, 1, 0) == CopyState::kResyncing);
+  servers.end_all(FakeCopyServers::State::kDone);
+  CHECK(soon([&] { return state(f, 1, 0) == CopyState::kCurrent; }));
+  CHECK(repairer->jobs().totals().failed == 3);
+}
+
+TEST_CASE_METHOD(RepairTest, "many objects: some at once, several servers, none forgotten") {
+  std::vector<FileId> files;
+  for (int i = 0; i < 150; ++i) {
+    files.push_back(mirrored("f" + std::to_string(i)));
+    mark(files.back(), i % 2 == 0 ? 3 : 4, {0, 1});
+  }
+  Repairer::Limits limits;
+  limits.per_server = 2;
+  start(limits);
+  for (const FileId f : files) {
+    CHECK(soon([&] { return (*names->layout(f))->copies[1].state == CopyState::kCurrent; }));
+  }
+  const std::lock_guard lock(servers.mutex);
+  CHECK(servers.most[3] <= 2);
+  CHECK(servers.most[4] <= 2);
+  check_clean();
+}
+
+TEST_CASE_METHOD(RepairTest, "what runs is cancelled when it stops, and begun again after") {
+  const FileId f = mirrored("f");
+  mark(f, 3, {0, 1});
+  servers.finish_at_once = false;
+  start();
+  REQUIRE(soon([&] { return servers.begun_jobs() == 1; }));
+  repairer->stop();
+  CHECK(servers.cancelled == std::vector<std::uint64_t>{servers.jobs[0].second.job});
+  CHECK(state(f, 1, 0) == CopyState::kResyncing);
+  repairer.reset();
+  open();  // another run
+  servers.finish_at_once = true;
+  start();
+  CHECK(soon([&] { return state(f, 1, 0) == CopyState::kCurrent; }));
+  CHECK(servers.jobs[1].second.job > servers.jobs[0].second.job);
+  CHECK(servers.jobs[1].second.least_epoch == servers.jobs[0].second.least_epoch);
+}
+
+TEST_CASE_METHOD(RepairTest, "a file that goes while it is mended is no failure") {
+  const FileId f = mirrored("f");
+  mark(f, 3, {0, 1});
+  servers.begun = [&](const control::Resync&) { std::ignore = names->remove(kRootFileId, "f"); };
+  start();
+  CHECK(soon([&] { return servers.begun_jobs() == 1; }));
+  std::this_thread::sleep_for(50ms);
+  CHECK(servers.begun_jobs() == 1);
+}
+
+TEST_CASE_METHOD(RepairTest, "copies that stay current are compared with the leaders'") {
+  const FileId f = mirrored("f");
+  const FileId single = file(kRootFileId, "single");
+  layout_of(single, {1, 2});
+  servers.finish_at_once = false;
+  start();
+  CHECK(repairer->compare(f).error() == Errc::kBusy);
+  REQUIRE(soon([&] { return servers.begun_jobs() == 2; }));
+  CHECK(repairer->compare(f).error() == Errc::kBusy);
+  CHECK(state(f, 1, 0) == CopyState::kCurrent);
+  {
+    const std::lock_guard lock(servers.mutex);
+    CHECK(servers.calls == std::vector<std::string>{"resync", "resync"});
+    CHECK(servers.jobs[0].first == 3);
+    CHECK(servers.jobs[0].second.source == 1);
+    CHECK(servers.jobs[1].first == 4);
+    CHECK(servers.jobs[1].second.source == 2);
+    CHECK(servers.jobs[0].second.least_epoch == 0);
+    CHECK(servers.jobs[0].second.epoch == (*names->layout(f))->object_epoch);
+    CHECK(servers.jobs[0].second.extents == std::vector<control::Extent>{{0, kMaxFileSize}});
+  }
+  servers.end_all(FakeCopyServers::State::kDone);
+  REQUIRE(soon([&] { return compared == 1; }));
+  CHECK(repairer->compare(f));
+  CHECK(repairer->jobs().totals().compared == 2);
+  CHECK(repairer->compare(f).error() == Errc::kBusy);  // again
+  REQUIRE(soon([&] { return servers.begun_jobs() == 4; }));
+  servers.end_all(FakeCopyServers::State::kFailed);
+  REQUIRE(soon([&] { return compared == 2; }));
+  CHECK(repairer->compare(f).error() == Errc::kBusy);  // failed, so once more
+  servers.finish_at_once = true;
+  servers.end_all(FakeCopyServers::State::kDone);
+  CHECK(repairer->compare(single));
+}
+
+TEST_CASE("a job's rate and what remains") {
+  std::chrono::steady_clock::time_point now{1s};
+  RepairJobs jobs(std::uint64_t{3} << 32, [&] { return now; });
+  const auto number = jobs.begin(RepairKind::kResync, 7, 2, 1);
+  CHECK(number > std::uint64_t{3} << 32);
+  now += 2s;
+  CHECK(jobs.running()[0].remaining == 0ms);
+  jobs.progress(number, {.total_bytes = 1000, .compared_bytes = 200, .copied_bytes = 50});
+  const auto at = jobs.running()[0];
+  CHECK(at.bytes_per_second == 100);
+  CHECK(at.remaining == 8s);
+  CHECK(at.age == 2s);
+  jobs.progress(number, {.total_bytes = 1000, .compared_bytes = 300, .copied_bytes = 50});
+  jobs.end(number, true);
+  CHECK(jobs.running().empty());
+  CHECK(jobs.totals().compared_bytes == 300);
+  CHECK(jobs.totals().copied_bytes == 50);
+  CHECK(jobs.totals().resynced == 1);
+}
