@@ -206,11 +206,11 @@ Policy inherit(const Policy& above, const Policy& own) {
 
 Policy defaults_for(LayoutType type) {
   Policy policy;
-  policy.stripes = 0;
+  const bool flex = type == LayoutType::kFlexFiles;
+  policy.stripes = flex ? 1 : 0;
   policy.unit = 1u << 20;
   policy.copies = 1;
-  policy.duplication =
-      type == LayoutType::kFlexFiles ? Duplication::kClientSync : Duplication::kServerSync;
+  policy.duplication = flex ? Duplication::kClientSync : Duplication::kServerSync;
   policy.reads = ReadPolicy::kAllCopies;
   return policy;
 }
@@ -237,6 +237,11 @@ Policy policy_of(const LayoutMap& map) {
 }
 
 Result<> check(const Policy& policy, LayoutType type) {
+  if (type == LayoutType::kFlexFiles && policy.stripes.value_or(1) != 1) {
+    return fail(Errc::kInvalid,
+                "stripes=" + (*policy.stripes == 0 ? "all" : std::to_string(*policy.stripes)) +
+                    " needs the files layout, the export has flexfiles: stripes=1");
+  }
   if (!policy.duplication) return {};
   const bool clients = *policy.duplication == Duplication::kClientSync ||
                        *policy.duplication == Duplication::kClientAsync;

@@ -51,7 +51,8 @@ constexpr std::uint32_t kGreatestUnit = 1u << 30;
 [[nodiscard]] Policy inherit(const Policy& above, const Policy& own);
 
 // What holds where nobody said anything; every key is set. The clients of a flexfiles layout write
-// every copy themselves (client-sync); those of a files layout leave it to the servers.
+// every copy themselves (client-sync), in one stripe; those of a files layout leave it to the
+// servers.
 [[nodiscard]] Policy defaults_for(LayoutType type);
 
 // What an export's options say, every key set.
@@ -60,7 +61,7 @@ constexpr std::uint32_t kGreatestUnit = 1u << 30;
 [[nodiscard]] Policy policy_of(const LayoutMap& map);
 
 // Whether an export of this layout type can do it: the clients' protocols need flexfiles, the
-// servers' need files. kInvalid saying so.
+// servers' need files, and so do stripes (ganesha-fsal/layouts/flex_grant.h). kInvalid saying so.
 [[nodiscard]] Result<> check(const Policy& policy, LayoutType type);
 
 // The policy as placement takes it; keys that are not set have their defaults. `reserve_bytes`

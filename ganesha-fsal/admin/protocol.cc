@@ -202,6 +202,15 @@ void visit_file(Io& io, Report& r) {
     io.value(grant.recalled);
     io.value(grant.recall_age_ms);
   });
+  io.list(r.io, kMaxStripes, [&](auto& server) {
+    io.value(server.ds_id);
+    io.text(server.ds_name, kMaxString);
+    io.value(server.reads);
+    io.value(server.read_bytes);
+    io.value(server.writes);
+    io.value(server.written_bytes);
+    io.value(server.errors);
+  });
 }
 
 template <class Io, class Report>

@@ -165,6 +165,19 @@ struct PolicyReport {
   friend bool operator==(const PolicyReport&, const PolicyReport&) = default;
 };
 
+// What clients of the flexfiles layout have done at one data server with a file, as they say.
+struct ServerIoReport {
+  std::uint32_t ds_id = 0;
+  std::string ds_name;
+  std::uint64_t reads = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t writes = 0;
+  std::uint64_t written_bytes = 0;
+  std::uint64_t errors = 0;
+
+  friend bool operator==(const ServerIoReport&, const ServerIoReport&) = default;
+};
+
 struct FileReport {
   std::string path;
   std::uint64_t fileid = 0;
@@ -177,6 +190,7 @@ struct FileReport {
   std::string skipped;                // which data servers placement left out, and why
   std::vector<StripeReport> stripes;  // in stripe order
   std::vector<GrantReport> grants;
+  std::vector<ServerIoReport> io;  // by data server; those that clients told of
 };
 
 constexpr std::size_t kMaxStaleCounted = 100'000;  // at one data server

@@ -89,6 +89,7 @@ class Reports final : public AdminSource {
   static void add_store(StatusReport& report, const StoreHealth& health);
   void add_layout(FileReport& report, const layout::LayoutMap& map, std::uint16_t export_id) const;
   void add_holders(FileReport& report) const;
+  void add_io(FileReport& report) const;
   // What a path of a client names.
   struct Found {
     Backend::PathInExport where;
@@ -284,6 +285,13 @@ void Reports::add_holders(FileReport& report) const {
   }
 }
 
+void Reports::add_io(FileReport& report) const {
+  for (const auto& [ds_id, io] : backend_.data().reports().io_of(report.fileid)) {
+    report.io.push_back({ds_id, stripe(ds_id).ds_name, io.reads, io.read_bytes, io.writes,
+                         io.written_bytes, io.errors});
+  }
+}
+
 Result<Reports::Found> Reports::find(const std::string& path) const {
   // The part below the export's pseudo path is the path in the namespace.
   auto where = Backend::find_path(path);
@@ -310,6 +318,7 @@ Result<FileReport> Reports::file(const std::string& path) {
   if (!policy) return pass(policy);
   report.policy = std::move(*policy);
   add_holders(report);
+  add_io(report);
   return report;
 }
 

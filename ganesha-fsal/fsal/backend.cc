@@ -53,7 +53,7 @@ std::chrono::seconds grace() { return std::chrono::seconds(nfs_param.nfsv4_param
 
 layout::Policy export_policy(const weft_options& options) {
   layout::Policy policy;
-  policy.stripes = options.stripe_count;
+  if (options.stripe_count != 0) policy.stripes = options.stripe_count;
   policy.unit = options.stripe_unit;
   policy.copies = options.copies;
   if (options.duplication != WEFT_DUPLICATION_DEFAULT) {
@@ -63,12 +63,17 @@ layout::Policy export_policy(const weft_options& options) {
   return policy;
 }
 
+layout::LayoutType layout_type(const weft_options& options) {
+  return options.layout_kind == WEFT_LAYOUT_FLEXFILES ? layout::LayoutType::kFlexFiles
+                                                      : layout::LayoutType::kFiles;
+}
+
 layout::PlacementPolicy placement_policy(const weft_options& options) {
   layout::PlacementPolicy base;
   // A server is full for new files when it has no room for a stripe unit: how much is to be kept
   // free beyond that depends on its size, and is its file system's to say.
   base.reserve_bytes = options.stripe_unit;
-  return layout::placement_policy(export_policy(options), layout::LayoutType::kFiles, base);
+  return layout::placement_policy(export_policy(options), layout_type(options), base);
 }
 
 Result<std::shared_ptr<Backend>> Backend::open(const weft_options& options) {
@@ -160,7 +165,10 @@ Result<> Backend::open_store(const weft_options& options) {
   if (!names) return of_option("Metadata_Path", names.error());
   names_ = std::move(*names);
   store_id_ = first_bytes(names_->superblock().cluster_uuid);
-  recaller_ = std::make_unique<UpcallRecaller>(fsid(), store_id_);
+  recaller_ = std::make_unique<UpcallRecaller>(fsid(), store_id_, [this](FileId file) {
+    const auto map = names_->layout(file);
+    return map && *map ? (*map)->type : layout::LayoutType::kFiles;
+  });
   sizes_ = std::make_unique<NamespaceSizes>(
       *names_, [this](FileId file) { recaller_->invalidate_attributes(file); });
   removal_source_ = std::make_unique<NamespaceRemovals>(*names_);

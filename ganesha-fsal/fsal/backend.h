@@ -170,5 +170,6 @@ class Backend {
 // What an export's options say about new files, as policy and as placement takes it.
 [[nodiscard]] layout::Policy export_policy(const weft_options& options);
 [[nodiscard]] layout::PlacementPolicy placement_policy(const weft_options& options);
+[[nodiscard]] layout::LayoutType layout_type(const weft_options& options);
 
 }  // namespace weft::mds

@@ -103,14 +103,10 @@ void init_export_ops(export_ops& ops) {
 
 // What no table of options can say. The text names the option.
 Result<> check_options(const weft_options& options) {
-  if (options.layout_kind == WEFT_LAYOUT_FLEXFILES) {
-    return fail(Errc::kNotSupported,
-                "Layout_Type = flexfiles is not served yet; use Layout_Type = files");
-  }
   if (options.stripe_unit % layout::kStripeUnitMultiple != 0) {
     return fail(Errc::kInvalid, "Stripe_Unit must be a multiple of 64 bytes");
   }
-  if (const auto fits = layout::check(export_policy(options), layout::LayoutType::kFiles); !fits) {
+  if (const auto fits = layout::check(export_policy(options), layout_type(options)); !fits) {
     return fits;
   }
   if (options.metadata_path[0] != '/') {
@@ -145,6 +141,7 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
   if (!backend) return refuse(*exp, err_type, backend.error());
 
   exp->policy = placement_policy(exp->options);
+  if (exp->policy.type == layout::LayoutType::kFlexFiles) exp->layout_type = LAYOUT4_FLEX_FILES;
   exp->fsal = fsal;
   exp->up_ops = up_ops;
   if (fsal_attach_export(fsal, &exp->exports) != 0) {

@@ -10,6 +10,7 @@
 #include "ganesha-fsal/fsal/object_ops.h"
 #include "ganesha-fsal/layouts/policies.h"
 #include "layout/files_layout.h"
+#include "layout/flex_report.h"
 
 namespace weft::mds {
 namespace {
@@ -58,6 +59,7 @@ nfsstat4 layoutget(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutget_arg
   request.file = handle.file;
   request.client = client;
   request.access = access;
+  request.type = handle.owner->policy.type;
   request.max_bytes = arg->maxcount;
   request.fsal = kFsalId;
   request.export_id = handle.owner->export_id;
@@ -81,10 +83,30 @@ nfsstat4 layoutget(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutget_arg
   return NFS4_OK;
 }
 
+// What is left of a stream that the core made of a body in memory.
+std::span<const std::byte> rest_of(XDR* body) {
+  return {reinterpret_cast<const std::byte*>(body->x_data), xdr_tail_inline(body)};
+}
+
+// What a flexfiles client met at data servers. Taken in before its layout is: only who may write
+// is believed.
+void take_report(const Handle& handle, XDR* body) {
+  const auto report = layout::decode_flex_return(rest_of(body));
+  if (!report) {
+    spdlog::warn("layoutreturn of file={:x}: {}", handle.file, report.error().describe());
+    return;
+  }
+  Backend& backend = *handle.owner->backend;
+  backend.count_layout_errors(report->errors.size());
+  if (op_ctx->clientid == nullptr) return;
+  backend.data().reports().returned(handle.file, *op_ctx->clientid, *report);
+}
+
 // Answers OK whatever happens: Ganesha ends itself after a hundred failed revocations.
-nfsstat4 layoutreturn(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layoutreturn_arg* arg) {
+nfsstat4 layoutreturn(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutreturn_arg* arg) {
   const Handle& handle = of(obj_hdl);
   LayoutService& layouts = handle.owner->backend->layouts();
+  if (body != nullptr && arg->lo_type == LAYOUT4_FLEX_FILES) take_report(handle, body);
   if (arg->circumstance == circumstance_reclaim) return NFS4_OK;  // nothing is recorded of it
   if (!arg->dispose) return NFS4_OK;
   const ClientId client = client_of(arg->fsal_seg_data);
@@ -122,27 +144,34 @@ nfsstat4 layoutcommit(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layout
   return NFS4_OK;
 }
 
-// Hints: what a client says it met at a data server. Whether the server is well is for its
-// heartbeats to say.
+// Whether the server is well is for its heartbeats to say.
 nfsstat4 layouterror(fsal_obj_handle* obj_hdl, const fsal_layouterror_arg* arg) {
   const Handle& handle = of(obj_hdl);
-  for (std::uint32_t i = 0; i < arg->count; ++i) {
-    const device_error4& error = arg->errors[i];
-    spdlog::warn("layout error file={:x} client={:x} op={} status={} offset={} length={}",
-                 handle.file, op_ctx->clientid == nullptr ? 0 : *op_ctx->clientid,
-                 static_cast<int>(error.de_opnum), static_cast<int>(error.de_status), arg->offset,
-                 arg->length);
+  Backend& backend = *handle.owner->backend;
+  backend.count_layout_errors(arg->count);
+  if (op_ctx->clientid == nullptr) return NFS4_OK;
+  std::vector<layout::DeviceError> errors;
+  const std::size_t count = std::min<std::size_t>(arg->count, layout::kMaxFlexDeviceErrors);
+  for (const device_error4& error : std::span(arg->errors, count)) {
+    layout::DeviceError& one = errors.emplace_back();
+    std::memcpy(one.device.data(), error.de_deviceid, one.device.size());
+    one.status = static_cast<std::uint32_t>(error.de_status);
+    one.op = static_cast<std::uint32_t>(error.de_opnum);
   }
-  handle.owner->backend->count_layout_errors(arg->count);
+  backend.data().reports().errors(handle.file, *op_ctx->clientid, arg->offset, errors);
   return NFS4_OK;
 }
 
 nfsstat4 layoutstats(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layoutstats_arg* arg) {
   const Handle& handle = of(obj_hdl);
-  spdlog::debug("layout stats file={:x} reads={} read_bytes={} writes={} written_bytes={}",
-                handle.file, arg->read->ii_count, arg->read->ii_bytes, arg->write->ii_count,
-                arg->write->ii_bytes);
-  handle.owner->backend->count_layout_stats();
+  Backend& backend = *handle.owner->backend;
+  backend.count_layout_stats();
+  if (op_ctx->clientid == nullptr) return NFS4_OK;
+  layout::DeviceIdBytes device{};
+  std::memcpy(device.data(), arg->deviceid, device.size());
+  backend.data().reports().stats(
+      handle.file, *op_ctx->clientid, device,
+      {arg->read->ii_count, arg->read->ii_bytes, arg->write->ii_count, arg->write->ii_bytes, 0});
   return NFS4_OK;
 }
 
@@ -152,11 +181,11 @@ void fs_layouttypes(fsal_export* exp_hdl, std::int32_t* count, const layouttype4
   *types = &exp.layout_type;
 }
 
-// Files layouts are whole files whatever the block size; a client's is its own.
+// Layouts are whole files whatever the block size; a client's is its own.
 std::uint32_t fs_layout_blocksize(fsal_export* exp_hdl) { return of(exp_hdl).options.stripe_unit; }
 std::uint32_t fs_maximum_segments(fsal_export* exp_hdl) { return of(exp_hdl).options.pnfs ? 1 : 0; }
 std::size_t fs_loc_body_size(fsal_export* /*exp_hdl*/) {
-  return layout::files_layout_bytes(layout::kMaxServers);
+  return layout::files_layout_bytes(layout::kMaxServers);  // more than any flexfiles one
 }
 
 }  // namespace
@@ -178,14 +207,18 @@ void init_layout_export_ops(export_ops& ops) {
 
 nfsstat4 getdeviceinfo(fsal_module* /*fsal*/, XDR* body, layouttype4 type,
                        const pnfs_deviceid* device) {
-  if (type != LAYOUT4_NFSV4_1_FILES) return NFS4ERR_UNKNOWN_LAYOUTTYPE;
+  if (type != LAYOUT4_NFSV4_1_FILES && type != LAYOUT4_FLEX_FILES) {
+    return NFS4ERR_UNKNOWN_LAYOUTTYPE;
+  }
   const auto* bytes = reinterpret_cast<const std::byte*>(device);
   const auto id = layout::unpack(
       std::span<const std::byte, layout::kDeviceIdBytes>(bytes, layout::kDeviceIdBytes));
   if (!id) return NFS4ERR_INVAL;
   const auto backend = Backend::of_export(id->export_id);
   if (backend == nullptr) return NFS4ERR_NOENT;
-  const auto encoded = backend->data().device_body(*id);
+  const auto encoded =
+      backend->data().device_body(*id, type == LAYOUT4_FLEX_FILES ? layout::LayoutType::kFlexFiles
+                                                                  : layout::LayoutType::kFiles);
   if (!encoded) return to_nfsstat(encoded.error().code);
   return put(body, *encoded) ? NFS4_OK : NFS4ERR_TOOSMALL;
 }

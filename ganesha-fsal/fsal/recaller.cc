@@ -45,13 +45,15 @@ void UpcallRecaller::recall(FileId file, ClientId client, std::optional<layout::
                              : *only == layout::Access::kReadWrite ? LAYOUTIOMODE4_RW
                                                                    : LAYOUTIOMODE4_READ;
   const pnfs_segment whole{.io_mode = mode, .offset = 0, .length = NFS4_UINT64_MAX};
+  const layouttype4 type =
+      type_of_(file) == layout::LayoutType::kFlexFiles ? LAYOUT4_FLEX_FILES : LAYOUT4_NFSV4_1_FILES;
   layoutrecall_spec spec{};
   spec.how = layoutrecall_howspec_exactly;
   spec.u.client = client;
   auto asked = std::make_unique<Asked>(std::move(none));
   const fsal_status_t status =
-      up_async_layoutrecall(general_fridge, up_ops, &handle, LAYOUT4_NFSV4_1_FILES, false, &whole,
-                            nullptr, &spec, guarded<&answered>, asked.get());
+      up_async_layoutrecall(general_fridge, up_ops, &handle, type, false, &whole, nullptr, &spec,
+                            guarded<&answered>, asked.get());
   if (FSAL_IS_ERROR(status)) {
     // The deadline then revokes the layout.
     spdlog::error("layout recall not sent file={:x} client={:x}", file, client);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ganesha-fsal/layouts/flex_grant.h"
 #include "ganesha-fsal/layouts/mirrors.h"
 
 namespace weft::mds {
@@ -65,8 +66,10 @@ Result<layout::LayoutMap> Mirrors::mark(FileId file, const Loss& loss) {
   }
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[file];
-  entry.excluded[loss.ds_id] =
-      Exclusion{.number = ++exclusions_, .stripe = loss.place.stripe, .led = loss.led};
+  entry.excluded[loss.ds_id] = Exclusion{.number = ++exclusions_,
+                                         .stripe = loss.place.stripe,
+                                         .led = loss.led,
+                                         .written = loss.written};
   if (!entry.leads.empty() && entry.leads[loss.place.stripe] == loss.place.copy && next) {
     entry.leads[loss.place.stripe] = *next;
     entry.reads_back = false;
@@ -92,7 +95,8 @@ Result<> Mirrors::leave_out(FileId file, const layout::LayoutMap& map, Place pla
                  cause == Cause::kGone ? "gone" : "no answer");
     const Loss loss{.place = there,
                     .ds_id = ds_id,
-                    .led = leads_there(file, there),
+                    .led = leads_there(file, there) || written_by_clients(map),
+                    .written = written_by_clients(map),
                     .dirty = {kWhole},
                     .reporter = {}};
     if (auto marked = mark(file, loss); !marked) return pass(marked);
@@ -156,7 +160,7 @@ Result<> Mirrors::advance(FileId file, const layout::LayoutMap& map, Place place
   const std::uint32_t ds_id = map.copies[place.copy].ds_ids[place.stripe];
   const auto [now, fence_others, recall] = next_steps(file, place, ds_id);
   if (now.holds) return {};
-  const auto only = now.led ? std::nullopt : std::optional<Access>(Access::kRead);
+  const auto only = now.led || now.written ? std::nullopt : std::optional<Access>(Access::kRead);
   if (fence_others) {
     std::vector<std::uint32_t> others;
     for (const layout::Copy& copy : map.copies) {
@@ -213,6 +217,31 @@ Result<layout::LayoutMap> Mirrors::exclude(FileId file, std::uint32_t ds_id, Cau
   });
 }
 
+Result<> Mirrors::missed_by_client(FileId file, std::uint32_t ds_id) {
+  auto map = map_of(file);
+  if (!map) return pass(map);
+  const auto place = place_of(*map, ds_id);
+  if (!place) return {};  // the file was moved away from it
+  if (map->copies.size() == 1) {
+    return fail(Errc::kLayoutTryLater, fmt::format("data server {} has the only copy", ds_id));
+  }
+  if (map->copies[place->copy].state_of(place->stripe) == CopyState::kCurrent) {
+    if (auto left = leave_out(file, *map, *place, Cause::kNoAnswer); !left) return left;
+  } else {
+    // What is known of what it lacks may be less than this.
+    const Loss loss{.place = *place,
+                    .ds_id = ds_id,
+                    .led = false,
+                    .written = true,
+                    .dirty = {kWhole},
+                    .reporter = {}};
+    if (auto marked = mark(file, loss); !marked) return pass(marked);
+  }
+  map = map_of(file);
+  if (map) static_cast<void>(advance(file, *map, *place));
+  return {};
+}
+
 Result<layout::LayoutMap> Mirrors::prepare_change(FileId file, DirtyExtent changed) {
   std::vector<std::uint32_t> marked;  // the change is in what they lack already
   return patiently<layout::LayoutMap>([&]() -> Result<layout::LayoutMap> {
@@ -239,7 +268,7 @@ Result<> Mirrors::try_change(FileId file, DirtyExtent changed, std::vector<std::
         const Reach reach = parts_.reach(ds_id);
         if (reach == Reach::kHere) continue;
         if (reach == Reach::kWait) return fail(Errc::kBusy, "a data server was lost a moment ago");
-        if (leads_there(file, place)) {
+        if (leads_there(file, place) || written_by_clients(*map)) {
           if (auto left = leave_out(file, *map, place, Cause::kGone); !left) return left;
           marked.push_back(ds_id);
           continue;
@@ -279,11 +308,13 @@ Result<> Mirrors::copy_missed(std::uint32_t reporter, const control::CopyMissed&
   if (!leads.empty() && leads[from->stripe] != from->copy) {
     return fail(Errc::kFenced, "another copy leads");
   }
-  const Loss loss{.place = *place,
-                  .ds_id = missed.ds_id,
-                  .led = false,
-                  .dirty = to_dirty(missed.extents),
-                  .reporter = reporter};
+  const Loss loss{
+      .place = *place,
+      .ds_id = missed.ds_id,
+      .led = false,
+      .written = written_by_clients(*map),
+      .dirty = written_by_clients(*map) ? std::vector{kWhole} : to_dirty(missed.extents),
+      .reporter = reporter};
   // Marked once while it waits, and then with all that is asked for at last.
   if (map->copies[place->copy].state_of(place->stripe) == CopyState::kStale) {
     if (auto done = advance(file, *map, *place); !done) return done;
@@ -300,7 +331,8 @@ void Mirrors::recall_from(FileId file, std::uint32_t ds_id) {
   if (!place) return;
   if (map->copies[place->copy].state_of(place->stripe) != CopyState::kCurrent) return;
   const auto leads = leads_of(file);
-  if (leads.empty() || leads[place->stripe] != place->copy) {
+  const bool leading = !leads.empty() && leads[place->stripe] == place->copy;
+  if (!leading && (leads.empty() || !written_by_clients(*map))) {
     parts_.layouts.recall(file, "a data server is gone",
                           {.only = Access::kRead, .others_wait = false});
     return;

@@ -15,7 +15,7 @@ std::unexpected<Error> failed(const Result<T>& result) {
 
 }  // namespace
 
-FileData::FileData(Parts parts) : parts_(std::move(parts)) {}
+FileData::FileData(Parts parts) : parts_(std::move(parts)), reports_(report_parts()) {}
 
 Result<> FileData::open() {
   const auto inherited = parts_.journal.open();
@@ -29,6 +29,7 @@ Result<> FileData::open() {
 }
 
 void FileData::catch_up() {
+  reports_.mend();
   std::set<FileId> files;
   {
     const std::lock_guard lock(mutex_);
@@ -90,6 +91,10 @@ Result<std::vector<std::byte>> FileData::make_body(const LayoutRequest& request)
   Registry& registry = parts_.cluster.registry();
   const auto view = parts_.mirrors.look(request.file);
   if (!view) return failed(view);
+  if (view->map.type != request.type) {
+    return fail(Errc::kLayoutUnavailable, "the file is laid out for another type");
+  }
+  if (request.type == layout::LayoutType::kFlexFiles) return flex_body(request, *view);
   const std::size_t most =
       std::min(layout::kMaxLayoutServers, layout::max_servers_within(request.max_bytes));
   const auto servers = parts_.mirrors.servers_for(*view, request.access, most);
@@ -132,6 +137,9 @@ Result<std::vector<std::byte>> FileData::grant(const LayoutRequest& request,
     return std::unexpected(error);
   };
   if (auto fine = ready(request.file); !fine) return refuse(fine.error());
+  if (request.access == layout::Access::kReadWrite) {
+    if (auto room = make_room(request.file); !room) return refuse(room.error());
+  }
   const auto begun = begin_grant(request, policy);
   if (!begun) return refuse(begun.error());
   if (begun->map.copies.size() == 1) {
@@ -157,16 +165,6 @@ Result<std::vector<std::byte>> FileData::grant(const LayoutRequest& request,
     return refuse(body.error());
   }
   return body;
-}
-
-Result<std::vector<std::byte>> FileData::device_body(const layout::DeviceId& id) const {
-  const auto device = parts_.cluster.registry().device(id);
-  if (device == nullptr) return fail(Errc::kNotFound, "no such device");
-  xdr::Encoder body;
-  if (auto encoded = layout::encode(body, layout::files_device(*device)); !encoded) {
-    return failed(encoded);
-  }
-  return body.take();
 }
 
 void FileData::layouts_gone(FileId file) {

@@ -41,6 +41,7 @@
 #include "ganesha-fsal/cluster/cluster.h"
 #include "ganesha-fsal/cluster/proxy_io.h"
 #include "ganesha-fsal/layouts/ds_fencer.h"
+#include "ganesha-fsal/layouts/flex_reports.h"
 #include "ganesha-fsal/layouts/layout_service.h"
 #include "ganesha-fsal/layouts/mirrors.h"
 #include "ganesha-fsal/layouts/writer_journal.h"
@@ -112,7 +113,8 @@ class FileData {
     ClientId client = 0;
     layout::Access access = layout::Access::kRead;
     std::size_t max_bytes = 0;  // of the body
-    std::uint8_t fsal = 0;      // both for the device id
+    layout::LayoutType type = layout::LayoutType::kFiles;
+    std::uint8_t fsal = 0;  // both for the device id
     std::uint16_t export_id = 0;
   };
   // The body of a layout of the whole file; the grant is recorded. kLayoutTryLater: a data server
@@ -120,7 +122,10 @@ class FileData {
   [[nodiscard]] Result<std::vector<std::byte>> grant(const LayoutRequest& request,
                                                      const layout::PlacementPolicy& policy);
   // GETDEVICEINFO's body. kNotFound.
-  [[nodiscard]] Result<std::vector<std::byte>> device_body(const layout::DeviceId& id) const;
+  [[nodiscard]] Result<std::vector<std::byte>> device_body(const layout::DeviceId& id,
+                                                           layout::LayoutType type) const;
+  // What clients of the flexfiles layout say of data servers.
+  [[nodiscard]] FlexReports& reports() { return reports_; }
   // Whether the client holds a layout to write the file.
   [[nodiscard]] bool may_write(FileId file, ClientId client) const {
     return parts_.layouts.may_write(file, client);
@@ -235,6 +240,16 @@ class FileData {
   [[nodiscard]] Result<> punch_objects(FileId file, const layout::LayoutMap& map,
                                        std::uint64_t offset, std::uint64_t length);
 
+  // flex_files.cc: the flexfiles layout
+  [[nodiscard]] Result<std::vector<std::byte>> flex_body(const LayoutRequest& request,
+                                                         const Mirrors::View& view);
+  // Leaves out the copies of a file that is to be written whose servers have no space for it.
+  // kNoSpace: that is all of them.
+  [[nodiscard]] Result<> make_room(FileId file);
+  [[nodiscard]] FlexReports::Parts report_parts();
+  void look_at(FileId file, std::uint32_t ds_id, std::uint64_t offset,
+               const std::function<void(Result<>)>& done);
+
   Parts parts_;
   std::mutex mutex_;
   std::condition_variable writes_ended_;
@@ -245,6 +260,8 @@ class FileData {
   std::set<FileId> doubtful_;            // cut while layouts for writing were out
   std::set<FileId> unlearned_;           // relearn_size() still to be done
   std::set<FileId> guessed_;             // of those: answered with what is known
+
+  FlexReports reports_;
 
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> reads_{0};

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "ganesha-fsal/layouts/flex_grant.h"
+
 namespace weft::mds {
 namespace {
 
@@ -114,17 +116,25 @@ Result<Mirrors::View> Mirrors::try_begin(FileId file) {
   if (auto led = lead(file, *map); !led) return pass(led);
   auto view = look(file);
   if (!view) return view;
-  for (std::size_t stripe = 0; stripe < view->leads.size(); ++stripe) {
-    const Place place{view->leads[stripe], stripe};
-    const std::uint32_t ds_id = view->map.copies[place.copy].ds_ids[stripe];
-    const Reach reach = parts_.reach(ds_id);
-    if (reach == Reach::kHere) continue;
-    if (reach == Reach::kWait) return fail(Errc::kBusy, "a leader was lost a moment ago");
-    if (auto left = leave_out(file, view->map, place, Cause::kGone); !left) return pass(left);
-    return fail(Errc::kBusy, "a leader is being left out");
-  }
+  if (auto here = check_here(file, *view); !here) return pass(here);
   if (auto back = call_reads_back(file, view->map); !back) return pass(back);
   return view;
+}
+
+// Whoever is to be written is here, or left out.
+Result<> Mirrors::check_here(FileId file, const View& view) {
+  const bool all = written_by_clients(view.map);
+  for (std::size_t stripe = 0; stripe < view.leads.size(); ++stripe) {
+    for (std::size_t copy = 0; copy < view.map.copies.size(); ++copy) {
+      if (!all && copy != view.leads[stripe]) continue;
+      const Reach reach = parts_.reach(view.map.copies[copy].ds_ids[stripe]);
+      if (reach == Reach::kHere) continue;
+      if (reach == Reach::kWait) return fail(Errc::kBusy, "a copy was lost a moment ago");
+      if (auto left = leave_out(file, view.map, {copy, stripe}, Cause::kGone); !left) return left;
+      return fail(Errc::kBusy, "a copy is being left out");
+    }
+  }
+  return {};
 }
 
 // Sees to it that there are leaders: those that others write with, or new ones.

@@ -131,6 +131,11 @@ class Mirrors final : public MissedCopies {
   // here.
   [[nodiscard]] Result<layout::LayoutMap> exclude(FileId file, std::uint32_t ds_id, Cause cause);
 
+  // A client that writes the copies itself (flex_grant.h) says that the data server missed a write.
+  // Its copy is marked, if another current one is here, and conditions b and c are begun with;
+  // does not wait for them: begin_write() does. kLayoutTryLater: as of exclude().
+  [[nodiscard]] Result<> missed_by_client(FileId file, std::uint32_t ds_id);
+
   // This server is about to change the objects itself, within `changed` (truncate, allocate,
   // punch). Current copies whose servers are gone are excluded, and `changed` is added to what
   // every copy lacks that is not current. The change is then to be made at the servers of the
@@ -160,8 +165,9 @@ class Mirrors final : public MissedCopies {
     std::uint64_t number = 0;  // of this record, for answers that come late
     std::size_t stripe = 0;
     bool led = false;
-    FenceState others;  // b
-    FenceState own;     // c
+    bool written = false;  // by clients themselves: layouts for writing name it too
+    FenceState others;     // b
+    FenceState own;        // c
     bool recalled = false;
     bool holds = false;  // both, for good
   };
@@ -194,6 +200,7 @@ class Mirrors final : public MissedCopies {
 
   // mirrors.cc: beginning to write
   [[nodiscard]] Result<View> try_begin(FileId file);
+  [[nodiscard]] Result<> check_here(FileId file, const View& view);
   [[nodiscard]] Result<> lead(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<> call_reads_back(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<> fence_inherited(FileId file, const layout::LayoutMap& map);
@@ -205,6 +212,7 @@ class Mirrors final : public MissedCopies {
     Place place;
     std::uint32_t ds_id = 0;
     bool led = false;
+    bool written = false;  // as of Exclusion
     std::vector<DirtyExtent> dirty;
     std::optional<std::uint32_t> reporter;
   };

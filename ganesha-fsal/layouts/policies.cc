@@ -8,7 +8,8 @@ namespace {
 using layout::Policy;
 
 Policy fitting(Policy policy, const layout::PlacementPolicy& options) {
-  if (!check(policy, options.type)) policy.duplication.reset();
+  if (!check(Policy{.stripes = policy.stripes}, options.type)) policy.stripes.reset();
+  if (!check(Policy{.duplication = policy.duplication}, options.type)) policy.duplication.reset();
   return policy;
 }
 

@@ -2,7 +2,7 @@
 // keeps of it, and the export's options for the keys that nobody set.
 //
 // A directory's policy may come from an export of another layout type on the same metadata store.
-// Its duplication then says nothing here: the export's own holds.
+// What this one cannot do then says nothing here: the export's own holds.
 //
 // Threading: plain functions over the namespace.
 #pragma once

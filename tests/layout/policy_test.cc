@@ -155,3 +155,14 @@ TEST_CASE("an export's options and a layout map as policies") {
   CHECK(to_string(policy_of(map)) ==
         "stripes=2 unit=1MiB copies=2 duplication=server-async reads=one");
 }
+
+TEST_CASE("a flexfiles export has one stripe") {
+  CHECK(placement_policy({}, LayoutType::kFlexFiles).stripe_count == 1);
+  CHECK(check(parse_policy("stripes=1 copies=2").value(), LayoutType::kFlexFiles));
+  for (const char* several : {"stripes=2", "stripes=all"}) {
+    const auto refused = check(parse_policy(several).value(), LayoutType::kFlexFiles);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().text.starts_with(several));
+    CHECK(check(parse_policy(several).value(), LayoutType::kFiles));
+  }
+}

@@ -136,6 +136,16 @@ Json file_json(const mds::FileReport& file) {
                       {"recalled", g.recalled},
                       {"recall_age_ms", g.recall_age_ms}});
   }
+  Json io = Json::array();
+  for (const auto& s : file.io) {
+    io.push_back({{"ds_id", s.ds_id},
+                  {"ds_name", s.ds_name},
+                  {"reads", s.reads},
+                  {"read_bytes", s.read_bytes},
+                  {"writes", s.writes},
+                  {"written_bytes", s.written_bytes},
+                  {"errors", s.errors}});
+  }
   return {{"path", file.path},
           {"fileid", file.fileid},
           {"size", file.size},
@@ -146,7 +156,8 @@ Json file_json(const mds::FileReport& file) {
           {"policy", file.policy},
           {"skipped", file.skipped},
           {"stripes", std::move(stripes)},
-          {"grants", std::move(grants)}};
+          {"grants", std::move(grants)},
+          {"io", std::move(io)}};
 }
 
 Json policy_json(const mds::PolicyReport& report) {

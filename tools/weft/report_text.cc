@@ -194,6 +194,15 @@ std::string file_text(const mds::FileReport& file) {
   if (!stripes.empty()) out += stripes.text() + "\n";
   out += copies_text(file);
   if (!file.skipped.empty()) out += "left out   " + printable(file.skipped) + "\n\n";
+  if (!file.io.empty()) {
+    Table io({"TOLD BY CLIENTS OF", "READS", "READ", "WRITES", "WRITTEN", "ERRORS"});
+    for (const mds::ServerIoReport& server : file.io) {
+      io.add({printable(server.ds_name), human_count(server.reads), human_bytes(server.read_bytes),
+              human_count(server.writes), human_bytes(server.written_bytes),
+              human_count(server.errors)});
+    }
+    out += io.text() + "\n";
+  }
   if (file.grants.empty()) return out + "no client holds a layout of it\n";
   Table grants({"CLIENT", "ID", "MODE", "HELD", "RECALLED"});
   for (const mds::GrantReport& grant : file.grants) {

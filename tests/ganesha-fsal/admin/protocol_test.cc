@@ -21,6 +21,7 @@ FileReport some_file() {
   file.stripes[1].copies = {{2, "ds2", DsState::kDown, "stale", false},
                             {4, "ds4", DsState::kUp, "current", true}};
   file.skipped = "the group of data server 3";
+  file.io = {{2, "ds2", 1, 2, 3, 4, 5}};
   file.grants = {{7, "192.0.2.1", true, 1200, true, 300}};
   return file;
 }
@@ -97,6 +98,7 @@ TEST_CASE("reports go over the wire unchanged", "[admin]") {
   CHECK(decoded->grants[0].write);
   CHECK(decoded->grants[0].recall_age_ms == 300);
   CHECK(decoded->policy == file.policy);
+  CHECK(decoded->io == file.io);
 
   const PolicyReport policy{
       "/export/d", true, "copies=2", {{"copies", "2", "/export/d"}, {"unit", "1MiB", "export"}}};

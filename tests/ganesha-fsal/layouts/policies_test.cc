@@ -80,7 +80,11 @@ TEST_CASE_METHOD(PoliciesTest,
 
   layout::PlacementPolicy flex = options;
   flex.type = layout::LayoutType::kFlexFiles;
+  flex.stripe_count = 1;
   flex.duplication = layout::Duplication::kClientSync;
+  const FileId striped = dir(d, "striped");
+  REQUIRE(set_policy(*names, striped, "stripes=4", options));
+  CHECK(placement_for(*names, file(striped, "f"), flex)->stripe_count == 1);
   REQUIRE(set_policy(*names, d, "duplication=client-async copies=2", flex));
   const FileId f = file(d, "f");
   CHECK(placement_for(*names, f, flex)->duplication == layout::Duplication::kClientAsync);

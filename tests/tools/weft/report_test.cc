@@ -120,7 +120,12 @@ TEST_CASE("a file's report names stripes and who holds its layout", "[weft]") {
   file.stripes[1].copies = {{1, "ds1", mds::DsState::kDown, "stale", false},
                             {3, "ds3", mds::DsState::kUp, "current", true}};
   CHECK(file_text(file).find("stale") != std::string::npos);
+  CHECK(text.find("TOLD BY") == std::string::npos);
+  file.io = {{2, "ds2", 3, 4096, 0, 0, 1}};
+  CHECK(file_text(file).find("TOLD BY CLIENTS OF") != std::string::npos);
+  CHECK(file_text(file).find("4.00 KiB") != std::string::npos);
   const auto document = file_json(file);
+  CHECK(document["io"][0]["read_bytes"] == 4096);
   CHECK(document["stripes"][1]["ds_state"] == "down");
   CHECK(document["stripes"][1]["copies"][1]["leads"] == true);
   CHECK(document["grants"][0]["client_id"] == 0xabc);
