@@ -146,6 +146,11 @@ class Placer {
     }
     if (loaded.empty()) memory_.skipped.clear();
     if (loaded.empty() || stripes_.size() < 2) return {};
+    const auto as_first = [&](std::size_t i) {
+      return stripes_[i].choice.reason == stripes_[loaded.front()].choice.reason;
+    };
+    // All are alike: without one the others would only have more to do.
+    if (loaded.size() == stripes_.size() && std::ranges::all_of(loaded, as_first)) return {};
     const std::size_t out = to_skip(loaded);
     Stripe skipped = stripes_[out];
     memory_.skipped = skipped.group->members;

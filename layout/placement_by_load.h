@@ -5,7 +5,8 @@
 // 2. A group whose fullest member has less than kFilling of its space free gets fewer new files, in
 //    proportion to that part; if all are that full, in proportion to the emptiest.
 // 3. At most one loaded group is left out of a file (CEFT-PVFS: at most one pair is skipped), by
-//    what it is short of: network before memory before disk before CPU. A file over fewer groups
+//    what it is short of: network before memory before disk before CPU. None when all are loaded
+//    and short of the same. A file over fewer groups
 //    than there are stays away from all loaded ones, as long as they are at most half.
 // 4. Within a group the leading copy is chosen by layout/member_choice.h; members that are alike
 //    take turns. The other copies are in other domains where the group has them.

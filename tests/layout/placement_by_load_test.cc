@@ -122,6 +122,15 @@ TEST_CASE("a narrow file stays away from all loaded pairs while they are few") {
   CHECK(used.size() == 6);  // most are loaded: one is skipped, the rest share
 }
 
+TEST_CASE("pairs that are all short of the same are all used") {
+  ByLoad placement;
+  auto candidates = servers("abab");
+  for (auto& candidate : candidates) busy_cpu(candidate);
+  const auto choice = placed(placement, candidates, mirrored());
+  CHECK(choice.map.copies[0].ds_ids.size() == 2);
+  CHECK(choice.map.placed.skipped_ds == 0);
+}
+
 TEST_CASE("a lone pair is used however loaded it is") {
   ByLoad placement;
   auto candidates = servers("ab");
