@@ -271,7 +271,8 @@ std::vector<layout::Candidate> Registry::candidates() const {
   std::vector<layout::Candidate> candidates;
   for (const ServerView& view : list()) {
     candidates.push_back({view.record.id, view.state, view.last.space.capacity_bytes,
-                          view.last.space.free_bytes, view.record.domain, view.last.load.measured});
+                          view.last.space.free_bytes, view.record.domain,
+                          options_.by_load ? view.last.load.measured : layout::ServerLoad{}});
   }
   return candidates;
 }

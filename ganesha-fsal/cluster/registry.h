@@ -54,6 +54,7 @@ struct RegistryOptions {
   std::uint32_t device_salt = 0;  // for a store that has none yet; random
   std::uint32_t heartbeat_ms = 1000;
   std::uint32_t lease_seconds = 60;  // how long a data server serves unheard
+  bool by_load = true;               // candidates() tells what data servers measure of their load
   Clock::duration suspect_after = std::chrono::milliseconds(3500);
   Clock::duration down_after = std::chrono::seconds(10);
   // When others take a data server's place: its connection is lost for so long, or it is silent

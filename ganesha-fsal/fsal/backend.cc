@@ -189,6 +189,7 @@ Result<> Backend::start_cluster(const weft_options& options) {
   config.registry.boot = names_->superblock().boot_epoch;
   config.registry.device_salt = std::random_device{}();
   config.registry.lease_seconds = options.data_server_lease;
+  config.registry.by_load = options.by_load;
   auto cluster = Cluster::start(std::move(config), *store_, *sizes_);
   if (!cluster) return of_option("Control_Address", cluster.error());
   cluster_ = std::move(*cluster);

@@ -37,6 +37,7 @@ static struct config_item items[] = {
     CONF_ITEM_BOOL("PNFS", true, weft_options, pnfs),
     CONF_ITEM_BOOL("Sync_Metadata", true, weft_options, sync_metadata),
     CONF_ITEM_UI32("Recall_Timeout", 0, 3600, 0, weft_options, recall_timeout),
+    CONF_ITEM_BOOL("By_Load", true, weft_options, by_load),
     CONF_ITEM_UI32("Data_Server_Lease", 5, 3600, 60, weft_options, data_server_lease),
     CONF_ITEM_UI32("Proxy_Memory", 16, 65536, 256, weft_options, proxy_memory),
     CONF_ITEM_UI32("Proxy_Timeout", 1, 600, 30, weft_options, proxy_timeout),

@@ -37,6 +37,7 @@ struct weft_options {
   bool pnfs;                  /* grant layouts */
   bool sync_metadata;         /* a commit survives the machine's death, not only ours */
   uint32_t recall_timeout;    /* seconds; 0: one lease */
+  bool by_load;               /* data servers' loads count when they are chosen */
   uint32_t data_server_lease; /* seconds a data server serves without being in touch */
   uint32_t proxy_memory;      /* MiB of data in flight through this server */
   uint32_t proxy_timeout;     /* seconds for one exchange with a data server */

@@ -28,6 +28,7 @@ class Options:
     stripe_unit: int = 1 << 20
     stripe_count: int = 0
     pnfs: bool = True
+    by_load: bool = False  # all data servers are on this machine: where files are is to repeat
     layout: str = "files"
     lease_s: int = 10
     grace_s: int = 12

@@ -80,6 +80,7 @@ def weft_export(cluster) -> str:
     Stripe_Unit = {options.stripe_unit};
     Stripe_Count = {options.stripe_count};
     PNFS = {str(options.pnfs).lower()};
+    By_Load = {str(options.by_load).lower()};
 {extra}  }}
 }}
 """
