@@ -106,6 +106,7 @@ EXPORT {
     Key_File = "$WEFT_STATE/cluster.key";
     Admin_Socket = "$system_socket";
     Copies = 2;
+    By_Load = false;  # all on one machine
   }
 }
 END
@@ -162,6 +163,13 @@ sys.exit(sum(server["state"] == "up" for server in servers) < int(sys.argv[1]))'
     "$1"
 }
 
+# No copy is behind the others.
+system_repaired() {
+  "$system_weft" status --output json | /usr/bin/python3 -c '
+import json, sys
+sys.exit(json.load(sys.stdin)["stale_objects"] != 0)'
+}
+
 system_check() {
   local file port number
   for file in "$system_weft" "$system_ds" "$system_fsal" "$WEFT_GANESHA_PREFIX/bin/ganesha.nfsd"; do
@@ -196,11 +204,16 @@ system_start() {
   for number in $(seq "$system_data_servers"); do
     say "starting weft-ds ds$number at $address:$((2050 + number))"
     system_write_ds "$number" "$address" || return 1
-    system_launch "ds$number" "$system_ds" --config "$WEFT_STATE/ds$number/weft-ds.toml"
     # One after the other, so that their ids are in order.
-    system_wait "ds$number" 30 "register with the metadata server" system_registered "$number" ||
-      return 1
+    system_launch_ds "$number" "$number" || return 1
   done
+}
+
+# system_launch_ds NUMBER [SERVERS]: starts a data server; so many are up then (all).
+system_launch_ds() {
+  system_launch "ds$1" "$system_ds" --config "$WEFT_STATE/ds$1/weft-ds.toml"
+  system_wait "ds$1" 30 "register with the metadata server" \
+    system_registered "${2:-$system_data_servers}"
 }
 
 # SIGTERM to each process, SIGKILL to what does not end by it.

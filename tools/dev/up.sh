@@ -8,10 +8,11 @@ usage: ./dev up [--address ADDRESS] [--fresh] [--no-proof]
 
 Installs and builds what is missing, starts NFS-Ganesha with libfsalweft.so and four weft-ds, each
 with a port and a storage folder of its own, in two failure domains, so that each file has a copy in
-both. And proves it: a real Linux kernel, in a client
-machine, mounts it with vers=4.2, copies a 256 MiB file in and out and compares checksums. Then
-prints what each data server wrote and read, and the mount line for a client of your own. The
-system stays up until ./dev down; run again, it is only proved again.
+both. And proves it: a real Linux kernel, in a client machine, mounts it with vers=4.2, copies a
+256 MiB file in and out and compares checksums; then it writes another one, and in the middle of
+that a data server is killed. Prints what each data server wrote and read, how long the client was
+held up by the loss, and the mount line for a client of your own. The system stays up until ./dev
+down; run again, it is only proved again.
 
   --address ADDRESS  the address of this machine to serve at. By default 10.79.0.1, which is put
                      on the loopback interface: this machine and the virtual machines on it reach
@@ -36,7 +37,25 @@ up_proof() {
   # Data servers tell their counters with heartbeats, once a second.
   sleep 3
   "$weft" status --output json >"$after" || return 1
-  /usr/bin/python3 tools/dev/proof_report.py "$before" "$after" "$WEFT_LOGS/proof.log"
+  /usr/bin/python3 tools/dev/proof_report.py "$before" "$after" "$WEFT_LOGS/proof.log" || return 1
+  up_proof_of_loss "$address" "$kind"
+}
+
+up_fact() { sed -n "s/^$1 //p" "$WEFT_LOGS/proof-of-loss.log"; }
+
+# A data server is killed while a client writes, and started again: nothing is lost, and the copies
+# are equal again.
+up_proof_of_loss() {
+  local address=$1 kind=$2 lost=2 path=/weft-proof-fault
+  step proof-of-loss "a client writes 256 MiB, and ds$lost is killed in the middle of it" \
+    env PYTHONPATH=tests/system PYTHONDONTWRITEBYTECODE=1 \
+    /usr/bin/python3 -m harness.prove "$address" "$system_export" --mib 256 --kind "$kind" \
+    --fault "kill -KILL $(system_pid ds$lost)" || return 1
+  say "read back without ds$lost: checksums equal ($(up_fact sha256 | cut -c 1-16)...)"
+  say "the client was held up for $(up_fact pause_s) s at most"
+  system_launch_ds "$lost" || return 1
+  system_wait "ds$lost" 60 "make its copies equal again" system_repaired || return 1
+  say "ds$lost was started again and has what it missed; $path is left there to look at"
 }
 
 up_main() {
