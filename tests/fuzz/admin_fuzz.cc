@@ -14,7 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)decode_reply<StatusReport>(bytes);
   (void)decode_reply<std::vector<DataServerReport>>(bytes);
   if (auto policy = decode_reply<PolicyReport>(bytes)) {
-    if (decode_reply<PolicyReport>(encode_reply(*policy)) != policy) __builtin_trap();
+    auto again = decode_reply<PolicyReport>(encode_reply(*policy));
+    if (!again || *again != *policy) __builtin_trap();
   }
   if (auto file = decode_reply<FileReport>(bytes)) {
     if (!decode_reply<FileReport>(encode_reply(*file))) __builtin_trap();

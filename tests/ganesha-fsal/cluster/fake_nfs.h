@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 #include <future>
@@ -35,7 +36,7 @@ class FakeObjects final : public rpc::OpHandler {
       : ds_id_(ds_id), pool_(pool), peers_(peers), key_(key) {}
 
   void execute(rpc::Compound& compound, rpc::nfs4::OpArgs op, rpc::OpDone done) override {
-    const std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
     if (op.op == Op::OP_PUTFH)
       return put_handle(compound, std::get<rpc::nfs4::PutFhArgs>(op.args), done);
     if (silent) {  // as one that hangs: never answered
@@ -48,7 +49,7 @@ class FakeObjects final : public rpc::OpHandler {
     }
     if (failure != Status::NFS4_OK) return done(rpc::nfs4::failed(op.op, failure));
     if (op.op == Op::OP_READ) return read(compound, std::get<rpc::nfs4::ReadArgs>(op.args), done);
-    if (op.op == Op::OP_WRITE) return write(std::get<rpc::nfs4::WriteArgs>(op.args), done);
+    if (op.op == Op::OP_WRITE) return write(lock, std::get<rpc::nfs4::WriteArgs>(op.args), done);
     if (op.op == Op::OP_COMMIT) {
       ++commits;
       return done({op.op, Status::NFS4_OK, rpc::nfs4::CommitOk{verifier}, 0});
@@ -107,28 +108,32 @@ class FakeObjects final : public rpc::OpHandler {
     done({Op::OP_READ, Status::NFS4_OK, std::move(ok), 0});
   }
 
-  void write(const rpc::nfs4::WriteArgs& args, rpc::OpDone& done) {
+  // Lets go of its own lock before it takes a partner's: two servers may be each other's partners.
+  void write(std::unique_lock<std::mutex>& own, const rpc::nfs4::WriteArgs& args,
+             rpc::OpDone& done) {
     ++writes;
-    last_write = current_;
-    std::uint64_t at = args.offset;
-    for (const Buffer& piece : args.data) {
-      put(at, piece);
-      for (const std::uint32_t partner : current_.partners) {
-        if (partner == 0) continue;
-        FakeObjects& peer = *peers_.at(partner);
-        const std::lock_guard lock(peer.mutex);
-        if (current_.object_epoch >= peer.least_epoch) peer.put(at, piece);
-      }
-      at += piece.size();
+    const layout::Handle handle = last_write = current_;
+    put(args);
+    const std::uint64_t verf = verifier;
+    own.unlock();
+    for (const std::uint32_t partner : handle.partners) {
+      if (partner == 0) continue;
+      FakeObjects& peer = *peers_.at(partner);
+      const std::lock_guard lock(peer.mutex);
+      if (handle.object_epoch >= peer.least_epoch) peer.put(args);
     }
-    done({Op::OP_WRITE, Status::NFS4_OK,
-          rpc::nfs4::WriteOk{static_cast<std::uint32_t>(at - args.offset), args.stable, verifier},
-          0});
+    std::uint32_t written = 0;
+    for (const Buffer& piece : args.data) written += static_cast<std::uint32_t>(piece.size());
+    done({Op::OP_WRITE, Status::NFS4_OK, rpc::nfs4::WriteOk{written, args.stable, verf}, 0});
   }
 
-  void put(std::uint64_t at, const Buffer& piece) {
-    if (object.size() < at + piece.size()) object.resize(at + piece.size());
-    std::memcpy(object.data() + at, piece.data(), piece.size());
+  void put(const rpc::nfs4::WriteArgs& args) {
+    std::uint64_t at = args.offset;
+    for (const Buffer& piece : args.data) {
+      if (object.size() < at + piece.size()) object.resize(at + piece.size());
+      std::memcpy(object.data() + at, piece.data(), piece.size());
+      at += piece.size();
+    }
   }
 
   const std::uint32_t ds_id_;
@@ -138,11 +143,13 @@ class FakeObjects final : public rpc::OpHandler {
   layout::Handle current_;  // compounds are run one at a time
 };
 
-// One data server: its own listening socket and sessions over shared I/O threads.
+// One data server: its own listening socket and sessions over a shared I/O thread (one: what was
+// held back is answered on it, as rpc/session/handler.h wants).
 struct FakeNfs {
   FakeNfs(std::uint32_t id, rpc::IoThreads& threads, BufferPool& pool,
           const FakeObjects::Peers& peers, const layout::HandleKey& key = kNfsKey)
-      : objects(id, pool, peers, key),
+      : io(threads.context(0)),
+        objects(id, pool, peers, key),
         sessions({.server_major_id = "fake-" + std::to_string(id)}, objects, system_clock(),
                  system_random()),
         tcp(threads, pool, {.address = "127.0.0.1", .limits = {}},
@@ -157,7 +164,12 @@ struct FakeNfs {
       objects.silent = false;
       held = std::exchange(objects.held, {});
     }
-    for (auto& done : held) done(rpc::nfs4::failed(rpc::nfs4::Op::OP_WRITE, status));
+    std::promise<void> answered;
+    boost::asio::post(io, [&] {
+      for (auto& done : held) done(rpc::nfs4::failed(rpc::nfs4::Op::OP_WRITE, status));
+      answered.set_value();
+    });
+    REQUIRE(answered.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
   }
   // As a process that was killed.
   void stop() {
@@ -169,6 +181,7 @@ struct FakeNfs {
     REQUIRE(drained.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
   }
 
+  boost::asio::io_context& io;
   FakeObjects objects;
   rpc::SessionServer sessions;
   rpc::TcpServer tcp;
