@@ -60,6 +60,8 @@ struct DeviceNumber {
 
 // A cgroup's cpu.stat: microseconds used.
 [[nodiscard]] Result<std::uint64_t> parse_cgroup_cpu(std::string_view text);
+// Its cpu.max: how many processors' time it may use; infinity for "max".
+[[nodiscard]] Result<double> parse_cgroup_cpu_max(std::string_view text);
 // Its io.stat: one device. A device it has not used yet is not there: zeros.
 [[nodiscard]] Result<ByteTotals> parse_cgroup_io(std::string_view text, DeviceNumber device);
 // memory.current, memory.max; "max" is UINT64_MAX.

@@ -56,6 +56,7 @@ class RealFiles final : public KernelFiles {
   unsigned ticks_per_second() override {
     return static_cast<unsigned>(std::max(1L, ::sysconf(_SC_CLK_TCK)));
   }
+  std::uint32_t own_thread() override { return static_cast<std::uint32_t>(::gettid()); }
 };
 
 template <class Parse, class... More>
@@ -106,10 +107,17 @@ Result<std::string> SystemLoad::cgroup(const char* name) {
   return files_.read(options_.counters + "/" + name);
 }
 
+// How many processors' time is all that there is.
+double SystemLoad::processors() {
+  const double machine = files_.cpus();
+  const auto limit = parsed(cgroup("cpu.max"), parse_cgroup_cpu_max);
+  return limit ? std::min(*limit, machine) : machine;
+}
+
 std::vector<CpuTimes> SystemLoad::cpus(TimePoint now) {
   const std::uint64_t us = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count());
-  const std::uint64_t total = us * files_.cpus();
+  const auto total = static_cast<std::uint64_t>(static_cast<double>(us) * processors());
   if (scope_ == Scope::kProcess) {
     const auto own = parsed(files_.read("/proc/self/stat"), parse_thread_stat);
     const ThreadStat stat = or_idle(own, ThreadStat{});
@@ -132,14 +140,16 @@ std::uint64_t SystemLoad::runnable() {
   } else {
     const auto read = cgroup("cgroup.threads");
     const auto ids = or_idle(parsed(read, parse_thread_list, kMaxThreads), {});
-    for (const std::uint32_t id : ids) threads.push_back("/proc/" + std::to_string(id) + "/stat");
+    // The thread that asks always runs: it is not counted.
+    for (const std::uint32_t id : ids) {
+      if (id != files_.own_thread()) threads.push_back("/proc/" + std::to_string(id) + "/stat");
+    }
   }
   std::uint64_t count = 0;
   for (const std::string& path : threads) {
     const auto stat = parsed(files_.read(path), parse_thread_stat);
     if (stat && stat->runnable) ++count;  // one that ended meanwhile does not run
   }
-  // The thread that asks always runs, if it is one of these.
   return scope_ == Scope::kProcess ? count - std::min<std::uint64_t>(count, 1) : count;
 }
 

@@ -6,8 +6,9 @@
 //               on, all network interfaces but the loopback (of this network namespace)
 //   "process"   this process: its CPU time over all CPUs, its runnable threads, the bytes it read
 //               and wrote at disks, what its clients sent and got; memory is the machine's
-//   a folder    a cgroup (version 2): cpu.stat, cgroup.threads, memory.current and .max, io.stat;
-//               the network is that of the namespace. A controller that is not enabled: the machine
+//   a folder    a cgroup (version 2): cpu.stat against cpu.max, cgroup.threads, memory.current and
+//               .max, io.stat; the network is that of the namespace. A controller that is not
+//               enabled: the machine. Limits of groups above it are not looked at
 //
 // The last two are for several data servers on one machine. Rates are those since the sample
 // before; the first sample has none. The run queue is averaged over five seconds. What cannot be
@@ -67,6 +68,8 @@ class KernelFiles {
   // CPUs this process may use, and ticks per second of its CPU times.
   [[nodiscard]] virtual unsigned cpus() = 0;
   [[nodiscard]] virtual unsigned ticks_per_second() = 0;
+  // The thread that asks.
+  [[nodiscard]] virtual std::uint32_t own_thread() = 0;
 };
 
 [[nodiscard]] std::unique_ptr<KernelFiles> kernel_files();
@@ -93,6 +96,7 @@ class SystemLoad final : public LoadSource {
   [[nodiscard]] ByteTotals net(const OwnWork& own);
   [[nodiscard]] std::uint64_t memory();
   [[nodiscard]] std::uint64_t machine_memory();
+  [[nodiscard]] double processors();
   [[nodiscard]] std::uint64_t runnable();
   void average_run_queue(std::uint64_t now, double seconds);
   [[nodiscard]] static std::vector<std::uint8_t> busy(const std::vector<CpuTimes>& before,

@@ -15,7 +15,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 3: (void)parse_diskstats(text, {8, 1}); break;
     case 4: (void)parse_process_io(text); break;
     case 5: (void)parse_thread_stat(text); break;
-    case 6: (void)parse_cgroup_cpu(text); break;
+    case 6:
+      (void)parse_cgroup_cpu(text);
+      (void)parse_cgroup_cpu_max(text);
+      break;
     case 7: (void)parse_cgroup_io(text, {8, 1}); break;
     case 8:
       (void)parse_cgroup_page_cache(text);

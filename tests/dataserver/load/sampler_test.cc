@@ -29,6 +29,7 @@ class FakeFiles final : public KernelFiles {
   }
   unsigned cpus() override { return 2; }
   unsigned ticks_per_second() override { return 100; }
+  std::uint32_t own_thread() override { return 40; }
 
   void stat(std::uint64_t busy0, std::uint64_t busy1, std::uint64_t total, int running) {
     const auto cpu = [total](std::uint64_t busy) {
@@ -163,6 +164,27 @@ TEST_CASE("a cgroup among several, and what it lacks is the machine's") {
   CHECK(second.cpu_percent == std::vector<std::uint8_t>{75});
   CHECK(second.disk.used == 2048);
   CHECK(second.memory_free == 1000 * 1024);
+}
+
+TEST_CASE("a cgroup's CPU time is measured against what it may use") {
+  Rig rig({.counters = "/cg"});
+  rig.files.texts["/cg/cpu.max"] = "10000 20000\n";  // half a processor, of two
+  rig.files.texts["/cg/cpu.stat"] = "usage_usec 0\n";
+  rig.files.texts["/cg/cgroup.threads"] = "40\n41\n";
+  rig.files.texts["/proc/40/stat"] = "40 (asks) R 1 1 1 1 1 1 1 1 1 1 0 0 0\n";
+  rig.files.texts["/proc/41/stat"] = "41 (sleeps) S 1 1 1 1 1 1 1 1 1 1 0 0 0\n";
+  const layout::ServerLoad first = rig.sample();
+  CHECK(first.run_queue_milli == 0);
+  rig.clock.advance(1s);
+  rig.files.texts["/cg/cpu.stat"] = "usage_usec 500000\n";
+  CHECK(rig.sample().cpu_percent == std::vector<std::uint8_t>{100});
+  rig.clock.advance(1s);
+  rig.files.texts["/cg/cpu.stat"] = "usage_usec 625000\n";
+  CHECK(rig.sample().cpu_percent == std::vector<std::uint8_t>{25});
+  rig.clock.advance(1s);
+  rig.files.texts["/cg/cpu.max"] = "max 100000\n";
+  const layout::ServerLoad wider = rig.sample();  // the limit changed: no rate this time
+  CHECK(wider.cpu_percent == std::vector<std::uint8_t>{0});
 }
 
 TEST_CASE("a sample of this machine is plausible") {
