@@ -10,10 +10,12 @@ itself is right.
 import errno
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import config, counters, paths, servers
+from .cgroups import Cgroup
 from .network import Network, Node
 from .process import Process
 from .run import Run, sh, wait_until
@@ -35,8 +37,12 @@ class Options:
     supervise: bool = False  # weft-ds --supervise
     target: str = ""  # objects at one weft-target, by "shm" or "tcp"
     store_mib: int = 0  # a store on a file system of its own with this size; 0: the run's folder
+    store_in_memory: bool = False  # a tmpfs: no disk that all data servers share
     domains: tuple[str, ...] = ()  # failure domains of the data servers, in turn; none: not said
     extra: dict[str, str] = field(default_factory=dict)  # more options of the FSAL block
+    # More tables of weft-ds.toml, for the data server of this number.
+    tables: Callable[[int], str] = lambda number: ""
+    cgroups: bool = False  # each data server in a group of its own, whose load it reports
 
 
 @dataclass
@@ -45,6 +51,7 @@ class DataServer:
     node: Node
     process: Process
     store: Path
+    cgroup: Cgroup | None = None
 
     def fill(self) -> None:
         """Leaves no space in the store's file system, which has to be its own (store_mib)."""
@@ -118,6 +125,8 @@ class Cluster:
         name = f"ds{number}"
         node = self.network.data_server(number)
         store = self.run.make_folder(f"{name}/store")
+        if self.options.store_in_memory:
+            sh("mount", "-t", "tmpfs", "-o", "size=4g", "tmpfs", str(store))
         if self.options.store_mib:
             self._mount_store(store)
         file = self.run.folder / name / "weft-ds.toml"
@@ -126,8 +135,11 @@ class Cluster:
         command = [str(binary), "--config", str(file)]
         if self.options.supervise:
             command.append("--supervise")
-        process = Process(self.run, name, command, node)
-        return DataServer(name, node, process, store)
+        group = None
+        if self.options.cgroups:
+            group = Cgroup(self.run.name, name, self.run.folder / name / "cgroup")
+        process = Process(self.run, name, command, node, cgroup=group)
+        return DataServer(name, node, process, store, group)
 
     def _mount_store(self, store: Path) -> None:
         """ext4 on a file, so that 'full' is what a real disk says. The run unmounts it."""

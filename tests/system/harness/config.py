@@ -91,6 +91,7 @@ def data_server(cluster, number: int, address: str, store: Path) -> str:
     domains = cluster.options.domains
     domain = f'failure_domain = "{domains[(number - 1) % len(domains)]}"\n' if domains else ""
     target = f'target = "{cluster.target_address}"\n' if cluster.target_address else ""
+    load = f'[load]\ncounters = "{store.parent}/cgroup"\n' if cluster.options.cgroups else ""
     return f"""[server]
 name = "ds{number}"
 {domain}listen = ["{address}:{NFS_PORT}"]
@@ -101,7 +102,7 @@ path = "{store}"
 [cluster]
 mds = ["{cluster.address}:{CONTROL_PORT}"]
 key_file = "{cluster.key_file}"
-"""
+{load}{cluster.options.tables(number)}"""
 
 
 def target(cluster, store: Path) -> str:

@@ -5,6 +5,7 @@ So each has an address of its own, and its link can be limited or cut alone. A c
 also bridges a tap, which is what its virtual machine opens.
 
     mds 10.77.0.1    data server i 10.77.0.(10+i)    client i 10.77.0.(100+i)
+    a program of ours in a client's place 10.77.0.(200+i)
 
 All names live inside the run's namespaces: runs do not see each other.
 """
@@ -46,6 +47,27 @@ class Node:
             sh("tc", "-n", namespace, "qdisc", "replace", "dev", device, "root", "tbf",
                "rate", rate, "burst", "256k", "latency", "50ms")
 
+    def limit_shared(self, rate: str, port: int, part: float) -> None:
+        """Limits the link as limit() does, and gives traffic of one TCP port, at either end, this
+        part of it when there is that much; either may use what the other leaves (htb)."""
+        bits = bits_per_second(rate)
+        for namespace, device in ((self.hub, self.port), (self.namespace, "e0")):
+            def tc(*words, at=namespace, of=device):
+                sh("tc", "-n", at, words[0], "add", "dev", of, *words[1:])
+            sh("tc", "-n", namespace, "qdisc", "del", "dev", device, "root", check=False)
+            tc("qdisc", "root", "handle", "1:", "htb", "default", "10")
+            tc("class", "parent", "1:", "classid", "1:1", "htb", "rate", f"{bits}bit",
+               "burst", "256k", "cburst", "256k")
+            for number, share in (("10", 1 - part), ("20", part)):
+                tc("class", "parent", "1:1", "classid", f"1:{number}", "htb",
+                   "rate", f"{int(bits * share)}bit", "ceil", f"{bits}bit",
+                   "burst", "64k", "cburst", "64k", "quantum", "60000")
+                tc("qdisc", "parent", f"1:{number}", "handle", f"{number}:", "bfifo",
+                   "limit", str(max(256 << 10, bits // 160)))
+            for end in ("sport", "dport"):
+                tc("filter", "parent", "1:", "protocol", "ip", "u32", "match", "ip", end,
+                   str(port), "0xffff", "flowid", "1:20")
+
     def unlimit(self) -> None:
         for namespace, device in ((self.hub, self.port), (self.namespace, "e0")):
             sh("tc", "-n", namespace, "qdisc", "del", "dev", device, "root", check=False)
@@ -65,6 +87,14 @@ class Node:
 
     def drop_address(self, address: str) -> None:
         sh("ip", "-n", self.namespace, "addr", "del", f"{address}/{PREFIX}", "dev", "e0")
+
+
+def bits_per_second(rate: str) -> int:
+    """Of a rate as tc takes it, such as '150mbit'."""
+    for unit, factor in (("kbit", 10**3), ("mbit", 10**6), ("gbit", 10**9)):
+        if rate.endswith(unit):
+            return int(float(rate.removesuffix(unit)) * factor)
+    raise ValueError(f"{rate}: a number and kbit, mbit or gbit")
 
 
 class Network:
@@ -96,6 +126,10 @@ class Network:
     def data_server(self, number: int) -> Node:
         """number counts from 1."""
         return self._server(f"ds{number}", 10 + number)
+
+    def program(self, number: int) -> Node:
+        """Of a program that is a client, without a virtual machine; number counts from 1."""
+        return self._server(f"pg{number}", 200 + number)
 
     def _server(self, name: str, host: int) -> Node:
         node = self._join(name, f"{SUBNET}.{host}")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from .cgroups import Cgroup
 from .network import Node
 from .run import Run, sh, wait_until
 
@@ -16,12 +17,13 @@ class Process:
     """
 
     def __init__(self, run: Run, name: str, command: list[str], node: Node | None = None,
-                 env: dict[str, str] | None = None, cpus: str = ""):
+                 env: dict[str, str] | None = None, cpus: str = "", cgroup: Cgroup | None = None):
         self.name = name
         self.command = [str(word) for word in command]
         self.node = node
         self.env = env or {}
         self.cpus = cpus
+        self.cgroup = cgroup
         self.log = run.folder / f"{name}.log"
         self._child: subprocess.Popen | None = None
         run.on_close(self.kill)
@@ -51,6 +53,9 @@ class Process:
         if self.alive:
             raise RuntimeError(f"{self.name} already runs")
         prefix = ["ip", "netns", "exec", self.node.namespace] if self.node else []
+        if self.cgroup:  # its files are not in the /sys that 'ip netns exec' mounts
+            prefix = self.cgroup.join_command()
+            prefix += ["nsenter", f"--net=/run/netns/{self.node.namespace}"] if self.node else []
         if self.cpus:
             prefix += ["taskset", "-c", self.cpus]
         with open(self.log, "ab") as log:

@@ -15,7 +15,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import paths
+from . import cgroups, paths
 
 
 LIVE_RUNS: list["Run"] = []
@@ -68,6 +68,7 @@ def _dismantle(folder: Path) -> None:
     for row in reversed(Path("/proc/self/mounts").read_text().splitlines()):
         if row.split()[1].startswith(f"{folder}/"):
             sh("umount", "-l", row.split()[1], check=False)
+    cgroups.sweep(folder.name)
     shutil.rmtree(folder, ignore_errors=True)
 
 
