@@ -5,9 +5,11 @@ import re
 import time
 
 import pytest
+from harness import paths, servers
 from harness.client import start_client
 from harness.cluster import Cluster, Options
 from harness.counters import MIB, through_data_servers, weft
+from harness.run import sh
 
 def mounted(run, network, kind="uml61", **extra):
     cluster = Cluster(run, network, Options(layout="flexfiles",
@@ -47,6 +49,25 @@ sha256sum < /tmp/in
     copies = copies_of(cluster, "/export/a")
     assert len(copies) == 2, list(copies)
     first, second = copies.values()
+    assert len(first) == 32 * MIB and first == second
+
+
+@pytest.mark.parametrize("mirrors", ["sync", "async"])
+def test_our_own_client_writes_both_copies(run, network, mirrors):
+    """The load generator as a client that duplicates (protocols 3 and 4): after its commit the
+    copies are equal on the disks, and a window that is full delays it, no more."""
+    cluster = Cluster(run, network, Options(layout="flexfiles", extra={"Copies": "2"}))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    node = network.program(1)
+    binary = servers.require(paths.build_folder() / "tools" / "load" / "weft-load")
+    common = ["ip", "netns", "exec", node.namespace, str(binary), "data", "--address",
+              cluster.address, "--export", cluster.path, "--file", "own", "--keep", "--size",
+              "32MiB", "--mirrors", mirrors, "--window", "2MiB", "--verify", "--seconds", "1"]
+    with through_data_servers(cluster, written=2 * 32 * MIB, read=32 * MIB):
+        sh(*common, "--op", "write", timeout=60)
+        sh(*common, "--op", "read", timeout=60)
+    first, second = copies_of(cluster, "/export/own").values()
     assert len(first) == 32 * MIB and first == second
 
 

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tools/load/channel_bench.h"
 #include "tools/load/creates.h"
@@ -28,6 +29,8 @@ struct Options {
   std::vector<int> pids;
   bool no_pnfs = false;
   bool keep = false;
+  bool no_prepare = false;
+  std::string mirrors;
   std::uint16_t tcp_port = 0;
   unsigned connections = 1;
   ChannelBench channel;
@@ -68,22 +71,44 @@ Result<nlohmann::json> measured(const std::vector<int>& pids, Body body) {
   return out;
 }
 
+void wait_for_start(double unix_time) {
+  const std::chrono::duration<double> since_epoch(unix_time);
+  std::this_thread::sleep_until(std::chrono::system_clock::time_point(
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(since_epoch)));
+}
+
+// The file, as long as it is to be, with a layout for what is to be done.
+Result<File> open_for(Engine& engine, Mount& mount, const Options& options) {
+  const Workload& work = options.work;
+  auto file = mount.open(options.file, /*create=*/true);
+  if (!file) return file;
+  const bool writing = work.kind == Kind::kWrite;
+  if (file->size < work.file_size && !(writing && options.no_prepare)) {
+    if (auto ready = prepare(engine, mount, *file, work.file_size, work.seed); !ready) {
+      return pass(ready);
+    }
+  }
+  if (writing || !options.mount.pnfs) return file;
+  if (auto closed = mount.close(*file); !closed) return pass(closed);
+  return mount.open(options.file, /*create=*/false, /*writing=*/false);
+}
+
 Result<nlohmann::json> run_data(Options& options) {
   Engine engine(kMemoryBytes);
   auto mount = Mount::connect(engine, options.mount);
   if (!mount) return pass(mount);
-  auto file = (*mount)->open(options.file, /*create=*/true);
-  if (!file) return pass(file);
   Workload& work = options.work;
-  if (file->size < work.file_size) {
-    if (auto ready = prepare(engine, **mount, *file, work.file_size, work.seed); !ready) {
-      return pass(ready);
-    }
-  }
+  auto file = open_for(engine, **mount, options);
+  if (!file) return pass(file);
+  wait_for_start(work.start_at);
+  const auto began = std::chrono::steady_clock::now();
   auto out = measured(options.pids, [&] { return run(engine, **mount, *file, work); });
   if (!out) return out;
   if (work.kind == Kind::kWrite) {
     if (auto stable = (*mount)->commit(*file); !stable) return pass(stable);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    (*out)["committed_s"] = took.count();
+    (*out)["committed_mib_per_s"] = (*out)["bytes"].get<double>() / took.count() / (1 << 20);
   }
   if (auto closed = (*mount)->close(*file); !closed) return pass(closed);
   if (!options.keep) {
@@ -176,10 +201,22 @@ void add_data_options(CLI::App& command, Options& options) {
   command.add_flag("--verify", options.work.verify, "Check every byte read");
   command.add_flag("--no-pnfs", options.no_pnfs, "Read and write at the server itself");
   command.add_flag("--keep", options.keep, "Leave the file behind");
+  command.add_flag("--no-prepare", options.no_prepare, "Writes: do not fill the file before");
+  command.add_option("--start-at", options.work.start_at, "Unix time to begin at");
+  command
+      .add_option("--mirrors", options.mirrors,
+                  "Flexible files layout, every copy written here: sync, answered by all; async, "
+                  "by the first")
+      ->check(CLI::IsMember({"sync", "async"}));
+  command.add_option("--window", options.mount.window_bytes, "Bytes owed to copies (async)")
+      ->capture_default_str()
+      ->transform(CLI::AsSizeValue(false));
 }
 
 Result<nlohmann::json> dispatch(const CLI::App& app, Options& options) {
   options.mount.pnfs = !options.no_pnfs;
+  options.mount.flexfiles = !options.mirrors.empty();
+  options.mount.answer = options.mirrors == "async" ? AnswerWhen::kFirst : AnswerWhen::kAll;
   options.work.kind = options.op.ends_with("write") ? Kind::kWrite : Kind::kRead;
   options.work.random = options.op.starts_with("rand");
   options.work.duration =

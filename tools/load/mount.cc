@@ -1,5 +1,6 @@
 #include "tools/load/mount.h"
 
+#include <boost/asio/post.hpp>
 #include <sstream>
 
 namespace weft::load {
@@ -21,6 +22,9 @@ std::vector<std::string> components(const std::string& path) {
   }
   return out;
 }
+
+// ff_layoutreturn4 (RFC 8435 section 9): no I/O errors, no statistics.
+std::vector<std::byte> no_flex_reports() { return std::vector<std::byte>(8); }
 
 }  // namespace
 
@@ -61,7 +65,7 @@ Result<> Mount::find_root() {
   return {};
 }
 
-Result<File> Mount::open(const std::string& name, bool create) {
+Result<File> Mount::open(const std::string& name, bool create, bool writing) {
   nfs4::OpenArgs args;
   args.share_access = nfs4::OPEN4_SHARE_ACCESS_BOTH | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   const auto owner = std::as_bytes(std::span(name));
@@ -94,14 +98,20 @@ Result<File> Mount::open(const std::string& name, bool create) {
   file.open = opened->stateid;
   file.size = attributes->attributes.size.value_or(0);
   if (settings_.pnfs) {
-    if (auto granted = get_layout(file); !granted) return pass(granted);
+    if (auto granted = get_layout(file, writing); !granted) return pass(granted);
   }
   return file;
 }
 
-Result<> Mount::get_layout(File& file) {
+nfs4::LayoutType Mount::layout_type() const {
+  return settings_.flexfiles ? nfs4::LayoutType::LAYOUT4_FLEX_FILES
+                             : nfs4::LayoutType::LAYOUT4_NFSV4_1_FILES;
+}
+
+Result<> Mount::get_layout(File& file, bool writing) {
   nfs4::LayoutGetArgs args;
-  args.iomode = nfs4::IoMode::LAYOUTIOMODE4_RW;
+  args.type = layout_type();
+  args.iomode = writing ? nfs4::IoMode::LAYOUTIOMODE4_RW : nfs4::IoMode::LAYOUTIOMODE4_READ;
   args.min_length = 4096;
   args.stateid = file.open;
   args.max_count = kLayoutBytes;
@@ -119,10 +129,16 @@ Result<> Mount::get_layout(File& file) {
     return fail(Errc::kProtocol, "LAYOUTGET granted nothing");
   }
   const nfs4::LayoutSegment& segment = granted->segments.front();
-  if (segment.type != layout::kLayoutTypeFiles) {
+  if (segment.type != static_cast<std::uint32_t>(args.type)) {
     return fail(Errc::kNotSupported, "layout type " + std::to_string(segment.type));
   }
-  auto body = layout::decode_files_layout(segment.body);
+  file.layout = granted->stateid;
+  return settings_.flexfiles ? take_flex_layout(file, segment.body)
+                             : take_files_layout(file, segment.body);
+}
+
+Result<> Mount::take_files_layout(File& file, std::span<const std::byte> encoded) {
+  auto body = layout::decode_files_layout(encoded);
   if (!body) return pass(body);
   auto where = device(body->device);
   if (!where) return pass(where);
@@ -130,7 +146,6 @@ Result<> Mount::get_layout(File& file) {
   auto striping = layout::Striping::make(body->stripe_unit, count, body->first_stripe_index);
   if (!striping) return pass(striping);
   file.striping = *striping;
-  file.layout = granted->stateid;
   for (const std::uint32_t index : (*where)->stripe_indices) {
     if (index >= body->handles.size()) return fail(Errc::kProtocol, "a stripe without a handle");
     file.parts.push_back({(*where)->servers[index], nfs4::FileHandle(body->handles[index])});
@@ -138,9 +153,37 @@ Result<> Mount::get_layout(File& file) {
   return {};
 }
 
-Result<const Mount::Device*> Mount::device(const nfs4::DeviceId& id) {
-  if (auto known = devices_.find(id); known != devices_.end()) return &known->second;
+Result<> Mount::take_flex_layout(File& file, std::span<const std::byte> encoded) {
+  auto body = layout::decode_flex_layout(encoded);
+  if (!body) return pass(body);
+  std::uint32_t best = 0;
+  for (const auto& mirror : body->mirrors) {
+    if (mirror.size() != 1) return fail(Errc::kNotSupported, "stripes within mirrors");
+    const layout::FlexServer& server = mirror.front();
+    auto session = flex_server(server.device);
+    if (!session) return pass(session);
+    file.parts.push_back({*session, nfs4::FileHandle(server.handle)});
+    if (server.efficiency <= best) continue;
+    best = server.efficiency;
+    std::swap(file.parts.front(), file.parts.back());  // the first is read
+  }
+  if (file.parts.empty()) return fail(Errc::kProtocol, "a layout without mirrors");
+  const auto send = [parts = file.parts, open = file.open](std::size_t copy, std::uint64_t offset,
+                                                           Buffer data, ClientCopies::Done done) {
+    nfs4::WriteArgs args;
+    args.stateid = open;
+    args.offset = offset;
+    args.data.push_back(std::move(data));
+    write_part(parts[copy], std::move(args), std::move(done));
+  };
+  file.copies = std::make_shared<ClientCopies>(file.parts.size(), settings_.answer,
+                                               settings_.window_bytes, send);
+  return {};
+}
+
+Result<nfs4::GetDeviceInfoOk> Mount::device_info(const nfs4::DeviceId& id) {
   nfs4::GetDeviceInfoArgs args;
+  args.type = layout_type();
   args.device = id;
   args.max_count = kDeviceBytes;
   const auto ops = [&] {
@@ -152,6 +195,25 @@ Result<const Mount::Device*> Mount::device(const nfs4::DeviceId& id) {
   if (!result) return pass(result);
   auto* info = result->get<nfs4::GetDeviceInfoOk>(0);
   if (info == nullptr) return fail(Errc::kProtocol, "GETDEVICEINFO answered nothing");
+  return std::move(*info);
+}
+
+Result<rpc::SessionClient*> Mount::flex_server(const nfs4::DeviceId& id) {
+  if (auto known = flex_devices_.find(id); known != flex_devices_.end()) return known->second;
+  auto info = device_info(id);
+  if (!info) return pass(info);
+  auto body = layout::decode_flex_device(info->address);
+  if (!body) return pass(body);
+  if (body->addresses.empty()) return fail(Errc::kProtocol, "a data server without addresses");
+  auto session = data_server(body->addresses.front().address);
+  if (session) flex_devices_.emplace(id, *session);
+  return session;
+}
+
+Result<const Mount::Device*> Mount::device(const nfs4::DeviceId& id) {
+  if (auto known = devices_.find(id); known != devices_.end()) return &known->second;
+  auto info = device_info(id);
+  if (!info) return pass(info);
   auto body = layout::decode_files_device(info->address);
   if (!body) return pass(body);
   Device device;
@@ -178,6 +240,7 @@ Result<rpc::SessionClient*> Mount::data_server(const layout::NetAddress& address
 }
 
 File::Part Mount::part_for(const File& file, std::uint64_t offset) {
+  if (file.copies) return file.parts.front();
   if (!file.striping) return {mds_.get(), file.handle};
   return file.parts[file.striping->server_of(offset)];
 }
@@ -201,17 +264,25 @@ void Mount::read(File& file, std::uint64_t offset, std::uint32_t size, ReadDone 
 
 void Mount::write(File& file, std::uint64_t offset, Buffer data, nfs4::StableHow stable,
                   WriteDone done) {
-  const File::Part part = part_for(file, offset);
-  const std::size_t size = data.size();
+  file.written_end = std::max<std::uint64_t>(file.written_end, offset + data.size());
+  if (file.copies) {
+    if (stable != nfs4::StableHow::UNSTABLE4) return done(fail(Errc::kNotSupported));
+    return file.copies->write(offset, std::move(data), std::move(done));
+  }
   nfs4::WriteArgs args;
   args.stateid = file.open;
   args.offset = offset;
   args.stable = stable;
   args.data.push_back(std::move(data));
+  write_part(part_for(file, offset), std::move(args), std::move(done));
+}
+
+void Mount::write_part(const File::Part& part, nfs4::WriteArgs args, WriteDone done) {
+  std::size_t size = 0;
+  for (const Buffer& piece : args.data) size += piece.size();
   std::vector<nfs4::OpArgs> ops;
   ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{part.handle}});
   ops.push_back({Op::OP_WRITE, std::move(args)});
-  file.written_end = std::max<std::uint64_t>(file.written_end, offset + size);
   part.session->call(std::move(ops), {.idempotent = true},
                      [size, done = std::move(done)](Result<nfs4::CompoundResult> result) mutable {
                        if (!result) return done(pass(result));
@@ -224,7 +295,17 @@ void Mount::write(File& file, std::uint64_t offset, Buffer data, nfs4::StableHow
                      });
 }
 
+Result<> Mount::drain(File& file) {
+  if (!file.copies) return {};
+  std::promise<Result<>> drained;
+  boost::asio::post(engine_.context(), [&] {
+    file.copies->drain([&](Result<> result) { drained.set_value(std::move(result)); });
+  });
+  return drained.get_future().get();
+}
+
 Result<> Mount::commit(File& file) {
+  if (auto all = drain(file); !all) return all;
   std::vector<File::Part> parts = file.parts;
   if (parts.empty()) parts.push_back({mds_.get(), file.handle});
   for (const File::Part& part : parts) {
@@ -240,8 +321,9 @@ Result<> Mount::commit(File& file) {
 }
 
 Result<> Mount::layout_commit(File& file) {
-  if (!file.striping || file.written_end == 0) return {};
+  if (file.parts.empty() || file.written_end == 0) return {};
   nfs4::LayoutCommitArgs args;
+  args.type = static_cast<std::uint32_t>(layout_type());
   args.length = UINT64_MAX;
   args.stateid = file.layout;
   args.last_write_offset = file.written_end - 1;
@@ -257,12 +339,15 @@ Result<> Mount::layout_commit(File& file) {
 }
 
 Result<> Mount::close(File& file) {
+  if (auto all = drain(file); !all) return all;
   if (auto done = layout_commit(file); !done) return done;
   const auto ops = [&] {
     std::vector<nfs4::OpArgs> list;
     list.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{file.handle}});
-    if (file.striping) {
+    if (!file.parts.empty()) {
       nfs4::LayoutReturnArgs args;
+      args.type = layout_type();
+      args.body = file.copies ? no_flex_reports() : std::vector<std::byte>{};
       args.stateid = file.layout;
       list.push_back({Op::OP_LAYOUTRETURN, args});
     }

@@ -3,7 +3,9 @@
 //
 // This is the client side of RFC 8881 chapter 12 with the files layout (chapter 13): LAYOUTGET for
 // the whole file at open, GETDEVICEINFO once per device, a session with each data server, reads and
-// writes cut at stripe boundaries, LAYOUTCOMMIT and LAYOUTRETURN at close.
+// writes cut at stripe boundaries, LAYOUTCOMMIT and LAYOUTRETURN at close. Of the flexible files
+// layout (RFC 8435): writes go to every mirror (client_copies.h), reads to the one with the
+// greatest efficiency; errors are not reported by LAYOUTERROR, they end the run.
 //
 // Threading: everything but Mount::read, write and commit blocks the main thread; those three are
 // called, and complete, on the engine's I/O thread.
@@ -18,6 +20,8 @@
 #include <vector>
 
 #include "layout/files_layout.h"
+#include "layout/flex_layout.h"
+#include "tools/load/client_copies.h"
 #include "tools/load/engine.h"
 
 namespace weft::load {
@@ -27,6 +31,9 @@ struct MountSettings {
   std::uint16_t port = 2049;
   std::string path = "/";  // of the export
   bool pnfs = true;
+  bool flexfiles = false;                                // the layout type that is asked for
+  AnswerWhen answer = AnswerWhen::kAll;                  // flexfiles: when a write is done
+  std::uint64_t window_bytes = std::uint64_t{64} << 20;  // flexfiles, kFirst
   SessionSettings session;
 };
 
@@ -43,6 +50,7 @@ struct File {
   };
   std::optional<layout::Striping> striping;
   std::vector<Part> parts;
+  std::shared_ptr<ClientCopies> copies;  // flexfiles: writes go there; parts are the mirrors
   rpc::nfs4::Stateid layout;
   std::uint64_t written_end = 0;  // one past the last byte written since the last LAYOUTCOMMIT
 };
@@ -59,8 +67,8 @@ class Mount {
   Mount& operator=(const Mount&) = delete;
 
   // Opens for reading and writing; creates when asked. With pNFS a layout is required: an export
-  // that grants none is an error, never a silent fall-back.
-  [[nodiscard]] Result<File> open(const std::string& name, bool create);
+  // that grants none is an error, never a silent fall-back. `writing`: what the layout is for.
+  [[nodiscard]] Result<File> open(const std::string& name, bool create, bool writing = true);
   [[nodiscard]] Result<> close(File& file);
   [[nodiscard]] Result<> remove(const std::string& name);
 
@@ -82,7 +90,14 @@ class Mount {
   };
 
   [[nodiscard]] Result<> find_root();
-  [[nodiscard]] Result<> get_layout(File& file);
+  [[nodiscard]] Result<> get_layout(File& file, bool writing);
+  [[nodiscard]] Result<> take_files_layout(File& file, std::span<const std::byte> body);
+  [[nodiscard]] Result<> take_flex_layout(File& file, std::span<const std::byte> body);
+  [[nodiscard]] Result<rpc::nfs4::GetDeviceInfoOk> device_info(const rpc::nfs4::DeviceId& id);
+  [[nodiscard]] Result<rpc::SessionClient*> flex_server(const rpc::nfs4::DeviceId& id);
+  [[nodiscard]] Result<> drain(File& file);
+  [[nodiscard]] rpc::nfs4::LayoutType layout_type() const;
+  static void write_part(const File::Part& part, rpc::nfs4::WriteArgs args, WriteDone done);
   [[nodiscard]] Result<const Device*> device(const rpc::nfs4::DeviceId& id);
   [[nodiscard]] Result<rpc::SessionClient*> data_server(const layout::NetAddress& address);
   [[nodiscard]] Result<> layout_commit(File& file);
@@ -95,6 +110,7 @@ class Mount {
   rpc::nfs4::FileHandle root_;
   std::map<layout::NetAddress, std::unique_ptr<rpc::SessionClient>> data_servers_;
   std::map<rpc::nfs4::DeviceId, Device> devices_;
+  std::map<rpc::nfs4::DeviceId, rpc::SessionClient*> flex_devices_;
 };
 
 }  // namespace weft::load

@@ -23,6 +23,7 @@ struct Workload {
   unsigned depth = 8;  // operations outstanding
   std::chrono::milliseconds duration{5000};
   std::uint64_t seed = 1;
+  double start_at = 0;  // Unix time; 0: at once. So that several generators begin together
   bool verify = false;  // reads are checked against the pattern that writes write
   rpc::nfs4::StableHow stable = rpc::nfs4::StableHow::UNSTABLE4;
 };
