@@ -7,7 +7,8 @@ A row compares ours with a peer that ran in the same process of measuring, arms 
     peer     the median of the other arm, in `unit`
     ratio    the median of the pairwise ratios (ours/peer)
     target   the least ratio that passes, or None for a row that only informs
-    pass     ratio >= target, or None
+    most     the greatest that passes; None nearly always
+    pass     target <= ratio <= most, or None
     unit     of `ours` and `peer`
     spread   the least and the greatest pairwise ratio, [low, high]
 
@@ -22,7 +23,7 @@ import statistics
 import time
 
 
-def row(name, ours, peer, unit, target=None):
+def row(name, ours, peer, unit, target=None, most=None):
     """Builds a row from two equally long lists of samples; sample i of both ran side by side."""
     if not ours or len(ours) != len(peer):
         raise ValueError(f"{name}: {len(ours)} samples of ours, {len(peer)} of the peer")
@@ -34,7 +35,8 @@ def row(name, ours, peer, unit, target=None):
         "peer": statistics.median(peer),
         "ratio": ratio,
         "target": target,
-        "pass": None if target is None else ratio >= target,
+        "most": most,
+        "pass": None if target is None else ratio >= target and (most is None or ratio <= most),
         "unit": unit,
         "spread": [min(ratios), max(ratios)],
         "runs": len(ratios),
@@ -74,6 +76,12 @@ def _number(value):
     return f"{value:.3g}"
 
 
+def _target(r):
+    if r["target"] is None:
+        return ""
+    return f">= {r['target']:g}" if r["most"] is None else f"{r['target']:g}..{r['most']:g}"
+
+
 def table(rows):
     """The rows as aligned text, one line each."""
     head = ("measure", "ours", "peer", "unit", "ratio", "spread", "target", "")
@@ -82,7 +90,7 @@ def table(rows):
         lines.append((
             r["name"], _number(r["ours"]), _number(r["peer"]), r["unit"], f"{r['ratio']:.2f}",
             f"{r['spread'][0]:.2f}..{r['spread'][1]:.2f}",
-            "" if r["target"] is None else f">= {r['target']:g}",
+            _target(r),
             {True: "pass", False: "MISSED", None: ""}[r["pass"]],
         ))
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
@@ -104,8 +112,9 @@ def plot(name, rows, path):
     axes.barh(places, [r["ratio"] for r in rows], xerr=[low, high], color=colours, capsize=3,
               error_kw={"elinewidth": 1})
     for place, r in zip(places, rows):
-        if r["target"] is not None:
-            axes.plot([r["target"]] * 2, [place - 0.45, place + 0.45], color="black", lw=2)
+        for bound in (r["target"], r["most"]):
+            if bound is not None:
+                axes.plot([bound] * 2, [place - 0.45, place + 0.45], color="black", lw=2)
     axes.axvline(1.0, color="grey", lw=0.8, ls=":")
     axes.set_yticks(list(places), [r["name"] for r in rows])
     axes.invert_yaxis()

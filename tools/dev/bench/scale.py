@@ -12,65 +12,18 @@ Arms alternate within each round. I/O is O_DIRECT, 8 jobs in 4 MiB blocks, each 
 
 import argparse
 import json
-import os
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tests" / "system"))
+import links
+import report
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.counters import through_data_servers
+from harness.network import Network
+from harness.run import Run
 
-from harness.client import start_client  # noqa: E402
-from harness.cluster import Cluster, Options  # noqa: E402
-from harness.counters import through_data_servers  # noqa: E402
-from harness.network import Network  # noqa: E402
-from harness.process import Process  # noqa: E402
-from harness.run import Run  # noqa: E402
-
-import report  # noqa: E402
-
-MIB = 1 << 20
-PORT = 5001
+MIB = links.MIB
 TARGETS = {"read": 0.97, "write": 0.95}
-
-# A connection that sends 'r' is sent zeros until it closes; one that sends 'w' is read until then,
-# and told how much arrived.
-TCP_SERVER = f"""
-import socket, threading
-def serve(peer):
-    zeros = bytes({MIB})
-    if peer.recv(1) == b"r":
-        try:
-            while True:
-                peer.sendall(zeros)
-        except OSError:
-            return
-    got = 0
-    while data := peer.recv({MIB}):
-        got += len(data)
-    peer.sendall(str(got).encode())
-    peer.close()
-listener = socket.create_server(("", {PORT}))
-while True:
-    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
-"""
-
-TCP_CLIENT = """
-import socket, time
-peer = socket.create_connection(("{address}", {port}))
-peer.sendall(b"{way}")
-buffer = bytearray(1 << 20)
-started = time.monotonic()
-moved = 0
-if "{way}" == "r":
-    while time.monotonic() - started < {seconds}:
-        moved += peer.recv_into(buffer)
-else:
-    while time.monotonic() - started < {seconds}:
-        peer.sendall(buffer)
-    peer.shutdown(socket.SHUT_WR)
-    moved = int(peer.recv(100))
-print(moved / (time.monotonic() - started))
-"""
 
 FIO = """cd /mnt/nfs && fio --name=s --rw={way} --bs=4M --size=64M --numjobs=8 --direct=1 \\
   --ioengine=psync --time_based --runtime={seconds} --end_fsync={fsync} --group_reporting \\
@@ -79,7 +32,7 @@ cat /tmp/fio.json"""
 
 
 def plain_tcp(client, address: str, way: str, seconds: int) -> float:
-    script = TCP_CLIENT.format(address=address, port=PORT, way=way[0], seconds=seconds)
+    script = links.tcp_script(address, way, seconds)
     return float(client.python(script, seconds + 60).output) / MIB
 
 
@@ -101,8 +54,7 @@ def measure(servers: int, given, idle: dict) -> list:
         client.mount(cluster.address, cluster.path)
         for server in cluster.ds:
             server.node.limit(given.rate)
-            Process(run, f"tcp-{server.name}", [sys.executable, "-c", TCP_SERVER],
-                    server.node).start()
+        links.serve_tcp(cluster)
         through_weft(client, cluster, "write", 3)  # makes the files
         samples: dict = {way: ([], []) for way in TARGETS}
         for _ in range(given.rounds):
@@ -126,9 +78,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=6)
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--servers", default="1,2,4")
-    parser.add_argument("--results", default=str(ROOT / "results"))
+    parser.add_argument("--results", default=str(links.ROOT / "results"))
     given = parser.parse_args()
-    os.environ.setdefault("WEFT_BUILD", str(ROOT / "build" / "release"))
     counts = [int(word) for word in given.servers.split(",")]
     idle: dict = {"plain TCP": [], **{f"{count} data servers": [] for count in counts}}
     rows = [row for count in counts for row in measure(count, given, idle)]

@@ -32,3 +32,10 @@ def test_publish_writes_rows_table_and_plot(tmp_path):
     assert loaded[0]["name"] == "reads" and set(loaded[0]) >= {
         "name", "ours", "peer", "ratio", "target", "pass", "unit", "spread"}
     assert (tmp_path / "demo.png").stat().st_size > 1000
+
+
+def test_a_ratio_may_be_too_great():
+    made = report.row("x", [1.2], [1.0], "MiB/s", target=0.9, most=1.1)
+    assert made["pass"] is False
+    assert "0.9..1.1" in report.table([made])
+    assert report.row("x", [1.1], [1.0], "MiB/s", target=0.9, most=1.1)["pass"] is True

@@ -1,0 +1,137 @@
+#!/usr/bin/python3
+"""The four duplication protocols, and one copy, as 1, 2 and 4 clients write to two pairs.
+
+    ./dev bench protocols [--rounds 3] [--seconds 5] [--rate 150mbit] [--clients 1,2,4]
+
+Each data server and each client has a machine of its own, whose link is limited both ways. Clients
+are our load generator: of the files layout servers duplicate (P1 afterwards, P2 before they answer,
+none with one copy); of the flexible files layout the client does (P3 is done with the first answer,
+P4 with all; P4 is what a Linux client does, P3 is our own client only). Each client writes two
+files in 1 MiB blocks, 8 outstanding each, and commits them. Stores are in memory: the disk is one
+for all here. Arms alternate within each round.
+
+Two rates are measured: of writes until they are acknowledged, and until the commit is answered,
+when all copies have all of it. Arithmetic is compared with the second: with c clients and two pairs
+on links of B, min(cB, 2B) is what servers' duplication can give, min(cB/2, 2B) clients', and
+min(cB, 4B) one copy on the four servers. B is what plain TCP moves over such a link.
+"""
+
+import argparse
+import sys
+
+import links
+import report
+from harness.cluster import Cluster, Options
+from harness.network import Network, bits_per_second
+from harness.run import Run
+
+PAIRS = 2
+FILES = 2  # of each client
+# Name: what is to be told the load generator, the folder's policy (files layout).
+ARMS = {
+    "P1": ([], "duplication=server-async"),
+    "P2": ([], "duplication=server-sync"),
+    "P3": (["--mirrors", "async"], ""),
+    "P4": (["--mirrors", "sync"], ""),
+    "one copy": ([], "copies=1"),
+}
+
+
+def by_clients(arm: str) -> bool:
+    return arm in ("P3", "P4")
+
+
+def arithmetic(arm: str, clients: int) -> float:
+    """In links."""
+    if arm == "one copy":
+        return min(clients, 2 * PAIRS)
+    return min(clients / 2 if by_clients(arm) else clients, PAIRS)
+
+
+class Side:
+    """A cluster of one layout type, and the clients' machines."""
+
+    def __init__(self, run: Run, layout: str, given):
+        network = Network(run)
+        self.cluster = Cluster(run, network, Options(
+            data_servers=2 * PAIRS, layout=layout, by_load=True, domains=("a", "b"),
+            extra={"Copies": "2"}, cgroups=True,
+            store_in_memory=True,
+            tables=lambda _: f"net_max = {bits_per_second(given.rate) // 8}\n"))
+        self.clients = [network.program(i + 1) for i in range(max(given.clients))]
+        for node in (*self.clients, *(server.node for server in self.cluster.ds)):
+            node.limit(given.rate)
+        links.serve_tcp(self.cluster)
+
+    def write(self, arm: str, count: int, seconds: float) -> list[dict]:
+        words, keys = ARMS[arm]
+        links.policy(self.cluster, "", "stripes=1", *keys.split())
+        return links.writers(self.cluster, self.clients[:count] * FILES, seconds, *words)
+
+
+def measure(sides: dict, given, idle: dict) -> tuple:
+    rates: dict = {(arm, count): ([], []) for arm in ARMS for count in given.clients}
+    tcp: list = []
+    for number in range(given.rounds):
+        files = sides["files"]
+        tcp.append(links.plain_tcp(files.clients[0], files.cluster.ds[0].node.address, "write",
+                                   max(2, given.seconds / 2)))
+        for count in given.clients:
+            for arm in ARMS:
+                side = sides["flexfiles" if by_clients(arm) else "files"]
+                watch = report.CpuIdle()
+                results = side.write(arm, count, given.seconds)
+                idle[arm].append(watch.stop())
+                acknowledged, committed = rates[arm, count]
+                acknowledged.append(sum(one["mib_per_s"] for one in results))
+                committed.append(sum(one["bytes"] for one in results) / links.MIB
+                                 / max(one["committed_s"] for one in results))
+                print(f"{count} clients, {arm}: {acknowledged[-1]:.1f} MiB/s acknowledged, "
+                      f"{committed[-1]:.1f} committed", flush=True)
+        print(f"round {number + 1}: plain TCP {tcp[-1]:.1f} MiB/s", flush=True)
+    return rates, tcp
+
+
+def rows(rates: dict, tcp: list, given) -> list:
+    out = []
+    for count in given.clients:
+        out.append(report.row(f"P2 / P1, acknowledged, {count} clients", rates["P2", count][0],
+                              rates["P1", count][0], "MiB/s", 0.84))
+        out.append(report.row(f"P4 / P3, acknowledged, {count} clients", rates["P4", count][0],
+                              rates["P3", count][0], "MiB/s"))
+    for count in given.clients:
+        target = 0.67 if count <= PAIRS else None
+        out.append(report.row(f"P2 / one copy, same servers, {count} clients",
+                              rates["P2", count][1], rates["one copy", count][1], "MiB/s",
+                              target))
+    for (arm, count), (_, committed) in rates.items():
+        expected = [arithmetic(arm, count) * rate for rate in tcp]
+        out.append(report.row(f"{arm} / arithmetic, {count} clients", committed, expected,
+                              "MiB/s", 0.9, 1.1))
+    return out
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./dev bench protocols",
+                                     description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rate", default="150mbit")
+    parser.add_argument("--clients", default="1,2,4")
+    parser.add_argument("--results", default=str(links.ROOT / "results"))
+    given = parser.parse_args()
+    given.clients = [int(word) for word in given.clients.split(",")]
+    idle: dict = {arm: [] for arm in ARMS}
+    with Run() as files_run, Run() as flex_run:
+        sides = {"files": Side(files_run, "files", given),
+                 "flexfiles": Side(flex_run, "flexfiles", given)}
+        rates, tcp = measure(sides, given, idle)
+    samples = {f"{arm}, {count} clients": {"acknowledged": pair[0], "committed": pair[1]}
+               for (arm, count), pair in rates.items()}
+    extra = {"samples": samples, "plain_tcp_mib_per_s": tcp}
+    made = rows(rates, tcp, given)
+    return 0 if report.publish("protocols", made, given.results, idle, extra) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+#!/usr/bin/python3
+"""Doubled reads: one kernel client reads files of two copies from both at once, and from one.
+
+    ./dev bench reads [--rounds 7] [--seconds 6] [--rate 200mbit] [--pairs 2]
+
+The client is User-mode Linux pinned to one processor, its own link unlimited; each data server's
+link is limited both ways. Two folders have policies of their own: in one, layouts for reading name
+all copies (reads=all), in the other one copy (reads=one). The rows compare the two, and each with
+plain TCP over as many links as it can use. I/O is O_DIRECT, 8 jobs in 4 MiB blocks, each in its own
+file of 64 MiB that is in the servers' memory.
+
+Then streams take three quarters of the links of all data servers of one failure domain, which is
+one copy of every file, and both copies are read again, beside reads without them.
+"""
+
+import argparse
+import json
+import sys
+import time
+
+import links
+import report
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.counters import through_data_servers
+from harness.network import Network, bits_per_second
+from harness.run import Run
+
+FIO = """cd /mnt/nfs/{folder} && fio --name=s --rw={way} --bs=4M --size=64M --numjobs=8 \\
+  --direct=1 --ioengine=psync {how} --group_reporting --output-format=json --output=/tmp/fio.json \\
+  >/dev/null || exit 1
+cat /tmp/fio.json"""
+STRESS_PART = 0.75
+ARMS = ("all", "one")
+
+
+class Bench:
+    def __init__(self, run, given):
+        self.given = given
+        self.network = Network(run)
+        self.cluster = Cluster(run, self.network, Options(
+            data_servers=2 * given.pairs, by_load=True, domains=("a", "b"),
+            extra={"Copies": "2"}, cgroups=True,
+            tables=lambda _: f"net_max = {bits_per_second(given.rate) // 8}\n"))
+        self.client = start_client(run, self.network)
+        self.client.mount(self.cluster.address, self.cluster.path)
+        links.serve_tcp(self.cluster)
+        links.serve_tcp(self.cluster, links.STRESS_PORT)
+        for server in self.cluster.ds:
+            server.node.limit_shared(given.rate, links.STRESS_PORT, STRESS_PART)
+        for arm in ARMS:
+            self.client.run(f"mkdir /mnt/nfs/{arm}")
+            links.policy(self.cluster, arm, f"reads={arm}")
+            self.fio(arm, "write", "--end_fsync=1")
+
+    def fio(self, folder: str, way: str, how: str) -> dict:
+        output = self.client.run(FIO.format(folder=folder, way=way, how=how), 180).output
+        return json.loads(output[output.index("{"):])["jobs"][0]
+
+    def read(self, folder: str) -> float:
+        """MiB/s. Whatever was read before is out of the loads that data servers report."""
+        time.sleep(links.HEARTBEATS_S)
+        with through_data_servers(self.cluster):
+            job = self.fio(folder, "read", f"--time_based --runtime={self.given.seconds}")
+        return job["read"]["io_bytes"] / (job["job_runtime"] / 8 / 1000) / links.MIB
+
+    def tcp(self) -> float:
+        script = links.tcp_script(self.cluster.ds[0].node.address, "read",
+                                  max(2, self.given.seconds // 2))
+        return float(self.client.python(script, 60).output) / links.MIB
+
+
+def measure(bench: Bench, given, idle: dict) -> list:
+    rates: dict = {arm: [] for arm in ARMS}
+    tcp: list = []
+    for number in range(given.rounds):
+        tcp.append(bench.tcp())
+        for arm in ARMS:
+            watch = report.CpuIdle()
+            rates[arm].append(bench.read(arm))
+            idle[f"reads={arm}"].append(watch.stop())
+        print(f"round {number + 1}: both copies {rates['all'][-1]:.1f} MiB/s, one "
+              f"{rates['one'][-1]:.1f}, plain TCP over a link {tcp[-1]:.1f}", flush=True)
+    calm, stressed = [], []
+    for number in range(max(2, given.rounds // 2)):
+        calm.append(bench.read("all"))
+        watch = report.CpuIdle()
+        domain_b = [server.node for server in bench.cluster.ds[1::2]]
+        with links.Streams(bench.network, domain_b, "read"):
+            stressed.append(bench.read("all"))
+        idle["one copy's links stressed"].append(watch.stop())
+        print(f"stress {number + 1}: {stressed[-1]:.1f} MiB/s, without {calm[-1]:.1f}", flush=True)
+    return [
+        report.row("reads of both copies / of one", rates["all"], rates["one"], "MiB/s", 1.9),
+        report.row(f"both copies / plain TCP, {2 * given.pairs} links", rates["all"],
+                   [2 * given.pairs * rate for rate in tcp], "MiB/s"),
+        report.row(f"one copy / plain TCP, {given.pairs} links", rates["one"],
+                   [given.pairs * rate for rate in tcp], "MiB/s"),
+        report.row("one copy's links stressed / not", stressed, calm, "MiB/s", 0.5),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./dev bench reads", description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=int, default=6)
+    parser.add_argument("--rate", default="200mbit")
+    parser.add_argument("--pairs", type=int, default=2)
+    parser.add_argument("--results", default=str(links.ROOT / "results"))
+    given = parser.parse_args()
+    idle: dict = {f"reads={arm}": [] for arm in ARMS} | {"one copy's links stressed": []}
+    with Run() as run:
+        rows = measure(Bench(run, given), given, idle)
+    return 0 if report.publish("reads", rows, given.results, idle) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
