@@ -132,11 +132,7 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
         std::make_unique<Watchdog>(rings, static_cast<unsigned>(config_.watchdog / kWatchdogRound),
                                    kWatchdogRound, end_hung_process, on_alive_);
   }
-  if (control_ != nullptr) {
-    control_->use(config_.mds.front());
-    return {};
-  }
-  may_serve_.store(true);
+  if (control_ == nullptr) may_serve_.store(true);
   return tick();
 }
 
@@ -202,8 +198,23 @@ Result<> DataServer::listen() {
   return {};
 }
 
+// It registers with the room it has: before its target has said how much that is, it would count as
+// full until the next heartbeat.
+void DataServer::join_when_able() {
+  if (auto usage = chain_->store().usage(); usage) {
+    joining_ = true;
+    control_->use(config_.mds[mds_index_]);
+  } else if (ticks_unregistered_++ % kTicksForOneMds == 0) {
+    spdlog::warn("event=store_wait why=\"{}\"", usage.error().describe());
+  }
+}
+
 Result<> DataServer::tick() {
   sessions_->expire();
+  if (control_ != nullptr && !joining_) {
+    join_when_able();
+    return {};
+  }
   // Not before there is a lease: a client that is told to wait waits for 15 s.
   if (may_serve_.load() && !listening_ && gate_->lease().held()) {
     if (auto listened = listen(); !listened) return listened;

@@ -42,8 +42,8 @@ class DataServer {
       DsConfig config, std::optional<Standalone> standalone, std::function<void()> on_alive = {});
   ~DataServer();
 
-  // Call a few times a second: expires sessions, listens once registered, tries the next metadata
-  // server's address. An error is final.
+  // Call a few times a second: expires sessions, registers once the store has answered,
+  // listens once registered, tries the next metadata server's address. An error is final.
   [[nodiscard]] Result<> tick();
   // Goes down in order. An error means that the store was not closed clean; if something hangs
   // (kTimedOut), the process should exit without destroying this.
@@ -62,6 +62,7 @@ class DataServer {
   [[nodiscard]] Result<> start_serving(const rpc::control::ClusterKey& key,
                                        std::optional<Standalone> standalone);
   [[nodiscard]] Result<> listen();
+  void join_when_able();
   void next_mds();
   void start_mirroring(const rpc::control::ClusterKey& key, std::uint64_t boot);
   [[nodiscard]] rpc::SessionServerOptions session_options() const;
@@ -94,6 +95,7 @@ class DataServer {
   std::unique_ptr<Watchdog> watchdog_;
 
   std::atomic<bool> may_serve_{false};
+  bool joining_ = false;
   bool listening_ = false;
   bool stopped_ = false;
   std::size_t mds_index_ = 0;

@@ -2,10 +2,8 @@
 #include "dataserver/main/control_link.h"
 
 #include <catch2/catch_test_macros.hpp>
-#include <condition_variable>
 
-#include "rpc/control/server.h"
-#include "tests/dataserver/main/server_rig.h"
+#include "tests/dataserver/main/fake_mds.h"
 
 namespace weft::ds {
 namespace {
@@ -14,90 +12,12 @@ namespace control = rpc::control;
 using namespace std::chrono_literals;
 using rpc::nfs4::Status;
 using test::DsClient;
+using test::FakeMds;
 using test::kServedObject;
 using test::ServerRig;
+using test::start_registered;
 
-constexpr std::uint32_t kId = 3;
-
-class FakeMds final : public control::ServerEvents {
- public:
-  explicit FakeMds(const control::ClusterKey& key)
-      : server_({.listen = layout::make_address("127.0.0.1", 0).value(), .key = key}, *this) {
-    if (!server_.start()) throw std::runtime_error("control server does not start");
-  }
-  ~FakeMds() override { server_.stop(); }
-  control::Server& server() { return server_; }
-
-  void on_register(const layout::NetAddress& /*from*/, control::Register request,
-                   control::Done<control::Registered> done) override {
-    control::Registered answer{.cluster = {std::byte{0xC1}}, .ds_id = kId, .heartbeat_ms = 50};
-    {
-      const std::lock_guard lock(mutex_);
-      answer.fences = fences_at_registration;
-      registrations.push_back(std::move(request));
-    }
-    changed_.notify_all();
-    done(answer);
-  }
-  void on_connected(std::uint32_t /*ds_id*/) override {}
-  void on_disconnected(std::uint32_t /*ds_id*/, const Error& /*why*/) override {}
-  control::Lease on_heartbeat(std::uint32_t /*ds_id*/,
-                              const control::Heartbeat& heartbeat) override {
-    const std::lock_guard lock(mutex_);
-    last_heartbeat = heartbeat;
-    changed_.notify_all();
-    return {60};
-  }
-  void on_query_size(std::uint32_t /*ds_id*/, const layout::ObjectId& /*object*/,
-                     control::Done<control::FileSize> done) override {
-    done(control::FileSize{file_size.load()});
-  }
-  void on_report_size(std::uint32_t /*ds_id*/, const control::ReportSize& report,
-                      control::Done<void> done) override {
-    reported_end = report.end;
-    done({});
-  }
-
-  template <class Condition>
-  bool wait(Condition condition) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, 10s, condition);
-  }
-  // Calls the data server and waits for its answer.
-  template <class T, class Start>
-  Result<T> ask(Start start) {
-    std::promise<Result<T>> promise;
-    start([&](Result<T> result) { promise.set_value(std::move(result)); });
-    return promise.get_future().get();
-  }
-  Result<> fence(std::vector<control::Fence> fences) {
-    return ask<void>(
-        [&](auto done) { server_.fence(kId, std::move(fences), 5s, std::move(done)); });
-  }
-
-  std::vector<control::Register> registrations;        // protected by mutex_
-  std::vector<control::Fence> fences_at_registration;  // protected by mutex_
-  std::optional<control::Heartbeat> last_heartbeat;    // protected by mutex_
-  std::atomic<std::uint64_t> file_size{0};
-  std::atomic<std::uint64_t> reported_end{0};
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  control::Server server_;
-};
-
-std::unique_ptr<DataServer> start_registered(ServerRig& rig, FakeMds& mds) {
-  rig.config.mds = {{"127.0.0.1", mds.server().address().port}};
-  rig.config.advertise = {layout::make_address("192.0.2.1", 2051).value()};
-  auto server = std::move(DataServer::open(rig.config, std::nullopt).value());
-  for (int i = 0; i < 500 && server->ports().empty(); ++i) {
-    REQUIRE(server->tick());
-    std::this_thread::sleep_for(10ms);
-  }
-  REQUIRE_FALSE(server->ports().empty());
-  return server;
-}
+constexpr std::uint32_t kId = FakeMds::kId;
 
 TEST_CASE("a data server registers, keeps its place, and sends heartbeats") {
   ServerRig rig;

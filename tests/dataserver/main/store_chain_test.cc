@@ -6,25 +6,27 @@
 #include <filesystem>
 
 #include "dataserver/target/target.h"
-#include "tests/dataserver/main/server_rig.h"
+#include "tests/dataserver/main/fake_mds.h"
 
 namespace weft::ds {
 namespace {
 
 using rpc::nfs4::Status;
 using test::DsClient;
+using test::FakeMds;
 using test::ServerRig;
 
 struct TargetOf {
-  explicit TargetOf(const ServerRig& rig) {
+  explicit TargetOf(const ServerRig& rig, bool started = true) {
     config.socket = rig.config.store.path + ".socket";
     config.listen = {layout::make_address("127.0.0.1", 0).value()};
     config.store.path = rig.config.store.path + ".objects";
     config.key_file = rig.config.key_file;
     config.threads = 2;
     config.pin_threads = false;
-    target = Target::open(config).value();
+    if (started) start();
   }
+  void start() { target = Target::open(config).value(); }
   TargetConfig config;
   std::unique_ptr<Target> target;
 };
@@ -52,6 +54,27 @@ TEST_CASE("a data server over a target serves as one over its own folder") {
   DsClient client(server->ports().at(0));
   CHECK(client.commit(handle) == ok.verifier);
   CHECK(client.read(handle, 300'000, 10).text == "wwwww");
+}
+
+TEST_CASE("a data server joins its cluster when its target has said how much room there is") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  TargetOf of(rig, false);
+  rig.config.target = TargetAddress{.path = of.config.socket};
+  rig.config.mds = {{"127.0.0.1", mds.server().address().port}};
+  const auto server = std::move(DataServer::open(rig.config, std::nullopt).value());
+  for (int i = 0; i < 30; ++i) {
+    REQUIRE(server->tick());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  of.start();
+  for (int i = 0; i < 500 && server->ports().empty(); ++i) {
+    REQUIRE(server->tick());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  REQUIRE_FALSE(server->ports().empty());
+  REQUIRE(mds.registrations.size() == 1);
+  CHECK(mds.registrations[0].space.capacity_bytes > 0);
 }
 
 TEST_CASE("a folder with objects of its own is not used with a target, nor the other way round") {

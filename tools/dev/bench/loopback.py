@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -87,8 +86,6 @@ class WeftArm:
         self.pids = [self.cluster.mds.pid, *(server.process.pid for server in self.cluster.ds)]
         if self.cluster.target is not None:
             self.pids.append(self.cluster.target.pid)
-            # Its data servers count as full until a heartbeat after they have reached it.
-            time.sleep(4)
 
 
 class VfsArm:
