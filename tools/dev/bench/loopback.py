@@ -75,11 +75,12 @@ def pinned(cpu: int):
 class WeftArm:
     """A metadata server and its data servers."""
 
-    def __init__(self, run: Run, data_servers: int = 1, target: str = ""):
+    def __init__(self, run: Run, data_servers: int = 1, target: str = "", copies: int = 1):
         network = Loopback(run)
         with pinned(SERVER_CPU):
             self.cluster = Cluster(run, network, Options(data_servers=data_servers, grace_s=1,
-                                                         mds_port=MDS_PORT, target=target))
+                                                         mds_port=MDS_PORT, target=target,
+                                                         extra={"Copies": str(copies)}))
         self.namespace = network.namespace
         self.arguments = ["--address", self.cluster.address, "--port", str(MDS_PORT), "--export",
                           EXPORT]
