@@ -75,8 +75,15 @@ Result<> remove_policy_value(const Handle& handle) {
   return change_policy(handle, "");
 }
 
+// Ganesha asks nobody whether the caller may: as for data (xattr(7)), not by who owns the file.
+fsal_status_t may(fsal_obj_handle* obj_hdl, fsal_accessflags_t mode) {
+  return obj_hdl->obj_ops->test_access(
+      obj_hdl, static_cast<fsal_accessflags_t>(FSAL_MODE_MASK_SET(mode)), nullptr, nullptr, false);
+}
+
 // Ganesha offers a buffer; too small a one is answered XATTR2BIG, a null one with the size alone.
 fsal_status_t getxattrs(fsal_obj_handle* obj_hdl, xattrkey4* name, xattrvalue4* value) {
+  if (const auto allowed = may(obj_hdl, FSAL_R_OK); FSAL_IS_ERROR(allowed)) return allowed;
   const Handle& handle = of(obj_hdl);
   const auto found = text(*name) == kPolicyName
                          ? policy_value(handle)
@@ -100,6 +107,7 @@ fsal_status_t setxattrs(fsal_obj_handle* obj_hdl, setxattr_option4 option, xattr
     const auto set = set_policy_value(handle, text(*value), option);
     return set ? kFsalOk : to_xattr_status(set.error().code);
   }
+  if (const auto allowed = may(obj_hdl, FSAL_W_OK); FSAL_IS_ERROR(allowed)) return allowed;
   const Namespace::XattrHow how = option == SETXATTR4_CREATE    ? Namespace::XattrHow::kCreate
                                   : option == SETXATTR4_REPLACE ? Namespace::XattrHow::kReplace
                                                                 : Namespace::XattrHow::kEither;
@@ -113,6 +121,7 @@ fsal_status_t removexattrs(fsal_obj_handle* obj_hdl, xattrkey4* name) {
     const auto removed = remove_policy_value(handle);
     return removed ? kFsalOk : to_xattr_status(removed.error().code);
   }
+  if (const auto allowed = may(obj_hdl, FSAL_W_OK); FSAL_IS_ERROR(allowed)) return allowed;
   const auto removed = handle.owner->names().remove_xattr(handle.file, text(*name));
   return removed ? kFsalOk : to_xattr_status(removed.error().code);
 }

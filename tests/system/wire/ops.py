@@ -155,6 +155,22 @@ def setattr(stateid=ANONYMOUS, size=None, mode=None):
                      lambda u, _status: {"attributes": unpack_bitmap(u)})
 
 
+def getxattr(name):
+    """value. This and the next two: RFC 8276 section 8.4."""
+    return Operation(Op.GETXATTR, Packer().opaque(name).bytes(),
+                     _on_success(lambda unpacker: {"value": unpacker.opaque()}))
+
+
+def setxattr(name, value, option=const.SETXATTR4_EITHER):
+    return Operation(Op.SETXATTR, Packer().uint32(option).opaque(name).opaque(value).bytes(),
+                     _on_success(lambda unpacker: {"change": unpacker.fixed(20)}))
+
+
+def removexattr(name):
+    return Operation(Op.REMOVEXATTR, Packer().opaque(name).bytes(),
+                     _on_success(lambda unpacker: {"change": unpacker.fixed(20)}))
+
+
 def _unpack_directory(unpacker):
     verifier = unpacker.fixed(8)
     entries = []
