@@ -10,14 +10,21 @@ namespace weft::layout {
 namespace {
 
 constexpr std::uint32_t kFormat = 2;
+constexpr std::uint32_t kFormatWithVacant = 3;
 
 bool known(CopyState state) {
   return state == CopyState::kCurrent || state == CopyState::kStale ||
-         state == CopyState::kResyncing;
+         state == CopyState::kResyncing || state == CopyState::kVacant;
 }
 
 int badness(CopyState state) {
-  return state == CopyState::kCurrent ? 0 : state == CopyState::kResyncing ? 1 : 2;
+  switch (state) {
+    case CopyState::kCurrent: return 0;
+    case CopyState::kResyncing: return 1;
+    case CopyState::kStale: return 2;
+    case CopyState::kVacant: break;
+  }
+  return 3;
 }
 
 Result<> validate_states(const Copy& copy) {
@@ -46,13 +53,31 @@ Result<> validate(const Copy& copy, std::uint32_t stripe_unit) {
   return validate_states(copy);
 }
 
+bool has_vacant(const LayoutMap& map) {
+  return std::ranges::any_of(map.copies,
+                             [](const Copy& copy) { return copy.state == CopyState::kVacant; });
+}
+
 Result<> validate_servers(const LayoutMap& map) {
   std::vector<std::uint32_t> all;
-  for (const Copy& copy : map.copies) {
-    all.insert(all.end(), copy.ds_ids.begin(), copy.ds_ids.end());
+  for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+    const Copy& of = map.copies[copy];
+    bool held = false;
+    for (std::size_t at = 0; at < of.ds_ids.size(); ++at) {
+      if ((of.ds_ids[at] == 0) == of.holds(at)) {
+        return fail(Errc::kInvalid, "data server id 0, or one at a vacant place");
+      }
+      if (!of.holds(at)) continue;
+      held = true;
+      all.push_back(of.ds_ids[at]);
+    }
+    // The last copy alone may be filled place by place, and is of something.
+    const bool last = copy > 0 && copy + 1 == map.copies.size();
+    if (of.state == CopyState::kVacant && (!last || !held)) {
+      return fail(Errc::kInvalid, "a vacant place in a copy that is to be whole");
+    }
   }
   std::ranges::sort(all);
-  if (all.front() == 0) return fail(Errc::kInvalid, "data server id 0");
   if (std::ranges::adjacent_find(all) != all.end()) {
     return fail(Errc::kInvalid, "a data server twice");
   }
@@ -115,6 +140,7 @@ std::string_view to_string(CopyState state) {
     case CopyState::kCurrent: return "current";
     case CopyState::kStale: return "stale";
     case CopyState::kResyncing: return "resyncing";
+    case CopyState::kVacant: return "vacant";
   }
   return "unknown";
 }
@@ -167,7 +193,7 @@ Result<> validate(const LayoutMap& map) {
 std::string encode_layout_map(const LayoutMap& map) {
   WEFT_ASSERT(validate(map).has_value());
   xdr::Encoder out(64);
-  out.u32(kFormat);
+  out.u32(has_vacant(map) ? kFormatWithVacant : kFormat);
   out.u32(static_cast<std::uint32_t>(map.type));
   out.u32(map.stripe_unit);
   out.u32(map.object_generation);
@@ -191,7 +217,9 @@ std::string encode_layout_map(const LayoutMap& map) {
 Result<LayoutMap> decode_layout_map(std::span<const std::byte> bytes) {
   xdr::Decoder in(bytes);
   const std::uint32_t format = in.u32();
-  if (in.ok() && format != kFormat) return fail(Errc::kNotSupported, "layout map format");
+  if (in.ok() && format != kFormat && format != kFormatWithVacant) {
+    return fail(Errc::kNotSupported, "layout map format");
+  }
   LayoutMap map;
   map.type = static_cast<LayoutType>(in.u32());
   map.stripe_unit = in.u32();
@@ -213,6 +241,9 @@ Result<LayoutMap> decode_layout_map(std::span<const std::byte> bytes) {
   if (!in.ok() || in.remaining() != 0) return fail(Errc::kCorrupt, "malformed layout map");
   if (const auto valid = validate(map); !valid) {
     return fail(Errc::kCorrupt, "layout map: " + valid.error().text);
+  }
+  if (has_vacant(map) != (format == kFormatWithVacant)) {
+    return fail(Errc::kCorrupt, "layout map: vacant places and format do not fit");
   }
   return map;
 }

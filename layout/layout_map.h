@@ -12,12 +12,14 @@
 //   current     holds every acknowledged byte of its stripes; written and read
 //   stale       misses some; neither written nor read until repair begins
 //   resyncing   is being repaired: written, so that it falls behind no further, and not read
+//   vacant      there is none: data server id 0. Only of a copy that is filled to take another
+//               server's place (layout/relocation.h), at the stripes that stay where they are
 //
-// Durable form: XDR. u32 format (2) | u32 layout type | u32 stripe unit | u32 object generation |
-// u32 object epoch | u32 duplication | u32 read policy | copies<16> of { u32 first index | u32 ds
-// ids<256> | u32 states<256>: none when all are current, one for all, or one for each } | opaque
-// reasons<256> | u32 skipped ds id | u32 skipped for. Every copy has the same number of servers
-// and the same first index. Nothing may follow.
+// Durable form: XDR. u32 format (2, or 3 when a place is vacant) | u32 layout type | u32 stripe
+// unit | u32 object generation | u32 object epoch | u32 duplication | u32 read policy | copies<16>
+// of { u32 first index | u32 ds ids<256> | u32 states<256>: none when all are current, one for all,
+// or one for each } | opaque reasons<256> | u32 skipped ds id | u32 skipped for. Every copy has the
+// same number of servers and the same first index. Nothing may follow.
 //
 // Threading: plain values and pure functions.
 #pragma once
@@ -39,7 +41,7 @@ namespace weft::layout {
 // The protocol's layouttype4, of those we know.
 enum class LayoutType : std::uint32_t { kFiles = 1, kFlexFiles = 4 };
 
-enum class CopyState : std::uint32_t { kCurrent = 0, kStale = 1, kResyncing = 2 };
+enum class CopyState : std::uint32_t { kCurrent = 0, kStale = 1, kResyncing = 2, kVacant = 3 };
 
 [[nodiscard]] std::string_view to_string(CopyState state);
 
@@ -52,7 +54,7 @@ enum class ReadPolicy : std::uint32_t {
 struct Copy {
   CopyState state = CopyState::kCurrent;  // the worst of its servers' states
   std::uint32_t first_index = 0;          // where in ds_ids the file's first stripe unit is
-  std::vector<std::uint32_t> ds_ids;      // data server ids, in stripe order
+  std::vector<std::uint32_t> ds_ids;      // data server ids, in stripe order; 0: vacant
   std::vector<CopyState> states;          // of each of ds_ids; empty: all are `state`
 
   // Precondition: server < ds_ids.size().
@@ -60,6 +62,10 @@ struct Copy {
     return states.empty() ? state : states[server];
   }
   void set_state(std::size_t server, CopyState to);
+  // Whether a data server is there at all.
+  [[nodiscard]] bool holds(std::size_t server) const {
+    return state_of(server) != CopyState::kVacant;
+  }
 
   friend bool operator==(const Copy&, const Copy&) = default;
 };

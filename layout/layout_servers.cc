@@ -94,7 +94,7 @@ Result<std::array<std::uint32_t, 2>> partners_of(const LayoutMap& map, std::size
   std::array<std::uint32_t, 2> partners = {0, 0};
   std::size_t found = 0;
   for (std::size_t i = 0; i < map.copies.size(); ++i) {
-    if (i == copy) continue;
+    if (i == copy || !map.copies[i].holds(stripe)) continue;
     if (found == partners.size()) return fail(Errc::kNotSupported, "more than three copies");
     partners[found++] = map.copies[i].ds_ids[stripe];
   }

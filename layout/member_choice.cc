@@ -183,6 +183,7 @@ std::string_view to_string(Reason reason) {
     case Reason::kMemory: return "memory";
     case Reason::kDisk: return "disk";
     case Reason::kCpu: return "cpu";
+    case Reason::kMoved: return "moved";
   }
   return "unknown";
 }

@@ -42,8 +42,9 @@ enum class Reason : std::uint8_t {
   kMemory = 5,   // the others have no memory to spare
   kDisk = 6,     // the others' disks have less to spare
   kCpu = 7,      // the others' CPUs are busy
+  kMoved = 8,    // it took the place of one that was drained, emptied or lost
 };
-constexpr std::uint8_t kLastReason = 7;
+constexpr std::uint8_t kLastReason = 8;
 
 [[nodiscard]] std::string_view to_string(Reason reason);
 

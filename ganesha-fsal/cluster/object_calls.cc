@@ -9,7 +9,9 @@
 namespace weft::mds {
 namespace {
 
-bool changed(layout::CopyState state) { return state != layout::CopyState::kStale; }
+bool changed(layout::CopyState state) {
+  return state == layout::CopyState::kCurrent || state == layout::CopyState::kResyncing;
+}
 
 bool too_large(std::uint64_t offset, std::uint64_t length) {
   return offset > layout::kMaxFileSize || length > layout::kMaxFileSize - offset;

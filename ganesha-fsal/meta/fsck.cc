@@ -8,6 +8,7 @@
 #include "ganesha-fsal/meta/schema/journal.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 #include "ganesha-fsal/meta/schema/records.h"
+#include "layout/relocation.h"
 
 namespace weft::mds {
 namespace {
@@ -62,6 +63,7 @@ class Checker {
   void reverse(std::string_view key, std::string_view value);
   void journal(std::string_view key, std::string_view value);
   void stale(const keys::StaleKey& at, std::string_view value);
+  void move(FileId id, std::string_view value);
   void check_copies(FileId id, const layout::LayoutMap& map);
   void expect_reverse(const std::vector<std::uint32_t>& ds_ids, FileId id,
                       std::uint32_t generation);
@@ -237,6 +239,10 @@ void Checker::layout(std::string_view key, std::string_view value) {
   }
   expect_reverse(holders(*map), at->id, map->object_generation);
   check_copies(at->id, *map);
+  const bool vacant = map->copies.back().state == layout::CopyState::kVacant;
+  if (vacant && !exists(keys::move(at->id))) {
+    problem(ProblemKind::kLayout, at->id, "a vacant place, and the file is not being moved");
+  }
 }
 
 // That an entry fits the map is checked with the entry.
@@ -244,7 +250,7 @@ void Checker::check_copies(FileId id, const layout::LayoutMap& map) {
   for (std::uint32_t copy = 0; copy < map.copies.size(); ++copy) {
     const layout::Copy& servers = map.copies[copy];
     for (std::size_t at = 0; at < servers.ds_ids.size(); ++at) {
-      if (servers.state_of(at) == layout::CopyState::kCurrent) continue;
+      if (servers.state_of(at) == layout::CopyState::kCurrent || !servers.holds(at)) continue;
       if (exists(keys::stale(servers.ds_ids[at], id, copy))) continue;
       problem(ProblemKind::kJournal, id,
               "copy " + std::to_string(copy) + " at data server " +
@@ -256,6 +262,7 @@ void Checker::check_copies(FileId id, const layout::LayoutMap& map) {
 
 void Checker::journal(std::string_view key, std::string_view value) {
   if (const auto at = keys::parse_stale(key)) return stale(*at, value);
+  if (const auto at = keys::parse_move(key)) return move(at->id, value);
   const auto at = keys::parse_writers(key);
   if (!at) return problem(ProblemKind::kMalformed, 0, "journal key");
   ++report_.written;
@@ -290,6 +297,22 @@ void Checker::stale(const keys::StaleKey& at, std::string_view value) {
   }
 }
 
+void Checker::move(FileId id, std::string_view value) {
+  ++report_.moves;
+  auto record = decode_move(value);
+  if (!good(record, id)) return;
+  auto map = peek_layout(reader_, id);
+  if (!map || !*map || (*map)->object_generation != record->generation) {
+    return problem(ProblemKind::kJournal, id, "being moved, and without such a layout");
+  }
+  expect_reverse({record->from}, id, record->generation);
+  const bool there = layout::seat_of(**map, record->from).has_value();
+  const bool filling = record->stage == MoveStage::kFilling;
+  if (there != filling || (filling && !layout::seat_of(**map, record->to))) {
+    problem(ProblemKind::kJournal, id, "being moved otherwise than the layout map says");
+  }
+}
+
 void Checker::removal(std::string_view key, std::string_view value) {
   const auto at = keys::parse_removal(key);
   if (!at) return problem(ProblemKind::kMalformed, 0, "removal key");
@@ -298,7 +321,11 @@ void Checker::removal(std::string_view key, std::string_view value) {
   if (!good(record, at->id)) return;
   expect_reverse(record->ds_ids, at->id, at->generation);
   auto map = peek_layout(reader_, at->id);
-  if (map && *map && (*map)->object_generation == at->generation) {
+  if (!map || !*map || (*map)->object_generation != at->generation) return;
+  const auto used = holders(**map);
+  if (std::ranges::any_of(record->ds_ids, [&](std::uint32_t ds_id) {
+        return std::ranges::binary_search(used, ds_id);
+      })) {
     problem(ProblemKind::kLayout, at->id, "objects in use are queued for removal");
   }
 }
@@ -349,6 +376,10 @@ void Checker::reverse(std::string_view key, std::string_view) {
   };
   auto map = peek_layout(reader_, at->id);
   if (map && *map && (*map)->object_generation == at->generation && lists(holders(**map))) return;
+  if (auto moved = reader_.peek(keys::move(at->id)); moved && *moved) {
+    const auto record = decode_move(**moved);
+    if (record && record->from == at->ds_id && record->generation == at->generation) return;
+  }
   auto value = reader_.peek(keys::removal(at->id, at->generation));
   if (value && *value) {
     auto record = decode_removal(**value);

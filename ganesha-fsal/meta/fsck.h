@@ -58,6 +58,7 @@ struct FsckReport {
   std::uint64_t policies = 0;  // of directories, and taken by files
   std::uint64_t written = 0;   // files in the journal: no problem, the next start looks at them
   std::uint64_t stale = 0;     // objects that missed writes: no problem, to be mended
+  std::uint64_t moves = 0;     // files that are being moved
 
   [[nodiscard]] bool clean() const { return problem_count == 0; }
 };

@@ -30,11 +30,13 @@
 //     the parents lead to the root.
 //  3. nlink is the number of entries; of a directory, 2 and one for each subdirectory.
 //  4. A directory's size is its number of entries, and its next cookie is above every entry's.
-//  5. For every layout map and every pending removal, each data server in it has a reverse entry.
+//  5. For every layout map, every pending removal and every move, each data server in it has a
+//     reverse entry. An object is not both in the map and queued for removal at one server.
 //  6. A file number is handed out once, also over crashes.
 //  7. Policies are of directories and regular files, and have at least one key.
 //  8. A data server of a copy is not current in the layout map exactly while the journal has an
 //     entry for it. Entries of the journal are of files that have a layout map, and fit it.
+//  9. A place of a map is vacant only while the file is moved.
 #pragma once
 
 #include <array>
@@ -236,7 +238,8 @@ class Namespace {
   // It is about to get what it missed: resyncing in the map, durably. When it was stale, the
   // object's epoch is counted up: writers have to come back with handles of that epoch, which bid
   // their data server to bring writes here again. Nothing is changed for one that is resyncing
-  // already, as after a restart: what is to be done is the same. nullopt: it misses nothing.
+  // already, as after a restart: what is to be done is the same. nullopt: it misses nothing, or
+  // another that is current takes its place.
   [[nodiscard]] Result<std::optional<ResyncBegun>> begin_resync(const StaleObject& which);
   // It has what it missed, and is current. False, and nothing is changed, when it was marked again
   // since begin_resync() returned `mended`.
@@ -245,6 +248,28 @@ class Namespace {
   [[nodiscard]] Result<std::vector<StaleObject>> stale_objects(std::uint32_t ds_id,
                                                                std::optional<StaleObject> after,
                                                                std::size_t limit) const;
+
+  // --- moving: a data server takes another's place in a map (layout/relocation.h) ---
+  // A file has one move at a time. The order is the caller's (repair/mover.h): begin; the newcomer
+  // is stale from end to end, and gets current as any copy does; nobody writes through, or reads
+  // from, the one that leaves; finish; fence it; end, which queues its object for removal.
+  //
+  // `to` is in the map on success, stale, with everything dirty. When the stripe has room, it is
+  // there besides `from`. When it has none, it is in the place of `from`, which must not be
+  // current (kInvalid). kBusy: the file is moved already, or an object of it is still to be removed
+  // there. kNotFound: no layout, or `from` is not in it. kExists: `to` is.
+  [[nodiscard]] Result<layout::LayoutMap> begin_move(FileId id, std::uint32_t from,
+                                                     std::uint32_t to);
+  // `to` takes the place of `from`, at a new object epoch. kBusy: `to` is not current, or `from`
+  // is. kNotFound: no such move.
+  [[nodiscard]] Result<layout::LayoutMap> finish_move(FileId id);
+  // `to` leaves instead. kBusy: it is current, so that the move is to be finished.
+  [[nodiscard]] Result<layout::LayoutMap> cancel_move(FileId id);
+  // The object of the one that left, which is fenced, is queued for removal.
+  [[nodiscard]] Result<> end_move(FileId id);
+  [[nodiscard]] Result<std::optional<Move>> move_of(FileId id) const;
+  // Of files with numbers above `after`, at most `limit`, in order.
+  [[nodiscard]] Result<std::vector<Move>> moves(FileId after, std::size_t limit) const;
 
   // --- the reverse index ---
   // Objects that `ds_id` may hold, greater than `after`, at most `limit`, in order.

@@ -188,6 +188,22 @@ struct ResyncBegun {
   StaleObject object;
 };
 
+// A data server takes the place of another in a file's layout map (schema/journal.h).
+enum class MoveStage : std::uint32_t {
+  kFilling = 1,  // `to` is in the map besides `from`, until it is current
+  kLeft = 2,     // `from` is in the map no more, and its object is still there
+};
+
+struct Move {
+  FileId id = 0;
+  std::uint32_t from = 0;  // data servers
+  std::uint32_t to = 0;    // 0: nobody took the place
+  MoveStage stage = MoveStage::kFilling;
+  std::int64_t since_ns = 0;
+
+  friend bool operator==(const Move&, const Move&) = default;
+};
+
 // A file of which a layout for writing is out, or was when the metadata server ended.
 struct WrittenFile {
   FileId id = 0;

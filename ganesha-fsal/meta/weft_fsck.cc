@@ -54,10 +54,11 @@ void print_json(const FsckReport& report) {
   fmt::print(
       "{{\"clean\": {}, \"problem_count\": {}, \"inodes\": {}, \"directories\": {}, "
       "\"entries\": {}, \"orphans\": {}, \"layouts\": {}, \"removals\": {}, \"truncates\": {}, "
-      "\"xattrs\": {}, \"policies\": {}, \"written\": {}, \"stale\": {}, \"problems\": [",
+      "\"xattrs\": {}, \"policies\": {}, \"written\": {}, \"stale\": {}, \"moves\": {}, "
+      "\"problems\": [",
       report.clean(), report.problem_count, report.inodes, report.directories, report.entries,
       report.orphans, report.layouts, report.removals, report.truncates, report.xattrs,
-      report.policies, report.written, report.stale);
+      report.policies, report.written, report.stale, report.moves);
   std::string_view comma;
   for (const Problem& problem : report.problems) {
     fmt::print("{}{{\"kind\": {}, \"inode\": {}, \"text\": {}}}", comma,
@@ -76,10 +77,12 @@ void print_text(const FsckReport& report) {
   }
   fmt::print(
       "{}: {} inodes ({} directories), {} entries, {} layouts, {} open when unlinked, {} removals "
-      "and {} truncates pending at data servers, {} being written, {} objects stale, {} policies\n",
+      "and {} truncates pending at data servers, {} being written, {} objects stale, {} being "
+      "moved, "
+      "{} policies\n",
       report.clean() ? "clean" : fmt::format("{} problems", report.problem_count), report.inodes,
       report.directories, report.entries, report.layouts, report.orphans, report.removals,
-      report.truncates, report.written, report.stale, report.policies);
+      report.truncates, report.written, report.stale, report.moves, report.policies);
 }
 
 int reclaim(const std::string& path) {

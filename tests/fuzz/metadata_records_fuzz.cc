@@ -43,6 +43,9 @@ void key(std::string_view input) {
   if (const auto at = keys::parse_stale(input)) {
     WEFT_ASSERT(keys::stale(at->ds_id, at->id, at->copy) == input);
   }
+  if (const auto at = keys::parse_move(input)) {
+    WEFT_ASSERT(keys::move(at->id) == input);
+  }
 }
 
 // Any extents added in any order stay well-formed, and what was added is in them.
@@ -67,7 +70,7 @@ void dirty(std::string_view input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 13) {
+  switch (data[0] % 14) {
     case 0: value(rest, decode_inode); break;
     case 1: value(rest, decode_entry); break;
     case 2: value(rest, decode_cookie); break;
@@ -79,6 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 10: value(rest, decode_stale); break;
     case 11: dirty(rest); break;
     case 12: value(rest, decode_policy); break;
+    case 13: value(rest, decode_move); break;
     case 7: static_cast<void>(decode_counter(rest)); break;
     default: key(rest);
   }

@@ -135,7 +135,8 @@ TEST_CASE("maps that make no sense are found out") {
   CHECK(broken([](LayoutMap& map) { map.duplication = static_cast<Duplication>(5); }));
   CHECK(broken([](LayoutMap& map) { map.reads = static_cast<ReadPolicy>(2); }));
   CHECK(broken([](LayoutMap& map) { map.placed.reasons = {Reason::kTurn}; }));
-  CHECK(broken([](LayoutMap& map) { map.placed.reasons.resize(3, static_cast<Reason>(8)); }));
+  CHECK(broken(
+      [](LayoutMap& map) { map.placed.reasons.resize(3, static_cast<Reason>(kLastReason + 1)); }));
   CHECK(broken([](LayoutMap& map) { map.placed.skipped_for = Reason::kDisk; }));
 }
 
@@ -167,6 +168,8 @@ TEST_CASE("damaged maps are corrupt, other formats not supported") {
   }
   CHECK(decode_layout_map(std::string_view(stored + '\0')).error() == Errc::kCorrupt);
   std::string later = stored;
-  later[3] = 3;
+  later[3] = 3;  // that of maps with vacant places
+  CHECK(decode_layout_map(std::string_view(later)).error() == Errc::kCorrupt);
+  later[3] = 4;
   CHECK(decode_layout_map(std::string_view(later)).error() == Errc::kNotSupported);
 }

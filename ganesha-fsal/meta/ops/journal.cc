@@ -7,6 +7,7 @@
 #include "ganesha-fsal/meta/namespace.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/keys.h"
+#include "layout/relocation.h"
 
 namespace weft::mds {
 namespace {
@@ -60,6 +61,16 @@ Result<> check_others(const layout::LayoutMap& map, const StaleObject& missed, s
   const bool current = map.copies[missed.copy].state_of(place) == layout::CopyState::kCurrent;
   if (current && !others) return fail(Errc::kLayoutTryLater, "the last current copy of its stripe");
   return {};
+}
+
+// Whether another has taken its place already, but for the map.
+Result<bool> is_leaving(Transaction& transaction, const layout::LayoutMap& map,
+                        const StaleObject& which) {
+  auto move = read(transaction, keys::move(which.id), decode_move);
+  if (!move) return pass(move);
+  if (!*move || (*move)->stage != MoveStage::kFilling || (*move)->from != which.ds_id) return false;
+  const auto to = layout::seat_of(map, (*move)->to);
+  return to && map.copies[to->copy].state_of(to->stripe) == layout::CopyState::kCurrent;
 }
 
 }  // namespace
@@ -160,6 +171,9 @@ Result<std::optional<ResyncBegun>> Namespace::begin_resync(const StaleObject& wh
     if (!*map) return fail(Errc::kCorrupt, "a stale object without layout");
     const auto place = place_of(**map, which.copy, which.ds_id);
     if (!place) return fail(Errc::kCorrupt, place.error().text);
+    auto leaves = is_leaving(tree.transaction(), **map, which);
+    if (!leaves) return pass(leaves);
+    if (*leaves) return {};
     out.emplace(std::move(**map),
                 StaleObject{which.id, which.copy, which.ds_id, (*record)->since_ns,
                             (*record)->ticket, std::move((*record)->dirty)});

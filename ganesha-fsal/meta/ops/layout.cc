@@ -58,9 +58,12 @@ Result<> Namespace::replace_layout(FileId id, const layout::LayoutMap& expected,
     // Busy here: a conflict would only be tried again.
     if (!*now || **now != expected) return fail(Errc::kBusy, "the layout has changed");
     if (auto good = check_replacement(**now, next); !good) return good;
+    auto moved = tree.transaction().get(keys::move(id));
+    if (!moved) return pass(moved);
+    if (*moved) return fail(Errc::kBusy, "the file is being moved");
     if (next.object_generation != (*now)->object_generation) {
-      tree.transaction().put(keys::removal(id, (*now)->object_generation),
-                             encode(RemovalRecord{holders(**now)}));
+      auto queued = tree.queue_removal(id, (*now)->object_generation, holders(**now));
+      if (!queued) return queued;
     }
     tree.put_layout(id, next);
     tree.replace_stale(id, &**now, &next);

@@ -81,6 +81,7 @@ std::vector<std::uint32_t> holders(const layout::LayoutMap& map) {
   for (const auto& copy : map.copies) ids.insert(ids.end(), copy.ds_ids.begin(), copy.ds_ids.end());
   std::ranges::sort(ids);
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  if (!ids.empty() && ids.front() == 0) ids.erase(ids.begin());  // of vacant places
   return ids;
 }
 
@@ -138,7 +139,7 @@ void Tree::replace_stale(FileId id, const layout::LayoutMap* before,
     for (std::uint32_t copy = 0; map != nullptr && copy < map->copies.size(); ++copy) {
       const layout::Copy& servers = map->copies[copy];
       for (std::size_t at = 0; at < servers.ds_ids.size(); ++at) {
-        if (servers.state_of(at) == layout::CopyState::kCurrent) continue;
+        if (servers.state_of(at) == layout::CopyState::kCurrent || !servers.holds(at)) continue;
         found.emplace_back(copy, servers.ds_ids[at]);
       }
     }
@@ -262,8 +263,31 @@ Result<> Tree::destroy(const InodeRecord& inode) {
   transaction_.erase(keys::writers(id));
   replace_stale(id, &**map, nullptr);
   // The reverse entries stay until the data servers have removed their objects.
-  transaction_.put(keys::removal(id, (*map)->object_generation),
-                   encode(RemovalRecord{holders(**map)}));
+  auto gone = holders(**map);
+  auto moved = transaction_.get(keys::move(id));
+  if (!moved) return pass(moved);
+  if (*moved) {
+    auto record = decode_move(**moved);
+    if (!record) return pass(record);
+    gone.push_back(record->from);
+    transaction_.erase(keys::move(id));
+  }
+  return queue_removal(id, (*map)->object_generation, std::move(gone));
+}
+
+Result<> Tree::queue_removal(FileId id, std::uint32_t generation,
+                             std::vector<std::uint32_t> ds_ids) {
+  const std::string key = keys::removal(id, generation);
+  auto waiting = transaction_.get(key);
+  if (!waiting) return pass(waiting);
+  if (*waiting) {
+    auto record = decode_removal(**waiting);
+    if (!record) return pass(record);
+    ds_ids.insert(ds_ids.end(), record->ds_ids.begin(), record->ds_ids.end());
+  }
+  std::ranges::sort(ds_ids);
+  ds_ids.erase(std::unique(ds_ids.begin(), ds_ids.end()), ds_ids.end());
+  transaction_.put(key, encode(RemovalRecord{std::move(ds_ids)}));
   return {};
 }
 

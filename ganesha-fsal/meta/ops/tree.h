@@ -65,6 +65,10 @@ class Tree {
   // and was current or not there before, is dirty from end to end.
   void replace_stale(FileId id, const layout::LayoutMap* before, const layout::LayoutMap* next);
 
+  // The objects there are to be removed, besides those that already are.
+  [[nodiscard]] Result<> queue_removal(FileId id, std::uint32_t generation,
+                                       std::vector<std::uint32_t> ds_ids);
+
   // ctime and change; mtime too.
   void touch_ctime(InodeRecord& inode) const;
   void touch_mtime(InodeRecord& inode) const;

@@ -104,4 +104,31 @@ Result<StaleRecord> decode_stale(std::string_view value) {
   return record;
 }
 
+std::string encode(const MoveRecord& record) {
+  xdr::Encoder out = value::begin(28);
+  out.u32(record.generation);
+  out.u32(record.from);
+  out.u32(record.to);
+  out.u32(static_cast<std::uint32_t>(record.stage));
+  out.i64(record.since_ns);
+  return value::finish(out);
+}
+
+Result<MoveRecord> decode_move(std::string_view value) {
+  auto in = value::open(value, "move");
+  if (!in) return pass(in);
+  MoveRecord record;
+  record.generation = in->u32();
+  record.from = in->u32();
+  record.to = in->u32();
+  record.stage = static_cast<MoveStage>(in->u32());
+  record.since_ns = in->i64();
+  const bool filling = record.stage == MoveStage::kFilling;
+  if (!filling && record.stage != MoveStage::kLeft) in->reject();
+  if (record.generation == 0 || record.from == 0 || record.from == record.to) in->reject();
+  if (filling && record.to == 0) in->reject();
+  if (auto done = value::end(*in, "move"); !done) return pass(done);
+  return record;
+}
+
 }  // namespace weft::mds

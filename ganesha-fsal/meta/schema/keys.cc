@@ -61,6 +61,7 @@ bool is_journal(std::string_view key, char kind) {
 
 constexpr char kWriters = 'w';
 constexpr char kStale = 's';
+constexpr char kMove = 'm';
 
 }  // namespace
 
@@ -112,6 +113,12 @@ std::string stale(std::uint32_t ds_id, FileId id, std::uint32_t copy) {
   return key;
 }
 
+std::string move(FileId id) {
+  std::string key = journal(kMove);
+  put_u64(key, id);
+  return key;
+}
+
 Range all(Prefix prefix) {
   const char letter = static_cast<char>(prefix);
   return {std::string(1, letter), std::string(1, static_cast<char>(letter + 1))};
@@ -133,6 +140,8 @@ Range reverse_of(std::uint32_t ds_id) {
 }
 
 Range all_writers() { return {journal(kWriters), journal(kWriters + 1)}; }
+
+Range all_moves() { return {journal(kMove), journal(kMove + 1)}; }
 
 Range stale_of(std::uint32_t ds_id) {
   Range range{journal(kStale), journal(kStale + 1)};
@@ -183,6 +192,11 @@ std::optional<NumberKey> parse_writers(std::string_view key) {
 std::optional<StaleKey> parse_stale(std::string_view key) {
   if (!is_journal(key, kStale) || key.size() != 18) return std::nullopt;
   return StaleKey{get_u32(key, 2), get_u64(key, 6), get_u32(key, 14)};
+}
+
+std::optional<NumberKey> parse_move(std::string_view key) {
+  if (!is_journal(key, kMove) || key.size() != 10) return std::nullopt;
+  return NumberKey{get_u64(key, 2)};
 }
 
 }  // namespace weft::mds::keys

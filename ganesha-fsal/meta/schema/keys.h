@@ -33,7 +33,7 @@ enum class Prefix : char {
   kServers = 'S',      // cluster: data servers
   kDevices = 'D',      // cluster: devices
   kCluster = 'W',      // cluster: anything else
-  kJournal = 'J',      // J w file, J s ds file copy: schema/journal.h
+  kJournal = 'J',      // J w file, J s ds file copy, J m file: schema/journal.h
 };
 
 [[nodiscard]] std::string superblock();
@@ -52,6 +52,7 @@ enum class Prefix : char {
 [[nodiscard]] std::string client_epoch(ClientId client);
 [[nodiscard]] std::string writers(FileId id);
 [[nodiscard]] std::string stale(std::uint32_t ds_id, FileId id, std::uint32_t copy);
+[[nodiscard]] std::string move(FileId id);
 
 // All keys of one kind, or of one kind and number: [begin, end).
 struct Range {
@@ -63,6 +64,7 @@ struct Range {
 [[nodiscard]] Range reverse_of(std::uint32_t ds_id);
 [[nodiscard]] Range all_writers();
 [[nodiscard]] Range stale_of(std::uint32_t ds_id);
+[[nodiscard]] Range all_moves();
 // The least key greater than `key`.
 [[nodiscard]] std::string after(std::string_view key);
 
@@ -95,5 +97,6 @@ struct StaleKey {
 [[nodiscard]] std::optional<ObjectKey> parse_removal(std::string_view key);
 [[nodiscard]] std::optional<NumberKey> parse_writers(std::string_view key);
 [[nodiscard]] std::optional<StaleKey> parse_stale(std::string_view key);
+[[nodiscard]] std::optional<NumberKey> parse_move(std::string_view key);
 
 }  // namespace weft::mds::keys
