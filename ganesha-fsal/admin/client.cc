@@ -51,4 +51,9 @@ Result<PolicyReport> Client::set_policy(const std::string& path, const std::stri
   return ask<PolicyReport>(path_, timeout_, {Operation::kSetPolicy, path, policy});
 }
 
+Result<MaintenanceReport> Client::maintain(const std::string& what, const std::string& whom) const {
+  if (whom.size() > kMaxValueBytes) return fail(Errc::kInvalid, "a name of over 512 bytes");
+  return ask<MaintenanceReport>(path_, timeout_, {Operation::kMaintain, what, whom});
+}
+
 }  // namespace weft::mds::admin

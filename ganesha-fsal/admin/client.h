@@ -27,6 +27,9 @@ class Client {
   [[nodiscard]] Result<PolicyReport> set_policy(const std::string& path,
                                                 const std::string& policy) const;
 
+  [[nodiscard]] Result<MaintenanceReport> maintain(const std::string& what,
+                                                   const std::string& whom) const;
+
   [[nodiscard]] const std::string& socket_path() const { return path_; }
 
  private:

@@ -71,6 +71,8 @@ void write_store(const StoreReport& store, Metrics& out) {
 void write_repair(const RepairTotalsReport& repair, Metrics& out) {
   Writer to(out);
   to.gauge("weft_mds_stale_objects", "Objects of copies that missed writes", repair.stale_objects);
+  to.counter("weft_mds_moved_objects_total", "Objects that another data server has taken over",
+             repair.moved);
   to.counter("weft_mds_resynced_objects_total", "Objects made current again", repair.resynced);
   to.counter("weft_mds_compared_objects_total", "Objects of current copies that were compared",
              repair.compared);

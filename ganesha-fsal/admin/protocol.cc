@@ -42,6 +42,7 @@ constexpr std::size_t kMaxCopies = 16;  // of a stripe
 constexpr std::size_t kMaxGrants = 4096;
 constexpr std::size_t kMaxRepairs = 64;  // of one data server
 constexpr std::size_t kMaxPolicyRows = 64;
+constexpr std::size_t kMaxLines = 1024;  // of what maintenance has to say
 
 // The fields of each report are named once, in visit(); Writer and Reader are its two directions.
 class Writer {
@@ -129,6 +130,12 @@ void visit_data_server(Io& io, Report& r) {
   io.value(r.mirror_pending_bytes);
   io.value(r.stale_objects);
   io.list(r.repairs, kMaxRepairs, [&](auto& repair) { visit_repair(io, repair); });
+  io.text(r.duty, kMaxString);
+  io.value(r.objects_left);
+  io.value(r.objects_moved);
+  io.value(r.moved_bytes);
+  io.value(r.move_remaining_ms);
+  io.list(r.stuck, kMaxWarnings, [&](auto& why) { io.text(why, kMaxString); });
 }
 
 template <class Io, class Report>
@@ -161,6 +168,7 @@ void visit_status(Io& io, Report& r) {
   io.value(r.repair.compared_bytes);
   io.value(r.repair.differing_bytes);
   io.value(r.repair.copied_bytes);
+  io.value(r.repair.moved);
   io.value(r.store.failed);
   io.value(r.store.writes_stopped);
   io.value(r.store.background_errors);
@@ -181,6 +189,7 @@ void visit_file(Io& io, Report& r) {
   io.text(r.device_id, kMaxString);
   io.text(r.policy, kMaxString);
   io.text(r.skipped, kMaxString);
+  io.text(r.moving, kMaxString);
   io.list(r.stripes, kMaxStripes, [&](auto& stripe) {
     io.value(stripe.ds_id);
     io.text(stripe.ds_name, kMaxString);
@@ -192,6 +201,7 @@ void visit_file(Io& io, Report& r) {
       io.value(copy.ds_state);
       io.text(copy.state, kMaxString);
       io.value(copy.leads);
+      io.text(copy.domain, kMaxString);
     });
   });
   io.list(r.grants, kMaxGrants, [&](auto& grant) {
@@ -234,6 +244,8 @@ void visit(Io& io, Report& r) {
     visit_file(io, r);
   } else if constexpr (std::is_same_v<Plain, PolicyReport>) {
     visit_policy(io, r);
+  } else if constexpr (std::is_same_v<Plain, MaintenanceReport>) {
+    io.list(r.lines, kMaxLines, [&](auto& line) { io.text(line, kMaxString); });
   } else {
     io.list(r, kMaxDataServers, [&](auto& server) { visit_data_server(io, server); });
   }
@@ -316,7 +328,8 @@ Result<Request> decode_request(std::span<const std::byte> bytes) {
     case Operation::kDataServers:
     case Operation::kFile:
     case Operation::kPolicy:
-    case Operation::kSetPolicy: return request;
+    case Operation::kSetPolicy:
+    case Operation::kMaintain: return request;
   }
   return fail(Errc::kNotSupported, "no admin operation " + std::to_string(*operation));
 }
@@ -325,6 +338,7 @@ Bytes encode_reply(const StatusReport& report) { return encode_report(report); }
 Bytes encode_reply(const std::vector<DataServerReport>& report) { return encode_report(report); }
 Bytes encode_reply(const FileReport& report) { return encode_report(report); }
 Bytes encode_reply(const PolicyReport& report) { return encode_report(report); }
+Bytes encode_reply(const MaintenanceReport& report) { return encode_report(report); }
 
 Bytes encode_reply(const Error& error) {
   xdr::Encoder out;
@@ -352,6 +366,7 @@ template Result<StatusReport> decode_reply(std::span<const std::byte>);
 template Result<std::vector<DataServerReport>> decode_reply(std::span<const std::byte>);
 template Result<FileReport> decode_reply(std::span<const std::byte>);
 template Result<PolicyReport> decode_reply(std::span<const std::byte>);
+template Result<MaintenanceReport> decode_reply(std::span<const std::byte>);
 
 }  // namespace admin
 }  // namespace weft::mds

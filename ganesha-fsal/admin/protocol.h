@@ -3,7 +3,7 @@
 // A caller connects to the Unix socket, sends one request, gets one reply, and the connection
 // ends. Both are framed by their length (u32, big-endian) and encoded in XDR:
 //
-//   request   u32 magic "WFTA" | u32 version (1) | u32 operation | string argument<4096> |
+//   request   u32 magic "WFTA" | u32 version (3) | u32 operation | string argument<4096> |
 //             string value<512>
 //   reply     u32 magic | u32 version | u32 0 | the report
 //             u32 magic | u32 version | u32 1 | string code<64> | string text<4096>
@@ -27,7 +27,7 @@
 namespace weft::mds::admin {
 
 constexpr std::uint32_t kMagic = 0x57465441;
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kMaxRequestBytes = std::size_t{8} << 10;
 constexpr std::size_t kMaxReplyBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaxArgumentBytes = 4096;
@@ -40,12 +40,13 @@ enum class Operation : std::uint32_t {
   kFile = 3,
   kPolicy = 4,
   kSetPolicy = 5,
+  kMaintain = 6,
 };
 
 struct Request {
   Operation operation = Operation::kStatus;
-  std::string argument;  // kFile, kPolicy, kSetPolicy: the path
-  std::string value;     // kSetPolicy: the policy
+  std::string argument;  // kFile, kPolicy, kSetPolicy: the path; kMaintain: what
+  std::string value;     // kSetPolicy: the policy; kMaintain: whom
 
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -60,6 +61,7 @@ using Bytes = std::vector<std::byte>;
 [[nodiscard]] Bytes encode_reply(const std::vector<DataServerReport>& report);
 [[nodiscard]] Bytes encode_reply(const FileReport& report);
 [[nodiscard]] Bytes encode_reply(const PolicyReport& report);
+[[nodiscard]] Bytes encode_reply(const MaintenanceReport& report);
 [[nodiscard]] Bytes encode_reply(const Error& error);
 
 // The error the other side sent, or kProtocol for anything malformed.
@@ -69,5 +71,6 @@ extern template Result<StatusReport> decode_reply(std::span<const std::byte>);
 extern template Result<std::vector<DataServerReport>> decode_reply(std::span<const std::byte>);
 extern template Result<FileReport> decode_reply(std::span<const std::byte>);
 extern template Result<PolicyReport> decode_reply(std::span<const std::byte>);
+extern template Result<MaintenanceReport> decode_reply(std::span<const std::byte>);
 
 }  // namespace weft::mds::admin

@@ -29,6 +29,7 @@ Bytes answer(AdminSource& source, std::span<const std::byte> bytes) {
     case Operation::kPolicy: return reply_of(source.policy(request->argument));
     case Operation::kSetPolicy:
       return reply_of(source.set_policy(request->argument, request->value));
+    case Operation::kMaintain: return reply_of(source.maintain(request->argument, request->value));
   }
   return encode_reply(Error{Errc::kInternal, "an operation without an answer"});
 }

@@ -70,6 +70,13 @@ struct DataServerReport {
   std::uint64_t mirror_pending_bytes = 0;  // written there and not at its partners yet
   std::uint64_t stale_objects = 0;         // that missed writes; counted up to kMaxStaleCounted
   std::vector<RepairReport> repairs;       // of its objects, under way
+  // "serving", "draining", "drained", "removing"; "replacing" when it is gone for too long.
+  std::string duty;
+  std::uint64_t objects_left = 0;       // to be moved off it, unless serving
+  std::uint64_t objects_moved = 0;      // since that began, in this process
+  std::uint64_t moved_bytes = 0;        // sizes of the files
+  std::uint64_t move_remaining_ms = 0;  // at the rate so far; 0: not known
+  std::vector<std::string> stuck;       // what cannot be moved, and why
 };
 
 // The metadata store (RocksDB).
@@ -91,6 +98,7 @@ struct RepairTotalsReport {
   std::uint64_t compared_bytes = 0;
   std::uint64_t differing_bytes = 0;
   std::uint64_t copied_bytes = 0;  // from one data server to another
+  std::uint64_t moved = 0;         // objects that another data server has taken over
 };
 
 struct StatusReport {
@@ -128,6 +136,7 @@ struct CopyReport {
   DsState ds_state = DsState::kUnknown;
   std::string state;   // "current", "stale", "resyncing"
   bool leads = false;  // writers that are there write through it
+  std::string domain;  // its failure domain
 };
 
 struct StripeReport {
@@ -188,9 +197,17 @@ struct FileReport {
   std::string device_id;              // 16 bytes in hex, empty when none was made yet
   std::string policy;                 // what it has, or, without a layout, will get
   std::string skipped;                // which data servers placement left out, and why
+  std::string moving;                 // which data server takes another's place; empty: none
   std::vector<StripeReport> stripes;  // in stripe order
   std::vector<GrantReport> grants;
   std::vector<ServerIoReport> io;  // by data server; those that clients told of
+};
+
+// What an administrator told the metadata server to do, and what it said.
+struct MaintenanceReport {
+  std::vector<std::string> lines;
+
+  friend bool operator==(const MaintenanceReport&, const MaintenanceReport&) = default;
 };
 
 constexpr std::size_t kMaxStaleCounted = 100'000;  // at one data server
@@ -213,6 +230,10 @@ class AdminSource {
   // Replaces a directory's own policy; empty: clears it. kInvalid naming the key that is wrong.
   [[nodiscard]] virtual Result<PolicyReport> set_policy(const std::string& path,
                                                         const std::string& policy) = 0;
+  // `what`: "drain", "undrain" or "remove"; `whom`: a data server's id or name. kNotFound: no such
+  // data server; kInvalid: it cannot be done, and what to do instead; kNotSupported: `what`.
+  [[nodiscard]] virtual Result<MaintenanceReport> maintain(const std::string& what,
+                                                           const std::string& whom) = 0;
 };
 
 // "up", "suspect", "down", "unknown".

@@ -17,6 +17,7 @@ namespace weft::mds {
 std::vector<std::uint32_t> servers_of(const layout::LayoutMap& map) {
   std::set<std::uint32_t> ids;
   for (const layout::Copy& copy : map.copies) ids.insert(copy.ds_ids.begin(), copy.ds_ids.end());
+  ids.erase(0);  // of vacant places
   return {ids.begin(), ids.end()};
 }
 
@@ -238,6 +239,12 @@ Result<std::unique_ptr<Cluster>> Cluster::start(Config config, KvStore& store, F
 Registry& Cluster::registry() { return *impl_->registry_; }
 layout::NetAddress Cluster::address() const { return impl_->server_.address(); }
 const layout::HandleKey& Cluster::handle_key() const { return impl_->handle_key_; }
+
+Result<> Cluster::remove_server(std::uint32_t ds_id) {
+  auto removed = impl_->registry_->remove_server(ds_id);
+  if (removed) impl_->server_.disconnect(ds_id);
+  return removed;
+}
 
 void Cluster::keep_missed_copies(MissedCopies& keeper) { impl_->missed_copies_.store(&keeper); }
 

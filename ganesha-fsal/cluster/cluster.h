@@ -84,6 +84,9 @@ class Cluster {
   // What data-server handles are sealed with.
   [[nodiscard]] const layout::HandleKey& handle_key() const;
 
+  // Registry::remove_server(), and closes its connection.
+  [[nodiscard]] Result<> remove_server(std::uint32_t ds_id);
+
   // Called, from a worker thread, when a data server has registered and its fences are in force.
   // Set before data servers can register: right after start(), from the same thread.
   void on_server_up(std::function<void(std::uint32_t ds_id)> notice);

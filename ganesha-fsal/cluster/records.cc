@@ -31,6 +31,15 @@ std::string past(std::string prefix) {
 
 }  // namespace
 
+std::string_view to_string(Duty duty) {
+  switch (duty) {
+    case Duty::kServing: return "serving";
+    case Duty::kDraining: return "draining";
+    case Duty::kRemoving: return "removing";
+  }
+  return "unknown";
+}
+
 std::string encode(const ServerRecord& record) {
   xdr::Encoder out(128);
   out.u32(kServerFormat);
@@ -41,7 +50,7 @@ std::string encode(const ServerRecord& record) {
   out.u32(record.address_generation);
   out.u32(static_cast<std::uint32_t>(record.addresses.size()));
   for (const auto& address : record.addresses) layout::encode(out, address);
-  out.boolean(record.draining);
+  out.u32(static_cast<std::uint32_t>(record.duty));
   return text_of(out);
 }
 
@@ -61,8 +70,8 @@ Result<ServerRecord> decode_server(std::string_view value) {
   for (std::uint32_t i = 0; i < addresses && in.ok(); ++i) {
     record.addresses.push_back(layout::decode_address(in));
   }
-  record.draining = in.boolean();
-  if (!in.ok() || in.remaining() != 0 || record.id == 0) {
+  record.duty = static_cast<Duty>(in.u32());
+  if (!in.ok() || in.remaining() != 0 || record.id == 0 || record.duty > Duty::kRemoving) {
     return fail(Errc::kCorrupt, "malformed data server record");
   }
   return record;

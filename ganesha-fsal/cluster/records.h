@@ -8,8 +8,8 @@
 //   W 'f' ds_id:u32 what:u8 object|client   a fence not acknowledged: control::Fence
 //
 // Numbers are big-endian. A ServerRecord is XDR: u32 format (1) | u32 id | 16 bytes store identity
-// | string name | string domain | u32 address generation | addresses<8> as netaddr4 | bool
-// draining.
+// | string name | string domain | u32 address generation | addresses<8> as netaddr4 | u32
+// duty.
 //
 // Threading: plain values and pure functions. Decoding believes nothing: kCorrupt.
 #pragma once
@@ -27,6 +27,15 @@ namespace weft::mds {
 
 namespace control = weft::rpc::control;
 
+// What an operator wants of a data server.
+enum class Duty : std::uint32_t {
+  kServing = 0,
+  kDraining = 1,  // nothing new there, and what is there moves elsewhere
+  kRemoving = 2,  // the same, and when nothing is left it is forgotten
+};
+
+[[nodiscard]] std::string_view to_string(Duty duty);
+
 struct ServerRecord {
   std::uint32_t id = 0;
   control::Uuid store{};
@@ -34,7 +43,7 @@ struct ServerRecord {
   std::string domain;
   std::uint32_t address_generation = 1;  // counted up when the addresses change
   std::vector<layout::NetAddress> addresses;
-  bool draining = false;
+  Duty duty = Duty::kServing;
 
   friend bool operator==(const ServerRecord&, const ServerRecord&) = default;
 };

@@ -230,7 +230,7 @@ ServerState Registry::state_of(const ServerRecord& record, const Live* live) con
   if (!live->connected || !live->beaten || silence >= options_.suspect_after) {
     return ServerState::kSuspect;
   }
-  return record.draining ? ServerState::kDraining : ServerState::kUp;
+  return record.duty == Duty::kServing ? ServerState::kUp : ServerState::kDraining;
 }
 
 ServerView Registry::view_of(const ServerRecord& record) const {
@@ -333,6 +333,7 @@ std::vector<std::uint32_t> Registry::down_of(const layout::LayoutMap& map) const
   std::vector<std::uint32_t> down;
   for (const layout::Copy& copy : map.copies) {
     for (const std::uint32_t id : copy.ds_ids) {
+      if (id == 0) continue;  // a vacant place
       const auto record = servers_.find(id);
       const auto live = live_.find(id);
       const bool is_down =
@@ -345,18 +346,49 @@ std::vector<std::uint32_t> Registry::down_of(const layout::LayoutMap& map) const
   return down;
 }
 
-Result<> Registry::set_draining(std::uint32_t ds_id, bool draining) {
+std::optional<Registry::Clock::duration> Registry::gone_for(std::uint32_t ds_id) const {
+  const std::lock_guard lock(mutex_);
+  if (reach_locked(ds_id) != Reach::kGone) return std::nullopt;
+  const auto found = live_.find(ds_id);
+  if (found == live_.end()) return options_.now() - opened_;
+  const Live& live = found->second;
+  return options_.now() - (live.connected ? live.heard : std::max(live.lost, live.registered));
+}
+
+Result<> Registry::remove_server(std::uint32_t ds_id) {
+  const std::lock_guard changing(changing_);
+  if (!find(ds_id)) return fail(Errc::kNotFound, "no data server " + std::to_string(ds_id));
+  const auto fences = cluster_keys::fences_of(ds_id);
+  auto removed = store_.run([&](Transaction& tx) -> Result<> {
+    std::vector<std::string> keys{cluster_keys::server(ds_id)};
+    auto read =
+        tx.scan(fences.begin, fences.end, kEverything, [&](std::string_view key, std::string_view) {
+          keys.emplace_back(key);
+          return true;
+        });
+    if (!read) return read;
+    for (const std::string& key : keys) tx.erase(key);
+    return {};
+  });
+  if (!removed) return removed;
+  const std::lock_guard lock(mutex_);
+  servers_.erase(ds_id);
+  live_.erase(ds_id);
+  return {};
+}
+
+Result<> Registry::set_duty(std::uint32_t ds_id, Duty duty) {
   const std::lock_guard changing(changing_);
   auto view = find(ds_id);
   if (!view) return fail(Errc::kNotFound, "no data server " + std::to_string(ds_id));
-  view->record.draining = draining;
+  view->record.duty = duty;
   auto kept = store_.run([&](Transaction& tx) -> Result<> {
     tx.put(cluster_keys::server(ds_id), encode(view->record));
     return {};
   });
   if (!kept) return kept;
   const std::lock_guard lock(mutex_);
-  servers_[ds_id].draining = draining;
+  servers_[ds_id].duty = duty;
   return {};
 }
 

@@ -132,8 +132,13 @@ class Registry {
   [[nodiscard]] Reach reach(std::uint32_t ds_id) const;
   // The ids of those that are down, of a file's data servers: why its I/O may wait.
   [[nodiscard]] std::vector<std::uint32_t> down_of(const layout::LayoutMap& map) const;
-  // Draining servers get no new files.
-  [[nodiscard]] Result<> set_draining(std::uint32_t ds_id, bool draining);
+  // For how long it has been gone (Reach::kGone), as far as this process knows; nullopt: it is not.
+  [[nodiscard]] std::optional<Clock::duration> gone_for(std::uint32_t ds_id) const;
+  // Only a serving one gets new files. kNotFound.
+  [[nodiscard]] Result<> set_duty(std::uint32_t ds_id, Duty duty);
+  // Forgets a data server that no file and no removal names, and its fences. Its store is refused
+  // from then on, its id never used again. Its connection is the caller's to close. kNotFound.
+  [[nodiscard]] Result<> remove_server(std::uint32_t ds_id);
 
   // --- devices ---
   // The device of these data servers in this order at their present addresses; made, durably, when

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "ganesha-fsal/fsal/admin_maintenance.h"
 #include "ganesha-fsal/fsal/backend.h"
 #include "ganesha-fsal/fsal/clients.h"
 #include "ganesha-fsal/fsal/module.h"
@@ -79,6 +80,9 @@ class Reports final : public AdminSource {
   Result<FileReport> file(const std::string& path) override;
   Result<PolicyReport> policy(const std::string& path) override;
   Result<PolicyReport> set_policy(const std::string& path, const std::string& policy) override;
+  Result<MaintenanceReport> maintain(const std::string& what, const std::string& whom) override {
+    return mds::maintain(backend_, what, whom);
+  }
 
  private:
   void add_warnings(StatusReport& report) const;
@@ -98,6 +102,7 @@ class Reports final : public AdminSource {
   [[nodiscard]] Result<Found> find(const std::string& path) const;
   [[nodiscard]] std::string from(const PolicyKey& key, const std::string& pseudo_path) const;
   [[nodiscard]] StripeReport stripe(std::uint32_t ds_id) const;
+  [[nodiscard]] std::string domain_of(std::uint32_t ds_id) const;
 
   Backend& backend_;
 };
@@ -167,6 +172,7 @@ Result<> Reports::add_repair(StatusReport& report) const {
   report.repair.compared_bytes = totals.compared_bytes;
   report.repair.differing_bytes = totals.differing_bytes;
   report.repair.copied_bytes = totals.copied_bytes;
+  report.repair.moved = backend_.mover().moved();
   return {};
 }
 
@@ -223,7 +229,9 @@ Result<std::vector<DataServerReport>> Reports::data_servers() {
     if (const auto it = stale->find(report.id); it != stale->end()) {
       report.stale_objects = it->second;
     }
+    report.duty = to_string(view.record.duty);
   }
+  if (auto added = add_leaving(backend_, reports); !added) return pass(added);
   return reports;
 }
 
@@ -235,6 +243,11 @@ StripeReport Reports::stripe(std::uint32_t ds_id) const {
     stripe.ds_state = to_ds_state(*view);
   }
   return stripe;
+}
+
+std::string Reports::domain_of(std::uint32_t ds_id) const {
+  const auto view = backend_.cluster().registry().find(ds_id);
+  return view ? view->record.domain : "";
 }
 
 void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
@@ -251,10 +264,11 @@ void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
     if (map.copies.size() == 1) continue;
     const bool led = view && place < view->leads.size();
     for (std::size_t of = 0; of < map.copies.size(); ++of) {
+      if (!map.copies[of].holds(place)) continue;
       const StripeReport at = stripe(map.copies[of].ds_ids[place]);
       row.copies.push_back({at.ds_id, at.ds_name, at.ds_state,
                             std::string(to_string(map.copies[of].state_of(place))),
-                            led && view->leads[place] == of});
+                            led && view->leads[place] == of, domain_of(at.ds_id)});
     }
   }
   if (map.placed.skipped_ds != 0) {
@@ -317,6 +331,7 @@ Result<FileReport> Reports::file(const std::string& path) {
   auto policy = policy_text(backend_.names(), attributes, found->where.policy);
   if (!policy) return pass(policy);
   report.policy = std::move(*policy);
+  report.moving = moving_text(backend_, attributes.id);
   add_holders(report);
   add_io(report);
   return report;

@@ -150,6 +150,7 @@ Result<> Backend::start(const weft_options& options) {
   start_layouts(options);
   if (auto opened = data_->open(); !opened) return of_option("Metadata_Path", opened.error());
   start_repair(options);
+  start_mover(options);
   if (auto started = start_admin(options); !started) return started;
   timer_ = std::thread([this] { run_timer(); });
   mender_ = std::thread([this] { run_mender(); });
@@ -280,6 +281,7 @@ Backend::~Backend() {
   if (watcher_.joinable()) watcher_.join();
   metrics_.reset();
   admin_.reset();
+  if (mover_) mover_->stop();
   if (repairer_) repairer_->stop();
   if (removals_) removals_->stop();
   if (proxy_) proxy_->stop();
@@ -315,6 +317,7 @@ void Backend::run_timer() {
     lock.unlock();
     if (came_up) removals_->kick();
     for (const std::uint32_t ds_id : back) repairer_->server_up(ds_id);
+    if (came_up) mover_->look_now();
     if (moved) layouts_->recall_all("a data server has new addresses");
     tick();
     lock.lock();

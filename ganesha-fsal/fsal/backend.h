@@ -26,6 +26,7 @@
 #include "ganesha-fsal/layouts/mirrors.h"
 #include "ganesha-fsal/meta/kv.h"
 #include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/repair/mover.h"
 #include "ganesha-fsal/repair/repairer.h"
 #include "layout/placement_by_load.h"
 #include "layout/policy.h"
@@ -71,6 +72,7 @@ class Backend {
   [[nodiscard]] FileData& data() { return *data_; }
   [[nodiscard]] Mirrors& mirrors() { return *mirrors_; }
   [[nodiscard]] Repairer& repairer() { return *repairer_; }
+  [[nodiscard]] Mover& mover() { return *mover_; }
   [[nodiscard]] OpenFiles& open_files() { return open_files_; }
   [[nodiscard]] UpcallRecaller& recaller() { return *recaller_; }
   [[nodiscard]] std::uint32_t fsid() const { return names_->superblock().fsid; }
@@ -111,6 +113,8 @@ class Backend {
   // backend_repair.cc
   void start_repair(const weft_options& options);
   [[nodiscard]] Result<PinnedFile> pin_writers(FileId file);
+  void start_mover(const weft_options& options);
+  [[nodiscard]] std::vector<Mover::Server> movable_servers();
 
   [[nodiscard]] Result<> start_admin(const weft_options& options);
   [[nodiscard]] Result<> check_same(const weft_options& options) const;
@@ -143,6 +147,7 @@ class Backend {
   std::unique_ptr<FileData> data_;
   std::unique_ptr<ClusterCopyServers> copy_servers_;
   std::unique_ptr<Repairer> repairer_;
+  std::unique_ptr<Mover> mover_;
   std::unique_ptr<AdminSource> admin_source_;
   std::unique_ptr<admin::Server> admin_;
   std::unique_ptr<MetricsPage> metrics_;

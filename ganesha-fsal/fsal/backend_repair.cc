@@ -34,4 +34,44 @@ Result<PinnedFile> Backend::pin_writers(FileId file) {
   return PinnedFile{kept->map, kept->leads, kept};
 }
 
+std::vector<Mover::Server> Backend::movable_servers() {
+  Registry& registry = cluster_->registry();
+  std::map<std::uint32_t, Duty> duties;
+  for (const ServerView& view : registry.list()) duties[view.record.id] = view.record.duty;
+  std::vector<Mover::Server> servers;
+  for (layout::Candidate& candidate : registry.candidates()) {
+    const std::uint32_t id = candidate.ds_id;
+    servers.push_back(
+        {std::move(candidate), registry.reach(id), duties[id], registry.gone_for(id)});
+  }
+  return servers;
+}
+
+void Backend::start_mover(const weft_options& options) {
+  Mover::Limits limits;
+  // What is read through this server is read, or given up, by then.
+  limits.linger = std::chrono::seconds(options.proxy_timeout + 1);
+  limits.replace_after = std::chrono::seconds(options.replace_after);
+  mover_ = std::make_unique<Mover>(Mover::Parts{
+      .names = *names_,
+      .servers = [this] { return movable_servers(); },
+      .lapse = [this](std::uint32_t ds_id) { return cluster_->registry().lapse(ds_id); },
+      .begin = [this](FileId file, std::uint32_t from,
+                      std::uint32_t to) { return data_->begin_move(file, from, to); },
+      .exclude = [this](FileId file, std::uint32_t ds_id) -> Result<> {
+        auto out = mirrors_->exclude(file, ds_id, Mirrors::Cause::kMoved);
+        return out ? Result<>() : pass(out);
+      },
+      .finish = [this](FileId file) { return mirrors_->finish_move(file); },
+      .fence =
+          [this](std::uint32_t ds_id, const control::Fence& fence) {
+            return copy_servers_->fence(std::span(&ds_id, 1), fence);
+          },
+      .fill = [this](std::uint32_t ds_id) { repairer_->look_soon(ds_id); },
+      .removals = [this] { removals_->kick(); },
+      .forget = [this](std::uint32_t ds_id) { return cluster_->remove_server(ds_id); },
+      .limits = limits});
+  mover_->start();
+}
+
 }  // namespace weft::mds

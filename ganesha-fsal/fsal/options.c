@@ -42,6 +42,7 @@ static struct config_item items[] = {
     CONF_ITEM_UI32("Proxy_Memory", 16, 65536, 256, weft_options, proxy_memory),
     CONF_ITEM_UI32("Proxy_Timeout", 1, 600, 30, weft_options, proxy_timeout),
     CONF_ITEM_UI32("Resync_Rate", 0, 1U << 20, 100, weft_options, resync_rate),
+    CONF_ITEM_UI32("Replace_After", 0, 30U * 86400, 1800, weft_options, replace_after),
     CONFIG_EOL};
 
 static struct config_block block = {.dbus_interface_name = "org.ganesha.nfsd.config.fsal.weft%d",

@@ -42,6 +42,7 @@ struct weft_options {
   uint32_t proxy_memory;      /* MiB of data in flight through this server */
   uint32_t proxy_timeout;     /* seconds for one exchange with a data server */
   uint32_t resync_rate;       /* MiB a second that a data server mends copies with; 0: any */
+  uint32_t replace_after;     /* seconds gone until a data server's copies are made elsewhere */
 };
 
 /* Reads the block at parse_node. 0, or an errno; err_type then has the details for Ganesha's log.

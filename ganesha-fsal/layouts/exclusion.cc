@@ -25,6 +25,15 @@ std::vector<DirtyExtent> to_dirty(const std::vector<control::Extent>& extents) {
   return dirty;
 }
 
+std::string_view to_string(Mirrors::Cause cause) {
+  switch (cause) {
+    case Mirrors::Cause::kGone: return "gone";
+    case Mirrors::Cause::kNoAnswer: return "no answer";
+    case Mirrors::Cause::kMoved: return "moved";
+  }
+  return "unknown";
+}
+
 }  // namespace
 
 bool Mirrors::leads_there(FileId file, Place place) const {
@@ -72,6 +81,9 @@ Result<layout::LayoutMap> Mirrors::mark(FileId file, const Loss& loss) {
                                          .written = loss.written};
   if (!entry.leads.empty() && entry.leads[loss.place.stripe] == loss.place.copy && next) {
     entry.leads[loss.place.stripe] = *next;
+    if (entry.renamed && marked->object_epoch < entry.renamed->epoch) {
+      entry.renamed->apply(entry.leads);
+    }
     entry.reads_back = false;
   }
   return *marked;
@@ -92,7 +104,7 @@ Result<> Mirrors::leave_out(FileId file, const layout::LayoutMap& map, Place pla
     if (copy != place.copy && parts_.reach(ds_id) != Reach::kGone) continue;
     const Place there{copy, place.stripe};
     spdlog::warn("event=copy_left_out file={:x} ds={} cause={}", file, ds_id,
-                 cause == Cause::kGone ? "gone" : "no answer");
+                 to_string(copy == place.copy ? cause : Cause::kGone));
     const Loss loss{.place = there,
                     .ds_id = ds_id,
                     .led = leads_there(file, there) || written_by_clients(map),
@@ -191,7 +203,8 @@ Result<> Mirrors::advance_all(FileId file, const layout::LayoutMap& map) {
   Result<> outcome;
   for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
     for (std::size_t stripe = 0; stripe < map.copies[copy].ds_ids.size(); ++stripe) {
-      if (map.copies[copy].state_of(stripe) == CopyState::kCurrent) continue;
+      const CopyState state = map.copies[copy].state_of(stripe);
+      if (state == CopyState::kCurrent || state == CopyState::kVacant) continue;
       if (auto done = advance(file, map, {copy, stripe}); !done) outcome = std::move(done);
     }
   }
@@ -261,6 +274,7 @@ Result<> Mirrors::try_change(FileId file, DirtyExtent changed, std::vector<std::
   for (std::size_t copy = 0; copy < map->copies.size(); ++copy) {
     const layout::Copy& of = map->copies[copy];
     for (std::size_t stripe = 0; stripe < of.ds_ids.size(); ++stripe) {
+      if (!of.holds(stripe)) continue;
       const Place place{copy, stripe};
       const std::uint32_t ds_id = of.ds_ids[stripe];
       const bool current = of.state_of(stripe) == CopyState::kCurrent;
@@ -301,12 +315,15 @@ Result<> Mirrors::copy_missed(std::uint32_t reporter, const control::CopyMissed&
   if (missed.object.generation != map->object_generation) return fail(Errc::kStale, "moved");
   const auto place = place_of(*map, missed.ds_id);
   const auto from = place_of(*map, reporter);
-  if (!place || !from || place->stripe != from->stripe || missed.ds_id == reporter) {
-    return fail(Errc::kInvalid, "no two copies of a stripe");
-  }
+  const bool apart = place && from && place->stripe == from->stripe && missed.ds_id != reporter;
+  if (!from || (place && !apart)) return fail(Errc::kInvalid, "no two copies of a stripe");
   const auto leads = leads_of(file);
   if (!leads.empty() && leads[from->stripe] != from->copy) {
     return fail(Errc::kFenced, "another copy leads");
+  }
+  if (!place) {  // the file was moved away from it: nothing is missed
+    if (map->copies[from->copy].state_of(from->stripe) == CopyState::kCurrent) return {};
+    return fail(Errc::kFenced, "the reporter's own copy is not current");
   }
   const Loss loss{
       .place = *place,

@@ -130,6 +130,10 @@ class FileData {
   [[nodiscard]] bool may_write(FileId file, ClientId client) const {
     return parts_.layouts.may_write(file, client);
   }
+  // Namespace::begin_move(), while nobody writes through this server, cuts or punches the file, and
+  // nobody is given a layout: what they do, they do by the map of before or of after. kBusy.
+  [[nodiscard]] Result<layout::LayoutMap> begin_move(FileId file, std::uint32_t from,
+                                                     std::uint32_t to);
   // LAYOUTCOMMIT: the size the file has then.
   [[nodiscard]] Result<std::uint64_t> commit(const Growth& growth, ClientId client);
   // The last grant of a file is gone. The hold that stood for them is the caller's to release.

@@ -35,6 +35,7 @@ std::vector<std::uint32_t> partners_of(const layout::LayoutMap& map, std::uint32
     for (const layout::Copy& copy : map.copies) holders.push_back(copy.ds_ids[stripe]);
     if (std::ranges::find(holders, ds_id) == holders.end()) continue;
     std::erase(holders, ds_id);
+    std::erase(holders, 0U);  // vacant places
     others.insert(others.end(), holders.begin(), holders.end());
   }
   return others;

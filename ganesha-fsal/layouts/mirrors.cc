@@ -16,9 +16,10 @@ bool current(const layout::LayoutMap& map, std::size_t copy, std::size_t stripe)
   return map.copies[copy].state_of(stripe) == layout::CopyState::kCurrent;
 }
 
+// False too when the leaders are of a map that is not the one any more.
 bool all_current(const layout::LayoutMap& map, std::span<const std::uint8_t> leads) {
   for (std::size_t stripe = 0; stripe < leads.size(); ++stripe) {
-    if (!current(map, leads[stripe], stripe)) return false;
+    if (leads[stripe] >= map.copies.size() || !current(map, leads[stripe], stripe)) return false;
   }
   return true;
 }
@@ -163,6 +164,9 @@ Result<> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
     return {};
   }
   ++entry.chosen;
+  if (entry.renamed && map.object_epoch < entry.renamed->epoch) {
+    entry.renamed->apply(chosen->copies);
+  }
   if (entry.leads != chosen->copies) entry.reads_back = false;
   entry.leads = std::move(chosen->copies);
   return {};
@@ -257,6 +261,9 @@ Result<layout::LayoutServers> Mirrors::servers_for(const View& view, layout::Acc
                                                    std::size_t most) const {
   const layout::LayoutMap& map = view.map;
   const bool ahead = map.duplication == layout::Duplication::kServerAsync && !view.leads.empty();
+  if (access == layout::Access::kReadWrite && view.leads.empty()) {
+    return fail(Errc::kBusy, "nobody leads: the file has just got another copy");
+  }
   if (access == layout::Access::kReadWrite || ahead || !has_copies(map)) {
     return layout::one_of_each(map, view.leads);
   }

@@ -124,6 +124,7 @@ class Mirrors final : public MissedCopies {
   enum class Cause : std::uint8_t {
     kGone,      // reach() says so
     kNoAnswer,  // it was asked and did not answer
+    kMoved,     // another takes its place
   };
   // The data server is to miss writes from now on: conditions a to c. Its whole object counts as
   // dirty, since nobody knows what it may have got alone. Success when it was excluded before.
@@ -135,6 +136,9 @@ class Mirrors final : public MissedCopies {
   // Its copy is marked, if another current one is here, and conditions b and c are begun with;
   // does not wait for them: begin_write() does. kLayoutTryLater: as of exclude().
   [[nodiscard]] Result<> missed_by_client(FileId file, std::uint32_t ds_id);
+
+  // Namespace::finish_move(): the newcomer, which may lead, has another place in the map.
+  [[nodiscard]] Result<> finish_move(FileId file);
 
   // This server is about to change the objects itself, within `changed` (truncate, allocate,
   // punch). Current copies whose servers are gone are excluded, and `changed` is added to what
@@ -171,13 +175,22 @@ class Mirrors final : public MissedCopies {
     bool recalled = false;
     bool holds = false;  // both, for good
   };
+  // A copy has got another number at a stripe: leaders chosen by a map of before are of the old.
+  struct Renamed {
+    std::uint32_t epoch = 0;  // of the first map with the new number
+    std::size_t stripe = 0;
+    std::uint8_t before = 0;
+    std::uint8_t after = 0;
+    void apply(std::vector<std::uint8_t>& leads) const;
+  };
   struct Entry {
     unsigned pins = 0;
     std::uint64_t begun = 0;          // counts pins ever taken
     std::uint64_t chosen = 0;         // counts choices of leaders
     std::vector<std::uint8_t> leads;  // empty: not chosen
     bool reads_back = false;          // no layout for reading is out from before the leaders
-    FenceState inherited;             // of the writers of an earlier run
+    std::optional<Renamed> renamed;
+    FenceState inherited;  // of the writers of an earlier run
     // By data server. Kept while the copy is not current: layouts for reading that are handed out
     // meanwhile do not name it.
     std::map<std::uint32_t, Exclusion> excluded;

@@ -45,6 +45,14 @@ void Repairer::server_up(std::uint32_t ds_id) {
   wake_.notify_all();
 }
 
+void Repairer::look_soon(std::uint32_t ds_id) {
+  {
+    const std::lock_guard lock(mutex_);
+    destinations_[ds_id].look_at = {};
+  }
+  wake_.notify_one();
+}
+
 Result<> Repairer::compare(FileId file) {
   auto map = parts_.names.layout(file);
   if (!map) return pass(map);

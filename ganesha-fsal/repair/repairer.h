@@ -90,6 +90,9 @@ class Repairer {
   // A data server is here: what is stale there is due now.
   void server_up(std::uint32_t ds_id);
 
+  // Something has just become stale there.
+  void look_soon(std::uint32_t ds_id);
+
   // Compares the copies of a file, and makes them equal. kBusy until that is done; then it is
   // success, once: asked again it is done again. A file with one copy is done at once.
   [[nodiscard]] Result<> compare(FileId file);

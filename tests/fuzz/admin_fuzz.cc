@@ -17,6 +17,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     auto again = decode_reply<PolicyReport>(encode_reply(*policy));
     if (!again || *again != *policy) __builtin_trap();
   }
+  if (auto said = decode_reply<MaintenanceReport>(bytes)) {
+    auto again = decode_reply<MaintenanceReport>(encode_reply(*said));
+    if (!again || *again != *said) __builtin_trap();
+  }
   if (auto file = decode_reply<FileReport>(bytes)) {
     if (!decode_reply<FileReport>(encode_reply(*file))) __builtin_trap();
   }

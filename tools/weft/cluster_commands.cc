@@ -30,6 +30,13 @@ int ds_list_command(const Settings& settings) {
   return kExitGood;
 }
 
+int maintain_command(const Settings& settings, const std::string& what, const std::string& whom) {
+  auto report = mds::admin::Client(settings.socket).maintain(what, whom);
+  if (!report) return complain_of_admin(settings.socket, report.error());
+  settings.json ? print(maintenance_json(*report)) : print(maintenance_text(*report));
+  return kExitGood;
+}
+
 namespace {
 
 // As clients see it in the export.

@@ -27,6 +27,9 @@ struct VerifyOptions {
 
 [[nodiscard]] int status_command(const Settings& settings);
 [[nodiscard]] int ds_list_command(const Settings& settings);
+// `what` and `whom` as of AdminSource::maintain().
+[[nodiscard]] int maintain_command(const Settings& settings, const std::string& what,
+                                   const std::string& whom);
 // `file`: a path on an NFS mount of this machine, or as clients see it in the export.
 [[nodiscard]] int layout_show_command(const Settings& settings, const std::string& file);
 // `path`: as above, or a directory. `policy` empty: clears it.

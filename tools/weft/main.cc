@@ -19,6 +19,8 @@ struct Arguments {
   std::string path;
   std::vector<std::string> policy;
   std::string key_path;
+  std::string data_server;
+  bool yes = false;
   VerifyOptions verify;
   std::uint64_t probe_mib = 16;
   std::function<int()> chosen;  // what to run once everything is parsed
@@ -36,6 +38,44 @@ void add_shared(CLI::App& app, Arguments& arguments) {
   app.footer("--socket and --output may also stand behind a command. Manual: weft(1).");
 }
 
+void add_ds_maintenance(CLI::App& ds, Arguments& arguments) {
+  const auto add = [&](const char* name, const char* what) {
+    auto* command = ds.add_subcommand(name, what);
+    command->add_option("DS", arguments.data_server, "Id or name, as weft ds list says")
+        ->required();
+    return command;
+  };
+  const auto maintain = [&](const char* what) {
+    return [&arguments, what] {
+      arguments.chosen = [&arguments, what] {
+        return maintain_command(arguments.settings, what, arguments.data_server);
+      };
+    };
+  };
+  add("drain", "Put nothing new on it, and move what it has elsewhere")
+      ->callback(maintain("drain"));
+  add("undrain", "Let it serve as before")->callback(maintain("undrain"));
+  auto* remove = add("remove", "Forget one that is drained, or gone for good");
+  remove->add_flag("--yes", arguments.yes, "It is not to come back: do not ask");
+  remove->callback([&, maintain] {
+    if (arguments.yes) return maintain("remove")();
+    arguments.chosen = [&] {
+      return complain("what is on data server " + arguments.data_server +
+                      " is not used again; say --yes if that is meant");
+    };
+  });
+  ds.add_subcommand("add", "How a data server is added")->callback([&] {
+    arguments.chosen = [] {
+      print(std::string(
+          "A data server adds itself: start weft-ds on its machine with [control] naming the\n"
+          "metadata server's Control_Address and the system's key file (weft-ds.toml(5)). It\n"
+          "registers, and gets new files from then on. weft ds list shows it. weft ds rebalance\n"
+          "moves files to it that are there already.\n"));
+      return kExitGood;
+    };
+  });
+}
+
 void add_cluster_commands(CLI::App& app, Arguments& arguments) {
   auto* status = app.add_subcommand("status", "How the system is, and what to look at");
   status->callback([&] { arguments.chosen = [&] { return status_command(arguments.settings); }; });
@@ -43,6 +83,8 @@ void add_cluster_commands(CLI::App& app, Arguments& arguments) {
   auto* ds = app.add_subcommand("ds", "Data servers")->require_subcommand(1);
   auto* list = ds->add_subcommand("list", "State, load and counters of every data server");
   list->callback([&] { arguments.chosen = [&] { return ds_list_command(arguments.settings); }; });
+
+  add_ds_maintenance(*ds, arguments);
 
   auto* layout = app.add_subcommand("layout", "Layouts")->require_subcommand(1);
   auto* show = layout->add_subcommand("show", "Where a file's data is, and who holds its layout");

@@ -50,7 +50,13 @@ Json data_server(const mds::DataServerReport& r) {
           {"net_available_bytes_per_second", r.net_available},
           {"mirror_pending_bytes", r.mirror_pending_bytes},
           {"stale_objects", r.stale_objects},
-          {"repairs", repairs(r.repairs)}};
+          {"repairs", repairs(r.repairs)},
+          {"duty", r.duty},
+          {"objects_left", r.objects_left},
+          {"objects_moved", r.objects_moved},
+          {"moved_bytes", r.moved_bytes},
+          {"move_remaining_ms", r.move_remaining_ms},
+          {"stuck", r.stuck}};
 }
 
 Json store(const mds::StoreReport& r) {
@@ -91,6 +97,7 @@ Json status(const mds::StatusReport& r) {
           {"repair_compared_bytes", r.repair.compared_bytes},
           {"repair_differing_bytes", r.repair.differing_bytes},
           {"repair_copied_bytes", r.repair.copied_bytes},
+          {"moved_objects", r.repair.moved},
           {"store", store(r.store)},
           {"warnings", r.warnings}};
 }
@@ -102,6 +109,8 @@ Json data_servers_json(const std::vector<mds::DataServerReport>& servers) {
   for (const auto& server : servers) out.push_back(data_server(server));
   return out;
 }
+
+Json maintenance_json(const mds::MaintenanceReport& report) { return {{"lines", report.lines}}; }
 
 Json status_json(const ServerSnapshot& system) {
   Json out = status(system.status);
@@ -119,7 +128,8 @@ Json file_json(const mds::FileReport& file) {
                         {"ds_name", c.ds_name},
                         {"ds_state", to_string(c.ds_state)},
                         {"state", c.state},
-                        {"leads", c.leads}});
+                        {"leads", c.leads},
+                        {"domain", c.domain}});
     }
     stripes.push_back({{"ds_id", s.ds_id},
                        {"ds_name", s.ds_name},
@@ -155,6 +165,7 @@ Json file_json(const mds::FileReport& file) {
           {"device_id", file.device_id},
           {"policy", file.policy},
           {"skipped", file.skipped},
+          {"moving", file.moving},
           {"stripes", std::move(stripes)},
           {"grants", std::move(grants)},
           {"io", std::move(io)}};

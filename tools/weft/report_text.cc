@@ -54,6 +54,13 @@ void data_server_problems(const DataServerReport& server, std::vector<std::strin
                     "on it cannot be read or written until it registers.");
       break;
   }
+  if (!server.duty.empty() && server.duty != "serving" && server.duty != "drained") {
+    out.push_back(fmt::format("{} is {}: {} objects left (weft ds list).", name,
+                              printable(server.duty), human_count(server.objects_left)));
+  }
+  for (const std::string& why : server.stuck) {
+    out.push_back(fmt::format("{} cannot be left: {}.", name, printable(why)));
+  }
   if (server.capacity_bytes != 0 && server.free_bytes < server.capacity_bytes / 20) {
     out.push_back(fmt::format("{} is nearly full: {} of {} are free.", name,
                               human_bytes(server.free_bytes), human_bytes(server.capacity_bytes)));
@@ -76,6 +83,24 @@ std::string repairs_text(const std::vector<DataServerReport>& servers) {
     }
   }
   return any ? "\n" + table.text() : "";
+}
+
+// How far those are that are being left.
+std::string leaving_text(const std::vector<DataServerReport>& servers) {
+  Table table({"DATA SERVER", "DUTY", "OBJECTS LEFT", "MOVED", "OF FILES", "REMAINING"});
+  std::string stuck;
+  bool any = false;
+  for (const DataServerReport& server : servers) {
+    if (server.duty.empty() || server.duty == "serving") continue;
+    any = true;
+    table.add({std::to_string(server.id), printable(server.duty), human_count(server.objects_left),
+               human_count(server.objects_moved), human_bytes(server.moved_bytes),
+               server.move_remaining_ms == 0 ? "-" : human_duration(server.move_remaining_ms)});
+    for (const std::string& why : server.stuck) {
+      stuck += fmt::format("data server {}: cannot be moved: {}\n", server.id, printable(why));
+    }
+  }
+  return any ? "\n" + table.text() + stuck : "";
 }
 
 }  // namespace
@@ -130,10 +155,11 @@ std::string status_text(const ServerSnapshot& system) {
                                     human_bytes(s.mds_written_bytes)));
   line("removals queued", human_count(s.removals_queued));
   line("repair",
-       fmt::format("{} objects stale, {} resynced, {} compared, {} copied, {} failed tries",
-                   human_count(s.repair.stale_objects), human_count(s.repair.resynced),
-                   human_count(s.repair.compared), human_bytes(s.repair.copied_bytes),
-                   human_count(s.repair.failed)));
+       fmt::format(
+           "{} objects stale, {} resynced, {} compared, {} copied, {} moved, {} failed tries",
+           human_count(s.repair.stale_objects), human_count(s.repair.resynced),
+           human_count(s.repair.compared), human_bytes(s.repair.copied_bytes),
+           human_count(s.repair.moved), human_count(s.repair.failed)));
   const auto found = problems(system);
   out += found.empty() ? "problems         none\n" : "problems\n" + bulleted(found);
   return out;
@@ -157,24 +183,30 @@ std::string data_servers_text(const std::vector<DataServerReport>& servers) {
                known(human_count(server.errors)), human_count(server.stale_objects),
                joined(server.addresses)});
   }
-  return table.text() + repairs_text(servers);
+  return table.text() + leaving_text(servers) + repairs_text(servers);
 }
 
 namespace {
 
 std::string copies_text(const mds::FileReport& file) {
-  Table table({"STRIPE", "COPY AT", "NAME", "STATE", "COPY IS", "LEADS WRITES"});
+  Table table({"STRIPE", "COPY AT", "NAME", "STATE", "COPY IS", "LEADS WRITES", "DOMAIN"});
   for (std::size_t i = 0; i < file.stripes.size(); ++i) {
     for (const mds::CopyReport& copy : file.stripes[i].copies) {
       table.add({std::to_string(i), std::to_string(copy.ds_id), printable(copy.ds_name),
                  std::string(to_string(copy.ds_state)), printable(copy.state),
-                 copy.leads ? "yes" : "-"});
+                 copy.leads ? "yes" : "-", copy.domain.empty() ? "-" : printable(copy.domain)});
     }
   }
   return table.empty() ? "" : table.text() + "\n";
 }
 
 }  // namespace
+
+std::string maintenance_text(const mds::MaintenanceReport& report) {
+  std::string out;
+  for (const std::string& line : report.lines) out += printable(line) + "\n";
+  return out;
+}
 
 std::string file_text(const mds::FileReport& file) {
   std::string out = fmt::format(
@@ -194,6 +226,7 @@ std::string file_text(const mds::FileReport& file) {
   if (!stripes.empty()) out += stripes.text() + "\n";
   out += copies_text(file);
   if (!file.skipped.empty()) out += "left out   " + printable(file.skipped) + "\n\n";
+  if (!file.moving.empty()) out += "moving     " + printable(file.moving) + "\n\n";
   if (!file.io.empty()) {
     Table io({"TOLD BY CLIENTS OF", "READS", "READ", "WRITES", "WRITTEN", "ERRORS"});
     for (const mds::ServerIoReport& server : file.io) {

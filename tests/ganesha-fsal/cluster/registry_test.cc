@@ -243,13 +243,43 @@ TEST_CASE("a data server is here, waited for a moment, or gone") {
 TEST_CASE("draining is durable, and shown while the server is up") {
   Fixture f;
   f.add(1);
-  REQUIRE(f.registry->set_draining(1, true));
+  REQUIRE(f.registry->set_duty(1, Duty::kDraining));
   CHECK(f.registry->find(1)->state == ServerState::kDraining);
   CHECK(f.registry->candidates().at(0).state == ServerState::kDraining);
   f.registry = f.open();
   f.add(1);
-  CHECK(f.registry->find(1)->record.draining);
-  CHECK(f.registry->set_draining(7, true).error() == Errc::kNotFound);
+  CHECK(f.registry->find(1)->record.duty == Duty::kDraining);
+  REQUIRE(f.registry->set_duty(1, Duty::kServing));
+  CHECK(f.registry->find(1)->state == ServerState::kUp);
+  CHECK(f.registry->set_duty(7, Duty::kDraining).error() == Errc::kNotFound);
+}
+
+TEST_CASE("a data server that is removed is unknown, and so is its store") {
+  Fixture f;
+  f.add(1);
+  f.add(2);
+  REQUIRE(f.registry->add_fences(std::vector<std::uint32_t>{1},
+                                 std::vector<control::Fence>{{.object = {5, 1, 7}, .epoch = 2}}));
+  REQUIRE(f.registry->remove_server(1));
+  CHECK_FALSE(f.registry->find(1));
+  CHECK(f.registry->list().size() == 1);
+  CHECK(f.registry->remove_server(1).error() == Errc::kNotFound);
+  CHECK(f.registry->pending_fences(1, 10)->empty());
+  f.registry = f.open();
+  CHECK(f.registry->list().size() == 1);
+  CHECK_FALSE(f.registry->find(1));
+}
+
+TEST_CASE("how long a data server has been gone") {
+  Fixture f;
+  f.add(1);
+  CHECK_FALSE(f.registry->gone_for(1));
+  f.registry->disconnected(1);
+  f.now += 70s;
+  CHECK(f.registry->gone_for(1) == 70s);
+  f.registry = f.open();
+  f.now += 20s;
+  CHECK(f.registry->gone_for(1) == 20s);
 }
 
 TEST_CASE("candidates carry the last word on space and load") {
@@ -342,7 +372,7 @@ TEST_CASE("a registration that cannot be kept is refused") {
 }
 
 TEST_CASE("records come back equal, damaged ones are corrupt") {
-  ServerRecord record{7, uuid(3), "a", "rack", 4, {kFrom}, true};
+  ServerRecord record{7, uuid(3), "a", "rack", 4, {kFrom}, Duty::kRemoving};
   const std::string stored = encode(record);
   CHECK(decode_server(stored).value() == record);
   for (std::size_t size = 0; size < stored.size(); ++size) {

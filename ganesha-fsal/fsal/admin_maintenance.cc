@@ -1,0 +1,128 @@
+#include "ganesha-fsal/fsal/admin_maintenance.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace weft::mds {
+namespace {
+
+Result<ServerView> find(Backend& backend, const std::string& whom) {
+  std::uint32_t id = 0;
+  const char* const end = whom.data() + whom.size();
+  const auto parsed = std::from_chars(whom.data(), end, id);
+  const bool number = parsed.ec == std::errc() && parsed.ptr == end;
+  std::vector<ServerView> named;
+  for (ServerView& view : backend.cluster().registry().list()) {
+    if (number ? view.record.id == id : view.record.name == whom) named.push_back(std::move(view));
+  }
+  if (named.empty()) return fail(Errc::kNotFound, "no data server " + whom + " (weft ds list)");
+  if (named.size() > 1) {
+    return fail(Errc::kInvalid, "several data servers are called " + whom + ": give the id");
+  }
+  return std::move(named.front());
+}
+
+std::string title(const ServerView& view) {
+  return fmt::format("data server {} ({})", view.record.id, view.record.name);
+}
+
+Result<> set_duty(Backend& backend, const ServerView& view, Duty duty) {
+  auto set = backend.cluster().registry().set_duty(view.record.id, duty);
+  if (!set) return set;
+  spdlog::info("event=duty_set ds={} duty={}", view.record.id, to_string(duty));
+  backend.mover().look_now();
+  return {};
+}
+
+Result<std::size_t> objects_at(Backend& backend, std::uint32_t ds_id) {
+  auto objects = backend.names().objects_of(ds_id, std::nullopt, Mover::kMostCounted);
+  if (!objects) return pass(objects);
+  return objects->size();
+}
+
+Result<MaintenanceReport> drain(Backend& backend, const ServerView& view) {
+  if (view.record.duty == Duty::kRemoving) {
+    return fail(Errc::kInvalid, title(view) + " is being removed already");
+  }
+  auto left = objects_at(backend, view.record.id);
+  if (!left) return pass(left);
+  if (auto set = set_duty(backend, view, Duty::kDraining); !set) return pass(set);
+  return MaintenanceReport{
+      {fmt::format("{} is draining: {} objects to move. See weft ds list.", title(view), *left)}};
+}
+
+Result<MaintenanceReport> undrain(Backend& backend, const ServerView& view) {
+  if (view.record.duty == Duty::kServing) {
+    return fail(Errc::kInvalid, title(view) + " is not draining");
+  }
+  if (auto set = set_duty(backend, view, Duty::kServing); !set) return pass(set);
+  backend.mover().give_up(view.record.id);
+  return MaintenanceReport{{title(view) + " serves again; what was moved stays where it is"}};
+}
+
+Result<MaintenanceReport> remove(Backend& backend, const ServerView& view) {
+  auto left = objects_at(backend, view.record.id);
+  if (!left) return pass(left);
+  const bool gone = backend.mirrors().reach(view.record.id) == Reach::kGone;
+  if (!gone && (*left > 0 || view.record.duty == Duty::kServing)) {
+    return fail(Errc::kInvalid,
+                fmt::format("{} is here and {}: weft ds drain {}, and remove it when weft ds list "
+                            "says that it is drained",
+                            title(view),
+                            *left > 0 ? fmt::format("has {} objects", *left) : "gets new files",
+                            view.record.id));
+  }
+  if (auto set = set_duty(backend, view, Duty::kRemoving); !set) return pass(set);
+  if (*left == 0) return MaintenanceReport{{title(view) + " is removed"}};
+  return MaintenanceReport{
+      {fmt::format("{} is gone. What it had, {} objects, is made anew at others from the copies "
+                   "that are left, and then it is removed. See weft ds list.",
+                   title(view), *left),
+       "If it comes back before that, its store may be used again after weft ds undrain."}};
+}
+
+}  // namespace
+
+Result<MaintenanceReport> maintain(Backend& backend, const std::string& what,
+                                   const std::string& whom) {
+  auto view = find(backend, whom);
+  if (!view) return pass(view);
+  if (what == "drain") return drain(backend, *view);
+  if (what == "undrain") return undrain(backend, *view);
+  if (what == "remove") return remove(backend, *view);
+  return fail(Errc::kNotSupported, "no such maintenance: " + what);
+}
+
+Result<> add_leaving(Backend& backend, std::vector<DataServerReport>& reports) {
+  auto leaving = backend.mover().leaving();
+  if (!leaving) return pass(leaving);
+  for (const Mover::Leaving& from : *leaving) {
+    const auto at = std::ranges::find(reports, from.ds_id, &DataServerReport::id);
+    if (at == reports.end()) continue;
+    if (at->duty == to_string(Duty::kServing)) at->duty = "replacing";
+    if (at->duty == to_string(Duty::kDraining) && from.drained) at->duty = "drained";
+    at->objects_left = from.left;
+    at->objects_moved = from.moved;
+    at->moved_bytes = from.moved_bytes;
+    at->move_remaining_ms = static_cast<std::uint64_t>(from.remaining.count());
+    for (const auto& [why, count] : from.stuck) {
+      at->stuck.push_back(fmt::format("{} objects: {}", count, why));
+    }
+  }
+  return {};
+}
+
+std::string moving_text(Backend& backend, FileId file) {
+  const auto move = backend.names().move_of(file);
+  if (!move || !*move) return "";
+  if ((*move)->stage == MoveStage::kFilling) {
+    return fmt::format("data server {} is being filled to take the place of {}", (*move)->to,
+                       (*move)->from);
+  }
+  return fmt::format("data server {} has left; its object there is to be removed", (*move)->from);
+}
+
+}  // namespace weft::mds

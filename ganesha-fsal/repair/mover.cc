@@ -1,0 +1,228 @@
+// Mover: which data servers are left, and what of theirs is next. One move is in mover_steps.cc.
+#include "ganesha-fsal/repair/mover.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace weft::mds {
+
+Mover::Mover(Parts parts) : parts_(std::move(parts)) {}
+
+Mover::~Mover() { stop(); }
+
+void Mover::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void Mover::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Mover::look_now() {
+  {
+    const std::lock_guard lock(mutex_);
+    look_now_ = true;
+    for (auto& [ds_id, source] : sources_) source.look_at = {};
+  }
+  wake_.notify_all();
+}
+
+void Mover::give_up(std::uint32_t ds_id) {
+  {
+    const std::lock_guard lock(mutex_);
+    given_up_.insert(ds_id);
+  }
+  look_now();
+}
+
+std::uint64_t Mover::moved() const {
+  const std::lock_guard lock(mutex_);
+  return moved_;
+}
+
+void Mover::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    look_now_ = false;
+    lock.unlock();
+    const bool more = turn();
+    lock.lock();
+    wake_.wait_for(lock, more ? parts_.limits.round : parts_.limits.idle,
+                   [this] { return stopping_ || look_now_; });
+  }
+}
+
+const Mover::Server* Mover::Round::find(std::uint32_t ds_id) const {
+  const auto at = std::ranges::find(servers, ds_id,
+                                    [](const Server& server) { return server.candidate.ds_id; });
+  return at == servers.end() ? nullptr : &*at;
+}
+
+std::vector<layout::Candidate> Mover::Round::candidates() const {
+  std::vector<layout::Candidate> out;
+  for (const Server& server : servers) out.push_back(server.candidate);
+  return out;
+}
+
+std::vector<std::uint32_t> Mover::sources(const std::vector<Server>& servers) const {
+  std::vector<std::uint32_t> out;
+  std::vector<std::uint32_t> lost;
+  std::set<std::string> domains;
+  for (const Server& server : servers) {
+    const std::uint32_t ds_id = server.candidate.ds_id;
+    if (server.duty != Duty::kServing) {
+      out.push_back(ds_id);
+    } else if (parts_.limits.replace_after.count() > 0 && server.gone_for &&
+               *server.gone_for >= parts_.limits.replace_after) {
+      lost.push_back(ds_id);
+      // Those that say no domain are each in one of their own.
+      const std::string& domain = server.candidate.domain;
+      domains.insert(domain.empty() ? std::to_string(ds_id) : domain);
+    }
+  }
+  if (domains.size() <= 1) out.insert(out.end(), lost.begin(), lost.end());
+  return out;
+}
+
+std::vector<Move> Mover::under_way() const {
+  auto moves = parts_.names.moves(0, most_moves());
+  if (moves) return std::move(*moves);
+  spdlog::error("event=moves_unread error=\"{}\"", moves.error().describe());
+  return {};
+}
+
+bool Mover::turn() {
+  Round round{.servers = parts_.servers(), .filling = {}, .given_up = {}};
+  {
+    const std::lock_guard lock(mutex_);
+    round.given_up.swap(given_up_);
+  }
+  const auto moves = under_way();
+  for (const Move& move : moves) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return false;
+    }
+    step(move, round);
+  }
+  for (const Move& move : under_way()) {
+    if (move.stage != MoveStage::kFilling) continue;
+    ++round.under_way;
+    ++round.filling[move.to];
+  }
+  if (moves.size() >= most_moves()) round.under_way = parts_.limits.at_once;  // not all are known
+  const auto leaving = sources(round.servers);
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(sources_, [&](const auto& source) {
+      return std::ranges::find(leaving, source.first) == leaving.end();
+    });
+  }
+  bool more = round.under_way > 0;
+  for (const std::uint32_t ds_id : leaving) more = leave(ds_id, round) || more;
+  std::erase_if(not_before_, [](const auto& at) { return at.second <= Clock::now(); });
+  std::erase_if(left_, [&](const auto& at) {
+    return std::ranges::none_of(moves, [&](const Move& move) { return move.id == at.first; });
+  });
+  return more;
+}
+
+// True: there may be more to begin at once.
+bool Mover::leave(std::uint32_t ds_id, Round& round) {
+  const Server* const server = round.find(ds_id);
+  if (server == nullptr || server->reach == Reach::kWait) return false;
+  if (server->reach == Reach::kGone && !parts_.lapse(ds_id)) return false;
+  bool due = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [it, fresh] = sources_.try_emplace(ds_id, Source{.since = Clock::now()});
+    if (fresh) spdlog::info("event=leaving ds={} duty={}", ds_id, to_string(server->duty));
+    due = Clock::now() >= it->second.look_at;
+  }
+  if (due && round.under_way < parts_.limits.at_once) look_through(ds_id, round);
+  if (server->duty == Duty::kRemoving) {
+    const auto any = parts_.names.objects_of(ds_id, std::nullopt, 1);
+    if (any && any->empty()) {
+      const auto forgotten = parts_.forget(ds_id);
+      spdlog::info("event=data_server_removed ds={} outcome=\"{}\"", ds_id,
+                   forgotten ? "done" : forgotten.error().describe());
+      return false;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  const auto it = sources_.find(ds_id);
+  return it != sources_.end() && it->second.look_at == Clock::time_point{};
+}
+
+void Mover::look_through(std::uint32_t ds_id, Round& round) {
+  std::optional<layout::ObjectId> after;
+  {
+    const std::lock_guard lock(mutex_);
+    after = sources_[ds_id].after;
+  }
+  const auto page = parts_.names.objects_of(ds_id, after, parts_.limits.page);
+  if (!page) {
+    spdlog::error("event=objects_unread ds={} error=\"{}\"", ds_id, page.error().describe());
+    return;
+  }
+  bool whole = true;
+  const Server* const server = round.find(ds_id);
+  const bool lost = server->duty == Duty::kRemoving && server->reach == Reach::kGone;
+  for (const layout::ObjectId& object : *page) {
+    if (lost && strip_removal(object, ds_id)) {
+      after = object;
+      continue;
+    }
+    const Begun begun = begin(object.fileid, ds_id, round);
+    if (begun == Begun::kFull) {
+      whole = false;
+      break;
+    }
+    after = object;
+  }
+  const std::lock_guard lock(mutex_);
+  Source& source = sources_[ds_id];
+  source.after = after;
+  source.look_at = {};
+  if (!whole || page->size() == parts_.limits.page) return;
+  // The end of the list: from the beginning again, by and by.
+  source.after.reset();
+  source.look_at = Clock::now() + parts_.limits.look_every;
+  source.stuck = std::exchange(source.found, {});
+}
+
+void Mover::note_stuck(std::uint32_t ds_id, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  ++sources_[ds_id].found[why];
+}
+
+Result<std::vector<Mover::Leaving>> Mover::leaving() const {
+  std::vector<Leaving> out;
+  for (const std::uint32_t ds_id : sources(parts_.servers())) {
+    auto objects = parts_.names.objects_of(ds_id, std::nullopt, kMostCounted);
+    if (!objects) return pass(objects);
+    Leaving& at = out.emplace_back();
+    at.ds_id = ds_id;
+    at.left = objects->size();
+    at.drained = objects->empty();
+    const std::lock_guard lock(mutex_);
+    const auto it = sources_.find(ds_id);
+    if (it == sources_.end()) continue;
+    at.moved = it->second.moved;
+    at.moved_bytes = it->second.moved_bytes;
+    at.stuck = it->second.stuck;
+    if (at.moved == 0) continue;
+    const auto so_far =
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - it->second.since);
+    at.remaining = so_far * at.left / at.moved;
+  }
+  return out;
+}
+
+}  // namespace weft::mds

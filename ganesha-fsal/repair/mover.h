@@ -1,0 +1,175 @@
+// Moves what data servers hold to others, on live files: off those that are drained, removed, or
+// gone for too long.
+//
+// One object is moved so (Namespace has the steps, layout/relocation.h what the map looks like):
+//
+//   1. A successor is chosen and added to the map, stale from end to end. The Repairer makes it
+//      current, as any copy; once that has begun, what is written is brought there too. Copies
+//      whose servers are gone are excluded before. With three copies there is no room for a
+//      fourth: then the one that leaves is excluded first, and the successor is in its place from
+//      the start.
+//   2. When the successor is current, the one that leaves is excluded (mirrors.h): nobody writes
+//      through it or reads from it any more. So with one or two copies a stripe never has fewer
+//      current ones than it had.
+//   3. The successor takes its place in the map. Old handles are fenced at the one that left.
+//   4. After a while (Limits::linger: this server may still be reading there itself) its object is
+//      queued for removal.
+//
+// Each step is durable before the next begins, and each may be done again: after a crash the moves
+// that Namespace::moves() knows go on from where they are. A successor that is gone before it is
+// current is given up, and another is chosen.
+//
+// Who is left:
+//   - draining and removing data servers (Duty), whether they are here or gone;
+//   - those that have been gone for Limits::replace_after, as long as all of these are in one
+//     failure domain: when more is away at once, something is wrong that copying does not mend.
+// Of one that is gone nothing is moved before its lease has ended. A removing one is forgotten when
+// it has nothing left.
+//
+// Threading: any thread. A thread of its own does the steps, one after the other, and blocks; the
+// copying is done by the data servers themselves, several at once, under the Repairer.
+//
+// Ownership: everything in Parts outlives it. stop(), or destruction, joins.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ganesha-fsal/cluster/registry.h"
+#include "ganesha-fsal/meta/namespace.h"
+#include "layout/placement.h"
+
+namespace weft::mds {
+
+class Mover {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Server {
+    layout::Candidate candidate;
+    Reach reach = Reach::kGone;
+    Duty duty = Duty::kServing;
+    std::optional<Clock::duration> gone_for;
+  };
+  struct Limits {
+    std::size_t at_once = 32;  // objects that are being filled
+    unsigned per_server = 8;   // of them at one successor
+    std::size_t page = 64;     // of a data server's objects, looked at in one round
+    Clock::duration round = std::chrono::milliseconds(100);  // while there is something to do
+    Clock::duration idle = std::chrono::seconds(1);
+    Clock::duration look_every = std::chrono::seconds(3);  // when the list was gone through
+    Clock::duration rest = std::chrono::seconds(1);        // of a file that could not get on
+    Clock::duration linger = std::chrono::seconds(31);
+    Clock::duration replace_after{0};  // 0: never
+    std::uint64_t reserve_bytes = 64U << 20;
+  };
+  struct Parts {
+    Namespace& names;
+    std::function<std::vector<Server>()> servers;
+    std::function<bool(std::uint32_t ds_id)> lapse;  // Registry::lapse()
+    // FileData::begin_move()
+    std::function<Result<layout::LayoutMap>(FileId, std::uint32_t from, std::uint32_t to)> begin;
+    std::function<Result<>(FileId, std::uint32_t ds_id)> exclude;  // Mirrors::exclude()
+    std::function<Result<>(FileId)> finish;                        // Mirrors::finish_move()
+    std::function<Result<>(std::uint32_t ds_id, const control::Fence&)> fence;
+    std::function<void(std::uint32_t ds_id)> fill;  // something is stale there
+    std::function<void()> removals;                 // there is something to be removed
+    std::function<Result<>(std::uint32_t)> forget;  // Cluster::remove_server()
+    Limits limits;
+  };
+
+  // How far a data server is with being left.
+  struct Leaving {
+    std::uint32_t ds_id = 0;
+    bool drained = false;                        // nothing is left there
+    std::uint64_t left = 0;                      // objects, counted up to kMostCounted
+    std::uint64_t moved = 0;                     // since it began, in this process
+    std::uint64_t moved_bytes = 0;               // of the files' sizes
+    std::chrono::milliseconds remaining{0};      // at the rate so far; 0: not known
+    std::map<std::string, std::uint64_t> stuck;  // why, and how many objects, the last time round
+  };
+  static constexpr std::size_t kMostCounted = 100'000;
+
+  explicit Mover(Parts parts);
+  Mover(const Mover&) = delete;
+  Mover& operator=(const Mover&) = delete;
+  ~Mover();
+  void start();
+  void stop();
+
+  // Duties have changed, or a data server is back.
+  void look_now();
+  // Moves off it that are being filled are given up.
+  void give_up(std::uint32_t ds_id);
+  // Of those that are being left now.
+  [[nodiscard]] Result<std::vector<Leaving>> leaving() const;
+  [[nodiscard]] std::uint64_t moved() const;  // objects, in all
+
+  // One round; what the thread does. True: there is more to do at once. For tests.
+  bool turn();
+
+ private:
+  struct Source {
+    Clock::time_point since;
+    std::optional<layout::ObjectId> after;  // where the list goes on
+    Clock::time_point look_at{};
+    std::uint64_t moved = 0;
+    std::uint64_t moved_bytes = 0;
+    std::map<std::string, std::uint64_t> stuck;  // the whole list
+    std::map<std::string, std::uint64_t> found;  // this time round
+  };
+  // What one round goes by.
+  struct Round {
+    std::vector<Server> servers;
+    std::map<std::uint32_t, unsigned> filling;  // by successor
+    std::size_t under_way = 0;
+    std::set<std::uint32_t> given_up;
+
+    [[nodiscard]] const Server* find(std::uint32_t ds_id) const;
+    [[nodiscard]] std::vector<layout::Candidate> candidates() const;
+  };
+  enum class Begun : std::uint8_t { kYes, kNothing, kFull };
+
+  void run();
+  // More than are begun at once only while many linger.
+  [[nodiscard]] std::size_t most_moves() const { return 64 * parts_.limits.at_once; }
+  [[nodiscard]] std::vector<Move> under_way() const;
+  // mover_steps.cc: one move
+  void step(const Move& move, const Round& round);
+  [[nodiscard]] Result<> fill_or_finish(const Move& move, const Round& round);
+  [[nodiscard]] Result<> cancel(const Move& move, const Server* to);
+  [[nodiscard]] Result<> clear_away(const Move& move);
+  void count(const Move& move);
+  [[nodiscard]] Begun begin(FileId file, std::uint32_t from, Round& round);
+  [[nodiscard]] Result<std::uint32_t> successor(const layout::LayoutMap& map, FileId file,
+                                                std::uint32_t from, const Round& round) const;
+  [[nodiscard]] Result<> add(FileId file, const layout::LayoutMap& map, std::uint32_t from,
+                             std::uint32_t to, const Round& round);
+  [[nodiscard]] bool strip_removal(const layout::ObjectId& object, std::uint32_t ds_id);
+
+  [[nodiscard]] std::vector<std::uint32_t> sources(const std::vector<Server>& servers) const;
+  bool leave(std::uint32_t ds_id, Round& round);
+  void look_through(std::uint32_t ds_id, Round& round);
+  void note_stuck(std::uint32_t ds_id, const std::string& why);
+
+  const Parts parts_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;  // guarded by mutex_, as all below
+  bool look_now_ = false;
+  std::map<std::uint32_t, Source> sources_;
+  std::set<std::uint32_t> given_up_;
+  std::uint64_t moved_ = 0;
+  // The thread's.
+  std::map<FileId, Clock::time_point> not_before_;
+  std::map<FileId, Clock::time_point> left_;  // fenced then
+  std::thread thread_;
+};
+
+}  // namespace weft::mds

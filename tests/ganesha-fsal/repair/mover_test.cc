@@ -1,0 +1,405 @@
+// Mover over a namespace in memory; copies are made by the Repairer with fake data servers.
+#include "ganesha-fsal/repair/mover.h"
+
+#include "layout/relocation.h"
+#include "tests/ganesha-fsal/repair/fake_copy_servers.h"
+
+using namespace weft;
+using namespace weft::mds;
+using namespace std::chrono_literals;
+using layout::CopyState;
+
+namespace {
+
+class MoverTest : public RepairTest {
+ public:
+  MoverTest() {
+    for (std::uint32_t id = 1; id <= 6; ++id) {
+      Mover::Server& server = known[id];
+      server.candidate = {.ds_id = id,
+                          .state = layout::ServerState::kUp,
+                          .capacity_bytes = 1000U << 20,
+                          .free_bytes = 500U << 20,
+                          .domain = "d" + std::to_string(id),
+                          .load = {}};
+      server.reach = Reach::kHere;
+    }
+  }
+  ~MoverTest() { mover.reset(); }
+
+  void make() {
+    mover = std::make_unique<Mover>(Mover::Parts{
+        .names = *names,
+        .servers = [this] { return servers_now(); },
+        .lapse = [this](std::uint32_t) { return lapsed; },
+        .begin = [this](FileId file, std::uint32_t from,
+                        std::uint32_t to) { return names->begin_move(file, from, to); },
+        .exclude = [this](FileId file, std::uint32_t ds) { return exclude(file, ds); },
+        .finish = [this](FileId file) -> Result<> {
+          auto done = names->finish_move(file);
+          return done ? Result<>() : pass(done);
+        },
+        .fence = [this](std::uint32_t ds_id, const control::Fence& fence) -> Result<> {
+          if (!fences_answered) return fail(Errc::kUnreachable, "away");
+          fences.emplace_back(ds_id, fence.object.fileid);
+          return {};
+        },
+        .fill = [this](std::uint32_t ds_id) { filled.insert(ds_id); },
+        .removals = [this] { ++kicks; },
+        .forget = [this](std::uint32_t ds_id) -> Result<> {
+          forgotten.insert(ds_id);
+          known.erase(ds_id);
+          return {};
+        },
+        .limits = limits});
+  }
+  std::vector<Mover::Server> servers_now() {
+    std::vector<Mover::Server> out;
+    for (const auto& [id, server] : known) out.push_back(server);
+    return out;
+  }
+  // As Mirrors does: the copy is marked, if another is there.
+  Result<> exclude(FileId file, std::uint32_t ds_id) {
+    ++exclusions;
+    if (exclusion_waits) return fail(Errc::kBusy, "layouts are out");
+    const auto map = **names->layout(file);
+    const auto seat = layout::seat_of(map, ds_id);
+    if (!seat || map.copies[seat->copy].state_of(seat->stripe) != CopyState::kCurrent) return {};
+    auto marked = names->mark_stale({.id = file,
+                                     .copy = static_cast<std::uint32_t>(seat->copy),
+                                     .ds_id = ds_id,
+                                     .dirty = {{0, kMaxFileSize}}});
+    return marked ? Result<>() : pass(marked);
+  }
+  // Makes every copy current that the namespace lists as stale, of data servers that are here.
+  void mend_all() {
+    for (const auto& [id, server] : known) {
+      if (server.reach != Reach::kHere) continue;
+      const auto stale = names->stale_objects(id, std::nullopt, 1000);
+      for (const StaleObject& object : *stale) {
+        const auto begun = names->begin_resync(object);
+        if (begun && *begun) REQUIRE(names->clear_stale((*begun)->object));
+      }
+    }
+  }
+  void drain(std::uint32_t ds_id, Duty duty = Duty::kDraining) {
+    known[ds_id].duty = duty;
+    known[ds_id].candidate.state = layout::ServerState::kDraining;
+  }
+  void lose(std::uint32_t ds_id, std::chrono::seconds ago = 100s) {
+    known[ds_id].reach = Reach::kGone;
+    known[ds_id].candidate.state = layout::ServerState::kDown;
+    known[ds_id].gone_for = ago;
+  }
+  std::size_t objects_at(std::uint32_t ds_id) {
+    return names->objects_of(ds_id, std::nullopt, 1000)->size();
+  }
+  void remove_queued() {
+    const auto queued = names->pending_removals(std::nullopt, 1000);
+    for (const auto& removal : *queued) {
+      std::vector<std::uint32_t> here;
+      for (const std::uint32_t id : removal.ds_ids) {
+        if (known[id].reach == Reach::kHere) here.push_back(id);
+      }
+      REQUIRE(names->finish_removal(removal.object, here));
+    }
+  }
+  // Turns, with everything that others do meanwhile, until nothing is left there.
+  bool empties(std::uint32_t ds_id) {
+    for (int i = 0; i < 200 && objects_at(ds_id) > 0; ++i) {
+      mover->turn();
+      mend_all();
+      remove_queued();
+    }
+    return objects_at(ds_id) == 0;
+  }
+  std::size_t current_copies(FileId file, std::size_t stripe) {
+    const auto map = **names->layout(file);
+    return static_cast<std::size_t>(std::ranges::count_if(map.copies, [&](const auto& copy) {
+      return copy.state_of(stripe) == CopyState::kCurrent;
+    }));
+  }
+
+  Mover::Limits limits{.look_every = 0ms, .rest = 0ms, .linger = 0ms};
+  std::map<std::uint32_t, Mover::Server> known;
+  std::unique_ptr<Mover> mover;
+  std::vector<std::pair<std::uint32_t, FileId>> fences;
+  std::set<std::uint32_t> filled;
+  std::set<std::uint32_t> forgotten;
+  bool lapsed = true;
+  bool fences_answered = true;
+  bool exclusion_waits = false;
+  int exclusions = 0;
+  int kicks = 0;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(MoverTest, "a drained server ends empty, and no stripe had a copy less") {
+  std::vector<FileId> files;
+  for (int i = 0; i < 100; ++i) {
+    files.push_back(file(kRootFileId, "f" + std::to_string(i)));
+    if (i % 2 == 0) layout_of(files.back(), {1, 2}, {3, 4});
+    if (i % 2 == 1) layout_of(files.back(), {2});
+  }
+  drain(2);
+  make();
+  for (int i = 0; i < 400 && objects_at(2) > 0; ++i) {
+    mover->turn();
+    for (std::size_t at = 0; at < files.size(); ++at) {
+      CHECK(current_copies(files[at], 0) >= (at % 2 == 0 ? 2 : 1));
+      if (at % 2 == 0) CHECK(current_copies(files[at], 1) >= 2);
+    }
+    check_clean();
+    mend_all();
+    remove_queued();
+  }
+  CHECK(objects_at(2) == 0);
+  CHECK(mover->moved() == 100);
+  const auto leaving = mover->leaving().value();
+  REQUIRE(leaving.size() == 1);
+  CHECK(leaving[0].drained);
+  CHECK(leaving[0].stuck.empty());
+  CHECK(fences.size() == 100);
+  CHECK(filled.size() >= 2);  // several destinations
+  for (std::size_t at = 0; at < files.size(); ++at) {
+    const auto map = **names->layout(files[at]);
+    CHECK(map.copies.size() == (at % 2 == 0 ? 2 : 1));
+    CHECK(map.copies[0].state == CopyState::kCurrent);
+  }
+  CHECK_FALSE(forgotten.contains(2));
+}
+
+TEST_CASE_METHOD(MoverTest, "at any point this server may be started again") {
+  const FileId f = mirrored("f");
+  drain(1);
+  // Each round: one turn in a new run, then what data servers did meanwhile.
+  for (int i = 0; i < 12 && objects_at(1) > 0; ++i) {
+    mover.reset();
+    open();
+    make();
+    mover->turn();
+    check_clean();
+    mover.reset();
+    open();
+    check_clean();
+    make();
+    if (i % 2 == 1) mend_all();
+    remove_queued();
+  }
+  CHECK(objects_at(1) == 0);
+  CHECK_FALSE(layout::seat_of(**names->layout(f), 1));
+}
+
+TEST_CASE_METHOD(MoverTest, "nothing is taken from the map while somebody still uses it") {
+  const FileId f = mirrored("f");
+  drain(1);
+  make();
+  mover->turn();
+  CHECK(names->move_of(f)->has_value());
+  CHECK(exclusions == 0);  // not before the successor is current
+  mend_all();
+  exclusion_waits = true;
+  for (int i = 0; i < 5; ++i) mover->turn();
+  CHECK(layout::seat_of(**names->layout(f), 1));
+  CHECK(current_copies(f, 0) == 3);
+  exclusion_waits = false;
+  fences_answered = false;
+  for (int i = 0; i < 5; ++i) mover->turn();
+  CHECK_FALSE(layout::seat_of(**names->layout(f), 1));
+  CHECK(names->pending_removals(std::nullopt, 10)->empty());  // before it is fenced there
+  fences_answered = true;
+  CHECK(empties(1));
+}
+
+TEST_CASE_METHOD(MoverTest, "an object that left is kept for as long as it may be read") {
+  mirrored("f");
+  drain(1);
+  limits.linger = 1h;
+  make();
+  for (int i = 0; i < 10; ++i) {
+    mover->turn();
+    mend_all();
+  }
+  CHECK(names->moves(0, 10)->at(0).stage == MoveStage::kLeft);
+  CHECK(names->pending_removals(std::nullopt, 10)->empty());
+}
+
+TEST_CASE_METHOD(MoverTest, "a successor that is lost is replaced, also when it was current") {
+  for (const bool current : {false, true}) {
+    const FileId f = mirrored(current ? "g" : "f");
+    drain(1);
+    make();
+    exclusion_waits = current;
+    for (int i = 0; i < 3 && !names->move_of(f)->has_value(); ++i) mover->turn();
+    const std::uint32_t first = names->move_of(f)->value().to;
+    if (current) mend_all();
+    lose(first);
+    lapsed = false;
+    mover->turn();
+    CHECK(names->move_of(f)->value().to == first);  // clients may still be served there
+    lapsed = true;
+    exclusion_waits = false;
+    for (int i = 0; i < 50 && layout::seat_of(**names->layout(f), 1); ++i) {
+      mover->turn();
+      mend_all();
+      remove_queued();
+      known[first].reach = Reach::kHere;  // back, empty-handed
+      known[first].candidate.state = layout::ServerState::kUp;
+    }
+    CHECK_FALSE(layout::seat_of(**names->layout(f), 1));
+    check_clean();
+    known[1].duty = Duty::kServing;
+    known[1].candidate.state = layout::ServerState::kUp;
+  }
+}
+
+TEST_CASE_METHOD(MoverTest, "what is not to be drained after all stays") {
+  const FileId f = mirrored("f");
+  drain(1);
+  make();
+  mover->turn();
+  known[1].duty = Duty::kServing;
+  known[1].candidate.state = layout::ServerState::kUp;
+  mover->give_up(1);
+  for (int i = 0; i < 5; ++i) {
+    mover->turn();
+    remove_queued();
+  }
+  CHECK_FALSE(names->move_of(f)->has_value());
+  CHECK(layout::seat_of(**names->layout(f), 1));
+  CHECK(current_copies(f, 0) == 2);
+  check_clean();
+}
+
+TEST_CASE_METHOD(MoverTest, "of one that is gone for good the copies are made anew") {
+  std::vector<FileId> files;
+  for (int i = 0; i < 40; ++i) files.push_back(mirrored("f" + std::to_string(i)));
+  REQUIRE(names->remove(kRootFileId, "f0"));  // it will never say that this is removed
+  files.erase(files.begin());
+  lose(3);
+  lapsed = false;
+  drain(3, Duty::kRemoving);
+  known[3].candidate.state = layout::ServerState::kDown;
+  make();
+  mover->turn();
+  CHECK(names->moves(0, 10)->empty());  // it may still serve clients
+  lapsed = true;
+  CHECK(empties(3));
+  mover->turn();
+  CHECK(forgotten.contains(3));
+  for (const FileId f : files) {
+    CHECK(current_copies(f, 0) == 2);
+    CHECK(current_copies(f, 1) == 2);
+  }
+  check_clean();
+}
+
+TEST_CASE_METHOD(MoverTest, "one that stays away is replaced, unless more are away than a domain") {
+  const FileId f = mirrored("f");
+  limits.replace_after = 30min;
+  lose(3, 29min);
+  make();
+  mover->turn();
+  CHECK(names->moves(0, 10)->empty());
+  lose(3, 30min);
+  lose(4, 31min);
+  mover->turn();
+  CHECK(names->moves(0, 10)->empty());
+  CHECK(mover->leaving()->empty());
+  known[4].candidate.domain = "d3";
+  mover->turn();
+  CHECK(exclusions > 0);  // before anything is filled: filling asks all current copies
+  for (int i = 0; i < 20; ++i) {
+    mend_all();
+    mover->turn();
+    remove_queued();
+  }
+  CHECK_FALSE(layout::seat_of(**names->layout(f), 3));
+  CHECK_FALSE(layout::seat_of(**names->layout(f), 4));
+  CHECK(objects_at(3) == 1);  // until it is back to remove it
+  CHECK(forgotten.empty());
+  CHECK(current_copies(f, 0) == 2);
+}
+
+TEST_CASE_METHOD(MoverTest, "what cannot be moved is told, with the reason") {
+  const FileId f = mirrored("f");
+  const FileId alone = file(kRootFileId, "alone");
+  layout_of(alone, {3});
+  lose(3);
+  drain(3);
+  known[3].candidate.state = layout::ServerState::kDown;
+  for (const std::uint32_t id : {5U, 6U}) known[id].candidate.domain = "d1";
+  make();
+  for (int i = 0; i < 5; ++i) mover->turn();
+  const auto leaving = mover->leaving().value();
+  REQUIRE(leaving.size() == 1);
+  CHECK(leaving[0].left == 2);
+  CHECK(leaving[0].stuck.size() == 2);
+  CHECK(leaving[0].stuck.contains("no data server that is here has a current copy of them"));
+  CHECK(leaving[0].stuck.contains(
+      "the data servers that have room are in the failure domains of the other copies"));
+  CHECK(layout::seat_of(**names->layout(f), 3));
+  known[6].candidate.domain = "d6";
+  for (int i = 0; i < 20; ++i) {
+    mover->turn();
+    mend_all();
+  }
+  CHECK_FALSE(layout::seat_of(**names->layout(f), 3));
+  CHECK(layout::seat_of(**names->layout(alone), 3));
+}
+
+TEST_CASE_METHOD(MoverTest, "no more at once than the limits say") {
+  for (int i = 0; i < 60; ++i) mirrored("f" + std::to_string(i));
+  drain(1);
+  limits.at_once = 10;
+  limits.per_server = 3;
+  make();
+  for (int i = 0; i < 5; ++i) mover->turn();
+  std::map<std::uint32_t, int> to;
+  const auto moves = *names->moves(0, 100);
+  for (const Move& move : moves) ++to[move.to];
+  CHECK(moves.size() == 6);  // 5 and 6 are the ones that have nothing of these files
+  for (const auto& [ds_id, count] : to) CHECK(count <= 3);
+  limits.per_server = 30;
+  make();
+  for (int i = 0; i < 5; ++i) mover->turn();
+  CHECK(names->moves(0, 100)->size() == 10);
+}
+
+TEST_CASE_METHOD(MoverTest, "a fourth copy has no room: the third is left first, then made anew") {
+  const FileId f = file(kRootFileId, "f");
+  REQUIRE(names->ensure_layout(f, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
+    layout::LayoutMap made;
+    made.stripe_unit = 1 << 20;
+    for (const std::uint32_t id : {1U, 2U, 3U}) {
+      made.copies.push_back({CopyState::kCurrent, 0, {id}, {}});
+    }
+    return made;
+  }));
+  drain(2);
+  make();
+  mover->turn();
+  CHECK_FALSE(layout::seat_of(**names->layout(f), 2));
+  CHECK(current_copies(f, 0) == 2);
+  CHECK(empties(2));
+  CHECK(current_copies(f, 0) == 3);
+}
+
+TEST_CASE_METHOD(MoverTest, "with the Repairer, all threads running") {
+  std::vector<FileId> files;
+  for (int i = 0; i < 80; ++i) files.push_back(mirrored("f" + std::to_string(i)));
+  drain(1);
+  limits = {.look_every = 20ms, .rest = 5ms, .linger = 1ms};
+  limits.round = limits.idle = 2ms;
+  make();
+  start();
+  mover->start();
+  CHECK(soon([&] {
+    return std::ranges::none_of(
+        files, [&](FileId f) { return layout::seat_of(**names->layout(f), 1).has_value(); });
+  }));
+  mover->stop();
+  for (const FileId f : files) CHECK(current_copies(f, 0) == 2);
+  check_clean();
+}

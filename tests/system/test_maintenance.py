@@ -1,0 +1,159 @@
+"""Data servers are drained, removed for good and emptied under a kernel client that writes: the
+application sees no error, and what is left is equal on the disks."""
+
+import hashlib
+import time
+
+import pytest
+from harness import counters
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.run import wait_until
+
+MIB = 1 << 20
+
+# Rewrites blocks of some files in place until told to stop, and keeps what they are to be.
+LOAD = """
+import os, random
+rng = random.Random(7)
+files, size, block = {files}, {size}, 64 << 10
+names = ["/mnt/nfs/d/f%d" % i for i in range(files)]
+expected = []
+for name in names:
+    with open(name, "wb") as file:
+        file.write(b"a" * size)
+        os.fsync(file.fileno())
+    expected.append(bytearray(b"a" * size))
+fds = [os.open(name, os.O_RDWR) for name in names]
+os.system("weft-signal loaded")
+while not os.path.exists("/tmp/stop"):
+    which = rng.randrange(files)
+    at = rng.randrange(size // block) * block
+    data = bytes([rng.randrange(1, 255)]) * block
+    assert os.pwrite(fds[which], data, at) == block
+    os.fsync(fds[which])
+    expected[which][at:at + block] = data
+for fd in fds:
+    os.close(fd)
+for which, name in enumerate(names):
+    with open(name + ".expected", "wb") as file:
+        file.write(expected[which])
+"""
+
+
+@pytest.fixture
+def system(run, network):
+    """Four data servers in four domains, a folder of files with two copies, one of files with one,
+    and a client."""
+    cluster = Cluster(run, network, Options(
+        data_servers=4, domains=("a", "b", "c", "d"), extra={"Proxy_Timeout": "3"}))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    cluster.client = client
+    client.run("mkdir /mnt/nfs/d /mnt/nfs/single")
+    counters.weft(cluster, "policy", "set", cluster.path + "/d", "copies=2", "stripes=1")
+    counters.weft(cluster, "policy", "set", cluster.path + "/single", "copies=1", "stripes=2")
+    return cluster
+
+
+def ds(cluster, number):
+    return next(server for server in counters.weft(cluster, "ds", "list")
+                if server["name"] == f"ds{number}")
+
+
+def objects(server):
+    """The objects in a store: {name: checksum}."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in (server.store / "objects").rglob("*") if path.is_file()}
+
+
+def check_copies(cluster, paths):
+    """Each file is current at two data servers, and what they have is the same."""
+    for path in paths:
+        shown = counters.weft(cluster, "layout", "show", path)
+        copies = shown["stripes"][0]["copies"]
+        assert [copy["state"] for copy in copies] == ["current", "current"], shown
+        assert shown["moving"] == "" or "has left" in shown["moving"]
+        held = []
+        for copy in copies:
+            store = objects(cluster.ds[int(copy["ds_name"].removeprefix("ds")) - 1])
+            held.append(store[shown["object"]])
+        assert held[0] == held[1], path
+
+
+def start_load(cluster, files, size):
+    job = cluster.client.start_job("rm -f /tmp/stop; python3 - <<'END'\n"
+                                   + LOAD.format(files=files, size=size) + "END\n")
+    cluster.client.wait_event("loaded")
+    return job
+
+
+def end_load(cluster, job, files):
+    cluster.client.run("touch /tmp/stop")
+    job.wait(120)
+    check = "; ".join(f"cmp /mnt/nfs/d/f{i} /mnt/nfs/d/f{i}.expected" for i in range(files))
+    cluster.client.run("sync; echo 3 > /proc/sys/vm/drop_caches; set -e; " + check, 120)
+    return [f"{cluster.path}/d/f{i}" for i in range(files)]
+
+
+def wait_empty(cluster, number, timeout_s=90):
+    wait_until(lambda: ds(cluster, number)["objects_left"] == 0, timeout_s,
+               f"ds{number} to be empty", 0.5)
+
+
+@pytest.mark.faults
+def test_drain_and_remove(system):
+    """One is drained and removed while files are written; the others then serve alone."""
+    client = system.client
+    client.run("cd /mnt/nfs/single; for i in $(seq 12); do "
+               "head -c 3000000 /dev/urandom > s$i; done; sync; sha256sum s* > /tmp/sums", 120)
+    job = start_load(system, 4, 8 * MIB)
+    with pytest.raises(counters.CountersUnavailable):
+        counters.weft(system, "ds", "remove", "ds2", "--yes")  # it is here and has objects
+    counters.weft(system, "ds", "drain", "ds2")
+    wait_empty(system, 2)
+    assert ds(system, 2)["duty"] == "drained"
+    assert not objects(system.ds[1])
+    time.sleep(2)  # writes go on
+    paths = end_load(system, job, 4)
+    assert not objects(system.ds[1])  # nothing was written there late
+    check_copies(system, paths)
+    client.run("cd /mnt/nfs/single; echo 3 > /proc/sys/vm/drop_caches; sha256sum -c /tmp/sums", 120)
+    counters.weft(system, "ds", "remove", "ds2", "--yes")
+    wait_until(lambda: len(counters.weft(system, "ds", "list")) == 3, 20, "ds2 to be forgotten")
+    client.run("dd if=/dev/urandom of=/mnt/nfs/d/new bs=1M count=8 conv=fsync", 60)
+
+
+@pytest.mark.faults
+def test_gone_for_good(system):
+    """One is killed and never comes back: its copies are made anew, from several to several."""
+    client = system.client
+    job = start_load(system, 6, 4 * MIB)
+    client.run("cp -r /mnt/nfs/d /mnt/nfs/d/more 2>/dev/null; true", 120)
+    system.ds[0].process.kill()
+    time.sleep(3)
+    counters.weft(system, "ds", "remove", "ds1", "--yes")
+    wait_until(lambda: len(counters.weft(system, "ds", "list")) == 3, 120, "ds1 to be replaced",
+               0.5)
+    paths = end_load(system, job, 6)
+    check_copies(system, paths)
+    status = counters.weft(system, "status")
+    assert status["moved_objects"] > 0
+    assert status["stale_objects"] == 0
+
+
+@pytest.mark.faults
+def test_drain_over_restart(system):
+    """The metadata server is killed while it drains: it goes on."""
+    job = start_load(system, 8, 8 * MIB)
+    counters.weft(system, "ds", "drain", "ds3")
+    time.sleep(1)
+    system.mds.kill()
+    time.sleep(1)
+    system.restart_mds()
+    wait_empty(system, 3, 120)
+    paths = end_load(system, job, 8)
+    check_copies(system, paths)
+    assert not objects(system.ds[2])
