@@ -222,6 +222,7 @@ control::Heartbeat ControlLink::heartbeat() {
   heartbeat.load.requests_in_progress = static_cast<std::uint32_t>(total.running);
   heartbeat.load.measured = parts_.load.sample(own);
   if (duplicator_ != nullptr) heartbeat.mirror = to_mirror_load(duplicator_->counts());
+  heartbeat.store = parts_.store_kind();
   heartbeat.counters = parts_.session_counts();
   heartbeat.counters.reads = total.reads;
   heartbeat.counters.writes = total.writes;

@@ -96,6 +96,7 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
                            .rings = rings,
                            .key = key,
                            .boot = boot,
+                           .store_kind = [this] { return chain_->kind(); },
                            .session_counts =
                                [this] {
                                  const auto now = sessions_->counts();

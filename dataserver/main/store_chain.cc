@@ -63,6 +63,12 @@ Store& StoreChain::store() {
 
 StoreDirectory& StoreChain::directory() { return file_ != nullptr ? file_->directory() : *folder_; }
 
+std::string_view StoreChain::kind() const {
+  if (remote_ == nullptr) return "folder";
+  const TargetTransport transport = remote_->view().transport;
+  return transport == TargetTransport::kNone ? "no target" : to_string(transport);
+}
+
 void StoreChain::disconnect() {
   if (remote_ != nullptr) remote_->close();
 }

@@ -29,6 +29,8 @@ class StoreChain {
   [[nodiscard]] Store& store();
   [[nodiscard]] StoreDirectory& directory();
   [[nodiscard]] bool workers_idle() const { return file_ == nullptr || file_->workers_idle(); }
+  // "folder", or how the target is reached: "shared memory", "tcp", "no target".
+  [[nodiscard]] std::string_view kind() const;
   // Null without a target.
   [[nodiscard]] const TargetView* target() const {
     return remote_ == nullptr ? nullptr : &remote_->view();

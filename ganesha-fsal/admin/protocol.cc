@@ -109,6 +109,7 @@ void visit_data_server(Io& io, Report& r) {
   io.text(r.name, kMaxString);
   io.value(r.state);
   io.list(r.addresses, kMaxAddresses, [&](auto& address) { io.text(address, kMaxString); });
+  io.text(r.store, kMaxString);
   io.value(r.heartbeat_age_ms);
   io.value(r.uptime_ms);
   io.value(r.capacity_bytes);

@@ -49,6 +49,7 @@ struct DataServerReport {
   std::string name;
   DsState state = DsState::kUnknown;
   std::vector<std::string> addresses;  // "192.0.2.7:2051", where clients reach it
+  std::string store;                   // where its objects are: "folder", "shared memory", "tcp"
   std::uint64_t heartbeat_age_ms = 0;  // since the last heartbeat; meaningless when kUnknown
   std::uint64_t uptime_ms = 0;         // of the data server's process
   std::uint64_t capacity_bytes = 0;

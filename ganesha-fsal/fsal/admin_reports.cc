@@ -53,6 +53,7 @@ DataServerReport report_of(const ServerView& view) {
   report.capacity_bytes = beat.space.capacity_bytes;
   report.free_bytes = beat.space.free_bytes;
   report.objects = beat.space.objects;
+  report.store = beat.store;
   report.read_calls = beat.counters.reads;
   report.write_calls = beat.counters.writes;
   report.commit_calls = beat.counters.commits;

@@ -177,6 +177,7 @@ void get(xdr::Decoder& in, Heartbeat& message) {
   get(in, message.load);
   get(in, message.counters);
   get(in, message.mirror);
+  message.store = in.string(kMaxText);
 }
 
 void get(xdr::Decoder& in, Lease& message) { message.seconds = in.u32(); }
@@ -312,6 +313,7 @@ void encode(xdr::Encoder& out, const Heartbeat& message) {
   put(out, message.load);
   put(out, message.counters);
   put(out, message.mirror);
+  out.string(message.store);
 }
 
 void encode(xdr::Encoder& out, const Lease& message) { out.u32(message.seconds); }

@@ -141,6 +141,7 @@ struct Heartbeat {
   Load load;
   Counters counters;
   MirrorLoad mirror;
+  std::string store;  // where its objects are and how it reaches them, for people
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 

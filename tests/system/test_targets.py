@@ -3,7 +3,7 @@
 import pytest
 from harness.client import start_client
 from harness.cluster import Cluster, Options
-from harness.counters import MIB, through_data_servers
+from harness.counters import MIB, through_data_servers, weft
 
 COPY = """
 set -e
@@ -25,7 +25,8 @@ def test_copy_over_a_target(run, network, transport):
     with through_data_servers(cluster, written=32 * MIB, read=32 * MIB):
         client.run(COPY.format(mib=32, name="a"), timeout_s=120)
     for server in cluster.ds:
-        assert f'transport="{TRANSPORTS[transport]}"' in server.process.log_tail(400)
+        known = {one["name"]: one for one in weft(cluster, "status")["data_servers"]}
+        assert known[server.name]["store"] == TRANSPORTS[transport]
         assert not any((server.store / "objects").glob("*/*")), "an object at the data server"
     cluster.target.kill()
     cluster.target.start()

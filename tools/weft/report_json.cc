@@ -30,6 +30,7 @@ Json data_server(const mds::DataServerReport& r) {
           {"name", r.name},
           {"state", to_string(r.state)},
           {"addresses", r.addresses},
+          {"store", r.store},
           {"heartbeat_age_ms", r.heartbeat_age_ms},
           {"uptime_ms", r.uptime_ms},
           {"capacity_bytes", r.capacity_bytes},

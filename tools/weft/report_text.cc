@@ -168,7 +168,7 @@ std::string status_text(const ServerSnapshot& system) {
 std::string data_servers_text(const std::vector<DataServerReport>& servers) {
   if (servers.empty()) return "no data server has registered\n";
   Table table({"ID", "NAME", "STATE", "HEARTBEAT", "UP", "CPU", "QUEUE", "DISK/S", "NET/S", "FREE",
-               "CAPACITY", "READ", "WRITTEN", "ERRORS", "STALE", "ADDRESSES"});
+               "CAPACITY", "READ", "WRITTEN", "ERRORS", "STALE", "STORE", "ADDRESSES"});
   for (const DataServerReport& server : servers) {
     const bool seen = server.state != DsState::kUnknown;
     const auto known = [seen](std::string text) { return seen ? std::move(text) : "-"; };
@@ -181,7 +181,7 @@ std::string data_servers_text(const std::vector<DataServerReport>& servers) {
                known(human_bytes(server.free_bytes)), known(human_bytes(server.capacity_bytes)),
                known(human_bytes(server.read_bytes)), known(human_bytes(server.written_bytes)),
                known(human_count(server.errors)), human_count(server.stale_objects),
-               joined(server.addresses)});
+               known(printable(server.store)), joined(server.addresses)});
   }
   return table.text() + leaving_text(servers) + repairs_text(servers);
 }

@@ -120,6 +120,7 @@ TEST_CASE("reports go over the wire unchanged", "[admin]") {
 
   std::vector<DataServerReport> servers(3);
   servers[2].addresses = {"127.0.0.1:2053", "192.0.2.4:2053"};
+  servers[2].store = "shared memory";
   servers[2].cpu_busy_permille = 999;
   servers[2].mirror_pending_bytes = 77;
   servers[2].stale_objects = 3;
@@ -128,6 +129,7 @@ TEST_CASE("reports go over the wire unchanged", "[admin]") {
   REQUIRE(list);
   REQUIRE(list->size() == 3);
   CHECK((*list)[2].addresses == servers[2].addresses);
+  CHECK((*list)[2].store == "shared memory");
   CHECK((*list)[2].cpu_busy_permille == 999);
   CHECK((*list)[2].mirror_pending_bytes == 77);
   CHECK((*list)[2].stale_objects == 3);

@@ -50,6 +50,7 @@ TEST_CASE("every message survives the wire") {
   beat.load = {1, {{3, 4}, 5, 6, {7, 8, 9}, {10, 11, 12}}};
   beat.counters = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
   beat.mirror = {1, 2, 3, 4, 5};
+  beat.store = "shared memory";
   check_round_trip(beat);
   check_round_trip(Lease{60});
   check_round_trip(QuerySize{object});
