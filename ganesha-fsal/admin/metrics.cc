@@ -68,6 +68,15 @@ void write_store(const StoreReport& store, Metrics& out) {
            store.compaction_bytes);
 }
 
+void write_scrub(const ScrubReport& scrub, Metrics& out) {
+  Writer to(out);
+  to.gauge("weft_mds_scrub_running", "1 while copies of files are compared", scrub.running ? 1 : 0);
+  to.gauge("weft_mds_scrub_files", "Files compared by the last scrub", scrub.files);
+  to.gauge("weft_mds_scrub_differing", "Copies that differed in the last scrub", scrub.differing);
+  to.gauge("weft_mds_scrub_mended", "Of these those that were made equal", scrub.mended);
+  to.gauge("weft_mds_scrub_failed", "Files that the last scrub could not compare", scrub.failed);
+}
+
 void write_repair(const RepairTotalsReport& repair, Metrics& out) {
   Writer to(out);
   to.gauge("weft_mds_stale_objects", "Objects of copies that missed writes", repair.stale_objects);
@@ -123,6 +132,7 @@ void write_metrics(const StatusReport& status, const std::vector<DataServerRepor
   to.gauge("weft_mds_removals_queued", "Objects of removed files still to be deleted",
            status.removals_queued);
   write_repair(status.repair, out);
+  write_scrub(status.scrub, out);
   write_store(status.store, out);
   write_servers(servers, out);
 }

@@ -170,6 +170,17 @@ void visit_status(Io& io, Report& r) {
   io.value(r.repair.differing_bytes);
   io.value(r.repair.copied_bytes);
   io.value(r.repair.moved);
+  io.value(r.scrub.running);
+  io.value(r.scrub.only_tell);
+  io.value(r.scrub.files);
+  io.value(r.scrub.written);
+  io.value(r.scrub.failed);
+  io.value(r.scrub.compared_bytes);
+  io.value(r.scrub.differing);
+  io.value(r.scrub.mended);
+  io.value(r.scrub.rounds);
+  io.value(r.scrub.age_ms);
+  io.list(r.scrub.findings, kMaxLines, [&](auto& finding) { io.text(finding, kMaxString); });
   io.value(r.store.failed);
   io.value(r.store.writes_stopped);
   io.value(r.store.background_errors);

@@ -102,6 +102,21 @@ struct RepairTotalsReport {
   std::uint64_t moved = 0;         // objects that another data server has taken over
 };
 
+// Copies compared though they should be equal, since the scrub that runs or ran last began.
+struct ScrubReport {
+  bool running = false;
+  bool only_tell = false;
+  std::uint64_t files = 0;    // compared
+  std::uint64_t written = 0;  // left out: somebody writes them
+  std::uint64_t failed = 0;   // could not be compared
+  std::uint64_t compared_bytes = 0;
+  std::uint64_t differing = 0;        // copies
+  std::uint64_t mended = 0;           // of these
+  std::uint64_t rounds = 0;           // scrubs that have ended, since the process started
+  std::uint64_t age_ms = 0;           // since it began; or since the last one ended
+  std::vector<std::string> findings;  // the last ones, of all scrubs
+};
+
 struct StatusReport {
   std::string version;  // of libfsalweft.so
   std::uint64_t uptime_ms = 0;
@@ -126,6 +141,7 @@ struct StatusReport {
   std::uint64_t layout_errors = 0;    // of data servers, as clients reported them (LAYOUTERROR)
   std::uint64_t removals_queued = 0;  // objects of removed files still to be deleted
   RepairTotalsReport repair;
+  ScrubReport scrub;
   StoreReport store;
   std::vector<std::string> warnings;  // one sentence each, for a person to read
 };
@@ -231,8 +247,10 @@ class AdminSource {
   // Replaces a directory's own policy; empty: clears it. kInvalid naming the key that is wrong.
   [[nodiscard]] virtual Result<PolicyReport> set_policy(const std::string& path,
                                                         const std::string& policy) = 0;
-  // `what`: "drain", "undrain" or "remove"; `whom`: a data server's id or name. kNotFound: no such
-  // data server; kInvalid: it cannot be done, and what to do instead; kNotSupported: `what`.
+  // `what`: "drain", "undrain" or "remove"; `whom`: a data server's id or name. Or: "scrub" and
+  // "scrub-check" (which only tells); a file's path, or nothing for all; and "scrub-stop".
+  // kNotFound: no such data server or file; kInvalid: it cannot be done, and what to do instead;
+  // kBusy: a scrub runs; kNotSupported: `what`.
   [[nodiscard]] virtual Result<MaintenanceReport> maintain(const std::string& what,
                                                            const std::string& whom) = 0;
 };

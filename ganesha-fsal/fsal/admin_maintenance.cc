@@ -88,12 +88,51 @@ Result<MaintenanceReport> remove(Backend& backend, const ServerView& view) {
 
 Result<MaintenanceReport> maintain(Backend& backend, const std::string& what,
                                    const std::string& whom) {
+  if (what == "scrub-stop") {
+    return MaintenanceReport{{backend.scrubber().end() ? "the scrub ends" : "no scrub runs"}};
+  }
   auto view = find(backend, whom);
   if (!view) return pass(view);
   if (what == "drain") return drain(backend, *view);
   if (what == "undrain") return undrain(backend, *view);
   if (what == "remove") return remove(backend, *view);
   return fail(Errc::kNotSupported, "no such maintenance: " + what);
+}
+
+Result<MaintenanceReport> begin_scrub(Backend& backend, std::optional<FileId> file,
+                                      bool only_tell) {
+  if (auto begun = backend.scrubber().begin(file, only_tell); !begun) return pass(begun);
+  return MaintenanceReport{{fmt::format("{} compared{}: weft scrub status",
+                                        file ? "its copies are" : "the copies of all files are",
+                                        only_tell ? ", and nothing is changed" : "")}};
+}
+
+ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings) {
+  const ScrubState state = backend.scrubber().state();
+  ScrubReport report{.running = state.running,
+                     .only_tell = state.only_tell,
+                     .files = state.files,
+                     .written = state.written,
+                     .failed = state.failed,
+                     .compared_bytes = state.compared_bytes,
+                     .differing = state.differing,
+                     .mended = state.mended,
+                     .rounds = state.rounds,
+                     .age_ms = static_cast<std::uint64_t>(state.age.count()),
+                     .findings = {}};
+  for (const ScrubFinding& finding : state.findings) {
+    report.findings.push_back(fmt::format(
+        "fileid {}: the copy at data server {} differed from that at {} in {} bytes, {}{}",
+        finding.file, finding.ds_id, finding.source, finding.differing_bytes,
+        finding.majority ? "which two copies agree on" : "which leads; nothing says which is right",
+        finding.mended ? "; made equal" : ""));
+  }
+  if (!state.findings.empty()) {
+    warnings.push_back(
+        fmt::format("scrubs found {} copies that differed from the others (weft scrub status)",
+                    state.findings.size()));
+  }
+  return report;
 }
 
 Result<> add_leaving(Backend& backend, std::vector<DataServerReport>& reports) {

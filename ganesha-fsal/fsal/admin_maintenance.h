@@ -11,9 +11,15 @@
 
 namespace weft::mds {
 
-// AdminSource::maintain().
+// AdminSource::maintain(), but for beginning a scrub.
 [[nodiscard]] Result<MaintenanceReport> maintain(Backend& backend, const std::string& what,
                                                  const std::string& whom);
+
+// Of one file, or all.
+[[nodiscard]] Result<MaintenanceReport> begin_scrub(Backend& backend, std::optional<FileId> file,
+                                                    bool only_tell);
+// Adds a warning when copies differed.
+[[nodiscard]] ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings);
 
 // Fills in how far data servers are with being left.
 [[nodiscard]] Result<> add_leaving(Backend& backend, std::vector<DataServerReport>& reports);

@@ -81,9 +81,7 @@ class Reports final : public AdminSource {
   Result<FileReport> file(const std::string& path) override;
   Result<PolicyReport> policy(const std::string& path) override;
   Result<PolicyReport> set_policy(const std::string& path, const std::string& policy) override;
-  Result<MaintenanceReport> maintain(const std::string& what, const std::string& whom) override {
-    return mds::maintain(backend_, what, whom);
-  }
+  Result<MaintenanceReport> maintain(const std::string& what, const std::string& whom) override;
 
  private:
   void add_warnings(StatusReport& report) const;
@@ -174,6 +172,7 @@ Result<> Reports::add_repair(StatusReport& report) const {
   report.repair.differing_bytes = totals.differing_bytes;
   report.repair.copied_bytes = totals.copied_bytes;
   report.repair.moved = backend_.mover().moved();
+  report.scrub = scrub_report(backend_, report.warnings);
   return {};
 }
 
@@ -348,6 +347,20 @@ std::string Reports::from(const PolicyKey& key, const std::string& pseudo_path) 
   const auto path = backend_.names().path_of(key.dir);
   if (!path) return fmt::format("directory {}", key.dir);
   return *path == "/" && !pseudo_path.empty() ? pseudo_path : pseudo_path + *path;
+}
+
+Result<MaintenanceReport> Reports::maintain(const std::string& what, const std::string& whom) {
+  if (what != "scrub" && what != "scrub-check") return mds::maintain(backend_, what, whom);
+  std::optional<FileId> file;
+  if (!whom.empty()) {
+    auto found = find(whom);
+    if (!found) return pass(found);
+    if (found->attributes.type != FileType::kRegular) {
+      return fail(Errc::kWrongType, "no regular file");
+    }
+    file = found->attributes.id;
+  }
+  return begin_scrub(backend_, file, what == "scrub-check");
 }
 
 Result<PolicyReport> Reports::policy(const std::string& path) {

@@ -282,7 +282,8 @@ Backend::~Backend() {
   metrics_.reset();
   admin_.reset();
   if (mover_) mover_->stop();
-  if (repairer_) repairer_->stop();
+  if (repairer_) repairer_->stop();  // its jobs, also those that the scrubber waits for
+  if (scrubber_) scrubber_->stop();
   if (removals_) removals_->stop();
   if (proxy_) proxy_->stop();
   if (cluster_) cluster_->stop();

@@ -73,6 +73,7 @@ class Backend {
   [[nodiscard]] Mirrors& mirrors() { return *mirrors_; }
   [[nodiscard]] Repairer& repairer() { return *repairer_; }
   [[nodiscard]] Mover& mover() { return *mover_; }
+  [[nodiscard]] Scrubber& scrubber() { return *scrubber_; }
   [[nodiscard]] OpenFiles& open_files() { return open_files_; }
   [[nodiscard]] UpcallRecaller& recaller() { return *recaller_; }
   [[nodiscard]] std::uint32_t fsid() const { return names_->superblock().fsid; }
@@ -113,6 +114,7 @@ class Backend {
   // backend_repair.cc
   void start_repair(const weft_options& options);
   [[nodiscard]] Result<PinnedFile> pin_writers(FileId file);
+  [[nodiscard]] bool is_written(FileId file);
   void start_mover(const weft_options& options);
   [[nodiscard]] std::vector<Mover::Server> movable_servers();
 
@@ -148,6 +150,7 @@ class Backend {
   std::unique_ptr<ClusterCopyServers> copy_servers_;
   std::unique_ptr<Repairer> repairer_;
   std::unique_ptr<Mover> mover_;
+  std::unique_ptr<Scrubber> scrubber_;
   std::unique_ptr<AdminSource> admin_source_;
   std::unique_ptr<admin::Server> admin_;
   std::unique_ptr<MetricsPage> metrics_;

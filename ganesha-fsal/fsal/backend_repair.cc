@@ -19,9 +19,23 @@ void Backend::start_repair(const weft_options& options) {
                             return here;
                           },
                       .pin = [this](FileId file) { return pin_writers(file); },
+                      .written = [this](FileId file) { return is_written(file); },
                       .compared = [this] { data_->retry_settling(); },
                       .limits = limits});
   repairer_->start();
+  Scrubber::Limits scrub;
+  scrub.every = std::chrono::seconds(options.scrub_every);
+  scrubber_ = std::make_unique<Scrubber>(Scrubber::Parts{
+      .names = *names_,
+      .scrub = [this](FileId file, bool only_tell) { return repairer_->scrub(file, only_tell); },
+      .limits = scrub});
+  scrubber_->start();
+}
+
+// By clients under layouts, through this server, or by somebody who is gone and may have.
+bool Backend::is_written(FileId file) {
+  return layouts_->held_for_write(file) || layouts_->blocked(file) ||
+         journal_->unsettled(file).has_value() || data_->being_written(file);
 }
 
 Result<PinnedFile> Backend::pin_writers(FileId file) {

@@ -43,6 +43,7 @@ struct weft_options {
   uint32_t proxy_timeout;     /* seconds for one exchange with a data server */
   uint32_t resync_rate;       /* MiB a second that a data server mends copies with; 0: any */
   uint32_t replace_after;     /* seconds gone until a data server's copies are made elsewhere */
+  uint32_t scrub_every;       /* seconds between scrubs of all files; 0: never */
 };
 
 /* Reads the block at parse_node. 0, or an errno; err_type then has the details for Ganesha's log.

@@ -134,6 +134,8 @@ class FileData {
   // nobody is given a layout: what they do, they do by the map of before or of after. kBusy.
   [[nodiscard]] Result<layout::LayoutMap> begin_move(FileId file, std::uint32_t from,
                                                      std::uint32_t to);
+  // Whether somebody writes it through this server now.
+  [[nodiscard]] bool being_written(FileId file);
   // LAYOUTCOMMIT: the size the file has then.
   [[nodiscard]] Result<std::uint64_t> commit(const Growth& growth, ClientId client);
   // The last grant of a file is gone. The hold that stood for them is the caller's to release.

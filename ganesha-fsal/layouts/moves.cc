@@ -20,6 +20,11 @@ Result<layout::LayoutMap> FileData::begin_move(FileId file, std::uint32_t from, 
   return begun;
 }
 
+bool FileData::being_written(FileId file) {
+  const std::lock_guard lock(mutex_);
+  return writing_.contains(file) || cutting_.contains(file) || uncut_.contains(file);
+}
+
 Result<> Mirrors::finish_move(FileId file) {
   auto before = map_of(file);
   if (!before) return pass(before);

@@ -196,6 +196,8 @@ class Namespace {
   // file.
   using MakeLayout = std::function<Result<layout::LayoutMap>(const InodeAttributes&)>;
   [[nodiscard]] Result<layout::LayoutMap> ensure_layout(FileId id, const MakeLayout& make);
+  // Files that have a map, with numbers above `after`, at most `limit`, in order.
+  [[nodiscard]] Result<std::vector<FileId>> laid_out(FileId after, std::size_t limit) const;
   // Replaces a map, and the reverse index with it. A map that leaves a data server out must have a
   // greater object generation; the objects of the old one are queued for removal. kInvalid
   // otherwise; kBusy when the map is no longer `expected`.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ganesha-fsal/repair/mend_parts.h"
 #include "ganesha-fsal/repair/repairer.h"
 
 namespace weft::mds {
@@ -19,6 +20,12 @@ Result<std::size_t> stripe_of(const layout::LayoutMap& map, const StaleObject& o
   return static_cast<std::size_t>(at - ds_ids.begin());
 }
 
+bool has(const std::vector<std::uint32_t>& ids, std::uint32_t id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
+
+}  // namespace
+
 std::vector<std::uint32_t> current_at(const layout::LayoutMap& map, std::size_t stripe) {
   std::vector<std::uint32_t> ids;
   for (const layout::Copy& copy : map.copies) {
@@ -27,11 +34,6 @@ std::vector<std::uint32_t> current_at(const layout::LayoutMap& map, std::size_t 
   return ids;
 }
 
-bool has(const std::vector<std::uint32_t>& ids, std::uint32_t id) {
-  return std::ranges::find(ids, id) != ids.end();
-}
-
-// The leader's server, if its copy is current.
 Result<std::uint32_t> source_of(const layout::LayoutMap& map,
                                 const std::vector<std::uint8_t>& leads, std::size_t stripe) {
   if (stripe >= leads.size() || leads[stripe] >= map.copies.size()) {
@@ -51,8 +53,6 @@ void set_striping(control::Resync& job, const layout::LayoutMap& map, std::size_
   job.first_index = map.copies[copy].first_index;
   job.server = static_cast<std::uint32_t>(stripe);
 }
-
-}  // namespace
 
 Result<> Repairer::mend(const StaleObject& stale) {
   for (unsigned round = 0; round < parts_.limits.rounds; ++round) {
@@ -145,7 +145,7 @@ Result<> Repairer::compare_copies(FileId file) {
   }
   for (const Running& job : running) {
     auto finished = finish_job(job.ds_id, job.number);
-    if (!finished && outcome) outcome = finished;
+    if (!finished && outcome) outcome = pass(finished);
   }
   return outcome;
 }
@@ -165,10 +165,10 @@ Result<std::uint64_t> Repairer::begin_job(RepairKind kind, FileId file, std::uin
   }
 }
 
-Result<> Repairer::finish_job(std::uint32_t ds_id, std::uint64_t number) {
+Result<ResyncProgress> Repairer::finish_job(std::uint32_t ds_id, std::uint64_t number) {
   auto wait = parts_.limits.poll_first;
   auto heard = Clock::now();
-  Result<> outcome = fail(Errc::kCancelled, "shutting down");
+  Result<ResyncProgress> outcome = fail(Errc::kCancelled, "shutting down");
   while (sleep(wait)) {
     wait = std::min(2 * wait, parts_.limits.poll_most);
     const auto at = parts_.servers.status(ds_id, number);
@@ -176,7 +176,7 @@ Result<> Repairer::finish_job(std::uint32_t ds_id, std::uint64_t number) {
       heard = Clock::now();
       jobs_.progress(number, *at);
       if (at->state == ResyncProgress::State::kRunning) continue;
-      if (at->state == ResyncProgress::State::kDone) outcome = {};
+      if (at->state == ResyncProgress::State::kDone) outcome = *at;
       if (at->state == ResyncProgress::State::kFailed) outcome = fail(Errc::kIo, at->error);
       if (at->state == ResyncProgress::State::kUnknown) {
         outcome = fail(Errc::kUnreachable, "the data server was restarted");

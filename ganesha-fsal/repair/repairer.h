@@ -41,6 +41,7 @@
 #include "ganesha-fsal/meta/namespace.h"
 #include "ganesha-fsal/repair/copy_servers.h"
 #include "ganesha-fsal/repair/repair_jobs.h"
+#include "ganesha-fsal/repair/scrubber.h"
 
 namespace weft::mds {
 
@@ -75,6 +76,8 @@ class Repairer {
     std::function<std::vector<std::uint32_t>()> here;
     // Pins the leaders of a file that has a map.
     std::function<Result<PinnedFile>(FileId)> pin;
+    // Whether somebody writes the file, or may.
+    std::function<bool(FileId)> written = [](FileId) { return false; };
     // Asked for compares are done, or some are.
     std::function<void()> compared = [] {};
     Limits limits;
@@ -96,6 +99,10 @@ class Repairer {
   // Compares the copies of a file, and makes them equal. kBusy until that is done; then it is
   // success, once: asked again it is done again. A file with one copy is done at once.
   [[nodiscard]] Result<> compare(FileId file);
+
+  // Compares the copies of a file that nobody writes, and mends what differs, or only tells
+  // (scrubber.h). Blocks until it is done. kBusy: the file is being repaired.
+  [[nodiscard]] Result<ScrubOutcome> scrub(FileId file, bool only_tell);
 
   [[nodiscard]] const RepairJobs& jobs() const { return jobs_; }
   // Objects that miss writes, at each data server that has any; at most `limit` are counted there.
@@ -137,7 +144,24 @@ class Repairer {
   [[nodiscard]] Result<std::uint64_t> begin_job(RepairKind kind, FileId file, std::uint32_t ds_id,
                                                 control::Resync& job);
   // Waits for its end.
-  [[nodiscard]] Result<> finish_job(std::uint32_t ds_id, std::uint64_t number);
+  [[nodiscard]] Result<control::ResyncProgress> finish_job(std::uint32_t ds_id,
+                                                           std::uint64_t number);
+  // scrub.cc
+  struct Scrub;
+  [[nodiscard]] Result<ScrubOutcome> scrub_copies(FileId file, bool only_tell);
+  [[nodiscard]] bool is_still(const Scrub& scrub) const;
+  [[nodiscard]] Result<bool> scrub_stripe(const Scrub& scrub, std::size_t stripe,
+                                          ScrubOutcome& out);
+  [[nodiscard]] Result<> ask_third(const Scrub& scrub, std::size_t stripe,
+                                   std::vector<ScrubFinding>& differ, ScrubOutcome& out);
+  [[nodiscard]] control::Resync scrub_job(const Scrub& scrub, std::size_t stripe,
+                                          std::uint32_t ds_id, std::uint32_t source) const;
+  [[nodiscard]] Result<std::uint64_t> differing(const Scrub& scrub, std::size_t stripe,
+                                                std::uint32_t ds_id, std::uint32_t source,
+                                                ScrubOutcome& out);
+  [[nodiscard]] Result<> mend_difference(const Scrub& scrub, std::size_t stripe,
+                                         ScrubFinding& finding);
+
   // False: stopping.
   [[nodiscard]] bool sleep(Clock::duration span);
 

@@ -69,6 +69,18 @@ int layout_show_command(const Settings& settings, const std::string& file) {
   return kExitGood;
 }
 
+int scrub_command(const Settings& settings, const std::string& file, bool only_tell) {
+  return maintain_command(settings, only_tell ? "scrub-check" : "scrub",
+                          file.empty() ? "" : exported(file));
+}
+
+int scrub_status_command(const Settings& settings) {
+  auto status = mds::admin::Client(settings.socket).status();
+  if (!status) return complain_of_admin(settings.socket, status.error());
+  settings.json ? print(scrub_json(status->scrub)) : print(scrub_text(status->scrub));
+  return kExitGood;
+}
+
 int policy_show_command(const Settings& settings, const std::string& path) {
   const std::string whole = exported(path);
   return show_policy(settings, whole, mds::admin::Client(settings.socket).policy(whole));

@@ -27,6 +27,9 @@ struct VerifyOptions {
 
 [[nodiscard]] int status_command(const Settings& settings);
 [[nodiscard]] int ds_list_command(const Settings& settings);
+[[nodiscard]] int scrub_status_command(const Settings& settings);
+// `file` as below; empty: all. `only_tell`: nothing is changed.
+[[nodiscard]] int scrub_command(const Settings& settings, const std::string& file, bool only_tell);
 // `what` and `whom` as of AdminSource::maintain().
 [[nodiscard]] int maintain_command(const Settings& settings, const std::string& what,
                                    const std::string& whom);

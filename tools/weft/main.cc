@@ -21,6 +21,7 @@ struct Arguments {
   std::string key_path;
   std::string data_server;
   bool yes = false;
+  bool only_tell = false;
   VerifyOptions verify;
   std::uint64_t probe_mib = 16;
   std::function<int()> chosen;  // what to run once everything is parsed
@@ -95,6 +96,25 @@ void add_cluster_commands(CLI::App& app, Arguments& arguments) {
   });
 }
 
+void add_scrub(CLI::App& app, Arguments& arguments) {
+  auto* scrub =
+      app.add_subcommand("scrub", "Compare copies that should be equal")->require_subcommand(1);
+  auto* start = scrub->add_subcommand("start", "Compare the copies of all files, or of one");
+  start->add_option("FILE", arguments.file, "On an NFS mount of this machine, or in the export");
+  start->add_flag("--check", arguments.only_tell, "Change nothing, only tell what differs");
+  start->callback([&] {
+    arguments.chosen = [&] {
+      return scrub_command(arguments.settings, arguments.file, arguments.only_tell);
+    };
+  });
+  scrub->add_subcommand("status", "How far it is, and what differed")->callback([&] {
+    arguments.chosen = [&] { return scrub_status_command(arguments.settings); };
+  });
+  scrub->add_subcommand("stop", "End it")->callback([&] {
+    arguments.chosen = [&] { return maintain_command(arguments.settings, "scrub-stop", ""); };
+  });
+}
+
 void add_policy(CLI::App& app, Arguments& arguments) {
   auto* policy =
       app.add_subcommand("policy", "How new files are to be laid out")->require_subcommand(1);
@@ -159,6 +179,7 @@ int run(int argc, char** argv) {
   add_shared(app, arguments);
   add_cluster_commands(app, arguments);
   add_policy(app, arguments);
+  add_scrub(app, arguments);
   add_verify(app, arguments);
   add_local_commands(app, arguments);
   add_plan(app, arguments.settings, arguments.chosen);

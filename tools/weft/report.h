@@ -19,6 +19,7 @@ namespace weft::cli {
 [[nodiscard]] std::string status_text(const ServerSnapshot& system);
 [[nodiscard]] std::string data_servers_text(const std::vector<mds::DataServerReport>& servers);
 [[nodiscard]] std::string file_text(const mds::FileReport& file);
+[[nodiscard]] std::string scrub_text(const mds::ScrubReport& scrub);
 [[nodiscard]] std::string maintenance_text(const mds::MaintenanceReport& report);
 [[nodiscard]] std::string policy_text(const mds::PolicyReport& report);
 [[nodiscard]] std::string verify_text(const std::string& mount, const Judgement& judgement);
@@ -28,6 +29,7 @@ namespace weft::cli {
 [[nodiscard]] nlohmann::ordered_json data_servers_json(
     const std::vector<mds::DataServerReport>& servers);
 [[nodiscard]] nlohmann::ordered_json file_json(const mds::FileReport& file);
+[[nodiscard]] nlohmann::ordered_json scrub_json(const mds::ScrubReport& scrub);
 [[nodiscard]] nlohmann::ordered_json maintenance_json(const mds::MaintenanceReport& report);
 [[nodiscard]] nlohmann::ordered_json policy_json(const mds::PolicyReport& report);
 [[nodiscard]] nlohmann::ordered_json verify_json(const std::string& mount,

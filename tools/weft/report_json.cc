@@ -3,9 +3,17 @@
 #include "tools/weft/report.h"
 
 namespace weft::cli {
-namespace {
-
 using Json = nlohmann::ordered_json;
+
+Json scrub_json(const mds::ScrubReport& r) {
+  return {
+      {"running", r.running},     {"only_tell", r.only_tell}, {"files", r.files},
+      {"written", r.written},     {"failed", r.failed},       {"compared_bytes", r.compared_bytes},
+      {"differing", r.differing}, {"mended", r.mended},       {"rounds", r.rounds},
+      {"age_ms", r.age_ms},       {"findings", r.findings}};
+}
+
+namespace {
 
 // JSON is UTF-8; names of files and machines may be any bytes. What is not UTF-8 is replaced when
 // the document is written (main.cc), so it is kept here as it is.
@@ -99,6 +107,7 @@ Json status(const mds::StatusReport& r) {
           {"repair_differing_bytes", r.repair.differing_bytes},
           {"repair_copied_bytes", r.repair.copied_bytes},
           {"moved_objects", r.repair.moved},
+          {"scrub", scrub_json(r.scrub)},
           {"store", store(r.store)},
           {"warnings", r.warnings}};
 }

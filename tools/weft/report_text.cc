@@ -202,6 +202,19 @@ std::string copies_text(const mds::FileReport& file) {
 
 }  // namespace
 
+std::string scrub_text(const mds::ScrubReport& scrub) {
+  if (!scrub.running && scrub.rounds == 0) return "no scrub since the metadata server started\n";
+  std::string out = fmt::format(
+      "{}\ncompared   {} files, {}\nleft out   {} that were written\nfailed     {}\n"
+      "differing  {} copies, {} made equal\n",
+      scrub.running ? fmt::format("running for {}{}", human_duration(scrub.age_ms),
+                                  scrub.only_tell ? ", changing nothing" : "")
+                    : fmt::format("ended {} ago", human_duration(scrub.age_ms)),
+      human_count(scrub.files), human_bytes(scrub.compared_bytes), human_count(scrub.written),
+      human_count(scrub.failed), human_count(scrub.differing), human_count(scrub.mended));
+  return scrub.findings.empty() ? out : out + "found since the start\n" + bulleted(scrub.findings);
+}
+
 std::string maintenance_text(const mds::MaintenanceReport& report) {
   std::string out;
   for (const std::string& line : report.lines) out += printable(line) + "\n";

@@ -50,6 +50,18 @@ Result<layout::LayoutMap> Namespace::ensure_layout(FileId id, const MakeLayout& 
   return out;
 }
 
+Result<std::vector<FileId>> Namespace::laid_out(FileId after, std::size_t limit) const {
+  std::vector<FileId> out;
+  const std::string begin = keys::after(keys::layout(after));
+  const auto visit = [&](std::string_view key, std::string_view) {
+    if (const auto at = keys::parse_number(keys::Prefix::kLayout, key)) out.push_back(at->id);
+    return true;
+  };
+  const std::string end = keys::all(keys::Prefix::kLayout).end;
+  if (auto done = store_.latest().scan(begin, end, limit, visit); !done) return pass(done);
+  return out;
+}
+
 Result<> Namespace::replace_layout(FileId id, const layout::LayoutMap& expected,
                                    const layout::LayoutMap& next) {
   return change(locks_.lock({id}), [&](Tree& tree) -> Result<> {

@@ -37,6 +37,7 @@ class FakeCopyServers final : public CopyServers {
       progress[job.job] = {.state = finish_at_once ? State::kDone : State::kRunning,
                            .total_bytes = 100,
                            .compared_bytes = 100,
+                           .differing_bytes = differing ? differing(ds_id, job) : 0,
                            .copied_bytes = 7};
       ++running[ds_id];
       most[ds_id] = std::max(most[ds_id], running[ds_id]);
@@ -81,6 +82,7 @@ class FakeCopyServers final : public CopyServers {
   std::set<std::uint32_t> away;
   std::vector<std::uint64_t> cancelled;
   std::function<void(const control::Resync&)> begun;
+  std::function<std::uint64_t(std::uint32_t ds_id, const control::Resync&)> differing;
   int refuse = 0;
   bool finish_at_once = true;
 };
@@ -106,6 +108,7 @@ class RepairTest : public NamespaceTest {
                               return std::vector(here.begin(), here.end());
                             },
                         .pin = [this](FileId file) { return pin(file); },
+                        .written = [this](FileId) { return written.load(); },
                         .compared = [this] { ++compared; },
                         .limits = limits});
     repairer->start();
@@ -151,6 +154,7 @@ class RepairTest : public NamespaceTest {
   FakeCopyServers servers;
   std::atomic<int> pins{0};
   std::atomic<int> compared{0};
+  std::atomic<bool> written{false};
   std::unique_ptr<Repairer> repairer;
 };
 

@@ -1,0 +1,27 @@
+// What mending a copy and scrubbing one have in common. Internal to repair.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <vector>
+
+#include "layout/layout_map.h"
+#include "rpc/base/error.h"
+#include "rpc/control/messages.h"
+
+namespace weft::mds {
+
+namespace control = rpc::control;
+
+// The data servers of the stripe's current copies.
+[[nodiscard]] std::vector<std::uint32_t> current_at(const layout::LayoutMap& map,
+                                                    std::size_t stripe);
+// The leader's server, if its copy is current; else kBusy.
+[[nodiscard]] Result<std::uint32_t> source_of(const layout::LayoutMap& map,
+                                              const std::vector<std::uint8_t>& leads,
+                                              std::size_t stripe);
+// Says which of the file's bytes the object holds.
+void set_striping(control::Resync& job, const layout::LayoutMap& map, std::size_t copy,
+                  std::size_t stripe);
+
+}  // namespace weft::mds

@@ -1,0 +1,167 @@
+#include "ganesha-fsal/repair/scrubber.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace weft::mds {
+namespace {
+
+constexpr std::chrono::seconds kIdle{1};
+
+}  // namespace
+
+Scrubber::Scrubber(Parts parts) : parts_(std::move(parts)) {}
+
+Scrubber::~Scrubber() { stop(); }
+
+void Scrubber::start() {
+  for (unsigned i = 0; i < parts_.limits.workers; ++i) threads_.emplace_back([this] { run(); });
+}
+
+void Scrubber::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void Scrubber::begin_locked(bool only_tell) {
+  auto findings = std::move(state_.findings);
+  state_ = {.running = true,
+            .only_tell = only_tell,
+            .rounds = state_.rounds,
+            .findings = std::move(findings)};
+  since_ = Clock::now();
+  files_.clear();
+  more_ = false;
+}
+
+Result<> Scrubber::begin(std::optional<FileId> file, bool only_tell) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_.running) return fail(Errc::kBusy, "a scrub runs (weft scrub status)");
+    begin_locked(only_tell);
+    if (file) {
+      files_.push_back(*file);
+    } else {
+      after_ = 0;
+      more_ = true;
+    }
+  }
+  wake_.notify_all();
+  return {};
+}
+
+bool Scrubber::end() {
+  const std::lock_guard lock(mutex_);
+  files_.clear();
+  more_ = false;
+  const bool ran = state_.running;
+  if (ran && working_ == 0) end_locked();
+  return ran;
+}
+
+void Scrubber::end_locked() {
+  state_.running = false;
+  ++state_.rounds;
+  since_ = Clock::now();
+  spdlog::info("event=scrub_ended files={} written={} failed={} differing={} mended={}",
+               state_.files, state_.written, state_.failed, state_.differing, state_.mended);
+}
+
+ScrubState Scrubber::state() const {
+  const std::lock_guard lock(mutex_);
+  ScrubState out = state_;
+  out.age = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
+  return out;
+}
+
+void Scrubber::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const auto every = parts_.limits.every;
+    if (!state_.running && every.count() > 0 && Clock::now() - since_ >= every) {
+      begin_locked(false);
+      after_ = 0;
+      more_ = true;
+    }
+    const auto file = next(lock);
+    if (!file) {
+      wake_.wait_for(lock, kIdle);
+      continue;
+    }
+    ++working_;
+    const bool only_tell = state_.only_tell;
+    lock.unlock();
+    const auto outcome = parts_.scrub(*file, only_tell);
+    lock.lock();
+    --working_;
+    count(*file, outcome);
+    if (files_.empty() && !more_ && !listing_ && working_ == 0) end_locked();
+  }
+}
+
+// nullopt: nothing to do now.
+std::optional<FileId> Scrubber::next(std::unique_lock<std::mutex>& lock) {
+  while (state_.running && files_.empty() && more_ && !listing_ && !stopping_) {
+    listing_ = true;
+    const FileId after = after_;
+    lock.unlock();
+    auto page = parts_.names.laid_out(after, parts_.limits.page);
+    lock.lock();
+    listing_ = false;
+    if (!more_) break;  // it was ended meanwhile
+    if (!page) {
+      spdlog::error("event=scrub_failed error=\"{}\"", page.error().describe());
+      ++state_.failed;
+      more_ = false;
+      break;
+    }
+    more_ = page->size() == parts_.limits.page;
+    if (!page->empty()) after_ = page->back();
+    files_.assign(page->begin(), page->end());
+    wake_.notify_all();
+  }
+  if (!state_.running) return std::nullopt;
+  if (files_.empty()) {
+    if (!more_ && !listing_ && working_ == 0) end_locked();
+    return std::nullopt;
+  }
+  const FileId file = files_.front();
+  files_.pop_front();
+  return file;
+}
+
+void Scrubber::count(FileId file, const Result<ScrubOutcome>& outcome) {
+  if (!outcome) {
+    if (outcome.error() == Errc::kStale || outcome.error() == Errc::kNotFound) return;  // removed
+    if (outcome.error() == Errc::kBusy) {
+      ++state_.written;
+    } else {
+      ++state_.failed;
+      spdlog::warn("event=scrub_failed file={:x} error=\"{}\"", file, outcome.error().describe());
+    }
+    return;
+  }
+  if (outcome->is == ScrubOutcome::Is::kSingle) return;
+  if (outcome->is == ScrubOutcome::Is::kWritten) {
+    ++state_.written;
+    return;
+  }
+  ++state_.files;
+  state_.compared_bytes += outcome->compared_bytes;
+  for (const ScrubFinding& finding : outcome->findings) {
+    ++state_.differing;
+    if (finding.mended) ++state_.mended;
+    state_.findings.push_back(finding);
+    if (state_.findings.size() > parts_.limits.most_findings) {
+      state_.findings.erase(state_.findings.begin());
+    }
+  }
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,121 @@
+// Scrub: compares the copies of files that nobody writes, and makes those equal that should be and
+// are not.
+//
+// One file, stripe by stripe (Repairer::scrub() does it):
+//
+//   1. Nobody writes it, and its leaders are pinned. Every other current copy is compared with the
+//      leader's by checksums of 4 KiB blocks, at the data servers; nothing is changed.
+//   2. What differs is compared once more. It counts only if it differs again, and the file was not
+//      written in between.
+//   3. Which copy is right? With three copies, two that are equal are. With two nothing says so:
+//   the
+//      leader's is taken, which is the one that clients read and write first. This is never silent:
+//      it is logged (event=scrub_differs), counted, and kept among the findings.
+//   4. Unless it is only to be told, the copy is made equal to the right one by a job of the usual
+//      kind, whose writes go through the data server's own checks.
+//
+// Files that are written are left out and counted; the next scrub comes to them. Damage that a data
+// server's store finds itself (parity groups) does not get here: it is mended there.
+//
+// Threading: any thread. Threads of its own go through the files and block.
+//
+// Ownership: everything in Parts outlives it. stop(), or destruction, joins.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "ganesha-fsal/meta/namespace.h"
+
+namespace weft::mds {
+
+// A copy that differed.
+struct ScrubFinding {
+  FileId file = 0;
+  std::uint32_t ds_id = 0;            // whose copy differs
+  std::uint32_t source = 0;           // from this one's
+  std::uint64_t differing_bytes = 0;  // of blocks of 4 KiB
+  bool majority = false;              // a third copy says that the source is right
+  bool mended = false;
+
+  friend bool operator==(const ScrubFinding&, const ScrubFinding&) = default;
+};
+
+struct ScrubOutcome {
+  enum class Is : std::uint8_t { kEqual, kDiffered, kWritten, kSingle } is = Is::kEqual;
+  std::uint64_t compared_bytes = 0;
+  std::vector<ScrubFinding> findings;
+};
+
+struct ScrubState {
+  bool running = false;
+  bool only_tell = false;
+  std::uint64_t files = 0;    // compared
+  std::uint64_t written = 0;  // left out: somebody writes them
+  std::uint64_t failed = 0;   // a data server was away, or could not read
+  std::uint64_t compared_bytes = 0;
+  std::uint64_t differing = 0;  // copies
+  std::uint64_t mended = 0;
+  std::uint64_t rounds = 0;            // that have ended, of all files
+  std::chrono::milliseconds age{0};    // of the round, or since the last ended
+  std::vector<ScrubFinding> findings;  // the last ones
+};
+
+class Scrubber {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Limits {
+    unsigned workers = 2;
+    std::size_t page = 64;
+    std::size_t most_findings = 100;
+    Clock::duration every{0};  // all files, begun by itself; 0: never
+  };
+  struct Parts {
+    Namespace& names;
+    // Repairer::scrub()
+    std::function<Result<ScrubOutcome>(FileId, bool only_tell)> scrub;
+    Limits limits;
+  };
+
+  explicit Scrubber(Parts parts);
+  Scrubber(const Scrubber&) = delete;
+  Scrubber& operator=(const Scrubber&) = delete;
+  ~Scrubber();
+  void start();
+  void stop();
+
+  // All files, or one. kBusy: a scrub runs.
+  [[nodiscard]] Result<> begin(std::optional<FileId> file, bool only_tell);
+  // Ends one that runs, after the files it is at. False: none did.
+  bool end();
+  [[nodiscard]] ScrubState state() const;
+
+ private:
+  void run();
+  [[nodiscard]] std::optional<FileId> next(std::unique_lock<std::mutex>& lock);
+  void count(FileId file, const Result<ScrubOutcome>& outcome);
+  void begin_locked(bool only_tell);
+  void end_locked();
+
+  const Parts parts_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;  // guarded by mutex_, as all below
+  ScrubState state_;
+  Clock::time_point since_ = Clock::now();
+  std::deque<FileId> files_;
+  FileId after_ = 0;
+  bool more_ = false;     // files with numbers above after_
+  bool listing_ = false;  // somebody reads them
+  unsigned working_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace weft::mds

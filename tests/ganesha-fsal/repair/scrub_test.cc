@@ -1,0 +1,177 @@
+// Scrub: what is compared, which copy is believed, what is told.
+#include "tests/ganesha-fsal/repair/fake_copy_servers.h"
+
+using namespace weft;
+using namespace weft::mds;
+using namespace std::chrono_literals;
+using Is = ScrubOutcome::Is;
+
+namespace {
+
+// Data servers hold a value each; what has another value differs.
+class ScrubTest : public RepairTest {
+ public:
+  ScrubTest() {
+    servers.differing = [this](std::uint32_t ds_id, const control::Resync& job) -> std::uint64_t {
+      const std::uint64_t bytes = held[ds_id] == held[job.source] ? 0 : 4096;
+      if (!job.report_only) held[ds_id] = held[job.source];
+      return bytes;
+    };
+    start();
+  }
+  FileId three(std::string_view name) {
+    const FileId f = file(kRootFileId, name);
+    REQUIRE(names->ensure_layout(f, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
+      layout::LayoutMap made;
+      made.stripe_unit = 1 << 20;
+      for (const std::uint32_t id : {1U, 2U, 3U}) {
+        made.copies.push_back({layout::CopyState::kCurrent, 0, {id}, {}});
+      }
+      return made;
+    }));
+    return f;
+  }
+  std::map<std::uint32_t, int> held;  // 0 unless told
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(ScrubTest, "copies that are equal are compared, and nothing is changed") {
+  const FileId f = mirrored("f");
+  const auto outcome = repairer->scrub(f, false);
+  REQUIRE(outcome);
+  CHECK(outcome->is == Is::kEqual);
+  CHECK(outcome->compared_bytes == 200);  // two stripes
+  const std::lock_guard lock(servers.mutex);
+  CHECK(servers.calls == std::vector<std::string>{"resync", "resync"});
+  CHECK(servers.jobs[0].second.report_only);
+  CHECK(servers.jobs[0].second.least_epoch == 0);
+  CHECK(pins == 0);
+}
+
+TEST_CASE_METHOD(ScrubTest, "of two that differ the leader's is taken, and it is told") {
+  const FileId f = mirrored("f");
+  held[4] = 9;
+  auto outcome = repairer->scrub(f, true);
+  REQUIRE(outcome);
+  CHECK(outcome->is == Is::kDiffered);
+  CHECK(outcome->findings == std::vector<ScrubFinding>{{f, 4, 2, 4096, false, false}});
+  CHECK(held[4] == 9);  // only told
+  outcome = repairer->scrub(f, false);
+  CHECK(outcome->findings == std::vector<ScrubFinding>{{f, 4, 2, 4096, false, true}});
+  CHECK(held[4] == 0);
+  CHECK(repairer->scrub(f, false)->is == Is::kEqual);
+}
+
+TEST_CASE_METHOD(ScrubTest, "of three copies two that are equal are right") {
+  const FileId f = three("f");
+  SECTION("also against the leader's") {
+    held[1] = 9;
+    const auto outcome = repairer->scrub(f, false);
+    CHECK(outcome->findings == std::vector<ScrubFinding>{{f, 1, 2, 4096, true, true}});
+    CHECK(held[1] == 0);
+  }
+  SECTION("with the leader's") {
+    held[3] = 9;
+    const auto outcome = repairer->scrub(f, false);
+    CHECK(outcome->findings == std::vector<ScrubFinding>{{f, 3, 1, 4096, true, true}});
+    CHECK(held[3] == 0);
+  }
+  SECTION("and when all differ nothing says so") {
+    held[1] = 5;
+    held[3] = 9;
+    const auto outcome = repairer->scrub(f, false);
+    CHECK(outcome->findings ==
+          std::vector<ScrubFinding>{{f, 2, 1, 4096, false, true}, {f, 3, 1, 4096, false, true}});
+    CHECK(held == std::map<std::uint32_t, int>{{1, 5}, {2, 5}, {3, 5}});
+  }
+}
+
+TEST_CASE_METHOD(ScrubTest, "what somebody writes is left out, whenever that begins") {
+  const FileId f = mirrored("f");
+  held[3] = 9;
+  SECTION("before") {
+    written = true;
+    CHECK(repairer->scrub(f, false)->is == Is::kWritten);
+    CHECK(servers.begun_jobs() == 0);
+  }
+  SECTION("a layout, meanwhile") {
+    servers.begun = [&](const control::Resync&) { written = true; };
+    CHECK(repairer->scrub(f, false)->is == Is::kWritten);
+  }
+  SECTION("a write that ended meanwhile") {
+    servers.begun = [&](const control::Resync&) { std::ignore = names->grow_size({f, 77, {}}); };
+    CHECK(repairer->scrub(f, false)->is == Is::kWritten);
+  }
+  CHECK(held[3] == 9);  // untouched
+}
+
+TEST_CASE_METHOD(ScrubTest, "a difference that is gone at the second look is none") {
+  const FileId f = mirrored("f");
+  held[3] = 9;
+  servers.begun = [&](const control::Resync&) { held[3] = 0; };
+  CHECK(repairer->scrub(f, false)->is == Is::kEqual);
+}
+
+TEST_CASE_METHOD(ScrubTest, "stale copies are not compared, single ones neither") {
+  const FileId single = file(kRootFileId, "single");
+  layout_of(single, {1, 2});
+  CHECK(repairer->scrub(single, false)->is == Is::kSingle);
+  CHECK(repairer->scrub(999, false)->is == Is::kSingle);
+  const FileId f = mirrored("f");
+  {
+    const std::lock_guard lock(mutex);
+    here = {1, 2};
+  }
+  mark(f, 3, {0, 1});
+  CHECK(repairer->scrub(f, false)->is == Is::kEqual);
+  CHECK(servers.begun_jobs() == 1);  // of the other stripe
+}
+
+TEST_CASE_METHOD(ScrubTest, "a scrub of all files ends, counts, and can be ended before") {
+  std::vector<FileId> files;
+  for (int i = 0; i < 150; ++i) files.push_back(mirrored("f" + std::to_string(i)));
+  layout_of(file(kRootFileId, "single"), {1, 2});
+  held[3] = 9;
+  Scrubber scrubber({.names = *names,
+                     .scrub = [&](FileId f, bool tell) { return repairer->scrub(f, tell); },
+                     .limits = {.workers = 2, .page = 16}});
+  scrubber.start();
+  REQUIRE(scrubber.begin(std::nullopt, false));
+  CHECK(scrubber.begin(std::nullopt, false).error() == Errc::kBusy);
+  CHECK(soon([&] { return !scrubber.state().running; }));
+  auto state = scrubber.state();
+  CHECK(state.files == 150);
+  CHECK(state.rounds == 1);
+  CHECK(state.differing >= 1);  // both workers may see it before it is mended
+  CHECK(state.mended == state.differing);
+  CHECK(state.findings.size() == state.differing);
+  CHECK(state.failed == 0);
+
+  REQUIRE(scrubber.begin(files[7], true));
+  CHECK(soon([&] { return !scrubber.state().running; }));
+  CHECK(scrubber.state().files == 1);
+  CHECK(scrubber.state().findings.size() == state.findings.size());  // they stay
+
+  servers.finish_at_once = false;
+  const std::size_t before = servers.begun_jobs();
+  REQUIRE(scrubber.begin(std::nullopt, false));
+  CHECK(soon([&] { return servers.begun_jobs() > before; }));
+  CHECK(scrubber.end());
+  servers.finish_at_once = true;
+  CHECK(soon([&] {
+    servers.end_all(FakeCopyServers::State::kDone);
+    return !scrubber.state().running;
+  }));
+  CHECK(scrubber.state().files <= 2);
+  CHECK_FALSE(scrubber.end());
+}
+
+TEST_CASE_METHOD(ScrubTest, "a scrub begins by itself") {
+  mirrored("f");
+  Scrubber scrubber({.names = *names,
+                     .scrub = [&](FileId f, bool tell) { return repairer->scrub(f, tell); },
+                     .limits = {.every = 1ms}});
+  scrubber.start();
+  CHECK(soon([&] { return scrubber.state().rounds > 0; }));
+}
