@@ -170,6 +170,7 @@ void visit_status(Io& io, Report& r) {
   io.value(r.repair.differing_bytes);
   io.value(r.repair.copied_bytes);
   io.value(r.repair.moved);
+  io.text(r.rebalance, kMaxString);
   io.value(r.scrub.running);
   io.value(r.scrub.only_tell);
   io.value(r.scrub.files);

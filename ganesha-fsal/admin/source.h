@@ -142,6 +142,7 @@ struct StatusReport {
   std::uint64_t removals_queued = 0;  // objects of removed files still to be deleted
   RepairTotalsReport repair;
   ScrubReport scrub;
+  std::string rebalance;  // what the last one does, or did; empty: there was none
   StoreReport store;
   std::vector<std::string> warnings;  // one sentence each, for a person to read
 };
@@ -248,9 +249,10 @@ class AdminSource {
   [[nodiscard]] virtual Result<PolicyReport> set_policy(const std::string& path,
                                                         const std::string& policy) = 0;
   // `what`: "drain", "undrain" or "remove"; `whom`: a data server's id or name. Or: "scrub" and
-  // "scrub-check" (which only tells); a file's path, or nothing for all; and "scrub-stop".
-  // kNotFound: no such data server or file; kInvalid: it cannot be done, and what to do instead;
-  // kBusy: a scrub runs; kNotSupported: `what`.
+  // "scrub-check" (which only tells); a file's path, or nothing for all; and "scrub-stop". Or
+  // "rebalance" and "rebalance-plan" (which only tells), with how many percent apart servers may
+  // be; and "rebalance-stop". kNotFound: no such data server or file; kInvalid: it cannot be done,
+  // and what to do instead; kBusy: a scrub runs; kNotSupported: `what`.
   [[nodiscard]] virtual Result<MaintenanceReport> maintain(const std::string& what,
                                                            const std::string& whom) = 0;
 };

@@ -84,6 +84,47 @@ Result<MaintenanceReport> remove(Backend& backend, const ServerView& view) {
        "If it comes back before that, its store may be used again after weft ds undrain."}};
 }
 
+Result<double> to_part(const std::string& percent) {
+  unsigned value = 0;
+  const char* const end = percent.data() + percent.size();
+  const auto parsed = std::from_chars(percent.data(), end, value);
+  if (parsed.ec != std::errc() || parsed.ptr != end || value < 1 || value > 50) {
+    return fail(Errc::kInvalid, "percent: 1 to 50");
+  }
+  return value / 100.0;
+}
+
+std::string human_mib(std::uint64_t bytes) { return fmt::format("{} MiB", bytes >> 20); }
+
+Result<MaintenanceReport> plan(Backend& backend, double within) {
+  auto plan = backend.mover().plan(within);
+  if (!plan) return pass(plan);
+  MaintenanceReport report;
+  report.lines.push_back(
+      fmt::format("fullest and emptiest are {:.1f} % apart now, and {:.1f} % after",
+                  plan->spread_before * 100, plan->spread_after * 100));
+  for (const auto& [ends, moves] : plan->moves) {
+    report.lines.push_back(fmt::format("data server {} to {}: {} objects, {}", ends.first,
+                                       ends.second, moves.objects, human_mib(moves.bytes)));
+  }
+  if (!plan->whole) report.lines.push_back("there is more: not all objects were looked at");
+  return report;
+}
+
+Result<MaintenanceReport> rebalance(Backend& backend, const std::string& what,
+                                    const std::string& percent) {
+  if (what == "rebalance-stop") {
+    return MaintenanceReport{{backend.mover().end_rebalance()
+                                  ? "nothing more is begun; what has begun is finished"
+                                  : "no rebalance runs"}};
+  }
+  auto within = to_part(percent);
+  if (!within) return pass(within);
+  if (what == "rebalance-plan") return plan(backend, *within);
+  if (auto begun = backend.mover().begin_rebalance(*within); !begun) return pass(begun);
+  return MaintenanceReport{{"rebalancing: weft status"}};
+}
+
 }  // namespace
 
 Result<MaintenanceReport> maintain(Backend& backend, const std::string& what,
@@ -91,6 +132,7 @@ Result<MaintenanceReport> maintain(Backend& backend, const std::string& what,
   if (what == "scrub-stop") {
     return MaintenanceReport{{backend.scrubber().end() ? "the scrub ends" : "no scrub runs"}};
   }
+  if (what.starts_with("rebalance")) return rebalance(backend, what, whom);
   auto view = find(backend, whom);
   if (!view) return pass(view);
   if (what == "drain") return drain(backend, *view);
@@ -133,6 +175,14 @@ ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings) {
                     state.findings.size()));
   }
   return report;
+}
+
+std::string rebalance_text(Backend& backend) {
+  const Mover::RebalanceState state = backend.mover().rebalance();
+  if (state.within == 0) return "";
+  return fmt::format("{}, {} objects, {} moved or being moved, {:.1f} % apart, {:.1f} % before",
+                     state.running ? "running" : "ended", state.objects, human_mib(state.bytes),
+                     state.spread * 100, state.spread_before * 100);
 }
 
 Result<> add_leaving(Backend& backend, std::vector<DataServerReport>& reports) {

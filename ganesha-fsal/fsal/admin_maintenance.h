@@ -21,6 +21,9 @@ namespace weft::mds {
 // Adds a warning when copies differed.
 [[nodiscard]] ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings);
 
+// What the last rebalance does, or did.
+[[nodiscard]] std::string rebalance_text(Backend& backend);
+
 // Fills in how far data servers are with being left.
 [[nodiscard]] Result<> add_leaving(Backend& backend, std::vector<DataServerReport>& reports);
 

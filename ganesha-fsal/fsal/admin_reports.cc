@@ -172,6 +172,7 @@ Result<> Reports::add_repair(StatusReport& report) const {
   report.repair.differing_bytes = totals.differing_bytes;
   report.repair.copied_bytes = totals.copied_bytes;
   report.repair.moved = backend_.mover().moved();
+  report.rebalance = rebalance_text(backend_);
   report.scrub = scrub_report(backend_, report.warnings);
   return {};
 }

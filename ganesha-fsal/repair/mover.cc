@@ -126,6 +126,7 @@ bool Mover::turn() {
   }
   bool more = round.under_way > 0;
   for (const std::uint32_t ds_id : leaving) more = leave(ds_id, round) || more;
+  more = even_out(round) || more;
   std::erase_if(not_before_, [](const auto& at) { return at.second <= Clock::now(); });
   std::erase_if(left_, [&](const auto& at) {
     return std::ranges::none_of(moves, [&](const Move& move) { return move.id == at.first; });

@@ -26,6 +26,10 @@
 // Of one that is gone nothing is moved before its lease has ended. A removing one is forgotten when
 // it has nothing left.
 //
+// Rebalancing moves objects from the fullest data server to emptier ones in the same way, until all
+// are as full as each other (layout/balance.h). It is not durable: a restart of this server ends
+// it, but for the moves that have begun.
+//
 // Threading: any thread. A thread of its own does the steps, one after the other, and blocks; the
 // copying is done by the data servers themselves, several at once, under the Repairer.
 //
@@ -43,6 +47,7 @@
 
 #include "ganesha-fsal/cluster/registry.h"
 #include "ganesha-fsal/meta/namespace.h"
+#include "layout/balance.h"
 #include "layout/placement.h"
 
 namespace weft::mds {
@@ -96,6 +101,25 @@ class Mover {
   };
   static constexpr std::size_t kMostCounted = 100'000;
 
+  struct RebalanceState {
+    bool running = false;
+    double within = 0;          // parts of servers' space, as the next two
+    double spread_before = 0;   // between the fullest and the emptiest
+    double spread = 0;          // once what was begun is done
+    std::uint64_t objects = 0;  // begun
+    std::uint64_t bytes = 0;
+  };
+  struct PlannedMoves {
+    std::uint64_t objects = 0;
+    std::uint64_t bytes = 0;
+  };
+  struct Plan {
+    double spread_before = 0;
+    double spread_after = 0;
+    bool whole = true;  // false: there are more objects than were looked at
+    std::map<std::pair<std::uint32_t, std::uint32_t>, PlannedMoves> moves;  // from, to
+  };
+
   explicit Mover(Parts parts);
   Mover(const Mover&) = delete;
   Mover& operator=(const Mover&) = delete;
@@ -110,6 +134,15 @@ class Mover {
   // Of those that are being left now.
   [[nodiscard]] Result<std::vector<Leaving>> leaving() const;
   [[nodiscard]] std::uint64_t moved() const;  // objects, in all
+
+  // Until fullest and emptiest are no more than `within` (a part of their space) apart, or nothing
+  // more can be moved. kBusy: one runs.
+  [[nodiscard]] Result<> begin_rebalance(double within);
+  // Begins nothing more. False: none ran.
+  bool end_rebalance();
+  [[nodiscard]] RebalanceState rebalance() const;
+  // What it would do, by the sizes of the files.
+  [[nodiscard]] Result<Plan> plan(double within) const;
 
   // One round; what the thread does. True: there is more to do at once. For tests.
   bool turn();
@@ -134,6 +167,20 @@ class Mover {
     [[nodiscard]] const Server* find(std::uint32_t ds_id) const;
     [[nodiscard]] std::vector<layout::Candidate> candidates() const;
   };
+  struct Rebalance {
+    Rebalance(const std::vector<Server>& servers, double part);
+    layout::Balance balance;
+    RebalanceState state;
+    std::uint32_t from = 0;                 // whose objects are gone through
+    std::optional<layout::ObjectId> after;  // where that goes on
+    bool gave = false;                      // since it began from the start
+  };
+  // An object that may go from a fuller one to an emptier one.
+  struct Relief {
+    layout::LayoutMap map;
+    std::uint32_t to = 0;
+    std::uint64_t bytes = 0;
+  };
   enum class Begun : std::uint8_t { kYes, kNothing, kFull };
 
   void run();
@@ -157,6 +204,11 @@ class Mover {
   bool leave(std::uint32_t ds_id, Round& round);
   void look_through(std::uint32_t ds_id, Round& round);
   void note_stuck(std::uint32_t ds_id, const std::string& why);
+  // mover_balance.cc
+  bool even_out(Round& round);
+  void relieve(Rebalance& now, std::uint32_t from, Round& round);
+  [[nodiscard]] std::optional<Relief> relief(const layout::Balance& balance, FileId file,
+                                             std::uint32_t from, const Round& round) const;
 
   const Parts parts_;
   mutable std::mutex mutex_;
@@ -166,6 +218,7 @@ class Mover {
   std::map<std::uint32_t, Source> sources_;
   std::set<std::uint32_t> given_up_;
   std::uint64_t moved_ = 0;
+  std::optional<Rebalance> rebalance_;
   // The thread's.
   std::map<FileId, Clock::time_point> not_before_;
   std::map<FileId, Clock::time_point> left_;  // fenced then

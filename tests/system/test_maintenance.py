@@ -2,6 +2,7 @@
 application sees no error, and what is left is equal on the disks."""
 
 import hashlib
+import os
 import time
 
 import pytest
@@ -157,3 +158,71 @@ def test_drain_over_restart(system):
     paths = end_load(system, job, 8)
     check_copies(system, paths)
     assert not objects(system.ds[2])
+
+
+@pytest.mark.faults
+def test_scrub(system):
+    """A byte is changed in a store behind everybody's back: it is found, told, and made equal."""
+    client = system.client
+    client.run("head -c 4000000 /dev/urandom > /mnt/nfs/d/f; "
+               "head -c 4000000 /dev/urandom > /mnt/nfs/d/g; sync; "
+               "sha256sum /mnt/nfs/d/f /mnt/nfs/d/g > /tmp/sums")
+    path = f"{system.path}/d/f"
+    shown = counters.weft(system, "layout", "show", path)
+    second = shown["stripes"][0]["copies"][1]
+    store = system.ds[int(second["ds_name"].removeprefix("ds")) - 1].store
+    damaged = next(found for found in (store / "objects").rglob(shown["object"]))
+    client.run("umount /mnt/nfs")
+
+    def scrub(*words):
+        counters.weft(system, "scrub", "start", *words)
+        wait_until(lambda: not counters.weft(system, "scrub", "status")["running"], 60, "the scrub",
+                   0.3)
+        return counters.weft(system, "scrub", "status")
+
+    wait_until(lambda: scrub()["files"] == 2, 60, "files that nobody writes", 1)
+    with open(damaged, "r+b") as file:
+        file.seek(1_234_567)
+        byte = file.read(1)[0]
+        file.seek(1_234_567)
+        file.write(bytes([byte ^ 4]))
+    told = scrub("--check", path)
+    assert told["differing"] == 1 and told["mended"] == 0, told
+    mended = scrub()
+    assert mended["files"] == 2, mended
+    assert mended["differing"] == mended["mended"] == 1, mended
+    assert str(shown["fileid"]) in mended["findings"][-1]
+    assert scrub()["differing"] == 0
+    client.mount(system.address, system.path)
+    client.run("sha256sum -c /tmp/sums")
+    check_copies(system, [path])
+
+
+@pytest.mark.faults
+def test_rebalance(run, network):
+    """Files that are all at one side, being written, are spread over a server that has nothing."""
+    if not os.path.exists("/dev/loop-control"):
+        pytest.skip("needs loop devices, which this machine or container lacks")
+    cluster = Cluster(run, network, Options(
+        data_servers=3, store_mib=200, domains=("a", "b", "c"), extra={"Proxy_Timeout": "3"}))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    cluster.client = client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    client.run("mkdir /mnt/nfs/d")
+    counters.weft(cluster, "policy", "set", cluster.path + "/d", "copies=2", "stripes=1")
+    counters.weft(cluster, "ds", "drain", "ds3")  # gets nothing
+    job = start_load(cluster, 24, 4 * MIB)
+    counters.weft(cluster, "ds", "undrain", "ds3")
+    time.sleep(3)  # heartbeats tell how full they are
+    assert len(counters.weft(cluster, "ds", "rebalance", "--dry-run")["lines"]) > 1
+    counters.weft(cluster, "ds", "rebalance")
+    wait_until(lambda: counters.weft(cluster, "status")["rebalance"].startswith("ended"), 60,
+               "the rebalance")
+
+    def used():
+        return [(server["capacity_bytes"] - server["free_bytes"]) / server["capacity_bytes"]
+                for server in counters.weft(cluster, "ds", "list")]
+    wait_until(lambda: max(used()) - min(used()) < 0.08, 60, "servers that are as full", 1)
+    check_copies(cluster, end_load(cluster, job, 24))
+    assert counters.weft(cluster, "status")["moved_objects"] >= 8

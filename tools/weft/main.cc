@@ -22,6 +22,9 @@ struct Arguments {
   std::string data_server;
   bool yes = false;
   bool only_tell = false;
+  bool dry_run = false;
+  bool stop = false;
+  unsigned percent = 5;
   VerifyOptions verify;
   std::uint64_t probe_mib = 16;
   std::function<int()> chosen;  // what to run once everything is parsed
@@ -63,6 +66,20 @@ void add_ds_maintenance(CLI::App& ds, Arguments& arguments) {
     arguments.chosen = [&] {
       return complain("what is on data server " + arguments.data_server +
                       " is not used again; say --yes if that is meant");
+    };
+  });
+  auto* rebalance = ds.add_subcommand("rebalance", "Move files from fuller ones to emptier ones");
+  auto* dry = rebalance->add_flag("--dry-run", arguments.dry_run, "Only say what would be moved");
+  rebalance->add_flag("--stop", arguments.stop, "Begin nothing more")->excludes(dry);
+  rebalance->add_option("--within", arguments.percent, "How many percent apart they may be")
+      ->check(CLI::Range(1, 50))
+      ->capture_default_str();
+  rebalance->callback([&] {
+    arguments.chosen = [&] {
+      const char* what = arguments.stop      ? "rebalance-stop"
+                         : arguments.dry_run ? "rebalance-plan"
+                                             : "rebalance";
+      return maintain_command(arguments.settings, what, std::to_string(arguments.percent));
     };
   });
   ds.add_subcommand("add", "How a data server is added")->callback([&] {

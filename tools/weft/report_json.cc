@@ -107,6 +107,7 @@ Json status(const mds::StatusReport& r) {
           {"repair_differing_bytes", r.repair.differing_bytes},
           {"repair_copied_bytes", r.repair.copied_bytes},
           {"moved_objects", r.repair.moved},
+          {"rebalance", r.rebalance},
           {"scrub", scrub_json(r.scrub)},
           {"store", store(r.store)},
           {"warnings", r.warnings}};

@@ -160,6 +160,7 @@ std::string status_text(const ServerSnapshot& system) {
            human_count(s.repair.stale_objects), human_count(s.repair.resynced),
            human_count(s.repair.compared), human_bytes(s.repair.copied_bytes),
            human_count(s.repair.moved), human_count(s.repair.failed)));
+  if (!s.rebalance.empty()) line("rebalance", printable(s.rebalance));
   const auto found = problems(system);
   out += found.empty() ? "problems         none\n" : "problems\n" + bulleted(found);
   return out;

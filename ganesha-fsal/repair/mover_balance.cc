@@ -1,0 +1,179 @@
+// Mover: rebalancing. Objects go from fuller data servers to emptier ones, as all moves do.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "ganesha-fsal/repair/mover.h"
+#include "layout/relocation.h"
+
+namespace weft::mds {
+namespace {
+
+// A dry run looks at no more objects than can be looked at while somebody waits.
+constexpr std::size_t kMostPlanned = 20'000;
+
+std::uint64_t bytes_at(const InodeAttributes& attributes, const layout::LayoutMap& map) {
+  return attributes.size / map.copies.front().ds_ids.size();
+}
+
+}  // namespace
+
+Mover::Rebalance::Rebalance(const std::vector<Server>& servers, double part)
+    : balance(
+          [&] {
+            std::vector<layout::Candidate> candidates;
+            for (const Server& server : servers) candidates.push_back(server.candidate);
+            return candidates;
+          }(),
+          part) {
+  state.running = true;
+  state.within = part;
+  state.spread_before = state.spread = balance.spread();
+}
+
+Result<> Mover::begin_rebalance(double within) {
+  const auto servers = parts_.servers();
+  {
+    const std::lock_guard lock(mutex_);
+    if (rebalance_ && rebalance_->state.running) return fail(Errc::kBusy, "a rebalance runs");
+    rebalance_.emplace(servers, within);
+    spdlog::info("event=rebalance_begun spread={:.3f}", rebalance_->state.spread);
+  }
+  look_now();
+  return {};
+}
+
+bool Mover::end_rebalance() {
+  const std::lock_guard lock(mutex_);
+  const bool ran = rebalance_ && rebalance_->state.running;
+  if (ran) rebalance_->state.running = false;
+  return ran;
+}
+
+Mover::RebalanceState Mover::rebalance() const {
+  const std::lock_guard lock(mutex_);
+  return rebalance_ ? rebalance_->state : RebalanceState{};
+}
+
+std::optional<Mover::Relief> Mover::relief(const layout::Balance& balance, FileId file,
+                                           std::uint32_t from, const Round& round) const {
+  const auto map = parts_.names.layout(file);
+  if (!map || !*map || !layout::seat_of(**map, from)) return std::nullopt;
+  const auto move = parts_.names.move_of(file);
+  const auto attributes = parts_.names.getattr(file);
+  if (!move || *move || !attributes) return std::nullopt;
+  const std::uint64_t bytes = bytes_at(*attributes, **map);
+  if (bytes == 0) return std::nullopt;
+  auto candidates = round.candidates();
+  for (layout::Candidate& candidate : candidates) {
+    if (!balance.gains(from, candidate.ds_id, bytes)) {
+      candidate.state = layout::ServerState::kDraining;  // keeps its domain, takes nothing
+      continue;
+    }
+    // With what was decided on already.
+    const double free = 1 - balance.part(candidate.ds_id);
+    candidate.free_bytes =
+        static_cast<std::uint64_t>(free * static_cast<double>(candidate.capacity_bytes));
+  }
+  const auto to = layout::choose_successor(
+      **map, from, candidates,
+      {.reserve_bytes = parts_.limits.reserve_bytes, .wanted_bytes = bytes});
+  if (!to) return std::nullopt;
+  return Relief{std::move(**map), *to, bytes};
+}
+
+// A page of the fullest one's objects. True: there may be more to begin.
+bool Mover::even_out(Round& round) {
+  std::optional<Rebalance> now;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!rebalance_ || !rebalance_->state.running) return false;
+    now = rebalance_;
+  }
+  if (round.under_way >= parts_.limits.at_once) return true;
+  const auto from = now->balance.giver();
+  if (!from) {
+    now->state.running = false;
+    spdlog::info("event=rebalance_ended moved={} bytes={} spread={:.3f}", now->state.objects,
+                 now->state.bytes, now->state.spread);
+  } else {
+    relieve(*now, *from, round);
+  }
+  const std::lock_guard lock(mutex_);
+  const bool ended = !rebalance_ || !rebalance_->state.running;
+  if (ended) now->state.running = false;
+  rebalance_ = std::move(now);
+  return rebalance_->state.running;
+}
+
+void Mover::relieve(Rebalance& now, std::uint32_t from, Round& round) {
+  if (now.from != from) now.after.reset();
+  if (now.from != from) now.gave = false;
+  now.from = from;
+  const auto page = parts_.names.objects_of(from, now.after, parts_.limits.page);
+  if (!page) {
+    now.balance.pass_over(from);
+    return;
+  }
+  for (const layout::ObjectId& object : *page) {
+    if (round.under_way >= parts_.limits.at_once || now.balance.giver() != from) return;
+    now.after = object;
+    auto relief = this->relief(now.balance, object.fileid, from, round);
+    if (!relief || not_before_.contains(object.fileid)) continue;
+    if (round.filling[relief->to] >= parts_.limits.per_server) continue;
+    if (auto added = add(object.fileid, relief->map, from, relief->to, round); !added) {
+      not_before_[object.fileid] = Clock::now() + parts_.limits.rest;
+      continue;
+    }
+    now.gave = true;
+    now.balance.move(from, relief->to, relief->bytes);
+    ++now.state.objects;
+    now.state.bytes += relief->bytes;
+    now.state.spread = now.balance.spread();
+    ++round.under_way;
+    ++round.filling[relief->to];
+    parts_.fill(relief->to);
+  }
+  if (page->size() == parts_.limits.page) return;
+  // All were looked at. If none could go, none can.
+  if (!now.gave && round.under_way == 0) now.balance.pass_over(from);
+  now.after.reset();
+  now.gave = false;
+}
+
+Result<Mover::Plan> Mover::plan(double within) const {
+  Round round{.servers = parts_.servers(), .filling = {}, .given_up = {}};
+  layout::Balance balance(round.candidates(), within);
+  Plan plan{.spread_before = balance.spread()};
+  std::size_t seen = 0;
+  std::set<FileId> planned;
+  while (const auto from = balance.giver()) {
+    std::optional<layout::ObjectId> after;
+    bool gave = false;
+    while (seen < kMostPlanned && balance.giver() == from) {
+      auto page = parts_.names.objects_of(*from, after, parts_.limits.page);
+      if (!page) return pass(page);
+      if (page->empty()) break;
+      after = page->back();
+      seen += page->size();
+      for (const layout::ObjectId& object : *page) {
+        if (planned.contains(object.fileid) || balance.giver() != from) continue;
+        const auto relief = this->relief(balance, object.fileid, *from, round);
+        if (!relief) continue;
+        gave = true;
+        planned.insert(object.fileid);
+        balance.move(*from, relief->to, relief->bytes);
+        PlannedMoves& moves = plan.moves[{*from, relief->to}];
+        ++moves.objects;
+        moves.bytes += relief->bytes;
+      }
+    }
+    plan.whole = seen < kMostPlanned;
+    if (!plan.whole) break;
+    if (!gave) balance.pass_over(*from);
+  }
+  plan.spread_after = balance.spread();
+  return plan;
+}
+
+}  // namespace weft::mds
