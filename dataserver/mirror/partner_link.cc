@@ -9,6 +9,18 @@ namespace weft::ds {
 
 using rpc::nfs4::CompoundResult;
 
+namespace {
+
+Error gone_error() {
+  return {Errc::kUnreachable, "the metadata server says that the partner is gone"};
+}
+
+bool is_gone(const Result<rpc::control::Located>& found) {
+  return found && found->state == rpc::control::Located::State::kDown;
+}
+
+}  // namespace
+
 std::shared_ptr<Partner> Partners::find(std::uint32_t ds_id) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Partner>& partner = partners_[ds_id];
@@ -32,6 +44,7 @@ PartnerLink::PartnerLink(IoRing& ring, std::shared_ptr<Partner> partner, MirrorA
       partner_(std::move(partner)),
       authority_(authority),
       config_(config),
+      look_timer_(ring.context()),
       probe_timer_(ring.context()),
       watch_timer_(ring.context()) {}
 
@@ -79,13 +92,45 @@ void PartnerLink::submit(Ops ops, rpc::CallOptions options, Done done) {
     waiting_.push_back({std::move(ops), options, std::move(done)});
     return locate();
   }
+  const std::uint64_t number = ++calls_;
+  out_.insert(number);
+  begin_look();
   client_->call(std::move(ops), options,
-                [weak = weak_from_this(), incarnation = incarnation_,
+                [weak = weak_from_this(), incarnation = incarnation_, number,
                  done = std::move(done)](Result<CompoundResult> result) mutable {
                   const auto self = weak.lock();
                   if (self == nullptr) return done(std::move(result));
+                  self->out_.erase(number);
                   self->answered(incarnation, std::move(result), std::move(done));
                 });
+}
+
+void PartnerLink::begin_look() {
+  if (std::exchange(looking_, true)) return;
+  out_before_ = calls_;
+  arm(look_timer_, config_.look_after, &PartnerLink::look);
+}
+
+// While calls are out: asks, if one has been since the last look, whether the partner is gone.
+void PartnerLink::look() {
+  looking_ = false;
+  if (out_.empty()) return;
+  if (*out_.begin() > out_before_) return begin_look();
+  looking_ = true;
+  authority_.locate(partner_->ds_id, config_.timeout,
+                    [weak = weak_from_this(), incarnation = incarnation_,
+                     &ring = ring_](Result<rpc::control::Located> found) {
+                      ring.post([weak, incarnation, found = std::move(found)] {
+                        if (const auto self = weak.lock()) self->looked(incarnation, found);
+                      });
+                    });
+}
+
+void PartnerLink::looked(std::uint64_t incarnation, const Result<rpc::control::Located>& found) {
+  looking_ = false;
+  if (stopped_) return;
+  if (is_gone(found) && incarnation == incarnation_) put_away(gone_error());
+  if (!out_.empty()) begin_look();
 }
 
 void PartnerLink::locate() {
@@ -103,6 +148,8 @@ void PartnerLink::located(Result<rpc::control::Located> found) {
   if (stopped_) return;
   if (found && found->addresses.empty()) {
     found = fail(Errc::kNotFound, "the partner has never registered");
+  } else if (is_gone(found)) {
+    found = std::unexpected(gone_error());
   }
   auto waiting = std::exchange(waiting_, {});
   if (!found) {
@@ -195,6 +242,7 @@ void PartnerLink::fail_patient(const Error& why) {
 
 void PartnerLink::stop() {
   if (std::exchange(stopped_, true)) return;
+  look_timer_.cancel();
   probe_timer_.cancel();
   watch_timer_.cancel();
   client_.reset();

@@ -6,6 +6,10 @@
 // the other, and what was sent under the old session is not executed once the new one stands
 // (RFC 8881 section 18.35.4: a new client verifier ends the old client's state).
 //
+// Whether a partner that does not answer is worth waiting for is asked of the metadata server, as
+// soon as a call has been out for a moment: what is gone for it (it crashed, or was silent for
+// some seconds) is put away at once, and stays so until the metadata server has it back.
+//
 // A patient call is one that a living partner may take long for (COMMIT): it fails when the partner
 // is put away, and while it is out the partner is asked now and then whether it is there.
 //
@@ -21,6 +25,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,6 +58,7 @@ struct LinkConfig {
   std::string owner;  // of this data server, the same over restarts; each thread adds its number
   std::chrono::milliseconds timeout{4000};  // of a write at the partner
   std::chrono::milliseconds probe_every{500};
+  std::chrono::milliseconds look_after{400};   // a call is out: whether the partner is gone
   std::chrono::milliseconds patience{40'000};  // of a patient call
   std::size_t max_waiting = 4096;              // calls while the address is asked for
   MakeDial make_dial;
@@ -87,6 +93,9 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   void probe();
   void probed(std::uint64_t incarnation, const Result<rpc::nfs4::CompoundResult>& result);
   void watch();
+  void begin_look();
+  void look();
+  void looked(std::uint64_t incarnation, const Result<rpc::control::Located>& found);
   void arm(boost::asio::steady_timer& timer, std::chrono::milliseconds after,
            void (PartnerLink::*then)());
   void fail_patient(const Error& why);
@@ -104,6 +113,11 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   bool asking_ = false;    // a question whether it is there is out
   bool watching_ = false;  // the watch timer is armed
   bool stopped_ = false;
+  std::uint64_t calls_ = 0;       // ever made
+  std::set<std::uint64_t> out_;   // those that are out, by number
+  std::uint64_t out_before_ = 0;  // calls made when it was looked last
+  bool looking_ = false;          // the look timer is armed, or the answer is to come
+  boost::asio::steady_timer look_timer_;
   boost::asio::steady_timer probe_timer_;
   boost::asio::steady_timer watch_timer_;
 };

@@ -129,11 +129,10 @@ void Cluster::Impl::on_locate(std::uint32_t /*ds_id*/, std::uint32_t wanted,
   const auto view = registry_->find(wanted);
   if (!view) return done(fail(Errc::kNotFound, "no data server " + std::to_string(wanted)));
   control::Located located{.addresses = view->record.addresses};
-  switch (view->state) {
-    case layout::ServerState::kUp:
-    case layout::ServerState::kDraining: located.state = control::Located::State::kUp; break;
-    case layout::ServerState::kSuspect: located.state = control::Located::State::kSuspect; break;
-    case layout::ServerState::kDown: located.state = control::Located::State::kDown; break;
+  switch (registry_->reach(wanted)) {
+    case Reach::kHere: located.state = control::Located::State::kUp; break;
+    case Reach::kWait: located.state = control::Located::State::kSuspect; break;
+    case Reach::kGone: located.state = control::Located::State::kDown; break;
   }
   done(std::move(located));
 }
@@ -247,6 +246,8 @@ Result<> Cluster::remove_server(std::uint32_t ds_id) {
 }
 
 void Cluster::keep_missed_copies(MissedCopies& keeper) { impl_->missed_copies_.store(&keeper); }
+
+void Cluster::disconnect(std::uint32_t ds_id) { impl_->server_.disconnect(ds_id); }
 
 void Cluster::on_server_up(std::function<void(std::uint32_t)> notice) {
   const std::lock_guard lock(impl_->notice_mutex_);

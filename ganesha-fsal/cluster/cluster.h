@@ -95,6 +95,9 @@ class Cluster {
   // nobody, such writes are refused. Set as on_server_up().
   void keep_missed_copies(MissedCopies& keeper);
 
+  // Closes a data server's connection, if it has one: it has to connect anew.
+  void disconnect(std::uint32_t ds_id);
+
   // Cuts or extends a file's objects to what a file of `size` bytes needs of them.
   void truncate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t size,
                 Done<void> done);

@@ -14,7 +14,8 @@ namespace weft::mds {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{200};
-constexpr std::chrono::seconds kAskAgain{5};  // where nothing was refused
+constexpr std::chrono::seconds kAskAgain{1};  // where nothing was refused
+constexpr std::size_t kMostSilent = 2;        // asked in vain in one turn
 
 int start_connect(int socket, const layout::NetAddress& address) {
   if (address.v6) {
@@ -57,14 +58,18 @@ bool refuses(std::span<const layout::NetAddress> addresses, std::chrono::millise
 
 void DeathProbe::tick() {
   const auto now = std::chrono::steady_clock::now();
-  for (const Registry::Lost& lost : registry_.lost()) {
+  std::size_t silent = 0;
+  auto all = registry_.lost();
+  std::ranges::sort(all, {}, [this](const auto& lost) { return ask_again_[lost.ds_id]; });
+  for (const Registry::Lost& lost : all) {
     auto& again = ask_again_[lost.ds_id];
-    if (again > now) continue;
-    if (refuses(lost.addresses, kPatience)) {
-      registry_.found_dead(lost.ds_id, lost.connection);
+    if (again > now || silent == kMostSilent) break;
+    if (!refuses(lost.addresses, kPatience)) {
+      ++silent;
+      again = std::chrono::steady_clock::now() + kAskAgain;
+    } else if (registry_.found_dead(lost.ds_id, lost.connection)) {
       spdlog::warn("event=data_server_dead ds={}", lost.ds_id);
-    } else {
-      again = now + kAskAgain;
+      close_(lost.ds_id);
     }
   }
 }

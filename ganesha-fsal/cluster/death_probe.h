@@ -13,7 +13,9 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
+#include <utility>
 
 #include "ganesha-fsal/cluster/registry.h"
 
@@ -21,13 +23,17 @@ namespace weft::mds {
 
 class DeathProbe {
  public:
-  explicit DeathProbe(Registry& registry) : registry_(registry) {}
+  // `close` ends the control connection of one that is dead, if it is still open: its machine is
+  // gone, and another has its address.
+  DeathProbe(Registry& registry, std::function<void(std::uint32_t ds_id)> close)
+      : registry_(registry), close_(std::move(close)) {}
 
-  // Asks at those that are gone and not known to be dead.
+  // Asks at those that are gone or silent, and not known to be dead.
   void tick();
 
  private:
   Registry& registry_;
+  const std::function<void(std::uint32_t)> close_;
   std::map<std::uint32_t, std::chrono::steady_clock::time_point> ask_again_;
 };
 

@@ -289,22 +289,35 @@ std::vector<Registry::Lost> Registry::lost() const {
   for (const auto& [id, record] : servers_) {
     const auto live = live_.find(id);
     const bool dead = live != live_.end() && live->second.dead;
-    if (dead || reach_locked(id) != Reach::kGone) continue;
+    const bool silent = live != live_.end() && silent_locked(live->second);
+    if (dead || (!silent && reach_locked(id) != Reach::kGone)) continue;
     lost.push_back({id, live == live_.end() ? 0 : live->second.connection, record.addresses});
   }
   return lost;
 }
 
-void Registry::found_dead(std::uint32_t ds_id, std::uint64_t connection) {
+bool Registry::silent_locked(const Live& live) const {
+  return live.connected && options_.now() - live.heard >= options_.probe_after_silence;
+}
+
+bool Registry::found_dead(std::uint32_t ds_id, std::uint64_t connection) {
   const std::lock_guard lock(mutex_);
   const auto found = live_.find(ds_id);
   if (found == live_.end()) {
     // Not seen since the start: there is nothing that could be later than what was asked.
     if (connection == 0) live_[ds_id].dead = true;
-    return;
+    return connection == 0;
   }
   Live& live = found->second;
-  if (live.connection == connection && !live.connected) live.dead = true;
+  if (live.connection != connection || (live.connected && !silent_locked(live))) return false;
+  live.dead = true;
+  return true;
+}
+
+bool Registry::is_dead(std::uint32_t ds_id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(ds_id);
+  return found != live_.end() && found->second.dead;
 }
 
 Reach Registry::reach(std::uint32_t ds_id) const {
@@ -319,6 +332,7 @@ Reach Registry::reach_locked(std::uint32_t ds_id) const {
     return now - opened_ < options_.gone_after_start ? Reach::kWait : Reach::kGone;
   }
   const Live& live = found->second;
+  if (live.dead) return Reach::kGone;
   if (!live.connected) {
     // One that has registered is connected the next moment.
     const auto since = std::max(live.lost, live.registered);

@@ -59,7 +59,9 @@ struct RegistryOptions {
   Clock::duration down_after = std::chrono::seconds(10);
   // When others take a data server's place: its connection is lost for so long, or it is silent
   // for so long, or it has not come since the metadata server started.
+  // One that is silent for probe_after_silence is gone when it turns out to be dead.
   Clock::duration gone_after_loss = std::chrono::seconds(1);
+  Clock::duration probe_after_silence = std::chrono::milliseconds(2500);
   Clock::duration gone_after_silence = std::chrono::seconds(5);
   Clock::duration gone_after_start = std::chrono::seconds(10);
   std::function<Clock::time_point()> now = [] { return Clock::now(); };
@@ -114,15 +116,18 @@ class Registry {
   // before it has connected anew and caught up: whatever is recorded before this is called, it has
   // before it serves again.
   [[nodiscard]] bool lapse(std::uint32_t ds_id);
-  // Those that are gone and may still serve for their lease, as far as is known.
+  // Those that are gone or silent, and may still serve for their lease, as far as is known.
   struct Lost {
     std::uint32_t ds_id = 0;
     std::uint64_t connection = 0;  // the last
     std::vector<layout::NetAddress> addresses;
   };
   [[nodiscard]] std::vector<Lost> lost() const;
-  // Its process is dead (death_probe.h), unless it has connected anew: it has no lease any more.
-  void found_dead(std::uint32_t ds_id, std::uint64_t connection);
+  // Its process is dead (death_probe.h), unless it has connected anew or was heard meanwhile: it is
+  // gone, and has no lease any more. Returns whether that is so; its connection is then to be
+  // closed, if it is still open.
+  [[nodiscard]] bool found_dead(std::uint32_t ds_id, std::uint64_t connection);
+  [[nodiscard]] bool is_dead(std::uint32_t ds_id) const;
 
   // --- what is known ---
   [[nodiscard]] std::optional<ServerView> find(std::uint32_t ds_id) const;
@@ -181,6 +186,7 @@ class Registry {
   [[nodiscard]] Result<ServerRecord> adopt(const layout::NetAddress& from,
                                            const control::Register& request) const;
   [[nodiscard]] Reach reach_locked(std::uint32_t ds_id) const;
+  [[nodiscard]] bool silent_locked(const Live& live) const;
   [[nodiscard]] layout::ServerState state_of(const ServerRecord& record, const Live* live) const;
   [[nodiscard]] Result<layout::Device> compose(std::span<const std::uint32_t> ds_ids) const;
   [[nodiscard]] std::shared_ptr<const layout::Device> existing(const layout::Device& like) const;

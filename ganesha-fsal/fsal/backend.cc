@@ -244,6 +244,7 @@ Mirrors::Parts Backend::mirror_parts() {
           .journal = *journal_,
           .layouts = *layouts_,
           .reach = [&registry](std::uint32_t ds_id) { return registry.reach(ds_id); },
+          .dead = [&registry](std::uint32_t ds_id) { return registry.is_dead(ds_id); },
           .servers = [&registry] { return registry.candidates(); },
           .fence = [this](std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
                           Done<void> done) { cluster_->fence(ds_ids, {fence}, std::move(done)); },
@@ -345,7 +346,8 @@ void Backend::run_mender() {
 
 // Apart from both: clients wait for what it does.
 void Backend::run_watcher() {
-  DeathProbe deaths(cluster_->registry());
+  DeathProbe deaths(cluster_->registry(),
+                    [this](std::uint32_t ds_id) { cluster_->disconnect(ds_id); });
   std::unique_lock lock(timer_mutex_);
   while (!stopping_) {
     timer_wake_.wait_for(lock, kWatch, [this] { return stopping_; });

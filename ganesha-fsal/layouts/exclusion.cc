@@ -123,6 +123,7 @@ bool Mirrors::take_fence(FenceState& state) const {
 }
 
 Mirrors::Steps Mirrors::next_steps(FileId file, Place place, std::uint32_t ds_id) {
+  const bool dead = parts_.dead(ds_id);
   const std::lock_guard lock(mutex_);
   const auto [it, fresh] = entries_[file].excluded.try_emplace(ds_id);
   Exclusion& out = it->second;
@@ -131,7 +132,10 @@ Mirrors::Steps Mirrors::next_steps(FileId file, Place place, std::uint32_t ds_id
   Steps steps{.now = out};
   if (out.holds) return steps;
   steps.fence_others = out.led && take_fence(out.others);
-  steps.recall = !std::exchange(out.recalled, true);
+  const bool doubtful =
+      parts_.reach(ds_id) == Reach::kGone && Clock::now() < out.since + parts_.doubt;
+  if (!dead && !doubtful) steps.recall = !std::exchange(out.recalled, true);
+  steps.now.recalled = out.recalled;
   return steps;
 }
 
@@ -168,6 +172,11 @@ void Mirrors::start_fence(FileId file, const layout::LayoutMap& map,
   });
 }
 
+// A Linux client whose connection to a data server was refused wants to return the layout; it first
+// sends what it wrote through the metadata server, and a LAYOUTCOMMIT. A recall that comes
+// meanwhile it answers with NFS4ERR_DELAY, and goes on to use the layout stateid from before the
+// recall, which Ganesha refuses with NFS4ERR_OLD_STATEID: the client repeats its LAYOUTCOMMIT
+// thousands of times a second until the recall is given up and the layout revoked, after a lease.
 Result<> Mirrors::advance(FileId file, const layout::LayoutMap& map, Place place) {
   const std::uint32_t ds_id = map.copies[place.copy].ds_ids[place.stripe];
   const auto [now, fence_others, recall] = next_steps(file, place, ds_id);
@@ -186,7 +195,8 @@ Result<> Mirrors::advance(FileId file, const layout::LayoutMap& map, Place place
     parts_.layouts.recall(file, "a data server of it is left out",
                           {.only = only, .others_wait = false});
   }
-  const bool unnamed = parts_.grants_known() && !parts_.layouts.returning(file, only);
+  const bool unnamed =
+      now.recalled && parts_.grants_known() && !parts_.layouts.returning(file, only);
   const bool fenced = now.own.is == FenceState::Is::kHolds;
   if (!unnamed && !fenced && take_own_fence(file, ds_id)) {
     start_fence(file, map, {ds_id}, ds_id, now.number, &Exclusion::own);
@@ -350,6 +360,8 @@ void Mirrors::recall_from(FileId file, std::uint32_t ds_id) {
   const auto leads = leads_of(file);
   const bool leading = !leads.empty() && leads[place->stripe] == place->copy;
   if (!leading && (leads.empty() || !written_by_clients(*map))) {
+    // As in advance(): the layout stateid of a client is the same for reading and writing.
+    if (parts_.dead(ds_id) && parts_.layouts.held_for_write(file)) return;
     parts_.layouts.recall(file, "a data server is gone",
                           {.only = Access::kRead, .others_wait = false});
     return;
@@ -396,7 +408,10 @@ void Mirrors::sweep() {
       if (entry.excluded.empty()) {
         idle.emplace_back(file, entry.begun);
       } else if (entry.look_again <= now) {
-        entry.look_again = now + kLookAgain;
+        const bool young = std::ranges::any_of(entry.excluded, [&](const auto& out) {
+          return !out.second.holds && now < out.second.since + parts_.doubt;
+        });
+        entry.look_again = now + (young ? parts_.doubt : Clock::duration(kLookAgain));
         excluded.push_back(file);
       }
     }

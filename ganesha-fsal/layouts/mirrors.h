@@ -16,6 +16,12 @@
 //      nobody since its lease ended (Registry::lapse), or no layout that can name it is out from
 //      before the mark. Such layouts are recalled. Layouts of before this process started are
 //      unknown for the first grace period; then only the fence and the lease count.
+// Clients that write under a layout are not asked for it when the server's process is dead: they
+// notice at once, by a connection that is refused, and bring the layout back by themselves. Asked
+// for it at that moment, a Linux client cannot give it back (exclusion.cc says why). Then c holds
+// by the fence, which a server that is dead has before it serves again. So layouts are recalled
+// when there was time to find out (Parts::doubt).
+//
 // c is not waited for under a layout for writing that the copy does not lead: such layouts do not
 // name it, and the write that waits may be under one.
 //
@@ -57,6 +63,8 @@ class Mirrors final : public MissedCopies {
     WriterJournal& journal;
     LayoutService& layouts;
     std::function<Reach(std::uint32_t ds_id)> reach;
+    // Its process is dead, so it serves nobody.
+    std::function<bool(std::uint32_t ds_id)> dead = [](std::uint32_t) { return false; };
     std::function<std::vector<layout::Candidate>()> servers;  // for their loads
     // As Cluster::fence().
     std::function<void(std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
@@ -64,6 +72,8 @@ class Mirrors final : public MissedCopies {
         fence;
     // No layout that an earlier run of this server handed out can be in use.
     std::function<bool()> grants_known;
+    // So long after a server is left out it may still turn out to be dead.
+    Clock::duration doubt = std::chrono::milliseconds(700);
     Clock::duration patience = std::chrono::seconds(2);
     Clock::duration poll = std::chrono::milliseconds(5);     // while being patient
     Clock::duration retry = std::chrono::milliseconds(500);  // of a fence that failed
@@ -172,6 +182,7 @@ class Mirrors final : public MissedCopies {
     bool written = false;  // by clients themselves: layouts for writing name it too
     FenceState others;     // b
     FenceState own;        // c
+    Clock::time_point since = Clock::now();
     bool recalled = false;
     bool holds = false;  // both, for good
   };

@@ -123,6 +123,33 @@ TEST_CASE("a partner that hangs is waited for once, then left out, and found aga
   CHECK(rig.authority.asked.size() == 1);
 }
 
+TEST_CASE("a partner that the metadata server gives up is not waited for") {
+  MirrorRig rig;
+  using State = rpc::control::Located::State;
+  rig.options.timeout = 10s;
+  rig.kill(kFirst);
+  rig.start(kFirst);
+  const auto begun = std::chrono::steady_clock::now();
+  SECTION("when it is gone before the first write") {
+    rig.authority.state = State::kDown;
+    REQUIRE(rig.write(rig.handle(), 0, "alone").status == Status::NFS4_OK);
+  }
+  SECTION("when it goes while a write is out") {
+    REQUIRE(rig.write(rig.handle(), 0, "both").status == Status::NFS4_OK);
+    rig.servers.at(kSecond).door->hold = true;
+    rig.authority.state = State::kDown;
+    REQUIRE(rig.write(rig.handle(), 0, "alone").status == Status::NFS4_OK);
+  }
+  CHECK(std::chrono::steady_clock::now() - begun < 5s);
+  CHECK(rig.authority.asked.size() == 1);
+  rig.servers.at(kSecond).door->release();
+  rig.pass(std::chrono::milliseconds(100));
+  CHECK(rig.servers.at(kFirst).duplicator->counts().partners_away == 1);  // though it answers
+  rig.authority.state = State::kUp;
+  CHECK(rig.run_until(
+      [&] { return rig.servers.at(kFirst).duplicator->counts().partners_away == 0; }));
+}
+
 TEST_CASE("what was missed is written again after forget(), or with a handle of a later epoch") {
   MirrorRig rig;
   auto& door = *rig.servers.at(kSecond).door;

@@ -29,7 +29,7 @@ class FakeAuthority final : public ds::MirrorAuthority {
   void locate(std::uint32_t ds_id, std::chrono::milliseconds /*timeout*/,
               Done<rpc::control::Located> done) override {
     done(rpc::control::Located{
-        .state = rpc::control::Located::State::kUp,
+        .state = state,
         .addresses = {
             layout::make_address("127.0.0.1", static_cast<std::uint16_t>(ds_id)).value()}});
   }
@@ -43,6 +43,7 @@ class FakeAuthority final : public ds::MirrorAuthority {
     hold = false;
     for (auto& done : std::exchange(held, {})) done({});
   }
+  rpc::control::Located::State state = rpc::control::Located::State::kUp;
   std::vector<rpc::control::CopyMissed> asked;
   std::optional<Errc> error;
   bool hold = false;
@@ -149,6 +150,7 @@ struct MirrorRig {
     ds::LinkConfig link;
     link.owner = "rig" + std::to_string(id);
     link.probe_every = std::chrono::milliseconds(20);
+    link.look_after = std::chrono::milliseconds(20);
     link.make_dial = [this](auto&, const auto& addresses) { return dial(addresses.at(0).port); };
     s.duplicator = std::make_unique<ds::Duplicator>(
         ds::Duplicator::Parts{.store = *s.store,

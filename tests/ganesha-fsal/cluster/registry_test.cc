@@ -139,24 +139,53 @@ TEST_CASE("a data server whose process is dead has no lease, until it connects a
   CHECK(lost.addresses.size() == 1);
   CHECK_FALSE(f.registry->lapse(1));
   SECTION("found so") {
-    f.registry->found_dead(1, lost.connection);
+    CHECK(f.registry->found_dead(1, lost.connection));
+    CHECK(f.registry->is_dead(1));
     CHECK(f.registry->lapse(1));
     CHECK(f.registry->lost().empty());
     f.registry->connected(1);
+    CHECK_FALSE(f.registry->is_dead(1));
     CHECK_FALSE(f.registry->lapse(1));
   }
   SECTION("too late") {
     f.registry->connected(1);
     f.registry->disconnected(1);
-    f.registry->found_dead(1, lost.connection);
+    CHECK_FALSE(f.registry->found_dead(1, lost.connection));
     CHECK_FALSE(f.registry->lapse(1));
   }
   SECTION("one not seen since the start") {
     f.registry = f.open();
     f.now += 10s;
     REQUIRE(f.registry->lost().size() == 1);
-    f.registry->found_dead(1, 0);
+    CHECK(f.registry->found_dead(1, 0));
     CHECK(f.registry->lapse(1));
+  }
+}
+
+TEST_CASE("one that is silent on an open connection is gone once it is found dead") {
+  Fixture f;
+  f.add(1);
+  f.registry->caught_up(1, 1);
+  CHECK(f.registry->heartbeat(1, {}).lease.seconds == 60);
+  f.now += 2400ms;
+  CHECK(f.registry->lost().empty());
+  f.now += 100ms;
+  REQUIRE(f.registry->lost().size() == 1);
+  const auto silent = f.registry->lost().front();
+  CHECK(f.registry->reach(1) == Reach::kHere);
+  SECTION("found so") {
+    CHECK(f.registry->found_dead(1, silent.connection));
+    CHECK(f.registry->reach(1) == Reach::kGone);
+    CHECK(f.registry->lapse(1));
+    CHECK(f.registry->lost().empty());
+    f.registry->disconnected(1);
+    CHECK(f.registry->reach(1) == Reach::kGone);  // not a moment of hope more
+  }
+  SECTION("heard meanwhile") {
+    (void)f.registry->heartbeat(1, {});
+    CHECK_FALSE(f.registry->found_dead(1, silent.connection));
+    CHECK(f.registry->reach(1) == Reach::kHere);
+    CHECK_FALSE(f.registry->lapse(1));
   }
 }
 

@@ -88,6 +88,7 @@ class Run {
        .journal = journal,
        .layouts = layouts,
        .reach = [this](std::uint32_t id) { return cluster_->registry().reach(id); },
+       .dead = [this](std::uint32_t id) { return cluster_->registry().is_dead(id); },
        .servers = [this] { return cluster_->registry().candidates(); },
        .fence = [this](std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
                        Done<void> done) { cluster_->fence(ds_ids, {fence}, std::move(done)); },

@@ -50,6 +50,7 @@ struct Fixture : NamespaceTest {
                          .journal = *journal,
                          .layouts = layouts,
                          .reach = [this](std::uint32_t id) { return reach[id]; },
+                         .dead = [this](std::uint32_t id) { return dead.contains(id); },
                          .servers =
                              [this] {
                                std::vector<layout::Candidate> all;
@@ -64,6 +65,7 @@ struct Fixture : NamespaceTest {
                                if (fence_at_once) fences.back().done({});
                              },
                          .grants_known = [this] { return grants_known; },
+                         .doubt = doubt,
                          .patience = 0ms,
                          .retry = 0ms};
     mirrors = std::make_unique<Mirrors>(std::move(parts));
@@ -128,6 +130,8 @@ struct Fixture : NamespaceTest {
 
   const FileId f;
   std::map<std::uint32_t, Reach> reach;  // kHere unless told
+  std::set<std::uint32_t> dead;
+  Clock::duration doubt = 0ms;
   std::map<std::uint32_t, layout::ServerLoad> loads{{1, {}}, {2, {}}, {3, {}}, {4, {}}};
   std::vector<FenceCall> fences;
   bool fence_at_once = false;
@@ -405,6 +409,25 @@ TEST_CASE_METHOD(Fixture, "when a server goes, layouts that name it are recalled
     REQUIRE(fences.size() == 2);
     CHECK(fences[0].ds_ids == std::vector<std::uint32_t>{3});
   }
+  SECTION("not those of writers, who notice, when its process is dead: its fence counts") {
+    grant_write(5);
+    REQUIRE(layouts.grant(f, 5, Access::kRead));
+    reach[1] = Reach::kGone;
+    dead.insert(1);
+    mirrors->tick();
+    CHECK(recalls.calls.empty());
+    REQUIRE(fences.size() == 2);
+    CHECK(fences[1].ds_ids == std::vector<std::uint32_t>{1});
+    CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
+    fences[0].done({});
+    CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
+    fences[1].done({});
+    CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone));
+    reach[4] = Reach::kGone;
+    dead.insert(4);
+    mirrors->tick();  // it does not lead
+    CHECK(recalls.calls.empty());
+  }
   SECTION("each time it goes") {
     REQUIRE(layouts.grant(f, 6, Access::kRead));
     reach[2] = Reach::kGone;
@@ -428,6 +451,28 @@ TEST_CASE_METHOD(Fixture, "when a server goes, layouts that name it are recalled
     REQUIRE(recalls.calls.size() == 1);
     CHECK(recalls.calls[0].file == f);
   }
+}
+
+TEST_CASE_METHOD(Fixture, "writers are asked for layouts when a server is not found dead") {
+  doubt = 1h;
+  start();
+  grant_write(5);
+  reach[1] = Reach::kGone;
+  mirrors->tick();
+  CHECK(recalls.calls.empty());
+  CHECK(state_of(1) == CopyState::kStale);
+  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
+  REQUIRE(fences.size() == 2);
+  fences[0].done({});
+  fences[1].done(fail(Errc::kUnreachable));
+  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
+  CHECK(recalls.calls.empty());
+  dead.insert(1);
+  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
+  REQUIRE(fences.size() == 3);
+  fences[2].done({});
+  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone));
+  CHECK(recalls.calls.empty());
 }
 
 TEST_CASE_METHOD(Fixture, "writers of before a restart are fenced before others lead") {
