@@ -163,15 +163,15 @@ Result<std::uint64_t> parse_cgroup_cpu(std::string_view text) {
   return keyed_number(text, "usage_usec");
 }
 
-Result<double> parse_cgroup_cpu_max(std::string_view text) {
+Result<CpuLimit> parse_cgroup_cpu_max(std::string_view text) {
   std::string_view line = take_line(text);
   const std::string_view quota = take_word(line);
   const auto period = number<std::uint64_t>(take_word(line));
   if (!period || *period == 0 || !text.empty()) return malformed("cpu.max");
-  if (quota == "max") return std::numeric_limits<double>::infinity();
+  if (quota == "max") return absent("a limit in cpu.max");
   const auto us = number<std::uint64_t>(quota);
   if (!us || *us == 0) return malformed("cpu.max");
-  return static_cast<double>(*us) / static_cast<double>(*period);
+  return CpuLimit{*us, *period};
 }
 
 Result<ByteTotals> parse_cgroup_io(std::string_view text, DeviceNumber device) {

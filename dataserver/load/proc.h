@@ -21,6 +21,7 @@ struct CpuTimes {
   std::uint32_t cpu = 0;
   std::uint64_t busy = 0;  // ticks; all but idle and iowait
   std::uint64_t total = 0;
+  std::uint64_t grain = 0;  // `busy` of an interval may be so much less than what was used in it
   friend bool operator==(const CpuTimes&, const CpuTimes&) = default;
 };
 
@@ -60,8 +61,13 @@ struct DeviceNumber {
 
 // A cgroup's cpu.stat: microseconds used.
 [[nodiscard]] Result<std::uint64_t> parse_cgroup_cpu(std::string_view text);
-// Its cpu.max: how many processors' time it may use; infinity for "max".
-[[nodiscard]] Result<double> parse_cgroup_cpu_max(std::string_view text);
+// Its cpu.max; kNotFound for "max".
+struct CpuLimit {
+  std::uint64_t quota_us = 0;  // of all processors together, in each period
+  std::uint64_t period_us = 0;
+  friend bool operator==(const CpuLimit&, const CpuLimit&) = default;
+};
+[[nodiscard]] Result<CpuLimit> parse_cgroup_cpu_max(std::string_view text);
 // Its io.stat: one device. A device it has not used yet is not there: zeros.
 [[nodiscard]] Result<ByteTotals> parse_cgroup_io(std::string_view text, DeviceNumber device);
 // memory.current, memory.max; "max" is UINT64_MAX.

@@ -107,24 +107,29 @@ Result<std::string> SystemLoad::cgroup(const char* name) {
   return files_.read(options_.counters + "/" + name);
 }
 
-// How many processors' time is all that there is.
-double SystemLoad::processors() {
-  const double machine = files_.cpus();
+// What a group used, against what it may use. A limit is handed out by periods, of which a
+// heartbeat sees one more or less; so time is counted in whole periods.
+CpuTimes SystemLoad::group_cpu(std::uint64_t used_us, std::uint64_t us, std::uint64_t total) {
   const auto limit = parsed(cgroup("cpu.max"), parse_cgroup_cpu_max);
-  return limit ? std::min(*limit, machine) : machine;
+  const double share =
+      limit ? static_cast<double>(limit->quota_us) / static_cast<double>(limit->period_us) : 0;
+  if (!limit || share >= files_.cpus()) return {.busy = used_us, .total = total};
+  return {.busy = used_us,
+          .total = static_cast<std::uint64_t>(static_cast<double>(us) * share),
+          .grain = limit->quota_us};
 }
 
 std::vector<CpuTimes> SystemLoad::cpus(TimePoint now) {
   const std::uint64_t us = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count());
-  const auto total = static_cast<std::uint64_t>(static_cast<double>(us) * processors());
+  const std::uint64_t total = us * files_.cpus();
   if (scope_ == Scope::kProcess) {
     const auto own = parsed(files_.read("/proc/self/stat"), parse_thread_stat);
     const ThreadStat stat = or_idle(own, ThreadStat{});
     return {{.busy = stat.ticks * 1'000'000 / files_.ticks_per_second(), .total = total}};
   }
   if (const auto used = parsed(cgroup("cpu.stat"), parse_cgroup_cpu)) {
-    return {{.busy = *used, .total = total}};
+    return {group_cpu(*used, us, total)};
   }
   auto machine = or_idle(parsed(files_.read("/proc/stat"), parse_machine_stat), MachineStat{});
   runnable_ = machine.runnable;
@@ -200,7 +205,7 @@ std::vector<std::uint8_t> SystemLoad::busy(const std::vector<CpuTimes>& before,
     const auto old = std::ranges::find(before, cpu.cpu, &CpuTimes::cpu);
     std::uint64_t percent = 0;
     if (old != before.end() && cpu.total > old->total && cpu.busy > old->busy) {
-      percent = (cpu.busy - old->busy) * 100 / (cpu.total - old->total);
+      percent = (cpu.busy - old->busy + cpu.grain) * 100 / (cpu.total - old->total);
     }
     all.push_back(static_cast<std::uint8_t>(std::min<std::uint64_t>(percent, 100)));
   }

@@ -96,7 +96,7 @@ class SystemLoad final : public LoadSource {
   [[nodiscard]] ByteTotals net(const OwnWork& own);
   [[nodiscard]] std::uint64_t memory();
   [[nodiscard]] std::uint64_t machine_memory();
-  [[nodiscard]] double processors();
+  [[nodiscard]] CpuTimes group_cpu(std::uint64_t used_us, std::uint64_t us, std::uint64_t total);
   [[nodiscard]] std::uint64_t runnable();
   void average_run_queue(std::uint64_t now, double seconds);
   [[nodiscard]] static std::vector<std::uint8_t> busy(const std::vector<CpuTimes>& before,

@@ -2,7 +2,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
-#include <limits>
 
 namespace weft::ds {
 namespace {
@@ -79,8 +78,8 @@ TEST_CASE("what a process or thread does") {
 
 TEST_CASE("what a cgroup does") {
   CHECK(parse_cgroup_cpu("usage_usec 12345\nuser_usec 1\n") == 12345U);
-  CHECK(parse_cgroup_cpu_max("40000 100000\n") == 0.4);
-  CHECK(parse_cgroup_cpu_max("max 100000\n") == std::numeric_limits<double>::infinity());
+  CHECK(parse_cgroup_cpu_max("40000 100000\n") == CpuLimit{40000, 100000});
+  CHECK(parse_cgroup_cpu_max("max 100000\n").error() == Errc::kNotFound);
   for (const char* wrong : {"", "max", "40000", "0 100000", "1 0", "x 1", "1 2\n3 4\n"}) {
     CHECK(parse_cgroup_cpu_max(wrong).error() == Errc::kInvalid);
   }

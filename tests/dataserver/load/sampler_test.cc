@@ -176,11 +176,11 @@ TEST_CASE("a cgroup's CPU time is measured against what it may use") {
   const layout::ServerLoad first = rig.sample();
   CHECK(first.run_queue_milli == 0);
   rig.clock.advance(1s);
-  rig.files.texts["/cg/cpu.stat"] = "usage_usec 500000\n";
+  rig.files.texts["/cg/cpu.stat"] = "usage_usec 490000\n";  // a period less than all
   CHECK(rig.sample().cpu_percent == std::vector<std::uint8_t>{100});
   rig.clock.advance(1s);
-  rig.files.texts["/cg/cpu.stat"] = "usage_usec 625000\n";
-  CHECK(rig.sample().cpu_percent == std::vector<std::uint8_t>{25});
+  rig.files.texts["/cg/cpu.stat"] = "usage_usec 615000\n";
+  CHECK(rig.sample().cpu_percent == std::vector<std::uint8_t>{27});  // 25, and a period's 2
   rig.clock.advance(1s);
   rig.files.texts["/cg/cpu.max"] = "max 100000\n";
   const layout::ServerLoad wider = rig.sample();  // the limit changed: no rate this time
