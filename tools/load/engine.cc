@@ -17,6 +17,7 @@ namespace {
 constexpr auto kSetupDeadline = 30s;
 constexpr auto kPatience = 60s;  // longer than any grace period of a test
 constexpr auto kPause = 200ms;
+constexpr auto kKeepAlive = 3s;  // within the shortest lease of a test: layouts live on leases
 constexpr auto kGoodbyeDeadline = 2s;
 constexpr std::uint32_t kMaxIo = (1U << 20) + 4096;
 
@@ -53,6 +54,7 @@ Result<std::unique_ptr<rpc::SessionClient>> Engine::connect(const std::string& a
   options.flags = settings.exchange_flags;
   options.credential = {.stamp = 0, .machine = machine_name(), .uid = 0, .gid = 0, .groups = {}};
   options.slots = settings.slots;
+  options.keep_alive = kKeepAlive;
   options.max_request_bytes = kMaxIo;
   options.max_response_bytes = kMaxIo;
   auto session = std::make_unique<rpc::SessionClient>(
