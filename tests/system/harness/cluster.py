@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import config, counters, paths, servers
+from . import config, counters, disks, paths, servers
 from .cgroups import Cgroup
 from .network import Network, Node
 from .process import Process
@@ -148,6 +148,8 @@ class Cluster:
             file.truncate(self.options.store_mib << 20)
         sh("mke2fs", "-q", "-t", "ext4", "-m", "0", str(image))
         sh("mount", "-o", "loop", str(image), str(store))
+        disks.limit_writes(store, 0)  # what a run that was killed left at this loop device
+        self.run.on_close(lambda: disks.limit_writes(store, 0))
 
     def start(self) -> None:
         """Starts everything and waits until every data server is known to be up."""

@@ -1,0 +1,291 @@
+#!/usr/bin/python3
+"""Choice by load: 16 writers, two pairs of data servers, one or two of the four stressed.
+
+    ./dev bench scheduling [--rounds 2] [--seconds 3] [--rate 200mbit] [--cases cpu,disk,...]
+
+Two Wefts, one with By_Load and one without, alternate. Each data server has a link, a share of the
+processors (a cgroup with a limit) and a disk (a loop device, throttled) of its own. The writers are
+load generators; each rewrites a file striped over both pairs, in blocks of 256 KiB. All files were
+made before, and have the same first copies, which lead when nothing is measured: CEFT-PVFS's
+primary group. Duplication is server-asynchronous with a window that holds what a run writes, so
+what is measured is how fast primaries take it.
+
+    cpu      spinners in the group of one first copy
+    disk     a process in its group takes its memory, others append to its disk synchronously
+    network  streams take three quarters of its link
+    mixed    cpu at the first copy of one pair, network at that of the other
+    pair     streams at both servers of one pair; new files, synchronous duplication
+    calm     nothing
+
+f is what the stress leaves: as many writers to files with one copy on that data server, stressed
+and not.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from contextlib import ExitStack, contextmanager
+
+import links
+import report
+from harness import counters
+from harness.cluster import Cluster, Options
+from harness.disks import limit_writes
+from harness.network import Network, bits_per_second
+from harness.run import Run, wait_until
+
+WRITERS = 16
+MACHINES = 4  # of writers
+BLOCK = "256KiB"
+CASES = ("calm", "cpu", "disk", "network", "mixed", "pair")
+STRESS_PART = 0.75
+DISK_LINKS = 1  # what a disk takes, of what a link brings
+CPU_PERCENT = 10
+SPINNERS = 32
+APPENDERS = 24
+MEMORY = 512 << 20
+MEMORY_LEFT = 16 << 20  # of a group that is stressed
+
+SPIN = "while :; do :; done"
+HOG = """
+import mmap, sys, time
+open("/proc/self/oom_score_adj", "w").write("-1000")
+held = mmap.mmap(-1, int(sys.argv[1]), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for page in range(0, len(held), 4096):
+    held[page] = 1
+print("held", flush=True)
+time.sleep(1e6)
+"""
+APPEND = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | os.O_DSYNC | os.O_TRUNC)
+while True:
+    if os.write(fd, bytes(1 << 20)) and os.fstat(fd).st_size >= 64 << 20:
+        os.ftruncate(fd, 0)
+        os.lseek(fd, 0, os.SEEK_SET)
+"""
+
+
+@contextmanager
+def running(commands: list):
+    """Commands as long as the context lasts."""
+    started = []
+    try:
+        for command in commands:
+            started.append(subprocess.Popen(command, stdout=subprocess.PIPE,
+                                            stderr=subprocess.DEVNULL))
+        yield started
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+            one.stdout.close()
+
+
+@contextmanager
+def cpu_stress(server):
+    with running([[*server.cgroup.join_command(), "/bin/sh", "-c", SPIN]] * SPINNERS):
+        yield
+
+
+@contextmanager
+def disk_stress(server):
+    memory = {row.split()[0]: int(row.split()[1])
+              for row in (server.cgroup.folder / "memory.stat").read_text().splitlines()}
+    used = int((server.cgroup.folder / "memory.current").read_text())
+    held = used - memory["active_file"] - memory["inactive_file"]
+    hog = [*server.cgroup.join_command(), links.PYTHON, "-c", HOG,
+           str(MEMORY - held - MEMORY_LEFT)]
+    files = [server.store / f"append{number}" for number in range(APPENDERS)]
+    with running([hog]) as started:
+        started[0].stdout.readline()
+        with running([[links.PYTHON, "-c", APPEND, str(file)] for file in files]):
+            yield
+    for file in files:
+        file.unlink(missing_ok=True)
+
+
+class Arm:
+    """A cluster with its writers' machines. `stressed`: the first copy of pair one, its partner,
+    and the first copy of pair two, in the files that are written."""
+
+    def __init__(self, run: Run, by_load: bool, given):
+        self.given = given
+        self.name = "by load" if by_load else "not by load"
+        self.network = Network(run)
+        link = bits_per_second(given.rate) // 8
+        self.cluster = Cluster(run, self.network, Options(
+            data_servers=4, by_load=by_load, domains=("a", "b"), cgroups=True, store_mib=1024,
+            stripe_unit=256 << 10, extra={"Copies": "2", "Duplication": "server-async"},
+            tables=lambda _: f"net_max = {link}\ndisk_max = {int(DISK_LINKS * link)}\n\n[mirror]\n"
+                             'window = "192MiB"\nwindow_seconds = 60\ntimeout_seconds = 60\n'))
+        self.nodes = [self.network.program(number + 1) for number in range(MACHINES)]
+        links.serve_tcp(self.cluster, links.STRESS_PORT)
+        for server in self.cluster.ds:
+            server.node.limit_shared(given.rate, links.STRESS_PORT, STRESS_PART)
+            server.cgroup.limit_cpu(CPU_PERCENT)
+            server.cgroup.limit_memory(MEMORY)
+            limit_writes(server.store, int(DISK_LINKS * link))
+        run.on_close(self._unlimit)
+        self.files = self._files()
+        self.alone = {} if by_load else self._files_alone()
+
+    def _unlimit(self) -> None:
+        """So that what ends does so at once."""
+        for server in self.cluster.ds:
+            limit_writes(server.store, 0)
+            server.cgroup.limit_cpu(100)
+
+    def _make(self, name: str) -> list[list[str]]:
+        """A file of one block; the names of the data servers of each stripe, first copy first."""
+        links.results([links.generate(self.cluster, self.nodes[0], "--op", "write", "--size",
+                                      "1MiB", "--block", BLOCK, "--seconds", "0", "--keep",
+                                      "--file", name)], 60)
+        shown = counters.weft(self.cluster, "layout", "show", f"{self.cluster.path}/{name}")
+        return [[copy["ds_name"] for copy in stripe["copies"] or [stripe]]
+                for stripe in shown["stripes"]]
+
+    def _files(self) -> list[str]:
+        alike = defaultdict(list)
+        for number in range(8 * WRITERS):
+            stripes = sorted(self._make(f"f{number}"), key=sorted)
+            alike[tuple(tuple(stripe) for stripe in stripes)].append(f"f{number}")
+            chosen, names = max(alike.items(), key=lambda item: len(item[1]))
+            if len(names) == WRITERS:
+                by_name = {server.name: server for server in self.cluster.ds}
+                self.stressed = [by_name[chosen[0][0]], by_name[chosen[0][1]],
+                                 by_name[chosen[1][0]]]
+                return names
+        raise RuntimeError("no sixteen files have the same first copies")
+
+    def _files_alone(self) -> dict[str, list[str]]:
+        """For each data server files with one copy, on it alone; one for each writer."""
+        links.policy(self.cluster, "", "copies=1", "stripes=1")
+        found: dict[str, list[str]] = {server.name: [] for server in self.cluster.ds}
+        for number in range(8 * WRITERS):
+            name = f"alone{number}"
+            found[self._make(name)[0][0]].append(name)
+            if all(len(names) >= WRITERS for names in found.values()):
+                links.policy(self.cluster, "", "stripes=all")
+                return found
+        raise RuntimeError("files of one copy are not spread over all data servers")
+
+    @contextmanager
+    def stress(self, case: str):
+        first, partner, other = self.stressed
+        with ExitStack() as stack:
+            if case in ("cpu", "mixed"):
+                stack.enter_context(cpu_stress(first))
+            if case == "disk":
+                stack.enter_context(disk_stress(first))
+            flooded = {"network": [first], "mixed": [other], "pair": [first, partner]}.get(case, [])
+            # Waits until data servers have reported their loads, whatever they are. One that has
+            # no processor time to spare is late with its heartbeats.
+            stack.enter_context(links.Streams(self.network, [server.node for server in flooded],
+                                              "write", each=4))
+            if case in ("cpu", "mixed"):
+                wait_until(lambda: self._said_busy(first), 30, "a report of busy processors", 0.2)
+            yield
+
+    def _said_busy(self, server) -> bool:
+        said = next(one for one in counters.weft(self.cluster, "ds", "list")
+                    if one["name"] == server.name)
+        return said["cpu_busy_permille"] >= 990 and said["run_queue_milli"] > 2000
+
+    def write(self, case: str) -> float:
+        """MiB/s that are acknowledged. What is owed is brought to its copies without stress."""
+        if case != "pair":
+            return self._write(case, self.files, "--depth", "2", "--keep")
+        links.policy(self.cluster, "", "duplication=server-sync")
+        try:
+            names = [f"new{time.monotonic_ns()}-{number}" for number in range(WRITERS)]
+            return self._write(case, names, "--depth", "2")
+        finally:
+            links.policy(self.cluster, "", "stripes=all")
+
+    def alone_rate(self, server, case: str) -> float:
+        """MiB/s of as many writers to files with one copy on this data server. As many of their
+        writes are at it as are when files are over two."""
+        return self._write(case, self.alone[server.name][:WRITERS], "--depth", "1", "--keep")
+
+    def _write(self, case: str, names: list[str], *words: str) -> float:
+        with self.stress(case):
+            start = time.time() + 2
+            jobs = [links.generate(self.cluster, self.nodes[number % MACHINES], "--op", "write",
+                                   "--block", BLOCK, "--size", "64MiB", "--no-prepare", "--seconds",
+                                   str(self.given.seconds), "--start-at", str(start), "--file",
+                                   name, *words) for number, name in enumerate(names)]
+            # Stress goes on for a third longer, while what is under way is answered.
+            limit = start + self.given.seconds * 4 / 3
+            while time.time() < limit and any(job.poll() is None for job in jobs):
+                time.sleep(0.05)
+        return sum(one["mib_per_s"] for one in links.results(jobs, 180))
+
+
+def measure(arms: dict, given, idle: dict) -> dict:
+    """For each case and round: rates by arm, and f."""
+    found: dict = {case: [] for case in given.cases}
+    for number in range(given.rounds):
+        plain = arms["not by load"]
+        first, _, other = plain.stressed
+        calm = {server.name: plain.alone_rate(server, "calm") for server in {first.name: first,
+                other.name: other}.values()}
+        for case in given.cases:
+            fractions = []
+            if case != "calm":
+                fractions.append(plain.alone_rate(first, case) / calm[first.name])
+            if case == "mixed":
+                fractions.append(plain.alone_rate(other, case) / calm[other.name])
+            one = {"f": min(fractions, default=1.0)}
+            for name, arm in arms.items():
+                watch = report.CpuIdle()
+                one[name] = arm.write(case)
+                idle[name].append(watch.stop())
+            found[case].append(one)
+            print(f"round {number + 1}, {case}: by load {one['by load']:.1f} MiB/s, not "
+                  f"{one['not by load']:.1f}, f {one['f']:.2f}", flush=True)
+    return found
+
+
+def rows(found: dict) -> list:
+    out = []
+    for case, rounds in found.items():
+        if not rounds:
+            continue
+        ours = [one["by load"] for one in rounds]
+        plain = [one["not by load"] for one in rounds]
+        if case != "calm":
+            out.append(report.row(f"{case}: by load / not", ours, plain, "MiB/s"))
+        expected = 0.5 if case == "pair" else 1
+        reach = 0.98 if case == "calm" else 0.85
+        part = " x 1/2" if case == "pair" else ""  # one of two pairs is left
+        said = "by load / not" if case == "calm" else f"by load / (not / f{part})"
+        out.append(report.row(f"{case}: {said}", ours,
+                              [rate * expected / one["f"] for rate, one in zip(plain, rounds)],
+                              "MiB/s", reach))
+    return out
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./dev bench scheduling",
+                                     description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--rate", default="200mbit")
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--results", default=str(links.ROOT / "results"))
+    given = parser.parse_args()
+    given.cases = given.cases.split(",")
+    idle: dict = {"by load": [], "not by load": []}
+    with Run() as first_run, Run() as second_run:
+        arms = {"by load": Arm(first_run, True, given),
+                "not by load": Arm(second_run, False, given)}
+        found = measure(arms, given, idle)
+    made = rows(found)
+    return 0 if report.publish("scheduling", made, given.results, idle, {"samples": found}) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
