@@ -123,7 +123,9 @@ bool Mirrors::take_fence(FenceState& state) const {
 }
 
 Mirrors::Steps Mirrors::next_steps(FileId file, Place place, std::uint32_t ds_id) {
+  // A crash is seen by clients before it is by us: it may still come out that it is dead.
   const bool dead = parts_.dead(ds_id);
+  const auto doubt = parts_.reach(ds_id) == Reach::kHere ? parts_.doubt / 3 : parts_.doubt;
   const std::lock_guard lock(mutex_);
   const auto [it, fresh] = entries_[file].excluded.try_emplace(ds_id);
   Exclusion& out = it->second;
@@ -132,9 +134,9 @@ Mirrors::Steps Mirrors::next_steps(FileId file, Place place, std::uint32_t ds_id
   Steps steps{.now = out};
   if (out.holds) return steps;
   steps.fence_others = out.led && take_fence(out.others);
-  const bool doubtful =
-      parts_.reach(ds_id) == Reach::kGone && Clock::now() < out.since + parts_.doubt;
-  if (!dead && !doubtful) steps.recall = !std::exchange(out.recalled, true);
+  if (!dead && Clock::now() >= out.since + doubt) {
+    steps.recall = !std::exchange(out.recalled, true);
+  }
   steps.now.recalled = out.recalled;
   return steps;
 }

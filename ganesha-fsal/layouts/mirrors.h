@@ -72,8 +72,9 @@ class Mirrors final : public MissedCopies {
         fence;
     // No layout that an earlier run of this server handed out can be in use.
     std::function<bool()> grants_known;
-    // So long after a server is left out it may still turn out to be dead.
-    Clock::duration doubt = std::chrono::milliseconds(700);
+    // So long after a server is left out it may still turn out to be dead; a third of it if it is
+    // here still.
+    Clock::duration doubt = std::chrono::milliseconds(1500);
     Clock::duration patience = std::chrono::seconds(2);
     Clock::duration poll = std::chrono::milliseconds(5);     // while being patient
     Clock::duration retry = std::chrono::milliseconds(500);  // of a fence that failed

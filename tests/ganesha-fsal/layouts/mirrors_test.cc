@@ -626,6 +626,25 @@ TEST_CASE_METHOD(FlexFixture, "a client says that a copy missed what it wrote") 
   check_clean();
 }
 
+TEST_CASE_METHOD(FlexFixture, "clients that write copies are not asked when a server crashed") {
+  doubt = 3h;
+  start();
+  grant_flex(5);
+  REQUIRE(mirrors->missed_by_client(f, 3));  // before its connection is lost for us
+  CHECK(state_of(3) == CopyState::kStale);
+  reach[3] = Reach::kWait;
+  CHECK(begin_flex().error() == Errc::kBusy);
+  reach[3] = Reach::kGone;
+  dead.insert(3);
+  fence_at_once = true;
+  for (FenceCall& call : std::exchange(fences, {})) call.done({});
+  const auto target = begin_flex();
+  REQUIRE(target);
+  CHECK(target->leads == Leads{0});
+  CHECK(recalls.calls.empty());
+  check_clean();
+}
+
 TEST_CASE_METHOD(FlexFixture, "layouts for writing that name a server that is gone are recalled") {
   grant_flex(5);
   reach[3] = Reach::kGone;
