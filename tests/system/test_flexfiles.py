@@ -156,7 +156,7 @@ def test_data_server_killed_while_writing(run, network, kind):
     output = job.wait(120).output
     print(f"{kind}: {output.strip()}")
     turns, worst = re.search(r"turns=(\d+) worst=([0-9.]+)", output).groups()
-    assert float(worst) < 20, output
+    assert float(worst) < 10, output
     left = copies_of(cluster, "/export/w")
     assert len(left[other]) == int(turns) * MIB > len(left[victim])
     assert "event=copy_stale" in (run.folder / "ganesha.log").read_text()
