@@ -12,7 +12,7 @@ deps_packages=(
   pkg-config g++ patch git python3 python3-pytest python3-matplotlib scdoc
   # Libraries of weft, weft-ds and libfsalweft.so.
   libboost1.81-dev libspdlog-dev libcli11-dev libtomlplusplus-dev prometheus-cpp-dev
-  liburing-dev libxxhash-dev nlohmann-json3-dev libssl-dev librocksdb-dev
+  liburing-dev libisal-dev libxxhash-dev nlohmann-json3-dev libssl-dev librocksdb-dev
   # Tests and benchmarks.
   librapidcheck-dev libbenchmark-dev iproute2 procps util-linux
 )

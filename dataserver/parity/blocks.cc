@@ -1,0 +1,95 @@
+#include "dataserver/parity/blocks.h"
+
+#include <isa-l/mem_routines.h>
+#include <isa-l/raid.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+
+#include "rpc/base/assert.h"
+#include "rpc/xdr/xdr.h"
+
+namespace weft::ds {
+
+namespace {
+
+constexpr std::uint32_t kMagic = 0x57505348;
+constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kSumsBit = std::uint32_t{1} << 31;
+
+// isa-l takes pointers to void, and changes only what the last one points to.
+void* plain(const std::byte* bytes) { return const_cast<std::byte*>(bytes); }
+
+}  // namespace
+
+bool all_zeros(std::span<const std::byte> bytes) {
+  return isal_zero_detect(plain(bytes.data()), bytes.size()) == 0;
+}
+
+std::uint64_t sum_block(std::span<const std::byte> block, const layout::ObjectId& object,
+                        unsigned member, std::uint64_t index) {
+  if (all_zeros(block)) return 0;
+  const std::uint64_t seed = std::hash<layout::ObjectId>{}(object) ^
+                             (index * kMaxMembers + member) * 0x9E3779B97F4A7C15ULL;
+  return std::max<std::uint64_t>(1, XXH3_64bits_withSeed(block.data(), block.size(), seed));
+}
+
+void put_sum(std::span<std::byte> out, std::uint64_t sum) {
+  for (std::size_t i = 0; i < kSumBytes; ++i) {
+    out[i] = static_cast<std::byte>(sum >> (56 - 8 * i));
+  }
+}
+
+std::uint64_t get_sum(std::span<const std::byte> in) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < kSumBytes; ++i) sum = sum << 8 | static_cast<std::uint64_t>(in[i]);
+  return sum;
+}
+
+void xor_of(std::span<std::byte> into, std::span<const std::byte* const> of) {
+  WEFT_ASSERT(of.size() >= 2 && of.size() <= kMaxMembers);
+  std::array<void*, kMaxMembers + 1> vectors{};
+  std::ranges::transform(of, vectors.begin(), plain);
+  vectors[of.size()] = into.data();
+  const int failed =
+      ::xor_gen(static_cast<int>(of.size()) + 1, static_cast<int>(into.size()), vectors.data());
+  WEFT_ASSERT(failed == 0);
+}
+
+void xor_with(std::span<std::byte> into, const std::byte* with) {
+  const std::array<const std::byte*, 2> both{into.data(), with};
+  xor_of(into, both);
+}
+
+std::vector<std::byte> encode(const SumHeader& header) {
+  xdr::Encoder out;
+  out.u32(kMagic);
+  out.u32(kVersion);
+  out.u64(header.sequence);
+  out.u64(header.size);
+  out.u64(XXH64(out.bytes().data(), out.size(), 0));
+  return out.take();
+}
+
+std::optional<SumHeader> decode_sum_header(std::span<const std::byte> bytes) {
+  if (bytes.size() != SumHeader::kBytes) return std::nullopt;
+  xdr::Decoder in(bytes);
+  const bool ours = in.u32() == kMagic && in.u32() == kVersion;
+  SumHeader header;
+  header.sequence = in.u64();
+  header.size = in.u64();
+  const bool whole = in.u64() == XXH64(bytes.data(), bytes.size() - 8, 0);
+  if (!ours || !whole || header.size > std::uint64_t{1} << 62) return std::nullopt;
+  return header;
+}
+
+layout::ObjectId sums_of(const layout::ObjectId& object) {
+  layout::ObjectId sums = object;
+  sums.generation |= kSumsBit;
+  return sums;
+}
+
+bool is_sums(const layout::ObjectId& object) { return (object.generation & kSumsBit) != 0; }
+
+}  // namespace weft::ds

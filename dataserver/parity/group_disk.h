@@ -1,0 +1,62 @@
+// What a parity group keeps at the data server itself: its record and its log.
+//
+// Threading: load() from the thread that opens; the rest from any I/O thread, with the completion
+// on that thread. Operations are carried out one after the other, in the order they were started.
+//
+// Ownership: outlives the store that uses it.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <vector>
+
+#include "rpc/base/buffer.h"
+#include "rpc/base/error.h"
+
+namespace weft::ds {
+
+class GroupDisk {
+ public:
+  using Done = std::move_only_function<void(Result<>)>;
+  struct Kept {
+    std::vector<std::byte> record;  // empty: there is none
+    std::vector<std::byte> log;     // likewise
+  };
+  using Loaded = std::move_only_function<void(Result<Kept>)>;
+
+  GroupDisk() = default;
+  GroupDisk(const GroupDisk&) = delete;
+  GroupDisk& operator=(const GroupDisk&) = delete;
+  virtual ~GroupDisk() = default;
+
+  virtual void load(Loaded done) = 0;
+  // All or nothing, durably.
+  virtual void save_record(std::vector<std::byte> bytes, Done done) = 0;
+  virtual void replace_log(std::vector<std::byte> bytes, Done done) = 0;
+  // At the log's end; durable when done, unless not `sync`.
+  virtual void append(std::vector<std::byte> bytes, bool sync, Done done) = 0;
+};
+
+// In files of a folder: `parity` and `parity-log`.
+class GroupFolder final : public GroupDisk {
+ public:
+  explicit GroupFolder(int folder) : folder_(folder) {}
+  ~GroupFolder() override { worker_.join(); }
+  void load(Loaded done) override;
+  void save_record(std::vector<std::byte> bytes, Done done) override;
+  void replace_log(std::vector<std::byte> bytes, Done done) override;
+  void append(std::vector<std::byte> bytes, bool sync, Done done) override;
+
+ private:
+  template <class T, class Work, class Done>
+  void run(Work work, Done done);
+  [[nodiscard]] Result<> open_log(bool create);
+
+  const int folder_;
+  // The rest belongs to the worker.
+  OwnedFd log_;
+  std::uint64_t end_ = 0;
+  boost::asio::thread_pool worker_{1};
+};
+
+}  // namespace weft::ds

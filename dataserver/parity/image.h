@@ -1,0 +1,63 @@
+// Some rows of blocks of an object at all members of a group, in memory.
+//
+// A row is the same block of every member's data object. `good` says which blocks are loaded and
+// match their checksums, or were computed; the XOR over a row is zero, so one that is missing can
+// be computed from the rest.
+//
+// Threading: one thread at a time. Ownership: buffers are its own, and writable.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "dataserver/parity/blocks.h"
+#include "rpc/base/buffer.h"
+
+namespace weft::ds {
+
+struct Image {
+  Image(unsigned members, layout::ObjectId of, std::uint64_t first_block, std::uint64_t end_block)
+      : object(of),
+        first(first_block),
+        rows(static_cast<std::size_t>(end_block - first_block)),
+        data(members),
+        sums(members, std::vector<std::uint64_t>(rows)),
+        good(members, std::vector<bool>(rows)) {}
+
+  [[nodiscard]] unsigned members() const { return static_cast<unsigned>(data.size()); }
+  [[nodiscard]] bool loaded(unsigned member) const { return !data[member].empty(); }
+  [[nodiscard]] std::span<std::byte> block(unsigned member, std::size_t row) {
+    return data[member].span().subspan(row * kParityBlock, kParityBlock);
+  }
+  [[nodiscard]] std::span<const std::byte> block(unsigned member, std::size_t row) const {
+    return data[member].span().subspan(row * kParityBlock, kParityBlock);
+  }
+  [[nodiscard]] std::uint64_t bytes() const { return std::uint64_t{rows} * kParityBlock; }
+  [[nodiscard]] std::uint64_t offset() const { return first * kParityBlock; }
+  [[nodiscard]] std::uint64_t sums_offset() const { return kSumsAt + first * kSumBytes; }
+
+  // Room for a member that is not loaded, of zeros, not good.
+  [[nodiscard]] Result<> make_room(unsigned member, BufferPool& pool);
+  // Takes what a member answered, as far as its objects go: the rest is zeros. Checks it.
+  [[nodiscard]] Result<> adopt(unsigned member, Payload payload, Payload sum_bytes,
+                               BufferPool& pool);
+  // Whether all blocks of those that are loaded are good.
+  [[nodiscard]] bool all_good() const;
+  // Computes what is not good wherever it is one block of its row.
+  [[nodiscard]] Result<> compute(BufferPool& pool);
+  // A row's block of one member, from all others, which are loaded.
+  void compute_block(unsigned member, std::size_t row);
+
+  layout::ObjectId object;
+  std::uint64_t first;  // block of the data objects
+  std::size_t rows;
+  std::vector<Buffer> data;
+  std::vector<std::vector<std::uint64_t>> sums;  // as they were read
+  std::vector<std::vector<bool>> good;
+};
+
+// The payload's bytes in one writable buffer of `size` bytes that begins at a multiple of 32, with
+// zeros behind what there is.
+[[nodiscard]] Result<Buffer> gather(Payload payload, std::size_t size, BufferPool& pool);
+
+}  // namespace weft::ds

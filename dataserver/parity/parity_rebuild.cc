@@ -1,0 +1,217 @@
+// Bringing a member back that was out. The manager begins and ends it while nothing else goes on;
+// between that a task goes through what the member missed, holding stripes as an operation does.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "dataserver/parity/parity_internal.h"
+
+namespace weft::ds {
+
+namespace {
+
+constexpr std::uint64_t kRunBytes = std::uint64_t{512} << 10;  // at each member, at a time
+
+// The rebuild's own end, which no operation sees.
+std::unexpected<Error> ended() { return fail(Errc::kCancelled, "the member is out again"); }
+
+}  // namespace
+
+// From now on what is written is written there too; what was dirty before is what it misses.
+Task<bool> ParityStore::begin_rebuild() {
+  const auto member = static_cast<unsigned>(record_.out);
+  if (co_await probe(std::uint32_t{1} << member) != 0) co_return false;
+  std::map<ObjectId, std::set<std::uint64_t>> objects;
+  co_await Quiesce(*this);
+  {
+    const std::lock_guard lock(mutex_);
+    mode_.rebuilding = true;
+    rebuild_running_ = true;
+    for (const auto& [object, regions] : dirty_) {
+      for (const auto& [region, state] : regions) objects[object].insert(region);
+    }
+  }
+  unblock();
+  spdlog::info("event=parity_rebuild member={} objects={}", member, objects.size());
+  ++tasks_;
+  spawn(rebuild(std::move(objects)), [this](bool good) {
+    {
+      const std::lock_guard lock(mutex_);
+      rebuild_running_ = false;
+      rebuild_ended_ = good && mode_.rebuilding;
+      if (!good) mode_.rebuilding = false;
+    }
+    kick();
+    --tasks_;
+  });
+  co_return true;
+}
+
+Task<bool> ParityStore::rebuild(std::map<ObjectId, std::set<std::uint64_t>> objects) {
+  view_.rebuilt_bytes.store(0);
+  view_.rebuild_objects_left.store(objects.size());
+  for (auto& [object, regions] : objects) {
+    auto done = co_await rebuild_object(object, std::move(regions));
+    if (!done) {
+      spdlog::warn("event=parity_rebuild_stopped error=\"{}\"", done.error().describe());
+      co_return false;
+    }
+    view_.rebuild_objects_left.fetch_sub(1);
+  }
+  co_return true;
+}
+
+Task<Result<>> ParityStore::rebuild_object(ObjectId object, std::set<std::uint64_t> regions) {
+  ObjectPtr state;
+  std::uint64_t size = 0;
+  {
+    const Hold hold = co_await lock(object, kWholeObject);
+    auto shaped = co_await until_done(
+        0, [&](Op& op) -> Task<Result<>> { return rebuild_shape(op, object, state); });
+    if (!shaped) co_return shaped;
+    const std::lock_guard lock(mutex_);
+    if (!state->exists) co_return Result<>{};
+    size = state->size;
+  }
+  const std::uint64_t width = geometry().width();
+  const std::uint64_t run = std::max<std::uint64_t>(1, kRunBytes / geometry().chunk);
+  TokenBucket rate(parts_.options.rebuild_rate, parts_.clock.now());
+  for (const std::uint64_t region : regions) {
+    const ByteRange range = stripe_range(region * parts_.options.region_bytes,
+                                         (region + 1) * parts_.options.region_bytes);
+    const std::uint64_t end = std::min(geometry().stripes(size), range.end / width);
+    for (std::uint64_t at = range.begin / width; at < end; at += run) {
+      const std::uint64_t last = std::min(end, at + run);
+      const Hold hold = co_await lock(object, {at * width, last * width});
+      auto done = co_await until_done(
+          0, [&](Op& op) -> Task<Result<>> { return rebuild_stripes(op, object, at, last); });
+      if (!done) co_return done;
+      rate.use((last - at) * geometry().chunk);
+      view_.rebuilt_bytes.fetch_add((last - at) * geometry().chunk);
+    }
+    for (;;) {
+      const Nanoseconds wait = rate.wait(parts_.clock.now());
+      if (wait.count() == 0) break;
+      co_await pause(wait);
+    }
+  }
+  co_return co_await until_done(0, [&](Op& op) -> Task<Result<>> {
+    if (!op.mode.rebuilding) co_return ended();
+    co_await commit_children(op, object, std::uint32_t{1} << op.mode.out);
+    co_return Result<>{};
+  });
+}
+
+// The object's size at the member, and nothing behind it.
+Task<Result<>> ParityStore::rebuild_shape(Op& op, ObjectId object, ObjectPtr& state) {
+  if (!op.mode.rebuilding) co_return ended();
+  const std::uint32_t there = std::uint32_t{1} << op.mode.out;
+  auto found = co_await find_in(op, object);
+  if (!found) co_return pass(found);
+  state = *found;
+  const Hold hold = co_await lock(object, kHeaderRange);
+  SumHeader header;
+  bool exists = false;
+  {
+    const std::lock_guard lock(mutex_);
+    exists = state->exists;
+    header = {.sequence = state->sequence, .size = state->size};
+  }
+  if (!exists) {
+    co_await remove_children(op, object, there);
+    co_return Result<>{};
+  }
+  if (auto written = co_await write_header(op, object, header, there); !written) co_return written;
+  co_await cut_children(op, object, header.size, there);
+  co_return Result<>{};
+}
+
+Task<Result<>> ParityStore::rebuild_stripes(Op& op, ObjectId object, std::uint64_t first,
+                                            std::uint64_t last) {
+  if (!op.mode.rebuilding) co_return ended();
+  const auto member = static_cast<unsigned>(op.mode.out);
+  const std::uint64_t in_chunk = geometry().blocks_in_chunk();
+  Image image(members(), object, first * in_chunk, last * in_chunk);
+  if (auto loaded = co_await load(op, image, readable(op.mode)); !loaded) co_return loaded;
+  if (auto computed = image.compute(parts_.pool); !computed) co_return computed;
+  std::vector<ChildWrite> writes;
+  // A row with another block damaged has nothing to give: it stays as it is there, and does not
+  // match unless it is what it was.
+  for (std::size_t row = 0; row < image.rows; ++row) {
+    if (!image.good[member][row]) {
+      view_.lost_blocks.fetch_add(1);
+      continue;
+    }
+    std::size_t end = row + 1;
+    while (end < image.rows && image.good[member][end]) ++end;
+    if (auto added = add_write(writes, image, member, row, end); !added) co_return added;
+    row = end - 1;
+  }
+  Join join;
+  for (ChildWrite& w : writes) {
+    child_write(op, join, w.member, w.sums ? sums_of(object) : object, w.offset,
+                std::move(w.pieces), Stability::kUnstable);
+  }
+  co_await join;
+  co_return Result<>{};
+}
+
+// The log first: contents in it must never be redone over what is written with all members.
+Task<bool> ParityStore::end_rebuild() {
+  co_await Quiesce(*this);
+  bool good = false;
+  {
+    const std::lock_guard lock(mutex_);
+    rebuild_ended_ = false;
+    good = mode_.rebuilding && live_contents_ == 0 && failed_ == 0 && !broken_ &&
+           parts_.members[static_cast<unsigned>(mode_.out)]->verifier() ==
+               known_[static_cast<unsigned>(mode_.out)].load();
+    if (!good) mode_.rebuilding = false;
+  }
+  if (good) {
+    auto start = [this](auto done) {
+      const std::lock_guard lock(mutex_);
+      compact(std::move(done));
+    };
+    if (!co_await call<Result<>>(start)) co_return false;
+    GroupRecord record = record_;
+    record.out = -1;
+    if (!co_await save_record(record)) co_return false;
+    spdlog::info("event=parity_member_in epoch={} bytes={}", record_.epoch,
+                 view_.rebuilt_bytes.load());
+    view_.rebuilds.fetch_add(1);
+    const std::lock_guard lock(mutex_);
+    mode_ = {};
+    sweep_wanted_ = true;
+  }
+  unblock();
+  co_return true;
+}
+
+// Commits what is dirty, so that the log need not name it.
+Task<bool> ParityStore::sweep() {
+  std::vector<ObjectId> objects;
+  {
+    const std::lock_guard lock(mutex_);
+    sweep_wanted_ = false;
+    for (const auto& [object, regions] : dirty_) objects.push_back(object);
+  }
+  bool good = true;
+  for (const ObjectId& object : objects) {
+    if (!co_await do_commit(object)) good = false;
+  }
+  const std::lock_guard lock(mutex_);
+  sweep_running_ = false;
+  co_return good;
+}
+
+Task<bool> ParityStore::pause(Nanoseconds time) {
+  Join join;
+  join.started();
+  pause_.expires_after(std::min<Nanoseconds>(time, std::chrono::seconds(1)));
+  pause_.async_wait([&join](const boost::system::error_code&) { join.ended(); });
+  co_await join;
+  co_return true;
+}
+
+}  // namespace weft::ds

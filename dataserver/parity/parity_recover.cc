@@ -1,0 +1,282 @@
+// A parity group after a start, or after more failed than one member.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "dataserver/parity/parity_internal.h"
+
+namespace weft::ds {
+
+namespace {
+
+constexpr std::uint64_t kRunBytes = std::uint64_t{512} << 10;  // at each member, at a time
+
+}  // namespace
+
+// Which of the members do not answer. What the others answered with is known from now on.
+Task<std::uint32_t> ParityStore::probe(std::uint32_t mask) {
+  std::uint32_t away = 0;
+  Join join;
+  for (unsigned member = 0; member < members(); ++member) {
+    if ((mask >> member & 1) == 0) continue;
+    join.started();
+    parts_.members[member]->stat(ObjectId{}, [&, member](Result<ObjectStat> result) {
+      if (!result && !(result.error() == Errc::kNotFound)) {
+        away |= std::uint32_t{1} << member;
+      } else {
+        known_[member].store(parts_.members[member]->verifier());
+      }
+      join.ended();
+    });
+  }
+  co_await join;
+  co_return away;
+}
+
+// The record, and what is to be done about the log.
+Task<Result<LogState>> ParityStore::load_group() {
+  auto kept = co_await call<Result<GroupDisk::Kept>>(
+      [this](auto done) { parts_.disk.load(std::move(done)); });
+  if (!kept) co_return pass(kept);
+  auto log = decode_group_log(kept->log);
+  if (!log) co_return pass(log);
+  if (kept->record.empty()) {
+    record_ = {};
+    if (!co_await save_record(record_)) co_return fail(Errc::kIo, "no record could be made");
+    co_return replay(std::move(log->frames), geometry());
+  }
+  auto record = decode_group_record(kept->record);
+  if (!record) co_return pass(record);
+  if (record->geometry.members != members() || record->geometry.chunk != geometry().chunk) {
+    co_return fail(Errc::kInvalid, "the group was made with other members or chunks");
+  }
+  record_ = *record;
+  co_return replay(std::move(log->frames), geometry());
+}
+
+// Finds out who is there. One may be away when all others are and nothing is in doubt: it is out.
+Task<bool> ParityStore::go_without(Op& op, const LogState& log) {
+  const std::uint32_t away = co_await probe(readable(op.mode));
+  if (away == 0) co_return true;
+  const bool clean = log.dirty.empty() && log.cuts.empty() && log.redo.empty();
+  if (!clean || record_.out >= 0 || std::popcount(away) != 1) {
+    spdlog::warn("event=parity_waits members_away={:x} clean={}", away, clean);
+    co_return false;
+  }
+  GroupRecord without = record_;
+  without.out = std::countr_zero(away);
+  if (!co_await save_record(without)) co_return false;
+  op.mode.out = record_.out;
+  view_.put_out.fetch_add(1);
+  co_return true;
+}
+
+// What is dirty from now on, and a log that says so.
+Task<bool> ParityStore::begin_log(const Mode& mode, const LogState& log) {
+  auto start = [&](auto done) {
+    const std::lock_guard lock(mutex_);
+    mode_ = mode;
+    dirty_.clear();
+    for (const auto& [object, regions] : log.dirty) {
+      for (const std::uint64_t region : regions) {
+        dirty_[object][region] = {.version = next_version_++, .logged = true};
+      }
+    }
+    cuts_.clear();
+    live_contents_ = 0;
+    compact(std::move(done));
+  };
+  co_return (co_await call<Result<>>(start)).has_value();
+}
+
+Task<bool> ParityStore::recover() {
+  co_await Quiesce(*this);
+  {
+    const std::lock_guard lock(mutex_);
+    ++generation_;
+    objects_.clear();
+    failed_ = 0;
+    rebuild_ended_ = false;
+    verifier_.store(parts_.random.u64());
+    wake(reporting_);  // what they began is to be asked for anew
+  }
+  auto log = co_await load_group();
+  if (!log) {
+    spdlog::error("event=parity_recovery_failed error=\"{}\"", log.error().describe());
+    co_return false;
+  }
+  Op op;
+  op.mode.out = record_.out;
+  if (!co_await go_without(op, *log)) co_return false;
+  if (!co_await redo_contents(op, *log)) co_return false;
+  if (op.mode.out < 0) {
+    for (const auto& [object, regions] : log->dirty) {
+      if (!co_await recover_object(op, object, regions)) co_return false;
+    }
+    log->dirty.clear();
+  }
+  if (!co_await redo_cuts(op, *log)) co_return false;
+  if (!co_await begin_log(op.mode, *log)) co_return false;
+  {
+    const std::lock_guard lock(mutex_);
+    broken_ = false;
+  }
+  view_.recoveries.fetch_add(1);
+  unblock();
+  co_return true;
+}
+
+// Contents and punches of writes without a member, in order.
+Task<bool> ParityStore::redo_contents(Op& op, const LogState& log) {
+  std::map<ObjectId, std::uint64_t> sizes;
+  for (const LogFrame& frame : log.redo) {
+    if (const auto* punch = std::get_if<LogPunch>(&frame)) {
+      if (!co_await punch_stripes(op, punch->object, punch->begin, punch->end)) co_return false;
+      continue;
+    }
+    const auto& content = std::get<LogContent>(frame);
+    std::uint64_t& size = sizes[content.object];
+    size = std::max(size, content.size);
+    Join join;
+    for (const LogContent::Piece& piece : content.pieces) {
+      if (piece.member >= members() || !op.mode.readable(piece.member)) continue;
+      auto buffer = parts_.pool.allocate(piece.bytes.size());
+      if (!buffer) {
+        co_await join;
+        co_return false;
+      }
+      std::ranges::copy(piece.bytes, buffer->data());
+      std::vector<Buffer> data;
+      data.push_back(std::move(*buffer));
+      child_write(op, join, piece.member, piece.sums ? sums_of(content.object) : content.object,
+                  piece.offset, std::move(data), Stability::kFileSync);
+    }
+    co_await join;
+    if (op.failed != 0) co_return false;
+  }
+  for (const auto& [object, size] : sizes) {
+    Object state;
+    if (!co_await read_header(op, object, state)) co_return false;
+    if (state.exists && state.size >= size && !state.header_dirty) continue;
+    const SumHeader header{.sequence = state.sequence + 1, .size = std::max(size, state.size)};
+    if (!co_await write_header(op, object, header, readable(op.mode))) co_return false;
+  }
+  co_return true;
+}
+
+// What was being cut; nothing of these objects came after. Their stripes are consistent by now.
+Task<bool> ParityStore::redo_cuts(Op& op, const LogState& log) {
+  for (const auto& [object, cut] : log.cuts) {
+    if (cut.remove) {
+      if (!co_await remove_children(op, object, readable(op.mode))) co_return false;
+      continue;
+    }
+    Object state;
+    if (!co_await read_header(op, object, state)) co_return false;
+    auto tail = co_await clear_tail(op, object, cut.size);
+    if (!tail) co_return false;
+    const SumHeader header{.sequence = state.sequence + 1, .size = cut.size};
+    if (!co_await write_header(op, object, header, readable(op.mode))) co_return false;
+    if (!co_await cut_children(op, object, cut.size, readable(op.mode))) co_return false;
+  }
+  co_return true;
+}
+
+Task<bool> ParityStore::recover_object(Op& op, ObjectId object, std::set<std::uint64_t> regions) {
+  Object state;
+  if (!co_await read_header(op, object, state)) co_return false;
+  const std::uint32_t all = readable(op.mode);
+  if (!state.exists) co_return co_await remove_children(op, object, all);
+  if (state.header_dirty) {
+    const SumHeader header{.sequence = state.sequence + 1, .size = state.size};
+    if (!co_await write_header(op, object, header, all)) co_return false;
+  }
+  if (!co_await cut_children(op, object, state.size, all)) co_return false;
+  const std::uint64_t stripes = geometry().stripes(state.size);
+  const std::uint64_t run = std::max<std::uint64_t>(1, kRunBytes / geometry().chunk);
+  for (const std::uint64_t region : regions) {
+    const ByteRange range = stripe_range(region * parts_.options.region_bytes,
+                                         (region + 1) * parts_.options.region_bytes);
+    const std::uint64_t end = std::min(stripes, range.end / geometry().width());
+    for (std::uint64_t at = range.begin / geometry().width(); at < end; at += run) {
+      if (!co_await resync(op, object, at, std::min(end, at + run), state.size)) co_return false;
+    }
+  }
+  co_return co_await commit_children(op, object, all);
+}
+
+// Makes the rows of stripes [first, last) consistent from the data that is there.
+Task<bool> ParityStore::resync(Op& op, ObjectId object, std::uint64_t first, std::uint64_t last,
+                               std::uint64_t size) {
+  const std::uint64_t in_chunk = geometry().blocks_in_chunk();
+  Image image(members(), object, first * in_chunk, last * in_chunk);
+  if (!co_await load(op, image, readable(op.mode))) co_return false;
+  std::vector<std::vector<bool>> changed(members(), std::vector<bool>(image.rows));
+  for (std::size_t row = 0; row < image.rows; ++row) settle_row(image, row, size, changed);
+  std::vector<ChildWrite> writes;
+  for (unsigned member = 0; member < members(); ++member) {
+    for (std::size_t row = 0; row < image.rows; ++row) {
+      if (!changed[member][row]) continue;
+      std::size_t end = row + 1;
+      while (end < image.rows && changed[member][end]) ++end;
+      if (!add_write(writes, image, member, row, end)) co_return false;
+      row = end;
+    }
+  }
+  Join join;
+  for (ChildWrite& w : writes) {
+    child_write(op, join, w.member, w.sums ? sums_of(object) : object, w.offset,
+                std::move(w.pieces), Stability::kUnstable);
+  }
+  co_await join;
+  co_return op.failed == 0;
+}
+
+void ParityStore::settle_row(Image& image, std::size_t row, std::uint64_t size,
+                             std::vector<std::vector<bool>>& changed) {
+  const std::uint64_t offset = image.offset() + row * kParityBlock;
+  const unsigned parity = geometry().parity_member(offset / geometry().chunk);
+  bool cut = false;
+  for (unsigned member = 0; member < members(); ++member) {
+    if (member == parity) continue;
+    const std::uint64_t at = geometry().logical(member, offset);
+    if (at + kParityBlock <= size) continue;
+    auto tail = image.block(member, row).subspan(at < size ? size - at : 0);
+    if (std::ranges::all_of(tail, [](std::byte byte) { return byte == std::byte{0}; })) continue;
+    std::memset(tail.data(), 0, tail.size());
+    cut = changed[member][row] = true;
+  }
+  unsigned bad = 0;
+  unsigned which = 0;
+  for (unsigned member = 0; member < members(); ++member) {
+    if (image.good[member][row]) continue;
+    ++bad;
+    which = member;
+  }
+  if (bad == 1 && !cut) {
+    // If the rest of the row gives what the checksum is of, the block was torn or damaged.
+    std::array<std::byte, kParityBlock> kept;
+    std::ranges::copy(image.block(which, row), kept.begin());
+    image.compute_block(which, row);
+    changed[which][row] = true;
+    if (sum_block(image.block(which, row), image.object, which, image.first + row) ==
+        image.sums[which][row]) {
+      return;
+    }
+    std::ranges::copy(kept, image.block(which, row).begin());
+  }
+  for (unsigned member = 0; member < members(); ++member) {
+    if (!image.good[member][row]) changed[member][row] = true;
+  }
+  std::array<std::byte, kParityBlock> before;
+  std::ranges::copy(image.block(parity, row), before.begin());
+  image.compute_block(parity, row);
+  if (std::ranges::equal(before, image.block(parity, row))) return;
+  changed[parity][row] = true;
+  view_.parity_fixed.fetch_add(1);
+}
+
+}  // namespace weft::ds

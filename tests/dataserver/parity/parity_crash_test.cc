@@ -1,0 +1,162 @@
+// Power cuts, at any write to members or log: what was committed is there, the rest is old or new.
+#include <catch2/catch_test_macros.hpp>
+#include <set>
+
+#include "tests/dataserver/parity/parity_rig.h"
+
+using namespace weft;
+using namespace weft::test;
+using ds::Stability;
+
+namespace {
+
+constexpr std::size_t kSpan = 100'000;
+const layout::ObjectId kObject{.fileid = 7, .generation = 1};
+
+// What may be read of an object: for each byte the values it may have, and sizes it may have.
+struct Allowed {
+  std::vector<std::string> bytes = std::vector<std::string>(kSpan * 2, std::string(1, '\0'));
+  std::set<std::uint64_t> sizes{0};
+  std::string now;  // as it is if all is well
+
+  void may(std::uint64_t at, char value) {
+    if (!bytes[at].contains(value)) bytes[at] += value;
+  }
+  void put(std::uint64_t offset, const std::string& what) {
+    if (now.size() < offset + what.size()) now.resize(offset + what.size(), '\0');
+    std::ranges::copy(what, now.begin() + static_cast<std::ptrdiff_t>(offset));
+    for (std::size_t i = 0; i < what.size(); ++i) may(offset + i, what[i]);
+    sizes.insert(now.size());
+  }
+  void cut(std::uint64_t size) {
+    for (std::uint64_t at = std::min<std::uint64_t>(size, now.size()); at < bytes.size(); ++at) {
+      may(at, '\0');
+    }
+    now.resize(size, '\0');
+    sizes.insert(size);
+  }
+  // All that was done is stable.
+  void settled() { *this = of(now); }
+  static Allowed of(std::string what) {
+    Allowed made;
+    made.now = std::move(what);
+    made.sizes = {made.now.size()};
+    for (std::size_t i = 0; i < made.now.size(); ++i) made.bytes[i] = std::string(1, made.now[i]);
+    return made;
+  }
+  [[nodiscard]] std::string wrong(const std::string& found) const {
+    if (!sizes.contains(found.size())) return "size " + std::to_string(found.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (!bytes[i].contains(found[i])) return "byte " + std::to_string(i);
+    }
+    return "";
+  }
+};
+
+// One random operation. False when it failed, as after the power is gone.
+bool step(ParityRig& rig, SeededRandom& random, Allowed& allowed) {
+  const std::uint64_t offset = random.below(kSpan);
+  switch (random.below(10)) {
+    case 0: {
+      const bool good = rig.commit(kObject).has_value();
+      if (good) allowed.settled();
+      return good;
+    }
+    case 1: {
+      allowed.cut(offset);
+      const bool good = rig.truncate(kObject, offset).has_value();
+      return good;
+    }
+    case 2: {
+      const std::uint64_t size = std::min<std::uint64_t>(
+          random.below(40'000), allowed.now.size() > offset ? allowed.now.size() - offset : 0);
+      if (size > 0) allowed.put(offset, std::string(size, '\0'));
+      return rig.punch(kObject, offset, size).has_value();
+    }
+    default: {
+      const std::size_t sizes[] = {1, 100, 4096, 8192, 33'000, 65'536};
+      const std::string bytes(sizes[random.below(6)], static_cast<char>('a' + random.below(26)));
+      const bool stable = random.below(4) == 0;
+      allowed.put(offset, bytes);
+      return rig.write(kObject, offset, bytes, stable ? Stability::kFileSync : Stability::kUnstable)
+          .has_value();
+    }
+  }
+}
+
+std::string contents(ParityRig& rig) {
+  const auto text = rig.text(kObject, 0, 1 << 20);
+  return text.starts_with("error: not found") ? "" : text;
+}
+
+enum class Out { kNobody, kBefore, kDuring };
+
+std::string run(std::uint64_t seed, bool members_crash, Out out) {
+  SeededRandom random(seed);
+  ParityRig rig(random.below(2) == 0 ? 3 : 4, random.below(2) == 0 ? 4096 : 16384, seed);
+  rig.options.patience = 20ms;
+  Allowed allowed;
+  const unsigned victim = static_cast<unsigned>(random.below(3));
+  for (int i = 0; i < 6; ++i) step(rig, random, allowed);
+  if (!rig.commit(kObject)) return "the first commit failed";
+  allowed.settled();
+  if (out == Out::kBefore) {
+    rig.member[victim]->failing = true;
+    const std::string bytes(65'536, 'x');
+    if (!rig.write(kObject, 0, bytes)) return "a write without a member failed";
+    allowed.put(0, bytes);
+    if (!rig.degraded()) return "the member is not out";
+  }
+  if (out == Out::kDuring) rig.member[victim]->fail_in = 1 + random.below(60);
+  rig.power.cut_after = 1 + random.below(120);
+  for (int i = 0; i < 20 && rig.power.on; ++i) {
+    if (!step(rig, random, allowed)) break;
+  }
+  if (rig.power.on && out != Out::kNobody) {
+    rig.member[victim]->fail_in = 0;
+    rig.member[victim]->failing = random.below(2) == 0;
+  }
+  // One that goes at the same time as the power is two failures; it comes back.
+  if (out == Out::kDuring) rig.member[victim]->fail_in = 0;
+  if (out == Out::kDuring && rig.view().out.load() < 0) rig.member[victim]->failing = false;
+  if (members_crash) {
+    rig.lose_power();
+  } else {
+    rig.restart();
+  }
+  const auto found = contents(rig);
+  if (const auto wrong = allowed.wrong(found); !wrong.empty()) return wrong + " after the cut";
+  // Life goes on, and the member comes back.
+  allowed = Allowed::of(found);
+  for (int i = 0; i < 4; ++i) {
+    if (!step(rig, random, allowed)) return "an operation after the cut failed";
+  }
+  if (contents(rig) != allowed.now) return "contents after the cut";
+  for (auto& one : rig.member) one->failing = false;
+  if (!rig.whole()) return "not whole again";
+  if (contents(rig) != allowed.now) return "contents when whole";
+  if (!rig.commit(kObject)) return "the last commit failed";
+  if (const int bad = rig.bad_rows(kObject); bad != 0) return std::to_string(bad) + " bad rows";
+  if (rig.view().lost_blocks.load() != 0) return "lost blocks";
+  return "";
+}
+
+void run_seeds(std::uint64_t count, bool members_crash, Out out) {
+  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+    INFO("seed " << seed);
+    REQUIRE(run(seed, members_crash, out) == "");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the data server dies at any write", "[parity]") { run_seeds(100, false, Out::kNobody); }
+TEST_CASE("the power goes at any write, with unstable writes lost in part", "[parity]") {
+  run_seeds(100, true, Out::kNobody);
+}
+TEST_CASE("the power goes at any write while a member is out", "[parity]") {
+  run_seeds(100, true, Out::kBefore);
+}
+TEST_CASE("the data server dies while a member goes or is out", "[parity]") {
+  run_seeds(100, false, Out::kDuring);
+}

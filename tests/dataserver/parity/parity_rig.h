@@ -1,0 +1,336 @@
+// A parity group over members and a log in memory, whose power can be cut at any write.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataserver/parity/parity_store.h"
+#include "tests/dataserver/store/store_calls.h"
+
+namespace weft::test {
+
+using namespace std::chrono_literals;
+
+// Counts writes to everything there is, and cuts the power at one of them.
+struct Power {
+  explicit Power(std::uint64_t seed) : random(seed) {}
+  // Whether a write is to be carried out; the one at which the power goes may be, or not.
+  bool take() {
+    if (!on) return false;
+    ++writes;
+    if (cut_after == 0 || --cut_after > 0) return true;
+    on = false;
+    return random.below(2) == 0;
+  }
+  SeededRandom random;
+  bool on = true;
+  std::uint64_t writes = 0;
+  std::uint64_t cut_after = 0;  // 0: never
+};
+
+class MemoryMember final : public ds::Store {
+ public:
+  MemoryMember(Power& power, BufferPool& pool) : power_(power), pool_(pool) {}
+
+  bool failing = false;       // answers kIo to everything
+  std::uint64_t fail_in = 0;  // begins after so many writes, if not 0
+  std::uint64_t free_bytes = std::uint64_t{1} << 40;
+  std::uint64_t reads = 0;
+  std::uint64_t written_bytes = 0;
+
+  struct Change {
+    std::uint64_t offset;
+    std::string bytes;
+  };
+  struct File {
+    std::string now;
+    std::string durable;
+    std::vector<Change> unsynced;
+  };
+  std::map<layout::ObjectId, File> files;
+
+  // As after a crash of its process or machine: any part of what is unsynced is lost.
+  void crash() {
+    for (auto& [object, file] : files) {
+      for (const Change& change : file.unsynced) {
+        for (std::size_t at = 0; at < change.bytes.size(); at += 1024) {
+          if (power_.random.below(2) == 0) continue;
+          put(file.durable, change.offset + at, change.bytes.substr(at, 1024));
+        }
+      }
+      file.unsynced.clear();
+      file.now = file.durable;
+    }
+    ++verifier_;
+  }
+
+  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+            Done<ds::ReadResult> done) override {
+    ++reads;
+    if (!alive()) return refuse(std::move(done));
+    const auto found = files.find(object);
+    if (found == files.end()) return answer(std::move(done), fail(Errc::kNotFound));
+    ds::ReadResult result;
+    const std::string& now = found->second.now;
+    result.object_end = now.size();
+    if (offset < now.size()) {
+      const std::size_t size = std::min<std::size_t>(count, now.size() - offset);
+      auto buffer = pool_.allocate(size).value();
+      std::copy_n(reinterpret_cast<const std::byte*>(now.data()) + offset, size, buffer.data());
+      result.payload.append(std::move(buffer));
+    }
+    answer(std::move(done), std::move(result));
+  }
+  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
+             ds::Stability wanted, Done<ds::WriteResult> done) override {
+    if (!writable()) return refuse(std::move(done));
+    std::string bytes;
+    for (const Buffer& piece : data) {
+      bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    }
+    written_bytes += bytes.size();
+    File& file = files[object];
+    put(file.now, offset, bytes);
+    if (wanted == ds::Stability::kUnstable || !power_.on) {
+      file.unsynced.push_back({offset, bytes});
+    } else {
+      for (const Change& change : file.unsynced) put(file.durable, change.offset, change.bytes);
+      file.unsynced.clear();
+      put(file.durable, offset, bytes);
+    }
+    if (!power_.on) return refuse(std::move(done));
+    answer(std::move(done), ds::WriteResult{.bytes = bytes.size(),
+                                            .stability = wanted,
+                                            .verifier = verifier_,
+                                            .object_end = file.now.size()});
+  }
+  void commit(const layout::ObjectId& object, Done<ds::WriteVerifier> done) override {
+    if (!writable()) return refuse(std::move(done));
+    if (const auto found = files.find(object); found != files.end()) settle(found->second);
+    if (!power_.on) return refuse(std::move(done));
+    answer(std::move(done), ds::WriteVerifier{verifier_});
+  }
+  void truncate(const layout::ObjectId& object, std::uint64_t size,
+                Done<ds::ObjectStat> done) override {
+    if (!writable()) return refuse(std::move(done));
+    if (size == 0 && !files.contains(object)) return answer(std::move(done), ds::ObjectStat{});
+    File& file = files[object];
+    file.now.resize(size, '\0');
+    settle(file);
+    if (!power_.on) return refuse(std::move(done));
+    answer(std::move(done), ds::ObjectStat{.size = size});
+  }
+  void remove(const layout::ObjectId& object, Done<void> done) override {
+    if (!writable()) return refuse(std::move(done));
+    files.erase(object);
+    if (!power_.on) return refuse(std::move(done));
+    answer(std::move(done), Result<>{});
+  }
+  void stat(const layout::ObjectId& object, Done<ds::ObjectStat> done) override {
+    if (!alive()) return refuse(std::move(done));
+    const auto found = files.find(object);
+    if (found == files.end()) return answer(std::move(done), fail(Errc::kNotFound));
+    answer(std::move(done), ds::ObjectStat{.size = found->second.now.size()});
+  }
+  void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                Done<void> done) override {
+    if (!writable()) return refuse(std::move(done));
+    File& file = files[object];
+    if (file.now.size() < offset + size) file.now.resize(offset + size, '\0');
+    settle(file);
+    answer(std::move(done), Result<>{});
+  }
+  void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+             Done<void> done) override {
+    if (!writable()) return refuse(std::move(done));
+    if (const auto found = files.find(object); found != files.end()) {
+      std::string& now = found->second.now;
+      for (std::uint64_t at = offset; at < std::min<std::uint64_t>(now.size(), offset + size); ++at)
+        now[at] = '\0';
+      settle(found->second);
+    }
+    if (!power_.on) return refuse(std::move(done));
+    answer(std::move(done), Result<>{});
+  }
+  [[nodiscard]] ds::WriteVerifier verifier() const override { return verifier_; }
+  [[nodiscard]] Result<ds::StoreStat> usage() const override {
+    return ds::StoreStat{.capacity_bytes = std::uint64_t{1} << 40,
+                         .free_bytes = free_bytes,
+                         .objects = files.size()};
+  }
+
+ private:
+  static void put(std::string& into, std::uint64_t offset, const std::string& bytes) {
+    if (into.size() < offset + bytes.size()) into.resize(offset + bytes.size(), '\0');
+    std::ranges::copy(bytes, into.begin() + static_cast<std::ptrdiff_t>(offset));
+  }
+  static void settle(File& file) {
+    file.durable = file.now;
+    file.unsynced.clear();
+  }
+  [[nodiscard]] bool alive() const { return power_.on && !failing; }
+  bool writable() {
+    if (fail_in > 0 && --fail_in == 0) failing = true;
+    return alive() && power_.take();
+  }
+  template <class T, class R>
+  void answer(Done<T> done, R result) {
+    ds::IoRing::current()->post(
+        [done = std::move(done), result = Result<T>(std::move(result))]() mutable {
+          done(std::move(result));
+        });
+  }
+  template <class T>
+  void refuse(Done<T> done) {
+    answer(std::move(done), fail(power_.on ? Errc::kIo : Errc::kClosed, "injected"));
+  }
+
+  Power& power_;
+  BufferPool& pool_;
+  ds::WriteVerifier verifier_ = 1;
+};
+
+class MemoryDisk final : public ds::GroupDisk {
+ public:
+  explicit MemoryDisk(Power& power) : power_(power) {}
+  Kept kept;
+  std::uint64_t appends = 0;
+
+  void load(Loaded done) override {
+    ds::IoRing::current()->post(
+        [done = std::move(done),
+         kept = power_.on ? Result<Kept>(kept) : fail(Errc::kClosed)]() mutable {
+          done(std::move(kept));
+        });
+  }
+  void save_record(std::vector<std::byte> bytes, Done done) override {
+    if (power_.take()) kept.record = std::move(bytes);
+    answer(std::move(done));
+  }
+  void replace_log(std::vector<std::byte> bytes, Done done) override {
+    if (power_.take()) kept.log = std::move(bytes);
+    answer(std::move(done));
+  }
+  void append(std::vector<std::byte> bytes, bool /*sync*/, Done done) override {
+    ++appends;
+    const bool was_on = power_.on;
+    std::size_t size = power_.take() ? bytes.size() : 0;
+    if (was_on && !power_.on) size = power_.random.below(bytes.size() + 1);  // torn
+    kept.log.insert(kept.log.end(), bytes.begin(),
+                    bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    answer(std::move(done));
+  }
+
+ private:
+  void answer(Done done) {
+    ds::IoRing::current()->post([done = std::move(done), on = power_.on]() mutable {
+      done(on ? Result<>{} : fail(Errc::kClosed));
+    });
+  }
+  Power& power_;
+};
+
+class ParityRig : public StoreCalls {
+ public:
+  explicit ParityRig(unsigned members = 3, std::uint32_t chunk = 4096, std::uint64_t seed = 1)
+      : power(seed), disk(power) {
+    options.geometry = {.members = members, .chunk = chunk};
+    options.region_bytes = std::uint64_t{64} << 10;
+    options.retry_every = 2ms;
+    options.patience = 1000ms;
+    for (unsigned i = 0; i < members; ++i) {
+      member.push_back(std::make_unique<MemoryMember>(power, pool_));
+    }
+    open();
+  }
+  ~ParityRig() override { close(); }
+  ds::Store& any() override { return *store_; }
+  [[nodiscard]] const ds::ParityView& view() const { return store_->view(); }
+
+  void open() {
+    std::vector<ds::Store*> members;
+    for (auto& one : member) members.push_back(one.get());
+    store_ = std::make_unique<ds::ParityStore>(ds::ParityStore::Parts{.members = members,
+                                                                      .disk = disk,
+                                                                      .pool = pool_,
+                                                                      .clock = system_clock(),
+                                                                      .random = power.random,
+                                                                      .rings = {ring_.get()},
+                                                                      .options = options});
+    store_->start();
+  }
+  void close() {
+    store_->close();
+    eventually([this] { return store_->idle(); });
+    store_.reset();
+  }
+  // The data server's process dies where it is; what members have, they keep.
+  void restart() {
+    close();
+    power.on = true;
+    power.cut_after = 0;
+    open();
+  }
+  void lose_power() {
+    close();
+    power.on = true;
+    power.cut_after = 0;
+    for (auto& one : member) one->crash();
+    open();
+  }
+  template <class Check>
+  bool eventually(Check check) {
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    while (!check() && std::chrono::steady_clock::now() < end) {
+      context_.restart();
+      context_.run_one_for(5ms);
+    }
+    return check();
+  }
+  bool whole() {
+    return eventually([this] { return view().state.load() == ds::GroupState::kWhole; });
+  }
+  bool degraded() {
+    return eventually([this] { return view().state.load() == ds::GroupState::kDegraded; });
+  }
+  // Rows of an object whose XOR is not zero, and blocks that do not match their checksums.
+  int bad_rows(const layout::ObjectId& object) {
+    std::size_t size = 0;
+    for (auto& one : member) size = std::max(size, one->files[object].now.size());
+    int bad = 0;
+    for (std::size_t at = 0; at < size; at += ds::kParityBlock) {
+      std::string sum(ds::kParityBlock, '\0');
+      for (unsigned m = 0; m < member.size(); ++m) {
+        std::string block = member[m]->files[object].now;
+        block.resize(std::max(block.size(), at + ds::kParityBlock), '\0');
+        block = block.substr(at, ds::kParityBlock);
+        for (std::size_t i = 0; i < block.size(); ++i)
+          sum[i] = static_cast<char>(sum[i] ^ block[i]);
+        std::string sums = member[m]->files[ds::sums_of(object)].now;
+        const std::size_t where = ds::kSumsAt + at / ds::kParityBlock * 8;
+        sums.resize(std::max(sums.size(), where + 8), '\0');
+        alignas(32) std::array<char, ds::kParityBlock> aligned;
+        std::ranges::copy(block, aligned.begin());
+        if (ds::get_sum(std::as_bytes(std::span(sums)).subspan(where, 8)) !=
+            ds::sum_block(std::as_bytes(std::span(aligned)), object, m, at / ds::kParityBlock)) {
+          ++bad;
+        }
+      }
+      if (std::ranges::any_of(sum, [](char c) { return c != 0; })) ++bad;
+    }
+    return bad;
+  }
+
+  Power power;
+  MemoryDisk disk;
+  std::vector<std::unique_ptr<MemoryMember>> member;
+  ds::ParityOptions options;
+
+ private:
+  std::unique_ptr<ds::ParityStore> store_;
+};
+
+}  // namespace weft::test
