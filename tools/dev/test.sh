@@ -116,7 +116,7 @@ test_ahead_start() {
   mkdir -p "$WEFT_LOGS"
   setsid nice -n 19 bash -c '
     for preset in asan tsan; do
-      cmake --preset $preset && ninja -C build/$preset -k 0 -j "$1"
+      cmake --preset $preset && cmake --build --preset $preset -j "$1" -- -k 0
     done' ahead "$WEFT_JOBS" >"$WEFT_LOGS/build-ahead.log" 2>&1 </dev/null &
   test_ahead=$!
 }
