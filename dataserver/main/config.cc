@@ -32,6 +32,32 @@ Result<> set_mds(const Value& value, std::vector<HostPort>& mds) {
   return {};
 }
 
+Result<> set_parity(const Value& value, std::vector<TargetAddress>& parity) {
+  for (const std::string& text : value.list) {
+    auto address = parse_target_address(text);
+    if (!address) return pass(address);
+    if (std::ranges::find(parity, *address) != parity.end()) {
+      return fail(Errc::kInvalid, fmt::format("names '{}' twice", text));
+    }
+    parity.push_back(std::move(*address));
+  }
+  return {};
+}
+
+Result<> check_parity(const DsConfig& config) {
+  if (config.parity.empty()) return {};
+  if (config.target)
+    return fail(Errc::kInvalid, "store.target and store.parity exclude each other");
+  if (config.parity.size() < kMinMembers || config.parity.size() > kMaxMembers) {
+    return fail(Errc::kInvalid,
+                fmt::format("store.parity needs {} to {} targets", kMinMembers, kMaxMembers));
+  }
+  if ((config.parity_chunk & (config.parity_chunk - 1)) != 0) {
+    return fail(Errc::kInvalid, "store.parity_chunk must be a power of two");
+  }
+  return {};
+}
+
 bool is_wildcard(const layout::NetAddress& address) {
   return std::ranges::all_of(address.ip, [](std::uint8_t byte) { return byte == 0; });
 }
@@ -97,6 +123,13 @@ std::vector<TomlField> config_fields(DsConfig& config) {
                       return {};
                     }});
   fields.push_back(seconds_field("store.target_patience_seconds", config.target_patience, 1, 50));
+  fields.push_back({"store.parity", Kind::kTextList,
+                    [&config](const Value& value) { return set_parity(value, config.parity); }});
+  fields.push_back(
+      number_field("store.parity_chunk", config.parity_chunk, kMinChunk, kMaxChunk, Kind::kBytes));
+  fields.push_back(seconds_field("store.parity_patience_seconds", config.parity_patience, 1, 50));
+  fields.push_back(number_field("store.parity_rebuild_rate", config.parity_rebuild_rate, 0,
+                                std::int64_t{1} << 40, Kind::kBytes));
   fields.push_back({"load.counters", Kind::kText, [&config](const Value& value) {
                       return set_load_counters(value, config.load.counters);
                     }});
@@ -132,6 +165,7 @@ Result<> check_config(const DsConfig& config, bool standalone) {
   if (config.listen.empty()) return missing("server.listen");
   if (config.store.path.empty()) return missing("store.path");
   if (config.key_file.empty()) return missing("cluster.key_file");
+  if (auto parity = check_parity(config); !parity) return parity;
   if (standalone) return {};
   if (config.mds.empty()) return missing("cluster.mds");
   const auto& told = config.advertise.empty() ? config.listen : config.advertise;

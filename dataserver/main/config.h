@@ -13,6 +13,7 @@
 #include "dataserver/load/sampler.h"
 #include "dataserver/main/toml_fields.h"
 #include "dataserver/mirror/mirror_options.h"
+#include "dataserver/parity/geometry.h"
 #include "dataserver/store/file_store.h"
 #include "dataserver/target/target_link.h"
 #include "layout/net_address.h"
@@ -48,6 +49,11 @@ struct DsConfig {
   // target, target_patience_seconds: objects are at a target; the folder keeps identity and fences
   std::optional<TargetAddress> target;
   std::chrono::milliseconds target_patience{30'000};
+  // parity, parity_*: they are at a parity group of targets
+  std::vector<TargetAddress> parity;
+  std::chrono::milliseconds parity_patience{5'000};
+  std::uint32_t parity_chunk = ParityGeometry{}.chunk;
+  std::uint64_t parity_rebuild_rate = 0;  // bytes a second at the member; 0: no limit
 
   // [load]: counters, disk_max, net_max
   LoadOptions load;

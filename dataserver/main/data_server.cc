@@ -124,6 +124,7 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
       if (const TargetView* target = chain_->target()) {
         write_target_metrics(*target, out);
       }
+      if (const ParityView* parity = chain_->parity()) write_parity_metrics(*parity, out);
     });
     if (!page) return pass(page);
     metrics_ = std::move(*page);
@@ -186,7 +187,7 @@ Result<> DataServer::listen() {
     // So that direct writes need no copy, and others copy from a page boundary.
     options.limits.locate_payload = rpc::nfs4::locate_payload;
     // A target takes what is in memory it shares, not what is in a pipe of ours.
-    if (config_.store.mode == IoMode::kBuffered && !config_.target)
+    if (config_.store.mode == IoMode::kBuffered && !config_.target && config_.parity.empty())
       options.limits.pipe_from = kPipeFrom;
     auto listener = std::make_unique<rpc::TcpServer>(
         threads_->threads(), pool_, options,

@@ -46,6 +46,34 @@ void write_target_metrics(const TargetView& target, Metrics& out) {
           target.lent_bytes.load());
 }
 
+void write_parity_metrics(const ParityView& parity, Metrics& out) {
+  const auto counter = [&out](const char* name, const char* help, std::uint64_t value) {
+    out.counter(name, help, static_cast<double>(value));
+  };
+  const auto gauge = [&out](const char* name, const char* help, auto value) {
+    out.gauge(name, help, static_cast<double>(value));
+  };
+  out.gauge("weft_ds_parity_state", "1 for the state of the parity group", 1,
+            {{"state", to_string(parity.state.load())}});
+  gauge("weft_ds_parity_member_out", "The target that is not read; -1: all are", parity.out.load());
+  gauge("weft_ds_parity_dirty_regions", "Regions to be gone through after a crash",
+        parity.dirty_regions.load());
+  counter("weft_ds_parity_corrupt_blocks_total", "Blocks that did not match, written anew",
+          parity.corrupt_blocks.load());
+  counter("weft_ds_parity_lost_blocks_total", "Blocks that could not be computed",
+          parity.lost_blocks.load());
+  counter("weft_ds_parity_members_put_out_total", "Times that a target was put out",
+          parity.put_out.load());
+  counter("weft_ds_parity_recoveries_total", "Recoveries of the group, starts included",
+          parity.recoveries.load());
+  counter("weft_ds_parity_rebuilds_total", "Targets that got what they had missed",
+          parity.rebuilds.load());
+  gauge("weft_ds_parity_rebuilt_bytes", "Bytes written by this rebuild, or the last",
+        parity.rebuilt_bytes.load());
+  gauge("weft_ds_parity_rebuild_objects_left", "Objects it has not gone through",
+        parity.rebuild_objects_left.load());
+}
+
 void write_metrics(const MetricsSample& now, Metrics& out) {
   write_operations(now, out);
   const auto counter = [&out](const char* name, const char* help, std::uint64_t value) {

@@ -20,6 +20,16 @@
 //                                                      connections to the target, if there is one
 //   weft_ds_target_connections_total, weft_ds_target_timeouts_total
 //   weft_ds_target_lent_bytes_total                    read and written in memory it shares
+//   weft_ds_parity_state{state="starting|whole|degraded|rebuilding"}
+//                                                      1, if the targets are a parity group
+//   weft_ds_parity_member_out                          which is not read, from 0 on; -1: all are
+//   weft_ds_parity_dirty_regions                       to be gone through after a crash
+//   weft_ds_parity_corrupt_blocks_total                that did not match, and were written anew
+//   weft_ds_parity_lost_blocks_total                   that could not be computed either
+//   weft_ds_parity_members_put_out_total, weft_ds_parity_recoveries_total
+//   weft_ds_parity_rebuilds_total                      members that are back
+//   weft_ds_parity_rebuilt_bytes, weft_ds_parity_rebuild_objects_left
+//                                                      of the rebuild that goes on, or the last
 //   weft_ds_registered                                 1 while the metadata server knows us
 //
 // Threading: a pure function.
@@ -28,6 +38,7 @@
 #include <cstdint>
 
 #include "dataserver/mirror/duplicator.h"
+#include "dataserver/parity/parity_store.h"
 #include "dataserver/target/target_link.h"
 #include "rpc/base/metrics.h"
 
@@ -58,6 +69,7 @@ struct MetricsSample {
 };
 
 void write_target_metrics(const TargetView& target, Metrics& out);
+void write_parity_metrics(const ParityView& parity, Metrics& out);
 void write_metrics(const MetricsSample& now, Metrics& out);
 
 }  // namespace weft::ds

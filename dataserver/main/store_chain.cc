@@ -2,12 +2,24 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "dataserver/store/disk.h"
 #include "rpc/base/shared_memory.h"
 
 namespace weft::ds {
 
+namespace {
+
+constexpr std::chrono::seconds kGroupQuiet{5};
+
+}  // namespace
+
 Result<std::shared_ptr<Arena>> arena_for(const DsConfig& config) {
-  if (!config.target) return std::shared_ptr<Arena>{};
+  if (!config.target && config.parity.empty()) return std::shared_ptr<Arena>{};
   // Room for all that may be in use, and as much for what is idle or does not fit together.
   auto memory = SharedMemory::create(2 * config.memory_limit_bytes, "weft-arena");
   if (!memory) return pass(memory);
@@ -16,14 +28,21 @@ Result<std::shared_ptr<Arena>> arena_for(const DsConfig& config) {
 
 Result<std::unique_ptr<StoreChain>> StoreChain::open(const DsConfig& config, BufferPool& pool) {
   std::unique_ptr<StoreChain> chain(new StoreChain(config, pool));
-  const std::string mark = config.store.path + "/target";
-  struct stat found{};
-  const bool of_target = ::stat(mark.c_str(), &found) == 0;
-  if (!config.target) {
-    if (of_target) {
-      return fail(Errc::kInvalid,
-                  config.store.path + " belongs to a target, but store.target is not set");
-    }
+  const auto has = [&config](const char* name) {
+    struct stat found{};
+    return ::stat((config.store.path + name).c_str(), &found) == 0;
+  };
+  const bool of_target = has("/target");
+  const bool of_group = has("/parity");
+  if (of_target && !config.target) {
+    return fail(Errc::kInvalid,
+                config.store.path + " belongs to a target, but store.target is not set");
+  }
+  if (of_group && config.parity.empty()) {
+    return fail(Errc::kInvalid,
+                config.store.path + " belongs to a parity group, but store.parity is not set");
+  }
+  if (!config.target && config.parity.empty()) {
     auto store = FileStore::open(config.store, pool);
     if (!store) return pass(store);
     chain->file_ = std::move(*store);
@@ -32,38 +51,90 @@ Result<std::unique_ptr<StoreChain>> StoreChain::open(const DsConfig& config, Buf
   auto folder = StoreDirectory::open(config.store.path, config.store.create, system_random());
   if (!folder) return pass(folder);
   chain->folder_ = std::move(*folder);
-  if (!of_target && chain->folder_->identity().ds_id != 0) {
-    return fail(Errc::kInvalid,
-                config.store.path + " has objects of its own: store.target needs a new folder");
+  if (!of_target && !of_group && chain->folder_->identity().ds_id != 0) {
+    return fail(Errc::kInvalid, config.store.path +
+                                    " has objects of its own: store.target and store.parity need "
+                                    "a new folder");
   }
   return chain;
 }
 
+Result<std::unique_ptr<RemoteStore>> StoreChain::open_remote(const TargetAddress& address,
+                                                             const LinkOptions& options,
+                                                             int folder) {
+  return RemoteStore::open({.address = address,
+                            .space = folder_->identity().uuid,
+                            .key = key_,
+                            .options = options,
+                            .pool = pool_,
+                            .random = system_random(),
+                            .rings = rings_,
+                            .folder = folder});
+}
+
 Result<> StoreChain::connect(const rpc::control::ClusterKey& key, std::vector<IoRing*> rings) {
   if (file_ != nullptr) return {};
+  key_ = key;
+  rings_ = std::move(rings);
+  if (!config_.parity.empty()) return connect_group();
   LinkOptions options;
   options.patience = config_.target_patience;
-  auto remote = RemoteStore::open({.address = *config_.target,
-                                   .space = folder_->identity().uuid,
-                                   .key = key,
-                                   .options = options,
-                                   .pool = pool_,
-                                   .random = system_random(),
-                                   .rings = std::move(rings),
-                                   .folder = folder_->root()});
+  auto remote = open_remote(*config_.target, options, folder_->root());
   if (!remote) return pass(remote);
   remote_ = std::move(*remote);
   return {};
 }
 
+Result<> StoreChain::connect_group() {
+  LinkOptions options;
+  options.patience = config_.parity_patience;
+  options.silence = std::min(options.silence, config_.parity_patience);
+  options.commit_patience = 3 * config_.parity_patience;
+  std::vector<Store*> members;
+  for (std::size_t i = 0; i < config_.parity.size(); ++i) {
+    const std::string name = "member-" + std::to_string(i);
+    if (auto made = ensure_directory(folder_->root(), name.c_str()); !made) return made;
+    auto folder = open_directory(config_.store.path + "/" + name);
+    if (!folder) return pass(folder);
+    member_folders_.push_back(std::move(*folder));
+    auto remote = open_remote(config_.parity[i], options, member_folders_.back().get());
+    if (!remote) return pass(remote);
+    members_.push_back(std::move(*remote));
+    members.push_back(members_.back().get());
+  }
+  group_folder_ = std::make_unique<GroupFolder>(folder_->root());
+  ParityOptions group;
+  group.geometry = {.members = static_cast<unsigned>(members.size()),
+                    .chunk = config_.parity_chunk};
+  group.rebuild_rate = config_.parity_rebuild_rate;
+  parity_ = std::make_unique<ParityStore>(ParityStore::Parts{.members = std::move(members),
+                                                             .disk = *group_folder_,
+                                                             .pool = pool_,
+                                                             .clock = system_clock(),
+                                                             .random = system_random(),
+                                                             .rings = rings_,
+                                                             .options = group});
+  parity_->start();
+  return {};
+}
+
 Store& StoreChain::store() {
   if (file_ != nullptr) return *file_;
+  if (parity_ != nullptr) return *parity_;
   return *remote_;
 }
 
 StoreDirectory& StoreChain::directory() { return file_ != nullptr ? file_->directory() : *folder_; }
 
 std::string_view StoreChain::kind() const {
+  if (parity_ != nullptr) {
+    switch (parity_->view().state.load()) {
+      case GroupState::kStarting: return "parity, starting";
+      case GroupState::kWhole: return "parity";
+      case GroupState::kDegraded: return "parity, degraded";
+      case GroupState::kRebuilding: return "parity, rebuilding";
+    }
+  }
   if (remote_ == nullptr) return "folder";
   const TargetTransport transport = remote_->view().transport;
   return transport == TargetTransport::kNone ? "no target" : to_string(transport);
@@ -71,8 +142,20 @@ std::string_view StoreChain::kind() const {
 
 void StoreChain::disconnect() {
   if (remote_ != nullptr) remote_->close();
+  if (parity_ == nullptr) return;
+  parity_->close();
+  for (const auto& member : members_) member->close();
+  // What it waited for has failed by now.
+  const auto end = std::chrono::steady_clock::now() + kGroupQuiet;
+  while (!parity_->idle() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  if (parity_->idle()) parity_.reset();
 }
 
-Result<> StoreChain::close() { return file_ != nullptr ? file_->close() : Result<>{}; }
+Result<> StoreChain::close() {
+  if (parity_ != nullptr) return fail(Errc::kTimedOut, "the parity group did not end in time");
+  return file_ != nullptr ? file_->close() : Result<>{};
+}
 
 }  // namespace weft::ds

@@ -1,8 +1,11 @@
-// The store that a data server's configuration names: objects in its own folder (FileStore), or at
-// a target (RemoteStore), with identity and fences in its own folder either way.
+// The store that a data server's configuration names: objects in its own folder (FileStore), at a
+// target (RemoteStore) or at a parity group of targets (ParityStore), with identity and fences in
+// its own folder always. A group's record and log are there too, and a folder `member-<n>` for each
+// target, with the file `target` that says which store it is.
 //
 // A folder is of one kind for ever: with objects of its own a target's would hide them, and the
-// other way round. What tells is the file `target`, which the first connection to one leaves.
+// other way round. What tells is the file `target`, which the first connection to one leaves, or
+// `parity`, the group's record.
 //
 // Threading: from the program's main thread. Ownership: the pool outlives it; connect()'s rings
 // live until close().
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "dataserver/main/config.h"
+#include "dataserver/parity/parity_store.h"
 #include "dataserver/store/file_store.h"
 #include "dataserver/target/remote_store.h"
 
@@ -29,13 +33,19 @@ class StoreChain {
   [[nodiscard]] Store& store();
   [[nodiscard]] StoreDirectory& directory();
   [[nodiscard]] bool workers_idle() const { return file_ == nullptr || file_->workers_idle(); }
-  // "folder", or how the target is reached: "shared memory", "tcp", "no target".
+  // "folder", how the target is reached ("shared memory", "tcp", "no target"), or "parity" and how
+  // the group is: ", starting", ", degraded", ", rebuilding".
   [[nodiscard]] std::string_view kind() const;
   // Null without a target.
   [[nodiscard]] const TargetView* target() const {
     return remote_ == nullptr ? nullptr : &remote_->view();
   }
-  // Ends the connections to a target; before the I/O threads end.
+  // Null without a parity group.
+  [[nodiscard]] const ParityView* parity() const {
+    return parity_ == nullptr ? nullptr : &parity_->view();
+  }
+  // Ends the connections to targets, and what a group does in the background; before the I/O
+  // threads end.
   void disconnect();
   // Closes clean. Precondition: no operation is in flight, and the I/O threads have ended.
   [[nodiscard]] Result<> close();
@@ -48,6 +58,17 @@ class StoreChain {
   std::unique_ptr<FileStore> file_;
   std::unique_ptr<StoreDirectory> folder_;  // without file_
   std::unique_ptr<RemoteStore> remote_;     // likewise
+  [[nodiscard]] Result<std::unique_ptr<RemoteStore>> open_remote(const TargetAddress& address,
+                                                                 const LinkOptions& options,
+                                                                 int folder);
+  [[nodiscard]] Result<> connect_group();
+
+  rpc::control::ClusterKey key_;
+  std::vector<IoRing*> rings_;
+  std::vector<OwnedFd> member_folders_;  // of a parity group
+  std::vector<std::unique_ptr<RemoteStore>> members_;
+  std::unique_ptr<GroupFolder> group_folder_;
+  std::unique_ptr<ParityStore> parity_;
 };
 
 // The arena for buffers that are lent to a target; null when there is none to lend them to.

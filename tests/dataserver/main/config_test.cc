@@ -131,6 +131,28 @@ TEST_CASE("a list of one may be written without brackets") {
   CHECK(config->listen.size() == 1);
 }
 
+TEST_CASE("a parity group is three targets or more, and not beside a target") {
+  const auto with = [](const std::string& keys) {
+    const auto config = parse_config("[store]\n" + keys, "ds.toml");
+    if (!config) return config.error().text;
+    auto whole = parse_config(kWhole, "ds.toml").value();
+    whole.parity = config->parity;
+    whole.parity_chunk = config->parity_chunk;
+    whole.target = config->target;
+    const auto checked = check_config(whole, false);
+    return checked ? std::string("good") : checked.error().text;
+  };
+  const std::string three = R"(parity = ["unix:/a", "unix:/b", "tcp:192.0.2.1:9640"])"
+                            "\n";
+  CHECK(with(three) == "good");
+  CHECK(with(three + "parity_chunk = \"128 KiB\"\n") == "good");
+  CHECK(with(three + "parity_chunk = 5000\n") == "store.parity_chunk must be a power of two");
+  CHECK(with(R"(parity = ["unix:/a", "unix:/b"])") == "store.parity needs 3 to 32 targets");
+  CHECK(with(R"(parity = ["unix:/a", "unix:/b", "unix:/a"])").starts_with("ds.toml:2: "));
+  CHECK(with(three + "target = \"unix:/d\"\n") ==
+        "store.target and store.parity exclude each other");
+}
+
 TEST_CASE("what is missing is said, and a wildcard cannot be advertised") {
   auto config = parse_config(kWhole, "ds.toml").value();
   config.mds.clear();

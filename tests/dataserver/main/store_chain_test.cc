@@ -17,10 +17,10 @@ using test::FakeMds;
 using test::ServerRig;
 
 struct TargetOf {
-  explicit TargetOf(const ServerRig& rig, bool started = true) {
-    config.socket = rig.config.store.path + ".socket";
+  explicit TargetOf(const ServerRig& rig, bool started = true, const std::string& which = "") {
+    config.socket = rig.config.store.path + which + ".socket";
     config.listen = {layout::make_address("127.0.0.1", 0).value()};
-    config.store.path = rig.config.store.path + ".objects";
+    config.store.path = rig.config.store.path + which + ".objects";
     config.key_file = rig.config.key_file;
     config.threads = 2;
     config.pin_threads = false;
@@ -75,6 +75,41 @@ TEST_CASE("a data server joins its cluster when its target has said how much roo
   REQUIRE_FALSE(server->ports().empty());
   REQUIRE(mds.registrations.size() == 1);
   CHECK(mds.registrations[0].space.capacity_bytes > 0);
+}
+
+TEST_CASE("a data server over a parity group goes on without one of its targets") {
+  ServerRig rig;
+  std::vector<std::unique_ptr<Target>> targets;
+  std::vector<TargetConfig> configs;
+  for (int i = 0; i < 3; ++i) {
+    TargetConfig config = TargetOf(rig, false, std::to_string(i)).config;
+    rig.config.parity.push_back({.path = config.socket});
+    targets.push_back(Target::open(config).value());
+    configs.push_back(config);
+  }
+  rig.config.parity_patience = std::chrono::seconds(1);
+  const auto handle = rig.handle();
+  const std::string bytes(700'000, 'w');
+  {
+    const auto server = rig.start();
+    DsClient client(server->ports().at(0));
+    rpc::nfs4::WriteOk ok;
+    REQUIRE(client.write(handle, 5, bytes, &ok) == Status::NFS4_OK);
+    CHECK(client.commit(handle) == ok.verifier);
+    CHECK(targets[1]->stop());
+    targets[1].reset();
+    CHECK(client.read(handle, 5, 800'000).text == bytes);
+    REQUIRE(client.write(handle, 100, "hello", &ok) == Status::NFS4_OK);
+    CHECK(client.commit(handle) == ok.verifier);
+    targets[1] = Target::open(configs[1]).value();
+    CHECK(server->stop());
+  }
+  // A new process knows what that target missed.
+  const auto server = rig.start();
+  DsClient client(server->ports().at(0));
+  auto expected = bytes;
+  expected.replace(95, 5, "hello");
+  CHECK(client.read(handle, 5, 800'000).text == expected);
 }
 
 TEST_CASE("a folder with objects of its own is not used with a target, nor the other way round") {
