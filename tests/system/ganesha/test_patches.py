@@ -567,6 +567,18 @@ def test_0032_a_layoutcommit_from_before_the_lease_ended(graceful):
     healthy(graceful)
 
 
+def test_0034_a_layoutcommit_of_before_a_recall(server, client):
+    handle, _, layout = granted(client)
+    assert server.recall(cookie=1) == 0
+    recalled = client.backchannel.next_recall().stateid
+    assert recalled.seqid > layout.seqid
+    client.call(put(handle), layout_ops.layoutcommit(layout))
+    newer = layout_ops.layoutcommit(recalled.with_seqid(recalled.seqid + 1))
+    assert client.compound(put(handle), newer).status == Status.BAD_STATEID
+    client.call(put(handle), layout_ops.layoutreturn(recalled))
+    healthy(server)
+
+
 def test_0033_a_server_that_was_stopped_keeps_its_clients():
     server = ganesha_server.Ganesha(lease_s=4)
     try:
