@@ -155,6 +155,8 @@ void StoreChain::disconnect() {
 
 Result<> StoreChain::close() {
   if (parity_ != nullptr) return fail(Errc::kTimedOut, "the parity group did not end in time");
+  remote_.reset();
+  members_.clear();
   return file_ != nullptr ? file_->close() : Result<>{};
 }
 

@@ -47,7 +47,9 @@ class StoreChain {
   // Ends the connections to targets, and what a group does in the background; before the I/O
   // threads end.
   void disconnect();
-  // Closes clean. Precondition: no operation is in flight, and the I/O threads have ended.
+  // Closes clean; nothing but directory() may be used after that. Precondition: no operation is in
+  // flight, and the I/O threads have ended, but their contexts are still there: links to targets
+  // have timers in them.
   [[nodiscard]] Result<> close();
 
  private:

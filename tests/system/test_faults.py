@@ -46,7 +46,7 @@ def broken_copy(cluster, name, when, fault, mib=160, timeout_s=180):
     job.wait(timeout_s)
 
 
-@pytest.mark.parametrize("when", ["made", "reading"])
+@pytest.mark.parametrize("when", ["made", pytest.param("reading", marks=pytest.mark.long)])
 def test_metadata_server_killed(faulty, when):
     def fault():
         faulty.mds.kill()
@@ -145,7 +145,7 @@ def test_status_tells_grace_clients_and_who_holds_layouts(faulty):
     job.wait(60)
 
 
-@pytest.mark.parametrize("when", ["made", "reading"])
+@pytest.mark.parametrize("when", ["made", pytest.param("reading", marks=pytest.mark.long)])
 def test_data_server_killed(faulty, when):
     def fault():
         faulty.ds[1].process.kill()

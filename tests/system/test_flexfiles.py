@@ -93,7 +93,7 @@ print(f"turns={turn} worst={worst:.2f}")
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("kind", ["uml61", "uml612"])
+@pytest.mark.parametrize("kind", [pytest.param("uml61", marks=pytest.mark.long), "uml612"])
 def test_data_server_killed_while_reading(run, network, kind):
     """The other copy is read: no error at the application, and a short pause."""
     cluster, client = mounted(run, network, kind)
@@ -145,7 +145,7 @@ print(f"turns={turn} worst={worst:.2f}")
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("kind", ["uml61", "uml612"])
+@pytest.mark.parametrize("kind", ["uml61", pytest.param("uml612", marks=pytest.mark.long)])
 def test_data_server_killed_while_writing(run, network, kind):
     """The copy is left out, durably, and the file goes on at the other: no error, a short pause."""
     cluster, client = mounted(run, network, kind)

@@ -20,7 +20,7 @@ Without a STAGE: unit, tidy, system, fuzz, asan, tsan; this is what the build se
 
 Arguments after -- go to pytest (system, faults, long) or ctest (unit, asan, tsan). The last line
 is "N passed, N failed, N skipped"; the exit status is 0 if nothing failed. After
-WEFT_TEST_BUDGET (2100) seconds the sanitizer and fuzz stages that have not begun are skipped, and
+WEFT_TEST_BUDGET (2400) seconds the sanitizer and fuzz stages that have not begun are skipped, and
 said to be. Results: build/test/*.xml.
 END
 }
@@ -132,7 +132,7 @@ test_stage() {
   shift
   case $stage in
     fuzz | asan | tsan)
-      if [ "$test_everything" -eq 1 ] && [ $SECONDS -gt "${WEFT_TEST_BUDGET:-2100}" ]; then
+      if [ "$test_everything" -eq 1 ] && [ $SECONDS -gt "${WEFT_TEST_BUDGET:-2400}" ]; then
         test_note skipped "$stage" "the time budget was used up; run ./dev test $stage"
         return 0
       fi

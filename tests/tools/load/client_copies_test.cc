@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <deque>
+#include <memory>
 
 namespace weft::load {
 namespace {
@@ -28,9 +29,9 @@ struct Rig {
     next(std::move(result));
   }
   int drain() {
-    int outcome = 0;
-    copies->drain([&](Result<> result) { outcome = result ? 1 : -1; });
-    return outcome;
+    auto outcome = std::make_shared<int>(0);  // the answer may come later than this returns
+    copies->drain([outcome](Result<> result) { *outcome = result ? 1 : -1; });
+    return *outcome;
   }
 
   BufferPool pool{1 << 20};
