@@ -52,8 +52,9 @@ endfunction()
 
 function(weft_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
-  add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE weft_options ${arg_DEPENDS} Catch2::Catch2WithMain)
+  add_executable(${name} ${arg_SOURCES} ${PROJECT_SOURCE_DIR}/tests/first_log.cc)
+  target_link_libraries(${name} PRIVATE weft_options ${arg_DEPENDS} spdlog::spdlog
+    Catch2::Catch2WithMain)
   weft_precompiled(${name})
   catch_discover_tests(${name} TEST_PREFIX "${name}: " PROPERTIES TIMEOUT 300
     DISCOVERY_MODE PRE_TEST)

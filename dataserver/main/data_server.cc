@@ -206,7 +206,7 @@ void DataServer::join_when_able() {
   if (auto usage = chain_->store().usage(); usage) {
     joining_ = true;
     control_->use(config_.mds[mds_index_]);
-  } else if (ticks_unregistered_++ % kTicksForOneMds == 0) {
+  } else if (++ticks_unregistered_ % kTicksForOneMds == 0) {
     spdlog::warn("event=store_wait why=\"{}\"", usage.error().describe());
   }
 }
@@ -261,11 +261,13 @@ Result<> DataServer::stop() {
   const bool resyncing = resyncs_ != nullptr && !resyncs_->stop(kQuiet);
   if (control_ != nullptr) control_->stop();
   metrics_.reset();
-  if (threads_ != nullptr && (!drained || owed || resyncing || !quiet())) {
+  // What is left is the store's own: a rebuild, a sweep, connections to targets.
+  const bool done = drained && !owed && !resyncing;
+  if (done && chain_ != nullptr) chain_->disconnect();
+  if (threads_ != nullptr && (!done || !quiet())) {
     spdlog::error("event=stop clean=false reason=\"requests did not end in time\"");
     return fail(Errc::kTimedOut, "requests did not end in time");
   }
-  if (chain_ != nullptr) chain_->disconnect();
   if (threads_ != nullptr) threads_->stop();
   return chain_ != nullptr ? chain_->close() : Result<>{};
 }

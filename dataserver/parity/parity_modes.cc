@@ -87,6 +87,7 @@ Task<Result<>> ParityStore::report(std::uint32_t failed) {
   if (--in_flight_ == 0 && quiescing_) {
     parts_.rings.front()->post([handle = std::exchange(quiescing_, nullptr)] { handle.resume(); });
   }
+  if (closed_) co_return fail(Errc::kClosed, "the parity group is closed");  // nobody handles it
   kick();
   const bool handled = co_await Pause(lock, reporting_, deadline);
   const std::lock_guard again(mutex_);

@@ -28,7 +28,12 @@ Result<> sync_directory(int directory) {
 Result<std::vector<std::byte>> read_small_file(int directory, const char* name, std::size_t max) {
   const OwnedFd file(::openat(directory, name, O_RDONLY | O_CLOEXEC));
   if (!file) return fail_errno(errno, std::string("open ") + name);
-  std::vector<std::byte> bytes(max + 1);
+  struct stat found{};
+  if (::fstat(file.get(), &found) != 0) return fail_errno(errno, std::string("stat ") + name);
+  if (static_cast<std::uint64_t>(found.st_size) > max) {
+    return fail(Errc::kTooLarge, std::string(name) + " is larger than expected");
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(found.st_size));
   std::size_t size = 0;
   while (size < bytes.size()) {
     const ssize_t n =
@@ -38,7 +43,6 @@ Result<std::vector<std::byte>> read_small_file(int directory, const char* name, 
     if (n == 0) break;
     size += static_cast<std::size_t>(n);
   }
-  if (size > max) return fail(Errc::kTooLarge, std::string(name) + " is larger than expected");
   bytes.resize(size);
   return bytes;
 }

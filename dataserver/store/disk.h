@@ -23,7 +23,7 @@ namespace weft::ds {
 // Makes names created in, or removed from, a directory durable.
 [[nodiscard]] Result<> sync_directory(int directory);
 
-// Up to `max` bytes of a small file; kNotFound, kTooLarge.
+// A whole file of at most `max` bytes, in memory of its own size; kNotFound, kTooLarge.
 [[nodiscard]] Result<std::vector<std::byte>> read_small_file(int directory, const char* name,
                                                              std::size_t max);
 // All or nothing over a crash: writes beside it, syncs, renames, syncs the directory.

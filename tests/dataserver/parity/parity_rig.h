@@ -36,6 +36,7 @@ class MemoryMember final : public ds::Store {
   MemoryMember(Power& power, BufferPool& pool) : power_(power), pool_(pool) {}
 
   bool failing = false;       // answers kIo to everything
+  unsigned turns = 1;         // of the ring, until it answers
   std::uint64_t fail_in = 0;  // begins after so many writes, if not 0
   std::uint64_t free_bytes = std::uint64_t{1} << 40;
   std::uint64_t reads = 0;
@@ -178,10 +179,16 @@ class MemoryMember final : public ds::Store {
   }
   template <class T, class R>
   void answer(Done<T> done, R result) {
-    ds::IoRing::current()->post(
-        [done = std::move(done), result = Result<T>(std::move(result))]() mutable {
-          done(std::move(result));
-        });
+    in_turns(turns, [done = std::move(done), result = Result<T>(std::move(result))]() mutable {
+      done(std::move(result));
+    });
+  }
+  template <class Then>
+  static void in_turns(unsigned turns, Then then) {
+    ds::IoRing::current()->post([turns, then = std::move(then)]() mutable {
+      if (turns > 1) return in_turns(turns - 1, std::move(then));
+      then();
+    });
   }
   template <class T>
   void refuse(Done<T> done) {
@@ -246,7 +253,9 @@ class ParityRig : public StoreCalls {
     }
     open();
   }
-  ~ParityRig() override { close(); }
+  ~ParityRig() override {
+    if (store_ != nullptr) close();
+  }
   ds::Store& any() override { return *store_; }
   [[nodiscard]] const ds::ParityView& view() const { return store_->view(); }
 
@@ -262,10 +271,12 @@ class ParityRig : public StoreCalls {
                                                                       .options = options});
     store_->start();
   }
-  void close() {
+  // False when something of it was still going on after a while.
+  bool close() {
     store_->close();
-    eventually([this] { return store_->idle(); });
-    store_.reset();
+    const bool ended = eventually([this] { return store_->idle(); });
+    if (ended) store_.reset();
+    return ended;
   }
   // The data server's process dies where it is; what members have, they keep.
   void restart() {

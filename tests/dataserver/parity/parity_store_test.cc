@@ -157,3 +157,18 @@ TEST_CASE("allocating reserves, and extends", "[parity]") {
   CHECK(rig.stat(kObject)->size == 50'000);
   CHECK(rig.text(kObject, 0, 1 << 20) == std::string(50'000, '\0'));
 }
+
+TEST_CASE("an operation that fails after the group was closed ends", "[parity]") {
+  ParityRig rig(3, 4096);
+  REQUIRE(rig.write(kObject, 0, pattern(4096)).has_value());
+  rig.commit(kObject).value();
+  for (auto& one : rig.member) {
+    one->failing = true;
+    one->turns = 10;
+  }
+  std::optional<Result<ds::ReadResult>> read;
+  rig.any().read(kObject, 0, 4096, [&](Result<ds::ReadResult> r) { read.emplace(std::move(r)); });
+  REQUIRE(rig.close());
+  REQUIRE(read.has_value());
+  CHECK(read->error() == Errc::kClosed);
+}

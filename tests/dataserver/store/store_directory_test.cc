@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "dataserver/store/disk.h"
 #include "tests/dataserver/temp_folder.h"
 
 namespace weft::ds {
@@ -32,6 +33,18 @@ TEST_CASE("an identity reads back as written, and nothing else is one") {
   std::string other = text;
   other[other.find('1')] = '2';
   CHECK(parse_identity(other).error() == Errc::kNotSupported);
+}
+
+TEST_CASE("a small file takes the memory of its size, not of what it may have") {
+  const TempFolder folder;
+  std::ofstream(folder.path() + "/log") << "seven b";
+  const OwnedFd directory = open_directory(folder.path()).value();
+  const auto bytes = read_small_file(directory.get(), "log", std::size_t{1} << 30).value();
+  CHECK(bytes.size() == 7);
+  CHECK(bytes.capacity() < 4096);
+  CHECK(read_small_file(directory.get(), "log", 7).has_value());
+  CHECK(read_small_file(directory.get(), "log", 6).error() == Errc::kTooLarge);
+  CHECK(read_small_file(directory.get(), "none", 7).error() == Errc::kNotFound);
 }
 
 TEST_CASE("a store is formatted once and keeps its identity and data server id") {
