@@ -60,12 +60,12 @@ class PairMds final : public control::ServerEvents {
   void on_locate(std::uint32_t /*ds_id*/, std::uint32_t wanted,
                  control::Done<control::Located> done) override {
     const std::lock_guard lock(mutex_);
-    done(control::Located{.state = control::Located::State::kUp, .addresses = {where[wanted]}});
+    done(control::Located{.state = control::Located::State::kUp, .addresses = {where_[wanted]}});
   }
   void on_copy_missed(std::uint32_t ds_id, const control::CopyMissed& told,
                       control::Done<void> done) override {
     const std::lock_guard lock(mutex_);
-    missed.emplace_back(ds_id, told);
+    missed_.emplace_back(ds_id, told);
     done({});
   }
   template <class Condition>
@@ -74,15 +74,25 @@ class PairMds final : public control::ServerEvents {
     return changed_.wait_for(lock, 10s, condition);
   }
 
-  std::map<std::uint32_t, control::Heartbeat> heartbeats;             // protected by mutex_
-  std::map<std::uint32_t, layout::NetAddress> where;                  // protected by mutex_
-  std::vector<std::pair<std::uint32_t, control::CopyMissed>> missed;  // protected by mutex_
+  void set_where(std::uint32_t ds_id, const layout::NetAddress& address) {
+    const std::lock_guard lock(mutex_);
+    where_[ds_id] = address;
+  }
+  // Who told it, and what.
+  [[nodiscard]] std::vector<std::pair<std::uint32_t, control::CopyMissed>> missed() const {
+    const std::lock_guard lock(mutex_);
+    return missed_;
+  }
+
+  std::map<std::uint32_t, control::Heartbeat> heartbeats;  // protected by mutex_: in wait()
   std::atomic<int> reports{0};
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<control::Uuid, std::uint32_t> ids_;  // protected by mutex_
+  std::map<control::Uuid, std::uint32_t> ids_;                         // protected by mutex_
+  std::map<std::uint32_t, layout::NetAddress> where_;                  // likewise
+  std::vector<std::pair<std::uint32_t, control::CopyMissed>> missed_;  // likewise
   control::Server server_;
 };
 
@@ -103,8 +113,9 @@ struct Pair {
       std::this_thread::sleep_for(10ms);
     }
     const std::uint16_t port = server->ports().at(0);
-    mds.where[id] = layout::make_address("127.0.0.1", port).value();
-    rig.config.listen = {mds.where[id]};  // the same when it is started again
+    const auto address = layout::make_address("127.0.0.1", port).value();
+    mds.set_where(id, address);
+    rig.config.listen = {address};  // the same when it is started again
     return server;
   }
   layout::SealedHandle handle(Duplication duplication, std::uint32_t on = 1,
@@ -154,7 +165,7 @@ TEST_CASE("what is written at one data server is at its partner over TCP") {
               bytes.substr(at, 1 << 20));
     }
   }
-  CHECK(pair.mds.missed.empty());
+  CHECK(pair.mds.missed().empty());
   CHECK(pair.mds.wait(
       [&] { return pair.mds.heartbeats[1].mirror.forwarded_bytes == std::uint64_t{8} << 20; }));
   CHECK(pair.first->stop());
@@ -179,9 +190,9 @@ TEST_CASE("a partner that died is recorded, and written to again when it is back
   const auto began = std::chrono::steady_clock::now();
   REQUIRE(client.write(handle, 0, "one!") == Status::NFS4_OK);
   CHECK(std::chrono::steady_clock::now() - began < 5s);
-  REQUIRE(pair.mds.missed.size() == 1);
-  CHECK(pair.mds.missed[0].first == 1);
-  CHECK(pair.mds.missed[0].second ==
+  REQUIRE(pair.mds.missed().size() == 1);
+  CHECK(pair.mds.missed()[0].first == 1);
+  CHECK(pair.mds.missed()[0].second ==
         control::CopyMissed{kServedObject, 2, 1, {{0, std::uint64_t{4} << 20}}});
 
   pair.second = pair.start(pair.second_rig, 2);
@@ -193,7 +204,7 @@ TEST_CASE("a partner that died is recorded, and written to again when it is back
   REQUIRE(client.write(handle, 0, "back") == Status::NFS4_OK);
   DsClient other(pair.second->ports().at(0));
   CHECK(other.read(pair.handle(Duplication::kNone, 2), 0, 10).text == "back");
-  CHECK(pair.mds.missed.size() == 1);
+  CHECK(pair.mds.missed().size() == 1);
 }
 
 TEST_CASE("a server that was away gets what it missed from its partner") {
@@ -208,7 +219,7 @@ TEST_CASE("a server that was away gets what it missed from its partner") {
   REQUIRE(pair.second->stop());
   pair.second.reset();
   REQUIRE(client.write(handle, 1 << 20, pattern(100'000, 7)) == Status::NFS4_OK);
-  REQUIRE(pair.mds.missed.size() == 1);
+  REQUIRE(pair.mds.missed().size() == 1);
 
   pair.second = pair.start(pair.second_rig, 2);
   CHECK(pair.mds.wait([&] { return pair.mds.heartbeats[1].mirror.partners_away == 0; }));
@@ -223,7 +234,7 @@ TEST_CASE("a server that was away gets what it missed from its partner") {
                             .object = kServedObject,
                             .source = 1,
                             .least_epoch = 2,
-                            .extents = pair.mds.missed[0].second.extents};
+                            .extents = pair.mds.missed()[0].second.extents};
   REQUIRE(ask([&](auto done) { mds.resync(2, job, 5s, std::move(done)); }));
   control::ResyncProgress progress;
   for (int i = 0; i < 1000; ++i) {
@@ -267,7 +278,7 @@ TEST_CASE("two clients that write over each other leave equal copies") {
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(good == 4);
-  CHECK(pair.mds.missed.empty());
+  CHECK(pair.mds.missed().empty());
   DsClient client(pair.first->ports().at(0));
   DsClient other(pair.second->ports().at(0));
   CHECK(client.read(pair.handle(Duplication::kNone), 0, 200'000).text ==
