@@ -5,8 +5,7 @@ namespace {
 
 void write_operations(const MetricsSample& now, Metrics& out) {
   const auto operations = [&out](const char* op, std::uint64_t count) {
-    out.counter("weft_ds_operations_total", "NFS operations begun", static_cast<double>(count),
-                {{"op", op}});
+    out.counter("weft_ds_operations_total", "NFS operations begun", count, {{"op", op}});
   };
   operations("read", now.reads);
   operations("write", now.writes);
@@ -14,98 +13,80 @@ void write_operations(const MetricsSample& now, Metrics& out) {
 }
 
 void write_mirror(const MirrorCounts& now, Metrics& out) {
-  const auto gauge = [&out](const char* name, const char* help, auto value) {
-    out.gauge(name, help, static_cast<double>(value));
-  };
-  gauge("weft_ds_mirror_pending_bytes", "Answered, and not at every partner yet",
-        now.pending_bytes);
-  gauge("weft_ds_mirror_oldest_pending_ms", "Age of the oldest of them",
-        now.oldest_pending.count());
-  gauge("weft_ds_mirror_partners_away", "Partners that are not written to just now",
-        now.partners_away);
+  out.gauge("weft_ds_mirror_pending_bytes", "Answered, and not at every partner yet",
+            now.pending_bytes);
+  out.gauge("weft_ds_mirror_oldest_pending_ms", "Age of the oldest of them",
+            now.oldest_pending.count());
+  out.gauge("weft_ds_mirror_partners_away", "Partners that are not written to just now",
+            now.partners_away);
   out.counter("weft_ds_mirror_forwarded_bytes_total", "Bytes written at partners",
-              static_cast<double>(now.forwarded_bytes));
+              now.forwarded_bytes);
   out.counter("weft_ds_mirror_missed_writes_total", "Writes acknowledged without a partner",
-              static_cast<double>(now.missed_writes));
+              now.missed_writes);
 }
 
 }  // namespace
 
 void write_target_metrics(const TargetView& target, Metrics& out) {
-  const auto counter = [&out](const char* name, const char* help, std::uint64_t value) {
-    out.counter(name, help, static_cast<double>(value));
-  };
-  out.gauge("weft_ds_target_connected", "Connections to the target",
-            static_cast<double>(target.connected.load()),
+  out.gauge("weft_ds_target_connected", "Connections to the target", target.connected.load(),
             {{"transport", to_string(target.transport.load())}});
-  counter("weft_ds_target_connections_total", "Connections made to the target",
-          target.connections.load());
-  counter("weft_ds_target_timeouts_total", "Operations that the target did not answer in time",
-          target.timed_out.load());
-  counter("weft_ds_target_lent_bytes_total", "Bytes read and written in memory it shares",
-          target.lent_bytes.load());
+  out.counter("weft_ds_target_connections_total", "Connections made to the target",
+              target.connections.load());
+  out.counter("weft_ds_target_timeouts_total", "Operations that the target did not answer in time",
+              target.timed_out.load());
+  out.counter("weft_ds_target_lent_bytes_total", "Bytes read and written in memory it shares",
+              target.lent_bytes.load());
 }
 
 void write_parity_metrics(const ParityView& parity, Metrics& out) {
-  const auto counter = [&out](const char* name, const char* help, std::uint64_t value) {
-    out.counter(name, help, static_cast<double>(value));
-  };
-  const auto gauge = [&out](const char* name, const char* help, auto value) {
-    out.gauge(name, help, static_cast<double>(value));
-  };
   out.gauge("weft_ds_parity_state", "1 for the state of the parity group", 1,
             {{"state", to_string(parity.state.load())}});
-  gauge("weft_ds_parity_member_out", "The target that is not read; -1: all are", parity.out.load());
-  gauge("weft_ds_parity_dirty_regions", "Regions to be gone through after a crash",
-        parity.dirty_regions.load());
-  counter("weft_ds_parity_corrupt_blocks_total", "Blocks that did not match, written anew",
-          parity.corrupt_blocks.load());
-  counter("weft_ds_parity_lost_blocks_total", "Blocks that could not be computed",
-          parity.lost_blocks.load());
-  counter("weft_ds_parity_members_put_out_total", "Times that a target was put out",
-          parity.put_out.load());
-  counter("weft_ds_parity_recoveries_total", "Recoveries of the group, starts included",
-          parity.recoveries.load());
-  counter("weft_ds_parity_rebuilds_total", "Targets that got what they had missed",
-          parity.rebuilds.load());
-  gauge("weft_ds_parity_rebuilt_bytes", "Bytes written by this rebuild, or the last",
-        parity.rebuilt_bytes.load());
-  gauge("weft_ds_parity_rebuild_objects_left", "Objects it has not gone through",
-        parity.rebuild_objects_left.load());
+  out.gauge("weft_ds_parity_member_out", "The target that is not read; -1: all are",
+            parity.out.load());
+  out.gauge("weft_ds_parity_dirty_regions", "Regions to be gone through after a crash",
+            parity.dirty_regions.load());
+  out.counter("weft_ds_parity_corrupt_blocks_total", "Blocks that did not match, written anew",
+              parity.corrupt_blocks.load());
+  out.counter("weft_ds_parity_lost_blocks_total", "Blocks that could not be computed",
+              parity.lost_blocks.load());
+  out.counter("weft_ds_parity_members_put_out_total", "Times that a target was put out",
+              parity.put_out.load());
+  out.counter("weft_ds_parity_recoveries_total", "Recoveries of the group, starts included",
+              parity.recoveries.load());
+  out.counter("weft_ds_parity_rebuilds_total", "Targets that got what they had missed",
+              parity.rebuilds.load());
+  out.gauge("weft_ds_parity_rebuilt_bytes", "Bytes written by this rebuild, or the last",
+            parity.rebuilt_bytes.load());
+  out.gauge("weft_ds_parity_rebuild_objects_left", "Objects it has not gone through",
+            parity.rebuild_objects_left.load());
 }
 
 void write_metrics(const MetricsSample& now, Metrics& out) {
   write_operations(now, out);
-  const auto counter = [&out](const char* name, const char* help, std::uint64_t value) {
-    out.counter(name, help, static_cast<double>(value));
-  };
-  const auto gauge = [&out](const char* name, const char* help, std::uint64_t value) {
-    out.gauge(name, help, static_cast<double>(value));
-  };
-  counter("weft_ds_read_bytes_total", "Bytes read by clients", now.read_bytes);
-  counter("weft_ds_write_bytes_total", "Bytes written by clients", now.write_bytes);
-  counter("weft_ds_zero_copy_bytes_total", "Bytes read that were sent from the page cache",
-          now.zero_copy_bytes);
-  counter("weft_ds_errors_total", "Operations answered with an error", now.errors);
-  counter("weft_ds_handles_refused_total",
-          "Handles that were forged, foreign, fenced, or lacked the right", now.refused);
-  counter("weft_ds_size_queries_total", "File sizes asked of the metadata server",
-          now.size_queries);
-  counter("weft_ds_size_reports_total", "Stable writes told to the metadata server",
-          now.size_reports);
-  counter("weft_ds_replays_total", "Requests recognised as sent again", now.replays);
-  gauge("weft_ds_running", "Operations in progress", now.running);
-  gauge("weft_ds_lease_waiting", "Requests that wait for a lease of the metadata server",
-        now.lease_waiting);
-  gauge("weft_ds_connections", "Connections open", now.connections);
-  gauge("weft_ds_sessions", "Sessions open", now.sessions);
-  gauge("weft_ds_memory_bytes", "Memory of data in transit", now.memory_bytes);
-  gauge("weft_ds_store_capacity_bytes", "Size of the store's file system", now.capacity_bytes);
-  gauge("weft_ds_store_free_bytes", "Free in the store's file system", now.free_bytes);
-  gauge("weft_ds_store_objects", "Objects in the store", now.objects);
+  out.counter("weft_ds_read_bytes_total", "Bytes read by clients", now.read_bytes);
+  out.counter("weft_ds_write_bytes_total", "Bytes written by clients", now.write_bytes);
+  out.counter("weft_ds_zero_copy_bytes_total", "Bytes read that were sent from the page cache",
+              now.zero_copy_bytes);
+  out.counter("weft_ds_errors_total", "Operations answered with an error", now.errors);
+  out.counter("weft_ds_handles_refused_total",
+              "Handles that were forged, foreign, fenced, or lacked the right", now.refused);
+  out.counter("weft_ds_size_queries_total", "File sizes asked of the metadata server",
+              now.size_queries);
+  out.counter("weft_ds_size_reports_total", "Stable writes told to the metadata server",
+              now.size_reports);
+  out.counter("weft_ds_replays_total", "Requests recognised as sent again", now.replays);
+  out.gauge("weft_ds_running", "Operations in progress", now.running);
+  out.gauge("weft_ds_lease_waiting", "Requests that wait for a lease of the metadata server",
+            now.lease_waiting);
+  out.gauge("weft_ds_connections", "Connections open", now.connections);
+  out.gauge("weft_ds_sessions", "Sessions open", now.sessions);
+  out.gauge("weft_ds_memory_bytes", "Memory of data in transit", now.memory_bytes);
+  out.gauge("weft_ds_store_capacity_bytes", "Size of the store's file system", now.capacity_bytes);
+  out.gauge("weft_ds_store_free_bytes", "Free in the store's file system", now.free_bytes);
+  out.gauge("weft_ds_store_objects", "Objects in the store", now.objects);
   write_mirror(now.mirror, out);
-  gauge("weft_ds_registered", "1 while registered with the metadata server",
-        now.registered ? 1 : 0);
+  out.gauge("weft_ds_registered", "1 while registered with the metadata server",
+            now.registered ? 1 : 0);
 }
 
 }  // namespace weft::ds

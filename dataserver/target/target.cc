@@ -111,49 +111,40 @@ std::vector<std::uint16_t> Target::ports() const {
 
 void Target::write_metrics(Metrics& out) {
   const TargetCounts now = counts();
-  const auto counter = [&out](const char* name, const char* help, std::uint64_t value) {
-    out.counter(name, help, static_cast<double>(value));
-  };
-  const auto gauge = [&out](const char* name, const char* help, auto value) {
-    out.gauge(name, help, static_cast<double>(value));
-  };
   const auto operations = [&out](const char* op, std::uint64_t count) {
-    out.counter("weft_target_operations_total", "Operations begun", static_cast<double>(count),
-                {{"op", op}});
+    out.counter("weft_target_operations_total", "Operations begun", count, {{"op", op}});
   };
   operations("read", now.reads);
   operations("write", now.writes);
   operations("commit", now.commits);
-  counter("weft_target_read_bytes_total", "Bytes read by data servers", now.read_bytes);
-  counter("weft_target_write_bytes_total", "Bytes written by data servers", now.write_bytes);
-  counter("weft_target_lent_bytes_total", "Bytes of those in shared memory", now.lent_bytes);
-  counter("weft_target_errors_total", "Operations answered with an error", now.errors);
-  counter("weft_target_refused_total", "Connections refused or ended for what they sent",
-          now.refused);
-  gauge("weft_target_running", "Operations in progress", now.running);
+  out.counter("weft_target_read_bytes_total", "Bytes read by data servers", now.read_bytes);
+  out.counter("weft_target_write_bytes_total", "Bytes written by data servers", now.write_bytes);
+  out.counter("weft_target_lent_bytes_total", "Bytes of those in shared memory", now.lent_bytes);
+  out.counter("weft_target_errors_total", "Operations answered with an error", now.errors);
+  out.counter("weft_target_refused_total", "Connections refused or ended for what they sent",
+              now.refused);
+  out.gauge("weft_target_running", "Operations in progress", now.running);
   std::size_t tcp = 0;
   for (const auto& listener : listeners_) tcp += listener->connections();
   const std::size_t local = local_ != nullptr ? local_->connections() : 0;
-  out.gauge("weft_target_connections", "Connections open", static_cast<double>(local),
-            {{"transport", "shm"}});
-  out.gauge("weft_target_connections", "Connections open", static_cast<double>(tcp),
-            {{"transport", "tcp"}});
-  gauge("weft_target_spaces", "Data servers with open stores", spaces_->count());
-  gauge("weft_target_memory_bytes", "Memory of data in transit", pool_.in_use_bytes());
+  out.gauge("weft_target_connections", "Connections open", local, {{"transport", "shm"}});
+  out.gauge("weft_target_connections", "Connections open", tcp, {{"transport", "tcp"}});
+  out.gauge("weft_target_spaces", "Data servers with open stores", spaces_->count());
+  out.gauge("weft_target_memory_bytes", "Memory of data in transit", pool_.in_use_bytes());
   const StoreStat usage = spaces_->usage().value_or(StoreStat{});
-  gauge("weft_target_store_capacity_bytes", "Size of the store's file system",
-        usage.capacity_bytes);
-  gauge("weft_target_store_free_bytes", "Free in the store's file system", usage.free_bytes);
-  gauge("weft_target_store_objects", "Objects in all stores", usage.objects);
+  out.gauge("weft_target_store_capacity_bytes", "Size of the store's file system",
+            usage.capacity_bytes);
+  out.gauge("weft_target_store_free_bytes", "Free in the store's file system", usage.free_bytes);
+  out.gauge("weft_target_store_objects", "Objects in all stores", usage.objects);
   const layout::ServerLoad load =
       load_->sample({.streams = {}, .network = {.in = now.write_bytes, .out = now.read_bytes}});
   const auto& cpus = load.cpu_percent;
   const double busy = std::accumulate(cpus.begin(), cpus.end(), 0.0);
-  gauge("weft_target_cpu_percent", "How busy the processors are, their mean",
-        cpus.empty() ? 0 : busy / static_cast<double>(cpus.size()));
-  gauge("weft_target_run_queue", "Threads that run or want to", load.run_queue_milli / 1000.0);
-  gauge("weft_target_disk_bytes_per_second", "Read and written at the store's disk",
-        load.disk.used);
+  out.gauge("weft_target_cpu_percent", "How busy the processors are, their mean",
+            cpus.empty() ? 0 : busy / cpus.size());
+  out.gauge("weft_target_run_queue", "Threads that run or want to", load.run_queue_milli / 1000.0);
+  out.gauge("weft_target_disk_bytes_per_second", "Read and written at the store's disk",
+            load.disk.used);
 }
 
 }  // namespace weft::ds

@@ -6,104 +6,85 @@
 namespace weft::mds::admin {
 namespace {
 
-class Writer {
- public:
-  explicit Writer(Metrics& out) : out_(out) {}
-  void counter(const char* name, const char* help, std::uint64_t value) {
-    out_.counter(name, help, static_cast<double>(value));
-  }
-  void gauge(const char* name, const char* help, std::uint64_t value) {
-    out_.gauge(name, help, static_cast<double>(value));
-  }
-  void seconds(const char* name, const char* help, std::uint64_t milliseconds) {
-    out_.gauge(name, help, static_cast<double>(milliseconds) / 1000);
-  }
-
- private:
-  Metrics& out_;
-};
+double seconds(std::uint64_t milliseconds) { return static_cast<double>(milliseconds) / 1000; }
 
 void write_io(const StatusReport& status, Metrics& out) {
   constexpr char kName[] = "weft_mds_operations_total";
   constexpr char kHelp[] = "READs and WRITEs that the metadata server served itself";
-  out.counter(kName, kHelp, static_cast<double>(status.mds_read_calls), {{"op", "read"}});
-  out.counter(kName, kHelp, static_cast<double>(status.mds_write_calls), {{"op", "write"}});
-  Writer to(out);
-  to.counter("weft_mds_read_bytes_total", "Bytes read through the metadata server",
-             status.mds_read_bytes);
-  to.counter("weft_mds_write_bytes_total", "Bytes written through the metadata server",
-             status.mds_written_bytes);
+  out.counter(kName, kHelp, status.mds_read_calls, {{"op", "read"}});
+  out.counter(kName, kHelp, status.mds_write_calls, {{"op", "write"}});
+  out.counter("weft_mds_read_bytes_total", "Bytes read through the metadata server",
+              status.mds_read_bytes);
+  out.counter("weft_mds_write_bytes_total", "Bytes written through the metadata server",
+              status.mds_written_bytes);
 }
 
 void write_layouts(const StatusReport& status, Metrics& out) {
-  Writer to(out);
-  to.counter("weft_mds_layouts_granted_total", "LAYOUTGETs granted", status.layoutgets);
-  to.counter("weft_mds_layouts_refused_total", "LAYOUTGETs answered with an error",
-             status.layoutget_refusals);
-  to.counter("weft_mds_layouts_returned_total", "Layouts returned", status.layoutreturns);
-  to.counter("weft_mds_layouts_committed_total", "LAYOUTCOMMITs", status.layoutcommits);
-  to.gauge("weft_mds_layouts", "Layouts that clients hold", status.layouts_out);
-  to.counter("weft_mds_recalls_total", "Recalls sent", status.recalls);
-  to.gauge("weft_mds_recalls_pending", "Recalls without an answer", status.recalls_pending);
-  to.seconds("weft_mds_oldest_recall_seconds", "Age of the oldest recall without an answer",
-             status.oldest_recall_ms);
-  to.counter("weft_mds_fences_total", "Clients fenced", status.fences);
-  to.counter("weft_mds_fence_failures_total", "Attempts to fence that failed and are repeated",
-             status.fence_failures);
-  to.counter("weft_mds_layout_errors_total", "Errors of data servers that clients reported",
-             status.layout_errors);
+  out.counter("weft_mds_layouts_granted_total", "LAYOUTGETs granted", status.layoutgets);
+  out.counter("weft_mds_layouts_refused_total", "LAYOUTGETs answered with an error",
+              status.layoutget_refusals);
+  out.counter("weft_mds_layouts_returned_total", "Layouts returned", status.layoutreturns);
+  out.counter("weft_mds_layouts_committed_total", "LAYOUTCOMMITs", status.layoutcommits);
+  out.gauge("weft_mds_layouts", "Layouts that clients hold", status.layouts_out);
+  out.counter("weft_mds_recalls_total", "Recalls sent", status.recalls);
+  out.gauge("weft_mds_recalls_pending", "Recalls without an answer", status.recalls_pending);
+  out.gauge("weft_mds_oldest_recall_seconds", "Age of the oldest recall without an answer",
+            seconds(status.oldest_recall_ms));
+  out.counter("weft_mds_fences_total", "Clients fenced", status.fences);
+  out.counter("weft_mds_fence_failures_total", "Attempts to fence that failed and are repeated",
+              status.fence_failures);
+  out.counter("weft_mds_layout_errors_total", "Errors of data servers that clients reported",
+              status.layout_errors);
 }
 
 void write_store(const StoreReport& store, Metrics& out) {
-  Writer to(out);
-  to.gauge("weft_mds_store_failed", "1 when nothing can be changed until a restart",
-           store.failed ? 1 : 0);
-  to.gauge("weft_mds_store_writes_stopped", "1 while writes wait for compaction",
-           store.writes_stopped ? 1 : 0);
-  to.counter("weft_mds_store_background_errors_total", "Flushes and compactions that failed",
-             store.background_errors);
-  to.gauge("weft_mds_store_memory_bytes", "Metadata in memory and log only", store.memory_bytes);
-  to.gauge("weft_mds_store_table_bytes", "Metadata in tables on disk", store.table_bytes);
-  to.gauge("weft_mds_store_compaction_bytes", "Metadata still to be compacted",
-           store.compaction_bytes);
+  out.gauge("weft_mds_store_failed", "1 when nothing can be changed until a restart",
+            store.failed ? 1 : 0);
+  out.gauge("weft_mds_store_writes_stopped", "1 while writes wait for compaction",
+            store.writes_stopped ? 1 : 0);
+  out.counter("weft_mds_store_background_errors_total", "Flushes and compactions that failed",
+              store.background_errors);
+  out.gauge("weft_mds_store_memory_bytes", "Metadata in memory and log only", store.memory_bytes);
+  out.gauge("weft_mds_store_table_bytes", "Metadata in tables on disk", store.table_bytes);
+  out.gauge("weft_mds_store_compaction_bytes", "Metadata still to be compacted",
+            store.compaction_bytes);
 }
 
 void write_scrub(const ScrubReport& scrub, Metrics& out) {
-  Writer to(out);
-  to.gauge("weft_mds_scrub_running", "1 while copies of files are compared", scrub.running ? 1 : 0);
-  to.gauge("weft_mds_scrub_files", "Files compared by the last scrub", scrub.files);
-  to.gauge("weft_mds_scrub_differing", "Copies that differed in the last scrub", scrub.differing);
-  to.gauge("weft_mds_scrub_mended", "Of these those that were made equal", scrub.mended);
-  to.gauge("weft_mds_scrub_failed", "Files that the last scrub could not compare", scrub.failed);
+  out.gauge("weft_mds_scrub_running", "1 while copies of files are compared",
+            scrub.running ? 1 : 0);
+  out.gauge("weft_mds_scrub_files", "Files compared by the last scrub", scrub.files);
+  out.gauge("weft_mds_scrub_differing", "Copies that differed in the last scrub", scrub.differing);
+  out.gauge("weft_mds_scrub_mended", "Of these those that were made equal", scrub.mended);
+  out.gauge("weft_mds_scrub_failed", "Files that the last scrub could not compare", scrub.failed);
 }
 
 void write_repair(const RepairTotalsReport& repair, Metrics& out) {
-  Writer to(out);
-  to.gauge("weft_mds_stale_objects", "Objects of copies that missed writes", repair.stale_objects);
-  to.counter("weft_mds_moved_objects_total", "Objects that another data server has taken over",
-             repair.moved);
-  to.counter("weft_mds_resynced_objects_total", "Objects made current again", repair.resynced);
-  to.counter("weft_mds_compared_objects_total", "Objects of current copies that were compared",
-             repair.compared);
-  to.counter("weft_mds_repair_failures_total", "Repair jobs that had to be begun again",
-             repair.failed);
-  to.counter("weft_mds_repair_compared_bytes_total", "Bytes compared with another copy's",
-             repair.compared_bytes);
-  to.counter("weft_mds_repair_differing_bytes_total", "Bytes of blocks that differed",
-             repair.differing_bytes);
-  to.counter("weft_mds_repair_copied_bytes_total", "Bytes copied from one data server to another",
-             repair.copied_bytes);
+  out.gauge("weft_mds_stale_objects", "Objects of copies that missed writes", repair.stale_objects);
+  out.counter("weft_mds_moved_objects_total", "Objects that another data server has taken over",
+              repair.moved);
+  out.counter("weft_mds_resynced_objects_total", "Objects made current again", repair.resynced);
+  out.counter("weft_mds_compared_objects_total", "Objects of current copies that were compared",
+              repair.compared);
+  out.counter("weft_mds_repair_failures_total", "Repair jobs that had to be begun again",
+              repair.failed);
+  out.counter("weft_mds_repair_compared_bytes_total", "Bytes compared with another copy's",
+              repair.compared_bytes);
+  out.counter("weft_mds_repair_differing_bytes_total", "Bytes of blocks that differed",
+              repair.differing_bytes);
+  out.counter("weft_mds_repair_copied_bytes_total", "Bytes copied from one data server to another",
+              repair.copied_bytes);
 }
 
 void write_servers(const std::vector<DataServerReport>& servers, Metrics& out) {
   for (const auto state : {DsState::kUp, DsState::kSuspect, DsState::kDown, DsState::kUnknown}) {
     const auto count = std::ranges::count(servers, state, &DataServerReport::state);
-    out.gauge("weft_mds_data_servers", "Data servers by state", static_cast<double>(count),
+    out.gauge("weft_mds_data_servers", "Data servers by state", count,
               {{"state", to_string(state)}});
   }
   const auto each = [&](const char* name, const char* help, auto value) {
     for (const DataServerReport& server : servers) {
-      out.gauge(name, help, static_cast<double>(value(server)),
+      out.gauge(name, help, value(server),
                 {{"id", std::to_string(server.id)}, {"name", server.name}});
     }
   };
@@ -126,11 +107,11 @@ void write_metrics(const StatusReport& status, const std::vector<DataServerRepor
                    Metrics& out) {
   write_io(status, out);
   write_layouts(status, out);
-  Writer to(out);
-  to.gauge("weft_mds_clients", "NFSv4 clients with a confirmed client id", status.clients);
-  to.seconds("weft_mds_grace_left_seconds", "How long grace lasts at most", status.grace_left_ms);
-  to.gauge("weft_mds_removals_queued", "Objects of removed files still to be deleted",
-           status.removals_queued);
+  out.gauge("weft_mds_clients", "NFSv4 clients with a confirmed client id", status.clients);
+  out.gauge("weft_mds_grace_left_seconds", "How long grace lasts at most",
+            seconds(status.grace_left_ms));
+  out.gauge("weft_mds_removals_queued", "Objects of removed files still to be deleted",
+            status.removals_queued);
   write_repair(status.repair, out);
   write_scrub(status.scrub, out);
   write_store(status.store, out);

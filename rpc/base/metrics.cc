@@ -41,11 +41,11 @@ struct Metrics::Impl {
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
 
-void Metrics::counter(const char* name, const char* help, double value, Labels labels) {
+void Metrics::add_counter(const char* name, const char* help, double value, Labels labels) {
   impl_->add(MetricType::Counter, name, help, labels).counter.value = value;
 }
 
-void Metrics::gauge(const char* name, const char* help, double value, Labels labels) {
+void Metrics::add_gauge(const char* name, const char* help, double value, Labels labels) {
   impl_->add(MetricType::Gauge, name, help, labels).gauge.value = value;
 }
 

@@ -35,9 +35,15 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // Counts up from 0 while the process lives.
-  void counter(const char* name, const char* help, double value, Labels labels = {});
-  void gauge(const char* name, const char* help, double value, Labels labels = {});
+  // Counts up from 0 while the process lives. Any number; Prometheus keeps it as a double.
+  template <class Number>
+  void counter(const char* name, const char* help, Number value, Labels labels = {}) {
+    add_counter(name, help, static_cast<double>(value), labels);
+  }
+  template <class Number>
+  void gauge(const char* name, const char* help, Number value, Labels labels = {}) {
+    add_gauge(name, help, static_cast<double>(value), labels);
+  }
 
   // The text format, version 0.0.4.
   [[nodiscard]] std::string text() const;
@@ -45,6 +51,8 @@ class Metrics {
  private:
   friend class MetricsPage;
   struct Impl;
+  void add_counter(const char* name, const char* help, double value, Labels labels);
+  void add_gauge(const char* name, const char* help, double value, Labels labels);
   std::unique_ptr<Impl> impl_;
 };
 
