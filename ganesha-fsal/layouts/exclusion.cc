@@ -177,8 +177,9 @@ void Mirrors::start_fence(FileId file, const layout::LayoutMap& map,
 // A Linux client whose connection to a data server was refused wants to return the layout; it first
 // sends what it wrote through the metadata server, and a LAYOUTCOMMIT. A recall that comes
 // meanwhile it answers with NFS4ERR_DELAY, and goes on to use the layout stateid from before the
-// recall, which Ganesha refuses with NFS4ERR_OLD_STATEID: the client repeats its LAYOUTCOMMIT
-// thousands of times a second until the recall is given up and the layout revoked, after a lease.
+// recall. Ours takes that one (patch 0034); an unpatched Ganesha refuses it, and the client repeats
+// it thousands of times a second until the layout is revoked. So a writer is recalled only when
+// there was time for its own return: one round less, and a server that is dead needs none at all.
 Result<> Mirrors::advance(FileId file, const layout::LayoutMap& map, Place place) {
   const std::uint32_t ds_id = map.copies[place.copy].ds_ids[place.stripe];
   const auto [now, fence_others, recall] = next_steps(file, place, ds_id);

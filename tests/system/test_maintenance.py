@@ -1,7 +1,6 @@
 """Data servers are drained, removed for good and emptied under a kernel client that writes: the
 application sees no error, and what is left is equal on the disks."""
 
-import hashlib
 import os
 import time
 
@@ -9,6 +8,7 @@ import pytest
 from harness import counters
 from harness.client import start_client
 from harness.cluster import Cluster, Options
+from harness.copies import checksums_of, objects_of
 from harness.run import wait_until
 
 MIB = 1 << 20
@@ -64,12 +64,6 @@ def ds(cluster, number):
                 if server["name"] == f"ds{number}")
 
 
-def objects(server):
-    """The objects in a store: {name: checksum}."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in (server.store / "objects").rglob("*") if path.is_file()}
-
-
 def check_copies(cluster, paths):
     """Each file is current at two data servers, and what they have is the same."""
     for path in paths:
@@ -79,8 +73,8 @@ def check_copies(cluster, paths):
         assert shown["moving"] == "" or "has left" in shown["moving"]
         held = []
         for copy in copies:
-            store = objects(cluster.ds[int(copy["ds_name"].removeprefix("ds")) - 1])
-            held.append(store[shown["object"]])
+            server = cluster.ds[int(copy["ds_name"].removeprefix("ds")) - 1]
+            held.append(checksums_of(server.store)[shown["object"]])
         assert held[0] == held[1], path
 
 
@@ -116,10 +110,10 @@ def test_drain_and_remove(system):
     counters.weft(system, "ds", "drain", "ds2")
     wait_empty(system, 2)
     assert ds(system, 2)["duty"] == "drained"
-    assert not objects(system.ds[1])
+    assert not objects_of(system.ds[1].store)
     time.sleep(2)  # writes go on
     paths = end_load(system, job, 4)
-    assert not objects(system.ds[1])  # nothing was written there late
+    assert not objects_of(system.ds[1].store)  # nothing was written there late
     check_copies(system, paths)
     client.run("cd /mnt/nfs/single; echo 3 > /proc/sys/vm/drop_caches; sha256sum -c /tmp/sums", 120)
     counters.weft(system, "ds", "remove", "ds2", "--yes")
@@ -157,7 +151,7 @@ def test_drain_over_restart(system):
     wait_empty(system, 3, 120)
     paths = end_load(system, job, 8)
     check_copies(system, paths)
-    assert not objects(system.ds[2])
+    assert not objects_of(system.ds[2].store)
 
 
 @pytest.mark.faults

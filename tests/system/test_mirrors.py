@@ -1,11 +1,11 @@
 """Files with two copies: both are written, both are read, and one of a pair is lost under way."""
 
-import hashlib
 from collections import defaultdict
 
 import pytest
 from harness.client import start_client
 from harness.cluster import Cluster, Options
+from harness.copies import checksums_of, objects_of
 from harness.counters import MIB, snapshot, through_data_servers
 
 DOMAINS = ("a", "b")  # in turn
@@ -69,18 +69,12 @@ def mirrored(run, network):
     return cluster
 
 
-def objects_of(server):
-    return [file for file in server.store.rglob("*")
-            if file.is_file() and file.stat().st_size >= MIB and "obj" in str(file)]
-
-
 def copies_on_disk(cluster):
     """For each content that an object with data has, which data servers have it."""
     found = defaultdict(list)
     for number, server in enumerate(cluster.ds):
-        for file in objects_of(server):
-            with open(file, "rb") as data:
-                found[hashlib.file_digest(data, "sha256").hexdigest()].append(number)
+        for checksum in checksums_of(server.store, at_least=MIB).values():
+            found[checksum].append(number)
     return list(found.values())
 
 
@@ -116,7 +110,7 @@ def test_both_copies_are_written_and_both_are_read(mirrored):
 def find(cluster, role):
     """A data server that the client writes to, or one that only gets copies from another."""
     written = snapshot(cluster).written
-    holders = [server for server in cluster.ds if objects_of(server)]
+    holders = [server for server in cluster.ds if objects_of(server.store, MIB)]
     holders.sort(key=lambda server: written[server.name])
     return holders[-1] if role == "leader" else holders[0]
 

@@ -4,15 +4,23 @@ A test of mirroring is over when what clients read is right and the disks agree:
 many copies as it should, and they are equal byte for byte.
 """
 
+import hashlib
 from pathlib import Path
 
 from .cluster import Cluster
 from .run import wait_until
 
 
-def objects_of(store: Path) -> dict[str, Path]:
-    """Object id to file."""
-    return {file.name: file for file in (store / "objects").glob("*/*") if file.is_file()}
+def objects_of(store: Path, at_least: int = 0) -> dict[str, Path]:
+    """Object id to file, of those that are so many bytes long."""
+    return {file.name: file for file in (store / "objects").glob("*/*")
+            if file.is_file() and file.stat().st_size >= at_least}
+
+
+def checksums_of(store: Path, at_least: int = 0) -> dict[str, str]:
+    """Object id to SHA-256, likewise."""
+    return {name: hashlib.sha256(file.read_bytes()).hexdigest()
+            for name, file in objects_of(store, at_least).items()}
 
 
 def _without_zeros_at_end(data: bytes) -> int:
