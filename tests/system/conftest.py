@@ -15,6 +15,7 @@ from harness.run import LIVE_RUNS, Run
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: takes minutes; only ./dev test long runs it")
+    config.addinivalue_line("markers", "any_store: says nothing of where objects are; WEFT_STORE")
     config.addinivalue_line("markers", "faults: kills, freezes or cuts something")
 
 

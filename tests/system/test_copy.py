@@ -59,6 +59,8 @@ def test_other_kernels(run, network, kind):
     client.python("""
 import fcntl, os
 from weftio import *
+
+pytestmark = pytest.mark.any_store
 path = DIRECTORY + "/small"
 with open(path, "wb") as file:
     fcntl.lockf(file, fcntl.LOCK_EX)

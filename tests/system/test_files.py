@@ -233,6 +233,8 @@ def test_seek_hole_and_data_do_not_lie(cluster, client, folder):
     with through_data_servers(cluster):
         job(client, folder, """
 import errno, subprocess
+
+pytestmark = pytest.mark.any_store
 def seek(fd, offset, whence):
     try:
         return os.lseek(fd, offset, whence)

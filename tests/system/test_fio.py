@@ -5,6 +5,8 @@ import itertools
 import pytest
 from harness.counters import MIB, through_data_servers
 
+pytestmark = pytest.mark.any_store
+
 FIO = """
 set -e
 cd {folder}

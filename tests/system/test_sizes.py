@@ -1,6 +1,9 @@
 """Sizes that the metadata server cannot know by itself: truncates under a client's own layout."""
 
+import pytest
 from harness.counters import through_data_servers
+
+pytestmark = pytest.mark.any_store
 
 HEAD = "#!/usr/bin/python3\nimport os\nfrom weftio import *\n"
 

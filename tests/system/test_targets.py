@@ -19,7 +19,7 @@ TRANSPORTS = {"shm": "shared memory", "tcp": "tcp"}
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_copy_over_a_target(run, network, transport):
     """Two data servers with one target: a copy, and one more after the target was killed."""
-    cluster = Cluster(run, network, Options(data_servers=2, target=transport))
+    cluster = Cluster(run, network, Options(data_servers=2, store=transport))
     client = start_client(run, network)
     client.mount(cluster.address, cluster.path)
     with through_data_servers(cluster, written=32 * MIB, read=32 * MIB):
@@ -28,8 +28,8 @@ def test_copy_over_a_target(run, network, transport):
         known = {one["name"]: one for one in weft(cluster, "status")["data_servers"]}
         assert known[server.name]["store"] == TRANSPORTS[transport]
         assert not any((server.store / "objects").glob("*/*")), "an object at the data server"
-    cluster.target.kill()
-    cluster.target.start()
+    cluster.targets[0].process.kill()
+    cluster.targets[0].process.start()
     client.run("cmp /tmp/in /mnt/nfs/a")
     with through_data_servers(cluster, written=32 * MIB, read=32 * MIB):
         client.run(COPY.format(mib=32, name="b"), timeout_s=120)

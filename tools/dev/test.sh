@@ -13,12 +13,13 @@ Without a STAGE: unit, tidy, system, fuzz, asan, tsan; this is what the build se
   tools    tests of the Python tools
   system   stock-kernel clients against a whole system (pytest tests/system, without -m long)
   faults   of these, the ones that kill and cut things (pytest -m faults)
-  long     all of tests/system, with the hours-long ones
+  stores   of these, client tests over each other kind of store, or the one that WEFT_STORE says
+  long     all of tests/system, with the hours-long ones, and stores
   fuzz     every fuzz target for WEFT_FUZZ_SECONDS (10) seconds
   asan     unit tests under AddressSanitizer and UBSan
   tsan     unit tests under ThreadSanitizer
 
-Arguments after -- go to pytest (system, faults, long) or ctest (unit, asan, tsan). The last line
+Arguments after -- go to pytest (system, faults, stores, long) or ctest (unit, asan, tsan). The last line
 is "N passed, N failed, N skipped"; the exit status is 0 if nothing failed. After
 WEFT_TEST_BUDGET (2400) seconds the sanitizer and fuzz stages that have not begun are skipped, and
 said to be. Results: build/test/*.xml.
@@ -95,7 +96,17 @@ test_faults() {
   WEFT_FAULT_ROUNDS=${WEFT_FAULT_ROUNDS:-200} \
     test_system_run faults "running the fault tests" -m faults tests/system "$@"
 }
-test_long() { test_system_run long "running all system tests, long ones too" tests/system "$@"; }
+test_stores() {
+  local kind
+  for kind in ${WEFT_STORE:-shm tcp parity3 parity4 parity3-tcp}; do
+    WEFT_STORE=$kind test_system_run "stores-$kind" "running client tests over $kind" \
+      -m 'any_store and not long' tests/system "$@"
+  done
+}
+test_long() {
+  test_system_run long "running all system tests, long ones too" tests/system "$@"
+  test_stores "$@"
+}
 
 test_fuzz() {
   local targets seconds=${WEFT_FUZZ_SECONDS:-10}
@@ -147,7 +158,7 @@ test_main() {
   test_results=$WEFT_ROOT/build/test
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
     case $1 in
-      unit | tidy | tools | system | faults | long | fuzz | asan | tsan) stages+=("$1") ;;
+      unit | tidy | tools | system | faults | stores | long | fuzz | asan | tsan) stages+=("$1") ;;
       *) test_usage >&2; return 2 ;;
     esac
     shift

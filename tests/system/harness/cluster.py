@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import config, counters, disks, paths, servers
+from . import config, counters, disks, paths, servers, stores
 from .cgroups import Cgroup
 from .network import Network, Node
 from .process import Process
@@ -35,7 +35,8 @@ class Options:
     lease_s: int = 10
     grace_s: int = 12
     supervise: bool = False  # weft-ds --supervise
-    target: str = ""  # objects at one weft-target, by "shm" or "tcp"
+    store: str = ""  # where objects are, see stores.KINDS; nothing said: WEFT_STORE
+    store_options: str = ""  # more lines of [store] in weft-ds.toml
     store_mib: int = 0  # a store on a file system of its own with this size; 0: the run's folder
     store_in_memory: bool = False  # a tmpfs: no disk that all data servers share
     domains: tuple[str, ...] = ()  # failure domains of the data servers, in turn; none: not said
@@ -85,8 +86,10 @@ class Cluster:
         self.folder = run.make_folder("mds")
         self.admin_socket = self.folder / "admin.sock"
         self.ds: list[DataServer] = []
-        self.target: Process | None = None
-        self.target_address = ""
+        self.store = stores.chosen(self.options.store)
+        if self.options.store_mib or self.options.store_in_memory:
+            self.store = "folder"  # the test is about the data servers' own file systems
+        self.targets: list[stores.Target] = []
         if self.counted:
             self._make()
             self.start()
@@ -102,24 +105,10 @@ class Cluster:
         text = config.ganesha_core(mds, self.options.pnfs) + config.weft_export(self)
         servers.require(paths.fsal_library())
         self.mds = servers.ganesha(self.run, self.mds_node, text, mds)
-        if self.options.target:
-            self._make_target()
+        self.targets = [stores.make_target(self, number, self.store)
+                        for number in range(1, stores.KINDS[self.store] + 1)]
         for number in range(1, self.options.data_servers + 1):
             self.ds.append(self._make_data_server(number))
-
-    def _make_target(self) -> None:
-        """One target for all data servers; by TCP it has a machine of its own."""
-        store = self.run.make_folder("target/store")
-        file = self.run.folder / "target" / "weft-target.toml"
-        if self.options.target == "shm":
-            node = self.mds_node
-            self.target_address = f"unix:{self.run.folder / 'target' / 'socket'}"
-        else:
-            node = self.network.data_server(self.options.data_servers + 1)
-            self.target_address = f"tcp:{node.address}:{config.TARGET_PORT}"
-        file.write_text(config.target(self, store))
-        command = [str(servers.require(paths.target_program())), "--config", str(file)]
-        self.target = Process(self.run, "target", command, node)
 
     def _make_data_server(self, number: int) -> DataServer:
         name = f"ds{number}"
@@ -155,8 +144,8 @@ class Cluster:
         """Starts everything and waits until every data server is known to be up."""
         self.mds.start()
         self.mds.wait_port(self.options.mds_port)
-        if self.target is not None:
-            self.target.start()
+        for target in self.targets:
+            target.process.start()
         for server in self.ds:
             server.process.start()
         self.wait_up()

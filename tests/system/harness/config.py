@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import paths
-
 NFS_PORT = 2049
 CONTROL_PORT = 20480
 TARGET_PORT = 9640
@@ -86,11 +84,19 @@ def weft_export(cluster) -> str:
 """
 
 
+def _targets(cluster) -> str:
+    """The line of [store] that says where the objects are, if they are not in the folder."""
+    addresses = [f'"{target.address}"' for target in cluster.targets]
+    if cluster.store.startswith("parity"):
+        return f"parity = [{', '.join(addresses)}]\n"
+    return f"target = {addresses[0]}\n" if addresses else ""
+
+
 def data_server(cluster, number: int, address: str, store: Path) -> str:
     """weft-ds.toml for data server number, counted from 1."""
     domains = cluster.options.domains
     domain = f'failure_domain = "{domains[(number - 1) % len(domains)]}"\n' if domains else ""
-    target = f'target = "{cluster.target_address}"\n' if cluster.target_address else ""
+    targets = _targets(cluster) + cluster.options.store_options
     load = f'[load]\ncounters = "{store.parent}/cgroup"\n' if cluster.options.cgroups else ""
     return f"""[server]
 name = "ds{number}"
@@ -98,16 +104,16 @@ name = "ds{number}"
 
 [store]
 path = "{store}"
-{target}
+{targets}
 [cluster]
 mds = ["{cluster.address}:{CONTROL_PORT}"]
 key_file = "{cluster.key_file}"
 {load}{cluster.options.tables(number)}"""
 
 
-def target(cluster, store: Path) -> str:
-    """weft-target.toml."""
-    kind, _, where = cluster.target_address.partition(":")
+def target(cluster, address: str, store: Path) -> str:
+    """weft-target.toml of a target that data servers reach at this address."""
+    kind, _, where = address.partition(":")
     listen = f'socket = "{where}"' if kind == "unix" else f'listen = ["{where}"]'
     return f"""[target]
 {listen}

@@ -79,14 +79,14 @@ class WeftArm:
         network = Loopback(run)
         with pinned(SERVER_CPU):
             self.cluster = Cluster(run, network, Options(data_servers=data_servers, grace_s=1,
-                                                         mds_port=MDS_PORT, target=target,
+                                                         mds_port=MDS_PORT,
+                                                         store=target or "folder",
                                                          extra={"Copies": str(copies)}))
         self.namespace = network.namespace
         self.arguments = ["--address", self.cluster.address, "--port", str(MDS_PORT), "--export",
                           EXPORT]
         self.pids = [self.cluster.mds.pid, *(server.process.pid for server in self.cluster.ds)]
-        if self.cluster.target is not None:
-            self.pids.append(self.cluster.target.pid)
+        self.pids += [target.process.pid for target in self.cluster.targets]
 
 
 class VfsArm:

@@ -1,0 +1,112 @@
+"""Parity groups, looked at on the targets' disks (docs/on-disk-formats.md).
+
+A test of parity is over when what clients read is right and the disks agree: in every object the
+bytes of all members at one place have the exclusive or 0, and what the members hold is the file.
+"""
+
+import struct
+from pathlib import Path
+
+from .copies import objects_of
+from .run import wait_until
+
+CHUNK = 64 << 10
+_SUMS = 1 << 31  # in the generation of an object of checksums
+
+
+def groups(cluster) -> list[list[dict[str, Path]]]:
+    """A group for each data server that has one: each member's objects, name to file."""
+    spaces = [target.spaces() for target in cluster.targets]
+    uuids = sorted(set().union(*spaces))
+    return [[objects_of(space[uuid]) if uuid in space else {} for space in spaces]
+            for uuid in uuids]
+
+
+def _sums_name(name: str) -> str:
+    fsid, fileid, generation = name.split(".")
+    return f"{fsid}.{fileid}.{int(generation, 16) | _SUMS:x}"
+
+
+def _is_sums(name: str) -> bool:
+    return int(name.split(".")[2], 16) & _SUMS != 0
+
+
+def _member_bytes(files: list[Path | None]) -> list[bytes]:
+    found = [file.read_bytes() if file else b"" for file in files]
+    size = max(len(data) for data in found)
+    return [data.ljust(size, b"\0") for data in found]
+
+
+def _xor(pieces: list[bytes]) -> bytes:
+    total = 0
+    for piece in pieces:
+        total ^= int.from_bytes(piece, "little")
+    return total.to_bytes(len(pieces[0]), "little")
+
+
+def wrong_rows(cluster) -> list[str]:
+    """What is inconsistent on the disks now, a sentence each."""
+    wrong = []
+    for group in groups(cluster):
+        names = set().union(*group)
+        for name in sorted(name for name in names if not _is_sums(name)):
+            try:
+                data = _member_bytes([member.get(name) for member in group])
+                headers = {member[_sums_name(name)].read_bytes()[:32] for member in group}
+            except FileNotFoundError:
+                wrong.append(f"{name}: goes away")
+                continue
+            except KeyError:
+                wrong.append(f"{name}: a member has no checksums of it")
+                continue
+            total = _xor(data)
+            if any(total):
+                at = len(total) - len(total.lstrip(b"\0"))
+                wrong.append(f"{name}: the row at byte {at} of {len(total)} is not consistent")
+            if len(headers) != 1:
+                wrong.append(f"{name}: members disagree on its size")
+    return wrong
+
+
+def wait_consistent(cluster, timeout_s: float = 60) -> None:
+    last: list[str] = []
+
+    def consistent() -> bool:
+        last[:] = wrong_rows(cluster)
+        return not last
+    try:
+        wait_until(consistent, timeout_s, "parity to be consistent", 0.5)
+    except TimeoutError as error:
+        raise AssertionError(f"{error}\n" + "\n".join(last[:10])) from None
+
+
+def _object(files: list[Path | None], size: int) -> bytes:
+    members = _member_bytes(files)
+    count = len(members)
+    out = bytearray()
+    for stripe in range(-(-size // ((count - 1) * CHUNK))):
+        parity = count - 1 - stripe % count
+        for k in range(count - 1):
+            member = members[(parity + 1 + k) % count]
+            out += member[stripe * CHUNK:(stripe + 1) * CHUNK].ljust(CHUNK, b"\0")
+    return bytes(out[:size])
+
+
+def content(cluster, name: str) -> bytes:
+    """The file whose objects have this name, put together from the members' disks: each byte is at
+    one data server, and at the others is a hole."""
+    parts = []
+    for group in groups(cluster):
+        if not any(name in member for member in group):
+            continue
+        header = next(member[_sums_name(name)] for member in group if _sums_name(name) in member)
+        size = struct.unpack(">IIQQ", header.read_bytes()[:24])[3]
+        parts.append(_object([member.get(name) for member in group], size))
+    longest = max(len(part) for part in parts)
+    return _xor([part.ljust(longest, b"\0") for part in parts])
+
+
+def names(cluster) -> list[str]:
+    """Of all objects, without those of checksums."""
+    return sorted({name for group in groups(cluster) for member in group for name in member
+                   if not _is_sums(name)})

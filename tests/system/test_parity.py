@@ -1,0 +1,84 @@
+"""Data servers over parity groups: copies and verified writes while targets die, and what the disks
+hold afterwards."""
+
+import time
+
+import pytest
+from harness import parity
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.counters import MIB, through_data_servers
+from harness.guest import weftio
+from harness.stores import wait_store
+
+pytestmark = pytest.mark.faults
+
+# Verified writes for some seconds, beside copies of a file into ever new ones.
+LOAD = """#!/bin/sh
+set -e
+cd /mnt/nfs
+fio --name=v --filename=f --size=8M --bsrange=4k-512k --rw=randwrite --direct=1 --ioengine=psync \\
+  --verify=crc32c --verify_fatal=1 --verify_state_save=0 --verify_backlog=16 --time_based \\
+  --runtime={seconds} --minimal > /tmp/fio.log 2>&1 &
+fio=$!
+weft-signal running
+n=0
+while kill -0 $fio 2> /dev/null; do
+  n=$((n + 1))
+  cp known copy$((n % 3))
+  cmp known copy$((n % 3))
+done
+wait $fio || {{ cat /tmp/fio.log; exit 1; }}
+sync
+"""
+KNOWN = """
+from weftio import *
+with open("/mnt/nfs/known", "wb") as file:
+    file.write(block("known", 4 * MIB))
+"""
+
+
+def start(run, network, kind: str, **options):
+    cluster = Cluster(run, network, Options(
+        data_servers=2, store=kind, store_options="parity_patience_seconds = 1\n", **options))
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    client.python(KNOWN)
+    wait_store(cluster, "parity")
+    return cluster, client
+
+
+def check_disks(cluster, client) -> None:
+    """Parity is right, and the file that is known is on the disks as it was written."""
+    parity.wait_consistent(cluster)
+    known = weftio.block("known", 4 * MIB)
+    assert any(parity.content(cluster, name) == known for name in parity.names(cluster))
+    client.run("echo 3 > /proc/sys/vm/drop_caches; cd /mnt/nfs; for c in copy?; do cmp known $c; "
+               "done", timeout_s=60)
+
+
+def lose_one_under_load(run, network, kind: str, seconds: int) -> None:
+    cluster, client = start(run, network, kind)
+    with through_data_servers(cluster, written=8 * MIB):
+        job = client.start_job(LOAD.format(seconds=seconds))
+        client.wait_event("running", 30)
+        time.sleep(2)
+        cluster.targets[1].process.kill()
+        wait_store(cluster, "parity, degraded")
+        time.sleep(2)
+        cluster.targets[1].process.start()
+        wait_store(cluster, "parity")
+        job.wait(seconds + 60)
+    check_disks(cluster, client)
+    client.unmount()
+
+
+def test_a_target_killed_under_load(run, network):
+    """No error at the client, and after the rebuild the disks are consistent."""
+    lose_one_under_load(run, network, "parity3", 8)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["parity4", "parity3-tcp"])
+def test_a_target_killed_under_load_elsewhere(run, network, kind):
+    lose_one_under_load(run, network, kind, 30)
