@@ -84,10 +84,10 @@ Result<> validate_servers(const LayoutMap& map) {
   return {};
 }
 
-Result<> validate(const Placed& placed, std::size_t width) {
+Result<> validate(const Placed& placed, std::size_t copies, std::size_t width) {
   const auto known = [](Reason reason) { return static_cast<std::uint8_t>(reason) <= kLastReason; };
-  if (!placed.reasons.empty() && placed.reasons.size() != width) {
-    return fail(Errc::kInvalid, "one reason for each stripe");
+  if (placed.reasons.size() % width != 0 || placed.reasons.size() / width > copies) {
+    return fail(Errc::kInvalid, "one reason for each stripe of a copy");
   }
   if (!std::ranges::all_of(placed.reasons, known) || !known(placed.skipped_for)) {
     return fail(Errc::kInvalid, "unknown reason");
@@ -154,6 +154,16 @@ void Copy::set_state(std::size_t server, CopyState to) {
   if (differs == states.end()) states.clear();
 }
 
+Reason LayoutMap::reason_of(std::size_t copy, std::size_t server) const {
+  const std::size_t at = copy * copies.front().ds_ids.size() + server;
+  return at < placed.reasons.size() ? placed.reasons[at] : Reason::kUnknown;
+}
+
+void LayoutMap::set_reason(std::size_t copy, std::size_t server, Reason reason) {
+  const std::size_t at = copy * copies.front().ds_ids.size() + server;
+  if (at < placed.reasons.size()) placed.reasons[at] = reason;
+}
+
 Striping LayoutMap::striping(std::size_t copy) const {
   WEFT_ASSERT(copy < copies.size());
   const auto made =
@@ -187,7 +197,7 @@ Result<> validate(const LayoutMap& map) {
     return fail(Errc::kInvalid, "unknown read policy");
   }
   if (auto valid = validate_servers(map); !valid) return valid;
-  return validate(map.placed, map.copies.front().ds_ids.size());
+  return validate(map.placed, map.copies.size(), map.copies.front().ds_ids.size());
 }
 
 std::string encode_layout_map(const LayoutMap& map) {

@@ -19,7 +19,8 @@
 // unit | u32 object generation | u32 object epoch | u32 duplication | u32 read policy | copies<16>
 // of { u32 first index | u32 ds ids<256> | u32 states<256>: none when all are current, one for all,
 // or one for each } | opaque reasons<256> | u32 skipped ds id | u32 skipped for. Every copy has the
-// same number of servers and the same first index. Nothing may follow.
+// same number of servers and the same first index; there is a reason for each server of the first
+// copies, or none. Nothing may follow.
 //
 // Threading: plain values and pure functions.
 #pragma once
@@ -74,7 +75,9 @@ constexpr std::size_t kMaxCopies = 16;  // the Linux client's limit for mirrors 
 
 // Why the map is as it is, for people (`weft layout show`).
 struct Placed {
-  std::vector<Reason> reasons;   // why copies[0] leads at each server; empty: not recorded
+  // Of each server of copies[0] why it leads there; then, of each further copy that was placed, why
+  // it is at each of its servers. Empty: not recorded.
+  std::vector<Reason> reasons;
   std::uint32_t skipped_ds = 0;  // the first server of a group left out for its load; 0: none
   Reason skipped_for = Reason::kUnknown;
 
@@ -94,6 +97,9 @@ struct LayoutMap {
   [[nodiscard]] ObjectId object(std::uint32_t fsid, std::uint64_t fileid) const {
     return {fileid, object_generation, fsid};
   }
+  // Why a copy's server was chosen; kUnknown when that is not recorded.
+  [[nodiscard]] Reason reason_of(std::size_t copy, std::size_t server) const;
+  void set_reason(std::size_t copy, std::size_t server, Reason reason);
   // The striping of copies[copy]. Precondition: the map is valid and has that copy.
   [[nodiscard]] Striping striping(std::size_t copy = 0) const;
 

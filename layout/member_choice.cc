@@ -184,6 +184,7 @@ std::string_view to_string(Reason reason) {
     case Reason::kDisk: return "disk";
     case Reason::kCpu: return "cpu";
     case Reason::kMoved: return "moved";
+    case Reason::kMirror: return "mirror";
   }
   return "unknown";
 }

@@ -43,8 +43,9 @@ enum class Reason : std::uint8_t {
   kDisk = 6,     // the others' disks have less to spare
   kCpu = 7,      // the others' CPUs are busy
   kMoved = 8,    // it took the place of one that was drained, emptied or lost
+  kMirror = 9,   // of the group of the first copy's server, which is of another failure domain
 };
-constexpr std::uint8_t kLastReason = 8;
+constexpr std::uint8_t kLastReason = 9;
 
 [[nodiscard]] std::string_view to_string(Reason reason);
 

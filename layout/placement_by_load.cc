@@ -231,6 +231,7 @@ class Placer {
       leaders += " " + std::to_string(ids.front()) + ":";
       leaders += to_string(stripe.choice.reason);
     }
+    map.placed.reasons.resize(width * policy_.copies, Reason::kMirror);
     if (whole) {
       for (Copy& copy : map.copies) copy.first_index = static_cast<std::uint32_t>(start);
     }

@@ -78,9 +78,7 @@ void take_seat(LayoutMap& map, std::uint32_t from, std::uint32_t to) {
   drop_last(map);
   map.copies[seat->copy].ds_ids[seat->stripe] = to;
   map.copies[seat->copy].set_state(seat->stripe, state);
-  if (seat->copy == 0 && !map.placed.reasons.empty()) {
-    map.placed.reasons[seat->stripe] = Reason::kMoved;
-  }
+  map.set_reason(seat->copy, seat->stripe, Reason::kMoved);
 }
 
 void replace_seat(LayoutMap& map, std::uint32_t from, std::uint32_t to) {
@@ -88,9 +86,7 @@ void replace_seat(LayoutMap& map, std::uint32_t from, std::uint32_t to) {
   WEFT_ASSERT(seat && !seat_of(map, to));
   map.copies[seat->copy].ds_ids[seat->stripe] = to;
   map.copies[seat->copy].set_state(seat->stripe, CopyState::kStale);
-  if (seat->copy == 0 && !map.placed.reasons.empty()) {
-    map.placed.reasons[seat->stripe] = Reason::kMoved;
-  }
+  map.set_reason(seat->copy, seat->stripe, Reason::kMoved);
 }
 
 Result<std::uint32_t> choose_successor(const LayoutMap& map, std::uint32_t from,

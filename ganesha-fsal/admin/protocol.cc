@@ -215,6 +215,7 @@ void visit_file(Io& io, Report& r) {
       io.text(copy.state, kMaxString);
       io.value(copy.leads);
       io.text(copy.domain, kMaxString);
+      io.text(copy.why, kMaxString);
     });
   });
   io.list(r.grants, kMaxGrants, [&](auto& grant) {

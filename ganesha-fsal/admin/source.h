@@ -155,6 +155,7 @@ struct CopyReport {
   std::string state;   // "current", "stale", "resyncing"
   bool leads = false;  // writers that are there write through it
   std::string domain;  // its failure domain
+  std::string why;     // what decided that it is there; empty: not recorded
 };
 
 struct StripeReport {

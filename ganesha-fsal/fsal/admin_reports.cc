@@ -251,6 +251,12 @@ std::string Reports::domain_of(std::uint32_t ds_id) const {
   return view ? view->record.domain : "";
 }
 
+// Empty when it is not recorded.
+std::string why(const layout::LayoutMap& map, std::size_t copy, std::size_t server) {
+  const layout::Reason reason = map.reason_of(copy, server);
+  return reason == layout::Reason::kUnknown ? "" : std::string(to_string(reason));
+}
+
 void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
                          std::uint16_t export_id) const {
   report.object = layout::to_string(backend_.names().object_of(report.fileid, map));
@@ -261,7 +267,7 @@ void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
   for (std::size_t i = 0; i < copy.ds_ids.size(); ++i) {
     const std::size_t place = (i + copy.first_index) % copy.ds_ids.size();
     StripeReport& row = report.stripes.emplace_back(stripe(copy.ds_ids[place]));
-    if (place < map.placed.reasons.size()) row.why = to_string(map.placed.reasons[place]);
+    row.why = why(map, 0, place);
     if (map.copies.size() == 1) continue;
     const bool led = view && place < view->leads.size();
     for (std::size_t of = 0; of < map.copies.size(); ++of) {
@@ -269,7 +275,8 @@ void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
       const StripeReport at = stripe(map.copies[of].ds_ids[place]);
       row.copies.push_back({at.ds_id, at.ds_name, at.ds_state,
                             std::string(to_string(map.copies[of].state_of(place))),
-                            led && view->leads[place] == of, domain_of(at.ds_id)});
+                            led && view->leads[place] == of, domain_of(at.ds_id),
+                            why(map, of, place)});
     }
   }
   if (map.placed.skipped_ds != 0) {

@@ -46,7 +46,8 @@ TEST_CASE("a layout map's durable form comes back equal") {
       map.copies.push_back(copy);
     }
     if (*rc::gen::arbitrary<bool>()) {
-      map.placed.reasons.assign(width, Reason::kTurn);
+      map.placed.reasons.assign(width * *rc::gen::inRange<std::size_t>(1, map.copies.size() + 1),
+                                Reason::kTurn);
       map.placed.reasons.back() = Reason::kDisk;
       map.placed.skipped_ds = 99;
       map.placed.skipped_for = Reason::kNetwork;

@@ -70,7 +70,8 @@ TEST_CASE("idle pairs: every file over all of them, each server leading as often
     CHECK(ids_of(choice.map) == std::set<std::uint32_t>{1, 2, 3, 4});
     CHECK(choice.map.duplication == Duplication::kServerSync);
     CHECK(choice.map.reads == ReadPolicy::kAllCopies);
-    CHECK(choice.map.placed.reasons == std::vector{Reason::kTurn, Reason::kTurn});
+    CHECK(choice.map.placed.reasons ==
+          std::vector{Reason::kTurn, Reason::kTurn, Reason::kMirror, Reason::kMirror});
     for (const std::uint32_t id : choice.map.copies[0].ds_ids) ++leads[id];
     ++begins[choice.map.copies[0].ds_ids[choice.map.copies[0].first_index]];
   }
@@ -86,7 +87,11 @@ TEST_CASE("the reason says what decided") {
   busy_cpu(candidates[3]);
   const auto choice = placed(placement, candidates, mirrored());
   CHECK(choice.reason == "load turn=0 groups=2 of 3 skipped=3:cpu leads 2:network 5:turn");
-  CHECK(choice.map.placed.reasons == std::vector{Reason::kNetwork, Reason::kTurn});
+  CHECK(choice.map.placed.reasons ==
+        std::vector{Reason::kNetwork, Reason::kTurn, Reason::kMirror, Reason::kMirror});
+  CHECK(choice.map.reason_of(0, 0) == Reason::kNetwork);
+  CHECK(choice.map.reason_of(1, 1) == Reason::kMirror);
+  CHECK(choice.map.reason_of(2, 0) == Reason::kUnknown);
   CHECK(choice.map.placed.skipped_ds == 3);
   CHECK(choice.map.placed.skipped_for == Reason::kCpu);
   CHECK(choice.map.copies[0].ds_ids == std::vector<std::uint32_t>{2, 5});

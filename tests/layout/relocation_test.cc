@@ -14,7 +14,9 @@ LayoutMap map_of(std::vector<std::vector<std::uint32_t>> copies) {
   map.stripe_unit = 64;
   for (auto& ids : copies) map.copies.push_back({CopyState::kCurrent, 0, std::move(ids), {}});
   if (map.copies.size() > 1) map.duplication = Duplication::kServerSync;
-  map.placed.reasons.assign(map.copies.front().ds_ids.size(), Reason::kTurn);
+  const std::size_t stripes = map.copies.front().ds_ids.size();
+  map.placed.reasons.assign(stripes, Reason::kTurn);
+  map.placed.reasons.resize(stripes * map.copies.size(), Reason::kMirror);
   return map;
 }
 
@@ -54,7 +56,8 @@ TEST_CASE("a newcomer is added besides, and takes the place when it is current")
   CHECK(map.copies.size() == 2);
   CHECK(map.copies[0].ds_ids == std::vector<std::uint32_t>{1, 9});
   CHECK(map.copies[0].state == CopyState::kCurrent);
-  CHECK(map.placed.reasons == std::vector{Reason::kTurn, Reason::kMoved});
+  CHECK(map.placed.reasons ==
+        std::vector{Reason::kTurn, Reason::kMoved, Reason::kMirror, Reason::kMirror});
   CHECK(decode_layout_map(encode_layout_map(map)).value() == map);
 }
 

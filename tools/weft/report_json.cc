@@ -140,7 +140,8 @@ Json file_json(const mds::FileReport& file) {
                         {"ds_state", to_string(c.ds_state)},
                         {"state", c.state},
                         {"leads", c.leads},
-                        {"domain", c.domain}});
+                        {"domain", c.domain},
+                        {"why", c.why}});
     }
     stripes.push_back({{"ds_id", s.ds_id},
                        {"ds_name", s.ds_name},

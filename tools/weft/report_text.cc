@@ -190,12 +190,14 @@ std::string data_servers_text(const std::vector<DataServerReport>& servers) {
 namespace {
 
 std::string copies_text(const mds::FileReport& file) {
-  Table table({"STRIPE", "COPY AT", "NAME", "STATE", "COPY IS", "LEADS WRITES", "DOMAIN"});
+  Table table(
+      {"STRIPE", "COPY AT", "NAME", "STATE", "COPY IS", "LEADS WRITES", "DOMAIN", "CHOSEN FOR"});
   for (std::size_t i = 0; i < file.stripes.size(); ++i) {
     for (const mds::CopyReport& copy : file.stripes[i].copies) {
       table.add({std::to_string(i), std::to_string(copy.ds_id), printable(copy.ds_name),
                  std::string(to_string(copy.ds_state)), printable(copy.state),
-                 copy.leads ? "yes" : "-", copy.domain.empty() ? "-" : printable(copy.domain)});
+                 copy.leads ? "yes" : "-", copy.domain.empty() ? "-" : printable(copy.domain),
+                 copy.why.empty() ? "-" : printable(copy.why)});
     }
   }
   return table.empty() ? "" : table.text() + "\n";
