@@ -19,8 +19,8 @@ Without a STAGE: unit, tidy, system, fuzz, asan, tsan; this is what the build se
   asan     unit tests under AddressSanitizer and UBSan
   tsan     unit tests under ThreadSanitizer
 
-Arguments after -- go to pytest (system, faults, stores, long) or ctest (unit, asan, tsan). The last line
-is "N passed, N failed, N skipped"; the exit status is 0 if nothing failed. After
+Arguments after -- go to pytest (system, faults, stores, long) or ctest (unit, asan, tsan). The last
+line is "N passed, N failed, N skipped"; the exit status is 0 if nothing failed. After
 WEFT_TEST_BUDGET (2400) seconds the sanitizer and fuzz stages that have not begun are skipped, and
 said to be. Results: build/test/*.xml.
 END
