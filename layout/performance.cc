@@ -89,6 +89,11 @@ Stations stations_of(const Tiers& tiers, const Workload& work, const NodeModel& 
   return stations;
 }
 
+// The arm's way is a root of the distance between two places drawn evenly from [0, 1]:
+// E[sqrt x] = 8/15 and E[x] = 1/3 of such distances.
+double least_seek(const NodeModel& node) { return std::min(kLeastSeek, node.seek); }
+double seek_stretch(const NodeModel& node) { return (node.seek - least_seek(node)) / (8.0 / 15); }
+
 // Mean time at an M/M/1 queue.
 double waited(const Station& station, double rate) {
   return station.service / (1 - rate * station.busy());
@@ -107,11 +112,12 @@ std::string_view to_string(Resource resource) {
   return "unknown";
 }
 
-// The arm's way is a root of the distance between two places drawn evenly from [0, 1]:
-// E[sqrt x] = 8/15 and E[x] = 1/3 of such distances.
+double seek_time(const NodeModel& node, double distance) {
+  return least_seek(node) + seek_stretch(node) * std::sqrt(distance);
+}
+
 Moments disk_moments(const NodeModel& node, double bytes) {
-  const double least = std::min(kLeastSeek, node.seek);
-  const double stretch = (node.seek - least) / (8.0 / 15);
+  const double stretch = seek_stretch(node);
   const double seek_variance = stretch * stretch * (1.0 / 3 - 64.0 / 225);
   const double turn = 2 * node.rotation;
   Moments moments;

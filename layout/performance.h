@@ -86,6 +86,9 @@ struct Moments {
   double square = 0;
 };
 [[nodiscard]] Moments disk_moments(const NodeModel& node, double bytes);
+// The arm's time to a place so far away, as a part of the disk: 0 to 1. Its mean over places drawn
+// evenly is node.seek.
+[[nodiscard]] double seek_time(const NodeModel& node, double distance);
 
 // A part of a file's blocks and of the accesses, which fall on it evenly.
 struct Popularity {

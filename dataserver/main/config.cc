@@ -116,6 +116,7 @@ std::vector<TomlField> config_fields(DsConfig& config) {
   fields.push_back(
       number_field("store.max_open_files", config.store.max_open_files, 64, 1'000'000));
   fields.push_back(number_field("store.worker_threads", config.store.worker_threads, 1, 64));
+  add_emulated_disk_fields(fields, config.emulated_disk);
   fields.push_back({"store.target", Kind::kText, [&config](const Value& value) -> Result<> {
                       auto address = parse_target_address(value.text);
                       if (!address) return pass(address);
@@ -166,6 +167,9 @@ Result<> check_config(const DsConfig& config, bool standalone) {
   if (config.store.path.empty()) return missing("store.path");
   if (config.key_file.empty()) return missing("cluster.key_file");
   if (auto parity = check_parity(config); !parity) return parity;
+  if (config.emulated_disk.on() && (config.target || !config.parity.empty())) {
+    return fail(Errc::kInvalid, "store.emulated_disk is the targets' where objects are at targets");
+  }
   if (standalone) return {};
   if (config.mds.empty()) return missing("cluster.mds");
   const auto& told = config.advertise.empty() ? config.listen : config.advertise;

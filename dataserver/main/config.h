@@ -14,6 +14,7 @@
 #include "dataserver/main/toml_fields.h"
 #include "dataserver/mirror/mirror_options.h"
 #include "dataserver/parity/geometry.h"
+#include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
 #include "dataserver/target/target_link.h"
 #include "layout/net_address.h"
@@ -44,8 +45,9 @@ struct DsConfig {
   std::string log_level = "info";
   std::optional<layout::NetAddress> metrics;  // Prometheus text over HTTP
 
-  // [store]: path, create, mode, max_open_files, worker_threads
+  // [store]: path, create, mode, max_open_files, worker_threads, emulated_disk.*
   FileStoreOptions store;
+  EmulatedDiskOptions emulated_disk;  // emulated_disk.*: of the folder's objects
   // target, target_patience_seconds: objects are at a target; the folder keeps identity and fences
   std::optional<TargetAddress> target;
   std::chrono::milliseconds target_patience{30'000};

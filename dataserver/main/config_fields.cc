@@ -10,6 +10,9 @@ using Field = TomlField;
 using Kind = TomlField::Kind;
 using Value = TomlField::Value;
 
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
+constexpr std::int64_t kMaxMicroseconds = 1'000'000;
+
 }  // namespace
 
 Field text_field(std::string key, std::string& into) {
@@ -80,6 +83,28 @@ Field metrics_field(std::string key, std::optional<layout::NetAddress>& into) {
             into = *address;
             return {};
           }};
+}
+
+void add_emulated_disk_fields(std::vector<TomlField>& fields, EmulatedDiskOptions& into) {
+  const auto bytes = [&fields](const char* key, std::uint64_t& value) {
+    fields.push_back(number_field(key, value, 0, kMaxBytes, TomlField::Kind::kBytes));
+  };
+  const auto microseconds = [&fields](const char* key, Nanoseconds& value) {
+    fields.push_back({key, TomlField::Kind::kNumber, [&value](const Value& given) -> Result<> {
+                        if (given.number < 0 || given.number > kMaxMicroseconds) {
+                          return fail(Errc::kInvalid,
+                                      fmt::format("must be from 0 to {}", kMaxMicroseconds));
+                        }
+                        value = std::chrono::microseconds(given.number);
+                        return {};
+                      }});
+  };
+  bytes("store.emulated_disk.rate", into.rate);
+  microseconds("store.emulated_disk.seek_us", into.seek);
+  microseconds("store.emulated_disk.rotation_us", into.rotation);
+  bytes("store.emulated_disk.capacity", into.capacity);
+  bytes("store.emulated_disk.memory", into.memory);
+  fields.push_back(number_field("store.emulated_disk.seed", into.seed, 0, kMaxBytes));
 }
 
 }  // namespace weft::ds

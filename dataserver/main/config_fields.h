@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dataserver/main/toml_fields.h"
+#include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
 #include "layout/net_address.h"
 
@@ -25,6 +26,9 @@ namespace weft::ds {
 [[nodiscard]] TomlField mode_field(std::string key, IoMode& into);
 [[nodiscard]] TomlField log_level_field(std::string key, std::string& into);
 [[nodiscard]] TomlField metrics_field(std::string key, std::optional<layout::NetAddress>& into);
+
+// store.emulated_disk.*: for benchmarks.
+void add_emulated_disk_fields(std::vector<TomlField>& fields, EmulatedDiskOptions& into);
 
 // T is a number, or a duration.
 template <class T>

@@ -1,5 +1,6 @@
 #include "dataserver/main/store_chain.h"
 
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -46,6 +47,12 @@ Result<std::unique_ptr<StoreChain>> StoreChain::open(const DsConfig& config, Buf
     auto store = FileStore::open(config.store, pool);
     if (!store) return pass(store);
     chain->file_ = std::move(*store);
+    if (config.emulated_disk.on()) {
+      spdlog::warn("event=emulated_disk note=\"answers are late on purpose, for a benchmark\"");
+      chain->disk_ = std::make_unique<EmulatedDisk>(config.emulated_disk, system_clock());
+      chain->emulated_ =
+          std::make_unique<EmulatedStore>(*chain->file_, *chain->disk_, system_clock());
+    }
     return chain;
   }
   auto folder = StoreDirectory::open(config.store.path, config.store.create, system_random());
@@ -119,6 +126,7 @@ Result<> StoreChain::connect_group() {
 }
 
 Store& StoreChain::store() {
+  if (emulated_ != nullptr) return *emulated_;
   if (file_ != nullptr) return *file_;
   if (parity_ != nullptr) return *parity_;
   return *remote_;

@@ -16,6 +16,7 @@
 
 #include "dataserver/main/config.h"
 #include "dataserver/parity/parity_store.h"
+#include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
 #include "dataserver/target/remote_store.h"
 
@@ -58,8 +59,10 @@ class StoreChain {
   const DsConfig& config_;
   BufferPool& pool_;
   std::unique_ptr<FileStore> file_;
-  std::unique_ptr<StoreDirectory> folder_;  // without file_
-  std::unique_ptr<RemoteStore> remote_;     // likewise
+  std::unique_ptr<EmulatedDisk> disk_;       // for benchmarks
+  std::unique_ptr<EmulatedStore> emulated_;  // over file_
+  std::unique_ptr<StoreDirectory> folder_;   // without file_
+  std::unique_ptr<RemoteStore> remote_;      // likewise
   [[nodiscard]] Result<std::unique_ptr<RemoteStore>> open_remote(const TargetAddress& address,
                                                                  const LinkOptions& options,
                                                                  int folder);

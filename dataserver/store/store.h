@@ -1,8 +1,9 @@
 // The Store interface: the one way a data server reaches its objects.
 //
 // A store is a chain of small links with this interface (docs/architecture.md): FileStore keeps
-// objects as sparse files; RemoteStore (dataserver/target) reaches a target in another process;
-// later links add parity, emulate a slow disk. A data server's configuration names its chain.
+// objects as sparse files; EmulatedStore makes it a slower disk, for benchmarks; RemoteStore
+// (dataserver/target) reaches a target in another process; ParityStore is over several. A data
+// server's configuration names its chain.
 //
 // Asynchrony: every operation takes a completion, called exactly once, on the thread that started
 // the operation, possibly before the call returns. An operation in flight keeps its store alive by

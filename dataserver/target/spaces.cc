@@ -8,12 +8,20 @@
 
 namespace weft::ds {
 
-Spaces::Spaces(FileStoreOptions base, std::size_t max_spaces, BufferPool& pool)
-    : base_(std::move(base)), max_spaces_(max_spaces), pool_(pool) {}
+Spaces::Spaces(FileStoreOptions base, std::size_t max_spaces, BufferPool& pool,
+               const EmulatedDiskOptions& emulated)
+    : base_(std::move(base)), max_spaces_(max_spaces), pool_(pool) {
+  if (emulated.on()) disk_ = std::make_unique<EmulatedDisk>(emulated, system_clock());
+}
 
 Spaces::~Spaces() { worker_.join(); }
 
-void Spaces::find(const Uuid& space, Store::Done<FileStore*> done) {
+OpenSpace Spaces::Space::get() const {
+  if (emulated != nullptr) return {emulated.get(), store->identity().uuid};
+  return {store.get(), store->identity().uuid};
+}
+
+void Spaces::find(const Uuid& space, Store::Done<OpenSpace> done) {
   IoRing* ring = IoRing::current();
   boost::asio::post(worker_, [this, space, ring, done = std::move(done)]() mutable {
     auto store = open(space);
@@ -22,7 +30,7 @@ void Spaces::find(const Uuid& space, Store::Done<FileStore*> done) {
   });
 }
 
-Result<FileStore*> Spaces::open(const Uuid& space) {
+Result<OpenSpace> Spaces::open(const Uuid& space) {
   {
     const std::scoped_lock lock(mutex_);
     const auto found = stores_.find(space);
@@ -38,16 +46,20 @@ Result<FileStore*> Spaces::open(const Uuid& space) {
   if (!store) return pass(store);
   spdlog::info("event=space_open space={} clean={}", to_string(space),
                (*store)->directory().was_clean());
+  Space opened{std::move(*store), nullptr};
+  if (disk_ != nullptr) {
+    opened.emulated = std::make_unique<EmulatedStore>(*opened.store, *disk_, system_clock());
+  }
   const std::scoped_lock lock(mutex_);
-  return stores_.emplace(space, std::move(*store)).first->second.get();
+  return stores_.emplace(space, std::move(opened)).first->second.get();
 }
 
 Result<> Spaces::close() {
   worker_.join();
   Result<> result;
   const std::scoped_lock lock(mutex_);
-  for (auto& [space, store] : stores_) {
-    if (auto closed = store->close(); !closed && result) result = std::move(closed);
+  for (auto& [space, one] : stores_) {
+    if (auto closed = one.store->close(); !closed && result) result = std::move(closed);
   }
   stores_.clear();
   return result;
@@ -61,8 +73,8 @@ std::size_t Spaces::count() const {
 Result<StoreStat> Spaces::usage() const {
   const std::scoped_lock lock(mutex_);
   StoreStat sum;
-  for (const auto& [space, store] : stores_) {
-    auto usage = store->usage();
+  for (const auto& [space, one] : stores_) {
+    auto usage = one.store->usage();
     if (!usage) return usage;
     sum.capacity_bytes = usage->capacity_bytes;  // they are on one file system
     sum.free_bytes = usage->free_bytes;
@@ -73,8 +85,8 @@ Result<StoreStat> Spaces::usage() const {
 
 bool Spaces::workers_idle() const {
   const std::scoped_lock lock(mutex_);
-  for (const auto& [space, store] : stores_) {
-    if (!store->workers_idle()) return false;
+  for (const auto& [space, one] : stores_) {
+    if (!one.store->workers_idle()) return false;
   }
   return true;
 }

@@ -17,18 +17,26 @@
 #include <mutex>
 #include <string>
 
+#include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
 
 namespace weft::ds {
 
+struct OpenSpace {
+  Store* store = nullptr;
+  Uuid uuid{};  // of the store
+};
+
 class Spaces {
  public:
   // `base` is how each store is opened; its path is the root, which must exist unless base.create.
-  Spaces(FileStoreOptions base, std::size_t max_spaces, BufferPool& pool);
+  // With `emulated` on, all spaces are on one emulated disk.
+  Spaces(FileStoreOptions base, std::size_t max_spaces, BufferPool& pool,
+         const EmulatedDiskOptions& emulated = {});
   ~Spaces();
 
   // kBusy beyond max_spaces, or when another process has the store; errors of FileStore::open().
-  void find(const Uuid& space, Store::Done<FileStore*> done);
+  void find(const Uuid& space, Store::Done<OpenSpace> done);
   // Closes all clean; the first error.
   [[nodiscard]] Result<> close();
 
@@ -37,14 +45,20 @@ class Spaces {
   [[nodiscard]] bool workers_idle() const;
 
  private:
-  [[nodiscard]] Result<FileStore*> open(const Uuid& space);
+  struct Space {
+    std::unique_ptr<FileStore> store;
+    std::unique_ptr<EmulatedStore> emulated;  // over it; null without an emulated disk
+    [[nodiscard]] OpenSpace get() const;
+  };
+  [[nodiscard]] Result<OpenSpace> open(const Uuid& space);
 
   const FileStoreOptions base_;
   const std::size_t max_spaces_;
   BufferPool& pool_;
+  std::unique_ptr<EmulatedDisk> disk_;
   mutable std::mutex mutex_;
-  std::map<Uuid, std::unique_ptr<FileStore>> stores_;  // protected by mutex_
-  boost::asio::thread_pool worker_{1};                 // opening one waits for the disk
+  std::map<Uuid, Space> stores_;        // protected by mutex_
+  boost::asio::thread_pool worker_{1};  // opening one waits for the disk
 };
 
 }  // namespace weft::ds

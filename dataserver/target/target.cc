@@ -33,7 +33,11 @@ Result<> Target::start(std::function<void()> on_alive) {
   if (!config_.store.create && ::stat(config_.store.path.c_str(), &found) != 0) {
     return fail_errno(errno, config_.store.path);
   }
-  spaces_ = std::make_unique<Spaces>(config_.store, config_.max_spaces, pool_);
+  spaces_ =
+      std::make_unique<Spaces>(config_.store, config_.max_spaces, pool_, config_.emulated_disk);
+  if (config_.emulated_disk.on()) {
+    spdlog::warn("event=emulated_disk note=\"answers are late on purpose, for a benchmark\"");
+  }
   auto threads = RingThreads::start(config_.threads, config_.pin_threads);
   if (!threads) return pass(threads);
   threads_ = std::move(*threads);

@@ -52,7 +52,7 @@ TomlField users_field(std::string key, std::vector<std::uint32_t>& into) {
 
 std::vector<TomlField> target_config_fields(TargetConfig& config) {
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-  return {
+  std::vector<TomlField> fields{
       text_field("target.socket", config.socket),
       permissions_field("target.socket_mode", config.socket_mode),
       users_field("target.users", config.users),
@@ -75,6 +75,8 @@ std::vector<TomlField> target_config_fields(TargetConfig& config) {
       number_field("store.worker_threads", config.store.worker_threads, 1, 64),
       text_field("cluster.key_file", config.key_file),
   };
+  add_emulated_disk_fields(fields, config.emulated_disk);
+  return fields;
 }
 
 Result<TargetConfig> parse_target_config(std::string_view text, const std::string& name) {

@@ -12,6 +12,7 @@
 
 #include "dataserver/load/sampler.h"
 #include "dataserver/main/toml_fields.h"
+#include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
 #include "layout/net_address.h"
 
@@ -34,8 +35,9 @@ struct TargetConfig {
   std::string log_level = "info";
   std::optional<layout::NetAddress> metrics;  // Prometheus text over HTTP
 
-  // [store]: path, create, mode, max_open_files, worker_threads
+  // [store]: path, create, mode, max_open_files, worker_threads, emulated_disk.*
   FileStoreOptions store;
+  EmulatedDiskOptions emulated_disk;  // emulated_disk.*: one for all spaces
 
   // [cluster]
   std::string key_file;

@@ -101,22 +101,22 @@ void TargetServer::Connection::hello(const TargetHello& hello) {
   }
   shared_->retire_others(shared_from_this(), hello, [self = shared_from_this(), hello] {
     self->channel_->post([self, hello] {
-      self->shared_->parts.spaces.find(hello.space, [self, hello](Result<FileStore*> store) {
-        self->found_space(hello, std::move(store));
+      self->shared_->parts.spaces.find(hello.space, [self, hello](Result<OpenSpace> space) {
+        self->found_space(hello, std::move(space));
       });
     });
   });
 }
 
-void TargetServer::Connection::found_space(const TargetHello& hello, Result<FileStore*> store) {
+void TargetServer::Connection::found_space(const TargetHello& hello, Result<OpenSpace> space) {
   TargetResponse response{.op = TargetOp::kHello};
-  if (!store) {
+  if (!space) {
     spdlog::error("event=space_failed space={} error=\"{}\"", to_string(hello.space),
-                  store.error().describe());
-    return finish_with({.op = TargetOp::kHello}, std::move(store.error()));
+                  space.error().describe());
+    return finish_with({.op = TargetOp::kHello}, std::move(space.error()));
   }
-  store_ = *store;
-  response.store = store_->identity().uuid;
+  store_ = space->store;
+  response.store = space->uuid;
   response.proof = welcome_proof(shared_->parts.key, nonce_, hello, response.store);
   spdlog::info("event=data_server peer={} space={} link={}", channel_->peer(),
                to_string(hello.space), hello.link);

@@ -76,7 +76,7 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   [[nodiscard]] Result<Arrival> unpack(const Buffer& record, PipedBytes rest,
                                        std::vector<Buffer> lent);
   void hello(const TargetHello& hello);
-  void found_space(const TargetHello& hello, Result<FileStore*> store);
+  void found_space(const TargetHello& hello, Result<OpenSpace> space);
   void dispatch(Arrival arrival);
   void read(Arrival arrival);
   void write(Arrival arrival);
@@ -94,8 +94,8 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   TargetHello hello_;   // protected by Shared::mutex
   bool named_ = false;  // likewise
   Nonce nonce_{};
-  FileStore* store_ = nullptr;  // of the space, once welcome
-  bool greeted_ = false;        // a Hello came
+  Store* store_ = nullptr;  // of the space, once welcome
+  bool greeted_ = false;    // a Hello came
   bool closed_ = false;
   bool paused_ = false;
   std::size_t running_ = 0;

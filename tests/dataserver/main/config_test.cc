@@ -153,6 +153,29 @@ TEST_CASE("a parity group is three targets or more, and not beside a target") {
         "store.target and store.parity exclude each other");
 }
 
+TEST_CASE("a disk is emulated where the objects are, and only when asked for") {
+  CHECK_FALSE(parse_config(kWhole, "ds.toml")->emulated_disk.on());
+  const auto config = parse_config(
+      "[store.emulated_disk]\nrate = \"51 MiB\"\nseek_us = 3800\nrotation_us = 2000\n"
+      "capacity = \"1 GiB\"\nmemory = \"64 MiB\"\nseed = 5\n",
+      "ds.toml");
+  REQUIRE(config);
+  CHECK(config->emulated_disk.on());
+  CHECK(config->emulated_disk.rate == std::uint64_t{51} << 20);
+  CHECK(config->emulated_disk.seek == std::chrono::microseconds(3800));
+  CHECK(config->emulated_disk.rotation == std::chrono::milliseconds(2));
+  CHECK(config->emulated_disk.capacity == std::uint64_t{1} << 30);
+  CHECK(config->emulated_disk.memory == std::uint64_t{64} << 20);
+  CHECK(config->emulated_disk.seed == 5);
+  CHECK(error_of("[store]\nemulated_disk = {seek_us = -1}\n") ==
+        "ds.toml:2: store.emulated_disk.seek_us: must be from 0 to 1000000");
+  auto whole = parse_config(kWhole, "ds.toml").value();
+  whole.emulated_disk = config->emulated_disk;
+  CHECK(check_config(whole, false));
+  whole.target = TargetAddress{.path = "/a"};
+  CHECK_FALSE(check_config(whole, false));
+}
+
 TEST_CASE("what is missing is said, and a wildcard cannot be advertised") {
   auto config = parse_config(kWhole, "ds.toml").value();
   config.mds.clear();

@@ -122,6 +122,23 @@ TEST_CASE("a call that is not answered fails in time, and its memory comes back 
   CHECK(runner.any().usage()->capacity_bytes > 0);
 }
 
+TEST_CASE("the spaces of a target are on one emulated disk") {
+  const TargetRig rig;
+  ds::TargetConfig config = rig.config();
+  config.emulated_disk = {.rate = 1 << 20, .capacity = 1 << 20};
+  const auto target = Target::open(config).value();
+  RemoteRunner one(rig, rig.local());
+  RemoteRunner other(rig, rig.local(), test::quick_link(), 2);
+  const std::string text(200'000, 'x');
+  one.ring().bind_to_this_thread();
+  const auto began = std::chrono::steady_clock::now();
+  REQUIRE(one.write(kObject, 0, text));
+  other.ring().bind_to_this_thread();
+  REQUIRE(other.write(kObject, 0, text));
+  CHECK(std::chrono::steady_clock::now() - began >= 380ms);
+  CHECK(other.text(kObject, 0, 300'000) == text);
+}
+
 TEST_CASE("a target's configuration names what is wrong with it") {
   const auto text = [](std::string_view body) { return parse_target_config(body, "t.toml"); };
   const auto good = text(
