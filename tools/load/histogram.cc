@@ -8,12 +8,14 @@ namespace weft::load {
 void Histogram::add(std::uint64_t nanoseconds) {
   ++buckets_[bucket(nanoseconds)];
   ++count_;
+  sum_ += nanoseconds;
   max_ = std::max(max_, nanoseconds);
 }
 
 void Histogram::merge(const Histogram& other) {
   for (std::size_t i = 0; i < kBuckets; ++i) buckets_[i] += other.buckets_[i];
   count_ += other.count_;
+  sum_ += other.sum_;
   max_ = std::max(max_, other.max_);
 }
 

@@ -19,6 +19,9 @@ class Histogram {
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] std::uint64_t max() const { return max_; }
+  [[nodiscard]] double mean() const {  // 0 when empty
+    return count_ == 0 ? 0 : static_cast<double>(sum_) / static_cast<double>(count_);
+  }
   // The least value that at least `fraction` (0 to 1) of all samples do not exceed, rounded up to
   // its bucket's end; 0 when empty.
   [[nodiscard]] std::uint64_t quantile(double fraction) const;
@@ -37,6 +40,7 @@ class Histogram {
   std::array<std::uint64_t, kBuckets> buckets_{};
   std::uint64_t count_ = 0;
   std::uint64_t max_ = 0;
+  std::uint64_t sum_ = 0;
 };
 
 }  // namespace weft::load

@@ -47,7 +47,8 @@ nlohmann::json to_json(const Outcome& outcome) {
           {"mib_per_s", static_cast<double>(outcome.bytes) / outcome.seconds / (1 << 20)},
           {"ops_per_s", static_cast<double>(outcome.operations) / outcome.seconds},
           {"latency_us",
-           {{"p50", us(0.5)},
+           {{"mean", outcome.latency.mean() / 1e3},
+            {"p50", us(0.5)},
             {"p99", us(0.99)},
             {"p999", us(0.999)},
             {"max", static_cast<double>(outcome.latency.max()) / 1e3}}}};
@@ -202,6 +203,9 @@ void add_data_options(CLI::App& command, Options& options) {
   command.add_flag("--no-pnfs", options.no_pnfs, "Read and write at the server itself");
   command.add_flag("--keep", options.keep, "Leave the file behind");
   command.add_flag("--no-prepare", options.no_prepare, "Writes: do not fill the file before");
+  command.add_option("--rate", options.work.rate,
+                     "Operations a second, coming at random, instead of always --depth; at most "
+                     "--depth are outstanding");
   command.add_option("--start-at", options.work.start_at, "Unix time to begin at");
   command
       .add_option("--mirrors", options.mirrors,

@@ -1,6 +1,9 @@
 #include "tools/load/workload.h"
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cmath>
+#include <deque>
 
 #include "rpc/base/clock.h"
 #include "tools/load/pattern.h"
@@ -23,6 +26,8 @@ class Runner : public std::enable_shared_from_this<Runner> {
         work_(workload),
         once_(once),
         random_(workload.seed),
+        arrivals_(workload.seed + 1),
+        timer_(engine.context()),
         blocks_(workload.file_size / workload.block) {}
 
   std::future<Result<Outcome>> start() {
@@ -40,8 +45,40 @@ class Runner : public std::enable_shared_from_this<Runner> {
       fill_pattern(buffer->span(), work_.seed, 0);
       shared_ = std::move(*buffer);
     }
-    for (unsigned i = 0; i < work_.depth; ++i) next();
+    if (work_.rate > 0) {
+      next_arrival_ = started_;
+      return arrive();
+    }
+    for (unsigned i = 0; i < work_.depth; ++i) next(SteadyClock::now());
     if (outstanding_ == 0) finish({});
+  }
+
+  // Open: takes what has come by now, and waits for the next.
+  void arrive() {
+    while (!over() && next_arrival_ <= SteadyClock::now()) {
+      came_.push_back(next_arrival_);
+      const double part = (static_cast<double>(arrivals_.u64() >> 11) + 1) * 0x1p-53;
+      next_arrival_ += std::chrono::duration_cast<SteadyClock::duration>(
+          std::chrono::duration<double>(-std::log(part) / work_.rate));
+    }
+    start_waiting();
+    if (over()) return end_if_quiet();
+    timer_.expires_at(std::min(next_arrival_, started_ + work_.duration));
+    timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+      if (!error) self->arrive();
+    });
+  }
+
+  void start_waiting() {
+    while (!failed_ && !came_.empty() && outstanding_ < work_.depth) {
+      const auto came = came_.front();
+      came_.pop_front();
+      start(came);
+    }
+  }
+
+  void end_if_quiet() {
+    if (outstanding_ == 0 && over() && (failed_ || came_.empty())) finish({});
   }
 
   bool over() const {
@@ -54,11 +91,13 @@ class Runner : public std::enable_shared_from_this<Runner> {
     return block * work_.block;
   }
 
-  void next() {
-    if (over()) return;
+  void next(SteadyClock::time_point began) {
+    if (!over()) start(began);
+  }
+
+  void start(SteadyClock::time_point began) {
     const std::uint64_t offset = next_offset();
     ++outstanding_;
-    const auto began = SteadyClock::now();
     if (work_.kind == Kind::kRead) {
       mount_.read(file_, offset, work_.block,
                   [self = shared_from_this(), began, offset](Result<Payload> data) {
@@ -101,11 +140,17 @@ class Runner : public std::enable_shared_from_this<Runner> {
     } else if (!failed_) {
       failed_ = std::move(result.error());
     }
-    next();
+    if (work_.rate > 0) {
+      start_waiting();
+      return end_if_quiet();
+    }
+    next(SteadyClock::now());
     if (outstanding_ == 0) finish({});
   }
 
   void finish(Result<> early) {
+    if (std::exchange(finished_once_, true)) return;
+    timer_.cancel();
     if (!early) return finished_.set_value(pass(early));
     if (failed_) return finished_.set_value(std::unexpected(*failed_));
     outcome_.seconds = std::chrono::duration<double>(SteadyClock::now() - started_).count();
@@ -118,6 +163,11 @@ class Runner : public std::enable_shared_from_this<Runner> {
   const Workload work_;
   const bool once_;  // each block once, in order, instead of for a duration
   SeededRandom random_;
+  SeededRandom arrivals_;
+  boost::asio::steady_timer timer_;
+  SteadyClock::time_point next_arrival_;
+  std::deque<SteadyClock::time_point> came_;  // and not begun yet
+  bool finished_once_ = false;
   const std::uint64_t blocks_;
   std::uint64_t next_block_ = 0;
   unsigned outstanding_ = 0;
@@ -130,7 +180,8 @@ class Runner : public std::enable_shared_from_this<Runner> {
 
 Result<Outcome> run_with(Engine& engine, Mount& mount, File& file, const Workload& workload,
                          bool once) {
-  if (workload.block == 0 || workload.file_size < workload.block || workload.depth == 0) {
+  if (workload.block == 0 || workload.file_size < workload.block || workload.depth == 0 ||
+      !(workload.rate >= 0)) {
     return fail(Errc::kInvalid, "the file must hold at least one block, depth at least 1");
   }
   if (file.striping && file.striping->unit_bytes() % workload.block != 0 &&

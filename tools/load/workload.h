@@ -1,5 +1,6 @@
-// Closed-loop workloads over a Mount: so many operations outstanding at all times, until the time
-// is up, every latency counted.
+// Workloads over a Mount, every latency counted, until the time is up. Closed: so many operations
+// outstanding at all times. Open: operations come by themselves, at random times (Poisson), so many
+// a second; what is more than may be outstanding waits, and its latency counts from when it came.
 //
 // Threading: run() blocks the main thread; the operations run on the engine's I/O thread.
 #pragma once
@@ -21,6 +22,7 @@ struct Workload {
   std::uint32_t block = 1 << 20;  // bytes; must divide the stripe unit, or be divided by it
   std::uint64_t file_size = 256 << 20;
   unsigned depth = 8;  // operations outstanding
+  double rate = 0;     // open: operations a second; 0: closed
   std::chrono::milliseconds duration{5000};
   std::uint64_t seed = 1;
   double start_at = 0;  // Unix time; 0: at once. So that several generators begin together

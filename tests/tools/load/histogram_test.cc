@@ -35,3 +35,14 @@ TEST_CASE("merging adds the samples of both") {
   CHECK(a.max() == 1'000'000);
   CHECK(a.quantile(0.5) == 10);
 }
+
+TEST_CASE("the mean is exact") {
+  CHECK(Histogram{}.mean() == 0);
+  Histogram one;
+  Histogram other;
+  one.add(1'000'001);
+  other.add(2'000'002);
+  other.add(3'000'000);
+  one.merge(other);
+  CHECK(one.mean() == 2'000'001);
+}
