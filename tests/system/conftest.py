@@ -6,20 +6,26 @@ import shutil
 
 import pytest
 
+from harness import schedule
 from harness.client import start_clients
 from harness.cluster import Cluster
 from harness.network import Network
 from harness.process import tail
 from harness.run import LIVE_RUNS, Run
+from harness.schedule import (  # noqa: F401  hooks: how workers run the tests side by side
+    pytest_configure_node, pytest_runtest_protocol, pytest_unconfigure,
+    pytest_xdist_auto_num_workers, pytest_xdist_make_scheduler)
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: takes minutes; only ./dev test long runs it")
     config.addinivalue_line("markers", "any_store: says nothing of where objects are; WEFT_STORE")
     config.addinivalue_line("markers", "faults: kills, freezes or cuts something")
+    config.addinivalue_line("markers", "alone: no other test runs meanwhile")
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    schedule.order_for_workers(config, items)
     reason = _missing()
     if reason:
         for item in items:

@@ -20,9 +20,10 @@ Without a STAGE: unit, tidy, system, fuzz, asan, tsan; this is what the build se
   tsan     unit tests under ThreadSanitizer
 
 Arguments after -- go to pytest (system, faults, stores, long) or ctest (unit, asan, tsan). The last
-line is "N passed, N failed, N skipped"; the exit status is 0 if nothing failed. After
-WEFT_TEST_BUDGET (2400) seconds the sanitizer and fuzz stages that have not begun are skipped, and
-said to be. Results: build/test/*.xml.
+line is "N passed, N failed, N skipped"; the exit status is 0 if nothing failed. System tests run
+side by side, by WEFT_TEST_WORKERS (two for each processor) workers; "-- -n 0" runs one after
+another. After WEFT_TEST_BUDGET (2400) seconds the sanitizer and fuzz stages that have not begun are
+skipped, and said to be. Results: build/test/*.xml.
 END
 }
 
@@ -46,7 +47,7 @@ test_ctest() {  # preset, ctest arguments
 test_pytest() {  # name, text, pytest arguments
   local name=$1 text=$2 xml=$test_results/pytest-$1.xml
   shift 2
-  step "pytest-$name" "$text" /usr/bin/python3 -m pytest -p no:cacheprovider -rs \
+  step "pytest-$name" "$text" /usr/bin/python3 -m pytest -p no:cacheprovider -rfEs \
     --junitxml="$xml" -o junit_family=xunit2 "$@" ||
     [ -s "$xml" ] || test_note failed "pytest $name" "did not run"
 }
@@ -75,6 +76,7 @@ test_tidy() {
 }
 
 test_system_run() {  # name, text, pytest arguments
+  local name text
   if [ "$(id -u)" -ne 0 ]; then
     test_note skipped "$1" "needs root for network namespaces and client machines"
   elif [ ! -d tests/system ]; then
@@ -86,7 +88,9 @@ test_system_run() {  # name, text, pytest arguments
     step clients "building the client machines (cached from then on)" \
       bash tools/dev/clients.sh build all ||
       test_note failed "client machines" "see build/log/clients.log"
-    test_pytest "$@"
+    name=$1 text=$2
+    shift 2
+    test_pytest "$name" "$text" -v -n "${WEFT_TEST_WORKERS:-auto}" "$@"
   fi
 }
 test_system() {
@@ -108,27 +112,41 @@ test_long() {
   test_stores "$@"
 }
 
+# Those that test_ahead has run already are not run again; fuzz.done says that it ran all.
 test_fuzz() {
-  local targets seconds=${WEFT_FUZZ_SECONDS:-10}
+  local targets target left=() seconds=${WEFT_FUZZ_SECONDS:-10}
+  [ ! -e "$test_results/fuzz.done" ] || return 0
   test_build asan fuzzers || return 0
   mapfile -t targets < <(find build/asan/tests/fuzz -type f -executable -name '*fuzz*' | sort)
   [ ${#targets[@]} -gt 0 ] || { test_note failed fuzz "no fuzz target was built"; return 0; }
-  step fuzz "fuzzing ${#targets[@]} decoders and the like, $seconds s each" \
+  for target in "${targets[@]}"; do
+    grep -qsF $'\tfuzz: '"${target##*/}"$'\t' "$test_results/fuzz.tsv" || left+=("$target")
+  done
+  [ ${#left[@]} -gt 0 ] || return 0
+  step fuzz "fuzzing ${#left[@]} decoders and the like, $seconds s each" \
     /usr/bin/python3 tools/dev/fuzz.py --seconds "$seconds" --jobs "$WEFT_JOBS" \
-    --results "$test_results" --corpora build/corpus "${targets[@]}" ||
+    --results "$test_results" --corpora build/corpus "${left[@]}" ||
     [ -s "$test_results/fuzz.tsv" ] || test_note failed fuzz "did not run"
 }
 
 # System tests wait a lot, for leases and timeouts. Meanwhile, and only in a full run, the trees of
-# the sanitizers are built with the processor time that is left over. What is wrong with them is
-# said by their own stages, which build what is missing then.
+# the sanitizers are built with the processor time that is left over, and if they are, the fuzz
+# targets run. What is wrong with the builds is said by their own stages, which build what is
+# missing then.
+test_ahead() {
+  local preset
+  for preset in asan tsan; do
+    cmake --preset $preset && cmake --build --preset $preset -j "$WEFT_JOBS" -- -k 0 || return
+  done
+  test_fuzz
+  : >"$test_results/fuzz.done"
+}
 test_ahead_start() {
   [ "$test_everything" -eq 1 ] || return 0
   mkdir -p "$WEFT_LOGS"
-  setsid nice -n 19 bash -c '
-    for preset in asan tsan; do
-      cmake --preset $preset && cmake --build --preset $preset -j "$1" -- -k 0
-    done' ahead "$WEFT_JOBS" >"$WEFT_LOGS/build-ahead.log" 2>&1 </dev/null &
+  test_results=$test_results WEFT_JOBS=$WEFT_JOBS setsid nice -n 19 bash -uc \
+    '. tools/dev/common.sh; . tools/dev/test.sh; test_ahead' \
+    >"$WEFT_LOGS/ahead.log" 2>&1 </dev/null &
   test_ahead=$!
 }
 test_ahead_stop() {
@@ -143,7 +161,8 @@ test_stage() {
   shift
   case $stage in
     fuzz | asan | tsan)
-      if [ "$test_everything" -eq 1 ] && [ $SECONDS -gt "${WEFT_TEST_BUDGET:-2400}" ]; then
+      if [ "$test_everything" -eq 1 ] && [ $SECONDS -gt "${WEFT_TEST_BUDGET:-2400}" ] &&
+        ! [ -e "$test_results/$stage.done" ]; then
         test_note skipped "$stage" "the time budget was used up; run ./dev test $stage"
         return 0
       fi

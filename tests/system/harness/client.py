@@ -269,8 +269,12 @@ class Client:
 
 
 def default_cpus(index: int) -> str:
-    """Clients from the last CPU downwards; servers are left the rest."""
+    """Clients from the last CPU downwards; servers are left the rest. Where several workers (gw0,
+    gw1 ...) run tests there is no rest, and their clients are spread over all CPUs."""
     count = os.cpu_count() or 1
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if worker:
+        return str(count - 1 - (index + int(worker.removeprefix("gw"))) % count)
     return str(count - 1 - index % max(1, count // 2)) if count > 1 else ""
 
 
