@@ -84,7 +84,7 @@ def large_folder(client, folder, count, timeout_s):
 
 
 def test_a_folder_of_5000(client, folder):
-    large_folder(client, folder, 5000, 120)
+    large_folder(client, folder, 5000, 400)
 
 
 @pytest.mark.long
