@@ -6,6 +6,8 @@ from harness.cluster import Cluster
 from harness.counters import MIB, through_data_servers
 from harness.machines import need_kind
 
+pytestmark = pytest.mark.any_store
+
 COPY = """
 set -e
 head -c {mib}M /dev/urandom > /tmp/in
@@ -44,23 +46,22 @@ check("{folder}/a", data)
 
 @pytest.mark.parametrize("kind", ["qemu61", "uml612"])
 def test_other_kernels(run, network, kind):
-    """A second and a third kernel: copy, random verification by fio, truncate, append, locks."""
+    """A second and a third kernel: copy, random verification by fio, truncate, append, locks. QEMU
+    emulates a processor, which takes its time when others want the real ones."""
     need_kind(kind)
     cluster = Cluster(run, network)
     client = start_client(run, network, kind)
     client.mount(cluster.address, cluster.path)
     with through_data_servers(cluster, written=16 * MIB, read=16 * MIB):
-        client.run(COPY.format(mib=16, folder="/mnt/nfs"), timeout_s=120)
+        client.run(COPY.format(mib=16, folder="/mnt/nfs"), timeout_s=400)
     with through_data_servers(cluster, written=8 * MIB, read=8 * MIB):
         client.run("cd /mnt/nfs && fio --name=a --filename=f --rw=randwrite --bs=64k --size=8M "
                    "--verify=crc32c --verify_fatal=1 --verify_state_save=0 --end_fsync=1 --minimal "
                    "> /tmp/log",
-                   timeout_s=120)
+                   timeout_s=400)
     client.python("""
 import fcntl, os
 from weftio import *
-
-pytestmark = pytest.mark.any_store
 path = DIRECTORY + "/small"
 with open(path, "wb") as file:
     fcntl.lockf(file, fcntl.LOCK_EX)
@@ -73,5 +74,5 @@ drop_caches()
 check(path, block(1)[:1000] + b"end")
 os.rename(path, path + "2")
 same("names", sorted(os.listdir(DIRECTORY)), ["f", "file", "small2"])
-""", timeout_s=60)
+""", timeout_s=200)
     client.unmount()

@@ -3,6 +3,8 @@
 import pytest
 from harness.counters import MIB, through_data_servers
 
+pytestmark = pytest.mark.any_store
+
 
 def job(client, folder, script, timeout_s=60):
     """Runs a Python job in the folder, with weftio at hand."""
@@ -233,8 +235,6 @@ def test_seek_hole_and_data_do_not_lie(cluster, client, folder):
     with through_data_servers(cluster):
         job(client, folder, """
 import errno, subprocess
-
-pytestmark = pytest.mark.any_store
 def seek(fd, offset, whence):
     try:
         return os.lseek(fd, offset, whence)

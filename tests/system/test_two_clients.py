@@ -3,6 +3,8 @@
 import pytest
 from harness.counters import MIB, through_data_servers
 
+pytestmark = pytest.mark.any_store
+
 HEAD = "import fcntl, os, subprocess, time\nfrom weftio import *\n"
 SIGNALS = """
 def tell(name): subprocess.run(["weft-signal", name], check=True)
@@ -91,8 +93,6 @@ def test_both_write_their_own_half(cluster, two_clients, folder):
     with through_data_servers(cluster, written=8 * MIB):
         script = """
 import mmap
-
-pytestmark = pytest.mark.any_store
 memory = mmap.mmap(-1, 64 * KIB)
 fd = os.open("a", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
 for number in range({first}, 128, 2):
