@@ -170,7 +170,7 @@ class Client:
             return value
         return wait_until(check, timeout_s, what)
 
-    def wait_ready(self, timeout_s: float = 90) -> str:
+    def wait_ready(self, timeout_s: float = 240) -> str:
         """Waits for the machine to take jobs. Returns its kernel's release."""
         self.wait((self.from_guest / "ready").exists, timeout_s, f"{self.name} to boot")
         return (self.from_guest / "ready").read_text().strip()
@@ -244,7 +244,7 @@ class Client:
     # -- NFS
 
     def mount(self, server: str, path: str = "/", options: str = "vers=4.2",
-              at: str = MOUNT_POINT, timeout_s: float = 60) -> None:
+              at: str = MOUNT_POINT, timeout_s: float = 120) -> None:
         """Mounts, retrying while the server is not up yet."""
         self.run(f"mkdir -p {at}\n"
                  f"for try in 1 2 3 4 5; do\n"
