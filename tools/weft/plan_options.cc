@@ -106,6 +106,9 @@ void add_performance(CLI::App& plan, const Settings& settings, std::function<int
       ->transform(bytes());
   command->add_option("--memory", options->memory, "... and bytes of cache a node has")
       ->transform(bytes());
+  command->add_flag(
+      "--no-io-cache", [options](std::int64_t) { options->io_cache = false; },
+      "Two tiers: only the targets have caches, as weft-ds over targets has none");
   command->add_option("--hot-accesses", options->hot_accesses, "... the part of reads that goes to")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--hot-data", options->hot_data, "... this part of the data")

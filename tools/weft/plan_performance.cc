@@ -43,17 +43,21 @@ std::vector<Popularity> parts_of(const PerformanceOptions& options) {
 // the I/O nodes.
 Result<Workload> with_hits(const PerformanceOptions& options, const Tiers& tiers) {
   Workload work = options.work;
+  const bool io_cache = tiers.targets == 0 || options.io_cache;
+  if (!io_cache) work.io_hits = 0;
   if (options.data <= 0) return work;
   const auto blocks = [&](double nodes) {
     const double part = std::min(1.0, options.memory * nodes / options.data);
     return static_cast<std::uint32_t>(std::lround(part * kBlocks));
   };
-  const auto hits = layout::lru_hits(parts_of(options), blocks(tiers.io_nodes));
+  const double io_caches = io_cache ? tiers.io_nodes : 0;
+  const auto hits = layout::lru_hits(parts_of(options), blocks(io_caches));
   if (!hits) return std::unexpected(hits.error());
   work.io_hits = *hits;
   if (tiers.targets == 0) return work;
   // Both tiers together hold no more than one cache of all their memory would.
-  const auto all = layout::lru_hits(parts_of(options), blocks(tiers.nodes()));
+  const auto all =
+      layout::lru_hits(parts_of(options), blocks(io_caches + tiers.io_nodes * tiers.targets));
   if (!all) return std::unexpected(all.error());
   const double missed = 1 - *hits;
   work.target_hits = missed > 0 ? std::clamp((*all - *hits) / missed, 0.0, 1.0) : 0;

@@ -23,6 +23,7 @@ struct PerformanceOptions {
   double memory = 0;        // bytes of cache a node has
   double hot_accesses = 0;  // the part of accesses that go to
   double hot_data = 0;      // this part of the data
+  bool io_cache = true;     // whether I/O nodes with targets have a cache; weft-ds has none then
   double rate = 0;          // requests a second for response times; 0: none asked for
 };
 

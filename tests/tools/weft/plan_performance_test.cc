@@ -70,6 +70,25 @@ TEST_CASE("hit rates follow from data and memory", "[weft]") {
   CHECK(skewed->arrangements[0].work.io_hits > .8);
 }
 
+TEST_CASE("I/O nodes without a cache leave it to the targets", "[weft]") {
+  auto options = eighteen(0);
+  options.data = 6144;
+  options.memory = 256;
+  options.io_cache = false;
+  auto plan = plan_performance(options);
+  REQUIRE(plan);
+  CHECK(plan->arrangements[0].work.io_hits == Approx(.75).epsilon(1e-3));
+  CHECK(plan->arrangements[2].work.io_hits == 0);
+  CHECK(plan->arrangements[2].work.target_hits == Approx(.5).epsilon(1e-3));
+  options = eighteen(.5);
+  options.io_cache = false;
+  plan = plan_performance(options);
+  CHECK(plan->arrangements[0].work.io_hits == .5);
+  CHECK(plan->arrangements[2].work.io_hits == 0);
+  CHECK(plan->arrangements[2].work.target_hits == .5);
+  CHECK(plan->best == 0);  // without the second cache two tiers never pay
+}
+
 TEST_CASE("rates beyond reason are printed all the same", "[weft]") {
   auto options = eighteen(.999999);
   options.work.request = 1e-300;
