@@ -1,5 +1,8 @@
 #include "dataserver/mirror/duplicator.h"
 
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
 #include <future>
 #include <thread>
 
@@ -24,6 +27,15 @@ std::vector<WriteVerifier> verifiers_of(const std::vector<CopyPart>& copies) {
   std::vector<WriteVerifier> verifiers;
   for (const CopyPart& copy : copies) verifiers.push_back(copy.verifier);
   return verifiers;
+}
+
+bool own_copy_told(Result<> told, std::optional<Error>& refused) {
+  if (told) {
+    refused = Error{Errc::kFenced, "the own copy missed it"};
+  } else if (told.error() == Errc::kBusy || told.error() == Errc::kFenced) {
+    refused = std::move(told.error());
+  }
+  return refused.has_value();
 }
 
 Duplicator::Duplicator(Parts parts) : parts_(std::move(parts)) {
@@ -69,6 +81,18 @@ void Duplicator::when_local(const layout::ObjectId& object, std::uint64_t offset
                             std::uint64_t count, std::function<void()> done) {
   const std::uint64_t end = count > kMaxEnd - std::min(offset, kMaxEnd) ? kMaxEnd : offset + count;
   locks_.when_local(object, {offset, end}, std::move(done));
+}
+
+void Duplicator::unreadable(const layout::Handle& handle, std::uint64_t offset,
+                            std::uint64_t count) {
+  if (offset >= kMaxEnd || count == 0) return;
+  ExtentSet extents;
+  extents.add({offset, offset + std::min(count, kMaxEnd - offset)});
+  mine().reports.report_own(handle.object, handle.ds_id, epoch_of(handle), extents,
+                            [object = handle.object](const Result<>& told) {
+                              spdlog::warn("event=unreadable object={} left_out={}",
+                                           layout::to_string(object), told.has_value());
+                            });
 }
 
 void Duplicator::forget(const layout::ObjectId& object, std::uint32_t partner,

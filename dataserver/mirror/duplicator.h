@@ -17,8 +17,11 @@
 //     its copy as having missed it. That holds for everything but "written here and there": a
 //     partner that is away, is slow, refuses or fails; and a write that failed here, which the
 //     partner may have.
-//  2. Writes that overlap reach every copy in one order (range_locks.h).
-//  3. A COMMIT is answered when each partner has committed, or what it may lose has been marked.
+//  2. When the disk here fails, and not a partner's, it is the own copy that missed the write: once
+//     it is marked the client is refused (kFenced), and goes on with another layout. If it cannot
+//     be marked, being the last that is current, the client hears of the failure, and rule 1 holds.
+//  3. Writes that overlap reach every copy in one order (range_locks.h).
+//  4. A COMMIT is answered when each partner has committed, or what it may lose has been marked.
 //
 // Threading: Duplication's methods on I/O threads; forget() and counts() from any thread; stop()
 // from the program's main thread.
@@ -69,6 +72,7 @@ class Duplicator final : public Duplication {
   void commit(const layout::Handle& handle, Store::Done<WriteVerifier> done) override;
   void when_local(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t count,
                   std::function<void()> done) override;
+  void unreadable(const layout::Handle& handle, std::uint64_t offset, std::uint64_t count) override;
 
   // The partner's copy is to be written again. Answered when no write is left that began before,
   // and may have been acknowledged because of what is forgotten.
@@ -109,12 +113,15 @@ class Duplicator final : public Duplication {
   void answer_early(const WritePtr& op);
   void one_done(const WritePtr& op);
   void report_missed(const WritePtr& op);
+  void report_partners(const WritePtr& op);
+  void partners_reported(const WritePtr& op);
   void finish(const WritePtr& op);
   [[nodiscard]] bool window_takes(const WriteOp& op) const;
 
   // duplicator_commit.cc
   void run_commit(const CommitPtr& op);
   void one_committed(const CommitPtr& op);
+  void failed_here(const CommitPtr& op);
   void report_lost(const CommitPtr& op);
   void finish_commit(const CommitPtr& op);
 

@@ -56,8 +56,25 @@ void Duplicator::run_commit(const CommitPtr& op) {
 void Duplicator::one_committed(const CommitPtr& op) {
   if (--op->left > 0) return;
   if (op->here->has_value()) return report_lost(op);
-  // The client writes it all again: nothing is promised, and what is owed stays so.
-  op->done(std::move(*op->here));
+  failed_here(op);
+}
+
+// The client writes it all again: nothing is promised, and what is owed stays so. Where, depends on
+// whether there is a copy to go on with.
+void Duplicator::failed_here(const CommitPtr& op) {
+  if (op->refused) return op->done(std::unexpected(std::move(*op->refused)));
+  if (!is_disk_failure(op->here->error()) || std::ranges::none_of(op->copies, &CopyPart::good)) {
+    return op->done(std::move(*op->here));
+  }
+  ExtentSet all;
+  all.add({0, kMaxEnd});
+  mine().reports.report_own(op->handle.object, op->handle.ds_id, op->epoch, all,
+                            [op](Result<> told) {
+                              if (own_copy_told(std::move(told), op->refused)) {
+                                return op->done(std::unexpected(std::move(*op->refused)));
+                              }
+                              op->done(std::move(*op->here));
+                            });
 }
 
 // What a partner may lose, though the client will hear that it is durable.

@@ -49,6 +49,7 @@ struct Duplicator::WriteOp {
   std::optional<Result<WriteResult>> here;
   std::size_t left = 0;  // parts under way, and then reports
   std::optional<TimePoint> pending_since;
+  bool gives_way = false;        // the own copy is to be the one that missed it
   std::optional<Error> refused;  // by the metadata server, or a fence
 };
 
@@ -67,6 +68,16 @@ struct Duplicator::CommitOp {
 [[nodiscard]] inline std::uint32_t epoch_of(const layout::Handle& handle) {
   return handle.access == layout::Access::kControl ? 0 : handle.object_epoch;
 }
+
+// The store's disk cannot do what another may be able to.
+[[nodiscard]] inline bool is_disk_failure(const Error& error) {
+  return error == Errc::kNoSpace || error == Errc::kQuota || error == Errc::kIo ||
+         error == Errc::kCorrupt || error == Errc::kReadOnly;
+}
+
+// What comes of telling that the own copy missed something. True: the client is refused with what
+// is in `refused` then. False: another copy that could go on is not there.
+[[nodiscard]] bool own_copy_told(Result<> told, std::optional<Error>& refused);
 
 [[nodiscard]] std::vector<Buffer> share_all(const std::vector<Buffer>& data);
 [[nodiscard]] std::vector<WriteVerifier> verifiers_of(const std::vector<CopyPart>& copies);

@@ -160,13 +160,20 @@ void Duplicator::one_done(const WritePtr& op) {
 
 // Everything is over, here and there. What is not the same everywhere is told before the client is.
 void Duplicator::report_missed(const WritePtr& op) {
-  const bool failed_here = !op->here->has_value();
+  op->gives_way = !*op->here && is_disk_failure(op->here->error()) && !op->refused &&
+                  std::ranges::any_of(op->copies, &CopyPart::good);
+  report_partners(op);
+}
+
+void Duplicator::report_partners(const WritePtr& op) {
+  // What nobody answers for is undone by the copy that goes on; else the partners have too much.
+  const bool failed_here = !*op->here && !op->gives_way;
   std::vector<std::uint32_t> missed;
   for (const CopyPart& copy : op->copies) {
     const bool told = copy.known_missed && !failed_here;
     if (!told && (!copy.good || failed_here)) missed.push_back(copy.ds_id);
   }
-  if (missed.empty()) return finish(op);
+  if (missed.empty()) return partners_reported(op);
   op->left = missed.size();
   ExtentSet extents;
   extents.add(op->range);
@@ -180,9 +187,22 @@ void Duplicator::report_missed(const WritePtr& op) {
                               op->refused = std::move(reported.error());
                             }
                             if (--op->left > 0) return;
-                            finish(op);
+                            partners_reported(op);
                           });
   }
+}
+
+// The partners first: once the own copy is left out nobody listens to this server.
+void Duplicator::partners_reported(const WritePtr& op) {
+  if (!op->gives_way || op->refused) return finish(op);
+  ExtentSet extents;
+  extents.add(op->range);
+  mine().reports.report_own(op->handle.object, op->handle.ds_id, op->epoch, extents,
+                            [this, op](Result<> told) {
+                              if (own_copy_told(std::move(told), op->refused)) return finish(op);
+                              op->gives_way = false;
+                              report_partners(op);
+                            });
 }
 
 void Duplicator::finish(const WritePtr& op) {
@@ -202,7 +222,8 @@ void Duplicator::finish(const WritePtr& op) {
     return;
   }
   auto done = std::exchange(op->done, nullptr);
-  if (!*op->here) return done(std::move(*op->here));
+  const bool refused = op->refused && (op->gives_way || *op->refused == Errc::kFenced);
+  if (!*op->here && !refused) return done(std::move(*op->here));
   if (op->refused) return done(std::unexpected(std::move(*op->refused)));
   if (missed) missed_writes_.fetch_add(1);
   WriteResult result = **op->here;

@@ -1,7 +1,7 @@
-// Tells the metadata server which regions of an object a partner missed, once for all writes that
+// Tells the metadata server which regions of an object a copy missed, once for all writes that
 // wait for it, and again while it cannot be reached (nfs/rounds.h).
 //
-// What was told is entered in the CopyBook, so that a region is reported once.
+// What was told of partners is entered in the CopyBook, so that a region is reported once.
 //
 // Threading: an instance belongs to one I/O thread. Ownership: as Rounds.
 #pragma once
@@ -28,6 +28,9 @@ class MissedReports {
   // own error. The extents are made whole regions.
   void report(const layout::ObjectId& object, std::uint32_t partner, std::uint32_t epoch,
               const ExtentSet& extents, Done done);
+  // As report(), of what this server's own copy lacks. `own` is its id.
+  void report_own(const layout::ObjectId& object, std::uint32_t own, std::uint32_t epoch,
+                  const ExtentSet& extents, Done done);
 
  private:
   struct Request {
@@ -38,15 +41,17 @@ class MissedReports {
       extents.add(other.extents, rpc::control::kMaxExtents);
     }
   };
-  using PerPartner = Rounds<Request, void>;
-  [[nodiscard]] PerPartner& rounds(std::uint32_t partner);
+  using PerCopy = Rounds<Request, void>;
+  [[nodiscard]] PerCopy& rounds(std::uint32_t ds_id);
+  [[nodiscard]] static Request request_of(std::uint32_t epoch, const ExtentSet& extents);
+  [[nodiscard]] static Result<> answer_of(Result<> answer);
 
   IoRing& ring_;
   Clock& clock_;
   const RoundLimits limits_;
   MirrorAuthority& authority_;
   CopyBook& book_;
-  std::map<std::uint32_t, std::unique_ptr<PerPartner>> partners_;
+  std::map<std::uint32_t, std::unique_ptr<PerCopy>> copies_;
 };
 
 }  // namespace weft::ds

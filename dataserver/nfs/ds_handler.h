@@ -78,6 +78,7 @@ class DsHandler final : public rpc::OpHandler {
   void read_store(std::unique_ptr<ReadJob> job);
   void read_for_partner(std::unique_ptr<ReadJob> job);
   void read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> result);
+  void read_failed(ReadJob& job, const Error& error);
   void reply_sums(std::unique_ptr<ReadJob> job);
   void read_past_end(std::unique_ptr<ReadJob> job, std::uint64_t file_size);
   void wait_for_memory(std::unique_ptr<ReadJob> job);

@@ -8,7 +8,7 @@
 namespace weft::ds {
 
 struct DsHandler::ReadJob {
-  layout::ObjectId object;
+  layout::Handle handle;
   std::uint64_t offset = 0;
   std::uint32_t count = 0;   // what the reply may hold at most
   bool for_partner = false;  // another data server's

@@ -40,7 +40,7 @@ void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, r
   if (handle == nullptr) return fail_op(Op::OP_READ, Status::NFS4ERR_NOFILEHANDLE, done);
   auto job = std::make_unique<ReadJob>();
   counters.stream(*handle);
-  job->object = handle->object;
+  job->handle = *handle;
   job->offset = args.offset;
   const std::uint64_t room = std::numeric_limits<std::uint64_t>::max() - args.offset;
   job->count =
@@ -60,13 +60,13 @@ void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, r
 void DsHandler::read_for_partner(std::unique_ptr<ReadJob> job) {
   const ReadJob& what = *job;
   const auto waiting = std::make_shared<std::unique_ptr<ReadJob>>(std::move(job));
-  parts_.duplication->when_local(what.object, what.offset, kToTheEnd,
+  parts_.duplication->when_local(what.handle.object, what.offset, kToTheEnd,
                                  [this, waiting] { read_store(std::move(*waiting)); });
 }
 
 void DsHandler::read_store(std::unique_ptr<ReadJob> job) {
   const ReadJob& what = *job;
-  parts_.store.read(what.object, what.offset, what.count,
+  parts_.store.read(what.handle.object, what.offset, what.count,
                     [this, job = std::move(job)](Result<ReadResult> result) mutable {
                       read_done(std::move(job), std::move(result));
                     });
@@ -78,7 +78,7 @@ void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> resul
   } else if (result.error() == Errc::kBusy) {
     return wait_for_memory(std::move(job));
   } else if (!(result.error() == Errc::kNotFound) || job->for_partner) {
-    return fail_op(Op::OP_READ, rpc::nfs4::status_from(result.error().code), job->done);
+    return read_failed(*job, result.error());
   }  // an object that was never written is all hole
   const std::uint64_t end = job->offset + job->result.payload.size();
   Counters::Cell& counters = parts_.counters.mine();
@@ -88,13 +88,21 @@ void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> resul
   }
   if (end < job->result.object_end) return reply(counters, job->result, false, job->done);
   counters.size_queries.add();
-  const layout::ObjectId object = job->object;
+  const layout::ObjectId object = job->handle.object;
   parts_.sizes.query(object, [this, job = std::move(job)](Result<std::uint64_t> size) mutable {
     if (!size) {
       return fail_op(Op::OP_READ, rpc::nfs4::status_from(size.error().code), job->done);
     }
     read_past_end(std::move(job), *size);
   });
+}
+
+void DsHandler::read_failed(ReadJob& job, const Error& error) {
+  const bool broken = error == Errc::kIo || error == Errc::kCorrupt;
+  if (broken && parts_.duplication != nullptr) {
+    parts_.duplication->unreadable(job.handle, job.offset, job.count);
+  }
+  fail_op(Op::OP_READ, rpc::nfs4::status_from(error.code), job.done);
 }
 
 void DsHandler::reply_sums(std::unique_ptr<ReadJob> job) {

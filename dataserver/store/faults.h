@@ -23,6 +23,8 @@ class Faults {
   virtual int write_error(const layout::ObjectId& /*object*/, std::uint64_t /*offset*/) {
     return 0;
   }
+  // Instead of reading from [offset, ...).
+  virtual int read_error(const layout::ObjectId& /*object*/, std::uint64_t /*offset*/) { return 0; }
   // After syncing an object's data, and after syncing its directory entry.
   virtual int sync_error(const layout::ObjectId& /*object*/) { return 0; }
   virtual int entry_sync_error(const layout::ObjectId& /*object*/) { return 0; }

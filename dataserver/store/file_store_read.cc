@@ -57,6 +57,11 @@ void FileStore::read_file(std::unique_ptr<ReadOp> op) {
     return op->done(std::move(nothing));
   }
   op->count = static_cast<std::uint32_t>(std::min<std::uint64_t>(op->count, *end - op->offset));
+  if (options_.faults != nullptr) {
+    if (const int error = options_.faults->read_error(op->file->id, op->offset); error != 0) {
+      return op->done(fail_errno(error, "read " + layout::to_string(op->file->id)));
+    }
+  }
   if (options_.mode == IoMode::kDirect) return read_direct(std::move(op));
   const bool lend_pages = op->room.empty() && op->count >= options_.zero_copy_min_bytes;
   if (lend_pages && is_resident(fd, op->offset, op->count)) {

@@ -53,9 +53,11 @@ class MissedCopies {
   virtual ~MissedCopies() = default;
 
   // Data server `reporter` is about to acknowledge a write that the copy at missed.ds_id does not
-  // have, or not all of. Success: the copy is marked stale there, durably. An error keeps the write
-  // from being acknowledged: kStale when the file is gone, kFenced when it is the reporter's own
-  // copy that is stale, or the epoch is older than the file's; kBusy and the like: it asks again.
+  // have, or not all of; or that copy is its own, whose disk failed, and nothing is acknowledged.
+  // Success: the copy is marked stale there, durably. An error keeps the write from being
+  // acknowledged: kStale when the file is gone, kFenced when it is the reporter's own copy that is
+  // stale, or the epoch is older than the file's; kNotFound when its own is the last that is
+  // current and here; kBusy and the like: it asks again.
   [[nodiscard]] virtual Result<> copy_missed(std::uint32_t reporter,
                                              const control::CopyMissed& missed) = 0;
 };

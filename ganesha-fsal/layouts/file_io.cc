@@ -21,6 +21,10 @@ constexpr std::chrono::milliseconds kRest{100};  // between attempts
 // A truncate waits so long for writes of ours.
 constexpr std::chrono::seconds kPatience{2};
 
+bool broken(const Error& error) {
+  return error == Errc::kIo || error == Errc::kCorrupt || error == Errc::kReadOnly;
+}
+
 bool mirrored(const layout::LayoutMap& map) { return map.copies.size() > 1; }
 
 Result<layout::LayoutMap> no_layout(const InodeAttributes&) {
@@ -146,6 +150,11 @@ Result<> FileData::give_way(FileId file, const layout::LayoutMap& map,
                  to_string(reach), error.describe());
     const auto excluded = parts_.mirrors.exclude(
         file, ds_id, reach == Reach::kGone ? Mirrors::Cause::kGone : Mirrors::Cause::kNoAnswer);
+    // Of the last copy the client is to hear what is wrong, not to ask again for ever.
+    if (!excluded && broken(error) && reach == Reach::kHere &&
+        excluded.error() == Errc::kLayoutTryLater) {
+      return std::unexpected(error);
+    }
     if (!excluded) return failed(excluded);
   }
   return {};

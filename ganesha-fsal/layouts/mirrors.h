@@ -136,6 +136,7 @@ class Mirrors final : public MissedCopies {
     kGone,      // reach() says so
     kNoAnswer,  // it was asked and did not answer
     kMoved,     // another takes its place
+    kDisk,      // it says itself that its disk is full or broken
   };
   // The data server is to miss writes from now on: conditions a to c. Its whole object counts as
   // dirty, since nobody knows what it may have got alone. Success when it was excluded before.
@@ -158,7 +159,9 @@ class Mirrors final : public MissedCopies {
   // kUnreachable: a server is away only for a moment.
   [[nodiscard]] Result<layout::LayoutMap> prepare_change(FileId file, DirtyExtent changed);
 
-  // Of the control server. Does not wait: kBusy until the conditions hold.
+  // Of the control server. Does not wait: kBusy until the conditions hold. Of the reporter's own
+  // copy: it is left out, and conditions b and c are begun with; begin_write() waits for them.
+  // kNotFound: it is the last that is current and here.
   [[nodiscard]] Result<> copy_missed(std::uint32_t reporter,
                                      const control::CopyMissed& missed) override;
 
@@ -271,6 +274,9 @@ class Mirrors final : public MissedCopies {
   void recall_from(FileId file, std::uint32_t ds_id);
   void sweep();
   void look_after(FileId file);
+
+  // missed_writes.cc
+  [[nodiscard]] Result<> own_copy_missed(FileId file, const layout::LayoutMap& map, Place place);
 
   const Parts parts_;
   mutable std::mutex mutex_;

@@ -199,14 +199,6 @@ TEST_CASE("a fence at the partner stops what is brought there") {
   CHECK(rig.authority.asked.size() == 1);  // the copies differ, and that is known
 }
 
-TEST_CASE("a write that fails here but not there is recorded, and fails") {
-  MirrorRig rig;
-  rig.servers.at(kFirst).disk.error = ENOSPC;
-  CHECK(rig.write(rig.handle(), 0, "x").status == Status::NFS4ERR_NOSPC);
-  REQUIRE(rig.authority.asked.size() == 1);
-  CHECK(rig.authority.asked[0].ds_id == kSecond);
-}
-
 TEST_CASE("COMMIT without the partner records what it may lose, under the same verifier") {
   MirrorRig rig;
   const auto written = rig.write(rig.handle(), kRegion, "uncommitted");

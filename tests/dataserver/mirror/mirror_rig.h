@@ -91,8 +91,16 @@ class Trapdoor final : public rpc::OpHandler {
 
 class FailingDisk final : public ds::Faults {
  public:
-  int write_error(const layout::ObjectId&, std::uint64_t) override { return error; }
+  int write_error(const layout::ObjectId&, std::uint64_t) override {
+    if (writing_heals) at_read = 0;
+    return error;
+  }
+  int sync_error(const layout::ObjectId&) override { return at_sync; }
+  int read_error(const layout::ObjectId&, std::uint64_t) override { return at_read; }
   int error = 0;
+  int at_sync = 0;
+  int at_read = 0;
+  bool writing_heals = false;  // what could not be read can be again
 };
 
 struct MirrorRig {

@@ -123,6 +123,19 @@ TEST_CASE_METHOD(Fixture, "a leader without room is the client's error, and both
   CHECK(run->journal.unsettled(f));
 }
 
+TEST_CASE_METHOD(Fixture, "of a broken disk the client hears when it has the last copy") {
+  REQUIRE(write(0, pattern(100, 1)));
+  const std::uint32_t broken = leader();
+  const auto data = pattern(100, 2);
+  objects(broken).failure = rpc::nfs4::Status::NFS4ERR_IO;
+  REQUIRE(write(0, data));
+  CHECK(state_at(broken) == layout::CopyState::kStale);
+  CHECK(read(0, 100) == data);
+  objects(3 - broken).failure = rpc::nfs4::Status::NFS4ERR_IO;
+  CHECK(write(0, data).error() == Errc::kIo);
+  CHECK(state_at(3 - broken) == layout::CopyState::kCurrent);
+}
+
 TEST_CASE_METHOD(Fixture, "a leader that dies in a write is left out, and the write goes on") {
   const auto before = write(0, pattern(100, 1));
   REQUIRE(before);

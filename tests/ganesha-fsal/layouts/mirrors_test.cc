@@ -305,6 +305,66 @@ TEST_CASE_METHOD(Fixture, "the last current copy is not left out") {
   CHECK(state_of(2) == CopyState::kCurrent);
 }
 
+TEST_CASE_METHOD(Fixture, "a leader whose disk fails tells so, and is left out") {
+  grant_write(5);
+  const std::uint32_t before = epoch();
+  REQUIRE(missed(1, 1));  // durable; who asks for a layout waits for the rest
+  CHECK(state_of(1) == CopyState::kStale);
+  CHECK(dirty(1) == kWhole);
+  CHECK(epoch() == before + 1);
+  CHECK(mirrors->look(f)->leads == Leads{1, 0});
+  CHECK(recalls.calls.size() == 1);
+  REQUIRE(fences.size() == 2);
+  CHECK(fences[0].ds_ids == std::vector<std::uint32_t>{3});
+  CHECK(fences[1].ds_ids == std::vector<std::uint32_t>{1});
+  CHECK(begin().error() == Errc::kBusy);
+  SECTION("told again, it is done") {
+    REQUIRE(missed(1, 1));
+    CHECK(epoch() == before + 1);
+  }
+  for (FenceCall& call : fences) call.done({});
+  CHECK(begin()->leads == Leads{1, 0});
+  SECTION("of what it brings to the others nothing is heard") {
+    CHECK(missed(1, 3).error() == Errc::kFenced);
+  }
+  SECTION("and the one that is left has to do with what it has") {
+    CHECK(missed(3, 3).error() == Errc::kNotFound);
+    CHECK(state_of(3) == CopyState::kCurrent);
+    CHECK(missed(3, 1));
+  }
+  check_clean();
+}
+
+TEST_CASE_METHOD(Fixture, "a copy that cannot be read is left out, whoever leads") {
+  SECTION("beside a writer, who notices nothing") {
+    grant_write(5);
+    REQUIRE(layouts.grant(f, 6, Access::kRead));
+    REQUIRE(missed(3, 3));
+    REQUIRE(recalls.calls.size() == 1);
+    CHECK(recalls.calls[0].client == 6);
+    CHECK(mirrors->look(f)->leads == Leads{0, 0});
+  }
+  SECTION("of a file that nobody writes") {
+    REQUIRE(begin());
+    mirrors->tick();
+    REQUIRE(missed(3, 3));
+  }
+  CHECK(state_of(3) == CopyState::kStale);
+  CHECK(dirty(3) == kWhole);
+  CHECK(missed(1, 1).error() == Errc::kNotFound);
+  CHECK(missed(2, 2));  // another stripe
+}
+
+TEST_CASE_METHOD(Fixture, "the other copy may be back in a moment") {
+  grant_write(5);
+  reach[3] = Reach::kWait;
+  CHECK(missed(1, 1).error() == Errc::kBusy);
+  reach[3] = Reach::kGone;
+  CHECK(missed(1, 1).error() == Errc::kNotFound);
+  CHECK(state_of(1) == CopyState::kCurrent);
+  CHECK(missed(9, 9).error() == Errc::kInvalid);  // not of this file
+}
+
 TEST_CASE_METHOD(Fixture, "who begins to write finds leaders that are here") {
   fence_at_once = true;
   SECTION("not one that is gone, which misses nothing yet") {

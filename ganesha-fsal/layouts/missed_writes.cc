@@ -1,0 +1,110 @@
+// Mirrors: what data servers and clients tell of writes that a copy missed.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ganesha-fsal/layouts/flex_grant.h"
+#include "ganesha-fsal/layouts/mirrors.h"
+
+namespace weft::mds {
+namespace {
+
+using layout::CopyState;
+
+constexpr DirtyExtent kWhole{0, kMaxFileSize};
+
+std::vector<DirtyExtent> to_dirty(const std::vector<control::Extent>& extents) {
+  std::vector<DirtyExtent> dirty;
+  for (const auto& extent : extents) {
+    if (extent.offset >= kMaxFileSize || extent.length == 0) continue;
+    const std::uint64_t length = std::min(extent.length, kMaxFileSize - extent.offset);
+    dirty.push_back({extent.offset, extent.offset + length});
+  }
+  return dirty;
+}
+
+}  // namespace
+
+Result<> Mirrors::missed_by_client(FileId file, std::uint32_t ds_id) {
+  auto map = map_of(file);
+  if (!map) return pass(map);
+  const auto place = place_of(*map, ds_id);
+  if (!place) return {};  // the file was moved away from it
+  if (map->copies.size() == 1) {
+    return fail(Errc::kLayoutTryLater, fmt::format("data server {} has the only copy", ds_id));
+  }
+  if (map->copies[place->copy].state_of(place->stripe) == CopyState::kCurrent) {
+    if (auto left = leave_out(file, *map, *place, Cause::kNoAnswer); !left) return left;
+  } else {
+    // What is known of what it lacks may be less than this.
+    const Loss loss{.place = *place,
+                    .ds_id = ds_id,
+                    .led = false,
+                    .written = true,
+                    .dirty = {kWhole},
+                    .reporter = {}};
+    if (auto marked = mark(file, loss); !marked) return pass(marked);
+  }
+  map = map_of(file);
+  if (map) static_cast<void>(advance(file, *map, *place));
+  return {};
+}
+
+// Whoever told it acknowledges nothing because of it, so nothing is waited for.
+Result<> Mirrors::own_copy_missed(FileId file, const layout::LayoutMap& map, Place place) {
+  if (map.copies[place.copy].state_of(place.stripe) == CopyState::kCurrent) {
+    if (!other_is_here(map, place)) {
+      for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+        const layout::Copy& of = map.copies[copy];
+        if (copy != place.copy && of.state_of(place.stripe) == CopyState::kCurrent &&
+            parts_.reach(of.ds_ids[place.stripe]) == Reach::kWait) {
+          return fail(Errc::kBusy, "the other copy's server was lost a moment ago");
+        }
+      }
+      return fail(Errc::kNotFound, "no other current copy is there");
+    }
+    if (auto left = leave_out(file, map, place, Cause::kDisk); !left) return left;
+  }
+  const auto now = map_of(file);
+  if (now) static_cast<void>(advance(file, *now, place));
+  return {};
+}
+
+Result<> Mirrors::copy_missed(std::uint32_t reporter, const control::CopyMissed& missed) {
+  const FileId file = missed.object.fileid;
+  if (missed.object.fsid != parts_.names.superblock().fsid) {
+    return fail(Errc::kStale, "of another file system");
+  }
+  auto map = map_of(file);
+  if (!map) return pass(map);
+  if (missed.object.generation != map->object_generation) return fail(Errc::kStale, "moved");
+  const auto place = place_of(*map, missed.ds_id);
+  const auto from = place_of(*map, reporter);
+  if (from && missed.ds_id == reporter) return own_copy_missed(file, *map, *from);
+  const bool apart = place && from && place->stripe == from->stripe && missed.ds_id != reporter;
+  if (!from || (place && !apart)) return fail(Errc::kInvalid, "no two copies of a stripe");
+  const auto leads = leads_of(file);
+  if (!leads.empty() && leads[from->stripe] != from->copy) {
+    return fail(Errc::kFenced, "another copy leads");
+  }
+  if (!place) {  // the file was moved away from it: nothing is missed
+    if (map->copies[from->copy].state_of(from->stripe) == CopyState::kCurrent) return {};
+    return fail(Errc::kFenced, "the reporter's own copy is not current");
+  }
+  const Loss loss{
+      .place = *place,
+      .ds_id = missed.ds_id,
+      .led = false,
+      .written = written_by_clients(*map),
+      .dirty = written_by_clients(*map) ? std::vector{kWhole} : to_dirty(missed.extents),
+      .reporter = reporter};
+  // Marked once while it waits, and then with all that is asked for at last.
+  if (map->copies[place->copy].state_of(place->stripe) == CopyState::kStale) {
+    if (auto done = advance(file, *map, *place); !done) return done;
+  }
+  map = mark(file, loss);
+  if (!map) return pass(map);
+  return advance(file, *map, *place);
+}
+
+}  // namespace weft::mds

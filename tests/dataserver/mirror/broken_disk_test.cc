@@ -1,0 +1,128 @@
+// The disk of a server that is written to is full, or broken, and its partner's is not.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "tests/dataserver/mirror/mirror_rig.h"
+
+namespace weft::ds {
+namespace {
+
+using namespace std::chrono_literals;
+using layout::Duplication;
+using rpc::control::CopyMissed;
+using rpc::control::Extent;
+using rpc::nfs4::Op;
+using rpc::nfs4::StableHow;
+using rpc::nfs4::Status;
+using test::kFirst;
+using test::kMirrored;
+using test::kSecond;
+using test::MirrorRig;
+
+const CopyMissed kOwnMissed{kMirrored, kFirst, 1, {{0, kRegionBytes}}};
+const CopyMissed kPartnerMissed{kMirrored, kSecond, 1, {{0, kRegionBytes}}};
+
+// What an application gets of the object at the first server.
+Status read(MirrorRig& rig, layout::Access access = layout::Access::kRead) {
+  layout::Handle handle = rig.handle(Duplication::kNone);
+  handle.access = access;
+  handle.partners = {};
+  return rig.wait(rig.start_op(handle, {Op::OP_READ, rpc::nfs4::ReadArgs{{}, 0, 100}})).status;
+}
+
+TEST_CASE("a write that only the partner has is refused when the own copy counts as stale") {
+  using enum Duplication;
+  const auto [error, how] = GENERATE(table<int, Duplication>(
+      {{ENOSPC, kServerSync}, {EIO, kServerAsync}, {EDQUOT, kServerAsync}, {EROFS, kServerSync}}));
+  MirrorRig rig;
+  rig.servers.at(kFirst).disk.error = error;
+  rig.authority.hold = true;
+  const auto pending = rig.start_write(rig.handle(how), 0, "there");
+  REQUIRE(rig.run_until([&] { return !rig.authority.asked.empty(); }));
+  rig.pass(20ms);
+  CHECK_FALSE(pending->has_value());
+  rig.authority.release();
+  CHECK(rig.wait(pending).status == Status::NFS4ERR_ACCESS);
+  CHECK(rig.authority.asked == std::vector{kOwnMissed});
+  CHECK(rig.bytes(kSecond) == "there");
+
+  // Another write tells it again: whoever leads by then, this server cannot know.
+  CHECK(rig.write(rig.handle(how), 0, "again").status == Status::NFS4ERR_ACCESS);
+  CHECK(rig.authority.asked.size() == 2);
+}
+
+TEST_CASE("without another current copy the client hears what is wrong") {
+  MirrorRig rig;
+  rig.servers.at(kFirst).disk.error = ENOSPC;
+  SECTION("the partner's is stale") {
+    rig.authority.error = Errc::kNotFound;
+    CHECK(rig.write(rig.handle(), 0, "x").status == Status::NFS4ERR_NOSPC);
+    CHECK(rig.authority.asked == std::vector{kOwnMissed, kPartnerMissed});
+  }
+  SECTION("the partner is full too") {
+    rig.servers.at(kSecond).disk.error = ENOSPC;
+    CHECK(rig.write(rig.handle(), 0, "x").status == Status::NFS4ERR_NOSPC);
+    CHECK(rig.authority.asked == std::vector{kPartnerMissed});
+  }
+  SECTION("the partner is away") {
+    rig.servers.at(kSecond).reachable = false;
+    CHECK(rig.write(rig.handle(), 0, "x").status == Status::NFS4ERR_NOSPC);
+    CHECK(rig.authority.asked == std::vector{kPartnerMissed});
+  }
+  SECTION("the metadata server does not answer: perhaps later") {
+    rig.authority.error = Errc::kUnreachable;
+    CHECK(rig.write(rig.handle(), 0, "x").status == Status::NFS4ERR_DELAY);
+  }
+}
+
+TEST_CASE("of a server that is left out already the disk does not matter") {
+  MirrorRig rig;
+  rig.servers.at(kFirst).disk.error = ENOSPC;
+  rig.servers.at(kSecond).door->refuse = Status::NFS4ERR_ACCESS;
+  rig.authority.error = Errc::kFenced;
+  CHECK(rig.write(rig.handle(), 0, "x").status == Status::NFS4ERR_ACCESS);
+}
+
+TEST_CASE("what no disk can hold is no fault of this one") {
+  MirrorRig rig;
+  rig.servers.at(kFirst).disk.error = EFBIG;
+  CHECK(rig.write(rig.handle(), 0, "x").status == Status::NFS4ERR_FBIG);
+  CHECK(rig.authority.asked == std::vector{kPartnerMissed});
+}
+
+TEST_CASE("a COMMIT that fails here and not there ends the own copy's turn") {
+  MirrorRig rig;
+  REQUIRE(rig.write(rig.handle(), 0, "both").status == Status::NFS4_OK);
+  rig.servers.at(kFirst).disk.at_sync = EIO;
+  SECTION("another copy is current") {
+    CHECK(rig.commit(rig.handle()).status == Status::NFS4ERR_ACCESS);
+    REQUIRE(rig.authority.asked.size() == 1);
+    CHECK(rig.authority.asked[0].ds_id == kFirst);
+  }
+  SECTION("none is") {
+    rig.authority.error = Errc::kNotFound;
+    CHECK(rig.commit(rig.handle()).status == Status::NFS4ERR_IO);
+  }
+  SECTION("the partner's fails as well") {
+    rig.servers.at(kSecond).disk.at_sync = EIO;
+    CHECK(rig.commit(rig.handle()).status == Status::NFS4ERR_IO);
+    CHECK(rig.authority.asked.empty());
+  }
+}
+
+TEST_CASE("a copy that cannot be read is told of, and the reader goes elsewhere") {
+  MirrorRig rig;
+  REQUIRE(rig.write(rig.handle(), 0, "both").status == Status::NFS4_OK);
+  rig.servers.at(kFirst).disk.at_read = EIO;
+  using enum layout::Access;
+  for (const auto access : {kRead, kControl, kMirror}) {
+    CHECK(read(rig, access) == Status::NFS4ERR_IO);
+  }
+  REQUIRE(rig.run_until([&] { return !rig.authority.asked.empty(); }));
+  CHECK(rig.authority.asked[0].object == kMirrored);
+  CHECK(rig.authority.asked[0].ds_id == kFirst);
+  CHECK(rig.authority.asked[0].extents == std::vector<Extent>{{0, kRegionBytes}});
+}
+
+}  // namespace
+}  // namespace weft::ds
