@@ -17,6 +17,17 @@ namespace {
 
 constexpr std::size_t kMaxReads = 12;  // in one compound; a session takes 16 operations
 
+bool is_unreadable(const Error& error) { return error == Errc::kIo || error == Errc::kCorrupt; }
+
+// Sums of which none is what is wanted.
+BlockSums other_than(const BlockSums& wanted) {
+  BlockSums other;
+  for (const auto& block : wanted) {
+    other.push_back(block ? std::nullopt : std::optional(BlockSum{}));
+  }
+  return other;
+}
+
 }  // namespace
 
 // Holds what may be changed: the piece, or everything from it on.
@@ -89,6 +100,7 @@ void Resyncs::Job::got_sums(const PiecePtr& piece, CompoundResult& result) {
   compare(piece);
 }
 
+// What cannot be read is nothing that is wanted; writing it anew may cure the disk.
 void Resyncs::Job::read_here(const PiecePtr& piece, std::move_only_function<void(BlockSums)> then) {
   if (piece->bytes == 0) return then({});
   parts_.store.read(
@@ -96,6 +108,7 @@ void Resyncs::Job::read_here(const PiecePtr& piece, std::move_only_function<void
       [self = shared_from_this(), piece, then = std::move(then)](Result<ReadResult> read) mutable {
         if (!read && read.error() == Errc::kNotFound) return then({});
         if (!read && read.error() == Errc::kBusy) return self->again(piece, read.error());
+        if (!read && is_unreadable(read.error())) return then(other_than(piece->wanted.blocks));
         if (!read) return self->end(pass(read));
         auto bytes = read->payload.flatten();
         if (!bytes) return self->end(pass(bytes));

@@ -97,6 +97,27 @@ TEST_CASE("only what differs is copied") {
   CHECK(progress.next_offset >= text.size());
 }
 
+TEST_CASE("what cannot be read here is written anew") {
+  Rig rig;
+  const std::string text = pattern(kMiB + 777);
+  rig.put(kFirst, 0, text);
+  rig.put(kSecond, 0, text);
+  auto& disk = rig.servers.at(kSecond).disk;
+  disk.at_read = EIO;
+  SECTION("which mends it") {
+    disk.writing_heals = true;
+    rig.begin({{0, 8 * kMiB}});
+    CHECK(rig.finish().state == State::kDone);
+    CHECK(rig.resyncs->status(1).copied_bytes >= kMiB);
+    CHECK(rig.bytes(kSecond) == text);
+  }
+  SECTION("unless the disk does not take it") {
+    disk.error = EIO;
+    rig.begin({{0, 8 * kMiB}});
+    CHECK(rig.finish().state == State::kFailed);
+  }
+}
+
 TEST_CASE("an object that is not there is made, and holes stay holes") {
   Rig rig;
   rig.put(kFirst, 0, pattern(10'000));
