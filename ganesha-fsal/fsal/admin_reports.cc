@@ -136,6 +136,7 @@ void Reports::add_mirror_warnings(StatusReport& report) const {
   for (const std::string& warning : backend_.placement_warnings()) {
     report.warnings.push_back(warning);
   }
+  const auto waits = backend_.repairer().waits_for();
   for (const ServerView& view : backend_.cluster().registry().list()) {
     const auto stale = backend_.names().stale_objects(view.record.id, {}, kMostStale);
     if (!stale || stale->empty()) continue;
@@ -143,6 +144,10 @@ void Reports::add_mirror_warnings(StatusReport& report) const {
         "data server {} ({}) lacks writes of {}{} files: their copies there are not read",
         view.record.id, view.record.name, stale->size() == kMostStale ? "at least " : "",
         stale->size()));
+    if (const auto why = waits.find(view.record.id); why != waits.end()) {
+      report.warnings.push_back(fmt::format("the repair at data server {} ({}) waits: {}",
+                                            view.record.id, view.record.name, why->second));
+    }
   }
 }
 

@@ -54,9 +54,11 @@ void set_striping(control::Resync& job, const layout::LayoutMap& map, std::size_
   job.server = static_cast<std::uint32_t>(stripe);
 }
 
-Result<> Repairer::mend(const StaleObject& stale) {
+bool Repairer::is_here(std::uint32_t ds_id) const { return has(parts_.here(), ds_id); }
+
+Result<> Repairer::mend(const StaleObject& stale, bool& at_server) {
   for (unsigned round = 0; round < parts_.limits.rounds; ++round) {
-    auto done = mend_once(stale);
+    auto done = mend_once(stale, at_server);
     // Removed, or mended before.
     if (!done && (done.error() == Errc::kStale || done.error() == Errc::kNotFound)) return {};
     if (!done) return pass(done);
@@ -65,7 +67,7 @@ Result<> Repairer::mend(const StaleObject& stale) {
   return fail(Errc::kBusy, "it goes on missing writes");
 }
 
-Result<bool> Repairer::mend_once(const StaleObject& stale) {
+Result<bool> Repairer::mend_once(const StaleObject& stale, bool& at_server) {
   auto pinned = parts_.pin(stale.id);
   if (!pinned) return pass(pinned);
   auto begun = parts_.names.begin_resync(stale);
@@ -86,8 +88,13 @@ Result<bool> Repairer::mend_once(const StaleObject& stale) {
   }
   set_striping(job, map, stale.copy, *stripe);
   auto number = begin_job(RepairKind::kResync, stale.id, stale.ds_id, job);
-  if (!number) return pass(number);
-  if (auto finished = finish_job(stale.ds_id, *number); !finished) return pass(finished);
+  if (number) {
+    if (auto finished = finish_job(stale.ds_id, *number); !finished) number = pass(finished);
+  }
+  if (!number) {
+    at_server = is_here(*source);
+    return pass(number);
+  }
 
   // While the leader is pinned it changes only when it is excluded, and then it is not current.
   auto now = parts_.names.layout(stale.id);

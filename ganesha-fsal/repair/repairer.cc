@@ -41,6 +41,7 @@ void Repairer::server_up(std::uint32_t ds_id) {
     Destination& at = destinations_[ds_id];
     at.look_at = at.not_before = {};
     at.rest = {};
+    put_off_.clear();  // some may have waited for it as their source
   }
   wake_.notify_all();
 }
@@ -125,7 +126,13 @@ std::optional<Repairer::Work> Repairer::take_compare() {
   return std::nullopt;
 }
 
-std::optional<Repairer::Work> Repairer::take_stale(Destination& at) {
+// What is put off goes from the list, which is read again and again, so that others get their turn.
+std::optional<Repairer::Work> Repairer::take_stale(std::uint32_t ds_id, Destination& at) {
+  const auto now = Clock::now();
+  std::erase_if(at.waiting, [&](const StaleObject& object) {
+    const auto off = put_off_.find({ds_id, object.id});
+    return off != put_off_.end() && now < off->second.not_before;
+  });
   for (auto it = at.waiting.begin(); it != at.waiting.end(); ++it) {
     if (busy_.contains(it->id)) continue;
     Work work{.stale = std::move(*it)};
@@ -148,7 +155,7 @@ std::optional<Repairer::Work> Repairer::take(std::unique_lock<std::mutex>& lock)
     const auto now = Clock::now();
     if (now < at.not_before || at.running >= parts_.limits.per_server) continue;
     if (at.waiting.empty() && !at.listing && now >= at.look_at) look(lock, ds_id);
-    if (auto work = take_stale(at)) {
+    if (auto work = take_stale(ds_id, at)) {
       last_served_ = ds_id;
       return work;
     }
@@ -180,13 +187,41 @@ void Repairer::look(std::unique_lock<std::mutex>& lock, std::uint32_t ds_id) {
   std::ranges::move(*page, std::back_inserter(at.waiting));
 }
 
+std::chrono::steady_clock::time_point Repairer::rest_longer(Clock::duration& rest) const {
+  rest = std::clamp(rest * 2, parts_.limits.first_rest, parts_.limits.longest_rest);
+  return Clock::now() + rest;
+}
+
+// mutex_ is held.
+void Repairer::failed(const StaleObject& stale, bool at_server, const Error& error) {
+  Destination& at = destinations_[stale.ds_id];
+  at.waits_for = error.describe();
+  const ObjectAt object{stale.ds_id, stale.id};
+  if (!at_server && (put_off_.contains(object) || put_off_.size() < parts_.limits.max_put_off)) {
+    PutOff& off = put_off_[object];
+    off.not_before = rest_longer(off.rest);
+  } else {
+    at.not_before = rest_longer(at.rest);
+  }
+}
+
+std::map<std::uint32_t, std::string> Repairer::waits_for() const {
+  std::map<std::uint32_t, std::string> waits;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [ds_id, at] : destinations_) {
+    if (!at.waits_for.empty()) waits.emplace(ds_id, at.waits_for);
+  }
+  return waits;
+}
+
 void Repairer::work(const Work& what, std::unique_lock<std::mutex>& lock) {
   const FileId file = what.stale ? what.stale->id : what.compare;
   busy_.insert(file);
   Destination* const at = what.stale ? &destinations_[what.stale->ds_id] : nullptr;
   if (at != nullptr) ++at->running;
   lock.unlock();
-  const auto done = what.stale ? mend(*what.stale) : compare_copies(file);
+  bool at_server = false;
+  const auto done = what.stale ? mend(*what.stale, at_server) : compare_copies(file);
   if (!done) {
     spdlog::info("event=repair_put_off file={:x} ds={} error=\"{}\"", file,
                  what.stale ? what.stale->ds_id : 0, done.error().describe());
@@ -197,9 +232,10 @@ void Repairer::work(const Work& what, std::unique_lock<std::mutex>& lock) {
     --at->running;
     if (done) {
       at->rest = {};
+      at->waits_for.clear();
+      put_off_.erase({what.stale->ds_id, file});
     } else {
-      at->rest = std::clamp(at->rest * 2, parts_.limits.first_rest, parts_.limits.longest_rest);
-      at->not_before = Clock::now() + at->rest;
+      failed(*what.stale, at_server, done.error());
     }
   } else {
     compares_[file] = done.has_value();

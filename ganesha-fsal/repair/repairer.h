@@ -68,6 +68,7 @@ class Repairer {
     Clock::duration give_up = std::chrono::seconds(15);  // a job of which nothing is heard
     unsigned rounds = 4;                                 // of one object, before it rests
     std::size_t max_compares = 65'536;                   // files remembered
+    std::size_t max_put_off = 4096;                      // objects that rest by themselves
   };
   struct Parts {
     Namespace& names;
@@ -105,6 +106,9 @@ class Repairer {
   [[nodiscard]] Result<ScrubOutcome> scrub(FileId file, bool only_tell);
 
   [[nodiscard]] const RepairJobs& jobs() const { return jobs_; }
+  // Data servers where a repair failed, and why; it is tried again after a rest of
+  // Limits::longest_rest at most. Without those where one has succeeded since.
+  [[nodiscard]] std::map<std::uint32_t, std::string> waits_for() const;
   // Objects that miss writes, at each data server that has any; at most `limit` are counted there.
   [[nodiscard]] Result<std::map<std::uint32_t, std::size_t>> stale_counts(
       std::span<const std::uint32_t> ds_ids, std::size_t limit) const;
@@ -118,7 +122,14 @@ class Repairer {
     Clock::time_point look_at{};
     Clock::time_point not_before{};
     Clock::duration rest{0};
+    std::string waits_for;  // why the last attempt failed
   };
+  // An object that cannot be repaired for a reason that is not its server's: others go on there.
+  struct PutOff {
+    Clock::time_point not_before{};
+    Clock::duration rest{0};
+  };
+  using ObjectAt = std::pair<std::uint32_t, FileId>;  // at a data server
   struct Work {
     std::optional<StaleObject> stale;
     FileId compare = 0;
@@ -132,13 +143,17 @@ class Repairer {
   void run();
   [[nodiscard]] std::optional<Work> take(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] std::optional<Work> take_compare();
-  [[nodiscard]] std::optional<Work> take_stale(Destination& at);
+  [[nodiscard]] std::optional<Work> take_stale(std::uint32_t ds_id, Destination& at);
+  void failed(const StaleObject& stale, bool at_server, const Error& error);
+  [[nodiscard]] Clock::time_point rest_longer(Clock::duration& rest) const;
   void look(std::unique_lock<std::mutex>& lock, std::uint32_t ds_id);
   void work(const Work& what, std::unique_lock<std::mutex>& lock);
 
-  [[nodiscard]] Result<> mend(const StaleObject& stale);
+  // `at_server` becomes true when it failed at the copy's own server.
+  [[nodiscard]] Result<> mend(const StaleObject& stale, bool& at_server);
   // False: it is to be begun again.
-  [[nodiscard]] Result<bool> mend_once(const StaleObject& stale);
+  [[nodiscard]] Result<bool> mend_once(const StaleObject& stale, bool& at_server);
+  [[nodiscard]] bool is_here(std::uint32_t ds_id) const;
   [[nodiscard]] Result<> take_back_writes(const ResyncBegun& begun, std::size_t stripe);
   [[nodiscard]] Result<> compare_copies(FileId file);
   [[nodiscard]] Result<std::uint64_t> begin_job(RepairKind kind, FileId file, std::uint32_t ds_id,
@@ -167,10 +182,11 @@ class Repairer {
 
   Parts parts_;
   RepairJobs jobs_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;  // guarded by mutex_, as all below
   std::map<std::uint32_t, Destination> destinations_;
+  std::map<ObjectAt, PutOff> put_off_;
   std::uint32_t last_served_ = 0;  // destinations have their turns
   std::set<FileId> busy_;          // files that are worked at
   std::deque<FileId> to_compare_;

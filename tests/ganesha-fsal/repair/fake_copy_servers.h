@@ -118,6 +118,7 @@ class RepairTest : public NamespaceTest {
     auto map = names->layout(file);
     if (!map) return pass(map);
     if (!*map) return fail(Errc::kStale, "no layout");
+    if (unpinned == file && ++refused_pins > 0) return fail(Errc::kLayoutTryLater, "away");
     std::vector<std::uint8_t> leads;
     for (std::size_t stripe = 0; stripe < (*map)->copies.front().ds_ids.size(); ++stripe) {
       std::uint8_t copy = 0;
@@ -155,6 +156,9 @@ class RepairTest : public NamespaceTest {
   std::atomic<int> pins{0};
   std::atomic<int> compared{0};
   std::atomic<bool> written{false};
+  std::atomic<FileId> unpinned{0};  // cannot be pinned
+  std::atomic<int> refused_pins{0};
+  std::atomic<bool> full{true};
   std::unique_ptr<Repairer> repairer;
 };
 

@@ -10,6 +10,7 @@ using layout::CopyState;
 namespace {
 
 constexpr std::uint64_t kMi = 1U << 20;
+using State = FakeCopyServers::State;
 
 }  // namespace
 
@@ -132,6 +133,48 @@ TEST_CASE_METHOD(RepairTest, "a job that fails, or is lost with its server, is b
   servers.end_all(FakeCopyServers::State::kDone);
   CHECK(soon([&] { return state(f, 1, 0) == CopyState::kCurrent; }));
   CHECK(repairer->jobs().totals().failed == 3);
+}
+
+TEST_CASE_METHOD(RepairTest, "a repair that fails waits, says why, and goes on when it can") {
+  const FileId f = mirrored("f");
+  mark(f, 3, {0, 1});
+  servers.finish_at_once = false;
+  servers.begun = [&](const control::Resync& job) {
+    const std::lock_guard lock(servers.mutex);
+    if (full) servers.progress[job.job] = {.state = State::kFailed, .error = "no space: write"};
+    if (!full) servers.progress[job.job].state = State::kDone;
+  };
+  start();
+  REQUIRE(soon([&] { return !repairer->waits_for().empty(); }));
+  CHECK(repairer->waits_for().at(3).contains("no space"));
+  CHECK(state(f, 1, 0) != CopyState::kCurrent);
+  full = false;
+  CHECK(soon([&] { return state(f, 1, 0) == CopyState::kCurrent; }));
+  CHECK(soon([&] { return repairer->waits_for().empty(); }));
+}
+
+TEST_CASE_METHOD(RepairTest, "an object that cannot be repaired holds up no other") {
+  const FileId stuck = mirrored("stuck");
+  mark(stuck, 3, {0, 1});
+  std::vector<FileId> files;
+  for (int i = 0; i < 6; ++i) {
+    files.push_back(mirrored("f" + std::to_string(i)));
+    mark(files.back(), 3, {0, 1});
+  }
+  unpinned = stuck;  // a stripe of it has no server
+  Repairer::Limits limits;
+  limits.per_server = 1;
+  start(limits);
+  const auto begun = std::chrono::steady_clock::now();
+  CHECK(soon([&] {
+    return std::ranges::all_of(files,
+                               [&](FileId f) { return state(f, 1, 0) == CopyState::kCurrent; });
+  }));
+  CHECK(state(stuck, 1, 0) == CopyState::kStale);
+  CHECK(refused_pins < 100);  // it rests in between
+  CHECK(std::chrono::steady_clock::now() - begun < 3s);
+  unpinned = 0;
+  CHECK(soon([&] { return state(stuck, 1, 0) == CopyState::kCurrent; }));
 }
 
 TEST_CASE_METHOD(RepairTest, "many objects: some at once, several servers, none forgotten") {
