@@ -8,11 +8,15 @@ from harness.cluster import Cluster, Options
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("direct", [0, 1])
-def test_full_data_servers(run, network, direct):
+@pytest.mark.parametrize("direct, layout, copies", [
+    (0, "files", 1), (1, "files", 1), (0, "files", 2), (0, "flexfiles", 2),
+    *(pytest.param(1, layout, 2, marks=pytest.mark.long) for layout in ("files", "flexfiles"))])
+def test_full_data_servers(run, network, direct, layout, copies):
     if not os.path.exists("/dev/loop-control"):
         pytest.skip("needs loop devices, which this machine or container lacks")
-    cluster = Cluster(run, network, Options(data_servers=2, store_mib=160))
+    extra = {"Copies": str(copies)} if copies > 1 else {}
+    cluster = Cluster(run, network, Options(
+        data_servers=2, store_mib=160, domains=("a", "b"), layout=layout, extra=extra))
     if not cluster.counted:
         pytest.skip("needs a Weft")
     client = start_client(run, network)

@@ -1,5 +1,6 @@
-"""Two copies, files layout: one server of a pair dies, hangs or is cut off while a kernel client
-writes and reads. The application sees no error and waits for at most 10 s."""
+"""Two copies, both layout types: one server of a pair dies, hangs, is cut off or has a full disk
+while a kernel client writes and reads. The application sees no error and waits for at most 10 s,
+and after the repair the copies are equal on the disks."""
 
 import json
 import os
@@ -9,7 +10,9 @@ import time
 import pytest
 from harness.client import start_client
 from harness.cluster import Cluster, Options
-from harness.copies import objects_of
+from harness.copies import objects_of, wait_equal
+from harness.counters import weft
+from harness.run import wait_until
 
 pytestmark = pytest.mark.faults
 
@@ -20,7 +23,7 @@ LIMIT_S = 10
 # cache, for a while each. Prints the longest call of both; ends with an error when a call fails or
 # data is not right.
 LOAD = """#!/usr/bin/python3
-import json, mmap, os, time
+import hashlib, json, mmap, os, time
 from weftio import *
 path, blocks, seconds = "/mnt/nfs/%(name)s", 96, %(seconds)d
 longest = {"writing": 0.0, "reading": 0.0}
@@ -42,6 +45,7 @@ while end is None or time.monotonic() < end:
         timed("writing", os.fsync, fd)
     if calls == 16:
         os.system("weft-signal writing-%(name)s")
+        os.system("weft-wait go-%(name)s 120")
         end = time.monotonic() + seconds
 timed("writing", os.fsync, fd)
 os.close(fd)
@@ -60,20 +64,27 @@ while time.monotonic() < end:
 os.close(fd)
 drop_caches()
 check(path, b"".join(block(seen[at]) for at in sorted(seen)))
+with open(path, "rb") as file, open("/tmp/sum", "w") as to:
+    to.write(hashlib.sha256(file.read()).hexdigest())
 print(json.dumps({**longest, "writes": calls, "reads": reads}))
 """
 
 
-@pytest.fixture
-def mirrored(run, network):
+def start(run, network, layout, **options):
     """Two pairs of data servers, supervised, and a client."""
     cluster = Cluster(run, network, Options(
-        supervise=True, domains=("a", "b"), extra={"Copies": "2"}))
+        supervise=True, domains=("a", "b"), layout=layout, extra={"Copies": "2"}, **options))
     if not cluster.counted:
         pytest.skip("needs a Weft")
     cluster.client = start_client(run, network)
     cluster.client.mount(cluster.address, cluster.path)
     return cluster
+
+
+def copies(cluster, name="a"):
+    """Of the file: rows of the copies of all stripes, as 'layout show' tells them."""
+    return [copy for stripe in weft(cluster, "layout", "show", f"{cluster.path}/{name}")["stripes"]
+            for copy in stripe["copies"]]
 
 
 class Fault:
@@ -118,20 +129,64 @@ class Cut(Fault):
         self.server.node.restore()
 
 
-@pytest.mark.parametrize("kind, phase", [
-    (Stop, "writing"), (Cut, "writing"),  # killed: test_mirrors.py
-    pytest.param(Kill, "writing", marks=pytest.mark.long),
-    *(pytest.param(kind, "reading", marks=pytest.mark.long) for kind in (Kill, Stop, Cut))])
-def test_one_server_of_a_pair(mirrored, kind, phase):
-    job = mirrored.client.start_job(LOAD % {"name": "a", "seconds": SECONDS})
-    mirrored.client.wait_event(f"{phase}-a", 120)
+def finish(job):
+    return json.loads(job.wait(SECONDS * 4 + 120).output.splitlines()[-1])
+
+
+def check_after(cluster):
+    """All is repaired, equal on the disks, and the data still right."""
+    cluster.wait_up()
+    wait_until(lambda: weft(cluster, "status")["stale_objects"] == 0, 120, "the repair", 0.5)
+    wait_equal(cluster)
+    cluster.client.run("""
+echo 3 > /proc/sys/vm/drop_caches
+[ "$(sha256sum < /mnt/nfs/a | cut -d ' ' -f 1)" = "$(cat /tmp/sum)" ]""", 120)
+
+
+LAYOUTS = ("files", "flexfiles")
+
+
+@pytest.mark.parametrize("layout, kind, phase", [
+    ("files", Stop, "writing"), ("files", Cut, "writing"),  # killed: test_mirrors.py
+    *(pytest.param(layout, kind, phase, marks=pytest.mark.long)
+      for layout in LAYOUTS for kind in (Kill, Stop, Cut) for phase in ("writing", "reading")
+      if (layout, phase) != ("files", "writing") or kind is Kill)])
+def test_one_server_of_a_pair(run, network, layout, kind, phase):
+    cluster = start(run, network, layout)
+    job = cluster.client.start_job(LOAD % {"name": "a", "seconds": SECONDS})
+    cluster.client.signal("go-a")
+    cluster.client.wait_event(f"{phase}-a", 120)
     time.sleep(1)
     assert not job.done()
-    fault = kind(mirrored)
+    fault = kind(cluster)
     fault.begin()
-    longest = json.loads(job.wait(SECONDS * 4 + 120).output.splitlines()[-1])
-    print(f"{kind.__name__} of {fault.server.name} while {phase}: {longest}")
+    longest = finish(job)
+    print(f"{layout}: {kind.__name__} of {fault.server.name} while {phase}: {longest}")
     fault.end()
-    mirrored.wait_up()
     assert longest[phase] <= LIMIT_S, longest
-    mirrored.client.run("cd /mnt/nfs; echo 3 > /proc/sys/vm/drop_caches; sha256sum a", 60)
+    check_after(cluster)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_full_disk_of_one_server_of_a_pair(run, network, layout):
+    """The one that is written to: the file goes on growing at the other, and is read there. The
+    repair waits for room, says so, and is done when there is some."""
+    if not os.path.exists("/dev/loop-control"):
+        pytest.skip("needs loop devices, which this machine or container lacks")
+    cluster = start(run, network, layout, store_mib=320)
+    job = cluster.client.start_job(LOAD % {"name": "a", "seconds": SECONDS})
+    cluster.client.wait_event("writing-a", 120)
+    leader = next(copy["ds_name"] for copy in copies(cluster) if copy["leads"])
+    server = next(server for server in cluster.ds if server.name == leader)
+    server.fill()
+    cluster.client.signal("go-a")
+    longest = finish(job)
+    print(f"{layout}: {leader} full: {longest}")
+    assert longest["writing"] <= LIMIT_S and longest["reading"] <= LIMIT_S, longest
+    states = {copy["ds_name"]: copy["state"] for copy in copies(cluster)}
+    assert states.pop(leader).startswith(("stale", "resyncing")), states
+    assert set(states.values()) == {"current"}, states
+    wait_until(lambda: any("no space" in text for text in weft(cluster, "status")["warnings"]),
+               60, "the repair to say what it waits for", 0.5)
+    server.unfill()
+    check_after(cluster)
