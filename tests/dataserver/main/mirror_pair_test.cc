@@ -118,6 +118,15 @@ struct Pair {
     rig.config.listen = {address};  // the same when it is started again
     return server;
   }
+  // Once the first has told that it knows it away: until it is seen to be back.
+  void start_second_again() {
+    const auto away = [this](std::uint64_t count) {
+      return mds.wait([&] { return mds.heartbeats[1].mirror.partners_away == count; });
+    };
+    CHECK(away(1));
+    second = start(second_rig, 2);
+    CHECK(away(0));
+  }
   layout::SealedHandle handle(Duplication duplication, std::uint32_t on = 1,
                               std::uint32_t epoch = 1) const {
     layout::Handle handle{.access = layout::Access::kReadWrite,
@@ -195,8 +204,7 @@ TEST_CASE("a partner that died is recorded, and written to again when it is back
   CHECK(pair.mds.missed()[0].second ==
         control::CopyMissed{kServedObject, 2, 1, {{0, std::uint64_t{4} << 20}}});
 
-  pair.second = pair.start(pair.second_rig, 2);
-  CHECK(pair.mds.wait([&] { return pair.mds.heartbeats[1].mirror.partners_away == 0; }));
+  pair.start_second_again();
   std::promise<Result<>> forgotten;
   pair.mds.server().forget_missed(1, {kServedObject, 2}, 5s,
                                   [&](Result<> answer) { forgotten.set_value(std::move(answer)); });
@@ -221,8 +229,7 @@ TEST_CASE("a server that was away gets what it missed from its partner") {
   REQUIRE(client.write(handle, 1 << 20, pattern(100'000, 7)) == Status::NFS4_OK);
   REQUIRE(pair.mds.missed().size() == 1);
 
-  pair.second = pair.start(pair.second_rig, 2);
-  CHECK(pair.mds.wait([&] { return pair.mds.heartbeats[1].mirror.partners_away == 0; }));
+  pair.start_second_again();
   control::Server& mds = pair.mds.server();
   const auto ask = [](auto start) {
     std::promise<Result<>> answer;
