@@ -11,7 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace weft::layout {
 
@@ -25,6 +27,8 @@ struct ObjectId {
 
 // "3.00000000000001a4.1": fsid, fileid, generation in hex; what file names and logs use.
 [[nodiscard]] std::string to_string(const ObjectId& id);
+// Nothing for a text that to_string() cannot have made.
+[[nodiscard]] std::optional<ObjectId> parse_object_id(std::string_view text);
 
 }  // namespace weft::layout
 

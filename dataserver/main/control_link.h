@@ -49,8 +49,8 @@ class ControlLink final : public rpc::control::ClientEvents,
     LoadSource& load;  // asked on the control thread only
     std::vector<IoRing*> rings;
     rpc::control::ClusterKey key;
-    std::uint64_t boot = 0;                        // drawn at random when the process started
-    std::function<std::string_view()> store_kind;  // StoreChain::kind()
+    std::uint64_t boot = 0;                   // drawn at random when the process started
+    std::function<std::string()> store_kind;  // StoreChain::kind()
     std::function<rpc::control::Counters()> session_counts;  // connections and sessions only
     std::function<void()> on_first_registration;             // on a thread of this class
   };

@@ -55,6 +55,10 @@ void write_parity_metrics(const ParityView& parity, Metrics& out) {
               parity.recoveries.load());
   out.counter("weft_ds_parity_rebuilds_total", "Targets that got what they had missed",
               parity.rebuilds.load());
+  out.counter("weft_ds_parity_replaced_total", "Targets that were new and empty, and have it all",
+              parity.replaced.load());
+  out.gauge("weft_ds_parity_rebuild_permille", "How much of its objects this rebuild has, or had",
+            parity.rebuild_permille.load());
   out.gauge("weft_ds_parity_rebuilt_bytes", "Bytes written by this rebuild, or the last",
             parity.rebuilt_bytes.load());
   out.gauge("weft_ds_parity_rebuild_objects_left", "Objects it has not gone through",

@@ -28,6 +28,8 @@
 //   weft_ds_parity_lost_blocks_total                   that could not be computed either
 //   weft_ds_parity_members_put_out_total, weft_ds_parity_recoveries_total
 //   weft_ds_parity_rebuilds_total                      members that are back
+//   weft_ds_parity_replaced_total                      new targets that have everything
+//   weft_ds_parity_rebuild_permille                    of the objects that are to be rebuilt
 //   weft_ds_parity_rebuilt_bytes, weft_ds_parity_rebuild_objects_left
 //                                                      of the rebuild that goes on, or the last
 //   weft_ds_registered                                 1 while the metadata server knows us

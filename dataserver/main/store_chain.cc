@@ -1,5 +1,6 @@
 #include "dataserver/main/store_chain.h"
 
+#include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
@@ -67,16 +68,46 @@ Result<std::unique_ptr<StoreChain>> StoreChain::open(const DsConfig& config, Buf
 }
 
 Result<std::unique_ptr<RemoteStore>> StoreChain::open_remote(const TargetAddress& address,
-                                                             const LinkOptions& options,
-                                                             int folder) {
-  return RemoteStore::open({.address = address,
-                            .space = folder_->identity().uuid,
-                            .key = key_,
-                            .options = options,
-                            .pool = pool_,
-                            .random = system_random(),
-                            .rings = rings_,
-                            .folder = folder});
+                                                             const LinkOptions& options, int folder,
+                                                             std::optional<std::size_t> member) {
+  std::function<Result<>(const Uuid&)> may_be;
+  if (member) {
+    may_be = [ids = identities_.get(), member = *member](const Uuid& store) {
+      return ids->claim(member, store, false);
+    };
+  }
+  auto opened = RemoteStore::open({.address = address,
+                                   .space = folder_->identity().uuid,
+                                   .key = key_,
+                                   .options = options,
+                                   .pool = pool_,
+                                   .random = system_random(),
+                                   .rings = rings_,
+                                   .folder = folder,
+                                   .may_be = std::move(may_be),
+                                   .replaceable = member.has_value()});
+  if (opened && member && (*opened)->identity() != Uuid{}) {
+    if (auto own = identities_->claim(*member, (*opened)->identity(), true); !own) return pass(own);
+  }
+  return opened;
+}
+
+Result<> MemberIdentities::claim(std::size_t member, const Uuid& store, bool now) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t other = 0; other < stores_.size(); ++other) {
+    if (other == member || stores_[other] != store) continue;
+    return fail(Errc::kStale, "the store at the address of target " + std::to_string(member) +
+                                  " of the parity group is that of target " +
+                                  std::to_string(other));
+  }
+  if (now || stores_[member] == Uuid{}) stores_[member] = store;
+  return {};
+}
+
+Result<> StoreChain::accept(unsigned member) {
+  auto accepted = members_[member]->accept();
+  if (!accepted) return accepted;
+  return identities_->claim(member, members_[member]->identity(), true);
 }
 
 Result<> StoreChain::connect(const rpc::control::ClusterKey& key, std::vector<IoRing*> rings) {
@@ -86,7 +117,7 @@ Result<> StoreChain::connect(const rpc::control::ClusterKey& key, std::vector<Io
   if (!config_.parity.empty()) return connect_group();
   LinkOptions options;
   options.patience = config_.target_patience;
-  auto remote = open_remote(*config_.target, options, folder_->root());
+  auto remote = open_remote(*config_.target, options, folder_->root(), {});
   if (!remote) return pass(remote);
   remote_ = std::move(*remote);
   return {};
@@ -97,6 +128,7 @@ Result<> StoreChain::connect_group() {
   options.patience = config_.parity_patience;
   options.silence = std::min(options.silence, config_.parity_patience);
   options.commit_patience = 3 * config_.parity_patience;
+  identities_ = std::make_unique<MemberIdentities>(config_.parity.size());
   std::vector<Store*> members;
   for (std::size_t i = 0; i < config_.parity.size(); ++i) {
     const std::string name = "member-" + std::to_string(i);
@@ -104,7 +136,7 @@ Result<> StoreChain::connect_group() {
     auto folder = open_directory(config_.store.path + "/" + name);
     if (!folder) return pass(folder);
     member_folders_.push_back(std::move(*folder));
-    auto remote = open_remote(config_.parity[i], options, member_folders_.back().get());
+    auto remote = open_remote(config_.parity[i], options, member_folders_.back().get(), i);
     if (!remote) return pass(remote);
     members_.push_back(std::move(*remote));
     members.push_back(members_.back().get());
@@ -120,7 +152,8 @@ Result<> StoreChain::connect_group() {
                                                              .clock = system_clock(),
                                                              .random = system_random(),
                                                              .rings = rings_,
-                                                             .options = group});
+                                                             .options = group,
+                                                             .replacements = this});
   parity_->start();
   return {};
 }
@@ -134,18 +167,19 @@ Store& StoreChain::store() {
 
 StoreDirectory& StoreChain::directory() { return file_ != nullptr ? file_->directory() : *folder_; }
 
-std::string_view StoreChain::kind() const {
+std::string StoreChain::kind() const {
   if (parity_ != nullptr) {
     switch (parity_->view().state.load()) {
       case GroupState::kStarting: return "parity, starting";
       case GroupState::kWhole: return "parity";
       case GroupState::kDegraded: return "parity, degraded";
-      case GroupState::kRebuilding: return "parity, rebuilding";
+      case GroupState::kRebuilding:
+        return fmt::format("parity, rebuilding {} %", parity_->view().rebuild_permille.load() / 10);
     }
   }
   if (remote_ == nullptr) return "folder";
   const TargetTransport transport = remote_->view().transport;
-  return transport == TargetTransport::kNone ? "no target" : to_string(transport);
+  return std::string(transport == TargetTransport::kNone ? "no target" : to_string(transport));
 }
 
 void StoreChain::disconnect() {

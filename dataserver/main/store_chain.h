@@ -12,6 +12,9 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "dataserver/main/config.h"
@@ -22,7 +25,19 @@
 
 namespace weft::ds {
 
-class StoreChain {
+// Which store each member of a group is: no two may be one. Any thread.
+class MemberIdentities {
+ public:
+  explicit MemberIdentities(std::size_t members) : stores_(members) {}
+  // kStale if another member has it; otherwise this one does, if `now`.
+  [[nodiscard]] Result<> claim(std::size_t member, const Uuid& store, bool now);
+
+ private:
+  std::mutex mutex_;
+  std::vector<Uuid> stores_;  // protected by mutex_
+};
+
+class StoreChain final : public Replacements {
  public:
   // Errors of FileStore::open() and StoreDirectory::open(); kInvalid for a folder of the other
   // kind.
@@ -35,8 +50,12 @@ class StoreChain {
   [[nodiscard]] StoreDirectory& directory();
   [[nodiscard]] bool workers_idle() const { return file_ == nullptr || file_->workers_idle(); }
   // "folder", how the target is reached ("shared memory", "tcp", "no target"), or "parity" and how
-  // the group is: ", starting", ", degraded", ", rebuilding".
-  [[nodiscard]] std::string_view kind() const;
+  // the group is: ", starting", ", degraded", ", rebuilding 37 %".
+  [[nodiscard]] std::string kind() const;
+  // Replacements, of a group's members.
+  [[nodiscard]] bool offered(unsigned member) override { return members_[member]->offered(); }
+  [[nodiscard]] Result<> accept(unsigned member) override;
+
   // Null without a target.
   [[nodiscard]] const TargetView* target() const {
     return remote_ == nullptr ? nullptr : &remote_->view();
@@ -65,12 +84,14 @@ class StoreChain {
   std::unique_ptr<RemoteStore> remote_;      // likewise
   [[nodiscard]] Result<std::unique_ptr<RemoteStore>> open_remote(const TargetAddress& address,
                                                                  const LinkOptions& options,
-                                                                 int folder);
+                                                                 int folder,
+                                                                 std::optional<std::size_t> member);
   [[nodiscard]] Result<> connect_group();
 
   rpc::control::ClusterKey key_;
   std::vector<IoRing*> rings_;
-  std::vector<OwnedFd> member_folders_;  // of a parity group
+  std::vector<OwnedFd> member_folders_;           // of a parity group
+  std::unique_ptr<MemberIdentities> identities_;  // members' links use it
   std::vector<std::unique_ptr<RemoteStore>> members_;
   std::unique_ptr<GroupFolder> group_folder_;
   std::unique_ptr<ParityStore> parity_;

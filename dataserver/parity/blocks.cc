@@ -90,6 +90,12 @@ layout::ObjectId sums_of(const layout::ObjectId& object) {
   return sums;
 }
 
+layout::ObjectId data_of(const layout::ObjectId& sums) {
+  layout::ObjectId object = sums;
+  object.generation &= ~kSumsBit;
+  return object;
+}
+
 bool is_sums(const layout::ObjectId& object) { return (object.generation & kSumsBit) != 0; }
 
 }  // namespace weft::ds

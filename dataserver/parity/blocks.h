@@ -50,6 +50,7 @@ struct SumHeader {
 // The object that has the checksums of this one, at each member. Generations of objects stay below
 // 2^31.
 [[nodiscard]] layout::ObjectId sums_of(const layout::ObjectId& object);
+[[nodiscard]] layout::ObjectId data_of(const layout::ObjectId& sums);
 [[nodiscard]] bool is_sums(const layout::ObjectId& object);
 
 }  // namespace weft::ds

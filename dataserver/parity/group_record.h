@@ -1,12 +1,15 @@
 // The group record: which members of a parity group may be read. File `parity` of the data
 // server's folder, replaced as a whole.
 //
-//   u32 0x57504752 | u32 version 1 | u32 members | u32 chunk bytes | u64 epoch |
-//   u32 member that is out, or 0xffffffff | u32 0 | u64 XXH64 of all before
+//   u32 0x57504752 | u32 version 2 | u32 members | u32 chunk bytes | u64 epoch |
+//   u32 member that is out, or 0xffffffff | u32 1 if it lacks everything, otherwise 0 |
+//   u64 objects that it has got | u32 folder | u32 0 | object | u64 XXH64 of all before
 //
-// Big-endian. The epoch counts changes of the rest. A member is out from before the first write
-// that is answered without it until everything that it missed has been written to it: what it holds
-// meanwhile is read by nobody.
+// object: u64 fileid | u32 generation | u32 fsid. Folder and object are the place (ListPlace) up to
+// which a member that lacked everything has got it; zeros otherwise. Big-endian. The epoch counts
+// changes of the rest. A member is out from before the first write that is answered without it
+// until everything that it missed has been written to it: what it holds meanwhile is read by
+// nobody.
 //
 // Threading: pure functions.
 #pragma once
@@ -16,19 +19,23 @@
 #include <vector>
 
 #include "dataserver/parity/geometry.h"
+#include "dataserver/store/store.h"
 #include "rpc/base/error.h"
 
 namespace weft::ds {
 
 struct GroupRecord {
-  static constexpr std::size_t kBytes = 40;
+  static constexpr std::size_t kBytes = 72;
   ParityGeometry geometry;
   std::uint64_t epoch = 0;
-  int out = -1;  // a member; -1: all are in
+  int out = -1;             // a member; -1: all are in
+  bool everything = false;  // it is a new store, and lacks all but what these say:
+  std::uint64_t done = 0;
+  ListPlace place;
 };
 
 [[nodiscard]] std::vector<std::byte> encode(const GroupRecord& record);
-// kCorrupt for anything encode() cannot have made; kNotSupported for a later version.
+// kCorrupt for anything encode() cannot have made; kNotSupported for another version.
 [[nodiscard]] Result<GroupRecord> decode_group_record(std::span<const std::byte> bytes);
 
 }  // namespace weft::ds

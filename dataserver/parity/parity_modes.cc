@@ -176,9 +176,15 @@ ParityStore::Duty ParityStore::next_duty() {
   if (failed_ != 0) return Duty::kFailures;
   if (log_bytes_ > parts_.options.log_limit) return Duty::kLog;
   if (rebuild_ended_) return Duty::kEndRebuild;
+  if (const int member = offered(); member >= 0 && now >= next_replace_ && !rebuild_running_) {
+    if (member == mode_.out) return Duty::kReplace;
+    failed_ |= std::uint32_t{1} << member;  // nobody has asked it for anything since
+    return Duty::kFailures;
+  }
   if (mode_.out >= 0 && !mode_.rebuilding && !rebuild_running_ && now >= next_rebuild_) {
     return Duty::kBeginRebuild;
   }
+  if (progress_ && now >= next_note_) return Duty::kNote;
   std::size_t dirty = 0;
   for (const auto& [object, regions] : dirty_) dirty += regions.size();
   view_.dirty_regions.store(dirty);
@@ -202,6 +208,11 @@ Task<bool> ParityStore::manage() {
         case Duty::kFailures: good = co_await handle_failures(); break;
         case Duty::kLog: good = co_await renew_log(); break;
         case Duty::kEndRebuild: good = co_await end_rebuild(); break;
+        case Duty::kReplace:
+          next_replace_ = parts_.clock.now() + parts_.options.retry_every;
+          good = co_await replace();
+          break;
+        case Duty::kNote: good = co_await note_progress(); break;
         case Duty::kBeginRebuild:
           next_rebuild_ = parts_.clock.now() + parts_.options.retry_every;
           co_await begin_rebuild();
@@ -320,6 +331,7 @@ Task<bool> ParityStore::put_out(unsigned member) {
   }
   GroupRecord record = record_;
   record.out = static_cast<int>(member);
+  record.everything = false;
   if (!co_await save_record(record)) co_return false;
   spdlog::warn("event=parity_member_out member={} epoch={}", member, record_.epoch);
   view_.put_out.fetch_add(1);

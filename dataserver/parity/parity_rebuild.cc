@@ -22,9 +22,12 @@ Task<bool> ParityStore::begin_rebuild() {
   const auto member = static_cast<unsigned>(record_.out);
   if (co_await probe(std::uint32_t{1} << member) != 0) co_return false;
   std::map<ObjectId, std::set<std::uint64_t>> objects;
+  std::optional<Progress> everything;
+  if (record_.everything) everything = Progress{record_.done, record_.place};
   co_await Quiesce(*this);
   {
     const std::lock_guard lock(mutex_);
+    progress_.reset();
     mode_.rebuilding = true;
     rebuild_running_ = true;
     for (const auto& [object, regions] : dirty_) {
@@ -32,9 +35,10 @@ Task<bool> ParityStore::begin_rebuild() {
     }
   }
   unblock();
-  spdlog::info("event=parity_rebuild member={} objects={}", member, objects.size());
+  spdlog::info("event=parity_rebuild member={} dirty_objects={} everything={}", member,
+               objects.size(), record_.everything);
   ++tasks_;
-  spawn(rebuild(std::move(objects)), [this](bool good) {
+  spawn(rebuild(std::move(objects), everything), [this](bool good) {
     {
       const std::lock_guard lock(mutex_);
       rebuild_running_ = false;
@@ -47,21 +51,29 @@ Task<bool> ParityStore::begin_rebuild() {
   co_return true;
 }
 
-Task<bool> ParityStore::rebuild(std::map<ObjectId, std::set<std::uint64_t>> objects) {
+Task<bool> ParityStore::rebuild(std::map<ObjectId, std::set<std::uint64_t>> objects,
+                                std::optional<Progress> everything) {
   view_.rebuilt_bytes.store(0);
   view_.rebuild_objects_left.store(objects.size());
+  view_.rebuild_permille.store(0);
+  TokenBucket rate(parts_.options.rebuild_rate, parts_.clock.now());
+  Result<> done;
+  std::uint64_t count = 0;
   for (auto& [object, regions] : objects) {
-    auto done = co_await rebuild_object(object, std::move(regions));
-    if (!done) {
-      spdlog::warn("event=parity_rebuild_stopped error=\"{}\"", done.error().describe());
-      co_return false;
-    }
+    done = co_await rebuild_object(object, {.regions = std::move(regions)}, rate);
+    if (!done) break;
     view_.rebuild_objects_left.fetch_sub(1);
+    if (!everything) {
+      view_.rebuild_permille.store(static_cast<std::uint32_t>(++count * 1000 / objects.size()));
+    }
   }
-  co_return true;
+  if (done && everything) done = co_await rebuild_everything(*everything, rate);
+  if (done) co_return true;
+  spdlog::warn("event=parity_rebuild_stopped error=\"{}\"", done.error().describe());
+  co_return false;
 }
 
-Task<Result<>> ParityStore::rebuild_object(ObjectId object, std::set<std::uint64_t> regions) {
+Task<Result<>> ParityStore::rebuild_object(ObjectId object, Missed missed, TokenBucket& rate) {
   ObjectPtr state;
   std::uint64_t size = 0;
   {
@@ -73,33 +85,68 @@ Task<Result<>> ParityStore::rebuild_object(ObjectId object, std::set<std::uint64
     if (!state->exists) co_return Result<>{};
     size = state->size;
   }
+  const std::uint64_t stripes = geometry().stripes(size);
   const std::uint64_t width = geometry().width();
-  const std::uint64_t run = std::max<std::uint64_t>(1, kRunBytes / geometry().chunk);
-  TokenBucket rate(parts_.options.rebuild_rate, parts_.clock.now());
-  for (const std::uint64_t region : regions) {
+  if (missed.all) {
+    std::uint64_t longest = 0;
+    auto known = co_await until_done(0, [&](Op& op) { return longest_part(op, object, longest); });
+    if (!known) co_return known;
+    const std::uint64_t end = (longest + geometry().chunk - 1) / geometry().chunk;
+    auto done = co_await rebuild_range(object, {0, std::min(stripes, end)}, true, rate);
+    if (!done) co_return done;
+  }
+  for (const std::uint64_t region : missed.regions) {
     const ByteRange range = stripe_range(region * parts_.options.region_bytes,
                                          (region + 1) * parts_.options.region_bytes);
-    const std::uint64_t end = std::min(geometry().stripes(size), range.end / width);
-    for (std::uint64_t at = range.begin / width; at < end; at += run) {
-      const std::uint64_t last = std::min(end, at + run);
-      const Hold hold = co_await lock(object, {at * width, last * width});
-      auto done = co_await until_done(
-          0, [&](Op& op) -> Task<Result<>> { return rebuild_stripes(op, object, at, last); });
-      if (!done) co_return done;
-      rate.use((last - at) * geometry().chunk);
-      view_.rebuilt_bytes.fetch_add((last - at) * geometry().chunk);
-    }
-    for (;;) {
-      const Nanoseconds wait = rate.wait(parts_.clock.now());
-      if (wait.count() == 0) break;
-      co_await pause(wait);
-    }
+    const ByteRange there{range.begin / width, std::min(stripes, range.end / width)};
+    if (auto done = co_await rebuild_range(object, there, false, rate); !done) co_return done;
   }
   co_return co_await until_done(0, [&](Op& op) -> Task<Result<>> {
     if (!op.mode.rebuilding) co_return ended();
     co_await commit_children(op, object, std::uint32_t{1} << op.mode.out);
     co_return Result<>{};
   });
+}
+
+// Stripes, some at a time.
+Task<Result<>> ParityStore::rebuild_range(ObjectId object, ByteRange stripes, bool all,
+                                          TokenBucket& rate) {
+  const std::uint64_t width = geometry().width();
+  const std::uint64_t run = std::max<std::uint64_t>(1, kRunBytes / geometry().chunk);
+  for (std::uint64_t at = stripes.begin; at < stripes.end; at += run) {
+    const std::uint64_t last = std::min(stripes.end, at + run);
+    {
+      const Hold hold = co_await lock(object, {at * width, last * width});
+      auto done = co_await until_done(
+          0, [&](Op& op) { return rebuild_stripes(op, object, at, last, all); });
+      if (!done) co_return done;
+    }
+    rate.use((last - at) * geometry().chunk);
+    view_.rebuilt_bytes.fetch_add((last - at) * geometry().chunk);
+    for (;;) {
+      const Nanoseconds wait = rate.wait(parts_.clock.now());
+      if (wait.count() == 0) break;
+      co_await pause(wait);
+    }
+  }
+  co_return Result<>{};
+}
+
+// How far members have bytes of it: behind that there are holes only.
+Task<Result<>> ParityStore::longest_part(Op& op, ObjectId object, std::uint64_t& longest) {
+  longest = 0;
+  Join join;
+  for (unsigned member = 0; member < members(); ++member) {
+    if (!op.mode.readable(member)) continue;
+    join.started();
+    parts_.members[member]->stat(object, [&, member](Result<ObjectStat> found) {
+      after(op, member, found ? nullptr : &found.error(), nullptr);
+      if (found) longest = std::max(longest, found->size);
+      join.ended();
+    });
+  }
+  co_await join;
+  co_return Result<>{};
 }
 
 // The object's size at the member, and nothing behind it.
@@ -127,7 +174,7 @@ Task<Result<>> ParityStore::rebuild_shape(Op& op, ObjectId object, ObjectPtr& st
 }
 
 Task<Result<>> ParityStore::rebuild_stripes(Op& op, ObjectId object, std::uint64_t first,
-                                            std::uint64_t last) {
+                                            std::uint64_t last, bool all) {
   if (!op.mode.rebuilding) co_return ended();
   const auto member = static_cast<unsigned>(op.mode.out);
   const std::uint64_t in_chunk = geometry().blocks_in_chunk();
@@ -137,13 +184,15 @@ Task<Result<>> ParityStore::rebuild_stripes(Op& op, ObjectId object, std::uint64
   std::vector<ChildWrite> writes;
   // A row with another block damaged has nothing to give: it stays as it is there, and does not
   // match unless it is what it was.
+  // Of one that lacked everything, zeros stay the hole that they are there.
+  const auto wanted = [&](std::size_t row) {
+    return image.good[member][row] && !(all && all_zeros(image.block(member, row)));
+  };
   for (std::size_t row = 0; row < image.rows; ++row) {
-    if (!image.good[member][row]) {
-      view_.lost_blocks.fetch_add(1);
-      continue;
-    }
+    if (!image.good[member][row]) view_.lost_blocks.fetch_add(1);
+    if (!wanted(row)) continue;
     std::size_t end = row + 1;
-    while (end < image.rows && image.good[member][end]) ++end;
+    while (end < image.rows && wanted(end)) ++end;
     if (auto added = add_write(writes, image, member, row, end); !added) co_return added;
     row = end - 1;
   }
@@ -175,11 +224,13 @@ Task<bool> ParityStore::end_rebuild() {
     };
     if (!co_await call<Result<>>(start)) co_return false;
     GroupRecord record = record_;
-    record.out = -1;
+    const bool replaced = record.everything;
+    record = {.epoch = record.epoch};
     if (!co_await save_record(record)) co_return false;
     spdlog::info("event=parity_member_in epoch={} bytes={}", record_.epoch,
                  view_.rebuilt_bytes.load());
     view_.rebuilds.fetch_add(1);
+    if (replaced) view_.replaced.fetch_add(1);
     const std::lock_guard lock(mutex_);
     mode_ = {};
     sweep_wanted_ = true;

@@ -23,6 +23,12 @@
 // crash, its write verifier changes, and operations are answered kBusy until all that it needs is
 // back.
 //
+// Replacing a member. A store that is new and empty takes the place of one that is lost: the record
+// says that it lacks everything, then it is the member. All objects that the others list are
+// brought to it, in the order of their places, and the record is told how far that is, so that a
+// new process goes on there. What is written meanwhile is written there too, and is dirty, so that
+// it is brought there again if the rebuild has to go on later.
+//
 // Durability. Unstable writes are unstable at the members; commit() commits the object at all of
 // them. The verifier is new with each start and each recovery: sizes of objects are known to
 // members only from the next commit on.
@@ -56,6 +62,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -80,11 +87,25 @@ struct ParityOptions {
   std::size_t max_objects = 65536;                        // known, beyond what is in use
   std::chrono::milliseconds patience{8'000};              // operations wait for the group
   std::chrono::milliseconds retry_every{1'000};           // recovery, and members that are out
+  std::chrono::milliseconds note_every{10'000};           // how far a rebuild is, durably
   std::uint64_t rebuild_rate = 0;                         // bytes written a second; 0: no limit
 };
 
 enum class GroupState : std::uint8_t { kStarting, kWhole, kDegraded, kRebuilding };
 [[nodiscard]] std::string_view to_string(GroupState state);
+
+// What a group asks of who connects its members. From rings[0].
+class Replacements {
+ public:
+  Replacements() = default;
+  Replacements(const Replacements&) = delete;
+  Replacements& operator=(const Replacements&) = delete;
+  virtual ~Replacements() = default;
+  // Whether at the member's address there is another store than it was, and a new and empty one.
+  [[nodiscard]] virtual bool offered(unsigned member) = 0;
+  // That store is the member from now on, durably. The record says before that it lacks everything.
+  [[nodiscard]] virtual Result<> accept(unsigned member) = 0;
+};
 
 struct ParityView {
   std::atomic<GroupState> state{GroupState::kStarting};
@@ -98,7 +119,9 @@ struct ParityView {
   std::atomic<std::uint64_t> recoveries{0};
   std::atomic<std::uint64_t> rebuilt_bytes{0};  // written at the member, by this rebuild
   std::atomic<std::uint64_t> rebuild_objects_left{0};
-  std::atomic<std::uint64_t> rebuilds{0};  // ended well
+  std::atomic<std::uint32_t> rebuild_permille{0};  // of the objects that this rebuild goes through
+  std::atomic<std::uint64_t> rebuilds{0};          // ended well
+  std::atomic<std::uint64_t> replaced{0};          // members that were new and empty
 };
 
 class ParityStore final : public Store {
@@ -111,6 +134,7 @@ class ParityStore final : public Store {
     Random& random;
     std::vector<IoRing*> rings;
     ParityOptions options;
+    Replacements* replacements = nullptr;  // nobody can take a member's place
   };
   // Precondition: options.geometry is valid and has as many members as there are.
   explicit ParityStore(Parts parts);
@@ -253,7 +277,17 @@ class ParityStore final : public Store {
   void unblock();
   void wake(std::deque<Waiter>& waiters);
   void expire_waiters();
-  enum class Duty { kNone, kRecover, kFailures, kLog, kEndRebuild, kBeginRebuild, kSweep };
+  enum class Duty {
+    kNone,
+    kRecover,
+    kFailures,
+    kLog,
+    kEndRebuild,
+    kReplace,
+    kBeginRebuild,
+    kNote,
+    kSweep
+  };
   [[nodiscard]] Duty next_duty();
   Task<bool> renew_log();
   Task<bool> handle_failures();
@@ -275,12 +309,33 @@ class ParityStore final : public Store {
   void settle_row(Image& image, std::size_t row, std::uint64_t size,
                   std::vector<std::vector<bool>>& changed);
 
+  // replacement, and how far a rebuild of everything is (parity_replace.cc)
+  struct Progress {
+    std::uint64_t done = 0;
+    ListPlace place;
+  };
+  [[nodiscard]] int offered() const;  // a member that a new store would take the place of, or -1
+  Task<bool> replace();
+  Task<bool> note_progress();
+  Task<Result<>> list_some(Op& op, ListPlace from, ObjectList& into);
+  Task<Result<>> rebuild_everything(Progress progress, TokenBucket& rate);
+  [[nodiscard]] std::uint64_t objects_in_all() const;
+
   // rebuild (parity_rebuild.cc): a task beside the manager, as an operation is
   Task<bool> begin_rebuild();
-  Task<bool> rebuild(std::map<ObjectId, std::set<std::uint64_t>> objects);
-  Task<Result<>> rebuild_object(ObjectId object, std::set<std::uint64_t> regions);
+  Task<bool> rebuild(std::map<ObjectId, std::set<std::uint64_t>> objects,
+                     std::optional<Progress> everything);
+  // Of a member that lacks all, all that is not zeros; otherwise these regions.
+  struct Missed {
+    bool all = false;
+    std::set<std::uint64_t> regions;
+  };
+  Task<Result<>> rebuild_object(ObjectId object, Missed missed, TokenBucket& rate);
+  Task<Result<>> rebuild_range(ObjectId object, ByteRange stripes, bool all, TokenBucket& rate);
+  Task<Result<>> longest_part(Op& op, ObjectId object, std::uint64_t& longest);
   Task<Result<>> rebuild_shape(Op& op, ObjectId object, ObjectPtr& state);
-  Task<Result<>> rebuild_stripes(Op& op, ObjectId object, std::uint64_t first, std::uint64_t last);
+  Task<Result<>> rebuild_stripes(Op& op, ObjectId object, std::uint64_t first, std::uint64_t last,
+                                 bool all);
   Task<bool> end_rebuild();
   Task<bool> sweep();
   Task<bool> pause(Nanoseconds time);
@@ -348,7 +403,8 @@ class ParityStore final : public Store {
   std::size_t live_contents_ = 0;  // in the log, not in place yet
   bool closed_ = false;
   bool rebuild_running_ = false;
-  bool rebuild_ended_ = false;  // all that was missed is there
+  bool rebuild_ended_ = false;        // all that was missed is there
+  std::optional<Progress> progress_;  // of a rebuild of everything, not in the record yet
   bool sweep_wanted_ = false;
   bool sweep_running_ = false;
 
@@ -358,6 +414,8 @@ class ParityStore final : public Store {
   bool again_ = false;
   TimePoint next_recovery_{};
   TimePoint next_rebuild_{};
+  TimePoint next_replace_{};
+  TimePoint next_note_{};
   boost::asio::steady_timer timer_;
   boost::asio::steady_timer pause_;
 };

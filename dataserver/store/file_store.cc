@@ -114,6 +114,10 @@ void FileStore::remove(const layout::ObjectId& object, Done<void> done) {
   on_worker<void>([this, object] { return files_.remove(object); }, std::move(done));
 }
 
+void FileStore::list(ListPlace from, std::uint32_t max, Done<ObjectList> done) {
+  on_worker<ObjectList>([this, from, max] { return files_.list(from, max); }, std::move(done));
+}
+
 void FileStore::stat(const layout::ObjectId& object, Done<ObjectStat> done) {
   with_file(object, false, [done = std::move(done)](Result<FilePtr> file) mutable {
     if (!file) return done(pass(file));

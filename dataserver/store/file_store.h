@@ -81,6 +81,7 @@ class FileStore final : public Store {
                 Done<void> done) override;
   void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
              Done<void> done) override;
+  void list(ListPlace from, std::uint32_t max, Done<ObjectList> done) override;
   [[nodiscard]] WriteVerifier verifier() const override { return verifier_.load(); }
   [[nodiscard]] Result<StoreStat> usage() const override;
 

@@ -27,7 +27,30 @@ std::uint64_t mix(const layout::ObjectId& object) {
 }
 
 std::string folder_of(const layout::ObjectId& object) {
-  return fmt::format("{:03x}", mix(object) % kObjectFolders);
+  return fmt::format("{:03x}", object_folder(object));
+}
+
+// Calls each(name) for all entries of a folder of objects but hidden ones.
+template <class Each>
+Result<> for_each_entry(int objects, unsigned folder, Each each) {
+  const std::string name = fmt::format("{:03x}", folder);
+  const int fd = ::openat(objects, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return fail_errno(errno, "open folder " + name);
+  DIR* listing = ::fdopendir(fd);
+  if (listing == nullptr) {
+    const int error = errno;
+    ::close(fd);
+    return fail_errno(error, "list folder " + name);
+  }
+  errno = 0;
+  while (const dirent* entry = ::readdir(listing)) {  // NOLINT: this thread's own stream
+    if (entry->d_name[0] != '.') each(entry->d_name);
+    errno = 0;
+  }
+  const int error = errno;
+  ::closedir(listing);
+  if (error != 0) return fail_errno(error, "list folder " + name);
+  return {};
 }
 
 // glibc 2.36 has no wrapper for openat2(2).
@@ -39,6 +62,10 @@ int open_cached(int directory, const char* path) {
 }
 
 }  // namespace
+
+std::uint32_t object_folder(const layout::ObjectId& object) {
+  return static_cast<std::uint32_t>(mix(object) % kObjectFolders);
+}
 
 std::string object_path(const layout::ObjectId& object) {
   return folder_of(object) + "/" + layout::to_string(object);
@@ -230,21 +257,38 @@ Result<> ObjectFiles::sync_entry(const layout::ObjectId& object) {
 Result<> ObjectFiles::count_objects() {
   std::int64_t count = 0;
   for (unsigned folder = 0; folder < kObjectFolders; ++folder) {
-    const std::string name = fmt::format("{:03x}", folder);
-    const int fd = ::openat(objects_, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return fail_errno(errno, "open folder " + name);
-    DIR* listing = ::fdopendir(fd);
-    if (listing == nullptr) {
-      ::close(fd);
-      return fail_errno(errno, "list folder " + name);
-    }
-    while (const dirent* entry = ::readdir(listing)) {  // NOLINT: this thread's own stream
-      if (entry->d_name[0] != '.') ++count;
-    }
-    ::closedir(listing);
+    auto read = for_each_entry(objects_, folder, [&count](const char* /*name*/) { ++count; });
+    if (!read) return read;
   }
   objects_found_.fetch_add(count, std::memory_order_relaxed);
   return {};
+}
+
+Result<ObjectList> ObjectFiles::list(ListPlace from, std::uint32_t max) const {
+  constexpr unsigned kFoldersInPage = 64;
+  ObjectList page{.next = from};
+  for (unsigned read = 0; read < kFoldersInPage && page.next.folder < kObjectFolders; ++read) {
+    std::vector<layout::ObjectId> found;
+    auto listed = for_each_entry(objects_, page.next.folder, [&](const char* name) {
+      const auto object = layout::parse_object_id(name);
+      // Other files, and those in the wrong folder, are no objects: nobody would find them.
+      if (!object || object_folder(*object) != page.next.folder) return;
+      if (*object > page.next.after) found.push_back(*object);
+    });
+    if (!listed) return pass(listed);
+    std::ranges::sort(found);
+    const std::size_t room = max - page.objects.size();
+    const bool all = found.size() <= room;
+    if (!all) found.resize(room);
+    page.objects.insert(page.objects.end(), found.begin(), found.end());
+    if (!all) {
+      if (!found.empty()) page.next.after = found.back();
+      break;
+    }
+    page.next = {.folder = page.next.folder + 1};
+  }
+  page.more = page.next.folder < kObjectFolders;
+  return page;
 }
 
 std::uint64_t ObjectFiles::object_count() const {

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "dataserver/store/object_file.h"
+#include "dataserver/store/store.h"
 
 namespace weft::ds {
 
@@ -59,6 +60,8 @@ class ObjectFiles {
   [[nodiscard]] std::uint64_t object_count() const;
   // Reads all folders. Call it once, before objects are created or removed.
   [[nodiscard]] Result<> count_objects();
+  // Store::list(): a page of the folders, of which few are read for one page.
+  [[nodiscard]] Result<ObjectList> list(ListPlace from, std::uint32_t max) const;
 
  private:
   struct Shard {
@@ -96,7 +99,8 @@ class ObjectFiles {
   std::atomic<std::int64_t> objects_found_{0};
 };
 
-// "1a3/3.00000000000001a4.1"
+// "1a3/3.00000000000001a4.1", of which the folder's number comes first.
 [[nodiscard]] std::string object_path(const layout::ObjectId& object);
+[[nodiscard]] std::uint32_t object_folder(const layout::ObjectId& object);
 
 }  // namespace weft::ds

@@ -21,6 +21,7 @@
 // methods may be called from any I/O thread of the data server.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -60,6 +61,20 @@ struct StoreStat {
   std::uint64_t capacity_bytes = 0;
   std::uint64_t free_bytes = 0;
   std::uint64_t objects = 0;
+};
+
+// Where a listing goes on. Objects come in the order of their place, the same at every store that
+// keeps objects in files: first their folder (object_folder()), then their name.
+struct ListPlace {
+  std::uint32_t folder = 0;
+  layout::ObjectId after;  // the last that was listed in it; zeros: none yet
+  friend auto operator<=>(const ListPlace&, const ListPlace&) = default;
+};
+
+struct ObjectList {
+  std::vector<layout::ObjectId> objects;
+  ListPlace next;
+  bool more = false;  // otherwise `next` means nothing
 };
 
 class Store {
@@ -108,6 +123,12 @@ class Store {
                         Done<void> done) = 0;
   virtual void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
                      Done<void> done) = 0;
+
+  // At most `max` objects from this place on, maybe none though there are more. What is made or
+  // removed meanwhile may be listed or not; everything else is, once.
+  virtual void list(ListPlace /*from*/, std::uint32_t /*max*/, Done<ObjectList> done) {
+    done(fail(Errc::kNotSupported, "this store cannot say what it has"));
+  }
 
   [[nodiscard]] virtual WriteVerifier verifier() const = 0;
   [[nodiscard]] virtual Result<StoreStat> usage() const = 0;

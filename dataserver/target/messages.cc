@@ -11,7 +11,8 @@ namespace weft::ds {
 namespace {
 
 constexpr std::size_t kMaxText = 512;
-constexpr std::size_t kMaxPath = 107;  // of a Unix socket
+constexpr std::uint32_t kMaxFolder = 1U << 16;  // far above any store's
+constexpr std::size_t kMaxPath = 107;           // of a Unix socket
 
 void put(xdr::Encoder& out, const layout::ObjectId& object) {
   out.u64(object.fileid);
@@ -45,9 +46,30 @@ TargetHello take_hello(xdr::Decoder& in) {
   return hello;
 }
 
+void put(xdr::Encoder& out, const ObjectList& list) {
+  out.boolean(list.more);
+  out.u32(list.next.folder);
+  put(out, list.next.after);
+  out.u32(static_cast<std::uint32_t>(list.objects.size()));
+  for (const layout::ObjectId& object : list.objects) put(out, object);
+}
+
+void take_list(xdr::Decoder& in, ObjectList& list) {
+  list.more = in.boolean();
+  list.next.folder = in.u32();
+  list.next.after = take_object(in);
+  const std::uint32_t count = in.u32();
+  if (list.next.folder > kMaxFolder || count > kMaxTargetList ||
+      in.remaining() != std::size_t{count} * 16) {
+    return in.reject();
+  }
+  list.objects.reserve(count);
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) list.objects.push_back(take_object(in));
+}
+
 bool known(std::uint32_t op) {
   return op >= static_cast<std::uint32_t>(TargetOp::kHello) &&
-         op <= static_cast<std::uint32_t>(TargetOp::kUsage);
+         op <= static_cast<std::uint32_t>(TargetOp::kList);
 }
 
 bool is_io(TargetOp op) { return op == TargetOp::kRead || op == TargetOp::kWrite; }
@@ -122,6 +144,10 @@ Result<Decoded<TargetRequest>> decode_request(std::span<const std::byte> record,
     if (stability > static_cast<std::uint32_t>(Stability::kFileSync)) in.reject();
     request.stability = static_cast<Stability>(stability);
     request.lent = in.boolean();
+    if (request.op == TargetOp::kList &&
+        (request.size == 0 || request.size > kMaxTargetList || request.offset > kMaxFolder)) {
+      in.reject();
+    }
     if (is_io(request.op) ? request.size > kMaxTargetIo : request.lent) in.reject();
   }
   if (in.ok() && request.op == TargetOp::kWrite && !request.lent) {
@@ -144,7 +170,10 @@ void encode(xdr::Encoder& out, const TargetResponse& response) {
   out.u32(0);
   out.u64(response.verifier);
   switch (response.op) {
-    case TargetOp::kHello: out.fixed(response.store); return out.fixed(response.proof);
+    case TargetOp::kHello:
+      out.fixed(response.store);
+      out.fixed(response.proof);
+      return out.u64(response.objects);
     case TargetOp::kRead:
       out.u64(response.object_end);
       out.u64(response.size);
@@ -160,6 +189,7 @@ void encode(xdr::Encoder& out, const TargetResponse& response) {
       out.u64(response.usage.capacity_bytes);
       out.u64(response.usage.free_bytes);
       return out.u64(response.usage.objects);
+    case TargetOp::kList: return put(out, response.list);
     default: return;
   }
 }
@@ -172,6 +202,7 @@ std::size_t take_results(xdr::Decoder& in, TargetResponse& response) {
     case TargetOp::kHello:
       in.fixed(response.store);
       in.fixed(response.proof);
+      response.objects = in.u64();
       return 0;
     case TargetOp::kRead:
       response.object_end = in.u64();
@@ -192,6 +223,7 @@ std::size_t take_results(xdr::Decoder& in, TargetResponse& response) {
       response.usage.free_bytes = in.u64();
       response.usage.objects = in.u64();
       return 0;
+    case TargetOp::kList: take_list(in, response.list); return 0;
     default: return 0;
   }
 }

@@ -26,8 +26,9 @@
 
 namespace weft::ds {
 
-constexpr std::uint32_t kTargetProtocol = 1;
+constexpr std::uint32_t kTargetProtocol = 2;
 constexpr std::size_t kMaxTargetIo = std::size_t{1} << 20;  // bytes of one READ or WRITE
+constexpr std::uint32_t kMaxTargetList = 4096;              // objects of one LIST
 constexpr std::size_t kMaxTargetRecord = kMaxTargetIo + 4096;
 
 using Nonce = std::array<std::byte, 16>;
@@ -53,6 +54,7 @@ enum class TargetOp : std::uint32_t {
   kAllocate = 8,
   kPunch = 9,
   kUsage = 10,
+  kList = 11,
 };
 
 // Which objects are meant, and who asks. Answered when no operation of an earlier process of this
@@ -69,10 +71,10 @@ struct TargetHello {
 struct TargetRequest {
   TargetOp op = TargetOp::kUsage;
   std::uint64_t tag = 0;
-  TargetHello hello;  // of kHello, and nothing else then
-  layout::ObjectId object;
-  std::uint64_t offset = 0;  // kTruncate: the new size
-  std::uint64_t size = 0;    // bytes to read, written, to allocate or to punch
+  TargetHello hello;         // of kHello, and nothing else then
+  layout::ObjectId object;   // kList: the place's
+  std::uint64_t offset = 0;  // kTruncate: the new size; kList: the place's folder
+  std::uint64_t size = 0;    // bytes to read, written, to allocate or to punch; kList: objects
   Stability stability = Stability::kUnstable;
   bool lent = false;  // the data, or the room for it, comes with the record as loans
   friend bool operator==(const TargetRequest&, const TargetRequest&) = default;
@@ -92,7 +94,9 @@ struct TargetResponse {
   bool lent = false;             // kRead: they are in the room; otherwise the record's end
   ObjectStat stat;               // kTruncate, kStat
   StoreStat usage;               // kUsage
+  ObjectList list;               // kList
   Uuid store{};                  // kHello: the target's own name for the space; new if it was wiped
+  std::uint64_t objects = 0;     // kHello: in the space
   rpc::control::Key proof{};     // kHello
 };
 

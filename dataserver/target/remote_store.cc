@@ -25,7 +25,9 @@ RemoteStore::RemoteStore(Parts parts)
               .pool = parts_.pool,
               .random = parts_.random,
               .view = view_,
-              .same_store = [this](const Uuid& store) { return same_store(store); }} {}
+              .same_store = [this](const Uuid& store, std::uint64_t objects) {
+                return same_store(store, objects);
+              }} {}
 
 Result<std::unique_ptr<RemoteStore>> RemoteStore::open(Parts parts) {
   std::unique_ptr<RemoteStore> store(new RemoteStore(std::move(parts)));
@@ -73,21 +75,50 @@ Result<> RemoteStore::load_identity() {
   return {};
 }
 
-Result<> RemoteStore::same_store(const Uuid& store) {
-  const std::scoped_lock lock(mutex_);
-  if (store_ == store) return {};
-  if (store_ != Uuid{}) {
-    return fail(Errc::kStale, "the target's store " + to_string(store) + " is not " +
-                                  to_string(store_) + ", which has the data of this data server");
-  }
+// Once in the life of a data server or target: this connection waits for the disk.
+Result<> RemoteStore::keep(const Uuid& store) {
   const std::string text = to_string(store) + "\n";
-  // Once in the life of a data server: its first connection waits for the disk.
-  if (auto kept = replace_file(parts_.folder, kIdentityFile, std::as_bytes(std::span(text)));
-      !kept) {
-    return kept;
+  auto kept = replace_file(parts_.folder, kIdentityFile, std::as_bytes(std::span(text)));
+  if (kept) store_ = store;
+  return kept;
+}
+
+Result<> RemoteStore::same_store(const Uuid& store, std::uint64_t objects) {
+  const std::scoped_lock lock(mutex_);
+  if (store_ == store) {
+    offered_ = {};
+    return {};
   }
-  store_ = store;
-  return {};
+  if (parts_.may_be) {
+    if (auto may = parts_.may_be(store); !may) return may;
+  }
+  if (store_ == Uuid{}) return keep(store);
+  const std::string what = "the target's store " + to_string(store) + " is not " +
+                           to_string(store_) + ", which has the data of this data server";
+  if (!parts_.replaceable) return fail(Errc::kStale, what);
+  if (objects != 0) {
+    return fail(Errc::kStale, what + ", and cannot take its place: it has " +
+                                  std::to_string(objects) + " objects of its own");
+  }
+  offered_ = store;
+  return fail(Errc::kStale, what + ": it is new and empty");
+}
+
+bool RemoteStore::offered() const {
+  const std::scoped_lock lock(mutex_);
+  return offered_ != Uuid{};
+}
+
+Result<> RemoteStore::accept() {
+  const std::scoped_lock lock(mutex_);
+  const Uuid store = std::exchange(offered_, Uuid{});
+  if (store == Uuid{}) return fail(Errc::kNotFound, "no store to take its place");
+  return keep(store);
+}
+
+Uuid RemoteStore::identity() const {
+  const std::scoped_lock lock(mutex_);
+  return store_;
 }
 
 // --- Operations ----------------------------------------------------------------------------------
@@ -170,6 +201,20 @@ void RemoteStore::punch(const layout::ObjectId& object, std::uint64_t offset, st
                         Done<void> done) {
   call<void>({.op = TargetOp::kPunch, .object = object, .offset = offset, .size = size}, {},
              std::move(done), nullptr);
+}
+
+void RemoteStore::list(ListPlace from, std::uint32_t max, Done<ObjectList> done) {
+  const std::uint32_t wanted = std::clamp<std::uint32_t>(max, 1, kMaxTargetList);
+  call<ObjectList>(
+      {.op = TargetOp::kList, .object = from.after, .offset = from.folder, .size = wanted}, {},
+      std::move(done), [from](TargetLink::Answer& answer) -> Result<ObjectList> {
+        ObjectList& list = answer.response.list;
+        // Who asks again and again comes to an end.
+        if (list.more && list.next <= from) {
+          return fail(Errc::kProtocol, "a target's listing that goes nowhere");
+        }
+        return std::move(list);
+      });
 }
 
 Result<StoreStat> RemoteStore::usage() const {

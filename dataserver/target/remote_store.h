@@ -7,13 +7,15 @@
 //
 // A target remembers nothing of a data server but its objects, and a data server of a target but
 // which store it was: in the file `target` of the data server's own folder. A target whose store
-// was wiped has a new identity and is refused: what it does not have must not read as holes.
+// was wiped has a new identity and is refused: what it does not have must not read as holes. Where
+// others have it too (Parts::replaceable), an empty one is offered, and taken if accept() says so.
 //
 // Threading: operations from any thread whose IoRing was given to open(). The rest from one thread.
 //
 // Ownership: rings, pool and folder outlive it. close() before the threads end.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -34,10 +36,20 @@ class RemoteStore final : public Store {
     Random& random;
     std::vector<IoRing*> rings;
     int folder;  // of the data server
+    // Whether a target's store may be the one behind this; of several that must differ.
+    std::function<Result<>(const Uuid& store)> may_be = {};
+    bool replaceable = false;  // a new and empty store may take the place of the one it was
   };
   // Does not wait for the target. kIo, kCorrupt: the file `target`.
   [[nodiscard]] static Result<std::unique_ptr<RemoteStore>> open(Parts parts);
   ~RemoteStore() override;
+
+  // Whether another store answers than the one it was, new and empty; and: it is that from now on,
+  // durably. accept() waits for the disk. kNotFound: none does.
+  [[nodiscard]] bool offered() const;
+  [[nodiscard]] Result<> accept();
+  // Zeros: never known.
+  [[nodiscard]] Uuid identity() const;
 
   // Ends every connection; what still waits fails.
   void close();
@@ -54,6 +66,7 @@ class RemoteStore final : public Store {
                 Done<void> done) override;
   void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
              Done<void> done) override;
+  void list(ListPlace from, std::uint32_t max, Done<ObjectList> done) override;
   [[nodiscard]] WriteVerifier verifier() const override { return view_.verifier.load(); }
   // As the target said last; kUnreachable when it never did.
   [[nodiscard]] Result<StoreStat> usage() const override;
@@ -63,7 +76,8 @@ class RemoteStore final : public Store {
  private:
   explicit RemoteStore(Parts parts);
   [[nodiscard]] Result<> load_identity();
-  [[nodiscard]] Result<> same_store(const Uuid& store);
+  [[nodiscard]] Result<> same_store(const Uuid& store, std::uint64_t objects);
+  [[nodiscard]] Result<> keep(const Uuid& store);
   // Errors as they come; `fill` makes a T of an answer.
   template <class T, class Fill>
   void call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill);
@@ -72,8 +86,9 @@ class RemoteStore final : public Store {
   TargetView view_;
   TargetLink::Config config_;
   std::vector<std::shared_ptr<TargetLink>> links_;  // by the ring's index
-  std::mutex mutex_;
-  Uuid store_{};  // the target's; zeros: none yet. Protected by mutex_
+  mutable std::mutex mutex_;
+  Uuid store_{};    // the target's; zeros: none yet. Protected by mutex_
+  Uuid offered_{};  // another that would take its place. Protected by mutex_
   bool closed_ = false;
 };
 

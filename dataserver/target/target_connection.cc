@@ -117,6 +117,7 @@ void TargetServer::Connection::found_space(const TargetHello& hello, Result<Open
   }
   store_ = space->store;
   response.store = space->uuid;
+  if (const auto usage = store_->usage()) response.objects = usage->objects;
   response.proof = welcome_proof(shared_->parts.key, nonce_, hello, response.store);
   spdlog::info("event=data_server peer={} space={} link={}", channel_->peer(),
                to_string(hello.space), hello.link);
@@ -197,6 +198,13 @@ void TargetServer::Connection::dispatch(Arrival arrival) {
       if (!usage) return finish_with(request, std::move(usage.error()));
       return finish({.op = request.op, .tag = request.tag, .usage = *usage});
     }
+    case TargetOp::kList:
+      return store_->list(
+          {.folder = static_cast<std::uint32_t>(request.offset), .after = request.object},
+          static_cast<std::uint32_t>(request.size),
+          answer<ObjectList>(request, [](TargetResponse& response, ObjectList& list) {
+            response.list = std::move(list);
+          }));
     case TargetOp::kHello: break;  // never comes here
   }
 }

@@ -146,7 +146,8 @@ void TargetLink::on_welcome(const TargetResponse& response) {
   if (!same_proof(response.proof, welcome_proof(config_.key, challenge_, hello_, response.store))) {
     return drop({Errc::kAuth, "a target without the cluster's key"});
   }
-  if (auto same = config_.same_store(response.store); !same) return drop(same.error());
+  if (auto same = config_.same_store(response.store, response.objects); !same)
+    return drop(same.error());
   state_ = State::kReady;
   complained_ = false;
   config_.view.verifier = response.verifier;

@@ -84,8 +84,9 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
     BufferPool& pool;
     Random& random;
     TargetView& view;
-    // Whether this is the store it was last time; called with what a target says it is.
-    std::function<Result<>(const Uuid& store)> same_store;
+    // Whether this is the store it was last time; called with what a target says it is,
+    // and has.
+    std::function<Result<>(const Uuid& store, std::uint64_t objects)> same_store;
   };
   struct Answer {
     TargetResponse response;

@@ -82,3 +82,27 @@ def test_a_target_killed_under_load(run, network):
 @pytest.mark.parametrize("kind", ["parity4", "parity3-tcp"])
 def test_a_target_killed_under_load_elsewhere(run, network, kind):
     lose_one_under_load(run, network, kind, 30)
+
+
+def replace_one_under_load(run, network, kind: str, seconds: int) -> None:
+    """A target and its disk are gone; it comes back new and empty, and gets everything."""
+    cluster, client = start(run, network, kind)
+    job = client.start_job(LOAD.format(seconds=seconds))
+    client.wait_event("running", 30)
+    cluster.targets[0].lose()
+    wait_store(cluster, "parity, degraded")
+    cluster.targets[0].process.start()
+    wait_store(cluster, "parity")
+    job.wait(seconds + 60)
+    check_disks(cluster, client)
+    client.unmount()
+
+
+def test_a_target_lost_for_ever(run, network):
+    replace_one_under_load(run, network, "parity3", 5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["parity4", "parity3-tcp"])
+def test_a_target_lost_for_ever_elsewhere(run, network, kind):
+    replace_one_under_load(run, network, kind, 30)

@@ -112,6 +112,24 @@ TEST_CASE("a data server over a parity group goes on without one of its targets"
   CHECK(client.read(handle, 5, 800'000).text == expected);
 }
 
+TEST_CASE("no two members of a group are one store") {
+  MemberIdentities identities(3);
+  Uuid a{};
+  Uuid b{};
+  a.fill(std::byte{1});
+  b.fill(std::byte{2});
+  CHECK(identities.claim(0, a, true));
+  CHECK(identities.claim(1, a, false).error() == Errc::kStale);
+  CHECK(identities.claim(1, b, false));
+  CHECK(identities.claim(0, b, false).error() == Errc::kStale);
+  Uuid c{};
+  c.fill(std::byte{3});
+  CHECK(identities.claim(0, c, false));  // offered, not taken
+  CHECK(identities.claim(2, a, false).error() == Errc::kStale);
+  CHECK(identities.claim(0, c, true));
+  CHECK(identities.claim(2, a, false));
+}
+
 TEST_CASE("a folder with objects of its own is not used with a target, nor the other way round") {
   ServerRig rig;
   const TargetOf of(rig);

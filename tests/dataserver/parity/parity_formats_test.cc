@@ -49,6 +49,9 @@ TEST_CASE("a group record reads as written, and damage is refused", "[parity]") 
   record.geometry = {.members = 5, .chunk = 16384};
   record.epoch = 77;
   record.out = 3;
+  record.everything = true;
+  record.done = 12;
+  record.place = {.folder = 9, .after = {.fileid = 4, .generation = 5, .fsid = 6}};
   const auto bytes = encode(record);
   const auto read = decode_group_record(bytes);
   REQUIRE(read.has_value());
@@ -56,6 +59,9 @@ TEST_CASE("a group record reads as written, and damage is refused", "[parity]") 
   CHECK(read->geometry.chunk == 16384);
   CHECK(read->epoch == 77);
   CHECK(read->out == 3);
+  CHECK(read->everything);
+  CHECK(read->done == 12);
+  CHECK(read->place == record.place);
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     auto damaged = bytes;
     damaged[at] ^= std::byte{1};

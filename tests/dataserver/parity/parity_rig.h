@@ -2,12 +2,15 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "dataserver/parity/parity_store.h"
+#include "dataserver/store/object_files.h"
 #include "tests/dataserver/store/store_calls.h"
 
 namespace weft::test {
@@ -156,6 +159,24 @@ class MemoryMember final : public ds::Store {
     if (!power_.on) return refuse(std::move(done));
     answer(std::move(done), Result<>{});
   }
+  void list(ds::ListPlace from, std::uint32_t max, Done<ds::ObjectList> done) override {
+    if (!alive()) return refuse(std::move(done));
+    std::set<ds::ListPlace> places;
+    for (const auto& [object, file] : files) places.insert({ds::object_folder(object), object});
+    ds::ObjectList list;
+    for (auto at = places.upper_bound(from); at != places.end(); ++at) {
+      list.more = list.objects.size() == std::min(max, kPage);
+      if (list.more) break;
+      list.objects.push_back(at->after);
+      list.next = *at;
+    }
+    answer(std::move(done), std::move(list));
+  }
+  // A new store in its place.
+  void wipe() {
+    files.clear();
+    ++verifier_;
+  }
   [[nodiscard]] ds::WriteVerifier verifier() const override { return verifier_; }
   [[nodiscard]] Result<ds::StoreStat> usage() const override {
     return ds::StoreStat{.capacity_bytes = std::uint64_t{1} << 40,
@@ -164,6 +185,7 @@ class MemoryMember final : public ds::Store {
   }
 
  private:
+  static constexpr std::uint32_t kPage = 5;
   static void put(std::string& into, std::uint64_t offset, const std::string& bytes) {
     if (into.size() < offset + bytes.size()) into.resize(offset + bytes.size(), '\0');
     std::ranges::copy(bytes, into.begin() + static_cast<std::ptrdiff_t>(offset));
@@ -198,6 +220,18 @@ class MemoryMember final : public ds::Store {
   Power& power_;
   BufferPool& pool_;
   ds::WriteVerifier verifier_ = 1;
+};
+
+// Of members that are new and empty.
+struct Offers final : ds::Replacements {
+  int member = -1;
+  std::function<void(unsigned)> on_accept = [](unsigned) {};
+  bool offered(unsigned which) override { return static_cast<int>(which) == member; }
+  Result<> accept(unsigned which) override {
+    on_accept(which);
+    member = -1;
+    return {};
+  }
 };
 
 class MemoryDisk final : public ds::GroupDisk {
@@ -268,7 +302,8 @@ class ParityRig : public StoreCalls {
                                                                       .clock = system_clock(),
                                                                       .random = power.random,
                                                                       .rings = {ring_.get()},
-                                                                      .options = options});
+                                                                      .options = options,
+                                                                      .replacements = &offers});
     store_->start();
   }
   // False when something of it was still going on after a while.
@@ -337,6 +372,7 @@ class ParityRig : public StoreCalls {
 
   Power power;
   MemoryDisk disk;
+  Offers offers;
   std::vector<std::unique_ptr<MemoryMember>> member;
   ds::ParityOptions options;
 

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <fstream>
 #include <limits>
 
 #include "tests/dataserver/store/store_runner.h"
@@ -31,6 +33,26 @@ void make_cold(const FileStoreOptions& options, const layout::ObjectId& object) 
   REQUIRE(fd);
   REQUIRE(::fdatasync(fd.get()) == 0);
   REQUIRE(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED) == 0);
+}
+
+TEST_CASE("a store says what it has, in pages of any size") {
+  TempFolder folder;
+  const auto options = options_in(folder);
+  StoreRunner runner(options);
+  std::vector<layout::ObjectId> made;
+  for (std::uint64_t id = 1; id <= 300; ++id) {
+    made.push_back({.fileid = id, .generation = static_cast<std::uint32_t>(id % 3), .fsid = 1});
+    REQUIRE(runner.write(made.back(), 0, "x"));
+  }
+  REQUIRE(runner.remove(made.back()));
+  made.pop_back();
+  std::ofstream(options.path + "/objects/000/not-one") << "x";
+  std::ranges::sort(made);
+  for (const std::uint32_t page : {1U, 7U, 4096U}) {
+    auto listed = runner.list(page).value();
+    std::ranges::sort(listed);
+    CHECK(listed == made);
+  }
 }
 
 TEST_CASE("an object comes to be on its first write and reads back") {

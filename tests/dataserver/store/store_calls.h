@@ -92,6 +92,18 @@ class StoreCalls {
     return wait<void>([&](auto done) { any().allocate(object, offset, size, std::move(done)); });
   }
 
+  // All of it, in pages of this size.
+  Result<std::vector<layout::ObjectId>> list(std::uint32_t page) {
+    std::vector<layout::ObjectId> all;
+    for (ds::ListPlace from;;) {
+      auto part = wait<ds::ObjectList>([&](auto done) { any().list(from, page, std::move(done)); });
+      if (!part) return pass(part);
+      all.insert(all.end(), part->objects.begin(), part->objects.end());
+      if (!part->more) return all;
+      from = part->next;
+    }
+  }
+
   BufferPool& pool() { return pool_; }
   ds::IoRing& ring() { return *ring_; }
 

@@ -30,14 +30,14 @@ TargetHello hello() {
 }
 
 TEST_CASE("requests and challenges come out as they went in") {
-  const auto op = static_cast<TargetOp>(GENERATE(range(2U, 11U)));
+  const auto op = static_cast<TargetOp>(GENERATE(range(2U, 12U)));
   CHECK(decode_request(bytes_of(request(op))).value().message == request(op));
   const TargetRequest greeting{.op = TargetOp::kHello, .hello = hello()};
   CHECK(decode_request(bytes_of(greeting)).value().message == greeting);
   TargetChallenge challenge{.socket = "/run/weft/target.sock"};
   challenge.nonce.fill(std::byte{1});
   CHECK(decode_challenge(bytes_of(challenge)).value() == challenge);
-  challenge.version = 2;
+  challenge.version = 1;
   CHECK(decode_challenge(bytes_of(challenge)).error() == Errc::kNotSupported);
 }
 
@@ -61,6 +61,20 @@ TEST_CASE("responses come out as they went in, errors too") {
   CHECK_FALSE(read.good);
   CHECK(read.error == Errc::kNoSpace);
   CHECK(read.text == "full");
+}
+
+TEST_CASE("a listing comes out as it went in, and is as long as it says") {
+  TargetResponse response{.op = TargetOp::kList, .tag = 5, .verifier = 6};
+  response.list = {.objects = {{.fileid = 1, .generation = 2, .fsid = 3}, {.fileid = 4}},
+                   .next = {.folder = 7, .after = {.fileid = 4}},
+                   .more = true};
+  auto bytes = bytes_of(response);
+  const auto read = decode_response(bytes).value().message.list;
+  CHECK(read.objects == response.list.objects);
+  CHECK(read.next == response.list.next);
+  CHECK(read.more);
+  bytes.resize(bytes.size() - 16);
+  CHECK_FALSE(decode_response(bytes));
 }
 
 TEST_CASE("bulk data is found where it was put, whole or in part elsewhere") {
@@ -94,9 +108,14 @@ TEST_CASE("what makes no sense is refused") {
   bad.lent = true;
   CHECK(refused(bad));
   bad = request(TargetOp::kStat);
-  bad.op = static_cast<TargetOp>(11);
+  bad.op = static_cast<TargetOp>(12);
   CHECK(refused(bad));
   bad.op = static_cast<TargetOp>(0);
+  CHECK(refused(bad));
+  bad = request(TargetOp::kList);
+  bad.size = kMaxTargetList + 1;
+  CHECK(refused(bad));
+  bad.size = 0;
   CHECK(refused(bad));
   auto bytes = bytes_of(request(TargetOp::kStat));
   bytes.push_back(std::byte{0});

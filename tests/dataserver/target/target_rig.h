@@ -92,7 +92,7 @@ class RemoteRunner : public StoreCalls {
  public:
   RemoteRunner(const TargetRig& rig, const ds::TargetAddress& address,
                const ds::LinkOptions& options = quick_link(), std::uint8_t space = 1,
-               char key = 'a')
+               char key = 'a', bool replaceable = false)
       : StoreCalls(
             std::make_shared<Arena>(SharedMemory::create(std::size_t{64} << 20, "test").value())),
         folder_(ds::open_directory(rig.folder.path() + "/ds").value()) {
@@ -103,7 +103,8 @@ class RemoteRunner : public StoreCalls {
                                     .pool = pool_,
                                     .random = system_random(),
                                     .rings = {ring_.get()},
-                                    .folder = folder_.get()})
+                                    .folder = folder_.get(),
+                                    .replaceable = replaceable})
                  .value();
   }
   ~RemoteRunner() override {
@@ -113,6 +114,7 @@ class RemoteRunner : public StoreCalls {
     run_for(50ms);
   }
   ds::Store& any() override { return *store_; }
+  [[nodiscard]] ds::RemoteStore& remote() { return *store_; }
   [[nodiscard]] const ds::TargetView& view() const { return store_->view(); }
   void run_for(std::chrono::milliseconds time) {
     context_.restart();

@@ -86,6 +86,38 @@ TEST_CASE("a target whose store was wiped is not taken for the one that had the 
   CHECK(runner.view().connected == 0);
 }
 
+TEST_CASE("a new and empty store may take the place of a member, one with objects may not") {
+  const TargetRig rig;
+  LinkOptions options = quick_link();
+  options.patience = 1000ms;
+  {
+    const auto target = rig.start();
+    RemoteRunner runner(rig, rig.local());
+    REQUIRE(runner.write(kObject, 0, "precious"));
+  }
+  std::filesystem::remove_all(rig.folder.path() + "/objects");
+  {
+    const auto target = rig.start();
+    RemoteRunner runner(rig, rig.local(), options, 1, 'a', true);
+    CHECK_FALSE(runner.read(kObject, 0, 10));
+    REQUIRE(runner.remote().offered());
+    REQUIRE(runner.remote().accept());
+    CHECK_FALSE(runner.remote().offered());
+    CHECK(runner.remote().accept().error() == Errc::kNotFound);
+    REQUIRE(runner.write(kObject, 0, "anew"));
+  }
+  const TargetRig other;  // its folder knows another store
+  {
+    const auto target = other.start();
+    RemoteRunner runner(other, other.local());
+    REQUIRE(runner.write(kObject, 0, "other"));
+  }
+  const auto target = rig.start();
+  RemoteRunner runner(other, rig.local(), options, 1, 'a', true);
+  CHECK_FALSE(runner.read(kObject, 0, 10));
+  CHECK_FALSE(runner.remote().offered());
+}
+
 TEST_CASE("without the cluster's key nothing is served") {
   const TargetRig rig;
   const auto target = rig.start();
