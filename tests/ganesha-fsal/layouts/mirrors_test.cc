@@ -4,151 +4,11 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "tests/ganesha-fsal/meta/meta_fixture.h"
+#include "tests/ganesha-fsal/layouts/mirrors_fixture.h"
 
 namespace weft::mds {
-namespace {
 
-using layout::Access;
-using layout::CopyState;
-using namespace std::chrono_literals;
-
-struct Recalls : Recaller {
-  struct Call {
-    FileId file;
-    ClientId client;
-    std::optional<Access> only;
-  };
-  std::vector<Call> calls;
-  void recall(FileId file, ClientId client, std::optional<Access> only,
-              std::function<void()> /*none*/) override {
-    calls.push_back({file, client, only});
-  }
-};
-
-struct NoFencer : Fencer {
-  void fence(FileId, ClientId, std::function<void(Result<>)> done) override { done({}); }
-};
-
-struct FenceCall {
-  std::vector<std::uint32_t> ds_ids;
-  control::Fence fence;
-  Done<void> done;
-};
-
-// Two stripes, two copies: {1, 2} and {3, 4}.
-struct Fixture : NamespaceTest {
-  Fixture() : f(file(kRootFileId, "f")) { start(); }
-
-  void start() {
-    mirrors.reset();
-    journal = std::make_unique<WriterJournal>(WriterJournal::Parts{
-        .names = *names,
-        .in_use = [this](FileId id) { return layouts.held_for_write(id) || layouts.blocked(id); }});
-    REQUIRE(journal->open());
-    Mirrors::Parts parts{.names = *names,
-                         .journal = *journal,
-                         .layouts = layouts,
-                         .reach = [this](std::uint32_t id) { return reach[id]; },
-                         .dead = [this](std::uint32_t id) { return dead.contains(id); },
-                         .servers =
-                             [this] {
-                               std::vector<layout::Candidate> all;
-                               for (const auto& [id, load] : loads)
-                                 all.push_back({.ds_id = id, .load = load});
-                               return all;
-                             },
-                         .fence =
-                             [this](std::span<const std::uint32_t> ids, const control::Fence& fence,
-                                    Done<void> done) {
-                               fences.push_back({{ids.begin(), ids.end()}, fence, std::move(done)});
-                               if (fence_at_once) fences.back().done({});
-                             },
-                         .grants_known = [this] { return grants_known; },
-                         .doubt = doubt,
-                         .patience = 0ms,
-                         .retry = 0ms};
-    mirrors = std::make_unique<Mirrors>(std::move(parts));
-  }
-  // The metadata server dies and comes back; so no layout is known.
-  void restart() {
-    mirrors.reset();
-    journal.reset();
-    for (const Grant& grant : layouts.grants(100)) layouts.dropped(grant.file, grant.client);
-    names.reset();
-    store.lose_power();
-    open();
-    start();
-  }
-
-  Namespace::MakeLayout make(layout::Duplication how = layout::Duplication::kServerSync) {
-    return [how](const InodeAttributes&) -> Result<layout::LayoutMap> {
-      layout::LayoutMap made;
-      made.stripe_unit = 1 << 20;
-      made.copies = {{CopyState::kCurrent, 0, {1, 2}, {}}, {CopyState::kCurrent, 0, {3, 4}, {}}};
-      made.duplication = how;
-      made.reads = layout::ReadPolicy::kAllCopies;
-      return made;
-    };
-  }
-  Result<Mirrors::Target> begin() { return mirrors->begin_write(f, make()); }
-  // A layout for writing, as FileData grants it.
-  void grant_write(ClientId client) {
-    const auto target = begin();
-    REQUIRE(target);
-    REQUIRE(layouts.grant(f, client, Access::kReadWrite));
-  }
-  Result<> missed(std::uint32_t reporter, std::uint32_t ds_id, std::uint64_t offset = 0) {
-    const auto map = names->layout(f);
-    return mirrors->copy_missed(reporter, {.object = names->object_of(f, **map),
-                                           .ds_id = ds_id,
-                                           .object_epoch = 1,
-                                           .extents = {{offset, 4 << 20}}});
-  }
-  CopyState state_of(std::uint32_t ds_id) {
-    const auto map = names->layout(f);
-    for (const auto& copy : (*map)->copies) {
-      for (std::size_t i = 0; i < copy.ds_ids.size(); ++i) {
-        if (copy.ds_ids[i] == ds_id) return copy.state_of(i);
-      }
-    }
-    FAIL("no such data server");
-    return {};
-  }
-  std::vector<DirtyExtent> dirty(std::uint32_t ds_id) {
-    const auto found = names->stale_objects(ds_id, {}, 10);
-    REQUIRE(found);
-    return found->empty() ? std::vector<DirtyExtent>{} : found->front().dirty;
-  }
-  std::uint32_t epoch() { return (*names->layout(f))->object_epoch; }
-  layout::ServerLoad busy() {
-    layout::ServerLoad load;
-    load.cpu_percent = {100};
-    load.run_queue_milli = 9000;
-    return load;
-  }
-
-  const FileId f;
-  std::map<std::uint32_t, Reach> reach;  // kHere unless told
-  std::set<std::uint32_t> dead;
-  Clock::duration doubt = 0ms;
-  std::map<std::uint32_t, layout::ServerLoad> loads{{1, {}}, {2, {}}, {3, {}}, {4, {}}};
-  std::vector<FenceCall> fences;
-  bool fence_at_once = false;
-  bool grants_known = true;
-  Recalls recalls;
-  NoFencer fencer;
-  LayoutService layouts{recalls, fencer, {}, [] { return Clock::now(); }, [](FileId) {}};
-  std::unique_ptr<WriterJournal> journal;
-  std::unique_ptr<Mirrors> mirrors;
-};
-
-using Leads = std::vector<std::uint8_t>;
-const std::vector<DirtyExtent> kWhole{{0, kMaxFileSize}};
-
-}  // namespace
-
-TEST_CASE_METHOD(Fixture, "with one copy nothing is led, excluded or waited for") {
+TEST_CASE_METHOD(MirrorsTest, "with one copy nothing is led, excluded or waited for") {
   layout_of(f, {1, 2});
   reach[1] = Reach::kGone;
   const auto target = mirrors->begin_write(f, make());
@@ -160,7 +20,7 @@ TEST_CASE_METHOD(Fixture, "with one copy nothing is led, excluded or waited for"
   CHECK(fences.empty());
 }
 
-TEST_CASE_METHOD(Fixture, "all who write at the same time have the same leaders") {
+TEST_CASE_METHOD(MirrorsTest, "all who write at the same time have the same leaders") {
   SECTION("as long as a proxied write goes on") {
     const auto first = begin();
     REQUIRE(first);
@@ -189,7 +49,7 @@ TEST_CASE_METHOD(Fixture, "all who write at the same time have the same leaders"
   CHECK(journal->size() == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "what a copy misses is durable before the write is acknowledged") {
+TEST_CASE_METHOD(MirrorsTest, "what a copy misses is durable before the write is acknowledged") {
   grant_write(5);
   const std::uint32_t before = epoch();
   REQUIRE(missed(1, 3));
@@ -203,7 +63,7 @@ TEST_CASE_METHOD(Fixture, "what a copy misses is durable before the write is ack
   CHECK(begin()->leads == Leads{0, 0});
 }
 
-TEST_CASE_METHOD(Fixture, "it waits for those who may read old bytes, not for writers") {
+TEST_CASE_METHOD(MirrorsTest, "it waits for those who may read old bytes, not for writers") {
   grant_write(5);
   REQUIRE(layouts.grant(f, 5, Access::kRead));
   REQUIRE(layouts.grant(f, 6, Access::kRead));
@@ -240,7 +100,8 @@ TEST_CASE_METHOD(Fixture, "it waits for those who may read old bytes, not for wr
   check_clean();
 }
 
-TEST_CASE_METHOD(Fixture, "soon after a restart layouts are unknown, and only the fence counts") {
+TEST_CASE_METHOD(MirrorsTest,
+                 "soon after a restart layouts are unknown, and only the fence counts") {
   grants_known = false;
   grant_write(5);
   CHECK(missed(1, 3).error() == Errc::kBusy);
@@ -251,7 +112,7 @@ TEST_CASE_METHOD(Fixture, "soon after a restart layouts are unknown, and only th
   CHECK(missed(1, 3));
 }
 
-TEST_CASE_METHOD(Fixture, "who was left out himself is not believed") {
+TEST_CASE_METHOD(MirrorsTest, "who was left out himself is not believed") {
   grant_write(5);
   REQUIRE(missed(1, 3));
   CHECK(missed(3, 1).error() == Errc::kFenced);
@@ -265,7 +126,7 @@ TEST_CASE_METHOD(Fixture, "who was left out himself is not believed") {
   CHECK(mirrors->copy_missed(1, {object, 3, 1, {{0, 5}}}).error() == Errc::kStale);
 }
 
-TEST_CASE_METHOD(Fixture, "a leader is left out: another leads when its forwards are refused") {
+TEST_CASE_METHOD(MirrorsTest, "a leader is left out: another leads when its forwards are refused") {
   grant_write(5);
   REQUIRE(layouts.grant(f, 6, Access::kRead));
   CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kNoAnswer).error() == Errc::kBusy);
@@ -295,7 +156,7 @@ TEST_CASE_METHOD(Fixture, "a leader is left out: another leads when its forwards
   check_clean();
 }
 
-TEST_CASE_METHOD(Fixture, "the last current copy is not left out") {
+TEST_CASE_METHOD(MirrorsTest, "the last current copy is not left out") {
   grant_write(5);
   REQUIRE(missed(1, 3));
   CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kNoAnswer).error() == Errc::kLayoutTryLater);
@@ -305,7 +166,7 @@ TEST_CASE_METHOD(Fixture, "the last current copy is not left out") {
   CHECK(state_of(2) == CopyState::kCurrent);
 }
 
-TEST_CASE_METHOD(Fixture, "a leader whose disk fails tells so, and is left out") {
+TEST_CASE_METHOD(MirrorsTest, "a leader whose disk fails tells so, and is left out") {
   grant_write(5);
   const std::uint32_t before = epoch();
   REQUIRE(missed(1, 1));  // durable; who asks for a layout waits for the rest
@@ -335,7 +196,7 @@ TEST_CASE_METHOD(Fixture, "a leader whose disk fails tells so, and is left out")
   check_clean();
 }
 
-TEST_CASE_METHOD(Fixture, "a copy that cannot be read is left out, whoever leads") {
+TEST_CASE_METHOD(MirrorsTest, "a copy that cannot be read is left out, whoever leads") {
   SECTION("beside a writer, who notices nothing") {
     grant_write(5);
     REQUIRE(layouts.grant(f, 6, Access::kRead));
@@ -355,7 +216,7 @@ TEST_CASE_METHOD(Fixture, "a copy that cannot be read is left out, whoever leads
   CHECK(missed(2, 2));  // another stripe
 }
 
-TEST_CASE_METHOD(Fixture, "the other copy may be back in a moment") {
+TEST_CASE_METHOD(MirrorsTest, "the other copy may be back in a moment") {
   grant_write(5);
   reach[3] = Reach::kWait;
   CHECK(missed(1, 1).error() == Errc::kBusy);
@@ -365,7 +226,7 @@ TEST_CASE_METHOD(Fixture, "the other copy may be back in a moment") {
   CHECK(missed(9, 9).error() == Errc::kInvalid);  // not of this file
 }
 
-TEST_CASE_METHOD(Fixture, "who begins to write finds leaders that are here") {
+TEST_CASE_METHOD(MirrorsTest, "who begins to write finds leaders that are here") {
   fence_at_once = true;
   SECTION("not one that is gone, which misses nothing yet") {
     reach[1] = Reach::kGone;
@@ -399,7 +260,7 @@ TEST_CASE_METHOD(Fixture, "who begins to write finds leaders that are here") {
   check_clean();
 }
 
-TEST_CASE_METHOD(Fixture, "a change by this server is known to all copies that do not get it") {
+TEST_CASE_METHOD(MirrorsTest, "a change by this server is known to all copies that do not get it") {
   REQUIRE(begin());
   mirrors->tick();
   const DirtyExtent changed{5 << 20, 6 << 20};
@@ -444,149 +305,7 @@ TEST_CASE_METHOD(Fixture, "a change by this server is known to all copies that d
   check_clean();
 }
 
-TEST_CASE_METHOD(Fixture, "when a server goes, layouts that name it are recalled at once") {
-  REQUIRE(begin());
-  SECTION("those for reading, when it does not lead") {
-    grant_write(5);
-    REQUIRE(layouts.grant(f, 6, Access::kRead));
-    reach[3] = Reach::kGone;
-    mirrors->tick();
-    REQUIRE(recalls.calls.size() == 1);
-    CHECK(recalls.calls[0].client == 6);
-    CHECK(recalls.calls[0].only == Access::kRead);
-    CHECK(state_of(3) == CopyState::kCurrent);  // it has missed nothing yet
-    REQUIRE(layouts.grant(f, 7, Access::kRead));
-    mirrors->tick();
-    CHECK(recalls.calls.size() == 1);
-  }
-  SECTION("all of them, and another leads, when it did") {
-    grant_write(5);
-    reach[1] = Reach::kGone;
-    mirrors->tick();
-    CHECK(recalls.calls.size() == 1);
-    CHECK(state_of(1) == CopyState::kStale);
-    CHECK(mirrors->look(f)->leads == Leads{1, 0});
-    REQUIRE(fences.size() == 2);
-    CHECK(fences[0].ds_ids == std::vector<std::uint32_t>{3});
-  }
-  SECTION("not those of writers, who notice, when its process is dead: its fence counts") {
-    grant_write(5);
-    REQUIRE(layouts.grant(f, 5, Access::kRead));
-    reach[1] = Reach::kGone;
-    dead.insert(1);
-    mirrors->tick();
-    CHECK(recalls.calls.empty());
-    REQUIRE(fences.size() == 2);
-    CHECK(fences[1].ds_ids == std::vector<std::uint32_t>{1});
-    CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
-    fences[0].done({});
-    CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
-    fences[1].done({});
-    CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone));
-    reach[4] = Reach::kGone;
-    dead.insert(4);
-    mirrors->tick();  // it does not lead
-    CHECK(recalls.calls.empty());
-  }
-  SECTION("each time it goes") {
-    REQUIRE(layouts.grant(f, 6, Access::kRead));
-    reach[2] = Reach::kGone;
-    mirrors->tick();
-    layouts.returned(f, 6, Access::kRead);
-    reach[2] = Reach::kHere;
-    mirrors->tick();
-    REQUIRE(layouts.grant(f, 6, Access::kRead));
-    reach[2] = Reach::kGone;
-    mirrors->tick();
-    CHECK(recalls.calls.size() == 2);
-  }
-  SECTION("not of a file that is elsewhere, or has one copy") {
-    const FileId g = file(kRootFileId, "g");
-    layout_of(g, {1, 2});
-    REQUIRE(layouts.grant(g, 6, Access::kRead));
-    REQUIRE(layouts.grant(f, 6, Access::kRead));
-    reach[9] = reach[1] = Reach::kGone;
-    loads[9] = {};
-    mirrors->tick();
-    REQUIRE(recalls.calls.size() == 1);
-    CHECK(recalls.calls[0].file == f);
-  }
-}
-
-TEST_CASE_METHOD(Fixture, "writers are asked for layouts when a server is not found dead") {
-  doubt = 1h;
-  start();
-  grant_write(5);
-  reach[1] = Reach::kGone;
-  mirrors->tick();
-  CHECK(recalls.calls.empty());
-  CHECK(state_of(1) == CopyState::kStale);
-  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
-  REQUIRE(fences.size() == 2);
-  fences[0].done({});
-  fences[1].done(fail(Errc::kUnreachable));
-  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
-  CHECK(recalls.calls.empty());
-  dead.insert(1);
-  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
-  REQUIRE(fences.size() == 3);
-  fences[2].done({});
-  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone));
-  CHECK(recalls.calls.empty());
-}
-
-TEST_CASE_METHOD(Fixture, "writers of before a restart are fenced before others lead") {
-  grant_write(5);
-  restart();
-  REQUIRE(journal->inherited(f));
-  CHECK(begin().error() == Errc::kBusy);
-  REQUIRE(fences.size() == 1);
-  CHECK(fences[0].ds_ids == std::vector<std::uint32_t>{1, 2, 3, 4});
-  CHECK(fences[0].fence.epoch == epoch());
-  CHECK(begin().error() == Errc::kBusy);
-  CHECK(fences.size() == 1);
-  fences[0].done({});
-  CHECK(begin());
-}
-
-TEST_CASE_METHOD(Fixture, "a copy that is gone after a restart may have led") {
-  grant_write(5);
-  restart();
-  reach[3] = Reach::kGone;
-  CHECK(begin().error() == Errc::kBusy);
-  CHECK(state_of(3) == CopyState::kStale);
-  CHECK(dirty(3) == kWhole);
-  fence_at_once = true;
-  for (int i = 0; i < 3 && !begin(); ++i) continue;
-  REQUIRE(begin());
-  for (const FenceCall& call : fences) {
-    CHECK(std::ranges::find(call.ds_ids, 3) == call.ds_ids.end());
-  }
-}
-
-TEST_CASE_METHOD(Fixture, "copies left out before a restart are still to be let go of after it") {
-  REQUIRE(begin());
-  REQUIRE(missed(1, 3));
-  restart();
-  fence_at_once = true;
-  REQUIRE_FALSE(begin());  // inherited
-  REQUIRE(begin());
-  REQUIRE(layouts.grant(f, 6, Access::kRead));  // does not name it
-  CHECK(begin());
-  CHECK(recalls.calls.empty());
-  restart();
-  grants_known = false;
-  fence_at_once = false;
-  REQUIRE_FALSE(begin());
-  REQUIRE(fences.size() >= 1);
-  fence_at_once = true;
-  fences.back().done({});
-  REQUIRE_FALSE(begin());
-  CHECK(begin());
-  CHECK(fences.back().ds_ids == std::vector<std::uint32_t>{3});
-}
-
-TEST_CASE_METHOD(Fixture, "layouts for reading name all current copies that are here") {
+TEST_CASE_METHOD(MirrorsTest, "layouts for reading name all current copies that are here") {
   REQUIRE(begin());
   const auto reading = [&] { return mirrors->servers_for(*mirrors->look(f), Access::kRead, 58); };
   using Ids = std::vector<std::uint32_t>;
@@ -599,7 +318,7 @@ TEST_CASE_METHOD(Fixture, "layouts for reading name all current copies that are 
   CHECK(mirrors->servers_for(*mirrors->look(f), Access::kRead, 2)->ds_ids.size() == 2);
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(MirrorsTest,
                  "where the first copy may be ahead, it alone is read while others write") {
   const auto duplicate = make(layout::Duplication::kServerAsync);
   REQUIRE(names->ensure_layout(f, duplicate));
@@ -619,110 +338,6 @@ TEST_CASE_METHOD(Fixture,
     CHECK(recalls.calls.size() == 1);
   }
   CHECK(mirrors->servers_for(*mirrors->look(f), Access::kRead, 58)->ds_ids.size() == 4);
-}
-
-namespace {
-
-// A file whose clients write both copies themselves, at data servers 1 and 3.
-class FlexFixture : public Fixture {
- public:
-  Result<Mirrors::Target> begin_flex() {
-    return mirrors->begin_write(f, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
-      layout::LayoutMap made;
-      made.type = layout::LayoutType::kFlexFiles;
-      made.stripe_unit = 1 << 20;
-      made.copies = {{CopyState::kCurrent, 0, {1}, {}}, {CopyState::kCurrent, 0, {3}, {}}};
-      made.duplication = layout::Duplication::kClientSync;
-      return made;
-    });
-  }
-  void grant_flex(ClientId client) {
-    REQUIRE(begin_flex());
-    REQUIRE(layouts.grant(f, client, Access::kReadWrite));
-  }
-};
-
-}  // namespace
-
-TEST_CASE_METHOD(FlexFixture, "a copy that clients write is left out before others go on without") {
-  fence_at_once = true;
-  reach[3] = Reach::kWait;
-  CHECK(begin_flex().error() == Errc::kBusy);
-  CHECK(state_of(3) == CopyState::kCurrent);
-  reach[3] = Reach::kGone;
-  CHECK(begin_flex().error() == Errc::kBusy);
-  CHECK(state_of(3) == CopyState::kStale);
-  CHECK(dirty(3) == kWhole);
-  CHECK(begin_flex().error() == Errc::kBusy);  // the other copy is fenced
-  const auto target = begin_flex();
-  REQUIRE(target);
-  CHECK(target->leads == Leads{0});
-  check_clean();
-}
-
-TEST_CASE_METHOD(FlexFixture, "a client says that a copy missed what it wrote") {
-  grant_flex(5);
-  grant_flex(6);
-  REQUIRE(layouts.grant(f, 7, Access::kRead));
-  REQUIRE(mirrors->missed_by_client(f, 3));  // does not wait
-  CHECK(state_of(3) == CopyState::kStale);
-  CHECK(dirty(3) == kWhole);  // nobody knows what others wrote at one copy only
-  REQUIRE(recalls.calls.size() == 3);
-  for (const auto& call : recalls.calls) CHECK((call.only != Access::kRead || call.client == 7));
-  REQUIRE(mirrors->missed_by_client(f, 3));
-  CHECK(mirrors->missed_by_client(f, 1).error() == Errc::kLayoutTryLater);
-  CHECK(state_of(1) == CopyState::kCurrent);
-
-  CHECK(begin_flex().error() == Errc::kBusy);
-  for (const ClientId client : {5, 6}) layouts.returned(f, client, Access::kReadWrite);
-  CHECK(begin_flex().error() == Errc::kBusy);
-  layouts.returned(f, 7, Access::kRead);
-  for (std::size_t at = 0; at < fences.size(); ++at) {
-    if (fences[at].ds_ids == std::vector<std::uint32_t>{1}) fences[at].done({});
-  }
-  const auto target = begin_flex();
-  REQUIRE(target);
-  CHECK(target->leads == Leads{0});
-  check_clean();
-}
-
-TEST_CASE_METHOD(FlexFixture, "clients that write copies are not asked when a server crashed") {
-  doubt = 3h;
-  start();
-  grant_flex(5);
-  REQUIRE(mirrors->missed_by_client(f, 3));  // before its connection is lost for us
-  CHECK(state_of(3) == CopyState::kStale);
-  reach[3] = Reach::kWait;
-  CHECK(begin_flex().error() == Errc::kBusy);
-  reach[3] = Reach::kGone;
-  dead.insert(3);
-  fence_at_once = true;
-  for (FenceCall& call : std::exchange(fences, {})) call.done({});
-  const auto target = begin_flex();
-  REQUIRE(target);
-  CHECK(target->leads == Leads{0});
-  CHECK(recalls.calls.empty());
-  check_clean();
-}
-
-TEST_CASE_METHOD(FlexFixture, "layouts for writing that name a server that is gone are recalled") {
-  grant_flex(5);
-  reach[3] = Reach::kGone;
-  mirrors->tick();
-  CHECK(state_of(3) == CopyState::kStale);
-  CHECK(dirty(3) == kWhole);
-  REQUIRE(recalls.calls.size() == 1);
-  CHECK(recalls.calls[0].only != Access::kRead);
-}
-
-TEST_CASE_METHOD(FlexFixture, "what the server itself writes past a copy that clients write") {
-  grant_flex(5);
-  CHECK(missed(1, 3).error() == Errc::kBusy);
-  CHECK(dirty(3) == kWhole);
-  REQUIRE(recalls.calls.size() == 1);
-  CHECK(recalls.calls[0].only != Access::kRead);  // a layout for writing may be read with
-  layouts.returned(f, 5, Access::kReadWrite);
-  CHECK(missed(1, 3));
 }
 
 }  // namespace weft::mds
