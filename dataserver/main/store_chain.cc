@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -170,7 +171,11 @@ StoreDirectory& StoreChain::directory() { return file_ != nullptr ? file_->direc
 std::string StoreChain::kind() const {
   if (parity_ != nullptr) {
     switch (parity_->view().state.load()) {
-      case GroupState::kStarting: return "parity, starting";
+      case GroupState::kStarting: {
+        const std::uint32_t awaited = parity_->view().awaited;
+        if (awaited == 0) return "parity, starting";
+        return fmt::format("parity, waits for target {}", std::countr_zero(awaited));
+      }
       case GroupState::kWhole: return "parity";
       case GroupState::kDegraded: return "parity, degraded";
       case GroupState::kRebuilding:

@@ -57,13 +57,31 @@ Task<Result<LogState>> ParityStore::load_group() {
   co_return replay(std::move(log->frames), geometry());
 }
 
+// Says what is waited for and why, once.
+void ParityStore::wait_for(std::uint32_t away, const LogState& log) {
+  if (view_.awaited.exchange(away) == away) return;
+  std::string targets;
+  for (unsigned member = 0; member < members(); ++member) {
+    if ((away >> member & 1) != 0) targets += (targets.empty() ? "" : ",") + std::to_string(member);
+  }
+  std::set<ObjectId> objects;
+  for (const auto& [object, regions] : log.dirty) objects.insert(object);
+  std::string why = "stripes of " + std::to_string(objects.size()) +
+                    " objects may be half written, which cannot be told without that target";
+  if (std::popcount(away) > 1) why = "only one target may be lost";
+  if (record_.out >= 0) {
+    why = "target " + std::to_string(record_.out) + " is out, so all others are needed";
+  }
+  spdlog::error("event=parity_waits targets={} why=\"{}\"", targets, why);
+}
+
 // Finds out who is there. One may be away when all others are and nothing is in doubt: it is out.
 Task<bool> ParityStore::go_without(Op& op, const LogState& log) {
   const std::uint32_t away = co_await probe(readable(op.mode));
   if (away == 0) co_return true;
   const bool clean = log.dirty.empty() && log.cuts.empty() && log.redo.empty();
   if (!clean || record_.out >= 0 || std::popcount(away) != 1) {
-    spdlog::warn("event=parity_waits members_away={:x} clean={}", away, clean);
+    wait_for(away, log);
     co_return false;
   }
   GroupRecord without = record_;
@@ -124,6 +142,7 @@ Task<bool> ParityStore::recover() {
     const std::lock_guard lock(mutex_);
     broken_ = false;
   }
+  view_.awaited.store(0);
   view_.recoveries.fetch_add(1);
   unblock();
   co_return true;

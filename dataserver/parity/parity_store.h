@@ -110,6 +110,7 @@ class Replacements {
 struct ParityView {
   std::atomic<GroupState> state{GroupState::kStarting};
   std::atomic<int> out{-1};
+  std::atomic<std::uint32_t> awaited{0};  // members, a bit each, that recovery cannot do without
   std::atomic<std::uint64_t> epoch{0};
   std::atomic<std::uint64_t> dirty_regions{0};
   std::atomic<std::uint64_t> corrupt_blocks{0};  // found and written anew
@@ -298,6 +299,7 @@ class ParityStore final : public Store {
   // recovery (parity_recover.cc)
   Task<bool> recover();
   Task<Result<LogState>> load_group();
+  void wait_for(std::uint32_t away, const LogState& log);
   Task<bool> go_without(Op& op, const LogState& log);
   Task<bool> begin_log(const Mode& mode, const LogState& log);
   Task<std::uint32_t> probe(std::uint32_t mask);

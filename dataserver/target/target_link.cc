@@ -17,7 +17,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTick{100};
-constexpr std::chrono::seconds kPingEvery{1};
+constexpr std::chrono::milliseconds kPingEvery{1'000};  // or a quarter of the silence allowed
 constexpr std::chrono::seconds kNoLocalFor{60};
 constexpr std::uint64_t kPingTag = 0;  // of the pings; they are nobody's calls
 constexpr std::uint64_t kBlock = 4096;
@@ -149,7 +149,7 @@ void TargetLink::on_welcome(const TargetResponse& response) {
   if (auto same = config_.same_store(response.store, response.objects); !same)
     return drop(same.error());
   state_ = State::kReady;
-  complained_ = false;
+  complaint_.clear();
   config_.view.verifier = response.verifier;
   config_.view.transport = transport_;
   config_.view.connected.fetch_add(1);
@@ -183,9 +183,11 @@ void TargetLink::leave() {
 
 void TargetLink::drop(const Error& why) {
   if (stopped_) return;
-  if (!std::exchange(complained_, true)) {
+  // Each reason once: a target that died may be followed by one that is refused.
+  if (std::string text = why.describe(); text != complaint_) {
+    complaint_ = std::move(text);
     spdlog::warn("event=target_away target={} link={} error=\"{}\"", to_string(config_.address),
-                 index_, why.describe());
+                 index_, complaint_);
   }
   // Ask by TCP again where its socket is; if it could not be reached, stay with TCP for a while.
   if (!std::exchange(local_socket_, {}).empty() && state_ != State::kReady) {
@@ -347,7 +349,8 @@ void TargetLink::tick() {
   expire(now);
   if (state_ == State::kIdle) {
     if (now >= retry_at_) connect();
-  } else if (state_ == State::kReady && now - asked_at_ > kPingEvery) {
+  } else if (state_ == State::kReady &&
+             now - asked_at_ > std::min(kPingEvery, config_.options.silence / 4)) {
     ping();
   }
   // A Hello may have to wait for what an earlier connection began, or for a store to be opened.

@@ -152,7 +152,7 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   bool challenged_ = false;
   std::uint64_t next_tag_ = 1;
   std::map<std::uint64_t, Call> calls_;
-  bool complained_ = false;
+  std::string complaint_;  // what was logged last; nothing while it is connected
   bool stopped_ = false;
 };
 

@@ -97,7 +97,7 @@ test_system() {
   test_system_run system "running system tests with kernel clients" -m 'not long' tests/system "$@"
 }
 test_faults() {
-  WEFT_FAULT_ROUNDS=${WEFT_FAULT_ROUNDS:-200} \
+  WEFT_FAULT_ROUNDS=${WEFT_FAULT_ROUNDS:-200} WEFT_FAULT_POINTS=${WEFT_FAULT_POINTS:-500} \
     test_system_run faults "running the fault tests" -m faults tests/system "$@"
 }
 test_stores() {

@@ -43,6 +43,7 @@ class Options:
     extra: dict[str, str] = field(default_factory=dict)  # more options of the FSAL block
     # More tables of weft-ds.toml, for the data server of this number.
     tables: Callable[[int], str] = lambda number: ""
+    metrics: bool = False  # data servers and targets have pages for Prometheus
     cgroups: bool = False  # each data server in a group of its own, whose load it reports
 
 

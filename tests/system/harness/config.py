@@ -6,6 +6,7 @@ from pathlib import Path
 NFS_PORT = 2049
 CONTROL_PORT = 20480
 TARGET_PORT = 9640
+METRICS_PORT = 9100  # of a data server; a target's is this and its number
 
 
 @dataclass
@@ -97,11 +98,12 @@ def data_server(cluster, number: int, address: str, store: Path) -> str:
     domains = cluster.options.domains
     domain = f'failure_domain = "{domains[(number - 1) % len(domains)]}"\n' if domains else ""
     targets = _targets(cluster) + cluster.options.store_options
+    metrics = f'metrics = "{address}:{METRICS_PORT}"\n' if cluster.options.metrics else ""
     load = f'[load]\ncounters = "{store.parent}/cgroup"\n' if cluster.options.cgroups else ""
     return f"""[server]
 name = "ds{number}"
 {domain}listen = ["{address}:{NFS_PORT}"]
-
+{metrics}
 [store]
 path = "{store}"
 {targets}
@@ -111,10 +113,12 @@ key_file = "{cluster.key_file}"
 {load}{cluster.options.tables(number)}"""
 
 
-def target(cluster, address: str, store: Path) -> str:
+def target(cluster, address: str, store: Path, metrics: str) -> str:
     """weft-target.toml of a target that data servers reach at this address."""
     kind, _, where = address.partition(":")
     listen = f'socket = "{where}"' if kind == "unix" else f'listen = ["{where}"]'
+    if cluster.options.metrics:
+        listen += f'\nmetrics = "{metrics}"'
     return f"""[target]
 {listen}
 

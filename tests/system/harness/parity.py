@@ -1,9 +1,13 @@
 """Parity groups, looked at on the targets' disks (docs/on-disk-formats.md).
 
 A test of parity is over when what clients read is right and the disks agree: in every object the
-bytes of all members at one place have the exclusive or 0, and what the members hold is the file.
+bytes of all members at one place have the exclusive or 0, each block has the checksum that is kept
+of it, and what the members hold is the file.
 """
 
+import ctypes
+import ctypes.util
+import functools
 import struct
 from pathlib import Path
 
@@ -11,6 +15,9 @@ from .copies import objects_of
 from .run import wait_until
 
 CHUNK = 64 << 10
+BLOCK = 4096
+_SUMS_AT = 4096  # in an object of checksums, behind its header
+_MEMBERS_MOST = 32
 _SUMS = 1 << 31  # in the generation of an object of checksums
 
 
@@ -31,6 +38,42 @@ def _is_sums(name: str) -> bool:
     return int(name.split(".")[2], 16) & _SUMS != 0
 
 
+@functools.cache
+def _xxh3():
+    """XXH3-64 with a seed."""
+    function = ctypes.CDLL(ctypes.util.find_library("xxhash")).XXH3_64bits_withSeed
+    function.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64]
+    function.restype = ctypes.c_uint64
+    return function
+
+
+def _u64(value: int) -> int:
+    return value & (1 << 64) - 1
+
+
+def _block_sum(block: bytes, name: str, member: int, index: int) -> int:
+    """As dataserver/parity/blocks.h has it: seeded with where the block belongs."""
+    if not any(block):
+        return 0
+    fsid, fileid, generation = (int(part, 16) for part in name.split("."))
+    seed = _u64(fileid * 0x9E3779B97F4A7C15) ^ _u64((generation << 32 | fsid) * 0xC2B2AE3D27D4EB4F)
+    seed ^= seed >> 29
+    seed ^= _u64((index * _MEMBERS_MOST + member) * 0x9E3779B97F4A7C15)
+    return max(1, _xxh3()(block, BLOCK, seed))
+
+
+def _wrong_sums(name: str, members: list[bytes], sums: list[bytes]) -> list[str]:
+    wrong = []
+    for member, (data, kept) in enumerate(zip(members, sums)):
+        count = max(-(-len(data) // BLOCK), (len(kept) - _SUMS_AT) // 8)
+        for index in range(count):
+            block = data[index * BLOCK:(index + 1) * BLOCK].ljust(BLOCK, b"\0")
+            at = _SUMS_AT + 8 * index
+            if _block_sum(block, name, member, index) != int.from_bytes(kept[at:at + 8], "big"):
+                wrong.append(f"{name}: block {index} of member {member} has another checksum")
+    return wrong
+
+
 def _member_bytes(files: list[Path | None]) -> list[bytes]:
     found = [file.read_bytes() if file else b"" for file in files]
     size = max(len(data) for data in found)
@@ -44,7 +87,7 @@ def _xor(pieces: list[bytes]) -> bytes:
     return total.to_bytes(len(pieces[0]), "little")
 
 
-def wrong_rows(cluster) -> list[str]:
+def wrong_on_disks(cluster) -> list[str]:
     """What is inconsistent on the disks now, a sentence each."""
     wrong = []
     for group in groups(cluster):
@@ -52,7 +95,7 @@ def wrong_rows(cluster) -> list[str]:
         for name in sorted(name for name in names if not _is_sums(name)):
             try:
                 data = _member_bytes([member.get(name) for member in group])
-                headers = {member[_sums_name(name)].read_bytes()[:32] for member in group}
+                sums = [member[_sums_name(name)].read_bytes() for member in group]
             except FileNotFoundError:
                 wrong.append(f"{name}: goes away")
                 continue
@@ -63,7 +106,8 @@ def wrong_rows(cluster) -> list[str]:
             if any(total):
                 at = len(total) - len(total.lstrip(b"\0"))
                 wrong.append(f"{name}: the row at byte {at} of {len(total)} is not consistent")
-            if len(headers) != 1:
+            wrong += _wrong_sums(name, data, sums)
+            if len({one[:32] for one in sums}) != 1:
                 wrong.append(f"{name}: members disagree on its size")
     return wrong
 
@@ -72,7 +116,7 @@ def wait_consistent(cluster, timeout_s: float = 60) -> None:
     last: list[str] = []
 
     def consistent() -> bool:
-        last[:] = wrong_rows(cluster)
+        last[:] = wrong_on_disks(cluster)
         return not last
     try:
         wait_until(consistent, timeout_s, "parity to be consistent", 0.5)
@@ -104,6 +148,11 @@ def content(cluster, name: str) -> bytes:
         parts.append(_object([member.get(name) for member in group], size))
     longest = max(len(part) for part in parts)
     return _xor([part.ljust(longest, b"\0") for part in parts])
+
+
+def objects_rebuilt(store: Path) -> int:
+    """How many of all objects a new member has, as the record in the data server's folder says."""
+    return struct.unpack_from(">Q", (store / "parity").read_bytes(), 32)[0]
 
 
 def names(cluster) -> list[str]:

@@ -56,7 +56,8 @@ def make_target(cluster, number: int, kind: str) -> Target:
         node = cluster.network.data_server(cluster.options.data_servers + number)
         address = f"tcp:{node.address}:{config.TARGET_PORT}"
     file = folder / "weft-target.toml"
-    file.write_text(config.target(cluster, address, store))
+    metrics = f"{node.address}:{config.METRICS_PORT + number}"
+    file.write_text(config.target(cluster, address, store, metrics))
     command = [str(servers.require(paths.target_program())), "--config", str(file)]
     return Target(name, Process(cluster.run, name, command, node), store, address)
 
