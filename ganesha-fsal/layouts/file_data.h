@@ -99,6 +99,9 @@ class FileData {
   // wrote, only the data servers may know. Learned at once if they answer, or else when they do;
   // until then layouts and I/O of the file wait.
   void relearn_size(FileId file);
+  // The same without asking at once: a LAYOUTCOMMIT came after its layout was returned, and who sent
+  // it could say anything.
+  void doubt_size(FileId file);
   // kBusy while a size is still to be learned: no size is better than one that is too small. But a
   // data server that is lost with the only copy of a stripe is not waited for, once its lease has
   // ended: then what the others know has to do, until it is back.
@@ -264,7 +267,7 @@ class FileData {
   std::map<FileId, unsigned> learning_;  // learn_end() under way
   std::set<FileId> uncut_;               // cuts that failed or that a crash interrupted
   std::set<FileId> doubtful_;            // cut while layouts for writing were out
-  std::set<FileId> unlearned_;           // relearn_size() still to be done
+  std::set<FileId> unlearned_;           // doubt_size(): still to be asked
   std::set<FileId> guessed_;             // of those: answered with what is known
 
   FlexReports reports_;

@@ -14,12 +14,16 @@ std::unexpected<Error> failed(const Result<T>& result) {
 
 }  // namespace
 
-void FileData::relearn_size(FileId file) {
+void FileData::doubt_size(FileId file) {
   {
     const std::lock_guard lock(mutex_);
     unlearned_.insert(file);
   }
   parts_.changed(file);
+}
+
+void FileData::relearn_size(FileId file) {
+  doubt_size(file);
   static_cast<void>(ready(file));
 }
 

@@ -169,8 +169,7 @@ def test_one_server_of_a_pair(run, network, layout, kind, phase):
     check_after(cluster)
 
 
-# With flexible files fsync gave EIO once of three runs: docs/operating.md.
-@pytest.mark.parametrize("layout", ["files", pytest.param("flexfiles", marks=pytest.mark.long)])
+@pytest.mark.parametrize("layout", ["files", "flexfiles"])
 def test_full_disk_of_one_server_of_a_pair(run, network, layout):
     """The one that is written to: the file goes on growing at the other, and is read there. The
     repair waits for room, says so, and is done when there is some."""

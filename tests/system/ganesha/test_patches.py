@@ -482,7 +482,8 @@ def test_0027_a_layoutcommit_from_before_a_restart_is_no_error_of_the_applicatio
     other = bytearray(layout.other)
     other[11] ^= 1
     unknown = layout_ops.layoutcommit(ops.Stateid(layout.seqid, bytes(other)))
-    assert client.compound(put(handle), unknown).status == Status.BAD_STATEID
+    assert client.compound(put(handle), unknown).status == Status.BADLAYOUT  # 0035
+    assert [call["segment"] for call in server.calls("layoutcommit")] == [0]
     client.call(put(handle), layout_ops.layoutcommit(layout))
     healthy(server)
 
@@ -576,6 +577,17 @@ def test_0034_a_layoutcommit_of_before_a_recall(server, client):
     newer = layout_ops.layoutcommit(recalled.with_seqid(recalled.seqid + 1))
     assert client.compound(put(handle), newer).status == Status.BAD_STATEID
     client.call(put(handle), layout_ops.layoutreturn(recalled))
+    healthy(server)
+
+
+def test_0035_a_layoutcommit_of_a_layout_that_was_returned(server, client):
+    handle, opened, layout = granted(client)
+    client.call(put(handle), layout_ops.layoutreturn(layout))
+    late = client.compound(put(handle), layout_ops.layoutcommit(layout))
+    assert late.status == Status.BADLAYOUT
+    assert [call["segment"] for call in server.calls("layoutcommit")] == [0]
+    wrong = client.compound(put(handle), layout_ops.layoutcommit(opened))
+    assert wrong.status == Status.BAD_STATEID  # a stateid that exists, and is no layout
     healthy(server)
 
 
