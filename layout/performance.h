@@ -14,8 +14,8 @@
 //
 // Writes go through to the disk. With k copies in one tier every write is done k times; in two
 // tiers the targets of an I/O node keep rotated parity (from three targets on; two are a mirror,
-// one keeps no redundancy): a whole stripe costs N_t / (N_t - 1), less than that four operations
-// for one.
+// which the paper has and weft-ds has not; one keeps no redundancy): a whole stripe costs
+// N_t / (N_t - 1), less than that four operations for one.
 //
 // Use it for what saturates first and at what rate. The response time is a mean without the maximum
 // over parallel parts: striped requests take longer than it says.

@@ -84,12 +84,21 @@ Result<> validate(const PerformanceOptions& options) {
   return {};
 }
 
+// The model has groups of any size. weft-ds takes one target, or a parity group of these members.
+constexpr std::uint32_t kLeastGroup = 3;
+constexpr std::uint32_t kLargestGroup = 32;
+
+bool can_be_had(const Tiers& tiers) {
+  return tiers.targets <= 1 || (tiers.targets >= kLeastGroup && tiers.targets <= kLargestGroup);
+}
+
 }  // namespace
 
 Result<PerformancePlan> plan_performance(const PerformanceOptions& options) {
   if (auto valid = validate(options); !valid) return pass(valid);
   PerformancePlan plan{options, {}, 0};
   for (const Tiers& tiers : layout::arrangements(options.servers)) {
+    if (!can_be_had(tiers)) continue;
     const auto work = with_hits(options, tiers);
     if (!work) return std::unexpected(work.error());
     const auto performance = layout::saturation(tiers, *work, options.node);
