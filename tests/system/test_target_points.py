@@ -52,23 +52,35 @@ class Points:
 
     def next(self) -> str:
         self._rest(0.6)
-        target = self.rng.choice(self.system.targets)
+        targets = self.system.targets
+        target = self.rng.choice(targets)
         server = self.system.ds[0]
-        kind = self.rng.randrange(10)
+        kind = self.rng.randrange(12)
         if kind < 3:
             self._kill(target)
             return f"{target.name} killed"
-        if kind < 6:
+        if kind < 5:
             self._kill(server)
             return "data server killed"
-        if kind < 8:
+        if kind < 7:
             self._stop(target)
             return f"{target.name} stopped"
-        if kind < 9:
+        if kind < 8:
             self._stop(server)
             return "data server stopped"
-        self._kill(server, target)
-        return f"data server and {target.name} killed"
+        if kind < 10:  # all writers wait for it, and the other targets have done their part
+            target.process.pause()
+            self._rest(0.3)
+            then = self.rng.choice(("resumed", "killed"))
+            if then == "killed":
+                target.process.kill()
+            self._kill(server)
+            target.process.resume() if then == "resumed" else target.process.start()
+            return f"{target.name} stopped, data server killed, {target.name} {then}"
+        some = self.rng.sample(targets, self.rng.randrange(1, len(targets) + 1))
+        victims = self.rng.sample([server, *some], len(some) + 1)
+        self._kill(*victims)
+        return f"{' and '.join(one.name for one in victims)} killed"
 
 
 def on_disks(system: Standalone, name: str) -> bytes:
