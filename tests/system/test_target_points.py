@@ -22,7 +22,7 @@ pytestmark = pytest.mark.faults
 
 POINTS = int(os.environ.get("WEFT_FAULT_POINTS", "20"))
 KINDS = ("shm", "tcp", "parity3", "parity4")
-LOOK_EVERY = 12  # points, between two looks at the disks
+LOOK_EVERY = 12  # points, between two looks at the disks; then a target of a group is lost
 
 
 class Points:
@@ -83,6 +83,17 @@ class Points:
         return f"{' and '.join(one.name for one in victims)} killed"
 
 
+    def lose(self) -> str:
+        """A target of a group is lost for ever: a new one is there when the group knows. To be
+        called when the group is whole; the next faults meet the rebuild."""
+        target = self.rng.choice(self.system.targets)
+        target.lose()
+        wait_until(lambda: self.system.group_state() in ("degraded", "rebuilding"), 60,
+                   f"the group to be without {target.name}", 0.1)
+        target.process.start()
+        return f"{target.name} lost for ever"
+
+
 def on_disks(system: Standalone, name: str) -> bytes:
     if system.store.startswith("parity"):
         parity.wait_consistent(system)
@@ -94,6 +105,8 @@ def on_disks(system: Standalone, name: str) -> bytes:
 def look(system: Standalone, load: Load) -> None:
     """Everything is read back, the disks are right, and nobody has memory in use."""
     content = load.hold()
+    if system.store.startswith("parity"):
+        wait_until(lambda: system.group_state() == "whole", 60, "the group to be whole", 0.1)
     found = on_disks(system, object_name(load.fileid))
     assert found == content[:len(found)] and not any(content[len(found):])
     last = {}
@@ -125,6 +138,8 @@ def test_faults_at_random_points(run, network, kind):
             assert server.process.alive, f"{server.name} ended with {server.process.status}"
         if number % LOOK_EVERY == 0:
             look(system, load)
+            if kind.startswith("parity"):
+                print(f"{kind} seed {seed}: {points.lose()}", flush=True)
     look(system, load)
     result = load.end()
     print(f"{kind} seed {seed}: {result}", flush=True)
