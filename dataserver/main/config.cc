@@ -131,6 +131,10 @@ std::vector<TomlField> config_fields(DsConfig& config) {
   fields.push_back(seconds_field("store.parity_patience_seconds", config.parity_patience, 1, 50));
   fields.push_back(number_field("store.parity_rebuild_rate", config.parity_rebuild_rate, 0,
                                 std::int64_t{1} << 40, Kind::kBytes));
+  fields.push_back(
+      number_field("store.parity_scrub_every_seconds", config.parity_scrub_every, 0, 366 * 86400));
+  fields.push_back(number_field("store.parity_scrub_rate", config.parity_scrub_rate, 0,
+                                std::int64_t{1} << 40, Kind::kBytes));
   fields.push_back({"load.counters", Kind::kText, [&config](const Value& value) {
                       return set_load_counters(value, config.load.counters);
                     }});

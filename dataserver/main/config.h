@@ -55,7 +55,9 @@ struct DsConfig {
   std::vector<TargetAddress> parity;
   std::chrono::milliseconds parity_patience{5'000};
   std::uint32_t parity_chunk = ParityGeometry{}.chunk;
-  std::uint64_t parity_rebuild_rate = 0;  // bytes a second at the member; 0: no limit
+  std::uint64_t parity_rebuild_rate = 0;               // bytes a second at the member; 0: no limit
+  std::chrono::seconds parity_scrub_every{7 * 86400};  // 0: never
+  std::uint64_t parity_scrub_rate = std::uint64_t{32} << 20;  // at each member; 0: no limit
 
   // [load]: counters, disk_max, net_max
   LoadOptions load;

@@ -25,6 +25,25 @@ void write_mirror(const MirrorCounts& now, Metrics& out) {
               now.missed_writes);
 }
 
+void write_scrub_metrics(const ScrubView& scrub, Metrics& out) {
+  out.gauge("weft_ds_parity_scrub_running", "1 while the parity group is gone through",
+            scrub.running.load() ? 1 : 0);
+  out.gauge("weft_ds_parity_scrub_permille", "How much of its objects this scrub, or the last, did",
+            scrub.permille.load());
+  out.gauge("weft_ds_parity_scrub_bytes", "Bytes it read, of all targets", scrub.bytes.load());
+  out.gauge("weft_ds_parity_scrub_corrupt_blocks", "Blocks, checksums and headers that were wrong",
+            scrub.corrupt.load());
+  out.gauge("weft_ds_parity_scrub_wrong_parity", "Blocks of parity that did not fit the data",
+            scrub.parity.load());
+  out.gauge("weft_ds_parity_scrub_lost_blocks", "Blocks that cannot be computed",
+            scrub.lost.load());
+  out.gauge("weft_ds_parity_scrub_failed", "Parts of objects that could not be looked at",
+            scrub.failed.load());
+  out.gauge("weft_ds_parity_scrub_ended_seconds", "When one ended last, since 1970",
+            scrub.ended.load());
+  out.counter("weft_ds_parity_scrubs_total", "Scrubs that ended", scrub.rounds.load());
+}
+
 }  // namespace
 
 void write_target_metrics(const TargetView& target, Metrics& out) {
@@ -63,6 +82,7 @@ void write_parity_metrics(const ParityView& parity, Metrics& out) {
             parity.rebuilt_bytes.load());
   out.gauge("weft_ds_parity_rebuild_objects_left", "Objects it has not gone through",
             parity.rebuild_objects_left.load());
+  write_scrub_metrics(parity.scrub, out);
 }
 
 void write_metrics(const MetricsSample& now, Metrics& out) {

@@ -32,6 +32,11 @@
 //   weft_ds_parity_rebuild_permille                    of the objects that are to be rebuilt
 //   weft_ds_parity_rebuilt_bytes, weft_ds_parity_rebuild_objects_left
 //                                                      of the rebuild that goes on, or the last
+//   weft_ds_parity_scrub_running, weft_ds_parity_scrub_permille, weft_ds_parity_scrub_bytes,
+//   weft_ds_parity_scrub_corrupt_blocks, weft_ds_parity_scrub_wrong_parity,
+//   weft_ds_parity_scrub_lost_blocks, weft_ds_parity_scrub_failed
+//                                                      of the scrub that goes on, or the last
+//   weft_ds_parity_scrub_ended_seconds, weft_ds_parity_scrubs_total
 //   weft_ds_registered                                 1 while the metadata server knows us
 //
 // Threading: a pure function.

@@ -19,6 +19,13 @@ namespace {
 
 constexpr std::chrono::seconds kGroupQuiet{5};
 
+std::string left(std::uint64_t seconds) {
+  if (seconds == 0) return "";
+  if (seconds < 120) return fmt::format(", {} s left", seconds);
+  if (seconds < 7200) return fmt::format(", {} min left", seconds / 60);
+  return fmt::format(", {} h left", seconds / 3600);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Arena>> arena_for(const DsConfig& config) {
@@ -147,6 +154,8 @@ Result<> StoreChain::connect_group() {
   group.geometry = {.members = static_cast<unsigned>(members.size()),
                     .chunk = config_.parity_chunk};
   group.rebuild_rate = config_.parity_rebuild_rate;
+  group.scrub_every = config_.parity_scrub_every;
+  group.scrub_rate = config_.parity_scrub_rate;
   parity_ = std::make_unique<ParityStore>(ParityStore::Parts{.members = std::move(members),
                                                              .disk = *group_folder_,
                                                              .pool = pool_,
@@ -170,13 +179,17 @@ StoreDirectory& StoreChain::directory() { return file_ != nullptr ? file_->direc
 
 std::string StoreChain::kind() const {
   if (parity_ != nullptr) {
+    const ScrubView& scrub = parity_->view().scrub;
     switch (parity_->view().state.load()) {
       case GroupState::kStarting: {
         const std::uint32_t awaited = parity_->view().awaited;
         if (awaited == 0) return "parity, starting";
         return fmt::format("parity, waits for target {}", std::countr_zero(awaited));
       }
-      case GroupState::kWhole: return "parity";
+      case GroupState::kWhole:
+        if (!scrub.running.load()) return "parity";
+        return fmt::format("parity, scrubbing {} %{}", scrub.permille.load() / 10,
+                           left(scrub.remaining_s.load()));
       case GroupState::kDegraded: return "parity, degraded";
       case GroupState::kRebuilding:
         return fmt::format("parity, rebuilding {} %", parity_->view().rebuild_permille.load() / 10);

@@ -50,7 +50,7 @@ class StoreChain final : public Replacements {
   [[nodiscard]] StoreDirectory& directory();
   [[nodiscard]] bool workers_idle() const { return file_ == nullptr || file_->workers_idle(); }
   // "folder", how the target is reached ("shared memory", "tcp", "no target"), or "parity" and how
-  // the group is: ", starting", ", degraded", ", rebuilding 37 %".
+  // the group is: ", starting", ", degraded", ", rebuilding 37 %", ", scrubbing 37 %, 2 h left".
   [[nodiscard]] std::string kind() const;
   // Replacements, of a group's members.
   [[nodiscard]] bool offered(unsigned member) override { return members_[member]->offered(); }

@@ -17,6 +17,7 @@ namespace {
 
 constexpr const char* kRecordFile = "parity";
 constexpr const char* kLogFile = "parity-log";
+constexpr const char* kScrubFile = "parity-scrub";
 constexpr std::size_t kMaxRecord = 4096;
 constexpr std::size_t kMaxLog = std::size_t{1} << 30;
 
@@ -58,13 +59,21 @@ void GroupFolder::load(Loaded done) {
         if (!record) return pass(record);
         auto log = read_if_there(folder_, kLogFile, kMaxLog);
         if (!log) return pass(log);
-        return Kept{std::move(*record), std::move(*log)};
+        // Nothing depends on it, so that it is damaged is no reason not to serve.
+        auto scrub = read_if_there(folder_, kScrubFile, kMaxRecord);
+        if (!scrub) scrub = std::vector<std::byte>{};
+        return Kept{std::move(*record), std::move(*log), std::move(*scrub)};
       },
       std::move(done));
 }
 
 void GroupFolder::save_record(std::vector<std::byte> bytes, Done done) {
   run<void>([this, bytes = std::move(bytes)] { return replace_file(folder_, kRecordFile, bytes); },
+            std::move(done));
+}
+
+void GroupFolder::save_scrub(std::vector<std::byte> bytes, Done done) {
+  run<void>([this, bytes = std::move(bytes)] { return replace_file(folder_, kScrubFile, bytes); },
             std::move(done));
 }
 

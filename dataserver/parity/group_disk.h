@@ -1,4 +1,4 @@
-// What a parity group keeps at the data server itself: its record and its log.
+// What a parity group keeps at the data server itself: its record, its log, and how far a scrub is.
 //
 // Threading: load() from the thread that opens; the rest from any I/O thread, with the completion
 // on that thread. Operations are carried out one after the other, in the order they were started.
@@ -21,6 +21,7 @@ class GroupDisk {
   struct Kept {
     std::vector<std::byte> record;  // empty: there is none
     std::vector<std::byte> log;     // likewise
+    std::vector<std::byte> scrub;   // likewise
   };
   using Loaded = std::move_only_function<void(Result<Kept>)>;
 
@@ -32,18 +33,20 @@ class GroupDisk {
   virtual void load(Loaded done) = 0;
   // All or nothing, durably.
   virtual void save_record(std::vector<std::byte> bytes, Done done) = 0;
+  virtual void save_scrub(std::vector<std::byte> bytes, Done done) = 0;
   virtual void replace_log(std::vector<std::byte> bytes, Done done) = 0;
   // At the log's end; durable when done, unless not `sync`.
   virtual void append(std::vector<std::byte> bytes, bool sync, Done done) = 0;
 };
 
-// In files of a folder: `parity` and `parity-log`.
+// In files of a folder: `parity`, `parity-log` and `parity-scrub`.
 class GroupFolder final : public GroupDisk {
  public:
   explicit GroupFolder(int folder) : folder_(folder) {}
   ~GroupFolder() override { worker_.join(); }
   void load(Loaded done) override;
   void save_record(std::vector<std::byte> bytes, Done done) override;
+  void save_scrub(std::vector<std::byte> bytes, Done done) override;
   void replace_log(std::vector<std::byte> bytes, Done done) override;
   void append(std::vector<std::byte> bytes, bool sync, Done done) override;
 

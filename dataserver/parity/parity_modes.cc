@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "dataserver/parity/parity_internal.h"
+#include "dataserver/parity/parity_scrub.h"
 #include "rpc/base/assert.h"
 
 namespace weft::ds {
@@ -24,7 +25,8 @@ ParityStore::ParityStore(Parts parts)
       known_(parts_.members.size()),
       verifier_(parts_.random.u64()),
       timer_(parts_.rings.front()->context()),
-      pause_(parts_.rings.front()->context()) {
+      pause_(parts_.rings.front()->context()),
+      scrub_(std::make_unique<Scrub>(*this)) {
   WEFT_ASSERT(geometry().valid() && members() == parts_.members.size());
 }
 
@@ -44,10 +46,14 @@ void ParityStore::close() {
   parts_.rings.front()->post([this] {
     timer_.cancel();
     pause_.cancel();
+    scrub_->wake();
     expire_waiters();
     --tasks_;
   });
 }
+
+Result<> ParityStore::begin_scrub(bool only_tell) { return scrub_->begin(only_tell); }
+bool ParityStore::end_scrub() { return scrub_->end(); }
 
 bool ParityStore::idle() const { return tasks_.load() == 0; }
 
@@ -188,8 +194,9 @@ ParityStore::Duty ParityStore::next_duty() {
   std::size_t dirty = 0;
   for (const auto& [object, regions] : dirty_) dirty += regions.size();
   view_.dirty_regions.store(dirty);
+  if (mode_.out >= 0) return Duty::kNone;
   const bool wanted = sweep_wanted_ || dirty > parts_.options.max_dirty;
-  if (!wanted || mode_.out >= 0 || sweep_running_) return Duty::kNone;
+  if (!wanted || sweep_running_) return scrub_->due() ? Duty::kScrub : Duty::kNone;
   sweep_running_ = true;
   return Duty::kSweep;
 }
@@ -220,6 +227,10 @@ Task<bool> ParityStore::manage() {
         case Duty::kSweep:
           ++tasks_;
           spawn(sweep(), [this](bool) { --tasks_; });
+          break;
+        case Duty::kScrub:
+          ++tasks_;
+          spawn(scrub_->run(), [this](bool) { --tasks_; });
           break;
         case Duty::kNone: break;
       }

@@ -125,8 +125,7 @@ Task<Result<>> ParityStore::rebuild_range(ObjectId object, ByteRange stripes, bo
     view_.rebuilt_bytes.fetch_add((last - at) * geometry().chunk);
     for (;;) {
       const Nanoseconds wait = rate.wait(parts_.clock.now());
-      if (wait.count() == 0) break;
-      co_await pause(wait);
+      if (wait.count() == 0 || !co_await pause(pause_, wait)) break;
     }
   }
   co_return Result<>{};
@@ -256,13 +255,18 @@ Task<bool> ParityStore::sweep() {
   co_return good;
 }
 
-Task<bool> ParityStore::pause(Nanoseconds time) {
+Task<bool> ParityStore::pause(boost::asio::steady_timer& timer, Nanoseconds time) {
+  const auto closed = [this] {
+    const std::lock_guard lock(mutex_);
+    return closed_;
+  };
+  if (closed()) co_return false;
   Join join;
   join.started();
-  pause_.expires_after(std::min<Nanoseconds>(time, std::chrono::seconds(1)));
-  pause_.async_wait([&join](const boost::system::error_code&) { join.ended(); });
+  timer.expires_after(std::min<Nanoseconds>(time, std::chrono::seconds(1)));
+  timer.async_wait([&join](const boost::system::error_code&) { join.ended(); });
   co_await join;
-  co_return true;
+  co_return !closed();
 }
 
 }  // namespace weft::ds

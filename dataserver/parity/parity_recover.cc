@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "dataserver/parity/parity_internal.h"
+#include "dataserver/parity/parity_scrub.h"
 
 namespace weft::ds {
 
@@ -41,6 +42,7 @@ Task<Result<LogState>> ParityStore::load_group() {
   auto kept = co_await call<Result<GroupDisk::Kept>>(
       [this](auto done) { parts_.disk.load(std::move(done)); });
   if (!kept) co_return pass(kept);
+  co_await scrub_->load(std::move(kept->scrub));
   auto log = decode_group_log(kept->log);
   if (!log) co_return pass(log);
   if (kept->record.empty()) {

@@ -36,6 +36,9 @@
 // Corruption. A block that does not match its checksum is never returned: it is computed from the
 // rest of its row, written anew and counted. Two of one row are lost: kIo, counted.
 //
+// Scrub (parity_scrub.h). While the group is whole, from time to time or when told to, every stripe
+// is read at all members, and what is wrong is written anew.
+//
 // Order. Writes, truncates and punches hold the stripes they touch (RangeLocks), so one at a time
 // in a stripe, others side by side. Reads take no lock unless something does not match or has to
 // be computed.
@@ -89,6 +92,8 @@ struct ParityOptions {
   std::chrono::milliseconds retry_every{1'000};           // recovery, and members that are out
   std::chrono::milliseconds note_every{10'000};           // how far a rebuild is, durably
   std::uint64_t rebuild_rate = 0;                         // bytes written a second; 0: no limit
+  std::chrono::seconds scrub_every{0};                    // begun by itself; 0: never
+  std::uint64_t scrub_rate = 0;  // bytes read a second at each member; 0: no limit
 };
 
 enum class GroupState : std::uint8_t { kStarting, kWhole, kDegraded, kRebuilding };
@@ -107,6 +112,23 @@ class Replacements {
   [[nodiscard]] virtual Result<> accept(unsigned member) = 0;
 };
 
+// Of the scrub that goes on, or of the last.
+struct ScrubView {
+  std::atomic<bool> running{false};
+  std::atomic<bool> waiting{false};  // until the group is whole
+  std::atomic<bool> only_tell{false};
+  std::atomic<std::uint32_t> permille{0};
+  std::atomic<std::uint64_t> remaining_s{0};  // at the rate so far; 0: not known
+  std::atomic<std::uint64_t> objects{0};      // gone through; what was found, as ScrubFindings:
+  std::atomic<std::uint64_t> bytes{0};
+  std::atomic<std::uint64_t> corrupt{0};
+  std::atomic<std::uint64_t> parity{0};
+  std::atomic<std::uint64_t> lost{0};
+  std::atomic<std::uint64_t> failed{0};
+  std::atomic<std::uint64_t> ended{0};   // when one did last, or the group was made; s since 1970
+  std::atomic<std::uint64_t> rounds{0};  // that ended, in this process
+};
+
 struct ParityView {
   std::atomic<GroupState> state{GroupState::kStarting};
   std::atomic<int> out{-1};
@@ -123,6 +145,7 @@ struct ParityView {
   std::atomic<std::uint32_t> rebuild_permille{0};  // of the objects that this rebuild goes through
   std::atomic<std::uint64_t> rebuilds{0};          // ended well
   std::atomic<std::uint64_t> replaced{0};          // members that were new and empty
+  ScrubView scrub;
 };
 
 class ParityStore final : public Store {
@@ -147,6 +170,11 @@ class ParityStore final : public Store {
   void close();
   [[nodiscard]] bool idle() const;
   [[nodiscard]] const ParityView& view() const { return view_; }
+  // Goes through everything in the background, as soon as the group is whole; with `only_tell`
+  // nothing is changed. kBusy: a scrub goes on. Any thread.
+  [[nodiscard]] Result<> begin_scrub(bool only_tell);
+  // Ends it, soon. False: none went on.
+  bool end_scrub();
 
   void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
             Done<ReadResult> done) override;
@@ -209,6 +237,7 @@ class ParityStore final : public Store {
   struct Part;
   class Pause;    // awaits a Waiter
   class Quiesce;  // awaits the end of all operations under way
+  class Scrub;
 
   [[nodiscard]] const ParityGeometry& geometry() const { return parts_.options.geometry; }
   [[nodiscard]] unsigned members() const { return geometry().members; }
@@ -287,7 +316,8 @@ class ParityStore final : public Store {
     kReplace,
     kBeginRebuild,
     kNote,
-    kSweep
+    kSweep,
+    kScrub
   };
   [[nodiscard]] Duty next_duty();
   Task<bool> renew_log();
@@ -340,7 +370,8 @@ class ParityStore final : public Store {
                                  bool all);
   Task<bool> end_rebuild();
   Task<bool> sweep();
-  Task<bool> pause(Nanoseconds time);
+  // At most a second. False: the group is closed.
+  Task<bool> pause(boost::asio::steady_timer& timer, Nanoseconds time);
 
   // operations (parity_read.cc, parity_write.cc)
   Task<Result<ReadResult>> do_read(ObjectId object, std::uint64_t offset, std::uint32_t count);
@@ -420,6 +451,7 @@ class ParityStore final : public Store {
   TimePoint next_note_{};
   boost::asio::steady_timer timer_;
   boost::asio::steady_timer pause_;
+  const std::unique_ptr<Scrub> scrub_;
 };
 
 }  // namespace weft::ds

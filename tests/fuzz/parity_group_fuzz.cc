@@ -1,4 +1,4 @@
-// Any bytes as the log and the record of a parity group: no crash, and what is accepted reads the
+// Any bytes as the log and the records of a parity group: no crash, and what is accepted reads the
 // same when written again. An odd first byte has bodies framed with the right magic number, length
 // and checksum, so that the fuzzer gets past them.
 #include <xxhash.h>
@@ -10,6 +10,7 @@
 #include "dataserver/parity/blocks.h"
 #include "dataserver/parity/group_log.h"
 #include "dataserver/parity/group_record.h"
+#include "dataserver/parity/scrub_record.h"
 #include "rpc/base/assert.h"
 #include "rpc/xdr/xdr.h"
 
@@ -47,6 +48,8 @@ void check_record(std::span<const std::byte> bytes) {
   static_cast<void>(decode_sum_header(bytes));
   const auto record = decode_group_record(bytes);
   if (record) WEFT_ASSERT(std::ranges::equal(encode(*record), bytes));
+  const auto scrub = decode_scrub_record(bytes);
+  if (scrub) WEFT_ASSERT(std::ranges::equal(encode(*scrub), bytes));
 }
 
 }  // namespace
@@ -56,6 +59,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_record(bytes);
   std::vector<std::byte> made;
   if (size > 0 && data[0] % 2 == 1) {
+    if (size > ScrubRecord::kBytes - 8) {
+      xdr::Encoder record;
+      record.raw(bytes.subspan(1, ScrubRecord::kBytes - 8));
+      check_record(sealed(std::move(record)));
+    }
     if (size > GroupRecord::kBytes - 8) {
       xdr::Encoder record;
       record.raw(bytes.subspan(1, GroupRecord::kBytes - 8));

@@ -38,9 +38,10 @@ with open("/mnt/nfs/known", "wb") as file:
 """
 
 
-def start(run, network, kind: str, **options):
+def start(run, network, kind: str, scrub: bool = False, **options):
     cluster = Cluster(run, network, Options(
-        data_servers=2, store=kind, store_options="parity_patience_seconds = 1\n", **options))
+        data_servers=2, store=kind, **options,
+        store_options="parity_patience_seconds = 1\n" + (SCRUBBING if scrub else "")))
     client = start_client(run, network)
     client.mount(cluster.address, cluster.path)
     client.python(KNOWN)
@@ -106,3 +107,68 @@ def test_a_target_lost_for_ever(run, network):
 @pytest.mark.parametrize("kind", ["parity4", "parity3-tcp"])
 def test_a_target_lost_for_ever_elsewhere(run, network, kind):
     replace_one_under_load(run, network, kind, 30)
+
+
+SCRUBBING = "parity_scrub_every_seconds = 1\n"
+
+
+def known_objects(cluster) -> list[str]:
+    known = weftio.block("known", 4 * MIB)
+    return [name for name in parity.names(cluster) if parity.content(cluster, name) == known]
+
+
+def damage(cluster, name: str) -> None:
+    """Of data and parity at each member, and of checksums and a header at others."""
+    count = parity.flip_bits(cluster, name, False, [70_000, 5_000, 140_000, 200_000])
+    count += parity.flip_bits(cluster, name, True,
+                              [4096 + 8 * 40, 12, 4096 + 8 * 3, 4096 + 8 * 50])
+    assert count >= 6
+
+
+CHECK_KNOWN = """
+from weftio import *
+with open("/mnt/nfs/known", "rb") as file:
+    assert file.read() == block("known", 4 * MIB)
+"""
+
+
+def scrub_damage(run, network, kind: str) -> None:
+    cluster, client = start(run, network, kind, scrub=True)
+    client.unmount()
+    parity.wait_consistent(cluster)
+    name, = known_objects(cluster)
+    damage(cluster, name)
+    parity.wait_consistent(cluster)
+    assert known_objects(cluster) == [name]
+    client.mount(cluster.address, cluster.path)
+    client.python(CHECK_KNOWN)
+    client.unmount()
+
+
+def test_scrub(run, network):
+    """Bits flipped on the targets' disks are found without a client that reads, and mended."""
+    scrub_damage(run, network, "parity3")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["parity4", "parity3-tcp"])
+def test_scrub_elsewhere(run, network, kind):
+    scrub_damage(run, network, kind)
+
+
+def test_a_scrub_under_load(run, network):
+    """Beside writes it mends what is wrong and nothing else, also when a target dies meanwhile."""
+    cluster, client = start(run, network, "parity3", scrub=True)
+    client.run("sync -f /mnt/nfs")
+    parity.wait_consistent(cluster)
+    name, = known_objects(cluster)
+    job = client.start_job(LOAD.format(seconds=14))
+    client.wait_event("running", 30)
+    damage(cluster, name)
+    time.sleep(4)
+    cluster.targets[1].process.kill()
+    wait_store(cluster, "parity, degraded")
+    cluster.targets[1].process.start()
+    job.wait(90)
+    check_disks(cluster, client)
+    client.unmount()

@@ -3,6 +3,7 @@
 #include "dataserver/parity/blocks.h"
 #include "dataserver/parity/group_log.h"
 #include "dataserver/parity/group_record.h"
+#include "dataserver/parity/scrub_record.h"
 
 using namespace weft;
 using namespace weft::ds;
@@ -67,6 +68,32 @@ TEST_CASE("a group record reads as written, and damage is refused", "[parity]") 
     damaged[at] ^= std::byte{1};
     CHECK_FALSE(decode_group_record(damaged).has_value());
   }
+}
+
+TEST_CASE("the record of a scrub reads as written, and no damage passes", "[parity]") {
+  const ScrubRecord record{
+      .running = true,
+      .only_tell = true,
+      .ended = 1'700'000'000,
+      .done = 12,
+      .place = {.folder = 9, .after = kObject},
+      .found = {.bytes = 1, .corrupt = 2, .parity = 3, .lost = 4, .failed = 5}};
+  const auto bytes = encode(record);
+  CHECK(bytes.size() == ScrubRecord::kBytes);
+  const auto read = decode_scrub_record(bytes);
+  REQUIRE(read.has_value());
+  CHECK(read->running);
+  CHECK(read->only_tell);
+  CHECK(read->ended == record.ended);
+  CHECK(read->done == 12);
+  CHECK(read->place == record.place);
+  CHECK(read->found == record.found);
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    auto damaged = bytes;
+    damaged[at] ^= std::byte{1};
+    CHECK_FALSE(decode_scrub_record(damaged).has_value());
+  }
+  CHECK_FALSE(decode_scrub_record({}).has_value());
 }
 
 TEST_CASE("a log reads as written, up to where it is torn", "[parity]") {

@@ -44,6 +44,8 @@ class MemoryMember final : public ds::Store {
   std::uint64_t free_bytes = std::uint64_t{1} << 40;
   std::uint64_t reads = 0;
   std::uint64_t written_bytes = 0;
+  // Where its disk cannot read, until it is written: an object's byte.
+  std::map<layout::ObjectId, std::set<std::uint64_t>> unreadable;
 
   struct Change {
     std::uint64_t offset;
@@ -77,6 +79,9 @@ class MemoryMember final : public ds::Store {
     if (!alive()) return refuse(std::move(done));
     const auto found = files.find(object);
     if (found == files.end()) return answer(std::move(done), fail(Errc::kNotFound));
+    const auto& spots = unreadable[object];
+    const auto spot = spots.lower_bound(offset);
+    if (spot != spots.end() && *spot < offset + count) return refuse(std::move(done));
     ds::ReadResult result;
     const std::string& now = found->second.now;
     result.object_end = now.size();
@@ -96,6 +101,9 @@ class MemoryMember final : public ds::Store {
       bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     }
     written_bytes += bytes.size();
+    std::erase_if(unreadable[object], [&](std::uint64_t spot) {
+      return spot >= offset && spot < offset + bytes.size();
+    });
     File& file = files[object];
     put(file.now, offset, bytes);
     if (wanted == ds::Stability::kUnstable || !power_.on) {
@@ -251,6 +259,10 @@ class MemoryDisk final : public ds::GroupDisk {
     if (power_.take()) kept.record = std::move(bytes);
     answer(std::move(done));
   }
+  void save_scrub(std::vector<std::byte> bytes, Done done) override {
+    if (power_.on) kept.scrub = std::move(bytes);
+    answer(std::move(done));
+  }
   void replace_log(std::vector<std::byte> bytes, Done done) override {
     if (power_.take()) kept.log = std::move(bytes);
     answer(std::move(done));
@@ -292,6 +304,7 @@ class ParityRig : public StoreCalls {
   }
   ds::Store& any() override { return *store_; }
   [[nodiscard]] const ds::ParityView& view() const { return store_->view(); }
+  ds::ParityStore& group() { return *store_; }
 
   void open() {
     std::vector<ds::Store*> members;

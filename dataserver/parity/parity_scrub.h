@@ -1,0 +1,110 @@
+// Scrub of a parity group: reads every stripe of every object at all members, and makes right what
+// is wrong, before a second fault makes it a loss.
+//
+// Of each row of blocks (geometry.h), with its stripes held as a write holds them:
+//
+//   all match their checksums, the XOR is zero    right
+//   all match, the XOR is not zero                the parity is computed from the data, and written
+//   one does not match, or cannot be read         computed from the others, and written anew with
+//                                                 its checksum, whichever of the two was wrong
+//   two or more do not                            lost: counted, told, and left as they are
+//
+// A block of zeros with the checksum 0 may be a hole or what is left when a member has lost the
+// object. So where a row does not fit and has one in its data, nothing says which block is wrong,
+// and the row counts as lost; but if that member has no header either, while others have, it is the
+// one that lost the object, and gets it back.
+//
+// Headers of objects that are damaged or differ are written anew from those that hold.
+//
+// It runs while the group is whole only. When a member goes out it lets go of what it holds, waits
+// until the group is whole again, after a rebuild or a recovery, and goes on where it was. What
+// cannot be gone through after some tries is counted and left out.
+//
+// How far it is goes to the disk every note_every, an object at a time, so that a new process goes
+// on there; what is done twice does no harm.
+//
+// Threading: begin() and end() from any thread, due() under the group's mutex, the rest on
+// rings[0].
+#pragma once
+
+#include "dataserver/parity/parity_internal.h"
+#include "dataserver/parity/scrub_record.h"
+
+namespace weft::ds {
+
+class ParityStore::Scrub {
+ public:
+  explicit Scrub(ParityStore& group)
+      : group_(group), timer_(group.parts_.rings.front()->context()) {}
+
+  // What the disk has of it; nothing: the time until the next counts from now.
+  Task<bool> load(std::vector<std::byte> bytes);
+  [[nodiscard]] Result<> begin(bool only_tell);
+  bool end();
+  // Whether one is to begin, or to go on after a start.
+  [[nodiscard]] bool due();
+  Task<bool> run();
+  // The group is closed.
+  void wake() { timer_.cancel(); }
+
+ private:
+  enum class Want : std::uint8_t { kNothing, kRepair, kTell };
+  // The object it is at.
+  struct Subject {
+    ObjectId object;
+    ObjectPtr state;
+    std::uint64_t rows = 0;    // that it may have at a member
+    std::uint32_t absent = 0;  // members that have no header of it, though others have
+  };
+
+  [[nodiscard]] const ParityOptions& options() const { return group_.parts_.options; }
+  [[nodiscard]] std::uint64_t seconds_now() const;
+  [[nodiscard]] bool stopped() const;
+  void prepare();
+  Task<Result<>> everything();
+  Task<Result<>> one_object(ObjectId object);
+  Task<Result<>> check_shape(Op& op, Subject& at, ScrubFindings& found);
+  Task<Result<>> check_headers(Op& op, Subject& at, ScrubFindings& found);
+  Task<Result<>> read_headers(Op& op, ObjectId object, std::vector<std::vector<std::byte>>& into);
+  Task<Result<>> count_rows(Op& op, Subject& at);
+  Task<Result<>> check_stripes(Op& op, const Subject& at, std::uint64_t first, std::uint64_t last,
+                               ScrubFindings& found);
+  Task<Result<>> load_all(Op& op, Image& image);
+  Task<Result<>> load_blocks(Op& op, Image& image, unsigned member);
+  void read(Op& op, Join& join, unsigned member, const ObjectId& object, std::uint64_t offset,
+            std::uint64_t count, Payload& into, bool& unread);
+  struct Rows {
+    Image& image;
+    std::uint64_t size;    // of the object
+    std::uint32_t absent;  // as Subject's
+    std::vector<std::vector<bool>> changed;
+  };
+  void judge_row(Rows& rows, std::size_t row, ScrubFindings& found);
+  [[nodiscard]] std::optional<unsigned> gone(const Rows& rows, std::size_t row,
+                                             std::optional<unsigned> but) const;
+  [[nodiscard]] bool has_hole(const Rows& rows, std::size_t row, unsigned but) const;
+  void lost(const Rows& rows, std::size_t row, unsigned blocks, ScrubFindings& found);
+  template <class Attempt>
+  Task<Result<>> while_whole(ObjectId object, ByteRange range, Attempt attempt);
+  Task<bool> until_whole();
+  Task<bool> pause(Nanoseconds time);
+  Task<bool> throttle(std::uint64_t bytes);
+  void count(const ScrubFindings& found);
+  void show(std::uint64_t part, std::uint64_t parts);
+  Task<bool> save();
+
+  ParityStore& group_;
+  std::atomic<Want> wanted_{Want::kNothing};
+  std::atomic<bool> stop_{false};
+  // Of rings[0]:
+  bool loaded_ = false;
+  bool running_ = false;
+  ScrubRecord record_;
+  TokenBucket rate_{0, {}};
+  TimePoint began_{};    // in this process
+  double began_at_ = 0;  // how much of it was done then
+  TimePoint next_note_{};
+  boost::asio::steady_timer timer_;
+};
+
+}  // namespace weft::ds
