@@ -99,8 +99,8 @@ class FileData {
   // wrote, only the data servers may know. Learned at once if they answer, or else when they do;
   // until then layouts and I/O of the file wait.
   void relearn_size(FileId file);
-  // The same without asking at once: a LAYOUTCOMMIT came after its layout was returned, and who sent
-  // it could say anything.
+  // The same without asking at once: a LAYOUTCOMMIT came after its layout was returned, and its
+  // sender could say anything.
   void doubt_size(FileId file);
   // kBusy while a size is still to be learned: no size is better than one that is too small. But a
   // data server that is lost with the only copy of a stripe is not waited for, once its lease has
