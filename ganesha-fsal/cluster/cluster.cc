@@ -255,7 +255,7 @@ void Cluster::on_server_up(std::function<void(std::uint32_t)> notice) {
 }
 
 void Cluster::truncate(const layout::LayoutMap& map, const layout::ObjectId& object,
-                       std::uint64_t size, Done<void> done) {
+                       std::uint64_t size, Finished<void> done) {
   impl_->objects_.truncate(map, object, size, std::move(done));
 }
 
@@ -270,12 +270,12 @@ void Cluster::stat(const layout::LayoutMap& map, const layout::ObjectId& object,
 }
 
 void Cluster::punch(const layout::LayoutMap& map, const layout::ObjectId& object,
-                    std::uint64_t offset, std::uint64_t length, Done<void> done) {
+                    std::uint64_t offset, std::uint64_t length, Finished<void> done) {
   impl_->objects_.punch(map, object, offset, length, std::move(done));
 }
 
 void Cluster::allocate(const layout::LayoutMap& map, const layout::ObjectId& object,
-                       std::uint64_t offset, std::uint64_t length, Done<void> done) {
+                       std::uint64_t offset, std::uint64_t length, Finished<void> done) {
   impl_->objects_.allocate(map, object, offset, length, std::move(done));
 }
 

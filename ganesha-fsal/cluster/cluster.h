@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "ganesha-fsal/cluster/failures.h"
 #include "ganesha-fsal/cluster/registry.h"
 #include "layout/layout_map.h"
 #include "rpc/base/error.h"
@@ -100,9 +101,11 @@ class Cluster {
   // Closes a data server's connection, if it has one: it has to connect anew.
   void disconnect(std::uint32_t ds_id);
 
-  // Cuts or extends a file's objects to what a file of `size` bytes needs of them.
+  // Changes of a file's objects. The error is that of the first failure, if there are any.
+  //
+  // Cuts or extends them to what a file of `size` bytes needs of them.
   void truncate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t size,
-                Done<void> done);
+                Finished<void> done);
 
   // Makes data servers refuse handles below the fences' epochs. The fences are first recorded
   // durably: a data server that cannot be reached now gets them before it serves again, whatever
@@ -131,9 +134,9 @@ class Cluster {
   // ALLOCATE and DEALLOCATE of a range of a file (RFC 7862). kFileTooLarge; kNotSupported for an
   // allocation of more than 65536 stripe units.
   void allocate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
-                std::uint64_t length, Done<void> done);
+                std::uint64_t length, Finished<void> done);
   void punch(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
-             std::uint64_t length, Done<void> done);
+             std::uint64_t length, Finished<void> done);
 
   // Repair of a copy (docs/protocol.md, "From the metadata server"), each at one data server.
   void forget_missed(std::uint32_t ds_id, const control::ForgetMissed& forget, Done<void> done);

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <optional>
 
-#include "ganesha-fsal/cluster/gather.h"
+#include "ganesha-fsal/cluster/failures.h"
 
 namespace weft::mds {
 namespace {
@@ -32,17 +32,17 @@ void for_each_changed(const layout::LayoutMap& map, Visit&& visit) {
 }  // namespace
 
 void ObjectCalls::truncate(const layout::LayoutMap& map, const layout::ObjectId& object,
-                           std::uint64_t size, Done<void> done) {
-  if (size > layout::kMaxFileSize) return done(fail(Errc::kFileTooLarge, "size"));
+                           std::uint64_t size, Finished<void> done) {
+  if (size > layout::kMaxFileSize) return done(fail(Errc::kFileTooLarge, "size"), {});
   std::vector<std::pair<std::uint32_t, std::uint64_t>> cuts;
   for_each_changed(map,
                    [&](std::uint32_t id, const layout::Striping& striping, std::uint32_t index) {
                      cuts.emplace_back(id, striping.object_end(index, size));
                    });
-  const auto all = Gather::make(cuts.size(), std::move(done));
+  const auto all = GatherFailures::make(cuts.size(), std::move(done));
   for (const auto& [id, end] : cuts) {
     server_.truncate(id, object, end, timeout_,
-                     [one = all->one()](const Result<control::ObjectStat>& answer) mutable {
+                     [one = all->one(id)](const Result<control::ObjectStat>& answer) mutable {
                        if (!answer) return one(std::unexpected(answer.error()));
                        one({});
                      });
@@ -130,9 +130,9 @@ void ObjectCalls::stat(const layout::LayoutMap& map, const layout::ObjectId& obj
 }
 
 void ObjectCalls::punch(const layout::LayoutMap& map, const layout::ObjectId& object,
-                        std::uint64_t offset, std::uint64_t length, Done<void> done) {
+                        std::uint64_t offset, std::uint64_t length, Finished<void> done) {
   if (too_large(offset, length)) {
-    return done(fail(Errc::kFileTooLarge, "range ends beyond the largest file"));
+    return done(fail(Errc::kFileTooLarge, "range ends beyond the largest file"), {});
   }
   std::vector<std::pair<std::uint32_t, control::Range>> parts;
   for_each_changed(map,
@@ -144,8 +144,8 @@ void ObjectCalls::punch(const layout::LayoutMap& map, const layout::ObjectId& ob
                      if (first < last)
                        parts.emplace_back(id, control::Range{object, first, last - first});
                    });
-  const auto all = Gather::make(parts.size(), std::move(done));
-  for (const auto& [id, range] : parts) server_.punch(id, range, timeout_, all->one());
+  const auto all = GatherFailures::make(parts.size(), std::move(done));
+  for (const auto& [id, range] : parts) server_.punch(id, range, timeout_, all->one(id));
 }
 
 // One window of an allocation after the other: bytes of other servers in between must not be
@@ -160,10 +160,10 @@ struct ObjectCalls::Allocation : std::enable_shared_from_this<Allocation> {
   layout::ObjectId object;
   std::uint64_t at = 0;
   std::uint64_t end = 0;
-  Done<void> done;
+  Finished<void> done;
 
   void next() {
-    if (at >= end) return done({});
+    if (at >= end) return done({}, {});
     std::vector<std::pair<std::uint32_t, control::Range>> window;
     const layout::Striping striping = map.striping();
     for (std::size_t units = 0; at < end && units < kWindow; ++units) {
@@ -175,22 +175,22 @@ struct ObjectCalls::Allocation : std::enable_shared_from_this<Allocation> {
                             control::Range{object, extent.offset, extent.length});
       }
     }
-    const auto all =
-        Gather::make(window.size(), [self = shared_from_this()](const Result<>& outcome) {
-          if (!outcome) return self->done(outcome);
+    const auto all = GatherFailures::make(
+        window.size(), [self = shared_from_this()](Result<> outcome, Failures failures) {
+          if (!outcome) return self->done(std::move(outcome), std::move(failures));
           self->next();
         });
-    for (const auto& [id, range] : window) server->allocate(id, range, timeout, all->one());
+    for (const auto& [id, range] : window) server->allocate(id, range, timeout, all->one(id));
   }
 };
 
 void ObjectCalls::allocate(const layout::LayoutMap& map, const layout::ObjectId& object,
-                           std::uint64_t offset, std::uint64_t length, Done<void> done) {
+                           std::uint64_t offset, std::uint64_t length, Finished<void> done) {
   if (too_large(offset, length)) {
-    return done(fail(Errc::kFileTooLarge, "range ends beyond the largest file"));
+    return done(fail(Errc::kFileTooLarge, "range ends beyond the largest file"), {});
   }
   if (map.copies.front().ds_ids.size() > 1 && length / map.stripe_unit > Allocation::kMaxUnits) {
-    return done(fail(Errc::kNotSupported, "too many stripe units to reserve at once"));
+    return done(fail(Errc::kNotSupported, "too many stripe units to reserve at once"), {});
   }
   const auto allocation = std::make_shared<Allocation>();
   allocation->server = &server_;

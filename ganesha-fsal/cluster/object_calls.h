@@ -23,13 +23,13 @@ class ObjectCalls {
       : server_(server), registry_(registry), timeout_(timeout) {}
 
   void truncate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t size,
-                Done<void> done);
+                Finished<void> done);
   void stat(const layout::LayoutMap& map, const layout::ObjectId& object, Cluster::Silent silent,
             Done<Cluster::ObjectsStat> done);
   void allocate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
-                std::uint64_t length, Done<void> done);
+                std::uint64_t length, Finished<void> done);
   void punch(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
-             std::uint64_t length, Done<void> done);
+             std::uint64_t length, Finished<void> done);
 
  private:
   struct Allocation;

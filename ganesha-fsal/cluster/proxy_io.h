@@ -37,6 +37,7 @@
 #include <string>
 #include <vector>
 
+#include "ganesha-fsal/cluster/failures.h"
 #include "ganesha-fsal/cluster/registry.h"
 #include "layout/handle.h"
 #include "layout/layout_map.h"
@@ -81,16 +82,9 @@ class ProxyIo {
     std::uint64_t verifier = 0;
   };
 
-  // A data server that did not do its part, and how: kTimedOut, kUnreachable; kBusy (it said "try
-  // again" all the time); kAccess (fenced: the map is not the newest); kNoSpace; kIo and others.
-  struct Failure {
-    std::uint32_t ds_id = 0;
-    Error error;
-  };
-  using Failures = std::vector<Failure>;  // one for each data server at most
-  // The error is the first failure's, or says what no data server can help.
-  template <class T>
-  using Finished = std::move_only_function<void(Result<T>, Failures)>;
+  // Failures are kTimedOut, kUnreachable; kBusy (it said "try again" all the time); kAccess
+  // (fenced: the map is not the newest); kNoSpace; kIo and others. The error is the first
+  // failure's, or says what no data server can help.
 
   ProxyIo(Config config, Registry& registry, BufferPool& pool);
   ProxyIo(const ProxyIo&) = delete;

@@ -19,41 +19,6 @@ struct ProxyIo::Impl::Leader {
 
 namespace {
 
-// One completion for what is sent to several data servers: as Gather, and who failed.
-class Parts : public std::enable_shared_from_this<Parts> {
- public:
-  using AllDone = std::move_only_function<void(ProxyIo::Failures)>;
-  Parts(std::size_t parts, AllDone done) : left_(parts), done_(std::move(done)) {}
-
-  [[nodiscard]] Done<void> one(std::uint32_t ds_id) {
-    return [self = shared_from_this(), ds_id](Result<> outcome) {
-      self->arrive(ds_id, std::move(outcome));
-    };
-  }
-
- private:
-  void arrive(std::uint32_t ds_id, Result<> outcome) {
-    {
-      const std::lock_guard lock(mutex_);
-      const bool known =
-          std::ranges::find(failures_, ds_id, &ProxyIo::Failure::ds_id) != failures_.end();
-      if (!outcome && !known) failures_.push_back({ds_id, std::move(outcome.error())});
-      if (--left_ > 0) return;
-    }
-    done_(std::move(failures_));
-  }
-
-  std::mutex mutex_;
-  std::size_t left_;
-  ProxyIo::Failures failures_;  // guarded by mutex_ until nothing is left
-  AllDone done_;
-};
-
-Error first_of(const ProxyIo::Failures& failures) {
-  const ProxyIo::Failure& first = failures.front();
-  return {first.error.code, "data server " + std::to_string(first.ds_id) + ": " + first.error.text};
-}
-
 std::vector<std::uint32_t> ids_of(const auto& leaders) {
   std::vector<std::uint32_t> ids;
   for (const auto& leader : leaders) ids.push_back(leader.source.ds_id);
@@ -174,9 +139,9 @@ void ProxyIo::Impl::write(const File& file, std::uint64_t offset, std::span<cons
   const std::uint64_t verifier =
       remember ? verifier_.writing(file.object, ids_of(*leaders)) : verifier_.value();
   const auto state = std::make_shared<State>();
-  const auto all = std::make_shared<Parts>(
-      writes.size(), [state, size = data.size(), verifier,
-                      done = std::move(done)](ProxyIo::Failures failures) mutable {
+  const auto all = GatherFailures::make(
+      writes.size(),
+      [state, size = data.size(), verifier, done = std::move(done)](Failures failures) mutable {
         if (failures.empty()) return done(WriteResult{size, state->stability, verifier}, {});
         auto error = first_of(failures);
         done(std::unexpected(std::move(error)), std::move(failures));
@@ -218,9 +183,9 @@ void ProxyIo::Impl::commit(const File& file, Finished<std::uint64_t> done) {
   if (!leaders) return done(std::unexpected(leaders.error()), {});
   VerifierWatch::Commit commit;
   if (leaders->front().mirrored) commit = verifier_.committing(file.object, ids_of(*leaders));
-  const auto all = std::make_shared<Parts>(
-      leaders->size(), [self = shared_from_this(), commit,
-                        done = std::move(done)](ProxyIo::Failures failures) mutable {
+  const auto all = GatherFailures::make(
+      leaders->size(),
+      [self = shared_from_this(), commit, done = std::move(done)](Failures failures) mutable {
         if (!failures.empty()) {
           auto error = first_of(failures);
           return done(std::unexpected(std::move(error)), std::move(failures));

@@ -61,7 +61,8 @@ void ServerSessions::stop() {
   std::promise<void> ended;
   boost::asio::post(threads_.context(0), [&] {
     sessions.clear();  // on the I/O thread, where sessions are destroyed
-    ended.set_value();
+    // After what that has posted: connections are closed.
+    boost::asio::post(threads_.context(0), [&] { ended.set_value(); });
   });
   ended.get_future().wait();
   threads_.stop();

@@ -228,7 +228,8 @@ void Backend::start_layouts(const weft_options& options) {
       [this](FileId file) { data_->writer_fenced(file); });
   journal_ = std::make_unique<WriterJournal>(
       WriterJournal::Parts{.names = *names_, .in_use = [this](FileId file) {
-                             return layouts_->held_for_write(file) || layouts_->blocked(file);
+                             return layouts_->held_for_write(file) || layouts_->blocked(file) ||
+                                    data_->uncommitted(file);
                            }});
   mirrors_ = std::make_unique<Mirrors>(mirror_parts());
   cluster_->keep_missed_copies(*mirrors_);
@@ -337,6 +338,7 @@ void Backend::run_mender() {
     lock.unlock();
     if (came_up) data_->retry_settling();
     data_->catch_up();
+    data_->commit_left();
     // Ganesha says whether clients may still reclaim: grace has begun before exports are made, ends
     // early when all have come back, and may be begun anew.
     more = data_->settle_due(grace_left_ms() == 0);

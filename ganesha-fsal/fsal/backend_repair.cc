@@ -32,10 +32,12 @@ void Backend::start_repair(const weft_options& options) {
   scrubber_->start();
 }
 
-// By clients under layouts, through this server, or by somebody who is gone and may have.
+// By clients under layouts, through this server, or by somebody who is gone and may have; or what
+// they wrote may be at some copies only.
 bool Backend::is_written(FileId file) {
   return layouts_->held_for_write(file) || layouts_->blocked(file) ||
-         journal_->unsettled(file).has_value() || data_->being_written(file);
+         journal_->unsettled(file).has_value() || data_->being_written(file) ||
+         data_->uncommitted(file);
 }
 
 Result<PinnedFile> Backend::pin_writers(FileId file) {

@@ -44,6 +44,7 @@
 #include "ganesha-fsal/layouts/flex_reports.h"
 #include "ganesha-fsal/layouts/layout_service.h"
 #include "ganesha-fsal/layouts/mirrors.h"
+#include "ganesha-fsal/layouts/unstable_writes.h"
 #include "ganesha-fsal/layouts/writer_journal.h"
 #include "ganesha-fsal/meta/namespace.h"
 #include "layout/placement.h"
@@ -74,6 +75,8 @@ class FileData {
     std::function<void(FileId)> changed;
     // Makes a file's copies equal that may differ since a writer died: kBusy until it is done.
     std::function<Result<>(FileId)> compare = [](FileId) -> Result<> { return {}; };
+    // A file that was written through this server, and not since, is committed after this time.
+    Clock::duration commit_after = std::chrono::seconds(10);
   };
 
   explicit FileData(Parts parts);
@@ -91,6 +94,11 @@ class FileData {
   // how far the files go. A batch of them; true when more are due. Those of an earlier run only
   // once its clients have had their time. Then ends the journal's records that nobody needs.
   bool settle_due(bool grace_over);
+  // Commits files that clients wrote through this server and did not commit (unstable_writes.h);
+  // those of which something may be lost are in doubt then. Call about once a second.
+  void commit_left();
+  // What was written through this server is not all committed.
+  [[nodiscard]] bool uncommitted(FileId file) const { return unstable_.contains(file); }
   // A client lost the layout of the file and has been fenced.
   void writer_fenced(FileId file) { parts_.journal.doubt(file); }
   // A data server is back: what failed for want of it is due.
@@ -161,7 +169,8 @@ class FileData {
                                                    std::span<const std::byte> data,
                                                    ProxyIo::Stability wanted,
                                                    const layout::PlacementPolicy& policy);
-  // COMMIT of the whole file. The verifier to be told is ProxyIo::verifier(), after this.
+  // COMMIT of the whole file. The verifier to be told is ProxyIo::verifier(), after this. If it is
+  // another than that of what is committed, the copies are to be compared.
   [[nodiscard]] Result<> sync(FileId file);
   [[nodiscard]] Result<> allocate(FileId file, std::uint64_t offset, std::uint64_t length,
                                   const layout::PlacementPolicy& policy);
@@ -234,7 +243,7 @@ class FileData {
 
   [[nodiscard]] Result<ProxyIo::File> readable(FileId file, const layout::LayoutMap& map);
   template <class T>
-  using LeaderCall = std::function<void(const ProxyIo::File&, ProxyIo::Finished<T>)>;
+  using LeaderCall = std::function<void(const ProxyIo::File&, Finished<T>)>;
   // Makes a call at the leaders of a file with several copies, and again with others when some
   // fail.
   template <class T>
@@ -244,7 +253,13 @@ class FileData {
   [[nodiscard]] Result<T> at_one_copy(FileId file, const layout::LayoutMap& map,
                                       const LeaderCall<T>& call);
   [[nodiscard]] Result<> give_way(FileId file, const layout::LayoutMap& map,
-                                  const ProxyIo::Failures& failures);
+                                  const Failures& failures);
+  // A call of the cluster's that changes objects: at the servers of this map.
+  using ObjectsChange = std::function<void(const layout::LayoutMap& map,
+                                           const layout::ObjectId& object, Finished<void> done)>;
+  // Prepares it, and makes it at every copy that is in use then.
+  [[nodiscard]] Result<> change_objects(FileId file, const layout::LayoutMap& map,
+                                        DirtyExtent changed, const ObjectsChange& change);
   [[nodiscard]] Result<> punch_copies(FileId file, std::uint64_t offset, std::uint64_t length);
   [[nodiscard]] Result<> punch_objects(FileId file, const layout::LayoutMap& map,
                                        std::uint64_t offset, std::uint64_t length);
@@ -271,6 +286,7 @@ class FileData {
   std::set<FileId> guessed_;             // of those: answered with what is known
 
   FlexReports reports_;
+  UnstableWrites unstable_;
 
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> reads_{0};

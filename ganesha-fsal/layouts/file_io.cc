@@ -18,6 +18,7 @@ std::unexpected<Error> failed(const Result<T>& result) {
 // A write goes on through other leaders for so long; then its client is to ask again.
 constexpr std::chrono::seconds kPersist{20};
 constexpr std::chrono::milliseconds kRest{100};  // between attempts
+constexpr std::size_t kCommits = 64;             // by ourselves at a time
 // A truncate waits so long for writes of ours.
 constexpr std::chrono::seconds kPatience{2};
 
@@ -123,8 +124,7 @@ Result<ProxyIo::File> FileData::readable(FileId file, const layout::LayoutMap& m
 
 // What is to be done about leaders that failed. Success: the call is to be made again, with the map
 // and the leaders there are now.
-Result<> FileData::give_way(FileId file, const layout::LayoutMap& map,
-                            const ProxyIo::Failures& failures) {
+Result<> FileData::give_way(FileId file, const layout::LayoutMap& map, const Failures& failures) {
   for (const auto& [ds_id, error] : failures) {
     switch (error.code) {
       case Errc::kAccess:
@@ -177,8 +177,8 @@ Result<T> FileData::through_leaders(FileId file, const Namespace::MakeLayout& ma
         again = settle_duplication(file, to.map);
         if (!again) return failed(again);
       }
-      auto [result, failures] = await_with<T, ProxyIo::Failures>(
-          [&](ProxyIo::Finished<T> done) { call(to, std::move(done)); });
+      auto [result, failures] =
+          await_with<T, Failures>([&](Finished<T> done) { call(to, std::move(done)); });
       if (result || failures.empty()) return std::move(result);
       again = give_way(file, target->map, failures);
     }
@@ -204,7 +204,7 @@ Result<ProxyIo::WriteResult> FileData::write(FileId file, std::uint64_t offset,
   if (!writing) return failed(writing);
   ++writes_;
   const LeaderCall<ProxyIo::WriteResult> call = [&](const ProxyIo::File& to,
-                                                    ProxyIo::Finished<ProxyIo::WriteResult> done) {
+                                                    Finished<ProxyIo::WriteResult> done) {
     parts_.proxy.write(to, offset, data, wanted, std::move(done));
   };
   auto written =
@@ -215,6 +215,9 @@ Result<ProxyIo::WriteResult> FileData::write(FileId file, std::uint64_t offset,
     return written;
   }
   written_bytes_ += data.size();
+  if (mirrored(*map) && written->stability == ProxyIo::Stability::kUnstable) {
+    unstable_.written(file, written->verifier, Clock::now());
+  }
   Growth growth;
   growth.id = file;
   growth.end = offset + data.size();
@@ -226,23 +229,41 @@ template <class T>
 Result<T> FileData::at_one_copy(FileId file, const layout::LayoutMap& map,
                                 const LeaderCall<T>& call) {
   const ProxyIo::File to{parts_.names.object_of(file, map), map, {}};
-  return await_with<T, ProxyIo::Failures>(
-             [&](ProxyIo::Finished<T> done) { call(to, std::move(done)); })
-      .first;
+  return await_with<T, Failures>([&](Finished<T> done) { call(to, std::move(done)); }).first;
 }
 
 Result<> FileData::sync(FileId file) {
   const auto map = parts_.names.layout(file);
   if (!map) return failed(map);
-  if (!*map) return {};
+  if (!*map) {  // not written, or removed
+    unstable_.forget(file);
+    return {};
+  }
   const LeaderCall<std::uint64_t> call = [&](const ProxyIo::File& to,
-                                             ProxyIo::Finished<std::uint64_t> done) {
+                                             Finished<std::uint64_t> done) {
     parts_.proxy.commit(to, std::move(done));
   };
+  const std::uint64_t last = unstable_.last(file);
   const auto done =
       mirrored(**map) ? through_leaders(file, no_layout, call) : at_one_copy(file, **map, call);
   if (!done) return failed(done);
+  if (unstable_.committed(file, last, *done)) parts_.journal.doubt(file);
   return {};
+}
+
+void FileData::commit_left() {
+  const auto now = Clock::now();
+  for (const FileId file : unstable_.take_due(now - parts_.commit_after, now, kCommits)) {
+    if (stopping_) return;
+    const auto done = sync(file);
+    if (done) continue;
+    if (done.error() == Errc::kStale || done.error() == Errc::kNotFound) {
+      unstable_.forget(file);  // removed
+      continue;
+    }
+    spdlog::info("event=not_committed file={:x} error=\"{}\"", file, done.error().describe());
+    return;  // the others after a while, as this one
+  }
 }
 
 // What data servers still owe to each other must not come after the change: COMMIT waits for it. Of
@@ -262,10 +283,8 @@ Result<> FileData::settle_duplication(FileId file, const layout::LayoutMap& map)
       if (current.empty()) return fail(Errc::kBusy, "a stripe without a current copy");
       at.leads.push_back(current[std::min(turn, current.size() - 1)]);
     }
-    const auto done = await_with<std::uint64_t, ProxyIo::Failures>(
-        [&](ProxyIo::Finished<std::uint64_t> finished) {
-          parts_.proxy.commit(at, std::move(finished));
-        });
+    const auto done = await_with<std::uint64_t, Failures>(
+        [&](Finished<std::uint64_t> finished) { parts_.proxy.commit(at, std::move(finished)); });
     if (!done.first) return failed(done.first);
   }
   return {};
@@ -280,6 +299,23 @@ Result<layout::LayoutMap> FileData::prepare_change(FileId file, const layout::La
   return prepared;
 }
 
+// What some copies' disks cannot do goes on without them, as a write does. Done twice it has the
+// same effect as done once. Each time there are fewer copies.
+Result<> FileData::change_objects(FileId file, const layout::LayoutMap& map, DirtyExtent changed,
+                                  const ObjectsChange& change) {
+  const auto until = Clock::now() + kPersist;
+  for (;;) {
+    const auto to = prepare_change(file, map, changed);
+    if (!to) return failed(to);
+    const layout::ObjectId object = parts_.names.object_of(file, *to);
+    auto [done, failures] = await_with<void, Failures>(
+        [&](Finished<void> finished) { change(*to, object, std::move(finished)); });
+    if (done || failures.empty() || !mirrored(*to)) return done;
+    if (auto out = parts_.mirrors.change_failed(file, changed, failures); !out) return out;
+    if (stopping_ || Clock::now() >= until) return fail(Errc::kBusy, "the file's copies change");
+  }
+}
+
 Result<> FileData::allocate(FileId file, std::uint64_t offset, std::uint64_t length,
                             const layout::PlacementPolicy& policy) {
   if (offset > kMaxFileSize || length > kMaxFileSize - offset) {
@@ -288,12 +324,11 @@ Result<> FileData::allocate(FileId file, std::uint64_t offset, std::uint64_t len
   if (auto fine = ready(file); !fine) return failed(fine);
   const auto map = map_of(file, policy);
   if (!map) return failed(map);
-  const auto prepared = prepare_change(file, *map, {offset, offset + length});
-  if (!prepared) return failed(prepared);
-  const layout::ObjectId object = parts_.names.object_of(file, *prepared);
-  const auto done = await<void>([&](Done<void> finished) {
-    parts_.cluster.allocate(*prepared, object, offset, length, std::move(finished));
-  });
+  const ObjectsChange allocate = [&](const layout::LayoutMap& to, const layout::ObjectId& object,
+                                     Finished<void> finished) {
+    parts_.cluster.allocate(to, object, offset, length, std::move(finished));
+  };
+  const auto done = change_objects(file, *map, {offset, offset + length}, allocate);
   if (!done) return failed(done);
   Growth growth;
   growth.id = file;
@@ -329,19 +364,18 @@ Result<> FileData::punch_copies(FileId file, std::uint64_t offset, std::uint64_t
   if (auto nobody = recall_writers(file, std::nullopt, "deallocate"); !nobody) return nobody;
   const auto record = parts_.journal.begin(file, no_layout);
   if (!record) return failed(record);
-  const auto prepared = prepare_change(file, record->map, {offset, offset + length});
-  if (!prepared) return failed(prepared);
-  auto done = punch_objects(file, *prepared, offset, length);
+  auto done = punch_objects(file, record->map, offset, length);
   if (!done) parts_.journal.doubt(file);
   return done;
 }
 
 Result<> FileData::punch_objects(FileId file, const layout::LayoutMap& map, std::uint64_t offset,
                                  std::uint64_t length) {
-  const layout::ObjectId object = parts_.names.object_of(file, map);
-  return await<void>([&](Done<void> finished) {
-    parts_.cluster.punch(map, object, offset, length, std::move(finished));
-  });
+  const ObjectsChange punch = [&](const layout::LayoutMap& to, const layout::ObjectId& object,
+                                  Finished<void> finished) {
+    parts_.cluster.punch(to, object, offset, length, std::move(finished));
+  };
+  return change_objects(file, map, {offset, offset + length}, punch);
 }
 
 }  // namespace weft::mds

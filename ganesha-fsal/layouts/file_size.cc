@@ -79,12 +79,12 @@ Result<> FileData::finish_cut(FileId file) {
 }
 
 Result<> FileData::cut(const PendingTruncate& pending) {
-  const auto map = prepare_change(pending.id, pending.layout, {pending.cut_at, kMaxFileSize});
-  if (!map) return failed(map);
-  const layout::ObjectId object = parts_.names.object_of(pending.id, *map);
-  const auto done = await<void>([&](Done<void> finished) {
-    parts_.cluster.truncate(*map, object, pending.cut_at, std::move(finished));
-  });
+  const ObjectsChange truncate = [&](const layout::LayoutMap& map, const layout::ObjectId& object,
+                                     Finished<void> finished) {
+    parts_.cluster.truncate(map, object, pending.cut_at, std::move(finished));
+  };
+  const auto done =
+      change_objects(pending.id, pending.layout, {pending.cut_at, kMaxFileSize}, truncate);
   if (!done) {
     spdlog::warn("truncate waits for data servers file={:x} size={} error=\"{}\"", pending.id,
                  pending.cut_at, done.error().describe());

@@ -159,6 +159,12 @@ class Mirrors final : public MissedCopies {
   // kUnreachable: a server is away only for a moment.
   [[nodiscard]] Result<layout::LayoutMap> prepare_change(FileId file, DirtyExtent changed);
 
+  // Servers that were to make such a change, within `changed`, did not. Those whose disks failed
+  // are left out, if their stripes have another current copy that made it; the change is to be
+  // prepared and made again, which waits until nobody uses them. Otherwise the error of one for
+  // which nobody was left out: of one that did not answer before that of a disk.
+  [[nodiscard]] Result<> change_failed(FileId file, DirtyExtent changed, const Failures& failures);
+
   // Of the control server. Does not wait: kBusy until the conditions hold. Of the reporter's own
   // copy: it is left out, and conditions b and c are begun with; begin_write() waits for them.
   // kNotFound: it is the last that is current and here.

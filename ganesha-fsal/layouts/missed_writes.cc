@@ -1,5 +1,6 @@
 // Mirrors: what data servers and clients tell of writes that a copy missed.
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -21,6 +22,19 @@ std::vector<DirtyExtent> to_dirty(const std::vector<control::Extent>& extents) {
     dirty.push_back({extent.offset, extent.offset + length});
   }
   return dirty;
+}
+
+// It cannot do what another may be able to.
+bool of_the_disk(const Error& error) {
+  return error == Errc::kNoSpace || error == Errc::kQuota || error == Errc::kIo ||
+         error == Errc::kCorrupt || error == Errc::kReadOnly;
+}
+
+bool made_elsewhere(const layout::LayoutMap& map, std::size_t stripe, const Failures& failures) {
+  return std::ranges::any_of(map.copies, [&](const layout::Copy& copy) {
+    return copy.state_of(stripe) == CopyState::kCurrent &&
+           std::ranges::find(failures, copy.ds_ids[stripe], &Failure::ds_id) == failures.end();
+  });
 }
 
 }  // namespace
@@ -67,6 +81,42 @@ Result<> Mirrors::own_copy_missed(FileId file, const layout::LayoutMap& map, Pla
   }
   const auto now = map_of(file);
   if (now) static_cast<void>(advance(file, *now, place));
+  return {};
+}
+
+// As the data server tells of its own copy when it is a write that fails.
+Result<> Mirrors::change_failed(FileId file, DirtyExtent changed, const Failures& failures) {
+  for (const Failure& failure : failures) {
+    if (!of_the_disk(failure.error)) return std::unexpected(failure.error);
+  }
+  auto map = map_of(file);
+  if (!map) return pass(map);
+  for (const Failure& failure : failures) {
+    const auto place = place_of(*map, failure.ds_id);
+    if (place && !made_elsewhere(*map, place->stripe, failures)) {
+      return std::unexpected(failure.error);
+    }
+  }
+  for (const Failure& failure : failures) {
+    const auto place = place_of(*map, failure.ds_id);
+    if (!place) continue;  // the file was moved away from it
+    const CopyState state = map->copies[place->copy].state_of(place->stripe);
+    spdlog::warn("event=change_failed file={:x} ds={} error=\"{}\"", file, failure.ds_id,
+                 failure.error.describe());
+    if (state == CopyState::kCurrent) {
+      if (auto left = leave_out(file, *map, *place, Cause::kDisk); !left) return left;
+    } else {
+      const Loss loss{.place = *place,
+                      .ds_id = failure.ds_id,
+                      .led = false,
+                      .written = written_by_clients(*map),
+                      .dirty = {changed},
+                      .reporter = {}};
+      if (auto marked = mark(file, loss); !marked) return pass(marked);
+    }
+    map = map_of(file);
+    if (!map) return pass(map);
+  }
   return {};
 }
 

@@ -70,6 +70,11 @@ struct ClusterFixture {
   }
 };
 
+// The outcome of a change of objects.
+inline Result<> await_change(const std::function<void(Finished<void>)>& start) {
+  return await_with<void, Failures>([&](Finished<void> done) { start(std::move(done)); }).first;
+}
+
 inline layout::LayoutMap map_over(std::vector<std::uint32_t> ids) {
   layout::LayoutMap map;
   map.stripe_unit = 1024;

@@ -13,7 +13,7 @@ using namespace weft::mds;
 TEST_CASE("truncating cuts each object to its part of the file") {
   ClusterFixture f;
   f.run(3);
-  REQUIRE(await<void>([&](Done<void> done) {
+  REQUIRE(await_change([&](Finished<void> done) {
     f.cluster->truncate(map_over({3, 1, 2}), kObject, 1500, std::move(done));
   }));
   CHECK(f.servers[2]->sizes[7] == 1024);
@@ -31,11 +31,11 @@ TEST_CASE("truncating cuts each object to its part of the file") {
 TEST_CASE("one data server's failure is the call's, and one that is away too") {
   ClusterFixture f;
   f.run(2);
-  f.servers[1]->full = true;
-  CHECK(await<void>([&](Done<void> done) {
+  f.servers[1]->fault = Errc::kNoSpace;
+  CHECK(await_change([&](Finished<void> done) {
           f.cluster->truncate(map_over({1, 2}), kObject, 5000, std::move(done));
         }).error() == Errc::kNoSpace);
-  CHECK(await<void>([&](Done<void> done) {
+  CHECK(await_change([&](Finished<void> done) {
           f.cluster->truncate(map_over({1, 9}), kObject, 5000, std::move(done));
         }).error() == Errc::kUnreachable);
 }
@@ -182,20 +182,20 @@ TEST_CASE("a copy that missed writes is kept, or the data server hears that it i
 TEST_CASE("punching sends each server one range, allocating one for each stripe unit") {
   ClusterFixture f;
   f.run(2);
-  REQUIRE(await<void>([&](Done<void> done) {
+  REQUIRE(await_change([&](Finished<void> done) {
     f.cluster->punch(map_over({1, 2}), kObject, 100, 4000, std::move(done));
   }));
   CHECK(f.servers[0]->ranges == std::vector<control::Range>{{kObject, 100, 4000}});
   CHECK(f.servers[1]->ranges == std::vector<control::Range>{{kObject, 1024, 3072}});
   f.servers[0]->ranges.clear();
   f.servers[1]->ranges.clear();
-  REQUIRE(await<void>([&](Done<void> done) {
+  REQUIRE(await_change([&](Finished<void> done) {
     f.cluster->allocate(map_over({1, 2}), kObject, 100, 2000, std::move(done));
   }));
   CHECK(f.servers[0]->ranges ==
         std::vector<control::Range>{{kObject, 100, 924}, {kObject, 2048, 52}});
   CHECK(f.servers[1]->ranges == std::vector<control::Range>{{kObject, 1024, 1024}});
-  CHECK(await<void>([&](Done<void> done) {
+  CHECK(await_change([&](Finished<void> done) {
           f.cluster->punch(map_over({1, 2}), kObject, UINT64_MAX, 2, std::move(done));
         }).error() == Errc::kFileTooLarge);
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "layout/net_address.h"
@@ -78,7 +79,7 @@ class FakeServer final : public control::ClientEvents {
   void on_truncate(const layout::ObjectId& object, std::uint64_t size,
                    Done<control::ObjectStat> done) override {
     const std::lock_guard lock(mutex);
-    if (full) return done(fail(Errc::kNoSpace, "full"));
+    if (fault) return done(fail(*fault, "the disk"));
     sizes[object.fileid] = size;
     done(control::ObjectStat{true, size, size, 5});
   }
@@ -95,14 +96,11 @@ class FakeServer final : public control::ClientEvents {
   }
   void on_allocate(const control::Range& range, Done<void> done) override {
     const std::lock_guard lock(mutex);
+    if (fault) return done(fail(*fault, "the disk"));
     ranges.push_back(range);
     done({});
   }
   void on_punch(const control::Range& range, Done<void> done) override {
-    {
-      const std::lock_guard lock(mutex);
-      if (full) return done(fail(Errc::kNoSpace, "full"));
-    }
     on_allocate(range, std::move(done));
   }
 
@@ -110,7 +108,7 @@ class FakeServer final : public control::ClientEvents {
   std::map<std::uint64_t, std::uint64_t> sizes;  // by file id
   std::map<std::uint64_t, std::uint32_t> epochs;
   std::vector<control::Range> ranges;
-  bool full = false;
+  std::optional<Errc> fault;  // of its disk: objects are not changed
   std::atomic<int> leases = 0;
   std::function<void()> leased;  // set while not connected
 

@@ -21,8 +21,8 @@ struct Copies : ClusterFixture {
     map.copies.push_back({CopyState::kCurrent, 0, {3, 4}});
   }
   Result<> truncate(std::uint64_t size) {
-    return await<void>(
-        [&](Done<void> done) { cluster->truncate(map, kObject, size, std::move(done)); });
+    return await_change(
+        [&](Finished<void> done) { cluster->truncate(map, kObject, size, std::move(done)); });
   }
   Result<Cluster::ObjectsStat> stat(Cluster::Silent silent = Cluster::Silent::kFail) {
     return await<Cluster::ObjectsStat>([&](Done<Cluster::ObjectsStat> done) {
@@ -57,14 +57,14 @@ TEST_CASE_METHOD(Copies,
     CHECK(servers[3]->sizes[7] == 1500);
   }
   SECTION("punch") {
-    REQUIRE(await<void>(
-        [&](Done<void> done) { cluster->punch(map, kObject, 100, 1500, std::move(done)); }));
+    REQUIRE(await_change(
+        [&](Finished<void> done) { cluster->punch(map, kObject, 100, 1500, std::move(done)); }));
     CHECK(servers[2]->ranges == std::vector<control::Range>{{kObject, 100, 924}});
     CHECK(servers[3]->ranges == std::vector<control::Range>{{kObject, 1024, 576}});
   }
   SECTION("allocate") {
-    REQUIRE(await<void>(
-        [&](Done<void> done) { cluster->allocate(map, kObject, 0, 3000, std::move(done)); }));
+    REQUIRE(await_change(
+        [&](Finished<void> done) { cluster->allocate(map, kObject, 0, 3000, std::move(done)); }));
     CHECK(servers[2]->ranges ==
           std::vector<control::Range>{{kObject, 0, 1024}, {kObject, 2048, 952}});
     CHECK(servers[3]->ranges == std::vector<control::Range>{{kObject, 1024, 1024}});

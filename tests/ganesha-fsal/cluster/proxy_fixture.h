@@ -17,7 +17,8 @@ inline constexpr std::uint32_t kUnit = 64 * 1024;
 // A file over `stripes` data servers for each of its copies: server 1 is the first of copy 0,
 // server stripes + 1 the first of copy 1, and so on.
 struct ProxyFixture {
-  explicit ProxyFixture(std::uint32_t stripes, std::uint32_t copies = 1) {
+  explicit ProxyFixture(std::uint32_t stripes, std::uint32_t copies = 1,
+                        std::chrono::milliseconds call_timeout = 5s) {
     threads.start();
     RegistryOptions options;
     options.cluster.fill(std::byte{1});
@@ -39,7 +40,7 @@ struct ProxyFixture {
     ProxyIo::Config config;
     config.owner = "test-mds";
     config.handle_key = kNfsKey;
-    config.call_timeout = 5s;
+    config.call_timeout = call_timeout;
     config.copy_timeout = 1500ms;
     config.is_gone = [this](std::uint32_t id) {
       const std::lock_guard lock(gone_mutex);
@@ -67,7 +68,7 @@ struct ProxyFixture {
   }
   Result<ProxyIo::WriteResult> write(std::uint64_t offset, std::span<const std::byte> data,
                                      ProxyIo::Stability wanted = ProxyIo::Stability::kUnstable) {
-    auto [result, failed] = await_with<ProxyIo::WriteResult, ProxyIo::Failures>(
+    auto [result, failed] = await_with<ProxyIo::WriteResult, Failures>(
         [&](auto done) { proxy->write(file, offset, data, wanted, std::move(done)); });
     failures = std::move(failed);
     if (result) set_size(offset + data.size());
@@ -85,7 +86,7 @@ struct ProxyFixture {
     return result->data.flatten().value();
   }
   Result<std::uint64_t> commit() {
-    auto [result, failed] = await_with<std::uint64_t, ProxyIo::Failures>(
+    auto [result, failed] = await_with<std::uint64_t, Failures>(
         [&](auto done) { proxy->commit(file, std::move(done)); });
     failures = std::move(failed);
     return std::move(result);
@@ -110,7 +111,7 @@ struct ProxyFixture {
   ProxyIo::File file;
   std::uint64_t size = 0;
   bool read_leads = false;
-  ProxyIo::Failures failures;  // of the last write or commit
+  Failures failures;  // of the last write or commit
   std::mutex gone_mutex;
   std::set<std::uint32_t> gone;
   std::unique_ptr<ProxyIo> proxy;

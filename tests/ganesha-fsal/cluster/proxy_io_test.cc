@@ -119,7 +119,7 @@ TEST_CASE("stopping completes what waits for a data server that is not there") {
   REQUIRE(f.registry->register_server(request.addresses[0], request)->ds_id == 2);
   f.file.map.copies[0].ds_ids = {2};
   std::promise<Errc> failed;
-  f.proxy->commit(f.file, [&](const Result<std::uint64_t>& result, const ProxyIo::Failures&) {
+  f.proxy->commit(f.file, [&](const Result<std::uint64_t>& result, const Failures&) {
     failed.set_value(result ? Errc::kInternal : result.error().code);
   });
   f.proxy->stop();

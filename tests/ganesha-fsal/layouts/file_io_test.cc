@@ -1,105 +1,9 @@
 // Files with several copies, read, written and changed through the metadata server.
-#include <catch2/catch_test_macros.hpp>
-
-#include "tests/ganesha-fsal/cluster/fake_nfs.h"
-#include "tests/ganesha-fsal/layouts/mds_run.h"
-#include "tests/ganesha-fsal/meta/meta_fixture.h"
+#include "tests/ganesha-fsal/layouts/file_io_fixture.h"
 
 namespace weft::mds {
-namespace {
 
-// A file with two copies of one stripe; data servers with both their sides.
-struct Fixture : NamespaceTest {
-  Fixture() : f(file(kRootFileId, "f")), run(std::make_unique<Run>(*names, store, 0, &later)) {
-    run->policy.stripe_unit = 64 * 1024;
-    run->policy.stripe_count = 1;
-    run->policy.copies = 2;
-    threads.start();
-    for (std::uint8_t id = 1; id <= 2; ++id) {
-      nfs.push_back(
-          std::make_unique<FakeNfs>(id, threads, pool, peers, run->cluster().handle_key()));
-      peers[id] = &nfs.back()->objects;
-      control.push_back(std::make_unique<FakeServer>(id, run->port(), nfs.back()->tcp.port()));
-      run->await_up(id);
-    }
-  }
-  ~Fixture() {
-    control.clear();
-    run->proxy.stop();
-    for (const auto& server : nfs) server->stop();
-    threads.stop();
-    run.reset();
-  }
-  Result<ProxyIo::WriteResult> write(std::uint64_t offset, std::span<const std::byte> data) {
-    auto written = run->data.write(f, offset, data, ProxyIo::Stability::kUnstable, run->policy);
-    for (const auto& server : nfs) {
-      const std::lock_guard lock(server->objects.mutex);
-      server->objects.file_size = attributes(f).size;
-    }
-    return written;
-  }
-  std::vector<std::byte> read(std::uint64_t offset, std::uint32_t count) {
-    auto got = run->data.read(f, offset, count);
-    REQUIRE(got);
-    return got->data.flatten().value();
-  }
-  layout::LayoutMap map() { return **names->layout(f); }
-  // Who would lead, or leads, one who writes now.
-  std::uint32_t leader() {
-    const auto target = run->mirrors.begin_write(f, no_layout);
-    REQUIRE(target);
-    return target->map.copies[target->leads.at(0)].ds_ids[0];
-  }
-  FakeObjects& objects(std::uint32_t id) { return nfs[id - 1]->objects; }
-  Result<InodeAttributes> truncate(std::uint64_t size, ClientId client) {
-    AttributeChange change;
-    change.size = size;
-    return run->data.set_attributes(f, change, client);
-  }
-
-  // Its connection to the metadata server is lost, for longer than a restart takes.
-  void lose(std::uint32_t id) {
-    control[id - 1]->disconnect();
-    for (int i = 0; i < 2000 && run->mirrors.reach(id) != Reach::kGone; ++i) {
-      std::this_thread::sleep_for(5ms);
-    }
-    REQUIRE(run->mirrors.reach(id) == Reach::kGone);
-  }
-  void hang(std::uint32_t id) {
-    const std::lock_guard lock(objects(id).mutex);
-    objects(id).silent = true;
-  }
-  void await_held(std::uint32_t id) {
-    for (int i = 0; i < 2000; ++i) {
-      {
-        const std::lock_guard lock(objects(id).mutex);
-        if (!objects(id).held.empty()) return;
-      }
-      std::this_thread::sleep_for(1ms);
-    }
-    FAIL("nothing came");
-  }
-  layout::CopyState state_at(std::uint32_t id) {
-    for (const layout::Copy& copy : map().copies) {
-      if (copy.ds_ids[0] == id) return copy.state_of(0);
-    }
-    FAIL("not of the file");
-    return layout::CopyState::kStale;
-  }
-
-  Later later{0s};
-  const FileId f;
-  std::unique_ptr<Run> run;
-  BufferPool pool{64U << 20};
-  rpc::IoThreads threads{1, false};
-  FakeObjects::Peers peers;
-  std::vector<std::unique_ptr<FakeNfs>> nfs;
-  std::vector<std::unique_ptr<FakeServer>> control;
-};
-
-}  // namespace
-
-TEST_CASE_METHOD(Fixture, "a proxied write is in the journal, and at both copies") {
+TEST_CASE_METHOD(FileIoTest, "a proxied write is in the journal, and at both copies") {
   const auto data = pattern(200'000, 1);
   REQUIRE(write(0, data));
   CHECK(run->journal.size() == 1);
@@ -113,7 +17,7 @@ TEST_CASE_METHOD(Fixture, "a proxied write is in the journal, and at both copies
   check_clean();
 }
 
-TEST_CASE_METHOD(Fixture, "a leader without room is the client's error, and both copies stay") {
+TEST_CASE_METHOD(FileIoTest, "a leader without room is the client's error, and both copies stay") {
   REQUIRE(write(0, pattern(100, 1)));
   objects(leader()).failure = rpc::nfs4::Status::NFS4ERR_NOSPC;
   CHECK(write(0, pattern(100, 2)).error() == Errc::kNoSpace);
@@ -123,7 +27,7 @@ TEST_CASE_METHOD(Fixture, "a leader without room is the client's error, and both
   CHECK(run->journal.unsettled(f));
 }
 
-TEST_CASE_METHOD(Fixture, "of a broken disk the client hears when it has the last copy") {
+TEST_CASE_METHOD(FileIoTest, "of a broken disk the client hears when it has the last copy") {
   REQUIRE(write(0, pattern(100, 1)));
   const std::uint32_t broken = leader();
   const auto data = pattern(100, 2);
@@ -136,7 +40,7 @@ TEST_CASE_METHOD(Fixture, "of a broken disk the client hears when it has the las
   CHECK(state_at(3 - broken) == layout::CopyState::kCurrent);
 }
 
-TEST_CASE_METHOD(Fixture, "a leader that dies in a write is left out, and the write goes on") {
+TEST_CASE_METHOD(FileIoTest, "a leader that dies in a write is left out, and the write goes on") {
   const auto before = write(0, pattern(100, 1));
   REQUIRE(before);
   const std::uint32_t lost = leader();
@@ -154,16 +58,17 @@ TEST_CASE_METHOD(Fixture, "a leader that dies in a write is left out, and the wr
   CHECK(state_at(left) == layout::CopyState::kCurrent);
   CHECK(objects(left).last_write.object_epoch == map().object_epoch);
   CHECK(read(0, 200'000) == data);
+  CHECK_FALSE(run->journal.unsettled(f));
   // What was not committed through the lost one is written again.
   CHECK(written->verifier != before->verifier);
   CHECK(run->data.sync(f));
   CHECK(run->proxy.verifier() == written->verifier);
   CHECK(objects(left).commits == 1);
-  CHECK_FALSE(run->journal.unsettled(f));
+  CHECK(run->journal.unsettled(f));  // others may lack what it had brought to one
   check_clean();
 }
 
-TEST_CASE_METHOD(Fixture, "what a leader that died had before COMMIT is written again") {
+TEST_CASE_METHOD(FileIoTest, "what a leader that died had before COMMIT is written again") {
   const auto written = write(0, pattern(100, 1));
   REQUIRE(written);
   const std::uint32_t lost = leader();
@@ -173,7 +78,7 @@ TEST_CASE_METHOD(Fixture, "what a leader that died had before COMMIT is written 
   CHECK(objects(lost).commits == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a fenced answer means that the map has changed") {
+TEST_CASE_METHOD(FileIoTest, "a fenced answer means that the map has changed") {
   REQUIRE(write(0, pattern(100, 1)));
   const std::uint32_t led = leader();
   {
@@ -190,7 +95,7 @@ TEST_CASE_METHOD(Fixture, "a fenced answer means that the map has changed") {
   CHECK(objects(led).last_write.object_epoch == map().object_epoch);
 }
 
-TEST_CASE_METHOD(Fixture, "without any copy's server the client is to ask again") {
+TEST_CASE_METHOD(FileIoTest, "without any copy's server the client is to ask again") {
   REQUIRE(write(0, pattern(100, 1)));
   lose(1);
   lose(2);
@@ -201,7 +106,7 @@ TEST_CASE_METHOD(Fixture, "without any copy's server the client is to ask again"
   CHECK((state_at(1) == layout::CopyState::kCurrent || state_at(2) == layout::CopyState::kCurrent));
 }
 
-TEST_CASE_METHOD(Fixture, "a truncate goes on without a server that is gone") {
+TEST_CASE_METHOD(FileIoTest, "a truncate goes on without a server that is gone") {
   REQUIRE(write(0, pattern(1000, 1)));
   lose(2);
   REQUIRE(truncate(10, 5));
@@ -213,7 +118,7 @@ TEST_CASE_METHOD(Fixture, "a truncate goes on without a server that is gone") {
   CHECK(stale->at(0).dirty.back().end >= 1000);
 }
 
-TEST_CASE_METHOD(Fixture, "a truncate of mirrored data waits for every writer") {
+TEST_CASE_METHOD(FileIoTest, "a truncate of mirrored data waits for every writer") {
   REQUIRE(write(0, pattern(1000, 1)));
   SECTION("layouts, the caller's own too") {
     REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
@@ -243,7 +148,7 @@ TEST_CASE_METHOD(Fixture, "a truncate of mirrored data waits for every writer") 
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a hole is punched at both copies while nobody writes") {
+TEST_CASE_METHOD(FileIoTest, "a hole is punched at both copies while nobody writes") {
   REQUIRE(write(0, pattern(1000, 1)));
   REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
   CHECK(run->data.punch(f, 100, 200).error() == Errc::kBusy);
@@ -251,15 +156,10 @@ TEST_CASE_METHOD(Fixture, "a hole is punched at both copies while nobody writes"
   REQUIRE(run->data.punch(f, 100, 200));
   CHECK(control[0]->ranges.size() == 1);
   CHECK(control[0]->ranges == control[1]->ranges);
-  SECTION("one that fails at one copy leaves the file to be compared") {
-    CHECK_FALSE(run->journal.unsettled(f));
-    control[1]->full = true;
-    CHECK_FALSE(run->data.punch(f, 300, 200));
-    CHECK(run->journal.unsettled(f));
-  }
 }
 
-TEST_CASE_METHOD(Fixture, "what is duplicated later is committed at every copy before a change") {
+TEST_CASE_METHOD(FileIoTest,
+                 "what is duplicated later is committed at every copy before a change") {
   run->policy.duplication = layout::Duplication::kServerAsync;
   REQUIRE(write(0, pattern(1000, 1)));
   REQUIRE(truncate(10, 5));
@@ -267,7 +167,7 @@ TEST_CASE_METHOD(Fixture, "what is duplicated later is committed at every copy b
   CHECK(objects(2).commits == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "with asynchronous duplication reads go where the writes went") {
+TEST_CASE_METHOD(FileIoTest, "with asynchronous duplication reads go where the writes went") {
   run->policy.duplication = layout::Duplication::kServerAsync;
   const auto data = pattern(200'000, 1);
   REQUIRE(write(0, data));
@@ -277,7 +177,7 @@ TEST_CASE_METHOD(Fixture, "with asynchronous duplication reads go where the writ
   CHECK(objects(3 - led).reads == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a write is answered with the verifier of before it was sent") {
+TEST_CASE_METHOD(FileIoTest, "a write is answered with the verifier of before it was sent") {
   const auto first = write(0, pattern(100, 1));
   REQUIRE(first);
   CHECK(first->verifier == run->proxy.verifier());

@@ -22,12 +22,21 @@ struct NoRecaller : Recaller {
   void recall(FileId, ClientId, std::optional<layout::Access>, std::function<void()>) override {}
 };
 
+struct RunWaits {
+  Clock::duration linger = 5s;  // of records in the journal
+  Clock::duration commit_after = 10s;
+};
+
 // One run of the metadata server over a store.
 class Run {
  public:
   // `later` is added to the clock by which data servers' leases end; it outlives the run.
-  Run(Namespace& names, KvStore& store, std::uint16_t port, const Later* later = nullptr)
-      : names_(names), sizes_(names, [](FileId) {}), cluster_(start(store, port, later)) {
+  Run(Namespace& names, KvStore& store, std::uint16_t port, const Later* later = nullptr,
+      RunWaits waits = {})
+      : names_(names),
+        waits_(waits),
+        sizes_(names, [](FileId) {}),
+        cluster_(start(store, port, later)) {
     policy.reserve_bytes = 0;
     policy.stripe_unit = 1024;
     REQUIRE(data.open());
@@ -62,6 +71,7 @@ class Run {
   }
 
   Namespace& names_;
+  const RunWaits waits_;
   NamespaceSizes sizes_;
   std::unique_ptr<Cluster> cluster_;
   BufferPool pool_{64U << 20};
@@ -80,9 +90,13 @@ class Run {
                         [] { return Clock::now(); },
                         [](FileId) {},
                         [this](FileId file) { data.writer_fenced(file); }};
-  WriterJournal journal{{.names = names_, .in_use = [this](FileId file) {
-                           return layouts.held_for_write(file) || layouts.blocked(file);
-                         }}};
+  WriterJournal journal{{.names = names_,
+                         .in_use =
+                             [this](FileId file) {
+                               return layouts.held_for_write(file) || layouts.blocked(file) ||
+                                      data.uncommitted(file);
+                             },
+                         .linger = waits_.linger}};
   Mirrors mirrors{
       {.names = names_,
        .journal = journal,
@@ -95,7 +109,8 @@ class Run {
        .grants_known = [] { return true; }}};
   std::function<Result<>(FileId)> compare = [](FileId) -> Result<> { return {}; };
   FileData data{{names_, *cluster_, proxy, layouts, fencer_, placement_, journal, mirrors,
-                 [](FileId) {}, [this](FileId file) { return compare(file); }}};
+                 [](FileId) {}, [this](FileId file) { return compare(file); },
+                 waits_.commit_after}};
 };
 
 }  // namespace weft::mds
