@@ -216,6 +216,7 @@ void visit_file(Io& io, Report& r) {
       io.value(copy.leads);
       io.text(copy.domain, kMaxString);
       io.text(copy.why, kMaxString);
+      io.text(copy.repair, kMaxString);
     });
   });
   io.list(r.grants, kMaxGrants, [&](auto& grant) {

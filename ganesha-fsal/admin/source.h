@@ -156,6 +156,7 @@ struct CopyReport {
   bool leads = false;  // writers that are there write through it
   std::string domain;  // its failure domain
   std::string why;     // what decided that it is there; empty: not recorded
+  std::string repair;  // how far its repair is, or what it waits for; empty: it needs none
 };
 
 struct StripeReport {

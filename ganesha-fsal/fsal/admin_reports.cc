@@ -102,6 +102,9 @@ class Reports final : public AdminSource {
   [[nodiscard]] std::string from(const PolicyKey& key, const std::string& pseudo_path) const;
   [[nodiscard]] StripeReport stripe(std::uint32_t ds_id) const;
   [[nodiscard]] std::string domain_of(std::uint32_t ds_id) const;
+  // Empty when the copy is current.
+  [[nodiscard]] std::string repair_of(FileId file, const layout::LayoutMap& map, std::size_t copy,
+                                      std::size_t server) const;
 
   Backend& backend_;
 };
@@ -262,6 +265,12 @@ std::string why(const layout::LayoutMap& map, std::size_t copy, std::size_t serv
   return reason == layout::Reason::kUnknown ? "" : std::string(to_string(reason));
 }
 
+std::string Reports::repair_of(FileId file, const layout::LayoutMap& map, std::size_t copy,
+                               std::size_t server) const {
+  if (map.copies[copy].state_of(server) == layout::CopyState::kCurrent) return "";
+  return backend_.repairer().state_of(file, map.copies[copy].ds_ids[server]);
+}
+
 void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
                          std::uint16_t export_id) const {
   report.object = layout::to_string(backend_.names().object_of(report.fileid, map));
@@ -281,7 +290,7 @@ void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
       row.copies.push_back({at.ds_id, at.ds_name, at.ds_state,
                             std::string(to_string(map.copies[of].state_of(place))),
                             led && view->leads[place] == of, domain_of(at.ds_id),
-                            why(map, of, place)});
+                            why(map, of, place), repair_of(report.fileid, map, of, place)});
     }
   }
   if (map.placed.skipped_ds != 0) {

@@ -78,7 +78,7 @@ Result<bool> Repairer::mend_once(const StaleObject& stale, bool& at_server) {
   if (!stripe) return pass(stripe);
   auto source = source_of(map, pinned->leads, *stripe);
   if (!source) return pass(source);
-  if (auto taken = take_back_writes(**begun, *stripe); !taken) return pass(taken);
+  if (auto taken = take_back_writes(**begun, *stripe, *source); !taken) return pass(taken);
 
   control::Resync job{.object = parts_.names.object_of(stale.id, map),
                       .source = *source,
@@ -109,14 +109,26 @@ Result<bool> Repairer::mend_once(const StaleObject& stale, bool& at_server) {
   return cleared;
 }
 
-// From now on what is written to the stripe is brought to the copy that is being mended.
-Result<> Repairer::take_back_writes(const ResyncBegun& begun, std::size_t stripe) {
-  const auto current = current_at(begun.map, stripe);
-  if (current.empty()) return fail(Errc::kLayoutTryLater, "no copy of the stripe is current");
+// From now on what is written to the stripe is brought to the copy that is being mended. All that
+// is written goes through the leader, which is pinned. Another current copy whose server is gone
+// leads nobody before it is back, and the fence, which is kept for it, is in force there first.
+Result<> Repairer::take_back_writes(const ResyncBegun& begun, std::size_t stripe,
+                                    std::uint32_t leader) {
+  std::vector<std::uint32_t> asked;
+  std::vector<std::uint32_t> gone;
+  for (const std::uint32_t ds_id : current_at(begun.map, stripe)) {
+    (ds_id == leader || is_here(ds_id) ? asked : gone).push_back(ds_id);
+  }
   const layout::ObjectId object = parts_.names.object_of(begun.object.id, begun.map);
   const control::Fence fence{.object = object, .epoch = begun.map.object_epoch};
-  if (auto fenced = parts_.servers.fence(current, fence); !fenced) return fenced;
-  for (const std::uint32_t ds_id : current) {
+  if (!gone.empty()) {
+    if (auto kept = parts_.servers.fence(gone, fence); !kept) {
+      spdlog::debug("event=fence_kept file={:x} error=\"{}\"", begun.object.id,
+                    kept.error().describe());
+    }
+  }
+  if (auto fenced = parts_.servers.fence(asked, fence); !fenced) return fenced;
+  for (const std::uint32_t ds_id : asked) {
     auto forgotten = parts_.servers.forget_missed(ds_id, {object, begun.object.ds_id});
     if (!forgotten) return forgotten;
   }
@@ -131,12 +143,13 @@ Result<> Repairer::compare_copies(FileId file) {
   std::vector<Running> running;
   Result<> outcome;
   const std::size_t stripes = map.copies.front().ds_ids.size();
-  for (std::size_t stripe = 0; stripe < stripes && outcome; ++stripe) {
+  for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
     const auto current = current_at(map, stripe);
     if (current.size() < 2) continue;
     auto source = source_of(map, pinned->leads, stripe);
-    if (!source) outcome = pass(source);
-    for (std::size_t copy = 0; copy < map.copies.size() && outcome; ++copy) {
+    if (!source && outcome) outcome = pass(source);
+    // One that fails, since its server is gone, does not hold up the others.
+    for (std::size_t copy = 0; copy < map.copies.size() && source; ++copy) {
       const std::uint32_t ds_id = map.copies[copy].ds_ids[stripe];
       if (ds_id == *source || !has(current, ds_id)) continue;
       // Not fenced off: writers of older epochs, if there are any, are still good.
@@ -147,7 +160,7 @@ Result<> Repairer::compare_copies(FileId file) {
       set_striping(job, map, copy, stripe);
       auto number = begin_job(RepairKind::kCompare, file, ds_id, job);
       if (number) running.push_back({*number, ds_id});
-      if (!number) outcome = pass(number);
+      if (!number && outcome) outcome = pass(number);
     }
   }
   for (const Running& job : running) {

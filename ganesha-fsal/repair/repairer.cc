@@ -9,7 +9,6 @@ namespace weft::mds {
 namespace {
 
 constexpr std::size_t kPage = 64;  // of what is stale at a data server, read at once
-constexpr std::chrono::seconds kIdle{1};
 
 // Numbers of this run are above those of earlier ones, as far as data servers remember them.
 std::uint64_t first_number(const Namespace& names) { return names.superblock().boot_epoch << 32; }
@@ -111,7 +110,7 @@ void Repairer::run() {
     if (const auto what = take(lock)) {
       work(*what, lock);
     } else if (!stopping_) {
-      wake_.wait_for(lock, kIdle);
+      wake_.wait_for(lock, parts_.limits.idle);
     }
   }
 }
@@ -200,6 +199,7 @@ void Repairer::failed(const StaleObject& stale, bool at_server, const Error& err
   if (!at_server && (put_off_.contains(object) || put_off_.size() < parts_.limits.max_put_off)) {
     PutOff& off = put_off_[object];
     off.not_before = rest_longer(off.rest);
+    off.why = error.describe();
   } else {
     at.not_before = rest_longer(at.rest);
   }

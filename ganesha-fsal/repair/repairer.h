@@ -6,7 +6,8 @@
 //   1. The file's leaders are pinned, so that the leader of the stripe stays: it is the source.
 //   2. Namespace::begin_resync: resyncing, durably, at epoch E.
 //   3. The object is fenced at E at the current servers of the stripe, and they forget what the
-//      copy missed: from now on every write is brought to it.
+//      copy missed: from now on every write is brought to it. Of those that do not lead one that is
+//      not here is not waited for: it has the fence before it serves again.
 //   4. A job at the copy's data server makes the dirty extents equal (docs/protocol.md, "Resync").
 //   5. Namespace::clear_stale: current, unless it was marked again meanwhile; then again from 2.
 //      Again too if the source is no longer a current copy: what it sent may be old.
@@ -63,6 +64,7 @@ class Repairer {
     Clock::duration first_rest = std::chrono::seconds(1);
     Clock::duration longest_rest = std::chrono::seconds(60);
     Clock::duration look_every = std::chrono::seconds(5);  // for what is stale at a server
+    Clock::duration idle = std::chrono::seconds(1);        // a worker that found nothing to do
     Clock::duration poll_first = std::chrono::milliseconds(10);
     Clock::duration poll_most = std::chrono::milliseconds(500);
     Clock::duration give_up = std::chrono::seconds(15);  // a job of which nothing is heard
@@ -109,6 +111,9 @@ class Repairer {
   // Data servers where a repair failed, and why; it is tried again after a rest of
   // Limits::longest_rest at most. Without those where one has succeeded since.
   [[nodiscard]] std::map<std::uint32_t, std::string> waits_for() const;
+  // In words, for an operator: how far the repair of a copy that is not current is, or what it
+  // waits for, as far as it is known here.
+  [[nodiscard]] std::string state_of(FileId file, std::uint32_t ds_id) const;
   // Objects that miss writes, at each data server that has any; at most `limit` are counted there.
   [[nodiscard]] Result<std::map<std::uint32_t, std::size_t>> stale_counts(
       std::span<const std::uint32_t> ds_ids, std::size_t limit) const;
@@ -128,6 +133,7 @@ class Repairer {
   struct PutOff {
     Clock::time_point not_before{};
     Clock::duration rest{0};
+    std::string why;
   };
   using ObjectAt = std::pair<std::uint32_t, FileId>;  // at a data server
   struct Work {
@@ -154,7 +160,8 @@ class Repairer {
   // False: it is to be begun again.
   [[nodiscard]] Result<bool> mend_once(const StaleObject& stale, bool& at_server);
   [[nodiscard]] bool is_here(std::uint32_t ds_id) const;
-  [[nodiscard]] Result<> take_back_writes(const ResyncBegun& begun, std::size_t stripe);
+  [[nodiscard]] Result<> take_back_writes(const ResyncBegun& begun, std::size_t stripe,
+                                          std::uint32_t leader);
   [[nodiscard]] Result<> compare_copies(FileId file);
   [[nodiscard]] Result<std::uint64_t> begin_job(RepairKind kind, FileId file, std::uint32_t ds_id,
                                                 control::Resync& job);

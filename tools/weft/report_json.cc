@@ -141,7 +141,8 @@ Json file_json(const mds::FileReport& file) {
                         {"state", c.state},
                         {"leads", c.leads},
                         {"domain", c.domain},
-                        {"why", c.why}});
+                        {"why", c.why},
+                        {"repair", c.repair}});
     }
     stripes.push_back({{"ds_id", s.ds_id},
                        {"ds_name", s.ds_name},

@@ -200,7 +200,15 @@ std::string copies_text(const mds::FileReport& file) {
                  copy.why.empty() ? "-" : printable(copy.why)});
     }
   }
-  return table.empty() ? "" : table.text() + "\n";
+  if (table.empty()) return "";
+  std::string out = table.text() + "\n";
+  for (std::size_t i = 0; i < file.stripes.size(); ++i) {
+    for (const mds::CopyReport& copy : file.stripes[i].copies) {
+      if (copy.repair.empty()) continue;
+      out += fmt::format("repair of stripe {} at {}: {}\n", i, copy.ds_id, printable(copy.repair));
+    }
+  }
+  return out;
 }
 
 }  // namespace

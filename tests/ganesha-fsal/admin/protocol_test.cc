@@ -20,6 +20,7 @@ FileReport some_file() {
   file.stripes[1].why = "turn";
   file.stripes[1].copies = {{2, "ds2", DsState::kDown, "stale", false},
                             {4, "ds4", DsState::kUp, "current", true}};
+  file.stripes[1].copies[0].repair = "waits: its data server is away";
   file.skipped = "the group of data server 3";
   file.io = {{2, "ds2", 1, 2, 3, 4, 5}};
   file.grants = {{7, "192.0.2.1", true, 1200, true, 300}};
@@ -93,6 +94,7 @@ TEST_CASE("reports go over the wire unchanged", "[admin]") {
   CHECK(decoded->skipped == "the group of data server 3");
   REQUIRE(decoded->stripes[1].copies.size() == 2);
   CHECK(decoded->stripes[1].copies[0].state == "stale");
+  CHECK(decoded->stripes[1].copies[0].repair == "waits: its data server is away");
   CHECK(decoded->stripes[1].copies[1].leads);
   REQUIRE(decoded->grants.size() == 1);
   CHECK(decoded->grants[0].write);

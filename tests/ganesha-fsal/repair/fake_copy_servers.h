@@ -19,11 +19,15 @@ class FakeCopyServers final : public CopyServers {
     const std::lock_guard lock(mutex);
     calls.push_back("fence");
     for (const std::uint32_t id : ds_ids) fenced[id] = fence.epoch;
+    if (std::ranges::any_of(ds_ids, [this](std::uint32_t id) { return gone.contains(id); })) {
+      return fail(Errc::kUnreachable, "gone");
+    }
     return {};
   }
   Result<> forget_missed(std::uint32_t ds_id, const control::ForgetMissed& forget) override {
     const std::lock_guard lock(mutex);
     calls.push_back("forget");
+    if (gone.contains(ds_id)) return fail(Errc::kUnreachable, "gone");
     forgotten.emplace_back(ds_id, forget.ds_id);
     return {};
   }
@@ -31,6 +35,7 @@ class FakeCopyServers final : public CopyServers {
     std::function<void(const control::Resync&)> hook;
     {
       const std::lock_guard lock(mutex);
+      if (gone.contains(ds_id)) return fail(Errc::kUnreachable, "gone");
       if (refuse > 0 && refuse-- > 0) return fail(Errc::kBusy, "too many");
       calls.push_back("resync");
       jobs.emplace_back(ds_id, job);
@@ -79,7 +84,8 @@ class FakeCopyServers final : public CopyServers {
   std::set<std::uint64_t> ended;
   std::map<std::uint32_t, unsigned> running;
   std::map<std::uint32_t, unsigned> most;
-  std::set<std::uint32_t> away;
+  std::set<std::uint32_t> away;  // they have jobs, and say nothing of them
+  std::set<std::uint32_t> gone;
   std::vector<std::uint64_t> cancelled;
   std::function<void(const control::Resync&)> begun;
   std::function<std::uint64_t(std::uint32_t ds_id, const control::Resync&)> differing;
@@ -96,6 +102,7 @@ class RepairTest : public NamespaceTest {
     limits.look_every = std::chrono::milliseconds(20);
     limits.first_rest = std::chrono::milliseconds(20);
     limits.longest_rest = std::chrono::milliseconds(80);
+    limits.idle = std::chrono::milliseconds(10);
     limits.poll_first = std::chrono::milliseconds(1);
     limits.poll_most = std::chrono::milliseconds(5);
     limits.give_up = std::chrono::milliseconds(50);
@@ -133,6 +140,31 @@ class RepairTest : public NamespaceTest {
     const FileId id = file(kRootFileId, name);
     layout_of(id, {1, 2}, {3, 4});
     return id;
+  }
+  // One stripe, three copies: servers 1, 2 and 3.
+  FileId tripled(std::string_view name) {
+    const FileId id = file(kRootFileId, name);
+    WEFT_ASSERT(names
+                    ->ensure_layout(id,
+                                    [](const InodeAttributes&) -> Result<layout::LayoutMap> {
+                                      layout::LayoutMap made;
+                                      made.stripe_unit = 1U << 20;
+                                      for (const std::uint32_t ds_id : {1U, 2U, 3U}) {
+                                        made.copies.push_back(
+                                            {layout::CopyState::kCurrent, 0, {ds_id}, {}});
+                                      }
+                                      return made;
+                                    })
+                    .has_value());
+    return id;
+  }
+  void lose(std::uint32_t ds_id) {
+    {
+      const std::lock_guard lock(mutex);
+      here.erase(ds_id);
+    }
+    const std::lock_guard lock(servers.mutex);
+    servers.gone.insert(ds_id);
   }
   void mark(FileId id, std::uint32_t ds_id, DirtyExtent dirty, std::uint32_t copy = 1) {
     // Also called by workers, where Catch cannot assert.

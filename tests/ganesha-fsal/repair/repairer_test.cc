@@ -1,5 +1,7 @@
 #include "ganesha-fsal/repair/repairer.h"
 
+#include <catch2/generators/catch_generators.hpp>
+
 #include "tests/ganesha-fsal/repair/fake_copy_servers.h"
 
 using namespace weft;
@@ -70,14 +72,7 @@ TEST_CASE_METHOD(RepairTest, "a copy that misses more while it is mended goes ro
 }
 
 TEST_CASE_METHOD(RepairTest, "what came from a source that is stale by now is not believed") {
-  const FileId f = file(kRootFileId, "f");
-  layout::LayoutMap made;
-  made.stripe_unit = kMi;
-  for (const std::uint32_t id : {1U, 2U, 3U}) {
-    made.copies.push_back({layout::CopyState::kCurrent, 0, {id}});
-  }
-  REQUIRE(names->ensure_layout(
-      f, [&](const InodeAttributes&) -> Result<layout::LayoutMap> { return made; }));
+  const FileId f = tripled("f");
   mark(f, 3, {0, 1}, 2);
   servers.begun = [&](const control::Resync& job) {
     if (job.source == 1) mark(f, 1, {0, 1}, 0);
@@ -106,6 +101,38 @@ TEST_CASE_METHOD(RepairTest, "nothing is done at a server that is away, and all 
   }
   repairer->server_up(3);
   CHECK(soon([&] { return state(f, 1, 0) == CopyState::kCurrent; }));
+}
+
+// It does not lead, so nobody writes there; it is fenced before it serves again.
+TEST_CASE_METHOD(RepairTest, "a third copy whose server is gone does not hold up the second") {
+  const FileId f = tripled("f");
+  const std::uint32_t gone = GENERATE(2U, 3U);
+  const std::uint32_t stale = 5 - gone;
+  mark(f, stale, {0, 1}, stale - 1);
+  lose(gone);
+  start();
+  CHECK(soon([&] { return state(f, stale - 1, 0) == CopyState::kCurrent; }));
+  CHECK(state(f, gone - 1, 0) == CopyState::kCurrent);
+  const std::lock_guard lock(servers.mutex);
+  const std::uint32_t epoch = (*names->layout(f))->object_epoch;
+  CHECK(servers.fenced == std::map<std::uint32_t, std::uint32_t>{{1, epoch}, {gone, epoch}});
+  CHECK(servers.forgotten == std::vector<std::pair<std::uint32_t, std::uint32_t>>{{1, stale}});
+}
+
+TEST_CASE_METHOD(RepairTest, "nor does it hold up that the second is compared") {
+  const FileId f = tripled("f");
+  const std::uint32_t gone = GENERATE(2U, 3U);
+  lose(gone);
+  start();
+  CHECK(repairer->compare(f).error() == Errc::kBusy);
+  REQUIRE(soon([&] { return compared == 1; }));
+  {
+    const std::lock_guard lock(servers.mutex);
+    REQUIRE(servers.jobs.size() == 1);
+    CHECK(servers.jobs[0].first == 5 - gone);
+  }
+  CHECK(repairer->jobs().totals().compared == 1);
+  CHECK(repairer->compare(f).error() == Errc::kBusy);  // once more, for the one that is gone
 }
 
 TEST_CASE_METHOD(RepairTest, "a job that fails, or is lost with its server, is begun again") {
@@ -151,6 +178,53 @@ TEST_CASE_METHOD(RepairTest, "a repair that fails waits, says why, and goes on w
   full = false;
   CHECK(soon([&] { return state(f, 1, 0) == CopyState::kCurrent; }));
   CHECK(soon([&] { return repairer->waits_for().empty(); }));
+}
+
+TEST_CASE_METHOD(RepairTest, "of each copy it is said what its repair waits for") {
+  const FileId f = mirrored("f");
+  const FileId g = mirrored("g");
+  mark(f, 3, {0, 1});
+  lose(3);
+  servers.finish_at_once = false;
+  Repairer::Limits limits;
+  limits.per_server = 1;
+  limits.bytes_per_second = 5 * kMi;
+  start(limits);
+  CHECK(repairer->state_of(f, 3) == "waits: its data server is away");
+  {
+    const std::scoped_lock locks(mutex, servers.mutex);
+    here.insert(3);
+    servers.gone.clear();
+  }
+  repairer->server_up(3);
+  REQUIRE(soon([&] { return servers.begun_jobs() == 1; }));
+  CHECK(soon([&] {
+    return repairer->state_of(f, 3) ==
+           "under way from data server 1, 0 of 0 MiB compared, at most 5 MiB/s at one server";
+  }));
+  CHECK(repairer->state_of(f, 4) == "waits: its file is being worked at");
+  mark(g, 3, {0, 1});
+  CHECK(repairer->state_of(g, 3) == "waits: 1 of at most 1 repairs run at its data server");
+  CHECK(repairer->state_of(g, 4) == "waits for its turn");
+}
+
+TEST_CASE_METHOD(RepairTest, "a repair that fails is told of its copy, with the reason") {
+  const FileId f = mirrored("f");
+  const FileId stuck = mirrored("stuck");
+  mark(f, 3, {0, 1});
+  mark(stuck, 4, {0, 1});
+  unpinned = stuck;  // no source
+  servers.begun = [&](const control::Resync& job) {
+    const std::lock_guard lock(servers.mutex);
+    servers.progress[job.job] = {.state = State::kFailed, .error = "no space: write"};
+  };
+  start();
+  const auto says = [&](FileId file, std::uint32_t ds_id, std::string_view what) {
+    const std::string state = repairer->state_of(file, ds_id);
+    return state.starts_with("waits") && state.contains(what);
+  };
+  CHECK(soon([&] { return says(f, 3, "s more: i/o error: no space: write"); }));
+  CHECK(soon([&] { return says(stuck, 4, "s more: layout try later: away"); }));
 }
 
 TEST_CASE_METHOD(RepairTest, "an object that cannot be repaired holds up no other") {

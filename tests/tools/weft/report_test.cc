@@ -120,6 +120,8 @@ TEST_CASE("a file's report names stripes and who holds its layout", "[weft]") {
   file.stripes[1].copies = {{1, "ds1", mds::DsState::kDown, "stale", false},
                             {3, "ds3", mds::DsState::kUp, "current", true}};
   CHECK(file_text(file).find("stale") != std::string::npos);
+  file.stripes[1].copies[0].repair = "waits: its data server is away";
+  CHECK(file_text(file).contains("repair of stripe 1 at 1: waits: its data server is away\n"));
   CHECK(text.find("TOLD BY") == std::string::npos);
   file.io = {{2, "ds2", 3, 4096, 0, 0, 1}};
   CHECK(file_text(file).find("TOLD BY CLIENTS OF") != std::string::npos);
@@ -128,6 +130,7 @@ TEST_CASE("a file's report names stripes and who holds its layout", "[weft]") {
   CHECK(document["io"][0]["read_bytes"] == 4096);
   CHECK(document["stripes"][1]["ds_state"] == "down");
   CHECK(document["stripes"][1]["copies"][1]["leads"] == true);
+  CHECK(document["stripes"][1]["copies"][0]["repair"] == "waits: its data server is away");
   CHECK(document["grants"][0]["client_id"] == 0xabc);
 }
 
