@@ -17,10 +17,23 @@ std::vector<MemberView> views_of(const LayoutMap& map, std::size_t stripe, const
   return views;
 }
 
+void prefer_room(std::vector<MemberView>& views, const LayoutMap& map, std::size_t stripe,
+                 const HasRoom& has_room) {
+  std::vector<bool> room;
+  bool any = false;
+  for (std::size_t copy = 0; copy < views.size(); ++copy) {
+    room.push_back(views[copy].eligible && has_room(map.copies[copy].ds_ids[stripe]));
+    any |= room.back();
+  }
+  for (std::size_t copy = 0; copy < views.size() && any; ++copy) {
+    views[copy].eligible = room[copy];
+  }
+}
+
 }  // namespace
 
 Result<Leads> choose_leads(const LayoutMap& map, const LoadOf& load_of, const ChoiceRules& rules,
-                           std::span<const std::uint8_t> before) {
+                           std::span<const std::uint8_t> before, const HasRoom& has_room) {
   const std::size_t stripes = map.copies.front().ds_ids.size();
   const auto foreign = [&](std::uint8_t copy) { return copy >= map.copies.size(); };
   if (!before.empty() && (before.size() != stripes || std::ranges::any_of(before, foreign))) {
@@ -28,7 +41,8 @@ Result<Leads> choose_leads(const LayoutMap& map, const LoadOf& load_of, const Ch
   }
   Leads leads;
   for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
-    const auto views = views_of(map, stripe, load_of);
+    auto views = views_of(map, stripe, load_of);
+    prefer_room(views, map, stripe, has_room);
     if (std::ranges::none_of(views, &MemberView::eligible)) {
       return fail(Errc::kLayoutUnavailable,
                   "no copy of stripe " + std::to_string(stripe) + " is current and usable");

@@ -28,6 +28,9 @@ namespace weft::layout {
 // client). What it points to lives until the call it was passed to returns.
 using LoadOf = std::function<const ServerLoad*(std::uint32_t ds_id)>;
 
+// Whether a data server has room for what is written until more is known of it.
+using HasRoom = std::function<bool(std::uint32_t ds_id)>;
+
 struct Leads {
   std::vector<std::uint8_t> copies;  // of each stripe, the index of the leading copy
   std::vector<Reason> reasons;       // of each stripe
@@ -35,13 +38,15 @@ struct Leads {
   friend bool operator==(const Leads&, const Leads&) = default;
 };
 
-// The leading copy of every stripe, of those that are current and usable. `before`: the leads so
-// far, which are kept unless others are clearly better (empty: there are none, and of copies that
-// are alike the first one leads, as placement meant). kLayoutUnavailable: a stripe has no such
-// copy. kInvalid: `before` is not of this map.
-[[nodiscard]] Result<Leads> choose_leads(const LayoutMap& map, const LoadOf& load_of,
-                                         const ChoiceRules& rules,
-                                         std::span<const std::uint8_t> before = {});
+// The leading copy of every stripe, of those that are current and usable; of those that have room,
+// if any has, since what a leader cannot write its copy has missed. `before`: the leads so far,
+// which are kept unless others are clearly better (empty: there are none, and of copies that are
+// alike the first one leads, as placement meant). kLayoutUnavailable: a stripe has no such copy.
+// kInvalid: `before` is not of this map.
+[[nodiscard]] Result<Leads> choose_leads(
+    const LayoutMap& map, const LoadOf& load_of, const ChoiceRules& rules,
+    std::span<const std::uint8_t> before = {},
+    const HasRoom& has_room = [](std::uint32_t) { return true; });
 
 // Whether a copy's server at a stripe is to be read from: it is current, usable, and not loaded, or
 // all others are too. Computed once for the whole map; the result keeps nothing of the arguments.

@@ -52,6 +52,9 @@ constexpr std::uint8_t kLastReason = 9;
 struct ChoiceRules {
   std::uint64_t memory_floor = 64u << 20;  // bytes free below which writes go at the disk's speed
   double margin = 0.15;                    // of what the slowest member can do when idle
+  // Bytes free below which a server is not to lead, if another can: what a server may be sent
+  // between two heartbeats.
+  std::uint64_t room_floor = 64u << 20;
 };
 
 struct MemberView {

@@ -24,13 +24,15 @@ bool all_current(const layout::LayoutMap& map, std::span<const std::uint8_t> lea
   return true;
 }
 
-// What is known of the servers' loads, at one moment; of those that are here only.
+// What is known of the servers' loads and room, at one moment; of those that are here only.
 class Loads {
  public:
   Loads(const std::function<std::vector<layout::Candidate>()>& servers,
         const std::function<Reach(std::uint32_t)>& reach) {
     for (layout::Candidate& server : servers()) {
-      if (reach(server.ds_id) == Reach::kHere) loads_[server.ds_id] = std::move(server.load);
+      if (reach(server.ds_id) != Reach::kHere) continue;
+      if (server.capacity_bytes > 0) free_[server.ds_id] = server.free_bytes;
+      loads_[server.ds_id] = std::move(server.load);
     }
   }
   [[nodiscard]] layout::LoadOf of() const {
@@ -40,8 +42,16 @@ class Loads {
     };
   }
 
+  [[nodiscard]] layout::HasRoom has_room(const layout::ChoiceRules& rules) const {
+    return [this, &rules](std::uint32_t ds_id) {
+      const auto it = free_.find(ds_id);
+      return it == free_.end() || it->second >= rules.room_floor;
+    };
+  }
+
  private:
   std::map<std::uint32_t, layout::ServerLoad> loads_;
+  std::map<std::uint32_t, std::uint64_t> free_;  // bytes, where that is known
 };
 
 }  // namespace
@@ -72,7 +82,8 @@ Result<layout::LayoutMap> Mirrors::map_of(FileId file) const {
 Result<layout::Leads> Mirrors::choose(const layout::LayoutMap& map,
                                       std::span<const std::uint8_t> before) const {
   const Loads loads(parts_.servers, parts_.reach);
-  auto chosen = layout::choose_leads(map, loads.of(), parts_.rules, before);
+  auto chosen =
+      layout::choose_leads(map, loads.of(), parts_.rules, before, loads.has_room(parts_.rules));
   if (chosen) return chosen;
   // One that was lost a moment ago may be back, or will be gone, the next.
   for (const layout::Copy& copy : map.copies) {

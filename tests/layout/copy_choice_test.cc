@@ -73,6 +73,22 @@ TEST_CASE("a copy that lacks bytes never leads, however idle") {
   CHECK(choose_leads(system.map, system.load_of(), {}).error() == Errc::kLayoutUnavailable);
 }
 
+TEST_CASE("a copy whose server has no room does not lead, unless no other can") {
+  System system;
+  std::map<std::uint32_t, bool> full;
+  const auto choose = [&](const Copies& before = {}) {
+    return choose_leads(system.map, system.load_of(), {}, before,
+                        [&](std::uint32_t id) { return !full[id]; });
+  };
+  full[1] = full[2] = full[12] = true;
+  system.loads[11].network.used = 80;
+  CHECK(choose()->copies == Copies{1, 0, 0});
+  CHECK(choose(Copies{0, 1, 0})->copies == Copies{1, 1, 0});  // it led, and is full now
+  system.map.copies[1].set_state(0, CopyState::kStale);
+  system.map.copies[1].set_state(1, CopyState::kStale);
+  CHECK(choose()->copies == Copies{0, 0, 0});
+}
+
 TEST_CASE("a doubled read leaves a loaded server alone, unless both are") {
   System system;
   system.loads[2].network.used = 80;

@@ -56,8 +56,12 @@ struct MirrorsTest : NamespaceTest {
                          .servers =
                              [this] {
                                std::vector<layout::Candidate> all;
-                               for (const auto& [id, load] : loads)
-                                 all.push_back({.ds_id = id, .load = load});
+                               for (const auto& [id, load] : loads) {
+                                 all.push_back({.ds_id = id,
+                                                .capacity_bytes = free.contains(id) ? 1U << 30 : 0U,
+                                                .free_bytes = free.contains(id) ? free[id] : 0U,
+                                                .load = load});
+                               }
                                return all;
                              },
                          .fence =
@@ -135,6 +139,7 @@ struct MirrorsTest : NamespaceTest {
   std::set<std::uint32_t> dead;
   Clock::duration doubt = 0ms;
   std::map<std::uint32_t, layout::ServerLoad> loads{{1, {}}, {2, {}}, {3, {}}, {4, {}}};
+  std::map<std::uint32_t, std::uint64_t> free;  // bytes, of those that say so
   std::vector<FenceCall> fences;
   bool fence_at_once = false;
   bool grants_known = true;

@@ -49,6 +49,26 @@ TEST_CASE_METHOD(MirrorsTest, "all who write at the same time have the same lead
   CHECK(journal->size() == 1);
 }
 
+TEST_CASE_METHOD(MirrorsTest, "a server that is nearly full leads nothing that another can") {
+  free = {{1, 10 << 20}, {3, 500 << 20}, {2, 10 << 20}, {4, 10 << 20}};
+  CHECK(begin()->leads == Leads{1, 0});
+  SECTION("also if it led before it was") {
+    free[1] = 500 << 20;
+    free[3] = 10 << 20;
+    CHECK(begin()->leads == Leads{0, 0});
+  }
+  SECTION("while somebody writes the leaders stay") {
+    grant_write(5);
+    free[1] = 500 << 20;
+    free[3] = 0;
+    CHECK(begin()->leads == Leads{1, 0});
+  }
+  SECTION("the last that is here leads, full or not") {
+    reach[3] = Reach::kGone;
+    CHECK(begin()->leads == Leads{0, 0});
+  }
+}
+
 TEST_CASE_METHOD(MirrorsTest, "what a copy misses is durable before the write is acknowledged") {
   grant_write(5);
   const std::uint32_t before = epoch();
