@@ -175,10 +175,10 @@ Result<std::uint64_t> Repairer::begin_job(RepairKind kind, FileId file, std::uin
   job.bytes_per_second = parts_.limits.bytes_per_second;
   job.job = jobs_.begin(kind, file, ds_id, job.source);
   // It may have as many as it does at once.
-  for (auto wait = parts_.limits.poll_first;; wait = std::min(2 * wait, parts_.limits.poll_most)) {
+  for (auto wait = parts_.limits.poll_first;; wait = std::min(2 * wait, parts_.limits.busy_most)) {
     auto begun = parts_.servers.resync(ds_id, job);
     if (begun) return job.job;
-    const bool last = wait >= parts_.limits.poll_most;
+    const bool last = wait >= parts_.limits.busy_most;
     if (begun.error() == Errc::kBusy && !last && sleep(wait)) continue;
     jobs_.end(job.job, false);
     return pass(begun);

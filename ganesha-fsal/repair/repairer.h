@@ -66,7 +66,10 @@ class Repairer {
     Clock::duration look_every = std::chrono::seconds(5);  // for what is stale at a server
     Clock::duration idle = std::chrono::seconds(1);        // a worker that found nothing to do
     Clock::duration poll_first = std::chrono::milliseconds(10);
-    Clock::duration poll_most = std::chrono::milliseconds(500);
+    // Between two looks at a job: the next one of the server waits for as long after its end.
+    Clock::duration poll_most = std::chrono::milliseconds(100);
+    // Between attempts to begin one at a server that has as many as it does at once.
+    Clock::duration busy_most = std::chrono::milliseconds(500);
     Clock::duration give_up = std::chrono::seconds(15);  // a job of which nothing is heard
     unsigned rounds = 4;                                 // of one object, before it rests
     std::size_t max_compares = 65'536;                   // files remembered

@@ -104,7 +104,7 @@ class RepairTest : public NamespaceTest {
     limits.longest_rest = std::chrono::milliseconds(80);
     limits.idle = std::chrono::milliseconds(10);
     limits.poll_first = std::chrono::milliseconds(1);
-    limits.poll_most = std::chrono::milliseconds(5);
+    limits.poll_most = limits.busy_most = std::chrono::milliseconds(5);
     limits.give_up = std::chrono::milliseconds(50);
     repairer = std::make_unique<Repairer>(
         Repairer::Parts{.names = *names,
