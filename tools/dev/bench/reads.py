@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Doubled reads: one kernel client reads files of two copies from both at once, and from one.
+"""Doubled reads: one kernel client reads a file of two copies from both at once, and from one.
 
     ./dev bench reads [--rounds 7] [--seconds 6] [--rate 200mbit] [--pairs 2]
 
@@ -7,7 +7,8 @@ The client is User-mode Linux pinned to one processor, its own link unlimited; e
 link is limited both ways. Two folders have policies of their own: in one, layouts for reading name
 all copies (reads=all), in the other one copy (reads=one). The rows compare the two, and each with
 plain TCP over as many links as it can use. I/O is O_DIRECT, 8 jobs in 4 MiB blocks, each in its own
-file of 64 MiB that is in the servers' memory.
+part of 64 MiB of one file that is in the servers' memory. With a file for each job there would be
+nothing to see: those with one copy are spread over all servers too.
 
 Then streams take three quarters of the links of all data servers of one failure domain, which is
 one copy of every file, and both copies are read again, beside reads without them.
@@ -27,9 +28,9 @@ from harness.counters import through_data_servers
 from harness.network import Network, bits_per_second
 from harness.run import Run
 
-FIO = """cd /mnt/nfs/{folder} && fio --name=s --rw={way} --bs=4M --size=64M --numjobs={jobs} \\
-  --direct=1 --ioengine=psync {how} --group_reporting --output-format=json --output=/tmp/fio.json \\
-  >/dev/null || exit 1
+FIO = """cd /mnt/nfs/{folder} && fio --name=s --filename=s --rw={way} --bs=4M --size=64M \\
+  --numjobs={jobs} --offset_increment=64M --direct=1 --ioengine=psync {how} --group_reporting \\
+  --output-format=json --output=/tmp/fio.json >/dev/null || exit 1
 cat /tmp/fio.json"""
 JOBS = 8
 STRESS_PART = 0.75
@@ -58,15 +59,13 @@ class Bench:
             self.check_placed(arm)
 
     def check_placed(self, arm: str) -> None:
-        """All files are over all pairs: placement leaves a pair out while the arm that was written
+        """The file is over all pairs: placement leaves a pair out while the arm that was written
         before is in the loads, and then the arms do not have the same links."""
-        for number in range(JOBS):
-            shown = counters.weft(self.cluster, "layout", "show",
-                                  f"{self.cluster.path}/{arm}/s.{number}.0")
-            servers = {copy["ds_name"] for stripe in shown["stripes"] for copy in stripe["copies"]}
-            if len(servers) != len(self.cluster.ds):
-                raise RuntimeError(f"{arm}/s.{number}.0 is at {sorted(servers)} only, the group "
-                                   f"left out: {shown['skipped'] or 'none'}")
+        shown = counters.weft(self.cluster, "layout", "show", f"{self.cluster.path}/{arm}/s")
+        servers = {copy["ds_name"] for stripe in shown["stripes"] for copy in stripe["copies"]}
+        if len(servers) != len(self.cluster.ds):
+            raise RuntimeError(f"{arm}/s is at {sorted(servers)} only, the group left out: "
+                               f"{shown['skipped'] or 'none'}")
 
     def fio(self, folder: str, way: str, how: str) -> dict:
         output = self.client.run(FIO.format(folder=folder, way=way, jobs=JOBS, how=how), 180).output
