@@ -223,6 +223,7 @@ control::Heartbeat ControlLink::heartbeat() {
   heartbeat.load.measured = parts_.load.sample(own);
   if (duplicator_ != nullptr) heartbeat.mirror = to_mirror_load(duplicator_->counts());
   heartbeat.store = parts_.store_kind();
+  heartbeat.scrub = parts_.scrub_state();
   heartbeat.counters = parts_.session_counts();
   heartbeat.counters.reads = total.reads;
   heartbeat.counters.writes = total.writes;

@@ -51,8 +51,10 @@ class ControlLink final : public rpc::control::ClientEvents,
     rpc::control::ClusterKey key;
     std::uint64_t boot = 0;                   // drawn at random when the process started
     std::function<std::string()> store_kind;  // StoreChain::kind()
-    std::function<rpc::control::Counters()> session_counts;  // connections and sessions only
-    std::function<void()> on_first_registration;             // on a thread of this class
+    std::function<rpc::control::GroupScrub()> scrub_state;
+    std::function<Result<>(const rpc::control::Scrub&)> scrub;  // StoreChain::scrub()
+    std::function<rpc::control::Counters()> session_counts;     // connections and sessions only
+    std::function<void()> on_first_registration;                // on a thread of this class
   };
 
   explicit ControlLink(Parts parts);
@@ -104,6 +106,9 @@ class ControlLink final : public rpc::control::ClientEvents,
   void on_resync(rpc::control::Resync request, Answer<void> done) override;
   void on_resync_status(std::uint64_t job, Answer<rpc::control::ResyncProgress> done) override;
   void on_resync_cancel(std::uint64_t job, Answer<void> done) override;
+  void on_scrub(const rpc::control::Scrub& request, Answer<void> done) override {
+    done(parts_.scrub(request));
+  }
 
   [[nodiscard]] Result<> join(const rpc::control::Registered& answer);
   void fence(const std::vector<rpc::control::Fence>& fences, Answer<void> done);

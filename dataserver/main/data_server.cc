@@ -97,6 +97,8 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
                            .key = key,
                            .boot = boot,
                            .store_kind = [this] { return chain_->kind(); },
+                           .scrub_state = [this] { return chain_->scrub_state(); },
+                           .scrub = [this](const auto& request) { return chain_->scrub(request); },
                            .session_counts =
                                [this] {
                                  const auto now = sessions_->counts();

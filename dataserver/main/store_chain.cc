@@ -200,6 +200,32 @@ std::string StoreChain::kind() const {
   return std::string(transport == TargetTransport::kNone ? "no target" : to_string(transport));
 }
 
+rpc::control::GroupScrub StoreChain::scrub_state() const {
+  if (parity_ == nullptr) return {};
+  const ScrubView& scrub = parity_->view().scrub;
+  const auto now = static_cast<std::uint64_t>(system_clock().wall_ns()) / 1'000'000'000;
+  const std::uint64_t ended = scrub.ended.load();
+  return {.group = true,
+          .running = scrub.running.load(),
+          .only_tell = scrub.only_tell.load(),
+          .waiting = scrub.waiting.load(),
+          .permille = scrub.permille.load(),
+          .remaining_s = scrub.remaining_s.load(),
+          .bytes = scrub.bytes.load(),
+          .mended = scrub.corrupt.load() + scrub.parity.load(),
+          .lost = scrub.lost.load(),
+          .failed = scrub.failed.load(),
+          .rounds = static_cast<std::uint32_t>(scrub.rounds.load()),
+          .ended_s_ago = now > ended ? now - ended : 0};
+}
+
+Result<> StoreChain::scrub(const rpc::control::Scrub& request) {
+  if (parity_ == nullptr) return fail(Errc::kNotSupported, "no parity group");
+  if (request.start) return parity_->begin_scrub(request.only_tell);
+  parity_->end_scrub();
+  return {};
+}
+
 void StoreChain::disconnect() {
   if (remote_ != nullptr) remote_->close();
   if (parity_ == nullptr) return;

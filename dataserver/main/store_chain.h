@@ -22,6 +22,7 @@
 #include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
 #include "dataserver/target/remote_store.h"
+#include "rpc/control/messages.h"
 
 namespace weft::ds {
 
@@ -52,6 +53,9 @@ class StoreChain final : public Replacements {
   // "folder", how the target is reached ("shared memory", "tcp", "no target"), or "parity" and how
   // the group is: ", starting", ", degraded", ", rebuilding 37 %", ", scrubbing 37 %, 2 h left".
   [[nodiscard]] std::string kind() const;
+  [[nodiscard]] rpc::control::GroupScrub scrub_state() const;
+  // kNotSupported: no parity group; kBusy: a scrub goes on. To end none is no error.
+  [[nodiscard]] Result<> scrub(const rpc::control::Scrub& request);
   // Replacements, of a group's members.
   [[nodiscard]] bool offered(unsigned member) override { return members_[member]->offered(); }
   [[nodiscard]] Result<> accept(unsigned member) override;

@@ -182,6 +182,7 @@ void visit_status(Io& io, Report& r) {
   io.value(r.scrub.rounds);
   io.value(r.scrub.age_ms);
   io.list(r.scrub.findings, kMaxLines, [&](auto& finding) { io.text(finding, kMaxString); });
+  io.list(r.scrub.groups, kMaxLines, [&](auto& group) { io.text(group, kMaxString); });
   io.value(r.store.failed);
   io.value(r.store.writes_stopped);
   io.value(r.store.background_errors);

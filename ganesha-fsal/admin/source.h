@@ -115,6 +115,7 @@ struct ScrubReport {
   std::uint64_t rounds = 0;           // scrubs that have ended, since the process started
   std::uint64_t age_ms = 0;           // since it began; or since the last one ended
   std::vector<std::string> findings;  // the last ones, of all scrubs
+  std::vector<std::string> groups;    // what data servers tell of their parity groups, each
 };
 
 struct StatusReport {

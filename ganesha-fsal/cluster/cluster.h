@@ -143,6 +143,8 @@ class Cluster {
   void resync(std::uint32_t ds_id, const control::Resync& job, Done<void> done);
   void resync_status(std::uint32_t ds_id, std::uint64_t job, Done<control::ResyncProgress> done);
   void resync_cancel(std::uint32_t ds_id, std::uint64_t job, Done<void> done);
+  // Of the parity group that one data server's objects are in.
+  void scrub(std::uint32_t ds_id, const control::Scrub& request, Done<void> done);
 
   // Removes objects at one data server (removal_queue.h decides which). At most
   // control::kMaxRemovals.

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "ganesha-fsal/cluster/await.h"
+
 namespace weft::mds {
 namespace {
 
@@ -125,12 +127,53 @@ Result<MaintenanceReport> rebalance(Backend& backend, const std::string& what,
   return MaintenanceReport{{"rebalancing: weft status"}};
 }
 
+// Tells the data servers over parity groups, and what they answered.
+void scrub_groups(Backend& backend, const rpc::control::Scrub& request, MaintenanceReport& report) {
+  for (const ServerView& view : backend.cluster().registry().list()) {
+    if (!view.connected || !view.last.scrub.group) continue;
+    auto told = await<void>([&](rpc::control::Done<void> done) {
+      backend.cluster().scrub(view.record.id, request, std::move(done));
+    });
+    const char* what = request.start ? "is gone through" : "is not gone through any more";
+    report.lines.push_back(told ? fmt::format("the parity group of {} {}", title(view), what)
+                                : fmt::format("{}: {}", title(view), told.error().describe()));
+  }
+}
+
+std::string human_time(std::uint64_t seconds) {
+  if (seconds < 120) return fmt::format("{} s", seconds);
+  if (seconds < 7200) return fmt::format("{} min", seconds / 60);
+  return fmt::format("{} h", seconds / 3600);
+}
+
+std::string group_text(const ServerView& view) {
+  const rpc::control::GroupScrub& scrub = view.last.scrub;
+  std::string text = title(view) + ": ";
+  if (scrub.running) {
+    text += fmt::format("{} %{}", scrub.permille / 10, scrub.only_tell ? ", changing nothing" : "");
+    if (scrub.waiting) {
+      text += ", waiting for the group to be whole";
+    } else if (scrub.remaining_s > 0) {
+      text += fmt::format(", {} left", human_time(scrub.remaining_s));
+    }
+  } else if (scrub.bytes == 0 && scrub.rounds == 0) {
+    return text + "not gone through yet";
+  } else {
+    text += fmt::format("ended {} ago", human_time(scrub.ended_s_ago));
+  }
+  return text + fmt::format("; {} read, {} wrong{}, {} lost, {} could not be looked at",
+                            human_mib(scrub.bytes), scrub.mended,
+                            scrub.only_tell ? "" : " and written anew", scrub.lost, scrub.failed);
+}
+
 }  // namespace
 
 Result<MaintenanceReport> maintain(Backend& backend, const std::string& what,
                                    const std::string& whom) {
   if (what == "scrub-stop") {
-    return MaintenanceReport{{backend.scrubber().end() ? "the scrub ends" : "no scrub runs"}};
+    MaintenanceReport report{{backend.scrubber().end() ? "the scrub ends" : "no scrub runs"}};
+    scrub_groups(backend, {.start = false}, report);
+    return report;
   }
   if (what.starts_with("rebalance")) return rebalance(backend, what, whom);
   auto view = find(backend, whom);
@@ -144,9 +187,11 @@ Result<MaintenanceReport> maintain(Backend& backend, const std::string& what,
 Result<MaintenanceReport> begin_scrub(Backend& backend, std::optional<FileId> file,
                                       bool only_tell) {
   if (auto begun = backend.scrubber().begin(file, only_tell); !begun) return pass(begun);
-  return MaintenanceReport{{fmt::format("{} compared{}: weft scrub status",
+  MaintenanceReport report{{fmt::format("{} compared{}: weft scrub status",
                                         file ? "its copies are" : "the copies of all files are",
                                         only_tell ? ", and nothing is changed" : "")}};
+  if (!file) scrub_groups(backend, {.start = true, .only_tell = only_tell}, report);
+  return report;
 }
 
 ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings) {
@@ -161,13 +206,22 @@ ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings) {
                      .mended = state.mended,
                      .rounds = state.rounds,
                      .age_ms = static_cast<std::uint64_t>(state.age.count()),
-                     .findings = {}};
+                     .findings = {},
+                     .groups = {}};
   for (const ScrubFinding& finding : state.findings) {
     report.findings.push_back(fmt::format(
         "fileid {}: the copy at data server {} differed from that at {} in {} bytes, {}{}",
         finding.file, finding.ds_id, finding.source, finding.differing_bytes,
         finding.majority ? "which two copies agree on" : "which leads; nothing says which is right",
         finding.mended ? "; made equal" : ""));
+  }
+  for (const ServerView& view : backend.cluster().registry().list()) {
+    if (!view.connected || !view.last.scrub.group) continue;
+    report.groups.push_back(group_text(view));
+    if (view.last.scrub.lost == 0) continue;
+    warnings.push_back(fmt::format(
+        "the parity group of {} has {} blocks that cannot be computed (weft scrub status)",
+        title(view), view.last.scrub.lost));
   }
   if (!state.findings.empty()) {
     warnings.push_back(

@@ -270,6 +270,11 @@ void Client::Impl::serve_mirroring(Proc proc, const Bytes& arguments,
           arguments, std::move(respond), [&](const ResyncJob& request, Respond answer) {
             events_.on_resync_cancel(request.job, answer_with<void>(std::move(answer)));
           });
+    case Proc::kScrub:
+      return with_arguments<Scrub>(
+          arguments, std::move(respond), [&](const Scrub& request, Respond answer) {
+            events_.on_scrub(request, answer_with<void>(std::move(answer)));
+          });
     default: return respond(fail(Errc::kNotSupported, "not a call to a data server"));
   }
 }

@@ -63,6 +63,11 @@ class ClientEvents {
   virtual void on_resync_cancel(std::uint64_t /*job*/, Done<void> done) {
     done(fail(Errc::kNotSupported, "no mirroring"));
   }
+  // kNotSupported: there is no parity group; kBusy: a scrub goes on. One that is to end and is
+  // not there is no error.
+  virtual void on_scrub(const Scrub& /*request*/, Done<void> done) {
+    done(fail(Errc::kNotSupported, "no parity group"));
+  }
 };
 
 class Client {

@@ -102,6 +102,36 @@ void get(xdr::Decoder& in, MirrorLoad& mirror) {
   mirror.missed_writes = in.u64();
 }
 
+void put(xdr::Encoder& out, const GroupScrub& scrub) {
+  out.boolean(scrub.group);
+  out.boolean(scrub.running);
+  out.boolean(scrub.only_tell);
+  out.boolean(scrub.waiting);
+  out.u32(scrub.permille);
+  out.u64(scrub.remaining_s);
+  out.u64(scrub.bytes);
+  out.u64(scrub.mended);
+  out.u64(scrub.lost);
+  out.u64(scrub.failed);
+  out.u32(scrub.rounds);
+  out.u64(scrub.ended_s_ago);
+}
+
+void get(xdr::Decoder& in, GroupScrub& scrub) {
+  scrub.group = in.boolean();
+  scrub.running = in.boolean();
+  scrub.only_tell = in.boolean();
+  scrub.waiting = in.boolean();
+  scrub.permille = in.u32();
+  scrub.remaining_s = in.u64();
+  scrub.bytes = in.u64();
+  scrub.mended = in.u64();
+  scrub.lost = in.u64();
+  scrub.failed = in.u64();
+  scrub.rounds = in.u32();
+  scrub.ended_s_ago = in.u64();
+}
+
 // Of the wire's enumerations from 0 or 1 without gaps.
 template <class E>
 void get_enum(xdr::Decoder& in, E& value, E least, E most) {
@@ -178,6 +208,7 @@ void get(xdr::Decoder& in, Heartbeat& message) {
   get(in, message.counters);
   get(in, message.mirror);
   message.store = in.string(kMaxText);
+  get(in, message.scrub);
 }
 
 void get(xdr::Decoder& in, Lease& message) { message.seconds = in.u32(); }
@@ -260,6 +291,10 @@ void get(xdr::Decoder& in, Resync& message) {
 }
 
 void get(xdr::Decoder& in, ResyncJob& message) { message.job = in.u64(); }
+void get(xdr::Decoder& in, Scrub& message) {
+  message.start = in.boolean();
+  message.only_tell = in.boolean();
+}
 
 void get(xdr::Decoder& in, ResyncProgress& message) {
   using State = ResyncProgress::State;
@@ -314,6 +349,7 @@ void encode(xdr::Encoder& out, const Heartbeat& message) {
   put(out, message.counters);
   put(out, message.mirror);
   out.string(message.store);
+  put(out, message.scrub);
 }
 
 void encode(xdr::Encoder& out, const Lease& message) { out.u32(message.seconds); }
@@ -385,6 +421,10 @@ void encode(xdr::Encoder& out, const Resync& message) {
 }
 
 void encode(xdr::Encoder& out, const ResyncJob& message) { out.u64(message.job); }
+void encode(xdr::Encoder& out, const Scrub& message) {
+  out.boolean(message.start);
+  out.boolean(message.only_tell);
+}
 
 void encode(xdr::Encoder& out, const ResyncProgress& message) {
   out.u32(static_cast<std::uint32_t>(message.state));
@@ -427,6 +467,7 @@ template Result<CopyMissed> decode<CopyMissed>(std::span<const std::byte>);
 template Result<ForgetMissed> decode<ForgetMissed>(std::span<const std::byte>);
 template Result<Resync> decode<Resync>(std::span<const std::byte>);
 template Result<ResyncJob> decode<ResyncJob>(std::span<const std::byte>);
+template Result<Scrub> decode<Scrub>(std::span<const std::byte>);
 template Result<ResyncProgress> decode<ResyncProgress>(std::span<const std::byte>);
 
 }  // namespace weft::rpc::control

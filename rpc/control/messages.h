@@ -59,6 +59,7 @@ enum class Proc : std::uint32_t {
   kResync = 23,
   kResyncStatus = 24,
   kResyncCancel = 25,
+  kScrub = 26,
 };
 
 struct Empty {};
@@ -136,12 +137,31 @@ struct Counters {
   friend bool operator==(const Counters&, const Counters&) = default;
 };
 
+// The scrub of the parity group that the data server's objects are in: the one that goes on, or
+// the last. What is found: of that one.
+struct GroupScrub {
+  bool group = false;  // there is one; otherwise the rest means nothing
+  bool running = false;
+  bool only_tell = false;
+  bool waiting = false;  // until the group is whole
+  std::uint32_t permille = 0;
+  std::uint64_t remaining_s = 0;  // 0: not known
+  std::uint64_t bytes = 0;        // gone through
+  std::uint64_t mended = 0;       // blocks, checksums, parity, headers that were wrong
+  std::uint64_t lost = 0;         // blocks that cannot be computed
+  std::uint64_t failed = 0;       // parts of objects that could not be looked at
+  std::uint32_t rounds = 0;       // that ended, since the data server's process started
+  std::uint64_t ended_s_ago = 0;  // the last one
+  friend bool operator==(const GroupScrub&, const GroupScrub&) = default;
+};
+
 struct Heartbeat {
   Space space;
   Load load;
   Counters counters;
   MirrorLoad mirror;
   std::string store;  // where its objects are and how it reaches them, for people
+  GroupScrub scrub;
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 
@@ -266,6 +286,13 @@ struct ResyncProgress {
   friend bool operator==(const ResyncProgress&, const ResyncProgress&) = default;
 };
 
+// The data server's parity group is to be scrubbed, or that is to end.
+struct Scrub {
+  bool start = false;
+  bool only_tell = false;  // nothing is to be changed
+  friend bool operator==(const Scrub&, const Scrub&) = default;
+};
+
 struct Range {  // kAllocate, kPunch
   ObjectId object;
   std::uint64_t offset = 0;
@@ -294,6 +321,7 @@ void encode(xdr::Encoder& out, const ForgetMissed& message);
 void encode(xdr::Encoder& out, const Resync& message);
 void encode(xdr::Encoder& out, const ResyncJob& message);
 void encode(xdr::Encoder& out, const ResyncProgress& message);
+void encode(xdr::Encoder& out, const Scrub& message);
 
 // T is any of the messages above.
 template <class T>

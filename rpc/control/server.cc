@@ -326,6 +326,10 @@ void Server::resync_cancel(std::uint32_t ds_id, std::uint64_t job, Timeout timeo
               expect_nothing(std::move(done)));
 }
 
+void Server::scrub(std::uint32_t ds_id, const Scrub& request, Timeout timeout, Done<void> done) {
+  impl_->call(ds_id, Proc::kScrub, to_bytes(request), timeout, expect_nothing(std::move(done)));
+}
+
 void Server::punch(std::uint32_t ds_id, const Range& range, Timeout timeout, Done<void> done) {
   impl_->call(ds_id, Proc::kPunch, to_bytes(range), timeout, expect_nothing(std::move(done)));
 }

@@ -7,8 +7,9 @@ import pytest
 from harness import parity
 from harness.client import start_client
 from harness.cluster import Cluster, Options
-from harness.counters import MIB, through_data_servers
+from harness.counters import MIB, through_data_servers, weft
 from harness.guest import weftio
+from harness.run import wait_until
 from harness.stores import wait_store
 
 pytestmark = pytest.mark.faults
@@ -172,3 +173,35 @@ def test_a_scrub_under_load(run, network):
     job.wait(90)
     check_disks(cluster, client)
     client.unmount()
+
+
+def scrub(cluster, *words) -> list[str]:
+    """What the groups' scrubs tell when they have ended."""
+    def told() -> list[str]:
+        return weft(cluster, "scrub", "status")["groups"]
+    weft(cluster, "scrub", "start", *words)
+    # What is known of them is as old as a heartbeat.
+    wait_until(lambda: all("ended 0 s ago" in line or "ended 1 s ago" in line for line in told()),
+               60, "the scrub", 0.2)
+    return told()
+
+
+def test_a_scrub_when_told_to(run, network):
+    """With --check it only tells; without, it mends; the next one finds nothing."""
+    cluster, client = start(run, network, "parity3")
+    client.unmount()
+    parity.wait_consistent(cluster)
+    name, = known_objects(cluster)
+    damage(cluster, name)
+    told = scrub(cluster, "--check")
+    assert len(told) == 2 and any(" 0 wrong" not in line for line in told), told
+    assert parity.wrong_on_disks(cluster)
+    time.sleep(3)
+    told = scrub(cluster)
+    assert all(" 0 lost" in line for line in told), told
+    assert any(" 0 wrong" not in line for line in told), told
+    assert not parity.wrong_on_disks(cluster)
+    assert known_objects(cluster) == [name]
+    time.sleep(3)
+    assert all(" 0 wrong" in line for line in scrub(cluster))
+    assert any("scrub" in line for line in weft(cluster, "scrub", "stop")["lines"])

@@ -10,7 +10,7 @@ Json scrub_json(const mds::ScrubReport& r) {
       {"running", r.running},     {"only_tell", r.only_tell}, {"files", r.files},
       {"written", r.written},     {"failed", r.failed},       {"compared_bytes", r.compared_bytes},
       {"differing", r.differing}, {"mended", r.mended},       {"rounds", r.rounds},
-      {"age_ms", r.age_ms},       {"findings", r.findings}};
+      {"age_ms", r.age_ms},       {"findings", r.findings},   {"groups", r.groups}};
 }
 
 namespace {

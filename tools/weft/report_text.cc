@@ -213,8 +213,18 @@ std::string copies_text(const mds::FileReport& file) {
 
 }  // namespace
 
+namespace {
+
+std::string groups_text(const mds::ScrubReport& scrub) {
+  return scrub.groups.empty() ? "" : "parity groups\n" + bulleted(scrub.groups);
+}
+
+}  // namespace
+
 std::string scrub_text(const mds::ScrubReport& scrub) {
-  if (!scrub.running && scrub.rounds == 0) return "no scrub since the metadata server started\n";
+  if (!scrub.running && scrub.rounds == 0) {
+    return "no scrub of copies since the metadata server started\n" + groups_text(scrub);
+  }
   std::string out = fmt::format(
       "{}\ncompared   {} files, {}\nleft out   {} that were written\nfailed     {}\n"
       "differing  {} copies, {} made equal\n",
@@ -223,7 +233,8 @@ std::string scrub_text(const mds::ScrubReport& scrub) {
                     : fmt::format("ended {} ago", human_duration(scrub.age_ms)),
       human_count(scrub.files), human_bytes(scrub.compared_bytes), human_count(scrub.written),
       human_count(scrub.failed), human_count(scrub.differing), human_count(scrub.mended));
-  return scrub.findings.empty() ? out : out + "found since the start\n" + bulleted(scrub.findings);
+  if (!scrub.findings.empty()) out += "found since the start\n" + bulleted(scrub.findings);
+  return out + groups_text(scrub);
 }
 
 std::string maintenance_text(const mds::MaintenanceReport& report) {

@@ -51,6 +51,7 @@ TEST_CASE("every message survives the wire") {
   beat.counters = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
   beat.mirror = {1, 2, 3, 4, 5};
   beat.store = "shared memory";
+  beat.scrub = {true, true, false, true, 5, 6, 7, 8, 9, 10, 11, 12};
   check_round_trip(beat);
   check_round_trip(Lease{60});
   check_round_trip(QuerySize{object});
@@ -70,6 +71,8 @@ TEST_CASE("every message survives the wire") {
   check_round_trip(Resync{55, object, 8, 3, 4, extents, 1000});
   check_round_trip(Resync{55, object, 8, 3, 4, extents, 1000, 1 << 20, 4, 3, 2, true});
   check_round_trip(ResyncJob{55});
+  check_round_trip(Scrub{true, false});
+  check_round_trip(Scrub{false, true});
   check_round_trip(ResyncProgress{ResyncProgress::State::kFailed, 1, 2, 3, 4, 5, 6, "no answer"});
 }
 
