@@ -93,3 +93,17 @@ def test_a_supervised_data_server_stops_clean(supervised):
     wait_until(lambda: server.child_pid() != 0, 10, "the supervisor to start its child")
     supervised.wait_up()
     assert "clean=true" in server.log_tail(8)
+
+
+@pytest.mark.parametrize("layout", ["files", "flexfiles"])
+def test_unmount_beside_a_dead_server(run, network, layout):
+    """A client that kept its devices, and with them its sessions, would wait for minutes here."""
+    cluster = Cluster(run, network, Options(domains=("a", "b"), layout=layout,
+                                            extra={"Copies": "2"}))
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    client.run("for n in 1 2 3 4; do dd if=/dev/zero of=/mnt/nfs/f$n bs=1M count=8 status=none; "
+               "done; sync", 60)
+    cluster.ds[0].process.kill()
+    client.run("cat /mnt/nfs/f? > /dev/null", 60)
+    client.run("umount /mnt/nfs", 30)

@@ -229,26 +229,6 @@ same("names", len(os.listdir(".")), {count})
 """, 300)
 
 
-def test_devices_are_kept_between_files(cluster, client, folder):
-    """Or each open and close would open and close a session with every data server."""
-    with through_data_servers(cluster):
-        job(client, folder, """
-def asked():
-    with open("/proc/self/mountstats") as stats:
-        return sum(int(line.split()[1]) for line in stats if "GETDEVICEINFO:" in line)
-def use_all():
-    for number in range(8):
-        with open(f"f{number}", "ab") as file:
-            file.write(block(number))
-use_all()
-before = asked()
-use_all()
-same("GETDEVICEINFO", asked(), before)
-if not before:
-    raise SystemExit("no device was asked for: counted wrongly")
-""")
-
-
 def test_seek_hole_and_data_do_not_lie(cluster, client, folder):
     """A file counts as data up to its end, where its hole is: also while it is being written, when
     the metadata server has not been told the size."""

