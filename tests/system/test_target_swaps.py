@@ -154,9 +154,11 @@ def lose_both(system: Standalone, number: int, committed: bool) -> bytes:
     caller = Caller(system, OBJECT, "before")
     caller.write(0, data(1))
     caller.commit()
-    if not committed:
-        caller.write(SIZE, data(2))
     target, server = system.targets[number], system.ds[0]
+    if committed:
+        wait_until(lambda: parity.nothing_dirty(server.store), 10, "the log to say so", 0.02)
+    else:
+        caller.write(SIZE, data(2))
     server.process.kill()
     target.process.kill()
     caller.close()
