@@ -82,7 +82,6 @@ class Points:
         self._kill(*victims)
         return f"{' and '.join(one.name for one in victims)} killed"
 
-
     def lose(self) -> str:
         """A target of a group is lost for ever: a new one is there when the group knows. To be
         called when the group is whole; the next faults meet the rebuild."""
