@@ -19,13 +19,6 @@ namespace {
 
 constexpr std::chrono::seconds kGroupQuiet{5};
 
-std::string left(std::uint64_t seconds) {
-  if (seconds == 0) return "";
-  if (seconds < 120) return fmt::format(", {} s left", seconds);
-  if (seconds < 7200) return fmt::format(", {} min left", seconds / 60);
-  return fmt::format(", {} h left", seconds / 3600);
-}
-
 }  // namespace
 
 Result<std::shared_ptr<Arena>> arena_for(const DsConfig& config) {
@@ -188,8 +181,7 @@ std::string StoreChain::kind() const {
       }
       case GroupState::kWhole:
         if (!scrub.running.load()) return "parity";
-        return fmt::format("parity, scrubbing {} %{}", scrub.permille.load() / 10,
-                           left(scrub.remaining_s.load()));
+        return fmt::format("parity, scrubbing {} %", scrub.permille.load() / 10);
       case GroupState::kDegraded: return "parity, degraded";
       case GroupState::kRebuilding:
         return fmt::format("parity, rebuilding {} %", parity_->view().rebuild_permille.load() / 10);

@@ -51,7 +51,7 @@ class StoreChain final : public Replacements {
   [[nodiscard]] StoreDirectory& directory();
   [[nodiscard]] bool workers_idle() const { return file_ == nullptr || file_->workers_idle(); }
   // "folder", how the target is reached ("shared memory", "tcp", "no target"), or "parity" and how
-  // the group is: ", starting", ", degraded", ", rebuilding 37 %", ", scrubbing 37 %, 2 h left".
+  // the group is: ", starting", ", degraded", ", rebuilding 37 %", ", scrubbing 37 %".
   [[nodiscard]] std::string kind() const;
   [[nodiscard]] rpc::control::GroupScrub scrub_state() const;
   // kNotSupported: no parity group; kBusy: a scrub goes on. To end none is no error.

@@ -17,6 +17,16 @@ namespace weft::test {
 
 using namespace std::chrono_literals;
 
+inline layout::ObjectId object_of(std::uint64_t id) { return {.fileid = id, .generation = 1}; }
+
+// Bytes that are known, others for each seed.
+inline std::string pattern(std::size_t size, std::uint64_t seed = 1) {
+  std::string bytes(size, '\0');
+  SeededRandom random(seed);
+  random.fill(std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
 // Counts writes to everything there is, and cuts the power at one of them.
 struct Power {
   explicit Power(std::uint64_t seed) : random(seed) {}

@@ -11,15 +11,6 @@ namespace {
 
 constexpr std::uint64_t kObjects = 9;
 
-layout::ObjectId object_of(std::uint64_t id) { return {.fileid = id, .generation = 1}; }
-
-std::string pattern(std::size_t size, std::uint64_t seed) {
-  std::string bytes(size, '\0');
-  SeededRandom random(seed);
-  random.fill(std::as_writable_bytes(std::span(bytes)));
-  return bytes;
-}
-
 std::string content(std::uint64_t id) { return pattern(static_cast<std::size_t>(id * 13'111), id); }
 
 void fill(ParityRig& rig) {

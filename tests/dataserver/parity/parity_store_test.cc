@@ -11,13 +11,6 @@ namespace {
 
 const layout::ObjectId kObject{.fileid = 7, .generation = 1};
 
-std::string pattern(std::size_t size, unsigned seed = 1) {
-  std::string bytes(size, '\0');
-  SeededRandom random(seed);
-  random.fill(std::as_writable_bytes(std::span(bytes)));
-  return bytes;
-}
-
 }  // namespace
 
 TEST_CASE("a parity group is a store like another", "[parity]") {
