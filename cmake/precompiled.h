@@ -1,5 +1,5 @@
-// Precompiled for the sanitizers' trees (WEFT_PCH in cmake/WeftTargets.cmake): what many files
-// include and what takes long to parse. No header of ours: every change would build everything.
+// Precompiled (cmake/WeftPrecompiled.cmake): what many files include and what takes long to parse.
+// No header of ours: every change would build everything.
 #pragma once
 
 #include <rapidcheck.h>
