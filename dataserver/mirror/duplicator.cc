@@ -11,6 +11,12 @@
 
 namespace weft::ds {
 
+namespace {
+
+constexpr std::chrono::milliseconds kBack{2000};  // forget(): for a partner to be back
+
+}  // namespace
+
 std::vector<Buffer> share_all(const std::vector<Buffer>& data) {
   std::vector<Buffer> shared;
   shared.reserve(data.size());
@@ -99,11 +105,14 @@ void Duplicator::forget(const layout::ObjectId& object, std::uint32_t partner,
                         std::move_only_function<void()> done) {
   IoRing& ring = *parts_.rings[std::hash<layout::ObjectId>{}(object) % parts_.rings.size()];
   ring.post([this, object, partner, done = std::move(done)]() mutable {
-    book_.forget(object, partner);
-    // Whoever left the partner out because of what was forgotten holds a range until it is over.
-    locks_.acquire(object, {0, kMaxEnd}, [done = std::move(done)](RangeLocks::Hold hold) mutable {
-      hold.release();
-      done();
+    // The metadata server has it back; with us still taking it for away, it would miss more.
+    link(partner).when_back(kBack, [this, object, partner, done = std::move(done)]() mutable {
+      book_.forget(object, partner);
+      // Whoever left the partner out because of what was forgotten holds a range until it is over.
+      locks_.acquire(object, {0, kMaxEnd}, [done = std::move(done)](RangeLocks::Hold hold) mutable {
+        hold.release();
+        done();
+      });
     });
   });
 }

@@ -74,8 +74,9 @@ class Duplicator final : public Duplication {
                   std::function<void()> done) override;
   void unreadable(const layout::Handle& handle, std::uint64_t offset, std::uint64_t count) override;
 
-  // The partner's copy is to be written again. Answered when no write is left that began before,
-  // and may have been acknowledged because of what is forgotten.
+  // The partner's copy is to be written again. A partner that counts as away here, and has just
+  // come back, is waited for, two seconds at most. Answered when no write is left that began
+  // before, and may have been acknowledged because of what is forgotten.
   void forget(const layout::ObjectId& object, std::uint32_t partner,
               std::move_only_function<void()> done);
   // The object is gone: what is known of its copies is of no use.

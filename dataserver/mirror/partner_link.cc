@@ -11,6 +11,10 @@ using rpc::nfs4::CompoundResult;
 
 namespace {
 
+constexpr int kLooks = 8;     // in a timeout, whether answers come
+constexpr int kLooksOld = 3;  // look_after: for so long holds what the metadata server said
+constexpr std::chrono::milliseconds kHurry{20};  // between two attempts while somebody waits
+
 Error gone_error() {
   return {Errc::kUnreachable, "the metadata server says that the partner is gone"};
 }
@@ -46,6 +50,7 @@ PartnerLink::PartnerLink(IoRing& ring, std::shared_ptr<Partner> partner, MirrorA
       config_(config),
       look_timer_(ring.context()),
       probe_timer_(ring.context()),
+      hurry_timer_(ring.context()),
       watch_timer_(ring.context()) {}
 
 PartnerLink::~PartnerLink() = default;
@@ -60,12 +65,11 @@ void PartnerLink::arm(boost::asio::steady_timer& timer, std::chrono::millisecond
 }
 
 void PartnerLink::call(Ops ops, Done done) {
-  submit(std::move(ops), {.deadline = config_.timeout}, std::move(done));
+  submit({.ops = std::move(ops), .done = std::move(done)});
 }
 
 void PartnerLink::patient_call(Ops ops, Done done) {
   const auto out = patient_.insert(patient_.end(), std::move(done));
-  if (!std::exchange(watching_, true)) arm(watch_timer_, config_.timeout / 2, &PartnerLink::watch);
   // The completion finds its place taken when fail_patient() was first.
   auto alive = std::make_shared<bool>(true);
   Done original = std::move(*out);
@@ -73,34 +77,43 @@ void PartnerLink::patient_call(Ops ops, Done done) {
     *alive = false;
     original(std::move(result));
   };
-  submit(std::move(ops), {.deadline = config_.patience, .idempotent = true},
-         [this, alive, out](Result<CompoundResult> result) {
-           if (!*alive) return;
-           Done finish = std::move(*out);
-           patient_.erase(out);
-           finish(std::move(result));
-         });
+  begin_watch();
+  submit({.ops = std::move(ops),
+          .patient = true,
+          .done = [this, alive, out](Result<CompoundResult> result) {
+            if (!*alive) return;
+            Done finish = std::move(*out);
+            patient_.erase(out);
+            finish(std::move(result));
+          }});
 }
 
-void PartnerLink::submit(Ops ops, rpc::CallOptions options, Done done) {
-  if (stopped_) return done(fail(Errc::kClosed, "shutting down"));
-  if (partner_->away) return done(fail(Errc::kUnreachable, "the partner is away"));
+void PartnerLink::submit(Call call) {
+  if (stopped_) return call.done(fail(Errc::kClosed, "shutting down"));
+  if (partner_->away) return call.done(fail(Errc::kUnreachable, "the partner is away"));
+  // Another thread has found that it was away; with nothing out nothing of this one is in doubt.
+  if (out_.empty() && losses_ != partner_->losses) drop_client();
   if (client_ == nullptr) {
     if (waiting_.size() >= config_.max_waiting) {
-      return done(fail(Errc::kBusy, "too many wait for the partner's address"));
+      return call.done(fail(Errc::kBusy, "too many wait for the partner's address"));
     }
-    waiting_.push_back({std::move(ops), options, std::move(done)});
+    waiting_.push_back(std::move(call));
     return locate();
   }
   const std::uint64_t number = ++calls_;
   out_.insert(number);
+  if (!call.patient) writes_out_.emplace(number, std::chrono::steady_clock::now());
+  begin_watch();
   begin_look();
-  client_->call(std::move(ops), options,
+  client_->call(std::move(call.ops), {.deadline = config_.patience, .idempotent = call.patient},
                 [weak = weak_from_this(), incarnation = incarnation_, number,
-                 done = std::move(done)](Result<CompoundResult> result) mutable {
+                 done = std::move(call.done)](Result<CompoundResult> result) mutable {
                   const auto self = weak.lock();
                   if (self == nullptr) return done(std::move(result));
                   self->out_.erase(number);
+                  const bool write = self->writes_out_.erase(number) > 0;
+                  if (result) self->last_answer_ = std::chrono::steady_clock::now();
+                  if (result && write) self->last_write_answer_ = self->last_answer_;
                   self->answered(incarnation, std::move(result), std::move(done));
                 });
 }
@@ -129,6 +142,9 @@ void PartnerLink::look() {
 void PartnerLink::looked(std::uint64_t incarnation, const Result<rpc::control::Located>& found) {
   looking_ = false;
   if (stopped_) return;
+  if (found && found->state == rpc::control::Located::State::kUp) {
+    last_up_ = std::chrono::steady_clock::now();
+  }
   if (is_gone(found) && incarnation == incarnation_) put_away(gone_error());
   if (!out_.empty()) begin_look();
 }
@@ -156,11 +172,12 @@ void PartnerLink::located(Result<rpc::control::Located> found) {
     const bool trying = probing_;
     put_away(found.error());
     if (trying) arm(probe_timer_, config_.probe_every, &PartnerLink::probe);
-    for (Waiting& call : waiting) call.done(std::unexpected(found.error()));
+    for (Call& call : waiting) call.done(std::unexpected(found.error()));
     return;
   }
   // A new incarnation each time: whatever an earlier one sent is not to be executed any more.
   ++incarnation_;
+  losses_ = partner_->losses;
   client_ = std::make_unique<rpc::SessionClient>(
       ring_.context(), config_.make_dial(ring_.context(), found->addresses),
       rpc::cluster_session_options(config_.owner + "-" + std::to_string(ring_.index()),
@@ -172,7 +189,7 @@ void PartnerLink::located(Result<rpc::control::Located> found) {
                     if (const auto self = weak.lock()) self->probed(incarnation, result);
                   });
   }
-  for (Waiting& call : waiting) submit(std::move(call.ops), call.options, std::move(call.done));
+  for (Call& call : waiting) submit(std::move(call));
 }
 
 void PartnerLink::answered(std::uint64_t incarnation, Result<CompoundResult> result, Done done) {
@@ -185,13 +202,20 @@ void PartnerLink::answered(std::uint64_t incarnation, Result<CompoundResult> res
 
 void PartnerLink::put_away(const Error& why) {
   if (!partner_->away.exchange(true)) {
+    ++partner_->losses;
     spdlog::warn("event=partner_away ds={} error=\"{}\"", partner_->ds_id, why.describe());
   }
-  ++incarnation_;  // what is still out does not concern the next
-  client_.reset();
+  drop_client();
   fail_patient(why);
   if (std::exchange(probing_, true)) return;
   arm(probe_timer_, config_.probe_every, &PartnerLink::probe);
+}
+
+// What is still out does not concern the next one.
+void PartnerLink::drop_client() {
+  ++incarnation_;
+  asked_.reset();
+  client_.reset();
 }
 
 void PartnerLink::probe() {
@@ -216,23 +240,70 @@ void PartnerLink::probed(std::uint64_t incarnation, const Result<CompoundResult>
   }
 }
 
-// While patient calls are out: fails them when the partner is away, and finds out whether it is.
+void PartnerLink::when_back(std::chrono::milliseconds limit, std::move_only_function<void()> then) {
+  if (stopped_ || !partner_->away) return then();
+  returns_.push_back({std::chrono::steady_clock::now() + limit, std::move(then)});
+  if (returns_.size() == 1) hurry();
+}
+
+void PartnerLink::hurry() {
+  const Time now = std::chrono::steady_clock::now();
+  std::vector<Return> over;
+  for (Return& one : std::exchange(returns_, {})) {
+    (partner_->away && now < one.until ? returns_ : over).push_back(std::move(one));
+  }
+  for (Return& one : over) one.then();
+  if (returns_.empty()) return;
+  probing_ = true;
+  if (out_.empty() && losses_ != partner_->losses) drop_client();
+  // Nothing of an attempt is under way: it would begin when its timer ends.
+  if (!locating_ && client_ == nullptr) {
+    probe_timer_.cancel();
+    probe();
+  }
+  arm(hurry_timer_, kHurry, &PartnerLink::hurry);
+}
+
+void PartnerLink::begin_watch() {
+  if (std::exchange(watching_, true)) return;
+  arm(watch_timer_, config_.timeout / kLooks, &PartnerLink::watch);
+}
+
+// While calls are out: finds out whether the partner still answers, and puts it away if not.
 void PartnerLink::watch() {
   watching_ = false;
   if (partner_->away) fail_patient({Errc::kUnreachable, "the partner is away"});
-  if (patient_.empty()) return;
-  if (client_ != nullptr && !std::exchange(asking_, true)) {
-    client_->call(
-        {}, {.deadline = config_.timeout, .idempotent = true},
-        [weak = weak_from_this(), incarnation = incarnation_](Result<CompoundResult> result) {
-          const auto self = weak.lock();
-          if (self == nullptr) return;
-          self->asking_ = false;
-          self->answered(incarnation, std::move(result), [](const auto&) {});
-        });
+  const Time now = std::chrono::steady_clock::now();
+  if (writes_unanswered(now) || question_unanswered(now)) {
+    return put_away({Errc::kTimedOut, "no answer"});
   }
-  watching_ = true;
-  arm(watch_timer_, config_.timeout / 2, &PartnerLink::watch);
+  if (!patient_.empty() && !asked_ && client_ != nullptr) ask();
+  if (!patient_.empty() || !out_.empty()) begin_watch();
+}
+
+bool PartnerLink::writes_unanswered(Time now) const {
+  if (writes_out_.empty()) return false;
+  const bool up = now - last_up_ < kLooksOld * config_.look_after;
+  return now - std::max(writes_out_.begin()->second, last_write_answer_) >=
+         (up ? 2 : 1) * config_.timeout;
+}
+
+bool PartnerLink::question_unanswered(Time now) const {
+  return asked_ && now - std::max(*asked_, last_answer_) >= config_.timeout;
+}
+
+// The question waits in one queue with the calls, behind a link that may be full.
+void PartnerLink::ask() {
+  asked_ = std::chrono::steady_clock::now();
+  client_->call(
+      {}, {.deadline = config_.patience, .idempotent = true},
+      [weak = weak_from_this(), incarnation = incarnation_](Result<CompoundResult> result) {
+        const auto self = weak.lock();
+        if (self == nullptr) return;
+        if (incarnation == self->incarnation_) self->asked_.reset();
+        if (result) self->last_answer_ = std::chrono::steady_clock::now();
+        self->answered(incarnation, std::move(result), [](const auto&) {});
+      });
 }
 
 void PartnerLink::fail_patient(const Error& why) {
@@ -244,11 +315,13 @@ void PartnerLink::stop() {
   if (std::exchange(stopped_, true)) return;
   look_timer_.cancel();
   probe_timer_.cancel();
+  hurry_timer_.cancel();
   watch_timer_.cancel();
   client_.reset();
   const Error why{Errc::kClosed, "shutting down"};
   auto waiting = std::exchange(waiting_, {});
-  for (Waiting& call : waiting) call.done(std::unexpected(why));
+  for (Call& call : waiting) call.done(std::unexpected(why));
+  for (Return& one : std::exchange(returns_, {})) one.then();
   fail_patient(why);
 }
 

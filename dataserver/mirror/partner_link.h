@@ -1,17 +1,26 @@
 // One I/O thread's way to one partner: an NFSv4.1 session with it, made when first needed.
 //
-// A call that gets no answer in time, or loses its session, puts the partner away: every call fails
+// A partner that answers no call for LinkConfig::timeout while one is out, or loses its session, is
+// put away: every call fails
 // at once from then on, on all threads, and it is tried again in the background, with its address
 // asked anew and a session of a new incarnation. So writes do not wait for a dead partner one after
 // the other, and what was sent under the old session is not executed once the new one stands
-// (RFC 8881 section 18.35.4: a new client verifier ends the old client's state).
+// (RFC 8881 section 18.35.4: a new client verifier ends the old client's state). The other threads'
+// sessions may be with a process that is gone: they are made anew too, when they are next needed.
+//
+// One that answers others of its calls meanwhile is slow, not away: behind a full link, with tens
+// of requests before it, a write may take longer than the timeout. It is waited for as long as
+// answers to writes come, LinkConfig::patience at most, and so are the clients. And one from which
+// the metadata server hears has twice the timeout: TCP may take seconds to get over a burst of
+// losses.
 //
 // Whether a partner that does not answer is worth waiting for is asked of the metadata server, as
 // soon as a call has been out for a moment: what is gone for it (it crashed, or was silent for
 // some seconds) is put away at once, and stays so until the metadata server has it back.
 //
 // A patient call is one that a living partner may take long for (COMMIT): it fails when the partner
-// is put away, and while it is out the partner is asked now and then whether it is there.
+// is put away, and while it is out the partner is asked now and then whether it is there. Answers
+// to that question and to patient calls say nothing of writes: a disk may hang under these alone.
 //
 // Threading: everything on the thread of `ring`, but for Partner, which threads share.
 //
@@ -25,6 +34,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,6 +49,7 @@ namespace weft::ds {
 struct Partner {
   std::uint32_t ds_id = 0;
   std::atomic<bool> away{false};
+  std::atomic<std::uint64_t> losses{0};    // how often it was put away
   std::atomic<std::uint64_t> verifier{0};  // its write verifier, last seen; 0: none yet
 };
 
@@ -56,10 +67,10 @@ struct LinkConfig {
   using MakeDial =
       std::function<rpc::Dial(boost::asio::io_context&, const std::vector<layout::NetAddress>&)>;
   std::string owner;  // of this data server, the same over restarts; each thread adds its number
-  std::chrono::milliseconds timeout{4000};  // of a write at the partner
+  std::chrono::milliseconds timeout{4000};  // without an answer from the partner
   std::chrono::milliseconds probe_every{500};
   std::chrono::milliseconds look_after{400};   // a call is out: whether the partner is gone
-  std::chrono::milliseconds patience{40'000};  // of a patient call
+  std::chrono::milliseconds patience{40'000};  // of a call that is out while others are answered
   std::size_t max_waiting = 4096;              // calls while the address is asked for
   MakeDial make_dial;
 };
@@ -74,25 +85,35 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   ~PartnerLink();
 
   [[nodiscard]] Partner& partner() { return *partner_; }
-  // Within LinkConfig::timeout. Never executed twice.
+  // Never executed twice.
   void call(Ops ops, Done done);
   void patient_call(Ops ops, Done done);
+  // Calls `then` when the partner is not away, and tries it without a pause meanwhile; after
+  // `limit` in any case.
+  void when_back(std::chrono::milliseconds limit, std::move_only_function<void()> then);
   void stop();
 
  private:
-  struct Waiting {
+  using Time = std::chrono::steady_clock::time_point;
+  struct Call {
     Ops ops;
-    rpc::CallOptions options;
+    bool patient = false;
     Done done;
   };
-  void submit(Ops ops, rpc::CallOptions options, Done done);
+  void submit(Call call);
   void locate();
   void located(Result<rpc::control::Located> found);
   void answered(std::uint64_t incarnation, Result<rpc::nfs4::CompoundResult> result, Done done);
   void put_away(const Error& why);
+  void drop_client();
+  void hurry();
   void probe();
   void probed(std::uint64_t incarnation, const Result<rpc::nfs4::CompoundResult>& result);
+  void begin_watch();
   void watch();
+  void ask();
+  [[nodiscard]] bool writes_unanswered(Time now) const;
+  [[nodiscard]] bool question_unanswered(Time now) const;
   void begin_look();
   void look();
   void looked(std::uint64_t incarnation, const Result<rpc::control::Located>& found);
@@ -106,19 +127,30 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   const LinkConfig& config_;
   std::unique_ptr<rpc::SessionClient> client_;
   std::uint64_t incarnation_ = 0;  // counts clients made
-  std::vector<Waiting> waiting_;   // for the address
+  std::uint64_t losses_ = 0;       // Partner::losses when the client was made
+  std::vector<Call> waiting_;      // for the address
   std::list<Done> patient_;        // completed by the answer or by fail_patient()
+  struct Return {
+    Time until;
+    std::move_only_function<void()> then;
+  };
+  std::vector<Return> returns_;  // who wait for the partner
   bool locating_ = false;
-  bool probing_ = false;   // this thread tries whether it is back
-  bool asking_ = false;    // a question whether it is there is out
-  bool watching_ = false;  // the watch timer is armed
+  bool probing_ = false;       // this thread tries whether it is back
+  std::optional<Time> asked_;  // a question whether it is there is out since then
+  bool watching_ = false;      // the watch timer is armed
   bool stopped_ = false;
-  std::uint64_t calls_ = 0;       // ever made
-  std::set<std::uint64_t> out_;   // those that are out, by number
-  std::uint64_t out_before_ = 0;  // calls made when it was looked last
-  bool looking_ = false;          // the look timer is armed, or the answer is to come
+  std::uint64_t calls_ = 0;                   // ever made
+  std::set<std::uint64_t> out_;               // those that are out, by number
+  std::map<std::uint64_t, Time> writes_out_;  // of these, the ones that are not patient: since when
+  Time last_answer_;                          // to any call
+  Time last_write_answer_;                    // to one that is not patient
+  Time last_up_;                              // the metadata server said that it is there
+  std::uint64_t out_before_ = 0;              // calls made when it was looked last
+  bool looking_ = false;                      // the look timer is armed, or the answer is to come
   boost::asio::steady_timer look_timer_;
   boost::asio::steady_timer probe_timer_;
+  boost::asio::steady_timer hurry_timer_;
   boost::asio::steady_timer watch_timer_;
 };
 

@@ -92,6 +92,9 @@ Result<bool> Repairer::mend_once(const StaleObject& stale, bool& at_server) {
     if (auto finished = finish_job(stale.ds_id, *number); !finished) number = pass(finished);
   }
   if (!number) {
+    // It missed more meanwhile, which fenced the job off: once more, with that.
+    auto after = parts_.names.layout(stale.id);
+    if (after && *after && (*after)->object_epoch != map.object_epoch) return false;
     at_server = is_here(*source);
     return pass(number);
   }

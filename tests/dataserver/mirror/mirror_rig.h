@@ -155,11 +155,6 @@ struct MirrorRig {
     s.gate->lease().never_ends();
     s.counters = std::make_unique<ds::Counters>(1);
     s.writes = std::make_unique<ds::WritesInFlight>(std::vector{&thread.ring()});
-    ds::LinkConfig link;
-    link.owner = "rig" + std::to_string(id);
-    link.probe_every = std::chrono::milliseconds(20);
-    link.look_after = std::chrono::milliseconds(20);
-    link.make_dial = [this](auto&, const auto& addresses) { return dial(addresses.at(0).port); };
     s.duplicator = std::make_unique<ds::Duplicator>(
         ds::Duplicator::Parts{.store = *s.store,
                               .key = key,
@@ -168,7 +163,7 @@ struct MirrorRig {
                               .rings = {&thread.ring()},
                               .boot = random.u64(),
                               .options = options,
-                              .link = link,
+                              .link = link_config("rig" + std::to_string(id)),
                               .reports = {.deadline = std::chrono::milliseconds(300),
                                           .retry_after = std::chrono::milliseconds(20)}});
     s.handler = std::make_unique<ds::DsHandler>(
@@ -180,6 +175,14 @@ struct MirrorRig {
     s.sessions =
         std::make_unique<rpc::SessionServer>(session, *s.door, system_clock(), system_random());
     s.reachable = true;
+  }
+  ds::LinkConfig link_config(std::string owner) {
+    ds::LinkConfig link;
+    link.owner = std::move(owner);
+    link.probe_every = probe_every;
+    link.look_after = std::chrono::milliseconds(20);
+    link.make_dial = [this](auto&, const auto& addresses) { return dial(addresses.at(0).port); };
+    return link;
   }
   void cut() {
     for (std::size_t i = 0; i < network.connections(); ++i) network.cut(i);
@@ -315,6 +318,7 @@ struct MirrorRig {
   layout::HandleKey key{std::byte{1}, std::byte{2}, std::byte{3}};
   ds::LocalSizes sizes;
   ds::MirrorOptions options;
+  std::chrono::milliseconds probe_every{20};
   FakeAuthority authority;
   std::map<std::uint32_t, Server> servers;
   rpc::ClientInfo client{.id = 1};

@@ -90,7 +90,7 @@ class FakeCopyServers final : public CopyServers {
   std::function<void(const control::Resync&)> begun;
   std::function<std::uint64_t(std::uint32_t ds_id, const control::Resync&)> differing;
   int refuse = 0;
-  bool finish_at_once = true;
+  std::atomic<bool> finish_at_once = true;  // tests turn it while workers run
 };
 
 class RepairTest : public NamespaceTest {

@@ -71,6 +71,26 @@ TEST_CASE_METHOD(RepairTest, "a copy that misses more while it is mended goes ro
   CHECK(servers.jobs[2].second.job != servers.jobs[0].second.job);
 }
 
+TEST_CASE_METHOD(RepairTest, "a job that more misses have fenced off holds up nothing") {
+  const FileId f = mirrored("f");
+  mark(f, 3, {0, 1});
+  servers.finish_at_once = false;
+  std::atomic<bool> waited{false};
+  servers.begun = [&](const control::Resync& job) {
+    const bool first = servers.begun_jobs() == 1;
+    if (first) mark(f, 3, {9 * kMi, 9 * kMi + 1});
+    if (!first) waited = !repairer->waits_for().empty();
+    const std::lock_guard lock(servers.mutex);
+    auto& progress = servers.progress[job.job];
+    progress.state = first ? State::kFailed : State::kDone;
+    progress.error = "fenced: the object is fenced above it";
+  };
+  start();
+  CHECK(soon([&] { return state(f, 1, 0) == CopyState::kCurrent; }));
+  CHECK(servers.begun_jobs() == 2);
+  CHECK_FALSE(waited.load());
+}
+
 TEST_CASE_METHOD(RepairTest, "what came from a source that is stale by now is not believed") {
   const FileId f = tripled("f");
   mark(f, 3, {0, 1}, 2);

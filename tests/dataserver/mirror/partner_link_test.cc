@@ -1,0 +1,64 @@
+#include "dataserver/mirror/partner_link.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/dataserver/mirror/mirror_rig.h"
+
+namespace weft::ds {
+namespace {
+
+using namespace std::chrono_literals;
+using rpc::nfs4::CompoundResult;
+using test::kSecond;
+
+// What a thread has of a partner: here they are all on one.
+struct Thread {
+  Thread(test::MirrorRig& used, Partners& partners, const std::string& owner)
+      : rig(used), config(used.link_config(owner)) {
+    config.timeout = 300ms;
+    link = std::make_shared<PartnerLink>(rig.thread.ring(), partners.find(kSecond), rig.authority,
+                                         config);
+  }
+  ~Thread() {
+    link->stop();
+    rig.settle();
+  }
+  // Two calls at once, as of an application that writes without waiting. Whether both were
+  // answered.
+  bool call() {
+    int ended = 0;
+    int answered = 0;
+    for (int i = 0; i < 2; ++i) {
+      link->call({}, [&](const Result<CompoundResult>& result) {
+        ++ended;
+        answered += result ? 1 : 0;
+      });
+    }
+    rig.run_until([&] { return ended == 2; });
+    return answered == 2;
+  }
+
+  test::MirrorRig& rig;
+  LinkConfig config;
+  std::shared_ptr<PartnerLink> link;
+};
+
+TEST_CASE("once a partner is back, no thread goes on with a session of before") {
+  test::MirrorRig rig;
+  Partners partners;
+  Thread first(rig, partners, "first");
+  Thread second(rig, partners, "second");
+  REQUIRE(first.call());
+  REQUIRE(second.call());
+  rig.kill(kSecond);
+  CHECK_FALSE(first.call());
+  CHECK(partners.away() == 1);
+  rig.start(kSecond);
+  REQUIRE(rig.run_until([&] { return partners.away() == 0; }));
+  CHECK(second.call());
+  CHECK(partners.away() == 0);
+  CHECK(first.call());
+}
+
+}  // namespace
+}  // namespace weft::ds
