@@ -1,9 +1,11 @@
 #include "dataserver/main/config.h"
 
 #include <spdlog/fmt/fmt.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 #include "dataserver/main/config_fields.h"
 
@@ -14,6 +16,8 @@ namespace {
 using Field = TomlField;
 using Kind = TomlField::Kind;
 using Value = TomlField::Value;
+
+constexpr std::size_t kMaxSocket = 107;  // bytes of a Unix socket's path
 
 Result<> set_load_counters(const Value& value, std::string& counters) {
   if (value.text != "machine" && value.text != "process" && !value.text.starts_with('/')) {
@@ -82,6 +86,8 @@ std::vector<Field> server_fields(DsConfig& config) {
       number_field("server.lease_wait_seconds", config.lease_wait, 0, 50),
       log_level_field("server.log_level", config.log_level),
       metrics_field("server.metrics", config.metrics),
+      flag_field("server.shared_memory", config.shared_memory),
+      text_field("server.socket", config.socket),
   };
 }
 
@@ -161,6 +167,17 @@ Result<DsConfig> load_config(const std::string& path) {
   DsConfig config;
   if (auto read = read_toml_file(path, config_fields(config)); !read) return pass(read);
   return config;
+}
+
+LocalEndpoint local_endpoint(const DsConfig& config) {
+  if (!config.shared_memory) return {};
+  std::string socket = config.socket;
+  if (socket.empty()) {
+    std::error_code failed;
+    socket = (std::filesystem::absolute(config.store.path, failed) / "nfs.sock").string();
+    if (failed || socket.size() > kMaxSocket) return {};
+  }
+  return {.machine = this_machine(), .user = ::geteuid(), .socket = std::move(socket)};
 }
 
 Result<> check_config(const DsConfig& config, bool standalone) {

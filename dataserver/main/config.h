@@ -18,6 +18,7 @@
 #include "dataserver/store/file_store.h"
 #include "dataserver/target/target_link.h"
 #include "layout/net_address.h"
+#include "rpc/base/machine.h"
 
 namespace weft::ds {
 
@@ -44,6 +45,8 @@ struct DsConfig {
   std::chrono::seconds lease_wait{10};  // for which requests wait while there is no lease
   std::string log_level = "info";
   std::optional<layout::NetAddress> metrics;  // Prometheus text over HTTP
+  bool shared_memory = true;                  // for a metadata server on this machine
+  std::string socket;  // where it comes; in the store's folder when not given
 
   // [store]: path, create, mode, max_open_files, worker_threads, emulated_disk.*
   FileStoreOptions store;
@@ -78,6 +81,9 @@ struct DsConfig {
 // Text of a configuration file; `name` is for messages. kInvalid, naming file, line and key.
 [[nodiscard]] Result<DsConfig> parse_config(std::string_view text, const std::string& name);
 [[nodiscard]] Result<DsConfig> load_config(const std::string& path);
+// Where a metadata server of this machine finds shared memory: nowhere when that is switched off,
+// or the store's folder has too long a path.
+[[nodiscard]] LocalEndpoint local_endpoint(const DsConfig& config);
 // What no key alone can show: something required is missing, or two do not go together.
 [[nodiscard]] Result<> check_config(const DsConfig& config, bool standalone);
 

@@ -167,7 +167,8 @@ control::Register ControlLink::registration() {
           .version = WEFT_VERSION,
           .domain = config.failure_domain,
           .addresses = config.advertise.empty() ? config.listen : config.advertise,
-          .space = space()};
+          .space = space(),
+          .local = local_endpoint(config)};
 }
 
 // On the worker, which alone changes the store's identity.

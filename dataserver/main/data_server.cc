@@ -19,6 +19,7 @@ constexpr std::chrono::seconds kCloseConnections{5};
 constexpr std::chrono::seconds kQuiet{5};
 constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs less than a pipe
 constexpr std::chrono::milliseconds kWatchdogRound{500};
+constexpr std::size_t kMaxLocal = 16;     // connections of metadata servers on this machine
 constexpr unsigned kTicksForOneMds = 50;  // before the next address is tried
 
 }  // namespace
@@ -179,7 +180,33 @@ void DataServer::start_mirroring(const rpc::control::ClusterKey& key, std::uint6
   control_->mirror_by(*duplicator_, *resyncs_);
 }
 
+// For a metadata server on this machine. Only that is an error which was asked for.
+Result<> DataServer::listen_locally() {
+  const LocalEndpoint endpoint = local_endpoint(config_);
+  if (endpoint.socket.empty()) return {};
+  rpc::ShmServerOptions options;
+  options.path = endpoint.socket;
+  options.mode = 0600;
+  options.max_connections = kMaxLocal;
+  local_ = std::make_unique<rpc::ShmServer>(
+      threads_->threads(), pool_, options, [this](std::shared_ptr<rpc::Channel> channel) {
+        sessions_->serve(rpc::serve_bulk(std::move(channel), chain_->directory().identity().uuid,
+                                         local_counts_));
+      });
+  auto listened = local_->listen();
+  if (listened) {
+    spdlog::info("event=listening socket={}", options.path);
+    return {};
+  }
+  local_.reset();
+  if (!config_.socket.empty()) return listened;
+  spdlog::warn("event=no_shared_memory why=\"{}\"", listened.error().describe());
+  return {};
+}
+
 Result<> DataServer::listen() {
+  // First: whoever was connected so before a restart is to find it again, rather than TCP.
+  if (auto listened = listen_locally(); !listened) return listened;
   for (const layout::NetAddress& address : config_.listen) {
     rpc::TcpServerOptions options;
     options.address = layout::ip_text(address);
@@ -254,6 +281,7 @@ Result<> DataServer::stop() {
   if (std::exchange(stopped_, true)) return {};
   watchdog_.reset();
   for (const auto& listener : listeners_) listener->stop();
+  if (local_ != nullptr) local_->stop();
   if (resyncs_ != nullptr) static_cast<void>(resyncs_->stop(std::chrono::seconds(1)));
   if (lease_wait_ != nullptr) lease_wait_->give_up();
   const bool drained = sessions_ == nullptr || drain_requests();
@@ -290,6 +318,8 @@ MetricsSample DataServer::metrics() const {
           .read_bytes = total.read_bytes,
           .write_bytes = total.write_bytes,
           .zero_copy_bytes = total.zero_copy_bytes,
+          .shared_in_bytes = local_counts_->to_server.load(),
+          .shared_out_bytes = local_counts_->to_client.load(),
           .errors = total.errors,
           .refused = total.refused,
           .size_queries = total.size_queries,

@@ -25,6 +25,8 @@
 #include "dataserver/nfs/ds_handler.h"
 #include "dataserver/nfs/patient_sizes.h"
 #include "rpc/session/session_server.h"
+#include "rpc/transport/shm/bulk_channel.h"
+#include "rpc/transport/shm/shm_server.h"
 #include "rpc/transport/tcp_server.h"
 
 namespace weft::ds {
@@ -62,6 +64,7 @@ class DataServer {
   [[nodiscard]] Result<> start_serving(const rpc::control::ClusterKey& key,
                                        std::optional<Standalone> standalone);
   [[nodiscard]] Result<> listen();
+  [[nodiscard]] Result<> listen_locally();
   void join_when_able();
   void next_mds();
   void start_mirroring(const rpc::control::ClusterKey& key, std::uint64_t boot);
@@ -90,6 +93,8 @@ class DataServer {
   std::unique_ptr<DsHandler> handler_;
   std::unique_ptr<rpc::SessionServer> sessions_;
   std::vector<std::unique_ptr<rpc::TcpServer>> listeners_;
+  std::unique_ptr<rpc::ShmServer> local_;  // null: no shared memory
+  std::shared_ptr<rpc::BulkCounts> local_counts_ = std::make_shared<rpc::BulkCounts>();
   std::unique_ptr<MetricsPage> metrics_;
   std::function<void()> on_alive_;
   std::unique_ptr<Watchdog> watchdog_;

@@ -91,6 +91,10 @@ void write_metrics(const MetricsSample& now, Metrics& out) {
   out.counter("weft_ds_write_bytes_total", "Bytes written by clients", now.write_bytes);
   out.counter("weft_ds_zero_copy_bytes_total", "Bytes read that were sent from the page cache",
               now.zero_copy_bytes);
+  constexpr char kShared[] = "weft_ds_shared_memory_bytes_total";
+  constexpr char kSharedHelp[] = "Bulk data exchanged with a metadata server in shared memory";
+  out.counter(kShared, kSharedHelp, now.shared_in_bytes, {{"direction", "in"}});
+  out.counter(kShared, kSharedHelp, now.shared_out_bytes, {{"direction", "out"}});
   out.counter("weft_ds_errors_total", "Operations answered with an error", now.errors);
   out.counter("weft_ds_handles_refused_total",
               "Handles that were forged, foreign, fenced, or lacked the right", now.refused);

@@ -3,6 +3,8 @@
 //   weft_ds_operations_total{op="read|write|commit"}   operations begun
 //   weft_ds_read_bytes_total, weft_ds_write_bytes_total
 //   weft_ds_zero_copy_bytes_total                      of those read, sent from the page cache
+//   weft_ds_shared_memory_bytes_total{direction="in|out"}
+//                                                      exchanged so with a metadata server
 //   weft_ds_errors_total                               operations answered with an error
 //   weft_ds_handles_refused_total                      forged, foreign, fenced, lacking the right
 //   weft_ds_size_queries_total, weft_ds_size_reports_total
@@ -58,6 +60,8 @@ struct MetricsSample {
   std::uint64_t read_bytes = 0;
   std::uint64_t write_bytes = 0;
   std::uint64_t zero_copy_bytes = 0;
+  std::uint64_t shared_in_bytes = 0;
+  std::uint64_t shared_out_bytes = 0;
   std::uint64_t errors = 0;
   std::uint64_t refused = 0;
   std::uint64_t size_queries = 0;

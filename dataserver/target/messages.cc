@@ -1,8 +1,5 @@
 #include "dataserver/target/messages.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <string_view>
 
 #include "rpc/control/call.h"
@@ -306,21 +303,6 @@ bool same_proof(const rpc::control::Key& a, const rpc::control::Key& b) {
   std::byte different{0};
   for (std::size_t i = 0; i < a.size(); ++i) different |= a[i] ^ b[i];
   return different == std::byte{0};
-}
-
-MachineId this_machine() {
-  MachineId id{};
-  const OwnedFd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-  char text[36];
-  if (!file || ::read(file.get(), text, sizeof text) != sizeof text) return id;
-  std::size_t digits = 0;
-  for (const char c : text) {
-    const int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-    if (value < 0 || digits == 2 * id.size()) continue;
-    id[digits / 2] = id[digits / 2] << 4 | static_cast<std::byte>(value);
-    ++digits;
-  }
-  return id;
 }
 
 }  // namespace weft::ds

@@ -21,6 +21,7 @@
 #include "dataserver/store/store.h"
 #include "dataserver/store/store_directory.h"
 #include "layout/object_id.h"
+#include "rpc/base/machine.h"
 #include "rpc/control/keys.h"
 #include "rpc/xdr/xdr.h"
 
@@ -32,7 +33,6 @@ constexpr std::uint32_t kMaxTargetList = 4096;              // objects of one LI
 constexpr std::size_t kMaxTargetRecord = kMaxTargetIo + 4096;
 
 using Nonce = std::array<std::byte, 16>;
-using MachineId = std::array<std::byte, 16>;  // the kernel's, new with each boot of the machine
 
 // The first record on a connection, from the target.
 struct TargetChallenge {
@@ -133,8 +133,5 @@ struct Decoded {
                                               const TargetHello& hello, const Uuid& store);
 // Without telling by its time where they differ.
 [[nodiscard]] bool same_proof(const rpc::control::Key& a, const rpc::control::Key& b);
-
-// This machine's, as it runs now; zeros where it cannot be known, which equals nobody's.
-[[nodiscard]] MachineId this_machine();
 
 }  // namespace weft::ds

@@ -125,7 +125,7 @@ void TargetLink::connected(std::uint64_t attempt, TargetTransport transport,
 void TargetLink::on_challenge(const Buffer& record) {
   auto challenge = decode_challenge(record.span());
   if (!challenge) return drop(challenge.error());
-  const bool here = challenge->machine == this_machine() && challenge->machine != MachineId{};
+  const bool here = is_this_machine(challenge->machine);
   if (transport_ == TargetTransport::kTcp && here && !challenge->socket.empty() &&
       config_.options.prefer_shared_memory && steady_clock::now() >= no_local_until_) {
     leave();

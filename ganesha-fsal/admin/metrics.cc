@@ -91,6 +91,10 @@ void write_servers(const std::vector<DataServerReport>& servers, Metrics& out) {
   using Report = DataServerReport;
   each("weft_mds_data_server_up", "1 while the data server is up",
        [](const Report& server) { return server.state == DsState::kUp ? 1 : 0; });
+  each("weft_mds_data_server_shared_memory", "1 while its proxied I/O goes through shared memory",
+       [](const Report& server) { return server.proxy == "shared memory" ? 1 : 0; });
+  each("weft_mds_data_server_shared_memory_bytes", "Bulk data that went through shared memory",
+       [](const Report& server) { return server.proxy_shared_bytes; });
   each("weft_mds_data_server_capacity_bytes", "Size of its store's file system",
        [](const Report& server) { return server.capacity_bytes; });
   each("weft_mds_data_server_free_bytes", "Free in its store's file system",

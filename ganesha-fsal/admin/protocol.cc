@@ -110,6 +110,8 @@ void visit_data_server(Io& io, Report& r) {
   io.value(r.state);
   io.list(r.addresses, kMaxAddresses, [&](auto& address) { io.text(address, kMaxString); });
   io.text(r.store, kMaxString);
+  io.text(r.proxy, kMaxString);
+  io.value(r.proxy_shared_bytes);
   io.value(r.heartbeat_age_ms);
   io.value(r.uptime_ms);
   io.value(r.capacity_bytes);

@@ -27,7 +27,7 @@
 namespace weft::mds::admin {
 
 constexpr std::uint32_t kMagic = 0x57465441;
-constexpr std::uint32_t kVersion = 5;
+constexpr std::uint32_t kVersion = 6;
 constexpr std::size_t kMaxRequestBytes = std::size_t{8} << 10;
 constexpr std::size_t kMaxReplyBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaxArgumentBytes = 4096;

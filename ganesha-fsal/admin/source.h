@@ -50,8 +50,12 @@ struct DataServerReport {
   DsState state = DsState::kUnknown;
   std::vector<std::string> addresses;  // "192.0.2.7:2051", where clients reach it
   std::string store;                   // where its objects are: "folder", "shared memory", "tcp"
-  std::uint64_t heartbeat_age_ms = 0;  // since the last heartbeat; meaningless when kUnknown
-  std::uint64_t uptime_ms = 0;         // of the data server's process
+  // How the metadata server's own I/O goes there, for clients without layouts: "shared memory",
+  // "tcp", or "none" while there was none.
+  std::string proxy = "none";
+  std::uint64_t proxy_shared_bytes = 0;  // of data so exchanged, through shared memory
+  std::uint64_t heartbeat_age_ms = 0;    // since the last heartbeat; meaningless when kUnknown
+  std::uint64_t uptime_ms = 0;           // of the data server's process
   std::uint64_t capacity_bytes = 0;
   std::uint64_t free_bytes = 0;
   std::uint64_t objects = 0;

@@ -26,6 +26,9 @@ class ProxyIo::Impl : public std::enable_shared_from_this<Impl> {
                                                       const layout::LayoutMap& map) const;
 
   [[nodiscard]] std::uint64_t verifier() const { return verifier_.value(); }
+  [[nodiscard]] ServerSessions::Route route(std::uint32_t ds_id) const {
+    return sessions_->route(ds_id);
+  }
   void stop() { sessions_->stop(); }
 
  private:

@@ -85,4 +85,10 @@ std::vector<std::uint8_t> ProxyIo::uncommitted(const layout::ObjectId& object,
   return impl_->uncommitted(object, map);
 }
 
+ProxyIo::Route ProxyIo::route(std::uint32_t ds_id) const {
+  const ServerSessions::Route route = impl_->route(ds_id);
+  return {.transport = std::string(rpc::to_string(route.transport)),
+          .shared_bytes = route.shared_bytes};
+}
+
 }  // namespace weft::mds

@@ -108,6 +108,13 @@ class ProxyIo {
   [[nodiscard]] std::vector<std::uint8_t> uncommitted(const layout::ObjectId& object,
                                                       const layout::LayoutMap& map) const;
 
+  // How a data server is reached, if it has been (ServerSessions::route()).
+  struct Route {
+    std::string transport = "none";  // "shared memory", "tcp"
+    std::uint64_t shared_bytes = 0;
+  };
+  [[nodiscard]] Route route(std::uint32_t ds_id) const;
+
   class Impl;
 
  private:

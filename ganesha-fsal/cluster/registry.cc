@@ -164,6 +164,7 @@ Result<control::Registered> Registry::register_server(const layout::NetAddress& 
     live.registered = options_.now();
   }
   live.boot = request.boot;
+  live.local = request.local;
   live.heard = options_.now();
   live.last.space = request.space;
   const std::uint32_t id = record.id;
@@ -248,6 +249,7 @@ ServerView Registry::view_of(const ServerRecord& record) const {
   view.silence = since(live.heard);
   view.uptime = since(live.registered);
   view.boot = live.boot;
+  view.local = live.local;
   view.last = live.last;
   return view;
 }

@@ -85,6 +85,7 @@ struct ServerView {
   std::chrono::milliseconds silence{0};  // since its last heartbeat; meaningless unless seen
   std::chrono::milliseconds uptime{0};   // since it registered with its present boot
   std::uint64_t boot = 0;
+  LocalEndpoint local;
   control::Heartbeat last;
 };
 
@@ -171,6 +172,7 @@ class Registry {
     bool connected = false;
     std::uint64_t boot = 0;
     Clock::time_point registered;
+    LocalEndpoint local;
     Clock::time_point lost;  // the connection; while there is none
     Clock::time_point heard;
     bool beaten = false;           // a heartbeat has come

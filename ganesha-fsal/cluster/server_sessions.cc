@@ -86,8 +86,51 @@ void ServerSessions::finish(const std::shared_ptr<Attempt>& attempt,
   complete(*attempt, std::move(result));
 }
 
-void ServerSessions::retire(std::shared_ptr<rpc::SessionClient> client) {
-  boost::asio::post(threads_.context(0), [client = std::move(client)] {});
+void ServerSessions::retire(Session session) {
+  boost::asio::post(threads_.context(0), [session = std::move(session)] {});
+}
+
+ServerSessions::Session ServerSessions::make_session(const ServerView& view) {
+  auto& context = threads_.context(0);
+  const std::uint32_t ds_id = view.record.id;
+  Session session{.address_generation = view.record.address_generation, .client = {}, .route = {}};
+  session.route = std::make_shared<rpc::LocalRoute>(rpc::LocalRoute::Parts{
+      .context = context,
+      .pool = pool_,
+      .name = std::to_string(ds_id),
+      .where =
+          [this, ds_id] {
+            const auto now = registry_.find(ds_id);
+            return now ? now->local : LocalEndpoint{};
+          },
+      .server = view.record.store,
+      .tcp = rpc::dial_addresses(context, pool_, view.record.addresses, kConnectDeadline)});
+  session.client = std::make_shared<rpc::SessionClient>(
+      context, session.route->dial(), rpc::cluster_session_options(owner_, boot_, "weft-mds"));
+  return session;
+}
+
+void ServerSessions::look(const Session& session) {
+  if (!session.route->wants_look()) return;
+  boost::asio::post(threads_.context(0), [route = session.route, client = session.client] {
+    route->look([weak = std::weak_ptr(client)] {
+      if (const auto still = weak.lock()) still->renew_connections();
+    });
+  });
+}
+
+ServerSessions::Route ServerSessions::route(std::uint32_t ds_id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(ds_id);
+  if (found == sessions_.end() || found->second.client == nullptr) return {};
+  const Session& session = found->second;
+  Route route;
+  if (session.client->state() == rpc::SessionClient::State::kReady) {
+    route.transport = session.route->transport();
+  }
+  const rpc::BulkCounts& counts = session.route->counts();
+  route.shared_bytes = counts.to_server.load() + counts.to_client.load();
+  return route;
 }
 
 Result<std::shared_ptr<rpc::SessionClient>> ServerSessions::session(std::uint32_t ds_id) {
@@ -97,14 +140,11 @@ Result<std::shared_ptr<rpc::SessionClient>> ServerSessions::session(std::uint32_
   if (stopped_) return fail(Errc::kClosed, "shut down");
   Session& session = sessions_[ds_id];
   if (session.client && session.address_generation == view->record.address_generation) {
+    look(session);
     return session.client;
   }
-  if (session.client) retire(std::move(session.client));
-  session.client = std::make_shared<rpc::SessionClient>(
-      threads_.context(0),
-      rpc::dial_addresses(threads_.context(0), pool_, view->record.addresses, kConnectDeadline),
-      rpc::cluster_session_options(owner_, boot_, "weft-mds"));
-  session.address_generation = view->record.address_generation;
+  if (session.client) retire(std::move(session));
+  session = make_session(*view);
   return session.client;
 }
 

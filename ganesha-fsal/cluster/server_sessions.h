@@ -3,6 +3,10 @@
 // A data server whose addresses changed gets a new session; calls of the old one are cancelled.
 // Answers NFS4ERR_DELAY and NFS4ERR_GRACE are waited out here, within the call's deadline.
 //
+// A data server on this machine is reached through shared memory, if the pool has an arena and it
+// says where (rpc/session/local_route.h); the session, and with it what is executed once, is the
+// same by either way.
+//
 // A data server that is away is waited for, within the deadline too: it may have been restarted. A
 // call that has another way ends as soon as its data server is known to be gone.
 //
@@ -25,6 +29,7 @@
 #include "ganesha-fsal/cluster/registry.h"
 #include "rpc/base/buffer.h"
 #include "rpc/nfs4/compound.h"
+#include "rpc/session/local_route.h"
 #include "rpc/session/session_client.h"
 #include "rpc/transport/io_threads.h"
 
@@ -54,6 +59,12 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   // NFS4_OK; else the first failure as an Error. kUnreachable, kTimedOut, kClosed; kBusy when the
   // data server answers, but with NFS4ERR_DELAY all the time.
   void call(std::uint32_t ds_id, MakeOps make, Limits limits, Done done);
+  // How a data server is reached: nothing is known before there is a session.
+  struct Route {
+    rpc::Transport transport = rpc::Transport::kNone;
+    std::uint64_t shared_bytes = 0;  // of data, through shared memory, both ways
+  };
+  [[nodiscard]] Route route(std::uint32_t ds_id) const;
   [[nodiscard]] bool is_gone(std::uint32_t ds_id) const { return is_gone_ && is_gone_(ds_id); }
 
  private:
@@ -61,6 +72,7 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   struct Session {
     std::uint32_t address_generation = 0;
     std::shared_ptr<rpc::SessionClient> client;
+    std::shared_ptr<rpc::LocalRoute> route;
   };
   struct Attempt;
 
@@ -74,8 +86,11 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   static void complete(Attempt& attempt, Result<rpc::nfs4::CompoundResult> result);
   // Completes an attempt, unless stop() has.
   void finish(const std::shared_ptr<Attempt>& attempt, Result<rpc::nfs4::CompoundResult> result);
+  [[nodiscard]] Session make_session(const ServerView& view);
+  // To shared memory, if a session that went by TCP finds it by now.
+  void look(const Session& session);
   // Lets go of a session on the I/O thread, where it may be destroyed.
-  void retire(std::shared_ptr<rpc::SessionClient> client);
+  void retire(Session session);
 
   const std::string owner_;
   const std::uint64_t boot_;  // the client verifier of EXCHANGE_ID
@@ -84,7 +99,7 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   const IsGone is_gone_;
   rpc::IoThreads threads_{1, false};
   boost::asio::steady_timer watch_timer_{threads_.context(0)};  // I/O thread only
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::uint32_t, Session> sessions_;  // guarded by mutex_, as is stopped_
   bool stopped_ = false;
   std::set<std::shared_ptr<Attempt>> under_way_;  // each is completed once, by finish() or stop()

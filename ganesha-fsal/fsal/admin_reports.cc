@@ -239,6 +239,9 @@ Result<std::vector<DataServerReport>> Reports::data_servers() {
       report.stale_objects = it->second;
     }
     report.duty = to_string(view.record.duty);
+    const ProxyIo::Route route = backend_.route(report.id);
+    report.proxy = route.transport;
+    report.proxy_shared_bytes = route.shared_bytes;
   }
   if (auto added = add_leaving(backend_, reports); !added) return pass(added);
   return reports;

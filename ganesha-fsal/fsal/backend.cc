@@ -10,6 +10,7 @@
 #include "ganesha-fsal/fsal/clients.h"
 #include "ganesha-fsal/fsal/convert.h"
 #include "ganesha-fsal/meta/rocks_kv.h"
+#include "rpc/base/shared_memory.h"
 
 namespace weft::mds {
 namespace {
@@ -32,6 +33,15 @@ struct Backends {
 Backends& backends() {
   static Backends instance;
   return instance;
+}
+
+// What data servers on this machine share of us: our buffers for proxied I/O. Null: TCP has to do.
+std::shared_ptr<Arena> shared_arena(std::size_t limit) {
+  // Room for all that may be in use, and as much for what is idle or does not fit together.
+  auto memory = SharedMemory::create(2 * limit, "weft-mds-arena");
+  if (memory) return std::make_shared<Arena>(std::move(*memory));
+  spdlog::warn("event=no_shared_memory why=\"{}\"", memory.error().describe());
+  return nullptr;
 }
 
 std::uint64_t first_bytes(const std::array<std::byte, 16>& uuid) {
@@ -196,7 +206,9 @@ Result<> Backend::start_cluster(const weft_options& options) {
   cluster_ = std::move(*cluster);
   cluster_->on_server_up([this](std::uint32_t ds_id) { server_up(ds_id); });
 
-  pool_ = std::make_unique<BufferPool>(std::size_t{options.proxy_memory} << 20);
+  const std::size_t memory = std::size_t{options.proxy_memory} << 20;
+  pool_ =
+      std::make_unique<BufferPool>(memory, options.shared_memory ? shared_arena(memory) : nullptr);
   ProxyIo::Config proxy;
   proxy.owner = "weft-mds-" + control::to_string(names_->superblock().cluster_uuid);
   proxy.handle_key = cluster_->handle_key();

@@ -68,6 +68,7 @@ class Backend {
 
   [[nodiscard]] Namespace& names() { return *names_; }
   [[nodiscard]] Cluster& cluster() { return *cluster_; }
+  [[nodiscard]] ProxyIo::Route route(std::uint32_t ds_id) const { return proxy_->route(ds_id); }
   [[nodiscard]] LayoutService& layouts() { return *layouts_; }
   [[nodiscard]] FileData& data() { return *data_; }
   [[nodiscard]] Mirrors& mirrors() { return *mirrors_; }

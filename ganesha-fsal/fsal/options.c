@@ -41,6 +41,7 @@ static struct config_item items[] = {
     CONF_ITEM_UI32("Data_Server_Lease", 5, 3600, 60, weft_options, data_server_lease),
     CONF_ITEM_UI32("Proxy_Memory", 16, 65536, 256, weft_options, proxy_memory),
     CONF_ITEM_UI32("Proxy_Timeout", 1, 600, 30, weft_options, proxy_timeout),
+    CONF_ITEM_BOOL("Shared_Memory", true, weft_options, shared_memory),
     CONF_ITEM_UI32("Resync_Rate", 0, 1U << 20, 100, weft_options, resync_rate),
     CONF_ITEM_UI32("Replace_After", 0, 30U * 86400, 1800, weft_options, replace_after),
     CONF_ITEM_UI32("Scrub_Every", 0, 366U * 86400, 7U * 86400, weft_options, scrub_every),

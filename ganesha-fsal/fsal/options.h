@@ -41,6 +41,7 @@ struct weft_options {
   uint32_t data_server_lease; /* seconds a data server serves without being in touch */
   uint32_t proxy_memory;      /* MiB of data in flight through this server */
   uint32_t proxy_timeout;     /* seconds for one exchange with a data server */
+  bool shared_memory;         /* with data servers on this machine, for what goes through us */
   uint32_t resync_rate;       /* MiB a second that a data server mends copies with; 0: any */
   uint32_t replace_after;     /* seconds gone until a data server's copies are made elsewhere */
   uint32_t scrub_every;       /* seconds between scrubs of all files; 0: never */

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "rpc/base/assert.h"
+#include "rpc/base/payload_copy.h"
 #include "rpc/base/shared_memory.h"
 
 namespace weft {
@@ -217,24 +218,7 @@ void Payload::append(Piece piece) {
 
 Result<std::vector<std::byte>> Payload::flatten() const {
   std::vector<std::byte> out(size_);
-  std::size_t at = 0;
-  for (const Piece& piece : pieces_) {
-    const std::size_t size = size_of(piece);
-    if (const auto* buffer = std::get_if<Buffer>(&piece)) {
-      std::copy(buffer->span().begin(), buffer->span().end(),
-                out.begin() + static_cast<std::ptrdiff_t>(at));
-    } else if (const auto* range = std::get_if<FileRange>(&piece)) {
-      std::size_t done = 0;
-      while (done < size) {
-        const ssize_t n = ::pread(range->file->get(), out.data() + at + done, size - done,
-                                  static_cast<off_t>(range->offset + done));
-        if (n < 0) return fail_errno(errno, "read of a file range");
-        if (n == 0) break;  // the file became shorter meanwhile: the rest reads as zeros
-        done += static_cast<std::size_t>(n);
-      }
-    }
-    at += size;
-  }
+  if (auto copied = copy_payload(*this, out); !copied) return pass(copied);
   return out;
 }
 

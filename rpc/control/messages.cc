@@ -31,6 +31,21 @@ void get(xdr::Decoder& in, Space& space) {
   space.objects = in.u64();
 }
 
+void put(xdr::Encoder& out, const LocalEndpoint& local) {
+  out.fixed(local.machine);
+  out.u32(local.user);
+  out.string(local.socket);
+}
+
+void get(xdr::Decoder& in, LocalEndpoint& local) {
+  in.fixed(local.machine);
+  local.user = in.u32();
+  local.socket = in.string(kMaxSocket);
+  // A path that C would end early, or that means another to each process, is none.
+  const bool whole = local.socket.find('\0') == std::string::npos;
+  if (!whole || (!local.socket.empty() && local.socket.front() != '/')) in.reject();
+}
+
 void put(xdr::Encoder& out, const Fence& fence) {
   out.u32(static_cast<std::uint32_t>(fence.what));
   if (fence.what == Fence::What::kObject) {
@@ -192,6 +207,7 @@ void get(xdr::Decoder& in, Register& message) {
   message.domain = in.string(kMaxText);
   get_addresses(in, message.addresses);
   get(in, message.space);
+  get(in, message.local);
 }
 
 void get(xdr::Decoder& in, Registered& message) {
@@ -333,6 +349,7 @@ void encode(xdr::Encoder& out, const Register& message) {
   out.string(message.domain);
   put_addresses(out, message.addresses);
   put(out, message.space);
+  put(out, message.local);
 }
 
 void encode(xdr::Encoder& out, const Registered& message) {

@@ -20,6 +20,7 @@
 #include "layout/net_address.h"
 #include "layout/object_id.h"
 #include "rpc/base/error.h"
+#include "rpc/base/machine.h"
 #include "rpc/xdr/xdr.h"
 
 namespace weft::rpc::control {
@@ -39,6 +40,7 @@ constexpr std::size_t kMaxFences = 1024;    // in one message
 constexpr std::size_t kMaxRemovals = 1024;  // in one message
 constexpr std::size_t kMaxExtents = 256;    // in one message
 constexpr std::size_t kMaxText = 256;
+constexpr std::size_t kMaxSocket = 107;  // bytes of a Unix socket's path
 
 enum class Proc : std::uint32_t {
   // DS to MDS.
@@ -82,6 +84,7 @@ struct Register {
   std::string domain;                         // failure domain
   std::vector<layout::NetAddress> addresses;  // where NFS clients reach it, preferred first
   Space space;
+  LocalEndpoint local;  // where it serves processes of its machine, besides
   friend bool operator==(const Register&, const Register&) = default;
 };
 

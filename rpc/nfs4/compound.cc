@@ -107,15 +107,15 @@ OpArgs decode_op(xdr::Decoder& in, const Buffer& record) {
   return out;
 }
 
-OpArgs decode_op(xdr::Decoder& in, const Buffer& record, PipedBytes& piped) {
+OpArgs decode_op(xdr::Decoder& in, const Buffer& record, BulkApart& apart) {
   constexpr std::size_t kWriteWithoutData = 4 + 16 + 8 + 4 + 4;  // operation to length
   xdr::Decoder write = in;
-  const bool takes_it = !piped.empty() && in.remaining() == kWriteWithoutData &&
+  const bool takes_it = apart.size() != 0 && in.remaining() == kWriteWithoutData &&
                         write.u32() == static_cast<std::uint32_t>(Op::OP_WRITE);
   if (!takes_it) return decode_op(in, record);
   in = write;
   WriteArgs args;
-  decode(in, piped, args);
+  decode(in, apart, args);
   return {Op::OP_WRITE, std::move(args)};
 }
 
@@ -154,14 +154,29 @@ void encode_compound(Message& out, std::uint32_t minor_version, std::vector<OpAr
   for (OpArgs& op : ops) encode(out, std::move(op));
 }
 
-Result<CompoundResult> decode_compound_result(xdr::Decoder& in, const Buffer& record) {
+Result<CompoundResult> decode_compound_result(xdr::Decoder& in, const Buffer& record,
+                                              std::vector<Buffer> lent) {
+  constexpr std::size_t kReadWithoutData = 4 + 4 + 4 + 4;  // operation to length
+  BulkApart apart{.piped = {}, .lent = std::move(lent)};
   CompoundResult out;
   out.status = static_cast<Status>(in.u32());
   out.tag = in.string(kMaxTagBytes);
   const std::uint32_t count = in.count(kMaxOpsPerCompound);
   for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
-    out.results.push_back(decode_result(in, record));
+    xdr::Decoder read = in;
+    const bool takes_it = !apart.lent.empty() && in.remaining() == kReadWithoutData &&
+                          read.u32() == static_cast<std::uint32_t>(Op::OP_READ) &&
+                          read.u32() == static_cast<std::uint32_t>(Status::NFS4_OK);
+    if (!takes_it) {
+      out.results.push_back(decode_result(in, record));
+      continue;
+    }
+    in = read;
+    ReadOk ok;
+    decode(in, apart, ok);
+    out.results.push_back({Op::OP_READ, Status::NFS4_OK, std::move(ok), 0});
   }
+  if (!apart.lent.empty()) in.reject();
   if (auto end = in.finish("COMPOUND reply"); !end) return pass(end);
   return out;
 }

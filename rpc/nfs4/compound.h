@@ -74,8 +74,8 @@ void decode(xdr::Decoder& in, CompoundHeader& header);
 // `op` telling whose arguments they were.
 void encode(Message& out, OpArgs op);
 [[nodiscard]] OpArgs decode_op(xdr::Decoder& in, const Buffer& record);
-// Of a record whose end was left in `piped`: a WRITE that comes last takes that.
-[[nodiscard]] OpArgs decode_op(xdr::Decoder& in, const Buffer& record, PipedBytes& piped);
+// Of a record whose bulk data is apart: a WRITE that comes last takes that.
+[[nodiscard]] OpArgs decode_op(xdr::Decoder& in, const Buffer& record, BulkApart& apart);
 
 void encode(Message& out, OpResult result);
 [[nodiscard]] OpResult decode_result(xdr::Decoder& in, const Buffer& record);
@@ -96,6 +96,8 @@ struct CompoundResult {
 
 // Tag, minor version and operations as one COMPOUND's arguments.
 void encode_compound(Message& out, std::uint32_t minor_version, std::vector<OpArgs> ops);
-[[nodiscard]] Result<CompoundResult> decode_compound_result(xdr::Decoder& in, const Buffer& record);
+// Bulk data that is apart is that of a READ that comes last; kProtocol if there is none.
+[[nodiscard]] Result<CompoundResult> decode_compound_result(xdr::Decoder& in, const Buffer& record,
+                                                            std::vector<Buffer> apart = {});
 
 }  // namespace weft::rpc::nfs4

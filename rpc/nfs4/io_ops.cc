@@ -15,6 +15,18 @@ void splice_opaque(Message& out, Payload data) {
   out.bytes().raw({kZeros, xdr::padded(size) - size});
 }
 
+std::size_t size_of(const std::vector<Buffer>& parts) {
+  std::size_t total = 0;
+  for (const Buffer& part : parts) total += part.size();
+  return total;
+}
+
+// The length of an opaque whose bytes are apart. Nothing comes behind it: its padding is left out.
+void check_length(xdr::Decoder& in, const BulkApart& apart) {
+  const std::size_t size = apart.size();
+  if (in.u32() != size || size > kMaxIoBytes || in.remaining() != 0) in.reject();
+}
+
 // An empty opaque gives an empty Buffer with nothing behind it.
 Buffer share_opaque(xdr::Decoder& in, const Buffer& record) {
   const auto bytes = in.opaque(kMaxIoBytes);
@@ -26,11 +38,9 @@ Buffer share_opaque(xdr::Decoder& in, const Buffer& record) {
 
 }  // namespace
 
-std::size_t WriteArgs::size() const {
-  std::size_t total = piped.size();
-  for (const Buffer& part : data) total += part.size();
-  return total;
-}
+std::size_t BulkApart::size() const { return piped.size() + size_of(lent); }
+
+std::size_t WriteArgs::size() const { return piped.size() + size_of(data); }
 
 Result<> WriteArgs::to_memory() {
   if (piped.empty()) return {};
@@ -81,12 +91,22 @@ void decode(xdr::Decoder& in, const Buffer& record, WriteArgs& args) {
   if (!data.empty()) args.data.push_back(std::move(data));
 }
 
-void decode(xdr::Decoder& in, PipedBytes& piped, WriteArgs& args) {
+void decode(xdr::Decoder& in, BulkApart& apart, WriteArgs& args) {
   decode(in, args.stateid);
   args.offset = in.u64();
   decode_enum(in, args.stable, StableHow::UNSTABLE4, StableHow::FILE_SYNC4);
-  if (in.u32() != piped.size() || piped.size() > kMaxIoBytes || in.remaining() != 0) in.reject();
-  if (in.ok()) args.piped = std::move(piped);
+  check_length(in, apart);
+  if (!in.ok()) return;
+  args.piped = std::move(apart.piped);
+  args.data = std::exchange(apart.lent, {});
+}
+
+void decode(xdr::Decoder& in, BulkApart& apart, ReadOk& ok) {
+  ok.eof = in.boolean();
+  check_length(in, apart);
+  if (!in.ok()) return;
+  WEFT_ASSERT(apart.piped.empty());  // a client's channels do not pipe
+  for (Buffer& part : std::exchange(apart.lent, {})) ok.data.append(std::move(part));
 }
 
 void encode(xdr::Encoder& out, const WriteOk& ok) {

@@ -30,11 +30,19 @@ struct ReadOk {
   Payload data;
 };
 
+// Bulk data that comes behind a record's bytes and is not among them: what a channel left in the
+// kernel, or memory shared with the peer. One of the two.
+struct BulkApart {
+  PipedBytes piped;
+  std::vector<Buffer> lent;
+  [[nodiscard]] std::size_t size() const;
+};
+
 struct WriteArgs {
   Stateid stateid;
   std::uint64_t offset = 0;
   StableHow stable = StableHow::UNSTABLE4;
-  std::vector<Buffer> data;  // in order; one element after decoding, none when empty
+  std::vector<Buffer> data;  // in order; after decoding one element or what was lent, none if empty
   PipedBytes piped;          // or this, and no data: only at a server whose channels pipe
   [[nodiscard]] std::size_t size() const;
   // Moves piped bytes to `data`.
@@ -65,8 +73,9 @@ void encode(Message& out, ReadOk ok);  // takes the data over
 void decode(xdr::Decoder& in, const Buffer& record, ReadOk& ok);
 void encode(Message& out, WriteArgs args);
 void decode(xdr::Decoder& in, const Buffer& record, WriteArgs& args);
-// Of a WRITE whose data was left in `piped`: the Decoder ends behind the data's length.
-void decode(xdr::Decoder& in, PipedBytes& piped, WriteArgs& args);
+// Of data that is apart, and is taken: the Decoder ends behind the data's length.
+void decode(xdr::Decoder& in, BulkApart& apart, WriteArgs& args);
+void decode(xdr::Decoder& in, BulkApart& apart, ReadOk& ok);
 void encode(xdr::Encoder& out, const WriteOk& ok);
 void decode(xdr::Decoder& in, WriteOk& ok);
 void encode(xdr::Encoder& out, const CommitArgs& args);

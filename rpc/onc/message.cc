@@ -24,6 +24,7 @@ Message Message::share() const {
   xdr::Encoder bytes(bytes_.size());
   bytes.raw(bytes_.bytes());
   Message out(std::move(bytes));
+  out.expected_bulk_ = expected_bulk_;
   for (const Splice& splice : splices_) {
     Payload payload;
     for (const Payload::Piece& piece : splice.payload.pieces()) {

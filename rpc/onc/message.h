@@ -41,6 +41,14 @@ class Message {
   [[nodiscard]] std::vector<Splice>& splices() { return splices_; }
   [[nodiscard]] const std::vector<Splice>& splices() const { return splices_; }
 
+  // For channels that carry bulk data apart (transport/shm/bulk_channel.h); others take no notice.
+  // A call: how much its answer brings at most, at its end.
+  void expect_bulk(std::size_t bytes) { expected_bulk_ = bytes; }
+  [[nodiscard]] std::size_t expected_bulk() const { return expected_bulk_; }
+  // An answer: memory of the caller's for what this brings.
+  void set_room(Buffer room) { room_ = std::move(room); }
+  [[nodiscard]] Buffer& room() { return room_; }
+
   // A point to come back to: rewind() drops everything encoded or spliced since.
   struct Mark {
     std::size_t bytes;
@@ -49,7 +57,7 @@ class Message {
   [[nodiscard]] Mark mark() const { return {bytes_.size(), splices_.size()}; }
   void rewind(Mark mark);
 
-  // A second message of the same bytes: those encoded are copied, bulk data is shared.
+  // A second message of the same bytes: those encoded are copied, bulk data is shared, room is not.
   [[nodiscard]] Message share() const;
 
   // Everything as one run of bytes (file ranges are read). For tests, caches and transports
@@ -62,6 +70,8 @@ class Message {
   xdr::Encoder bytes_;
   std::vector<Splice> splices_;
   std::size_t spliced_ = 0;
+  std::size_t expected_bulk_ = 0;
+  Buffer room_;
 };
 
 }  // namespace weft::rpc

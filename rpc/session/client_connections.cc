@@ -6,14 +6,19 @@
 namespace weft::rpc {
 namespace {
 
+constexpr std::chrono::milliseconds kRenewPatience{2000};
+
 // What a channel calls back. It knows the client only as long as that lives.
 class ClientLink final : public ChannelUser {
  public:
   ClientLink(std::weak_ptr<ClientCore> core, std::size_t connection, const Channel* channel)
       : core_(std::move(core)), connection_(connection), channel_(channel) {}
 
-  void on_record(Buffer record) override {
-    if (const auto core = core_.lock()) core->on_record(connection_, channel_, std::move(record));
+  void on_record(Buffer record) override { on_bulk_record(std::move(record), {}, {}); }
+  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer /*room*/) override {
+    if (const auto core = core_.lock()) {
+      core->on_record(connection_, channel_, std::move(head), std::move(bulk));
+    }
   }
   void on_closed(const Error& why) override {
     if (const auto core = core_.lock()) core->on_closed(connection_, channel_, why);
@@ -112,6 +117,27 @@ void ClientCore::forget_connection(std::size_t index, const Error& why) {
   if (phase_ == Phase::kClosing || phase_ == Phase::kClosed) return;
   dial_missing(now);
   pump();
+}
+
+void ClientCore::renew_connections() {
+  if (phase_ != Phase::kReady) return;
+  renew_by_ = std::chrono::steady_clock::now() + kRenewPatience;
+  pump();
+}
+
+bool ClientCore::renewing() {
+  if (phase_ != Phase::kReady || std::chrono::steady_clock::now() >= renew_by_) {
+    renew_by_ = {};
+    return false;
+  }
+  if (!in_flight_.empty()) return true;
+  renew_by_ = {};
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    // Not as one that broke: it is dialled at once.
+    connections_[i].dial_at = {};
+    drop_connection(i, {Errc::kClosed, "for a new one"});
+  }
+  return pick_connection() == SIZE_MAX;
 }
 
 void ClientCore::finish_close() {

@@ -74,6 +74,7 @@ void ClientCore::pump() {
   for (auto& [slot, request] : in_flight_) {
     if (request.connection == SIZE_MAX && !send(request)) return;
   }
+  if (renew_by_ != Time{} && renewing()) return;
   while (!waiting_.empty() && (!reclaiming || waiting_.front().internal)) {
     if (pick_connection() == SIZE_MAX) return;
     const auto slot = slots_.acquire();
@@ -106,7 +107,8 @@ bool ClientCore::send(ClientRequest& request) {
   return true;
 }
 
-void ClientCore::on_record(std::size_t connection, const Channel* channel, Buffer record) {
+void ClientCore::on_record(std::size_t connection, const Channel* channel, Buffer record,
+                           std::vector<Buffer> apart) {
   if (connections_[connection].channel.get() != channel) return;  // one given up already
   connections_[connection].last_received = std::chrono::steady_clock::now();
   xdr::Decoder in(record.span());
@@ -128,7 +130,7 @@ void ClientCore::on_record(std::size_t connection, const Channel* channel, Buffe
     request.complete(pass(status));
     return pump();
   }
-  auto result = nfs4::decode_compound_result(in, record);
+  auto result = nfs4::decode_compound_result(in, record, std::move(apart));
   if (!result || result->results.empty() || result->results[0].op != nfs4::Op::OP_SEQUENCE) {
     if (result && result->results.empty() && result->status != Status::NFS4_OK) {
       slots_.release(request.slot, false);  // refused as a whole: the minor version

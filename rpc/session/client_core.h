@@ -44,12 +44,14 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void start();
   void submit(ClientRequest request);
   void when_ready(std::chrono::milliseconds deadline, std::move_only_function<void(Result<>)> done);
+  void renew_connections();
   void close(std::move_only_function<void()> done);
   // Ends at once, everything completed with kCancelled.
   void abandon();
 
   // For connections.
-  void on_record(std::size_t connection, const Channel* channel, Buffer record);
+  void on_record(std::size_t connection, const Channel* channel, Buffer record,
+                 std::vector<Buffer> apart);
   void on_closed(std::size_t connection, const Channel* channel, const Error& why);
 
  private:
@@ -110,6 +112,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   [[nodiscard]] std::size_t pick_connection() const;
   void drop_connection(std::size_t connection, Error why);
   void forget_connection(std::size_t connection, const Error& why);
+  // Whether requests must wait for new connections; makes them when nothing is under way.
+  [[nodiscard]] bool renewing();
   void finish_close();
 
   boost::asio::io_context& context_;
@@ -128,6 +132,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   Time closing_until_{};
   Time retry_at_{};  // of the next step towards a session
   Time last_sent_{};
+  Time renew_by_{};       // or the connections stay; zero: nobody wants new ones
   Time delayed_until_{};  // the server asked for a pause (NFS4ERR_DELAY)
   Error last_error_{Errc::kUnreachable, "not connected yet"};
   bool ever_ready_ = false;

@@ -17,6 +17,8 @@ ClientRequest make_request(const SessionClientOptions& client, std::vector<nfs4:
   bytes.u32(static_cast<std::uint32_t>(nfs4::Op::OP_SEQUENCE));
   request.sequence_at = bytes.size();
   nfs4::encode(bytes, nfs4::SequenceArgs{});
+  const auto* read = ops.empty() ? nullptr : std::get_if<nfs4::ReadArgs>(&ops.back().args);
+  if (read != nullptr) request.message.expect_bulk(read->count);
   for (nfs4::OpArgs& op : ops) nfs4::encode(request.message, std::move(op));
   return request;
 }

@@ -19,13 +19,14 @@ constexpr std::size_t kAfterXid = 4;
 }  // namespace
 
 CompoundRun::CompoundRun(std::shared_ptr<ServerConnection> connection, const CallHeader& call,
-                         nfs4::CompoundHeader header, Record record, std::size_t at)
+                         nfs4::CompoundHeader header, ReceivedRecord record, std::size_t at)
     : connection_(std::move(connection)),
       call_(call),
       header_(std::move(header)),
       record_(std::move(record.bytes)),
-      record_size_(record_.size() + record.piped.size()),
-      piped_(std::move(record.piped)),
+      record_size_(record_.size() + record.apart.size()),
+      apart_(std::move(record.apart)),
+      room_(std::move(record.room)),
       in_(record_.span()) {
   in_.skip(at);
   compound_.minor_version = header_.minor_version;
@@ -46,7 +47,7 @@ CompoundRun::~CompoundRun() {
 }
 
 void CompoundRun::start(std::shared_ptr<ServerConnection> connection, const CallHeader& call,
-                        nfs4::CompoundHeader header, Record record, std::size_t at) {
+                        nfs4::CompoundHeader header, ReceivedRecord record, std::size_t at) {
   Owner run(new CompoundRun(std::move(connection), call, std::move(header), std::move(record), at));
   if (run->begin()) {
     drive(std::move(run));
@@ -199,7 +200,7 @@ std::optional<nfs4::OpResult> CompoundRun::answer_here(nfs4::OpArgs& op) {
 
 nfs4::OpArgs CompoundRun::next_op() {
   ++started_ops_;
-  return nfs4::decode_op(in_, record_, piped_);
+  return nfs4::decode_op(in_, record_, apart_);
 }
 
 Status CompoundRun::make_room(nfs4::OpArgs& op) {
@@ -246,6 +247,7 @@ void CompoundRun::finish(Owner run) {
     }
     self.session_->finish(self.slot_, keep);
   }
+  self.reply_.set_room(std::move(self.room_));
   if (!self.drop_) self.connection_->reply(std::move(self.reply_));
 }
 

@@ -21,13 +21,9 @@ namespace weft::rpc {
 
 class CompoundRun {
  public:
-  struct Record {
-    Buffer bytes;
-    PipedBytes piped;  // what comes behind them, if it was left in the kernel
-  };
   // `at` is where the operations begin in the record.
   static void start(std::shared_ptr<ServerConnection> connection, const CallHeader& call,
-                    nfs4::CompoundHeader header, Record record, std::size_t at);
+                    nfs4::CompoundHeader header, ReceivedRecord record, std::size_t at);
   ~CompoundRun();
   CompoundRun(const CompoundRun&) = delete;
   CompoundRun& operator=(const CompoundRun&) = delete;
@@ -42,7 +38,7 @@ class CompoundRun {
   };
 
   CompoundRun(std::shared_ptr<ServerConnection> connection, const CallHeader& call,
-              nfs4::CompoundHeader header, Record record, std::size_t at);
+              nfs4::CompoundHeader header, ReceivedRecord record, std::size_t at);
 
   static void drive(Owner run);
   static void completed(Owner run, nfs4::OpResult result);
@@ -66,8 +62,9 @@ class CompoundRun {
   const CallHeader call_;
   const nfs4::CompoundHeader header_;
   const Buffer record_;
-  const std::size_t record_size_;  // with what was piped
-  PipedBytes piped_;               // until an operation takes it
+  const std::size_t record_size_;  // with what came apart
+  nfs4::BulkApart apart_;          // until an operation takes it
+  Buffer room_;                    // the caller's, for the answer
   xdr::Decoder in_;
   Compound compound_;
   std::shared_ptr<ServerSession> session_;  // set once the slot is ours

@@ -20,9 +20,9 @@ ServerConnection::ServerConnection(std::shared_ptr<ServerCore> core,
                                    std::shared_ptr<Channel> channel)
     : core_(std::move(core)), channel_(std::move(channel)) {}
 
-void ServerConnection::receive(Buffer record, PipedBytes piped) {
+void ServerConnection::receive(ReceivedRecord record) {
   if (draining_ || channel_ == nullptr) return;
-  xdr::Decoder in(record.span());
+  xdr::Decoder in(record.bytes.span());
   auto header = read_call(in, kNfs4);
   if (!header) {
     core_->rejected.fetch_add(1, std::memory_order_relaxed);
@@ -40,8 +40,7 @@ void ServerConnection::receive(Buffer record, PipedBytes piped) {
   decode(in, compound);
   if (!in.ok()) return refuse({.xid = call.xid, .accept = AcceptStat::GARBAGE_ARGS});
   const std::size_t at = in.position();
-  CompoundRun::start(shared_from_this(), call, std::move(compound),
-                     {std::move(record), std::move(piped)}, at);
+  CompoundRun::start(shared_from_this(), call, std::move(compound), std::move(record), at);
 }
 
 void ServerConnection::on_closed(const Error& why) {

@@ -10,20 +10,37 @@
 #include <memory>
 #include <vector>
 
+#include "rpc/nfs4/io_ops.h"
 #include "rpc/onc/rpc_header.h"
 #include "rpc/session/server_core.h"
 #include "rpc/transport/channel.h"
 
 namespace weft::rpc {
 
+// A call as it came: its bytes, what is behind them and came apart, and the caller's memory for the
+// bulk data of the answer.
+struct ReceivedRecord {
+  Buffer bytes;
+  nfs4::BulkApart apart;
+  Buffer room;
+};
+
 class ServerConnection final : public ChannelUser,
                                public std::enable_shared_from_this<ServerConnection> {
  public:
   ServerConnection(std::shared_ptr<ServerCore> core, std::shared_ptr<Channel> channel);
 
-  void on_record(Buffer record) override { receive(std::move(record), {}); }
+  void on_record(Buffer record) override {
+    receive({.bytes = std::move(record), .apart = {}, .room = {}});
+  }
   void on_piped_record(Buffer head, PipedBytes rest) override {
-    receive(std::move(head), std::move(rest));
+    receive(
+        {.bytes = std::move(head), .apart = {.piped = std::move(rest), .lent = {}}, .room = {}});
+  }
+  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer room) override {
+    receive({.bytes = std::move(head),
+             .apart = {.piped = {}, .lent = std::move(bulk)},
+             .room = std::move(room)});
   }
   void on_closed(const Error& why) override;
 
@@ -44,7 +61,7 @@ class ServerConnection final : public ChannelUser,
   void run_ended();
 
  private:
-  void receive(Buffer record, PipedBytes piped);
+  void receive(ReceivedRecord record);
   void refuse(const Refusal& refusal);
   void close_if_drained();
 

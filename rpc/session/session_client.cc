@@ -32,6 +32,10 @@ void SessionClient::when_ready(std::chrono::milliseconds deadline,
   });
 }
 
+void SessionClient::renew_connections() {
+  impl_->post([](ClientCore& core) { core.renew_connections(); });
+}
+
 void SessionClient::close(std::move_only_function<void()> done) {
   impl_->post([done = std::move(done)](ClientCore& core) mutable { core.close(std::move(done)); });
 }

@@ -70,6 +70,9 @@ class SessionClient {
   void call(std::vector<nfs4::OpArgs> ops, CallOptions options, Done done);
   // Calls back once the session stands, or with why it could not be made within `deadline`.
   void when_ready(std::chrono::milliseconds deadline, std::move_only_function<void(Result<>)> done);
+  // Makes its connections anew, when no request is under way: for at most 2 s new ones wait for
+  // that. If it does not come to it, nothing changes.
+  void renew_connections();
   // DESTROY_SESSION and DESTROY_CLIENTID as a courtesy, then everything closes.
   void close(std::move_only_function<void()> done);
 

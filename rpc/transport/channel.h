@@ -3,7 +3,8 @@
 // Outgoing messages are gathered (bytes, buffers, file ranges); an incoming record is one
 // contiguous Buffer from the pool, so that a WRITE's payload can be passed on by share(). Whoever
 // uses a channel implements ChannelUser; the implementations are tcp_channel.h (the kernel's TCP),
-// shm/shm_channel.h (shared memory) and in_memory.h (tests). RDMA would be one more.
+// shm/shm_channel.h (shared memory), over that shm/bulk_channel.h (an NFS session's data in memory
+// of both), and in_memory.h (tests). RDMA would be one more.
 //
 // Threading: a channel lives on one I/O thread; every call to it and every call it makes comes on
 // that thread. post() alone may be called from any thread.
@@ -48,6 +49,12 @@ class ChannelUser {
   // A record and the memory that was lent with it, in the order it was spliced. The peer may change
   // it at any time. Only from channels that lend.
   virtual void on_lending_record(Buffer /*record*/, std::vector<Buffer> /*lent*/) {
+    WEFT_ASSERT(false);
+  }
+  // A record whose bulk data, its end, came apart, in memory that both processes share; and memory
+  // that a call brings for its answer's (Message::set_room()). Either may be missing. The peer may
+  // change both at any time. Only from channels that carry bulk data apart (shm/bulk_channel.h).
+  virtual void on_bulk_record(Buffer /*head*/, std::vector<Buffer> /*bulk*/, Buffer /*room*/) {
     WEFT_ASSERT(false);
   }
   // The connection is gone; `why` says how: kClosed (peer closed it, or close() was called),

@@ -4,23 +4,21 @@
 #include <sys/socket.h>
 
 #include <boost/asio/io_context.hpp>
-#include <cstdlib>
 #include <cstring>
 
 #include "rpc/transport/shm/greeting.h"
 #include "rpc/transport/shm/shm_channel.h"
+#include "tests/fuzz/script.h"
 
 using namespace weft;
 using namespace weft::rpc;
+using weft::test::must;
+using weft::test::Script;
 
 namespace {
 
 constexpr std::size_t kRing = 4096;
 constexpr std::size_t kArena = std::size_t{64} << 10;
-
-void must(bool held) {
-  if (!held) std::abort();
-}
 
 // Looks at every byte it is given, lets go of some, answers.
 struct User : ChannelUser {
@@ -50,21 +48,6 @@ struct User : ChannelUser {
   unsigned loans = 0;
   unsigned sum = 0;
   int closed = 0;
-};
-
-struct Script {
-  const std::uint8_t* at;
-  std::size_t left;
-  std::uint8_t byte() {
-    if (left == 0) return 0;
-    --left;
-    return *at++;
-  }
-  std::uint32_t word() {
-    std::uint32_t value = 0;
-    for (int i = 0; i < 4; ++i) value = value << 8 | byte();
-    return value;
-  }
 };
 
 struct Stage {

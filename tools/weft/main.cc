@@ -20,6 +20,7 @@ struct Arguments {
   std::vector<std::string> policy;
   std::string key_path;
   std::string data_server;
+  unsigned target = 0;
   bool yes = false;
   bool only_tell = false;
   bool dry_run = false;

@@ -39,6 +39,8 @@ Json data_server(const mds::DataServerReport& r) {
           {"state", to_string(r.state)},
           {"addresses", r.addresses},
           {"store", r.store},
+          {"proxy", r.proxy},
+          {"proxy_shared_memory_bytes", r.proxy_shared_bytes},
           {"heartbeat_age_ms", r.heartbeat_age_ms},
           {"uptime_ms", r.uptime_ms},
           {"capacity_bytes", r.capacity_bytes},

@@ -103,6 +103,25 @@ std::string leaving_text(const std::vector<DataServerReport>& servers) {
   return any ? "\n" + table.text() + stuck : "";
 }
 
+std::string proxy_of(const DataServerReport& server) {
+  return server.proxy == "none" ? "-" : server.proxy;
+}
+
+// How what goes through the metadata server goes on: "shared memory to 1, 3; tcp to 2".
+std::string proxied_text(const std::vector<DataServerReport>& servers) {
+  std::string out;
+  for (const char* transport : {"shared memory", "tcp"}) {
+    std::vector<std::string> ids;
+    for (const DataServerReport& server : servers) {
+      if (server.proxy == transport) ids.push_back(std::to_string(server.id));
+    }
+    if (ids.empty()) continue;
+    if (!out.empty()) out += "; ";
+    out += fmt::format("{} to {}", transport, joined(ids));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::string> problems(const ServerSnapshot& system) {
@@ -153,6 +172,9 @@ std::string status_text(const ServerSnapshot& system) {
   line("served itself", fmt::format("{} READ ({}), {} WRITE ({})", human_count(s.mds_read_calls),
                                     human_bytes(s.mds_read_bytes), human_count(s.mds_write_calls),
                                     human_bytes(s.mds_written_bytes)));
+  if (const auto proxied = proxied_text(system.data_servers); !proxied.empty()) {
+    line("through it", proxied);
+  }
   line("removals queued", human_count(s.removals_queued));
   line("repair",
        fmt::format(
@@ -169,20 +191,20 @@ std::string status_text(const ServerSnapshot& system) {
 std::string data_servers_text(const std::vector<DataServerReport>& servers) {
   if (servers.empty()) return "no data server has registered\n";
   Table table({"ID", "NAME", "STATE", "HEARTBEAT", "UP", "CPU", "QUEUE", "DISK/S", "NET/S", "FREE",
-               "CAPACITY", "READ", "WRITTEN", "ERRORS", "STALE", "STORE", "ADDRESSES"});
+               "CAPACITY", "READ", "WRITTEN", "ERRORS", "STALE", "STORE", "PROXY", "ADDRESSES"});
   for (const DataServerReport& server : servers) {
     const bool seen = server.state != DsState::kUnknown;
     const auto known = [seen](std::string text) { return seen ? std::move(text) : "-"; };
-    table.add({std::to_string(server.id), printable(server.name),
-               std::string(to_string(server.state)), known(human_duration(server.heartbeat_age_ms)),
-               known(human_duration(server.uptime_ms)),
-               known(fmt::format("{}%", server.cpu_busy_permille / 10)),
-               known(fmt::format("{:.1f}", server.run_queue_milli / 1000.0)),
-               known(human_bytes(server.disk_available)), known(human_bytes(server.net_available)),
-               known(human_bytes(server.free_bytes)), known(human_bytes(server.capacity_bytes)),
-               known(human_bytes(server.read_bytes)), known(human_bytes(server.written_bytes)),
-               known(human_count(server.errors)), human_count(server.stale_objects),
-               known(printable(server.store)), joined(server.addresses)});
+    table.add(
+        {std::to_string(server.id), printable(server.name), std::string(to_string(server.state)),
+         known(human_duration(server.heartbeat_age_ms)), known(human_duration(server.uptime_ms)),
+         known(fmt::format("{}%", server.cpu_busy_permille / 10)),
+         known(fmt::format("{:.1f}", server.run_queue_milli / 1000.0)),
+         known(human_bytes(server.disk_available)), known(human_bytes(server.net_available)),
+         known(human_bytes(server.free_bytes)), known(human_bytes(server.capacity_bytes)),
+         known(human_bytes(server.read_bytes)), known(human_bytes(server.written_bytes)),
+         known(human_count(server.errors)), human_count(server.stale_objects),
+         known(printable(server.store)), printable(proxy_of(server)), joined(server.addresses)});
   }
   return table.text() + leaving_text(servers) + repairs_text(servers);
 }

@@ -64,7 +64,7 @@ void Attempt::start() {
 
 void Attempt::introduce() {
   const int fd = socket.native_handle();
-  if (auto trusted = check_peer(fd, {}); !trusted) return finish(pass(trusted));
+  if (auto trusted = check_peer(fd, options.users); !trusted) return finish(pass(trusted));
   auto memory = SharedMemory::create(rings_bytes(options.ring_capacity), "weft-rings");
   if (!memory) return finish(pass(memory));
   rings = std::move(*memory);

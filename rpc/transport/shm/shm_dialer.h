@@ -12,8 +12,8 @@
 namespace weft::rpc {
 
 // Connects to a Unix socket and shares the pool's arena. kUnreachable, kTimedOut; kAccess when
-// neither root nor our own user listens; kInvalid when the pool has no arena. context and pool
-// outlive every channel made.
+// somebody listens who may not (ShmDialerOptions::users); kInvalid when the pool has no arena.
+// context and pool outlive every channel made.
 [[nodiscard]] Dial shm_dialer(boost::asio::io_context& context, BufferPool& pool,
                               ShmDialerOptions options);
 

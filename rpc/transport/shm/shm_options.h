@@ -29,6 +29,7 @@ struct ShmLimits {
 struct ShmDialerOptions {
   std::string path;                                    // of the Unix socket
   std::size_t ring_capacity = std::size_t{256} << 10;  // each way; a power of two
+  std::vector<uid_t> users;  // who may listen there, besides root and the user this process runs as
   ShmLimits limits;
 };
 

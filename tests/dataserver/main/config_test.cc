@@ -25,6 +25,8 @@ drain_seconds = 3
 lease_wait_seconds = 4
 log_level = "debug"
 metrics = "127.0.0.1:9631"
+shared_memory = false
+socket = "/run/weft/ds1.sock"
 
 [store]
 path = "/srv/weft/ds1"
@@ -62,6 +64,8 @@ TEST_CASE("every key arrives where it belongs") {
   CHECK(config->lease_wait.count() == 4);
   CHECK(config->log_level == "debug");
   CHECK(layout::to_string(config->metrics.value()) == "127.0.0.1:9631");
+  CHECK_FALSE(config->shared_memory);
+  CHECK(config->socket == "/run/weft/ds1.sock");
   CHECK(config->store.path == "/srv/weft/ds1");
   CHECK_FALSE(config->store.create);
   CHECK(config->store.mode == IoMode::kDirect);
@@ -203,6 +207,29 @@ TEST_CASE("sizes with units") {
   for (const char* bad : {"", "x", "-1", "1 MB", "9999999999 TiB"}) {
     CHECK_FALSE(parse_bytes(bad).has_value());
   }
+}
+
+TEST_CASE("where a metadata server of this machine finds the data server") {
+  DsConfig config;
+  config.store.path = "/srv/weft/ds1";
+  CHECK(local_endpoint(config).socket == "/srv/weft/ds1/nfs.sock");
+  CHECK(is_this_machine(local_endpoint(config).machine));
+  config.store.path = std::string("/") + std::string(100, 'x');
+  CHECK(local_endpoint(config) == LocalEndpoint{});  // no room for a socket's path
+  config.socket = "/run/weft/ds1.sock";
+  CHECK(local_endpoint(config).socket == "/run/weft/ds1.sock");
+  config.shared_memory = false;
+  CHECK(local_endpoint(config) == LocalEndpoint{});
+}
+
+TEST_CASE("a socket needs a path that it can have") {
+  auto config = parse_config(kWhole, "ds.toml");
+  REQUIRE(config);
+  CHECK(check_config(*config, false));
+  config->socket = "ds1.sock";
+  CHECK(check_config(*config, false).error() == Errc::kInvalid);
+  config->socket = "/" + std::string(107, 'x');
+  CHECK(check_config(*config, false).error() == Errc::kInvalid);
 }
 
 }  // namespace

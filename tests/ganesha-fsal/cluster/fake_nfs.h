@@ -17,6 +17,8 @@
 #include "rpc/base/clock.h"
 #include "rpc/control/keys.h"
 #include "rpc/session/session_server.h"
+#include "rpc/transport/shm/bulk_channel.h"
+#include "rpc/transport/shm/shm_server.h"
 #include "rpc/transport/tcp_server.h"
 
 namespace weft::mds {
@@ -146,9 +148,11 @@ class FakeObjects final : public rpc::OpHandler {
 // One data server: its own listening socket and sessions over a shared I/O thread (one: what was
 // held back is answered on it, as rpc/session/handler.h wants).
 struct FakeNfs {
-  FakeNfs(std::uint32_t id, rpc::IoThreads& threads, BufferPool& pool,
+  FakeNfs(std::uint32_t id, rpc::IoThreads& io_threads, BufferPool& buffers,
           const FakeObjects::Peers& peers, const layout::HandleKey& key = kNfsKey)
-      : io(threads.context(0)),
+      : threads(io_threads),
+        pool(buffers),
+        io(threads.context(0)),
         objects(id, pool, peers, key),
         sessions({.server_major_id = "fake-" + std::to_string(id)}, objects, system_clock(),
                  system_random()),
@@ -171,20 +175,45 @@ struct FakeNfs {
     });
     REQUIRE(answered.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
   }
+  // Also through shared memory, as the data server with this store.
+  void listen(const std::string& socket, const rpc::ServerIdentity& store) {
+    local = std::make_unique<rpc::ShmServer>(
+        threads, pool,
+        rpc::ShmServerOptions{.path = socket, .mode = 0600, .users = {}, .limits = {}},
+        [this, store](std::shared_ptr<rpc::Channel> channel) {
+          auto bulk = rpc::serve_bulk(std::move(channel), store, shared);
+          near = bulk;
+          sessions.serve(std::move(bulk));
+        });
+    REQUIRE(local->listen());
+  }
+  // Ends that, and what came by it, and nothing else.
+  void unlisten() {
+    local->stop();
+    boost::asio::post(io, [this] {
+      if (const auto open = near.lock()) open->close({Errc::kClosed, "gone"}, false);
+    });
+  }
   // As a process that was killed.
   void stop() {
     if (std::exchange(stopped, true)) return;
     let_go(rpc::nfs4::Status::NFS4ERR_IO);  // sessions wait for it
     tcp.stop();
+    if (local != nullptr) local->stop();
     std::promise<void> drained;
     sessions.drain([&] { drained.set_value(); });
     REQUIRE(drained.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
   }
 
+  rpc::IoThreads& threads;
+  BufferPool& pool;
   boost::asio::io_context& io;
   FakeObjects objects;
   rpc::SessionServer sessions;
   rpc::TcpServer tcp;
+  std::shared_ptr<rpc::BulkCounts> shared = std::make_shared<rpc::BulkCounts>();
+  std::weak_ptr<rpc::Channel> near;  // the newest by shared memory
+  std::unique_ptr<rpc::ShmServer> local;
   bool stopped = false;
 };
 

@@ -1,11 +1,15 @@
 // A proxy and the data servers of one file.
 #pragma once
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <set>
 
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/cluster/proxy_io.h"
 #include "ganesha-fsal/meta/memory_kv.h"
+#include "rpc/base/shared_memory.h"
 #include "tests/ganesha-fsal/cluster/fake_nfs.h"
 
 namespace weft::mds {
@@ -17,8 +21,10 @@ inline constexpr std::uint32_t kUnit = 64 * 1024;
 // A file over `stripes` data servers for each of its copies: server 1 is the first of copy 0,
 // server stripes + 1 the first of copy 1, and so on.
 struct ProxyFixture {
+  // near: all on one machine.
   explicit ProxyFixture(std::uint32_t stripes, std::uint32_t copies = 1,
-                        std::chrono::milliseconds call_timeout = 5s) {
+                        std::chrono::milliseconds call_timeout = 5s, bool near_by = false)
+      : near(near_by), pool(256U << 20, near ? shared_arena() : nullptr) {
     threads.start();
     RegistryOptions options;
     options.cluster.fill(std::byte{1});
@@ -52,11 +58,22 @@ struct ProxyFixture {
     proxy.reset();
     for (const auto& server : servers) server->stop();
     threads.stop();
+    std::filesystem::remove_all(folder);
+  }
+  static std::shared_ptr<Arena> shared_arena() {
+    return std::make_shared<Arena>(SharedMemory::create(std::size_t{512} << 20, "test").value());
   }
   void add(std::uint32_t id) {
     control::Register request;
     request.store.fill(static_cast<std::byte>(id));
     request.addresses = {layout::make_address("127.0.0.1", servers[id - 1]->tcp.port()).value()};
+    if (near) {
+      std::filesystem::create_directories(folder);
+      request.local = {.machine = this_machine(),
+                       .user = ::geteuid(),
+                       .socket = folder + "/" + std::to_string(id)};
+      servers[id - 1]->listen(request.local.socket, request.store);
+    }
     REQUIRE(registry->register_server(request.addresses[0], request)->ds_id == id);
   }
   void set_size(std::uint64_t to) {
@@ -102,7 +119,9 @@ struct ProxyFixture {
     gone.insert(id);
   }
 
-  BufferPool pool{256U << 20};
+  const bool near;
+  const std::string folder = "/tmp/weft-proxy-test-" + std::to_string(::getpid());
+  BufferPool pool;
   rpc::IoThreads threads{1, false};
   MemoryKv store;
   std::unique_ptr<Registry> registry;

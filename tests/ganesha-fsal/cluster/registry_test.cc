@@ -65,6 +65,16 @@ TEST_CASE("a store is given one id for ever") {
   CHECK(f.add(3) == 3);
 }
 
+TEST_CASE("where a data server is on its machine is what its last process said") {
+  Fixture f;
+  auto here = request(1);
+  here.local = {.machine = uuid(9), .user = 7, .socket = "/run/weft/ds1"};
+  REQUIRE(f.registry->register_server(kFrom, here));
+  CHECK(f.registry->find(1)->local == here.local);
+  f.add(1);
+  CHECK(f.registry->find(1)->local == LocalEndpoint{});
+}
+
 TEST_CASE("a returning store is confirmed, one that claims too much refused") {
   Fixture f;
   f.add(1);

@@ -40,8 +40,16 @@ TEST_CASE("every message survives the wire") {
   const ObjectId object{0x1122334455667788, 3, 9};
   const auto v4 = layout::make_address("192.0.2.7", 2049).value();
   const auto v6 = layout::make_address("2001:db8::7", 20490).value();
-  check_round_trip(
-      Register{uuid(1), uuid(2), 5, 99, "ds1", "0.1", "rack-4", {v4, v6}, Space{1000, 900, 3}});
+  check_round_trip(Register{uuid(1),
+                            uuid(2),
+                            5,
+                            99,
+                            "ds1",
+                            "0.1",
+                            "rack-4",
+                            {v4, v6},
+                            Space{1000, 900, 3},
+                            {uuid(7), 33, "/run/weft/nfs.sock"}});
   const std::vector<Fence> fences{{Fence::What::kObject, object, 0, 4},
                                   {Fence::What::kClient, {}, 77, 2}};
   check_round_trip(Registered{uuid(3), 5, 12, 1000, fences});

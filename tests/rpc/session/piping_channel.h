@@ -5,26 +5,20 @@
 #include <algorithm>
 
 #include "rpc/nfs4/payload_locator.h"
-#include "rpc/transport/channel.h"
+#include "rpc/transport/forwarding_channel.h"
 #include "rpc/xdr/xdr.h"
 
 namespace weft::rpc::test {
 
-class PipingChannel final : public Channel {
+class PipingChannel final : public ForwardingChannel {
  public:
   PipingChannel(std::shared_ptr<Channel> inner, BufferPool& pool)
-      : inner_(std::move(inner)), pool_(pool) {}
+      : ForwardingChannel(std::move(inner)), pool_(pool) {}
 
   void start(std::shared_ptr<ChannelUser> user) override {
     inner_->start(std::make_shared<User>(std::move(user), pool_));
   }
   void send(Message message) override { inner_->send(std::move(message)); }
-  void pause() override { inner_->pause(); }
-  void resume() override { inner_->resume(); }
-  void close(Error why, bool drain) override { inner_->close(std::move(why), drain); }
-  void post(std::move_only_function<void()> work) override { inner_->post(std::move(work)); }
-  [[nodiscard]] const std::string& peer() const override { return inner_->peer(); }
-  [[nodiscard]] std::size_t queued_bytes() const override { return inner_->queued_bytes(); }
 
  private:
   struct User final : ChannelUser {
@@ -49,7 +43,6 @@ class PipingChannel final : public Channel {
     BufferPool& pool;
   };
 
-  const std::shared_ptr<Channel> inner_;
   BufferPool& pool_;
 };
 

@@ -10,12 +10,14 @@ itself is right.
 import errno
 import os
 import secrets
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import config, counters, disks, paths, servers, stores
 from .cgroups import Cgroup
+from .in_namespace import InNamespace
 from .network import Network, Node
 from .process import Process
 from .run import Run, sh, wait_until
@@ -44,6 +46,8 @@ class Options:
     # More tables of weft-ds.toml, for the data server of this number.
     tables: Callable[[int], str] = lambda number: ""
     metrics: bool = False  # data servers and targets have pages for Prometheus
+    # Servers stand for machines of their own, so they share no memory unless a test is about that.
+    shared_memory: tuple[str, ...] = ()  # who would: "mds", "ds"
     cgroups: bool = False  # each data server in a group of its own, whose load it reports
 
 
@@ -164,6 +168,18 @@ class Cluster:
                 return False
             return states.count("up") == len(self.ds)
         wait_until(all_up, timeout_s, "the data servers to register", 0.2)
+
+    def metrics(self, server: DataServer | stores.Target) -> dict[str, float]:
+        """By name, with labels; needs Options.metrics. OSError: no page now."""
+        number = self.targets.index(server) + 1 if server in self.targets else 0
+        url = f"http://{server.process.node.address}:{config.METRICS_PORT + number}/metrics"
+
+        def ask() -> str:
+            with urllib.request.urlopen(url, timeout=5) as page:
+                return page.read().decode()
+        lines = InNamespace(server.process.node, ask).result(10).splitlines()
+        rows = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, value in rows}
 
     def restart_mds(self) -> None:
         """After mds.kill(): starts it again and waits for its port, not for the end of grace."""

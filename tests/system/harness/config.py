@@ -1,5 +1,6 @@
 """Every configuration file the tests write, in one place: formats change here only."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,6 +81,7 @@ def weft_export(cluster) -> str:
     Stripe_Count = {options.stripe_count};
     PNFS = {str(options.pnfs).lower()};
     By_Load = {str(options.by_load).lower()};
+    Shared_Memory = {str("mds" in options.shared_memory).lower()};
 {extra}  }}
 }}
 """
@@ -99,10 +101,12 @@ def data_server(cluster, number: int, address: str, store: Path) -> str:
     domain = f'failure_domain = "{domains[(number - 1) % len(domains)]}"\n' if domains else ""
     targets = _targets(cluster) + cluster.options.store_options
     metrics = f'metrics = "{address}:{METRICS_PORT}"\n' if cluster.options.metrics else ""
+    shared = str("ds" in cluster.options.shared_memory).lower()
     load = f'[load]\ncounters = "{store.parent}/cgroup"\n' if cluster.options.cgroups else ""
     return f"""[server]
 name = "ds{number}"
 {domain}listen = ["{address}:{NFS_PORT}"]
+shared_memory = {shared}
 {metrics}
 [store]
 path = "{store}"

@@ -3,7 +3,6 @@ it is back within a fraction of a second. Clients are ours (wire/) and make hand
 
 import secrets
 import time
-import urllib.request
 
 from wire import Client, ConnectionClosed, NfsError, Status, const, ops
 
@@ -78,18 +77,6 @@ class Standalone(Cluster):
         except OSError:
             return ""
 
-    def metrics(self, server: DataServer | stores.Target) -> dict[str, float]:
-        """By name, with labels. OSError: no page now."""
-        number = self.targets.index(server) + 1 if server in self.targets else 0
-        url = f"http://{server.process.node.address}:{config.METRICS_PORT + number}/metrics"
-
-        def ask() -> str:
-            with urllib.request.urlopen(url, timeout=5) as page:
-                return page.read().decode()
-        lines = InNamespace(server.process.node, ask).result(10).splitlines()
-        rows = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-        return {name: float(value) for name, value in rows}
-
     def memory(self) -> dict[str, float]:
         """Bytes of data in transit, pages lent to others included, by data server and target."""
         used = {target.name: self.metrics(target)["weft_target_memory_bytes"]
@@ -133,8 +120,8 @@ class Caller:
                 raise TimeoutError(f"{self.name}: no answer within {self.patience_s} s")
             time.sleep(_PAUSE_S)
 
-    def write(self, at: int, data: bytes, stable: int = const.UNSTABLE4):
-        return self.call(ops.write(ops.ANONYMOUS, at, data, stable))
+    def write(self, at: int, data: bytes, stable: int = const.UNSTABLE4, once: bool = False):
+        return self.call(ops.write(ops.ANONYMOUS, at, data, stable), once)
 
     def read(self, at: int, count: int) -> bytes:
         return self.call(ops.read(ops.ANONYMOUS, at, count)).data
