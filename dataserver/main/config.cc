@@ -141,6 +141,7 @@ std::vector<TomlField> config_fields(DsConfig& config) {
       number_field("store.parity_scrub_every_seconds", config.parity_scrub_every, 0, 366 * 86400));
   fields.push_back(number_field("store.parity_scrub_rate", config.parity_scrub_rate, 0,
                                 std::int64_t{1} << 40, Kind::kBytes));
+  fields.push_back(cache_size_field("cache.size", config.cache_bytes));
   fields.push_back({"load.counters", Kind::kText, [&config](const Value& value) {
                       return set_load_counters(value, config.load.counters);
                     }});
@@ -190,6 +191,19 @@ Result<> check_config(const DsConfig& config, bool standalone) {
   if (auto parity = check_parity(config); !parity) return parity;
   if (config.emulated_disk.on() && (config.target || !config.parity.empty())) {
     return fail(Errc::kInvalid, "store.emulated_disk is the targets' where objects are at targets");
+  }
+  const bool kernel_caches = !config.target && config.parity.empty() &&
+                             config.store.mode == IoMode::kBuffered && !config.emulated_disk.on();
+  if (config.cache_bytes > 0 && kernel_caches) {
+    return fail(Errc::kInvalid,
+                "cache.size needs store.target, store.parity or store.mode = \"direct\": what is "
+                "read in buffered mode is in the kernel's page cache already");
+  }
+  if (!config.socket.empty() &&
+      (config.socket.front() != '/' || config.socket.size() > kMaxSocket)) {
+    return fail(Errc::kInvalid, fmt::format("server.socket must be an absolute path of at most {} "
+                                            "bytes",
+                                            kMaxSocket));
   }
   if (standalone) return {};
   if (config.mds.empty()) return missing("cluster.mds");

@@ -62,6 +62,9 @@ struct DsConfig {
   std::chrono::seconds parity_scrub_every{7 * 86400};  // 0: never
   std::uint64_t parity_scrub_rate = std::uint64_t{32} << 20;  // at each member; 0: no limit
 
+  // [cache]: size
+  std::size_t cache_bytes = 0;  // 0: none
+
   // [load]: counters, disk_max, net_max
   LoadOptions load;
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dataserver/store/block_cache.h"
+
 namespace weft::ds {
 
 namespace {
@@ -81,6 +83,18 @@ Field metrics_field(std::string key, std::optional<layout::NetAddress>& into) {
             auto address = layout::parse_address(value.text);
             if (!address) return fail(Errc::kInvalid, "must be a numeric address with a port");
             into = *address;
+            return {};
+          }};
+}
+
+Field cache_size_field(std::string key, std::size_t& into) {
+  return {std::move(key), Kind::kBytes, [&into](const Value& value) -> Result<> {
+            constexpr std::int64_t kMost = std::int64_t{1} << 44;
+            const auto least = static_cast<std::int64_t>(BlockCache::kLeast);
+            if (value.number != 0 && (value.number < least || value.number > kMost)) {
+              return fail(Errc::kInvalid, fmt::format("must be 0, or from {} to {}", least, kMost));
+            }
+            into = static_cast<std::size_t>(value.number);
             return {};
           }};
 }

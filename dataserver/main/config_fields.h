@@ -27,6 +27,9 @@ namespace weft::ds {
 [[nodiscard]] TomlField log_level_field(std::string key, std::string& into);
 [[nodiscard]] TomlField metrics_field(std::string key, std::optional<layout::NetAddress>& into);
 
+// 0, or from BlockCache::kLeast on.
+[[nodiscard]] TomlField cache_size_field(std::string key, std::size_t& into);
+
 // store.emulated_disk.*: for benchmarks.
 void add_emulated_disk_fields(std::vector<TomlField>& fields, EmulatedDiskOptions& into);
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <future>
 
+#include "dataserver/main/cache_metrics.h"
 #include "rpc/control/keys.h"
 #include "rpc/nfs4/payload_locator.h"
 #include "rpc/session/cluster_session.h"
@@ -124,10 +125,9 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
   if (config_.metrics) {
     auto page = MetricsPage::open(layout::to_string(*config_.metrics), [this](Metrics& out) {
       write_metrics(metrics(), out);
-      if (const TargetView* target = chain_->target()) {
-        write_target_metrics(*target, out);
-      }
+      if (const TargetView* target = chain_->target()) write_target_metrics(*target, out);
       if (const ParityView* parity = chain_->parity()) write_parity_metrics(*parity, out);
+      if (const CacheView* cache = chain_->cache()) write_cache_metrics(*cache, "weft_ds", out);
     });
     if (!page) return pass(page);
     metrics_ = std::move(*page);

@@ -39,6 +39,7 @@
 //   weft_ds_parity_scrub_lost_blocks, weft_ds_parity_scrub_failed
 //                                                      of the scrub that goes on, or the last
 //   weft_ds_parity_scrub_ended_seconds, weft_ds_parity_scrubs_total
+//   weft_ds_cache_*                                    cache_metrics.h, if there is a cache
 //   weft_ds_registered                                 1 while the metadata server knows us
 //
 // Threading: a pure function.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <thread>
 
@@ -45,8 +46,15 @@ Result<std::unique_ptr<StoreChain>> StoreChain::open(const DsConfig& config, Buf
     return fail(Errc::kInvalid,
                 config.store.path + " belongs to a parity group, but store.parity is not set");
   }
+  if (config.cache_bytes > 0) {
+    auto cache = BlockCache::create(config.cache_bytes);
+    if (!cache) return pass(cache);
+    chain->cache_ = std::move(*cache);
+  }
   if (!config.target && config.parity.empty()) {
-    auto store = FileStore::open(config.store, pool);
+    FileStoreOptions options = config.store;
+    if (config.cache_bytes > 0) options.zero_copy_min_bytes = SIZE_MAX;  // a cache wants the bytes
+    auto store = FileStore::open(std::move(options), pool);
     if (!store) return pass(store);
     chain->file_ = std::move(*store);
     if (config.emulated_disk.on()) {
@@ -55,6 +63,7 @@ Result<std::unique_ptr<StoreChain>> StoreChain::open(const DsConfig& config, Buf
       chain->emulated_ =
           std::make_unique<EmulatedStore>(*chain->file_, *chain->disk_, system_clock());
     }
+    chain->begin_caching();
     return chain;
   }
   auto folder = StoreDirectory::open(config.store.path, config.store.create, system_random());
@@ -121,6 +130,7 @@ Result<> StoreChain::connect(const rpc::control::ClusterKey& key, std::vector<Io
   auto remote = open_remote(*config_.target, options, folder_->root(), {});
   if (!remote) return pass(remote);
   remote_ = std::move(*remote);
+  begin_caching();
   return {};
 }
 
@@ -157,11 +167,21 @@ Result<> StoreChain::connect_group() {
                                                              .rings = rings_,
                                                              .options = group,
                                                              .replacements = this});
+  begin_caching();
   parity_->start();
   return {};
 }
 
+void StoreChain::begin_caching() {
+  if (cache_ != nullptr) cached_ = std::make_unique<CachedStore>(beneath_cache(), *cache_);
+}
+
 Store& StoreChain::store() {
+  if (cached_ != nullptr) return *cached_;
+  return beneath_cache();
+}
+
+Store& StoreChain::beneath_cache() {
   if (emulated_ != nullptr) return *emulated_;
   if (file_ != nullptr) return *file_;
   if (parity_ != nullptr) return *parity_;
@@ -233,6 +253,7 @@ void StoreChain::disconnect() {
 
 Result<> StoreChain::close() {
   if (parity_ != nullptr) return fail(Errc::kTimedOut, "the parity group did not end in time");
+  cached_.reset();
   remote_.reset();
   members_.clear();
   return file_ != nullptr ? file_->close() : Result<>{};

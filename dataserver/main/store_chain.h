@@ -1,7 +1,8 @@
 // The store that a data server's configuration names: objects in its own folder (FileStore), at a
 // target (RemoteStore) or at a parity group of targets (ParityStore), with identity and fences in
-// its own folder always. A group's record and log are there too, and a folder `member-<n>` for each
-// target, with the file `target` that says which store it is.
+// its own folder always. Over any of them there may be a cache (CachedStore). A group's record and
+// log are there too, and a folder `member-<n>` for each target, with the file `target` that says
+// which store it is.
 //
 // A folder is of one kind for ever: with objects of its own a target's would hide them, and the
 // other way round. What tells is the file `target`, which the first connection to one leaves, or
@@ -19,6 +20,7 @@
 
 #include "dataserver/main/config.h"
 #include "dataserver/parity/parity_store.h"
+#include "dataserver/store/cached_store.h"
 #include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
 #include "dataserver/target/remote_store.h"
@@ -68,6 +70,10 @@ class StoreChain final : public Replacements {
   [[nodiscard]] const ParityView* parity() const {
     return parity_ == nullptr ? nullptr : &parity_->view();
   }
+  // Null without a cache.
+  [[nodiscard]] const CacheView* cache() const {
+    return cache_ == nullptr ? nullptr : &cache_->view();
+  }
   // Ends the connections to targets, and what a group does in the background; before the I/O
   // threads end.
   void disconnect();
@@ -91,6 +97,9 @@ class StoreChain final : public Replacements {
                                                                  int folder,
                                                                  std::optional<std::size_t> member);
   [[nodiscard]] Result<> connect_group();
+  [[nodiscard]] Store& beneath_cache();
+  void begin_caching();
+  [[nodiscard]] std::string given_up() const;
 
   rpc::control::ClusterKey key_;
   std::vector<IoRing*> rings_;
@@ -99,6 +108,8 @@ class StoreChain final : public Replacements {
   std::vector<std::unique_ptr<RemoteStore>> members_;
   std::unique_ptr<GroupFolder> group_folder_;
   std::unique_ptr<ParityStore> parity_;
+  std::unique_ptr<BlockCache> cache_;
+  std::unique_ptr<CachedStore> cached_;  // over one of those
 };
 
 // The arena for buffers that are lent to a target; null when there is none to lend them to.

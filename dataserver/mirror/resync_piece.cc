@@ -103,7 +103,7 @@ void Resyncs::Job::got_sums(const PiecePtr& piece, CompoundResult& result) {
 // What cannot be read is nothing that is wanted; writing it anew may cure the disk.
 void Resyncs::Job::read_here(const PiecePtr& piece, std::move_only_function<void(BlockSums)> then) {
   if (piece->bytes == 0) return then({});
-  parts_.store.read(
+  parts_.store.read_uncached(
       request_.object, piece->range.begin, static_cast<std::uint32_t>(piece->bytes),
       [self = shared_from_this(), piece, then = std::move(then)](Result<ReadResult> read) mutable {
         if (!read && read.error() == Errc::kNotFound) return then({});

@@ -66,10 +66,14 @@ void DsHandler::read_for_partner(std::unique_ptr<ReadJob> job) {
 
 void DsHandler::read_store(std::unique_ptr<ReadJob> job) {
   const ReadJob& what = *job;
-  parts_.store.read(what.handle.object, what.offset, what.count,
-                    [this, job = std::move(job)](Result<ReadResult> result) mutable {
-                      read_done(std::move(job), std::move(result));
-                    });
+  auto done = [this, job = std::move(job)](Result<ReadResult> result) mutable {
+    read_done(std::move(job), std::move(result));
+  };
+  // Copies are compared, and made, of what is on the disk.
+  if (what.for_partner) {
+    return parts_.store.read_uncached(what.handle.object, what.offset, what.count, std::move(done));
+  }
+  parts_.store.read(what.handle.object, what.offset, what.count, std::move(done));
 }
 
 void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> result) {

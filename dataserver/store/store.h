@@ -1,9 +1,9 @@
 // The Store interface: the one way a data server reaches its objects.
 //
 // A store is a chain of small links with this interface (docs/architecture.md): FileStore keeps
-// objects as sparse files; EmulatedStore makes it a slower disk, for benchmarks; RemoteStore
-// (dataserver/target) reaches a target in another process; ParityStore is over several. A data
-// server's configuration names its chain.
+// objects as sparse files; EmulatedStore makes it a slower disk, for benchmarks; CachedStore keeps
+// what is read in memory; RemoteStore (dataserver/target) reaches a target in another process;
+// ParityStore is over several. A data server's configuration names its chain.
 //
 // Asynchrony: every operation takes a completion, called exactly once, on the thread that started
 // the operation, possibly before the call returns. An operation in flight keeps its store alive by
@@ -94,6 +94,12 @@ class Store {
   // best whole blocks of 4096 around the range. The payload is one slice of the room, or nothing.
   virtual void read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
                          Buffer room, Done<ReadResult> done);
+  // As read(), of what the disk has: no link answers from memory of its own, or keeps what is read.
+  // For who looks whether the disk still has it.
+  virtual void read_uncached(const layout::ObjectId& object, std::uint64_t offset,
+                             std::uint32_t count, Done<ReadResult> done) {
+    read(object, offset, count, std::move(done));
+  }
   // Creates the object on first write. kNoSpace, kIo, kFileTooLarge: nothing is promised of the
   // range then, and nothing outside it changed.
   virtual void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
@@ -131,6 +137,9 @@ class Store {
   }
 
   [[nodiscard]] virtual WriteVerifier verifier() const = 0;
+  // False while an operation whose completion told of an error may still be carried out. It is so
+  // before that completion is called.
+  [[nodiscard]] virtual bool settled() const { return true; }
   [[nodiscard]] virtual Result<StoreStat> usage() const = 0;
 };
 

@@ -113,6 +113,7 @@ void encode(xdr::Encoder& out, const TargetRequest& request) {
   out.u64(request.size);
   out.u32(static_cast<std::uint32_t>(request.stability));
   out.boolean(request.lent);
+  if (request.op == TargetOp::kRead) out.boolean(request.uncached);
 }
 
 void begin_bulk(xdr::Encoder& out, std::size_t size) { out.u32(static_cast<std::uint32_t>(size)); }
@@ -141,6 +142,7 @@ Result<Decoded<TargetRequest>> decode_request(std::span<const std::byte> record,
     if (stability > static_cast<std::uint32_t>(Stability::kFileSync)) in.reject();
     request.stability = static_cast<Stability>(stability);
     request.lent = in.boolean();
+    if (request.op == TargetOp::kRead) request.uncached = in.boolean();
     if (request.op == TargetOp::kList &&
         (request.size == 0 || request.size > kMaxTargetList || request.offset > kMaxFolder)) {
       in.reject();

@@ -27,7 +27,7 @@
 
 namespace weft::ds {
 
-constexpr std::uint32_t kTargetProtocol = 2;
+constexpr std::uint32_t kTargetProtocol = 3;
 constexpr std::size_t kMaxTargetIo = std::size_t{1} << 20;  // bytes of one READ or WRITE
 constexpr std::uint32_t kMaxTargetList = 4096;              // objects of one LIST
 constexpr std::size_t kMaxTargetRecord = kMaxTargetIo + 4096;
@@ -76,7 +76,8 @@ struct TargetRequest {
   std::uint64_t offset = 0;  // kTruncate: the new size; kList: the place's folder
   std::uint64_t size = 0;    // bytes to read, written, to allocate or to punch; kList: objects
   Stability stability = Stability::kUnstable;
-  bool lent = false;  // the data, or the room for it, comes with the record as loans
+  bool lent = false;      // the data, or the room for it, comes with the record as loans
+  bool uncached = false;  // kRead: Store::read_uncached()
   friend bool operator==(const TargetRequest&, const TargetRequest&) = default;
 };
 

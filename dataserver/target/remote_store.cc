@@ -143,13 +143,25 @@ void RemoteStore::call(TargetRequest request, std::vector<Buffer> data, Done<T> 
 void RemoteStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
                        Done<ReadResult> done) {
   const std::uint64_t size = std::min<std::uint64_t>(count, kMaxTargetIo);
-  call<ReadResult>({.op = TargetOp::kRead, .object = object, .offset = offset, .size = size}, {},
-                   std::move(done), [](TargetLink::Answer& answer) {
-                     ReadResult result;
-                     result.object_end = answer.response.object_end;
-                     if (!answer.data.empty()) result.payload.append(std::move(answer.data));
-                     return result;
-                   });
+  read_by({.op = TargetOp::kRead, .object = object, .offset = offset, .size = size},
+          std::move(done));
+}
+
+void RemoteStore::read_uncached(const layout::ObjectId& object, std::uint64_t offset,
+                                std::uint32_t count, Done<ReadResult> done) {
+  const std::uint64_t size = std::min<std::uint64_t>(count, kMaxTargetIo);
+  read_by(
+      {.op = TargetOp::kRead, .object = object, .offset = offset, .size = size, .uncached = true},
+      std::move(done));
+}
+
+void RemoteStore::read_by(TargetRequest request, Done<ReadResult> done) {
+  call<ReadResult>(request, {}, std::move(done), [](TargetLink::Answer& answer) {
+    ReadResult result;
+    result.object_end = answer.response.object_end;
+    if (!answer.data.empty()) result.payload.append(std::move(answer.data));
+    return result;
+  });
 }
 
 void RemoteStore::write(const layout::ObjectId& object, std::uint64_t offset,

@@ -56,6 +56,8 @@ class RemoteStore final : public Store {
 
   void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
             Done<ReadResult> done) override;
+  void read_uncached(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+                     Done<ReadResult> done) override;
   void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
              Stability wanted, Done<WriteResult> done) override;
   void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override;
@@ -68,6 +70,7 @@ class RemoteStore final : public Store {
              Done<void> done) override;
   void list(ListPlace from, std::uint32_t max, Done<ObjectList> done) override;
   [[nodiscard]] WriteVerifier verifier() const override { return view_.verifier.load(); }
+  [[nodiscard]] bool settled() const override { return view_.unsettled.load() == 0; }
   // As the target said last; kUnreachable when it never did.
   [[nodiscard]] Result<StoreStat> usage() const override;
 
@@ -79,6 +82,7 @@ class RemoteStore final : public Store {
   [[nodiscard]] Result<> same_store(const Uuid& store, std::uint64_t objects);
   [[nodiscard]] Result<> keep(const Uuid& store);
   // Errors as they come; `fill` makes a T of an answer.
+  void read_by(TargetRequest request, Done<ReadResult> done);
   template <class T, class Fill>
   void call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill);
 

@@ -5,20 +5,24 @@
 
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <cstdint>
 
 namespace weft::ds {
 
 Spaces::Spaces(FileStoreOptions base, std::size_t max_spaces, BufferPool& pool,
-               const EmulatedDiskOptions& emulated)
-    : base_(std::move(base)), max_spaces_(max_spaces), pool_(pool) {
+               const EmulatedDiskOptions& emulated, std::unique_ptr<BlockCache> cache)
+    : base_(std::move(base)), max_spaces_(max_spaces), pool_(pool), cache_(std::move(cache)) {
   if (emulated.on()) disk_ = std::make_unique<EmulatedDisk>(emulated, system_clock());
 }
 
 Spaces::~Spaces() { worker_.join(); }
 
 OpenSpace Spaces::Space::get() const {
-  if (emulated != nullptr) return {emulated.get(), store->identity().uuid};
-  return {store.get(), store->identity().uuid};
+  Store* disk = store.get();
+  if (emulated != nullptr) disk = emulated.get();
+  return {.store = cached != nullptr ? cached.get() : disk,
+          .disk = disk,
+          .uuid = store->identity().uuid};
 }
 
 void Spaces::find(const Uuid& space, Store::Done<OpenSpace> done) {
@@ -42,13 +46,17 @@ Result<OpenSpace> Spaces::open(const Uuid& space) {
   }
   FileStoreOptions options = base_;
   options.path += "/" + to_string(space);
+  if (cache_ != nullptr) options.zero_copy_min_bytes = SIZE_MAX;  // a cache wants the bytes
   auto store = FileStore::open(std::move(options), pool_);
   if (!store) return pass(store);
   spdlog::info("event=space_open space={} clean={}", to_string(space),
                (*store)->directory().was_clean());
-  Space opened{std::move(*store), nullptr};
+  Space opened{std::move(*store), nullptr, nullptr};
   if (disk_ != nullptr) {
     opened.emulated = std::make_unique<EmulatedStore>(*opened.store, *disk_, system_clock());
+  }
+  if (cache_ != nullptr) {
+    opened.cached = std::make_unique<CachedStore>(*opened.get().disk, *cache_);
   }
   const std::scoped_lock lock(mutex_);
   return stores_.emplace(space, std::move(opened)).first->second.get();

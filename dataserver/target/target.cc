@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <numeric>
 
+#include "dataserver/main/cache_metrics.h"
+
 namespace weft::ds {
 
 namespace {
@@ -33,8 +35,14 @@ Result<> Target::start(std::function<void()> on_alive) {
   if (!config_.store.create && ::stat(config_.store.path.c_str(), &found) != 0) {
     return fail_errno(errno, config_.store.path);
   }
-  spaces_ =
-      std::make_unique<Spaces>(config_.store, config_.max_spaces, pool_, config_.emulated_disk);
+  std::unique_ptr<BlockCache> cache;
+  if (config_.cache_bytes > 0) {
+    auto made = BlockCache::create(config_.cache_bytes);
+    if (!made) return pass(made);
+    cache = std::move(*made);
+  }
+  spaces_ = std::make_unique<Spaces>(config_.store, config_.max_spaces, pool_,
+                                     config_.emulated_disk, std::move(cache));
   if (config_.emulated_disk.on()) {
     spdlog::warn("event=emulated_disk note=\"answers are late on purpose, for a benchmark\"");
   }
@@ -140,6 +148,9 @@ void Target::write_metrics(Metrics& out) {
             usage.capacity_bytes);
   out.gauge("weft_target_store_free_bytes", "Free in the store's file system", usage.free_bytes);
   out.gauge("weft_target_store_objects", "Objects in all stores", usage.objects);
+  if (const CacheView* cache = spaces_->cache()) {
+    write_cache_metrics(*cache, "weft_target", out);
+  }
   const layout::ServerLoad load =
       load_->sample({.streams = {}, .network = {.in = now.write_bytes, .out = now.read_bytes}});
   const auto& cpus = load.cpu_percent;

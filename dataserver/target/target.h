@@ -11,7 +11,8 @@
 //   weft_target_refused_total, weft_target_running, weft_target_connections{transport="shm|tcp"},
 //   weft_target_spaces, weft_target_memory_bytes, weft_target_store_capacity_bytes,
 //   weft_target_store_free_bytes, weft_target_store_objects, weft_target_cpu_percent (mean of the
-//   processors), weft_target_run_queue, weft_target_disk_bytes_per_second
+//   processors), weft_target_run_queue, weft_target_disk_bytes_per_second; with a cache
+//   weft_target_cache_* (main/cache_metrics.h)
 //
 // Threading: open() and stop() from the program's main thread.
 #pragma once
@@ -44,6 +45,8 @@ class Target {
   // Where it listens by TCP.
   [[nodiscard]] std::vector<std::uint16_t> ports() const;
   [[nodiscard]] TargetCounts counts() const { return server_->counts(); }
+  // Null without a cache.
+  [[nodiscard]] const CacheView* cache() const { return spaces_->cache(); }
 
  private:
   explicit Target(TargetConfig config)

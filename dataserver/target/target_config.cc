@@ -73,6 +73,7 @@ std::vector<TomlField> target_config_fields(TargetConfig& config) {
       mode_field("store.mode", config.store.mode),
       number_field("store.max_open_files", config.store.max_open_files, 64, 1'000'000),
       number_field("store.worker_threads", config.store.worker_threads, 1, 64),
+      cache_size_field("cache.size", config.cache_bytes),
       text_field("cluster.key_file", config.key_file),
   };
   add_emulated_disk_fields(fields, config.emulated_disk);
@@ -103,6 +104,12 @@ Result<> check_target_config(const TargetConfig& config) {
   }
   if (config.store.path.empty()) return missing("store.path");
   if (config.key_file.empty()) return missing("cluster.key_file");
+  const bool kernel_caches = config.store.mode == IoMode::kBuffered && !config.emulated_disk.on();
+  if (config.cache_bytes > 0 && kernel_caches) {
+    return fail(Errc::kInvalid,
+                "cache.size needs store.mode = \"direct\": what is read in buffered mode is in the "
+                "kernel's page cache already");
+  }
   return {};
 }
 

@@ -39,6 +39,9 @@ struct TargetConfig {
   FileStoreOptions store;
   EmulatedDiskOptions emulated_disk;  // emulated_disk.*: one for all spaces
 
+  // [cache]: size
+  std::size_t cache_bytes = 0;  // 0: none
+
   // [cluster]
   std::string key_file;
 };

@@ -116,6 +116,7 @@ void TargetServer::Connection::found_space(const TargetHello& hello, Result<Open
     return finish_with({.op = TargetOp::kHello}, std::move(space.error()));
   }
   store_ = space->store;
+  disk_ = space->disk;
   response.store = space->uuid;
   if (const auto usage = store_->usage()) response.objects = usage->objects;
   response.proof = welcome_proof(shared_->parts.key, nonce_, hello, response.store);
@@ -237,9 +238,10 @@ void TargetServer::Connection::read(Arrival arrival) {
   auto done = [self = shared_from_this(), request, room](Result<ReadResult> result) {
     self->read_done(request, room, std::move(result));
   };
-  if (!request.lent) return store_->read(request.object, request.offset, count, std::move(done));
-  store_->read_into(request.object, request.offset, count, std::move(arrival.data.front()),
-                    std::move(done));
+  Store& from = request.uncached ? *disk_ : *store_;
+  if (!request.lent) return from.read(request.object, request.offset, count, std::move(done));
+  from.read_into(request.object, request.offset, count, std::move(arrival.data.front()),
+                 std::move(done));
 }
 
 void TargetServer::Connection::read_done(const TargetRequest& request, const std::byte* room,

@@ -95,6 +95,7 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   bool named_ = false;  // likewise
   Nonce nonce_{};
   Store* store_ = nullptr;  // of the space, once welcome
+  Store* disk_ = nullptr;   // likewise, beneath its cache
   bool greeted_ = false;    // a Hello came
   bool closed_ = false;
   bool paused_ = false;

@@ -150,6 +150,7 @@ void TargetLink::on_welcome(const TargetResponse& response) {
     return drop(same.error());
   state_ = State::kReady;
   complaint_.clear();
+  if (std::exchange(unsettled_, false)) config_.view.unsettled.fetch_sub(1);
   config_.view.verifier = response.verifier;
   config_.view.transport = transport_;
   config_.view.connected.fetch_add(1);
@@ -378,6 +379,8 @@ void TargetLink::expire(SteadyTime now) {
   config_.view.timed_out.fetch_add(late.size());
   // First: what was sent is not to be carried out once its caller has been told that it failed.
   if (sent) drop({Errc::kTimedOut, "the target did not answer a call"});
+  // It may be under way there all the same, or be from a connection before.
+  if (!std::exchange(unsettled_, true)) config_.view.unsettled.fetch_add(1);
   for (const std::uint64_t tag : late) {
     complete(tag, fail(Errc::kTimedOut, "the target did not answer"));
   }

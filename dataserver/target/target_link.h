@@ -68,6 +68,8 @@ struct TargetView {
   std::atomic<std::uint64_t> connections{0};  // made, in all
   std::atomic<std::uint64_t> lent_bytes{0};   // read and written through lent memory
   std::atomic<std::uint64_t> timed_out{0};    // calls
+  // Links of which a call failed that the target may carry out until it answers the next Hello.
+  std::atomic<std::uint32_t> unsettled{0};
   std::atomic<std::uint64_t> capacity_bytes{0};
   std::atomic<std::uint64_t> free_bytes{0};
   std::atomic<std::uint64_t> objects{0};
@@ -153,6 +155,7 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   std::uint64_t next_tag_ = 1;
   std::map<std::uint64_t, Call> calls_;
   std::string complaint_;  // what was logged last; nothing while it is connected
+  bool unsettled_ = false;
   bool stopped_ = false;
 };
 

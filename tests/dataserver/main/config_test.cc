@@ -180,6 +180,27 @@ TEST_CASE("a disk is emulated where the objects are, and only when asked for") {
   CHECK_FALSE(check_config(whole, false));
 }
 
+TEST_CASE("a cache is of a size that is worth it, and where the kernel has none") {
+  CHECK(parse_config(kWhole, "ds.toml")->cache_bytes == 0);
+  CHECK(parse_config("[cache]\nsize = \"256 MiB\"\n", "ds.toml")->cache_bytes == 256U << 20);
+  CHECK(parse_config("[cache]\nsize = 0\n", "ds.toml")->cache_bytes == 0);
+  CHECK(error_of("[cache]\nsize = \"64 KiB\"\n") ==
+        "ds.toml:2: cache.size: must be 0, or from 1048576 to 17592186044416");
+  CHECK(error_of("[cache]\nsize = \"lots\"\n").starts_with("ds.toml:2: cache.size must be a size"));
+  CHECK(error_of("[cache]\nsizes = 1\n") ==
+        "ds.toml:2: unknown key 'cache.sizes'; the nearest there is: 'cache.size'");
+  auto whole = parse_config(kWhole, "ds.toml").value();
+  whole.cache_bytes = 1U << 20;
+  CHECK(check_config(whole, false));  // direct I/O
+  whole.store.mode = IoMode::kBuffered;
+  CHECK(check_config(whole, false).error().text.starts_with("cache.size needs store.target"));
+  whole.target = TargetAddress{.path = "/a"};
+  CHECK(check_config(whole, false));
+  whole.target.reset();
+  for (const char* path : {"/a", "/b", "/c"}) whole.parity.push_back({.path = path});
+  CHECK(check_config(whole, false));
+}
+
 TEST_CASE("what is missing is said, and a wildcard cannot be advertised") {
   auto config = parse_config(kWhole, "ds.toml").value();
   config.mds.clear();

@@ -56,6 +56,76 @@ TEST_CASE("a data server over a target serves as one over its own folder") {
   CHECK(client.read(handle, 300'000, 10).text == "wwwww");
 }
 
+TEST_CASE("a data server with a cache reads its target once, until it has restarted") {
+  ServerRig rig;
+  TargetOf of(rig);
+  rig.config.target = TargetAddress{.path = of.config.socket};
+  rig.config.cache_bytes = std::size_t{8} << 20;
+  const auto handle = rig.handle();
+  const std::string bytes(300'000, 'w');
+  const auto server = rig.start();
+  DsClient client(server->ports().at(0));
+  rpc::nfs4::WriteOk ok;
+  REQUIRE(client.write(handle, 5, bytes, &ok) == Status::NFS4_OK);
+  CHECK(client.read(handle, 5, 400'000).text == bytes);
+  const std::uint64_t reads = of.target->counts().reads;
+  for (int i = 0; i < 3; ++i) {
+    const auto got = client.read(handle, 5, 400'000);
+    CHECK(got.text == bytes);
+    CHECK(got.eof);
+    CHECK(client.read(handle, 100'000, 4096).text == bytes.substr(0, 4096));
+  }
+  REQUIRE(client.write(handle, 100, "hello") == Status::NFS4_OK);
+  CHECK(client.read(handle, 98, 10).text == "wwhellowww");
+  CHECK(of.target->counts().reads == reads);
+  // Another data server does not get what is in memory.
+  const auto partner = rig.handle(7, 0, layout::Access::kMirror);
+  CHECK(client.read(partner, 98, 10).text == "wwhellowww");
+  CHECK(of.target->counts().reads == reads + 1);
+  // It stops in order, so nothing is lost, and comes back with the same verifier.
+  CHECK(of.target->stop());
+  CHECK(client.read(handle, 98, 10).text == "wwhellowww");
+  of.start();
+  CHECK(client.commit(handle) == ok.verifier);
+  CHECK(client.read(handle, 98, 10).text == "wwhellowww");
+  CHECK(of.target->counts().reads == 0);
+  CHECK(server->stop());
+}
+
+TEST_CASE("a cache over a parity group answers while a target is away") {
+  ServerRig rig;
+  std::vector<std::unique_ptr<Target>> targets;
+  for (int i = 0; i < 3; ++i) {
+    TargetConfig config = TargetOf(rig, false, std::to_string(i)).config;
+    rig.config.parity.push_back({.path = config.socket});
+    targets.push_back(Target::open(config).value());
+  }
+  rig.config.parity_patience = std::chrono::seconds(1);
+  rig.config.cache_bytes = std::size_t{8} << 20;
+  const auto reads = [&targets] {
+    std::uint64_t sum = 0;
+    for (const auto& target : targets) sum += target != nullptr ? target->counts().reads : 0;
+    return sum;
+  };
+  const auto handle = rig.handle();
+  const std::string bytes(700'000, 'w');
+  const auto server = rig.start();
+  DsClient client(server->ports().at(0));
+  REQUIRE(client.write(handle, 0, bytes) == Status::NFS4_OK);
+  CHECK(client.read(handle, 0, 800'000).text == bytes);
+  std::uint64_t before = reads();
+  CHECK(client.read(handle, 0, 800'000).text == bytes);
+  CHECK(reads() == before);
+  CHECK(targets[1]->stop());
+  targets[1].reset();
+  before = reads();
+  CHECK(client.read(handle, 0, 800'000).text == bytes);
+  CHECK(reads() == before);
+  REQUIRE(client.write(handle, 100, "hello") == Status::NFS4_OK);
+  CHECK(client.read(handle, 98, 10).text == "wwhellowww");
+  CHECK(server->stop());
+}
+
 TEST_CASE("a data server joins its cluster when its target has said how much room there is") {
   ServerRig rig;
   FakeMds mds(rig.key);

@@ -19,7 +19,8 @@ TargetRequest request(TargetOp op) {
           .offset = 4096,
           .size = 8,
           .stability = Stability::kFileSync,
-          .lent = op == TargetOp::kRead || op == TargetOp::kWrite};
+          .lent = op == TargetOp::kRead || op == TargetOp::kWrite,
+          .uncached = op == TargetOp::kRead};
 }
 
 TargetHello hello() {

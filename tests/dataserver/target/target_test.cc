@@ -3,6 +3,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/dataserver/store/store_model.h"
 #include "tests/dataserver/target/target_rig.h"
@@ -13,6 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::quick_link;
 using test::RemoteRunner;
+using test::TargetChild;
 using test::TargetRig;
 
 constexpr layout::ObjectId kObject{.fileid = 1, .generation = 1};
@@ -198,6 +201,71 @@ TEST_CASE("a target's configuration names what is wrong with it") {
         std::string::npos);
   CHECK_FALSE(check_target_config(*text("[store]\npath = \"/srv/t\"\n")));
   CHECK_FALSE(text("[target]\nusers = \"nobody-of-that-name\"\n"));
+  CHECK(text("[cache]\nsize = \"1 GiB\"\n")->cache_bytes == std::size_t{1} << 30);
+  CHECK(text("[cache]\nsize = 4096\n").error().text.find("t.toml:2") != std::string::npos);
+  CHECK(text("[cache]\nsise = 0\n").error().text.find("'cache.size'") != std::string::npos);
+  auto cached = *good;
+  cached.cache_bytes = std::size_t{1} << 20;
+  CHECK(check_target_config(cached));
+  cached.store.mode = IoMode::kBuffered;
+  CHECK_FALSE(check_target_config(cached));
+}
+
+TEST_CASE("a target with a cache answers from it, but for who wants to see the disk") {
+  const TargetRig rig;
+  TargetConfig config = rig.config();
+  config.store.mode = IoMode::kDirect;
+  config.cache_bytes = std::size_t{8} << 20;
+  const auto target = Target::open(config).value();
+  LinkOptions options = quick_link();
+  const bool shm = GENERATE(true, false);
+  options.prefer_shared_memory = shm;
+  RemoteRunner runner(rig, shm ? rig.local() : by_tcp(*target), options);
+  CHECK(test::behaves_like_strings(runner));
+  REQUIRE(target->cache() != nullptr);
+  const layout::ObjectId object{.fileid = 9, .generation = 1};  // none of the model's
+  const std::string text(100'000, 'x');
+  REQUIRE(runner.write(object, 0, text, Stability::kFileSync));
+  CHECK(runner.text(object, 0, 200'000) == text);
+  const std::uint64_t hits = target->cache()->hits.load();
+  CHECK(runner.text(object, 0, 200'000) == text);
+  CHECK(target->cache()->hits.load() == hits + 1);
+  // What the disk has now, nobody has told the cache.
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(config.store.path)) {
+    if (!entry.is_regular_file() || entry.file_size() != text.size()) continue;
+    std::fstream(entry.path(), std::ios::in | std::ios::out) << "rot";
+  }
+  const auto seen = runner.wait<ReadResult>(
+      [&](auto done) { runner.any().read_uncached(object, 0, 100, std::move(done)); });
+  CHECK(seen->payload.flatten().value()[0] == std::byte{'r'});
+  CHECK(runner.text(object, 0, 3) == "xxx");
+}
+
+TEST_CASE("a store is not settled from when a call fails until the target says hello") {
+  const TargetRig rig;
+  const TargetChild child(rig);
+  LinkOptions options = quick_link();
+  options.silence = 20'000ms;
+  options.patience = 300ms;
+  RemoteRunner runner(rig, rig.local(), options);
+  REQUIRE(runner.eventually([&] { return runner.view().connected.load() == 1; }));
+  CHECK(runner.remote().settled());
+  child.tell(SIGSTOP);
+  bool settled_then = true;
+  const auto failed = runner.wait<WriteResult>([&](auto done) {
+    std::vector<Buffer> data;
+    data.push_back(runner.buffer("late"));
+    runner.any().write(kObject, 0, std::move(data), Stability::kUnstable,
+                       [&, done = std::move(done)](Result<WriteResult> result) mutable {
+                         settled_then = runner.remote().settled();
+                         done(std::move(result));
+                       });
+  });
+  CHECK(failed.error() == Errc::kTimedOut);
+  CHECK_FALSE(settled_then);
+  CHECK_FALSE(runner.remote().settled());
+  child.tell(SIGCONT);
+  CHECK(runner.eventually([&] { return runner.remote().settled(); }));
 }
 
 TEST_CASE("where a target is comes as unix:PATH, tcp:ADDRESS:PORT or ADDRESS:PORT") {

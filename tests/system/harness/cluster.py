@@ -39,6 +39,8 @@ class Options:
     supervise: bool = False  # weft-ds --supervise
     store: str = ""  # where objects are, see stores.KINDS; nothing said: WEFT_STORE
     store_options: str = ""  # more lines of [store] in weft-ds.toml
+    cache: str = ""  # of data servers over targets, a size; nothing said: WEFT_STORE_CACHE, or none
+    target_cache: str = ""  # of targets, which then go around the page cache
     store_mib: int = 0  # a store on a file system of its own with this size; 0: the run's folder
     store_in_memory: bool = False  # a tmpfs: no disk that all data servers share
     domains: tuple[str, ...] = ()  # failure domains of the data servers, in turn; none: not said

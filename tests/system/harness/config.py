@@ -103,6 +103,8 @@ def data_server(cluster, number: int, address: str, store: Path) -> str:
     metrics = f'metrics = "{address}:{METRICS_PORT}"\n' if cluster.options.metrics else ""
     shared = str("ds" in cluster.options.shared_memory).lower()
     load = f'[load]\ncounters = "{store.parent}/cgroup"\n' if cluster.options.cgroups else ""
+    size = cluster.options.cache or os.environ.get("WEFT_STORE_CACHE", "")
+    cache = f'[cache]\nsize = "{size}"\n' if size and cluster.targets else ""
     return f"""[server]
 name = "ds{number}"
 {domain}listen = ["{address}:{NFS_PORT}"]
@@ -114,7 +116,7 @@ path = "{store}"
 [cluster]
 mds = ["{cluster.address}:{CONTROL_PORT}"]
 key_file = "{cluster.key_file}"
-{load}{cluster.options.tables(number)}"""
+{load}{cache}{cluster.options.tables(number)}"""
 
 
 def target(cluster, address: str, store: Path, metrics: str) -> str:
@@ -123,12 +125,14 @@ def target(cluster, address: str, store: Path, metrics: str) -> str:
     listen = f'socket = "{where}"' if kind == "unix" else f'listen = ["{where}"]'
     if cluster.options.metrics:
         listen += f'\nmetrics = "{metrics}"'
+    size = cluster.options.target_cache
+    cache = f'mode = "direct"\n\n[cache]\nsize = "{size}"\n' if size else ""
     return f"""[target]
 {listen}
 
 [store]
 path = "{store}"
-
+{cache}
 [cluster]
 key_file = "{cluster.key_file}"
 """
