@@ -53,8 +53,9 @@ class ControlLink final : public rpc::control::ClientEvents,
     std::function<std::string()> store_kind;  // StoreChain::kind()
     std::function<rpc::control::GroupScrub()> scrub_state;
     std::function<Result<>(const rpc::control::Scrub&)> scrub;  // StoreChain::scrub()
-    std::function<rpc::control::Counters()> session_counts;     // connections and sessions only
-    std::function<void()> on_first_registration;                // on a thread of this class
+    std::function<Result<>(const rpc::control::GiveUp&)> give_up;
+    std::function<rpc::control::Counters()> session_counts;  // connections and sessions only
+    std::function<void()> on_first_registration;             // on a thread of this class
   };
 
   explicit ControlLink(Parts parts);
@@ -108,6 +109,9 @@ class ControlLink final : public rpc::control::ClientEvents,
   void on_resync_cancel(std::uint64_t job, Answer<void> done) override;
   void on_scrub(const rpc::control::Scrub& request, Answer<void> done) override {
     done(parts_.scrub(request));
+  }
+  void on_give_up(const rpc::control::GiveUp& request, Answer<void> done) override {
+    done(parts_.give_up(request));
   }
 
   [[nodiscard]] Result<> join(const rpc::control::Registered& answer);

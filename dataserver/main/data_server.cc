@@ -36,6 +36,7 @@ Result<std::unique_ptr<DataServer>> DataServer::open(DsConfig config,
   server->on_alive_ = std::move(on_alive);
   if (auto opened = server->open_store(); !opened) return pass(opened);
   if (auto started = server->start_threads(); !started) return pass(started);
+  if (standalone) server->give_up_ = standalone->give_up;
   if (auto started = server->start_serving(*key, standalone); !started) return pass(started);
   return server;
 }
@@ -86,30 +87,29 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
   if (standalone) gate_->lease().never_ends();
   SizeAuthority* sizes = &local_sizes_;
   if (!standalone) {
-    control_ = std::make_unique<ControlLink>(
-        ControlLink::Parts{.config = config_,
-                           .store = chain_->store(),
-                           .directory = chain_->directory(),
-                           .fences = *fences_,
-                           .gate = *gate_,
-                           .writes = *writes_,
-                           .counters = *counters_,
-                           .load = *load_,
-                           .rings = rings,
-                           .key = key,
-                           .boot = boot,
-                           .store_kind = [this] { return chain_->kind(); },
-                           .scrub_state = [this] { return chain_->scrub_state(); },
-                           .scrub = [this](const auto& request) { return chain_->scrub(request); },
-                           .session_counts =
-                               [this] {
-                                 const auto now = sessions_->counts();
-                                 rpc::control::Counters counts;
-                                 counts.connections = now.connections;
-                                 counts.sessions = now.sessions;
-                                 return counts;
-                               },
-                           .on_first_registration = [this] { may_serve_.store(true); }});
+    control_ = std::make_unique<ControlLink>(ControlLink::Parts{
+        .config = config_,
+        .store = chain_->store(),
+        .directory = chain_->directory(),
+        .fences = *fences_,
+        .gate = *gate_,
+        .writes = *writes_,
+        .counters = *counters_,
+        .load = *load_,
+        .rings = rings,
+        .key = key,
+        .boot = boot,
+        .store_kind = [this] { return chain_->kind(); },
+        .scrub_state = [this] { return chain_->scrub_state(); },
+        .scrub = [this](const auto& request) { return chain_->scrub(request); },
+        .give_up = [this](const auto& request) { return chain_->give_up(request); },
+        .session_counts =
+            [this] {
+              const auto now = sessions_->counts();
+              return rpc::control::Counters{.connections = now.connections,
+                                            .sessions = now.sessions};
+            },
+        .on_first_registration = [this] { may_serve_.store(true); }});
     patient_sizes_ = std::make_unique<PatientSizes>(*control_, rings, system_clock());
     sizes = patient_sizes_.get();
   }
@@ -242,6 +242,7 @@ void DataServer::join_when_able() {
 
 Result<> DataServer::tick() {
   sessions_->expire();
+  if (give_up_ && chain_->give_up({.target = *give_up_})) give_up_.reset();
   if (control_ != nullptr && !joining_) {
     join_when_able();
     return {};

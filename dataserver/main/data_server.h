@@ -36,6 +36,7 @@ class DataServer {
   // Without a metadata server, for tests: with this data server id and no size but the objects'.
   struct Standalone {
     std::uint32_t ds_id = 1;
+    std::optional<std::uint32_t> give_up;  // a target, once its parity group waits for it
   };
 
   // kBusy: the store is in use; kNotFound, kAccess, kCorrupt: store or key file; kUnreachable,
@@ -100,6 +101,7 @@ class DataServer {
   std::unique_ptr<Watchdog> watchdog_;
 
   std::atomic<bool> may_serve_{false};
+  std::optional<std::uint32_t> give_up_;  // as Standalone's, until it is done
   bool joining_ = false;
   bool listening_ = false;
   bool stopped_ = false;

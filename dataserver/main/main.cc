@@ -21,6 +21,7 @@ struct Arguments {
   bool check_config = false;
   bool supervise = false;
   std::uint32_t standalone = 0;  // a data server id; 0: not
+  std::optional<std::uint32_t> give_up;
 };
 
 std::string host_name() {
@@ -56,9 +57,13 @@ int run(int argc, char** argv) {
   app.add_flag("--check-config", arguments.check_config, "Check the configuration file and exit");
   app.add_flag("--supervise", arguments.supervise,
                "Serve in a child process, which is started again when it crashes or hangs");
-  app.add_option("--standalone", arguments.standalone,
-                 "For tests: serve without a metadata server, with this data server id")
-      ->check(CLI::PositiveNumber);
+  auto* alone =
+      app.add_option("--standalone", arguments.standalone,
+                     "For tests: serve without a metadata server, with this data server id")
+          ->check(CLI::PositiveNumber);
+  app.add_option("--give-up", arguments.give_up,
+                 "For tests: what weft ds give-up says, of this target")
+      ->needs(alone);
   app.set_version_flag("--version", WEFT_VERSION);
   CLI11_PARSE(app, argc, argv);
 
@@ -74,7 +79,9 @@ int run(int argc, char** argv) {
   if (config->name.empty()) config->name = host_name();
   set_up_log(kProgram, config->log_level);
   std::optional<DataServer::Standalone> standalone;
-  if (arguments.standalone != 0) standalone.emplace(arguments.standalone);
+  if (arguments.standalone != 0) {
+    standalone.emplace(arguments.standalone, arguments.give_up);
+  }
   if (!arguments.supervise) return serve(std::move(*config), standalone, -1);
   Supervisor supervisor({.silence = static_cast<unsigned>(config->silence.count())});
   return supervisor.run([&](int life) { return serve(*config, standalone, life); });

@@ -1,5 +1,7 @@
 #include "dataserver/main/metrics.h"
 
+#include <bit>
+
 namespace weft::ds {
 namespace {
 
@@ -62,6 +64,12 @@ void write_parity_metrics(const ParityView& parity, Metrics& out) {
             {{"state", to_string(parity.state.load())}});
   out.gauge("weft_ds_parity_member_out", "The target that is not read; -1: all are",
             parity.out.load());
+  out.gauge("weft_ds_parity_member_awaited",
+            "The target without which the group cannot go on; -1: none",
+            parity.awaited.load() == 0 ? -1 : std::countr_zero(parity.awaited.load()));
+  out.gauge("weft_ds_parity_given_up_blocks",
+            "Blocks that only a target had that was given up, until a scrub finds none",
+            parity.given_up.load());
   out.gauge("weft_ds_parity_dirty_regions", "Regions to be gone through after a crash",
             parity.dirty_regions.load());
   out.counter("weft_ds_parity_corrupt_blocks_total", "Blocks that did not match, written anew",

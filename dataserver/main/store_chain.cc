@@ -190,6 +190,11 @@ Store& StoreChain::beneath_cache() {
 
 StoreDirectory& StoreChain::directory() { return file_ != nullptr ? file_->directory() : *folder_; }
 
+std::string StoreChain::given_up() const {
+  const std::uint64_t blocks = parity_->view().given_up.load();
+  return blocks == 0 ? "" : fmt::format(", {} blocks given up", blocks);
+}
+
 std::string StoreChain::kind() const {
   if (parity_ != nullptr) {
     const ScrubView& scrub = parity_->view().scrub;
@@ -197,14 +202,18 @@ std::string StoreChain::kind() const {
       case GroupState::kStarting: {
         const std::uint32_t awaited = parity_->view().awaited;
         if (awaited == 0) return "parity, starting";
-        return fmt::format("parity, waits for target {}", std::countr_zero(awaited));
+        return fmt::format("parity, waits for target {}{}", std::countr_zero(awaited),
+                           parity_->view().may_give_up.load() < 0
+                               ? ""
+                               : ": start it; if it is lost for ever, weft ds give-up");
       }
       case GroupState::kWhole:
-        if (!scrub.running.load()) return "parity";
-        return fmt::format("parity, scrubbing {} %", scrub.permille.load() / 10);
-      case GroupState::kDegraded: return "parity, degraded";
+        if (!scrub.running.load()) return "parity" + given_up();
+        return fmt::format("parity, scrubbing {} %{}", scrub.permille.load() / 10, given_up());
+      case GroupState::kDegraded: return "parity, degraded" + given_up();
       case GroupState::kRebuilding:
-        return fmt::format("parity, rebuilding {} %", parity_->view().rebuild_permille.load() / 10);
+        return fmt::format("parity, rebuilding {} %{}",
+                           parity_->view().rebuild_permille.load() / 10, given_up());
     }
   }
   if (remote_ == nullptr) return "folder";
@@ -228,7 +237,15 @@ rpc::control::GroupScrub StoreChain::scrub_state() const {
           .lost = scrub.lost.load(),
           .failed = scrub.failed.load(),
           .rounds = static_cast<std::uint32_t>(scrub.rounds.load()),
-          .ended_s_ago = now > ended ? now - ended : 0};
+          .ended_s_ago = now > ended ? now - ended : 0,
+          .awaited = parity_->view().awaited.load(),
+          .may_give_up = parity_->view().may_give_up.load() >= 0,
+          .given_up = parity_->view().given_up.load()};
+}
+
+Result<> StoreChain::give_up(const rpc::control::GiveUp& request) {
+  if (parity_ == nullptr) return fail(Errc::kNotSupported, "no parity group");
+  return parity_->give_up(request.target);
 }
 
 Result<> StoreChain::scrub(const rpc::control::Scrub& request) {

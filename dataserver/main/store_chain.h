@@ -58,6 +58,8 @@ class StoreChain final : public Replacements {
   [[nodiscard]] rpc::control::GroupScrub scrub_state() const;
   // kNotSupported: no parity group; kBusy: a scrub goes on. To end none is no error.
   [[nodiscard]] Result<> scrub(const rpc::control::Scrub& request);
+  // ParityStore::give_up(); kNotSupported: no parity group.
+  [[nodiscard]] Result<> give_up(const rpc::control::GiveUp& request);
   // Replacements, of a group's members.
   [[nodiscard]] bool offered(unsigned member) override { return members_[member]->offered(); }
   [[nodiscard]] Result<> accept(unsigned member) override;

@@ -32,7 +32,8 @@ std::uint64_t sum_block(std::span<const std::byte> block, const layout::ObjectId
   if (all_zeros(block)) return 0;
   const std::uint64_t seed = std::hash<layout::ObjectId>{}(object) ^
                              (index * kMaxMembers + member) * 0x9E3779B97F4A7C15ULL;
-  return std::max<std::uint64_t>(1, XXH3_64bits_withSeed(block.data(), block.size(), seed));
+  const std::uint64_t sum = XXH3_64bits_withSeed(block.data(), block.size(), seed);
+  return std::clamp<std::uint64_t>(sum, 1, kLostSum - 1);
 }
 
 void put_sum(std::span<std::byte> out, std::uint64_t sum) {

@@ -3,6 +3,9 @@
 // A checksum is XXH3-64 of the block, seeded with where the block belongs (object, member, block of
 // its data object), so that a block in the wrong place does not pass. A block of zeros has the
 // checksum 0, whether it was written or is a hole; any other sum that comes out as 0 is kept as 1.
+// All ones is of no block, and says that the block is lost: nobody knows what it was. A row has
+// that of two blocks or more, of which one is its parity, so that none of them can be computed; one
+// that comes out as all ones is kept as one less.
 //
 //   checksum object   header, then from byte 4096 on u64 for each block of the data object
 //   header            u32 0x57505348 | u32 version 1 | u64 sequence | u64 size of the object |
@@ -23,6 +26,8 @@
 #include "rpc/base/error.h"
 
 namespace weft::ds {
+
+constexpr std::uint64_t kLostSum = ~std::uint64_t{0};
 
 // XXH3 is no cryptographic hash: it finds what breaks by itself, not what somebody made.
 [[nodiscard]] std::uint64_t sum_block(std::span<const std::byte> block,

@@ -49,6 +49,7 @@ Result<> Image::make_room(unsigned member, BufferPool& pool) {
 }
 
 Result<> Image::adopt(unsigned member, Payload payload, Payload sum_bytes, BufferPool& pool) {
+  ends[member] = payload.size();
   auto blocks = gather(std::move(payload), static_cast<std::size_t>(bytes()), pool);
   if (!blocks) return pass(blocks);
   auto read_sums = gather(std::move(sum_bytes), rows * kSumBytes, pool);
@@ -58,6 +59,7 @@ Result<> Image::adopt(unsigned member, Payload payload, Payload sum_bytes, Buffe
     sums[member][row] = get_sum(read_sums->span().subspan(row * kSumBytes, kSumBytes));
     good[member][row] =
         sums[member][row] == sum_block(block(member, row), object, member, first + row);
+    lost[member][row] = sums[member][row] == kLostSum;
   }
   return {};
 }
@@ -78,6 +80,23 @@ void Image::compute_block(unsigned member, std::size_t row) {
   xor_of(block(member, row), std::span(others).first(count));
 }
 
+void Image::distrust(std::uint32_t those) {
+  for (unsigned member = 0; member < members(); ++member) {
+    if ((those >> member & 1) == 0 || !loaded(member)) continue;
+    for (std::size_t row = 0; row < rows; ++row) {
+      if (sums[member][row] == 0) good[member][row] = false;
+    }
+  }
+}
+
+bool Image::given_up(std::size_t row) const {
+  return std::ranges::any_of(lost, [row](const auto& of) { return of[row]; });
+}
+
+bool Image::nothing(unsigned member, std::size_t row) const {
+  return ends[member] <= std::uint64_t{row} * kParityBlock && sums[member][row] == 0;
+}
+
 Result<> Image::compute(BufferPool& pool) {
   for (unsigned member = 0; member < members(); ++member) {
     if (loaded(member)) continue;
@@ -94,6 +113,7 @@ Result<> Image::compute(BufferPool& pool) {
     if (missing != 1) continue;
     compute_block(which, row);
     good[which][row] = true;
+    lost[which][row] = false;
   }
   return {};
 }

@@ -22,7 +22,9 @@ struct Image {
         rows(static_cast<std::size_t>(end_block - first_block)),
         data(members),
         sums(members, std::vector<std::uint64_t>(rows)),
-        good(members, std::vector<bool>(rows)) {}
+        good(members, std::vector<bool>(rows)),
+        lost(members, std::vector<bool>(rows)),
+        ends(members) {}
 
   [[nodiscard]] unsigned members() const { return static_cast<unsigned>(data.size()); }
   [[nodiscard]] bool loaded(unsigned member) const { return !data[member].empty(); }
@@ -47,6 +49,12 @@ struct Image {
   [[nodiscard]] Result<> compute(BufferPool& pool);
   // A row's block of one member, from all others, which are loaded.
   void compute_block(unsigned member, std::size_t row);
+  // Of members that have lost the object: a block of zeros may be one that went with it.
+  void distrust(std::uint32_t those);
+  // Whether the row was given up: a block that is loaded is lost.
+  [[nodiscard]] bool given_up(std::size_t row) const;
+  // Whether a member that was loaded has nothing there: neither block nor checksum.
+  [[nodiscard]] bool nothing(unsigned member, std::size_t row) const;
 
   layout::ObjectId object;
   std::uint64_t first;  // block of the data objects
@@ -54,6 +62,8 @@ struct Image {
   std::vector<Buffer> data;
   std::vector<std::vector<std::uint64_t>> sums;  // as they were read
   std::vector<std::vector<bool>> good;
+  std::vector<std::vector<bool>> lost;  // known to be: what is written of it is kLostSum
+  std::vector<std::uint64_t> ends;      // bytes that were read: behind them there are none
 };
 
 // The payload's bytes in one writable buffer of `size` bytes that begins at a multiple of 32, with

@@ -27,7 +27,7 @@ void ParityStore::after(Op& op, unsigned member, const Error* error,
   const WriteVerifier known = known_[member].load();
   const WriteVerifier now = parts_.members[member]->verifier();
   if (now == known && (verifier == nullptr || *verifier == known)) return;
-  if (op.mode.out >= 0 && op.mode.readable(member)) {
+  if (op.mode.out >= 0 && op.mode.readable(member) && !op.settling) {
     // All that is written while a member is out is stable before it is answered.
     known_[member].store(now);
     return;
@@ -149,6 +149,7 @@ Task<Result<>> ParityStore::load(Op& op, Image& image, std::uint32_t mask) {
         image.adopt(member, std::move(data[member]), std::move(sums[member]), parts_.pool);
     if (!adopted) co_return adopted;
   }
+  image.distrust(gone_of(image.object));
   co_return Result<>{};
 }
 
@@ -161,7 +162,9 @@ Result<> ParityStore::add_write(std::vector<ChildWrite>& writes, const Image& im
   if (!sums) return pass(sums);
   for (std::size_t row = first; row < last; ++row) {
     put_sum(sums->span().subspan((row - first) * kSumBytes, kSumBytes),
-            sum_block(image.block(member, row), image.object, member, image.first + row));
+            image.lost[member][row]
+                ? kLostSum
+                : sum_block(image.block(member, row), image.object, member, image.first + row));
   }
   writes.push_back({member, false, image.offset() + first * kParityBlock, {}});
   writes.back().pieces.push_back(std::move(*blocks));

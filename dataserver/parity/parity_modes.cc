@@ -191,6 +191,7 @@ ParityStore::Duty ParityStore::next_duty() {
     return Duty::kBeginRebuild;
   }
   if (progress_ && now >= next_note_) return Duty::kNote;
+  if (none_lost_) return Duty::kForget;
   std::size_t dirty = 0;
   for (const auto& [object, regions] : dirty_) dirty += regions.size();
   view_.dirty_regions.store(dirty);
@@ -220,6 +221,7 @@ Task<bool> ParityStore::manage() {
           good = co_await replace();
           break;
         case Duty::kNote: good = co_await note_progress(); break;
+        case Duty::kForget: good = co_await forget_given_up(); break;
         case Duty::kBeginRebuild:
           next_rebuild_ = parts_.clock.now() + parts_.options.retry_every;
           co_await begin_rebuild();
@@ -251,6 +253,7 @@ void ParityStore::show_state() {
   if (broken_) state = GroupState::kStarting;
   view_.out.store(record_.out);
   view_.epoch.store(record_.epoch);
+  view_.given_up.store(record_.given_up);
   if (view_.state.exchange(state) == state) return;
   spdlog::info("event=parity_group state={} out={} epoch={}", to_string(state), record_.out,
                record_.epoch);
@@ -331,23 +334,25 @@ Task<bool> ParityStore::put_out(unsigned member) {
   for (auto& [object, state] : objects) {
     SumHeader header;
     bool wanted = false;
+    std::uint32_t gone = 0;
     if (state != nullptr) {
       const std::lock_guard lock(mutex_);
       wanted = state->exists && state->header_dirty;
       state->header_dirty = false;
       if (wanted) header = {.sequence = ++state->sequence, .size = state->size};
+      gone = state->gone;
     }
-    if (wanted && !co_await write_header(op, object, header, others)) co_return false;
+    if (wanted && !co_await write_header(op, object, header, others & ~gone)) co_return false;
     if (!co_await commit_children(op, object, others)) co_return false;
   }
   GroupRecord record = record_;
   record.out = static_cast<int>(member);
-  record.everything = false;
+  record.everything = record.lost = false;
   if (!co_await save_record(record)) co_return false;
   spdlog::warn("event=parity_member_out member={} epoch={}", member, record_.epoch);
   view_.put_out.fetch_add(1);
   const std::lock_guard lock(mutex_);
-  mode_ = {.out = record_.out, .rebuilding = false};
+  mode_ = {.out = record_.out};
   next_rebuild_ = parts_.clock.now() + parts_.options.retry_every;
   co_return true;
 }

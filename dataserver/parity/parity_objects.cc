@@ -1,7 +1,11 @@
 // Objects of a parity group: their sizes, their dirty regions, and the log of these.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <bit>
 
 #include "dataserver/parity/parity_internal.h"
+#include "dataserver/parity/parity_scrub.h"
 
 namespace weft::ds {
 
@@ -56,6 +60,7 @@ Task<Result<ParityStore::ObjectPtr>> ParityStore::find_in(Op& op, ObjectId objec
   if (auto state = known()) co_return state;
   auto state = std::make_shared<Object>();
   if (auto read = co_await read_header(op, object, *state); !read) co_return pass(read);
+  if (state->gone != 0) found_gone(object, state->gone);
   const std::lock_guard lock(mutex_);
   state->generation = generation_;
   forget_some();
@@ -84,11 +89,13 @@ Task<Result<>> ParityStore::read_header(Op& op, ObjectId object, Object& into) {
   if (op.failed != 0) co_return fail(Errc::kIo, "a member of the parity group failed");
   unsigned same = 0;
   unsigned asked = 0;
+  std::uint32_t blank = 0;
   for (unsigned member = 0; member < members(); ++member) {
     if (!op.mode.readable(member)) continue;
     ++asked;
     auto bytes = payloads[member].flatten();
     if (!bytes) co_return pass(bytes);
+    if (all_zeros(*bytes)) blank |= std::uint32_t{1} << member;
     const auto header = decode_sum_header(*bytes);
     if (!header) continue;
     if (into.exists && header->sequence == into.sequence && header->size == into.size) ++same;
@@ -98,8 +105,24 @@ Task<Result<>> ParityStore::read_header(Op& op, ObjectId object, Object& into) {
     into.size = header->size;
     into.sequence = header->sequence;
   }
-  into.header_dirty = into.exists && same != asked;
+  into.gone = into.exists ? blank : 0;
+  into.header_dirty =
+      into.exists && same + static_cast<unsigned>(std::popcount(into.gone)) != asked;
   co_return Result<>{};
+}
+
+// A member without a header has lost the object, and gets one only when it has all of the object
+// again: until then what it does not have is computed (Image::distrust). A scrub brings it back.
+void ParityStore::found_gone(const ObjectId& object, std::uint32_t at) {
+  spdlog::error("event=parity_object_gone object={} members={:#x} next=\"a scrub brings it back\"",
+                to_string(object), at);
+  scrub_->object_gone();
+}
+
+std::uint32_t ParityStore::gone_of(const ObjectId& object) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = objects_.find(object);
+  return found == objects_.end() ? 0 : found->second->gone;
 }
 
 Task<Result<>> ParityStore::write_header(Op& op, ObjectId object, SumHeader header,
@@ -127,14 +150,17 @@ Task<Result<>> ParityStore::write_header(Op& op, ObjectId object, SumHeader head
 Task<Result<>> ParityStore::flush_header(Op& op, ObjectId object, ObjectPtr state) {
   const Hold hold = co_await lock(object, kHeaderRange);
   SumHeader header;
+  std::uint32_t gone = 0;
   {
     const std::lock_guard lock(mutex_);
     if (!state->header_dirty) co_return Result<>{};
     state->header_dirty = false;
     header = {.sequence = ++state->sequence, .size = state->size};
+    gone = state->gone;
   }
   std::uint32_t mask = readable(op.mode);
   if (op.mode.rebuilding) mask |= std::uint32_t{1} << op.mode.out;
+  mask &= ~gone;
   auto written = co_await write_header(op, object, header, mask);
   if (!written) {
     const std::lock_guard lock(mutex_);

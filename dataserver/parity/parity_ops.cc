@@ -88,6 +88,9 @@ Task<Result<ObjectStat>> ParityStore::do_truncate(ObjectId object, std::uint64_t
 // Whatever fails after the log has it is for recovery to end.
 Task<Result<>> ParityStore::cut(Op& op, ObjectId object, ObjectPtr state, std::uint64_t size) {
   const LogCut frame{.object = object, .size = size};
+  if (op.mode.out >= 0 && !op.mode.lost) {
+    if (auto may = co_await may_clear_tail(op, object, size); !may) co_return may;
+  }
   {
     const std::lock_guard lock(mutex_);
     cuts_[object] = frame;
@@ -128,7 +131,10 @@ Task<Result<>> ParityStore::clear_tail(Op& op, ObjectId object, std::uint64_t si
   std::memset(room->data(), 0, room->size());
   auto zeros = room->share(size % kParityBlock, count);
   if (!zeros) co_return pass(zeros);
-  co_return co_await write_range(op, object, size, *zeros, size, Stability::kFileSync);
+  op.cutting = true;
+  auto done = co_await write_range(op, object, size, *zeros, size, Stability::kFileSync);
+  op.cutting = false;
+  co_return done;
 }
 
 void ParityStore::remove(const ObjectId& object, Done<void> done) {
@@ -168,7 +174,8 @@ Task<Result<>> ParityStore::do_remove(ObjectId object) {
     const std::lock_guard lock(mutex_);
     cuts_.erase(object);
     (*state)->exists = (*state)->header_dirty = false;
-    (*state)->size = 0;
+    // The next header is the first again (surely_gone()).
+    (*state)->size = (*state)->sequence = (*state)->gone = 0;
     if (op.mode.out < 0) {
       for (auto& [region, of] : dirty_[object]) versions[region] = of.version;
     }
@@ -213,6 +220,18 @@ Task<Result<ObjectStat>> ParityStore::do_stat(ObjectId object) {
   co_return result;
 }
 
+bool ParityStore::settled() const {
+  Mode mode;
+  {
+    const std::lock_guard lock(mutex_);
+    mode = mode_;
+  }
+  for (unsigned member = 0; member < members(); ++member) {
+    if (mode.readable(member) && !parts_.members[member]->settled()) return false;
+  }
+  return true;
+}
+
 Result<StoreStat> ParityStore::usage() const {
   int out = -1;
   {
@@ -221,8 +240,9 @@ Result<StoreStat> ParityStore::usage() const {
   }
   StoreStat sum;
   bool first = true;
+  const std::uint32_t awaited = view_.awaited.load();
   for (unsigned member = 0; member < members(); ++member) {
-    if (static_cast<int>(member) == out) continue;
+    if (static_cast<int>(member) == out || (awaited >> member & 1) != 0) continue;
     auto usage = parts_.members[member]->usage();
     if (!usage) return usage;
     sum.capacity_bytes =
@@ -231,10 +251,12 @@ Result<StoreStat> ParityStore::usage() const {
     sum.objects = std::max(sum.objects, usage->objects / 2);  // with checksums beside each
     first = false;
   }
+  if (first) return fail(Errc::kUnreachable, "no target of the parity group is there");
   const std::uint64_t reserve = parts_.options.reserve_bytes;
   sum.free_bytes = sum.free_bytes > reserve ? sum.free_bytes - reserve : 0;
   sum.capacity_bytes *= members() - 1;
   sum.free_bytes *= members() - 1;
+  if (awaited != 0) sum.free_bytes = 0;  // nothing can be written
   return sum;
 }
 

@@ -73,7 +73,10 @@ std::vector<ParityStore::Piece> ParityStore::pieces_of(std::uint64_t begin,
 Task<Result<>> ParityStore::read_plain(Op& op, ObjectId object, std::uint64_t begin,
                                        std::uint64_t end, Payload& into, bool& odd) {
   const auto pieces = pieces_of(begin, end);
-  odd = std::ranges::any_of(pieces, [&](const Piece& p) { return !op.mode.readable(p.member); });
+  const std::uint32_t gone = gone_of(object);
+  odd = std::ranges::any_of(pieces, [&](const Piece& p) {
+    return !op.mode.readable(p.member) || (gone >> p.member & 1) != 0;
+  });
   if (odd) co_return Result<>{};
   std::vector<Payload> data(pieces.size());
   std::vector<ByteRange> range(members());  // blocks of a member

@@ -88,10 +88,11 @@ Task<Result<>> ParityStore::rebuild_object(ObjectId object, Missed missed, Token
   const std::uint64_t stripes = geometry().stripes(size);
   const std::uint64_t width = geometry().width();
   if (missed.all) {
-    std::uint64_t longest = 0;
-    auto known = co_await until_done(0, [&](Op& op) { return longest_part(op, object, longest); });
+    std::uint64_t rows = 0;
+    auto known = co_await until_done(0, [&](Op& op) { return count_rows(op, object, rows); });
     if (!known) co_return known;
-    const std::uint64_t end = (longest + geometry().chunk - 1) / geometry().chunk;
+    const std::uint64_t in_chunk = geometry().blocks_in_chunk();
+    const std::uint64_t end = (rows + in_chunk - 1) / in_chunk;
     auto done = co_await rebuild_range(object, {0, std::min(stripes, end)}, true, rate);
     if (!done) co_return done;
   }
@@ -131,18 +132,25 @@ Task<Result<>> ParityStore::rebuild_range(ObjectId object, ByteRange stripes, bo
   co_return Result<>{};
 }
 
-// How far members have bytes of it: behind that there are holes only.
-Task<Result<>> ParityStore::longest_part(Op& op, ObjectId object, std::uint64_t& longest) {
-  longest = 0;
+// As far as members that are read have blocks or checksums of it: behind that there are holes only.
+Task<Result<>> ParityStore::count_rows(Op& op, ObjectId object, std::uint64_t& rows) {
+  rows = 0;
   Join join;
   for (unsigned member = 0; member < members(); ++member) {
     if (!op.mode.readable(member)) continue;
-    join.started();
-    parts_.members[member]->stat(object, [&, member](Result<ObjectStat> found) {
-      after(op, member, found ? nullptr : &found.error(), nullptr);
-      if (found) longest = std::max(longest, found->size);
-      join.ended();
-    });
+    for (const bool sums : {false, true}) {
+      join.started();
+      parts_.members[member]->stat(
+          sums ? sums_of(object) : object, [&, member, sums](Result<ObjectStat> stat) {
+            after(op, member, stat ? nullptr : &stat.error(), nullptr);
+            if (stat && !sums)
+              rows = std::max(rows, (stat->size + kParityBlock - 1) / kParityBlock);
+            if (stat && sums && stat->size > kSumsAt) {
+              rows = std::max(rows, (stat->size - kSumsAt + kSumBytes - 1) / kSumBytes);
+            }
+            join.ended();
+          });
+    }
   }
   co_await join;
   co_return Result<>{};
@@ -158,16 +166,21 @@ Task<Result<>> ParityStore::rebuild_shape(Op& op, ObjectId object, ObjectPtr& st
   const Hold hold = co_await lock(object, kHeaderRange);
   SumHeader header;
   bool exists = false;
+  bool gone = false;
   {
     const std::lock_guard lock(mutex_);
     exists = state->exists;
+    gone = (state->gone & there) != 0;
     header = {.sequence = state->sequence, .size = state->size};
   }
   if (!exists) {
     co_await remove_children(op, object, there);
     co_return Result<>{};
   }
-  if (auto written = co_await write_header(op, object, header, there); !written) co_return written;
+  if (!gone) {
+    auto written = co_await write_header(op, object, header, there);
+    if (!written) co_return written;
+  }
   co_await cut_children(op, object, header.size, there);
   co_return Result<>{};
 }
@@ -181,14 +194,26 @@ Task<Result<>> ParityStore::rebuild_stripes(Op& op, ObjectId object, std::uint64
   if (auto loaded = co_await load(op, image, readable(op.mode)); !loaded) co_return loaded;
   if (auto computed = image.compute(parts_.pool); !computed) co_return computed;
   std::vector<ChildWrite> writes;
-  // A row with another block damaged has nothing to give: it stays as it is there, and does not
-  // match unless it is what it was.
+  // A row with another block damaged or lost has nothing to give. It stays as it is there, and is
+  // what it was; but of a new store, or one that was given up, that is nothing that may be read.
   // Of one that lacked everything, zeros stay the hole that they are there.
+  const bool lost = op.mode.lost;
   const auto wanted = [&](std::size_t row) {
-    return image.good[member][row] && !(all && all_zeros(image.block(member, row)));
+    if (!image.good[member][row]) return lost;
+    return !(all && all_zeros(image.block(member, row)));
   };
+  std::uint64_t missing = 0;
   for (std::size_t row = 0; row < image.rows; ++row) {
-    if (!image.good[member][row]) view_.lost_blocks.fetch_add(1);
+    if (image.good[member][row]) continue;
+    ++missing;
+    image.lost[member][row] = lost;
+  }
+  view_.lost_blocks.fetch_add(missing);
+  if (missing > 0) {
+    spdlog::error("event=parity_rebuild_lost object={} member={} stripes={}-{} blocks={}",
+                  to_string(object), member, first, last - 1, missing);
+  }
+  for (std::size_t row = 0; row < image.rows; ++row) {
     if (!wanted(row)) continue;
     std::size_t end = row + 1;
     while (end < image.rows && wanted(end)) ++end;
@@ -224,7 +249,7 @@ Task<bool> ParityStore::end_rebuild() {
     if (!co_await call<Result<>>(start)) co_return false;
     GroupRecord record = record_;
     const bool replaced = record.everything;
-    record = {.epoch = record.epoch};
+    record = {.epoch = record.epoch, .given_up = record.given_up};
     if (!co_await save_record(record)) co_return false;
     spdlog::info("event=parity_member_in epoch={} bytes={}", record_.epoch,
                  view_.rebuilt_bytes.load());

@@ -74,7 +74,10 @@ void ParityStore::wait_for(std::uint32_t away, const LogState& log) {
   if (record_.out >= 0) {
     why = "target " + std::to_string(record_.out) + " is out, so all others are needed";
   }
-  spdlog::error("event=parity_waits targets={} why=\"{}\"", targets, why);
+  const bool one = record_.out < 0 && std::popcount(away) == 1;
+  view_.may_give_up.store(one ? std::countr_zero(away) : -1);
+  spdlog::error("event=parity_waits targets={} why=\"{}\" next=\"{}\"", targets, why,
+                one ? "start it, or, if it is lost for ever, weft ds give-up" : "start them");
 }
 
 // Finds out who is there. One may be away when all others are and nothing is in doubt: it is out.
@@ -82,7 +85,11 @@ Task<bool> ParityStore::go_without(Op& op, const LogState& log) {
   const std::uint32_t away = co_await probe(readable(op.mode));
   if (away == 0) co_return true;
   const bool clean = log.dirty.empty() && log.cuts.empty() && log.redo.empty();
-  if (!clean || record_.out >= 0 || std::popcount(away) != 1) {
+  const bool one = record_.out < 0 && std::popcount(away) == 1;
+  if (one && !clean && give_up_.load() == std::countr_zero(away)) {
+    co_return co_await go_on_without(op, static_cast<unsigned>(give_up_.load()), log);
+  }
+  if (!clean || !one) {
     wait_for(away, log);
     co_return false;
   }
@@ -119,7 +126,7 @@ Task<bool> ParityStore::recover() {
     ++generation_;
     objects_.clear();
     failed_ = 0;
-    rebuild_ended_ = false;
+    rebuild_ended_ = none_lost_ = false;
     verifier_.store(parts_.random.u64());
     wake(reporting_);  // what they began is to be asked for anew
   }
@@ -129,12 +136,13 @@ Task<bool> ParityStore::recover() {
     co_return false;
   }
   Op op;
-  op.mode.out = record_.out;
+  op.mode = {.out = record_.out, .lost = record_.everything || record_.lost};
   if (!co_await go_without(op, *log)) co_return false;
   if (!co_await redo_contents(op, *log)) co_return false;
   if (op.mode.out < 0) {
+    std::uint64_t none = 0;
     for (const auto& [object, regions] : log->dirty) {
-      if (!co_await recover_object(op, object, regions)) co_return false;
+      if (!co_await recover_object(op, object, regions, none)) co_return false;
     }
     log->dirty.clear();
   }
@@ -144,6 +152,8 @@ Task<bool> ParityStore::recover() {
     const std::lock_guard lock(mutex_);
     broken_ = false;
   }
+  give_up_.store(-1);
+  view_.may_give_up.store(-1);
   view_.awaited.store(0);
   view_.recoveries.fetch_add(1);
   unblock();
@@ -181,9 +191,12 @@ Task<bool> ParityStore::redo_contents(Op& op, const LogState& log) {
   for (const auto& [object, size] : sizes) {
     Object state;
     if (!co_await read_header(op, object, state)) co_return false;
-    if (state.exists && state.size >= size && !state.header_dirty) continue;
+    const std::uint32_t gone = surely_gone(state);
+    const bool right = state.exists && state.size >= size && !state.header_dirty;
+    if (right && gone == state.gone) continue;
     const SumHeader header{.sequence = state.sequence + 1, .size = std::max(size, state.size)};
-    if (!co_await write_header(op, object, header, readable(op.mode))) co_return false;
+    const std::uint32_t there = readable(op.mode) & ~gone;
+    if (!co_await write_header(op, object, header, there)) co_return false;
   }
   co_return true;
 }
@@ -200,20 +213,29 @@ Task<bool> ParityStore::redo_cuts(Op& op, const LogState& log) {
     auto tail = co_await clear_tail(op, object, cut.size);
     if (!tail) co_return false;
     const SumHeader header{.sequence = state.sequence + 1, .size = cut.size};
-    if (!co_await write_header(op, object, header, readable(op.mode))) co_return false;
+    const std::uint32_t there = readable(op.mode) & ~surely_gone(state);
+    if (!co_await write_header(op, object, header, there)) co_return false;
     if (!co_await cut_children(op, object, cut.size, readable(op.mode))) co_return false;
   }
   co_return true;
 }
 
-Task<bool> ParityStore::recover_object(Op& op, ObjectId object, std::set<std::uint64_t> regions) {
+// Members that have lost the object. Where a crash came between the first header that was written
+// of it and the last, they have not: then others have that one, the first.
+std::uint32_t ParityStore::surely_gone(const Object& state) {
+  return state.sequence > 1 && std::popcount(state.gone) == 1 ? state.gone : 0;
+}
+
+Task<bool> ParityStore::recover_object(Op& op, ObjectId object, std::set<std::uint64_t> regions,
+                                       std::uint64_t& given_up) {
   Object state;
   if (!co_await read_header(op, object, state)) co_return false;
   const std::uint32_t all = readable(op.mode);
   if (!state.exists) co_return co_await remove_children(op, object, all);
-  if (state.header_dirty) {
+  const std::uint32_t gone = surely_gone(state);
+  if (state.header_dirty || gone != state.gone) {
     const SumHeader header{.sequence = state.sequence + 1, .size = state.size};
-    if (!co_await write_header(op, object, header, all)) co_return false;
+    if (!co_await write_header(op, object, header, all & ~gone)) co_return false;
   }
   if (!co_await cut_children(op, object, state.size, all)) co_return false;
   const std::uint64_t stripes = geometry().stripes(state.size);
@@ -222,27 +244,40 @@ Task<bool> ParityStore::recover_object(Op& op, ObjectId object, std::set<std::ui
     const ByteRange range = stripe_range(region * parts_.options.region_bytes,
                                          (region + 1) * parts_.options.region_bytes);
     const std::uint64_t end = std::min(stripes, range.end / geometry().width());
+    Settled settled{.size = state.size, .gone = gone};
     for (std::uint64_t at = range.begin / geometry().width(); at < end; at += run) {
-      if (!co_await resync(op, object, at, std::min(end, at + run), state.size)) co_return false;
+      if (!co_await resync(op, object, at, std::min(end, at + run), settled)) co_return false;
     }
+    if (settled.given_up == 0) continue;
+    given_up += settled.given_up;
+    spdlog::warn("event=parity_given_up object={} between={} and={} blocks={}", to_string(object),
+                 settled.lost.begin, settled.lost.end, settled.given_up);
   }
   co_return co_await commit_children(op, object, all);
 }
 
-// Makes the rows of stripes [first, last) consistent from the data that is there.
+// Makes the rows of stripes [first, last) consistent from the data that is there. Of a member that
+// is out nothing is: that is for giving it up.
 Task<bool> ParityStore::resync(Op& op, ObjectId object, std::uint64_t first, std::uint64_t last,
-                               std::uint64_t size) {
+                               Settled& settled) {
   const std::uint64_t in_chunk = geometry().blocks_in_chunk();
   Image image(members(), object, first * in_chunk, last * in_chunk);
   if (!co_await load(op, image, readable(op.mode))) co_return false;
-  std::vector<std::vector<bool>> changed(members(), std::vector<bool>(image.rows));
-  for (std::size_t row = 0; row < image.rows; ++row) settle_row(image, row, size, changed);
+  image.distrust(settled.gone);
+  if (op.mode.out >= 0) {
+    const auto member = static_cast<unsigned>(op.mode.out);
+    if (!image.make_room(member, parts_.pool)) co_return false;
+    settled.absent = op.mode.out;
+  }
+  settled.changed.assign(members(), std::vector<bool>(image.rows));
+  for (std::size_t row = 0; row < image.rows; ++row) settle_row(image, row, settled);
   std::vector<ChildWrite> writes;
   for (unsigned member = 0; member < members(); ++member) {
+    if (!op.mode.readable(member)) continue;
     for (std::size_t row = 0; row < image.rows; ++row) {
-      if (!changed[member][row]) continue;
+      if (!settled.changed[member][row]) continue;
       std::size_t end = row + 1;
-      while (end < image.rows && changed[member][end]) ++end;
+      while (end < image.rows && settled.changed[member][end]) ++end;
       if (!add_write(writes, image, member, row, end)) co_return false;
       row = end;
     }
@@ -256,33 +291,55 @@ Task<bool> ParityStore::resync(Op& op, ObjectId object, std::uint64_t first, std
   co_return op.failed == 0;
 }
 
-void ParityStore::settle_row(Image& image, std::size_t row, std::uint64_t size,
-                             std::vector<std::vector<bool>>& changed) {
+// Zeros behind the object's end, where nothing is lost. Whether something of the row changed.
+bool ParityStore::clear_behind(Image& image, std::size_t row, Settled& settled) {
   const std::uint64_t offset = image.offset() + row * kParityBlock;
   const unsigned parity = geometry().parity_member(offset / geometry().chunk);
   bool cut = false;
   for (unsigned member = 0; member < members(); ++member) {
     if (member == parity) continue;
     const std::uint64_t at = geometry().logical(member, offset);
-    if (at + kParityBlock <= size) continue;
-    auto tail = image.block(member, row).subspan(at < size ? size - at : 0);
-    if (std::ranges::all_of(tail, [](std::byte byte) { return byte == std::byte{0}; })) continue;
+    if (at + kParityBlock <= settled.size) continue;
+    if (image.lost[member][row] && at < settled.size) continue;
+    const std::uint64_t from = at < settled.size ? settled.size - at : 0;
+    auto tail = image.block(member, row).subspan(from);
+    if (all_zeros(tail) && !image.lost[member][row]) continue;
     std::memset(tail.data(), 0, tail.size());
-    cut = changed[member][row] = true;
+    image.lost[member][row] = false;
+    cut = settled.changed[member][row] = true;
   }
+  return cut;
+}
+
+void ParityStore::settle_row(Image& image, std::size_t row, Settled& settled) {
+  auto& changed = settled.changed;
+  const std::uint64_t offset = image.offset() + row * kParityBlock;
+  const unsigned parity = geometry().parity_member(offset / geometry().chunk);
+  const int absent = settled.absent;
+  const bool no_parity = absent == static_cast<int>(parity);
+  const bool cut = clear_behind(image, row, settled);
+  if (absent >= 0 && !no_parity) give_up_block(image, row, settled);
   unsigned bad = 0;
   unsigned which = 0;
+  bool lost = false;  // some data
   for (unsigned member = 0; member < members(); ++member) {
-    if (image.good[member][row]) continue;
+    // One that was lost and is half written is zeros still (rebuild_stripes()).
+    if (image.lost[parity][row] && !image.good[member][row] && member != parity &&
+        all_zeros(image.block(member, row))) {
+      image.lost[member][row] = changed[member][row] = true;
+    }
+    lost = lost || (member != parity && image.lost[member][row]);
+    if (static_cast<int>(member) == absent || image.good[member][row]) continue;
     ++bad;
     which = member;
   }
-  if (bad == 1 && !cut) {
+  if (bad == 1 && !cut && !lost && !no_parity) {
     // If the rest of the row gives what the checksum is of, the block was torn or damaged.
     std::array<std::byte, kParityBlock> kept;
     std::ranges::copy(image.block(which, row), kept.begin());
     image.compute_block(which, row);
     changed[which][row] = true;
+    if ((settled.gone >> which & 1) != 0 && image.sums[which][row] == 0) return;
     if (sum_block(image.block(which, row), image.object, which, image.first + row) ==
         image.sums[which][row]) {
       return;
@@ -290,11 +347,20 @@ void ParityStore::settle_row(Image& image, std::size_t row, std::uint64_t size,
     std::ranges::copy(kept, image.block(which, row).begin());
   }
   for (unsigned member = 0; member < members(); ++member) {
-    if (!image.good[member][row]) changed[member][row] = true;
+    const bool kept = image.good[member][row] || image.lost[member][row];
+    if (!kept && static_cast<int>(member) != absent) changed[member][row] = true;
   }
+  if (no_parity) return;
+  if (lost) {  // then the parity is too, until what is lost is written anew
+    changed[parity][row] = !image.lost[parity][row];
+    image.lost[parity][row] = true;
+    return;
+  }
+  image.lost[parity][row] = false;
   std::array<std::byte, kParityBlock> before;
   std::ranges::copy(image.block(parity, row), before.begin());
   image.compute_block(parity, row);
+  if (!image.good[parity][row]) changed[parity][row] = true;
   if (std::ranges::equal(before, image.block(parity, row))) return;
   changed[parity][row] = true;
   view_.parity_fixed.fetch_add(1);

@@ -31,6 +31,10 @@ Task<bool> ParityStore::replace() {
   record.done = 0;
   record.place = {};
   if (!co_await save_record(record)) co_return false;
+  {
+    const std::lock_guard lock(mutex_);
+    mode_.lost = true;
+  }
   const auto member = static_cast<unsigned>(record_.out);
   auto accepted = parts_.replacements->accept(member);
   if (!accepted) {

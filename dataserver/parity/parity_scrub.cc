@@ -16,6 +16,7 @@ constexpr std::uint64_t kRunBytes = std::uint64_t{512} << 10;  // at each member
 constexpr unsigned kTries = 3;
 constexpr ByteRange kNothingHeld{};
 constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kRest = 3600;  // seconds
 
 }  // namespace
 
@@ -45,6 +46,15 @@ Result<> ParityStore::Scrub::begin(bool only_tell) {
   }
   group_.kick();
   return {};
+}
+
+void ParityStore::Scrub::object_gone() {
+  const std::uint64_t now = seconds_now();
+  std::uint64_t before = not_again_before_.load();
+  if (now < before || !not_again_before_.compare_exchange_strong(before, now + kRest)) return;
+  if (auto begun = begin(false); !begun) {
+    spdlog::info("event=parity_scrub_not_begun why=\"{}\"", begun.error().describe());
+  }
 }
 
 bool ParityStore::Scrub::end() {
@@ -79,7 +89,8 @@ void ParityStore::Scrub::prepare() {
   stop_.store(false);
   group_.view_.scrub.running.store(true);
   const Want wanted = wanted_.exchange(Want::kNothing);
-  if (wanted != Want::kNothing || !record_.running) {
+  from_the_first_ = wanted != Want::kNothing || !record_.running;
+  if (from_the_first_) {
     record_ = {.running = true, .only_tell = wanted == Want::kTell, .ended = record_.ended};
   }
   const TimePoint now = group_.parts_.clock.now();
@@ -117,6 +128,11 @@ Task<bool> ParityStore::Scrub::run() {
         record_.done, found.bytes, found.corrupt, found.parity, found.lost, found.failed);
     co_await save();
     count({});
+    if (done && from_the_first_ && found.lost == 0 && found.failed == 0) {
+      const std::lock_guard lock(group_.mutex_);
+      group_.none_lost_ = true;
+    }
+    group_.kick();
     group_.view_.scrub.ended.store(record_.ended);
     group_.view_.scrub.rounds.fetch_add(1);
   }
@@ -164,6 +180,7 @@ Task<Result<>> ParityStore::Scrub::one_object(ObjectId object) {
   const std::uint64_t stripes = (at.rows + in_chunk - 1) / in_chunk;
   const std::uint64_t step = std::max<std::uint64_t>(1, kRunBytes / group_.geometry().chunk);
   Result<> all;
+  std::uint64_t lost = 0;
   for (std::uint64_t from = 0; from < stripes && !stopped(); from += step) {
     const std::uint64_t to = std::min(stripes, from + step);
     auto done = co_await while_whole(object, {from * width, to * width}, [&](Op& op) {
@@ -171,13 +188,15 @@ Task<Result<>> ParityStore::Scrub::one_object(ObjectId object) {
     });
     if (done) {
       count(found);
+      lost += found.lost;
     } else {
       all = done;
     }
     show(to, stripes);
     co_await throttle((to - from) * group_.geometry().chunk);
   }
-  co_return all;
+  if (at.absent == 0 || record_.only_tell || !all || lost > 0 || stopped()) co_return all;
+  co_return co_await while_whole(object, kNothingHeld, [&](Op& op) { return is_back(op, at); });
 }
 
 // --- While the group is whole --------------------------------------------------------------------
@@ -236,7 +255,7 @@ void ParityStore::Scrub::read(Op& op, Join& join, unsigned member, const ObjectI
                               std::uint64_t offset, std::uint64_t count, Payload& into,
                               bool& unread) {
   join.started();
-  group_.parts_.members[member]->read(
+  group_.parts_.members[member]->read_uncached(
       object, offset, static_cast<std::uint32_t>(count),
       [this, &op, &join, member, &into, &unread](Result<ReadResult> result) {
         unread = !result && result.error() == Errc::kIo;
@@ -257,7 +276,11 @@ Task<Result<>> ParityStore::Scrub::check_shape(Op& op, Subject& at, ScrubFinding
     const std::lock_guard lock(group_.mutex_);
     if (!at.state->exists) co_return Result<>{};
   }
-  co_return co_await count_rows(op, at);
+  auto counted = co_await group_.count_rows(op, at.object, at.rows);
+  const std::lock_guard lock(group_.mutex_);
+  at.rows = std::min(
+      at.rows, group_.geometry().stripes(at.state->size) * group_.geometry().blocks_in_chunk());
+  co_return counted;
 }
 
 Task<Result<>> ParityStore::Scrub::read_headers(Op& op, ObjectId object,
@@ -317,35 +340,21 @@ Task<Result<>> ParityStore::Scrub::check_headers(Op& op, Subject& at, ScrubFindi
     found.corrupt += static_cast<std::uint64_t>(wrong);
     if (record_.only_tell) co_return Result<>{};
     state.header_dirty = true;
+    state.gone = at.absent;
   }
   hold = {};
   co_return co_await group_.flush_header(op, at.object, at.state);
 }
 
-// As far as members have blocks or checksums of it: behind that there are holes only.
-Task<Result<>> ParityStore::Scrub::count_rows(Op& op, Subject& at) {
-  std::uint64_t rows = 0;
-  Join join;
-  for (unsigned member = 0; member < group_.members(); ++member) {
-    for (const bool sums : {false, true}) {
-      join.started();
-      group_.parts_.members[member]->stat(
-          sums ? sums_of(at.object) : at.object, [&, member, sums](Result<ObjectStat> stat) {
-            group_.after(op, member, stat ? nullptr : &stat.error(), nullptr);
-            if (stat && !sums)
-              rows = std::max(rows, (stat->size + kParityBlock - 1) / kParityBlock);
-            if (stat && sums && stat->size > kSumsAt) {
-              rows = std::max(rows, (stat->size - kSumsAt + kSumBytes - 1) / kSumBytes);
-            }
-            join.ended();
-          });
-    }
+// All that the member had of it is there again.
+Task<Result<>> ParityStore::Scrub::is_back(Op& op, Subject& at) {
+  {
+    const std::lock_guard lock(group_.mutex_);
+    if (!at.state->exists || at.state->gone == 0) co_return Result<>{};
+    at.state->gone = 0;
+    at.state->header_dirty = true;
   }
-  co_await join;
-  const std::lock_guard lock(group_.mutex_);
-  at.rows = std::min(
-      rows, group_.geometry().stripes(at.state->size) * group_.geometry().blocks_in_chunk());
-  co_return Result<>{};
+  co_return co_await group_.flush_header(op, at.object, at.state);
 }
 
 // --- What is known of it -------------------------------------------------------------------------

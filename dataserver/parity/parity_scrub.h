@@ -14,7 +14,8 @@
 // and the row counts as lost; but if that member has no header either, while others have, it is the
 // one that lost the object, and gets it back.
 //
-// Headers of objects that are damaged or differ are written anew from those that hold.
+// Headers of objects that are damaged or differ are written anew from those that hold; that of a
+// member that lost the object when it has all of it again.
 //
 // It runs while the group is whole only. When a member goes out it lets go of what it holds, waits
 // until the group is whole again, after a rebuild or a recovery, and goes on where it was. What
@@ -44,6 +45,10 @@ class ParityStore::Scrub {
   // Whether one is to begin, or to go on after a start.
   [[nodiscard]] bool due();
   Task<bool> run();
+  // A member has lost an object, and likely others: one begins soon, but no more than one an hour.
+  void object_gone();
+  // What is lost may be where it has been already.
+  void gave_up() { from_the_first_ = false; }
   // The group is closed.
   void wake() { timer_.cancel(); }
 
@@ -65,8 +70,8 @@ class ParityStore::Scrub {
   Task<Result<>> one_object(ObjectId object);
   Task<Result<>> check_shape(Op& op, Subject& at, ScrubFindings& found);
   Task<Result<>> check_headers(Op& op, Subject& at, ScrubFindings& found);
+  Task<Result<>> is_back(Op& op, Subject& at);
   Task<Result<>> read_headers(Op& op, ObjectId object, std::vector<std::vector<std::byte>>& into);
-  Task<Result<>> count_rows(Op& op, Subject& at);
   Task<Result<>> check_stripes(Op& op, const Subject& at, std::uint64_t first, std::uint64_t last,
                                ScrubFindings& found);
   Task<Result<>> load_all(Op& op, Image& image);
@@ -96,9 +101,11 @@ class ParityStore::Scrub {
   ParityStore& group_;
   std::atomic<Want> wanted_{Want::kNothing};
   std::atomic<bool> stop_{false};
+  std::atomic<std::uint64_t> not_again_before_{0};  // object_gone(), seconds
   // Of rings[0]:
   bool loaded_ = false;
   bool running_ = false;
+  bool from_the_first_ = false;  // all of it since it began
   ScrubRecord record_;
   TokenBucket rate_{0, {}};
   TimePoint began_{};    // in this process

@@ -59,6 +59,7 @@ Task<Result<>> ParityStore::Scrub::load_blocks(Op& op, Image& image, unsigned me
     std::ranges::copy(one.block(member, 0), image.block(member, row).begin());
     image.sums[member][row] = one.sums[member][0];
     image.good[member][row] = one.good[member][0];
+    image.lost[member][row] = one.lost[member][0];
   }
   co_return Result<>{};
 }
@@ -99,7 +100,11 @@ void ParityStore::Scrub::judge_row(Rows& rows, std::size_t row, ScrubFindings& f
   const unsigned parity = group_.geometry().parity_member(offset / group_.geometry().chunk);
   const auto bad = static_cast<unsigned>(
       std::ranges::count_if(image.good, [row](const auto& good) { return !good[row]; }));
-  if (bad > 1) return lost(rows, row, bad, found);
+  if (bad > 1) {
+    // Of a row that was given up the parity is lost because of the data.
+    const bool with_parity = image.lost[parity][row];
+    return lost(rows, row, with_parity ? bad - 1 : bad, found);
+  }
   std::optional<unsigned> one = gone(rows, row, {});
   for (unsigned member = 0; member < group_.members(); ++member) {
     if (!image.good[member][row]) one = member;
@@ -119,6 +124,7 @@ void ParityStore::Scrub::judge_row(Rows& rows, std::size_t row, ScrubFindings& f
     return lost(rows, row, 1, found);
   }
   rows.changed[which][row] = true;
+  image.lost[which][row] = false;
   ++(one ? found.corrupt : found.parity);
   spdlog::warn("event=parity_scrub_found object={} member={} at={} what={}",
                to_string(image.object), which, offset,

@@ -29,6 +29,12 @@
 // new process goes on there. What is written meanwhile is written there too, and is dirty, so that
 // it is brought there again if the rebuild has to go on later.
 //
+// Giving a member up. When recovery waits for one member, which is lost for ever, it can be told to
+// go on without: what is dirty is settled at the others, and where the member had data in it the
+// parity is marked as lost (blocks.h), since it may not fit what that was. Such a row computes
+// nothing: the member's block is kIo until all of it is written, which makes the row whole, and the
+// others are read and written without parity. A new store in the member's place gets the mark too.
+//
 // Durability. Unstable writes are unstable at the members; commit() commits the object at all of
 // them. The verifier is new with each start and each recovery: sizes of objects are known to
 // members only from the next commit on.
@@ -132,7 +138,9 @@ struct ScrubView {
 struct ParityView {
   std::atomic<GroupState> state{GroupState::kStarting};
   std::atomic<int> out{-1};
-  std::atomic<std::uint32_t> awaited{0};  // members, a bit each, that recovery cannot do without
+  std::atomic<std::uint32_t> awaited{0};   // members, a bit each, that recovery cannot do without
+  std::atomic<int> may_give_up{-1};        // the one member that it waits for, if it is one
+  std::atomic<std::uint64_t> given_up{0};  // blocks, and no scrub has found that none is left
   std::atomic<std::uint64_t> epoch{0};
   std::atomic<std::uint64_t> dirty_regions{0};
   std::atomic<std::uint64_t> corrupt_blocks{0};  // found and written anew
@@ -175,6 +183,10 @@ class ParityStore final : public Store {
   [[nodiscard]] Result<> begin_scrub(bool only_tell);
   // Ends it, soon. False: none went on.
   bool end_scrub();
+  // The member is lost for ever, though the group waits for it (view().may_give_up): it goes on
+  // without it, soon, and without the blocks that only the member had. kInvalid: it does not wait
+  // for this one alone. Any thread.
+  [[nodiscard]] Result<> give_up(unsigned member);
 
   void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
             Done<ReadResult> done) override;
@@ -189,7 +201,10 @@ class ParityStore final : public Store {
   void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
              Done<void> done) override;
   [[nodiscard]] WriteVerifier verifier() const override { return verifier_.load(); }
-  // Of the members: the least of them, times members - 1.
+  // Whether all members are that are read.
+  [[nodiscard]] bool settled() const override;
+  // Of the members: the least of them, times members - 1. Without those that are waited for, and
+  // then nothing is free.
   [[nodiscard]] Result<StoreStat> usage() const override;
 
  private:
@@ -198,6 +213,7 @@ class ParityStore final : public Store {
   struct Mode {
     int out = -1;
     bool rebuilding = false;  // what is written is written there too
+    bool lost = false;        // given up, or another store now: nothing is what it was
     [[nodiscard]] bool readable(unsigned member) const { return static_cast<int>(member) != out; }
     [[nodiscard]] bool writable(unsigned member) const { return readable(member) || rebuilding; }
   };
@@ -205,6 +221,8 @@ class ParityStore final : public Store {
   struct Op {
     Mode mode;
     std::uint32_t failed = 0;  // members, a bit each
+    bool settling = false;     // without a member, but with unstable writes: verifiers count
+    bool cutting = false;      // zeros in a part of a block that is lost leave it so
   };
   struct Object {  // protected by mutex_
     bool exists = false;
@@ -212,6 +230,7 @@ class ParityStore final : public Store {
     std::uint64_t size = 0;
     std::uint64_t sequence = 0;
     std::uint64_t generation = 0;  // of the group, when it was loaded
+    std::uint32_t gone = 0;        // members that have lost it: no header, though others have one
   };
   using ObjectPtr = std::shared_ptr<Object>;
   struct Region {  // protected by mutex_
@@ -270,6 +289,8 @@ class ParityStore final : public Store {
   Task<Result<ObjectPtr>> find(ObjectId object);
   Task<Result<ObjectPtr>> find_in(Op& op, ObjectId object);
   Task<Result<>> read_header(Op& op, ObjectId object, Object& into);
+  void found_gone(const ObjectId& object, std::uint32_t at);
+  [[nodiscard]] std::uint32_t gone_of(const ObjectId& object) const;
   Task<Result<>> flush_header(Op& op, ObjectId object, ObjectPtr state);
   Task<Result<>> write_header(Op& op, ObjectId object, SumHeader header, std::uint32_t mask);
   void forget_some();
@@ -316,6 +337,7 @@ class ParityStore final : public Store {
     kReplace,
     kBeginRebuild,
     kNote,
+    kForget,
     kSweep,
     kScrub
   };
@@ -326,7 +348,7 @@ class ParityStore final : public Store {
   Task<bool> save_record(GroupRecord record);
   void show_state();
 
-  // recovery (parity_recover.cc)
+  // recovery (parity_recover.cc, parity_give_up.cc)
   Task<bool> recover();
   Task<Result<LogState>> load_group();
   void wait_for(std::uint32_t away, const LogState& log);
@@ -335,11 +357,25 @@ class ParityStore final : public Store {
   Task<std::uint32_t> probe(std::uint32_t mask);
   Task<bool> redo_contents(Op& op, const LogState& log);
   Task<bool> redo_cuts(Op& op, const LogState& log);
-  Task<bool> recover_object(Op& op, ObjectId object, std::set<std::uint64_t> regions);
+  // Of an object that is settled.
+  struct Settled {
+    std::uint64_t size = 0;
+    std::uint32_t gone = 0;                  // Object::gone
+    int absent = -1;                         // the member that is given up
+    std::vector<std::vector<bool>> changed;  // blocks of an image, by member
+    std::uint64_t given_up = 0;              // blocks, so far,
+    ByteRange lost{};                        // and where they are
+  };
+  [[nodiscard]] static std::uint32_t surely_gone(const Object& state);
+  Task<bool> forget_given_up();
+  Task<bool> go_on_without(Op& op, unsigned member, const LogState& log);
+  Task<bool> recover_object(Op& op, ObjectId object, std::set<std::uint64_t> regions,
+                            std::uint64_t& given_up);
   Task<bool> resync(Op& op, ObjectId object, std::uint64_t first, std::uint64_t last,
-                    std::uint64_t size);
-  void settle_row(Image& image, std::size_t row, std::uint64_t size,
-                  std::vector<std::vector<bool>>& changed);
+                    Settled& settled);
+  [[nodiscard]] bool clear_behind(Image& image, std::size_t row, Settled& settled);
+  void give_up_block(Image& image, std::size_t row, Settled& settled);
+  void settle_row(Image& image, std::size_t row, Settled& settled);
 
   // replacement, and how far a rebuild of everything is (parity_replace.cc)
   struct Progress {
@@ -364,7 +400,7 @@ class ParityStore final : public Store {
   };
   Task<Result<>> rebuild_object(ObjectId object, Missed missed, TokenBucket& rate);
   Task<Result<>> rebuild_range(ObjectId object, ByteRange stripes, bool all, TokenBucket& rate);
-  Task<Result<>> longest_part(Op& op, ObjectId object, std::uint64_t& longest);
+  Task<Result<>> count_rows(Op& op, ObjectId object, std::uint64_t& rows);
   Task<Result<>> rebuild_shape(Op& op, ObjectId object, ObjectPtr& state);
   Task<Result<>> rebuild_stripes(Op& op, ObjectId object, std::uint64_t first, std::uint64_t last,
                                  bool all);
@@ -397,9 +433,12 @@ class ParityStore final : public Store {
   Task<Result<>> write_part(Op& op, ObjectId object, std::uint64_t begin,
                             std::span<const std::byte> bytes, std::uint64_t size, Stability wanted);
   Task<Result<>> load_part(Op& op, Part& part, bool& by_difference);
+  [[nodiscard]] bool keep_lost(const Op& op, Part& part, std::size_t row);
+  [[nodiscard]] static bool was_given_up(const Part& part, std::size_t row);
   Task<Result<WriteVerifier>> do_commit(ObjectId object);
   Task<Result<ObjectStat>> do_truncate(ObjectId object, std::uint64_t size);
   Task<Result<>> cut(Op& op, ObjectId object, ObjectPtr state, std::uint64_t size);
+  Task<Result<>> may_clear_tail(Op& op, ObjectId object, std::uint64_t size);
   Task<Result<>> clear_tail(Op& op, ObjectId object, std::uint64_t size);
   Task<Result<>> do_remove(ObjectId object);
   Task<Result<>> after_write(Op& op, ObjectId object, ObjectPtr state, std::uint64_t end,
@@ -416,6 +455,7 @@ class ParityStore final : public Store {
   std::vector<std::atomic<WriteVerifier>> known_;  // members': unstable writes are under these
   std::atomic<WriteVerifier> verifier_;
   std::atomic<std::size_t> tasks_{0};
+  std::atomic<int> give_up_{-1};  // a member that recovery is to go on without
 
   mutable std::mutex mutex_;
   // Protected by mutex_:
@@ -438,6 +478,7 @@ class ParityStore final : public Store {
   bool rebuild_running_ = false;
   bool rebuild_ended_ = false;        // all that was missed is there
   std::optional<Progress> progress_;  // of a rebuild of everything, not in the record yet
+  bool none_lost_ = false;            // of what was given up, as a scrub found
   bool sweep_wanted_ = false;
   bool sweep_running_ = false;
 

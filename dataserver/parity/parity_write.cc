@@ -196,6 +196,14 @@ struct ParityStore::Part {
   Part(const ParityGeometry& geometry, const ObjectId& object, std::uint64_t begin,
        std::span<const std::byte> bytes);
   void compute(bool by_difference);
+  [[nodiscard]] bool touches(unsigned member, std::size_t row) const {
+    return covers[member].begin < (row + 1) * kParityBlock &&
+           covers[member].end > row * kParityBlock;
+  }
+  [[nodiscard]] bool covers_all(unsigned member, std::size_t row) const {
+    return covers[member].begin <= row * kParityBlock &&
+           covers[member].end >= (row + 1) * kParityBlock;
+  }
 
   unsigned parity;
   Image image;
@@ -203,6 +211,7 @@ struct ParityStore::Part {
   std::uint32_t touched = 0;
   std::uint32_t whole = 0;                  // overwritten from end to end
   std::vector<std::vector<bool>> was_good;  // of what was read
+  std::vector<std::vector<bool>> was_lost;
 };
 
 namespace {
@@ -228,7 +237,8 @@ ParityStore::Part::Part(const ParityGeometry& geometry, const ObjectId& object, 
     : parity(geometry.parity_member(geometry.stripe_of(begin))),
       image(part_image(geometry, object, begin, bytes.size())),
       covers(geometry.members),
-      was_good(geometry.members, std::vector<bool>(image.rows, true)) {
+      was_good(geometry.members, std::vector<bool>(image.rows, true)),
+      was_lost(geometry.members, std::vector<bool>(image.rows)) {
   const std::uint64_t chunk = geometry.chunk;
   const std::uint64_t within = begin % geometry.width();
   const std::uint64_t end = within + bytes.size();
@@ -282,10 +292,10 @@ Task<Result<>> ParityStore::load_part(Op& op, Part& part, bool& by_difference) {
     by_difference = false;
     if (auto loaded = co_await load(op, image, all); !loaded) co_return loaded;
     part.was_good = image.good;
+    part.was_lost = image.lost;
     if (auto computed = image.compute(parts_.pool); !computed) co_return computed;
-    for (unsigned member = 0; member < members(); ++member) {
-      const bool needed = ((part.whole | parity) >> member & 1) == 0;
-      if (!needed || std::ranges::all_of(image.good[member], std::identity{})) continue;
+    for (std::size_t row = 0; row < image.rows; ++row) {
+      if (keep_lost(op, part, row)) continue;
       view_.lost_blocks.fetch_add(1);
       co_return fail(Errc::kIo, "a block of " + to_string(image.object) + " is lost");
     }
@@ -296,6 +306,54 @@ Task<Result<>> ParityStore::load_part(Op& op, Part& part, bool& by_difference) {
     if (auto room = image.make_room(member, parts_.pool); !room) co_return room;
   }
   co_return Result<>{};
+}
+
+// What the row will be if some of it is not known: of one that was given up (blocks.h), what is
+// lost stays so until all of it is written, and its parity with it. False: that cannot be, and
+// nothing may be written.
+bool ParityStore::keep_lost(const Op& op, Part& part, std::size_t row) {
+  Image& image = part.image;
+  std::uint32_t unknown = 0;
+  bool in_place = true;  // what is written gets to where it can be read
+  for (unsigned member = 0; member < members(); ++member) {
+    if (member == part.parity) continue;
+    if (part.covers_all(member, row)) {
+      image.lost[member][row] = false;
+    } else if (!image.good[member][row]) {
+      unknown |= std::uint32_t{1} << member;
+      if (part.touches(member, row)) in_place = in_place && op.cutting;
+    }
+    const bool readable = op.mode.readable(member);
+    if (part.touches(member, row) && !readable) in_place = in_place && op.cutting;
+  }
+  if (unknown == 0) {
+    image.lost[part.parity][row] = false;
+    return true;
+  }
+  if (!op.cutting && (!in_place || !was_given_up(part, row))) return false;
+  for (unsigned member = 0; member < members(); ++member) {
+    if ((unknown >> member & 1) != 0) image.lost[member][row] = true;
+  }
+  image.lost[part.parity][row] = true;
+  return true;
+}
+
+bool ParityStore::was_given_up(const Part& part, std::size_t row) {
+  return std::ranges::any_of(part.was_lost, [row](const auto& of) { return of[row]; });
+}
+
+// While a member is out, before the log has the cut: if the member has the object's new last block,
+// that cannot end in zeros when the row was given up. One that the log has must be done.
+Task<Result<>> ParityStore::may_clear_tail(Op& op, ObjectId object, std::uint64_t size) {
+  const std::uint64_t within = size % geometry().width();
+  {
+    const std::lock_guard lock(mutex_);
+    if (within == 0 || cuts_.contains(object)) co_return Result<>{};
+  }
+  const std::vector<std::byte> zeros(geometry().width() - within);
+  Part part(geometry(), object, size, zeros);
+  bool by_difference = false;
+  co_return co_await load_part(op, part, by_difference);
 }
 
 Task<Result<>> ParityStore::write_part(Op& op, ObjectId object, std::uint64_t begin,
@@ -323,7 +381,9 @@ Task<Result<>> ParityStore::write_part(Op& op, ObjectId object, std::uint64_t be
       if (part.was_good[member][row]) continue;
       first = std::min(first, row);
       last = std::max(last, row + 1);
-      view_.corrupt_blocks.fetch_add(1);
+      if (!part.was_lost[member][row] && !image.lost[member][row]) {
+        view_.corrupt_blocks.fetch_add(1);
+      }
     }
     if (first >= last) continue;
     if (auto added = add_write(writes, image, member, first, last); !added) co_return added;

@@ -258,7 +258,8 @@ class AdminSource {
   // `what`: "drain", "undrain" or "remove"; `whom`: a data server's id or name. Or: "scrub" and
   // "scrub-check" (which only tells); a file's path, or nothing for all; and "scrub-stop". Or
   // "rebalance" and "rebalance-plan" (which only tells), with how many percent apart servers may
-  // be; and "rebalance-stop". kNotFound: no such data server or file; kInvalid: it cannot be done,
+  // be; and "rebalance-stop". Or "give-up": a data server, a space, and which target of its parity
+  // group is lost for ever. kNotFound: no such data server or file; kInvalid: it cannot be done,
   // and what to do instead; kBusy: a scrub runs; kNotSupported: `what`.
   [[nodiscard]] virtual Result<MaintenanceReport> maintain(const std::string& what,
                                                            const std::string& whom) = 0;

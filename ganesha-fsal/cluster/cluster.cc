@@ -297,6 +297,10 @@ void Cluster::resync_cancel(std::uint32_t ds_id, std::uint64_t job, Done<void> d
   impl_->server_.resync_cancel(ds_id, job, impl_->config_.call_timeout, std::move(done));
 }
 
+void Cluster::give_up(std::uint32_t ds_id, const control::GiveUp& request, Done<void> done) {
+  impl_->server_.give_up(ds_id, request, impl_->config_.call_timeout, std::move(done));
+}
+
 void Cluster::scrub(std::uint32_t ds_id, const control::Scrub& request, Done<void> done) {
   impl_->server_.scrub(ds_id, request, impl_->config_.call_timeout, std::move(done));
 }

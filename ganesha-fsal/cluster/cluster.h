@@ -145,6 +145,7 @@ class Cluster {
   void resync_cancel(std::uint32_t ds_id, std::uint64_t job, Done<void> done);
   // Of the parity group that one data server's objects are in.
   void scrub(std::uint32_t ds_id, const control::Scrub& request, Done<void> done);
+  void give_up(std::uint32_t ds_id, const control::GiveUp& request, Done<void> done);
 
   // Removes objects at one data server (removal_queue.h decides which). At most
   // control::kMaxRemovals.

@@ -86,6 +86,57 @@ Result<MaintenanceReport> remove(Backend& backend, const ServerView& view) {
        "If it comes back before that, its store may be used again after weft ds undrain."}};
 }
 
+// `whom`: the data server, a space, and the target's number in its group.
+Result<MaintenanceReport> give_up_target(Backend& backend, const std::string& whom) {
+  const std::size_t space = whom.rfind(' ');
+  std::uint32_t target = 0;
+  const char* const end = whom.data() + whom.size();
+  const auto parsed = space == std::string::npos
+                          ? std::from_chars(end, end, target)
+                          : std::from_chars(whom.data() + space + 1, end, target);
+  if (parsed.ec != std::errc() || parsed.ptr != end) {
+    return fail(Errc::kInvalid, "a data server and the number of a target of its parity group");
+  }
+  auto view = find(backend, whom.substr(0, space));
+  if (!view) return pass(view);
+  if (!view->connected) return fail(Errc::kInvalid, title(*view) + " is not connected");
+  auto told = await<void>([&](rpc::control::Done<void> done) {
+    backend.cluster().give_up(view->record.id, {.target = target}, std::move(done));
+  });
+  if (!told) return fail(told.error().code, title(*view) + ": " + told.error().text);
+  spdlog::warn("event=target_given_up ds={} target={}", view->record.id, target);
+  return MaintenanceReport{
+      {fmt::format("the parity group of {} goes on without target {}. Blocks that only that target "
+                   "had cannot be read until they are written anew. How many: weft ds list; of "
+                   "which objects: event=parity_given_up in the data server's log.",
+                   title(*view), target),
+       "An empty store at the target's address takes its place."}};
+}
+
+// What an administrator should know of a parity group beside its scrub.
+void warn_of_group(const ServerView& view, std::vector<std::string>& warnings) {
+  const rpc::control::GroupScrub& group = view.last.scrub;
+  if (group.awaited != 0) {
+    std::string targets;
+    for (unsigned target = 0; target < 32; ++target) {
+      if ((group.awaited >> target & 1) == 0) continue;
+      targets += (targets.empty() ? "" : ", ") + std::to_string(target);
+    }
+    warnings.push_back(fmt::format(
+        "the parity group of {} waits for target {} and serves nothing: start it{}", title(view),
+        targets,
+        group.may_give_up ? fmt::format("; if it is lost for ever: weft ds give-up {} {}",
+                                        view.record.id, targets)
+                          : ""));
+  }
+  if (group.given_up > 0) {
+    warnings.push_back(fmt::format(
+        "the parity group of {} has given up {} blocks with a target that was lost; those that "
+        "were not written anew cannot be read (event=parity_given_up in its log)",
+        title(view), group.given_up));
+  }
+}
+
 Result<double> to_part(const std::string& percent) {
   unsigned value = 0;
   const char* const end = percent.data() + percent.size();
@@ -176,6 +227,7 @@ Result<MaintenanceReport> maintain(Backend& backend, const std::string& what,
     return report;
   }
   if (what.starts_with("rebalance")) return rebalance(backend, what, whom);
+  if (what == "give-up") return give_up_target(backend, whom);
   auto view = find(backend, whom);
   if (!view) return pass(view);
   if (what == "drain") return drain(backend, *view);
@@ -218,6 +270,7 @@ ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings) {
   for (const ServerView& view : backend.cluster().registry().list()) {
     if (!view.connected || !view.last.scrub.group) continue;
     report.groups.push_back(group_text(view));
+    warn_of_group(view, warnings);
     if (view.last.scrub.lost == 0) continue;
     warnings.push_back(fmt::format(
         "the parity group of {} has {} blocks that cannot be computed (weft scrub status)",

@@ -275,6 +275,11 @@ void Client::Impl::serve_mirroring(Proc proc, const Bytes& arguments,
           arguments, std::move(respond), [&](const Scrub& request, Respond answer) {
             events_.on_scrub(request, answer_with<void>(std::move(answer)));
           });
+    case Proc::kGiveUp:
+      return with_arguments<GiveUp>(
+          arguments, std::move(respond), [&](const GiveUp& request, Respond answer) {
+            events_.on_give_up(request, answer_with<void>(std::move(answer)));
+          });
     default: return respond(fail(Errc::kNotSupported, "not a call to a data server"));
   }
 }

@@ -68,6 +68,10 @@ class ClientEvents {
   virtual void on_scrub(const Scrub& /*request*/, Done<void> done) {
     done(fail(Errc::kNotSupported, "no parity group"));
   }
+  // kInvalid: the group does not wait for that target, or not for it alone.
+  virtual void on_give_up(const GiveUp& /*request*/, Done<void> done) {
+    done(fail(Errc::kNotSupported, "no parity group"));
+  }
 };
 
 class Client {

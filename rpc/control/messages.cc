@@ -130,6 +130,9 @@ void put(xdr::Encoder& out, const GroupScrub& scrub) {
   out.u64(scrub.failed);
   out.u32(scrub.rounds);
   out.u64(scrub.ended_s_ago);
+  out.u32(scrub.awaited);
+  out.boolean(scrub.may_give_up);
+  out.u64(scrub.given_up);
 }
 
 void get(xdr::Decoder& in, GroupScrub& scrub) {
@@ -145,6 +148,9 @@ void get(xdr::Decoder& in, GroupScrub& scrub) {
   scrub.failed = in.u64();
   scrub.rounds = in.u32();
   scrub.ended_s_ago = in.u64();
+  scrub.awaited = in.u32();
+  scrub.may_give_up = in.boolean();
+  scrub.given_up = in.u64();
 }
 
 // Of the wire's enumerations from 0 or 1 without gaps.
@@ -307,6 +313,7 @@ void get(xdr::Decoder& in, Resync& message) {
 }
 
 void get(xdr::Decoder& in, ResyncJob& message) { message.job = in.u64(); }
+void get(xdr::Decoder& in, GiveUp& message) { message.target = in.u32(); }
 void get(xdr::Decoder& in, Scrub& message) {
   message.start = in.boolean();
   message.only_tell = in.boolean();
@@ -438,6 +445,7 @@ void encode(xdr::Encoder& out, const Resync& message) {
 }
 
 void encode(xdr::Encoder& out, const ResyncJob& message) { out.u64(message.job); }
+void encode(xdr::Encoder& out, const GiveUp& message) { out.u32(message.target); }
 void encode(xdr::Encoder& out, const Scrub& message) {
   out.boolean(message.start);
   out.boolean(message.only_tell);
@@ -485,6 +493,7 @@ template Result<ForgetMissed> decode<ForgetMissed>(std::span<const std::byte>);
 template Result<Resync> decode<Resync>(std::span<const std::byte>);
 template Result<ResyncJob> decode<ResyncJob>(std::span<const std::byte>);
 template Result<Scrub> decode<Scrub>(std::span<const std::byte>);
+template Result<GiveUp> decode<GiveUp>(std::span<const std::byte>);
 template Result<ResyncProgress> decode<ResyncProgress>(std::span<const std::byte>);
 
 }  // namespace weft::rpc::control

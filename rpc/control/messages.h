@@ -62,6 +62,7 @@ enum class Proc : std::uint32_t {
   kResyncStatus = 24,
   kResyncCancel = 25,
   kScrub = 26,
+  kGiveUp = 27,
 };
 
 struct Empty {};
@@ -155,6 +156,10 @@ struct GroupScrub {
   std::uint64_t failed = 0;       // parts of objects that could not be looked at
   std::uint32_t rounds = 0;       // that ended, since the data server's process started
   std::uint64_t ended_s_ago = 0;  // the last one
+  // And of the group itself:
+  std::uint32_t awaited = 0;   // targets, a bit each, without which nothing can be served
+  bool may_give_up = false;    // it is one, and can be done without, at a price
+  std::uint64_t given_up = 0;  // blocks that were that price, until a scrub finds none
   friend bool operator==(const GroupScrub&, const GroupScrub&) = default;
 };
 
@@ -296,6 +301,13 @@ struct Scrub {
   friend bool operator==(const Scrub&, const Scrub&) = default;
 };
 
+// The target of the data server's parity group is lost for ever, and with it blocks that only it
+// had: the group is not to wait for it.
+struct GiveUp {
+  std::uint32_t target = 0;
+  friend bool operator==(const GiveUp&, const GiveUp&) = default;
+};
+
 struct Range {  // kAllocate, kPunch
   ObjectId object;
   std::uint64_t offset = 0;
@@ -325,6 +337,7 @@ void encode(xdr::Encoder& out, const Resync& message);
 void encode(xdr::Encoder& out, const ResyncJob& message);
 void encode(xdr::Encoder& out, const ResyncProgress& message);
 void encode(xdr::Encoder& out, const Scrub& message);
+void encode(xdr::Encoder& out, const GiveUp& message);
 
 // T is any of the messages above.
 template <class T>

@@ -330,6 +330,10 @@ void Server::scrub(std::uint32_t ds_id, const Scrub& request, Timeout timeout, D
   impl_->call(ds_id, Proc::kScrub, to_bytes(request), timeout, expect_nothing(std::move(done)));
 }
 
+void Server::give_up(std::uint32_t ds_id, const GiveUp& request, Timeout timeout, Done<void> done) {
+  impl_->call(ds_id, Proc::kGiveUp, to_bytes(request), timeout, expect_nothing(std::move(done)));
+}
+
 void Server::punch(std::uint32_t ds_id, const Range& range, Timeout timeout, Done<void> done) {
   impl_->call(ds_id, Proc::kPunch, to_bytes(range), timeout, expect_nothing(std::move(done)));
 }

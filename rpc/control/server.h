@@ -96,6 +96,7 @@ class Server {
   // Answered when nothing of the job runs any more; a job that is not known is no error.
   void resync_cancel(std::uint32_t ds_id, std::uint64_t job, Timeout timeout, Done<void> done);
   void scrub(std::uint32_t ds_id, const Scrub& request, Timeout timeout, Done<void> done);
+  void give_up(std::uint32_t ds_id, const GiveUp& request, Timeout timeout, Done<void> done);
 
   // Closes the data server's connection, if it has one.
   void disconnect(std::uint32_t ds_id);

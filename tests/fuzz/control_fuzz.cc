@@ -35,12 +35,13 @@ void channel(SecureChannel::Role role, std::span<const std::byte> input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto input = std::as_bytes(std::span(data + 1, size - 1));
-  switch (data[0] % 19) {
+  switch (data[0] % 20) {
     case 0: channel(SecureChannel::Role::kAccepting, input); break;
     case 1: channel(SecureChannel::Role::kConnecting, input); break;
     case 2: (void)decode_message(input, 1); break;
     case 17: message<Lease>(input); break;
     case 18: message<Scrub>(input); break;
+    case 19: message<GiveUp>(input); break;
     case 3: message<Register>(input); break;
     case 4: message<Registered>(input); break;
     case 5: message<Heartbeat>(input); break;

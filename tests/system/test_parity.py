@@ -7,7 +7,7 @@ import pytest
 from harness import parity
 from harness.client import start_client
 from harness.cluster import Cluster, Options
-from harness.counters import MIB, through_data_servers, weft
+from harness.counters import MIB, CountersUnavailable, through_data_servers, weft
 from harness.guest import weftio
 from harness.run import wait_until
 from harness.stores import wait_store
@@ -205,3 +205,60 @@ def test_a_scrub_when_told_to(run, network):
     time.sleep(3)
     assert all(" 0 wrong" in line for line in scrub(cluster))
     assert any("scrub" in line for line in weft(cluster, "scrub", "stop")["lines"])
+
+
+# The same bytes again and again, so that what the file holds is known at any time.
+AGAIN = """#!/bin/sh
+cd /mnt/nfs
+cp known /tmp/known
+weft-signal writing
+while [ ! -e /tmp/enough ]; do
+  dd if=/tmp/known of=known bs=20k conv=notrunc oflag=direct 2> /dev/null || exit 1
+done
+"""
+
+
+def test_a_target_is_given_up(run, network):
+    """A data server dies together with a target, in the middle of writes, and its group is told to
+    go on. What only that target had is made good from the other copy; the client sees nothing."""
+    cluster, client = start(run, network, "parity3", stripe_count=1, domains=("a", "b"),
+                            extra={"Copies": "2"})
+    job = client.start_job(AGAIN)
+    client.wait_event("writing", 30)
+    time.sleep(2)
+    server = cluster.ds[0]
+    server.process.kill()
+    cluster.targets[1].lose()
+    server.process.start()
+
+    def stores() -> dict[str, str]:
+        return {one["name"]: one["store"] for one in weft(cluster, "status")["data_servers"]}
+    wait_until(lambda: stores()[server.name].startswith("parity, waits for target 1: "), 60,
+               "it to wait", 0.2)
+    warnings = weft(cluster, "status")["warnings"]
+    told = next(line for line in warnings if "waits for target 1" in line)
+    words = told.split("weft ")[1].split()
+    assert words[:2] == ["ds", "give-up"], told
+    with pytest.raises(CountersUnavailable, match="say --yes"):
+        weft(cluster, *words)
+    weft(cluster, *words, "--yes")
+    wait_until(lambda: stores()[server.name].startswith("parity, degraded, "), 30, "it to go on",
+               0.2)
+    assert stores()[server.name].endswith(" blocks given up")
+    assert any("has given up" in line for line in weft(cluster, "status")["warnings"])
+    cluster.targets[1].process.start()
+    wait_until(lambda: all(not store.startswith(("parity, degraded", "parity, rebuild"))
+                           for store in stores().values()), 60, "the rebuilds", 0.2)
+    time.sleep(2)
+    client.run("touch /tmp/enough")
+    job.wait(60)
+    client.unmount()
+    # What nobody has written or read since is found by comparing the copies.
+    weft(cluster, "scrub", "start")
+    wait_until(lambda: not weft(cluster, "status")["scrub"]["running"], 60, "the scrub", 0.2)
+    scrub(cluster)
+    wait_store(cluster, "parity")
+    parity.wait_consistent(cluster)
+    client.mount(cluster.address, cluster.path)
+    client.python(CHECK_KNOWN)
+    client.unmount()

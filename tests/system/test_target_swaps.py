@@ -2,8 +2,11 @@
 
 A data server without a metadata server, and the wire client (harness/standalone.py)."""
 
+import random
 import re
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ from harness.cluster import Options
 from harness.handles import object_name
 from harness.run import wait_until
 from harness.standalone import Caller, Standalone
-from wire import const
+from wire import NfsError, Status, const
 
 pytestmark = pytest.mark.faults
 
@@ -198,6 +201,90 @@ def test_a_target_lost_with_the_data_server_at_rest_is_done_without(run, network
     wait_group(system, "whole")
     parity.wait_consistent(system)
     assert parity.content(system, object_name(OBJECT)) == data(3)
+
+
+REGION = 8 << 20  # of an object, for one entry of the log
+BLOCK = 4096
+
+
+def hammer(caller: Caller, new: bytes, seed: int) -> None:
+    """Parts of stripes within the object's second region, until the data server dies."""
+    rng = random.Random(seed)
+    while True:
+        at = rng.randrange(REGION, 2 * REGION - 20_000)
+        size = rng.randrange(1, 20_000)
+        if caller.write(at, new[at:at + size], once=True) is None:
+            return
+
+
+def give_up(system: Standalone, number: int) -> None:
+    server = system.ds[0]
+    server.process.kill()
+    server.process.command += ["--give-up", str(number)]
+    server.process.start()
+    wait_group(system, "degraded")
+
+
+def lost_blocks(caller: Caller, old: bytes, new: bytes) -> set[int]:
+    """Those of the object that give an error. All others are as they were, or, in the region that
+    was being written, new in part."""
+    lost = set()
+    for at in range(0, len(old), BLOCK):
+        if not REGION <= at < 2 * REGION:
+            if at % SIZE == 0:
+                assert caller.read(at, SIZE) == old[at:at + SIZE]
+            continue
+        try:
+            found = caller.read(at, BLOCK)
+        except NfsError as error:
+            assert error.status == Status.IO
+            lost.add(at)
+            continue
+        if found != old[at:at + BLOCK]:
+            assert all(byte in pair for byte, pair in
+                       zip(found, zip(old[at:at + BLOCK], new[at:at + BLOCK]))), at
+    return lost
+
+
+@pytest.mark.parametrize("number", (0, 2))
+def test_a_target_lost_with_the_data_server_is_given_up(run, network, number):
+    """Killed in the middle of writes to parts of stripes, and a target is gone with its disk: the
+    group says what it waits for, and goes on when it is told to. What only that target had is an
+    error until it is written anew; nothing else is lost."""
+    system, caller = start(run, network, "parity3", "parity_scrub_every_seconds = 0\n")
+    others = write_many(system, 9)[1:]
+    old, new = data(1, 3 * REGION), data(2, 3 * REGION)
+    for at in range(0, len(old), SIZE):
+        caller.write(at, old[at:at + SIZE])
+    caller.commit()
+    server, target = system.ds[0], system.targets[number]
+    writers = [threading.Thread(target=hammer, args=(Caller(system, OBJECT, f"w{n}"), new, n))
+               for n in range(3)]
+    for writer in writers:
+        writer.start()
+    time.sleep(1)
+    server.process.kill()
+    target.lose()
+    for writer in writers:
+        writer.join()
+    server.process.start()
+    wait_log(system, f'event=parity_waits targets={number} .* next="start it, or, if it is lost '
+                     'for ever, weft ds give-up"')
+    assert system.metrics(server)["weft_ds_parity_member_awaited"] == number
+    give_up(system, number)
+    wait_log(system, f"event=parity_given_up object={object_name(OBJECT)} between=")
+    lost = lost_blocks(caller, old, new)
+    assert lost and system.metrics(server)["weft_ds_parity_given_up_blocks"] == len(lost)
+    target.process.start()
+    wait_group(system, "whole")
+    assert lost_blocks(caller, old, new) == lost
+    for number_of, other in enumerate(others, 1):
+        assert other.read(0, SIZE) == data(number_of)
+    for at in lost:
+        caller.write(at, new[at:at + BLOCK])
+    assert not lost_blocks(caller, old, new)
+    caller.commit()
+    parity.wait_consistent(system)
 
 
 def test_the_data_server_lost_while_a_target_is_gone(run, network):

@@ -69,6 +69,21 @@ void add_ds_maintenance(CLI::App& ds, Arguments& arguments) {
                       " is not used again; say --yes if that is meant");
     };
   });
+  auto* give_up = add("give-up", "Go on without a target that its parity group waits for");
+  give_up->add_option("TARGET", arguments.target, "Its number in store.parity, from 0")
+      ->required()
+      ->check(CLI::Range(0, 31));
+  give_up->add_flag("--yes", arguments.yes, "It is lost for ever: do not ask");
+  give_up->callback([&] {
+    arguments.chosen = [&] {
+      if (!arguments.yes) {
+        return complain("blocks that only target " + std::to_string(arguments.target) +
+                        " had are lost then, also if it comes back; say --yes if that is meant");
+      }
+      return maintain_command(arguments.settings, "give-up",
+                              arguments.data_server + " " + std::to_string(arguments.target));
+    };
+  });
   auto* rebalance = ds.add_subcommand("rebalance", "Move files from fuller ones to emptier ones");
   auto* dry = rebalance->add_flag("--dry-run", arguments.dry_run, "Only say what would be moved");
   rebalance->add_flag("--stop", arguments.stop, "Begin nothing more")->excludes(dry);

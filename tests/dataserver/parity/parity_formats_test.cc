@@ -1,9 +1,12 @@
+#include <xxhash.h>
+
 #include <catch2/catch_test_macros.hpp>
 
 #include "dataserver/parity/blocks.h"
 #include "dataserver/parity/group_log.h"
 #include "dataserver/parity/group_record.h"
 #include "dataserver/parity/scrub_record.h"
+#include "rpc/xdr/xdr.h"
 
 using namespace weft;
 using namespace weft::ds;
@@ -68,6 +71,22 @@ TEST_CASE("a group record reads as written, and damage is refused", "[parity]") 
     damaged[at] ^= std::byte{1};
     CHECK_FALSE(decode_group_record(damaged).has_value());
   }
+}
+
+TEST_CASE("a record of the version before reads as one that gave nothing up", "[parity]") {
+  GroupRecord record{.geometry = {.members = 5, .chunk = 16384}, .epoch = 77, .out = 3};
+  auto bytes = encode(record);
+  bytes.resize(GroupRecord::kBytes2);
+  bytes[7] = std::byte{2};
+  xdr::Encoder sum;
+  sum.u64(XXH64(bytes.data(), bytes.size() - 8, 0));
+  std::ranges::copy(sum.bytes(), bytes.end() - 8);
+  const auto read = decode_group_record(bytes);
+  REQUIRE(read.has_value());
+  CHECK(read->out == 3);
+  CHECK(read->epoch == 77);
+  CHECK(read->given_up == 0);
+  CHECK_FALSE(read->lost);
 }
 
 TEST_CASE("the record of a scrub reads as written, and no damage passes", "[parity]") {

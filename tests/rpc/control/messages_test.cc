@@ -59,7 +59,7 @@ TEST_CASE("every message survives the wire") {
   beat.counters = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
   beat.mirror = {1, 2, 3, 4, 5};
   beat.store = "shared memory";
-  beat.scrub = {true, true, false, true, 5, 6, 7, 8, 9, 10, 11, 12};
+  beat.scrub = {true, true, false, true, 5, 6, 7, 8, 9, 10, 11, 12, 13, true, 14};
   check_round_trip(beat);
   check_round_trip(Lease{60});
   check_round_trip(QuerySize{object});
@@ -81,6 +81,7 @@ TEST_CASE("every message survives the wire") {
   check_round_trip(ResyncJob{55});
   check_round_trip(Scrub{true, false});
   check_round_trip(Scrub{false, true});
+  check_round_trip(GiveUp{3});
   check_round_trip(ResyncProgress{ResyncProgress::State::kFailed, 1, 2, 3, 4, 5, 6, "no answer"});
 }
 

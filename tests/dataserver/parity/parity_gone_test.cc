@@ -1,0 +1,107 @@
+// An object that a member has lost as a whole: data and checksums, as when a file system was
+// repaired beneath it.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/dataserver/parity/parity_rig.h"
+
+using namespace weft;
+using namespace weft::test;
+
+namespace {
+
+constexpr layout::ObjectId kObject{.fileid = 5, .generation = 1};
+constexpr std::size_t kSize = 100'000;
+
+// Written in two goes, so that its header is not the first.
+std::string fill(ParityRig& rig) {
+  const std::string bytes = pattern(kSize);
+  REQUIRE(rig.write(kObject, 0, bytes.substr(0, 5000)).has_value());
+  rig.commit(kObject).value();
+  REQUIRE(rig.write(kObject, 5000, bytes.substr(5000)).has_value());
+  rig.commit(kObject).value();
+  return bytes;
+}
+
+void lose(ParityRig& rig, unsigned member) {
+  REQUIRE(rig.close());
+  rig.member[member]->files.erase(kObject);
+  rig.member[member]->files.erase(ds::sums_of(kObject));
+  rig.open();
+  REQUIRE(rig.eventually([&] { return rig.whole(); }));
+}
+
+// By the scrub that began when it was found, or, if that ended with an earlier process, another.
+bool mended(ParityRig& rig) {
+  (void)rig.group().begin_scrub(false);
+  return rig.eventually([&] { return rig.view().scrub.rounds.load() > 0; }) &&
+         rig.view().scrub.lost.load() == 0 && rig.bad_rows(kObject) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("what a member lost of an object is computed, and brought back", "[parity][gone]") {
+  for (unsigned which = 0; which < 3; ++which) {
+    ParityRig rig(3, 4096);
+    std::string bytes = fill(rig);
+    lose(rig, which);
+    CHECK(rig.text(kObject, 0, kSize) == bytes);
+    CHECK(mended(rig));
+    for (unsigned other = 0; other < 3; ++other) {
+      if (other == which) continue;
+      rig.restart();
+      rig.member[other]->failing = true;
+      CHECK(rig.text(kObject, 0, kSize) == bytes);
+      rig.member[other]->failing = false;
+      REQUIRE(rig.eventually([&] { return rig.whole(); }));
+    }
+  }
+}
+
+TEST_CASE("an object that a member has lost can be written, cut and removed", "[parity][gone]") {
+  for (unsigned which = 0; which < 3; ++which) {
+    ParityRig rig(3, 4096);
+    std::string bytes = fill(rig);
+    lose(rig, which);
+    for (const std::size_t at : {0U, 7U, 9000U, 40'960U, 99'000U}) {
+      const std::string part = pattern(3000, at + 2);
+      REQUIRE(rig.write(kObject, at, part).has_value());
+      if (bytes.size() < at + part.size()) bytes.resize(at + part.size());
+      bytes.replace(at, part.size(), part);
+    }
+    CHECK(rig.text(kObject, 0, 2 * kSize) == bytes);
+    rig.commit(kObject).value();
+    rig.restart();
+    CHECK(rig.text(kObject, 0, 2 * kSize) == bytes);
+    bytes.resize(33'333);
+    REQUIRE(rig.truncate(kObject, bytes.size()).has_value());
+    rig.restart();
+    CHECK(rig.text(kObject, 0, 2 * kSize) == bytes);
+    CHECK(mended(rig));
+    CHECK(rig.text(kObject, 0, 2 * kSize) == bytes);
+    REQUIRE(rig.remove(kObject).has_value());
+    REQUIRE(rig.write(kObject, 1 << 20, "far").has_value());
+    rig.commit(kObject).value();
+    rig.restart();
+    CHECK(rig.text(kObject, 0, 4096) == std::string(4096, '\0'));
+  }
+}
+
+TEST_CASE("a crash leaves it known that a member has lost an object", "[parity][gone]") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    ParityRig rig(3, 4096, seed);
+    std::string bytes = fill(rig);
+    rig.options.patience = 50ms;  // nothing is answered without power
+    lose(rig, static_cast<unsigned>(seed % 3));
+    rig.options.patience = 1000ms;
+    rig.power.cut_after = seed % 20 + 1;
+    // Of the crash's own rows nothing is said: a member's part of them is lost as well.
+    (void)rig.write(kObject, 0, pattern(4096, 9), ds::Stability::kUnstable);
+    (void)rig.commit(kObject);
+    rig.lose_power();
+    REQUIRE(rig.eventually([&] { return rig.whole(); }));
+    const std::string now = rig.text(kObject, 0, kSize);
+    CHECK(now.substr(8192) == bytes.substr(8192));
+    CHECK(mended(rig));
+    CHECK(rig.text(kObject, 0, kSize) == now);
+  }
+}
