@@ -170,6 +170,13 @@ import json, sys
 sys.exit(json.load(sys.stdin)["stale_objects"] != 0)'
 }
 
+# Files can be opened that no client had open before a restart.
+system_past_grace() {
+  "$system_weft" status --output json | /usr/bin/python3 -c '
+import json, sys
+sys.exit(json.load(sys.stdin)["grace_left_ms"] != 0)'
+}
+
 system_check() {
   local file port number
   for file in "$system_weft" "$system_ds" "$system_fsal" "$WEFT_GANESHA_PREFIX/bin/ganesha.nfsd"; do

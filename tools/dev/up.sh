@@ -28,6 +28,10 @@ up_proof() {
   local kind=${WEFT_CLIENT_KIND:-uml61} address=$1
   step client-machine "building a client machine (cached from then on)" \
     bash tools/dev/clients.sh build "$kind" || return 1
+  if ! system_past_grace; then
+    say "waiting for clients of before the restart to reclaim what they had open (at most 35 s)"
+    system_wait mds 60 "end its grace period" system_past_grace || return 1
+  fi
   local weft=$system_weft before=$WEFT_STATE/before.json after=$WEFT_STATE/after.json
   "$weft" status --output json >"$before" || return 1
   step proof "a real client mounts it, copies 256 MiB in and out, compares checksums" \

@@ -12,6 +12,7 @@ import time
 
 from wire import const, ops
 
+from .run import wait_until
 from .standalone import PATIENCE_S, Caller, Standalone
 
 _MAX_WRITE = 200 << 10
@@ -228,6 +229,18 @@ class Load:
             if left <= 0:
                 return
             time.sleep(min(0.1, left))
+
+    def written(self) -> int:
+        return sum(writer.counts["writes"] for writer in self.writers)
+
+    def watch_writes(self, more: int) -> None:
+        """Lets it run until so many more writes were answered, however slow the machine is."""
+        enough = self.written() + more
+
+        def answered() -> bool:
+            self.watch(0)
+            return self.written() >= enough
+        wait_until(answered, PATIENCE_S, f"{more} more writes to be answered")
 
     def hold(self, timeout_s: float = 120) -> bytes:
         """All is committed, read back as it was written, and rests; what the object holds."""
