@@ -120,8 +120,7 @@ def main() -> int:
         weft = loopback.WeftArm(weft_run)
         vfs = loopback.VfsArm(vfs_run)
         samples, tcp, idle = measure(weft, vfs, given)
-    extra = {"samples": samples, "plain_tcp_mib_per_s": tcp,
-             "congestion_control": loopback.congestion_control()}
+    extra = {"samples": samples, "plain_tcp_mib_per_s": tcp}
     made = rows(samples, tcp)
     return 0 if report.publish("data", made, given.results, idle, extra) else 1
 

@@ -13,8 +13,12 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "system"))
 os.environ.setdefault("WEFT_BUILD", str(ROOT / "build" / "release"))
 
+import report  # noqa: E402
 from harness import counters, servers  # noqa: E402
+from harness.network import congestion_control  # noqa: E402
 from harness.process import Process  # noqa: E402
+
+report.CONTEXT["congestion_control"] = congestion_control()
 
 MIB = 1 << 20
 TCP_PORT = 5001

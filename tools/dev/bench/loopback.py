@@ -17,26 +17,18 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "system"))
 os.environ.setdefault("WEFT_BUILD", str(ROOT / "build" / "release"))
 
+import report  # noqa: E402
 from harness import servers  # noqa: E402
 from harness.cluster import Cluster, Options  # noqa: E402
-from harness.network import Node  # noqa: E402
+from harness.network import Node, add_namespace, congestion_control  # noqa: E402
 from harness.run import Run, sh  # noqa: E402
+
+report.CONTEXT["congestion_control"] = congestion_control()
 
 SERVER_CPU = 0
 CLIENT_CPU = 1
 EXPORT = "/export"
 MDS_PORT = 2050  # Ganesha takes its port at every address of the namespace
-PACING = {"bbr"}  # congestion controls that send by timer, over loopback too
-
-
-def congestion_control() -> str:
-    """Of the arms' namespaces: the machine's, but reno in place of one that paces by timer.
-
-    With one that paces, a timer is set for each segment sent, which costs more than all the rest of
-    sending. Loopback loses nothing, so reno and cubic, Debian's default, do the same there.
-    """
-    default = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text(encoding="ascii").strip()
-    return os.environ.get("WEFT_BENCH_CONGESTION", "reno" if default in PACING else default)
 
 
 class Loopback:
@@ -44,10 +36,7 @@ class Loopback:
 
     def __init__(self, run: Run):
         self.namespace = f"{run.name}-lo"
-        sh("ip", "netns", "add", self.namespace)
-        sh("ip", "-n", self.namespace, "link", "set", "lo", "up")
-        sh("ip", "netns", "exec", self.namespace, "sysctl", "-qw",
-           f"net.ipv4.tcp_congestion_control={congestion_control()}")
+        add_namespace(self.namespace)
 
     def _node(self, host: int) -> Node:
         address = f"10.77.0.{host}"

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The four duplication protocols, and one copy, as 1, 2 and 4 clients write to two pairs.
 
-    ./dev bench protocols [--rounds 3] [--seconds 5] [--rate 150mbit] [--clients 1,2,4]
+    ./dev bench protocols [--rounds 3] [--seconds 10] [--rate 150mbit] [--clients 1,2,4]
 
 Each data server and each client has a machine of its own, whose link is limited both ways. Clients
 are our load generator: of the files layout servers duplicate (P1 afterwards, P2 before they answer,
@@ -115,7 +115,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev bench protocols",
                                      description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rate", default="150mbit")
     parser.add_argument("--clients", default="1,2,4")
     parser.add_argument("--results", default=str(links.ROOT / "results"))

@@ -22,6 +22,9 @@ import platform
 import statistics
 import time
 
+# What .context.json says of every bench; modules that set up arms fill it.
+CONTEXT: dict = {}
+
 
 def row(name, ours, peer, unit, target=None, most=None):
     """Builds a row from two equally long lists of samples; sample i of both ran side by side."""
@@ -133,7 +136,7 @@ def publish(name, rows, folder, idle, extra=None):
     """
     os.makedirs(folder, exist_ok=True)
     notes = {"bench": name, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-             "machine": machine(), "cpu_idle_percent": idle}
+             "machine": machine(), "cpu_idle_percent": idle, **CONTEXT}
     notes.update(extra or {})
     base = os.path.join(folder, name)
     with open(base + ".json", "w", encoding="utf-8") as out:

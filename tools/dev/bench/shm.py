@@ -100,8 +100,7 @@ def main() -> int:
     given = parser.parse_args()
     idle: dict = {"shm": [], "tcp": [], "target": [], "own folder": []}
     rows = channels(given, idle) + systems(given, idle)
-    extra = {"congestion_control": loopback.congestion_control()}
-    return 0 if report.publish("shm", rows, given.results, idle, extra) else 1
+    return 0 if report.publish("shm", rows, given.results, idle) else 1
 
 
 if __name__ == "__main__":
