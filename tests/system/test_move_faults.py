@@ -1,10 +1,10 @@
-"""Moves under fire: data servers are drained and filled again, one after the other, while a kernel
-client rewrites files, and the metadata server, the source or a destination is killed at random
-points of that. Afterwards every byte is right, the copies are equal on the disks, and no data
-server has an object that no file names.
+"""Moves under fire: data servers are drained, or filled by a rebalance, one after the other, while
+a kernel client rewrites files, and the metadata server, the source or a destination is killed at
+random points of that. Afterwards every byte is right, the copies are equal on the disks, and no
+data server has an object that no file names.
 
-WEFT_FAULT_ROUNDS / 10 drains, but at least 2 (./dev test faults: 20); WEFT_FAULT_SEED (drawn, and
-printed) chooses."""
+WEFT_FAULT_ROUNDS / 10 drains and as many rebalances, but at least 2 and 1 (./dev test faults: 20);
+WEFT_FAULT_SEED (drawn, and printed) chooses."""
 
 import os
 import random
@@ -19,8 +19,9 @@ from harness.run import wait_until
 
 pytestmark = pytest.mark.faults
 
-ROUNDS = max(2, int(os.environ.get("WEFT_FAULT_ROUNDS", "0")) // 10)
+ROUNDS = int(os.environ.get("WEFT_FAULT_ROUNDS", "0")) // 10
 FILES = 6
+FILES_TO_BALANCE = 16
 MIB = 1 << 20
 SIZE = 4 * MIB
 
@@ -119,10 +120,10 @@ def kill(cluster, rng, what, server):
     return f"{what} {victim.name}"
 
 
-def objects_named(cluster):
+def objects_named(cluster, files):
     """Of the files there are, which objects are where."""
     named = {server.name: set() for server in cluster.ds}
-    for number in range(FILES):
+    for number in range(files):
         shown = counters.weft(cluster, "layout", "show", f"{cluster.path}/d/f{number}")
         for stripe in shown["stripes"]:
             for copy in stripe["copies"]:
@@ -135,37 +136,96 @@ def objects_there(cluster):
             for server in cluster.ds}
 
 
-def test_kills_while_servers_are_drained(run, network):
-    seed = int(os.environ.get("WEFT_FAULT_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
-    print(f"seed {seed}")
-    rng = random.Random(seed)
-    cluster = Cluster(run, network, Options(
-        data_servers=4, domains=("a", "b", "c", "d"), lease_s=5, grace_s=6,
-        extra={"Proxy_Timeout": "3"}))
-    if not cluster.counted:
-        pytest.skip("needs a Weft")
-    client = start_client(run, network)
-    client.mount(cluster.address, cluster.path)
-    client.run("mkdir /mnt/nfs/d")
-    counters.weft(cluster, "policy", "set", cluster.path + "/d", "copies=2", "stripes=1")
-    job = client.start_job(LOAD.format(seed=seed, files=FILES, size=SIZE))
-    client.wait_event("loaded", 120)
-    kinds = ["metadata server", "source", "destination"]
-    for number in range(ROUNDS):
-        server = rng.choice(cluster.ds)
-        tell(cluster, "ds", "drain", server.name)
+class Moves:
+    """A system under load, and what has to be so when nothing moves any more."""
+
+    def __init__(self, run, network, files, **options):
+        self.seed = (int(os.environ.get("WEFT_FAULT_SEED", "0"))
+                     or random.SystemRandom().randrange(1, 10**6))
+        print(f"seed {self.seed}")
+        self.rng = random.Random(self.seed)
+        self.files = files
+        self.cluster = Cluster(run, network, Options(
+            data_servers=4, domains=("a", "b", "c", "d"), lease_s=5, grace_s=6,
+            extra={"Proxy_Timeout": "3"}, **options))
+        if not self.cluster.counted:
+            pytest.skip("needs a Weft")
+        self.client = start_client(run, network)
+        self.client.mount(self.cluster.address, self.cluster.path)
+        self.client.run("mkdir /mnt/nfs/d")
+        counters.weft(self.cluster, "policy", "set", self.cluster.path + "/d", "copies=2",
+                      "stripes=1")
+        self.job = self.client.start_job(LOAD.format(seed=self.seed, files=files, size=SIZE))
+        self.client.wait_event("loaded", 120)
+
+    def fill_again(self, server):
+        """After a drain."""
+        wait_until(lambda: left(self.cluster, server) == 0, 120, f"{server.name} to be empty", 0.3)
+        assert not self.job.done(), self.job.wait(1)
+        tell(self.cluster, "ds", "undrain", server.name)
+        self.cluster.wait_up()
+
+    def kill_two(self, server, doing):
         what = []
-        for kind in rng.sample(kinds, 2):
-            time.sleep(rng.uniform(0, 1.5))
-            what.append(kill(cluster, rng, kind, server))
-        print(f"seed {seed} drain {number + 1} of {server.name}: {', '.join(what)}", flush=True)
-        wait_until(lambda: left(cluster, server) == 0, 120, f"{server.name} to be empty", 0.3)
-        assert not job.done(), job.wait(1)
-        tell(cluster, "ds", "undrain", server.name)
-        cluster.wait_up()
-    client.signal("end")
-    job.wait(180)
-    wait_until(lambda: counters.weft(cluster, "status")["stale_objects"] == 0, 120, "repairs", 0.5)
-    wait_equal(cluster)
-    wait_until(lambda: objects_there(cluster) == objects_named(cluster), 60,
-               "objects that no file names to go", 0.5)
+        for kind in self.rng.sample(["metadata server", "source", "destination"], 2):
+            time.sleep(self.rng.uniform(0, 1.5))
+            what.append(kill(self.cluster, self.rng, kind, server))
+        print(f"seed {self.seed} {doing} {server.name}: {', '.join(what)}", flush=True)
+
+    def check(self):
+        cluster = self.cluster
+        self.client.signal("end")
+        self.job.wait(180)
+        wait_until(lambda: counters.weft(cluster, "status")["stale_objects"] == 0, 120, "repairs",
+                   0.5)
+        wait_equal(cluster)
+        wait_until(lambda: objects_there(cluster) == objects_named(cluster, self.files), 60,
+                   "objects that no file names to go", 0.5)
+
+
+def test_kills_while_servers_are_drained(run, network):
+    moves = Moves(run, network, FILES)
+    for number in range(max(2, ROUNDS)):
+        server = moves.rng.choice(moves.cluster.ds)
+        tell(moves.cluster, "ds", "drain", server.name)
+        moves.kill_two(server, f"drain {number + 1} of")
+        moves.fill_again(server)
+    moves.check()
+
+
+def used(cluster):
+    """The part of each data server's space that is used; None while one has not said."""
+    there = known(cluster)
+    if len(there) < len(cluster.ds) or any(one["state"] != "up" for one in there.values()):
+        return None
+    return [1 - one["free_bytes"] / one["capacity_bytes"] for one in there.values()]
+
+
+def balanced(cluster):
+    """Begins again what a restart of the metadata server ended (weft.1)."""
+    try:
+        if counters.weft(cluster, "status")["rebalance"].startswith("ended"):
+            parts = used(cluster)
+            return parts is not None and max(parts) - min(parts) < 0.1
+        counters.weft(cluster, "ds", "rebalance", "--within", "6")
+    except counters.CountersUnavailable:
+        pass  # it runs, or there is nobody to ask
+    return False
+
+
+def test_kills_while_servers_are_balanced(run, network):
+    if not os.path.exists("/dev/loop-control"):
+        pytest.skip("needs loop devices, which this machine or container lacks")
+    moves = Moves(run, network, FILES_TO_BALANCE, store_mib=160)
+    cluster = moves.cluster
+    for number in range(max(1, ROUNDS)):
+        server = moves.rng.choice(cluster.ds)  # gets what the others have too much of
+        tell(cluster, "ds", "drain", server.name)
+        moves.fill_again(server)
+        wait_until(lambda: (parts := used(cluster)) and max(parts) - min(parts) > 0.1, 30,
+                   "servers that are not as full", 0.3)
+        tell(cluster, "ds", "rebalance", "--within", "6")
+        moves.kill_two(server, f"rebalance {number + 1} to")
+        wait_until(lambda: balanced(cluster), 120, "servers that are as full", 0.5)
+        assert not moves.job.done(), moves.job.wait(1)
+    moves.check()

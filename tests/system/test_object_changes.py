@@ -1,5 +1,6 @@
 """A file with two copies is cut, has a hole made and space reserved, while the disk of one of its
-servers is full: the application sees no error, and the copies are equal when there is room."""
+servers is full, or one of them hangs: the application sees no error, and copies are equal in the
+end."""
 
 import os
 
@@ -11,6 +12,20 @@ from harness.counters import weft
 from harness.run import wait_until
 
 pytestmark = pytest.mark.faults
+
+CHANGES = """
+set -e
+fallocate -p -o 1M -l 1M /mnt/nfs/a
+truncate -s 3M /mnt/nfs/a
+truncate -s 5M /mnt/nfs/a"""
+CHECK = """
+from weftio import *
+drop_caches()
+expected = bytearray(block(1, 4 * MIB))
+expected[MIB:2 * MIB] = bytes(MIB)
+expected[3 * MIB:] = bytes(2 * MIB)
+check("/mnt/nfs/a", bytes(expected))
+"""
 
 
 @pytest.mark.parametrize("full", [0, 1])
@@ -42,21 +57,34 @@ os.close(fd)
     states = {copy["ds_name"]: copy["state"] for copy in stripe["copies"]}
     assert states.pop(server.name).startswith(("stale", "resyncing")), states
     assert set(states.values()) == {"current"}, states
-    client.run("""
-set -e
-fallocate -p -o 1M -l 1M /mnt/nfs/a
-truncate -s 3M /mnt/nfs/a
-truncate -s 5M /mnt/nfs/a""", 90)
-    check = """
-from weftio import *
-drop_caches()
-expected = bytearray(block(1, 4 * MIB))
-expected[MIB:2 * MIB] = bytes(MIB)
-expected[3 * MIB:] = bytes(2 * MIB)
-check("/mnt/nfs/a", bytes(expected))
-"""
-    client.python(check)
+    client.run(CHANGES, 90)
+    client.python(CHECK)
     server.unfill()
     wait_until(lambda: weft(cluster, "status")["stale_objects"] == 0, 120, "the repair", 0.5)
     wait_equal(cluster)
-    client.python(check)
+    client.python(CHECK)
+
+
+@pytest.mark.parametrize("layout", ["files", "flexfiles"])
+@pytest.mark.parametrize("hung", [0, 1])
+def test_changes_while_one_server_hangs(run, network, layout, hung):
+    """It is stopped, so its connections stay and nobody is refused."""
+    cluster = Cluster(run, network, Options(
+        data_servers=2, domains=("a", "b"), layout=layout, extra={"Copies": "2"}))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    client.python("""
+from weftio import *
+with open("/mnt/nfs/a", "wb") as file:
+    file.write(block(1, 4 * MIB))
+""")
+    server = cluster.ds[hung]
+    server.process.pause()
+    client.run(CHANGES, 90)
+    client.python(CHECK, 90)
+    server.process.resume()
+    wait_until(lambda: weft(cluster, "status")["stale_objects"] == 0, 120, "the repair", 0.5)
+    wait_equal(cluster)
+    client.python(CHECK)
