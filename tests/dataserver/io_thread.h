@@ -19,11 +19,12 @@ class IoThread {
   template <class Finished>
   bool run_until(Finished finished) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!finished() && std::chrono::steady_clock::now() < limit) {
+    while (!finished()) {
+      if (std::chrono::steady_clock::now() > limit) return false;
       context_.restart();
       context_.run_one_for(std::chrono::milliseconds(100));
     }
-    return finished();
+    return true;
   }
   // Runs what is ready now.
   void poll() {

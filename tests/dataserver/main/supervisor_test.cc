@@ -88,8 +88,11 @@ class Supervised {
     return -1;
   }
   bool until(const std::function<bool(Shared&)>& condition) {
-    for (int i = 0; i < 2000 && !condition(*shared_); ++i) std::this_thread::sleep_for(5ms);
-    return condition(*shared_);
+    for (int i = 0; i < 2000; ++i) {
+      if (condition(*shared_)) return true;
+      std::this_thread::sleep_for(5ms);
+    }
+    return false;
   }
   void signal(int number) const { ::kill(pid_, number); }
   Shared& shared() { return *shared_; }

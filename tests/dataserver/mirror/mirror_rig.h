@@ -227,8 +227,11 @@ struct MirrorRig {
   template <class Finished>
   bool run_until(Finished finished) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!finished() && std::chrono::steady_clock::now() < limit) turn();
-    return finished();
+    while (!finished()) {
+      if (std::chrono::steady_clock::now() > limit) return false;
+      turn();
+    }
+    return true;
   }
   // Time passes, and what is due happens.
   void pass(std::chrono::milliseconds span) {

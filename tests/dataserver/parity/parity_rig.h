@@ -353,11 +353,12 @@ class ParityRig : public StoreCalls {
   template <class Check>
   bool eventually(Check check) {
     const auto end = std::chrono::steady_clock::now() + 20s;
-    while (!check() && std::chrono::steady_clock::now() < end) {
+    while (!check()) {
+      if (std::chrono::steady_clock::now() > end) return false;
       context_.restart();
       context_.run_one_for(5ms);
     }
-    return check();
+    return true;
   }
   bool whole() {
     return eventually([this] { return view().state.load() == ds::GroupState::kWhole; });

@@ -124,11 +124,12 @@ class RemoteRunner : public StoreCalls {
   template <class Check>
   bool eventually(Check check) {
     const auto end = std::chrono::steady_clock::now() + 20s;
-    while (!check() && std::chrono::steady_clock::now() < end) {
+    while (!check()) {
+      if (std::chrono::steady_clock::now() > end) return false;
       context_.restart();
       context_.run_one_for(10ms);
     }
-    return check();
+    return true;
   }
 
  private:

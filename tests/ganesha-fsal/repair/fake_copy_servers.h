@@ -176,10 +176,11 @@ class RepairTest : public NamespaceTest {
   }
   template <class Condition>
   static bool soon(Condition condition) {
-    for (int i = 0; i < 5000 && !condition(); ++i) {
+    for (int i = 0; i < 5000; ++i) {
+      if (condition()) return true;  // and not a moment later, when it may be over
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    return condition();
+    return false;
   }
 
   std::mutex mutex;
