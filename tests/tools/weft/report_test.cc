@@ -81,6 +81,23 @@ TEST_CASE("the table of data servers shows nothing of those never heard of", "[w
   CHECK(data_servers_text({}) == "no data server has registered\n");
 }
 
+TEST_CASE("it is told how what goes through the metadata server goes on", "[weft]") {
+  ServerSnapshot system = healthy();
+  system.data_servers.push_back(server(3, mds::DsState::kUp));
+  CHECK(status_text(system).find("through it") == std::string::npos);  // nothing went
+  CHECK(data_servers_text(system.data_servers).find("PROXY") != std::string::npos);
+  CHECK(status_json(system)["data_servers"][0]["proxy"] == "none");
+  system.data_servers[0].proxy = system.data_servers[2].proxy = "shared memory";
+  system.data_servers[1].proxy = "tcp";
+  system.data_servers[2].proxy_shared_bytes = 77;
+  CHECK(status_text(system).find("through it       shared memory to 1, 3; tcp to 2\n") !=
+        std::string::npos);
+  CHECK(data_servers_text(system.data_servers).find("shared memory") != std::string::npos);
+  const auto document = status_json(system);
+  CHECK(document["data_servers"][1]["proxy"] == "tcp");
+  CHECK(document["data_servers"][2]["proxy_shared_memory_bytes"] == 77);
+}
+
 TEST_CASE("what is being repaired is shown, and what is still to be", "[weft]") {
   auto mended = server(2, mds::DsState::kUp);
   mended.stale_objects = 12;
