@@ -113,7 +113,9 @@ nfsstat4 layoutreturn(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutretu
   if (arg->circumstance == circumstance_revoke) {
     layouts.revoke(handle.file, client, "lease or backchannel lost");
   } else {
-    layouts.returned(handle.file, client, to_access(arg->cur_segment.io_mode));
+    handle.owner->backend->data().layout_ended(handle.file, client,
+                                               to_access(arg->cur_segment.io_mode),
+                                               arg->circumstance == circumstance_forgotten);
   }
   return NFS4_OK;
 }
@@ -131,6 +133,7 @@ nfsstat4 layoutcommit(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layout
   }
   if (arg->segment.io_mode != LAYOUTIOMODE4_RW && !arg->reclaim &&
       !data.may_write(handle.file, client)) {
+    data.doubt_size(handle.file);  // that one was returned before
     return NFS4ERR_BADLAYOUT;
   }
   if (arg->new_offset && arg->last_write >= kMaxFileSize) return NFS4ERR_INVAL;

@@ -34,7 +34,7 @@ void FileData::catch_up() {
   {
     const std::lock_guard lock(mutex_);
     files = uncut_;
-    files.insert(unlearned_.begin(), unlearned_.end());
+    for (const auto& [file, doubt] : unlearned_) files.insert(file);
   }
   for (const FileId file : files) {
     if (stopping_) return;

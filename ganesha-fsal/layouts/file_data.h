@@ -110,6 +110,12 @@ class FileData {
   // The same without asking at once: a LAYOUTCOMMIT came after its layout was returned, and its
   // sender could say anything.
   void doubt_size(FileId file);
+  // A client gave a layout back, or asked for one as if it had none: it has forgotten it. Linux
+  // forgets a layout when a data server refuses it, as one does whose object was fenced, and with
+  // it the LAYOUTCOMMIT that was due of what other servers took. So the size is in doubt when a
+  // layout to write is forgotten, and when one ends that was recalled: to a recall it then says
+  // that it has none.
+  void layout_ended(FileId file, ClientId client, layout::Access access, bool forgotten);
   // kBusy while a size is still to be learned: no size is better than one that is too small. But a
   // data server that is lost with the only copy of a stripe is not waited for, once its lease has
   // ended: then what the others know has to do, until it is back.
@@ -254,6 +260,9 @@ class FileData {
                                       const LeaderCall<T>& call);
   [[nodiscard]] Result<> give_way(FileId file, const layout::LayoutMap& map,
                                   const Failures& failures);
+  // file_size.cc: the newest doubt of the size, if it is in doubt; and the end of it, and no other.
+  [[nodiscard]] std::optional<std::uint64_t> doubt_of(FileId file);
+  void end_doubt(FileId file, std::uint64_t doubt);
   // A call of the cluster's that changes objects: at the servers of this map.
   using ObjectsChange = std::function<void(const layout::LayoutMap& map,
                                            const layout::ObjectId& object, Finished<void> done)>;
@@ -282,8 +291,11 @@ class FileData {
   std::map<FileId, unsigned> learning_;  // learn_end() under way
   std::set<FileId> uncut_;               // cuts that failed or that a crash interrupted
   std::set<FileId> doubtful_;            // cut while layouts for writing were out
-  std::set<FileId> unlearned_;           // doubt_size(): still to be asked
-  std::set<FileId> guessed_;             // of those: answered with what is known
+  // doubt_size(): still to be asked, and of the newest doubt its number. An answer ends it that was
+  // asked for after it came up.
+  std::map<FileId, std::uint64_t> unlearned_;
+  std::uint64_t doubts_ = 0;  // that there were
+  std::set<FileId> guessed_;  // of those: answered with what is known
 
   FlexReports reports_;
   UnstableWrites unstable_;

@@ -17,9 +17,31 @@ std::unexpected<Error> failed(const Result<T>& result) {
 void FileData::doubt_size(FileId file) {
   {
     const std::lock_guard lock(mutex_);
-    unlearned_.insert(file);
+    unlearned_[file] = ++doubts_;
   }
   parts_.changed(file);
+}
+
+void FileData::layout_ended(FileId file, ClientId client, layout::Access access, bool forgotten) {
+  if (access == layout::Access::kReadWrite &&
+      (forgotten || parts_.layouts.recalled(file, client, access))) {
+    doubt_size(file);
+  }
+  parts_.layouts.returned(file, client, access);
+}
+
+std::optional<std::uint64_t> FileData::doubt_of(FileId file) {
+  const std::lock_guard lock(mutex_);
+  const auto at = unlearned_.find(file);
+  return at == unlearned_.end() ? std::nullopt : std::optional(at->second);
+}
+
+void FileData::end_doubt(FileId file, std::uint64_t doubt) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = unlearned_.find(file); at != unlearned_.end() && at->second == doubt) {
+    unlearned_.erase(at);
+    guessed_.erase(file);
+  }
 }
 
 void FileData::relearn_size(FileId file) {
@@ -28,16 +50,14 @@ void FileData::relearn_size(FileId file) {
 }
 
 Result<> FileData::size_known(FileId file) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!unlearned_.contains(file)) return {};
-  }
+  const auto doubt = doubt_of(file);
+  if (!doubt) return {};
   const auto learned = learn_end(file, Cluster::Silent::kLeaveOut);
   if (!learned && learned.error().code != Errc::kStale) {
     return fail(Errc::kBusy, "the data servers have not said yet how far the file goes");
   }
-  const std::lock_guard lock(mutex_);
   if (learned && !learned->complete) {
+    const std::lock_guard lock(mutex_);
     if (guessed_.insert(file).second) {
       spdlog::warn(
           "event=size_not_known file={:x} size={} a data server is lost that may know more", file,
@@ -45,21 +65,16 @@ Result<> FileData::size_known(FileId file) {
     }
     return {};
   }
-  unlearned_.erase(file);
-  guessed_.erase(file);
+  end_doubt(file, *doubt);
   return {};
 }
 
 Result<> FileData::finish_learning(FileId file) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!unlearned_.contains(file)) return {};
-  }
+  const auto doubt = doubt_of(file);
+  if (!doubt) return {};
   const auto learned = learn_end(file);
   if (!learned && learned.error().code != Errc::kStale) return failed(learned);
-  const std::lock_guard lock(mutex_);
-  unlearned_.erase(file);
-  guessed_.erase(file);
+  end_doubt(file, *doubt);
   return {};
 }
 

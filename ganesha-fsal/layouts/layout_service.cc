@@ -204,6 +204,12 @@ bool LayoutService::may_write(FileId file, ClientId client) const {
   return table_.find(file, client, layout::Access::kReadWrite).has_value();
 }
 
+bool LayoutService::recalled(FileId file, ClientId client, layout::Access access) const {
+  const std::lock_guard lock(mutex_);
+  const auto grant = table_.find(file, client, access);
+  return grant && grant->state == GrantState::kRecalled;
+}
+
 LayoutCounters LayoutService::counters() const {
   const std::lock_guard lock(mutex_);
   return counters_;

@@ -113,6 +113,8 @@ class LayoutService {
   [[nodiscard]] bool known(FileId file, ClientId client) const;
   // Whether the client holds a layout for writing, whatever else it holds.
   [[nodiscard]] bool may_write(FileId file, ClientId client) const;
+  // Whether what the client holds in that mode was recalled.
+  [[nodiscard]] bool recalled(FileId file, ClientId client, layout::Access access) const;
   [[nodiscard]] LayoutCounters counters() const;
 
  private:

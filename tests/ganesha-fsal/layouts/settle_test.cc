@@ -182,6 +182,33 @@ TEST_CASE_METHOD(Fixture, "a reclaimed file's size is answered although a data s
   CHECK(size() == 2000);
 }
 
+TEST_CASE_METHOD(Fixture, "what a client does not commit of a layout it forgets is learned") {
+  REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
+  servers[1]->hold(f, 1500);
+  SECTION("it asks for another one") {
+    run->data.layout_ended(f, 5, layout::Access::kReadWrite, true);
+    REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
+    CHECK(size() == 1500);
+  }
+  SECTION("it is asked for it") {
+    run->layouts.recall(f, "test");
+    run->data.layout_ended(f, 5, layout::Access::kReadWrite, false);
+    CHECK(run->data.size_known(f));
+    CHECK(size() == 1500);
+  }
+  SECTION("it keeps another") {
+    REQUIRE(run->grant(f, 6, layout::Access::kReadWrite));
+    run->data.layout_ended(f, 6, layout::Access::kReadWrite, true);
+    CHECK(run->data.size_known(f));
+    CHECK(size() == 1500);
+  }
+  SECTION("it gives it back as it should") {  // having told how far it wrote
+    run->data.layout_ended(f, 5, layout::Access::kReadWrite, false);
+    CHECK(run->data.size_known(f));
+    CHECK(size() == 0);
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "a writer that dies alone is fenced, and the data servers are asked") {
   REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
   servers[1]->hold(f, 1500);
