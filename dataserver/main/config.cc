@@ -17,8 +17,6 @@ using Field = TomlField;
 using Kind = TomlField::Kind;
 using Value = TomlField::Value;
 
-constexpr std::size_t kMaxSocket = 107;  // bytes of a Unix socket's path
-
 Result<> set_load_counters(const Value& value, std::string& counters) {
   if (value.text != "machine" && value.text != "process" && !value.text.starts_with('/')) {
     return fail(Errc::kInvalid, "must be \"machine\", \"process\" or the folder of a cgroup");
@@ -176,7 +174,7 @@ LocalEndpoint local_endpoint(const DsConfig& config) {
   if (socket.empty()) {
     std::error_code failed;
     socket = (std::filesystem::absolute(config.store.path, failed) / "nfs.sock").string();
-    if (failed || socket.size() > kMaxSocket) return {};
+    if (failed || socket.size() > kMaxSocketPath) return {};
   }
   return {.machine = this_machine(), .user = ::geteuid(), .socket = std::move(socket)};
 }
@@ -200,10 +198,10 @@ Result<> check_config(const DsConfig& config, bool standalone) {
                 "read in buffered mode is in the kernel's page cache already");
   }
   if (!config.socket.empty() &&
-      (config.socket.front() != '/' || config.socket.size() > kMaxSocket)) {
+      (config.socket.front() != '/' || config.socket.size() > kMaxSocketPath)) {
     return fail(Errc::kInvalid, fmt::format("server.socket must be an absolute path of at most {} "
                                             "bytes",
-                                            kMaxSocket));
+                                            kMaxSocketPath));
   }
   if (standalone) return {};
   if (config.mds.empty()) return missing("cluster.mds");

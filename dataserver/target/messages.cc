@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::size_t kMaxText = 512;
 constexpr std::uint32_t kMaxFolder = 1U << 16;  // far above any store's
-constexpr std::size_t kMaxPath = 107;           // of a Unix socket
 
 void put(xdr::Encoder& out, const layout::ObjectId& object) {
   out.u64(object.fileid);
@@ -94,7 +93,7 @@ Result<TargetChallenge> decode_challenge(std::span<const std::byte> record) {
   challenge.version = in.u32();
   in.fixed(challenge.nonce);
   in.fixed(challenge.machine);
-  challenge.socket = in.string(kMaxPath);
+  challenge.socket = in.string(kMaxSocketPath);
   if (in.remaining() != 0) in.reject();
   if (auto good = in.finish("a target's challenge"); !good) return pass(good);
   if (challenge.version != kTargetProtocol) {

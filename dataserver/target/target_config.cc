@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "dataserver/main/config_fields.h"
+#include "rpc/base/machine.h"
 
 namespace weft::ds {
 
@@ -99,8 +100,11 @@ Result<> check_target_config(const TargetConfig& config) {
   if (config.socket.empty() && config.listen.empty()) {
     return fail(Errc::kInvalid, "set target.socket, target.listen or both");
   }
-  if (!config.socket.empty() && (config.socket.front() != '/' || config.socket.size() > 107)) {
-    return fail(Errc::kInvalid, "target.socket must be an absolute path of at most 107 characters");
+  if (!config.socket.empty() &&
+      (config.socket.front() != '/' || config.socket.size() > kMaxSocketPath)) {
+    return fail(
+        Errc::kInvalid,
+        fmt::format("target.socket must be an absolute path of at most {} bytes", kMaxSocketPath));
   }
   if (config.store.path.empty()) return missing("store.path");
   if (config.key_file.empty()) return missing("cluster.key_file");

@@ -18,11 +18,13 @@ using MachineId = std::array<std::byte, 16>;  // the kernel's, new with each boo
 // Whether `id` is this machine's.
 [[nodiscard]] bool is_this_machine(const MachineId& id);
 
+constexpr std::size_t kMaxSocketPath = 107;  // bytes of a Unix socket's path (unix(7))
+
 // Where a process listens for others of its machine.
 struct LocalEndpoint {
   MachineId machine{};
   std::uint32_t user = 0;  // the process's
-  std::string socket;      // a path; empty: nowhere
+  std::string socket;      // a path of at most kMaxSocketPath bytes; empty: nowhere
   friend bool operator==(const LocalEndpoint&, const LocalEndpoint&) = default;
 };
 

@@ -40,7 +40,7 @@ void put(xdr::Encoder& out, const LocalEndpoint& local) {
 void get(xdr::Decoder& in, LocalEndpoint& local) {
   in.fixed(local.machine);
   local.user = in.u32();
-  local.socket = in.string(kMaxSocket);
+  local.socket = in.string(kMaxSocketPath);
   // A path that C would end early, or that means another to each process, is none.
   const bool whole = local.socket.find('\0') == std::string::npos;
   if (!whole || (!local.socket.empty() && local.socket.front() != '/')) in.reject();

@@ -40,7 +40,6 @@ constexpr std::size_t kMaxFences = 1024;    // in one message
 constexpr std::size_t kMaxRemovals = 1024;  // in one message
 constexpr std::size_t kMaxExtents = 256;    // in one message
 constexpr std::size_t kMaxText = 256;
-constexpr std::size_t kMaxSocket = 107;  // bytes of a Unix socket's path
 
 enum class Proc : std::uint32_t {
   // DS to MDS.
