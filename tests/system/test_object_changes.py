@@ -28,12 +28,10 @@ check("/mnt/nfs/a", bytes(expected))
 """
 
 
-@pytest.mark.parametrize("full", [0, 1])
-def test_changes_while_one_disk_is_full(run, network, full):
-    if not os.path.exists("/dev/loop-control"):
-        pytest.skip("needs loop devices, which this machine or container lacks")
+def written(run, network, **options):
+    """A system of two data servers, and a client that wrote 4 MiB to a file with two copies."""
     cluster = Cluster(run, network, Options(
-        data_servers=2, store_mib=160, domains=("a", "b"), extra={"Copies": "2"}))
+        data_servers=2, domains=("a", "b"), extra={"Copies": "2"}, **options))
     if not cluster.counted:
         pytest.skip("needs a Weft")
     client = start_client(run, network)
@@ -43,6 +41,20 @@ from weftio import *
 with open("/mnt/nfs/a", "wb") as file:
     file.write(block(1, 4 * MIB))
 """)
+    return cluster, client
+
+
+def check_repaired(cluster, client):
+    wait_until(lambda: weft(cluster, "status")["stale_objects"] == 0, 120, "the repair", 0.5)
+    wait_equal(cluster)
+    client.python(CHECK)
+
+
+@pytest.mark.parametrize("full", [0, 1])
+def test_changes_while_one_disk_is_full(run, network, full):
+    if not os.path.exists("/dev/loop-control"):
+        pytest.skip("needs loop devices, which this machine or container lacks")
+    cluster, client = written(run, network, store_mib=160)
     server = cluster.ds[full]
     server.fill()
     client.python("""
@@ -60,31 +72,17 @@ os.close(fd)
     client.run(CHANGES, 90)
     client.python(CHECK)
     server.unfill()
-    wait_until(lambda: weft(cluster, "status")["stale_objects"] == 0, 120, "the repair", 0.5)
-    wait_equal(cluster)
-    client.python(CHECK)
+    check_repaired(cluster, client)
 
 
 @pytest.mark.parametrize("layout", ["files", "flexfiles"])
 @pytest.mark.parametrize("hung", [0, 1])
 def test_changes_while_one_server_hangs(run, network, layout, hung):
     """It is stopped, so its connections stay and nobody is refused."""
-    cluster = Cluster(run, network, Options(
-        data_servers=2, domains=("a", "b"), layout=layout, extra={"Copies": "2"}))
-    if not cluster.counted:
-        pytest.skip("needs a Weft")
-    client = start_client(run, network)
-    client.mount(cluster.address, cluster.path)
-    client.python("""
-from weftio import *
-with open("/mnt/nfs/a", "wb") as file:
-    file.write(block(1, 4 * MIB))
-""")
+    cluster, client = written(run, network, layout=layout)
     server = cluster.ds[hung]
     server.process.pause()
     client.run(CHANGES, 90)
     client.python(CHECK, 90)
     server.process.resume()
-    wait_until(lambda: weft(cluster, "status")["stale_objects"] == 0, 120, "the repair", 0.5)
-    wait_equal(cluster)
-    client.python(CHECK)
+    check_repaired(cluster, client)

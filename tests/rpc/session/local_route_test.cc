@@ -14,10 +14,12 @@
 #include "rpc/transport/shm/shm_server.h"
 #include "rpc/transport/tcp_dialer.h"
 #include "rpc/transport/tcp_server.h"
+#include "tests/rpc/eventually.h"
 #include "tests/rpc/session/memory_handler.h"
 
 using namespace weft;
 using namespace weft::rpc;
+using test::eventually;
 using namespace std::chrono_literals;
 using nfs4::Op;
 
@@ -183,16 +185,6 @@ struct Host {
   std::optional<SessionClient> client;
   unsigned uses = 0;
 };
-
-template <class Check>
-bool eventually(Check check) {
-  const auto end = std::chrono::steady_clock::now() + 10s;
-  while (!check()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
 
 }  // namespace
 

@@ -16,6 +16,7 @@
 #include "rpc/transport/shm/shm_server.h"
 #include "rpc/transport/tcp_dialer.h"
 #include "rpc/transport/tcp_server.h"
+#include "tests/rpc/eventually.h"
 #include "tests/rpc/session/memory_handler.h"
 
 using namespace weft;
@@ -23,6 +24,7 @@ using namespace weft::rpc;
 using nfs4::Op;
 using nfs4::Status;
 using std::chrono::milliseconds;
+using test::eventually;
 
 namespace {
 
@@ -181,16 +183,6 @@ Result<nfs4::CompoundResult> call(SessionClient& client, std::vector<nfs4::OpArg
     promise.set_value(std::move(result));
   });
   return promise.get_future().get();
-}
-
-template <class Check>
-bool eventually(Check check) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!check()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return true;
 }
 
 void close(SessionClient& client) {

@@ -15,9 +15,11 @@
 #include "rpc/transport/shm/greeting.h"
 #include "rpc/transport/shm/shm_dialer.h"
 #include "rpc/transport/shm/shm_server.h"
+#include "tests/rpc/eventually.h"
 
 using namespace weft;
 using namespace weft::rpc;
+using test::eventually;
 using namespace std::chrono_literals;
 
 namespace {
@@ -29,16 +31,6 @@ std::vector<std::byte> bytes_of(std::string_view text) {
 
 std::string text_of(const Buffer& buffer) {
   return {reinterpret_cast<const char*>(buffer.data()), buffer.size()};
-}
-
-template <class Check>
-bool eventually(Check check, std::chrono::milliseconds limit = 10s) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  while (!check()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
 }
 
 // Keeps what comes.
