@@ -57,6 +57,8 @@ void write_target_metrics(const TargetView& target, Metrics& out) {
               target.timed_out.load());
   out.counter("weft_ds_target_lent_bytes_total", "Bytes read and written in memory it shares",
               target.lent_bytes.load());
+  out.counter("weft_ds_target_past_bytes_total", "Bytes read from the page cache, past the target",
+              target.past_bytes.load());
 }
 
 void write_parity_metrics(const ParityView& parity, Metrics& out) {

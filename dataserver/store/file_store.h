@@ -34,6 +34,7 @@
 #include "dataserver/store/faults.h"
 #include "dataserver/store/io_ring.h"
 #include "dataserver/store/object_files.h"
+#include "dataserver/store/page_cache.h"
 #include "dataserver/store/store.h"
 #include "dataserver/store/store_directory.h"
 #include "dataserver/store/throttle.h"
@@ -48,7 +49,7 @@ struct FileStoreOptions {
   IoMode mode = IoMode::kBuffered;
   std::size_t max_open_files = 4096;
   // Reads of at least this many bytes are answered as file ranges when they are resident.
-  std::size_t zero_copy_min_bytes = std::size_t{32} << 10;
+  std::size_t zero_copy_min_bytes = kZeroCopyFrom;
   unsigned worker_threads = 2;        // for what io_uring does not do or the kernel would block on
   Faults* faults = nullptr;           // for tests
   Random* random = &system_random();  // safe from any thread, as the system's is
@@ -69,6 +70,7 @@ class FileStore final : public Store {
             Done<ReadResult> done) override;
   void read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
                  Buffer room, Done<ReadResult> done) override;
+  [[nodiscard]] Result<OwnedFd> reader(const layout::ObjectId& object) override;
   void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
              Stability wanted, Done<WriteResult> done) override;
   void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -5,7 +6,6 @@
 #include <cstring>
 
 #include "dataserver/store/file_store_internal.h"
-#include "dataserver/store/page_cache.h"
 
 namespace weft::ds {
 
@@ -36,6 +36,19 @@ void FileStore::read_into(const layout::ObjectId& object, std::uint64_t offset, 
   op->room = std::move(room);
   op->done = std::move(done);
   start_read(object, std::move(op));
+}
+
+Result<OwnedFd> FileStore::reader(const layout::ObjectId& object) {
+  if (options_.mode != IoMode::kBuffered || options_.faults != nullptr) {
+    return fail(Errc::kNotSupported, "objects that are not read through the page cache");
+  }
+  const FilePtr file = files_.find(object);
+  if (file == nullptr) return fail(Errc::kNotFound, "the object is not open");
+  // A new opening of the same file: one may only read by it.
+  const std::string path = "/proc/self/fd/" + std::to_string(file->buffered.get());
+  OwnedFd opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened) return fail_errno(errno, "open an object for reading");
+  return opened;
 }
 
 void FileStore::start_read(const layout::ObjectId& object, std::unique_ptr<ReadOp> op) {
@@ -96,10 +109,8 @@ Result<> FileStore::find_memory(ReadOp& op, std::uint64_t first, std::uint64_t l
 
 // True when everything was in the page cache; otherwise some of the front may be filled.
 bool FileStore::read_resident(ReadOp& op) {
-  const iovec vector{op.buffer.data(), op.count};
-  const ssize_t n =
-      ::preadv2(op.file->buffered.get(), &vector, 1, static_cast<off_t>(op.offset), RWF_NOWAIT);
-  if (n > 0) op.filled = static_cast<std::size_t>(n);
+  op.filled =
+      ds::read_resident(op.file->buffered.get(), op.offset, op.buffer.span().first(op.count));
   return op.filled == op.count;
 }
 

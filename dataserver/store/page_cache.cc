@@ -61,4 +61,10 @@ bool is_resident(int fd, std::uint64_t offset, std::size_t size) {
   return probe(fd, offset, size);
 }
 
+std::size_t read_resident(int fd, std::uint64_t offset, std::span<std::byte> into) {
+  const iovec vector{into.data(), into.size()};
+  const ssize_t n = ::preadv2(fd, &vector, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+  return n > 0 ? static_cast<std::size_t>(n) : 0;
+}
+
 }  // namespace weft::ds

@@ -100,6 +100,12 @@ class Store {
                              std::uint32_t count, Done<ReadResult> done) {
     read(object, offset, count, std::move(done));
   }
+  // For who reads past this store what is in the page cache: a descriptor of the object, for
+  // reading only, of which the file is what read() reads, and the file's end the object's.
+  // kNotFound: the object is not open just now. kNotSupported: reads have to come this way.
+  [[nodiscard]] virtual Result<OwnedFd> reader(const layout::ObjectId& /*object*/) {
+    return fail(Errc::kNotSupported, "objects that are read through their store only");
+  }
   // Creates the object on first write. kNoSpace, kIo, kFileTooLarge: nothing is promised of the
   // range then, and nothing outside it changed.
   virtual void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,

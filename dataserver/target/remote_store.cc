@@ -17,6 +17,7 @@ constexpr const char* kIdentityFile = "target";
 
 RemoteStore::RemoteStore(Parts parts)
     : parts_(std::move(parts)),
+      readers_(parts_.readers, parts_.pool),
       config_{.address = parts_.address,
               .space = parts_.space,
               .boot = parts_.random.u64(),
@@ -25,9 +26,9 @@ RemoteStore::RemoteStore(Parts parts)
               .pool = parts_.pool,
               .random = parts_.random,
               .view = view_,
-              .same_store = [this](const Uuid& store, std::uint64_t objects) {
-                return same_store(store, objects);
-              }} {}
+              .same_store = [this](const Uuid& store,
+                                   std::uint64_t objects) { return same_store(store, objects); },
+              .left = [this] { readers_.drop_all(); }} {}
 
 Result<std::unique_ptr<RemoteStore>> RemoteStore::open(Parts parts) {
   std::unique_ptr<RemoteStore> store(new RemoteStore(std::move(parts)));
@@ -143,7 +144,16 @@ void RemoteStore::call(TargetRequest request, std::vector<Buffer> data, Done<T> 
 void RemoteStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
                        Done<ReadResult> done) {
   const std::uint64_t size = std::min<std::uint64_t>(count, kMaxTargetIo);
-  read_by({.op = TargetOp::kRead, .object = object, .offset = offset, .size = size},
+  auto at_hand = readers_.read(object, offset, static_cast<std::uint32_t>(size));
+  if (at_hand.result) {
+    view_.past_bytes.fetch_add(at_hand.result->payload.size(), std::memory_order_relaxed);
+    return done(std::move(*at_hand.result));
+  }
+  read_by({.op = TargetOp::kRead,
+           .object = object,
+           .offset = offset,
+           .size = size,
+           .reader = at_hand.reader_welcome},
           std::move(done));
 }
 
@@ -156,8 +166,10 @@ void RemoteStore::read_uncached(const layout::ObjectId& object, std::uint64_t of
 }
 
 void RemoteStore::read_by(TargetRequest request, Done<ReadResult> done) {
-  call<ReadResult>(request, {}, std::move(done), [](TargetLink::Answer& answer) {
+  const layout::ObjectId object = request.object;
+  call<ReadResult>(request, {}, std::move(done), [this, object](TargetLink::Answer& answer) {
     ReadResult result;
+    if (answer.reader) readers_.add(object, std::move(answer.reader));
     result.object_end = answer.response.object_end;
     if (!answer.data.empty()) result.payload.append(std::move(answer.data));
     return result;
@@ -195,7 +207,15 @@ void RemoteStore::truncate(const layout::ObjectId& object, std::uint64_t size,
 }
 
 void RemoteStore::remove(const layout::ObjectId& object, Done<void> done) {
-  call<void>({.op = TargetOp::kRemove, .object = object}, {}, std::move(done), nullptr);
+  // A file lives on while it is open: afterwards too, one may have come meanwhile.
+  readers_.drop(object);
+  call<void>(
+      {.op = TargetOp::kRemove, .object = object}, {},
+      [this, object, done = std::move(done)](Result<> removed) mutable {
+        readers_.drop(object);
+        done(std::move(removed));
+      },
+      nullptr);
 }
 
 void RemoteStore::stat(const layout::ObjectId& object, Done<ObjectStat> done) {

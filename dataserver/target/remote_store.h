@@ -10,6 +10,11 @@
 // was wiped has a new identity and is refused: what it does not have must not read as holes. Where
 // others have it too (Parts::replaceable), an empty one is offered, and taken if accept() says so.
 //
+// A target that is reached through shared memory, and keeps its objects in files that the page
+// cache serves, hands a descriptor of an object over with a READ's answer, if there is to be none
+// of it yet (Parts::readers). From then on what is in the page cache is read by that, past the
+// target (readers.h), and only the rest through it.
+//
 // Threading: operations from any thread whose IoRing was given to open(). The rest from one thread.
 //
 // Ownership: rings, pool and folder outlive it. close() before the threads end.
@@ -21,6 +26,7 @@
 
 #include "dataserver/store/io_ring.h"
 #include "dataserver/store/store.h"
+#include "dataserver/target/readers.h"
 #include "dataserver/target/target_link.h"
 
 namespace weft::ds {
@@ -39,6 +45,7 @@ class RemoteStore final : public Store {
     // Whether a target's store may be the one behind this; of several that must differ.
     std::function<Result<>(const Uuid& store)> may_be = {};
     bool replaceable = false;  // a new and empty store may take the place of the one it was
+    std::size_t readers = 0;   // objects that are read past the target, at most; 0: none
   };
   // Does not wait for the target. kIo, kCorrupt: the file `target`.
   [[nodiscard]] static Result<std::unique_ptr<RemoteStore>> open(Parts parts);
@@ -88,6 +95,7 @@ class RemoteStore final : public Store {
 
   const Parts parts_;
   TargetView view_;
+  Readers readers_;
   TargetLink::Config config_;
   std::vector<std::shared_ptr<TargetLink>> links_;  // by the ring's index
   mutable std::mutex mutex_;

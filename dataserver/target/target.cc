@@ -132,6 +132,10 @@ void Target::write_metrics(Metrics& out) {
   out.counter("weft_target_read_bytes_total", "Bytes read by data servers", now.read_bytes);
   out.counter("weft_target_write_bytes_total", "Bytes written by data servers", now.write_bytes);
   out.counter("weft_target_lent_bytes_total", "Bytes of those in shared memory", now.lent_bytes);
+  out.counter("weft_target_readers_total",
+              "Objects opened for a data server, which reads past the target what is in the page "
+              "cache",
+              now.readers);
   out.counter("weft_target_errors_total", "Operations answered with an error", now.errors);
   out.counter("weft_target_refused_total", "Connections refused or ended for what they sent",
               now.refused);

@@ -263,7 +263,16 @@ void TargetServer::Connection::read_done(const TargetRequest& request, const std
     response.at = static_cast<std::uint64_t>(piece->data() - room);
   }
   payload = {};  // given back with the response
+  response.reader = request.reader && hand_reader(request);
   finish(std::move(response));
+}
+
+bool TargetServer::Connection::hand_reader(const TargetRequest& request) {
+  if (closed_) return false;
+  const auto descriptor = store_->reader(request.object);
+  if (!descriptor || !channel_->hand_over(descriptor->get())) return false;
+  shared_->readers.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 }  // namespace weft::ds

@@ -32,6 +32,7 @@ struct TargetServer::Shared {
   std::atomic<std::uint64_t> read_bytes{0};
   std::atomic<std::uint64_t> write_bytes{0};
   std::atomic<std::uint64_t> lent_bytes{0};
+  std::atomic<std::uint64_t> readers{0};
   std::atomic<std::uint64_t> errors{0};
   std::atomic<std::uint64_t> refused{0};
   std::atomic<std::uint64_t> running{0};
@@ -81,6 +82,8 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   void read(Arrival arrival);
   void write(Arrival arrival);
   void read_done(const TargetRequest& request, const std::byte* room, Result<ReadResult> result);
+  // Whether it has handed over what the object can be read by.
+  [[nodiscard]] bool hand_reader(const TargetRequest& request);
   // Answers, and counts the request as ended.
   void finish(TargetResponse response, Payload bulk = {});
   void finish_with(const TargetRequest& request, Error why);

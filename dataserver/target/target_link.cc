@@ -172,6 +172,7 @@ void TargetLink::leave() {
   if (state_ == State::kReady && config_.view.connected.fetch_sub(1) == 1) {
     config_.view.transport = TargetTransport::kNone;
   }
+  if (state_ == State::kReady && config_.left) config_.left();
   state_ = State::kIdle;
   ++attempt_;
   if (channel_ != nullptr) channel_->close({Errc::kClosed, "left"});
@@ -312,6 +313,11 @@ void TargetLink::on_response(const Buffer& record) {
     auto data = data_of(found->second, response, record, decoded->bulk);
     if (!data) return drop(data.error());
     answer.data = std::move(*data);
+    if (response.reader) {
+      auto reader = channel_->take_handed();
+      if (!reader) return drop(reader.error());
+      answer.reader = std::move(*reader);
+    }
   }
   if (found->second.request.lent) {
     config_.view.lent_bytes.fetch_add(
@@ -327,6 +333,9 @@ Result<Buffer> TargetLink::data_of(Call& call, const TargetResponse& response, c
                                    std::size_t bulk) {
   if (response.size > call.request.size || response.lent != call.request.lent) {
     return fail(Errc::kProtocol, "more data than was asked for");
+  }
+  if (response.reader && !call.request.reader) {
+    return fail(Errc::kProtocol, "a descriptor that was not asked for");
   }
   if (response.size == 0) return Buffer{};
   const auto size = static_cast<std::size_t>(response.size);

@@ -31,6 +31,7 @@
 
 #include "dataserver/target/messages.h"
 #include "layout/net_address.h"
+#include "rpc/base/buffer.h"
 #include "rpc/base/clock.h"
 #include "rpc/transport/channel.h"
 #include "rpc/transport/shm/shm_options.h"
@@ -67,6 +68,7 @@ struct TargetView {
   std::atomic<std::uint32_t> connected{0};    // links
   std::atomic<std::uint64_t> connections{0};  // made, in all
   std::atomic<std::uint64_t> lent_bytes{0};   // read and written through lent memory
+  std::atomic<std::uint64_t> past_bytes{0};   // read from the page cache, past the target
   std::atomic<std::uint64_t> timed_out{0};    // calls
   // Links of which a call failed that the target may carry out until it answers the next Hello.
   std::atomic<std::uint32_t> unsettled{0};
@@ -89,10 +91,13 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
     // Whether this is the store it was last time; called with what a target says it is,
     // and has.
     std::function<Result<>(const Uuid& store, std::uint64_t objects)> same_store;
+    // A connection ended: what the target handed over may be of a store that is gone.
+    std::function<void()> left;
   };
   struct Answer {
     TargetResponse response;
-    Buffer data;  // of a READ
+    Buffer data;     // of a READ
+    OwnedFd reader;  // likewise, if one was welcome and came
   };
   using Done = std::move_only_function<void(Result<Answer>)>;
 

@@ -75,6 +75,7 @@ TargetCounts TargetServer::counts() const {
           .read_bytes = shared_->read_bytes.load(),
           .write_bytes = shared_->write_bytes.load(),
           .lent_bytes = shared_->lent_bytes.load(),
+          .readers = shared_->readers.load(),
           .errors = shared_->errors.load(),
           .refused = shared_->refused.load(),
           .running = shared_->running.load(),

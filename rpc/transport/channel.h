@@ -77,6 +77,13 @@ class Channel {
   // becoming part of the record. The peer may write into it too, until it gives it back: so lending
   // is how data is sent and how room for data is. The channel holds the buffer so long.
   [[nodiscard]] virtual bool lends(const Buffer& /*buffer*/) const { return false; }
+  // Hands a descriptor over, for the record that is sent next: the peer gets one of its own. False:
+  // not through this channel, or the peer has too many untaken.
+  [[nodiscard]] virtual bool hand_over(int /*descriptor*/) { return false; }
+  // What the peer handed over, in that order, one for each call. kNotFound: there is none.
+  [[nodiscard]] virtual Result<OwnedFd> take_handed() {
+    return fail(Errc::kNotFound, "no descriptors come through this channel");
+  }
   // Stops and goes on delivering records; not counted, the last call wins.
   virtual void pause() = 0;
   virtual void resume() = 0;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <thread>
 
+#include "rpc/transport/shm/greeting.h"
 #include "rpc/transport/shm/shm_channel_internal.h"
 
 namespace weft::rpc {
@@ -77,6 +78,16 @@ void ShmChannel::post(std::move_only_function<void()> work) {
 void ShmChannel::resume() {
   paused_ = false;
   schedule_drain();
+}
+
+bool ShmChannel::hand_over(int descriptor) {
+  return !connection_.lender && state_ == State::kOpen &&
+         rpc::hand_over(connection_.handing.get(), descriptor);
+}
+
+Result<OwnedFd> ShmChannel::take_handed() {
+  if (!connection_.lender) return fail(Errc::kNotFound, "nobody hands descriptors to this side");
+  return rpc::take_handed(connection_.handing.get());
 }
 
 // --- Waiting -------------------------------------------------------------------------------------

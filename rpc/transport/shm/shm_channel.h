@@ -13,6 +13,9 @@
 // that no thread of the peer touches its pages any more. It takes those not given back after a
 // quarantine (ShmLimits). A lender that closes with pages still out lingers until then.
 //
+// The accepting side can hand descriptors over with its records, through a socket of their own that
+// nobody listens at: they are taken when a record says that one came with it.
+//
 // The peer is not trusted: positions, sizes, counts, loans and releases are checked, on copies. It
 // can change lent bytes at any time, lie in them, and end the connection; nothing else.
 //
@@ -42,6 +45,7 @@ struct ShmConnection {
   std::shared_ptr<SharedMemory> rings;                 // to the accepting side, then back
   std::size_t ring_capacity = 0;                       // of each
   std::shared_ptr<SharedMemory> arena;
+  OwnedFd handing;      // for descriptors, from the accepting side
   bool lender = false;  // the connecting side
   std::string peer;
 };
@@ -56,6 +60,8 @@ class ShmChannel final : public Channel, public std::enable_shared_from_this<Shm
   void start(std::shared_ptr<ChannelUser> user) override;
   void send(Message message) override;
   [[nodiscard]] bool lends(const Buffer& buffer) const override;
+  [[nodiscard]] bool hand_over(int descriptor) override;
+  [[nodiscard]] Result<OwnedFd> take_handed() override;
   void pause() override { paused_ = true; }
   void resume() override;
   void close(Error why, bool drain) override;

@@ -37,6 +37,7 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
   stream_protocol::socket socket;
   boost::asio::steady_timer timer;
   std::shared_ptr<SharedMemory> rings;
+  OwnedFd handing;
   Done done;
 };
 
@@ -68,11 +69,13 @@ void Attempt::introduce() {
   auto memory = SharedMemory::create(rings_bytes(options.ring_capacity), "weft-rings");
   if (!memory) return finish(pass(memory));
   rings = std::move(*memory);
+  auto pair = make_handing_pair();
+  if (!pair) return finish(pass(pair));
+  handing = std::move(pair->near);
   const auto& arena = pool.arena()->memory();
   const Greeting greeting{.ring_capacity = options.ring_capacity, .arena_bytes = arena->size()};
-  if (auto sent = send_greeting(fd, greeting, rings->fd(), arena->fd()); !sent) {
-    return finish(pass(sent));
-  }
+  auto sent = send_greeting(fd, greeting, rings->fd(), arena->fd(), pair->far.get());
+  if (!sent) return finish(pass(sent));
   socket.async_wait(stream_protocol::socket::wait_read,
                     [self = shared_from_this()](const error_code& failed) {
                       if (!self->done) return;
@@ -89,6 +92,7 @@ void Attempt::welcomed() {
                            .rings = std::move(rings),
                            .ring_capacity = options.ring_capacity,
                            .arena = pool.arena()->memory(),
+                           .handing = std::move(handing),
                            .lender = true,
                            .peer = "unix:" + options.path};
   finish(std::make_shared<ShmChannel>(std::move(connection), pool, options.limits));

@@ -108,6 +108,7 @@ Result<ShmConnection> Introduction::receive() {
                        .rings = std::move(*rings),
                        .ring_capacity = capacity,
                        .arena = std::move(*arena),
+                       .handing = std::move(received->handing),
                        .lender = false,
                        .peer = "unix:" + rules->options.path};
 }

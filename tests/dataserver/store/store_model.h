@@ -100,7 +100,10 @@ inline bool behaves_like_strings(StoreCalls& runner) {
     const int steps = *rc::gen::inRange(1, 40);
     for (int i = 0; i < steps; ++i) step(runner, model);
     for (const auto& [id, expected] : model.objects) {
-      RC_ASSERT(runner.text({.fileid = id, .generation = 1}, 0, 1 << 20) == expected);
+      // Some stores know another way once an object was read.
+      for (int i = 0; i < 2; ++i) {
+        RC_ASSERT(runner.text({.fileid = id, .generation = 1}, 0, 1 << 20) == expected);
+      }
     }
   });
 }

@@ -20,7 +20,8 @@ TargetRequest request(TargetOp op) {
           .size = 8,
           .stability = Stability::kFileSync,
           .lent = op == TargetOp::kRead || op == TargetOp::kWrite,
-          .uncached = op == TargetOp::kRead};
+          .uncached = op == TargetOp::kRead,
+          .reader = op == TargetOp::kRead};
 }
 
 TargetHello hello() {
@@ -49,10 +50,12 @@ TEST_CASE("responses come out as they went in, errors too") {
                           .object_end = 100,
                           .size = 50,
                           .at = 4,
+                          .reader = true,
                           .lent = true};
   auto read = decode_response(bytes_of(response)).value().message;
   CHECK(read.size == 50);
   CHECK(read.at == 4);
+  CHECK(read.reader);
   CHECK(read.lent);
   CHECK(read.verifier == 6);
   response.good = false;

@@ -92,7 +92,7 @@ class RemoteRunner : public StoreCalls {
  public:
   RemoteRunner(const TargetRig& rig, const ds::TargetAddress& address,
                const ds::LinkOptions& options = quick_link(), std::uint8_t space = 1,
-               char key = 'a', bool replaceable = false)
+               char key = 'a', bool replaceable = false, std::size_t readers = 64)
       : StoreCalls(
             std::make_shared<Arena>(SharedMemory::create(std::size_t{64} << 20, "test").value())),
         folder_(ds::open_directory(rig.folder.path() + "/ds").value()) {
@@ -104,7 +104,8 @@ class RemoteRunner : public StoreCalls {
                                     .random = system_random(),
                                     .rings = {ring_.get()},
                                     .folder = folder_.get(),
-                                    .replaceable = replaceable})
+                                    .replaceable = replaceable,
+                                    .readers = readers})
                  .value();
   }
   ~RemoteRunner() override {

@@ -45,6 +45,74 @@ TEST_CASE("a direct store reads and writes in lent memory") {
   const auto target = Target::open(config).value();
   RemoteRunner runner(rig, rig.local());
   CHECK(test::behaves_like_strings(runner));
+  CHECK(runner.view().past_bytes == 0);
+}
+
+TEST_CASE("what is in the page cache is read past the target, where it can be") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  const bool wanted = GENERATE(true, false);
+  LinkOptions options = quick_link();
+  options.prefer_shared_memory = GENERATE(true, false);
+  const auto address = options.prefer_shared_memory ? rig.local() : by_tcp(*target);
+  RemoteRunner runner(rig, address, options, 1, 'a', false, wanted ? 64 : 0);
+  CHECK(test::behaves_like_strings(runner));
+  const bool past = wanted && options.prefer_shared_memory;
+  CHECK((runner.view().past_bytes > 0) == past);
+  CHECK((target->counts().readers > 0) == past);
+
+  REQUIRE(runner.remove(kObject));
+  REQUIRE(runner.write(kObject, 0, std::string(100'000, 'w')));
+  CHECK(runner.text(kObject, 0, 1) == "w");
+  const std::uint64_t asked = target->counts().reads;
+  CHECK(runner.text(kObject, 99'999, 10) == "w");
+  CHECK(runner.text(kObject, 0, 100'000) == std::string(100'000, 'w'));
+  CHECK(target->counts().reads - asked == (past ? 0 : 2));
+}
+
+// Removed files that are open in this process.
+std::size_t removed_and_open() {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (file.contains("/objects/") && file.ends_with("(deleted)")) ++count;
+  }
+  return count;
+}
+
+TEST_CASE("an object that is removed keeps no space, though it was read past its target") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  RemoteRunner runner(rig, rig.local());
+  REQUIRE(runner.write(kObject, 0, "once"));
+  CHECK(runner.text(kObject, 0, 10) == "once");
+  CHECK(runner.text(kObject, 0, 10) == "once");
+  REQUIRE(runner.view().past_bytes == 4);
+  REQUIRE(runner.remove(kObject));
+  CHECK(runner.read(kObject, 0, 10).error() == Errc::kNotFound);
+  CHECK(removed_and_open() == 0);
+  REQUIRE(runner.write(kObject, 0, "again"));
+  CHECK(runner.text(kObject, 0, 10) == "again");
+}
+
+TEST_CASE("when a target goes, what it handed over is not read any more") {
+  const TargetRig rig;
+  auto target = rig.start();
+  RemoteRunner runner(rig, rig.local());
+  REQUIRE(runner.write(kObject, 0, "weft"));
+  CHECK(runner.text(kObject, 0, 10) == "weft");
+  CHECK(runner.text(kObject, 0, 10) == "weft");
+  const std::uint64_t past = runner.view().past_bytes;
+  REQUIRE(past == 4);
+  REQUIRE(target->stop());
+  target.reset();
+  REQUIRE(runner.eventually([&] { return runner.view().connected == 0; }));
+  target = rig.start();
+  CHECK(runner.text(kObject, 0, 10) == "weft");  // asked for
+  CHECK(runner.view().past_bytes == past);
+  CHECK(runner.text(kObject, 0, 10) == "weft");
+  CHECK(runner.view().past_bytes == past + 4);
 }
 
 TEST_CASE("on the same machine an address turns into shared memory by itself") {

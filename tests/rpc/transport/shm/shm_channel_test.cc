@@ -252,6 +252,37 @@ TEST_CASE("a socket left behind is replaced, one in use is not") {
   CHECK(file.listen().error() == Errc::kInvalid);
 }
 
+TEST_CASE("descriptors are handed over, in their order, and no more than the kernel holds") {
+  Pair pair;
+  const auto number_of = [](int fd) {
+    struct stat found{};
+    return ::fstat(fd, &found) == 0 ? found.st_ino : 0;
+  };
+  std::vector<OwnedFd> files;
+  for (int i = 0; i < 2; ++i) files.emplace_back(::memfd_create("test", MFD_CLOEXEC));
+  Pair::run(*pair.accepted, [&] {
+    CHECK(pair.accepted->hand_over(files[0].get()));
+    CHECK(pair.accepted->hand_over(files[1].get()));
+    CHECK_FALSE(pair.accepted->hand_over(-1));
+  });
+  Pair::run(*pair.client, [&] {
+    for (const OwnedFd& file : files) {
+      const auto taken = pair.client->take_handed();
+      REQUIRE(taken);
+      CHECK(number_of(taken->get()) == number_of(file.get()));
+    }
+    CHECK(pair.client->take_handed().error() == Errc::kNotFound);
+    CHECK_FALSE(pair.client->hand_over(files[0].get()));
+  });
+  Pair::run(*pair.accepted, [&] {
+    int handed = 0;
+    while (handed < 100'000 && pair.accepted->hand_over(files[0].get())) ++handed;
+    CHECK(handed > 16);
+    CHECK(handed < 100'000);
+    CHECK_FALSE(pair.accepted->take_handed());
+  });
+}
+
 TEST_CASE("whoever does not introduce himself properly is refused") {
   Pair pair({.connect_deadline = 200ms});
   const auto connect = [&] {
@@ -267,6 +298,7 @@ TEST_CASE("whoever does not introduce himself properly is refused") {
   };
   const auto rings = SharedMemory::create(rings_bytes(4096), "test").value();
   const auto& memory = pair.arena->memory();
+  const OwnedFd pair_end = make_handing_pair().value().far;
   SECTION("nothing said") { CHECK(ended(connect())); }
   SECTION("nonsense") {
     const auto fd = connect();
@@ -276,7 +308,7 @@ TEST_CASE("whoever does not introduce himself properly is refused") {
   SECTION("rings of another size than was said") {
     const auto fd = connect();
     REQUIRE(send_greeting(fd.get(), {.ring_capacity = 8192, .arena_bytes = memory->size()},
-                          rings->fd(), memory->fd()));
+                          rings->fd(), memory->fd(), pair_end.get()));
     CHECK(ended(fd));
   }
   SECTION("an arena that can shrink") {
@@ -284,13 +316,13 @@ TEST_CASE("whoever does not introduce himself properly is refused") {
     REQUIRE(::ftruncate(loose.get(), 1 << 20) == 0);
     const auto fd = connect();
     REQUIRE(send_greeting(fd.get(), {.ring_capacity = 4096, .arena_bytes = 1 << 20}, rings->fd(),
-                          loose.get()));
+                          loose.get(), pair_end.get()));
     CHECK(ended(fd));
   }
   SECTION("as it should be") {
     const auto fd = connect();
     REQUIRE(send_greeting(fd.get(), {.ring_capacity = 4096, .arena_bytes = memory->size()},
-                          rings->fd(), memory->fd()));
+                          rings->fd(), memory->fd(), pair_end.get()));
     char welcome[sizeof(Welcome)];
     CHECK(::recv(fd.get(), welcome, sizeof welcome, MSG_WAITALL) == sizeof welcome);
   }
