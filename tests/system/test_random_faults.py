@@ -23,7 +23,6 @@ pytestmark = pytest.mark.faults
 
 ROUNDS = int(os.environ.get("WEFT_FAULT_ROUNDS", "8"))
 TURN = 4  # rounds of one domain
-COPIES = int(os.environ.get("WEFT_FAULT_COPIES", "1"))
 
 # Files are written, read, made, renamed and removed at random until the event 'hold' or 'end'. What
 # a file has to be is kept here: one process makes all changes, so each read is to see the last one.
@@ -134,8 +133,8 @@ def wait_while_load_runs(job, seconds):
 class Faults:
     """What may happen. Each is over when its function returns, but for what has to be repaired."""
 
-    def __init__(self, cluster, rng, job):
-        self.cluster, self.rng, self.job = cluster, rng, job
+    def __init__(self, cluster, rng, job, may_fill):
+        self.cluster, self.rng, self.job, self.may_fill = cluster, rng, job, may_fill
 
     def _rest(self, longest_s):
         wait_while_load_runs(self.job, self.rng.uniform(0.5, longest_s))
@@ -188,7 +187,7 @@ class Faults:
 
     def any(self, servers) -> str:
         kinds = [self.kill, self.stop, self.slow, self.cut]
-        if COPIES > 1:
+        if self.may_fill:
             kinds.append(self.full)
         if self.rng.randrange(4) == 0:
             fault = self.rng.choice([self.mds_kill, self.mds_stop, self.mds_cut])
@@ -199,7 +198,7 @@ class Faults:
         return f"{fault.__name__} {server.name}"
 
 
-def hold(cluster, client, job, turn, servers_back=True):
+def hold(cluster, client, job, turn, copies):
     """The load pauses, having verified everything; the copies get equal on the disks."""
     client.signal(f"hold{turn}")
     deadline = time.monotonic() + 240
@@ -207,22 +206,24 @@ def hold(cluster, client, job, turn, servers_back=True):
         assert time.monotonic() < deadline, "the load does not come to an end"
         wait_while_load_runs(job, 0.5)
     cluster.wait_up()
-    wait_equal(cluster, COPIES)
+    wait_equal(cluster, copies)
 
 
-def test_random_faults(run, network):
+@pytest.mark.parametrize("copies", [1, 2])
+def test_random_faults(run, network, copies):
     seed = int(os.environ.get("WEFT_FAULT_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
     rng = random.Random(seed)
-    extra = {"Copies": str(COPIES)} if COPIES > 1 else {}
+    full = copies > 1 and os.path.exists("/dev/loop-control")  # disks of their own, to be filled
+    extra = {"Copies": str(copies)} if copies > 1 else {}
     cluster = Cluster(run, network, Options(
         supervise=True, domains=("a", "b"), stripe_unit=1 << 18, extra=extra,
-        store_mib=512 if COPIES > 1 else 0))
+        store_mib=512 if full else 0))
     if not cluster.counted:
         pytest.skip("needs a Weft")
     client = start_client(run, network)
     client.mount(cluster.address, cluster.path)
     job = client.start_job(LOAD % {"seed": seed})
-    faults = Faults(cluster, rng, job)
+    faults = Faults(cluster, rng, job, full)
     turn = 0
     for number in range(1, ROUNDS + 1):
         side = cluster.ds[turn % 2::2]
@@ -231,11 +232,11 @@ def test_random_faults(run, network):
         print(f"seed {seed} round {number}: {what}", flush=True)
         cluster.wait_up(60)
         if number % TURN == 0 and number < ROUNDS:
-            hold(cluster, client, job, turn)
+            hold(cluster, client, job, turn, copies)
             client.signal(f"go{turn}")
             turn += 1
     client.signal("end")
     result = json.loads(job.wait(300).output.splitlines()[-1])
-    wait_equal(cluster, COPIES)
+    wait_equal(cluster, copies)
     print(f"seed {seed}: {result}")
     assert result["write"] > ROUNDS and result["read"] > ROUNDS
