@@ -315,8 +315,11 @@ void TargetLink::on_response(const Buffer& record) {
     answer.data = std::move(*data);
     if (response.reader) {
       auto reader = channel_->take_handed();
-      if (!reader) return drop(reader.error());
-      answer.reader = std::move(*reader);
+      if (reader) {
+        answer.reader = std::move(*reader);
+      } else if (!(reader.error() == Errc::kBusy)) {
+        return drop(reader.error());
+      }
     }
   }
   if (found->second.request.lent) {

@@ -80,7 +80,8 @@ class Channel {
   // Hands a descriptor over, for the record that is sent next: the peer gets one of its own. False:
   // not through this channel, or the peer has too many untaken.
   [[nodiscard]] virtual bool hand_over(int /*descriptor*/) { return false; }
-  // What the peer handed over, in that order, one for each call. kNotFound: there is none.
+  // What the peer handed over, in that order, one for each call. kNotFound: there is none. kBusy:
+  // it is lost, this process may have no more.
   [[nodiscard]] virtual Result<OwnedFd> take_handed() {
     return fail(Errc::kNotFound, "no descriptors come through this channel");
   }

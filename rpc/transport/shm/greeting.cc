@@ -152,9 +152,11 @@ Result<OwnedFd> take_handed(int handing) {
     return fail(Errc::kNotFound, "no descriptor was handed over");
   }
   if (came.bytes < 0) return fail_errno(errno, "take a descriptor");
-  if (came.descriptors.size() != 1 || came.truncated) {
-    return fail(Errc::kProtocol, "not one descriptor");
+  // The kernel drops what it finds no number for, and says that there was more.
+  if (came.descriptors.empty() && came.truncated) {
+    return fail(Errc::kBusy, "no descriptor is free for one that was handed over");
   }
+  if (came.descriptors.size() != 1) return fail(Errc::kProtocol, "not one descriptor");
   return std::move(came.descriptors.front());
 }
 

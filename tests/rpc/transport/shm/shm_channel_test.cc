@@ -1,6 +1,7 @@
 #include "rpc/transport/shm/shm_channel.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -274,6 +275,20 @@ TEST_CASE("descriptors are handed over, in their order, and no more than the ker
     CHECK(pair.client->take_handed().error() == Errc::kNotFound);
     CHECK_FALSE(pair.client->hand_over(files[0].get()));
   });
+  // One for which there is no number is lost, and no other.
+  rlimit limit{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  for (const bool room : {false, true}) {
+    Pair::run(*pair.accepted, [&] { CHECK(pair.accepted->hand_over(files[0].get())); });
+    Pair::run(*pair.client, [&] {
+      const rlimit none{.rlim_cur = room ? limit.rlim_cur : 3, .rlim_max = limit.rlim_max};
+      REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+      const auto taken = pair.client->take_handed();
+      REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+      CHECK(taken.has_value() == room);
+      if (!taken) CHECK(taken.error() == Errc::kBusy);
+    });
+  }
   Pair::run(*pair.accepted, [&] {
     int handed = 0;
     while (handed < 100'000 && pair.accepted->hand_over(files[0].get())) ++handed;
