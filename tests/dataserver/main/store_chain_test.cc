@@ -47,6 +47,10 @@ TEST_CASE("a data server over a target serves as one over its own folder") {
     CHECK(got.text == bytes);
     CHECK(got.eof);
     CHECK(of.target->counts().lent_bytes == 2 * bytes.size());
+    // From then on from the page cache, past the target.
+    CHECK(client.read(handle, 5, 400'000).text == bytes);
+    CHECK(client.read(handle, 10, 100).text == bytes.substr(5, 100));
+    CHECK(of.target->counts().reads == 1);
     CHECK(server->stop());
   }
   // Nothing is kept by the data server: a new process finds it, with the target's verifier.
