@@ -8,7 +8,6 @@ alternate within each round. A create is an OPEN that makes a new file and its C
 call to any data server; eight are outstanding at any time.
 """
 
-import argparse
 import sys
 
 import loopback
@@ -16,12 +15,8 @@ import report
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./dev bench creates",
-                                     description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=4)
+    parser = report.parser("creates", __doc__, rounds=7, seconds=4.0)
     parser.add_argument("--depth", type=int, default=8)
-    parser.add_argument("--results", default=str(loopback.ROOT / "results"))
     given = parser.parse_args()
     names = ("1 data server", "6 data servers", "6 data servers, 2 copies")
     rates: dict = {name: [] for name in names}

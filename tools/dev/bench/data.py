@@ -11,7 +11,6 @@ sends as many bytes of memory, in turn, as the file has, since a server's bytes 
 processor's cache either; the figure of one hot block, sent again and again, is printed beside it.
 """
 
-import argparse
 import subprocess
 import sys
 
@@ -111,10 +110,7 @@ def rows(samples: dict, tcp: dict) -> list:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./dev bench data", description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--results", default=str(loopback.ROOT / "results"))
+    parser = report.parser("data", __doc__, rounds=7, seconds=4.0)
     given = parser.parse_args()
     with loopback.Run() as weft_run, loopback.Run() as vfs_run:
         weft = loopback.WeftArm(weft_run)

@@ -9,11 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tests" / "system"))
-os.environ.setdefault("WEFT_BUILD", str(ROOT / "build" / "release"))
+import report
 
-import report  # noqa: E402
+sys.path.insert(0, str(report.ROOT / "tests" / "system"))
+os.environ.setdefault("WEFT_BUILD", str(report.ROOT / "build" / "release"))
+
 from harness import counters, servers  # noqa: E402
 from harness.network import congestion_control  # noqa: E402
 from harness.process import Process  # noqa: E402

@@ -15,7 +15,6 @@ Writes count until the commit is answered, so that they are on the disks. These 
 neither the processors nor shared memory decide: .context.json says how idle the processors were.
 """
 
-import argparse
 import sys
 import time
 
@@ -108,11 +107,8 @@ def measure(members: int, given, idle: dict) -> list:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./dev bench parity", description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=5)
+    parser = report.parser("parity", __doc__, rounds=4, seconds=5.0)
     parser.add_argument("--rate", type=float, default=16, help="MiB/s of a disk")
-    parser.add_argument("--results", default=str(loopback.ROOT / "results"))
     given = parser.parse_args()
     idle: dict = {"raw": [], "parity": [], "degraded": []}
     rows = [one for members in GROUPS for one in measure(members, given, idle)]

@@ -16,7 +16,6 @@ on links of B, min(cB, 2B) is what servers' duplication can give, min(cB/2, 2B) 
 min(cB, 4B) one copy on the four servers. B is what plain TCP moves over such a link.
 """
 
-import argparse
 import sys
 
 import links
@@ -112,13 +111,9 @@ def rows(rates: dict, tcp: list, given) -> list:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./dev bench protocols",
-                                     description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=10)
+    parser = report.parser("protocols", __doc__, rounds=3, seconds=10.0)
     parser.add_argument("--rate", default="150mbit")
     parser.add_argument("--clients", default="1,2,4")
-    parser.add_argument("--results", default=str(links.ROOT / "results"))
     given = parser.parse_args()
     given.clients = [int(word) for word in given.clients.split(",")]
     idle: dict = {arm: [] for arm in ARMS}

@@ -14,7 +14,6 @@ Then streams take three quarters of the links of all data servers of one failure
 one copy of every file, and both copies are read again, beside reads without them.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -115,12 +114,9 @@ def measure(bench: Bench, given, idle: dict) -> list:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./dev bench reads", description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=int, default=6)
+    parser = report.parser("reads", __doc__, rounds=7, seconds=6)
     parser.add_argument("--rate", default="200mbit")
     parser.add_argument("--pairs", type=int, default=2)
-    parser.add_argument("--results", default=str(links.ROOT / "results"))
     given = parser.parse_args()
     idle: dict = {f"reads={arm}": [] for arm in ARMS} | {"one copy's links stressed": []}
     with Run() as run:

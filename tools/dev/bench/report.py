@@ -16,14 +16,29 @@ Beside the rows the file holds what the reader needs to judge them: the machine,
 idle in per cent while each arm ran.
 """
 
+import argparse
 import json
 import os
 import platform
 import statistics
 import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
 
 # What .context.json says of every bench; modules that set up arms fill it.
 CONTEXT: dict = {}
+
+
+def parser(name, about, rounds, seconds=None):
+    """For what every bench is told; the first line of `about` says what it is. A bench whose rounds
+    are of a number of seconds takes it as the type that it is."""
+    made = argparse.ArgumentParser(prog=f"./dev bench {name}", description=about.split("\n")[0])
+    made.add_argument("--rounds", type=int, default=rounds)
+    if seconds is not None:
+        made.add_argument("--seconds", type=type(seconds), default=seconds)
+    made.add_argument("--results", default=str(ROOT / "results"))
+    return made
 
 
 def row(name, ours, peer, unit, target=None, most=None):

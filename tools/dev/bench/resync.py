@@ -18,7 +18,6 @@ what one data server fetched from the other, and the checksums that were compare
 plain TCP moves over it.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -198,11 +197,9 @@ def rows(found: dict, tcp: list) -> list:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./dev bench resync", description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = report.parser("resync", __doc__, rounds=3)
     parser.add_argument("--away", type=float, default=30)
     parser.add_argument("--rate", default="300mbit")
-    parser.add_argument("--results", default=str(links.ROOT / "results"))
     given = parser.parse_args()
     link = bits_per_second(given.rate) // 8
     idle: dict = {"quick": [], "gentle": []}

@@ -10,7 +10,6 @@ Arms alternate within each round. I/O is O_DIRECT, 8 jobs in 4 MiB blocks, each 
 64 MiB that is in the servers' memory; writes end with fsync.
 """
 
-import argparse
 import json
 import sys
 
@@ -73,12 +72,9 @@ def measure(servers: int, given, idle: dict) -> list:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./dev bench scale", description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=6)
+    parser = report.parser("scale", __doc__, rounds=5, seconds=6)
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--servers", default="1,2,4")
-    parser.add_argument("--results", default=str(links.ROOT / "results"))
     given = parser.parse_args()
     counts = [int(word) for word in given.servers.split(",")]
     idle: dict = {"plain TCP": [], **{f"{count} data servers": [] for count in counts}}

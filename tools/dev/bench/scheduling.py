@@ -21,7 +21,6 @@ f is what the stress leaves: as many writers to files with one copy on that data
 and not.
 """
 
-import argparse
 import subprocess
 import sys
 import time
@@ -269,13 +268,9 @@ def rows(found: dict) -> list:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./dev bench scheduling",
-                                     description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=3)
+    parser = report.parser("scheduling", __doc__, rounds=2, seconds=3.0)
     parser.add_argument("--rate", default="200mbit")
     parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--results", default=str(links.ROOT / "results"))
     given = parser.parse_args()
     given.cases = given.cases.split(",")
     idle: dict = {"by load": [], "not by load": []}

@@ -15,7 +15,6 @@ time through a data server whose objects are at a weft-target, by shared memory,
 with objects of its own; all servers are on processor 0.
 """
 
-import argparse
 import sys
 
 import loopback
@@ -93,10 +92,7 @@ def systems(given, idle: dict) -> list:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./dev bench shm", description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=2)
-    parser.add_argument("--results", default=str(loopback.ROOT / "results"))
+    parser = report.parser("shm", __doc__, rounds=7, seconds=2.0)
     given = parser.parse_args()
     idle: dict = {"shm": [], "tcp": [], "target": [], "own folder": []}
     rows = channels(given, idle) + systems(given, idle)

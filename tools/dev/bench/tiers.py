@@ -17,7 +17,6 @@ The planner is told what the parts are: of a link, what plain TCP moves over it;
 they are set. It is told nothing that was measured of the systems.
 """
 
-import argparse
 import itertools
 import statistics
 import sys
@@ -164,11 +163,8 @@ def order(name: str, said: dict, measured: dict) -> dict:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./dev bench tiers", description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3)
+    parser = report.parser("tiers", __doc__, rounds=3, seconds=3.0)
     parser.add_argument("--slow", type=float, default=3, help="times slower than iPVFS's nodes")
-    parser.add_argument("--results", default=str(loopback.ROOT / "results"))
     given = parser.parse_args()
     idle: dict = {name: [] for name in TIERS}
     extra: dict = {}
