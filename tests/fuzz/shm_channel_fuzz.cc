@@ -1,6 +1,6 @@
 // A hostile process at the other end of shared memory: it writes what it likes into the rings, at
-// any time, lends, gives back and rings. First the record decoder alone, then a channel of either
-// side whose peer follows the input as a script.
+// any time, lends, gives back, rings, and hands descriptors over or takes them. First the record
+// decoder alone, then a channel of either side whose peer follows the input as a script.
 #include <sys/socket.h>
 
 #include <boost/asio/io_context.hpp>
@@ -56,10 +56,13 @@ struct Stage {
     must(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     peer = OwnedFd(ends[1]);
     rings = SharedMemory::create(rings_bytes(kRing), "fuzz").value();
+    auto handing = make_handing_pair().value();
+    far = std::move(handing.far);
     ShmConnection connection{.socket = {context, boost::asio::local::stream_protocol(), ends[0]},
                              .rings = rings,
                              .ring_capacity = kRing,
                              .arena = arena->memory(),
+                             .handing = std::move(handing.near),
                              .lender = lender,
                              .peer = "fuzz"};
     channel = std::make_shared<ShmChannel>(
@@ -83,6 +86,7 @@ struct Stage {
   boost::asio::io_context context{1};
   std::shared_ptr<SharedMemory> rings;
   OwnedFd peer;
+  OwnedFd far;  // the peer's end of the way for descriptors
   std::shared_ptr<User> user = std::make_shared<User>();
   std::shared_ptr<ShmChannel> channel;
   std::byte* in = nullptr;   // the ring that the channel reads
@@ -120,8 +124,31 @@ void push_record(RingProducer& producer, Script& script) {
   static_cast<void>(producer.push(std::span(&whole, 1)));
 }
 
+// As many descriptors as come into its mind, with one message.
+void hand(Stage& stage, Script& script) {
+  int descriptors[12];
+  for (int& descriptor : descriptors) descriptor = stage.rings->fd();
+  const std::size_t count = script.byte() % 13U;
+  char byte = 0;
+  iovec bytes{&byte, script.byte() % 2U};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptors)] = {};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  if (count > 0) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    cmsghdr* part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(count * sizeof(int));
+    std::memcpy(CMSG_DATA(part), descriptors, count * sizeof(int));
+  }
+  static_cast<void>(::sendmsg(stage.far.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
 void act(Stage& stage, RingProducer& producer, Script& script) {
-  switch (script.byte() % 10) {
+  switch (script.byte() % 13) {
     case 0:
     case 1:
     case 2: return push_record(producer, script);
@@ -152,8 +179,13 @@ void act(Stage& stage, RingProducer& producer, Script& script) {
       return;
     }
     case 8: stage.user->kept.clear(); return;
+    case 9: return hand(stage, script);
+    case 10:
+      if (const auto taken = stage.channel->take_handed()) must(taken->get() >= 0);
+      return;
+    case 11: static_cast<void>(stage.channel->hand_over(stage.rings->fd())); return;
     default:
-      if (script.byte() % 8 == 0) stage.peer = OwnedFd();
+      if (script.byte() % 8 == 0) (script.byte() % 2 == 0 ? stage.peer : stage.far) = OwnedFd();
   }
 }
 

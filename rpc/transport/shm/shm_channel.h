@@ -45,7 +45,7 @@ struct ShmConnection {
   std::shared_ptr<SharedMemory> rings;                 // to the accepting side, then back
   std::size_t ring_capacity = 0;                       // of each
   std::shared_ptr<SharedMemory> arena;
-  OwnedFd handing;      // for descriptors, from the accepting side
+  OwnedFd handing{};    // for descriptors, from the accepting side
   bool lender = false;  // the connecting side
   std::string peer;
 };
