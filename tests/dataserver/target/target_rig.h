@@ -64,8 +64,12 @@ class TargetChild {
     tell(SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
+  // Told to stop, it has when this returns.
   void tell(int signal) const {
-    if (pid_ > 0) ::kill(pid_, signal);
+    if (pid_ <= 0) return;
+    ::kill(pid_, signal);
+    int status = 0;
+    if (signal == SIGSTOP) ::waitpid(pid_, &status, WUNTRACED);
   }
 
  private:
