@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <cstring>
 
+#include "rpc/base/machine.h"
 #include "rpc/transport/shm/record.h"
 #include "rpc/transport/shm/shm_dialer.h"
 #include "rpc/transport/tcp_dialer.h"
@@ -36,7 +37,7 @@ Result<TargetAddress> parse_target_address(std::string_view text) {
   TargetAddress address;
   if (text.starts_with("unix:")) {
     address.path = text.substr(5);
-    if (address.path.starts_with('/') && address.path.size() < 108) return address;
+    if (address.path.starts_with('/') && address.path.size() <= kMaxSocketPath) return address;
     return fail(Errc::kInvalid, "must be unix: and the absolute path of a socket");
   }
   if (text.starts_with("tcp:")) text.remove_prefix(4);

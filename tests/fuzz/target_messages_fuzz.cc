@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 2: response(input); break;
     default: {
       const auto challenge = decode_challenge(input);
-      if (challenge) must(challenge->socket.size() < 108);
+      if (challenge) must(challenge->socket.size() <= kMaxSocketPath);
     }
   }
   return 0;

@@ -13,9 +13,8 @@
 namespace weft::rpc {
 namespace {
 
-constexpr std::size_t kDescriptors = 3;
-
-constexpr std::size_t kMaxReceived = 8;  // more are refused
+constexpr std::size_t kDescriptors = 3;  // of a greeting
+constexpr std::size_t kMaxReceived = 8;  // the kernel closes what comes beyond
 
 // As sendmsg(), with descriptors. At most kDescriptors.
 ssize_t send_with(int socket, std::span<std::byte> bytes, std::span<const int> descriptors) {

@@ -1,9 +1,8 @@
 #include "rpc/transport/shm/shm_dialer.h"
 
-#include <sys/un.h>
-
 #include <boost/asio/post.hpp>
 
+#include "rpc/base/machine.h"
 #include "rpc/transport/shm/greeting.h"
 #include "rpc/transport/shm/shm_channel.h"
 
@@ -42,7 +41,7 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
 };
 
 void Attempt::start() {
-  if (options.path.size() >= sizeof(sockaddr_un{}.sun_path) || pool.arena() == nullptr) {
+  if (options.path.size() > kMaxSocketPath || pool.arena() == nullptr) {
     return boost::asio::post(socket.get_executor(), [self = shared_from_this()] {
       self->finish(fail(Errc::kInvalid, "no path of a socket, or no arena"));
     });

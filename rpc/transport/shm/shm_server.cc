@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +10,7 @@
 #include <future>
 #include <map>
 
+#include "rpc/base/machine.h"
 #include "rpc/transport/shm/greeting.h"
 #include "rpc/transport/shm/shm_channel.h"
 
@@ -162,7 +162,7 @@ Result<> ShmServer::Impl::clear_path() {
 
 Result<> ShmServer::Impl::open() {
   const std::string& path = admission->options.path;
-  if (path.empty() || path.size() >= sizeof(sockaddr_un{}.sun_path)) {
+  if (path.empty() || path.size() > kMaxSocketPath) {
     return fail(Errc::kInvalid, "not a path for a socket: '" + path + "'");
   }
   if (auto clear = clear_path(); !clear) return clear;
