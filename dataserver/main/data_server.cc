@@ -215,9 +215,9 @@ Result<> DataServer::listen() {
     options.max_connections_per_peer = config_.max_connections_per_peer;
     // So that direct writes need no copy, and others copy from a page boundary.
     options.limits.locate_payload = rpc::nfs4::locate_payload;
-    // A target takes what is in memory it shares, not what is in a pipe of ours.
-    if (config_.store.mode == IoMode::kBuffered && !config_.target && config_.parity.empty())
-      options.limits.pipe_from = kPipeFrom;
+    // A target takes what is in memory it shares; past it goes what is in a pipe.
+    options.limits.pipe_from = kPipeFrom;
+    options.limits.pipes = [this] { return chain_->store().takes_pipes(); };
     auto listener = std::make_unique<rpc::TcpServer>(
         threads_->threads(), pool_, options,
         [this](std::shared_ptr<rpc::Channel> channel) { sessions_->serve(std::move(channel)); });

@@ -59,6 +59,8 @@ void write_target_metrics(const TargetView& target, Metrics& out) {
               target.lent_bytes.load());
   out.counter("weft_ds_target_past_bytes_total", "Bytes read from the page cache, past the target",
               target.past_bytes.load());
+  out.counter("weft_ds_target_past_written_bytes_total",
+              "Bytes written into the page cache, past the target", target.past_written.load());
 }
 
 void write_parity_metrics(const ParityView& parity, Metrics& out) {

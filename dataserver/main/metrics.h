@@ -23,6 +23,7 @@
 //   weft_ds_target_connections_total, weft_ds_target_timeouts_total
 //   weft_ds_target_lent_bytes_total                    read and written in memory it shares
 //   weft_ds_target_past_bytes_total                    read from the page cache, past the target
+//   weft_ds_target_past_written_bytes_total            written there
 //   weft_ds_parity_state{state="starting|whole|degraded|rebuilding"}
 //                                                      1, if the targets are a parity group
 //   weft_ds_parity_member_out                          which is not read, from 0 on; -1: all are

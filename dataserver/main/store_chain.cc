@@ -97,7 +97,7 @@ Result<std::unique_ptr<RemoteStore>> StoreChain::open_remote(const TargetAddress
                                    .may_be = std::move(may_be),
                                    .replaceable = member.has_value(),
                                    // Sums and caches need the bytes.
-                                   .readers = member || cache_ ? 0 : config_.store.max_open_files});
+                                   .bypass = member || cache_ ? 0 : config_.store.max_open_files});
   if (opened && member && (*opened)->identity() != Uuid{}) {
     if (auto own = identities_->claim(*member, (*opened)->identity(), true); !own) return pass(own);
   }

@@ -44,6 +44,7 @@ class CachedStore final : public Store {
              Stability wanted, Done<WriteResult> done) override;
   void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
                    Stability wanted, Done<WriteResult> done) override;
+  [[nodiscard]] bool takes_pipes() const override { return beneath_.takes_pipes(); }
   void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override {
     beneath_.commit(object, std::move(done));
   }

@@ -120,6 +120,7 @@ class EmulatedStore final : public Store {
                  Buffer room, Done<ReadResult> done) override;
   void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
              Stability wanted, Done<WriteResult> done) override;
+  [[nodiscard]] bool takes_pipes() const override { return beneath_.takes_pipes(); }
   void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
                    Stability wanted, Done<WriteResult> done) override;
   void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override;

@@ -62,6 +62,11 @@ Result<> FileStore::close() {
   workers_.join();
   if (std::exchange(closed_, true)) return {};
   auto closed = sync_all();
+  if (closed && writers_.load()) {
+    spdlog::info("event=store_closed path={} clean=false why=\"it was written by others as well\"",
+                 options_.path);
+    return {};
+  }
   if (closed) closed = directory_->close_clean(verifier_.load());
   if (closed) {
     spdlog::info("event=store_closed path={} clean=true", options_.path);

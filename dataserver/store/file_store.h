@@ -23,6 +23,8 @@
 //     A loss in between therefore always shows as a difference.
 //  2. An error of a write, of its sync or of its directory entry is never swallowed: it reaches
 //     the operation that caused it, or, found by a later sync, all clients through the verifier.
+//  3. Once it has handed out a descriptor to write by, the store does not know what was written:
+//     each commit syncs, and the store is not left clean, so that the next has another verifier.
 #pragma once
 
 #include <atomic>
@@ -71,6 +73,9 @@ class FileStore final : public Store {
   void read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
                  Buffer room, Done<ReadResult> done) override;
   [[nodiscard]] Result<OwnedFd> reader(const layout::ObjectId& object) override;
+  [[nodiscard]] Result<OwnedFd> writer(const layout::ObjectId& object) override;
+  void writer_left() override;
+  [[nodiscard]] bool takes_pipes() const override { return options_.mode == IoMode::kBuffered; }
   void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
              Stability wanted, Done<WriteResult> done) override;
   void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
@@ -106,6 +111,8 @@ class FileStore final : public Store {
   // Finds or opens the object's file; `then` runs on this thread, at once if it is open.
   void with_file(const layout::ObjectId& object, bool create, Done<FilePtr> then);
 
+  [[nodiscard]] Result<OwnedFd> open_again(const layout::ObjectId& object, int access);
+
   // file_store_read.cc
   void start_read(const layout::ObjectId& object, std::unique_ptr<ReadOp> op);
   void read_file(std::unique_ptr<ReadOp> op);
@@ -131,7 +138,7 @@ class FileStore final : public Store {
   void run_sync(FilePtr file);
   [[nodiscard]] Result<> sync_entry(ObjectFile& file);
   void finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiters, Result<> result);
-  void lost_data(const ObjectFile& file, const Error& error);
+  void lost_data(const std::string& what, const Error& error);
   [[nodiscard]] Result<> sync_all();
   void sync_for_eviction();
 
@@ -141,6 +148,7 @@ class FileStore final : public Store {
   ObjectFiles files_;
   std::atomic<WriteVerifier> verifier_;
   Throttle throttle_;
+  std::atomic<bool> writers_{false};  // somebody may write past this store, or may have
   std::atomic<std::size_t> jobs_{0};  // of the worker threads, until their `done` has run
   bool closed_ = false;
   boost::asio::thread_pool workers_;

@@ -20,10 +20,6 @@ constexpr std::uint64_t kBlock = 4096;  // O_DIRECT's unit: multiples of it suit
   return block_floor(at + kBlock - 1);
 }
 
-[[nodiscard]] inline std::int64_t steady_now_ns() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
-
 // This thread's ring. Every thread that calls a store has one.
 [[nodiscard]] inline IoRing& this_ring() {
   IoRing* ring = IoRing::current();

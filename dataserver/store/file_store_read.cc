@@ -39,15 +39,26 @@ void FileStore::read_into(const layout::ObjectId& object, std::uint64_t offset, 
 }
 
 Result<OwnedFd> FileStore::reader(const layout::ObjectId& object) {
+  return open_again(object, O_RDONLY);
+}
+
+Result<OwnedFd> FileStore::writer(const layout::ObjectId& object) {
+  auto opened = open_again(object, O_RDWR);
+  if (opened) writers_.store(true);
+  return opened;
+}
+
+// For who reads or writes past this store.
+Result<OwnedFd> FileStore::open_again(const layout::ObjectId& object, int access) {
   if (options_.mode != IoMode::kBuffered || options_.faults != nullptr) {
-    return fail(Errc::kNotSupported, "objects that are not read through the page cache");
+    return fail(Errc::kNotSupported, "objects that are not in the page cache");
   }
   const FilePtr file = files_.find(object);
   if (file == nullptr) return fail(Errc::kNotFound, "the object is not open");
-  // A new opening of the same file: one may only read by it.
+  // A new opening of the same file: one may do by it what `access` says, and nothing else.
   const std::string path = "/proc/self/fd/" + std::to_string(file->buffered.get());
-  OwnedFd opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!opened) return fail_errno(errno, "open an object for reading");
+  OwnedFd opened(::open(path.c_str(), access | O_CLOEXEC));
+  if (!opened) return fail_errno(errno, "open an object once more");
   return opened;
 }
 

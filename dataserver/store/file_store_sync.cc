@@ -23,13 +23,22 @@ ObjectFile::Waiter on_this_thread(ObjectFile::Waiter waiter) {
 }  // namespace
 
 void FileStore::commit(const layout::ObjectId& object, Done<WriteVerifier> done) {
+  auto synced = [this, done = std::move(done)](const Result<>& result) mutable {
+    if (!result) return done(std::unexpected(result.error()));
+    done(verifier_.load());
+  };
+  if (writers_.load()) {
+    return with_file(object, false, [this, synced = std::move(synced)](Result<FilePtr> file) mutable {
+      if (!file && file.error() == Errc::kNotFound) return synced(Result<>{});
+      if (!file) return synced(pass(file));
+      (*file)->unsynced.store(true);  // for all that is known here
+      sync(*file, std::move(synced));
+    });
+  }
   // What is not open has nothing unsynced (object_files.h, invariant 2).
   const FilePtr file = files_.find(object);
-  if (file == nullptr) return done(verifier_.load());
-  sync(file, [this, done = std::move(done)](const Result<>& synced) mutable {
-    if (!synced) return done(std::unexpected(synced.error()));
-    done(verifier_.load());
-  });
+  if (file == nullptr) return synced(Result<>{});
+  sync(file, std::move(synced));
 }
 
 // Makes everything stable that was written to the file before this call. The waiter runs on this
@@ -93,7 +102,7 @@ Result<> FileStore::sync_entry(ObjectFile& file) {
 void FileStore::finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiters,
                             Result<> result) {
   // Before anyone waiting for a later sync can be answered: see the class's invariant 1.
-  if (!result) lost_data(*file, result.error());
+  if (!result) lost_data("object=" + layout::to_string(file->id), result.error());
   bool again = false;
   {
     const std::lock_guard lock(file->mutex);
@@ -104,13 +113,25 @@ void FileStore::finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiter
   for (ObjectFile::Waiter& waiter : waiters) waiter(result);
 }
 
-void FileStore::lost_data(const ObjectFile& file, const Error& error) {
+void FileStore::lost_data(const std::string& what, const Error& error) {
   WriteVerifier next = options_.random->u64();
   const WriteVerifier old = verifier_.load();
   if (next == old) ++next;
   verifier_.store(next);
-  spdlog::error("event=data_lost object={} error=\"{}\" verifier={:016x} was={:016x}",
-                layout::to_string(file.id), error.describe(), next, old);
+  spdlog::error("event=data_lost {} error=\"{}\" verifier={:016x} was={:016x}",
+                what, error.describe(), next, old);
+}
+
+void FileStore::writer_left() {
+  if (!writers_.load()) return;
+  // The file system remembers for this descriptor what failed since it was opened, of any file.
+  auto work = [this]() -> Result<> {
+    if (::syncfs(directory_->root()) != 0) return fail_errno(errno, "syncfs " + options_.path);
+    return {};
+  };
+  on_worker<void>(work, [this](Result<> synced) {
+    if (!synced) lost_data("object=unknown", synced.error());
+  });
 }
 
 // For close(): on the calling thread, all that is not stable yet.

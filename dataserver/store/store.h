@@ -106,6 +106,17 @@ class Store {
   [[nodiscard]] virtual Result<OwnedFd> reader(const layout::ObjectId& /*object*/) {
     return fail(Errc::kNotSupported, "objects that are read through their store only");
   }
+  // For who writes past this store as well: the same, for writing too. From then on commit() syncs
+  // whether this store knows of something to sync or not, and what verifier() says does not outlive
+  // the process.
+  [[nodiscard]] virtual Result<OwnedFd> writer(const layout::ObjectId& /*object*/) {
+    return fail(Errc::kNotSupported, "objects that are written through their store only");
+  }
+  // Somebody who had such descriptors is gone, maybe without a commit: what they wrote is synced,
+  // and when that fails, data was lost.
+  virtual void writer_left() {}
+  // Whether large writes had best come with their bytes still in the kernel (write_piped()).
+  [[nodiscard]] virtual bool takes_pipes() const { return false; }
   // Creates the object on first write. kNoSpace, kIo, kFileTooLarge: nothing is promised of the
   // range then, and nothing outside it changed.
   virtual void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,

@@ -12,9 +12,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 namespace weft::ds {
+
+[[nodiscard]] inline std::int64_t steady_now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
 
 // How often the calling thread has given up its processor to wait for something.
 [[nodiscard]] std::int64_t waits_of_this_thread();

@@ -112,9 +112,8 @@ void encode(xdr::Encoder& out, const TargetRequest& request) {
   out.u64(request.size);
   out.u32(static_cast<std::uint32_t>(request.stability));
   out.boolean(request.lent);
-  if (request.op != TargetOp::kRead) return;
-  out.boolean(request.uncached);
-  out.boolean(request.reader);
+  if (request.op == TargetOp::kRead) out.boolean(request.uncached);
+  if (is_io(request.op)) out.boolean(request.descriptor);
 }
 
 void begin_bulk(xdr::Encoder& out, std::size_t size) { out.u32(static_cast<std::uint32_t>(size)); }
@@ -143,10 +142,8 @@ Result<Decoded<TargetRequest>> decode_request(std::span<const std::byte> record,
     if (stability > static_cast<std::uint32_t>(Stability::kFileSync)) in.reject();
     request.stability = static_cast<Stability>(stability);
     request.lent = in.boolean();
-    if (request.op == TargetOp::kRead) {
-      request.uncached = in.boolean();
-      request.reader = in.boolean();
-    }
+    if (request.op == TargetOp::kRead) request.uncached = in.boolean();
+    if (is_io(request.op)) request.descriptor = in.boolean();
     if (request.op == TargetOp::kList &&
         (request.size == 0 || request.size > kMaxTargetList || request.offset > kMaxFolder)) {
       in.reject();
@@ -181,9 +178,11 @@ void encode(xdr::Encoder& out, const TargetResponse& response) {
       out.u64(response.object_end);
       out.u64(response.size);
       out.u64(response.at);
-      out.boolean(response.reader);
+      out.boolean(response.descriptor);
       return out.boolean(response.lent);
-    case TargetOp::kWrite: return out.u64(response.object_end);
+    case TargetOp::kWrite:
+      out.u64(response.object_end);
+      return out.boolean(response.descriptor);
     case TargetOp::kTruncate:
     case TargetOp::kStat:
       out.u64(response.stat.size);
@@ -212,11 +211,14 @@ std::size_t take_results(xdr::Decoder& in, TargetResponse& response) {
       response.object_end = in.u64();
       response.size = in.u64();
       response.at = in.u64();
-      response.reader = in.boolean();
+      response.descriptor = in.boolean();
       response.lent = in.boolean();
       if (response.size > kMaxTargetIo || response.at > kMaxTargetIo) in.reject();
       return in.ok() && !response.lent ? take_bulk(in, response.size, 0) : 0;
-    case TargetOp::kWrite: response.object_end = in.u64(); return 0;
+    case TargetOp::kWrite:
+      response.object_end = in.u64();
+      response.descriptor = in.boolean();
+      return 0;
     case TargetOp::kTruncate:
     case TargetOp::kStat:
       response.stat.size = in.u64();
@@ -262,7 +264,7 @@ std::size_t locate_request(std::span<const std::byte> head) {
   if (in.u32() != static_cast<std::uint32_t>(TargetOp::kWrite)) return 0;
   in.skip(8 + 16 + 8 + 8 + 4);  // tag, object, offset, size, stability
   if (in.boolean()) return 0;
-  in.skip(4);  // length
+  in.skip(4 + 4);  // descriptor, length
   return in.ok() ? in.position() : 0;
 }
 
@@ -271,7 +273,7 @@ std::size_t locate_response(std::span<const std::byte> head) {
   if (in.u32() != static_cast<std::uint32_t>(TargetOp::kRead)) return 0;
   in.skip(8);  // tag
   if (in.u32() != 0) return 0;
-  in.skip(8 + 8 + 8 + 8 + 4);  // verifier, object's end, size, where, reader
+  in.skip(8 + 8 + 8 + 8 + 4);  // verifier, object's end, size, where, descriptor
   if (in.boolean()) return 0;
   in.skip(4);  // length
   return in.ok() ? in.position() : 0;

@@ -27,7 +27,7 @@
 
 namespace weft::ds {
 
-constexpr std::uint32_t kTargetProtocol = 4;
+constexpr std::uint32_t kTargetProtocol = 5;
 constexpr std::size_t kMaxTargetIo = std::size_t{1} << 20;  // bytes of one READ or WRITE
 constexpr std::uint32_t kMaxTargetList = 4096;              // objects of one LIST
 constexpr std::size_t kMaxTargetRecord = kMaxTargetIo + 4096;
@@ -78,7 +78,8 @@ struct TargetRequest {
   Stability stability = Stability::kUnstable;
   bool lent = false;      // the data, or the room for it, comes with the record as loans
   bool uncached = false;  // kRead: Store::read_uncached()
-  bool reader = false;    // kRead: a descriptor of the object is welcome (Store::reader())
+  // A descriptor of the object is welcome: kRead: Store::reader(); kWrite: Store::writer().
+  bool descriptor = false;
   friend bool operator==(const TargetRequest&, const TargetRequest&) = default;
 };
 
@@ -93,7 +94,7 @@ struct TargetResponse {
   std::uint64_t object_end = 0;  // kRead, kWrite
   std::uint64_t size = 0;        // kRead: bytes of data
   std::uint64_t at = 0;          // kRead: where in the room they begin
-  bool reader = false;           // kRead: a descriptor was handed over (Channel::hand_over())
+  bool descriptor = false;       // kRead, kWrite: was handed over (Channel::hand_over())
   bool lent = false;             // kRead: they are in the room; otherwise the record's end
   ObjectStat stat;               // kTruncate, kStat
   StoreStat usage;               // kUsage

@@ -17,7 +17,7 @@ constexpr const char* kIdentityFile = "target";
 
 RemoteStore::RemoteStore(Parts parts)
     : parts_(std::move(parts)),
-      readers_(parts_.readers, parts_.pool),
+      bypass_(parts_.bypass, parts_.pool, view_.verifier),
       config_{.address = parts_.address,
               .space = parts_.space,
               .boot = parts_.random.u64(),
@@ -28,7 +28,7 @@ RemoteStore::RemoteStore(Parts parts)
               .view = view_,
               .same_store = [this](const Uuid& store,
                                    std::uint64_t objects) { return same_store(store, objects); },
-              .left = [this] { readers_.drop_all(); }} {}
+              .left = [this] { bypass_.retire_all(); }} {}
 
 Result<std::unique_ptr<RemoteStore>> RemoteStore::open(Parts parts) {
   std::unique_ptr<RemoteStore> store(new RemoteStore(std::move(parts)));
@@ -124,11 +124,15 @@ Uuid RemoteStore::identity() const {
 
 // --- Operations ----------------------------------------------------------------------------------
 
-template <class T, class Fill>
-void RemoteStore::call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill) {
+TargetLink& RemoteStore::link() const {
   const IoRing* ring = IoRing::current();
   WEFT_ASSERT(ring != nullptr && ring->index() < links_.size());
-  links_[ring->index()]->call(
+  return *links_[ring->index()];
+}
+
+template <class T, class Fill>
+void RemoteStore::call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill) {
+  link().call(
       request, std::move(data),
       [done = std::move(done), fill](Result<TargetLink::Answer> answer) mutable {
         if (!answer) return done(pass(answer));
@@ -144,7 +148,7 @@ void RemoteStore::call(TargetRequest request, std::vector<Buffer> data, Done<T> 
 void RemoteStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
                        Done<ReadResult> done) {
   const std::uint64_t size = std::min<std::uint64_t>(count, kMaxTargetIo);
-  auto at_hand = readers_.read(object, offset, static_cast<std::uint32_t>(size));
+  auto at_hand = bypass_.read(object, offset, static_cast<std::uint32_t>(size));
   if (at_hand.result) {
     view_.past_bytes.fetch_add(at_hand.result->payload.size(), std::memory_order_relaxed);
     return done(std::move(*at_hand.result));
@@ -153,7 +157,7 @@ void RemoteStore::read(const layout::ObjectId& object, std::uint64_t offset, std
            .object = object,
            .offset = offset,
            .size = size,
-           .reader = at_hand.reader_welcome},
+           .descriptor = at_hand.welcome},
           std::move(done));
 }
 
@@ -169,15 +173,54 @@ void RemoteStore::read_by(TargetRequest request, Done<ReadResult> done) {
   const layout::ObjectId object = request.object;
   call<ReadResult>(request, {}, std::move(done), [this, object](TargetLink::Answer& answer) {
     ReadResult result;
-    if (answer.reader) readers_.add(object, std::move(answer.reader));
+    keep(object, answer, false);
     result.object_end = answer.response.object_end;
     if (!answer.data.empty()) result.payload.append(std::move(answer.data));
     return result;
   });
 }
 
+void RemoteStore::keep(const layout::ObjectId& object, TargetLink::Answer& answer, bool writable) {
+  if (!answer.descriptor) return;
+  const auto in_the_way =
+      bypass_.add(object, std::move(answer.descriptor), writable, answer.response.verifier);
+  // Its error, if there is one, shows in the verifier.
+  if (in_the_way) commit(*in_the_way, [](const Result<WriteVerifier>&) {});
+}
+
+// A call that failed may be carried out yet, and one over a connection that has ended will be over
+// the next: neither may come after what was written past the target since.
+bool RemoteStore::may_pass_now() const { return link().ready() && settled(); }
+
 void RemoteStore::write(const layout::ObjectId& object, std::uint64_t offset,
                         std::vector<Buffer> data, Stability wanted, Done<WriteResult> done) {
+  Bypass::AtHand<Result<WriteResult>> at_hand{.result = {}, .welcome = parts_.bypass > 0 && wanted == Stability::kUnstable};
+  if (at_hand.welcome && may_pass_now()) at_hand = bypass_.write(object, offset, data);
+  if (!at_hand.result) {
+    return write_by(object, offset, std::move(data), wanted, at_hand.welcome, std::move(done));
+  }
+  if (*at_hand.result) view_.past_written.fetch_add((*at_hand.result)->bytes);
+  done(std::move(*at_hand.result));
+}
+
+void RemoteStore::write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
+                              Stability wanted, Done<WriteResult> done) {
+  Bypass::AtHand<Result<WriteResult>> at_hand{.result = {}, .welcome = parts_.bypass > 0 && wanted == Stability::kUnstable};
+  if (at_hand.welcome && may_pass_now()) at_hand = bypass_.write(object, offset, data);
+  if (!at_hand.result) {
+    auto buffer = data.to_buffer();
+    if (!buffer) return done(pass(buffer));
+    std::vector<Buffer> pieces;
+    pieces.push_back(std::move(*buffer));
+    return write_by(object, offset, std::move(pieces), wanted, at_hand.welcome, std::move(done));
+  }
+  if (*at_hand.result) view_.past_written.fetch_add((*at_hand.result)->bytes);
+  done(std::move(*at_hand.result));
+}
+
+void RemoteStore::write_by(const layout::ObjectId& object, std::uint64_t offset,
+                           std::vector<Buffer> data, Stability wanted, bool descriptor,
+                           Done<WriteResult> done) {
   std::uint64_t size = 0;
   for (const Buffer& piece : data) size += piece.size();
   if (size > kMaxTargetIo) return done(fail(Errc::kTooLarge, "a write of too many bytes"));
@@ -185,8 +228,11 @@ void RemoteStore::write(const layout::ObjectId& object, std::uint64_t offset,
                      .object = object,
                      .offset = offset,
                      .size = size,
-                     .stability = wanted},
-                    std::move(data), std::move(done), [size, wanted](TargetLink::Answer& answer) {
+                     .stability = wanted,
+                     .descriptor = descriptor},
+                    std::move(data), std::move(done),
+                    [this, object, size, wanted](TargetLink::Answer& answer) {
+                      keep(object, answer, true);
                       return WriteResult{.bytes = size,
                                          .stability = wanted,
                                          .verifier = answer.response.verifier,
@@ -196,7 +242,10 @@ void RemoteStore::write(const layout::ObjectId& object, std::uint64_t offset,
 
 void RemoteStore::commit(const layout::ObjectId& object, Done<WriteVerifier> done) {
   call<WriteVerifier>({.op = TargetOp::kCommit, .object = object}, {}, std::move(done),
-                      [](TargetLink::Answer& answer) { return answer.response.verifier; });
+                      [this, object, written = bypass_.written(object)](TargetLink::Answer& answer) {
+                        bypass_.committed(object, written);
+                        return answer.response.verifier;
+                      });
 }
 
 void RemoteStore::truncate(const layout::ObjectId& object, std::uint64_t size,
@@ -207,12 +256,12 @@ void RemoteStore::truncate(const layout::ObjectId& object, std::uint64_t size,
 }
 
 void RemoteStore::remove(const layout::ObjectId& object, Done<void> done) {
-  // A file lives on while it is open: afterwards too, one may have come meanwhile.
-  readers_.drop(object);
+  // A file lives on while it is open. Afterwards too: one may have come meanwhile.
+  bypass_.drop(object);
   call<void>(
       {.op = TargetOp::kRemove, .object = object}, {},
       [this, object, done = std::move(done)](Result<> removed) mutable {
-        readers_.drop(object);
+        bypass_.drop(object);
         done(std::move(removed));
       },
       nullptr);

@@ -11,9 +11,9 @@
 // others have it too (Parts::replaceable), an empty one is offered, and taken if accept() says so.
 //
 // A target that is reached through shared memory, and keeps its objects in files that the page
-// cache serves, hands a descriptor of an object over with a READ's answer, if there is to be none
-// of it yet (Parts::readers). From then on what is in the page cache is read by that, past the
-// target (readers.h), and only the rest through it.
+// cache serves, hands a descriptor of an object over with a READ's or WRITE's answer, if one is
+// welcome (Parts::bypass). From then on what is in the page cache is read by that, and what need
+// not be stable yet written, past the target (bypass.h), and only the rest through it.
 //
 // Threading: operations from any thread whose IoRing was given to open(). The rest from one thread.
 //
@@ -26,7 +26,7 @@
 
 #include "dataserver/store/io_ring.h"
 #include "dataserver/store/store.h"
-#include "dataserver/target/readers.h"
+#include "dataserver/target/bypass.h"
 #include "dataserver/target/target_link.h"
 
 namespace weft::ds {
@@ -45,7 +45,7 @@ class RemoteStore final : public Store {
     // Whether a target's store may be the one behind this; of several that must differ.
     std::function<Result<>(const Uuid& store)> may_be = {};
     bool replaceable = false;  // a new and empty store may take the place of the one it was
-    std::size_t readers = 0;   // objects that are read past the target, at most; 0: none
+    std::size_t bypass = 0;    // objects read and written past the target, at most; 0: none
   };
   // Does not wait for the target. kIo, kCorrupt: the file `target`.
   [[nodiscard]] static Result<std::unique_ptr<RemoteStore>> open(Parts parts);
@@ -67,6 +67,9 @@ class RemoteStore final : public Store {
                      Done<ReadResult> done) override;
   void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
              Stability wanted, Done<WriteResult> done) override;
+  void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
+                   Stability wanted, Done<WriteResult> done) override;
+  [[nodiscard]] bool takes_pipes() const override { return bypass_.writes(); }
   void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override;
   void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
   void remove(const layout::ObjectId& object, Done<void> done) override;
@@ -88,14 +91,20 @@ class RemoteStore final : public Store {
   [[nodiscard]] Result<> load_identity();
   [[nodiscard]] Result<> same_store(const Uuid& store, std::uint64_t objects);
   [[nodiscard]] Result<> keep(const Uuid& store);
-  // Errors as they come; `fill` makes a T of an answer.
+  [[nodiscard]] TargetLink& link() const;
   void read_by(TargetRequest request, Done<ReadResult> done);
+  void write_by(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
+                Stability wanted, bool descriptor, Done<WriteResult> done);
+  // Whether what is written past the target comes after all that was asked of it.
+  [[nodiscard]] bool may_pass_now() const;
+  void keep(const layout::ObjectId& object, TargetLink::Answer& answer, bool writable);
+  // Errors as they come; `fill` makes a T of an answer.
   template <class T, class Fill>
   void call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill);
 
   const Parts parts_;
   TargetView view_;
-  Readers readers_;
+  Bypass bypass_;
   TargetLink::Config config_;
   std::vector<std::shared_ptr<TargetLink>> links_;  // by the ring's index
   mutable std::mutex mutex_;

@@ -136,6 +136,10 @@ void Target::write_metrics(Metrics& out) {
               "Objects opened for a data server, which reads past the target what is in the page "
               "cache",
               now.readers);
+  out.counter("weft_target_writers_total",
+              "Objects opened for a data server, which writes past the target what need not be "
+              "stable yet",
+              now.writers);
   out.counter("weft_target_errors_total", "Operations answered with an error", now.errors);
   out.counter("weft_target_refused_total", "Connections refused or ended for what they sent",
               now.refused);

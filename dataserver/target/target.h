@@ -8,6 +8,7 @@
 // Metrics (Prometheus):
 //   weft_target_operations_total{op="read|write|commit"}, weft_target_read_bytes_total,
 //   weft_target_write_bytes_total, weft_target_lent_bytes_total, weft_target_readers_total,
+//   weft_target_writers_total,
 //   weft_target_errors_total, weft_target_refused_total, weft_target_running,
 //   weft_target_connections{transport="shm|tcp"},
 //   weft_target_spaces, weft_target_memory_bytes, weft_target_store_capacity_bytes,

@@ -42,6 +42,7 @@ void TargetServer::Connection::retire(std::move_only_function<void()> gone) {
 // Once the channel is closed, nothing begins any more.
 void TargetServer::Connection::check_quiet() {
   if (!closed_ || running_ > 0) return;
+  if (std::exchange(writes_past_, false)) store_->writer_left();
   shared_->remove(this);
   for (auto& gone : std::exchange(gone_, {})) gone();
 }
@@ -220,7 +221,8 @@ void TargetServer::Connection::write(Arrival arrival) {
     self->finish({.op = request.op,
                   .tag = request.tag,
                   .verifier = result->verifier,
-                  .object_end = result->object_end});
+                  .object_end = result->object_end,
+                  .descriptor = self->hand_descriptor(request)});
   };
   if (!arrival.piped.empty()) {
     return store_->write_piped(request.object, request.offset, std::move(arrival.piped),
@@ -263,15 +265,17 @@ void TargetServer::Connection::read_done(const TargetRequest& request, const std
     response.at = static_cast<std::uint64_t>(piece->data() - room);
   }
   payload = {};  // given back with the response
-  response.reader = request.reader && hand_reader(request);
+  response.descriptor = hand_descriptor(request);
   finish(std::move(response));
 }
 
-bool TargetServer::Connection::hand_reader(const TargetRequest& request) {
-  if (closed_) return false;
-  const auto descriptor = store_->reader(request.object);
-  if (!descriptor || !channel_->hand_over(descriptor->get())) return false;
-  shared_->readers.fetch_add(1, std::memory_order_relaxed);
+bool TargetServer::Connection::hand_descriptor(const TargetRequest& request) {
+  if (!request.descriptor || closed_) return false;
+  const bool writes = request.op == TargetOp::kWrite;
+  const auto opened = writes ? store_->writer(request.object) : store_->reader(request.object);
+  if (!opened || !channel_->hand_over(opened->get())) return false;
+  writes_past_ = writes_past_ || writes;
+  (writes ? shared_->writers : shared_->readers).fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 

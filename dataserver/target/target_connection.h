@@ -33,6 +33,7 @@ struct TargetServer::Shared {
   std::atomic<std::uint64_t> write_bytes{0};
   std::atomic<std::uint64_t> lent_bytes{0};
   std::atomic<std::uint64_t> readers{0};
+  std::atomic<std::uint64_t> writers{0};
   std::atomic<std::uint64_t> errors{0};
   std::atomic<std::uint64_t> refused{0};
   std::atomic<std::uint64_t> running{0};
@@ -82,8 +83,8 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   void read(Arrival arrival);
   void write(Arrival arrival);
   void read_done(const TargetRequest& request, const std::byte* room, Result<ReadResult> result);
-  // Whether it has handed over what the object can be read by.
-  [[nodiscard]] bool hand_reader(const TargetRequest& request);
+  // Whether it has handed over, if that is welcome, what the object can be read or written by.
+  [[nodiscard]] bool hand_descriptor(const TargetRequest& request);
   // Answers, and counts the request as ended.
   void finish(TargetResponse response, Payload bulk = {});
   void finish_with(const TargetRequest& request, Error why);
@@ -102,6 +103,7 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   bool greeted_ = false;    // a Hello came
   bool closed_ = false;
   bool paused_ = false;
+  bool writes_past_ = false;  // it was given a descriptor to write by
   std::size_t running_ = 0;
   std::vector<std::move_only_function<void()>> gone_;  // to be told when nothing runs
 };

@@ -294,7 +294,7 @@ void TargetLink::on_response(const Buffer& record) {
   auto decoded = decode_response(record.span());
   if (!decoded) return drop(decoded.error());
   TargetResponse& response = decoded->message;
-  if (response.good) config_.view.verifier.store(response.verifier, std::memory_order_relaxed);
+  if (response.good) config_.view.verifier.store(response.verifier, std::memory_order_release);
   if (response.tag == kPingTag && response.op == TargetOp::kUsage) {
     if (!response.good) return;
     config_.view.capacity_bytes = response.usage.capacity_bytes;
@@ -314,13 +314,16 @@ void TargetLink::on_response(const Buffer& record) {
     auto data = data_of(found->second, response, record, decoded->bulk);
     if (!data) return drop(data.error());
     answer.data = std::move(*data);
-    if (response.reader) {
-      auto reader = channel_->take_handed();
-      if (reader) {
-        answer.reader = std::move(*reader);
-      } else if (!(reader.error() == Errc::kBusy)) {
-        return drop(reader.error());
-      }
+  }
+  if (response.descriptor) {
+    if (!found->second.request.descriptor) {
+      return drop({Errc::kProtocol, "a descriptor that was not asked for"});
+    }
+    auto descriptor = channel_->take_handed();
+    if (descriptor) {
+      answer.descriptor = std::move(*descriptor);
+    } else if (!(descriptor.error() == Errc::kBusy)) {
+      return drop(descriptor.error());
     }
   }
   if (found->second.request.lent) {
@@ -337,9 +340,6 @@ Result<Buffer> TargetLink::data_of(Call& call, const TargetResponse& response, c
                                    std::size_t bulk) {
   if (response.size > call.request.size || response.lent != call.request.lent) {
     return fail(Errc::kProtocol, "more data than was asked for");
-  }
-  if (response.reader && !call.request.reader) {
-    return fail(Errc::kProtocol, "a descriptor that was not asked for");
   }
   if (response.size == 0) return Buffer{};
   const auto size = static_cast<std::size_t>(response.size);

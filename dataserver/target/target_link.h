@@ -69,6 +69,7 @@ struct TargetView {
   std::atomic<std::uint64_t> connections{0};  // made, in all
   std::atomic<std::uint64_t> lent_bytes{0};   // read and written through lent memory
   std::atomic<std::uint64_t> past_bytes{0};   // read from the page cache, past the target
+  std::atomic<std::uint64_t> past_written{0};  // bytes written there
   std::atomic<std::uint64_t> timed_out{0};    // calls
   // Links of which a call failed that the target may carry out until it answers the next Hello.
   std::atomic<std::uint32_t> unsettled{0};
@@ -96,8 +97,8 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   };
   struct Answer {
     TargetResponse response;
-    Buffer data;     // of a READ
-    OwnedFd reader;  // likewise, if one was welcome and came
+    Buffer data;         // of a READ
+    OwnedFd descriptor;  // if one was welcome and came
   };
   using Done = std::move_only_function<void(Result<Answer>)>;
 
@@ -108,6 +109,8 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   // `data` of a WRITE, which the caller does not change until it is answered.
   void call(TargetRequest request, std::vector<Buffer> data, Done done);
   void stop();
+  // Whether the target has greeted this connection, which has not ended as far as is known.
+  [[nodiscard]] bool ready() const { return state_ == State::kReady; }
   [[nodiscard]] std::size_t calls() const { return calls_.size(); }
 
  private:

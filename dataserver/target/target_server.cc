@@ -76,6 +76,7 @@ TargetCounts TargetServer::counts() const {
           .write_bytes = shared_->write_bytes.load(),
           .lent_bytes = shared_->lent_bytes.load(),
           .readers = shared_->readers.load(),
+          .writers = shared_->writers.load(),
           .errors = shared_->errors.load(),
           .refused = shared_->refused.load(),
           .running = shared_->running.load(),

@@ -33,7 +33,8 @@ struct TargetCounts {
   std::uint64_t read_bytes = 0;
   std::uint64_t write_bytes = 0;
   std::uint64_t lent_bytes = 0;  // of those, in memory that was lent
-  std::uint64_t readers = 0;     // descriptors handed over
+  std::uint64_t readers = 0;     // descriptors handed over, to read by
+  std::uint64_t writers = 0;     // and to write by
   std::uint64_t errors = 0;
   std::uint64_t refused = 0;  // connections without the key, or that broke the protocol
   std::uint64_t running = 0;  // requests now

@@ -28,6 +28,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -46,6 +47,7 @@ class RecordReader {
     std::size_t max_record_bytes = std::size_t{1} << 20;
     std::uint32_t max_fragments = 64;
     std::size_t pipe_from = 0;  // bytes of bulk data from which on it goes to a pipe; 0: never
+    std::function<bool()> pipes = {};  // and whether it does now; asked for each such record
   };
 
   RecordReader(BufferPool& pool, Limits limits, LocatePayload locate = nullptr)

@@ -41,7 +41,7 @@ TcpChannel::TcpChannel(boost::asio::ip::tcp::socket socket, BufferPool& pool,
       limits_(limits),
       gone_(std::move(gone)),
       peer_(name_of(socket_)),
-      reader_(pool, {limits.max_record_bytes, limits.max_fragments, limits.pipe_from},
+      reader_(pool, {limits.max_record_bytes, limits.max_fragments, limits.pipe_from, limits.pipes},
               limits.locate_payload),
       timer_(socket_.get_executor()),
       last_activity_(Clock::now()) {

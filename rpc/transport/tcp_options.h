@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "rpc/onc/record_reader.h"
@@ -28,6 +29,8 @@ struct TcpLimits {
   // Bulk data of at least so many bytes stays in the kernel (ChannelUser::on_piped_record); 0:
   // none.
   std::size_t pipe_from = 0;
+  // Whether it does now: asked for each such record, on the connection's thread. None: always.
+  std::function<bool()> pipes = {};
 };
 
 struct TcpServerOptions {

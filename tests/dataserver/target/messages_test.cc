@@ -21,7 +21,7 @@ TargetRequest request(TargetOp op) {
           .stability = Stability::kFileSync,
           .lent = op == TargetOp::kRead || op == TargetOp::kWrite,
           .uncached = op == TargetOp::kRead,
-          .reader = op == TargetOp::kRead};
+          .descriptor = op == TargetOp::kRead || op == TargetOp::kWrite};
 }
 
 TargetHello hello() {
@@ -50,12 +50,12 @@ TEST_CASE("responses come out as they went in, errors too") {
                           .object_end = 100,
                           .size = 50,
                           .at = 4,
-                          .reader = true,
+                          .descriptor = true,
                           .lent = true};
   auto read = decode_response(bytes_of(response)).value().message;
   CHECK(read.size == 50);
   CHECK(read.at == 4);
-  CHECK(read.reader);
+  CHECK(read.descriptor);
   CHECK(read.lent);
   CHECK(read.verifier == 6);
   response.good = false;

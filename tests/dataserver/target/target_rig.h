@@ -96,7 +96,7 @@ class RemoteRunner : public StoreCalls {
  public:
   RemoteRunner(const TargetRig& rig, const ds::TargetAddress& address,
                const ds::LinkOptions& options = quick_link(), std::uint8_t space = 1,
-               char key = 'a', bool replaceable = false, std::size_t readers = 64)
+               char key = 'a', bool replaceable = false, std::size_t bypass = 64)
       : StoreCalls(
             std::make_shared<Arena>(SharedMemory::create(std::size_t{64} << 20, "test").value())),
         folder_(ds::open_directory(rig.folder.path() + "/ds").value()) {
@@ -109,7 +109,7 @@ class RemoteRunner : public StoreCalls {
                                     .rings = {ring_.get()},
                                     .folder = folder_.get(),
                                     .replaceable = replaceable,
-                                    .readers = readers})
+                                    .bypass = bypass})
                  .value();
   }
   ~RemoteRunner() override {
