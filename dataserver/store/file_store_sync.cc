@@ -28,12 +28,13 @@ void FileStore::commit(const layout::ObjectId& object, Done<WriteVerifier> done)
     done(verifier_.load());
   };
   if (writers_.load()) {
-    return with_file(object, false, [this, synced = std::move(synced)](Result<FilePtr> file) mutable {
-      if (!file && file.error() == Errc::kNotFound) return synced(Result<>{});
-      if (!file) return synced(pass(file));
-      (*file)->unsynced.store(true);  // for all that is known here
-      sync(*file, std::move(synced));
-    });
+    return with_file(object, false,
+                     [this, synced = std::move(synced)](Result<FilePtr> file) mutable {
+                       if (!file && file.error() == Errc::kNotFound) return synced(Result<>{});
+                       if (!file) return synced(pass(file));
+                       (*file)->unsynced.store(true);  // for all that is known here
+                       sync(*file, std::move(synced));
+                     });
   }
   // What is not open has nothing unsynced (object_files.h, invariant 2).
   const FilePtr file = files_.find(object);
@@ -118,8 +119,8 @@ void FileStore::lost_data(const std::string& what, const Error& error) {
   const WriteVerifier old = verifier_.load();
   if (next == old) ++next;
   verifier_.store(next);
-  spdlog::error("event=data_lost {} error=\"{}\" verifier={:016x} was={:016x}",
-                what, error.describe(), next, old);
+  spdlog::error("event=data_lost {} error=\"{}\" verifier={:016x} was={:016x}", what,
+                error.describe(), next, old);
 }
 
 void FileStore::writer_left() {

@@ -59,8 +59,8 @@ Bypass::Descriptor Bypass::put(Shard& shard, Entry entry) {
   const auto place = shard.places.find(entry.object);
   if (place != shard.places.end()) {
     Entry& known = *place->second;
-    const bool better = known.retired || (entry.writable && (!known.writable ||
-                                                             known.verifier != entry.verifier));
+    const bool better =
+        known.retired || (entry.writable && (!known.writable || known.verifier != entry.verifier));
     if (!better) return {};
     std::swap(known.file, entry.file);
     known.writable = entry.writable;

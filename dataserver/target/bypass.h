@@ -94,7 +94,7 @@ class Bypass {
   using Entries = std::list<Entry>;
   struct Shard {
     mutable std::mutex mutex;
-    Entries entries;                                                // the one used last first
+    Entries entries;                                                 // the one used last first
     std::unordered_map<layout::ObjectId, Entries::iterator> places;  // both protected by mutex
   };
   static constexpr std::size_t kShards = 16;

@@ -180,9 +180,7 @@ void encode(xdr::Encoder& out, const TargetResponse& response) {
       out.u64(response.at);
       out.boolean(response.descriptor);
       return out.boolean(response.lent);
-    case TargetOp::kWrite:
-      out.u64(response.object_end);
-      return out.boolean(response.descriptor);
+    case TargetOp::kWrite: out.u64(response.object_end); return out.boolean(response.descriptor);
     case TargetOp::kTruncate:
     case TargetOp::kStat:
       out.u64(response.stat.size);

@@ -132,17 +132,16 @@ TargetLink& RemoteStore::link() const {
 
 template <class T, class Fill>
 void RemoteStore::call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill) {
-  link().call(
-      request, std::move(data),
-      [done = std::move(done), fill](Result<TargetLink::Answer> answer) mutable {
-        if (!answer) return done(pass(answer));
-        if constexpr (std::is_void_v<T>) {
-          static_cast<void>(fill);
-          done(Result<>{});
-        } else {
-          done(fill(*answer));
-        }
-      });
+  link().call(request, std::move(data),
+              [done = std::move(done), fill](Result<TargetLink::Answer> answer) mutable {
+                if (!answer) return done(pass(answer));
+                if constexpr (std::is_void_v<T>) {
+                  static_cast<void>(fill);
+                  done(Result<>{});
+                } else {
+                  done(fill(*answer));
+                }
+              });
 }
 
 void RemoteStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
@@ -194,7 +193,8 @@ bool RemoteStore::may_pass_now() const { return link().ready() && settled(); }
 
 void RemoteStore::write(const layout::ObjectId& object, std::uint64_t offset,
                         std::vector<Buffer> data, Stability wanted, Done<WriteResult> done) {
-  Bypass::AtHand<Result<WriteResult>> at_hand{.result = {}, .welcome = parts_.bypass > 0 && wanted == Stability::kUnstable};
+  Bypass::AtHand<Result<WriteResult>> at_hand{
+      .result = {}, .welcome = parts_.bypass > 0 && wanted == Stability::kUnstable};
   if (at_hand.welcome && may_pass_now()) at_hand = bypass_.write(object, offset, data);
   if (!at_hand.result) {
     return write_by(object, offset, std::move(data), wanted, at_hand.welcome, std::move(done));
@@ -205,7 +205,8 @@ void RemoteStore::write(const layout::ObjectId& object, std::uint64_t offset,
 
 void RemoteStore::write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
                               Stability wanted, Done<WriteResult> done) {
-  Bypass::AtHand<Result<WriteResult>> at_hand{.result = {}, .welcome = parts_.bypass > 0 && wanted == Stability::kUnstable};
+  Bypass::AtHand<Result<WriteResult>> at_hand{
+      .result = {}, .welcome = parts_.bypass > 0 && wanted == Stability::kUnstable};
   if (at_hand.welcome && may_pass_now()) at_hand = bypass_.write(object, offset, data);
   if (!at_hand.result) {
     auto buffer = data.to_buffer();
@@ -241,11 +242,12 @@ void RemoteStore::write_by(const layout::ObjectId& object, std::uint64_t offset,
 }
 
 void RemoteStore::commit(const layout::ObjectId& object, Done<WriteVerifier> done) {
-  call<WriteVerifier>({.op = TargetOp::kCommit, .object = object}, {}, std::move(done),
-                      [this, object, written = bypass_.written(object)](TargetLink::Answer& answer) {
-                        bypass_.committed(object, written);
-                        return answer.response.verifier;
-                      });
+  call<WriteVerifier>(
+      {.op = TargetOp::kCommit, .object = object}, {}, std::move(done),
+      [this, object, written = bypass_.written(object)](TargetLink::Answer& answer) {
+        bypass_.committed(object, written);
+        return answer.response.verifier;
+      });
 }
 
 void RemoteStore::truncate(const layout::ObjectId& object, std::uint64_t size,

@@ -65,12 +65,12 @@ enum class TargetTransport : std::uint8_t { kNone, kSharedMemory, kTcp };
 struct TargetView {
   std::atomic<WriteVerifier> verifier{0};
   std::atomic<TargetTransport> transport{TargetTransport::kNone};
-  std::atomic<std::uint32_t> connected{0};    // links
-  std::atomic<std::uint64_t> connections{0};  // made, in all
-  std::atomic<std::uint64_t> lent_bytes{0};   // read and written through lent memory
-  std::atomic<std::uint64_t> past_bytes{0};   // read from the page cache, past the target
+  std::atomic<std::uint32_t> connected{0};     // links
+  std::atomic<std::uint64_t> connections{0};   // made, in all
+  std::atomic<std::uint64_t> lent_bytes{0};    // read and written through lent memory
+  std::atomic<std::uint64_t> past_bytes{0};    // read from the page cache, past the target
   std::atomic<std::uint64_t> past_written{0};  // bytes written there
-  std::atomic<std::uint64_t> timed_out{0};    // calls
+  std::atomic<std::uint64_t> timed_out{0};     // calls
   // Links of which a call failed that the target may carry out until it answers the next Hello.
   std::atomic<std::uint32_t> unsettled{0};
   std::atomic<std::uint64_t> capacity_bytes{0};
