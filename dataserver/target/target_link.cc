@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <cstring>
 
 #include "rpc/base/machine.h"
+#include "rpc/base/streaming_copy.h"
 #include "rpc/transport/shm/record.h"
 #include "rpc/transport/shm/shm_dialer.h"
 #include "rpc/transport/tcp_dialer.h"
@@ -240,7 +240,7 @@ Result<> TargetLink::prepare(Call& call) {
       if (!copy) return pass(copy);
       std::size_t at = 0;
       for (const Buffer& piece : call.data) {
-        std::memcpy(copy->data() + at, piece.data(), piece.size());
+        streaming_copy(copy->data() + at, piece.data(), piece.size());
         at += piece.size();
       }
       call.data.clear();

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include <boost/asio/post.hpp>
-#include <cstring>
 #include <future>
 #include <thread>
 
 #include "rpc/base/shared_memory.h"
+#include "rpc/base/streaming_copy.h"
 #include "rpc/transport/io_threads.h"
 #include "rpc/transport/shm/shm_dialer.h"
 #include "rpc/transport/shm/shm_server.h"
@@ -106,7 +106,7 @@ struct Client : rpc::ChannelUser {
       message.bytes().u64(sent);
       auto buffer = pool.allocate(bench.bytes);
       if (!buffer) return finish();
-      if (bench.copy) std::memcpy(buffer->data(), own.data(), own.size());
+      if (bench.copy) streaming_copy(buffer->data(), own.data(), own.size());
       Payload payload;
       payload.append(std::move(*buffer));
       message.splice(std::move(payload));
