@@ -9,7 +9,7 @@ Every node has a link limited both ways, a disk and a cache: iPVFS's (75 MiB/s; 
 seek, 2 ms half a turn), --slow times slower, so that two processors do for all of them. What the
 caches hold of the file changes from case to case: all six together 20, 60 or 80 per cent.
 
-    saturation   128 requests outstanding; against what the planner says they carry
+    saturation   256 requests outstanding; against what the planner says they carry
     response     requests that come at random, half as many a second as the planner says they
                  carry; mean, against the planner's
 
@@ -40,7 +40,9 @@ TIERS = {"one tier of 6": (6, 0), "two: 3 x 1": (3, 1), "two: 1 x 5": (1, 5)}
 # 1 x 5 are equally busy, and no window of requests saturates both.
 CACHED = (0.2, 0.6, 0.8)
 LINK_MBIT = 630  # 75 MiB/s
-DEPTH = 128
+# A closed network of N equally busy stations carries n / (n + N - 1) of its saturation with n requests
+# in it: .97 with 128 and six disks, .98 with 256.
+DEPTH = 256
 SLOTS = 64  # of a session
 APART = 1.1  # predictions that differ less have no order
 
