@@ -1,6 +1,6 @@
 // A hostile process at the other end of shared memory: it writes what it likes into the rings, at
-// any time, lends, gives back, rings, and hands descriptors over or takes them. First the record
-// decoder alone, then a channel of either side whose peer follows the input as a script.
+// any time, lends, gives back, rings by either way, and hands descriptors over or takes them. First
+// the record decoder alone, then a channel of either side whose peer follows the input as a script.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -52,11 +52,13 @@ struct User : ChannelUser {
 };
 
 struct Stage {
-  explicit Stage(bool lender) {
+  Stage(bool lender, bool trusted) {
     int ends[2];
     must(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     peer = OwnedFd(ends[1]);
     rings = SharedMemory::create(rings_bytes(kRing), "fuzz").value();
+    bell = Bell::make().value();
+    their_bell = Bell::make().value();
     auto handing = make_handing_pair().value();
     far = std::move(handing.far);
     ShmConnection connection{.socket = {context, boost::asio::local::stream_protocol(), ends[0]},
@@ -64,6 +66,8 @@ struct Stage {
                              .ring_capacity = kRing,
                              .arena = arena->memory(),
                              .handing = std::move(handing.near),
+                             .bell = OwnedFd(::dup(their_bell.get())),
+                             .peer_bell = OwnedFd(trusted ? ::dup(bell.get()) : -1),
                              .lender = lender,
                              .peer = "fuzz"};
     channel = std::make_shared<ShmChannel>(
@@ -80,6 +84,10 @@ struct Stage {
     }
   }
   void ring() { static_cast<void>(::send(peer.get(), "b", 1, MSG_DONTWAIT | MSG_NOSIGNAL)); }
+  // As often as it likes, and more often than a counter can hold.
+  static void write_to(const OwnedFd& counter, std::uint64_t times) {
+    static_cast<void>(::write(counter.get(), &times, sizeof times));
+  }
 
   std::shared_ptr<Arena> arena =
       std::make_shared<Arena>(SharedMemory::create(kArena, "fuzz").value());
@@ -87,7 +95,9 @@ struct Stage {
   boost::asio::io_context context{1};
   std::shared_ptr<SharedMemory> rings;
   OwnedFd peer;
-  OwnedFd far;  // the peer's end of the way for descriptors
+  OwnedFd far;         // the peer's end of the way for descriptors
+  OwnedFd bell;        // the peer's
+  OwnedFd their_bell;  // the channel's
   std::shared_ptr<User> user = std::make_shared<User>();
   std::shared_ptr<ShmChannel> channel;
   std::byte* in = nullptr;   // the ring that the channel reads
@@ -149,7 +159,7 @@ void hand(Stage& stage, Script& script) {
 }
 
 void act(Stage& stage, RingProducer& producer, Script& script) {
-  switch (script.byte() % 13) {
+  switch (script.byte() % 16) {
     case 0:
     case 1:
     case 2: return push_record(producer, script);
@@ -185,13 +195,16 @@ void act(Stage& stage, RingProducer& producer, Script& script) {
       if (const auto taken = stage.channel->take_handed()) must(taken->get() >= 0);
       return;
     case 11: static_cast<void>(stage.channel->hand_over(stage.rings->fd())); return;
+    case 12: return Stage::write_to(stage.their_bell, 1);
+    case 13: return Stage::write_to(stage.their_bell, ~std::uint64_t{0} - script.byte());
+    case 14: return Stage::write_to(stage.bell, ~std::uint64_t{0} - script.byte());
     default:
       if (script.byte() % 8 == 0) (script.byte() % 2 == 0 ? stage.peer : stage.far) = OwnedFd();
   }
 }
 
-void play(bool lender, Script script) {
-  Stage stage(lender);
+void play(bool lender, bool trusted, Script script) {
+  Stage stage(lender, trusted);
   RingProducer producer(stage.in, kRing);
   for (int step = 0; step < 200 && script.left > 0; ++step) act(stage, producer, script);
   stage.ring();
@@ -218,6 +231,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     must(record->loans.size() <= kMaxLoans && record->message.size() <= size);
     for (const Loan& loan : record->loans) must(loan.offset + loan.size <= kArena);
   }
-  play((data[0] & 1) != 0, {data + 1, size - 1});
+  play((data[0] & 1) != 0, (data[0] & 2) != 0, {data + 1, size - 1});
   return 0;
 }

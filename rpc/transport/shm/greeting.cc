@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "rpc/transport/shm/ring.h"
@@ -13,7 +15,7 @@
 namespace weft::rpc {
 namespace {
 
-constexpr std::size_t kDescriptors = 3;  // of a greeting
+constexpr std::size_t kDescriptors = 4;  // of a greeting
 constexpr std::size_t kMaxReceived = 8;  // the kernel closes what comes beyond
 
 // As sendmsg(), with descriptors. At most kDescriptors.
@@ -65,6 +67,33 @@ Received receive_with(int socket, std::span<std::byte> bytes) {
   return out;
 }
 
+Result<uid_t> user_of(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return fail_errno(errno, "who the peer is");
+  }
+  return peer.uid;
+}
+
+// Root and our own user could stop this process at any time.
+bool may_stop_us(uid_t user) { return user == 0 || user == ::geteuid(); }
+
+// What to wake the peer by, of what it sent as its bell. Only the link is read, which the kernel
+// makes up: a call on the descriptor would wait for its file system, if it is of one.
+Result<OwnedFd> usable_bell(int socket, OwnedFd sent) {
+  char is[64];
+  const auto path = "/proc/self/fd/" + std::to_string(sent.get());
+  const ssize_t size = ::readlink(path.c_str(), is, sizeof is);
+  if (size < 0) return OwnedFd();  // without /proc nobody knows
+  if (std::string_view(is, static_cast<std::size_t>(size)) != "anon_inode:[eventfd]") {
+    return fail(Errc::kProtocol, "a bell that is no eventfd");
+  }
+  auto user = user_of(socket);
+  if (!user || !may_stop_us(*user)) return OwnedFd();
+  return sent;
+}
+
 }  // namespace
 
 std::size_t rings_bytes(std::size_t ring_capacity) {
@@ -73,19 +102,16 @@ std::size_t rings_bytes(std::size_t ring_capacity) {
 }
 
 Result<> check_peer(int socket, std::span<const uid_t> users) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return fail_errno(errno, "who the peer is");
-  }
-  const bool named = std::ranges::find(users, peer.uid) != users.end();
-  if (peer.uid == 0 || peer.uid == ::geteuid() || named) return {};
-  return fail(Errc::kAccess, "user " + std::to_string(peer.uid) + " may not share memory");
+  auto user = user_of(socket);
+  if (!user) return pass(user);
+  if (may_stop_us(*user) || std::ranges::find(users, *user) != users.end()) return {};
+  return fail(Errc::kAccess, "user " + std::to_string(*user) + " may not share memory");
 }
 
-Result<> send_greeting(int socket, const Greeting& greeting, int rings, int arena, int handing) {
+Result<> send_greeting(int socket, const Greeting& greeting, int rings, int arena, int handing,
+                       int bell) {
   Greeting copy = greeting;
-  const int descriptors[kDescriptors] = {rings, arena, handing};
+  const int descriptors[kDescriptors] = {rings, arena, handing, bell};
   if (send_with(socket, std::as_writable_bytes(std::span(&copy, 1)), descriptors) !=
       static_cast<ssize_t>(sizeof copy)) {
     return fail_errno(errno, "send the greeting");
@@ -105,28 +131,32 @@ Result<ReceivedGreeting> receive_greeting(int socket) {
   out.rings = std::move(came.descriptors[0]);
   out.arena = std::move(came.descriptors[1]);
   out.handing = std::move(came.descriptors[2]);
+  auto bell = usable_bell(socket, std::move(came.descriptors[3]));
+  if (!bell) return pass(bell);
+  out.bell = std::move(*bell);
   return out;
 }
 
-Result<> send_welcome(int socket) {
-  const Welcome welcome;
-  if (::send(socket, &welcome, sizeof welcome, MSG_DONTWAIT | MSG_NOSIGNAL) !=
+Result<> send_welcome(int socket, int bell) {
+  Welcome welcome;
+  if (send_with(socket, std::as_writable_bytes(std::span(&welcome, 1)), std::span(&bell, 1)) !=
       static_cast<ssize_t>(sizeof welcome)) {
     return fail_errno(errno, "answer a greeting");
   }
   return {};
 }
 
-Result<> receive_welcome(int socket) {
+Result<OwnedFd> receive_welcome(int socket) {
   Welcome welcome;
-  // No more than that: bells may come right behind.
-  const ssize_t n = ::recv(socket, &welcome, sizeof welcome, MSG_DONTWAIT);
-  if (n == 0) return fail(Errc::kUnreachable, "refused by the peer");
-  if (n < 0) return fail_errno(errno, "receive the answer to a greeting");
-  if (n != static_cast<ssize_t>(sizeof welcome) || welcome.magic != kGreetingMagic) {
+  // No more than that: bytes that wake us may come right behind.
+  Received came = receive_with(socket, std::as_writable_bytes(std::span(&welcome, 1)));
+  if (came.bytes == 0) return fail(Errc::kUnreachable, "refused by the peer");
+  if (came.bytes < 0) return fail_errno(errno, "receive the answer to a greeting");
+  if (came.bytes != static_cast<ssize_t>(sizeof welcome) || welcome.magic != kGreetingMagic ||
+      came.descriptors.size() != 1 || came.truncated) {
     return fail(Errc::kProtocol, "not an answer to our greeting");
   }
-  return {};
+  return usable_bell(socket, std::move(came.descriptors.front()));
 }
 
 // --- Descriptors, one a message ------------------------------------------------------------------

@@ -1,9 +1,12 @@
 // How two processes on one machine come to share memory: over a Unix socket, once.
 //
-// The connecting side sends a Greeting with three descriptors: the rings' memory, the arena, and
-// the far end of a socket pair through which descriptors are handed to it. The accepting side looks
-// at who it is (SO_PEERCRED), checks and maps both memories (shared_memory.h), and answers with a
-// Welcome. From then on a byte through the socket is a bell (shm_channel.h).
+// The connecting side sends a Greeting with four descriptors: the rings' memory, the arena, the far
+// end of a socket pair through which descriptors are handed to it, and its bell (bell.h). The
+// accepting side looks at who it is (SO_PEERCRED), checks and maps both memories (shared_memory.h),
+// and answers with a Welcome and its own bell.
+//
+// Each side rings the other's bell only if the other's user is root or its own; who is admitted by
+// name gets a byte through the socket instead (shm_channel.h). Both listen to both.
 //
 // Threading: plain functions on descriptors that do not block.
 #pragma once
@@ -17,7 +20,7 @@
 
 namespace weft::rpc {
 
-constexpr std::uint64_t kGreetingMagic = 0x324d'4853'5446'4557;  // "WEFTSHM2"
+constexpr std::uint64_t kGreetingMagic = 0x334d'4853'5446'4557;  // "WEFTSHM3"
 
 struct Greeting {
   std::uint64_t magic = kGreetingMagic;
@@ -35,6 +38,7 @@ struct ReceivedGreeting {
   OwnedFd rings;
   OwnedFd arena;
   OwnedFd handing;
+  OwnedFd bell;  // the peer's, as receive_welcome() gives it
 };
 
 struct HandingPair {
@@ -48,11 +52,12 @@ struct HandingPair {
 [[nodiscard]] Result<> check_peer(int socket, std::span<const uid_t> users);
 
 [[nodiscard]] Result<> send_greeting(int socket, const Greeting& greeting, int rings, int arena,
-                                     int handing);
-// kProtocol for anything but a whole greeting of ours with its three descriptors.
+                                     int handing, int bell);
+// kProtocol for anything but a whole greeting of ours with its four descriptors.
 [[nodiscard]] Result<ReceivedGreeting> receive_greeting(int socket);
-[[nodiscard]] Result<> send_welcome(int socket);
-[[nodiscard]] Result<> receive_welcome(int socket);
+[[nodiscard]] Result<> send_welcome(int socket, int bell);
+// The peer's bell; none where it is to be woken through the socket. kProtocol: it is no eventfd.
+[[nodiscard]] Result<OwnedFd> receive_welcome(int socket);
 
 [[nodiscard]] Result<HandingPair> make_handing_pair();
 // Channel::hand_over() and take_handed(). The kernel bounds how many are on their way.

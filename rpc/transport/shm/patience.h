@@ -21,8 +21,10 @@ class Patience {
   // Polls for `most` at most; 0: never.
   explicit Patience(Duration most) : most_(most), average_(4 * most_) {}
 
+  // Whether there is any: where not, nobody needs to measure.
+  [[nodiscard]] bool ever() const { return most_.count() > 0; }
   [[nodiscard]] Duration budget() const {
-    if (most_.count() == 0 || average_ > 2 * most_) return Duration{0};
+    if (!ever() || average_ > 2 * most_) return Duration{0};
     return std::min(most_, 2 * average_ + Duration{1000});
   }
   // A wait is over, polled for or slept through.

@@ -52,6 +52,7 @@ ShmChannel::ShmChannel(ShmConnection connection, BufferPool& pool, const ShmLimi
       gone_(std::move(gone)),
       out_(ring_at(connection_, connection_.lender), connection_.ring_capacity),
       in_(ring_at(connection_, !connection_.lender), connection_.ring_capacity),
+      bell_(std::move(connection_.bell)),
       patience_(limits.max_poll),
       stall_timer_(connection_.socket.get_executor()),
       memory_timer_(connection_.socket.get_executor()) {}
@@ -67,7 +68,10 @@ void ShmChannel::start(std::shared_ptr<ChannelUser> user) {
     borrowed_ = std::make_shared<Borrowed>(weak_from_this(), connection_);
     if (!borrowed_->socket) return fail_with({Errc::kBusy, "no descriptor for a connection"});
   }
-  listen_for_bell();
+  auto& context = connection_.socket.get_executor().context();
+  auto listening = bell_.listen(context, [self = shared_from_this()] { self->on_bell(); });
+  if (!listening) return fail_with(std::move(listening.error()));
+  listen_to_socket();
   schedule_drain();
 }
 
@@ -92,20 +96,24 @@ Result<OwnedFd> ShmChannel::take_handed() {
 
 // --- Waiting -------------------------------------------------------------------------------------
 
-void ShmChannel::listen_for_bell() {
+void ShmChannel::listen_to_socket() {
   connection_.socket.async_receive(
-      boost::asio::buffer(bells_),
-      [self = shared_from_this()](const error_code& error, std::size_t) { self->on_bell(error); });
+      boost::asio::buffer(bytes_),
+      [self = shared_from_this()](const error_code& error, std::size_t) {
+        self->on_socket(error);
+      });
 }
 
-void ShmChannel::on_bell(const error_code& error) {
+void ShmChannel::on_socket(const error_code& error) {
   if (state_ == State::kClosed) return;
   if (error) return peer_gone();
-  if (state_ != State::kLingering) {
-    flush_queue();
-    if (state_ == State::kOpen) drain();
-  }
-  if (state_ != State::kClosed) listen_for_bell();
+  if (state_ != State::kLingering) on_bell();
+  if (state_ != State::kClosed) listen_to_socket();
+}
+
+void ShmChannel::on_bell() {
+  flush_queue();
+  if (state_ == State::kOpen) drain();
 }
 
 void ShmChannel::schedule_drain() {
@@ -118,13 +126,14 @@ void ShmChannel::schedule_drain() {
 }
 
 void ShmChannel::wait_for_more() {
-  const auto now = Clock::now();
-  if (idle_since_ == Clock::time_point{}) idle_since_ = now;
   const unsigned cpu = this_cpu();
   in_.waits_on(cpu);
-  const Patience::Duration budget = patience_.budget();
   // While we poll on the peer's own processor it cannot answer.
-  if (budget.count() == 0 || out_.reader_cpu() == cpu + 1) return sleep();
+  if (!patience_.ever() || out_.reader_cpu() == cpu + 1) return sleep();
+  const auto now = Clock::now();
+  if (idle_since_ == Clock::time_point{}) idle_since_ = now;
+  const Patience::Duration budget = patience_.budget();
+  if (budget.count() == 0) return sleep();
   poll_until_ = now + budget;
   if (!std::exchange(polling_, true)) {
     boost::asio::post(connection_.socket.get_executor(),
@@ -303,6 +312,7 @@ void ShmChannel::finish_close() {
     state_ = State::kLingering;
     connection_.socket.shutdown(boost::asio::socket_base::shutdown_send, ignored);
   }
+  bell_.stop();
   borrowed_.reset();
   stall_timer_.cancel();
   memory_timer_.cancel();

@@ -7,8 +7,13 @@
 // Buffers over them is gone; what it gives back goes along with the next record, or by itself at
 // the end of the turn.
 //
-// The Unix socket the two met on stays: a byte through it wakes a sleeping peer (sending one can
-// never block, whatever the peer does), and its end says that the peer is gone. The borrowing side
+// A peer that sleeps is woken by its bell, an eventfd (bell.h), if its user is root or our own. A
+// write to it can be made to wait for ever: whether it may belongs to the open file, which the peer
+// shares. But who is root or our user could stop this process as well, and gains nothing. One who
+// is only admitted by name would: he is woken by a byte through the socket, and sending one can
+// never block, whatever the peer does. Each side decides for itself, and listens to both.
+//
+// The Unix socket the two met on stays: its end says that the peer is gone. The borrowing side
 // keeps its end open until it has no page in use; so the lender, once the socket has ended, knows
 // that no thread of the peer touches its pages any more. It takes those not given back after a
 // quarantine (ShmLimits). A lender that closes with pages still out lingers until then.
@@ -32,6 +37,7 @@
 
 #include "rpc/base/shared_memory.h"
 #include "rpc/transport/channel.h"
+#include "rpc/transport/shm/bell.h"
 #include "rpc/transport/shm/patience.h"
 #include "rpc/transport/shm/record.h"
 #include "rpc/transport/shm/ring.h"
@@ -46,6 +52,8 @@ struct ShmConnection {
   std::size_t ring_capacity = 0;                       // of each
   std::shared_ptr<SharedMemory> arena;
   OwnedFd handing{};    // for descriptors, from the accepting side
+  OwnedFd bell{};       // by which this side is woken; none: through the socket only
+  OwnedFd peer_bell{};  // by which it wakes the peer; none: through the socket
   bool lender = false;  // the connecting side
   std::string peer;
 };
@@ -91,8 +99,9 @@ class ShmChannel final : public Channel, public std::enable_shared_from_this<Shm
   void start_stall_timer();
 
   // Receiving.
-  void listen_for_bell();
-  void on_bell(const boost::system::error_code& error);
+  void listen_to_socket();
+  void on_socket(const boost::system::error_code& error);
+  void on_bell();
   void schedule_drain();
   void drain();
   // Takes one record; false when there is none, or reading must stop.
@@ -118,6 +127,7 @@ class ShmChannel final : public Channel, public std::enable_shared_from_this<Shm
   std::shared_ptr<ChannelUser> user_;
   RingProducer out_;
   RingConsumer in_;
+  Bell bell_;
   Patience patience_;
   boost::asio::steady_timer stall_timer_;
   boost::asio::steady_timer memory_timer_;
@@ -130,7 +140,7 @@ class ShmChannel final : public Channel, public std::enable_shared_from_this<Shm
   std::deque<std::vector<std::byte>> queue_;  // records for which there was no room
   std::size_t queued_bytes_ = 0;
   std::vector<std::byte> scratch_;  // a received record, out of the peer's reach
-  std::byte bells_[64];
+  std::byte bytes_[64];             // that woke us through the socket
 
   State state_ = State::kOpen;
   Error why_{Errc::kClosed, {}};

@@ -172,6 +172,7 @@ void ShmChannel::flush_releases() {
 }
 
 void ShmChannel::ring_bell() {
+  if (connection_.peer_bell && Bell::ring(connection_.peer_bell.get())) return;
   const char bell = 1;
   // A socket that takes no more is full of bells; one that is broken tells us by its end.
   static_cast<void>(

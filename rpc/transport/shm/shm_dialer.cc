@@ -37,6 +37,7 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
   boost::asio::steady_timer timer;
   std::shared_ptr<SharedMemory> rings;
   OwnedFd handing;
+  OwnedFd bell;
   Done done;
 };
 
@@ -71,9 +72,12 @@ void Attempt::introduce() {
   auto pair = make_handing_pair();
   if (!pair) return finish(pass(pair));
   handing = std::move(pair->near);
+  auto made = Bell::make();
+  if (!made) return finish(pass(made));
+  bell = std::move(*made);
   const auto& arena = pool.arena()->memory();
   const Greeting greeting{.ring_capacity = options.ring_capacity, .arena_bytes = arena->size()};
-  auto sent = send_greeting(fd, greeting, rings->fd(), arena->fd(), pair->far.get());
+  auto sent = send_greeting(fd, greeting, rings->fd(), arena->fd(), pair->far.get(), bell.get());
   if (!sent) return finish(pass(sent));
   socket.async_wait(stream_protocol::socket::wait_read,
                     [self = shared_from_this()](const error_code& failed) {
@@ -84,14 +88,15 @@ void Attempt::introduce() {
 }
 
 void Attempt::welcomed() {
-  if (auto welcome = receive_welcome(socket.native_handle()); !welcome) {
-    return finish(pass(welcome));
-  }
+  auto peer_bell = receive_welcome(socket.native_handle());
+  if (!peer_bell) return finish(pass(peer_bell));
   ShmConnection connection{.socket = std::move(socket),
                            .rings = std::move(rings),
                            .ring_capacity = options.ring_capacity,
                            .arena = pool.arena()->memory(),
                            .handing = std::move(handing),
+                           .bell = std::move(bell),
+                           .peer_bell = std::move(*peer_bell),
                            .lender = true,
                            .peer = "unix:" + options.path};
   finish(std::make_shared<ShmChannel>(std::move(connection), pool, options.limits));

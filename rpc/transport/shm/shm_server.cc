@@ -103,12 +103,16 @@ Result<ShmConnection> Introduction::receive() {
   if (!rings) return pass(rings);
   auto arena = rules->map_arena(std::move(received->arena), received->greeting.arena_bytes);
   if (!arena) return pass(arena);
-  if (auto sent = send_welcome(fd); !sent) return pass(sent);
+  auto bell = Bell::make();
+  if (!bell) return pass(bell);
+  if (auto sent = send_welcome(fd, bell->get()); !sent) return pass(sent);
   return ShmConnection{.socket = std::move(socket),
                        .rings = std::move(*rings),
                        .ring_capacity = capacity,
                        .arena = std::move(*arena),
                        .handing = std::move(received->handing),
+                       .bell = std::move(*bell),
+                       .peer_bell = std::move(received->bell),
                        .lender = false,
                        .peer = "unix:" + rules->options.path};
 }

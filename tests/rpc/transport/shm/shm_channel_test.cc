@@ -314,6 +314,7 @@ TEST_CASE("whoever does not introduce himself properly is refused") {
   const auto rings = SharedMemory::create(rings_bytes(4096), "test").value();
   const auto& memory = pair.arena->memory();
   const OwnedFd pair_end = make_handing_pair().value().far;
+  const OwnedFd bell = Bell::make().value();
   SECTION("nothing said") { CHECK(ended(connect())); }
   SECTION("nonsense") {
     const auto fd = connect();
@@ -323,7 +324,7 @@ TEST_CASE("whoever does not introduce himself properly is refused") {
   SECTION("rings of another size than was said") {
     const auto fd = connect();
     REQUIRE(send_greeting(fd.get(), {.ring_capacity = 8192, .arena_bytes = memory->size()},
-                          rings->fd(), memory->fd(), pair_end.get()));
+                          rings->fd(), memory->fd(), pair_end.get(), bell.get()));
     CHECK(ended(fd));
   }
   SECTION("an arena that can shrink") {
@@ -331,13 +332,19 @@ TEST_CASE("whoever does not introduce himself properly is refused") {
     REQUIRE(::ftruncate(loose.get(), 1 << 20) == 0);
     const auto fd = connect();
     REQUIRE(send_greeting(fd.get(), {.ring_capacity = 4096, .arena_bytes = 1 << 20}, rings->fd(),
-                          loose.get(), pair_end.get()));
+                          loose.get(), pair_end.get(), bell.get()));
+    CHECK(ended(fd));
+  }
+  SECTION("a bell that is no eventfd") {
+    const auto fd = connect();
+    REQUIRE(send_greeting(fd.get(), {.ring_capacity = 4096, .arena_bytes = memory->size()},
+                          rings->fd(), memory->fd(), pair_end.get(), memory->fd()));
     CHECK(ended(fd));
   }
   SECTION("as it should be") {
     const auto fd = connect();
     REQUIRE(send_greeting(fd.get(), {.ring_capacity = 4096, .arena_bytes = memory->size()},
-                          rings->fd(), memory->fd(), pair_end.get()));
+                          rings->fd(), memory->fd(), pair_end.get(), bell.get()));
     char welcome[sizeof(Welcome)];
     CHECK(::recv(fd.get(), welcome, sizeof welcome, MSG_WAITALL) == sizeof welcome);
   }
