@@ -17,8 +17,8 @@ using namespace weft::rpc;
 
 namespace {
 
-constexpr RecordReader::Limits kLimits{.max_record_bytes = 64 << 10, .max_fragments = 8};
-constexpr RecordReader::Limits kPiping{
+const RecordReader::Limits kLimits{.max_record_bytes = 64 << 10, .max_fragments = 8};
+const RecordReader::Limits kPiping{
     .max_record_bytes = 64 << 10, .max_fragments = 8, .pipe_from = 4};
 
 // What stands in for the socket that bytes are spliced from.

@@ -30,7 +30,7 @@ struct Got {
 
 struct Server {
   explicit Server(milliseconds record_deadline = milliseconds(10'000))
-      : server(io, pool, options(record_deadline), [this](std::shared_ptr<Channel> channel) {
+      : server(io, pool, options(record_deadline, pipes), [this](std::shared_ptr<Channel> channel) {
           channel->start(std::make_shared<User>(*this));
         }) {
     REQUIRE(server.listen());
@@ -40,11 +40,12 @@ struct Server {
     server.stop();
     io.stop();
   }
-  static TcpServerOptions options(milliseconds record_deadline) {
+  static TcpServerOptions options(milliseconds record_deadline, const std::atomic<bool>& pipes) {
     TcpServerOptions out;
     out.address = "127.0.0.1";
     out.limits.locate_payload = nfs4::locate_payload;
     out.limits.pipe_from = std::size_t{64} << 10;
+    out.limits.pipes = [&pipes] { return pipes.load(); };
     out.limits.record_deadline = record_deadline;
     return out;
   }
@@ -80,6 +81,7 @@ struct Server {
     return static_cast<Errc>(closed.load());
   }
 
+  std::atomic<bool> pipes{true};
   BufferPool pool{std::size_t{64} << 20};
   IoThreads io{1, false};
   std::mutex mutex;
@@ -162,6 +164,20 @@ TEST_CASE("large bulk data is piped, other records are not, and all arrive as th
     INFO(i);
     CHECK(got[i].bytes == sent[i % sent.size()]);
     CHECK(got[i].piped == piped[i % sent.size()]);
+  }
+}
+
+TEST_CASE("whether bulk data is piped is asked for each record") {
+  Server server;
+  Peer peer(server.server.port());
+  const Bytes record = write_record(server.pool, 1 << 20);
+  for (const bool pipes : {true, false, true}) {
+    const std::size_t before = server.wait(0).size();
+    server.pipes = pipes;
+    peer.send(marked(record));
+    const auto got = server.wait(before + 1);
+    CHECK(got.back().bytes == record);
+    CHECK((got.back().piped > 0) == pipes);
   }
 }
 
