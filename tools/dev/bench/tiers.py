@@ -40,8 +40,8 @@ TIERS = {"one tier of 6": (6, 0), "two: 3 x 1": (3, 1), "two: 1 x 5": (1, 5)}
 # 1 x 5 are equally busy, and no window of requests saturates both.
 CACHED = (0.2, 0.6, 0.8)
 LINK_MBIT = 630  # 75 MiB/s
-# A closed network of N equally busy stations carries n / (n + N - 1) of its saturation with n requests
-# in it: .97 with 128 and six disks, .98 with 256.
+# A closed network of N equally busy stations carries n / (n + N - 1) of its saturation with n
+# requests in it: .96 with 128 and six disks, .98 with 256.
 DEPTH = 256
 SLOTS = 64  # of a session
 APART = 1.1  # predictions that differ less have no order
