@@ -13,7 +13,8 @@ caches hold of the file changes from case to case: all six together 20, 60 or 80
     response     requests that come at random, half as many a second as the planner says they
                  carry; mean, against the planner's
 
-The planner is told what the parts are: of a link, what plain TCP moves over it; of the disks, how
+The planner is told what the parts are: of a link, what plain TCP moves over it, both ways at once
+where the system does; of the disks, how
 they are set. It is told nothing that was measured of the systems.
 """
 
@@ -63,6 +64,7 @@ class Arm:
             self.cluster = emulated.EmulatedCluster(
                 run, network, Options(data_servers=io_nodes, stripe_unit=BLOCK, grace_s=1),
                 self.disk, targets, "tcp")
+        self.relays = targets > 0
         self.client = network.program(1)
         self.generators = -(-DEPTH // (SLOTS * io_nodes))  # of saturate()
         self.load("read", 0.1)  # makes the file
@@ -104,14 +106,17 @@ class Arm:
 
 def link_rate(arm: Arm) -> float:
     """Bytes a second that plain TCP moves from a node to the client, by as many connections as the
-    system is read through."""
+    system is read through. With targets as many bytes come in as go out, so their acknowledgements
+    share the link: the same is moved the other way meanwhile, and the slower counts."""
     links.serve_tcp(arm.cluster)
     address = arm.cluster.ds[0].node.address
-    with ThreadPoolExecutor(arm.generators) as pool:
-        def both(_):
-            return sum(pool.map(lambda _: links.plain_tcp(arm.client, address, "read", 2),
-                                range(arm.generators)))
-        return statistics.median(map(both, range(3))) * MIB
+    ways = ("read", "write") if arm.relays else ("read",)
+    with ThreadPoolExecutor(len(ways) * arm.generators) as pool:
+        def slower(_):
+            streams = {way: [pool.submit(links.plain_tcp, arm.client, address, way, 2)
+                             for _ in range(arm.generators)] for way in ways}
+            return min(sum(one.result() for one in each) for each in streams.values())
+        return statistics.median(map(slower, range(3))) * MIB
 
 
 def case(cached: float, given, idle: dict, extra: dict) -> list:
