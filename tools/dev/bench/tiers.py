@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The planner (weft plan performance) against real systems of six nodes over emulated disks.
 
-    ./dev bench tiers [--rounds 3] [--seconds 3] [--slow 3]
+    ./dev bench tiers [--rounds 3] [--seconds 10] [--slow 3]
 
 Six nodes as one tier of six data servers; as three, each over a target; as one over a parity group
 of five (two targets make no group). Random reads of 64 KiB from a file that is striped over all.
@@ -9,13 +9,14 @@ Every node has a link limited both ways, a disk and a cache: iPVFS's (75 MiB/s; 
 seek, 2 ms half a turn), --slow times slower, so that two processors do for all of them. What the
 caches hold of the file changes from case to case: all six together 20, 60 or 80 per cent.
 
-    saturation   256 requests outstanding; against what the planner says they carry
+    saturation   256 requests outstanding; against what the planner says they carry. For long
+                 enough that it matters little what is outstanding at the end, .7 s of a link's work
     response     requests that come at random, half as many a second as the planner says they
                  carry; mean, against the planner's
 
 The planner is told what the parts are: of a link, what plain TCP moves over it, both ways at once
-where the system does; of the disks, how
-they are set. It is told nothing that was measured of the systems.
+where the system does; of the disks, how they are set. It is told nothing that was measured of the
+systems.
 """
 
 import itertools
@@ -136,7 +137,7 @@ def case(cached: float, given, idle: dict, extra: dict) -> list:
             watch = report.CpuIdle()
             saturation[name].append(arm.saturate(given.seconds, number + 1))
             idle[name].append(watch.stop())
-            answered = arm.load("randread", given.seconds * 1.5, "--rate", str(half[name]), *seed)
+            answered = arm.load("randread", given.seconds / 2, "--rate", str(half[name]), *seed)
             response[name].append(answered["latency_us"]["mean"] / 1e3)
             print(f"{cached:.0%} cached, round {number + 1}, {name}: {saturation[name][-1]:.0f} "
                   f"of {said[name]['requests_per_second']:.0f} requests/s "
@@ -170,7 +171,7 @@ def order(name: str, said: dict, measured: dict) -> dict:
 
 
 def main() -> int:
-    parser = report.parser("tiers", __doc__, rounds=3, seconds=3.0)
+    parser = report.parser("tiers", __doc__, rounds=3, seconds=10.0)
     parser.add_argument("--slow", type=float, default=3, help="times slower than iPVFS's nodes")
     given = parser.parse_args()
     idle: dict = {name: [] for name in TIERS}
