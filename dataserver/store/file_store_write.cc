@@ -8,19 +8,11 @@
 #include <limits>
 
 #include "dataserver/store/file_store_internal.h"
+#include "dataserver/store/vectors.h"
 
 namespace weft::ds {
 
 namespace {
-
-std::vector<iovec> vectors_of(std::vector<Buffer>& data) {
-  std::vector<iovec> vectors;
-  vectors.reserve(data.size());
-  for (Buffer& piece : data) {
-    if (!piece.empty()) vectors.push_back({piece.data(), piece.size()});
-  }
-  return vectors;
-}
 
 bool is_aligned(const iovec& vector) {
   return reinterpret_cast<std::uintptr_t>(vector.iov_base) % kBlock == 0 &&
@@ -112,15 +104,9 @@ bool FileStore::took(WriteOp& op, long result) {
     return false;
   }
   op.written += static_cast<std::uint64_t>(result);
-  auto left = static_cast<std::size_t>(result);
-  while (left > 0) {
-    iovec& vector = op.vectors[op.next];
-    const std::size_t step = std::min(left, vector.iov_len);
-    vector.iov_base = static_cast<std::byte*>(vector.iov_base) + step;
-    vector.iov_len -= step;
-    left -= step;
-    if (vector.iov_len == 0) ++op.next;
-  }
+  const auto left =
+      advance(std::span(op.vectors).subspan(op.next), static_cast<std::size_t>(result));
+  op.next = op.vectors.size() - left.size();
   return op.written < op.total;
 }
 

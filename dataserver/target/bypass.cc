@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dataserver/store/page_cache.h"
+#include "dataserver/store/vectors.h"
 
 namespace weft::ds {
 
@@ -234,13 +235,9 @@ Bypass::AtHand<Result<WriteResult>> Bypass::write(const layout::ObjectId& object
 Bypass::AtHand<Result<WriteResult>> Bypass::write(const layout::ObjectId& object,
                                                   std::uint64_t offset,
                                                   std::span<const Buffer> data) {
-  std::vector<iovec> vectors;
+  std::vector<iovec> vectors = vectors_of(data);
   std::uint64_t size = 0;
-  for (const Buffer& piece : data) {
-    if (piece.empty()) continue;
-    vectors.push_back({const_cast<std::byte*>(piece.data()), piece.size()});
-    size += piece.size();
-  }
+  for (const iovec& one : vectors) size += one.iov_len;
   auto next = std::span(vectors);
   return write_by(object, offset, size, [&next](int fd, std::uint64_t at) {
     long taken = 0;
@@ -249,14 +246,7 @@ Bypass::AtHand<Result<WriteResult>> Bypass::write(const layout::ObjectId& object
       taken = ::pwritev(fd, next.data(), count, static_cast<off_t>(at));
     } while (taken < 0 && errno == EINTR);
     if (taken < 0) return -static_cast<long>(errno);
-    for (auto left = static_cast<std::size_t>(taken); left > 0;) {
-      iovec& front = next.front();
-      const std::size_t step = std::min(left, front.iov_len);
-      front.iov_base = static_cast<std::byte*>(front.iov_base) + step;
-      front.iov_len -= step;
-      left -= step;
-      if (front.iov_len == 0) next = next.subspan(1);
-    }
+    next = advance(next, static_cast<std::size_t>(taken));
     return taken;
   });
 }

@@ -107,7 +107,8 @@ class Bypass {
   void end_write(const layout::ObjectId& object);
   // Puts it first. Null: there is one already that does.
   [[nodiscard]] static Descriptor put(Shard& shard, Entry entry);
-  // put(fd, offset) moves the next bytes there, as write(2); -EINVAL at first: not so.
+  // put(fd, offset) moves the next bytes there: how many, or -errno. -EINVAL before any: the file
+  // system does not take them in this way.
   template <class Put>
   [[nodiscard]] AtHand<Result<WriteResult>> write_by(const layout::ObjectId& object,
                                                      std::uint64_t offset, std::uint64_t size,

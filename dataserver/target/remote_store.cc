@@ -189,34 +189,35 @@ void RemoteStore::keep(const layout::ObjectId& object, TargetLink::Answer& answe
 
 // A call that failed may be carried out yet, and one over a connection that has ended will be over
 // the next: neither may come after what was written past the target since.
-bool RemoteStore::may_pass_now() const { return link().ready() && settled(); }
+template <class Data>
+Bypass::AtHand<Result<WriteResult>> RemoteStore::write_past(const layout::ObjectId& object,
+                                                            std::uint64_t offset, Data& data,
+                                                            Stability wanted) {
+  if (parts_.bypass == 0 || wanted != Stability::kUnstable) return {};
+  if (!link().ready() || !settled()) return {.result = {}, .welcome = true};
+  auto at_hand = bypass_.write(object, offset, data);
+  if (at_hand.result && *at_hand.result) {
+    view_.past_written.fetch_add((*at_hand.result)->bytes, std::memory_order_relaxed);
+  }
+  return at_hand;
+}
 
 void RemoteStore::write(const layout::ObjectId& object, std::uint64_t offset,
                         std::vector<Buffer> data, Stability wanted, Done<WriteResult> done) {
-  Bypass::AtHand<Result<WriteResult>> at_hand{
-      .result = {}, .welcome = parts_.bypass > 0 && wanted == Stability::kUnstable};
-  if (at_hand.welcome && may_pass_now()) at_hand = bypass_.write(object, offset, data);
-  if (!at_hand.result) {
-    return write_by(object, offset, std::move(data), wanted, at_hand.welcome, std::move(done));
-  }
-  if (*at_hand.result) view_.past_written.fetch_add((*at_hand.result)->bytes);
-  done(std::move(*at_hand.result));
+  auto past = write_past(object, offset, data, wanted);
+  if (past.result) return done(std::move(*past.result));
+  write_by(object, offset, std::move(data), wanted, past.welcome, std::move(done));
 }
 
 void RemoteStore::write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
                               Stability wanted, Done<WriteResult> done) {
-  Bypass::AtHand<Result<WriteResult>> at_hand{
-      .result = {}, .welcome = parts_.bypass > 0 && wanted == Stability::kUnstable};
-  if (at_hand.welcome && may_pass_now()) at_hand = bypass_.write(object, offset, data);
-  if (!at_hand.result) {
-    auto buffer = data.to_buffer();
-    if (!buffer) return done(pass(buffer));
-    std::vector<Buffer> pieces;
-    pieces.push_back(std::move(*buffer));
-    return write_by(object, offset, std::move(pieces), wanted, at_hand.welcome, std::move(done));
-  }
-  if (*at_hand.result) view_.past_written.fetch_add((*at_hand.result)->bytes);
-  done(std::move(*at_hand.result));
+  auto past = write_past(object, offset, data, wanted);
+  if (past.result) return done(std::move(*past.result));
+  auto buffer = data.to_buffer();
+  if (!buffer) return done(pass(buffer));
+  std::vector<Buffer> pieces;
+  pieces.push_back(std::move(*buffer));
+  write_by(object, offset, std::move(pieces), wanted, past.welcome, std::move(done));
 }
 
 void RemoteStore::write_by(const layout::ObjectId& object, std::uint64_t offset,

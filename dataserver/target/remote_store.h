@@ -95,8 +95,10 @@ class RemoteStore final : public Store {
   void read_by(TargetRequest request, Done<ReadResult> done);
   void write_by(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
                 Stability wanted, bool descriptor, Done<WriteResult> done);
-  // Whether what is written past the target comes after all that was asked of it.
-  [[nodiscard]] bool may_pass_now() const;
+  template <class Data>
+  [[nodiscard]] Bypass::AtHand<Result<WriteResult>> write_past(const layout::ObjectId& object,
+                                                               std::uint64_t offset, Data& data,
+                                                               Stability wanted);
   void keep(const layout::ObjectId& object, TargetLink::Answer& answer, bool writable);
   // Errors as they come; `fill` makes a T of an answer.
   template <class T, class Fill>

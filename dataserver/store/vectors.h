@@ -1,0 +1,20 @@
+// Buffers as writev(2) wants them.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <span>
+#include <vector>
+
+#include "rpc/base/buffer.h"
+
+namespace weft::ds {
+
+// Of all that are not empty; they point into the buffers.
+[[nodiscard]] std::vector<iovec> vectors_of(std::span<const Buffer> data);
+// What is left of them when the first `bytes` are done. Precondition: there are so many.
+[[nodiscard]] std::span<iovec> advance(std::span<iovec> vectors, std::size_t bytes);
+
+}  // namespace weft::ds
