@@ -104,7 +104,8 @@ TEST_CASE("what was written past a target is synced by its commit, and when the 
   auto runner = std::make_unique<RemoteRunner>(rig, rig.local());
   REQUIRE(runner->write(kObject, 0, "weft"));
   REQUIRE(runner->commit(kObject));
-  if (dirty_bytes(rig, kObject) != 0) SKIP("this kernel does not tell what is dirty");
+  if (!dirty_bytes(rig, kObject)) SKIP("this kernel does not tell what is dirty");
+  CHECK(dirty_bytes(rig, kObject) == 0);
   REQUIRE(runner->write(kObject, 0, std::string(100'000, 'w')));
   REQUIRE(runner->view().past_written == 100'000);
   CHECK(dirty_bytes(rig, kObject) > 0);

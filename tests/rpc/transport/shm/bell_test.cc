@@ -1,3 +1,4 @@
+// An eventfd that is rung, watched and never read.
 #include "rpc/transport/shm/bell.h"
 
 #include <unistd.h>

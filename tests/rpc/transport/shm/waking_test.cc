@@ -1,3 +1,4 @@
+// How sides of a shared-memory channel wake each other: by bells, or through the socket.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -147,6 +148,18 @@ struct Called {
   std::shared_ptr<Channel> channel;
 };
 
+// Ten times, each by so many rings of its bell and bytes through the socket.
+void is_woken_by(Called& called, std::uint64_t rings, long bytes) {
+  for (int i = 0; i < 10; ++i) {
+    while (called.hand.in->peek().value()) called.hand.in->pop();
+    called.hand.sleep();
+    called.send();
+    REQUIRE(called.hand.wake());
+    CHECK(called.hand.rung() == rings);
+    CHECK(called.hand.bytes() == bytes);
+  }
+}
+
 void turn(boost::asio::io_context& context) {
   context.restart();
   while (context.poll() > 0) {
@@ -228,27 +241,13 @@ struct Stage {
 TEST_CASE("who runs as our user is woken by his bell, without a byte through the socket") {
   Called called(::geteuid());
   CHECK(called.hand.their_bell);
-  for (int i = 0; i < 10; ++i) {
-    while (called.hand.in->peek().value()) called.hand.in->pop();
-    called.hand.sleep();
-    called.send();
-    REQUIRE(called.hand.wake());
-    CHECK(called.hand.rung() == 1);
-    CHECK(called.hand.bytes() == 0);
-  }
+  is_woken_by(called, 1, 0);
 }
 
 TEST_CASE("who is only admitted by name is woken through the socket, and may ring either way") {
   if (::geteuid() != 0) SKIP("becoming another user needs root");
   Called called(kStranger);
-  for (int i = 0; i < 10; ++i) {
-    while (called.hand.in->peek().value()) called.hand.in->pop();
-    called.hand.sleep();
-    called.send();
-    REQUIRE(called.hand.wake());
-    CHECK(called.hand.rung() == 0);
-    CHECK(called.hand.bytes() == 1);
-  }
+  is_woken_by(called, 0, 1);
   for (int i = 1; i < 10; ++i) {
     REQUIRE(eventually([&] { return called.hand.push(); }));
     if (i % 2 == 0) {
