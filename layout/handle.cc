@@ -48,6 +48,7 @@ class Reader {
 bool valid(std::uint8_t access) {
   return access == static_cast<std::uint8_t>(Access::kRead) ||
          access == static_cast<std::uint8_t>(Access::kReadWrite) ||
+         access == static_cast<std::uint8_t>(Access::kFetch) ||
          access == static_cast<std::uint8_t>(Access::kCompare) ||
          access == static_cast<std::uint8_t>(Access::kMirror) ||
          access == static_cast<std::uint8_t>(Access::kControl);
@@ -82,7 +83,7 @@ Result<> validate(const Handle& handle) {
       handle.duplication != Duplication::kServerSync) {
     return fail(Errc::kInvalid, "not a duplication for data servers");
   }
-  if (handle.access != Access::kReadWrite && handle.access != Access::kControl) {
+  if (handle.access != Access::kReadWrite) {
     return fail(Errc::kInvalid, "duplication of what is not written");
   }
   if (!fits_partner(handle, first) || first == second ||
@@ -125,12 +126,15 @@ SealedHandle seal(const Handle& handle, const HandleKey& key) {
   return sealed;
 }
 
-Result<Handle> unseal(std::span<const std::byte> bytes, const HandleKey& key,
+Result<Handle> unseal(std::span<const std::byte> bytes, std::span<const HandleKey> keys,
                       std::uint16_t key_id) {
   if (bytes.size() != kHandleBytes) return fail(Errc::kBadHandle, "wrong length");
-  const SipHash128 mac = siphash128(key, bytes.first<kClaimBytes>());
-  if (CRYPTO_memcmp(mac.data(), bytes.data() + kClaimBytes, kMacBytes) != 0) {
-    return fail(Errc::kBadHandle, "not sealed with our key");
+  const auto sealed_with = [bytes](const HandleKey& key) {
+    const SipHash128 mac = siphash128(key, bytes.first<kClaimBytes>());
+    return CRYPTO_memcmp(mac.data(), bytes.data() + kClaimBytes, kMacBytes) == 0;
+  };
+  if (std::ranges::none_of(keys, sealed_with)) {
+    return fail(Errc::kBadHandle, "not sealed with a key of ours");
   }
   Reader in(bytes.data());
   const auto version = in.get<std::uint8_t>();

@@ -31,13 +31,15 @@
 
 namespace weft::layout {
 
-// Bits: 1 may read, 2 may write, 4 it is a server that does.
+// Each allows no more than it is for. Bits: 1 may read, 2 may write, 4 it is a server; 4 alone may
+// read too.
 enum class Access : std::uint8_t {
   kRead = 1,
   kReadWrite = 3,
-  kCompare = 5,  // a data server asking another for checksums in place of an object's bytes
-  kMirror = 6,   // a data server bringing a client's writes to its partner, or reading its bytes
-  kControl = 7,  // the metadata server itself (proxied I/O): not subject to client fencing
+  kFetch = 4,    // a data server reading what its partner has, as it is there
+  kCompare = 5,  // the same, for checksums in place of the bytes
+  kMirror = 6,   // a data server bringing a client's writes to its partner
+  kControl = 7,  // the metadata server itself (proxied I/O): fenced by the object, of no client
 };
 
 // Who brings the bytes to the other copies, and when the client is answered: CEFT-PVFS's four
@@ -73,8 +75,13 @@ constexpr std::size_t kHandleBytes = 64;
 using SealedHandle = std::array<std::byte, kHandleBytes>;
 using HandleKey = std::array<std::byte, 16>;
 
-// kInvalid unless: a duplication asked for has a handle that writes (kReadWrite or kControl) and
-// one or two partners, each another data server with an id up to kMaxPartnerId; and without one
+[[nodiscard]] constexpr bool may_read(Access access) { return access != Access::kMirror; }
+[[nodiscard]] constexpr bool may_write(Access access) {
+  return (static_cast<std::uint8_t>(access) & 2) != 0;
+}
+
+// kInvalid unless: a duplication asked for has a handle of access kReadWrite and one or two
+// partners, each another data server with an id up to kMaxPartnerId; and without one
 // there are no partners.
 [[nodiscard]] Result<> validate(const Handle& handle);
 
@@ -86,10 +93,14 @@ using HandleKey = std::array<std::byte, 16>;
 // Precondition: validate(handle).
 [[nodiscard]] SealedHandle seal(const Handle& handle, const HandleKey& key);
 
-// kBadHandle for a wrong length, version, reserved byte, key id or MAC, and for claims that
-// validate() refuses. Whether the handle is for
-// this data server and above the fences is the caller's to check.
-[[nodiscard]] Result<Handle> unseal(std::span<const std::byte> bytes, const HandleKey& key,
-                                    std::uint16_t key_id);
+// kBadHandle for a wrong length, version, reserved byte or key id, a MAC of none of `keys`, and for
+// claims that validate() refuses. Whether the handle is for this data server and above the fences
+// is the caller's to check.
+[[nodiscard]] Result<Handle> unseal(std::span<const std::byte> bytes,
+                                    std::span<const HandleKey> keys, std::uint16_t key_id);
+[[nodiscard]] inline Result<Handle> unseal(std::span<const std::byte> bytes, const HandleKey& key,
+                                           std::uint16_t key_id) {
+  return unseal(bytes, std::span(&key, 1), key_id);
+}
 
 }  // namespace weft::layout

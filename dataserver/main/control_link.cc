@@ -3,6 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "dataserver/store/state_file.h"
+#include "rpc/control/mds_boot.h"
 
 namespace weft::ds {
 
@@ -11,6 +15,11 @@ namespace control = rpc::control;
 namespace {
 
 constexpr std::chrono::milliseconds kCallTimeout{5000};
+// How long a fence waits for the store to be settled. No heartbeat goes out before the fences of a
+// registration are noted, so this is less than the silence (2.5 s) after which the metadata server
+// takes a data server that does not listen for dead.
+constexpr std::chrono::milliseconds kSettleEvery{50};
+constexpr int kSettleLooks = 30;
 
 std::vector<Fence> to_fences(const std::vector<control::Fence>& fences) {
   std::vector<Fence> converted;
@@ -38,6 +47,12 @@ control::MirrorLoad to_mirror_load(const MirrorCounts& counts) {
           .missed_writes = counts.missed_writes};
 }
 
+control::Space to_space(const StoreStat& usage) {
+  return {.capacity_bytes = usage.capacity_bytes,
+          .free_bytes = usage.free_bytes,
+          .objects = usage.objects};
+}
+
 // An object that does not exist is an answer, not an error.
 Result<control::ObjectStat> answer_of(Result<ObjectStat> found) {
   if (found) return to_stat(*found);
@@ -48,7 +63,7 @@ Result<control::ObjectStat> answer_of(Result<ObjectStat> found) {
 }  // namespace
 
 ControlLink::ControlLink(Parts parts)
-    : parts_(std::move(parts)), identity_(parts_.directory.identity()) {}
+    : parts_(std::move(parts)), identity_(parts_.directory.identity()), state_(parts_.state) {}
 
 ControlLink::~ControlLink() { stop(); }
 
@@ -56,7 +71,7 @@ void ControlLink::use(const HostPort& mds) {
   control::Client::Config config;
   config.mds_host = mds.host;
   config.mds_port = mds.port;
-  config.key = parts_.key;
+  config.keys = parts_.keys;
   auto next = std::make_shared<control::Client>(config, *this);
   std::shared_ptr<control::Client> old;
   {
@@ -145,18 +160,25 @@ void ControlLink::on_resync_cancel(std::uint64_t job, Answer<void> done) {
   resyncs_->cancel(job, std::move(done));
 }
 
-control::Space ControlLink::space() const {
-  const auto usage = parts_.store.usage();
-  if (!usage) return {};  // a store that cannot be looked at takes no new files
-  return {.capacity_bytes = usage->capacity_bytes,
-          .free_bytes = usage->free_bytes,
-          .objects = usage->objects};
+// Also stops serving and goes on. It has stopped before anybody is told so.
+StoreWatch::State ControlLink::look() {
+  StoreWatch::State now = parts_.watch.look();
+  if (!now.trouble.empty()) {
+    parts_.gate.stop();
+    parts_.wait_for_target(false);
+    if (!std::exchange(trouble_, true)) spdlog::error("event=store_gone why=\"{}\"", now.trouble);
+  } else if (std::exchange(trouble_, false)) {
+    parts_.wait_for_target(true);
+    parts_.gate.go_on();
+    spdlog::info("event=store_back");
+  }
+  return now;
 }
 
 control::Register ControlLink::registration() {
-  const StoreIdentity identity = [this] {
+  const auto [identity, state] = [this] {
     const std::lock_guard lock(mutex_);
-    return identity_;
+    return std::pair(identity_, state_);
   }();
   const DsConfig& config = parts_.config;
   return {.store = identity.uuid,
@@ -167,8 +189,45 @@ control::Register ControlLink::registration() {
           .version = WEFT_VERSION,
           .domain = config.failure_domain,
           .addresses = config.advertise.empty() ? config.listen : config.advertise,
-          .space = space(),
-          .local = local_endpoint(config)};
+          .space = to_space(look().usage),
+          .local = local_endpoint(config),
+          .state = {state.generation, state.boot}};
+}
+
+// On the worker, as join(). Until the state is durable the metadata server takes both it and the
+// one before; the first heartbeat tells that it is.
+Result<> ControlLink::advance() {
+  const control::StoreState now{state_.generation, state_.boot};
+  const control::StoreState next = control::next_state(now, parts_.boot);
+  if (next == now) return {};
+  const StoreState noted{next.generation, next.boot};
+  if (auto written = write_state(parts_.directory.root(), noted); !written) return written;
+  const std::lock_guard lock(mutex_);
+  state_ = noted;
+  return {};
+}
+
+// Of two metadata servers that are copies of each other the one that was started last is followed,
+// and of those the first that was heard of: never one and then the other. It is read once: with a
+// disk that fails, too, this one is registered again at the same one, and says what is wrong.
+Result<> ControlLink::follow(std::uint64_t mds_boot) {
+  const StoreState next{control::epoch_of(mds_boot), mds_boot};
+  if (!followed_) {
+    auto last = read_state(parts_.directory.root(), kMdsFile);
+    if (!last) return pass(last);
+    followed_ = *last;
+  }
+  if (*followed_ == next) return {};
+  if (next.generation > followed_->generation) {
+    auto noted = write_state(parts_.directory.root(), next, kMdsFile);
+    if (noted) followed_ = next;
+    return noted;
+  }
+  return fail(Errc::kInvalid,
+              fmt::format("the metadata server that answers (epoch {}) is not the one that was "
+                          "started last with this system's metadata (epoch {}): it is an old copy, "
+                          "or was moved, and is to be stopped",
+                          next.generation, followed_->generation));
 }
 
 // On the worker, which alone changes the store's identity.
@@ -178,9 +237,11 @@ Result<> ControlLink::join(const control::Registered& answer) {
       (identity.ds_id != answer.ds_id || identity.cluster != answer.cluster)) {
     return fail(Errc::kInvalid, "this store belongs to another system, or has another id there");
   }
+  if (auto newest = follow(answer.mds_boot); !newest) return newest;
   if (auto joined = parts_.directory.join(answer.cluster, answer.ds_id); !joined) {
     return joined;
   }
+  if (auto noted = advance(); !noted) return noted;
   {
     const std::lock_guard lock(mutex_);
     identity_ = identity;
@@ -190,19 +251,22 @@ Result<> ControlLink::join(const control::Registered& answer) {
 }
 
 void ControlLink::on_registered(control::Registered answer, Answer<void> done) {
-  complained_ = false;
   boost::asio::post(worker_, [this, answer = std::move(answer), done = std::move(done)]() mutable {
     if (auto joined = join(answer); !joined) {
-      spdlog::error("event=registration_refused ds_id={} error=\"{}\"", answer.ds_id,
-                    joined.error().describe());
+      std::string text = joined.error().describe();
+      if (refused_ != text) {
+        spdlog::error("event=registration_refused ds_id={} error=\"{}\"", answer.ds_id, text);
+      }
+      refused_ = std::move(text);
       return done(std::move(joined));
     }
+    refused_.clear();
     auto finish = [this, ds_id = answer.ds_id, fences = answer.fences.size(),
                    done = std::move(done)](Result<> fenced) mutable {
-      if (fenced) {
-        spdlog::info("event=registered ds_id={} fences={}", ds_id, fences);
-        std::call_once(first_, parts_.on_first_registration);
-      }
+      // With fences that could not be noted it stays registered, says so, and is given no lease.
+      if (!fenced) return done(Result<>{});
+      spdlog::info("event=registered ds_id={} fences={}", ds_id, fences);
+      std::call_once(first_, parts_.on_first_registration);
       done(std::move(fenced));
     };
     fence(answer.fences, std::move(finish));
@@ -210,16 +274,21 @@ void ControlLink::on_registered(control::Registered answer, Answer<void> done) {
 }
 
 void ControlLink::on_disconnected(const Error& why) {
-  if (std::exchange(complained_, true)) return;
-  spdlog::warn("event=mds_away error=\"{}\"", why.describe());
+  // Once for each reason: this is tried again every second.
+  std::string text = why.describe();
+  if (std::exchange(complaint_, text) == text) return;
+  spdlog::warn("event=mds_away error=\"{}\"", text);
 }
 
 control::Heartbeat ControlLink::heartbeat() {
+  complaint_.clear();  // it has accepted us
   const CounterTotals total = parts_.counters.total();
   const OwnWork own{.streams = parts_.counters.take_streams(),
                     .network = {.in = total.write_bytes, .out = total.read_bytes}};
   control::Heartbeat heartbeat;
-  heartbeat.space = space();
+  const StoreWatch::State store = look();
+  heartbeat.space = to_space(store.usage);
+  heartbeat.trouble = store.trouble;
   heartbeat.load.requests_in_progress = static_cast<std::uint32_t>(total.running);
   heartbeat.load.measured = parts_.load.sample(own);
   if (duplicator_ != nullptr) heartbeat.mirror = to_mirror_load(duplicator_->counts());
@@ -234,6 +303,10 @@ control::Heartbeat ControlLink::heartbeat() {
   heartbeat.counters.errors = total.errors;
   heartbeat.counters.refused = total.refused;
   heartbeat.counters.size_queries = total.size_queries;
+  {
+    const std::lock_guard lock(mutex_);
+    heartbeat.state = {state_.generation, state_.boot};
+  }
   return heartbeat;
 }
 
@@ -243,9 +316,30 @@ void ControlLink::fence(const std::vector<control::Fence>& fences, Answer<void> 
   if (!raised) {
     spdlog::error("event=fence_failed fences={} error=\"{}\"", fences.size(),
                   raised.error().describe());
+    parts_.directory.watch().failed(
+        {raised.error().code, "no fence can be noted: " + raised.error().text});
     return done(std::move(raised));
   }
-  parts_.writes.drain([done = std::move(done)]() mutable { done(Result<>{}); });
+  parts_.writes.drain(
+      [this, done = std::move(done)]() mutable { when_settled(kSettleLooks, std::move(done)); });
+}
+
+// A write that failed may be carried out at a target yet: until that is over it is not fenced.
+void ControlLink::when_settled(int looks, Answer<void> done) {
+  if (parts_.store.settled()) return done(Result<>{});
+  if (looks == 0) {
+    return done(
+        fail(Errc::kTimedOut, "a target may still carry out a write that it did not answer"));
+  }
+  IoRing& ring = *parts_.rings.front();
+  ring.post([this, &ring, looks, done = std::move(done)]() mutable {
+    auto timer = std::make_unique<boost::asio::steady_timer>(ring.context(), kSettleEvery);
+    boost::asio::steady_timer& waiting = *timer;
+    waiting.async_wait([this, looks, timer = std::move(timer),
+                        done = std::move(done)](const boost::system::error_code&) mutable {
+      when_settled(looks - 1, std::move(done));
+    });
+  });
 }
 
 void ControlLink::on_fence(std::vector<control::Fence> fences, Answer<void> done) {
@@ -299,6 +393,18 @@ void ControlLink::on_remove(std::vector<layout::ObjectId> objects, Answer<void> 
       });
     });
   }
+}
+
+void ControlLink::on_list(const control::ListFrom& from, Answer<control::Listed> done) {
+  ring_of(from.after).post([this, from, done = std::move(done)]() mutable {
+    parts_.store.list({.folder = from.folder, .after = from.after}, control::kMaxListed,
+                      [done = std::move(done)](Result<ObjectList> found) mutable {
+                        if (!found) return done(pass(found));
+                        done(control::Listed{.objects = std::move(found->objects),
+                                             .next = {found->next.folder, found->next.after},
+                                             .more = found->more});
+                      });
+  });
 }
 
 void ControlLink::on_allocate(const control::Range& range, Answer<void> done) {

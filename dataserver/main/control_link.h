@@ -6,6 +6,10 @@
 // admitted before it is left. Fences that came with the registration are in force, and the store
 // knows its place, before `on_first_registration`: only then may clients be served.
 //
+// While the store is not there (store_watch.h), or a fence could not be noted, clients are refused,
+// what waits for a target fails, and the heartbeats say why. The connection stays, and with it what
+// the metadata server knows.
+//
 // The SizeAuthority half sends queries and reports; completions come on the control thread.
 //
 // Threading: see rpc/control/client.h for which calls come from where. use() and stop() from the
@@ -18,17 +22,20 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dataserver/load/sampler.h"
 #include "dataserver/main/config.h"
+#include "dataserver/main/store_watch.h"
 #include "dataserver/mirror/duplicator.h"
 #include "dataserver/mirror/resync.h"
 #include "dataserver/nfs/counters.h"
 #include "dataserver/nfs/handle_gate.h"
 #include "dataserver/nfs/size_authority.h"
 #include "dataserver/nfs/writes_in_flight.h"
+#include "dataserver/store/state_file.h"
 #include "dataserver/store/store_directory.h"
 #include "rpc/control/client.h"
 
@@ -46,11 +53,15 @@ class ControlLink final : public rpc::control::ClientEvents,
     HandleGate& gate;
     WritesInFlight& writes;
     Counters& counters;
-    LoadSource& load;  // asked on the control thread only
+    LoadSource& load;   // asked on the control thread only
+    StoreWatch& watch;  // likewise
     std::vector<IoRing*> rings;
-    rpc::control::ClusterKey key;
+    std::shared_ptr<const rpc::control::Keyring> keys;
     std::uint64_t boot = 0;                   // drawn at random when the process started
+    StoreState state;                         // of the store, when it started
     std::function<std::string()> store_kind;  // StoreChain::kind()
+    // StoreChain::wait_for_target(): whether clients are served.
+    std::function<void(bool)> wait_for_target = [](bool) {};
     std::function<rpc::control::GroupScrub()> scrub_state;
     std::function<Result<>(const rpc::control::Scrub&)> scrub;  // StoreChain::scrub()
     std::function<Result<>(const rpc::control::GiveUp&)> give_up;
@@ -93,7 +104,9 @@ class ControlLink final : public rpc::control::ClientEvents,
   void on_registered(rpc::control::Registered answer, Answer<void> done) override;
   void on_disconnected(const Error& why) override;
   [[nodiscard]] rpc::control::Heartbeat heartbeat() override;
+  // Whoever has a lease has all its fences, whenever they came.
   void on_lease(TimePoint sent, std::chrono::seconds length) override {
+    std::call_once(first_, parts_.on_first_registration);
     parts_.gate.lease().renew(sent, length);
   }
   void on_fence(std::vector<rpc::control::Fence> fences, Answer<void> done) override;
@@ -110,25 +123,34 @@ class ControlLink final : public rpc::control::ClientEvents,
   void on_scrub(const rpc::control::Scrub& request, Answer<void> done) override {
     done(parts_.scrub(request));
   }
+  void on_list(const rpc::control::ListFrom& from, Answer<rpc::control::Listed> done) override;
   void on_give_up(const rpc::control::GiveUp& request, Answer<void> done) override {
     done(parts_.give_up(request));
   }
 
   [[nodiscard]] Result<> join(const rpc::control::Registered& answer);
+  [[nodiscard]] Result<> follow(std::uint64_t mds_boot);
+  [[nodiscard]] Result<> advance();
   void fence(const std::vector<rpc::control::Fence>& fences, Answer<void> done);
+  // Calls back when the store is settled, or with an error after so many more looks.
+  void when_settled(int looks, Answer<void> done);
   [[nodiscard]] IoRing& ring_of(const layout::ObjectId& object);
-  [[nodiscard]] rpc::control::Space space() const;
+  [[nodiscard]] StoreWatch::State look();
   [[nodiscard]] std::shared_ptr<rpc::control::Client> client() const;
 
   Parts parts_;
   Duplicator* duplicator_ = nullptr;
   Resyncs* resyncs_ = nullptr;
-  bool complained_ = false;  // the control thread's: that the metadata server is away was logged
+  bool trouble_ = false;   // the control thread's: that the store is not there was told
+  std::string complaint_;  // the control thread's: why the metadata server is away, as logged
+  std::string refused_;    // the worker's: why a registration was not taken, as logged
+  std::optional<StoreState> followed_;  // the worker's: the file `mds`, once it was read
   std::once_flag first_;
   boost::asio::thread_pool worker_{1};
   mutable std::mutex mutex_;
   std::shared_ptr<rpc::control::Client> client_;  // protected by mutex_
   StoreIdentity identity_;                        // protected by mutex_; the store's, copied
+  StoreState state_;                              // the same, and only the worker changes it
 };
 
 }  // namespace weft::ds

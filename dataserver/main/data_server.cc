@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::chrono::seconds kCloseConnections{5};
 constexpr std::chrono::seconds kQuiet{5};
+constexpr std::chrono::hours kForgetAfter{1};
 constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs less than a pipe
 constexpr std::chrono::milliseconds kWatchdogRound{500};
 constexpr std::size_t kMaxLocal = 16;     // connections of metadata servers on this machine
@@ -28,16 +29,18 @@ constexpr unsigned kTicksForOneMds = 50;  // before the next address is tried
 Result<std::unique_ptr<DataServer>> DataServer::open(DsConfig config,
                                                      std::optional<Standalone> standalone,
                                                      std::function<void()> on_alive) {
-  auto key = rpc::control::load_cluster_key(config.key_file);
-  if (!key) return pass(key);
+  auto keys = rpc::control::Keyring::load(config.key_file);
+  if (!keys) return pass(keys);
   auto arena = arena_for(config);
   if (!arena) return pass(arena);
   std::unique_ptr<DataServer> server(new DataServer(std::move(config), std::move(*arena)));
+  server->keys_ = std::move(*keys);
+  server->forget_at_ = std::chrono::steady_clock::now() + kForgetAfter;
   server->on_alive_ = std::move(on_alive);
   if (auto opened = server->open_store(); !opened) return pass(opened);
   if (auto started = server->start_threads(); !started) return pass(started);
   if (standalone) server->give_up_ = standalone->give_up;
-  if (auto started = server->start_serving(*key, standalone); !started) return pass(started);
+  if (auto started = server->start_serving(standalone); !started) return pass(started);
   return server;
 }
 
@@ -49,9 +52,12 @@ Result<> DataServer::open_store() {
   auto chain = StoreChain::open(config_, pool_);
   if (!chain) return pass(chain);
   chain_ = std::move(*chain);
-  auto fences = FenceTable::open(chain_->directory().root());
+  auto fences = FenceTable::open(chain_->directory().root(), keys_->now().fingerprints);
   if (!fences) return pass(fences);
   fences_ = std::move(*fences);
+  auto state = read_state(chain_->directory().root());
+  if (!state) return pass(state);
+  store_state_ = *state;
   return {};
 }
 
@@ -72,13 +78,11 @@ rpc::SessionServerOptions DataServer::session_options() const {
   return options;
 }
 
-Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
-                                   std::optional<Standalone> standalone) {
+Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
   const auto rings = threads_->list();
-  if (auto connected = chain_->connect(key, rings); !connected) return connected;
+  if (auto connected = chain_->connect(keys_, rings); !connected) return connected;
   const std::uint32_t ds_id = standalone ? standalone->ds_id : chain_->directory().identity().ds_id;
-  gate_ = std::make_unique<HandleGate>(rpc::control::handle_key(key), rpc::control::kHandleKeyId,
-                                       ds_id, *fences_);
+  gate_ = std::make_unique<HandleGate>(keys_, ds_id, *fences_);
   counters_ = std::make_unique<Counters>(config_.threads);
   writes_ = std::make_unique<WritesInFlight>(rings);
   load_ = std::make_unique<SystemLoad>(config_.load, config_.store.path, *kernel_files_,
@@ -87,6 +91,10 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
   if (standalone) gate_->lease().never_ends();
   SizeAuthority* sizes = &local_sizes_;
   if (!standalone) {
+    store_watch_ =
+        std::make_unique<StoreWatch>(StoreWatch::Parts{.usage = [this] { return chain_->usage(); },
+                                                       .folder = chain_->directory().watch(),
+                                                       .clock = system_clock()});
     control_ = std::make_unique<ControlLink>(ControlLink::Parts{
         .config = config_,
         .store = chain_->store(),
@@ -96,10 +104,13 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
         .writes = *writes_,
         .counters = *counters_,
         .load = *load_,
+        .watch = *store_watch_,
         .rings = rings,
-        .key = key,
+        .keys = keys_,
         .boot = boot,
+        .state = store_state_,
         .store_kind = [this] { return chain_->kind(); },
+        .wait_for_target = [this](bool wait) { chain_->wait_for_target(wait); },
         .scrub_state = [this] { return chain_->scrub_state(); },
         .scrub = [this](const auto& request) { return chain_->scrub(request); },
         .give_up = [this](const auto& request) { return chain_->give_up(request); },
@@ -113,7 +124,7 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
     patient_sizes_ = std::make_unique<PatientSizes>(*control_, rings, system_clock());
     sizes = patient_sizes_.get();
   }
-  start_mirroring(key, boot);
+  start_mirroring(boot);
   lease_wait_ = std::make_unique<LeaseWait>(
       gate_->lease(), pool_, rings, system_clock(),
       LeaseWaitLimits{.deadline = std::chrono::seconds(config_.lease_wait)});
@@ -122,16 +133,7 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
                        duplicator_.get(), lease_wait_.get(), &pool_});
   sessions_ = std::make_unique<rpc::SessionServer>(session_options(), *handler_, system_clock(),
                                                    system_random());
-  if (config_.metrics) {
-    auto page = MetricsPage::open(layout::to_string(*config_.metrics), [this](Metrics& out) {
-      write_metrics(metrics(), out);
-      if (const TargetView* target = chain_->target()) write_target_metrics(*target, out);
-      if (const ParityView* parity = chain_->parity()) write_parity_metrics(*parity, out);
-      if (const CacheView* cache = chain_->cache()) write_cache_metrics(*cache, "weft_ds", out);
-    });
-    if (!page) return pass(page);
-    metrics_ = std::move(*page);
-  }
+  if (auto told = start_metrics(); !told) return told;
   if (config_.watchdog.count() > 0 || on_alive_) {
     watchdog_ =
         std::make_unique<Watchdog>(rings, static_cast<unsigned>(config_.watchdog / kWatchdogRound),
@@ -141,7 +143,20 @@ Result<> DataServer::start_serving(const rpc::control::ClusterKey& key,
   return tick();
 }
 
-void DataServer::start_mirroring(const rpc::control::ClusterKey& key, std::uint64_t boot) {
+Result<> DataServer::start_metrics() {
+  if (!config_.metrics) return {};
+  auto page = MetricsPage::open(layout::to_string(*config_.metrics), [this](Metrics& out) {
+    write_metrics(metrics(), out);
+    if (const TargetView* target = chain_->target()) write_target_metrics(*target, out);
+    if (const ParityView* parity = chain_->parity()) write_parity_metrics(*parity, out);
+    if (const CacheView* cache = chain_->cache()) write_cache_metrics(*cache, "weft_ds", out);
+  });
+  if (!page) return pass(page);
+  metrics_ = std::move(*page);
+  return {};
+}
+
+void DataServer::start_mirroring(std::uint64_t boot) {
   MirrorAuthority* authority = &no_partners_;
   if (control_ != nullptr) authority = control_.get();
   LinkConfig link;
@@ -151,7 +166,7 @@ void DataServer::start_mirroring(const rpc::control::ClusterKey& key, std::uint6
     return rpc::dial_addresses(context, pool_, addresses, timeout);
   };
   duplicator_ = std::make_unique<Duplicator>(Duplicator::Parts{.store = chain_->store(),
-                                                               .key = rpc::control::handle_key(key),
+                                                               .keys = keys_,
                                                                .authority = *authority,
                                                                .clock = system_clock(),
                                                                .rings = threads_->list(),
@@ -240,7 +255,22 @@ void DataServer::join_when_able() {
   }
 }
 
+// Fences are forgotten a while after their keys were dropped, so that a step back does no harm.
+void DataServer::follow_keys() {
+  const auto now = std::chrono::steady_clock::now();
+  if (keys_->follow()) {
+    fences_->use_keys(keys_->now().fingerprints);
+    forget_at_ = now + kForgetAfter;
+  }
+  if (now < forget_at_) return;
+  forget_at_ = std::chrono::steady_clock::time_point::max();
+  if (const std::size_t forgotten = fences_->forget_useless(); forgotten > 0) {
+    spdlog::info("event=fences_forgotten count={} left={}", forgotten, fences_->size());
+  }
+}
+
 Result<> DataServer::tick() {
+  follow_keys();
   sessions_->expire();
   if (give_up_ && chain_->give_up({.target = *give_up_})) give_up_.reset();
   if (control_ != nullptr && !joining_) {
@@ -313,6 +343,7 @@ MetricsSample DataServer::metrics() const {
   const CounterTotals total = counters_->total();
   const rpc::SessionServerCounts sessions = sessions_->counts();
   const StoreStat usage = chain_->store().usage().value_or(StoreStat{});
+  const FileStore* folder = chain_->folder();
   return {.reads = total.reads,
           .writes = total.writes,
           .commits = total.commits,
@@ -327,6 +358,8 @@ MetricsSample DataServer::metrics() const {
           .size_reports = total.size_reports,
           .running = total.running,
           .lease_waiting = lease_wait_->waiting(),
+          .fences = fences_->size(),
+          .fence_log_bytes = fences_->log_bytes(),
           .connections = sessions.connections,
           .sessions = sessions.sessions,
           .replays = sessions.replays,
@@ -334,6 +367,8 @@ MetricsSample DataServer::metrics() const {
           .capacity_bytes = usage.capacity_bytes,
           .free_bytes = usage.free_bytes,
           .objects = usage.objects,
+          .open_files = folder == nullptr ? 0 : folder->open_files(),
+          .descriptor_waits = folder == nullptr ? 0 : folder->descriptor_waits(),
           .registered = control_ != nullptr && control_->registered(),
           .mirror = duplicator_->counts()};
 }

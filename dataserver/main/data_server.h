@@ -11,6 +11,7 @@
 // Threading: open(), stop() and tick() from the program's main thread.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -45,8 +46,8 @@ class DataServer {
       DsConfig config, std::optional<Standalone> standalone, std::function<void()> on_alive = {});
   ~DataServer();
 
-  // Call a few times a second: expires sessions, registers once the store has answered,
-  // listens once registered, tries the next metadata server's address. An error is final.
+  // Call a few times a second: follows the key file, expires sessions, registers once the store has
+  // answered, listens once registered, tries the next metadata server's address. An error is final.
   [[nodiscard]] Result<> tick();
   // Goes down in order. An error means that the store was not closed clean; if something hangs
   // (kTimedOut), the process should exit without destroying this.
@@ -62,22 +63,25 @@ class DataServer {
   [[nodiscard]] Result<> open_store();
   [[nodiscard]] Result<> start_threads();
   [[nodiscard]] bool quiet();
-  [[nodiscard]] Result<> start_serving(const rpc::control::ClusterKey& key,
-                                       std::optional<Standalone> standalone);
+  [[nodiscard]] Result<> start_serving(std::optional<Standalone> standalone);
   [[nodiscard]] Result<> listen();
   [[nodiscard]] Result<> listen_locally();
   void join_when_able();
   void next_mds();
-  void start_mirroring(const rpc::control::ClusterKey& key, std::uint64_t boot);
+  void start_mirroring(std::uint64_t boot);
+  [[nodiscard]] Result<> start_metrics();
   [[nodiscard]] rpc::SessionServerOptions session_options() const;
   [[nodiscard]] MetricsSample metrics() const;
   [[nodiscard]] bool drain_requests();
+  void follow_keys();
 
   // In the order of construction; destroyed in the reverse.
   DsConfig config_;
+  std::shared_ptr<rpc::control::Keyring> keys_;
   BufferPool pool_;
   std::unique_ptr<StoreChain> chain_;
   std::unique_ptr<FenceTable> fences_;
+  StoreState store_state_;  // when it was opened
   std::unique_ptr<RingThreads> threads_;
   std::unique_ptr<HandleGate> gate_;
   std::unique_ptr<Counters> counters_;
@@ -86,6 +90,7 @@ class DataServer {
   NoPartners no_partners_;
   std::unique_ptr<KernelFiles> kernel_files_ = kernel_files();
   std::unique_ptr<SystemLoad> load_;
+  std::unique_ptr<StoreWatch> store_watch_;
   std::unique_ptr<ControlLink> control_;
   std::unique_ptr<Duplicator> duplicator_;
   std::unique_ptr<Resyncs> resyncs_;
@@ -102,6 +107,8 @@ class DataServer {
 
   std::atomic<bool> may_serve_{false};
   std::optional<std::uint32_t> give_up_;  // as Standalone's, until it is done
+  // When fences of keys that are accepted no more are forgotten.
+  std::chrono::steady_clock::time_point forget_at_;
   bool joining_ = false;
   bool listening_ = false;
   bool stopped_ = false;

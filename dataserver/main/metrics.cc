@@ -118,12 +118,18 @@ void write_metrics(const MetricsSample& now, Metrics& out) {
   out.gauge("weft_ds_running", "Operations in progress", now.running);
   out.gauge("weft_ds_lease_waiting", "Requests that wait for a lease of the metadata server",
             now.lease_waiting);
+  out.gauge("weft_ds_fences", "Objects and clients of which older handles are refused", now.fences);
+  out.gauge("weft_ds_fence_log_bytes", "Size of the fencing log", now.fence_log_bytes);
   out.gauge("weft_ds_connections", "Connections open", now.connections);
   out.gauge("weft_ds_sessions", "Sessions open", now.sessions);
   out.gauge("weft_ds_memory_bytes", "Memory of data in transit", now.memory_bytes);
   out.gauge("weft_ds_store_capacity_bytes", "Size of the store's file system", now.capacity_bytes);
   out.gauge("weft_ds_store_free_bytes", "Free in the store's file system", now.free_bytes);
   out.gauge("weft_ds_store_objects", "Objects in the store", now.objects);
+  out.gauge("weft_ds_open_files", "Objects of a folder store that are open", now.open_files);
+  out.counter("weft_ds_descriptor_waits_total",
+              "Objects that waited to be opened until others were synced and closed",
+              now.descriptor_waits);
   write_mirror(now.mirror, out);
   out.gauge("weft_ds_registered", "1 while registered with the metadata server",
             now.registered ? 1 : 0);

@@ -10,9 +10,12 @@
 //   weft_ds_size_queries_total, weft_ds_size_reports_total
 //   weft_ds_running, weft_ds_lease_waiting             operations now; requests without a lease
 //   weft_ds_connections, weft_ds_sessions              now
+//   weft_ds_fences, weft_ds_fence_log_bytes            in force; the log that keeps them
 //   weft_ds_replays_total                              requests recognised as sent again
 //   weft_ds_memory_bytes                               data in transit
 //   weft_ds_store_capacity_bytes, weft_ds_store_free_bytes, weft_ds_store_objects
+//   weft_ds_open_files                                 objects that are open, in a folder store
+//   weft_ds_descriptor_waits_total                     objects that waited for others to be closed
 //   weft_ds_mirror_pending_bytes, weft_ds_mirror_oldest_pending_ms
 //                                                      answered, not at every partner yet
 //   weft_ds_mirror_partners_away                       partners that are not written to just now
@@ -71,6 +74,8 @@ struct MetricsSample {
   std::uint64_t size_reports = 0;
   std::uint64_t running = 0;
   std::uint64_t lease_waiting = 0;
+  std::uint64_t fences = 0;
+  std::uint64_t fence_log_bytes = 0;
   std::uint64_t connections = 0;
   std::uint64_t sessions = 0;
   std::uint64_t replays = 0;
@@ -78,6 +83,8 @@ struct MetricsSample {
   std::uint64_t capacity_bytes = 0;
   std::uint64_t free_bytes = 0;
   std::uint64_t objects = 0;
+  std::uint64_t open_files = 0;  // of a folder store
+  std::uint64_t descriptor_waits = 0;
   bool registered = false;
   MirrorCounts mirror;
 };

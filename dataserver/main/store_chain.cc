@@ -88,7 +88,7 @@ Result<std::unique_ptr<RemoteStore>> StoreChain::open_remote(const TargetAddress
   }
   auto opened = RemoteStore::open({.address = address,
                                    .space = folder_->identity().uuid,
-                                   .key = key_,
+                                   .keys = keys_,
                                    .options = options,
                                    .pool = pool_,
                                    .random = system_random(),
@@ -122,9 +122,10 @@ Result<> StoreChain::accept(unsigned member) {
   return identities_->claim(member, members_[member]->identity(), true);
 }
 
-Result<> StoreChain::connect(const rpc::control::ClusterKey& key, std::vector<IoRing*> rings) {
+Result<> StoreChain::connect(std::shared_ptr<const rpc::control::Keyring> keys,
+                             std::vector<IoRing*> rings) {
   if (file_ != nullptr) return {};
-  key_ = key;
+  keys_ = std::move(keys);
   rings_ = std::move(rings);
   if (!config_.parity.empty()) return connect_group();
   LinkOptions options;
@@ -221,6 +222,13 @@ std::string StoreChain::kind() const {
   if (remote_ == nullptr) return "folder";
   const TargetTransport transport = remote_->view().transport;
   return std::string(transport == TargetTransport::kNone ? "no target" : to_string(transport));
+}
+
+Result<StoreStat> StoreChain::usage() {
+  if (parity_ != nullptr && parity_->view().state.load() == GroupState::kStarting) {
+    return fail(Errc::kUnreachable, "its group: " + kind());
+  }
+  return store().usage();
 }
 
 rpc::control::GroupScrub StoreChain::scrub_state() const {

@@ -47,7 +47,8 @@ class StoreChain final : public Replacements {
   [[nodiscard]] static Result<std::unique_ptr<StoreChain>> open(const DsConfig& config,
                                                                 BufferPool& pool);
   // Before store() is used, once there are rings.
-  [[nodiscard]] Result<> connect(const rpc::control::ClusterKey& key, std::vector<IoRing*> rings);
+  [[nodiscard]] Result<> connect(std::shared_ptr<const rpc::control::Keyring> keys,
+                                 std::vector<IoRing*> rings);
 
   [[nodiscard]] Store& store();
   [[nodiscard]] StoreDirectory& directory();
@@ -55,6 +56,16 @@ class StoreChain final : public Replacements {
   // "folder", how the target is reached ("shared memory", "tcp", "no target"), or "parity" and how
   // the group is: ", starting", ", degraded", ", rebuilding 37 %", ", scrubbing 37 %".
   [[nodiscard]] std::string kind() const;
+  // How much room there is. An error, with words for people, while nothing can be read or written:
+  // the folder's disk takes nothing, the target does not answer, the group waits for members.
+  [[nodiscard]] Result<StoreStat> usage();
+  // Whether operations are to wait for a single target that is not there; a group's members are
+  // never waited for as long. Any thread.
+  void wait_for_target(bool wait) {
+    if (remote_ != nullptr) remote_->wait_for_target(wait);
+  }
+  // The only folder store there is, or null.
+  [[nodiscard]] const FileStore* folder() const { return file_.get(); }
   [[nodiscard]] rpc::control::GroupScrub scrub_state() const;
   // kNotSupported: no parity group; kBusy: a scrub goes on. To end none is no error.
   [[nodiscard]] Result<> scrub(const rpc::control::Scrub& request);
@@ -103,7 +114,7 @@ class StoreChain final : public Replacements {
   void begin_caching();
   [[nodiscard]] std::string given_up() const;
 
-  rpc::control::ClusterKey key_;
+  std::shared_ptr<const rpc::control::Keyring> keys_;
   std::vector<IoRing*> rings_;
   std::vector<OwnedFd> member_folders_;           // of a parity group
   std::unique_ptr<MemberIdentities> identities_;  // members' links use it

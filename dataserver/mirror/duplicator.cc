@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <boost/asio/steady_timer.hpp>
 #include <future>
 #include <thread>
 
@@ -89,16 +90,27 @@ void Duplicator::when_local(const layout::ObjectId& object, std::uint64_t offset
   locks_.when_local(object, {offset, end}, std::move(done));
 }
 
-void Duplicator::unreadable(const layout::Handle& handle, std::uint64_t offset,
-                            std::uint64_t count) {
-  if (offset >= kMaxEnd || count == 0) return;
+// Before something that was to be tried again is.
+void Duplicator::after_rest(std::move_only_function<void()> then) {
+  constexpr std::chrono::milliseconds kRest{50};
+  auto timer = std::make_unique<boost::asio::steady_timer>(mine().ring.context(), kRest);
+  boost::asio::steady_timer& waiting = *timer;
+  waiting.async_wait(
+      [timer = std::move(timer), then = std::move(then)](const auto&) mutable { then(); });
+}
+
+void Duplicator::unreadable(const layout::Handle& handle, std::uint64_t offset, std::uint64_t count,
+                            std::move_only_function<void(bool left_out)> done) {
+  if (offset >= kMaxEnd || count == 0) return done(false);
   ExtentSet extents;
   extents.add({offset, offset + std::min(count, kMaxEnd - offset)});
-  mine().reports.report_own(handle.object, handle.ds_id, epoch_of(handle), extents,
-                            [object = handle.object](const Result<>& told) {
-                              spdlog::warn("event=unreadable object={} left_out={}",
-                                           layout::to_string(object), told.has_value());
-                            });
+  mine().reports.report_own(
+      handle.object, handle.ds_id, handle.object_epoch, extents,
+      [object = handle.object, done = std::move(done)](Result<> told) mutable {
+        const bool out = told || told.error() == Errc::kFenced;
+        spdlog::warn("event=unreadable object={} left_out={}", layout::to_string(object), out);
+        done(out);
+      });
 }
 
 void Duplicator::forget(const layout::ObjectId& object, std::uint32_t partner,

@@ -17,9 +17,12 @@
 //     its copy as having missed it. That holds for everything but "written here and there": a
 //     partner that is away, is slow, refuses or fails; and a write that failed here, which the
 //     partner may have.
-//  2. When the disk here fails, and not a partner's, it is the own copy that missed the write: once
-//     it is marked the client is refused (kFenced), and goes on with another layout. If it cannot
-//     be marked, being the last that is current, the client hears of the failure, and rule 1 holds.
+//  2. When the store here fails, in whatever way, and not a partner's, it is the own copy that
+//     missed the write: once it is marked the client is refused (kFenced), and goes on with another
+//     layout. If it cannot be marked, being the last that is current, the client hears of the
+//     failure, and rule 1 holds; the metadata server is told with it that the write failed here,
+//     too. "Try again" is tried again first, for as long as a partner has to answer. Only what no
+//     store could do (failed_by_store()) is no failure of this one.
 //  3. Writes that overlap reach every copy in one order (range_locks.h).
 //  4. A COMMIT is answered when each partner has committed, or what it may lose has been marked.
 //
@@ -39,6 +42,7 @@
 #include "dataserver/mirror/partner_link.h"
 #include "dataserver/mirror/range_locks.h"
 #include "dataserver/nfs/duplication.h"
+#include "rpc/control/keyring.h"
 
 namespace weft::ds {
 
@@ -54,7 +58,7 @@ class Duplicator final : public Duplication {
  public:
   struct Parts {
     Store& store;
-    layout::HandleKey key;
+    std::shared_ptr<const rpc::control::Keyring> keys;
     MirrorAuthority& authority;
     Clock& clock;
     std::vector<IoRing*> rings;  // one for each I/O thread, in the order of their index
@@ -72,7 +76,8 @@ class Duplicator final : public Duplication {
   void commit(const layout::Handle& handle, Store::Done<WriteVerifier> done) override;
   void when_local(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t count,
                   std::function<void()> done) override;
-  void unreadable(const layout::Handle& handle, std::uint64_t offset, std::uint64_t count) override;
+  void unreadable(const layout::Handle& handle, std::uint64_t offset, std::uint64_t count,
+                  std::move_only_function<void(bool left_out)> done) override;
 
   // The partner's copy is to be written again. A partner that counts as away here, and has just
   // come back, is waited for, two seconds at most. Answered when no write is left that began
@@ -85,7 +90,7 @@ class Duplicator final : public Duplication {
   // The calling I/O thread's way to another data server.
   [[nodiscard]] PartnerLink& link(std::uint32_t ds_id);
   [[nodiscard]] layout::SealedHandle seal(const layout::Handle& handle) const {
-    return layout::seal(handle, parts_.key);
+    return layout::seal(handle, parts_.keys->sealing());
   }
   [[nodiscard]] MirrorCounts counts() const;
 
@@ -103,11 +108,13 @@ class Duplicator final : public Duplication {
   using CommitPtr = std::shared_ptr<CommitOp>;
 
   [[nodiscard]] PerThread& mine();
+  void after_rest(std::move_only_function<void()> then);
   [[nodiscard]] WriteVerifier combine(WriteVerifier own,
                                       std::span<const WriteVerifier> others) const;
 
   // duplicator_write.cc
   void begin(const WritePtr& op);
+  void write_here(const WritePtr& op);
   void send(const WritePtr& op, std::size_t copy);
   void answered(const WritePtr& op, std::size_t copy, Result<rpc::nfs4::CompoundResult> result);
   void written_here(const WritePtr& op, Result<WriteResult> result);
@@ -121,6 +128,7 @@ class Duplicator final : public Duplication {
 
   // duplicator_commit.cc
   void run_commit(const CommitPtr& op);
+  void commit_here(const CommitPtr& op);
   void one_committed(const CommitPtr& op);
   void failed_here(const CommitPtr& op);
   void report_lost(const CommitPtr& op);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "dataserver/mirror/duplicator_internal.h"
+#include "dataserver/store/failure.h"
 
 namespace weft::ds {
 
@@ -13,8 +14,9 @@ void Duplicator::commit(const layout::Handle& handle, Store::Done<WriteVerifier>
   }
   auto op = std::make_shared<CommitOp>();
   op->handle = handle;
-  op->epoch = epoch_of(handle);
+  op->epoch = handle.object_epoch;
   op->done = std::move(done);
+  op->deadline = parts_.clock.now() + parts_.options.timeout;
   if (handle.duplication == layout::Duplication::kServerSync) return run_commit(op);
   // What was answered early is at the partners, or recorded as missed, when this is granted.
   locks_.acquire(handle.object, {0, kMaxEnd}, [this, op](RangeLocks::Hold hold) {
@@ -32,7 +34,7 @@ void Duplicator::run_commit(const CommitPtr& op) {
   op->left = 1 + static_cast<std::size_t>(std::ranges::count(op->copies, true, &CopyPart::sent));
   for (CopyPart& copy : op->copies) {
     if (!copy.sent) continue;
-    const auto sealed = layout::seal(layout::mirror_handle(op->handle, copy.ds_id), parts_.key);
+    const auto sealed = seal(layout::mirror_handle(op->handle, copy.ds_id));
     PartnerLink::Ops ops;
     ops.push_back({Op::OP_PUTFH, rpc::nfs4::PutFhArgs{rpc::nfs4::FileHandle(sealed)}});
     ops.push_back({Op::OP_COMMIT, rpc::nfs4::CommitArgs{}});
@@ -47,7 +49,15 @@ void Duplicator::run_commit(const CommitPtr& op) {
       one_committed(op);
     });
   }
+  commit_here(op);
+}
+
+void Duplicator::commit_here(const CommitPtr& op) {
   parts_.store.commit(op->handle.object, [this, op](Result<WriteVerifier> verifier) {
+    const bool later = !verifier && verifier.error() == Errc::kBusy;
+    if (later && parts_.clock.now() < op->deadline) {
+      return after_rest([this, op] { commit_here(op); });
+    }
     op->here = std::move(verifier);
     one_committed(op);
   });
@@ -63,7 +73,7 @@ void Duplicator::one_committed(const CommitPtr& op) {
 // whether there is a copy to go on with.
 void Duplicator::failed_here(const CommitPtr& op) {
   if (op->refused) return op->done(std::unexpected(std::move(*op->refused)));
-  if (!is_disk_failure(op->here->error()) || std::ranges::none_of(op->copies, &CopyPart::good)) {
+  if (!failed_by_store(op->here->error()) || std::ranges::none_of(op->copies, &CopyPart::good)) {
     return op->done(std::move(*op->here));
   }
   ExtentSet all;
@@ -90,7 +100,7 @@ void Duplicator::report_lost(const CommitPtr& op) {
     }
     ++op->left;
     mine().reports.report(
-        op->handle.object, copy.ds_id, op->epoch, lost, [this, op, i](Result<> reported) {
+        op->handle.object, copy.ds_id, {op->epoch, false}, lost, [this, op, i](Result<> reported) {
           if (reported) {
             book_.settled(op->handle.object, op->copies[i].ds_id, op->owed[i].generation);
           } else {

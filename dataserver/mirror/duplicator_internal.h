@@ -57,23 +57,13 @@ struct Duplicator::CommitOp {
   layout::Handle handle;
   std::uint32_t epoch = 0;
   Store::Done<WriteVerifier> done;
+  TimePoint deadline{};  // for what the own store says later to
   std::vector<CopyPart> copies;
   std::vector<CopyBook::Owed> owed;  // for each of the copies
   std::optional<Result<WriteVerifier>> here;
   std::size_t left = 0;
   std::optional<Error> refused;
 };
-
-// Fences do not tell the metadata server's own writes apart: they are of no epoch.
-[[nodiscard]] inline std::uint32_t epoch_of(const layout::Handle& handle) {
-  return handle.access == layout::Access::kControl ? 0 : handle.object_epoch;
-}
-
-// The store's disk cannot do what another may be able to.
-[[nodiscard]] inline bool is_disk_failure(const Error& error) {
-  return error == Errc::kNoSpace || error == Errc::kQuota || error == Errc::kIo ||
-         error == Errc::kCorrupt || error == Errc::kReadOnly;
-}
 
 // What comes of telling that the own copy missed something. True: the client is refused with what
 // is in `refused` then. False: another copy that could go on is not there.

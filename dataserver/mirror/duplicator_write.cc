@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dataserver/mirror/duplicator_internal.h"
+#include "dataserver/store/failure.h"
 #include "rpc/session/cluster_session.h"
 
 namespace weft::ds {
@@ -12,8 +13,6 @@ using rpc::nfs4::Op;
 using rpc::nfs4::Status;
 
 namespace {
-
-constexpr std::chrono::milliseconds kRest{50};  // after a partner's NFS4ERR_DELAY
 
 // Its answer to PUTFH and WRITE, when the partner has all of the bytes.
 const rpc::nfs4::WriteOk* good_answer(CompoundResult& result, std::uint64_t bytes) {
@@ -37,7 +36,7 @@ void Duplicator::write(const layout::Handle& handle, std::uint64_t offset, std::
   }
   auto op = std::make_shared<WriteOp>();
   op->handle = handle;
-  op->epoch = epoch_of(handle);
+  op->epoch = handle.object_epoch;
   op->offset = offset;
   op->range = {offset, offset + bytes};
   op->wanted = wanted;
@@ -64,19 +63,26 @@ void Duplicator::begin(const WritePtr& op) {
   for (std::size_t i = 0; i < op->copies.size(); ++i) {
     if (op->copies[i].sent) send(op, i);
   }
-  const auto write_here = [this, op] {
-    parts_.store.write(
-        op->handle.object, op->offset, share_all(op->data), op->wanted,
-        [this, op](Result<WriteResult> result) { written_here(op, std::move(result)); });
-  };
   // What was sent goes out from the thread's queue: behind it, so that both go on at once.
-  if (op->left == 1) return write_here();
-  mine().ring.post(write_here);
+  if (op->left == 1) return write_here(op);
+  mine().ring.post([this, op] { write_here(op); });
+}
+
+// The same bytes to the same place, under the same hold: doing it twice is as good as once.
+void Duplicator::write_here(const WritePtr& op) {
+  parts_.store.write(op->handle.object, op->offset, share_all(op->data), op->wanted,
+                     [this, op](Result<WriteResult> result) {
+                       const bool later = !result && result.error() == Errc::kBusy;
+                       if (!later || op->copies.empty() || parts_.clock.now() >= op->deadline) {
+                         return written_here(op, std::move(result));
+                       }
+                       after_rest([this, op] { write_here(op); });
+                     });
 }
 
 void Duplicator::send(const WritePtr& op, std::size_t copy) {
   const std::uint32_t id = op->copies[copy].ds_id;
-  const auto sealed = layout::seal(layout::mirror_handle(op->handle, id), parts_.key);
+  const auto sealed = seal(layout::mirror_handle(op->handle, id));
   rpc::nfs4::WriteArgs args{.stateid = {},
                             .offset = op->offset,
                             .stable = static_cast<rpc::nfs4::StableHow>(op->wanted),
@@ -92,11 +98,8 @@ void Duplicator::send(const WritePtr& op, std::size_t copy) {
 void Duplicator::answered(const WritePtr& op, std::size_t index, Result<CompoundResult> result) {
   CopyPart& copy = op->copies[index];
   const std::uint64_t bytes = op->range.end - op->range.begin;
-  if (result && asks_for_patience(*result) && parts_.clock.now() + kRest < op->deadline) {
-    auto timer = std::make_unique<boost::asio::steady_timer>(mine().ring.context(), kRest);
-    boost::asio::steady_timer& waiting = *timer;
-    return waiting.async_wait(
-        [this, op, index, timer = std::move(timer)](const auto&) { send(op, index); });
+  if (result && asks_for_patience(*result) && parts_.clock.now() < op->deadline) {
+    return after_rest([this, op, index] { send(op, index); });
   }
   if (const auto* ok = result ? good_answer(*result, bytes) : nullptr) {
     copy.good = true;
@@ -160,7 +163,7 @@ void Duplicator::one_done(const WritePtr& op) {
 
 // Everything is over, here and there. What is not the same everywhere is told before the client is.
 void Duplicator::report_missed(const WritePtr& op) {
-  op->gives_way = !*op->here && is_disk_failure(op->here->error()) && !op->refused &&
+  op->gives_way = !*op->here && failed_by_store(op->here->error()) && !op->refused &&
                   std::ranges::any_of(op->copies, &CopyPart::good);
   report_partners(op);
 }
@@ -178,17 +181,17 @@ void Duplicator::report_partners(const WritePtr& op) {
   ExtentSet extents;
   extents.add(op->range);
   for (const std::uint32_t id : missed) {
-    mine().reports.report(op->handle.object, id, op->epoch, extents,
-                          [this, op, id](Result<> reported) {
-                            if (!reported) {
-                              if (op->pending_since) {
-                                book_.add_unreported(op->handle.object, id, op->range);
-                              }
-                              op->refused = std::move(reported.error());
-                            }
-                            if (--op->left > 0) return;
-                            partners_reported(op);
-                          });
+    const MissedReports::What what{op->epoch, failed_here && failed_by_store(op->here->error())};
+    mine().reports.report(op->handle.object, id, what, extents, [this, op, id](Result<> reported) {
+      if (!reported) {
+        if (op->pending_since) {
+          book_.add_unreported(op->handle.object, id, op->range);
+        }
+        op->refused = std::move(reported.error());
+      }
+      if (--op->left > 0) return;
+      partners_reported(op);
+    });
   }
 }
 

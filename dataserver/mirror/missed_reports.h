@@ -26,7 +26,11 @@ class MissedReports {
 
   // Success: durable at the metadata server. kBusy when it could not be reached in time; else its
   // own error. The extents are made whole regions.
-  void report(const layout::ObjectId& object, std::uint32_t partner, std::uint32_t epoch,
+  struct What {
+    std::uint32_t epoch = 0;
+    bool failed_here = false;  // the own store failed too
+  };
+  void report(const layout::ObjectId& object, std::uint32_t partner, What what,
               const ExtentSet& extents, Done done);
   // As report(), of what this server's own copy lacks. `own` is its id.
   void report_own(const layout::ObjectId& object, std::uint32_t own, std::uint32_t epoch,
@@ -36,14 +40,16 @@ class MissedReports {
   struct Request {
     std::uint32_t epoch = 0;
     ExtentSet extents;
+    bool failed_here = false;
     void merge(const Request& other) {
       epoch = std::max(epoch, other.epoch);
+      failed_here = failed_here || other.failed_here;
       extents.add(other.extents, rpc::control::kMaxExtents);
     }
   };
   using PerCopy = Rounds<Request, void>;
   [[nodiscard]] PerCopy& rounds(std::uint32_t ds_id);
-  [[nodiscard]] static Request request_of(std::uint32_t epoch, const ExtentSet& extents);
+  [[nodiscard]] static Request request_of(What what, const ExtentSet& extents);
   [[nodiscard]] static Result<> answer_of(Result<> answer);
 
   IoRing& ring_;

@@ -108,6 +108,22 @@ void Resyncs::Job::count(std::uint64_t Progress::* what, std::uint64_t bytes) {
   progress_.*what += bytes;
 }
 
+// Pieces come in order; one that is gone through again tells the same once more.
+void Resyncs::Job::differs(std::uint64_t offset, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  progress_.differing_bytes += bytes;
+  auto& extents = progress_.differing;
+  if (!extents.empty()) {
+    rpc::control::Extent& last = extents.back();
+    if (offset < last.offset + last.length) return;
+    if (offset == last.offset + last.length) {
+      last.length += bytes;
+      return;
+    }
+  }
+  if (bytes > 0 && extents.size() < rpc::control::kMaxDiffering) extents.push_back({offset, bytes});
+}
+
 // There is no more to compare than that, but for what is to be cut off here.
 void Resyncs::Job::source_ends_at(std::uint64_t end) {
   std::uint64_t total = 0;

@@ -56,6 +56,7 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   // resync_job.cc
   void next();
   void count(std::uint64_t Progress::* what, std::uint64_t bytes);
+  void differs(std::uint64_t offset, std::uint64_t bytes);
   void source_ends_at(std::uint64_t end);
   void piece_done(const PiecePtr& piece);
   void again(const PiecePtr& piece, const Error& why);
@@ -64,6 +65,10 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
 
   // resync_piece.cc
   void begin(const PiecePtr& piece);
+  // A fence above it, here or at the source, ends the job.
+  [[nodiscard]] std::uint32_t epoch() const {
+    return std::max(request_.least_epoch, request_.epoch);
+  }
   void ask_source(const PiecePtr& piece, layout::Access access,
                   std::vector<rpc::nfs4::ReadArgs> reads, Answered answered);
   void ask_sums(const PiecePtr& piece);

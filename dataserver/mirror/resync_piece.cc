@@ -1,7 +1,6 @@
 // One piece of a job: hold, checksums, fetch, write, read back.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "dataserver/mirror/resync_job.h"
 #include "rpc/control/keys.h"
@@ -52,8 +51,7 @@ void Resyncs::Job::ask_source(const PiecePtr& piece, layout::Access access,
                               .ds_id = request_.source,
                               .object = request_.object,
                               .client_id = 0,
-                              .object_epoch = std::numeric_limits<std::uint32_t>::max(),
-                              .client_epoch = std::numeric_limits<std::uint32_t>::max()};
+                              .object_epoch = epoch()};
   const auto sealed = parts_.duplicator.seal(handle);
   PartnerLink::Ops ops;
   ops.push_back({Op::OP_PUTFH, rpc::nfs4::PutFhArgs{rpc::nfs4::FileHandle(sealed)}});
@@ -62,6 +60,9 @@ void Resyncs::Job::ask_source(const PiecePtr& piece, layout::Access access,
       .patient_call(std::move(ops), [self = shared_from_this(), piece,
                                      answered](Result<CompoundResult> result) {
         if (!result) return self->again(piece, result.error());
+        if (result->status == Status::NFS4ERR_ACCESS) {
+          return self->end(fail(Errc::kFenced, "the source's object is fenced above the job"));
+        }
         if (result->status != Status::NFS4_OK && result->status != Status::NFS4ERR_NOENT) {
           return self->again(piece, rpc::outcome_of(*result).error());
         }
@@ -121,7 +122,7 @@ void Resyncs::Job::compare(const PiecePtr& piece) {
   read_here(piece, [self = shared_from_this(), piece](const BlockSums& have) {
     piece->runs = differences(piece->wanted.blocks, have, piece->bytes);
     for (const DiffRun& run : piece->runs) {
-      self->count(&Progress::differing_bytes, run.end - run.begin);
+      self->differs(piece->range.begin + run.begin, run.end - run.begin);
     }
     if (self->request_.report_only) return self->settle_end(piece);
     self->repair(piece);
@@ -131,7 +132,7 @@ void Resyncs::Job::compare(const PiecePtr& piece) {
 // Asked before anything is changed. False: the job has ended.
 bool Resyncs::Job::admitted(const PiecePtr& piece) {
   if (piece->token != nullptr) return true;
-  auto token = parts_.admit(request_.object, std::max(request_.least_epoch, request_.epoch));
+  auto token = parts_.admit(request_.object, epoch());
   if (token) {
     piece->token = std::move(*token);
   } else {
@@ -171,7 +172,7 @@ void Resyncs::Job::fetch(const PiecePtr& piece) {
                      .offset = piece->range.begin + run.begin,
                      .count = static_cast<std::uint32_t>(run.end - run.begin)});
   }
-  ask_source(piece, layout::Access::kMirror, std::move(reads), &Job::fetched);
+  ask_source(piece, layout::Access::kFetch, std::move(reads), &Job::fetched);
 }
 
 void Resyncs::Job::fetched(const PiecePtr& piece, CompoundResult& result) {
@@ -236,8 +237,8 @@ void Resyncs::Job::settle_end(const PiecePtr& piece) {
     }
     if (wanted == end_here) return self->verify(piece);
     if (self->request_.report_only) {
-      self->count(&Progress::differing_bytes,
-                  std::max(end_here, end_there) - std::min(end_here, end_there));
+      const std::uint64_t shorter = std::min(end_here, end_there);
+      self->differs(shorter, std::max(end_here, end_there) - shorter);
       return self->piece_done(piece);
     }
     if (!self->admitted(piece)) return;

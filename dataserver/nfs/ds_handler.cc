@@ -61,11 +61,18 @@ void DsHandler::handle_checked(rpc::Compound& compound, const rpc::nfs4::FileHan
 void DsHandler::when_served(const layout::Handle& handle,
                             std::move_only_function<void(Status)> then) {
   if (parts_.gate.may_serve(handle)) return then(Status::NFS4_OK);
+  if (parts_.gate.refuses(handle)) return then(Status::NFS4ERR_ACCESS);
   if (parts_.lease_wait == nullptr) return then(Status::NFS4ERR_DELAY);
   parts_.lease_wait->wait([this, handle, then = std::move(then)](bool held) mutable {
     if (!held) return then(Status::NFS4ERR_DELAY);
     then(parts_.gate.still_admits(handle) ? Status::NFS4_OK : Status::NFS4ERR_ACCESS);
   });
+}
+
+Status DsHandler::status_of(const Error& error, const layout::Handle& handle) const {
+  const Status status = rpc::nfs4::status_from(error.code);
+  const bool in_vain = status == Status::NFS4ERR_DELAY && parts_.gate.refuses(handle);
+  return in_vain ? Status::NFS4ERR_ACCESS : status;
 }
 
 void DsHandler::fail_op(Op op, Status status, rpc::OpDone& done) {
@@ -82,17 +89,21 @@ void DsHandler::commit(rpc::Compound& compound, const rpc::nfs4::CommitArgs& arg
   counters.running.add();
   const layout::Handle* handle = current_object(compound);
   if (handle == nullptr) return fail_op(Op::OP_COMMIT, Status::NFS4ERR_NOFILEHANDLE, done);
-  if (!may_write(*handle)) {
+  if (!layout::may_write(handle->access)) {
     counters.refused.add();
     return fail_op(Op::OP_COMMIT, Status::NFS4ERR_ACCESS, done);
   }
   if (args.count > std::numeric_limits<std::uint64_t>::max() - args.offset) {
     return fail_op(Op::OP_COMMIT, Status::NFS4ERR_INVAL, done);
   }
+  if (!parts_.gate.still_admits(*handle)) {
+    counters.refused.add();
+    return fail_op(Op::OP_COMMIT, Status::NFS4ERR_ACCESS, done);
+  }
   auto finish = [this, at = *handle,
                  done = std::move(done)](Result<WriteVerifier> verifier) mutable {
     if (!verifier) {
-      return fail_op(Op::OP_COMMIT, rpc::nfs4::status_from(verifier.error().code), done);
+      return fail_op(Op::OP_COMMIT, status_of(verifier.error(), at), done);
     }
     when_served(at, [this, verifier = *verifier, done = std::move(done)](Status status) mutable {
       if (status != Status::NFS4_OK) return fail_op(Op::OP_COMMIT, status, done);

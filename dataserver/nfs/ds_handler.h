@@ -5,12 +5,17 @@
 //
 //   PUTFH           BADHANDLE, STALE, ACCESS                      see handle_gate.h
 //   without PUTFH   NOFILEHANDLE
+//   READ            ACCESS with a handle for bringing writes only
 //   WRITE, COMMIT   ACCESS with a handle for reading: the client drops that layout and asks again.
 //                   OPENMODE would send it into state recovery, which cannot help
 //   stateids        are not looked at: the handle is the right. A data server that refuses one
 //   sends
 //                   a flexfiles client into a loop without back-off
+//   a fence         that came after PUTFH: ACCESS. It is looked for again when a WRITE or COMMIT
+//                   begins and when a READ has its bytes, since a compound may take long
 //   a full disk     NOSPC; a failing one IO; FBIG
+//   stopped         ACCESS, while the store is not there and the metadata server knows it; also for
+//                   what began before and would be DELAY: asked again, it would be refused
 //   no lease        DELAY, at PUTFH, and for a WRITE or COMMIT that the lease did not last for;
 //                   but only after it was waited for (lease_wait.h)
 //
@@ -18,12 +23,16 @@
 // object's end if that is larger (writes not yet committed). It is asked only when a read reaches
 // the object's end. A WRITE answered FILE_SYNC4 is reported to it first (size_authority.h).
 //
-// What concerns other copies goes by Duplication (duplication.h). A handle of access mirror is
-// another data server's: it reads what is in the object and no more, NFS4ERR_NOENT when there is
-// none, and its writes are no news to the metadata server. Through one of access compare a READ of
-// at most kMaxSumRange bytes is answered with the checksums of its blocks (store/block_sums.h).
+// What concerns other copies goes by Duplication (duplication.h). Three kinds of handles are other
+// data servers': writes through one of access mirror are no news to the metadata server, and it
+// reads nothing; one of access fetch reads what is in the object and no more, NFS4ERR_NOENT when
+// there is none; and so does one of access compare, but a READ of at most kMaxSumRange bytes is
+// answered with the checksums of its blocks (store/block_sums.h).
 //
-// When memory is short, a read waits a moment for it, and is answered DELAY after kMemoryWait.
+// When memory is short, or the store says "later" for another reason, a read waits for it for
+// kReadWait. Then it is answered DELAY; but if the store is the reason, or does not answer at all,
+// and there is another copy, ACCESS: the own copy is left out, and the client asks for a layout
+// that does not name it.
 //
 // Threading: called on I/O threads with an IoRing bound, any number at a time.
 //
@@ -58,7 +67,7 @@ class DsHandler final : public rpc::OpHandler {
     // For checksums. Null: none are given.
     BufferPool* pool = nullptr;
   };
-  static constexpr std::chrono::milliseconds kMemoryWait{10'000};
+  static constexpr std::chrono::milliseconds kReadWait{10'000};
 
   explicit DsHandler(Parts parts) : parts_(parts) {}
 
@@ -78,16 +87,19 @@ class DsHandler final : public rpc::OpHandler {
   void read_store(std::unique_ptr<ReadJob> job);
   void read_for_partner(std::unique_ptr<ReadJob> job);
   void read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> result);
-  void read_failed(ReadJob& job, const Error& error);
+  void reply_read(ReadJob& job, bool eof);
+  void read_failed(std::unique_ptr<ReadJob> job, const Error& error);
   void reply_sums(std::unique_ptr<ReadJob> job);
   void read_past_end(std::unique_ptr<ReadJob> job, std::uint64_t file_size);
-  void wait_for_memory(std::unique_ptr<ReadJob> job);
+  void read_later(std::unique_ptr<ReadJob> job, const Error& error);
   void write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::OpDone done);
   void write_done(std::unique_ptr<WriteJob> job, Result<WriteResult> result);
   void tell_write(std::unique_ptr<WriteJob> job, const WriteResult& result);
   void finish_write(std::unique_ptr<WriteJob> job, const WriteResult& result);
   void commit(rpc::Compound& compound, const rpc::nfs4::CommitArgs& args, rpc::OpDone done);
 
+  // What an operation with this handle is answered for an error of the store, or of a partner.
+  [[nodiscard]] rpc::nfs4::Status status_of(const Error& error, const layout::Handle& handle) const;
   // Counts the operation as over and answers with an error.
   void fail_op(rpc::nfs4::Op op, rpc::nfs4::Status status, rpc::OpDone& done);
 

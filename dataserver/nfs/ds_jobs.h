@@ -15,7 +15,7 @@ struct DsHandler::ReadJob {
   bool sums = false;         // of the bytes, in their place
   rpc::OpDone done;
   ReadResult result;
-  TimePoint memory_deadline{};  // once it waits for memory
+  TimePoint deadline{};  // once it waits for what the store needs
 };
 
 struct DsHandler::WriteJob {
@@ -27,9 +27,5 @@ struct DsHandler::WriteJob {
 
 // The handle PUTFH left in the compound, or null.
 [[nodiscard]] const layout::Handle* current_object(const rpc::Compound& compound);
-
-[[nodiscard]] inline bool may_write(const layout::Handle& handle) {
-  return (static_cast<unsigned>(handle.access) & 2U) != 0;
-}
 
 }  // namespace weft::ds

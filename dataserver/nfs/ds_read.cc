@@ -4,6 +4,7 @@
 
 #include "dataserver/nfs/ds_jobs.h"
 #include "dataserver/store/block_sums.h"
+#include "dataserver/store/failure.h"
 
 namespace weft::ds {
 
@@ -12,7 +13,7 @@ using rpc::nfs4::Status;
 
 namespace {
 
-constexpr std::chrono::milliseconds kMemoryRetry{5};
+constexpr std::chrono::milliseconds kRetry{5};
 constexpr std::uint64_t kToTheEnd = std::numeric_limits<std::uint64_t>::max();
 
 std::uint64_t zero_copy_bytes(const Payload& payload) {
@@ -23,13 +24,6 @@ std::uint64_t zero_copy_bytes(const Payload& payload) {
   return bytes;
 }
 
-void reply(Counters::Cell& counters, ReadResult& result, bool eof, rpc::OpDone& done) {
-  counters.read_bytes.add(result.payload.size());
-  counters.zero_copy_bytes.add(zero_copy_bytes(result.payload));
-  counters.running.subtract();
-  done({Op::OP_READ, Status::NFS4_OK, rpc::nfs4::ReadOk{eof, std::move(result.payload)}, 0});
-}
-
 }  // namespace
 
 void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, rpc::OpDone done) {
@@ -38,6 +32,10 @@ void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, r
   counters.running.add();
   const layout::Handle* handle = current_object(compound);
   if (handle == nullptr) return fail_op(Op::OP_READ, Status::NFS4ERR_NOFILEHANDLE, done);
+  if (!layout::may_read(handle->access)) {
+    counters.refused.add();
+    return fail_op(Op::OP_READ, Status::NFS4ERR_ACCESS, done);
+  }
   auto job = std::make_unique<ReadJob>();
   counters.stream(*handle);
   job->handle = *handle;
@@ -47,7 +45,7 @@ void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, r
       static_cast<std::uint32_t>(std::min<std::uint64_t>({args.count, compound.max_read, room}));
   job->done = std::move(done);
   job->sums = handle->access == layout::Access::kCompare;
-  job->for_partner = job->sums || handle->access == layout::Access::kMirror;
+  job->for_partner = job->sums || handle->access == layout::Access::kFetch;
   if (job->sums && (parts_.pool == nullptr || args.count > kMaxSumRange)) {
     return fail_op(Op::OP_READ, Status::NFS4ERR_INVAL, job->done);
   }
@@ -80,18 +78,15 @@ void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> resul
   if (result) {
     job->result = std::move(*result);
   } else if (result.error() == Errc::kBusy) {
-    return wait_for_memory(std::move(job));
+    return read_later(std::move(job), result.error());
   } else if (!(result.error() == Errc::kNotFound) || job->for_partner) {
-    return read_failed(*job, result.error());
+    return read_failed(std::move(job), result.error());
   }  // an object that was never written is all hole
   const std::uint64_t end = job->offset + job->result.payload.size();
-  Counters::Cell& counters = parts_.counters.mine();
   if (job->sums) return reply_sums(std::move(job));
-  if (job->for_partner) {
-    return reply(counters, job->result, end >= job->result.object_end, job->done);
-  }
-  if (end < job->result.object_end) return reply(counters, job->result, false, job->done);
-  counters.size_queries.add();
+  if (job->for_partner) return reply_read(*job, end >= job->result.object_end);
+  if (end < job->result.object_end) return reply_read(*job, false);
+  parts_.counters.mine().size_queries.add();
   const layout::ObjectId object = job->handle.object;
   parts_.sizes.query(object, [this, job = std::move(job)](Result<std::uint64_t> size) mutable {
     if (!size) {
@@ -101,12 +96,45 @@ void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> resul
   });
 }
 
-void DsHandler::read_failed(ReadJob& job, const Error& error) {
-  const bool broken = error == Errc::kIo || error == Errc::kCorrupt;
-  if (broken && parts_.duplication != nullptr) {
-    parts_.duplication->unreadable(job.handle, job.offset, job.count);
+// A right that was taken back meanwhile is not answered: the object may have been moved away and
+// removed since, and what is missing is then no hole.
+void DsHandler::reply_read(ReadJob& job, bool eof) {
+  Counters::Cell& counters = parts_.counters.mine();
+  if (!parts_.gate.still_admits(job.handle)) {
+    counters.refused.add();
+    return fail_op(Op::OP_READ, Status::NFS4ERR_ACCESS, job.done);
   }
-  fail_op(Op::OP_READ, rpc::nfs4::status_from(error.code), job.done);
+  Payload& payload = job.result.payload;
+  counters.read_bytes.add(payload.size());
+  counters.zero_copy_bytes.add(zero_copy_bytes(payload));
+  counters.running.subtract();
+  job.done({Op::OP_READ, Status::NFS4_OK, rpc::nfs4::ReadOk{eof, std::move(payload)}, 0});
+}
+
+void DsHandler::read_failed(std::unique_ptr<ReadJob> job, const Error& error) {
+  const Status status = status_of(error, job->handle);
+  // Where memory is short it is as short for the next file: that says nothing of this copy.
+  const auto memory_short = [&] {
+    return parts_.pool != nullptr && !parts_.pool->allocate(std::max(job->count, 1U));
+  };
+  const bool broken = failed_by_store(error) && !(error == Errc::kNotFound) &&
+                      !(error == Errc::kBusy && memory_short());
+  if (!broken || parts_.duplication == nullptr) {
+    return fail_op(Op::OP_READ, status, job->done);
+  }
+  const ReadJob& what = *job;
+  if (status != Status::NFS4ERR_DELAY) {
+    parts_.duplication->unreadable(what.handle, what.offset, what.count, [](bool) {});
+    return fail_op(Op::OP_READ, status, job->done);
+  }
+  // A client that is told to try again tries here, for ever.
+  const bool of_client = !job->for_partner && what.handle.access != layout::Access::kControl;
+  parts_.duplication->unreadable(
+      what.handle, what.offset, what.count,
+      [this, of_client, job = std::move(job)](bool left_out) mutable {
+        const bool elsewhere = left_out && of_client;
+        fail_op(Op::OP_READ, elsewhere ? Status::NFS4ERR_ACCESS : Status::NFS4ERR_DELAY, job->done);
+      });
 }
 
 void DsHandler::reply_sums(std::unique_ptr<ReadJob> job) {
@@ -124,9 +152,9 @@ void DsHandler::reply_sums(std::unique_ptr<ReadJob> job) {
     return fail_op(Op::OP_READ, rpc::nfs4::status_from(buffer.error().code), job->done);
   }
   std::ranges::copy(sums, buffer->data());
-  ReadResult answer{.object_end = end};
-  answer.payload.append(std::move(*buffer));
-  reply(parts_.counters.mine(), answer, job->offset + bytes->size() >= end, job->done);
+  job->result.payload = {};
+  job->result.payload.append(std::move(*buffer));
+  reply_read(*job, job->offset + bytes->size() >= end);
 }
 
 // The read reached the object's end: what the file has after it is a hole.
@@ -136,17 +164,15 @@ void DsHandler::read_past_end(std::unique_ptr<ReadJob> job, std::uint64_t file_s
   const std::uint64_t want = job->offset + job->count;
   const std::uint64_t end = std::min(size, want);
   if (end > have) job->result.payload.append(ZeroRange{static_cast<std::size_t>(end - have)});
-  reply(parts_.counters.mine(), job->result, want >= size, job->done);
+  reply_read(*job, want >= size);
 }
 
-void DsHandler::wait_for_memory(std::unique_ptr<ReadJob> job) {
+void DsHandler::read_later(std::unique_ptr<ReadJob> job, const Error& error) {
   const TimePoint now = parts_.clock.now();
-  if (job->memory_deadline == TimePoint{}) job->memory_deadline = now + kMemoryWait;
-  if (now >= job->memory_deadline) {
-    return fail_op(Op::OP_READ, Status::NFS4ERR_DELAY, job->done);
-  }
+  if (job->deadline == TimePoint{}) job->deadline = now + kReadWait;
+  if (now >= job->deadline) return read_failed(std::move(job), error);
   auto timer = std::make_unique<boost::asio::steady_timer>(IoRing::current()->context());
-  timer->expires_after(kMemoryRetry);
+  timer->expires_after(kRetry);
   boost::asio::steady_timer& waiting = *timer;
   waiting.async_wait([this, timer = std::move(timer), job = std::move(job)](
                          const boost::system::error_code& /*never cancelled*/) mutable {

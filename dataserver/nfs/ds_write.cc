@@ -12,7 +12,7 @@ void DsHandler::write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::O
   counters.running.add();
   const layout::Handle* handle = current_object(compound);
   if (handle == nullptr) return fail_op(Op::OP_WRITE, Status::NFS4ERR_NOFILEHANDLE, done);
-  if (!may_write(*handle)) {
+  if (!layout::may_write(handle->access)) {
     counters.refused.add();
     return fail_op(Op::OP_WRITE, Status::NFS4ERR_ACCESS, done);
   }
@@ -22,6 +22,12 @@ void DsHandler::write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::O
   job->end = args.offset + args.size();  // the store refuses ranges that wrap
   job->token = parts_.writes.enter();
   job->done = std::move(done);
+  // The compound may have waited since PUTFH. Asked with the token in hand: a fence that is raised
+  // after this waits until the write is over.
+  if (!parts_.gate.still_admits(*handle)) {
+    counters.refused.add();
+    return fail_op(Op::OP_WRITE, Status::NFS4ERR_ACCESS, job->done);
+  }
   const auto wanted = static_cast<Stability>(args.stable);
   if (concerns_copies(*handle)) {
     if (parts_.duplication == nullptr) {
@@ -53,7 +59,7 @@ void DsHandler::write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::O
 void DsHandler::write_done(std::unique_ptr<WriteJob> job, Result<WriteResult> result) {
   job->token.reset();
   if (!result) {
-    return fail_op(Op::OP_WRITE, rpc::nfs4::status_from(result.error().code), job->done);
+    return fail_op(Op::OP_WRITE, status_of(result.error(), job->handle), job->done);
   }
   const layout::Handle handle = job->handle;
   when_served(handle, [this, job = std::move(job), written = *result](Status status) mutable {

@@ -28,10 +28,11 @@ class Duplication {
   // sent to a partner before is still to be written here.
   virtual void when_local(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t count,
                           std::function<void()> done) = 0;
-  // The disk failed to give what was asked for through the handle. Whoever asked is told so;
-  // this sees to it that nobody is sent here for it any more, if there is another copy.
-  virtual void unreadable(const layout::Handle& handle, std::uint64_t offset,
-                          std::uint64_t count) = 0;
+  // The store failed to give what was asked for through the handle. This sees to it that nobody is
+  // sent here for it any more, if there is another copy, and calls back with whether there is: the
+  // object's handles are fenced here then.
+  virtual void unreadable(const layout::Handle& handle, std::uint64_t offset, std::uint64_t count,
+                          std::move_only_function<void(bool left_out)> done) = 0;
 };
 
 [[nodiscard]] inline bool concerns_copies(const layout::Handle& handle) {

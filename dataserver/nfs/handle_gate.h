@@ -3,37 +3,44 @@
 //   not one of ours: wrong length, altered in any bit, other key    kBadHandle  NFS4ERR_BADHANDLE
 //   genuine, but for another data server (or a wiped store)         kStale      NFS4ERR_STALE
 //   genuine, but taken back by the metadata server                  kFenced     NFS4ERR_ACCESS
-//   a client's, while this server has no lease (lease.h)            kBusy       NFS4ERR_DELAY
+//   a client's, while this server has stopped serving              kFenced     NFS4ERR_ACCESS
+//   a client's or another server's, without a lease (lease.h)      kBusy       NFS4ERR_DELAY
+//
+// It has stopped serving while its store is not there and the metadata server is told so: clients
+// are to ask for other layouts. Other data servers are to wait, and give this one up.
 //
 // Threading: any thread.
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <span>
 
 #include "dataserver/nfs/lease.h"
 #include "dataserver/store/fence_table.h"
 #include "layout/handle.h"
+#include "rpc/control/keyring.h"
 
 namespace weft::ds {
 
 class HandleGate {
  public:
   // `fences` outlives the gate. Data server id 0 admits nothing.
-  HandleGate(const layout::HandleKey& key, std::uint16_t key_id, std::uint32_t ds_id,
+  HandleGate(std::shared_ptr<const rpc::control::Keyring> keys, std::uint32_t ds_id,
              const FenceTable& fences, const Clock& clock = boottime_clock())
-      : key_(key), key_id_(key_id), ds_id_(ds_id), fences_(fences), lease_(clock) {}
+      : keys_(std::move(keys)), ds_id_(ds_id), fences_(fences), lease_(clock) {}
 
   void set_ds_id(std::uint32_t ds_id) { ds_id_.store(ds_id); }
   [[nodiscard]] Result<layout::Handle> admit(std::span<const std::byte> bytes) const {
-    auto handle = layout::unseal(bytes, key_, key_id_);
+    auto handle = layout::unseal(bytes, keys_->now().handle, rpc::control::kHandleKeyId);
     if (!handle) return handle;
     const std::uint32_t ds_id = ds_id_.load(std::memory_order_relaxed);
     if (ds_id == 0 || handle->ds_id != ds_id) {
       return fail(Errc::kStale, "a handle of another data server");
     }
-    if (!may_serve(*handle)) return fail(Errc::kBusy, "not in touch with the metadata server");
     if (!fences_.admits(*handle)) return fail(Errc::kFenced, "a handle below the fence");
+    if (refuses(*handle)) return fail(Errc::kFenced, "this server has stopped serving");
+    if (!may_serve(*handle)) return fail(Errc::kBusy, "not in touch with the metadata server");
     return handle;
   }
   // Asked again before a write is acknowledged, since it may have taken long. Handles of the
@@ -41,18 +48,29 @@ class HandleGate {
   [[nodiscard]] bool may_serve(const layout::Handle& handle) const {
     return handle.access == layout::Access::kControl || lease_.held();
   }
-  // Of a handle that was admitted: whether no fence has come since.
+  // Of a handle that was admitted: whether no fence has come since. A write asks with its token
+  // (writes_in_flight.h) in hand.
   [[nodiscard]] bool still_admits(const layout::Handle& handle) const {
     return fences_.admits(handle);
   }
   [[nodiscard]] Lease& lease() { return lease_; }
+  // On the thread that renews the lease. It is needed anew after that.
+  void stop() {
+    stopped_.store(true);
+    lease_.end();
+  }
+  void go_on() { stopped_.store(false); }
+  [[nodiscard]] bool refuses(const layout::Handle& handle) const {
+    return stopped_.load(std::memory_order_relaxed) &&
+           (handle.access == layout::Access::kRead || handle.access == layout::Access::kReadWrite);
+  }
 
  private:
-  const layout::HandleKey key_;
-  const std::uint16_t key_id_;
+  const std::shared_ptr<const rpc::control::Keyring> keys_;
   std::atomic<std::uint32_t> ds_id_;
   const FenceTable& fences_;
   Lease lease_;
+  std::atomic<bool> stopped_{false};
 };
 
 }  // namespace weft::ds

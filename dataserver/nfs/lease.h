@@ -9,7 +9,7 @@
 //
 // The clock goes on while the machine is suspended, and of course while the process is stopped.
 //
-// Threading: any thread; a load and a reading of the clock.
+// Threading: held() on any thread, a load and a reading of the clock; the rest on one.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,13 @@ class Lease {
 
   // What was asked for at `sent` was granted.
   void renew(TimePoint sent, std::chrono::seconds length) {
+    if (sent <= ended_) return;
     until_.store((sent + length).time_since_epoch().count());
+  }
+  // It is not held from now on, whatever was asked for until now. On the thread that renews.
+  void end() {
+    ended_ = clock_.now();
+    until_.store(TimePoint::min().time_since_epoch().count());
   }
   // For servers without a metadata server, in tests.
   void never_ends() { until_.store(TimePoint::max().time_since_epoch().count()); }
@@ -37,6 +43,7 @@ class Lease {
 
  private:
   const Clock& clock_;
+  TimePoint ended_ = TimePoint::min();
   std::atomic<TimePoint::rep> until_{TimePoint::min().time_since_epoch().count()};
 };
 

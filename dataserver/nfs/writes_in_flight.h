@@ -10,7 +10,8 @@
 // Invariants:
 //  1. A Period lives as long as a write of it or of an older one does: each period holds a
 //     reference to the next.
-//  2. drain() calls back exactly once, provided the I/O threads run.
+//  2. drain() calls back exactly once, provided the I/O threads run; of one thread's drains, an
+//     earlier one first.
 #pragma once
 
 #include <atomic>
@@ -39,8 +40,15 @@ class WritesInFlight {
     Period() = default;
     Period(const Period&) = delete;
     Period& operator=(const Period&) = delete;
+    // Of those after it, the ones that nobody else holds end here, one after the other: in each
+    // other they could be more than the stack holds.
     ~Period() {
       if (over) over();
+      auto at = std::move(next);
+      while (at != nullptr && at.use_count() == 1) {
+        auto after = std::move(at->next);
+        at = std::move(after);
+      }
     }
     std::shared_ptr<Period> next;
     std::move_only_function<void()> over;

@@ -95,6 +95,23 @@ Task<Result<>> ParityStore::list_some(Op& op, ListPlace from, ObjectList& into) 
   co_return Result<>{};
 }
 
+void ParityStore::list(ListPlace from, std::uint32_t max, Done<ObjectList> done) {
+  run<ObjectList>(do_list(from, max), std::move(done));
+}
+
+Task<Result<ObjectList>> ParityStore::do_list(ListPlace from, std::uint32_t max) {
+  ObjectList page;
+  auto listed = co_await until_done(0, [&](Op& op) { return list_some(op, from, page); });
+  if (!listed) co_return pass(listed);
+  if (page.objects.size() > max) {
+    page.objects.resize(max);
+    const ObjectId last = sums_of(page.objects.back());
+    page.next = {.folder = object_folder(last), .after = last};
+    page.more = true;
+  }
+  co_return page;
+}
+
 std::uint64_t ParityStore::objects_in_all() const {
   const auto all = usage();
   return all ? all->objects : 0;

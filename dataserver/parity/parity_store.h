@@ -196,6 +196,7 @@ class ParityStore final : public Store {
   void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
   void remove(const layout::ObjectId& object, Done<void> done) override;
   void stat(const layout::ObjectId& object, Done<ObjectStat> done) override;
+  void list(ListPlace from, std::uint32_t max, Done<ObjectList> done) override;
   void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
                 Done<void> done) override;
   void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
@@ -444,6 +445,7 @@ class ParityStore final : public Store {
   Task<Result<>> after_write(Op& op, ObjectId object, ObjectPtr state, std::uint64_t end,
                              Stability wanted);
   Task<Result<ObjectStat>> do_stat(ObjectId object);
+  Task<Result<ObjectList>> do_list(ListPlace from, std::uint32_t max);
   Task<Result<>> do_allocate(ObjectId object, std::uint64_t offset, std::uint64_t size);
   Task<Result<>> do_punch(ObjectId object, std::uint64_t offset, std::uint64_t size);
   Task<Result<>> punch_logged(Op& op, ObjectId object, std::uint64_t first, std::uint64_t last);

@@ -9,6 +9,21 @@
 
 namespace weft::ds {
 
+std::unexpected<Error> fail_file(int err, std::string_view doing) {
+  auto failed = fail_errno(err, doing);
+  switch (failed.error().code) {
+    case Errc::kAccess:
+    case Errc::kPermission:
+    case Errc::kStale:
+    case Errc::kTimedOut:
+    case Errc::kClosed:
+    case Errc::kCancelled:
+    case Errc::kUnreachable: failed.error().code = Errc::kIo; break;
+    default: break;
+  }
+  return failed;
+}
+
 Result<OwnedFd> open_directory(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return fail_errno(errno, "open " + path);

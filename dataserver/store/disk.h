@@ -9,12 +9,17 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rpc/base/buffer.h"
 #include "rpc/base/error.h"
 
 namespace weft::ds {
+
+// As fail_errno(), of a file of a store: what else would be a peer's or a caller's fault, such as a
+// time-out of a disk, or a file that this process may not use, is an I/O error.
+[[nodiscard]] std::unexpected<Error> fail_file(int err, std::string_view doing);
 
 // An open directory, for the *at calls. kNotFound, kNotDirectory, kAccess.
 [[nodiscard]] Result<OwnedFd> open_directory(const std::string& path);

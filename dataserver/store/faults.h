@@ -28,6 +28,10 @@ class Faults {
   // After syncing an object's data, and after syncing its directory entry.
   virtual int sync_error(const layout::ObjectId& /*object*/) { return 0; }
   virtual int entry_sync_error(const layout::ObjectId& /*object*/) { return 0; }
+  // Whether objects may be read and written past the store, where none of this is asked.
+  [[nodiscard]] virtual bool allows_past() const { return false; }
+  // After syncing what was written so.
+  virtual int past_sync_error() { return 0; }
 };
 
 }  // namespace weft::ds

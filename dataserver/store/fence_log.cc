@@ -11,13 +11,16 @@ namespace weft::ds {
 
 namespace {
 
-constexpr std::string_view kHeader{"weft fences 1\n\0\0", 16};
+constexpr std::string_view kHeader{"weft fences 2\n\0\0", 16};
+constexpr std::string_view kOldHeader{"weft fences 1\n\0\0", 16};
 constexpr std::uint32_t kFrameMagic = 0x57464e43;
 constexpr std::size_t kEntryBytes = 24;
-constexpr std::size_t kFrameOverhead = 16;
+constexpr std::size_t kMarkBytes = sizeof(KeyMark);  // not in format 1
+constexpr std::size_t kFrameOverhead = 16 + kMarkBytes;
 constexpr std::size_t kMaxFrameBytes = kFrameOverhead + kFencesInFrame * kEntryBytes;
 constexpr std::uint32_t kObjectKind = 1;
 constexpr std::uint32_t kClientKind = 2;
+constexpr const char* kDamaged = "the fencing log is damaged before its end";
 
 void encode_entry(xdr::Encoder& out, const Fence& fence) {
   if (const auto* object = std::get_if<layout::ObjectId>(&fence.whom)) {
@@ -53,29 +56,40 @@ Fence decode_entry(xdr::Decoder& in) {
   return fence;
 }
 
-// The length of the frame at the front, its fences appended; 0 when there is no whole good one.
-std::size_t decode_frame(std::span<const std::byte> bytes, std::vector<Fence>& fences) {
+struct FencesOfFrame {
+  std::vector<Fence> fences;
+  KeyMark mark{};
+};
+
+// The length of the frame at the front; 0 when there is no whole good one.
+std::size_t decode_frame(std::span<const std::byte> bytes, bool old, FencesOfFrame& frame) {
   xdr::Decoder in(bytes);
   const std::uint32_t magic = in.u32();
   const std::uint32_t count = in.u32();
   if (!in.ok() || magic != kFrameMagic || count == 0 || count > kFencesInFrame) return 0;
-  const std::size_t length = kFrameOverhead + count * kEntryBytes;
+  const std::size_t length = kFrameOverhead - (old ? kMarkBytes : 0) + count * kEntryBytes;
   if (length > bytes.size()) return 0;
-  std::vector<Fence> decoded;
-  decoded.reserve(count);
-  for (std::uint32_t i = 0; i < count; ++i) decoded.push_back(decode_entry(in));
+  frame = {};
+  if (!old) {
+    for (std::uint64_t& key : frame.mark) key = in.u64();
+  }
+  frame.fences.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) frame.fences.push_back(decode_entry(in));
   const std::uint64_t checksum = in.u64();
   if (!in.ok() || checksum != XXH64(bytes.data(), length - 8, 0)) return 0;
-  fences.insert(fences.end(), decoded.begin(), decoded.end());
   return length;
 }
 
-bool has_frame(std::span<const std::byte> bytes) {
-  std::vector<Fence> ignored;
+bool has_frame(std::span<const std::byte> bytes, bool old) {
+  FencesOfFrame ignored;
   for (std::size_t at = 0; at < bytes.size(); at += 8) {  // frames are multiples of 8 bytes
-    if (decode_frame(bytes.subspan(at), ignored) != 0) return true;
+    if (decode_frame(bytes.subspan(at), old, ignored) != 0) return true;
   }
   return false;
+}
+
+bool begins_with(std::span<const std::byte> bytes, std::string_view header) {
+  return std::ranges::equal(bytes.first(header.size()), std::as_bytes(std::span(header)));
 }
 
 }  // namespace
@@ -85,13 +99,14 @@ std::vector<std::byte> fence_log_header() {
   return {bytes.begin(), bytes.end()};
 }
 
-std::vector<std::byte> encode_fences(std::span<const Fence> fences) {
+std::vector<std::byte> encode_fences(std::span<const Fence> fences, const KeyMark& mark) {
   std::vector<std::byte> out;
   while (!fences.empty()) {
     const auto frame_fences = fences.first(std::min(fences.size(), kFencesInFrame));
     xdr::Encoder frame;
     frame.u32(kFrameMagic);
     frame.u32(static_cast<std::uint32_t>(frame_fences.size()));
+    for (const std::uint64_t key : mark) frame.u64(key);
     for (const Fence& fence : frame_fences) encode_entry(frame, fence);
     frame.u64(XXH64(frame.bytes().data(), frame.size(), 0));
     out.insert(out.end(), frame.bytes().begin(), frame.bytes().end());
@@ -100,28 +115,36 @@ std::vector<std::byte> encode_fences(std::span<const Fence> fences) {
   return out;
 }
 
-Result<FenceLog> decode_fence_log(std::span<const std::byte> bytes) {
-  const auto header = fence_log_header();
-  if (bytes.size() < header.size() ||
-      !std::ranges::equal(bytes.first(header.size()), std::span(header))) {
-    return fail(Errc::kCorrupt, "the fencing log has no header");
-  }
-  FenceLog log;
-  log.good_bytes = header.size();
-  while (log.good_bytes < bytes.size()) {
-    const auto rest = bytes.subspan(log.good_bytes);
-    const std::size_t length = decode_frame(rest, log.fences);
-    if (length != 0) {
-      log.good_bytes += length;
-      continue;
+Result<> FenceLogDecoder::feed(std::span<const std::byte> bytes) {
+  rest_.insert(rest_.end(), bytes.begin(), bytes.end());
+  std::size_t at = 0;
+  if (good_bytes_ == 0) {
+    if (rest_.size() < kHeader.size()) return {};
+    old_ = begins_with(rest_, kOldHeader);
+    if (!old_ && !begins_with(rest_, kHeader)) {
+      return fail(Errc::kCorrupt, "the fencing log has no header, or one of a later version");
     }
-    if (rest.size() > kMaxFrameBytes ||
-        has_frame(rest.subspan(std::min<std::size_t>(8, rest.size())))) {
-      return fail(Errc::kCorrupt, "the fencing log is damaged before its end");
-    }
-    break;
+    at = kHeader.size();
   }
-  return log;
+  FencesOfFrame frame;
+  for (;;) {
+    const std::size_t length = decode_frame(std::span(rest_).subspan(at), old_, frame);
+    if (length == 0) break;
+    frame_(frame.fences, frame.mark);
+    at += length;
+  }
+  good_bytes_ += at;
+  rest_.erase(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(at));
+  if (rest_.size() > kMaxFrameBytes) return fail(Errc::kCorrupt, kDamaged);
+  return {};
+}
+
+Result<std::uint64_t> FenceLogDecoder::finish() {
+  if (good_bytes_ == 0) return fail(Errc::kCorrupt, "the fencing log has no header");
+  if (has_frame(std::span(rest_).subspan(std::min<std::size_t>(8, rest_.size())), old_)) {
+    return fail(Errc::kCorrupt, kDamaged);
+  }
+  return good_bytes_;
 }
 
 }  // namespace weft::ds

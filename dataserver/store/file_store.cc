@@ -6,9 +6,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <limits>
 
+#include "dataserver/store/disk.h"
 #include "dataserver/store/file_store_internal.h"
 
 namespace weft::ds {
@@ -16,10 +18,14 @@ namespace weft::ds {
 namespace {
 
 constexpr std::uint64_t kMaxOffset = std::numeric_limits<std::int64_t>::max();
+constexpr std::chrono::nanoseconds kDescriptorWait = std::chrono::seconds(5);
+constexpr std::chrono::milliseconds kUsedWait{20};
+constexpr std::size_t kCloseAtOnce = 64;
+constexpr std::int64_t kWarnEvery = 60;  // seconds
 
 Result<ObjectStat> stat_fd(int fd) {
   struct stat found{};
-  if (::fstat(fd, &found) != 0) return fail_errno(errno, "fstat of an object");
+  if (::fstat(fd, &found) != 0) return fail_file(errno, "fstat of an object");
   return ObjectStat{
       .size = static_cast<std::uint64_t>(found.st_size),
       .allocated = static_cast<std::uint64_t>(found.st_blocks) * 512,
@@ -34,6 +40,13 @@ Result<> check_range(std::uint64_t offset, std::uint64_t size) {
 }
 
 }  // namespace
+
+struct FileStore::Opening {
+  layout::ObjectId object;
+  bool create = false;
+  Done<FilePtr> then;
+  std::int64_t until = 0;
+};
 
 Result<std::unique_ptr<FileStore>> FileStore::open(FileStoreOptions options, BufferPool& pool) {
   auto directory = StoreDirectory::open(options.path, options.create, *options.random);
@@ -79,17 +92,68 @@ Result<> FileStore::close() {
 
 void FileStore::with_file(const layout::ObjectId& object, bool create, Done<FilePtr> then) {
   if (FilePtr file = files_.find(object)) return then(std::move(file));
-  auto opened = files_.open_resident(object);
-  if (opened) {
-    sync_for_eviction();
-    return then(std::move(*opened));
+  if (!files_.crowded()) {
+    auto opened = files_.open_resident(object);
+    if (opened) {
+      sync_for_eviction();
+      return then(std::move(*opened));
+    }
+    if (opened.error() == Errc::kNotFound && !create) return then(pass(opened));
   }
-  if (opened.error() == Errc::kNotFound && !create) return then(pass(opened));
-  on_worker<FilePtr>([this, object, create] { return files_.open(object, create); },
-                     [this, then = std::move(then)](Result<FilePtr> file) mutable {
-                       sync_for_eviction();
-                       then(std::move(file));
-                     });
+  Opening opening{.object = object,
+                  .create = create,
+                  .then = std::move(then),
+                  .until = steady_now_ns() + kDescriptorWait.count()};
+  if (!files_.crowded()) return open_file(std::move(opening));
+  make_room([this, opening = std::move(opening)]() mutable { open_file(std::move(opening)); });
+}
+
+void FileStore::open_file(Opening opening) {
+  const auto open = [this, object = opening.object, create = opening.create] {
+    return files_.open(object, create);
+  };
+  on_worker<FilePtr>(open, [this, opening = std::move(opening)](Result<FilePtr> file) mutable {
+    sync_for_eviction();
+    if (!file && file.error() != Errc::kNotFound) directory_->watch().doubt();
+    const bool again = !file && file.error() == Errc::kBusy && steady_now_ns() < opening.until;
+    if (!again) return opening.then(std::move(file));
+    make_room([this, opening = std::move(opening)]() mutable { open_file(std::move(opening)); });
+  });
+}
+
+void FileStore::make_room(std::move_only_function<void()> then) {
+  descriptor_waits_.fetch_add(1);
+  const std::int64_t now = steady_now_ns() / 1'000'000'000;
+  std::int64_t last = warned_.load();
+  if ((last == 0 || now - last >= kWarnEvery) && warned_.compare_exchange_strong(last, now)) {
+    spdlog::warn("event=descriptors_short path={} open={} max_open_files={}", options_.path,
+                 files_.open_count(), options_.max_open_files);
+  }
+  if (files_.close_idle(kCloseAtOnce) > 0) return then();
+  auto unsynced = files_.idle_unsynced(kCloseAtOnce);
+  if (unsynced.empty()) {  // all are in use
+    auto timer = std::make_unique<boost::asio::steady_timer>(this_ring().context(), kUsedWait);
+    boost::asio::steady_timer& waiting = *timer;
+    jobs_.fetch_add(1);
+    return waiting.async_wait(
+        [this, timer = std::move(timer), then = std::move(then)](const auto&) mutable {
+          then();
+          jobs_.fetch_sub(1);
+        });
+  }
+  struct Syncs {
+    std::size_t left;
+    std::move_only_function<void()> then;
+  };
+  auto syncs = std::make_shared<Syncs>(unsynced.size(), std::move(then));
+  for (FilePtr& file : unsynced) {
+    const FilePtr of = std::move(file);
+    sync(of, [this, syncs](const Result<>&) {  // an error shows in the verifier
+      if (--syncs->left > 0) return;
+      files_.close_idle(kCloseAtOnce);
+      syncs->then();
+    });
+  }
 }
 
 void FileStore::truncate(const layout::ObjectId& object, std::uint64_t size,
@@ -99,7 +163,7 @@ void FileStore::truncate(const layout::ObjectId& object, std::uint64_t size,
     auto file = files_.open(object, size > 0);
     if (!file) return pass(file);
     if (::ftruncate((*file)->buffered.get(), static_cast<off_t>(size)) != 0) {
-      return fail_errno(errno, "truncate " + layout::to_string(object));
+      return disk_failed(errno, "truncate " + layout::to_string(object));
     }
     (*file)->unsynced.store(true);
     return file;
@@ -138,7 +202,7 @@ Result<> change_range(const ObjectFile& file, int mode, std::uint64_t offset, st
     result = ::fallocate(file.buffered.get(), mode, static_cast<off_t>(offset),
                          static_cast<off_t>(size));
   } while (result != 0 && errno == EINTR);
-  if (result != 0) return fail_errno(errno, "fallocate " + layout::to_string(file.id));
+  if (result != 0) return fail_file(errno, "fallocate " + layout::to_string(file.id));
   return {};
 }
 
@@ -180,10 +244,19 @@ void FileStore::punch(const layout::ObjectId& object, std::uint64_t offset, std:
   });
 }
 
+std::unexpected<Error> FileStore::disk_failed(int err, std::string_view doing) {
+  auto failed = fail_file(err, doing);
+  if (failed.error() == Errc::kIo || failed.error() == Errc::kReadOnly) {
+    directory_->watch().doubt();
+  }
+  return failed;
+}
+
 Result<StoreStat> FileStore::usage() const {
+  if (auto takes = directory_->watch().check(); !takes) return pass(takes);
   struct statvfs found{};
   if (::fstatvfs(directory_->objects(), &found) != 0) {
-    return fail_errno(errno, "statvfs " + options_.path);
+    return fail_file(errno, "statvfs " + options_.path);
   }
   return StoreStat{.capacity_bytes = std::uint64_t{found.f_blocks} * found.f_frsize,
                    .free_bytes = std::uint64_t{found.f_bavail} * found.f_frsize,

@@ -25,6 +25,9 @@
 //     the operation that caused it, or, found by a later sync, all clients through the verifier.
 //  3. Once it has handed out a descriptor to write by, the store does not know what was written:
 //     each commit syncs, and the store is not left clean, so that the next has another verifier.
+//  4. Descriptors: what is unsynced or in use stays open, beyond max_open_files. When half as many
+//     again are open, or the process has no descriptor left, opening waits until files that nobody
+//     uses are synced and closed. That the process is short of something is kBusy, never kIo.
 #pragma once
 
 #include <atomic>
@@ -74,7 +77,7 @@ class FileStore final : public Store {
                  Buffer room, Done<ReadResult> done) override;
   [[nodiscard]] Result<OwnedFd> reader(const layout::ObjectId& object) override;
   [[nodiscard]] Result<OwnedFd> writer(const layout::ObjectId& object) override;
-  void writer_left() override;
+  void writer_left(Done<void> done) override;
   [[nodiscard]] bool takes_pipes() const override { return options_.mode == IoMode::kBuffered; }
   void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
              Stability wanted, Done<WriteResult> done) override;
@@ -95,6 +98,9 @@ class FileStore final : public Store {
   // Whether no worker thread has anything to do for an operation. With idle rings, and nobody to
   // start new ones, no operation is in flight.
   [[nodiscard]] bool workers_idle() const { return jobs_.load() == 0; }
+  [[nodiscard]] std::size_t open_files() const { return files_.open_count(); }
+  // How often an object waited for descriptors that others had.
+  [[nodiscard]] std::uint64_t descriptor_waits() const { return descriptor_waits_.load(); }
   [[nodiscard]] StoreDirectory& directory() { return *directory_; }
   [[nodiscard]] const StoreIdentity& identity() const { return directory_->identity(); }
 
@@ -108,8 +114,13 @@ class FileStore final : public Store {
   // Runs `work` on a worker thread and `done` with its result back on this one.
   template <class T>
   void on_worker(std::move_only_function<Result<T>()> work, Done<T> done);
-  // Finds or opens the object's file; `then` runs on this thread, at once if it is open.
+  // Finds or opens the object's file; `then` runs on this thread, at once if it is open. kBusy: no
+  // descriptor became free in time.
   void with_file(const layout::ObjectId& object, bool create, Done<FilePtr> then);
+  struct Opening;
+  void open_file(Opening opening);
+  // Closes files that nobody uses, and syncs them before if need be, so that others can be opened.
+  void make_room(std::move_only_function<void()> then);
 
   [[nodiscard]] Result<OwnedFd> open_again(const layout::ObjectId& object, int access);
 
@@ -139,6 +150,8 @@ class FileStore final : public Store {
   [[nodiscard]] Result<> sync_entry(ObjectFile& file);
   void finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiters, Result<> result);
   void lost_data(const std::string& what, const Error& error);
+  // An I/O error may be one block's, or the disk's: usage() tells which.
+  [[nodiscard]] std::unexpected<Error> disk_failed(int err, std::string_view doing);
   [[nodiscard]] Result<> sync_all();
   void sync_for_eviction();
 
@@ -149,7 +162,9 @@ class FileStore final : public Store {
   std::atomic<WriteVerifier> verifier_;
   Throttle throttle_;
   std::atomic<bool> writers_{false};  // somebody may write past this store, or may have
-  std::atomic<std::size_t> jobs_{0};  // of the worker threads, until their `done` has run
+  std::atomic<std::uint64_t> descriptor_waits_{0};
+  std::atomic<std::int64_t> warned_{0};  // of that, in seconds of the steady clock
+  std::atomic<std::size_t> jobs_{0};     // of worker threads and timers, until their `done` has run
   bool closed_ = false;
   boost::asio::thread_pool workers_;
 };

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dataserver/store/disk.h"
 #include "dataserver/store/file_store_internal.h"
 
 namespace weft::ds {
@@ -13,7 +14,7 @@ namespace {
 
 Result<std::uint64_t> size_of_file(int fd) {
   struct stat found{};
-  if (::fstat(fd, &found) != 0) return fail_errno(errno, "fstat of an object");
+  if (::fstat(fd, &found) != 0) return fail_file(errno, "fstat of an object");
   return static_cast<std::uint64_t>(found.st_size);
 }
 
@@ -50,7 +51,8 @@ Result<OwnedFd> FileStore::writer(const layout::ObjectId& object) {
 
 // For who reads or writes past this store.
 Result<OwnedFd> FileStore::open_again(const layout::ObjectId& object, int access) {
-  if (options_.mode != IoMode::kBuffered || options_.faults != nullptr) {
+  const bool seen = options_.faults != nullptr && !options_.faults->allows_past();
+  if (options_.mode != IoMode::kBuffered || seen) {
     return fail(Errc::kNotSupported, "objects that are not in the page cache");
   }
   const FilePtr file = files_.find(object);
@@ -58,7 +60,7 @@ Result<OwnedFd> FileStore::open_again(const layout::ObjectId& object, int access
   // A new opening of the same file: one may do by it what `access` says, and nothing else.
   const std::string path = "/proc/self/fd/" + std::to_string(file->buffered.get());
   OwnedFd opened(::open(path.c_str(), access | O_CLOEXEC));
-  if (!opened) return fail_errno(errno, "open an object once more");
+  if (!opened) return fail_file(errno, "open an object once more");
   return opened;
 }
 
@@ -83,7 +85,7 @@ void FileStore::read_file(std::unique_ptr<ReadOp> op) {
   op->count = static_cast<std::uint32_t>(std::min<std::uint64_t>(op->count, *end - op->offset));
   if (options_.faults != nullptr) {
     if (const int error = options_.faults->read_error(op->file->id, op->offset); error != 0) {
-      return op->done(fail_errno(error, "read " + layout::to_string(op->file->id)));
+      return op->done(disk_failed(error, "read " + layout::to_string(op->file->id)));
     }
   }
   if (options_.mode == IoMode::kDirect) return read_direct(std::move(op));
@@ -132,7 +134,8 @@ void FileStore::read_ring(std::unique_ptr<ReadOp> op) {
   const std::span<const iovec> vectors(&op->vector, 1);
   auto on_result = [this, op = std::move(op)](int result) mutable {
     if (result == -EINTR || result == -EAGAIN) return read_ring(std::move(op));
-    if (result < 0) return op->done(fail_errno(-result, "read " + layout::to_string(op->file->id)));
+    if (result < 0)
+      return op->done(disk_failed(-result, "read " + layout::to_string(op->file->id)));
     op->filled += static_cast<std::size_t>(result);
     if (result == 0 || op->filled == op->count) return finish_read(std::move(op));
     read_ring(std::move(op));
@@ -152,7 +155,8 @@ void FileStore::read_direct(std::unique_ptr<ReadOp> op) {
   const std::span<const iovec> vectors(&op->vector, 1);
   auto on_result = [this, op = std::move(op)](int result) mutable {
     if (result == -EINTR || result == -EAGAIN) return read_direct(std::move(op));
-    if (result < 0) return op->done(fail_errno(-result, "read " + layout::to_string(op->file->id)));
+    if (result < 0)
+      return op->done(disk_failed(-result, "read " + layout::to_string(op->file->id)));
     op->filled += static_cast<std::size_t>(result);
     const bool at_end = result == 0 || static_cast<std::uint64_t>(result) % kBlock != 0;
     if (at_end || op->filled >= op->skip + op->count) return finish_read(std::move(op));

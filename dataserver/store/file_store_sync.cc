@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "dataserver/store/disk.h"
 #include "dataserver/store/file_store_internal.h"
 
 namespace weft::ds {
@@ -71,8 +72,10 @@ void FileStore::run_sync(FilePtr file) {
   auto on_result = [this, file, waiters = std::move(waiters)](int result) mutable {
     if (result == 0 && options_.faults != nullptr) result = -options_.faults->sync_error(file->id);
     if (result < 0) {
-      return finish_sync(file, std::move(waiters),
-                         fail_errno(-result, "fdatasync " + layout::to_string(file->id)));
+      auto failed = disk_failed(-result, "fdatasync " + layout::to_string(file->id));
+      // The data may be lost, for whatever reason.
+      if (failed.error() == Errc::kBusy) failed.error().code = Errc::kIo;
+      return finish_sync(file, std::move(waiters), failed);
     }
     const bool entry = file->entry_unsynced.load() || file->entry_uncertain.load();
     if (!entry || file->removed.load()) {
@@ -91,7 +94,7 @@ Result<> FileStore::sync_entry(ObjectFile& file) {
   auto synced = files_.sync_entry(file.id);
   if (synced && options_.faults != nullptr) {
     const int error = options_.faults->entry_sync_error(file.id);
-    if (error != 0) synced = fail_errno(error, "fsync of a directory");
+    if (error != 0) synced = fail_file(error, "fsync of a directory");
   }
   if (synced) {
     file.entry_unsynced.store(false);
@@ -102,8 +105,10 @@ Result<> FileStore::sync_entry(ObjectFile& file) {
 
 void FileStore::finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiters,
                             Result<> result) {
-  // Before anyone waiting for a later sync can be answered: see the class's invariant 1.
-  if (!result) lost_data("object=" + layout::to_string(file->id), result.error());
+  // Before anyone waiting for a later sync can be answered: see the class's invariant 1. Without a
+  // descriptor to sync the entry by, nothing is lost: that is still to be done.
+  if (!result && !(result.error() == Errc::kBusy))
+    lost_data("object=" + layout::to_string(file->id), result.error());
   bool again = false;
   {
     const std::lock_guard lock(file->mutex);
@@ -123,15 +128,18 @@ void FileStore::lost_data(const std::string& what, const Error& error) {
                 error.describe(), next, old);
 }
 
-void FileStore::writer_left() {
-  if (!writers_.load()) return;
+void FileStore::writer_left(Done<void> done) {
+  if (!writers_.load()) return done(Result<>{});
   // The file system remembers for this descriptor what failed since it was opened, of any file.
   auto work = [this]() -> Result<> {
-    if (::syncfs(directory_->root()) != 0) return fail_errno(errno, "syncfs " + options_.path);
+    if (::syncfs(directory_->root()) != 0) return disk_failed(errno, "syncfs " + options_.path);
+    const int error = options_.faults != nullptr ? options_.faults->past_sync_error() : 0;
+    if (error != 0) return disk_failed(error, "syncfs " + options_.path);
     return {};
   };
-  on_worker<void>(work, [this](Result<> synced) {
+  on_worker<void>(work, [this, done = std::move(done)](Result<> synced) mutable {
     if (!synced) lost_data("object=unknown", synced.error());
+    done(std::move(synced));
   });
 }
 
@@ -139,7 +147,7 @@ void FileStore::writer_left() {
 Result<> FileStore::sync_all() {
   for (const FilePtr& file : files_.unsynced()) {
     if (::fdatasync(file->buffered.get()) != 0) {
-      return fail_errno(errno, "fdatasync " + layout::to_string(file->id));
+      return fail_file(errno, "fdatasync " + layout::to_string(file->id));
     }
     if (auto synced = files_.sync_entry(file->id); !synced) return synced;
   }

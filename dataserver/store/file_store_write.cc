@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "dataserver/store/disk.h"
 #include "dataserver/store/file_store_internal.h"
 #include "dataserver/store/vectors.h"
 
@@ -168,11 +169,11 @@ void FileStore::finish_write(std::unique_ptr<WriteOp> op) {
   op->piped = {};    // and what it did not take is of no use
   if (op->total > 0) op->file->unsynced.store(true);
   if (op->error != 0) {
-    return op->done(fail_errno(op->error, "write " + layout::to_string(op->file->id)));
+    return op->done(disk_failed(op->error, "write " + layout::to_string(op->file->id)));
   }
   struct stat found{};
   if (::fstat(op->file->buffered.get(), &found) != 0) {
-    return op->done(fail_errno(errno, "fstat of an object"));
+    return op->done(fail_file(errno, "fstat of an object"));
   }
   WriteResult result{.bytes = op->total,
                      .stability = op->wanted,

@@ -1,6 +1,14 @@
 #include "dataserver/store/io_ring.h"
 
 #include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/asio/thread_pool.hpp>
+#include <cerrno>
+#include <system_error>
 
 #include "rpc/base/assert.h"
 
@@ -19,6 +27,27 @@ int init_ring(io_uring* ring, unsigned entries) {
   return io_uring_queue_init(entries, ring, 0);
 }
 
+// What runs the operations of every ring where there is no io_uring.
+boost::asio::thread_pool& workers() {
+  static boost::asio::thread_pool pool{kMaxWorkers};
+  return pool;
+}
+
+constexpr int kNoRing = -1;  // io_uring::ring_fd
+
+io_uring no_ring(int error) {
+  static std::atomic_flag said;
+  if (!said.test_and_set()) {
+    spdlog::warn(
+        "event=no_io_uring error=\"{}\" threads={} (slower; containers forbid io_uring "
+        "unless their seccomp profile allows it)",
+        std::generic_category().message(error), kMaxWorkers);
+  }
+  io_uring ring{};
+  ring.ring_fd = kNoRing;
+  return ring;
+}
+
 }  // namespace
 
 struct IoRing::Operation {
@@ -28,16 +57,29 @@ struct IoRing::Operation {
   std::span<const iovec> vectors;
   std::uint64_t offset;
   OnResult on_result;
+
+  // On a worker thread, in place of io_uring.
+  [[nodiscard]] int run() const {
+    const auto count = static_cast<int>(vectors.size());
+    const auto at = static_cast<off_t>(offset);
+    ssize_t result = -1;
+    do {
+      switch (kind) {
+        case Kind::kReadv: result = ::preadv(fd, vectors.data(), count, at); break;
+        case Kind::kWritev: result = ::pwritev(fd, vectors.data(), count, at); break;
+        case Kind::kFdatasync: result = ::fdatasync(fd); break;
+      }
+    } while (result < 0 && errno == EINTR);
+    return result < 0 ? -errno : static_cast<int>(result);
+  }
 };
 
 Result<std::unique_ptr<IoRing>> IoRing::create(boost::asio::io_context& context, unsigned index,
                                                unsigned entries) {
   io_uring ring{};
   if (const int result = init_ring(&ring, entries); result < 0) {
-    if (result == -ENOSYS || result == -EPERM) {
-      return fail(Errc::kNotSupported, "io_uring is absent or forbidden on this machine");
-    }
-    return fail_errno(-result, "io_uring_queue_init");
+    if (result != -ENOSYS && result != -EPERM) return fail_errno(-result, "io_uring_queue_init");
+    return std::unique_ptr<IoRing>(new IoRing(context, index, no_ring(-result)));
   }
   unsigned workers[2] = {kMaxWorkers, kMaxWorkers};
   io_uring_register_iowq_max_workers(&ring, workers);  // best effort
@@ -45,17 +87,18 @@ Result<std::unique_ptr<IoRing>> IoRing::create(boost::asio::io_context& context,
 }
 
 IoRing::IoRing(boost::asio::io_context& context, unsigned index, io_uring ring)
-    : context_(context),
-      index_(index),
-      ring_(ring),
-      watch_(context, ::fcntl(ring.ring_fd, F_DUPFD_CLOEXEC, 3)) {}
+    : context_(context), index_(index), ring_(ring), watch_(context) {
+  if (ring_.ring_fd != kNoRing) watch_.assign(::fcntl(ring_.ring_fd, F_DUPFD_CLOEXEC, 3));
+}
 
 IoRing::~IoRing() {
   WEFT_ASSERT(idle());
+  // A worker may have handed over its result, and not be done with the context.
+  while (const unsigned left = at_workers_->load()) at_workers_->wait(left);
   if (current_ring == this) current_ring = nullptr;
   boost::system::error_code ignored;
   watch_.close(ignored);
-  io_uring_queue_exit(&ring_);
+  if (ring_.ring_fd != kNoRing) io_uring_queue_exit(&ring_);
 }
 
 void IoRing::bind_to_this_thread() { current_ring = this; }
@@ -79,6 +122,22 @@ void IoRing::fdatasync(int fd, OnResult on_result) {
 
 void IoRing::start(std::unique_ptr<Operation> operation) {
   ++in_flight_;
+  if (ring_.ring_fd == kNoRing) {
+    auto guard = boost::asio::make_work_guard(context_);
+    at_workers_->fetch_add(1);
+    boost::asio::post(workers(), [this, operation = std::move(operation), guard = std::move(guard),
+                                  at_workers = at_workers_]() mutable {
+      const int result = operation->run();
+      boost::asio::post(context_, [this, result, operation = std::move(operation)] {
+        --in_flight_;
+        operation->on_result(result);
+      });
+      guard.reset();
+      at_workers->fetch_sub(1);
+      at_workers->notify_all();
+    });
+    return;
+  }
   if (!backlog_.empty() || !try_queue(operation.get())) {
     backlog_.push_back(operation.release());
   } else {

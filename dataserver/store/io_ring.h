@@ -2,7 +2,7 @@
 //
 // Operations started during a handler are collected and submitted with one system call when the
 // handler returns. The ring's own descriptor is watched by the io_context: when completions are
-// there, they are reaped and their callbacks run, on the same thread.
+// there, they are reaped and their callbacks run, on the same thread. (Without io_uring: create().)
 //
 // Threading: everything but post() is for the owning thread only. bind_to_this_thread() makes the
 // ring the one that stores find with current(); a thread has one.
@@ -18,6 +18,7 @@
 
 #include <liburing.h>
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
@@ -36,8 +37,8 @@ class IoRing {
   // Bytes moved (0 for fsync), or -errno.
   using OnResult = std::move_only_function<void(int)>;
 
-  // kNotSupported where the kernel has no io_uring, or forbids it. `index` numbers the I/O threads
-  // from 0, for what is kept one for each thread.
+  // Where the kernel has no io_uring, or forbids it, threads of the process do its work, slower,
+  // and it is said once. `index` numbers the I/O threads from 0, for what is kept one for each.
   [[nodiscard]] static Result<std::unique_ptr<IoRing>> create(boost::asio::io_context& context,
                                                               unsigned index = 0,
                                                               unsigned entries = 256);
@@ -81,6 +82,8 @@ class IoRing {
   boost::asio::posix::stream_descriptor watch_;  // a dup of the ring's descriptor
   std::deque<Operation*> backlog_;               // owned; not yet in the ring
   std::size_t in_flight_ = 0;
+  // Operations that a worker has, or whose worker has not left our context yet.
+  std::shared_ptr<std::atomic<unsigned>> at_workers_ = std::make_shared<std::atomic<unsigned>>(0);
   bool submit_posted_ = false;
   bool watching_ = false;
 };

@@ -35,12 +35,12 @@ template <class Each>
 Result<> for_each_entry(int objects, unsigned folder, Each each) {
   const std::string name = fmt::format("{:03x}", folder);
   const int fd = ::openat(objects, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return fail_errno(errno, "open folder " + name);
+  if (fd < 0) return fail_file(errno, "open folder " + name);
   DIR* listing = ::fdopendir(fd);
   if (listing == nullptr) {
     const int error = errno;
     ::close(fd);
-    return fail_errno(error, "list folder " + name);
+    return fail_file(error, "list folder " + name);
   }
   errno = 0;
   while (const dirent* entry = ::readdir(listing)) {  // NOLINT: this thread's own stream
@@ -49,7 +49,7 @@ Result<> for_each_entry(int objects, unsigned folder, Each each) {
   }
   const int error = errno;
   ::closedir(listing);
-  if (error != 0) return fail_errno(error, "list folder " + name);
+  if (error != 0) return fail_file(error, "list folder " + name);
   return {};
 }
 
@@ -73,6 +73,7 @@ std::string object_path(const layout::ObjectId& object) {
 
 ObjectFiles::ObjectFiles(int objects, std::size_t max_open, bool direct, bool was_clean)
     : objects_(objects),
+      max_open_(max_open),
       max_in_shard_(std::max<std::size_t>(1, max_open / kShards)),
       direct_(direct),
       was_clean_(was_clean) {}
@@ -102,7 +103,7 @@ Result<ObjectFiles::FilePtr> ObjectFiles::adopt(const layout::ObjectId& object, 
   if (direct_) {
     const std::string path = object_path(object);
     file->direct = OwnedFd(::openat(objects_, path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
-    if (!file->direct) return fail_errno(errno, "open for direct I/O: " + path);
+    if (!file->direct) return fail_file(errno, "open for direct I/O: " + path);
   }
   return file;
 }
@@ -155,7 +156,7 @@ Result<ObjectFiles::FilePtr> ObjectFiles::open(const layout::ObjectId& object, b
       created = static_cast<bool>(fd);
       if (!fd && errno == EEXIST) continue;
     }
-    if (!fd) return fail_errno(errno, "open " + path);
+    if (!fd) return fail_file(errno, "open " + path);
     auto file = adopt(object, std::move(fd));
     FilePtr kept = file ? insert(shard, *file, before) : nullptr;
     if (created) {
@@ -217,6 +218,40 @@ std::vector<ObjectFiles::FilePtr> ObjectFiles::take_to_sync() {
   return all;
 }
 
+std::size_t ObjectFiles::close_idle(std::size_t most) {
+  std::size_t closed = 0;
+  const std::size_t of_each = most / kShards + 1;
+  for (Shard& shard : shards_) {
+    std::vector<FilePtr> idle;  // closed when the mutex is free again
+    const std::lock_guard lock(shard.mutex);
+    std::erase_if(shard.files, [&](const auto& entry) {
+      const FilePtr& file = entry.second;
+      if (idle.size() == of_each || file.use_count() > 1 || !file->clean()) return false;
+      idle.push_back(file);
+      return true;
+    });
+    open_count_.fetch_sub(idle.size(), std::memory_order_relaxed);
+    closed += idle.size();
+  }
+  return closed;
+}
+
+std::vector<ObjectFiles::FilePtr> ObjectFiles::idle_unsynced(std::size_t most) {
+  std::vector<FilePtr> all;
+  const std::size_t of_each = most / kShards + 1;
+  for (Shard& shard : shards_) {
+    const std::lock_guard lock(shard.mutex);
+    std::size_t taken = 0;
+    for (const auto& [id, file] : shard.files) {
+      if (taken == of_each) break;
+      if (file.use_count() > 1 || file->clean()) continue;
+      all.push_back(file);
+      ++taken;
+    }
+  }
+  return all;
+}
+
 std::vector<ObjectFiles::FilePtr> ObjectFiles::unsynced() {
   std::vector<FilePtr> all;
   for (Shard& shard : shards_) {
@@ -231,7 +266,7 @@ std::vector<ObjectFiles::FilePtr> ObjectFiles::unsynced() {
 Result<> ObjectFiles::remove(const layout::ObjectId& object) {
   const std::string path = object_path(object);
   const bool gone = ::unlinkat(objects_, path.c_str(), 0) == 0;
-  if (!gone && errno != ENOENT) return fail_errno(errno, "unlink " + path);
+  if (!gone && errno != ENOENT) return fail_file(errno, "unlink " + path);
   if (gone) objects_found_.fetch_sub(1, std::memory_order_relaxed);
   Shard& shard = shard_of(object);
   {
@@ -250,8 +285,11 @@ Result<> ObjectFiles::remove(const layout::ObjectId& object) {
 Result<> ObjectFiles::sync_entry(const layout::ObjectId& object) {
   const std::string folder = folder_of(object);
   const OwnedFd directory(::openat(objects_, folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory) return fail_errno(errno, "open folder " + folder);
-  return sync_directory(directory.get());
+  if (directory) return sync_directory(directory.get());
+  // What holds the descriptors can be closed only when it is synced.
+  if (errno != EMFILE && errno != ENFILE) return fail_file(errno, "open folder " + folder);
+  if (::syncfs(objects_) != 0) return fail_file(errno, "syncfs");
+  return {};
 }
 
 Result<> ObjectFiles::count_objects() {

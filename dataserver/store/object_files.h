@@ -11,7 +11,8 @@
 //  1. At most one live ObjectFile for an object: a second opener finds the first's, or discards
 //     its own.
 //  2. An ObjectFile with something unsynced is not evicted (closing it could lose the kernel's
-//     report of a failed write-back). A full shard hands such files out to be synced first.
+//     report of a failed write-back). A full shard hands such files out to be synced first. So
+//     more than max_open may be open for a while; crowded() says when that is to wait.
 //  3. The cache never keeps a file that was unlinked: removals are counted, and an open that
 //     overlaps one is done again.
 //  4. A file whose directory entry may not be durable says so (entry_unsynced): creations are
@@ -44,7 +45,8 @@ class ObjectFiles {
   [[nodiscard]] FilePtr find(const layout::ObjectId& object);
   // Opens an existing object without waiting for the disk. kNotFound; kBusy when it would wait.
   [[nodiscard]] Result<FilePtr> open_resident(const layout::ObjectId& object);
-  // Opens an object, creating its file if wanted. kNotFound, kNoSpace, kIo.
+  // Opens an object, creating its file if wanted. kNotFound, kNoSpace, kIo; kBusy without a free
+  // descriptor.
   [[nodiscard]] Result<FilePtr> open(const layout::ObjectId& object, bool create);
   // Unlinks the object's file, durably. Success when there is none.
   [[nodiscard]] Result<> remove(const layout::ObjectId& object);
@@ -56,6 +58,12 @@ class ObjectFiles {
   // All that are open and unsynced.
   [[nodiscard]] std::vector<FilePtr> unsynced();
   [[nodiscard]] std::size_t open_count() const { return open_count_.load(); }
+  // Half as many again as max_open are open: make room before more are.
+  [[nodiscard]] bool crowded() const { return open_count() > max_open_ + max_open_ / 2; }
+  // Of files that nobody uses: closes at most about so many that are clean, and says how many it
+  // closed; or hands out as many that are not.
+  std::size_t close_idle(std::size_t most);
+  [[nodiscard]] std::vector<FilePtr> idle_unsynced(std::size_t most);
   // Object files in the store, as far as counted: count_objects() adds what was there at start.
   [[nodiscard]] std::uint64_t object_count() const;
   // Reads all folders. Call it once, before objects are created or removed.
@@ -89,6 +97,7 @@ class ObjectFiles {
   [[nodiscard]] Result<FilePtr> adopt(const layout::ObjectId& object, OwnedFd fd);
 
   const int objects_;
+  const std::size_t max_open_;
   const std::size_t max_in_shard_;
   const bool direct_;
   const bool was_clean_;

@@ -113,8 +113,8 @@ class Store {
     return fail(Errc::kNotSupported, "objects that are written through their store only");
   }
   // Somebody who had such descriptors is gone, maybe without a commit: what they wrote is synced,
-  // and when that fails, data was lost.
-  virtual void writer_left() {}
+  // and when that fails, data was lost. verifier() says so before `done` is called.
+  virtual void writer_left(Done<void> done) { done(Result<>{}); }
   // Whether large writes had best come with their bytes still in the kernel (write_piped()).
   [[nodiscard]] virtual bool takes_pipes() const { return false; }
   // Creates the object on first write. kNoSpace, kIo, kFileTooLarge: nothing is promised of the

@@ -4,6 +4,7 @@
 //   <store>/lock       flock(2)ed exclusively while a process has the store open
 //   <store>/clean      the write verifier, present only between a clean close and the next open
 //   <store>/fences     the fencing log (fence_table.h)
+//   <store>/probe      zeros, written when the disk is in doubt (disk_watch.h)
 //   <store>/objects/   000 .. 3ff, the object files (object_files.h)
 //
 // A store is what its identity says. A folder without one is formatted anew, with a new uuid: a
@@ -24,6 +25,7 @@
 #include <string_view>
 
 #include "dataserver/store/disk.h"
+#include "dataserver/store/disk_watch.h"
 #include "dataserver/store/store.h"
 #include "rpc/base/clock.h"
 
@@ -67,12 +69,16 @@ class StoreDirectory {
   [[nodiscard]] Result<> close_clean(WriteVerifier verifier);
 
   [[nodiscard]] int root() const { return root_.get(); }
+  [[nodiscard]] DiskWatch& watch() { return watch_; }
   [[nodiscard]] int objects() const { return objects_.get(); }
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
   StoreDirectory(std::string path, OwnedFd root, OwnedFd lock)
-      : path_(std::move(path)), root_(std::move(root)), lock_(std::move(lock)) {}
+      : path_(std::move(path)),
+        root_(std::move(root)),
+        lock_(std::move(lock)),
+        watch_(root_.get()) {}
   [[nodiscard]] Result<> load_or_format(bool create, Random& random);
   [[nodiscard]] Result<> format(Random& random);
   [[nodiscard]] Result<> load_verifier(Random& random);
@@ -81,6 +87,7 @@ class StoreDirectory {
   OwnedFd root_;
   OwnedFd lock_;
   OwnedFd objects_;
+  DiskWatch watch_;
   StoreIdentity identity_;
   WriteVerifier verifier_ = 0;
   bool was_clean_ = false;

@@ -11,6 +11,7 @@
 #include <limits>
 #include <vector>
 
+#include "dataserver/store/disk.h"
 #include "dataserver/store/page_cache.h"
 #include "dataserver/store/vectors.h"
 
@@ -217,8 +218,8 @@ Bypass::AtHand<Result<WriteResult>> Bypass::write_by(const layout::ObjectId& obj
   if (taken == -EINVAL && written == 0) return {};  // a file system that does not splice
   if (taken <= 0) {
     // Taking nothing without a reason is how a full disk looks to some file systems.
-    return {.result = fail_errno(taken < 0 ? static_cast<int>(-taken) : ENOSPC,
-                                 "write " + layout::to_string(object) + " past its target")};
+    return {.result = fail_file(taken < 0 ? static_cast<int>(-taken) : ENOSPC,
+                                "write " + layout::to_string(object) + " past its target")};
   }
   return {.result = WriteResult{.bytes = size,
                                 .stability = Stability::kUnstable,

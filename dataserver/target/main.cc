@@ -24,7 +24,10 @@ int serve(TargetConfig config, int life) {
   if (life >= 0) on_alive = [life] { tell(life, Supervisor::kAlive); };
   auto target = Target::open(std::move(config), std::move(on_alive));
   if (!target) return complain(kProgram, target.error());
-  const auto ran = run_until_stopped([]() -> Result<> { return {}; });
+  const auto ran = run_until_stopped([&target]() -> Result<> {
+    (*target)->tick();
+    return {};
+  });
   tell(life, Supervisor::kGoingDown);
   const auto stopped = (*target)->stop();
   if (!stopped && stopped.error() == Errc::kTimedOut) {

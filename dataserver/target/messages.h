@@ -22,7 +22,7 @@
 #include "dataserver/store/store_directory.h"
 #include "layout/object_id.h"
 #include "rpc/base/machine.h"
-#include "rpc/control/keys.h"
+#include "rpc/control/keyring.h"
 #include "rpc/xdr/xdr.h"
 
 namespace weft::ds {

@@ -21,7 +21,7 @@ RemoteStore::RemoteStore(Parts parts)
       config_{.address = parts_.address,
               .space = parts_.space,
               .boot = parts_.random.u64(),
-              .key = target_key(parts_.key),
+              .keys = parts_.keys,
               .options = parts_.options,
               .pool = parts_.pool,
               .random = parts_.random,
@@ -305,7 +305,10 @@ Result<StoreStat> RemoteStore::usage() const {
   const StoreStat usage{.capacity_bytes = view_.capacity_bytes.load(),
                         .free_bytes = view_.free_bytes.load(),
                         .objects = view_.objects.load()};
-  if (usage.capacity_bytes == 0) return fail(Errc::kUnreachable, "the target was never there");
+  const std::string target = "its target " + to_string(parts_.address);
+  if (view_.connected.load() == 0) return fail(Errc::kUnreachable, target + " does not answer");
+  if (view_.store_fails.load()) return fail(Errc::kIo, "the disk of " + target + " fails");
+  if (usage.capacity_bytes == 0) return fail(Errc::kUnreachable, target + " has not answered yet");
   return usage;
 }
 

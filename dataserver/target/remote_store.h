@@ -36,7 +36,7 @@ class RemoteStore final : public Store {
   struct Parts {
     TargetAddress address;
     Uuid space{};  // of the data server's own store
-    rpc::control::ClusterKey key;
+    std::shared_ptr<const rpc::control::Keyring> keys;
     LinkOptions options;
     BufferPool& pool;  // with an arena, where shared memory is to be used
     Random& random;
@@ -57,6 +57,10 @@ class RemoteStore final : public Store {
   [[nodiscard]] Result<> accept();
   // Zeros: never known.
   [[nodiscard]] Uuid identity() const;
+
+  // False: its data server has stopped serving, since the target does not answer or its disk fails.
+  // What waits for the target fails (kTimedOut), now and until it is told true. Any thread.
+  void wait_for_target(bool wait) { view_.awaited.store(wait, std::memory_order_relaxed); }
 
   // Ends every connection; what still waits fails.
   void close();
@@ -81,7 +85,8 @@ class RemoteStore final : public Store {
   void list(ListPlace from, std::uint32_t max, Done<ObjectList> done) override;
   [[nodiscard]] WriteVerifier verifier() const override { return view_.verifier.load(); }
   [[nodiscard]] bool settled() const override { return view_.unsettled.load() == 0; }
-  // As the target said last; kUnreachable when it never did.
+  // As the target said last. kUnreachable while it is not connected, kIo while it says that its
+  // disk fails.
   [[nodiscard]] Result<StoreStat> usage() const override;
 
   [[nodiscard]] const TargetView& view() const { return view_; }

@@ -29,8 +29,9 @@ Target::~Target() {
 }
 
 Result<> Target::start(std::function<void()> on_alive) {
-  auto key = rpc::control::load_cluster_key(config_.key_file);
-  if (!key) return pass(key);
+  auto keys = rpc::control::Keyring::load(config_.key_file);
+  if (!keys) return pass(keys);
+  keys_ = std::move(*keys);
   struct stat found{};
   if (!config_.store.create && ::stat(config_.store.path.c_str(), &found) != 0) {
     return fail_errno(errno, config_.store.path);
@@ -52,7 +53,7 @@ Result<> Target::start(std::function<void()> on_alive) {
   load_ = std::make_unique<SystemLoad>(LoadOptions{}, config_.store.path, *kernel_files_,
                                        system_clock());
   server_ = std::make_unique<TargetServer>(TargetServer::Parts{.spaces = *spaces_,
-                                                               .key = target_key(*key),
+                                                               .keys = keys_,
                                                                .socket = config_.socket,
                                                                .machine = this_machine(),
                                                                .random = system_random()});
@@ -97,6 +98,10 @@ Result<> Target::listen() {
     listeners_.push_back(std::move(listener));
   }
   return {};
+}
+
+void Target::tick() {
+  if (keys_->follow()) server_->keys_changed();
 }
 
 Result<> Target::stop() {

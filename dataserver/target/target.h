@@ -40,6 +40,8 @@ class Target {
                                                             std::function<void()> on_alive = {});
   ~Target();
 
+  // Call a few times a second: follows the key file.
+  void tick();
   // An error means that not every space was closed clean; if something hangs (kTimedOut), the
   // process should exit without destroying this.
   [[nodiscard]] Result<> stop();
@@ -58,6 +60,7 @@ class Target {
   void write_metrics(Metrics& out);
 
   TargetConfig config_;
+  std::shared_ptr<rpc::control::Keyring> keys_;
   BufferPool pool_;
   std::unique_ptr<Spaces> spaces_;
   std::unique_ptr<RingThreads> threads_;

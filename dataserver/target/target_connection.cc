@@ -39,10 +39,17 @@ void TargetServer::Connection::retire(std::move_only_function<void()> gone) {
   });
 }
 
-// Once the channel is closed, nothing begins any more.
+// Once the channel is closed, nothing begins any more. What was written past the target is of its
+// data server until it is synced: whoever is greeted next has the verifier that tells of it.
 void TargetServer::Connection::check_quiet() {
   if (!closed_ || running_ > 0) return;
-  if (std::exchange(writes_past_, false)) store_->writer_left();
+  if (std::exchange(writes_past_, false)) {
+    ++running_;
+    return store_->writer_left([self = shared_from_this()](const Result<>& /*the verifier tells*/) {
+      --self->running_;
+      self->check_quiet();
+    });
+  }
   shared_->remove(this);
   for (auto& gone : std::exchange(gone_, {})) gone();
 }
@@ -94,22 +101,28 @@ Result<TargetServer::Connection::Arrival> TargetServer::Connection::unpack(
 // --- Getting to know each other ------------------------------------------------------------------
 
 void TargetServer::Connection::hello(const TargetHello& hello) {
-  if (!same_proof(hello.proof, hello_proof(shared_->parts.key, nonce_, hello))) {
+  const auto& keys = shared_->parts.keys->now().cluster;
+  const auto key = std::ranges::find_if(keys, [&](const auto& one) {
+    return same_proof(hello.proof, hello_proof(target_key(one), nonce_, hello));
+  });
+  if (key == keys.end()) {
     refuse({Errc::kAuth, "a data server without the cluster's key"});
     --running_;
     shared_->running.fetch_sub(1);
     return;
   }
-  shared_->retire_others(shared_from_this(), hello, [self = shared_from_this(), hello] {
-    self->channel_->post([self, hello] {
-      self->shared_->parts.spaces.find(hello.space, [self, hello](Result<OpenSpace> space) {
-        self->found_space(hello, std::move(space));
+  shared_->retire_others(shared_from_this(), hello, *key, [self = shared_from_this(), hello, key] {
+    self->channel_->post([self, hello, key] {
+      self->shared_->parts.spaces.find(hello.space, [self, hello, key](Result<OpenSpace> space) {
+        self->found_space(hello, *key, std::move(space));
       });
     });
   });
 }
 
-void TargetServer::Connection::found_space(const TargetHello& hello, Result<OpenSpace> space) {
+void TargetServer::Connection::found_space(const TargetHello& hello,
+                                           const rpc::control::ClusterKey& key,
+                                           Result<OpenSpace> space) {
   TargetResponse response{.op = TargetOp::kHello};
   if (!space) {
     spdlog::error("event=space_failed space={} error=\"{}\"", to_string(hello.space),
@@ -119,8 +132,10 @@ void TargetServer::Connection::found_space(const TargetHello& hello, Result<Open
   store_ = space->store;
   disk_ = space->disk;
   response.store = space->uuid;
-  if (const auto usage = store_->usage()) response.objects = usage->objects;
-  response.proof = welcome_proof(shared_->parts.key, nonce_, hello, response.store);
+  // One whose disk fails is not taken for empty.
+  const auto usage = store_->usage();
+  response.objects = usage ? usage->objects : 1;
+  response.proof = welcome_proof(target_key(key), nonce_, hello, response.store);
   spdlog::info("event=data_server peer={} space={} link={}", channel_->peer(),
                to_string(hello.space), hello.link);
   finish(std::move(response));

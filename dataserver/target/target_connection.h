@@ -16,10 +16,10 @@ namespace weft::ds {
 struct TargetServer::Shared {
   explicit Shared(Parts from) : parts(std::move(from)) {}
 
-  // Closes every connection that `by`, which says `hello`, replaces; then(), on any thread, when
-  // none of them has an operation left.
+  // Closes every connection that `by`, which says `hello` and has `key`, replaces; then(), on any
+  // thread, when none of them has an operation left.
   void retire_others(const std::shared_ptr<Connection>& by, const TargetHello& hello,
-                     std::move_only_function<void()> then);
+                     const rpc::control::ClusterKey& key, std::move_only_function<void()> then);
   void add(const std::shared_ptr<Connection>& connection);
   void remove(const Connection* connection);
   [[nodiscard]] std::vector<std::shared_ptr<Connection>> all();
@@ -62,9 +62,13 @@ class TargetServer::Connection final : public rpc::ChannelUser,
     return named_ && hello_.space == hello.space &&
            (hello_.boot != hello.boot || hello_.link == hello.link);
   }
-  void name(const TargetHello& hello) {
+  void name(const TargetHello& hello, const rpc::control::ClusterKey& key) {
     hello_ = hello;
+    key_ = key;
     named_ = true;
+  }
+  [[nodiscard]] bool key_dropped(const rpc::control::Keyring& keys) const {
+    return named_ && !keys.accepts(key_);
   }
 
  private:
@@ -78,7 +82,8 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   [[nodiscard]] Result<Arrival> unpack(const Buffer& record, PipedBytes rest,
                                        std::vector<Buffer> lent);
   void hello(const TargetHello& hello);
-  void found_space(const TargetHello& hello, Result<OpenSpace> space);
+  void found_space(const TargetHello& hello, const rpc::control::ClusterKey& key,
+                   Result<OpenSpace> space);
   void dispatch(Arrival arrival);
   void read(Arrival arrival);
   void write(Arrival arrival);
@@ -95,8 +100,9 @@ class TargetServer::Connection final : public rpc::ChannelUser,
 
   const std::shared_ptr<Shared> shared_;
   std::shared_ptr<rpc::Channel> channel_;
-  TargetHello hello_;   // protected by Shared::mutex
-  bool named_ = false;  // likewise
+  TargetHello hello_;             // protected by Shared::mutex
+  rpc::control::ClusterKey key_;  // likewise; that of Hello's proof
+  bool named_ = false;            // likewise
   Nonce nonce_{};
   Store* store_ = nullptr;  // of the space, once welcome
   Store* disk_ = nullptr;   // likewise, beneath its cache

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 
+#include "rpc/base/log_text.h"
 #include "rpc/base/machine.h"
 #include "rpc/base/streaming_copy.h"
 #include "rpc/transport/shm/record.h"
@@ -14,8 +15,6 @@
 namespace weft::ds {
 
 namespace {
-
-using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::milliseconds kPingEvery{1'000};  // or a quarter of the silence allowed
@@ -78,7 +77,7 @@ struct TargetLink::User final : rpc::ChannelUser {
 };
 
 TargetLink::TargetLink(boost::asio::io_context& context, std::uint32_t index, const Config& config)
-    : context_(context), index_(index), config_(config), timer_(context) {}
+    : context_(context), index_(index), config_(config), timer_(context), clock_(kTick) {}
 
 TargetLink::~TargetLink() = default;
 
@@ -92,7 +91,7 @@ void TargetLink::start() {
 void TargetLink::connect() {
   state_ = State::kConnecting;
   challenged_ = false;
-  heard_at_ = steady_clock::now();
+  heard_at_ = clock_.now();
   const std::uint64_t attempt = ++attempt_;
   const std::string& path = config_.address.path.empty() ? local_socket_ : config_.address.path;
   const auto transport = path.empty() ? TargetTransport::kTcp : TargetTransport::kSharedMemory;
@@ -119,7 +118,7 @@ void TargetLink::connected(std::uint64_t attempt, TargetTransport transport,
   channel_ = std::move(*channel);
   transport_ = transport;
   state_ = State::kGreeting;
-  heard_at_ = steady_clock::now();
+  heard_at_ = clock_.now();
   channel_->start(std::make_shared<User>(weak_from_this(), attempt));
 }
 
@@ -128,7 +127,7 @@ void TargetLink::on_challenge(const Buffer& record) {
   if (!challenge) return drop(challenge.error());
   const bool here = is_this_machine(challenge->machine);
   if (transport_ == TargetTransport::kTcp && here && !challenge->socket.empty() &&
-      config_.options.prefer_shared_memory && steady_clock::now() >= no_local_until_) {
+      config_.options.prefer_shared_memory && clock_.now() >= no_local_until_) {
     leave();
     local_socket_ = challenge->socket;
     return connect();
@@ -136,7 +135,8 @@ void TargetLink::on_challenge(const Buffer& record) {
   challenge_ = challenge->nonce;
   hello_ = {.space = config_.space, .boot = config_.boot, .link = index_};
   config_.random.fill(hello_.nonce);
-  hello_.proof = hello_proof(config_.key, challenge_, hello_);
+  key_ = target_key(config_.keys->first());
+  hello_.proof = hello_proof(key_, challenge_, hello_);
   rpc::Message message;
   encode(message.bytes(), TargetRequest{.op = TargetOp::kHello, .hello = hello_});
   channel_->send(std::move(message));
@@ -144,7 +144,7 @@ void TargetLink::on_challenge(const Buffer& record) {
 
 void TargetLink::on_welcome(const TargetResponse& response) {
   if (!response.good) return drop({response.error, response.text});
-  if (!same_proof(response.proof, welcome_proof(config_.key, challenge_, hello_, response.store))) {
+  if (!same_proof(response.proof, welcome_proof(key_, challenge_, hello_, response.store))) {
     return drop({Errc::kAuth, "a target without the cluster's key"});
   }
   if (auto same = config_.same_store(response.store, response.objects); !same)
@@ -194,10 +194,10 @@ void TargetLink::drop(const Error& why) {
   }
   // Ask by TCP again where its socket is; if it could not be reached, stay with TCP for a while.
   if (!std::exchange(local_socket_, {}).empty() && state_ != State::kReady) {
-    no_local_until_ = steady_clock::now() + kNoLocalFor;
+    no_local_until_ = clock_.now() + kNoLocalFor;
   }
   leave();
-  retry_at_ = steady_clock::now() + config_.options.retry_every;
+  retry_at_ = clock_.now() + config_.options.retry_every;
 }
 
 // --- Calls ---------------------------------------------------------------------------------------
@@ -214,8 +214,8 @@ void TargetLink::call(TargetRequest request, std::vector<Buffer> data, Done done
   call.request = request;
   call.data = std::move(data);
   call.done = std::move(done);
-  call.deadline =
-      steady_clock::now() + (syncs ? config_.options.commit_patience : config_.options.patience);
+  call.since = clock_.now();
+  call.deadline = call.since + (syncs ? config_.options.commit_patience : config_.options.patience);
   if (state_ == State::kReady) transmit(tag, call);
 }
 
@@ -278,7 +278,7 @@ void TargetLink::complete(std::uint64_t tag, Result<Answer> answer) {
 }
 
 void TargetLink::on_record(const Buffer& record) {
-  heard_at_ = steady_clock::now();
+  heard_at_ = clock_.now();
   if (state_ == State::kReady) return on_response(record);
   if (state_ != State::kGreeting) return;
   if (!std::exchange(challenged_, true)) return on_challenge(record);
@@ -296,6 +296,7 @@ void TargetLink::on_response(const Buffer& record) {
   TargetResponse& response = decoded->message;
   if (response.good) config_.view.verifier.store(response.verifier, std::memory_order_release);
   if (response.tag == kPingTag && response.op == TargetOp::kUsage) {
+    config_.view.store_fails = !response.good;
     if (!response.good) return;
     config_.view.capacity_bytes = response.usage.capacity_bytes;
     config_.view.free_bytes = response.usage.free_bytes;
@@ -307,7 +308,7 @@ void TargetLink::on_response(const Buffer& record) {
     return drop({Errc::kProtocol, "an answer to nothing"});
   }
   if (!response.good) {
-    return complete(response.tag, fail(response.error, std::move(response.text)));
+    return complete(response.tag, fail(response.error, log_text(response.text)));
   }
   Answer answer;
   if (response.op == TargetOp::kRead) {
@@ -353,13 +354,13 @@ void TargetLink::ping() {
   rpc::Message message;
   encode(message.bytes(), TargetRequest{.op = TargetOp::kUsage, .tag = kPingTag});
   channel_->send(std::move(message));
-  asked_at_ = steady_clock::now();
+  asked_at_ = clock_.now();
 }
 
 // --- Time ----------------------------------------------------------------------------------------
 
 void TargetLink::tick() {
-  const auto now = steady_clock::now();
+  const auto now = clock_.tick();
   expire(now);
   if (state_ == State::kIdle) {
     if (now >= retry_at_) connect();
@@ -380,11 +381,17 @@ void TargetLink::tick() {
   });
 }
 
-void TargetLink::expire(SteadyTime now) {
+bool TargetLink::is_late(const Call& call, TimePoint now) const {
+  if (now >= call.deadline) return true;
+  if (config_.view.awaited.load(std::memory_order_relaxed)) return false;
+  return state_ != State::kReady || now - call.since > config_.options.silence;
+}
+
+void TargetLink::expire(TimePoint now) {
   std::vector<std::uint64_t> late;
   bool sent = false;
   for (const auto& [tag, call] : calls_) {
-    if (now < call.deadline) continue;
+    if (!is_late(call, now)) continue;
     late.push_back(tag);
     sent = sent || call.sent;
   }
@@ -392,8 +399,11 @@ void TargetLink::expire(SteadyTime now) {
   config_.view.timed_out.fetch_add(late.size());
   // First: what was sent is not to be carried out once its caller has been told that it failed.
   if (sent) drop({Errc::kTimedOut, "the target did not answer a call"});
-  // It may be under way there all the same, or be from a connection before.
-  if (!std::exchange(unsettled_, true)) config_.view.unsettled.fetch_add(1);
+  // It may be under way there all the same, or be from a connection before. Where there was none,
+  // nothing of this process can be.
+  if (config_.view.connections.load() != 0 && !std::exchange(unsettled_, true)) {
+    config_.view.unsettled.fetch_add(1);
+  }
   for (const std::uint64_t tag : late) {
     complete(tag, fail(Errc::kTimedOut, "the target did not answer"));
   }

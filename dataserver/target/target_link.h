@@ -9,7 +9,10 @@
 // A target that says nothing at all for LinkOptions::silence, though it was asked (a Hello may take
 // longer), is taken for gone: the connection is dropped and tried anew. A call that stays
 // unanswered for its patience fails with kTimedOut, and the connection goes with it, so that it
-// cannot be carried out later than something that the caller does instead.
+// cannot be carried out later than something that the caller does instead. While nobody is to wait
+// for the target (TargetView::awaited), no call does, but for LinkOptions::silence over a
+// connection that the target has greeted. Time in which this thread did not run counts for nothing:
+// answers may have come meanwhile (rpc/base/running_clock.h).
 //
 // The transport is chosen when connecting: a path means shared memory; an address means TCP first,
 // and shared memory when the target turns out to run on this machine and its socket can be reached.
@@ -32,7 +35,7 @@
 #include "dataserver/target/messages.h"
 #include "layout/net_address.h"
 #include "rpc/base/buffer.h"
-#include "rpc/base/clock.h"
+#include "rpc/base/running_clock.h"
 #include "rpc/transport/channel.h"
 #include "rpc/transport/shm/shm_options.h"
 
@@ -71,8 +74,11 @@ struct TargetView {
   std::atomic<std::uint64_t> past_bytes{0};    // read from the page cache, past the target
   std::atomic<std::uint64_t> past_written{0};  // bytes written there
   std::atomic<std::uint64_t> timed_out{0};     // calls
+  // Whether calls are to wait for it (RemoteStore::wait_for_target()).
+  std::atomic<bool> awaited{true};
   // Links of which a call failed that the target may carry out until it answers the next Hello.
   std::atomic<std::uint32_t> unsettled{0};
+  std::atomic<bool> store_fails{false};  // it cannot say how much room it has
   std::atomic<std::uint64_t> capacity_bytes{0};
   std::atomic<std::uint64_t> free_bytes{0};
   std::atomic<std::uint64_t> objects{0};
@@ -84,7 +90,7 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
     TargetAddress address;
     Uuid space{};
     std::uint64_t boot = 0;
-    rpc::control::Key key{};  // target_key()
+    std::shared_ptr<const rpc::control::Keyring> keys;
     LinkOptions options;
     BufferPool& pool;
     Random& random;
@@ -114,14 +120,14 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   [[nodiscard]] std::size_t calls() const { return calls_.size(); }
 
  private:
-  using SteadyTime = std::chrono::steady_clock::time_point;
   struct User;
   struct Call {
     TargetRequest request;
     std::vector<Buffer> data;
     Buffer room;  // lent for a READ
     Done done;
-    SteadyTime deadline;
+    TimePoint since;
+    TimePoint deadline;
     bool sent = false;  // over this connection
   };
   enum class State { kIdle, kConnecting, kGreeting, kReady };
@@ -142,22 +148,25 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   void drop(const Error& why);
   void leave();
   void tick();
-  void expire(SteadyTime now);
+  void expire(TimePoint now);
+  [[nodiscard]] bool is_late(const Call& call, TimePoint now) const;
 
   boost::asio::io_context& context_;
   const std::uint32_t index_;
   const Config& config_;
   boost::asio::steady_timer timer_;
+  RunningClock clock_;
   State state_ = State::kIdle;
   TargetTransport transport_ = TargetTransport::kNone;
   std::shared_ptr<rpc::Channel> channel_;
   std::uint64_t attempt_ = 0;  // counts connections; what concerns an earlier one is dropped
   std::string local_socket_;   // where shared memory is to be tried next
-  SteadyTime no_local_until_{};
-  SteadyTime retry_at_{};
-  SteadyTime heard_at_{};
-  SteadyTime asked_at_{};
+  TimePoint no_local_until_{};
+  TimePoint retry_at_{};
+  TimePoint heard_at_{};
+  TimePoint asked_at_{};
   Nonce challenge_{};
+  rpc::control::Key key_{};  // target_key() of the one that this connection proves to have
   TargetHello hello_;
   bool challenged_ = false;
   std::uint64_t next_tag_ = 1;

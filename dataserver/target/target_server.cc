@@ -24,6 +24,7 @@ std::vector<std::shared_ptr<TargetServer::Connection>> TargetServer::Shared::all
 
 void TargetServer::Shared::retire_others(const std::shared_ptr<Connection>& by,
                                          const TargetHello& hello,
+                                         const rpc::control::ClusterKey& key,
                                          std::move_only_function<void()> then) {
   std::vector<std::shared_ptr<Connection>> others;
   {
@@ -31,7 +32,7 @@ void TargetServer::Shared::retire_others(const std::shared_ptr<Connection>& by,
     for (const auto& connection : connections) {
       if (connection != by && connection->replaced_by(hello)) others.push_back(connection);
     }
-    by->name(hello);
+    by->name(hello, key);
   }
   // Called when the last of them lets go of it, or here when there is none.
   struct Last {
@@ -55,6 +56,17 @@ void TargetServer::serve(std::shared_ptr<rpc::Channel> channel) {
   shared_->add(connection);
   channel->start(connection);
   connection->start();
+}
+
+void TargetServer::keys_changed() {
+  std::vector<std::shared_ptr<Connection>> dropped;
+  {
+    const std::scoped_lock lock(shared_->mutex);
+    for (const auto& connection : shared_->connections) {
+      if (connection->key_dropped(*shared_->parts.keys)) dropped.push_back(connection);
+    }
+  }
+  for (const auto& connection : dropped) connection->retire([] {});
 }
 
 bool TargetServer::stop(std::chrono::milliseconds limit) {

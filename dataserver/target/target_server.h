@@ -45,8 +45,8 @@ class TargetServer {
  public:
   struct Parts {
     Spaces& spaces;
-    rpc::control::Key key;  // target_key()
-    std::string socket;     // for processes of this machine; empty: none
+    std::shared_ptr<const rpc::control::Keyring> keys;
+    std::string socket;  // for processes of this machine; empty: none
     MachineId machine{};
     Random& random;
     std::size_t max_running = 512;  // requests of one connection; beyond it is not read
@@ -58,6 +58,9 @@ class TargetServer {
   TargetServer& operator=(const TargetServer&) = delete;
 
   void serve(std::shared_ptr<rpc::Channel> channel);
+  // Closes the connections of those who proved that they have a key that is accepted no more. They
+  // come back, if they have another. Call it when the keys have changed; from any thread.
+  void keys_changed();
   // Refuses new connections, closes those there are; true when all have ended within `limit`.
   [[nodiscard]] bool stop(std::chrono::milliseconds limit);
   [[nodiscard]] TargetCounts counts() const;

@@ -40,6 +40,7 @@ void write_layouts(const StatusReport& status, Metrics& out) {
 void write_store(const StoreReport& store, Metrics& out) {
   out.gauge("weft_mds_store_failed", "1 when nothing can be changed until a restart",
             store.failed ? 1 : 0);
+  out.gauge("weft_mds_store_full", "1 while nothing may be added to it", store.full ? 1 : 0);
   out.gauge("weft_mds_store_writes_stopped", "1 while writes wait for compaction",
             store.writes_stopped ? 1 : 0);
   out.counter("weft_mds_store_background_errors_total", "Flushes and compactions that failed",

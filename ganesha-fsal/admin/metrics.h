@@ -8,7 +8,7 @@
 //   weft_mds_fences_total, weft_mds_fence_failures_total
 //   weft_mds_layout_errors_total                       reported by clients
 //   weft_mds_clients, weft_mds_grace_left_seconds, weft_mds_removals_queued
-//   weft_mds_store_failed, weft_mds_store_writes_stopped (0 or 1)
+//   weft_mds_store_failed, weft_mds_store_full, weft_mds_store_writes_stopped (0 or 1)
 //   weft_mds_store_background_errors_total
 //   weft_mds_store_memory_bytes, _table_bytes, _compaction_bytes
 //   weft_mds_data_servers{state="up|suspect|down|unknown"}

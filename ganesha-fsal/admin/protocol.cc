@@ -42,6 +42,7 @@ constexpr std::size_t kMaxCopies = 16;  // of a stripe
 constexpr std::size_t kMaxGrants = 4096;
 constexpr std::size_t kMaxRepairs = 64;  // of one data server
 constexpr std::size_t kMaxPolicyRows = 64;
+constexpr std::size_t kMaxExtents = 64;  // of a finding
 constexpr std::size_t kMaxLines = 1024;  // of what maintenance has to say
 
 // The fields of each report are named once, in visit(); Writer and Reader are its two directions.
@@ -104,6 +105,21 @@ void visit_repair(Io& io, Report& r) {
 }
 
 template <class Io, class Report>
+void visit_finding(Io& io, Report& r) {
+  io.value(r.fileid);
+  io.value(r.stripe);
+  io.value(r.ds_id);
+  io.value(r.source);
+  io.value(r.differing_bytes);
+  io.list(r.extents, kMaxExtents, [&](auto& extent) {
+    io.value(extent.offset);
+    io.value(extent.length);
+  });
+  io.value(r.majority);
+  io.value(r.mended);
+}
+
+template <class Io, class Report>
 void visit_data_server(Io& io, Report& r) {
   io.value(r.id);
   io.text(r.name, kMaxString);
@@ -139,6 +155,7 @@ void visit_data_server(Io& io, Report& r) {
   io.value(r.moved_bytes);
   io.value(r.move_remaining_ms);
   io.list(r.stuck, kMaxWarnings, [&](auto& why) { io.text(why, kMaxString); });
+  io.text(r.not_accepted, kMaxString);
 }
 
 template <class Io, class Report>
@@ -183,7 +200,9 @@ void visit_status(Io& io, Report& r) {
   io.value(r.scrub.mended);
   io.value(r.scrub.rounds);
   io.value(r.scrub.age_ms);
-  io.list(r.scrub.findings, kMaxLines, [&](auto& finding) { io.text(finding, kMaxString); });
+  io.list(r.scrub.findings, kMaxLines, [&](auto& finding) { visit_finding(io, finding); });
+  io.value(r.scrub.unlisted);
+  io.list(r.scrub.resolved, kMaxLines, [&](auto& line) { io.text(line, kMaxString); });
   io.list(r.scrub.groups, kMaxLines, [&](auto& group) { io.text(group, kMaxString); });
   io.value(r.store.failed);
   io.value(r.store.writes_stopped);

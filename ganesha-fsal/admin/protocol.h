@@ -3,7 +3,7 @@
 // A caller connects to the Unix socket, sends one request, gets one reply, and the connection
 // ends. Both are framed by their length (u32, big-endian) and encoded in XDR:
 //
-//   request   u32 magic "WFTA" | u32 version (5) | u32 operation | string argument<4096> |
+//   request   u32 magic "WFTA" | u32 version (7) | u32 operation | string argument<4096> |
 //             string value<512>
 //   reply     u32 magic | u32 version | u32 0 | the report
 //             u32 magic | u32 version | u32 1 | string code<64> | string text<4096>
@@ -27,7 +27,7 @@
 namespace weft::mds::admin {
 
 constexpr std::uint32_t kMagic = 0x57465441;
-constexpr std::uint32_t kVersion = 6;
+constexpr std::uint32_t kVersion = 7;
 constexpr std::size_t kMaxRequestBytes = std::size_t{8} << 10;
 constexpr std::size_t kMaxReplyBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaxArgumentBytes = 4096;

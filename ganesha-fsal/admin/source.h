@@ -82,6 +82,8 @@ struct DataServerReport {
   std::uint64_t moved_bytes = 0;        // sizes of the files
   std::uint64_t move_remaining_ms = 0;  // at the rate so far; 0: not known
   std::vector<std::string> stuck;       // what cannot be moved, and why
+  // Why a process that asks to be this data server is not accepted; empty: none asks in vain.
+  std::string not_accepted;
 };
 
 // The metadata store (RocksDB).
@@ -92,6 +94,7 @@ struct StoreReport {
   std::uint64_t memory_bytes = 0;      // in memory and in the log only
   std::uint64_t table_bytes = 0;       // on disk, without the log
   std::uint64_t compaction_bytes = 0;  // still to be compacted
+  bool full = false;                   // for metrics; over the wire a warning says so
 };
 
 // Copies made equal, since the process started.
@@ -106,6 +109,23 @@ struct RepairTotalsReport {
   std::uint64_t moved = 0;         // objects that another data server has taken over
 };
 
+struct ExtentReport {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+};
+
+// Two copies of a stripe of a file that differ, or did.
+struct ScrubFindingReport {
+  std::uint64_t fileid = 0;  // its inode number on a client
+  std::uint32_t stripe = 0;
+  std::uint32_t ds_id = 0;   // whose copy differs
+  std::uint32_t source = 0;  // from this one's
+  std::uint64_t differing_bytes = 0;
+  std::vector<ExtentReport> extents;  // of the file; the first of them
+  bool majority = false;              // two other copies agree
+  bool mended = false;                // made equal to the source's
+};
+
 // Copies compared though they should be equal, since the scrub that runs or ran last began.
 struct ScrubReport {
   bool running = false;
@@ -114,12 +134,14 @@ struct ScrubReport {
   std::uint64_t written = 0;  // left out: somebody writes them
   std::uint64_t failed = 0;   // could not be compared
   std::uint64_t compared_bytes = 0;
-  std::uint64_t differing = 0;        // copies
-  std::uint64_t mended = 0;           // of these
-  std::uint64_t rounds = 0;           // scrubs that have ended, since the process started
-  std::uint64_t age_ms = 0;           // since it began; or since the last one ended
-  std::vector<std::string> findings;  // the last ones, of all scrubs
-  std::vector<std::string> groups;    // what data servers tell of their parity groups, each
+  std::uint64_t differing = 0;               // copies
+  std::uint64_t mended = 0;                  // of these
+  std::uint64_t rounds = 0;                  // scrubs that have ended, since the process started
+  std::uint64_t age_ms = 0;                  // since it began; or since the last one ended
+  std::vector<ScrubFindingReport> findings;  // the last ones, of all scrubs
+  std::uint64_t unlisted = 0;                // that are not mended either
+  std::vector<std::string> resolved;         // what came of "scrub-resolve", the last ones
+  std::vector<std::string> groups;           // what data servers tell of their parity groups, each
 };
 
 struct StatusReport {
@@ -256,11 +278,15 @@ class AdminSource {
   [[nodiscard]] virtual Result<PolicyReport> set_policy(const std::string& path,
                                                         const std::string& policy) = 0;
   // `what`: "drain", "undrain" or "remove"; `whom`: a data server's id or name. Or: "scrub" and
-  // "scrub-check" (which only tells); a file's path, or nothing for all; and "scrub-stop". Or
-  // "rebalance" and "rebalance-plan" (which only tells), with how many percent apart servers may
-  // be; and "rebalance-stop". Or "give-up": a data server, a space, and which target of its parity
-  // group is lost for ever. kNotFound: no such data server or file; kInvalid: it cannot be done,
-  // and what to do instead; kBusy: a scrub runs; kNotSupported: `what`.
+  // "scrub-check" (which only tells); a file's path, or nothing for all; and "scrub-stop"; and
+  // "scrub-resolve" with a data server whose copies of a file are right, a space, and the file's
+  // path or number. Or "rebalance" and "rebalance-plan" (which only tells), with how many percent
+  // apart servers may be; and "rebalance-stop". Or "accept": a data server that is not accepted
+  // because its store is in an older state is to be used as it is. Or "give-up": a data server, a
+  // space, and which target of its parity group is lost for ever. Or "audit", "audit-check" (which
+  // only tells), "audit-stop", "audit-status". kNotFound: no such data server or
+  // file; kInvalid: it cannot be done, and what to do instead; kBusy: a scrub or an audit runs;
+  // kNotSupported: `what`.
   [[nodiscard]] virtual Result<MaintenanceReport> maintain(const std::string& what,
                                                            const std::string& whom) = 0;
 };

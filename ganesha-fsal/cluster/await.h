@@ -4,7 +4,8 @@
 //   Result<> cut = await<void>([&](Done<void> done) {
 //     cluster.truncate(map, object, size, std::move(done)); });
 //
-// Every call of the cluster completes by its own deadline, so this returns.
+// Every call of the cluster completes by its own deadline, so this returns. kBusy, and nothing is
+// called, when too many threads of a pool wait already (wait_limit.h).
 #pragma once
 
 #include <condition_variable>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <utility>
 
+#include "ganesha-fsal/cluster/wait_limit.h"
 #include "rpc/base/error.h"
 #include "rpc/control/messages.h"
 
@@ -27,6 +29,9 @@ template <class T>
     std::condition_variable ready;
     std::optional<Result<T>> result;
   };
+  if (!WaitLimit::may_wait()) {
+    return fail(Errc::kBusy, "too many requests wait for data servers");
+  }
   const auto state = std::make_shared<State>();
   start([state](Result<T> result) {
     const std::lock_guard lock(state->mutex);

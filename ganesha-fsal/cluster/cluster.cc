@@ -4,15 +4,26 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 
+#include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/cluster/death_probe.h"
 #include "ganesha-fsal/cluster/gather.h"
 #include "ganesha-fsal/cluster/object_calls.h"
 #include "ganesha-fsal/cluster/size_reports.h"
 #include "ganesha-fsal/cluster/work_queue.h"
+#include "rpc/base/log_text.h"
 
 namespace weft::mds {
+namespace {
+
+constexpr std::chrono::milliseconds kRivalAnswers{500};
+constexpr std::chrono::milliseconds kRivalRefuses{100};  // at each of its addresses
+constexpr std::size_t kMostRefused = 64;                 // remembered
+
+}  // namespace
 
 std::vector<std::uint32_t> servers_of(const layout::LayoutMap& map) {
   std::set<std::uint32_t> ids;
@@ -25,12 +36,11 @@ class Cluster::Impl final : public control::ServerEvents {
  public:
   Impl(Config config, std::unique_ptr<Registry> registry, FileSizes& files)
       : config_(std::move(config)),
-        handle_key_(control::handle_key(config_.key)),
         files_(files),
         registry_(std::move(registry)),
         workers_(std::max(config_.workers, 1U), config_.max_waiting),
         reports_(files, workers_, config_.max_waiting),
-        server_({.listen = config_.listen, .key = config_.key}, *this),
+        server_({.listen = config_.listen, .keys = config_.keys}, *this),
         objects_(server_, *registry_, config_.call_timeout) {}
   ~Impl() override { stop(); }
 
@@ -72,14 +82,22 @@ class Cluster::Impl final : public control::ServerEvents {
   void catch_up(std::uint32_t ds_id, std::uint64_t connection);
   void announce(std::uint32_t ds_id);
 
+  // The connection of one that served with this store before, and does not answer.
+  [[nodiscard]] std::optional<std::uint64_t> silent_rival(const layout::NetAddress& from,
+                                                          const control::Register& request);
+  void log_refusal(const layout::NetAddress& from, const control::Register& request,
+                   const Error& why);
+
   const Config config_;
-  const layout::HandleKey handle_key_;
   FileSizes& files_;
   const std::unique_ptr<Registry> registry_;
   WorkQueue workers_;
   SizeReports reports_;
   control::Server server_;
   ObjectCalls objects_;
+  std::mutex refused_mutex_;
+  // Guarded by refused_mutex_: why, by store and boot.
+  std::map<std::pair<control::Uuid, std::uint64_t>, std::string> refused_;
   std::mutex notice_mutex_;
   std::function<void(std::uint32_t)> notice_;  // guarded by notice_mutex_
   std::atomic<MissedCopies*> missed_copies_{nullptr};
@@ -90,24 +108,65 @@ void Cluster::Impl::on_register(const layout::NetAddress& from, control::Registe
   // Shared so that it is still ours when the workers refuse.
   const auto answer = std::make_shared<Done<control::Registered>>(std::move(done));
   const bool taken = workers_.post([this, from, request = std::move(request), answer] {
-    auto registered = registry_->register_server(from, request);
+    auto registered = registry_->register_server(from, request, silent_rival(from, request));
     if (registered) {
-      spdlog::info("event=data_server_registered ds={} name={} from={} store={}", registered->ds_id,
-                   request.name, to_string(from), control::to_string(request.store));
+      spdlog::info("event=data_server_registered ds={} name=\"{}\" from={} store={}",
+                   registered->ds_id, log_text(request.name), to_string(from),
+                   control::to_string(request.store));
     } else {
-      spdlog::warn("event=data_server_refused name={} from={} why=\"{}\"", request.name,
-                   to_string(from), registered.error().describe());
+      log_refusal(from, request, registered.error());
     }
     (*answer)(std::move(registered));
   });
   if (!taken) (*answer)(fail(Errc::kBusy, "the metadata server has too much to do"));
 }
 
+// The process that had the store before may have died without its connection's being closed: a
+// power failure of its machine, a network that was cut. A living one answers this without its disk.
+std::optional<std::uint64_t> Cluster::Impl::silent_rival(const layout::NetAddress& from,
+                                                         const control::Register& request) {
+  const auto rival = registry_->rival(from, request);
+  if (!rival) return std::nullopt;
+  if (!rival->alive) {
+    if (refuses(rival->addresses, kRivalRefuses) &&
+        registry_->found_dead(rival->ds_id, rival->connection)) {
+      spdlog::warn("event=data_server_dead ds={}", rival->ds_id);
+    }
+    return std::nullopt;
+  }
+  const auto answer = await<control::ResyncProgress>([&](Done<control::ResyncProgress> done) {
+    server_.resync_status(rival->ds_id, 0, kRivalAnswers, std::move(done));
+  });
+  const bool silent = !answer && (answer.error().code == Errc::kTimedOut ||
+                                  answer.error().code == Errc::kUnreachable);
+  return silent ? std::optional(rival->connection) : std::nullopt;
+}
+
+// Whoever is refused asks again every second: the log has each reason once.
+void Cluster::Impl::log_refusal(const layout::NetAddress& from, const control::Register& request,
+                                const Error& why) {
+  const std::string text = why.describe();
+  {
+    const std::lock_guard lock(refused_mutex_);
+    if (refused_.size() >= kMostRefused) refused_.clear();
+    std::string& last = refused_[{request.store, request.boot}];
+    if (std::exchange(last, text) == text) return;
+  }
+  spdlog::warn("event=data_server_refused name=\"{}\" from={} why=\"{}\"", log_text(request.name),
+               to_string(from), text);
+}
+
 control::Lease Cluster::Impl::on_heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
   const Registry::Beat known = registry_->heartbeat(ds_id, beat);
   const std::uint64_t connection = known.first_of;
-  if (connection != 0 &&
-      !workers_.post([this, ds_id, connection] { catch_up(ds_id, connection); })) {
+  if (connection != 0 && !workers_.post([this, ds_id, connection, state = beat.state] {
+        if (auto good = registry_->confirm(ds_id, state); !good) {
+          spdlog::error("event=store_not_confirmed ds={} why=\"{}\"", ds_id,
+                        good.error().describe());
+          return server_.disconnect(ds_id);
+        }
+        catch_up(ds_id, connection);
+      })) {
     server_.disconnect(ds_id);  // it registers again when there is less to do
   }
   return known.lease;
@@ -184,6 +243,8 @@ void Cluster::Impl::fence(std::vector<std::uint32_t> ds_ids, std::vector<control
 // connect anew, and has no lease again before it has carried it out.
 void Cluster::Impl::fence_or_lapse(std::uint32_t ds_id, std::vector<control::Fence> fences,
                                    Done<void> done) {
+  // One that has stopped serving may be long in answering, and nobody needs to wait for it.
+  if (registry_->has_stopped(ds_id) && registry_->lapse(ds_id)) return done({});
   send_fences(ds_id, std::move(fences),
               [this, ds_id, done = std::move(done)](Result<> answer) mutable {
                 if (answer) return done({});
@@ -237,7 +298,7 @@ Result<std::unique_ptr<Cluster>> Cluster::start(Config config, KvStore& store, F
 
 Registry& Cluster::registry() { return *impl_->registry_; }
 layout::NetAddress Cluster::address() const { return impl_->server_.address(); }
-const layout::HandleKey& Cluster::handle_key() const { return impl_->handle_key_; }
+const control::Keyring& Cluster::keys() const { return *impl_->config_.keys; }
 
 Result<> Cluster::remove_server(std::uint32_t ds_id) {
   auto removed = impl_->registry_->remove_server(ds_id);
@@ -303,6 +364,15 @@ void Cluster::give_up(std::uint32_t ds_id, const control::GiveUp& request, Done<
 
 void Cluster::scrub(std::uint32_t ds_id, const control::Scrub& request, Done<void> done) {
   impl_->server_.scrub(ds_id, request, impl_->config_.call_timeout, std::move(done));
+}
+
+void Cluster::list(std::uint32_t ds_id, const control::ListFrom& from, Done<control::Listed> done) {
+  impl_->server_.list(ds_id, from, impl_->config_.call_timeout, std::move(done));
+}
+
+void Cluster::stat_at(std::uint32_t ds_id, const layout::ObjectId& object,
+                      Done<control::ObjectStat> done) {
+  impl_->server_.stat(ds_id, object, impl_->config_.call_timeout, std::move(done));
 }
 
 void Cluster::remove(std::uint32_t ds_id, std::vector<layout::ObjectId> objects, Done<void> done) {

@@ -67,7 +67,7 @@ class Cluster {
  public:
   struct Config {
     layout::NetAddress listen;  // port 0: any that is free
-    control::ClusterKey key;
+    std::shared_ptr<const control::Keyring> keys;
     RegistryOptions registry;
     std::chrono::milliseconds call_timeout{10'000};
     unsigned workers = 4;              // threads for size queries and the like
@@ -84,8 +84,8 @@ class Cluster {
 
   [[nodiscard]] Registry& registry();
   [[nodiscard]] layout::NetAddress address() const;
-  // What data-server handles are sealed with.
-  [[nodiscard]] const layout::HandleKey& handle_key() const;
+  // What data-server handles are sealed with: the first.
+  [[nodiscard]] const control::Keyring& keys() const;
 
   // Registry::remove_server(), and closes its connection.
   [[nodiscard]] Result<> remove_server(std::uint32_t ds_id);
@@ -146,6 +146,11 @@ class Cluster {
   // Of the parity group that one data server's objects are in.
   void scrub(std::uint32_t ds_id, const control::Scrub& request, Done<void> done);
   void give_up(std::uint32_t ds_id, const control::GiveUp& request, Done<void> done);
+
+  // A page of the objects that one data server has, whatever the namespace says.
+  void list(std::uint32_t ds_id, const control::ListFrom& from, Done<control::Listed> done);
+  // One object at one data server.
+  void stat_at(std::uint32_t ds_id, const layout::ObjectId& object, Done<control::ObjectStat> done);
 
   // Removes objects at one data server (removal_queue.h decides which). At most
   // control::kMaxRemovals.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "ganesha-fsal/cluster/proxy_admission.h"
 #include "ganesha-fsal/cluster/proxy_io.h"
 #include "ganesha-fsal/cluster/server_sessions.h"
 #include "ganesha-fsal/cluster/verifier_watch.h"
@@ -19,11 +20,9 @@ class ProxyIo::Impl : public std::enable_shared_from_this<Impl> {
 
   void read(const File& file, std::uint64_t size, std::uint64_t offset, std::uint32_t count,
             Done<ReadResult> done);
-  void write(const File& file, std::uint64_t offset, std::span<const std::byte> data,
-             Stability wanted, Finished<WriteResult> done);
+  void write(const File& file, std::uint64_t offset, Pieces data, Stability wanted,
+             Finished<WriteResult> done);
   void commit(const File& file, Finished<std::uint64_t> done);
-  [[nodiscard]] std::vector<std::uint8_t> uncommitted(const layout::ObjectId& object,
-                                                      const layout::LayoutMap& map) const;
 
   [[nodiscard]] std::uint64_t verifier() const { return verifier_.value(); }
   [[nodiscard]] ServerSessions::Route route(std::uint32_t ds_id) const {
@@ -39,24 +38,27 @@ class ProxyIo::Impl : public std::enable_shared_from_this<Impl> {
   [[nodiscard]] std::vector<std::uint32_t> holders(const File& file,
                                                    const layout::Extent& part) const;
   void try_copy(const std::shared_ptr<PartRead>& read);
-  void read_from(std::uint32_t ds_id, const layout::ObjectId& object, const layout::Extent& part,
-                 ServerSessions::Limits limits, Done<Payload> done);
+  void read_from(std::uint32_t ds_id, const layout::Handle& claim, const layout::Extent& part,
+                 std::chrono::milliseconds timeout, Done<Payload> done);
 
   // The leader of every stripe, with the handle to write through. kInvalid: leads that are not of
   // this map.
   [[nodiscard]] Result<std::vector<Leader>> leaders_of(const File& file) const;
-  [[nodiscard]] Result<Buffer> copied(std::span<const std::byte> bytes);
+  // `size` bytes of the pieces, after the first `from`.
+  [[nodiscard]] Result<Buffer> copied(Pieces pieces, std::uint64_t from, std::size_t size);
   void write_part(const Leader& leader, std::uint64_t offset, Buffer data, Stability wanted,
                   Done<Stability> done);
   void commit_at(const Leader& leader, Done<void> done);
-  // With the metadata server's own right: above every fence, and for this data server only.
-  [[nodiscard]] layout::SealedHandle own_handle(const layout::ObjectId& object,
-                                                std::uint32_t ds_id) const;
+  // What the metadata server claims of the file for itself: as of its map, and of no client.
+  [[nodiscard]] static layout::Handle own_claim(const File& file);
+  // For this data server only.
+  [[nodiscard]] layout::SealedHandle seal_for(std::uint32_t ds_id, layout::Handle claim) const;
 
   const Config config_;
   BufferPool& pool_;
   const std::shared_ptr<ServerSessions> sessions_;
   VerifierWatch verifier_;
+  ProxyAdmission admission_;
 };
 
 // The parts of a range that one READ or WRITE each moves, in file order.

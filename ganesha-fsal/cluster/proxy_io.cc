@@ -44,20 +44,26 @@ ProxyIo::Impl::Impl(Config config, Registry& registry, BufferPool& pool)
       sessions_(std::make_shared<ServerSessions>(
           config_.owner, registry, pool,
           config_.is_gone ? config_.is_gone : by_registry(registry))),
-      verifier_(system_random().u64()) {
+      verifier_(system_random().u64()),
+      admission_({.calls = config_.max_calls,
+                  .server_bytes = pool.limit_bytes() / 2,
+                  .bytes = pool.limit_bytes()}) {
   sessions_->start();
 }
 
-layout::SealedHandle ProxyIo::Impl::own_handle(const layout::ObjectId& object,
-                                               std::uint32_t ds_id) const {
-  layout::Handle handle;
-  handle.access = layout::Access::kControl;
-  handle.key_id = control::kHandleKeyId;
-  handle.ds_id = ds_id;
-  handle.object = object;
-  handle.object_epoch = UINT32_MAX;
-  handle.client_epoch = UINT32_MAX;
-  return layout::seal(handle, config_.handle_key);
+layout::Handle ProxyIo::Impl::own_claim(const File& file) {
+  layout::Handle claim;
+  claim.access = layout::Access::kControl;
+  claim.key_id = control::kHandleKeyId;
+  claim.object = file.object;
+  claim.object_epoch = file.map.object_epoch;
+  claim.client_epoch = UINT32_MAX;
+  return claim;
+}
+
+layout::SealedHandle ProxyIo::Impl::seal_for(std::uint32_t ds_id, layout::Handle claim) const {
+  claim.ds_id = ds_id;
+  return layout::seal(claim, config_.keys->sealing());
 }
 
 ProxyIo::ProxyIo(Config config, Registry& registry, BufferPool& pool)
@@ -71,18 +77,13 @@ void ProxyIo::read(const File& file, std::uint64_t size, std::uint64_t offset, s
   impl_->read(file, size, offset, count, std::move(done));
 }
 
-void ProxyIo::write(const File& file, std::uint64_t offset, std::span<const std::byte> data,
-                    Stability wanted, Finished<WriteResult> done) {
+void ProxyIo::write(const File& file, std::uint64_t offset, Pieces data, Stability wanted,
+                    Finished<WriteResult> done) {
   impl_->write(file, offset, data, wanted, std::move(done));
 }
 
 void ProxyIo::commit(const File& file, Finished<std::uint64_t> done) {
   impl_->commit(file, std::move(done));
-}
-
-std::vector<std::uint8_t> ProxyIo::uncommitted(const layout::ObjectId& object,
-                                               const layout::LayoutMap& map) const {
-  return impl_->uncommitted(object, map);
 }
 
 ProxyIo::Route ProxyIo::route(std::uint32_t ds_id) const {

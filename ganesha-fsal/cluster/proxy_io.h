@@ -10,10 +10,11 @@
 // one time. COMMIT goes to the leaders too. A read takes a current copy for each part, another one
 // when that fails.
 //
-// Handles are sealed kControl, so fencing a client does not stop the metadata server; but those
-// that name partners are sealed as a client's, with the map's object epoch. What arrives late of
-// such a write, at a copy that is being repaired, is refused. The refusal (kAccess) says that the
-// map and the leaders are out of date.
+// Handles are of no client, so fencing one does not stop the metadata server, and have the map's
+// object epoch. What arrives late, at a copy that is being repaired, or comes from a metadata
+// server that another has taken the place of, is refused. The refusal (kAccess) says that the map
+// and the leaders are out of date. Handles are sealed kControl, those that name partners as a
+// client's.
 //
 // Sizes. The metadata server's size of the file governs: bytes below it that no object holds are
 // zeros, bytes above it are never returned. A write that is answered made the file as long as it
@@ -23,6 +24,9 @@
 // when any data server's changed, and when a file's leaders did, which is when unstable data may
 // have been lost; a client then writes again what it had not committed, a little more than needed.
 // The verifier of a write is the one from before it was sent: no later one may be told for it.
+//
+// Bounds. What waits for data servers is bounded, for each and altogether (proxy_admission.h): an
+// operation beyond that fails with kBusy before anything of it is sent.
 //
 // Threading: any thread. Completions run on a thread of the proxy and must not block.
 //
@@ -43,6 +47,7 @@
 #include "layout/layout_map.h"
 #include "rpc/base/buffer.h"
 #include "rpc/base/error.h"
+#include "rpc/control/keyring.h"
 #include "rpc/control/messages.h"
 
 namespace weft::mds {
@@ -53,12 +58,15 @@ class ProxyIo {
  public:
   struct Config {
     std::string owner;  // EXCHANGE_ID's co_ownerid: of this metadata server, unique
-    layout::HandleKey handle_key{};
+    std::shared_ptr<const control::Keyring> keys;
     std::chrono::milliseconds call_timeout{20'000};  // of one READ, WRITE or COMMIT
     std::chrono::milliseconds copy_timeout{5'000};   // of a READ, if another copy can be tried
-    // Whether a data server is known to be gone, rather than being restarted. What has another
-    // copy does not wait for one that is. Empty: as the registry says (Registry::reach()).
+    // Whether a data server is known to be gone, rather than being restarted. Nothing waits for one
+    // that is. Empty: as the registry says (Registry::reach()).
     std::function<bool(std::uint32_t ds_id)> is_gone;
+    // Calls that wait for one data server: what eight Linux clients send at most. Bytes are bounded
+    // by the pool: all of it, and half of it for one data server.
+    std::size_t max_calls = 512;
   };
 
   struct File {
@@ -73,6 +81,9 @@ class ProxyIo {
     Payload data;  // exactly the part of the range below the size
     bool eof = false;
   };
+
+  // Bytes that follow each other in the file, in one or more places of memory.
+  using Pieces = std::span<const std::span<const std::byte>>;
 
   enum class Stability : std::uint8_t { kUnstable = 0, kDataSync = 1, kFileSync = 2 };
 
@@ -95,18 +106,15 @@ class ProxyIo {
   // `size` is the file's. kIo, kTimedOut, kUnreachable: no copy of a part could be read.
   void read(const File& file, std::uint64_t size, std::uint64_t offset, std::uint32_t count,
             Done<ReadResult> done);
-  // Copies `data` before it returns. On an error any part of the range may have been written.
-  // kNoSpace, kFileTooLarge, kIo, kTimedOut, kUnreachable, kAccess, kBusy.
-  void write(const File& file, std::uint64_t offset, std::span<const std::byte> data,
-             Stability wanted, Finished<WriteResult> done);
+  // Copies `data` before it returns. On an error any part of the range may have been written, if
+  // there are Failures; or else nothing. kNoSpace, kFileTooLarge, kIo, kTimedOut, kUnreachable,
+  // kAccess, kBusy.
+  void write(const File& file, std::uint64_t offset, Pieces data, Stability wanted,
+             Finished<WriteResult> done);
   // Everything written so far, of the whole file. The verifier to answer COMMIT with.
   void commit(const File& file, Finished<std::uint64_t> done);
 
   [[nodiscard]] std::uint64_t verifier() const;
-  // The copies, as leads of this map, that unstable writes went through since the last COMMIT, if
-  // there were any: only these surely have them when duplication is asynchronous.
-  [[nodiscard]] std::vector<std::uint8_t> uncommitted(const layout::ObjectId& object,
-                                                      const layout::LayoutMap& map) const;
 
   // How a data server is reached, if it has been (ServerSessions::route()).
   struct Route {

@@ -22,7 +22,7 @@ Result<Payload> padded_to(Payload data, std::size_t size) {
 
 // A part that is being read at one of its copies.
 struct ProxyIo::Impl::PartRead {
-  layout::ObjectId object;
+  layout::Handle claim;
   layout::Extent part;
   std::vector<std::uint32_t> ds_ids;  // the copies
   std::size_t next = 0;               // of ds_ids
@@ -55,10 +55,10 @@ std::vector<std::uint32_t> ProxyIo::Impl::holders(const File& file,
   return best;
 }
 
-void ProxyIo::Impl::read_from(std::uint32_t ds_id, const layout::ObjectId& object,
-                              const layout::Extent& part, ServerSessions::Limits limits,
+void ProxyIo::Impl::read_from(std::uint32_t ds_id, const layout::Handle& claim,
+                              const layout::Extent& part, std::chrono::milliseconds timeout,
                               Done<Payload> done) {
-  const auto make = [handle = own_handle(object, ds_id), part]() -> Result<std::vector<OpArgs>> {
+  const auto make = [handle = seal_for(ds_id, claim), part]() -> Result<std::vector<OpArgs>> {
     std::vector<OpArgs> ops;
     ops.push_back(put_handle(handle));
     ops.push_back({Op::OP_READ,
@@ -66,8 +66,8 @@ void ProxyIo::Impl::read_from(std::uint32_t ds_id, const layout::ObjectId& objec
     return ops;
   };
   sessions_->call(
-      ds_id, make, limits,
-      [self = shared_from_this(), ds_id, object, part, limits,
+      ds_id, make, timeout,
+      [self = shared_from_this(), ds_id, claim, part, timeout,
        done = std::move(done)](Result<CompoundResult> result) mutable {
         if (!result) return done(pass(result));
         auto* ok = result->get<rpc::nfs4::ReadOk>(1);
@@ -82,7 +82,7 @@ void ProxyIo::Impl::read_from(std::uint32_t ds_id, const layout::ObjectId& objec
           return done(fail(Errc::kProtocol, "READ neither data nor eof"));
         }
         self->read_from(
-            ds_id, object, {part.server, part.offset + got, part.length - got}, limits,
+            ds_id, claim, {part.server, part.offset + got, part.length - got}, timeout,
             [first = std::move(ok->data), done = std::move(done)](Result<Payload> rest) mutable {
               if (!rest) return done(std::move(rest));
               for (Payload::Piece& piece : rest->pieces()) first.append(std::move(piece));
@@ -94,8 +94,8 @@ void ProxyIo::Impl::read_from(std::uint32_t ds_id, const layout::ObjectId& objec
 void ProxyIo::Impl::try_copy(const std::shared_ptr<PartRead>& read) {
   const std::uint32_t ds_id = read->ds_ids[read->next++];
   const bool others = read->next < read->ds_ids.size();
-  const ServerSessions::Limits limits{others ? config_.copy_timeout : config_.call_timeout, others};
-  read_from(ds_id, read->object, read->part, limits,
+  const auto timeout = others ? config_.copy_timeout : config_.call_timeout;
+  read_from(ds_id, read->claim, read->part, timeout,
             [self = shared_from_this(), read, others](Result<Payload> got) {
               const bool again = !got && others && got.error().code != Errc::kClosed;
               if (again) return self->try_copy(read);
@@ -114,24 +114,30 @@ void ProxyIo::Impl::read(const File& file, std::uint64_t size, std::uint64_t off
   const auto parts = proxy_parts(file.map.striping(), offset, length);
   if (!parts) return done(std::unexpected(parts.error()));
   std::vector<std::vector<std::uint32_t>> ds_ids;
+  std::vector<ProxyAdmission::Call> calls;
   for (const layout::Extent& part : *parts) {
     ds_ids.push_back(holders(file, part));
     if (ds_ids.back().empty()) return done(fail(Errc::kBusy, "no copy of a stripe is current"));
+    calls.push_back({ds_ids.back().front(), part.length});
   }
+  auto place = admission_.admit(std::move(calls));
+  if (!place) return done(pass(place));
 
   // Each part puts its payload in its place; the last to come puts them together.
   const auto pieces = std::make_shared<std::vector<Payload>>(parts->size());
   const bool eof = offset + length == size;
-  const auto all = Gather::make(
-      parts->size(), [pieces, eof, done = std::move(done)](const Result<>& outcome) mutable {
-        if (!outcome) return done(std::unexpected(outcome.error()));
-        ReadResult result;
-        result.eof = eof;
-        for (Payload& payload : *pieces) {
-          for (Payload::Piece& piece : payload.pieces()) result.data.append(std::move(piece));
-        }
-        done(std::move(result));
-      });
+  const auto all = Gather::make(parts->size(),
+                                [pieces, eof, self = shared_from_this(), place = std::move(*place),
+                                 done = std::move(done)](const Result<>& outcome) mutable {
+                                  if (!outcome) return done(std::unexpected(outcome.error()));
+                                  ReadResult result;
+                                  result.eof = eof;
+                                  for (Payload& payload : *pieces) {
+                                    for (Payload::Piece& piece : payload.pieces())
+                                      result.data.append(std::move(piece));
+                                  }
+                                  done(std::move(result));
+                                });
   for (std::size_t i = 0; i < parts->size(); ++i) {
     auto put = [pieces, i, one = all->one()](Result<Payload> payload) mutable {
       if (!payload) return one(std::unexpected(payload.error()));
@@ -139,7 +145,7 @@ void ProxyIo::Impl::read(const File& file, std::uint64_t size, std::uint64_t off
       one({});
     };
     const auto part = std::make_shared<PartRead>();
-    part->object = file.object;
+    part->claim = own_claim(file);
     part->part = (*parts)[i];
     part->ds_ids = std::move(ds_ids[i]);
     part->done = std::move(put);

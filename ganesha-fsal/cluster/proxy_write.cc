@@ -47,7 +47,7 @@ Result<std::vector<ProxyIo::Impl::Leader>> ProxyIo::Impl::leaders_of(const File&
     leader.source.ds_id = map.copies[copy].ds_ids[stripe];
     leader.mirrored = mirrored;
     if (!mirrored) {
-      leader.handle = own_handle(file.object, leader.source.ds_id);
+      leader.handle = seal_for(leader.source.ds_id, own_claim(file));
       continue;
     }
     auto handle = layout::leading_handle(ours, copy, stripe);
@@ -56,30 +56,26 @@ Result<std::vector<ProxyIo::Impl::Leader>> ProxyIo::Impl::leaders_of(const File&
     handle->object = file.object;
     handle->client_epoch = UINT32_MAX;
     leader.source.partners = handle->partners;
-    leader.handle = layout::seal(*handle, config_.handle_key);
+    leader.handle = layout::seal(*handle, config_.keys->sealing());
   }
   return leaders;
 }
 
-std::vector<std::uint8_t> ProxyIo::Impl::uncommitted(const layout::ObjectId& object,
-                                                     const layout::LayoutMap& map) const {
-  const std::vector<std::uint32_t> leaders = verifier_.uncommitted(object);
-  if (leaders.size() != map.copies.front().ds_ids.size()) return {};
-  std::vector<std::uint8_t> leads;
-  for (std::size_t stripe = 0; stripe < leaders.size(); ++stripe) {
-    for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
-      if (map.copies[copy].ds_ids[stripe] != leaders[stripe]) continue;
-      // One that was left out since has lost what it alone had, and the verifier says so.
-      if (map.copies[copy].state_of(stripe) != layout::CopyState::kCurrent) return {};
-      leads.push_back(static_cast<std::uint8_t>(copy));
+Result<Buffer> ProxyIo::Impl::copied(Pieces pieces, std::uint64_t from, std::size_t size) {
+  auto buffer = pool_.allocate(size);
+  if (!buffer) return buffer;
+  std::size_t got = 0;
+  for (std::span<const std::byte> piece : pieces) {
+    if (from >= piece.size()) {
+      from -= piece.size();
+      continue;
     }
+    piece = piece.subspan(from, std::min(piece.size() - from, size - got));
+    from = 0;
+    std::memcpy(buffer->data() + got, piece.data(), piece.size());
+    got += piece.size();
+    if (got == size) break;
   }
-  return leads.size() == leaders.size() ? leads : std::vector<std::uint8_t>{};
-}
-
-Result<Buffer> ProxyIo::Impl::copied(std::span<const std::byte> bytes) {
-  auto buffer = pool_.allocate(bytes.size());
-  if (buffer) std::memcpy(buffer->data(), bytes.data(), bytes.size());
   return buffer;
 }
 
@@ -99,7 +95,7 @@ void ProxyIo::Impl::write_part(const Leader& leader, std::uint64_t offset, Buffe
     ops.push_back({Op::OP_WRITE, std::move(args)});
     return ops;
   };
-  sessions_->call(leader.source.ds_id, std::move(make), {config_.call_timeout, leader.mirrored},
+  sessions_->call(leader.source.ds_id, std::move(make), config_.call_timeout,
                   [self = shared_from_this(), source = leader.source, size,
                    done = std::move(done)](Result<CompoundResult> result) mutable {
                     if (!result) return done(pass(result));
@@ -111,8 +107,8 @@ void ProxyIo::Impl::write_part(const Leader& leader, std::uint64_t offset, Buffe
                   });
 }
 
-void ProxyIo::Impl::write(const File& file, std::uint64_t offset, std::span<const std::byte> data,
-                          Stability wanted, Finished<WriteResult> done) {
+void ProxyIo::Impl::write(const File& file, std::uint64_t offset, Pieces data, Stability wanted,
+                          Finished<WriteResult> done) {
   struct State {
     std::mutex mutex;
     Stability stability = Stability::kFileSync;
@@ -122,14 +118,22 @@ void ProxyIo::Impl::write(const File& file, std::uint64_t offset, std::span<cons
     std::uint64_t offset;
     Buffer data;
   };
-  if (data.empty()) return done(WriteResult{0, Stability::kFileSync, verifier_.value()}, {});
+  std::uint64_t size = 0;
+  for (const auto& piece : data) size += piece.size();
+  if (size == 0) return done(WriteResult{0, Stability::kFileSync, verifier_.value()}, {});
   const auto leaders = leaders_of(file);
   if (!leaders) return done(std::unexpected(leaders.error()), {});
-  const auto extents = proxy_parts(file.map.striping(), offset, data.size());
+  const auto extents = proxy_parts(file.map.striping(), offset, size);
   if (!extents) return done(std::unexpected(extents.error()), {});
+  std::vector<ProxyAdmission::Call> calls;
+  for (const layout::Extent& part : *extents) {
+    calls.push_back({(*leaders)[part.server].source.ds_id, part.length});
+  }
+  auto place = admission_.admit(std::move(calls));
+  if (!place) return done(pass(place), {});
   std::vector<Part> writes;
   for (const layout::Extent& part : *extents) {
-    auto buffer = copied(data.subspan(part.offset - offset, part.length));
+    auto buffer = copied(data, part.offset - offset, part.length);
     if (!buffer) return done(pass(buffer), {});
     writes.push_back({part.server, part.offset, std::move(*buffer)});
   }
@@ -140,8 +144,8 @@ void ProxyIo::Impl::write(const File& file, std::uint64_t offset, std::span<cons
       remember ? verifier_.writing(file.object, ids_of(*leaders)) : verifier_.value();
   const auto state = std::make_shared<State>();
   const auto all = GatherFailures::make(
-      writes.size(),
-      [state, size = data.size(), verifier, done = std::move(done)](Failures failures) mutable {
+      writes.size(), [state, size, verifier, self = shared_from_this(), place = std::move(*place),
+                      done = std::move(done)](Failures failures) mutable {
         if (failures.empty()) return done(WriteResult{size, state->stability, verifier}, {});
         auto error = first_of(failures);
         done(std::unexpected(std::move(error)), std::move(failures));
@@ -167,7 +171,7 @@ void ProxyIo::Impl::commit_at(const Leader& leader, Done<void> done) {
     ops.push_back({Op::OP_COMMIT, rpc::nfs4::CommitArgs{}});
     return ops;
   };
-  sessions_->call(leader.source.ds_id, make, {config_.call_timeout, leader.mirrored},
+  sessions_->call(leader.source.ds_id, make, config_.call_timeout,
                   [self = shared_from_this(), source = leader.source,
                    done = std::move(done)](Result<CompoundResult> result) mutable {
                     if (!result) return done(std::unexpected(result.error()));
@@ -181,11 +185,15 @@ void ProxyIo::Impl::commit_at(const Leader& leader, Done<void> done) {
 void ProxyIo::Impl::commit(const File& file, Finished<std::uint64_t> done) {
   const auto leaders = leaders_of(file);
   if (!leaders) return done(std::unexpected(leaders.error()), {});
+  std::vector<ProxyAdmission::Call> calls;
+  for (const Leader& leader : *leaders) calls.push_back({leader.source.ds_id, 0});
+  auto place = admission_.admit(std::move(calls));
+  if (!place) return done(pass(place), {});
   VerifierWatch::Commit commit;
   if (leaders->front().mirrored) commit = verifier_.committing(file.object, ids_of(*leaders));
   const auto all = GatherFailures::make(
-      leaders->size(),
-      [self = shared_from_this(), commit, done = std::move(done)](Failures failures) mutable {
+      leaders->size(), [self = shared_from_this(), commit, place = std::move(*place),
+                        done = std::move(done)](Failures failures) mutable {
         if (!failures.empty()) {
           auto error = first_of(failures);
           return done(std::unexpected(std::move(error)), std::move(failures));

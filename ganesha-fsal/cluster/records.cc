@@ -7,7 +7,8 @@
 namespace weft::mds {
 namespace {
 
-constexpr std::uint32_t kServerFormat = 1;
+constexpr std::uint32_t kServerFormat = 2;
+constexpr std::uint32_t kFormatWithoutHistory = 1;
 
 std::span<const std::byte> bytes_of(std::string_view value) {
   return std::as_bytes(std::span(value));
@@ -27,6 +28,40 @@ std::string past(std::string prefix) {
   while (!prefix.empty() && static_cast<unsigned char>(prefix.back()) == 0xff) prefix.pop_back();
   if (!prefix.empty()) prefix.back() = static_cast<char>(prefix.back() + 1);
   return prefix;
+}
+
+void put(xdr::Encoder& out, const control::StoreState& state) {
+  out.u64(state.generation);
+  out.u64(state.boot);
+}
+
+control::StoreState get_state(xdr::Decoder& in) {
+  control::StoreState state;
+  state.generation = in.u64();
+  state.boot = in.u64();
+  return state;
+}
+
+void put_history(xdr::Encoder& out, const ServerRecord& record) {
+  out.boolean(record.history.has_value());
+  if (record.history) {
+    put(out, record.history->accepted);
+    out.boolean(record.history->before.has_value());
+    if (record.history->before) put(out, *record.history->before);
+  }
+  out.u32(static_cast<std::uint32_t>(record.review));
+  if (record.review != Review::kNone) put(out, record.reviewed);
+}
+
+void get_history(xdr::Decoder& in, ServerRecord& record) {
+  if (in.boolean()) {
+    record.history.emplace().accepted = get_state(in);
+    if (in.boolean()) record.history->before = get_state(in);
+  }
+  const std::uint32_t review = in.u32();
+  if (review > static_cast<std::uint32_t>(Review::kAdmitted)) return in.reject();
+  record.review = static_cast<Review>(review);
+  if (record.review != Review::kNone) record.reviewed = get_state(in);
 }
 
 }  // namespace
@@ -51,13 +86,14 @@ std::string encode(const ServerRecord& record) {
   out.u32(static_cast<std::uint32_t>(record.addresses.size()));
   for (const auto& address : record.addresses) layout::encode(out, address);
   out.u32(static_cast<std::uint32_t>(record.duty));
+  put_history(out, record);
   return text_of(out);
 }
 
 Result<ServerRecord> decode_server(std::string_view value) {
   xdr::Decoder in(bytes_of(value));
   const std::uint32_t format = in.u32();
-  if (in.ok() && format != kServerFormat) {
+  if (in.ok() && format != kServerFormat && format != kFormatWithoutHistory) {
     return fail(Errc::kNotSupported, "data server record of a later format");
   }
   ServerRecord record;
@@ -71,6 +107,7 @@ Result<ServerRecord> decode_server(std::string_view value) {
     record.addresses.push_back(layout::decode_address(in));
   }
   record.duty = static_cast<Duty>(in.u32());
+  if (format == kServerFormat) get_history(in, record);
   if (!in.ok() || in.remaining() != 0 || record.id == 0 || record.duty > Duty::kRemoving) {
     return fail(Errc::kCorrupt, "malformed data server record");
   }
@@ -119,6 +156,7 @@ std::string device(std::uint64_t number) {
 std::string device_salt() { return "Wd"; }
 std::string next_server() { return "Wn"; }
 std::string longest_lease() { return "Wl"; }
+std::string seal_key() { return "Ws"; }
 
 std::string fence(std::uint32_t ds_id, const control::Fence& fence) {
   std::string key = fences_of(ds_id).begin;

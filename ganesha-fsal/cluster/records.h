@@ -4,17 +4,21 @@
 //   D number:u64                        layout::Device (layout/device_table.h)
 //   W 'd'                               the device ids' salt: u32
 //   W 'l'                               the longest lease data servers were ever given, s: u32
+//   W 's'                               what file handles of exports are sealed with: 16 bytes
 //   W 'n'                               the next data server id: u32
 //   W 'f' ds_id:u32 what:u8 object|client   a fence not acknowledged: control::Fence
 //
-// Numbers are big-endian. A ServerRecord is XDR: u32 format (1) | u32 id | 16 bytes store identity
+// Numbers are big-endian. A ServerRecord is XDR: u32 format (2) | u32 id | 16 bytes store identity
 // | string name | string domain | u32 address generation | addresses<8> as netaddr4 | u32
-// duty.
+// duty | bool, and if true the state its store was accepted in last (state: u64 generation, u64
+// boot) | bool, and if true the state before that | u32 review | if that is not 0, the state it is
+// about. Format 1, which ends with the duty, is read.
 //
 // Threading: plain values and pure functions. Decoding believes nothing: kCorrupt.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +40,21 @@ enum class Duty : std::uint32_t {
 
 [[nodiscard]] std::string_view to_string(Duty duty);
 
+// The states of a data server's store that are accepted (docs/protocol.md, "A store's history").
+struct StoreHistory {
+  control::StoreState accepted;
+  std::optional<control::StoreState> before;  // until the store has noted `accepted`
+
+  friend bool operator==(const StoreHistory&, const StoreHistory&) = default;
+};
+
+// A store came in another state than those, and is refused until it is admitted.
+enum class Review : std::uint32_t {
+  kNone = 0,
+  kTakeAsIs = 1,  // an administrator says that it is to be used, whatever it lacks
+  kAdmitted = 2,  // every copy it holds is stale, or is taken as it is
+};
+
 struct ServerRecord {
   std::uint32_t id = 0;
   control::Uuid store{};
@@ -44,6 +63,9 @@ struct ServerRecord {
   std::uint32_t address_generation = 1;  // counted up when the addresses change
   std::vector<layout::NetAddress> addresses;
   Duty duty = Duty::kServing;
+  std::optional<StoreHistory> history;  // nullopt: whatever comes next is accepted, and remembered
+  Review review = Review::kNone;
+  control::StoreState reviewed;  // of the store that the review is about
 
   friend bool operator==(const ServerRecord&, const ServerRecord&) = default;
 };
@@ -64,6 +86,7 @@ namespace cluster_keys {
 [[nodiscard]] std::string device_salt();
 [[nodiscard]] std::string next_server();
 [[nodiscard]] std::string longest_lease();
+[[nodiscard]] std::string seal_key();
 [[nodiscard]] std::string fence(std::uint32_t ds_id, const control::Fence& fence);
 
 struct KeyRange {

@@ -11,18 +11,6 @@ namespace {
 
 using layout::ServerState;
 
-// The addresses to keep: those without an IP get the one the connection comes from.
-std::vector<layout::NetAddress> concrete(const layout::NetAddress& from,
-                                         std::vector<layout::NetAddress> addresses) {
-  for (layout::NetAddress& address : addresses) {
-    const bool any = std::ranges::all_of(address.ip, [](std::uint8_t byte) { return byte == 0; });
-    if (!any) continue;
-    address.v6 = from.v6;
-    address.ip = from.ip;
-  }
-  return addresses;
-}
-
 constexpr std::size_t kEverything = SIZE_MAX;
 
 // Durable before any data server is given this one.
@@ -37,12 +25,37 @@ Result<std::uint32_t> longest_lease(Transaction& tx, std::uint32_t now) {
   return now;
 }
 
+Result<layout::HandleKey> kept_seal_key(Transaction& tx, const layout::HandleKey& fresh) {
+  auto kept = tx.get(cluster_keys::seal_key());
+  if (!kept) return pass(kept);
+  layout::HandleKey key = fresh;
+  if (!kept->has_value()) {
+    tx.put(cluster_keys::seal_key(),
+           std::string(reinterpret_cast<const char*>(key.data()), key.size()));
+    return key;
+  }
+  if ((*kept)->size() != key.size()) return fail(Errc::kCorrupt, "the key of exports' handles");
+  std::memcpy(key.data(), (*kept)->data(), key.size());
+  return key;
+}
+
+}  // namespace
+
+std::vector<layout::NetAddress> concrete(const layout::NetAddress& from,
+                                         std::vector<layout::NetAddress> addresses) {
+  for (layout::NetAddress& address : addresses) {
+    const bool any = std::ranges::all_of(address.ip, [](std::uint8_t byte) { return byte == 0; });
+    if (!any) continue;
+    address.v6 = from.v6;
+    address.ip = from.ip;
+  }
+  return addresses;
+}
+
 RegistryOptions::Clock::duration with_margin(std::chrono::seconds lease) {
   return lease + std::chrono::duration_cast<std::chrono::milliseconds>(lease) / 20 +
          std::chrono::seconds(2);
 }
-
-}  // namespace
 
 std::string_view to_string(Reach reach) {
   switch (reach) {
@@ -63,6 +76,9 @@ Result<std::unique_ptr<Registry>> Registry::open(KvStore& store, RegistryOptions
     auto longest = longest_lease(tx, options.lease_seconds);
     if (!longest) return pass(longest);
     lease = *longest;
+    auto seal_key = kept_seal_key(tx, options.seal_key);
+    if (!seal_key) return pass(seal_key);
+    options.seal_key = *seal_key;
     auto kept = tx.get(cluster_keys::device_salt());
     if (!kept) return pass(kept);
     if (!kept->has_value()) {
@@ -136,10 +152,17 @@ Result<ServerRecord> Registry::adopt(const layout::NetAddress& from,
 }
 
 Result<control::Registered> Registry::register_server(const layout::NetAddress& from,
-                                                      const control::Register& request) {
+                                                      const control::Register& request,
+                                                      std::optional<std::uint64_t> silent) {
   const std::lock_guard changing(changing_);
-  const auto adopted = adopt(from, request);
-  if (!adopted) return std::unexpected(adopted.error());
+  auto adopted = adopt(from, request);
+  if (!adopted) return pass(adopted);
+  if (auto good = check_store(adopted->id, from, request, silent); !good) return pass(good);
+  const control::StoreState next = control::next_state(request.state, request.boot);
+  adopted->history = StoreHistory{.accepted = next, .before = {}};
+  if (next != request.state) adopted->history->before = request.state;
+  adopted->review = Review::kNone;
+  adopted->reviewed = {};
   ServerRecord record;
   auto kept = store_.run([&](Transaction& tx) -> Result<> {
     record = *adopted;
@@ -186,8 +209,9 @@ void Registry::connected(std::uint32_t ds_id) {
 void Registry::disconnected(std::uint32_t ds_id) {
   const std::lock_guard lock(mutex_);
   Live& live = live_[ds_id];
+  if (live.beaten) live.lost = options_.now();
   live.connected = false;
-  live.lost = options_.now();
+  live.beaten = false;
 }
 
 Registry::Beat Registry::heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
@@ -195,6 +219,15 @@ Registry::Beat Registry::heartbeat(std::uint32_t ds_id, const control::Heartbeat
   Live& live = live_[ds_id];
   live.heard = options_.now();
   live.last = beat;
+  if (!beat.trouble.empty()) {
+    if (std::exchange(live.beaten, false)) {
+      live.lost = live.heard;
+      ++live.connection;  // if it is catching up, that is void
+    }
+    live.stopped = true;
+    live.leased = false;
+    return {};
+  }
   Beat answer;
   if (!std::exchange(live.beaten, true)) answer.first_of = live.connection;
   if (live.leased) {
@@ -207,19 +240,29 @@ Registry::Beat Registry::heartbeat(std::uint32_t ds_id, const control::Heartbeat
 void Registry::caught_up(std::uint32_t ds_id, std::uint64_t connection) {
   const std::lock_guard lock(mutex_);
   Live& live = live_[ds_id];
-  if (live.connection == connection) live.leased = true;
+  if (live.connection != connection) return;
+  live.leased = true;
+  live.stopped = false;
+}
+
+bool Registry::has_stopped(std::uint32_t ds_id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(ds_id);
+  return found != live_.end() && found->second.stopped && !found->second.beaten;
 }
 
 bool Registry::lapse(std::uint32_t ds_id) {
   const std::lock_guard lock(mutex_);
   const auto found = live_.find(ds_id);
-  const bool heard = found != live_.end() && found->second.answered.has_value();
-  const Clock::time_point answered = heard ? *found->second.answered : opened_;
-  const bool dead = found != live_.end() && found->second.dead;
-  if (!dead && options_.now() < answered + with_margin(longest_lease_)) return false;
+  const Live* const known = found == live_.end() ? nullptr : &found->second;
+  const bool stopped = known != nullptr && known->stopped;
+  if (!stopped && !lapsed_locked(known)) return false;
   if (found != live_.end()) {
-    found->second.leased = false;
-    ++found->second.connection;
+    Live& live = found->second;
+    if (live.beaten) live.lost = options_.now();
+    live.leased = false;
+    live.beaten = false;  // it catches up with its next heartbeat, if it is connected
+    ++live.connection;
   }
   return true;
 }
@@ -227,7 +270,7 @@ bool Registry::lapse(std::uint32_t ds_id) {
 ServerState Registry::state_of(const ServerRecord& record, const Live* live) const {
   if (live == nullptr) return ServerState::kDown;
   const auto silence = options_.now() - live->heard;
-  if (silence >= options_.down_after) return ServerState::kDown;
+  if (silence >= options_.down_after || live->stopped) return ServerState::kDown;
   if (!live->connected || !live->beaten || silence >= options_.suspect_after) {
     return ServerState::kSuspect;
   }
@@ -237,6 +280,7 @@ ServerState Registry::state_of(const ServerRecord& record, const Live* live) con
 ServerView Registry::view_of(const ServerRecord& record) const {
   ServerView view;
   view.record = record;
+  view.refused = refused_locked(record.id).value_or("");
   const auto found = live_.find(record.id);
   view.state = state_of(record, found == live_.end() ? nullptr : &found->second);
   if (found == live_.end() || found->second.heard == Clock::time_point{}) return view;
@@ -334,14 +378,17 @@ Reach Registry::reach_locked(std::uint32_t ds_id) const {
     return now - opened_ < options_.gone_after_start ? Reach::kWait : Reach::kGone;
   }
   const Live& live = found->second;
-  if (live.dead) return Reach::kGone;
-  if (!live.connected) {
-    // One that has registered is connected the next moment.
-    const auto since = std::max(live.lost, live.registered);
-    return now - since < options_.gone_after_loss ? Reach::kWait : Reach::kGone;
+  if (live.dead || live.stopped) return Reach::kGone;
+  if (live.connected && live.beaten) {
+    return now - live.heard < options_.gone_after_silence ? Reach::kHere : Reach::kGone;
   }
-  if (now - live.heard >= options_.gone_after_silence) return Reach::kGone;
-  return live.beaten ? Reach::kHere : Reach::kWait;
+  const bool never = live.lost == Clock::time_point{};
+  const auto wait = never ? options_.gone_after_start : options_.gone_after_loss;
+  return now - in_order_until(live) < wait ? Reach::kWait : Reach::kGone;
+}
+
+Registry::Clock::time_point Registry::in_order_until(const Live& live) const {
+  return live.lost == Clock::time_point{} ? opened_ : live.lost;
 }
 
 std::vector<std::uint32_t> Registry::down_of(const layout::LayoutMap& map) const {
@@ -368,7 +415,7 @@ std::optional<Registry::Clock::duration> Registry::gone_for(std::uint32_t ds_id)
   const auto found = live_.find(ds_id);
   if (found == live_.end()) return options_.now() - opened_;
   const Live& live = found->second;
-  return options_.now() - (live.connected ? live.heard : std::max(live.lost, live.registered));
+  return options_.now() - (live.connected && live.beaten ? live.heard : in_order_until(live));
 }
 
 Result<> Registry::remove_server(std::uint32_t ds_id) {
@@ -390,22 +437,12 @@ Result<> Registry::remove_server(std::uint32_t ds_id) {
   const std::lock_guard lock(mutex_);
   servers_.erase(ds_id);
   live_.erase(ds_id);
+  refused_.erase(ds_id);
   return {};
 }
 
 Result<> Registry::set_duty(std::uint32_t ds_id, Duty duty) {
-  const std::lock_guard changing(changing_);
-  auto view = find(ds_id);
-  if (!view) return fail(Errc::kNotFound, "no data server " + std::to_string(ds_id));
-  view->record.duty = duty;
-  auto kept = store_.run([&](Transaction& tx) -> Result<> {
-    tx.put(cluster_keys::server(ds_id), encode(view->record));
-    return {};
-  });
-  if (!kept) return kept;
-  const std::lock_guard lock(mutex_);
-  servers_[ds_id].duty = duty;
-  return {};
+  return change_record(ds_id, [duty](ServerRecord& record) { record.duty = duty; });
 }
 
 }  // namespace weft::mds

@@ -10,6 +10,12 @@
 // been silent for longer, and down until it has first been heard. The state is computed
 // when asked, from the clock that was given.
 //
+// A data server whose store is not there says so with its heartbeats, and has stopped serving
+// before it does. It counts as down and gone, and as without a lease, until a heartbeat says that
+// the store is back; then it gets what fences it lacks, as one that has connected anew. What counts
+// as gone is measured from when it was last in order, having its fences: one that registers again
+// and again and never gets so far is gone.
+//
 // A data server that cannot be reached cannot be told of a fence; but it serves clients only for a
 // lease, which heartbeats renew (dataserver/nfs/lease.h has the other half). The lease is granted
 // only to one that has all its fences, so one whose lease has lapsed is as good as fenced: lapse().
@@ -17,12 +23,16 @@
 // that was ever given. The margin on top, 5 % and 2 s, is for clocks that run differently: theirs
 // may be slow by that much against ours.
 //
+// A store that is not in the state it was accepted in last, or comes while another process serves
+// with it, is refused (registry_stores.cc); repair/readmission.h has what becomes of the former.
+//
 // Threading: any thread. Methods that return Result write to, or read from, the metadata store and
 // may block for a sync; the others only take a mutex for a moment.
 //
 // Invariants:
 //  1. A store identity has one data server id, and the other way round.
-//  2. What a device's number means never changes; a server whose addresses changed has a new
+//  2. Of a store's states one is accepted, or two until the data server has noted the later.
+//  3. What a device's number means never changes; a server whose addresses changed has a new
 //     generation, and devices with it new numbers.
 #pragma once
 
@@ -52,6 +62,7 @@ struct RegistryOptions {
   control::Uuid cluster{};        // the system's identity: the superblock's
   std::uint64_t boot = 0;         // changes with each start of the metadata server
   std::uint32_t device_salt = 0;  // for a store that has none yet; random
+  layout::HandleKey seal_key{};   // likewise
   std::uint32_t heartbeat_ms = 1000;
   std::uint32_t lease_seconds = 60;  // how long a data server serves unheard
   bool by_load = true;               // candidates() tells what data servers measure of their load
@@ -87,6 +98,7 @@ struct ServerView {
   std::uint64_t boot = 0;
   LocalEndpoint local;
   control::Heartbeat last;
+  std::string refused;  // why a process that asks to be this data server is not accepted
 };
 
 class Registry {
@@ -97,12 +109,31 @@ class Registry {
   [[nodiscard]] static Result<std::unique_ptr<Registry>> open(KvStore& store,
                                                               RegistryOptions options);
 
+  // What handles of exports of directories are sealed with: the store's own for ever, so that
+  // clients keep their handles when the cluster key is changed.
+  [[nodiscard]] const layout::HandleKey& seal_key() const { return options_.seal_key; }
+
   // --- for the control server ---
   // Assigns or confirms a data server's id and keeps its addresses; an address without an IP (a
   // server that listens on all) gets the one the connection comes from. kAccess: the store belongs
-  // to another system. kInvalid: it claims what does not fit.
-  [[nodiscard]] Result<control::Registered> register_server(const layout::NetAddress& from,
-                                                            const control::Register& request);
+  // to another system. kInvalid: it claims what does not fit. kBusy: a rival is in its way,
+  // `silent` not counted. kStale: the store is foreign().
+  [[nodiscard]] Result<control::Registered> register_server(
+      const layout::NetAddress& from, const control::Register& request,
+      std::optional<std::uint64_t> silent = {});
+  // Another process than the one that asks, that serves with that store, or may do so yet.
+  struct Rival {
+    std::uint32_t ds_id = 0;
+    std::uint64_t connection = 0;
+    bool alive = false;  // heard a moment ago; false: cut off, with a lease that goes on
+    std::vector<layout::NetAddress> addresses{};
+    std::string why;
+  };
+  [[nodiscard]] std::optional<Rival> rival(const layout::NetAddress& from,
+                                           const control::Register& request) const;
+  // The store has noted that it is in this state: an earlier one is refused from now on. Before
+  // its data server is given a lease. kStale: that is not the one that was accepted.
+  [[nodiscard]] Result<> confirm(std::uint32_t ds_id, const control::StoreState& state);
   void connected(std::uint32_t ds_id);
   void disconnected(std::uint32_t ds_id);
   struct Beat {
@@ -117,6 +148,8 @@ class Registry {
   // before it has connected anew and caught up: whatever is recorded before this is called, it has
   // before it serves again.
   [[nodiscard]] bool lapse(std::uint32_t ds_id);
+  // Its last heartbeat said so, since its store is not there.
+  [[nodiscard]] bool has_stopped(std::uint32_t ds_id) const;
   // Those that are gone or silent, and may still serve for their lease, as far as is known.
   struct Lost {
     std::uint32_t ds_id = 0;
@@ -129,6 +162,22 @@ class Registry {
   // closed, if it is still open.
   [[nodiscard]] bool found_dead(std::uint32_t ds_id, std::uint64_t connection);
   [[nodiscard]] bool is_dead(std::uint32_t ds_id) const;
+
+  // --- stores that are not in the state they were accepted in last ---
+  struct Foreign {
+    std::uint32_t ds_id = 0;
+    std::string name;
+    control::StoreState state;
+    bool as_is = false;  // an administrator has said so
+  };
+  // Those whose data servers ask to register.
+  [[nodiscard]] std::vector<Foreign> foreign() const;
+  // How far the review is, for people: they are refused with this.
+  void explain(std::uint32_t ds_id, std::string review);
+  // The store is accepted in this state from now on.
+  [[nodiscard]] Result<> admit(std::uint32_t ds_id, const control::StoreState& state);
+  // An administrator wants it used as it is. kInvalid: it is not foreign.
+  [[nodiscard]] Result<> take_as_is(std::uint32_t ds_id);
 
   // --- what is known ---
   [[nodiscard]] std::optional<ServerView> find(std::uint32_t ds_id) const;
@@ -173,14 +222,23 @@ class Registry {
     std::uint64_t boot = 0;
     Clock::time_point registered;
     LocalEndpoint local;
-    Clock::time_point lost;  // the connection; while there is none
+    Clock::time_point lost;  // its last connection on which it was in order; while it is not
     Clock::time_point heard;
-    bool beaten = false;           // a heartbeat has come
+    bool beaten = false;           // a heartbeat has come: it has the fences of its registration
+    bool stopped = false;          // its store is not there; until it has caught up again
     std::uint64_t connection = 0;  // number of the connection, or of what lapse() began
     bool leased = false;           // caught up
     bool dead = false;             // its process is, until it connects anew
     std::optional<Clock::time_point> answered;  // with a lease, the last time
     control::Heartbeat last;
+  };
+
+  struct Refused {
+    control::StoreState state;
+    Clock::time_point at;
+    bool rival = false;
+    std::string why{};
+    std::string review{};
   };
 
   Registry(KvStore& store, RegistryOptions options, std::uint32_t salt, std::uint32_t lease);
@@ -189,10 +247,25 @@ class Registry {
                                            const control::Register& request) const;
   [[nodiscard]] Reach reach_locked(std::uint32_t ds_id) const;
   [[nodiscard]] bool silent_locked(const Live& live) const;
+  [[nodiscard]] Clock::time_point in_order_until(const Live& live) const;
   [[nodiscard]] layout::ServerState state_of(const ServerRecord& record, const Live* live) const;
   [[nodiscard]] Result<layout::Device> compose(std::span<const std::uint32_t> ds_ids) const;
   [[nodiscard]] std::shared_ptr<const layout::Device> existing(const layout::Device& like) const;
   [[nodiscard]] ServerView view_of(const ServerRecord& record) const;
+  [[nodiscard]] bool lapsed_locked(const Live* live) const;
+  [[nodiscard]] Result<> change_record(std::uint32_t ds_id,
+                                       const std::function<void(ServerRecord&)>& change);
+  // registry_stores.cc
+  [[nodiscard]] bool serves_locked(const Live& live, std::optional<std::uint64_t> silent) const;
+  [[nodiscard]] std::optional<Rival> rival_locked(const ServerRecord& record,
+                                                  const std::vector<layout::NetAddress>& addresses,
+                                                  std::uint64_t boot,
+                                                  std::optional<std::uint64_t> silent) const;
+  [[nodiscard]] Result<> check_store(std::uint32_t ds_id, const layout::NetAddress& from,
+                                     const control::Register& request,
+                                     std::optional<std::uint64_t> silent);
+  [[nodiscard]] static std::string text_of(const Refused& refused);
+  [[nodiscard]] std::optional<std::string> refused_locked(std::uint32_t ds_id) const;
 
   KvStore& store_;
   const RegistryOptions options_;
@@ -202,7 +275,15 @@ class Registry {
   mutable std::mutex mutex_;
   std::map<std::uint32_t, ServerRecord> servers_;  // guarded by mutex_, as all below
   std::map<std::uint32_t, Live> live_;
+  std::map<std::uint32_t, Refused> refused_;  // of servers_
   layout::DeviceTable devices_;
 };
+
+// The addresses to keep: those without an IP get the one the connection comes from.
+[[nodiscard]] std::vector<layout::NetAddress> concrete(const layout::NetAddress& from,
+                                                       std::vector<layout::NetAddress> addresses);
+
+// A lease, and how much slower than ours the clock may be that counts it.
+[[nodiscard]] RegistryOptions::Clock::duration with_margin(std::chrono::seconds lease);
 
 }  // namespace weft::mds

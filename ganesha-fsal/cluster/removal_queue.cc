@@ -76,19 +76,34 @@ std::uint64_t RemovalQueue::pass() {
     }
     if (queued->empty()) return left;
     after = queued->back().object;
-    std::map<std::uint32_t, std::vector<layout::ObjectId>> by_server;
+    std::map<std::uint32_t, Batch> by_server;
     for (const QueuedRemoval& removal : *queued) {
-      for (const std::uint32_t id : removal.ds_ids) by_server[id].push_back(removal.object);
+      for (const std::uint32_t id : removal.ds_ids) {
+        Batch& batch = by_server[id];
+        batch.objects.push_back(removal.object);
+        if (removal.least_epoch == 0) continue;
+        control::Fence fence;
+        fence.object = removal.object;
+        fence.epoch = removal.least_epoch;
+        batch.fences.push_back(fence);
+      }
     }
-    for (const auto& [id, objects] : by_server) left += remove_batch(id, objects);
+    for (auto& [id, batch] : by_server) left += remove_batch(id, std::move(batch));
   }
 }
 
-std::uint64_t RemovalQueue::remove_batch(std::uint32_t ds_id,
-                                         const std::vector<layout::ObjectId>& objects) {
+std::uint64_t RemovalQueue::remove_batch(std::uint32_t ds_id, Batch batch) {
+  const std::vector<layout::ObjectId>& objects = batch.objects;
   if (!target_.reachable(ds_id)) return objects.size();
-  const auto removed = await<void>(
-      [&](rpc::control::Done<void> done) { target_.remove(ds_id, objects, std::move(done)); });
+  Result<> removed;
+  if (!batch.fences.empty()) {
+    removed = await<void>(
+        [&](Done<void> done) { target_.fence(ds_id, std::move(batch.fences), std::move(done)); });
+  }
+  if (removed) {
+    removed =
+        await<void>([&](Done<void> done) { target_.remove(ds_id, objects, std::move(done)); });
+  }
   if (!removed) {
     spdlog::warn("event=removal_failed ds={} objects={} why=\"{}\"", ds_id, objects.size(),
                  removed.error().describe());

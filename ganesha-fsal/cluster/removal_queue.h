@@ -25,10 +25,14 @@
 
 namespace weft::mds {
 
+namespace control = rpc::control;
+using control::Done;
+
 // An object to be removed at these data servers.
 struct QueuedRemoval {
   layout::ObjectId object;
   std::vector<std::uint32_t> ds_ids;
+  std::uint32_t least_epoch = 0;  // handles of it below are refused first; 0: nobody has any
 };
 
 // The durable queue: the namespace's. Called on the worker thread only; may block.
@@ -47,11 +51,12 @@ class RemovalSource {
                                       std::span<const layout::ObjectId> objects) = 0;
 };
 
-// How data servers are told: the cluster's remove() and the registry's is_connected().
+// How data servers are told: the cluster's fence() and remove(), the registry's is_connected().
 struct RemovalTarget {
   std::function<bool(std::uint32_t ds_id)> reachable;
-  std::function<void(std::uint32_t ds_id, std::vector<layout::ObjectId> objects,
-                     rpc::control::Done<void> done)>
+  std::function<void(std::uint32_t ds_id, std::vector<control::Fence> fences, Done<void> done)>
+      fence;
+  std::function<void(std::uint32_t ds_id, std::vector<layout::ObjectId> objects, Done<void> done)>
       remove;
 };
 
@@ -76,7 +81,11 @@ class RemovalQueue {
   void run();
   // One pass. Returns how many removals at data servers are left.
   std::uint64_t pass();
-  std::uint64_t remove_batch(std::uint32_t ds_id, const std::vector<layout::ObjectId>& objects);
+  struct Batch {
+    std::vector<layout::ObjectId> objects;
+    std::vector<control::Fence> fences;
+  };
+  std::uint64_t remove_batch(std::uint32_t ds_id, Batch batch);
 
   RemovalSource& source_;
   const RemovalTarget target_;

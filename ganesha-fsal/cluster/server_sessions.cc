@@ -28,7 +28,6 @@ struct ServerSessions::Attempt {
   std::uint32_t ds_id;
   MakeOps make;
   Clock::time_point deadline;
-  bool not_when_gone;
   Done done;
   boost::asio::steady_timer timer;
   bool delayed = false;  // it has been answered; I/O thread only
@@ -148,17 +147,18 @@ Result<std::shared_ptr<rpc::SessionClient>> ServerSessions::session(std::uint32_
   return session.client;
 }
 
-void ServerSessions::call(std::uint32_t ds_id, MakeOps make, Limits limits, Done done) {
-  auto attempt = std::make_shared<Attempt>(ds_id, std::move(make), Clock::now() + limits.timeout,
-                                           limits.not_when_gone, std::move(done),
-                                           boost::asio::steady_timer(threads_.context(0)));
+void ServerSessions::call(std::uint32_t ds_id, MakeOps make, std::chrono::milliseconds timeout,
+                          Done done) {
+  auto attempt =
+      std::make_shared<Attempt>(ds_id, std::move(make), Clock::now() + timeout, std::move(done),
+                                boost::asio::steady_timer(threads_.context(0)));
   bool refused = false;
   bool watch_it = false;
   {
     const std::lock_guard lock(mutex_);
     refused = stopped_;
     if (!refused) under_way_.insert(attempt);
-    watch_it = !refused && limits.not_when_gone && is_gone_ && !std::exchange(watching_, true);
+    watch_it = !refused && is_gone_ && !std::exchange(watching_, true);
   }
   if (refused) return complete(*attempt, fail(Errc::kClosed, "shut down"));
   if (watch_it) boost::asio::post(threads_.context(0), [this] { watch(); });
@@ -173,19 +173,24 @@ void ServerSessions::watch() {
 }
 
 void ServerSessions::end_hopeless() {
-  std::vector<std::shared_ptr<Attempt>> watched;
+  std::set<std::uint32_t> asked;
   {
     const std::lock_guard lock(mutex_);
-    std::ranges::copy_if(under_way_, std::back_inserter(watched), &Attempt::not_when_gone);
-    watching_ = !watched.empty();
+    for (const auto& attempt : under_way_) asked.insert(attempt->ds_id);
+    watching_ = !asked.empty();
   }
-  std::map<std::uint32_t, bool> gone;
-  for (const auto& attempt : watched) {
-    const auto [it, first] = gone.try_emplace(attempt->ds_id, false);
-    if (first) it->second = is_gone_(attempt->ds_id);
-    if (it->second) finish(attempt, fail(Errc::kUnreachable, "the data server is gone"));
+  if (asked.empty()) return;
+  std::erase_if(asked, [&](std::uint32_t ds_id) { return !is_gone_(ds_id); });
+  std::vector<std::shared_ptr<Attempt>> hopeless;
+  if (!asked.empty()) {
+    const std::lock_guard lock(mutex_);
+    std::ranges::copy_if(under_way_, std::back_inserter(hopeless),
+                         [&](const auto& attempt) { return asked.contains(attempt->ds_id); });
   }
-  if (!watched.empty()) watch();
+  for (const auto& attempt : hopeless) {
+    finish(attempt, fail(Errc::kUnreachable, "the data server is gone"));
+  }
+  watch();
 }
 
 void ServerSessions::run(const std::shared_ptr<Attempt>& attempt) {
@@ -195,7 +200,7 @@ void ServerSessions::run(const std::shared_ptr<Attempt>& attempt) {
     if (attempt->delayed) return finish(attempt, fail(Errc::kBusy, "the data server says wait"));
     return finish(attempt, fail(Errc::kTimedOut, "no answer from the data server"));
   }
-  if (attempt->not_when_gone && is_gone(attempt->ds_id)) {
+  if (is_gone(attempt->ds_id)) {
     return finish(attempt, fail(Errc::kUnreachable, "the data server is gone"));
   }
   const auto client = session(attempt->ds_id);

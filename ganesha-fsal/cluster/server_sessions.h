@@ -7,8 +7,9 @@
 // says where (rpc/session/local_route.h); the session, and with it what is executed once, is the
 // same by either way.
 //
-// A data server that is away is waited for, within the deadline too: it may have been restarted. A
-// call that has another way ends as soon as its data server is known to be gone.
+// A data server that is away for a moment is waited for, within the deadline too: it may have been
+// restarted. A call ends as soon as its data server is known to be gone: who made it has another
+// way, or tells a client to come later.
 //
 // Threading: call() from any thread; completions run on the one I/O thread of the sessions.
 //
@@ -42,10 +43,6 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   using MakeOps = std::move_only_function<Result<std::vector<rpc::nfs4::OpArgs>>()>;
   // Whether a data server is known to be gone, rather than being restarted. Any thread; at once.
   using IsGone = std::function<bool(std::uint32_t ds_id)>;
-  struct Limits {
-    std::chrono::milliseconds timeout;
-    bool not_when_gone = false;  // fail with kUnreachable as soon as the data server is gone
-  };
 
   ServerSessions(std::string owner, Registry& registry, BufferPool& pool, IsGone is_gone = {});
   ServerSessions(const ServerSessions&) = delete;
@@ -58,7 +55,7 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   // A compound of operations that may be done twice. Success means that every operation was
   // NFS4_OK; else the first failure as an Error. kUnreachable, kTimedOut, kClosed; kBusy when the
   // data server answers, but with NFS4ERR_DELAY all the time.
-  void call(std::uint32_t ds_id, MakeOps make, Limits limits, Done done);
+  void call(std::uint32_t ds_id, MakeOps make, std::chrono::milliseconds timeout, Done done);
   // How a data server is reached: nothing is known before there is a session.
   struct Route {
     rpc::Transport transport = rpc::Transport::kNone;
@@ -80,7 +77,7 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   void run(const std::shared_ptr<Attempt>& attempt);
   void answered(const std::shared_ptr<Attempt>& attempt, Result<rpc::nfs4::CompoundResult> result);
   void again(const std::shared_ptr<Attempt>& attempt);
-  // Watches calls that are not to outlast their data servers, while there are any.
+  // Calls must not outlast their data servers: looks at that while there are any.
   void watch();
   void end_hopeless();
   static void complete(Attempt& attempt, Result<rpc::nfs4::CompoundResult> result);

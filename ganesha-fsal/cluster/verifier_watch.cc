@@ -49,10 +49,4 @@ void VerifierWatch::committed(const Commit& commit) {
   }
 }
 
-std::vector<std::uint32_t> VerifierWatch::uncommitted(const layout::ObjectId& object) const {
-  const std::lock_guard lock(mutex_);
-  const auto written = unstable_.find(object);
-  return written == unstable_.end() ? std::vector<std::uint32_t>{} : written->second.leaders;
-}
-
 }  // namespace weft::mds

@@ -54,8 +54,6 @@ class VerifierWatch {
   [[nodiscard]] Commit committing(const layout::ObjectId& object,
                                   std::span<const std::uint32_t> leaders);
   void committed(const Commit& commit);
-  // The leaders of unstable writes since the last COMMIT; empty: there are none.
-  [[nodiscard]] std::vector<std::uint32_t> uncommitted(const layout::ObjectId& object) const;
 
   [[nodiscard]] std::uint64_t value() const {
     const std::lock_guard lock(mutex_);

@@ -9,6 +9,17 @@
 #include "ganesha-fsal/cluster/await.h"
 
 namespace weft::mds {
+
+std::string title(const ServerView& view) {
+  return fmt::format("data server {} ({})", view.record.id, view.record.name);
+}
+
+std::string human_time(std::uint64_t seconds) {
+  if (seconds < 120) return fmt::format("{} s", seconds);
+  if (seconds < 7200) return fmt::format("{} min", seconds / 60);
+  return fmt::format("{} h", seconds / 3600);
+}
+
 namespace {
 
 Result<ServerView> find(Backend& backend, const std::string& whom) {
@@ -25,10 +36,6 @@ Result<ServerView> find(Backend& backend, const std::string& whom) {
     return fail(Errc::kInvalid, "several data servers are called " + whom + ": give the id");
   }
   return std::move(named.front());
-}
-
-std::string title(const ServerView& view) {
-  return fmt::format("data server {} ({})", view.record.id, view.record.name);
 }
 
 Result<> set_duty(Backend& backend, const ServerView& view, Duty duty) {
@@ -84,6 +91,19 @@ Result<MaintenanceReport> remove(Backend& backend, const ServerView& view) {
                    "that are left, and then it is removed. See weft ds list.",
                    title(view), *left),
        "If it comes back before that, its store may be used again after weft ds undrain."}};
+}
+
+Result<MaintenanceReport> accept(Backend& backend, const ServerView& view) {
+  auto taken = backend.cluster().registry().take_as_is(view.record.id);
+  if (!taken) return fail(taken.error().code, title(view) + ": " + taken.error().text);
+  spdlog::warn("event=store_taken_as_is ds={}", view.record.id);
+  backend.readmission().look_now();
+  return MaintenanceReport{
+      {title(view) +
+       " is used with the store it has now. Where another copy is current, its own is "
+       "repaired from that first. Where it has the only copy, files are as they were "
+       "when the store was copied, and what was written since is lost. See weft ds "
+       "list."}};
 }
 
 // `whom`: the data server, a space, and the target's number in its group.
@@ -191,12 +211,6 @@ void scrub_groups(Backend& backend, const rpc::control::Scrub& request, Maintena
   }
 }
 
-std::string human_time(std::uint64_t seconds) {
-  if (seconds < 120) return fmt::format("{} s", seconds);
-  if (seconds < 7200) return fmt::format("{} min", seconds / 60);
-  return fmt::format("{} h", seconds / 3600);
-}
-
 std::string group_text(const ServerView& view) {
   const rpc::control::GroupScrub& scrub = view.last.scrub;
   std::string text = title(view) + ": ";
@@ -233,6 +247,7 @@ Result<MaintenanceReport> maintain(Backend& backend, const std::string& what,
   if (what == "drain") return drain(backend, *view);
   if (what == "undrain") return undrain(backend, *view);
   if (what == "remove") return remove(backend, *view);
+  if (what == "accept") return accept(backend, *view);
   return fail(Errc::kNotSupported, "no such maintenance: " + what);
 }
 
@@ -244,6 +259,34 @@ Result<MaintenanceReport> begin_scrub(Backend& backend, std::optional<FileId> fi
                                         only_tell ? ", and nothing is changed" : "")}};
   if (!file) scrub_groups(backend, {.start = true, .only_tell = only_tell}, report);
   return report;
+}
+
+Result<MaintenanceReport> resolve_scrub(Backend& backend, FileId file, const std::string& from) {
+  auto view = find(backend, from);
+  if (!view) return pass(view);
+  auto map = backend.names().layout(file);
+  if (!map) return pass(map);
+  bool has_current = false;
+  if (*map) {
+    for (const layout::Copy& copy : (*map)->copies) {
+      const auto at = std::ranges::find(copy.ds_ids, view->record.id);
+      if (at == copy.ds_ids.end()) continue;
+      const auto stripe = static_cast<std::size_t>(at - copy.ds_ids.begin());
+      has_current = has_current || copy.state_of(stripe) == layout::CopyState::kCurrent;
+    }
+  }
+  if (!has_current || (*map)->copies.size() < 2) {
+    return fail(Errc::kInvalid, title(*view) +
+                                    " has no current copy of this file beside another's "
+                                    "(weft layout show)");
+  }
+  if (auto begun = backend.scrubber().resolve(file, view->record.id); !begun) return pass(begun);
+  spdlog::warn("event=scrub_resolve file={:x} from={}", file, view->record.id);
+  return MaintenanceReport{
+      {fmt::format("copies of fileid {} that differ from that at {} are made equal to it, unless "
+                   "somebody writes "
+                   "the file: weft scrub status says what came of it",
+                   file, title(*view))}};
 }
 
 ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings) {
@@ -259,13 +302,30 @@ ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings) {
                      .rounds = state.rounds,
                      .age_ms = static_cast<std::uint64_t>(state.age.count()),
                      .findings = {},
+                     .unlisted = state.unlisted,
+                     .resolved = state.resolved,
                      .groups = {}};
+  std::size_t open = state.unlisted;
   for (const ScrubFinding& finding : state.findings) {
-    report.findings.push_back(fmt::format(
-        "fileid {}: the copy at data server {} differed from that at {} in {} bytes, {}{}",
-        finding.file, finding.ds_id, finding.source, finding.differing_bytes,
-        finding.majority ? "which two copies agree on" : "which leads; nothing says which is right",
-        finding.mended ? "; made equal" : ""));
+    ScrubFindingReport found{.fileid = finding.file,
+                             .stripe = finding.stripe,
+                             .ds_id = finding.ds_id,
+                             .source = finding.source,
+                             .differing_bytes = finding.differing_bytes,
+                             .extents = {},
+                             .majority = finding.majority,
+                             .mended = finding.mended};
+    for (const auto& extent : finding.extents) {
+      found.extents.push_back({extent.offset, extent.length});
+    }
+    if (!finding.mended) ++open;
+    report.findings.push_back(std::move(found));
+  }
+  if (open > 0) {
+    warnings.push_back(fmt::format(
+        "{} copies of files differ, and nothing was changed. Look at both, and say which "
+        "is right: weft scrub status, weft scrub resolve",
+        open));
   }
   for (const ServerView& view : backend.cluster().registry().list()) {
     if (!view.connected || !view.last.scrub.group) continue;
@@ -276,10 +336,11 @@ ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings) {
         "the parity group of {} has {} blocks that cannot be computed (weft scrub status)",
         title(view), view.last.scrub.lost));
   }
-  if (!state.findings.empty()) {
+  if (const auto mended = std::ranges::count(state.findings, true, &ScrubFinding::mended)) {
     warnings.push_back(
-        fmt::format("scrubs found {} copies that differed from the others (weft scrub status)",
-                    state.findings.size()));
+        fmt::format("scrubs found {} copies that were damaged, and made them equal to the others "
+                    "(weft scrub status)",
+                    mended));
   }
   return report;
 }

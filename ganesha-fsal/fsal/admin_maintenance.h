@@ -11,6 +11,10 @@
 
 namespace weft::mds {
 
+// For people: "data server 3 (ds-a)"; "90 s", "5 min", "3 h".
+[[nodiscard]] std::string title(const ServerView& view);
+[[nodiscard]] std::string human_time(std::uint64_t seconds);
+
 // AdminSource::maintain(), but for beginning a scrub.
 [[nodiscard]] Result<MaintenanceReport> maintain(Backend& backend, const std::string& what,
                                                  const std::string& whom);
@@ -18,7 +22,11 @@ namespace weft::mds {
 // Of one file, or all.
 [[nodiscard]] Result<MaintenanceReport> begin_scrub(Backend& backend, std::optional<FileId> file,
                                                     bool only_tell);
-// Adds a warning when copies differed.
+// Believes the data server's copies of a file (Scrubber::resolve()). kNotFound: no such data
+// server; kInvalid: it has no current copy of it, or nobody else has.
+[[nodiscard]] Result<MaintenanceReport> resolve_scrub(Backend& backend, FileId file,
+                                                      const std::string& from);
+// Adds warnings when copies differed.
 [[nodiscard]] ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings);
 
 // What the last rebalance does, or did.

@@ -3,8 +3,10 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
+#include <charconv>
 #include <numeric>
 
+#include "ganesha-fsal/fsal/admin_audit.h"
 #include "ganesha-fsal/fsal/admin_maintenance.h"
 #include "ganesha-fsal/fsal/backend.h"
 #include "ganesha-fsal/fsal/clients.h"
@@ -53,7 +55,10 @@ DataServerReport report_of(const ServerView& view) {
   report.capacity_bytes = beat.space.capacity_bytes;
   report.free_bytes = beat.space.free_bytes;
   report.objects = beat.space.objects;
-  report.store = beat.store;
+  // A group says itself what it waits for.
+  const bool told = beat.trouble.empty() || beat.scrub.awaited != 0;
+  report.store = told ? beat.store : "not there: " + beat.trouble;
+  report.not_accepted = view.refused;
   report.read_calls = beat.counters.reads;
   report.write_calls = beat.counters.writes;
   report.commit_calls = beat.counters.commits;
@@ -84,6 +89,7 @@ class Reports final : public AdminSource {
   Result<MaintenanceReport> maintain(const std::string& what, const std::string& whom) override;
 
  private:
+  [[nodiscard]] Result<MaintenanceReport> resolve(const std::string& whom);
   void add_warnings(StatusReport& report) const;
   void add_mirror_warnings(StatusReport& report) const;
   void add_grants(StatusReport& report) const;
@@ -99,7 +105,7 @@ class Reports final : public AdminSource {
     InodeAttributes attributes;
   };
   [[nodiscard]] Result<Found> find(const std::string& path) const;
-  [[nodiscard]] std::string from(const PolicyKey& key, const std::string& pseudo_path) const;
+  [[nodiscard]] std::string from(const PolicyKey& key, const Backend::PathInExport& where) const;
   [[nodiscard]] StripeReport stripe(std::uint32_t ds_id) const;
   [[nodiscard]] std::string domain_of(std::uint32_t ds_id) const;
   // Empty when the copy is current.
@@ -126,12 +132,17 @@ void Reports::add_store(StatusReport& report, const StoreHealth& health) {
                   .background_errors = health.background_errors,
                   .memory_bytes = health.memory_bytes,
                   .table_bytes = health.table_bytes,
-                  .compaction_bytes = health.compaction_bytes};
+                  .compaction_bytes = health.compaction_bytes,
+                  .full = health.full};
   if (report.store.failed) {
     report.warnings.push_back(
-        fmt::format("The metadata store has failed, nothing can be changed until ganesha.nfsd is "
-                    "started again: {}",
-                    health.failure));
+        fmt::format("The metadata store has failed, and ganesha.nfsd ends: {}", health.failure));
+  }
+  if (health.full) {
+    report.warnings.push_back(fmt::format(
+        "The metadata store is full: {} MiB of its file system are free, and {} MiB are to stay "
+        "so. Files can be removed, truncated and read, and none made, until there is more",
+        health.free_bytes >> 20, health.floor_bytes >> 20));
   }
 }
 
@@ -160,6 +171,16 @@ void Reports::add_warnings(StatusReport& report) const {
     report.warnings.push_back(
         fmt::format("clients reported {} errors at data servers (LAYOUTERROR)", errors));
   }
+  for (const ServerView& view : backend_.cluster().registry().list()) {
+    const control::Heartbeat& beat = view.last;
+    // Of a group that waits for its targets there is a warning with what to do.
+    if (!view.connected || beat.trouble.empty() || beat.scrub.awaited != 0) continue;
+    report.warnings.push_back(
+        fmt::format("data server {} ({}) has stopped serving: {}. Files with copies go on at the "
+                    "others, what has its only copy there waits. It serves again by itself when "
+                    "its store is there",
+                    view.record.id, view.record.name, beat.trouble));
+  }
 }
 
 Result<std::map<std::uint32_t, std::size_t>> Reports::stale_counts() const {
@@ -182,6 +203,7 @@ Result<> Reports::add_repair(StatusReport& report) const {
   report.repair.moved = backend_.mover().moved();
   report.rebalance = rebalance_text(backend_);
   report.scrub = scrub_report(backend_, report.warnings);
+  warn_of_strays(backend_, report.warnings);
   return {};
 }
 
@@ -332,10 +354,12 @@ void Reports::add_io(FileReport& report) const {
 }
 
 Result<Reports::Found> Reports::find(const std::string& path) const {
-  // The part below the export's pseudo path is the path in the namespace.
+  // The part below the export's pseudo path is the path below the directory that it exports.
   auto where = Backend::find_path(path);
   if (!where) return fail(Errc::kInvalid, path + " is in no export of WEFT");
-  auto attributes = backend_.names().lookup_path(where->path);
+  auto top = backend_.names().path_of(where->root);
+  if (!top) return pass(top);
+  auto attributes = backend_.names().lookup_path(*top + where->path);
   if (!attributes) return pass(attributes);
   return Found{std::move(*where), *attributes};
 }
@@ -362,7 +386,7 @@ Result<FileReport> Reports::file(const std::string& path) {
   return report;
 }
 
-std::string Reports::from(const PolicyKey& key, const std::string& pseudo_path) const {
+std::string Reports::from(const PolicyKey& key, const Backend::PathInExport& where) const {
   switch (key.from) {
     case PolicyKey::From::kExport: return "export";
     case PolicyKey::From::kLayout: return "layout";
@@ -370,11 +394,19 @@ std::string Reports::from(const PolicyKey& key, const std::string& pseudo_path) 
     case PolicyKey::From::kDirectory: break;
   }
   const auto path = backend_.names().path_of(key.dir);
-  if (!path) return fmt::format("directory {}", key.dir);
-  return *path == "/" && !pseudo_path.empty() ? pseudo_path : pseudo_path + *path;
+  const auto root = backend_.names().path_of(where.root);
+  if (!path || !root) return fmt::format("directory {}", key.dir);
+  // As clients see it, unless it is above what is exported.
+  const std::string top = *root == "/" ? "" : *root;
+  if (*path != top && !path->starts_with(top + "/")) return "the store's " + *path;
+  const std::string below = *path == "/" ? "" : path->substr(top.size());
+  const std::string shown = where.pseudo_path + below;
+  return shown.empty() ? "/" : shown;
 }
 
 Result<MaintenanceReport> Reports::maintain(const std::string& what, const std::string& whom) {
+  if (what.starts_with("audit")) return audit(backend_, what);
+  if (what == "scrub-resolve") return resolve(whom);
   if (what != "scrub" && what != "scrub-check") return mds::maintain(backend_, what, whom);
   std::optional<FileId> file;
   if (!whom.empty()) {
@@ -386,6 +418,22 @@ Result<MaintenanceReport> Reports::maintain(const std::string& what, const std::
     file = found->attributes.id;
   }
   return begin_scrub(backend_, file, what == "scrub-check");
+}
+
+// `whom`: the data server, a space, and the file's path or number.
+Result<MaintenanceReport> Reports::resolve(const std::string& whom) {
+  const std::size_t space = whom.find(' ');
+  if (space == std::string::npos) return fail(Errc::kInvalid, "a data server and a file");
+  const std::string name = whom.substr(space + 1);
+  FileId file = 0;
+  const char* const end = name.data() + name.size();
+  const auto number = std::from_chars(name.data(), end, file);
+  if (name.empty() || number.ec != std::errc() || number.ptr != end) {
+    auto found = find(name);
+    if (!found) return pass(found);
+    file = found->attributes.id;
+  }
+  return resolve_scrub(backend_, file, whom.substr(0, space));
 }
 
 Result<PolicyReport> Reports::policy(const std::string& path) {
@@ -403,7 +451,7 @@ Result<PolicyReport> Reports::policy(const std::string& path) {
     report.own = to_string(*own);
   }
   for (const PolicyKey& key : *keys) {
-    report.rows.push_back({key.key, key.value, from(key, found->where.pseudo_path)});
+    report.rows.push_back({key.key, key.value, from(key, found->where)});
   }
   return report;
 }

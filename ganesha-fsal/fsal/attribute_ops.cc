@@ -11,15 +11,15 @@ namespace {
 fsal_status_t getattrs(fsal_obj_handle* obj_hdl, fsal_attrlist* out) {
   const Handle& handle = of(obj_hdl);
   if (obj_hdl->type == REGULAR_FILE) {
-    const auto known = handle.owner->backend->data().size_known(handle.file);
+    const auto known = this_export().backend->data().size_known(handle.file);
     if (!known) return to_fsal(known.error());
   }
-  const auto attributes = handle.owner->names().getattr(handle.file);
+  const auto attributes = this_export().names().getattr(handle.file);
   if (!attributes) {
     if ((out->request_mask & ATTR_RDATTR_ERR) != 0) out->valid_mask = ATTR_RDATTR_ERR;
     return to_fsal(attributes.error());
   }
-  fill_attributes(*attributes, handle.owner->fsid(), out);
+  fill_attributes(*attributes, this_export().fsid(), out);
   return kFsalOk;
 }
 
@@ -34,15 +34,20 @@ fsal_status_t setattr2(fsal_obj_handle* obj_hdl, bool bypass, state_t* state,
       if (FSAL_IS_ERROR(share)) return share;
     }
   }
-  return to_fsal(handle.owner->backend->data().set_attributes(handle.file, change, caller()));
+  return to_fsal(
+      this_export().backend->data().set_attributes(credentials(), handle.file, change, caller()));
 }
 
 fsal_status_t handle_to_wire(const fsal_obj_handle* obj_hdl, fsal_digesttype_t /*type*/,
                              gsh_buffdesc* out) {
   const Handle& handle = of(obj_hdl);
-  if (out->len < handle.wire.size()) return to_fsal(Errc::kTooLarge);
-  std::memcpy(out->addr, handle.wire.data(), handle.wire.size());
-  out->len = handle.wire.size();
+  const Export& exp = this_export();
+  const std::size_t size = kWireHandleBytes + (exp.whole() ? 0 : kHandleSealBytes);
+  if (out->len < size) return to_fsal(Errc::kTooLarge);
+  auto* bytes = static_cast<std::byte*>(out->addr);
+  std::ranges::copy(handle.wire, bytes);
+  if (!exp.whole()) std::ranges::copy(exp.seal(handle.wire), bytes + kWireHandleBytes);
+  out->len = size;
   return kFsalOk;
 }
 

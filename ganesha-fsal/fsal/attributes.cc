@@ -74,6 +74,17 @@ void fill_directory_change(const DirectoryChange& change, std::uint32_t fsid, fs
   fill_if_wanted(change.after, fsid, after);
 }
 
+// Ganesha squashes before it fills in creds: root whom the export squashes is an ordinary user
+// here, with the anonymous uid and gid and no further groups.
+Credentials credentials() {
+  const user_cred& creds = op_ctx->creds;
+  static_assert(sizeof(gid_t) == sizeof(std::uint32_t));
+  return {.uid = creds.caller_uid,
+          .gid = creds.caller_gid,
+          .groups = {creds.caller_garray, creds.caller_garray == nullptr ? 0 : creds.caller_glen},
+          .superuser = op_ctx->fsal_export->exp_ops.is_superuser(op_ctx->fsal_export, &creds)};
+}
+
 CreateRequest create_request(const fsal_attrlist* wanted) {
   CreateRequest request;
   request.mode = 0600;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ganesha-fsal/fsal/ganesha.h"
+#include "ganesha-fsal/meta/credentials.h"
 #include "ganesha-fsal/meta/types.h"
 #include "rpc/base/error.h"
 
@@ -18,6 +19,8 @@ void fill_if_wanted(const InodeAttributes& from, std::uint32_t fsid, fsal_attrli
 void fill_directory_change(const DirectoryChange& change, std::uint32_t fsid, fsal_attrlist* before,
                            fsal_attrlist* after);
 
+// The caller of the request under way, as the export squashes it. Good while the request is.
+[[nodiscard]] Credentials credentials();
 // Mode, owner and times to create an object with. What the caller does not say comes from op_ctx.
 [[nodiscard]] CreateRequest create_request(const fsal_attrlist* wanted);
 [[nodiscard]] AttributeChange attribute_change(const fsal_attrlist& wanted);

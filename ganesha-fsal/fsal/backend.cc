@@ -1,6 +1,7 @@
 #include "ganesha-fsal/fsal/backend.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <random>
 #include <utility>
@@ -10,28 +11,42 @@
 #include "ganesha-fsal/fsal/clients.h"
 #include "ganesha-fsal/fsal/convert.h"
 #include "ganesha-fsal/meta/rocks_kv.h"
+#include "rpc/base/clock.h"
 #include "rpc/base/shared_memory.h"
+#include "rpc/control/mds_boot.h"
 
 namespace weft::mds {
 namespace {
 
 constexpr std::chrono::seconds kTick{1};
 constexpr std::chrono::milliseconds kWatch{250};
+// An unmount beside a data server that has just died waits for minutes until this has passed.
+constexpr std::chrono::milliseconds kLookAtKept{50};
 constexpr std::uint64_t kFreeFiles = std::uint64_t{1} << 32;  // file numbers do not run out
+
+constexpr std::chrono::seconds kLongestClose{60};
+constexpr std::chrono::seconds kLongestLogLine{3};
+
+thread_local bool may_end_here = false;
 
 struct Backends {
   std::mutex mutex;
+  std::condition_variable closed;
+  // A path is here from the opening of its store until that is closed.
   std::map<std::string, std::weak_ptr<Backend>> by_path;
+  std::vector<std::thread> closers;
   struct OfExport {
     std::weak_ptr<Backend> backend;
     std::string pseudo_path;
+    FileId root = kRootFileId;
     layout::PlacementPolicy policy;
   };
   std::map<std::uint16_t, OfExport> by_export;
 };
 
+// Never destroyed: Ganesha may exit with exports that were not released.
 Backends& backends() {
-  static Backends instance;
+  static Backends& instance = *new Backends;
   return instance;
 }
 
@@ -54,6 +69,24 @@ std::string text_or_empty(const char* text) { return text == nullptr ? "" : text
 
 std::unexpected<Error> of_option(const char* option, const Error& error) {
   return fail(error.code, fmt::format("{}: {}", option, error.describe()));
+}
+
+// Nothing can be promised any more, and nothing that was is lost: whoever supervises us starts us
+// again. Clients wait for that as for any restart; answers would be errors at applications.
+[[noreturn]] void end_without_store(const Error& error) {
+  // The log may be on a disk that does not answer.
+  std::thread([] {
+    std::this_thread::sleep_for(kLongestLogLine);
+    ::_exit(EXIT_FAILURE);
+  }).detach();
+  spdlog::critical("event=metadata_store_failed error=\"{}\": ganesha.nfsd ends", error.describe());
+  ::_exit(EXIT_FAILURE);
+}
+
+// Whether a store that is there may be opened later: its disk is full or failed.
+bool may_pass(const Error& error, const std::string& path) {
+  const bool disk = error.code == Errc::kNoSpace || error.code == Errc::kIo;
+  return disk && ::access((path + "/CURRENT").c_str(), F_OK) == 0;
 }
 
 std::chrono::seconds lease() { return std::chrono::seconds(nfs_param.nfsv4_param.lease_lifetime); }
@@ -88,18 +121,55 @@ layout::PlacementPolicy placement_policy(const weft_options& options) {
 
 Result<std::shared_ptr<Backend>> Backend::open(const weft_options& options) {
   Backends& all = backends();
-  const std::lock_guard lock(all.mutex);
-  std::weak_ptr<Backend>& slot = all.by_path[options.metadata_path];
-  if (auto shared = slot.lock()) {
+  std::shared_ptr<Backend> shared;  // given up without the lock: close() takes it
+  std::unique_lock lock(all.mutex);
+  const bool settled = all.closed.wait_for(lock, kLongestClose, [&] {
+    const auto it = all.by_path.find(options.metadata_path);
+    if (it == all.by_path.end()) return true;
+    shared = it->second.lock();
+    return shared != nullptr;
+  });
+  if (!settled) {
+    return fail(Errc::kBusy, "Metadata_Path: the store is still being closed, try again later");
+  }
+  if (shared) {
     if (auto same = shared->check_same(options); !same) return pass(same);
     return shared;
   }
-  std::shared_ptr<Backend> made(new Backend);
+  std::unique_ptr<Backend> made(new Backend);
   auto started = made->start(options);
   if (!started) return pass(started);
-  slot = made;
-  return made;
+  shared = std::shared_ptr<Backend>(made.release(), &Backend::close);
+  all.by_path[options.metadata_path] = shared;
+  return shared;
 }
+
+void Backend::close(Backend* backend) {
+  Backends& all = backends();
+  const auto end = [&all, backend] {
+    const std::string path = backend->metadata_path_;
+    delete backend;
+    const std::lock_guard lock(all.mutex);
+    all.by_path.erase(path);
+    all.closed.notify_all();
+  };
+  if (!may_end_here && !UpcallRecaller::in_upcall()) return end();
+  const std::lock_guard lock(all.mutex);
+  all.closers.emplace_back(end);
+}
+
+void Backend::wait_closed() {
+  Backends& all = backends();
+  std::vector<std::thread> closers;
+  {
+    const std::lock_guard lock(all.mutex);
+    closers.swap(all.closers);
+  }
+  for (std::thread& closer : closers) closer.join();
+}
+
+Backend::MayEnd::MayEnd() { may_end_here = true; }
+Backend::MayEnd::~MayEnd() { may_end_here = false; }
 
 std::shared_ptr<Backend> Backend::of_export(std::uint16_t export_id) {
   Backends& all = backends();
@@ -109,10 +179,11 @@ std::shared_ptr<Backend> Backend::of_export(std::uint16_t export_id) {
 }
 
 void Backend::add_export(std::uint16_t export_id, const std::shared_ptr<Backend>& backend,
-                         std::string pseudo_path, const layout::PlacementPolicy& policy) {
+                         std::string pseudo_path, FileId root,
+                         const layout::PlacementPolicy& policy) {
   Backends& all = backends();
   const std::lock_guard lock(all.mutex);
-  all.by_export[export_id] = {backend, std::move(pseudo_path), policy};
+  all.by_export[export_id] = {backend, std::move(pseudo_path), root, policy};
 }
 
 std::optional<Backend::PathInExport> Backend::find_path(std::string_view path) {
@@ -126,7 +197,8 @@ std::optional<Backend::PathInExport> Backend::find_path(std::string_view path) {
     const std::string_view rest = path.substr(root.size());
     if (!rest.empty() && rest.front() != '/') continue;
     if (!best || rest.size() < best->path.size()) {
-      best = PathInExport{id, rest.empty() ? "/" : std::string(rest), std::string(root), of.policy};
+      best = PathInExport{id, rest.empty() ? "/" : std::string(rest), std::string(root), of.root,
+                          of.policy};
     }
   }
   return best;
@@ -161,16 +233,28 @@ Result<> Backend::start(const weft_options& options) {
   if (auto opened = data_->open(); !opened) return of_option("Metadata_Path", opened.error());
   start_repair(options);
   start_mover(options);
+  start_readmission();
+  start_auditor();
   if (auto started = start_admin(options); !started) return started;
   timer_ = std::thread([this] { run_timer(); });
   mender_ = std::thread([this] { run_mender(); });
   watcher_ = std::thread([this] { run_watcher(); });
+  keeper_ = std::thread([this] { run_keeper(); });
   return {};
 }
 
 Result<> Backend::open_store(const weft_options& options) {
-  auto store = open_rocks_kv({.path = metadata_path_, .sync = options.sync_metadata});
-  if (!store) return of_option("Metadata_Path", store.error());
+  auto store = open_rocks_kv({.path = metadata_path_,
+                              .sync = options.sync_metadata,
+                              .stall_limit = std::chrono::seconds(options.metadata_timeout),
+                              .on_failure = [](const Error& error) { end_without_store(error); }});
+  if (!store) {
+    // Ganesha would go on without exports. While others are served, it is the administrator's turn.
+    if (may_pass(store.error(), metadata_path_) && backends().by_path.empty()) {
+      end_without_store(store.error());
+    }
+    return of_option("Metadata_Path", store.error());
+  }
   store_ = std::move(*store);
   auto names = Namespace::open(*store_);
   if (!names) return of_option("Metadata_Path", names.error());
@@ -188,17 +272,19 @@ Result<> Backend::open_store(const weft_options& options) {
 
 Result<> Backend::start_cluster(const weft_options& options) {
   if (key_file_.empty()) return fail(Errc::kInvalid, "Key_File is missing (weft keygen makes one)");
-  const auto key = control::load_cluster_key(key_file_);
-  if (!key) return of_option("Key_File", key.error());
+  auto keys = control::Keyring::load(key_file_);
+  if (!keys) return of_option("Key_File", keys.error());
+  keys_ = std::move(*keys);
   const auto listen = layout::parse_address(control_address_);
   if (!listen) return of_option("Control_Address", listen.error());
 
   Cluster::Config config;
   config.listen = *listen;
-  config.key = *key;
+  config.keys = keys_;
   config.registry.cluster = names_->superblock().cluster_uuid;
-  config.registry.boot = names_->superblock().boot_epoch;
+  config.registry.boot = control::mds_boot(names_->superblock().boot_epoch, std::random_device{}());
   config.registry.device_salt = std::random_device{}();
+  system_random().fill(config.registry.seal_key);
   config.registry.lease_seconds = options.data_server_lease;
   config.registry.by_load = options.by_load;
   auto cluster = Cluster::start(std::move(config), *store_, *sizes_);
@@ -211,12 +297,15 @@ Result<> Backend::start_cluster(const weft_options& options) {
       std::make_unique<BufferPool>(memory, options.shared_memory ? shared_arena(memory) : nullptr);
   ProxyIo::Config proxy;
   proxy.owner = "weft-mds-" + control::to_string(names_->superblock().cluster_uuid);
-  proxy.handle_key = cluster_->handle_key();
+  proxy.keys = keys_;
   proxy.call_timeout = std::chrono::seconds(options.proxy_timeout);
   proxy_ = std::make_unique<ProxyIo>(std::move(proxy), cluster_->registry(), *pool_);
 
   RemovalTarget target;
   target.reachable = [this](std::uint32_t id) { return cluster_->registry().is_connected(id); };
+  target.fence = [this](std::uint32_t id, std::vector<control::Fence> fences, Done<void> done) {
+    cluster_->fence({&id, 1}, std::move(fences), std::move(done));
+  };
   target.remove = [this](std::uint32_t id, std::vector<layout::ObjectId> objects, Done<void> done) {
     cluster_->remove(id, std::move(objects), std::move(done));
   };
@@ -237,11 +326,15 @@ void Backend::start_layouts(const weft_options& options) {
         data_->layouts_gone(file);
         release(file);
       },
-      [this](FileId file) { data_->writer_fenced(file); });
+      [this](FileId file) { data_->writer_fenced(file); },
+      LayoutKeeping{.limits = {.per_client = options.kept_layouts},
+                    .in_use = [this](FileId file, ClientId client) {
+                      return open_files_.is_open(file, client);
+                    }});
   journal_ = std::make_unique<WriterJournal>(
       WriterJournal::Parts{.names = *names_, .in_use = [this](FileId file) {
                              return layouts_->held_for_write(file) || layouts_->blocked(file) ||
-                                    data_->uncommitted(file);
+                                    data_->uncommitted(file) || mirrors_->owes(file);
                            }});
   mirrors_ = std::make_unique<Mirrors>(mirror_parts());
   cluster_->keep_missed_copies(*mirrors_);
@@ -293,11 +386,14 @@ Backend::~Backend() {
   if (timer_.joinable()) timer_.join();
   if (mender_.joinable()) mender_.join();
   if (watcher_.joinable()) watcher_.join();
+  if (keeper_.joinable()) keeper_.join();
   metrics_.reset();
   admin_.reset();
+  if (readmission_) readmission_->stop();
   if (mover_) mover_->stop();
   if (repairer_) repairer_->stop();  // its jobs, also those that the scrubber waits for
   if (scrubber_) scrubber_->stop();
+  if (auditor_) auditor_->stop();
   if (removals_) removals_->stop();
   if (proxy_) proxy_->stop();
   if (cluster_) cluster_->stop();
@@ -330,6 +426,7 @@ void Backend::run_timer() {
     const auto back = std::exchange(came_up_, {});
     mend_now_ = mend_now_ || came_up;
     lock.unlock();
+    keys_->follow();
     if (came_up) removals_->kick();
     for (const std::uint32_t ds_id : back) repairer_->server_up(ds_id);
     if (came_up) mover_->look_now();
@@ -354,6 +451,7 @@ void Backend::run_mender() {
     // Ganesha says whether clients may still reclaim: grace has begun before exports are made, ends
     // early when all have come back, and may be begun anew.
     more = data_->settle_due(grace_left_ms() == 0);
+    more = data_->duplicate_left() || more;
     lock.lock();
   }
 }
@@ -369,6 +467,26 @@ void Backend::run_watcher() {
     lock.unlock();
     deaths.tick();
     mirrors_->tick();
+    lock.lock();
+  }
+}
+
+std::set<std::uint32_t> Backend::servers_away() {
+  std::set<std::uint32_t> away;
+  for (const layout::Candidate& server : cluster_->registry().candidates()) {
+    if (mirrors_->reach(server.ds_id) != Reach::kHere) away.insert(server.ds_id);
+  }
+  return away;
+}
+
+// Apart from all: asking a client may wait for its backchannel.
+void Backend::run_keeper() {
+  std::unique_lock lock(timer_mutex_);
+  while (!stopping_) {
+    timer_wake_.wait_for(lock, kLookAtKept, [this] { return stopping_; });
+    if (stopping_) return;
+    lock.unlock();
+    layouts_->look_at_kept(servers_away());
     lock.lock();
   }
 }

@@ -1,7 +1,9 @@
 // What exports of one metadata store share: the store, the namespace, layouts, data servers.
 //
 // Ownership: made by the first export that names its Metadata_Path, shared by the others, gone with
-// the last. Its parts are made in the order of its members and stopped before any of them goes.
+// the last. Its parts are made in the order of its members and stopped before any of them goes. A
+// thread of its own may give up the last export (recaller.h): then another one stops it. The same
+// path is opened again only when that is done.
 //
 // Threading: any thread.
 #pragma once
@@ -26,7 +28,9 @@
 #include "ganesha-fsal/layouts/mirrors.h"
 #include "ganesha-fsal/meta/kv.h"
 #include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/repair/auditor.h"
 #include "ganesha-fsal/repair/mover.h"
+#include "ganesha-fsal/repair/readmission.h"
 #include "ganesha-fsal/repair/repairer.h"
 #include "layout/placement_by_load.h"
 #include "layout/policy.h"
@@ -47,20 +51,34 @@ class Backend {
   // Opens, or shares, the backend of options.metadata_path. The error's text names the option that
   // is wrong, or contradicts the export that opened it first.
   [[nodiscard]] static Result<std::shared_ptr<Backend>> open(const weft_options& options);
+  // Waits for those that are being stopped. Before the library is unloaded.
+  static void wait_closed();
   // The backend of an export, by its number; null when there is none.
   [[nodiscard]] static std::shared_ptr<Backend> of_export(std::uint16_t export_id);
   static void add_export(std::uint16_t export_id, const std::shared_ptr<Backend>& backend,
-                         std::string pseudo_path, const layout::PlacementPolicy& policy);
+                         std::string pseudo_path, FileId root,
+                         const layout::PlacementPolicy& policy);
   // What is left of a client's path below the pseudo path of one of our exports ("/export/a" gives
   // "/a" when "/export" is one), and which; nullopt when it is in none.
   struct PathInExport {
     std::uint16_t export_id = 0;
     std::string path;
     std::string pseudo_path;         // without a '/' at its end
+    FileId root = kRootFileId;       // the directory that is exported
     layout::PlacementPolicy policy;  // the export's options
   };
   [[nodiscard]] static std::optional<PathInExport> find_path(std::string_view path);
   static void remove_export(std::uint16_t export_id);
+
+  // While it lives on a thread of a backend's own, such as one that completes I/O, the backend may
+  // lose its last owner there. Another thread then ends it, as it joins its own.
+  class MayEnd {
+   public:
+    MayEnd();
+    MayEnd(const MayEnd&) = delete;
+    MayEnd& operator=(const MayEnd&) = delete;
+    ~MayEnd();
+  };
 
   ~Backend();
   Backend(const Backend&) = delete;
@@ -74,7 +92,9 @@ class Backend {
   [[nodiscard]] Mirrors& mirrors() { return *mirrors_; }
   [[nodiscard]] Repairer& repairer() { return *repairer_; }
   [[nodiscard]] Mover& mover() { return *mover_; }
+  [[nodiscard]] Readmission& readmission() { return *readmission_; }
   [[nodiscard]] Scrubber& scrubber() { return *scrubber_; }
+  [[nodiscard]] Auditor& auditor() { return *auditor_; }
   [[nodiscard]] OpenFiles& open_files() { return open_files_; }
   [[nodiscard]] UpcallRecaller& recaller() { return *recaller_; }
   [[nodiscard]] std::uint32_t fsid() const { return names_->superblock().fsid; }
@@ -107,6 +127,8 @@ class Backend {
 
  private:
   Backend() = default;
+  // What the last owner does: ends it, and then forgets the path.
+  static void close(Backend* backend);
   [[nodiscard]] Result<> start(const weft_options& options);
   [[nodiscard]] Result<> open_store(const weft_options& options);
   [[nodiscard]] Result<> start_cluster(const weft_options& options);
@@ -117,6 +139,8 @@ class Backend {
   [[nodiscard]] Result<PinnedFile> pin_writers(FileId file);
   [[nodiscard]] bool is_written(FileId file);
   void start_mover(const weft_options& options);
+  void start_readmission();
+  void start_auditor();
   [[nodiscard]] std::vector<Mover::Server> movable_servers();
 
   [[nodiscard]] Result<> start_admin(const weft_options& options);
@@ -126,11 +150,14 @@ class Backend {
   void tick();
   void run_mender();
   void run_watcher();
+  void run_keeper();
+  [[nodiscard]] std::set<std::uint32_t> servers_away();
 
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::string metadata_path_;
   std::string control_address_;
   std::string key_file_;
+  std::shared_ptr<control::Keyring> keys_;
   std::unique_ptr<KvStore> store_;
   std::unique_ptr<Namespace> names_;
   std::uint64_t store_id_ = 0;
@@ -151,7 +178,9 @@ class Backend {
   std::unique_ptr<ClusterCopyServers> copy_servers_;
   std::unique_ptr<Repairer> repairer_;
   std::unique_ptr<Mover> mover_;
+  std::unique_ptr<Readmission> readmission_;
   std::unique_ptr<Scrubber> scrubber_;
+  std::unique_ptr<Auditor> auditor_;
   std::unique_ptr<AdminSource> admin_source_;
   std::unique_ptr<admin::Server> admin_;
   std::unique_ptr<MetricsPage> metrics_;
@@ -174,6 +203,7 @@ class Backend {
   bool mend_now_ = false;  // guarded by timer_mutex_: a data server came up
   std::thread mender_;     // what waits for data servers
   std::thread watcher_;    // who notices that one is gone
+  std::thread keeper_;     // who asks clients for layouts that they keep
 };
 
 // What an export's options say about new files, as policy and as placement takes it.

@@ -1,4 +1,5 @@
 // Backend: what makes copies equal again, and what it needs of the rest.
+#include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/fsal/backend.h"
 
 namespace weft::mds {
@@ -14,7 +15,8 @@ void Backend::start_repair(const weft_options& options) {
                           [this] {
                             std::vector<std::uint32_t> here;
                             for (const ServerView& view : cluster_->registry().list()) {
-                              if (view.connected) here.push_back(view.record.id);
+                              if (view.connected && view.last.trouble.empty())
+                                here.push_back(view.record.id);
                             }
                             return here;
                           },
@@ -27,7 +29,7 @@ void Backend::start_repair(const weft_options& options) {
   scrub.every = std::chrono::seconds(options.scrub_every);
   scrubber_ = std::make_unique<Scrubber>(Scrubber::Parts{
       .names = *names_,
-      .scrub = [this](FileId file, bool only_tell) { return repairer_->scrub(file, only_tell); },
+      .scrub = [this](FileId file, const ScrubHow& how) { return repairer_->scrub(file, how); },
       .limits = scrub});
   scrubber_->start();
 }
@@ -37,14 +39,14 @@ void Backend::start_repair(const weft_options& options) {
 bool Backend::is_written(FileId file) {
   return layouts_->held_for_write(file) || layouts_->blocked(file) ||
          journal_->unsettled(file).has_value() || data_->being_written(file) ||
-         data_->uncommitted(file);
+         data_->uncommitted(file) || mirrors_->owes(file);
 }
 
 Result<PinnedFile> Backend::pin_writers(FileId file) {
-  auto target =
-      mirrors_->begin_write(file, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
-        return fail(Errc::kStale, "no layout");
-      });
+  const auto none = [](const InodeAttributes&) -> Result<layout::LayoutMap> {
+    return fail(Errc::kStale, "no layout");
+  };
+  auto target = mirrors_->begin_write(file, none, Mirrors::Use::kPin);
   if (!target) return pass(target);
   const auto kept = std::make_shared<Mirrors::Target>(std::move(*target));
   return PinnedFile{kept->map, kept->leads, kept};
@@ -88,6 +90,52 @@ void Backend::start_mover(const weft_options& options) {
       .forget = [this](std::uint32_t ds_id) { return cluster_->remove_server(ds_id); },
       .limits = limits});
   mover_->start();
+}
+
+void Backend::start_readmission() {
+  Registry& registry = cluster_->registry();
+  readmission_ = std::make_unique<Readmission>(Readmission::Parts{
+      .names = *names_,
+      .foreign = [&registry] { return registry.foreign(); },
+      .lapse = [&registry](std::uint32_t ds_id) { return registry.lapse(ds_id); },
+      .mark = [this](FileId file,
+                     std::uint32_t ds_id) { return mirrors_->rolled_back(file, ds_id); },
+      .fence =
+          [&registry](std::uint32_t ds_id, std::span<const control::Fence> fences) {
+            return registry.add_fences(std::span(&ds_id, 1), fences);
+          },
+      .explain = [&registry](std::uint32_t ds_id,
+                             std::string why) { registry.explain(ds_id, std::move(why)); },
+      .admit = [&registry](
+                   std::uint32_t ds_id,
+                   const control::StoreState& state) { return registry.admit(ds_id, state); }});
+  readmission_->start();
+}
+
+void Backend::start_auditor() {
+  auditor_ = std::make_unique<Auditor>(
+      Auditor::Parts{.names = *names_,
+                     .servers =
+                         [this] {
+                           std::vector<Auditor::Parts::Server> servers;
+                           for (const ServerView& view : cluster_->registry().list()) {
+                             servers.push_back({view.record.id, view.connected});
+                           }
+                           return servers;
+                         },
+                     .list =
+                         [this](std::uint32_t ds_id, const control::ListFrom& from) {
+                           return await<control::Listed>(
+                               [&](auto done) { cluster_->list(ds_id, from, std::move(done)); });
+                         },
+                     .stat =
+                         [this](std::uint32_t ds_id, const layout::ObjectId& object) {
+                           return await<control::ObjectStat>([&](auto done) {
+                             cluster_->stat_at(ds_id, object, std::move(done));
+                           });
+                         },
+                     .removals = [this] { removals_->kick(); }});
+  auditor_->start();
 }
 
 }  // namespace weft::mds

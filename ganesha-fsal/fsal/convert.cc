@@ -1,9 +1,9 @@
 #include "ganesha-fsal/fsal/convert.h"
 
+#include "ganesha-fsal/meta/time_ns.h"
+
 namespace weft::mds {
 namespace {
-
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 
 struct Row {
   Errc code;
@@ -80,7 +80,7 @@ timespec to_timespec(std::int64_t ns) {
   return {.tv_sec = seconds, .tv_nsec = rest};
 }
 
-std::int64_t to_ns(const timespec& time) { return time.tv_sec * kNsPerSecond + time.tv_nsec; }
+std::int64_t to_ns(const timespec& time) { return time_ns(time.tv_sec, time.tv_nsec); }
 
 std::int64_t wall_clock_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(

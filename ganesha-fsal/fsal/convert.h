@@ -19,7 +19,7 @@ template <class T>
 // For the layout operations, which answer in NFSv4.1's own terms.
 [[nodiscard]] nfsstat4 to_nfsstat(Errc code);
 
-// Nanoseconds since 1970, and back; negative times are kept.
+// Nanoseconds since 1970, and back; times before are kept, those beyond 2262 are not (time_ns()).
 [[nodiscard]] timespec to_timespec(std::int64_t ns);
 [[nodiscard]] std::int64_t to_ns(const timespec& time);
 [[nodiscard]] std::int64_t wall_clock_ns();

@@ -13,24 +13,57 @@
 namespace weft::mds {
 namespace {
 
-// The export's root is the namespace's, whatever its Path is called.
+// Ganesha asks for the export's root, by the Path that create_export has looked up.
 fsal_status_t lookup_path(fsal_export* exp_hdl, const char* /*path*/, fsal_obj_handle** found,
                           fsal_attrlist* attrs_out) {
   Export& exp = of(exp_hdl);
   *found = nullptr;
-  const auto root = exp.names().getattr(kRootFileId);
+  const auto root = exp.names().getattr(exp.root);
   if (!root) return to_fsal(root.error());
   fill_if_wanted(*root, exp.fsid(), attrs_out);
   *found = make_handle(exp, *root);
   return kFsalOk;
 }
 
+// False when `id` is a directory that is neither `top` nor below it. True of anything else: where
+// files are is not recorded with them.
+Result<bool> may_be_below(const Namespace& names, FileId id, FileId top) {
+  constexpr int kDeepest = 1 << 16;  // as the store has it
+  for (int depth = 0; id != top; ++depth) {
+    if (id == kRootFileId) return false;
+    if (depth == kDeepest) return fail(Errc::kCorrupt, "no way up to the root");
+    const auto parent = names.parent(id);
+    if (!parent && parent.error().code == Errc::kNotDirectory) return true;
+    if (!parent) return std::unexpected(parent.error());
+    id = *parent;
+  }
+  return true;
+}
+
+// Whether a file may be used through an export of a directory below the root.
+Result<> check_below(Export& exp, std::span<const std::byte> bytes, FileId file) {
+  if (bytes.size() != kWireHandleBytes + kHandleSealBytes) return fail(Errc::kStale);
+  const HandleSeal good = exp.seal(bytes.first<kWireHandleBytes>());
+  const auto given = bytes.subspan(kWireHandleBytes);
+  std::byte differs{0};
+  for (std::size_t i = 0; i < good.size(); ++i) differs |= good[i] ^ given[i];
+  if (differs != std::byte{0}) return fail(Errc::kStale);
+  const auto below = may_be_below(exp.names(), file, exp.root);
+  if (!below) return std::unexpected(below.error());
+  return *below ? Result<>() : fail(Errc::kStale);
+}
+
 fsal_status_t wire_to_host(fsal_export* exp_hdl, fsal_digesttype_t /*type*/, gsh_buffdesc* wire,
                            int /*flags*/) {
-  const Export& exp = of(exp_hdl);
-  const auto parts = parse_wire_handle({static_cast<const std::byte*>(wire->addr), wire->len});
+  Export& exp = of(exp_hdl);
+  const std::span bytes(static_cast<const std::byte*>(wire->addr), wire->len);
+  const auto parts = parse_wire_handle(bytes);
   if (!parts) return to_fsal(parts.error());
   if (parts->fsid != exp.fsid() || parts->store != exp.store_id()) return to_fsal(Errc::kStale);
+  if (!exp.whole()) {
+    if (const auto below = check_below(exp, bytes, parts->file); !below) return to_fsal(below);
+  }
+  wire->len = kWireHandleBytes;
   return kFsalOk;
 }
 
@@ -84,6 +117,7 @@ void release(fsal_export* exp_hdl) {
   fsal_detach_export(exp->fsal, &exp->exports);
   free_export_ops(exp);
   weft_options_free(&exp->options);
+  spdlog::info("export id={} path={} released", exp->export_id, exp->path);
   delete exp;
 }
 
@@ -115,6 +149,19 @@ Result<> check_options(const weft_options& options) {
   return {};
 }
 
+// The directory that the export's Path names in the store.
+Result<FileId> find_root(const Namespace& names, const std::string& path) {
+  const auto found = names.lookup_path(path);
+  if (found && found->type == FileType::kDirectory) return found->id;
+  if (found || found.error().code == Errc::kNotFound || found.error().code == Errc::kNotDirectory) {
+    return fail(Errc::kInvalid,
+                fmt::format("there is no directory {} in the store: Path is a path there. Path = "
+                            "\"/\" exports all of it; a directory below has to be made first",
+                            path));
+  }
+  return std::unexpected(found.error());
+}
+
 fsal_status_t refuse(Export& exp, config_error_type* err_type, const Error& error) {
   LogCrit(COMPONENT_CONFIG, "Export %s, FSAL WEFT: %s", exp.path.c_str(), error.text.c_str());
   err_type->invalid = true;
@@ -139,7 +186,10 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
   }
   auto backend = Backend::open(exp->options);
   if (!backend) return refuse(*exp, err_type, backend.error());
+  const auto root = find_root((*backend)->names(), exp->path);
+  if (!root) return refuse(*exp, err_type, root.error());
 
+  exp->root = *root;
   exp->policy = placement_policy(exp->options);
   if (exp->policy.type == layout::LayoutType::kFlexFiles) exp->layout_type = LAYOUT4_FLEX_FILES;
   exp->fsal = fsal;
@@ -148,8 +198,8 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
     return refuse(*exp, err_type, {Errc::kInternal, "the export could not be attached"});
   }
   exp->backend = std::move(*backend);
-  exp->backend->recaller().add(up_ops);
-  Backend::add_export(exp->export_id, exp->backend, CTX_PSEUDOPATH(op_ctx), exp->policy);
+  exp->backend->recaller().add(exp->export_id, up_ops);
+  Backend::add_export(exp->export_id, exp->backend, CTX_PSEUDOPATH(op_ctx), exp->root, exp->policy);
   spdlog::info("export id={} path={} pnfs={} metadata_path={}", exp->export_id, exp->path,
                exp->options.pnfs, exp->options.metadata_path);
   op_ctx->fsal_export = exp.release();

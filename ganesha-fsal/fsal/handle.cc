@@ -3,6 +3,7 @@
 #include "ganesha-fsal/fsal/attributes.h"
 #include "ganesha-fsal/fsal/export.h"
 #include "ganesha-fsal/fsal/module.h"
+#include "layout/siphash.h"
 
 namespace weft::mds {
 namespace {
@@ -34,8 +35,23 @@ WireHandle make_wire_handle(std::uint32_t fsid, FileId file, std::uint64_t store
   return wire;
 }
 
+HandleSeal seal_for(FileId top, std::span<const std::byte, kWireHandleBytes> wire,
+                    const layout::HandleKey& key) {
+  // Says what the MAC is of, should the key ever seal something else.
+  constexpr std::string_view kPurpose = "weft export of a directory";
+  std::array<std::byte, kPurpose.size() + sizeof(FileId) + kWireHandleBytes> said{};
+  std::memcpy(said.data(), kPurpose.data(), kPurpose.size());
+  store_be<std::uint64_t>(&said[kPurpose.size()], top);
+  std::ranges::copy(wire, said.begin() + kPurpose.size() + sizeof(FileId));
+  const layout::SipHash128 hash = layout::siphash128(key, said);
+  HandleSeal seal{};
+  std::copy_n(hash.begin(), seal.size(), seal.begin());
+  return seal;
+}
+
 Result<WireParts> parse_wire_handle(std::span<const std::byte> bytes) {
-  if (bytes.size() != kWireHandleBytes || bytes[0] != std::byte{kVersion} ||
+  const bool sealed = bytes.size() == kWireHandleBytes + kHandleSealBytes;
+  if ((bytes.size() != kWireHandleBytes && !sealed) || bytes[0] != std::byte{kVersion} ||
       bytes[1] != std::byte{0} || bytes[2] != std::byte{0} || bytes[3] != std::byte{0}) {
     return fail(Errc::kBadHandle, "not a file handle of ours");
   }
@@ -43,16 +59,17 @@ Result<WireParts> parse_wire_handle(std::span<const std::byte> bytes) {
                    load_be<std::uint64_t>(&bytes[16])};
 }
 
-Handle* make_handle(Export& owner, const InodeAttributes& attributes) {
+Handle* make_handle(Export& through, const InodeAttributes& attributes) {
   auto handle = std::make_unique<Handle>();
-  handle->owner = &owner;
   handle->file = attributes.id;
-  handle->wire = make_wire_handle(owner.fsid(), attributes.id, owner.store_id());
-  if (attributes.type == FileType::kRegular)
-    handle->open = owner.backend->open_files().of(attributes.id);
-  fsal_obj_handle_init(handle.get(), &owner, to_ganesha_type(attributes.type), false);
+  handle->wire = make_wire_handle(through.fsid(), attributes.id, through.store_id());
+  if (attributes.type == FileType::kRegular) {
+    handle->open = through.backend->open_files().of(attributes.id);
+  }
+  // Takes the module from the export, and keeps nothing of the export itself.
+  fsal_obj_handle_init(handle.get(), &through, to_ganesha_type(attributes.type), false);
   handle->obj_ops = &module().object_ops;
-  handle->fsid = {.major = owner.fsid(), .minor = 0};
+  handle->fsid = {.major = through.fsid(), .minor = 0};
   handle->fileid = attributes.id;
   return handle.release();
 }

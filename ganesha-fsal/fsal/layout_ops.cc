@@ -47,8 +47,8 @@ nfsstat4 check_request(const Export& exp, const fsal_layoutget_arg& arg,
 nfsstat4 layoutget(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutget_arg* arg,
                    fsal_layoutget_res* res) {
   const Handle& handle = of(obj_hdl);
-  Backend& backend = *handle.owner->backend;
-  const nfsstat4 bad = check_request(*handle.owner, *arg, res->segment);
+  Backend& backend = *this_export().backend;
+  const nfsstat4 bad = check_request(this_export(), *arg, res->segment);
   if (bad != NFS4_OK) return bad;
   if (op_ctx->clientid == nullptr) return NFS4ERR_SERVERFAULT;
   const ClientId client = *op_ctx->clientid;
@@ -59,25 +59,25 @@ nfsstat4 layoutget(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutget_arg
   request.file = handle.file;
   request.client = client;
   request.access = access;
-  request.type = handle.owner->policy.type;
+  request.type = this_export().policy.type;
   request.max_bytes = arg->maxcount;
   request.fsal = kFsalId;
-  request.export_id = handle.owner->export_id;
-  const auto policy = placement_for(backend.names(), handle.file, handle.owner->policy);
+  request.export_id = this_export().export_id;
+  const auto policy = placement_for(backend.names(), handle.file, this_export().policy);
   if (!policy) return to_nfsstat(policy.error().code);
   const auto made = backend.data().grant(request, *policy);
   if (!made) {
     spdlog::debug("layoutget refused file={:x} error=\"{}\"", handle.file, made.error().describe());
     return to_nfsstat(made.error().code);
   }
-  if (!put(body, *made)) {
+  if (!put(body, made->body)) {
     backend.layouts().returned(handle.file, client, access);
     return NFS4ERR_TOOSMALL;
   }
   res->segment.offset = 0;
   res->segment.length = NFS4_UINT64_MAX;
   res->fsal_seg_data = to_segment_data(client);
-  res->return_on_close = true;
+  res->return_on_close = !made->kept;
   res->last_segment = true;
   res->signal_available = false;
   return NFS4_OK;
@@ -96,7 +96,7 @@ void take_report(const Handle& handle, XDR* body) {
     spdlog::warn("layoutreturn of file={:x}: {}", handle.file, report.error().describe());
     return;
   }
-  Backend& backend = *handle.owner->backend;
+  Backend& backend = *this_export().backend;
   backend.count_layout_errors(report->errors.size());
   if (op_ctx->clientid == nullptr) return;
   backend.data().reports().returned(handle.file, *op_ctx->clientid, *report);
@@ -105,7 +105,7 @@ void take_report(const Handle& handle, XDR* body) {
 // Answers OK whatever happens: Ganesha ends itself after a hundred failed revocations.
 nfsstat4 layoutreturn(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutreturn_arg* arg) {
   const Handle& handle = of(obj_hdl);
-  LayoutService& layouts = handle.owner->backend->layouts();
+  LayoutService& layouts = this_export().backend->layouts();
   if (body != nullptr && arg->lo_type == LAYOUT4_FLEX_FILES) take_report(handle, body);
   if (arg->circumstance == circumstance_reclaim) return NFS4_OK;  // nothing is recorded of it
   if (!arg->dispose) return NFS4_OK;
@@ -113,7 +113,7 @@ nfsstat4 layoutreturn(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutretu
   if (arg->circumstance == circumstance_revoke) {
     layouts.revoke(handle.file, client, "lease or backchannel lost");
   } else {
-    handle.owner->backend->data().layout_ended(handle.file, client,
+    this_export().backend->data().layout_ended(handle.file, client,
                                                to_access(arg->cur_segment.io_mode),
                                                arg->circumstance == circumstance_forgotten);
   }
@@ -126,7 +126,7 @@ nfsstat4 layoutcommit(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layout
   res->commit_done = true;  // every segment is the whole file
   // The core asks for the oldest segment, which may be one for reading beside one for writing.
   const ClientId client = client_of(arg->fsal_seg_data);
-  FileData& data = handle.owner->backend->data();
+  FileData& data = this_export().backend->data();
   if (arg->fsal_seg_data == nullptr) {  // its layout was returned before: patch 0035
     data.doubt_size(handle.file);
     return NFS4_OK;
@@ -154,7 +154,7 @@ nfsstat4 layoutcommit(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layout
 // Whether the server is well is for its heartbeats to say.
 nfsstat4 layouterror(fsal_obj_handle* obj_hdl, const fsal_layouterror_arg* arg) {
   const Handle& handle = of(obj_hdl);
-  Backend& backend = *handle.owner->backend;
+  Backend& backend = *this_export().backend;
   backend.count_layout_errors(arg->count);
   if (op_ctx->clientid == nullptr) return NFS4_OK;
   std::vector<layout::DeviceError> errors;
@@ -171,7 +171,7 @@ nfsstat4 layouterror(fsal_obj_handle* obj_hdl, const fsal_layouterror_arg* arg) 
 
 nfsstat4 layoutstats(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layoutstats_arg* arg) {
   const Handle& handle = of(obj_hdl);
-  Backend& backend = *handle.owner->backend;
+  Backend& backend = *this_export().backend;
   backend.count_layout_stats();
   if (op_ctx->clientid == nullptr) return NFS4_OK;
   layout::DeviceIdBytes device{};

@@ -36,7 +36,7 @@ void fill_static_info(fsal_staticfsinfo_t& info) {
   info.maxread = kMaxIoBytes;
   info.maxwrite = kMaxIoBytes;
   info.pnfs_mds = true;
-  info.link_supports_permission_checks = false;
+  info.link_supports_permission_checks = true;  // the namespace does
   info.readdir_plus = true;
   info.xattr_support = true;
   info.expire_time_parent = -1;
@@ -78,6 +78,7 @@ MODULE_INIT void weft_module_load(void) {
 }
 
 MODULE_FINI void weft_module_unload(void) {
+  weft::mds::Backend::wait_closed();
   if (unregister_fsal(&weft::mds::module()) != 0) {
     LogCrit(COMPONENT_FSAL, "FSAL WEFT could not be unloaded");
   }

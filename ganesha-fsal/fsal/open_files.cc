@@ -6,30 +6,38 @@
 namespace weft::mds {
 
 std::shared_ptr<OpenFile> OpenFiles::of(FileId file) {
-  const std::lock_guard lock(mutex_);
-  std::weak_ptr<OpenFile>& slot = files_[file];
+  const std::lock_guard lock(table_->mutex);
+  std::weak_ptr<OpenFile>& slot = table_->files[file];
   if (auto held = slot.lock()) return held;
   // The deleter forgets the slot, unless a newer entry has taken it.
-  std::shared_ptr<OpenFile> made(new OpenFile, [this, file](OpenFile* gone) {
+  std::shared_ptr<OpenFile> made(new OpenFile, [table = table_, file](OpenFile* gone) {
     delete gone;
-    const std::lock_guard relock(mutex_);
-    const auto it = files_.find(file);
-    if (it != files_.end() && it->second.expired()) files_.erase(it);
+    const std::lock_guard relock(table->mutex);
+    const auto it = table->files.find(file);
+    if (it != table->files.end() && it->second.expired()) table->files.erase(it);
   });
   slot = made;
   return made;
 }
 
+std::shared_ptr<OpenFile> OpenFiles::find(FileId file) const {
+  const std::lock_guard lock(table_->mutex);
+  const auto it = table_->files.find(file);
+  return it == table_->files.end() ? nullptr : it->second.lock();
+}
+
 bool OpenFiles::is_open(FileId file) const {
-  std::shared_ptr<OpenFile> held;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto it = files_.find(file);
-    if (it != files_.end()) held = it->second.lock();
-  }
+  const auto held = find(file);
   if (!held) return false;
   const std::lock_guard lock(held->mutex);
   return held->opens > 0;
+}
+
+bool OpenFiles::is_open(FileId file, ClientId client) const {
+  const auto held = find(file);
+  if (!held) return false;
+  const std::lock_guard lock(held->mutex);
+  return held->by_client.contains(client);
 }
 
 namespace {

@@ -34,13 +34,20 @@ struct OpenState : state_t {
 
 class OpenFiles {
  public:
-  // The file's entry, made if there is none; it lives as long as somebody holds it.
+  // The file's entry, made if there is none; it lives as long as somebody holds it, which may be
+  // longer than this object.
   [[nodiscard]] std::shared_ptr<OpenFile> of(FileId file);
   [[nodiscard]] bool is_open(FileId file) const;
+  [[nodiscard]] bool is_open(FileId file, ClientId client) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<FileId, std::weak_ptr<OpenFile>> files_;
+  [[nodiscard]] std::shared_ptr<OpenFile> find(FileId file) const;
+
+  struct Table {
+    std::mutex mutex;
+    std::map<FileId, std::weak_ptr<OpenFile>> files;  // guarded by mutex
+  };
+  const std::shared_ptr<Table> table_ = std::make_shared<Table>();  // entries hold it too
 };
 
 // Takes the reservation for `flags`, giving up the one the state had. ERR_FSAL_SHARE_DENIED leaves

@@ -21,11 +21,11 @@ CreateVerifier to_verifier(const char* verifier) {
 // Takes the share reservation. A state's open holds the inode, so that an unlinked file lives on
 // until its last close.
 fsal_status_t open_handle(Handle& handle, OpenState* state, fsal_openflags_t flags) {
-  Backend& backend = *handle.owner->backend;
+  Backend& backend = *this_export().backend;
   if (backend.layouts().blocked(handle.file)) return to_fsal(Errc::kBusy);
   const bool first = state != nullptr && state->flags == FSAL_O_CLOSED;
   if (first) {
-    const auto held = handle.owner->names().hold(handle.file);
+    const auto held = this_export().names().hold(handle.file);
     if (!held) return to_fsal(held.error());
     if (held->nlink == 0) backend.remember_orphan(handle.file);
   }
@@ -45,8 +45,8 @@ fsal_status_t close_handle(Handle& handle, OpenState& state) {
   if (state.flags == FSAL_O_CLOSED) return fsalstat(ERR_FSAL_NOT_OPENED, 0);
   static_cast<void>(drop_share(*handle.open, state));
   // Writes that were on their way under the old layout have arrived by now.
-  if (state.reclaimed) handle.owner->backend->data().relearn_size(handle.file);
-  handle.owner->backend->release(handle.file);
+  if (state.reclaimed) this_export().backend->data().relearn_size(handle.file);
+  this_export().backend->release(handle.file);
   return kFsalOk;
 }
 
@@ -55,12 +55,13 @@ fsal_status_t truncate_if_asked(const Handle& handle, fsal_openflags_t flags) {
   AttributeChange change;
   change.size = 0;
   change.mtime_now = true;
-  return to_fsal(handle.owner->backend->data().set_attributes(handle.file, change, caller()));
+  return to_fsal(
+      this_export().backend->data().set_attributes(credentials(), handle.file, change, caller()));
 }
 
 fsal_status_t open_by_handle(Handle& handle, OpenState* state, fsal_openflags_t flags,
                              fsal_create_mode mode, const char* verifier, fsal_attrlist* attrs) {
-  Namespace& names = handle.owner->names();
+  Namespace& names = this_export().names();
   if (mode == FSAL_GUARDED) return to_fsal(Errc::kExists);
   if (mode >= FSAL_EXCLUSIVE) {
     const auto same = names.made_with(handle.file, to_verifier(verifier));
@@ -73,14 +74,14 @@ fsal_status_t open_by_handle(Handle& handle, OpenState* state, fsal_openflags_t 
   if (!FSAL_IS_ERROR(status) && attrs != nullptr) {
     const auto attributes = names.getattr(handle.file);
     status = to_fsal(attributes);
-    if (attributes) fill_attributes(*attributes, handle.owner->fsid(), attrs);
+    if (attributes) fill_attributes(*attributes, this_export().fsid(), attrs);
   }
   if (FSAL_IS_ERROR(status) && state != nullptr) static_cast<void>(close_handle(handle, *state));
   return status;
 }
 
 Result<Created> find_existing(const Handle& dir, const char* name) {
-  auto found = dir.owner->names().lookup(dir.file, name);
+  auto found = this_export().names().lookup(dir.file, name);
   if (!found) return pass(found);
   if (found->type == FileType::kDirectory) return fail(Errc::kIsDirectory);
   if (found->type != FileType::kRegular) return fail(Errc::kSymlink);
@@ -90,12 +91,13 @@ Result<Created> find_existing(const Handle& dir, const char* name) {
 Result<Created> create_file(const Handle& dir, const char* name, fsal_create_mode mode,
                             const fsal_attrlist* wanted, const char* verifier) {
   const CreateRequest request = create_request(wanted);
-  Namespace& names = dir.owner->names();
+  Namespace& names = this_export().names();
   if (mode >= FSAL_EXCLUSIVE) {
-    return names.create(dir.file, name, request, CreateHow::kExclusive, to_verifier(verifier));
+    return names.create(credentials(), dir.file, name, request, CreateHow::kExclusive,
+                        to_verifier(verifier));
   }
   const CreateHow how = mode == FSAL_GUARDED ? CreateHow::kGuarded : CreateHow::kUnchecked;
-  return names.create(dir.file, name, request, how);
+  return names.create(credentials(), dir.file, name, request, how);
 }
 
 fsal_status_t open_by_name(const Handle& dir, OpenState* state, fsal_openflags_t flags,
@@ -105,8 +107,8 @@ fsal_status_t open_by_name(const Handle& dir, OpenState* state, fsal_openflags_t
   const auto made = mode == FSAL_NO_CREATE ? find_existing(dir, name)
                                            : create_file(dir, name, mode, wanted, verifier);
   if (!made) return to_fsal(made.error());
-  const std::uint32_t fsid = dir.owner->fsid();
-  Handle* handle = make_handle(*dir.owner, made->attributes);
+  const std::uint32_t fsid = this_export().fsid();
+  Handle* handle = make_handle(this_export(), made->attributes);
   fsal_status_t status = open_handle(*handle, state, flags);
   if (!FSAL_IS_ERROR(status) && made->existed) {
     status = truncate_if_asked(*handle, flags);
@@ -155,7 +157,7 @@ fsal_status_t close2(fsal_obj_handle* obj_hdl, state_t* state) {
   if (state->state_type == STATE_TYPE_LAYOUT) {
     const state_owner_t* owner = state->state_owner;
     if (owner != nullptr) {
-      handle.owner->backend->layouts().dropped(handle.file,
+      this_export().backend->layouts().dropped(handle.file,
                                                owner->so_owner.so_nfs4_owner.so_clientid);
     }
     return kFsalOk;
@@ -169,7 +171,7 @@ fsal_status_t close(fsal_obj_handle* /*obj_hdl*/) { return fsalstat(ERR_FSAL_NOT
 
 bool check_verifier(fsal_obj_handle* obj_hdl, fsal_verifier_t verifier) {
   const Handle& handle = mds::of(obj_hdl);
-  const auto same = handle.owner->names().made_with(handle.file, to_verifier(verifier));
+  const auto same = this_export().names().made_with(handle.file, to_verifier(verifier));
   return same && *same;
 }
 

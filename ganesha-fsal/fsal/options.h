@@ -36,7 +36,9 @@ struct weft_options {
   uint32_t reads;             /* enum weft_reads */
   bool pnfs;                  /* grant layouts */
   bool sync_metadata;         /* a commit survives the machine's death, not only ours */
+  uint32_t metadata_timeout;  /* seconds a commit may take before we end */
   uint32_t recall_timeout;    /* seconds; 0: one lease */
+  uint32_t kept_layouts;      /* that a client keeps of files it has closed, at most */
   bool by_load;               /* data servers' loads count when they are chosen */
   uint32_t data_server_lease; /* seconds a data server serves without being in touch */
   uint32_t proxy_memory;      /* MiB of data in flight through this server */

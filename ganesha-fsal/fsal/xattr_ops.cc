@@ -1,5 +1,6 @@
 #include <spdlog/spdlog.h>
 
+#include "ganesha-fsal/fsal/attributes.h"
 #include "ganesha-fsal/fsal/convert.h"
 #include "ganesha-fsal/fsal/export.h"
 #include "ganesha-fsal/fsal/guard.h"
@@ -25,11 +26,11 @@ fsal_status_t to_xattr_status(Errc code) {
 
 // kNotFound where there is none.
 Result<std::string> policy_value(const Handle& handle) {
-  const Namespace& names = handle.owner->names();
+  const Namespace& names = this_export().names();
   auto attributes = names.getattr(handle.file);
   if (!attributes) return pass(attributes);
   if (attributes->type == FileType::kRegular) {
-    return policy_text(names, *attributes, handle.owner->policy);
+    return policy_text(names, *attributes, this_export().policy);
   }
   auto own = names.policy(handle.file);
   if (!own) return pass(own);
@@ -40,23 +41,23 @@ Result<std::string> policy_value(const Handle& handle) {
 // The owner's or root's to change. Of a file it is fixed: what it has already may be set, for
 // programs that copy attributes.
 Result<> change_policy(const Handle& handle, std::string_view text) {
-  Namespace& names = handle.owner->names();
+  Namespace& names = this_export().names();
   auto attributes = names.getattr(handle.file);
   if (!attributes) return pass(attributes);
-  const uid_t caller = op_ctx->creds.caller_uid;
-  if (caller != 0 && caller != attributes->uid) return fail(Errc::kPermission);
+  const Credentials who = credentials();
+  if (!who.superuser && who.uid != attributes->uid) return fail(Errc::kPermission);
   if (attributes->type != FileType::kDirectory) {
     auto now = policy_value(handle);
     if (now && *now == text) return {};
     return fail(Errc::kPermission, "a file's policy is fixed when it is made");
   }
-  auto set = set_policy(names, handle.file, text, handle.owner->policy);
+  auto set = set_policy(names, handle.file, text, this_export().policy);
   if (!set) {
-    spdlog::warn("policy refused dir={:x} uid={} error=\"{}\"", handle.file, caller,
+    spdlog::warn("policy refused dir={:x} uid={} error=\"{}\"", handle.file, who.uid,
                  set.error().describe());
     return pass(set);
   }
-  handle.owner->backend->recaller().invalidate_attributes(handle.file);
+  this_export().backend->recaller().invalidate_attributes(handle.file);
   return {};
 }
 
@@ -81,13 +82,32 @@ fsal_status_t may(fsal_obj_handle* obj_hdl, fsal_accessflags_t mode) {
       obj_hdl, static_cast<fsal_accessflags_t>(FSAL_MODE_MASK_SET(mode)), nullptr, nullptr, false);
 }
 
+// As Linux has it: "user." attributes are of files and directories only, and in a sticky directory,
+// which everybody may write, the owner's.
+fsal_status_t may_change(fsal_obj_handle* obj_hdl) {
+  if (obj_hdl->type != REGULAR_FILE && obj_hdl->type != DIRECTORY) {
+    return to_fsal(Errc::kPermission);
+  }
+  if (obj_hdl->type == DIRECTORY) {
+    const Handle& handle = of(obj_hdl);
+    const auto attributes = this_export().names().getattr(handle.file);
+    if (!attributes) return to_fsal(attributes.error());
+    const Credentials who = credentials();
+    const bool sticky = (attributes->mode & S_ISVTX) != 0;
+    if (sticky && !who.superuser && who.uid != attributes->uid) {
+      return to_fsal(Errc::kPermission);
+    }
+  }
+  return may(obj_hdl, FSAL_W_OK);
+}
+
 // Ganesha offers a buffer; too small a one is answered XATTR2BIG, a null one with the size alone.
 fsal_status_t getxattrs(fsal_obj_handle* obj_hdl, xattrkey4* name, xattrvalue4* value) {
   if (const auto allowed = may(obj_hdl, FSAL_R_OK); FSAL_IS_ERROR(allowed)) return allowed;
   const Handle& handle = of(obj_hdl);
   const auto found = text(*name) == kPolicyName
                          ? policy_value(handle)
-                         : handle.owner->names().get_xattr(handle.file, text(*name));
+                         : this_export().names().get_xattr(handle.file, text(*name));
   if (!found) return to_xattr_status(found.error().code);
   const auto size = static_cast<unsigned>(found->size());
   if (value->utf8string_val == nullptr) {
@@ -107,11 +127,11 @@ fsal_status_t setxattrs(fsal_obj_handle* obj_hdl, setxattr_option4 option, xattr
     const auto set = set_policy_value(handle, text(*value), option);
     return set ? kFsalOk : to_xattr_status(set.error().code);
   }
-  if (const auto allowed = may(obj_hdl, FSAL_W_OK); FSAL_IS_ERROR(allowed)) return allowed;
+  if (const auto allowed = may_change(obj_hdl); FSAL_IS_ERROR(allowed)) return allowed;
   const Namespace::XattrHow how = option == SETXATTR4_CREATE    ? Namespace::XattrHow::kCreate
                                   : option == SETXATTR4_REPLACE ? Namespace::XattrHow::kReplace
                                                                 : Namespace::XattrHow::kEither;
-  const auto set = handle.owner->names().set_xattr(handle.file, text(*name), text(*value), how);
+  const auto set = this_export().names().set_xattr(handle.file, text(*name), text(*value), how);
   return set ? kFsalOk : to_xattr_status(set.error().code);
 }
 
@@ -121,14 +141,14 @@ fsal_status_t removexattrs(fsal_obj_handle* obj_hdl, xattrkey4* name) {
     const auto removed = remove_policy_value(handle);
     return removed ? kFsalOk : to_xattr_status(removed.error().code);
   }
-  if (const auto allowed = may(obj_hdl, FSAL_W_OK); FSAL_IS_ERROR(allowed)) return allowed;
-  const auto removed = handle.owner->names().remove_xattr(handle.file, text(*name));
+  if (const auto allowed = may_change(obj_hdl); FSAL_IS_ERROR(allowed)) return allowed;
+  const auto removed = this_export().names().remove_xattr(handle.file, text(*name));
   return removed ? kFsalOk : to_xattr_status(removed.error().code);
 }
 
 // The policy's first.
 Result<std::vector<std::string>> names_of(const Handle& handle) {
-  auto names = handle.owner->names().list_xattrs(handle.file, {}, SIZE_MAX);
+  auto names = this_export().names().list_xattrs(handle.file, {}, SIZE_MAX);
   if (!names) return names;
   auto policy = policy_value(handle);
   if (policy) names->insert(names->begin(), std::string(kPolicyName));

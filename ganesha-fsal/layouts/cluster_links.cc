@@ -14,7 +14,7 @@ Result<> NamespaceSizes::grow(std::span<const control::ReportSize> reports) {
   growths.reserve(reports.size());
   for (const control::ReportSize& report : reports) {
     if (report.object.fsid != names_.superblock().fsid) continue;
-    growths.push_back({.id = report.object.fileid, .end = report.end, .mtime_ns = report.mtime_ns});
+    growths.push_back({.id = report.object.fileid, .end = report.end});
   }
   const auto grown = names_.grow(growths);
   if (!grown) return std::unexpected(grown.error());
@@ -31,17 +31,13 @@ Result<std::vector<QueuedRemoval>> NamespaceRemovals::pending(std::optional<layo
   std::vector<QueuedRemoval> queued;
   queued.reserve(removals->size());
   for (PendingRemoval& removal : *removals) {
-    queued.push_back({removal.object, std::move(removal.ds_ids)});
+    queued.push_back({removal.object, std::move(removal.ds_ids), removal.least_epoch});
   }
   return queued;
 }
 
 Result<> NamespaceRemovals::done(std::uint32_t ds_id, std::span<const layout::ObjectId> objects) {
-  const std::uint32_t ids[] = {ds_id};
-  for (const layout::ObjectId& object : objects) {
-    if (auto finished = names_.finish_removal(object, ids); !finished) return finished;
-  }
-  return {};
+  return names_.finish_removals(objects, {&ds_id, 1});
 }
 
 }  // namespace weft::mds

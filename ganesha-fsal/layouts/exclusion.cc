@@ -21,6 +21,7 @@ std::string_view to_string(Mirrors::Cause cause) {
     case Mirrors::Cause::kNoAnswer: return "no answer";
     case Mirrors::Cause::kMoved: return "moved";
     case Mirrors::Cause::kDisk: return "disk";
+    case Mirrors::Cause::kStore: return "store";
   }
   return "unknown";
 }
@@ -53,25 +54,25 @@ Result<layout::LayoutMap> Mirrors::mark(FileId file, const Loss& loss) {
   auto marked = parts_.names.mark_stale(missed, loss.reporter);
   if (!marked) return pass(marked);
   if (!marked->fresh) return *marked;
+  // The map may be another than the one that the loss was found by; it names the server.
+  const Place place = *place_of(*marked, loss.ds_id);
   spdlog::warn("event=copy_stale file={:x} ds={} copy={} stripe={} led={} epoch={}", file,
-               loss.ds_id, loss.place.copy, loss.place.stripe, loss.led, marked->object_epoch);
+               loss.ds_id, place.copy, place.stripe, loss.led, marked->object_epoch);
   std::optional<std::uint8_t> next;
   if (loss.led) {
-    if (const auto chosen = choose(*marked, {})) next = chosen->copies[loss.place.stripe];
+    if (const auto chosen = choose(*marked, {})) next = chosen->copies[place.stripe];
     for (std::size_t copy = 0; copy < marked->copies.size() && !next; ++copy) {
-      if (marked->copies[copy].state_of(loss.place.stripe) == CopyState::kCurrent) {
+      if (marked->copies[copy].state_of(place.stripe) == CopyState::kCurrent) {
         next = static_cast<std::uint8_t>(copy);
       }
     }
   }
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[file];
-  entry.excluded[loss.ds_id] = Exclusion{.number = ++exclusions_,
-                                         .stripe = loss.place.stripe,
-                                         .led = loss.led,
-                                         .written = loss.written};
-  if (!entry.leads.empty() && entry.leads[loss.place.stripe] == loss.place.copy && next) {
-    entry.leads[loss.place.stripe] = *next;
+  entry.excluded[loss.ds_id] = Exclusion{
+      .number = ++exclusions_, .stripe = place.stripe, .led = loss.led, .written = loss.written};
+  if (!entry.leads.empty() && entry.leads[place.stripe] == place.copy && next) {
+    entry.leads[place.stripe] = *next;
     if (entry.renamed && marked->object_epoch < entry.renamed->epoch) {
       entry.renamed->apply(entry.leads);
     }
@@ -203,6 +204,19 @@ Result<> Mirrors::advance(FileId file, const layout::LayoutMap& map, Place place
   return {};
 }
 
+// Where the data server stands now, whatever the caller has done, or others have.
+Result<layout::LayoutMap> Mirrors::advance_now(FileId file, std::uint32_t ds_id) {
+  auto map = map_of(file);
+  if (!map) return map;
+  const auto place = place_of(*map, ds_id);
+  if (!place) return map;  // the file was moved away from it
+  if (map->copies[place->copy].state_of(place->stripe) == CopyState::kCurrent) {
+    return fail(Errc::kBusy, "the file's copies change");
+  }
+  if (auto done = advance(file, *map, *place); !done) return pass(done);
+  return map;
+}
+
 Result<> Mirrors::advance_all(FileId file, const layout::LayoutMap& map) {
   Result<> outcome;
   for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
@@ -226,11 +240,8 @@ Result<layout::LayoutMap> Mirrors::exclude(FileId file, std::uint32_t ds_id, Cau
     }
     if (map->copies[place->copy].state_of(place->stripe) == CopyState::kCurrent) {
       if (auto left = leave_out(file, *map, *place, cause); !left) return pass(left);
-      map = map_of(file);
-      if (!map) return map;
     }
-    if (auto done = advance(file, *map, *place); !done) return pass(done);
-    return map;
+    return advance_now(file, ds_id);
   });
 }
 
@@ -304,13 +315,15 @@ void Mirrors::recall_from(FileId file, std::uint32_t ds_id) {
                  left.error().describe());
     return;
   }
-  const auto after = map_of(file);
-  if (after) static_cast<void>(advance(file, *after, *place));
+  static_cast<void>(advance_now(file, ds_id));
 }
 
 void Mirrors::server_gone(std::uint32_t ds_id) {
+  // Layouts that clients only keep are asked for otherwise (kept_layouts.h).
   std::set<FileId> files;
-  for (const Grant& grant : parts_.layouts.grants(SIZE_MAX)) files.insert(grant.file);
+  for (const Grant& grant : parts_.layouts.grants(SIZE_MAX)) {
+    if (!parts_.layouts.unused(grant.file, grant.client)) files.insert(grant.file);
+  }
   spdlog::warn("event=data_server_gone ds={} files_with_layouts={}", ds_id, files.size());
   for (const FileId file : files) recall_from(file, ds_id);
 }
@@ -339,7 +352,7 @@ void Mirrors::sweep() {
     for (auto& [file, entry] : entries_) {
       if (entry.pins > 0) continue;
       if (entry.excluded.empty()) {
-        idle.emplace_back(file, entry.begun);
+        if (entry.owing == 0) idle.emplace_back(file, entry.begun);
       } else if (entry.look_again <= now) {
         const bool young = std::ranges::any_of(entry.excluded, [&](const auto& out) {
           return !out.second.holds && now < out.second.since + parts_.doubt;
@@ -354,7 +367,8 @@ void Mirrors::sweep() {
     if (parts_.layouts.held_for_write(file) || parts_.layouts.blocked(file)) continue;
     const std::lock_guard lock(mutex_);
     const auto it = entries_.find(file);
-    if (it != entries_.end() && it->second.pins == 0 && it->second.begun == begun) {
+    if (it != entries_.end() && it->second.pins == 0 && it->second.owing == 0 &&
+        it->second.begun == begun) {
       entries_.erase(it);
     }
   }

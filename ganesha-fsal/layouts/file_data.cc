@@ -8,6 +8,9 @@
 namespace weft::mds {
 namespace {
 
+// Of one round of learning in the background.
+constexpr std::chrono::seconds kCatchUp{1};
+
 template <class T>
 std::unexpected<Error> failed(const Result<T>& result) {
   return std::unexpected(result.error());
@@ -36,23 +39,37 @@ void FileData::catch_up() {
     files = uncut_;
     for (const auto& [file, doubt] : unlearned_) files.insert(file);
   }
+  // All are asked for their sizes before any answer is waited for.
   for (const FileId file : files) {
     if (stopping_) return;
-    static_cast<void>(ready(file));
+    static_cast<void>(ready(file, {}));
+  }
+  const auto until = Clock::now() + kCatchUp;
+  for (const FileId file : files) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+    if (stopping_ || left.count() <= 0) return;
+    if (doubt_of(file)) static_cast<void>(ready(file, left));
   }
 }
 
 bool FileData::changes_alone(FileId file) {
   const std::lock_guard lock(mutex_);
-  return cutting_.contains(file);
+  return alone_.contains(file);
 }
 
-Result<> FileData::ready(FileId file) {
+bool FileData::uncut(FileId file) {
+  const std::lock_guard lock(mutex_);
+  return uncut_.contains(file);
+}
+
+Result<> FileData::ready(FileId file) { return ready(file, kSizePatience); }
+
+Result<> FileData::ready(FileId file, std::chrono::milliseconds patience) {
   if (parts_.layouts.blocked(file))
     return fail(Errc::kBusy, "a client of the file is being fenced");
   if (changes_alone(file)) return fail(Errc::kBusy, "the file is being truncated");
-  if (auto done = finish_cut(file); !done) return done;
-  return finish_learning(file);
+  if (auto done = finish_cut_by_one(file); !done) return done;
+  return finish_learning(file, patience);
 }
 
 Namespace::MakeLayout FileData::placer(const layout::PlacementPolicy& policy) {
@@ -87,14 +104,14 @@ Result<Mirrors::Target> FileData::begin_grant(const LayoutRequest& request,
 }
 
 // Of the map and the leaders as they are when the grant is recorded.
-Result<std::vector<std::byte>> FileData::make_body(const LayoutRequest& request) {
+Result<FileData::Granted> FileData::make_layout(const LayoutRequest& request) {
   Registry& registry = parts_.cluster.registry();
   const auto view = parts_.mirrors.look(request.file);
   if (!view) return failed(view);
   if (view->map.type != request.type) {
     return fail(Errc::kLayoutUnavailable, "the file is laid out for another type");
   }
-  if (request.type == layout::LayoutType::kFlexFiles) return flex_body(request, *view);
+  if (request.type == layout::LayoutType::kFlexFiles) return make_flex_layout(request, *view);
   const std::size_t most =
       std::min(layout::kMaxLayoutServers, layout::max_servers_within(request.max_bytes));
   const auto servers = parts_.mirrors.servers_for(*view, request.access, most);
@@ -122,16 +139,23 @@ Result<std::vector<std::byte>> FileData::make_body(const LayoutRequest& request)
     handle.client_id = request.client;
     handle.object_epoch = view->map.object_epoch;
     handle.client_epoch = *epoch;
-    files.handles.push_back(layout::seal(handle, parts_.cluster.handle_key()));
+    files.handles.push_back(layout::seal(handle, parts_.cluster.keys().sealing()));
   }
   xdr::Encoder body(layout::files_layout_bytes(files.handles.size()));
   if (auto encoded = layout::encode(body, files); !encoded) return failed(encoded);
   if (body.size() > request.max_bytes) return fail(Errc::kTooLarge, "the layout has no room");
-  return body.take();
+  return Granted{body.take(), keep(request, servers->ds_ids)};
 }
 
-Result<std::vector<std::byte>> FileData::grant(const LayoutRequest& request,
-                                               const layout::PlacementPolicy& policy) {
+bool FileData::keep(const LayoutRequest& request, std::span<const std::uint32_t> ds_ids) {
+  const bool here = std::ranges::all_of(
+      ds_ids, [this](std::uint32_t ds_id) { return parts_.mirrors.reach(ds_id) == Reach::kHere; });
+  return here ? parts_.layouts.keep(request.file, request.client, ds_ids)
+              : parts_.layouts.keeps(request.file, request.client);
+}
+
+Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
+                                          const layout::PlacementPolicy& policy) {
   const auto refuse = [this](const Error& error) -> std::unexpected<Error> {
     ++refused_;
     return std::unexpected(error);
@@ -158,13 +182,14 @@ Result<std::vector<std::byte>> FileData::grant(const LayoutRequest& request,
   }
   if (!first) return refuse(first.error());
   // One who changes the file alone has either seen the grant, or is seen here.
-  auto body = changes_alone(request.file) ? fail(Errc::kBusy, "the file is being truncated")
-                                          : make_body(request);
-  if (!body) {
+  auto made = changes_alone(request.file) || uncut(request.file)
+                  ? fail(Errc::kBusy, "the file is being truncated")
+                  : make_layout(request);
+  if (!made) {
     parts_.layouts.returned(request.file, request.client, request.access);
-    return refuse(body.error());
+    return refuse(made.error());
   }
-  return body;
+  return made;
 }
 
 void FileData::layouts_gone(FileId file) {

@@ -5,8 +5,14 @@
 // caller is told kBusy and tries again): their writes, and the LAYOUTCOMMITs that report them, then
 // come before the cut and not after. What the caller's own client wrote and has not reported yet
 // the data servers tell. Then the size is set and the cut recorded in one transaction, the objects
-// are cut, and only then do layouts and I/O of the file go on; a cut that a crash or a dead data
-// server interrupted is made good first.
+// are cut, and only then do layouts and I/O of the file go on.
+//
+// A cut that a crash or a data server interrupted is pending: until it is made good, nobody writes
+// through this server, is given a layout, or learns the size from the objects. All layouts for
+// writing are recalled first, the caller's own too: what it writes under its layout after it was
+// told to try again must not be cut. All that changes a file's size for good is done alone
+// (invariants 1 and 2), since a truncate that two make at once may still be on its way to a disk
+// for one of them when the other has let writers go on.
 //
 // A client does not return its own layout for a truncate of its own, and the "last byte written"
 // of its next LAYOUTCOMMIT may be one that was cut off (Linux keeps the greatest since the last
@@ -23,7 +29,19 @@
 // Errors: kBusy, kTimedOut, kUnreachable where the caller is to try again (a data server is away,
 // a client is being fenced or recalled).
 //
-// Threading: any thread that may block; read, write, truncate and the like wait for data servers.
+// Waiting for data servers. Reads and writes wait without a thread. A file's size is asked for
+// without one, too, so that who needs it waits a moment at most (size_asks.h). A pending cut is
+// made by one thread, the others are told kBusy. What else waits, truncates and the like, counts
+// among the threads that may (wait_limit.h).
+//
+// Threading: any thread that may block.
+//
+// Invariants:
+//  1. At most one caller at a time is alone with a file (be_alone()). While one is, no write
+//     through this server, no grant, and no learning of the size is under way or begins, and no
+//     question for the size is out.
+//  2. Objects are cut only by one who is alone with the file, and whose cut is the pending one. So
+//     it stays pending until that one has made it, however often it is repeated.
 #pragma once
 
 #include <atomic>
@@ -44,6 +62,7 @@
 #include "ganesha-fsal/layouts/flex_reports.h"
 #include "ganesha-fsal/layouts/layout_service.h"
 #include "ganesha-fsal/layouts/mirrors.h"
+#include "ganesha-fsal/layouts/size_asks.h"
 #include "ganesha-fsal/layouts/unstable_writes.h"
 #include "ganesha-fsal/layouts/writer_journal.h"
 #include "ganesha-fsal/meta/namespace.h"
@@ -97,6 +116,9 @@ class FileData {
   // Commits files that clients wrote through this server and did not commit (unstable_writes.h);
   // those of which something may be lost are in doubt then. Call about once a second.
   void commit_left();
+  // Commits files that owe and that nobody writes any more (mirrors.h); true when more are due.
+  // Call about once a second.
+  bool duplicate_left();
   // What was written through this server is not all committed.
   [[nodiscard]] bool uncommitted(FileId file) const { return unstable_.contains(file); }
   // A client lost the layout of the file and has been fenced.
@@ -134,10 +156,14 @@ class FileData {
     std::uint8_t fsal = 0;  // both for the device id
     std::uint16_t export_id = 0;
   };
-  // The body of a layout of the whole file; the grant is recorded. kLayoutTryLater: a data server
-  // is down; kNoSpace; kTooLarge: the body does not fit.
-  [[nodiscard]] Result<std::vector<std::byte>> grant(const LayoutRequest& request,
-                                                     const layout::PlacementPolicy& policy);
+  struct Granted {
+    std::vector<std::byte> body;
+    bool kept = false;  // when the client closes the file (kept_layouts.h)
+  };
+  // A layout of the whole file; the grant is recorded. kLayoutTryLater: a data server is down;
+  // kNoSpace; kTooLarge: the body does not fit.
+  [[nodiscard]] Result<Granted> grant(const LayoutRequest& request,
+                                      const layout::PlacementPolicy& policy);
   // GETDEVICEINFO's body. kNotFound.
   [[nodiscard]] Result<std::vector<std::byte>> device_body(const layout::DeviceId& id,
                                                            layout::LayoutType type) const;
@@ -159,7 +185,8 @@ class FileData {
   void layouts_gone(FileId file);
 
   // --- sizes ---
-  [[nodiscard]] Result<InodeAttributes> set_attributes(FileId file, const AttributeChange& change,
+  [[nodiscard]] Result<InodeAttributes> set_attributes(const Credentials& who, FileId file,
+                                                       const AttributeChange& change,
                                                        ClientId client);
 
   // --- data through this server ---
@@ -167,14 +194,25 @@ class FileData {
     Payload data;
     bool eof = false;
   };
-  [[nodiscard]] Result<Read> read(FileId file, std::uint64_t offset, std::uint32_t count);
+  // In two steps, so that no thread is held meanwhile: begin_*() sends what there is to send. If
+  // `later` is set in what it returns, end_*() is to be called once `answered` was called: on any
+  // thread, perhaps before begin_*() returns. Otherwise `answered` is not called, and end_*() is to
+  // be called at once. After an error there is nothing to end; `answered` is not called then.
+  struct BegunRead;
+  struct BegunWrite;
+  using Answered = std::move_only_function<void()>;
+  [[nodiscard]] Result<std::shared_ptr<BegunRead>> begin_read(FileId file, std::uint64_t offset,
+                                                              std::uint32_t count,
+                                                              Answered answered);
+  [[nodiscard]] Result<Read> end_read(BegunRead& begun);
   // All of `data`, and the file is durably as long as it reaches. Of several copies, leaders that
-  // do not answer are excluded (mirrors.h) and the write goes on without them. A client must be
-  // told the verifier that is returned, and no later one.
-  [[nodiscard]] Result<ProxyIo::WriteResult> write(FileId file, std::uint64_t offset,
-                                                   std::span<const std::byte> data,
-                                                   ProxyIo::Stability wanted,
-                                                   const layout::PlacementPolicy& policy);
+  // do not answer are excluded (mirrors.h) and the write goes on without them, on the thread that
+  // ends it; `data` is then sent again. A client must be told the verifier that is returned, and no
+  // later one.
+  [[nodiscard]] Result<std::shared_ptr<BegunWrite>> begin_write(
+      FileId file, std::uint64_t offset, ProxyIo::Pieces data, ProxyIo::Stability wanted,
+      const layout::PlacementPolicy& policy, Answered answered);
+  [[nodiscard]] Result<ProxyIo::WriteResult> end_write(BegunWrite& begun, ProxyIo::Pieces data);
   // COMMIT of the whole file. The verifier to be told is ProxyIo::verifier(), after this. If it is
   // another than that of what is committed, the copies are to be compared.
   [[nodiscard]] Result<> sync(FileId file);
@@ -185,6 +223,10 @@ class FileData {
   [[nodiscard]] DataCounters counters() const;
 
  private:
+  // Who needs a size that is in doubt is answered kBusy after this time. A usual answer takes
+  // milliseconds; GETATTRs of the file wait in Ganesha's cache behind the first meanwhile.
+  static constexpr std::chrono::milliseconds kSizePatience{200};
+
   [[nodiscard]] Namespace::MakeLayout placer(const layout::PlacementPolicy& policy);
   [[nodiscard]] Result<layout::LayoutMap> map_of(FileId file,
                                                  const layout::PlacementPolicy& policy);
@@ -197,11 +239,10 @@ class FileData {
   [[nodiscard]] std::vector<WriterJournal::Unsettled> fence_inherited(
       const std::vector<WriterJournal::Unsettled>& files);
   [[nodiscard]] Result<> settle(const WriterJournal::Unsettled& what);
-  // kBusy while the file is fenced; does first what is left to do.
+  // kBusy while the file is fenced; does first what is left to do, waiting so long for its size.
+  [[nodiscard]] Result<> ready(FileId file, std::chrono::milliseconds patience);
   [[nodiscard]] Result<> ready(FileId file);
-  [[nodiscard]] Result<> finish_cut(FileId file);
-  [[nodiscard]] Result<> finish_learning(FileId file);
-  [[nodiscard]] Result<> cut(const PendingTruncate& pending);
+  [[nodiscard]] Result<> finish_learning(FileId file, std::chrono::milliseconds patience);
   // The map with which a change of objects is to be made, at current copies and those being
   // repaired; Mirrors::prepare_change() if there are several.
   [[nodiscard]] Result<layout::LayoutMap> prepare_change(FileId file, const layout::LayoutMap& map,
@@ -214,14 +255,22 @@ class FileData {
     std::uint64_t size = 0;
     bool complete = true;  // all stripes have been asked
   };
-  [[nodiscard]] Result<End> learn_end(FileId file, Cluster::Silent silent);
-  [[nodiscard]] Result<End> learn_size(FileId file, std::uint64_t wanted, Cluster::Silent silent);
-  [[nodiscard]] Result<InodeAttributes> set_size(FileId file, const AttributeChange& change);
-  [[nodiscard]] Result<std::vector<std::byte>> make_body(const LayoutRequest& request);
-  [[nodiscard]] Result<End> written_end(FileId file, Cluster::Silent silent);
+  // Of a file whose size is in doubt. Not complete: a data server is lost that may know more. kBusy
+  // when `patience` was too short.
+  [[nodiscard]] Result<End> learn_doubted(FileId file, std::uint64_t doubt,
+                                          std::chrono::milliseconds patience);
+  [[nodiscard]] Result<End> grow_to(const InodeAttributes& before, const End& end);
+  [[nodiscard]] Result<> learn_size(FileId file, std::uint64_t wanted);
+  [[nodiscard]] Result<InodeAttributes> set_size(const Credentials& who, FileId file,
+                                                 const AttributeChange& change);
+  [[nodiscard]] Result<Granted> make_layout(const LayoutRequest& request);
+  [[nodiscard]] bool keep(const LayoutRequest& request, std::span<const std::uint32_t> ds_ids);
+  [[nodiscard]] Result<End> written_end(FileId file);
 
-  // A proxied write is under way: truncates wait for it. And: a truncate is, and nothing else.
+  // What is under way with a file: writes through this server; learning how far it goes; or what
+  // is done alone.
   void end_writing(FileId file);
+  void end_learning(FileId file);
   void end_alone(FileId file);
   template <void (FileData::*end)(FileId)>
   class Under {
@@ -239,25 +288,43 @@ class FileData {
     FileId file_;
   };
   using Writing = Under<&FileData::end_writing>;
+  using Learning = Under<&FileData::end_learning>;
   using Alone = Under<&FileData::end_alone>;
-  // kBusy while the file is truncated.
+  // Both are kBusy while somebody is alone with the file, or a cut is pending. A map that is read
+  // after this gets no further copy as long as it lasts (begin_move()).
   [[nodiscard]] Result<Writing> enter_writing(FileId file);
-  // No proxied write and no grant begins while it lives. kBusy while the size is learned, or when
-  // writes under way do not end.
-  [[nodiscard]] Result<Alone> be_alone(FileId file);
-  [[nodiscard]] bool changes_alone(FileId file);  // somebody does
+  [[nodiscard]] Result<Learning> enter_learning(FileId file);
+  // Nothing of these begins while it lives. kBusy when what is under way does not end in time.
+  [[nodiscard]] Result<Alone> be_alone(FileId file, Clock::duration patience);
+  [[nodiscard]] Result<> check_open(FileId file);  // of both, with the mutex held
+  [[nodiscard]] bool changes_alone(FileId file);   // somebody does
+  [[nodiscard]] bool uncut(FileId file);           // a cut is pending
+
+  // Makes the pending cut, if there is one.
+  [[nodiscard]] Result<> finish_cut(FileId file);
+  [[nodiscard]] Result<> finish_cut(const Alone& alone, FileId file);
+  [[nodiscard]] Result<> finish_cut_by_one(FileId file);  // kBusy at once while another thread does
+  [[nodiscard]] Result<> cut(const PendingTruncate& pending);
 
   [[nodiscard]] Result<ProxyIo::File> readable(FileId file, const layout::LayoutMap& map);
+  // Data servers refused what went by a map of that epoch (kAccess): the map there is now. kAccess:
+  // it is still that one.
+  [[nodiscard]] Result<layout::LayoutMap> newer_map(FileId file, std::uint32_t epoch);
+  // Of a file with one copy.
+  [[nodiscard]] Result<ProxyIo::WriteResult> written_alone(BegunWrite& begun, ProxyIo::Pieces data);
+  [[nodiscard]] Result<std::uint64_t> commit_alone(FileId file, layout::LayoutMap map);
   template <class T>
   using LeaderCall = std::function<void(const ProxyIo::File&, Finished<T>)>;
   // Makes a call at the leaders of a file with several copies, and again with others when some
   // fail.
   template <class T>
   [[nodiscard]] Result<T> through_leaders(FileId file, const Namespace::MakeLayout& make,
-                                          const LeaderCall<T>& call);
-  template <class T>
-  [[nodiscard]] Result<T> at_one_copy(FileId file, const layout::LayoutMap& map,
-                                      const LeaderCall<T>& call);
+                                          Mirrors::Use use, const LeaderCall<T>& call);
+  // Where to send a write of a file with several copies. Nothing: the leaders are to be found,
+  // which may take time.
+  [[nodiscard]] std::optional<ProxyIo::File> leaders_for(BegunWrite& begun);
+  [[nodiscard]] Result<ProxyIo::WriteResult> written_to_leaders(BegunWrite& begun,
+                                                                ProxyIo::Pieces data);
   [[nodiscard]] Result<> give_way(FileId file, const layout::LayoutMap& map,
                                   const Failures& failures);
   // file_size.cc: the newest doubt of the size, if it is in doubt; and the end of it, and no other.
@@ -266,16 +333,20 @@ class FileData {
   // A call of the cluster's that changes objects: at the servers of this map.
   using ObjectsChange = std::function<void(const layout::LayoutMap& map,
                                            const layout::ObjectId& object, Finished<void> done)>;
-  // Prepares it, and makes it at every copy that is in use then.
+  // Prepares it, and makes it at every copy that is in use then. It may be made several times: what
+  // would be lost then, by a cut or a hole, is the caller's to keep away (Writing, Alone).
   [[nodiscard]] Result<> change_objects(FileId file, const layout::LayoutMap& map,
                                         DirtyExtent changed, const ObjectsChange& change);
   [[nodiscard]] Result<> punch_copies(FileId file, std::uint64_t offset, std::uint64_t length);
+  // If the file has no more; how many it has.
+  [[nodiscard]] Result<std::size_t> punch_one_copy(FileId file, std::uint64_t offset,
+                                                   std::uint64_t length);
   [[nodiscard]] Result<> punch_objects(FileId file, const layout::LayoutMap& map,
                                        std::uint64_t offset, std::uint64_t length);
 
   // flex_files.cc: the flexfiles layout
-  [[nodiscard]] Result<std::vector<std::byte>> flex_body(const LayoutRequest& request,
-                                                         const Mirrors::View& view);
+  [[nodiscard]] Result<Granted> make_flex_layout(const LayoutRequest& request,
+                                                 const Mirrors::View& view);
   // Leaves out the copies of a file that is to be written whose servers have no space for it.
   // kNoSpace: that is all of them.
   [[nodiscard]] Result<> make_room(FileId file);
@@ -285,11 +356,12 @@ class FileData {
 
   Parts parts_;
   std::mutex mutex_;
-  std::condition_variable writes_ended_;
-  std::map<FileId, unsigned> cutting_;   // guarded by mutex_, as below: truncates under way
+  std::condition_variable ended_;        // something of the next three
+  std::set<FileId> alone_;               // guarded by mutex_, as below: somebody is, with these
   std::map<FileId, unsigned> writing_;   // proxied writes under way
-  std::map<FileId, unsigned> learning_;  // learn_end() under way
+  std::map<FileId, unsigned> learning_;  // learn_end() and the like, and LAYOUTCOMMITs under way
   std::set<FileId> uncut_;               // cuts that failed or that a crash interrupted
+  std::set<FileId> being_cut_;           // of those
   std::set<FileId> doubtful_;            // cut while layouts for writing were out
   // doubt_size(): still to be asked, and of the newest doubt its number. An answer ends it that was
   // asked for after it came up.
@@ -297,6 +369,7 @@ class FileData {
   std::uint64_t doubts_ = 0;  // that there were
   std::set<FileId> guessed_;  // of those: answered with what is known
 
+  SizeAsks asks_;
   FlexReports reports_;
   UnstableWrites unstable_;
 
@@ -307,6 +380,34 @@ class FileData {
   std::atomic<std::uint64_t> written_bytes_{0};
   std::atomic<std::uint64_t> refused_{0};
   std::atomic<std::uint64_t> commits_{0};
+};
+
+// A read or a write between its two steps. Whoever began it may look at `later`, and at nothing
+// else.
+struct FileData::BegunRead {
+  bool later = false;
+  FileId file = 0;
+  std::uint64_t size = 0;  // of the file
+  std::uint64_t offset = 0;
+  std::uint32_t count = 0;
+  std::uint32_t epoch = 0;  // of the map that it goes by
+  Read result;
+  Result<ProxyIo::ReadResult> got;  // if later
+};
+
+struct FileData::BegunWrite {
+  bool later = false;
+  FileId file = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  ProxyIo::Stability wanted{};
+  layout::PlacementPolicy policy;
+  bool mirrored = false;
+  Writing writing;
+  std::optional<Mirrors::Target> target;  // of several copies
+  Result<ProxyIo::WriteResult> written;   // if later, as below
+  Failures failures;
+  std::uint32_t epoch = 0;  // if later, of the map that it goes by
 };
 
 }  // namespace weft::mds

@@ -19,7 +19,8 @@ std::unexpected<Error> failed(const Result<T>& result) {
 constexpr std::chrono::seconds kPersist{20};
 constexpr std::chrono::milliseconds kRest{100};  // between attempts
 constexpr std::size_t kCommits = 64;             // by ourselves at a time
-// A truncate waits so long for writes of ours.
+constexpr std::size_t kOwing = 256;              // files that owe, as well
+// A hole in several copies waits so long for writes of ours.
 constexpr std::chrono::seconds kPatience{2};
 
 bool broken(const Error& error) {
@@ -52,65 +53,134 @@ void FileData::end_writing(FileId file) {
   const std::lock_guard lock(mutex_);
   if (--writing_[file] > 0) return;
   writing_.erase(file);
-  writes_ended_.notify_all();
+  ended_.notify_all();
+}
+
+void FileData::end_learning(FileId file) {
+  const std::lock_guard lock(mutex_);
+  if (--learning_[file] > 0) return;
+  learning_.erase(file);
+  ended_.notify_all();
 }
 
 void FileData::end_alone(FileId file) {
   const std::lock_guard lock(mutex_);
-  if (--cutting_[file] == 0) cutting_.erase(file);
+  alone_.erase(file);
+  ended_.notify_all();
+}
+
+Result<> FileData::check_open(FileId file) {
+  if (alone_.contains(file)) return fail(Errc::kBusy, "the file is being truncated");
+  if (uncut_.contains(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");
+  return {};
 }
 
 Result<FileData::Writing> FileData::enter_writing(FileId file) {
   const std::lock_guard lock(mutex_);
-  if (cutting_.contains(file)) return fail(Errc::kBusy, "the file is being truncated");
+  if (auto open = check_open(file); !open) return failed(open);
   ++writing_[file];
   return Writing(this, file);
 }
 
-Result<FileData::Alone> FileData::be_alone(FileId file) {
+Result<FileData::Learning> FileData::enter_learning(FileId file) {
+  const std::lock_guard lock(mutex_);
+  if (auto open = check_open(file); !open) return failed(open);
+  ++learning_[file];
+  return Learning(this, file);
+}
+
+Result<FileData::Alone> FileData::be_alone(FileId file, Clock::duration patience) {
+  const auto until = Clock::now() + patience;
   std::unique_lock lock(mutex_);
-  if (learning_.contains(file)) return fail(Errc::kBusy, "the file's size is being learned");
-  ++cutting_[file];
-  const bool ended =
-      writes_ended_.wait_for(lock, kPatience, [&] { return !writing_.contains(file); });
+  const auto busy = [&] {
+    return alone_.contains(file) || writing_.contains(file) || learning_.contains(file);
+  };
+  if (patience.count() > 0 && busy() && !WaitLimit::may_wait()) {
+    return fail(Errc::kBusy, "too many requests wait for data servers");
+  }
+  if (!ended_.wait_until(lock, until, [&] { return !alone_.contains(file); })) {
+    return fail(Errc::kBusy, "the file is being truncated");
+  }
+  alone_.insert(file);  // from here on nothing new begins
+  const bool ended = ended_.wait_until(
+      lock, until, [&] { return !writing_.contains(file) && !learning_.contains(file); });
   lock.unlock();
   Alone alone(this, file);
-  if (!ended) return fail(Errc::kBusy, "the file is being written");
+  if (!ended) return fail(Errc::kBusy, "the file is being written, or its size learned");
+  // Nobody asks for its size from here on. What was answered before is not true any more.
+  if (auto fine = asks_.forget(file); !fine) return failed(fine);
   return alone;
 }
 
-Result<FileData::Read> FileData::read(FileId file, std::uint64_t offset, std::uint32_t count) {
+Result<std::shared_ptr<FileData::BegunRead>> FileData::begin_read(FileId file, std::uint64_t offset,
+                                                                  std::uint32_t count,
+                                                                  Answered answered) {
   if (auto fine = ready(file); !fine) return failed(fine);
   const auto attributes = parts_.names.getattr(file);
   if (!attributes) return failed(attributes);
   const auto map = parts_.names.layout(file);
   if (!map) return failed(map);
   ++reads_;
-  Read result;
+  auto begun = std::make_shared<BegunRead>();
   if (offset >= attributes->size) {
-    result.eof = true;
-    return result;
+    begun->result.eof = true;
+    return begun;
   }
   const std::uint64_t left = attributes->size - offset;
   const auto wanted = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, left));
-  result.eof = wanted == left;
+  begun->result.eof = wanted == left;
   if (!*map) {  // nothing was ever written: a hole
-    result.data.append(ZeroRange{wanted});
-  } else {
-    const auto from = readable(file, **map);
-    if (!from) return failed(from);
-    auto got = await<ProxyIo::ReadResult>([&](Done<ProxyIo::ReadResult> done) {
-      parts_.proxy.read(*from, attributes->size, offset, wanted, std::move(done));
-    });
-    if (!got) return failed(got);
-    result.data = std::move(got->data);
+    begun->result.data.append(ZeroRange{wanted});
+    return begun;
   }
-  read_bytes_ += result.data.size();
-  return result;
+  const auto from = readable(file, **map);
+  if (!from) return failed(from);
+  begun->later = true;
+  begun->file = file;
+  begun->size = attributes->size;
+  begun->offset = offset;
+  begun->count = wanted;
+  begun->epoch = from->map.object_epoch;
+  parts_.proxy.read(
+      *from, attributes->size, offset, wanted,
+      [begun, answered = std::move(answered)](Result<ProxyIo::ReadResult> got) mutable {
+        // Whoever ends it is the last that has it: not this thread, some time after.
+        std::exchange(begun, nullptr)->got = std::move(got);
+        answered();
+      });
+  return begun;
+}
+
+// A map's new epoch is durable before any data server refuses what is of an older one.
+Result<layout::LayoutMap> FileData::newer_map(FileId file, std::uint32_t epoch) {
+  auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  if (!*map) return fail(Errc::kStale, "the file was removed");
+  if ((*map)->object_epoch > epoch) return std::move(**map);
+  return fail(Errc::kAccess, "a data server has a fence above the file's epoch");
+}
+
+Result<FileData::Read> FileData::end_read(BegunRead& begun) {
+  while (begun.later && !begun.got && begun.got.error() == Errc::kAccess) {
+    const auto map = newer_map(begun.file, begun.epoch);
+    if (!map) return failed(map);
+    const auto from = readable(begun.file, *map);
+    if (!from) return failed(from);
+    begun.epoch = map->object_epoch;
+    begun.got = await<ProxyIo::ReadResult>([&](Done<ProxyIo::ReadResult> done) {
+      parts_.proxy.read(*from, begun.size, begun.offset, begun.count, std::move(done));
+    });
+  }
+  if (begun.later) {
+    if (!begun.got) return failed(begun.got);
+    begun.result.data = std::move(begun.got->data);
+  }
+  read_bytes_ += begun.result.data.size();
+  return std::move(begun.result);
 }
 
 // Any current copy has what was acknowledged; but what is duplicated later, by and by, only the
-// leaders have at once.
+// leaders have at once: those that look() tells of while the file owes (mirrors.h).
 Result<ProxyIo::File> FileData::readable(FileId file, const layout::LayoutMap& map) {
   ProxyIo::File from{parts_.names.object_of(file, map), map, {}};
   if (!mirrored(map) || map.duplication != layout::Duplication::kServerAsync) return from;
@@ -118,7 +188,6 @@ Result<ProxyIo::File> FileData::readable(FileId file, const layout::LayoutMap& m
   if (!view) return failed(view);
   from.map = std::move(view->map);
   from.leads = std::move(view->leads);
-  if (from.leads.empty()) from.leads = parts_.proxy.uncommitted(from.object, from.map);
   return from;
 }
 
@@ -162,21 +231,15 @@ Result<> FileData::give_way(FileId file, const layout::LayoutMap& map, const Fai
 
 template <class T>
 Result<T> FileData::through_leaders(FileId file, const Namespace::MakeLayout& make,
-                                    const LeaderCall<T>& call) {
+                                    Mirrors::Use use, const LeaderCall<T>& call) {
   const auto until = Clock::now() + kPersist;
   for (;;) {
     Result<> again;
-    const auto target = parts_.mirrors.begin_write(file, make);
+    const auto target = parts_.mirrors.begin_write(file, make, use);
     if (!target) {
       again = failed(target);
     } else {
       const ProxyIo::File to{parts_.names.object_of(file, target->map), target->map, target->leads};
-      // What other leaders still bring to these must not come after what these get now.
-      const auto before = parts_.proxy.uncommitted(to.object, to.map);
-      if (!before.empty() && before != to.leads) {
-        again = settle_duplication(file, to.map);
-        if (!again) return failed(again);
-      }
       auto [result, failures] =
           await_with<T, Failures>([&](Finished<T> done) { call(to, std::move(done)); });
       if (result || failures.empty()) return std::move(result);
@@ -186,54 +249,115 @@ Result<T> FileData::through_leaders(FileId file, const Namespace::MakeLayout& ma
     if (stopping_ || Clock::now() >= until) {
       return fail(Errc::kBusy, again ? "the file's leaders change" : again.error().text);
     }
+    if (!WaitLimit::may_wait()) return fail(Errc::kBusy, "too many requests wait for data servers");
     std::this_thread::sleep_for(kRest);
   }
 }
 
-Result<ProxyIo::WriteResult> FileData::write(FileId file, std::uint64_t offset,
-                                             std::span<const std::byte> data,
-                                             ProxyIo::Stability wanted,
-                                             const layout::PlacementPolicy& policy) {
-  if (offset > kMaxFileSize || data.size() > kMaxFileSize - offset) {
+Result<std::shared_ptr<FileData::BegunWrite>> FileData::begin_write(
+    FileId file, std::uint64_t offset, ProxyIo::Pieces data, ProxyIo::Stability wanted,
+    const layout::PlacementPolicy& policy, Answered answered) {
+  std::uint64_t size = 0;
+  for (const auto& piece : data) size += piece.size();
+  if (offset > kMaxFileSize || size > kMaxFileSize - offset) {
     return fail(Errc::kFileTooLarge, "the write ends beyond the largest file");
   }
   if (auto fine = ready(file); !fine) return failed(fine);
+  auto writing = enter_writing(file);
+  if (!writing) return failed(writing);
   const auto map = map_of(file, policy);
   if (!map) return failed(map);
-  const auto writing = enter_writing(file);
-  if (!writing) return failed(writing);
   ++writes_;
+  auto begun = std::make_shared<BegunWrite>(false, file, offset, size, wanted, policy,
+                                            mirrored(*map), std::move(*writing));
+  auto to = begun->mirrored ? leaders_for(*begun)
+                            : ProxyIo::File{parts_.names.object_of(file, *map), *map, {}};
+  if (!to) return begun;
+  begun->later = true;
+  begun->epoch = to->map.object_epoch;
+  parts_.proxy.write(*to, offset, data, wanted,
+                     [begun, answered = std::move(answered)](Result<ProxyIo::WriteResult> written,
+                                                             Failures failures) mutable {
+                       begun->written = std::move(written);
+                       begun->failures = std::move(failures);
+                       begun.reset();  // as of a read
+                       answered();
+                     });
+  return begun;
+}
+
+std::optional<ProxyIo::File> FileData::leaders_for(BegunWrite& begun) {
+  auto target = parts_.mirrors.begin_write(begun.file, placer(begun.policy), Mirrors::Use::kWrite);
+  if (!target) return std::nullopt;
+  ProxyIo::File to{parts_.names.object_of(begun.file, target->map), target->map, target->leads};
+  begun.target.emplace(std::move(*target));
+  return to;
+}
+
+Result<ProxyIo::WriteResult> FileData::written_to_leaders(BegunWrite& begun, ProxyIo::Pieces data) {
+  if (begun.later) {
+    if (begun.written || begun.failures.empty()) return std::move(begun.written);
+    const auto again = give_way(begun.file, begun.target->map, begun.failures);
+    begun.target.reset();
+    if (!again && again.error() != Errc::kBusy) return failed(again);
+  }
   const LeaderCall<ProxyIo::WriteResult> call = [&](const ProxyIo::File& to,
                                                     Finished<ProxyIo::WriteResult> done) {
-    parts_.proxy.write(to, offset, data, wanted, std::move(done));
+    parts_.proxy.write(to, begun.offset, data, begun.wanted, std::move(done));
   };
-  auto written =
-      mirrored(*map) ? through_leaders(file, placer(policy), call) : at_one_copy(file, *map, call);
+  return through_leaders(begun.file, placer(begun.policy), Mirrors::Use::kWrite, call);
+}
+
+Result<ProxyIo::WriteResult> FileData::written_alone(BegunWrite& begun, ProxyIo::Pieces data) {
+  while (!begun.written && begun.written.error() == Errc::kAccess) {
+    const auto map = newer_map(begun.file, begun.epoch);
+    if (!map) return failed(map);
+    if (mirrored(*map)) return fail(Errc::kBusy, "the file is being moved");
+    begun.epoch = map->object_epoch;
+    const ProxyIo::File to{parts_.names.object_of(begun.file, *map), *map, {}};
+    begun.written =
+        await_with<ProxyIo::WriteResult, Failures>([&](Finished<ProxyIo::WriteResult> done) {
+          parts_.proxy.write(to, begun.offset, data, begun.wanted, std::move(done));
+        }).first;
+  }
+  return std::move(begun.written);
+}
+
+Result<ProxyIo::WriteResult> FileData::end_write(BegunWrite& begun, ProxyIo::Pieces data) {
+  const bool nothing_sent = begun.later && !begun.written && begun.failures.empty();
+  auto written = begun.mirrored ? written_to_leaders(begun, data) : written_alone(begun, data);
   if (!written) {
     // The copies may differ now where it was written in part.
-    if (mirrored(*map)) parts_.journal.doubt(file);
+    if (begun.mirrored && !nothing_sent) parts_.journal.doubt(begun.file);
     return written;
   }
-  written_bytes_ += data.size();
-  if (mirrored(*map) && written->stability == ProxyIo::Stability::kUnstable) {
-    unstable_.written(file, written->verifier, Clock::now());
+  written_bytes_ += begun.size;
+  if (begun.mirrored && written->stability == ProxyIo::Stability::kUnstable) {
+    unstable_.written(begun.file, written->verifier, Clock::now());
   }
   Growth growth;
-  growth.id = file;
-  growth.end = offset + data.size();
+  growth.id = begun.file;
+  growth.end = begun.offset + begun.size;
   if (auto grown = parts_.names.grow_size(growth); !grown) return failed(grown);
   return written;
 }
 
-template <class T>
-Result<T> FileData::at_one_copy(FileId file, const layout::LayoutMap& map,
-                                const LeaderCall<T>& call) {
-  const ProxyIo::File to{parts_.names.object_of(file, map), map, {}};
-  return await_with<T, Failures>([&](Finished<T> done) { call(to, std::move(done)); }).first;
+Result<std::uint64_t> FileData::commit_alone(FileId file, layout::LayoutMap map) {
+  for (;;) {
+    const ProxyIo::File only{parts_.names.object_of(file, map), map, {}};
+    auto done = await_with<std::uint64_t, Failures>([&](Finished<std::uint64_t> finished) {
+                  parts_.proxy.commit(only, std::move(finished));
+                }).first;
+    if (done || done.error() != Errc::kAccess) return done;
+    auto newer = newer_map(file, map.object_epoch);
+    if (!newer) return failed(newer);
+    if (mirrored(*newer)) return fail(Errc::kBusy, "the file is being moved");
+    map = std::move(*newer);
+  }
 }
 
 Result<> FileData::sync(FileId file) {
-  const auto map = parts_.names.layout(file);
+  auto map = parts_.names.layout(file);
   if (!map) return failed(map);
   if (!*map) {  // not written, or removed
     unstable_.forget(file);
@@ -244,8 +368,8 @@ Result<> FileData::sync(FileId file) {
     parts_.proxy.commit(to, std::move(done));
   };
   const std::uint64_t last = unstable_.last(file);
-  const auto done =
-      mirrored(**map) ? through_leaders(file, no_layout, call) : at_one_copy(file, **map, call);
+  const auto done = mirrored(**map) ? through_leaders(file, no_layout, Mirrors::Use::kPin, call)
+                                    : commit_alone(file, std::move(**map));
   if (!done) return failed(done);
   if (unstable_.committed(file, last, *done)) parts_.journal.doubt(file);
   return {};
@@ -264,6 +388,21 @@ void FileData::commit_left() {
     spdlog::info("event=not_committed file={:x} error=\"{}\"", file, done.error().describe());
     return;  // the others after a while, as this one
   }
+}
+
+bool FileData::duplicate_left() {
+  const auto owing = parts_.mirrors.take_owing(kOwing);
+  for (const Mirrors::Owing& what : owing) {
+    if (stopping_) return false;
+    const auto done = sync(what.file);
+    if (done || done.error() == Errc::kStale || done.error() == Errc::kNotFound) {
+      parts_.mirrors.duplicated(what);
+      continue;
+    }
+    spdlog::info("event=not_duplicated file={:x} error=\"{}\"", what.file, done.error().describe());
+    return false;  // as of commit_left()
+  }
+  return owing.size() == kOwing;
 }
 
 // What data servers still owe to each other must not come after the change: COMMIT waits for it. Of
@@ -322,6 +461,8 @@ Result<> FileData::allocate(FileId file, std::uint64_t offset, std::uint64_t len
     return fail(Errc::kFileTooLarge, "the range ends beyond the largest file");
   }
   if (auto fine = ready(file); !fine) return failed(fine);
+  const auto writing = enter_writing(file);
+  if (!writing) return failed(writing);
   const auto map = map_of(file, policy);
   if (!map) return failed(map);
   const ObjectsChange allocate = [&](const layout::LayoutMap& to, const layout::ObjectId& object,
@@ -339,12 +480,10 @@ Result<> FileData::allocate(FileId file, std::uint64_t offset, std::uint64_t len
 
 Result<> FileData::punch(FileId file, std::uint64_t offset, std::uint64_t length) {
   if (auto fine = ready(file); !fine) return failed(fine);
-  const auto map = parts_.names.layout(file);
-  if (!map) return failed(map);
-  if (*map) {
-    const auto done = mirrored(**map) ? punch_copies(file, offset, length)
-                                      : punch_objects(file, **map, offset, length);
-    if (!done) return done;
+  const auto copies = punch_one_copy(file, offset, length);
+  if (!copies) return failed(copies);
+  if (*copies > 1) {
+    if (auto done = punch_copies(file, offset, length); !done) return done;
   }
   Growth touched;
   touched.id = file;
@@ -359,14 +498,29 @@ Result<> FileData::punch_copies(FileId file, std::uint64_t offset, std::uint64_t
   if (offset > kMaxFileSize || length > kMaxFileSize - offset) {
     return fail(Errc::kFileTooLarge, "the range ends beyond the largest file");
   }
-  const auto alone = be_alone(file);
+  const auto alone = be_alone(file, kPatience);
   if (!alone) return failed(alone);
+  if (uncut(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");
   if (auto nobody = recall_writers(file, std::nullopt, "deallocate"); !nobody) return nobody;
   const auto record = parts_.journal.begin(file, no_layout);
   if (!record) return failed(record);
   auto done = punch_objects(file, record->map, offset, length);
   if (!done) parts_.journal.doubt(file);
   return done;
+}
+
+// Beside other writers, whose order nothing says; but not beside a cut.
+Result<std::size_t> FileData::punch_one_copy(FileId file, std::uint64_t offset,
+                                             std::uint64_t length) {
+  const auto writing = enter_writing(file);
+  if (!writing) return failed(writing);
+  const auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  if (!*map) return 0;
+  if (!mirrored(**map)) {
+    if (auto done = punch_objects(file, **map, offset, length); !done) return failed(done);
+  }
+  return (*map)->copies.size();
 }
 
 Result<> FileData::punch_objects(FileId file, const layout::LayoutMap& map, std::uint64_t offset,

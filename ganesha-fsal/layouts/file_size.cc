@@ -12,6 +12,9 @@ std::unexpected<Error> failed(const Result<T>& result) {
   return std::unexpected(result.error());
 }
 
+// A change of size waits so long for what is under way with the file.
+constexpr std::chrono::seconds kPatience{2};
+
 }  // namespace
 
 void FileData::doubt_size(FileId file) {
@@ -41,6 +44,7 @@ void FileData::end_doubt(FileId file, std::uint64_t doubt) {
   if (const auto at = unlearned_.find(file); at != unlearned_.end() && at->second == doubt) {
     unlearned_.erase(at);
     guessed_.erase(file);
+    static_cast<void>(asks_.forget(file));  // an answer is left when the file was removed
   }
 }
 
@@ -52,7 +56,9 @@ void FileData::relearn_size(FileId file) {
 Result<> FileData::size_known(FileId file) {
   const auto doubt = doubt_of(file);
   if (!doubt) return {};
-  const auto learned = learn_end(file, Cluster::Silent::kLeaveOut);
+  // The size that was set holds until the objects are cut to it. What they say then is learned.
+  if (uncut(file)) return {};
+  const auto learned = learn_doubted(file, *doubt, kSizePatience);
   if (!learned && learned.error().code != Errc::kStale) {
     return fail(Errc::kBusy, "the data servers have not said yet how far the file goes");
   }
@@ -69,19 +75,42 @@ Result<> FileData::size_known(FileId file) {
   return {};
 }
 
-Result<> FileData::finish_learning(FileId file) {
+Result<> FileData::finish_learning(FileId file, std::chrono::milliseconds patience) {
   const auto doubt = doubt_of(file);
   if (!doubt) return {};
-  const auto learned = learn_end(file);
+  const auto learned = learn_doubted(file, *doubt, patience);
   if (!learned && learned.error().code != Errc::kStale) return failed(learned);
+  if (learned && !learned->complete) {
+    return fail(Errc::kUnreachable, "a data server is lost that may know how far the file goes");
+  }
   end_doubt(file, *doubt);
   return {};
 }
 
-Result<> FileData::finish_cut(FileId file) {
+// One thread at most waits for the data servers of a file, whatever asks for it.
+Result<> FileData::finish_cut_by_one(FileId file) {
   {
     const std::lock_guard lock(mutex_);
     if (!uncut_.contains(file)) return {};
+    if (!being_cut_.insert(file).second) return fail(Errc::kBusy, "the file is being truncated");
+  }
+  auto done = finish_cut(file);
+  const std::lock_guard lock(mutex_);
+  being_cut_.erase(file);
+  return done;
+}
+
+Result<> FileData::finish_cut(FileId file) {
+  if (!uncut(file)) return {};
+  const auto alone = be_alone(file, kPatience);
+  if (!alone) return failed(alone);
+  return finish_cut(*alone, file);
+}
+
+Result<> FileData::finish_cut(const Alone& /*alone*/, FileId file) {
+  if (!uncut(file)) return {};
+  if (auto nobody = recall_writers(file, std::nullopt, "a truncate is pending"); !nobody) {
+    return nobody;
   }
   const auto pending = parts_.names.pending_truncate(file);
   if (!pending) return failed(pending);
@@ -109,13 +138,13 @@ Result<> FileData::cut(const PendingTruncate& pending) {
 }
 
 // The file's end as its objects show it.
-Result<FileData::End> FileData::written_end(FileId file, Cluster::Silent silent) {
+Result<FileData::End> FileData::written_end(FileId file) {
   const auto map = parts_.names.layout(file);
   if (!map) return failed(map);
   if (!*map) return End{};
   const layout::ObjectId object = parts_.names.object_of(file, **map);
   const auto stat = await<Cluster::ObjectsStat>([&](Done<Cluster::ObjectsStat> done) {
-    parts_.cluster.stat(**map, object, std::move(done), silent);
+    parts_.cluster.stat(**map, object, std::move(done));
   });
   if (!stat) return failed(stat);
   return End{stat->size, stat->complete};
@@ -124,6 +153,17 @@ Result<FileData::End> FileData::written_end(FileId file, Cluster::Silent silent)
 Result<std::uint64_t> FileData::commit(const Growth& growth, ClientId client) {
   ++commits_;
   Growth believed = growth;
+  // It may tell of bytes that are still to be cut. To refuse it would keep its layout from coming
+  // back, which the cut waits for.
+  if (uncut(growth.id)) {
+    believed.end = 0;
+    doubt_size(growth.id);
+    const auto after = parts_.names.grow_size(believed);
+    if (!after) return failed(after);
+    return after->size;
+  }
+  const auto learning = enter_learning(growth.id);  // no cut comes between asking and growing
+  if (!learning) return failed(learning);
   const auto before = parts_.names.getattr(growth.id);
   if (!before) return failed(before);
   bool doubtful = !parts_.layouts.known(growth.id, client);
@@ -132,7 +172,7 @@ Result<std::uint64_t> FileData::commit(const Growth& growth, ClientId client) {
     doubtful = doubtful || doubtful_.contains(growth.id);
   }
   if (doubtful && growth.end > before->size) {
-    const auto end = written_end(growth.id, Cluster::Silent::kFail);
+    const auto end = written_end(growth.id);
     if (!end) return failed(end);
     believed.end = std::min(growth.end, end->size);
   }
@@ -160,66 +200,68 @@ Result<> FileData::recall_before_cut(FileId file, ClientId client) {
 
 // A client that writes under a layout may not have told yet how far. Where that could be beyond the
 // size we know, the data servers say: or else setting the size would cut at the one we know.
-Result<FileData::End> FileData::learn_size(FileId file, std::uint64_t wanted,
-                                           Cluster::Silent silent) {
+Result<> FileData::learn_size(FileId file, std::uint64_t wanted) {
   const auto before = parts_.names.getattr(file);
   if (!before) return failed(before);
-  if (wanted < before->size) return End{before->size};
-  const auto end = written_end(file, silent);
+  if (wanted < before->size) return {};
+  const auto end = written_end(file);
   if (!end) return failed(end);
-  if (end->size <= before->size) return End{before->size, end->complete};
-  Growth growth;
-  growth.id = file;
-  growth.end = end->size;
-  const auto grown = parts_.names.grow_size(growth);
-  if (!grown) return failed(grown);
-  parts_.changed(file);
-  return *end;
-}
-
-Result<> FileData::learn_end(FileId file) {
-  if (auto learned = learn_end(file, Cluster::Silent::kFail); !learned) return failed(learned);
+  if (auto grown = grow_to(*before, *end); !grown) return failed(grown);
   return {};
 }
 
-Result<FileData::End> FileData::learn_end(FileId file, Cluster::Silent silent) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (cutting_.contains(file)) return fail(Errc::kBusy, "the file is being truncated");
-    ++learning_[file];
-  }
-  auto learned = learn_size(file, UINT64_MAX, silent);
-  const std::lock_guard lock(mutex_);
-  if (--learning_[file] == 0) learning_.erase(file);
-  return learned;
+Result<FileData::End> FileData::grow_to(const InodeAttributes& before, const End& end) {
+  if (end.size <= before.size) return End{before.size, end.complete};
+  Growth growth;
+  growth.id = before.id;
+  growth.end = end.size;
+  const auto grown = parts_.names.grow_size(growth);
+  if (!grown) return failed(grown);
+  parts_.changed(before.id);
+  return end;
 }
 
-Result<InodeAttributes> FileData::set_size(FileId file, const AttributeChange& change) {
-  const auto changed = parts_.names.setattr(file, change);
+Result<> FileData::learn_end(FileId file) {
+  const auto learning = enter_learning(file);
+  if (!learning) return failed(learning);
+  return learn_size(file, UINT64_MAX);
+}
+
+Result<FileData::End> FileData::learn_doubted(FileId file, std::uint64_t doubt,
+                                              std::chrono::milliseconds patience) {
+  const auto learning = enter_learning(file);
+  if (!learning) return failed(learning);
+  const auto before = parts_.names.getattr(file);
+  if (!before) return failed(before);
+  const auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  if (!*map) return End{before->size};
+  const auto stat = asks_.answer(file, doubt, patience, [&](Done<Cluster::ObjectsStat> done) {
+    parts_.cluster.stat(**map, parts_.names.object_of(file, **map), std::move(done),
+                        Cluster::Silent::kLeaveOut);
+  });
+  if (!stat) return failed(stat);
+  return grow_to(*before, {stat->size, stat->complete});
+}
+
+Result<InodeAttributes> FileData::set_size(const Credentials& who, FileId file,
+                                           const AttributeChange& change) {
+  const auto changed = parts_.names.setattr(who, file, change);
   if (!changed) return failed(changed);
-  // An earlier cut that failed is due even if the size is the same now.
-  std::optional<PendingTruncate> pending = changed->truncate;
-  if (!pending) {
-    auto left = parts_.names.pending_truncate(file);
-    if (!left) return failed(left);
-    pending = std::move(*left);
-  }
-  if (pending) {
-    if (auto done = cut(*pending); !done) {
+  if (changed->truncate) {
+    if (auto done = cut(*changed->truncate); !done) {
       const std::lock_guard lock(mutex_);
       uncut_.insert(file);
       return failed(done);
     }
   }
-  const std::lock_guard lock(mutex_);
-  uncut_.erase(file);
   return changed->after;
 }
 
-Result<InodeAttributes> FileData::set_attributes(FileId file, const AttributeChange& change,
-                                                 ClientId client) {
+Result<InodeAttributes> FileData::set_attributes(const Credentials& who, FileId file,
+                                                 const AttributeChange& change, ClientId client) {
   if (!change.size) {
-    auto changed = parts_.names.setattr(file, change);
+    auto changed = parts_.names.setattr(who, file, change);
     if (!changed) return failed(changed);
     return changed->after;
   }
@@ -227,18 +269,17 @@ Result<InodeAttributes> FileData::set_attributes(FileId file, const AttributeCha
     return fail(Errc::kBusy, "a client of the file is being fenced");
   if (auto fenced = settle_inherited(file); !fenced) return failed(fenced);
   if (auto nobody = recall_before_cut(file, client); !nobody) return failed(nobody);
-  if (auto known = learn_size(file, *change.size, Cluster::Silent::kFail); !known) {
-    return failed(known);
-  }
-  const auto alone = be_alone(file);
+  const auto alone = be_alone(file, kPatience);
   if (!alone) return failed(alone);
   // No layout is granted any more; but one may have been, a moment ago.
   if (auto nobody = recall_before_cut(file, client); !nobody) return failed(nobody);
+  if (auto earlier = finish_cut(*alone, file); !earlier) return failed(earlier);
+  if (auto known = learn_size(file, *change.size); !known) return failed(known);
   if (parts_.layouts.held_for_write(file)) {
     const std::lock_guard lock(mutex_);
     doubtful_.insert(file);
   }
-  return set_size(file, change);
+  return set_size(who, file, change);
 }
 
 }  // namespace weft::mds

@@ -18,8 +18,8 @@ layout::FlexDevice flex_device(const layout::DeviceMember& server) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> FileData::flex_body(const LayoutRequest& request,
-                                                   const Mirrors::View& view) {
+Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& request,
+                                                     const Mirrors::View& view) {
   Registry& registry = parts_.cluster.registry();
   const auto epoch = parts_.fencer.epoch_for(request.client);
   if (!epoch) return std::unexpected(epoch.error());
@@ -29,7 +29,7 @@ Result<std::vector<std::byte>> FileData::flex_body(const LayoutRequest& request,
   grant.access = request.access;
   grant.object = parts_.names.object_of(request.file, view.map);
   grant.client_epoch = *epoch;
-  grant.key = parts_.cluster.handle_key();
+  grant.key = parts_.cluster.keys().sealing();
 
   std::map<std::uint32_t, layout::ServerLoad> loads;
   for (layout::Candidate& server : registry.candidates()) {
@@ -42,9 +42,11 @@ Result<std::vector<std::byte>> FileData::flex_body(const LayoutRequest& request,
     const auto it = loads.find(ds_id);
     return it == loads.end() ? nullptr : &it->second;
   };
+  std::vector<std::uint32_t> named;
   servers.device = [&](std::uint32_t ds_id) -> Result<layout::DeviceIdBytes> {
     auto device = registry.device_for({&ds_id, 1});
     if (!device) return pass(device);
+    named.push_back(ds_id);
     return layout::pack(registry.device_id(request.fsal, request.export_id, **device));
   };
   auto made = flex_layout(view.map, view.leads, grant, servers);
@@ -54,7 +56,12 @@ Result<std::vector<std::byte>> FileData::flex_body(const LayoutRequest& request,
   }
   xdr::Encoder body(layout::flex_layout_bytes(*made));
   if (auto encoded = layout::encode(body, *made, false); !encoded) return pass(encoded);
-  return body.take();
+  // One for writing a Linux client does not return at once when it is asked for what it does not
+  // use (kept_layouts.cc), so an unmount beside a dead data server would soon be too late.
+  const bool kept = request.access == layout::Access::kRead
+                        ? keep(request, named)
+                        : parts_.layouts.keeps(request.file, request.client);
+  return Granted{body.take(), kept};
 }
 
 Result<std::vector<std::byte>> FileData::device_body(const layout::DeviceId& id,

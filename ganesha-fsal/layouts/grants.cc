@@ -45,6 +45,7 @@ std::vector<Recalled> GrantTable::recall(FileId file, Clock::time_point now,
        it != grants_.end() && it->first.file == file; ++it) {
     Grant& grant = it->second;
     if (grant.client == what.except || (what.only && grant.access != *what.only)) continue;
+    if (what.client && grant.client != *what.client) continue;
     grant.others_wait = what.others_wait || (grant.deadline && grant.others_wait);
     if (grant.state == GrantState::kRecalled) continue;
     grant.state = GrantState::kRecalled;

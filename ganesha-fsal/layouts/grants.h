@@ -55,6 +55,7 @@ struct Grant {
 // Which grants of a file are meant.
 struct RecallWhat {
   std::optional<ClientId> except = {};
+  std::optional<ClientId> client = {};      // of this one
   std::optional<layout::Access> only = {};  // those of this mode
   // New layouts conflict with those recalled. If not, only their holder waits, for the same mode.
   bool others_wait = true;

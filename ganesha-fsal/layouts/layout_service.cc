@@ -7,13 +7,15 @@
 namespace weft::mds {
 
 LayoutService::LayoutService(Recaller& recaller, Fencer& fencer, LayoutLimits limits, Now now,
-                             Watcher gone, Watcher fenced)
+                             Watcher gone, Watcher fenced, LayoutKeeping keeping)
     : recaller_(recaller),
       fencer_(fencer),
       limits_(limits),
       now_(std::move(now)),
       gone_(std::move(gone)),
-      fenced_(std::move(fenced)) {}
+      fenced_(std::move(fenced)),
+      in_use_(std::move(keeping.in_use)),
+      kept_(keeping.limits) {}
 
 Result<bool> LayoutService::grant(FileId file, ClientId client, layout::Access access) {
   const std::lock_guard lock(mutex_);
@@ -29,11 +31,57 @@ Result<bool> LayoutService::grant(FileId file, ClientId client, layout::Access a
   return granted_.insert(file).second;
 }
 
+// What the client holds of the file besides decides: one stateid stands for all of it.
+bool LayoutService::keep(FileId file, ClientId client, std::span<const std::uint32_t> ds_ids) {
+  const std::lock_guard lock(mutex_);
+  if (kept_.has(file, client)) return true;
+  std::uint32_t segments = 0;
+  for (const Grant& grant : table_.of_file(file)) {
+    if (grant.client == client) segments += grant.segments;
+  }
+  return segments == 1 && kept_.add(file, client, ds_ids, now_());
+}
+
+bool LayoutService::keeps(FileId file, ClientId client) const {
+  const std::lock_guard lock(mutex_);
+  return kept_.has(file, client);
+}
+
+bool LayoutService::unused(FileId file, ClientId client) const {
+  return keeps(file, client) && !in_use_(file, client);
+}
+
+void LayoutService::look_at_kept(const std::set<std::uint32_t>& away) {
+  std::vector<std::pair<ClientId, bool>> got;
+  {
+    const std::lock_guard lock(answers_->mutex);
+    got.swap(answers_->got);
+  }
+  KeptLayouts::Due due;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [client, understood] : got) kept_.answered(client, understood);
+    due = kept_.due(now_(), away);
+  }
+  for (const ClientId client : due.asked) {
+    spdlog::debug("layouts asked for client={:x}", client);
+    recaller_.recall_unused(client, [answers = answers_, client](bool understood) {
+      const std::lock_guard lock(answers->mutex);
+      answers->got.emplace_back(client, understood);
+    });
+  }
+  for (const auto& [file, client] : due.recalled) {
+    if (in_use_(file, client)) continue;
+    recall(file, "kept for long", {.client = client, .others_wait = false});
+  }
+}
+
 void LayoutService::returned(FileId file, ClientId client, layout::Access access) {
   {
     const std::lock_guard lock(mutex_);
     ++counters_.returned;
     if (!table_.remove_segment(file, client, access)) return;
+    kept_.remove(file, client);
   }
   tell_if_idle(file);
 }
@@ -42,6 +90,7 @@ void LayoutService::dropped(FileId file, ClientId client, std::optional<layout::
   {
     const std::lock_guard lock(mutex_);
     if (!table_.remove(file, client, only)) return;
+    kept_.remove(file, client);
   }
   tell_if_idle(file);
 }
@@ -54,6 +103,7 @@ void LayoutService::revoke(FileId file, ClientId client, std::string_view cause)
     });
     if (!pending) fences_.push_back({file, client, std::string(cause)});
     table_.remove(file, client);
+    kept_.remove(file, client);
     if (pending) return;
     ++counters_.revoked;
   }

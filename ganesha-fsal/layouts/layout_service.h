@@ -10,6 +10,7 @@
 //   gone     when a file's last grant is gone and nothing of it is being fenced, the watcher is
 //            told, once for each grant() that answered true: an unlinked file's objects may be
 //            removed then.
+//   keep     Some layouts stay with their clients when these close the files (kept_layouts.h).
 //   fenced   when a fence holds, and before the file goes on, whoever asked for it is told: what
 //            the client wrote last it may have told nobody.
 //
@@ -25,12 +26,16 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ganesha-fsal/layouts/grants.h"
+#include "ganesha-fsal/layouts/kept_layouts.h"
 #include "rpc/base/error.h"
 
 namespace weft::mds {
@@ -43,6 +48,9 @@ class Recaller {
   // such layout.
   virtual void recall(FileId file, ClientId client, std::optional<layout::Access> only,
                       std::function<void()> none) = 0;
+  // Asks a client for the layouts of all files that it does not use. `answered` is called once, or
+  // never if it does not answer, with whether it understood.
+  virtual void recall_unused(ClientId client, std::function<void(bool understood)> answered) = 0;
 };
 
 // Makes the data servers of a file refuse what the client was granted before, durably.
@@ -66,6 +74,13 @@ struct LayoutCounters {
   std::uint64_t fence_failures = 0;
 };
 
+// Which layouts clients keep; by default none.
+struct LayoutKeeping {
+  KeptLayouts::Limits limits = {.per_client = 0};
+  // The client has the file open. May lock, must not call back.
+  std::function<bool(FileId, ClientId)> in_use = [](FileId, ClientId) { return true; };
+};
+
 class LayoutService {
  public:
   using Now = std::function<Clock::time_point()>;
@@ -75,7 +90,7 @@ class LayoutService {
   // `fenced`, from the fencer's.
   LayoutService(
       Recaller& recaller, Fencer& fencer, LayoutLimits limits, Now now, Watcher gone,
-      Watcher fenced = [](FileId) {});
+      Watcher fenced = [](FileId) {}, LayoutKeeping keeping = {});
   LayoutService(const LayoutService&) = delete;
   LayoutService& operator=(const LayoutService&) = delete;
 
@@ -83,6 +98,16 @@ class LayoutService {
   // kRecallConflict while layouts of the file that it would conflict with are recalled, kBusy while
   // something is fenced.
   [[nodiscard]] Result<bool> grant(FileId file, ClientId client, layout::Access access);
+
+  // Of a segment that was granted just now and names these data servers, all of which are here:
+  // whether the client is to keep it when it closes the file.
+  [[nodiscard]] bool keep(FileId file, ClientId client, std::span<const std::uint32_t> ds_ids);
+  [[nodiscard]] bool keeps(FileId file, ClientId client) const;
+  // The client keeps its layouts of the file, and does not have it open.
+  [[nodiscard]] bool unused(FileId file, ClientId client) const;
+  // Asks for kept layouts that are to come back, `away` being data servers that are not
+  // here. Call a few times a second.
+  void look_at_kept(const std::set<std::uint32_t>& away);
 
   // One segment came back; or everything the client held of the file, or of one mode.
   void returned(FileId file, ClientId client, layout::Access access);
@@ -139,9 +164,17 @@ class LayoutService {
   const Now now_;
   const Watcher gone_;
   const Watcher fenced_;
+  const std::function<bool(FileId, ClientId)> in_use_;
 
   mutable std::mutex mutex_;
-  GrantTable table_;                  // guarded by mutex_, as all below
+  GrantTable table_;  // guarded by mutex_, as all below
+  KeptLayouts kept_;
+  // What clients said to recall_unused(). They may say it when this service is gone.
+  struct Answers {
+    std::mutex mutex;
+    std::vector<std::pair<ClientId, bool>> got;  // guarded by mutex
+  };
+  const std::shared_ptr<Answers> answers_ = std::make_shared<Answers>();
   std::vector<PendingFence> fences_;  // at most one for each file and client
   std::set<FileId> granted_;          // files the watcher is still to be told of
   LayoutCounters counters_;

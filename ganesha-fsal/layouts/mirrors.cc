@@ -97,7 +97,8 @@ Result<layout::Leads> Mirrors::choose(const layout::LayoutMap& map,
   return fail(Errc::kLayoutTryLater, chosen.error().text);
 }
 
-Result<Mirrors::Target> Mirrors::begin_write(FileId file, const Namespace::MakeLayout& make) {
+Result<Mirrors::Target> Mirrors::begin_write(FileId file, const Namespace::MakeLayout& make,
+                                             Use use) {
   auto begun = parts_.journal.begin(file, make);
   if (!begun) return pass(begun);
   if (!has_copies(begun->map)) {
@@ -114,7 +115,49 @@ Result<Mirrors::Target> Mirrors::begin_write(FileId file, const Namespace::MakeL
   Pin pin(this, file, std::move(begun->pin));
   auto view = patiently<View>([&] { return try_begin(file); });
   if (!view) return pass(view);
+  if (use == Use::kWrite && view->map.duplication == layout::Duplication::kServerAsync) {
+    const std::lock_guard lock(mutex_);
+    Entry& entry = entries_.at(file);
+    entry.owing = ++owed_;
+    entry.owing_due = Clock::now() + parts_.owing_for;
+  }
   return Target{std::move(*view), std::move(pin)};
+}
+
+std::vector<Mirrors::Owing> Mirrors::take_owing(std::size_t limit) {
+  const auto now = Clock::now();
+  std::vector<Owing> due;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [file, entry] : entries_) {
+      if (entry.owing != 0 && entry.pins == 0 && entry.owing_due <= now) {
+        due.push_back({file, entry.owing});
+      }
+    }
+  }
+  // One that was given a layout after it was looked at here has begun another write.
+  std::erase_if(due, [this](const Owing& what) {
+    return parts_.layouts.held_for_write(what.file) || parts_.layouts.blocked(what.file);
+  });
+  due.resize(std::min(due.size(), limit));
+  const std::lock_guard lock(mutex_);
+  for (const Owing& what : due) {
+    const auto it = entries_.find(what.file);
+    if (it != entries_.end()) it->second.owing_due = now + parts_.owing_retry;
+  }
+  return due;
+}
+
+void Mirrors::duplicated(const Owing& what) {
+  const std::lock_guard lock(mutex_);
+  const auto it = entries_.find(what.file);
+  if (it != entries_.end() && it->second.owing == what.until) it->second.owing = 0;
+}
+
+bool Mirrors::owes(FileId file) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = entries_.find(file);
+  return it != entries_.end() && it->second.owing != 0;
 }
 
 Result<Mirrors::View> Mirrors::try_begin(FileId file) {
@@ -149,7 +192,8 @@ Result<> Mirrors::check_here(FileId file, const View& view) {
   return {};
 }
 
-// Sees to it that there are leaders: those that others write with, or new ones.
+// Sees to it that there are leaders: those that others write with, or wrote with and that owe, or
+// new ones.
 Result<> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
   std::uint64_t begun = 0;
   std::uint64_t choice = 0;
@@ -160,7 +204,7 @@ Result<> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
     begun = entry.begun;
     choice = entry.chosen;
     before = entry.leads;
-    if (!before.empty() && entry.pins > 1) return {};
+    if (!before.empty() && (entry.pins > 1 || entry.owing != 0)) return {};
   }
   if (!before.empty() && (parts_.layouts.held_for_write(file) || parts_.layouts.blocked(file))) {
     return {};
@@ -178,7 +222,7 @@ Result<> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
   if (entry.renamed && map.object_epoch < entry.renamed->epoch) {
     entry.renamed->apply(chosen->copies);
   }
-  if (entry.leads != chosen->copies) entry.reads_back = false;
+  entry.reads_back = false;  // while nobody wrote, all copies were read
   entry.leads = std::move(chosen->copies);
   return {};
 }
@@ -244,15 +288,15 @@ Result<> Mirrors::fence_inherited(FileId file, const layout::LayoutMap& map) {
 
 std::vector<std::uint8_t> Mirrors::leads_of(FileId file) const {
   std::vector<std::uint8_t> leads;
-  bool pinned = false;
+  bool stay = false;
   {
     const std::lock_guard lock(mutex_);
     if (const auto it = entries_.find(file); it != entries_.end()) {
       leads = it->second.leads;
-      pinned = it->second.pins > 0;
+      stay = it->second.pins > 0 || it->second.owing != 0;
     }
   }
-  if (!pinned && !parts_.layouts.held_for_write(file) && !parts_.layouts.blocked(file)) {
+  if (!stay && !parts_.layouts.held_for_write(file) && !parts_.layouts.blocked(file)) {
     leads.clear();  // of writers that are gone
   }
   return leads;

@@ -6,6 +6,14 @@
 // layouts or through this server, have the same leaders; they are chosen anew, by load, only when
 // nobody writes. While there are writers a leader changes only by exclude().
 //
+// Owing. With server-asynchronous duplication leaders may be ahead of the other copies, also when
+// the last writer is gone: a layout may come back without COMMIT, and what was acknowledged is
+// still on its way then. Such a file owes. Until a COMMIT through its leaders was answered, after
+// all of its writers were gone, the leaders stay, and they alone are read: another leader's bytes
+// could be overwritten by what comes late, and another copy could lack what was read before. A
+// crash of this server forgets it; the journal keeps the file's record as long, and the fence of
+// the writers of an earlier run refuses late bytes.
+//
 // Lost servers. A write that one copy misses may be acknowledged when
 //   a. that copy is stale in the layout map, durably, with the extents it lacks (from then on
 //      nothing new reads from it), and
@@ -32,8 +40,8 @@
 // when that was too short: ask again. copy_missed() and server_gone() do not wait.
 //
 // Invariants:
-//  1. Leaders of a file do not change while a Pin of it lives, or a layout for writing is out, but
-//     for those that were excluded.
+//  1. Leaders of a file do not change while a Pin of it lives, a layout for writing is out, or it
+//     owes, but for those that were excluded.
 //  2. A stripe's last current copy is never marked stale.
 //  3. The mutex is held over no call out.
 #pragma once
@@ -48,6 +56,7 @@
 #include <vector>
 
 #include "ganesha-fsal/cluster/cluster.h"
+#include "ganesha-fsal/cluster/wait_limit.h"
 #include "ganesha-fsal/layouts/layout_service.h"
 #include "ganesha-fsal/layouts/writer_journal.h"
 #include "ganesha-fsal/meta/namespace.h"
@@ -78,6 +87,9 @@ class Mirrors final : public MissedCopies {
     Clock::duration patience = std::chrono::seconds(2);
     Clock::duration poll = std::chrono::milliseconds(5);     // while being patient
     Clock::duration retry = std::chrono::milliseconds(500);  // of a fence that failed
+    // A file that owes is due when nobody has begun to write it for so long, and then again.
+    Clock::duration owing_for = std::chrono::seconds(1);
+    Clock::duration owing_retry = std::chrono::seconds(10);
     layout::ChoiceRules rules;
   };
 
@@ -117,11 +129,27 @@ class Mirrors final : public MissedCopies {
     Pin pin;
   };
 
+  enum class Use : std::uint8_t {
+    kWrite,
+    kPin,  // the leaders are to stay, and get nothing that they would owe
+  };
   // The file is about to be written, under a layout or through this server: its map, made by
   // `make` when there is none, in the journal; leaders whose servers are here. Writers of before a
   // restart are fenced first. kLayoutTryLater: a stripe has no current copy whose server is here.
   // kBusy: conditions a to c are still to come true for a copy that is stale.
-  [[nodiscard]] Result<Target> begin_write(FileId file, const Namespace::MakeLayout& make);
+  [[nodiscard]] Result<Target> begin_write(FileId file, const Namespace::MakeLayout& make,
+                                           Use use = Use::kWrite);
+
+  // Files that owe and that nobody writes, at most `limit`: each is to be committed, and then
+  // duplicated() is to be told what was answered here. Until that it is due again after a while.
+  struct Owing {
+    FileId file = 0;
+    std::uint64_t until = 0;  // the last write begun that counts
+  };
+  [[nodiscard]] std::vector<Owing> take_owing(std::size_t limit);
+  // Unless somebody began to write it since.
+  void duplicated(const Owing& what);
+  [[nodiscard]] bool owes(FileId file) const;
 
   // Map and leaders as they are now, consistent with each other. For one who registered first (a
   // grant, a pin): what changes from here on, he is told of. kStale: no such file or map. kBusy:
@@ -137,6 +165,7 @@ class Mirrors final : public MissedCopies {
     kNoAnswer,  // it was asked and did not answer
     kMoved,     // another takes its place
     kDisk,      // it says itself that its disk is full or broken
+    kStore,     // its store is an older state of itself
   };
   // The data server is to miss writes from now on: conditions a to c. Its whole object counts as
   // dirty, since nobody knows what it may have got alone. Success when it was excluded before.
@@ -148,6 +177,10 @@ class Mirrors final : public MissedCopies {
   // Its copy is marked, if another current one is here, and conditions b and c are begun with;
   // does not wait for them: begin_write() does. kLayoutTryLater: as of exclude().
   [[nodiscard]] Result<> missed_by_client(FileId file, std::uint32_t ds_id);
+
+  // The data server's store is an older state of itself, and it serves nobody: nothing says what of
+  // its copy is missing. As missed_by_client().
+  [[nodiscard]] Result<> rolled_back(FileId file, std::uint32_t ds_id);
 
   // Namespace::finish_move(): the newcomer, which may lead, has another place in the map.
   [[nodiscard]] Result<> finish_move(FileId file);
@@ -167,7 +200,9 @@ class Mirrors final : public MissedCopies {
 
   // Of the control server. Does not wait: kBusy until the conditions hold. Of the reporter's own
   // copy: it is left out, and conditions b and c are begun with; begin_write() waits for them.
-  // kNotFound: it is the last that is current and here.
+  // kNotFound: it is the last that is current and here. Of another copy, by a reporter whose own
+  // store failed: that one is marked only if it is not here; else the reporter's own is left out
+  // (kFenced).
   [[nodiscard]] Result<> copy_missed(std::uint32_t reporter,
                                      const control::CopyMissed& missed) override;
 
@@ -210,6 +245,8 @@ class Mirrors final : public MissedCopies {
     std::uint64_t chosen = 0;         // counts choices of leaders
     std::vector<std::uint8_t> leads;  // empty: not chosen
     bool reads_back = false;          // no layout for reading is out from before the leaders
+    std::uint64_t owing = 0;          // number of the last write begun that may be owed; 0: none
+    Clock::time_point owing_due{};
     std::optional<Renamed> renamed;
     FenceState inherited;  // of the writers of an earlier run
     // By data server. Kept while the copy is not current: layouts for reading that are handed out
@@ -217,6 +254,7 @@ class Mirrors final : public MissedCopies {
     std::map<std::uint32_t, Exclusion> excluded;
     Clock::time_point look_again{};  // whether it still is
   };
+  // Of one map: in the next the same data server may have another.
   struct Place {
     std::size_t copy = 0;
     std::size_t stripe = 0;
@@ -262,6 +300,9 @@ class Mirrors final : public MissedCopies {
   // Conditions b and c of a copy that is not current: success, or what is to be done for them is
   // begun, and kBusy.
   [[nodiscard]] Result<> advance(FileId file, const layout::LayoutMap& map, Place place);
+  // The same of the data server's copy as the map is now, which is returned. Success when it has
+  // none; kBusy, too, when that is current.
+  [[nodiscard]] Result<layout::LayoutMap> advance_now(FileId file, std::uint32_t ds_id);
   // Of all such copies.
   [[nodiscard]] Result<> advance_all(FileId file, const layout::LayoutMap& map);
   struct Steps {
@@ -282,12 +323,16 @@ class Mirrors final : public MissedCopies {
   void look_after(FileId file);
 
   // missed_writes.cc
+  [[nodiscard]] Result<> missed_all(FileId file, std::uint32_t ds_id, Cause cause);
   [[nodiscard]] Result<> own_copy_missed(FileId file, const layout::LayoutMap& map, Place place);
+  [[nodiscard]] Result<> reporter_failed(FileId file, const layout::LayoutMap& map, Place from,
+                                         Place other);
 
   const Parts parts_;
   mutable std::mutex mutex_;
   std::map<FileId, Entry> entries_;  // guarded by mutex_, as below
   std::uint64_t exclusions_ = 0;     // made ever
+  std::uint64_t owed_ = 0;           // writes begun ever of which something may be owed
   std::set<std::uint32_t> gone_;     // data servers, at the last tick
 };
 
@@ -297,6 +342,7 @@ Result<T> Mirrors::patiently(const std::function<Result<T>()>& attempt) const {
   while (true) {
     auto result = attempt();
     if (result || result.error().code != Errc::kBusy || Clock::now() >= deadline) return result;
+    if (!WaitLimit::may_wait()) return result;
     std::this_thread::sleep_for(parts_.poll);
   }
 }

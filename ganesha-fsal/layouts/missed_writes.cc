@@ -40,6 +40,14 @@ bool made_elsewhere(const layout::LayoutMap& map, std::size_t stripe, const Fail
 }  // namespace
 
 Result<> Mirrors::missed_by_client(FileId file, std::uint32_t ds_id) {
+  return missed_all(file, ds_id, Cause::kNoAnswer);
+}
+
+Result<> Mirrors::rolled_back(FileId file, std::uint32_t ds_id) {
+  return missed_all(file, ds_id, Cause::kStore);
+}
+
+Result<> Mirrors::missed_all(FileId file, std::uint32_t ds_id, Cause cause) {
   auto map = map_of(file);
   if (!map) return pass(map);
   const auto place = place_of(*map, ds_id);
@@ -48,19 +56,18 @@ Result<> Mirrors::missed_by_client(FileId file, std::uint32_t ds_id) {
     return fail(Errc::kLayoutTryLater, fmt::format("data server {} has the only copy", ds_id));
   }
   if (map->copies[place->copy].state_of(place->stripe) == CopyState::kCurrent) {
-    if (auto left = leave_out(file, *map, *place, Cause::kNoAnswer); !left) return left;
+    if (auto left = leave_out(file, *map, *place, cause); !left) return left;
   } else {
     // What is known of what it lacks may be less than this.
     const Loss loss{.place = *place,
                     .ds_id = ds_id,
                     .led = false,
-                    .written = true,
+                    .written = cause == Cause::kNoAnswer || written_by_clients(*map),
                     .dirty = {kWhole},
                     .reporter = {}};
     if (auto marked = mark(file, loss); !marked) return pass(marked);
   }
-  map = map_of(file);
-  if (map) static_cast<void>(advance(file, *map, *place));
+  static_cast<void>(advance_now(file, ds_id));
   return {};
 }
 
@@ -79,8 +86,7 @@ Result<> Mirrors::own_copy_missed(FileId file, const layout::LayoutMap& map, Pla
     }
     if (auto left = leave_out(file, map, place, Cause::kDisk); !left) return left;
   }
-  const auto now = map_of(file);
-  if (now) static_cast<void>(advance(file, *now, place));
+  static_cast<void>(advance_now(file, map.copies[place.copy].ds_ids[place.stripe]));
   return {};
 }
 
@@ -120,6 +126,22 @@ Result<> Mirrors::change_failed(FileId file, DirtyExtent changed, const Failures
   return {};
 }
 
+// A write failed at the reporter's store, and it cannot say that the other copy has it. If that one
+// is current and here, it is the better of the two: the reporter's is left out, and its client goes
+// on there. Success: nothing better is there than the reporter's.
+Result<> Mirrors::reporter_failed(FileId file, const layout::LayoutMap& map, Place from,
+                                  Place other) {
+  const layout::Copy& copy = map.copies[other.copy];
+  if (copy.state_of(other.stripe) != CopyState::kCurrent) return {};
+  switch (parts_.reach(copy.ds_ids[other.stripe])) {
+    case Reach::kGone: return {};
+    case Reach::kWait: return fail(Errc::kBusy, "the other copy's server was lost a moment ago");
+    case Reach::kHere: break;
+  }
+  if (auto left = own_copy_missed(file, map, from); !left) return left;
+  return fail(Errc::kFenced, "the reporter's own copy is left out");
+}
+
 Result<> Mirrors::copy_missed(std::uint32_t reporter, const control::CopyMissed& missed) {
   const FileId file = missed.object.fileid;
   if (missed.object.fsid != parts_.names.superblock().fsid) {
@@ -128,11 +150,12 @@ Result<> Mirrors::copy_missed(std::uint32_t reporter, const control::CopyMissed&
   auto map = map_of(file);
   if (!map) return pass(map);
   if (missed.object.generation != map->object_generation) return fail(Errc::kStale, "moved");
-  const auto place = place_of(*map, missed.ds_id);
   const auto from = place_of(*map, reporter);
-  if (from && missed.ds_id == reporter) return own_copy_missed(file, *map, *from);
-  const bool apart = place && from && place->stripe == from->stripe && missed.ds_id != reporter;
-  if (!from || (place && !apart)) return fail(Errc::kInvalid, "no two copies of a stripe");
+  if (!from) return fail(Errc::kFenced, "the file was moved away from the reporter");
+  if (missed.ds_id == reporter) return own_copy_missed(file, *map, *from);
+  auto place = place_of(*map, missed.ds_id);
+  // It has left the reporter's stripe, and has come to another of the file's since.
+  if (place && place->stripe != from->stripe) place.reset();
   const auto leads = leads_of(file);
   if (!leads.empty() && leads[from->stripe] != from->copy) {
     return fail(Errc::kFenced, "another copy leads");
@@ -140,6 +163,9 @@ Result<> Mirrors::copy_missed(std::uint32_t reporter, const control::CopyMissed&
   if (!place) {  // the file was moved away from it: nothing is missed
     if (map->copies[from->copy].state_of(from->stripe) == CopyState::kCurrent) return {};
     return fail(Errc::kFenced, "the reporter's own copy is not current");
+  }
+  if (missed.failed_here) {
+    if (auto believed = reporter_failed(file, *map, *from, *place); !believed) return believed;
   }
   const Loss loss{
       .place = *place,
@@ -152,9 +178,9 @@ Result<> Mirrors::copy_missed(std::uint32_t reporter, const control::CopyMissed&
   if (map->copies[place->copy].state_of(place->stripe) == CopyState::kStale) {
     if (auto done = advance(file, *map, *place); !done) return done;
   }
-  map = mark(file, loss);
-  if (!map) return pass(map);
-  return advance(file, *map, *place);
+  if (auto marked = mark(file, loss); !marked) return pass(marked);
+  if (auto done = advance_now(file, missed.ds_id); !done) return pass(done);
+  return {};
 }
 
 }  // namespace weft::mds

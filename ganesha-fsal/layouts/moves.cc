@@ -5,24 +5,15 @@
 namespace weft::mds {
 
 Result<layout::LayoutMap> FileData::begin_move(FileId file, std::uint32_t from, std::uint32_t to) {
-  std::unique_lock lock(mutex_);
-  if (cutting_.contains(file) || learning_.contains(file) || uncut_.contains(file)) {
-    return fail(Errc::kBusy, "the file is being changed");
-  }
-  if (writing_.contains(file)) return fail(Errc::kBusy, "the file is being written");
-  ++cutting_[file];   // no write, no grant
-  ++learning_[file];  // nobody else is alone with it
-  lock.unlock();
-  auto begun = parts_.names.begin_move(file, from, to);
-  lock.lock();
-  if (--cutting_[file] == 0) cutting_.erase(file);
-  if (--learning_[file] == 0) learning_.erase(file);
-  return begun;
+  auto alone = be_alone(file, Clock::duration::zero());
+  if (!alone) return pass(alone);
+  if (uncut(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");
+  return parts_.names.begin_move(file, from, to);
 }
 
 bool FileData::being_written(FileId file) {
   const std::lock_guard lock(mutex_);
-  return writing_.contains(file) || cutting_.contains(file) || uncut_.contains(file);
+  return writing_.contains(file) || alone_.contains(file) || uncut_.contains(file);
 }
 
 Result<> Mirrors::finish_move(FileId file) {

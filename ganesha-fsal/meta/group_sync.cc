@@ -1,7 +1,5 @@
 #include "ganesha-fsal/meta/group_sync.h"
 
-#include <chrono>
-
 namespace weft::mds {
 
 CommitSeq GroupSync::note_commit() {
@@ -10,14 +8,11 @@ CommitSeq GroupSync::note_commit() {
 }
 
 Result<> GroupSync::wait(CommitSeq seq) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   while (durable_ < seq) {
-    if (failed_) return std::unexpected(*failed_);
+    if (auto failed = failure(lock)) return std::unexpected(std::move(*failed));
     if (syncing_) {
-      if (synced_.wait_until(lock, deadline) == std::cv_status::timeout && durable_ < seq) {
-        if (!failed_) failed_ = Error{Errc::kTimedOut, "the metadata store's log does not sync"};
-      }
+      synced_.wait(lock);
       continue;
     }
     syncing_ = true;
@@ -26,7 +21,7 @@ Result<> GroupSync::wait(CommitSeq seq) {
     auto done = sync_();
     lock.lock();
     syncing_ = false;
-    if (!done && !failed_) failed_ = std::move(done.error());
+    if (!done) fail_with(lock, done.error());
     if (!failed_) durable_ = covered;
     synced_.notify_all();
   }
@@ -34,20 +29,35 @@ Result<> GroupSync::wait(CommitSeq seq) {
 }
 
 void GroupSync::poison(const Error& error) {
-  const std::lock_guard lock(mutex_);
-  if (!failed_) failed_ = error;
+  Lock lock(mutex_);
+  fail_with(lock, error);
+}
+
+void GroupSync::fail_with(Lock& lock, const Error& error) {
+  if (failed_) return;
+  failed_ = error;
+  lock.unlock();
+  if (on_failure_) on_failure_(error);
+  lock.lock();
+  told_ = true;
   synced_.notify_all();
 }
 
-std::optional<Error> GroupSync::poisoned() const {
-  const std::lock_guard lock(mutex_);
+std::optional<Error> GroupSync::failure(Lock& lock) const {
+  if (failed_) synced_.wait(lock, [this] { return told_; });
   return failed_;
+}
+
+std::optional<Error> GroupSync::poisoned() const {
+  Lock lock(mutex_);
+  return failure(lock);
 }
 
 void GroupSync::restart() {
   const std::lock_guard lock(mutex_);
   durable_ = committed_;
   failed_.reset();
+  told_ = false;
 }
 
 CommitSeq GroupSync::durable() const {

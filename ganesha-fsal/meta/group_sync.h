@@ -9,6 +9,7 @@
 //  1. durable_ <= committed_; both only grow.
 //  2. At most one sync runs; what it covers was noted before it began.
 //  3. After a failed sync or write nothing becomes durable any more.
+//  4. on_failure is called once, before anybody is answered with the failure.
 #pragma once
 
 #include <condition_variable>
@@ -23,11 +24,12 @@ namespace weft::mds {
 class GroupSync {
  public:
   using Sync = std::function<Result<>()>;
-  explicit GroupSync(Sync sync) : sync_(std::move(sync)) {}
+  using OnFailure = std::function<void(const Error&)>;
+  explicit GroupSync(Sync sync, OnFailure on_failure = {})
+      : sync_(std::move(sync)), on_failure_(std::move(on_failure)) {}
 
   // A commit has been written to the log. Its place in the order.
   [[nodiscard]] CommitSeq note_commit();
-  // kTimedOut when another thread's sync takes longer than a minute; the store has then failed.
   [[nodiscard]] Result<> wait(CommitSeq seq);
   // The store has failed: every wait from now on answers `error`. The first failure stays.
   void poison(const Error& error);
@@ -37,14 +39,21 @@ class GroupSync {
   [[nodiscard]] CommitSeq durable() const;
 
  private:
+  using Lock = std::unique_lock<std::mutex>;
+  void fail_with(Lock& lock, const Error& error);
+  // The failure, once on_failure_ has returned.
+  [[nodiscard]] std::optional<Error> failure(Lock& lock) const;
+
   const Sync sync_;
+  const OnFailure on_failure_;
   mutable std::mutex mutex_;
-  std::condition_variable synced_;
+  mutable std::condition_variable synced_;
   // Guarded by mutex_.
   CommitSeq committed_ = 0;
   CommitSeq durable_ = 0;
   bool syncing_ = false;
   std::optional<Error> failed_;
+  bool told_ = false;  // on_failure_ has returned
 };
 
 }  // namespace weft::mds

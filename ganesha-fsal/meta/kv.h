@@ -18,6 +18,9 @@
 // Failure: a write or sync of the log that fails leaves the store's memory and its disk apart, so
 // from then on every commit and wait is refused (kIo, kNoSpace) until the store is opened again.
 //
+// Space: room() says whether more may be added. It says no while there is still enough left for
+// what makes room, and for what ends things that have begun: nothing else asks.
+//
 // Threading: a KvStore is used from any thread; a KvReader from several; a Transaction belongs to
 // one thread. Neither outlives its store.
 #pragma once
@@ -61,14 +64,17 @@ class Transaction : public KvReader {
   virtual void put(std::string_view key, std::string_view value) = 0;
   virtual void erase(std::string_view key) = 0;
 
-  // kConflict: run it again. kIo, kNoSpace: not committed. Used once.
+  // kConflict: run it again. kIo, kNoSpace, kBusy (later): not committed. Used once.
   [[nodiscard]] virtual Result<CommitSeq> commit() = 0;
 };
 
 // How a store is, for who watches it. Sizes in bytes.
 struct StoreHealth {
-  std::string failure;          // why nothing can be committed any more; empty: it can
-  bool writes_stopped = false;  // until compaction has caught up
+  std::string failure;            // why nothing can be committed any more; empty: it can
+  bool full = false;              // room() refuses
+  std::uint64_t free_bytes = 0;   // of its file system
+  std::uint64_t floor_bytes = 0;  // that are to stay free of it
+  bool writes_stopped = false;    // until compaction has caught up
   std::uint64_t background_errors = 0;
   std::uint64_t memory_bytes = 0;      // written and only in memory and log yet
   std::uint64_t table_bytes = 0;       // on disk, without the log
@@ -92,6 +98,8 @@ class KvStore {
   // was opened without sync, the process's).
   [[nodiscard]] virtual Result<> wait_durable(CommitSeq seq) = 0;
 
+  // Asked before names, layouts and attributes are added. kNoSpace.
+  [[nodiscard]] virtual Result<> room() const { return {}; }
   [[nodiscard]] virtual StoreHealth health() const { return {}; }
 
   // Runs `body` in a transaction and commits it; on kConflict again, at most kMaxAttempts times.

@@ -58,9 +58,9 @@ struct MemoryKv::State {
    public:
     explicit Reader(const State& state) : state_(state) {}
     Result<std::optional<std::string>> peek(std::string_view key) const override {
-      const std::lock_guard lock(state_.mutex);
-      const Cell* cell = find(state_.cells, key);
-      return cell == nullptr ? std::nullopt : cell->value;
+      auto value = state_.value_of(key);
+      if (const auto hook = state_.hook()) (*hook)(key);
+      return value;
     }
     Result<> scan(std::string_view begin, std::string_view end, std::size_t limit,
                   const ScanVisitor& visit) const override {
@@ -71,6 +71,16 @@ struct MemoryKv::State {
    private:
     const State& state_;
   };
+
+  [[nodiscard]] std::optional<std::string> value_of(std::string_view key) const {
+    const std::lock_guard lock(mutex);
+    const Cell* cell = find(cells, key);
+    return cell == nullptr ? std::nullopt : cell->value;
+  }
+  [[nodiscard]] std::shared_ptr<const std::function<void(std::string_view)>> hook() const {
+    const std::lock_guard lock(mutex);
+    return after_peek;
+  }
 
   // The visitor runs without the lock: it may read.
   void scan(const Writes& writes, std::string_view begin, std::string_view end, std::size_t limit,
@@ -129,6 +139,8 @@ struct MemoryKv::State {
   Errc fail_code = Errc::kIo;
   std::uint32_t conflict_one_in = 0;
   std::optional<Error> sync_fault;
+  std::shared_ptr<const std::function<void(std::string_view)>> after_peek;
+  bool full = false;
 
   const Reader reader;
   GroupSync sync;
@@ -163,7 +175,7 @@ class MemoryTransaction final : public Transaction {
 
   Result<std::optional<std::string>> peek(std::string_view key) const override {
     if (const auto own = writes_.find(key); own != writes_.end()) return own->second;
-    return state_->reader.peek(key);
+    return state_->value_of(key);
   }
 
   Result<std::optional<std::string>> get(std::string_view key) override {
@@ -227,6 +239,17 @@ std::unique_ptr<KvReader> MemoryKv::snapshot() const {
 
 Result<> MemoryKv::wait_durable(CommitSeq seq) { return state_->sync.wait(seq); }
 
+Result<> MemoryKv::room() const {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->full) return fail(Errc::kNoSpace, "injected");
+  return {};
+}
+
+void MemoryKv::set_full(bool full) {
+  const std::lock_guard lock(state_->mutex);
+  state_->full = full;
+}
+
 void MemoryKv::fail_commits(Errc code, std::uint64_t skip, std::uint64_t count) {
   const std::lock_guard lock(state_->mutex);
   state_->fail_code = code;
@@ -242,6 +265,15 @@ void MemoryKv::conflict_at_random(std::uint32_t one_in) {
 void MemoryKv::fail_sync(Errc code) {
   const std::lock_guard lock(state_->mutex);
   state_->sync_fault = Error{code, "injected"};
+}
+
+void MemoryKv::after_peek(std::function<void(std::string_view key)> hook) {
+  const std::lock_guard lock(state_->mutex);
+  state_->after_peek.reset();
+  if (hook) {
+    state_->after_peek =
+        std::make_shared<const std::function<void(std::string_view)>>(std::move(hook));
+  }
 }
 
 void MemoryKv::lose_power() {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -23,6 +24,7 @@ class MemoryKv final : public KvStore {
   [[nodiscard]] const KvReader& latest() const override;
   [[nodiscard]] std::unique_ptr<KvReader> snapshot() const override;
   [[nodiscard]] Result<> wait_durable(CommitSeq seq) override;
+  [[nodiscard]] Result<> room() const override;
 
   // The next `count` commits, after letting `skip` through, are refused and change nothing.
   void fail_commits(Errc code, std::uint64_t skip, std::uint64_t count);
@@ -30,6 +32,9 @@ class MemoryKv final : public KvStore {
   void conflict_at_random(std::uint32_t one_in);
   // The next sync fails; the store then refuses everything until lose_power().
   void fail_sync(Errc code);
+  // Called, on its thread, after each peek of latest(), with what others can have changed since.
+  void after_peek(std::function<void(std::string_view key)> hook);
+  void set_full(bool full);
   // Crash and restart: durable commits, and the first few of the others, by the seed. Transactions
   // begun before fail to commit (kClosed).
   void lose_power();

@@ -61,29 +61,29 @@ Result<layout::LayoutMap> over_four(const InodeAttributes&) {
 }
 
 int run(Namespace& names, const Setup& setup) {
-  auto shared = names.mkdir(kRootFileId, "shared", {});
+  auto shared = names.mkdir(kSuperuser, kRootFileId, "shared", {});
   if (!shared) return 1;
   const FileId dir = shared->attributes.id;
   std::vector<FileId> own;
   for (int thread = 0; thread < setup.threads; ++thread) {
-    auto made = names.mkdir(kRootFileId, name_of(thread, 0), {});
+    auto made = names.mkdir(kSuperuser, kRootFileId, name_of(thread, 0), {});
     if (!made) return 1;
     own.push_back(made->attributes.id);
   }
   const auto at = [&](int thread) { return own[static_cast<std::size_t>(thread)]; };
   measure("create, one directory", setup, [&](int thread, std::uint64_t n) {
-    return names.create(dir, name_of(thread, n), {}).has_value();
+    return names.create(kSuperuser, dir, name_of(thread, n), {}).has_value();
   });
   measure("create, a directory each", setup, [&](int thread, std::uint64_t n) {
-    return names.create(at(thread), name_of(thread, n), {}).has_value();
+    return names.create(kSuperuser, at(thread), name_of(thread, n), {}).has_value();
   });
   measure("create + layout", setup, [&](int thread, std::uint64_t n) {
-    const auto made = names.create(at(thread), "l" + name_of(thread, n), {});
+    const auto made = names.create(kSuperuser, at(thread), "l" + name_of(thread, n), {});
     return made && names.ensure_layout(made->attributes.id, over_four).has_value();
   });
   measure("create + layout in the journal", setup, [&](int thread, std::uint64_t n) {
     thread_local std::vector<FileId> written;  // ended in batches, as a sweep does
-    const auto made = names.create(at(thread), "j" + name_of(thread, n), {});
+    const auto made = names.create(kSuperuser, at(thread), "j" + name_of(thread, n), {});
     if (!made || !names.begin_writing(made->attributes.id, over_four)) return false;
     written.push_back(made->attributes.id);
     if (written.size() < 1000) return true;
@@ -102,7 +102,7 @@ int run(Namespace& names, const Setup& setup) {
     return file && names.grow_size({.id = file->id, .end = n}).has_value();
   });
   measure("remove, one directory", setup, [&](int thread, std::uint64_t n) {
-    const auto removed = names.remove(dir, name_of(thread, n));
+    const auto removed = names.remove(kSuperuser, dir, name_of(thread, n));
     return removed.has_value() || removed.error().code == Errc::kNotFound;
   });
   return 0;

@@ -90,7 +90,7 @@ Result<NamespaceCounts> Namespace::counts() const {
 Result<CommitSeq> Namespace::apply(InodeLocks::Guard& guard, const Change& body) {
   const std::int64_t now_ns = options_.now_ns();
   auto seq = store_.apply([&](Transaction& transaction) {
-    Tree tree(transaction, now_ns);
+    Tree tree(transaction, now_ns, superblock_.boot_epoch);
     return body(tree);
   });
   if (!seq) return pass(seq);

@@ -5,21 +5,31 @@
 // other is as if they had run one after another (readdir and lookup excepted, which may see the
 // entry and the inode at different moments).
 //
-// Who checks what. The namespace checks types, names, links, sizes, emptiness and cycles: whatever
-// keeps the tree a tree. It does not know callers' identities: permissions, sticky bits and
-// ownership are the protocol layer's to check before (Ganesha does, in fsal_test_access and
-// fsal_remove_access). Two rules of identity are kept here since they must be atomic: a
-// set-group-id directory hands its group (and, to directories, the bit) to what is made in it, and
-// a change of owner or group of a non-directory clears set-user-id and set-group-id.
+// Who checks what. Operations that change names, directories or attributes at a client's request
+// take the caller's Credentials, and check them in the transaction that makes the change, by
+// the rules of Linux's VFS (ops/rights.h): search permission on the directories named, write
+// permission on those changed, and on a directory that gets another parent; sticky bits; owners and
+// groups; devices; and what becomes of set-user-id and set-group-id. They say kAccess (permission
+// bits) and kPermission (the owner's or the superuser's to do), in the order that Linux does: what
+// is not there, or there already, comes before a lack of write permission.
 //
-// Times. Making a file sets all its times, and its directory's mtime and ctime. Removing, linking
-// and renaming set the file's ctime and the directories' mtime and ctime. setattr sets ctime, and
-// mtime with a size. grow() never sets mtime back. atime changes only by setattr: reads are not
-// seen here. Every change of an inode counts `change` up.
+// The protocol layer checks the rest before it asks: the way to a directory (search permission at
+// every LOOKUP), reading of directories, files and extended attributes, opening of files, and
+// writing of extended attributes. What has no Credentials is for the server's own use, or the
+// protocol layer has checked it.
+//
+// Times, by our clock. Making a file sets all its times, its directory's mtime and ctime. Removing,
+// linking and renaming set the file's ctime and the directories' mtime and ctime; setattr ctime,
+// and mtime with a size; grow() mtime and ctime. atime changes only by setattr: reads are not seen.
+// Every change of an inode, a write in place too, counts `change` up.
 //
 // Errors, where nothing else is said: kNotFound (no such name), kStale (no such inode), kInvalid
 // (a bad name, or "." and ".." where they cannot be meant), kNameTooLong, kNotDirectory, kIo,
 // kNoSpace, kCorrupt (the store is damaged: run weft-fsck).
+//
+// While the store has no room (KvStore::room()), what adds names, extended attributes, policies or
+// the first layout of a file says kNoSpace, after all its other errors. Everything else goes on:
+// removing, renaming, truncating, sizes, layouts of files that have one, open files, repair.
 //
 // Threading: any thread; a call blocks for about one sync of the log, which concurrent calls share.
 //
@@ -51,6 +61,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ganesha-fsal/meta/credentials.h"
 #include "ganesha-fsal/meta/fileid_allocator.h"
 #include "ganesha-fsal/meta/inode_locks.h"
 #include "ganesha-fsal/meta/kv.h"
@@ -109,31 +120,34 @@ class Namespace {
   // --- making ---
   // Regular files. `verifier` matters for kExclusive only. An existing directory is kIsDirectory,
   // anything else existing that is no regular file kExists (kSymlink when a symbolic link).
-  [[nodiscard]] Result<Created> create(FileId dir, std::string_view name,
+  [[nodiscard]] Result<Created> create(const Credentials& who, FileId dir, std::string_view name,
                                        const CreateRequest& request,
                                        CreateHow how = CreateHow::kGuarded,
                                        CreateVerifier verifier = {});
   // Whether an exclusive create with this verifier made the file.
   [[nodiscard]] Result<bool> made_with(FileId id, const CreateVerifier& verifier) const;
-  [[nodiscard]] Result<Created> mkdir(FileId dir, std::string_view name,
+  [[nodiscard]] Result<Created> mkdir(const Credentials& who, FileId dir, std::string_view name,
                                       const CreateRequest& request);
   // kInvalid for an empty target or one with a NUL; kNameTooLong over kMaxSymlinkBytes.
-  [[nodiscard]] Result<Created> symlink(FileId dir, std::string_view name, std::string_view target,
-                                        const CreateRequest& request);
-  // Devices, FIFOs and sockets; kInvalid for other types.
-  [[nodiscard]] Result<Created> mknod(FileId dir, std::string_view name, FileType type,
-                                      DeviceNumber rdev, const CreateRequest& request);
+  [[nodiscard]] Result<Created> symlink(const Credentials& who, FileId dir, std::string_view name,
+                                        std::string_view target, const CreateRequest& request);
+  // Devices (the superuser's), FIFOs and sockets; kInvalid for other types.
+  [[nodiscard]] Result<Created> mknod(const Credentials& who, FileId dir, std::string_view name,
+                                      FileType type, DeviceNumber rdev,
+                                      const CreateRequest& request);
   // kIsDirectory; kTooManyLinks; kStale for an orphan.
-  [[nodiscard]] Result<Linked> link(FileId file, FileId dir, std::string_view name);
+  [[nodiscard]] Result<Linked> link(const Credentials& who, FileId file, FileId dir,
+                                    std::string_view name);
 
   // --- removing and moving ---
   // kNotEmpty; kIsDirectory or kNotDirectory when it is not `what`. The last name of a regular
   // file queues its objects' removal, unless it is held: then release() does.
-  [[nodiscard]] Result<Removed> remove(FileId dir, std::string_view name,
+  [[nodiscard]] Result<Removed> remove(const Credentials& who, FileId dir, std::string_view name,
                                        RemoveWhat what = RemoveWhat::kAny);
   // POSIX rename: replaces a file, or an empty directory by a directory. Two names of the same
   // file: nothing happens. kInvalid: a directory into itself or below itself.
-  [[nodiscard]] Result<Renamed> rename(FileId from_dir, std::string_view from_name, FileId to_dir,
+  [[nodiscard]] Result<Renamed> rename(const Credentials& who, FileId from_dir,
+                                       std::string_view from_name, FileId to_dir,
                                        std::string_view to_name);
 
   // --- attributes ---
@@ -141,14 +155,15 @@ class Namespace {
   // file that has a layout, `truncate` says what to do at the data servers; it stays in
   // pending_truncates() until finish_truncate(). The order is the caller's: recall layouts, then
   // setattr, then cut, then finish, then grant layouts again.
-  [[nodiscard]] Result<AttributesChanged> setattr(FileId id, const AttributeChange& change);
+  [[nodiscard]] Result<AttributesChanged> setattr(const Credentials& who, FileId id,
+                                                  const AttributeChange& change);
   // Done at every data server. Nothing happens when a later truncate took its place.
   [[nodiscard]] Result<> finish_truncate(const PendingTruncate& done);
   [[nodiscard]] Result<std::optional<PendingTruncate>> pending_truncate(FileId id) const;
   // After a restart these must be done again before layouts of their files are granted.
   [[nodiscard]] Result<std::vector<PendingTruncate>> pending_truncates(std::size_t limit) const;
 
-  // Data was written: the size only grows, mtime only goes forward; clears set-user-id and
+  // Data was written: the size only grows, and `change` is counted up; clears set-user-id and
   // set-group-id. Files that are gone are left out. Returns attributes in the order of `growths`,
   // nullopt for those gone. One transaction for each 32, one wait for the sync.
   [[nodiscard]] Result<std::vector<std::optional<InodeAttributes>>> grow(
@@ -229,9 +244,10 @@ class Namespace {
   // A data server is about to miss writes to these extents of a copy: recorded durably, with the
   // server stale in the map, before any of them is acknowledged. since_ns and ticket are not looked
   // at. When it was not stale, the object's epoch is counted up, so that it can be fenced there
-  // against holders of older handles. Returns the map. kInvalid: nothing dirty, no such copy, or
-  // the only one. kLayoutTryLater: it is the last that is current at its stripe. kFenced:
-  // `reporter`, the server that says so, is not current at that stripe itself.
+  // against holders of older handles. Returns the map. kInvalid: nothing dirty. kBusy: the server
+  // is not at this copy, or the copy is the only one: the map has changed since it was read.
+  // kLayoutTryLater: it is the last that is current at its stripe. kFenced: `reporter`, the server
+  // that says so, is not current at that stripe itself.
   struct Marked : layout::LayoutMap {
     bool fresh = false;  // it was not stale before
   };
@@ -278,18 +294,34 @@ class Namespace {
   [[nodiscard]] Result<std::vector<layout::ObjectId>> objects_of(
       std::uint32_t ds_id, std::optional<layout::ObjectId> after, std::size_t limit) const;
 
+  // --- strays: objects at a data server that no file, removal or move of ours is about ---
+  // Those of `objects` that the reverse index does not have for `ds_id`. What is made is in it
+  // before its first handle is sealed; what is removed is, until that is acknowledged.
+  [[nodiscard]] Result<std::vector<layout::ObjectId>> without_entry(
+      std::uint32_t ds_id, std::span<const layout::ObjectId> objects) const;
+  // Whether a file of that number was made here, or may have been. Objects of others are another
+  // system's, or this metadata store is older than they are.
+  [[nodiscard]] Result<bool> was_made(const layout::ObjectId& object) const;
+  // Queues a stray for removal, with handles of it refused first. False: it is none any more.
+  // kInvalid: not was_made().
+  [[nodiscard]] Result<bool> queue_stray(std::uint32_t ds_id, const layout::ObjectId& object);
+
   // --- objects of removed files ---
   // Removals after `after` (nullopt: from the start) by file number, at most `limit`.
   [[nodiscard]] Result<std::vector<PendingRemoval>> pending_removals(
       std::optional<layout::ObjectId> after, std::size_t limit) const;
-  // These data servers have removed the object, or never had it.
-  [[nodiscard]] Result<> finish_removal(const layout::ObjectId& object,
-                                        std::span<const std::uint32_t> ds_ids);
+  // These data servers have removed the objects, or never had them. Not durable on return: what a
+  // crash undoes is removed once more. Many objects share a commit.
+  [[nodiscard]] Result<> finish_removals(std::span<const layout::ObjectId> objects,
+                                         std::span<const std::uint32_t> ds_ids);
 
  private:
   Namespace(KvStore& store, NamespaceOptions options);
   [[nodiscard]] Result<> start();
   [[nodiscard]] Result<> look_for_policies();
+
+  // kNoSpace when the store has no room for a layout; valid as long as `make`.
+  [[nodiscard]] MakeLayout with_room(const MakeLayout& make) const;
 
   using Change = std::function<Result<>(Tree&)>;
   // Runs `body` in a transaction under `guard`, commits, unlocks. The commit to wait for; for a

@@ -154,13 +154,14 @@ struct AttributesChanged {
 struct Growth {
   FileId id = 0;
   std::uint64_t end = 0;                 // one past the last byte written; 0: unknown
-  std::optional<std::int64_t> mtime_ns;  // now when absent
+  std::optional<std::int64_t> mtime_ns;  // a client's choice; now when absent
 };
 
 // The objects of a file that is gone: to be removed at these data servers, then acknowledged.
 struct PendingRemoval {
   layout::ObjectId object;
   std::vector<std::uint32_t> ds_ids;  // those not acknowledged yet
+  std::uint32_t least_epoch = 0;      // handles below are to be refused first; 0: none
 };
 
 // A range of a file's bytes: [offset, end).

@@ -6,6 +6,7 @@
 
 #include "ganesha-fsal/repair/mend_parts.h"
 #include "ganesha-fsal/repair/repairer.h"
+#include "rpc/base/log_text.h"
 
 namespace weft::mds {
 namespace {
@@ -200,7 +201,8 @@ Result<ResyncProgress> Repairer::finish_job(std::uint32_t ds_id, std::uint64_t n
       jobs_.progress(number, *at);
       if (at->state == ResyncProgress::State::kRunning) continue;
       if (at->state == ResyncProgress::State::kDone) outcome = *at;
-      if (at->state == ResyncProgress::State::kFailed) outcome = fail(Errc::kIo, at->error);
+      if (at->state == ResyncProgress::State::kFailed)
+        outcome = fail(Errc::kIo, log_text(at->error));
       if (at->state == ResyncProgress::State::kUnknown) {
         outcome = fail(Errc::kUnreachable, "the data server was restarted");
       }

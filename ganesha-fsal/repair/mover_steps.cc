@@ -174,9 +174,7 @@ bool Mover::strip_removal(const layout::ObjectId& object, std::uint32_t ds_id) {
   if (used) return false;
   const auto move = parts_.names.move_of(object.fileid);
   if (!move || *move) return false;  // it is going to be queued
-  const std::vector<std::uint32_t> ds_ids{ds_id};
-  const auto done = parts_.names.finish_removal(object, ds_ids);
-  return done.has_value();
+  return parts_.names.finish_removals({&object, 1}, {&ds_id, 1}).has_value();
 }
 
 }  // namespace weft::mds

@@ -106,9 +106,10 @@ class Repairer {
   // success, once: asked again it is done again. A file with one copy is done at once.
   [[nodiscard]] Result<> compare(FileId file);
 
-  // Compares the copies of a file that nobody writes, and mends what differs, or only tells
-  // (scrubber.h). Blocks until it is done. kBusy: the file is being repaired.
-  [[nodiscard]] Result<ScrubOutcome> scrub(FileId file, bool only_tell);
+  // Compares the copies of a file that nobody writes, tells what differs, and mends that of which
+  // it is known which copy is right (scrubber.h). Blocks until it is done. kBusy: the file is being
+  // repaired.
+  [[nodiscard]] Result<ScrubOutcome> scrub(FileId file, const ScrubHow& how);
 
   [[nodiscard]] const RepairJobs& jobs() const { return jobs_; }
   // Data servers where a repair failed, and why; it is tried again after a rest of
@@ -173,7 +174,7 @@ class Repairer {
                                                            std::uint64_t number);
   // scrub.cc
   struct Scrub;
-  [[nodiscard]] Result<ScrubOutcome> scrub_copies(FileId file, bool only_tell);
+  [[nodiscard]] Result<ScrubOutcome> scrub_copies(FileId file, const ScrubHow& how);
   [[nodiscard]] bool is_still(const Scrub& scrub) const;
   [[nodiscard]] Result<bool> scrub_stripe(const Scrub& scrub, std::size_t stripe,
                                           ScrubOutcome& out);
@@ -181,9 +182,9 @@ class Repairer {
                                    std::vector<ScrubFinding>& differ, ScrubOutcome& out);
   [[nodiscard]] control::Resync scrub_job(const Scrub& scrub, std::size_t stripe,
                                           std::uint32_t ds_id, std::uint32_t source) const;
-  [[nodiscard]] Result<std::uint64_t> differing(const Scrub& scrub, std::size_t stripe,
-                                                std::uint32_t ds_id, std::uint32_t source,
-                                                ScrubOutcome& out);
+  [[nodiscard]] Result<control::ResyncProgress> differing(const Scrub& scrub, std::size_t stripe,
+                                                          std::uint32_t ds_id, std::uint32_t source,
+                                                          ScrubOutcome& out);
   [[nodiscard]] Result<> mend_difference(const Scrub& scrub, std::size_t stripe,
                                          ScrubFinding& finding);
 

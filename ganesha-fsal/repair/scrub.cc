@@ -1,4 +1,5 @@
-// Repairer: the copies of a file that nobody writes are compared, and what differs is made equal.
+// Repairer: the copies of a file that nobody writes are compared; what differs is told, and made
+// equal if it is known which copy is right.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -11,23 +12,23 @@ namespace weft::mds {
 // What one file's scrub goes by.
 struct Repairer::Scrub {
   FileId file = 0;
-  bool only_tell = false;
+  ScrubHow how;
   PinnedFile pinned;
   std::uint64_t change = 0;  // of the inode, when it began
 };
 
-Result<ScrubOutcome> Repairer::scrub(FileId file, bool only_tell) {
+Result<ScrubOutcome> Repairer::scrub(FileId file, const ScrubHow& how) {
   {
     const std::lock_guard lock(mutex_);
     if (!busy_.insert(file).second) return fail(Errc::kBusy, "the file is being repaired");
   }
-  auto outcome = scrub_copies(file, only_tell);
+  auto outcome = scrub_copies(file, how);
   const std::lock_guard lock(mutex_);
   busy_.erase(file);
   return outcome;
 }
 
-Result<ScrubOutcome> Repairer::scrub_copies(FileId file, bool only_tell) {
+Result<ScrubOutcome> Repairer::scrub_copies(FileId file, const ScrubHow& how) {
   ScrubOutcome out;
   auto map = parts_.names.layout(file);
   if (!map) return pass(map);
@@ -38,7 +39,7 @@ Result<ScrubOutcome> Repairer::scrub_copies(FileId file, bool only_tell) {
   if (!attributes) return pass(attributes);
   auto pinned = parts_.pin(file);
   if (!pinned) return pass(pinned);
-  Scrub scrub{file, only_tell, std::move(*pinned), attributes->change};
+  Scrub scrub{file, how, std::move(*pinned), attributes->change};
   const std::size_t stripes = scrub.pinned.map.copies.front().ds_ids.size();
   for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
     auto done = scrub_stripe(scrub, stripe, out);
@@ -61,38 +62,48 @@ Result<bool> Repairer::scrub_stripe(const Scrub& scrub, std::size_t stripe, Scru
   const layout::LayoutMap& map = scrub.pinned.map;
   const auto current = current_at(map, stripe);
   if (current.size() < 2) return true;
-  auto source = source_of(map, scrub.pinned.leads, stripe);
+  const bool chosen = std::ranges::find(current, scrub.how.from) != current.end();
+  auto source = chosen ? scrub.how.from : source_of(map, scrub.pinned.leads, stripe);
   if (!source) return pass(source);
   std::vector<std::uint32_t> equal{*source};
   std::vector<ScrubFinding> differ;
   for (const std::uint32_t ds_id : current) {
     if (ds_id == *source) continue;
-    auto bytes = differing(scrub, stripe, ds_id, *source, out);
-    if (!bytes) return pass(bytes);
-    if (*bytes > 0) {
-      bytes = differing(scrub, stripe, ds_id, *source, out);  // it may have been written meanwhile
-      if (!bytes) return pass(bytes);
+    auto found = differing(scrub, stripe, ds_id, *source, out);
+    if (!found) return pass(found);
+    if (found->differing_bytes > 0) {  // it may have been written meanwhile
+      found = differing(scrub, stripe, ds_id, *source, out);
+      if (!found) return pass(found);
     }
     if (!is_still(scrub)) return false;
-    if (*bytes == 0) {
+    if (found->differing_bytes == 0) {
       equal.push_back(ds_id);
     } else {
-      differ.push_back({scrub.file, ds_id, *source, *bytes});
+      differ.push_back({.file = scrub.file,
+                        .ds_id = ds_id,
+                        .source = *source,
+                        .differing_bytes = found->differing_bytes,
+                        .stripe = static_cast<std::uint32_t>(stripe),
+                        .extents = std::move(found->differing)});
     }
   }
   for (ScrubFinding& finding : differ) finding.majority = equal.size() > 1;
-  if (differ.size() == 2) {
+  if (differ.size() == 2 && !chosen) {
     auto outvoted = ask_third(scrub, stripe, differ, out);
     if (!outvoted) return pass(outvoted);
   }
   for (ScrubFinding& finding : differ) {
-    if (!scrub.only_tell) {
+    // Of two copies nothing says which is the damaged one.
+    if (!scrub.how.only_tell && (finding.majority || chosen)) {
       auto mended = mend_difference(scrub, stripe, finding);
       if (!mended) return pass(mended);
     }
     spdlog::warn("event=scrub_differs file={:x} ds={} from={} bytes={} by={} mended={}",
                  finding.file, finding.ds_id, finding.source, finding.differing_bytes,
-                 finding.majority ? "majority" : "leader", finding.mended);
+                 chosen             ? "administrator"
+                 : finding.majority ? "majority"
+                                    : "nobody",
+                 finding.mended);
     out.findings.push_back(finding);
   }
   return true;
@@ -103,8 +114,10 @@ Result<> Repairer::ask_third(const Scrub& scrub, std::size_t stripe,
                              std::vector<ScrubFinding>& differ, ScrubOutcome& out) {
   auto between = differing(scrub, stripe, differ[1].ds_id, differ[0].ds_id, out);
   if (!between) return pass(between);
-  if (*between > 0) return {};
-  differ = {{scrub.file, differ[0].source, differ[0].ds_id, differ[0].differing_bytes, true}};
+  if (between->differing_bytes > 0) return {};
+  differ.pop_back();
+  std::swap(differ[0].ds_id, differ[0].source);
+  differ[0].majority = true;
   return {};
 }
 
@@ -121,9 +134,9 @@ control::Resync Repairer::scrub_job(const Scrub& scrub, std::size_t stripe, std:
   return job;
 }
 
-Result<std::uint64_t> Repairer::differing(const Scrub& scrub, std::size_t stripe,
-                                          std::uint32_t ds_id, std::uint32_t source,
-                                          ScrubOutcome& out) {
+Result<control::ResyncProgress> Repairer::differing(const Scrub& scrub, std::size_t stripe,
+                                                    std::uint32_t ds_id, std::uint32_t source,
+                                                    ScrubOutcome& out) {
   control::Resync job = scrub_job(scrub, stripe, ds_id, source);
   job.report_only = true;
   auto number = begin_job(RepairKind::kScrub, scrub.file, ds_id, job);
@@ -131,7 +144,7 @@ Result<std::uint64_t> Repairer::differing(const Scrub& scrub, std::size_t stripe
   auto at = finish_job(ds_id, *number);
   if (!at) return pass(at);
   out.compared_bytes += at->compared_bytes;
-  return at->differing_bytes;
+  return at;
 }
 
 Result<> Repairer::mend_difference(const Scrub& scrub, std::size_t stripe, ScrubFinding& finding) {

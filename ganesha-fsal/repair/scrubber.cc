@@ -1,5 +1,6 @@
 #include "ganesha-fsal/repair/scrubber.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -31,10 +32,12 @@ void Scrubber::stop() {
 
 void Scrubber::begin_locked(bool only_tell) {
   auto findings = std::move(state_.findings);
+  auto resolved = std::move(state_.resolved);
   state_ = {.running = true,
             .only_tell = only_tell,
             .rounds = state_.rounds,
-            .findings = std::move(findings)};
+            .findings = std::move(findings),
+            .resolved = std::move(resolved)};
   since_ = Clock::now();
   files_.clear();
   more_ = false;
@@ -51,6 +54,18 @@ Result<> Scrubber::begin(std::optional<FileId> file, bool only_tell) {
       after_ = 0;
       more_ = true;
     }
+  }
+  wake_.notify_all();
+  return {};
+}
+
+Result<> Scrubber::resolve(FileId file, std::uint32_t from) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (resolutions_.size() >= parts_.limits.most_resolving) {
+      return fail(Errc::kBusy, "too many files wait to be resolved (weft scrub status)");
+    }
+    resolutions_.push_back({file, from});
   }
   wake_.notify_all();
   return {};
@@ -83,6 +98,15 @@ ScrubState Scrubber::state() const {
 void Scrubber::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
+    if (!resolutions_.empty()) {
+      const Resolution what = resolutions_.front();
+      resolutions_.pop_front();
+      lock.unlock();
+      const auto outcome = parts_.scrub(what.file, {.only_tell = false, .from = what.from});
+      lock.lock();
+      resolved(what, outcome);
+      continue;
+    }
     const auto every = parts_.limits.every;
     if (!state_.running && every.count() > 0 && Clock::now() - since_ >= every) {
       begin_locked(false);
@@ -97,7 +121,7 @@ void Scrubber::run() {
     ++working_;
     const bool only_tell = state_.only_tell;
     lock.unlock();
-    const auto outcome = parts_.scrub(*file, only_tell);
+    const auto outcome = parts_.scrub(*file, {.only_tell = only_tell});
     lock.lock();
     --working_;
     count(*file, outcome);
@@ -138,7 +162,9 @@ std::optional<FileId> Scrubber::next(std::unique_lock<std::mutex>& lock) {
 
 void Scrubber::count(FileId file, const Result<ScrubOutcome>& outcome) {
   if (!outcome) {
-    if (outcome.error() == Errc::kStale || outcome.error() == Errc::kNotFound) return;  // removed
+    if (outcome.error() == Errc::kStale || outcome.error() == Errc::kNotFound) {  // removed
+      return keep_findings(file, {});
+    }
     if (outcome.error() == Errc::kBusy) {
       ++state_.written;
     } else {
@@ -147,7 +173,7 @@ void Scrubber::count(FileId file, const Result<ScrubOutcome>& outcome) {
     }
     return;
   }
-  if (outcome->is == ScrubOutcome::Is::kSingle) return;
+  if (outcome->is == ScrubOutcome::Is::kSingle) return keep_findings(file, {});
   if (outcome->is == ScrubOutcome::Is::kWritten) {
     ++state_.written;
     return;
@@ -157,11 +183,43 @@ void Scrubber::count(FileId file, const Result<ScrubOutcome>& outcome) {
   for (const ScrubFinding& finding : outcome->findings) {
     ++state_.differing;
     if (finding.mended) ++state_.mended;
-    state_.findings.push_back(finding);
-    if (state_.findings.size() > parts_.limits.most_findings) {
-      state_.findings.erase(state_.findings.begin());
-    }
   }
+  keep_findings(file, outcome->findings);
+}
+
+void Scrubber::keep_findings(FileId file, const std::vector<ScrubFinding>& findings) {
+  auto& kept = state_.findings;
+  std::erase_if(kept, [&](const auto& old) { return old.file == file && !old.mended; });
+  for (const ScrubFinding& finding : findings) {
+    if (kept.size() >= parts_.limits.most_findings) {
+      const auto mended = std::ranges::find(kept, true, &ScrubFinding::mended);
+      if (mended == kept.end()) {
+        if (!finding.mended) ++state_.unlisted;
+        continue;
+      }
+      kept.erase(mended);
+    }
+    kept.push_back(finding);
+  }
+}
+
+void Scrubber::resolved(const Resolution& what, const Result<ScrubOutcome>& outcome) {
+  std::string how;
+  if (!outcome) {
+    how = "failed, and can be tried again: " + outcome.error().describe();
+  } else if (outcome->is == ScrubOutcome::Is::kWritten) {
+    how = "nothing was changed, since somebody writes it: try again when nobody does";
+  } else {
+    keep_findings(what.file, outcome->findings);
+    const auto mended = std::ranges::count(outcome->findings, true, &ScrubFinding::mended);
+    how = mended == 0 ? "no copy differs from that"
+                      : fmt::format("{} copies made equal to it", mended);
+  }
+  spdlog::warn("event=scrub_resolved file={:x} from={} outcome=\"{}\"", what.file, what.from, how);
+  constexpr std::size_t kMostKept = 10;
+  if (state_.resolved.size() == kMostKept) state_.resolved.erase(state_.resolved.begin());
+  state_.resolved.push_back(
+      fmt::format("fileid {} from data server {}: {}", what.file, what.from, how));
 }
 
 }  // namespace weft::mds

@@ -1,5 +1,5 @@
-// Scrub: compares the copies of files that nobody writes, and makes those equal that should be and
-// are not.
+// Scrub: compares the copies of files that nobody writes, tells which differ, and makes those equal
+// of which it is known which is right.
 //
 // One file, stripe by stripe (Repairer::scrub() does it):
 //
@@ -7,12 +7,15 @@
 //      leader's by checksums of 4 KiB blocks, at the data servers; nothing is changed.
 //   2. What differs is compared once more. It counts only if it differs again, and the file was not
 //      written in between.
-//   3. Which copy is right? With three copies, two that are equal are. With two nothing says so:
-//   the
-//      leader's is taken, which is the one that clients read and write first. This is never silent:
-//      it is logged (event=scrub_differs), counted, and kept among the findings.
-//   4. Unless it is only to be told, the copy is made equal to the right one by a job of the usual
-//      kind, whose writes go through the data server's own checks.
+//   3. Which copy is right? With three copies, two that are equal are. With two nothing says so,
+//   and
+//      nothing is changed: an administrator looks at both and says which (resolve()). Either way it
+//      is logged (event=scrub_differs), counted, and kept among the findings.
+//   4. Unless it is only to be told, the copy that is known to be wrong is made equal to the right
+//      one by a job of the usual kind, whose writes go through the data server's own checks.
+//
+// Findings are in memory: the next scrub finds again what a restart forgot. A file's open findings
+// are replaced by what its next scrub says of it.
 //
 // Files that are written are left out and counted; the next scrub comes to them. Damage that a data
 // server's store finds itself (parity groups) does not get here: it is mended there.
@@ -28,12 +31,16 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "ganesha-fsal/meta/namespace.h"
+#include "rpc/control/messages.h"
 
 namespace weft::mds {
+
+namespace control = rpc::control;
 
 // A copy that differed.
 struct ScrubFinding {
@@ -43,8 +50,16 @@ struct ScrubFinding {
   std::uint64_t differing_bytes = 0;  // of blocks of 4 KiB
   bool majority = false;              // a third copy says that the source is right
   bool mended = false;
+  std::uint32_t stripe = 0;
+  std::vector<control::Extent> extents{};  // of the file, that differ; the first of them
 
   friend bool operator==(const ScrubFinding&, const ScrubFinding&) = default;
+};
+
+struct ScrubHow {
+  bool only_tell = false;
+  // An administrator says that this data server's copies are right; 0: nobody does.
+  std::uint32_t from = 0;
 };
 
 struct ScrubOutcome {
@@ -64,7 +79,9 @@ struct ScrubState {
   std::uint64_t mended = 0;
   std::uint64_t rounds = 0;            // that have ended, of all files
   std::chrono::milliseconds age{0};    // of the round, or since the last ended
-  std::vector<ScrubFinding> findings;  // the last ones
+  std::vector<ScrubFinding> findings;  // the last ones, those that are not mended before others
+  std::uint64_t unlisted = 0;          // that are not mended, and had no room
+  std::vector<std::string> resolved;   // what came of resolve(), the last ones
 };
 
 class Scrubber {
@@ -75,12 +92,13 @@ class Scrubber {
     unsigned workers = 2;
     std::size_t page = 64;
     std::size_t most_findings = 100;
-    Clock::duration every{0};  // all files, begun by itself; 0: never
+    std::size_t most_resolving = 64;  // that wait to be resolved
+    Clock::duration every{0};         // all files, begun by itself; 0: never
   };
   struct Parts {
     Namespace& names;
     // Repairer::scrub()
-    std::function<Result<ScrubOutcome>(FileId, bool only_tell)> scrub;
+    std::function<Result<ScrubOutcome>(FileId, const ScrubHow&)> scrub;
     Limits limits;
   };
 
@@ -93,6 +111,9 @@ class Scrubber {
 
   // All files, or one. kBusy: a scrub runs.
   [[nodiscard]] Result<> begin(std::optional<FileId> file, bool only_tell);
+  // Soon, also while a scrub runs: the file's copies that differ from this data server's are made
+  // equal to it. kBusy: too many wait.
+  [[nodiscard]] Result<> resolve(FileId file, std::uint32_t from);
   // Ends one that runs, after the files it is at. False: none did.
   bool end();
   [[nodiscard]] ScrubState state() const;
@@ -101,6 +122,12 @@ class Scrubber {
   void run();
   [[nodiscard]] std::optional<FileId> next(std::unique_lock<std::mutex>& lock);
   void count(FileId file, const Result<ScrubOutcome>& outcome);
+  void keep_findings(FileId file, const std::vector<ScrubFinding>& findings);
+  struct Resolution {
+    FileId file = 0;
+    std::uint32_t from = 0;
+  };
+  void resolved(const Resolution& what, const Result<ScrubOutcome>& outcome);
   void begin_locked(bool only_tell);
   void end_locked();
 
@@ -111,6 +138,7 @@ class Scrubber {
   ScrubState state_;
   Clock::time_point since_ = Clock::now();
   std::deque<FileId> files_;
+  std::deque<Resolution> resolutions_;
   FileId after_ = 0;
   bool more_ = false;     // files with numbers above after_
   bool listing_ = false;  // somebody reads them

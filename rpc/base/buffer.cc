@@ -172,7 +172,8 @@ Result<Buffer> BufferPool::allocate(std::size_t size) {
 
 void BufferPool::release(Buffer::Block* block) {
   impl_->in_use.fetch_sub(block->capacity, std::memory_order_relaxed);
-  if (block->size_class >= 0) {
+  const bool retired = arena_ != nullptr && arena_->is_retired(block->memory, block->capacity);
+  if (block->size_class >= 0 && !retired) {
     auto& list = impl_->free[static_cast<std::size_t>(block->size_class)];
     const std::scoped_lock lock(list.mutex);
     if ((list.blocks.size() + 1) * block->capacity <= limit_ / 2) {

@@ -80,6 +80,12 @@ Errc errc_from_errno(int err) {
     case EOPNOTSUPP: return Errc::kNotSupported;
     case ETIMEDOUT: return Errc::kTimedOut;
     case ECANCELED: return Errc::kCancelled;
+    // This process or machine is short of something for a moment; nothing is broken.
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOBUFS:
+    case EINTR:
     case EAGAIN:
     case EBUSY: return Errc::kBusy;
     case EPIPE:

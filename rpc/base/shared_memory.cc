@@ -7,6 +7,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "rpc/base/assert.h"
@@ -78,11 +79,35 @@ std::byte* Arena::take(std::size_t size) {
   return nullptr;
 }
 
+void Arena::retire(std::span<const std::byte> bytes) {
+  WEFT_ASSERT(memory_->contains(bytes));
+  const auto offset = static_cast<std::size_t>(bytes.data() - memory_->base());
+  const std::scoped_lock lock(mutex_);
+  std::size_t& end = retired_[offset];
+  end = std::max(end, offset + bytes.size());
+  any_retired_.store(true);
+}
+
+bool Arena::is_retired(const std::byte* run, std::size_t size) const {
+  if (!any_retired_.load()) return false;
+  const auto offset = static_cast<std::size_t>(run - memory_->base());
+  const std::scoped_lock lock(mutex_);
+  // Bytes lie in one run, so those of this one begin in it.
+  const auto found = retired_.lower_bound(offset);
+  return found != retired_.end() && found->first < offset + size;
+}
+
 void Arena::give(std::byte* run, std::size_t size) {
-  // Best effort: pages that stay are used again by the next who takes them.
-  static_cast<void>(::madvise(run, size, MADV_REMOVE));
+  const bool removed = ::madvise(run, size, MADV_REMOVE) == 0;
   const std::scoped_lock lock(mutex_);
   auto offset = static_cast<std::size_t>(run - memory_->base());
+  const auto first = retired_.lower_bound(offset);
+  const auto last = retired_.lower_bound(offset + size);
+  const bool retired = first != last;
+  retired_.erase(first, last);
+  any_retired_.store(!retired_.empty());
+  // Pages that stay are used again by the next who takes them.
+  if (retired && !removed) return;
   auto next = free_.lower_bound(offset);
   if (next != free_.end() && next->first == offset + size) {
     size += next->second;

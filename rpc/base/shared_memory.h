@@ -9,13 +9,19 @@
 // back. It is what a BufferPool takes its blocks from when bulk data is to be shared: the pool
 // keeps blocks for reuse, so that the arena is asked seldom.
 //
+// Pages that a process had which died, a disk may still write into on its behalf. retire() says
+// which these are. A run with such pages goes back to the kernel before it is used again: what
+// writes into it later writes into pages that nobody maps any more.
+//
 // Threading: SharedMemory is constant once made. Arena: any thread.
 //
 // Invariants:
 //  1. Runs that are out do not overlap, lie in the mapping, and begin and end at pages.
-//  2. What the memory contains is the peer's to change at any instant, wherever it is shared.
+//  2. A page that was retired is in no run that take() returns: it has another in its place.
+//  3. What the memory contains is the peer's to change at any instant, wherever it is shared.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -61,8 +67,13 @@ class Arena {
 
   // Null when there is no run so long. Precondition: size is a multiple of a page, and not 0.
   [[nodiscard]] std::byte* take(std::size_t size);
-  // Back, and its memory to the kernel.
+  // Back, and its memory to the kernel. A run with retired pages that the kernel does not take is
+  // not used again.
   void give(std::byte* run, std::size_t size);
+  // Bytes in runs that are out, whose pages are not to be used for anything else.
+  void retire(std::span<const std::byte> bytes);
+  // Whether a run that is out has such pages.
+  [[nodiscard]] bool is_retired(const std::byte* run, std::size_t size) const;
 
   [[nodiscard]] const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
   [[nodiscard]] std::size_t free_bytes() const;
@@ -70,7 +81,9 @@ class Arena {
  private:
   const std::shared_ptr<SharedMemory> memory_;
   mutable std::mutex mutex_;
-  std::map<std::size_t, std::size_t> free_;  // offset -> size; protected by mutex_
+  std::map<std::size_t, std::size_t> free_;     // offset -> size; protected by mutex_
+  std::map<std::size_t, std::size_t> retired_;  // offset -> end; likewise; may overlap
+  std::atomic<bool> any_retired_ = false;  // so that who asks needs no lock while there are none
 };
 
 }  // namespace weft

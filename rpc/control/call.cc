@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "rpc/base/log_text.h"
 #include "rpc/xdr/xdr.h"
 
 namespace weft::rpc::control {
@@ -64,9 +65,9 @@ Result<Reply> decode_reply(std::uint32_t xid, xdr::Decoder& in,
   const std::uint32_t status = in.u32();
   if (!in.ok() || !accepted) return fail(Errc::kProtocol, "not a control reply");
   if (status == 0) return Reply{xid, rest(in, payload)};
-  std::string text = in.string(kMaxText);
+  const std::string text = in.string(kMaxText);
   if (!in.ok() || in.remaining() != 0) return fail(Errc::kProtocol, "malformed control error");
-  return Reply{xid, fail(errc_from_wire(status), std::move(text))};
+  return Reply{xid, fail(errc_from_wire(status), log_text(text))};
 }
 
 }  // namespace

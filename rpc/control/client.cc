@@ -128,7 +128,7 @@ void Client::Impl::on_connected() {
   const std::uint64_t attempt = attempt_;
   connection_ = std::make_shared<Connection>(
       io_, std::exchange(socket_, tcp::socket(io_->context())),
-      SecureChannel(SecureChannel::Role::kConnecting, config_.key, random_key()),
+      SecureChannel(SecureChannel::Role::kConnecting, config_.keys->now().cluster, random_key()),
       Connection::Limits{.max_calls = config_.max_calls,
                          .handshake = config_.connect_timeout,
                          .silence = config_.silence_timeout});
@@ -181,6 +181,9 @@ void Client::Impl::on_registered(std::uint64_t attempt, Result<> accepted,
 }
 
 void Client::Impl::beat() {
+  if (!config_.keys->accepts(connection_->key())) {
+    return lost({Errc::kAuth, "the connection's cluster key was dropped"});
+  }
   connection_->call(
       Proc::kHeartbeat, to_bytes(events_.heartbeat()), config_.silence_timeout,
       expect<Lease>([this, attempt = attempt_, sent = config_.clock->now()](Result<Lease> answer) {
@@ -279,6 +282,11 @@ void Client::Impl::serve_mirroring(Proc proc, const Bytes& arguments,
       return with_arguments<GiveUp>(
           arguments, std::move(respond), [&](const GiveUp& request, Respond answer) {
             events_.on_give_up(request, answer_with<void>(std::move(answer)));
+          });
+    case Proc::kList:
+      return with_arguments<ListFrom>(
+          arguments, std::move(respond), [&](const ListFrom& from, Respond answer) {
+            events_.on_list(from, answer_with<Listed>(std::move(answer)));
           });
     default: return respond(fail(Errc::kNotSupported, "not a call to a data server"));
   }

@@ -19,7 +19,7 @@
 
 #include "rpc/base/clock.h"
 #include "rpc/base/error.h"
-#include "rpc/control/keys.h"
+#include "rpc/control/keyring.h"
 #include "rpc/control/messages.h"
 
 namespace weft::rpc::control {
@@ -72,6 +72,10 @@ class ClientEvents {
   virtual void on_give_up(const GiveUp& /*request*/, Done<void> done) {
     done(fail(Errc::kNotSupported, "no parity group"));
   }
+  // kNotSupported: its store cannot say what it has.
+  virtual void on_list(const ListFrom& /*from*/, Done<Listed> done) {
+    done(fail(Errc::kNotSupported, "no list of objects"));
+  }
 };
 
 class Client {
@@ -79,7 +83,7 @@ class Client {
   struct Config {
     std::string mds_host;  // name or numeric address
     std::uint16_t mds_port = 0;
-    ClusterKey key;
+    std::shared_ptr<const Keyring> keys;
     std::size_t max_calls = 4096;                     // under way
     std::chrono::milliseconds connect_timeout{5000};  // connecting, proving, registering, each
     std::chrono::milliseconds backoff_min{100};

@@ -52,6 +52,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void call(Proc proc, Bytes arguments, std::chrono::milliseconds timeout, Done<Bytes> done);
   void close(Error why);
   [[nodiscard]] bool open() const { return open_; }
+  // Once established.
+  [[nodiscard]] const ClusterKey& key() const { return channel_.key(); }
 
  private:
   void read();

@@ -46,6 +46,19 @@ void get(xdr::Decoder& in, LocalEndpoint& local) {
   if (!whole || (!local.socket.empty() && local.socket.front() != '/')) in.reject();
 }
 
+void put(xdr::Encoder& out, const StoreState& state) {
+  out.u64(state.generation);
+  out.u64(state.boot);
+}
+
+void get(xdr::Decoder& in, StoreState& state) {
+  state.generation = in.u64();
+  state.boot = in.u64();
+  // None is told in one way, and there is always a next one.
+  if (state.generation == 0 && state.boot != 0) in.reject();
+  if (state.generation == UINT64_MAX) in.reject();
+}
+
 void put(xdr::Encoder& out, const Fence& fence) {
   out.u32(static_cast<std::uint32_t>(fence.what));
   if (fence.what == Fence::What::kObject) {
@@ -214,6 +227,7 @@ void get(xdr::Decoder& in, Register& message) {
   get_addresses(in, message.addresses);
   get(in, message.space);
   get(in, message.local);
+  get(in, message.state);
 }
 
 void get(xdr::Decoder& in, Registered& message) {
@@ -231,6 +245,8 @@ void get(xdr::Decoder& in, Heartbeat& message) {
   get(in, message.mirror);
   message.store = in.string(kMaxText);
   get(in, message.scrub);
+  message.trouble = in.string(kMaxText);
+  get(in, message.state);
 }
 
 void get(xdr::Decoder& in, Lease& message) { message.seconds = in.u32(); }
@@ -285,6 +301,7 @@ void get(xdr::Decoder& in, CopyMissed& message) {
   message.ds_id = in.u32();
   message.object_epoch = in.u32();
   get_extents(in, message.extents);
+  message.failed_here = in.boolean();
 }
 
 void get(xdr::Decoder& in, ForgetMissed& message) {
@@ -314,6 +331,15 @@ void get(xdr::Decoder& in, Resync& message) {
 
 void get(xdr::Decoder& in, ResyncJob& message) { message.job = in.u64(); }
 void get(xdr::Decoder& in, GiveUp& message) { message.target = in.u32(); }
+void get(xdr::Decoder& in, ListFrom& message) {
+  message.folder = in.u32();
+  get(in, message.after);
+}
+void get(xdr::Decoder& in, Listed& message) {
+  get_list(in, message.objects, kMaxListed);
+  get(in, message.next);
+  message.more = in.boolean();
+}
 void get(xdr::Decoder& in, Scrub& message) {
   message.start = in.boolean();
   message.only_tell = in.boolean();
@@ -329,6 +355,7 @@ void get(xdr::Decoder& in, ResyncProgress& message) {
   message.punched_bytes = in.u64();
   message.next_offset = in.u64();
   message.error = in.string(kMaxText);
+  get_list(in, message.differing, kMaxDiffering);
 }
 
 }  // namespace
@@ -344,6 +371,11 @@ std::string to_string(const Uuid& uuid) {
   return text;
 }
 
+StoreState next_state(const StoreState& state, std::uint64_t boot) {
+  if (state.generation > 0 && state.boot == boot) return state;
+  return {state.generation + 1, boot};
+}
+
 void encode(xdr::Encoder&, const Empty&) {}
 
 void encode(xdr::Encoder& out, const Register& message) {
@@ -357,6 +389,7 @@ void encode(xdr::Encoder& out, const Register& message) {
   put_addresses(out, message.addresses);
   put(out, message.space);
   put(out, message.local);
+  put(out, message.state);
 }
 
 void encode(xdr::Encoder& out, const Registered& message) {
@@ -374,6 +407,8 @@ void encode(xdr::Encoder& out, const Heartbeat& message) {
   put(out, message.mirror);
   out.string(message.store);
   put(out, message.scrub);
+  out.string(std::string_view(message.trouble).substr(0, kMaxText));
+  put(out, message.state);
 }
 
 void encode(xdr::Encoder& out, const Lease& message) { out.u32(message.seconds); }
@@ -422,6 +457,7 @@ void encode(xdr::Encoder& out, const CopyMissed& message) {
   out.u32(message.ds_id);
   out.u32(message.object_epoch);
   put_list(out, message.extents);
+  out.boolean(message.failed_here);
 }
 
 void encode(xdr::Encoder& out, const ForgetMissed& message) {
@@ -446,6 +482,15 @@ void encode(xdr::Encoder& out, const Resync& message) {
 
 void encode(xdr::Encoder& out, const ResyncJob& message) { out.u64(message.job); }
 void encode(xdr::Encoder& out, const GiveUp& message) { out.u32(message.target); }
+void encode(xdr::Encoder& out, const ListFrom& message) {
+  out.u32(message.folder);
+  put(out, message.after);
+}
+void encode(xdr::Encoder& out, const Listed& message) {
+  put_list(out, message.objects);
+  encode(out, message.next);
+  out.boolean(message.more);
+}
 void encode(xdr::Encoder& out, const Scrub& message) {
   out.boolean(message.start);
   out.boolean(message.only_tell);
@@ -460,6 +505,7 @@ void encode(xdr::Encoder& out, const ResyncProgress& message) {
   out.u64(message.punched_bytes);
   out.u64(message.next_offset);
   out.string(std::string_view(message.error).substr(0, kMaxText));
+  put_list(out, message.differing);
 }
 
 template <class T>
@@ -494,6 +540,8 @@ template Result<Resync> decode<Resync>(std::span<const std::byte>);
 template Result<ResyncJob> decode<ResyncJob>(std::span<const std::byte>);
 template Result<Scrub> decode<Scrub>(std::span<const std::byte>);
 template Result<GiveUp> decode<GiveUp>(std::span<const std::byte>);
+template Result<ListFrom> decode<ListFrom>(std::span<const std::byte>);
+template Result<Listed> decode<Listed>(std::span<const std::byte>);
 template Result<ResyncProgress> decode<ResyncProgress>(std::span<const std::byte>);
 
 }  // namespace weft::rpc::control

@@ -39,6 +39,8 @@ constexpr std::size_t kMaxAddresses = 8;
 constexpr std::size_t kMaxFences = 1024;    // in one message
 constexpr std::size_t kMaxRemovals = 1024;  // in one message
 constexpr std::size_t kMaxExtents = 256;    // in one message
+constexpr std::size_t kMaxListed = 1024;    // in one message
+constexpr std::size_t kMaxDiffering = 8;    // extents that a job tells of
 constexpr std::size_t kMaxText = 256;
 
 enum class Proc : std::uint32_t {
@@ -62,6 +64,7 @@ enum class Proc : std::uint32_t {
   kResyncCancel = 25,
   kScrub = 26,
   kGiveUp = 27,
+  kList = 28,
 };
 
 struct Empty {};
@@ -71,6 +74,14 @@ struct Space {
   std::uint64_t free_bytes = 0;
   std::uint64_t objects = 0;
   friend bool operator==(const Space&, const Space&) = default;
+};
+
+// Which of a store's successive states it is in (docs/protocol.md, "A store's history"): one for
+// each run of its data server that a metadata server accepted. Generation 0: none yet.
+struct StoreState {
+  std::uint64_t generation = 0;
+  std::uint64_t boot = 0;  // of that run
+  friend bool operator==(const StoreState&, const StoreState&) = default;
 };
 
 // The first request on every connection. A store that was never registered has cluster and ds_id 0.
@@ -85,8 +96,12 @@ struct Register {
   std::vector<layout::NetAddress> addresses;  // where NFS clients reach it, preferred first
   Space space;
   LocalEndpoint local;  // where it serves processes of its machine, besides
+  StoreState state;     // that the store is in, durably
   friend bool operator==(const Register&, const Register&) = default;
 };
+
+// What the state becomes when the registration of the run `boot` is accepted. Both ends compute it.
+[[nodiscard]] StoreState next_state(const StoreState& state, std::uint64_t boot);
 
 // Handles below `epoch` are refused from now on, durably: those of an object, or of a client.
 struct Fence {
@@ -98,8 +113,8 @@ struct Fence {
   friend bool operator==(const Fence&, const Fence&) = default;
 };
 
-// The DS stores cluster and ds_id with its store, and applies the fences it missed, before it
-// counts itself registered.
+// The DS stores cluster, ds_id and the next state with its store, and applies the fences it missed,
+// before it counts itself registered.
 struct Registered {
   Uuid cluster{};
   std::uint32_t ds_id = 0;
@@ -169,6 +184,10 @@ struct Heartbeat {
   MirrorLoad mirror;
   std::string store;  // where its objects are and how it reaches them, for people
   GroupScrub scrub;
+  // Why its store is not there, for people; empty: it is. It serves no client until it says so
+  // again, has stopped before it said this, and needs a lease anew then.
+  std::string trouble;
+  StoreState state;  // that the store is in, durably
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 
@@ -247,6 +266,7 @@ struct CopyMissed {
   std::uint32_t ds_id = 0;
   std::uint32_t object_epoch = 0;  // of the handle the write came with
   std::vector<Extent> extents;     // 1 or more
+  bool failed_here = false;        // the sender's own copy lacks it too, because its store failed
   friend bool operator==(const CopyMissed&, const CopyMissed&) = default;
 };
 
@@ -290,6 +310,7 @@ struct ResyncProgress {
   std::uint64_t punched_bytes = 0;    // made holes
   std::uint64_t next_offset = 0;      // everything of the extents before it is done
   std::string error;                  // of a failed one
+  std::vector<Extent> differing;      // where those blocks are, the first of them
   friend bool operator==(const ResyncProgress&, const ResyncProgress&) = default;
 };
 
@@ -312,6 +333,22 @@ struct Range {  // kAllocate, kPunch
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
   friend bool operator==(const Range&, const Range&) = default;
+};
+
+// Where a listing goes on, as the data server said: the order of objects is its own. Zeros: at the
+// start.
+struct ListFrom {
+  std::uint32_t folder = 0;
+  ObjectId after;
+  friend bool operator==(const ListFrom&, const ListFrom&) = default;
+};
+// Objects that the data server has, each once while a listing goes on; of those made or removed
+// meanwhile some. Maybe none though there are more.
+struct Listed {
+  std::vector<ObjectId> objects;
+  ListFrom next;
+  bool more = false;  // otherwise `next` means nothing
+  friend bool operator==(const Listed&, const Listed&) = default;
 };
 
 void encode(xdr::Encoder& out, const Empty& message);
@@ -337,6 +374,8 @@ void encode(xdr::Encoder& out, const ResyncJob& message);
 void encode(xdr::Encoder& out, const ResyncProgress& message);
 void encode(xdr::Encoder& out, const Scrub& message);
 void encode(xdr::Encoder& out, const GiveUp& message);
+void encode(xdr::Encoder& out, const ListFrom& message);
+void encode(xdr::Encoder& out, const Listed& message);
 
 // T is any of the messages above.
 template <class T>

@@ -1,6 +1,7 @@
 #include "rpc/control/secure_channel.h"
 
 #include <openssl/crypto.h>
+#include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 
@@ -68,9 +69,11 @@ Bytes frame(std::span<const std::byte> body) {
   return bytes;
 }
 
-SecureChannel::SecureChannel(Role role, const ClusterKey& key, const Key& random, Versions versions)
+SecureChannel::SecureChannel(Role role, const ClusterKeys& keys, const Key& random,
+                             Versions versions)
     : role_(role),
-      key_(key),
+      keys_(keys),
+      key_(keys.front()),
       random_(random),
       versions_(versions),
       state_(role == Role::kConnecting ? State::kChallenge : State::kHello) {}
@@ -140,7 +143,9 @@ std::optional<Error> SecureChannel::refusal(std::span<const std::byte> body) con
   if (!in) return {};
   switch (static_cast<Refusal>(in->u32())) {
     case Refusal::kVersion:
-      return Error{Errc::kNotSupported, "the peer speaks no version of the protocol we speak"};
+      return Error{Errc::kNotSupported,
+                   "the peer speaks another version of the control protocol: both servers must run "
+                   "the same Weft"};
     case Refusal::kKey: return Error{Errc::kAuth, "the peer says our cluster key is another"};
     case Refusal::kMalformed: break;
   }
@@ -164,14 +169,18 @@ Result<> SecureChannel::on_hello(std::span<const std::byte> body, Received& rece
   version_ = std::min(most, versions_.most);
   if (least > most || version_ < least || version_ < versions_.least) {
     refuse(received, Refusal::kVersion);
-    return fail(Errc::kNotSupported, "no version in common");
+    return fail(
+        Errc::kNotSupported,
+        fmt::format("the peer speaks versions {} to {} of the control protocol, this server {} "
+                    "to {}: both must run the same Weft",
+                    least, most, versions_.least, versions_.most));
   }
   append(transcript_, body);
   xdr::Encoder challenge = begin(Kind::kChallenge);
   challenge.u32(version_);
   challenge.fixed(random_);
   append(transcript_, challenge.bytes());
-  challenge.fixed(proof(Role::kAccepting));
+  challenge.fixed(proof(key_, Role::kAccepting));
   append(received.to_send, frame(challenge.bytes()));
   state_ = State::kProof;
   return {};
@@ -188,10 +197,13 @@ Result<> SecureChannel::on_challenge(std::span<const std::byte> body, Received& 
   in->fixed(mac);
   if (!whole(*in)) return fail(Errc::kProtocol, "malformed challenge");
   append(transcript_, body.first(claimed));
-  if (!equal(mac, proof(Role::kAccepting))) {
+  const auto used = std::ranges::find_if(
+      keys_, [&](const ClusterKey& key) { return equal(mac, proof(key, Role::kAccepting)); });
+  if (used == keys_.end()) {
     refuse(received, Refusal::kKey);
-    return fail(Errc::kAuth, "the peer does not have our cluster key");
+    return fail(Errc::kAuth, "the peer does not use a cluster key of ours");
   }
+  key_ = *used;
   // Checked after the MAC: the answer is then known to be the peer's own.
   if (version < versions_.least || version > versions_.most) {
     refuse(received, Refusal::kVersion);
@@ -199,7 +211,7 @@ Result<> SecureChannel::on_challenge(std::span<const std::byte> body, Received& 
   }
   version_ = version;
   xdr::Encoder out = begin(Kind::kProof);
-  out.fixed(proof(Role::kConnecting));
+  out.fixed(proof(key_, Role::kConnecting));
   append(received.to_send, frame(out.bytes()));
   establish();
   return {};
@@ -211,7 +223,7 @@ Result<> SecureChannel::on_proof(std::span<const std::byte> body, Received& rece
   Key mac;
   in->fixed(mac);
   if (!whole(*in)) return fail(Errc::kProtocol, "malformed proof");
-  if (!equal(mac, proof(Role::kConnecting))) {
+  if (!equal(mac, proof(key_, Role::kConnecting))) {
     refuse(received, Refusal::kKey);
     return fail(Errc::kAuth, "the peer does not have our cluster key");
   }
@@ -249,8 +261,8 @@ Result<Bytes> SecureChannel::seal(std::span<const std::byte> payload) {
   return record;
 }
 
-Key SecureChannel::proof(Role of) const {
-  return derive(key_, of == Role::kAccepting ? "control accepting" : "control connecting",
+Key SecureChannel::proof(const ClusterKey& key, Role of) const {
+  return derive(key, of == Role::kAccepting ? "control accepting" : "control connecting",
                 transcript_);
 }
 

@@ -38,8 +38,8 @@ constexpr std::size_t kMaxHandshakeBytes = 512;  // records before both ends hav
 
 // The versions of the protocol that this code speaks.
 struct Versions {
-  std::uint32_t least = 1;
-  std::uint32_t most = 1;
+  std::uint32_t least = 2;
+  std::uint32_t most = 2;
 };
 
 class SecureChannel {
@@ -48,7 +48,9 @@ class SecureChannel {
   using Bytes = std::vector<std::byte>;
 
   // `random` must be fresh for each channel.
-  SecureChannel(Role role, const ClusterKey& key, const Key& random, Versions versions = {});
+  // The accepting end uses the first key, the connecting end the one that the peer turns out to
+  // use.
+  SecureChannel(Role role, const ClusterKeys& keys, const Key& random, Versions versions = {});
 
   // The bytes the connecting end sends first; none for the accepting end.
   [[nodiscard]] Bytes open();
@@ -62,7 +64,8 @@ class SecureChannel {
   [[nodiscard]] Result<> receive(std::span<const std::byte> bytes, Received& received);
 
   [[nodiscard]] bool established() const { return state_ == State::kOpen; }
-  // The version in use, once established.
+  // The key and version in use, once established.
+  [[nodiscard]] const ClusterKey& key() const { return key_; }
   [[nodiscard]] std::uint32_t version() const { return version_; }
 
   // The record that carries `payload`. Precondition: established. kTooLarge over kMaxPayloadBytes.
@@ -77,11 +80,12 @@ class SecureChannel {
   Result<> on_proof(std::span<const std::byte> body, Received& received);
   Result<> on_sealed(std::span<const std::byte> body, Received& received);
   std::optional<Error> refusal(std::span<const std::byte> body) const;
-  [[nodiscard]] Key proof(Role of) const;
+  [[nodiscard]] Key proof(const ClusterKey& key, Role of) const;
   void establish();
 
   const Role role_;
-  const ClusterKey key_;
+  const ClusterKeys keys_;
+  ClusterKey key_;
   const Key random_;
   const Versions versions_;
 

@@ -60,6 +60,8 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   void on_answered(const PeerPtr& peer, Result<Registered> answer, Connection::Responder respond);
   void serve(const PeerPtr& peer, Proc proc, const Bytes& arguments, Connection::Responder respond);
   void on_closed(const PeerPtr& peer, const Error& why);
+  // Closes a connection under another key than the one in use.
+  [[nodiscard]] bool outlives_key(const PeerPtr& peer);
 
   const Config config_;
   ServerEvents& events_;
@@ -133,7 +135,7 @@ void Server::Impl::on_accepted(tcp::socket socket) {
   peer->from = from_endpoint(from);
   peer->connection = std::make_shared<Connection>(
       io_, std::move(socket),
-      SecureChannel(SecureChannel::Role::kAccepting, config_.key, random_key()),
+      SecureChannel(SecureChannel::Role::kAccepting, config_.keys->now().cluster, random_key()),
       Connection::Limits{.max_calls = config_.max_calls,
                          .handshake = config_.handshake_timeout,
                          .silence = config_.silence_timeout});
@@ -158,8 +160,15 @@ void Server::Impl::on_closed(const PeerPtr& peer, const Error& why) {
   }
 }
 
+bool Server::Impl::outlives_key(const PeerPtr& peer) {
+  if (peer->connection->key() == config_.keys->first()) return false;
+  peer->connection->close({Errc::kAuth, "another cluster key is in use now"});
+  return true;
+}
+
 void Server::Impl::on_call(const PeerPtr& peer, Proc proc, const Bytes& arguments,
                            Connection::Responder respond) {
+  if (outlives_key(peer)) return;
   if (proc == Proc::kRegister) return on_register(peer, arguments, std::move(respond));
   if (peer->ds_id == 0) {
     return peer->connection->close({Errc::kProtocol, "a call before registering"});
@@ -253,7 +262,11 @@ void Server::Impl::call(std::uint32_t ds_id, Proc proc, Bytes arguments, Timeout
       return (*completion)(
           fail(Errc::kUnreachable, "data server " + std::to_string(ds_id) + " is not connected"));
     }
-    found->second->connection->call(proc, std::move(arguments), timeout, std::move(*completion));
+    const PeerPtr peer = found->second;
+    if (outlives_key(peer)) {
+      return (*completion)(fail(Errc::kUnreachable, "it is to connect with the new cluster key"));
+    }
+    peer->connection->call(proc, std::move(arguments), timeout, std::move(*completion));
   });
   if (!posted) (*completion)(fail(Errc::kClosed, "shut down"));
 }
@@ -332,6 +345,10 @@ void Server::scrub(std::uint32_t ds_id, const Scrub& request, Timeout timeout, D
 
 void Server::give_up(std::uint32_t ds_id, const GiveUp& request, Timeout timeout, Done<void> done) {
   impl_->call(ds_id, Proc::kGiveUp, to_bytes(request), timeout, expect_nothing(std::move(done)));
+}
+
+void Server::list(std::uint32_t ds_id, const ListFrom& from, Timeout timeout, Done<Listed> done) {
+  impl_->call(ds_id, Proc::kList, to_bytes(from), timeout, expect<Listed>(std::move(done)));
 }
 
 void Server::punch(std::uint32_t ds_id, const Range& range, Timeout timeout, Done<void> done) {

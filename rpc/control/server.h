@@ -7,6 +7,9 @@
 // Ownership: the ServerEvents outlive the Server. stop(), or destruction, completes every call that
 // is under way with kClosed and joins the thread; no event or completion runs after it.
 //
+// A connection under a cluster key that is not the one in use any more is closed: the data server
+// connects again, if it has the one in use. Nothing is asked of one that has not.
+//
 // Bounds: connections, calls under way for each data server, message size, and the time of every
 // call and of the handshake.
 #pragma once
@@ -19,7 +22,7 @@
 
 #include "layout/net_address.h"
 #include "rpc/base/error.h"
-#include "rpc/control/keys.h"
+#include "rpc/control/keyring.h"
 #include "rpc/control/messages.h"
 
 namespace weft::rpc::control {
@@ -58,7 +61,7 @@ class Server {
  public:
   struct Config {
     layout::NetAddress listen;  // port 0: any that is free
-    ClusterKey key;
+    std::shared_ptr<const Keyring> keys;
     std::size_t max_connections = 1024;
     std::size_t max_calls = 4096;  // under way at one data server
     std::chrono::milliseconds handshake_timeout{5000};
@@ -97,6 +100,7 @@ class Server {
   void resync_cancel(std::uint32_t ds_id, std::uint64_t job, Timeout timeout, Done<void> done);
   void scrub(std::uint32_t ds_id, const Scrub& request, Timeout timeout, Done<void> done);
   void give_up(std::uint32_t ds_id, const GiveUp& request, Timeout timeout, Done<void> done);
+  void list(std::uint32_t ds_id, const ListFrom& from, Timeout timeout, Done<Listed> done);
 
   // Closes the data server's connection, if it has one.
   void disconnect(std::uint32_t ds_id);

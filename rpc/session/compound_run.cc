@@ -48,31 +48,36 @@ CompoundRun::~CompoundRun() {
 
 void CompoundRun::start(std::shared_ptr<ServerConnection> connection, const CallHeader& call,
                         nfs4::CompoundHeader header, ReceivedRecord record, std::size_t at) {
-  Owner run(new CompoundRun(std::move(connection), call, std::move(header), std::move(record), at));
-  if (run->begin()) {
-    drive(std::move(run));
-  } else {
-    finish(std::move(run));
-  }
+  go(Owner(new CompoundRun(std::move(connection), call, std::move(header), std::move(record), at)));
 }
 
-bool CompoundRun::begin() {
+void CompoundRun::go(Owner run) {
+  Next next = run->begin();
+  while (next == Next::kPark) {
+    if (park(run)) return;
+    next = run->begin_sequence(run->sequence_);
+  }
+  if (next == Next::kDrive) return drive(std::move(run));
+  finish(std::move(run));
+}
+
+CompoundRun::Next CompoundRun::begin() {
   if (header_.minor_version != 1 && header_.minor_version != 2) {
     status_ = Status::NFS4ERR_MINOR_VERS_MISMATCH;
     reject();
-    return false;
+    return Next::kFinish;
   }
-  if (header_.op_count == 0) return false;
+  if (header_.op_count == 0) return Next::kFinish;
   nfs4::OpArgs op = next_op();
   if (!in_.ok()) {
     append(failed(op.op, Status::NFS4ERR_BADXDR));
-    return false;
+    return Next::kFinish;
   }
   if (const auto* sequence = std::get_if<nfs4::SequenceArgs>(&op.args)) {
     return begin_sequence(*sequence);
   }
   answer_alone(std::move(op));
-  return false;
+  return Next::kFinish;
 }
 
 void CompoundRun::answer_alone(nfs4::OpArgs op) {
@@ -89,7 +94,7 @@ void CompoundRun::answer_alone(nfs4::OpArgs op) {
   if (status_ != Status::NFS4_OK) reject();
 }
 
-bool CompoundRun::begin_sequence(const nfs4::SequenceArgs& args) {
+CompoundRun::Next CompoundRun::begin_sequence(const nfs4::SequenceArgs& args) {
   const std::shared_ptr<ServerSession>& session = connection_->session(args.session);
   Status refused = Status::NFS4_OK;
   if (session == nullptr) {
@@ -109,26 +114,64 @@ bool CompoundRun::begin_sequence(const nfs4::SequenceArgs& args) {
   if (refused != Status::NFS4_OK) {
     append(failed(Op::OP_SEQUENCE, refused));
     reject();
-    return false;
+    return Next::kFinish;
   }
+  sequence_ = args;
   connection_->core().table.renew(session->client());
+  if (begun.verdict == ServerSession::Verdict::kRunning) {
+    runs_in_ = session;
+    return Next::kPark;
+  }
   append({Op::OP_SEQUENCE, Status::NFS4_OK, session->answer(args), 0});
   if (begun.verdict != ServerSession::Verdict::kExecute) {
-    answer_replay(args, std::move(begun));
-    return false;
+    answer_replay(std::move(begun));
+    return Next::kFinish;
   }
   session_ = session;
-  slot_ = args.slot;
-  cache_this_ = args.cache_this;
   compound_.client = &session_->client().info;
-  return true;
+  return Next::kDrive;
 }
 
-void CompoundRun::answer_replay(const nfs4::SequenceArgs& args, ServerSession::Begun begun) {
-  static_cast<void>(args);
+// A run that waits in the session, and goes back to its thread for the reply.
+struct CompoundRun::Parked final : ReplyTaker {
+  Parked(Owner waiting, std::shared_ptr<Channel> its)
+      : run(std::move(waiting)), channel(std::move(its)) {}
+  void take(std::optional<Message> reply) override {
+    channel->post([run = std::move(run), reply = std::move(reply)]() mutable {
+      if (reply) run->answer_with(std::move(*reply));
+    });
+  }
+  Owner run;
+  const std::shared_ptr<Channel> channel;
+};
+
+bool CompoundRun::park(Owner& run) {
+  CompoundRun& self = *run;
+  const std::shared_ptr<ServerSession> session = std::exchange(self.runs_in_, nullptr);
+  // What it brought is not needed: the first one's is being carried out.
+  if (!self.after_sequence_) self.after_sequence_ = self.next_op().op;
+  self.record_ = {};
+  self.apart_ = {};
+  auto parked = std::make_unique<Parked>(std::move(run), self.connection_->channel());
+  Parked& waits = *parked;
+  std::unique_ptr<ReplyTaker> taker = std::move(parked);
+  if (session->take_over(self.sequence_, taker)) {
+    self.connection_->core().replays.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  run = std::move(waits.run);
+  return false;
+}
+
+void CompoundRun::answer_with(Message reply) {
+  reply.bytes().patch_u32(0, call_.xid);
+  reply.set_room(std::move(room_));
+  connection_->reply(std::move(reply));
+}
+
+void CompoundRun::answer_replay(ServerSession::Begun begun) {
   connection_->core().replays.fetch_add(1, std::memory_order_relaxed);
   switch (begun.verdict) {
-    case ServerSession::Verdict::kDrop: drop_ = true; break;
     case ServerSession::Verdict::kReplay: {
       xdr::Encoder bytes(kAfterXid + begun.reply.size());
       bytes.u32(call_.xid);
@@ -139,8 +182,8 @@ void CompoundRun::answer_replay(const nfs4::SequenceArgs& args, ServerSession::B
     }
     default: {
       // The operation after SEQUENCE carries the news.
-      const nfs4::OpArgs op = next_op();
-      append(failed(op.op, Status::NFS4ERR_RETRY_UNCACHED_REP));
+      const Op op = after_sequence_ ? *after_sequence_ : next_op().op;
+      append(failed(op, Status::NFS4ERR_RETRY_UNCACHED_REP));
     }
   }
 }
@@ -219,7 +262,7 @@ Status CompoundRun::make_room(nfs4::OpArgs& op) {
     wanted = kReadRoom + read->count;
   }
   if (wanted > left) return Status::NFS4ERR_REP_TOO_BIG;
-  if (cache_this_ && wanted > cache_left) return Status::NFS4ERR_REP_TOO_BIG_TO_CACHE;
+  if (sequence_.cache_this && wanted > cache_left) return Status::NFS4ERR_REP_TOO_BIG_TO_CACHE;
   return Status::NFS4_OK;
 }
 
@@ -239,13 +282,15 @@ void CompoundRun::finish(Owner run) {
     std::vector<std::byte> flat;
     if (!self.reply_.has_payload()) {
       keep = bytes.bytes().subspan(kAfterXid);  // small replies are kept, asked for or not
-    } else if (self.cache_this_) {
+    } else if (self.sequence_.cache_this) {
       if (auto copied = self.reply_.flatten()) {
         flat = std::move(*copied);
         keep = std::span<const std::byte>(flat).subspan(kAfterXid);
       }
     }
-    self.session_->finish(self.slot_, keep);
+    if (auto taker = self.session_->finish(self.sequence_.slot, keep)) {
+      return taker->take(std::move(self.reply_));
+    }
   }
   self.reply_.set_room(std::move(self.room_));
   if (!self.drop_) self.connection_->reply(std::move(self.reply_));

@@ -7,8 +7,9 @@
 //
 // Threading: the connection's I/O thread.
 //
-// Ownership: a run is owned by the completion it gave out (OpDone), or by the loop. It ends with
-// finish(), which sends the reply and gives the slot back. A handler that drops its completion
+// Ownership: a run is owned by the completion it gave out (OpDone), by the loop, or, when it is one
+// more of a request that runs already, by the session, until that one's reply is there. It ends
+// with finish(), which sends the reply and gives the slot back. A handler that drops its completion
 // uncalled breaks its promise: the slot stays in use, the request is never answered.
 #pragma once
 
@@ -36,20 +37,30 @@ class CompoundRun {
     std::optional<nfs4::OpResult> result;
     bool abandoned = false;  // the completion was destroyed uncalled
   };
+  struct Parked;
 
   CompoundRun(std::shared_ptr<ServerConnection> connection, const CallHeader& call,
               nfs4::CompoundHeader header, ReceivedRecord record, std::size_t at);
 
+  static void go(Owner run);
   static void drive(Owner run);
   static void completed(Owner run, nfs4::OpResult result);
   static void finish(Owner run);
 
-  // The first operation decides: SEQUENCE, or one that may stand alone. False: the compound has
-  // its answer already (or none at all).
-  [[nodiscard]] bool begin();
-  [[nodiscard]] bool begin_sequence(const nfs4::SequenceArgs& args);
+  // Waits for the reply to the same request, which runs. False: it is over, begin_sequence() anew.
+  [[nodiscard]] static bool park(Owner& run);
+  void answer_with(Message reply);
+
+  // The first operation decides: SEQUENCE, or one that may stand alone.
+  enum class Next : std::uint8_t {
+    kDrive,   // on to the operations
+    kFinish,  // the compound has its answer already
+    kPark,    // it runs already: park()
+  };
+  [[nodiscard]] Next begin();
+  [[nodiscard]] Next begin_sequence(const nfs4::SequenceArgs& args);
   void answer_alone(nfs4::OpArgs op);
-  void answer_replay(const nfs4::SequenceArgs& args, ServerSession::Begun begun);
+  void answer_replay(ServerSession::Begun begun);
   // The answer to an operation that must not reach the handler; nothing when it may.
   [[nodiscard]] std::optional<nfs4::OpResult> answer_here(nfs4::OpArgs& op);
   [[nodiscard]] nfs4::OpArgs next_op();
@@ -61,15 +72,16 @@ class CompoundRun {
   const std::shared_ptr<ServerConnection> connection_;
   const CallHeader call_;
   const nfs4::CompoundHeader header_;
-  const Buffer record_;
+  Buffer record_;                  // until it waits for the reply to another
   const std::size_t record_size_;  // with what came apart
   nfs4::BulkApart apart_;          // until an operation takes it
   Buffer room_;                    // the caller's, for the answer
   xdr::Decoder in_;
   Compound compound_;
   std::shared_ptr<ServerSession> session_;  // set once the slot is ours
-  std::uint32_t slot_ = 0;
-  bool cache_this_ = false;
+  std::shared_ptr<ServerSession> runs_in_;  // set when the request runs already
+  std::optional<nfs4::Op> after_sequence_;  // the same, once record_ is gone
+  nfs4::SequenceArgs sequence_;
   std::uint32_t started_ops_ = 0;
   std::uint32_t results_ = 0;
   nfs4::Status status_ = nfs4::Status::NFS4_OK;

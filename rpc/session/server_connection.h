@@ -52,6 +52,8 @@ class ServerConnection final : public ChannelUser,
 
   // For runs. -----------------------------------------------------------------------------------
   [[nodiscard]] ServerCore& core() { return *core_; }
+  // While the connection stands.
+  [[nodiscard]] const std::shared_ptr<Channel>& channel() const { return channel_; }
   // Sends a finished reply; nothing happens when the connection is gone.
   void reply(Message message);
   // The session, from this connection's cache or the table; nullptr when there is none. The

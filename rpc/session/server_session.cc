@@ -1,6 +1,7 @@
 #include "rpc/session/server_session.h"
 
 #include <thread>
+#include <utility>
 
 #include "rpc/base/assert.h"
 
@@ -39,8 +40,8 @@ ServerSession::Begun ServerSession::begin(const nfs4::SequenceArgs& args, std::u
       seen = slot.word.load(std::memory_order_acquire);
       continue;
     }
-    if (state == kRunning) {
-      if (args.sequence == last) return {Verdict::kDrop, Status::NFS4_OK, {}};
+    if (state == kRunning || state == kTaken) {
+      if (args.sequence == last) return {Verdict::kRunning, Status::NFS4_OK, {}};
       return refuse(Status::NFS4ERR_SEQ_MISORDERED);
     }
     if (args.sequence == last + 1) {
@@ -74,12 +75,29 @@ ServerSession::Begun ServerSession::replay(Slot& slot, const nfs4::SequenceArgs&
   return out;
 }
 
-void ServerSession::finish(std::uint32_t slot_index,
-                           std::optional<std::span<const std::byte>> reply) {
+bool ServerSession::take_over(const nfs4::SequenceArgs& args, std::unique_ptr<ReplyTaker>& taker) {
+  WEFT_ASSERT(args.slot < limits_.slots);
+  Slot& slot = slots_[args.slot];
+  std::unique_ptr<ReplyTaker> before;
+  {
+    const std::scoped_lock lock(takers_mutex_);
+    Word running = word(kRunning, args.sequence);
+    const bool running_yet = slot.word.compare_exchange_strong(running, word(kTaken, args.sequence),
+                                                               std::memory_order_acq_rel) ||
+                             running == word(kTaken, args.sequence);
+    if (!running_yet) return false;
+    before = std::exchange(slot.taker, std::move(taker));
+  }
+  if (before != nullptr) before->take({});
+  return true;
+}
+
+std::unique_ptr<ReplyTaker> ServerSession::finish(std::uint32_t slot_index,
+                                                  std::optional<std::span<const std::byte>> reply) {
   WEFT_ASSERT(slot_index < limits_.slots);
   Slot& slot = slots_[slot_index];
-  const Word running = slot.word.load(std::memory_order_relaxed);
-  WEFT_ASSERT(running >> 32 == kRunning);
+  Word running = slot.word.load(std::memory_order_relaxed);
+  WEFT_ASSERT(running >> 32 == kRunning || running >> 32 == kTaken);
   if (reply && reply->size() <= limits_.max_kept) {
     slot.reply.assign(reply->begin(), reply->end());
     slot.kept = true;
@@ -87,7 +105,13 @@ void ServerSession::finish(std::uint32_t slot_index,
     slot.reply.clear();
     slot.kept = false;
   }
-  slot.word.store(word(kIdle, static_cast<std::uint32_t>(running)), std::memory_order_release);
+  const Word idle = word(kIdle, static_cast<std::uint32_t>(running));
+  running = word(kRunning, static_cast<std::uint32_t>(running));
+  if (slot.word.compare_exchange_strong(running, idle, std::memory_order_acq_rel)) return nullptr;
+  const std::scoped_lock lock(takers_mutex_);
+  auto taker = std::move(slot.taker);
+  slot.word.store(idle, std::memory_order_release);
+  return taker;
 }
 
 nfs4::SequenceOk ServerSession::answer(const nfs4::SequenceArgs& args) const {

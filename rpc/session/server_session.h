@@ -5,25 +5,32 @@
 // once it is done, a reply small enough to keep. begin() says what to do with a request; whoever
 // was told kExecute owns the slot until finish().
 //
+// A client sends a request again over a new connection when it has lost the one before, and then
+// waits for the answer there, perhaps for ever (Linux does). So a request that comes while it runs
+// takes the reply over: the newest that came is answered, and no other.
+//
 // Threading: any thread. A slot's sequence number and state share one atomic word, changed by
 // compare-and-exchange, so that requests of one session arriving on several connections agree on
 // who executes without a lock. The kept reply belongs to whoever made the state kRunning or
-// kReading.
+// kReading. A mutex is for what is rare: that a reply is taken over.
 //
 // Invariants:
 //  1. A refused request changes nothing: the slot keeps its sequence number and reply.
 //  2. Between begin() == kExecute and finish() no other caller gets kExecute for that slot.
 //  3. A kept reply is never larger than the limit given at construction.
+//  4. A slot has a taker exactly while its state is kTaken, seen under the mutex.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "rpc/nfs4/session_ops.h"
+#include "rpc/onc/message.h"
 #include "rpc/session/handler.h"
 
 namespace weft::rpc {
@@ -33,6 +40,17 @@ struct ServerClient {
   ClientInfo info;                          // constant once the client is confirmed
   std::atomic<std::int64_t> renewed_ns{0};  // Clock::now() of the last sign of life
   std::atomic<bool> reclaim_complete{false};
+};
+
+// Waits for the reply to a request that runs already.
+class ReplyTaker {
+ public:
+  ReplyTaker() = default;
+  ReplyTaker(const ReplyTaker&) = delete;
+  ReplyTaker& operator=(const ReplyTaker&) = delete;
+  virtual ~ReplyTaker() = default;
+  // The reply; or nothing: a newer one has taken it over. Called once, from any thread.
+  virtual void take(std::optional<Message> reply) = 0;
 };
 
 class ServerSession {
@@ -54,7 +72,7 @@ class ServerSession {
     kExecute,   // new: run it and call finish()
     kReplay,    // done before: Begun::reply is the kept reply
     kUncached,  // done before, reply not kept: NFS4ERR_RETRY_UNCACHED_REP
-    kDrop,      // running right now: its reply will go to where it came from first
+    kRunning,   // running right now: take_over()
     kRefuse,    // Begun::status
   };
   struct Begun {
@@ -66,8 +84,13 @@ class ServerSession {
   // op_count tells a retransmission from another request under an old number
   // (NFS4ERR_SEQ_FALSE_RETRY).
   [[nodiscard]] Begun begin(const nfs4::SequenceArgs& args, std::uint32_t op_count);
+  // The reply to the request that runs on the slot goes to `taker`, which is moved from; the one
+  // before is told so. False: that request is over, begin() anew.
+  [[nodiscard]] bool take_over(const nfs4::SequenceArgs& args, std::unique_ptr<ReplyTaker>& taker);
   // Ends the request that begin() let run on `slot`. `reply` is kept when given and small enough.
-  void finish(std::uint32_t slot, std::optional<std::span<const std::byte>> reply);
+  // Where the reply goes instead of where the request came from, if anywhere.
+  [[nodiscard]] std::unique_ptr<ReplyTaker> finish(std::uint32_t slot,
+                                                   std::optional<std::span<const std::byte>> reply);
 
   [[nodiscard]] nfs4::SequenceOk answer(const nfs4::SequenceArgs& args) const;
 
@@ -82,12 +105,13 @@ class ServerSession {
  private:
   // state << 32 | sequence
   using Word = std::uint64_t;
-  enum State : std::uint32_t { kUnused = 0, kIdle = 1, kRunning = 2, kReading = 3 };
+  enum State : std::uint32_t { kUnused = 0, kIdle = 1, kRunning = 2, kReading = 3, kTaken = 4 };
   struct alignas(64) Slot {
     std::atomic<Word> word{0};
     std::uint32_t op_count = 0;
     bool kept = false;
     std::vector<std::byte> reply;
+    std::unique_ptr<ReplyTaker> taker;  // protected by takers_mutex_
   };
 
   static constexpr Word word(State state, std::uint32_t sequence) {
@@ -99,6 +123,7 @@ class ServerSession {
   const std::shared_ptr<ServerClient> client_;
   const Limits limits_;
   std::unique_ptr<Slot[]> slots_;
+  std::mutex takers_mutex_;
   std::atomic<bool> dead_{false};
 };
 

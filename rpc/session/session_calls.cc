@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "rpc/base/log_text.h"
+
 namespace weft::rpc {
 namespace {
 
@@ -20,7 +22,7 @@ OpResult exchange_id(ServerCore& core, const CallHeader& call, const nfs4::Excha
   if (outcome) {
     spdlog::info("event=exchange_id client={:x} confirmed={} principal={} impl=\"{}\"",
                  outcome->client_id, (outcome->flags & nfs4::EXCHGID4_FLAG_CONFIRMED_R) != 0,
-                 principal_of(call), args.impl ? args.impl->name : "");
+                 principal_of(call), args.impl ? log_text(args.impl->name) : "");
   } else {
     spdlog::info("event=exchange_id status={} principal={}", nfs4::to_string(outcome.error()),
                  principal_of(call));

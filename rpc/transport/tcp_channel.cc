@@ -44,7 +44,8 @@ TcpChannel::TcpChannel(boost::asio::ip::tcp::socket socket, BufferPool& pool,
       reader_(pool, {limits.max_record_bytes, limits.max_fragments, limits.pipe_from, limits.pipes},
               limits.locate_payload),
       timer_(socket_.get_executor()),
-      last_activity_(Clock::now()) {
+      last_activity_(Clock::now()),
+      held_back_at_(last_activity_) {
   set_socket_options();
 }
 
@@ -302,8 +303,11 @@ void TcpChannel::tick() {
   sent_at_tick_ = queue_.sent();
 
   if (state_ == State::kOpen) {
-    // A record that waits for us (paused, throttled) is not late by the peer's doing.
-    if (may_read() && beyond(partial_since_, limits_.record_deadline)) {
+    // A record that waits for us (paused, throttled, no memory) is not late by the peer's doing:
+    // its time begins when we read again.
+    if (!may_read() || starved_since_ != Clock::time_point{}) held_back_at_ = now;
+    if (beyond(partial_since_, limits_.record_deadline) &&
+        beyond(held_back_at_, limits_.record_deadline)) {
       fail_with({Errc::kTimedOut, "half a record from " + peer_});
     } else if (beyond(stalled_since_, limits_.send_deadline)) {
       fail_with({Errc::kTimedOut, peer_ + " takes no replies"});

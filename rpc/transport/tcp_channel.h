@@ -100,6 +100,7 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
   Clock::time_point stalled_since_{};  // replies queued and none taken
   Clock::time_point closing_since_{};
   Clock::time_point last_activity_;
+  Clock::time_point held_back_at_;  // the last tick at which we did not read, or had no memory
   std::uint64_t sent_at_tick_ = 0;
 };
 

@@ -21,7 +21,7 @@ void message(std::span<const std::byte> input) {
 
 // Bytes of an attacker without the key, in two parts, to an end that waits for a peer.
 void channel(SecureChannel::Role role, std::span<const std::byte> input) {
-  SecureChannel end(role, ClusterKey{}, Key{});
+  SecureChannel end(role, ClusterKeys{{}}, Key{});
   (void)end.open();
   SecureChannel::Received received;
   const std::size_t half = input.size() / 2;
@@ -35,13 +35,15 @@ void channel(SecureChannel::Role role, std::span<const std::byte> input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto input = std::as_bytes(std::span(data + 1, size - 1));
-  switch (data[0] % 20) {
+  switch (data[0] % 22) {
     case 0: channel(SecureChannel::Role::kAccepting, input); break;
     case 1: channel(SecureChannel::Role::kConnecting, input); break;
     case 2: (void)decode_message(input, 1); break;
     case 17: message<Lease>(input); break;
     case 18: message<Scrub>(input); break;
     case 19: message<GiveUp>(input); break;
+    case 20: message<ListFrom>(input); break;
+    case 21: message<Listed>(input); break;
     case 3: message<Register>(input); break;
     case 4: message<Registered>(input); break;
     case 5: message<Heartbeat>(input); break;
@@ -55,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 13: message<ForgetMissed>(input); break;
     case 14: message<Resync>(input); break;
     case 15: message<ResyncProgress>(input); break;
-    default: (void)parse_cluster_key({reinterpret_cast<const char*>(data), size}); break;
+    default: (void)parse_cluster_keys({reinterpret_cast<const char*>(data), size}); break;
   }
   return 0;
 }

@@ -70,9 +70,8 @@ struct Stage {
                              .peer_bell = OwnedFd(trusted ? ::dup(bell.get()) : -1),
                              .lender = lender,
                              .peer = "fuzz"};
-    channel = std::make_shared<ShmChannel>(
-        std::move(connection), pool,
-        ShmLimits{.max_poll = std::chrono::microseconds{0}, .quarantine = Milliseconds{0}});
+    channel = std::make_shared<ShmChannel>(std::move(connection), pool,
+                                           ShmLimits{.max_poll = std::chrono::microseconds{0}});
     user->channel = channel;
     channel->start(user);
     in = rings->base() + (lender ? ring_bytes(kRing) : 0);
@@ -214,11 +213,7 @@ void play(bool lender, bool trusted, Script script) {
   must(stage.user->closed == 1);
   stage.user->kept.clear();
   stage.channel.reset();
-  // When a quarantine is over the kernel's clock tells, at once or when the machine gets to it.
-  for (int i = 0; i < 5000 && stage.pool.in_use_bytes() > 0; ++i) {
-    stage.turn();
-    if (i > 50) ::usleep(1000);
-  }
+  for (int i = 0; i < 50 && stage.pool.in_use_bytes() > 0; ++i) stage.turn();
   must(stage.pool.in_use_bytes() == 0);  // no page is lost, whatever the peer did
 }
 

@@ -32,8 +32,8 @@ Handle sample() {
 TEST_CASE("a sealed handle opens to what was sealed") {
   CHECK(rc::check([](std::uint64_t fileid, std::uint32_t small, std::uint64_t client) {
     Handle handle = sample();
-    handle.access =
-        *rc::gen::element(Access::kRead, Access::kReadWrite, Access::kMirror, Access::kControl);
+    handle.access = *rc::gen::element(Access::kRead, Access::kReadWrite, Access::kFetch,
+                                      Access::kCompare, Access::kMirror, Access::kControl);
     handle.ds_id = small;
     handle.object = {fileid, small + 1, small + 2};
     handle.client_id = client;
@@ -47,7 +47,7 @@ TEST_CASE("a sealed handle opens to what was sealed") {
 TEST_CASE("a handle that duplicates opens to what was sealed") {
   CHECK(rc::check([] {
     Handle handle = sample();
-    handle.access = *rc::gen::element(Access::kReadWrite, Access::kControl);
+    handle.access = Access::kReadWrite;
     handle.duplication = *rc::gen::element(Duplication::kServerAsync, Duplication::kServerSync);
     handle.ds_id = kMaxPartnerId + *rc::gen::inRange<std::uint32_t>(1, 100);
     handle.partners[0] = *rc::gen::inRange<std::uint32_t>(1, kMaxPartnerId + 1);
@@ -77,6 +77,9 @@ TEST_CASE("a handle with any bit altered is refused") {
 TEST_CASE("a handle under another key, of another length or key id is refused") {
   const SealedHandle sealed = seal(sample(), key_of(1));
   CHECK(unseal(sealed, key_of(2), 1).error() == Errc::kBadHandle);
+  const std::array both{key_of(2), key_of(1)};
+  CHECK(unseal(sealed, both, 1));
+  CHECK(unseal(sealed, std::span(both).first(1), 1).error() == Errc::kBadHandle);
   CHECK(unseal(sealed, key_of(1), 2).error() == Errc::kBadHandle);
   for (std::size_t size = 0; size < kHandleBytes; ++size) {
     CHECK(unseal(std::span(sealed).first(size), key_of(1), 1).error() == Errc::kBadHandle);
@@ -103,7 +106,8 @@ TEST_CASE("what duplication may ask for") {
   CHECK(fine([](Handle&) {}));
   CHECK(fine([](Handle& h) { h.partners[1] = 0; }));
   CHECK(fine([](Handle& h) { h.partners[0] = kMaxPartnerId; }));
-  CHECK(fine([](Handle& h) { h.access = Access::kControl; }));
+  CHECK_FALSE(fine([](Handle& h) { h.access = Access::kControl; }));
+  CHECK_FALSE(fine([](Handle& h) { h.access = Access::kFetch; }));
   CHECK_FALSE(fine([](Handle& h) { h.access = Access::kRead; }));
   CHECK_FALSE(fine([](Handle& h) { h.access = Access::kMirror; }));
   CHECK_FALSE(fine([](Handle& h) { h.partners = {0, 0}; }));

@@ -68,7 +68,7 @@ def network(run):
 
 class System:
     """One Weft with four data servers and up to two clients that have it mounted, shared by all
-    tests that break nothing. Made again if a test did break it."""
+    tests that break nothing. Made again if a test did break it. Jobs are an ordinary user's."""
 
     def __init__(self):
         self.run = Run()

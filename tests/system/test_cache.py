@@ -15,7 +15,7 @@ cp /tmp/in /mnt/nfs/hot
 """
 READ = """
 set -e
-echo 3 > /proc/sys/vm/drop_caches
+weft-drop-caches
 cmp /tmp/in /mnt/nfs/hot
 """
 # At both data servers: stripe units are of 1 MiB.

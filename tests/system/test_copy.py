@@ -12,7 +12,7 @@ COPY = """
 set -e
 head -c {mib}M /dev/urandom > /tmp/in
 cp /tmp/in {folder}/file
-echo 3 > /proc/sys/vm/drop_caches
+weft-drop-caches
 cp {folder}/file /tmp/out
 cmp /tmp/in /tmp/out
 rm /tmp/in /tmp/out

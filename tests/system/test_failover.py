@@ -106,4 +106,4 @@ def test_unmount_beside_a_dead_server(run, network, layout):
                "done; sync", 60)
     cluster.ds[0].process.kill()
     client.run("cat /mnt/nfs/f? > /dev/null", 60)
-    client.run("umount /mnt/nfs", 30)
+    client.unmount(timeout_s=30)

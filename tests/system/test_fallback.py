@@ -9,7 +9,7 @@ COPY = """
 set -e
 head -c {mib}M /dev/urandom > /tmp/in
 cp /tmp/in {at}/{name}
-echo 3 > /proc/sys/vm/drop_caches
+weft-drop-caches
 cmp /tmp/in {at}/{name}
 """
 

@@ -16,7 +16,7 @@ head -c {mib}M /dev/urandom > /tmp/in
 weft-signal made-{name}
 dd if=/tmp/in of=/mnt/nfs/{name} bs=1M conv=fsync status=none
 weft-signal written-{name}
-echo 3 > /proc/sys/vm/drop_caches
+weft-drop-caches
 sha256sum < /tmp/in > /tmp/sum
 weft-signal reading-{name}
 sha256sum < /mnt/nfs/{name} | cmp - /tmp/sum
@@ -180,7 +180,7 @@ def test_everything_killed_after_fsync_loses_nothing(faulty):
     for server in faulty.ds:
         server.process.start()
     faulty.restart_mds()
-    client.run("echo 3 > /proc/sys/vm/drop_caches; sha256sum < /mnt/nfs/a | cmp - /tmp/sum", 120)
+    client.run("weft-drop-caches; sha256sum < /mnt/nfs/a | cmp - /tmp/sum", 120)
 
 
 def test_data_server_that_stays_dead(run, network):

@@ -209,6 +209,19 @@ same("mtime set", os.stat("a").st_mtime, 2000)
 """)
 
 
+@pytest.mark.parametrize("asked, kept", [("3000-01-01", "2262-04-11"), ("1066-10-14", "1677-09-21"),
+                                         ("1969-07-20", "1969-07-20")])
+def test_times_of_any_year(cluster, client, folder, asked, kept):
+    """What is beyond the years that are kept is their end."""
+    shown = client.run(f"""
+set -e
+touch -d "{asked} 00:00:00 UTC" {folder}/f
+weft-drop-caches
+TZ=UTC stat -c %y {folder}/f
+""").output
+    assert shown.startswith(kept), shown
+
+
 @pytest.mark.parametrize("count", [1000])
 def test_many_files_open_at_once(cluster, client, folder, count):
     with through_data_servers(cluster, written=count * 1000):

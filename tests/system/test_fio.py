@@ -14,7 +14,7 @@ common="--name=v --filename=f --size={mib}M --bs={bs} --direct={direct} --ioengi
   --verify=crc32c --verify_fatal=1 --verify_state_save=0
   --random_generator=tausworthe64 --randseed=7 --minimal"
 fio $common --rw={rw} --do_verify=0 --end_fsync=1 > /tmp/fio.log || {{ cat /tmp/fio.log; exit 1; }}
-echo 3 > /proc/sys/vm/drop_caches
+weft-drop-caches
 fio $common --rw={rw} --verify_only > /tmp/fio.log || {{ cat /tmp/fio.log; exit 1; }}
 """
 QUICK = [("write", "4k", 0), ("randwrite", "4k", 0), ("randwrite", "4k", 1), ("write", "64k", 1),

@@ -40,7 +40,7 @@ def test_copy_in_and_out(run, network, kind):
         client.run("""
 head -c 32M /dev/urandom > /tmp/in
 dd if=/tmp/in of=/mnt/nfs/a bs=1M conv=fsync status=none
-echo 3 > /proc/sys/vm/drop_caches
+weft-drop-caches
 cmp /mnt/nfs/a /tmp/in
 sha256sum < /tmp/in
 """, 120)
@@ -61,7 +61,7 @@ def test_our_own_client_writes_both_copies(run, network, mirrors):
         pytest.skip("needs a Weft")
     node = network.program(1)
     binary = servers.require(paths.build_folder() / "tools" / "load" / "weft-load")
-    common = ["ip", "netns", "exec", node.namespace, str(binary), "data", "--address",
+    common = [*node.enter_command(), str(binary), "data", "--address",
               cluster.address, "--export", cluster.path, "--file", "own", "--keep", "--size",
               "32MiB", "--mirrors", mirrors, "--window", "2MiB", "--verify", "--seconds", "1"]
     with through_data_servers(cluster, written=2 * 32 * MIB, read=32 * MIB):

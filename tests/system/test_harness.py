@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from harness import paths, servers
-from harness.client import ClientDied, JobFailed, start_client, start_clients
+from harness.client import USER, ClientDied, JobFailed, start_client, start_clients
 from harness.machines import need_kind
 from harness.run import sh, sweep, wait_until
 
@@ -20,7 +20,7 @@ COPY = """
 set -e
 head -c 32M /dev/urandom > /tmp/in
 cp /tmp/in /mnt/nfs/{name}
-echo 3 > /proc/sys/vm/drop_caches
+weft-drop-caches
 cmp /tmp/in /mnt/nfs/{name}
 sha256sum < /tmp/in | cut -d' ' -f1
 """
@@ -59,7 +59,11 @@ def test_jobs_status_output_python_and_many_at_once(run, network):
     client = start_client(run, network)
     failed = client.run("echo out; echo err >&2; exit 7", check=False)
     assert (failed.status, failed.output) == (7, "out\nerr\n")
-    assert client.python("import os; print(os.getuid())").output == "0\n"
+    ids = "import os; print(os.getuid(), os.getgid(), os.getgroups())"
+    assert client.python(ids).output == f"{USER} {USER} []\n"
+    assert client.python(ids, root=True).output == "0 0 []\n"
+    client.run("test -w /proc/sys/vm/drop_caches && exit 1; weft-drop-caches; weft-signal dropped")
+    client.wait_event("dropped", 5)
     jobs = [client.start_job(f"weft-wait go 20; echo {i}") for i in range(5)]
     assert not any(job.done() for job in jobs)
     client.signal("go")
@@ -75,7 +79,7 @@ def test_job_that_takes_too_long_is_killed(run, network):
 
 def test_a_machine_that_dies_ends_the_wait(run, network):
     client = start_client(run, network)
-    job = client.start_job("sleep 1; echo c > /proc/sysrq-trigger; sleep 100")
+    job = client.start_job("sleep 1; echo c > /proc/sysrq-trigger; sleep 100", root=True)
     with pytest.raises(ClientDied):
         job.wait(60)
 

@@ -89,7 +89,7 @@ def end_load(cluster, job, files):
     cluster.client.run("touch /tmp/stop")
     job.wait(120)
     check = "; ".join(f"cmp /mnt/nfs/d/f{i} /mnt/nfs/d/f{i}.expected" for i in range(files))
-    cluster.client.run("sync; echo 3 > /proc/sys/vm/drop_caches; set -e; " + check, 120)
+    cluster.client.run("sync; weft-drop-caches; set -e; " + check, 120)
     return [f"{cluster.path}/d/f{i}" for i in range(files)]
 
 
@@ -115,7 +115,7 @@ def test_drain_and_remove(system):
     paths = end_load(system, job, 4)
     assert not objects_of(system.ds[1].store)  # nothing was written there late
     check_copies(system, paths)
-    client.run("cd /mnt/nfs/single; echo 3 > /proc/sys/vm/drop_caches; sha256sum -c /tmp/sums", 120)
+    client.run("cd /mnt/nfs/single; weft-drop-caches; sha256sum -c /tmp/sums", 120)
     counters.weft(system, "ds", "remove", "ds2", "--yes")
     wait_until(lambda: len(counters.weft(system, "ds", "list")) == 3, 20, "ds2 to be forgotten")
     client.run("dd if=/dev/urandom of=/mnt/nfs/d/new bs=1M count=8 conv=fsync", 60)
@@ -156,7 +156,8 @@ def test_drain_over_restart(system):
 
 @pytest.mark.faults
 def test_scrub(system):
-    """A byte is changed in a store behind everybody's back: it is found, told, and made equal."""
+    """A byte is changed in a store behind everybody's back: it is found and told, and nothing is
+    changed; then what an administrator believes is made equal."""
     client = system.client
     client.run("head -c 4000000 /dev/urandom > /mnt/nfs/d/f; "
                "head -c 4000000 /dev/urandom > /mnt/nfs/d/g; sync; "
@@ -166,7 +167,7 @@ def test_scrub(system):
     second = shown["stripes"][0]["copies"][1]
     store = system.ds[int(second["ds_name"].removeprefix("ds")) - 1].store
     damaged = next(found for found in (store / "objects").rglob(shown["object"]))
-    client.run("umount /mnt/nfs")
+    client.unmount()
 
     def scrub(*words):
         counters.weft(system, "scrub", "start", *words)
@@ -182,10 +183,22 @@ def test_scrub(system):
         file.write(bytes([byte ^ 4]))
     told = scrub("--check", path)
     assert told["differing"] == 1 and told["mended"] == 0, told
-    mended = scrub()
-    assert mended["files"] == 2, mended
-    assert mended["differing"] == mended["mended"] == 1, mended
-    assert str(shown["fileid"]) in mended["findings"][-1]
+    left = scrub()
+    assert left["files"] == 2, left
+    assert left["differing"] == 1 and left["mended"] == 0, left
+    [finding] = left["findings"]
+    assert finding["fileid"] == shown["fileid"] and not finding["mended"], finding
+    [extent] = finding["extents"]
+    assert extent["offset"] <= 1_234_567 < extent["offset"] + extent["length"], finding
+    warnings = " ".join(counters.weft(system, "status")["warnings"])
+    assert "weft scrub resolve" in warnings, warnings
+    right = next(copy["ds_id"] for copy in shown["stripes"][0]["copies"]
+                 if copy["ds_id"] != second["ds_id"])
+    counters.weft(system, "scrub", "resolve", path, "--from", str(right))
+    wait_until(lambda: counters.weft(system, "scrub", "status")["resolved"], 60, "the copy", 0.3)
+    resolved = counters.weft(system, "scrub", "status")
+    assert "1 copies made equal" in resolved["resolved"][0], resolved
+    assert resolved["findings"][0]["mended"], resolved
     assert scrub()["differing"] == 0
     client.mount(system.address, system.path)
     client.run("sha256sum -c /tmp/sums")

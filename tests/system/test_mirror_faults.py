@@ -145,7 +145,7 @@ def check_after(cluster):
     wait_until(lambda: weft(cluster, "status")["stale_objects"] == 0, 120, "the repair", 0.5)
     wait_equal(cluster)
     cluster.client.run("""
-echo 3 > /proc/sys/vm/drop_caches
+weft-drop-caches
 [ "$(sha256sum < /mnt/nfs/a | cut -d ' ' -f 1)" = "$(cat /tmp/sum)" ]""", 120)
 
 

@@ -15,7 +15,7 @@ head -c {mib}M /dev/urandom > /tmp/in
 weft-signal made-{name}
 dd if=/tmp/in of=/mnt/nfs/{name} bs=256k conv=fsync status=none
 weft-signal written-{name}
-echo 3 > /proc/sys/vm/drop_caches
+weft-drop-caches
 cmp /tmp/in /mnt/nfs/{name}
 """
 
@@ -66,7 +66,7 @@ dd if=/dev/urandom of=/tmp/in bs=1M seek=7 count=5 conv=notrunc status=none
 dd if=/tmp/in of=/mnt/nfs/file bs=1M skip=7 seek=7 count=5 conv=notrunc,fsync status=none
 truncate -s 40M /tmp/in /mnt/nfs/file
 truncate -s 44M /tmp/in /mnt/nfs/file
-echo 3 > /proc/sys/vm/drop_caches
+weft-drop-caches
 cmp /tmp/in /mnt/nfs/file
 cp /mnt/nfs/file /mnt/nfs/again
 cmp /tmp/in /mnt/nfs/again
@@ -79,7 +79,7 @@ def test_data_server_dies_while_it_is_read(mirrored):
     client.run(COPY.format(mib=32, name="read"), 90)
     job = client.start_job("""
 set -e
-echo 3 > /proc/sys/vm/drop_caches
+weft-drop-caches
 weft-signal reading
 cmp /tmp/in /mnt/nfs/read
 """)

@@ -38,7 +38,7 @@ print(f"longest={longest:.2f}")
 
 TIMED_READ = """#!/usr/bin/python3
 import os, subprocess, time
-open("/proc/sys/vm/drop_caches", "w").write("3")
+subprocess.run("weft-drop-caches", check=True)
 longest = 0.0
 source = open("/tmp/in", "rb")
 target = os.open("/mnt/nfs/f", os.O_RDONLY)
@@ -99,7 +99,7 @@ def test_both_copies_are_written_and_both_are_read(mirrored):
     # Doubled reads: each data server gives its share, or near it. One that is busy for a moment
     # is left alone.
     def all_gave():
-        client.run("echo 3 > /proc/sys/vm/drop_caches")
+        client.run("weft-drop-caches")
         with through_data_servers(mirrored, read=256 * MIB) as found:
             client.run("cmp /tmp/in /mnt/nfs/f", 120)
         read = found["counts"].read
@@ -134,7 +134,7 @@ def test_a_writer_does_not_notice_that_a_data_server_is_killed(mirrored, role):
     longest = lose_one(mirrored, TIMED_COPY, role)
     print(f"pause of the writer, {role} killed: {longest} s")
     assert longest < 10
-    client.run("echo 3 > /proc/sys/vm/drop_caches; cmp /tmp/in /mnt/nfs/f", 120)
+    client.run("weft-drop-caches; cmp /tmp/in /mnt/nfs/f", 120)
 
 
 @pytest.mark.faults

@@ -55,7 +55,7 @@ def check_disks(cluster, client) -> None:
     parity.wait_consistent(cluster)
     known = weftio.block("known", 4 * MIB)
     assert any(parity.content(cluster, name) == known for name in parity.names(cluster))
-    client.run("echo 3 > /proc/sys/vm/drop_caches; cd /mnt/nfs; for c in copy?; do cmp known $c; "
+    client.run("weft-drop-caches; cd /mnt/nfs; for c in copy?; do cmp known $c; "
                "done", timeout_s=60)
 
 

@@ -80,7 +80,7 @@ def test_lost_under_writes(pair, victim):
     client.run("touch /tmp/stop")
     written = int(job.wait(120).output.strip().splitlines()[-1])
     wait_resynced(pair)
-    client.run("echo 3 > /proc/sys/vm/drop_caches; cmp /mnt/nfs/d/f /tmp/expected", 120)
+    client.run("weft-drop-caches; cmp /mnt/nfs/d/f /tmp/expected", 120)
     first, second = (checksums_of(server.store) for server in pair.ds[:2])
     assert first == second
     sizes = [file.stat().st_size for file in objects_of(pair.ds[0].store).values()]

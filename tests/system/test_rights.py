@@ -1,9 +1,261 @@
-"""Rights that a kernel client checks by itself: a client that does not is refused by the server."""
+"""Who may do what: the server decides as a local file system does, whatever the client checks."""
+
+import json
+import os
+import sys
+import tempfile
 
 import pytest
+from harness import paths
+from harness.client import start_client
+from harness.cluster import Cluster, Options
 from harness.in_namespace import InNamespace
-from wire import Client, ops
+from wire import Client, const, ops
 from wire.const import Status
+from wire.rpc import auth_sys
+
+sys.path.append(str(paths.HARNESS / "guest"))
+import rights  # noqa: E402  what client machines run too
+
+ERRORS = {Status.ACCESS: "EACCES", Status.PERM: "EPERM", Status.EXIST: "EEXIST",
+          Status.NOENT: "ENOENT", Status.NOTEMPTY: "ENOTEMPTY", Status.NOTDIR: "ENOTDIR",
+          Status.ISDIR: "EISDIR", Status.INVAL: "EINVAL"}
+
+
+class Wire:
+    """rights.Posix over the wire: one client of which each request has its caller's credentials."""
+
+    def __init__(self, client, export, squashed):
+        self.client = client
+        self.exports = {True: squashed, False: export}
+        self.root = auth_sys(0, 0)
+        self.caller = self.root
+        self.as_squashed = False
+        self.handles = {}
+
+    def directory(self, path):
+        """Makes it the current one, whether or not the caller may search those above it."""
+        key = (self.as_squashed, path)
+        if key not in self.handles and not path:
+            self.handles[key] = self.client.handle(self.exports[self.as_squashed])
+        elif key not in self.handles:
+            above, _, name = path.rpartition("/")
+            found = self.client.call(*self.directory(above), ops.lookup(name.encode()),
+                                     ops.getfh(), credential=self.root)
+            self.handles[key] = found.handle
+        return [ops.putfh(self.handles[key])]
+
+    def parent(self, path):
+        above, _, name = path.rpartition("/")
+        return self.directory(above), name.encode()
+
+    def call(self, *operations, credential=None):
+        """The last result; OSError as the system call would give it."""
+        reply = self.client.compound(*operations, credential=credential or self.caller)
+        if reply.status != Status.OK:
+            raise OSError(0, ERRORS.get(reply.status, repr(reply.status)))
+        return reply.last
+
+    # As root.
+
+    def make(self, path, kind, uid, gid, mode):
+        above, name = self.parent(path)
+        as_root = {"credential": self.root}
+        if kind == "dir":
+            self.call(*above, ops.create_directory(name), **as_root)
+        elif kind == "file":
+            opened = self.call(*above, self.open_operation(name, create=True), **as_root)
+            self.call(*above, ops.lookup(name), ops.close(opened.stateid), **as_root)
+        if kind == "file":
+            self.call(*above, ops.lookup(name), ops.setattr(size=1), **as_root)
+        self.call(*above, ops.lookup(name), ops.setattr(owner=uid, group=gid), **as_root)
+        self.call(*above, ops.lookup(name), ops.setattr(mode=mode), **as_root)
+
+    def shown(self, path):
+        above, name = self.parent(path)
+        bits = [const.ATTR_MODE, const.ATTR_OWNER, const.ATTR_OWNER_GROUP]
+        reply = self.client.compound(*above, ops.lookup(name), ops.getattr(bits),
+                                     credential=self.root)
+        if reply.status == Status.NOENT:
+            return "gone"
+        mode, uid, gid = reply.check().last.attributes.values()
+        return f"{mode:o} {uid.decode()} {gid.decode()}"
+
+    def as_caller(self, caller, work):
+        self.as_squashed = caller == rights.CALLERS["squashed"]
+        self.caller = self.root if self.as_squashed else auth_sys(*caller)
+        try:
+            return work()
+        finally:
+            self.as_squashed, self.caller = False, self.root
+
+    def outcome(self, action):
+        try:
+            action()
+            return "OK"
+        except OSError as error:
+            return error.strerror
+
+    # As the caller.
+
+    def open_operation(self, name, **options):
+        return ops.open_file(name, self.client.clientid, **options)
+
+    def create(self, path, mode):
+        above, name = self.parent(path)
+        opened = self.call(*above, self.open_operation(name, create=True, guarded=True, mode=mode))
+        self.call(*above, ops.lookup(name), ops.close(opened.stateid))
+
+    def open(self, path, access, truncate=False, create=False):
+        """As Linux does: with create the OPEN truncates, else a SETATTR after it."""
+        above, name = self.parent(path)
+        share = {"r": const.SHARE_READ, "w": const.SHARE_WRITE, "rw": const.SHARE_BOTH}[access]
+        options = {"create": True, "size": 0 if truncate else None} if create else {}
+        stateid = self.call(*above, self.open_operation(name, share=share, **options)).stateid
+        try:
+            if truncate and not create:
+                self.call(*above, ops.lookup(name), ops.setattr(stateid, size=0))
+        finally:
+            self.call(*above, ops.lookup(name), ops.close(stateid), credential=self.root)
+
+    def mkdir(self, path, mode):
+        self.make_node(path, const.NF4DIR, mode)
+
+    def mknod(self, path, kind, mode):
+        self.make_node(path, {"fifo": const.NF4FIFO, "socket": const.NF4SOCK,
+                              "block": const.NF4BLK, "char": const.NF4CHR}[kind], mode)
+
+    def symlink(self, path):
+        self.make_node(path, const.NF4LNK, 0o777, target=b"target")
+
+    def make_node(self, path, kind, mode, **options):
+        above, name = self.parent(path)
+        self.call(*above, ops.create(kind, name, mode=mode, **options))
+
+    def link(self, source, path):
+        above, name = self.parent(source)
+        to, new_name = self.parent(path)
+        self.call(*above, ops.lookup(name), ops.savefh(), *to, ops.link(new_name))
+
+    def rename(self, source, path):
+        above, name = self.parent(source)
+        to, new_name = self.parent(path)
+        self.call(*above, ops.savefh(), *to, ops.rename(name, new_name))
+
+    def unlink(self, path):
+        above, name = self.parent(path)
+        self.call(*above, ops.remove(name))
+
+    rmdir = unlink
+
+    def readdir(self, path):
+        """As Linux does: for who may not search, names come with errors in place of attributes."""
+        self.call(*self.directory(path), ops.readdir(bits=[const.ATTR_RDATTR_ERROR]))
+
+    def lookup(self, path):
+        above, name = self.parent(path)
+        self.call(*above, ops.lookup(name))
+
+    def set(self, path, **attributes):
+        above, name = self.parent(path)
+        self.call(*above, ops.lookup(name), ops.setattr(**attributes))
+
+    def chmod(self, path, mode):
+        self.set(path, mode=mode)
+
+    def chown(self, path, uid, gid):
+        self.set(path, owner=None if uid == -1 else uid, group=None if gid == -1 else gid)
+
+    def utimes(self, path, now):
+        self.set(path, atime=ops.NOW if now else 1, mtime=ops.NOW if now else 2)
+
+    def truncate(self, path):
+        self.set(path, size=2)
+
+    def setxattr(self, path):
+        above, name = self.parent(path)
+        self.call(*above, ops.lookup(name), ops.setxattr(b"a", b"1"))
+
+
+def local():
+    """What a file system of this machine says."""
+    with tempfile.TemporaryDirectory(prefix="weft-rights-") as folder:
+        os.chmod(folder, 0o755)
+        return rights.cells(rights.Posix(folder))
+
+
+def hard_links_are_protected(cell, expected, found):
+    """fs.protected_hardlinks is the local machine's; a client has its own to ask."""
+    return cell.endswith(("link", "link-out")) and expected.startswith("EPERM")
+
+
+def owners_truncate(cell, expected, found):
+    """An owner may set the size whatever the mode is: the client's file may be open since before a
+    chmod. truncate(2) is refused by the client, which asks with ACCESS."""
+    return cell.split()[2:] == ["owner", "truncate"] and expected.startswith("EACCES")
+
+
+def readable_because_executable(cell, expected, found):
+    """To run a program is to read it: READ is allowed to those who may execute. Who means to read
+    is refused by the client."""
+    return cell.endswith("open-r") and expected.startswith("EACCES") and found.startswith("OK")
+
+
+def the_client_refuses_first(cell, expected, found):
+    """It leaves write permission on directories to the server; the rest it checks before."""
+    operation = cell.split()[-1]
+    first = {"mkblock": "EPERM gone", "mkchar": "EPERM gone", "rename-file-over-dir": "EISDIR",
+             "rename-dir-over-file": "ENOTDIR"}
+    return expected.startswith("EACCES") and found == first.get(operation)
+
+
+def read_only_opens_do_not_truncate(cell, expected, found):
+    """O_RDONLY | O_TRUNC is undefined in POSIX: the client truncates with the open stateid, which
+    is not for writing, and says EACCES itself."""
+    return cell.endswith("open-r-creat-trunc") and found.startswith("EACCES")
+
+
+@pytest.fixture
+def mds(run, network):
+    """A metadata server without data servers: a Cluster with root squashed at /squashed."""
+    return Cluster(run, network, Options(data_servers=0, squashed=True,
+                                         extra={"Sync_Metadata": "false"}))
+
+
+def test_rights_over_the_wire(mds):
+    """Every operation by every kind of caller in directories and on files of every mode."""
+    address = (mds.address, mds.options.mds_port)
+
+    def work():
+        with Client(address, timeout=30) as client:
+            return rights.cells(Wire(client, mds.path, mds.squashed_path))
+
+    found = InNamespace(mds.mds_node, work).result(500)
+    wrong = rights.differences(local(), found, [
+        hard_links_are_protected, owners_truncate, readable_because_executable])
+    assert not wrong, f"{len(wrong)} cells:\n" + "\n".join(wrong[:60])
+
+
+def test_rights_from_a_kernel_client(run, network):
+    """The same by system calls of users of a client; of the modes, those that differ in kind."""
+    cluster = Cluster(run, network, Options(data_servers=1, squashed=True))
+    client = start_client(run, network, uid=0)
+    client.mount(cluster.address, cluster.path, "vers=4.2,noac")
+    client.mount(cluster.address, cluster.squashed_path, "vers=4.2,noac", at="/mnt/squashed")
+    modes = (0o755, 0o775, 0o777, 0o1777, 0o2777, 0o555, 0o711)
+    file_modes = (0o644, 0o664, 0o666, 0o444, 0o6777, 0o2767)
+    output = client.python(f"""
+import json, rights
+posix = rights.Posix("/mnt/nfs", "/mnt/squashed")
+print(json.dumps(rights.cells(posix, {modes}, {file_modes})))
+""", 500).output
+    found = json.loads(output)
+    expected = {cell: value for cell, value in local().items() if cell in found}
+    wrong = rights.differences(expected, found,
+                               [hard_links_are_protected, the_client_refuses_first,
+                                read_only_opens_do_not_truncate])
+    assert len(expected) == len(found) > 1500
+    assert not wrong, f"{len(wrong)} cells:\n" + "\n".join(wrong[:60])
 
 
 def test_extended_attributes_need_the_rights_of_the_file(cluster):

@@ -16,7 +16,7 @@ set -e
 head -c {mib}M /dev/urandom > /tmp/in
 weft-signal made-{name}
 dd if=/tmp/in of=/mnt/nfs/{name} bs=1M conv=fsync status=none
-echo 3 > /proc/sys/vm/drop_caches
+weft-drop-caches
 cmp /tmp/in /mnt/nfs/{name}
 """
 
@@ -105,7 +105,7 @@ head -c 64M /dev/urandom > /tmp/large
 weft-signal begun
 for round in 1 2 3 4; do
   dd if=/tmp/large of=/mnt/nfs/large bs=1M conv=fsync status=none
-  echo 3 > /proc/sys/vm/drop_caches
+  weft-drop-caches
   cmp /tmp/large /mnt/nfs/large
 done
 """)

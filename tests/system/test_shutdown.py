@@ -14,4 +14,4 @@ def test_clean_shutdown_and_start(run, network):
     cluster.mds.stop(grace_s=30)
     assert cluster.mds.status == 0, cluster.mds.log_tail()
     cluster.start()
-    client.run("echo 3 > /proc/sys/vm/drop_caches; cmp /tmp/in /mnt/nfs/a", 120)
+    client.run("weft-drop-caches; cmp /tmp/in /mnt/nfs/a", 120)

@@ -34,6 +34,32 @@ check("a", block({turn}, {size}))
 """).wait(30)
 
 
+@pytest.mark.parametrize("flags", ["0", "os.O_SYNC"])
+def test_overwrite_of_a_file_whose_mtime_is_ahead(cluster, two_clients, folder, flags):
+    """An application may set times that are to come. Who wrote after that is seen all the same."""
+    first, second = two_clients
+    with through_data_servers(cluster):
+        python(second, folder, f"""
+with open("a", "wb") as file:
+    file.write(block(1, {MIB}))
+os.utime("a", (time.time() + 3600,) * 2)
+""").wait(30)
+        python(first, folder, f"""
+check("a", block(1, {MIB}))
+same("cached", open("a", "rb").read() == block(1, {MIB}), True)
+""").wait(30)
+        python(second, folder, f"""
+fd = os.open("a", os.O_WRONLY | {flags})
+os.pwrite(fd, block(2, {MIB}), 0)
+os.fsync(fd)
+os.close(fd)
+""").wait(30)
+        python(first, folder, f'''
+check("a", block(2, {MIB}))
+same("mtime is of the write", os.stat("a").st_mtime < time.time() + 1800, True)
+''').wait(30)
+
+
 def test_reader_that_keeps_the_file_open_sees_growth(cluster, two_clients, folder):
     first, second = two_clients
     with through_data_servers(cluster):

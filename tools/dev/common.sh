@@ -16,8 +16,16 @@ need_root() {
   [ "$(id -u)" -eq 0 ] || { fail "$1 needs root: run it as root"; return 1; }
 }
 
+# The last line of a log, for people: of a build how far it is and at what.
+step_line() {
+  tail -c 400 "$1" | tr '\r\0' '\n' | grep . | tail -n 1 | sed -E \
+    -e 's#^\[([0-9]+)/([0-9]+)\] .* ([^ ]*)CMakeFiles/[^/]*\.dir/(.*)\.o$#\1 of \2: \3\4#' \
+    -e 's#^\[([0-9]+)/([0-9]+)\] #\1 of \2: #' | cut -c 1-90
+}
+
 # step NAME TEXT COMMAND...: runs COMMAND with its output in build/log/NAME.log; on a terminal the
-# last line of it is shown meanwhile, elsewhere a line a minute. On failure its end is printed.
+# last line of it is shown meanwhile, elsewhere a line each WEFT_SAY_EVERY (60) seconds. On failure
+# its end is printed.
 step() {
   local name=$1 text=$2 log=$WEFT_LOGS/$1.log pid status started=$SECONDS said=$SECONDS
   shift 2
@@ -29,10 +37,10 @@ step() {
   while kill -0 "$pid" 2>/dev/null; do
     sleep 0.2
     if [ -t 1 ]; then
-      printf '\r\033[K        %.70s' "$(tail -c 300 "$log" | tr -d '\r\0' | tail -n 1)"
-    elif [ $((SECONDS - said)) -ge 60 ]; then
+      printf '\r\033[K        %.70s' "$(step_line "$log")"
+    elif [ $((SECONDS - said)) -ge "${WEFT_SAY_EVERY:-60}" ]; then
       said=$SECONDS
-      say "  still at it: $(tail -c 300 "$log" | tr -d '\r\0' | tail -n 1 | cut -c 1-90)"
+      say "  still at it: $(step_line "$log")"
     fi
   done
   [ ! -t 1 ] || printf '\r\033[K'

@@ -94,7 +94,7 @@ NFSv4 {
 }
 EXPORT {
   Export_Id = 1;
-  Path = "$system_export";
+  Path = "/";
   Pseudo = "$system_export";
   Access_Type = RW;
   Squash = No_Root_Squash;

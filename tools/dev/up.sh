@@ -6,13 +6,13 @@ up_usage() {
   cat <<'END'
 usage: ./dev up [--address ADDRESS] [--fresh] [--no-proof]
 
-Installs and builds what is missing, starts NFS-Ganesha with libfsalweft.so and four weft-ds, each
-with a port and a storage folder of its own, in two failure domains, so that each file has a copy in
-both. And proves it: a real Linux kernel, in a client machine, mounts it with vers=4.2, copies a
-256 MiB file in and out and compares checksums; then it writes another one, and in the middle of
-that a data server is killed. Prints what each data server wrote and read, how long the client was
-held up by the loss, and the mount line for a client of your own. The system stays up until ./dev
-down; run again, it is only proved again.
+Installs and builds what is missing (not the tests: ./dev build does that), starts NFS-Ganesha with
+libfsalweft.so and four weft-ds, each with a port and a storage folder of its own, in two failure
+domains, so that each file has a copy in both. And proves it: a real Linux kernel, in a client
+machine, mounts it with vers=4.2, copies a 256 MiB file in and out and compares checksums; then it
+writes another one, and in the middle of that a data server is killed. Prints what each data server
+wrote and read, how long the client was held up by the loss, and the mount line for a client of your
+own. The system stays up until ./dev down; run again, it is only proved again.
 
   --address ADDRESS  the address of this machine to serve at. By default 10.79.0.1, which is put
                      on the loopback interface: this machine and the virtual machines on it reach
@@ -24,8 +24,23 @@ Everything is in WEFT_STATE (/var/lib/weft-dev): configuration, key, stores, log
 END
 }
 
+up_kind=${WEFT_CLIENT_KIND:-uml61}
+up_targets=(weft-ds fsalweft weft)
+
+# What runs, and not the tests. The client machine is mostly downloads, so it is made meanwhile;
+# who needs it waits for it, and says so if it cannot be made.
+up_build() {
+  local proof=$1
+  if [ "$proof" -eq 1 ]; then
+    mkdir -p "$WEFT_LOGS"
+    nice bash tools/dev/clients.sh build "$up_kind" >"$WEFT_LOGS/client-machine-ahead.log" 2>&1 \
+      </dev/null &
+  fi
+  build_ganesha && build_preset release "${up_targets[@]}"
+}
+
 up_proof() {
-  local kind=${WEFT_CLIENT_KIND:-uml61} address=$1
+  local kind=$up_kind address=$1
   step client-machine "building a client machine (cached from then on)" \
     bash tools/dev/clients.sh build "$kind" || return 1
   if ! system_past_grace; then
@@ -63,7 +78,7 @@ up_proof_of_loss() {
 }
 
 up_main() {
-  local address="" fresh=0 proof=1
+  local address="" fresh=0 proof=1 WEFT_SAY_EVERY=${WEFT_SAY_EVERY:-10}
   while [ $# -gt 0 ]; do
     case $1 in
       --address) address=${2:-}; shift; [ -n "$address" ] || { up_usage >&2; return 2; } ;;
@@ -74,7 +89,7 @@ up_main() {
     shift
   done
   need_root "./dev up" || return 1
-  deps && build_ganesha && build_preset release || return 1
+  deps && up_build "$proof" || return 1
   [ -z "$address" ] || system_can_have_address "$address" || return 1
   if system_is_up; then
     if [ $fresh -eq 1 ] || { [ -n "$address" ] && [ "$address" != "$(system_address)" ]; }; then

@@ -74,6 +74,12 @@ int scrub_command(const Settings& settings, const std::string& file, bool only_t
                           file.empty() ? "" : exported(file));
 }
 
+int scrub_resolve_command(const Settings& settings, const std::string& file,
+                          const std::string& from) {
+  const bool number = !file.empty() && file.find_first_not_of("0123456789") == std::string::npos;
+  return maintain_command(settings, "scrub-resolve", from + " " + (number ? file : exported(file)));
+}
+
 int scrub_status_command(const Settings& settings) {
   auto status = mds::admin::Client(settings.socket).status();
   if (!status) return complain_of_admin(settings.socket, status.error());

@@ -1,27 +1,14 @@
-// keygen and fsck: what needs no running metadata server.
+// fsck: what needs no running metadata server.
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
-#include "rpc/control/keys.h"
 #include "tools/weft/commands.h"
 #include "tools/weft/output.h"
 
 namespace weft::cli {
-
-int keygen_command(const std::string& path) {
-  auto key = rpc::control::create_cluster_key(path);
-  if (!key && key.error() == Errc::kExists) {
-    return complain(path +
-                    " exists. A new key makes every data server and every handle out there "
-                    "invalid: remove the file first if that is meant.");
-  }
-  if (!key) return complain(key.error().describe());
-  print("made " + path + " (mode 0600); copy it to every data server, safely\n");
-  return kExitGood;
-}
 
 int fsck_command(const std::vector<std::string>& arguments) {
   std::string program = "weft-fsck";

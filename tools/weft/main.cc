@@ -19,6 +19,7 @@ struct Arguments {
   std::string path;
   std::vector<std::string> policy;
   std::string key_path;
+  std::string key;
   std::string data_server;
   unsigned target = 0;
   bool yes = false;
@@ -43,7 +44,25 @@ void add_shared(CLI::App& app, Arguments& arguments) {
   app.footer("--socket and --output may also stand behind a command. Manual: weft(1).");
 }
 
+void add_ds_accept(CLI::App& ds, Arguments& arguments) {
+  auto* accept = ds.add_subcommand("accept", "Use one that is refused, with the store it has now");
+  accept->add_option("DS", arguments.data_server, "Id or name, as weft ds list says")->required();
+  accept->add_flag("--rolled-back", arguments.yes,
+                   "Its store is an older state of itself, and what was written since is lost");
+  accept->callback([&] {
+    arguments.chosen = [&] {
+      if (arguments.yes) {
+        return maintain_command(arguments.settings, "accept", arguments.data_server);
+      }
+      return complain("what was written to data server " + arguments.data_server +
+                      " since its store was copied is lost then, where no other data server has "
+                      "it; say --rolled-back if that is meant");
+    };
+  });
+}
+
 void add_ds_maintenance(CLI::App& ds, Arguments& arguments) {
+  add_ds_accept(ds, arguments);
   const auto add = [&](const char* name, const char* what) {
     auto* command = ds.add_subcommand(name, what);
     command->add_option("DS", arguments.data_server, "Id or name, as weft ds list says")
@@ -143,9 +162,40 @@ void add_scrub(CLI::App& app, Arguments& arguments) {
   scrub->add_subcommand("status", "How far it is, and what differed")->callback([&] {
     arguments.chosen = [&] { return scrub_status_command(arguments.settings); };
   });
+  auto* resolve = scrub->add_subcommand(
+      "resolve", "Make the copies of a file that differ equal to one data server's");
+  resolve
+      ->add_option("FILE", arguments.file,
+                   "On an NFS mount of this machine, in the export, or its inode number")
+      ->required();
+  resolve->add_option("--from", arguments.data_server, "The data server whose copies are right")
+      ->required();
+  resolve->callback([&] {
+    arguments.chosen = [&] {
+      return scrub_resolve_command(arguments.settings, arguments.file, arguments.data_server);
+    };
+  });
   scrub->add_subcommand("stop", "End it")->callback([&] {
     arguments.chosen = [&] { return maintain_command(arguments.settings, "scrub-stop", ""); };
   });
+}
+
+void add_audit(CLI::App& app, Arguments& arguments) {
+  auto* audit =
+      app.add_subcommand("audit", "Look for objects that no file needs")->require_subcommand(1);
+  const auto add = [&](CLI::App* command, const char* what) {
+    command->callback([&arguments, what] {
+      arguments.chosen = [&arguments, what] {
+        const bool check = arguments.only_tell && std::string_view(what) == "audit";
+        return maintain_command(arguments.settings, check ? "audit-check" : what, "");
+      };
+    });
+  };
+  auto* start = audit->add_subcommand("start", "Look through all data servers, and remove them");
+  start->add_flag("--check", arguments.only_tell, "Change nothing, only tell what there is");
+  add(start, "audit");
+  add(audit->add_subcommand("status", "How far it is, and what was found"), "audit-status");
+  add(audit->add_subcommand("stop", "End it"), "audit-stop");
 }
 
 void add_policy(CLI::App& app, Arguments& arguments) {
@@ -190,6 +240,28 @@ void add_verify(CLI::App& app, Arguments& arguments) {
   });
 }
 
+void add_key(CLI::App& app, Arguments& arguments) {
+  auto* key = app.add_subcommand("key", "Change the cluster key: add, use, drop, in this order")
+                  ->require_subcommand(1);
+  const auto add = [&](const char* name, const char* what, bool names_key,
+                       std::function<int()> run) {
+    auto* command = key->add_subcommand(name, what);
+    command->add_option("FILE", arguments.key_path, "The key file of this server")->required();
+    if (names_key) {
+      command->add_option("KEY", arguments.key, "As weft key show says")->required();
+    }
+    command->callback([&arguments, run = std::move(run)] { arguments.chosen = run; });
+  };
+  add("show", "Which keys the file has, and which of them is used", false,
+      [&] { return key_show_command(arguments.settings, arguments.key_path); });
+  add("add", "Make a new key, which is accepted; for one server, and a copy for the others", false,
+      [&] { return key_add_command(arguments.key_path); });
+  add("use", "Use the new key; at each server, once all accept it", true,
+      [&] { return key_use_command(arguments.key_path, arguments.key); });
+  add("drop", "Refuse the old key; at each server, once none uses it", true,
+      [&] { return key_drop_command(arguments.key_path, arguments.key); });
+}
+
 void add_local_commands(CLI::App& app, Arguments& arguments) {
   auto* keygen = app.add_subcommand("keygen", "Make a cluster key");
   keygen->add_option("FILE", arguments.key_path, "Where to; nothing may be there yet")->required();
@@ -213,7 +285,9 @@ int run(int argc, char** argv) {
   add_cluster_commands(app, arguments);
   add_policy(app, arguments);
   add_scrub(app, arguments);
+  add_audit(app, arguments);
   add_verify(app, arguments);
+  add_key(app, arguments);
   add_local_commands(app, arguments);
   add_plan(app, arguments.settings, arguments.chosen);
   try {

@@ -5,12 +5,44 @@
 namespace weft::cli {
 using Json = nlohmann::ordered_json;
 
+namespace {
+
+Json findings(const std::vector<mds::ScrubFindingReport>& reports) {
+  Json out = Json::array();
+  for (const mds::ScrubFindingReport& r : reports) {
+    Json extents = Json::array();
+    for (const mds::ExtentReport& extent : r.extents) {
+      extents.push_back({{"offset", extent.offset}, {"length", extent.length}});
+    }
+    out.push_back({{"fileid", r.fileid},
+                   {"stripe", r.stripe},
+                   {"ds", r.ds_id},
+                   {"from", r.source},
+                   {"differing_bytes", r.differing_bytes},
+                   {"extents", std::move(extents)},
+                   {"majority", r.majority},
+                   {"mended", r.mended}});
+  }
+  return out;
+}
+
+}  // namespace
+
 Json scrub_json(const mds::ScrubReport& r) {
-  return {
-      {"running", r.running},     {"only_tell", r.only_tell}, {"files", r.files},
-      {"written", r.written},     {"failed", r.failed},       {"compared_bytes", r.compared_bytes},
-      {"differing", r.differing}, {"mended", r.mended},       {"rounds", r.rounds},
-      {"age_ms", r.age_ms},       {"findings", r.findings},   {"groups", r.groups}};
+  return {{"running", r.running},
+          {"only_tell", r.only_tell},
+          {"files", r.files},
+          {"written", r.written},
+          {"failed", r.failed},
+          {"compared_bytes", r.compared_bytes},
+          {"differing", r.differing},
+          {"mended", r.mended},
+          {"rounds", r.rounds},
+          {"age_ms", r.age_ms},
+          {"findings", findings(r.findings)},
+          {"unlisted", r.unlisted},
+          {"resolved", r.resolved},
+          {"groups", r.groups}};
 }
 
 namespace {
@@ -67,7 +99,8 @@ Json data_server(const mds::DataServerReport& r) {
           {"objects_moved", r.objects_moved},
           {"moved_bytes", r.moved_bytes},
           {"move_remaining_ms", r.move_remaining_ms},
-          {"stuck", r.stuck}};
+          {"stuck", r.stuck},
+          {"not_accepted", r.not_accepted}};
 }
 
 Json store(const mds::StoreReport& r) {

@@ -54,6 +54,9 @@ void data_server_problems(const DataServerReport& server, std::vector<std::strin
                     "on it cannot be read or written until it registers.");
       break;
   }
+  if (!server.not_accepted.empty()) {
+    out.push_back(fmt::format("{} is not accepted: {}.", name, printable(server.not_accepted)));
+  }
   if (!server.duty.empty() && server.duty != "serving" && server.duty != "drained") {
     out.push_back(fmt::format("{} is {}: {} objects left (weft ds list).", name,
                               printable(server.duty), human_count(server.objects_left)));
@@ -83,6 +86,16 @@ std::string repairs_text(const std::vector<DataServerReport>& servers) {
     }
   }
   return any ? "\n" + table.text() : "";
+}
+
+std::string not_accepted_text(const std::vector<DataServerReport>& servers) {
+  std::string out;
+  for (const DataServerReport& server : servers) {
+    if (server.not_accepted.empty()) continue;
+    out += fmt::format("\ndata server {}: not accepted: {}\n", server.id,
+                       printable(server.not_accepted));
+  }
+  return out;
 }
 
 // How far those are that are being left.
@@ -206,7 +219,7 @@ std::string data_servers_text(const std::vector<DataServerReport>& servers) {
          known(human_count(server.errors)), human_count(server.stale_objects),
          known(printable(server.store)), printable(proxy_of(server)), joined(server.addresses)});
   }
-  return table.text() + leaving_text(servers) + repairs_text(servers);
+  return table.text() + not_accepted_text(servers) + leaving_text(servers) + repairs_text(servers);
 }
 
 namespace {
@@ -241,10 +254,42 @@ std::string groups_text(const mds::ScrubReport& scrub) {
   return scrub.groups.empty() ? "" : "parity groups\n" + bulleted(scrub.groups);
 }
 
+std::string finding_text(const mds::ScrubFindingReport& r) {
+  std::string where;
+  for (const mds::ExtentReport& extent : r.extents) {
+    where += fmt::format("{}{}+{}", where.empty() ? " at " : ", ", extent.offset, extent.length);
+  }
+  return fmt::format(
+      "fileid {}, stripe {}: the copy at data server {} differs from that at {} in {} bytes{}; {}",
+      r.fileid, r.stripe, r.ds_id, r.source, r.differing_bytes, where,
+      r.mended     ? "it was made equal to it"
+      : r.majority ? "two copies agree; not made equal, since it was to be told only"
+                   : "nothing says which is right, and nothing was changed");
+}
+
+std::string findings_text(const mds::ScrubReport& scrub) {
+  std::vector<std::string> lines;
+  bool open = false;
+  for (const mds::ScrubFindingReport& finding : scrub.findings) {
+    lines.push_back(finding_text(finding));
+    open = open || !finding.mended;
+  }
+  if (scrub.unlisted > 0) lines.push_back(fmt::format("and {} more", scrub.unlisted));
+  std::string out = lines.empty() ? "" : "found since the start\n" + bulleted(lines);
+  if (open) {
+    out +=
+        "Which file that is: find MOUNT -inum FILEID. When you know which copy is right: weft "
+        "scrub "
+        "resolve FILE --from DS\n";
+  }
+  if (!scrub.resolved.empty()) out += "resolved\n" + bulleted(scrub.resolved);
+  return out;
+}
+
 }  // namespace
 
 std::string scrub_text(const mds::ScrubReport& scrub) {
-  if (!scrub.running && scrub.rounds == 0) {
+  if (!scrub.running && scrub.rounds == 0 && scrub.resolved.empty()) {
     return "no scrub of copies since the metadata server started\n" + groups_text(scrub);
   }
   std::string out = fmt::format(
@@ -255,8 +300,7 @@ std::string scrub_text(const mds::ScrubReport& scrub) {
                     : fmt::format("ended {} ago", human_duration(scrub.age_ms)),
       human_count(scrub.files), human_bytes(scrub.compared_bytes), human_count(scrub.written),
       human_count(scrub.failed), human_count(scrub.differing), human_count(scrub.mended));
-  if (!scrub.findings.empty()) out += "found since the start\n" + bulleted(scrub.findings);
-  return out + groups_text(scrub);
+  return out + findings_text(scrub) + groups_text(scrub);
 }
 
 std::string maintenance_text(const mds::MaintenanceReport& report) {

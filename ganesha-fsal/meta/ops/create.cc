@@ -1,10 +1,12 @@
 // CREATE and OPEN's making of files: regular files, directories, symbolic links, special files.
 #include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/rights.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 
 namespace weft::mds {
 
 struct Namespace::MakeRequest {
+  const Credentials& who;
   FileId dir = 0;
   std::string_view name;
   FileType type = FileType::kRegular;
@@ -19,19 +21,15 @@ namespace {
 
 constexpr std::uint32_t kSetGid = 02000;
 
-InodeRecord new_inode(const Tree& tree, FileId id, FileType type, const CreateRequest& base,
-                      const InodeAttributes& dir) {
+InodeRecord new_inode(const Tree& tree, const Credentials& who, FileId id, FileType type,
+                      const CreateRequest& base, const InodeAttributes& dir) {
   InodeRecord inode;
   InodeAttributes& a = inode.attributes;
   a.id = id;
   a.type = type;
-  a.mode = base.mode & 07777;
+  a.mode = mode_made(who, type, base.mode & 07777, dir);
   a.uid = base.uid;
-  a.gid = base.gid;
-  if ((dir.mode & kSetGid) != 0) {
-    a.gid = dir.gid;
-    if (type == FileType::kDirectory) a.mode |= kSetGid;
-  }
+  a.gid = (dir.mode & kSetGid) != 0 ? dir.gid : base.gid;
   a.nlink = type == FileType::kDirectory ? 2 : 1;
   a.atime_ns = base.atime_ns.value_or(tree.now_ns());
   a.mtime_ns = base.mtime_ns.value_or(tree.now_ns());
@@ -66,6 +64,7 @@ Result<Created> Namespace::make(const MakeRequest& request) {
   auto done = change(std::move(locked->guard), [&](Tree& tree) -> Result<> {
     auto dir = tree.directory(request.dir);
     if (!dir) return pass(dir);
+    if (auto good = may_search(request.who, dir->attributes); !good) return good;
     out.parent.before = out.parent.after = dir->attributes;
     auto entry = tree.entry(request.dir, request.name);
     if (!entry) return pass(entry);
@@ -76,12 +75,16 @@ Result<Created> Namespace::make(const MakeRequest& request) {
       out.existed = true;
       return accept_existing(*there, request.how, request.verifier);
     }
+    if (auto good = may_add(request.who, dir->attributes); !good) return good;
+    if (auto good = may_make(request.who, request.type, request.base); !good) return good;
+    if (auto room = store_.room(); !room) return room;
     if (id == 0) {
       auto next = ids_.next();
       if (!next) return pass(next);
       id = *next;
     }
-    InodeRecord made = new_inode(tree, id, request.type, request.base, dir->attributes);
+    InodeRecord made =
+        new_inode(tree, request.who, id, request.type, request.base, dir->attributes);
     made.target = request.target;
     made.attributes.size = request.target.size();
     made.attributes.rdev = request.rdev;
@@ -102,33 +105,41 @@ Result<Created> Namespace::make(const MakeRequest& request) {
   return out;
 }
 
-Result<Created> Namespace::create(FileId dir, std::string_view name, const CreateRequest& request,
-                                  CreateHow how, CreateVerifier verifier) {
-  return make({.dir = dir, .name = name, .base = request, .how = how, .verifier = verifier});
+Result<Created> Namespace::create(const Credentials& who, FileId dir, std::string_view name,
+                                  const CreateRequest& request, CreateHow how,
+                                  CreateVerifier verifier) {
+  return make(
+      {.who = who, .dir = dir, .name = name, .base = request, .how = how, .verifier = verifier});
 }
 
-Result<Created> Namespace::mkdir(FileId dir, std::string_view name, const CreateRequest& request) {
-  return make({.dir = dir, .name = name, .type = FileType::kDirectory, .base = request});
+Result<Created> Namespace::mkdir(const Credentials& who, FileId dir, std::string_view name,
+                                 const CreateRequest& request) {
+  return make(
+      {.who = who, .dir = dir, .name = name, .type = FileType::kDirectory, .base = request});
 }
 
-Result<Created> Namespace::symlink(FileId dir, std::string_view name, std::string_view target,
-                                   const CreateRequest& request) {
+Result<Created> Namespace::symlink(const Credentials& who, FileId dir, std::string_view name,
+                                   std::string_view target, const CreateRequest& request) {
   if (target.empty() || target.find('\0') != target.npos) return fail(Errc::kInvalid, "target");
   if (target.size() > kMaxSymlinkBytes) return fail(Errc::kNameTooLong, "target");
-  return make(
-      {.dir = dir, .name = name, .type = FileType::kSymlink, .base = request, .target = target});
+  return make({.who = who,
+               .dir = dir,
+               .name = name,
+               .type = FileType::kSymlink,
+               .base = request,
+               .target = target});
 }
 
-Result<Created> Namespace::mknod(FileId dir, std::string_view name, FileType type,
-                                 DeviceNumber rdev, const CreateRequest& request) {
+Result<Created> Namespace::mknod(const Credentials& who, FileId dir, std::string_view name,
+                                 FileType type, DeviceNumber rdev, const CreateRequest& request) {
   switch (type) {
     case FileType::kBlock:
-    case FileType::kCharacter:
-      return make({.dir = dir, .name = name, .type = type, .base = request, .rdev = rdev});
+    case FileType::kCharacter: break;
     case FileType::kFifo:
-    case FileType::kSocket: return make({.dir = dir, .name = name, .type = type, .base = request});
+    case FileType::kSocket: rdev = {}; break;
     default: return fail(Errc::kInvalid, "no special file");
   }
+  return make({.who = who, .dir = dir, .name = name, .type = type, .base = request, .rdev = rdev});
 }
 
 }  // namespace weft::mds

@@ -19,18 +19,21 @@ std::uint32_t mode_after_write(std::uint32_t mode) {
   return mode;
 }
 
+// That something was written is all that is sure: the same size, and a time of modification that is
+// ahead of the clock (utimensat(2), a clock that was set back), do not mean that it was not. Other
+// clients see by `change` that what they have cached is old.
 Result<std::optional<InodeAttributes>> grow_one(Tree& tree, const Growth& growth) {
   auto inode = tree.inode(growth.id);
   if (!inode && inode.error().code == Errc::kStale) return std::nullopt;
   if (!inode) return pass(inode);
   InodeAttributes& attributes = inode->attributes;
   if (attributes.type != FileType::kRegular) return std::nullopt;
-  const InodeAttributes before = attributes;
   attributes.size = std::max(attributes.size, growth.end);
-  attributes.mtime_ns = std::max(attributes.mtime_ns, growth.mtime_ns.value_or(tree.now_ns()));
+  const std::int64_t before = attributes.mtime_ns;
+  tree.touch_mtime(*inode);
+  // RFC 8881 section 18.42.3: a time that a client gives is not to set it back.
+  if (growth.mtime_ns) attributes.mtime_ns = std::max(before, *growth.mtime_ns);
   attributes.mode = mode_after_write(attributes.mode);
-  if (attributes == before) return attributes;
-  tree.touch_ctime(*inode);
   tree.store(*inode);
   return attributes;
 }

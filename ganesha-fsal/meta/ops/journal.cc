@@ -25,18 +25,20 @@ Result<std::optional<Record>> read(Transaction& transaction, const std::string& 
   return std::move(*record);
 }
 
-// Where the data server stands in the copy.
+// Where the data server stands in the copy. kBusy: nowhere, so whoever asks knows a map of before.
 Result<std::size_t> place_of(const layout::LayoutMap& map, std::uint32_t copy,
                              std::uint32_t ds_id) {
-  if (copy >= map.copies.size()) return fail(Errc::kInvalid, "no such copy");
+  if (copy >= map.copies.size()) return fail(Errc::kBusy, "there is no such copy any more");
   const auto& ds_ids = map.copies[copy].ds_ids;
   const auto at = std::ranges::find(ds_ids, ds_id);
-  if (at == ds_ids.end()) return fail(Errc::kInvalid, "the data server has nothing of that copy");
+  if (at == ds_ids.end()) {
+    return fail(Errc::kBusy, "the data server has nothing of that copy any more");
+  }
   return static_cast<std::size_t>(at - ds_ids.begin());
 }
 
 Result<> check_mark(const layout::LayoutMap& map, const StaleObject& missed) {
-  if (map.copies.size() < 2) return fail(Errc::kInvalid, "the only copy");
+  if (map.copies.size() < 2) return fail(Errc::kBusy, "there is no other copy any more");
   const auto bad = [](const DirtyExtent& extent) {
     return extent.offset >= extent.end || extent.end > kMaxFileSize;
   };
@@ -78,7 +80,7 @@ Result<bool> is_leaving(Transaction& transaction, const layout::LayoutMap& map,
 Result<layout::LayoutMap> Namespace::begin_writing(FileId id, const MakeLayout& make) {
   layout::LayoutMap out;
   auto done = change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
-    auto map = tree.layout_or(id, make);
+    auto map = tree.layout_or(id, with_room(make));
     if (!map) return pass(map);
     out = std::move(*map);
     const std::string key = keys::writers(id);

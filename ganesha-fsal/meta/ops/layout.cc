@@ -35,13 +35,20 @@ Result<std::optional<layout::LayoutMap>> Namespace::layout(FileId id) const {
   return map;
 }
 
+Namespace::MakeLayout Namespace::with_room(const MakeLayout& make) const {
+  return [this, &make](const InodeAttributes& file) -> Result<layout::LayoutMap> {
+    if (auto room = store_.room(); !room) return pass(room);
+    return make(file);
+  };
+}
+
 Result<layout::LayoutMap> Namespace::ensure_layout(FileId id, const MakeLayout& make) {
   auto there = layout(id);
   if (!there) return pass(there);
   if (*there) return std::move(**there);
   layout::LayoutMap out;
   auto done = change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
-    auto map = tree.layout_or(id, make);
+    auto map = tree.layout_or(id, with_room(make));
     if (!map) return pass(map);
     out = std::move(*map);
     return {};

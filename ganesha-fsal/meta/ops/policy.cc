@@ -76,6 +76,9 @@ Result<InodeAttributes> Namespace::set_policy(FileId dir, const layout::Policy& 
   auto done = change(locks_.lock({dir}), [&](Tree& tree) -> Result<> {
     auto inode = tree.directory(dir);
     if (!inode) return pass(inode);
+    if (policy != layout::Policy{}) {
+      if (auto room = store_.room(); !room) return room;
+    }
     tree.put_policy(dir, policy);
     tree.touch_ctime(*inode);
     tree.store(*inode);

@@ -21,7 +21,9 @@ Result<std::vector<PendingRemoval>> Namespace::pending_removals(
       bad = record ? Result<>(fail(Errc::kCorrupt, "malformed removal key")) : pass(record);
       return false;
     }
-    out.push_back({{at->id, at->generation, superblock_.fsid}, std::move(record->ds_ids)});
+    out.push_back({{at->id, at->generation, superblock_.fsid},
+                   std::move(record->ds_ids),
+                   record->least_epoch});
     return true;
   };
   auto done = store_.latest().scan(range.begin, range.end, limit, visit);
@@ -34,26 +36,96 @@ Result<std::vector<PendingRemoval>> Namespace::pending_removals(
   return out;
 }
 
-Result<> Namespace::finish_removal(const layout::ObjectId& object,
-                                   std::span<const std::uint32_t> ds_ids) {
+namespace {
+
+constexpr std::size_t kBatch = 32;  // so many inodes are locked at once
+
+Result<> finish(Tree& tree, const layout::ObjectId& object, std::span<const std::uint32_t> ds_ids) {
   const std::string key = keys::removal(object.fileid, object.generation);
-  return change(locks_.lock({object.fileid}), [&](Tree& tree) -> Result<> {
-    auto value = tree.transaction().get(key);
-    if (!value) return pass(value);
-    if (!*value) return {};
-    auto record = decode_removal(**value);
-    if (!record) return pass(record);
-    for (const std::uint32_t ds_id : ds_ids) {
-      if (std::erase(record->ds_ids, ds_id) == 0) continue;
-      tree.transaction().erase(keys::reverse(ds_id, object.fileid, object.generation));
+  auto value = tree.transaction().get(key);
+  if (!value) return pass(value);
+  if (!*value) return {};
+  auto record = decode_removal(**value);
+  if (!record) return pass(record);
+  for (const std::uint32_t ds_id : ds_ids) {
+    if (std::erase(record->ds_ids, ds_id) == 0) continue;
+    tree.transaction().erase(keys::reverse(ds_id, object.fileid, object.generation));
+  }
+  if (record->ds_ids.empty()) {
+    tree.transaction().erase(key);
+  } else {
+    tree.transaction().put(key, encode(*record));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<> Namespace::finish_removals(std::span<const layout::ObjectId> objects,
+                                    std::span<const std::uint32_t> ds_ids) {
+  while (!objects.empty()) {
+    const auto batch = objects.first(std::min(kBatch, objects.size()));
+    objects = objects.subspan(batch.size());
+    std::vector<FileId> ids;
+    for (const layout::ObjectId& object : batch) ids.push_back(object.fileid);
+    auto guard = locks_.lock(ids);
+    auto seq = apply(guard, [&](Tree& tree) -> Result<> {
+      for (const layout::ObjectId& object : batch) {
+        if (auto finished = finish(tree, object, ds_ids); !finished) return finished;
+      }
+      return {};
+    });
+    if (!seq) return pass(seq);
+  }
+  return {};
+}
+
+Result<std::vector<layout::ObjectId>> Namespace::without_entry(
+    std::uint32_t ds_id, std::span<const layout::ObjectId> objects) const {
+  std::vector<layout::ObjectId> out;
+  for (const layout::ObjectId& object : objects) {
+    if (object.fsid == superblock_.fsid) {
+      auto entry = store_.latest().peek(keys::reverse(ds_id, object.fileid, object.generation));
+      if (!entry) return pass(entry);
+      if (*entry) continue;
     }
-    if (record->ds_ids.empty()) {
-      tree.transaction().erase(key);
-    } else {
-      tree.transaction().put(key, encode(*record));
-    }
-    return {};
+    out.push_back(object);
+  }
+  return out;
+}
+
+Result<bool> Namespace::was_made(const layout::ObjectId& object) const {
+  if (object.fsid != superblock_.fsid) return false;
+  auto value = store_.latest().peek(keys::next_fileid());
+  if (!value) return pass(value);
+  if (!*value) return fail(Errc::kCorrupt, "the metadata store has no file number counter");
+  auto next = decode_counter(**value);
+  if (!next) return pass(next);
+  return object.fileid > kRootFileId && object.fileid < *next;
+}
+
+Result<bool> Namespace::queue_stray(std::uint32_t ds_id, const layout::ObjectId& object) {
+  auto made = was_made(object);
+  if (!made) return pass(made);
+  if (!*made) return fail(Errc::kInvalid, "of a file that was never made here");
+  bool queued = false;
+  auto done = change(locks_.lock({object.fileid}), [&](Tree& tree) -> Result<> {
+    queued = false;
+    const std::string entry = keys::reverse(ds_id, object.fileid, object.generation);
+    auto there = tree.transaction().get(entry);
+    if (!there) return pass(there);
+    if (*there) return {};
+    auto map = tree.layout(object.fileid);
+    if (!map) return pass(map);
+    // An object that may come to this data server again must not be fenced against that.
+    const bool named = *map && (*map)->object_generation == object.generation;
+    const std::uint32_t least_epoch = named ? (*map)->object_epoch : UINT32_MAX;
+    tree.transaction().put(entry, "");
+    queued = true;
+    return tree.queue_removal(object.fileid, object.generation, {ds_id}, least_epoch);
   });
+  if (!done) return pass(done);
+  return queued;
 }
 
 }  // namespace weft::mds

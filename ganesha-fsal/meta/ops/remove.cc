@@ -1,5 +1,6 @@
 // REMOVE: unlink and rmdir.
 #include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/rights.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 
 namespace weft::mds {
@@ -15,7 +16,8 @@ Result<> check_kind(const InodeAttributes& attributes, RemoveWhat what) {
 
 }  // namespace
 
-Result<Removed> Namespace::remove(FileId dir, std::string_view name, RemoveWhat what) {
+Result<Removed> Namespace::remove(const Credentials& who, FileId dir, std::string_view name,
+                                  RemoveWhat what) {
   if (auto good = check_name(name); !good) return pass(good);
   auto locked = lock_entry(dir, name);
   if (!locked) return pass(locked);
@@ -25,12 +27,14 @@ Result<Removed> Namespace::remove(FileId dir, std::string_view name, RemoveWhat 
   auto done = change(std::move(locked->guard), [&](Tree& tree) -> Result<> {
     auto parent = tree.directory(dir);
     if (!parent) return pass(parent);
+    if (auto good = may_search(who, parent->attributes); !good) return good;
     auto entry = tree.entry(dir, name);
     if (!entry) return pass(entry);
     if (!*entry) return fail(Errc::kNotFound);
     if ((*entry)->id != target) return fail(Errc::kConflict, "renamed meanwhile");
     auto inode = tree.inode(target);
     if (!inode) return pass(inode);
+    if (auto good = may_take(who, parent->attributes, inode->attributes); !good) return good;
     if (auto good = check_kind(inode->attributes, what); !good) return good;
     out.parent.before = parent->attributes;
     tree.drop_entry(*parent, name, **entry);

@@ -4,12 +4,14 @@
 // (rename_mutex_), so that the way up from the target stays as it is while it is checked; the
 // transaction has read every parent record on it as well, for stores with other writers.
 #include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/rights.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 
 namespace weft::mds {
 
 struct Namespace::RenameNames {
+  const Credentials& who;
   FileId from_dir = 0;
   std::string_view from_name;
   FileId to_dir = 0;
@@ -44,11 +46,30 @@ Result<> check_not_below(Tree& tree, FileId dir, FileId moving) {
   return fail(Errc::kCorrupt, "no way up to the root");
 }
 
-Result<> check_replace(const EntryRecord& from, const InodeAttributes& replaced) {
-  const bool over_directory = replaced.type == FileType::kDirectory;
-  if (from.type == FileType::kDirectory && !over_directory) return fail(Errc::kNotDirectory);
-  if (from.type != FileType::kDirectory && over_directory) return fail(Errc::kIsDirectory);
-  if (over_directory && replaced.size > 0) return fail(Errc::kNotEmpty);
+constexpr std::uint32_t kWrite = 02;
+
+// The caller's rights, and whether the one may take the other's place. Its ".." is a directory's to
+// write, so to move it elsewhere takes write permission on it.
+Result<> check_move(const Credentials& who, const InodeAttributes& from_dir,
+                    const InodeAttributes& moved, const InodeAttributes& to_dir,
+                    const InodeRecord* replaced) {
+  const bool directory = moved.type == FileType::kDirectory;
+  if (auto good = may_take(who, from_dir, moved); !good) return good;
+  if (replaced == nullptr) {
+    if (auto good = may_add(who, to_dir); !good) return good;
+  } else {
+    const InodeAttributes& old = replaced->attributes;
+    if (auto good = may_take(who, to_dir, old); !good) return good;
+    const bool over_directory = old.type == FileType::kDirectory;
+    if (directory && !over_directory) return fail(Errc::kNotDirectory);
+    if (!directory && over_directory) return fail(Errc::kIsDirectory);
+  }
+  if (directory && from_dir.id != to_dir.id) {
+    if (auto good = may_use(who, moved, kWrite); !good) return good;
+  }
+  if (replaced != nullptr && directory && replaced->attributes.size > 0) {
+    return fail(Errc::kNotEmpty);
+  }
   return {};
 }
 
@@ -92,6 +113,8 @@ Result<> Namespace::rename_in(Tree& tree, const RenameNames& names, const Locked
   auto other_dir = same_dir ? Result<InodeRecord>(InodeRecord{}) : tree.directory(names.to_dir);
   if (!other_dir) return pass(other_dir);
   InodeRecord& to_dir = same_dir ? *from_dir : *other_dir;
+  if (auto good = may_search(names.who, from_dir->attributes); !good) return good;
+  if (auto good = may_search(names.who, to_dir.attributes); !good) return good;
   auto from = tree.entry(names.from_dir, names.from_name);
   if (!from) return pass(from);
   auto to = tree.entry(names.to_dir, names.to_name);
@@ -115,8 +138,12 @@ Result<> Namespace::rename_in(Tree& tree, const RenameNames& names, const Locked
   if (*to) {
     auto inode = tree.inode((*to)->id);
     if (!inode) return pass(inode);
-    if (auto good = check_replace(**from, inode->attributes); !good) return good;
     replaced = std::move(*inode);
+  }
+  if (auto good = check_move(names.who, from_dir->attributes, moved->attributes, to_dir.attributes,
+                             replaced ? &*replaced : nullptr);
+      !good) {
+    return good;
   }
   tree.drop_entry(*from_dir, names.from_name, **from);
   if (replaced) {
@@ -141,11 +168,12 @@ Result<> Namespace::rename_in(Tree& tree, const RenameNames& names, const Locked
   return {};
 }
 
-Result<Renamed> Namespace::rename(FileId from_dir, std::string_view from_name, FileId to_dir,
+Result<Renamed> Namespace::rename(const Credentials& who, FileId from_dir,
+                                  std::string_view from_name, FileId to_dir,
                                   std::string_view to_name) {
   if (auto good = check_name(from_name); !good) return pass(good);
   if (auto good = check_name(to_name); !good) return pass(good);
-  const RenameNames names{from_dir, from_name, to_dir, to_name};
+  const RenameNames names{who, from_dir, from_name, to_dir, to_name};
   auto locked = lock_rename(names);
   if (!locked) return pass(locked);
   const bool replaced_held = locked->to && locks_.held(locked->to->id);

@@ -5,14 +5,12 @@
 #include <algorithm>
 
 #include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/rights.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 
 namespace weft::mds {
 namespace {
-
-constexpr std::uint32_t kSetUid = 04000;
-constexpr std::uint32_t kSetGid = 02000;
 
 Result<std::optional<TruncateRecord>> to_truncate(Result<std::optional<std::string>> value) {
   if (!value) return pass(value);
@@ -31,10 +29,9 @@ Result<> check(const InodeAttributes& inode, const AttributeChange& change) {
   return {};
 }
 
-void assign(InodeAttributes& to, const AttributeChange& change, std::int64_t now_ns) {
-  const bool new_owner = change.uid || change.gid;
-  if (new_owner && to.type != FileType::kDirectory) to.mode &= ~(kSetUid | kSetGid);
-  if (change.mode) to.mode = *change.mode;
+void assign(InodeAttributes& to, const Credentials& who, const AttributeChange& change,
+            std::int64_t now_ns) {
+  to.mode = mode_set(who, to, change);
   if (change.uid) to.uid = *change.uid;
   if (change.gid) to.gid = *change.gid;
   if (change.size) to.size = *change.size;
@@ -69,15 +66,17 @@ Result<std::optional<PendingTruncate>> with_layout(const KvReader& reader, FileI
 
 }  // namespace
 
-Result<AttributesChanged> Namespace::setattr(FileId id, const AttributeChange& request) {
+Result<AttributesChanged> Namespace::setattr(const Credentials& who, FileId id,
+                                             const AttributeChange& request) {
   AttributesChanged out;
   auto done = change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
     auto inode = tree.inode(id);
     if (!inode) return pass(inode);
     InodeAttributes& attributes = inode->attributes;
     if (auto good = check(attributes, request); !good) return good;
+    if (auto good = may_set(who, attributes, request); !good) return good;
     out.before = attributes;
-    assign(attributes, request, tree.now_ns());
+    assign(attributes, who, request, tree.now_ns());
     tree.touch_ctime(*inode);
     tree.store(*inode);
     out.after = attributes;

@@ -259,6 +259,15 @@ Result<> Tree::destroy(const InodeRecord& inode) {
   auto map = layout(id);
   if (!map) return pass(map);
   if (!*map) return {};
+  // Who wrote it in an earlier run may do so still, under handles that nobody can ask back.
+  auto writers = transaction_.get(keys::writers(id));
+  if (!writers) return pass(writers);
+  std::uint32_t least_epoch = 0;
+  if (*writers) {
+    auto record = decode_writers(**writers);
+    if (!record) return pass(record);
+    if (record->boot_epoch != boot_epoch_) least_epoch = (*map)->object_epoch + 1;
+  }
   transaction_.erase(keys::layout(id));
   transaction_.erase(keys::writers(id));
   replace_stale(id, &**map, nullptr);
@@ -272,11 +281,11 @@ Result<> Tree::destroy(const InodeRecord& inode) {
     gone.push_back(record->from);
     transaction_.erase(keys::move(id));
   }
-  return queue_removal(id, (*map)->object_generation, std::move(gone));
+  return queue_removal(id, (*map)->object_generation, std::move(gone), least_epoch);
 }
 
-Result<> Tree::queue_removal(FileId id, std::uint32_t generation,
-                             std::vector<std::uint32_t> ds_ids) {
+Result<> Tree::queue_removal(FileId id, std::uint32_t generation, std::vector<std::uint32_t> ds_ids,
+                             std::uint32_t least_epoch) {
   const std::string key = keys::removal(id, generation);
   auto waiting = transaction_.get(key);
   if (!waiting) return pass(waiting);
@@ -284,10 +293,11 @@ Result<> Tree::queue_removal(FileId id, std::uint32_t generation,
     auto record = decode_removal(**waiting);
     if (!record) return pass(record);
     ds_ids.insert(ds_ids.end(), record->ds_ids.begin(), record->ds_ids.end());
+    least_epoch = std::max(least_epoch, record->least_epoch);
   }
   std::ranges::sort(ds_ids);
   ds_ids.erase(std::unique(ds_ids.begin(), ds_ids.end()), ds_ids.end());
-  transaction_.put(key, encode(RemovalRecord{std::move(ds_ids)}));
+  transaction_.put(key, encode(RemovalRecord{std::move(ds_ids), least_epoch}));
   return {};
 }
 

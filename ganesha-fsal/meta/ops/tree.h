@@ -39,8 +39,8 @@ constexpr int kMaxDepth = 1 << 16;  // of a directory below the root; more is da
 
 class Tree {
  public:
-  explicit Tree(Transaction& transaction, std::int64_t now_ns)
-      : transaction_(transaction), now_ns_(now_ns) {}
+  Tree(Transaction& transaction, std::int64_t now_ns, std::uint64_t boot_epoch)
+      : transaction_(transaction), now_ns_(now_ns), boot_epoch_(boot_epoch) {}
 
   [[nodiscard]] Transaction& transaction() { return transaction_; }
   [[nodiscard]] std::int64_t now_ns() const { return now_ns_; }
@@ -65,9 +65,11 @@ class Tree {
   // and was current or not there before, is dirty from end to end.
   void replace_stale(FileId id, const layout::LayoutMap* before, const layout::LayoutMap* next);
 
-  // The objects there are to be removed, besides those that already are.
+  // The objects there are to be removed, besides those that already are. least_epoch: as
+  // RemovalRecord's.
   [[nodiscard]] Result<> queue_removal(FileId id, std::uint32_t generation,
-                                       std::vector<std::uint32_t> ds_ids);
+                                       std::vector<std::uint32_t> ds_ids,
+                                       std::uint32_t least_epoch = 0);
 
   // ctime and change; mtime too.
   void touch_ctime(InodeRecord& inode) const;
@@ -91,6 +93,7 @@ class Tree {
  private:
   Transaction& transaction_;
   const std::int64_t now_ns_;
+  const std::uint64_t boot_epoch_;
 };
 
 }  // namespace weft::mds

@@ -49,6 +49,7 @@ Result<InodeAttributes> Namespace::set_xattr(FileId id, std::string_view name,
     const std::size_t old_bytes = *old ? name.size() + (*old)->size() : 0;
     auto good = account(*inode, old_bytes, name.size() + value.size());
     if (!good) return good;
+    if (auto room = store_.room(); !room) return room;
     tree.transaction().put(keys::xattr(id, name), value);
     tree.touch_ctime(*inode);
     tree.store(*inode);

@@ -172,9 +172,10 @@ Result<TruncateRecord> decode_truncate(std::string_view value) {
 }
 
 std::string encode(const RemovalRecord& record) {
-  xdr::Encoder out = value::begin(8 + 4 * record.ds_ids.size());
+  xdr::Encoder out = value::begin(12 + 4 * record.ds_ids.size());
   out.u32(static_cast<std::uint32_t>(record.ds_ids.size()));
   for (const std::uint32_t ds_id : record.ds_ids) out.u32(ds_id);
+  if (record.least_epoch != 0) out.u32(record.least_epoch);
   return value::finish(out);
 }
 
@@ -186,6 +187,10 @@ Result<RemovalRecord> decode_removal(std::string_view value) {
   for (std::uint32_t i = 0; i < count; ++i) record.ds_ids.push_back(in->u32());
   const auto& ids = record.ds_ids;
   if (std::ranges::adjacent_find(ids, std::greater_equal{}) != ids.end()) in->reject();
+  if (in->ok() && in->remaining() > 0) {
+    record.least_epoch = in->u32();
+    if (record.least_epoch == 0) in->reject();
+  }
   if (auto done = value::end(*in, "pending removal"); !done) return pass(done);
   return record;
 }

@@ -64,6 +64,9 @@ struct TruncateRecord {
 
 struct RemovalRecord {
   std::vector<std::uint32_t> ds_ids;  // ascending, each once
+  // Handles of the object below it are refused before it is removed, so that nobody makes it anew;
+  // 0: nobody has one that could.
+  std::uint32_t least_epoch = 0;
 
   friend bool operator==(const RemovalRecord&, const RemovalRecord&) = default;
 };

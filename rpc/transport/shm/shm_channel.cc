@@ -270,7 +270,7 @@ void ShmChannel::peer_gone() {
     }
   }
   if (state_ == State::kClosed) return;
-  quarantine();
+  retire_lent();
   if (state_ == State::kLingering) {
     state_ = State::kClosed;
     error_code ignored;
@@ -280,13 +280,14 @@ void ShmChannel::peer_gone() {
   fail_with({Errc::kClosed, "closed by the peer"});
 }
 
-// Pages the peer had when it went, to be used again later.
-void ShmChannel::quarantine() {
+// Pages the peer had when it went: a disk may still write into them on behalf of a process that is
+// gone (direct I/O), however long that takes.
+void ShmChannel::retire_lent() {
+  for (const auto& [number, pages] : lent_) {
+    if (!pages.empty()) pool_.arena()->retire(pages.span());
+  }
   lent_bytes_ = 0;
-  if (lent_.empty()) return;
-  auto timer = std::make_shared<boost::asio::steady_timer>(connection_.socket.get_executor());
-  timer->expires_after(limits_.quarantine);
-  timer->async_wait([timer, pages = std::exchange(lent_, {})](const error_code&) {});
+  lent_.clear();
 }
 
 void ShmChannel::close(Error why, bool drain) {

@@ -15,8 +15,10 @@
 //
 // The Unix socket the two met on stays: its end says that the peer is gone. The borrowing side
 // keeps its end open until it has no page in use; so the lender, once the socket has ended, knows
-// that no thread of the peer touches its pages any more. It takes those not given back after a
-// quarantine (ShmLimits). A lender that closes with pages still out lingers until then.
+// that no thread of the peer touches its pages any more. A disk may, which the peer told to write
+// there: pages not given back are retired, so that others take their place in the arena before
+// they are used again (Arena::retire). A lender that closes with pages still out lingers until
+// then.
 //
 // The accepting side can hand descriptors over with its records, through a socket of their own that
 // nobody listens at: they are taken when a record says that one came with it.
@@ -118,7 +120,7 @@ class ShmChannel final : public Channel, public std::enable_shared_from_this<Shm
   void fail_with(Error why);
   void finish_close();
   void peer_gone();
-  void quarantine();
+  void retire_lent();
 
   ShmConnection connection_;
   BufferPool& pool_;

@@ -21,9 +21,6 @@ struct ShmLimits {
   Milliseconds send_deadline{60'000};    // the peer takes nothing while records are queued
   Milliseconds memory_deadline{10'000};  // waiting for the buffer pool
   Milliseconds connect_deadline{5'000};  // from connecting to the first record
-  // What a peer that died still had is not used again for so long: a disk may still write into it
-  // on behalf of a process that is gone (direct I/O).
-  Milliseconds quarantine{5'000};
 };
 
 struct ShmDialerOptions {

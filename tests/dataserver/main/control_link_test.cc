@@ -1,9 +1,15 @@
 // A data server and a metadata server's end of the control protocol, over TCP.
 #include "dataserver/main/control_link.h"
 
-#include <catch2/catch_test_macros.hpp>
+#include <signal.h>
+#include <sys/resource.h>
 
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+
+#include "rpc/control/mds_boot.h"
 #include "tests/dataserver/main/fake_mds.h"
+#include "tests/dataserver/target/target_rig.h"
 
 namespace weft::ds {
 namespace {
@@ -34,6 +40,12 @@ TEST_CASE("a data server registers, keeps its place, and sends heartbeats") {
   }
   const auto again = start_registered(rig, mds);
   REQUIRE(mds.registrations.size() == 2);
+  CHECK(mds.registrations[0].state == control::StoreState{});
+  CHECK(mds.registrations[1].state == control::StoreState{1, mds.registrations[0].boot});
+  CHECK(mds.wait([&] {
+    return mds.last_heartbeat &&
+           mds.last_heartbeat->state == control::StoreState{2, mds.registrations[1].boot};
+  }));
   CHECK(mds.registrations[0].ds_id == 0);
   CHECK(mds.registrations[1].ds_id == kId);
   CHECK(mds.registrations[1].cluster == control::Uuid{std::byte{0xC1}});
@@ -59,6 +71,125 @@ TEST_CASE("fences take effect before they are answered, and those missed come fi
   DsClient client(server->ports().at(0));
   CHECK(client.write(rig.handle(kId, 4), 0, "x") == Status::NFS4ERR_ACCESS);
   CHECK(client.write(rig.handle(kId, 5), 0, "x") == Status::NFS4_OK);
+}
+
+TEST_CASE("a data server lists its objects") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  const auto list = [&](const control::ListFrom& from) {
+    return mds.ask<control::Listed>(
+        [&](auto done) { mds.server().list(kId, from, 5s, std::move(done)); });
+  };
+  auto page = list({});
+  REQUIRE(page);
+  CHECK(page->objects.empty());
+  DsClient client(server->ports().at(0));
+  REQUIRE(client.write(rig.handle(kId), 0, "12345") == Status::NFS4_OK);
+  // Pages may be empty though there are more.
+  std::vector<layout::ObjectId> objects;
+  control::ListFrom from;
+  do {
+    page = list(from);
+    REQUIRE(page);
+    objects.insert(objects.end(), page->objects.begin(), page->objects.end());
+    from = page->next;
+  } while (page->more);
+  CHECK(objects == std::vector{kServedObject});
+}
+
+TEST_CASE("of two copies of a metadata server only the one that was started last is followed") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  const auto follows = [&](std::uint64_t epoch, std::uint32_t drawn) {
+    mds.boot = control::mds_boot(epoch, drawn);
+    {
+      const std::lock_guard lock(mds.mutex());
+      mds.last_heartbeat.reset();
+    }
+    mds.server().disconnect(FakeMds::kId);
+    return mds.wait([&] { return mds.last_heartbeat.has_value(); }, 3s);
+  };
+  mds.boot = control::mds_boot(5, 77);
+  {
+    const auto server = start_registered(rig, mds);
+    CHECK(follows(5, 77));
+    CHECK(follows(7, 1));
+    CHECK_FALSE(follows(5, 77));  // the copy that went on
+    CHECK_FALSE(follows(6, 2));
+    CHECK_FALSE(follows(7, 2));  // two copies of one state, both started
+    CHECK(follows(7, 1));
+    CHECK(server->stop());
+  }
+  // Nor by its next run.
+  mds.boot = control::mds_boot(6, 3);
+  rig.config.mds = {{"127.0.0.1", mds.server().address().port}};
+  const auto server = std::move(DataServer::open(rig.config, std::nullopt).value());
+  CHECK_FALSE(follows(6, 3));
+  CHECK(follows(8, 3));
+  CHECK(server->stop());
+}
+
+// No file grows meanwhile, as on a disk that fails.
+class NoFileGrows {
+ public:
+  NoFileGrows() {
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit none{16, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~NoFileGrows() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_CASE("a data server that cannot note a fence says so, serves nobody, and comes back") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  DsClient client(server->ports().at(0));
+  REQUIRE(client.write(rig.handle(kId, 1), 0, "x") == Status::NFS4_OK);
+  const auto trouble = [&] {
+    return mds.last_heartbeat ? mds.last_heartbeat->trouble : std::string();
+  };
+  {
+    const NoFileGrows broken;
+    CHECK_FALSE(mds.fence({{.object = kServedObject, .epoch = 2}}));
+    CHECK(mds.wait([&] { return trouble().starts_with("no fence can be noted"); }));
+    CHECK(client.write(rig.handle(kId, 9), 0, "x") == Status::NFS4ERR_ACCESS);
+    CHECK(client.read(rig.handle(kId, 9), 0, 1).status == Status::NFS4ERR_ACCESS);
+    // Nor does it get anywhere by registering anew; it stays, and says why.
+    {
+      const std::lock_guard lock(mds.mutex());
+      mds.fences_at_registration = {{.object = kServedObject, .epoch = 2}};
+      mds.last_heartbeat.reset();
+    }
+    mds.server().disconnect(kId);
+    CHECK(mds.wait([&] { return mds.registrations.size() == 2 && !trouble().empty(); }));
+    CHECK(client.read(rig.handle(kId, 9), 0, 1).status == Status::NFS4ERR_ACCESS);
+  }
+  CHECK(mds.wait([&] { return mds.last_heartbeat && trouble().empty(); }));
+  CHECK(mds.registrations.size() == 2);
+  REQUIRE(mds.fence({{.object = kServedObject, .epoch = 2}}));
+  CHECK(client.write(rig.handle(kId, 9), 0, "x") == Status::NFS4_OK);
+  CHECK(client.write(rig.handle(kId, 1), 0, "x") == Status::NFS4ERR_ACCESS);
+}
+
+TEST_CASE("a data server whose disk cannot be read is registered again all the same") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  // Which metadata server it follows cannot be read any more.
+  std::filesystem::create_symlink("mds", rig.config.store.path + "/mds");
+  {
+    const std::lock_guard lock(mds.mutex());
+    mds.last_heartbeat.reset();
+  }
+  mds.server().disconnect(kId);
+  CHECK(mds.wait([&] { return mds.registrations.size() == 2 && mds.last_heartbeat.has_value(); }));
+  CHECK(server->stop());
 }
 
 TEST_CASE("the metadata server's size makes eof, and hears of stable writes first") {
@@ -145,11 +276,62 @@ TEST_CASE("a read at the object's end waits for a metadata server that is away")
     }
   };
   SameAddress events;
-  control::Server back({.listen = address, .key = rig.key}, events);
+  control::Server back({.listen = address, .keys = std::make_shared<control::Keyring>(rig.key)},
+                       events);
   REQUIRE(back.start());
   const auto got = waiting.get();
   CHECK(got.text == "0123");
   CHECK(got.eof);
+  CHECK(server->stop());
+}
+
+// As when its store is gone: whoever wrote there is to go on elsewhere, and soon.
+TEST_CASE("what waits for a target ends when its server stops serving") {
+  const test::TargetRig target_rig;
+  auto target = std::make_unique<test::TargetChild>(target_rig);
+  ServerRig rig;
+  rig.config.key_file = target_rig.folder.path() + "/key";
+  rig.key = control::parse_cluster_key(test::key_text('a')).value();
+  rig.config.target = target_rig.local();
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  DsClient client(server->ports().at(0));
+  REQUIRE(client.write(rig.handle(kId, 1), 0, "x") == Status::NFS4_OK);
+  target.reset();
+  auto commit = std::async(std::launch::async, [&] {
+    return client.call(rig.handle(kId, 1), {rpc::nfs4::Op::OP_COMMIT, rpc::nfs4::CommitArgs{}}, 9s);
+  });
+  CHECK(commit.wait_for(500ms) == std::future_status::timeout);
+  const NoFileGrows broken;
+  CHECK_FALSE(mds.fence({{.object = kServedObject, .epoch = 1}}));
+  const auto ended = commit.get();
+  REQUIRE(ended);
+  CHECK(ended->status == Status::NFS4ERR_ACCESS);  // DELAY would bring it back here
+}
+
+// A write that failed at the target is maybe carried out yet.
+TEST_CASE("a fence waits for a target that did not answer a write") {
+  test::TargetRig target_rig;
+  test::TargetChild target(target_rig);
+  ServerRig rig;
+  rig.config.key_file = target_rig.folder.path() + "/key";
+  rig.key = control::parse_cluster_key(test::key_text('a')).value();
+  rig.config.target = target_rig.local();
+  rig.config.target_patience = 1s;
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  DsClient client(server->ports().at(0));
+  REQUIRE(client.read(rig.handle(kId, 1), 0, 1).status == Status::NFS4_OK);
+  target.tell(SIGSTOP);
+  CHECK(client.write(rig.handle(kId, 1), 0, "late") == Status::NFS4ERR_DELAY);
+  auto fenced = std::async(std::launch::async,
+                           [&] { return mds.fence({{.object = kServedObject, .epoch = 2}}); });
+  CHECK(fenced.wait_for(500ms) == std::future_status::timeout);
+  CHECK(client.write(rig.handle(kId, 1), 0, "more") == Status::NFS4ERR_ACCESS);
+  target.tell(SIGCONT);
+  CHECK(fenced.get());
+  CHECK(client.write(rig.handle(kId, 2), 0, "next") == Status::NFS4_OK);
+  CHECK(client.read(rig.handle(kId, 2), 0, 4).text == "next");
   CHECK(server->stop());
 }
 

@@ -1,6 +1,7 @@
 // A metadata server's end of the control protocol, over TCP, that remembers what it was told.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -22,15 +23,19 @@ class FakeMds final : public control::ServerEvents {
   static constexpr std::uint32_t kId = 3;
 
   explicit FakeMds(const control::ClusterKey& key)
-      : server_({.listen = layout::make_address("127.0.0.1", 0).value(), .key = key}, *this) {
+      : server_({.listen = layout::make_address("127.0.0.1", 0).value(),
+                 .keys = std::make_shared<control::Keyring>(key)},
+                *this) {
     if (!server_.start()) throw std::runtime_error("control server does not start");
   }
   ~FakeMds() override { server_.stop(); }
   control::Server& server() { return server_; }
+  std::mutex& mutex() { return mutex_; }
 
   void on_register(const layout::NetAddress& /*from*/, control::Register request,
                    control::Done<control::Registered> done) override {
     control::Registered answer{.cluster = {std::byte{0xC1}}, .ds_id = kId, .heartbeat_ms = 50};
+    answer.mds_boot = boot;
     {
       const std::lock_guard lock(mutex_);
       answer.fences = fences_at_registration;
@@ -59,9 +64,9 @@ class FakeMds final : public control::ServerEvents {
   }
 
   template <class Condition>
-  bool wait(Condition condition) {
+  bool wait(Condition condition, std::chrono::seconds longest = 10s) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, 10s, condition);
+    return changed_.wait_for(lock, longest, condition);
   }
   // Calls the data server and waits for its answer.
   template <class T, class Start>
@@ -75,6 +80,7 @@ class FakeMds final : public control::ServerEvents {
         [&](auto done) { server_.fence(kId, std::move(fences), 5s, std::move(done)); });
   }
 
+  std::atomic<std::uint64_t> boot = 0;                 // what this run is called
   std::vector<control::Register> registrations;        // protected by mutex_
   std::vector<control::Fence> fences_at_registration;  // protected by mutex_
   std::optional<control::Heartbeat> last_heartbeat;    // protected by mutex_

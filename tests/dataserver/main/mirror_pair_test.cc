@@ -23,7 +23,9 @@ using test::ServerRig;
 class PairMds final : public control::ServerEvents {
  public:
   explicit PairMds(const control::ClusterKey& key)
-      : server_({.listen = layout::make_address("127.0.0.1", 0).value(), .key = key}, *this) {
+      : server_({.listen = layout::make_address("127.0.0.1", 0).value(),
+                 .keys = std::make_shared<control::Keyring>(key)},
+                *this) {
     if (!server_.start()) throw std::runtime_error("control server does not start");
   }
   ~PairMds() override { server_.stop(); }

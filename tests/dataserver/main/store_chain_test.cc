@@ -87,7 +87,7 @@ TEST_CASE("a data server with a cache reads its target once, until it has restar
   CHECK(client.read(handle, 98, 10).text == "wwhellowww");
   CHECK(of.target->counts().reads == reads);
   // Another data server does not get what is in memory.
-  const auto partner = rig.handle(7, 0, layout::Access::kMirror);
+  const auto partner = rig.handle(7, 0, layout::Access::kFetch);
   CHECK(client.read(partner, 98, 10).text == "wwhellowww");
   CHECK(of.target->counts().reads == reads + 1);
   // It stops in order, so nothing is lost, and comes back with the same verifier.

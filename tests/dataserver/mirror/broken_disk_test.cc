@@ -21,6 +21,7 @@ using test::MirrorRig;
 
 const CopyMissed kOwnMissed{kMirrored, kFirst, 1, {{0, kRegionBytes}}};
 const CopyMissed kPartnerMissed{kMirrored, kSecond, 1, {{0, kRegionBytes}}};
+const CopyMissed kBothMissed{kMirrored, kSecond, 1, {{0, kRegionBytes}}, true};
 
 // What an application gets of the object at the first server.
 Status read(MirrorRig& rig, layout::Access access = layout::Access::kRead) {
@@ -32,8 +33,15 @@ Status read(MirrorRig& rig, layout::Access access = layout::Access::kRead) {
 
 TEST_CASE("a write that only the partner has is refused when the own copy counts as stale") {
   using enum Duplication;
-  const auto [error, how] = GENERATE(table<int, Duplication>(
-      {{ENOSPC, kServerSync}, {EIO, kServerAsync}, {EDQUOT, kServerAsync}, {EROFS, kServerSync}}));
+  const auto [error, how] =
+      GENERATE(table<int, Duplication>({{ENOSPC, kServerSync},
+                                        {EIO, kServerAsync},
+                                        {EDQUOT, kServerAsync},
+                                        {EROFS, kServerSync},
+                                        {ETIMEDOUT, kServerSync},  // of a disk
+                                        {EBUSY, kServerAsync},     // for longer than a partner has
+                                        {EMFILE, kServerSync},
+                                        {EACCES, kServerSync}}));
   MirrorRig rig;
   rig.servers.at(kFirst).disk.error = error;
   rig.authority.hold = true;
@@ -57,22 +65,35 @@ TEST_CASE("without another current copy the client hears what is wrong") {
   SECTION("the partner's is stale") {
     rig.authority.error = Errc::kNotFound;
     CHECK(rig.write(rig.handle(), 0, "x").status == Status::NFS4ERR_NOSPC);
-    CHECK(rig.authority.asked == std::vector{kOwnMissed, kPartnerMissed});
+    CHECK(rig.authority.asked == std::vector{kOwnMissed, kBothMissed});
   }
   SECTION("the partner is full too") {
     rig.servers.at(kSecond).disk.error = ENOSPC;
     CHECK(rig.write(rig.handle(), 0, "x").status == Status::NFS4ERR_NOSPC);
-    CHECK(rig.authority.asked == std::vector{kPartnerMissed});
+    CHECK(rig.authority.asked == std::vector{kBothMissed});
   }
   SECTION("the partner is away") {
     rig.servers.at(kSecond).reachable = false;
     CHECK(rig.write(rig.handle(), 0, "x").status == Status::NFS4ERR_NOSPC);
-    CHECK(rig.authority.asked == std::vector{kPartnerMissed});
+    CHECK(rig.authority.asked == std::vector{kBothMissed});
   }
   SECTION("the metadata server does not answer: perhaps later") {
     rig.authority.error = Errc::kUnreachable;
     CHECK(rig.write(rig.handle(), 0, "x").status == Status::NFS4ERR_DELAY);
   }
+}
+
+TEST_CASE("what the own store says later to is tried again before a copy is given up") {
+  MirrorRig rig;
+  rig.servers.at(kFirst).disk.error = EMFILE;
+  const auto pending = rig.start_write(rig.handle(), 0, "in the end");
+  rig.pass(100ms);
+  CHECK_FALSE(pending->has_value());
+  rig.servers.at(kFirst).disk.error = 0;
+  CHECK(rig.wait(pending).status == Status::NFS4_OK);
+  CHECK(rig.authority.asked.empty());
+  CHECK(rig.bytes(kFirst) == "in the end");
+  CHECK(rig.bytes(kSecond) == "in the end");
 }
 
 TEST_CASE("of a server that is left out already the disk does not matter") {
@@ -115,13 +136,53 @@ TEST_CASE("a copy that cannot be read is told of, and the reader goes elsewhere"
   REQUIRE(rig.write(rig.handle(), 0, "both").status == Status::NFS4_OK);
   rig.servers.at(kFirst).disk.at_read = EIO;
   using enum layout::Access;
-  for (const auto access : {kRead, kControl, kMirror}) {
+  for (const auto access : {kRead, kControl, kFetch}) {
     CHECK(read(rig, access) == Status::NFS4ERR_IO);
   }
   REQUIRE(rig.run_until([&] { return !rig.authority.asked.empty(); }));
   CHECK(rig.authority.asked[0].object == kMirrored);
   CHECK(rig.authority.asked[0].ds_id == kFirst);
   CHECK(rig.authority.asked[0].extents == std::vector<Extent>{{0, kRegionBytes}});
+}
+
+// What a reader gets whom the store says "later" to for too long.
+Status read_late(MirrorRig& rig, layout::Access access = layout::Access::kRead) {
+  layout::Handle handle = rig.handle(Duplication::kNone);
+  handle.access = access;
+  handle.partners = {};
+  const auto pending = rig.start_op(handle, {Op::OP_READ, rpc::nfs4::ReadArgs{{}, 0, 100}});
+  rig.pass(20ms);
+  CHECK_FALSE(pending->has_value());
+  rig.clock.ahead += 11s;
+  return rig.wait(pending).status;
+}
+
+TEST_CASE("a reader that the store says later to for too long is sent to another copy") {
+  MirrorRig rig;
+  REQUIRE(rig.write(rig.handle(), 0, "both").status == Status::NFS4_OK);
+  rig.servers.at(kFirst).disk.at_read = EBUSY;
+  SECTION("if there is one") { CHECK(read_late(rig) == Status::NFS4ERR_ACCESS); }
+  SECTION("else it goes on to wait") {
+    rig.authority.error = Errc::kNotFound;
+    CHECK(read_late(rig) == Status::NFS4ERR_DELAY);
+  }
+  SECTION("the metadata server sees to that for itself") {
+    CHECK(read_late(rig, layout::Access::kControl) == Status::NFS4ERR_DELAY);
+  }
+  REQUIRE(rig.authority.asked.size() == 1);
+  CHECK(rig.authority.asked[0].ds_id == kFirst);
+}
+
+TEST_CASE("memory that is short is no reason to leave a copy out") {
+  MirrorRig rig;
+  REQUIRE(rig.write(rig.handle(), 0, "both").status == Status::NFS4_OK);
+  rig.servers.at(kFirst).disk.at_read = EBUSY;
+  std::vector<Buffer> all;
+  for (const std::size_t size : {1 << 20, 4096, 64}) {
+    while (auto more = rig.pool.allocate(size)) all.push_back(std::move(*more));
+  }
+  CHECK(read_late(rig) == Status::NFS4ERR_DELAY);
+  CHECK(rig.authority.asked.empty());
 }
 
 }  // namespace

@@ -103,6 +103,14 @@ class FailingDisk final : public ds::Faults {
   bool writing_heals = false;  // what could not be read can be again
 };
 
+// Goes with the time, and jumps when the test says so.
+class JumpClock final : public Clock {
+ public:
+  [[nodiscard]] TimePoint now() const override { return system_clock().now() + ahead; }
+  [[nodiscard]] std::int64_t wall_ns() const override { return system_clock().wall_ns(); }
+  std::chrono::seconds ahead{0};
+};
+
 struct MirrorRig {
   struct Server {
     std::unique_ptr<ds::FileStore> store;
@@ -151,13 +159,13 @@ struct MirrorRig {
     s.store = std::move(ds::FileStore::open(store, pool).value());
     s.directory = ds::open_directory(store.path).value();
     s.fences = std::move(ds::FenceTable::open(s.directory.get()).value());
-    s.gate = std::make_unique<ds::HandleGate>(key, 1, id, *s.fences);
+    s.gate = std::make_unique<ds::HandleGate>(keys, id, *s.fences);
     s.gate->lease().never_ends();
     s.counters = std::make_unique<ds::Counters>(1);
     s.writes = std::make_unique<ds::WritesInFlight>(std::vector{&thread.ring()});
     s.duplicator = std::make_unique<ds::Duplicator>(
         ds::Duplicator::Parts{.store = *s.store,
-                              .key = key,
+                              .keys = keys,
                               .authority = authority,
                               .clock = system_clock(),
                               .rings = {&thread.ring()},
@@ -167,7 +175,7 @@ struct MirrorRig {
                               .reports = {.deadline = std::chrono::milliseconds(300),
                                           .retry_after = std::chrono::milliseconds(20)}});
     s.handler = std::make_unique<ds::DsHandler>(
-        ds::DsHandler::Parts{*s.store, *s.gate, sizes, *s.writes, *s.counters, system_clock(),
+        ds::DsHandler::Parts{*s.store, *s.gate, sizes, *s.writes, *s.counters, clock,
                              s.duplicator.get(), nullptr, &pool});
     s.door = std::make_unique<Trapdoor>(*s.handler);
     rpc::SessionServerOptions session;
@@ -318,9 +326,12 @@ struct MirrorRig {
   BufferPool pool{std::size_t{256} << 20};
   SeededRandom random;
   rpc::MemoryNetwork network;
-  layout::HandleKey key{std::byte{1}, std::byte{2}, std::byte{3}};
+  std::shared_ptr<rpc::control::Keyring> keys =
+      std::make_shared<rpc::control::Keyring>(rpc::control::ClusterKey{{std::byte{1}}});
+  layout::HandleKey key = keys->sealing();
   ds::LocalSizes sizes;
   ds::MirrorOptions options;
+  JumpClock clock;  // of the handlers
   std::chrono::milliseconds probe_every{20};
   FakeAuthority authority;
   std::map<std::uint32_t, Server> servers;

@@ -200,6 +200,16 @@ TEST_CASE("a job ends when the object is fenced above it, and is not waited for 
   CHECK(rig.bytes(kSecond) == pattern(3 * kMiB, 9));
 }
 
+// So whoever sees the handles on the network cannot use them for longer than the copies' epoch.
+TEST_CASE("a job reads its source below the object's fences there") {
+  Rig rig;
+  rig.put(kFirst, 0, pattern(kMiB));
+  REQUIRE(rig.servers.at(kFirst).fences->raise(std::vector<Fence>{{kMirrored, 5}}));
+  rig.begin({{0, kMiB}}, 0, 4);
+  CHECK(rig.finish().state == State::kFailed);
+  CHECK(rig.bytes(kSecond).empty());
+}
+
 TEST_CASE("an object has one job: a later one begins when the earlier has ended") {
   Rig rig;
   rig.put(kFirst, 0, pattern(3 * kMiB));

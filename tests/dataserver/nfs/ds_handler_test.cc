@@ -2,6 +2,7 @@
 #include "dataserver/nfs/ds_handler.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "dataserver/store/block_sums.h"
 #include "tests/dataserver/nfs/handler_rig.h"
@@ -43,6 +44,25 @@ TEST_CASE("clients wait while the server has no lease, the metadata server's own
   CHECK(rig.put(rig.handle()) == Status::NFS4_OK);
   rig.gate->lease().renew(rig.clock.now() - std::chrono::seconds(5), std::chrono::seconds(5));
   CHECK(rig.put(rig.handle()) == Status::NFS4ERR_DELAY);  // the newest answer counts
+}
+
+TEST_CASE("a handle is good while the key that sealed it is accepted") {
+  HandlerRig rig;
+  const auto old = rig.keys->first();
+  const rpc::control::ClusterKey fresh{{std::byte{2}}};
+  const auto before = rig.handle();
+  rig.keys->use({old, fresh});
+  const auto early = [&] {
+    rig.key = rpc::control::handle_key(fresh);  // of a server that is a step ahead
+    return rig.handle();
+  }();
+  CHECK(rig.put(before) == Status::NFS4_OK);
+  CHECK(rig.put(early) == Status::NFS4_OK);
+  rig.keys->use({fresh, old});
+  CHECK(rig.put(before) == Status::NFS4_OK);
+  rig.keys->use({fresh});
+  CHECK(rig.put(before) == Status::NFS4ERR_BADHANDLE);
+  CHECK(rig.put(early) == Status::NFS4_OK);
 }
 
 TEST_CASE("eof and zeros follow the file's size, not the object's") {
@@ -150,6 +170,32 @@ TEST_CASE("a handle for reading does not write, of another data server does noth
   CHECK(rig.put(rig.handle({.ds_id = 8})) == Status::NFS4ERR_STALE);
 }
 
+TEST_CASE("servers' handles allow what they are for, and nothing else") {
+  HandlerRig rig;
+  using enum layout::Access;
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  REQUIRE(rig.write(0, "some bytes").status == Status::NFS4_OK);
+  SECTION("to fetch is to read what is there") {
+    REQUIRE(rig.put(rig.handle({.access = kFetch})) == Status::NFS4_OK);
+    rig.sizes.file_size = 100;
+    const auto got = rig.read(5, 100);
+    CHECK(got.text == "bytes");
+    CHECK(got.eof);
+    CHECK(rig.sizes.queries == 0);
+    CHECK(rig.write(0, "x").status == Status::NFS4ERR_ACCESS);
+    CHECK(rig.commit().first == Status::NFS4ERR_ACCESS);
+  }
+  SECTION("to bring writes is not to read") {
+    REQUIRE(rig.put(rig.handle({.access = kMirror})) == Status::NFS4_OK);
+    CHECK(rig.read(0, 10).status == Status::NFS4ERR_ACCESS);
+  }
+  SECTION("the metadata server's are below fences too") {
+    REQUIRE(rig.fences->raise(std::vector<Fence>{{kRigObject, 5}}));
+    CHECK(rig.put(rig.handle({.access = kControl, .epoch = 4})) == Status::NFS4ERR_ACCESS);
+    CHECK(rig.put(rig.handle({.access = kControl, .epoch = 5})) == Status::NFS4_OK);
+  }
+}
+
 TEST_CASE("a data server that compares gets checksums, and writes nothing") {
   HandlerRig rig;
   REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
@@ -176,6 +222,40 @@ TEST_CASE("a fenced handle is refused from then on, a newer one is not") {
   REQUIRE(rig.fences->raise(std::vector<Fence>{{kRigObject, 5}}));
   CHECK(rig.put(rig.handle({.epoch = 4})) == Status::NFS4ERR_ACCESS);
   CHECK(rig.put(rig.handle({.epoch = 5})) == Status::NFS4_OK);
+}
+
+// COMPOUND{PUTFH, READ at the end, WRITE...}: the READ waits for the metadata server as long as
+// that likes, and a fence comes meanwhile.
+TEST_CASE("a compound does not outlive its fence") {
+  HandlerRig rig;
+  using layout::Access;
+  const Access access = GENERATE(Access::kReadWrite, Access::kMirror);
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  REQUIRE(rig.write(0, "as it was").status == Status::NFS4_OK);
+  REQUIRE(rig.put(rig.handle({.access = access})) == Status::NFS4_OK);
+  rig.sizes.hold = true;
+  std::optional<Status> read;
+  if (access == Access::kReadWrite) {  // a partner does not ask for the size
+    rig.handler->execute(rig.compound,
+                         {rpc::nfs4::Op::OP_READ, rpc::nfs4::ReadArgs{.offset = 0, .count = 100}},
+                         [&](const rpc::nfs4::OpResult& result) { read = result.status; });
+    rig.thread.poll();
+    REQUIRE(rig.sizes.held.size() == 1);
+  }
+  bool answered = false;
+  REQUIRE(rig.fences->raise(std::vector<Fence>{{kRigObject, 5}}));
+  rig.writes.drain([&] { answered = true; });
+  REQUIRE(rig.thread.run_until([&] { return answered; }));
+  for (auto& done : rig.sizes.held) done(Result<std::uint64_t>(200));
+  if (access == Access::kReadWrite) CHECK(read == Status::NFS4ERR_ACCESS);
+
+  CHECK(rig.write(0, "below it").status == Status::NFS4ERR_ACCESS);
+  CHECK(rig.commit().first == Status::NFS4ERR_ACCESS);
+  CHECK(rig.read(0, 4).status == Status::NFS4ERR_ACCESS);
+  CHECK(rig.counters.total().running == 0);
+  rig.sizes.hold = false;
+  REQUIRE(rig.put(rig.handle({.epoch = 5})) == Status::NFS4_OK);
+  CHECK(rig.read(0, 4).text == "as i");
 }
 
 TEST_CASE("limits of ranges and of the reply are kept") {

@@ -21,6 +21,7 @@ class ScriptedSizes final : public ds::SizeAuthority {
  public:
   void query(const layout::ObjectId& /*object*/, Done<std::uint64_t> done) override {
     ++queries;
+    if (hold) return held.push_back(std::move(done));
     if (error) return done(fail(*error));
     done(file_size);
   }
@@ -33,6 +34,8 @@ class ScriptedSizes final : public ds::SizeAuthority {
   std::uint64_t file_size = 0;
   std::optional<Errc> error;
   int queries = 0;
+  bool hold = false;  // queries are answered by the test
+  std::vector<Done<std::uint64_t>> held;
   std::vector<std::uint64_t> reports;
 };
 
@@ -49,7 +52,7 @@ struct HandlerRig {
     store = std::move(ds::FileStore::open(options, pool).value());
     directory = ds::open_directory(options.path).value();
     fences = std::move(ds::FenceTable::open(directory.get()).value());
-    gate.emplace(key, 1, kRigDsId, *fences, clock);
+    gate.emplace(keys, kRigDsId, *fences, clock);
     gate->lease().never_ends();
     handler.emplace(ds::DsHandler::Parts{*store, *gate, sizes, writes, counters, clock, nullptr,
                                          nullptr, &pool});
@@ -125,7 +128,9 @@ struct HandlerRig {
   IoThread thread;
   TempFolder folder;
   BufferPool pool{std::size_t{64} << 20};
-  layout::HandleKey key{std::byte{1}, std::byte{2}, std::byte{3}};
+  std::shared_ptr<rpc::control::Keyring> keys =
+      std::make_shared<rpc::control::Keyring>(rpc::control::ClusterKey{{std::byte{1}}});
+  layout::HandleKey key = keys->sealing();
   std::unique_ptr<ds::FileStore> store;
   OwnedFd directory;
   std::unique_ptr<ds::FenceTable> fences;

@@ -146,5 +146,25 @@ TEST_CASE("what was written is acknowledged with the next lease, unless it was f
   CHECK(write_late(true) == Status::NFS4ERR_ACCESS);
 }
 
+TEST_CASE("a server that has stopped serving sends clients away, and others not") {
+  HandlerRig rig;
+  const auto begun = rig.clock.now();
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  rig.gate->stop();
+  CHECK(rig.write(0, "too late").status == Status::NFS4ERR_ACCESS);  // admitted before
+  CHECK(rig.put(rig.handle()) == Status::NFS4ERR_ACCESS);
+  CHECK(rig.put(rig.handle({.access = layout::Access::kRead})) == Status::NFS4ERR_ACCESS);
+  // Who brings a copy goes on without it; the metadata server looks for itself.
+  CHECK(rig.put(rig.handle({.access = layout::Access::kMirror})) == Status::NFS4ERR_DELAY);
+  CHECK(rig.put(rig.handle({.access = layout::Access::kControl})) == Status::NFS4_OK);
+
+  rig.gate->go_on();
+  rig.gate->lease().renew(begun, 60s);  // asked for before it stopped
+  CHECK(rig.put(rig.handle()) == Status::NFS4ERR_DELAY);
+  rig.clock.advance(1s);
+  rig.gate->lease().renew(rig.clock.now(), 60s);
+  CHECK(rig.put(rig.handle()) == Status::NFS4_OK);
+}
+
 }  // namespace
 }  // namespace weft::ds

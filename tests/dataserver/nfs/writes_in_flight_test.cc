@@ -48,5 +48,23 @@ TEST_CASE("a later drain does not overtake a write that an earlier one waits for
   CHECK(order == std::vector<int>{1, 2});
 }
 
+TEST_CASE("any number of drains may wait for one write") {
+  IoThread thread;
+  WritesInFlight writes({&thread.ring()});
+  auto oldest = writes.enter();
+  constexpr int kDrains = 300'000;
+  int drained = 0;
+  bool in_order = true;
+  for (int i = 0; i < kDrains; ++i) {
+    writes.drain([&, i] { in_order = in_order && drained++ == i; });
+    if (i % 1000 == 0) thread.poll();
+  }
+  thread.poll();
+  CHECK(drained == 0);
+  oldest.reset();
+  CHECK(drained == kDrains);
+  CHECK(in_order);
+}
+
 }  // namespace
 }  // namespace weft::ds

@@ -151,6 +151,31 @@ TEST_CASE("allocating reserves, and extends", "[parity]") {
   CHECK(rig.text(kObject, 0, 1 << 20) == std::string(50'000, '\0'));
 }
 
+TEST_CASE("a group lists its objects, each once, with a member out too", "[parity]") {
+  ParityRig rig;
+  std::set<layout::ObjectId> made;
+  for (std::uint64_t id = 1; id <= 20; ++id) {
+    made.insert(object_of(id));
+    REQUIRE(rig.write(object_of(id), 0, "some bytes").has_value());
+  }
+  for (const bool out : {false, true}) {
+    rig.member[1]->failing = out;
+    for (const std::uint32_t most : {1U, 7U, 1000U}) {
+      std::multiset<layout::ObjectId> listed;
+      ds::ObjectList page;
+      do {
+        auto next = rig.wait<ds::ObjectList>(
+            [&](auto done) { rig.any().list(page.next, most, std::move(done)); });
+        REQUIRE(next.has_value());
+        page = std::move(*next);
+        CHECK(page.objects.size() <= most);
+        listed.insert(page.objects.begin(), page.objects.end());
+      } while (page.more);
+      CHECK(std::multiset<layout::ObjectId>(made.begin(), made.end()) == listed);
+    }
+  }
+}
+
 TEST_CASE("an operation that fails after the group was closed ends", "[parity]") {
   ParityRig rig(3, 4096);
   REQUIRE(rig.write(kObject, 0, pattern(4096)).has_value());

@@ -1,4 +1,7 @@
 // A disk that fails: every error is told, to whom it concerns, and once told is not forgotten.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -74,6 +77,74 @@ TEST_CASE("commits that waited for the one that failed do not hide it") {
   rig.runner->drain();
   REQUIRE(answers.size() == 3);
   for (const auto& answer : answers) CHECK((!answer || *answer != before));
+}
+
+TEST_CASE("being short of something is not a broken disk, and a disk's time-out is one") {
+  Rig rig;
+  const auto before = rig.runner->write(kObject, 0, "kept").value().verifier;
+  for (const int error : {EMFILE, ENFILE, ENOMEM, EINTR, EAGAIN}) {
+    rig.disk.on_write = error;
+    CHECK(rig.runner->write(kObject, 0, "x").error() == Errc::kBusy);
+  }
+  for (const int error : {ETIMEDOUT, ETIME, EACCES, ESTALE, ENOTCONN}) {
+    rig.disk.on_write = error;
+    CHECK(rig.runner->write(kObject, 0, "x").error() == Errc::kIo);
+  }
+  rig.disk.on_write = 0;
+  // Its entry could not be synced just now: nothing was lost, and it is done by the next.
+  rig.disk.on_entry = EMFILE;
+  CHECK(rig.runner->commit(kObject).error() == Errc::kBusy);
+  CHECK(rig.runner->commit(kObject) == before);
+  // What could not be synced may be lost.
+  REQUIRE(rig.runner->write(kObject, 0, "more"));
+  rig.disk.on_sync = ENOMEM;
+  CHECK(rig.runner->commit(kObject).error() == Errc::kIo);
+  CHECK(rig.runner->store().verifier() != before);
+}
+
+// No more descriptors than so many beyond those that are open.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(rlim_t more) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const int lowest = ::dup(0);
+    ::close(lowest);
+    const rlimit few{static_cast<rlim_t>(lowest) + more, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+// UBSan looks at an object's type through a pipe, and takes no descriptor for a bad object.
+void skip_under_ubsan() {
+#if defined(__has_feature)
+#if __has_feature(undefined_behavior_sanitizer)
+  SKIP("leaves no descriptor, without which UndefinedBehaviorSanitizer cannot check a type");
+#endif
+#endif
+}
+
+TEST_CASE("more objects are written and not committed than there are descriptors") {
+  skip_under_ubsan();
+  const TempFolder folder;
+  FileStoreOptions options;
+  options.path = folder.path() + "/store";
+  options.max_open_files = GENERATE(std::size_t{64}, std::size_t{4096});
+  StoreRunner runner(options);
+  {
+    const FewDescriptors few(40);
+    for (std::uint64_t i = 1; i <= 200; ++i) {
+      REQUIRE(runner.write({.fileid = i, .generation = 1}, 0, "one of many"));
+    }
+    CHECK(runner.store().open_files() <= 40);
+  }
+  CHECK(runner.store().descriptor_waits() > 0);
+  for (std::uint64_t i = 1; i <= 200; ++i) {
+    REQUIRE(runner.text({.fileid = i, .generation = 1}, 0, 20) == "one of many");
+  }
 }
 
 TEST_CASE("a stable write whose sync fails is an error, also of its directory entry") {

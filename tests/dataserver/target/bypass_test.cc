@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -98,9 +99,11 @@ TEST_CASE("what is not in the page cache is not at hand") {
   REQUIRE(::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED) == 0);
   if (is_resident(file.get(), 0, kMuch)) SKIP("this file system keeps its files in memory");
   to_read(bypass, std::move(file));
-  CHECK_FALSE(bypass.read(kObject, 0, kMuch).result);
-  CHECK_FALSE(bypass.read(kObject, 0, 100).result);
-  CHECK_FALSE(bypass.read(kObject, 0, 100).welcome);
+  // One read only: a kernel may begin to read ahead what it did not have, for the next one.
+  const auto count = GENERATE(kMuch, std::uint32_t{100});
+  const auto at_hand = bypass.read(kObject, 0, count);
+  CHECK_FALSE(at_hand.result);
+  CHECK_FALSE(at_hand.welcome);
 }
 
 TEST_CASE("an object that was removed is not read by what is left of it") {

@@ -88,7 +88,6 @@ inline ds::LinkOptions quick_link() {
   options.patience = 10'000ms;
   options.commit_patience = 10'000ms;
   options.retry_every = 10ms;
-  options.shm.quarantine = 0ms;
   return options;
 }
 
@@ -102,7 +101,8 @@ class RemoteRunner : public StoreCalls {
         folder_(ds::open_directory(rig.folder.path() + "/ds").value()) {
     store_ = ds::RemoteStore::open({.address = address,
                                     .space = space_of(space),
-                                    .key = rpc::control::parse_cluster_key(key_text(key)).value(),
+                                    .keys = std::make_shared<rpc::control::Keyring>(
+                                        rpc::control::parse_cluster_key(key_text(key)).value()),
                                     .options = options,
                                     .pool = pool_,
                                     .random = system_random(),

@@ -19,6 +19,7 @@ namespace weft::ds {
 namespace {
 
 using namespace std::chrono_literals;
+using test::key_text;
 using test::quick_link;
 using test::RemoteRunner;
 using test::TargetChild;
@@ -119,6 +120,39 @@ TEST_CASE("what was written past a target is synced by its commit, and when the 
     std::this_thread::sleep_for(10ms);
   }
   CHECK(dirty_bytes(rig, kObject) == 0);
+}
+
+// A disk that is slow to sync what was written past the target, and then says that it was lost.
+class SlowToSync final : public Faults {
+ public:
+  [[nodiscard]] bool allows_past() const override { return true; }
+  int past_sync_error() override {
+    asked = true;
+    for (int i = 0; i < 10'000 && !go_on; ++i) std::this_thread::sleep_for(1ms);
+    return EIO;
+  }
+  std::atomic<bool> asked{false};
+  std::atomic<bool> go_on{false};
+};
+
+TEST_CASE("a data server is greeted when what it wrote past the target before is synced or lost") {
+  const TargetRig rig;
+  SlowToSync disk;
+  ds::TargetConfig config = rig.config();
+  config.store.faults = &disk;
+  const auto target = Target::open(config).value();
+  auto gone = std::make_unique<RemoteRunner>(rig, rig.local());
+  REQUIRE(gone->write(kObject, 0, "once"));
+  const WriteVerifier before = gone->write(kObject, 0, "more").value().verifier;
+  REQUIRE(gone->view().past_written == 4);
+  gone.reset();
+  RemoteRunner next(rig, rig.local());
+  REQUIRE(next.eventually([&] { return disk.asked.load(); }));
+  next.run_for(300ms);
+  CHECK(next.view().connections == 0);
+  disk.go_on = true;
+  REQUIRE(next.eventually([&] { return next.view().connections == 1; }));
+  CHECK(next.any().verifier() != before);
 }
 
 TEST_CASE("a target stopped in order has lost nothing, as far as it knows what was written") {
@@ -264,6 +298,37 @@ TEST_CASE("without the cluster's key nothing is served") {
   CHECK(target->counts().refused > 0);
 }
 
+TEST_CASE("a target and its data servers change the key one after the other") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  const auto write_keys = [&](const std::string& text) {
+    std::ofstream(rig.folder.path() + "/key", std::ios::trunc) << text;
+    target->tick();
+  };
+  const auto writes = [&](RemoteRunner& by) {
+    by.ring().bind_to_this_thread();
+    return by.write(kObject, 0, "bytes").has_value();
+  };
+  RemoteRunner old(rig, rig.local());
+  REQUIRE(writes(old));
+  write_keys(key_text('a') + key_text('b'));
+  REQUIRE(writes(old));
+  const TargetRig other;  // another data server's folder
+  RemoteRunner fresh(other, rig.local(), quick_link(), 2, 'b');
+  REQUIRE(writes(fresh));
+  write_keys(key_text('b') + key_text('a'));
+  REQUIRE(writes(old));
+  CHECK(old.view().connections.load() == 1);
+  write_keys(key_text('b'));
+  REQUIRE(writes(fresh));
+  CHECK(fresh.view().connections.load() == 1);
+  // Its connection was of the key that is gone now, and so it gets no other.
+  old.ring().bind_to_this_thread();
+  REQUIRE(old.eventually([&] { return old.view().connected.load() == 0; }));
+  old.run_for(100ms);
+  CHECK(old.view().connected.load() == 0);
+}
+
 TEST_CASE("a connection with nothing to do stays, however short the silence is that is allowed") {
   const TargetRig rig;
   const auto target = rig.start();
@@ -287,6 +352,72 @@ TEST_CASE("a call that is not answered fails in time, and its memory comes back 
   CHECK(runner.eventually([&] { return runner.write(kObject, 0, "now").has_value(); }));
   CHECK(runner.eventually([&] { return runner.any().usage().has_value(); }));
   CHECK(runner.any().usage()->capacity_bytes > 0);
+}
+
+TEST_CASE("nothing waits for a target whose data server has stopped serving") {
+  const TargetRig rig;
+  auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.patience = options.commit_patience = 60'000ms;
+  RemoteRunner runner(rig, rig.local(), options);
+  REQUIRE(runner.write(kObject, 0, "weft"));
+  target.reset();
+  REQUIRE(runner.eventually([&] { return runner.view().connected == 0; }));
+  std::optional<Result<WriteVerifier>> committed;
+  runner.any().commit(kObject, [&](Result<WriteVerifier> result) { committed = result; });
+  runner.run_for(300ms);
+  REQUIRE_FALSE(committed);
+  runner.remote().wait_for_target(false);
+  REQUIRE(runner.eventually([&] { return committed.has_value(); }));
+  CHECK(committed->error() == Errc::kTimedOut);
+  CHECK(runner.write(kObject, 0, "more").error() == Errc::kTimedOut);
+  CHECK_FALSE(runner.remote().settled());
+  // It is looked for all the same.
+  target = rig.start();
+  REQUIRE(runner.eventually([&] { return runner.any().usage().has_value(); }));
+  CHECK(runner.remote().settled());
+  CHECK(runner.write(kObject, 0, "next"));
+  runner.remote().wait_for_target(true);
+  target.reset();
+  REQUIRE(runner.eventually([&] { return runner.view().connected == 0; }));
+  committed.reset();
+  runner.any().commit(kObject, [&](Result<WriteVerifier> result) { committed = result; });
+  runner.run_for(500ms);
+  CHECK_FALSE(committed);
+  target = rig.start();
+  REQUIRE(runner.eventually([&] { return committed.has_value(); }));
+  CHECK(*committed);
+}
+
+TEST_CASE("a target that answers, but not a call, is not waited for much longer then") {
+  const TargetRig rig;
+  ds::TargetConfig config = rig.config();
+  config.emulated_disk = {.rate = 400'000, .capacity = 1 << 20};
+  const auto target = Target::open(config).value();
+  LinkOptions options = quick_link();
+  options.silence = 600ms;
+  options.patience = 60'000ms;
+  RemoteRunner runner(rig, rig.local(), options);
+  runner.remote().wait_for_target(false);
+  REQUIRE(runner.eventually([&] { return runner.view().connected == 1; }));
+  CHECK(runner.write(kObject, 0, "at once"));
+  const std::string much(1'000'000, 'w');
+  CHECK(runner.write(kObject, 0, much, Stability::kFileSync).error() == Errc::kTimedOut);
+  CHECK(runner.view().timed_out == 1);
+  CHECK_FALSE(runner.remote().settled());
+  CHECK(runner.eventually([&] { return runner.remote().settled(); }));
+}
+
+TEST_CASE("what a target said last is not told for ever") {
+  const TargetRig rig;
+  auto target = rig.start();
+  RemoteRunner runner(rig, rig.local(), quick_link());
+  REQUIRE(runner.eventually([&] { return runner.any().usage().has_value(); }));
+  target.reset();
+  CHECK(runner.eventually([&] { return !runner.any().usage(); }));
+  CHECK(runner.any().usage().error().text.find("does not answer") != std::string::npos);
+  target = rig.start();
+  CHECK(runner.eventually([&] { return runner.any().usage().has_value(); }));
 }
 
 TEST_CASE("the spaces of a target are on one emulated disk") {
@@ -387,6 +518,28 @@ TEST_CASE("a store is not settled from when a call fails until the target says h
   CHECK_FALSE(runner.remote().settled());
   child.tell(SIGCONT);
   CHECK(runner.eventually([&] { return runner.remote().settled(); }));
+}
+
+TEST_CASE("a data server that was stopped for a while finds its target's answers") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.silence = 300ms;
+  options.patience = 500ms;
+  options.prefer_shared_memory = false;
+  RemoteRunner runner(rig, by_tcp(*target), options);
+  const std::string text(std::size_t{1} << 20, 'x');
+  REQUIRE(runner.write(kObject, 0, text, Stability::kFileSync));
+  std::vector<Result<ReadResult>> results;
+  for (int i = 0; i < 8; ++i) {
+    runner.any().read(kObject, 0, 1 << 20,
+                      [&](Result<ReadResult> result) { results.push_back(std::move(result)); });
+  }
+  std::this_thread::sleep_for(2500ms);
+  REQUIRE(runner.eventually([&] { return results.size() == 8; }));
+  for (auto& result : results) CHECK(result.has_value());
+  CHECK(runner.view().timed_out.load() == 0);
+  CHECK(runner.view().connections.load() == 1);
 }
 
 TEST_CASE("where a target is comes as unix:PATH, tcp:ADDRESS:PORT or ADDRESS:PORT") {

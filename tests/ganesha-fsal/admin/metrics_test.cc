@@ -45,6 +45,7 @@ TEST_CASE("Prometheus is told what the reports say", "[admin]") {
   status.oldest_recall_ms = 1500;
   status.fence_failures = 2;
   status.store.failed = true;
+  status.store.full = true;
   status.repair.stale_objects = 4;
   status.repair.copied_bytes = 4096;
   Metrics metrics;
@@ -58,6 +59,7 @@ TEST_CASE("Prometheus is told what the reports say", "[admin]") {
   CHECK(has(text, "weft_mds_oldest_recall_seconds 1.5"));
   CHECK(has(text, "weft_mds_fence_failures_total 2"));
   CHECK(has(text, "weft_mds_store_failed 1"));
+  CHECK(has(text, "weft_mds_store_full 1"));
   CHECK(has(text, "weft_mds_stale_objects 4"));
   CHECK(has(text, "weft_mds_repair_copied_bytes_total 4096"));
   CHECK(has(text, "weft_mds_data_server_stale_objects{id=\"2\",name=\"ds2\"} 0"));

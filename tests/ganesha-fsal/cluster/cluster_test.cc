@@ -210,3 +210,29 @@ TEST_CASE("a metadata server that restarts knows its data servers by their ids")
   CHECK(f.await_up(2));
   CHECK(f.cluster->registry().list().size() == 2);
 }
+
+TEST_CASE("a second process with a store waits until the first does not answer any more") {
+  ClusterFixture f;
+  std::promise<void> go_on;
+  std::atomic<bool> stall = false;
+  const std::uint16_t port = f.cluster->address().port;
+  FakeServer first(1, port);
+  REQUIRE(f.await_up(1));
+  first.disconnect();
+  first.leased = [&, waits = go_on.get_future().share()] {
+    if (stall) waits.wait();  // as a process that is stopped, or a machine that lost its power
+  };
+  first.connect(port);
+  REQUIRE(f.await_up(1));
+  FakeServer second(first, 12, port);
+  const auto refused = [&] { return f.cluster->registry().find(1)->refused; };
+  for (int i = 0; i < 1000 && refused().empty(); ++i) std::this_thread::sleep_for(5ms);
+  CHECK(refused().contains("alive at 127.0.0.1:3001"));
+  CHECK(f.cluster->registry().find(1)->boot == 0);
+  stall = true;
+  for (int i = 0; i < 1000 && f.cluster->registry().find(1)->boot != 12; ++i) {
+    std::this_thread::sleep_for(5ms);
+  }
+  CHECK(f.cluster->registry().find(1)->boot == 12);
+  go_on.set_value();
+}

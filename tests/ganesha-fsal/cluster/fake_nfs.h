@@ -23,7 +23,8 @@
 
 namespace weft::mds {
 
-inline constexpr layout::HandleKey kNfsKey{std::byte{9}};
+inline constexpr rpc::control::ClusterKey kNfsClusterKey{{std::byte{9}}};
+inline const layout::HandleKey kNfsKey = rpc::control::handle_key(kNfsClusterKey);
 
 // The object of one data server (one file is enough), and how it misbehaves.
 class FakeObjects final : public rpc::OpHandler {
@@ -81,7 +82,7 @@ class FakeObjects final : public rpc::OpHandler {
     Status status = Status::NFS4_OK;
     if (!handle || handle->ds_id != ds_id_) {
       status = Status::NFS4ERR_BADHANDLE;
-    } else if (handle->access != layout::Access::kControl && handle->object_epoch < least_epoch) {
+    } else if (handle->object_epoch < least_epoch) {
       status = Status::NFS4ERR_ACCESS;
     } else {
       current_ = *handle;

@@ -35,11 +35,17 @@ class FakeServer final : public control::ClientEvents {
     identity_.addresses = {layout::make_address("127.0.0.1", nfs_port).value()};
     connect(mds_port);
   }
+  // Another process, with a copy of that one's store as it is now.
+  FakeServer(FakeServer& of, std::uint64_t boot, std::uint16_t mds_port)
+      : identity_(of.registration()) {
+    identity_.boot = boot;
+    connect(mds_port);
+  }
   void connect(std::uint16_t mds_port) {
     control::Client::Config config;
     config.mds_host = "127.0.0.1";
     config.mds_port = mds_port;
-    config.key = test_key();
+    config.keys = std::make_shared<control::Keyring>(test_key());
     config.backoff_min = std::chrono::milliseconds(10);
     client_ = std::make_unique<control::Client>(config, *this);
     client_->start();
@@ -60,11 +66,15 @@ class FakeServer final : public control::ClientEvents {
       const std::lock_guard lock(mutex);
       identity_.cluster = answer.cluster;
       identity_.ds_id = answer.ds_id;
+      identity_.state = control::next_state(identity_.state, identity_.boot);
     }
     on_fence(answer.fences, std::move(done));
   }
   void on_disconnected(const Error&) override {}
-  control::Heartbeat heartbeat() override { return {}; }
+  control::Heartbeat heartbeat() override {
+    const std::lock_guard lock(mutex);
+    return {.state = identity_.state};
+  }
   void on_lease(TimePoint, std::chrono::seconds) override {
     if (leased) leased();
     ++leases;
@@ -80,8 +90,23 @@ class FakeServer final : public control::ClientEvents {
                    Done<control::ObjectStat> done) override {
     const std::lock_guard lock(mutex);
     if (fault) return done(fail(*fault, "the disk"));
-    sizes[object.fileid] = size;
-    done(control::ObjectStat{true, size, size, 5});
+    if (hold_cuts) {
+      return held_cuts.push_back([this, object, size, done = std::move(done)]() mutable {
+        cut(object, size, std::move(done));
+      });
+    }
+    cut(object, size, std::move(done));
+  }
+  std::size_t cuts_held() {
+    const std::lock_guard lock(mutex);
+    return held_cuts.size();
+  }
+  // The disk gets to the held truncate with this number, counted from the oldest.
+  void let_go(std::size_t number) {
+    const std::lock_guard lock(mutex);
+    const auto cut = held_cuts.begin() + static_cast<std::ptrdiff_t>(number);
+    (*cut)();
+    held_cuts.erase(cut);
   }
   void on_remove(std::vector<layout::ObjectId> objects, Done<void> done) override {
     const std::lock_guard lock(mutex);
@@ -109,10 +134,18 @@ class FakeServer final : public control::ClientEvents {
   std::map<std::uint64_t, std::uint32_t> epochs;
   std::vector<control::Range> ranges;
   std::optional<Errc> fault;  // of its disk: objects are not changed
+  // Truncates wait in held_cuts, for let_go() in whatever order.
+  bool hold_cuts = false;
+  std::vector<std::move_only_function<void()>> held_cuts;
   std::atomic<int> leases = 0;
   std::function<void()> leased;  // set while not connected
 
  private:
+  void cut(const layout::ObjectId& object, std::uint64_t size, Done<control::ObjectStat> done) {
+    sizes[object.fileid] = size;
+    done(control::ObjectStat{true, size, size, 5});
+  }
+
   control::Register identity_;
   std::unique_ptr<control::Client> client_;
 };

@@ -45,7 +45,7 @@ struct ProxyFixture {
     }
     ProxyIo::Config config;
     config.owner = "test-mds";
-    config.handle_key = kNfsKey;
+    config.keys = std::make_shared<control::Keyring>(kNfsClusterKey);
     config.call_timeout = call_timeout;
     config.copy_timeout = 1500ms;
     config.is_gone = [this](std::uint32_t id) {
@@ -86,7 +86,7 @@ struct ProxyFixture {
   Result<ProxyIo::WriteResult> write(std::uint64_t offset, std::span<const std::byte> data,
                                      ProxyIo::Stability wanted = ProxyIo::Stability::kUnstable) {
     auto [result, failed] = await_with<ProxyIo::WriteResult, Failures>(
-        [&](auto done) { proxy->write(file, offset, data, wanted, std::move(done)); });
+        [&](auto done) { proxy->write(file, offset, {&data, 1}, wanted, std::move(done)); });
     failures = std::move(failed);
     if (result) set_size(offset + data.size());
     return std::move(result);

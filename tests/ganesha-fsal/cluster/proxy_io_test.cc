@@ -4,8 +4,10 @@
 #include "ganesha-fsal/cluster/proxy_io.h"
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <future>
+#include <thread>
 
 #include "tests/ganesha-fsal/cluster/proxy_fixture.h"
 
@@ -126,4 +128,51 @@ TEST_CASE("stopping completes what waits for a data server that is not there") {
   const Errc code = failed.get_future().get();
   CHECK((code == Errc::kClosed || code == Errc::kCancelled || code == Errc::kUnreachable));
   CHECK(f.commit().error() == Errc::kClosed);
+}
+
+TEST_CASE("nothing waits for a data server that is gone, with one copy either") {
+  ProxyFixture f(2, 1, 60s);
+  const auto data = pattern(2 * kUnit, 10);
+  REQUIRE(f.write(0, data));
+  f.objects(2).silent = true;
+  const auto begun = std::chrono::steady_clock::now();
+  SECTION("while it is asked") {
+    std::thread loss([&] {
+      std::this_thread::sleep_for(200ms);
+      f.lose(2);
+    });
+    CHECK(f.read(0, 2 * kUnit).error() == Errc::kUnreachable);
+    loss.join();
+  }
+  SECTION("when it is known before") {
+    f.lose(2);
+    CHECK(f.read(0, 2 * kUnit).error() == Errc::kUnreachable);
+    CHECK(f.write(0, data).error() == Errc::kUnreachable);
+    CHECK(f.commit().error() == Errc::kUnreachable);
+  }
+  CHECK(std::chrono::steady_clock::now() - begun < 30s);
+  CHECK(f.bytes(0, kUnit).size() == kUnit);  // of the other
+}
+
+TEST_CASE("beyond the bound nothing is sent to a data server that does not answer") {
+  ProxyFixture f(2);
+  REQUIRE(f.write(0, pattern(2 * kUnit, 11)));
+  {
+    const std::lock_guard lock(f.objects(2).mutex);
+    f.objects(2).silent = true;
+  }
+  std::atomic<unsigned> ended = 0;
+  const std::size_t most = ProxyIo::Config{}.max_calls;
+  for (std::size_t i = 0; i < most; ++i) {
+    f.proxy->read(f.file, f.size, kUnit, 100, [&](const auto&) { ++ended; });
+  }
+  CHECK(f.read(kUnit, 100).error() == Errc::kBusy);
+  const int before = f.objects(1).writes;
+  CHECK(f.write(0, pattern(2 * kUnit, 12)).error() == Errc::kBusy);
+  CHECK(f.failures.empty());
+  CHECK(f.objects(1).writes == before);
+  CHECK(f.bytes(0, kUnit) != pattern(kUnit, 12));
+  f.lose(2);
+  for (int i = 0; i < 2000 && ended < most; ++i) std::this_thread::sleep_for(5ms);
+  CHECK(ended == most);
 }

@@ -279,6 +279,67 @@ TEST_CASE("a data server is here, waited for a moment, or gone") {
   CHECK(f.registry->reach(1) == Reach::kHere);
 }
 
+TEST_CASE("one that registers again and again, and is never in order, is gone") {
+  Fixture f;
+  f.add(1);
+  f.registry->disconnected(1);
+  for (int i = 0; i < 5; ++i) {
+    REQUIRE(f.registry->register_server(kFrom, request(1, 100)));
+    f.registry->connected(1);
+    f.now += 300ms;
+    f.registry->disconnected(1);
+    f.now += 300ms;
+    CHECK(f.registry->reach(1) == (i == 0 ? Reach::kWait : Reach::kGone));
+  }
+  CHECK(f.registry->gone_for(1) == 3s);
+  f.add(1);
+  CHECK(f.registry->reach(1) == Reach::kHere);
+}
+
+TEST_CASE("one whose store is not there has stopped serving, until it has caught up again") {
+  Fixture f;
+  f.add(1);
+  f.registry->caught_up(1, 1);
+  REQUIRE(f.registry->heartbeat(1, {}).lease.seconds == 60);
+  CHECK_FALSE(f.registry->lapse(1));
+  control::Heartbeat gone;
+  gone.trouble = "its target does not answer";
+  auto beat = f.registry->heartbeat(1, gone);
+  CHECK(beat.first_of == 0);
+  CHECK(beat.lease.seconds == 0);
+  CHECK(f.registry->reach(1) == Reach::kGone);
+  CHECK(f.registry->find(1)->state == ServerState::kDown);
+  CHECK(f.registry->find(1)->last.trouble == gone.trouble);
+  CHECK_FALSE(f.registry->is_connected(1));
+  CHECK(f.registry->candidates().at(0).state == ServerState::kDown);
+  CHECK(f.registry->has_stopped(1));
+  CHECK(f.registry->lapse(1));  // whatever is recorded now, it has before it serves again
+  f.now += 5s;
+  CHECK(f.registry->gone_for(1) == 5s);
+  f.registry->caught_up(1, 1);  // of before
+  CHECK(f.registry->heartbeat(1, gone).lease.seconds == 0);
+  CHECK(f.registry->reach(1) == Reach::kGone);
+
+  beat = f.registry->heartbeat(1, {});
+  CHECK(beat.first_of > 1);
+  CHECK(beat.lease.seconds == 0);
+  CHECK(f.registry->reach(1) == Reach::kGone);  // it may lack fences
+  CHECK_FALSE(f.registry->has_stopped(1));      // those it can be sent
+  f.registry->caught_up(1, beat.first_of);
+  CHECK(f.registry->reach(1) == Reach::kHere);
+  CHECK(f.registry->heartbeat(1, {}).lease.seconds == 60);
+  CHECK_FALSE(f.registry->lapse(1));
+  SECTION("and the connection may break meanwhile") {
+    (void)f.registry->heartbeat(1, gone);
+    f.registry->disconnected(1);
+    f.registry->connected(1);
+    CHECK(f.registry->reach(1) == Reach::kGone);
+    beat = f.registry->heartbeat(1, {});
+    f.registry->caught_up(1, beat.first_of);
+    CHECK(f.registry->reach(1) == Reach::kHere);
+  }
+}
+
 TEST_CASE("draining is durable, and shown while the server is up") {
   Fixture f;
   f.add(1);

@@ -17,6 +17,10 @@ struct World : RemovalSource {
   std::map<std::uint32_t, std::set<layout::ObjectId>> removed;
   std::set<std::uint32_t> away;
   std::set<std::uint32_t> failing;
+  std::set<std::uint32_t> unfenced;  // whose fences fail
+  std::map<layout::ObjectId, std::uint32_t> least_epochs;
+  std::map<layout::ObjectId, std::uint32_t> fences;
+  std::size_t fence_calls = 0;
   std::size_t largest_batch = 0;
 
   Result<std::vector<QueuedRemoval>> pending(std::optional<layout::ObjectId> after,
@@ -25,7 +29,10 @@ struct World : RemovalSource {
     std::vector<QueuedRemoval> found;
     auto at = after ? queued.upper_bound(*after) : queued.begin();
     for (; at != queued.end() && found.size() < limit; ++at) {
-      found.push_back({at->first, {at->second.begin(), at->second.end()}});
+      const auto epoch = least_epochs.find(at->first);
+      found.push_back({at->first,
+                       {at->second.begin(), at->second.end()},
+                       epoch == least_epochs.end() ? 0 : epoch->second});
     }
     return found;
   }
@@ -38,23 +45,40 @@ struct World : RemovalSource {
     return {};
   }
   RemovalTarget target() {
-    return {.reachable =
-                [this](std::uint32_t id) {
-                  const std::lock_guard lock(mutex);
-                  return !away.contains(id);
-                },
-            .remove =
-                [this](std::uint32_t id, const std::vector<layout::ObjectId>& objects,
-                       rpc::control::Done<void> done) {
-                  bool failed = false;
-                  {
-                    const std::lock_guard lock(mutex);
-                    failed = failing.contains(id);
-                    largest_batch = std::max(largest_batch, objects.size());
-                    if (!failed) removed[id].insert(objects.begin(), objects.end());
-                  }
-                  done(failed ? Result<>(fail(Errc::kIo, "disk")) : Result<>());
-                }};
+    return {
+        .reachable =
+            [this](std::uint32_t id) {
+              const std::lock_guard lock(mutex);
+              return !away.contains(id);
+            },
+        .fence =
+            [this](std::uint32_t id, const std::vector<control::Fence>& asked, Done<void> done) {
+              bool failed = false;
+              {
+                const std::lock_guard lock(mutex);
+                ++fence_calls;
+                failed = unfenced.contains(id);
+                for (const control::Fence& fence : asked) {
+                  if (!failed) fences[fence.object] = fence.epoch;
+                }
+              }
+              done(failed ? Result<>(fail(Errc::kIo, "disk")) : Result<>());
+            },
+        .remove =
+            [this](std::uint32_t id, const std::vector<layout::ObjectId>& objects,
+                   rpc::control::Done<void> done) {
+              bool failed = false;
+              {
+                const std::lock_guard lock(mutex);
+                failed = failing.contains(id);
+                largest_batch = std::max(largest_batch, objects.size());
+                for (const auto& object : objects) {
+                  if (least_epochs.contains(object)) CHECK(fences.contains(object));
+                  if (!failed) removed[id].insert(object);
+                }
+              }
+              done(failed ? Result<>(fail(Errc::kIo, "disk")) : Result<>());
+            }};
   }
   bool await_queued(std::size_t count) {
     for (int i = 0; i < 2000; ++i) {
@@ -121,4 +145,22 @@ TEST_CASE("a removal that failed is tried again") {
     world.failing.clear();
   }
   CHECK(world.await_queued(0));
+}
+
+TEST_CASE("handles of an object are refused before it is removed, where somebody may have some") {
+  World world;
+  world.unfenced = {1};
+  world.add(1, 3, {1});
+  world.least_epochs[{2, 1, 1}] = 9;
+  RemovalQueue queue(world, world.target(), 10ms);
+  queue.start();
+  std::this_thread::sleep_for(50ms);
+  {
+    const std::lock_guard lock(world.mutex);
+    CHECK(world.removed[1].empty());
+    world.unfenced.clear();
+  }
+  CHECK(world.await_queued(0));
+  const std::lock_guard lock(world.mutex);
+  CHECK(world.fences == std::map<layout::ObjectId, std::uint32_t>{{{2, 1, 1}, 9}});
 }

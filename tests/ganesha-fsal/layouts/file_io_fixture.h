@@ -20,7 +20,7 @@ struct FileIoTest : NamespaceTest {
     threads.start();
     for (std::uint8_t id = 1; id <= 2; ++id) {
       nfs.push_back(
-          std::make_unique<FakeNfs>(id, threads, pool, peers, run->cluster().handle_key()));
+          std::make_unique<FakeNfs>(id, threads, pool, peers, run->cluster().keys().sealing()));
       peers[id] = &nfs.back()->objects;
       control.push_back(std::make_unique<FakeServer>(id, run->port(), nfs.back()->tcp.port()));
       run->await_up(id);
@@ -34,7 +34,7 @@ struct FileIoTest : NamespaceTest {
     run.reset();
   }
   Result<ProxyIo::WriteResult> write(std::uint64_t offset, std::span<const std::byte> data) {
-    auto written = run->data.write(f, offset, data, ProxyIo::Stability::kUnstable, run->policy);
+    auto written = run->write(f, offset, data);
     for (const auto& server : nfs) {
       const std::lock_guard lock(server->objects.mutex);
       server->objects.file_size = attributes(f).size;
@@ -42,7 +42,7 @@ struct FileIoTest : NamespaceTest {
     return written;
   }
   std::vector<std::byte> read(std::uint64_t offset, std::uint32_t count) {
-    auto got = run->data.read(f, offset, count);
+    auto got = run->read(f, offset, count);
     REQUIRE(got);
     return got->data.flatten().value();
   }
@@ -57,7 +57,7 @@ struct FileIoTest : NamespaceTest {
   Result<InodeAttributes> truncate(std::uint64_t size, ClientId client) {
     AttributeChange change;
     change.size = size;
-    return run->data.set_attributes(f, change, client);
+    return run->data.set_attributes(kSuperuser, f, change, client);
   }
 
   // Its connection to the metadata server is lost, for longer than a restart takes.

@@ -1,4 +1,7 @@
 // Files with several copies, read, written and changed through the metadata server.
+#include <future>
+
+#include "ganesha-fsal/meta/schema/keys.h"
 #include "tests/ganesha-fsal/layouts/file_io_fixture.h"
 
 namespace weft::mds {
@@ -95,6 +98,58 @@ TEST_CASE_METHOD(FileIoTest, "a fenced answer means that the map has changed") {
   CHECK(objects(led).last_write.object_epoch == map().object_epoch);
 }
 
+TEST_CASE_METHOD(FileIoTest, "of a file with one copy, too, a fenced answer means a new map") {
+  run->policy.copies = 1;
+  const auto data = pattern(100, 1);
+  REQUIRE(write(0, data));
+  FakeObjects& one = objects(map().copies[0].ds_ids[0]);
+  const auto fence = [&] {
+    REQUIRE(names->bump_object_epoch(f));
+    one.least_epoch = map().object_epoch;
+  };
+  SECTION("of a read") {
+    std::promise<void> answered;
+    std::unique_lock held(one.mutex);
+    const auto begun = run->data.begin_read(f, 0, 100, [&] { answered.set_value(); });
+    fence();
+    held.unlock();
+    REQUIRE(begun);
+    answered.get_future().wait();
+    const auto got = run->data.end_read(**begun);
+    REQUIRE(got);
+    CHECK(got->data.flatten().value() == data);
+  }
+  SECTION("of a write") {
+    const auto other = pattern(100, 2);
+    const std::span<const std::byte> bytes(other);
+    const ProxyIo::Pieces pieces(&bytes, 1);
+    std::promise<void> answered;
+    std::unique_lock held(one.mutex);
+    const auto begun = run->data.begin_write(f, 0, pieces, ProxyIo::Stability::kUnstable,
+                                             run->policy, [&] { answered.set_value(); });
+    fence();
+    held.unlock();
+    REQUIRE(begun);
+    answered.get_future().wait();
+    CHECK(run->data.end_write(**begun, pieces));
+    CHECK(one.object == other);
+  }
+  SECTION("of a COMMIT") {
+    std::unique_lock held(one.mutex);
+    auto synced = std::async(std::launch::async, [&] { return run->data.sync(f); });
+    std::this_thread::sleep_for(100ms);
+    fence();
+    held.unlock();
+    CHECK(synced.get());
+  }
+  SECTION("unless it has not") {
+    one.least_epoch = 1000;
+    CHECK(run->read(f, 0, 100).error() == Errc::kAccess);
+    CHECK(write(0, data).error() == Errc::kAccess);
+    CHECK(run->data.sync(f).error() == Errc::kAccess);
+  }
+}
+
 TEST_CASE_METHOD(FileIoTest, "without any copy's server the client is to ask again") {
   REQUIRE(write(0, pattern(100, 1)));
   lose(1);
@@ -104,6 +159,22 @@ TEST_CASE_METHOD(FileIoTest, "without any copy's server the client is to ask aga
   CHECK((refused.error() == Errc::kBusy || refused.error() == Errc::kLayoutTryLater));
   // Neither was left out of what the other does not have.
   CHECK((state_at(1) == layout::CopyState::kCurrent || state_at(2) == layout::CopyState::kCurrent));
+}
+
+TEST_CASE_METHOD(FileIoTest, "no move begins while what was read of the map is still to be used") {
+  run->policy.copies = 1;
+  REQUIRE(write(0, pattern(1000, 1)));
+  const std::uint32_t from = map().copies[0].ds_ids[0];
+  std::optional<Result<layout::LayoutMap>> moved;
+  store.after_peek([&](std::string_view key) {
+    if (key == keys::layout(f) && !moved) moved = run->data.begin_move(f, from, 3 - from);
+  });
+  SECTION("by a write") { CHECK(run->write(f, 0, pattern(1000, 2))); }
+  SECTION("to allocate") { CHECK(run->data.allocate(f, 0, 1000, run->policy)); }
+  SECTION("to punch a hole") { CHECK(run->data.punch(f, 0, 500)); }
+  store.after_peek(nullptr);
+  REQUIRE(moved);
+  CHECK(moved->error() == Errc::kBusy);
 }
 
 TEST_CASE_METHOD(FileIoTest, "a truncate goes on without a server that is gone") {
@@ -175,6 +246,44 @@ TEST_CASE_METHOD(FileIoTest, "with asynchronous duplication reads go where the w
   objects(3 - led).object.clear();  // nothing has come there yet
   CHECK(read(0, 200'000) == data);
   CHECK(objects(3 - led).reads == 0);
+}
+
+namespace {
+
+struct NoLinger : FileIoTest {
+  NoLinger() : FileIoTest(RunWaits{.linger = 0s}) {}
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(
+    NoLinger, "what was not committed under a layout is read at its leader, and then committed") {
+  run->policy.duplication = layout::Duplication::kServerAsync;
+  const auto data = pattern(200'000, 1);
+  REQUIRE(write(0, data));
+  REQUIRE(run->data.sync(f));
+  REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
+  const std::uint32_t led = leader();
+  objects(3 - led).object.clear();  // it is on its way there yet
+  objects(1).commits = objects(2).commits = 0;
+  run->data.layout_ended(f, 5, layout::Access::kReadWrite, false);
+  CHECK(read(0, 200'000) == data);
+  CHECK(objects(3 - led).reads == 0);
+  CHECK(leader() == led);
+  run->journal.sweep();
+  CHECK(run->journal.size() == 1);
+  SECTION("when its leader answers") {
+    CHECK_FALSE(run->data.duplicate_left());
+    CHECK(objects(led).commits == 1);
+    CHECK_FALSE(run->mirrors.owes(f));
+    run->journal.sweep();
+    CHECK(run->journal.size() == 0);
+  }
+  SECTION("not before") {
+    objects(led).failure = rpc::nfs4::Status::NFS4ERR_NOSPC;
+    static_cast<void>(run->data.duplicate_left());
+    CHECK(run->mirrors.owes(f));
+  }
 }
 
 TEST_CASE_METHOD(FileIoTest, "a write is answered with the verifier of before it was sent") {

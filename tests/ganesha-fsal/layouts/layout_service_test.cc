@@ -20,6 +20,14 @@ struct FakeRecaller : Recaller {
               std::function<void()> none) override {
     calls.push_back({file, client, only, std::move(none)});
   }
+  struct Unused {
+    ClientId client;
+    std::function<void(bool)> answered;
+  };
+  std::vector<Unused> unused;
+  void recall_unused(ClientId client, std::function<void(bool)> answered) override {
+    unused.push_back({client, std::move(answered)});
+  }
 };
 
 struct FakeFencer : Fencer {
@@ -210,6 +218,101 @@ TEST_CASE("recalling everything asks each holder of each file") {
   REQUIRE(f.service.grant(9, 1, Access::kReadWrite));
   CHECK(f.service.recall_all("device changed") == 3);
   CHECK(f.service.recall_all("device changed") == 0);
+}
+
+struct Keeper : Fixture {
+  std::set<ClientId> open_by;
+  LayoutService service{
+      recaller,
+      fencer,
+      {.recall_timeout = seconds(10)},
+      [this] { return now; },
+      [](FileId) {},
+      [](FileId) {},
+      {.limits = {.per_client = 8, .time = seconds(60)},
+       .in_use = [this](FileId, ClientId client) { return open_by.contains(client); }}};
+  std::vector<std::uint32_t> servers{1, 2};
+
+  Keeper() {
+    grant(1, 1);
+    service.look_at_kept({});
+    REQUIRE(recaller.unused.size() == 1);
+    recaller.unused[0].answered(true);
+    service.look_at_kept({});
+    service.returned(1, 1, Access::kReadWrite);
+  }
+  bool grant(FileId file, ClientId client, Access access = Access::kReadWrite) {
+    REQUIRE(service.grant(file, client, access));
+    return service.keep(file, client, servers);
+  }
+};
+
+TEST_CASE("a client keeps all its layouts of a file or none") {
+  Keeper f;
+  CHECK(f.grant(7, 1));
+  CHECK_FALSE(f.grant(8, 1));
+  CHECK(f.grant(7, 1, Access::kRead));
+  f.service.returned(7, 1, Access::kReadWrite);
+  CHECK_FALSE(f.grant(9, 1));
+  f.service.returned(7, 1, Access::kRead);
+  CHECK_FALSE(f.service.keeps(7, 1));
+  CHECK_FALSE(f.grant(8, 1, Access::kRead));  // the other ends with the file
+  CHECK(f.grant(10, 1));
+  f.service.revoke(10, 1, "lease expired");
+  CHECK(f.grant(11, 1));
+  f.service.dropped(11, 1);
+  CHECK(f.grant(12, 1));
+}
+
+TEST_CASE("what is kept for long is recalled, of this client alone, when it does not use it") {
+  Keeper f;
+  REQUIRE(f.grant(7, 1));
+  REQUIRE(f.service.grant(7, 2, Access::kReadWrite));
+  f.open_by = {1};
+  f.now += seconds(60);
+  f.service.look_at_kept({});
+  CHECK(f.recaller.calls.empty());
+  CHECK_FALSE(f.service.unused(7, 1));
+  f.open_by.clear();
+  CHECK(f.service.unused(7, 1));
+  CHECK_FALSE(f.service.unused(7, 2));
+  f.now += seconds(60);
+  f.service.look_at_kept({});
+  REQUIRE(f.recaller.calls.size() == 1);
+  CHECK(f.recaller.calls[0].client == 1);
+  CHECK(f.service.grant(7, 2, Access::kRead));  // nobody else waits
+}
+
+TEST_CASE("beside a data server that is away a client is asked before something is recalled") {
+  Keeper f;
+  REQUIRE(f.grant(7, 1));
+  f.now += seconds(60);
+  f.service.look_at_kept({2});
+  CHECK(f.recaller.unused.size() == 2);
+  CHECK(f.recaller.calls.empty());
+  f.now += seconds(1);
+  f.service.look_at_kept({2});
+  CHECK(f.recaller.unused.size() == 2);
+  CHECK(f.recaller.calls.size() == 1);
+}
+
+TEST_CASE("a client may answer when the service is gone") {
+  FakeRecaller recaller;
+  {
+    FakeFencer fencer;
+    LayoutService service{recaller,
+                          fencer,
+                          {},
+                          [] { return Clock::time_point{}; },
+                          [](FileId) {},
+                          [](FileId) {},
+                          {.limits = {.per_client = 1}}};
+    REQUIRE(service.grant(7, 1, Access::kRead));
+    CHECK_FALSE(service.keep(7, 1, std::vector<std::uint32_t>{1}));
+    service.look_at_kept({});
+    REQUIRE(recaller.unused.size() == 1);
+  }
+  recaller.unused[0].answered(true);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <future>
 #include <memory>
 #include <thread>
 
@@ -20,11 +21,13 @@ using Later = std::atomic<std::chrono::seconds>;
 // Clients that give nothing back.
 struct NoRecaller : Recaller {
   void recall(FileId, ClientId, std::optional<layout::Access>, std::function<void()>) override {}
+  void recall_unused(ClientId, std::function<void(bool)>) override {}
 };
 
 struct RunWaits {
   Clock::duration linger = 5s;  // of records in the journal
   Clock::duration commit_after = 10s;
+  Clock::duration owing_for = 0s;
 };
 
 // One run of the metadata server over a store.
@@ -49,16 +52,35 @@ class Run {
     }
     REQUIRE(cluster_->registry().is_connected(ds_id));
   }
-  Result<std::vector<std::byte>> grant(FileId file, ClientId client, layout::Access access) {
+  Result<FileData::Granted> grant(FileId file, ClientId client, layout::Access access) {
     return data.grant({.file = file, .client = client, .access = access, .max_bytes = 4096},
                       policy);
+  }
+  // Both steps, waiting in between.
+  Result<FileData::Read> read(FileId file, std::uint64_t offset, std::uint32_t count) {
+    std::promise<void> answered;
+    auto begun = data.begin_read(file, offset, count, [&] { answered.set_value(); });
+    if (!begun) return pass(begun);
+    if ((*begun)->later) answered.get_future().wait();
+    return data.end_read(**begun);
+  }
+  Result<ProxyIo::WriteResult> write(FileId file, std::uint64_t offset,
+                                     std::span<const std::byte> bytes,
+                                     ProxyIo::Stability wanted = ProxyIo::Stability::kUnstable) {
+    const ProxyIo::Pieces pieces(&bytes, 1);
+    std::promise<void> answered;
+    auto begun =
+        data.begin_write(file, offset, pieces, wanted, policy, [&] { answered.set_value(); });
+    if (!begun) return pass(begun);
+    if ((*begun)->later) answered.get_future().wait();
+    return data.end_write(**begun, pieces);
   }
 
  private:
   std::unique_ptr<Cluster> start(KvStore& store, std::uint16_t port, const Later* later) {
     Cluster::Config config;
     config.listen = layout::make_address("127.0.0.1", port).value();
-    config.key = test_key();
+    config.keys = std::make_shared<control::Keyring>(test_key());
     config.registry.cluster = names_.superblock().cluster_uuid;
     config.registry.heartbeat_ms = 50;
     config.call_timeout = 2s;
@@ -81,9 +103,10 @@ class Run {
 
  public:
   layout::PlacementPolicy policy;
-  ProxyIo proxy{{.owner = "test", .handle_key = cluster_->handle_key(), .call_timeout = 3s},
-                cluster_->registry(),
-                pool_};
+  ProxyIo proxy{
+      {.owner = "test", .keys = std::make_shared<control::Keyring>(test_key()), .call_timeout = 3s},
+      cluster_->registry(),
+      pool_};
   LayoutService layouts{recaller_,
                         fencer_,
                         {},
@@ -94,7 +117,7 @@ class Run {
                          .in_use =
                              [this](FileId file) {
                                return layouts.held_for_write(file) || layouts.blocked(file) ||
-                                      data.uncommitted(file);
+                                      data.uncommitted(file) || mirrors.owes(file);
                              },
                          .linger = waits_.linger}};
   Mirrors mirrors{
@@ -106,7 +129,8 @@ class Run {
        .servers = [this] { return cluster_->registry().candidates(); },
        .fence = [this](std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
                        Done<void> done) { cluster_->fence(ds_ids, {fence}, std::move(done)); },
-       .grants_known = [] { return true; }}};
+       .grants_known = [] { return true; },
+       .owing_for = waits_.owing_for}};
   std::function<Result<>(FileId)> compare = [](FileId) -> Result<> { return {}; };
   FileData data{{names_, *cluster_, proxy, layouts, fencer_, placement_, journal, mirrors,
                  [](FileId) {}, [this](FileId file) { return compare(file); },

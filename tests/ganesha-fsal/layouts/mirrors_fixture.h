@@ -26,6 +26,7 @@ struct Recalls : Recaller {
               std::function<void()> /*none*/) override {
     calls.push_back({file, client, only});
   }
+  void recall_unused(ClientId, std::function<void(bool)>) override {}
 };
 
 struct NoFencer : Fencer {
@@ -73,7 +74,9 @@ struct MirrorsTest : NamespaceTest {
                          .grants_known = [this] { return grants_known; },
                          .doubt = doubt,
                          .patience = 0ms,
-                         .retry = 0ms};
+                         .retry = 0ms,
+                         .owing_for = 0ms,
+                         .owing_retry = 0ms};
     mirrors = std::make_unique<Mirrors>(std::move(parts));
   }
   // The metadata server dies and comes back; so no layout is known.
@@ -104,12 +107,14 @@ struct MirrorsTest : NamespaceTest {
     REQUIRE(target);
     REQUIRE(layouts.grant(f, client, Access::kReadWrite));
   }
-  Result<> missed(std::uint32_t reporter, std::uint32_t ds_id, std::uint64_t offset = 0) {
+  Result<> missed(std::uint32_t reporter, std::uint32_t ds_id, std::uint64_t offset = 0,
+                  bool failed_here = false) {
     const auto map = names->layout(f);
     return mirrors->copy_missed(reporter, {.object = names->object_of(f, **map),
                                            .ds_id = ds_id,
                                            .object_epoch = 1,
-                                           .extents = {{offset, 4 << 20}}});
+                                           .extents = {{offset, 4 << 20}},
+                                           .failed_here = failed_here});
   }
   CopyState state_of(std::uint32_t ds_id) {
     const auto map = names->layout(f);

@@ -16,7 +16,8 @@ TEST_CASE_METHOD(MirrorsTest, "with one copy nothing is led, excluded or waited 
   CHECK(target->leads == Leads{0, 0});
   CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kLayoutTryLater);
   CHECK(mirrors->prepare_change(f, {0, 5}));
-  CHECK(missed(1, 2).error() == Errc::kInvalid);
+  CHECK(missed(1, 2));  // of another stripe
+  CHECK(missed(9, 2).error() == Errc::kFenced);
   CHECK(fences.empty());
 }
 
@@ -137,12 +138,11 @@ TEST_CASE_METHOD(MirrorsTest, "who was left out himself is not believed") {
   REQUIRE(missed(1, 3));
   CHECK(missed(3, 1).error() == Errc::kFenced);
   CHECK(missed(4, 2).error() == Errc::kFenced);  // current, but 2 leads
-  CHECK(missed(2, 3).error() == Errc::kInvalid);
-  CHECK(missed(9, 3).error() == Errc::kInvalid);
+  CHECK(missed(9, 3).error() == Errc::kFenced);
   CHECK(state_of(1) == CopyState::kCurrent);
   CHECK(state_of(2) == CopyState::kCurrent);
   const auto object = names->object_of(f, **names->layout(f));
-  REQUIRE(names->remove(kRootFileId, "f"));
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
   CHECK(mirrors->copy_missed(1, {object, 3, 1, {{0, 5}}}).error() == Errc::kStale);
 }
 
@@ -216,6 +216,35 @@ TEST_CASE_METHOD(MirrorsTest, "a leader whose disk fails tells so, and is left o
   check_clean();
 }
 
+TEST_CASE_METHOD(MirrorsTest, "whose own store failed is not believed of a copy that is here") {
+  grant_write(5);
+  SECTION("it is left out itself") {
+    CHECK(missed(1, 3, 0, true).error() == Errc::kFenced);
+    CHECK(state_of(1) == CopyState::kStale);
+    CHECK(state_of(3) == CopyState::kCurrent);
+    CHECK(mirrors->look(f)->leads == Leads{1, 0});
+  }
+  SECTION("the other may be back in a moment") {
+    reach[3] = Reach::kWait;
+    CHECK(missed(1, 3, 0, true).error() == Errc::kBusy);
+    CHECK(state_of(1) == CopyState::kCurrent);
+    CHECK(state_of(3) == CopyState::kCurrent);
+  }
+  SECTION("the other is gone: what there is, is here") {
+    reach[3] = Reach::kGone;
+    CHECK(missed(1, 3, 0, true));
+    CHECK(state_of(1) == CopyState::kCurrent);
+    CHECK(state_of(3) == CopyState::kStale);
+  }
+  SECTION("of one that is stale, what more it lacks is noted") {
+    REQUIRE(missed(1, 3));
+    CHECK(missed(1, 3, 8 << 20, true));
+    CHECK(state_of(1) == CopyState::kCurrent);
+    CHECK(dirty(3).size() == 2);
+  }
+  check_clean();
+}
+
 TEST_CASE_METHOD(MirrorsTest, "a copy that cannot be read is left out, whoever leads") {
   SECTION("beside a writer, who notices nothing") {
     grant_write(5);
@@ -243,7 +272,7 @@ TEST_CASE_METHOD(MirrorsTest, "the other copy may be back in a moment") {
   reach[3] = Reach::kGone;
   CHECK(missed(1, 1).error() == Errc::kNotFound);
   CHECK(state_of(1) == CopyState::kCurrent);
-  CHECK(missed(9, 9).error() == Errc::kInvalid);  // not of this file
+  CHECK(missed(9, 9).error() == Errc::kFenced);  // not of this file
 }
 
 TEST_CASE_METHOD(MirrorsTest, "who begins to write finds leaders that are here") {
@@ -357,7 +386,75 @@ TEST_CASE_METHOD(MirrorsTest,
     CHECK(mirrors->begin_write(f, duplicate));
     CHECK(recalls.calls.size() == 1);
   }
+  // What they wrote may be on its way yet.
+  CHECK(mirrors->servers_for(*mirrors->look(f), Access::kRead, 58)->ds_ids.size() == 2);
+  const auto owing = mirrors->take_owing(10);
+  REQUIRE(owing.size() == 1);
+  mirrors->duplicated(owing[0]);
   CHECK(mirrors->servers_for(*mirrors->look(f), Access::kRead, 58)->ds_ids.size() == 4);
+  // This one may read anywhere, and is asked for his layout though the same will lead again.
+  layouts.returned(f, 6, Access::kRead);
+  REQUIRE(layouts.grant(f, 7, Access::kRead));
+  CHECK(mirrors->begin_write(f, duplicate).error() == Errc::kBusy);
+  CHECK(recalls.calls.size() == 2);
+}
+
+TEST_CASE_METHOD(MirrorsTest,
+                 "a layout comes back without COMMIT: who may be ahead goes on leading") {
+  const auto duplicate = make(layout::Duplication::kServerAsync);
+  REQUIRE(mirrors->begin_write(f, duplicate));
+  REQUIRE(layouts.grant(f, 5, Access::kReadWrite));
+  CHECK(mirrors->look(f)->leads == Leads{0, 0});
+  CHECK(mirrors->take_owing(10).empty());  // he may write
+  layouts.returned(f, 5, Access::kReadWrite);
+  mirrors->tick();
+  loads = {{1, busy()}, {2, busy()}, {3, {}}, {4, {}}};
+  SECTION("until it is duplicated") {
+    CHECK(mirrors->look(f)->leads == Leads{0, 0});
+    CHECK(mirrors->begin_write(f, duplicate)->leads == Leads{0, 0});
+    const auto owing = mirrors->take_owing(10);
+    REQUIRE(owing.size() == 1);
+    CHECK(mirrors->take_owing(0).empty());
+    CHECK(mirrors->owes(f));
+    mirrors->duplicated(owing[0]);
+    CHECK_FALSE(mirrors->owes(f));
+    CHECK(mirrors->begin_write(f, duplicate)->leads == Leads{1, 1});
+  }
+  SECTION("though another wrote meanwhile") {
+    const auto owing = mirrors->take_owing(10);
+    REQUIRE(mirrors->begin_write(f, duplicate));
+    REQUIRE(owing.size() == 1);
+    mirrors->duplicated(owing[0]);
+    CHECK(mirrors->owes(f));
+    CHECK(mirrors->begin_write(f, duplicate)->leads == Leads{0, 0});
+  }
+  SECTION("to pin them owes nothing more") {
+    const auto owing = mirrors->take_owing(10);
+    {
+      const auto pinned = mirrors->begin_write(f, duplicate, Mirrors::Use::kPin);
+      REQUIRE(pinned);
+      CHECK(pinned->leads == Leads{0, 0});
+    }
+    mirrors->duplicated(owing.at(0));
+    CHECK_FALSE(mirrors->owes(f));
+  }
+  SECTION("or its server is gone") {
+    fence_at_once = true;
+    reach[1] = Reach::kGone;
+    // Left out first, then fenced.
+    for (int i = 0; i < 3; ++i) static_cast<void>(mirrors->begin_write(f, duplicate));
+    CHECK(state_of(1) == CopyState::kStale);
+    const auto target = mirrors->begin_write(f, duplicate);
+    REQUIRE(target);
+    CHECK(target->leads == Leads{1, 0});
+  }
+}
+
+TEST_CASE_METHOD(MirrorsTest, "with synchronous duplication nothing is owed") {
+  grant_write(5);
+  layouts.returned(f, 5, Access::kReadWrite);
+  CHECK_FALSE(mirrors->owes(f));
+  CHECK(mirrors->look(f)->leads.empty());
 }
 
 }  // namespace weft::mds

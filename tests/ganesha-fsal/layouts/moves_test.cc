@@ -1,5 +1,9 @@
 // Leaders, and what is missed, while a data server takes another's place in the map.
+#include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <functional>
+#include <set>
 
 #include "ganesha-fsal/layouts/mirrors.h"
 #include "layout/relocation.h"
@@ -56,6 +60,10 @@ struct MovesTest : NamespaceTest {
   };
   const FileId f;
   std::map<std::uint32_t, Reach> reach;
+  std::set<std::uint32_t> busy;
+  // Once, when it is looked who is here, and when the loads are looked at.
+  std::function<void()> looking;
+  std::function<void()> choosing;
   NoRecaller recaller;
   NoFencer fencer;
   LayoutService layouts{recaller, fencer, {}, [] { return Clock::now(); }, [](FileId) {}};
@@ -65,11 +73,21 @@ struct MovesTest : NamespaceTest {
   Mirrors mirrors{{.names = *names,
                    .journal = journal,
                    .layouts = layouts,
-                   .reach = [this](std::uint32_t id) { return reach[id]; },
+                   .reach =
+                       [this](std::uint32_t id) {
+                         if (looking) std::exchange(looking, nullptr)();
+                         return reach[id];
+                       },
                    .servers =
-                       [] {
+                       [this] {
+                         if (choosing) std::exchange(choosing, nullptr)();
                          std::vector<layout::Candidate> all;
-                         for (std::uint32_t id = 1; id < 10; ++id) all.push_back({.ds_id = id});
+                         for (std::uint32_t id = 1; id < 10; ++id) {
+                           all.push_back({.ds_id = id});
+                           if (!busy.contains(id)) continue;
+                           all.back().load.cpu_percent = {100};
+                           all.back().load.run_queue_milli = 9000;
+                         }
                          return all;
                        },
                    .fence = [](std::span<const std::uint32_t>, const control::Fence&,
@@ -134,7 +152,58 @@ TEST_CASE_METHOD(MovesTest, "one that has left misses nothing, and reports nothi
   CHECK(missed(1, 3));
   CHECK((*names->layout(f))->copies[1].state == CopyState::kCurrent);
   CHECK(names->stale_objects(3, std::nullopt, 10)->empty());
-  CHECK(missed(3, 1).error() == Errc::kInvalid);
+  CHECK(missed(3, 1).error() == Errc::kFenced);
+  CHECK(missed(3, 3).error() == Errc::kFenced);
+}
+
+TEST_CASE_METHOD(MovesTest, "one that has come to another stripe misses nothing of the first") {
+  grant_write(5, make({{1, 2}, {3, 4}}));
+  for (const auto& [from, to] : {std::pair(3U, 9U), std::pair(4U, 3U)}) {
+    REQUIRE(names->begin_move(f, from, to));
+    fill(to);
+    REQUIRE(mirrors.exclude(f, from, Mirrors::Cause::kMoved));
+    REQUIRE(mirrors.finish_move(f));
+    REQUIRE(names->end_move(f));
+    REQUIRE(names->finish_removals(std::array{names->object_of(f, **names->layout(f))},
+                                   std::array{from}));
+  }
+  CHECK((*names->layout(f))->copies[1].ds_ids == std::vector<std::uint32_t>{9, 3});
+  CHECK(missed(1, 3));
+  CHECK((*names->layout(f))->copies[1].state == CopyState::kCurrent);
+}
+
+TEST_CASE_METHOD(MovesTest, "a move that ends while its source is left out is nobody's error") {
+  grant_write(5, make({{1}, {3}}));
+  REQUIRE(names->begin_move(f, 3, 9));
+  fill(9);
+  // Somebody else leaves it out, and the move ends, between the look at the map and the mark.
+  looking = [this] {
+    REQUIRE(mirrors.exclude(f, 3, Mirrors::Cause::kMoved));
+    REQUIRE(mirrors.finish_move(f));
+  };
+  CHECK(mirrors.exclude(f, 3, Mirrors::Cause::kNoAnswer));
+  CHECK_FALSE(looking);
+  const auto map = **names->layout(f);
+  CHECK(map.copies[1].ds_ids == std::vector<std::uint32_t>{9});
+  CHECK(map.copies[1].state == CopyState::kCurrent);
+}
+
+TEST_CASE_METHOD(MovesTest, "a move that is given up while its newcomer is left out is over") {
+  const bool only = GENERATE(true, false);
+  const auto made = only ? make({{1}}) : make({{1}, {3}});
+  REQUIRE(mirrors.begin_write(f, made));
+  REQUIRE(names->begin_move(f, 1, 9));
+  fill(9);
+  mirrors.tick();  // nobody writes: leaders are chosen anew
+  busy = {1, 3};
+  grant_write(5, made);
+  const std::uint8_t newcomer = only ? 1 : 2;
+  REQUIRE(mirrors.look(f)->leads == Leads{newcomer});
+  // Another is to lead: by then there is no such copy any more.
+  choosing = [this] { REQUIRE(names->cancel_move(f)); };
+  CHECK(mirrors.exclude(f, 9, Mirrors::Cause::kNoAnswer));
+  CHECK_FALSE(choosing);
+  CHECK((*names->layout(f))->copies.size() == newcomer);
 }
 
 TEST_CASE_METHOD(MovesTest, "a grant that began before the file had a second copy asks again") {

@@ -95,7 +95,7 @@ TEST_CASE_METHOD(PoliciesTest,
 }
 
 TEST_CASE_METHOD(PoliciesTest, "other things have no policy") {
-  const auto link = names->symlink(d, "l", "target", {});
+  const auto link = names->symlink(kSuperuser, d, "l", "target", {});
   REQUIRE(link);
   CHECK(policy_keys(*names, link->attributes, options).error() == Errc::kWrongType);
   CHECK(set_policy(*names, file(d, "f"), "copies=2", options).error() == Errc::kNotDirectory);

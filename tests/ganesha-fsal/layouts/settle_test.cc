@@ -2,6 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <thread>
 
+#include "ganesha-fsal/cluster/await.h"
 #include "tests/ganesha-fsal/layouts/mds_run.h"
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
 
@@ -80,7 +81,7 @@ TEST_CASE_METHOD(Fixture, "a size that is set waits until the writers of before 
   AttributeChange cut;
   cut.size = 100;
   SECTION("at once when the data servers answer") {
-    REQUIRE(run->data.set_attributes(f, cut, 6));
+    REQUIRE(run->data.set_attributes(kSuperuser, f, cut, 6));
     CHECK(epoch_at(0) == 2);
     CHECK(size() == 100);
     run->data.settle_due(true);
@@ -88,7 +89,7 @@ TEST_CASE_METHOD(Fixture, "a size that is set waits until the writers of before 
   }
   SECTION("not without them") {
     servers[1]->disconnect();
-    CHECK_FALSE(run->data.set_attributes(f, cut, 6));
+    CHECK_FALSE(run->data.set_attributes(kSuperuser, f, cut, 6));
     CHECK(size() == 0);
   }
   check_clean();
@@ -99,7 +100,7 @@ TEST_CASE_METHOD(Fixture, "what was cut when the server died does not come back 
   REQUIRE(names->grow_size({.id = f, .end = 5000}));
   AttributeChange cut;
   cut.size = 100;
-  REQUIRE(names->setattr(f, cut));  // and dies before it has told the data servers
+  REQUIRE(names->setattr(kSuperuser, f, cut));  // and dies before it has told the data servers
   servers[0]->hold(f, 5000);
   restart();
   run->data.settle_due(true);
@@ -120,7 +121,7 @@ TEST_CASE_METHOD(Fixture, "a file is in doubt until its copies have been compare
   };
   AttributeChange cut;
   cut.size = 1000;
-  REQUIRE(run->data.set_attributes(f, cut, 6));  // nobody waits for it
+  REQUIRE(run->data.set_attributes(kSuperuser, f, cut, 6));  // nobody waits for it
   CHECK(asked == 1);
   CHECK_FALSE(run->journal.inherited(f));
   REQUIRE(run->journal.unsettled(f));
@@ -173,13 +174,28 @@ TEST_CASE_METHOD(Fixture, "a reclaimed file's size is answered although a data s
   later = 70s;
   CHECK(run->data.size_known(f));
   CHECK(size() == 900);
-  CHECK_FALSE(run->data.read(f, 0, 100));  // the rest of the file waits
+  CHECK_FALSE(run->read(f, 0, 100));  // the rest of the file waits
   run->data.settle_due(true);
   CHECK(run->journal.unsettled(f));  // what it has is not forgotten
   servers[1]->connect(run->port());
   run->await_up(2);
   CHECK(run->data.size_known(f));
   CHECK(size() == 2000);
+}
+
+TEST_CASE_METHOD(Fixture, "a stable write changes the file by our clock, not the data server's") {
+  REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
+  const layout::ObjectId object = names->object_of(f, **names->layout(f));
+  std::uint64_t change = attributes(f).change;
+  const std::int64_t now = now_ns.load();
+  for (const std::int64_t theirs : {now + 60'000'000'000, std::int64_t{5}, now}) {
+    const auto told = await<void>([&](Done<void> done) {
+      servers[0]->client().report_size({object, 100, theirs}, 5s, std::move(done));
+    });
+    REQUIRE(told);
+    CHECK(attributes(f).mtime_ns == now_ns);
+    CHECK(attributes(f).change == ++change);
+  }
 }
 
 TEST_CASE_METHOD(Fixture, "what a client does not commit of a layout it forgets is learned") {

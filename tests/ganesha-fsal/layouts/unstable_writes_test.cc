@@ -82,7 +82,7 @@ TEST_CASE_METHOD(Unstable, "a leader that is left out before COMMIT: the copies 
 
 TEST_CASE_METHOD(Unstable, "no COMMIT for what is stable, or gone") {
   SECTION("stable") {
-    REQUIRE(run->data.write(f, 0, pattern(100, 1), ProxyIo::Stability::kFileSync, run->policy));
+    REQUIRE(run->write(f, 0, pattern(100, 1), ProxyIo::Stability::kFileSync));
     CHECK_FALSE(run->data.uncommitted(f));
   }
   SECTION("committed by its client") {
@@ -92,7 +92,7 @@ TEST_CASE_METHOD(Unstable, "no COMMIT for what is stable, or gone") {
   }
   SECTION("removed") {
     REQUIRE(write(0, pattern(100, 1)));
-    REQUIRE(names->remove(kRootFileId, "f"));
+    REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
     second();
     CHECK_FALSE(run->data.uncommitted(f));
     CHECK(objects(1).commits + objects(2).commits == 0);

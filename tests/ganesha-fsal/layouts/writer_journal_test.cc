@@ -143,7 +143,7 @@ TEST_CASE_METHOD(Fixture,
 
 TEST_CASE_METHOD(Fixture, "a file that is gone leaves nothing behind") {
   grant();
-  REQUIRE(names->remove(kRootFileId, "f"));
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
   CHECK(journal->begin(f, no_layout).error() == Errc::kStale);
   out.clear();
   pass(seconds(5));

@@ -39,7 +39,7 @@ TEST_CASE("creates in one directory from many threads all succeed") {
   in_threads([&](int thread) {
     for (int i = 0; i < 100; ++i) {
       const std::string name = std::to_string(thread) + "." + std::to_string(i);
-      auto made = (*names)->create(kRootFileId, name, {});
+      auto made = (*names)->create(kSuperuser, kRootFileId, name, {});
       if (!made || made->parent.after.size != made->parent.before.size + 1) ++failed;
     }
   });
@@ -57,12 +57,12 @@ TEST_CASE("of many that create the same name one wins, and of many that remove i
     std::atomic<int> removed = 0;
     std::atomic<int> wrong = 0;
     in_threads([&](int) {
-      auto result = (*names)->create(kRootFileId, "x", {});
+      auto result = (*names)->create(kSuperuser, kRootFileId, "x", {});
       if (result) ++made;
       if (!result && result.error().code != Errc::kExists) ++wrong;
     });
     in_threads([&](int) {
-      auto result = (*names)->remove(kRootFileId, "x");
+      auto result = (*names)->remove(kSuperuser, kRootFileId, "x");
       if (result) ++removed;
       if (!result && result.error().code != Errc::kNotFound) ++wrong;
     });
@@ -79,7 +79,7 @@ TEST_CASE("directories moved into each other at once never make a circle") {
   REQUIRE(names);
   std::vector<FileId> dirs;
   for (int i = 0; i < 6; ++i) {
-    dirs.push_back((*names)->mkdir(kRootFileId, std::to_string(i), {})->attributes.id);
+    dirs.push_back((*names)->mkdir(kSuperuser, kRootFileId, std::to_string(i), {})->attributes.id);
   }
   std::atomic<int> wrong = 0;
   in_threads([&](int thread) {
@@ -91,7 +91,7 @@ TEST_CASE("directories moved into each other at once never make a circle") {
       if (!from) ++wrong;
       if (!from) continue;
       const FileId to = random() % 3 == 0 ? kRootFileId : dirs[random() % dirs.size()];
-      auto moved = (*names)->rename(*from, name, to, name);
+      auto moved = (*names)->rename(kSuperuser, *from, name, to, name);
       // Not found: another moved it away meanwhile.
       if (!moved && moved.error().code != Errc::kInvalid && moved.error().code != Errc::kNotFound) {
         ++wrong;
@@ -107,8 +107,8 @@ TEST_CASE("everything at once leaves a clean store") {
   auto names = Namespace::open(*store);
   REQUIRE(names);
   Namespace& ns = **names;
-  const FileId a = ns.mkdir(kRootFileId, "a", {})->attributes.id;
-  const FileId b = ns.mkdir(kRootFileId, "b", {})->attributes.id;
+  const FileId a = ns.mkdir(kSuperuser, kRootFileId, "a", {})->attributes.id;
+  const FileId b = ns.mkdir(kSuperuser, kRootFileId, "b", {})->attributes.id;
   std::atomic<int> broken = 0;  // errors that no race explains
   const auto note = [&](const auto& result) {
     if (result) return;
@@ -129,14 +129,14 @@ TEST_CASE("everything at once leaves a clean store") {
       note(found);
       const FileId id = found ? found->id : 0;
       switch (random() % 9) {
-        case 0: note(ns.create(dir, name, {}, CreateHow::kUnchecked)); break;
-        case 1: note(ns.mkdir(dir, name, {})); break;
-        case 2: note(ns.remove(dir, name)); break;
-        case 3: note(ns.rename(dir, name, other, to)); break;
-        case 4: note(ns.link(id, other, to)); break;
+        case 0: note(ns.create(kSuperuser, dir, name, {}, CreateHow::kUnchecked)); break;
+        case 1: note(ns.mkdir(kSuperuser, dir, name, {})); break;
+        case 2: note(ns.remove(kSuperuser, dir, name)); break;
+        case 3: note(ns.rename(kSuperuser, dir, name, other, to)); break;
+        case 4: note(ns.link(kSuperuser, id, other, to)); break;
         case 5: note(ns.readdir(dir, 0, 100, true)); break;
         case 6: note(ns.grow_size({.id = id, .end = 10})); break;
-        case 7: note(ns.setattr(id, {.mode = 0600})); break;
+        case 7: note(ns.setattr(kSuperuser, id, {.mode = 0600})); break;
         default:
           if (ns.hold(id)) note(ns.release(id));
       }
@@ -149,7 +149,7 @@ TEST_CASE("everything at once leaves a clean store") {
 TEST_CASE_METHOD(NamespaceTest, "what is committed and not durable is told to nobody") {
   const FileId d = dir(kRootFileId, "d");
   store.fail_sync(Errc::kIo);
-  CHECK(names->create(d, "a", {}).error() == Errc::kIo);
+  CHECK(names->create(kSuperuser, d, "a", {}).error() == Errc::kIo);
   CHECK(names->lookup(d, "a").error() == Errc::kIo);
   CHECK(names->getattr(d).error() == Errc::kIo);
   CHECK(names->readdir(d, 0, 10, false).error() == Errc::kIo);

@@ -47,17 +47,17 @@ class Load {
     switch (random_() % 3) {
       case 0: {
         say("?C " + name);
-        auto made = names_.create(dir_, name, {});
+        auto made = names_.create(kSuperuser, dir_, name, {});
         return made ? say("C " + name + " " + std::to_string(made->attributes.id)) : say("-");
       }
       case 1: {
         say("?R " + name + " " + to);
-        auto renamed = names_.rename(dir_, name, dir_, to);
+        auto renamed = names_.rename(kSuperuser, dir_, name, dir_, to);
         return renamed ? say("R " + name + " " + to) : say("-");
       }
       default: {
         say("?D " + name);
-        auto removed = names_.remove(dir_, name);
+        auto removed = names_.remove(kSuperuser, dir_, name);
         return removed ? say("D " + name) : say("-");
       }
     }
@@ -207,7 +207,8 @@ TEST_CASE("SIGKILL at random points loses nothing acknowledged") {
     REQUIRE(store);
     auto names = Namespace::open(**store);
     REQUIRE(names);
-    for (int i = 0; i < kThreads; ++i) REQUIRE((*names)->mkdir(kRootFileId, std::to_string(i), {}));
+    for (int i = 0; i < kThreads; ++i)
+      REQUIRE((*names)->mkdir(kSuperuser, kRootFileId, std::to_string(i), {}));
   }
   std::vector<Expected> expected(kThreads);
   std::size_t heard = 0;

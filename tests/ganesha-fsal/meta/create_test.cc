@@ -24,7 +24,7 @@ TEST_CASE_METHOD(NamespaceTest, "a restart keeps the identity and counts the boo
 
 TEST_CASE_METHOD(NamespaceTest, "file numbers are not used again after a crash") {
   const FileId first = file(kRootFileId, "a");
-  REQUIRE(names->remove(kRootFileId, "a"));
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "a"));
   names.reset();
   store.lose_power();
   open();
@@ -33,7 +33,7 @@ TEST_CASE_METHOD(NamespaceTest, "file numbers are not used again after a crash")
 
 TEST_CASE_METHOD(NamespaceTest, "a created file is found, with the attributes asked for") {
   now_ns = 5'000;
-  auto made = names->create(kRootFileId, "a", {.mode = 0640, .uid = 1, .gid = 2});
+  auto made = names->create(kSuperuser, kRootFileId, "a", {.mode = 0640, .uid = 1, .gid = 2});
   REQUIRE(made);
   CHECK_FALSE(made->existed);
   const InodeAttributes& a = made->attributes;
@@ -58,17 +58,17 @@ TEST_CASE_METHOD(NamespaceTest, "bad names are refused everywhere") {
   const std::string_view with_nul("x\0y", 3);
   for (const std::string_view name : {std::string_view(""), std::string_view("."),
                                       std::string_view(".."), std::string_view("x/y"), with_nul}) {
-    CHECK(names->create(kRootFileId, name, {}).error() == Errc::kInvalid);
-    CHECK(names->mkdir(kRootFileId, name, {}).error() == Errc::kInvalid);
-    CHECK(names->symlink(kRootFileId, name, "t", {}).error() == Errc::kInvalid);
-    CHECK(names->link(a, kRootFileId, name).error() == Errc::kInvalid);
-    CHECK(names->remove(kRootFileId, name).error() == Errc::kInvalid);
-    CHECK(names->rename(kRootFileId, name, kRootFileId, "b").error() == Errc::kInvalid);
-    CHECK(names->rename(kRootFileId, "a", kRootFileId, name).error() == Errc::kInvalid);
+    CHECK(names->create(kSuperuser, kRootFileId, name, {}).error() == Errc::kInvalid);
+    CHECK(names->mkdir(kSuperuser, kRootFileId, name, {}).error() == Errc::kInvalid);
+    CHECK(names->symlink(kSuperuser, kRootFileId, name, "t", {}).error() == Errc::kInvalid);
+    CHECK(names->link(kSuperuser, a, kRootFileId, name).error() == Errc::kInvalid);
+    CHECK(names->remove(kSuperuser, kRootFileId, name).error() == Errc::kInvalid);
+    CHECK(names->rename(kSuperuser, kRootFileId, name, kRootFileId, "b").error() == Errc::kInvalid);
+    CHECK(names->rename(kSuperuser, kRootFileId, "a", kRootFileId, name).error() == Errc::kInvalid);
   }
   const std::string longest(255, 'n');
-  CHECK(names->create(kRootFileId, longest, {}));
-  CHECK(names->create(kRootFileId, longest + "n", {}).error() == Errc::kNameTooLong);
+  CHECK(names->create(kSuperuser, kRootFileId, longest, {}));
+  CHECK(names->create(kSuperuser, kRootFileId, longest + "n", {}).error() == Errc::kNameTooLong);
   CHECK(names->lookup(kRootFileId, longest + "n").error() == Errc::kNameTooLong);
   check_clean();
 }
@@ -76,40 +76,43 @@ TEST_CASE_METHOD(NamespaceTest, "bad names are refused everywhere") {
 TEST_CASE_METHOD(NamespaceTest, "a taken name: guarded, unchecked, exclusive") {
   const CreateVerifier ours{std::byte{1}};
   const CreateVerifier theirs{std::byte{2}};
-  auto made = names->create(kRootFileId, "x", {}, CreateHow::kExclusive, ours);
+  auto made = names->create(kSuperuser, kRootFileId, "x", {}, CreateHow::kExclusive, ours);
   REQUIRE(made);
   open();  // the verifier is durable
-  auto again = names->create(kRootFileId, "x", {}, CreateHow::kExclusive, ours);
+  auto again = names->create(kSuperuser, kRootFileId, "x", {}, CreateHow::kExclusive, ours);
   REQUIRE(again);
   CHECK(again->existed);
   CHECK(again->attributes == made->attributes);
-  CHECK(names->create(kRootFileId, "x", {}, CreateHow::kExclusive, theirs).error() ==
+  CHECK(names->create(kSuperuser, kRootFileId, "x", {}, CreateHow::kExclusive, theirs).error() ==
         Errc::kExists);
-  CHECK(names->create(kRootFileId, "x", {}).error() == Errc::kExists);
-  auto unchecked = names->create(kRootFileId, "x", {.mode = 0777}, CreateHow::kUnchecked);
+  CHECK(names->create(kSuperuser, kRootFileId, "x", {}).error() == Errc::kExists);
+  auto unchecked =
+      names->create(kSuperuser, kRootFileId, "x", {.mode = 0777}, CreateHow::kUnchecked);
   REQUIRE(unchecked);
   CHECK(unchecked->existed);
   CHECK(unchecked->attributes.mode == 0);
   dir(kRootFileId, "d");
-  CHECK(names->create(kRootFileId, "d", {}, CreateHow::kUnchecked).error() == Errc::kIsDirectory);
-  REQUIRE(names->symlink(kRootFileId, "s", "x", {}));
-  CHECK(names->create(kRootFileId, "s", {}, CreateHow::kUnchecked).error() == Errc::kSymlink);
+  CHECK(names->create(kSuperuser, kRootFileId, "d", {}, CreateHow::kUnchecked).error() ==
+        Errc::kIsDirectory);
+  REQUIRE(names->symlink(kSuperuser, kRootFileId, "s", "x", {}));
+  CHECK(names->create(kSuperuser, kRootFileId, "s", {}, CreateHow::kUnchecked).error() ==
+        Errc::kSymlink);
   file(kRootFileId, "plain");
-  CHECK(names->create(kRootFileId, "plain", {}, CreateHow::kExclusive, {}).error() ==
+  CHECK(names->create(kSuperuser, kRootFileId, "plain", {}, CreateHow::kExclusive, {}).error() ==
         Errc::kExists);
 }
 
 TEST_CASE_METHOD(NamespaceTest, "nothing is made in a file, or in a directory that is gone") {
   const FileId f = file(kRootFileId, "f");
-  CHECK(names->create(f, "x", {}).error() == Errc::kNotDirectory);
+  CHECK(names->create(kSuperuser, f, "x", {}).error() == Errc::kNotDirectory);
   CHECK(names->lookup(f, "x").error() == Errc::kNotDirectory);
   CHECK(names->lookup(f, ".").error() == Errc::kNotDirectory);
   const FileId d = dir(kRootFileId, "d");
-  REQUIRE(names->remove(kRootFileId, "d"));
-  CHECK(names->create(d, "x", {}).error() == Errc::kStale);
-  CHECK(names->mkdir(d, "x", {}).error() == Errc::kStale);
-  CHECK(names->link(f, d, "x").error() == Errc::kStale);
-  CHECK(names->rename(kRootFileId, "f", d, "x").error() == Errc::kStale);
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "d"));
+  CHECK(names->create(kSuperuser, d, "x", {}).error() == Errc::kStale);
+  CHECK(names->mkdir(kSuperuser, d, "x", {}).error() == Errc::kStale);
+  CHECK(names->link(kSuperuser, f, d, "x").error() == Errc::kStale);
+  CHECK(names->rename(kSuperuser, kRootFileId, "f", d, "x").error() == Errc::kStale);
   CHECK(names->readdir(d, 0, 10, false).error() == Errc::kStale);
   check_clean();
 }
@@ -134,7 +137,8 @@ TEST_CASE_METHOD(NamespaceTest, "directories count their subdirectories and know
 }
 
 TEST_CASE_METHOD(NamespaceTest, "a set-group-id directory hands on its group") {
-  auto made = names->mkdir(kRootFileId, "shared", {.mode = 02775, .uid = 1, .gid = 500});
+  auto made =
+      names->mkdir(kSuperuser, kRootFileId, "shared", {.mode = 02775, .uid = 1, .gid = 500});
   REQUIRE(made);
   const FileId shared = made->attributes.id;
   const FileId f = file(shared, "f");
@@ -147,39 +151,44 @@ TEST_CASE_METHOD(NamespaceTest, "a set-group-id directory hands on its group") {
 
 TEST_CASE_METHOD(NamespaceTest, "symbolic links keep their targets") {
   const std::string target(kMaxSymlinkBytes, 't');
-  auto made = names->symlink(kRootFileId, "s", target, {.mode = 0777});
+  auto made = names->symlink(kSuperuser, kRootFileId, "s", target, {.mode = 0777});
   REQUIRE(made);
   CHECK(made->attributes.size == target.size());
   CHECK(*names->readlink(made->attributes.id) == target);
-  CHECK(names->symlink(kRootFileId, "t", target + "t", {}).error() == Errc::kNameTooLong);
-  CHECK(names->symlink(kRootFileId, "t", "", {}).error() == Errc::kInvalid);
+  CHECK(names->symlink(kSuperuser, kRootFileId, "t", target + "t", {}).error() ==
+        Errc::kNameTooLong);
+  CHECK(names->symlink(kSuperuser, kRootFileId, "t", "", {}).error() == Errc::kInvalid);
   CHECK(names->readlink(kRootFileId).error() == Errc::kInvalid);
   check_clean();
 }
 
 TEST_CASE_METHOD(NamespaceTest, "special files keep type and number") {
-  auto made = names->mknod(kRootFileId, "null", FileType::kCharacter, {1, 3}, {.mode = 0666});
+  auto made =
+      names->mknod(kSuperuser, kRootFileId, "null", FileType::kCharacter, {1, 3}, {.mode = 0666});
   REQUIRE(made);
   CHECK(attributes(made->attributes.id).rdev == DeviceNumber{1, 3});
-  CHECK(names->mknod(kRootFileId, "p", FileType::kFifo, {}, {}));
-  CHECK(names->mknod(kRootFileId, "r", FileType::kRegular, {}, {}).error() == Errc::kInvalid);
-  CHECK(names->mknod(kRootFileId, "d", FileType::kDirectory, {}, {}).error() == Errc::kInvalid);
+  CHECK(names->mknod(kSuperuser, kRootFileId, "p", FileType::kFifo, {}, {}));
+  CHECK(names->mknod(kSuperuser, kRootFileId, "r", FileType::kRegular, {}, {}).error() ==
+        Errc::kInvalid);
+  CHECK(names->mknod(kSuperuser, kRootFileId, "d", FileType::kDirectory, {}, {}).error() ==
+        Errc::kInvalid);
   check_clean();
 }
 
 TEST_CASE_METHOD(NamespaceTest, "links: counted, limited, not of directories") {
   const FileId f = file(kRootFileId, "f");
   now_ns = 9'000;
-  auto linked = names->link(f, kRootFileId, "g");
+  auto linked = names->link(kSuperuser, f, kRootFileId, "g");
   REQUIRE(linked);
   CHECK(linked->attributes.nlink == 2);
   CHECK(linked->attributes.ctime_ns == 9'000);
   CHECK(linked->attributes.mtime_ns == 1'000);
   CHECK(names->lookup(kRootFileId, "g")->id == f);
-  CHECK(names->link(f, kRootFileId, "g").error() == Errc::kExists);
-  CHECK(names->link(dir(kRootFileId, "d"), kRootFileId, "e").error() == Errc::kIsDirectory);
-  for (const char* name : {"h", "i", "j"}) CHECK(names->link(f, kRootFileId, name));
-  CHECK(names->link(f, kRootFileId, "k").error() == Errc::kTooManyLinks);
-  CHECK(names->link(12345, kRootFileId, "k").error() == Errc::kStale);
+  CHECK(names->link(kSuperuser, f, kRootFileId, "g").error() == Errc::kExists);
+  CHECK(names->link(kSuperuser, dir(kRootFileId, "d"), kRootFileId, "e").error() ==
+        Errc::kIsDirectory);
+  for (const char* name : {"h", "i", "j"}) CHECK(names->link(kSuperuser, f, kRootFileId, name));
+  CHECK(names->link(kSuperuser, f, kRootFileId, "k").error() == Errc::kTooManyLinks);
+  CHECK(names->link(kSuperuser, 12345, kRootFileId, "k").error() == Errc::kStale);
   check_clean();
 }

@@ -62,7 +62,7 @@ class FsckTest : public NamespaceTest {
 
 TEST_CASE_METHOD(FsckTest, "a clean store is counted") {
   REQUIRE(names->hold(f));
-  REQUIRE(names->remove(d, "f"));
+  REQUIRE(names->remove(kSuperuser, d, "f"));
   auto report = fsck(store.latest());
   REQUIRE(report);
   CHECK(report->clean());
@@ -82,7 +82,7 @@ TEST_CASE_METHOD(FsckTest, "policies of what may have none, and malformed ones")
   CHECK(fsck(store.latest())->policies == 2);
   put(keys::policy(777), policy);
   CHECK(finds(ProblemKind::kPolicy, 777));
-  const auto link = names->symlink(d, "l", "target", {});
+  const auto link = names->symlink(kSuperuser, d, "l", "target", {});
   REQUIRE(link);
   put(keys::policy(link->attributes.id), policy);
   CHECK(finds(ProblemKind::kPolicy, link->attributes.id));

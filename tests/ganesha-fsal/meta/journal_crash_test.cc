@@ -28,7 +28,7 @@ void load(Namespace& names, int thread, int pipe) {
   for (std::uint64_t n = 0;; ++n) {
     const std::string name =
         std::to_string(::getpid()) + "." + std::to_string(thread) + "." + std::to_string(n);
-    auto made = names.create(kRootFileId, name, {});
+    auto made = names.create(kSuperuser, kRootFileId, name, {});
     if (!made) ::_exit(4);
     const FileId id = made->attributes.id;
     if (!names.begin_writing(id, NamespaceTest::striped({1, 2}))) ::_exit(4);

@@ -1,4 +1,6 @@
 // Layout maps, the reverse index, epochs.
+#include <array>
+
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
@@ -44,7 +46,7 @@ TEST_CASE_METHOD(NamespaceTest, "a replaced layout brings the reverse index with
   CHECK(*names->objects_of(2, {}, 10) == std::vector<layout::ObjectId>{{f, 1, 7}, {f, 2, 7}});
   CHECK(names->objects_of(2, layout::ObjectId{f, 1, 7}, 10)->size() == 1);
   const std::uint32_t old[] = {1, 2};
-  REQUIRE(names->finish_removal({f, 1, 7}, old));
+  REQUIRE(names->finish_removals(std::array{layout::ObjectId{f, 1, 7}}, old));
   CHECK(names->objects_of(1, {}, 10)->empty());
   check_clean();
   auto wider = moved;

@@ -84,12 +84,12 @@ class NamespaceTest {
   }
 
   FileId file(FileId dir, std::string_view name) {
-    auto made = names->create(dir, name, {.mode = 0644, .uid = 10, .gid = 20});
+    auto made = names->create(kSuperuser, dir, name, {.mode = 0644, .uid = 10, .gid = 20});
     REQUIRE(made);
     return made->attributes.id;
   }
   FileId dir(FileId parent, std::string_view name) {
-    auto made = names->mkdir(parent, name, {.mode = 0755, .uid = 10, .gid = 20});
+    auto made = names->mkdir(kSuperuser, parent, name, {.mode = 0755, .uid = 10, .gid = 20});
     REQUIRE(made);
     return made->attributes.id;
   }

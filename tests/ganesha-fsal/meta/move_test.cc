@@ -93,7 +93,8 @@ TEST_CASE_METHOD(MoveTest, "a move, step by step, over restarts") {
   check_clean();
   // Not back there before the old object is gone.
   CHECK(names->begin_move(f, 9, 2).error() == Errc::kBusy);
-  REQUIRE(names->finish_removal(names->object_of(f, *map), std::vector<std::uint32_t>{2}));
+  REQUIRE(
+      names->finish_removals(std::array{names->object_of(f, *map)}, std::vector<std::uint32_t>{2}));
   CHECK(objects_at(2) == 0);
   CHECK(names->begin_move(f, 9, 2));
   check_clean();
@@ -149,7 +150,7 @@ TEST_CASE_METHOD(MoveTest, "a file that goes while it is moved leaves no object 
       mark(f, 1);
       REQUIRE(names->finish_move(f));
     }
-    REQUIRE(names->remove(kRootFileId, "f"));
+    REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
     CHECK(removals(f) == std::vector<std::uint32_t>{1, 2, 9});
     CHECK_FALSE(names->move_of(f)->has_value());
     CHECK(names->finish_move(f).error() == Errc::kNotFound);
@@ -171,7 +172,7 @@ TEST_CASE_METHOD(MoveTest, "removals of one file add up") {
     at = to;
   }
   CHECK(removals(f) == std::vector<std::uint32_t>{1, 2});
-  REQUIRE(names->remove(kRootFileId, "f"));
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
   CHECK(removals(f) == std::vector<std::uint32_t>{1, 2, 3});
   check_clean();
 }

@@ -83,8 +83,8 @@ TEST_CASE_METHOD(PolicyTest,
   const FileId early = file(a, "early");
   set(a, "copies=2");
   const FileId f = file(a, "f");
-  REQUIRE(names->link(f, b, "other"));
-  REQUIRE(names->rename(a, "f", b, "moved"));
+  REQUIRE(names->link(kSuperuser, f, b, "other"));
+  REQUIRE(names->rename(kSuperuser, a, "f", b, "moved"));
   set(b, "copies=3");
   set(a, "");
   CHECK(policy(f) == "copies=2");
@@ -93,7 +93,7 @@ TEST_CASE_METHOD(PolicyTest,
   CHECK(policy(f) == "copies=2");
   // A directory takes its files along, and gives new ones what is above it then.
   const FileId sub = dir(a, "sub");
-  REQUIRE(names->rename(a, "sub", b, "sub"));
+  REQUIRE(names->rename(kSuperuser, a, "sub", b, "sub"));
   CHECK(policy(file(sub, "f")) == "copies=3");
   check_clean();
 }
@@ -103,16 +103,16 @@ TEST_CASE_METHOD(PolicyTest, "what is removed takes its policy along") {
   set(d, "copies=2");
   const FileId f = file(d, "f");
   REQUIRE(kept(f));
-  REQUIRE(names->remove(d, "f"));
+  REQUIRE(names->remove(kSuperuser, d, "f"));
   CHECK_FALSE(kept(f));
-  REQUIRE(names->remove(kRootFileId, "d"));
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "d"));
   CHECK_FALSE(kept(d));
   check_clean();
 }
 
 TEST_CASE_METHOD(PolicyTest, "only regular files take a policy") {
   set(kRootFileId, "copies=2");
-  const auto link = names->symlink(kRootFileId, "l", "target", {.mode = 0777});
+  const auto link = names->symlink(kSuperuser, kRootFileId, "l", "target", {.mode = 0777});
   REQUIRE(link);
   CHECK_FALSE(kept(link->attributes.id));
   CHECK_FALSE(kept(dir(kRootFileId, "d")));

@@ -69,7 +69,7 @@ TEST_CASE_METHOD(NamespaceTest, "removing everything seen so far does not distur
     for (const auto& entry : page->entries) {
       ++seen;
       cookie = entry.cookie;
-      REQUIRE(names->remove(kRootFileId, entry.name));
+      REQUIRE(names->remove(kSuperuser, kRootFileId, entry.name));
     }
     if (page->end) break;
   }
@@ -83,7 +83,7 @@ TEST_CASE_METHOD(NamespaceTest,
   for (int i = 0; i < 10; ++i) file(kRootFileId, std::to_string(i));
   const auto first = *names->readdir(kRootFileId, 0, 5, false);
   const std::uint64_t cookie = first.entries.back().cookie;
-  REQUIRE(names->remove(kRootFileId, "4"));  // the one listing goes on from
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "4"));  // the one listing goes on from
   open();
   file(kRootFileId, "new");
   auto rest = names->readdir(kRootFileId, cookie, 100, false);
@@ -95,7 +95,7 @@ TEST_CASE_METHOD(NamespaceTest,
 TEST_CASE_METHOD(NamespaceTest, "a name that is replaced keeps its place") {
   for (const char* name : {"a", "b", "c"}) file(kRootFileId, name);
   const auto before = *names->readdir(kRootFileId, 0, 10, false);
-  REQUIRE(names->rename(kRootFileId, "c", kRootFileId, "a"));
+  REQUIRE(names->rename(kSuperuser, kRootFileId, "c", kRootFileId, "a"));
   const auto after = *names->readdir(kRootFileId, 0, 10, false);
   REQUIRE(after.entries.size() == 2);
   CHECK(after.entries[0].name == "a");
@@ -113,7 +113,7 @@ TEST_CASE("a hundred thousand entries list in pages, over the real engine") {
   REQUIRE(names);
   constexpr int kFiles = 100'000;
   for (int i = 0; i < kFiles; ++i) {
-    REQUIRE((*names)->create(kRootFileId, "file-" + std::to_string(i), {}));
+    REQUIRE((*names)->create(kSuperuser, kRootFileId, "file-" + std::to_string(i), {}));
   }
   std::set<std::uint64_t> ids;
   std::uint64_t cookie = 0;

@@ -89,6 +89,10 @@ TEST_CASE("the other records come back equal") {
   CHECK(*decode_truncate(encode(truncate)) == truncate);
   const RemovalRecord removal{{1, 5, 9}};
   CHECK(*decode_removal(encode(removal)) == removal);
+  const RemovalRecord fenced{{1, 5, 9}, 7};
+  CHECK(*decode_removal(encode(fenced)) == fenced);
+  // What knows of no fence is as it was before there were any.
+  CHECK(encode(fenced).starts_with(encode(removal)));
   CHECK(*decode_counter(encode_counter(UINT64_MAX)) == UINT64_MAX);
 }
 

@@ -7,7 +7,7 @@ using namespace weft::mds;
 TEST_CASE_METHOD(NamespaceTest, "a file moves within a directory") {
   const FileId f = file(kRootFileId, "a");
   now_ns = 9'000;
-  auto renamed = names->rename(kRootFileId, "a", kRootFileId, "b");
+  auto renamed = names->rename(kSuperuser, kRootFileId, "a", kRootFileId, "b");
   REQUIRE(renamed);
   CHECK(renamed->moved.id == f);
   CHECK(renamed->moved.ctime_ns == 9'000);
@@ -25,7 +25,7 @@ TEST_CASE_METHOD(NamespaceTest, "a file replaces a file") {
   const FileId f = file(kRootFileId, "a");
   const FileId g = file(d, "b");
   layout_of(g);
-  auto renamed = names->rename(kRootFileId, "a", d, "b");
+  auto renamed = names->rename(kSuperuser, kRootFileId, "a", d, "b");
   REQUIRE(renamed);
   REQUIRE(renamed->replaced);
   CHECK(renamed->replaced->id == g);
@@ -40,7 +40,7 @@ TEST_CASE_METHOD(NamespaceTest, "a replaced file that is held becomes an orphan"
   file(kRootFileId, "a");
   const FileId g = file(kRootFileId, "b");
   REQUIRE(names->hold(g));
-  auto renamed = names->rename(kRootFileId, "a", kRootFileId, "b");
+  auto renamed = names->rename(kSuperuser, kRootFileId, "a", kRootFileId, "b");
   REQUIRE(renamed);
   CHECK(renamed->replaced_orphaned);
   CHECK(attributes(g).nlink == 0);
@@ -52,10 +52,10 @@ TEST_CASE_METHOD(NamespaceTest, "a replaced file that is held becomes an orphan"
 
 TEST_CASE_METHOD(NamespaceTest, "two names of one file: nothing happens") {
   const FileId f = file(kRootFileId, "a");
-  REQUIRE(names->link(f, kRootFileId, "b"));
+  REQUIRE(names->link(kSuperuser, f, kRootFileId, "b"));
   const auto before = attributes(f);
-  REQUIRE(names->rename(kRootFileId, "a", kRootFileId, "b"));
-  REQUIRE(names->rename(kRootFileId, "a", kRootFileId, "a"));
+  REQUIRE(names->rename(kSuperuser, kRootFileId, "a", kRootFileId, "b"));
+  REQUIRE(names->rename(kSuperuser, kRootFileId, "a", kRootFileId, "a"));
   CHECK(attributes(f) == before);
   CHECK(names->lookup(kRootFileId, "a"));
   check_clean();
@@ -66,13 +66,13 @@ TEST_CASE_METHOD(NamespaceTest, "a directory moves with what is below it") {
   const FileId b = dir(kRootFileId, "b");
   const FileId sub = dir(a, "sub");
   const FileId f = file(sub, "f");
-  REQUIRE(names->rename(a, "sub", b, "moved"));
+  REQUIRE(names->rename(kSuperuser, a, "sub", b, "moved"));
   CHECK(attributes(a).nlink == 2);
   CHECK(attributes(b).nlink == 3);
   CHECK(*names->parent(sub) == b);
   CHECK(names->lookup(sub, "f")->id == f);
   CHECK(*names->path_of(sub) == "/b/moved");
-  REQUIRE(names->rename(kRootFileId, "b", kRootFileId, "c"));
+  REQUIRE(names->rename(kSuperuser, kRootFileId, "b", kRootFileId, "c"));
   CHECK(*names->path_of(sub) == "/c/moved");
   check_clean();
 }
@@ -82,15 +82,15 @@ TEST_CASE_METHOD(NamespaceTest, "a directory replaces an empty one, over and wit
   const FileId b = dir(kRootFileId, "b");
   const FileId inner = dir(b, "inner");
   file(inner, "f");
-  CHECK(names->rename(kRootFileId, "a", b, "inner").error() == Errc::kNotEmpty);
-  REQUIRE(names->remove(inner, "f"));
-  REQUIRE(names->rename(kRootFileId, "a", b, "inner"));
+  CHECK(names->rename(kSuperuser, kRootFileId, "a", b, "inner").error() == Errc::kNotEmpty);
+  REQUIRE(names->remove(kSuperuser, inner, "f"));
+  REQUIRE(names->rename(kSuperuser, kRootFileId, "a", b, "inner"));
   CHECK(names->getattr(inner).error() == Errc::kStale);
   CHECK(names->lookup(b, "inner")->id == a);
   CHECK(attributes(kRootFileId).nlink == 3);
   CHECK(attributes(b).nlink == 3);
   dir(b, "other");
-  REQUIRE(names->rename(b, "other", b, "inner"));
+  REQUIRE(names->rename(kSuperuser, b, "other", b, "inner"));
   CHECK(attributes(b).nlink == 3);
   CHECK(names->getattr(a).error() == Errc::kStale);
   check_clean();
@@ -99,8 +99,10 @@ TEST_CASE_METHOD(NamespaceTest, "a directory replaces an empty one, over and wit
 TEST_CASE_METHOD(NamespaceTest, "files and directories do not replace each other") {
   dir(kRootFileId, "d");
   file(kRootFileId, "f");
-  CHECK(names->rename(kRootFileId, "f", kRootFileId, "d").error() == Errc::kIsDirectory);
-  CHECK(names->rename(kRootFileId, "d", kRootFileId, "f").error() == Errc::kNotDirectory);
+  CHECK(names->rename(kSuperuser, kRootFileId, "f", kRootFileId, "d").error() ==
+        Errc::kIsDirectory);
+  CHECK(names->rename(kSuperuser, kRootFileId, "d", kRootFileId, "f").error() ==
+        Errc::kNotDirectory);
   check_clean();
 }
 
@@ -108,25 +110,25 @@ TEST_CASE_METHOD(NamespaceTest, "no directory gets into or below itself") {
   const FileId a = dir(kRootFileId, "a");
   const FileId b = dir(a, "b");
   const FileId c = dir(b, "c");
-  CHECK(names->rename(kRootFileId, "a", a, "x").error() == Errc::kInvalid);
-  CHECK(names->rename(kRootFileId, "a", c, "x").error() == Errc::kInvalid);
-  CHECK(names->rename(kRootFileId, "a", b, "c").error() == Errc::kInvalid);
-  CHECK(names->rename(a, "b", c, "x").error() == Errc::kInvalid);
+  CHECK(names->rename(kSuperuser, kRootFileId, "a", a, "x").error() == Errc::kInvalid);
+  CHECK(names->rename(kSuperuser, kRootFileId, "a", c, "x").error() == Errc::kInvalid);
+  CHECK(names->rename(kSuperuser, kRootFileId, "a", b, "c").error() == Errc::kInvalid);
+  CHECK(names->rename(kSuperuser, a, "b", c, "x").error() == Errc::kInvalid);
   // Over its own parent or grandparent: not empty.
-  CHECK(names->rename(b, "c", kRootFileId, "a").error() == Errc::kNotEmpty);
-  CHECK(names->rename(b, "c", a, "b").error() == Errc::kNotEmpty);
-  REQUIRE(names->rename(b, "c", kRootFileId, "c"));
-  REQUIRE(names->rename(kRootFileId, "a", c, "a"));
+  CHECK(names->rename(kSuperuser, b, "c", kRootFileId, "a").error() == Errc::kNotEmpty);
+  CHECK(names->rename(kSuperuser, b, "c", a, "b").error() == Errc::kNotEmpty);
+  REQUIRE(names->rename(kSuperuser, b, "c", kRootFileId, "c"));
+  REQUIRE(names->rename(kSuperuser, kRootFileId, "a", c, "a"));
   CHECK(*names->path_of(b) == "/c/a/b");
   check_clean();
 }
 
 TEST_CASE_METHOD(NamespaceTest, "renaming what is not there") {
   const FileId f = file(kRootFileId, "f");
-  CHECK(names->rename(kRootFileId, "x", kRootFileId, "y").error() == Errc::kNotFound);
-  CHECK(names->rename(f, "x", kRootFileId, "y").error() == Errc::kNotDirectory);
-  CHECK(names->rename(kRootFileId, "f", f, "y").error() == Errc::kNotDirectory);
-  CHECK(names->rename(kRootFileId, "f", 999, "y").error() == Errc::kStale);
+  CHECK(names->rename(kSuperuser, kRootFileId, "x", kRootFileId, "y").error() == Errc::kNotFound);
+  CHECK(names->rename(kSuperuser, f, "x", kRootFileId, "y").error() == Errc::kNotDirectory);
+  CHECK(names->rename(kSuperuser, kRootFileId, "f", f, "y").error() == Errc::kNotDirectory);
+  CHECK(names->rename(kSuperuser, kRootFileId, "f", 999, "y").error() == Errc::kStale);
   check_clean();
 }
 
@@ -135,7 +137,7 @@ TEST_CASE_METHOD(NamespaceTest, "a rename that cannot be committed changed nothi
   file(kRootFileId, "a");
   file(d, "b");
   store.fail_commits(Errc::kIo, 0, 1);
-  CHECK(names->rename(kRootFileId, "a", d, "b").error() == Errc::kIo);
+  CHECK(names->rename(kSuperuser, kRootFileId, "a", d, "b").error() == Errc::kIo);
   CHECK(names->lookup(kRootFileId, "a"));
   check_clean();
 }

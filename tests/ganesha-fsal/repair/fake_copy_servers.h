@@ -44,6 +44,8 @@ class FakeCopyServers final : public CopyServers {
                            .compared_bytes = 100,
                            .differing_bytes = differing ? differing(ds_id, job) : 0,
                            .copied_bytes = 7};
+      const std::uint64_t bytes = progress[job.job].differing_bytes;
+      if (bytes > 0) progress[job.job].differing = {{0, bytes}};
       ++running[ds_id];
       most[ds_id] = std::max(most[ds_id], running[ds_id]);
       hook = begun;

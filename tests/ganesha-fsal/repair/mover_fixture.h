@@ -98,7 +98,7 @@ class MoverTest : public RepairTest {
       for (const std::uint32_t id : removal.ds_ids) {
         if (known[id].reach == Reach::kHere) here.push_back(id);
       }
-      REQUIRE(names->finish_removal(removal.object, here));
+      REQUIRE(names->finish_removals({&removal.object, 1}, here));
     }
   }
   // Turns, with everything that others do meanwhile, until nothing is left there.

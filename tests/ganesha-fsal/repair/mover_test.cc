@@ -146,7 +146,7 @@ TEST_CASE_METHOD(MoverTest, "what is not to be drained after all stays") {
 TEST_CASE_METHOD(MoverTest, "of one that is gone for good the copies are made anew") {
   std::vector<FileId> files;
   for (int i = 0; i < 40; ++i) files.push_back(mirrored("f" + std::to_string(i)));
-  REQUIRE(names->remove(kRootFileId, "f0"));  // it will never say that this is removed
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "f0"));  // it will never say that this is removed
   files.erase(files.begin());
   lose(3);
   lapsed = false;

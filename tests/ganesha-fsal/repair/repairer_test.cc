@@ -310,7 +310,9 @@ TEST_CASE_METHOD(RepairTest, "what runs is cancelled when it stops, and begun ag
 TEST_CASE_METHOD(RepairTest, "a file that goes while it is mended is no failure") {
   const FileId f = mirrored("f");
   mark(f, 3, {0, 1});
-  servers.begun = [&](const control::Resync&) { std::ignore = names->remove(kRootFileId, "f"); };
+  servers.begun = [&](const control::Resync&) {
+    std::ignore = names->remove(kSuperuser, kRootFileId, "f");
+  };
   start();
   CHECK(soon([&] { return servers.begun_jobs() == 1; }));
   std::this_thread::sleep_for(50ms);

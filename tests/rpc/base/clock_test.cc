@@ -1,9 +1,10 @@
-#include "rpc/base/clock.h"
-
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 
+#include "rpc/base/running_clock.h"
+
 using namespace weft;
+using namespace std::chrono_literals;
 
 TEST_CASE("the same seed gives the same bytes, another seed others") {
   SeededRandom a(7);
@@ -36,4 +37,24 @@ TEST_CASE("a manual clock moves when told") {
 
 TEST_CASE("the system's randomness differs from call to call") {
   CHECK(system_random().u64() != system_random().u64());
+}
+
+TEST_CASE("time in which a thread did not run does not pass") {
+  ManualClock machine;
+  RunningClock clock(100ms, machine);
+  const TimePoint begin = clock.tick();
+  for (int i = 0; i < 20; ++i) {
+    machine.advance(100ms);
+    clock.tick();
+  }
+  CHECK(clock.now() - begin == 2s);
+  machine.advance(900ms);  // a busy machine
+  CHECK(clock.tick() - begin == 2900ms);
+  machine.advance(1h);
+  CHECK(clock.tick() - begin == 3s);
+  machine.advance(100ms);
+  CHECK(clock.now() - begin == 3100ms);
+  machine.advance(5s);
+  machine.advance(100ms);
+  CHECK(clock.tick() - begin == 3100ms);
 }

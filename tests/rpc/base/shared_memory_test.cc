@@ -110,3 +110,31 @@ TEST_CASE("the owner of foreign bytes is told once, when the last handle goes") 
   }
   CHECK(told == 1);
 }
+
+TEST_CASE("memory that was retired is not kept for the next, and other memory is") {
+  auto arena = std::make_shared<Arena>(SharedMemory::create(64 * kPage, "test").value());
+  BufferPool pool(64 * kPage, arena);
+  auto kept = pool.allocate(4 * kPage).value();
+  auto retired = pool.allocate(4 * kPage).value();
+  std::byte* const first = kept.data();
+  std::byte* const second = retired.data();
+  std::memset(first, 'a', kept.size());
+  std::memset(second, 'b', retired.size());
+  // A part of it, and twice: two peers had it.
+  arena->retire({second + kPage + 7, 100});
+  arena->retire({second + kPage + 7, 10});
+  CHECK(arena->is_retired(second, 4 * kPage));
+  CHECK_FALSE(arena->is_retired(first, 4 * kPage));
+  CHECK(second[0] == std::byte{'b'});
+  retired.reset();
+  kept.reset();
+  CHECK_FALSE(arena->is_retired(second, 4 * kPage));
+  CHECK(arena->free_bytes() == 60 * kPage);  // the pool has kept the other
+  auto again = pool.allocate(4 * kPage).value();
+  CHECK(again.data() == first);
+  CHECK(again.data()[0] == std::byte{'a'});
+  auto fresh = pool.allocate(4 * kPage).value();
+  CHECK(fresh.data() == second);
+  CHECK(fresh.data()[0] == std::byte{0});
+  CHECK(fresh.data()[kPage + 7] == std::byte{0});
+}

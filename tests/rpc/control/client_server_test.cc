@@ -142,7 +142,7 @@ struct DataServer : ClientEvents {
 Server::Config server_config(std::uint8_t key = 1, std::uint16_t port = 0) {
   Server::Config config;
   config.listen = layout::make_address("127.0.0.1", port).value();
-  config.key = key_of(key);
+  config.keys = std::make_shared<Keyring>(key_of(key));
   return config;
 }
 
@@ -150,7 +150,7 @@ Client::Config client_config(const Server& server, std::uint8_t key = 1) {
   Client::Config config;
   config.mds_host = "127.0.0.1";
   config.mds_port = server.address().port;
-  config.key = key_of(key);
+  config.keys = std::make_shared<Keyring>(key_of(key));
   config.backoff_min = 10ms;
   config.backoff_max = 100ms;
   return config;
@@ -310,6 +310,41 @@ TEST_CASE("another cluster key is refused at both ends") {
   CHECK(ds.log.await("disconnected", 2));
   CHECK(mds.log.count("register ds") == 0);
   CHECK_FALSE(client.registered());
+}
+
+TEST_CASE("connections go over to the key that is used now") {
+  const auto at_server = std::make_shared<Keyring>(key_of(1));
+  const auto at_client = std::make_shared<Keyring>(key_of(1));
+  Mds mds;
+  DataServer ds;
+  auto config = server_config();
+  config.keys = at_server;
+  Server server(config, mds);
+  REQUIRE(server.start());
+  auto its = client_config(server);
+  its.keys = at_client;
+  Client client(its, ds);
+  client.start();
+  REQUIRE(mds.log.await("up 7"));
+  for (const auto& keys : {at_client, at_server}) keys->use({key_of(1), key_of(2)});
+  CHECK(wait_for<void>([&](auto done) { server.allocate(7, {}, 5s, std::move(done)); }));
+  CHECK(mds.log.count("up 7") == 1);
+
+  at_server->use({key_of(2), key_of(1)});
+  // Nothing is asked of it over the old connection, which ends.
+  CHECK(wait_for<void>([&](auto done) { server.allocate(7, {}, 5s, std::move(done)); }).error() ==
+        Errc::kUnreachable);
+  REQUIRE(mds.log.await("up 7", 2));
+  at_client->use({key_of(2)});
+  at_server->use({key_of(2)});
+  CHECK(wait_for<void>([&](auto done) { server.allocate(7, {}, 5s, std::move(done)); }));
+  CHECK(mds.log.count("up 7") == 2);
+
+  // Without the key of its connection it has no connection.
+  at_client->use({key_of(3)});
+  REQUIRE(mds.log.await("down 7", 2));
+  std::this_thread::sleep_for(300ms);
+  CHECK(mds.log.count("up 7") == 2);
 }
 
 TEST_CASE("a refused registration is told to the data server, which tries again") {

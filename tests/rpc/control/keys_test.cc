@@ -66,10 +66,50 @@ TEST_CASE("a key file is made once, private, and read back") {
   struct stat status{};
   REQUIRE(stat(path.c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0600);
-  const auto read = load_cluster_key(path);
+  const auto read = load_cluster_keys(path);
   REQUIRE(read);
-  CHECK(read->bytes == made->bytes);
+  CHECK(*read == ClusterKeys{*made});
   CHECK(create_cluster_key(path).error() == Errc::kExists);
+}
+
+TEST_CASE("a key file has one key or two") {
+  const std::string one(64, 'a');
+  const std::string two(64, 'b');
+  const std::string three(64, 'c');
+  CHECK(parse_cluster_keys(one).value().size() == 1);
+  CHECK(parse_cluster_keys("\n  " + one + " \r\n\n").value().size() == 1);
+  const auto both = parse_cluster_keys(one + "\n" + two + "\n");
+  REQUIRE(both);
+  REQUIRE(both->size() == 2);
+  CHECK(both->front().bytes[0] == std::byte{0xaa});
+  CHECK(both->back().bytes[0] == std::byte{0xbb});
+  CHECK_FALSE(parse_cluster_keys(one + " " + two));
+  CHECK_FALSE(parse_cluster_keys(one + "\n" + one));
+  CHECK_FALSE(parse_cluster_keys(one + "\n" + two + "\n" + three));
+  CHECK_FALSE(parse_cluster_keys(one + "\nb"));
+  CHECK_FALSE(parse_cluster_keys("\n"));
+}
+
+TEST_CASE("a key file is replaced at once and stays private") {
+  const Folder folder;
+  const std::string path = folder.path / "cluster.key";
+  const auto made = create_cluster_key(path);
+  REQUIRE(made);
+  const ClusterKeys keys{random_cluster_key(), *made};
+  REQUIRE(replace_cluster_keys(path, keys));
+  CHECK(load_cluster_keys(path).value() == keys);
+  struct stat status{};
+  REQUIRE(stat(path.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0600);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
+  CHECK(replace_cluster_keys(folder.path / "absent", keys).error() == Errc::kNotFound);
+}
+
+TEST_CASE("fingerprints tell keys apart") {
+  const ClusterKey one = random_cluster_key();
+  const ClusterKey other = random_cluster_key();
+  CHECK(fingerprint(one) != fingerprint(other));
+  CHECK(fingerprint_text(one).size() == 16);
 }
 
 TEST_CASE("a key file others may read is refused") {
@@ -78,10 +118,10 @@ TEST_CASE("a key file others may read is refused") {
   REQUIRE(create_cluster_key(path));
   for (const mode_t mode : {0640, 0604, 0660}) {
     REQUIRE(chmod(path.c_str(), mode) == 0);
-    CHECK(load_cluster_key(path).error() == Errc::kAccess);
+    CHECK(load_cluster_keys(path).error() == Errc::kAccess);
   }
-  CHECK(load_cluster_key(folder.path / "absent").error() == Errc::kNotFound);
-  CHECK(load_cluster_key(folder.path).error() != Errc::kNotFound);
+  CHECK(load_cluster_keys(folder.path / "absent").error() == Errc::kNotFound);
+  CHECK(load_cluster_keys(folder.path).error() != Errc::kNotFound);
 }
 
 TEST_CASE("each use has a key of its own") {

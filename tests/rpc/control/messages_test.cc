@@ -49,7 +49,8 @@ TEST_CASE("every message survives the wire") {
                             "rack-4",
                             {v4, v6},
                             Space{1000, 900, 3},
-                            {uuid(7), 33, "/run/weft/nfs.sock"}});
+                            {uuid(7), 33, "/run/weft/nfs.sock"},
+                            {17, 98}});
   const std::vector<Fence> fences{{Fence::What::kObject, object, 0, 4},
                                   {Fence::What::kClient, {}, 77, 2}};
   check_round_trip(Registered{uuid(3), 5, 12, 1000, fences});
@@ -60,6 +61,7 @@ TEST_CASE("every message survives the wire") {
   beat.mirror = {1, 2, 3, 4, 5};
   beat.store = "shared memory";
   beat.scrub = {true, true, false, true, 5, 6, 7, 8, 9, 10, 11, 12, 13, true, 14};
+  beat.trouble = "the target does not answer";
   check_round_trip(beat);
   check_round_trip(Lease{60});
   check_round_trip(QuerySize{object});
@@ -74,7 +76,7 @@ TEST_CASE("every message survives the wire") {
   const std::vector<Extent> extents{{0, 4096}, {UINT64_MAX - 1, 1}};
   check_round_trip(Locate{7});
   check_round_trip(Located{Located::State::kSuspect, {v4, v6}});
-  check_round_trip(CopyMissed{object, 8, 3, extents});
+  check_round_trip(CopyMissed{object, 8, 3, extents, true});
   check_round_trip(ForgetMissed{object, 8});
   check_round_trip(Resync{55, object, 8, 3, 4, extents, 1000});
   check_round_trip(Resync{55, object, 8, 3, 4, extents, 1000, 1 << 20, 4, 3, 2, true});
@@ -82,7 +84,11 @@ TEST_CASE("every message survives the wire") {
   check_round_trip(Scrub{true, false});
   check_round_trip(Scrub{false, true});
   check_round_trip(GiveUp{3});
-  check_round_trip(ResyncProgress{ResyncProgress::State::kFailed, 1, 2, 3, 4, 5, 6, "no answer"});
+  check_round_trip(ListFrom{9, object});
+  check_round_trip(Listed{{object, object}, {9, object}, true});
+  check_round_trip(Listed{});
+  check_round_trip(
+      ResyncProgress{ResyncProgress::State::kFailed, 1, 2, 3, 4, 5, 6, "no answer", extents});
 }
 
 TEST_CASE("extents are 1 or more, none empty, none that wraps") {

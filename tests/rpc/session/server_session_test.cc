@@ -32,10 +32,23 @@ nfs4::SequenceArgs args(std::uint32_t slot, std::uint32_t sequence) {
   return {nfs4::SessionId{}, sequence, slot, slot, false};
 }
 
+struct CountingTaker final : ReplyTaker {
+  explicit CountingTaker(std::atomic<int>* count_replies = nullptr,
+                         std::atomic<bool>* note_called = nullptr)
+      : replies(count_replies), called(note_called) {}
+  void take(std::optional<Message> reply) override {
+    if (reply && replies != nullptr) ++*replies;
+    if (called != nullptr) called->store(true);
+  }
+  std::atomic<int>* const replies;
+  std::atomic<bool>* const called;
+};
+
 struct ModelSlot {
   std::uint32_t sequence = 0;
   bool used = false;
   bool running = false;
+  bool taken = false;
   std::uint32_t ops = 0;
   std::optional<std::vector<std::byte>> reply;
 };
@@ -54,7 +67,10 @@ TEST_CASE("slots do what the model does, over any sequence of requests") {
         const std::vector<std::byte> reply(*rc::gen::element<std::size_t>(1, 64, 65),
                                            static_cast<std::byte>(i));
         const bool keep = *rc::gen::arbitrary<bool>();
-        session.finish(slot, keep ? std::optional(std::span(reply)) : std::nullopt);
+        const auto taker =
+            session.finish(slot, keep ? std::optional(std::span(reply)) : std::nullopt);
+        RC_ASSERT((taker != nullptr) == m.taken);
+        m.taken = false;
         m.running = false;
         m.reply.reset();
         if (keep && reply.size() <= 64) m.reply = reply;
@@ -65,13 +81,16 @@ TEST_CASE("slots do what the model does, over any sequence of requests") {
       const auto begun = session.begin(args(slot, sequence), ops);
       if (m.running) {
         if (sequence == m.sequence) {
-          RC_ASSERT(begun.verdict == Verdict::kDrop);
+          RC_ASSERT(begun.verdict == Verdict::kRunning);
+          std::unique_ptr<ReplyTaker> taker = std::make_unique<CountingTaker>();
+          RC_ASSERT(session.take_over(args(slot, sequence), taker));
+          m.taken = true;
         } else {
           RC_ASSERT(begun.status == Status::NFS4ERR_SEQ_MISORDERED);
         }
       } else if (sequence == m.sequence + 1) {
         RC_ASSERT(begun.verdict == Verdict::kExecute);
-        m = {sequence, true, true, ops, std::nullopt};
+        m = {sequence, true, true, false, ops, std::nullopt};
       } else if (sequence == m.sequence && m.used) {
         if (ops != m.ops) {
           RC_ASSERT(begun.status == Status::NFS4ERR_SEQ_FALSE_RETRY);
@@ -94,7 +113,53 @@ TEST_CASE("a dead session refuses, and what runs under it may still end") {
   REQUIRE(session.begin(args(0, 1), 1).verdict == Verdict::kExecute);
   session.kill();
   CHECK(session.begin(args(1, 1), 1).status == Status::NFS4ERR_BADSESSION);
-  session.finish(0, std::nullopt);
+  CHECK(session.finish(0, std::nullopt) == nullptr);
+}
+
+TEST_CASE("the newest that waits for a reply gets it, those before are told that they do not") {
+  ServerSession session = make();
+  REQUIRE(session.begin(args(0, 1), 1).verdict == Verdict::kExecute);
+  std::atomic<int> replies{0};
+  std::atomic<bool> first_called{false};
+  std::unique_ptr<ReplyTaker> first = std::make_unique<CountingTaker>(nullptr, &first_called);
+  std::unique_ptr<ReplyTaker> second = std::make_unique<CountingTaker>(&replies);
+  REQUIRE(session.take_over(args(0, 1), first));
+  CHECK_FALSE(first_called);
+  REQUIRE(session.take_over(args(0, 1), second));
+  CHECK(first_called);
+  const auto taker = session.finish(0, std::nullopt);
+  REQUIRE(taker != nullptr);
+  taker->take(Message());
+  CHECK(replies == 1);
+  std::unique_ptr<ReplyTaker> late = std::make_unique<CountingTaker>();
+  CHECK_FALSE(session.take_over(args(0, 1), late));
+  CHECK(late != nullptr);
+  REQUIRE(session.begin(args(0, 2), 1).verdict == Verdict::kExecute);
+  CHECK(session.finish(0, std::nullopt) == nullptr);
+}
+
+TEST_CASE(
+    "whoever waits for a reply that another thread ends is answered or sees that it is over") {
+  ServerSession session = make();
+  constexpr std::uint32_t kRounds = 2000;
+  const auto work = [&] {
+    for (std::uint32_t round = 1; round <= kRounds;) {
+      const auto begun = session.begin(args(0, round), 1);
+      if (begun.verdict == Verdict::kExecute) {
+        if (const auto taker = session.finish(0, std::nullopt)) taker->take(Message());
+      } else if (begun.verdict == Verdict::kRunning) {
+        std::atomic<bool> called{false};
+        std::unique_ptr<ReplyTaker> taker = std::make_unique<CountingTaker>(nullptr, &called);
+        if (!session.take_over(args(0, round), taker)) continue;
+        while (!called) std::this_thread::yield();  // for ever, if it is forgotten
+      }
+      ++round;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back(work);
+  for (auto& thread : threads) thread.join();
+  CHECK(session.begin(args(0, kRounds + 1), 1).verdict == Verdict::kExecute);
 }
 
 TEST_CASE("of many threads with the same request exactly one executes it") {
@@ -109,7 +174,7 @@ TEST_CASE("of many threads with the same request exactly one executes it") {
         const auto begun = session.begin(args(0, round), 1);
         if (begun.verdict == Verdict::kExecute) {
           ++executed;
-          session.finish(0, std::span(reply));
+          static_cast<void>(session.finish(0, std::span(reply)));
           break;
         }
         if (begun.verdict == Verdict::kReplay) {

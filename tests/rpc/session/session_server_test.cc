@@ -293,7 +293,7 @@ class HoldingHandler final : public OpHandler {
 
 }  // namespace
 
-TEST_CASE("a retransmission of a request still running is dropped, not run twice") {
+TEST_CASE("a retransmission of a request still running is not run twice, and answered once") {
   HoldingHandler handler;
   Wire wire(1, Wire::defaults(), &handler);
   wire.establish();
@@ -310,6 +310,84 @@ TEST_CASE("a retransmission of a request still running is dropped, not run twice
   CHECK(result->status == Status::NFS4_OK);
   CHECK(wire.ask(ops()).status == Status::NFS4_OK);
   CHECK(handler.held.empty());
+}
+
+TEST_CASE("a request sent again over another connection while it runs is answered there") {
+  HoldingHandler handler;
+  Wire wire(1, Wire::defaults(), &handler);
+  wire.establish();
+  const bool lost = GENERATE(true, false);
+  wire.send(Wire::list(wire.sequence(0, 1), Wire::put_fh("a")));
+  CHECK_FALSE(wire.answer());
+  const auto first = wire.inbox;
+  std::shared_ptr<test::Inbox> between;
+  for (int again = 0; again < 2;
+       ++again) {  // the second time the reply is taken over from the first
+    between = wire.inbox;
+    if (lost) wire.network.cut(wire.network.connections() - 1);
+    REQUIRE(wire.network.run());
+    wire.connect();
+    wire.send(Wire::list(wire.sequence(0, 1), Wire::put_fh("a")));
+    CHECK_FALSE(wire.answer());
+  }
+  CHECK(handler.held.size() == 1);
+  CHECK(wire.server.counts().running == 2);  // the one that was replaced waits no more
+  handler.release_all();
+  const auto result = wire.answer();
+  REQUIRE(result);
+  xdr::Decoder reply(wire.last.span());
+  CHECK(read_reply_xid(reply).value() == wire.xid);  // the newest one's
+  CHECK(result->status == Status::NFS4_OK);
+  CHECK(result->results.size() == 2);
+  CHECK_FALSE(wire.answer());
+  CHECK(first->records.empty());
+  CHECK(between->records.empty());
+  CHECK(wire.server.counts().running == 0);
+  CHECK(wire.ask(Wire::list(wire.sequence(0, 2))).status == Status::NFS4_OK);
+}
+
+TEST_CASE("what waits for another's reply holds no memory for what it brought") {
+  HoldingHandler handler;
+  Wire wire(1, Wire::defaults(), &handler);
+  wire.establish();
+  constexpr std::size_t kSize = 500'000;
+  const auto send = [&] {
+    wire.send(Wire::list(wire.sequence(0, 1), wire.write(0, kSize)));
+    CHECK_FALSE(wire.answer());
+  };
+  send();
+  const std::size_t one = wire.pool.in_use_bytes();
+  CHECK(one >= kSize);
+  wire.network.cut(0);
+  wire.connect();
+  send();
+  CHECK(wire.pool.in_use_bytes() == one);
+  for (auto& [op, done] : std::exchange(handler.held, {})) {
+    done(nfs4::failed(op, Status::NFS4ERR_IO));
+  }
+  const auto result = wire.answer();
+  REQUIRE(result);
+  CHECK(result->status == Status::NFS4ERR_IO);
+}
+
+TEST_CASE("a reply is kept when the connection that took it over is lost as well") {
+  HoldingHandler handler;
+  Wire wire(1, Wire::defaults(), &handler);
+  wire.establish();
+  const auto ops = [&] { return Wire::list(wire.sequence(0, 1), Wire::put_fh("a")); };
+  wire.send(ops());
+  CHECK_FALSE(wire.answer());
+  wire.network.cut(0);
+  wire.connect();
+  wire.send(ops());
+  CHECK_FALSE(wire.answer());
+  wire.network.cut(1);
+  REQUIRE(wire.network.run());
+  handler.release_all();
+  wire.connect();
+  CHECK(wire.ask(ops()).status == Status::NFS4_OK);
+  CHECK(wire.server.counts().running == 0);
+  CHECK(wire.server.counts().connections == 1);
 }
 
 TEST_CASE("a request whose connection went away still ends, and its answer is kept") {

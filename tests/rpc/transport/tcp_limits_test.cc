@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <mutex>
 #include <thread>
 
 #include "rpc/onc/record_reader.h"
@@ -126,6 +127,59 @@ TEST_CASE("a peer that sends half a record, or half a mark, is disconnected in t
     CHECK(echo.error() == Errc::kTimedOut);
     CHECK(echo.pool.in_use_bytes() == 0);
   }
+}
+
+TEST_CASE("half a record that we held back ourselves is not the peer's fault") {
+  EchoServer echo(quick());
+  std::mutex mutex;
+  std::shared_ptr<Channel> paused;
+  struct Pausing final : ChannelUser {
+    void on_record(Buffer /*record*/) override {
+      if (owner->records++ > 0) return;
+      const auto open = channel.lock();
+      open->pause();
+      const std::scoped_lock lock(*mutex);
+      *paused = open;
+    }
+    void on_closed(const Error& /*why*/) override { ++owner->closed; }
+    EchoServer* owner;
+    std::mutex* mutex;
+    std::shared_ptr<Channel>* paused;
+    std::weak_ptr<Channel> channel;
+  };
+  TcpServerOptions options = quick();
+  options.address = "127.0.0.1";
+  options.limits.idle_deadline = milliseconds(10'000);
+  TcpServer server(echo.io, echo.pool, options, [&](std::shared_ptr<Channel> channel) {
+    auto user = std::make_shared<Pausing>();
+    user->owner = &echo;
+    user->mutex = &mutex;
+    user->paused = &paused;
+    user->channel = channel;
+    channel->start(user);
+  });
+  REQUIRE(server.listen());
+  RawSocket peer(server.port());
+  const std::vector<std::byte> whole(100);
+  const auto mark = record_mark(whole.size());
+  std::vector<std::byte> bytes(mark.begin(), mark.end());  // a record, and half of the next
+  bytes.insert(bytes.end(), whole.begin(), whole.end());
+  bytes.insert(bytes.end(), mark.begin(), mark.end());
+  bytes.insert(bytes.end(), whole.begin(), whole.begin() + 50);
+  peer.write(bytes);
+  std::this_thread::sleep_for(milliseconds(500));
+  {
+    const std::scoped_lock lock(mutex);
+    REQUIRE(paused != nullptr);
+    paused->post([channel = paused] { channel->resume(); });
+    paused.reset();
+  }
+  std::this_thread::sleep_for(milliseconds(100));
+  peer.write(std::span(whole).first(50));
+  for (int i = 0; i < 100 && echo.records < 2; ++i) std::this_thread::sleep_for(milliseconds(10));
+  CHECK(echo.records == 2);
+  CHECK(echo.closed == 0);
+  server.stop();
 }
 
 TEST_CASE("a peer that drips is disconnected in time too") {

@@ -1,6 +1,7 @@
 """A Ganesha of a test's own: private folder, port and configuration, killed at the end.
 
-It exports FSAL_MEM as /mem and the layout FSAL of layout_fsal/ as /layout, both by NFSv4 only.
+It exports FSAL_MEM as /mem and the layout FSAL of layout_fsal/ as /layout and /more, all by NFSv4
+only.
 
 WEFT_GANESHA_PREFIX   the Ganesha to test (/opt/weft-ganesha)
 WEFT_LAYOUT_FSAL      the layout FSAL compiled against it (from the release build)
@@ -39,6 +40,7 @@ MEM { Inode_Size = 4096; }
 EXPORT_DEFAULTS { Access_Type = RW; Squash = None; SecType = sys, none; }
 EXPORT { Export_Id = 1; Path = /mem; Pseudo = /mem; FSAL { Name = MEM; } }
 EXPORT { Export_Id = 2; Path = /layout; Pseudo = /layout; FSAL { Name = LAYOUT; } }
+EXPORT { Export_Id = 3; Path = /more; Pseudo = /more; FSAL { Name = LAYOUT; } }
 """
 
 
@@ -176,6 +178,12 @@ class Ganesha:
         before = len(self.calls("recall"))
         self.command(f"recall {offset} {length} {iomode} {cookie}")
         return self.wait_for_call("recall", after=before)[0]["status"]
+
+    def recall_any(self, client, keep, mask):
+        """Asks the client of this id; returns what it answered."""
+        before = len(self.calls("recall_any"))
+        self.command(f"recall_any {client} {keep} {mask}")
+        return self.wait_for_call("recall_any", after=before)[0]["status"]
 
     def grace_left_ms(self):
         before = len(self.calls("grace_left"))

@@ -12,6 +12,8 @@ import pytest
 
 import ganesha_server
 from wire import Client, ConnectionClosed, Op, RpcError, Status, const, layout_ops, ops
+from wire.client40 import Client40
+from wire.rpc import auth_sys
 
 DEVICE = bytes([1]) + bytes(range(1, 16))  # byte 0 names the layout FSAL
 CIRCUMSTANCE_CLIENT, CIRCUMSTANCE_FORGOTTEN = 0, 4
@@ -591,6 +593,66 @@ def test_0035_a_layoutcommit_of_a_layout_that_was_returned(server, client):
     healthy(server)
 
 
+def test_0039_attributes_invalidated_while_they_are_fetched(server, client):
+    handle, _ = client.open("/layout", b"file", create=True)
+    size = [const.ATTR_SIZE]
+    server.set(getattrs_invalidates=1)
+    client.call(put(handle), ops.setattr(mode=0o600))
+    healthy(server)
+    asked = server.calls("getattrs")
+    assert {call["told"] for call in asked} == {0}
+    server.set(getattrs_invalidates=0)
+    client.call(put(handle), ops.getattr(size))
+    server.set(getattrs_invalidates=1)
+    client.call(put(handle), ops.getattr(size))  # from the cache: what is in it is trusted
+    assert len(server.calls("getattrs")) == len(asked)
+    client.call(put(handle), ops.setattr(mode=0o644))
+    asked = server.calls("getattrs")
+    client.call(put(handle), ops.getattr(size))
+    assert len(server.calls("getattrs")) == len(asked) + 1, "what came meanwhile is trusted"
+    healthy(server)
+
+
+def test_0040_a_lock_that_a_client_without_sessions_waits_for(server):
+    """Nothing tells it that the lock is free, and it keeps nobody else waiting."""
+    with Client40(server.address) as holder, Client40(server.address) as waiter, \
+            Client40(server.address) as other:
+        handle, opened = holder.open("/layout", b"file", create=True)
+        status, held = holder.lock(handle, opened, b"holder")
+        assert status == Status.OK
+        _, waiting = waiter.open("/layout", b"file")
+        assert waiter.lock(handle, waiting, b"waiter")[0] == Status.DENIED
+        held = holder.unlock(handle, held, b"holder").stateid
+        time.sleep(0.5)
+        healthy(server)
+        assert waiter.callbacks == []
+        _, opened = other.open("/layout", b"file")
+        status, held = other.lock(handle, opened, b"other")
+        assert status == Status.OK
+        assert waiter.lock(handle, waiting, b"waiter")[0] == Status.DENIED
+        other.unlock(handle, held, b"other")
+        assert waiter.lock(handle, waiting, b"waiter")[0] == Status.OK
+
+
+def test_0042_a_client_is_asked_to_return_what_it_chooses(server, new_client):
+    client, other = new_client(), new_client()
+    granted(client)
+    whom = server.calls("layoutget")[-1]["client"]
+    mask = 1 << 16 | 1 << 17
+    assert server.recall_any(whom, 3, mask) == Status.OK
+    assert client.backchannel.asked == [(3, [mask])]
+    client.backchannel.any_status = Status.INVAL
+    for _ in range(20):  # each gives its slot back
+        assert server.recall_any(whom, 0, mask) == Status.INVAL
+    assert other.backchannel.asked == []
+    with pytest.raises(Exception, match="error"):
+        server.recall_any(whom + 1000, 0, mask)
+    client.vanish()
+    with pytest.raises(Exception, match="error"):
+        server.recall_any(whom, 0, mask)
+    healthy(server)
+
+
 def test_0033_a_server_that_was_stopped_keeps_its_clients():
     server = ganesha_server.Ganesha(lease_s=4)
     try:
@@ -605,3 +667,38 @@ def test_0033_a_server_that_was_stopped_keeps_its_clients():
         healthy(server)
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o711])
+def test_0036_who_may_not_write_does_not_truncate(server, client, mode):
+    handle, opened = client.open("/mem", b"file", create=True, mode=mode)
+    client.call(put(handle), ops.write(opened, 0, b"x" * 1000))
+    directory = client.at("/mem")
+    other = auth_sys(1234, 1234)
+
+    def truncate():
+        return client.compound(
+            *directory, ops.open_file(b"file", client.clientid, owner=b"other", size=0, create=True,
+                                      share=const.SHARE_READ), credential=other).status
+
+    def size():
+        return client.call(put(handle), ops.getattr([const.ATTR_SIZE])).attributes[const.ATTR_SIZE]
+
+    assert truncate() == Status.ACCESS and size() == 1000
+    # And when the open owner has the file open for reading already.
+    client.call(*directory, ops.open_file(b"file", client.clientid, owner=b"other",
+                                          share=const.SHARE_READ), credential=other)
+    assert truncate() == Status.ACCESS and size() == 1000
+    client.call(put(handle), ops.setattr(mode=0o666))
+    assert truncate() == Status.OK and size() == 0
+
+
+def test_0037_a_directory_that_may_be_read_and_not_searched_is_listed(server, client):
+    client.call(*client.at("/mem"), ops.create_directory(b"names", 0o744))
+    client.open("/mem/names", b"file", create=True)
+    bits = [const.ATTR_TYPE, const.ATTR_RDATTR_ERROR]
+    listed = client.compound(*client.at("/mem"), ops.lookup(b"names"), ops.readdir(bits=bits),
+                             credential=auth_sys(1234, 1234))
+    assert listed.status == Status.OK and listed.last.eof
+    entry, = listed.last.entries
+    assert entry.name == b"file" and entry.attributes == {const.ATTR_RDATTR_ERROR: Status.ACCESS}

@@ -3,6 +3,7 @@
     client = start_client(run, network, "uml61")
     client.mount("10.77.0.1", "/export")
     result = client.run("cp /mnt/nfs/a /mnt/nfs/b && sha256sum /mnt/nfs/b", timeout_s=60)
+    client.run("chown 5 /mnt/nfs/a", root=True)                         # not as client.uid
     job = client.start_job("cp big /mnt/nfs/; weft-signal copied")      # runs beside the test
     client.wait_event("copied"); job.wait(60)
 
@@ -27,8 +28,11 @@ from .process import tail
 from .run import Run, sh, wait_until
 
 MOUNT_POINT = "/mnt/nfs"
+USER = 1000  # an ordinary one
 GUEST_FILES = {"init.sh": "init.sh", "agent.py": "agent.py", "weft-signal": "bin/weft-signal",
-               "weft-wait": "bin/weft-wait", "weftio.py": "weftio.py"}
+               "weft-wait": "bin/weft-wait", "weft-drop-caches": "bin/weft-drop-caches",
+               "weftio.py": "weftio.py",
+               "rights.py": "rights.py"}
 
 
 class ClientDied(RuntimeError):
@@ -90,18 +94,20 @@ class Client:
     pinned = True
 
     def __init__(self, run: Run, node: Node, cpus: str = "", memory_mib: int = 1024,
-                 terminal: bool = False):
+                 terminal: bool = False, uid: int = USER):
         self.run_of = run
         self.node = node
         self.name = f"{self.kind}-{node.port}"
         self.cpus = cpus
         self.memory_mib = memory_mib
         self.terminal = terminal
+        self.uid = uid  # jobs are its, unless a job is to be root's
         self.shell_first = ""  # a command for the terminal's shell to begin with
         self.folder = run.make_folder(self.name)
         self.share = run.make_folder(f"{self.name}/share")
         self.to_guest = run.make_folder(f"{self.name}/share/to_guest")
         self.from_guest = run.make_folder(f"{self.name}/share/from_guest")
+        self.from_guest.chmod(0o1777)
         self.console = self.folder / "console.log"
         self._jobs = 0
         self._child: subprocess.Popen | None = None
@@ -119,7 +125,7 @@ class Client:
         """Starts the machine and returns at once; wait_ready() says when it takes jobs."""
         image = images.ensure(images.KINDS[self.kind])
         self._write_boot_files(image)
-        command = ["ip", "netns", "exec", self.node.namespace]
+        command = self.node.enter_command()
         if self.cpus:
             command += ["taskset", "-c", self.cpus]
         command += self._command(image, images.ROOT.folder() / "root")
@@ -209,17 +215,20 @@ class Client:
         (self.folder / "sending").write_text(text)
         os.rename(self.folder / "sending", self.to_guest / name)
 
-    def start_job(self, script: str) -> Job:
+    def start_job(self, script: str, root: bool = False) -> Job:
+        """As the user client.uid, or as root."""
         self._jobs += 1
         job = Job(self, f"job-{self._jobs}", script)
-        self.send(f"{job.name}.run", script)
+        self.send(f"{job.name}.run" + ("" if root or self.uid == 0 else f"-{self.uid}"), script)
         return job
 
-    def run(self, script: str, timeout_s: float = 60, check: bool = True) -> Result:
-        return self.start_job(script).wait(timeout_s, check)
+    def run(self, script: str, timeout_s: float = 60, check: bool = True,
+            root: bool = False) -> Result:
+        return self.start_job(script, root).wait(timeout_s, check)
 
-    def python(self, script: str, timeout_s: float = 60, check: bool = True) -> Result:
-        return self.run("#!/usr/bin/python3\n" + script, timeout_s, check)
+    def python(self, script: str, timeout_s: float = 60, check: bool = True,
+               root: bool = False) -> Result:
+        return self.run("#!/usr/bin/python3\n" + script, timeout_s, check, root)
 
     def signal(self, name: str) -> None:
         """Lets 'weft-wait name' in a job go on."""
@@ -245,17 +254,19 @@ class Client:
 
     def mount(self, server: str, path: str = "/", options: str = "vers=4.2",
               at: str = MOUNT_POINT, timeout_s: float = 120) -> None:
-        """Mounts, retrying while the server is not up yet."""
+        """Mounts, retrying while the server is not up yet. Users may make files in what is mounted,
+        as an administrator would let them (docs/operating.md)."""
+        users = f"chmod 1777 {at}" if self.uid else "true"
         self.run(f"mkdir -p {at}\n"
                  f"for try in 1 2 3 4 5; do\n"
-                 f"  mount -t nfs -o {options} {server}:{path} {at} && exit 0; sleep 1\n"
-                 f"done\nexit 1", timeout_s)
+                 f"  mount -t nfs -o {options} {server}:{path} {at} && {users} && exit 0; sleep 1\n"
+                 f"done\nexit 1", timeout_s, root=True)
 
     def unmount(self, at: str = MOUNT_POINT, timeout_s: float = 60) -> None:
-        self.run(f"umount {at}", timeout_s)
+        self.run(f"umount {at}", timeout_s, root=True)
 
     def drop_caches(self) -> None:
-        self.run("sync; echo 3 > /proc/sys/vm/drop_caches")
+        self.run("sync; weft-drop-caches")
 
     def pnfs_driver(self, at: str = MOUNT_POINT) -> str:
         """What the client says: LAYOUT_NFSV4_1_FILES, LAYOUT_FLEX_FILES or 'not configured'.

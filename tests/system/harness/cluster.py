@@ -7,9 +7,9 @@ WEFT_SYSTEM_BACKEND=vfs replaces it all by Ganesha's VFS, without counters: to s
 itself is right.
 """
 
-import errno
 import os
 import secrets
+import signal
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,24 +32,30 @@ class Options:
     stripe_unit: int = 1 << 20
     stripe_count: int = 0
     pnfs: bool = True
+    squashed: bool = False  # the tree once more, at Cluster.squashed_path, with root squashed
     by_load: bool = False  # all data servers are on this machine: where files are is to repeat
     layout: str = "files"
     lease_s: int = 10
     grace_s: int = 12
     supervise: bool = False  # weft-ds --supervise
     store: str = ""  # where objects are, see stores.KINDS; nothing said: WEFT_STORE
+    on_targets: tuple[int, ...] = ()  # numbers of the data servers that are; none said: all
     store_options: str = ""  # more lines of [store] in weft-ds.toml
     cache: str = ""  # of data servers over targets, a size; nothing said: WEFT_STORE_CACHE, or none
     target_cache: str = ""  # of targets, which then go around the page cache
     store_mib: int = 0  # a store on a file system of its own with this size; 0: the run's folder
+    mds_mib: int = 0  # of the metadata server's folder, if it is to be on a file system of its own
+    power: bool = False  # every store and the metadata server's folder are so, and may lose power
     store_in_memory: bool = False  # a tmpfs: no disk that all data servers share
     domains: tuple[str, ...] = ()  # failure domains of the data servers, in turn; none: not said
     extra: dict[str, str] = field(default_factory=dict)  # more options of the FSAL block
+    more_exports: tuple[config.Export, ...] = ()  # beside Cluster.path, of the same store
     # More tables of weft-ds.toml, for the data server of this number.
     tables: Callable[[int], str] = lambda number: ""
     metrics: bool = False  # data servers and targets have pages for Prometheus
     # Servers stand for machines of their own, so they share no memory unless a test is about that.
     shared_memory: tuple[str, ...] = ()  # who would: "mds", "ds"
+    user: str = ""  # whom the servers run as, without any capability; nobody said: root
     cgroups: bool = False  # each data server in a group of its own, whose load it reports
 
 
@@ -60,28 +66,27 @@ class DataServer:
     process: Process
     store: Path
     cgroup: Cgroup | None = None
+    disk: disks.Disk | None = None
 
     def fill(self) -> None:
         """Leaves no space in the store's file system, which has to be its own (store_mib)."""
-        with open(self.store / "ballast", "wb") as ballast:
-            end = 0
-            for piece in (16 << 20, 1 << 20, 4 << 10):
-                try:
-                    while True:
-                        os.posix_fallocate(ballast.fileno(), end, piece)
-                        end += piece
-                except OSError as error:
-                    if error.errno != errno.ENOSPC:
-                        raise
+        disks.fill(self.store)
 
     def unfill(self) -> None:
-        (self.store / "ballast").unlink(missing_ok=True)
+        disks.unfill(self.store)
+
+    def new_disk_cable(self) -> None:
+        """After disks.shut_down(): the same file system again, and the data server with it."""
+        self.process.kill()
+        self.disk.mount_again()
+        self.process.start()
 
 
 class Cluster:
     """Made with everything running. Ends with the run."""
 
     path = "/export"
+    squashed_path = "/squashed"
 
     def __init__(self, run: Run, network: Network, options: Options | None = None):
         self.run = run
@@ -91,10 +96,12 @@ class Cluster:
         self.mds_node = network.mds()
         self.address = self.mds_node.address
         self.folder = run.make_folder("mds")
+        self.mds_disk = self.own_disk(self.folder)
         self.admin_socket = self.folder / "admin.sock"
+        self.key_files: list[Path] = []  # the metadata server's first
         self.ds: list[DataServer] = []
         self.store = stores.chosen(self.options.store)
-        if self.options.store_mib or self.options.store_in_memory:
+        if (self.options.store_mib and not self.options.power) or self.options.store_in_memory:
             self.store = "folder"  # the test is about the data servers' own file systems
         self.targets: list[stores.Target] = []
         if self.counted:
@@ -107,15 +114,50 @@ class Cluster:
         self.key_file = self.folder / "cluster.key"
         self.key_file.write_text(secrets.token_hex(32) + "\n")
         self.key_file.chmod(0o600)
-        mds = config.MdsConfig(self.folder, self.options.lease_s, self.options.grace_s,
-                               port=self.options.mds_port)
-        text = config.ganesha_core(mds, self.options.pnfs) + config.weft_export(self)
+        self.key_files.append(self.key_file)
+        squashed = config.Export(2, "/squashed", squash=True)
+        self.exports = [config.Export(1, self.path), *([squashed] if self.options.squashed else []),
+                        *self.options.more_exports]
         servers.require(paths.fsal_library())
-        self.mds = servers.ganesha(self.run, self.mds_node, text, mds)
+        self.mds = servers.ganesha(self.run, self.mds_node, self._mds_text(), self._mds_config())
         self.targets = [stores.make_target(self, number, self.store)
                         for number in range(1, stores.KINDS[self.store] + 1)]
         for number in range(1, self.options.data_servers + 1):
             self.ds.append(self._make_data_server(number))
+        if self.options.user:
+            self._give_to(self.options.user)
+        if self.options.power:  # what an administrator wrote is not what is to be lost
+            sh("sync", "-f", str(self.folder))
+
+    def key_file_in(self, folder: Path) -> Path:
+        """The copy of the key file that a server other than the metadata server has."""
+        copy = folder / "cluster.key"
+        if not copy.exists():
+            copy.touch(0o600)
+            copy.write_text(self.key_file.read_text())
+            self.key_files.append(copy)
+        return copy
+
+    def _give_to(self, user: str) -> None:
+        """All that was made for the servers, and the servers."""
+        sh("chown", "-R", f"{user}:", str(self.run.folder))
+        for process in (self.mds, *(server.process for server in self.ds + self.targets)):
+            process.user = user
+
+    def _mds_config(self) -> config.MdsConfig:
+        return config.MdsConfig(self.folder, self.options.lease_s, self.options.grace_s,
+                                port=self.options.mds_port)
+
+    def _mds_text(self) -> str:
+        return (config.ganesha_core(self._mds_config(), self.options.pnfs) +
+                config.weft_exports(self))
+
+    def reload_exports(self, exports: list[config.Export]) -> None:
+        """Has the metadata server read its configuration again, with these exports. It takes a
+        moment."""
+        self.exports = exports
+        (self.folder / "ganesha.conf").write_text(self._mds_text())
+        self.mds.signal(signal.SIGHUP)
 
     def _make_data_server(self, number: int) -> DataServer:
         name = f"ds{number}"
@@ -123,8 +165,7 @@ class Cluster:
         store = self.run.make_folder(f"{name}/store")
         if self.options.store_in_memory:
             sh("mount", "-t", "tmpfs", "-o", "size=4g", "tmpfs", str(store))
-        if self.options.store_mib:
-            self._mount_store(store)
+        disk = self.own_disk(store)
         file = self.run.folder / name / "weft-ds.toml"
         file.write_text(config.data_server(self, number, node.address, store))
         binary = servers.require(paths.data_server_program())
@@ -135,17 +176,27 @@ class Cluster:
         if self.options.cgroups:
             group = Cgroup(self.run.name, name, self.run.folder / name / "cgroup")
         process = Process(self.run, name, command, node, cgroup=group)
-        return DataServer(name, node, process, store, group)
+        return DataServer(name, node, process, store, group, disk)
 
-    def _mount_store(self, store: Path) -> None:
-        """ext4 on a file, so that 'full' is what a real disk says. The run unmounts it."""
-        image = store.parent / "disk"
-        with open(image, "wb") as file:
-            file.truncate(self.options.store_mib << 20)
-        sh("mke2fs", "-q", "-t", "ext4", "-m", "0", str(image))
-        sh("mount", "-o", "loop", str(image), str(store))
-        disks.limit_writes(store, 0)  # what a run that was killed left at this loop device
-        self.run.on_close(lambda: disks.limit_writes(store, 0))
+    def own_disk(self, folder: Path) -> disks.Disk | None:
+        """For a server's folder, if the options say so."""
+        if self.options.power:
+            return disks.Disk(self.run, folder, self.options.store_mib or 1024, disks.LAZY)
+        mib = self.options.mds_mib if folder == self.folder else self.options.store_mib
+        if mib:
+            return disks.Disk(self.run, folder, mib)
+        return None
+
+    def lose_power(self, servers: list) -> None:
+        """Of data servers, targets, and of the cluster itself for its metadata server: all at the
+        same moment. They start again (Options.power)."""
+        machines = [(server.mds_disk, server.mds) if server is self else
+                    (server.disk, server.process) for server in servers]
+        disks.lose_power(machines)
+        for _, process in machines:
+            process.start()
+        if self in servers:
+            self.mds.wait_port(self.options.mds_port)
 
     def start(self) -> None:
         """Starts everything and waits until every data server is known to be up."""

@@ -1,7 +1,7 @@
 """Every configuration file the tests write, in one place: formats change here only."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 NFS_PORT = 2049
@@ -59,27 +59,51 @@ def vfs_export(folder: Path) -> str:
 """
 
 
-def weft_export(cluster) -> str:
-    """The export of a Weft; docs/operating.md explains the options."""
+NOBODY = 65534  # whom a squashed root is
+
+
+@dataclass(frozen=True)
+class Export:
+    """One more export of the same store. What is not said is as in the cluster's options."""
+
+    number: int
+    pseudo: str
+    path: str = "/"  # in the store
+    layout: str = ""
+    pnfs: bool | None = None
+    squash: bool = False  # root is nobody, as Ganesha has it when nothing is said
+    extra: dict[str, str] = field(default_factory=dict)
+
+
+def weft_exports(cluster) -> str:
+    """The exports that the cluster has now."""
+    return "".join(weft_export(cluster, export) for export in cluster.exports)
+
+
+def weft_export(cluster, export: Export) -> str:
+    """An export of a Weft; docs/operating.md explains the options."""
     options = cluster.options
-    extra = "".join(f"    {key} = {value};\n" for key, value in options.extra.items())
+    pnfs = options.pnfs if export.pnfs is None else export.pnfs
+    squash = (f"  Anonymous_Uid = {NOBODY};\n  Anonymous_Gid = {NOBODY};\n" if export.squash else
+              "  Squash = No_Root_Squash;\n")
+    extra = "".join(f"    {key} = {value};\n"
+                    for key, value in {**options.extra, **export.extra}.items())
     return f"""EXPORT {{
-  Export_Id = 1;
-  Path = "/weft";
-  Pseudo = "/export";
+  Export_Id = {export.number};
+  Path = "{export.path}";
+  Pseudo = "{export.pseudo}";
   Access_Type = RW;
-  Squash = No_Root_Squash;
-  SecType = sys;
+{squash}  SecType = sys;
   FSAL {{
     Name = WEFT;
     Metadata_Path = "{cluster.folder}/metadata";
     Control_Address = "{cluster.address}:{CONTROL_PORT}";
     Key_File = "{cluster.key_file}";
     Admin_Socket = "{cluster.admin_socket}";
-    Layout_Type = {options.layout};
+    Layout_Type = {export.layout or options.layout};
     Stripe_Unit = {options.stripe_unit};
     Stripe_Count = {options.stripe_count};
-    PNFS = {str(options.pnfs).lower()};
+    PNFS = {str(pnfs).lower()};
     By_Load = {str(options.by_load).lower()};
     Shared_Memory = {str("mds" in options.shared_memory).lower()};
 {extra}  }}
@@ -99,12 +123,15 @@ def data_server(cluster, number: int, address: str, store: Path) -> str:
     """weft-ds.toml for data server number, counted from 1."""
     domains = cluster.options.domains
     domain = f'failure_domain = "{domains[(number - 1) % len(domains)]}"\n' if domains else ""
-    targets = _targets(cluster) + cluster.options.store_options
+    of_all = not cluster.options.on_targets
+    over_targets = of_all or number in cluster.options.on_targets
+    targets = (_targets(cluster) if over_targets else "") + cluster.options.store_options
     metrics = f'metrics = "{address}:{METRICS_PORT}"\n' if cluster.options.metrics else ""
     shared = str("ds" in cluster.options.shared_memory).lower()
     load = f'[load]\ncounters = "{store.parent}/cgroup"\n' if cluster.options.cgroups else ""
     size = cluster.options.cache or os.environ.get("WEFT_STORE_CACHE", "")
-    cache = f'[cache]\nsize = "{size}"\n' if size and cluster.targets else ""
+    cached = size and cluster.targets and over_targets
+    cache = f'[cache]\nsize = "{size}"\n' if cached else ""
     return f"""[server]
 name = "ds{number}"
 {domain}listen = ["{address}:{NFS_PORT}"]
@@ -115,7 +142,7 @@ path = "{store}"
 {targets}
 [cluster]
 mds = ["{cluster.address}:{CONTROL_PORT}"]
-key_file = "{cluster.key_file}"
+key_file = "{cluster.key_file_in(store.parent)}"
 {load}{cache}{cluster.options.tables(number)}"""
 
 
@@ -134,5 +161,5 @@ def target(cluster, address: str, store: Path, metrics: str) -> str:
 path = "{store}"
 {cache}
 [cluster]
-key_file = "{cluster.key_file}"
+key_file = "{cluster.key_file_in(store.parent)}"
 """

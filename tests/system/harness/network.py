@@ -19,10 +19,10 @@ from .run import Run, sh
 # Tells everybody on the link, by ARP, that an address is here.
 ANNOUNCE = """
 import socket, struct, sys
-here = bytes.fromhex(open("/sys/class/net/e0/address").read().strip().replace(":", ""))
 address, everybody = socket.inet_aton(sys.argv[1]), b"\\xff" * 6
 link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 link.bind(("e0", 0x0806))
+here = link.getsockname()[4]
 for operation in (1, 2):
     head = struct.pack("!HHBBH", 1, 0x800, 6, 4, operation)
     link.send(everybody + here + b"\\x08\\x06" + head + here + address + everybody + address)
@@ -43,10 +43,16 @@ def congestion_control() -> str:
     return os.environ.get("WEFT_BENCH_CONGESTION", "reno" if default in PACING else default)
 
 
+def enter_command(namespace: str) -> list[str]:
+    """Words before a command that is to run in the namespace. Not 'ip netns exec', which makes a
+    mount namespace too: a file system that is unmounted would live on in it."""
+    return ["nsenter", f"--net=/run/netns/{namespace}"]
+
+
 def add_namespace(name: str) -> None:
     sh("ip", "netns", "add", name)
     sh("ip", "-n", name, "link", "set", "lo", "up")
-    sh("ip", "netns", "exec", name, "sysctl", "-qw",
+    sh(*enter_command(name), "sysctl", "-qw",
        f"net.ipv4.tcp_congestion_control={congestion_control()}")
 
 
@@ -61,6 +67,9 @@ class Node:
     tap: str = ""
     prefix: int = PREFIX
     gateway: str = ""
+
+    def enter_command(self) -> list[str]:
+        return enter_command(self.namespace)
 
     def limit(self, rate: str) -> None:
         """Limits the link in both directions, for example '1gbit'."""
@@ -104,7 +113,7 @@ class Node:
         """Another machine's address is here from now on, as keepalived does it (VRRP). Nothing
         listens at it: connections to it are reset."""
         sh("ip", "-n", self.namespace, "addr", "add", f"{address}/{PREFIX}", "dev", "e0")
-        sh("ip", "netns", "exec", self.namespace, "/usr/bin/python3", "-c", ANNOUNCE, address)
+        sh(*self.enter_command(), "/usr/bin/python3", "-c", ANNOUNCE, address)
 
     def drop_address(self, address: str) -> None:
         sh("ip", "-n", self.namespace, "addr", "del", f"{address}/{PREFIX}", "dev", "e0")
@@ -192,7 +201,7 @@ class HostNetwork:
 
 def _add_tap(node: Node) -> None:
     node.tap = "tap0"
-    sh("ip", "netns", "exec", node.namespace, "ip", "tuntap", "add", node.tap, "mode", "tap",
+    sh(*node.enter_command(), "ip", "tuntap", "add", node.tap, "mode", "tap",
        "vnet_hdr")
     sh("ip", "-n", node.namespace, "link", "add", "br0", "type", "bridge")
     for device in ("e0", node.tap):

@@ -17,13 +17,15 @@ class Process:
     """
 
     def __init__(self, run: Run, name: str, command: list[str], node: Node | None = None,
-                 env: dict[str, str] | None = None, cpus: str = "", cgroup: Cgroup | None = None):
+                 env: dict[str, str] | None = None, cpus: str = "", cgroup: Cgroup | None = None,
+                 user: str = ""):
         self.name = name
         self.command = [str(word) for word in command]
         self.node = node
         self.env = env or {}
         self.cpus = cpus
         self.cgroup = cgroup
+        self.user = user  # who runs it, without any capability; nobody said: root
         self.log = run.folder / f"{name}.log"
         self._child: subprocess.Popen | None = None
         run.on_close(self.kill)
@@ -52,12 +54,13 @@ class Process:
     def start(self) -> None:
         if self.alive:
             raise RuntimeError(f"{self.name} already runs")
-        prefix = ["ip", "netns", "exec", self.node.namespace] if self.node else []
-        if self.cgroup:  # its files are not in the /sys that 'ip netns exec' mounts
-            prefix = self.cgroup.join_command()
-            prefix += ["nsenter", f"--net=/run/netns/{self.node.namespace}"] if self.node else []
+        prefix = self.cgroup.join_command() if self.cgroup else []
+        prefix += self.node.enter_command() if self.node else []
         if self.cpus:
             prefix += ["taskset", "-c", self.cpus]
+        if self.user:
+            prefix += ["setpriv", "--reuid", self.user, "--regid", self.user, "--clear-groups",
+                       "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
         with open(self.log, "ab") as log:
             self._child = subprocess.Popen(
                 [*prefix, *self.command], stdin=subprocess.DEVNULL, stdout=log,

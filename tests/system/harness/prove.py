@@ -92,7 +92,8 @@ def copy_through(client, mib: int, fault: str) -> str:
 
 def prove(address: str, path: str, mib: int, kind: str, options: str, fault: str) -> None:
     with Run() as run:
-        client = start_client(run, HostNetwork(run), kind, memory_mib=1024 + 2 * mib)
+        client = start_client(run, HostNetwork(run), kind, memory_mib=1024 + 2 * mib,
+                              uid=0)
         print("kernel", client.wait_ready())
         client.mount(address, path, options)
         print("mount", f"mount -t nfs -o {options} {address}:{path}")

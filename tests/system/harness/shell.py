@@ -29,7 +29,7 @@ def main() -> int:
     images.ensure(images.KINDS[given.kind])
     modes = subprocess.run(["stty", "-g"], text=True, stdout=subprocess.PIPE).stdout.strip()
     with Run() as run:
-        client = MACHINES[given.kind](run, HostNetwork(run).client(), terminal=True)
+        client = MACHINES[given.kind](run, HostNetwork(run).client(), terminal=True, uid=0)
         if given.address:
             client.shell_first = (f"mkdir -p {MOUNT_POINT}; mount -v -t nfs -o {given.options} "
                                   f"{given.address}:{given.path} {MOUNT_POINT}")

@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import config, counters, paths, servers
+from . import config, counters, disks, paths, servers
 from .network import Node
 from .process import Process
 from .run import wait_until
@@ -33,6 +33,7 @@ class Target:
     process: Process
     store: Path
     address: str  # as data servers are told it
+    disk: disks.Disk | None = None
 
     def spaces(self) -> dict[str, Path]:
         """Folders of data servers' objects, by the data server's uuid."""
@@ -50,6 +51,7 @@ def make_target(cluster, number: int, kind: str) -> Target:
     name = f"target{number}"
     folder = cluster.run.make_folder(name)
     store = cluster.run.make_folder(f"{name}/store")
+    disk = cluster.own_disk(store)
     node: Node = cluster.mds_node
     address = f"unix:{folder / 'socket'}"
     if kind.endswith("tcp"):
@@ -59,7 +61,8 @@ def make_target(cluster, number: int, kind: str) -> Target:
     metrics = f"{node.address}:{config.METRICS_PORT + number}"
     file.write_text(config.target(cluster, address, store, metrics))
     command = [str(servers.require(paths.target_program())), "--config", str(file)]
-    return Target(name, Process(cluster.run, name, command, node), store, address)
+    return Target(name, Process(cluster.run, name, command, node), store, address,
+                  disk)
 
 
 def wait_store(cluster, wanted: str, timeout_s: float = 60) -> None:

@@ -1,9 +1,10 @@
-"""An NFSv4.1/4.2 wire client for tests, in which every byte is the test's choice.
+"""An NFSv4 wire client for tests, in which every byte is the test's choice.
 
 For what a kernel client never sends: misuse, races, hostile peers, reports of errors. Read
 client.py first. No part of it knows Ganesha or Weft; it needs Python 3.11 and nothing else.
 
-    client.py       Client: a session, compounds, recalls
+    client.py       Client: a session, compounds, recalls (NFSv4.1 and 4.2)
+    client40.py     Client40: NFSv4.0, with locks
     ops.py          operations: names, open files, I/O, sessions
     layout_ops.py   operations of pNFS
     backchannel.py  how callbacks are answered

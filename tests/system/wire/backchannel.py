@@ -1,8 +1,8 @@
 """The client's side of a session's backchannel.
 
 Every CB_LAYOUTRECALL is answered by what `answer` returns, NFS4_OK at first, and put on `recalls`,
-so a test can wait for it and then act as a client would, or would not. Other callbacks get
-NFS4ERR_NOTSUPP.
+so a test can wait for it and then act as a client would, or would not. CB_RECALL_ANY is answered by
+`any_status`. Other callbacks get NFS4ERR_NOTSUPP.
 """
 
 import queue
@@ -19,11 +19,14 @@ class Backchannel:
     recalls   a queue.Queue of what unpack_layoutrecall returns, each with `referring`: a list of
               (session id, [(sequence, slot), ...]) from its CB_SEQUENCE
     answer    answer(recall) -> status, called before the recall is put on the queue
+    asked     what CB_RECALL_ANY asked for: (how many to keep, the words of the mask)
     """
 
     def __init__(self):
         self.recalls = queue.Queue()
         self.answer = lambda recall: Status.OK
+        self.asked = []
+        self.any_status = Status.OK
 
     def next_recall(self, timeout=5.0):
         """The next recall; raises queue.Empty if none comes."""
@@ -71,4 +74,7 @@ class Backchannel:
             status = self.answer(recall)
             self.recalls.put(recall)
             return status, b""
+        if number == CbOp.RECALL_ANY:
+            self.asked.append((unpacker.uint32(), unpacker.array(unpacker.uint32)))
+            return self.any_status, b""
         return Status.NOTSUPP, b""

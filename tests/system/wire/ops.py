@@ -71,8 +71,11 @@ _ATTRIBUTES = {
     const.ATTR_SIZE: Unpacker.uint64,
     const.ATTR_FSID: lambda u: (u.uint64(), u.uint64()),
     const.ATTR_LEASE_TIME: Unpacker.uint32,
+    const.ATTR_RDATTR_ERROR: Unpacker.uint32,
     const.ATTR_FILEID: Unpacker.uint64,
     const.ATTR_MODE: Unpacker.uint32,
+    const.ATTR_OWNER: Unpacker.opaque,
+    const.ATTR_OWNER_GROUP: Unpacker.opaque,
     const.ATTR_FS_LAYOUT_TYPES: lambda u: u.array(u.uint32),
     const.ATTR_LAYOUT_BLKSIZE: Unpacker.uint32,
 }
@@ -85,7 +88,15 @@ def unpack_attributes(unpacker):
     return {bit: _ATTRIBUTES[bit](values) for bit in bits}
 
 
-def _pack_attributes(packer, size=None, mode=None):
+NOW = "now"  # a time of the server's
+
+
+def _pack_time(packer, seconds):
+    return packer.uint32(0) if seconds == NOW else packer.uint32(1).uint64(seconds).uint32(0)
+
+
+def _pack_attributes(packer, size=None, mode=None, owner=None, group=None, atime=None, mtime=None):
+    """Owner and group are numbers, which go out as text; times are seconds, or NOW."""
     values = Packer()
     bits = []
     if size is not None:
@@ -94,6 +105,14 @@ def _pack_attributes(packer, size=None, mode=None):
     if mode is not None:
         bits.append(const.ATTR_MODE)
         values.uint32(mode)
+    for bit, number in ((const.ATTR_OWNER, owner), (const.ATTR_OWNER_GROUP, group)):
+        if number is not None:
+            bits.append(bit)
+            values.opaque(str(number).encode())
+    for bit, time in ((const.ATTR_TIME_ACCESS_SET, atime), (const.ATTR_TIME_MODIFY_SET, mtime)):
+        if time is not None:
+            bits.append(bit)
+            _pack_time(values, time)
     return pack_bitmap(packer, bits).opaque(values.bytes())
 
 
@@ -137,10 +156,32 @@ def access(mask=0x3F):
         lambda u: {"supported": u.uint32(), "granted": u.uint32()}))
 
 
+def rename(name, new_name):
+    """From the saved directory into the current one."""
+    return Operation(Op.RENAME, Packer().opaque(name).opaque(new_name).bytes(),
+                     _on_success(lambda u: {"changes": u.fixed(40)}))
+
+
+def link(name):
+    """The saved file gets a name in the current directory."""
+    return Operation(Op.LINK, Packer().opaque(name).bytes(),
+                     _on_success(lambda u: {"change": u.fixed(20)}))
+
+
+def create(kind, name, target=b"", device=(0, 0), **attributes):
+    """Anything but a regular file; const.NF4DIR and so on."""
+    packer = Packer().uint32(kind)
+    if kind == const.NF4LNK:
+        packer.opaque(target)
+    if kind in (const.NF4BLK, const.NF4CHR):
+        packer.uint32(device[0]).uint32(device[1])
+    return Operation(Op.CREATE, _pack_attributes(packer.opaque(name), **attributes).bytes(),
+                     _on_success(lambda u: {"change": u.fixed(20),
+                                            "attributes": unpack_bitmap(u)}))
+
+
 def create_directory(name, mode=0o755):
-    packer = Packer().uint32(2).opaque(name)
-    return Operation(Op.CREATE, _pack_attributes(packer, mode=mode).bytes(), _on_success(
-        lambda u: {"change": u.fixed(20), "attributes": unpack_bitmap(u)}))
+    return create(const.NF4DIR, name, mode=mode)
 
 
 def getattr(bits):
@@ -149,9 +190,9 @@ def getattr(bits):
         lambda u: {"attributes": unpack_attributes(u)}))
 
 
-def setattr(stateid=ANONYMOUS, size=None, mode=None):
+def setattr(stateid=ANONYMOUS, size=None, mode=None, **attributes):
     packer = pack_stateid(Packer(), stateid)
-    return Operation(Op.SETATTR, _pack_attributes(packer, size, mode).bytes(),
+    return Operation(Op.SETATTR, _pack_attributes(packer, size, mode, **attributes).bytes(),
                      lambda u, _status: {"attributes": unpack_bitmap(u)})
 
 
@@ -203,12 +244,15 @@ def _unpack_open(unpacker):
 
 
 def open_file(name, clientid, owner=b"owner", share=const.SHARE_BOTH, deny=0, create=False,
-              mode=0o644, size=None):
-    """Opens NAME of the current directory. stateid, flags, delegation (0 or 3: none)"""
-    packer = Packer().uint32(0).uint32(share | 0x0400).uint32(deny).uint64(clientid).opaque(owner)
+              guarded=False, mode=0o644, seqid=None, **attributes):
+    """Opens NAME of the current directory. stateid, flags, delegation (0 or 3: none). NFSv4.0 wants
+    a seqid, and knows no wish for a delegation."""
+    wish = 0x0400 if seqid is None else 0
+    packer = Packer().uint32(seqid or 0).uint32(share | wish).uint32(deny)
+    packer.uint64(clientid).opaque(owner)
     packer.uint32(1 if create else 0)
     if create:
-        _pack_attributes(packer.uint32(0), size=size, mode=mode)
+        _pack_attributes(packer.uint32(1 if guarded else 0), mode=mode, **attributes)
     return Operation(Op.OPEN, packer.uint32(0).opaque(name).bytes(), _on_success(_unpack_open))
 
 

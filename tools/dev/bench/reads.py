@@ -44,7 +44,7 @@ class Bench:
             data_servers=2 * given.pairs, by_load=True, domains=("a", "b"),
             extra={"Copies": "2"}, cgroups=True,
             tables=lambda _: f"net_max = {bits_per_second(given.rate) // 8}\n"))
-        self.client = start_client(run, self.network)
+        self.client = start_client(run, self.network, uid=0)
         self.client.mount(self.cluster.address, self.cluster.path)
         links.serve_tcp(self.cluster)
         links.serve_tcp(self.cluster, links.STRESS_PORT)

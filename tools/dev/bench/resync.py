@@ -107,7 +107,7 @@ class Arm:
         for server in self.cluster.ds:
             server.node.limit(given.rate)
         links.serve_tcp(self.cluster)
-        self.client = start_client(run, network)
+        self.client = start_client(run, network, uid=0)
         self.client.mount(self.cluster.address, self.cluster.path)
         self.client.run(f"for n in $(seq 0 {FILES - 1}); do dd if=/dev/zero of=/mnt/nfs/f$n bs=1M "
                         f"count={width} oflag=direct status=none || exit 1; done", 180)

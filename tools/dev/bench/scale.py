@@ -49,7 +49,7 @@ def measure(servers: int, given, idle: dict) -> list:
     with Run() as run:
         network = Network(run)
         cluster = Cluster(run, network, Options(data_servers=servers))
-        client = start_client(run, network)
+        client = start_client(run, network, uid=0)
         client.mount(cluster.address, cluster.path)
         for server in cluster.ds:
             server.node.limit(given.rate)

@@ -1,17 +1,20 @@
 // A pNFS FSAL for tests of Ganesha itself: FSAL_MEM with layouts on top, which writes down what
 // arrives and does on command what our own FSAL only does under load.
 //
-// It makes MEM's export (an EXPORT with FSAL MEM must come first in the configuration, so that
-// MEM is loaded) and replaces methods of that export and of MEM's objects. Layouts are of the files
-// type, whole-file, with an opaque body.
+// It makes MEM's exports (an EXPORT with FSAL MEM must come first in the configuration, so that
+// MEM is loaded) and replaces methods of those exports and of MEM's objects. Layouts are of the
+// files type, whole-file, with an opaque body. Recalls go through the first export, invalidations
+// through the last.
 //
 // LAYOUT_FSAL_LOG names a file that gets one JSON object a line for each call.
 // LAYOUT_FSAL_SOCKET names a Unix stream socket that takes one command a connection:
 //   recall OFFSET LENGTH IOMODE COOKIE   recall from the file last granted (COOKIE 0: none)
+//   recall_any CLIENT KEEP MASK          ask the client to return some of what it has
 //   set NAME VALUE                       see struct settings
 //   grace                                begin a grace period, for the clients there are
 //   grace_left                           log how long it lasts yet, as "grace_left"
-// The answer is "ok\n" or "error\n"; what became of a recall is logged as "recall".
+// The answer is "ok\n" or "error\n"; what became of a recall is logged as "recall", and
+// of a request to return some as "recall_any".
 //
 // Threads: calls come from any worker, commands from one thread of ours; settings are atomics, the
 // last file is under a mutex.
@@ -38,6 +41,9 @@
 #include "sal_functions.h"
 
 extern struct fridgethr* general_fridge;  // the server's
+bool nfs4_recall_any(clientid4 client, uint32_t keep, uint32_t type_mask,
+                     void (*done)(void* argument, nfsstat4 status), void* argument)
+    __attribute__((weak));  // of patch 0042
 
 static struct settings {
   _Atomic uint32_t layoutget_status;    // answer this instead of granting
@@ -45,12 +51,14 @@ static struct settings {
   _Atomic uint32_t body_size;           // bytes of a granted layout's body
   _Atomic uint32_t return_on_close;
   _Atomic uint32_t preserve_unlinked;
+  _Atomic uint32_t getattrs_invalidates;  // an object's attributes change while they are asked for
 } settings = {.body_size = 32};
 
 enum { kDeviceAddressBytes = 64, kKeyBytes = 128 };
 
 static struct fsal_module module;
-static const struct fsal_up_vector* up_vector;
+static const struct fsal_up_vector* up_vector;       // the first export's
+static const struct fsal_up_vector* last_up_vector;  // the last one's
 static _Atomic uint64_t next_segment = 1;
 
 static pthread_mutex_t last_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -206,6 +214,19 @@ static void read2(struct fsal_obj_handle* object, bool bypass, fsal_async_cb don
   mem_read2(object, bypass, done, arg, caller_arg);
 }
 
+static fsal_status_t (*mem_getattrs)(struct fsal_obj_handle*, struct fsal_attrlist*);
+
+static fsal_status_t getattrs(struct fsal_obj_handle* object, struct fsal_attrlist* attributes) {
+  const fsal_status_t status = mem_getattrs(object, attributes);
+  if (settings.getattrs_invalidates == 0) return status;
+  struct gsh_buffdesc key;
+  object->obj_ops->handle_to_key(object, &key);
+  const fsal_status_t told =
+      last_up_vector->invalidate(last_up_vector, &key, FSAL_UP_INVALIDATE_ATTRS);
+  record("{\"call\": \"getattrs\", \"told\": %d}", told.major);
+  return status;
+}
+
 static nfsstat4 getdeviceinfo(struct fsal_module* fsal, XDR* body, const layouttype4 type,
                               const struct pnfs_deviceid* device) {
   (void)fsal, (void)device;
@@ -279,6 +300,18 @@ static bool do_recall(const char* arguments) {
   return false;
 }
 
+static void recall_any_done(void* argument, nfsstat4 status) {
+  (void)argument;
+  record("{\"call\": \"recall_any\", \"status\": %d}", status);
+}
+
+static bool do_recall_any(const char* arguments) {
+  unsigned long long client;
+  unsigned keep, mask;
+  if (sscanf(arguments, "%llu %u %u", &client, &keep, &mask) != 3) return false;
+  return nfs4_recall_any != NULL && nfs4_recall_any(client, keep, mask, recall_any_done, NULL);
+}
+
 static bool do_set(const char* arguments) {
   char name[32];
   unsigned value;
@@ -293,14 +326,14 @@ static bool do_set(const char* arguments) {
     settings.return_on_close = value;
   else if (strcmp(name, "preserve_unlinked") == 0)
     settings.preserve_unlinked = value;
+  else if (strcmp(name, "getattrs_invalidates") == 0)
+    settings.getattrs_invalidates = value;
   else
     return false;
   return true;
 }
 
-static bool do_grace(void) {
-  return nfs_start_grace(NULL) == 0;
-}
+static bool do_grace(void) { return nfs_start_grace(NULL) == 0; }
 
 static bool do_grace_left(void) {
   record("{\"call\": \"grace_left\", \"ms\": %llu}", (unsigned long long)nfs_grace_left_ms());
@@ -318,6 +351,7 @@ static void* serve_commands(void* argument) {
     if (size > 0) {
       command[size] = '\0';
       if (strncmp(command, "recall ", 7) == 0) ok = do_recall(command + 7);
+      if (strncmp(command, "recall_any ", 11) == 0) ok = do_recall_any(command + 11);
       if (strncmp(command, "set ", 4) == 0) ok = do_set(command + 4);
       if (strcmp(command, "grace") == 0) ok = do_grace();
       if (strcmp(command, "grace_left") == 0) ok = do_grace_left();
@@ -329,10 +363,12 @@ static void* serve_commands(void* argument) {
 }
 
 static bool listen_for_commands(void) {
+  static bool listening = false;  // exports are made one after the other
   const char* path = getenv("LAYOUT_FSAL_SOCKET");
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   pthread_t thread;
-  if (path == NULL) return true;
+  if (path == NULL || listening) return true;
+  listening = true;
   if (strlen(path) >= sizeof(address.sun_path)) return false;
   strcpy(address.sun_path, path);
   int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -350,6 +386,8 @@ static void replace_object_methods(struct fsal_obj_handle* root) {
   methods->layoutcommit = layoutcommit;
   if (methods->read2 != read2) mem_read2 = methods->read2;
   methods->read2 = read2;
+  if (methods->getattrs != getattrs) mem_getattrs = methods->getattrs;
+  methods->getattrs = getattrs;
 #if FSAL_MAJOR_VERSION == 1301
   methods->layouterror = layouterror;
   methods->layoutstats = layoutstats;
@@ -375,7 +413,8 @@ static fsal_status_t create_export(struct fsal_module* self, void* node,
   methods->fs_loc_body_size = fs_loc_body_size;
   mem_fs_supports = methods->fs_supports;
   methods->fs_supports = fs_supports;
-  up_vector = up_ops;
+  if (up_vector == NULL) up_vector = up_ops;
+  last_up_vector = up_ops;
   return listen_for_commands() ? status : fsalstat(ERR_FSAL_IO, errno);
 }
 

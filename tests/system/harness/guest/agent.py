@@ -1,8 +1,9 @@
 """Runs jobs inside a client machine.
 
 The host puts job-N.run into /run/weft/to_guest; the agent starts it and leaves job-N.out (grows
-meanwhile) and job-N.status (exists when it ended) in /run/weft/from_guest. job-N.kill ends a job's
-whole session. Many jobs may run at once. 'halt' ends the agent, and the machine with it.
+meanwhile) and job-N.status (exists when it ended) in /run/weft/from_guest. A job runs as root, or
+as the user in its name, job-N.run-UID. job-N.kill ends a job's whole session. Many jobs may run at
+once. 'halt' ends the agent, and the machine with it.
 
 Where the machine shares no folder with the host (QEMU), argument 1 is a character device, and the
 two folders are copied over it: one JSON object a line, {"name", "data" (base64)}; a file of
@@ -20,6 +21,7 @@ import time
 
 HERE = "/run/weft/to_guest"
 BACK = "/run/weft/from_guest"
+DROP, DROPPED = "/dev/shm/weft-drop", "/dev/shm/weft-dropped"
 POLL_S = 0.02
 
 
@@ -29,15 +31,16 @@ def write_whole(path, data):
     os.rename(path + ".new", path)
 
 
-def start_job(name, jobs):
-    script = f"{HERE}/{name}.run"
+def start_job(name, kind, jobs):
+    script = f"{HERE}/{name}.{kind}"
+    uid = int(kind.removeprefix("run-")) if kind != "run" else 0
     with open(script, "rb") as file:
         first = file.readline(200)
     command = first[2:].decode().split() if first.startswith(b"#!") else ["/bin/bash"]
     with open(f"{BACK}/{name}.out", "wb") as output:
         jobs[name] = subprocess.Popen([*command, script], stdin=subprocess.DEVNULL, stdout=output,
                                       stderr=subprocess.STDOUT, start_new_session=True,
-                                      cwd="/root")
+                                      cwd="/root", user=uid, group=uid, extra_groups=[])
 
 
 def kill_job(process):
@@ -58,8 +61,8 @@ def serve():
             name, _, kind = entry.rpartition(".")
             if entry == "halt":
                 return
-            if kind == "run":
-                start_job(name, jobs)
+            if kind.startswith("run"):
+                start_job(name, kind, jobs)
             elif kind == "kill" and name in jobs:
                 kill_job(jobs[name])
         for name, process in list(jobs.items()):
@@ -92,6 +95,20 @@ def send(port):
         time.sleep(POLL_S)
 
 
+def drop_caches_for_users():
+    """For weft-drop-caches: who writes to the one can read from the other once it is done."""
+    for name in (DROP, DROPPED):
+        os.mkfifo(name)
+        os.chmod(name, 0o666)
+    while True:
+        with open(DROP) as asked:
+            asked.read()
+        with open("/proc/sys/vm/drop_caches", "w") as file:
+            file.write("3")
+        with open(DROPPED, "w") as answer:
+            answer.write("done\n")
+
+
 def main():
     if len(sys.argv) > 1:
         descriptor = os.open(sys.argv[1], os.O_RDWR)
@@ -99,6 +116,7 @@ def main():
         sender = os.fdopen(os.dup(descriptor), "wb", buffering=0)
         threading.Thread(target=send, args=(sender,), daemon=True).start()
     os.umask(0o022)
+    threading.Thread(target=drop_caches_for_users, daemon=True).start()
     write_whole(f"{BACK}/ready", open("/proc/sys/kernel/osrelease", "rb").read())
     serve()
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import subprocess
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -16,8 +17,7 @@ def block(seed, size=MIB):
 
 def drop_caches():
     os.sync()
-    with open("/proc/sys/vm/drop_caches", "w") as file:
-        file.write("3")
+    subprocess.run(["weft-drop-caches"], check=True)
 
 
 def check(path, expected, offset=0):

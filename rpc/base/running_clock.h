@@ -1,0 +1,45 @@
+// A clock that leaves out the time in which its thread did not run: the process was stopped, the
+// machine paused, or the processor taken.
+//
+// It is for deadlines of what others owe us. While the thread does not run their answers wait here
+// unread, and by the machine's clock all of them would be late at once when it goes on.
+//
+// Threading: one thread, which calls tick() regularly.
+//
+// Ownership: the Clock given to it outlives it.
+#pragma once
+
+#include "rpc/base/clock.h"
+
+namespace weft {
+
+class RunningClock {
+ public:
+  // A tick that comes later than this, after its period, says that the thread did not run.
+  static constexpr Nanoseconds kLate = std::chrono::seconds(1);
+
+  // `period`: how often tick() is called.
+  explicit RunningClock(Nanoseconds period, const Clock& clock = system_clock())
+      : clock_(clock), period_(period) {}
+
+  // Goes back only at a tick() that is late, by what that leaves out.
+  [[nodiscard]] TimePoint now() const { return clock_.now() - not_run_; }
+
+  // Leaves out what passed since the last tick if this one is late. Returns now().
+  TimePoint tick() {
+    const TimePoint at = clock_.now();
+    if (last_ != TimePoint{} && at - last_ > period_ + kLate) {
+      not_run_ += at - last_ - period_;
+    }
+    last_ = at;
+    return now();
+  }
+
+ private:
+  const Clock& clock_;
+  const Nanoseconds period_;
+  Nanoseconds not_run_{0};
+  TimePoint last_{};
+};
+
+}  // namespace weft

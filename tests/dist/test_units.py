@@ -1,0 +1,49 @@
+"""The units in dist/: systemd understands them, and they leave services what they need, no more."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+DIST = Path(__file__).parents[2] / "dist"
+UNITS = sorted(DIST.glob("*.service"))
+EXPOSED_AT_MOST = 25  # tenths, as systemd-analyze counts: a service that says nothing has 96
+
+
+def settings(unit: Path) -> dict[str, str]:
+    """The [Service] section; of a name that occurs several times the last."""
+    section = unit.read_text().split("[Service]")[1].split("\n[")[0]
+    return dict(re.findall(r"^(\w+)=(.*)$", section, re.MULTILINE))
+
+
+def test_there_are_units():
+    assert [unit.name for unit in UNITS] == ["weft-ds@.service", "weft-mds.service",
+                                             "weft-target@.service"]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_services_are_an_ordinary_users(unit):
+    found = settings(unit)
+    assert found["User"] == found["Group"] == "weft"
+    assert found["CapabilityBoundingSet"] in ("", "CAP_SYS_RESOURCE")
+    assert found.get("AmbientCapabilities", "") == found["CapabilityBoundingSet"]
+    assert re.search(r"^u weft ", (DIST / "weft.sysusers").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_services_that_share_a_folder_leave_it(unit):
+    found = settings(unit)
+    if "RuntimeDirectory" in found:  # one that stops does not take the others' sockets with it
+        assert found["RuntimeDirectoryPreserve"] == "yes"
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_systemd_takes_them_for_confined(unit):
+    done = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--no-pager",
+                           f"--threshold={EXPOSED_AT_MOST}", str(unit)],
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Unknown" not in done.stdout and "Failed to parse" not in done.stdout

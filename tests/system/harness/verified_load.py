@@ -1,0 +1,149 @@
+"""A load that knows what has to be there, for tests in which servers fail under it.
+
+    load = VerifiedLoad(client, seed)
+    load.run_on(3)                     # while something happens to a server
+    load.hold(cluster, copies)         # everything is verified, and the copies get equal
+    load.go_on()
+    counts = load.end()
+"""
+
+import json
+import time
+
+from .copies import wait_equal
+
+# Files are written, read, made, renamed and removed at random until the event 'hold' or 'end'. What
+# a file has to be is kept here: one process makes all changes, so each read is to see the last one.
+LOAD = """#!/usr/bin/python3
+import json, mmap, os, random, sys, time
+from weftio import *
+rng = random.Random(%(seed)d)
+UNIT = 256 * KIB
+os.chdir("/mnt/nfs")
+files, version, made = {}, 0, 0
+counts = {"write": 0, "read": 0, "sync": 0, "names": 0}
+longest = 0.0
+page = mmap.mmap(-1, UNIT)
+def event(name):
+    return os.path.exists("/run/weft/to_guest/event-" + name)
+def new_file():
+    global made
+    made += 1
+    name = "f%%d" %% made
+    fd = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR)
+    os.close(fd)
+    files[name] = [None] * rng.randrange(4, 25)
+def write(name):
+    global version
+    blocks = files[name]
+    fd = os.open(name, os.O_RDWR)
+    for _ in range(rng.randrange(1, 9)):
+        at = rng.randrange(len(blocks))
+        version += 1
+        os.pwrite(fd, block(version, UNIT), at * UNIT)
+        blocks[at] = version
+        counts["write"] += 1
+        if rng.randrange(3) == 0:
+            os.fsync(fd)
+            counts["sync"] += 1
+    os.close(fd)
+def expected(blocks, at):
+    return bytes(UNIT) if blocks[at] is None else block(blocks[at], UNIT)
+def wrong(name, at, data):
+    raise SystemExit(f"{name} block {at} is not version {files[name][at]}: {data[:16].hex()}")
+def read(name, everything=False):
+    blocks = files[name]
+    end = max((at + 1 for at, v in enumerate(blocks) if v is not None), default=0)
+    same("size of " + name, os.stat(name).st_size, end * UNIT)
+    direct = rng.randrange(2) == 0
+    fd = os.open(name, os.O_RDONLY | (os.O_DIRECT if direct else 0))
+    for at in range(end) if everything else [rng.randrange(end) for _ in range(4 if end else 0)]:
+        got = os.preadv(fd, [page], at * UNIT)
+        counts["read"] += 1
+        if got != UNIT or page[:] != expected(blocks, at):
+            wrong(name, at, page[:])
+    os.close(fd)
+def rename(name):
+    global made
+    made += 1
+    os.rename(name, "f%%d" %% made)
+    files["f%%d" %% made] = files.pop(name)
+def step():
+    kind = rng.randrange(20)
+    if len(files) < 4 or kind == 0 and len(files) < 12:
+        new_file()
+        counts["names"] += 1
+        return
+    name = rng.choice(sorted(files))
+    if kind == 1 and len(files) > 6:
+        os.unlink(name)
+        del files[name]
+        counts["names"] += 1
+    elif kind == 2:
+        rename(name)
+        counts["names"] += 1
+    elif kind < 12:
+        write(name)
+    elif kind == 12:
+        os.system("weft-drop-caches")
+    else:
+        read(name)
+turn = 0
+while True:
+    if event(f"hold{turn}") or event("end"):
+        os.sync()
+        drop_caches()
+        same("names", sorted(os.listdir(".")), sorted(files))
+        for name in sorted(files):
+            read(name, everything=True)
+        os.system(f"weft-signal held{turn}")
+        if event("end"):
+            break
+        os.system(f"weft-wait go{turn} 600")
+        turn += 1
+    begin = time.monotonic()
+    step()
+    longest = max(longest, time.monotonic() - begin)
+print(json.dumps({**counts, "longest": round(longest, 1), "files": len(files)}))
+"""
+
+
+class VerifiedLoad:
+    """Runs in a client that has the system mounted, until end()."""
+
+    def __init__(self, client, seed: int):
+        self.client = client
+        self._job = client.start_job(LOAD % {"seed": seed})
+        self._turn = 0
+
+    def run_on(self, seconds: float) -> None:
+        """Waits. The load's own error is the test's, if it has ended."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self._job.done():
+                self._job.wait(1)
+                raise AssertionError("the load ended")
+            time.sleep(0.2)
+
+    def hold(self, cluster, copies: int) -> None:
+        """The load pauses, having verified everything; the copies get equal on the disks (of data
+        servers' own folders; 0: they are elsewhere)."""
+        self.client.signal(f"hold{self._turn}")
+        deadline = time.monotonic() + 240
+        while not (self.client.from_guest / f"event-held{self._turn}").exists():
+            assert time.monotonic() < deadline, "the load does not come to an end"
+            self.run_on(0.5)
+        cluster.wait_up()
+        if copies:
+            wait_equal(cluster, copies)
+
+    def go_on(self) -> None:
+        """After hold()."""
+        self.client.signal(f"go{self._turn}")
+        self._turn += 1
+
+    def end(self) -> dict:
+        """Once more it verifies everything. Returns what it did: counts, and the longest step in
+        seconds."""
+        self.client.signal("end")
+        return json.loads(self._job.wait(300).output.splitlines()[-1])

@@ -1,0 +1,129 @@
+"""Objects that no file needs are found while the system runs, and removed."""
+
+import shutil
+import time
+
+import pytest
+from harness import counters
+from harness.client import start_client, start_clients
+from harness.cluster import Cluster, Options
+from harness.copies import objects_of
+from harness.run import sh, wait_until
+
+LATE = """#!/usr/bin/python3
+import mmap, os, subprocess
+block = mmap.mmap(-1, 1 << 20)
+block.write(b"z" * (1 << 20))
+fd = os.open("/mnt/nfs/d/f", os.O_CREAT | os.O_RDWR | os.O_DIRECT, 0o644)
+for at in range(4):
+    os.pwrite(fd, block, at << 20)
+os.fsync(fd)
+subprocess.run(["weft-signal", "written"], check=True)
+subprocess.run(["weft-wait", "go"], check=True)
+os.pwrite(fd, block, 0)
+"""
+
+
+def audit(cluster, *words):
+    """Runs an audit to its end. Returns the lines of its status."""
+    counters.weft(cluster, "audit", "start", *words)
+
+    def ended():
+        lines = counters.weft(cluster, "audit", "status")["lines"]
+        return lines if "ended" in lines[0] else None
+    return wait_until(ended, 60, "the audit to end", 0.2)
+
+
+@pytest.fixture(name="cluster")
+def made(run, network):
+    cluster = Cluster(run, network, Options(data_servers=2, store="folder"))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    cluster.client = start_client(run, network)
+    cluster.client.mount(cluster.address, cluster.path)
+    cluster.client.run("mkdir -m 777 /mnt/nfs/d")
+    return cluster
+
+
+def test_strays_are_found_and_removed(cluster):
+    """An object that is brought back after its file was removed is a stray; a file's is none."""
+    client = cluster.client
+    client.run("for n in $(seq 30); do head -c 100K /dev/urandom > /mnt/nfs/d/f$n; done; sync; "
+               "cat /mnt/nfs/d/* | sha256sum > /tmp/before")
+    store = cluster.ds[0].store
+    kept = set(objects_of(store))
+    client.run("head -c 4M /dev/urandom > /mnt/nfs/d/gone; sync")
+    name, file = next((name, file) for name, file in objects_of(store).items() if name not in kept)
+    aside = store.parent / "aside"
+    shutil.copyfile(file, aside)
+    client.run("rm /mnt/nfs/d/gone")
+    wait_until(lambda: not file.exists(), 60, "the object to go", 0.2)
+    assert audit(cluster, "--check")[2].startswith("0 strays"), audit(cluster, "--check")
+
+    aside.rename(file)
+    lines = audit(cluster, "--check")
+    assert lines[2].startswith("1 strays, 0 of them"), lines
+    assert any(name in line and "left" in line for line in lines), lines
+    assert file.exists()
+    warnings = " ".join(counters.weft(cluster, "status")["warnings"])
+    assert "1 objects that no file needs" in warnings, warnings
+
+    lines = audit(cluster)
+    assert lines[2].startswith("1 strays, 1 of them queued for removal"), lines
+    wait_until(lambda: not file.exists(), 60, "the stray to go", 0.2)
+    assert set(objects_of(store)) == kept
+    client.run("weft-drop-caches; cat /mnt/nfs/d/* | sha256sum > /tmp/after; "
+               "cmp /tmp/before /tmp/after", 120)
+    assert audit(cluster)[2].startswith("0 strays")
+
+
+def test_while_files_come_and_go(cluster):
+    """Nothing that is in use, or is being removed, is taken for a stray."""
+    client = cluster.client
+    job = client.start_job("""
+set -e
+weft-signal busy
+for round in $(seq 40); do
+  for n in $(seq 20); do head -c 20K /dev/urandom > /mnt/nfs/d/g$n; done
+  sync
+  rm /mnt/nfs/d/g*
+done
+""")
+    client.wait_event("busy")
+    audits = 0
+    while not job.done() and audits < 20:
+        lines = audit(cluster)
+        assert lines[2].startswith("0 strays, 0 of them queued for removal; 0 of files"), lines
+        audits += 1
+    job.wait(240)
+    assert audits > 0
+
+
+def test_who_wrote_before_a_restart_does_not_bring_a_file_back(run, network):
+    """A client holds a layout, and the metadata server that restarts never hears of it again."""
+    cluster = Cluster(run, network, Options(data_servers=2, store="folder", lease_s=5, grace_s=6))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    late, other = start_clients(run, network, ["uml61", "uml61"])
+    for client in (late, other):
+        client.mount(cluster.address, cluster.path)
+    other.run("mkdir -m 777 /mnt/nfs/d")
+    job = late.start_job(LATE)
+    late.wait_event("written")
+    assert all(objects_of(server.store) for server in cluster.ds)
+    cluster.mds.kill()
+    # It hears the client, and is not heard.
+    unheard = ["-n", cluster.mds_node.namespace, "route"], ["blackhole", f"{late.node.address}/32"]
+    sh("ip", *unheard[0], "add", *unheard[1])
+    cluster.restart_mds()
+    other.run("rm -f /mnt/nfs/d/f", 60)
+    wait_until(lambda: not any(objects_of(server.store) for server in cluster.ds), 60,
+               "the objects to go", 0.2)
+    late.signal("go")
+    time.sleep(5)
+    assert not job.done()
+    assert not any(objects_of(server.store) for server in cluster.ds)
+    assert sum(one["refused"] for one in counters.weft(cluster, "ds", "list")) > 0
+    sh("ip", *unheard[0], "del", *unheard[1])
+    job.wait(120, check=False)
+    assert not any(objects_of(server.store) for server in cluster.ds)

@@ -1,0 +1,134 @@
+"""A data server that is dead or hangs, of files without copies: clients of its stripes wait, and
+nobody else does. The metadata server serves everything else meanwhile."""
+
+import threading
+import time
+
+import pytest
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.counters import snapshot, weft
+from harness.in_namespace import InNamespace
+from harness.run import wait_until
+from wire import Client, const, ops
+from wire.const import Status
+
+pytestmark = pytest.mark.faults
+
+UNIT = 64 * 1024
+LEASE_S = 10
+LOADS = 4  # clients
+SLOTS = 64  # of each: together more than Ganesha has workers
+LOAD_S = LEASE_S + 6
+REST_S = 0.5  # between attempts that are told to come later
+USUAL_S = 0.1  # for what needs no data server
+SLOWEST_S = 2.0  # on a machine that does other things too
+
+KERNEL = """
+set -e
+for i in $(seq 20); do
+  head -c 200000 /dev/urandom > /tmp/in
+  cp /tmp/in /mnt/nfs/other-$i
+  sync -f /mnt/nfs/other-$i
+  cmp /tmp/in /mnt/nfs/other-$i
+done
+"""
+
+
+class Load:
+    """One client that keeps all its slots busy with one operation."""
+
+    def __init__(self, node, mds, number, handle, operation):
+        self.client = InNamespace(node, lambda: Client(
+            mds, owner=b"load-%d" % number, slots=SLOTS, timeout=LOAD_S + 60)).result()
+        self.handle, self.operation = handle, operation
+        self.statuses: dict[Status, int] = {}
+        self.over = threading.Event()
+        self.lock = threading.Lock()
+        self.threads = [threading.Thread(target=self.run, daemon=True)
+                        for _ in range(self.client.slots)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self):
+        while not self.over.is_set():
+            status = self.client.compound(ops.putfh(self.handle), self.operation).status
+            with self.lock:
+                self.statuses[status] = self.statuses.get(status, 0) + 1
+            if status != Status.OK:
+                self.over.wait(REST_S)
+
+    def end(self, timeout_s):
+        self.over.set()
+        deadline = time.monotonic() + timeout_s
+        for thread in self.threads:
+            thread.join(max(0.1, deadline - time.monotonic()))
+        assert not any(thread.is_alive() for thread in self.threads), "calls without an answer"
+
+
+def unit_of(cluster, client, handle, stateid, server):
+    """The offset of a unit of the file that this data server has."""
+    for number in range(len(cluster.ds)):
+        before = snapshot(cluster)
+        client.call(ops.putfh(handle), ops.write(stateid, number * UNIT, b"x" * UNIT))
+        if snapshot(cluster).since(before).written[server.name] == UNIT:
+            return number * UNIT
+    raise AssertionError("the data server has no part of the file")
+
+
+def latencies(client, handle, seconds):
+    """How long GETATTR of the root takes, asked again and again."""
+    found = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        begun = time.monotonic()
+        client.call(ops.putfh(handle), ops.getattr([const.ATTR_CHANGE]))
+        found.append(time.monotonic() - begun)
+        time.sleep(0.05)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["read", "write"])
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_the_metadata_server_serves_beside_a_dead_data_server(run, network, how, kind):
+    cluster = Cluster(run, network, Options(data_servers=3, stripe_unit=UNIT, lease_s=LEASE_S))
+    if not cluster.counted:
+        pytest.skip("Ganesha's VFS has no data servers")
+    kernel = start_client(run, network)
+    kernel.mount(cluster.address, cluster.path)
+    wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
+    node, mds = cluster.mds_node, (cluster.address, cluster.options.mds_port)
+    watch = InNamespace(node, lambda: Client(mds, owner=b"watch", timeout=60)).result()
+    handle, stateid = watch.open("/export", b"striped", create=True)
+    root = watch.handle("/export")
+    dead = cluster.ds[1]
+    offset = unit_of(cluster, watch, handle, stateid, dead)
+
+    if how == "killed":
+        dead.process.kill()
+    else:
+        dead.process.pause()
+    operation = ops.read(ops.ANONYMOUS, offset, 4096) if kind == "read" else \
+        ops.write(ops.ANONYMOUS, offset, b"y" * 4096)
+    loads = [Load(node, mds, number, handle, operation) for number in range(LOADS)]
+    job = kernel.start_job(KERNEL) if how == "killed" else None
+    took = InNamespace(node, lambda: latencies(watch, root, LOAD_S)).result(LOAD_S + 60)
+    assert sorted(took)[len(took) // 2] < USUAL_S, sorted(took)[-10:]
+    assert max(took) < SLOWEST_S, sorted(took)[-10:]
+    for load in loads:
+        load.end(40)
+        # Its lease is as good as ever: SEQUENCE says nothing else.
+        assert load.client.compound(ops.putrootfh()).sequence.flags == 0
+        assert set(load.statuses) <= {Status.DELAY, Status.OK}, load.statuses
+    if job:
+        job.wait(60)
+
+    # When it is back, what was asked for is done.
+    if how == "killed":
+        dead.process.start()
+    else:
+        dead.process.resume()
+    wait_until(lambda: loads[0].client.compound(ops.putfh(handle), operation).status == Status.OK,
+               30, "the data server's return", 0.2)
+    for client in (watch, *(load.client for load in loads)):
+        client.close()

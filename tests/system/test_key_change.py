@@ -1,0 +1,181 @@
+"""The cluster key is changed under clients that write: add, use, drop, server after server, as
+docs/operating.md has it. Nobody sees an error, and afterwards the old key is good for nothing."""
+
+import subprocess
+
+import pytest
+from harness import handles, paths
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.config import NFS_PORT, Export
+from harness.counters import weft
+from harness.in_namespace import InNamespace
+from harness.run import wait_until
+from wire import Client, Status, const, ops
+
+PART = "/part"
+PART_AT = "/mnt/part"
+
+# A file that stays open, one after the other that does not, and one whose handle is of before.
+WRITE = """#!/usr/bin/python3
+import os
+from weftio import *
+KEPT = "/mnt/nfs/kept"
+PART = "/mnt/part/seen before"
+check(PART, b"part")
+kept = os.open(KEPT, os.O_CREAT | os.O_RDWR)
+number = 0
+while not os.path.exists("/run/weft/to_guest/event-enough"):
+    number += 1
+    os.pwrite(kept, block(number, MIB), number % 8 * MIB)
+    os.fsync(kept)
+    name = f"/mnt/nfs/file-{number % 16}"
+    with open(name, "wb") as file:
+        file.write(block(number, 2 * MIB))
+        file.flush()
+        os.fsync(file.fileno())
+    drop_caches()
+    check(name, block(number, 2 * MIB))
+    same("what was written", os.pread(kept, MIB, number % 8 * MIB), block(number, MIB))
+    check(PART, b"part")
+    os.system(f"weft-signal round-{number}")
+os.close(kept)
+"""
+
+
+def command(*words, fails=False):
+    done = subprocess.run([str(paths.weft_command()), "key", *map(str, words)], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
+    assert done.returncode == (2 if fails else 0), done.stdout
+    return done.stdout
+
+
+def keys_of(file):
+    return [line.split()[0] for line in command("show", file).splitlines()]
+
+
+def logs_of(cluster):
+    """Of every server, by its name."""
+    processes = [server.process for server in cluster.ds + cluster.targets]
+    return {"mds": cluster.run.folder / "ganesha.log",
+            **{process.name: process.log for process in processes}}
+
+
+def wait_read(cluster, says):
+    """Until the log of each says that it has read its key file anew, and has these keys."""
+    for name, log in logs_of(cluster).items():
+        wait_until(lambda one=log: any(line.endswith(f"event=keys_changed {says}")
+                                       for line in one.read_text().splitlines()),
+                   20, f"{name} to say {says}", 0.1)
+
+
+def copy_to(file, text):
+    """As an administrator does it: whole, and not readable for others."""
+    new = file.with_suffix(".new")
+    new.touch(0o600)
+    new.write_text(text)
+    new.rename(file)
+
+
+def status_of(cluster, key, access):
+    """What each data server says of a handle that is sealed with this key."""
+    def ask(server):
+        number = weft(cluster, "ds", "list")
+        ds_id = next(one["id"] for one in number if one["name"] == server.name)
+        with Client((server.node.address, NFS_PORT), minor=1,
+                    flags=const.EXCHGID_USE_PNFS_DS) as client:
+            return client.compound(ops.putfh(handles.seal(key, ds_id, 12345, access))).status
+    return {InNamespace(cluster.mds_node, lambda one=server: ask(one)).result()
+            for server in cluster.ds}
+
+
+def make_part(cluster, client):
+    """A directory that is exported by itself, and mounted."""
+    client.run("mkdir -m 1777 /mnt/nfs/dir && printf part > '/mnt/nfs/dir/seen before'", root=True)
+    cluster.reload_exports([*cluster.exports, Export(9, PART, path="/dir")])
+    client.mount(cluster.address, PART, at=PART_AT)
+
+
+@pytest.mark.parametrize("store, options", [
+    ("folder", {}),
+    ("folder", {"Copies": "2"}),
+    ("shm", {}),
+    ("parity3-tcp", {}),
+], ids=["folder", "copies", "target", "parity"])
+def test_nobody_notices_a_change_of_the_key(run, network, store, options):
+    cluster = Cluster(run, network, Options(
+        data_servers=2, store=store, extra=options,
+        shared_memory=("ds",) if store == "shm" else ()))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    client = start_client(run, network, uid=1000)
+    client.mount(cluster.address, cluster.path)
+    make_part(cluster, client)
+    files = cluster.key_files
+    assert len(files) == 1 + len(cluster.ds + cluster.targets)
+    old_text = files[0].read_text().splitlines()[0]
+    job = client.start_job(WRITE)
+    client.wait_event("round-2", 120)
+
+    def more_rounds():
+        rounds = len([*client.from_guest.glob("event-round-*")])
+        wait_until(lambda: len([*client.from_guest.glob("event-round-*")]) >= rounds + 3 or
+                   job.done(), 120, "more rounds", 0.2)
+        assert not job.done(), job.output
+
+    old, = keys_of(files[0])
+    command("add", files[0])
+    _, new = keys_of(files[0])
+    for file in files[1:]:
+        copy_to(file, files[0].read_text())
+    wait_read(cluster, f"uses={old} accepts={old},{new}")
+    more_rounds()
+    command("add", files[0], fails=True)
+    command("drop", files[0], old, fails=True)
+    for file in files:
+        command("use", file, new)
+        command("use", file, new)  # said twice is said once
+    wait_read(cluster, f"uses={new} accepts={new},{old}")
+    more_rounds()
+    for access in (handles.READ_WRITE, 7):
+        assert status_of(cluster, old_text, access) == {Status.OK}
+    for file in reversed(files):
+        command("drop", file, old)
+        command("drop", file, old)
+    wait_read(cluster, f"uses={new} accepts={new}")
+    more_rounds()
+    client.signal("enough")
+    job.wait(120)
+    new_text, = files[0].read_text().splitlines()
+    for access in (handles.READ_WRITE, 7):
+        assert status_of(cluster, old_text, access) == {Status.BADHANDLE}
+        assert status_of(cluster, new_text, access) == {Status.OK}
+    for log in logs_of(cluster).values():
+        assert "event=data_server_refused" not in log.read_text()
+        assert "event=key_file_unusable" not in log.read_text()
+
+
+def test_a_bad_key_file_changes_nothing(run, network):
+    cluster = Cluster(run, network, Options(data_servers=1))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    mds_key, ds_key = cluster.key_files
+    good = ds_key.read_text()
+    for bad, mode, why in (("nonsense\n", 0o600, "64 hexadecimal digits"), ("", 0o600, "no key"),
+                           (good, 0o644, "readable by its owner only")):
+        for file in (ds_key, mds_key):
+            copy_to(file, bad)
+            file.chmod(mode)
+        for name, log in logs_of(cluster).items():
+            wait_until(lambda one=log, text=why: text in one.read_text(), 20,
+                       f"{name} to complain of what is wrong: {why}", 0.1)
+    assert status_of(cluster, good, handles.READ_WRITE) == {Status.OK}
+    for file in (mds_key, ds_key):
+        file.chmod(0o600)
+    for log in logs_of(cluster).values():
+        # A line for each that was read, whether its mode was set by then or not.
+        assert log.read_text().count("event=key_file_unusable") <= 6
+        assert "event=keys_changed" not in log.read_text()
+    cluster.ds[0].process.kill()
+    cluster.ds[0].process.start()
+    cluster.wait_up()

@@ -1,0 +1,160 @@
+"""Power loss: what is not stable on a server's file system is gone, at one moment, and its
+processes with it. Nothing acknowledged is lost, no name and no byte, and every server starts again
+by itself.
+
+Every store and the metadata server's folder (its store, and what it keeps of clients) are on an
+ext4 of their own, which is shut down without its log. Loop devices neither tear nor reorder.
+
+WEFT_FAULT_ROUNDS (4; ./dev test faults: 200) and WEFT_FAULT_SEED (drawn, and printed) choose."""
+
+import os
+import random
+
+import pytest
+from harness.client import start_client, start_clients
+from harness.cluster import Cluster, Options
+from harness.disks import LAZY, Disk, lose_power
+from harness.copies import wait_equal
+from harness.verified_load import VerifiedLoad
+
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(not os.path.exists("/dev/loop-control"),
+                       reason="this host has no loop devices, so no disk of a server's own")]
+
+ROUNDS = int(os.environ.get("WEFT_FAULT_ROUNDS", "4"))
+TURN = 2  # rounds between the times at which all is verified
+
+KINDS = {"one copy": {}, "two copies": {"extra": {"Copies": "2"}, "domains": ("a", "b")},
+         "flexfiles": {"extra": {"Copies": "2"}, "domains": ("a", "b"), "layout": "flexfiles"},
+         "parity": {"store": "parity3"}}
+
+
+def start(run, network, kind):
+    seed = int(os.environ.get("WEFT_FAULT_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
+    options = KINDS[kind]
+    cluster = Cluster(run, network, Options(power=True, stripe_unit=1 << 18, **options,
+                                            data_servers=2 if "store" in options else 4))
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    return cluster, client, random.Random(seed), seed
+
+
+def stores_of(cluster):
+    return cluster.ds + cluster.targets
+
+
+def some_servers(cluster, rng):
+    """What loses power this time, and how that is called."""
+    everything = [cluster, *stores_of(cluster)]
+    return rng.choice([
+        ("one store", [rng.choice(stores_of(cluster))]),
+        ("all stores", stores_of(cluster)),
+        ("the metadata server", [cluster]),
+        ("the metadata server and a store", [cluster, rng.choice(stores_of(cluster))]),
+        ("everything", everything)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_power_loss_under_load(run, network, kind):
+    """The client lives on, and writes again what it was not told to be stable."""
+    cluster, client, rng, seed = start(run, network, kind)
+    copies = 0 if cluster.targets else 2 if "copies" in kind or kind == "flexfiles" else 1
+    load = VerifiedLoad(client, seed)
+    for number in range(1, ROUNDS + 1):
+        load.run_on(rng.uniform(1, 6))
+        what, servers = some_servers(cluster, rng)
+        print(f"seed {seed} round {number}: {what}", flush=True)
+        cluster.lose_power(servers)
+        cluster.wait_up(90)
+        if number % TURN == 0 and number < ROUNDS:
+            load.hold(cluster, copies)
+            load.go_on()
+    result = load.end()
+    if copies:
+        wait_equal(cluster, copies)
+    print(f"seed {seed}: {result}")
+    assert result["write"] > ROUNDS and result["read"] > ROUNDS
+
+
+# Says each file that is stable, and each that was renamed to where it is.
+WRITER = """#!/usr/bin/python3
+import os
+from weftio import *
+os.chdir("/mnt/nfs")
+number = 0
+while True:
+    number += 1
+    fd = os.open(f"made{number}", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+    os.write(fd, block(number, 100 * KIB + number))
+    os.fsync(fd)
+    os.close(fd)
+    if number % 2:
+        os.rename(f"made{number}", f"f{number}")
+        print(f"f{number}", flush=True)
+    else:
+        print(f"made{number}", flush=True)
+"""
+
+CHECK = """#!/usr/bin/python3
+import os
+from weftio import *
+os.chdir("/mnt/nfs")
+names = %r
+same("missing", sorted(set(names) - set(os.listdir("."))), [])
+for name in names:
+    number = int(name.lstrip("fmade"))
+    same("size of " + name, os.stat(name).st_size, 100 * KIB + number)
+    check(name, block(number, 100 * KIB + number))
+for name in os.listdir("."):
+    if name.startswith(("f", "made")):
+        os.unlink(name)
+"""
+
+
+@pytest.mark.parametrize("kind", ["one copy", "parity"])
+def test_everything_and_the_client(run, network, kind):
+    """Nobody is left who could write anything again: what was synced is there."""
+    cluster, client, rng, seed = start(run, network, kind)
+    for number in range(1, max(2, ROUNDS // 10) + 1):
+        job = client.start_job(WRITER)
+        client.wait(lambda: len(job.output().splitlines()) > rng.randrange(5, 60), 120, "files")
+        client.kill()
+        names = job.output().rpartition("\n")[0].splitlines()
+        print(f"seed {seed} round {number}: {len(names)} files", flush=True)
+        cluster.lose_power([cluster, *stores_of(cluster)])
+        cluster.wait_up(90)
+        client = start_client(run, network)
+        client.mount(cluster.address, cluster.path)
+        client.run(CHECK % names, 240)
+
+
+LOCK = """#!/usr/bin/python3
+import fcntl, os
+file = open("/mnt/nfs/f", "r+")
+fcntl.lockf(file, fcntl.LOCK_EX)
+os.system("weft-signal locked; weft-wait end 300")
+"""
+
+
+def test_a_client_of_the_last_second_is_known_after_power_loss(run, network):
+    """Its record is on a disk of its own, so that no other sync makes it stable: it was told that
+    it is a client, so it may reclaim its lock, and nobody else gets that."""
+    cluster = Cluster(run, network, Options(data_servers=1))
+    cluster.mds.stop()
+    recovery = Disk(run, cluster.folder / "recovery", 64, LAZY)
+    cluster.restart_mds()
+    cluster.wait_up()
+    first, second = start_clients(run, network, ["uml61", "uml61"])
+    second.mount(cluster.address, cluster.path)
+    second.run("touch /mnt/nfs/f && chmod 666 /mnt/nfs/f && sync")
+    first.mount(cluster.address, cluster.path)
+    job = first.start_job(LOCK)
+    first.wait_event("locked")
+    lose_power([(recovery, cluster.mds)])
+    cluster.restart_mds()
+    refused = second.python("import fcntl\nfile = open('/mnt/nfs/f', 'r+')\n"
+                            "fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)", 120, check=False)
+    assert refused.status == 1 and "BlockingIOError" in refused.output, refused.output
+    first.signal("end")
+    job.wait(30)

@@ -1,0 +1,119 @@
+// keygen and key: the file with the cluster key. They need no running server.
+//
+// Changing the key takes three steps, each done at all servers before the next begins: add, use,
+// drop. So whatever a server makes with the key it uses is accepted by those that are a step
+// behind.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "rpc/control/keys.h"
+#include "tools/weft/commands.h"
+#include "tools/weft/output.h"
+
+namespace weft::cli {
+namespace {
+
+using rpc::control::ClusterKey;
+using rpc::control::ClusterKeys;
+using rpc::control::fingerprint_text;
+
+// The key that a person means. kNotFound.
+Result<ClusterKeys::const_iterator> find_key(const std::string& path, const ClusterKeys& keys,
+                                             const std::string& wanted) {
+  const auto found = std::ranges::find(keys, wanted, fingerprint_text);
+  if (found != keys.end()) return found;
+  return fail(Errc::kNotFound, path + " has no key " + wanted + " (weft key show " + path + ")");
+}
+
+int save(const std::string& path, const ClusterKeys& keys, const std::string& said) {
+  if (auto done = rpc::control::replace_cluster_keys(path, keys); !done) {
+    return complain(done.error().describe());
+  }
+  print(said);
+  return kExitGood;
+}
+
+}  // namespace
+
+int keygen_command(const std::string& path) {
+  auto key = rpc::control::create_cluster_key(path);
+  if (!key && key.error() == Errc::kExists) {
+    return complain(path +
+                    " exists. A new key makes every data server and every handle out there "
+                    "invalid: remove the file first if that is meant. weft key add " +
+                    path + " begins to change the key of a system that goes on.");
+  }
+  if (!key) return complain(key.error().describe());
+  print("made " + path + " (mode 0600); copy it to every data server, safely\n");
+  return kExitGood;
+}
+
+int key_show_command(const Settings& settings, const std::string& path) {
+  const auto keys = rpc::control::load_cluster_keys(path);
+  if (!keys) return complain(keys.error().describe());
+  auto rows = nlohmann::ordered_json::array();
+  std::string text;
+  for (const ClusterKey& key : *keys) {
+    const bool used = key == keys->front();
+    rows.push_back({{"key", fingerprint_text(key)}, {"used", used}});
+    text += fingerprint_text(key) + (used ? "  used\n" : "  accepted\n");
+  }
+  if (settings.json) {
+    print(rows);
+  } else {
+    print(text);
+  }
+  return kExitGood;
+}
+
+int key_add_command(const std::string& path) {
+  auto keys = rpc::control::load_cluster_keys(path);
+  if (!keys) return complain(keys.error().describe());
+  if (keys->size() == rpc::control::kMostClusterKeys) {
+    return complain(path + " has two keys already: end the change that was begun (weft key show " +
+                    path + ", then weft key use and weft key drop)");
+  }
+  keys->push_back(rpc::control::random_cluster_key());
+  const std::string name = fingerprint_text(keys->back());
+  return save(path, *keys,
+              "added key " + name + "; it is accepted from now on, and not used yet\n" +
+                  "next: copy the file to every other server, wait until the log of each says\n" +
+                  "event=keys_changed, then at each server: weft key use " + path + " " + name +
+                  "\n");
+}
+
+int key_use_command(const std::string& path, const std::string& wanted) {
+  const auto keys = rpc::control::load_cluster_keys(path);
+  if (!keys) return complain(keys.error().describe());
+  const auto found = find_key(path, *keys, wanted);
+  if (!found) return complain(found.error().text);
+  if (*found == keys->begin()) {
+    print("key " + wanted + " is used already\n");
+    return kExitGood;
+  }
+  const std::string old = fingerprint_text(keys->front());
+  return save(path, {**found, keys->front()},
+              "key " + wanted + " is used from now on, " + old + " is still accepted\n" +
+                  "next: once it is so at every server, at each: weft key drop " + path + " " +
+                  old + "\n");
+}
+
+int key_drop_command(const std::string& path, const std::string& wanted) {
+  const auto keys = rpc::control::load_cluster_keys(path);
+  if (!keys) return complain(keys.error().describe());
+  const auto found = find_key(path, *keys, wanted);
+  if (!found && keys->size() == 1) {
+    print(found.error().text + ": it is dropped already\n");
+    return kExitGood;
+  }
+  if (!found) return complain(found.error().text);
+  if (*found == keys->begin()) {
+    return complain("key " + wanted + " is the one that is used: add another, and use that first");
+  }
+  return save(path, {keys->front()},
+              "dropped key " + wanted + ": what was made with it is refused from now on\n" +
+                  "next: the same at every other server; destroy copies of that key, and never " +
+                  "bring it back\n");
+}
+
+}  // namespace weft::cli
