@@ -51,19 +51,21 @@ void StoreSpace::look(bool needed) {
   const auto probed = probe_();
   if (!probed || floor_ == 0) return;
   const std::uint64_t free = *probed + held_;
+  free_ = free;
+  const bool full = free < (full_ ? floor_ + floor_ / 8 : floor_);
+  if (full != full_.exchange(full)) {
+    if (full) {
+      spdlog::warn("event=metadata_store_full free_bytes={} floor_bytes={} file_system_of={}", free,
+                   floor_, file_);
+    } else {
+      spdlog::info("event=metadata_store_has_room free_bytes={}", free);
+    }
+  }
+  // Last: who sees that the reserve is gone finds the store full.
   if (held_ > 0 && (needed || *probed < floor_ / 8)) {
     give_up();
   } else if (held_ < reserve_bytes() && possible_ && !needed && free >= floor_) {
     take();
-  }
-  free_ = free;
-  const bool full = free < (full_ ? floor_ + floor_ / 8 : floor_);
-  if (full == full_.exchange(full)) return;
-  if (full) {
-    spdlog::warn("event=metadata_store_full free_bytes={} floor_bytes={} file_system_of={}", free,
-                 floor_, file_);
-  } else {
-    spdlog::info("event=metadata_store_has_room free_bytes={}", free);
   }
 }
 
