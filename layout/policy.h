@@ -61,7 +61,7 @@ constexpr std::uint32_t kGreatestUnit = 1u << 30;
 [[nodiscard]] Policy policy_of(const LayoutMap& map);
 
 // Whether an export of this layout type can do it: the clients' protocols need flexfiles, the
-// servers' need files, and so do stripes (ganesha-fsal/layouts/flex_grant.h). kInvalid saying so.
+// servers' need files, and so do stripes (ganesha-fsal/files/flex_grant.h). kInvalid saying so.
 [[nodiscard]] Result<> check(const Policy& policy, LayoutType type);
 
 // The policy as placement takes it; keys that are not set have their defaults. `reserve_bytes`

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <filesystem>
 
-#include "dataserver/main/config_fields.h"
+#include "dataserver/process/config_fields.h"
 
 namespace weft::ds {
 

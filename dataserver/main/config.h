@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "dataserver/load/sampler.h"
-#include "dataserver/main/toml_fields.h"
 #include "dataserver/mirror/mirror_options.h"
 #include "dataserver/parity/geometry.h"
+#include "dataserver/process/toml_fields.h"
 #include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
-#include "dataserver/target/target_link.h"
+#include "dataserver/targets/target_link.h"
 #include "layout/net_address.h"
 #include "rpc/base/machine.h"
 

@@ -34,7 +34,7 @@
 #include "dataserver/nfs/counters.h"
 #include "dataserver/nfs/handle_gate.h"
 #include "dataserver/nfs/size_authority.h"
-#include "dataserver/nfs/writes_in_flight.h"
+#include "dataserver/ring/writes_in_flight.h"
 #include "dataserver/store/state_file.h"
 #include "dataserver/store/store_directory.h"
 #include "rpc/control/client.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <future>
 
-#include "dataserver/main/cache_metrics.h"
+#include "dataserver/store/cache_metrics.h"
 #include "rpc/control/keys.h"
 #include "rpc/nfs4/payload_locator.h"
 #include "rpc/session/cluster_session.h"

@@ -8,8 +8,8 @@
 #include <exception>
 
 #include "dataserver/main/data_server.h"
-#include "dataserver/main/program.h"
-#include "dataserver/main/supervisor.h"
+#include "dataserver/process/program.h"
+#include "dataserver/process/supervisor.h"
 
 namespace weft::ds {
 namespace {

@@ -54,7 +54,7 @@
 
 #include "dataserver/mirror/duplicator.h"
 #include "dataserver/parity/parity_store.h"
-#include "dataserver/target/target_link.h"
+#include "dataserver/targets/target_link.h"
 #include "rpc/base/metrics.h"
 
 namespace weft::ds {

@@ -23,7 +23,7 @@
 #include "dataserver/store/cached_store.h"
 #include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
-#include "dataserver/target/remote_store.h"
+#include "dataserver/targets/remote_store.h"
 #include "rpc/control/messages.h"
 
 namespace weft::ds {

@@ -25,7 +25,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "dataserver/mirror/extent_set.h"
+#include "dataserver/ring/extent_set.h"
 #include "layout/object_id.h"
 
 namespace weft::ds {

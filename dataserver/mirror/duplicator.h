@@ -37,11 +37,11 @@
 #include <vector>
 
 #include "dataserver/mirror/copy_book.h"
+#include "dataserver/mirror/duplication.h"
 #include "dataserver/mirror/mirror_options.h"
 #include "dataserver/mirror/missed_reports.h"
 #include "dataserver/mirror/partner_link.h"
-#include "dataserver/mirror/range_locks.h"
-#include "dataserver/nfs/duplication.h"
+#include "dataserver/ring/range_locks.h"
 #include "rpc/control/keyring.h"
 
 namespace weft::ds {

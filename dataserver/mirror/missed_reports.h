@@ -1,5 +1,5 @@
 // Tells the metadata server which regions of an object a copy missed, once for all writes that
-// wait for it, and again while it cannot be reached (nfs/rounds.h).
+// wait for it, and again while it cannot be reached (ring/rounds.h).
 //
 // What was told of partners is entered in the CopyBook, so that a region is reported once.
 //
@@ -12,7 +12,7 @@
 
 #include "dataserver/mirror/copy_book.h"
 #include "dataserver/mirror/mirror_authority.h"
-#include "dataserver/nfs/rounds.h"
+#include "dataserver/ring/rounds.h"
 
 namespace weft::ds {
 

@@ -40,7 +40,7 @@
 #include <vector>
 
 #include "dataserver/mirror/mirror_authority.h"
-#include "dataserver/store/io_ring.h"
+#include "dataserver/ring/io_ring.h"
 #include "rpc/session/session_client.h"
 
 namespace weft::ds {

@@ -43,7 +43,7 @@
 #include <vector>
 
 #include "dataserver/mirror/duplicator.h"
-#include "dataserver/mirror/token_bucket.h"
+#include "dataserver/ring/token_bucket.h"
 #include "rpc/control/messages.h"
 
 namespace weft::ds {

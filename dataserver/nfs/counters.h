@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dataserver/load/streams.h"
-#include "dataserver/store/io_ring.h"
+#include "dataserver/ring/io_ring.h"
 #include "layout/handle.h"
 #include "rpc/base/assert.h"
 

@@ -39,12 +39,12 @@
 // Ownership: everything in Parts outlives the handler; the handler outlives its operations.
 #pragma once
 
+#include "dataserver/mirror/duplication.h"
 #include "dataserver/nfs/counters.h"
-#include "dataserver/nfs/duplication.h"
 #include "dataserver/nfs/handle_gate.h"
 #include "dataserver/nfs/lease_wait.h"
 #include "dataserver/nfs/size_authority.h"
-#include "dataserver/nfs/writes_in_flight.h"
+#include "dataserver/ring/writes_in_flight.h"
 #include "dataserver/store/store.h"
 #include "rpc/base/clock.h"
 #include "rpc/session/handler.h"

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "dataserver/nfs/lease.h"
-#include "dataserver/store/io_ring.h"
+#include "dataserver/ring/io_ring.h"
 #include "rpc/base/buffer.h"
 #include "rpc/base/clock.h"
 

@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
-#include "dataserver/nfs/rounds.h"
 #include "dataserver/nfs/size_authority.h"
+#include "dataserver/ring/rounds.h"
 
 namespace weft::ds {
 

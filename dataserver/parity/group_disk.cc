@@ -7,8 +7,8 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 
+#include "dataserver/ring/io_ring.h"
 #include "dataserver/store/disk.h"
-#include "dataserver/store/io_ring.h"
 #include "rpc/base/assert.h"
 
 namespace weft::ds {

@@ -75,15 +75,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dataserver/mirror/range_locks.h"
-#include "dataserver/mirror/token_bucket.h"
 #include "dataserver/parity/group_disk.h"
 #include "dataserver/parity/group_log.h"
 #include "dataserver/parity/group_record.h"
 #include "dataserver/parity/image.h"
-#include "dataserver/parity/task.h"
+#include "dataserver/ring/range_locks.h"
+#include "dataserver/ring/token_bucket.h"
 #include "dataserver/store/store.h"
 #include "rpc/base/clock.h"
+#include "rpc/base/task.h"
 
 namespace weft::ds {
 

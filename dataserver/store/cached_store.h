@@ -8,7 +8,7 @@
 // dropped instead, so that nothing is copied for their sake.
 //
 // Nobody else may change what the store beneath has. At a target nobody can: each data server has a
-// name space of its own there (target/spaces.h), named by its store's identity, whose folder is
+// name space of its own there (targets/spaces.h), named by its store's identity, whose folder is
 // locked by one process (store_directory.h); an earlier process's operations have ended before the
 // target answers a new one. Behind a target's own caches there is only its own file store. Parity
 // groups write to their members below this, but never bytes that read otherwise.

@@ -4,7 +4,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
 
-#include "dataserver/store/io_ring.h"
+#include "dataserver/ring/io_ring.h"
 #include "layout/performance.h"
 #include "rpc/base/assert.h"
 

@@ -36,8 +36,8 @@
 #include <memory>
 #include <string>
 
+#include "dataserver/ring/io_ring.h"
 #include "dataserver/store/faults.h"
-#include "dataserver/store/io_ring.h"
 #include "dataserver/store/object_files.h"
 #include "dataserver/store/page_cache.h"
 #include "dataserver/store/store.h"

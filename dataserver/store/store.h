@@ -2,7 +2,7 @@
 //
 // A store is a chain of small links with this interface (docs/architecture.md): FileStore keeps
 // objects as sparse files; EmulatedStore makes it a slower disk, for benchmarks; CachedStore keeps
-// what is read in memory; RemoteStore (dataserver/target) reaches a target in another process;
+// what is read in memory; RemoteStore (dataserver/targets) reaches a target in another process;
 // ParityStore is over several. A data server's configuration names its chain.
 //
 // Asynchrony: every operation takes a completion, called exactly once, on the thread that started

@@ -48,7 +48,7 @@
 #include <vector>
 
 #include "ganesha-fsal/cluster/records.h"
-#include "ganesha-fsal/meta/kv.h"
+#include "ganesha-fsal/meta/kv/kv.h"
 #include "layout/device_table.h"
 #include "layout/layout_map.h"
 #include "layout/placement.h"

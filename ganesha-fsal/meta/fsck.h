@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "ganesha-fsal/meta/kv.h"
-#include "ganesha-fsal/meta/types.h"
+#include "ganesha-fsal/meta/kv/kv.h"
+#include "ganesha-fsal/meta/schema/types.h"
 #include "rpc/base/error.h"
 
 namespace weft::mds {

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "ganesha-fsal/meta/namespace.h"
-#include "ganesha-fsal/meta/rocks_kv.h"
+#include "ganesha-fsal/meta/kv/rocks_kv.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 
 namespace {
 

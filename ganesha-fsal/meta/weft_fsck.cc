@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "ganesha-fsal/meta/fsck.h"
-#include "ganesha-fsal/meta/namespace.h"
-#include "ganesha-fsal/meta/rocks_kv.h"
+#include "ganesha-fsal/meta/kv/rocks_kv.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 
 namespace {
 

@@ -46,7 +46,7 @@
 #include <vector>
 
 #include "ganesha-fsal/cluster/registry.h"
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "layout/balance.h"
 #include "layout/placement.h"
 

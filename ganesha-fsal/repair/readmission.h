@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "ganesha-fsal/cluster/registry.h"
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 
 namespace weft::mds {
 

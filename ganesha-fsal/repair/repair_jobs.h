@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ganesha-fsal/admin/source.h"
-#include "ganesha-fsal/meta/types.h"
+#include "ganesha-fsal/meta/schema/types.h"
 #include "rpc/control/messages.h"
 
 namespace weft::mds {

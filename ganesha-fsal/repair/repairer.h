@@ -39,7 +39,7 @@
 #include <thread>
 #include <vector>
 
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/repair/copy_servers.h"
 #include "ganesha-fsal/repair/repair_jobs.h"
 #include "ganesha-fsal/repair/scrubber.h"

@@ -35,7 +35,7 @@
 #include <thread>
 #include <vector>
 
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "rpc/control/messages.h"
 
 namespace weft::mds {

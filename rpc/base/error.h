@@ -3,7 +3,7 @@
 // A function that can fail returns Result<T>; it never throws (constructors may) and never aborts
 // on what a peer, a disk or a user gave it. The codes say what happened in the terms of the
 // protocol we serve; the text says to whom and why, for a log or a command line. One place per
-// edge translates: rpc/nfs4 to nfsstat4, ganesha-fsal/fsal to fsal_status_t, rpc/control to its
+// edge translates: rpc/nfs4 to nfsstat4, ganesha-fsal/glue to fsal_status_t, rpc/control to its
 // wire codes. The numeric values are ours alone and never leave the process.
 //
 // Threading: values, freely copied and moved.

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <memory>
 
-#include "dataserver/store/io_ring.h"
+#include "dataserver/ring/io_ring.h"
 
 namespace weft::test {
 

@@ -1,7 +1,7 @@
 // The decoders of what a data server and a target say to each other. The first byte chooses.
 #include <cstdlib>
 
-#include "dataserver/target/messages.h"
+#include "dataserver/targets/messages.h"
 
 using namespace weft;
 using namespace weft::ds;

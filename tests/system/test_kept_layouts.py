@@ -1,5 +1,5 @@
 """A client that goes through many small files keeps its sessions with the data servers, and what it
-keeps for that is in nobody's way (ganesha-fsal/layouts/kept_layouts.h)."""
+keeps for that is in nobody's way (ganesha-fsal/files/kept_layouts.h)."""
 
 import json
 import time

@@ -1,5 +1,5 @@
 // CREATE and OPEN's making of files: regular files, directories, symbolic links, special files.
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/meta/ops/rights.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 

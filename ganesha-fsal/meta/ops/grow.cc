@@ -1,7 +1,7 @@
 // Sizes and times that data writing brings: LAYOUTCOMMIT, and what data servers report.
 #include <algorithm>
 
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 
 namespace weft::mds {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 #include "layout/relocation.h"

@@ -1,7 +1,7 @@
 // Layout maps, the reverse index from data servers to objects, and epochs.
 #include <algorithm>
 
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 

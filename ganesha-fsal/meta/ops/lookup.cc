@@ -1,7 +1,7 @@
 // LOOKUP, LOOKUPP, GETATTR, READLINK and paths.
 #include <algorithm>
 
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 
 namespace weft::mds {

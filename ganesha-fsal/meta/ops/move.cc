@@ -1,7 +1,7 @@
 // Moves: a data server takes another's place in a file's layout map.
 #include <algorithm>
 
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/journal.h"
 #include "ganesha-fsal/meta/schema/keys.h"

@@ -1,5 +1,5 @@
 // Policies of directories, and those that files took from them when they were made.
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 

@@ -1,5 +1,5 @@
 // REMOVE: unlink and rmdir.
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/meta/ops/rights.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 

@@ -3,7 +3,7 @@
 // A directory must not get below itself. Directories move between directories one at a time
 // (rename_mutex_), so that the way up from the target stays as it is while it is checked; the
 // transaction has read every parent record on it as well, for stores with other writers.
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/meta/ops/rights.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/keys.h"

@@ -8,8 +8,8 @@
 // Threading: pure functions.
 #pragma once
 
-#include "ganesha-fsal/meta/credentials.h"
-#include "ganesha-fsal/meta/types.h"
+#include "ganesha-fsal/meta/schema/credentials.h"
+#include "ganesha-fsal/meta/schema/types.h"
 #include "rpc/base/error.h"
 
 namespace weft::mds {

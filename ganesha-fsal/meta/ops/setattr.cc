@@ -4,7 +4,7 @@
 // grown again before the data servers heard of it must still read zeros in between.
 #include <algorithm>
 
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/meta/ops/rights.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/keys.h"

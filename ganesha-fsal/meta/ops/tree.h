@@ -11,9 +11,9 @@
 #include <optional>
 #include <string_view>
 
-#include "ganesha-fsal/meta/kv.h"
+#include "ganesha-fsal/meta/kv/kv.h"
 #include "ganesha-fsal/meta/schema/records.h"
-#include "ganesha-fsal/meta/types.h"
+#include "ganesha-fsal/meta/schema/types.h"
 
 namespace weft::mds {
 

@@ -1,5 +1,5 @@
 // Extended attributes (RFC 8276). A change of them is a change of the inode: ctime and change.
-#include "ganesha-fsal/meta/namespace.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 

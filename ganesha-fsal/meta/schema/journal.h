@@ -27,7 +27,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ganesha-fsal/meta/types.h"
+#include "ganesha-fsal/meta/schema/types.h"
 #include "rpc/base/error.h"
 
 namespace weft::mds {

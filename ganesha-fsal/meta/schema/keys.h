@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "ganesha-fsal/meta/types.h"
+#include "ganesha-fsal/meta/schema/types.h"
 
 namespace weft::mds::keys {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ganesha-fsal/meta/types.h"
+#include "ganesha-fsal/meta/schema/types.h"
 #include "layout/policy.h"
 #include "rpc/base/error.h"
 

@@ -9,7 +9,7 @@
 
 #include "rpc/control/mds_boot.h"
 #include "tests/dataserver/main/fake_mds.h"
-#include "tests/dataserver/target/target_rig.h"
+#include "tests/dataserver/targets/target_rig.h"
 
 namespace weft::ds {
 namespace {

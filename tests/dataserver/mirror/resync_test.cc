@@ -3,7 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "dataserver/mirror/resync_job.h"
-#include "dataserver/mirror/token_bucket.h"
+#include "dataserver/ring/token_bucket.h"
 #include "tests/dataserver/mirror/mirror_rig.h"
 
 namespace weft::ds {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "dataserver/store/io_ring.h"
+#include "dataserver/ring/io_ring.h"
 #include "dataserver/store/store.h"
 
 namespace weft::test {

@@ -5,7 +5,7 @@
 
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/cluster/cluster.h"
-#include "ganesha-fsal/meta/memory_kv.h"
+#include "ganesha-fsal/meta/kv/memory_kv.h"
 #include "tests/ganesha-fsal/cluster/fake_server.h"
 
 namespace weft::mds {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "ganesha-fsal/meta/memory_kv.h"
+#include "ganesha-fsal/meta/kv/memory_kv.h"
 
 using namespace weft;
 using namespace weft::mds;

@@ -1,5 +1,5 @@
 // setattr, truncates, growth, extended attributes.
-#include "ganesha-fsal/meta/time_ns.h"
+#include "ganesha-fsal/meta/schema/time_ns.h"
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;

@@ -1,5 +1,5 @@
 // The contract of kv.h, over both engines.
-#include "ganesha-fsal/meta/kv.h"
+#include "ganesha-fsal/meta/kv/kv.h"
 
 #include <catch2/generators/catch_generators.hpp>
 #include <thread>

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "ganesha-fsal/meta/fsck.h"
-#include "ganesha-fsal/meta/memory_kv.h"
-#include "ganesha-fsal/meta/namespace.h"
-#include "ganesha-fsal/meta/rocks_kv.h"
+#include "ganesha-fsal/meta/kv/memory_kv.h"
+#include "ganesha-fsal/meta/kv/rocks_kv.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
 
 namespace weft::mds {
 

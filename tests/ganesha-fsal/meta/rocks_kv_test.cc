@@ -1,4 +1,4 @@
-#include "ganesha-fsal/meta/rocks_kv.h"
+#include "ganesha-fsal/meta/kv/rocks_kv.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -102,7 +102,7 @@ def test_layers():
     assert findings('rpc/base/a.cc', '"rpc/xdr/xdr.h"')
     assert findings('layout/a.cc', '"rpc/onc/message.h"')
     assert not findings('layout/a.cc', '"rpc/xdr/xdr.h"')
-    assert findings('dataserver/nfs/a.cc', '"ganesha-fsal/meta/kv.h"')
+    assert findings('dataserver/nfs/a.cc', '"ganesha-fsal/meta/kv/kv.h"')
     assert findings('ganesha-fsal/meta/a.cc', '"dataserver/store/store.h"')
     assert not findings('dataserver/nfs/a.cc', '"rpc/session/server.h"')
     assert not findings('tests/x/a.cc', '"dataserver/store/store.h"')
@@ -111,10 +111,10 @@ def test_layers():
 def test_ganesha_only_by_its_wrapper():
     assert findings('ganesha-fsal/meta/a.cc', '"fsal_types.h"')
     assert findings('ganesha-fsal/meta/a.cc', '<fsal_types.h>')
-    assert findings('ganesha-fsal/fsal/a.cc', '<fsal_types.h>')
-    assert findings('ganesha-fsal/meta/a.cc', '"ganesha-fsal/fsal/ganesha.h"')
-    assert not findings('ganesha-fsal/fsal/a.cc', '"ganesha-fsal/fsal/ganesha.h"')
-    assert not findings('ganesha-fsal/fsal/ganesha.h', '"fsal_types.h"')
+    assert findings('ganesha-fsal/glue/a.cc', '<fsal_types.h>')
+    assert findings('ganesha-fsal/meta/a.cc', '"ganesha-fsal/glue/ganesha.h"')
+    assert not findings('ganesha-fsal/glue/a.cc', '"ganesha-fsal/glue/ganesha.h"')
+    assert not findings('ganesha-fsal/glue/ganesha.h', '"fsal_types.h"')
 
 
 def test_forbidden_words():

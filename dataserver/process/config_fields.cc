@@ -1,0 +1,124 @@
+#include "dataserver/process/config_fields.h"
+
+#include <algorithm>
+
+#include "dataserver/store/block_cache.h"
+
+namespace weft::ds {
+
+namespace {
+
+using Field = TomlField;
+using Kind = TomlField::Kind;
+using Value = TomlField::Value;
+
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
+constexpr std::int64_t kMaxMicroseconds = 1'000'000;
+
+}  // namespace
+
+Field text_field(std::string key, std::string& into) {
+  return {std::move(key), Kind::kText, [&into](const Value& value) -> Result<> {
+            into = value.text;
+            return {};
+          }};
+}
+
+Field flag_field(std::string key, bool& into) {
+  return {std::move(key), Kind::kBoolean, [&into](const Value& value) -> Result<> {
+            into = value.boolean;
+            return {};
+          }};
+}
+
+Field seconds_field(std::string key, std::chrono::milliseconds& into, std::int64_t least,
+                    std::int64_t most) {
+  return {std::move(key), Kind::kNumber, [&into, least, most](const Value& value) -> Result<> {
+            if (value.number < least || value.number > most) {
+              return fail(Errc::kInvalid, fmt::format("must be from {} to {}", least, most));
+            }
+            into = std::chrono::seconds(value.number);
+            return {};
+          }};
+}
+
+Field addresses_field(std::string key, std::vector<layout::NetAddress>& into) {
+  return {std::move(key), Kind::kTextList, [&into](const Value& value) -> Result<> {
+            for (const std::string& text : value.list) {
+              auto address = layout::parse_address(text);
+              if (!address) {
+                return fail(Errc::kInvalid,
+                            fmt::format("'{}' is not a numeric address with a port", text));
+              }
+              into.push_back(*address);
+            }
+            return {};
+          }};
+}
+
+Field mode_field(std::string key, IoMode& into) {
+  return {std::move(key), Kind::kText, [&into](const Value& value) -> Result<> {
+            if (value.text != "buffered" && value.text != "direct") {
+              return fail(Errc::kInvalid, "must be \"buffered\" or \"direct\"");
+            }
+            into = value.text == "direct" ? IoMode::kDirect : IoMode::kBuffered;
+            return {};
+          }};
+}
+
+Field log_level_field(std::string key, std::string& into) {
+  return {std::move(key), Kind::kText, [&into](const Value& value) -> Result<> {
+            constexpr std::string_view kLevels[] = {"trace", "debug", "info",
+                                                    "warn",  "error", "off"};
+            if (std::ranges::find(kLevels, value.text) == std::end(kLevels)) {
+              return fail(Errc::kInvalid, "must be trace, debug, info, warn, error or off");
+            }
+            into = value.text;
+            return {};
+          }};
+}
+
+Field metrics_field(std::string key, std::optional<layout::NetAddress>& into) {
+  return {std::move(key), Kind::kText, [&into](const Value& value) -> Result<> {
+            auto address = layout::parse_address(value.text);
+            if (!address) return fail(Errc::kInvalid, "must be a numeric address with a port");
+            into = *address;
+            return {};
+          }};
+}
+
+Field cache_size_field(std::string key, std::size_t& into) {
+  return {std::move(key), Kind::kBytes, [&into](const Value& value) -> Result<> {
+            constexpr std::int64_t kMost = std::int64_t{1} << 44;
+            const auto least = static_cast<std::int64_t>(BlockCache::kLeast);
+            if (value.number != 0 && (value.number < least || value.number > kMost)) {
+              return fail(Errc::kInvalid, fmt::format("must be 0, or from {} to {}", least, kMost));
+            }
+            into = static_cast<std::size_t>(value.number);
+            return {};
+          }};
+}
+
+void add_emulated_disk_fields(std::vector<TomlField>& fields, EmulatedDiskOptions& into) {
+  const auto bytes = [&fields](const char* key, std::uint64_t& value) {
+    fields.push_back(number_field(key, value, 0, kMaxBytes, TomlField::Kind::kBytes));
+  };
+  const auto microseconds = [&fields](const char* key, Nanoseconds& value) {
+    fields.push_back({key, TomlField::Kind::kNumber, [&value](const Value& given) -> Result<> {
+                        if (given.number < 0 || given.number > kMaxMicroseconds) {
+                          return fail(Errc::kInvalid,
+                                      fmt::format("must be from 0 to {}", kMaxMicroseconds));
+                        }
+                        value = std::chrono::microseconds(given.number);
+                        return {};
+                      }});
+  };
+  bytes("store.emulated_disk.rate", into.rate);
+  microseconds("store.emulated_disk.seek_us", into.seek);
+  microseconds("store.emulated_disk.rotation_us", into.rotation);
+  bytes("store.emulated_disk.capacity", into.capacity);
+  bytes("store.emulated_disk.memory", into.memory);
+  fields.push_back(number_field("store.emulated_disk.seed", into.seed, 0, kMaxBytes));
+}
+
+}  // namespace weft::ds

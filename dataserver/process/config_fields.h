@@ -1,0 +1,50 @@
+// Fields that the configurations of weft-ds and weft-target have in common: how a value of a kind
+// is checked and where it goes.
+//
+// Threading: pure functions. Ownership: what is set by a field outlives it.
+#pragma once
+
+#include <spdlog/fmt/fmt.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dataserver/process/toml_fields.h"
+#include "dataserver/store/emulated_disk.h"
+#include "dataserver/store/file_store.h"
+#include "layout/net_address.h"
+
+namespace weft::ds {
+
+[[nodiscard]] TomlField text_field(std::string key, std::string& into);
+[[nodiscard]] TomlField flag_field(std::string key, bool& into);
+[[nodiscard]] TomlField seconds_field(std::string key, std::chrono::milliseconds& into,
+                                      std::int64_t least, std::int64_t most);
+[[nodiscard]] TomlField addresses_field(std::string key, std::vector<layout::NetAddress>& into);
+[[nodiscard]] TomlField mode_field(std::string key, IoMode& into);
+[[nodiscard]] TomlField log_level_field(std::string key, std::string& into);
+[[nodiscard]] TomlField metrics_field(std::string key, std::optional<layout::NetAddress>& into);
+
+// 0, or from BlockCache::kLeast on.
+[[nodiscard]] TomlField cache_size_field(std::string key, std::size_t& into);
+
+// store.emulated_disk.*: for benchmarks.
+void add_emulated_disk_fields(std::vector<TomlField>& fields, EmulatedDiskOptions& into);
+
+// T is a number, or a duration.
+template <class T>
+[[nodiscard]] TomlField number_field(std::string key, T& into, std::int64_t least,
+                                     std::int64_t most,
+                                     TomlField::Kind kind = TomlField::Kind::kNumber) {
+  return {std::move(key), kind, [&into, least, most](const TomlField::Value& value) -> Result<> {
+            if (value.number < least || value.number > most) {
+              return fail(Errc::kInvalid, fmt::format("must be from {} to {}", least, most));
+            }
+            into = static_cast<T>(value.number);
+            return {};
+          }};
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,78 @@
+#include "dataserver/process/program.h"
+
+#include <signal.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace weft::ds {
+
+namespace {
+
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+}  // namespace
+
+void set_up_log(const std::string& program, const std::string& level) {
+  auto log =
+      std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  log->set_pattern("%Y-%m-%dT%H:%M:%S.%f%z level=%l %v");
+  log->set_level(spdlog::level::from_str(level == "warn" ? "warning" : level));
+  log->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(std::move(log));
+}
+
+void raise_file_limit(std::size_t wanted) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  if (limit.rlim_max < wanted) limit.rlim_max = wanted;  // takes the right to do so
+  if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
+  spdlog::warn("event=file_limit have={} want={}", limit.rlim_cur, wanted);
+}
+
+void set_up_signals() {
+  const sigset_t set = stop_signals();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // a write over the file size limit is to fail with EFBIG
+}
+
+Result<> run_until_stopped(const std::function<Result<>()>& tick) {
+  const sigset_t set = stop_signals();
+  constexpr timespec kTick{.tv_sec = 0, .tv_nsec = 200'000'000};
+  for (;;) {
+    if (auto ticked = tick(); !ticked) return ticked;
+    const int signal = ::sigtimedwait(&set, nullptr, &kTick);
+    if (signal > 0) {
+      spdlog::info("event=stopping signal={}", signal);
+      return {};
+    }
+  }
+}
+
+int complain(const std::string& program, const Error& error) {
+  std::fprintf(stderr, "%s: %s\n", program.c_str(),
+               error.text.empty() ? error.describe().c_str() : error.text.c_str());
+  return EXIT_FAILURE;
+}
+
+void tell(int life, char sign) {
+  if (life >= 0) static_cast<void>(::write(life, &sign, 1));
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,194 @@
+#include "dataserver/process/toml_fields.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <sstream>
+
+// toml++ 3.3 says what it expects of a text with a macro that is an assert, or an assumption for
+// the optimiser with NDEBUG; "[[[[" breaks both. Neither: the checks that come after find the
+// error.
+#pragma push_macro("NDEBUG")
+#undef NDEBUG
+#define TOML_ASSERT(expr) static_assert(true)
+#define TOML_EXCEPTIONS 0
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+#pragma pop_macro("NDEBUG")
+
+namespace weft::ds {
+
+namespace {
+
+using Kind = TomlField::Kind;
+
+// Levenshtein's distance, for "did you mean".
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string_view kind_text(Kind kind) {
+  switch (kind) {
+    case Kind::kText: return "a string";
+    case Kind::kNumber: return "an integer";
+    case Kind::kBoolean: return "true or false";
+    case Kind::kTextList: return "a string or a list of strings";
+    case Kind::kBytes: return "a size in bytes, or a string like \"64 MiB\"";
+  }
+  return "something else";
+}
+
+class Reader {
+ public:
+  Reader(const std::string& name, const std::vector<TomlField>& fields)
+      : name_(name), fields_(fields) {}
+
+  [[nodiscard]] Result<> table(const toml::table& table, const std::string& prefix) const {
+    for (const auto& [key, node] : table) {
+      const std::string path = prefix + std::string(key.str());
+      const bool is_section = std::ranges::any_of(
+          fields_, [&](const TomlField& field) { return field.key.starts_with(path + "."); });
+      if (is_section && node.is_table()) {
+        if (auto read = this->table(*node.as_table(), path + "."); !read) return read;
+        continue;
+      }
+      const auto field = std::ranges::find(fields_, path, &TomlField::key);
+      if (field == fields_.end()) return unknown(path, key.source());
+      if (auto read = value(*field, node); !read) return read;
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::unexpected<Error> wrong(const toml::source_region& where,
+                                             const std::string& what) const {
+    return fail(Errc::kInvalid, fmt::format("{}:{}: {}", name_, where.begin.line, what));
+  }
+
+ private:
+  [[nodiscard]] Result<> value(const TomlField& field, const toml::node& node) const {
+    TomlField::Value value;
+    if (!take(field.kind, node, value)) {
+      return wrong(node.source(), fmt::format("{} must be {}", field.key, kind_text(field.kind)));
+    }
+    if (auto set = field.set(value); !set) {
+      return wrong(node.source(), fmt::format("{}: {}", field.key, set.error().text));
+    }
+    return {};
+  }
+
+  [[nodiscard]] static bool take(Kind kind, const toml::node& node, TomlField::Value& value) {
+    const auto* text = node.as_string();
+    const auto* number = node.as_integer();
+    if (text != nullptr) value.text = text->get();
+    if (number != nullptr) value.number = number->get();
+    switch (kind) {
+      case Kind::kText: return text != nullptr;
+      case Kind::kNumber: return number != nullptr;
+      case Kind::kBoolean:
+        if (const auto* boolean = node.as_boolean()) {
+          value.boolean = boolean->get();
+          return true;
+        }
+        return false;
+      case Kind::kBytes: {
+        if (number != nullptr) return number->get() >= 0;
+        if (text == nullptr) return false;
+        const auto bytes = parse_bytes(text->get());
+        if (bytes) value.number = *bytes;
+        return bytes.has_value();
+      }
+      case Kind::kTextList: {
+        if (text != nullptr) {
+          value.list.push_back(text->get());
+          return true;
+        }
+        const auto* list = node.as_array();
+        if (list == nullptr) return false;
+        for (const toml::node& element : *list) {
+          const auto* item = element.as_string();
+          if (item == nullptr) return false;
+          value.list.push_back(item->get());
+        }
+        return true;
+      }
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::unexpected<Error> unknown(const std::string& path,
+                                               const toml::source_region& where) const {
+    const auto nearest = std::ranges::min_element(
+        fields_, {}, [&](const TomlField& field) { return distance(field.key, path); });
+    if (nearest == fields_.end()) return wrong(where, fmt::format("unknown key '{}'", path));
+    return wrong(where,
+                 fmt::format("unknown key '{}'; the nearest there is: '{}'", path, nearest->key));
+  }
+
+  const std::string& name_;
+  const std::vector<TomlField>& fields_;
+};
+
+}  // namespace
+
+Result<std::int64_t> parse_bytes(std::string_view text) {
+  std::int64_t number = 0;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  if (error != std::errc{} || number < 0) return fail(Errc::kInvalid, "not a size");
+  std::string_view unit(end, static_cast<std::size_t>(last - end));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  unsigned shift = 0;
+  if (unit == "KiB") shift = 10;
+  if (unit == "MiB") shift = 20;
+  if (unit == "GiB") shift = 30;
+  if (unit == "TiB") shift = 40;
+  if (shift == 0 && !unit.empty()) return fail(Errc::kInvalid, "units are KiB, MiB, GiB, TiB");
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  if (number > kMost >> shift) return fail(Errc::kInvalid, "too large");
+  return number << shift;
+}
+
+Result<> read_toml(std::string_view text, const std::string& name,
+                   const std::vector<TomlField>& fields) {
+  // toml++ 3.3 runs into undefined behaviour on some characters (U+FE7F is one).
+  const auto odd = std::find_if(text.begin(), text.end(),
+                                [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  if (odd != text.end()) {
+    const auto line = 1 + std::count(text.begin(), odd, '\n');
+    return fail(Errc::kInvalid, name + ":" + std::to_string(line) + ": only ASCII is allowed");
+  }
+  const toml::parse_result parsed = toml::parse(text);
+  const Reader reader(name, fields);
+  if (!parsed) {
+    return reader.wrong(parsed.error().source(), std::string(parsed.error().description()));
+  }
+  return reader.table(parsed.table(), "");
+}
+
+Result<> read_toml_file(const std::string& path, const std::vector<TomlField>& fields) {
+  errno = 0;
+  const std::ifstream file(path);
+  if (!file) return fail_errno(errno != 0 ? errno : EIO, "open " + path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad()) return fail(Errc::kIo, "read " + path);
+  return read_toml(text.str(), path, fields);
+}
+
+}  // namespace weft::ds

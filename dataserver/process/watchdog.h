@@ -1,0 +1,57 @@
+// Ends the process when an I/O thread hangs.
+//
+// A hung data server behind a live TCP connection makes clients wait for ever; one that is gone is
+// noticed at once, and the service manager starts it again. Every second each thread is asked for
+// a sign; one that owes it for `limit` rounds in a row is hung. Rounds are counted rather than time
+// measured, so that a process that was stopped and continued is not taken for hung.
+//
+// on_alive is called in every round in which all threads had given the sign asked for in the one
+// before: for a supervisor (supervisor.h).
+//
+// Threading: a thread of its own; construct and destroy from one thread while the I/O threads run.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "dataserver/ring/io_ring.h"
+
+namespace weft::ds {
+
+class Watchdog {
+ public:
+  // `on_hung` gets the thread's index; the programs' ends the process. A limit of 0 is none.
+  Watchdog(std::vector<IoRing*> rings, unsigned limit, std::chrono::milliseconds round,
+           std::function<void(unsigned)> on_hung, std::function<void()> on_alive = {});
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+  ~Watchdog();
+
+ private:
+  struct Sign {
+    std::atomic<bool> owed{false};
+    unsigned rounds = 0;  // the watchdog's thread only
+  };
+  void run();
+
+  const std::vector<IoRing*> rings_;
+  const unsigned limit_;
+  const std::chrono::milliseconds round_;
+  const std::function<void(unsigned)> on_hung_;
+  const std::function<void()> on_alive_;
+  std::vector<std::shared_ptr<Sign>> signs_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;  // protected by mutex_
+  std::thread thread_;
+};
+
+// What the programs do when a thread hangs: the store is found unclean, as after any crash.
+[[noreturn]] void end_hung_process(unsigned thread);
+
+}  // namespace weft::ds

@@ -1,0 +1,97 @@
+// Order between the writes of one object: of those that overlap, one at a time, in the order they
+// came; those that do not go on side by side.
+//
+// That is what keeps copies equal. A write holds its range from before it is written here until it
+// is written at every partner as well, or the partner is durably marked as having missed it. So
+// two writes to the same bytes, on whatever connections and threads they came, reach every copy
+// in the same order.
+//
+// A hold also says whether its bytes are written here yet. Who reads an object to make another
+// server's copy equal waits for that (when_local), because the other server may have got the bytes
+// already; it does not wait for the whole hold, which may be waiting for that very server.
+//
+// Threading: any I/O thread; a callback comes on the thread that asked, at once or later. A mutex
+// is held for a moment; ranges of one object are looked at one after the other, and how many there
+// are is bounded by session slots.
+//
+// Ownership: outlives every Hold and everything posted to the I/O threads.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "dataserver/ring/extent_set.h"
+#include "dataserver/ring/io_ring.h"
+#include "layout/object_id.h"
+
+namespace weft::ds {
+
+class RangeLocks {
+  struct Entry;
+
+ public:
+  class Hold {
+   public:
+    Hold() = default;
+    Hold(Hold&& other) noexcept { *this = std::move(other); }
+    Hold& operator=(Hold&& other) noexcept;
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+    ~Hold() { release(); }
+    // The bytes are written here, or will not be.
+    void local_done();
+    void release();
+
+   private:
+    friend class RangeLocks;
+    RangeLocks* locks_ = nullptr;
+    layout::ObjectId object_;
+    std::list<Entry>::iterator entry_;
+  };
+  using Granted = std::move_only_function<void(Hold)>;
+
+  RangeLocks() = default;
+  RangeLocks(const RangeLocks&) = delete;
+  RangeLocks& operator=(const RangeLocks&) = delete;
+
+  void acquire(const layout::ObjectId& object, ByteRange range, Granted granted);
+  // When every hold that overlaps now and came before has its bytes written here.
+  void when_local(const layout::ObjectId& object, ByteRange range, std::function<void()> done);
+  [[nodiscard]] std::size_t size() const;  // holds and those who wait
+
+ private:
+  enum class Kind { kHold, kReader };
+  struct Entry {
+    Kind kind = Kind::kHold;
+    ByteRange range;
+    bool granted = false;
+    bool local_pending = true;  // of a hold
+    IoRing* ring = nullptr;     // where to call back
+    Granted on_hold;
+    std::function<void()> on_local;
+  };
+  struct Shard {
+    mutable std::mutex mutex;
+    std::unordered_map<layout::ObjectId, std::list<Entry>> objects;  // protected by mutex
+  };
+  using Calls = std::vector<std::pair<IoRing*, std::move_only_function<void()>>>;
+
+  [[nodiscard]] Shard& shard_of(const layout::ObjectId& object) {
+    return shards_[std::hash<layout::ObjectId>{}(object) % shards_.size()];
+  }
+  void local_done(const layout::ObjectId& object, std::list<Entry>::iterator entry);
+  void release(const layout::ObjectId& object, std::list<Entry>::iterator entry);
+  // Grants what nothing before stands in the way of any more. Under the shard's mutex.
+  void wake(const layout::ObjectId& object, std::list<Entry>& entries, Calls& calls);
+  [[nodiscard]] static bool must_wait(const std::list<Entry>& entries,
+                                      std::list<Entry>::const_iterator entry);
+  static void run(Calls calls);
+
+  std::array<Shard, 64> shards_;
+};
+
+}  // namespace weft::ds

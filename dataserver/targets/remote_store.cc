@@ -1,0 +1,315 @@
+#include "dataserver/targets/remote_store.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <future>
+
+#include "dataserver/store/disk.h"
+
+namespace weft::ds {
+
+namespace {
+
+constexpr const char* kIdentityFile = "target";
+
+}  // namespace
+
+RemoteStore::RemoteStore(Parts parts)
+    : parts_(std::move(parts)),
+      bypass_(parts_.bypass, parts_.pool, view_.verifier),
+      config_{.address = parts_.address,
+              .space = parts_.space,
+              .boot = parts_.random.u64(),
+              .keys = parts_.keys,
+              .options = parts_.options,
+              .pool = parts_.pool,
+              .random = parts_.random,
+              .view = view_,
+              .same_store = [this](const Uuid& store,
+                                   std::uint64_t objects) { return same_store(store, objects); },
+              .left = [this] { bypass_.retire_all(); }} {}
+
+Result<std::unique_ptr<RemoteStore>> RemoteStore::open(Parts parts) {
+  std::unique_ptr<RemoteStore> store(new RemoteStore(std::move(parts)));
+  if (auto loaded = store->load_identity(); !loaded) return pass(loaded);
+  for (IoRing* ring : store->parts_.rings) {
+    auto link = std::make_shared<TargetLink>(ring->context(), ring->index(), store->config_);
+    store->links_.push_back(link);
+    ring->post([link] { link->start(); });
+  }
+  return store;
+}
+
+RemoteStore::~RemoteStore() { close(); }
+
+void RemoteStore::close() {
+  if (std::exchange(closed_, true)) return;
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    IoRing& ring = *parts_.rings[i];
+    const auto stop = [link = links_[i]] { link->stop(); };
+    if (IoRing::current() == &ring || ring.context().stopped()) {
+      stop();
+      continue;
+    }
+    auto stopped = std::make_shared<std::promise<void>>();
+    ring.post([stop, stopped] {
+      stop();
+      stopped->set_value();
+    });
+    static_cast<void>(stopped->get_future().wait_for(std::chrono::seconds(5)));
+  }
+}
+
+// --- Which store it is ---------------------------------------------------------------------------
+
+Result<> RemoteStore::load_identity() {
+  auto text = read_small_file(parts_.folder, kIdentityFile, 64);
+  if (!text) return text.error() == Errc::kNotFound ? Result<>{} : pass(text);
+  if (text->size() != 33) return fail(Errc::kCorrupt, "the file 'target' is not ours");
+  for (std::size_t i = 0; i < 32; ++i) {
+    const char c = static_cast<char>((*text)[i]);
+    const int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (value < 0) return fail(Errc::kCorrupt, "the file 'target' is not ours");
+    store_[i / 2] = store_[i / 2] << 4 | static_cast<std::byte>(value);
+  }
+  return {};
+}
+
+// Once in the life of a data server or target: this connection waits for the disk.
+Result<> RemoteStore::keep(const Uuid& store) {
+  const std::string text = to_string(store) + "\n";
+  auto kept = replace_file(parts_.folder, kIdentityFile, std::as_bytes(std::span(text)));
+  if (kept) store_ = store;
+  return kept;
+}
+
+Result<> RemoteStore::same_store(const Uuid& store, std::uint64_t objects) {
+  const std::scoped_lock lock(mutex_);
+  if (store_ == store) {
+    offered_ = {};
+    return {};
+  }
+  if (parts_.may_be) {
+    if (auto may = parts_.may_be(store); !may) return may;
+  }
+  if (store_ == Uuid{}) return keep(store);
+  const std::string what = "the target's store " + to_string(store) + " is not " +
+                           to_string(store_) + ", which has the data of this data server";
+  if (!parts_.replaceable) return fail(Errc::kStale, what);
+  if (objects != 0) {
+    return fail(Errc::kStale, what + ", and cannot take its place: it has " +
+                                  std::to_string(objects) + " objects of its own");
+  }
+  offered_ = store;
+  return fail(Errc::kStale, what + ": it is new and empty");
+}
+
+bool RemoteStore::offered() const {
+  const std::scoped_lock lock(mutex_);
+  return offered_ != Uuid{};
+}
+
+Result<> RemoteStore::accept() {
+  const std::scoped_lock lock(mutex_);
+  const Uuid store = std::exchange(offered_, Uuid{});
+  if (store == Uuid{}) return fail(Errc::kNotFound, "no store to take its place");
+  return keep(store);
+}
+
+Uuid RemoteStore::identity() const {
+  const std::scoped_lock lock(mutex_);
+  return store_;
+}
+
+// --- Operations ----------------------------------------------------------------------------------
+
+TargetLink& RemoteStore::link() const {
+  const IoRing* ring = IoRing::current();
+  WEFT_ASSERT(ring != nullptr && ring->index() < links_.size());
+  return *links_[ring->index()];
+}
+
+template <class T, class Fill>
+void RemoteStore::call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill) {
+  link().call(request, std::move(data),
+              [done = std::move(done), fill](Result<TargetLink::Answer> answer) mutable {
+                if (!answer) return done(pass(answer));
+                if constexpr (std::is_void_v<T>) {
+                  static_cast<void>(fill);
+                  done(Result<>{});
+                } else {
+                  done(fill(*answer));
+                }
+              });
+}
+
+void RemoteStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+                       Done<ReadResult> done) {
+  const std::uint64_t size = std::min<std::uint64_t>(count, kMaxTargetIo);
+  auto at_hand = bypass_.read(object, offset, static_cast<std::uint32_t>(size));
+  if (at_hand.result) {
+    view_.past_bytes.fetch_add(at_hand.result->payload.size(), std::memory_order_relaxed);
+    return done(std::move(*at_hand.result));
+  }
+  read_by({.op = TargetOp::kRead,
+           .object = object,
+           .offset = offset,
+           .size = size,
+           .descriptor = at_hand.welcome},
+          std::move(done));
+}
+
+void RemoteStore::read_uncached(const layout::ObjectId& object, std::uint64_t offset,
+                                std::uint32_t count, Done<ReadResult> done) {
+  const std::uint64_t size = std::min<std::uint64_t>(count, kMaxTargetIo);
+  read_by(
+      {.op = TargetOp::kRead, .object = object, .offset = offset, .size = size, .uncached = true},
+      std::move(done));
+}
+
+void RemoteStore::read_by(TargetRequest request, Done<ReadResult> done) {
+  const layout::ObjectId object = request.object;
+  call<ReadResult>(request, {}, std::move(done), [this, object](TargetLink::Answer& answer) {
+    ReadResult result;
+    keep(object, answer, false);
+    result.object_end = answer.response.object_end;
+    if (!answer.data.empty()) result.payload.append(std::move(answer.data));
+    return result;
+  });
+}
+
+void RemoteStore::keep(const layout::ObjectId& object, TargetLink::Answer& answer, bool writable) {
+  if (!answer.descriptor) return;
+  const auto in_the_way =
+      bypass_.add(object, std::move(answer.descriptor), writable, answer.response.verifier);
+  // Its error, if there is one, shows in the verifier.
+  if (in_the_way) commit(*in_the_way, [](const Result<WriteVerifier>&) {});
+}
+
+// A call that failed may be carried out yet, and one over a connection that has ended will be over
+// the next: neither may come after what was written past the target since.
+template <class Data>
+Bypass::AtHand<Result<WriteResult>> RemoteStore::write_past(const layout::ObjectId& object,
+                                                            std::uint64_t offset, Data& data,
+                                                            Stability wanted) {
+  if (parts_.bypass == 0 || wanted != Stability::kUnstable) return {};
+  if (!link().ready() || !settled()) return {.result = {}, .welcome = true};
+  auto at_hand = bypass_.write(object, offset, data);
+  if (at_hand.result && *at_hand.result) {
+    view_.past_written.fetch_add((*at_hand.result)->bytes, std::memory_order_relaxed);
+  }
+  return at_hand;
+}
+
+void RemoteStore::write(const layout::ObjectId& object, std::uint64_t offset,
+                        std::vector<Buffer> data, Stability wanted, Done<WriteResult> done) {
+  auto past = write_past(object, offset, data, wanted);
+  if (past.result) return done(std::move(*past.result));
+  write_by(object, offset, std::move(data), wanted, past.welcome, std::move(done));
+}
+
+void RemoteStore::write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
+                              Stability wanted, Done<WriteResult> done) {
+  auto past = write_past(object, offset, data, wanted);
+  if (past.result) return done(std::move(*past.result));
+  auto buffer = data.to_buffer();
+  if (!buffer) return done(pass(buffer));
+  std::vector<Buffer> pieces;
+  pieces.push_back(std::move(*buffer));
+  write_by(object, offset, std::move(pieces), wanted, past.welcome, std::move(done));
+}
+
+void RemoteStore::write_by(const layout::ObjectId& object, std::uint64_t offset,
+                           std::vector<Buffer> data, Stability wanted, bool descriptor,
+                           Done<WriteResult> done) {
+  std::uint64_t size = 0;
+  for (const Buffer& piece : data) size += piece.size();
+  if (size > kMaxTargetIo) return done(fail(Errc::kTooLarge, "a write of too many bytes"));
+  call<WriteResult>({.op = TargetOp::kWrite,
+                     .object = object,
+                     .offset = offset,
+                     .size = size,
+                     .stability = wanted,
+                     .descriptor = descriptor},
+                    std::move(data), std::move(done),
+                    [this, object, size, wanted](TargetLink::Answer& answer) {
+                      keep(object, answer, true);
+                      return WriteResult{.bytes = size,
+                                         .stability = wanted,
+                                         .verifier = answer.response.verifier,
+                                         .object_end = answer.response.object_end};
+                    });
+}
+
+void RemoteStore::commit(const layout::ObjectId& object, Done<WriteVerifier> done) {
+  call<WriteVerifier>(
+      {.op = TargetOp::kCommit, .object = object}, {}, std::move(done),
+      [this, object, written = bypass_.written(object)](TargetLink::Answer& answer) {
+        bypass_.committed(object, written);
+        return answer.response.verifier;
+      });
+}
+
+void RemoteStore::truncate(const layout::ObjectId& object, std::uint64_t size,
+                           Done<ObjectStat> done) {
+  call<ObjectStat>({.op = TargetOp::kTruncate, .object = object, .offset = size}, {},
+                   std::move(done),
+                   [](TargetLink::Answer& answer) { return answer.response.stat; });
+}
+
+void RemoteStore::remove(const layout::ObjectId& object, Done<void> done) {
+  // A file lives on while it is open. Afterwards too: one may have come meanwhile.
+  bypass_.drop(object);
+  call<void>(
+      {.op = TargetOp::kRemove, .object = object}, {},
+      [this, object, done = std::move(done)](Result<> removed) mutable {
+        bypass_.drop(object);
+        done(std::move(removed));
+      },
+      nullptr);
+}
+
+void RemoteStore::stat(const layout::ObjectId& object, Done<ObjectStat> done) {
+  call<ObjectStat>({.op = TargetOp::kStat, .object = object}, {}, std::move(done),
+                   [](TargetLink::Answer& answer) { return answer.response.stat; });
+}
+
+void RemoteStore::allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                           Done<void> done) {
+  call<void>({.op = TargetOp::kAllocate, .object = object, .offset = offset, .size = size}, {},
+             std::move(done), nullptr);
+}
+
+void RemoteStore::punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                        Done<void> done) {
+  call<void>({.op = TargetOp::kPunch, .object = object, .offset = offset, .size = size}, {},
+             std::move(done), nullptr);
+}
+
+void RemoteStore::list(ListPlace from, std::uint32_t max, Done<ObjectList> done) {
+  const std::uint32_t wanted = std::clamp<std::uint32_t>(max, 1, kMaxTargetList);
+  call<ObjectList>(
+      {.op = TargetOp::kList, .object = from.after, .offset = from.folder, .size = wanted}, {},
+      std::move(done), [from](TargetLink::Answer& answer) -> Result<ObjectList> {
+        ObjectList& list = answer.response.list;
+        // Who asks again and again comes to an end.
+        if (list.more && list.next <= from) {
+          return fail(Errc::kProtocol, "a target's listing that goes nowhere");
+        }
+        return std::move(list);
+      });
+}
+
+Result<StoreStat> RemoteStore::usage() const {
+  const StoreStat usage{.capacity_bytes = view_.capacity_bytes.load(),
+                        .free_bytes = view_.free_bytes.load(),
+                        .objects = view_.objects.load()};
+  const std::string target = "its target " + to_string(parts_.address);
+  if (view_.connected.load() == 0) return fail(Errc::kUnreachable, target + " does not answer");
+  if (view_.store_fails.load()) return fail(Errc::kIo, "the disk of " + target + " fails");
+  if (usage.capacity_bytes == 0) return fail(Errc::kUnreachable, target + " has not answered yet");
+  return usage;
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,123 @@
+// RemoteStore: a store in another process, on this machine or another (messages.h).
+//
+// Each I/O thread has a connection of its own (target_link.h). Buffers of the pool are lent to the
+// target where the connection is shared memory: a WRITE's data goes from the pages that the socket
+// received it into to the target's file, and a READ's from the target's file into pages that the
+// socket sends, without a copy between the two processes.
+//
+// A target remembers nothing of a data server but its objects, and a data server of a target but
+// which store it was: in the file `target` of the data server's own folder. A target whose store
+// was wiped has a new identity and is refused: what it does not have must not read as holes. Where
+// others have it too (Parts::replaceable), an empty one is offered, and taken if accept() says so.
+//
+// A target that is reached through shared memory, and keeps its objects in files that the page
+// cache serves, hands a descriptor of an object over with a READ's or WRITE's answer, if one is
+// welcome (Parts::bypass). From then on what is in the page cache is read by that, and what need
+// not be stable yet written, past the target (bypass.h), and only the rest through it.
+//
+// Threading: operations from any thread whose IoRing was given to open(). The rest from one thread.
+//
+// Ownership: rings, pool and folder outlive it. close() before the threads end.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "dataserver/ring/io_ring.h"
+#include "dataserver/store/store.h"
+#include "dataserver/targets/bypass.h"
+#include "dataserver/targets/target_link.h"
+
+namespace weft::ds {
+
+class RemoteStore final : public Store {
+ public:
+  struct Parts {
+    TargetAddress address;
+    Uuid space{};  // of the data server's own store
+    std::shared_ptr<const rpc::control::Keyring> keys;
+    LinkOptions options;
+    BufferPool& pool;  // with an arena, where shared memory is to be used
+    Random& random;
+    std::vector<IoRing*> rings;
+    int folder;  // of the data server
+    // Whether a target's store may be the one behind this; of several that must differ.
+    std::function<Result<>(const Uuid& store)> may_be = {};
+    bool replaceable = false;  // a new and empty store may take the place of the one it was
+    std::size_t bypass = 0;    // objects read and written past the target, at most; 0: none
+  };
+  // Does not wait for the target. kIo, kCorrupt: the file `target`.
+  [[nodiscard]] static Result<std::unique_ptr<RemoteStore>> open(Parts parts);
+  ~RemoteStore() override;
+
+  // Whether another store answers than the one it was, new and empty; and: it is that from now on,
+  // durably. accept() waits for the disk. kNotFound: none does.
+  [[nodiscard]] bool offered() const;
+  [[nodiscard]] Result<> accept();
+  // Zeros: never known.
+  [[nodiscard]] Uuid identity() const;
+
+  // False: its data server has stopped serving, since the target does not answer or its disk fails.
+  // What waits for the target fails (kTimedOut), now and until it is told true. Any thread.
+  void wait_for_target(bool wait) { view_.awaited.store(wait, std::memory_order_relaxed); }
+
+  // Ends every connection; what still waits fails.
+  void close();
+
+  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+            Done<ReadResult> done) override;
+  void read_uncached(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+                     Done<ReadResult> done) override;
+  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
+             Stability wanted, Done<WriteResult> done) override;
+  void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
+                   Stability wanted, Done<WriteResult> done) override;
+  [[nodiscard]] bool takes_pipes() const override { return bypass_.writes(); }
+  void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override;
+  void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
+  void remove(const layout::ObjectId& object, Done<void> done) override;
+  void stat(const layout::ObjectId& object, Done<ObjectStat> done) override;
+  void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                Done<void> done) override;
+  void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+             Done<void> done) override;
+  void list(ListPlace from, std::uint32_t max, Done<ObjectList> done) override;
+  [[nodiscard]] WriteVerifier verifier() const override { return view_.verifier.load(); }
+  [[nodiscard]] bool settled() const override { return view_.unsettled.load() == 0; }
+  // As the target said last. kUnreachable while it is not connected, kIo while it says that its
+  // disk fails.
+  [[nodiscard]] Result<StoreStat> usage() const override;
+
+  [[nodiscard]] const TargetView& view() const { return view_; }
+
+ private:
+  explicit RemoteStore(Parts parts);
+  [[nodiscard]] Result<> load_identity();
+  [[nodiscard]] Result<> same_store(const Uuid& store, std::uint64_t objects);
+  [[nodiscard]] Result<> keep(const Uuid& store);
+  [[nodiscard]] TargetLink& link() const;
+  void read_by(TargetRequest request, Done<ReadResult> done);
+  void write_by(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
+                Stability wanted, bool descriptor, Done<WriteResult> done);
+  template <class Data>
+  [[nodiscard]] Bypass::AtHand<Result<WriteResult>> write_past(const layout::ObjectId& object,
+                                                               std::uint64_t offset, Data& data,
+                                                               Stability wanted);
+  void keep(const layout::ObjectId& object, TargetLink::Answer& answer, bool writable);
+  // Errors as they come; `fill` makes a T of an answer.
+  template <class T, class Fill>
+  void call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill);
+
+  const Parts parts_;
+  TargetView view_;
+  Bypass bypass_;
+  TargetLink::Config config_;
+  std::vector<std::shared_ptr<TargetLink>> links_;  // by the ring's index
+  mutable std::mutex mutex_;
+  Uuid store_{};    // the target's; zeros: none yet. Protected by mutex_
+  Uuid offered_{};  // another that would take its place. Protected by mutex_
+  bool closed_ = false;
+};
+
+}  // namespace weft::ds

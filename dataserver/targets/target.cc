@@ -1,0 +1,178 @@
+#include "dataserver/targets/target.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <numeric>
+
+#include "dataserver/store/cache_metrics.h"
+
+namespace weft::ds {
+
+namespace {
+
+constexpr std::chrono::seconds kQuiet{5};
+constexpr std::chrono::seconds kWatchdogRound{1};
+constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs less than a pipe
+
+}  // namespace
+
+Result<std::unique_ptr<Target>> Target::open(TargetConfig config, std::function<void()> on_alive) {
+  std::unique_ptr<Target> target(new Target(std::move(config)));
+  if (auto started = target->start(std::move(on_alive)); !started) return pass(started);
+  return target;
+}
+
+Target::~Target() {
+  if (!stopped_) static_cast<void>(stop());
+}
+
+Result<> Target::start(std::function<void()> on_alive) {
+  auto keys = rpc::control::Keyring::load(config_.key_file);
+  if (!keys) return pass(keys);
+  keys_ = std::move(*keys);
+  struct stat found{};
+  if (!config_.store.create && ::stat(config_.store.path.c_str(), &found) != 0) {
+    return fail_errno(errno, config_.store.path);
+  }
+  std::unique_ptr<BlockCache> cache;
+  if (config_.cache_bytes > 0) {
+    auto made = BlockCache::create(config_.cache_bytes);
+    if (!made) return pass(made);
+    cache = std::move(*made);
+  }
+  spaces_ = std::make_unique<Spaces>(config_.store, config_.max_spaces, pool_,
+                                     config_.emulated_disk, std::move(cache));
+  if (config_.emulated_disk.on()) {
+    spdlog::warn("event=emulated_disk note=\"answers are late on purpose, for a benchmark\"");
+  }
+  auto threads = RingThreads::start(config_.threads, config_.pin_threads);
+  if (!threads) return pass(threads);
+  threads_ = std::move(*threads);
+  load_ = std::make_unique<SystemLoad>(LoadOptions{}, config_.store.path, *kernel_files_,
+                                       system_clock());
+  server_ = std::make_unique<TargetServer>(TargetServer::Parts{.spaces = *spaces_,
+                                                               .keys = keys_,
+                                                               .socket = config_.socket,
+                                                               .machine = this_machine(),
+                                                               .random = system_random()});
+  if (auto listening = listen(); !listening) return listening;
+  if (config_.metrics) {
+    auto page = MetricsPage::open(layout::to_string(*config_.metrics),
+                                  [this](Metrics& out) { write_metrics(out); });
+    if (!page) return pass(page);
+    metrics_ = std::move(*page);
+  }
+  if (config_.watchdog.count() > 0 || on_alive) {
+    watchdog_ = std::make_unique<Watchdog>(threads_->list(),
+                                           static_cast<unsigned>(config_.watchdog / kWatchdogRound),
+                                           kWatchdogRound, end_hung_process, std::move(on_alive));
+  }
+  return {};
+}
+
+Result<> Target::listen() {
+  const auto serve = [this](std::shared_ptr<rpc::Channel> channel) {
+    server_->serve(std::move(channel));
+  };
+  if (!config_.socket.empty()) {
+    rpc::ShmServerOptions options{.path = config_.socket, .mode = config_.socket_mode};
+    options.users.assign(config_.users.begin(), config_.users.end());
+    options.max_connections = config_.max_connections;
+    local_ = std::make_unique<rpc::ShmServer>(threads_->threads(), pool_, options, serve);
+    if (auto listened = local_->listen(); !listened) return listened;
+    spdlog::info("event=listening socket={}", config_.socket);
+  }
+  for (const layout::NetAddress& address : config_.listen) {
+    rpc::TcpServerOptions options;
+    options.address = layout::ip_text(address);
+    options.port = address.port;
+    options.max_connections = options.max_connections_per_peer = config_.max_connections;
+    options.limits.max_record_bytes = kMaxTargetRecord;
+    options.limits.locate_payload = locate_request;
+    if (config_.store.mode == IoMode::kBuffered) options.limits.pipe_from = kPipeFrom;
+    auto listener = std::make_unique<rpc::TcpServer>(threads_->threads(), pool_, options, serve);
+    if (auto listened = listener->listen(); !listened) return listened;
+    spdlog::info("event=listening address={} port={}", options.address, listener->port());
+    listeners_.push_back(std::move(listener));
+  }
+  return {};
+}
+
+void Target::tick() {
+  if (keys_->follow()) server_->keys_changed();
+}
+
+Result<> Target::stop() {
+  if (std::exchange(stopped_, true)) return {};
+  watchdog_.reset();
+  if (local_ != nullptr) local_->stop();
+  for (const auto& listener : listeners_) listener->stop();
+  metrics_.reset();
+  const bool ended = server_ == nullptr || server_->stop(config_.drain + kQuiet);
+  const auto idle = [this] { return spaces_->workers_idle(); };
+  if (threads_ != nullptr && (!ended || !threads_->wait_until_quiet(idle, kQuiet))) {
+    spdlog::error("event=stop clean=false reason=\"requests did not end in time\"");
+    return fail(Errc::kTimedOut, "requests did not end in time");
+  }
+  if (threads_ != nullptr) threads_->stop();
+  return spaces_ != nullptr ? spaces_->close() : Result<>{};
+}
+
+std::vector<std::uint16_t> Target::ports() const {
+  std::vector<std::uint16_t> ports;
+  for (const auto& listener : listeners_) ports.push_back(listener->port());
+  return ports;
+}
+
+void Target::write_metrics(Metrics& out) {
+  const TargetCounts now = counts();
+  const auto operations = [&out](const char* op, std::uint64_t count) {
+    out.counter("weft_target_operations_total", "Operations begun", count, {{"op", op}});
+  };
+  operations("read", now.reads);
+  operations("write", now.writes);
+  operations("commit", now.commits);
+  out.counter("weft_target_read_bytes_total", "Bytes read by data servers", now.read_bytes);
+  out.counter("weft_target_write_bytes_total", "Bytes written by data servers", now.write_bytes);
+  out.counter("weft_target_lent_bytes_total", "Bytes of those in shared memory", now.lent_bytes);
+  out.counter("weft_target_readers_total",
+              "Objects opened for a data server, which reads past the target what is in the page "
+              "cache",
+              now.readers);
+  out.counter("weft_target_writers_total",
+              "Objects opened for a data server, which writes past the target what need not be "
+              "stable yet",
+              now.writers);
+  out.counter("weft_target_errors_total", "Operations answered with an error", now.errors);
+  out.counter("weft_target_refused_total", "Connections refused or ended for what they sent",
+              now.refused);
+  out.gauge("weft_target_running", "Operations in progress", now.running);
+  std::size_t tcp = 0;
+  for (const auto& listener : listeners_) tcp += listener->connections();
+  const std::size_t local = local_ != nullptr ? local_->connections() : 0;
+  out.gauge("weft_target_connections", "Connections open", local, {{"transport", "shm"}});
+  out.gauge("weft_target_connections", "Connections open", tcp, {{"transport", "tcp"}});
+  out.gauge("weft_target_spaces", "Data servers with open stores", spaces_->count());
+  out.gauge("weft_target_memory_bytes", "Memory of data in transit", pool_.in_use_bytes());
+  const StoreStat usage = spaces_->usage().value_or(StoreStat{});
+  out.gauge("weft_target_store_capacity_bytes", "Size of the store's file system",
+            usage.capacity_bytes);
+  out.gauge("weft_target_store_free_bytes", "Free in the store's file system", usage.free_bytes);
+  out.gauge("weft_target_store_objects", "Objects in all stores", usage.objects);
+  if (const CacheView* cache = spaces_->cache()) {
+    write_cache_metrics(*cache, "weft_target", out);
+  }
+  const layout::ServerLoad load =
+      load_->sample({.streams = {}, .network = {.in = now.write_bytes, .out = now.read_bytes}});
+  const auto& cpus = load.cpu_percent;
+  const double busy = std::accumulate(cpus.begin(), cpus.end(), 0.0);
+  out.gauge("weft_target_cpu_percent", "How busy the processors are, their mean",
+            cpus.empty() ? 0 : busy / cpus.size());
+  out.gauge("weft_target_run_queue", "Threads that run or want to", load.run_queue_milli / 1000.0);
+  out.gauge("weft_target_disk_bytes_per_second", "Read and written at the store's disk",
+            load.disk.used);
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,77 @@
+// A storage target, put together: spaces, I/O threads, the sockets it listens on, metrics, and the
+// order in which they come up and go down.
+//
+//   up     I/O threads, a ring each -> listening; a space is opened when its data server comes
+//   down   no new connections -> those there are closed, their requests ended -> I/O threads ->
+//          spaces closed clean
+//
+// Metrics (Prometheus):
+//   weft_target_operations_total{op="read|write|commit"}, weft_target_read_bytes_total,
+//   weft_target_write_bytes_total, weft_target_lent_bytes_total, weft_target_readers_total,
+//   weft_target_writers_total,
+//   weft_target_errors_total, weft_target_refused_total, weft_target_running,
+//   weft_target_connections{transport="shm|tcp"},
+//   weft_target_spaces, weft_target_memory_bytes, weft_target_store_capacity_bytes,
+//   weft_target_store_free_bytes, weft_target_store_objects, weft_target_cpu_percent (mean of the
+//   processors), weft_target_run_queue, weft_target_disk_bytes_per_second; with a cache
+//   weft_target_cache_* (store/cache_metrics.h)
+//
+// Threading: open() and stop() from the program's main thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dataserver/process/watchdog.h"
+#include "dataserver/ring/ring_threads.h"
+#include "dataserver/targets/target_config.h"
+#include "dataserver/targets/target_server.h"
+#include "rpc/base/metrics.h"
+#include "rpc/transport/shm/shm_server.h"
+#include "rpc/transport/tcp_server.h"
+
+namespace weft::ds {
+
+class Target {
+ public:
+  // kNotFound, kAccess: store or key file; kBusy, kInvalid: an address or socket.
+  [[nodiscard]] static Result<std::unique_ptr<Target>> open(TargetConfig config,
+                                                            std::function<void()> on_alive = {});
+  ~Target();
+
+  // Call a few times a second: follows the key file.
+  void tick();
+  // An error means that not every space was closed clean; if something hangs (kTimedOut), the
+  // process should exit without destroying this.
+  [[nodiscard]] Result<> stop();
+
+  // Where it listens by TCP.
+  [[nodiscard]] std::vector<std::uint16_t> ports() const;
+  [[nodiscard]] TargetCounts counts() const { return server_->counts(); }
+  // Null without a cache.
+  [[nodiscard]] const CacheView* cache() const { return spaces_->cache(); }
+
+ private:
+  explicit Target(TargetConfig config)
+      : config_(std::move(config)), pool_(config_.memory_limit_bytes) {}
+  [[nodiscard]] Result<> start(std::function<void()> on_alive);
+  [[nodiscard]] Result<> listen();
+  void write_metrics(Metrics& out);
+
+  TargetConfig config_;
+  std::shared_ptr<rpc::control::Keyring> keys_;
+  BufferPool pool_;
+  std::unique_ptr<Spaces> spaces_;
+  std::unique_ptr<RingThreads> threads_;
+  std::unique_ptr<TargetServer> server_;
+  std::unique_ptr<rpc::ShmServer> local_;
+  std::vector<std::unique_ptr<rpc::TcpServer>> listeners_;
+  std::unique_ptr<KernelFiles> kernel_files_ = kernel_files();
+  std::unique_ptr<SystemLoad> load_;  // asked by one scrape at a time
+  std::unique_ptr<MetricsPage> metrics_;
+  std::unique_ptr<Watchdog> watchdog_;
+  bool stopped_ = false;
+};
+
+}  // namespace weft::ds

@@ -1,0 +1,117 @@
+// One connection of a TargetServer, and what connections share. Internal to target_server.cc and
+// target_connection.cc.
+//
+// Threading: a Connection lives on its channel's thread, but for retire(), which may be called from
+// any. Shared: the registry under its mutex, counters atomic.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "dataserver/targets/target_server.h"
+
+namespace weft::ds {
+
+struct TargetServer::Shared {
+  explicit Shared(Parts from) : parts(std::move(from)) {}
+
+  // Closes every connection that `by`, which says `hello` and has `key`, replaces; then(), on any
+  // thread, when none of them has an operation left.
+  void retire_others(const std::shared_ptr<Connection>& by, const TargetHello& hello,
+                     const rpc::control::ClusterKey& key, std::move_only_function<void()> then);
+  void add(const std::shared_ptr<Connection>& connection);
+  void remove(const Connection* connection);
+  [[nodiscard]] std::vector<std::shared_ptr<Connection>> all();
+
+  const Parts parts;
+  std::atomic<bool> stopping{false};
+  std::atomic<std::uint64_t> reads{0};
+  std::atomic<std::uint64_t> writes{0};
+  std::atomic<std::uint64_t> commits{0};
+  std::atomic<std::uint64_t> read_bytes{0};
+  std::atomic<std::uint64_t> write_bytes{0};
+  std::atomic<std::uint64_t> lent_bytes{0};
+  std::atomic<std::uint64_t> readers{0};
+  std::atomic<std::uint64_t> writers{0};
+  std::atomic<std::uint64_t> errors{0};
+  std::atomic<std::uint64_t> refused{0};
+  std::atomic<std::uint64_t> running{0};
+
+  std::mutex mutex;
+  // Until their last operation has ended. Who a connection is of is protected by it too.
+  std::vector<std::shared_ptr<Connection>> connections;
+};
+
+class TargetServer::Connection final : public rpc::ChannelUser,
+                                       public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(std::shared_ptr<Shared> shared, std::shared_ptr<rpc::Channel> channel)
+      : shared_(std::move(shared)), channel_(std::move(channel)) {}
+
+  void start();
+  void on_record(Buffer record) override;
+  void on_piped_record(Buffer head, PipedBytes rest) override;
+  void on_lending_record(Buffer record, std::vector<Buffer> lent) override;
+  void on_closed(const Error& why) override;
+
+  // Closes it; gone(), once, when no operation of it is left.
+  void retire(std::move_only_function<void()> gone);
+  // Protected by Shared::mutex. Whether a connection that says `hello` replaces this one.
+  [[nodiscard]] bool replaced_by(const TargetHello& hello) const {
+    return named_ && hello_.space == hello.space &&
+           (hello_.boot != hello.boot || hello_.link == hello.link);
+  }
+  void name(const TargetHello& hello, const rpc::control::ClusterKey& key) {
+    hello_ = hello;
+    key_ = key;
+    named_ = true;
+  }
+  [[nodiscard]] bool key_dropped(const rpc::control::Keyring& keys) const {
+    return named_ && !keys.accepts(key_);
+  }
+
+ private:
+  // A request as it came, with where its bulk data is.
+  struct Arrival {
+    TargetRequest request;
+    std::vector<Buffer> data;  // kWrite: the bytes; kRead: the room
+    PipedBytes piped;          // kWrite: or here
+  };
+  void arrived(Buffer record, PipedBytes rest, std::vector<Buffer> lent);
+  [[nodiscard]] Result<Arrival> unpack(const Buffer& record, PipedBytes rest,
+                                       std::vector<Buffer> lent);
+  void hello(const TargetHello& hello);
+  void found_space(const TargetHello& hello, const rpc::control::ClusterKey& key,
+                   Result<OpenSpace> space);
+  void dispatch(Arrival arrival);
+  void read(Arrival arrival);
+  void write(Arrival arrival);
+  void read_done(const TargetRequest& request, const std::byte* room, Result<ReadResult> result);
+  // Whether it has handed over, if that is welcome, what the object can be read or written by.
+  [[nodiscard]] bool hand_descriptor(const TargetRequest& request);
+  // Answers, and counts the request as ended.
+  void finish(TargetResponse response, Payload bulk = {});
+  void finish_with(const TargetRequest& request, Error why);
+  void refuse(Error why);
+  template <class T, class Fill>
+  auto answer(const TargetRequest& request, Fill fill);
+  void check_quiet();
+
+  const std::shared_ptr<Shared> shared_;
+  std::shared_ptr<rpc::Channel> channel_;
+  TargetHello hello_;             // protected by Shared::mutex
+  rpc::control::ClusterKey key_;  // likewise; that of Hello's proof
+  bool named_ = false;            // likewise
+  Nonce nonce_{};
+  Store* store_ = nullptr;  // of the space, once welcome
+  Store* disk_ = nullptr;   // likewise, beneath its cache
+  bool greeted_ = false;    // a Hello came
+  bool closed_ = false;
+  bool paused_ = false;
+  bool writes_past_ = false;  // it was given a descriptor to write by
+  std::size_t running_ = 0;
+  std::vector<std::move_only_function<void()>> gone_;  // to be told when nothing runs
+};
+
+}  // namespace weft::ds

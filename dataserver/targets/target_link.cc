@@ -1,0 +1,421 @@
+#include "dataserver/targets/target_link.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+
+#include "rpc/base/log_text.h"
+#include "rpc/base/machine.h"
+#include "rpc/base/streaming_copy.h"
+#include "rpc/transport/shm/record.h"
+#include "rpc/transport/shm/shm_dialer.h"
+#include "rpc/transport/tcp_dialer.h"
+
+namespace weft::ds {
+
+namespace {
+
+constexpr std::chrono::milliseconds kTick{100};
+constexpr std::chrono::milliseconds kPingEvery{1'000};  // or a quarter of the silence allowed
+constexpr std::chrono::seconds kNoLocalFor{60};
+constexpr std::uint64_t kPingTag = 0;  // of the pings; they are nobody's calls
+constexpr std::uint64_t kBlock = 4096;
+
+rpc::TcpLimits tcp_limits() {
+  rpc::TcpLimits limits;
+  limits.max_record_bytes = kMaxTargetRecord;
+  limits.idle_deadline = rpc::Milliseconds{0};  // pings see to that
+  limits.locate_payload = locate_response;
+  return limits;
+}
+
+}  // namespace
+
+Result<TargetAddress> parse_target_address(std::string_view text) {
+  TargetAddress address;
+  if (text.starts_with("unix:")) {
+    address.path = text.substr(5);
+    if (address.path.starts_with('/') && address.path.size() <= kMaxSocketPath) return address;
+    return fail(Errc::kInvalid, "must be unix: and the absolute path of a socket");
+  }
+  if (text.starts_with("tcp:")) text.remove_prefix(4);
+  auto inet = layout::parse_address(text);
+  if (!inet || inet->port == 0) {
+    return fail(Errc::kInvalid, "must be unix:PATH, or tcp: and a numeric address with a port");
+  }
+  address.inet = *inet;
+  return address;
+}
+
+std::string to_string(const TargetAddress& address) {
+  return address.path.empty() ? "tcp:" + layout::to_string(address.inet) : "unix:" + address.path;
+}
+
+std::string_view to_string(TargetTransport transport) {
+  switch (transport) {
+    case TargetTransport::kSharedMemory: return "shared memory";
+    case TargetTransport::kTcp: return "tcp";
+    case TargetTransport::kNone: break;
+  }
+  return "none";
+}
+
+// Passes on what concerns the link's present connection.
+struct TargetLink::User final : rpc::ChannelUser {
+  User(std::weak_ptr<TargetLink> of, std::uint64_t number) : link(std::move(of)), attempt(number) {}
+  void on_record(Buffer record) override {
+    const auto self = link.lock();
+    if (self != nullptr && self->attempt_ == attempt) self->on_record(record);
+  }
+  void on_closed(const Error& why) override {
+    const auto self = link.lock();
+    if (self != nullptr && self->attempt_ == attempt) self->drop(why);
+  }
+  const std::weak_ptr<TargetLink> link;
+  const std::uint64_t attempt;
+};
+
+TargetLink::TargetLink(boost::asio::io_context& context, std::uint32_t index, const Config& config)
+    : context_(context), index_(index), config_(config), timer_(context), clock_(kTick) {}
+
+TargetLink::~TargetLink() = default;
+
+void TargetLink::start() {
+  connect();
+  tick();
+}
+
+// --- Connecting ----------------------------------------------------------------------------------
+
+void TargetLink::connect() {
+  state_ = State::kConnecting;
+  challenged_ = false;
+  heard_at_ = clock_.now();
+  const std::uint64_t attempt = ++attempt_;
+  const std::string& path = config_.address.path.empty() ? local_socket_ : config_.address.path;
+  const auto transport = path.empty() ? TargetTransport::kTcp : TargetTransport::kSharedMemory;
+  rpc::Dial dial =
+      path.empty()
+          ? rpc::tcp_dialer(context_, config_.pool, layout::ip_text(config_.address.inet),
+                            config_.address.inet.port, tcp_limits(), config_.options.silence)
+          : rpc::shm_dialer(context_, config_.pool, {.path = path, .limits = config_.options.shm});
+  dial(
+      [weak = weak_from_this(), attempt, transport](Result<std::shared_ptr<rpc::Channel>> channel) {
+        const auto self = weak.lock();
+        if (self != nullptr) return self->connected(attempt, transport, std::move(channel));
+        if (channel) (*channel)->close({Errc::kClosed, {}});
+      });
+}
+
+void TargetLink::connected(std::uint64_t attempt, TargetTransport transport,
+                           Result<std::shared_ptr<rpc::Channel>> channel) {
+  if (stopped_ || attempt != attempt_) {
+    if (channel) (*channel)->close({Errc::kClosed, {}});
+    return;
+  }
+  if (!channel) return drop(channel.error());
+  channel_ = std::move(*channel);
+  transport_ = transport;
+  state_ = State::kGreeting;
+  heard_at_ = clock_.now();
+  channel_->start(std::make_shared<User>(weak_from_this(), attempt));
+}
+
+void TargetLink::on_challenge(const Buffer& record) {
+  auto challenge = decode_challenge(record.span());
+  if (!challenge) return drop(challenge.error());
+  const bool here = is_this_machine(challenge->machine);
+  if (transport_ == TargetTransport::kTcp && here && !challenge->socket.empty() &&
+      config_.options.prefer_shared_memory && clock_.now() >= no_local_until_) {
+    leave();
+    local_socket_ = challenge->socket;
+    return connect();
+  }
+  challenge_ = challenge->nonce;
+  hello_ = {.space = config_.space, .boot = config_.boot, .link = index_};
+  config_.random.fill(hello_.nonce);
+  key_ = target_key(config_.keys->first());
+  hello_.proof = hello_proof(key_, challenge_, hello_);
+  rpc::Message message;
+  encode(message.bytes(), TargetRequest{.op = TargetOp::kHello, .hello = hello_});
+  channel_->send(std::move(message));
+}
+
+void TargetLink::on_welcome(const TargetResponse& response) {
+  if (!response.good) return drop({response.error, response.text});
+  if (!same_proof(response.proof, welcome_proof(key_, challenge_, hello_, response.store))) {
+    return drop({Errc::kAuth, "a target without the cluster's key"});
+  }
+  if (auto same = config_.same_store(response.store, response.objects); !same)
+    return drop(same.error());
+  state_ = State::kReady;
+  complaint_.clear();
+  if (std::exchange(unsettled_, false)) config_.view.unsettled.fetch_sub(1);
+  config_.view.verifier = response.verifier;
+  config_.view.transport = transport_;
+  config_.view.connected.fetch_add(1);
+  config_.view.connections.fetch_add(1);
+  spdlog::info("event=target_connected target={} link={} transport=\"{}\"",
+               to_string(config_.address), index_, to_string(transport_));
+  ping();
+  // In the order they came. What is sent may complete calls, but only of its own tag.
+  std::vector<std::uint64_t> tags;
+  for (const auto& [tag, call] : calls_) tags.push_back(tag);
+  for (const std::uint64_t tag : tags) {
+    const auto call = calls_.find(tag);
+    if (call != calls_.end() && state_ == State::kReady) transmit(tag, call->second);
+  }
+}
+
+// Ends the connection, and what is known of it.
+void TargetLink::leave() {
+  if (state_ == State::kReady && config_.view.connected.fetch_sub(1) == 1) {
+    config_.view.transport = TargetTransport::kNone;
+  }
+  if (state_ == State::kReady && config_.left) config_.left();
+  state_ = State::kIdle;
+  ++attempt_;
+  if (channel_ != nullptr) channel_->close({Errc::kClosed, "left"});
+  channel_.reset();
+  for (auto& [tag, call] : calls_) {
+    call.sent = false;
+    call.room.reset();  // the target may still write there: the channel keeps it
+  }
+}
+
+void TargetLink::drop(const Error& why) {
+  if (stopped_) return;
+  // Each reason once: a target that died may be followed by one that is refused.
+  if (std::string text = why.describe(); text != complaint_) {
+    complaint_ = std::move(text);
+    spdlog::warn("event=target_away target={} link={} error=\"{}\"", to_string(config_.address),
+                 index_, complaint_);
+  }
+  // Ask by TCP again where its socket is; if it could not be reached, stay with TCP for a while.
+  if (!std::exchange(local_socket_, {}).empty() && state_ != State::kReady) {
+    no_local_until_ = clock_.now() + kNoLocalFor;
+  }
+  leave();
+  retry_at_ = clock_.now() + config_.options.retry_every;
+}
+
+// --- Calls ---------------------------------------------------------------------------------------
+
+void TargetLink::call(TargetRequest request, std::vector<Buffer> data, Done done) {
+  if (stopped_) return done(fail(Errc::kClosed, "shutting down"));
+  if (calls_.size() >= config_.options.max_calls) {
+    return done(fail(Errc::kBusy, "too many calls wait for the target"));
+  }
+  const bool syncs = request.op == TargetOp::kCommit || request.stability != Stability::kUnstable;
+  const std::uint64_t tag = next_tag_++;
+  request.tag = tag;
+  Call& call = calls_[tag];
+  call.request = request;
+  call.data = std::move(data);
+  call.done = std::move(done);
+  call.since = clock_.now();
+  call.deadline = call.since + (syncs ? config_.options.commit_patience : config_.options.patience);
+  if (state_ == State::kReady) transmit(tag, call);
+}
+
+// Makes the memory that is lent to the target.
+Result<> TargetLink::prepare(Call& call) {
+  TargetRequest& request = call.request;
+  request.lent = false;
+  if (transport_ != TargetTransport::kSharedMemory) return {};
+  if (request.op == TargetOp::kRead) {
+    // Whole blocks, for direct I/O.
+    const std::uint64_t size = request.offset % kBlock + request.size;
+    auto room = config_.pool.allocate((size + kBlock - 1) & ~(kBlock - 1));
+    if (!room) return pass(room);
+    call.room = std::move(*room);
+    request.lent = true;
+  } else if (request.op == TargetOp::kWrite) {
+    const auto lends = [this](const Buffer& piece) { return channel_->lends(piece); };
+    std::erase_if(call.data, [](const Buffer& piece) { return piece.empty(); });
+    if (!std::ranges::all_of(call.data, lends) || call.data.size() > rpc::kMaxLoans) {
+      // It came in memory that is not shared, or in too many pieces.
+      auto copy = config_.pool.allocate(static_cast<std::size_t>(request.size));
+      if (!copy) return pass(copy);
+      std::size_t at = 0;
+      for (const Buffer& piece : call.data) {
+        streaming_copy(copy->data() + at, piece.data(), piece.size());
+        at += piece.size();
+      }
+      call.data.clear();
+      call.data.push_back(std::move(*copy));
+    }
+    request.lent = !call.data.empty();
+  }
+  return {};
+}
+
+void TargetLink::transmit(std::uint64_t tag, Call& call) {
+  if (auto ready = prepare(call); !ready) return complete(tag, pass(ready));
+  const TargetRequest& request = call.request;
+  rpc::Message message;
+  encode(message.bytes(), request);
+  Payload bulk;
+  const auto add = [&bulk](const Buffer& buffer) {
+    auto shared = buffer.share(0, buffer.size());
+    WEFT_ASSERT(shared.has_value());
+    bulk.append(std::move(*shared));
+  };
+  for (const Buffer& piece : call.data) add(piece);
+  if (!call.room.empty()) add(call.room);
+  const bool in_record = request.op == TargetOp::kWrite && !request.lent;
+  if (in_record) begin_bulk(message.bytes(), static_cast<std::size_t>(request.size));
+  message.splice(std::move(bulk));
+  if (in_record) end_bulk(message.bytes(), static_cast<std::size_t>(request.size));
+  call.sent = true;
+  channel_->send(std::move(message));
+}
+
+void TargetLink::complete(std::uint64_t tag, Result<Answer> answer) {
+  auto call = calls_.extract(tag);
+  if (!call.empty()) call.mapped().done(std::move(answer));
+}
+
+void TargetLink::on_record(const Buffer& record) {
+  heard_at_ = clock_.now();
+  if (state_ == State::kReady) return on_response(record);
+  if (state_ != State::kGreeting) return;
+  if (!std::exchange(challenged_, true)) return on_challenge(record);
+  auto decoded = decode_response(record.span());
+  if (!decoded) return drop(decoded.error());
+  if (decoded->message.op != TargetOp::kHello) {
+    return drop({Errc::kProtocol, "an answer to nothing"});
+  }
+  on_welcome(decoded->message);
+}
+
+void TargetLink::on_response(const Buffer& record) {
+  auto decoded = decode_response(record.span());
+  if (!decoded) return drop(decoded.error());
+  TargetResponse& response = decoded->message;
+  if (response.good) config_.view.verifier.store(response.verifier, std::memory_order_release);
+  if (response.tag == kPingTag && response.op == TargetOp::kUsage) {
+    config_.view.store_fails = !response.good;
+    if (!response.good) return;
+    config_.view.capacity_bytes = response.usage.capacity_bytes;
+    config_.view.free_bytes = response.usage.free_bytes;
+    config_.view.objects = response.usage.objects;
+    return;
+  }
+  const auto found = calls_.find(response.tag);
+  if (found == calls_.end() || !found->second.sent || found->second.request.op != response.op) {
+    return drop({Errc::kProtocol, "an answer to nothing"});
+  }
+  if (!response.good) {
+    return complete(response.tag, fail(response.error, log_text(response.text)));
+  }
+  Answer answer;
+  if (response.op == TargetOp::kRead) {
+    auto data = data_of(found->second, response, record, decoded->bulk);
+    if (!data) return drop(data.error());
+    answer.data = std::move(*data);
+  }
+  if (response.descriptor) {
+    if (!found->second.request.descriptor) {
+      return drop({Errc::kProtocol, "a descriptor that was not asked for"});
+    }
+    auto descriptor = channel_->take_handed();
+    if (descriptor) {
+      answer.descriptor = std::move(*descriptor);
+    } else if (!(descriptor.error() == Errc::kBusy)) {
+      return drop(descriptor.error());
+    }
+  }
+  if (found->second.request.lent) {
+    config_.view.lent_bytes.fetch_add(
+        response.op == TargetOp::kRead ? response.size : found->second.request.size,
+        std::memory_order_relaxed);
+  }
+  answer.response = std::move(response);
+  const std::uint64_t tag = answer.response.tag;
+  complete(tag, std::move(answer));
+}
+
+Result<Buffer> TargetLink::data_of(Call& call, const TargetResponse& response, const Buffer& record,
+                                   std::size_t bulk) {
+  if (response.size > call.request.size || response.lent != call.request.lent) {
+    return fail(Errc::kProtocol, "more data than was asked for");
+  }
+  if (response.size == 0) return Buffer{};
+  const auto size = static_cast<std::size_t>(response.size);
+  auto data = response.lent ? call.room.share(static_cast<std::size_t>(response.at), size)
+                            : record.share(bulk, size);
+  if (!data) return fail(Errc::kProtocol, "data outside of its room");
+  return data;
+}
+
+void TargetLink::ping() {
+  rpc::Message message;
+  encode(message.bytes(), TargetRequest{.op = TargetOp::kUsage, .tag = kPingTag});
+  channel_->send(std::move(message));
+  asked_at_ = clock_.now();
+}
+
+// --- Time ----------------------------------------------------------------------------------------
+
+void TargetLink::tick() {
+  const auto now = clock_.tick();
+  expire(now);
+  if (state_ == State::kIdle) {
+    if (now >= retry_at_) connect();
+  } else if (state_ == State::kReady &&
+             now - asked_at_ > std::min(kPingEvery, config_.options.silence / 4)) {
+    ping();
+  }
+  // A Hello may have to wait for what an earlier connection began, or for a store to be opened.
+  const bool greeting = state_ == State::kGreeting && challenged_;
+  const auto limit = greeting ? config_.options.greeting : config_.options.silence;
+  if (state_ != State::kIdle && now - heard_at_ > limit) {
+    drop({Errc::kTimedOut, "the target says nothing"});
+  }
+  timer_.expires_after(kTick);
+  timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    if (!error && self != nullptr && !self->stopped_) self->tick();
+  });
+}
+
+bool TargetLink::is_late(const Call& call, TimePoint now) const {
+  if (now >= call.deadline) return true;
+  if (config_.view.awaited.load(std::memory_order_relaxed)) return false;
+  return state_ != State::kReady || now - call.since > config_.options.silence;
+}
+
+void TargetLink::expire(TimePoint now) {
+  std::vector<std::uint64_t> late;
+  bool sent = false;
+  for (const auto& [tag, call] : calls_) {
+    if (!is_late(call, now)) continue;
+    late.push_back(tag);
+    sent = sent || call.sent;
+  }
+  if (late.empty()) return;
+  config_.view.timed_out.fetch_add(late.size());
+  // First: what was sent is not to be carried out once its caller has been told that it failed.
+  if (sent) drop({Errc::kTimedOut, "the target did not answer a call"});
+  // It may be under way there all the same, or be from a connection before. Where there was none,
+  // nothing of this process can be.
+  if (config_.view.connections.load() != 0 && !std::exchange(unsettled_, true)) {
+    config_.view.unsettled.fetch_add(1);
+  }
+  for (const std::uint64_t tag : late) {
+    complete(tag, fail(Errc::kTimedOut, "the target did not answer"));
+  }
+}
+
+void TargetLink::stop() {
+  if (stopped_) return;
+  leave();
+  stopped_ = true;
+  timer_.cancel();
+  auto calls = std::exchange(calls_, {});
+  for (auto& [tag, call] : calls) call.done(fail(Errc::kClosed, "shutting down"));
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,98 @@
+#include "dataserver/targets/target_server.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "dataserver/targets/target_connection.h"
+
+namespace weft::ds {
+
+void TargetServer::Shared::add(const std::shared_ptr<Connection>& connection) {
+  const std::scoped_lock lock(mutex);
+  connections.push_back(connection);
+}
+
+void TargetServer::Shared::remove(const Connection* connection) {
+  const std::scoped_lock lock(mutex);
+  std::erase_if(connections, [connection](const auto& one) { return one.get() == connection; });
+}
+
+std::vector<std::shared_ptr<TargetServer::Connection>> TargetServer::Shared::all() {
+  const std::scoped_lock lock(mutex);
+  return connections;
+}
+
+void TargetServer::Shared::retire_others(const std::shared_ptr<Connection>& by,
+                                         const TargetHello& hello,
+                                         const rpc::control::ClusterKey& key,
+                                         std::move_only_function<void()> then) {
+  std::vector<std::shared_ptr<Connection>> others;
+  {
+    const std::scoped_lock lock(mutex);
+    for (const auto& connection : connections) {
+      if (connection != by && connection->replaced_by(hello)) others.push_back(connection);
+    }
+    by->name(hello, key);
+  }
+  // Called when the last of them lets go of it, or here when there is none.
+  struct Last {
+    ~Last() { call(); }
+    std::move_only_function<void()> call;
+  };
+  auto last = std::make_shared<Last>();
+  last->call = std::move(then);
+  for (const auto& connection : others) {
+    connection->retire([last]() mutable { last.reset(); });
+  }
+}
+
+TargetServer::TargetServer(Parts parts) : shared_(std::make_shared<Shared>(std::move(parts))) {}
+
+TargetServer::~TargetServer() = default;
+
+void TargetServer::serve(std::shared_ptr<rpc::Channel> channel) {
+  if (shared_->stopping.load()) return channel->close({Errc::kClosed, "shutting down"});
+  auto connection = std::make_shared<Connection>(shared_, channel);
+  shared_->add(connection);
+  channel->start(connection);
+  connection->start();
+}
+
+void TargetServer::keys_changed() {
+  std::vector<std::shared_ptr<Connection>> dropped;
+  {
+    const std::scoped_lock lock(shared_->mutex);
+    for (const auto& connection : shared_->connections) {
+      if (connection->key_dropped(*shared_->parts.keys)) dropped.push_back(connection);
+    }
+  }
+  for (const auto& connection : dropped) connection->retire([] {});
+}
+
+bool TargetServer::stop(std::chrono::milliseconds limit) {
+  shared_->stopping.store(true);
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (const auto& connection : shared_->all()) connection->retire([] {});
+  while (!shared_->all().empty()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+TargetCounts TargetServer::counts() const {
+  return {.reads = shared_->reads.load(),
+          .writes = shared_->writes.load(),
+          .commits = shared_->commits.load(),
+          .read_bytes = shared_->read_bytes.load(),
+          .write_bytes = shared_->write_bytes.load(),
+          .lent_bytes = shared_->lent_bytes.load(),
+          .readers = shared_->readers.load(),
+          .writers = shared_->writers.load(),
+          .errors = shared_->errors.load(),
+          .refused = shared_->refused.load(),
+          .running = shared_->running.load(),
+          .connections = shared_->all().size()};
+}
+
+}  // namespace weft::ds

@@ -1,0 +1,43 @@
+#include "ganesha-fsal/files/cluster_links.h"
+
+namespace weft::mds {
+
+Result<std::uint64_t> NamespaceSizes::size_of(const layout::ObjectId& object) {
+  if (object.fsid != names_.superblock().fsid) return fail(Errc::kStale, "of another file system");
+  const auto attributes = names_.getattr(object.fileid);
+  if (!attributes) return std::unexpected(attributes.error());
+  return attributes->size;
+}
+
+Result<> NamespaceSizes::grow(std::span<const control::ReportSize> reports) {
+  std::vector<Growth> growths;
+  growths.reserve(reports.size());
+  for (const control::ReportSize& report : reports) {
+    if (report.object.fsid != names_.superblock().fsid) continue;
+    growths.push_back({.id = report.object.fileid, .end = report.end});
+  }
+  const auto grown = names_.grow(growths);
+  if (!grown) return std::unexpected(grown.error());
+  for (std::size_t i = 0; i < grown->size(); ++i) {
+    if ((*grown)[i]) changed_(growths[i].id);
+  }
+  return {};
+}
+
+Result<std::vector<QueuedRemoval>> NamespaceRemovals::pending(std::optional<layout::ObjectId> after,
+                                                              std::size_t limit) {
+  auto removals = names_.pending_removals(after, limit);
+  if (!removals) return std::unexpected(removals.error());
+  std::vector<QueuedRemoval> queued;
+  queued.reserve(removals->size());
+  for (PendingRemoval& removal : *removals) {
+    queued.push_back({removal.object, std::move(removal.ds_ids), removal.least_epoch});
+  }
+  return queued;
+}
+
+Result<> NamespaceRemovals::done(std::uint32_t ds_id, std::span<const layout::ObjectId> objects) {
+  return names_.finish_removals(objects, {&ds_id, 1});
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,41 @@
+#include "ganesha-fsal/files/ds_fencer.h"
+
+namespace weft::mds {
+
+Result<std::uint32_t> DsFencer::epoch_for(ClientId client) {
+  const std::lock_guard lock(mutex_);
+  auto it = epochs_.find(client);
+  if (it == epochs_.end()) {
+    const auto known = names_.client_epoch(client);
+    if (!known) return fail(known.error().code, known.error().text);
+    it = epochs_.emplace(client, Epoch{.current = *known}).first;
+  }
+  it->second.used = true;
+  return it->second.current;
+}
+
+Result<std::uint32_t> DsFencer::epoch_against(ClientId client) {
+  const std::lock_guard lock(mutex_);
+  const auto it = epochs_.find(client);
+  // Unknown since the start: an earlier process may have sealed handles with its epoch.
+  if (it != epochs_.end() && !it->second.used) return it->second.current;
+  const auto next = names_.bump_client_epoch(client);
+  if (!next) return fail(next.error().code, next.error().text);
+  epochs_[client] = Epoch{.current = *next};
+  return *next;
+}
+
+void DsFencer::fence(FileId file, ClientId client, std::function<void(Result<>)> done) {
+  const auto map = names_.layout(file);
+  if (!map) return done(fail(map.error().code, map.error().text));
+  if (!*map) return done({});  // there was never a handle
+  const auto epoch = epoch_against(client);
+  if (!epoch) return done(fail(epoch.error().code, epoch.error().text));
+  control::Fence fence;
+  fence.what = control::Fence::What::kClient;
+  fence.client_id = client;
+  fence.epoch = *epoch;
+  cluster_.fence(servers_of(**map), {fence}, std::move(done));
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,46 @@
+// Fencing a client at the data servers of a file: the Fencer of a running system.
+//
+// A client is fenced as a whole: its epoch is counted up, durably, and the file's data servers are
+// told to refuse handles of that client below it. A client that lives loses nothing by it: its
+// handles for other files are refused once at these data servers, and it asks for new layouts. The
+// data servers that do not answer now get the fence before they serve again (Cluster::fence), but
+// the call fails then, so that who waits for it goes on waiting.
+//
+// Threading: any thread. fence() blocks for a sync of the metadata store, never for a data server.
+#pragma once
+
+#include <map>
+#include <mutex>
+
+#include "ganesha-fsal/cluster/cluster.h"
+#include "ganesha-fsal/files/layout_service.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
+
+namespace weft::mds {
+
+class DsFencer final : public Fencer {
+ public:
+  DsFencer(Namespace& names, Cluster& cluster) : names_(names), cluster_(cluster) {}
+
+  void fence(FileId file, ClientId client, std::function<void(Result<>)> done) override;
+
+  // The epoch to seal a client's handles with. What is sealed after this is above every fence
+  // begun before.
+  [[nodiscard]] Result<std::uint32_t> epoch_for(ClientId client);
+
+ private:
+  // The epoch that refuses everything sealed so far. Counted up only if something was.
+  [[nodiscard]] Result<std::uint32_t> epoch_against(ClientId client);
+
+  struct Epoch {
+    std::uint32_t current = 1;
+    bool used = false;  // handles may have been sealed with it
+  };
+
+  Namespace& names_;
+  Cluster& cluster_;
+  std::mutex mutex_;
+  std::map<ClientId, Epoch> epochs_;  // guarded by mutex_; what is not here is in the namespace
+};
+
+}  // namespace weft::mds

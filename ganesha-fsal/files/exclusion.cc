@@ -1,0 +1,398 @@
+// Mirrors: copies that miss writes, and what has to be so before such a write is acknowledged.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "ganesha-fsal/files/flex_grant.h"
+#include "ganesha-fsal/files/mirrors.h"
+
+namespace weft::mds {
+namespace {
+
+using layout::Access;
+using layout::CopyState;
+
+constexpr DirtyExtent kWhole{0, kMaxFileSize};
+constexpr std::chrono::seconds kLookAgain{30};  // at copies of idle files
+
+std::string_view to_string(Mirrors::Cause cause) {
+  switch (cause) {
+    case Mirrors::Cause::kGone: return "gone";
+    case Mirrors::Cause::kNoAnswer: return "no answer";
+    case Mirrors::Cause::kMoved: return "moved";
+    case Mirrors::Cause::kDisk: return "disk";
+    case Mirrors::Cause::kStore: return "store";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+bool Mirrors::leads_there(FileId file, Place place) const {
+  const auto leads = leads_of(file);
+  if (!leads.empty()) return leads[place.stripe] == place.copy;
+  return parts_.journal.inherited(file);  // by whom it was led nobody knows
+}
+
+bool Mirrors::other_is_here(const layout::LayoutMap& map, Place place) const {
+  for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+    const layout::Copy& other = map.copies[copy];
+    if (copy != place.copy && other.state_of(place.stripe) == CopyState::kCurrent &&
+        parts_.reach(other.ds_ids[place.stripe]) == Reach::kHere) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<layout::LayoutMap> Mirrors::mark(FileId file, const Loss& loss) {
+  StaleObject missed;
+  missed.id = file;
+  missed.copy = static_cast<std::uint32_t>(loss.place.copy);
+  missed.ds_id = loss.ds_id;
+  missed.dirty = loss.dirty;
+  auto marked = parts_.names.mark_stale(missed, loss.reporter);
+  if (!marked) return pass(marked);
+  if (!marked->fresh) return *marked;
+  // The map may be another than the one that the loss was found by; it names the server.
+  const Place place = *place_of(*marked, loss.ds_id);
+  spdlog::warn("event=copy_stale file={:x} ds={} copy={} stripe={} led={} epoch={}", file,
+               loss.ds_id, place.copy, place.stripe, loss.led, marked->object_epoch);
+  std::optional<std::uint8_t> next;
+  if (loss.led) {
+    if (const auto chosen = choose(*marked, {})) next = chosen->copies[place.stripe];
+    for (std::size_t copy = 0; copy < marked->copies.size() && !next; ++copy) {
+      if (marked->copies[copy].state_of(place.stripe) == CopyState::kCurrent) {
+        next = static_cast<std::uint8_t>(copy);
+      }
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_[file];
+  entry.excluded[loss.ds_id] = Exclusion{
+      .number = ++exclusions_, .stripe = place.stripe, .led = loss.led, .written = loss.written};
+  if (!entry.leads.empty() && entry.leads[place.stripe] == place.copy && next) {
+    entry.leads[place.stripe] = *next;
+    if (entry.renamed && marked->object_epoch < entry.renamed->epoch) {
+      entry.renamed->apply(entry.leads);
+    }
+    entry.reads_back = false;
+  }
+  return *marked;
+}
+
+Result<> Mirrors::leave_out(FileId file, const layout::LayoutMap& map, Place place, Cause cause) {
+  if (!other_is_here(map, place)) {
+    return fail(Errc::kLayoutTryLater,
+                fmt::format("data server {} is away, and no other current copy of its stripe is "
+                            "there",
+                            map.copies[place.copy].ds_ids[place.stripe]));
+  }
+  for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+    const layout::Copy& of = map.copies[copy];
+    const std::uint32_t ds_id = of.ds_ids[place.stripe];
+    if (of.state_of(place.stripe) != CopyState::kCurrent) continue;
+    // What a leader brings to one that is gone nobody sees.
+    if (copy != place.copy && parts_.reach(ds_id) != Reach::kGone) continue;
+    const Place there{copy, place.stripe};
+    spdlog::warn("event=copy_left_out file={:x} ds={} cause={}", file, ds_id,
+                 to_string(copy == place.copy ? cause : Cause::kGone));
+    const Loss loss{.place = there,
+                    .ds_id = ds_id,
+                    .led = leads_there(file, there) || written_by_clients(map),
+                    .written = written_by_clients(map),
+                    .dirty = {kWhole},
+                    .reporter = {}};
+    if (auto marked = mark(file, loss); !marked) return pass(marked);
+  }
+  return {};
+}
+
+bool Mirrors::take_fence(FenceState& state) const {
+  if (state.is != FenceState::Is::kNone || state.retry_at > Clock::now()) return false;
+  state.is = FenceState::Is::kUnderWay;
+  return true;
+}
+
+Mirrors::Steps Mirrors::next_steps(FileId file, Place place, std::uint32_t ds_id) {
+  // A crash is seen by clients before it is by us: it may still come out that it is dead.
+  const bool dead = parts_.dead(ds_id);
+  const auto doubt = parts_.reach(ds_id) == Reach::kHere ? parts_.doubt / 3 : parts_.doubt;
+  const std::lock_guard lock(mutex_);
+  const auto [it, fresh] = entries_[file].excluded.try_emplace(ds_id);
+  Exclusion& out = it->second;
+  // One of an earlier run. Who wrote under it then is fenced, or has given his layout back.
+  if (fresh) out = Exclusion{.number = ++exclusions_, .stripe = place.stripe};
+  Steps steps{.now = out};
+  if (out.holds) return steps;
+  steps.fence_others = out.led && take_fence(out.others);
+  if (!dead && Clock::now() >= out.since + doubt) {
+    steps.recall = !std::exchange(out.recalled, true);
+  }
+  steps.now.recalled = out.recalled;
+  return steps;
+}
+
+bool Mirrors::take_own_fence(FileId file, std::uint32_t ds_id) {
+  const std::lock_guard lock(mutex_);
+  return take_fence(entries_[file].excluded[ds_id].own);
+}
+
+void Mirrors::settle_exclusion(FileId file, std::uint32_t ds_id, std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(file);
+  if (entry == entries_.end()) return;
+  const auto out = entry->second.excluded.find(ds_id);
+  if (out != entry->second.excluded.end() && out->second.number == number) {
+    out->second.holds = true;
+  }
+}
+
+void Mirrors::start_fence(FileId file, const layout::LayoutMap& map,
+                          std::vector<std::uint32_t> ds_ids, std::uint32_t excluded,
+                          std::uint64_t number, FenceState Exclusion::* which) {
+  control::Fence fence;
+  fence.object = parts_.names.object_of(file, map);
+  fence.epoch = map.object_epoch;
+  parts_.fence(ds_ids, fence, [this, file, excluded, number, which](const Result<>& outcome) {
+    const std::lock_guard lock(mutex_);
+    const auto entry = entries_.find(file);
+    if (entry == entries_.end()) return;
+    const auto out = entry->second.excluded.find(excluded);
+    if (out == entry->second.excluded.end() || out->second.number != number) return;
+    FenceState& state = out->second.*which;
+    state.is = outcome ? FenceState::Is::kHolds : FenceState::Is::kNone;
+    state.retry_at = Clock::now() + parts_.retry;
+  });
+}
+
+// A Linux client whose connection to a data server was refused wants to return the layout; it first
+// sends what it wrote through the metadata server, and a LAYOUTCOMMIT. A recall that comes
+// meanwhile it answers with NFS4ERR_DELAY, and goes on to use the layout stateid from before the
+// recall. Ours takes that one (patch 0034); an unpatched Ganesha refuses it, and the client repeats
+// it thousands of times a second until the layout is revoked. So a writer is recalled only when
+// there was time for its own return: one round less, and a server that is dead needs none at all.
+Result<> Mirrors::advance(FileId file, const layout::LayoutMap& map, Place place) {
+  const std::uint32_t ds_id = map.copies[place.copy].ds_ids[place.stripe];
+  const auto [now, fence_others, recall] = next_steps(file, place, ds_id);
+  if (now.holds) return {};
+  const auto only = now.led || now.written ? std::nullopt : std::optional<Access>(Access::kRead);
+  if (fence_others) {
+    std::vector<std::uint32_t> others;
+    for (const layout::Copy& copy : map.copies) {
+      if (copy.state_of(place.stripe) == CopyState::kCurrent) {
+        others.push_back(copy.ds_ids[place.stripe]);
+      }
+    }
+    start_fence(file, map, std::move(others), ds_id, now.number, &Exclusion::others);
+  }
+  if (recall) {
+    parts_.layouts.recall(file, "a data server of it is left out",
+                          {.only = only, .others_wait = false});
+  }
+  const bool unnamed =
+      now.recalled && parts_.grants_known() && !parts_.layouts.returning(file, only);
+  const bool fenced = now.own.is == FenceState::Is::kHolds;
+  if (!unnamed && !fenced && take_own_fence(file, ds_id)) {
+    start_fence(file, map, {ds_id}, ds_id, now.number, &Exclusion::own);
+  }
+  const bool others_fenced = !now.led || now.others.is == FenceState::Is::kHolds;
+  if (!others_fenced || (!unnamed && !fenced)) {
+    return fail(Errc::kBusy, fmt::format("data server {} is being left out", ds_id));
+  }
+  settle_exclusion(file, ds_id, now.number);
+  return {};
+}
+
+// Where the data server stands now, whatever the caller has done, or others have.
+Result<layout::LayoutMap> Mirrors::advance_now(FileId file, std::uint32_t ds_id) {
+  auto map = map_of(file);
+  if (!map) return map;
+  const auto place = place_of(*map, ds_id);
+  if (!place) return map;  // the file was moved away from it
+  if (map->copies[place->copy].state_of(place->stripe) == CopyState::kCurrent) {
+    return fail(Errc::kBusy, "the file's copies change");
+  }
+  if (auto done = advance(file, *map, *place); !done) return pass(done);
+  return map;
+}
+
+Result<> Mirrors::advance_all(FileId file, const layout::LayoutMap& map) {
+  Result<> outcome;
+  for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+    for (std::size_t stripe = 0; stripe < map.copies[copy].ds_ids.size(); ++stripe) {
+      const CopyState state = map.copies[copy].state_of(stripe);
+      if (state == CopyState::kCurrent || state == CopyState::kVacant) continue;
+      if (auto done = advance(file, map, {copy, stripe}); !done) outcome = std::move(done);
+    }
+  }
+  return outcome;
+}
+
+Result<layout::LayoutMap> Mirrors::exclude(FileId file, std::uint32_t ds_id, Cause cause) {
+  return patiently<layout::LayoutMap>([&]() -> Result<layout::LayoutMap> {
+    auto map = map_of(file);
+    if (!map) return map;
+    const auto place = place_of(*map, ds_id);
+    if (!place) return map;  // the file was moved away from it
+    if (map->copies.size() == 1) {
+      return fail(Errc::kLayoutTryLater, fmt::format("data server {} has the only copy", ds_id));
+    }
+    if (map->copies[place->copy].state_of(place->stripe) == CopyState::kCurrent) {
+      if (auto left = leave_out(file, *map, *place, cause); !left) return pass(left);
+    }
+    return advance_now(file, ds_id);
+  });
+}
+
+Result<layout::LayoutMap> Mirrors::prepare_change(FileId file, DirtyExtent changed) {
+  std::vector<std::uint32_t> marked;  // the change is in what they lack already
+  return patiently<layout::LayoutMap>([&]() -> Result<layout::LayoutMap> {
+    auto map = map_of(file);
+    if (!map || map->copies.size() == 1) return map;
+    if (auto done = try_change(file, changed, marked); !done) return pass(done);
+    map = map_of(file);
+    if (!map) return map;
+    if (auto done = advance_all(file, *map); !done) return pass(done);
+    return map;
+  });
+}
+
+Result<> Mirrors::try_change(FileId file, DirtyExtent changed, std::vector<std::uint32_t>& marked) {
+  auto map = map_of(file);
+  if (!map) return pass(map);
+  for (std::size_t copy = 0; copy < map->copies.size(); ++copy) {
+    const layout::Copy& of = map->copies[copy];
+    for (std::size_t stripe = 0; stripe < of.ds_ids.size(); ++stripe) {
+      if (!of.holds(stripe)) continue;
+      const Place place{copy, stripe};
+      const std::uint32_t ds_id = of.ds_ids[stripe];
+      const bool current = of.state_of(stripe) == CopyState::kCurrent;
+      if (current) {
+        const Reach reach = parts_.reach(ds_id);
+        if (reach == Reach::kHere) continue;
+        if (reach == Reach::kWait) return fail(Errc::kBusy, "a data server was lost a moment ago");
+        if (leads_there(file, place) || written_by_clients(*map)) {
+          if (auto left = leave_out(file, *map, place, Cause::kGone); !left) return left;
+          marked.push_back(ds_id);
+          continue;
+        }
+        if (!other_is_here(*map, place)) {
+          return fail(Errc::kLayoutTryLater,
+                      fmt::format("data server {} is away, and no other current copy of its stripe "
+                                  "is there",
+                                  ds_id));
+        }
+      } else if (std::ranges::find(marked, ds_id) != marked.end()) {
+        continue;
+      }
+      const Loss loss{
+          .place = place, .ds_id = ds_id, .led = false, .dirty = {changed}, .reporter = {}};
+      if (auto done = mark(file, loss); !done) return pass(done);
+      marked.push_back(ds_id);
+    }
+  }
+  return {};
+}
+
+void Mirrors::recall_from(FileId file, std::uint32_t ds_id) {
+  const auto map = map_of(file);
+  if (!map || map->copies.size() == 1) return;
+  const auto place = place_of(*map, ds_id);
+  if (!place) return;
+  if (map->copies[place->copy].state_of(place->stripe) != CopyState::kCurrent) return;
+  const auto leads = leads_of(file);
+  const bool leading = !leads.empty() && leads[place->stripe] == place->copy;
+  if (!leading && (leads.empty() || !written_by_clients(*map))) {
+    // As in advance(): the layout stateid of a client is the same for reading and writing.
+    if (parts_.dead(ds_id) && parts_.layouts.held_for_write(file)) return;
+    parts_.layouts.recall(file, "a data server is gone",
+                          {.only = Access::kRead, .others_wait = false});
+    return;
+  }
+  if (auto left = leave_out(file, *map, *place, Cause::kGone); !left) {
+    spdlog::warn("event=leader_gone file={:x} ds={} error=\"{}\"", file, ds_id,
+                 left.error().describe());
+    return;
+  }
+  static_cast<void>(advance_now(file, ds_id));
+}
+
+void Mirrors::server_gone(std::uint32_t ds_id) {
+  // Layouts that clients only keep are asked for otherwise (kept_layouts.h).
+  std::set<FileId> files;
+  for (const Grant& grant : parts_.layouts.grants(SIZE_MAX)) {
+    if (!parts_.layouts.unused(grant.file, grant.client)) files.insert(grant.file);
+  }
+  spdlog::warn("event=data_server_gone ds={} files_with_layouts={}", ds_id, files.size());
+  for (const FileId file : files) recall_from(file, ds_id);
+}
+
+void Mirrors::tick() {
+  std::vector<std::uint32_t> lost;
+  for (const layout::Candidate& server : parts_.servers()) {
+    const bool gone = parts_.reach(server.ds_id) == Reach::kGone;
+    const std::lock_guard lock(mutex_);
+    if (!gone) {
+      gone_.erase(server.ds_id);
+    } else if (gone_.insert(server.ds_id).second) {
+      lost.push_back(server.ds_id);
+    }
+  }
+  for (const std::uint32_t ds_id : lost) server_gone(ds_id);
+  sweep();
+}
+
+void Mirrors::sweep() {
+  std::vector<std::pair<FileId, std::uint64_t>> idle;
+  std::vector<FileId> excluded;
+  const auto now = Clock::now();
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [file, entry] : entries_) {
+      if (entry.pins > 0) continue;
+      if (entry.excluded.empty()) {
+        if (entry.owing == 0) idle.emplace_back(file, entry.begun);
+      } else if (entry.look_again <= now) {
+        const bool young = std::ranges::any_of(entry.excluded, [&](const auto& out) {
+          return !out.second.holds && now < out.second.since + parts_.doubt;
+        });
+        entry.look_again = now + (young ? parts_.doubt : Clock::duration(kLookAgain));
+        excluded.push_back(file);
+      }
+    }
+  }
+  for (const FileId file : excluded) look_after(file);
+  for (const auto& [file, begun] : idle) {
+    if (parts_.layouts.held_for_write(file) || parts_.layouts.blocked(file)) continue;
+    const std::lock_guard lock(mutex_);
+    const auto it = entries_.find(file);
+    if (it != entries_.end() && it->second.pins == 0 && it->second.owing == 0 &&
+        it->second.begun == begun) {
+      entries_.erase(it);
+    }
+  }
+}
+
+// Copies that are current again, or gone, need no record any more; others may need to get on.
+void Mirrors::look_after(FileId file) {
+  std::uint64_t known = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    known = exclusions_;
+  }
+  const auto map = map_of(file);
+  if (!map && map.error().code != Errc::kStale) return;
+  if (map) static_cast<void>(advance_all(file, *map));
+  const std::lock_guard lock(mutex_);
+  const auto it = entries_.find(file);
+  if (it == entries_.end()) return;
+  std::erase_if(it->second.excluded, [&](const auto& out) {
+    if (out.second.number > known) return false;  // since the map was read
+    const auto place = map ? place_of(*map, out.first) : std::nullopt;
+    if (!place) return true;
+    return map->copies[place->copy].state_of(place->stripe) == CopyState::kCurrent;
+  });
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,205 @@
+#include "ganesha-fsal/files/file_data.h"
+
+#include <spdlog/spdlog.h>
+
+#include "ganesha-fsal/cluster/await.h"
+#include "layout/files_layout.h"
+
+namespace weft::mds {
+namespace {
+
+// Of one round of learning in the background.
+constexpr std::chrono::seconds kCatchUp{1};
+
+template <class T>
+std::unexpected<Error> failed(const Result<T>& result) {
+  return std::unexpected(result.error());
+}
+
+}  // namespace
+
+FileData::FileData(Parts parts) : parts_(std::move(parts)), reports_(report_parts()) {}
+
+Result<> FileData::open() {
+  const auto inherited = parts_.journal.open();
+  if (!inherited) return failed(inherited);
+  if (*inherited > 0) spdlog::info("event=journal_inherited files={}", *inherited);
+  const auto pending = parts_.names.pending_truncates(SIZE_MAX);
+  if (!pending) return failed(pending);
+  const std::lock_guard lock(mutex_);
+  for (const PendingTruncate& cut : *pending) uncut_.insert(cut.id);
+  return {};
+}
+
+void FileData::catch_up() {
+  reports_.mend();
+  std::set<FileId> files;
+  {
+    const std::lock_guard lock(mutex_);
+    files = uncut_;
+    for (const auto& [file, doubt] : unlearned_) files.insert(file);
+  }
+  // All are asked for their sizes before any answer is waited for.
+  for (const FileId file : files) {
+    if (stopping_) return;
+    static_cast<void>(ready(file, {}));
+  }
+  const auto until = Clock::now() + kCatchUp;
+  for (const FileId file : files) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+    if (stopping_ || left.count() <= 0) return;
+    if (doubt_of(file)) static_cast<void>(ready(file, left));
+  }
+}
+
+bool FileData::changes_alone(FileId file) {
+  const std::lock_guard lock(mutex_);
+  return alone_.contains(file);
+}
+
+bool FileData::uncut(FileId file) {
+  const std::lock_guard lock(mutex_);
+  return uncut_.contains(file);
+}
+
+Result<> FileData::ready(FileId file) { return ready(file, kSizePatience); }
+
+Result<> FileData::ready(FileId file, std::chrono::milliseconds patience) {
+  if (parts_.layouts.blocked(file))
+    return fail(Errc::kBusy, "a client of the file is being fenced");
+  if (changes_alone(file)) return fail(Errc::kBusy, "the file is being truncated");
+  if (auto done = finish_cut_by_one(file); !done) return done;
+  return finish_learning(file, patience);
+}
+
+Namespace::MakeLayout FileData::placer(const layout::PlacementPolicy& policy) {
+  return [this, policy](const InodeAttributes& file) -> Result<layout::LayoutMap> {
+    auto choice = parts_.placement.choose(parts_.cluster.registry().candidates(), policy);
+    if (!choice) return failed(choice);
+    spdlog::debug("placed file={:x} why=\"{}\"", file.id, choice->reason);
+    return std::move(choice->map);
+  };
+}
+
+Result<layout::LayoutMap> FileData::map_of(FileId file, const layout::PlacementPolicy& policy) {
+  return parts_.names.ensure_layout(file, placer(policy));
+}
+
+// A handle for reading a file of the journal's, too, is sealed above an earlier run's epoch: or
+// settling would refuse it.
+Result<Mirrors::Target> FileData::begin_grant(const LayoutRequest& request,
+                                              const layout::PlacementPolicy& policy) {
+  if (request.access == layout::Access::kReadWrite) {
+    return parts_.mirrors.begin_write(request.file, placer(policy));
+  }
+  if (parts_.journal.inherited(request.file)) {
+    auto begun = parts_.journal.begin(request.file, placer(policy));
+    if (!begun) return failed(begun);
+    return Mirrors::Target{{std::move(begun->map), {}},
+                           Mirrors::Pin(nullptr, request.file, std::move(begun->pin))};
+  }
+  auto map = map_of(request.file, policy);
+  if (!map) return failed(map);
+  return Mirrors::Target{{std::move(*map), {}}, {}};
+}
+
+// Of the map and the leaders as they are when the grant is recorded.
+Result<FileData::Granted> FileData::make_layout(const LayoutRequest& request) {
+  Registry& registry = parts_.cluster.registry();
+  const auto view = parts_.mirrors.look(request.file);
+  if (!view) return failed(view);
+  if (view->map.type != request.type) {
+    return fail(Errc::kLayoutUnavailable, "the file is laid out for another type");
+  }
+  if (request.type == layout::LayoutType::kFlexFiles) return make_flex_layout(request, *view);
+  const std::size_t most =
+      std::min(layout::kMaxLayoutServers, layout::max_servers_within(request.max_bytes));
+  const auto servers = parts_.mirrors.servers_for(*view, request.access, most);
+  if (!servers) return failed(servers);
+  const auto device = registry.device_for(servers->ds_ids);
+  if (!device) return failed(device);
+  const auto epoch = parts_.fencer.epoch_for(request.client);
+  if (!epoch) return failed(epoch);
+
+  layout::FilesLayout files;
+  files.device = layout::pack(registry.device_id(request.fsal, request.export_id, **device));
+  files.stripe_unit = view->map.stripe_unit;
+  files.first_stripe_index = servers->first_index;
+  for (std::size_t stripe = 0; stripe < servers->ds_ids.size(); ++stripe) {
+    layout::Handle handle;
+    if (request.access == layout::Access::kReadWrite) {
+      auto leading = layout::leading_handle(view->map, view->leads[stripe], stripe);
+      if (!leading) return failed(leading);
+      handle = *leading;
+    }
+    handle.access = request.access;
+    handle.ds_id = servers->ds_ids[stripe];
+    handle.key_id = control::kHandleKeyId;
+    handle.object = parts_.names.object_of(request.file, view->map);
+    handle.client_id = request.client;
+    handle.object_epoch = view->map.object_epoch;
+    handle.client_epoch = *epoch;
+    files.handles.push_back(layout::seal(handle, parts_.cluster.keys().sealing()));
+  }
+  xdr::Encoder body(layout::files_layout_bytes(files.handles.size()));
+  if (auto encoded = layout::encode(body, files); !encoded) return failed(encoded);
+  if (body.size() > request.max_bytes) return fail(Errc::kTooLarge, "the layout has no room");
+  return Granted{body.take(), keep(request, servers->ds_ids)};
+}
+
+bool FileData::keep(const LayoutRequest& request, std::span<const std::uint32_t> ds_ids) {
+  const bool here = std::ranges::all_of(
+      ds_ids, [this](std::uint32_t ds_id) { return parts_.mirrors.reach(ds_id) == Reach::kHere; });
+  return here ? parts_.layouts.keep(request.file, request.client, ds_ids)
+              : parts_.layouts.keeps(request.file, request.client);
+}
+
+Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
+                                          const layout::PlacementPolicy& policy) {
+  const auto refuse = [this](const Error& error) -> std::unexpected<Error> {
+    ++refused_;
+    return std::unexpected(error);
+  };
+  if (auto fine = ready(request.file); !fine) return refuse(fine.error());
+  if (request.access == layout::Access::kReadWrite) {
+    if (auto room = make_room(request.file); !room) return refuse(room.error());
+  }
+  const auto begun = begin_grant(request, policy);
+  if (!begun) return refuse(begun.error());
+  if (begun->map.copies.size() == 1) {
+    if (const auto down = parts_.cluster.registry().down_of(begun->map); !down.empty()) {
+      return refuse({Errc::kLayoutTryLater, fmt::format("data server {} is down", down.front())});
+    }
+  }
+  // The hold and the grant come first: whoever fences or recalls from here on knows of us, and
+  // the body is sealed with an epoch that such a fence refuses.
+  if (auto held = parts_.names.hold(request.file); !held) return refuse(held.error());
+  const auto first = parts_.layouts.grant(request.file, request.client, request.access);
+  if (!first || !*first) {  // one hold stands for all grants
+    if (auto released = parts_.names.release(request.file); !released) {
+      return refuse(released.error());
+    }
+  }
+  if (!first) return refuse(first.error());
+  // One who changes the file alone has either seen the grant, or is seen here.
+  auto made = changes_alone(request.file) || uncut(request.file)
+                  ? fail(Errc::kBusy, "the file is being truncated")
+                  : make_layout(request);
+  if (!made) {
+    parts_.layouts.returned(request.file, request.client, request.access);
+    return refuse(made.error());
+  }
+  return made;
+}
+
+void FileData::layouts_gone(FileId file) {
+  if (parts_.layouts.held_for_write(file)) return;  // granted anew meanwhile
+  const std::lock_guard lock(mutex_);
+  doubtful_.erase(file);
+}
+
+DataCounters FileData::counters() const {
+  return {reads_, writes_, read_bytes_, written_bytes_, refused_, commits_};
+}
+
+}  // namespace weft::mds

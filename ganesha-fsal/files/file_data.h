@@ -1,0 +1,413 @@
+// What the metadata server does about a file's data: layouts for those who go to the data servers,
+// reading and writing for those who do not, and the order between the two and changes of size.
+//
+// Changes of size. If other clients hold the file's layout for writing, it is recalled first (the
+// caller is told kBusy and tries again): their writes, and the LAYOUTCOMMITs that report them, then
+// come before the cut and not after. What the caller's own client wrote and has not reported yet
+// the data servers tell. Then the size is set and the cut recorded in one transaction, the objects
+// are cut, and only then do layouts and I/O of the file go on.
+//
+// A cut that a crash or a data server interrupted is pending: until it is made good, nobody writes
+// through this server, is given a layout, or learns the size from the objects. All layouts for
+// writing are recalled first, the caller's own too: what it writes under its layout after it was
+// told to try again must not be cut. All that changes a file's size for good is done alone
+// (invariants 1 and 2), since a truncate that two make at once may still be on its way to a disk
+// for one of them when the other has let writers go on.
+//
+// A client does not return its own layout for a truncate of its own, and the "last byte written"
+// of its next LAYOUTCOMMIT may be one that was cut off (Linux keeps the greatest since the last
+// LAYOUTCOMMIT). So after a cut under a layout, that file's LAYOUTCOMMITs are checked against the
+// data servers' objects until all its layouts are gone, and so are those of layouts from before a
+// restart.
+//
+// Sizes that nobody tells. A client that dies has not told how far it wrote last. When it has been
+// fenced, the data servers are asked, and the file grows to what they hold. When this server dies
+// too, the journal (writer_journal.h) says of which files that may be so: after clients have had
+// their time to reclaim, or when somebody sets such a file's size before, whoever had a layout to
+// write it is fenced by the object's epoch, and the data servers are asked.
+//
+// Errors: kBusy, kTimedOut, kUnreachable where the caller is to try again (a data server is away,
+// a client is being fenced or recalled).
+//
+// Waiting for data servers. Reads and writes wait without a thread. A file's size is asked for
+// without one, too, so that who needs it waits a moment at most (size_asks.h). A pending cut is
+// made by one thread, the others are told kBusy. What else waits, truncates and the like, counts
+// among the threads that may (wait_limit.h).
+//
+// Threading: any thread that may block.
+//
+// Invariants:
+//  1. At most one caller at a time is alone with a file (be_alone()). While one is, no write
+//     through this server, no grant, and no learning of the size is under way or begins, and no
+//     question for the size is out.
+//  2. Objects are cut only by one who is alone with the file, and whose cut is the pending one. So
+//     it stays pending until that one has made it, however often it is repeated.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ganesha-fsal/cluster/cluster.h"
+#include "ganesha-fsal/files/ds_fencer.h"
+#include "ganesha-fsal/files/flex_reports.h"
+#include "ganesha-fsal/files/layout_service.h"
+#include "ganesha-fsal/files/mirrors.h"
+#include "ganesha-fsal/files/size_asks.h"
+#include "ganesha-fsal/files/unstable_writes.h"
+#include "ganesha-fsal/files/writer_journal.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
+#include "ganesha-fsal/proxy/proxy_io.h"
+#include "layout/placement.h"
+
+namespace weft::mds {
+
+struct DataCounters {
+  std::uint64_t reads = 0;
+  std::uint64_t writes = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t written_bytes = 0;
+  std::uint64_t layouts_refused = 0;
+  std::uint64_t layout_commits = 0;
+};
+
+class FileData {
+ public:
+  struct Parts {
+    Namespace& names;
+    Cluster& cluster;
+    ProxyIo& proxy;
+    LayoutService& layouts;
+    DsFencer& fencer;
+    layout::Placement& placement;
+    WriterJournal& journal;
+    Mirrors& mirrors;
+    // The file's attributes changed without anybody having asked for it.
+    std::function<void(FileId)> changed;
+    // Makes a file's copies equal that may differ since a writer died: kBusy until it is done.
+    std::function<Result<>(FileId)> compare = [](FileId) -> Result<> { return {}; };
+    // A file that was written through this server, and not since, is committed after this time.
+    Clock::duration commit_after = std::chrono::seconds(10);
+  };
+
+  explicit FileData(Parts parts);
+  FileData(const FileData&) = delete;
+  FileData& operator=(const FileData&) = delete;
+
+  // Reads what a crash left uncut and unsettled. Before anything else is called.
+  [[nodiscard]] Result<> open();
+  // catch_up() and settle_due() under way end soon, leaving the rest.
+  void stop() { stopping_ = true; }
+  // Does what could not be done before for want of a data server: cuts, and learning sizes. When
+  // one is back, and now and then.
+  void catch_up();
+  // Files whose writers died: fences them if they are of an earlier run, and asks the data servers
+  // how far the files go. A batch of them; true when more are due. Those of an earlier run only
+  // once its clients have had their time. Then ends the journal's records that nobody needs.
+  bool settle_due(bool grace_over);
+  // Commits files that clients wrote through this server and did not commit (unstable_writes.h);
+  // those of which something may be lost are in doubt then. Call about once a second.
+  void commit_left();
+  // Commits files that owe and that nobody writes any more (mirrors.h); true when more are due.
+  // Call about once a second.
+  bool duplicate_left();
+  // What was written through this server is not all committed.
+  [[nodiscard]] bool uncommitted(FileId file) const { return unstable_.contains(file); }
+  // A client lost the layout of the file and has been fenced.
+  void writer_fenced(FileId file) { parts_.journal.doubt(file); }
+  // A data server is back: what failed for want of it is due.
+  void retry_settling() { parts_.journal.retry_all(); }
+  // A client that wrote under a layout of before our restart has the file open again: how far it
+  // wrote, only the data servers may know. Learned at once if they answer, or else when they do;
+  // until then layouts and I/O of the file wait.
+  void relearn_size(FileId file);
+  // The same without asking at once: a LAYOUTCOMMIT came after its layout was returned, and its
+  // sender could say anything.
+  void doubt_size(FileId file);
+  // A client gave a layout back, or asked for one as if it had none: it has forgotten it. Linux
+  // forgets a layout when a data server refuses it, as one does whose object was fenced, and with
+  // it the LAYOUTCOMMIT that was due of what other servers took. So the size is in doubt when a
+  // layout to write is forgotten, and when one ends that was recalled: to a recall it then says
+  // that it has none.
+  void layout_ended(FileId file, ClientId client, layout::Access access, bool forgotten);
+  // kBusy while a size is still to be learned: no size is better than one that is too small. But a
+  // data server that is lost with the only copy of a stripe is not waited for, once its lease has
+  // ended: then what the others know has to do, until it is back.
+  [[nodiscard]] Result<> size_known(FileId file);
+  // Learns how far the data servers have the file, if a client may have written more than it has
+  // told. kBusy while the file is truncated: an object that is not cut yet would say too much.
+  [[nodiscard]] Result<> learn_end(FileId file);
+
+  // --- layouts ---
+  struct LayoutRequest {
+    FileId file = 0;
+    ClientId client = 0;
+    layout::Access access = layout::Access::kRead;
+    std::size_t max_bytes = 0;  // of the body
+    layout::LayoutType type = layout::LayoutType::kFiles;
+    std::uint8_t fsal = 0;  // both for the device id
+    std::uint16_t export_id = 0;
+  };
+  struct Granted {
+    std::vector<std::byte> body;
+    bool kept = false;  // when the client closes the file (kept_layouts.h)
+  };
+  // A layout of the whole file; the grant is recorded. kLayoutTryLater: a data server is down;
+  // kNoSpace; kTooLarge: the body does not fit.
+  [[nodiscard]] Result<Granted> grant(const LayoutRequest& request,
+                                      const layout::PlacementPolicy& policy);
+  // GETDEVICEINFO's body. kNotFound.
+  [[nodiscard]] Result<std::vector<std::byte>> device_body(const layout::DeviceId& id,
+                                                           layout::LayoutType type) const;
+  // What clients of the flexfiles layout say of data servers.
+  [[nodiscard]] FlexReports& reports() { return reports_; }
+  // Whether the client holds a layout to write the file.
+  [[nodiscard]] bool may_write(FileId file, ClientId client) const {
+    return parts_.layouts.may_write(file, client);
+  }
+  // Namespace::begin_move(), while nobody writes through this server, cuts or punches the file, and
+  // nobody is given a layout: what they do, they do by the map of before or of after. kBusy.
+  [[nodiscard]] Result<layout::LayoutMap> begin_move(FileId file, std::uint32_t from,
+                                                     std::uint32_t to);
+  // Whether somebody writes it through this server now.
+  [[nodiscard]] bool being_written(FileId file);
+  // LAYOUTCOMMIT: the size the file has then.
+  [[nodiscard]] Result<std::uint64_t> commit(const Growth& growth, ClientId client);
+  // The last grant of a file is gone. The hold that stood for them is the caller's to release.
+  void layouts_gone(FileId file);
+
+  // --- sizes ---
+  [[nodiscard]] Result<InodeAttributes> set_attributes(const Credentials& who, FileId file,
+                                                       const AttributeChange& change,
+                                                       ClientId client);
+
+  // --- data through this server ---
+  struct Read {
+    Payload data;
+    bool eof = false;
+  };
+  // In two steps, so that no thread is held meanwhile: begin_*() sends what there is to send. If
+  // `later` is set in what it returns, end_*() is to be called once `answered` was called: on any
+  // thread, perhaps before begin_*() returns. Otherwise `answered` is not called, and end_*() is to
+  // be called at once. After an error there is nothing to end; `answered` is not called then.
+  struct BegunRead;
+  struct BegunWrite;
+  using Answered = std::move_only_function<void()>;
+  [[nodiscard]] Result<std::shared_ptr<BegunRead>> begin_read(FileId file, std::uint64_t offset,
+                                                              std::uint32_t count,
+                                                              Answered answered);
+  [[nodiscard]] Result<Read> end_read(BegunRead& begun);
+  // All of `data`, and the file is durably as long as it reaches. Of several copies, leaders that
+  // do not answer are excluded (mirrors.h) and the write goes on without them, on the thread that
+  // ends it; `data` is then sent again. A client must be told the verifier that is returned, and no
+  // later one.
+  [[nodiscard]] Result<std::shared_ptr<BegunWrite>> begin_write(
+      FileId file, std::uint64_t offset, ProxyIo::Pieces data, ProxyIo::Stability wanted,
+      const layout::PlacementPolicy& policy, Answered answered);
+  [[nodiscard]] Result<ProxyIo::WriteResult> end_write(BegunWrite& begun, ProxyIo::Pieces data);
+  // COMMIT of the whole file. The verifier to be told is ProxyIo::verifier(), after this. If it is
+  // another than that of what is committed, the copies are to be compared.
+  [[nodiscard]] Result<> sync(FileId file);
+  [[nodiscard]] Result<> allocate(FileId file, std::uint64_t offset, std::uint64_t length,
+                                  const layout::PlacementPolicy& policy);
+  [[nodiscard]] Result<> punch(FileId file, std::uint64_t offset, std::uint64_t length);
+
+  [[nodiscard]] DataCounters counters() const;
+
+ private:
+  // Who needs a size that is in doubt is answered kBusy after this time. A usual answer takes
+  // milliseconds; GETATTRs of the file wait in Ganesha's cache behind the first meanwhile.
+  static constexpr std::chrono::milliseconds kSizePatience{200};
+
+  [[nodiscard]] Namespace::MakeLayout placer(const layout::PlacementPolicy& policy);
+  [[nodiscard]] Result<layout::LayoutMap> map_of(FileId file,
+                                                 const layout::PlacementPolicy& policy);
+  // The map for a grant, with leaders and in the journal first when the grant is for writing.
+  [[nodiscard]] Result<Mirrors::Target> begin_grant(const LayoutRequest& request,
+                                                    const layout::PlacementPolicy& policy);
+  // The writers of an earlier run, if the file may have any.
+  [[nodiscard]] Result<> settle_inherited(FileId file);
+  // Returns those that may be asked for their sizes now.
+  [[nodiscard]] std::vector<WriterJournal::Unsettled> fence_inherited(
+      const std::vector<WriterJournal::Unsettled>& files);
+  [[nodiscard]] Result<> settle(const WriterJournal::Unsettled& what);
+  // kBusy while the file is fenced; does first what is left to do, waiting so long for its size.
+  [[nodiscard]] Result<> ready(FileId file, std::chrono::milliseconds patience);
+  [[nodiscard]] Result<> ready(FileId file);
+  [[nodiscard]] Result<> finish_learning(FileId file, std::chrono::milliseconds patience);
+  // The map with which a change of objects is to be made, at current copies and those being
+  // repaired; Mirrors::prepare_change() if there are several.
+  [[nodiscard]] Result<layout::LayoutMap> prepare_change(FileId file, const layout::LayoutMap& map,
+                                                         DirtyExtent changed);
+  [[nodiscard]] Result<> settle_duplication(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<> recall_writers(FileId file, std::optional<ClientId> except,
+                                        std::string_view why);
+  [[nodiscard]] Result<> recall_before_cut(FileId file, ClientId client);
+  struct End {
+    std::uint64_t size = 0;
+    bool complete = true;  // all stripes have been asked
+  };
+  // Of a file whose size is in doubt. Not complete: a data server is lost that may know more. kBusy
+  // when `patience` was too short.
+  [[nodiscard]] Result<End> learn_doubted(FileId file, std::uint64_t doubt,
+                                          std::chrono::milliseconds patience);
+  [[nodiscard]] Result<End> grow_to(const InodeAttributes& before, const End& end);
+  [[nodiscard]] Result<> learn_size(FileId file, std::uint64_t wanted);
+  [[nodiscard]] Result<InodeAttributes> set_size(const Credentials& who, FileId file,
+                                                 const AttributeChange& change);
+  [[nodiscard]] Result<Granted> make_layout(const LayoutRequest& request);
+  [[nodiscard]] bool keep(const LayoutRequest& request, std::span<const std::uint32_t> ds_ids);
+  [[nodiscard]] Result<End> written_end(FileId file);
+
+  // What is under way with a file: writes through this server; learning how far it goes; or what
+  // is done alone.
+  void end_writing(FileId file);
+  void end_learning(FileId file);
+  void end_alone(FileId file);
+  template <void (FileData::*end)(FileId)>
+  class Under {
+   public:
+    Under(FileData* owner, FileId file) : owner_(owner), file_(file) {}
+    Under(Under&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)), file_(other.file_) {}
+    Under& operator=(Under&&) = delete;
+    ~Under() {
+      if (owner_ != nullptr) (owner_->*end)(file_);
+    }
+
+   private:
+    FileData* owner_;
+    FileId file_;
+  };
+  using Writing = Under<&FileData::end_writing>;
+  using Learning = Under<&FileData::end_learning>;
+  using Alone = Under<&FileData::end_alone>;
+  // Both are kBusy while somebody is alone with the file, or a cut is pending. A map that is read
+  // after this gets no further copy as long as it lasts (begin_move()).
+  [[nodiscard]] Result<Writing> enter_writing(FileId file);
+  [[nodiscard]] Result<Learning> enter_learning(FileId file);
+  // Nothing of these begins while it lives. kBusy when what is under way does not end in time.
+  [[nodiscard]] Result<Alone> be_alone(FileId file, Clock::duration patience);
+  [[nodiscard]] Result<> check_open(FileId file);  // of both, with the mutex held
+  [[nodiscard]] bool changes_alone(FileId file);   // somebody does
+  [[nodiscard]] bool uncut(FileId file);           // a cut is pending
+
+  // Makes the pending cut, if there is one.
+  [[nodiscard]] Result<> finish_cut(FileId file);
+  [[nodiscard]] Result<> finish_cut(const Alone& alone, FileId file);
+  [[nodiscard]] Result<> finish_cut_by_one(FileId file);  // kBusy at once while another thread does
+  [[nodiscard]] Result<> cut(const PendingTruncate& pending);
+
+  [[nodiscard]] Result<ProxyIo::File> readable(FileId file, const layout::LayoutMap& map);
+  // Data servers refused what went by a map of that epoch (kAccess): the map there is now. kAccess:
+  // it is still that one.
+  [[nodiscard]] Result<layout::LayoutMap> newer_map(FileId file, std::uint32_t epoch);
+  // Of a file with one copy.
+  [[nodiscard]] Result<ProxyIo::WriteResult> written_alone(BegunWrite& begun, ProxyIo::Pieces data);
+  [[nodiscard]] Result<std::uint64_t> commit_alone(FileId file, layout::LayoutMap map);
+  template <class T>
+  using LeaderCall = std::function<void(const ProxyIo::File&, Finished<T>)>;
+  // Makes a call at the leaders of a file with several copies, and again with others when some
+  // fail.
+  template <class T>
+  [[nodiscard]] Result<T> through_leaders(FileId file, const Namespace::MakeLayout& make,
+                                          Mirrors::Use use, const LeaderCall<T>& call);
+  // Where to send a write of a file with several copies. Nothing: the leaders are to be found,
+  // which may take time.
+  [[nodiscard]] std::optional<ProxyIo::File> leaders_for(BegunWrite& begun);
+  [[nodiscard]] Result<ProxyIo::WriteResult> written_to_leaders(BegunWrite& begun,
+                                                                ProxyIo::Pieces data);
+  [[nodiscard]] Result<> give_way(FileId file, const layout::LayoutMap& map,
+                                  const Failures& failures);
+  // file_size.cc: the newest doubt of the size, if it is in doubt; and the end of it, and no other.
+  [[nodiscard]] std::optional<std::uint64_t> doubt_of(FileId file);
+  void end_doubt(FileId file, std::uint64_t doubt);
+  // A call of the cluster's that changes objects: at the servers of this map.
+  using ObjectsChange = std::function<void(const layout::LayoutMap& map,
+                                           const layout::ObjectId& object, Finished<void> done)>;
+  // Prepares it, and makes it at every copy that is in use then. It may be made several times: what
+  // would be lost then, by a cut or a hole, is the caller's to keep away (Writing, Alone).
+  [[nodiscard]] Result<> change_objects(FileId file, const layout::LayoutMap& map,
+                                        DirtyExtent changed, const ObjectsChange& change);
+  [[nodiscard]] Result<> punch_copies(FileId file, std::uint64_t offset, std::uint64_t length);
+  // If the file has no more; how many it has.
+  [[nodiscard]] Result<std::size_t> punch_one_copy(FileId file, std::uint64_t offset,
+                                                   std::uint64_t length);
+  [[nodiscard]] Result<> punch_objects(FileId file, const layout::LayoutMap& map,
+                                       std::uint64_t offset, std::uint64_t length);
+
+  // flex_files.cc: the flexfiles layout
+  [[nodiscard]] Result<Granted> make_flex_layout(const LayoutRequest& request,
+                                                 const Mirrors::View& view);
+  // Leaves out the copies of a file that is to be written whose servers have no space for it.
+  // kNoSpace: that is all of them.
+  [[nodiscard]] Result<> make_room(FileId file);
+  [[nodiscard]] FlexReports::Parts report_parts();
+  void look_at(FileId file, std::uint32_t ds_id, std::uint64_t offset,
+               const std::function<void(Result<>)>& done);
+
+  Parts parts_;
+  std::mutex mutex_;
+  std::condition_variable ended_;        // something of the next three
+  std::set<FileId> alone_;               // guarded by mutex_, as below: somebody is, with these
+  std::map<FileId, unsigned> writing_;   // proxied writes under way
+  std::map<FileId, unsigned> learning_;  // learn_end() and the like, and LAYOUTCOMMITs under way
+  std::set<FileId> uncut_;               // cuts that failed or that a crash interrupted
+  std::set<FileId> being_cut_;           // of those
+  std::set<FileId> doubtful_;            // cut while layouts for writing were out
+  // doubt_size(): still to be asked, and of the newest doubt its number. An answer ends it that was
+  // asked for after it came up.
+  std::map<FileId, std::uint64_t> unlearned_;
+  std::uint64_t doubts_ = 0;  // that there were
+  std::set<FileId> guessed_;  // of those: answered with what is known
+
+  SizeAsks asks_;
+  FlexReports reports_;
+  UnstableWrites unstable_;
+
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::uint64_t> reads_{0};
+  std::atomic<std::uint64_t> writes_{0};
+  std::atomic<std::uint64_t> read_bytes_{0};
+  std::atomic<std::uint64_t> written_bytes_{0};
+  std::atomic<std::uint64_t> refused_{0};
+  std::atomic<std::uint64_t> commits_{0};
+};
+
+// A read or a write between its two steps. Whoever began it may look at `later`, and at nothing
+// else.
+struct FileData::BegunRead {
+  bool later = false;
+  FileId file = 0;
+  std::uint64_t size = 0;  // of the file
+  std::uint64_t offset = 0;
+  std::uint32_t count = 0;
+  std::uint32_t epoch = 0;  // of the map that it goes by
+  Read result;
+  Result<ProxyIo::ReadResult> got;  // if later
+};
+
+struct FileData::BegunWrite {
+  bool later = false;
+  FileId file = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  ProxyIo::Stability wanted{};
+  layout::PlacementPolicy policy;
+  bool mirrored = false;
+  Writing writing;
+  std::optional<Mirrors::Target> target;  // of several copies
+  Result<ProxyIo::WriteResult> written;   // if later, as below
+  Failures failures;
+  std::uint32_t epoch = 0;  // if later, of the map that it goes by
+};
+
+}  // namespace weft::mds

@@ -1,0 +1,535 @@
+// FileData: reading and writing through this server, and the other changes of objects that it
+// makes itself.
+#include <spdlog/spdlog.h>
+
+#include <thread>
+
+#include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/files/file_data.h"
+
+namespace weft::mds {
+namespace {
+
+template <class T>
+std::unexpected<Error> failed(const Result<T>& result) {
+  return std::unexpected(result.error());
+}
+
+// A write goes on through other leaders for so long; then its client is to ask again.
+constexpr std::chrono::seconds kPersist{20};
+constexpr std::chrono::milliseconds kRest{100};  // between attempts
+constexpr std::size_t kCommits = 64;             // by ourselves at a time
+constexpr std::size_t kOwing = 256;              // files that owe, as well
+// A hole in several copies waits so long for writes of ours.
+constexpr std::chrono::seconds kPatience{2};
+
+bool broken(const Error& error) {
+  return error == Errc::kIo || error == Errc::kCorrupt || error == Errc::kReadOnly;
+}
+
+bool mirrored(const layout::LayoutMap& map) { return map.copies.size() > 1; }
+
+Result<layout::LayoutMap> no_layout(const InodeAttributes&) {
+  return fail(Errc::kCorrupt, "a file with data and without layout");
+}
+
+// The other copies' servers, of the stripe that this one has a copy of.
+std::vector<std::uint32_t> partners_of(const layout::LayoutMap& map, std::uint32_t ds_id) {
+  std::vector<std::uint32_t> others;
+  for (std::size_t stripe = 0; stripe < map.copies.front().ds_ids.size(); ++stripe) {
+    std::vector<std::uint32_t> holders;
+    for (const layout::Copy& copy : map.copies) holders.push_back(copy.ds_ids[stripe]);
+    if (std::ranges::find(holders, ds_id) == holders.end()) continue;
+    std::erase(holders, ds_id);
+    std::erase(holders, 0U);  // vacant places
+    others.insert(others.end(), holders.begin(), holders.end());
+  }
+  return others;
+}
+
+}  // namespace
+
+void FileData::end_writing(FileId file) {
+  const std::lock_guard lock(mutex_);
+  if (--writing_[file] > 0) return;
+  writing_.erase(file);
+  ended_.notify_all();
+}
+
+void FileData::end_learning(FileId file) {
+  const std::lock_guard lock(mutex_);
+  if (--learning_[file] > 0) return;
+  learning_.erase(file);
+  ended_.notify_all();
+}
+
+void FileData::end_alone(FileId file) {
+  const std::lock_guard lock(mutex_);
+  alone_.erase(file);
+  ended_.notify_all();
+}
+
+Result<> FileData::check_open(FileId file) {
+  if (alone_.contains(file)) return fail(Errc::kBusy, "the file is being truncated");
+  if (uncut_.contains(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");
+  return {};
+}
+
+Result<FileData::Writing> FileData::enter_writing(FileId file) {
+  const std::lock_guard lock(mutex_);
+  if (auto open = check_open(file); !open) return failed(open);
+  ++writing_[file];
+  return Writing(this, file);
+}
+
+Result<FileData::Learning> FileData::enter_learning(FileId file) {
+  const std::lock_guard lock(mutex_);
+  if (auto open = check_open(file); !open) return failed(open);
+  ++learning_[file];
+  return Learning(this, file);
+}
+
+Result<FileData::Alone> FileData::be_alone(FileId file, Clock::duration patience) {
+  const auto until = Clock::now() + patience;
+  std::unique_lock lock(mutex_);
+  const auto busy = [&] {
+    return alone_.contains(file) || writing_.contains(file) || learning_.contains(file);
+  };
+  if (patience.count() > 0 && busy() && !WaitLimit::may_wait()) {
+    return fail(Errc::kBusy, "too many requests wait for data servers");
+  }
+  if (!ended_.wait_until(lock, until, [&] { return !alone_.contains(file); })) {
+    return fail(Errc::kBusy, "the file is being truncated");
+  }
+  alone_.insert(file);  // from here on nothing new begins
+  const bool ended = ended_.wait_until(
+      lock, until, [&] { return !writing_.contains(file) && !learning_.contains(file); });
+  lock.unlock();
+  Alone alone(this, file);
+  if (!ended) return fail(Errc::kBusy, "the file is being written, or its size learned");
+  // Nobody asks for its size from here on. What was answered before is not true any more.
+  if (auto fine = asks_.forget(file); !fine) return failed(fine);
+  return alone;
+}
+
+Result<std::shared_ptr<FileData::BegunRead>> FileData::begin_read(FileId file, std::uint64_t offset,
+                                                                  std::uint32_t count,
+                                                                  Answered answered) {
+  if (auto fine = ready(file); !fine) return failed(fine);
+  const auto attributes = parts_.names.getattr(file);
+  if (!attributes) return failed(attributes);
+  const auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  ++reads_;
+  auto begun = std::make_shared<BegunRead>();
+  if (offset >= attributes->size) {
+    begun->result.eof = true;
+    return begun;
+  }
+  const std::uint64_t left = attributes->size - offset;
+  const auto wanted = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, left));
+  begun->result.eof = wanted == left;
+  if (!*map) {  // nothing was ever written: a hole
+    begun->result.data.append(ZeroRange{wanted});
+    return begun;
+  }
+  const auto from = readable(file, **map);
+  if (!from) return failed(from);
+  begun->later = true;
+  begun->file = file;
+  begun->size = attributes->size;
+  begun->offset = offset;
+  begun->count = wanted;
+  begun->epoch = from->map.object_epoch;
+  parts_.proxy.read(
+      *from, attributes->size, offset, wanted,
+      [begun, answered = std::move(answered)](Result<ProxyIo::ReadResult> got) mutable {
+        // Whoever ends it is the last that has it: not this thread, some time after.
+        std::exchange(begun, nullptr)->got = std::move(got);
+        answered();
+      });
+  return begun;
+}
+
+// A map's new epoch is durable before any data server refuses what is of an older one.
+Result<layout::LayoutMap> FileData::newer_map(FileId file, std::uint32_t epoch) {
+  auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  if (!*map) return fail(Errc::kStale, "the file was removed");
+  if ((*map)->object_epoch > epoch) return std::move(**map);
+  return fail(Errc::kAccess, "a data server has a fence above the file's epoch");
+}
+
+Result<FileData::Read> FileData::end_read(BegunRead& begun) {
+  while (begun.later && !begun.got && begun.got.error() == Errc::kAccess) {
+    const auto map = newer_map(begun.file, begun.epoch);
+    if (!map) return failed(map);
+    const auto from = readable(begun.file, *map);
+    if (!from) return failed(from);
+    begun.epoch = map->object_epoch;
+    begun.got = await<ProxyIo::ReadResult>([&](Done<ProxyIo::ReadResult> done) {
+      parts_.proxy.read(*from, begun.size, begun.offset, begun.count, std::move(done));
+    });
+  }
+  if (begun.later) {
+    if (!begun.got) return failed(begun.got);
+    begun.result.data = std::move(begun.got->data);
+  }
+  read_bytes_ += begun.result.data.size();
+  return std::move(begun.result);
+}
+
+// Any current copy has what was acknowledged; but what is duplicated later, by and by, only the
+// leaders have at once: those that look() tells of while the file owes (mirrors.h).
+Result<ProxyIo::File> FileData::readable(FileId file, const layout::LayoutMap& map) {
+  ProxyIo::File from{parts_.names.object_of(file, map), map, {}};
+  if (!mirrored(map) || map.duplication != layout::Duplication::kServerAsync) return from;
+  auto view = parts_.mirrors.look(file);
+  if (!view) return failed(view);
+  from.map = std::move(view->map);
+  from.leads = std::move(view->leads);
+  return from;
+}
+
+// What is to be done about leaders that failed. Success: the call is to be made again, with the map
+// and the leaders there are now.
+Result<> FileData::give_way(FileId file, const layout::LayoutMap& map, const Failures& failures) {
+  for (const auto& [ds_id, error] : failures) {
+    switch (error.code) {
+      case Errc::kAccess:
+      case Errc::kFenced:               // it was excluded, or leads no more
+      case Errc::kCancelled: continue;  // it has new addresses
+      case Errc::kNoSpace:
+      case Errc::kQuota:
+      case Errc::kFileTooLarge:
+      case Errc::kBusy:
+      case Errc::kClosed:  // it is us who end
+      case Errc::kInvalid: return std::unexpected(error);
+      default: break;
+    }
+    const Reach reach = parts_.mirrors.reach(ds_id);
+    // It may be waiting itself: for a partner that is lost, or for us to say that it is.
+    const auto partners = partners_of(map, ds_id);
+    const auto here = [&](std::uint32_t id) { return parts_.mirrors.reach(id) == Reach::kHere; };
+    if (error.code == Errc::kTimedOut && reach == Reach::kHere &&
+        !std::ranges::all_of(partners, here)) {
+      return std::unexpected(error);
+    }
+    spdlog::warn("event=leader_failed file={:x} ds={} reach={} error=\"{}\"", file, ds_id,
+                 to_string(reach), error.describe());
+    const auto excluded = parts_.mirrors.exclude(
+        file, ds_id, reach == Reach::kGone ? Mirrors::Cause::kGone : Mirrors::Cause::kNoAnswer);
+    // Of the last copy the client is to hear what is wrong, not to ask again for ever.
+    if (!excluded && broken(error) && reach == Reach::kHere &&
+        excluded.error() == Errc::kLayoutTryLater) {
+      return std::unexpected(error);
+    }
+    if (!excluded) return failed(excluded);
+  }
+  return {};
+}
+
+template <class T>
+Result<T> FileData::through_leaders(FileId file, const Namespace::MakeLayout& make,
+                                    Mirrors::Use use, const LeaderCall<T>& call) {
+  const auto until = Clock::now() + kPersist;
+  for (;;) {
+    Result<> again;
+    const auto target = parts_.mirrors.begin_write(file, make, use);
+    if (!target) {
+      again = failed(target);
+    } else {
+      const ProxyIo::File to{parts_.names.object_of(file, target->map), target->map, target->leads};
+      auto [result, failures] =
+          await_with<T, Failures>([&](Finished<T> done) { call(to, std::move(done)); });
+      if (result || failures.empty()) return std::move(result);
+      again = give_way(file, target->map, failures);
+    }
+    if (!again && again.error() != Errc::kBusy) return failed(again);
+    if (stopping_ || Clock::now() >= until) {
+      return fail(Errc::kBusy, again ? "the file's leaders change" : again.error().text);
+    }
+    if (!WaitLimit::may_wait()) return fail(Errc::kBusy, "too many requests wait for data servers");
+    std::this_thread::sleep_for(kRest);
+  }
+}
+
+Result<std::shared_ptr<FileData::BegunWrite>> FileData::begin_write(
+    FileId file, std::uint64_t offset, ProxyIo::Pieces data, ProxyIo::Stability wanted,
+    const layout::PlacementPolicy& policy, Answered answered) {
+  std::uint64_t size = 0;
+  for (const auto& piece : data) size += piece.size();
+  if (offset > kMaxFileSize || size > kMaxFileSize - offset) {
+    return fail(Errc::kFileTooLarge, "the write ends beyond the largest file");
+  }
+  if (auto fine = ready(file); !fine) return failed(fine);
+  auto writing = enter_writing(file);
+  if (!writing) return failed(writing);
+  const auto map = map_of(file, policy);
+  if (!map) return failed(map);
+  ++writes_;
+  auto begun = std::make_shared<BegunWrite>(false, file, offset, size, wanted, policy,
+                                            mirrored(*map), std::move(*writing));
+  auto to = begun->mirrored ? leaders_for(*begun)
+                            : ProxyIo::File{parts_.names.object_of(file, *map), *map, {}};
+  if (!to) return begun;
+  begun->later = true;
+  begun->epoch = to->map.object_epoch;
+  parts_.proxy.write(*to, offset, data, wanted,
+                     [begun, answered = std::move(answered)](Result<ProxyIo::WriteResult> written,
+                                                             Failures failures) mutable {
+                       begun->written = std::move(written);
+                       begun->failures = std::move(failures);
+                       begun.reset();  // as of a read
+                       answered();
+                     });
+  return begun;
+}
+
+std::optional<ProxyIo::File> FileData::leaders_for(BegunWrite& begun) {
+  auto target = parts_.mirrors.begin_write(begun.file, placer(begun.policy), Mirrors::Use::kWrite);
+  if (!target) return std::nullopt;
+  ProxyIo::File to{parts_.names.object_of(begun.file, target->map), target->map, target->leads};
+  begun.target.emplace(std::move(*target));
+  return to;
+}
+
+Result<ProxyIo::WriteResult> FileData::written_to_leaders(BegunWrite& begun, ProxyIo::Pieces data) {
+  if (begun.later) {
+    if (begun.written || begun.failures.empty()) return std::move(begun.written);
+    const auto again = give_way(begun.file, begun.target->map, begun.failures);
+    begun.target.reset();
+    if (!again && again.error() != Errc::kBusy) return failed(again);
+  }
+  const LeaderCall<ProxyIo::WriteResult> call = [&](const ProxyIo::File& to,
+                                                    Finished<ProxyIo::WriteResult> done) {
+    parts_.proxy.write(to, begun.offset, data, begun.wanted, std::move(done));
+  };
+  return through_leaders(begun.file, placer(begun.policy), Mirrors::Use::kWrite, call);
+}
+
+Result<ProxyIo::WriteResult> FileData::written_alone(BegunWrite& begun, ProxyIo::Pieces data) {
+  while (!begun.written && begun.written.error() == Errc::kAccess) {
+    const auto map = newer_map(begun.file, begun.epoch);
+    if (!map) return failed(map);
+    if (mirrored(*map)) return fail(Errc::kBusy, "the file is being moved");
+    begun.epoch = map->object_epoch;
+    const ProxyIo::File to{parts_.names.object_of(begun.file, *map), *map, {}};
+    begun.written =
+        await_with<ProxyIo::WriteResult, Failures>([&](Finished<ProxyIo::WriteResult> done) {
+          parts_.proxy.write(to, begun.offset, data, begun.wanted, std::move(done));
+        }).first;
+  }
+  return std::move(begun.written);
+}
+
+Result<ProxyIo::WriteResult> FileData::end_write(BegunWrite& begun, ProxyIo::Pieces data) {
+  const bool nothing_sent = begun.later && !begun.written && begun.failures.empty();
+  auto written = begun.mirrored ? written_to_leaders(begun, data) : written_alone(begun, data);
+  if (!written) {
+    // The copies may differ now where it was written in part.
+    if (begun.mirrored && !nothing_sent) parts_.journal.doubt(begun.file);
+    return written;
+  }
+  written_bytes_ += begun.size;
+  if (begun.mirrored && written->stability == ProxyIo::Stability::kUnstable) {
+    unstable_.written(begun.file, written->verifier, Clock::now());
+  }
+  Growth growth;
+  growth.id = begun.file;
+  growth.end = begun.offset + begun.size;
+  if (auto grown = parts_.names.grow_size(growth); !grown) return failed(grown);
+  return written;
+}
+
+Result<std::uint64_t> FileData::commit_alone(FileId file, layout::LayoutMap map) {
+  for (;;) {
+    const ProxyIo::File only{parts_.names.object_of(file, map), map, {}};
+    auto done = await_with<std::uint64_t, Failures>([&](Finished<std::uint64_t> finished) {
+                  parts_.proxy.commit(only, std::move(finished));
+                }).first;
+    if (done || done.error() != Errc::kAccess) return done;
+    auto newer = newer_map(file, map.object_epoch);
+    if (!newer) return failed(newer);
+    if (mirrored(*newer)) return fail(Errc::kBusy, "the file is being moved");
+    map = std::move(*newer);
+  }
+}
+
+Result<> FileData::sync(FileId file) {
+  auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  if (!*map) {  // not written, or removed
+    unstable_.forget(file);
+    return {};
+  }
+  const LeaderCall<std::uint64_t> call = [&](const ProxyIo::File& to,
+                                             Finished<std::uint64_t> done) {
+    parts_.proxy.commit(to, std::move(done));
+  };
+  const std::uint64_t last = unstable_.last(file);
+  const auto done = mirrored(**map) ? through_leaders(file, no_layout, Mirrors::Use::kPin, call)
+                                    : commit_alone(file, std::move(**map));
+  if (!done) return failed(done);
+  if (unstable_.committed(file, last, *done)) parts_.journal.doubt(file);
+  return {};
+}
+
+void FileData::commit_left() {
+  const auto now = Clock::now();
+  for (const FileId file : unstable_.take_due(now - parts_.commit_after, now, kCommits)) {
+    if (stopping_) return;
+    const auto done = sync(file);
+    if (done) continue;
+    if (done.error() == Errc::kStale || done.error() == Errc::kNotFound) {
+      unstable_.forget(file);  // removed
+      continue;
+    }
+    spdlog::info("event=not_committed file={:x} error=\"{}\"", file, done.error().describe());
+    return;  // the others after a while, as this one
+  }
+}
+
+bool FileData::duplicate_left() {
+  const auto owing = parts_.mirrors.take_owing(kOwing);
+  for (const Mirrors::Owing& what : owing) {
+    if (stopping_) return false;
+    const auto done = sync(what.file);
+    if (done || done.error() == Errc::kStale || done.error() == Errc::kNotFound) {
+      parts_.mirrors.duplicated(what);
+      continue;
+    }
+    spdlog::info("event=not_duplicated file={:x} error=\"{}\"", what.file, done.error().describe());
+    return false;  // as of commit_left()
+  }
+  return owing.size() == kOwing;
+}
+
+// What data servers still owe to each other must not come after the change: COMMIT waits for it. Of
+// the servers that led once, any may owe something.
+Result<> FileData::settle_duplication(FileId file, const layout::LayoutMap& map) {
+  if (!mirrored(map) || map.duplication != layout::Duplication::kServerAsync) return {};
+  const std::size_t stripes = map.copies.front().ds_ids.size();
+  for (std::size_t turn = 0; turn < map.copies.size(); ++turn) {
+    ProxyIo::File at{parts_.names.object_of(file, map), map, {}};
+    for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
+      std::vector<std::uint8_t> current;
+      for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+        if (map.copies[copy].state_of(stripe) == layout::CopyState::kCurrent) {
+          current.push_back(static_cast<std::uint8_t>(copy));
+        }
+      }
+      if (current.empty()) return fail(Errc::kBusy, "a stripe without a current copy");
+      at.leads.push_back(current[std::min(turn, current.size() - 1)]);
+    }
+    const auto done = await_with<std::uint64_t, Failures>(
+        [&](Finished<std::uint64_t> finished) { parts_.proxy.commit(at, std::move(finished)); });
+    if (!done.first) return failed(done.first);
+  }
+  return {};
+}
+
+Result<layout::LayoutMap> FileData::prepare_change(FileId file, const layout::LayoutMap& map,
+                                                   DirtyExtent changed) {
+  if (!mirrored(map)) return map;
+  auto prepared = parts_.mirrors.prepare_change(file, changed);
+  if (!prepared) return prepared;
+  if (auto owed = settle_duplication(file, *prepared); !owed) return failed(owed);
+  return prepared;
+}
+
+// What some copies' disks cannot do goes on without them, as a write does. Done twice it has the
+// same effect as done once. Each time there are fewer copies.
+Result<> FileData::change_objects(FileId file, const layout::LayoutMap& map, DirtyExtent changed,
+                                  const ObjectsChange& change) {
+  const auto until = Clock::now() + kPersist;
+  for (;;) {
+    const auto to = prepare_change(file, map, changed);
+    if (!to) return failed(to);
+    const layout::ObjectId object = parts_.names.object_of(file, *to);
+    auto [done, failures] = await_with<void, Failures>(
+        [&](Finished<void> finished) { change(*to, object, std::move(finished)); });
+    if (done || failures.empty() || !mirrored(*to)) return done;
+    if (auto out = parts_.mirrors.change_failed(file, changed, failures); !out) return out;
+    if (stopping_ || Clock::now() >= until) return fail(Errc::kBusy, "the file's copies change");
+  }
+}
+
+Result<> FileData::allocate(FileId file, std::uint64_t offset, std::uint64_t length,
+                            const layout::PlacementPolicy& policy) {
+  if (offset > kMaxFileSize || length > kMaxFileSize - offset) {
+    return fail(Errc::kFileTooLarge, "the range ends beyond the largest file");
+  }
+  if (auto fine = ready(file); !fine) return failed(fine);
+  const auto writing = enter_writing(file);
+  if (!writing) return failed(writing);
+  const auto map = map_of(file, policy);
+  if (!map) return failed(map);
+  const ObjectsChange allocate = [&](const layout::LayoutMap& to, const layout::ObjectId& object,
+                                     Finished<void> finished) {
+    parts_.cluster.allocate(to, object, offset, length, std::move(finished));
+  };
+  const auto done = change_objects(file, *map, {offset, offset + length}, allocate);
+  if (!done) return failed(done);
+  Growth growth;
+  growth.id = file;
+  growth.end = offset + length;
+  if (auto grown = parts_.names.grow_size(growth); !grown) return failed(grown);
+  return {};
+}
+
+Result<> FileData::punch(FileId file, std::uint64_t offset, std::uint64_t length) {
+  if (auto fine = ready(file); !fine) return failed(fine);
+  const auto copies = punch_one_copy(file, offset, length);
+  if (!copies) return failed(copies);
+  if (*copies > 1) {
+    if (auto done = punch_copies(file, offset, length); !done) return done;
+  }
+  Growth touched;
+  touched.id = file;
+  if (auto grown = parts_.names.grow_size(touched); !grown) return failed(grown);
+  return {};
+}
+
+// A write that overlaps must not reach one copy before the hole and another after it: nobody writes
+// meanwhile. If we die in the middle, or a data server does, the journal's record stays and the
+// copies are compared.
+Result<> FileData::punch_copies(FileId file, std::uint64_t offset, std::uint64_t length) {
+  if (offset > kMaxFileSize || length > kMaxFileSize - offset) {
+    return fail(Errc::kFileTooLarge, "the range ends beyond the largest file");
+  }
+  const auto alone = be_alone(file, kPatience);
+  if (!alone) return failed(alone);
+  if (uncut(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");
+  if (auto nobody = recall_writers(file, std::nullopt, "deallocate"); !nobody) return nobody;
+  const auto record = parts_.journal.begin(file, no_layout);
+  if (!record) return failed(record);
+  auto done = punch_objects(file, record->map, offset, length);
+  if (!done) parts_.journal.doubt(file);
+  return done;
+}
+
+// Beside other writers, whose order nothing says; but not beside a cut.
+Result<std::size_t> FileData::punch_one_copy(FileId file, std::uint64_t offset,
+                                             std::uint64_t length) {
+  const auto writing = enter_writing(file);
+  if (!writing) return failed(writing);
+  const auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  if (!*map) return 0;
+  if (!mirrored(**map)) {
+    if (auto done = punch_objects(file, **map, offset, length); !done) return failed(done);
+  }
+  return (*map)->copies.size();
+}
+
+Result<> FileData::punch_objects(FileId file, const layout::LayoutMap& map, std::uint64_t offset,
+                                 std::uint64_t length) {
+  const ObjectsChange punch = [&](const layout::LayoutMap& to, const layout::ObjectId& object,
+                                  Finished<void> finished) {
+    parts_.cluster.punch(to, object, offset, length, std::move(finished));
+  };
+  return change_objects(file, map, {offset, offset + length}, punch);
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,285 @@
+// FileData: how far files go, and changes of that.
+#include <spdlog/spdlog.h>
+
+#include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/files/file_data.h"
+
+namespace weft::mds {
+namespace {
+
+template <class T>
+std::unexpected<Error> failed(const Result<T>& result) {
+  return std::unexpected(result.error());
+}
+
+// A change of size waits so long for what is under way with the file.
+constexpr std::chrono::seconds kPatience{2};
+
+}  // namespace
+
+void FileData::doubt_size(FileId file) {
+  {
+    const std::lock_guard lock(mutex_);
+    unlearned_[file] = ++doubts_;
+  }
+  parts_.changed(file);
+}
+
+void FileData::layout_ended(FileId file, ClientId client, layout::Access access, bool forgotten) {
+  if (access == layout::Access::kReadWrite &&
+      (forgotten || parts_.layouts.recalled(file, client, access))) {
+    doubt_size(file);
+  }
+  parts_.layouts.returned(file, client, access);
+}
+
+std::optional<std::uint64_t> FileData::doubt_of(FileId file) {
+  const std::lock_guard lock(mutex_);
+  const auto at = unlearned_.find(file);
+  return at == unlearned_.end() ? std::nullopt : std::optional(at->second);
+}
+
+void FileData::end_doubt(FileId file, std::uint64_t doubt) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = unlearned_.find(file); at != unlearned_.end() && at->second == doubt) {
+    unlearned_.erase(at);
+    guessed_.erase(file);
+    static_cast<void>(asks_.forget(file));  // an answer is left when the file was removed
+  }
+}
+
+void FileData::relearn_size(FileId file) {
+  doubt_size(file);
+  static_cast<void>(ready(file));
+}
+
+Result<> FileData::size_known(FileId file) {
+  const auto doubt = doubt_of(file);
+  if (!doubt) return {};
+  // The size that was set holds until the objects are cut to it. What they say then is learned.
+  if (uncut(file)) return {};
+  const auto learned = learn_doubted(file, *doubt, kSizePatience);
+  if (!learned && learned.error().code != Errc::kStale) {
+    return fail(Errc::kBusy, "the data servers have not said yet how far the file goes");
+  }
+  if (learned && !learned->complete) {
+    const std::lock_guard lock(mutex_);
+    if (guessed_.insert(file).second) {
+      spdlog::warn(
+          "event=size_not_known file={:x} size={} a data server is lost that may know more", file,
+          learned->size);
+    }
+    return {};
+  }
+  end_doubt(file, *doubt);
+  return {};
+}
+
+Result<> FileData::finish_learning(FileId file, std::chrono::milliseconds patience) {
+  const auto doubt = doubt_of(file);
+  if (!doubt) return {};
+  const auto learned = learn_doubted(file, *doubt, patience);
+  if (!learned && learned.error().code != Errc::kStale) return failed(learned);
+  if (learned && !learned->complete) {
+    return fail(Errc::kUnreachable, "a data server is lost that may know how far the file goes");
+  }
+  end_doubt(file, *doubt);
+  return {};
+}
+
+// One thread at most waits for the data servers of a file, whatever asks for it.
+Result<> FileData::finish_cut_by_one(FileId file) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!uncut_.contains(file)) return {};
+    if (!being_cut_.insert(file).second) return fail(Errc::kBusy, "the file is being truncated");
+  }
+  auto done = finish_cut(file);
+  const std::lock_guard lock(mutex_);
+  being_cut_.erase(file);
+  return done;
+}
+
+Result<> FileData::finish_cut(FileId file) {
+  if (!uncut(file)) return {};
+  const auto alone = be_alone(file, kPatience);
+  if (!alone) return failed(alone);
+  return finish_cut(*alone, file);
+}
+
+Result<> FileData::finish_cut(const Alone& /*alone*/, FileId file) {
+  if (!uncut(file)) return {};
+  if (auto nobody = recall_writers(file, std::nullopt, "a truncate is pending"); !nobody) {
+    return nobody;
+  }
+  const auto pending = parts_.names.pending_truncate(file);
+  if (!pending) return failed(pending);
+  if (*pending) {
+    if (auto done = cut(**pending); !done) return failed(done);
+  }
+  const std::lock_guard lock(mutex_);
+  uncut_.erase(file);
+  return {};
+}
+
+Result<> FileData::cut(const PendingTruncate& pending) {
+  const ObjectsChange truncate = [&](const layout::LayoutMap& map, const layout::ObjectId& object,
+                                     Finished<void> finished) {
+    parts_.cluster.truncate(map, object, pending.cut_at, std::move(finished));
+  };
+  const auto done =
+      change_objects(pending.id, pending.layout, {pending.cut_at, kMaxFileSize}, truncate);
+  if (!done) {
+    spdlog::warn("truncate waits for data servers file={:x} size={} error=\"{}\"", pending.id,
+                 pending.cut_at, done.error().describe());
+    return failed(done);
+  }
+  return parts_.names.finish_truncate(pending);
+}
+
+// The file's end as its objects show it.
+Result<FileData::End> FileData::written_end(FileId file) {
+  const auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  if (!*map) return End{};
+  const layout::ObjectId object = parts_.names.object_of(file, **map);
+  const auto stat = await<Cluster::ObjectsStat>([&](Done<Cluster::ObjectsStat> done) {
+    parts_.cluster.stat(**map, object, std::move(done));
+  });
+  if (!stat) return failed(stat);
+  return End{stat->size, stat->complete};
+}
+
+Result<std::uint64_t> FileData::commit(const Growth& growth, ClientId client) {
+  ++commits_;
+  Growth believed = growth;
+  // It may tell of bytes that are still to be cut. To refuse it would keep its layout from coming
+  // back, which the cut waits for.
+  if (uncut(growth.id)) {
+    believed.end = 0;
+    doubt_size(growth.id);
+    const auto after = parts_.names.grow_size(believed);
+    if (!after) return failed(after);
+    return after->size;
+  }
+  const auto learning = enter_learning(growth.id);  // no cut comes between asking and growing
+  if (!learning) return failed(learning);
+  const auto before = parts_.names.getattr(growth.id);
+  if (!before) return failed(before);
+  bool doubtful = !parts_.layouts.known(growth.id, client);
+  {
+    const std::lock_guard lock(mutex_);
+    doubtful = doubtful || doubtful_.contains(growth.id);
+  }
+  if (doubtful && growth.end > before->size) {
+    const auto end = written_end(growth.id);
+    if (!end) return failed(end);
+    believed.end = std::min(growth.end, end->size);
+  }
+  const auto after = parts_.names.grow_size(believed);
+  if (!after) return failed(after);
+  return after->size;
+}
+
+Result<> FileData::recall_writers(FileId file, std::optional<ClientId> except,
+                                  std::string_view why) {
+  if (!parts_.layouts.held_for_write(file, except)) return {};
+  parts_.layouts.recall(file, why, {.except = except});
+  if (!parts_.layouts.held_for_write(file, except)) return {};
+  return fail(Errc::kBusy, "layouts are being recalled");
+}
+
+// With several copies the caller's own layout, too: what it writes meanwhile could reach one copy
+// before the cut, and another after it.
+Result<> FileData::recall_before_cut(FileId file, ClientId client) {
+  const auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  const bool own = *map && (*map)->copies.size() > 1;
+  return recall_writers(file, own ? std::nullopt : std::optional(client), "truncate");
+}
+
+// A client that writes under a layout may not have told yet how far. Where that could be beyond the
+// size we know, the data servers say: or else setting the size would cut at the one we know.
+Result<> FileData::learn_size(FileId file, std::uint64_t wanted) {
+  const auto before = parts_.names.getattr(file);
+  if (!before) return failed(before);
+  if (wanted < before->size) return {};
+  const auto end = written_end(file);
+  if (!end) return failed(end);
+  if (auto grown = grow_to(*before, *end); !grown) return failed(grown);
+  return {};
+}
+
+Result<FileData::End> FileData::grow_to(const InodeAttributes& before, const End& end) {
+  if (end.size <= before.size) return End{before.size, end.complete};
+  Growth growth;
+  growth.id = before.id;
+  growth.end = end.size;
+  const auto grown = parts_.names.grow_size(growth);
+  if (!grown) return failed(grown);
+  parts_.changed(before.id);
+  return end;
+}
+
+Result<> FileData::learn_end(FileId file) {
+  const auto learning = enter_learning(file);
+  if (!learning) return failed(learning);
+  return learn_size(file, UINT64_MAX);
+}
+
+Result<FileData::End> FileData::learn_doubted(FileId file, std::uint64_t doubt,
+                                              std::chrono::milliseconds patience) {
+  const auto learning = enter_learning(file);
+  if (!learning) return failed(learning);
+  const auto before = parts_.names.getattr(file);
+  if (!before) return failed(before);
+  const auto map = parts_.names.layout(file);
+  if (!map) return failed(map);
+  if (!*map) return End{before->size};
+  const auto stat = asks_.answer(file, doubt, patience, [&](Done<Cluster::ObjectsStat> done) {
+    parts_.cluster.stat(**map, parts_.names.object_of(file, **map), std::move(done),
+                        Cluster::Silent::kLeaveOut);
+  });
+  if (!stat) return failed(stat);
+  return grow_to(*before, {stat->size, stat->complete});
+}
+
+Result<InodeAttributes> FileData::set_size(const Credentials& who, FileId file,
+                                           const AttributeChange& change) {
+  const auto changed = parts_.names.setattr(who, file, change);
+  if (!changed) return failed(changed);
+  if (changed->truncate) {
+    if (auto done = cut(*changed->truncate); !done) {
+      const std::lock_guard lock(mutex_);
+      uncut_.insert(file);
+      return failed(done);
+    }
+  }
+  return changed->after;
+}
+
+Result<InodeAttributes> FileData::set_attributes(const Credentials& who, FileId file,
+                                                 const AttributeChange& change, ClientId client) {
+  if (!change.size) {
+    auto changed = parts_.names.setattr(who, file, change);
+    if (!changed) return failed(changed);
+    return changed->after;
+  }
+  if (parts_.layouts.blocked(file))
+    return fail(Errc::kBusy, "a client of the file is being fenced");
+  if (auto fenced = settle_inherited(file); !fenced) return failed(fenced);
+  if (auto nobody = recall_before_cut(file, client); !nobody) return failed(nobody);
+  const auto alone = be_alone(file, kPatience);
+  if (!alone) return failed(alone);
+  // No layout is granted any more; but one may have been, a moment ago.
+  if (auto nobody = recall_before_cut(file, client); !nobody) return failed(nobody);
+  if (auto earlier = finish_cut(*alone, file); !earlier) return failed(earlier);
+  if (auto known = learn_size(file, *change.size); !known) return failed(known);
+  if (parts_.layouts.held_for_write(file)) {
+    const std::lock_guard lock(mutex_);
+    doubtful_.insert(file);
+  }
+  return set_size(who, file, change);
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,137 @@
+// FileData's part of the flexfiles layout: bodies, devices, and what becomes of clients' reports.
+#include <algorithm>
+
+#include "ganesha-fsal/files/file_data.h"
+#include "ganesha-fsal/files/flex_grant.h"
+#include "layout/files_layout.h"
+
+namespace weft::mds {
+namespace {
+
+layout::FlexDevice flex_device(const layout::DeviceMember& server) {
+  layout::FlexDevice device;
+  for (const layout::NetAddress& address : server.addresses) {
+    device.addresses.push_back({address, layout::Transport::kTcp});
+  }
+  return device;
+}
+
+}  // namespace
+
+Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& request,
+                                                     const Mirrors::View& view) {
+  Registry& registry = parts_.cluster.registry();
+  const auto epoch = parts_.fencer.epoch_for(request.client);
+  if (!epoch) return std::unexpected(epoch.error());
+  FlexGrant grant;
+  grant.file = request.file;
+  grant.client = request.client;
+  grant.access = request.access;
+  grant.object = parts_.names.object_of(request.file, view.map);
+  grant.client_epoch = *epoch;
+  grant.key = parts_.cluster.keys().sealing();
+
+  std::map<std::uint32_t, layout::ServerLoad> loads;
+  for (layout::Candidate& server : registry.candidates()) {
+    if (parts_.mirrors.reach(server.ds_id) == Reach::kHere) {
+      loads.emplace(server.ds_id, std::move(server.load));
+    }
+  }
+  FlexServers servers;
+  servers.load_of = [&](std::uint32_t ds_id) -> const layout::ServerLoad* {
+    const auto it = loads.find(ds_id);
+    return it == loads.end() ? nullptr : &it->second;
+  };
+  std::vector<std::uint32_t> named;
+  servers.device = [&](std::uint32_t ds_id) -> Result<layout::DeviceIdBytes> {
+    auto device = registry.device_for({&ds_id, 1});
+    if (!device) return pass(device);
+    named.push_back(ds_id);
+    return layout::pack(registry.device_id(request.fsal, request.export_id, **device));
+  };
+  auto made = flex_layout(view.map, view.leads, grant, servers);
+  if (!made) return pass(made);
+  if (layout::flex_layout_bytes(*made) > request.max_bytes) {
+    return fail(Errc::kTooLarge, "the layout has no room");
+  }
+  xdr::Encoder body(layout::flex_layout_bytes(*made));
+  if (auto encoded = layout::encode(body, *made, false); !encoded) return pass(encoded);
+  // One for writing a Linux client does not return at once when it is asked for what it does not
+  // use (kept_layouts.cc), so an unmount beside a dead data server would soon be too late.
+  const bool kept = request.access == layout::Access::kRead
+                        ? keep(request, named)
+                        : parts_.layouts.keeps(request.file, request.client);
+  return Granted{body.take(), kept};
+}
+
+Result<std::vector<std::byte>> FileData::device_body(const layout::DeviceId& id,
+                                                     layout::LayoutType type) const {
+  const auto device = parts_.cluster.registry().device(id);
+  if (device == nullptr) return fail(Errc::kNotFound, "no such device");
+  xdr::Encoder body;
+  if (type == layout::LayoutType::kFiles) {
+    if (auto encoded = layout::encode(body, layout::files_device(*device)); !encoded) {
+      return pass(encoded);
+    }
+    return body.take();
+  }
+  if (device->members.size() != 1) return fail(Errc::kNotFound, "no device of this type");
+  if (auto encoded = layout::encode(body, flex_device(device->members.front())); !encoded) {
+    return pass(encoded);
+  }
+  return body.take();
+}
+
+Result<> FileData::make_room(FileId file) {
+  const auto full = reports_.full_for(file);
+  if (full.empty()) return {};
+  auto map = parts_.names.layout(file);
+  if (!map) return pass(map);
+  if (!*map) return {};
+  if (reports_.no_room(file, **map)) {
+    return fail(Errc::kNoSpace, "the data servers of the file have no space");
+  }
+  for (const std::uint32_t ds_id : full) {
+    auto excluded = parts_.mirrors.exclude(file, ds_id, Mirrors::Cause::kNoAnswer);
+    if (!excluded) return pass(excluded);
+  }
+  return {};
+}
+
+// By reading a byte: as a client does, and from the disk if it is not in memory.
+void FileData::look_at(FileId file, std::uint32_t ds_id, std::uint64_t offset,
+                       const std::function<void(Result<>)>& done) {
+  auto map = parts_.names.layout(file);
+  if (!map || !*map) return done(fail(Errc::kStale, "no layout"));
+  layout::LayoutMap there = **map;
+  std::erase_if(there.copies, [&](const layout::Copy& copy) {
+    return std::ranges::find(copy.ds_ids, ds_id) == copy.ds_ids.end();
+  });
+  if (there.copies.empty() || offset >= kMaxFileSize) return done(fail(Errc::kStale, "moved"));
+  parts_.proxy.read({.object = parts_.names.object_of(file, there), .map = there}, offset + 1,
+                    offset, 1, [done](Result<ProxyIo::ReadResult> read) {
+                      if (!read) return done(pass(read));
+                      done({});
+                    });
+}
+
+FlexReports::Parts FileData::report_parts() {
+  FlexReports::Parts parts;
+  parts.ds_of = [this](const layout::DeviceIdBytes& bytes) -> std::uint32_t {
+    const auto id = layout::unpack(bytes);
+    const auto device = id ? parts_.cluster.registry().device(*id) : nullptr;
+    return device == nullptr || device->members.size() != 1 ? 0 : device->members.front().ds_id;
+  };
+  parts.may_write = [this](FileId file, ClientId client) { return may_write(file, client); };
+  parts.missed = [this](FileId file, std::uint32_t ds_id) {
+    return parts_.mirrors.missed_by_client(file, ds_id);
+  };
+  parts.look = [this](FileId file, std::uint32_t ds_id, std::uint64_t offset,
+                      const std::function<void(Result<>)>& done) {
+    look_at(file, ds_id, offset, done);
+  };
+  parts.now = [] { return Clock::now(); };
+  return parts;
+}
+
+}  // namespace weft::mds

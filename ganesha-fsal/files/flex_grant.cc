@@ -1,0 +1,122 @@
+#include "ganesha-fsal/files/flex_grant.h"
+
+#include <algorithm>
+#include <string>
+
+#include "layout/layout_servers.h"
+#include "rpc/control/keys.h"
+
+namespace weft::mds {
+namespace {
+
+// Another number for each client and file, whatever pattern theirs have (splitmix64).
+std::uint64_t mixed(FileId file, ClientId client) {
+  std::uint64_t x = file * 0x9e3779b97f4a7c15 + client;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// What one more reader can expect of each mirror.
+std::vector<double> caps_of(const std::vector<std::vector<std::uint32_t>>& mirrors,
+                            const FlexServers& servers) {
+  std::vector<layout::MemberView> views;
+  for (const auto& mirror : mirrors) {
+    const layout::ServerLoad* load = servers.load_of(mirror.front());
+    views.push_back({load == nullptr ? layout::ServerLoad{} : *load, load != nullptr});
+  }
+  std::vector<double> caps;
+  for (std::size_t at = 0; at < views.size(); ++at) {
+    caps.push_back(capability(views, at, servers.rules).cap);
+  }
+  return caps;
+}
+
+using Mirrors = std::vector<std::vector<std::uint32_t>>;
+
+Result<Mirrors> to_read(const layout::LayoutMap& map, const FlexServers& servers) {
+  const auto usable = [&](std::size_t copy, std::size_t stripe) {
+    return servers.load_of(map.copies[copy].ds_ids[stripe]) != nullptr;
+  };
+  auto mirrors = layout::flex_mirrors(map, usable, false);
+  if (!mirrors) return fail(Errc::kLayoutTryLater, mirrors.error().text);
+  return mirrors;
+}
+
+Result<Mirrors> to_write(const layout::LayoutMap& map, std::span<const std::uint8_t> leads,
+                         const FlexServers& servers) {
+  Mirrors mirrors;
+  if (written_by_clients(map)) {
+    for (const layout::Copy& copy : map.copies) mirrors.push_back(copy.ds_ids);
+  } else {
+    if (leads.empty()) return fail(Errc::kBusy, "nobody leads");
+    mirrors.push_back(map.copies[leads.front()].ds_ids);
+  }
+  for (const auto& mirror : mirrors) {
+    if (servers.load_of(mirror.front()) != nullptr) continue;
+    return fail(map.copies.size() == 1 ? Errc::kLayoutTryLater : Errc::kBusy,
+                "data server " + std::to_string(mirror.front()) + " is away");
+  }
+  return mirrors;
+}
+
+// What the handles have in common, and what the leader has to do.
+Result<layout::Handle> claims(const layout::LayoutMap& map, std::span<const std::uint8_t> leads,
+                              const FlexGrant& grant) {
+  layout::Handle handle;
+  if (grant.access == layout::Access::kReadWrite && !written_by_clients(map)) {
+    layout::LayoutMap led = map;
+    led.duplication = layout::Duplication::kServerSync;
+    auto leading = layout::leading_handle(led, leads.front(), 0);
+    if (!leading) return leading;
+    handle = *leading;
+  }
+  handle.access = grant.access;
+  handle.key_id = rpc::control::kHandleKeyId;
+  handle.object = grant.object;
+  handle.client_id = grant.client;
+  handle.object_epoch = map.object_epoch;
+  handle.client_epoch = grant.client_epoch;
+  return handle;
+}
+
+}  // namespace
+
+bool written_by_clients(const layout::LayoutMap& map) {
+  return map.type == layout::LayoutType::kFlexFiles &&
+         std::ranges::all_of(map.copies, [](const layout::Copy& copy) {
+           return copy.state == layout::CopyState::kCurrent;
+         });
+}
+
+Result<layout::FlexLayout> flex_layout(const layout::LayoutMap& map,
+                                       std::span<const std::uint8_t> leads, const FlexGrant& grant,
+                                       const FlexServers& servers) {
+  if (map.copies.front().ds_ids.size() != 1) {
+    return fail(Errc::kLayoutUnavailable, "mirrors of several data servers");
+  }
+  const bool writing = grant.access == layout::Access::kReadWrite;
+  auto mirrors = writing ? to_write(map, leads, servers) : to_read(map, servers);
+  if (!mirrors) return pass(mirrors);
+  auto handle = claims(map, leads, grant);
+  if (!handle) return pass(handle);
+  const std::uint64_t seed =
+      map.reads == layout::ReadPolicy::kAllCopies ? mixed(grant.file, grant.client) : 0;
+  const auto ranks = layout::efficiencies(caps_of(*mirrors, servers), seed);
+
+  layout::FlexLayout made;
+  made.stripe_unit = map.stripe_unit;
+  for (std::size_t at = 0; at < mirrors->size(); ++at) {
+    handle->ds_id = (*mirrors)[at].front();
+    auto device = servers.device(handle->ds_id);
+    if (!device) return pass(device);
+    layout::FlexServer server;
+    server.device = *device;
+    server.efficiency = ranks[at];
+    server.handle = seal(*handle, grant.key);
+    made.mirrors.push_back({server});
+  }
+  return made;
+}
+
+}  // namespace weft::mds

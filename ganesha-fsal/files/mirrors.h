@@ -1,0 +1,350 @@
+// Files with several copies: who leads, what is done when a data server is lost, and when a write
+// that a copy misses may be acknowledged.
+//
+// Leaders. One copy of each stripe leads: everything written to the stripe goes through its data
+// server, which brings it to the others in one order. All who write a file at the same time, under
+// layouts or through this server, have the same leaders; they are chosen anew, by load, only when
+// nobody writes. While there are writers a leader changes only by exclude().
+//
+// Owing. With server-asynchronous duplication leaders may be ahead of the other copies, also when
+// the last writer is gone: a layout may come back without COMMIT, and what was acknowledged is
+// still on its way then. Such a file owes. Until a COMMIT through its leaders was answered, after
+// all of its writers were gone, the leaders stay, and they alone are read: another leader's bytes
+// could be overwritten by what comes late, and another copy could lack what was read before. A
+// crash of this server forgets it; the journal keeps the file's record as long, and the fence of
+// the writers of an earlier run refuses late bytes.
+//
+// Lost servers. A write that one copy misses may be acknowledged when
+//   a. that copy is stale in the layout map, durably, with the extents it lacks (from then on
+//      nothing new reads from it), and
+//   b. if it led: what its server still brings to the others is refused there, by a fence of the
+//      object at the map's new epoch; and its own reports are refused, so that it acknowledges
+//      nothing more, and
+//   c. nobody reads old bytes from its server: it has acknowledged the object's fence, or serves
+//      nobody since its lease ended (Registry::lapse), or no layout that can name it is out from
+//      before the mark. Such layouts are recalled. Layouts of before this process started are
+//      unknown for the first grace period; then only the fence and the lease count.
+// Clients that write under a layout are not asked for it when the server's process is dead: they
+// notice at once, by a connection that is refused, and bring the layout back by themselves. Asked
+// for it at that moment, a Linux client cannot give it back (exclusion.cc says why). Then c holds
+// by the fence, which a server that is dead has before it serves again. So layouts are recalled
+// when there was time to find out (Parts::doubt).
+//
+// c is not waited for under a layout for writing that the copy does not lead: such layouts do not
+// name it, and the write that waits may be under one.
+//
+// With one copy there is none of this: no leaders, nothing can be excluded.
+//
+// Threading: any thread. Calls read and write the metadata store; begin_write, exclude and
+// prepare_change also wait for fences and returned layouts, up to Parts::patience, and answer kBusy
+// when that was too short: ask again. copy_missed() and server_gone() do not wait.
+//
+// Invariants:
+//  1. Leaders of a file do not change while a Pin of it lives, a layout for writing is out, or it
+//     owes, but for those that were excluded.
+//  2. A stripe's last current copy is never marked stale.
+//  3. The mutex is held over no call out.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "ganesha-fsal/cluster/cluster.h"
+#include "ganesha-fsal/cluster/wait_limit.h"
+#include "ganesha-fsal/files/layout_service.h"
+#include "ganesha-fsal/files/writer_journal.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
+#include "layout/copy_choice.h"
+#include "layout/placement.h"
+
+namespace weft::mds {
+
+class Mirrors final : public MissedCopies {
+ public:
+  struct Parts {
+    Namespace& names;
+    WriterJournal& journal;
+    LayoutService& layouts;
+    std::function<Reach(std::uint32_t ds_id)> reach;
+    // Its process is dead, so it serves nobody.
+    std::function<bool(std::uint32_t ds_id)> dead = [](std::uint32_t) { return false; };
+    std::function<std::vector<layout::Candidate>()> servers;  // for their loads
+    // As Cluster::fence().
+    std::function<void(std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
+                       Done<void> done)>
+        fence;
+    // No layout that an earlier run of this server handed out can be in use.
+    std::function<bool()> grants_known;
+    // So long after a server is left out it may still turn out to be dead; a third of it if it is
+    // here still.
+    Clock::duration doubt = std::chrono::milliseconds(1500);
+    Clock::duration patience = std::chrono::seconds(2);
+    Clock::duration poll = std::chrono::milliseconds(5);     // while being patient
+    Clock::duration retry = std::chrono::milliseconds(500);  // of a fence that failed
+    // A file that owes is due when nobody has begun to write it for so long, and then again.
+    Clock::duration owing_for = std::chrono::seconds(1);
+    Clock::duration owing_retry = std::chrono::seconds(10);
+    layout::ChoiceRules rules;
+  };
+
+  explicit Mirrors(Parts parts);
+  Mirrors(const Mirrors&) = delete;
+  Mirrors& operator=(const Mirrors&) = delete;
+
+  [[nodiscard]] Reach reach(std::uint32_t ds_id) const { return parts_.reach(ds_id); }
+
+  // While it lives, the file's leaders and its record in the journal stay.
+  class Pin {
+   public:
+    Pin() = default;
+    Pin(Mirrors* owner, FileId file, WriterJournal::Pin journal)
+        : owner_(owner), file_(file), journal_(std::move(journal)) {}
+    Pin(Pin&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)),
+          file_(other.file_),
+          journal_(std::move(other.journal_)) {}
+    Pin& operator=(Pin&&) = delete;
+    ~Pin() {
+      if (owner_ != nullptr) owner_->unpin(file_);
+    }
+
+   private:
+    Mirrors* owner_ = nullptr;
+    FileId file_ = 0;
+    WriterJournal::Pin journal_;
+  };
+
+  // The handles to write with are made by layout::leading_handle().
+  struct View {
+    layout::LayoutMap map;
+    std::vector<std::uint8_t> leads;  // for each stripe the copy; empty: nobody writes
+  };
+  struct Target : View {
+    Pin pin;
+  };
+
+  enum class Use : std::uint8_t {
+    kWrite,
+    kPin,  // the leaders are to stay, and get nothing that they would owe
+  };
+  // The file is about to be written, under a layout or through this server: its map, made by
+  // `make` when there is none, in the journal; leaders whose servers are here. Writers of before a
+  // restart are fenced first. kLayoutTryLater: a stripe has no current copy whose server is here.
+  // kBusy: conditions a to c are still to come true for a copy that is stale.
+  [[nodiscard]] Result<Target> begin_write(FileId file, const Namespace::MakeLayout& make,
+                                           Use use = Use::kWrite);
+
+  // Files that owe and that nobody writes, at most `limit`: each is to be committed, and then
+  // duplicated() is to be told what was answered here. Until that it is due again after a while.
+  struct Owing {
+    FileId file = 0;
+    std::uint64_t until = 0;  // the last write begun that counts
+  };
+  [[nodiscard]] std::vector<Owing> take_owing(std::size_t limit);
+  // Unless somebody began to write it since.
+  void duplicated(const Owing& what);
+  [[nodiscard]] bool owes(FileId file) const;
+
+  // Map and leaders as they are now, consistent with each other. For one who registered first (a
+  // grant, a pin): what changes from here on, he is told of. kStale: no such file or map. kBusy:
+  // they are changing.
+  [[nodiscard]] Result<View> look(FileId file) const;
+  // The data servers that a layout of the files type is to name; for reading at most `most`, if
+  // every stripe has one. kLayoutTryLater: a stripe has no current copy whose server is here.
+  [[nodiscard]] Result<layout::LayoutServers> servers_for(const View& view, layout::Access access,
+                                                          std::size_t most) const;
+
+  enum class Cause : std::uint8_t {
+    kGone,      // reach() says so
+    kNoAnswer,  // it was asked and did not answer
+    kMoved,     // another takes its place
+    kDisk,      // it says itself that its disk is full or broken
+    kStore,     // its store is an older state of itself
+  };
+  // The data server is to miss writes from now on: conditions a to c. Its whole object counts as
+  // dirty, since nobody knows what it may have got alone. Success when it was excluded before.
+  // kLayoutTryLater: it has the last current copy of its stripe, or the others' servers are not
+  // here.
+  [[nodiscard]] Result<layout::LayoutMap> exclude(FileId file, std::uint32_t ds_id, Cause cause);
+
+  // A client that writes the copies itself (flex_grant.h) says that the data server missed a write.
+  // Its copy is marked, if another current one is here, and conditions b and c are begun with;
+  // does not wait for them: begin_write() does. kLayoutTryLater: as of exclude().
+  [[nodiscard]] Result<> missed_by_client(FileId file, std::uint32_t ds_id);
+
+  // The data server's store is an older state of itself, and it serves nobody: nothing says what of
+  // its copy is missing. As missed_by_client().
+  [[nodiscard]] Result<> rolled_back(FileId file, std::uint32_t ds_id);
+
+  // Namespace::finish_move(): the newcomer, which may lead, has another place in the map.
+  [[nodiscard]] Result<> finish_move(FileId file);
+
+  // This server is about to change the objects itself, within `changed` (truncate, allocate,
+  // punch). Current copies whose servers are gone are excluded, and `changed` is added to what
+  // every copy lacks that is not current. The change is then to be made at the servers of the
+  // copies that are current or resyncing in the map that is returned. Errors as of exclude();
+  // kUnreachable: a server is away only for a moment.
+  [[nodiscard]] Result<layout::LayoutMap> prepare_change(FileId file, DirtyExtent changed);
+
+  // Servers that were to make such a change, within `changed`, did not. Those whose disks failed
+  // are left out, if their stripes have another current copy that made it; the change is to be
+  // prepared and made again, which waits until nobody uses them. Otherwise the error of one for
+  // which nobody was left out: of one that did not answer before that of a disk.
+  [[nodiscard]] Result<> change_failed(FileId file, DirtyExtent changed, const Failures& failures);
+
+  // Of the control server. Does not wait: kBusy until the conditions hold. Of the reporter's own
+  // copy: it is left out, and conditions b and c are begun with; begin_write() waits for them.
+  // kNotFound: it is the last that is current and here. Of another copy, by a reporter whose own
+  // store failed: that one is marked only if it is not here; else the reporter's own is left out
+  // (kFenced).
+  [[nodiscard]] Result<> copy_missed(std::uint32_t reporter,
+                                     const control::CopyMissed& missed) override;
+
+  // Recalls layouts that name the data server, if the files have other copies, and excludes it
+  // where it leads.
+  void server_gone(std::uint32_t ds_id);
+
+  // Notices which data servers are gone, and forgets leaders that nobody needs. Call a few times a
+  // second.
+  void tick();
+
+ private:
+  struct FenceState {
+    enum class Is : std::uint8_t { kNone, kUnderWay, kHolds } is = Is::kNone;
+    Clock::time_point retry_at{};  // after one that failed
+  };
+  // Of a copy that is not current: how far conditions b and c are.
+  struct Exclusion {
+    std::uint64_t number = 0;  // of this record, for answers that come late
+    std::size_t stripe = 0;
+    bool led = false;
+    bool written = false;  // by clients themselves: layouts for writing name it too
+    FenceState others;     // b
+    FenceState own;        // c
+    Clock::time_point since = Clock::now();
+    bool recalled = false;
+    bool holds = false;  // both, for good
+  };
+  // A copy has got another number at a stripe: leaders chosen by a map of before are of the old.
+  struct Renamed {
+    std::uint32_t epoch = 0;  // of the first map with the new number
+    std::size_t stripe = 0;
+    std::uint8_t before = 0;
+    std::uint8_t after = 0;
+    void apply(std::vector<std::uint8_t>& leads) const;
+  };
+  struct Entry {
+    unsigned pins = 0;
+    std::uint64_t begun = 0;          // counts pins ever taken
+    std::uint64_t chosen = 0;         // counts choices of leaders
+    std::vector<std::uint8_t> leads;  // empty: not chosen
+    bool reads_back = false;          // no layout for reading is out from before the leaders
+    std::uint64_t owing = 0;          // number of the last write begun that may be owed; 0: none
+    Clock::time_point owing_due{};
+    std::optional<Renamed> renamed;
+    FenceState inherited;  // of the writers of an earlier run
+    // By data server. Kept while the copy is not current: layouts for reading that are handed out
+    // meanwhile do not name it.
+    std::map<std::uint32_t, Exclusion> excluded;
+    Clock::time_point look_again{};  // whether it still is
+  };
+  // Of one map: in the next the same data server may have another.
+  struct Place {
+    std::size_t copy = 0;
+    std::size_t stripe = 0;
+  };
+
+  void unpin(FileId file);
+  // Those that somebody writes with now; empty: nobody does.
+  [[nodiscard]] std::vector<std::uint8_t> leads_of(FileId file) const;
+  [[nodiscard]] static std::optional<Place> place_of(const layout::LayoutMap& map,
+                                                     std::uint32_t ds_id);
+  [[nodiscard]] Result<layout::LayoutMap> map_of(FileId file) const;
+  // Asks again until it is not kBusy, or patience ends.
+  template <class T>
+  [[nodiscard]] Result<T> patiently(const std::function<Result<T>()>& attempt) const;
+
+  // mirrors.cc: beginning to write
+  [[nodiscard]] Result<View> try_begin(FileId file);
+  [[nodiscard]] Result<> check_here(FileId file, const View& view);
+  [[nodiscard]] Result<> lead(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<> call_reads_back(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<> fence_inherited(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<layout::Leads> choose(const layout::LayoutMap& map,
+                                             std::span<const std::uint8_t> before) const;
+
+  // exclusion.cc
+  struct Loss {
+    Place place;
+    std::uint32_t ds_id = 0;
+    bool led = false;
+    bool written = false;  // as of Exclusion
+    std::vector<DirtyExtent> dirty;
+    std::optional<std::uint32_t> reporter;
+  };
+  // Condition a. Marks it, and if it was current or resyncing begins with b and c, and gives its
+  // stripe a new leader.
+  [[nodiscard]] Result<layout::LayoutMap> mark(FileId file, const Loss& loss);
+  // Marks one that is current and will miss what nobody knows; others of its stripe that are gone
+  // with it.
+  [[nodiscard]] Result<> leave_out(FileId file, const layout::LayoutMap& map, Place place,
+                                   Cause cause);
+  [[nodiscard]] bool leads_there(FileId file, Place place) const;
+  [[nodiscard]] bool other_is_here(const layout::LayoutMap& map, Place place) const;
+  // Conditions b and c of a copy that is not current: success, or what is to be done for them is
+  // begun, and kBusy.
+  [[nodiscard]] Result<> advance(FileId file, const layout::LayoutMap& map, Place place);
+  // The same of the data server's copy as the map is now, which is returned. Success when it has
+  // none; kBusy, too, when that is current.
+  [[nodiscard]] Result<layout::LayoutMap> advance_now(FileId file, std::uint32_t ds_id);
+  // Of all such copies.
+  [[nodiscard]] Result<> advance_all(FileId file, const layout::LayoutMap& map);
+  struct Steps {
+    Exclusion now;
+    bool fence_others = false;
+    bool recall = false;
+  };
+  [[nodiscard]] Steps next_steps(FileId file, Place place, std::uint32_t ds_id);
+  [[nodiscard]] bool take_fence(FenceState& state) const;
+  [[nodiscard]] bool take_own_fence(FileId file, std::uint32_t ds_id);
+  void settle_exclusion(FileId file, std::uint32_t ds_id, std::uint64_t number);
+  void start_fence(FileId file, const layout::LayoutMap& map, std::vector<std::uint32_t> ds_ids,
+                   std::uint32_t excluded, std::uint64_t number, FenceState Exclusion::* which);
+  [[nodiscard]] Result<> try_change(FileId file, DirtyExtent changed,
+                                    std::vector<std::uint32_t>& marked);
+  void recall_from(FileId file, std::uint32_t ds_id);
+  void sweep();
+  void look_after(FileId file);
+
+  // missed_writes.cc
+  [[nodiscard]] Result<> missed_all(FileId file, std::uint32_t ds_id, Cause cause);
+  [[nodiscard]] Result<> own_copy_missed(FileId file, const layout::LayoutMap& map, Place place);
+  [[nodiscard]] Result<> reporter_failed(FileId file, const layout::LayoutMap& map, Place from,
+                                         Place other);
+
+  const Parts parts_;
+  mutable std::mutex mutex_;
+  std::map<FileId, Entry> entries_;  // guarded by mutex_, as below
+  std::uint64_t exclusions_ = 0;     // made ever
+  std::uint64_t owed_ = 0;           // writes begun ever of which something may be owed
+  std::set<std::uint32_t> gone_;     // data servers, at the last tick
+};
+
+template <class T>
+Result<T> Mirrors::patiently(const std::function<Result<T>()>& attempt) const {
+  const auto deadline = Clock::now() + parts_.patience;
+  while (true) {
+    auto result = attempt();
+    if (result || result.error().code != Errc::kBusy || Clock::now() >= deadline) return result;
+    if (!WaitLimit::may_wait()) return result;
+    std::this_thread::sleep_for(parts_.poll);
+  }
+}
+
+}  // namespace weft::mds

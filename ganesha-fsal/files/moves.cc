@@ -1,0 +1,47 @@
+// Moves: what has to hold still while a file's map gets another data server, or loses one.
+#include "ganesha-fsal/files/file_data.h"
+#include "layout/relocation.h"
+
+namespace weft::mds {
+
+Result<layout::LayoutMap> FileData::begin_move(FileId file, std::uint32_t from, std::uint32_t to) {
+  auto alone = be_alone(file, Clock::duration::zero());
+  if (!alone) return pass(alone);
+  if (uncut(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");
+  return parts_.names.begin_move(file, from, to);
+}
+
+bool FileData::being_written(FileId file) {
+  const std::lock_guard lock(mutex_);
+  return writing_.contains(file) || alone_.contains(file) || uncut_.contains(file);
+}
+
+Result<> Mirrors::finish_move(FileId file) {
+  auto before = map_of(file);
+  if (!before) return pass(before);
+  auto move = parts_.names.move_of(file);
+  if (!move) return pass(move);
+  if (!*move) return fail(Errc::kNotFound, "the file is not being moved");
+  const auto seat = layout::seat_of(*before, (*move)->from);
+  auto after = parts_.names.finish_move(file);
+  if (!after) return pass(after);
+  if (!seat) return fail(Errc::kCorrupt, "a move that does not fit the layout map");
+  // Between the two, look() finds leaders that are not of the map, and says so.
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(file);
+  if (entry == entries_.end()) return {};
+  const Renamed renamed{.epoch = after->object_epoch,
+                        .stripe = seat->stripe,
+                        .before = static_cast<std::uint8_t>(before->copies.size() - 1),
+                        .after = static_cast<std::uint8_t>(seat->copy)};
+  entry->second.renamed = renamed;
+  ++entry->second.chosen;
+  renamed.apply(entry->second.leads);
+  return {};
+}
+
+void Mirrors::Renamed::apply(std::vector<std::uint8_t>& leads) const {
+  if (stripe < leads.size() && leads[stripe] == before) leads[stripe] = after;
+}
+
+}  // namespace weft::mds

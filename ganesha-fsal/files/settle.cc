@@ -1,0 +1,109 @@
+// FileData: files whose writers died without telling how far they wrote.
+#include <spdlog/spdlog.h>
+
+#include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/files/file_data.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr std::size_t kBatch = 64;
+
+Result<layout::LayoutMap> no_layout(const InodeAttributes&) {
+  return fail(Errc::kCorrupt, "a file in the journal without layout");
+}
+
+}  // namespace
+
+std::vector<WriterJournal::Unsettled> FileData::fence_inherited(
+    const std::vector<WriterJournal::Unsettled>& files) {
+  struct Group {
+    std::vector<WriterJournal::Unsettled> files;
+    std::vector<control::Fence> fences;
+  };
+  std::vector<WriterJournal::Unsettled> ready;
+  std::map<std::vector<std::uint32_t>, Group> groups;  // by data servers
+  for (const WriterJournal::Unsettled& what : files) {
+    if (!what.inherited) {
+      ready.push_back(what);
+      continue;
+    }
+    const auto begun = parts_.journal.begin(what.file, no_layout);
+    if (!begun) {
+      if (begun.error().code == Errc::kStale) {
+        parts_.journal.settled(what);  // removed
+      } else {
+        spdlog::error("event=not_settled file={:x} error=\"{}\"", what.file,
+                      begun.error().describe());
+        parts_.journal.not_settled(what.file);
+      }
+      continue;
+    }
+    Group& group = groups[servers_of(begun->map)];
+    group.files.push_back(what);
+    control::Fence fence;
+    fence.object = parts_.names.object_of(what.file, begun->map);
+    fence.epoch = begun->map.object_epoch;
+    group.fences.push_back(fence);
+  }
+  for (auto& [ds_ids, group] : groups) {
+    const auto fenced = await<void>([&](Done<void> done) {
+      parts_.cluster.fence(ds_ids, std::move(group.fences), std::move(done));
+    });
+    for (const WriterJournal::Unsettled& what : group.files) {
+      if (fenced) {
+        ready.push_back(what);
+      } else {
+        parts_.journal.not_settled(what.file);
+      }
+    }
+  }
+  return ready;
+}
+
+// Cuts that a crash interrupted come first: what they are to cut must not count as data.
+Result<> FileData::settle(const WriterJournal::Unsettled& what) {
+  auto done = finish_cut(what.file);
+  if (done) done = learn_end(what.file);
+  if (!done && done.error().code != Errc::kStale) {
+    parts_.journal.not_settled(what.file);
+    return done;
+  }
+  // What nobody was told of may be at one copy and not at the other. Clients do not wait until
+  // they are equal: the file stays in doubt, and its copies readable, since either is right.
+  if (done && !parts_.compare(what.file)) {
+    parts_.journal.doubt(what.file);
+    parts_.journal.not_settled(what.file);
+  }
+  parts_.journal.settled(what);
+  return {};
+}
+
+Result<> FileData::settle_inherited(FileId file) {
+  const auto what = parts_.journal.unsettled(file);
+  if (!what || !what->inherited) return {};
+  const auto fenced = fence_inherited({*what});
+  if (fenced.empty()) {
+    if (!parts_.journal.inherited(file)) return {};
+    return fail(Errc::kBusy, "writers of before the restart are being fenced");
+  }
+  return settle(*what);
+}
+
+bool FileData::settle_due(bool grace_over) {
+  const auto due = parts_.journal.due(grace_over, kBatch);
+  std::size_t left = 0;
+  for (const WriterJournal::Unsettled& what : fence_inherited(due)) {
+    if (stopping_) return false;
+    const auto done = settle(what);
+    if (!done) {
+      ++left;
+      spdlog::debug("event=not_settled file={:x} error=\"{}\"", what.file, done.error().describe());
+    }
+  }
+  if (!due.empty()) spdlog::info("event=settled files={} left={}", due.size() - left, left);
+  parts_.journal.sweep();
+  return due.size() == kBatch;
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,123 @@
+// Which files may be being written under layouts, so that a crash of this server together with a
+// client leaves no file shorter than its data: the journal's writers records
+// (meta/schema/journal.h), and what is in memory of them.
+//
+//   begin    Before the first layout for writing is handed out the record is made, durably. A
+//            second begin() finds it in memory and costs nothing.
+//   sweep    Some time after nobody holds such a layout any more, records go, many in one
+//            transaction that nobody waits for. So a file that is opened again and again, and one
+//            that is made, written and closed, cost one record and a share of a sweep.
+//   doubt    A holder was fenced: what it wrote last it has told nobody. The record stays until
+//            settled().
+//   inherit  A record of an earlier run stands for holders that nobody remembers. It stays until
+//            they are fenced by the object's epoch and the data servers have been asked how far the
+//            file goes: settled() again. begin() takes it over, with an epoch above theirs.
+//
+// Threading: any thread. begin() and sweep() wait for the metadata store.
+//
+// Invariants:
+//  1. While a layout for writing is out, or its holder is being fenced, the record is durable.
+//  2. A record whose file is in doubt or inherited is never swept.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "ganesha-fsal/files/grants.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
+
+namespace weft::mds {
+
+class WriterJournal {
+ public:
+  struct Parts {
+    Namespace& names;
+    // A layout for writing the file is out, or a holder is being fenced. May lock, must not call
+    // back.
+    std::function<bool(FileId)> in_use;
+    std::function<Clock::time_point()> now = [] { return Clock::now(); };
+    Clock::duration linger = std::chrono::seconds(5);  // of a record that nobody needs
+    Clock::duration retry = std::chrono::seconds(5);   // after settling failed
+  };
+
+  explicit WriterJournal(Parts parts) : parts_(std::move(parts)) {}
+  WriterJournal(const WriterJournal&) = delete;
+  WriterJournal& operator=(const WriterJournal&) = delete;
+
+  // Reads the records of earlier runs. Returns how many.
+  [[nodiscard]] Result<std::size_t> open();
+
+  // While it lives, the file's record stays: a layout is about to be handed out.
+  class Pin {
+   public:
+    Pin() = default;
+    Pin(WriterJournal& journal, FileId file) : journal_(&journal), file_(file) {}
+    Pin(Pin&& other) noexcept
+        : journal_(std::exchange(other.journal_, nullptr)), file_(other.file_) {}
+    Pin& operator=(Pin&&) = delete;
+    ~Pin() {
+      if (journal_ != nullptr) journal_->unpin(file_);
+    }
+
+   private:
+    WriterJournal* journal_ = nullptr;
+    FileId file_ = 0;
+  };
+  struct Begun {
+    layout::LayoutMap map;
+    Pin pin;
+  };
+  // Namespace::begin_writing(), unless that was done before.
+  [[nodiscard]] Result<Begun> begin(FileId file, const Namespace::MakeLayout& make);
+
+  // No-op for a file without record: no layout for writing was out.
+  void doubt(FileId file);
+
+  [[nodiscard]] bool inherited(FileId file) const;
+  // What is to be settled before the record may go.
+  struct Unsettled {
+    FileId file = 0;
+    bool inherited = false;     // holders are to be fenced first
+    std::uint64_t doubted = 0;  // for settled()
+  };
+  [[nodiscard]] std::optional<Unsettled> unsettled(FileId file) const;
+  // Those that are due, at most `limit`; inherited ones only if so asked.
+  [[nodiscard]] std::vector<Unsettled> due(bool inherited_too, std::size_t limit) const;
+  // Done; unless it was doubted again since `what` was asked for.
+  void settled(const Unsettled& what);
+  void not_settled(FileId file);  // to be tried again, not at once
+  // Those that failed are due now: a data server is back.
+  void retry_all();
+
+  // Ends the records that nobody needs. Call about once a second.
+  void sweep();
+
+  [[nodiscard]] std::size_t size() const;
+
+ private:
+  struct Entry {
+    unsigned pins = 0;
+    bool durable = false;  // made, or taken over, by this run
+    bool inherited = false;
+    bool ending = false;        // a sweep is taking it away
+    std::uint64_t doubted = 0;  // 0: not in doubt
+    Clock::time_point retry_at{};
+    std::optional<Clock::time_point> idle_since;
+
+    [[nodiscard]] bool settled() const { return !inherited && doubted == 0; }
+  };
+
+  void unpin(FileId file);
+  [[nodiscard]] std::vector<FileId> take_idle();
+
+  const Parts parts_;
+  mutable std::mutex mutex_;
+  std::condition_variable swept_;
+  std::map<FileId, Entry> entries_;  // guarded by mutex_, as below
+  std::uint64_t doubts_ = 0;
+};
+
+}  // namespace weft::mds

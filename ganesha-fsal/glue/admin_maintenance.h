@@ -1,0 +1,41 @@
+// What an administrator does with data servers while the system runs, and how far that is.
+//
+// Threading: as AdminSource.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ganesha-fsal/admin/source.h"
+#include "ganesha-fsal/glue/backend.h"
+
+namespace weft::mds {
+
+// For people: "data server 3 (ds-a)"; "90 s", "5 min", "3 h".
+[[nodiscard]] std::string title(const ServerView& view);
+[[nodiscard]] std::string human_time(std::uint64_t seconds);
+
+// AdminSource::maintain(), but for beginning a scrub.
+[[nodiscard]] Result<MaintenanceReport> maintain(Backend& backend, const std::string& what,
+                                                 const std::string& whom);
+
+// Of one file, or all.
+[[nodiscard]] Result<MaintenanceReport> begin_scrub(Backend& backend, std::optional<FileId> file,
+                                                    bool only_tell);
+// Believes the data server's copies of a file (Scrubber::resolve()). kNotFound: no such data
+// server; kInvalid: it has no current copy of it, or nobody else has.
+[[nodiscard]] Result<MaintenanceReport> resolve_scrub(Backend& backend, FileId file,
+                                                      const std::string& from);
+// Adds warnings when copies differed.
+[[nodiscard]] ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings);
+
+// What the last rebalance does, or did.
+[[nodiscard]] std::string rebalance_text(Backend& backend);
+
+// Fills in how far data servers are with being left.
+[[nodiscard]] Result<> add_leaving(Backend& backend, std::vector<DataServerReport>& reports);
+
+// Which data server takes another's place in the file's map; empty: none.
+[[nodiscard]] std::string moving_text(Backend& backend, FileId file);
+
+}  // namespace weft::mds

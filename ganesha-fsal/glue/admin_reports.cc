@@ -1,0 +1,476 @@
+#include "ganesha-fsal/glue/admin_reports.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+#include <numeric>
+
+#include "ganesha-fsal/files/policies.h"
+#include "ganesha-fsal/glue/admin_audit.h"
+#include "ganesha-fsal/glue/admin_maintenance.h"
+#include "ganesha-fsal/glue/backend.h"
+#include "ganesha-fsal/glue/clients.h"
+#include "ganesha-fsal/glue/module.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr std::size_t kMaxGrants = 100'000;
+constexpr std::size_t kMostStale = 1000;  // copies counted for each data server
+
+std::uint64_t ms_since(Clock::time_point then) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count());
+}
+
+DsState to_ds_state(const ServerView& view) {
+  if (!view.seen) return DsState::kUnknown;
+  switch (view.state) {
+    case layout::ServerState::kSuspect: return DsState::kSuspect;
+    case layout::ServerState::kDown: return DsState::kDown;
+    default: return DsState::kUp;
+  }
+}
+
+// All CPUs together.
+std::uint32_t cpu_busy_permille(const layout::ServerLoad& load) {
+  if (load.cpu_percent.empty()) return 0;
+  const std::uint32_t sum =
+      std::accumulate(load.cpu_percent.begin(), load.cpu_percent.end(), std::uint32_t{0});
+  return sum * 10 / static_cast<std::uint32_t>(load.cpu_percent.size());
+}
+
+DataServerReport report_of(const ServerView& view) {
+  DataServerReport report;
+  report.id = view.record.id;
+  report.name = view.record.name;
+  report.state = to_ds_state(view);
+  for (const layout::NetAddress& address : view.record.addresses) {
+    report.addresses.push_back(layout::to_string(address));
+  }
+  report.heartbeat_age_ms = static_cast<std::uint64_t>(view.silence.count());
+  report.uptime_ms = static_cast<std::uint64_t>(view.uptime.count());
+  const control::Heartbeat& beat = view.last;
+  report.capacity_bytes = beat.space.capacity_bytes;
+  report.free_bytes = beat.space.free_bytes;
+  report.objects = beat.space.objects;
+  // A group says itself what it waits for.
+  const bool told = beat.trouble.empty() || beat.scrub.awaited != 0;
+  report.store = told ? beat.store : "not there: " + beat.trouble;
+  report.not_accepted = view.refused;
+  report.read_calls = beat.counters.reads;
+  report.write_calls = beat.counters.writes;
+  report.commit_calls = beat.counters.commits;
+  report.read_bytes = beat.counters.read_bytes;
+  report.written_bytes = beat.counters.write_bytes;
+  report.errors = beat.counters.errors;
+  report.refused = beat.counters.refused;
+  report.connections = beat.counters.connections;
+  const layout::ServerLoad& load = beat.load.measured;
+  report.cpu_busy_permille = cpu_busy_permille(load);
+  report.run_queue_milli = load.run_queue_milli;
+  report.memory_free_bytes = load.memory_free;
+  report.disk_available = static_cast<std::uint64_t>(layout::available(load.disk));
+  report.net_available = static_cast<std::uint64_t>(layout::available(load.network));
+  report.mirror_pending_bytes = beat.mirror.pending_bytes;
+  return report;
+}
+
+class Reports final : public AdminSource {
+ public:
+  explicit Reports(Backend& backend) : backend_(backend) {}
+
+  Result<StatusReport> status() override;
+  Result<std::vector<DataServerReport>> data_servers() override;
+  Result<FileReport> file(const std::string& path) override;
+  Result<PolicyReport> policy(const std::string& path) override;
+  Result<PolicyReport> set_policy(const std::string& path, const std::string& policy) override;
+  Result<MaintenanceReport> maintain(const std::string& what, const std::string& whom) override;
+
+ private:
+  [[nodiscard]] Result<MaintenanceReport> resolve(const std::string& whom);
+  void add_warnings(StatusReport& report) const;
+  void add_mirror_warnings(StatusReport& report) const;
+  void add_grants(StatusReport& report) const;
+  [[nodiscard]] Result<std::map<std::uint32_t, std::size_t>> stale_counts() const;
+  [[nodiscard]] Result<> add_repair(StatusReport& report) const;
+  static void add_store(StatusReport& report, const StoreHealth& health);
+  void add_layout(FileReport& report, const layout::LayoutMap& map, std::uint16_t export_id) const;
+  void add_holders(FileReport& report) const;
+  void add_io(FileReport& report) const;
+  // What a path of a client names.
+  struct Found {
+    Backend::PathInExport where;
+    InodeAttributes attributes;
+  };
+  [[nodiscard]] Result<Found> find(const std::string& path) const;
+  [[nodiscard]] std::string from(const PolicyKey& key, const Backend::PathInExport& where) const;
+  [[nodiscard]] StripeReport stripe(std::uint32_t ds_id) const;
+  [[nodiscard]] std::string domain_of(std::uint32_t ds_id) const;
+  // Empty when the copy is current.
+  [[nodiscard]] std::string repair_of(FileId file, const layout::LayoutMap& map, std::size_t copy,
+                                      std::size_t server) const;
+
+  Backend& backend_;
+};
+
+void Reports::add_grants(StatusReport& report) const {
+  for (const Grant& grant : backend_.layouts().grants(kMaxGrants)) {
+    ++report.layouts_out;
+    if (!grant.deadline) continue;
+    ++report.recalls_pending;
+    if (grant.recalled_at) {
+      report.oldest_recall_ms = std::max(report.oldest_recall_ms, ms_since(*grant.recalled_at));
+    }
+  }
+}
+
+void Reports::add_store(StatusReport& report, const StoreHealth& health) {
+  report.store = {.failed = !health.failure.empty(),
+                  .writes_stopped = health.writes_stopped,
+                  .background_errors = health.background_errors,
+                  .memory_bytes = health.memory_bytes,
+                  .table_bytes = health.table_bytes,
+                  .compaction_bytes = health.compaction_bytes,
+                  .full = health.full};
+  if (report.store.failed) {
+    report.warnings.push_back(
+        fmt::format("The metadata store has failed, and ganesha.nfsd ends: {}", health.failure));
+  }
+  if (health.full) {
+    report.warnings.push_back(fmt::format(
+        "The metadata store is full: {} MiB of its file system are free, and {} MiB are to stay "
+        "so. Files can be removed, truncated and read, and none made, until there is more",
+        health.free_bytes >> 20, health.floor_bytes >> 20));
+  }
+}
+
+void Reports::add_mirror_warnings(StatusReport& report) const {
+  for (const std::string& warning : backend_.placement_warnings()) {
+    report.warnings.push_back(warning);
+  }
+  const auto waits = backend_.repairer().waits_for();
+  for (const ServerView& view : backend_.cluster().registry().list()) {
+    const auto stale = backend_.names().stale_objects(view.record.id, {}, kMostStale);
+    if (!stale || stale->empty()) continue;
+    report.warnings.push_back(fmt::format(
+        "data server {} ({}) lacks writes of {}{} files: their copies there are not read",
+        view.record.id, view.record.name, stale->size() == kMostStale ? "at least " : "",
+        stale->size()));
+    if (const auto why = waits.find(view.record.id); why != waits.end()) {
+      report.warnings.push_back(fmt::format("the repair at data server {} ({}) waits: {}",
+                                            view.record.id, view.record.name, why->second));
+    }
+  }
+}
+
+// Data servers that are down are in their own report; `weft status` says what that means.
+void Reports::add_warnings(StatusReport& report) const {
+  if (const std::uint64_t errors = backend_.layout_errors(); errors > 0) {
+    report.warnings.push_back(
+        fmt::format("clients reported {} errors at data servers (LAYOUTERROR)", errors));
+  }
+  for (const ServerView& view : backend_.cluster().registry().list()) {
+    const control::Heartbeat& beat = view.last;
+    // Of a group that waits for its targets there is a warning with what to do.
+    if (!view.connected || beat.trouble.empty() || beat.scrub.awaited != 0) continue;
+    report.warnings.push_back(
+        fmt::format("data server {} ({}) has stopped serving: {}. Files with copies go on at the "
+                    "others, what has its only copy there waits. It serves again by itself when "
+                    "its store is there",
+                    view.record.id, view.record.name, beat.trouble));
+  }
+}
+
+Result<std::map<std::uint32_t, std::size_t>> Reports::stale_counts() const {
+  std::vector<std::uint32_t> ids;
+  for (const ServerView& view : backend_.cluster().registry().list()) ids.push_back(view.record.id);
+  return backend_.repairer().stale_counts(ids, kMaxStaleCounted);
+}
+
+Result<> Reports::add_repair(StatusReport& report) const {
+  auto stale = stale_counts();
+  if (!stale) return pass(stale);
+  for (const auto& [ds_id, count] : *stale) report.repair.stale_objects += count;
+  const RepairTotals totals = backend_.repairer().jobs().totals();
+  report.repair.resynced = totals.resynced;
+  report.repair.compared = totals.compared;
+  report.repair.failed = totals.failed;
+  report.repair.compared_bytes = totals.compared_bytes;
+  report.repair.differing_bytes = totals.differing_bytes;
+  report.repair.copied_bytes = totals.copied_bytes;
+  report.repair.moved = backend_.mover().moved();
+  report.rebalance = rebalance_text(backend_);
+  report.scrub = scrub_report(backend_, report.warnings);
+  warn_of_strays(backend_, report.warnings);
+  return {};
+}
+
+Result<StatusReport> Reports::status() {
+  StatusReport report;
+  report.version = WEFT_VERSION;
+  report.uptime_ms = ms_since(backend_.started());
+  report.grace_left_ms = grace_left_ms();
+  report.clients = static_cast<std::uint32_t>(nfs_clients().size());
+  if (const auto counts = backend_.names().counts()) report.inodes_made = counts->next_fileid;
+  const DataCounters data = backend_.data().counters();
+  report.mds_read_calls = data.reads;
+  report.mds_write_calls = data.writes;
+  report.mds_read_bytes = data.read_bytes;
+  report.mds_written_bytes = data.written_bytes;
+  report.layoutget_refusals = data.layouts_refused;
+  report.layoutcommits = data.layout_commits;
+  const LayoutCounters layouts = backend_.layouts().counters();
+  report.layoutgets = layouts.granted;
+  report.layoutreturns = layouts.returned;
+  report.recalls = layouts.recalls;
+  report.fences = layouts.revoked;
+  report.fence_failures = layouts.fence_failures;
+  report.layout_errors = backend_.layout_errors();
+  report.removals_queued = backend_.removal_backlog();
+  add_grants(report);
+  if (auto added = add_repair(report); !added) return pass(added);
+  add_store(report, backend_.store_health());
+  add_warnings(report);
+  add_mirror_warnings(report);
+  return report;
+}
+
+Result<std::vector<DataServerReport>> Reports::data_servers() {
+  std::vector<DataServerReport> reports;
+  std::map<std::uint32_t, std::vector<RepairReport>> repairs;
+  for (const RepairJob& job : backend_.repairer().jobs().running()) {
+    repairs[job.ds_id].push_back(
+        {.kind = job.kind,
+         .fileid = job.file,
+         .source = job.source,
+         .total_bytes = job.total_bytes,
+         .compared_bytes = job.compared_bytes,
+         .copied_bytes = job.copied_bytes,
+         .bytes_per_second = job.bytes_per_second,
+         .age_ms = static_cast<std::uint64_t>(job.age.count()),
+         .remaining_ms = static_cast<std::uint64_t>(job.remaining.count())});
+  }
+  auto stale = stale_counts();
+  if (!stale) return pass(stale);
+  for (const ServerView& view : backend_.cluster().registry().list()) {
+    DataServerReport& report = reports.emplace_back(report_of(view));
+    report.repairs = std::move(repairs[report.id]);
+    if (const auto it = stale->find(report.id); it != stale->end()) {
+      report.stale_objects = it->second;
+    }
+    report.duty = to_string(view.record.duty);
+    const ProxyIo::Route route = backend_.route(report.id);
+    report.proxy = route.transport;
+    report.proxy_shared_bytes = route.shared_bytes;
+  }
+  if (auto added = add_leaving(backend_, reports); !added) return pass(added);
+  return reports;
+}
+
+StripeReport Reports::stripe(std::uint32_t ds_id) const {
+  StripeReport stripe;
+  stripe.ds_id = ds_id;
+  if (const auto view = backend_.cluster().registry().find(ds_id)) {
+    stripe.ds_name = view->record.name;
+    stripe.ds_state = to_ds_state(*view);
+  }
+  return stripe;
+}
+
+std::string Reports::domain_of(std::uint32_t ds_id) const {
+  const auto view = backend_.cluster().registry().find(ds_id);
+  return view ? view->record.domain : "";
+}
+
+// Empty when it is not recorded.
+std::string why(const layout::LayoutMap& map, std::size_t copy, std::size_t server) {
+  const layout::Reason reason = map.reason_of(copy, server);
+  return reason == layout::Reason::kUnknown ? "" : std::string(to_string(reason));
+}
+
+std::string Reports::repair_of(FileId file, const layout::LayoutMap& map, std::size_t copy,
+                               std::size_t server) const {
+  if (map.copies[copy].state_of(server) == layout::CopyState::kCurrent) return "";
+  return backend_.repairer().state_of(file, map.copies[copy].ds_ids[server]);
+}
+
+void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
+                         std::uint16_t export_id) const {
+  report.object = layout::to_string(backend_.names().object_of(report.fileid, map));
+  report.layout_type = map.type == layout::LayoutType::kFiles ? "files" : "flexfiles";
+  report.stripe_unit = map.stripe_unit;
+  const layout::Copy& copy = map.copies.front();
+  const auto view = backend_.mirrors().look(report.fileid);
+  for (std::size_t i = 0; i < copy.ds_ids.size(); ++i) {
+    const std::size_t place = (i + copy.first_index) % copy.ds_ids.size();
+    StripeReport& row = report.stripes.emplace_back(stripe(copy.ds_ids[place]));
+    row.why = why(map, 0, place);
+    if (map.copies.size() == 1) continue;
+    const bool led = view && place < view->leads.size();
+    for (std::size_t of = 0; of < map.copies.size(); ++of) {
+      if (!map.copies[of].holds(place)) continue;
+      const StripeReport at = stripe(map.copies[of].ds_ids[place]);
+      row.copies.push_back({at.ds_id, at.ds_name, at.ds_state,
+                            std::string(to_string(map.copies[of].state_of(place))),
+                            led && view->leads[place] == of, domain_of(at.ds_id),
+                            why(map, of, place), repair_of(report.fileid, map, of, place)});
+    }
+  }
+  if (map.placed.skipped_ds != 0) {
+    report.skipped = fmt::format("the group of data server {}, short of {}", map.placed.skipped_ds,
+                                 to_string(map.placed.skipped_for));
+  }
+  const Registry& registry = backend_.cluster().registry();
+  if (const auto device = registry.known_device(copy.ds_ids)) {
+    for (const std::byte byte : layout::pack(registry.device_id(kFsalId, export_id, *device))) {
+      report.device_id += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+    }
+  }
+}
+
+void Reports::add_holders(FileReport& report) const {
+  const auto grants = backend_.layouts().grants_of(report.fileid);
+  if (grants.empty()) return;
+  const auto clients = nfs_clients();
+  for (const Grant& grant : grants) {
+    GrantReport row;
+    row.client_id = grant.client;
+    if (const auto it = clients.find(grant.client); it != clients.end()) row.client = it->second;
+    row.write = grant.writes();
+    row.age_ms = ms_since(grant.since);
+    row.recalled = grant.deadline.has_value();
+    if (grant.recalled_at) row.recall_age_ms = ms_since(*grant.recalled_at);
+    report.grants.push_back(std::move(row));
+  }
+}
+
+void Reports::add_io(FileReport& report) const {
+  for (const auto& [ds_id, io] : backend_.data().reports().io_of(report.fileid)) {
+    report.io.push_back({ds_id, stripe(ds_id).ds_name, io.reads, io.read_bytes, io.writes,
+                         io.written_bytes, io.errors});
+  }
+}
+
+Result<Reports::Found> Reports::find(const std::string& path) const {
+  // The part below the export's pseudo path is the path below the directory that it exports.
+  auto where = Backend::find_path(path);
+  if (!where) return fail(Errc::kInvalid, path + " is in no export of WEFT");
+  auto top = backend_.names().path_of(where->root);
+  if (!top) return pass(top);
+  auto attributes = backend_.names().lookup_path(*top + where->path);
+  if (!attributes) return pass(attributes);
+  return Found{std::move(*where), *attributes};
+}
+
+Result<FileReport> Reports::file(const std::string& path) {
+  auto found = find(path);
+  if (!found) return pass(found);
+  const InodeAttributes& attributes = found->attributes;
+  if (attributes.type != FileType::kRegular) return fail(Errc::kWrongType, "no regular file");
+  FileReport report;
+  report.path = path;
+  report.fileid = attributes.id;
+  report.size = attributes.size;
+  report.layout_type = "none";
+  auto map = backend_.names().layout(attributes.id);
+  if (!map) return pass(map);
+  if (*map) add_layout(report, **map, found->where.export_id);
+  auto policy = policy_text(backend_.names(), attributes, found->where.policy);
+  if (!policy) return pass(policy);
+  report.policy = std::move(*policy);
+  report.moving = moving_text(backend_, attributes.id);
+  add_holders(report);
+  add_io(report);
+  return report;
+}
+
+std::string Reports::from(const PolicyKey& key, const Backend::PathInExport& where) const {
+  switch (key.from) {
+    case PolicyKey::From::kExport: return "export";
+    case PolicyKey::From::kLayout: return "layout";
+    case PolicyKey::From::kMadeWith: return "directory it was made in";
+    case PolicyKey::From::kDirectory: break;
+  }
+  const auto path = backend_.names().path_of(key.dir);
+  const auto root = backend_.names().path_of(where.root);
+  if (!path || !root) return fmt::format("directory {}", key.dir);
+  // As clients see it, unless it is above what is exported.
+  const std::string top = *root == "/" ? "" : *root;
+  if (*path != top && !path->starts_with(top + "/")) return "the store's " + *path;
+  const std::string below = *path == "/" ? "" : path->substr(top.size());
+  const std::string shown = where.pseudo_path + below;
+  return shown.empty() ? "/" : shown;
+}
+
+Result<MaintenanceReport> Reports::maintain(const std::string& what, const std::string& whom) {
+  if (what.starts_with("audit")) return audit(backend_, what);
+  if (what == "scrub-resolve") return resolve(whom);
+  if (what != "scrub" && what != "scrub-check") return mds::maintain(backend_, what, whom);
+  std::optional<FileId> file;
+  if (!whom.empty()) {
+    auto found = find(whom);
+    if (!found) return pass(found);
+    if (found->attributes.type != FileType::kRegular) {
+      return fail(Errc::kWrongType, "no regular file");
+    }
+    file = found->attributes.id;
+  }
+  return begin_scrub(backend_, file, what == "scrub-check");
+}
+
+// `whom`: the data server, a space, and the file's path or number.
+Result<MaintenanceReport> Reports::resolve(const std::string& whom) {
+  const std::size_t space = whom.find(' ');
+  if (space == std::string::npos) return fail(Errc::kInvalid, "a data server and a file");
+  const std::string name = whom.substr(space + 1);
+  FileId file = 0;
+  const char* const end = name.data() + name.size();
+  const auto number = std::from_chars(name.data(), end, file);
+  if (name.empty() || number.ec != std::errc() || number.ptr != end) {
+    auto found = find(name);
+    if (!found) return pass(found);
+    file = found->attributes.id;
+  }
+  return resolve_scrub(backend_, file, whom.substr(0, space));
+}
+
+Result<PolicyReport> Reports::policy(const std::string& path) {
+  auto found = find(path);
+  if (!found) return pass(found);
+  const InodeAttributes& attributes = found->attributes;
+  auto keys = policy_keys(backend_.names(), attributes, found->where.policy);
+  if (!keys) return pass(keys);
+  PolicyReport report;
+  report.path = path;
+  report.directory = attributes.type == FileType::kDirectory;
+  if (report.directory) {
+    auto own = backend_.names().policy(attributes.id);
+    if (!own) return pass(own);
+    report.own = to_string(*own);
+  }
+  for (const PolicyKey& key : *keys) {
+    report.rows.push_back({key.key, key.value, from(key, found->where)});
+  }
+  return report;
+}
+
+Result<PolicyReport> Reports::set_policy(const std::string& path, const std::string& policy) {
+  auto found = find(path);
+  if (!found) return pass(found);
+  const FileId dir = found->attributes.id;
+  auto set = mds::set_policy(backend_.names(), dir, policy, found->where.policy);
+  if (!set) return pass(set);
+  backend_.recaller().invalidate_attributes(dir);
+  spdlog::info("policy set path=\"{}\" policy=\"{}\"", path, policy);
+  return this->policy(path);
+}
+
+}  // namespace
+
+std::unique_ptr<AdminSource> make_admin_reports(Backend& backend) {
+  return std::make_unique<Reports>(backend);
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,91 @@
+#include "ganesha-fsal/glue/attributes.h"
+#include "ganesha-fsal/glue/convert.h"
+#include "ganesha-fsal/glue/export.h"
+#include "ganesha-fsal/glue/guard.h"
+#include "ganesha-fsal/glue/handle.h"
+#include "ganesha-fsal/glue/object_ops.h"
+
+namespace weft::mds {
+namespace {
+
+fsal_status_t getattrs(fsal_obj_handle* obj_hdl, fsal_attrlist* out) {
+  const Handle& handle = of(obj_hdl);
+  if (obj_hdl->type == REGULAR_FILE) {
+    const auto known = this_export().backend->data().size_known(handle.file);
+    if (!known) return to_fsal(known.error());
+  }
+  const auto attributes = this_export().names().getattr(handle.file);
+  if (!attributes) {
+    if ((out->request_mask & ATTR_RDATTR_ERR) != 0) out->valid_mask = ATTR_RDATTR_ERR;
+    return to_fsal(attributes.error());
+  }
+  fill_attributes(*attributes, this_export().fsid(), out);
+  return kFsalOk;
+}
+
+fsal_status_t setattr2(fsal_obj_handle* obj_hdl, bool bypass, state_t* state,
+                       fsal_attrlist* wanted) {
+  const Handle& handle = of(obj_hdl);
+  const AttributeChange change = attribute_change(*wanted);
+  if (change.size) {
+    if (obj_hdl->type != REGULAR_FILE) return to_fsal(Errc::kInvalid);
+    if (state == nullptr) {
+      const fsal_status_t share = check_share(*handle.open, FSAL_O_WRITE, bypass);
+      if (FSAL_IS_ERROR(share)) return share;
+    }
+  }
+  return to_fsal(
+      this_export().backend->data().set_attributes(credentials(), handle.file, change, caller()));
+}
+
+fsal_status_t handle_to_wire(const fsal_obj_handle* obj_hdl, fsal_digesttype_t /*type*/,
+                             gsh_buffdesc* out) {
+  const Handle& handle = of(obj_hdl);
+  const Export& exp = this_export();
+  const std::size_t size = kWireHandleBytes + (exp.whole() ? 0 : kHandleSealBytes);
+  if (out->len < size) return to_fsal(Errc::kTooLarge);
+  auto* bytes = static_cast<std::byte*>(out->addr);
+  std::ranges::copy(handle.wire, bytes);
+  if (!exp.whole()) std::ranges::copy(exp.seal(handle.wire), bytes + kWireHandleBytes);
+  out->len = size;
+  return kFsalOk;
+}
+
+void handle_to_key(fsal_obj_handle* obj_hdl, gsh_buffdesc* out) {
+  Handle& handle = of(obj_hdl);
+  out->addr = handle.wire.data();
+  out->len = handle.wire.size();
+}
+
+bool handle_cmp(fsal_obj_handle* a, fsal_obj_handle* b) { return of(a).wire == of(b).wire; }
+
+void release(fsal_obj_handle* obj_hdl) { destroy_handle(&of(obj_hdl)); }
+
+// Two handles of one file share its OpenFile already: nothing is left to merge.
+fsal_status_t merge(fsal_obj_handle* /*original*/, fsal_obj_handle* /*duplicate*/) {
+  return kFsalOk;
+}
+
+}  // namespace
+
+void init_attribute_ops(fsal_obj_ops& ops) {
+  ops.getattrs = guarded<&getattrs>;
+  ops.setattr2 = guarded<&setattr2>;
+  ops.handle_to_wire = guarded<&handle_to_wire>;
+  ops.handle_to_key = guarded<&handle_to_key>;
+  ops.handle_cmp = guarded<&handle_cmp>;
+  ops.release = guarded<&release>;
+  ops.merge = guarded<&merge>;
+}
+
+void init_object_ops(fsal_obj_ops& ops) {
+  fsal_default_obj_ops_init(&ops);
+  init_name_ops(ops);
+  init_attribute_ops(ops);
+  init_open_ops(ops);
+  init_io_ops(ops);
+  init_xattr_ops(ops);
+  init_layout_ops(ops);
+}
+
+}  // namespace weft::mds

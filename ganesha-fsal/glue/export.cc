@@ -1,0 +1,224 @@
+#include "ganesha-fsal/glue/export.h"
+
+#include <spdlog/spdlog.h>
+
+#include "ganesha-fsal/glue/attributes.h"
+#include "ganesha-fsal/glue/convert.h"
+#include "ganesha-fsal/glue/guard.h"
+#include "ganesha-fsal/glue/handle.h"
+#include "ganesha-fsal/glue/layout_ops.h"
+#include "ganesha-fsal/glue/module.h"
+#include "ganesha-fsal/glue/object_ops.h"
+
+namespace weft::mds {
+namespace {
+
+// Ganesha asks for the export's root, by the Path that create_export has looked up.
+fsal_status_t lookup_path(fsal_export* exp_hdl, const char* /*path*/, fsal_obj_handle** found,
+                          fsal_attrlist* attrs_out) {
+  Export& exp = of(exp_hdl);
+  *found = nullptr;
+  const auto root = exp.names().getattr(exp.root);
+  if (!root) return to_fsal(root.error());
+  fill_if_wanted(*root, exp.fsid(), attrs_out);
+  *found = make_handle(exp, *root);
+  return kFsalOk;
+}
+
+// False when `id` is a directory that is neither `top` nor below it. True of anything else: where
+// files are is not recorded with them.
+Result<bool> may_be_below(const Namespace& names, FileId id, FileId top) {
+  constexpr int kDeepest = 1 << 16;  // as the store has it
+  for (int depth = 0; id != top; ++depth) {
+    if (id == kRootFileId) return false;
+    if (depth == kDeepest) return fail(Errc::kCorrupt, "no way up to the root");
+    const auto parent = names.parent(id);
+    if (!parent && parent.error().code == Errc::kNotDirectory) return true;
+    if (!parent) return std::unexpected(parent.error());
+    id = *parent;
+  }
+  return true;
+}
+
+// Whether a file may be used through an export of a directory below the root.
+Result<> check_below(Export& exp, std::span<const std::byte> bytes, FileId file) {
+  if (bytes.size() != kWireHandleBytes + kHandleSealBytes) return fail(Errc::kStale);
+  const HandleSeal good = exp.seal(bytes.first<kWireHandleBytes>());
+  const auto given = bytes.subspan(kWireHandleBytes);
+  std::byte differs{0};
+  for (std::size_t i = 0; i < good.size(); ++i) differs |= good[i] ^ given[i];
+  if (differs != std::byte{0}) return fail(Errc::kStale);
+  const auto below = may_be_below(exp.names(), file, exp.root);
+  if (!below) return std::unexpected(below.error());
+  return *below ? Result<>() : fail(Errc::kStale);
+}
+
+fsal_status_t wire_to_host(fsal_export* exp_hdl, fsal_digesttype_t /*type*/, gsh_buffdesc* wire,
+                           int /*flags*/) {
+  Export& exp = of(exp_hdl);
+  const std::span bytes(static_cast<const std::byte*>(wire->addr), wire->len);
+  const auto parts = parse_wire_handle(bytes);
+  if (!parts) return to_fsal(parts.error());
+  if (parts->fsid != exp.fsid() || parts->store != exp.store_id()) return to_fsal(Errc::kStale);
+  if (!exp.whole()) {
+    if (const auto below = check_below(exp, bytes, parts->file); !below) return to_fsal(below);
+  }
+  wire->len = kWireHandleBytes;
+  return kFsalOk;
+}
+
+fsal_status_t create_handle(fsal_export* exp_hdl, gsh_buffdesc* host, fsal_obj_handle** found,
+                            fsal_attrlist* attrs_out) {
+  Export& exp = of(exp_hdl);
+  *found = nullptr;
+  const auto parts = parse_wire_handle({static_cast<const std::byte*>(host->addr), host->len});
+  if (!parts) return to_fsal(parts.error());
+  if (parts->fsid != exp.fsid() || parts->store != exp.store_id()) return to_fsal(Errc::kStale);
+  const auto attributes = exp.names().getattr(parts->file);
+  if (!attributes) return to_fsal(attributes.error());
+  fill_if_wanted(*attributes, exp.fsid(), attrs_out);
+  *found = make_handle(exp, *attributes);
+  return kFsalOk;
+}
+
+fsal_status_t get_fs_dynamic_info(fsal_export* exp_hdl, fsal_obj_handle* /*obj_hdl*/,
+                                  fsal_dynamicfsinfo_t* info) {
+  const FsSpace space = of(exp_hdl).backend->space();
+  info->total_bytes = space.capacity_bytes;
+  info->free_bytes = space.free_bytes;
+  info->avail_bytes = space.free_bytes;
+  info->total_files = space.files + space.free_files;
+  info->free_files = space.free_files;
+  info->avail_files = space.free_files;
+  info->time_delta = {.tv_sec = 0, .tv_nsec = FSAL_DEFAULT_TIME_DELTA_NSEC};
+  return kFsalOk;
+}
+
+// Ganesha's own answer, from the module's fs_info; its function has no name outside.
+bool (*default_fs_supports)(fsal_export*, fsal_fsinfo_options_t) = nullptr;
+
+bool fs_supports(fsal_export* exp_hdl, fsal_fsinfo_options_t option) {
+  if (option == fso_pnfs_mds_supported) return of(exp_hdl).options.pnfs;
+  // An open holds the inode, and after a restart orphans stay until grace is over (Backend::tick).
+  if (option == fso_preserve_unlinked) return true;
+  return default_fs_supports(exp_hdl, option);
+}
+
+void get_write_verifier(fsal_export* exp_hdl, gsh_buffdesc* out) {
+  const std::uint64_t verifier =
+      take_verifier_of_write().value_or(of(exp_hdl).backend->write_verifier());
+  std::memcpy(out->addr, &verifier, std::min(out->len, sizeof(verifier)));
+}
+
+void release(fsal_export* exp_hdl) {
+  Export* exp = &of(exp_hdl);
+  exp->backend->recaller().remove(exp->up_ops);
+  Backend::remove_export(exp->export_id);
+  fsal_detach_export(exp->fsal, &exp->exports);
+  free_export_ops(exp);
+  weft_options_free(&exp->options);
+  spdlog::info("export id={} path={} released", exp->export_id, exp->path);
+  delete exp;
+}
+
+// Called with the defaults in `ops`, under Ganesha's lock on exports.
+void init_export_ops(export_ops& ops) {
+  default_fs_supports = ops.fs_supports;
+  ops.release = guarded<&release>;
+  ops.lookup_path = guarded<&lookup_path>;
+  ops.wire_to_host = guarded<&wire_to_host>;
+  ops.create_handle = guarded<&create_handle>;
+  ops.get_fs_dynamic_info = guarded<&get_fs_dynamic_info>;
+  ops.fs_supports = guarded<&fs_supports>;
+  ops.get_write_verifier = guarded<&get_write_verifier>;
+  ops.alloc_state = guarded<&alloc_state>;
+  init_layout_export_ops(ops);
+}
+
+// What no table of options can say. The text names the option.
+Result<> check_options(const weft_options& options) {
+  if (options.stripe_unit % layout::kStripeUnitMultiple != 0) {
+    return fail(Errc::kInvalid, "Stripe_Unit must be a multiple of 64 bytes");
+  }
+  if (const auto fits = layout::check(export_policy(options), layout_type(options)); !fits) {
+    return fits;
+  }
+  if (options.metadata_path[0] != '/') {
+    return fail(Errc::kInvalid, "Metadata_Path must be an absolute path");
+  }
+  return {};
+}
+
+// The directory that the export's Path names in the store.
+Result<FileId> find_root(const Namespace& names, const std::string& path) {
+  const auto found = names.lookup_path(path);
+  if (found && found->type == FileType::kDirectory) return found->id;
+  if (found || found.error().code == Errc::kNotFound || found.error().code == Errc::kNotDirectory) {
+    return fail(Errc::kInvalid,
+                fmt::format("there is no directory {} in the store: Path is a path there. Path = "
+                            "\"/\" exports all of it; a directory below has to be made first",
+                            path));
+  }
+  return std::unexpected(found.error());
+}
+
+fsal_status_t refuse(Export& exp, config_error_type* err_type, const Error& error) {
+  LogCrit(COMPONENT_CONFIG, "Export %s, FSAL WEFT: %s", exp.path.c_str(), error.text.c_str());
+  err_type->invalid = true;
+  free_export_ops(&exp);
+  weft_options_free(&exp.options);
+  return fsalstat(ERR_FSAL_INVAL, EINVAL);
+}
+
+}  // namespace
+
+fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_type* err_type,
+                            const fsal_up_vector* up_ops) {
+  auto exp = std::make_unique<Export>();
+  exp->path = CTX_FULLPATH(op_ctx);
+  fsal_export_init(exp.get());
+  init_export_ops(exp->exp_ops);
+  if (weft_options_load(parse_node, &exp->options, err_type) != 0) {
+    return refuse(*exp, err_type, {Errc::kInvalid, "the FSAL block has errors, see above"});
+  }
+  if (const auto fine = check_options(exp->options); !fine) {
+    return refuse(*exp, err_type, fine.error());
+  }
+  auto backend = Backend::open(exp->options);
+  if (!backend) return refuse(*exp, err_type, backend.error());
+  const auto root = find_root((*backend)->names(), exp->path);
+  if (!root) return refuse(*exp, err_type, root.error());
+
+  exp->root = *root;
+  exp->policy = placement_policy(exp->options);
+  if (exp->policy.type == layout::LayoutType::kFlexFiles) exp->layout_type = LAYOUT4_FLEX_FILES;
+  exp->fsal = fsal;
+  exp->up_ops = up_ops;
+  if (fsal_attach_export(fsal, &exp->exports) != 0) {
+    return refuse(*exp, err_type, {Errc::kInternal, "the export could not be attached"});
+  }
+  exp->backend = std::move(*backend);
+  exp->backend->recaller().add(exp->export_id, up_ops);
+  Backend::add_export(exp->export_id, exp->backend, CTX_PSEUDOPATH(op_ctx), exp->root, exp->policy);
+  spdlog::info("export id={} path={} pnfs={} metadata_path={}", exp->export_id, exp->path,
+               exp->options.pnfs, exp->options.metadata_path);
+  op_ctx->fsal_export = exp.release();
+  return kFsalOk;
+}
+
+// Nothing of ours changes while an export is in use: a reload checks the block, and says so.
+fsal_status_t update_weft_export(fsal_module* fsal, void* parse_node, config_error_type* err_type,
+                                 fsal_export* original, fsal_module* updated_super) {
+  const fsal_status_t status = update_export(fsal, parse_node, err_type, original, updated_super);
+  if (FSAL_IS_ERROR(status)) return status;
+  weft_options options{};
+  if (weft_options_load(parse_node, &options, err_type) != 0) {
+    return fsalstat(ERR_FSAL_INVAL, EINVAL);
+  }
+  weft_options_free(&options);
+  spdlog::warn("export id={} reloaded: changes in its FSAL block take effect after a restart",
+               original->export_id);
+  return kFsalOk;
+}
+
+}  // namespace weft::mds

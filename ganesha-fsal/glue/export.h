@@ -1,0 +1,50 @@
+// An export: one EXPORT block with FSAL { Name = WEFT; ... }.
+//
+// Ownership: made by create_export, owned by Ganesha, deleted by its release operation, which comes
+// after the last operation through the export. Exports whose Metadata_Path is the same share one
+// Backend, and the handles in Ganesha's cache; how new files are laid out is each export's own, and
+// so is the directory that it exports.
+//
+// What comes from a client is looked at in wire_to_host, always: where the cache knows a file,
+// create_handle is not asked. Of an export of a directory below the root it takes a handle only
+// with this export's seal, and a directory only while it is below the export's. A file that was
+// moved elsewhere by others stays within reach of those who had its handle, as an open file does.
+#pragma once
+
+#include "ganesha-fsal/glue/backend.h"
+#include "ganesha-fsal/glue/ganesha.h"
+#include "ganesha-fsal/glue/handle.h"
+#include "ganesha-fsal/glue/options.h"
+
+namespace weft::mds {
+
+struct Export : fsal_export {
+  weft_options options{};
+  std::string path;
+  FileId root = kRootFileId;  // the directory that Path named when the export was made
+  std::shared_ptr<Backend> backend;
+  layout::PlacementPolicy policy;
+  layouttype4 layout_type = LAYOUT4_NFSV4_1_FILES;
+
+  [[nodiscard]] bool whole() const { return root == kRootFileId; }
+  // Says that a file was reached through an export of this directory. Unless whole().
+  [[nodiscard]] HandleSeal seal(std::span<const std::byte, kWireHandleBytes> wire) const {
+    return seal_for(root, wire, backend->cluster().registry().seal_key());
+  }
+  [[nodiscard]] Namespace& names() { return backend->names(); }
+  [[nodiscard]] std::uint32_t fsid() const { return backend->fsid(); }
+  [[nodiscard]] std::uint64_t store_id() const { return backend->store_id(); }
+};
+
+[[nodiscard]] inline Export& of(fsal_export* exp) { return *static_cast<Export*>(exp); }
+// The export that the running operation on an object came through: Ganesha's cache puts it there
+// for the call, and the operation's reference keeps it. Not in the release of an object, which may
+// come with any export or none.
+[[nodiscard]] inline Export& this_export() { return of(op_ctx->fsal_export); }
+
+fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_type* err_type,
+                            const fsal_up_vector* up_ops);
+fsal_status_t update_weft_export(fsal_module* fsal, void* parse_node, config_error_type* err_type,
+                                 fsal_export* original, fsal_module* updated_super);
+
+}  // namespace weft::mds

@@ -1,0 +1,53 @@
+#include "ganesha-fsal/glue/log.h"
+
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+
+#include "ganesha-fsal/glue/ganesha.h"
+#include "ganesha-fsal/glue/guard.h"
+
+namespace weft::mds {
+namespace {
+
+log_levels_t to_ganesha_level(spdlog::level::level_enum level) {
+  switch (level) {
+    case spdlog::level::critical: return NIV_CRIT;
+    case spdlog::level::err: return NIV_MAJ;
+    case spdlog::level::warn: return NIV_WARN;
+    case spdlog::level::info:
+      return NIV_EVENT;  // Ganesha's default level shows events and leaves its "info" out
+    case spdlog::level::debug: return NIV_DEBUG;
+    default: return NIV_FULL_DEBUG;
+  }
+}
+
+class GaneshaSink final : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const log_levels_t level = to_ganesha_level(message.level);
+    if (component_log_level[COMPONENT_FSAL] < level) return;
+    DisplayLogComponentLevel(COMPONENT_FSAL, __FILE__, __LINE__, "weft", level, "%.*s",
+                             static_cast<int>(message.payload.size()), message.payload.data());
+  }
+  void flush_() override {}
+};
+
+}  // namespace
+
+void log_to_ganesha() {
+  auto logger = std::make_shared<spdlog::logger>("weft", std::make_shared<GaneshaSink>());
+  logger->set_level(spdlog::level::debug);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+void log_escaped_exception(const char* where) noexcept {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    LogCrit(COMPONENT_FSAL, "weft: exception in %s: %s", where, error.what());
+  } catch (...) {
+    LogCrit(COMPONENT_FSAL, "weft: unknown exception in %s", where);
+  }
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,114 @@
+#include "ganesha-fsal/glue/open_files.h"
+
+#include "ganesha-fsal/glue/convert.h"
+#include "rpc/base/assert.h"
+
+namespace weft::mds {
+
+std::shared_ptr<OpenFile> OpenFiles::of(FileId file) {
+  const std::lock_guard lock(table_->mutex);
+  std::weak_ptr<OpenFile>& slot = table_->files[file];
+  if (auto held = slot.lock()) return held;
+  // The deleter forgets the slot, unless a newer entry has taken it.
+  std::shared_ptr<OpenFile> made(new OpenFile, [table = table_, file](OpenFile* gone) {
+    delete gone;
+    const std::lock_guard relock(table->mutex);
+    const auto it = table->files.find(file);
+    if (it != table->files.end() && it->second.expired()) table->files.erase(it);
+  });
+  slot = made;
+  return made;
+}
+
+std::shared_ptr<OpenFile> OpenFiles::find(FileId file) const {
+  const std::lock_guard lock(table_->mutex);
+  const auto it = table_->files.find(file);
+  return it == table_->files.end() ? nullptr : it->second.lock();
+}
+
+bool OpenFiles::is_open(FileId file) const {
+  const auto held = find(file);
+  if (!held) return false;
+  const std::lock_guard lock(held->mutex);
+  return held->opens > 0;
+}
+
+bool OpenFiles::is_open(FileId file, ClientId client) const {
+  const auto held = find(file);
+  if (!held) return false;
+  const std::lock_guard lock(held->mutex);
+  return held->by_client.contains(client);
+}
+
+namespace {
+
+void count_open(OpenFile& file, const OpenState& state) {
+  if (state.flags == FSAL_O_CLOSED) return;
+  OpenFile::ByClient& counts = file.by_client[state.client];
+  ++counts.all;
+  if ((state.flags & FSAL_O_WRITE) != 0) ++counts.writing;
+}
+
+void uncount_open(OpenFile& file, const OpenState& state) {
+  if (state.flags == FSAL_O_CLOSED) return;
+  const auto it = file.by_client.find(state.client);
+  WEFT_ASSERT(it != file.by_client.end());
+  if ((state.flags & FSAL_O_WRITE) != 0) --it->second.writing;
+  if (--it->second.all == 0) file.by_client.erase(it);
+}
+
+}  // namespace
+
+fsal_status_t take_share(OpenFile& file, OpenState* state, fsal_openflags_t flags,
+                         ClientId client) {
+  const std::lock_guard lock(file.mutex);
+  const fsal_openflags_t wanted = FSAL_O_NFS_FLAGS(flags);
+  if (state == nullptr) return check_share_conflict(&file.share, wanted, false);
+
+  const fsal_openflags_t before = state->flags;
+  update_share_counters(&file.share, before, FSAL_O_CLOSED);
+  const fsal_status_t status = check_share_conflict(&file.share, wanted, false);
+  const bool denied = FSAL_IS_ERROR(status);
+  update_share_counters(&file.share, FSAL_O_CLOSED, denied ? before : wanted);
+  if (denied) return status;
+  uncount_open(file, *state);
+  if (before == FSAL_O_CLOSED) {
+    if (wanted != FSAL_O_CLOSED) ++file.opens;
+    state->client = client;
+  }
+  state->flags = wanted;
+  count_open(file, *state);
+  return kFsalOk;
+}
+
+bool may_use(OpenFile& file, ClientId client, layout::Access access) {
+  const std::lock_guard lock(file.mutex);
+  const auto it = file.by_client.find(client);
+  if (it == file.by_client.end()) return false;
+  return access == layout::Access::kRead || it->second.writing > 0;
+}
+
+bool drop_share(OpenFile& file, OpenState& state) {
+  const std::lock_guard lock(file.mutex);
+  if (state.flags == FSAL_O_CLOSED) return false;
+  update_share_counters(&file.share, state.flags, FSAL_O_CLOSED);
+  uncount_open(file, state);
+  state.flags = FSAL_O_CLOSED;
+  return --file.opens == 0;
+}
+
+fsal_status_t check_share(OpenFile& file, fsal_openflags_t access, bool bypass) {
+  const std::lock_guard lock(file.mutex);
+  return check_share_conflict(&file.share, access, bypass);
+}
+
+namespace {
+void free_state_of_ours(state_t* state) { gsh_free(static_cast<OpenState*>(state)); }
+}  // namespace
+
+state_t* alloc_state(fsal_export* /*exp*/, state_type type, state_t* related) {
+  auto* state = static_cast<OpenState*>(gsh_calloc(1, sizeof(OpenState)));
+  return init_state(state, &free_state_of_ours, type, related);
+}
+
+}  // namespace weft::mds

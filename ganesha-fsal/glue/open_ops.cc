@@ -1,0 +1,189 @@
+#include "ganesha-fsal/glue/attributes.h"
+#include "ganesha-fsal/glue/convert.h"
+#include "ganesha-fsal/glue/export.h"
+#include "ganesha-fsal/glue/guard.h"
+#include "ganesha-fsal/glue/handle.h"
+#include "ganesha-fsal/glue/object_ops.h"
+#include "ganesha-fsal/glue/open_files.h"
+
+namespace weft::mds {
+namespace {
+
+OpenState* of(state_t* state) { return static_cast<OpenState*>(state); }
+
+CreateVerifier to_verifier(const char* verifier) {
+  CreateVerifier ours{};
+  static_assert(sizeof(fsal_verifier_t) == sizeof(CreateVerifier));
+  std::memcpy(ours.data(), verifier, ours.size());
+  return ours;
+}
+
+// Takes the share reservation. A state's open holds the inode, so that an unlinked file lives on
+// until its last close.
+fsal_status_t open_handle(Handle& handle, OpenState* state, fsal_openflags_t flags) {
+  Backend& backend = *this_export().backend;
+  if (backend.layouts().blocked(handle.file)) return to_fsal(Errc::kBusy);
+  const bool first = state != nullptr && state->flags == FSAL_O_CLOSED;
+  if (first) {
+    const auto held = this_export().names().hold(handle.file);
+    if (!held) return to_fsal(held.error());
+    if (held->nlink == 0) backend.remember_orphan(handle.file);
+  }
+  const fsal_status_t status = take_share(*handle.open, state, flags, caller());
+  if (FSAL_IS_ERROR(status)) {
+    if (first) backend.release(handle.file);
+    return status;
+  }
+  if (state != nullptr && (flags & FSAL_O_RECLAIM) != 0 && (flags & FSAL_O_WRITE) != 0) {
+    state->reclaimed = true;
+    backend.data().relearn_size(handle.file);
+  }
+  return kFsalOk;
+}
+
+fsal_status_t close_handle(Handle& handle, OpenState& state) {
+  if (state.flags == FSAL_O_CLOSED) return fsalstat(ERR_FSAL_NOT_OPENED, 0);
+  static_cast<void>(drop_share(*handle.open, state));
+  // Writes that were on their way under the old layout have arrived by now.
+  if (state.reclaimed) this_export().backend->data().relearn_size(handle.file);
+  this_export().backend->release(handle.file);
+  return kFsalOk;
+}
+
+fsal_status_t truncate_if_asked(const Handle& handle, fsal_openflags_t flags) {
+  if ((flags & FSAL_O_TRUNC) == 0) return kFsalOk;
+  AttributeChange change;
+  change.size = 0;
+  change.mtime_now = true;
+  return to_fsal(
+      this_export().backend->data().set_attributes(credentials(), handle.file, change, caller()));
+}
+
+fsal_status_t open_by_handle(Handle& handle, OpenState* state, fsal_openflags_t flags,
+                             fsal_create_mode mode, const char* verifier, fsal_attrlist* attrs) {
+  Namespace& names = this_export().names();
+  if (mode == FSAL_GUARDED) return to_fsal(Errc::kExists);
+  if (mode >= FSAL_EXCLUSIVE) {
+    const auto same = names.made_with(handle.file, to_verifier(verifier));
+    if (!same) return to_fsal(same.error());
+    if (!*same) return to_fsal(Errc::kExists);
+  }
+  fsal_status_t status = open_handle(handle, state, flags);
+  if (FSAL_IS_ERROR(status)) return status;
+  status = truncate_if_asked(handle, flags);
+  if (!FSAL_IS_ERROR(status) && attrs != nullptr) {
+    const auto attributes = names.getattr(handle.file);
+    status = to_fsal(attributes);
+    if (attributes) fill_attributes(*attributes, this_export().fsid(), attrs);
+  }
+  if (FSAL_IS_ERROR(status) && state != nullptr) static_cast<void>(close_handle(handle, *state));
+  return status;
+}
+
+Result<Created> find_existing(const Handle& dir, const char* name) {
+  auto found = this_export().names().lookup(dir.file, name);
+  if (!found) return pass(found);
+  if (found->type == FileType::kDirectory) return fail(Errc::kIsDirectory);
+  if (found->type != FileType::kRegular) return fail(Errc::kSymlink);
+  return Created{.attributes = *found, .existed = true, .parent = {}};
+}
+
+Result<Created> create_file(const Handle& dir, const char* name, fsal_create_mode mode,
+                            const fsal_attrlist* wanted, const char* verifier) {
+  const CreateRequest request = create_request(wanted);
+  Namespace& names = this_export().names();
+  if (mode >= FSAL_EXCLUSIVE) {
+    return names.create(credentials(), dir.file, name, request, CreateHow::kExclusive,
+                        to_verifier(verifier));
+  }
+  const CreateHow how = mode == FSAL_GUARDED ? CreateHow::kGuarded : CreateHow::kUnchecked;
+  return names.create(credentials(), dir.file, name, request, how);
+}
+
+fsal_status_t open_by_name(const Handle& dir, OpenState* state, fsal_openflags_t flags,
+                           fsal_create_mode mode, const char* name, fsal_attrlist* wanted,
+                           const char* verifier, fsal_obj_handle** new_obj, fsal_attrlist* attrs,
+                           bool* caller_perm_check, fsal_attrlist* before, fsal_attrlist* after) {
+  const auto made = mode == FSAL_NO_CREATE ? find_existing(dir, name)
+                                           : create_file(dir, name, mode, wanted, verifier);
+  if (!made) return to_fsal(made.error());
+  const std::uint32_t fsid = this_export().fsid();
+  Handle* handle = make_handle(this_export(), made->attributes);
+  fsal_status_t status = open_handle(*handle, state, flags);
+  if (!FSAL_IS_ERROR(status) && made->existed) {
+    status = truncate_if_asked(*handle, flags);
+    if (FSAL_IS_ERROR(status) && state != nullptr) {
+      static_cast<void>(close_handle(*handle, *state));
+    }
+  }
+  if (FSAL_IS_ERROR(status)) {
+    destroy_handle(handle);
+    return status;
+  }
+  fill_if_wanted(made->attributes, fsid, attrs);
+  if (mode != FSAL_NO_CREATE) fill_directory_change(made->parent, fsid, before, after);
+  *caller_perm_check = made->existed;
+  *new_obj = handle;
+  return kFsalOk;
+}
+
+fsal_status_t open2(fsal_obj_handle* obj_hdl, state_t* state, fsal_openflags_t flags,
+                    fsal_create_mode mode, const char* name, fsal_attrlist* wanted,
+                    fsal_verifier_t verifier, fsal_obj_handle** new_obj, fsal_attrlist* attrs,
+                    bool* caller_perm_check, fsal_attrlist* before, fsal_attrlist* after) {
+  Handle& handle = mds::of(obj_hdl);
+  if (name != nullptr) {
+    return open_by_name(handle, of(state), flags, mode, name, wanted, verifier, new_obj, attrs,
+                        caller_perm_check, before, after);
+  }
+  // Ganesha's cache also comes here for an open by name of a file it knows; nobody has checked
+  // that one's permissions.
+  *caller_perm_check = true;
+  return open_by_handle(handle, of(state), flags, mode, verifier, attrs);
+}
+
+fsal_status_t reopen2(fsal_obj_handle* obj_hdl, state_t* state, fsal_openflags_t flags) {
+  Handle& handle = mds::of(obj_hdl);
+  const fsal_status_t status = open_handle(handle, of(state), flags);
+  return FSAL_IS_ERROR(status) ? status : truncate_if_asked(handle, flags);
+}
+
+fsal_openflags_t status2(fsal_obj_handle* /*obj_hdl*/, state_t* state) { return of(state)->flags; }
+
+// Also called for lock and layout states. Of a layout state nothing is left after this, whether or
+// not every segment of it was returned first.
+fsal_status_t close2(fsal_obj_handle* obj_hdl, state_t* state) {
+  Handle& handle = mds::of(obj_hdl);
+  if (state->state_type == STATE_TYPE_LAYOUT) {
+    const state_owner_t* owner = state->state_owner;
+    if (owner != nullptr) {
+      this_export().backend->layouts().dropped(handle.file,
+                                               owner->so_owner.so_nfs4_owner.so_clientid);
+    }
+    return kFsalOk;
+  }
+  if (state->state_type != STATE_TYPE_SHARE) return kFsalOk;
+  return close_handle(handle, *of(state));
+}
+
+// There is no file descriptor of the file itself to close.
+fsal_status_t close(fsal_obj_handle* /*obj_hdl*/) { return fsalstat(ERR_FSAL_NOT_OPENED, 0); }
+
+bool check_verifier(fsal_obj_handle* obj_hdl, fsal_verifier_t verifier) {
+  const Handle& handle = mds::of(obj_hdl);
+  const auto same = this_export().names().made_with(handle.file, to_verifier(verifier));
+  return same && *same;
+}
+
+}  // namespace
+
+void init_open_ops(fsal_obj_ops& ops) {
+  ops.open2 = guarded<&open2>;
+  ops.reopen2 = guarded<&reopen2>;
+  ops.status2 = guarded<&status2>;
+  ops.close2 = guarded<&close2>;
+  ops.close = guarded<&close>;
+  ops.check_verifier = guarded<&check_verifier>;
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,63 @@
+// Ganesha's upcalls, by which a metadata store's parts reach the protocol's side: CB_LAYOUTRECALL
+// for LayoutService, and that cached attributes are no longer true.
+//
+// Every export of the store has upcalls of its own, and all reach the same cache. An upcall holds a
+// reference to the export it goes through, which is found by its number each time: an export that
+// is being removed is never revived. The reference may turn out to be the export's last, and with
+// it the store's: what that means for the caller's thread is Backend's to know (in_upcall()).
+//
+// Threading: any thread, also one that Ganesha called for the file in question. The callback of a
+// recall runs in Ganesha's general fridge.
+#pragma once
+
+#include "ganesha-fsal/files/layout_service.h"
+#include "ganesha-fsal/glue/ganesha.h"
+#include "layout/layout_map.h"
+
+namespace weft::mds {
+
+class UpcallRecaller final : public Recaller {
+ public:
+  // Layouts of a file are all of one type, that of its map.
+  using TypeOf = std::function<layout::LayoutType(FileId)>;
+  UpcallRecaller(std::uint32_t fsid, std::uint64_t store_id, TypeOf type_of)
+      : fsid_(fsid), store_id_(store_id), type_of_(std::move(type_of)) {}
+
+  // Exports come and go.
+  void add(std::uint16_t export_id, const fsal_up_vector* up_ops);
+  // Nothing goes through it any more once this has returned.
+  void remove(const fsal_up_vector* up_ops);
+
+  // An export that is being removed may know nothing of the file: then the next one is asked.
+  void recall(FileId file, ClientId client, std::optional<layout::Access> only,
+              std::function<void()> none) override;
+  // CB_RECALL_ANY.
+  void recall_unused(ClientId client, std::function<void(bool understood)> answered) override;
+  // What Ganesha's cache holds of the file's attributes is no longer true. What it is fetching
+  // meanwhile does not count either.
+  void invalidate_attributes(FileId file);
+
+  // Whether the calling thread is giving up an upcall's reference to an export.
+  [[nodiscard]] static bool in_upcall();
+
+ private:
+  struct Upcalls {
+    std::uint16_t export_id = 0;
+    const fsal_up_vector* ops = nullptr;
+  };
+  class Held;
+  struct Asked;
+
+  // The first that is there, of those not passed over; empty when there is none.
+  [[nodiscard]] Held hold(std::span<const std::uint16_t> passed_over);
+  void ask(std::unique_ptr<Asked> asked);
+  static void answered(void* argument, state_status_t status);
+
+  const std::uint32_t fsid_;
+  const std::uint64_t store_id_;
+  const TypeOf type_of_;
+  std::mutex mutex_;
+  std::vector<Upcalls> exports_;  // guarded by mutex_
+};
+
+}  // namespace weft::mds

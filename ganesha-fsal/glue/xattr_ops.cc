@@ -1,0 +1,197 @@
+#include <spdlog/spdlog.h>
+
+#include "ganesha-fsal/files/policies.h"
+#include "ganesha-fsal/glue/attributes.h"
+#include "ganesha-fsal/glue/convert.h"
+#include "ganesha-fsal/glue/export.h"
+#include "ganesha-fsal/glue/guard.h"
+#include "ganesha-fsal/glue/handle.h"
+#include "ganesha-fsal/glue/object_ops.h"
+
+namespace weft::mds {
+namespace {
+
+std::string_view text(const utf8string& value) {
+  return {value.utf8string_val, value.utf8string_len};
+}
+
+// A directory's own policy (layout/policy.h), or what a file has. Clients see "user." before it.
+constexpr std::string_view kPolicyName = "weft.policy";
+
+fsal_status_t to_xattr_status(Errc code) {
+  if (code == Errc::kNotFound) return fsalstat(ERR_FSAL_NOXATTR, ENODATA);
+  if (code == Errc::kTooLarge) return fsalstat(ERR_FSAL_XATTR2BIG, E2BIG);
+  return to_fsal(code);
+}
+
+// kNotFound where there is none.
+Result<std::string> policy_value(const Handle& handle) {
+  const Namespace& names = this_export().names();
+  auto attributes = names.getattr(handle.file);
+  if (!attributes) return pass(attributes);
+  if (attributes->type == FileType::kRegular) {
+    return policy_text(names, *attributes, this_export().policy);
+  }
+  auto own = names.policy(handle.file);
+  if (!own) return pass(own);
+  if (*own == layout::Policy{}) return fail(Errc::kNotFound);
+  return to_string(*own);
+}
+
+// The owner's or root's to change. Of a file it is fixed: what it has already may be set, for
+// programs that copy attributes.
+Result<> change_policy(const Handle& handle, std::string_view text) {
+  Namespace& names = this_export().names();
+  auto attributes = names.getattr(handle.file);
+  if (!attributes) return pass(attributes);
+  const Credentials who = credentials();
+  if (!who.superuser && who.uid != attributes->uid) return fail(Errc::kPermission);
+  if (attributes->type != FileType::kDirectory) {
+    auto now = policy_value(handle);
+    if (now && *now == text) return {};
+    return fail(Errc::kPermission, "a file's policy is fixed when it is made");
+  }
+  auto set = set_policy(names, handle.file, text, this_export().policy);
+  if (!set) {
+    spdlog::warn("policy refused dir={:x} uid={} error=\"{}\"", handle.file, who.uid,
+                 set.error().describe());
+    return pass(set);
+  }
+  this_export().backend->recaller().invalidate_attributes(handle.file);
+  return {};
+}
+
+// RFC 8276 section 8.4.2: whether it may be there, and may not.
+Result<> set_policy_value(const Handle& handle, std::string_view text, setxattr_option4 option) {
+  auto now = policy_value(handle);
+  if (!now && now.error().code != Errc::kNotFound) return pass(now);
+  if (now && option == SETXATTR4_CREATE) return fail(Errc::kExists);
+  if (!now && option == SETXATTR4_REPLACE) return fail(Errc::kNotFound);
+  return change_policy(handle, text);
+}
+
+Result<> remove_policy_value(const Handle& handle) {
+  auto now = policy_value(handle);
+  if (!now) return pass(now);
+  return change_policy(handle, "");
+}
+
+// Ganesha asks nobody whether the caller may: as for data (xattr(7)), not by who owns the file.
+fsal_status_t may(fsal_obj_handle* obj_hdl, fsal_accessflags_t mode) {
+  return obj_hdl->obj_ops->test_access(
+      obj_hdl, static_cast<fsal_accessflags_t>(FSAL_MODE_MASK_SET(mode)), nullptr, nullptr, false);
+}
+
+// As Linux has it: "user." attributes are of files and directories only, and in a sticky directory,
+// which everybody may write, the owner's.
+fsal_status_t may_change(fsal_obj_handle* obj_hdl) {
+  if (obj_hdl->type != REGULAR_FILE && obj_hdl->type != DIRECTORY) {
+    return to_fsal(Errc::kPermission);
+  }
+  if (obj_hdl->type == DIRECTORY) {
+    const Handle& handle = of(obj_hdl);
+    const auto attributes = this_export().names().getattr(handle.file);
+    if (!attributes) return to_fsal(attributes.error());
+    const Credentials who = credentials();
+    const bool sticky = (attributes->mode & S_ISVTX) != 0;
+    if (sticky && !who.superuser && who.uid != attributes->uid) {
+      return to_fsal(Errc::kPermission);
+    }
+  }
+  return may(obj_hdl, FSAL_W_OK);
+}
+
+// Ganesha offers a buffer; too small a one is answered XATTR2BIG, a null one with the size alone.
+fsal_status_t getxattrs(fsal_obj_handle* obj_hdl, xattrkey4* name, xattrvalue4* value) {
+  if (const auto allowed = may(obj_hdl, FSAL_R_OK); FSAL_IS_ERROR(allowed)) return allowed;
+  const Handle& handle = of(obj_hdl);
+  const auto found = text(*name) == kPolicyName
+                         ? policy_value(handle)
+                         : this_export().names().get_xattr(handle.file, text(*name));
+  if (!found) return to_xattr_status(found.error().code);
+  const auto size = static_cast<unsigned>(found->size());
+  if (value->utf8string_val == nullptr) {
+    value->utf8string_len = size;
+    return kFsalOk;
+  }
+  if (size > value->utf8string_len) return fsalstat(ERR_FSAL_XATTR2BIG, ERANGE);
+  std::memcpy(value->utf8string_val, found->data(), size);
+  value->utf8string_len = size;
+  return kFsalOk;
+}
+
+fsal_status_t setxattrs(fsal_obj_handle* obj_hdl, setxattr_option4 option, xattrkey4* name,
+                        xattrvalue4* value) {
+  const Handle& handle = of(obj_hdl);
+  if (text(*name) == kPolicyName) {
+    const auto set = set_policy_value(handle, text(*value), option);
+    return set ? kFsalOk : to_xattr_status(set.error().code);
+  }
+  if (const auto allowed = may_change(obj_hdl); FSAL_IS_ERROR(allowed)) return allowed;
+  const Namespace::XattrHow how = option == SETXATTR4_CREATE    ? Namespace::XattrHow::kCreate
+                                  : option == SETXATTR4_REPLACE ? Namespace::XattrHow::kReplace
+                                                                : Namespace::XattrHow::kEither;
+  const auto set = this_export().names().set_xattr(handle.file, text(*name), text(*value), how);
+  return set ? kFsalOk : to_xattr_status(set.error().code);
+}
+
+fsal_status_t removexattrs(fsal_obj_handle* obj_hdl, xattrkey4* name) {
+  const Handle& handle = of(obj_hdl);
+  if (text(*name) == kPolicyName) {
+    const auto removed = remove_policy_value(handle);
+    return removed ? kFsalOk : to_xattr_status(removed.error().code);
+  }
+  if (const auto allowed = may_change(obj_hdl); FSAL_IS_ERROR(allowed)) return allowed;
+  const auto removed = this_export().names().remove_xattr(handle.file, text(*name));
+  return removed ? kFsalOk : to_xattr_status(removed.error().code);
+}
+
+// The policy's first.
+Result<std::vector<std::string>> names_of(const Handle& handle) {
+  auto names = this_export().names().list_xattrs(handle.file, {}, SIZE_MAX);
+  if (!names) return names;
+  auto policy = policy_value(handle);
+  if (policy) names->insert(names->begin(), std::string(kPolicyName));
+  if (!policy && policy.error().code != Errc::kNotFound) return pass(policy);
+  return names;
+}
+
+// The cookie is the number of names before; names come in a fixed order.
+fsal_status_t listxattrs(fsal_obj_handle* obj_hdl, count4 max_bytes, nfs_cookie4* cookie,
+                         bool_t* eof, xattrlist4* list) {
+  const Handle& handle = of(obj_hdl);
+  const auto names = names_of(handle);
+  if (!names) return to_fsal(names.error());
+  if (*cookie > names->size()) return fsalstat(ERR_FSAL_BADCOOKIE, 0);
+
+  std::size_t end = *cookie;
+  std::size_t bytes = 0;
+  for (; end < names->size(); ++end) {
+    const std::size_t more = sizeof(std::uint32_t) + RNDUP((*names)[end].size());
+    if (bytes + more > max_bytes) break;
+    bytes += more;
+  }
+  const std::size_t count = end - *cookie;
+  if (count == 0 && end < names->size()) return fsalstat(ERR_FSAL_TOOSMALL, 0);
+  list->xl4_count = static_cast<unsigned>(count);
+  list->xl4_entries = static_cast<component4*>(gsh_calloc(count, sizeof(component4)));
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string& name = (*names)[*cookie + i];
+    list->xl4_entries[i].utf8string_len = static_cast<unsigned>(name.size());
+    list->xl4_entries[i].utf8string_val = static_cast<char*>(gsh_memdup(name.data(), name.size()));
+  }
+  *cookie = end;
+  *eof = end == names->size();
+  return kFsalOk;
+}
+
+}  // namespace
+
+void init_xattr_ops(fsal_obj_ops& ops) {
+  ops.getxattrs = guarded<&getxattrs>;
+  ops.setxattrs = guarded<&setxattrs>;
+  ops.removexattrs = guarded<&removexattrs>;
+  ops.listxattrs = guarded<&listxattrs>;
+}
+
+}  // namespace weft::mds

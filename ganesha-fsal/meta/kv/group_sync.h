@@ -1,0 +1,59 @@
+// One sync of the log for many commits.
+//
+// Threads note their commits and wait; the first to wait becomes the leader, syncs everything noted
+// by then, and wakes those it covered. The rest elect the next leader.
+//
+// Threading: any thread.
+//
+// Invariants:
+//  1. durable_ <= committed_; both only grow.
+//  2. At most one sync runs; what it covers was noted before it began.
+//  3. After a failed sync or write nothing becomes durable any more.
+//  4. on_failure is called once, before anybody is answered with the failure.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+
+#include "ganesha-fsal/meta/kv/kv.h"
+
+namespace weft::mds {
+
+class GroupSync {
+ public:
+  using Sync = std::function<Result<>()>;
+  using OnFailure = std::function<void(const Error&)>;
+  explicit GroupSync(Sync sync, OnFailure on_failure = {})
+      : sync_(std::move(sync)), on_failure_(std::move(on_failure)) {}
+
+  // A commit has been written to the log. Its place in the order.
+  [[nodiscard]] CommitSeq note_commit();
+  [[nodiscard]] Result<> wait(CommitSeq seq);
+  // The store has failed: every wait from now on answers `error`. The first failure stays.
+  void poison(const Error& error);
+  [[nodiscard]] std::optional<Error> poisoned() const;
+  // The store has been opened again: what was committed is durable or gone.
+  void restart();
+  [[nodiscard]] CommitSeq durable() const;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  void fail_with(Lock& lock, const Error& error);
+  // The failure, once on_failure_ has returned.
+  [[nodiscard]] std::optional<Error> failure(Lock& lock) const;
+
+  const Sync sync_;
+  const OnFailure on_failure_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable synced_;
+  // Guarded by mutex_.
+  CommitSeq committed_ = 0;
+  CommitSeq durable_ = 0;
+  bool syncing_ = false;
+  std::optional<Error> failed_;
+  bool told_ = false;  // on_failure_ has returned
+};
+
+}  // namespace weft::mds

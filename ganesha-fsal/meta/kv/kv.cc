@@ -1,0 +1,30 @@
+#include "ganesha-fsal/meta/kv/kv.h"
+
+#include <chrono>
+#include <thread>
+
+namespace weft::mds {
+
+Result<CommitSeq> KvStore::apply(const Body& body) {
+  Error last{Errc::kConflict, ""};
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    const auto transaction = begin();
+    auto seq = [&]() -> Result<CommitSeq> {
+      if (auto done = body(*transaction); !done) return pass(done);
+      return transaction->commit();
+    }();
+    if (seq || seq.error().code != Errc::kConflict) return seq;
+    last = std::move(seq.error());
+    // Whoever won is done soon; after some tries give it the processor.
+    if (attempt > 2) std::this_thread::sleep_for(std::chrono::microseconds(10 << (attempt % 8)));
+  }
+  return std::unexpected(std::move(last));
+}
+
+Result<> KvStore::run(const Body& body) {
+  auto seq = apply(body);
+  if (!seq) return pass(seq);
+  return wait_durable(*seq);
+}
+
+}  // namespace weft::mds

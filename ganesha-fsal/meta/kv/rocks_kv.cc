@@ -1,0 +1,469 @@
+#include "ganesha-fsal/meta/kv/rocks_kv.h"
+
+#include <fcntl.h>
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
+#include <rocksdb/table.h>
+#include <rocksdb/utilities/optimistic_transaction_db.h>
+#include <rocksdb/utilities/transaction.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <mutex>
+
+#include "ganesha-fsal/meta/kv/group_sync.h"
+#include "ganesha-fsal/meta/kv/store_space.h"
+#include "ganesha-fsal/meta/kv/store_watch.h"
+#include "rpc/base/log_text.h"
+
+namespace weft::mds {
+namespace {
+
+rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+std::string_view view(const rocksdb::Slice& bytes) { return {bytes.data(), bytes.size()}; }
+
+Error to_error(const rocksdb::Status& status, std::string_view doing) {
+  std::string text = std::string(doing) + ": " + status.ToString();
+  // TryAgain: the memory that conflicts are checked against no longer reaches back far enough.
+  if (status.IsBusy() || status.IsTryAgain()) return {Errc::kConflict, std::move(text)};
+  if (status.IsNoSpace()) return {Errc::kNoSpace, std::move(text)};
+  if (status.IsCorruption()) return {Errc::kCorrupt, std::move(text)};
+  if (status.IsNotFound()) return {Errc::kNotFound, std::move(text)};
+  return {Errc::kIo, std::move(text)};
+}
+
+Result<> scan_iterator(rocksdb::Iterator& at, std::string_view begin, std::string_view end,
+                       std::size_t limit, const ScanVisitor& visit) {
+  std::size_t seen = 0;
+  for (at.Seek(slice(begin)); seen < limit && at.Valid(); at.Next(), ++seen) {
+    if (view(at.key()) >= end || !visit(view(at.key()), view(at.value()))) return {};
+  }
+  if (!at.status().ok()) return std::unexpected(to_error(at.status(), "scan"));
+  return {};
+}
+
+// Reads the newest, or what a snapshot holds.
+class RocksReader final : public KvReader {
+ public:
+  explicit RocksReader(rocksdb::DB& db) : db_(db) {}
+  RocksReader(rocksdb::DB& db, const rocksdb::Snapshot* snapshot) : db_(db), snapshot_(snapshot) {}
+  ~RocksReader() override {
+    if (snapshot_ != nullptr) db_.ReleaseSnapshot(snapshot_);
+  }
+
+  Result<std::optional<std::string>> peek(std::string_view key) const override {
+    std::string value;
+    const auto status = db_.Get(read_options(), slice(key), &value);
+    if (status.IsNotFound()) return std::nullopt;
+    if (!status.ok()) return std::unexpected(to_error(status, "get"));
+    return value;
+  }
+
+  Result<> scan(std::string_view begin, std::string_view end, std::size_t limit,
+                const ScanVisitor& visit) const override {
+    auto options = read_options();
+    const rocksdb::Slice bound = slice(end);
+    options.iterate_upper_bound = &bound;
+    const std::unique_ptr<rocksdb::Iterator> at(db_.NewIterator(options));
+    return scan_iterator(*at, begin, end, limit, visit);
+  }
+
+ private:
+  [[nodiscard]] rocksdb::ReadOptions read_options() const {
+    rocksdb::ReadOptions options;
+    options.snapshot = snapshot_;
+    return options;
+  }
+
+  rocksdb::DB& db_;
+  const rocksdb::Snapshot* snapshot_ = nullptr;
+};
+
+constexpr std::chrono::seconds kLongWait{30};
+
+// What RocksDB's own threads, and its log, met. A table that was not written for lack of space is
+// written when there is some: RocksDB sees to that. Everything else is for good. RocksDB tells of a
+// failure before the call that met it returns.
+//
+// Threading: any; RocksDB calls it from the threads that fail.
+class BackgroundErrors final : public rocksdb::EventListener {
+ public:
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override {
+    using Reason = rocksdb::BackgroundErrorReason;
+    const bool log = reason == Reason::kWriteCallback || reason == Reason::kMemTable;
+    const std::lock_guard lock(mutex_);
+    if (error->IsNoSpace() && !log && error->severity() < rocksdb::Status::kFatalError) {
+      if (waits_since_) return;
+      waits_since_ = std::chrono::steady_clock::now();
+      spdlog::warn("event=metadata_store_waits error=\"{}\"", error->ToString());
+    } else if (!failed_) {
+      failed_ = to_error(*error, "in the background");
+    }
+  }
+  void OnErrorRecoveryCompleted(rocksdb::Status /*before*/) override {
+    const std::lock_guard lock(mutex_);
+    if (waits_since_) spdlog::info("event=metadata_store_goes_on");
+    waits_since_.reset();
+  }
+
+  [[nodiscard]] std::optional<Error> failed() const {
+    const std::lock_guard lock(mutex_);
+    return failed_;
+  }
+  // For space, and for nothing else.
+  [[nodiscard]] bool waits() const {
+    const std::lock_guard lock(mutex_);
+    return waits_since_ && !failed_;
+  }
+  // Longer than it takes when the reserve was enough.
+  [[nodiscard]] bool waits_for_long() const {
+    const std::lock_guard lock(mutex_);
+    return waits_since_ && std::chrono::steady_clock::now() - *waits_since_ > kLongWait;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<std::chrono::steady_clock::time_point> waits_since_;
+  std::optional<Error> failed_;
+};
+
+// RocksDB's own log goes where ours does. By default it is a file beside the tables, and then a
+// build with assertions (Debian's) aborts when that cannot be written.
+class RocksLog final : public rocksdb::Logger {
+ public:
+  using Level = rocksdb::InfoLogLevel;
+  RocksLog() : Logger(Level::WARN_LEVEL) {}
+  void LogHeader(const char* /*format*/, va_list /*values*/) override {}
+  void Logv(const char* format, va_list values) override {
+    Logv(Level::INFO_LEVEL, format, values);
+  }
+  void Logv(Level level, const char* format, va_list values) override {
+    if (level < GetInfoLogLevel()) return;
+    std::array<char, 512> line{};
+    std::vsnprintf(line.data(), line.size(), format, values);
+    const auto to = level == Level::WARN_LEVEL ? spdlog::level::warn : spdlog::level::err;
+    spdlog::log(to, "event=metadata_store text=\"{}\"", log_text(line.data()));
+  }
+};
+
+// What a transaction of an open store goes through.
+struct WritePath {
+  GroupSync sync;
+  std::shared_ptr<BackgroundErrors> background;
+  Progress commits;
+  Progress syncs;
+};
+
+class RocksTransaction final : public Transaction {
+ public:
+  RocksTransaction(std::unique_ptr<rocksdb::Transaction> transaction, WritePath& path)
+      : transaction_(std::move(transaction)), path_(path) {}
+
+  Result<std::optional<std::string>> peek(std::string_view key) const override {
+    std::string value;
+    return found(transaction_->Get({}, slice(key), &value), std::move(value));
+  }
+
+  Result<std::optional<std::string>> get(std::string_view key) override {
+    std::string value;
+    const auto status = transaction_->GetForUpdate({}, slice(key), &value);
+    return found(status, std::move(value));
+  }
+
+  void put(std::string_view key, std::string_view value) override {
+    note(transaction_->PutUntracked(slice(key), slice(value)));
+  }
+  void erase(std::string_view key) override { note(transaction_->DeleteUntracked(slice(key))); }
+
+  Result<> scan(std::string_view begin, std::string_view end, std::size_t limit,
+                const ScanVisitor& visit) const override {
+    const std::unique_ptr<rocksdb::Iterator> at(transaction_->GetIterator({}));
+    return scan_iterator(*at, begin, end, limit, visit);
+  }
+
+  Result<CommitSeq> commit() override {
+    if (auto failed = path_.sync.poisoned()) return std::unexpected(std::move(*failed));
+    if (!status_.ok()) return std::unexpected(to_error(status_, "write"));
+    const bool writes = transaction_->GetNumPuts() + transaction_->GetNumDeletes() > 0;
+    const Progress::Step step(path_.commits);
+    if (const auto status = transaction_->Commit(); !status.ok()) {
+      Error error = to_error(status, "commit");
+      if (error.code == Errc::kNoSpace && !path_.background->failed()) {
+        // RocksDB waits for space, and has refused before it wrote anything.
+        if (path_.background->waits_for_long()) return std::unexpected(std::move(error));
+        return fail(Errc::kBusy, error.text);
+      }
+      // The log may now end in half a record: nothing may be written after it.
+      if (error.code != Errc::kConflict) path_.sync.poison(error);
+      return std::unexpected(std::move(error));
+    }
+    return writes ? path_.sync.note_commit() : CommitSeq{0};
+  }
+
+ private:
+  static Result<std::optional<std::string>> found(const rocksdb::Status& status,
+                                                  std::string value) {
+    if (status.IsNotFound()) return std::nullopt;
+    if (!status.ok()) return std::unexpected(to_error(status, "get"));
+    return std::optional(std::move(value));
+  }
+  void note(rocksdb::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+
+  const std::unique_ptr<rocksdb::Transaction> transaction_;
+  WritePath& path_;
+  rocksdb::Status status_;  // the first failure to buffer a write
+};
+
+constexpr std::chrono::milliseconds kLook{250};
+constexpr std::chrono::seconds kBetweenMerges{5};
+
+class RocksKv final : public KvStore {
+ public:
+  // A store that is open for reading only.
+  explicit RocksKv(std::unique_ptr<rocksdb::DB> db)
+      : db_(std::move(db)), latest_(*db_), path_{.sync = GroupSync([] { return Result<>(); })} {}
+
+  RocksKv(std::unique_ptr<rocksdb::OptimisticTransactionDB> db, const RocksOptions& options,
+          std::shared_ptr<BackgroundErrors> background, std::unique_ptr<StoreSpace> space)
+      : transactions_(db.get()),
+        db_(std::move(db)),
+        latest_(*db_),
+        path_{.sync =
+                  GroupSync([this, sync = options.sync] { return sync ? sync_log() : Result<>(); },
+                            options.on_failure),
+              .background = std::move(background)},
+        space_(std::move(space)) {
+    // Apart: a disk that stalls may keep the one that frees space.
+    looks_at_space_.emplace(kLook, [this] { space_->look(path_.background->waits()); });
+    const auto looks = static_cast<unsigned>((options.stall_limit + kLook / 2) / kLook);
+    looks_at_progress_.emplace(kLook, [this, looks] { look_at_progress(looks); });
+    merges_.emplace(kLook, [this] { merge_when_full(); });
+  }
+
+  ~RocksKv() override {
+    if (transactions_ == nullptr) return;
+    closing_ = true;
+    merges_.reset();
+    looks_at_space_.reset();
+    looks_at_progress_.reset();
+    if (path_.sync.poisoned()) return;  // what can be lost was told to nobody
+    if (const auto status = db_->SyncWAL(); !status.ok()) {
+      spdlog::error("event=metadata_store_close error=\"{}\"", status.ToString());
+    }
+    if (const auto status = db_->Close(); !status.ok()) {
+      spdlog::error("event=metadata_store_close error=\"{}\"", status.ToString());
+    }
+  }
+
+  std::unique_ptr<Transaction> begin() override {
+    if (transactions_ == nullptr) return std::make_unique<RefusedTransaction>(latest_);
+    std::unique_ptr<rocksdb::Transaction> transaction(
+        transactions_->BeginTransaction(rocksdb::WriteOptions()));
+    return std::make_unique<RocksTransaction>(std::move(transaction), path_);
+  }
+
+  const KvReader& latest() const override { return latest_; }
+  std::unique_ptr<KvReader> snapshot() const override {
+    return std::make_unique<RocksReader>(*db_, db_->GetSnapshot());
+  }
+  Result<> wait_durable(CommitSeq seq) override { return path_.sync.wait(seq); }
+
+  Result<> room() const override {
+    if (space_ && space_->full()) return fail(Errc::kNoSpace, "the metadata store is full");
+    return {};
+  }
+
+  StoreHealth health() const override {
+    using Names = rocksdb::DB::Properties;
+    StoreHealth health;
+    if (const auto failed = path_.sync.poisoned()) health.failure = failed->describe();
+    if (space_) {
+      health.full = space_->full() || path_.background->waits();
+      health.free_bytes = space_->free_bytes();
+      health.floor_bytes = space_->floor_bytes();
+    }
+    health.writes_stopped = number(Names::kIsWriteStopped) != 0;
+    health.background_errors = number(Names::kBackgroundErrors);
+    health.memory_bytes = number(Names::kCurSizeAllMemTables);
+    health.table_bytes = number(Names::kLiveSstFilesSize);
+    health.compaction_bytes = number(Names::kEstimatePendingCompactionBytes);
+    return health;
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t number(const std::string& property) const {
+    std::uint64_t value = 0;
+    return db_->GetIntProperty(property, &value) ? value : 0;
+  }
+
+  // Of a read-only store: reads, and refuses to commit.
+  class RefusedTransaction final : public Transaction {
+   public:
+    explicit RefusedTransaction(const KvReader& reader) : reader_(reader) {}
+    Result<std::optional<std::string>> peek(std::string_view key) const override {
+      return reader_.peek(key);
+    }
+    Result<std::optional<std::string>> get(std::string_view key) override {
+      return reader_.peek(key);
+    }
+    void put(std::string_view, std::string_view) override {}
+    void erase(std::string_view) override {}
+    Result<> scan(std::string_view begin, std::string_view end, std::size_t limit,
+                  const ScanVisitor& visit) const override {
+      return reader_.scan(begin, end, limit, visit);
+    }
+    Result<CommitSeq> commit() override { return fail(Errc::kReadOnly, "opened read-only"); }
+
+   private:
+    const KvReader& reader_;
+  };
+
+  void look_at_progress(unsigned most) {
+    if (const auto failed = path_.background->failed()) path_.sync.poison(*failed);
+    // Both are asked each time.
+    const unsigned stuck = std::max(path_.commits.stuck(), path_.syncs.stuck());
+    if (most == 0 || stuck < most) return;
+    path_.sync.poison({Errc::kTimedOut, fmt::format("its disk has answered nothing for {} s",
+                                                    (stuck * kLook).count() / 1000)});
+  }
+
+  // What was removed takes space until tables are merged, which the little that removing writes
+  // does not bring about. A tenth of the time goes into it, while there is space for it.
+  void merge_when_full() {
+    const auto begun = std::chrono::steady_clock::now();
+    const rocksdb::SequenceNumber now = db_->GetLatestSequenceNumber();
+    if (!space_->full()) next_merge_ = begun + kBetweenMerges;
+    if (space_->free_bytes() < space_->floor_bytes() / 2) return;
+    if (begun < next_merge_ || now == merged_ || path_.background->waits()) return;
+    rocksdb::CompactRangeOptions how;
+    how.exclusive_manual_compaction = false;
+    how.canceled = &closing_;
+    const auto status = db_->CompactRange(how, nullptr, nullptr);
+    if (!status.ok() && !closing_) {
+      spdlog::warn("event=metadata_merge_failed error=\"{}\"", status.ToString());
+    }
+    merged_ = now;
+    const auto ended = std::chrono::steady_clock::now();
+    next_merge_ = ended + std::max<std::chrono::nanoseconds>(10 * (ended - begun), kBetweenMerges);
+  }
+
+  Result<> sync_log() {
+    const Progress::Step step(path_.syncs);
+    if (const auto status = db_->SyncWAL(); !status.ok()) {
+      spdlog::error("event=metadata_log_sync_failed error=\"{}\"", status.ToString());
+      return std::unexpected(to_error(status, "sync the log"));
+    }
+    return {};
+  }
+
+  rocksdb::OptimisticTransactionDB* const transactions_ = nullptr;  // null: reading only
+  const std::unique_ptr<rocksdb::DB> db_;
+  const RocksReader latest_;
+  WritePath path_;
+  const std::unique_ptr<StoreSpace> space_;
+  // Of the thread that merges.
+  rocksdb::SequenceNumber merged_ = 0;
+  std::chrono::steady_clock::time_point next_merge_;
+  std::atomic<bool> closing_{false};
+  std::optional<Regularly> merges_;
+  std::optional<Regularly> looks_at_space_;
+  std::optional<Regularly> looks_at_progress_;
+};
+
+// Of write buffers, for a floor.
+std::size_t buffer_bytes(const RocksOptions& options, std::uint64_t floor) {
+  constexpr std::uint64_t kLeast = 256 << 10;
+  if (floor == 0) return options.write_buffer_bytes;
+  return std::min<std::uint64_t>(options.write_buffer_bytes, std::max(floor / 16, kLeast));
+}
+
+rocksdb::Options rocks_options(const RocksOptions& options, std::size_t buffer_bytes) {
+  rocksdb::Options rocks;
+  if (options.env != nullptr) rocks.env = options.env;
+  rocks.create_if_missing = options.create_if_missing && !options.read_only;
+  rocks.write_buffer_size = buffer_bytes;
+  rocks.max_write_buffer_number = 4;
+  // What conflicts are checked against: a transaction older than this is run again.
+  rocks.max_write_buffer_size_to_maintain = static_cast<std::int64_t>(buffer_bytes * 2);
+  rocks.target_file_size_base = buffer_bytes;
+  rocks.max_bytes_for_level_base = buffer_bytes * 4;
+  rocks.max_compaction_bytes = buffer_bytes * 8;
+  rocks.max_background_jobs = 2;
+  rocks.max_total_wal_size = buffer_bytes * 4;
+  rocks.max_open_files = 512;
+  rocks.info_log = std::make_shared<RocksLog>();
+  rocks.bytes_per_sync = std::size_t{1} << 20;
+  rocks.paranoid_checks = true;
+  // A torn last record is a commit nobody was told of; damage before it is an error.
+  rocks.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(options.block_cache_bytes);
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  table.cache_index_and_filter_blocks = true;
+  table.format_version = 5;
+  rocks.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return rocks;
+}
+
+// Whether another process has the store open: RocksDB locks this file with fcntl.
+bool locked_by_another(const std::string& path) {
+  const int fd = ::open((path + "/LOCK").c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return false;
+  struct flock lock{};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  const bool locked = ::fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  ::close(fd);
+  return locked;
+}
+
+Error open_error(const rocksdb::Status& status, const std::string& path) {
+  const std::string text = status.ToString();
+  const bool locked = text.find("lock ") != text.npos || text.find("LOCK") != text.npos;
+  if (status.IsIOError() && locked) {
+    return {Errc::kBusy, "metadata store " + path + " is open in another process: " + text};
+  }
+  Error error = to_error(status, "open the metadata store " + path);
+  if (status.IsInvalidArgument()) error.code = Errc::kNotFound;  // does not exist
+  return error;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
+  if (options.read_only) {
+    if (locked_by_another(options.path)) {
+      return fail(Errc::kBusy, "metadata store " + options.path + " is open in another process");
+    }
+    const rocksdb::Options rocks = rocks_options(options, options.write_buffer_bytes);
+    rocksdb::DB* db = nullptr;
+    const auto status = rocksdb::DB::OpenForReadOnly(rocks, options.path, &db);
+    if (!status.ok()) return std::unexpected(open_error(status, options.path));
+    return std::make_unique<RocksKv>(std::unique_ptr<rocksdb::DB>(db));
+  }
+  const std::uint64_t floor = options.floor_bytes.value_or(StoreSpace::floor_for(options.path));
+  rocksdb::Options rocks = rocks_options(options, buffer_bytes(options, floor));
+  auto space = std::make_unique<StoreSpace>(options.path, floor, options.free_bytes);
+  if (options.create_if_missing) ::mkdir(options.path.c_str(), 0755);
+  space->make_way();
+  auto background = std::make_shared<BackgroundErrors>();
+  rocks.listeners.push_back(background);
+  rocksdb::OptimisticTransactionDB* db = nullptr;
+  const auto status = rocksdb::OptimisticTransactionDB::Open(rocks, options.path, &db);
+  if (!status.ok()) return std::unexpected(open_error(status, options.path));
+  space->look(false);
+  return std::make_unique<RocksKv>(std::unique_ptr<rocksdb::OptimisticTransactionDB>(db), options,
+                                   std::move(background), std::move(space));
+}
+
+}  // namespace weft::mds

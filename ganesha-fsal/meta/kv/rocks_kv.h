@@ -1,0 +1,52 @@
+// The metadata store in RocksDB, embedded (an OptimisticTransactionDB).
+//
+// commit() writes RocksDB's log without a sync. wait_durable() syncs the log up to the last commit:
+// the first thread to wait does it for all that have committed by then, so that the number of syncs
+// a second is the disk's, not the load's.
+//
+// A folder belongs to one process at a time (RocksDB's LOCK file).
+//
+// Space (store_space.h). A floor is kept free for what RocksDB writes when nothing is added: its
+// log, tables written from memory, and one compaction. All of these are in proportion to the size
+// of the write buffer, which is at most a sixteenth of the floor. When a table cannot be written
+// because the file system is full all the same, RocksDB looks for space every few seconds and goes
+// on by itself. Until then it refuses commits: kBusy, and after half a minute kNoSpace.
+//
+// Failure. Any other error of the log or in the background, and a commit or sync that gets nowhere
+// for `stall_limit`, is for good: on_failure is called, before anybody is answered with it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ganesha-fsal/meta/kv/kv.h"
+
+namespace rocksdb {
+class Env;
+}
+
+namespace weft::mds {
+
+struct RocksOptions {
+  std::string path;  // a folder, made if absent (its parent is not)
+  bool create_if_missing = true;
+  bool read_only = false;  // for weft-fsck: nothing is written; takes no lock
+  bool sync = true;        // false: a commit survives the process only
+  std::size_t block_cache_bytes = std::size_t{256} << 20;
+  std::size_t write_buffer_bytes = std::size_t{64} << 20;  // at most; of each of 4
+  std::chrono::milliseconds stall_limit{0};                // 0: none
+  std::function<void(const Error&)> on_failure;            // once, from any thread
+  // For tests.
+  std::optional<std::uint64_t> floor_bytes;  // in place of what suits the file system
+  std::function<std::optional<std::uint64_t>()> free_bytes;  // in place of what it says
+  rocksdb::Env* env = nullptr;                               // outlives the store
+};
+
+// kBusy: another process has the folder open. kCorrupt, kNoSpace, kIo, kNotFound as they say.
+[[nodiscard]] Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options);
+
+}  // namespace weft::mds

@@ -1,0 +1,34 @@
+// Hands out file numbers, each once in the life of a store.
+//
+// A range of numbers is reserved durably and then handed out from memory, so that a number costs
+// no transaction. A restart forgets the rest of the range: numbers are 64 bits and not missed.
+//
+// Threading: any thread. One of 65,536 calls waits for a commit.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include "ganesha-fsal/meta/kv/kv.h"
+#include "ganesha-fsal/meta/schema/types.h"
+
+namespace weft::mds {
+
+class FileIdAllocator {
+ public:
+  static constexpr std::uint64_t kRange = 65'536;
+
+  explicit FileIdAllocator(KvStore& store) : store_(store) {}
+
+  [[nodiscard]] Result<FileId> next();
+
+ private:
+  [[nodiscard]] Result<> reserve();
+
+  KvStore& store_;
+  std::mutex mutex_;
+  FileId next_ = 0;  // guarded by mutex_
+  FileId end_ = 0;   // guarded by mutex_
+};
+
+}  // namespace weft::mds

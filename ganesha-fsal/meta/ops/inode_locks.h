@@ -1,0 +1,84 @@
+// Locks on inodes for operations that change them, the account of what is not yet durable, and the
+// counts of who holds a file open.
+//
+// Transactions alone would keep the namespace right, but many threads that create in one directory
+// would make each other's transactions fail over and over. So an operation locks the inodes it is
+// going to change, commits, and unlocks before the commit is durable: the next one in the same
+// directory goes on while the log is being synced, and one sync serves many.
+//
+// Hence somebody may read what a crash can still undo. An operation records its commit with the
+// inodes it locked; a reader asks, after reading, which commit it must wait for (seen()).
+//
+// Inodes share a fixed number of stripes; two that share one only wait more than needed.
+//
+// Threading: any thread. A Guard belongs to the thread that made it; a thread has one at a time.
+//
+// Invariants:
+//  1. Stripes are locked in ascending order, all at once: no deadlock.
+//  2. A stripe's last_commit is at or after every commit that changed its inodes, whenever nobody
+//     has it locked.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "ganesha-fsal/meta/kv/kv.h"
+#include "ganesha-fsal/meta/schema/types.h"
+
+namespace weft::mds {
+
+class InodeLocks {
+  struct Stripe;
+
+ public:
+  InodeLocks();
+  ~InodeLocks();
+  InodeLocks(const InodeLocks&) = delete;
+  InodeLocks& operator=(const InodeLocks&) = delete;
+
+  class Guard {
+   public:
+    Guard(Guard&&) = default;
+    Guard& operator=(Guard&&) = delete;
+    ~Guard() { unlock(); }
+
+    // The operation's commit; before unlocking.
+    void committed(CommitSeq seq);
+    void unlock();
+    // The newest commit that the locked inodes may show. For operations that turn out to change
+    // nothing, and still report what they read.
+    [[nodiscard]] CommitSeq seen() const;
+
+   private:
+    friend class InodeLocks;
+    explicit Guard(std::vector<Stripe*> stripes) : stripes_(std::move(stripes)) {}
+    std::vector<Stripe*> stripes_;  // ascending, locked; empty after unlock
+  };
+
+  // 0 is no inode and is skipped.
+  [[nodiscard]] Guard lock(std::initializer_list<FileId> ids);
+  [[nodiscard]] Guard lock(const std::vector<FileId>& ids);
+
+  // After reading these inodes without a lock: the commit to wait for. Waits for operations that
+  // are just committing, never for a sync.
+  [[nodiscard]] CommitSeq seen(std::initializer_list<FileId> ids);
+
+  // Holds on an inode. The caller has locked it.
+  void hold(FileId id);
+  // Returns how many are left. One too many is no error: 0.
+  std::uint32_t release(FileId id);
+  [[nodiscard]] bool held(FileId id) const;
+
+ private:
+  static constexpr std::size_t kStripes = 4096;  // power of two
+  [[nodiscard]] Stripe& stripe_of(FileId id) const;
+  std::unique_ptr<Stripe[]> stripes_;
+};
+
+}  // namespace weft::mds

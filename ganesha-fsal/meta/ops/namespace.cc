@@ -1,0 +1,130 @@
+#include "ganesha-fsal/meta/ops/namespace.h"
+
+#include <algorithm>
+#include <span>
+
+#include "ganesha-fsal/meta/ops/tree.h"
+#include "ganesha-fsal/meta/schema/keys.h"
+#include "rpc/base/clock.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr FileId kFirstFileId = 16;  // those below are the root's and kept back
+
+NamespaceOptions complete(NamespaceOptions options) {
+  if (!options.now_ns) options.now_ns = [] { return system_clock().wall_ns(); };
+  const auto zero = [](std::byte byte) { return byte == std::byte{0}; };
+  if (std::ranges::all_of(options.cluster_uuid, zero)) system_random().fill(options.cluster_uuid);
+  return options;
+}
+
+// The root, the counter of file numbers and the superblock of a new store.
+Result<> format(Transaction& transaction, const NamespaceOptions& options, SuperblockInfo& super) {
+  const keys::Range inodes = keys::all(keys::Prefix::kInode);
+  bool empty = true;
+  auto done = transaction.scan(inodes.begin, inodes.end, 1, [&](auto, auto) {
+    empty = false;
+    return false;
+  });
+  if (!done) return done;
+  if (!empty) return fail(Errc::kCorrupt, "inodes without a superblock");
+  super = {kStoreFormat, options.cluster_uuid, options.fsid, 0, options.now_ns()};
+  transaction.put(keys::next_fileid(), encode_counter(kFirstFileId));
+  InodeRecord root;
+  root.attributes = {.id = kRootFileId,
+                     .type = FileType::kDirectory,
+                     .mode = options.root_mode & 07777,
+                     .nlink = 2,
+                     .atime_ns = super.created_ns,
+                     .mtime_ns = super.created_ns,
+                     .ctime_ns = super.created_ns,
+                     .btime_ns = super.created_ns,
+                     .change = 1};
+  transaction.put(keys::inode(kRootFileId), encode(root));
+  return {};
+}
+
+}  // namespace
+
+Namespace::Namespace(KvStore& store, NamespaceOptions options)
+    : store_(store), options_(complete(std::move(options))), ids_(store) {}
+
+Result<std::unique_ptr<Namespace>> Namespace::open(KvStore& store, NamespaceOptions options) {
+  std::unique_ptr<Namespace> made(new Namespace(store, std::move(options)));
+  if (auto done = made->start(); !done) return pass(done);
+  return made;
+}
+
+Result<> Namespace::start() {
+  if (auto looked = look_for_policies(); !looked) return looked;
+  return store_.run([this](Transaction& transaction) -> Result<> {
+    auto value = transaction.get(keys::superblock());
+    if (!value) return pass(value);
+    if (*value) {
+      auto super = decode_superblock(**value);
+      if (!super) return pass(super);
+      superblock_ = *super;
+    } else if (auto done = format(transaction, options_, superblock_); !done) {
+      return done;
+    }
+    ++superblock_.boot_epoch;
+    transaction.put(keys::superblock(), encode(superblock_));
+    return {};
+  });
+}
+
+layout::ObjectId Namespace::object_of(FileId id, const layout::LayoutMap& map) const {
+  return map.object(superblock_.fsid, id);
+}
+
+Result<NamespaceCounts> Namespace::counts() const {
+  auto value = store_.latest().peek(keys::next_fileid());
+  if (!value) return pass(value);
+  if (!*value) return fail(Errc::kCorrupt, "the metadata store has no file number counter");
+  auto counter = decode_counter(**value);
+  if (!counter) return pass(counter);
+  return NamespaceCounts{*counter};
+}
+
+Result<CommitSeq> Namespace::apply(InodeLocks::Guard& guard, const Change& body) {
+  const std::int64_t now_ns = options_.now_ns();
+  auto seq = store_.apply([&](Transaction& transaction) {
+    Tree tree(transaction, now_ns, superblock_.boot_epoch);
+    return body(tree);
+  });
+  if (!seq) return pass(seq);
+  if (*seq != 0) guard.committed(*seq);
+  const CommitSeq wait_for = std::max(*seq, guard.seen());
+  guard.unlock();
+  return wait_for;
+}
+
+Result<> Namespace::change(InodeLocks::Guard guard, const Change& body) {
+  auto seq = apply(guard, body);
+  if (seq) return store_.wait_durable(*seq);
+  const CommitSeq seen = guard.seen();
+  guard.unlock();
+  if (auto settled = store_.wait_durable(seen); !settled) return settled;
+  return pass(seq);
+}
+
+Result<> Namespace::settle(std::initializer_list<FileId> ids) const {
+  return store_.wait_durable(locks_.seen(ids));
+}
+
+Result<Namespace::LockedEntry> Namespace::lock_entry(FileId dir, std::string_view name) {
+  auto seen = peek_entry(store_.latest(), dir, name);
+  while (seen) {
+    const FileId target = *seen ? (*seen)->id : 0;
+    InodeLocks::Guard guard = locks_.lock({dir, target});
+    // Entries of a locked directory do not change.
+    auto now = peek_entry(store_.latest(), dir, name);
+    if (!now) return pass(now);
+    if ((*now ? (*now)->id : 0) == target) return LockedEntry{std::move(guard), *now};
+    seen = std::move(now);
+  }
+  return pass(seen);
+}
+
+}  // namespace weft::mds

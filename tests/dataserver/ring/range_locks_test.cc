@@ -1,0 +1,111 @@
+#include "dataserver/ring/range_locks.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <map>
+
+#include "rpc/base/clock.h"
+#include "tests/dataserver/io_thread.h"
+
+namespace weft::ds {
+namespace {
+
+constexpr layout::ObjectId kObject{.fileid = 1, .generation = 1, .fsid = 1};
+
+struct Rig {
+  void acquire(int id, ByteRange range) {
+    locks.acquire(kObject, range, [this, id](RangeLocks::Hold hold) {
+      holds[id] = std::move(hold);
+      order.push_back(id);
+    });
+  }
+  bool held(int id) {
+    thread.poll();
+    return holds.contains(id);
+  }
+  test::IoThread thread;
+  RangeLocks locks;
+  std::map<int, RangeLocks::Hold> holds;
+  std::vector<int> order;
+};
+
+TEST_CASE("what overlaps waits its turn, what does not goes on") {
+  Rig rig;
+  rig.acquire(1, {0, 10});
+  rig.acquire(2, {5, 15});
+  rig.acquire(3, {10, 20});  // not with 1, but behind 2
+  rig.acquire(4, {30, 40});
+  CHECK(rig.held(1));
+  CHECK_FALSE(rig.held(2));
+  CHECK_FALSE(rig.held(3));
+  CHECK(rig.held(4));
+  rig.holds.erase(1);
+  CHECK(rig.held(2));
+  CHECK_FALSE(rig.held(3));
+  rig.holds.erase(2);
+  CHECK(rig.held(3));
+  rig.holds.clear();
+  CHECK(rig.locks.size() == 0);
+}
+
+TEST_CASE("other objects are not waited for") {
+  Rig rig;
+  rig.acquire(1, {0, 10});
+  bool granted = false;
+  rig.locks.acquire({2, 1, 1}, {0, 10}, [&](RangeLocks::Hold) { granted = true; });
+  CHECK(granted);
+}
+
+TEST_CASE("a reader for another server waits for bytes to be here, not for the whole hold") {
+  Rig rig;
+  rig.acquire(1, {0, 10});
+  rig.acquire(2, {0, 10});
+  bool read = false;
+  bool elsewhere = false;
+  rig.locks.when_local(kObject, {5, 6}, [&] { read = true; });
+  rig.locks.when_local(kObject, {50, 60}, [&] { elsewhere = true; });
+  rig.thread.poll();
+  CHECK_FALSE(read);
+  CHECK(elsewhere);
+  rig.holds.at(1).local_done();
+  rig.thread.poll();
+  CHECK(read);  // 2 has not begun, so it has sent nothing
+  rig.holds.at(1).release();
+  CHECK(rig.held(2));
+}
+
+TEST_CASE("at no time do two that overlap hold, and all get their turn in order") {
+  SeededRandom random(5);
+  Rig rig;
+  std::map<int, ByteRange> ranges;
+  for (int i = 0; i < 2000; ++i) {
+    const std::uint64_t begin = random.below(100);
+    ranges[i] = {begin, begin + 1 + random.below(20)};
+    rig.acquire(i, ranges[i]);
+    while (rig.holds.size() > 3 || (i % 7 == 0 && !rig.holds.empty())) {
+      auto victim = rig.holds.begin();
+      std::advance(victim, static_cast<long>(random.below(rig.holds.size())));
+      rig.holds.erase(victim);
+      rig.thread.poll();
+      for (auto a = rig.holds.begin(); a != rig.holds.end(); ++a) {
+        for (auto b = std::next(a); b != rig.holds.end(); ++b) {
+          REQUIRE_FALSE(ranges[a->first].overlaps(ranges[b->first]));
+        }
+      }
+    }
+  }
+  while (!rig.holds.empty()) {
+    rig.holds.clear();
+    rig.thread.poll();
+  }
+  REQUIRE(rig.order.size() == 2000);
+  for (std::size_t i = 0; i < rig.order.size(); ++i) {
+    for (std::size_t j = i + 1; j < rig.order.size() && j < i + 200; ++j) {
+      if (rig.order[j] < rig.order[i]) {
+        REQUIRE_FALSE(ranges[rig.order[i]].overlaps(ranges[rig.order[j]]));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::ds

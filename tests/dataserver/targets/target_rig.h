@@ -1,0 +1,145 @@
+// A target, in this process or in one of its own, and a data server's store over it.
+#pragma once
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "dataserver/store/disk.h"
+#include "dataserver/targets/remote_store.h"
+#include "dataserver/targets/target.h"
+#include "rpc/base/shared_memory.h"
+#include "tests/dataserver/store/store_calls.h"
+#include "tests/dataserver/temp_folder.h"
+
+namespace weft::test {
+
+using namespace std::chrono_literals;
+
+inline std::string key_text(char digit) { return std::string(64, digit) + "\n"; }
+
+struct TargetRig {
+  TargetRig() {
+    std::ofstream(folder.path() + "/key") << key_text('a');
+    ::chmod((folder.path() + "/key").c_str(), 0600);
+    ::mkdir((folder.path() + "/ds").c_str(), 0700);
+  }
+  [[nodiscard]] ds::TargetConfig config() const {
+    ds::TargetConfig config;
+    config.socket = socket();
+    config.listen = {layout::parse_address("127.0.0.1:0").value()};
+    config.threads = 2;
+    config.pin_threads = false;
+    config.watchdog = 0s;
+    config.store.path = folder.path() + "/objects";
+    config.store.max_open_files = 64;
+    config.key_file = folder.path() + "/key";
+    return config;
+  }
+  [[nodiscard]] std::unique_ptr<ds::Target> start() const {
+    return ds::Target::open(config()).value();
+  }
+  [[nodiscard]] std::string socket() const { return folder.path() + "/socket"; }
+  [[nodiscard]] ds::TargetAddress local() const { return {.path = socket()}; }
+  TempFolder folder;
+};
+
+// A target in a process of its own, to be killed and stopped.
+class TargetChild {
+ public:
+  explicit TargetChild(const TargetRig& rig) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    auto target = ds::Target::open(rig.config());
+    if (!target) ::_exit(1);
+    for (;;) ::pause();
+  }
+  TargetChild(const TargetChild&) = delete;
+  TargetChild& operator=(const TargetChild&) = delete;
+  ~TargetChild() {
+    tell(SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  // Told to stop, it has when this returns.
+  void tell(int signal) const {
+    if (pid_ <= 0) return;
+    ::kill(pid_, signal);
+    int status = 0;
+    if (signal == SIGSTOP) ::waitpid(pid_, &status, WUNTRACED);
+  }
+
+ private:
+  pid_t pid_;
+};
+
+inline ds::Uuid space_of(std::uint8_t number) {
+  ds::Uuid space{};
+  space.fill(static_cast<std::byte>(number));
+  return space;
+}
+
+inline ds::LinkOptions quick_link() {
+  ds::LinkOptions options;
+  options.silence = 1000ms;
+  options.patience = 10'000ms;
+  options.commit_patience = 10'000ms;
+  options.retry_every = 10ms;
+  return options;
+}
+
+class RemoteRunner : public StoreCalls {
+ public:
+  RemoteRunner(const TargetRig& rig, const ds::TargetAddress& address,
+               const ds::LinkOptions& options = quick_link(), std::uint8_t space = 1,
+               char key = 'a', bool replaceable = false, std::size_t bypass = 64)
+      : StoreCalls(
+            std::make_shared<Arena>(SharedMemory::create(std::size_t{64} << 20, "test").value())),
+        folder_(ds::open_directory(rig.folder.path() + "/ds").value()) {
+    store_ = ds::RemoteStore::open({.address = address,
+                                    .space = space_of(space),
+                                    .keys = std::make_shared<rpc::control::Keyring>(
+                                        rpc::control::parse_cluster_key(key_text(key)).value()),
+                                    .options = options,
+                                    .pool = pool_,
+                                    .random = system_random(),
+                                    .rings = {ring_.get()},
+                                    .folder = folder_.get(),
+                                    .replaceable = replaceable,
+                                    .bypass = bypass})
+                 .value();
+  }
+  ~RemoteRunner() override {
+    store_->close();
+    run_for(50ms);
+    store_.reset();
+    run_for(50ms);
+  }
+  ds::Store& any() override { return *store_; }
+  [[nodiscard]] ds::RemoteStore& remote() { return *store_; }
+  [[nodiscard]] const ds::TargetView& view() const { return store_->view(); }
+  void run_for(std::chrono::milliseconds time) {
+    context_.restart();
+    context_.run_for(time);
+  }
+  // Runs until `check` holds, 20 s at most.
+  template <class Check>
+  bool eventually(Check check) {
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    while (!check()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      context_.restart();
+      context_.run_one_for(10ms);
+    }
+    return true;
+  }
+
+ private:
+  OwnedFd folder_;
+  std::unique_ptr<ds::RemoteStore> store_;
+};
+
+}  // namespace weft::test

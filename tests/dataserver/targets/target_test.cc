@@ -1,0 +1,555 @@
+// A target and data servers' stores over it, by shared memory and by TCP.
+#include "dataserver/targets/target.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "tests/dataserver/store/store_model.h"
+#include "tests/dataserver/targets/target_rig.h"
+
+namespace weft::ds {
+namespace {
+
+using namespace std::chrono_literals;
+using test::key_text;
+using test::quick_link;
+using test::RemoteRunner;
+using test::TargetChild;
+using test::TargetRig;
+
+constexpr layout::ObjectId kObject{.fileid = 1, .generation = 1};
+
+TargetAddress by_tcp(const Target& target) {
+  return {.inet = layout::make_address("127.0.0.1", target.ports().at(0)).value()};
+}
+
+TEST_CASE("a remote store behaves like strings in memory, by shared memory and by TCP") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  LinkOptions options = quick_link();
+  const bool shm = GENERATE(true, false);
+  options.prefer_shared_memory = shm;
+  RemoteRunner runner(rig, shm ? rig.local() : by_tcp(*target), options);
+  CHECK(test::behaves_like_strings(runner));
+  CHECK(runner.view().transport == (shm ? TargetTransport::kSharedMemory : TargetTransport::kTcp));
+  CHECK((runner.view().lent_bytes > 0) == shm);
+  CHECK((target->counts().lent_bytes > 0) == shm);
+  CHECK(runner.eventually([&] { return runner.pool().in_use_bytes() == 0; }));
+}
+
+TEST_CASE("a direct store reads and writes in lent memory") {
+  const TargetRig rig;
+  TargetConfig config = rig.config();
+  config.store.mode = IoMode::kDirect;
+  const auto target = Target::open(config).value();
+  RemoteRunner runner(rig, rig.local());
+  CHECK(test::behaves_like_strings(runner));
+  CHECK(runner.view().past_bytes == 0);
+}
+
+TEST_CASE("what is in the page cache is read past the target, where it can be") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  const bool wanted = GENERATE(true, false);
+  LinkOptions options = quick_link();
+  options.prefer_shared_memory = GENERATE(true, false);
+  const auto address = options.prefer_shared_memory ? rig.local() : by_tcp(*target);
+  RemoteRunner runner(rig, address, options, 1, 'a', false, wanted ? 64 : 0);
+  CHECK(test::behaves_like_strings(runner));
+  const bool past = wanted && options.prefer_shared_memory;
+  CHECK((runner.view().past_bytes > 0) == past);
+  CHECK((runner.view().past_written > 0) == past);
+  CHECK((target->counts().readers + target->counts().writers > 0) == past);
+
+  REQUIRE(runner.remove(kObject));
+  REQUIRE(runner.write(kObject, 0, std::string(100'000, 'w')));
+  CHECK(runner.text(kObject, 0, 1) == "w");
+  const std::uint64_t asked = target->counts().reads;
+  CHECK(runner.text(kObject, 99'999, 10) == "w");
+  CHECK(runner.text(kObject, 0, 100'000) == std::string(100'000, 'w'));
+  CHECK(target->counts().reads - asked == (past ? 0 : 2));
+
+  const std::uint64_t written = target->counts().writes;
+  REQUIRE(runner.write(kObject, 50'000, std::string(100'000, 'x')));
+  CHECK(target->counts().writes - written == (past ? 0 : 1));
+  CHECK(runner.stat(kObject).value().size == 150'000);
+  REQUIRE(runner.write(kObject, 0, "stable", Stability::kFileSync));
+  CHECK(target->counts().writes - written == (past ? 1 : 2));
+}
+
+// Bytes of an object's file that are not at its disk yet; nullopt where the kernel does not tell.
+std::optional<std::uint64_t> dirty_bytes(const TargetRig& rig, const layout::ObjectId& object) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(rig.folder.path())) {
+    if (entry.path().filename() != layout::to_string(object)) continue;
+    const OwnedFd file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+    constexpr long kCachestatCall = 451;
+    const std::uint64_t range[2] = {0, 0};
+    std::uint64_t found[5] = {};
+    if (::syscall(kCachestatCall, file.get(), range, found, 0) != 0) return {};
+    return (found[1] + found[2]) * 4096;
+  }
+  return {};
+}
+
+TEST_CASE("what was written past a target is synced by its commit, and when the writer leaves") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  auto runner = std::make_unique<RemoteRunner>(rig, rig.local());
+  REQUIRE(runner->write(kObject, 0, "weft"));
+  REQUIRE(runner->commit(kObject));
+  if (!dirty_bytes(rig, kObject)) SKIP("this kernel does not tell what is dirty");
+  CHECK(dirty_bytes(rig, kObject) == 0);
+  REQUIRE(runner->write(kObject, 0, std::string(100'000, 'w')));
+  REQUIRE(runner->view().past_written == 100'000);
+  CHECK(dirty_bytes(rig, kObject) > 0);
+  REQUIRE(runner->commit(kObject));
+  CHECK(dirty_bytes(rig, kObject) == 0);
+  REQUIRE(runner->write(kObject, 0, "gone"));
+  CHECK(dirty_bytes(rig, kObject) > 0);
+  runner.reset();
+  const auto end = std::chrono::steady_clock::now() + 10s;
+  while (dirty_bytes(rig, kObject) != 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(10ms);
+  }
+  CHECK(dirty_bytes(rig, kObject) == 0);
+}
+
+// A disk that is slow to sync what was written past the target, and then says that it was lost.
+class SlowToSync final : public Faults {
+ public:
+  [[nodiscard]] bool allows_past() const override { return true; }
+  int past_sync_error() override {
+    asked = true;
+    for (int i = 0; i < 10'000 && !go_on; ++i) std::this_thread::sleep_for(1ms);
+    return EIO;
+  }
+  std::atomic<bool> asked{false};
+  std::atomic<bool> go_on{false};
+};
+
+TEST_CASE("a data server is greeted when what it wrote past the target before is synced or lost") {
+  const TargetRig rig;
+  SlowToSync disk;
+  ds::TargetConfig config = rig.config();
+  config.store.faults = &disk;
+  const auto target = Target::open(config).value();
+  auto gone = std::make_unique<RemoteRunner>(rig, rig.local());
+  REQUIRE(gone->write(kObject, 0, "once"));
+  const WriteVerifier before = gone->write(kObject, 0, "more").value().verifier;
+  REQUIRE(gone->view().past_written == 4);
+  gone.reset();
+  RemoteRunner next(rig, rig.local());
+  REQUIRE(next.eventually([&] { return disk.asked.load(); }));
+  next.run_for(300ms);
+  CHECK(next.view().connections == 0);
+  disk.go_on = true;
+  REQUIRE(next.eventually([&] { return next.view().connections == 1; }));
+  CHECK(next.any().verifier() != before);
+}
+
+TEST_CASE("a target stopped in order has lost nothing, as far as it knows what was written") {
+  const TargetRig rig;
+  auto target = rig.start();
+  const bool past = GENERATE(true, false);
+  RemoteRunner runner(rig, rig.local(), quick_link(), 1, 'a', false, past ? 64 : 0);
+  REQUIRE(runner.write(kObject, 0, "once"));
+  const WriteVerifier before = runner.write(kObject, 0, "more").value().verifier;
+  REQUIRE((runner.view().past_written > 0) == past);
+  REQUIRE(target->stop());
+  target.reset();
+  target = rig.start();
+  CHECK((runner.commit(kObject).value() == before) != past);
+  CHECK(runner.text(kObject, 0, 10) == "more");
+}
+
+// Removed files that are open in this process.
+std::size_t removed_and_open() {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (file.contains("/objects/") && file.ends_with("(deleted)")) ++count;
+  }
+  return count;
+}
+
+TEST_CASE("an object that is removed keeps no space, though it was read past its target") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  RemoteRunner runner(rig, rig.local());
+  REQUIRE(runner.write(kObject, 0, "once"));
+  CHECK(runner.text(kObject, 0, 10) == "once");
+  REQUIRE(runner.view().past_bytes == 4);
+  REQUIRE(runner.remove(kObject));
+  // Before it is looked for again, which would find out too.
+  CHECK(runner.eventually([] { return removed_and_open() == 0; }));
+  CHECK(runner.read(kObject, 0, 10).error() == Errc::kNotFound);
+  REQUIRE(runner.write(kObject, 0, "again"));
+  CHECK(runner.text(kObject, 0, 10) == "again");
+}
+
+TEST_CASE("when a target goes, what it handed over is not read any more") {
+  const TargetRig rig;
+  auto target = rig.start();
+  RemoteRunner runner(rig, rig.local());
+  REQUIRE(runner.write(kObject, 0, "weft"));
+  CHECK(runner.text(kObject, 0, 10) == "weft");
+  const std::uint64_t past = runner.view().past_bytes;
+  REQUIRE(past == 4);
+  REQUIRE(target->stop());
+  target.reset();
+  REQUIRE(runner.eventually([&] { return runner.view().connected == 0; }));
+  target = rig.start();
+  CHECK(runner.text(kObject, 0, 10) == "weft");  // asked for
+  CHECK(runner.view().past_bytes == past);
+  CHECK(runner.text(kObject, 0, 10) == "weft");
+  CHECK(runner.view().past_bytes == past + 4);
+}
+
+TEST_CASE("on the same machine an address turns into shared memory by itself") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  RemoteRunner runner(rig, by_tcp(*target));
+  REQUIRE(runner.write(kObject, 0, "weft"));
+  CHECK(runner.view().transport == TargetTransport::kSharedMemory);
+  // And stays TCP where the socket cannot be reached.
+  ::unlink(rig.socket().c_str());
+  RemoteRunner other(rig, by_tcp(*target));
+  CHECK(other.text(kObject, 0, 10) == "weft");
+  CHECK(other.view().transport == TargetTransport::kTcp);
+}
+
+TEST_CASE("data servers of one target have each their own objects") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  RemoteRunner one(rig, rig.local());
+  REQUIRE(one.write(kObject, 0, "of one"));
+  const TargetRig other;  // another data server's folder
+  RemoteRunner two(other, rig.local(), quick_link(), 2);
+  CHECK(two.read(kObject, 0, 10).error() == Errc::kNotFound);
+  REQUIRE(two.write(kObject, 0, "of two"));
+  one.ring().bind_to_this_thread();
+  CHECK(one.text(kObject, 0, 10) == "of one");
+}
+
+TEST_CASE("a target whose store was wiped is not taken for the one that had the data") {
+  const TargetRig rig;
+  {
+    const auto target = rig.start();
+    RemoteRunner runner(rig, rig.local());
+    REQUIRE(runner.write(kObject, 0, "precious"));
+  }
+  std::filesystem::remove_all(rig.folder.path() + "/objects");
+  const auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.patience = 300ms;
+  RemoteRunner runner(rig, rig.local(), options);
+  CHECK(runner.read(kObject, 0, 10).error() == Errc::kTimedOut);
+  CHECK(runner.view().connected == 0);
+}
+
+TEST_CASE("a new and empty store may take the place of a member, one with objects may not") {
+  const TargetRig rig;
+  LinkOptions options = quick_link();
+  options.patience = 1000ms;
+  {
+    const auto target = rig.start();
+    RemoteRunner runner(rig, rig.local());
+    REQUIRE(runner.write(kObject, 0, "precious"));
+  }
+  std::filesystem::remove_all(rig.folder.path() + "/objects");
+  {
+    const auto target = rig.start();
+    RemoteRunner runner(rig, rig.local(), options, 1, 'a', true);
+    CHECK_FALSE(runner.read(kObject, 0, 10));
+    REQUIRE(runner.eventually([&] { return runner.remote().offered(); }));
+    REQUIRE(runner.remote().accept());
+    CHECK_FALSE(runner.remote().offered());
+    CHECK(runner.remote().accept().error() == Errc::kNotFound);
+    REQUIRE(runner.write(kObject, 0, "anew"));
+  }
+  const TargetRig other;  // its folder knows another store
+  {
+    const auto target = other.start();
+    RemoteRunner runner(other, other.local());
+    REQUIRE(runner.write(kObject, 0, "other"));
+  }
+  const auto target = rig.start();
+  RemoteRunner runner(other, rig.local(), options, 1, 'a', true);
+  CHECK_FALSE(runner.read(kObject, 0, 10));
+  CHECK_FALSE(runner.remote().offered());
+}
+
+TEST_CASE("without the cluster's key nothing is served") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.patience = 300ms;
+  RemoteRunner stranger(rig, rig.local(), options, 1, 'b');
+  CHECK(stranger.read(kObject, 0, 10).error() == Errc::kTimedOut);
+  CHECK(target->counts().refused > 0);
+}
+
+TEST_CASE("a target and its data servers change the key one after the other") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  const auto write_keys = [&](const std::string& text) {
+    std::ofstream(rig.folder.path() + "/key", std::ios::trunc) << text;
+    target->tick();
+  };
+  const auto writes = [&](RemoteRunner& by) {
+    by.ring().bind_to_this_thread();
+    return by.write(kObject, 0, "bytes").has_value();
+  };
+  RemoteRunner old(rig, rig.local());
+  REQUIRE(writes(old));
+  write_keys(key_text('a') + key_text('b'));
+  REQUIRE(writes(old));
+  const TargetRig other;  // another data server's folder
+  RemoteRunner fresh(other, rig.local(), quick_link(), 2, 'b');
+  REQUIRE(writes(fresh));
+  write_keys(key_text('b') + key_text('a'));
+  REQUIRE(writes(old));
+  CHECK(old.view().connections.load() == 1);
+  write_keys(key_text('b'));
+  REQUIRE(writes(fresh));
+  CHECK(fresh.view().connections.load() == 1);
+  // Its connection was of the key that is gone now, and so it gets no other.
+  old.ring().bind_to_this_thread();
+  REQUIRE(old.eventually([&] { return old.view().connected.load() == 0; }));
+  old.run_for(100ms);
+  CHECK(old.view().connected.load() == 0);
+}
+
+TEST_CASE("a connection with nothing to do stays, however short the silence is that is allowed") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.silence = 600ms;
+  RemoteRunner runner(rig, rig.local(), options);
+  REQUIRE(runner.write(kObject, 0, "x"));
+  runner.run_for(5 * options.silence);
+  CHECK(runner.view().connections <= 2);  // a machine with much to do may be silent once
+}
+
+TEST_CASE("a call that is not answered fails in time, and its memory comes back in the end") {
+  const TargetRig rig;
+  LinkOptions options = quick_link();
+  options.patience = 200ms;
+  RemoteRunner runner(rig, rig.local(), options);
+  CHECK(runner.write(kObject, 0, "nobody there").error() == Errc::kTimedOut);
+  CHECK(runner.pool().in_use_bytes() == 0);
+  CHECK(runner.any().usage().error() == Errc::kUnreachable);
+  const auto target = rig.start();
+  CHECK(runner.eventually([&] { return runner.write(kObject, 0, "now").has_value(); }));
+  CHECK(runner.eventually([&] { return runner.any().usage().has_value(); }));
+  CHECK(runner.any().usage()->capacity_bytes > 0);
+}
+
+TEST_CASE("nothing waits for a target whose data server has stopped serving") {
+  const TargetRig rig;
+  auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.patience = options.commit_patience = 60'000ms;
+  RemoteRunner runner(rig, rig.local(), options);
+  REQUIRE(runner.write(kObject, 0, "weft"));
+  target.reset();
+  REQUIRE(runner.eventually([&] { return runner.view().connected == 0; }));
+  std::optional<Result<WriteVerifier>> committed;
+  runner.any().commit(kObject, [&](Result<WriteVerifier> result) { committed = result; });
+  runner.run_for(300ms);
+  REQUIRE_FALSE(committed);
+  runner.remote().wait_for_target(false);
+  REQUIRE(runner.eventually([&] { return committed.has_value(); }));
+  CHECK(committed->error() == Errc::kTimedOut);
+  CHECK(runner.write(kObject, 0, "more").error() == Errc::kTimedOut);
+  CHECK_FALSE(runner.remote().settled());
+  // It is looked for all the same.
+  target = rig.start();
+  REQUIRE(runner.eventually([&] { return runner.any().usage().has_value(); }));
+  CHECK(runner.remote().settled());
+  CHECK(runner.write(kObject, 0, "next"));
+  runner.remote().wait_for_target(true);
+  target.reset();
+  REQUIRE(runner.eventually([&] { return runner.view().connected == 0; }));
+  committed.reset();
+  runner.any().commit(kObject, [&](Result<WriteVerifier> result) { committed = result; });
+  runner.run_for(500ms);
+  CHECK_FALSE(committed);
+  target = rig.start();
+  REQUIRE(runner.eventually([&] { return committed.has_value(); }));
+  CHECK(*committed);
+}
+
+TEST_CASE("a target that answers, but not a call, is not waited for much longer then") {
+  const TargetRig rig;
+  ds::TargetConfig config = rig.config();
+  config.emulated_disk = {.rate = 400'000, .capacity = 1 << 20};
+  const auto target = Target::open(config).value();
+  LinkOptions options = quick_link();
+  options.silence = 600ms;
+  options.patience = 60'000ms;
+  RemoteRunner runner(rig, rig.local(), options);
+  runner.remote().wait_for_target(false);
+  REQUIRE(runner.eventually([&] { return runner.view().connected == 1; }));
+  CHECK(runner.write(kObject, 0, "at once"));
+  const std::string much(1'000'000, 'w');
+  CHECK(runner.write(kObject, 0, much, Stability::kFileSync).error() == Errc::kTimedOut);
+  CHECK(runner.view().timed_out == 1);
+  CHECK_FALSE(runner.remote().settled());
+  CHECK(runner.eventually([&] { return runner.remote().settled(); }));
+}
+
+TEST_CASE("what a target said last is not told for ever") {
+  const TargetRig rig;
+  auto target = rig.start();
+  RemoteRunner runner(rig, rig.local(), quick_link());
+  REQUIRE(runner.eventually([&] { return runner.any().usage().has_value(); }));
+  target.reset();
+  CHECK(runner.eventually([&] { return !runner.any().usage(); }));
+  CHECK(runner.any().usage().error().text.find("does not answer") != std::string::npos);
+  target = rig.start();
+  CHECK(runner.eventually([&] { return runner.any().usage().has_value(); }));
+}
+
+TEST_CASE("the spaces of a target are on one emulated disk") {
+  const TargetRig rig;
+  ds::TargetConfig config = rig.config();
+  config.emulated_disk = {.rate = 1 << 20, .capacity = 1 << 20};
+  const auto target = Target::open(config).value();
+  RemoteRunner one(rig, rig.local());
+  RemoteRunner other(rig, rig.local(), test::quick_link(), 2);
+  const std::string text(200'000, 'x');
+  one.ring().bind_to_this_thread();
+  const auto began = std::chrono::steady_clock::now();
+  REQUIRE(one.write(kObject, 0, text));
+  other.ring().bind_to_this_thread();
+  REQUIRE(other.write(kObject, 0, text));
+  CHECK(std::chrono::steady_clock::now() - began >= 380ms);
+  CHECK(other.text(kObject, 0, 300'000) == text);
+}
+
+TEST_CASE("a target's configuration names what is wrong with it") {
+  const auto text = [](std::string_view body) { return parse_target_config(body, "t.toml"); };
+  const auto good = text(
+      "[target]\nsocket = \"/run/weft/t.sock\"\nsocket_mode = \"0600\"\n"
+      "users = [\"root\", \"1000\"]\nlisten = \"192.0.2.1:9640\"\n"
+      "[store]\npath = \"/srv/t\"\nmode = \"direct\"\n"
+      "[cluster]\nkey_file = \"/etc/weft/key\"\n");
+  REQUIRE(good);
+  CHECK(good->socket_mode == 0600);
+  CHECK(good->users == std::vector<std::uint32_t>{0, 1000});
+  CHECK(check_target_config(*good));
+  CHECK(text("[target]\nsokcet = \"/x\"\n").error().text.find("socket") != std::string::npos);
+  CHECK(text("[target]\nsocket_mode = \"0999\"\n").error().text.find("t.toml:2") !=
+        std::string::npos);
+  CHECK_FALSE(check_target_config(*text("[store]\npath = \"/srv/t\"\n")));
+  CHECK_FALSE(text("[target]\nusers = \"nobody-of-that-name\"\n"));
+  CHECK(text("[cache]\nsize = \"1 GiB\"\n")->cache_bytes == std::size_t{1} << 30);
+  CHECK(text("[cache]\nsize = 4096\n").error().text.find("t.toml:2") != std::string::npos);
+  CHECK(text("[cache]\nsise = 0\n").error().text.find("'cache.size'") != std::string::npos);
+  auto cached = *good;
+  cached.cache_bytes = std::size_t{1} << 20;
+  CHECK(check_target_config(cached));
+  cached.store.mode = IoMode::kBuffered;
+  CHECK_FALSE(check_target_config(cached));
+}
+
+TEST_CASE("a target with a cache answers from it, but for who wants to see the disk") {
+  const TargetRig rig;
+  TargetConfig config = rig.config();
+  config.store.mode = IoMode::kDirect;
+  config.cache_bytes = std::size_t{8} << 20;
+  const auto target = Target::open(config).value();
+  LinkOptions options = quick_link();
+  const bool shm = GENERATE(true, false);
+  options.prefer_shared_memory = shm;
+  RemoteRunner runner(rig, shm ? rig.local() : by_tcp(*target), options);
+  CHECK(test::behaves_like_strings(runner));
+  REQUIRE(target->cache() != nullptr);
+  const layout::ObjectId object{.fileid = 9, .generation = 1};  // none of the model's
+  const std::string text(100'000, 'x');
+  REQUIRE(runner.write(object, 0, text, Stability::kFileSync));
+  CHECK(runner.text(object, 0, 200'000) == text);
+  const std::uint64_t hits = target->cache()->hits.load();
+  CHECK(runner.text(object, 0, 200'000) == text);
+  CHECK(target->cache()->hits.load() == hits + 1);
+  // What the disk has now, nobody has told the cache.
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(config.store.path)) {
+    if (!entry.is_regular_file() || entry.file_size() != text.size()) continue;
+    std::fstream(entry.path(), std::ios::in | std::ios::out) << "rot";
+  }
+  const auto seen = runner.wait<ReadResult>(
+      [&](auto done) { runner.any().read_uncached(object, 0, 100, std::move(done)); });
+  CHECK(seen->payload.flatten().value()[0] == std::byte{'r'});
+  CHECK(runner.text(object, 0, 3) == "xxx");
+}
+
+TEST_CASE("a store is not settled from when a call fails until the target says hello") {
+  const TargetRig rig;
+  const TargetChild child(rig);
+  LinkOptions options = quick_link();
+  options.silence = 20'000ms;
+  options.patience = 300ms;
+  RemoteRunner runner(rig, rig.local(), options);
+  REQUIRE(runner.eventually([&] { return runner.view().connected.load() == 1; }));
+  CHECK(runner.remote().settled());
+  child.tell(SIGSTOP);
+  bool settled_then = true;
+  const auto failed = runner.wait<WriteResult>([&](auto done) {
+    std::vector<Buffer> data;
+    data.push_back(runner.buffer("late"));
+    runner.any().write(kObject, 0, std::move(data), Stability::kUnstable,
+                       [&, done = std::move(done)](Result<WriteResult> result) mutable {
+                         settled_then = runner.remote().settled();
+                         done(std::move(result));
+                       });
+  });
+  CHECK(failed.error() == Errc::kTimedOut);
+  CHECK_FALSE(settled_then);
+  CHECK_FALSE(runner.remote().settled());
+  child.tell(SIGCONT);
+  CHECK(runner.eventually([&] { return runner.remote().settled(); }));
+}
+
+TEST_CASE("a data server that was stopped for a while finds its target's answers") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.silence = 300ms;
+  options.patience = 500ms;
+  options.prefer_shared_memory = false;
+  RemoteRunner runner(rig, by_tcp(*target), options);
+  const std::string text(std::size_t{1} << 20, 'x');
+  REQUIRE(runner.write(kObject, 0, text, Stability::kFileSync));
+  std::vector<Result<ReadResult>> results;
+  for (int i = 0; i < 8; ++i) {
+    runner.any().read(kObject, 0, 1 << 20,
+                      [&](Result<ReadResult> result) { results.push_back(std::move(result)); });
+  }
+  std::this_thread::sleep_for(2500ms);
+  REQUIRE(runner.eventually([&] { return results.size() == 8; }));
+  for (auto& result : results) CHECK(result.has_value());
+  CHECK(runner.view().timed_out.load() == 0);
+  CHECK(runner.view().connections.load() == 1);
+}
+
+TEST_CASE("where a target is comes as unix:PATH, tcp:ADDRESS:PORT or ADDRESS:PORT") {
+  CHECK(parse_target_address("unix:/run/t").value().path == "/run/t");
+  CHECK(to_string(parse_target_address("tcp:192.0.2.1:7").value()) == "tcp:192.0.2.1:7");
+  CHECK(parse_target_address("[2001:db8::1]:7").value().path.empty());
+  CHECK_FALSE(parse_target_address("unix:run/t"));
+  CHECK_FALSE(parse_target_address("tcp:192.0.2.1:0"));
+  CHECK_FALSE(parse_target_address("rdma:192.0.2.1:7"));
+}
+
+}  // namespace
+}  // namespace weft::ds

@@ -1,0 +1,319 @@
+#include "ganesha-fsal/files/layout_service.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace weft::mds {
+namespace {
+
+using layout::Access;
+using std::chrono::seconds;
+
+struct FakeRecaller : Recaller {
+  struct Call {
+    FileId file;
+    ClientId client;
+    std::optional<Access> only;
+    std::function<void()> none;
+  };
+  std::vector<Call> calls;
+  void recall(FileId file, ClientId client, std::optional<Access> only,
+              std::function<void()> none) override {
+    calls.push_back({file, client, only, std::move(none)});
+  }
+  struct Unused {
+    ClientId client;
+    std::function<void(bool)> answered;
+  };
+  std::vector<Unused> unused;
+  void recall_unused(ClientId client, std::function<void(bool)> answered) override {
+    unused.push_back({client, std::move(answered)});
+  }
+};
+
+struct FakeFencer : Fencer {
+  struct Call {
+    FileId file;
+    ClientId client;
+    std::function<void(Result<>)> done;
+  };
+  std::vector<Call> calls;
+  void fence(FileId file, ClientId client, std::function<void(Result<>)> done) override {
+    calls.push_back({file, client, std::move(done)});
+  }
+};
+
+struct Fixture {
+  FakeRecaller recaller;
+  FakeFencer fencer;
+  Clock::time_point now{};
+  std::vector<FileId> gone;
+  LayoutService service{recaller,
+                        fencer,
+                        {.recall_timeout = seconds(10), .fence_retry = seconds(2)},
+                        [this] { return now; },
+                        [this](FileId file) { gone.push_back(file); }};
+};
+
+TEST_CASE("a client that returns in time is not fenced") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  CHECK(f.service.held_for_write(7));
+  CHECK(f.service.recall(7, "moved") == 1);
+  REQUIRE(f.recaller.calls.size() == 1);
+  CHECK(f.service.grant(7, 2, Access::kRead).error() == Errc::kRecallConflict);
+
+  f.now += seconds(9);
+  f.service.tick();
+  f.service.returned(7, 1, Access::kReadWrite);
+  f.now += seconds(60);
+  f.service.tick();
+  CHECK(f.fencer.calls.empty());
+  CHECK(f.gone == std::vector<FileId>{7});
+  CHECK(f.service.grant(7, 2, Access::kRead).value());
+  CHECK_FALSE(f.service.grant(7, 3, Access::kRead).value());
+}
+
+TEST_CASE("a layout for reading does not hide one for writing, and gives no right to write") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kRead));
+  CHECK_FALSE(f.service.may_write(7, 1));
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  CHECK(f.service.may_write(7, 1));
+  CHECK_FALSE(f.service.may_write(7, 2));
+  f.service.returned(7, 1, Access::kReadWrite);
+  CHECK_FALSE(f.service.may_write(7, 1));
+}
+
+TEST_CASE("a client that does not return is fenced, and the file waits for it") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  f.service.recall(7, "moved");
+  f.now += seconds(10);
+  f.service.tick();
+  f.service.tick();
+  REQUIRE(f.fencer.calls.size() == 1);
+  CHECK(f.service.blocked(7));
+  CHECK_FALSE(f.service.idle(7));
+  CHECK(f.service.grant(7, 2, Access::kRead).error() == Errc::kBusy);
+  CHECK(f.service.grant(8, 2, Access::kRead));
+  CHECK(f.gone.empty());
+
+  f.fencer.calls[0].done({});
+  CHECK_FALSE(f.service.blocked(7));
+  CHECK(f.gone == std::vector<FileId>{7});
+  CHECK(f.service.grant(7, 2, Access::kRead));
+}
+
+TEST_CASE("a failed fence is tried again, not forgotten") {
+  Fixture f;
+  f.service.revoke(7, 1, "lease expired");
+  REQUIRE(f.fencer.calls.size() == 1);
+  f.fencer.calls[0].done(fail(Errc::kUnreachable, "ds 3"));
+  CHECK(f.service.blocked(7));
+  f.now += seconds(1);
+  f.service.tick();
+  CHECK(f.fencer.calls.size() == 1);
+  f.now += seconds(1);
+  f.service.tick();
+  f.service.tick();
+  REQUIRE(f.fencer.calls.size() == 2);
+  f.fencer.calls[1].done({});
+  CHECK_FALSE(f.service.blocked(7));
+  CHECK(f.service.counters().fence_failures == 1);
+}
+
+TEST_CASE("a second revocation joins the fence under way") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kRead));
+  f.service.revoke(7, 1, "lease expired");
+  f.service.revoke(7, 1, "backchannel");
+  CHECK(f.fencer.calls.size() == 1);
+  CHECK(f.service.counters().revoked == 1);
+}
+
+TEST_CASE("a recall for a layout nobody has ends the grant without a fence") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  f.service.recall(7, "moved");
+  f.recaller.calls[0].none();
+  CHECK(f.service.idle(7));
+  CHECK(f.gone == std::vector<FileId>{7});
+  CHECK(f.fencer.calls.empty());
+}
+
+TEST_CASE("a truncate recalls the other writers, not its own client") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  REQUIRE(f.service.grant(7, 2, Access::kReadWrite));
+  CHECK(f.service.held_for_write(7, 1));
+  CHECK(f.service.recall(7, "truncate", {.except = 1}) == 1);
+  REQUIRE(f.recaller.calls.size() == 1);
+  CHECK(f.recaller.calls[0].client == 2);
+  f.service.returned(7, 2, Access::kReadWrite);
+  CHECK_FALSE(f.service.held_for_write(7, 1));
+  CHECK(f.service.held_for_write(7));
+}
+
+TEST_CASE("layouts for reading are recalled apart, and others may go on") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kRead));
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  REQUIRE(f.service.grant(7, 2, Access::kReadWrite));
+  CHECK_FALSE(f.service.returning(7, Access::kRead));
+  CHECK(f.service.recall(7, "gone", {.only = Access::kRead, .others_wait = false}) == 1);
+  REQUIRE(f.recaller.calls.size() == 1);
+  CHECK(f.recaller.calls[0].client == 1);
+  CHECK(f.recaller.calls[0].only == Access::kRead);
+  CHECK(f.service.returning(7, Access::kRead));
+  CHECK_FALSE(f.service.returning(7, Access::kReadWrite));
+  CHECK(f.service.returning(7, std::nullopt));
+
+  CHECK(f.service.grant(7, 3, Access::kRead));
+  CHECK(f.service.grant(7, 1, Access::kReadWrite));
+  CHECK(f.service.grant(7, 1, Access::kRead).error() == Errc::kRecallConflict);
+
+  SECTION("returned") {
+    f.service.returned(7, 1, Access::kRead);
+    CHECK_FALSE(f.service.returning(7, std::nullopt));
+    CHECK(f.service.may_write(7, 1));
+    f.now += seconds(60);
+    f.service.tick();
+    CHECK(f.fencer.calls.empty());
+  }
+  SECTION("not known to the protocol's side") {
+    f.recaller.calls[0].none();
+    CHECK_FALSE(f.service.returning(7, std::nullopt));
+    CHECK(f.service.may_write(7, 1));
+  }
+  SECTION("then all of them for something that conflicts") {
+    CHECK(f.service.recall(7, "truncate") == 3);  // 1 for its other mode only
+    CHECK(f.recaller.calls[1].only == Access::kReadWrite);
+    CHECK(f.service.grant(7, 4, Access::kRead).error() == Errc::kRecallConflict);
+  }
+  SECTION("not returned in time: fenced once, and held off until that holds") {
+    f.service.recall(7, "truncate", {.except = 2});
+    f.now += seconds(10);
+    f.service.tick();
+    CHECK(f.fencer.calls.size() == 2);  // clients 1 and 3
+    CHECK_FALSE(f.service.known(7, 1));
+    CHECK(f.service.returning(7, Access::kRead));
+    for (auto& call : f.fencer.calls) call.done({});
+    CHECK_FALSE(f.service.returning(7, std::nullopt));
+    CHECK(f.service.may_write(7, 2));
+  }
+}
+
+TEST_CASE("both modes of a client are asked for at once") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kRead));
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  CHECK(f.service.recall(7, "moved") == 1);
+  CHECK(f.recaller.calls[0].only == std::nullopt);
+}
+
+TEST_CASE("recalling everything asks each holder of each file") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kRead));
+  REQUIRE(f.service.grant(7, 2, Access::kRead));
+  REQUIRE(f.service.grant(9, 1, Access::kReadWrite));
+  CHECK(f.service.recall_all("device changed") == 3);
+  CHECK(f.service.recall_all("device changed") == 0);
+}
+
+struct Keeper : Fixture {
+  std::set<ClientId> open_by;
+  LayoutService service{
+      recaller,
+      fencer,
+      {.recall_timeout = seconds(10)},
+      [this] { return now; },
+      [](FileId) {},
+      [](FileId) {},
+      {.limits = {.per_client = 8, .time = seconds(60)},
+       .in_use = [this](FileId, ClientId client) { return open_by.contains(client); }}};
+  std::vector<std::uint32_t> servers{1, 2};
+
+  Keeper() {
+    grant(1, 1);
+    service.look_at_kept({});
+    REQUIRE(recaller.unused.size() == 1);
+    recaller.unused[0].answered(true);
+    service.look_at_kept({});
+    service.returned(1, 1, Access::kReadWrite);
+  }
+  bool grant(FileId file, ClientId client, Access access = Access::kReadWrite) {
+    REQUIRE(service.grant(file, client, access));
+    return service.keep(file, client, servers);
+  }
+};
+
+TEST_CASE("a client keeps all its layouts of a file or none") {
+  Keeper f;
+  CHECK(f.grant(7, 1));
+  CHECK_FALSE(f.grant(8, 1));
+  CHECK(f.grant(7, 1, Access::kRead));
+  f.service.returned(7, 1, Access::kReadWrite);
+  CHECK_FALSE(f.grant(9, 1));
+  f.service.returned(7, 1, Access::kRead);
+  CHECK_FALSE(f.service.keeps(7, 1));
+  CHECK_FALSE(f.grant(8, 1, Access::kRead));  // the other ends with the file
+  CHECK(f.grant(10, 1));
+  f.service.revoke(10, 1, "lease expired");
+  CHECK(f.grant(11, 1));
+  f.service.dropped(11, 1);
+  CHECK(f.grant(12, 1));
+}
+
+TEST_CASE("what is kept for long is recalled, of this client alone, when it does not use it") {
+  Keeper f;
+  REQUIRE(f.grant(7, 1));
+  REQUIRE(f.service.grant(7, 2, Access::kReadWrite));
+  f.open_by = {1};
+  f.now += seconds(60);
+  f.service.look_at_kept({});
+  CHECK(f.recaller.calls.empty());
+  CHECK_FALSE(f.service.unused(7, 1));
+  f.open_by.clear();
+  CHECK(f.service.unused(7, 1));
+  CHECK_FALSE(f.service.unused(7, 2));
+  f.now += seconds(60);
+  f.service.look_at_kept({});
+  REQUIRE(f.recaller.calls.size() == 1);
+  CHECK(f.recaller.calls[0].client == 1);
+  CHECK(f.service.grant(7, 2, Access::kRead));  // nobody else waits
+}
+
+TEST_CASE("beside a data server that is away a client is asked before something is recalled") {
+  Keeper f;
+  REQUIRE(f.grant(7, 1));
+  f.now += seconds(60);
+  f.service.look_at_kept({2});
+  CHECK(f.recaller.unused.size() == 2);
+  CHECK(f.recaller.calls.empty());
+  f.now += seconds(1);
+  f.service.look_at_kept({2});
+  CHECK(f.recaller.unused.size() == 2);
+  CHECK(f.recaller.calls.size() == 1);
+}
+
+TEST_CASE("a client may answer when the service is gone") {
+  FakeRecaller recaller;
+  {
+    FakeFencer fencer;
+    LayoutService service{recaller,
+                          fencer,
+                          {},
+                          [] { return Clock::time_point{}; },
+                          [](FileId) {},
+                          [](FileId) {},
+                          {.limits = {.per_client = 1}}};
+    REQUIRE(service.grant(7, 1, Access::kRead));
+    CHECK_FALSE(service.keep(7, 1, std::vector<std::uint32_t>{1}));
+    service.look_at_kept({});
+    REQUIRE(recaller.unused.size() == 1);
+  }
+  recaller.unused[0].answered(true);
+}
+
+}  // namespace
+}  // namespace weft::mds

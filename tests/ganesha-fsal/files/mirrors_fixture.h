@@ -1,0 +1,161 @@
+// A file with two stripes and two copies, and what Mirrors does about it, in memory.
+//
+// Threading: everything on the test's thread. Ownership: the fixture owns all but what its base
+// does.
+#pragma once
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "ganesha-fsal/files/mirrors.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
+
+namespace weft::mds {
+
+using layout::Access;
+using layout::CopyState;
+using namespace std::chrono_literals;
+
+struct Recalls : Recaller {
+  struct Call {
+    FileId file;
+    ClientId client;
+    std::optional<Access> only;
+  };
+  std::vector<Call> calls;
+  void recall(FileId file, ClientId client, std::optional<Access> only,
+              std::function<void()> /*none*/) override {
+    calls.push_back({file, client, only});
+  }
+  void recall_unused(ClientId, std::function<void(bool)>) override {}
+};
+
+struct NoFencer : Fencer {
+  void fence(FileId, ClientId, std::function<void(Result<>)> done) override { done({}); }
+};
+
+struct FenceCall {
+  std::vector<std::uint32_t> ds_ids;
+  control::Fence fence;
+  Done<void> done;
+};
+
+// Two stripes, two copies: {1, 2} and {3, 4}.
+struct MirrorsTest : NamespaceTest {
+  MirrorsTest() : f(file(kRootFileId, "f")) { start(); }
+
+  void start() {
+    mirrors.reset();
+    journal = std::make_unique<WriterJournal>(WriterJournal::Parts{
+        .names = *names,
+        .in_use = [this](FileId id) { return layouts.held_for_write(id) || layouts.blocked(id); }});
+    REQUIRE(journal->open());
+    Mirrors::Parts parts{.names = *names,
+                         .journal = *journal,
+                         .layouts = layouts,
+                         .reach = [this](std::uint32_t id) { return reach[id]; },
+                         .dead = [this](std::uint32_t id) { return dead.contains(id); },
+                         .servers =
+                             [this] {
+                               std::vector<layout::Candidate> all;
+                               for (const auto& [id, load] : loads) {
+                                 all.push_back({.ds_id = id,
+                                                .capacity_bytes = free.contains(id) ? 1U << 30 : 0U,
+                                                .free_bytes = free.contains(id) ? free[id] : 0U,
+                                                .load = load});
+                               }
+                               return all;
+                             },
+                         .fence =
+                             [this](std::span<const std::uint32_t> ids, const control::Fence& fence,
+                                    Done<void> done) {
+                               fences.push_back({{ids.begin(), ids.end()}, fence, std::move(done)});
+                               if (fence_at_once) fences.back().done({});
+                             },
+                         .grants_known = [this] { return grants_known; },
+                         .doubt = doubt,
+                         .patience = 0ms,
+                         .retry = 0ms,
+                         .owing_for = 0ms,
+                         .owing_retry = 0ms};
+    mirrors = std::make_unique<Mirrors>(std::move(parts));
+  }
+  // The metadata server dies and comes back; so no layout is known.
+  void restart() {
+    mirrors.reset();
+    journal.reset();
+    for (const Grant& grant : layouts.grants(100)) layouts.dropped(grant.file, grant.client);
+    names.reset();
+    store.lose_power();
+    open();
+    start();
+  }
+
+  Namespace::MakeLayout make(layout::Duplication how = layout::Duplication::kServerSync) {
+    return [how](const InodeAttributes&) -> Result<layout::LayoutMap> {
+      layout::LayoutMap made;
+      made.stripe_unit = 1 << 20;
+      made.copies = {{CopyState::kCurrent, 0, {1, 2}, {}}, {CopyState::kCurrent, 0, {3, 4}, {}}};
+      made.duplication = how;
+      made.reads = layout::ReadPolicy::kAllCopies;
+      return made;
+    };
+  }
+  Result<Mirrors::Target> begin() { return mirrors->begin_write(f, make()); }
+  // A layout for writing, as FileData grants it.
+  void grant_write(ClientId client) {
+    const auto target = begin();
+    REQUIRE(target);
+    REQUIRE(layouts.grant(f, client, Access::kReadWrite));
+  }
+  Result<> missed(std::uint32_t reporter, std::uint32_t ds_id, std::uint64_t offset = 0,
+                  bool failed_here = false) {
+    const auto map = names->layout(f);
+    return mirrors->copy_missed(reporter, {.object = names->object_of(f, **map),
+                                           .ds_id = ds_id,
+                                           .object_epoch = 1,
+                                           .extents = {{offset, 4 << 20}},
+                                           .failed_here = failed_here});
+  }
+  CopyState state_of(std::uint32_t ds_id) {
+    const auto map = names->layout(f);
+    for (const auto& copy : (*map)->copies) {
+      for (std::size_t i = 0; i < copy.ds_ids.size(); ++i) {
+        if (copy.ds_ids[i] == ds_id) return copy.state_of(i);
+      }
+    }
+    FAIL("no such data server");
+    return {};
+  }
+  std::vector<DirtyExtent> dirty(std::uint32_t ds_id) {
+    const auto found = names->stale_objects(ds_id, {}, 10);
+    REQUIRE(found);
+    return found->empty() ? std::vector<DirtyExtent>{} : found->front().dirty;
+  }
+  std::uint32_t epoch() { return (*names->layout(f))->object_epoch; }
+  layout::ServerLoad busy() {
+    layout::ServerLoad load;
+    load.cpu_percent = {100};
+    load.run_queue_milli = 9000;
+    return load;
+  }
+
+  const FileId f;
+  std::map<std::uint32_t, Reach> reach;  // kHere unless told
+  std::set<std::uint32_t> dead;
+  Clock::duration doubt = 0ms;
+  std::map<std::uint32_t, layout::ServerLoad> loads{{1, {}}, {2, {}}, {3, {}}, {4, {}}};
+  std::map<std::uint32_t, std::uint64_t> free;  // bytes, of those that say so
+  std::vector<FenceCall> fences;
+  bool fence_at_once = false;
+  bool grants_known = true;
+  Recalls recalls;
+  NoFencer fencer;
+  LayoutService layouts{recalls, fencer, {}, [] { return Clock::now(); }, [](FileId) {}};
+  std::unique_ptr<WriterJournal> journal;
+  std::unique_ptr<Mirrors> mirrors;
+};
+
+using Leads = std::vector<std::uint8_t>;
+inline const std::vector<DirtyExtent> kWhole{{0, kMaxFileSize}};
+
+}  // namespace weft::mds

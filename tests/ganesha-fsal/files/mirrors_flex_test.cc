@@ -1,0 +1,112 @@
+// Files whose clients write all copies themselves (flexfiles layout).
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/ganesha-fsal/files/mirrors_fixture.h"
+
+namespace weft::mds {
+
+namespace {
+
+// A file whose clients write both copies themselves, at data servers 1 and 3.
+class FlexFixture : public MirrorsTest {
+ public:
+  Result<Mirrors::Target> begin_flex() {
+    return mirrors->begin_write(f, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
+      layout::LayoutMap made;
+      made.type = layout::LayoutType::kFlexFiles;
+      made.stripe_unit = 1 << 20;
+      made.copies = {{CopyState::kCurrent, 0, {1}, {}}, {CopyState::kCurrent, 0, {3}, {}}};
+      made.duplication = layout::Duplication::kClientSync;
+      return made;
+    });
+  }
+  void grant_flex(ClientId client) {
+    REQUIRE(begin_flex());
+    REQUIRE(layouts.grant(f, client, Access::kReadWrite));
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(FlexFixture, "a copy that clients write is left out before others go on without") {
+  fence_at_once = true;
+  reach[3] = Reach::kWait;
+  CHECK(begin_flex().error() == Errc::kBusy);
+  CHECK(state_of(3) == CopyState::kCurrent);
+  reach[3] = Reach::kGone;
+  CHECK(begin_flex().error() == Errc::kBusy);
+  CHECK(state_of(3) == CopyState::kStale);
+  CHECK(dirty(3) == kWhole);
+  CHECK(begin_flex().error() == Errc::kBusy);  // the other copy is fenced
+  const auto target = begin_flex();
+  REQUIRE(target);
+  CHECK(target->leads == Leads{0});
+  check_clean();
+}
+
+TEST_CASE_METHOD(FlexFixture, "a client says that a copy missed what it wrote") {
+  grant_flex(5);
+  grant_flex(6);
+  REQUIRE(layouts.grant(f, 7, Access::kRead));
+  REQUIRE(mirrors->missed_by_client(f, 3));  // does not wait
+  CHECK(state_of(3) == CopyState::kStale);
+  CHECK(dirty(3) == kWhole);  // nobody knows what others wrote at one copy only
+  REQUIRE(recalls.calls.size() == 3);
+  for (const auto& call : recalls.calls) CHECK((call.only != Access::kRead || call.client == 7));
+  REQUIRE(mirrors->missed_by_client(f, 3));
+  CHECK(mirrors->missed_by_client(f, 1).error() == Errc::kLayoutTryLater);
+  CHECK(state_of(1) == CopyState::kCurrent);
+
+  CHECK(begin_flex().error() == Errc::kBusy);
+  for (const ClientId client : {5, 6}) layouts.returned(f, client, Access::kReadWrite);
+  CHECK(begin_flex().error() == Errc::kBusy);
+  layouts.returned(f, 7, Access::kRead);
+  for (std::size_t at = 0; at < fences.size(); ++at) {
+    if (fences[at].ds_ids == std::vector<std::uint32_t>{1}) fences[at].done({});
+  }
+  const auto target = begin_flex();
+  REQUIRE(target);
+  CHECK(target->leads == Leads{0});
+  check_clean();
+}
+
+TEST_CASE_METHOD(FlexFixture, "clients that write copies are not asked when a server crashed") {
+  doubt = 3h;
+  start();
+  grant_flex(5);
+  REQUIRE(mirrors->missed_by_client(f, 3));  // before its connection is lost for us
+  CHECK(state_of(3) == CopyState::kStale);
+  reach[3] = Reach::kWait;
+  CHECK(begin_flex().error() == Errc::kBusy);
+  reach[3] = Reach::kGone;
+  dead.insert(3);
+  fence_at_once = true;
+  for (FenceCall& call : std::exchange(fences, {})) call.done({});
+  const auto target = begin_flex();
+  REQUIRE(target);
+  CHECK(target->leads == Leads{0});
+  CHECK(recalls.calls.empty());
+  check_clean();
+}
+
+TEST_CASE_METHOD(FlexFixture, "layouts for writing that name a server that is gone are recalled") {
+  grant_flex(5);
+  reach[3] = Reach::kGone;
+  mirrors->tick();
+  CHECK(state_of(3) == CopyState::kStale);
+  CHECK(dirty(3) == kWhole);
+  REQUIRE(recalls.calls.size() == 1);
+  CHECK(recalls.calls[0].only != Access::kRead);
+}
+
+TEST_CASE_METHOD(FlexFixture, "what the server itself writes past a copy that clients write") {
+  grant_flex(5);
+  CHECK(missed(1, 3).error() == Errc::kBusy);
+  CHECK(dirty(3) == kWhole);
+  REQUIRE(recalls.calls.size() == 1);
+  CHECK(recalls.calls[0].only != Access::kRead);  // a layout for writing may be read with
+  layouts.returned(f, 5, Access::kReadWrite);
+  CHECK(missed(1, 3));
+}
+
+}  // namespace weft::mds

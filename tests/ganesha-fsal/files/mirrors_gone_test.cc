@@ -1,0 +1,151 @@
+// What happens to layouts and copies when a data server goes, and after a restart.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/ganesha-fsal/files/mirrors_fixture.h"
+
+namespace weft::mds {
+
+TEST_CASE_METHOD(MirrorsTest, "when a server goes, layouts that name it are recalled at once") {
+  REQUIRE(begin());
+  SECTION("those for reading, when it does not lead") {
+    grant_write(5);
+    REQUIRE(layouts.grant(f, 6, Access::kRead));
+    reach[3] = Reach::kGone;
+    mirrors->tick();
+    REQUIRE(recalls.calls.size() == 1);
+    CHECK(recalls.calls[0].client == 6);
+    CHECK(recalls.calls[0].only == Access::kRead);
+    CHECK(state_of(3) == CopyState::kCurrent);  // it has missed nothing yet
+    REQUIRE(layouts.grant(f, 7, Access::kRead));
+    mirrors->tick();
+    CHECK(recalls.calls.size() == 1);
+  }
+  SECTION("all of them, and another leads, when it did") {
+    grant_write(5);
+    reach[1] = Reach::kGone;
+    mirrors->tick();
+    CHECK(recalls.calls.size() == 1);
+    CHECK(state_of(1) == CopyState::kStale);
+    CHECK(mirrors->look(f)->leads == Leads{1, 0});
+    REQUIRE(fences.size() == 2);
+    CHECK(fences[0].ds_ids == std::vector<std::uint32_t>{3});
+  }
+  SECTION("not those of writers, who notice, when its process is dead: its fence counts") {
+    grant_write(5);
+    REQUIRE(layouts.grant(f, 5, Access::kRead));
+    reach[1] = Reach::kGone;
+    dead.insert(1);
+    mirrors->tick();
+    CHECK(recalls.calls.empty());
+    REQUIRE(fences.size() == 2);
+    CHECK(fences[1].ds_ids == std::vector<std::uint32_t>{1});
+    CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
+    fences[0].done({});
+    CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
+    fences[1].done({});
+    CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone));
+    reach[4] = Reach::kGone;
+    dead.insert(4);
+    mirrors->tick();  // it does not lead
+    CHECK(recalls.calls.empty());
+  }
+  SECTION("each time it goes") {
+    REQUIRE(layouts.grant(f, 6, Access::kRead));
+    reach[2] = Reach::kGone;
+    mirrors->tick();
+    layouts.returned(f, 6, Access::kRead);
+    reach[2] = Reach::kHere;
+    mirrors->tick();
+    REQUIRE(layouts.grant(f, 6, Access::kRead));
+    reach[2] = Reach::kGone;
+    mirrors->tick();
+    CHECK(recalls.calls.size() == 2);
+  }
+  SECTION("not of a file that is elsewhere, or has one copy") {
+    const FileId g = file(kRootFileId, "g");
+    layout_of(g, {1, 2});
+    REQUIRE(layouts.grant(g, 6, Access::kRead));
+    REQUIRE(layouts.grant(f, 6, Access::kRead));
+    reach[9] = reach[1] = Reach::kGone;
+    loads[9] = {};
+    mirrors->tick();
+    REQUIRE(recalls.calls.size() == 1);
+    CHECK(recalls.calls[0].file == f);
+  }
+}
+
+TEST_CASE_METHOD(MirrorsTest, "writers are asked for layouts when a server is not found dead") {
+  doubt = 1h;
+  start();
+  grant_write(5);
+  reach[1] = Reach::kGone;
+  mirrors->tick();
+  CHECK(recalls.calls.empty());
+  CHECK(state_of(1) == CopyState::kStale);
+  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
+  REQUIRE(fences.size() == 2);
+  fences[0].done({});
+  fences[1].done(fail(Errc::kUnreachable));
+  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
+  CHECK(recalls.calls.empty());
+  dead.insert(1);
+  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone).error() == Errc::kBusy);
+  REQUIRE(fences.size() == 3);
+  fences[2].done({});
+  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kGone));
+  CHECK(recalls.calls.empty());
+}
+
+TEST_CASE_METHOD(MirrorsTest, "writers of before a restart are fenced before others lead") {
+  grant_write(5);
+  restart();
+  REQUIRE(journal->inherited(f));
+  CHECK(begin().error() == Errc::kBusy);
+  REQUIRE(fences.size() == 1);
+  CHECK(fences[0].ds_ids == std::vector<std::uint32_t>{1, 2, 3, 4});
+  CHECK(fences[0].fence.epoch == epoch());
+  CHECK(begin().error() == Errc::kBusy);
+  CHECK(fences.size() == 1);
+  fences[0].done({});
+  CHECK(begin());
+}
+
+TEST_CASE_METHOD(MirrorsTest, "a copy that is gone after a restart may have led") {
+  grant_write(5);
+  restart();
+  reach[3] = Reach::kGone;
+  CHECK(begin().error() == Errc::kBusy);
+  CHECK(state_of(3) == CopyState::kStale);
+  CHECK(dirty(3) == kWhole);
+  fence_at_once = true;
+  for (int i = 0; i < 3 && !begin(); ++i) continue;
+  REQUIRE(begin());
+  for (const FenceCall& call : fences) {
+    CHECK(std::ranges::find(call.ds_ids, 3) == call.ds_ids.end());
+  }
+}
+
+TEST_CASE_METHOD(MirrorsTest,
+                 "copies left out before a restart are still to be let go of after it") {
+  REQUIRE(begin());
+  REQUIRE(missed(1, 3));
+  restart();
+  fence_at_once = true;
+  REQUIRE_FALSE(begin());  // inherited
+  REQUIRE(begin());
+  REQUIRE(layouts.grant(f, 6, Access::kRead));  // does not name it
+  CHECK(begin());
+  CHECK(recalls.calls.empty());
+  restart();
+  grants_known = false;
+  fence_at_once = false;
+  REQUIRE_FALSE(begin());
+  REQUIRE(fences.size() >= 1);
+  fence_at_once = true;
+  fences.back().done({});
+  REQUIRE_FALSE(begin());
+  CHECK(begin());
+  CHECK(fences.back().ds_ids == std::vector<std::uint32_t>{3});
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,186 @@
+#include "ganesha-fsal/files/writer_journal.h"
+
+#include <set>
+#include <thread>
+
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
+
+namespace weft::mds {
+namespace {
+
+using std::chrono::seconds;
+
+struct Fixture : NamespaceTest {
+  Fixture() : f(file(kRootFileId, "f")) { start(); }
+
+  void start() {
+    journal.emplace(WriterJournal::Parts{.names = *names,
+                                         .in_use = [this](FileId id) { return out.contains(id); },
+                                         .now = [this] { return now; },
+                                         .linger = seconds(5),
+                                         .retry = seconds(5)});
+    inherited = journal->open().value();
+  }
+  void restart() {
+    journal.reset();
+    names.reset();
+    store.lose_power();
+    open();
+    start();
+  }
+  // Hands a layout out.
+  layout::LayoutMap grant() {
+    auto begun = journal->begin(f, striped({1, 2}));
+    REQUIRE(begun);
+    out.insert(f);
+    return begun->map;
+  }
+  std::size_t recorded() { return names->written_files(0, 100)->size(); }
+  void pass(seconds time) {
+    journal->sweep();
+    now += time;
+    journal->sweep();
+  }
+
+  const FileId f;
+  std::set<FileId> out;
+  Clock::time_point now{};
+  std::optional<WriterJournal> journal;
+  std::size_t inherited = 0;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "a record is made once, and goes when nobody has needed it for a while") {
+  const auto map = grant();
+  CHECK(recorded() == 1);
+  const auto before = store.commits();
+  CHECK(grant() == map);
+  CHECK(store.commits() == before);
+
+  pass(seconds(60));
+  CHECK(recorded() == 1);  // still out
+  out.clear();
+  pass(seconds(4));
+  CHECK(recorded() == 1);
+  grant();  // opened again: the time begins anew
+  out.clear();
+  pass(seconds(4));
+  CHECK(recorded() == 1);
+  pass(seconds(1));
+  CHECK(recorded() == 0);
+  CHECK(journal->size() == 0);
+  grant();
+  CHECK(recorded() == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "a record stays while a layout is about to be handed out") {
+  {
+    auto begun = journal->begin(f, striped({1}));
+    REQUIRE(begun);
+    pass(seconds(60));
+    CHECK(recorded() == 1);
+  }
+  pass(seconds(5));
+  CHECK(recorded() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "a record stays while the file's size is in doubt") {
+  grant();
+  out.clear();
+  journal->doubt(f);
+  pass(seconds(60));
+  CHECK(recorded() == 1);
+  const auto due = journal->due(false, 10);
+  REQUIRE(due.size() == 1);
+  journal->doubt(f);  // another writer, while the first is being settled
+  journal->settled(due[0]);
+  pass(seconds(60));
+  CHECK(recorded() == 1);
+  journal->settled(*journal->unsettled(f));
+  CHECK_FALSE(journal->unsettled(f));
+  pass(seconds(5));
+  CHECK(recorded() == 0);
+  journal->doubt(f);  // nothing to doubt any more
+  CHECK(journal->size() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "what fails to settle is tried again, not at once") {
+  grant();
+  journal->doubt(f);
+  journal->not_settled(f);
+  CHECK(journal->due(false, 10).empty());
+  now += seconds(5);
+  CHECK(journal->due(false, 10).size() == 1);
+  journal->not_settled(f);
+  journal->retry_all();
+  CHECK(journal->due(false, 10).size() == 1);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "a record of an earlier run is inherited, and taken over above its epoch") {
+  const auto map = grant();
+  restart();
+  CHECK(inherited == 1);
+  CHECK(journal->inherited(f));
+  CHECK(journal->due(false, 10).empty());
+  REQUIRE(journal->due(true, 10).size() == 1);
+  out.clear();
+  pass(seconds(60));
+  CHECK(recorded() == 1);
+
+  const auto taken = grant();
+  CHECK(taken.object_epoch == map.object_epoch + 1);
+  CHECK(grant().object_epoch == taken.object_epoch);
+  CHECK(journal->inherited(f));  // those of before are not fenced by that
+  journal->settled(*journal->unsettled(f));
+  CHECK_FALSE(journal->inherited(f));
+  out.clear();
+  pass(seconds(5));
+  CHECK(recorded() == 0);
+  check_clean();
+}
+
+TEST_CASE_METHOD(Fixture, "a file that is gone leaves nothing behind") {
+  grant();
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
+  CHECK(journal->begin(f, no_layout).error() == Errc::kStale);
+  out.clear();
+  pass(seconds(5));
+  CHECK(journal->size() == 0);
+  check_clean();
+}
+
+TEST_CASE_METHOD(Fixture, "sweeps and grants at once never leave a layout without its record") {
+  std::atomic<bool> stop = false;
+  std::mutex mutex;
+  std::set<FileId> held;
+  WriterJournal busy({.names = *names,
+                      .in_use =
+                          [&](FileId id) {
+                            const std::lock_guard lock(mutex);
+                            return held.contains(id);
+                          },
+                      .linger = seconds(0)});
+  std::jthread sweeper([&] {
+    while (!stop) busy.sweep();
+  });
+  for (int i = 0; i < 2000; ++i) {
+    {
+      auto begun = busy.begin(f, striped({1}));
+      REQUIRE(begun);
+      const std::lock_guard lock(mutex);
+      held.insert(f);
+    }
+    std::this_thread::yield();
+    if (recorded() != 1) {
+      stop = true;
+      FAIL("a layout is out and not in the journal");
+    }
+    const std::lock_guard lock(mutex);
+    held.clear();
+  }
+  stop = true;
+}
+
+}  // namespace weft::mds
