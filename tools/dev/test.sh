@@ -20,10 +20,11 @@ Without a STAGE: unit, tidy, system, fuzz, asan, tsan; this is what the build se
   tsan     unit tests under ThreadSanitizer
 
 Arguments after -- go to pytest (system, faults, stores, long) or ctest (unit, asan, tsan). The last
-line is "N passed, N failed, N skipped"; the exit status is 0 if nothing failed. System tests run
-side by side, by WEFT_TEST_WORKERS (two for each processor) workers; "-- -n 0" runs one after
-another. After WEFT_TEST_BUDGET (2400) seconds the sanitizer and fuzz stages that have not begun are
-skipped, and said to be. Results: build/test/*.xml.
+line is "N passed, N failed, N skipped"; the exit status is 0 if nothing failed. One or two tests of
+a stage that failed run three times more, alone: those that pass every time are told of as unsteady.
+System tests run side by side, by WEFT_TEST_WORKERS (two for each processor) workers; "-- -n 0" runs
+one after another. After WEFT_TEST_BUDGET (2400) seconds the sanitizer and fuzz stages that have not
+begun are skipped, and said to be. Results: build/test/*.xml.
 END
 }
 
@@ -35,21 +36,29 @@ test_build() {
   build_preset "$@" || { test_note failed "build of $*" "see build/log/build-$1.log"; return 1; }
 }
 
+# After a stage with failures; fails if the stage left no results.
+test_again() {  # results, what tools/dev/second_look.py takes
+  [ -s "$1" ] || return 1
+  step "again-$(basename "$1" .xml)" "looking again at what failed" \
+    /usr/bin/python3 tools/dev/second_look.py "$@" || true
+}
+
 test_ctest() {  # preset, ctest arguments
   local preset=$1
   shift
   test_build "$preset" || return 0
   step "ctest-$preset" "running unit tests, $preset" ctest --preset "$preset" -j "$WEFT_JOBS" \
-    --output-junit "$test_results/ctest-$preset.xml" "$@" ||
-    [ -s "$test_results/ctest-$preset.xml" ] || test_note failed "ctest $preset" "did not run"
+    --output-junit "$test_results/ctest-$preset.xml" "$@" && return
+  test_again "$test_results/ctest-$preset.xml" ctest "$preset" ||
+    test_note failed "ctest $preset" "did not run"
 }
 
 test_pytest() {  # name, text, pytest arguments
   local name=$1 text=$2 xml=$test_results/pytest-$1.xml
   shift 2
   step "pytest-$name" "$text" /usr/bin/python3 -m pytest -p no:cacheprovider -rfEs \
-    --junitxml="$xml" -o junit_family=xunit2 "$@" ||
-    [ -s "$xml" ] || test_note failed "pytest $name" "did not run"
+    --junitxml="$xml" -o junit_family=xunit2 "$@" && return
+  test_again "$xml" pytest || test_note failed "pytest $name" "did not run"
 }
 
 test_unit() { test_ctest release "$@"; }

@@ -56,3 +56,12 @@ def test_half_a_file_is_a_failure(tmp_path):
 
 def test_success(tmp_path):
     assert run(tmp_path, dev_tsv='passed\ttidy\t\n')[0] == 0
+
+
+def test_unsteady_ones_are_told_of_and_do_not_fail(tmp_path):
+    (tmp_path / 'unsteady').write_text('ctest: test_a: bad\n')
+    status, lines = run(tmp_path, ctest_xml=CTEST)
+    assert status == 0
+    assert lines[-1] == '2 passed, 0 failed, 1 skipped'
+    assert lines[0] == 'unsteady: ctest: test_a: bad'
+    assert '    CHECK( 1 == 2 )' in lines
