@@ -11,7 +11,7 @@ namespace {
 fsal_status_t getattrs(fsal_obj_handle* obj_hdl, fsal_attrlist* out) {
   const Handle& handle = of(obj_hdl);
   if (obj_hdl->type == REGULAR_FILE) {
-    const auto known = this_export().backend->data().size_known(handle.file);
+    const auto known = this_export().server().data().size_known(handle.file);
     if (!known) return to_fsal(known.error());
   }
   const auto attributes = this_export().names().getattr(handle.file);
@@ -35,7 +35,7 @@ fsal_status_t setattr2(fsal_obj_handle* obj_hdl, bool bypass, state_t* state,
     }
   }
   return to_fsal(
-      this_export().backend->data().set_attributes(credentials(), handle.file, change, caller()));
+      this_export().server().data().set_attributes(credentials(), handle.file, change, caller()));
 }
 
 fsal_status_t handle_to_wire(const fsal_obj_handle* obj_hdl, fsal_digesttype_t /*type*/,

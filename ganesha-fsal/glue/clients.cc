@@ -45,6 +45,4 @@ std::map<ClientId, std::string> nfs_clients() {
   return clients;
 }
 
-std::uint64_t grace_left_ms() { return nfs_grace_left_ms(); }
-
 }  // namespace weft::mds

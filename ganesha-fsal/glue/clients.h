@@ -1,5 +1,4 @@
-// What Ganesha knows and an administrator asks: which NFSv4 clients there are, and how long the
-// grace period lasts.
+// What Ganesha knows and an administrator asks: which NFSv4 clients there are.
 //
 // Threading: any thread. A list is a copy, made under Ganesha's locks on its table of clients, one
 // partition after the other: it is no snapshot of one moment.
@@ -16,8 +15,5 @@ namespace weft::mds {
 // and the owner it named there, "192.0.2.7 (Linux NFSv4.2 node7)". What the client chose is shown
 // with \x.. for all but printable ASCII, cut at 128 bytes.
 [[nodiscard]] std::map<ClientId, std::string> nfs_clients();
-
-// Milliseconds until grace is over if nothing ends it before; 0 when there is none.
-[[nodiscard]] std::uint64_t grace_left_ms();
 
 }  // namespace weft::mds

@@ -9,6 +9,7 @@
 #include "ganesha-fsal/glue/layout_ops.h"
 #include "ganesha-fsal/glue/module.h"
 #include "ganesha-fsal/glue/object_ops.h"
+#include "ganesha-fsal/glue/server_options.h"
 
 namespace weft::mds {
 namespace {
@@ -83,7 +84,7 @@ fsal_status_t create_handle(fsal_export* exp_hdl, gsh_buffdesc* host, fsal_obj_h
 
 fsal_status_t get_fs_dynamic_info(fsal_export* exp_hdl, fsal_obj_handle* /*obj_hdl*/,
                                   fsal_dynamicfsinfo_t* info) {
-  const FsSpace space = of(exp_hdl).backend->space();
+  const FsSpace space = of(exp_hdl).server().space();
   info->total_bytes = space.capacity_bytes;
   info->free_bytes = space.free_bytes;
   info->avail_bytes = space.free_bytes;
@@ -99,21 +100,22 @@ bool (*default_fs_supports)(fsal_export*, fsal_fsinfo_options_t) = nullptr;
 
 bool fs_supports(fsal_export* exp_hdl, fsal_fsinfo_options_t option) {
   if (option == fso_pnfs_mds_supported) return of(exp_hdl).options.pnfs;
-  // An open holds the inode, and after a restart orphans stay until grace is over (Backend::tick).
+  // An open holds the inode, and after a restart orphans stay until grace is over
+  // (server/background.h).
   if (option == fso_preserve_unlinked) return true;
   return default_fs_supports(exp_hdl, option);
 }
 
 void get_write_verifier(fsal_export* exp_hdl, gsh_buffdesc* out) {
   const std::uint64_t verifier =
-      take_verifier_of_write().value_or(of(exp_hdl).backend->write_verifier());
+      take_verifier_of_write().value_or(of(exp_hdl).server().write_verifier());
   std::memcpy(out->addr, &verifier, std::min(out->len, sizeof(verifier)));
 }
 
 void release(fsal_export* exp_hdl) {
   Export* exp = &of(exp_hdl);
-  exp->backend->recaller().remove(exp->up_ops);
-  Backend::remove_export(exp->export_id);
+  exp->store->recaller.remove(exp->up_ops);
+  exports().remove(exp->export_id);
   fsal_detach_export(exp->fsal, &exp->exports);
   free_export_ops(exp);
   weft_options_free(&exp->options);
@@ -184,9 +186,9 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
   if (const auto fine = check_options(exp->options); !fine) {
     return refuse(*exp, err_type, fine.error());
   }
-  auto backend = Backend::open(exp->options);
-  if (!backend) return refuse(*exp, err_type, backend.error());
-  const auto root = find_root((*backend)->names(), exp->path);
+  auto store = exports().open(exp->options);
+  if (!store) return refuse(*exp, err_type, store.error());
+  const auto root = find_root((*store)->server->names(), exp->path);
   if (!root) return refuse(*exp, err_type, root.error());
 
   exp->root = *root;
@@ -197,9 +199,9 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
   if (fsal_attach_export(fsal, &exp->exports) != 0) {
     return refuse(*exp, err_type, {Errc::kInternal, "the export could not be attached"});
   }
-  exp->backend = std::move(*backend);
-  exp->backend->recaller().add(exp->export_id, up_ops);
-  Backend::add_export(exp->export_id, exp->backend, CTX_PSEUDOPATH(op_ctx), exp->root, exp->policy);
+  exp->store = std::move(*store);
+  exp->store->recaller.add(exp->export_id, up_ops, exp->server());
+  exports().add(exp->export_id, exp->store, CTX_PSEUDOPATH(op_ctx), exp->root, exp->policy);
   spdlog::info("export id={} path={} pnfs={} metadata_path={}", exp->export_id, exp->path,
                exp->options.pnfs, exp->options.metadata_path);
   op_ctx->fsal_export = exp.release();

@@ -2,8 +2,8 @@
 //
 // Ownership: made by create_export, owned by Ganesha, deleted by its release operation, which comes
 // after the last operation through the export. Exports whose Metadata_Path is the same share one
-// Backend, and the handles in Ganesha's cache; how new files are laid out is each export's own, and
-// so is the directory that it exports.
+// ServedStore, and the handles in Ganesha's cache; how new files are laid out is each export's own,
+// and so is the directory that it exports.
 //
 // What comes from a client is looked at in wire_to_host, always: where the cache knows a file,
 // create_handle is not asked. Of an export of a directory below the root it takes a handle only
@@ -11,7 +11,7 @@
 // moved elsewhere by others stays within reach of those who had its handle, as an open file does.
 #pragma once
 
-#include "ganesha-fsal/glue/backend.h"
+#include "ganesha-fsal/glue/exports.h"
 #include "ganesha-fsal/glue/ganesha.h"
 #include "ganesha-fsal/glue/handle.h"
 #include "ganesha-fsal/glue/options.h"
@@ -22,18 +22,19 @@ struct Export : fsal_export {
   weft_options options{};
   std::string path;
   FileId root = kRootFileId;  // the directory that Path named when the export was made
-  std::shared_ptr<Backend> backend;
+  std::shared_ptr<ServedStore> store;
   layout::PlacementPolicy policy;
   layouttype4 layout_type = LAYOUT4_NFSV4_1_FILES;
 
   [[nodiscard]] bool whole() const { return root == kRootFileId; }
   // Says that a file was reached through an export of this directory. Unless whole().
   [[nodiscard]] HandleSeal seal(std::span<const std::byte, kWireHandleBytes> wire) const {
-    return seal_for(root, wire, backend->cluster().registry().seal_key());
+    return seal_for(root, wire, store->server->cluster().registry().seal_key());
   }
-  [[nodiscard]] Namespace& names() { return backend->names(); }
-  [[nodiscard]] std::uint32_t fsid() const { return backend->fsid(); }
-  [[nodiscard]] std::uint64_t store_id() const { return backend->store_id(); }
+  [[nodiscard]] MetadataServer& server() { return *store->server; }
+  [[nodiscard]] Namespace& names() { return store->server->names(); }
+  [[nodiscard]] std::uint32_t fsid() const { return store->server->fsid(); }
+  [[nodiscard]] std::uint64_t store_id() const { return store->server->store_id(); }
 };
 
 [[nodiscard]] inline Export& of(fsal_export* exp) { return *static_cast<Export*>(exp); }

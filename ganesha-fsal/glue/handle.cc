@@ -64,7 +64,7 @@ Handle* make_handle(Export& through, const InodeAttributes& attributes) {
   handle->file = attributes.id;
   handle->wire = make_wire_handle(through.fsid(), attributes.id, through.store_id());
   if (attributes.type == FileType::kRegular) {
-    handle->open = through.backend->open_files().of(attributes.id);
+    handle->open = through.store->open_files.of(attributes.id);
   }
   // Takes the module from the export, and keeps nothing of the export itself.
   fsal_obj_handle_init(handle.get(), &through, to_ganesha_type(attributes.type), false);

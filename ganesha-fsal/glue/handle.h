@@ -15,7 +15,7 @@
 // export: an operation's export is this_export() (export.h).
 //
 // Ownership: Ganesha's cache owns handles; release() deletes one, possibly after the last export
-// and its Backend are gone. A handle holds no lock and no file. What belongs to the file and not to
+// and its store are gone. A handle holds no lock and no file. What belongs to the file and not to
 // the handle is in OpenFile.
 #pragma once
 

@@ -53,7 +53,7 @@ constexpr int kAnswered = 1001;
 class Caller {
  public:
   Caller(fsal_obj_handle* obj_hdl, fsal_async_cb done_cb, fsal_io_arg* arg, void* caller_arg)
-      : backend_(this_export().backend),
+      : store_(this_export().store),
         obj_hdl_(obj_hdl),
         done_cb_(done_cb),
         arg_(arg),
@@ -73,9 +73,9 @@ class Caller {
   // them: nobody is told.
   void answered() noexcept {
     if (told_.exchange(true)) return;
-    const Backend::MayEnd here;
-    const std::shared_ptr<Backend> backend = backend_.lock();
-    if (backend == nullptr) return;
+    const Exports::MayEnd here;
+    const std::shared_ptr<ServedStore> store = store_.lock();
+    if (store == nullptr) return;
     get_gsh_export_ref(export_);
     req_op_context context;
     init_op_context_simple(&context, export_, fsal_export_);
@@ -85,7 +85,7 @@ class Caller {
   }
 
  private:
-  const std::weak_ptr<Backend> backend_;
+  const std::weak_ptr<ServedStore> store_;
   fsal_obj_handle* const obj_hdl_;
   const fsal_async_cb done_cb_;
   fsal_io_arg* const arg_;
@@ -119,12 +119,12 @@ struct Reading {
     std::size_t room = 0;
     for (const auto& piece : pieces_of(arg)) room += piece.size();
     const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(room, UINT32_MAX));
-    return this_export().backend->data().begin_read(handle.file, arg.offset, count,
+    return this_export().server().data().begin_read(handle.file, arg.offset, count,
                                                     std::move(answered));
   }
 
   static Result<> end(Begun& begun, fsal_io_arg& arg) {
-    auto got = this_export().backend->data().end_read(begun);
+    auto got = this_export().server().data().end_read(begun);
     if (!got) return pass(got);
     const std::span<const iovec> out(arg.iov, static_cast<std::size_t>(arg.iov_count));
     if (auto copied = copy_out(got->data, out); !copied) return copied;
@@ -144,12 +144,12 @@ struct Writing {
         arg.fsal_stable ? ProxyIo::Stability::kFileSync : ProxyIo::Stability::kUnstable;
     auto policy = placement_for(this_export().names(), handle.file, this_export().policy);
     if (!policy) return pass(policy);
-    return this_export().backend->data().begin_write(handle.file, arg.offset, pieces_of(arg),
+    return this_export().server().data().begin_write(handle.file, arg.offset, pieces_of(arg),
                                                      wanted, *policy, std::move(answered));
   }
 
   static Result<> end(Begun& begun, fsal_io_arg& arg) {
-    auto written = this_export().backend->data().end_write(begun, pieces_of(arg));
+    auto written = this_export().server().data().end_write(begun, pieces_of(arg));
     if (!written) return pass(written);
     arg.io_amount = written->bytes;
     arg.fsal_stable = written->stability == ProxyIo::Stability::kFileSync;
@@ -201,7 +201,7 @@ void io(fsal_obj_handle* obj_hdl, bool bypass, fsal_async_cb done_cb, fsal_io_ar
 fsal_status_t commit2(fsal_obj_handle* obj_hdl, off_t /*offset*/, std::size_t /*length*/) {
   const Handle& handle = of(obj_hdl);
   verifier_of_write.reset();  // COMMIT is answered with what holds after it
-  return to_fsal(this_export().backend->data().sync(handle.file));
+  return to_fsal(this_export().server().data().sync(handle.file));
 }
 
 fsal_status_t fallocate(fsal_obj_handle* obj_hdl, state_t* state, std::uint64_t offset,
@@ -209,7 +209,7 @@ fsal_status_t fallocate(fsal_obj_handle* obj_hdl, state_t* state, std::uint64_t 
   const Handle& handle = of(obj_hdl);
   const fsal_status_t share = may_do(handle, state, FSAL_O_WRITE, false);
   if (FSAL_IS_ERROR(share)) return share;
-  FileData& data = this_export().backend->data();
+  FileData& data = this_export().server().data();
   if (!allocate) return to_fsal(data.punch(handle.file, offset, length));
   const auto policy = placement_for(this_export().names(), handle.file, this_export().policy);
   if (!policy) return to_fsal(policy.error());
@@ -222,9 +222,9 @@ fsal_status_t fallocate(fsal_obj_handle* obj_hdl, state_t* state, std::uint64_t 
 // SEEK.
 fsal_status_t seek2(fsal_obj_handle* obj_hdl, state_t* /*state*/, io_info* info) {
   const Handle& handle = of(obj_hdl);
-  Backend& backend = *this_export().backend;
-  if (backend.layouts().held_for_write(handle.file)) {
-    if (const auto learned = backend.data().learn_end(handle.file); !learned) {
+  MetadataServer& server = this_export().server();
+  if (server.layouts().held_for_write(handle.file)) {
+    if (const auto learned = server.data().learn_end(handle.file); !learned) {
       return to_fsal(learned.error());
     }
   }

@@ -47,7 +47,7 @@ nfsstat4 check_request(const Export& exp, const fsal_layoutget_arg& arg,
 nfsstat4 layoutget(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutget_arg* arg,
                    fsal_layoutget_res* res) {
   const Handle& handle = of(obj_hdl);
-  Backend& backend = *this_export().backend;
+  MetadataServer& server = this_export().server();
   const nfsstat4 bad = check_request(this_export(), *arg, res->segment);
   if (bad != NFS4_OK) return bad;
   if (op_ctx->clientid == nullptr) return NFS4ERR_SERVERFAULT;
@@ -63,15 +63,15 @@ nfsstat4 layoutget(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutget_arg
   request.max_bytes = arg->maxcount;
   request.fsal = kFsalId;
   request.export_id = this_export().export_id;
-  const auto policy = placement_for(backend.names(), handle.file, this_export().policy);
+  const auto policy = placement_for(server.names(), handle.file, this_export().policy);
   if (!policy) return to_nfsstat(policy.error().code);
-  const auto made = backend.data().grant(request, *policy);
+  const auto made = server.data().grant(request, *policy);
   if (!made) {
     spdlog::debug("layoutget refused file={:x} error=\"{}\"", handle.file, made.error().describe());
     return to_nfsstat(made.error().code);
   }
   if (!put(body, made->body)) {
-    backend.layouts().returned(handle.file, client, access);
+    server.layouts().returned(handle.file, client, access);
     return NFS4ERR_TOOSMALL;
   }
   res->segment.offset = 0;
@@ -96,16 +96,16 @@ void take_report(const Handle& handle, XDR* body) {
     spdlog::warn("layoutreturn of file={:x}: {}", handle.file, report.error().describe());
     return;
   }
-  Backend& backend = *this_export().backend;
-  backend.count_layout_errors(report->errors.size());
+  MetadataServer& server = this_export().server();
+  server.count_layout_errors(report->errors.size());
   if (op_ctx->clientid == nullptr) return;
-  backend.data().reports().returned(handle.file, *op_ctx->clientid, *report);
+  server.data().reports().returned(handle.file, *op_ctx->clientid, *report);
 }
 
 // Answers OK whatever happens: Ganesha ends itself after a hundred failed revocations.
 nfsstat4 layoutreturn(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutreturn_arg* arg) {
   const Handle& handle = of(obj_hdl);
-  LayoutService& layouts = this_export().backend->layouts();
+  LayoutService& layouts = this_export().server().layouts();
   if (body != nullptr && arg->lo_type == LAYOUT4_FLEX_FILES) take_report(handle, body);
   if (arg->circumstance == circumstance_reclaim) return NFS4_OK;  // nothing is recorded of it
   if (!arg->dispose) return NFS4_OK;
@@ -113,7 +113,7 @@ nfsstat4 layoutreturn(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutretu
   if (arg->circumstance == circumstance_revoke) {
     layouts.revoke(handle.file, client, "lease or backchannel lost");
   } else {
-    this_export().backend->data().layout_ended(handle.file, client,
+    this_export().server().data().layout_ended(handle.file, client,
                                                to_access(arg->cur_segment.io_mode),
                                                arg->circumstance == circumstance_forgotten);
   }
@@ -126,7 +126,7 @@ nfsstat4 layoutcommit(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layout
   res->commit_done = true;  // every segment is the whole file
   // The core asks for the oldest segment, which may be one for reading beside one for writing.
   const ClientId client = client_of(arg->fsal_seg_data);
-  FileData& data = this_export().backend->data();
+  FileData& data = this_export().server().data();
   if (arg->fsal_seg_data == nullptr) {  // its layout was returned before: patch 0035
     data.doubt_size(handle.file);
     return NFS4_OK;
@@ -154,8 +154,8 @@ nfsstat4 layoutcommit(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layout
 // Whether the server is well is for its heartbeats to say.
 nfsstat4 layouterror(fsal_obj_handle* obj_hdl, const fsal_layouterror_arg* arg) {
   const Handle& handle = of(obj_hdl);
-  Backend& backend = *this_export().backend;
-  backend.count_layout_errors(arg->count);
+  MetadataServer& server = this_export().server();
+  server.count_layout_errors(arg->count);
   if (op_ctx->clientid == nullptr) return NFS4_OK;
   std::vector<layout::DeviceError> errors;
   const std::size_t count = std::min<std::size_t>(arg->count, layout::kMaxFlexDeviceErrors);
@@ -165,18 +165,17 @@ nfsstat4 layouterror(fsal_obj_handle* obj_hdl, const fsal_layouterror_arg* arg) 
     one.status = static_cast<std::uint32_t>(error.de_status);
     one.op = static_cast<std::uint32_t>(error.de_opnum);
   }
-  backend.data().reports().errors(handle.file, *op_ctx->clientid, arg->offset, errors);
+  server.data().reports().errors(handle.file, *op_ctx->clientid, arg->offset, errors);
   return NFS4_OK;
 }
 
 nfsstat4 layoutstats(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layoutstats_arg* arg) {
   const Handle& handle = of(obj_hdl);
-  Backend& backend = *this_export().backend;
-  backend.count_layout_stats();
+  MetadataServer& server = this_export().server();
   if (op_ctx->clientid == nullptr) return NFS4_OK;
   layout::DeviceIdBytes device{};
   std::memcpy(device.data(), arg->deviceid, device.size());
-  backend.data().reports().stats(
+  server.data().reports().stats(
       handle.file, *op_ctx->clientid, device,
       {arg->read->ii_count, arg->read->ii_bytes, arg->write->ii_count, arg->write->ii_bytes, 0});
   return NFS4_OK;
@@ -221,10 +220,10 @@ nfsstat4 getdeviceinfo(fsal_module* /*fsal*/, XDR* body, layouttype4 type,
   const auto id = layout::unpack(
       std::span<const std::byte, layout::kDeviceIdBytes>(bytes, layout::kDeviceIdBytes));
   if (!id) return NFS4ERR_INVAL;
-  const auto backend = Backend::of_export(id->export_id);
-  if (backend == nullptr) return NFS4ERR_NOENT;
-  const auto encoded =
-      backend->data().device_body(*id, type == LAYOUT4_FLEX_FILES ? layout::LayoutType::kFlexFiles
+  const auto store = exports().store_of(id->export_id);
+  if (store == nullptr) return NFS4ERR_NOENT;
+  const auto encoded = store->server->data().device_body(*id, type == LAYOUT4_FLEX_FILES
+                                                                  ? layout::LayoutType::kFlexFiles
                                                                   : layout::LayoutType::kFiles);
   if (!encoded) return to_nfsstat(encoded.error().code);
   return put(body, *encoded) ? NFS4_OK : NFS4ERR_TOOSMALL;

@@ -78,7 +78,7 @@ MODULE_INIT void weft_module_load(void) {
 }
 
 MODULE_FINI void weft_module_unload(void) {
-  weft::mds::Backend::wait_closed();
+  weft::mds::exports().wait_closed();
   if (unregister_fsal(&weft::mds::module()) != 0) {
     LogCrit(COMPONENT_FSAL, "FSAL WEFT could not be unloaded");
   }

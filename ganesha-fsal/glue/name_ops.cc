@@ -127,9 +127,9 @@ fsal_status_t link(fsal_obj_handle* obj_hdl, fsal_obj_handle* dir_hdl, const cha
 }
 
 // What follows when a file may have lost its last name.
-void lost_name(Backend& backend, const InodeAttributes& attributes, bool orphaned) {
+void lost_name(MetadataServer& server, const InodeAttributes& attributes, bool orphaned) {
   if (attributes.type != FileType::kRegular || attributes.nlink > 0) return;
-  orphaned ? backend.orphaned(attributes.id) : backend.removed();
+  orphaned ? server.orphaned(attributes.id) : server.removed();
 }
 
 fsal_status_t rename(fsal_obj_handle* /*obj_hdl*/, fsal_obj_handle* from_hdl, const char* from_name,
@@ -144,7 +144,7 @@ fsal_status_t rename(fsal_obj_handle* /*obj_hdl*/, fsal_obj_handle* from_hdl, co
   fill_directory_change(renamed->from, fsid, from_before, from_after);
   fill_directory_change(renamed->to, fsid, to_before, to_after);
   if (renamed->replaced) {
-    lost_name(*this_export().backend, *renamed->replaced, renamed->replaced_orphaned);
+    lost_name(this_export().server(), *renamed->replaced, renamed->replaced_orphaned);
   }
   return kFsalOk;
 }
@@ -155,7 +155,7 @@ fsal_status_t unlink(fsal_obj_handle* dir_hdl, fsal_obj_handle* /*obj_hdl*/, con
   const auto removed = this_export().names().remove(credentials(), dir.file, name);
   if (!removed) return to_fsal(removed.error());
   fill_directory_change(removed->parent, this_export().fsid(), before, after);
-  lost_name(*this_export().backend, removed->attributes, removed->orphaned);
+  lost_name(this_export().server(), removed->attributes, removed->orphaned);
   return kFsalOk;
 }
 

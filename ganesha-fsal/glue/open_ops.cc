@@ -21,22 +21,22 @@ CreateVerifier to_verifier(const char* verifier) {
 // Takes the share reservation. A state's open holds the inode, so that an unlinked file lives on
 // until its last close.
 fsal_status_t open_handle(Handle& handle, OpenState* state, fsal_openflags_t flags) {
-  Backend& backend = *this_export().backend;
-  if (backend.layouts().blocked(handle.file)) return to_fsal(Errc::kBusy);
+  MetadataServer& server = this_export().server();
+  if (server.layouts().blocked(handle.file)) return to_fsal(Errc::kBusy);
   const bool first = state != nullptr && state->flags == FSAL_O_CLOSED;
   if (first) {
     const auto held = this_export().names().hold(handle.file);
     if (!held) return to_fsal(held.error());
-    if (held->nlink == 0) backend.remember_orphan(handle.file);
+    if (held->nlink == 0) server.remember_orphan(handle.file);
   }
   const fsal_status_t status = take_share(*handle.open, state, flags, caller());
   if (FSAL_IS_ERROR(status)) {
-    if (first) backend.release(handle.file);
+    if (first) server.release(handle.file);
     return status;
   }
   if (state != nullptr && (flags & FSAL_O_RECLAIM) != 0 && (flags & FSAL_O_WRITE) != 0) {
     state->reclaimed = true;
-    backend.data().relearn_size(handle.file);
+    server.data().relearn_size(handle.file);
   }
   return kFsalOk;
 }
@@ -45,8 +45,8 @@ fsal_status_t close_handle(Handle& handle, OpenState& state) {
   if (state.flags == FSAL_O_CLOSED) return fsalstat(ERR_FSAL_NOT_OPENED, 0);
   static_cast<void>(drop_share(*handle.open, state));
   // Writes that were on their way under the old layout have arrived by now.
-  if (state.reclaimed) this_export().backend->data().relearn_size(handle.file);
-  this_export().backend->release(handle.file);
+  if (state.reclaimed) this_export().server().data().relearn_size(handle.file);
+  this_export().server().release(handle.file);
   return kFsalOk;
 }
 
@@ -56,7 +56,7 @@ fsal_status_t truncate_if_asked(const Handle& handle, fsal_openflags_t flags) {
   change.size = 0;
   change.mtime_now = true;
   return to_fsal(
-      this_export().backend->data().set_attributes(credentials(), handle.file, change, caller()));
+      this_export().server().data().set_attributes(credentials(), handle.file, change, caller()));
 }
 
 fsal_status_t open_by_handle(Handle& handle, OpenState* state, fsal_openflags_t flags,
@@ -157,7 +157,7 @@ fsal_status_t close2(fsal_obj_handle* obj_hdl, state_t* state) {
   if (state->state_type == STATE_TYPE_LAYOUT) {
     const state_owner_t* owner = state->state_owner;
     if (owner != nullptr) {
-      this_export().backend->layouts().dropped(handle.file,
+      this_export().server().layouts().dropped(handle.file,
                                                owner->so_owner.so_nfs4_owner.so_clientid);
     }
     return kFsalOk;

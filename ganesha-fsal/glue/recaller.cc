@@ -59,6 +59,16 @@ class UpcallRecaller::Held {
   explicit operator bool() const { return export_ != nullptr; }
   [[nodiscard]] const fsal_up_vector* ops() const { return upcalls_.ops; }
   [[nodiscard]] std::uint16_t export_id() const { return upcalls_.export_id; }
+  // As Ganesha's cache has it.
+  [[nodiscard]] WireHandle key_of(FileId file) const {
+    return make_wire_handle(upcalls_.server->fsid(), file, upcalls_.server->store_id());
+  }
+  // Layouts of a file are all of one type, that of its map.
+  [[nodiscard]] layouttype4 type_of(FileId file) const {
+    const auto map = upcalls_.server->names().layout(file);
+    const bool flex = map && *map && (*map)->type == layout::LayoutType::kFlexFiles;
+    return flex ? LAYOUT4_FLEX_FILES : LAYOUT4_NFSV4_1_FILES;
+  }
 
  private:
   gsh_export* export_ = nullptr;
@@ -78,9 +88,10 @@ struct UpcallRecaller::Asked {
 
 bool UpcallRecaller::in_upcall() { return giving_up; }
 
-void UpcallRecaller::add(std::uint16_t export_id, const fsal_up_vector* up_ops) {
+void UpcallRecaller::add(std::uint16_t export_id, const fsal_up_vector* up_ops,
+                         MetadataServer& server) {
   const std::lock_guard lock(mutex_);
-  exports_.push_back({export_id, up_ops});
+  exports_.push_back({export_id, up_ops, &server});
 }
 
 void UpcallRecaller::remove(const fsal_up_vector* up_ops) {
@@ -118,15 +129,13 @@ void UpcallRecaller::recall(FileId file, ClientId client, std::optional<layout::
 void UpcallRecaller::ask(std::unique_ptr<Asked> asked) {
   asked->through = hold(asked->passed_over);
   if (!asked->through) return asked->none();
-  WireHandle key = make_wire_handle(fsid_, asked->file, store_id_);
+  WireHandle key = asked->through.key_of(asked->file);
   gsh_buffdesc handle{.addr = key.data(), .len = key.size()};  // copied by the upcall
   const layoutiomode4 mode = !asked->only                                 ? LAYOUTIOMODE4_ANY
                              : *asked->only == layout::Access::kReadWrite ? LAYOUTIOMODE4_RW
                                                                           : LAYOUTIOMODE4_READ;
   const pnfs_segment whole{.io_mode = mode, .offset = 0, .length = NFS4_UINT64_MAX};
-  const layouttype4 type = type_of_(asked->file) == layout::LayoutType::kFlexFiles
-                               ? LAYOUT4_FLEX_FILES
-                               : LAYOUT4_NFSV4_1_FILES;
+  const layouttype4 type = asked->through.type_of(asked->file);
   layoutrecall_spec spec{};
   spec.how = layoutrecall_howspec_exactly;
   spec.u.client = asked->client;
@@ -170,7 +179,7 @@ void UpcallRecaller::recall_unused(ClientId client, std::function<void(bool unde
 void UpcallRecaller::invalidate_attributes(FileId file) {
   const Held through = hold({});
   if (!through) return;
-  WireHandle key = make_wire_handle(fsid_, file, store_id_);
+  WireHandle key = through.key_of(file);
   gsh_buffdesc handle{.addr = key.data(), .len = key.size()};
   static_cast<void>(through.ops()->invalidate(through.ops(), &handle, FSAL_UP_INVALIDATE_ATTRS));
 }

@@ -4,7 +4,7 @@
 // Every export of the store has upcalls of its own, and all reach the same cache. An upcall holds a
 // reference to the export it goes through, which is found by its number each time: an export that
 // is being removed is never revived. The reference may turn out to be the export's last, and with
-// it the store's: what that means for the caller's thread is Backend's to know (in_upcall()).
+// it the store's: what that means for the caller's thread is known by Exports (in_upcall()).
 //
 // Threading: any thread, also one that Ganesha called for the file in question. The callback of a
 // recall runs in Ganesha's general fridge.
@@ -12,19 +12,14 @@
 
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/glue/ganesha.h"
-#include "layout/layout_map.h"
+#include "ganesha-fsal/server/metadata_server.h"
 
 namespace weft::mds {
 
 class UpcallRecaller final : public Recaller {
  public:
-  // Layouts of a file are all of one type, that of its map.
-  using TypeOf = std::function<layout::LayoutType(FileId)>;
-  UpcallRecaller(std::uint32_t fsid, std::uint64_t store_id, TypeOf type_of)
-      : fsid_(fsid), store_id_(store_id), type_of_(std::move(type_of)) {}
-
-  // Exports come and go.
-  void add(std::uint16_t export_id, const fsal_up_vector* up_ops);
+  // Exports come and go; `server` is that of all of them, and outlives this object's calls.
+  void add(std::uint16_t export_id, const fsal_up_vector* up_ops, MetadataServer& server);
   // Nothing goes through it any more once this has returned.
   void remove(const fsal_up_vector* up_ops);
 
@@ -44,6 +39,7 @@ class UpcallRecaller final : public Recaller {
   struct Upcalls {
     std::uint16_t export_id = 0;
     const fsal_up_vector* ops = nullptr;
+    MetadataServer* server = nullptr;
   };
   class Held;
   struct Asked;
@@ -53,9 +49,6 @@ class UpcallRecaller final : public Recaller {
   void ask(std::unique_ptr<Asked> asked);
   static void answered(void* argument, state_status_t status);
 
-  const std::uint32_t fsid_;
-  const std::uint64_t store_id_;
-  const TypeOf type_of_;
   std::mutex mutex_;
   std::vector<Upcalls> exports_;  // guarded by mutex_
 };

@@ -57,7 +57,7 @@ Result<> change_policy(const Handle& handle, std::string_view text) {
                  set.error().describe());
     return pass(set);
   }
-  this_export().backend->recaller().invalidate_attributes(handle.file);
+  this_export().store->recaller.invalidate_attributes(handle.file);
   return {};
 }
 

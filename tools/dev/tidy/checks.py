@@ -38,6 +38,8 @@ LAYERS = [
     (_MDS + 'files', ['rpc', 'layout'] + [_MDS + f for f in ('meta', 'cluster', 'proxy')]),
     (_MDS + 'admin', ['rpc']),
     (_MDS + 'repair', ['rpc', 'layout'] + [_MDS + f for f in ('meta', 'cluster', 'admin')]),
+    (_MDS + 'server', ['rpc', 'layout'] + [_MDS + f for f in ('meta', 'cluster', 'proxy', 'files',
+                                                              'admin', 'repair')]),
     ('ganesha-fsal', ['rpc', 'layout']),
     ('tools', ['rpc', 'layout', 'ganesha-fsal/admin', 'tests/support']),
     ('tests', None),

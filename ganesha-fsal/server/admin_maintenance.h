@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ganesha-fsal/admin/source.h"
-#include "ganesha-fsal/glue/backend.h"
+#include "ganesha-fsal/server/metadata_server.h"
 
 namespace weft::mds {
 
@@ -16,26 +16,26 @@ namespace weft::mds {
 [[nodiscard]] std::string human_time(std::uint64_t seconds);
 
 // AdminSource::maintain(), but for beginning a scrub.
-[[nodiscard]] Result<MaintenanceReport> maintain(Backend& backend, const std::string& what,
+[[nodiscard]] Result<MaintenanceReport> maintain(MetadataServer& server, const std::string& what,
                                                  const std::string& whom);
 
 // Of one file, or all.
-[[nodiscard]] Result<MaintenanceReport> begin_scrub(Backend& backend, std::optional<FileId> file,
-                                                    bool only_tell);
+[[nodiscard]] Result<MaintenanceReport> begin_scrub(MetadataServer& server,
+                                                    std::optional<FileId> file, bool only_tell);
 // Believes the data server's copies of a file (Scrubber::resolve()). kNotFound: no such data
 // server; kInvalid: it has no current copy of it, or nobody else has.
-[[nodiscard]] Result<MaintenanceReport> resolve_scrub(Backend& backend, FileId file,
+[[nodiscard]] Result<MaintenanceReport> resolve_scrub(MetadataServer& server, FileId file,
                                                       const std::string& from);
 // Adds warnings when copies differed.
-[[nodiscard]] ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings);
+[[nodiscard]] ScrubReport scrub_report(MetadataServer& server, std::vector<std::string>& warnings);
 
 // What the last rebalance does, or did.
-[[nodiscard]] std::string rebalance_text(Backend& backend);
+[[nodiscard]] std::string rebalance_text(MetadataServer& server);
 
 // Fills in how far data servers are with being left.
-[[nodiscard]] Result<> add_leaving(Backend& backend, std::vector<DataServerReport>& reports);
+[[nodiscard]] Result<> add_leaving(MetadataServer& server, std::vector<DataServerReport>& reports);
 
 // Which data server takes another's place in the file's map; empty: none.
-[[nodiscard]] std::string moving_text(Backend& backend, FileId file);
+[[nodiscard]] std::string moving_text(MetadataServer& server, FileId file);
 
 }  // namespace weft::mds

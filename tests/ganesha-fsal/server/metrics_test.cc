@@ -1,4 +1,4 @@
-#include "ganesha-fsal/admin/metrics.h"
+#include "ganesha-fsal/server/metrics.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

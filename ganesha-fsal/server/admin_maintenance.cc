@@ -1,4 +1,4 @@
-#include "ganesha-fsal/glue/admin_maintenance.h"
+#include "ganesha-fsal/server/admin_maintenance.h"
 
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
@@ -22,13 +22,13 @@ std::string human_time(std::uint64_t seconds) {
 
 namespace {
 
-Result<ServerView> find(Backend& backend, const std::string& whom) {
+Result<ServerView> find(MetadataServer& server, const std::string& whom) {
   std::uint32_t id = 0;
   const char* const end = whom.data() + whom.size();
   const auto parsed = std::from_chars(whom.data(), end, id);
   const bool number = parsed.ec == std::errc() && parsed.ptr == end;
   std::vector<ServerView> named;
-  for (ServerView& view : backend.cluster().registry().list()) {
+  for (ServerView& view : server.cluster().registry().list()) {
     if (number ? view.record.id == id : view.record.name == whom) named.push_back(std::move(view));
   }
   if (named.empty()) return fail(Errc::kNotFound, "no data server " + whom + " (weft ds list)");
@@ -38,44 +38,44 @@ Result<ServerView> find(Backend& backend, const std::string& whom) {
   return std::move(named.front());
 }
 
-Result<> set_duty(Backend& backend, const ServerView& view, Duty duty) {
-  auto set = backend.cluster().registry().set_duty(view.record.id, duty);
+Result<> set_duty(MetadataServer& server, const ServerView& view, Duty duty) {
+  auto set = server.cluster().registry().set_duty(view.record.id, duty);
   if (!set) return set;
   spdlog::info("event=duty_set ds={} duty={}", view.record.id, to_string(duty));
-  backend.mover().look_now();
+  server.repairs().mover().look_now();
   return {};
 }
 
-Result<std::size_t> objects_at(Backend& backend, std::uint32_t ds_id) {
-  auto objects = backend.names().objects_of(ds_id, std::nullopt, Mover::kMostCounted);
+Result<std::size_t> objects_at(MetadataServer& server, std::uint32_t ds_id) {
+  auto objects = server.names().objects_of(ds_id, std::nullopt, Mover::kMostCounted);
   if (!objects) return pass(objects);
   return objects->size();
 }
 
-Result<MaintenanceReport> drain(Backend& backend, const ServerView& view) {
+Result<MaintenanceReport> drain(MetadataServer& server, const ServerView& view) {
   if (view.record.duty == Duty::kRemoving) {
     return fail(Errc::kInvalid, title(view) + " is being removed already");
   }
-  auto left = objects_at(backend, view.record.id);
+  auto left = objects_at(server, view.record.id);
   if (!left) return pass(left);
-  if (auto set = set_duty(backend, view, Duty::kDraining); !set) return pass(set);
+  if (auto set = set_duty(server, view, Duty::kDraining); !set) return pass(set);
   return MaintenanceReport{
       {fmt::format("{} is draining: {} objects to move. See weft ds list.", title(view), *left)}};
 }
 
-Result<MaintenanceReport> undrain(Backend& backend, const ServerView& view) {
+Result<MaintenanceReport> undrain(MetadataServer& server, const ServerView& view) {
   if (view.record.duty == Duty::kServing) {
     return fail(Errc::kInvalid, title(view) + " is not draining");
   }
-  if (auto set = set_duty(backend, view, Duty::kServing); !set) return pass(set);
-  backend.mover().give_up(view.record.id);
+  if (auto set = set_duty(server, view, Duty::kServing); !set) return pass(set);
+  server.repairs().mover().give_up(view.record.id);
   return MaintenanceReport{{title(view) + " serves again; what was moved stays where it is"}};
 }
 
-Result<MaintenanceReport> remove(Backend& backend, const ServerView& view) {
-  auto left = objects_at(backend, view.record.id);
+Result<MaintenanceReport> remove(MetadataServer& server, const ServerView& view) {
+  auto left = objects_at(server, view.record.id);
   if (!left) return pass(left);
-  const bool gone = backend.mirrors().reach(view.record.id) == Reach::kGone;
+  const bool gone = server.mirrors().reach(view.record.id) == Reach::kGone;
   if (!gone && (*left > 0 || view.record.duty == Duty::kServing)) {
     return fail(Errc::kInvalid,
                 fmt::format("{} is here and {}: weft ds drain {}, and remove it when weft ds list "
@@ -84,7 +84,7 @@ Result<MaintenanceReport> remove(Backend& backend, const ServerView& view) {
                             *left > 0 ? fmt::format("has {} objects", *left) : "gets new files",
                             view.record.id));
   }
-  if (auto set = set_duty(backend, view, Duty::kRemoving); !set) return pass(set);
+  if (auto set = set_duty(server, view, Duty::kRemoving); !set) return pass(set);
   if (*left == 0) return MaintenanceReport{{title(view) + " is removed"}};
   return MaintenanceReport{
       {fmt::format("{} is gone. What it had, {} objects, is made anew at others from the copies "
@@ -93,11 +93,11 @@ Result<MaintenanceReport> remove(Backend& backend, const ServerView& view) {
        "If it comes back before that, its store may be used again after weft ds undrain."}};
 }
 
-Result<MaintenanceReport> accept(Backend& backend, const ServerView& view) {
-  auto taken = backend.cluster().registry().take_as_is(view.record.id);
+Result<MaintenanceReport> accept(MetadataServer& server, const ServerView& view) {
+  auto taken = server.cluster().registry().take_as_is(view.record.id);
   if (!taken) return fail(taken.error().code, title(view) + ": " + taken.error().text);
   spdlog::warn("event=store_taken_as_is ds={}", view.record.id);
-  backend.readmission().look_now();
+  server.repairs().readmission().look_now();
   return MaintenanceReport{
       {title(view) +
        " is used with the store it has now. Where another copy is current, its own is "
@@ -107,7 +107,7 @@ Result<MaintenanceReport> accept(Backend& backend, const ServerView& view) {
 }
 
 // `whom`: the data server, a space, and the target's number in its group.
-Result<MaintenanceReport> give_up_target(Backend& backend, const std::string& whom) {
+Result<MaintenanceReport> give_up_target(MetadataServer& server, const std::string& whom) {
   const std::size_t space = whom.rfind(' ');
   std::uint32_t target = 0;
   const char* const end = whom.data() + whom.size();
@@ -117,11 +117,11 @@ Result<MaintenanceReport> give_up_target(Backend& backend, const std::string& wh
   if (parsed.ec != std::errc() || parsed.ptr != end) {
     return fail(Errc::kInvalid, "a data server and the number of a target of its parity group");
   }
-  auto view = find(backend, whom.substr(0, space));
+  auto view = find(server, whom.substr(0, space));
   if (!view) return pass(view);
   if (!view->connected) return fail(Errc::kInvalid, title(*view) + " is not connected");
   auto told = await<void>([&](rpc::control::Done<void> done) {
-    backend.cluster().give_up(view->record.id, {.target = target}, std::move(done));
+    server.cluster().give_up(view->record.id, {.target = target}, std::move(done));
   });
   if (!told) return fail(told.error().code, title(*view) + ": " + told.error().text);
   spdlog::warn("event=target_given_up ds={} target={}", view->record.id, target);
@@ -169,8 +169,8 @@ Result<double> to_part(const std::string& percent) {
 
 std::string human_mib(std::uint64_t bytes) { return fmt::format("{} MiB", bytes >> 20); }
 
-Result<MaintenanceReport> plan(Backend& backend, double within) {
-  auto plan = backend.mover().plan(within);
+Result<MaintenanceReport> plan(MetadataServer& server, double within) {
+  auto plan = server.repairs().mover().plan(within);
   if (!plan) return pass(plan);
   MaintenanceReport report;
   report.lines.push_back(
@@ -184,26 +184,27 @@ Result<MaintenanceReport> plan(Backend& backend, double within) {
   return report;
 }
 
-Result<MaintenanceReport> rebalance(Backend& backend, const std::string& what,
+Result<MaintenanceReport> rebalance(MetadataServer& server, const std::string& what,
                                     const std::string& percent) {
   if (what == "rebalance-stop") {
-    return MaintenanceReport{{backend.mover().end_rebalance()
+    return MaintenanceReport{{server.repairs().mover().end_rebalance()
                                   ? "nothing more is begun; what has begun is finished"
                                   : "no rebalance runs"}};
   }
   auto within = to_part(percent);
   if (!within) return pass(within);
-  if (what == "rebalance-plan") return plan(backend, *within);
-  if (auto begun = backend.mover().begin_rebalance(*within); !begun) return pass(begun);
+  if (what == "rebalance-plan") return plan(server, *within);
+  if (auto begun = server.repairs().mover().begin_rebalance(*within); !begun) return pass(begun);
   return MaintenanceReport{{"rebalancing: weft status"}};
 }
 
 // Tells the data servers over parity groups, and what they answered.
-void scrub_groups(Backend& backend, const rpc::control::Scrub& request, MaintenanceReport& report) {
-  for (const ServerView& view : backend.cluster().registry().list()) {
+void scrub_groups(MetadataServer& server, const rpc::control::Scrub& request,
+                  MaintenanceReport& report) {
+  for (const ServerView& view : server.cluster().registry().list()) {
     if (!view.connected || !view.last.scrub.group) continue;
     auto told = await<void>([&](rpc::control::Done<void> done) {
-      backend.cluster().scrub(view.record.id, request, std::move(done));
+      server.cluster().scrub(view.record.id, request, std::move(done));
     });
     const char* what = request.start ? "is gone through" : "is not gone through any more";
     report.lines.push_back(told ? fmt::format("the parity group of {} {}", title(view), what)
@@ -233,38 +234,40 @@ std::string group_text(const ServerView& view) {
 
 }  // namespace
 
-Result<MaintenanceReport> maintain(Backend& backend, const std::string& what,
+Result<MaintenanceReport> maintain(MetadataServer& server, const std::string& what,
                                    const std::string& whom) {
   if (what == "scrub-stop") {
-    MaintenanceReport report{{backend.scrubber().end() ? "the scrub ends" : "no scrub runs"}};
-    scrub_groups(backend, {.start = false}, report);
+    MaintenanceReport report{
+        {server.repairs().scrubber().end() ? "the scrub ends" : "no scrub runs"}};
+    scrub_groups(server, {.start = false}, report);
     return report;
   }
-  if (what.starts_with("rebalance")) return rebalance(backend, what, whom);
-  if (what == "give-up") return give_up_target(backend, whom);
-  auto view = find(backend, whom);
+  if (what.starts_with("rebalance")) return rebalance(server, what, whom);
+  if (what == "give-up") return give_up_target(server, whom);
+  auto view = find(server, whom);
   if (!view) return pass(view);
-  if (what == "drain") return drain(backend, *view);
-  if (what == "undrain") return undrain(backend, *view);
-  if (what == "remove") return remove(backend, *view);
-  if (what == "accept") return accept(backend, *view);
+  if (what == "drain") return drain(server, *view);
+  if (what == "undrain") return undrain(server, *view);
+  if (what == "remove") return remove(server, *view);
+  if (what == "accept") return accept(server, *view);
   return fail(Errc::kNotSupported, "no such maintenance: " + what);
 }
 
-Result<MaintenanceReport> begin_scrub(Backend& backend, std::optional<FileId> file,
+Result<MaintenanceReport> begin_scrub(MetadataServer& server, std::optional<FileId> file,
                                       bool only_tell) {
-  if (auto begun = backend.scrubber().begin(file, only_tell); !begun) return pass(begun);
+  if (auto begun = server.repairs().scrubber().begin(file, only_tell); !begun) return pass(begun);
   MaintenanceReport report{{fmt::format("{} compared{}: weft scrub status",
                                         file ? "its copies are" : "the copies of all files are",
                                         only_tell ? ", and nothing is changed" : "")}};
-  if (!file) scrub_groups(backend, {.start = true, .only_tell = only_tell}, report);
+  if (!file) scrub_groups(server, {.start = true, .only_tell = only_tell}, report);
   return report;
 }
 
-Result<MaintenanceReport> resolve_scrub(Backend& backend, FileId file, const std::string& from) {
-  auto view = find(backend, from);
+Result<MaintenanceReport> resolve_scrub(MetadataServer& server, FileId file,
+                                        const std::string& from) {
+  auto view = find(server, from);
   if (!view) return pass(view);
-  auto map = backend.names().layout(file);
+  auto map = server.names().layout(file);
   if (!map) return pass(map);
   bool has_current = false;
   if (*map) {
@@ -280,7 +283,8 @@ Result<MaintenanceReport> resolve_scrub(Backend& backend, FileId file, const std
                                     " has no current copy of this file beside another's "
                                     "(weft layout show)");
   }
-  if (auto begun = backend.scrubber().resolve(file, view->record.id); !begun) return pass(begun);
+  if (auto begun = server.repairs().scrubber().resolve(file, view->record.id); !begun)
+    return pass(begun);
   spdlog::warn("event=scrub_resolve file={:x} from={}", file, view->record.id);
   return MaintenanceReport{
       {fmt::format("copies of fileid {} that differ from that at {} are made equal to it, unless "
@@ -289,8 +293,8 @@ Result<MaintenanceReport> resolve_scrub(Backend& backend, FileId file, const std
                    file, title(*view))}};
 }
 
-ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings) {
-  const ScrubState state = backend.scrubber().state();
+ScrubReport scrub_report(MetadataServer& server, std::vector<std::string>& warnings) {
+  const ScrubState state = server.repairs().scrubber().state();
   ScrubReport report{.running = state.running,
                      .only_tell = state.only_tell,
                      .files = state.files,
@@ -327,7 +331,7 @@ ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings) {
         "is right: weft scrub status, weft scrub resolve",
         open));
   }
-  for (const ServerView& view : backend.cluster().registry().list()) {
+  for (const ServerView& view : server.cluster().registry().list()) {
     if (!view.connected || !view.last.scrub.group) continue;
     report.groups.push_back(group_text(view));
     warn_of_group(view, warnings);
@@ -345,16 +349,16 @@ ScrubReport scrub_report(Backend& backend, std::vector<std::string>& warnings) {
   return report;
 }
 
-std::string rebalance_text(Backend& backend) {
-  const Mover::RebalanceState state = backend.mover().rebalance();
+std::string rebalance_text(MetadataServer& server) {
+  const Mover::RebalanceState state = server.repairs().mover().rebalance();
   if (state.within == 0) return "";
   return fmt::format("{}, {} objects, {} moved or being moved, {:.1f} % apart, {:.1f} % before",
                      state.running ? "running" : "ended", state.objects, human_mib(state.bytes),
                      state.spread * 100, state.spread_before * 100);
 }
 
-Result<> add_leaving(Backend& backend, std::vector<DataServerReport>& reports) {
-  auto leaving = backend.mover().leaving();
+Result<> add_leaving(MetadataServer& server, std::vector<DataServerReport>& reports) {
+  auto leaving = server.repairs().mover().leaving();
   if (!leaving) return pass(leaving);
   for (const Mover::Leaving& from : *leaving) {
     const auto at = std::ranges::find(reports, from.ds_id, &DataServerReport::id);
@@ -372,8 +376,8 @@ Result<> add_leaving(Backend& backend, std::vector<DataServerReport>& reports) {
   return {};
 }
 
-std::string moving_text(Backend& backend, FileId file) {
-  const auto move = backend.names().move_of(file);
+std::string moving_text(MetadataServer& server, FileId file) {
+  const auto move = server.names().move_of(file);
   if (!move || !*move) return "";
   if ((*move)->stage == MoveStage::kFilling) {
     return fmt::format("data server {} is being filled to take the place of {}", (*move)->to,

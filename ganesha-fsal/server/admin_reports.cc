@@ -1,4 +1,4 @@
-#include "ganesha-fsal/glue/admin_reports.h"
+#include "ganesha-fsal/server/admin_reports.h"
 
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
@@ -7,11 +7,9 @@
 #include <numeric>
 
 #include "ganesha-fsal/files/policies.h"
-#include "ganesha-fsal/glue/admin_audit.h"
-#include "ganesha-fsal/glue/admin_maintenance.h"
-#include "ganesha-fsal/glue/backend.h"
-#include "ganesha-fsal/glue/clients.h"
-#include "ganesha-fsal/glue/module.h"
+#include "ganesha-fsal/server/admin_audit.h"
+#include "ganesha-fsal/server/admin_maintenance.h"
+#include "ganesha-fsal/server/metadata_server.h"
 
 namespace weft::mds {
 namespace {
@@ -19,9 +17,9 @@ namespace {
 constexpr std::size_t kMaxGrants = 100'000;
 constexpr std::size_t kMostStale = 1000;  // copies counted for each data server
 
-std::uint64_t ms_since(Clock::time_point then) {
+std::uint64_t to_ms(Clock::duration span) {
   return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count());
+      std::chrono::duration_cast<std::chrono::milliseconds>(span).count());
 }
 
 DsState to_ds_state(const ServerView& view) {
@@ -79,7 +77,7 @@ DataServerReport report_of(const ServerView& view) {
 
 class Reports final : public AdminSource {
  public:
-  explicit Reports(Backend& backend) : backend_(backend) {}
+  explicit Reports(MetadataServer& server) : server_(server) {}
 
   Result<StatusReport> status() override;
   Result<std::vector<DataServerReport>> data_servers() override;
@@ -89,6 +87,11 @@ class Reports final : public AdminSource {
   Result<MaintenanceReport> maintain(const std::string& what, const std::string& whom) override;
 
  private:
+  [[nodiscard]] const Environment& environment() const { return server_.environment(); }
+  // Milliseconds.
+  [[nodiscard]] std::uint64_t since(Clock::time_point then) const {
+    return to_ms(environment().clock.now() - then);
+  }
   [[nodiscard]] Result<MaintenanceReport> resolve(const std::string& whom);
   void add_warnings(StatusReport& report) const;
   void add_mirror_warnings(StatusReport& report) const;
@@ -101,27 +104,27 @@ class Reports final : public AdminSource {
   void add_io(FileReport& report) const;
   // What a path of a client names.
   struct Found {
-    Backend::PathInExport where;
+    PathInExport where;
     InodeAttributes attributes;
   };
   [[nodiscard]] Result<Found> find(const std::string& path) const;
-  [[nodiscard]] std::string from(const PolicyKey& key, const Backend::PathInExport& where) const;
+  [[nodiscard]] std::string from(const PolicyKey& key, const PathInExport& where) const;
   [[nodiscard]] StripeReport stripe(std::uint32_t ds_id) const;
   [[nodiscard]] std::string domain_of(std::uint32_t ds_id) const;
   // Empty when the copy is current.
   [[nodiscard]] std::string repair_of(FileId file, const layout::LayoutMap& map, std::size_t copy,
                                       std::size_t server) const;
 
-  Backend& backend_;
+  MetadataServer& server_;
 };
 
 void Reports::add_grants(StatusReport& report) const {
-  for (const Grant& grant : backend_.layouts().grants(kMaxGrants)) {
+  for (const Grant& grant : server_.layouts().grants(kMaxGrants)) {
     ++report.layouts_out;
     if (!grant.deadline) continue;
     ++report.recalls_pending;
     if (grant.recalled_at) {
-      report.oldest_recall_ms = std::max(report.oldest_recall_ms, ms_since(*grant.recalled_at));
+      report.oldest_recall_ms = std::max(report.oldest_recall_ms, since(*grant.recalled_at));
     }
   }
 }
@@ -147,12 +150,12 @@ void Reports::add_store(StatusReport& report, const StoreHealth& health) {
 }
 
 void Reports::add_mirror_warnings(StatusReport& report) const {
-  for (const std::string& warning : backend_.placement_warnings()) {
+  for (const std::string& warning : server_.placement_warnings()) {
     report.warnings.push_back(warning);
   }
-  const auto waits = backend_.repairer().waits_for();
-  for (const ServerView& view : backend_.cluster().registry().list()) {
-    const auto stale = backend_.names().stale_objects(view.record.id, {}, kMostStale);
+  const auto waits = server_.repairs().repairer().waits_for();
+  for (const ServerView& view : server_.cluster().registry().list()) {
+    const auto stale = server_.names().stale_objects(view.record.id, {}, kMostStale);
     if (!stale || stale->empty()) continue;
     report.warnings.push_back(fmt::format(
         "data server {} ({}) lacks writes of {}{} files: their copies there are not read",
@@ -167,11 +170,11 @@ void Reports::add_mirror_warnings(StatusReport& report) const {
 
 // Data servers that are down are in their own report; `weft status` says what that means.
 void Reports::add_warnings(StatusReport& report) const {
-  if (const std::uint64_t errors = backend_.layout_errors(); errors > 0) {
+  if (const std::uint64_t errors = server_.layout_errors(); errors > 0) {
     report.warnings.push_back(
         fmt::format("clients reported {} errors at data servers (LAYOUTERROR)", errors));
   }
-  for (const ServerView& view : backend_.cluster().registry().list()) {
+  for (const ServerView& view : server_.cluster().registry().list()) {
     const control::Heartbeat& beat = view.last;
     // Of a group that waits for its targets there is a warning with what to do.
     if (!view.connected || beat.trouble.empty() || beat.scrub.awaited != 0) continue;
@@ -185,53 +188,53 @@ void Reports::add_warnings(StatusReport& report) const {
 
 Result<std::map<std::uint32_t, std::size_t>> Reports::stale_counts() const {
   std::vector<std::uint32_t> ids;
-  for (const ServerView& view : backend_.cluster().registry().list()) ids.push_back(view.record.id);
-  return backend_.repairer().stale_counts(ids, kMaxStaleCounted);
+  for (const ServerView& view : server_.cluster().registry().list()) ids.push_back(view.record.id);
+  return server_.repairs().repairer().stale_counts(ids, kMaxStaleCounted);
 }
 
 Result<> Reports::add_repair(StatusReport& report) const {
   auto stale = stale_counts();
   if (!stale) return pass(stale);
   for (const auto& [ds_id, count] : *stale) report.repair.stale_objects += count;
-  const RepairTotals totals = backend_.repairer().jobs().totals();
+  const RepairTotals totals = server_.repairs().repairer().jobs().totals();
   report.repair.resynced = totals.resynced;
   report.repair.compared = totals.compared;
   report.repair.failed = totals.failed;
   report.repair.compared_bytes = totals.compared_bytes;
   report.repair.differing_bytes = totals.differing_bytes;
   report.repair.copied_bytes = totals.copied_bytes;
-  report.repair.moved = backend_.mover().moved();
-  report.rebalance = rebalance_text(backend_);
-  report.scrub = scrub_report(backend_, report.warnings);
-  warn_of_strays(backend_, report.warnings);
+  report.repair.moved = server_.repairs().mover().moved();
+  report.rebalance = rebalance_text(server_);
+  report.scrub = scrub_report(server_, report.warnings);
+  warn_of_strays(server_, report.warnings);
   return {};
 }
 
 Result<StatusReport> Reports::status() {
   StatusReport report;
   report.version = WEFT_VERSION;
-  report.uptime_ms = ms_since(backend_.started());
-  report.grace_left_ms = grace_left_ms();
-  report.clients = static_cast<std::uint32_t>(nfs_clients().size());
-  if (const auto counts = backend_.names().counts()) report.inodes_made = counts->next_fileid;
-  const DataCounters data = backend_.data().counters();
+  report.uptime_ms = to_ms(server_.uptime());
+  report.grace_left_ms = to_ms(environment().grace_left());
+  report.clients = static_cast<std::uint32_t>(environment().clients().size());
+  if (const auto counts = server_.names().counts()) report.inodes_made = counts->next_fileid;
+  const DataCounters data = server_.data().counters();
   report.mds_read_calls = data.reads;
   report.mds_write_calls = data.writes;
   report.mds_read_bytes = data.read_bytes;
   report.mds_written_bytes = data.written_bytes;
   report.layoutget_refusals = data.layouts_refused;
   report.layoutcommits = data.layout_commits;
-  const LayoutCounters layouts = backend_.layouts().counters();
+  const LayoutCounters layouts = server_.layouts().counters();
   report.layoutgets = layouts.granted;
   report.layoutreturns = layouts.returned;
   report.recalls = layouts.recalls;
   report.fences = layouts.revoked;
   report.fence_failures = layouts.fence_failures;
-  report.layout_errors = backend_.layout_errors();
-  report.removals_queued = backend_.removal_backlog();
+  report.layout_errors = server_.layout_errors();
+  report.removals_queued = server_.removals().backlog();
   add_grants(report);
   if (auto added = add_repair(report); !added) return pass(added);
-  add_store(report, backend_.store_health());
+  add_store(report, server_.store_health());
   add_warnings(report);
   add_mirror_warnings(report);
   return report;
@@ -240,7 +243,7 @@ Result<StatusReport> Reports::status() {
 Result<std::vector<DataServerReport>> Reports::data_servers() {
   std::vector<DataServerReport> reports;
   std::map<std::uint32_t, std::vector<RepairReport>> repairs;
-  for (const RepairJob& job : backend_.repairer().jobs().running()) {
+  for (const RepairJob& job : server_.repairs().repairer().jobs().running()) {
     repairs[job.ds_id].push_back(
         {.kind = job.kind,
          .fileid = job.file,
@@ -254,25 +257,25 @@ Result<std::vector<DataServerReport>> Reports::data_servers() {
   }
   auto stale = stale_counts();
   if (!stale) return pass(stale);
-  for (const ServerView& view : backend_.cluster().registry().list()) {
+  for (const ServerView& view : server_.cluster().registry().list()) {
     DataServerReport& report = reports.emplace_back(report_of(view));
     report.repairs = std::move(repairs[report.id]);
     if (const auto it = stale->find(report.id); it != stale->end()) {
       report.stale_objects = it->second;
     }
     report.duty = to_string(view.record.duty);
-    const ProxyIo::Route route = backend_.route(report.id);
+    const ProxyIo::Route route = server_.proxy().route(report.id);
     report.proxy = route.transport;
     report.proxy_shared_bytes = route.shared_bytes;
   }
-  if (auto added = add_leaving(backend_, reports); !added) return pass(added);
+  if (auto added = add_leaving(server_, reports); !added) return pass(added);
   return reports;
 }
 
 StripeReport Reports::stripe(std::uint32_t ds_id) const {
   StripeReport stripe;
   stripe.ds_id = ds_id;
-  if (const auto view = backend_.cluster().registry().find(ds_id)) {
+  if (const auto view = server_.cluster().registry().find(ds_id)) {
     stripe.ds_name = view->record.name;
     stripe.ds_state = to_ds_state(*view);
   }
@@ -280,7 +283,7 @@ StripeReport Reports::stripe(std::uint32_t ds_id) const {
 }
 
 std::string Reports::domain_of(std::uint32_t ds_id) const {
-  const auto view = backend_.cluster().registry().find(ds_id);
+  const auto view = server_.cluster().registry().find(ds_id);
   return view ? view->record.domain : "";
 }
 
@@ -293,16 +296,16 @@ std::string why(const layout::LayoutMap& map, std::size_t copy, std::size_t serv
 std::string Reports::repair_of(FileId file, const layout::LayoutMap& map, std::size_t copy,
                                std::size_t server) const {
   if (map.copies[copy].state_of(server) == layout::CopyState::kCurrent) return "";
-  return backend_.repairer().state_of(file, map.copies[copy].ds_ids[server]);
+  return server_.repairs().repairer().state_of(file, map.copies[copy].ds_ids[server]);
 }
 
 void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
                          std::uint16_t export_id) const {
-  report.object = layout::to_string(backend_.names().object_of(report.fileid, map));
+  report.object = layout::to_string(server_.names().object_of(report.fileid, map));
   report.layout_type = map.type == layout::LayoutType::kFiles ? "files" : "flexfiles";
   report.stripe_unit = map.stripe_unit;
   const layout::Copy& copy = map.copies.front();
-  const auto view = backend_.mirrors().look(report.fileid);
+  const auto view = server_.mirrors().look(report.fileid);
   for (std::size_t i = 0; i < copy.ds_ids.size(); ++i) {
     const std::size_t place = (i + copy.first_index) % copy.ds_ids.size();
     StripeReport& row = report.stripes.emplace_back(stripe(copy.ds_ids[place]));
@@ -322,32 +325,33 @@ void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
     report.skipped = fmt::format("the group of data server {}, short of {}", map.placed.skipped_ds,
                                  to_string(map.placed.skipped_for));
   }
-  const Registry& registry = backend_.cluster().registry();
+  const Registry& registry = server_.cluster().registry();
   if (const auto device = registry.known_device(copy.ds_ids)) {
-    for (const std::byte byte : layout::pack(registry.device_id(kFsalId, export_id, *device))) {
+    for (const std::byte byte :
+         layout::pack(registry.device_id(environment().fsal_id, export_id, *device))) {
       report.device_id += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
     }
   }
 }
 
 void Reports::add_holders(FileReport& report) const {
-  const auto grants = backend_.layouts().grants_of(report.fileid);
+  const auto grants = server_.layouts().grants_of(report.fileid);
   if (grants.empty()) return;
-  const auto clients = nfs_clients();
+  const auto clients = environment().clients();
   for (const Grant& grant : grants) {
     GrantReport row;
     row.client_id = grant.client;
     if (const auto it = clients.find(grant.client); it != clients.end()) row.client = it->second;
     row.write = grant.writes();
-    row.age_ms = ms_since(grant.since);
+    row.age_ms = since(grant.since);
     row.recalled = grant.deadline.has_value();
-    if (grant.recalled_at) row.recall_age_ms = ms_since(*grant.recalled_at);
+    if (grant.recalled_at) row.recall_age_ms = since(*grant.recalled_at);
     report.grants.push_back(std::move(row));
   }
 }
 
 void Reports::add_io(FileReport& report) const {
-  for (const auto& [ds_id, io] : backend_.data().reports().io_of(report.fileid)) {
+  for (const auto& [ds_id, io] : server_.data().reports().io_of(report.fileid)) {
     report.io.push_back({ds_id, stripe(ds_id).ds_name, io.reads, io.read_bytes, io.writes,
                          io.written_bytes, io.errors});
   }
@@ -355,11 +359,11 @@ void Reports::add_io(FileReport& report) const {
 
 Result<Reports::Found> Reports::find(const std::string& path) const {
   // The part below the export's pseudo path is the path below the directory that it exports.
-  auto where = Backend::find_path(path);
+  auto where = environment().find_path(path);
   if (!where) return fail(Errc::kInvalid, path + " is in no export of WEFT");
-  auto top = backend_.names().path_of(where->root);
+  auto top = server_.names().path_of(where->root);
   if (!top) return pass(top);
-  auto attributes = backend_.names().lookup_path(*top + where->path);
+  auto attributes = server_.names().lookup_path(*top + where->path);
   if (!attributes) return pass(attributes);
   return Found{std::move(*where), *attributes};
 }
@@ -374,27 +378,27 @@ Result<FileReport> Reports::file(const std::string& path) {
   report.fileid = attributes.id;
   report.size = attributes.size;
   report.layout_type = "none";
-  auto map = backend_.names().layout(attributes.id);
+  auto map = server_.names().layout(attributes.id);
   if (!map) return pass(map);
   if (*map) add_layout(report, **map, found->where.export_id);
-  auto policy = policy_text(backend_.names(), attributes, found->where.policy);
+  auto policy = policy_text(server_.names(), attributes, found->where.policy);
   if (!policy) return pass(policy);
   report.policy = std::move(*policy);
-  report.moving = moving_text(backend_, attributes.id);
+  report.moving = moving_text(server_, attributes.id);
   add_holders(report);
   add_io(report);
   return report;
 }
 
-std::string Reports::from(const PolicyKey& key, const Backend::PathInExport& where) const {
+std::string Reports::from(const PolicyKey& key, const PathInExport& where) const {
   switch (key.from) {
     case PolicyKey::From::kExport: return "export";
     case PolicyKey::From::kLayout: return "layout";
     case PolicyKey::From::kMadeWith: return "directory it was made in";
     case PolicyKey::From::kDirectory: break;
   }
-  const auto path = backend_.names().path_of(key.dir);
-  const auto root = backend_.names().path_of(where.root);
+  const auto path = server_.names().path_of(key.dir);
+  const auto root = server_.names().path_of(where.root);
   if (!path || !root) return fmt::format("directory {}", key.dir);
   // As clients see it, unless it is above what is exported.
   const std::string top = *root == "/" ? "" : *root;
@@ -405,9 +409,9 @@ std::string Reports::from(const PolicyKey& key, const Backend::PathInExport& whe
 }
 
 Result<MaintenanceReport> Reports::maintain(const std::string& what, const std::string& whom) {
-  if (what.starts_with("audit")) return audit(backend_, what);
+  if (what.starts_with("audit")) return audit(server_, what);
   if (what == "scrub-resolve") return resolve(whom);
-  if (what != "scrub" && what != "scrub-check") return mds::maintain(backend_, what, whom);
+  if (what != "scrub" && what != "scrub-check") return mds::maintain(server_, what, whom);
   std::optional<FileId> file;
   if (!whom.empty()) {
     auto found = find(whom);
@@ -417,7 +421,7 @@ Result<MaintenanceReport> Reports::maintain(const std::string& what, const std::
     }
     file = found->attributes.id;
   }
-  return begin_scrub(backend_, file, what == "scrub-check");
+  return begin_scrub(server_, file, what == "scrub-check");
 }
 
 // `whom`: the data server, a space, and the file's path or number.
@@ -433,20 +437,20 @@ Result<MaintenanceReport> Reports::resolve(const std::string& whom) {
     if (!found) return pass(found);
     file = found->attributes.id;
   }
-  return resolve_scrub(backend_, file, whom.substr(0, space));
+  return resolve_scrub(server_, file, whom.substr(0, space));
 }
 
 Result<PolicyReport> Reports::policy(const std::string& path) {
   auto found = find(path);
   if (!found) return pass(found);
   const InodeAttributes& attributes = found->attributes;
-  auto keys = policy_keys(backend_.names(), attributes, found->where.policy);
+  auto keys = policy_keys(server_.names(), attributes, found->where.policy);
   if (!keys) return pass(keys);
   PolicyReport report;
   report.path = path;
   report.directory = attributes.type == FileType::kDirectory;
   if (report.directory) {
-    auto own = backend_.names().policy(attributes.id);
+    auto own = server_.names().policy(attributes.id);
     if (!own) return pass(own);
     report.own = to_string(*own);
   }
@@ -460,17 +464,17 @@ Result<PolicyReport> Reports::set_policy(const std::string& path, const std::str
   auto found = find(path);
   if (!found) return pass(found);
   const FileId dir = found->attributes.id;
-  auto set = mds::set_policy(backend_.names(), dir, policy, found->where.policy);
+  auto set = mds::set_policy(server_.names(), dir, policy, found->where.policy);
   if (!set) return pass(set);
-  backend_.recaller().invalidate_attributes(dir);
+  environment().invalidate_attributes(dir);
   spdlog::info("policy set path=\"{}\" policy=\"{}\"", path, policy);
   return this->policy(path);
 }
 
 }  // namespace
 
-std::unique_ptr<AdminSource> make_admin_reports(Backend& backend) {
-  return std::make_unique<Reports>(backend);
+std::unique_ptr<AdminSource> make_admin_reports(MetadataServer& server) {
+  return std::make_unique<Reports>(server);
 }
 
 }  // namespace weft::mds

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "ganesha-fsal/admin/source.h"
-#include "ganesha-fsal/glue/backend.h"
+#include "ganesha-fsal/server/metadata_server.h"
 
 namespace weft::mds {
 
 // AdminSource::maintain() of "audit", "audit-check", "audit-stop" and "audit-status".
-[[nodiscard]] Result<MaintenanceReport> audit(Backend& backend, const std::string& what);
+[[nodiscard]] Result<MaintenanceReport> audit(MetadataServer& server, const std::string& what);
 
 // Adds warnings when objects were found that no file needs, and they are left.
-void warn_of_strays(Backend& backend, std::vector<std::string>& warnings);
+void warn_of_strays(MetadataServer& server, std::vector<std::string>& warnings);
 
 }  // namespace weft::mds

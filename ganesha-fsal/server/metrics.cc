@@ -1,4 +1,4 @@
-#include "ganesha-fsal/admin/metrics.h"
+#include "ganesha-fsal/server/metrics.h"
 
 #include <algorithm>
 #include <string>

@@ -1,15 +1,15 @@
-#include "ganesha-fsal/glue/admin_audit.h"
+#include "ganesha-fsal/server/admin_audit.h"
 
 #include <spdlog/fmt/fmt.h>
 
-#include "ganesha-fsal/glue/admin_maintenance.h"
+#include "ganesha-fsal/server/admin_maintenance.h"
 
 namespace weft::mds {
 namespace {
 
 // Also of one that was removed since.
-std::string title_of(Backend& backend, std::uint32_t ds_id) {
-  for (const ServerView& view : backend.cluster().registry().list()) {
+std::string title_of(MetadataServer& server, std::uint32_t ds_id) {
+  for (const ServerView& view : server.cluster().registry().list()) {
     if (view.record.id == ds_id) return title(view);
   }
   return fmt::format("data server {}", ds_id);
@@ -26,8 +26,8 @@ std::string_view what_became(Stray::Is is) {
 
 std::string kib(std::uint64_t bytes) { return fmt::format("{} KiB", (bytes + 1023) / 1024); }
 
-MaintenanceReport status(Backend& backend) {
-  const AuditState state = backend.auditor().state();
+MaintenanceReport status(MetadataServer& server) {
+  const AuditState state = server.repairs().auditor().state();
   if (!state.running && state.rounds == 0) {
     return {{"no audit since the metadata server started"}};
   }
@@ -45,7 +45,7 @@ MaintenanceReport status(Backend& backend) {
                   "were never made here; {} in all",
                   state.strays, state.removed, state.foreign, kib(state.bytes)));
   for (const Stray& stray : state.found) {
-    report.lines.push_back(fmt::format("{}: {}, {}, {}", title_of(backend, stray.ds_id),
+    report.lines.push_back(fmt::format("{}: {}, {}, {}", title_of(server, stray.ds_id),
                                        to_string(stray.object), kib(stray.bytes),
                                        what_became(stray.is)));
   }
@@ -56,31 +56,32 @@ MaintenanceReport status(Backend& backend) {
   }
   for (const AuditState::Failure& failure : state.failures) {
     report.lines.push_back(fmt::format("{} was not gone through to the end: {}",
-                                       title_of(backend, failure.ds_id), failure.why));
+                                       title_of(server, failure.ds_id), failure.why));
   }
   return report;
 }
 
 }  // namespace
 
-Result<MaintenanceReport> audit(Backend& backend, const std::string& what) {
-  if (what == "audit-status") return status(backend);
+Result<MaintenanceReport> audit(MetadataServer& server, const std::string& what) {
+  if (what == "audit-status") return status(server);
   if (what == "audit-stop") {
-    return MaintenanceReport{{backend.auditor().end() ? "the audit ends" : "no audit runs"}};
+    return MaintenanceReport{
+        {server.repairs().auditor().end() ? "the audit ends" : "no audit runs"}};
   }
   if (what != "audit" && what != "audit-check") {
     return fail(Errc::kNotSupported, "no such maintenance: " + what);
   }
   const bool only_tell = what == "audit-check";
-  if (auto begun = backend.auditor().begin(only_tell); !begun) return pass(begun);
+  if (auto begun = server.repairs().auditor().begin(only_tell); !begun) return pass(begun);
   return MaintenanceReport{
       {fmt::format("the objects of all data servers are held against the files there are{}: weft "
                    "audit status",
                    only_tell ? ", and nothing is changed" : "")}};
 }
 
-void warn_of_strays(Backend& backend, std::vector<std::string>& warnings) {
-  const AuditState state = backend.auditor().state();
+void warn_of_strays(MetadataServer& server, std::vector<std::string>& warnings) {
+  const AuditState state = server.repairs().auditor().state();
   if (state.foreign > 0) {
     warnings.push_back(fmt::format(
         "data servers have {} objects of files that were never made here: either this metadata "

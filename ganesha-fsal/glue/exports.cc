@@ -1,0 +1,184 @@
+#include "ganesha-fsal/glue/exports.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include "ganesha-fsal/glue/clients.h"
+#include "ganesha-fsal/glue/module.h"
+#include "ganesha-fsal/glue/server_options.h"
+#include "ganesha-fsal/meta/kv/rocks_kv.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr std::chrono::seconds kLongestClose{60};
+constexpr std::chrono::seconds kLongestLogLine{3};
+
+thread_local bool may_end_here = false;
+
+// Nothing can be promised any more, and nothing that was is lost: whoever supervises us starts us
+// again. Clients wait for that as for any restart; answers would be errors at applications.
+[[noreturn]] void end_without_store(const Error& error) {
+  // The log may be on a disk that does not answer.
+  std::thread([] {
+    std::this_thread::sleep_for(kLongestLogLine);
+    ::_exit(EXIT_FAILURE);
+  }).detach();
+  spdlog::critical("event=metadata_store_failed error=\"{}\": ganesha.nfsd ends", error.describe());
+  ::_exit(EXIT_FAILURE);
+}
+
+// Whether a store that is there may be opened later: its disk is full or failed.
+bool may_pass(const Error& error, const std::string& path) {
+  const bool disk = error.code == Errc::kNoSpace || error.code == Errc::kIo;
+  return disk && ::access((path + "/CURRENT").c_str(), F_OK) == 0;
+}
+
+Environment environment_of(ServedStore& store) {
+  return {.clock = system_clock(),
+          .random = system_random(),
+          .lease = std::chrono::seconds(nfs_param.nfsv4_param.lease_lifetime),
+          .grace = std::chrono::seconds(nfs_param.nfsv4_param.grace_period),
+          .grace_left = [] { return std::chrono::milliseconds(nfs_grace_left_ms()); },
+          .clients = &nfs_clients,
+          .is_open =
+              [&store](FileId file, std::optional<ClientId> client) {
+                return client ? store.open_files.is_open(file, *client)
+                              : store.open_files.is_open(file);
+              },
+          .recaller = store.recaller,
+          .invalidate_attributes =
+              [&store](FileId file) { store.recaller.invalidate_attributes(file); },
+          .find_path = [](std::string_view path) { return exports().find_path(path); },
+          .fsal_id = kFsalId};
+}
+
+Result<> check_same(const ServerOptions& opened, const ServerOptions& options) {
+  if (options.control_address != opened.control_address) {
+    return fail(Errc::kInvalid,
+                "Control_Address differs from that of another export with the same "
+                "Metadata_Path");
+  }
+  if (options.key_file != opened.key_file) {
+    return fail(Errc::kInvalid,
+                "Key_File differs from that of another export with the same Metadata_Path");
+  }
+  return {};
+}
+
+}  // namespace
+
+Exports& exports() {
+  static Exports& instance = *new Exports;
+  return instance;
+}
+
+Result<std::shared_ptr<ServedStore>> Exports::open(const weft_options& options) {
+  std::shared_ptr<ServedStore> shared;  // given up without the lock: close() takes it
+  std::unique_lock lock(mutex_);
+  const bool settled = closed_.wait_for(lock, kLongestClose, [&] {
+    const auto it = by_path_.find(options.metadata_path);
+    if (it == by_path_.end()) return true;
+    shared = it->second.lock();
+    return shared != nullptr;
+  });
+  if (!settled) {
+    return fail(Errc::kBusy, "Metadata_Path: the store is still being closed, try again later");
+  }
+  if (shared) {
+    if (auto same = check_same(shared->server->options(), server_options(options)); !same) {
+      return pass(same);
+    }
+    return shared;
+  }
+  auto made = make(options);
+  if (!made) return pass(made);
+  shared =
+      std::shared_ptr<ServedStore>(made->release(), [this](ServedStore* store) { close(store); });
+  by_path_[shared->path] = shared;
+  return shared;
+}
+
+Result<std::unique_ptr<ServedStore>> Exports::make(const weft_options& options) {
+  auto made = std::make_unique<ServedStore>();
+  made->path = options.metadata_path;
+  auto kv = open_rocks_kv({.path = made->path,
+                           .sync = options.sync_metadata,
+                           .stall_limit = std::chrono::seconds(options.metadata_timeout),
+                           .on_failure = [](const Error& error) { end_without_store(error); }});
+  if (!kv) {
+    // Ganesha would go on without exports. While others are served, it is the administrator's turn.
+    if (may_pass(kv.error(), made->path) && by_path_.empty()) end_without_store(kv.error());
+    return fail(kv.error().code, "Metadata_Path: " + kv.error().describe());
+  }
+  made->kv = std::move(*kv);
+  auto server = MetadataServer::start(server_options(options), environment_of(*made), *made->kv);
+  if (!server) return pass(server);
+  made->server = std::move(*server);
+  made->server->start_background();
+  return made;
+}
+
+void Exports::close(ServedStore* store) {
+  const auto end = [this, store] {
+    const std::string path = store->path;
+    delete store;
+    const std::lock_guard lock(mutex_);
+    by_path_.erase(path);
+    closed_.notify_all();
+  };
+  if (!may_end_here && !UpcallRecaller::in_upcall()) return end();
+  const std::lock_guard lock(mutex_);
+  closers_.emplace_back(end);
+}
+
+void Exports::wait_closed() {
+  std::vector<std::thread> closers;
+  {
+    const std::lock_guard lock(mutex_);
+    closers.swap(closers_);
+  }
+  for (std::thread& closer : closers) closer.join();
+}
+
+Exports::MayEnd::MayEnd() { may_end_here = true; }
+Exports::MayEnd::~MayEnd() { may_end_here = false; }
+
+std::shared_ptr<ServedStore> Exports::store_of(std::uint16_t export_id) {
+  const std::lock_guard lock(mutex_);
+  const auto it = by_id_.find(export_id);
+  return it == by_id_.end() ? nullptr : it->second.store.lock();
+}
+
+void Exports::add(std::uint16_t export_id, const std::shared_ptr<ServedStore>& store,
+                  std::string pseudo_path, FileId root, const layout::PlacementPolicy& policy) {
+  const std::lock_guard lock(mutex_);
+  by_id_[export_id] = {store, std::move(pseudo_path), root, policy};
+}
+
+void Exports::remove(std::uint16_t export_id) {
+  const std::lock_guard lock(mutex_);
+  by_id_.erase(export_id);
+}
+
+std::optional<PathInExport> Exports::find_path(std::string_view path) {
+  const std::lock_guard lock(mutex_);
+  std::optional<PathInExport> best;
+  for (const auto& [id, exported] : by_id_) {
+    std::string_view root = exported.pseudo_path;
+    while (root.ends_with('/')) root.remove_suffix(1);
+    if (!path.starts_with(root)) continue;
+    const std::string_view rest = path.substr(root.size());
+    if (!rest.empty() && rest.front() != '/') continue;
+    if (!best || rest.size() < best->path.size()) {
+      best = PathInExport{id, rest.empty() ? "/" : std::string(rest), std::string(root),
+                          exported.root, exported.policy};
+    }
+  }
+  return best;
+}
+
+}  // namespace weft::mds

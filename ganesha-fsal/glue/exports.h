@@ -1,0 +1,84 @@
+// Which exports there are, and the metadata servers that they share: one for each Metadata_Path.
+//
+// Ownership: a ServedStore is made by the first export that names its Metadata_Path, shared by the
+// others, and gone with the last. A thread of its own may give up the last export (MayEnd,
+// recaller.h): then another one ends it. The same path is opened again only when that is done.
+//
+// Threading: any thread.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "ganesha-fsal/glue/open_files.h"
+#include "ganesha-fsal/glue/options.h"
+#include "ganesha-fsal/glue/recaller.h"
+#include "ganesha-fsal/server/metadata_server.h"
+
+namespace weft::mds {
+
+// A metadata store, its server, and what of it is Ganesha's business.
+struct ServedStore {
+  std::string path;
+  OpenFiles open_files;
+  UpcallRecaller recaller;
+  std::unique_ptr<KvStore> kv;
+  std::unique_ptr<MetadataServer> server;  // ends before what it uses
+};
+
+class Exports {
+ public:
+  // Opens, or shares, the store of options.metadata_path. The error's text names the option that
+  // is wrong, or contradicts the export that opened it first.
+  [[nodiscard]] Result<std::shared_ptr<ServedStore>> open(const weft_options& options);
+  // Waits for those that are being closed. Before the library is unloaded.
+  void wait_closed();
+
+  void add(std::uint16_t export_id, const std::shared_ptr<ServedStore>& store,
+           std::string pseudo_path, FileId root, const layout::PlacementPolicy& policy);
+  void remove(std::uint16_t export_id);
+  // The store of an export, by its number; null when there is none.
+  [[nodiscard]] std::shared_ptr<ServedStore> store_of(std::uint16_t export_id);
+  // The export that a client's path is in; nullopt when it is in none of ours.
+  [[nodiscard]] std::optional<PathInExport> find_path(std::string_view path);
+
+  // While it lives on a thread of a server's own, such as one that completes I/O, the server may
+  // lose its last owner there. Another thread then ends it, as it joins its own.
+  class MayEnd {
+   public:
+    MayEnd();
+    MayEnd(const MayEnd&) = delete;
+    MayEnd& operator=(const MayEnd&) = delete;
+    ~MayEnd();
+  };
+
+ private:
+  [[nodiscard]] Result<std::unique_ptr<ServedStore>> make(const weft_options& options);
+  // What the last owner does: ends it, and then forgets the path.
+  void close(ServedStore* store);
+
+  struct Exported {
+    std::weak_ptr<ServedStore> store;
+    std::string pseudo_path;
+    FileId root = kRootFileId;
+    layout::PlacementPolicy policy;
+  };
+  std::mutex mutex_;
+  std::condition_variable closed_;
+  // Guarded by mutex_, as all below. A path is here from the opening of its store until that is
+  // closed.
+  std::map<std::string, std::weak_ptr<ServedStore>> by_path_;
+  std::vector<std::thread> closers_;
+  std::map<std::uint16_t, Exported> by_id_;
+};
+
+// Of this process. Never destroyed: Ganesha may exit with exports that were not released.
+[[nodiscard]] Exports& exports();
+
+}  // namespace weft::mds

@@ -1,0 +1,54 @@
+#include "ganesha-fsal/glue/server_options.h"
+
+namespace weft::mds {
+namespace {
+
+std::string text_or_empty(const char* text) { return text == nullptr ? "" : text; }
+
+}  // namespace
+
+ServerOptions server_options(const weft_options& options) {
+  ServerOptions ours;
+  ours.control_address = text_or_empty(options.control_address);
+  ours.key_file = text_or_empty(options.key_file);
+  ours.admin_socket = text_or_empty(options.admin_socket);
+  ours.metrics_address = text_or_empty(options.metrics_address);
+  ours.recall_timeout = std::chrono::seconds(options.recall_timeout);
+  ours.kept_layouts = options.kept_layouts;
+  ours.by_load = options.by_load;
+  ours.data_server_lease = std::chrono::seconds(options.data_server_lease);
+  ours.proxy_memory = std::size_t{options.proxy_memory} << 20;
+  ours.proxy_timeout = std::chrono::seconds(options.proxy_timeout);
+  ours.shared_memory = options.shared_memory;
+  ours.resync_rate = std::uint64_t{options.resync_rate} << 20;
+  ours.replace_after = std::chrono::seconds(options.replace_after);
+  ours.scrub_every = std::chrono::seconds(options.scrub_every);
+  return ours;
+}
+
+layout::Policy export_policy(const weft_options& options) {
+  layout::Policy policy;
+  if (options.stripe_count != 0) policy.stripes = options.stripe_count;
+  policy.unit = options.stripe_unit;
+  policy.copies = options.copies;
+  if (options.duplication != WEFT_DUPLICATION_DEFAULT) {
+    policy.duplication = static_cast<layout::Duplication>(options.duplication);
+  }
+  policy.reads = static_cast<layout::ReadPolicy>(options.reads);
+  return policy;
+}
+
+layout::LayoutType layout_type(const weft_options& options) {
+  return options.layout_kind == WEFT_LAYOUT_FLEXFILES ? layout::LayoutType::kFlexFiles
+                                                      : layout::LayoutType::kFiles;
+}
+
+layout::PlacementPolicy placement_policy(const weft_options& options) {
+  layout::PlacementPolicy base;
+  // A server is full for new files when it has no room for a stripe unit: how much is to be kept
+  // free beyond that depends on its size, and is its file system's to say.
+  base.reserve_bytes = options.stripe_unit;
+  return layout::placement_policy(export_policy(options), layout_type(options), base);
+}
+
+}  // namespace weft::mds

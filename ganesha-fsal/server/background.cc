@@ -1,0 +1,139 @@
+#include "ganesha-fsal/server/background.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "ganesha-fsal/cluster/death_probe.h"
+#include "ganesha-fsal/server/metadata_server.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr std::chrono::seconds kTick{1};
+constexpr std::chrono::milliseconds kWatch{250};
+// An unmount beside a data server that has just died waits for minutes until this has passed.
+constexpr std::chrono::milliseconds kLookAtKept{50};
+
+}  // namespace
+
+void Background::start() {
+  threads_.emplace_back([this] { run_timer(); });
+  threads_.emplace_back([this] { run_mender(); });
+  threads_.emplace_back([this] { run_watcher(); });
+  threads_.emplace_back([this] { run_keeper(); });
+}
+
+void Background::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+// Runs on a worker of the cluster, possibly before the rest of the server is made: it leaves
+// everything to the timer.
+void Background::server_up(std::uint32_t ds_id) {
+  const auto view = server_.cluster().registry().find(ds_id);
+  {
+    const std::lock_guard lock(mutex_);
+    came_up_.insert(ds_id);
+    if (view) {
+      const auto [it, fresh] = generations_.try_emplace(ds_id, view->record.address_generation);
+      moved_ = moved_ || it->second != view->record.address_generation;
+      it->second = view->record.address_generation;
+    }
+  }
+  wake_.notify_all();
+}
+
+void Background::run_timer() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    wake_.wait_for(lock, kTick, [this] { return stopping_ || !came_up_.empty(); });
+    if (stopping_) return;
+    const bool moved = std::exchange(moved_, false);
+    const auto back = std::exchange(came_up_, {});
+    mend_now_ = mend_now_ || !back.empty();
+    lock.unlock();
+    server_.keys().follow();
+    for (const std::uint32_t ds_id : back) server_.repairs().repairer().server_up(ds_id);
+    if (!back.empty()) {
+      server_.removals().kick();
+      server_.repairs().mover().look_now();
+    }
+    if (moved) server_.layouts().recall_all("a data server has new addresses");
+    server_.layouts().tick();
+    reclaim_orphans();
+    lock.lock();
+  }
+}
+
+void Background::run_mender() {
+  FileData& data = server_.data();
+  bool more = false;
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (!more) wake_.wait_for(lock, kTick, [this] { return stopping_ || mend_now_; });
+    if (stopping_) return;
+    const bool came_up = std::exchange(mend_now_, false);
+    lock.unlock();
+    if (came_up) data.retry_settling();
+    data.catch_up();
+    data.commit_left();
+    // Asked for each time: grace may end early, when all clients have come back, and begin anew.
+    more = data.settle_due(server_.environment().grace_left().count() == 0);
+    more = data.duplicate_left() || more;
+    lock.lock();
+  }
+}
+
+void Background::run_watcher() {
+  Cluster& cluster = server_.cluster();
+  DeathProbe deaths(cluster.registry(), [&](std::uint32_t ds_id) { cluster.disconnect(ds_id); });
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    wake_.wait_for(lock, kWatch, [this] { return stopping_; });
+    if (stopping_) return;
+    lock.unlock();
+    deaths.tick();
+    server_.mirrors().tick();
+    lock.lock();
+  }
+}
+
+std::set<std::uint32_t> Background::servers_away() {
+  std::set<std::uint32_t> away;
+  for (const layout::Candidate& server : server_.cluster().registry().candidates()) {
+    if (server_.mirrors().reach(server.ds_id) != Reach::kHere) away.insert(server.ds_id);
+  }
+  return away;
+}
+
+void Background::run_keeper() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    wake_.wait_for(lock, kLookAtKept, [this] { return stopping_; });
+    if (stopping_) return;
+    lock.unlock();
+    server_.layouts().look_at_kept(servers_away());
+    lock.lock();
+  }
+}
+
+// Once grace is over, whoever had an unlinked file open has opened it again, or never will.
+void Background::reclaim_orphans() {
+  const Environment& environment = server_.environment();
+  if (orphans_reclaimed_ || server_.uptime() <= environment.grace + environment.lease) return;
+  orphans_reclaimed_ = true;
+  const auto gone = server_.names().reclaim_orphans();
+  if (gone && *gone > 0) {
+    spdlog::info("orphans of the last run removed count={}", *gone);
+    server_.removals().kick();
+  }
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,57 @@
+// What the metadata server needs of the world around it: the NFS protocol's side (NFS-Ganesha in
+// libfsalweft.so, the test in tests), time, and randomness.
+//
+// Threading: the server calls all of it from any thread, while it starts too. The functions may
+// take locks for a moment and must not call the server back.
+//
+// Ownership: what is referred to outlives the server.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ganesha-fsal/files/layout_service.h"
+#include "ganesha-fsal/meta/ops/namespace.h"
+#include "layout/placement.h"
+#include "rpc/base/clock.h"
+
+namespace weft::mds {
+
+// Where a client's path leads: into which export, and where below the directory that it exports.
+struct PathInExport {
+  std::uint16_t export_id = 0;
+  std::string path;                // "/a" for "/export/a" when "/export" is the pseudo path
+  std::string pseudo_path;         // without a '/' at its end
+  FileId root = kRootFileId;       // the directory that is exported
+  layout::PlacementPolicy policy;  // the export's options
+};
+
+struct Environment {
+  weft::Clock& clock;
+  weft::Random& random;
+
+  // --- of NFSv4 clients ---
+  std::chrono::seconds lease{60};
+  std::chrono::seconds grace{90};
+  // How long clients may still reclaim what they had before a restart, if nothing ends that sooner;
+  // 0: no more. It may begin anew.
+  std::function<std::chrono::milliseconds()> grace_left;
+  // Who has a lease, in words for people.
+  std::function<std::map<ClientId, std::string>()> clients;
+  // Whether the file is open by that client; by anybody.
+  std::function<bool(FileId, std::optional<ClientId>)> is_open;
+  Recaller& recaller;
+  // What is cached of the file's attributes is no longer true.
+  std::function<void(FileId)> invalidate_attributes;
+
+  // --- of exports ---
+  std::function<std::optional<PathInExport>(std::string_view path)> find_path;
+  std::uint8_t fsal_id = 0;  // byte 0 of device ids
+};
+
+}  // namespace weft::mds

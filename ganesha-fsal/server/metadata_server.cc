@@ -1,0 +1,252 @@
+#include "ganesha-fsal/server/metadata_server.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cstring>
+#include <utility>
+
+#include "ganesha-fsal/server/admin_reports.h"
+#include "ganesha-fsal/server/metrics.h"
+#include "rpc/base/shared_memory.h"
+#include "rpc/control/mds_boot.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr std::uint64_t kFreeFiles = std::uint64_t{1} << 32;  // file numbers do not run out
+
+// What data servers on this machine share of us: our buffers for proxied I/O. Null: TCP has to do.
+std::shared_ptr<Arena> shared_arena(std::size_t limit) {
+  // Room for all that may be in use, and as much for what is idle or does not fit together.
+  auto memory = SharedMemory::create(2 * limit, "weft-mds-arena");
+  if (memory) return std::make_shared<Arena>(std::move(*memory));
+  spdlog::warn("event=no_shared_memory why=\"{}\"", memory.error().describe());
+  return nullptr;
+}
+
+std::uint64_t first_bytes(const std::array<std::byte, 16>& uuid) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, uuid.data(), sizeof(value));
+  return value;
+}
+
+std::unexpected<Error> of_option(const char* option, const Error& error) {
+  return fail(error.code, fmt::format("{}: {}", option, error.describe()));
+}
+
+}  // namespace
+
+MetadataServer::MetadataServer(ServerOptions options, Environment environment, KvStore& store)
+    : options_(std::move(options)), environment_(std::move(environment)), store_(store) {}
+
+Result<std::unique_ptr<MetadataServer>> MetadataServer::start(ServerOptions options,
+                                                              Environment environment,
+                                                              KvStore& store) {
+  std::unique_ptr<MetadataServer> server(
+      new MetadataServer(std::move(options), std::move(environment), store));
+  if (auto started = server->start_parts(); !started) return pass(started);
+  return server;
+}
+
+Result<> MetadataServer::start_parts() {
+  if (auto opened = open_names(); !opened) return opened;
+  if (auto started = start_cluster(); !started) return started;
+  make_proxy();
+  make_removals();
+  make_layouts();
+  if (auto opened = data_->open(); !opened) return of_option("Metadata_Path", opened.error());
+  repairs_ = std::make_unique<Repairs>(*this);
+  return start_admin();
+}
+
+void MetadataServer::start_background() {
+  removals_->start();
+  repairs_->start();
+  background_.start();
+}
+
+MetadataServer::~MetadataServer() {
+  if (data_) data_->stop();
+  background_.stop();
+  metrics_.reset();
+  admin_.reset();
+  if (repairs_) repairs_->stop();
+  if (removals_) removals_->stop();
+  if (proxy_) proxy_->stop();
+  if (cluster_) cluster_->stop();
+}
+
+Result<> MetadataServer::open_names() {
+  auto names = Namespace::open(store_, {.now_ns = [this] { return environment_.clock.wall_ns(); }});
+  if (!names) return of_option("Metadata_Path", names.error());
+  names_ = std::move(*names);
+  store_id_ = first_bytes(names_->superblock().cluster_uuid);
+  sizes_ = std::make_unique<NamespaceSizes>(*names_, environment_.invalidate_attributes);
+  removal_source_ = std::make_unique<NamespaceRemovals>(*names_);
+  return {};
+}
+
+Result<> MetadataServer::start_cluster() {
+  if (options_.key_file.empty()) {
+    return fail(Errc::kInvalid, "Key_File is missing (weft keygen makes one)");
+  }
+  auto keys = control::Keyring::load(options_.key_file);
+  if (!keys) return of_option("Key_File", keys.error());
+  keys_ = std::move(*keys);
+  const auto listen = layout::parse_address(options_.control_address);
+  if (!listen) return of_option("Control_Address", listen.error());
+
+  const auto draw = [this] { return static_cast<std::uint32_t>(environment_.random.u64()); };
+  Cluster::Config config;
+  config.listen = *listen;
+  config.keys = keys_;
+  config.call_timeout = options_.call_timeout;
+  config.registry.cluster = names_->superblock().cluster_uuid;
+  config.registry.boot = control::mds_boot(names_->superblock().boot_epoch, draw());
+  config.registry.device_salt = draw();
+  environment_.random.fill(config.registry.seal_key);
+  config.registry.heartbeat_ms = static_cast<std::uint32_t>(options_.heartbeat.count());
+  config.registry.lease_seconds = static_cast<std::uint32_t>(options_.data_server_lease.count());
+  config.registry.by_load = options_.by_load;
+  config.registry.now = [this] { return environment_.clock.now(); };
+  auto cluster = Cluster::start(std::move(config), store_, *sizes_);
+  if (!cluster) return of_option("Control_Address", cluster.error());
+  cluster_ = std::move(*cluster);
+  cluster_->on_server_up([this](std::uint32_t ds_id) { background_.server_up(ds_id); });
+  return {};
+}
+
+void MetadataServer::make_proxy() {
+  const std::size_t memory = options_.proxy_memory;
+  pool_ =
+      std::make_unique<BufferPool>(memory, options_.shared_memory ? shared_arena(memory) : nullptr);
+  ProxyIo::Config config;
+  config.owner = "weft-mds-" + control::to_string(names_->superblock().cluster_uuid);
+  config.keys = keys_;
+  config.call_timeout = options_.proxy_timeout;
+  proxy_ = std::make_unique<ProxyIo>(std::move(config), cluster_->registry(), *pool_);
+}
+
+void MetadataServer::make_removals() {
+  RemovalTarget target;
+  target.reachable = [this](std::uint32_t id) { return cluster_->registry().is_connected(id); };
+  target.fence = [this](std::uint32_t id, std::vector<control::Fence> fences, Done<void> done) {
+    cluster_->fence({&id, 1}, std::move(fences), std::move(done));
+  };
+  target.remove = [this](std::uint32_t id, std::vector<layout::ObjectId> objects, Done<void> done) {
+    cluster_->remove(id, std::move(objects), std::move(done));
+  };
+  removals_ = std::make_unique<RemovalQueue>(*removal_source_, std::move(target));
+}
+
+void MetadataServer::make_layouts() {
+  placement_ = std::make_unique<layout::ByLoad>(names_->superblock().boot_epoch);
+  fencer_ = std::make_unique<DsFencer>(*names_, *cluster_);
+  LayoutLimits limits;
+  const bool told = options_.recall_timeout.count() != 0;
+  limits.recall_timeout = told ? options_.recall_timeout : environment_.lease;
+  layouts_ = std::make_unique<LayoutService>(
+      environment_.recaller, *fencer_, limits, [this] { return environment_.clock.now(); },
+      [this](FileId file) {
+        data_->layouts_gone(file);
+        release(file);
+      },
+      [this](FileId file) { data_->writer_fenced(file); },
+      LayoutKeeping{.limits = {.per_client = options_.kept_layouts},
+                    .in_use = [this](FileId file, ClientId client) {
+                      return environment_.is_open(file, client);
+                    }});
+  journal_ = std::make_unique<WriterJournal>(
+      WriterJournal::Parts{.names = *names_,
+                           .in_use =
+                               [this](FileId file) {
+                                 return layouts_->held_for_write(file) || layouts_->blocked(file) ||
+                                        data_->uncommitted(file) || mirrors_->owes(file);
+                               },
+                           .now = [this] { return environment_.clock.now(); },
+                           .linger = options_.journal_linger});
+  mirrors_ = std::make_unique<Mirrors>(mirror_parts());
+  cluster_->keep_missed_copies(*mirrors_);
+  data_ = std::make_unique<FileData>(FileData::Parts{
+      *names_, *cluster_, *proxy_, *layouts_, *fencer_, *placement_, *journal_, *mirrors_,
+      environment_.invalidate_attributes,
+      [this](FileId file) { return repairs_->repairer().compare(file); }, options_.commit_after});
+}
+
+Mirrors::Parts MetadataServer::mirror_parts() {
+  Registry& registry = cluster_->registry();
+  return {.names = *names_,
+          .journal = *journal_,
+          .layouts = *layouts_,
+          .reach = [&registry](std::uint32_t ds_id) { return registry.reach(ds_id); },
+          .dead = [&registry](std::uint32_t ds_id) { return registry.is_dead(ds_id); },
+          .servers = [&registry] { return registry.candidates(); },
+          .fence = [this](std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
+                          Done<void> done) { cluster_->fence(ds_ids, {fence}, std::move(done)); },
+          .grants_known = [this] { return uptime() >= environment_.grace; },
+          .owing_for = options_.owing_for};
+}
+
+Result<> MetadataServer::start_admin() {
+  admin_source_ = make_admin_reports(*this);
+  if (const std::string& path = options_.admin_socket; !path.empty()) {
+    auto server = admin::Server::start({.socket_path = path}, *admin_source_);
+    if (!server) return of_option("Admin_Socket", server.error());
+    admin_ = std::move(*server);
+  }
+  if (const std::string& listen = options_.metrics_address; !listen.empty()) {
+    if (const auto address = layout::parse_address(listen); !address) {
+      return of_option("Metrics_Address", address.error());
+    }
+    auto page = MetricsPage::open(
+        listen, [this](Metrics& out) { admin::write_metrics(*admin_source_, out); });
+    if (!page) return of_option("Metrics_Address", page.error());
+    metrics_ = std::move(*page);
+  }
+  return {};
+}
+
+void MetadataServer::release(FileId file) {
+  const auto released = names_->release(file);
+  if (!released) {
+    spdlog::error("file not released file={:x} error=\"{}\"", file, released.error().describe());
+  }
+  bool was_orphan = false;
+  {
+    const std::lock_guard lock(orphans_mutex_);
+    was_orphan = orphans_.contains(file) && !names_->getattr(file);
+    if (was_orphan) orphans_.erase(file);
+  }
+  if (was_orphan) removals_->kick();
+}
+
+void MetadataServer::remember_orphan(FileId file) {
+  const std::lock_guard lock(orphans_mutex_);
+  orphans_.insert(file);
+}
+
+void MetadataServer::orphaned(FileId file) {
+  remember_orphan(file);
+  if (!environment_.is_open(file, std::nullopt)) layouts_->recall(file, "unlinked");
+}
+
+FsSpace MetadataServer::space() {
+  FsSpace space;
+  for (const layout::Candidate& server : cluster_->registry().candidates()) {
+    space.capacity_bytes += server.capacity_bytes;
+    space.free_bytes += server.free_bytes;
+  }
+  if (const auto counts = names_->counts()) space.files = counts->next_fileid;
+  space.free_files = kFreeFiles;
+  return space;
+}
+
+std::vector<std::string> MetadataServer::placement_warnings() const {
+  std::vector<std::string> warnings;
+  for (std::uint32_t copies = 2; copies <= layout::kMaxMirrors; ++copies) {
+    std::ranges::move(placement_->warnings(copies), std::back_inserter(warnings));
+  }
+  return warnings;
+}
+
+}  // namespace weft::mds

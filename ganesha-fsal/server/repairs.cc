@@ -1,0 +1,165 @@
+#include "ganesha-fsal/server/repairs.h"
+
+#include <map>
+#include <utility>
+
+#include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/server/metadata_server.h"
+
+namespace weft::mds {
+
+Repairs::Repairs(MetadataServer& server)
+    : server_(server),
+      copy_servers_(server.cluster()),
+      repairer_(repairer_parts()),
+      mover_(mover_parts()),
+      readmission_(readmission_parts()),
+      scrubber_(scrubber_parts()),
+      auditor_(auditor_parts()) {}
+
+void Repairs::start() {
+  repairer_.start();
+  scrubber_.start();
+  mover_.start();
+  readmission_.start();
+  auditor_.start();
+}
+
+void Repairs::stop() {
+  readmission_.stop();
+  mover_.stop();
+  repairer_.stop();  // its jobs, also those that the scrubber waits for
+  scrubber_.stop();
+  auditor_.stop();
+}
+
+Repairer::Parts Repairs::repairer_parts() {
+  Repairer::Limits limits;
+  limits.bytes_per_second = server_.options().resync_rate;
+  return {.names = server_.names(),
+          .servers = copy_servers_,
+          .here =
+              [this] {
+                std::vector<std::uint32_t> here;
+                for (const ServerView& view : server_.cluster().registry().list()) {
+                  if (view.connected && view.last.trouble.empty()) here.push_back(view.record.id);
+                }
+                return here;
+              },
+          .pin = [this](FileId file) { return pin_writers(file); },
+          .written = [this](FileId file) { return is_written(file); },
+          .compared = [this] { server_.data().retry_settling(); },
+          .limits = limits};
+}
+
+Scrubber::Parts Repairs::scrubber_parts() {
+  Scrubber::Limits limits;
+  limits.every = server_.options().scrub_every;
+  return {.names = server_.names(),
+          .scrub = [this](FileId file, const ScrubHow& how) { return repairer_.scrub(file, how); },
+          .limits = limits};
+}
+
+// By clients under layouts, through this server, or by somebody who is gone and may have; or what
+// they wrote may be at some copies only.
+bool Repairs::is_written(FileId file) {
+  const LayoutService& layouts = server_.layouts();
+  FileData& data = server_.data();
+  return layouts.held_for_write(file) || layouts.blocked(file) ||
+         server_.journal().unsettled(file).has_value() || data.being_written(file) ||
+         data.uncommitted(file) || server_.mirrors().owes(file);
+}
+
+Result<PinnedFile> Repairs::pin_writers(FileId file) {
+  const auto none = [](const InodeAttributes&) -> Result<layout::LayoutMap> {
+    return fail(Errc::kStale, "no layout");
+  };
+  auto target = server_.mirrors().begin_write(file, none, Mirrors::Use::kPin);
+  if (!target) return pass(target);
+  const auto kept = std::make_shared<Mirrors::Target>(std::move(*target));
+  return PinnedFile{kept->map, kept->leads, kept};
+}
+
+std::vector<Mover::Server> Repairs::movable_servers() {
+  Registry& registry = server_.cluster().registry();
+  std::map<std::uint32_t, Duty> duties;
+  for (const ServerView& view : registry.list()) duties[view.record.id] = view.record.duty;
+  std::vector<Mover::Server> servers;
+  for (layout::Candidate& candidate : registry.candidates()) {
+    const std::uint32_t id = candidate.ds_id;
+    servers.push_back(
+        {std::move(candidate), registry.reach(id), duties[id], registry.gone_for(id)});
+  }
+  return servers;
+}
+
+Mover::Parts Repairs::mover_parts() {
+  Mover::Limits limits;
+  // What is read through this server is read, or given up, by then.
+  limits.linger = server_.options().proxy_timeout + std::chrono::seconds(1);
+  limits.replace_after = server_.options().replace_after;
+  return {
+      .names = server_.names(),
+      .servers = [this] { return movable_servers(); },
+      .lapse = [this](std::uint32_t ds_id) { return server_.cluster().registry().lapse(ds_id); },
+      .begin = [this](FileId file, std::uint32_t from,
+                      std::uint32_t to) { return server_.data().begin_move(file, from, to); },
+      .exclude = [this](FileId file, std::uint32_t ds_id) -> Result<> {
+        auto out = server_.mirrors().exclude(file, ds_id, Mirrors::Cause::kMoved);
+        return out ? Result<>() : pass(out);
+      },
+      .finish = [this](FileId file) { return server_.mirrors().finish_move(file); },
+      .fence =
+          [this](std::uint32_t ds_id, const control::Fence& fence) {
+            return copy_servers_.fence(std::span(&ds_id, 1), fence);
+          },
+      .fill = [this](std::uint32_t ds_id) { repairer_.look_soon(ds_id); },
+      .removals = [this] { server_.removals().kick(); },
+      .forget = [this](std::uint32_t ds_id) { return server_.cluster().remove_server(ds_id); },
+      .limits = limits};
+}
+
+Readmission::Parts Repairs::readmission_parts() {
+  Registry& registry = server_.cluster().registry();
+  return {
+      .names = server_.names(),
+      .foreign = [&registry] { return registry.foreign(); },
+      .lapse = [&registry](std::uint32_t ds_id) { return registry.lapse(ds_id); },
+      .mark = [this](FileId file,
+                     std::uint32_t ds_id) { return server_.mirrors().rolled_back(file, ds_id); },
+      .fence =
+          [&registry](std::uint32_t ds_id, std::span<const control::Fence> fences) {
+            return registry.add_fences(std::span(&ds_id, 1), fences);
+          },
+      .explain = [&registry](std::uint32_t ds_id,
+                             std::string why) { registry.explain(ds_id, std::move(why)); },
+      .admit = [&registry](
+                   std::uint32_t ds_id,
+                   const control::StoreState& state) { return registry.admit(ds_id, state); }};
+}
+
+Auditor::Parts Repairs::auditor_parts() {
+  Cluster& cluster = server_.cluster();
+  return {.names = server_.names(),
+          .servers =
+              [&cluster] {
+                std::vector<Auditor::Parts::Server> servers;
+                for (const ServerView& view : cluster.registry().list()) {
+                  servers.push_back({view.record.id, view.connected});
+                }
+                return servers;
+              },
+          .list =
+              [&cluster](std::uint32_t ds_id, const control::ListFrom& from) {
+                return await<control::Listed>(
+                    [&](auto done) { cluster.list(ds_id, from, std::move(done)); });
+              },
+          .stat =
+              [&cluster](std::uint32_t ds_id, const layout::ObjectId& object) {
+                return await<control::ObjectStat>(
+                    [&](auto done) { cluster.stat_at(ds_id, object, std::move(done)); });
+              },
+          .removals = [this] { server_.removals().kick(); }};
+}
+
+}  // namespace weft::mds
