@@ -23,6 +23,19 @@ std::vector<DeviceTable::Key> key_of(const Device& device) {
 
 }  // namespace
 
+template <class Io>
+void describe(Io& io, DeviceMember& r) {
+  io("ds_id", r.ds_id);
+  io("address_generation", r.address_generation);
+  io("addresses", r.addresses, at_most(kMaxAddresses));
+}
+
+template <class Io>
+void describe(Io& io, Device& r) {
+  io("number", r.number);
+  io("members", r.members, at_most(kMaxServers));
+}
+
 Result<> validate(const Device& device) {
   if (device.number == 0) return fail(Errc::kInvalid, "device number 0");
   if (device.members.empty() || device.members.size() > kMaxServers) {
@@ -89,14 +102,7 @@ std::string encode_device(const Device& device) {
   WEFT_ASSERT(validate(device).has_value());
   xdr::Encoder out;
   out.u32(kDeviceFormat);
-  out.u64(device.number);
-  out.u32(static_cast<std::uint32_t>(device.members.size()));
-  for (const DeviceMember& member : device.members) {
-    out.u32(member.ds_id);
-    out.u32(member.address_generation);
-    out.u32(static_cast<std::uint32_t>(member.addresses.size()));
-    for (const NetAddress& address : member.addresses) encode(out, address);
-  }
+  xdr::put(out, device);
   const auto bytes = out.bytes();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -106,17 +112,7 @@ Result<Device> decode_device(std::span<const std::byte> bytes) {
   const std::uint32_t format = in.u32();
   if (in.ok() && format != kDeviceFormat) return fail(Errc::kNotSupported, "device format");
   Device device;
-  device.number = in.u64();
-  const std::uint32_t members = in.count(kMaxServers);
-  for (std::uint32_t i = 0; i < members && in.ok(); ++i) {
-    DeviceMember& member = device.members.emplace_back();
-    member.ds_id = in.u32();
-    member.address_generation = in.u32();
-    const std::uint32_t addresses = in.count(kMaxAddresses);
-    for (std::uint32_t j = 0; j < addresses && in.ok(); ++j) {
-      member.addresses.push_back(decode_address(in));
-    }
-  }
+  xdr::get(in, device);
   if (!in.ok() || in.remaining() != 0 || !validate(device)) {
     return fail(Errc::kCorrupt, "malformed device");
   }

@@ -93,7 +93,7 @@ Result<> encode(xdr::Encoder& out, const FilesDevice& device) {
   out.u32(static_cast<std::uint32_t>(device.servers.size()));
   for (const auto& paths : device.servers) {
     out.u32(static_cast<std::uint32_t>(paths.size()));
-    for (const NetAddress& address : paths) encode(out, address);
+    for (const NetAddress& address : paths) xdr::put(out, address);
   }
   return {};
 }
@@ -107,7 +107,7 @@ Result<FilesDevice> decode_files_device(std::span<const std::byte> body) {
   for (std::uint32_t i = 0; i < servers && in.ok(); ++i) {
     auto& paths = device.servers.emplace_back();
     const std::uint32_t count = in.count(kMaxAddresses);
-    for (std::uint32_t j = 0; j < count && in.ok(); ++j) paths.push_back(decode_address(in));
+    for (std::uint32_t j = 0; j < count && in.ok(); ++j) xdr::get(in, paths.emplace_back());
   }
   if (auto read = in.finish("files device"); !read) return pass(read);
   if (in.remaining() != 0) return fail(Errc::kProtocol, "bytes after the device");

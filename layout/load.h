@@ -22,10 +22,11 @@
 // Threading: plain values and pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
-#include "rpc/xdr/xdr.h"
+#include "rpc/xdr/describe.h"
 
 namespace weft::layout {
 
@@ -38,6 +39,12 @@ struct DeviceLoad {
 
   friend bool operator==(const DeviceLoad&, const DeviceLoad&) = default;
 };
+template <class Io>
+void describe(Io& io, DeviceLoad& r) {
+  io("used", r.used);
+  io("max", r.max);
+  io("streams", r.streams);
+}
 
 struct ServerLoad {
   std::vector<std::uint8_t> cpu_percent;  // one for each CPU; empty: not measured
@@ -48,6 +55,15 @@ struct ServerLoad {
 
   friend bool operator==(const ServerLoad&, const ServerLoad&) = default;
 };
+template <class Io>
+void describe(Io& io, ServerLoad& r) {
+  io("cpu_percent", r.cpu_percent, at_most(kMaxCpus));
+  io("run_queue_milli", r.run_queue_milli);
+  io("memory_free", r.memory_free);
+  io("disk", r.disk);
+  io("network", r.network);
+  io.check(std::ranges::all_of(r.cpu_percent, [](auto percent) { return percent <= 100; }));
+}
 
 // Bytes a second that one more stream can expect: min(max - used, max / (streams + 1)), and not
 // below 0. 0 as well when max is not known.
@@ -55,11 +71,5 @@ struct ServerLoad {
 
 // Every CPU at least 99% busy and the run queue above 2: nothing to spare for one more stream.
 [[nodiscard]] bool cpu_is_busy(const ServerLoad& load);
-
-// XDR: opaque cpu percents<1024> | u32 run queue | u64 memory free | disk | network, the last two
-// u64 used | u64 max | u32 streams each.
-void encode(xdr::Encoder& out, const ServerLoad& load);
-// Rejects more than 1024 CPUs and percents above 100.
-void decode(xdr::Decoder& in, ServerLoad& load);
 
 }  // namespace weft::layout

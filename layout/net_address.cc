@@ -7,9 +7,6 @@
 namespace weft::layout {
 namespace {
 
-constexpr std::size_t kMaxNetid = 16;
-constexpr std::size_t kMaxUniversal = INET6_ADDRSTRLEN + 8;  // ".255.255" after the address
-
 // The digits of `text` as a number up to `max`; nothing else may be in it.
 template <class T>
 bool parse_number(std::string_view text, T max, T& value) {
@@ -86,21 +83,6 @@ Result<NetAddress> parse_universal(std::string_view netid, std::string_view uadd
     return fail(Errc::kInvalid, "netid and address family differ");
   }
   return address;
-}
-
-void encode(xdr::Encoder& out, const NetAddress& address) {
-  out.string(netid(address));
-  out.string(universal_address(address));
-}
-
-NetAddress decode_address(xdr::Decoder& in) {
-  const std::string id = in.string(kMaxNetid);
-  const std::string universal = in.string(kMaxUniversal);
-  if (!in.ok()) return {};
-  const auto address = parse_universal(id, universal);
-  if (address) return *address;
-  in.reject();
-  return {};
 }
 
 }  // namespace weft::layout

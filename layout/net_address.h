@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "rpc/base/error.h"
-#include "rpc/xdr/xdr.h"
+#include "rpc/xdr/describe.h"
 
 namespace weft::layout {
 
@@ -39,8 +39,18 @@ struct NetAddress {
 // kInvalid for a netid other than tcp and tcp6 or a malformed address.
 [[nodiscard]] Result<NetAddress> parse_universal(std::string_view netid, std::string_view uaddr);
 
-// netaddr4. Decoding rejects what is no TCP address.
-void encode(xdr::Encoder& out, const NetAddress& address);
-[[nodiscard]] NetAddress decode_address(xdr::Decoder& in);
+// netaddr4. Only TCP addresses are read.
+template <class Io>
+void describe(Io& io, NetAddress& r) {
+  std::string id(netid(r));
+  std::string universal = universal_address(r);
+  io("netid", id, at_most(16));
+  io("address", universal, at_most(54));  // of IPv6, and ".255.255"
+  if constexpr (Io::kReads) {
+    const auto read = parse_universal(id, universal);
+    io.check(read.has_value());
+    if (read) r = *read;
+  }
+}
 
 }  // namespace weft::layout

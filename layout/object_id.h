@@ -24,6 +24,12 @@ struct ObjectId {
 
   friend auto operator<=>(const ObjectId&, const ObjectId&) = default;
 };
+template <class Io>
+void describe(Io& io, ObjectId& r) {
+  io("fileid", r.fileid);
+  io("generation", r.generation);
+  io("fsid", r.fsid);
+}
 
 // "3.00000000000001a4.1": fsid, fileid, generation in hex; what file names and logs use.
 [[nodiscard]] std::string to_string(const ObjectId& id);

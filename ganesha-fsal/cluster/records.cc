@@ -84,7 +84,7 @@ std::string encode(const ServerRecord& record) {
   out.string(record.domain);
   out.u32(record.address_generation);
   out.u32(static_cast<std::uint32_t>(record.addresses.size()));
-  for (const auto& address : record.addresses) layout::encode(out, address);
+  for (const auto& address : record.addresses) xdr::put(out, address);
   out.u32(static_cast<std::uint32_t>(record.duty));
   put_history(out, record);
   return text_of(out);
@@ -104,7 +104,7 @@ Result<ServerRecord> decode_server(std::string_view value) {
   record.address_generation = in.u32();
   const std::uint32_t addresses = in.count(control::kMaxAddresses);
   for (std::uint32_t i = 0; i < addresses && in.ok(); ++i) {
-    record.addresses.push_back(layout::decode_address(in));
+    xdr::get(in, record.addresses.emplace_back());
   }
   record.duty = static_cast<Duty>(in.u32());
   if (format == kServerFormat) get_history(in, record);

@@ -3,8 +3,9 @@
 // Every request is answered exactly once, with its reply or an error. Requests may be repeated
 // after a lost connection, so each has the same effect done twice as once.
 //
-// Decoding believes nothing: kProtocol for malformed bytes, bytes too many, or a list over its
-// limit. Times are nanoseconds since 1970, sizes bytes.
+// Each message is described behind it (rpc/xdr/describe.h), in the order of the wire. Decoding
+// believes nothing: kProtocol for malformed bytes, bytes too many, or a list over its limit. Times
+// are nanoseconds since 1970, sizes bytes.
 //
 // Threading: plain values and pure functions.
 #pragma once
@@ -21,7 +22,21 @@
 #include "layout/object_id.h"
 #include "rpc/base/error.h"
 #include "rpc/base/machine.h"
-#include "rpc/xdr/xdr.h"
+#include "rpc/xdr/describe.h"
+
+namespace weft {
+
+template <class Io>
+void describe(Io& io, LocalEndpoint& r) {
+  io("machine", r.machine);
+  io("user", r.user);
+  io("socket", r.socket, at_most(kMaxSocketPath));
+  // A path that C would end early, or that means another to each process, is none.
+  io.check(r.socket.find('\0') == std::string::npos);
+  io.check(r.socket.empty() || r.socket.front() == '/');
+}
+
+}  // namespace weft
 
 namespace weft::rpc::control {
 
@@ -68,6 +83,8 @@ enum class Proc : std::uint32_t {
 };
 
 struct Empty {};
+template <class Io>
+void describe(Io&, Empty&) {}
 
 struct Space {
   std::uint64_t capacity_bytes = 0;
@@ -75,6 +92,12 @@ struct Space {
   std::uint64_t objects = 0;
   friend bool operator==(const Space&, const Space&) = default;
 };
+template <class Io>
+void describe(Io& io, Space& r) {
+  io("capacity_bytes", r.capacity_bytes);
+  io("free_bytes", r.free_bytes);
+  io("objects", r.objects);
+}
 
 // Which of a store's successive states it is in (docs/protocol.md, "A store's history"): one for
 // each run of its data server that a metadata server accepted. Generation 0: none yet.
@@ -83,6 +106,14 @@ struct StoreState {
   std::uint64_t boot = 0;  // of that run
   friend bool operator==(const StoreState&, const StoreState&) = default;
 };
+template <class Io>
+void describe(Io& io, StoreState& r) {
+  io("generation", r.generation);
+  io("boot", r.boot);
+  // None is told in one way, and there is always a next one.
+  io.check(r.generation != 0 || r.boot == 0);
+  io.check(r.generation != UINT64_MAX);
+}
 
 // The first request on every connection. A store that was never registered has cluster and ds_id 0.
 struct Register {
@@ -99,6 +130,20 @@ struct Register {
   StoreState state;     // that the store is in, durably
   friend bool operator==(const Register&, const Register&) = default;
 };
+template <class Io>
+void describe(Io& io, Register& r) {
+  io("store", r.store);
+  io("cluster", r.cluster);
+  io("ds_id", r.ds_id);
+  io("boot", r.boot);
+  io("name", r.name, at_most(kMaxText));
+  io("version", r.version, at_most(kMaxText));
+  io("domain", r.domain, at_most(kMaxText));
+  io("addresses", r.addresses, at_most(kMaxAddresses));
+  io("space", r.space);
+  io("local", r.local);
+  io("state", r.state);
+}
 
 // What the state becomes when the registration of the run `boot` is accepted. Both ends compute it.
 [[nodiscard]] StoreState next_state(const StoreState& state, std::uint64_t boot);
@@ -112,6 +157,13 @@ struct Fence {
   std::uint32_t epoch = 0;      // the least that is still honoured; never goes down
   friend bool operator==(const Fence&, const Fence&) = default;
 };
+template <class Io>
+void describe(Io& io, Fence& r) {
+  io("what", r.what, among(Fence::What::kObject, Fence::What::kClient));
+  if (r.what == Fence::What::kObject) io("object", r.object);
+  if (r.what == Fence::What::kClient) io("client_id", r.client_id);
+  io("epoch", r.epoch);
+}
 
 // The DS stores cluster, ds_id and the next state with its store, and applies the fences it missed,
 // before it counts itself registered.
@@ -123,12 +175,25 @@ struct Registered {
   std::vector<Fence> fences;
   friend bool operator==(const Registered&, const Registered&) = default;
 };
+template <class Io>
+void describe(Io& io, Registered& r) {
+  io("cluster", r.cluster);
+  io("ds_id", r.ds_id);
+  io("mds_boot", r.mds_boot);
+  io("heartbeat_ms", r.heartbeat_ms);
+  io("fences", r.fences, at_most(kMaxFences));
+}
 
 struct Load {
   std::uint32_t requests_in_progress = 0;
   layout::ServerLoad measured;
   friend bool operator==(const Load&, const Load&) = default;
 };
+template <class Io>
+void describe(Io& io, Load& r) {
+  io("requests_in_progress", r.requests_in_progress);
+  io("measured", r.measured);
+}
 
 // What a data server owes to its partners (server-side duplication).
 struct MirrorLoad {
@@ -139,6 +204,14 @@ struct MirrorLoad {
   std::uint64_t missed_writes = 0;      // acknowledged without a partner, which is marked stale
   friend bool operator==(const MirrorLoad&, const MirrorLoad&) = default;
 };
+template <class Io>
+void describe(Io& io, MirrorLoad& r) {
+  io("pending_bytes", r.pending_bytes);
+  io("oldest_pending_ms", r.oldest_pending_ms);
+  io("partners_away", r.partners_away);
+  io("forwarded_bytes", r.forwarded_bytes);
+  io("missed_writes", r.missed_writes);
+}
 
 // Since the data server's process started.
 struct Counters {
@@ -154,6 +227,19 @@ struct Counters {
   std::uint64_t sessions = 0;     // open now
   friend bool operator==(const Counters&, const Counters&) = default;
 };
+template <class Io>
+void describe(Io& io, Counters& r) {
+  io("reads", r.reads);
+  io("writes", r.writes);
+  io("commits", r.commits);
+  io("read_bytes", r.read_bytes);
+  io("write_bytes", r.write_bytes);
+  io("errors", r.errors);
+  io("refused", r.refused);
+  io("size_queries", r.size_queries);
+  io("connections", r.connections);
+  io("sessions", r.sessions);
+}
 
 // The scrub of the parity group that the data server's objects are in: the one that goes on, or
 // the last. What is found: of that one.
@@ -176,6 +262,24 @@ struct GroupScrub {
   std::uint64_t given_up = 0;  // blocks that were that price, until a scrub finds none
   friend bool operator==(const GroupScrub&, const GroupScrub&) = default;
 };
+template <class Io>
+void describe(Io& io, GroupScrub& r) {
+  io("group", r.group);
+  io("running", r.running);
+  io("only_tell", r.only_tell);
+  io("waiting", r.waiting);
+  io("permille", r.permille);
+  io("remaining_s", r.remaining_s);
+  io("bytes", r.bytes);
+  io("mended", r.mended);
+  io("lost", r.lost);
+  io("failed", r.failed);
+  io("rounds", r.rounds);
+  io("ended_s_ago", r.ended_s_ago);
+  io("awaited", r.awaited);
+  io("may_give_up", r.may_give_up);
+  io("given_up", r.given_up);
+}
 
 struct Heartbeat {
   Space space;
@@ -190,6 +294,17 @@ struct Heartbeat {
   StoreState state;  // that the store is in, durably
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
+template <class Io>
+void describe(Io& io, Heartbeat& r) {
+  io("space", r.space);
+  io("load", r.load);
+  io("counters", r.counters);
+  io("mirror", r.mirror);
+  io("store", r.store, at_most(kMaxText));
+  io("scrub", r.scrub);
+  io("trouble", r.trouble, cut_at(kMaxText));
+  io("state", r.state);
+}
 
 // The data server may serve clients for so long, from when it sent the heartbeat; 0: not until
 // another is answered, since it does not have all its fences yet.
@@ -197,15 +312,27 @@ struct Lease {
   std::uint32_t seconds = 0;
   friend bool operator==(const Lease&, const Lease&) = default;
 };
+template <class Io>
+void describe(Io& io, Lease& r) {
+  io("seconds", r.seconds);
+}
 
 struct QuerySize {
   ObjectId object;
   friend bool operator==(const QuerySize&, const QuerySize&) = default;
 };
+template <class Io>
+void describe(Io& io, QuerySize& r) {
+  io("object", r.object);
+}
 struct FileSize {
   std::uint64_t size = 0;
   friend bool operator==(const FileSize&, const FileSize&) = default;
 };
+template <class Io>
+void describe(Io& io, FileSize& r) {
+  io("size", r.size);
+}
 
 // A stable write ended at `end`: the file is at least that long.
 struct ReportSize {
@@ -214,24 +341,47 @@ struct ReportSize {
   std::int64_t mtime_ns = 0;
   friend bool operator==(const ReportSize&, const ReportSize&) = default;
 };
+template <class Io>
+void describe(Io& io, ReportSize& r) {
+  io("object", r.object);
+  io("end", r.end);
+  io("mtime_ns", r.mtime_ns);
+}
 
 struct FenceRequest {
   std::vector<Fence> fences;
   friend bool operator==(const FenceRequest&, const FenceRequest&) = default;
 };
+template <class Io>
+void describe(Io& io, FenceRequest& r) {
+  io("fences", r.fences, at_most(kMaxFences));
+}
 struct Truncate {
   ObjectId object;
   std::uint64_t size = 0;
   friend bool operator==(const Truncate&, const Truncate&) = default;
 };
+template <class Io>
+void describe(Io& io, Truncate& r) {
+  io("object", r.object);
+  io("size", r.size);
+}
 struct Remove {
   std::vector<ObjectId> objects;
   friend bool operator==(const Remove&, const Remove&) = default;
 };
+template <class Io>
+void describe(Io& io, Remove& r) {
+  io("objects", r.objects, at_most(kMaxRemovals));
+}
 struct Stat {
   ObjectId object;
   friend bool operator==(const Stat&, const Stat&) = default;
 };
+template <class Io>
+void describe(Io& io, Stat& r) {
+  io("object", r.object);
+}
 // An object that does not exist has size 0 and is no error.
 struct ObjectStat {
   bool exists = false;
@@ -240,17 +390,33 @@ struct ObjectStat {
   std::int64_t mtime_ns = 0;
   friend bool operator==(const ObjectStat&, const ObjectStat&) = default;
 };
+template <class Io>
+void describe(Io& io, ObjectStat& r) {
+  io("exists", r.exists);
+  io("size", r.size);
+  io("allocated", r.allocated);
+  io("mtime_ns", r.mtime_ns);
+}
 
 struct Locate {
   std::uint32_t ds_id = 0;
   friend bool operator==(const Locate&, const Locate&) = default;
 };
+template <class Io>
+void describe(Io& io, Locate& r) {
+  io("ds_id", r.ds_id);
+}
 struct Located {
   enum class State : std::uint32_t { kUp = 1, kSuspect = 2, kDown = 3 };
   State state = State::kDown;
   std::vector<layout::NetAddress> addresses;  // preferred first; none: it never registered
   friend bool operator==(const Located&, const Located&) = default;
 };
+template <class Io>
+void describe(Io& io, Located& r) {
+  io("state", r.state, among(Located::State::kUp, Located::State::kDown));
+  io("addresses", r.addresses, at_most(kMaxAddresses));
+}
 
 // [offset, offset + length), which does not wrap, and is not empty.
 struct Extent {
@@ -258,6 +424,12 @@ struct Extent {
   std::uint64_t length = 0;
   friend bool operator==(const Extent&, const Extent&) = default;
 };
+template <class Io>
+void describe(Io& io, Extent& r) {
+  io("offset", r.offset);
+  io("length", r.length);
+  io.check(r.length != 0 && r.length <= UINT64_MAX - r.offset);
+}
 
 // The copy of an object at data server `ds_id` may miss writes, or part of them, within the
 // extents. Answered when that is durable.
@@ -269,6 +441,15 @@ struct CopyMissed {
   bool failed_here = false;        // the sender's own copy lacks it too, because its store failed
   friend bool operator==(const CopyMissed&, const CopyMissed&) = default;
 };
+template <class Io>
+void describe(Io& io, CopyMissed& r) {
+  io("object", r.object);
+  io("ds_id", r.ds_id);
+  io("object_epoch", r.object_epoch);
+  io("extents", r.extents, at_most(kMaxExtents));
+  io.check(!r.extents.empty());
+  io("failed_here", r.failed_here);
+}
 
 // The object is to be duplicated to the partner again, whatever it missed before.
 struct ForgetMissed {
@@ -276,6 +457,11 @@ struct ForgetMissed {
   std::uint32_t ds_id = 0;
   friend bool operator==(const ForgetMissed&, const ForgetMissed&) = default;
 };
+template <class Io>
+void describe(Io& io, ForgetMissed& r) {
+  io("object", r.object);
+  io("ds_id", r.ds_id);
+}
 
 // Makes the receiver's copy of an object equal to another data server's within the extents.
 struct Resync {
@@ -296,10 +482,33 @@ struct Resync {
   bool report_only = false;  // nothing is changed, only counted
   friend bool operator==(const Resync&, const Resync&) = default;
 };
+// Whether its stripes are such that layout::Striping has them, or it has none.
+[[nodiscard]] bool is_well_striped(const Resync& request);
+template <class Io>
+void describe(Io& io, Resync& r) {
+  io("job", r.job);
+  io("object", r.object);
+  io("source", r.source);
+  io("least_epoch", r.least_epoch);
+  io("epoch", r.epoch);
+  io("extents", r.extents, at_most(kMaxExtents));
+  io.check(!r.extents.empty());
+  io("bytes_per_second", r.bytes_per_second);
+  io("stripe_unit", r.stripe_unit);
+  io("servers", r.servers);
+  io("first_index", r.first_index);
+  io("server", r.server);
+  io("report_only", r.report_only);
+  io.check(is_well_striped(r));
+}
 struct ResyncJob {
   std::uint64_t job = 0;
   friend bool operator==(const ResyncJob&, const ResyncJob&) = default;
 };
+template <class Io>
+void describe(Io& io, ResyncJob& r) {
+  io("job", r.job);
+}
 struct ResyncProgress {
   enum class State : std::uint32_t { kUnknown = 0, kRunning = 1, kDone = 2, kFailed = 3 };
   State state = State::kUnknown;
@@ -313,6 +522,18 @@ struct ResyncProgress {
   std::vector<Extent> differing;      // where those blocks are, the first of them
   friend bool operator==(const ResyncProgress&, const ResyncProgress&) = default;
 };
+template <class Io>
+void describe(Io& io, ResyncProgress& r) {
+  io("state", r.state, among(ResyncProgress::State::kUnknown, ResyncProgress::State::kFailed));
+  io("total_bytes", r.total_bytes);
+  io("compared_bytes", r.compared_bytes);
+  io("differing_bytes", r.differing_bytes);
+  io("copied_bytes", r.copied_bytes);
+  io("punched_bytes", r.punched_bytes);
+  io("next_offset", r.next_offset);
+  io("error", r.error, cut_at(kMaxText));
+  io("differing", r.differing, at_most(kMaxDiffering));
+}
 
 // The data server's parity group is to be scrubbed, or that is to end.
 struct Scrub {
@@ -320,6 +541,11 @@ struct Scrub {
   bool only_tell = false;  // nothing is to be changed
   friend bool operator==(const Scrub&, const Scrub&) = default;
 };
+template <class Io>
+void describe(Io& io, Scrub& r) {
+  io("start", r.start);
+  io("only_tell", r.only_tell);
+}
 
 // The target of the data server's parity group is lost for ever, and with it blocks that only it
 // had: the group is not to wait for it.
@@ -327,6 +553,10 @@ struct GiveUp {
   std::uint32_t target = 0;
   friend bool operator==(const GiveUp&, const GiveUp&) = default;
 };
+template <class Io>
+void describe(Io& io, GiveUp& r) {
+  io("target", r.target);
+}
 
 struct Range {  // kAllocate, kPunch
   ObjectId object;
@@ -334,6 +564,12 @@ struct Range {  // kAllocate, kPunch
   std::uint64_t length = 0;
   friend bool operator==(const Range&, const Range&) = default;
 };
+template <class Io>
+void describe(Io& io, Range& r) {
+  io("object", r.object);
+  io("offset", r.offset);
+  io("length", r.length);
+}
 
 // Where a listing goes on, as the data server said: the order of objects is its own. Zeros: at the
 // start.
@@ -342,6 +578,11 @@ struct ListFrom {
   ObjectId after;
   friend bool operator==(const ListFrom&, const ListFrom&) = default;
 };
+template <class Io>
+void describe(Io& io, ListFrom& r) {
+  io("folder", r.folder);
+  io("after", r.after);
+}
 // Objects that the data server has, each once while a listing goes on; of those made or removed
 // meanwhile some. Maybe none though there are more.
 struct Listed {
@@ -350,35 +591,21 @@ struct Listed {
   bool more = false;  // otherwise `next` means nothing
   friend bool operator==(const Listed&, const Listed&) = default;
 };
-
-void encode(xdr::Encoder& out, const Empty& message);
-void encode(xdr::Encoder& out, const Register& message);
-void encode(xdr::Encoder& out, const Registered& message);
-void encode(xdr::Encoder& out, const Heartbeat& message);
-void encode(xdr::Encoder& out, const Lease& message);
-void encode(xdr::Encoder& out, const QuerySize& message);
-void encode(xdr::Encoder& out, const FileSize& message);
-void encode(xdr::Encoder& out, const ReportSize& message);
-void encode(xdr::Encoder& out, const FenceRequest& message);
-void encode(xdr::Encoder& out, const Truncate& message);
-void encode(xdr::Encoder& out, const Remove& message);
-void encode(xdr::Encoder& out, const Stat& message);
-void encode(xdr::Encoder& out, const ObjectStat& message);
-void encode(xdr::Encoder& out, const Range& message);
-void encode(xdr::Encoder& out, const Locate& message);
-void encode(xdr::Encoder& out, const Located& message);
-void encode(xdr::Encoder& out, const CopyMissed& message);
-void encode(xdr::Encoder& out, const ForgetMissed& message);
-void encode(xdr::Encoder& out, const Resync& message);
-void encode(xdr::Encoder& out, const ResyncJob& message);
-void encode(xdr::Encoder& out, const ResyncProgress& message);
-void encode(xdr::Encoder& out, const Scrub& message);
-void encode(xdr::Encoder& out, const GiveUp& message);
-void encode(xdr::Encoder& out, const ListFrom& message);
-void encode(xdr::Encoder& out, const Listed& message);
+template <class Io>
+void describe(Io& io, Listed& r) {
+  io("objects", r.objects, at_most(kMaxListed));
+  io("next", r.next);
+  io("more", r.more);
+}
 
 // T is any of the messages above.
 template <class T>
-[[nodiscard]] Result<T> decode(std::span<const std::byte> bytes);
+void encode(xdr::Encoder& out, const T& message) {
+  xdr::put(out, message);
+}
+template <class T>
+[[nodiscard]] Result<T> decode(std::span<const std::byte> bytes) {
+  return xdr::read_whole<T>(bytes, "control message");
+}
 
 }  // namespace weft::rpc::control

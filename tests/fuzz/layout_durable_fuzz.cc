@@ -38,10 +38,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   xdr::Decoder load_in(input);
   ServerLoad load;
-  decode(load_in, load);
+  xdr::get(load_in, load);
   if (load_in.ok() && load_in.remaining() == 0) {
     xdr::Encoder out;
-    encode(out, load);
+    xdr::put(out, load);
     if (out.size() != size || available(load.disk) < 0 || load.cpu_percent.size() > kMaxCpus) {
       std::abort();
     }

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<std::byte> wire_of(const ServerLoad& load) {
   xdr::Encoder out;
-  encode(out, load);
+  xdr::put(out, load);
   return out.take();
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("a load survives the wire, cut short it does not") {
     const auto wire = wire_of(load);
     xdr::Decoder in(wire);
     ServerLoad back;
-    decode(in, back);
+    xdr::get(in, back);
     RC_ASSERT(in.ok());
     RC_ASSERT(in.remaining() == 0U);
     RC_ASSERT(back == load);
@@ -64,7 +64,7 @@ TEST_CASE("a load survives the wire, cut short it does not") {
   for (std::size_t size = 0; size < wire.size(); ++size) {
     xdr::Decoder in(std::span(wire).first(size));
     ServerLoad back;
-    decode(in, back);
+    xdr::get(in, back);
     CHECK_FALSE(in.ok());
   }
 }
@@ -75,7 +75,7 @@ TEST_CASE("a load with a percent above 100 or too many CPUs is refused") {
     const auto wire = wire_of(load);
     xdr::Decoder in(wire);
     ServerLoad back;
-    decode(in, back);
+    xdr::get(in, back);
     CHECK_FALSE(in.ok());
   }
 }
