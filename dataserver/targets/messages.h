@@ -23,7 +23,7 @@
 #include "layout/object_id.h"
 #include "rpc/base/machine.h"
 #include "rpc/control/keyring.h"
-#include "rpc/xdr/xdr.h"
+#include "rpc/xdr/describe.h"
 
 namespace weft::ds {
 
@@ -42,6 +42,13 @@ struct TargetChallenge {
   std::string socket;  // where it listens for processes of its machine; empty: nowhere
   friend bool operator==(const TargetChallenge&, const TargetChallenge&) = default;
 };
+template <class Io>
+void describe(Io& io, TargetChallenge& r) {
+  io("version", r.version);
+  io("nonce", r.nonce);
+  io("machine", r.machine);
+  io("socket", r.socket, at_most(kMaxSocketPath));
+}
 
 enum class TargetOp : std::uint32_t {
   kHello = 1,
@@ -67,6 +74,14 @@ struct TargetHello {
   rpc::control::Key proof{};
   friend bool operator==(const TargetHello&, const TargetHello&) = default;
 };
+template <class Io>
+void describe(Io& io, TargetHello& r) {
+  io("space", r.space);
+  io("boot", r.boot);
+  io("link", r.link);
+  io("nonce", r.nonce);
+  io("proof", r.proof);
+}
 
 struct TargetRequest {
   TargetOp op = TargetOp::kUsage;
