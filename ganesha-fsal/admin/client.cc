@@ -1,24 +1,48 @@
 #include "ganesha-fsal/admin/client.h"
 
+#include <sys/socket.h>
+
+#include <boost/asio.hpp>
+
 #include "ganesha-fsal/admin/protocol.h"
-#include "ganesha-fsal/admin/socket.h"
+#include "rpc/base/machine.h"
 
 namespace weft::mds::admin {
 namespace {
 
+namespace asio = boost::asio;
+using boost::system::error_code;
+using Socket = asio::local::stream_protocol::socket;
+
+// Waits for room in the listener's queue, but not longer than `timeout`: a connect() that does not
+// block fails at once instead.
+Result<> connect(Socket& socket, const std::string& path, std::chrono::milliseconds timeout) {
+  if (path.empty() || path.size() > kMaxSocketPath) {
+    return fail(Errc::kInvalid, "the socket's path is empty or longer than " +
+                                    std::to_string(kMaxSocketPath) + ": " + path);
+  }
+  error_code failed;
+  static_cast<void>(socket.open({}, failed));
+  if (failed) return fail_errno(failed.value(), "socket");
+  const timeval longest{.tv_sec = timeout.count() / 1000, .tv_usec = timeout.count() % 1000 * 1000};
+  static_cast<void>(
+      ::setsockopt(socket.native_handle(), SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest));
+  static_cast<void>(socket.connect({path}, failed));
+  if (!failed) return {};
+  if (failed.value() == ECONNREFUSED) return fail(Errc::kUnreachable, path);
+  if (failed.value() == EAGAIN) return fail(Errc::kTimedOut, path);
+  return fail_errno(failed.value(), path);
+}
+
 template <class Report>
 Result<Report> ask(const std::string& path, std::chrono::milliseconds timeout,
                    const Request& request) {
-  const Deadline deadline = after(timeout);
-  auto fd = connect_to(path);
-  if (!fd) return pass(fd);
-  if (auto sent = send_frame(fd->get(), encode(request), deadline); !sent) return pass(sent);
-  auto reply = receive_frame(fd->get(), kMaxReplyBytes, deadline);
+  auto reply = exchange(path, request_line(request), timeout);
   if (!reply) return pass(reply);
-  return decode_reply<Report>(*reply);
+  return read_reply<Report>(*reply);
 }
 
-// A path that a request would cut short names nothing.
+// A path that is too long for a request names nothing.
 Result<> check_path(const std::string& path) {
   if (path.size() <= kMaxArgumentBytes) return {};
   return fail(Errc::kNameTooLong, path.substr(0, 64) + "...");
@@ -26,13 +50,48 @@ Result<> check_path(const std::string& path) {
 
 }  // namespace
 
-Result<StatusReport> Client::status() const {
-  return ask<StatusReport>(path_, timeout_, {.operation = Operation::kStatus});
+Result<std::string> exchange(const std::string& socket_path, const std::string& line,
+                             std::chrono::milliseconds timeout) {
+  asio::io_context io;
+  Socket socket(io);
+  if (auto connected = connect(socket, socket_path, timeout); !connected) return pass(connected);
+  std::string reply;
+  std::size_t size = 0;
+  error_code failed = asio::error::would_block;  // until one of both has ended
+  const auto read = [&](const error_code& sent, std::size_t) {
+    // A server that refuses a request says so, and may close before it has read all of it.
+    if (sent && sent != asio::error::broken_pipe) {
+      failed = sent;
+      return;
+    }
+    asio::async_read_until(socket, asio::dynamic_buffer(reply, kMaxReplyBytes), '\n',
+                           [&](const error_code& got, std::size_t until) {
+                             failed = got;
+                             size = until;
+                           });
+  };
+  asio::async_write(socket, asio::buffer(line), read);
+  io.run_for(timeout);
+  if (failed == asio::error::would_block) {
+    return fail(Errc::kTimedOut, "no answer on the admin socket");
+  }
+  if (failed == asio::error::not_found) return fail(Errc::kTooLarge, "the admin reply");
+  if (failed) {
+    return fail(Errc::kNotSupported,
+                "the metadata server closed the admin connection without an answer. If this goes "
+                "on: install the same version of weft and libfsalweft.so, restart ganesha.nfsd");
+  }
+  return reply.substr(0, size);
+}
+
+Result<SystemReport> Client::status() const {
+  return ask<SystemReport>(path_, timeout_, {.operation = Operation::kStatus});
 }
 
 Result<std::vector<DataServerReport>> Client::data_servers() const {
-  return ask<std::vector<DataServerReport>>(path_, timeout_,
-                                            {.operation = Operation::kDataServers});
+  auto report = ask<DataServersReport>(path_, timeout_, {.operation = Operation::kDataServers});
+  if (!report) return pass(report);
+  return std::move(report->data_servers);
 }
 
 Result<FileReport> Client::file(const std::string& path) const {

@@ -1,6 +1,6 @@
 // The admin socket's caller: what the `weft` command asks the metadata server with.
 //
-// Threading: plain functions; each call makes a connection of its own.
+// Threading: plain functions; each call makes a connection of its own, and blocks.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,9 @@ class Client {
       : path_(std::move(socket_path)), timeout_(timeout) {}
 
   // kNotFound, kUnreachable, kAccess when the socket is not there, not served, not ours to use;
-  // kTimedOut; else the metadata server's own error.
-  [[nodiscard]] Result<StatusReport> status() const;
+  // kTimedOut; kNotSupported when a server of another version is there; else the metadata server's
+  // own error.
+  [[nodiscard]] Result<SystemReport> status() const;
   [[nodiscard]] Result<std::vector<DataServerReport>> data_servers() const;
   [[nodiscard]] Result<FileReport> file(const std::string& path) const;
   [[nodiscard]] Result<PolicyReport> policy(const std::string& path) const;
@@ -36,5 +37,9 @@ class Client {
   std::string path_;
   std::chrono::milliseconds timeout_;
 };
+
+// One line sent, and the one that is answered; both with their ends. The errors of Client.
+[[nodiscard]] Result<std::string> exchange(const std::string& socket_path, const std::string& line,
+                                           std::chrono::milliseconds timeout);
 
 }  // namespace weft::mds::admin

@@ -1,47 +1,47 @@
 // The admin socket's messages: what the `weft` command and the metadata server say to each other.
 //
 // A caller connects to the Unix socket, sends one request, gets one reply, and the connection
-// ends. Both are framed by their length (u32, big-endian) and encoded in XDR:
+// ends. Each is a JSON object in a line of its own:
 //
-//   request   u32 magic "WFTA" | u32 version (7) | u32 operation | string argument<4096> |
-//             string value<512>
-//   reply     u32 magic | u32 version | u32 0 | the report
-//             u32 magic | u32 version | u32 1 | string code<64> | string text<4096>
+//   {"weft_admin":8,"request":"file","argument":"/export/f","value":""}
+//   {"weft_admin":8,"reply":{...}}                        the report (admin/source.h)
+//   {"weft_admin":8,"error":{"code":"...","text":"..."}}
 //
-// The decoders believe nothing: every string and list has a limit (see the .cc), and what is left
-// over after a message is an error. Reports larger than the limits are cut when encoded (lists to
-// their first elements, strings to their first bytes), never refused.
+// The readers believe nothing: lines, texts, lists and the depth have limits. Reports larger than
+// the limits are cut when written (lists to their first elements, texts to their first bytes),
+// never refused.
 //
 // Threading: pure functions on values.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "ganesha-fsal/admin/source.h"
 #include "rpc/base/error.h"
+#include "rpc/xdr/describe_json.h"
 
 namespace weft::mds::admin {
 
-constexpr std::uint32_t kMagic = 0x57465441;
-constexpr std::uint32_t kVersion = 7;
-constexpr std::size_t kMaxRequestBytes = std::size_t{8} << 10;
-constexpr std::size_t kMaxReplyBytes = std::size_t{4} << 20;
+constexpr std::uint32_t kVersion = 8;
+constexpr std::size_t kMaxRequestBytes = std::size_t{32} << 10;  // of a line, as the next
+constexpr std::size_t kMaxReplyBytes = std::size_t{16} << 20;
 constexpr std::size_t kMaxArgumentBytes = 4096;
 constexpr std::size_t kMaxValueBytes = 512;
 constexpr const char* kDefaultSocket = "/run/weft/mds.sock";
 
 enum class Operation : std::uint32_t {
-  kStatus = 1,
-  kDataServers = 2,
-  kFile = 3,
-  kPolicy = 4,
+  kStatus = 1,       // SystemReport
+  kDataServers = 2,  // DataServersReport
+  kFile = 3,         // FileReport
+  kPolicy = 4,       // PolicyReport, as the next
   kSetPolicy = 5,
-  kMaintain = 6,
+  kMaintain = 6,  // MaintenanceReport
 };
+// "status", "data-servers", "file", "policy", "set-policy", "maintain".
+[[nodiscard]] std::string_view to_string(Operation operation);
 
 struct Request {
   Operation operation = Operation::kStatus;
@@ -50,27 +50,40 @@ struct Request {
 
   friend bool operator==(const Request&, const Request&) = default;
 };
+template <class Io>
+void describe(Io& io, Request& r) {
+  io("request", r.operation, among(Operation::kStatus, Operation::kMaintain));
+  io("argument", r.argument, at_most(kMaxArgumentBytes));
+  io("value", r.value, at_most(kMaxValueBytes));
+  io.check(!r.argument.contains('\0') && !r.value.contains('\0'));
+}
 
-using Bytes = std::vector<std::byte>;
+struct DataServersReport {
+  std::vector<DataServerReport> data_servers;
+};
+template <class Io>
+void describe(Io& io, DataServersReport& r) {
+  io("data_servers", r.data_servers, cut_at(kLongList));
+}
 
-[[nodiscard]] Bytes encode(const Request& request);
-// kProtocol for anything malformed, kNotSupported for an operation or version not known.
-[[nodiscard]] Result<Request> decode_request(std::span<const std::byte> bytes);
-
-[[nodiscard]] Bytes encode_reply(const StatusReport& report);
-[[nodiscard]] Bytes encode_reply(const std::vector<DataServerReport>& report);
-[[nodiscard]] Bytes encode_reply(const FileReport& report);
-[[nodiscard]] Bytes encode_reply(const PolicyReport& report);
-[[nodiscard]] Bytes encode_reply(const MaintenanceReport& report);
-[[nodiscard]] Bytes encode_reply(const Error& error);
-
-// The error the other side sent, or kProtocol for anything malformed.
+// Lines, with their ends.
+[[nodiscard]] std::string request_line(const Request& request);
+[[nodiscard]] std::string error_line(const Error& error);
+[[nodiscard]] std::string reply_line(Json report);
 template <class Report>
-[[nodiscard]] Result<Report> decode_reply(std::span<const std::byte> bytes);
-extern template Result<StatusReport> decode_reply(std::span<const std::byte>);
-extern template Result<std::vector<DataServerReport>> decode_reply(std::span<const std::byte>);
-extern template Result<FileReport> decode_reply(std::span<const std::byte>);
-extern template Result<PolicyReport> decode_reply(std::span<const std::byte>);
-extern template Result<MaintenanceReport> decode_reply(std::span<const std::byte>);
+[[nodiscard]] std::string reply_line(const Report& report) {
+  return reply_line(to_json(report));
+}
+
+// kProtocol for anything malformed, kNotSupported when the other side speaks another version.
+[[nodiscard]] Result<Request> read_request(std::string_view line);
+// The report; or the error that the other side sent; or one as above.
+[[nodiscard]] Result<Json> read_reply(std::string_view line);
+template <class Report>
+[[nodiscard]] Result<Report> read_reply(std::string_view line) {
+  auto report = read_reply(line);
+  if (!report) return pass(report);
+  return from_json<Report>(*report, "reply of the metadata server");
+}
 
 }  // namespace weft::mds::admin

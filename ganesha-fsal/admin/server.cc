@@ -1,37 +1,62 @@
 #include "ganesha-fsal/admin/server.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
+#include <boost/asio.hpp>
+#include <filesystem>
 
 #include "ganesha-fsal/admin/protocol.h"
-#include "ganesha-fsal/admin/socket.h"
+#include "rpc/base/machine.h"
 
 namespace weft::mds::admin {
 namespace {
 
+namespace asio = boost::asio;
+using boost::system::error_code;
+
 template <class Report>
-Bytes reply_of(const Result<Report>& report) {
-  return report ? encode_reply(*report) : encode_reply(report.error());
+std::string reply_to(const Result<Report>& report) {
+  return report ? reply_line(*report) : error_line(report.error());
 }
 
-Bytes answer(AdminSource& source, std::span<const std::byte> bytes) {
-  auto request = decode_request(bytes);
-  if (!request) return encode_reply(request.error());
+// Both in one answer, so that they are of one moment.
+Result<SystemReport> system(AdminSource& source) {
+  auto status = source.status();
+  if (!status) return pass(status);
+  auto servers = source.data_servers();
+  if (!servers) return pass(servers);
+  return SystemReport{std::move(*status), std::move(*servers)};
+}
+
+Result<DataServersReport> data_servers(AdminSource& source) {
+  auto servers = source.data_servers();
+  if (!servers) return pass(servers);
+  return DataServersReport{std::move(*servers)};
+}
+
+std::string reply_to(AdminSource& source, std::string_view line) {
+  auto request = read_request(line);
+  if (!request) return error_line(request.error());
   switch (request->operation) {
-    case Operation::kStatus: return reply_of(source.status());
-    case Operation::kDataServers: return reply_of(source.data_servers());
-    case Operation::kFile: return reply_of(source.file(request->argument));
-    case Operation::kPolicy: return reply_of(source.policy(request->argument));
+    case Operation::kStatus: return reply_to(system(source));
+    case Operation::kDataServers: return reply_to(data_servers(source));
+    case Operation::kFile: return reply_to(source.file(request->argument));
+    case Operation::kPolicy: return reply_to(source.policy(request->argument));
     case Operation::kSetPolicy:
-      return reply_of(source.set_policy(request->argument, request->value));
-    case Operation::kMaintain: return reply_of(source.maintain(request->argument, request->value));
+      return reply_to(source.set_policy(request->argument, request->value));
+    case Operation::kMaintain: return reply_to(source.maintain(request->argument, request->value));
   }
-  return encode_reply(Error{Errc::kInternal, "an operation without an answer"});
+  return error_line({Errc::kInternal, "an operation without an answer"});
+}
+
+// For the log.
+std::string why(const error_code& failed) {
+  if (failed == asio::error::operation_aborted) return "the caller took too long";
+  if (failed == asio::error::not_found) return "a request that is too long";
+  return failed.message();
 }
 
 bool may_ask(int fd) {
@@ -41,65 +66,113 @@ bool may_ask(int fd) {
   return peer.uid == 0 || peer.uid == ::geteuid();
 }
 
+// Makes way for a socket at `path`, where a server that died may have left its own.
+Result<> make_way(const std::string& path) {
+  if (path.empty() || path.size() > kMaxSocketPath) {
+    return fail(Errc::kInvalid, "the socket's path is empty or longer than " +
+                                    std::to_string(kMaxSocketPath) + ": " + path);
+  }
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  struct stat found{};
+  if (::lstat(path.c_str(), &found) != 0) return {};
+  if (!S_ISSOCK(found.st_mode)) return fail(Errc::kExists, path + " is not a socket");
+  asio::io_context io;
+  asio::local::stream_protocol::socket other(io);
+  error_code failed;
+  static_cast<void>(other.connect({path}, failed));
+  if (failed != asio::error::connection_refused) {
+    return fail(Errc::kExists, "somebody listens at " + path);
+  }
+  ::unlink(path.c_str());
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::start(Config config, AdminSource& source) {
-  auto listener = listen_at(config.socket_path);
-  if (!listener) return pass(listener);
-  OwnedFd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!stop) return fail_errno(errno, "eventfd");
-  return std::unique_ptr<Server>(
-      new Server(std::move(config), source, std::move(*listener), std::move(stop)));
+  std::unique_ptr<Server> server(new Server(std::move(config), source));
+  if (auto listening = server->listen(); !listening) return pass(listening);
+  server->accept();
+  server->thread_ = std::thread([io = &server->io_] { io->run(); });
+  return server;
 }
 
-Server::Server(Config config, AdminSource& source, OwnedFd listener, OwnedFd stop)
-    : config_(std::move(config)),
-      source_(source),
-      listener_(std::move(listener)),
-      stop_(std::move(stop)),
-      thread_([this] { run(); }) {}
+Server::Server(Config config, AdminSource& source) : config_(std::move(config)), source_(source) {}
 
 Server::~Server() {
-  ::eventfd_write(stop_.get(), 1);
+  if (!thread_.joinable()) return;
+  // Whoever is being served is served, within the deadlines; then there is nothing left to run.
+  asio::post(io_, [this] {
+    error_code ignored;
+    static_cast<void>(acceptor_.close(ignored));
+  });
   thread_.join();
   ::unlink(config_.socket_path.c_str());
 }
 
-void Server::run() {
-  const std::array<int, 2> waited{stop_.get(), listener_.get()};
-  for (;;) {
-    auto ready = wait_readable(waited, after(std::chrono::hours(1)));
-    if (!ready && ready.error() == Errc::kTimedOut) continue;
-    if (!ready) {
-      spdlog::error("event=admin_stopped error=\"{}\"", ready.error().describe());
-      return;
-    }
-    if (*ready == stop_.get()) return;
-    OwnedFd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (peer) {
-      serve(peer.get());
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
-      // The caller stays in the queue; do not spin while the process is out of descriptors.
-      (void)wait_readable({waited.data(), 1}, after(std::chrono::milliseconds(200)));
-    }
-  }
+Result<> Server::listen() {
+  const std::string& path = config_.socket_path;
+  if (auto free = make_way(path); !free) return free;
+  error_code failed;
+  static_cast<void>(acceptor_.open({}, failed));
+  if (failed) return fail_errno(failed.value(), "socket");
+  static_cast<void>(acceptor_.bind({path}, failed));
+  if (failed) return fail_errno(failed.value(), "bind " + path);
+  // The mode is set before anybody could connect: listen comes after it.
+  if (::chmod(path.c_str(), 0600) != 0) return fail_errno(errno, "chmod " + path);
+  static_cast<void>(acceptor_.listen(16, failed));
+  if (failed) return fail_errno(failed.value(), "listen " + path);
+  return {};
 }
 
-void Server::serve(int fd) {
-  if (!may_ask(fd)) {
-    const Bytes refusal = encode_reply(Error{Errc::kAccess, "only root may ask"});
-    (void)send_frame(fd, refusal, after(config_.deadline));
-    return;
+void Server::accept() {
+  acceptor_.async_accept(peer_, [this](const error_code& failed) {
+    if (!acceptor_.is_open()) return;
+    if (!failed) return read();
+    // Out of descriptors or memory: the caller stays in the queue; do not spin meanwhile.
+    deadline_.expires_after(std::chrono::milliseconds(200));
+    deadline_.async_wait([this](const error_code&) { accept(); });
+  });
+}
+
+void Server::read() {
+  if (!may_ask(peer_.native_handle())) {
+    return answer(error_line({Errc::kAccess, "only root may ask"}));
   }
-  auto request = receive_frame(fd, kMaxRequestBytes, after(config_.deadline));
-  if (!request) {
-    spdlog::warn("event=admin_request_lost error=\"{}\"", request.error().describe());
-    return;
-  }
-  const Bytes reply = answer(source_, *request);
-  if (auto sent = send_frame(fd, reply, after(config_.deadline)); !sent) {
-    spdlog::warn("event=admin_reply_lost error=\"{}\"", sent.error().describe());
-  }
+  line_.clear();
+  begin_deadline();
+  asio::async_read_until(peer_, asio::dynamic_buffer(line_, kMaxRequestBytes), '\n',
+                         [this](const error_code& failed, std::size_t size) {
+                           if (!failed) return answer(reply_to(source_, line_.substr(0, size)));
+                           spdlog::warn("event=admin_request_lost error=\"{}\"", why(failed));
+                           hang_up();
+                         });
+}
+
+void Server::answer(std::string line) {
+  line_ = std::move(line);
+  begin_deadline();
+  asio::async_write(peer_, asio::buffer(line_), [this](const error_code& failed, std::size_t) {
+    if (failed) spdlog::warn("event=admin_reply_lost error=\"{}\"", why(failed));
+    hang_up();
+  });
+}
+
+void Server::hang_up() {
+  deadline_.cancel();
+  error_code ignored;
+  static_cast<void>(peer_.close(ignored));
+  accept();
+}
+
+void Server::begin_deadline() {
+  deadline_.expires_after(config_.deadline);
+  deadline_.async_wait([this](const error_code& cancelled) {
+    if (cancelled) return;
+    error_code ignored;
+    static_cast<void>(peer_.cancel(ignored));
+  });
 }
 
 }  // namespace weft::mds::admin

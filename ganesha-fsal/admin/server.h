@@ -1,8 +1,8 @@
 // The admin socket's server end, inside the metadata server.
 //
 // One thread serves one caller at a time: a request is answered from the AdminSource within a
-// deadline, and the connection closed. Callers beyond the listen queue (16) are refused by the
-// kernel. Only root and the user this process runs as are served, which the socket's mode says and
+// deadline, and the connection closed. Callers beyond the listen queue (16) wait in connect().
+// Only root and the user this process runs as are served, which the socket's mode says and
 // SO_PEERCRED makes sure of. A caller that sends nothing, or does not read, costs the deadline and
 // its connection, nothing else.
 //
@@ -10,13 +10,15 @@
 // is finished first) and removes the socket file.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
 
 #include "ganesha-fsal/admin/source.h"
-#include "rpc/base/buffer.h"
 #include "rpc/base/error.h"
 
 namespace weft::mds::admin {
@@ -28,7 +30,9 @@ class Server {
     std::chrono::milliseconds deadline{2000};  // for a caller's request, and for taking the reply
   };
 
-  // Listens and starts the thread. kExists when another process serves this socket.
+  // Listens and starts the thread. A socket file that nobody listens at any more is replaced;
+  // kExists when somebody does, or when something else than a socket is there. Missing folders are
+  // made.
   [[nodiscard]] static Result<std::unique_ptr<Server>> start(Config config, AdminSource& source);
 
   Server(const Server&) = delete;
@@ -36,14 +40,24 @@ class Server {
   ~Server();
 
  private:
-  Server(Config config, AdminSource& source, OwnedFd listener, OwnedFd stop);
-  void run();
-  void serve(int fd);
+  using Protocol = boost::asio::local::stream_protocol;
 
-  Config config_;
+  Server(Config config, AdminSource& source);
+  [[nodiscard]] Result<> listen();
+  // Of the thread, one after the other, for each caller.
+  void accept();
+  void read();
+  void answer(std::string line);
+  void hang_up();
+  void begin_deadline();
+
+  const Config config_;
   AdminSource& source_;
-  OwnedFd listener_;
-  OwnedFd stop_;  // an eventfd: readable once the server is to end
+  boost::asio::io_context io_{1};
+  Protocol::acceptor acceptor_{io_};
+  Protocol::socket peer_{io_};  // the caller; the thread's, as all below
+  boost::asio::steady_timer deadline_{io_};
+  std::string line_;  // the request, then the reply
   std::thread thread_;
 };
 

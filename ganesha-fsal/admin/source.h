@@ -2,7 +2,8 @@
 //
 // The admin server (admin/server.h) answers the `weft` command line from one AdminSource, which
 // libfsalweft.so implements over its registry, grants and counters. The reports are snapshots:
-// plain values, made without holding anything up for the data path.
+// plain values, made without holding anything up for the data path. Each is described behind it
+// (rpc/xdr/describe.h): so it goes over the admin socket, and `weft -o json` shows it.
 //
 // Threading: an AdminSource is called from the admin server's thread and that of the metrics page,
 // while the rest of the metadata server runs; each method must be safe against that, and must
@@ -15,8 +16,15 @@
 #include <vector>
 
 #include "rpc/base/error.h"
+#include "rpc/xdr/describe.h"
 
 namespace weft::mds {
+
+// Beyond these, reports are cut: what a reader would refuse is not sent.
+constexpr std::size_t kMaxReportText = 1024;
+constexpr std::size_t kMaxReportPath = 4096;
+constexpr std::size_t kLongList = 4096;  // data servers, stripes, findings, layouts held
+constexpr std::size_t kShortList = 64;   // warnings, addresses, copies of a stripe
 
 enum class DsState : std::uint32_t {
   kUp = 0,       // heartbeats arrive
@@ -24,16 +32,12 @@ enum class DsState : std::uint32_t {
   kDown = 2,     // given up: layouts on it are recalled
   kUnknown = 3,  // known from the metadata store, not seen since the metadata server started
 };
-
-enum class RepairKind : std::uint32_t {
-  kResync = 0,   // of a copy that missed writes
-  kCompare = 1,  // of copies that may differ since a writer died
-  kScrub = 2,    // of copies that should not differ
-};
+// "up", "suspect", "down", "unknown".
+[[nodiscard]] std::string_view to_string(DsState state);
 
 // Something a data server does to make its object equal to another's.
 struct RepairReport {
-  RepairKind kind = RepairKind::kResync;
+  std::string kind;  // "resync", "compare" or "scrub"
   std::uint64_t fileid = 0;
   std::uint32_t source = 0;  // data server
   std::uint64_t total_bytes = 0;
@@ -43,6 +47,18 @@ struct RepairReport {
   std::uint64_t age_ms = 0;
   std::uint64_t remaining_ms = 0;  // at that rate; 0: not known
 };
+template <class Io>
+void describe(Io& io, RepairReport& r) {
+  io("kind", r.kind, cut_at(kMaxReportText));
+  io("fileid", r.fileid);
+  io("source", r.source);
+  io("total_bytes", r.total_bytes);
+  io("compared_bytes", r.compared_bytes);
+  io("copied_bytes", r.copied_bytes);
+  io("bytes_per_second", r.bytes_per_second);
+  io("age_ms", r.age_ms);
+  io("remaining_ms", r.remaining_ms);
+}
 
 struct DataServerReport {
   std::uint32_t id = 0;
@@ -85,6 +101,44 @@ struct DataServerReport {
   // Why a process that asks to be this data server is not accepted; empty: none asks in vain.
   std::string not_accepted;
 };
+template <class Io>
+void describe(Io& io, DataServerReport& r) {
+  io("id", r.id);
+  io("name", r.name, cut_at(kMaxReportText));
+  io("state", r.state, among(DsState::kUp, DsState::kUnknown));
+  io("addresses", r.addresses, cut_at(kShortList, kMaxReportText));
+  io("store", r.store, cut_at(kMaxReportText));
+  io("proxy", r.proxy, cut_at(kMaxReportText));
+  io("proxy_shared_memory_bytes", r.proxy_shared_bytes);
+  io("heartbeat_age_ms", r.heartbeat_age_ms);
+  io("uptime_ms", r.uptime_ms);
+  io("capacity_bytes", r.capacity_bytes);
+  io("free_bytes", r.free_bytes);
+  io("objects", r.objects);
+  io("read_calls", r.read_calls);
+  io("write_calls", r.write_calls);
+  io("commit_calls", r.commit_calls);
+  io("read_bytes", r.read_bytes);
+  io("written_bytes", r.written_bytes);
+  io("errors", r.errors);
+  io("refused", r.refused);
+  io("connections", r.connections);
+  io("cpu_busy_permille", r.cpu_busy_permille);
+  io("run_queue_milli", r.run_queue_milli);
+  io("memory_free_bytes", r.memory_free_bytes);
+  io("disk_available_bytes_per_second", r.disk_available);
+  io("net_available_bytes_per_second", r.net_available);
+  io("mirror_pending_bytes", r.mirror_pending_bytes);
+  io("stale_objects", r.stale_objects);
+  io("repairs", r.repairs, cut_at(kShortList));
+  io("duty", r.duty, cut_at(kMaxReportText));
+  io("objects_left", r.objects_left);
+  io("objects_moved", r.objects_moved);
+  io("moved_bytes", r.moved_bytes);
+  io("move_remaining_ms", r.move_remaining_ms);
+  io("stuck", r.stuck, cut_at(kShortList, kMaxReportText));
+  io("not_accepted", r.not_accepted, cut_at(kMaxReportText));
+}
 
 // The metadata store (RocksDB).
 struct StoreReport {
@@ -94,8 +148,18 @@ struct StoreReport {
   std::uint64_t memory_bytes = 0;      // in memory and in the log only
   std::uint64_t table_bytes = 0;       // on disk, without the log
   std::uint64_t compaction_bytes = 0;  // still to be compacted
-  bool full = false;                   // for metrics; over the wire a warning says so
+  bool full = false;                   // nothing may be added
 };
+template <class Io>
+void describe(Io& io, StoreReport& r) {
+  io("failed", r.failed);
+  io("writes_stopped", r.writes_stopped);
+  io("background_errors", r.background_errors);
+  io("memory_bytes", r.memory_bytes);
+  io("table_bytes", r.table_bytes);
+  io("compaction_bytes", r.compaction_bytes);
+  io("full", r.full);
+}
 
 // Copies made equal, since the process started.
 struct RepairTotalsReport {
@@ -108,11 +172,27 @@ struct RepairTotalsReport {
   std::uint64_t copied_bytes = 0;  // from one data server to another
   std::uint64_t moved = 0;         // objects that another data server has taken over
 };
+template <class Io>
+void describe(Io& io, RepairTotalsReport& r) {
+  io("stale_objects", r.stale_objects);
+  io("resynced_objects", r.resynced);
+  io("compared_objects", r.compared);
+  io("repair_failures", r.failed);
+  io("repair_compared_bytes", r.compared_bytes);
+  io("repair_differing_bytes", r.differing_bytes);
+  io("repair_copied_bytes", r.copied_bytes);
+  io("moved_objects", r.moved);
+}
 
 struct ExtentReport {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
 };
+template <class Io>
+void describe(Io& io, ExtentReport& r) {
+  io("offset", r.offset);
+  io("length", r.length);
+}
 
 // Two copies of a stripe of a file that differ, or did.
 struct ScrubFindingReport {
@@ -125,6 +205,17 @@ struct ScrubFindingReport {
   bool majority = false;              // two other copies agree
   bool mended = false;                // made equal to the source's
 };
+template <class Io>
+void describe(Io& io, ScrubFindingReport& r) {
+  io("fileid", r.fileid);
+  io("stripe", r.stripe);
+  io("ds", r.ds_id);
+  io("from", r.source);
+  io("differing_bytes", r.differing_bytes);
+  io("extents", r.extents, cut_at(kShortList));
+  io("majority", r.majority);
+  io("mended", r.mended);
+}
 
 // Copies compared though they should be equal, since the scrub that runs or ran last began.
 struct ScrubReport {
@@ -143,6 +234,23 @@ struct ScrubReport {
   std::vector<std::string> resolved;         // what came of "scrub-resolve", the last ones
   std::vector<std::string> groups;           // what data servers tell of their parity groups, each
 };
+template <class Io>
+void describe(Io& io, ScrubReport& r) {
+  io("running", r.running);
+  io("only_tell", r.only_tell);
+  io("files", r.files);
+  io("written", r.written);
+  io("failed", r.failed);
+  io("compared_bytes", r.compared_bytes);
+  io("differing", r.differing);
+  io("mended", r.mended);
+  io("rounds", r.rounds);
+  io("age_ms", r.age_ms);
+  io("findings", r.findings, cut_at(kLongList));
+  io("unlisted", r.unlisted);
+  io("resolved", r.resolved, cut_at(kLongList, kMaxReportText));
+  io("groups", r.groups, cut_at(kLongList, kMaxReportText));
+}
 
 struct StatusReport {
   std::string version;  // of libfsalweft.so
@@ -173,6 +281,46 @@ struct StatusReport {
   StoreReport store;
   std::vector<std::string> warnings;  // one sentence each, for a person to read
 };
+template <class Io>
+void describe(Io& io, StatusReport& r) {
+  io("version", r.version, cut_at(kMaxReportText));
+  io("uptime_ms", r.uptime_ms);
+  io("grace_left_ms", r.grace_left_ms);
+  io("clients", r.clients);
+  io("inodes_made", r.inodes_made);
+  io("mds_read_calls", r.mds_read_calls);
+  io("mds_write_calls", r.mds_write_calls);
+  io("mds_read_bytes", r.mds_read_bytes);
+  io("mds_written_bytes", r.mds_written_bytes);
+  io("layoutgets", r.layoutgets);
+  io("layoutget_refusals", r.layoutget_refusals);
+  io("layoutreturns", r.layoutreturns);
+  io("layoutcommits", r.layoutcommits);
+  io("layouts_out", r.layouts_out);
+  io("recalls_pending", r.recalls_pending);
+  io("oldest_recall_ms", r.oldest_recall_ms);
+  io("recalls", r.recalls);
+  io("fences", r.fences);
+  io("fence_failures", r.fence_failures);
+  io("layout_errors", r.layout_errors);
+  io("removals_queued", r.removals_queued);
+  describe(io, r.repair);  // beside the others, not within
+  io("rebalance", r.rebalance, cut_at(kMaxReportText));
+  io("scrub", r.scrub);
+  io("store", r.store);
+  io("warnings", r.warnings, cut_at(kShortList, kMaxReportText));
+}
+
+// The metadata server and its data servers at one moment.
+struct SystemReport {
+  StatusReport status;
+  std::vector<DataServerReport> data_servers;
+};
+template <class Io>
+void describe(Io& io, SystemReport& r) {
+  describe(io, r.status);
+  io("data_servers", r.data_servers, cut_at(kLongList));
+}
 
 // One copy of a stripe, of a file that has several.
 struct CopyReport {
@@ -185,6 +333,17 @@ struct CopyReport {
   std::string why;     // what decided that it is there; empty: not recorded
   std::string repair;  // how far its repair is, or what it waits for; empty: it needs none
 };
+template <class Io>
+void describe(Io& io, CopyReport& r) {
+  io("ds_id", r.ds_id);
+  io("ds_name", r.ds_name, cut_at(kMaxReportText));
+  io("ds_state", r.ds_state, among(DsState::kUp, DsState::kUnknown));
+  io("state", r.state, cut_at(kMaxReportText));
+  io("leads", r.leads);
+  io("domain", r.domain, cut_at(kMaxReportText));
+  io("why", r.why, cut_at(kMaxReportText));
+  io("repair", r.repair, cut_at(kMaxReportText));
+}
 
 struct StripeReport {
   std::uint32_t ds_id = 0;
@@ -193,6 +352,14 @@ struct StripeReport {
   std::string why;                 // what decided that the stripe's first copy is there
   std::vector<CopyReport> copies;  // the first among them; empty when there is one
 };
+template <class Io>
+void describe(Io& io, StripeReport& r) {
+  io("ds_id", r.ds_id);
+  io("ds_name", r.ds_name, cut_at(kMaxReportText));
+  io("ds_state", r.ds_state, among(DsState::kUp, DsState::kUnknown));
+  io("why", r.why, cut_at(kMaxReportText));
+  io("copies", r.copies, cut_at(kShortList));
+}
 
 struct GrantReport {
   std::uint64_t client_id = 0;
@@ -202,6 +369,15 @@ struct GrantReport {
   bool recalled = false;
   std::uint64_t recall_age_ms = 0;
 };
+template <class Io>
+void describe(Io& io, GrantReport& r) {
+  io("client_id", r.client_id);
+  io("client", r.client, cut_at(kMaxReportText));
+  io("write", r.write);
+  io("age_ms", r.age_ms);
+  io("recalled", r.recalled);
+  io("recall_age_ms", r.recall_age_ms);
+}
 
 // One key of what holds for a directory or a file.
 struct PolicyRow {
@@ -211,6 +387,12 @@ struct PolicyRow {
 
   friend bool operator==(const PolicyRow&, const PolicyRow&) = default;
 };
+template <class Io>
+void describe(Io& io, PolicyRow& r) {
+  io("key", r.key, cut_at(kMaxReportText));
+  io("value", r.value, cut_at(kMaxReportText));
+  io("from", r.from, cut_at(kMaxReportPath));
+}
 
 struct PolicyReport {
   std::string path;
@@ -220,6 +402,13 @@ struct PolicyReport {
 
   friend bool operator==(const PolicyReport&, const PolicyReport&) = default;
 };
+template <class Io>
+void describe(Io& io, PolicyReport& r) {
+  io("path", r.path, cut_at(kMaxReportPath));
+  io("directory", r.directory);
+  io("own", r.own, cut_at(kMaxReportText));
+  io("effective", r.rows, cut_at(kShortList));
+}
 
 // What clients of the flexfiles layout have done at one data server with a file, as they say.
 struct ServerIoReport {
@@ -233,6 +422,16 @@ struct ServerIoReport {
 
   friend bool operator==(const ServerIoReport&, const ServerIoReport&) = default;
 };
+template <class Io>
+void describe(Io& io, ServerIoReport& r) {
+  io("ds_id", r.ds_id);
+  io("ds_name", r.ds_name, cut_at(kMaxReportText));
+  io("reads", r.reads);
+  io("read_bytes", r.read_bytes);
+  io("writes", r.writes);
+  io("written_bytes", r.written_bytes);
+  io("errors", r.errors);
+}
 
 struct FileReport {
   std::string path;
@@ -249,6 +448,22 @@ struct FileReport {
   std::vector<GrantReport> grants;
   std::vector<ServerIoReport> io;  // by data server; those that clients told of
 };
+template <class Io>
+void describe(Io& io, FileReport& r) {
+  io("path", r.path, cut_at(kMaxReportPath));
+  io("fileid", r.fileid);
+  io("size", r.size);
+  io("object", r.object, cut_at(kMaxReportText));
+  io("layout_type", r.layout_type, cut_at(kMaxReportText));
+  io("stripe_unit", r.stripe_unit);
+  io("device_id", r.device_id, cut_at(kMaxReportText));
+  io("policy", r.policy, cut_at(kMaxReportText));
+  io("skipped", r.skipped, cut_at(kMaxReportText));
+  io("moving", r.moving, cut_at(kMaxReportText));
+  io("stripes", r.stripes, cut_at(kLongList));
+  io("grants", r.grants, cut_at(kLongList));
+  io("io", r.io, cut_at(kLongList));
+}
 
 // What an administrator told the metadata server to do, and what it said.
 struct MaintenanceReport {
@@ -256,6 +471,10 @@ struct MaintenanceReport {
 
   friend bool operator==(const MaintenanceReport&, const MaintenanceReport&) = default;
 };
+template <class Io>
+void describe(Io& io, MaintenanceReport& r) {
+  io("lines", r.lines, cut_at(kLongList, kMaxReportText));
+}
 
 constexpr std::size_t kMaxStaleCounted = 100'000;  // at one data server
 
@@ -290,10 +509,5 @@ class AdminSource {
   [[nodiscard]] virtual Result<MaintenanceReport> maintain(const std::string& what,
                                                            const std::string& whom) = 0;
 };
-
-// "up", "suspect", "down", "unknown".
-[[nodiscard]] std::string_view to_string(DsState state);
-// "resync", "compare", "scrub".
-[[nodiscard]] std::string_view to_string(RepairKind kind);
 
 }  // namespace weft::mds

@@ -2,6 +2,15 @@
 
 namespace weft::mds {
 
+std::string_view to_string(RepairKind kind) {
+  switch (kind) {
+    case RepairKind::kResync: return "resync";
+    case RepairKind::kCompare: return "compare";
+    case RepairKind::kScrub: return "scrub";
+  }
+  return "unknown";
+}
+
 std::uint64_t RepairJobs::begin(RepairKind kind, FileId file, std::uint32_t ds_id,
                                 std::uint32_t source) {
   const std::lock_guard lock(mutex_);

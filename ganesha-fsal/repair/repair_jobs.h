@@ -9,15 +9,23 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
-#include "ganesha-fsal/admin/source.h"
 #include "ganesha-fsal/meta/schema/types.h"
 #include "rpc/control/messages.h"
 
 namespace weft::mds {
 
 namespace control = rpc::control;
+
+enum class RepairKind : std::uint32_t {
+  kResync = 0,   // of a copy that missed writes
+  kCompare = 1,  // of copies that may differ since a writer died
+  kScrub = 2,    // of copies that should not differ
+};
+// "resync", "compare", "scrub".
+[[nodiscard]] std::string_view to_string(RepairKind kind);
 
 struct RepairJob {
   std::uint64_t number = 0;

@@ -245,7 +245,7 @@ Result<std::vector<DataServerReport>> Reports::data_servers() {
   std::map<std::uint32_t, std::vector<RepairReport>> repairs;
   for (const RepairJob& job : server_.repairs().repairer().jobs().running()) {
     repairs[job.ds_id].push_back(
-        {.kind = job.kind,
+        {.kind = std::string(to_string(job.kind)),
          .fileid = job.file,
          .source = job.source,
          .total_bytes = job.total_bytes,

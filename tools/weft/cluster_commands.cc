@@ -1,7 +1,6 @@
 // status, ds list, layout show, policy: what the metadata server knows, and is told.
 #include <cstdlib>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "ganesha-fsal/admin/client.h"
 #include "tools/weft/commands.h"
@@ -13,13 +12,9 @@
 namespace weft::cli {
 
 int status_command(const Settings& settings) {
-  const mds::admin::Client client(settings.socket);
-  auto status = client.status();
-  if (!status) return complain_of_admin(settings.socket, status.error());
-  auto servers = client.data_servers();
-  if (!servers) return complain_of_admin(settings.socket, servers.error());
-  const ServerSnapshot system{std::move(*status), std::move(*servers)};
-  settings.json ? print(status_json(system)) : print(status_text(system));
+  const auto system = mds::admin::Client(settings.socket).status();
+  if (!system) return complain_of_admin(settings.socket, system.error());
+  settings.json ? print(status_json(*system)) : print(status_text(*system));
   return kExitGood;
 }
 
@@ -33,7 +28,7 @@ int ds_list_command(const Settings& settings) {
 int maintain_command(const Settings& settings, const std::string& what, const std::string& whom) {
   auto report = mds::admin::Client(settings.socket).maintain(what, whom);
   if (!report) return complain_of_admin(settings.socket, report.error());
-  settings.json ? print(maintenance_json(*report)) : print(maintenance_text(*report));
+  settings.json ? print(to_json(*report)) : print(maintenance_text(*report));
   return kExitGood;
 }
 
@@ -55,7 +50,7 @@ int complain_of_path(const Settings& settings, const std::string& path, const Er
 int show_policy(const Settings& settings, const std::string& path,
                 const Result<mds::PolicyReport>& report) {
   if (!report) return complain_of_path(settings, path, report.error());
-  settings.json ? print(policy_json(*report)) : print(policy_text(*report));
+  settings.json ? print(to_json(*report)) : print(policy_text(*report));
   return kExitGood;
 }
 
@@ -65,7 +60,7 @@ int layout_show_command(const Settings& settings, const std::string& file) {
   const std::string path = exported(file);
   auto report = mds::admin::Client(settings.socket).file(path);
   if (!report) return complain_of_path(settings, path, report.error());
-  settings.json ? print(file_json(*report)) : print(file_text(*report));
+  settings.json ? print(to_json(*report)) : print(file_text(*report));
   return kExitGood;
 }
 
@@ -81,9 +76,10 @@ int scrub_resolve_command(const Settings& settings, const std::string& file,
 }
 
 int scrub_status_command(const Settings& settings) {
-  auto status = mds::admin::Client(settings.socket).status();
-  if (!status) return complain_of_admin(settings.socket, status.error());
-  settings.json ? print(scrub_json(status->scrub)) : print(scrub_text(status->scrub));
+  const auto system = mds::admin::Client(settings.socket).status();
+  if (!system) return complain_of_admin(settings.socket, system.error());
+  const mds::ScrubReport& scrub = system->status.scrub;
+  settings.json ? print(to_json(scrub)) : print(scrub_text(scrub));
   return kExitGood;
 }
 

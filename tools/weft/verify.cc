@@ -42,8 +42,8 @@ void count_calls(const Observation& seen, Judgement& out) {
 
 void count_servers(const Observation& seen, Judgement& out) {
   if (!seen.server_after) return;
-  const ServerSnapshot before = seen.server_before.value_or(ServerSnapshot{});
-  const ServerSnapshot& after = *seen.server_after;
+  const mds::SystemReport before = seen.server_before.value_or(mds::SystemReport{});
+  const mds::SystemReport& after = *seen.server_after;
   out.server_mds_reads = grown(after.status.mds_read_calls, before.status.mds_read_calls);
   out.server_mds_writes = grown(after.status.mds_write_calls, before.status.mds_write_calls);
   for (const mds::DataServerReport& server : after.data_servers) {

@@ -19,18 +19,12 @@
 
 namespace weft::cli {
 
-// What the metadata server knew at one moment.
-struct ServerSnapshot {
-  mds::StatusReport status;
-  std::vector<mds::DataServerReport> data_servers;
-};
-
 struct Observation {
   MountStats before;  // empty counters: judge the mount's whole life
   MountStats after;
   // From the admin socket, when weft verify runs where it is.
-  std::optional<ServerSnapshot> server_before;
-  std::optional<ServerSnapshot> server_after;
+  std::optional<mds::SystemReport> server_before;
+  std::optional<mds::SystemReport> server_after;
   bool driver_loaded = true;  // a layout driver's module is loaded, or built in
 };
 
@@ -41,6 +35,8 @@ enum class Verdict {
   kImpossible,  // this mount can never use pNFS
   kUnknown,     // nothing was read or written
 };
+// "yes", "partly", "no", "impossible", "unknown".
+[[nodiscard]] std::string_view to_string(Verdict verdict);
 
 struct DsTraffic {
   std::uint32_t id = 0;
@@ -49,6 +45,14 @@ struct DsTraffic {
   std::uint64_t read_bytes = 0;
   std::uint64_t written_bytes = 0;
 };
+template <class Io>
+void describe(Io& io, DsTraffic& r) {
+  io("id", r.id);
+  io("name", r.name, at_most(mds::kMaxReportText));
+  io("state", r.state, among(mds::DsState::kUp, mds::DsState::kUnknown));
+  io("read_bytes", r.read_bytes);
+  io("written_bytes", r.written_bytes);
+}
 
 struct Judgement {
   Verdict verdict = Verdict::kUnknown;
@@ -64,10 +68,21 @@ struct Judgement {
   std::vector<DsTraffic> traffic;
   std::vector<std::string> reasons;  // likely ones first, a sentence each
 };
+template <class Io>
+void describe(Io& io, Judgement& r) {
+  io("pnfs", r.verdict, among(Verdict::kPnfs, Verdict::kUnknown));
+  io("driver", r.driver, at_most(mds::kMaxReportText));
+  io("ds_reads", r.ds_reads);
+  io("ds_writes", r.ds_writes);
+  io("mds_reads", r.mds_reads);
+  io("mds_writes", r.mds_writes);
+  io("layoutget_errors", r.layoutget_errors);
+  io("server_mds_reads", r.server_mds_reads);
+  io("server_mds_writes", r.server_mds_writes);
+  io("data_servers", r.traffic, at_most(mds::kLongList));
+  io("reasons", r.reasons, at_most(mds::kShortList, mds::kMaxReportText));
+}
 
 [[nodiscard]] Judgement judge(const Observation& seen);
-
-// "yes", "partly", "no", "impossible", "unknown".
-[[nodiscard]] std::string_view to_string(Verdict verdict);
 
 }  // namespace weft::cli

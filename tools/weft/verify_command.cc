@@ -18,13 +18,10 @@ namespace {
 constexpr auto kHeartbeatsArrive = std::chrono::milliseconds(2500);
 
 // What the metadata server counts, if its socket is on this machine.
-std::optional<ServerSnapshot> server_snapshot(const std::string& socket) {
-  const mds::admin::Client client(socket);
-  auto status = client.status();
-  if (!status) return std::nullopt;
-  auto servers = client.data_servers();
-  if (!servers) return std::nullopt;
-  return ServerSnapshot{std::move(*status), std::move(*servers)};
+std::optional<mds::SystemReport> server_snapshot(const std::string& socket) {
+  auto system = mds::admin::Client(socket).status();
+  if (!system) return std::nullopt;
+  return std::move(*system);
 }
 
 Result<MountStats> client_snapshot(const std::string& path) {

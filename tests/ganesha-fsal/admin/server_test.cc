@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <boost/asio.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -13,10 +14,11 @@
 
 #include "ganesha-fsal/admin/client.h"
 #include "ganesha-fsal/admin/protocol.h"
-#include "ganesha-fsal/admin/socket.h"
 
 namespace weft::mds::admin {
 namespace {
+
+using Stream = boost::asio::local::stream_protocol::socket;
 
 class Folder {
  public:
@@ -78,9 +80,10 @@ struct Fixture {
 TEST_CASE("the admin server answers every operation", "[admin]") {
   Fixture f;
   const Client client(f.socket);
-  auto status = client.status();
-  REQUIRE(status);
-  CHECK(status->version == "test");
+  auto system = client.status();
+  REQUIRE(system);
+  CHECK(system->status.version == "test");
+  CHECK(system->data_servers.size() == 4);
   CHECK(client.data_servers()->size() == 4);
   CHECK(client.file("/export/f")->path == "/export/f");
   CHECK(client.file("/export/g").error() == Errc::kNotFound);
@@ -116,7 +119,8 @@ TEST_CASE("a socket left by a dead server is replaced, another file is not", "[a
   FakeSource source;
   const std::string path = folder.path + "/s";
   {
-    auto dead = listen_at(path);
+    boost::asio::io_context io;
+    const boost::asio::local::stream_protocol::acceptor dead(io, {path});
   }  // closed without unlink, as after SIGKILL
   REQUIRE(std::filesystem::exists(path));
   CHECK(Client(path).status().error() == Errc::kUnreachable);
@@ -130,24 +134,41 @@ TEST_CASE("a socket left by a dead server is replaced, another file is not", "[a
 
 TEST_CASE("callers that send nothing, too much or half hold nobody up for long", "[admin]") {
   Fixture f;
-  auto silent = connect_to(f.socket);
-  REQUIRE(silent);
-  auto half = connect_to(f.socket);
-  REQUIRE(half);
-  const std::byte two[2] = {};
-  CHECK(::write(half->get(), two, 2) == 2);
-  auto huge = connect_to(f.socket);
-  REQUIRE(huge);
-  const unsigned char length[4] = {0xff, 0xff, 0xff, 0xff};
-  CHECK(::write(huge->get(), length, 4) == 4);
-  auto garbage = connect_to(f.socket);
-  REQUIRE(garbage);
-  const Bytes noise(64, std::byte{0x5a});
-  REQUIRE(send_frame(garbage->get(), noise, after(std::chrono::seconds(1))));
+  boost::asio::io_context io;
+  const auto caller = [&](const std::string& says) {
+    Stream stream(io);
+    stream.connect({f.socket});
+    boost::asio::write(stream, boost::asio::buffer(says));
+    return stream;
+  };
+  const Stream silent = caller("");
+  const Stream half = caller("{\"weft_admin\"");
+  const Stream huge = caller(std::string(kMaxRequestBytes + 1, '['));
   CHECK(Client(f.socket).status());
-  auto reply = receive_frame(garbage->get(), kMaxReplyBytes, after(std::chrono::seconds(1)));
+  const auto second = std::chrono::seconds(1);
+  const auto reply = exchange(f.socket, "garbage\n", 10 * second);
   REQUIRE(reply);
-  CHECK(decode_reply<StatusReport>(*reply).error() == Errc::kProtocol);
+  CHECK(read_reply<StatusReport>(*reply).error() == Errc::kProtocol);
+}
+
+TEST_CASE("a server that closes without an answer is told to be of another version", "[admin]") {
+  Folder folder;
+  const std::string path = folder.path + "/s";
+  boost::asio::io_context io;
+  boost::asio::local::stream_protocol::acceptor other(io, {path});
+  std::thread serve([&] { Stream caller = other.accept(); });
+  const auto status = Client(path).status();
+  serve.join();
+  CHECK(status.error() == Errc::kNotSupported);
+  CHECK(status.error().text.contains("install the same version"));
+}
+
+TEST_CASE("a server that does not answer is waited for no longer than said", "[admin]") {
+  Folder folder;
+  const std::string path = folder.path + "/s";
+  boost::asio::io_context io;
+  const boost::asio::local::stream_protocol::acceptor deaf(io, {path});
+  CHECK(Client(path, std::chrono::milliseconds(50)).status().error() == Errc::kTimedOut);
 }
 
 TEST_CASE("many callers at once are all answered", "[admin]") {

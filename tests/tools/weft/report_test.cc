@@ -1,7 +1,6 @@
 #include "tools/weft/report.h"
 
 #include <catch2/catch_test_macros.hpp>
-#include <nlohmann/json.hpp>
 
 namespace weft::cli {
 namespace {
@@ -18,8 +17,8 @@ mds::DataServerReport server(std::uint32_t id, mds::DsState state) {
   return report;
 }
 
-ServerSnapshot healthy() {
-  ServerSnapshot system;
+mds::SystemReport healthy() {
+  mds::SystemReport system;
   system.status.version = "0.1.0";
   system.status.uptime_ms = 90'000;
   system.data_servers = {server(1, mds::DsState::kUp), server(2, mds::DsState::kUp)};
@@ -37,7 +36,7 @@ TEST_CASE("a healthy system has no problems", "[weft]") {
 }
 
 TEST_CASE("status explains dead, new and full data servers", "[weft]") {
-  ServerSnapshot system = healthy();
+  mds::SystemReport system = healthy();
   system.data_servers[0].state = mds::DsState::kDown;
   system.data_servers[0].heartbeat_age_ms = 45'000;
   system.data_servers[1].free_bytes = std::uint64_t{1} << 30;
@@ -53,7 +52,7 @@ TEST_CASE("status explains dead, new and full data servers", "[weft]") {
 }
 
 TEST_CASE("status explains what an empty system and slow recalls mean", "[weft]") {
-  ServerSnapshot system;
+  mds::SystemReport system;
   system.status.recalls_pending = 2;
   system.status.oldest_recall_ms = 12'000;
   const auto found = problems(system);
@@ -63,7 +62,7 @@ TEST_CASE("status explains what an empty system and slow recalls mean", "[weft]"
 }
 
 TEST_CASE("status counts clients and says how long grace lasts", "[weft]") {
-  ServerSnapshot system = healthy();
+  mds::SystemReport system = healthy();
   system.status.clients = 3;
   CHECK(status_text(system).find("clients          3\n") != std::string::npos);
   CHECK(status_text(system).find("grace") == std::string::npos);
@@ -82,7 +81,7 @@ TEST_CASE("the table of data servers shows nothing of those never heard of", "[w
 }
 
 TEST_CASE("it is told how what goes through the metadata server goes on", "[weft]") {
-  ServerSnapshot system = healthy();
+  mds::SystemReport system = healthy();
   system.data_servers.push_back(server(3, mds::DsState::kUp));
   CHECK(status_text(system).find("through it") == std::string::npos);  // nothing went
   CHECK(data_servers_text(system.data_servers).find("PROXY") != std::string::npos);
@@ -101,8 +100,7 @@ TEST_CASE("it is told how what goes through the metadata server goes on", "[weft
 TEST_CASE("what is being repaired is shown, and what is still to be", "[weft]") {
   auto mended = server(2, mds::DsState::kUp);
   mended.stale_objects = 12;
-  mended.repairs = {
-      {mds::RepairKind::kResync, 77, 1, 8 << 20, 4 << 20, 1 << 20, 2 << 20, 2000, 2000}};
+  mended.repairs = {{"resync", 77, 1, 8 << 20, 4 << 20, 1 << 20, 2 << 20, 2000, 2000}};
   const std::string text = data_servers_text({server(1, mds::DsState::kUp), mended});
   CHECK(text.find("STALE") != std::string::npos);
   CHECK(text.find("resync") != std::string::npos);
@@ -112,7 +110,7 @@ TEST_CASE("what is being repaired is shown, and what is still to be", "[weft]") 
   CHECK(document[0]["stale_objects"] == 12);
   CHECK(document[0]["repairs"][0]["kind"] == "resync");
   CHECK(document[0]["repairs"][0]["remaining_ms"] == 2000);
-  ServerSnapshot system = healthy();
+  mds::SystemReport system = healthy();
   system.status.repair.stale_objects = 5;
   CHECK(status_text(system).find("5 objects stale") != std::string::npos);
   CHECK(status_json(system)["stale_objects"] == 5);
@@ -143,7 +141,7 @@ TEST_CASE("a file's report names stripes and who holds its layout", "[weft]") {
   file.io = {{2, "ds2", 3, 4096, 0, 0, 1}};
   CHECK(file_text(file).find("TOLD BY CLIENTS OF") != std::string::npos);
   CHECK(file_text(file).find("4.00 KiB") != std::string::npos);
-  const auto document = file_json(file);
+  const auto document = to_json(file);
   CHECK(document["io"][0]["read_bytes"] == 4096);
   CHECK(document["stripes"][1]["ds_state"] == "down");
   CHECK(document["stripes"][1]["copies"][1]["leads"] == true);
@@ -152,7 +150,7 @@ TEST_CASE("a file's report names stripes and who holds its layout", "[weft]") {
 }
 
 TEST_CASE("JSON has the whole status", "[weft]") {
-  ServerSnapshot system = healthy();
+  mds::SystemReport system = healthy();
   system.status.mds_read_calls = 7;
   const auto document = status_json(system);
   CHECK(document["mds_read_calls"] == 7);

@@ -97,14 +97,14 @@ TEST_CASE("without I/O nothing is claimed", "[weft]") {
 
 TEST_CASE("servers' counters are differences, and name those that are down", "[weft]") {
   Observation observation = seen(mount_with(116, 124, 106, 106));
-  ServerSnapshot before;
+  mds::SystemReport before;
   before.status.mds_write_calls = 5;
   before.data_servers.resize(2);
   before.data_servers[0].id = 1;
   before.data_servers[0].read_bytes = 1000;
   before.data_servers[1].id = 2;
   before.data_servers[1].written_bytes = 9000;
-  ServerSnapshot after = before;
+  mds::SystemReport after = before;
   after.status.mds_write_calls = 13;
   after.data_servers[0].read_bytes = 3000;
   after.data_servers[0].state = mds::DsState::kUp;
@@ -130,8 +130,8 @@ TEST_CASE("servers' counters are differences, and name those that are down", "[w
 
 TEST_CASE("other clients' I/O at the metadata server is no fall-back of this mount", "[weft]") {
   Observation observation = seen(mount_with(116, 116, 106, 106));
-  observation.server_before = ServerSnapshot{};
-  observation.server_after = ServerSnapshot{};
+  observation.server_before = mds::SystemReport{};
+  observation.server_after = mds::SystemReport{};
   observation.server_after->status.mds_read_calls = 3;
   const Judgement judgement = judge(observation);
   CHECK(judgement.verdict == Verdict::kPnfs);

@@ -37,7 +37,7 @@ LAYERS = [
     (_MDS + 'proxy', ['rpc', 'layout', _MDS + 'cluster']),
     (_MDS + 'files', ['rpc', 'layout'] + [_MDS + f for f in ('meta', 'cluster', 'proxy')]),
     (_MDS + 'admin', ['rpc']),
-    (_MDS + 'repair', ['rpc', 'layout'] + [_MDS + f for f in ('meta', 'cluster', 'admin')]),
+    (_MDS + 'repair', ['rpc', 'layout'] + [_MDS + f for f in ('meta', 'cluster')]),
     (_MDS + 'server', ['rpc', 'layout'] + [_MDS + f for f in ('meta', 'cluster', 'proxy', 'files',
                                                               'admin', 'repair')]),
     ('ganesha-fsal', ['rpc', 'layout']),

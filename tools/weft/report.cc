@@ -1,8 +1,9 @@
+#include "tools/weft/report.h"
+
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 
-#include "tools/weft/report.h"
 #include "tools/weft/table.h"
 
 namespace weft::cli {
@@ -78,10 +79,10 @@ std::string repairs_text(const std::vector<DataServerReport>& servers) {
   for (const DataServerReport& server : servers) {
     for (const mds::RepairReport& job : server.repairs) {
       any = true;
-      table.add({std::to_string(server.id), std::string(to_string(job.kind)),
-                 std::to_string(job.fileid), std::to_string(job.source),
-                 human_bytes(job.compared_bytes), human_bytes(job.total_bytes),
-                 human_bytes(job.copied_bytes), human_bytes(job.bytes_per_second) + "/s",
+      table.add({std::to_string(server.id), printable(job.kind), std::to_string(job.fileid),
+                 std::to_string(job.source), human_bytes(job.compared_bytes),
+                 human_bytes(job.total_bytes), human_bytes(job.copied_bytes),
+                 human_bytes(job.bytes_per_second) + "/s",
                  job.remaining_ms == 0 ? "-" : human_duration(job.remaining_ms)});
     }
   }
@@ -137,7 +138,7 @@ std::string proxied_text(const std::vector<DataServerReport>& servers) {
 
 }  // namespace
 
-std::vector<std::string> problems(const ServerSnapshot& system) {
+std::vector<std::string> problems(const mds::SystemReport& system) {
   std::vector<std::string> out;
   if (system.data_servers.empty()) {
     out.push_back(
@@ -156,7 +157,7 @@ std::vector<std::string> problems(const ServerSnapshot& system) {
   return out;
 }
 
-std::string status_text(const ServerSnapshot& system) {
+std::string status_text(const mds::SystemReport& system) {
   const mds::StatusReport& s = system.status;
   std::uint64_t capacity = 0;
   std::uint64_t free = 0;
@@ -388,6 +389,24 @@ std::string verify_text(const std::string& mount, const Judgement& j) {
     out += "\n" + table.text();
   }
   if (!j.reasons.empty()) out += "\n" + bulleted(j.reasons);
+  return out;
+}
+
+Json status_json(const mds::SystemReport& system) {
+  Json out = to_json(system);
+  out["problems"] = problems(system);
+  return out;
+}
+
+Json data_servers_json(const std::vector<mds::DataServerReport>& servers) {
+  Json out = Json::array();
+  for (const DataServerReport& server : servers) out.push_back(to_json(server));
+  return out;
+}
+
+Json verify_json(const std::string& mount, const Judgement& judgement) {
+  Json out = {{"mount", mount}};
+  out.update(to_json(judgement));
   return out;
 }
 
