@@ -75,9 +75,9 @@ DataServerReport report_of(const ServerView& view) {
   return report;
 }
 
-class Reports final : public AdminSource {
+class AdminReports final : public AdminSource {
  public:
-  explicit Reports(MetadataServer& server) : server_(server) {}
+  explicit AdminReports(MetadataServer& server) : server_(server) {}
 
   Result<StatusReport> status() override;
   Result<std::vector<DataServerReport>> data_servers() override;
@@ -118,7 +118,7 @@ class Reports final : public AdminSource {
   MetadataServer& server_;
 };
 
-void Reports::add_grants(StatusReport& report) const {
+void AdminReports::add_grants(StatusReport& report) const {
   for (const Grant& grant : server_.layouts().grants(kMaxGrants)) {
     ++report.layouts_out;
     if (!grant.deadline) continue;
@@ -129,7 +129,7 @@ void Reports::add_grants(StatusReport& report) const {
   }
 }
 
-void Reports::add_store(StatusReport& report, const StoreHealth& health) {
+void AdminReports::add_store(StatusReport& report, const StoreHealth& health) {
   report.store = {.failed = !health.failure.empty(),
                   .writes_stopped = health.writes_stopped,
                   .background_errors = health.background_errors,
@@ -149,7 +149,7 @@ void Reports::add_store(StatusReport& report, const StoreHealth& health) {
   }
 }
 
-void Reports::add_mirror_warnings(StatusReport& report) const {
+void AdminReports::add_mirror_warnings(StatusReport& report) const {
   for (const std::string& warning : server_.placement_warnings()) {
     report.warnings.push_back(warning);
   }
@@ -169,7 +169,7 @@ void Reports::add_mirror_warnings(StatusReport& report) const {
 }
 
 // Data servers that are down are in their own report; `weft status` says what that means.
-void Reports::add_warnings(StatusReport& report) const {
+void AdminReports::add_warnings(StatusReport& report) const {
   if (const std::uint64_t errors = server_.layout_errors(); errors > 0) {
     report.warnings.push_back(
         fmt::format("clients reported {} errors at data servers (LAYOUTERROR)", errors));
@@ -186,13 +186,13 @@ void Reports::add_warnings(StatusReport& report) const {
   }
 }
 
-Result<std::map<std::uint32_t, std::size_t>> Reports::stale_counts() const {
+Result<std::map<std::uint32_t, std::size_t>> AdminReports::stale_counts() const {
   std::vector<std::uint32_t> ids;
   for (const ServerView& view : server_.cluster().registry().list()) ids.push_back(view.record.id);
   return server_.repairs().repairer().stale_counts(ids, kMaxStaleCounted);
 }
 
-Result<> Reports::add_repair(StatusReport& report) const {
+Result<> AdminReports::add_repair(StatusReport& report) const {
   auto stale = stale_counts();
   if (!stale) return pass(stale);
   for (const auto& [ds_id, count] : *stale) report.repair.stale_objects += count;
@@ -210,7 +210,7 @@ Result<> Reports::add_repair(StatusReport& report) const {
   return {};
 }
 
-Result<StatusReport> Reports::status() {
+Result<StatusReport> AdminReports::status() {
   StatusReport report;
   report.version = WEFT_VERSION;
   report.uptime_ms = to_ms(server_.uptime());
@@ -240,7 +240,7 @@ Result<StatusReport> Reports::status() {
   return report;
 }
 
-Result<std::vector<DataServerReport>> Reports::data_servers() {
+Result<std::vector<DataServerReport>> AdminReports::data_servers() {
   std::vector<DataServerReport> reports;
   std::map<std::uint32_t, std::vector<RepairReport>> repairs;
   for (const RepairJob& job : server_.repairs().repairer().jobs().running()) {
@@ -272,7 +272,7 @@ Result<std::vector<DataServerReport>> Reports::data_servers() {
   return reports;
 }
 
-StripeReport Reports::stripe(std::uint32_t ds_id) const {
+StripeReport AdminReports::stripe(std::uint32_t ds_id) const {
   StripeReport stripe;
   stripe.ds_id = ds_id;
   if (const auto view = server_.cluster().registry().find(ds_id)) {
@@ -282,7 +282,7 @@ StripeReport Reports::stripe(std::uint32_t ds_id) const {
   return stripe;
 }
 
-std::string Reports::domain_of(std::uint32_t ds_id) const {
+std::string AdminReports::domain_of(std::uint32_t ds_id) const {
   const auto view = server_.cluster().registry().find(ds_id);
   return view ? view->record.domain : "";
 }
@@ -293,14 +293,14 @@ std::string why(const layout::LayoutMap& map, std::size_t copy, std::size_t serv
   return reason == layout::Reason::kUnknown ? "" : std::string(to_string(reason));
 }
 
-std::string Reports::repair_of(FileId file, const layout::LayoutMap& map, std::size_t copy,
-                               std::size_t server) const {
+std::string AdminReports::repair_of(FileId file, const layout::LayoutMap& map, std::size_t copy,
+                                    std::size_t server) const {
   if (map.copies[copy].state_of(server) == layout::CopyState::kCurrent) return "";
   return server_.repairs().repairer().state_of(file, map.copies[copy].ds_ids[server]);
 }
 
-void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
-                         std::uint16_t export_id) const {
+void AdminReports::add_layout(FileReport& report, const layout::LayoutMap& map,
+                              std::uint16_t export_id) const {
   report.object = layout::to_string(server_.names().object_of(report.fileid, map));
   report.layout_type = map.type == layout::LayoutType::kFiles ? "files" : "flexfiles";
   report.stripe_unit = map.stripe_unit;
@@ -334,7 +334,7 @@ void Reports::add_layout(FileReport& report, const layout::LayoutMap& map,
   }
 }
 
-void Reports::add_holders(FileReport& report) const {
+void AdminReports::add_holders(FileReport& report) const {
   const auto grants = server_.layouts().grants_of(report.fileid);
   if (grants.empty()) return;
   const auto clients = environment().clients();
@@ -350,14 +350,14 @@ void Reports::add_holders(FileReport& report) const {
   }
 }
 
-void Reports::add_io(FileReport& report) const {
+void AdminReports::add_io(FileReport& report) const {
   for (const auto& [ds_id, io] : server_.data().reports().io_of(report.fileid)) {
     report.io.push_back({ds_id, stripe(ds_id).ds_name, io.reads, io.read_bytes, io.writes,
                          io.written_bytes, io.errors});
   }
 }
 
-Result<Reports::Found> Reports::find(const std::string& path) const {
+Result<AdminReports::Found> AdminReports::find(const std::string& path) const {
   // The part below the export's pseudo path is the path below the directory that it exports.
   auto where = environment().find_path(path);
   if (!where) return fail(Errc::kInvalid, path + " is in no export of WEFT");
@@ -368,7 +368,7 @@ Result<Reports::Found> Reports::find(const std::string& path) const {
   return Found{std::move(*where), *attributes};
 }
 
-Result<FileReport> Reports::file(const std::string& path) {
+Result<FileReport> AdminReports::file(const std::string& path) {
   auto found = find(path);
   if (!found) return pass(found);
   const InodeAttributes& attributes = found->attributes;
@@ -390,7 +390,7 @@ Result<FileReport> Reports::file(const std::string& path) {
   return report;
 }
 
-std::string Reports::from(const PolicyKey& key, const PathInExport& where) const {
+std::string AdminReports::from(const PolicyKey& key, const PathInExport& where) const {
   switch (key.from) {
     case PolicyKey::From::kExport: return "export";
     case PolicyKey::From::kLayout: return "layout";
@@ -408,7 +408,7 @@ std::string Reports::from(const PolicyKey& key, const PathInExport& where) const
   return shown.empty() ? "/" : shown;
 }
 
-Result<MaintenanceReport> Reports::maintain(const std::string& what, const std::string& whom) {
+Result<MaintenanceReport> AdminReports::maintain(const std::string& what, const std::string& whom) {
   if (what.starts_with("audit")) return audit(server_, what);
   if (what == "scrub-resolve") return resolve(whom);
   if (what != "scrub" && what != "scrub-check") return mds::maintain(server_, what, whom);
@@ -425,7 +425,7 @@ Result<MaintenanceReport> Reports::maintain(const std::string& what, const std::
 }
 
 // `whom`: the data server, a space, and the file's path or number.
-Result<MaintenanceReport> Reports::resolve(const std::string& whom) {
+Result<MaintenanceReport> AdminReports::resolve(const std::string& whom) {
   const std::size_t space = whom.find(' ');
   if (space == std::string::npos) return fail(Errc::kInvalid, "a data server and a file");
   const std::string name = whom.substr(space + 1);
@@ -440,7 +440,7 @@ Result<MaintenanceReport> Reports::resolve(const std::string& whom) {
   return resolve_scrub(server_, file, whom.substr(0, space));
 }
 
-Result<PolicyReport> Reports::policy(const std::string& path) {
+Result<PolicyReport> AdminReports::policy(const std::string& path) {
   auto found = find(path);
   if (!found) return pass(found);
   const InodeAttributes& attributes = found->attributes;
@@ -460,7 +460,7 @@ Result<PolicyReport> Reports::policy(const std::string& path) {
   return report;
 }
 
-Result<PolicyReport> Reports::set_policy(const std::string& path, const std::string& policy) {
+Result<PolicyReport> AdminReports::set_policy(const std::string& path, const std::string& policy) {
   auto found = find(path);
   if (!found) return pass(found);
   const FileId dir = found->attributes.id;
@@ -474,7 +474,7 @@ Result<PolicyReport> Reports::set_policy(const std::string& path, const std::str
 }  // namespace
 
 std::unique_ptr<AdminSource> make_admin_reports(MetadataServer& server) {
-  return std::make_unique<Reports>(server);
+  return std::make_unique<AdminReports>(server);
 }
 
 }  // namespace weft::mds

@@ -100,7 +100,6 @@ Result<> MetadataServer::start_cluster() {
   Cluster::Config config;
   config.listen = *listen;
   config.keys = keys_;
-  config.call_timeout = options_.call_timeout;
   config.registry.cluster = names_->superblock().cluster_uuid;
   config.registry.boot = control::mds_boot(names_->superblock().boot_epoch, draw());
   config.registry.device_salt = draw();

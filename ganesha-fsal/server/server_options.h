@@ -24,9 +24,8 @@ struct ServerOptions {
   std::chrono::seconds replace_after{0};  // gone, until its copies are made elsewhere; 0: never
   std::chrono::seconds scrub_every{0};    // 0: never
 
-  // No option of an export: as long as suits clients and data servers. Tests wait less.
+  // No options of an export; tests wait less.
   std::chrono::milliseconds heartbeat{1000};
-  std::chrono::milliseconds call_timeout{10'000};  // of a call to a data server
   std::chrono::milliseconds journal_linger{5000};  // of a writer's record that nobody needs
   std::chrono::milliseconds commit_after{10'000};  // of what nobody commits
   std::chrono::milliseconds owing_for{1000};       // of a file whose leaders are ahead

@@ -128,6 +128,15 @@ class FakeServer final : public control::ClientEvents {
   void on_punch(const control::Range& range, Done<void> done) override {
     on_allocate(range, std::move(done));
   }
+  // Copies are equal, whatever is asked to be compared.
+  void on_resync(control::Resync, Done<void> done) override {
+    ++jobs_;
+    done({});
+  }
+  void on_resync_status(std::uint64_t, Done<control::ResyncProgress> done) override {
+    done(control::ResyncProgress{.state = control::ResyncProgress::State::kDone});
+  }
+  int jobs() const { return jobs_; }
 
   std::mutex mutex;
   std::map<std::uint64_t, std::uint64_t> sizes;  // by file id
@@ -147,6 +156,7 @@ class FakeServer final : public control::ClientEvents {
   }
 
   control::Register identity_;
+  std::atomic<int> jobs_ = 0;
   std::unique_ptr<control::Client> client_;
 };
 

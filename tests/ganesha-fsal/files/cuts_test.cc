@@ -3,8 +3,7 @@
 #include <future>
 #include <thread>
 
-#include "tests/ganesha-fsal/files/mds_run.h"
-#include "tests/ganesha-fsal/meta/meta_fixture.h"
+#include "tests/ganesha-fsal/server/server_fixture.h"
 
 namespace weft::mds {
 namespace {
@@ -15,42 +14,49 @@ constexpr ClientId kOwn = 5;
 constexpr ClientId kOther = 6;
 
 // A file of 5000 bytes with one copy, at two data servers whose disks may be slow to cut.
-struct CutsTest : NamespaceTest {
-  CutsTest() : f(file(kRootFileId, "f")), run(std::make_unique<Run>(*names, store, 0)) {
+struct CutsTest : ServerTest {
+  CutsTest() {
+    start();
+    f = file(kRootFileId, "f");
     for (std::uint8_t id = 1; id <= 2; ++id) {
-      servers.push_back(std::make_unique<FakeServer>(id, run->port()));
-      run->await_up(id);
+      servers.push_back(std::make_unique<FakeServer>(id, port()));
+      await_up(id);
     }
-    REQUIRE(run->grant(f, kOwn, Access::kReadWrite));
+    REQUIRE(grant(f, kOwn, Access::kReadWrite));
+    const auto map = names->layout(f);
+    const layout::Copy& copy = (*map)->copies[0];
+    holder = servers[copy.ds_ids[copy.first_index % copy.ds_ids.size()] - 1].get();
     write_under_layout(5000);
-    REQUIRE(run->data.commit({.id = f, .end = 5000}, kOwn));
+    REQUIRE(server->data().commit({.id = f, .end = 5000}, kOwn));
     give_back(kOwn);
   }
   ~CutsTest() {
-    for (const auto& server : servers) {
-      while (server->cuts_held() > 0) server->let_go(0);
+    for (const auto& one : servers) {
+      while (one->cuts_held() > 0) one->let_go(0);
     }
     servers.clear();
-    run.reset();
+    stop();
   }
-  void write_under_layout(std::uint64_t end) { servers[0]->hold(f, end); }
-  void give_back(ClientId client) { run->data.layout_ended(f, client, Access::kReadWrite, false); }
+  void write_under_layout(std::uint64_t end) { holder->hold(f, end); }
+  void give_back(ClientId client) {
+    server->data().layout_ended(f, client, Access::kReadWrite, false);
+  }
   void hold_cuts(bool hold) {
-    const std::lock_guard lock(servers[0]->mutex);
-    servers[0]->hold_cuts = hold;
+    const std::lock_guard lock(holder->mutex);
+    holder->hold_cuts = hold;
   }
   void break_disk(std::optional<Errc> fault) {
-    const std::lock_guard lock(servers[0]->mutex);
-    servers[0]->fault = fault;
+    const std::lock_guard lock(holder->mutex);
+    holder->fault = fault;
   }
   std::uint64_t at_server() {
-    const std::lock_guard lock(servers[0]->mutex);
-    return servers[0]->sizes.at(f);
+    const std::lock_guard lock(holder->mutex);
+    return holder->sizes.at(f);
   }
   Result<InodeAttributes> truncate(std::uint64_t size, ClientId client) {
     AttributeChange change;
     change.size = size;
-    return run->data.set_attributes(kSuperuser, f, change, client);
+    return server->data().set_attributes(kSuperuser, f, change, client);
   }
   // The client has been told to try again, and the cut is still to be made.
   void fail_to_cut(std::uint64_t size, ClientId client) {
@@ -60,26 +66,26 @@ struct CutsTest : NamespaceTest {
     REQUIRE(at_server() == 5000);
   }
   template <class Call>
-  auto start(Call call) {
+  auto begin(Call call) {
     return std::async(std::launch::async, call);
   }
   // Until `count` truncates wait at the disk, or `other` has ended without another one.
   template <class T>
   void await_cuts(std::size_t count, const std::future<T>& other) {
-    for (int i = 0; i < 5000 && servers[0]->cuts_held() < count; ++i) {
+    for (int i = 0; i < 5000 && holder->cuts_held() < count; ++i) {
       if (other.wait_for(1ms) == std::future_status::ready) return;
     }
   }
   void await_cut() {
-    for (int i = 0; i < 5000 && servers[0]->cuts_held() == 0; ++i) {
+    for (int i = 0; i < 5000 && holder->cuts_held() == 0; ++i) {
       std::this_thread::sleep_for(1ms);
     }
-    REQUIRE(servers[0]->cuts_held() == 1);
+    REQUIRE(holder->cuts_held() == 1);
   }
 
-  const FileId f;
-  std::unique_ptr<Run> run;
+  FileId f = 0;
   std::vector<std::unique_ptr<FakeServer>> servers;
+  FakeServer* holder = nullptr;  // that with the file's first bytes
 };
 
 }  // namespace
@@ -87,37 +93,37 @@ struct CutsTest : NamespaceTest {
 TEST_CASE_METHOD(CutsTest, "a cut that is made good twice at once cuts nothing written later") {
   fail_to_cut(10, kOwn);
   hold_cuts(true);
-  auto mender = start([&] { run->data.catch_up(); });
+  auto mender = begin([&] { server->data().catch_up(); });
   await_cut();
-  auto granted = start([&] { return run->grant(f, kOther, Access::kReadWrite).has_value(); });
+  auto granted = begin([&] { return grant(f, kOther, Access::kReadWrite).has_value(); });
   await_cuts(2, granted);
-  if (servers[0]->cuts_held() == 2) servers[0]->let_go(1);  // the later is the faster
+  if (holder->cuts_held() == 2) holder->let_go(1);  // the later is the faster
   const bool wrote = granted.get();
   if (wrote) write_under_layout(3000);
-  servers[0]->let_go(0);
+  holder->let_go(0);
   mender.get();
   CHECK_FALSE(wrote);  // it was to ask again
   CHECK(at_server() == (wrote ? 3000 : 10));
-  CHECK(run->grant(f, kOther, Access::kReadWrite));
+  CHECK(grant(f, kOther, Access::kReadWrite));
 }
 
 TEST_CASE_METHOD(CutsTest, "of two truncates at once one comes after the other") {
-  REQUIRE(run->grant(f, kOwn, Access::kReadWrite));
+  REQUIRE(grant(f, kOwn, Access::kReadWrite));
   hold_cuts(true);
-  auto first = start([&] { return truncate(10, kOwn).has_value(); });
+  auto first = begin([&] { return truncate(10, kOwn).has_value(); });
   await_cut();
-  auto second = start([&] { return truncate(20, kOwn).has_value(); });
+  auto second = begin([&] { return truncate(20, kOwn).has_value(); });
   await_cuts(2, second);
-  if (servers[0]->cuts_held() == 2) {
-    servers[0]->let_go(1);
+  if (holder->cuts_held() == 2) {
+    holder->let_go(1);
     if (second.get()) write_under_layout(3000);  // its client goes on under its layout
-    servers[0]->let_go(0);
+    holder->let_go(0);
     first.get();
     CHECK(at_server() == 3000);
     return;
   }
   CHECK_FALSE(second.get());
-  servers[0]->let_go(0);
+  holder->let_go(0);
   CHECK(first.get());
   hold_cuts(false);
   CHECK(truncate(20, kOwn));
@@ -125,41 +131,41 @@ TEST_CASE_METHOD(CutsTest, "of two truncates at once one comes after the other")
 }
 
 TEST_CASE_METHOD(CutsTest, "what failed to be cut is cut when nobody has a layout to write") {
-  REQUIRE(run->grant(f, kOwn, Access::kReadWrite));
+  REQUIRE(grant(f, kOwn, Access::kReadWrite));
   fail_to_cut(10, kOwn);
-  run->data.catch_up();
+  server->data().catch_up();
   CHECK(at_server() == 5000);
-  CHECK(run->layouts.grants_of(f).at(0).state == GrantState::kRecalled);
+  CHECK(server->layouts().grants_of(f).at(0).state == GrantState::kRecalled);
   SECTION("and what its client says of it meanwhile counts after the cut") {
-    const auto committed = run->data.commit({.id = f, .end = 5000}, kOwn);
+    const auto committed = server->data().commit({.id = f, .end = 5000}, kOwn);
     REQUIRE(committed);
     CHECK(*committed == 10);
     give_back(kOwn);
-    CHECK(run->data.size_known(f));
+    CHECK(server->data().size_known(f));
     CHECK(attributes(f).size == 10);
   }
   SECTION("") { give_back(kOwn); }
-  run->data.catch_up();
+  server->data().catch_up();
   CHECK(at_server() == 10);
-  CHECK(run->data.size_known(f));
+  CHECK(server->data().size_known(f));
   CHECK(attributes(f).size == 10);
-  CHECK(run->grant(f, kOther, Access::kReadWrite));
+  CHECK(grant(f, kOther, Access::kReadWrite));
 }
 
 TEST_CASE_METHOD(CutsTest, "an object that is not cut yet does not say how long the file is") {
   fail_to_cut(10, kOwn);
-  run->data.doubt_size(f);
-  CHECK(run->data.size_known(f));
-  CHECK_FALSE(run->data.learn_end(f));
+  server->data().doubt_size(f);
+  CHECK(server->data().size_known(f));
+  CHECK_FALSE(server->data().learn_end(f));
   CHECK(attributes(f).size == 10);
   SECTION("nor while it is cut for another size") {
     hold_cuts(true);
-    auto mender = start([&] { run->data.catch_up(); });
+    auto mender = begin([&] { server->data().catch_up(); });
     await_cut();
     CHECK_FALSE(truncate(20, kOwn));
     CHECK(attributes(f).size == 10);
     hold_cuts(false);
-    servers[0]->let_go(0);
+    holder->let_go(0);
     mender.get();
   }
   REQUIRE(truncate(20, kOwn));
@@ -167,15 +173,15 @@ TEST_CASE_METHOD(CutsTest, "an object that is not cut yet does not say how long 
 }
 
 TEST_CASE_METHOD(CutsTest, "a LAYOUTCOMMIT does not meet a truncate of its client in the middle") {
-  REQUIRE(run->grant(f, kOwn, Access::kReadWrite));
+  REQUIRE(grant(f, kOwn, Access::kReadWrite));
   hold_cuts(true);
-  auto cut = start([&] { return truncate(10, kOwn).has_value(); });
+  auto cut = begin([&] { return truncate(10, kOwn).has_value(); });
   await_cut();
-  CHECK(run->data.commit({.id = f, .end = 5000}, kOwn).error() == Errc::kBusy);
+  CHECK(server->data().commit({.id = f, .end = 5000}, kOwn).error() == Errc::kBusy);
   hold_cuts(false);
-  servers[0]->let_go(0);
+  holder->let_go(0);
   REQUIRE(cut.get());
-  REQUIRE(run->data.commit({.id = f, .end = 5000}, kOwn));
+  REQUIRE(server->data().commit({.id = f, .end = 5000}, kOwn));
   CHECK(attributes(f).size == 10);
 }
 
@@ -183,12 +189,12 @@ TEST_CASE_METHOD(CutsTest, "nobody writes, allocates or punches between a cut th
   fail_to_cut(10, kOwn);
   break_disk(Errc::kBusy);
   const auto data = std::vector<std::byte>(100, std::byte{1});
-  CHECK_FALSE(run->write(f, 0, data));
-  CHECK_FALSE(run->data.allocate(f, 0, 100, run->policy));
-  CHECK_FALSE(run->data.punch(f, 0, 100));
-  CHECK_FALSE(run->data.begin_move(f, 1, 2));
-  CHECK(run->data.being_written(f));
-  CHECK(servers[0]->ranges.empty());
+  CHECK_FALSE(write_at(f, 0, data));
+  CHECK_FALSE(server->data().allocate(f, 0, 100, policy));
+  CHECK_FALSE(server->data().punch(f, 0, 100));
+  CHECK_FALSE(server->data().begin_move(f, 1, 2));
+  CHECK(server->data().being_written(f));
+  CHECK(holder->ranges.empty());
 }
 
 }  // namespace weft::mds

@@ -1,55 +1,61 @@
-// A file with two copies, read, written and changed through a metadata server without Ganesha.
+// A file with two copies, read, written and changed through a metadata server.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/ganesha-fsal/cluster/fake_nfs.h"
-#include "tests/ganesha-fsal/files/mds_run.h"
-#include "tests/ganesha-fsal/meta/meta_fixture.h"
+#include "tests/ganesha-fsal/server/server_fixture.h"
 
 namespace weft::mds {
 
 // A file with two copies of one stripe; data servers with both their sides.
-struct FileIoTest : NamespaceTest {
-  FileIoTest() : FileIoTest(RunWaits{}) {}
-  explicit FileIoTest(RunWaits waits)
-      : f(file(kRootFileId, "f")), run(std::make_unique<Run>(*names, store, 0, &later, waits)) {
-    run->policy.stripe_unit = 64 * 1024;
-    run->policy.stripe_count = 1;
-    run->policy.copies = 2;
+struct FileIoTest : ServerTest {
+  struct Waits {
+    std::chrono::milliseconds journal_linger = 5s;
+    std::chrono::milliseconds commit_after = 10s;
+  };
+  FileIoTest() : FileIoTest(Waits{}) {}
+  explicit FileIoTest(Waits waits) {
+    options.journal_linger = waits.journal_linger;
+    options.commit_after = waits.commit_after;
+    start();
+    f = file(kRootFileId, "f");
+    policy.stripe_unit = 64 * 1024;
+    policy.stripe_count = 1;
+    policy.copies = 2;
     threads.start();
     for (std::uint8_t id = 1; id <= 2; ++id) {
       nfs.push_back(
-          std::make_unique<FakeNfs>(id, threads, pool, peers, run->cluster().keys().sealing()));
+          std::make_unique<FakeNfs>(id, threads, pool, peers, server->cluster().keys().sealing()));
       peers[id] = &nfs.back()->objects;
-      control.push_back(std::make_unique<FakeServer>(id, run->port(), nfs.back()->tcp.port()));
-      run->await_up(id);
+      control.push_back(std::make_unique<FakeServer>(id, port(), nfs.back()->tcp.port()));
+      await_up(id);
     }
   }
   ~FileIoTest() {
     control.clear();
-    run->proxy.stop();
-    for (const auto& server : nfs) server->stop();
+    if (server) server->proxy().stop();
+    for (const auto& one : nfs) one->stop();
     threads.stop();
-    run.reset();
+    stop();
   }
   Result<ProxyIo::WriteResult> write(std::uint64_t offset, std::span<const std::byte> data) {
-    auto written = run->write(f, offset, data);
-    for (const auto& server : nfs) {
-      const std::lock_guard lock(server->objects.mutex);
-      server->objects.file_size = attributes(f).size;
+    auto written = write_at(f, offset, data);
+    for (const auto& one : nfs) {
+      const std::lock_guard lock(one->objects.mutex);
+      one->objects.file_size = attributes(f).size;
     }
     return written;
   }
   std::vector<std::byte> read(std::uint64_t offset, std::uint32_t count) {
-    auto got = run->read(f, offset, count);
+    auto got = read_at(f, offset, count);
     REQUIRE(got);
     return got->data.flatten().value();
   }
   layout::LayoutMap map() { return **names->layout(f); }
   // Who would lead, or leads, one who writes now.
   std::uint32_t leader() {
-    const auto target = run->mirrors.begin_write(f, no_layout);
+    const auto target = server->mirrors().begin_write(f, no_layout);
     REQUIRE(target);
     return target->map.copies[target->leads.at(0)].ds_ids[0];
   }
@@ -57,30 +63,23 @@ struct FileIoTest : NamespaceTest {
   Result<InodeAttributes> truncate(std::uint64_t size, ClientId client) {
     AttributeChange change;
     change.size = size;
-    return run->data.set_attributes(kSuperuser, f, change, client);
+    return server->data().set_attributes(kSuperuser, f, change, client);
   }
 
   // Its connection to the metadata server is lost, for longer than a restart takes.
   void lose(std::uint32_t id) {
     control[id - 1]->disconnect();
-    for (int i = 0; i < 2000 && run->mirrors.reach(id) != Reach::kGone; ++i) {
-      std::this_thread::sleep_for(5ms);
-    }
-    REQUIRE(run->mirrors.reach(id) == Reach::kGone);
+    REQUIRE(await_that([&] { return server->mirrors().reach(id) == Reach::kGone; }));
   }
   void hang(std::uint32_t id) {
     const std::lock_guard lock(objects(id).mutex);
     objects(id).silent = true;
   }
   void await_held(std::uint32_t id) {
-    for (int i = 0; i < 2000; ++i) {
-      {
-        const std::lock_guard lock(objects(id).mutex);
-        if (!objects(id).held.empty()) return;
-      }
-      std::this_thread::sleep_for(1ms);
-    }
-    FAIL("nothing came");
+    REQUIRE(await_that([&] {
+      const std::lock_guard lock(objects(id).mutex);
+      return !objects(id).held.empty();
+    }));
   }
   layout::CopyState state_at(std::uint32_t id) {
     for (const layout::Copy& copy : map().copies) {
@@ -89,10 +88,15 @@ struct FileIoTest : NamespaceTest {
     FAIL("not of the file");
     return layout::CopyState::kStale;
   }
+  // Until the copies that are to be compared have been.
+  void await_settled() {
+    REQUIRE(await_that([&] {
+      server->data().settle_due(true);
+      return !server->journal().unsettled(f);
+    }));
+  }
 
-  Later later{0s};
-  const FileId f;
-  std::unique_ptr<Run> run;
+  FileId f = 0;
   BufferPool pool{64U << 20};
   rpc::IoThreads threads{1, false};
   FakeObjects::Peers peers;

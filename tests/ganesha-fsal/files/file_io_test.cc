@@ -9,12 +9,12 @@ namespace weft::mds {
 TEST_CASE_METHOD(FileIoTest, "a proxied write is in the journal, and at both copies") {
   const auto data = pattern(200'000, 1);
   REQUIRE(write(0, data));
-  CHECK(run->journal.size() == 1);
+  CHECK(server->journal().size() == 1);
   CHECK(objects(1).object == data);
   CHECK(objects(2).object == data);
   CHECK(objects(1).writes * objects(2).writes == 0);
   CHECK(read(0, 200'000) == data);
-  CHECK(run->data.sync(f));
+  CHECK(server->data().sync(f));
   CHECK(objects(1).commits + objects(2).commits == 1);
   CHECK(objects(leader()).commits == 1);
   check_clean();
@@ -27,7 +27,7 @@ TEST_CASE_METHOD(FileIoTest, "a leader without room is the client's error, and b
   CHECK(map().copies[0].state == layout::CopyState::kCurrent);
   CHECK(map().copies[1].state == layout::CopyState::kCurrent);
   // It may have been written in part: the copies are to be compared.
-  CHECK(run->journal.unsettled(f));
+  CHECK(server->journal().unsettled(f));
 }
 
 TEST_CASE_METHOD(FileIoTest, "of a broken disk the client hears when it has the last copy") {
@@ -61,13 +61,13 @@ TEST_CASE_METHOD(FileIoTest, "a leader that dies in a write is left out, and the
   CHECK(state_at(left) == layout::CopyState::kCurrent);
   CHECK(objects(left).last_write.object_epoch == map().object_epoch);
   CHECK(read(0, 200'000) == data);
-  CHECK_FALSE(run->journal.unsettled(f));
+  CHECK_FALSE(server->journal().unsettled(f));
   // What was not committed through the lost one is written again.
   CHECK(written->verifier != before->verifier);
-  CHECK(run->data.sync(f));
-  CHECK(run->proxy.verifier() == written->verifier);
+  CHECK(server->data().sync(f));
+  CHECK(server->proxy().verifier() == written->verifier);
   CHECK(objects(left).commits == 1);
-  CHECK(run->journal.unsettled(f));  // others may lack what it had brought to one
+  CHECK(server->journal().unsettled(f));  // others may lack what it had brought to one
   check_clean();
 }
 
@@ -76,8 +76,8 @@ TEST_CASE_METHOD(FileIoTest, "what a leader that died had before COMMIT is writt
   REQUIRE(written);
   const std::uint32_t lost = leader();
   lose(lost);
-  CHECK(run->data.sync(f));
-  CHECK(run->proxy.verifier() != written->verifier);
+  CHECK(server->data().sync(f));
+  CHECK(server->proxy().verifier() != written->verifier);
   CHECK(objects(lost).commits == 0);
 }
 
@@ -99,7 +99,7 @@ TEST_CASE_METHOD(FileIoTest, "a fenced answer means that the map has changed") {
 }
 
 TEST_CASE_METHOD(FileIoTest, "of a file with one copy, too, a fenced answer means a new map") {
-  run->policy.copies = 1;
+  policy.copies = 1;
   const auto data = pattern(100, 1);
   REQUIRE(write(0, data));
   FakeObjects& one = objects(map().copies[0].ds_ids[0]);
@@ -110,12 +110,12 @@ TEST_CASE_METHOD(FileIoTest, "of a file with one copy, too, a fenced answer mean
   SECTION("of a read") {
     std::promise<void> answered;
     std::unique_lock held(one.mutex);
-    const auto begun = run->data.begin_read(f, 0, 100, [&] { answered.set_value(); });
+    const auto begun = server->data().begin_read(f, 0, 100, [&] { answered.set_value(); });
     fence();
     held.unlock();
     REQUIRE(begun);
     answered.get_future().wait();
-    const auto got = run->data.end_read(**begun);
+    const auto got = server->data().end_read(**begun);
     REQUIRE(got);
     CHECK(got->data.flatten().value() == data);
   }
@@ -125,18 +125,18 @@ TEST_CASE_METHOD(FileIoTest, "of a file with one copy, too, a fenced answer mean
     const ProxyIo::Pieces pieces(&bytes, 1);
     std::promise<void> answered;
     std::unique_lock held(one.mutex);
-    const auto begun = run->data.begin_write(f, 0, pieces, ProxyIo::Stability::kUnstable,
-                                             run->policy, [&] { answered.set_value(); });
+    const auto begun = server->data().begin_write(f, 0, pieces, ProxyIo::Stability::kUnstable,
+                                                  policy, [&] { answered.set_value(); });
     fence();
     held.unlock();
     REQUIRE(begun);
     answered.get_future().wait();
-    CHECK(run->data.end_write(**begun, pieces));
+    CHECK(server->data().end_write(**begun, pieces));
     CHECK(one.object == other);
   }
   SECTION("of a COMMIT") {
     std::unique_lock held(one.mutex);
-    auto synced = std::async(std::launch::async, [&] { return run->data.sync(f); });
+    auto synced = std::async(std::launch::async, [&] { return server->data().sync(f); });
     std::this_thread::sleep_for(100ms);
     fence();
     held.unlock();
@@ -144,9 +144,9 @@ TEST_CASE_METHOD(FileIoTest, "of a file with one copy, too, a fenced answer mean
   }
   SECTION("unless it has not") {
     one.least_epoch = 1000;
-    CHECK(run->read(f, 0, 100).error() == Errc::kAccess);
+    CHECK(read_at(f, 0, 100).error() == Errc::kAccess);
     CHECK(write(0, data).error() == Errc::kAccess);
-    CHECK(run->data.sync(f).error() == Errc::kAccess);
+    CHECK(server->data().sync(f).error() == Errc::kAccess);
   }
 }
 
@@ -162,16 +162,16 @@ TEST_CASE_METHOD(FileIoTest, "without any copy's server the client is to ask aga
 }
 
 TEST_CASE_METHOD(FileIoTest, "no move begins while what was read of the map is still to be used") {
-  run->policy.copies = 1;
+  policy.copies = 1;
   REQUIRE(write(0, pattern(1000, 1)));
   const std::uint32_t from = map().copies[0].ds_ids[0];
   std::optional<Result<layout::LayoutMap>> moved;
   store.after_peek([&](std::string_view key) {
-    if (key == keys::layout(f) && !moved) moved = run->data.begin_move(f, from, 3 - from);
+    if (key == keys::layout(f) && !moved) moved = server->data().begin_move(f, from, 3 - from);
   });
-  SECTION("by a write") { CHECK(run->write(f, 0, pattern(1000, 2))); }
-  SECTION("to allocate") { CHECK(run->data.allocate(f, 0, 1000, run->policy)); }
-  SECTION("to punch a hole") { CHECK(run->data.punch(f, 0, 500)); }
+  SECTION("by a write") { CHECK(write_at(f, 0, pattern(1000, 2))); }
+  SECTION("to allocate") { CHECK(server->data().allocate(f, 0, 1000, policy)); }
+  SECTION("to punch a hole") { CHECK(server->data().punch(f, 0, 500)); }
   store.after_peek(nullptr);
   REQUIRE(moved);
   CHECK(moved->error() == Errc::kBusy);
@@ -192,11 +192,11 @@ TEST_CASE_METHOD(FileIoTest, "a truncate goes on without a server that is gone")
 TEST_CASE_METHOD(FileIoTest, "a truncate of mirrored data waits for every writer") {
   REQUIRE(write(0, pattern(1000, 1)));
   SECTION("layouts, the caller's own too") {
-    REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
+    REQUIRE(grant(f, 5, layout::Access::kReadWrite));
     CHECK(truncate(10, 5).error() == Errc::kBusy);
-    CHECK(run->layouts.grants_of(f).at(0).state == GrantState::kRecalled);
+    CHECK(server->layouts().grants_of(f).at(0).state == GrantState::kRecalled);
     CHECK(attributes(f).size == 1000);
-    run->layouts.returned(f, 5, layout::Access::kReadWrite);
+    server->layouts().returned(f, 5, layout::Access::kReadWrite);
     CHECK(truncate(10, 5));
   }
   SECTION("proxied writes under way") {
@@ -221,17 +221,17 @@ TEST_CASE_METHOD(FileIoTest, "a truncate of mirrored data waits for every writer
 
 TEST_CASE_METHOD(FileIoTest, "a hole is punched at both copies while nobody writes") {
   REQUIRE(write(0, pattern(1000, 1)));
-  REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
-  CHECK(run->data.punch(f, 100, 200).error() == Errc::kBusy);
-  run->layouts.returned(f, 5, layout::Access::kReadWrite);
-  REQUIRE(run->data.punch(f, 100, 200));
+  REQUIRE(grant(f, 5, layout::Access::kReadWrite));
+  CHECK(server->data().punch(f, 100, 200).error() == Errc::kBusy);
+  server->layouts().returned(f, 5, layout::Access::kReadWrite);
+  REQUIRE(server->data().punch(f, 100, 200));
   CHECK(control[0]->ranges.size() == 1);
   CHECK(control[0]->ranges == control[1]->ranges);
 }
 
 TEST_CASE_METHOD(FileIoTest,
                  "what is duplicated later is committed at every copy before a change") {
-  run->policy.duplication = layout::Duplication::kServerAsync;
+  policy.duplication = layout::Duplication::kServerAsync;
   REQUIRE(write(0, pattern(1000, 1)));
   REQUIRE(truncate(10, 5));
   CHECK(objects(1).commits == 1);
@@ -239,7 +239,7 @@ TEST_CASE_METHOD(FileIoTest,
 }
 
 TEST_CASE_METHOD(FileIoTest, "with asynchronous duplication reads go where the writes went") {
-  run->policy.duplication = layout::Duplication::kServerAsync;
+  policy.duplication = layout::Duplication::kServerAsync;
   const auto data = pattern(200'000, 1);
   REQUIRE(write(0, data));
   const std::uint32_t led = leader();
@@ -251,45 +251,45 @@ TEST_CASE_METHOD(FileIoTest, "with asynchronous duplication reads go where the w
 namespace {
 
 struct NoLinger : FileIoTest {
-  NoLinger() : FileIoTest(RunWaits{.linger = 0s}) {}
+  NoLinger() : FileIoTest(Waits{.journal_linger = 0ms}) {}
 };
 
 }  // namespace
 
 TEST_CASE_METHOD(
     NoLinger, "what was not committed under a layout is read at its leader, and then committed") {
-  run->policy.duplication = layout::Duplication::kServerAsync;
+  policy.duplication = layout::Duplication::kServerAsync;
   const auto data = pattern(200'000, 1);
   REQUIRE(write(0, data));
-  REQUIRE(run->data.sync(f));
-  REQUIRE(run->grant(f, 5, layout::Access::kReadWrite));
+  REQUIRE(server->data().sync(f));
+  REQUIRE(grant(f, 5, layout::Access::kReadWrite));
   const std::uint32_t led = leader();
   objects(3 - led).object.clear();  // it is on its way there yet
   objects(1).commits = objects(2).commits = 0;
-  run->data.layout_ended(f, 5, layout::Access::kReadWrite, false);
+  server->data().layout_ended(f, 5, layout::Access::kReadWrite, false);
   CHECK(read(0, 200'000) == data);
   CHECK(objects(3 - led).reads == 0);
   CHECK(leader() == led);
-  run->journal.sweep();
-  CHECK(run->journal.size() == 1);
+  server->journal().sweep();
+  CHECK(server->journal().size() == 1);
   SECTION("when its leader answers") {
-    CHECK_FALSE(run->data.duplicate_left());
+    CHECK_FALSE(server->data().duplicate_left());
     CHECK(objects(led).commits == 1);
-    CHECK_FALSE(run->mirrors.owes(f));
-    run->journal.sweep();
-    CHECK(run->journal.size() == 0);
+    CHECK_FALSE(server->mirrors().owes(f));
+    server->journal().sweep();
+    CHECK(server->journal().size() == 0);
   }
   SECTION("not before") {
     objects(led).failure = rpc::nfs4::Status::NFS4ERR_NOSPC;
-    static_cast<void>(run->data.duplicate_left());
-    CHECK(run->mirrors.owes(f));
+    static_cast<void>(server->data().duplicate_left());
+    CHECK(server->mirrors().owes(f));
   }
 }
 
 TEST_CASE_METHOD(FileIoTest, "a write is answered with the verifier of before it was sent") {
   const auto first = write(0, pattern(100, 1));
   REQUIRE(first);
-  CHECK(first->verifier == run->proxy.verifier());
+  CHECK(first->verifier == server->proxy().verifier());
   {
     const std::lock_guard lock(objects(leader()).mutex);
     objects(leader()).verifier = 2;  // it restarted; only the answer tells
@@ -297,7 +297,7 @@ TEST_CASE_METHOD(FileIoTest, "a write is answered with the verifier of before it
   const auto second = write(0, pattern(100, 2));
   REQUIRE(second);
   CHECK(second->verifier == first->verifier);
-  CHECK(second->verifier != run->proxy.verifier());
+  CHECK(second->verifier != server->proxy().verifier());
 }
 
 }  // namespace weft::mds

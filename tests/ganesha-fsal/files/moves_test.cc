@@ -7,8 +7,8 @@
 
 #include "ganesha-fsal/files/mirrors.h"
 #include "layout/relocation.h"
-#include "tests/ganesha-fsal/files/mds_run.h"
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
+#include "tests/ganesha-fsal/server/server_fixture.h"
 
 namespace weft::mds {
 namespace {

@@ -18,8 +18,8 @@ Result<> truncated(FileIoTest& on) {
   if (auto done = on.truncate(10, 5); !done) return fail(done.error().code, done.error().text);
   return {};
 }
-Result<> punched(FileIoTest& on) { return on.run->data.punch(on.f, 10, 500); }
-Result<> allocated(FileIoTest& on) { return on.run->data.allocate(on.f, 10, 5000, on.run->policy); }
+Result<> punched(FileIoTest& on) { return on.server->data().punch(on.f, 10, 500); }
+Result<> allocated(FileIoTest& on) { return on.server->data().allocate(on.f, 10, 5000, on.policy); }
 
 constexpr Change kTruncate{"truncate", truncated};
 constexpr Change kPunch{"punch", punched};
@@ -50,7 +50,7 @@ TEST_CASE_METHOD(FileIoTest, "a change that one copy's disk fails goes on withou
   REQUIRE(stale->size() == 1);
   CHECK(stale->at(0).dirty.front().offset <= 10);
   CHECK(stale->at(0).dirty.back().end >= 1000);
-  CHECK_FALSE(run->journal.unsettled(f));
+  CHECK_FALSE(server->journal().unsettled(f));
   CHECK(leader() == 3 - broken);
   check_clean();
 }
@@ -76,18 +76,18 @@ TEST_CASE_METHOD(FileIoTest, "a change that every copy's disk fails is the clien
 
 TEST_CASE_METHOD(FileIoTest, "a hole that no copy's disk made leaves the file to be compared") {
   REQUIRE(write(0, pattern(1000, 1)));
-  CHECK_FALSE(run->journal.unsettled(f));
+  CHECK_FALSE(server->journal().unsettled(f));
   control[0]->fault = Errc::kIo;
   control[1]->fault = Errc::kIo;
-  CHECK_FALSE(run->data.punch(f, 300, 200));
-  CHECK(run->journal.unsettled(f));
+  CHECK_FALSE(server->data().punch(f, 300, 200));
+  CHECK(server->journal().unsettled(f));
 }
 
 TEST_CASE_METHOD(FileIoTest, "a copy being repaired whose disk fails a change is stale again") {
   const Change change = GENERATE(kTruncate, kPunch, kAllocate);
   CAPTURE(change.name);
   REQUIRE(write(0, pattern(1000, 1)));
-  REQUIRE(run->mirrors.exclude(f, 2, Mirrors::Cause::kDisk));
+  REQUIRE(server->mirrors().exclude(f, 2, Mirrors::Cause::kDisk));
   const auto stale = names->stale_objects(2, std::nullopt, 10);
   REQUIRE(names->begin_resync(stale->at(0)));
   REQUIRE(state_at(2) == CopyState::kResyncing);

@@ -70,19 +70,11 @@ class AnyStore {
   std::unique_ptr<KvStore> store_;
 };
 
-// A namespace over a MemoryKv; the clock stands unless told.
-class NamespaceTest {
+// A store in memory, and short forms of what tests do with the namespace over it. `Names` is how
+// that is held.
+template <class Names>
+class NamespaceCalls {
  public:
-  NamespaceTest() { open(); }
-
-  void open() {
-    names.reset();
-    auto opened = Namespace::open(
-        store, {.now_ns = [this] { return now_ns.load(); }, .max_links = 5, .fsid = 7});
-    REQUIRE(opened);
-    names = std::move(*opened);
-  }
-
   FileId file(FileId dir, std::string_view name) {
     auto made = names->create(kSuperuser, dir, name, {.mode = 0644, .uid = 10, .gid = 20});
     REQUIRE(made);
@@ -129,8 +121,23 @@ class NamespaceTest {
   }
 
   MemoryKv store;
+  Names names{};
+};
+
+// The namespace alone; the clock stands unless told.
+class NamespaceTest : public NamespaceCalls<std::unique_ptr<Namespace>> {
+ public:
+  NamespaceTest() { open(); }
+
+  void open() {
+    names.reset();
+    auto opened = Namespace::open(
+        store, {.now_ns = [this] { return now_ns.load(); }, .max_links = 5, .fsid = 7});
+    REQUIRE(opened);
+    names = std::move(*opened);
+  }
+
   std::atomic<std::int64_t> now_ns{1'000};
-  std::unique_ptr<Namespace> names;
 };
 
 }  // namespace weft::mds

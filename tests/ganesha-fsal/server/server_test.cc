@@ -1,0 +1,317 @@
+// The metadata server as a whole: how it starts, ends and starts again, and what it says of itself.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "ganesha-fsal/server/admin_reports.h"
+#include "tests/ganesha-fsal/files/file_io_fixture.h"
+#include "tests/ganesha-fsal/server/server_fixture.h"
+
+namespace weft::mds {
+namespace {
+
+using layout::Access;
+
+// With data servers of which only the control side is there.
+struct Assembled : ServerTest {
+  Assembled() {
+    start();
+    connect(2);
+  }
+  ~Assembled() {
+    servers.clear();
+    stop();
+  }
+  void connect(std::uint8_t count) {
+    for (std::uint8_t id = 1; id <= count; ++id) {
+      servers.push_back(std::make_unique<FakeServer>(id, port()));
+      await_up(id);
+    }
+  }
+  FileId put(std::string_view name) {
+    const FileId made = file(kRootFileId, name);
+    REQUIRE(grant(made, 5, Access::kReadWrite));
+    for (const auto& one : servers) one->hold(made, 100);
+    server->layouts().returned(made, 5, Access::kReadWrite);
+    return made;
+  }
+  bool has(std::size_t at, FileId file) {
+    const std::lock_guard lock(servers[at]->mutex);
+    return servers[at]->sizes.contains(file);
+  }
+  std::vector<std::unique_ptr<FakeServer>> servers;
+};
+
+Error start_error(ServerTest& test) {
+  auto started = MetadataServer::start(test.options, test.environment(), test.store);
+  REQUIRE_FALSE(started);
+  return started.error();
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(ServerTest, "server: an option that is wrong is named in the error") {
+  const ServerOptions right = options;
+  std::string name;
+  SECTION("no key file") {
+    name = "Key_File is missing";
+    options.key_file = "";
+  }
+  SECTION("a key file that is not there") {
+    name = "Key_File: ";
+    options.key_file = folder.path("absent");
+  }
+  SECTION("a key file that others may read") {
+    name = "Key_File: ";
+    std::filesystem::permissions(options.key_file, std::filesystem::perms::all);
+  }
+  SECTION("no address for data servers") {
+    name = "Control_Address: ";
+    options.control_address = "nowhere";
+  }
+  SECTION("no address for metrics") {
+    name = "Metrics_Address: ";
+    options.metrics_address = "nowhere";
+  }
+  SECTION("a socket below what is no folder") {
+    name = "Admin_Socket: ";
+    options.admin_socket = options.key_file + "/socket";
+  }
+  const Error error = start_error(*this);
+  CAPTURE(error.text);
+  CHECK(error.text.starts_with(name));
+  // Nothing is left of it in the way of one that is right.
+  options = right;
+  std::filesystem::permissions(options.key_file, std::filesystem::perms::owner_read);
+  start();
+  CHECK(names->getattr(kRootFileId));
+}
+
+TEST_CASE_METHOD(ServerTest, "server: an address that is taken, or a store that fails") {
+  start();
+  SECTION("the address") {
+    MemoryKv other;
+    auto second = MetadataServer::start(options, environment(), other);
+    REQUIRE_FALSE(second);
+    CHECK(second.error().text.starts_with("Control_Address: "));
+  }
+  SECTION("the store") {
+    stop();
+    store.fail_commits(Errc::kIo, 0, 1);
+    const Error error = start_error(*this);
+    CHECK(error.text.starts_with("Metadata_Path: "));
+    CHECK(error == Errc::kIo);
+  }
+}
+
+TEST_CASE_METHOD(Assembled, "server: what is durable is there after a restart over the store") {
+  const FileId f = put("f");
+  const std::uint64_t epoch = names->superblock().boot_epoch;
+  const std::uint64_t store_id = server->store_id();
+  const std::uint32_t fsid = server->fsid();
+  const auto map = names->layout(f);
+  restart();
+  CHECK(server->store_id() == store_id);
+  CHECK(server->fsid() == fsid);
+  CHECK(names->superblock().boot_epoch == epoch + 1);
+  CHECK(**names->layout(f) == **map);
+  // Data servers come back by themselves, and are who they were.
+  await_up(1);
+  await_up(2);
+  CHECK(server->cluster().registry().list().size() == 2);
+  CHECK(grant(f, 5, Access::kReadWrite));
+  check_clean();
+}
+
+TEST_CASE_METHOD(Assembled, "server: nothing begins by itself before start_background()") {
+  const FileId f = put("f");
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
+  server->removed();
+  CHECK(has(0, f));
+  CHECK(names->pending_removals(std::nullopt, 10)->size() == 1);
+  server->start_background();
+  CHECK(await_that([&] { return !has(0, f) && !has(1, f); }));
+  CHECK(await_that([&] { return names->pending_removals(std::nullopt, 10)->empty(); }));
+}
+
+TEST_CASE_METHOD(Assembled, "server: time that passes ends the patience with a client") {
+  const FileId f = file(kRootFileId, "f");
+  REQUIRE(grant(f, 5, Access::kReadWrite));
+  server->start_background();
+  server->layouts().recall(f, "test");
+  CHECK(server->layouts().known(f, 5));
+  later = 61s;  // a lease, as no option says otherwise
+  CHECK(await_that([&] { return !server->layouts().known(f, 5); }));
+  CHECK(await_that([&] { return !server->layouts().blocked(f); }));
+  CHECK(server->layouts().counters().revoked == 1);
+}
+
+TEST_CASE_METHOD(Assembled, "server: orphans of the last run go when nobody can reclaim them") {
+  const FileId f = put("f");
+  REQUIRE(names->hold(f));
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
+  grace = 90s;
+  restart();
+  await_up(1);
+  await_up(2);
+  server->start_background();
+  CHECK(names->getattr(f));
+  later = 151s;  // grace, and a lease
+  CHECK(await_that([&] { return !names->getattr(f).has_value(); }));
+  CHECK(await_that([&] { return !has(0, f) && !has(1, f); }));
+}
+
+TEST_CASE_METHOD(Assembled, "server: an unlinked file's layouts are recalled unless it is open") {
+  const FileId f = file(kRootFileId, "f");
+  REQUIRE(grant(f, 5, Access::kReadWrite));
+  const bool open = GENERATE(false, true);
+  if (open) opens.insert({f, 6});
+  server->orphaned(f);
+  const auto grants = server->layouts().grants_of(f);
+  REQUIRE(grants.size() == 1);
+  CHECK((grants[0].state == GrantState::kRecalled) == !open);
+}
+
+TEST_CASE_METHOD(FileIoTest, "server: what is under way when it ends is answered") {
+  REQUIRE(write(0, pattern(1000, 1)));
+  server->start_background();
+  hang(1);
+  hang(2);
+  const auto data = pattern(1000, 2);
+  const std::span<const std::byte> bytes(data);
+  std::atomic<int> answered = 0;
+  std::shared_ptr<FileData::BegunRead> reading;
+  std::shared_ptr<FileData::BegunWrite> writing;
+  // Whoever is answered when the server ends lets go of it.
+  reading = server->data()
+                .begin_read(f, 0, 100,
+                            [&] {
+                              reading.reset();
+                              ++answered;
+                            })
+                .value();
+  writing =
+      server->data()
+          .begin_write(f, 0, ProxyIo::Pieces(&bytes, 1), ProxyIo::Stability::kUnstable, policy,
+                       [&] {
+                         writing.reset();
+                         ++answered;
+                       })
+          .value();
+  REQUIRE(reading->later);
+  REQUIRE(writing->later);
+  CHECK(answered == 0);
+  stop();
+  CHECK(answered == 2);
+}
+
+TEST_CASE_METHOD(Assembled, "server: it ends with grants out, repairs due and removals queued") {
+  policy.copies = 2;
+  policy.stripe_count = 1;
+  const FileId f = put("f");
+  const FileId g = put("g");
+  REQUIRE(grant(f, 5, Access::kReadWrite));
+  REQUIRE(server->mirrors().begin_write(f, no_layout));
+  server->start_background();
+  REQUIRE_FALSE(server->repairs().repairer().compare(f));
+  REQUIRE(server->repairs().scrubber().begin(std::nullopt, true));
+  REQUIRE(server->repairs().auditor().begin(true));
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "g"));
+  server->removed();
+  restart();
+  CHECK_FALSE(names->getattr(g));
+  CHECK(server->journal().inherited(f));
+  check_clean();
+}
+
+TEST_CASE_METHOD(Assembled, "server: status") {
+  grace_left = 1500;
+  clients = {{5, "192.0.2.5 (five)"}, {6, "192.0.2.6 (six)"}};
+  const FileId f = file(kRootFileId, "f");
+  REQUIRE(grant(f, 5, Access::kReadWrite));
+  server->layouts().recall(f, "test");
+  later = 7s;
+  server->count_layout_errors(3);
+  const auto reports = make_admin_reports(*server);
+  const auto status = reports->status();
+  REQUIRE(status);
+  CHECK_FALSE(status->version.empty());
+  CHECK(status->uptime_ms >= 7000);
+  CHECK(status->grace_left_ms == 1500);
+  CHECK(status->clients == 2);
+  CHECK(status->inodes_made >= 2);
+  CHECK(status->layoutgets == 1);
+  CHECK(status->layouts_out == 1);
+  CHECK(status->recalls_pending == 1);
+  CHECK(status->oldest_recall_ms >= 7000);
+  CHECK(status->layout_errors == 3);
+  REQUIRE(status->warnings.size() == 1);
+  CHECK(status->warnings[0] == "clients reported 3 errors at data servers (LAYOUTERROR)");
+}
+
+TEST_CASE_METHOD(Assembled, "server: the list of data servers") {
+  const auto reports = make_admin_reports(*server);
+  auto list = reports->data_servers();
+  REQUIRE(list);
+  REQUIRE(list->size() == 2);
+  for (const std::uint32_t id : {1U, 2U}) {
+    const DataServerReport& report = list->at(id - 1);
+    CHECK(report.id == id);
+    CHECK(report.name == "fake" + std::to_string(id));
+    CHECK(report.state == DsState::kUp);
+    CHECK(report.addresses == std::vector{"127.0.0.1:" + std::to_string(3000 + id)});
+    CHECK(report.duty == "serving");
+    CHECK(report.stale_objects == 0);
+    CHECK(report.repairs.empty());
+  }
+  SECTION("one that is told to leave") {
+    REQUIRE(reports->maintain("drain", "fake1"));
+    CHECK(reports->data_servers()->at(0).duty == "drained");  // it has nothing
+    CHECK(reports->data_servers()->at(1).duty == "serving");
+    REQUIRE(reports->maintain("undrain", "1"));
+    CHECK(reports->data_servers()->at(0).duty == "serving");
+  }
+  SECTION("one that is silent") {
+    servers[1]->disconnect();
+    later = 11s;
+    CHECK(await_that([&] { return reports->data_servers()->at(1).state == DsState::kDown; }));
+  }
+  SECTION("one that was not heard since the start") {
+    servers.clear();
+    restart();
+    const auto known = make_admin_reports(*server)->data_servers();
+    REQUIRE(known);
+    REQUIRE(known->size() == 2);
+    CHECK(known->at(0).state == DsState::kUnknown);
+  }
+}
+
+TEST_CASE_METHOD(Assembled, "server: a file, by the path that clients have") {
+  clients = {{5, "192.0.2.5 (five)"}};
+  const FileId d = dir(kRootFileId, "d");
+  const FileId f = file(d, "f");
+  REQUIRE(grant(f, 5, Access::kRead));
+  const auto reports = make_admin_reports(*server);
+  const auto report = reports->file("/export/d/f");
+  REQUIRE(report);
+  CHECK(report->fileid == f);
+  CHECK(report->layout_type == "files");
+  CHECK(report->stripe_unit == policy.stripe_unit);
+  CHECK(report->stripes.size() == 2);
+  REQUIRE(report->grants.size() == 1);
+  CHECK(report->grants[0].client == "192.0.2.5 (five)");
+  CHECK_FALSE(report->grants[0].write);
+  CHECK(reports->file("/export/d").error() == Errc::kWrongType);
+  CHECK(reports->file("/export/d/g").error() == Errc::kNotFound);
+  CHECK(reports->file("/elsewhere/f").error() == Errc::kInvalid);
+}
+
+TEST_CASE_METHOD(Assembled, "server: it answers at its admin socket") {
+  stop();
+  options.admin_socket = folder.path("socket");
+  start();
+  CHECK(std::filesystem::is_socket(options.admin_socket));
+  stop();
+  CHECK_FALSE(std::filesystem::exists(options.admin_socket));
+}
+
+}  // namespace weft::mds
