@@ -11,7 +11,7 @@ add_library(weft_options INTERFACE)
 target_include_directories(weft_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(weft_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast
-    -Wimplicit-fallthrough -Wno-missing-field-initializers -Werror>)
+    -Wimplicit-fallthrough -Wno-missing-field-initializers -Wthread-safety -Werror>)
 target_link_options(weft_options INTERFACE -fuse-ld=lld-19)
 if(WEFT_SANITIZE)
   target_compile_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE}

@@ -266,13 +266,13 @@ Result<PlacementChoice> place_by_load(std::span<const Candidate> candidates,
 
 Result<PlacementChoice> ByLoad::choose(std::span<const Candidate> candidates,
                                        const PlacementPolicy& policy) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return place_by_load(candidates, policy, rules_, turn_++, memory_);
 }
 
 std::vector<std::string> ByLoad::warnings(std::uint32_t copies) const {
   WEFT_ASSERT(copies >= 1 && copies <= kMaxMirrors);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return memory_.all[copies - 1].groups.warnings;
 }
 

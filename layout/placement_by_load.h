@@ -21,12 +21,12 @@
 
 #include <array>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "layout/member_choice.h"
 #include "layout/mirror_groups.h"
 #include "layout/placement.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::layout {
 
@@ -65,9 +65,9 @@ class ByLoad final : public Placement {
 
  private:
   const ChoiceRules rules_;
-  mutable std::mutex mutex_;
-  std::uint64_t turn_;
-  PlacementMemory memory_;
+  mutable Mutex mutex_;
+  std::uint64_t turn_ WEFT_GUARDED_BY(mutex_);
+  PlacementMemory memory_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::layout

@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "dataserver/store/state_file.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/mds_boot.h"
 
 namespace weft::ds {
@@ -75,7 +76,7 @@ void ControlLink::use(const HostPort& mds) {
   auto next = std::make_shared<control::Client>(config, *this);
   std::shared_ptr<control::Client> old;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     old = std::exchange(client_, next);
   }
   if (old != nullptr) old->stop();
@@ -86,7 +87,7 @@ void ControlLink::use(const HostPort& mds) {
 void ControlLink::stop() {
   std::shared_ptr<control::Client> old;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     old = std::exchange(client_, nullptr);
   }
   if (old != nullptr) old->stop();
@@ -94,7 +95,7 @@ void ControlLink::stop() {
 }
 
 std::shared_ptr<control::Client> ControlLink::client() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return client_;
 }
 
@@ -177,7 +178,7 @@ StoreWatch::State ControlLink::look() {
 
 control::Register ControlLink::registration() {
   const auto [identity, state] = [this] {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::pair(identity_, state_);
   }();
   const DsConfig& config = parts_.config;
@@ -197,12 +198,14 @@ control::Register ControlLink::registration() {
 // On the worker, as join(). Until the state is durable the metadata server takes both it and the
 // one before; the first heartbeat tells that it is.
 Result<> ControlLink::advance() {
+  MutexLock lock(mutex_);
   const control::StoreState now{state_.generation, state_.boot};
+  lock.unlock();  // over the write: nobody else changes it
   const control::StoreState next = control::next_state(now, parts_.boot);
   if (next == now) return {};
   const StoreState noted{next.generation, next.boot};
   if (auto written = write_state(parts_.directory.root(), noted); !written) return written;
-  const std::lock_guard lock(mutex_);
+  lock.lock();
   state_ = noted;
   return {};
 }
@@ -243,7 +246,7 @@ Result<> ControlLink::join(const control::Registered& answer) {
   }
   if (auto noted = advance(); !noted) return noted;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     identity_ = identity;
   }
   parts_.gate.set_ds_id(answer.ds_id);
@@ -304,7 +307,7 @@ control::Heartbeat ControlLink::heartbeat() {
   heartbeat.counters.refused = total.refused;
   heartbeat.counters.size_queries = total.size_queries;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     heartbeat.state = {state_.generation, state_.boot};
   }
   return heartbeat;
@@ -372,24 +375,23 @@ void ControlLink::on_stat(const layout::ObjectId& object, Answer<control::Object
 void ControlLink::on_remove(std::vector<layout::ObjectId> objects, Answer<void> done) {
   if (objects.empty()) return done(Result<>{});
   struct Removal {
-    std::mutex mutex;
-    std::size_t left;  // protected by mutex
-    Result<> result;   // protected by mutex: the first error
+    Removal(std::size_t objects, Answer<void> then) : left(objects), done(std::move(then)) {}
+    Mutex mutex;
+    std::size_t left WEFT_GUARDED_BY(mutex);
+    Result<> result WEFT_GUARDED_BY(mutex);  // the first error
     Answer<void> done;
   };
-  auto removal = std::make_shared<Removal>();
-  removal->left = objects.size();
-  removal->done = std::move(done);
+  auto removal = std::make_shared<Removal>(objects.size(), std::move(done));
   for (const layout::ObjectId& object : objects) {
     if (duplicator_ != nullptr) duplicator_->removed(object);
     ring_of(object).post([this, object, removal] {
       parts_.store.remove(object, [removal](Result<> removed) {
-        {
-          const std::lock_guard lock(removal->mutex);
-          if (!removed && removal->result) removal->result = std::move(removed);
-          if (--removal->left > 0) return;
-        }
-        removal->done(std::move(removal->result));
+        MutexLock lock(removal->mutex);
+        if (!removed && removal->result) removal->result = std::move(removed);
+        if (--removal->left > 0) return;
+        Result<> result = std::move(removal->result);
+        lock.unlock();
+        removal->done(std::move(result));
       });
     });
   }

@@ -37,6 +37,7 @@
 #include "dataserver/ring/writes_in_flight.h"
 #include "dataserver/store/state_file.h"
 #include "dataserver/store/store_directory.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/client.h"
 
 namespace weft::ds {
@@ -147,10 +148,10 @@ class ControlLink final : public rpc::control::ClientEvents,
   std::optional<StoreState> followed_;  // the worker's: the file `mds`, once it was read
   std::once_flag first_;
   boost::asio::thread_pool worker_{1};
-  mutable std::mutex mutex_;
-  std::shared_ptr<rpc::control::Client> client_;  // protected by mutex_
-  StoreIdentity identity_;                        // protected by mutex_; the store's, copied
-  StoreState state_;                              // the same, and only the worker changes it
+  mutable Mutex mutex_;
+  std::shared_ptr<rpc::control::Client> client_ WEFT_GUARDED_BY(mutex_);
+  StoreIdentity identity_ WEFT_GUARDED_BY(mutex_);  // the store's, copied
+  StoreState state_ WEFT_GUARDED_BY(mutex_);        // only the worker changes it
 };
 
 }  // namespace weft::ds

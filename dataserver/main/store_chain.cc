@@ -105,7 +105,7 @@ Result<std::unique_ptr<RemoteStore>> StoreChain::open_remote(const TargetAddress
 }
 
 Result<> MemberIdentities::claim(std::size_t member, const Uuid& store, bool now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (std::size_t other = 0; other < stores_.size(); ++other) {
     if (other == member || stores_[other] != store) continue;
     return fail(Errc::kStale, "the store at the address of target " + std::to_string(member) +

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +23,7 @@
 #include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
 #include "dataserver/targets/remote_store.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
 
 namespace weft::ds {
@@ -36,8 +36,8 @@ class MemberIdentities {
   [[nodiscard]] Result<> claim(std::size_t member, const Uuid& store, bool now);
 
  private:
-  std::mutex mutex_;
-  std::vector<Uuid> stores_;  // protected by mutex_
+  Mutex mutex_;
+  std::vector<Uuid> stores_ WEFT_GUARDED_BY(mutex_);
 };
 
 class StoreChain final : public Replacements {

@@ -5,7 +5,7 @@ namespace weft::ds {
 bool CopyBook::missed(const layout::ObjectId& object, std::uint32_t partner, std::uint32_t epoch,
                       ByteRange range) {
   Shard& shard = shard_of(object);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const auto found = shard.copies.find({object, partner});
   if (found == shard.copies.end()) return false;
   Copy& copy = found->second;
@@ -16,7 +16,7 @@ bool CopyBook::missed(const layout::ObjectId& object, std::uint32_t partner, std
 void CopyBook::mark_missed(const layout::ObjectId& object, std::uint32_t partner,
                            std::uint32_t epoch, const ExtentSet& extents) {
   Shard& shard = shard_of(object);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   make_room(shard);
   Copy& copy = shard.copies[{object, partner}];
   if (epoch > copy.epoch) {
@@ -34,7 +34,7 @@ void CopyBook::mark_missed(const layout::ObjectId& object, std::uint32_t partner
 
 void CopyBook::forget(const layout::ObjectId& object, std::uint32_t partner) {
   Shard& shard = shard_of(object);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const auto found = shard.copies.find({object, partner});
   if (found == shard.copies.end()) return;
   found->second.missed = {};
@@ -51,20 +51,20 @@ CopyBook::Generation& CopyBook::present(Shard& shard, const Key& key) {
 void CopyBook::add_uncommitted(const layout::ObjectId& object, std::uint32_t partner,
                                ByteRange range) {
   Shard& shard = shard_of(object);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   present(shard, {object, partner}).uncommitted.add(range);
 }
 
 void CopyBook::add_unreported(const layout::ObjectId& object, std::uint32_t partner,
                               ByteRange range) {
   Shard& shard = shard_of(object);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   present(shard, {object, partner}).unreported.add(range);
 }
 
 CopyBook::Owed CopyBook::owed(const layout::ObjectId& object, std::uint32_t partner) {
   Shard& shard = shard_of(object);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const auto found = shard.copies.find({object, partner});
   if (found == shard.copies.end()) return {};
   Copy& copy = found->second;
@@ -80,7 +80,7 @@ CopyBook::Owed CopyBook::owed(const layout::ObjectId& object, std::uint32_t part
 void CopyBook::settled(const layout::ObjectId& object, std::uint32_t partner,
                        std::uint64_t generation) {
   Shard& shard = shard_of(object);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const auto found = shard.copies.find({object, partner});
   if (found == shard.copies.end()) return;
   auto& owed = found->second.owed;
@@ -91,7 +91,7 @@ void CopyBook::settled(const layout::ObjectId& object, std::uint32_t partner,
 
 void CopyBook::remove(const layout::ObjectId& object) {
   Shard& shard = shard_of(object);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   std::erase_if(shard.copies, [&](const auto& copy) { return copy.first.object == object; });
 }
 
@@ -109,7 +109,7 @@ void CopyBook::make_room(Shard& shard) {
 std::size_t CopyBook::size() const {
   std::size_t size = 0;
   for (const Shard& shard : shards_) {
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     size += shard.copies.size();
   }
   return size;

@@ -21,12 +21,12 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 
 #include "dataserver/ring/extent_set.h"
 #include "layout/object_id.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -80,17 +80,17 @@ class CopyBook {
     std::map<std::uint64_t, Generation> owed;  // by generation
   };
   struct Shard {
-    mutable std::mutex mutex;
-    std::uint64_t next_generation = 1;              // protected by mutex; never used twice
-    std::unordered_map<Key, Copy, KeyHash> copies;  // protected by mutex
+    mutable Mutex mutex;
+    std::uint64_t next_generation WEFT_GUARDED_BY(mutex) = 1;  // never used twice
+    std::unordered_map<Key, Copy, KeyHash> copies WEFT_GUARDED_BY(mutex);
   };
   [[nodiscard]] Shard& shard_of(const layout::ObjectId& object) {
     return shards_[std::hash<layout::ObjectId>{}(object) % shards_.size()];
   }
-  // Makes room in a shard that is full, if anything there may be forgotten. Under its mutex.
-  static void make_room(Shard& shard);
-  static void drop_if_empty(Shard& shard, const Key& key);
-  Generation& present(Shard& shard, const Key& key);
+  // Makes room in a shard that is full, if anything there may be forgotten.
+  static void make_room(Shard& shard) WEFT_REQUIRES(shard.mutex);
+  static void drop_if_empty(Shard& shard, const Key& key) WEFT_REQUIRES(shard.mutex);
+  Generation& present(Shard& shard, const Key& key) WEFT_REQUIRES(shard.mutex);
 
   std::array<Shard, 16> shards_;
 };

@@ -135,7 +135,7 @@ MirrorCounts Duplicator::counts() const {
                       .partners_away = partners_.away(),
                       .forwarded_bytes = forwarded_bytes_.load(),
                       .missed_writes = missed_writes_.load()};
-  const std::lock_guard lock(pending_mutex_);
+  const MutexLock lock(pending_mutex_);
   if (!pending_.empty()) {
     counts.oldest_pending = std::chrono::duration_cast<std::chrono::milliseconds>(
         parts_.clock.now() - *pending_.begin());

@@ -42,6 +42,7 @@
 #include "dataserver/mirror/missed_reports.h"
 #include "dataserver/mirror/partner_link.h"
 #include "dataserver/ring/range_locks.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/keyring.h"
 
 namespace weft::ds {
@@ -142,8 +143,8 @@ class Duplicator final : public Duplication {
   std::atomic<std::uint64_t> pending_bytes_{0};
   std::atomic<std::uint64_t> forwarded_bytes_{0};
   std::atomic<std::uint64_t> missed_writes_{0};
-  mutable std::mutex pending_mutex_;
-  std::multiset<TimePoint> pending_;  // protected by pending_mutex_: when they were answered
+  mutable Mutex pending_mutex_;
+  std::multiset<TimePoint> pending_ WEFT_GUARDED_BY(pending_mutex_);  // when they were answered
 };
 
 }  // namespace weft::ds

@@ -137,7 +137,7 @@ bool Duplicator::window_takes(const WriteOp& op) const {
   }
   const std::uint64_t bytes = op.range.end - op.range.begin;
   if (pending_bytes_.load() + bytes > parts_.options.window_bytes) return false;
-  const std::lock_guard lock(pending_mutex_);
+  const MutexLock lock(pending_mutex_);
   return pending_.empty() || parts_.clock.now() - *pending_.begin() <= parts_.options.window_age;
 }
 
@@ -145,7 +145,7 @@ void Duplicator::answer_early(const WritePtr& op) {
   op->pending_since = parts_.clock.now();
   pending_bytes_.fetch_add(op->range.end - op->range.begin);
   {
-    const std::lock_guard lock(pending_mutex_);
+    const MutexLock lock(pending_mutex_);
     pending_.insert(*op->pending_since);
   }
   WriteResult result = **op->here;
@@ -212,7 +212,7 @@ void Duplicator::finish(const WritePtr& op) {
   const bool missed = std::ranges::any_of(op->copies, std::logical_not{}, &CopyPart::good);
   if (op->pending_since) {
     pending_bytes_.fetch_sub(op->range.end - op->range.begin);
-    const std::lock_guard lock(pending_mutex_);
+    const MutexLock lock(pending_mutex_);
     pending_.erase(pending_.find(*op->pending_since));
   }
   op->hold.release();

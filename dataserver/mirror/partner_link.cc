@@ -26,7 +26,7 @@ bool is_gone(const Result<rpc::control::Located>& found) {
 }  // namespace
 
 std::shared_ptr<Partner> Partners::find(std::uint32_t ds_id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::shared_ptr<Partner>& partner = partners_[ds_id];
   if (partner == nullptr) {
     partner = std::make_shared<Partner>();
@@ -36,7 +36,7 @@ std::shared_ptr<Partner> Partners::find(std::uint32_t ds_id) {
 }
 
 std::uint32_t Partners::away() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::uint32_t count = 0;
   for (const auto& [id, partner] : partners_) count += partner->away ? 1 : 0;
   return count;

@@ -33,7 +33,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -41,6 +40,7 @@
 
 #include "dataserver/mirror/mirror_authority.h"
 #include "dataserver/ring/io_ring.h"
+#include "rpc/base/mutex.h"
 #include "rpc/session/session_client.h"
 
 namespace weft::ds {
@@ -59,8 +59,8 @@ class Partners {
   [[nodiscard]] std::uint32_t away() const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::uint32_t, std::shared_ptr<Partner>> partners_;  // protected by mutex_
+  mutable Mutex mutex_;
+  std::map<std::uint32_t, std::shared_ptr<Partner>> partners_ WEFT_GUARDED_BY(mutex_);
 };
 
 struct LinkConfig {

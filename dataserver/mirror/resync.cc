@@ -18,7 +18,7 @@ void Resyncs::start(control::Resync request, Done<void> done) {
   const std::uint64_t number = request.job;
   Result<> refused;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto known = jobs_.find(number);
     const bool finished = std::ranges::find(done_, number) != done_.end();
     if (known != jobs_.end() && !finished) {
@@ -59,7 +59,7 @@ std::shared_ptr<Resyncs::Job> Resyncs::running_of(const layout::ObjectId& object
 }
 
 void Resyncs::finished(std::uint64_t job) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --running_;
   done_.push_back(job);
   if (done_.size() > kMaxFinished) {
@@ -69,7 +69,7 @@ void Resyncs::finished(std::uint64_t job) {
 }
 
 control::ResyncProgress Resyncs::status(std::uint64_t job) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = jobs_.find(job);
   return found == jobs_.end() ? control::ResyncProgress{} : found->second->progress();
 }
@@ -77,7 +77,7 @@ control::ResyncProgress Resyncs::status(std::uint64_t job) const {
 void Resyncs::cancel(std::uint64_t job, Done<void> done) {
   std::shared_ptr<Job> found;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto known = jobs_.find(job);
     if (known != jobs_.end()) found = known->second;
   }
@@ -88,7 +88,7 @@ void Resyncs::cancel(std::uint64_t job, Done<void> done) {
 bool Resyncs::stop(std::chrono::milliseconds limit) {
   std::vector<std::shared_ptr<Job>> running;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
     for (const auto& [number, job] : jobs_) running.push_back(job);
   }
@@ -96,7 +96,7 @@ bool Resyncs::stop(std::chrono::milliseconds limit) {
   const auto until = std::chrono::steady_clock::now() + limit;
   for (;;) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (running_ == 0) return true;
     }
     if (std::chrono::steady_clock::now() >= until) return false;

@@ -39,11 +39,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "dataserver/mirror/duplicator.h"
 #include "dataserver/ring/token_bucket.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
 
 namespace weft::ds {
@@ -82,17 +82,17 @@ class Resyncs {
  private:
   class Job;
   void finished(std::uint64_t job);
-  // A job of the object that runs, other than `job`. mutex_ is held.
+  // A job of the object that runs, other than `job`.
   [[nodiscard]] std::shared_ptr<Job> running_of(const layout::ObjectId& object,
-                                                std::uint64_t job) const;
+                                                std::uint64_t job) const WEFT_REQUIRES(mutex_);
 
   Parts parts_;
   SharedRate rate_;
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;  // protected by mutex_, as below
-  std::deque<std::uint64_t> done_;
-  std::size_t running_ = 0;
-  bool stopped_ = false;
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, std::shared_ptr<Job>> jobs_ WEFT_GUARDED_BY(mutex_);
+  std::deque<std::uint64_t> done_ WEFT_GUARDED_BY(mutex_);
+  std::size_t running_ WEFT_GUARDED_BY(mutex_) = 0;
+  bool stopped_ WEFT_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace weft::ds

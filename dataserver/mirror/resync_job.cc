@@ -66,14 +66,14 @@ void Resyncs::Job::start() {
 }
 
 Resyncs::Job::Progress Resyncs::Job::progress() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return progress_;
 }
 
 void Resyncs::Job::cancel(std::move_only_function<void()> done) {
   cancelled_ = true;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (progress_.state == Progress::State::kRunning) {
       waiting_.push_back(std::move(done));
       return;
@@ -104,13 +104,13 @@ void Resyncs::Job::next() {
 }
 
 void Resyncs::Job::count(std::uint64_t Progress::* what, std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   progress_.*what += bytes;
 }
 
 // Pieces come in order; one that is gone through again tells the same once more.
 void Resyncs::Job::differs(std::uint64_t offset, std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   progress_.differing_bytes += bytes;
   auto& extents = progress_.differing;
   if (!extents.empty()) {
@@ -130,7 +130,7 @@ void Resyncs::Job::source_ends_at(std::uint64_t end) {
   for (const ByteRange& range : extents_.extents()) {
     total += held_.below(std::min(range.end, end)) - held_.below(std::min(range.begin, end));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   progress_.total_bytes = std::max(total, progress_.compared_bytes);
 }
 
@@ -144,7 +144,7 @@ void Resyncs::Job::piece_done(const PiecePtr& piece) {
   at_ = piece->range.end;
   at_source_end_ = piece->source_ends;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     progress_.compared_bytes += size;
     progress_.next_offset = at_;
   }
@@ -180,7 +180,7 @@ void Resyncs::Job::commit() {
 void Resyncs::Job::end(Result<> result) {
   std::vector<std::move_only_function<void()>> waiting;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (progress_.state != Progress::State::kRunning) return;
     progress_.state = result ? Progress::State::kDone : Progress::State::kFailed;
     if (!result) progress_.error = result.error().describe();

@@ -13,6 +13,7 @@
 #include "dataserver/mirror/resync.h"
 #include "dataserver/store/block_sums.h"
 #include "layout/striping.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -97,9 +98,9 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   int source_failures_ = 0;
   boost::asio::steady_timer timer_;
   std::atomic<bool> cancelled_{false};
-  mutable std::mutex mutex_;
-  Progress progress_;                                     // protected by mutex_
-  std::vector<std::move_only_function<void()>> waiting_;  // protected by mutex_; for the end
+  mutable Mutex mutex_;
+  Progress progress_ WEFT_GUARDED_BY(mutex_);
+  std::vector<std::move_only_function<void()>> waiting_ WEFT_GUARDED_BY(mutex_);  // for the end
 };
 
 struct Resyncs::Job::Piece {

@@ -68,7 +68,7 @@ void ParityStore::give_up_block(Image& image, std::size_t row, Settled& settled)
 // A scrub of all has found nothing that is lost.
 Task<bool> ParityStore::forget_given_up() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     none_lost_ = false;
   }
   if (record_.given_up == 0) co_return true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dataserver/parity/parity_store.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -36,17 +37,19 @@ class ParityStore::Mark {
 class ParityStore::Pause {
  public:
   // Precondition: the lock is held; it is given up when the waiter is in the queue.
-  Pause(std::unique_lock<std::mutex>& lock, std::deque<Waiter>& waiters, TimePoint deadline)
+  Pause(MutexLock& lock, std::deque<Waiter>& waiters, TimePoint deadline)
       : lock_(lock), waiters_(waiters), deadline_(deadline) {}
   bool await_ready() const { return false; }
-  void await_suspend(std::coroutine_handle<> handle) {
+  // The analysis does not know whose lock it is. To it, who awaits this still has the lock
+  // afterwards: let go of it at once.
+  void await_suspend(std::coroutine_handle<> handle) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     waiters_.push_back({IoRing::current(), handle, deadline_, &expired_});
     lock_.unlock();
   }
   bool await_resume() const { return !expired_; }
 
  private:
-  std::unique_lock<std::mutex>& lock_;
+  MutexLock& lock_;
   std::deque<Waiter>& waiters_;
   TimePoint deadline_;
   bool expired_ = false;
@@ -58,7 +61,7 @@ class ParityStore::Quiesce {
   explicit Quiesce(ParityStore& store) : store_(store) {}
   bool await_ready() const { return false; }
   bool await_suspend(std::coroutine_handle<> handle) {
-    const std::lock_guard lock(store_.mutex_);
+    const MutexLock lock(store_.mutex_);
     store_.blocked_ = true;
     if (store_.in_flight_ == 0) return false;
     store_.quiescing_ = handle;

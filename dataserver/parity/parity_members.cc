@@ -190,11 +190,11 @@ Task<Result<>> ParityStore::issue(Op& op, ObjectId object, std::vector<ChildWrit
       content.pieces.push_back(std::move(piece));
     }
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ++live_contents_;
     }
     if (auto kept = co_await append(encode(content)); !kept) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       --live_contents_;
       co_return kept;
     }
@@ -208,7 +208,7 @@ Task<Result<>> ParityStore::issue(Op& op, ObjectId object, std::vector<ChildWrit
   // One that did not get in place stays: only recovery can go on from there.
   const bool in_place = (op.failed & readable(op.mode)) == 0;
   if (logged && in_place) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --live_contents_;
   }
   if (op.failed != 0) co_return fail(Errc::kIo, "a member of the parity group failed");

@@ -39,7 +39,7 @@ void ParityStore::start() {
 
 void ParityStore::close() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
   }
   ++tasks_;
@@ -62,7 +62,7 @@ bool ParityStore::idle() const { return tasks_.load() == 0; }
 Task<Result<>> ParityStore::enter(Op& op, std::uint64_t generation) {
   const TimePoint deadline = parts_.clock.now() + parts_.options.patience;
   for (;;) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (generation != 0 && generation != generation_) {
       co_return fail(Errc::kBusy, "the parity group was recovered meanwhile");
     }
@@ -79,7 +79,7 @@ Task<Result<>> ParityStore::enter(Op& op, std::uint64_t generation) {
 }
 
 void ParityStore::leave() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (--in_flight_ > 0 || !quiescing_) return;
   parts_.rings.front()->post([handle = std::exchange(quiescing_, nullptr)] { handle.resume(); });
 }
@@ -87,16 +87,21 @@ void ParityStore::leave() {
 Task<Result<>> ParityStore::report(std::uint32_t failed) {
   // Handling is bounded by what members take to answer.
   const TimePoint deadline = parts_.clock.now() + std::chrono::minutes(5);
-  std::unique_lock lock(mutex_);
-  failed_ |= failed;
-  const std::uint64_t generation = generation_;
-  if (--in_flight_ == 0 && quiescing_) {
-    parts_.rings.front()->post([handle = std::exchange(quiescing_, nullptr)] { handle.resume(); });
+  std::uint64_t generation = 0;
+  bool handled = false;
+  {
+    MutexLock lock(mutex_);
+    failed_ |= failed;
+    generation = generation_;
+    if (--in_flight_ == 0 && quiescing_) {
+      parts_.rings.front()->post(
+          [handle = std::exchange(quiescing_, nullptr)] { handle.resume(); });
+    }
+    if (closed_) co_return fail(Errc::kClosed, "the parity group is closed");  // nobody handles it
+    kick();
+    handled = co_await Pause(lock, reporting_, deadline);
   }
-  if (closed_) co_return fail(Errc::kClosed, "the parity group is closed");  // nobody handles it
-  kick();
-  const bool handled = co_await Pause(lock, reporting_, deadline);
-  const std::lock_guard again(mutex_);
+  const MutexLock lock(mutex_);
   if (!handled || generation != generation_) {
     co_return fail(Errc::kBusy, "the parity group was recovered meanwhile");
   }
@@ -105,13 +110,12 @@ Task<Result<>> ParityStore::report(std::uint32_t failed) {
 
 void ParityStore::break_group() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     broken_ = true;
   }
   kick();
 }
 
-// Under the mutex.
 void ParityStore::wake(std::deque<Waiter>& waiters) {
   for (const Waiter& waiter : waiters) {
     waiter.ring->post([handle = waiter.handle] { handle.resume(); });
@@ -120,7 +124,7 @@ void ParityStore::wake(std::deque<Waiter>& waiters) {
 }
 
 void ParityStore::unblock() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   blocked_ = false;
   wake(entering_);
   wake(reporting_);
@@ -128,9 +132,9 @@ void ParityStore::unblock() {
 
 void ParityStore::expire_waiters() {
   const TimePoint now = parts_.clock.now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (std::deque<Waiter>* waiters : {&entering_, &reporting_}) {
-    std::erase_if(*waiters, [&](const Waiter& waiter) {
+    std::erase_if(*waiters, [&](const Waiter& waiter) WEFT_REQUIRES(mutex_) {
       if (!closed_ && now < waiter.deadline) return false;
       *waiter.expired = true;
       waiter.ring->post([handle = waiter.handle] { handle.resume(); });
@@ -144,7 +148,7 @@ void ParityStore::expire_waiters() {
 void ParityStore::on_timer() {
   bool closed = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed = closed_;
   }
   if (closed) {
@@ -176,7 +180,7 @@ void ParityStore::kick() {
 
 ParityStore::Duty ParityStore::next_duty() {
   const TimePoint now = parts_.clock.now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_) return Duty::kNone;
   if (broken_) return now >= next_recovery_ ? Duty::kRecover : Duty::kNone;
   if (failed_ != 0) return Duty::kFailures;
@@ -237,7 +241,7 @@ Task<bool> ParityStore::manage() {
         case Duty::kNone: break;
       }
       if (!good) {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         broken_ = true;
       }
       show_state();
@@ -247,7 +251,7 @@ Task<bool> ParityStore::manage() {
 }
 
 void ParityStore::show_state() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   GroupState state = GroupState::kWhole;
   if (mode_.out >= 0) state = mode_.rebuilding ? GroupState::kRebuilding : GroupState::kDegraded;
   if (broken_) state = GroupState::kStarting;
@@ -262,12 +266,12 @@ void ParityStore::show_state() {
 Task<bool> ParityStore::renew_log() {
   co_await Quiesce(*this);
   auto start = [this](auto done) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (live_contents_ > 0) broken_ = true;  // not in place: it must be redone
     compact(std::move(done));
   };
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (live_contents_ > 0) co_return false;
   }
   auto kept = co_await call<Result<>>(start);
@@ -299,7 +303,7 @@ Task<bool> ParityStore::handle_failures() {
   co_await Quiesce(*this);
   std::uint32_t failed = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (broken_) co_return false;
     failed = std::exchange(failed_, 0);
     if (mode_.out >= 0) {
@@ -325,7 +329,7 @@ Task<bool> ParityStore::put_out(unsigned member) {
   const std::uint32_t others = readable(op.mode) & ~(std::uint32_t{1} << member);
   std::vector<std::pair<ObjectId, ObjectPtr>> objects;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [object, regions] : dirty_) {
       const auto found = objects_.find(object);
       objects.emplace_back(object, found == objects_.end() ? nullptr : found->second);
@@ -336,7 +340,7 @@ Task<bool> ParityStore::put_out(unsigned member) {
     bool wanted = false;
     std::uint32_t gone = 0;
     if (state != nullptr) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       wanted = state->exists && state->header_dirty;
       state->header_dirty = false;
       if (wanted) header = {.sequence = ++state->sequence, .size = state->size};
@@ -351,7 +355,7 @@ Task<bool> ParityStore::put_out(unsigned member) {
   if (!co_await save_record(record)) co_return false;
   spdlog::warn("event=parity_member_out member={} epoch={}", member, record_.epoch);
   view_.put_out.fetch_add(1);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   mode_ = {.out = record_.out};
   next_rebuild_ = parts_.clock.now() + parts_.options.retry_every;
   co_return true;

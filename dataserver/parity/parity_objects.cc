@@ -11,7 +11,7 @@ namespace weft::ds {
 
 ParityStore::Mark::~Mark() {
   if (store_ == nullptr) return;
-  const std::lock_guard lock(store_->mutex_);
+  const MutexLock lock(store_->mutex_);
   const auto found = store_->dirty_.find(object_);
   if (found == store_->dirty_.end()) return;  // forgotten meanwhile by recovery
   for (auto at = found->second.lower_bound(first_); at != found->second.end() && at->first <= last_;
@@ -51,7 +51,7 @@ Task<Result<ParityStore::ObjectPtr>> ParityStore::find(ObjectId object) {
 // must not wait for those that are under way and wait for it.
 Task<Result<ParityStore::ObjectPtr>> ParityStore::find_in(Op& op, ObjectId object) {
   const auto known = [this, &object]() -> ObjectPtr {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = objects_.find(object);
     return found == objects_.end() ? nullptr : found->second;
   };
@@ -61,14 +61,13 @@ Task<Result<ParityStore::ObjectPtr>> ParityStore::find_in(Op& op, ObjectId objec
   auto state = std::make_shared<Object>();
   if (auto read = co_await read_header(op, object, *state); !read) co_return pass(read);
   if (state->gone != 0) found_gone(object, state->gone);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state->generation = generation_;
   forget_some();
   objects_[object] = state;
   co_return state;
 }
 
-// Under the mutex.
 void ParityStore::forget_some() {
   if (objects_.size() < parts_.options.max_objects) return;
   for (auto at = objects_.begin(); at != objects_.end();) {
@@ -120,7 +119,7 @@ void ParityStore::found_gone(const ObjectId& object, std::uint32_t at) {
 }
 
 std::uint32_t ParityStore::gone_of(const ObjectId& object) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = objects_.find(object);
   return found == objects_.end() ? 0 : found->second->gone;
 }
@@ -152,7 +151,7 @@ Task<Result<>> ParityStore::flush_header(Op& op, ObjectId object, ObjectPtr stat
   SumHeader header;
   std::uint32_t gone = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!state->header_dirty) co_return Result<>{};
     state->header_dirty = false;
     header = {.sequence = ++state->sequence, .size = state->size};
@@ -163,7 +162,7 @@ Task<Result<>> ParityStore::flush_header(Op& op, ObjectId object, ObjectPtr stat
   mask &= ~gone;
   auto written = co_await write_header(op, object, header, mask);
   if (!written) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     state->header_dirty = true;
   }
   co_return written;
@@ -173,7 +172,7 @@ Task<Result<>> ParityStore::flush_header(Op& op, ObjectId object, ObjectPtr stat
 
 Task<Result<>> ParityStore::append(std::vector<std::byte> bytes) {
   auto start = [this, &bytes](auto done) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (log_bytes_ == 0) {
       auto header = group_log_header();
       bytes.insert(bytes.begin(), header.begin(), header.end());
@@ -187,7 +186,7 @@ Task<Result<>> ParityStore::append(std::vector<std::byte> bytes) {
   co_return kept;
 }
 
-// Under the mutex: what a log must say that begins now, if nothing of its contents is live.
+// What a log must say that begins now, if nothing of its contents is live.
 std::vector<std::byte> ParityStore::log_snapshot() const {
   auto bytes = group_log_header();
   const auto add = [&bytes](const LogFrame& frame) {
@@ -201,7 +200,7 @@ std::vector<std::byte> ParityStore::log_snapshot() const {
   return bytes;
 }
 
-// Under the mutex, so that everything logged before is in the new log and all else comes after.
+// With the mutex held, so that everything logged before is in the new log and all else comes after.
 void ParityStore::compact(GroupDisk::Done done) {
   auto bytes = log_snapshot();
   log_bytes_ = bytes.size();
@@ -215,7 +214,7 @@ Task<Result<ParityStore::Mark>> ParityStore::mark(ObjectId object, std::uint64_t
   const std::uint64_t last = std::max(end, begin + 1) - 1;
   std::vector<std::byte> frames;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Regions& regions = dirty_[object];
     for (std::uint64_t at = first; at <= last / region; ++at) {
       Region& state = regions[at];
@@ -231,7 +230,7 @@ Task<Result<ParityStore::Mark>> ParityStore::mark(ObjectId object, std::uint64_t
   if (auto kept = co_await append(std::move(frames)); !kept) co_return pass(kept);
   std::size_t count = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Regions& regions = dirty_[object];
     for (std::uint64_t at = first; at <= last / region; ++at) regions[at].logged = true;
     for (const auto& [name, of] : dirty_) count += of.size();
@@ -244,7 +243,7 @@ Task<Result<ParityStore::Mark>> ParityStore::mark(ObjectId object, std::uint64_t
 // Regions that nobody has written to since they had these versions are stable everywhere.
 void ParityStore::forget_dirty(const ObjectId& object,
                                const std::map<std::uint64_t, std::uint64_t>& versions) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = dirty_.find(object);
   if (found == dirty_.end()) return;
   for (const auto& [region, version] : versions) {

@@ -23,7 +23,7 @@ Task<Result<WriteVerifier>> ParityStore::do_commit(ObjectId object) {
   if (!state) co_return pass(state);
   std::uint64_t generation = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     generation = (*state)->generation;
   }
   WriteVerifier verifier = 0;
@@ -32,7 +32,7 @@ Task<Result<WriteVerifier>> ParityStore::do_commit(ObjectId object) {
     std::map<std::uint64_t, std::uint64_t> versions;
     bool exists = false;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       exists = (*state)->exists;
       const auto found = dirty_.find(object);
       if (found != dirty_.end()) {
@@ -68,7 +68,7 @@ Task<Result<ObjectStat>> ParityStore::do_truncate(ObjectId object, std::uint64_t
     std::uint64_t generation = 0;
     std::uint64_t before = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!(*state)->exists && size == 0) co_return ObjectStat{};
       generation = (*state)->generation;
       before = (*state)->size;
@@ -92,14 +92,14 @@ Task<Result<>> ParityStore::cut(Op& op, ObjectId object, ObjectPtr state, std::u
     if (auto may = co_await may_clear_tail(op, object, size); !may) co_return may;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     cuts_[object] = frame;
   }
   auto done = co_await append(encode(frame));
   if (done) done = co_await clear_tail(op, object, size);
   if (done) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       state->size = size;
       state->header_dirty = true;
     }
@@ -114,7 +114,7 @@ Task<Result<>> ParityStore::cut(Op& op, ObjectId object, ObjectPtr state, std::u
   }
   if (done) {
     done = co_await append(encode(LogCutDone{object}));
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (done) cuts_.erase(object);
   }
   if (!done && op.failed == 0) break_group();
@@ -147,7 +147,7 @@ Task<Result<>> ParityStore::do_remove(ObjectId object) {
   const Hold hold = co_await lock(object, kWholeObject);
   std::uint64_t generation = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!(*state)->exists) co_return Result<>{};
     generation = (*state)->generation;
   }
@@ -157,7 +157,7 @@ Task<Result<>> ParityStore::do_remove(ObjectId object) {
     if (!marked) co_return pass(marked);
     const LogCut frame{.object = object, .remove = true};
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       cuts_[object] = frame;
     }
     auto removed = co_await append(encode(frame));
@@ -171,7 +171,7 @@ Task<Result<>> ParityStore::do_remove(ObjectId object) {
       if (op.failed == 0) break_group();
       co_return removed;
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     cuts_.erase(object);
     (*state)->exists = (*state)->header_dirty = false;
     // The next header is the first again (surely_gone()).
@@ -214,7 +214,7 @@ Task<Result<ObjectStat>> ParityStore::do_stat(ObjectId object) {
     co_return Result<>{};
   });
   if (!asked) co_return pass(asked);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!(*state)->exists) co_return fail(Errc::kNotFound, "no object " + to_string(object));
   result.size = (*state)->size;
   co_return result;
@@ -223,7 +223,7 @@ Task<Result<ObjectStat>> ParityStore::do_stat(ObjectId object) {
 bool ParityStore::settled() const {
   Mode mode;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     mode = mode_;
   }
   for (unsigned member = 0; member < members(); ++member) {
@@ -235,7 +235,7 @@ bool ParityStore::settled() const {
 Result<StoreStat> ParityStore::usage() const {
   int out = -1;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     out = mode_.out;
   }
   StoreStat sum;
@@ -282,7 +282,7 @@ Task<Result<>> ParityStore::do_allocate(ObjectId object, std::uint64_t offset, s
   const Hold hold = co_await lock(object, range);
   std::uint64_t generation = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     generation = (*state)->generation;
   }
   co_return co_await until_done(generation, [&](Op& op) -> Task<Result<>> {
@@ -319,7 +319,7 @@ Task<Result<>> ParityStore::do_punch(ObjectId object, std::uint64_t offset, std:
   std::uint64_t generation = 0;
   std::uint64_t length = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     generation = (*state)->generation;
     length = (*state)->exists ? (*state)->size : 0;
   }
@@ -357,13 +357,13 @@ Task<Result<>> ParityStore::punch_logged(Op& op, ObjectId object, std::uint64_t 
                                          std::uint64_t last) {
   if (op.mode.out < 0) co_return co_await punch_stripes(op, object, first, last);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++live_contents_;
   }
   auto done = co_await append(encode(LogPunch{object, first, last}));
   if (done) done = co_await punch_stripes(op, object, first, last);
   if (done || (op.failed & readable(op.mode)) == 0) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --live_contents_;
   }
   co_return done;

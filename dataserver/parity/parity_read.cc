@@ -28,7 +28,7 @@ Task<Result<ReadResult>> ParityStore::do_read(ObjectId object, std::uint64_t off
   std::uint64_t end = 0;
   std::uint64_t generation = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!(*state)->exists) co_return fail(Errc::kNotFound, "no object " + to_string(object));
     result.object_end = (*state)->size;
     generation = (*state)->generation;

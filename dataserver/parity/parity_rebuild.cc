@@ -26,7 +26,7 @@ Task<bool> ParityStore::begin_rebuild() {
   if (record_.everything) everything = Progress{record_.done, record_.place};
   co_await Quiesce(*this);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     progress_.reset();
     mode_.rebuilding = true;
     rebuild_running_ = true;
@@ -40,7 +40,7 @@ Task<bool> ParityStore::begin_rebuild() {
   ++tasks_;
   spawn(rebuild(std::move(objects), everything), [this](bool good) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       rebuild_running_ = false;
       rebuild_ended_ = good && mode_.rebuilding;
       if (!good) mode_.rebuilding = false;
@@ -81,7 +81,7 @@ Task<Result<>> ParityStore::rebuild_object(ObjectId object, Missed missed, Token
     auto shaped = co_await until_done(
         0, [&](Op& op) -> Task<Result<>> { return rebuild_shape(op, object, state); });
     if (!shaped) co_return shaped;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!state->exists) co_return Result<>{};
     size = state->size;
   }
@@ -168,7 +168,7 @@ Task<Result<>> ParityStore::rebuild_shape(Op& op, ObjectId object, ObjectPtr& st
   bool exists = false;
   bool gone = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     exists = state->exists;
     gone = (state->gone & there) != 0;
     header = {.sequence = state->sequence, .size = state->size};
@@ -234,7 +234,7 @@ Task<bool> ParityStore::end_rebuild() {
   co_await Quiesce(*this);
   bool good = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     rebuild_ended_ = false;
     good = mode_.rebuilding && live_contents_ == 0 && failed_ == 0 && !broken_ &&
            parts_.members[static_cast<unsigned>(mode_.out)]->verifier() ==
@@ -243,7 +243,7 @@ Task<bool> ParityStore::end_rebuild() {
   }
   if (good) {
     auto start = [this](auto done) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       compact(std::move(done));
     };
     if (!co_await call<Result<>>(start)) co_return false;
@@ -255,7 +255,7 @@ Task<bool> ParityStore::end_rebuild() {
                  view_.rebuilt_bytes.load());
     view_.rebuilds.fetch_add(1);
     if (replaced) view_.replaced.fetch_add(1);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     mode_ = {};
     sweep_wanted_ = true;
   }
@@ -267,7 +267,7 @@ Task<bool> ParityStore::end_rebuild() {
 Task<bool> ParityStore::sweep() {
   std::vector<ObjectId> objects;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     sweep_wanted_ = false;
     for (const auto& [object, regions] : dirty_) objects.push_back(object);
   }
@@ -275,14 +275,14 @@ Task<bool> ParityStore::sweep() {
   for (const ObjectId& object : objects) {
     if (!co_await do_commit(object)) good = false;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   sweep_running_ = false;
   co_return good;
 }
 
 Task<bool> ParityStore::pause(boost::asio::steady_timer& timer, Nanoseconds time) {
   const auto closed = [this] {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return closed_;
   };
   if (closed()) co_return false;

@@ -104,7 +104,7 @@ Task<bool> ParityStore::go_without(Op& op, const LogState& log) {
 // What is dirty from now on, and a log that says so.
 Task<bool> ParityStore::begin_log(const Mode& mode, const LogState& log) {
   auto start = [&](auto done) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     mode_ = mode;
     dirty_.clear();
     for (const auto& [object, regions] : log.dirty) {
@@ -122,7 +122,7 @@ Task<bool> ParityStore::begin_log(const Mode& mode, const LogState& log) {
 Task<bool> ParityStore::recover() {
   co_await Quiesce(*this);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++generation_;
     objects_.clear();
     failed_ = 0;
@@ -149,7 +149,7 @@ Task<bool> ParityStore::recover() {
   if (!co_await redo_cuts(op, *log)) co_return false;
   if (!co_await begin_log(op.mode, *log)) co_return false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     broken_ = false;
   }
   give_up_.store(-1);

@@ -14,7 +14,7 @@ constexpr std::uint32_t kPage = 1024;  // objects listed at a time
 
 }  // namespace
 
-// Under the mutex. Only of the member that is out, or of one when none is.
+// Only of the member that is out, or of one when none is.
 int ParityStore::offered() const {
   if (parts_.replacements == nullptr) return -1;
   for (unsigned member = 0; member < members(); ++member) {
@@ -32,7 +32,7 @@ Task<bool> ParityStore::replace() {
   record.place = {};
   if (!co_await save_record(record)) co_return false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     mode_.lost = true;
   }
   const auto member = static_cast<unsigned>(record_.out);
@@ -43,7 +43,7 @@ Task<bool> ParityStore::replace() {
     co_return true;
   }
   spdlog::warn("event=parity_member_replaced member={} epoch={}", member, record_.epoch);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   next_rebuild_ = parts_.clock.now();
   co_return true;
 }
@@ -52,7 +52,7 @@ Task<bool> ParityStore::note_progress() {
   next_note_ = parts_.clock.now() + parts_.options.note_every;
   std::optional<Progress> progress;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     progress = std::exchange(progress_, std::nullopt);
     if (!mode_.rebuilding) co_return true;
   }
@@ -129,7 +129,7 @@ Task<Result<>> ParityStore::rebuild_everything(Progress progress, TokenBucket& r
       const std::uint64_t all = std::max(objects_in_all(), ++progress.done);
       view_.rebuild_objects_left.store(all - progress.done);
       view_.rebuild_permille.store(static_cast<std::uint32_t>(progress.done * 1000 / all));
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       progress_ = {.done = progress.done,
                    .place = {.folder = object_folder(sums_of(object)), .after = sums_of(object)}};
     }

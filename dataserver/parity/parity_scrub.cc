@@ -80,7 +80,7 @@ bool ParityStore::Scrub::due() {
 
 bool ParityStore::Scrub::stopped() const {
   if (stop_.load()) return true;
-  const std::lock_guard lock(group_.mutex_);
+  const MutexLock lock(group_.mutex_);
   return group_.closed_;
 }
 
@@ -112,7 +112,7 @@ Task<bool> ParityStore::Scrub::run() {
   const auto done = co_await everything();
   bool closed = false;
   {
-    const std::lock_guard lock(group_.mutex_);
+    const MutexLock lock(group_.mutex_);
     closed = group_.closed_;
   }
   if (!closed) {
@@ -129,7 +129,7 @@ Task<bool> ParityStore::Scrub::run() {
     co_await save();
     count({});
     if (done && from_the_first_ && found.lost == 0 && found.failed == 0) {
-      const std::lock_guard lock(group_.mutex_);
+      const MutexLock lock(group_.mutex_);
       group_.none_lost_ = true;
     }
     group_.kick();
@@ -222,7 +222,7 @@ Task<Result<>> ParityStore::Scrub::while_whole(ObjectId object, ByteRange range,
 // False: the scrub is to end.
 Task<bool> ParityStore::Scrub::until_whole() {
   const auto whole = [this] {
-    const std::lock_guard lock(group_.mutex_);
+    const MutexLock lock(group_.mutex_);
     return !group_.broken_ && group_.mode_.out < 0;
   };
   for (;;) {
@@ -273,11 +273,11 @@ Task<Result<>> ParityStore::Scrub::check_shape(Op& op, Subject& at, ScrubFinding
   at.state = std::move(*state);
   if (auto good = co_await check_headers(op, at, found); !good) co_return good;
   {
-    const std::lock_guard lock(group_.mutex_);
+    const MutexLock lock(group_.mutex_);
     if (!at.state->exists) co_return Result<>{};
   }
   auto counted = co_await group_.count_rows(op, at.object, at.rows);
-  const std::lock_guard lock(group_.mutex_);
+  const MutexLock lock(group_.mutex_);
   at.rows = std::min(
       at.rows, group_.geometry().stripes(at.state->size) * group_.geometry().blocks_in_chunk());
   co_return counted;
@@ -318,7 +318,7 @@ Task<Result<>> ParityStore::Scrub::check_headers(Op& op, Subject& at, ScrubFindi
   }
   at.absent = newest ? blank : 0;
   {
-    const std::lock_guard lock(group_.mutex_);
+    const MutexLock lock(group_.mutex_);
     Object& state = *at.state;
     const bool some = std::ranges::any_of(bytes, [](const auto& one) { return !one.empty(); });
     if (!state.exists) {
@@ -349,7 +349,7 @@ Task<Result<>> ParityStore::Scrub::check_headers(Op& op, Subject& at, ScrubFindi
 // All that the member had of it is there again.
 Task<Result<>> ParityStore::Scrub::is_back(Op& op, Subject& at) {
   {
-    const std::lock_guard lock(group_.mutex_);
+    const MutexLock lock(group_.mutex_);
     if (!at.state->exists || at.state->gone == 0) co_return Result<>{};
     at.state->gone = 0;
     at.state->header_dirty = true;

@@ -24,8 +24,7 @@
 // How far it is goes to the disk every note_every, an object at a time, so that a new process goes
 // on there; what is done twice does no harm.
 //
-// Threading: begin() and end() from any thread, due() under the group's mutex, the rest on
-// rings[0].
+// Threading: begin() and end() from any thread, the rest on rings[0]; due() takes no lock.
 #pragma once
 
 #include "dataserver/parity/parity_internal.h"

@@ -144,7 +144,7 @@ Task<Result<>> ParityStore::Scrub::check_stripes(Op& op, const Subject& at, std:
             .absent = at.absent,
             .changed = {members, std::vector<bool>(image.rows)}};
   {
-    const std::lock_guard lock(group_.mutex_);
+    const MutexLock lock(group_.mutex_);
     if (at.state->exists) rows.size = at.state->size;
   }
   for (std::size_t row = 0; row < image.rows; ++row) judge_row(rows, row, found);

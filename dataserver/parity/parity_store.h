@@ -70,7 +70,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -83,6 +82,7 @@
 #include "dataserver/ring/token_bucket.h"
 #include "dataserver/store/store.h"
 #include "rpc/base/clock.h"
+#include "rpc/base/mutex.h"
 #include "rpc/base/task.h"
 
 namespace weft::ds {
@@ -225,7 +225,7 @@ class ParityStore final : public Store {
     bool settling = false;     // without a member, but with unstable writes: verifiers count
     bool cutting = false;      // zeros in a part of a block that is lost leave it so
   };
-  struct Object {  // protected by mutex_
+  struct Object {  // guarded by mutex_, which has no name in here
     bool exists = false;
     bool header_dirty = false;
     std::uint64_t size = 0;
@@ -234,7 +234,7 @@ class ParityStore final : public Store {
     std::uint32_t gone = 0;        // members that have lost it: no header, though others have one
   };
   using ObjectPtr = std::shared_ptr<Object>;
-  struct Region {  // protected by mutex_
+  struct Region {  // likewise
     unsigned writers = 0;
     std::uint64_t version = 0;
     bool logged = false;
@@ -294,10 +294,10 @@ class ParityStore final : public Store {
   [[nodiscard]] std::uint32_t gone_of(const ObjectId& object) const;
   Task<Result<>> flush_header(Op& op, ObjectId object, ObjectPtr state);
   Task<Result<>> write_header(Op& op, ObjectId object, SumHeader header, std::uint32_t mask);
-  void forget_some();
+  void forget_some() WEFT_REQUIRES(mutex_);
   Task<Result<>> append(std::vector<std::byte> bytes);
-  void compact(GroupDisk::Done done);
-  [[nodiscard]] std::vector<std::byte> log_snapshot() const;
+  void compact(GroupDisk::Done done) WEFT_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<std::byte> log_snapshot() const WEFT_REQUIRES(mutex_);
   Task<Result<Mark>> mark(ObjectId object, std::uint64_t begin, std::uint64_t end);
   void forget_dirty(const ObjectId& object, const std::map<std::uint64_t, std::uint64_t>& versions);
 
@@ -327,7 +327,7 @@ class ParityStore final : public Store {
   void on_timer();
   Task<bool> manage();
   void unblock();
-  void wake(std::deque<Waiter>& waiters);
+  void wake(std::deque<Waiter>& waiters) WEFT_REQUIRES(mutex_);
   void expire_waiters();
   enum class Duty {
     kNone,
@@ -383,7 +383,8 @@ class ParityStore final : public Store {
     std::uint64_t done = 0;
     ListPlace place;
   };
-  [[nodiscard]] int offered() const;  // a member that a new store would take the place of, or -1
+  [[nodiscard]] int offered() const
+      WEFT_REQUIRES(mutex_);  // a member that a new store would take the place of, or -1
   Task<bool> replace();
   Task<bool> note_progress();
   Task<Result<>> list_some(Op& op, ListPlace from, ObjectList& into);
@@ -459,30 +460,30 @@ class ParityStore final : public Store {
   std::atomic<std::size_t> tasks_{0};
   std::atomic<int> give_up_{-1};  // a member that recovery is to go on without
 
-  mutable std::mutex mutex_;
-  // Protected by mutex_:
-  Mode mode_;
-  bool blocked_ = true;  // operations wait
-  bool broken_ = true;   // recovery is needed
-  std::uint64_t generation_ = 1;
-  std::size_t in_flight_ = 0;
-  std::uint32_t failed_ = 0;  // members reported and not handled yet
-  std::deque<Waiter> entering_;
-  std::deque<Waiter> reporting_;
-  std::coroutine_handle<> quiescing_;
-  std::unordered_map<ObjectId, ObjectPtr> objects_;
-  std::map<ObjectId, Regions> dirty_;
-  std::map<ObjectId, LogCut> cuts_;
-  std::uint64_t next_version_ = 1;
-  std::size_t log_bytes_ = 0;
-  std::size_t live_contents_ = 0;  // in the log, not in place yet
-  bool closed_ = false;
-  bool rebuild_running_ = false;
-  bool rebuild_ended_ = false;        // all that was missed is there
-  std::optional<Progress> progress_;  // of a rebuild of everything, not in the record yet
-  bool none_lost_ = false;            // of what was given up, as a scrub found
-  bool sweep_wanted_ = false;
-  bool sweep_running_ = false;
+  mutable Mutex mutex_;
+  Mode mode_ WEFT_GUARDED_BY(mutex_);
+  bool blocked_ WEFT_GUARDED_BY(mutex_) = true;  // operations wait
+  bool broken_ WEFT_GUARDED_BY(mutex_) = true;   // recovery is needed
+  std::uint64_t generation_ WEFT_GUARDED_BY(mutex_) = 1;
+  std::size_t in_flight_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::uint32_t failed_ WEFT_GUARDED_BY(mutex_) = 0;  // members reported and not handled yet
+  std::deque<Waiter> entering_ WEFT_GUARDED_BY(mutex_);
+  std::deque<Waiter> reporting_ WEFT_GUARDED_BY(mutex_);
+  std::coroutine_handle<> quiescing_ WEFT_GUARDED_BY(mutex_);
+  std::unordered_map<ObjectId, ObjectPtr> objects_ WEFT_GUARDED_BY(mutex_);
+  std::map<ObjectId, Regions> dirty_ WEFT_GUARDED_BY(mutex_);
+  std::map<ObjectId, LogCut> cuts_ WEFT_GUARDED_BY(mutex_);
+  std::uint64_t next_version_ WEFT_GUARDED_BY(mutex_) = 1;
+  std::size_t log_bytes_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::size_t live_contents_ WEFT_GUARDED_BY(mutex_) = 0;  // in the log, not in place yet
+  bool closed_ WEFT_GUARDED_BY(mutex_) = false;
+  bool rebuild_running_ WEFT_GUARDED_BY(mutex_) = false;
+  bool rebuild_ended_ WEFT_GUARDED_BY(mutex_) = false;  // all that was missed is there
+  std::optional<Progress> progress_
+      WEFT_GUARDED_BY(mutex_);  // of a rebuild of everything, not in the record yet
+  bool none_lost_ WEFT_GUARDED_BY(mutex_) = false;  // of what was given up, as a scrub found
+  bool sweep_wanted_ WEFT_GUARDED_BY(mutex_) = false;
+  bool sweep_running_ WEFT_GUARDED_BY(mutex_) = false;
 
   // The manager's, on rings[0]:
   GroupRecord record_;

@@ -26,7 +26,7 @@ void ParityStore::write(const ObjectId& object, std::uint64_t offset, std::vecto
 bool ParityStore::has_room() const {
   int out = -1;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     out = mode_.out;
   }
   for (unsigned member = 0; member < members(); ++member) {
@@ -77,7 +77,7 @@ Task<Result<WriteResult>> ParityStore::do_write(ObjectId object, std::uint64_t o
   std::uint64_t generation = 0;
   std::uint64_t after = 0;  // the object's end
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     generation = (*state)->generation;
     after = std::max((*state)->size, size == 0 ? 0 : end);
   }
@@ -93,7 +93,7 @@ Task<Result<WriteResult>> ParityStore::do_write(ObjectId object, std::uint64_t o
     co_return co_await after_write(op, object, *state, size == 0 ? 0 : end, wanted);
   });
   if (!written) co_return pass(written);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   co_return WriteResult{
       .bytes = size, .stability = wanted, .verifier = verifier, .object_end = (*state)->size};
 }
@@ -102,7 +102,7 @@ Task<Result<WriteResult>> ParityStore::do_write(ObjectId object, std::uint64_t o
 Task<Result<>> ParityStore::after_write(Op& op, ObjectId object, ObjectPtr state, std::uint64_t end,
                                         Stability wanted) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!state->exists || end > state->size) state->header_dirty = true;
     state->exists = true;
     state->size = std::max(state->size, end);
@@ -347,7 +347,7 @@ bool ParityStore::was_given_up(const Part& part, std::size_t row) {
 Task<Result<>> ParityStore::may_clear_tail(Op& op, ObjectId object, std::uint64_t size) {
   const std::uint64_t within = size % geometry().width();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (within == 0 || cuts_.contains(object)) co_return Result<>{};
   }
   const std::vector<std::byte> zeros(geometry().width() - within);

@@ -20,7 +20,7 @@ Watchdog::Watchdog(std::vector<IoRing*> rings, unsigned limit, std::chrono::mill
 
 Watchdog::~Watchdog() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   wake_.notify_one();
@@ -28,9 +28,9 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   bool asked = false;
-  while (!wake_.wait_for(lock, round_, [this] { return stop_; })) {
+  while (!wake_.wait_for(mutex_, round_, [this]() WEFT_REQUIRES(mutex_) { return stop_; })) {
     bool all = std::exchange(asked, true);
     for (std::size_t i = 0; i < rings_.size(); ++i) {
       const std::shared_ptr<Sign>& sign = signs_[i];

@@ -12,14 +12,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "dataserver/ring/io_ring.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -45,9 +44,9 @@ class Watchdog {
   const std::function<void(unsigned)> on_hung_;
   const std::function<void()> on_alive_;
   std::vector<std::shared_ptr<Sign>> signs_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stop_ = false;  // protected by mutex_
+  Mutex mutex_;
+  CondVar wake_;
+  bool stop_ WEFT_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

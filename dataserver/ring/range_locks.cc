@@ -36,7 +36,7 @@ void RangeLocks::acquire(const layout::ObjectId& object, ByteRange range, Grante
   Shard& shard = shard_of(object);
   Hold hold;
   {
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     std::list<Entry>& entries = shard.objects[object];
     Entry& entry = entries.emplace_back();
     entry.range = range;
@@ -59,7 +59,7 @@ void RangeLocks::when_local(const layout::ObjectId& object, ByteRange range,
                             std::function<void()> done) {
   Shard& shard = shard_of(object);
   {
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     const auto found = shard.objects.find(object);
     if (found != shard.objects.end()) {
       std::list<Entry>& entries = found->second;
@@ -108,7 +108,7 @@ void RangeLocks::local_done(const layout::ObjectId& object, std::list<Entry>::it
   Shard& shard = shard_of(object);
   Calls calls;
   {
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     if (!std::exchange(entry->local_pending, false)) return;
     std::list<Entry>& entries = shard.objects.at(object);
     if (entries.size() > 1) wake(object, entries, calls);
@@ -120,7 +120,7 @@ void RangeLocks::release(const layout::ObjectId& object, std::list<Entry>::itera
   Shard& shard = shard_of(object);
   Calls calls;
   {
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     const auto found = shard.objects.find(object);
     found->second.erase(entry);
     if (found->second.empty()) {
@@ -135,7 +135,7 @@ void RangeLocks::release(const layout::ObjectId& object, std::list<Entry>::itera
 std::size_t RangeLocks::size() const {
   std::size_t size = 0;
   for (const Shard& shard : shards_) {
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     for (const auto& [object, entries] : shard.objects) size += entries.size();
   }
   return size;

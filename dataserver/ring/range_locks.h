@@ -21,12 +21,12 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "dataserver/ring/extent_set.h"
 #include "dataserver/ring/io_ring.h"
 #include "layout/object_id.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -75,8 +75,8 @@ class RangeLocks {
     std::function<void()> on_local;
   };
   struct Shard {
-    mutable std::mutex mutex;
-    std::unordered_map<layout::ObjectId, std::list<Entry>> objects;  // protected by mutex
+    mutable Mutex mutex;
+    std::unordered_map<layout::ObjectId, std::list<Entry>> objects WEFT_GUARDED_BY(mutex);
   };
   using Calls = std::vector<std::pair<IoRing*, std::move_only_function<void()>>>;
 
@@ -85,7 +85,7 @@ class RangeLocks {
   }
   void local_done(const layout::ObjectId& object, std::list<Entry>::iterator entry);
   void release(const layout::ObjectId& object, std::list<Entry>::iterator entry);
-  // Grants what nothing before stands in the way of any more. Under the shard's mutex.
+  // Grants what nothing before stands in the way of any more. Requires: the shard's mutex is held.
   void wake(const layout::ObjectId& object, std::list<Entry>& entries, Calls& calls);
   [[nodiscard]] static bool must_wait(const std::list<Entry>& entries,
                                       std::list<Entry>::const_iterator entry);

@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 
 #include "rpc/base/clock.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -44,24 +44,24 @@ class SharedRate {
 
   // What was used and not paid back yet is forgotten when the rate changes.
   void set(std::uint64_t bytes_per_second, TimePoint now) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(rate_, bytes_per_second) != bytes_per_second) {
       bucket_ = TokenBucket(bytes_per_second, now);
     }
   }
   void use(std::uint64_t bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (rate_ != 0) bucket_.use(bytes);
   }
   [[nodiscard]] Nanoseconds wait(TimePoint now) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return bucket_.wait(now);
   }
 
  private:
-  std::mutex mutex_;
-  std::uint64_t rate_ = 0;  // protected by mutex_, as bucket_
-  TokenBucket bucket_;
+  Mutex mutex_;
+  std::uint64_t rate_ WEFT_GUARDED_BY(mutex_) = 0;
+  TokenBucket bucket_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::ds

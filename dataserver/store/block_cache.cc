@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "rpc/base/assert.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -70,7 +71,7 @@ class BlockCache::Slab : public std::enable_shared_from_this<Slab> {
   [[nodiscard]] Buffer take() {
     std::size_t which = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!idle_.empty()) {
         which = idle_.back();
         idle_.pop_back();
@@ -86,15 +87,15 @@ class BlockCache::Slab : public std::enable_shared_from_this<Slab> {
 
  private:
   void give(std::size_t which) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     idle_.push_back(static_cast<std::uint32_t>(which));
   }
 
   std::byte* const memory_;
   const std::size_t blocks_;
-  std::mutex mutex_;
-  std::vector<std::uint32_t> idle_;  // protected by mutex_
-  std::size_t touched_ = 0;          // those that were ever in use; likewise
+  Mutex mutex_;
+  std::vector<std::uint32_t> idle_ WEFT_GUARDED_BY(mutex_);
+  std::size_t touched_ WEFT_GUARDED_BY(mutex_) = 0;  // those that were ever in use
 };
 
 Result<std::unique_ptr<BlockCache>> BlockCache::create(std::size_t bytes) {
@@ -235,7 +236,7 @@ std::optional<ReadResult> BlockCache::take(Object& object, std::uint64_t offset,
 std::optional<ReadResult> BlockCache::find(Area& area, const layout::ObjectId& object,
                                            std::uint64_t offset, std::uint32_t count,
                                            Ticket& fill) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   check_verifier(area);
   if (const auto known = area.objects_.find(object); known != area.objects_.end()) {
     if (auto result = take(known->second, offset, count)) {
@@ -279,13 +280,13 @@ void BlockCache::filled(Area& area, Ticket fill, std::uint64_t at, const ReadRes
   std::vector<std::uint64_t> absent;
   std::vector<Buffer> room;
   if (first < last) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!fill.guard_->spoiled) room = room_for(look_up(*fill.object_, first, last, absent));
   }
   for (std::size_t i = 0; i < room.size(); ++i) {
     copy_out(result->payload, absent[i] * kBlock - at, room[i].span());
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   check_verifier(area);
   Object& object = *fill.object_;
   const Guard guard = *fill.guard_;
@@ -321,7 +322,7 @@ std::size_t BlockCache::look_up(Object& object, std::uint64_t first, std::uint64
 
 BlockCache::Ticket BlockCache::begin_change(Area& area, const layout::ObjectId& object,
                                             std::uint64_t begin, std::uint64_t end, Kind kind) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   check_verifier(area);
   Object& of = area.objects_.try_emplace(object, Object{.area = &area, .id = object}).first->second;
   const bool mover =
@@ -366,7 +367,7 @@ void BlockCache::changed(Area& area, Ticket change, const WriteResult* result, s
   // Who still has a handle is reading what it was.
   std::erase_if(change.kept_, [](const Kept& kept) { return !kept.bytes.unique(); });
   for (Kept& kept : change.kept_) overlay(kept.bytes.span(), kept.index * kBlock, at, data);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   check_verifier(area);
   Object& object = *change.object_;
   const Guard guard = *change.guard_;
@@ -404,7 +405,7 @@ BlockCache::Area::Area(BlockCache& cache, Store& store)
     : cache_(cache), store_(store), verifier_(store.verifier()) {}
 
 BlockCache::Area::~Area() {
-  const std::lock_guard lock(cache_.mutex_);
+  const MutexLock lock(cache_.mutex_);
   for (auto& [id, object] : objects_) {
     WEFT_ASSERT(object.guards.empty());
     while (!object.blocks.empty()) cache_.erase(object.blocks.begin(), object);

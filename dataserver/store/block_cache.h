@@ -45,12 +45,12 @@
 #include <limits>
 #include <list>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "dataserver/store/store.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -138,26 +138,27 @@ class BlockCache {
   };
 
   explicit BlockCache(std::shared_ptr<Slab> slab);
-  // All with mutex_ held:
-  void check_verifier(Area& area);
+  void check_verifier(Area& area) WEFT_REQUIRES(mutex_);
   [[nodiscard]] std::optional<ReadResult> take(Object& object, std::uint64_t offset,
-                                               std::uint32_t count);
+                                               std::uint32_t count) WEFT_REQUIRES(mutex_);
   [[nodiscard]] std::size_t look_up(Object& object, std::uint64_t first, std::uint64_t last,
-                                    std::vector<std::uint64_t>& absent);
-  void touch(Entries::iterator entry);
-  void insert(Object& object, std::uint64_t index, Buffer bytes, bool again);
-  void erase(std::map<std::uint64_t, Entries::iterator>::iterator block, Object& object);
-  void balance();
-  [[nodiscard]] bool evict_one();
-  [[nodiscard]] std::vector<Buffer> room_for(std::size_t blocks);
-  void end_guard(Object& object, std::list<Guard>::iterator guard);
-  void forget_if_empty(Object& object);
+                                    std::vector<std::uint64_t>& absent) WEFT_REQUIRES(mutex_);
+  void touch(Entries::iterator entry) WEFT_REQUIRES(mutex_);
+  void insert(Object& object, std::uint64_t index, Buffer bytes, bool again) WEFT_REQUIRES(mutex_);
+  void erase(std::map<std::uint64_t, Entries::iterator>::iterator block, Object& object)
+      WEFT_REQUIRES(mutex_);
+  void balance() WEFT_REQUIRES(mutex_);
+  [[nodiscard]] bool evict_one() WEFT_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<Buffer> room_for(std::size_t blocks) WEFT_REQUIRES(mutex_);
+  void end_guard(Object& object, std::list<Guard>::iterator guard) WEFT_REQUIRES(mutex_);
+  void forget_if_empty(Object& object) WEFT_REQUIRES(mutex_);
 
   const std::shared_ptr<Slab> slab_;
   CacheView view_;
-  std::mutex mutex_;
-  Entries once_;   // the most recently used first; protected by mutex_, as are
-  Entries again_;  // these, and what areas have
+  Mutex mutex_;
+  // Guards what areas have, too.
+  Entries once_ WEFT_GUARDED_BY(mutex_);   // the most recently used first
+  Entries again_ WEFT_GUARDED_BY(mutex_);  // likewise
 };
 
 class BlockCache::Area {

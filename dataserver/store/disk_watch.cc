@@ -27,7 +27,7 @@ DiskWatch::~DiskWatch() {
 }
 
 void DiskWatch::failed(Error why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // A probe that has begun may have written before the failure.
   if (!probing_) began_ = {};
   if (last_) spdlog::error("event=disk_fails error=\"{}\"", why.describe());
@@ -42,7 +42,7 @@ Result<> DiskWatch::check() {
     doubt();  // what was refused meanwhile is told when it can be written again
     return fail(Errc::kReadOnly, "the file system of its folder is read-only");
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto now = Steady::now();
   if (probing_) {
     if (last_ && now - began_ > kProbeLimit) {
@@ -66,7 +66,7 @@ void DiskWatch::probe() {
   if (!written && (written.error() == Errc::kNoSpace || written.error() == Errc::kQuota)) {
     written = {};
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   probing_ = false;
   if (unknown || !written) doubted_.store(true);
   if (unknown) return;

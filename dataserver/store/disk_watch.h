@@ -14,9 +14,9 @@
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <memory>
-#include <mutex>
 
 #include "rpc/base/error.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -41,11 +41,12 @@ class DiskWatch {
 
   const int folder_;
   std::atomic<bool> doubted_{false};
-  std::mutex mutex_;
-  Result<> last_;                                     // protected by mutex_, as below
-  bool probing_ = false;                              // or about to
-  Steady::time_point began_{};                        // the last probe
-  std::unique_ptr<boost::asio::thread_pool> thread_;  // once there was a doubt
+  Mutex mutex_;
+  Result<> last_ WEFT_GUARDED_BY(mutex_);
+  bool probing_ WEFT_GUARDED_BY(mutex_) = false;        // or about to
+  Steady::time_point began_ WEFT_GUARDED_BY(mutex_){};  // the last probe
+  // Once there was a doubt.
+  std::unique_ptr<boost::asio::thread_pool> thread_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::ds

@@ -97,7 +97,7 @@ void EmulatedDisk::keep(Page page) {
 
 TimePoint EmulatedDisk::read(const layout::ObjectId& object, std::uint64_t offset,
                              std::uint64_t size) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (size == 0) return clock_.now();
   const std::vector<Page> pages = pages_of(object, offset, size);
   if (room_ == 0) return operate_on(pages, size);
@@ -121,7 +121,7 @@ TimePoint EmulatedDisk::read(const layout::ObjectId& object, std::uint64_t offse
 
 TimePoint EmulatedDisk::write(const layout::ObjectId& object, std::uint64_t offset,
                               std::uint64_t size, Stability wanted) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (size == 0) return clock_.now();
   const std::vector<Page> pages = pages_of(object, offset, size);
   if (room_ == 0) return operate_on(pages, size);
@@ -176,7 +176,7 @@ void EmulatedDisk::flush_all() {
 
 // What was written before may be on its way still.
 TimePoint EmulatedDisk::commit(const layout::ObjectId& object) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (room_ == 0) return clock_.now();
   const auto found = unwritten_.find(object);
   if (found != unwritten_.end()) {
@@ -188,7 +188,7 @@ TimePoint EmulatedDisk::commit(const layout::ObjectId& object) {
 }
 
 void EmulatedDisk::remove(const layout::ObjectId& object) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   places_.erase(object);
   const auto found = unwritten_.find(object);
   if (found == unwritten_.end()) return;
@@ -197,7 +197,7 @@ void EmulatedDisk::remove(const layout::ObjectId& object) {
 }
 
 EmulatedDisk::Counts EmulatedDisk::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counts_;
 }
 

@@ -31,12 +31,12 @@
 #include <deque>
 #include <list>
 #include <map>
-#include <mutex>
 #include <set>
 #include <unordered_map>
 
 #include "dataserver/store/store.h"
 #include "rpc/base/clock.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -77,34 +77,36 @@ class EmulatedDisk {
   using Pages = std::set<Page>;
 
   [[nodiscard]] std::vector<Page> pages_of(const layout::ObjectId& object, std::uint64_t offset,
-                                           std::uint64_t size);
-  [[nodiscard]] TimePoint operate(Page first, std::uint64_t bytes);
-  [[nodiscard]] TimePoint operate_on(const std::vector<Page>& pages, std::uint64_t bytes);
-  [[nodiscard]] TimePoint flush(const Pages& pages);
-  void flush_all();
-  void forget_flushed();
-  [[nodiscard]] TimePoint room_at();
-  void keep(Page page);
+                                           std::uint64_t size) WEFT_REQUIRES(mutex_);
+  [[nodiscard]] TimePoint operate(Page first, std::uint64_t bytes) WEFT_REQUIRES(mutex_);
+  [[nodiscard]] TimePoint operate_on(const std::vector<Page>& pages, std::uint64_t bytes)
+      WEFT_REQUIRES(mutex_);
+  [[nodiscard]] TimePoint flush(const Pages& pages) WEFT_REQUIRES(mutex_);
+  void flush_all() WEFT_REQUIRES(mutex_);
+  void forget_flushed() WEFT_REQUIRES(mutex_);
+  [[nodiscard]] TimePoint room_at() WEFT_REQUIRES(mutex_);
+  void keep(Page page) WEFT_REQUIRES(mutex_);
 
   const EmulatedDiskOptions options_;
   const std::uint64_t units_;  // places there are
   const std::size_t room_;     // of the cache, pages
   Clock& clock_;
 
-  mutable std::mutex mutex_;
-  // Protected by mutex_:
-  SeededRandom random_;
-  TimePoint free_{};      // when what came so far is done
-  std::uint64_t at_ = 0;  // where the arm is, bytes
-  std::uint64_t next_unit_ = 0;
-  std::unordered_map<layout::ObjectId, std::unordered_map<std::uint64_t, std::uint64_t>> places_;
-  std::list<Page> recent_;  // the most recently used first; written
-  std::unordered_map<Page, std::list<Page>::iterator> cached_;
-  std::unordered_map<layout::ObjectId, Pages> unwritten_;
-  std::size_t unwritten_pages_ = 0;
-  std::deque<std::pair<TimePoint, std::size_t>> flushing_;  // when done, pages; the earliest first
-  std::size_t flushing_pages_ = 0;
-  Counts counts_;
+  mutable Mutex mutex_;
+  SeededRandom random_ WEFT_GUARDED_BY(mutex_);
+  TimePoint free_ WEFT_GUARDED_BY(mutex_){};      // when what came so far is done
+  std::uint64_t at_ WEFT_GUARDED_BY(mutex_) = 0;  // where the arm is, bytes
+  std::uint64_t next_unit_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<layout::ObjectId, std::unordered_map<std::uint64_t, std::uint64_t>> places_
+      WEFT_GUARDED_BY(mutex_);
+  std::list<Page> recent_ WEFT_GUARDED_BY(mutex_);  // the most recently used first; written
+  std::unordered_map<Page, std::list<Page>::iterator> cached_ WEFT_GUARDED_BY(mutex_);
+  std::unordered_map<layout::ObjectId, Pages> unwritten_ WEFT_GUARDED_BY(mutex_);
+  std::size_t unwritten_pages_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::deque<std::pair<TimePoint, std::size_t>> flushing_
+      WEFT_GUARDED_BY(mutex_);  // when done, pages; the earliest first
+  std::size_t flushing_pages_ WEFT_GUARDED_BY(mutex_) = 0;
+  Counts counts_ WEFT_GUARDED_BY(mutex_);
 };
 
 // A store whose answers come when the disk has done what they are about. Many may share one disk.

@@ -57,18 +57,19 @@ FenceTable::~FenceTable() {
 }
 
 Result<> FenceTable::load() {
-  const std::lock_guard lock(log_mutex_);
+  const MutexLock lock(log_mutex_);
   // Of a compaction that the process did not live to end.
   static_cast<void>(::unlinkat(directory_, kCompacted, 0));
   log_ = OwnedFd(::openat(directory_, kLogFile, O_RDWR | O_CLOEXEC));
   if (!log_ && errno == ENOENT) return rewrite();
   if (!log_) return fail_errno(errno, "open the fencing log");
   // Of fences that do not tell, the keys accepted now are the newest that can be meant.
-  FenceLogDecoder decoder([this](std::span<const Fence> fences, const KeyMark& mark) {
-    const std::uint32_t number = mark == KeyMark{} ? mark_ : number_of(mark);
-    for (const Fence& fence : fences) apply(fence, number);
-    log_fences_ += fences.size();
-  });
+  FenceLogDecoder decoder(
+      [this](std::span<const Fence> fences, const KeyMark& mark) WEFT_REQUIRES(log_mutex_) {
+        const std::uint32_t number = mark == KeyMark{} ? mark_ : number_of(mark);
+        for (const Fence& fence : fences) apply(fence, number);
+        log_fences_ += fences.size();
+      });
   std::vector<std::byte> room(kPieceBytes);
   std::uint64_t end = 0;
   for (;;) {
@@ -103,7 +104,7 @@ template <class Key>
 std::uint32_t FenceTable::least(const Shards<Key>& shards, const Key& key) {
   const Shard<Key>& shard = shards[shard_index(key, kShards)];
   if (shard.count.load(std::memory_order_acquire) == 0) return 0;
-  const std::shared_lock lock(shard.mutex);
+  const ReadLock lock(shard.mutex);
   const auto found = shard.least.find(key);
   return found == shard.least.end() ? 0 : found->second.epoch;
 }
@@ -116,7 +117,7 @@ bool FenceTable::admits(const layout::Handle& handle) const {
 template <class Key>
 bool FenceTable::apply(Shards<Key>& shards, const Key& key, Least least) {
   Shard<Key>& shard = shards[shard_index(key, kShards)];
-  const std::lock_guard lock(shard.mutex);
+  const WriteLock lock(shard.mutex);
   const auto [at, inserted] = shard.least.try_emplace(key);
   if (inserted) {
     shard.count.fetch_add(1, std::memory_order_release);
@@ -136,7 +137,7 @@ bool FenceTable::apply(const Fence& fence, std::uint32_t mark) {
 }
 
 Result<> FenceTable::raise(std::span<const Fence> fences) {
-  const std::lock_guard lock(log_mutex_);
+  const MutexLock lock(log_mutex_);
   // A fence in force already is on disk already, or among those.
   for (const Fence& fence : fences) {
     if (apply(fence, mark_)) unwritten_.push_back(fence);
@@ -158,7 +159,7 @@ Result<> FenceTable::raise(std::span<const Fence> fences) {
 // --- Keys ----------------------------------------------------------------------------------------
 
 std::uint32_t FenceTable::number_of(const KeyMark& mark) {
-  const std::lock_guard lock(marks_mutex_);
+  const MutexLock lock(marks_mutex_);
   const auto found = std::ranges::find(marks_, mark);
   const auto number = static_cast<std::uint32_t>(found - marks_.begin());
   if (found == marks_.end()) marks_.push_back(mark);
@@ -166,7 +167,7 @@ std::uint32_t FenceTable::number_of(const KeyMark& mark) {
 }
 
 std::vector<KeyMark> FenceTable::marks() const {
-  const std::lock_guard lock(marks_mutex_);
+  const MutexLock lock(marks_mutex_);
   return marks_;
 }
 
@@ -175,12 +176,12 @@ void FenceTable::use_keys(std::span<const std::uint64_t> keys) {
   WEFT_ASSERT(keys.size() <= mark.size());
   std::ranges::copy(keys, mark.begin());
   std::ranges::sort(mark);  // which of them is used makes no difference
-  const std::lock_guard lock(log_mutex_);
+  const MutexLock lock(log_mutex_);
   mark_ = number_of(mark);
 }
 
 std::size_t FenceTable::forget_useless() {
-  const std::lock_guard lock(log_mutex_);
+  const MutexLock lock(log_mutex_);
   const auto known = marks();
   const KeyMark& now = known[mark_];
   std::vector<bool> useless;
@@ -200,7 +201,7 @@ template <class Key>
 std::size_t FenceTable::forget(Shards<Key>& shards, const std::vector<bool>& useless) {
   std::size_t forgotten = 0;
   for (auto& shard : shards) {
-    const std::lock_guard lock(shard.mutex);
+    const WriteLock lock(shard.mutex);
     const std::size_t gone =
         std::erase_if(shard.least, [&](const auto& one) { return useless[one.second.mark]; });
     shard.count.fetch_sub(gone);
@@ -250,7 +251,7 @@ Result<> FenceTable::write_shards(NewLog& log, const Shards<Key>& shards) const 
     if (closing_) return fail(Errc::kCancelled, "closing");
     std::map<std::uint32_t, std::vector<Fence>> by_mark;
     {
-      const std::shared_lock lock(shard.mutex);
+      const ReadLock lock(shard.mutex);
       for (const auto& [key, least] : shard.least) {
         by_mark[least.mark].push_back({key, least.epoch});
       }
@@ -324,7 +325,7 @@ void FenceTable::compact() {
     static_cast<void>(::unlinkat(directory_, kCompacted, 0));
     spdlog::warn("event=fence_log_kept bytes={} error=\"{}\"", log_bytes(),
                  done.error().describe());
-    const std::lock_guard lock(log_mutex_);
+    const MutexLock lock(log_mutex_);
     compact_beyond_ = log_fences_ + log_fences_ / 2;
   }
   compacting_.store(false);
@@ -338,7 +339,7 @@ Result<> FenceTable::try_compaction() {
   std::size_t fences_before = 0;
   OwnedFd old;
   {
-    const std::lock_guard lock(log_mutex_);
+    const MutexLock lock(log_mutex_);
     copied = log_end_;
     used = logs_used_;
     fences_before = log_fences_;
@@ -353,7 +354,7 @@ Result<> FenceTable::try_compaction() {
     end = log_end_;
     if (auto done = copy_tail(old.get(), copied, end, *log); !done) return done;
   } while (end - std::exchange(copied, end) > kShortTail && !closing_);
-  const std::lock_guard lock(log_mutex_);
+  const MutexLock lock(log_mutex_);
   if (closing_ || must_rewrite_ || logs_used_ != used) {
     return fail(Errc::kCancelled, "another log is in use");
   }

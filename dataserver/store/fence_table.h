@@ -25,8 +25,6 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -34,6 +32,7 @@
 #include "dataserver/store/fence_log.h"
 #include "layout/handle.h"
 #include "rpc/base/buffer.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -66,8 +65,8 @@ class FenceTable {
   template <class Key>
   struct Shard {
     std::atomic<std::size_t> count{0};
-    mutable std::shared_mutex mutex;
-    std::unordered_map<Key, Least> least;  // protected by mutex
+    mutable SharedMutex mutex;
+    std::unordered_map<Key, Least> least WEFT_GUARDED_BY(mutex);
   };
   static constexpr std::size_t kShards = 64;
   template <class Key>
@@ -81,12 +80,12 @@ class FenceTable {
 
   explicit FenceTable(int directory) : directory_(directory) {}
   [[nodiscard]] Result<> load();
-  [[nodiscard]] Result<> append(std::span<const Fence> fences);
-  void reserve();
-  // Writes the log anew at once, under log_mutex_: at first, and after an append failed.
-  [[nodiscard]] Result<> rewrite();
+  [[nodiscard]] Result<> append(std::span<const Fence> fences) WEFT_REQUIRES(log_mutex_);
+  void reserve() WEFT_REQUIRES(log_mutex_);
+  // Writes the log anew at once: at first, and after an append failed.
+  [[nodiscard]] Result<> rewrite() WEFT_REQUIRES(log_mutex_);
   // In the background.
-  void begin_compaction();
+  void begin_compaction() WEFT_REQUIRES(log_mutex_);
   void compact();
   [[nodiscard]] Result<> try_compaction();
   // What is in force, not synced.
@@ -96,8 +95,8 @@ class FenceTable {
   // [begin, end) of a log, to the end of a new one.
   [[nodiscard]] static Result<> copy_tail(int from, std::uint64_t begin, std::uint64_t end,
                                           NewLog& to);
-  // Syncs it, gives it its name and uses it from now on; under log_mutex_.
-  [[nodiscard]] Result<> use(NewLog log, const char* name);
+  // Syncs it, gives it its name and uses it from now on.
+  [[nodiscard]] Result<> use(NewLog log, const char* name) WEFT_REQUIRES(log_mutex_);
   // Whether it raised anything, or marked it anew.
   bool apply(const Fence& fence, std::uint32_t mark);
   template <class Key>
@@ -113,22 +112,22 @@ class FenceTable {
   Shards<layout::ObjectId> objects_;
   Shards<std::uint64_t> clients_;
   std::atomic<std::size_t> size_{0};
-  mutable std::mutex marks_mutex_;
-  std::vector<KeyMark> marks_{KeyMark{}};  // protected by marks_mutex_; all there ever were
-  std::uint32_t mark_ = 0;                 // protected by log_mutex_; the number of that in use
-  std::mutex log_mutex_;                   // the log, and raise() as a whole; held across an append
-  OwnedFd log_;                            // protected by log_mutex_
-  std::atomic<std::uint64_t> log_end_{0};  // written under log_mutex_; bytes
-  std::uint64_t reserved_end_ = 0;         // protected by log_mutex_; bytes
-  std::size_t log_fences_ = 0;             // protected by log_mutex_
-  std::vector<Fence> unwritten_;           // protected by log_mutex_; in force, and not in the log
-  std::size_t compact_beyond_ = 0;         // protected by log_mutex_; fences, after a failure
-  std::uint64_t logs_used_ = 0;  // protected by log_mutex_; a compaction of an older is void
-  bool must_rewrite_ = false;    // protected by log_mutex_; an append failed half way
-  bool reserve_failed_ = false;  // protected by log_mutex_; and was logged
+  mutable Mutex marks_mutex_;
+  std::vector<KeyMark> marks_ WEFT_GUARDED_BY(marks_mutex_){KeyMark{}};  // all there ever were
+  std::uint32_t mark_ WEFT_GUARDED_BY(log_mutex_) = 0;  // the number of that in use
+  Mutex log_mutex_;  // the log, and raise() as a whole; held across an append
+  OwnedFd log_ WEFT_GUARDED_BY(log_mutex_);
+  std::atomic<std::uint64_t> log_end_{0};                       // written under log_mutex_; bytes
+  std::uint64_t reserved_end_ WEFT_GUARDED_BY(log_mutex_) = 0;  // bytes
+  std::size_t log_fences_ WEFT_GUARDED_BY(log_mutex_) = 0;
+  std::vector<Fence> unwritten_ WEFT_GUARDED_BY(log_mutex_);    // in force, and not in the log
+  std::size_t compact_beyond_ WEFT_GUARDED_BY(log_mutex_) = 0;  // fences, after a failure
+  std::uint64_t logs_used_ WEFT_GUARDED_BY(log_mutex_) = 0;     // a compaction of an older is void
+  bool must_rewrite_ WEFT_GUARDED_BY(log_mutex_) = false;       // an append failed half way
+  bool reserve_failed_ WEFT_GUARDED_BY(log_mutex_) = false;     // and was logged
   std::atomic<bool> compacting_{false};
   std::atomic<bool> closing_{false};
-  std::thread compactor_;  // protected by log_mutex_
+  std::thread compactor_ WEFT_GUARDED_BY(log_mutex_);
 };
 
 }  // namespace weft::ds

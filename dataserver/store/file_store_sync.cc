@@ -48,7 +48,7 @@ void FileStore::commit(const layout::ObjectId& object, Done<WriteVerifier> done)
 void FileStore::sync(const FilePtr& file, ObjectFile::Waiter waiter) {
   bool nothing_to_do = false;
   {
-    const std::lock_guard lock(file->mutex);
+    const MutexLock lock(file->mutex);
     if (!file->sync_running && file->clean()) {
       nothing_to_do = true;
     } else {
@@ -64,7 +64,7 @@ void FileStore::sync(const FilePtr& file, ObjectFile::Waiter waiter) {
 void FileStore::run_sync(FilePtr file) {
   std::vector<ObjectFile::Waiter> waiters;
   {
-    const std::lock_guard lock(file->mutex);
+    const MutexLock lock(file->mutex);
     waiters.swap(file->next_sync);
   }
   file->unsynced.store(false);
@@ -111,7 +111,7 @@ void FileStore::finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiter
     lost_data("object=" + layout::to_string(file->id), result.error());
   bool again = false;
   {
-    const std::lock_guard lock(file->mutex);
+    const MutexLock lock(file->mutex);
     again = !file->next_sync.empty();
     file->sync_running = again;
   }

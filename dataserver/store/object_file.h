@@ -15,11 +15,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "layout/object_id.h"
 #include "rpc/base/buffer.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -41,9 +41,9 @@ struct ObjectFile {
   std::atomic<bool> removed{false};    // unlinked: nothing of it needs to be synced
   std::atomic<std::uint64_t> used{0};  // when it was last looked up, in ticks of the cache
 
-  std::mutex mutex;
-  bool sync_running = false;      // protected by mutex
-  std::vector<Waiter> next_sync;  // protected by mutex; want the sync after the running one
+  Mutex mutex;
+  bool sync_running WEFT_GUARDED_BY(mutex) = false;
+  std::vector<Waiter> next_sync WEFT_GUARDED_BY(mutex);  // want the sync after the running one
 
   [[nodiscard]] bool clean() const {
     return removed.load() || (!unsynced.load() && !entry_unsynced.load());

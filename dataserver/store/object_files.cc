@@ -84,7 +84,7 @@ ObjectFiles::Shard& ObjectFiles::shard_of(const layout::ObjectId& object) {
 
 ObjectFiles::FilePtr ObjectFiles::find(const layout::ObjectId& object) {
   Shard& shard = shard_of(object);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const auto found = shard.files.find(object);
   if (found == shard.files.end()) return nullptr;
   found->second->used.store(ticks_.fetch_add(1, std::memory_order_relaxed),
@@ -93,7 +93,7 @@ ObjectFiles::FilePtr ObjectFiles::find(const layout::ObjectId& object) {
 }
 
 ObjectFiles::Before ObjectFiles::look(Shard& shard) {
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   return {shard.removals, shard.creations};
 }
 
@@ -127,7 +127,7 @@ Result<ObjectFiles::FilePtr> ObjectFiles::open_resident(const layout::ObjectId& 
 
 OwnedFd ObjectFiles::create_file(Shard& shard, const std::string& path) {
   {
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     ++shard.creations;
     ++shard.creating;
   }
@@ -136,7 +136,7 @@ OwnedFd ObjectFiles::create_file(Shard& shard, const std::string& path) {
   if (fd) {
     objects_found_.fetch_add(1, std::memory_order_relaxed);
   } else {
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     --shard.creating;
   }
   errno = error;
@@ -160,7 +160,7 @@ Result<ObjectFiles::FilePtr> ObjectFiles::open(const layout::ObjectId& object, b
     auto file = adopt(object, std::move(fd));
     FilePtr kept = file ? insert(shard, *file, before) : nullptr;
     if (created) {
-      const std::lock_guard lock(shard.mutex);
+      const MutexLock lock(shard.mutex);
       --shard.creating;
     }
     if (kept != nullptr) return kept;
@@ -170,7 +170,7 @@ Result<ObjectFiles::FilePtr> ObjectFiles::open(const layout::ObjectId& object, b
 }
 
 ObjectFiles::FilePtr ObjectFiles::insert(Shard& shard, FilePtr opened, Before before) {
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   if (shard.removals != before.removals) return nullptr;
   const auto [at, inserted] = shard.files.try_emplace(opened->id, opened);
   FilePtr kept = at->second;
@@ -211,7 +211,7 @@ std::vector<ObjectFiles::FilePtr> ObjectFiles::take_to_sync() {
   if (!sync_wanted_.load(std::memory_order_relaxed)) return all;
   sync_wanted_.store(false);
   for (Shard& shard : shards_) {
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     std::ranges::move(shard.to_sync, std::back_inserter(all));
     shard.to_sync.clear();
   }
@@ -223,7 +223,7 @@ std::size_t ObjectFiles::close_idle(std::size_t most) {
   const std::size_t of_each = most / kShards + 1;
   for (Shard& shard : shards_) {
     std::vector<FilePtr> idle;  // closed when the mutex is free again
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     std::erase_if(shard.files, [&](const auto& entry) {
       const FilePtr& file = entry.second;
       if (idle.size() == of_each || file.use_count() > 1 || !file->clean()) return false;
@@ -240,7 +240,7 @@ std::vector<ObjectFiles::FilePtr> ObjectFiles::idle_unsynced(std::size_t most) {
   std::vector<FilePtr> all;
   const std::size_t of_each = most / kShards + 1;
   for (Shard& shard : shards_) {
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     std::size_t taken = 0;
     for (const auto& [id, file] : shard.files) {
       if (taken == of_each) break;
@@ -255,7 +255,7 @@ std::vector<ObjectFiles::FilePtr> ObjectFiles::idle_unsynced(std::size_t most) {
 std::vector<ObjectFiles::FilePtr> ObjectFiles::unsynced() {
   std::vector<FilePtr> all;
   for (Shard& shard : shards_) {
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     for (const auto& [id, file] : shard.files) {
       if (!file->clean()) all.push_back(file);
     }
@@ -270,7 +270,7 @@ Result<> ObjectFiles::remove(const layout::ObjectId& object) {
   if (gone) objects_found_.fetch_sub(1, std::memory_order_relaxed);
   Shard& shard = shard_of(object);
   {
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     ++shard.removals;
     if (const auto found = shard.files.find(object); found != shard.files.end()) {
       found->second->removed.store(true);

@@ -22,13 +22,13 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "dataserver/store/object_file.h"
 #include "dataserver/store/store.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -73,12 +73,12 @@ class ObjectFiles {
 
  private:
   struct Shard {
-    std::mutex mutex;
-    std::unordered_map<layout::ObjectId, FilePtr> files;  // protected by mutex
-    std::uint64_t removals = 0;                           // protected by mutex
-    std::uint64_t creations = 0;                          // protected by mutex; begun
-    unsigned creating = 0;                                // protected by mutex; going on
-    std::vector<FilePtr> to_sync;                         // protected by mutex
+    Mutex mutex;
+    std::unordered_map<layout::ObjectId, FilePtr> files WEFT_GUARDED_BY(mutex);
+    std::uint64_t removals WEFT_GUARDED_BY(mutex) = 0;
+    std::uint64_t creations WEFT_GUARDED_BY(mutex) = 0;  // begun
+    unsigned creating WEFT_GUARDED_BY(mutex) = 0;        // going on
+    std::vector<FilePtr> to_sync WEFT_GUARDED_BY(mutex);
   };
   static constexpr std::size_t kShards = 64;
 
@@ -93,7 +93,7 @@ class ObjectFiles {
   [[nodiscard]] OwnedFd create_file(Shard& shard, const std::string& path);
   // The cached file in place of `opened` if there is one; null when a removal came between.
   [[nodiscard]] FilePtr insert(Shard& shard, FilePtr opened, Before before);
-  void evict(Shard& shard);
+  void evict(Shard& shard) WEFT_REQUIRES(shard.mutex);
   [[nodiscard]] Result<FilePtr> adopt(const layout::ObjectId& object, OwnedFd fd);
 
   const int objects_;

@@ -50,7 +50,7 @@ const Bypass::Shard& Bypass::shard_of(const layout::ObjectId& object) const {
 
 Bypass::Descriptor Bypass::find(const layout::ObjectId& object) {
   Shard& shard = shard_of(object);
-  const std::scoped_lock lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const auto place = shard.places.find(object);
   if (place == shard.places.end() || place->second->retired) return {};
   shard.entries.splice(shard.entries.begin(), shard.entries, place->second);
@@ -88,7 +88,7 @@ std::optional<layout::ObjectId> Bypass::add(const layout::ObjectId& object, Owne
   Entries old;  // closed when the lock is gone
   std::optional<layout::ObjectId> in_the_way;
   {
-    const std::scoped_lock lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     kept = put(shard, std::move(entry));
     if (kept == nullptr) return {};
     if (shard.entries.size() > most_in_shard_) {
@@ -109,7 +109,7 @@ void Bypass::drop(const layout::ObjectId& object) {
   if (most_in_shard_ == 0) return;
   Shard& shard = shard_of(object);
   Entries old;  // closed when the lock is gone
-  const std::scoped_lock lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const auto place = shard.places.extract(object);
   if (!place.empty()) old.splice(old.begin(), shard.entries, place.mapped());
 }
@@ -118,7 +118,7 @@ void Bypass::retire_all() {
   writes_.store(false, std::memory_order_relaxed);
   for (Shard& shard : shards_) {
     Entries old;
-    const std::scoped_lock lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     for (auto entry = shard.entries.begin(); entry != shard.entries.end();) {
       const auto one = entry++;
       one->retired = true;
@@ -132,7 +132,7 @@ void Bypass::retire_all() {
 std::size_t Bypass::size() const {
   std::size_t size = 0;
   for (const Shard& shard : shards_) {
-    const std::scoped_lock lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     size += shard.entries.size();
   }
   return size;
@@ -169,7 +169,7 @@ Bypass::AtHand<ReadResult> Bypass::read(const layout::ObjectId& object, std::uin
 
 Bypass::Descriptor Bypass::begin_write(const layout::ObjectId& object, WriteVerifier verifier) {
   Shard& shard = shard_of(object);
-  const std::scoped_lock lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const auto place = shard.places.find(object);
   if (place == shard.places.end()) return {};
   Entry& entry = *place->second;
@@ -181,7 +181,7 @@ Bypass::Descriptor Bypass::begin_write(const layout::ObjectId& object, WriteVeri
 
 void Bypass::end_write(const layout::ObjectId& object) {
   Shard& shard = shard_of(object);
-  const std::scoped_lock lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const auto place = shard.places.find(object);
   if (place == shard.places.end() || place->second->running == 0) return;  // removed meanwhile
   --place->second->running;
@@ -256,7 +256,7 @@ Bypass::AtHand<Result<WriteResult>> Bypass::write(const layout::ObjectId& object
 
 std::uint64_t Bypass::written(const layout::ObjectId& object) const {
   const Shard& shard = shard_of(object);
-  const std::scoped_lock lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const auto place = shard.places.find(object);
   return place == shard.places.end() ? 0 : place->second->written;
 }
@@ -264,7 +264,7 @@ std::uint64_t Bypass::written(const layout::ObjectId& object) const {
 void Bypass::committed(const layout::ObjectId& object, std::uint64_t written) {
   Shard& shard = shard_of(object);
   Entries old;  // closed when the lock is gone
-  const std::scoped_lock lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const auto place = shard.places.find(object);
   if (place == shard.places.end()) return;
   Entry& entry = *place->second;

@@ -31,13 +31,13 @@
 #include <atomic>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_map>
 
 #include "dataserver/store/store.h"
 #include "dataserver/store/throttle.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -93,9 +93,9 @@ class Bypass {
   };
   using Entries = std::list<Entry>;
   struct Shard {
-    mutable std::mutex mutex;
-    Entries entries;                                                 // the one used last first
-    std::unordered_map<layout::ObjectId, Entries::iterator> places;  // both protected by mutex
+    mutable Mutex mutex;
+    Entries entries WEFT_GUARDED_BY(mutex);  // the one used last first
+    std::unordered_map<layout::ObjectId, Entries::iterator> places WEFT_GUARDED_BY(mutex);
   };
   static constexpr std::size_t kShards = 16;
 
@@ -106,7 +106,7 @@ class Bypass {
   [[nodiscard]] Descriptor begin_write(const layout::ObjectId& object, WriteVerifier verifier);
   void end_write(const layout::ObjectId& object);
   // Puts it first. Null: there is one already that does.
-  [[nodiscard]] static Descriptor put(Shard& shard, Entry entry);
+  [[nodiscard]] static Descriptor put(Shard& shard, Entry entry) WEFT_REQUIRES(shard.mutex);
   // put(fd, offset) moves the next bytes there: how many, or -errno. -EINVAL before any: the file
   // system does not take them in this way.
   template <class Put>

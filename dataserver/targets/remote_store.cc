@@ -67,6 +67,7 @@ Result<> RemoteStore::load_identity() {
   auto text = read_small_file(parts_.folder, kIdentityFile, 64);
   if (!text) return text.error() == Errc::kNotFound ? Result<>{} : pass(text);
   if (text->size() != 33) return fail(Errc::kCorrupt, "the file 'target' is not ours");
+  const MutexLock lock(mutex_);
   for (std::size_t i = 0; i < 32; ++i) {
     const char c = static_cast<char>((*text)[i]);
     const int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -85,7 +86,7 @@ Result<> RemoteStore::keep(const Uuid& store) {
 }
 
 Result<> RemoteStore::same_store(const Uuid& store, std::uint64_t objects) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (store_ == store) {
     offered_ = {};
     return {};
@@ -106,19 +107,19 @@ Result<> RemoteStore::same_store(const Uuid& store, std::uint64_t objects) {
 }
 
 bool RemoteStore::offered() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return offered_ != Uuid{};
 }
 
 Result<> RemoteStore::accept() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Uuid store = std::exchange(offered_, Uuid{});
   if (store == Uuid{}) return fail(Errc::kNotFound, "no store to take its place");
   return keep(store);
 }
 
 Uuid RemoteStore::identity() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return store_;
 }
 

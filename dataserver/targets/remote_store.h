@@ -21,13 +21,13 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <vector>
 
 #include "dataserver/ring/io_ring.h"
 #include "dataserver/store/store.h"
 #include "dataserver/targets/bypass.h"
 #include "dataserver/targets/target_link.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -95,7 +95,7 @@ class RemoteStore final : public Store {
   explicit RemoteStore(Parts parts);
   [[nodiscard]] Result<> load_identity();
   [[nodiscard]] Result<> same_store(const Uuid& store, std::uint64_t objects);
-  [[nodiscard]] Result<> keep(const Uuid& store);
+  [[nodiscard]] Result<> keep(const Uuid& store) WEFT_REQUIRES(mutex_);
   [[nodiscard]] TargetLink& link() const;
   void read_by(TargetRequest request, Done<ReadResult> done);
   void write_by(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
@@ -114,9 +114,9 @@ class RemoteStore final : public Store {
   Bypass bypass_;
   TargetLink::Config config_;
   std::vector<std::shared_ptr<TargetLink>> links_;  // by the ring's index
-  mutable std::mutex mutex_;
-  Uuid store_{};    // the target's; zeros: none yet. Protected by mutex_
-  Uuid offered_{};  // another that would take its place. Protected by mutex_
+  mutable Mutex mutex_;
+  Uuid store_ WEFT_GUARDED_BY(mutex_){};    // the target's; zeros: none yet
+  Uuid offered_ WEFT_GUARDED_BY(mutex_){};  // another that would take its place
   bool closed_ = false;
 };
 

@@ -36,7 +36,7 @@ void Spaces::find(const Uuid& space, Store::Done<OpenSpace> done) {
 
 Result<OpenSpace> Spaces::open(const Uuid& space) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = stores_.find(space);
     if (found != stores_.end()) return found->second.get();
     if (stores_.size() >= max_spaces_) return fail(Errc::kBusy, "too many data servers");
@@ -58,14 +58,14 @@ Result<OpenSpace> Spaces::open(const Uuid& space) {
   if (cache_ != nullptr) {
     opened.cached = std::make_unique<CachedStore>(*opened.get().disk, *cache_);
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return stores_.emplace(space, std::move(opened)).first->second.get();
 }
 
 Result<> Spaces::close() {
   worker_.join();
   Result<> result;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [space, one] : stores_) {
     if (auto closed = one.store->close(); !closed && result) result = std::move(closed);
   }
@@ -74,12 +74,12 @@ Result<> Spaces::close() {
 }
 
 std::size_t Spaces::count() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return stores_.size();
 }
 
 Result<StoreStat> Spaces::usage() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   StoreStat sum;
   for (const auto& [space, one] : stores_) {
     auto usage = one.store->usage();
@@ -92,7 +92,7 @@ Result<StoreStat> Spaces::usage() const {
 }
 
 bool Spaces::workers_idle() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [space, one] : stores_) {
     if (!one.store->workers_idle()) return false;
   }

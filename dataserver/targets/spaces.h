@@ -17,12 +17,12 @@
 #include <boost/asio/thread_pool.hpp>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "dataserver/store/cached_store.h"
 #include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -67,8 +67,8 @@ class Spaces {
   BufferPool& pool_;
   std::unique_ptr<EmulatedDisk> disk_;
   const std::unique_ptr<BlockCache> cache_;
-  mutable std::mutex mutex_;
-  std::map<Uuid, Space> stores_;        // protected by mutex_
+  mutable Mutex mutex_;
+  std::map<Uuid, Space> stores_ WEFT_GUARDED_BY(mutex_);
   boost::asio::thread_pool worker_{1};  // opening one waits for the disk
 };
 

@@ -6,10 +6,11 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "dataserver/targets/target_server.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
 
@@ -38,9 +39,19 @@ struct TargetServer::Shared {
   std::atomic<std::uint64_t> refused{0};
   std::atomic<std::uint64_t> running{0};
 
-  std::mutex mutex;
-  // Until their last operation has ended. Who a connection is of is protected by it too.
-  std::vector<std::shared_ptr<Connection>> connections;
+  struct Entry {
+    std::shared_ptr<Connection> connection;
+    std::optional<TargetHello> hello = {};  // once it has proved who it is
+    rpc::control::ClusterKey key = {};      // that of the proof
+    // Whether a connection that says `by` replaces this one.
+    [[nodiscard]] bool replaced_by(const TargetHello& by) const {
+      return hello && hello->space == by.space &&
+             (hello->boot != by.boot || hello->link == by.link);
+    }
+  };
+  Mutex mutex;
+  // Until their last operation has ended.
+  std::vector<Entry> connections WEFT_GUARDED_BY(mutex);
 };
 
 class TargetServer::Connection final : public rpc::ChannelUser,
@@ -57,19 +68,6 @@ class TargetServer::Connection final : public rpc::ChannelUser,
 
   // Closes it; gone(), once, when no operation of it is left.
   void retire(std::move_only_function<void()> gone);
-  // Protected by Shared::mutex. Whether a connection that says `hello` replaces this one.
-  [[nodiscard]] bool replaced_by(const TargetHello& hello) const {
-    return named_ && hello_.space == hello.space &&
-           (hello_.boot != hello.boot || hello_.link == hello.link);
-  }
-  void name(const TargetHello& hello, const rpc::control::ClusterKey& key) {
-    hello_ = hello;
-    key_ = key;
-    named_ = true;
-  }
-  [[nodiscard]] bool key_dropped(const rpc::control::Keyring& keys) const {
-    return named_ && !keys.accepts(key_);
-  }
 
  private:
   // A request as it came, with where its bulk data is.
@@ -100,9 +98,6 @@ class TargetServer::Connection final : public rpc::ChannelUser,
 
   const std::shared_ptr<Shared> shared_;
   std::shared_ptr<rpc::Channel> channel_;
-  TargetHello hello_;             // protected by Shared::mutex
-  rpc::control::ClusterKey key_;  // likewise; that of Hello's proof
-  bool named_ = false;            // likewise
   Nonce nonce_{};
   Store* store_ = nullptr;  // of the space, once welcome
   Store* disk_ = nullptr;   // likewise, beneath its cache

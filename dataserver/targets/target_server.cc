@@ -8,18 +8,21 @@
 namespace weft::ds {
 
 void TargetServer::Shared::add(const std::shared_ptr<Connection>& connection) {
-  const std::scoped_lock lock(mutex);
-  connections.push_back(connection);
+  const MutexLock lock(mutex);
+  connections.push_back({.connection = connection});
 }
 
 void TargetServer::Shared::remove(const Connection* connection) {
-  const std::scoped_lock lock(mutex);
-  std::erase_if(connections, [connection](const auto& one) { return one.get() == connection; });
+  const MutexLock lock(mutex);
+  std::erase_if(connections,
+                [connection](const Entry& one) { return one.connection.get() == connection; });
 }
 
 std::vector<std::shared_ptr<TargetServer::Connection>> TargetServer::Shared::all() {
-  const std::scoped_lock lock(mutex);
-  return connections;
+  std::vector<std::shared_ptr<Connection>> out;
+  const MutexLock lock(mutex);
+  for (const Entry& one : connections) out.push_back(one.connection);
+  return out;
 }
 
 void TargetServer::Shared::retire_others(const std::shared_ptr<Connection>& by,
@@ -28,11 +31,15 @@ void TargetServer::Shared::retire_others(const std::shared_ptr<Connection>& by,
                                          std::move_only_function<void()> then) {
   std::vector<std::shared_ptr<Connection>> others;
   {
-    const std::scoped_lock lock(mutex);
-    for (const auto& connection : connections) {
-      if (connection != by && connection->replaced_by(hello)) others.push_back(connection);
+    const MutexLock lock(mutex);
+    for (Entry& one : connections) {
+      if (one.connection == by) {
+        one.hello = hello;
+        one.key = key;
+      } else if (one.replaced_by(hello)) {
+        others.push_back(one.connection);
+      }
     }
-    by->name(hello, key);
   }
   // Called when the last of them lets go of it, or here when there is none.
   struct Last {
@@ -61,9 +68,9 @@ void TargetServer::serve(std::shared_ptr<rpc::Channel> channel) {
 void TargetServer::keys_changed() {
   std::vector<std::shared_ptr<Connection>> dropped;
   {
-    const std::scoped_lock lock(shared_->mutex);
-    for (const auto& connection : shared_->connections) {
-      if (connection->key_dropped(*shared_->parts.keys)) dropped.push_back(connection);
+    const MutexLock lock(shared_->mutex);
+    for (const Shared::Entry& one : shared_->connections) {
+      if (one.hello && !shared_->parts.keys->accepts(one.key)) dropped.push_back(one.connection);
     }
   }
   for (const auto& connection : dropped) connection->retire([] {});

@@ -6,9 +6,9 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <mutex>
 
 #include "rpc/base/assert.h"
+#include "rpc/base/mutex.h"
 #include "rpc/base/payload_copy.h"
 #include "rpc/base/shared_memory.h"
 
@@ -41,8 +41,8 @@ int class_for(std::size_t size) {
 
 struct BufferPool::Impl {
   struct FreeList {
-    std::mutex mutex;
-    std::vector<Buffer::Block*> blocks;  // protected by mutex
+    Mutex mutex;
+    std::vector<Buffer::Block*> blocks WEFT_GUARDED_BY(mutex);
   };
   std::array<FreeList, kClasses> free;
   std::atomic<std::size_t> in_use{0};
@@ -135,7 +135,7 @@ void BufferPool::unmake_block(Buffer::Block* block) {
 
 void BufferPool::drop_idle_blocks() {
   for (auto& list : impl_->free) {
-    const std::scoped_lock lock(list.mutex);
+    const MutexLock lock(list.mutex);
     for (Buffer::Block* block : list.blocks) unmake_block(block);
     list.blocks.clear();
   }
@@ -152,7 +152,7 @@ Result<Buffer> BufferPool::allocate(std::size_t size) {
   Buffer::Block* block = nullptr;
   if (size_class >= 0) {
     auto& list = impl_->free[static_cast<std::size_t>(size_class)];
-    const std::scoped_lock lock(list.mutex);
+    const MutexLock lock(list.mutex);
     if (!list.blocks.empty()) {
       block = list.blocks.back();  // the one used last: its pages are warm in the cache
       list.blocks.pop_back();
@@ -175,7 +175,7 @@ void BufferPool::release(Buffer::Block* block) {
   const bool retired = arena_ != nullptr && arena_->is_retired(block->memory, block->capacity);
   if (block->size_class >= 0 && !retired) {
     auto& list = impl_->free[static_cast<std::size_t>(block->size_class)];
-    const std::scoped_lock lock(list.mutex);
+    const MutexLock lock(list.mutex);
     if ((list.blocks.size() + 1) * block->capacity <= limit_ / 2) {
       list.blocks.push_back(block);
       return;

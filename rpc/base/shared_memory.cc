@@ -68,7 +68,7 @@ Arena::Arena(std::shared_ptr<SharedMemory> memory) : memory_(std::move(memory)) 
 
 std::byte* Arena::take(std::size_t size) {
   WEFT_ASSERT(size > 0 && size % SharedMemory::kPage == 0);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto run = free_.begin(); run != free_.end(); ++run) {
     if (run->second < size) continue;
     const auto [offset, length] = *run;
@@ -82,7 +82,7 @@ std::byte* Arena::take(std::size_t size) {
 void Arena::retire(std::span<const std::byte> bytes) {
   WEFT_ASSERT(memory_->contains(bytes));
   const auto offset = static_cast<std::size_t>(bytes.data() - memory_->base());
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::size_t& end = retired_[offset];
   end = std::max(end, offset + bytes.size());
   any_retired_.store(true);
@@ -91,7 +91,7 @@ void Arena::retire(std::span<const std::byte> bytes) {
 bool Arena::is_retired(const std::byte* run, std::size_t size) const {
   if (!any_retired_.load()) return false;
   const auto offset = static_cast<std::size_t>(run - memory_->base());
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   // Bytes lie in one run, so those of this one begin in it.
   const auto found = retired_.lower_bound(offset);
   return found != retired_.end() && found->first < offset + size;
@@ -99,7 +99,7 @@ bool Arena::is_retired(const std::byte* run, std::size_t size) const {
 
 void Arena::give(std::byte* run, std::size_t size) {
   const bool removed = ::madvise(run, size, MADV_REMOVE) == 0;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   auto offset = static_cast<std::size_t>(run - memory_->base());
   const auto first = retired_.lower_bound(offset);
   const auto last = retired_.lower_bound(offset + size);
@@ -125,7 +125,7 @@ void Arena::give(std::byte* run, std::size_t size) {
 }
 
 std::size_t Arena::free_bytes() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::size_t bytes = 0;
   for (const auto& [offset, size] : free_) bytes += size;
   return bytes;

@@ -25,10 +25,10 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 
 #include "rpc/base/buffer.h"
+#include "rpc/base/mutex.h"
 
 namespace weft {
 
@@ -80,9 +80,10 @@ class Arena {
 
  private:
   const std::shared_ptr<SharedMemory> memory_;
-  mutable std::mutex mutex_;
-  std::map<std::size_t, std::size_t> free_;     // offset -> size; protected by mutex_
-  std::map<std::size_t, std::size_t> retired_;  // offset -> end; likewise; may overlap
+  mutable Mutex mutex_;
+  std::map<std::size_t, std::size_t> free_ WEFT_GUARDED_BY(mutex_);  // offset -> size
+  // offset -> end; may overlap
+  std::map<std::size_t, std::size_t> retired_ WEFT_GUARDED_BY(mutex_);
   std::atomic<bool> any_retired_ = false;  // so that who asks needs no lock while there are none
 };
 

@@ -8,11 +8,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "rpc/base/assert.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::rpc::control {
 
@@ -30,7 +30,7 @@ class IoThread {
   // Runs `work` on the thread. False, and `work` untouched, when it is stopped or was not started.
   template <class Work>
   [[nodiscard]] bool post(Work&& work) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopped_) return false;
     boost::asio::post(context_, std::forward<Work>(work));
     return true;
@@ -40,7 +40,7 @@ class IoThread {
   template <class Last>
   void stop(Last&& last) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (stopped_) return;
       stopped_ = true;
       boost::asio::post(context_, std::forward<Last>(last));
@@ -57,8 +57,8 @@ class IoThread {
  private:
   boost::asio::io_context context_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  std::mutex mutex_;
-  bool stopped_ = false;
+  Mutex mutex_;
+  bool stopped_ WEFT_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

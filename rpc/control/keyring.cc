@@ -43,7 +43,7 @@ void Keyring::use(const ClusterKeys& keys) {
     made->handle.push_back(handle_key(key));
     made->fingerprints.push_back(fingerprint(key));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   now_.store(made.get(), std::memory_order_release);
   all_.push_back(std::move(made));
 }

@@ -12,11 +12,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "rpc/base/mutex.h"
 #include "rpc/control/keys.h"
 
 namespace weft::rpc::control {
@@ -60,8 +60,8 @@ class Keyring {
 
   std::string path_;  // constant
   Seen seen_;         // of the thread that follows
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<const Keys>> all_;  // protected by mutex_
+  Mutex mutex_;
+  std::vector<std::unique_ptr<const Keys>> all_ WEFT_GUARDED_BY(mutex_);
   std::atomic<const Keys*> now_{nullptr};
 };
 

@@ -31,12 +31,12 @@ void ClientCore::post(std::move_only_function<void(ClientCore&)> work) {
 }
 
 nfs4::ChannelAttrs ClientCore::fore_attributes() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return fore_;
 }
 
 nfs4::ExchangeIdOk ClientCore::server() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return server_;
 }
 

@@ -20,9 +20,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
-#include <mutex>
 #include <unordered_map>
 
+#include "rpc/base/mutex.h"
 #include "rpc/session/client_request.h"
 #include "rpc/session/client_slots.h"
 #include "rpc/session/session_client.h"
@@ -145,9 +145,9 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   std::uint32_t create_sequence_ = 0;
 
   std::atomic<SessionClient::State> state_{SessionClient::State::kConnecting};
-  mutable std::mutex mutex_;
-  nfs4::ChannelAttrs fore_;    // protected by mutex_
-  nfs4::ExchangeIdOk server_;  // protected by mutex_
+  mutable Mutex mutex_;
+  nfs4::ChannelAttrs fore_ WEFT_GUARDED_BY(mutex_);
+  nfs4::ExchangeIdOk server_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::rpc

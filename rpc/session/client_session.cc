@@ -85,7 +85,7 @@ void ClientCore::on_exchange_id(Result<nfs4::OpResult> result) {
   create_sequence_ = ok->sequence;
   must_reclaim_ = (ok->flags & nfs4::EXCHGID4_FLAG_CONFIRMED_R) == 0;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     server_ = std::move(*ok);
   }
   phase_ = Phase::kCreate;
@@ -95,7 +95,7 @@ void ClientCore::on_exchange_id(Result<nfs4::OpResult> result) {
 void ClientCore::create_session() {
   nfs4::CreateSessionArgs args;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     args.client_id = server_.client_id;
   }
   args.sequence = create_sequence_;
@@ -132,7 +132,7 @@ void ClientCore::on_create_session(Result<nfs4::OpResult> result) {
     session_ = ok->session;
     slots_.reset(ok->fore.max_requests);
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       fore_ = ok->fore;
     }
     if (must_reclaim_) return reclaim_complete();

@@ -57,7 +57,7 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs
     return std::unexpected(Status::NFS4ERR_INVAL);
   }
   std::string owner = as_string(args.owner);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Record* confirmed = owner_record(owner, true);
   if ((args.flags & nfs4::EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0) {
     return update(confirmed, args, principal);
@@ -122,7 +122,7 @@ nfs4::ExchangeIdOk ClientTable::describe(const Record& record) const {
 
 OrStatus<nfs4::CreateSessionOk> ClientTable::create_session(const nfs4::CreateSessionArgs& args,
                                                             const std::string& principal) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = records_.find(args.client_id);
   if (found == records_.end()) return std::unexpected(Status::NFS4ERR_STALE_CLIENTID);
   Record& record = found->second;
@@ -198,7 +198,7 @@ void ClientTable::confirm(Record& record) {
 }
 
 Status ClientTable::destroy_session(const nfs4::SessionId& id) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return Status::NFS4ERR_BADSESSION;
   const std::shared_ptr<ServerSession> session = found->second;
@@ -208,7 +208,7 @@ Status ClientTable::destroy_session(const nfs4::SessionId& id) {
 }
 
 Status ClientTable::destroy_client(nfs4::ClientId id) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = records_.find(id);
   if (found == records_.end()) return Status::NFS4ERR_STALE_CLIENTID;
   if (!found->second.sessions.empty()) return Status::NFS4ERR_CLIENTID_BUSY;
@@ -229,7 +229,7 @@ OrStatus<nfs4::BindConnOk> ClientTable::bind(const nfs4::BindConnArgs& args) {
 }
 
 std::shared_ptr<ServerSession> ClientTable::find(const nfs4::SessionId& id) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = sessions_.find(id);
   return found == sessions_.end() ? nullptr : found->second;
 }
@@ -239,7 +239,7 @@ void ClientTable::renew(ServerClient& client) const {
 }
 
 std::size_t ClientTable::expire() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<nfs4::ClientId> gone;
   for (const auto& [id, record] : records_) {
     if (expired(record)) gone.push_back(id);
@@ -249,12 +249,12 @@ std::size_t ClientTable::expire() {
 }
 
 std::size_t ClientTable::clients() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return records_.size();
 }
 
 std::size_t ClientTable::sessions() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return sessions_.size();
 }
 

@@ -17,11 +17,11 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
 #include "rpc/base/clock.h"
+#include "rpc/base/mutex.h"
 #include "rpc/nfs4/session_ops.h"
 #include "rpc/session/server_options.h"
 #include "rpc/session/server_session.h"
@@ -72,37 +72,40 @@ class ClientTable {
   };
   using Records = std::unordered_map<nfs4::ClientId, Record>;
 
-  // All below: mutex_ held.
-  [[nodiscard]] Record* owner_record(const std::string& owner, bool confirmed);
+  [[nodiscard]] Record* owner_record(const std::string& owner, bool confirmed)
+      WEFT_REQUIRES(mutex_);
   [[nodiscard]] OrStatus<nfs4::ExchangeIdOk> update(Record* confirmed,
                                                     const nfs4::ExchangeIdArgs& args,
-                                                    const std::string& principal);
+                                                    const std::string& principal)
+      WEFT_REQUIRES(mutex_);
   [[nodiscard]] OrStatus<Record*> add_record(const nfs4::ExchangeIdArgs& args, std::string owner,
-                                             const std::string& principal);
-  [[nodiscard]] nfs4::ExchangeIdOk describe(const Record& record) const;
+                                             const std::string& principal) WEFT_REQUIRES(mutex_);
+  [[nodiscard]] nfs4::ExchangeIdOk describe(const Record& record) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] OrStatus<nfs4::CreateSessionOk> make_session(Record& record,
-                                                             const nfs4::CreateSessionArgs& args);
-  void confirm(Record& record);
-  [[nodiscard]] bool make_room();
-  [[nodiscard]] bool expired(const Record& record) const;
-  [[nodiscard]] bool drop_idle_session(Record& record);
-  void drop_session(const std::shared_ptr<ServerSession>& session);
-  void drop_record(nfs4::ClientId id);
-  [[nodiscard]] nfs4::SessionId new_session_id();
+                                                             const nfs4::CreateSessionArgs& args)
+      WEFT_REQUIRES(mutex_);
+  void confirm(Record& record) WEFT_REQUIRES(mutex_);
+  [[nodiscard]] bool make_room() WEFT_REQUIRES(mutex_);
+  [[nodiscard]] bool expired(const Record& record) const WEFT_REQUIRES(mutex_);
+  [[nodiscard]] bool drop_idle_session(Record& record) WEFT_REQUIRES(mutex_);
+  void drop_session(const std::shared_ptr<ServerSession>& session) WEFT_REQUIRES(mutex_);
+  void drop_record(nfs4::ClientId id) WEFT_REQUIRES(mutex_);
+  [[nodiscard]] nfs4::SessionId new_session_id() WEFT_REQUIRES(mutex_);
 
   const SessionServerOptions options_;
   Clock& clock_;
-  Random& random_;  // protected by mutex_
+  Random& random_ WEFT_GUARDED_BY(mutex_);
   const std::uint64_t boot_nonce_;
 
-  mutable std::mutex mutex_;
-  Records records_;
-  std::map<std::string, nfs4::ClientId> confirmed_;    // by owner
-  std::map<std::string, nfs4::ClientId> unconfirmed_;  // by owner
-  std::unordered_map<nfs4::SessionId, std::shared_ptr<ServerSession>, IdHash> sessions_;
-  std::uint32_t next_client_ = 1;
-  std::uint32_t next_session_ = 1;
-  std::size_t promised_bytes_ = 0;  // for kept replies, of all sessions
+  mutable Mutex mutex_;
+  Records records_ WEFT_GUARDED_BY(mutex_);
+  std::map<std::string, nfs4::ClientId> confirmed_ WEFT_GUARDED_BY(mutex_);    // by owner
+  std::map<std::string, nfs4::ClientId> unconfirmed_ WEFT_GUARDED_BY(mutex_);  // by owner
+  std::unordered_map<nfs4::SessionId, std::shared_ptr<ServerSession>, IdHash> sessions_
+      WEFT_GUARDED_BY(mutex_);
+  std::uint32_t next_client_ WEFT_GUARDED_BY(mutex_) = 1;
+  std::uint32_t next_session_ WEFT_GUARDED_BY(mutex_) = 1;
+  std::size_t promised_bytes_ WEFT_GUARDED_BY(mutex_) = 0;  // for kept replies, of all sessions
 };
 
 }  // namespace weft::rpc

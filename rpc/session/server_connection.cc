@@ -52,7 +52,7 @@ void ServerConnection::on_closed(const Error& why) {
                  why.describe());
   }
   {
-    const std::scoped_lock lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     core_->connections.erase(shared_from_this());
   }
   channel_.reset();

@@ -6,9 +6,9 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <unordered_set>
 
+#include "rpc/base/mutex.h"
 #include "rpc/session/client_table.h"
 #include "rpc/session/handler.h"
 #include "rpc/session/server_options.h"
@@ -32,9 +32,9 @@ struct ServerCore {
   std::atomic<std::uint64_t> rejected{0};
 
   // The open connections, for draining: touched when one comes and goes, never per request.
-  std::mutex mutex;
-  std::unordered_set<std::shared_ptr<ServerConnection>> connections;  // protected by mutex
-  std::move_only_function<void()> drained;                            // protected by mutex
+  Mutex mutex;
+  std::unordered_set<std::shared_ptr<ServerConnection>> connections WEFT_GUARDED_BY(mutex);
+  std::move_only_function<void()> drained WEFT_GUARDED_BY(mutex);
   std::atomic<bool> draining{false};
 
   // Calls `drained` once nothing is left: no connection, no compound.
@@ -42,7 +42,7 @@ struct ServerCore {
     if (!draining.load()) return;
     std::move_only_function<void()> done;
     {
-      const std::scoped_lock lock(mutex);
+      const MutexLock lock(mutex);
       if (connections.empty() && running.load() == 0) done = std::exchange(drained, nullptr);
     }
     if (done) done();

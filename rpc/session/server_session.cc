@@ -80,7 +80,7 @@ bool ServerSession::take_over(const nfs4::SequenceArgs& args, std::unique_ptr<Re
   Slot& slot = slots_[args.slot];
   std::unique_ptr<ReplyTaker> before;
   {
-    const std::scoped_lock lock(takers_mutex_);
+    const MutexLock lock(takers_mutex_);
     Word running = word(kRunning, args.sequence);
     const bool running_yet = slot.word.compare_exchange_strong(running, word(kTaken, args.sequence),
                                                                std::memory_order_acq_rel) ||
@@ -108,7 +108,7 @@ std::unique_ptr<ReplyTaker> ServerSession::finish(std::uint32_t slot_index,
   const Word idle = word(kIdle, static_cast<std::uint32_t>(running));
   running = word(kRunning, static_cast<std::uint32_t>(running));
   if (slot.word.compare_exchange_strong(running, idle, std::memory_order_acq_rel)) return nullptr;
-  const std::scoped_lock lock(takers_mutex_);
+  const MutexLock lock(takers_mutex_);
   auto taker = std::move(slot.taker);
   slot.word.store(idle, std::memory_order_release);
   return taker;

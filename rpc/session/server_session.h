@@ -24,11 +24,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "rpc/base/mutex.h"
 #include "rpc/nfs4/session_ops.h"
 #include "rpc/onc/message.h"
 #include "rpc/session/handler.h"
@@ -111,7 +111,7 @@ class ServerSession {
     std::uint32_t op_count = 0;
     bool kept = false;
     std::vector<std::byte> reply;
-    std::unique_ptr<ReplyTaker> taker;  // protected by takers_mutex_
+    std::unique_ptr<ReplyTaker> taker;  // guarded by takers_mutex_, which has no name in here
   };
 
   static constexpr Word word(State state, std::uint32_t sequence) {
@@ -123,7 +123,7 @@ class ServerSession {
   const std::shared_ptr<ServerClient> client_;
   const Limits limits_;
   std::unique_ptr<Slot[]> slots_;
-  std::mutex takers_mutex_;
+  Mutex takers_mutex_;
   std::atomic<bool> dead_{false};
 };
 

@@ -17,7 +17,7 @@ SessionServer::~SessionServer() {
   // part them.
   std::unordered_set<std::shared_ptr<ServerConnection>> left;
   {
-    const std::scoped_lock lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     left.swap(impl_->connections);
   }
   for (const auto& connection : left) connection->abandon();
@@ -27,7 +27,7 @@ void SessionServer::serve(std::shared_ptr<Channel> channel) {
   auto connection = std::make_shared<ServerConnection>(impl_, channel);
   bool draining = false;
   {
-    const std::scoped_lock lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     draining = impl_->draining;
     if (!draining) impl_->connections.insert(connection);
   }
@@ -40,7 +40,7 @@ void SessionServer::expire() { impl_->table.expire(); }
 
 void SessionServer::drain(std::move_only_function<void()> done) {
   {
-    const std::scoped_lock lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     impl_->drained = std::move(done);
     impl_->draining = true;
     for (const auto& connection : impl_->connections) connection->begin_drain();
@@ -51,7 +51,7 @@ void SessionServer::drain(std::move_only_function<void()> done) {
 SessionServerCounts SessionServer::counts() const {
   SessionServerCounts out;
   {
-    const std::scoped_lock lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     out.connections = impl_->connections.size();
   }
   out.clients = impl_->table.clients();

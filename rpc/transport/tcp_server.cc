@@ -8,8 +8,8 @@
 #include <boost/asio/steady_timer.hpp>
 #include <future>
 #include <map>
-#include <mutex>
 
+#include "rpc/base/mutex.h"
 #include "rpc/transport/tcp_channel.h"
 
 namespace weft::rpc {
@@ -26,7 +26,7 @@ struct Admission {
       : pool(buffer_pool), options(std::move(server_options)), accept(std::move(on_accept)) {}
 
   [[nodiscard]] bool admit(const std::string& peer) {
-    const std::scoped_lock lock(mutex);
+    const MutexLock lock(mutex);
     const auto found = per_peer.find(peer);
     const std::size_t of_peer = found == per_peer.end() ? 0 : found->second;
     if (open_count >= options.max_connections || of_peer >= options.max_connections_per_peer) {
@@ -39,7 +39,7 @@ struct Admission {
   }
 
   void leave(const std::string& peer) {
-    const std::scoped_lock lock(mutex);
+    const MutexLock lock(mutex);
     --open_count;
     const auto found = per_peer.find(peer);
     if (--found->second == 0) per_peer.erase(found);
@@ -50,8 +50,8 @@ struct Admission {
   const TcpServer::Accept accept;
   std::atomic<std::size_t> open_count{0};
   std::atomic<std::uint64_t> refused{0};
-  std::mutex mutex;
-  std::map<std::string, std::size_t> per_peer;  // protected by mutex
+  Mutex mutex;
+  std::map<std::string, std::size_t> per_peer WEFT_GUARDED_BY(mutex);
 };
 
 }  // namespace

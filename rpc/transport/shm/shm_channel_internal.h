@@ -3,9 +3,9 @@
 // Threading: give_back() from any thread, the rest on the channel's.
 #pragma once
 
-#include <mutex>
 #include <vector>
 
+#include "rpc/base/mutex.h"
 #include "rpc/transport/shm/shm_channel.h"
 
 namespace weft::rpc {
@@ -24,9 +24,9 @@ struct ShmChannel::Borrowed {
   const OwnedFd socket;
 
  private:
-  std::mutex mutex_;
-  std::vector<std::uint32_t> numbers_;  // protected by mutex_
-  bool posted_ = false;                 // likewise
+  Mutex mutex_;
+  std::vector<std::uint32_t> numbers_ WEFT_GUARDED_BY(mutex_);
+  bool posted_ WEFT_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace weft::rpc

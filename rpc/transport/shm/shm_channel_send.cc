@@ -33,7 +33,7 @@ void ShmChannel::Borrowed::give_back(std::uint32_t number) {
   auto open = channel.lock();
   if (open == nullptr) return;  // the end of the socket tells
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     numbers_.push_back(number);
     if (std::exchange(posted_, true)) return;
   }
@@ -42,7 +42,7 @@ void ShmChannel::Borrowed::give_back(std::uint32_t number) {
 }
 
 std::vector<std::uint32_t> ShmChannel::Borrowed::take(std::size_t most) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   posted_ = false;
   if (numbers_.size() <= most) return std::exchange(numbers_, {});
   const auto rest = numbers_.begin() + static_cast<std::ptrdiff_t>(most);

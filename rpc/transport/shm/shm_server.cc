@@ -11,6 +11,7 @@
 #include <map>
 
 #include "rpc/base/machine.h"
+#include "rpc/base/mutex.h"
 #include "rpc/transport/shm/greeting.h"
 #include "rpc/transport/shm/shm_channel.h"
 
@@ -42,15 +43,15 @@ struct Admission {
   std::atomic<std::uint64_t> refused{0};
 
  private:
-  std::mutex mutex_;
-  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<SharedMemory>> arenas_;  // protected by mutex_
+  Mutex mutex_;
+  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<SharedMemory>> arenas_ WEFT_GUARDED_BY(mutex_);
 };
 
 Result<std::shared_ptr<SharedMemory>> Admission::map_arena(OwnedFd fd, std::size_t bytes) {
   if (bytes > options.max_arena_bytes) return fail(Errc::kTooLarge, "an arena beyond the limit");
   struct stat found{};
   if (::fstat(fd.get(), &found) != 0) return fail_errno(errno, "fstat of an arena");
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(arenas_, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<SharedMemory>& known = arenas_[{found.st_dev, found.st_ino}];
   if (auto arena = known.lock(); arena != nullptr && arena->size() == bytes) return arena;
