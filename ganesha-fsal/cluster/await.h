@@ -8,15 +8,14 @@
 // called, when too many threads of a pool wait already (wait_limit.h).
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "ganesha-fsal/cluster/wait_limit.h"
 #include "rpc/base/error.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
 
 namespace weft::mds {
@@ -25,21 +24,22 @@ template <class T>
 [[nodiscard]] Result<T> await(std::move_only_function<void(rpc::control::Done<T>)> start) {
   // Shared with the completion, which may still hold the mutex when this function returns.
   struct State {
-    std::mutex mutex;
-    std::condition_variable ready;
-    std::optional<Result<T>> result;
+    Mutex mutex;
+    CondVar ready;
+    std::optional<Result<T>> result WEFT_GUARDED_BY(mutex);
   };
   if (!WaitLimit::may_wait()) {
     return fail(Errc::kBusy, "too many requests wait for data servers");
   }
   const auto state = std::make_shared<State>();
   start([state](Result<T> result) {
-    const std::lock_guard lock(state->mutex);
+    const MutexLock lock(state->mutex);
     state->result.emplace(std::move(result));
     state->ready.notify_one();
   });
-  std::unique_lock lock(state->mutex);
-  state->ready.wait(lock, [&] { return state->result.has_value(); });
+  MutexLock lock(state->mutex);
+  state->ready.wait(state->mutex,
+                    [&]() WEFT_REQUIRES(state->mutex) { return state->result.has_value(); });
   return std::move(*state->result);
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <set>
 
 #include "ganesha-fsal/cluster/await.h"
@@ -15,6 +14,7 @@
 #include "ganesha-fsal/cluster/size_reports.h"
 #include "ganesha-fsal/cluster/work_queue.h"
 #include "rpc/base/log_text.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 namespace {
@@ -95,11 +95,12 @@ class Cluster::Impl final : public control::ServerEvents {
   SizeReports reports_;
   control::Server server_;
   ObjectCalls objects_;
-  std::mutex refused_mutex_;
-  // Guarded by refused_mutex_: why, by store and boot.
-  std::map<std::pair<control::Uuid, std::uint64_t>, std::string> refused_;
-  std::mutex notice_mutex_;
-  std::function<void(std::uint32_t)> notice_;  // guarded by notice_mutex_
+  Mutex refused_mutex_;
+  // Why, by store and boot.
+  std::map<std::pair<control::Uuid, std::uint64_t>, std::string> refused_
+      WEFT_GUARDED_BY(refused_mutex_);
+  Mutex notice_mutex_;
+  std::function<void(std::uint32_t)> notice_ WEFT_GUARDED_BY(notice_mutex_);
   std::atomic<MissedCopies*> missed_copies_{nullptr};
 };
 
@@ -147,7 +148,7 @@ void Cluster::Impl::log_refusal(const layout::NetAddress& from, const control::R
                                 const Error& why) {
   const std::string text = why.describe();
   {
-    const std::lock_guard lock(refused_mutex_);
+    const MutexLock lock(refused_mutex_);
     if (refused_.size() >= kMostRefused) refused_.clear();
     std::string& last = refused_[{request.store, request.boot}];
     if (std::exchange(last, text) == text) return;
@@ -277,7 +278,7 @@ void Cluster::Impl::catch_up(std::uint32_t ds_id, std::uint64_t connection) {
 void Cluster::Impl::announce(std::uint32_t ds_id) {
   std::function<void(std::uint32_t)> notice;
   {
-    const std::lock_guard lock(notice_mutex_);
+    const MutexLock lock(notice_mutex_);
     notice = notice_;
   }
   if (notice) notice(ds_id);
@@ -311,7 +312,7 @@ void Cluster::keep_missed_copies(MissedCopies& keeper) { impl_->missed_copies_.s
 void Cluster::disconnect(std::uint32_t ds_id) { impl_->server_.disconnect(ds_id); }
 
 void Cluster::on_server_up(std::function<void(std::uint32_t)> notice) {
-  const std::lock_guard lock(impl_->notice_mutex_);
+  const MutexLock lock(impl_->notice_mutex_);
   impl_->notice_ = std::move(notice);
 }
 

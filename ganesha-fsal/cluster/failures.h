@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "rpc/base/error.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
 
 namespace weft::mds {
@@ -64,18 +64,18 @@ class GatherFailures : public std::enable_shared_from_this<GatherFailures> {
   GatherFailures(std::size_t parts, AllDone done) : left_(parts), done_(std::move(done)) {}
 
   void arrive(std::uint32_t ds_id, Result<> outcome) {
-    {
-      const std::lock_guard lock(mutex_);
-      const bool known = std::ranges::find(failures_, ds_id, &Failure::ds_id) != failures_.end();
-      if (!outcome && !known) failures_.push_back({ds_id, std::move(outcome.error())});
-      if (--left_ > 0) return;
-    }
-    done_(std::move(failures_));
+    MutexLock lock(mutex_);
+    const bool known = std::ranges::find(failures_, ds_id, &Failure::ds_id) != failures_.end();
+    if (!outcome && !known) failures_.push_back({ds_id, std::move(outcome.error())});
+    if (--left_ > 0) return;
+    Failures failures = std::move(failures_);
+    lock.unlock();
+    done_(std::move(failures));
   }
 
-  std::mutex mutex_;
-  std::size_t left_;
-  Failures failures_;  // guarded by mutex_ until nothing is left
+  Mutex mutex_;
+  std::size_t left_ WEFT_GUARDED_BY(mutex_);
+  Failures failures_ WEFT_GUARDED_BY(mutex_);
   AllDone done_;
 };
 

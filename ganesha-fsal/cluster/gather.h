@@ -7,10 +7,10 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "rpc/base/error.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
 
 namespace weft::mds {
@@ -34,17 +34,17 @@ class Gather : public std::enable_shared_from_this<Gather> {
   Gather(std::size_t parts, Done done) : left_(parts), done_(std::move(done)) {}
 
   void arrive(Result<> outcome) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!outcome && outcome_) outcome_ = std::move(outcome);
-      if (--left_ > 0) return;
-    }
-    done_(std::move(outcome_));
+    MutexLock lock(mutex_);
+    if (!outcome && outcome_) outcome_ = std::move(outcome);
+    if (--left_ > 0) return;
+    Result<> all = std::move(outcome_);
+    lock.unlock();
+    done_(std::move(all));
   }
 
-  std::mutex mutex_;
-  std::size_t left_;
-  Result<> outcome_;
+  Mutex mutex_;
+  std::size_t left_ WEFT_GUARDED_BY(mutex_);
+  Result<> outcome_ WEFT_GUARDED_BY(mutex_);
   Done done_;
 };
 

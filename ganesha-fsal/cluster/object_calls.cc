@@ -1,10 +1,10 @@
 #include "ganesha-fsal/cluster/object_calls.h"
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 
 #include "ganesha-fsal/cluster/failures.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 namespace {
@@ -57,27 +57,34 @@ struct ObjectCalls::Stat : std::enable_shared_from_this<Stat> {
     std::optional<Error> error;
   };
 
+  Stat(std::vector<Stripe> of, std::size_t asked) : stripes(std::move(of)), left(asked) {}
+
   void arrive(std::size_t stripe, const Result<control::ObjectStat>& answer) {
-    {
-      const std::lock_guard lock(mutex);
-      Stripe& at = stripes[stripe];
-      if (!answer) {
-        at.error = answer.error();
-      } else if (!at.found) {
-        at.found = *answer;
-      } else {
-        at.found->size = std::max(at.found->size, answer->size);
-        at.found->allocated = std::max(at.found->allocated, answer->allocated);
-        at.found->mtime_ns = std::max(at.found->mtime_ns, answer->mtime_ns);
-      }
-      if (--left > 0) return;
+    MutexLock lock(mutex);
+    Stripe& at = stripes[stripe];
+    if (!answer) {
+      at.error = answer.error();
+    } else if (!at.found) {
+      at.found = *answer;
+    } else {
+      at.found->size = std::max(at.found->size, answer->size);
+      at.found->allocated = std::max(at.found->allocated, answer->allocated);
+      at.found->mtime_ns = std::max(at.found->mtime_ns, answer->mtime_ns);
     }
+    if (--left > 0) return;
+    lock.unlock();
     finish();
   }
 
+  // When nothing is left.
   void finish() {
+    std::vector<Stripe> answered;
+    {
+      const MutexLock lock(mutex);
+      answered.swap(stripes);
+    }
     Cluster::ObjectsStat total;
-    for (const Stripe& stripe : stripes) {
+    for (const Stripe& stripe : answered) {
       if (!stripe.found) {
         const bool nobody_writes = silent == Cluster::Silent::kLeaveOut && !stripe.ds_ids.empty() &&
                                    std::ranges::all_of(stripe.ds_ids, [&](std::uint32_t id) {
@@ -99,28 +106,27 @@ struct ObjectCalls::Stat : std::enable_shared_from_this<Stat> {
 
   Registry* registry = nullptr;
   Cluster::Silent silent{};
-  std::mutex mutex;
-  std::vector<Stripe> stripes;  // guarded by mutex until nothing is left
-  std::size_t left = 0;
+  Mutex mutex;
+  std::vector<Stripe> stripes WEFT_GUARDED_BY(mutex);
+  std::size_t left WEFT_GUARDED_BY(mutex);
   Done<Cluster::ObjectsStat> done;
 };
 
 void ObjectCalls::stat(const layout::LayoutMap& map, const layout::ObjectId& object,
                        Cluster::Silent silent, Done<Cluster::ObjectsStat> done) {
-  const auto stat = std::make_shared<Stat>();
-  stat->registry = &registry_;
-  stat->silent = silent;
-  stat->done = std::move(done);
   std::vector<std::pair<std::uint32_t, std::size_t>> asked;
-  stat->stripes.resize(map.copies.front().ds_ids.size());
-  for (std::size_t stripe = 0; stripe < stat->stripes.size(); ++stripe) {
+  std::vector<Stat::Stripe> stripes(map.copies.front().ds_ids.size());
+  for (std::size_t stripe = 0; stripe < stripes.size(); ++stripe) {
     for (const layout::Copy& copy : map.copies) {
       if (copy.state_of(stripe) != layout::CopyState::kCurrent) continue;
-      stat->stripes[stripe].ds_ids.push_back(copy.ds_ids[stripe]);
+      stripes[stripe].ds_ids.push_back(copy.ds_ids[stripe]);
       asked.emplace_back(copy.ds_ids[stripe], stripe);
     }
   }
-  stat->left = asked.size();
+  const auto stat = std::make_shared<Stat>(std::move(stripes), asked.size());
+  stat->registry = &registry_;
+  stat->silent = silent;
+  stat->done = std::move(done);
   if (asked.empty()) return stat->finish();
   for (const auto& [id, stripe] : asked) {
     server_.stat(id, object, timeout_, [stat, stripe](const Result<control::ObjectStat>& answer) {

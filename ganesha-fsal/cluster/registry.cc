@@ -97,28 +97,33 @@ Result<std::unique_ptr<Registry>> Registry::open(KvStore& store, RegistryOptions
 }
 
 Result<> Registry::load() {
+  std::vector<ServerRecord> servers;
+  std::vector<layout::Device> devices;
   Result<> outcome;
-  const auto keep = [&](auto decoded, auto&& add) {
+  const auto keep = [&](auto decoded, auto& into) {
     if (!decoded) outcome = std::unexpected(decoded.error());
-    if (outcome) add(std::move(*decoded));
-    return outcome.has_value();
+    if (decoded) into.push_back(std::move(*decoded));
+    return decoded.has_value();
   };
-  const std::lock_guard lock(mutex_);
-  const auto servers = cluster_keys::all_servers();
-  auto read = store_.latest().scan(servers.begin, servers.end, kEverything,
+  const auto all_servers = cluster_keys::all_servers();
+  auto read = store_.latest().scan(all_servers.begin, all_servers.end, kEverything,
                                    [&](std::string_view, std::string_view value) {
-                                     return keep(decode_server(value), [&](ServerRecord record) {
-                                       servers_.insert_or_assign(record.id, std::move(record));
-                                     });
+                                     return keep(decode_server(value), servers);
                                    });
   if (!read || !outcome) return read ? outcome : read;
-  const auto devices = cluster_keys::all_devices();
-  read = store_.latest().scan(
-      devices.begin, devices.end, kEverything, [&](std::string_view, std::string_view value) {
-        return keep(layout::decode_device(std::as_bytes(std::span(value))),
-                    [&](layout::Device device) { outcome = devices_.add(std::move(device)); });
-      });
-  return read ? outcome : read;
+  const auto all_devices = cluster_keys::all_devices();
+  read = store_.latest().scan(all_devices.begin, all_devices.end, kEverything,
+                              [&](std::string_view, std::string_view value) {
+                                return keep(layout::decode_device(std::as_bytes(std::span(value))),
+                                            devices);
+                              });
+  if (!read || !outcome) return read ? outcome : read;
+  const MutexLock lock(mutex_);
+  for (ServerRecord& record : servers) servers_.insert_or_assign(record.id, std::move(record));
+  for (layout::Device& device : devices) {
+    if (auto added = devices_.add(std::move(device)); !added) return pass(added);
+  }
+  return {};
 }
 
 Result<ServerRecord> Registry::adopt(const layout::NetAddress& from,
@@ -130,7 +135,7 @@ Result<ServerRecord> Registry::adopt(const layout::NetAddress& from,
   }
   if (request.addresses.empty()) return fail(Errc::kInvalid, "no address for NFS clients");
   ServerRecord record;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [id, known] : servers_) {
     if (known.store == request.store) record = known;
   }
@@ -154,7 +159,7 @@ Result<ServerRecord> Registry::adopt(const layout::NetAddress& from,
 Result<control::Registered> Registry::register_server(const layout::NetAddress& from,
                                                       const control::Register& request,
                                                       std::optional<std::uint64_t> silent) {
-  const std::lock_guard changing(changing_);
+  const MutexLock changing(changing_);
   auto adopted = adopt(from, request);
   if (!adopted) return pass(adopted);
   if (auto good = check_store(adopted->id, from, request, silent); !good) return pass(good);
@@ -181,7 +186,7 @@ Result<control::Registered> Registry::register_server(const layout::NetAddress& 
   auto fences = pending_fences(record.id, control::kMaxFences);
   if (!fences) return pass(fences);
 
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Live& live = live_[record.id];
   if (live.boot != request.boot || live.registered == Clock::time_point{}) {
     live.registered = options_.now();
@@ -197,7 +202,7 @@ Result<control::Registered> Registry::register_server(const layout::NetAddress& 
 }
 
 void Registry::connected(std::uint32_t ds_id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Live& live = live_[ds_id];
   live.connected = true;
   live.beaten = false;
@@ -207,7 +212,7 @@ void Registry::connected(std::uint32_t ds_id) {
 }
 
 void Registry::disconnected(std::uint32_t ds_id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Live& live = live_[ds_id];
   if (live.beaten) live.lost = options_.now();
   live.connected = false;
@@ -215,7 +220,7 @@ void Registry::disconnected(std::uint32_t ds_id) {
 }
 
 Registry::Beat Registry::heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Live& live = live_[ds_id];
   live.heard = options_.now();
   live.last = beat;
@@ -238,7 +243,7 @@ Registry::Beat Registry::heartbeat(std::uint32_t ds_id, const control::Heartbeat
 }
 
 void Registry::caught_up(std::uint32_t ds_id, std::uint64_t connection) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Live& live = live_[ds_id];
   if (live.connection != connection) return;
   live.leased = true;
@@ -246,13 +251,13 @@ void Registry::caught_up(std::uint32_t ds_id, std::uint64_t connection) {
 }
 
 bool Registry::has_stopped(std::uint32_t ds_id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = live_.find(ds_id);
   return found != live_.end() && found->second.stopped && !found->second.beaten;
 }
 
 bool Registry::lapse(std::uint32_t ds_id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = live_.find(ds_id);
   const Live* const known = found == live_.end() ? nullptr : &found->second;
   const bool stopped = known != nullptr && known->stopped;
@@ -299,14 +304,14 @@ ServerView Registry::view_of(const ServerRecord& record) const {
 }
 
 std::optional<ServerView> Registry::find(std::uint32_t ds_id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = servers_.find(ds_id);
   if (found == servers_.end()) return std::nullopt;
   return view_of(found->second);
 }
 
 std::vector<ServerView> Registry::list() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<ServerView> views;
   views.reserve(servers_.size());
   for (const auto& [id, record] : servers_) views.push_back(view_of(record));
@@ -324,13 +329,13 @@ std::vector<layout::Candidate> Registry::candidates() const {
 }
 
 bool Registry::is_connected(std::uint32_t ds_id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = live_.find(ds_id);
   return found != live_.end() && found->second.connected && found->second.beaten;
 }
 
 std::vector<Registry::Lost> Registry::lost() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Lost> lost;
   for (const auto& [id, record] : servers_) {
     const auto live = live_.find(id);
@@ -347,7 +352,7 @@ bool Registry::silent_locked(const Live& live) const {
 }
 
 bool Registry::found_dead(std::uint32_t ds_id, std::uint64_t connection) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = live_.find(ds_id);
   if (found == live_.end()) {
     // Not seen since the start: there is nothing that could be later than what was asked.
@@ -361,13 +366,13 @@ bool Registry::found_dead(std::uint32_t ds_id, std::uint64_t connection) {
 }
 
 bool Registry::is_dead(std::uint32_t ds_id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = live_.find(ds_id);
   return found != live_.end() && found->second.dead;
 }
 
 Reach Registry::reach(std::uint32_t ds_id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return reach_locked(ds_id);
 }
 
@@ -392,7 +397,7 @@ Registry::Clock::time_point Registry::in_order_until(const Live& live) const {
 }
 
 std::vector<std::uint32_t> Registry::down_of(const layout::LayoutMap& map) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::uint32_t> down;
   for (const layout::Copy& copy : map.copies) {
     for (const std::uint32_t id : copy.ds_ids) {
@@ -410,7 +415,7 @@ std::vector<std::uint32_t> Registry::down_of(const layout::LayoutMap& map) const
 }
 
 std::optional<Registry::Clock::duration> Registry::gone_for(std::uint32_t ds_id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (reach_locked(ds_id) != Reach::kGone) return std::nullopt;
   const auto found = live_.find(ds_id);
   if (found == live_.end()) return options_.now() - opened_;
@@ -419,7 +424,7 @@ std::optional<Registry::Clock::duration> Registry::gone_for(std::uint32_t ds_id)
 }
 
 Result<> Registry::remove_server(std::uint32_t ds_id) {
-  const std::lock_guard changing(changing_);
+  const MutexLock changing(changing_);
   if (!find(ds_id)) return fail(Errc::kNotFound, "no data server " + std::to_string(ds_id));
   const auto fences = cluster_keys::fences_of(ds_id);
   auto removed = store_.run([&](Transaction& tx) -> Result<> {
@@ -434,7 +439,7 @@ Result<> Registry::remove_server(std::uint32_t ds_id) {
     return {};
   });
   if (!removed) return removed;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   servers_.erase(ds_id);
   live_.erase(ds_id);
   refused_.erase(ds_id);

@@ -40,7 +40,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -52,6 +51,7 @@
 #include "layout/device_table.h"
 #include "layout/layout_map.h"
 #include "layout/placement.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
 
 namespace weft::mds {
@@ -245,38 +245,42 @@ class Registry {
   [[nodiscard]] Result<> load();
   [[nodiscard]] Result<ServerRecord> adopt(const layout::NetAddress& from,
                                            const control::Register& request) const;
-  [[nodiscard]] Reach reach_locked(std::uint32_t ds_id) const;
-  [[nodiscard]] bool silent_locked(const Live& live) const;
-  [[nodiscard]] Clock::time_point in_order_until(const Live& live) const;
-  [[nodiscard]] layout::ServerState state_of(const ServerRecord& record, const Live* live) const;
+  [[nodiscard]] Reach reach_locked(std::uint32_t ds_id) const WEFT_REQUIRES(mutex_);
+  [[nodiscard]] bool silent_locked(const Live& live) const WEFT_REQUIRES(mutex_);
+  [[nodiscard]] Clock::time_point in_order_until(const Live& live) const WEFT_REQUIRES(mutex_);
+  [[nodiscard]] layout::ServerState state_of(const ServerRecord& record, const Live* live) const
+      WEFT_REQUIRES(mutex_);
   [[nodiscard]] Result<layout::Device> compose(std::span<const std::uint32_t> ds_ids) const;
   [[nodiscard]] std::shared_ptr<const layout::Device> existing(const layout::Device& like) const;
-  [[nodiscard]] ServerView view_of(const ServerRecord& record) const;
-  [[nodiscard]] bool lapsed_locked(const Live* live) const;
+  [[nodiscard]] ServerView view_of(const ServerRecord& record) const WEFT_REQUIRES(mutex_);
+  [[nodiscard]] bool lapsed_locked(const Live* live) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] Result<> change_record(std::uint32_t ds_id,
                                        const std::function<void(ServerRecord&)>& change);
   // registry_stores.cc
-  [[nodiscard]] bool serves_locked(const Live& live, std::optional<std::uint64_t> silent) const;
+  [[nodiscard]] bool serves_locked(const Live& live, std::optional<std::uint64_t> silent) const
+      WEFT_REQUIRES(mutex_);
   [[nodiscard]] std::optional<Rival> rival_locked(const ServerRecord& record,
                                                   const std::vector<layout::NetAddress>& addresses,
                                                   std::uint64_t boot,
-                                                  std::optional<std::uint64_t> silent) const;
+                                                  std::optional<std::uint64_t> silent) const
+      WEFT_REQUIRES(mutex_);
   [[nodiscard]] Result<> check_store(std::uint32_t ds_id, const layout::NetAddress& from,
                                      const control::Register& request,
                                      std::optional<std::uint64_t> silent);
   [[nodiscard]] static std::string text_of(const Refused& refused);
-  [[nodiscard]] std::optional<std::string> refused_locked(std::uint32_t ds_id) const;
+  [[nodiscard]] std::optional<std::string> refused_locked(std::uint32_t ds_id) const
+      WEFT_REQUIRES(mutex_);
 
   KvStore& store_;
   const RegistryOptions options_;
   const Clock::time_point opened_ = options_.now();
   const std::chrono::seconds longest_lease_;
-  std::mutex changing_;  // held over a change of what is durable, before mutex_
-  mutable std::mutex mutex_;
-  std::map<std::uint32_t, ServerRecord> servers_;  // guarded by mutex_, as all below
-  std::map<std::uint32_t, Live> live_;
-  std::map<std::uint32_t, Refused> refused_;  // of servers_
-  layout::DeviceTable devices_;
+  Mutex changing_;  // held over a change of what is durable, before mutex_
+  mutable Mutex mutex_;
+  std::map<std::uint32_t, ServerRecord> servers_ WEFT_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, Live> live_ WEFT_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, Refused> refused_ WEFT_GUARDED_BY(mutex_);  // of servers_
+  layout::DeviceTable devices_ WEFT_GUARDED_BY(mutex_);
 };
 
 // The addresses to keep: those without an IP get the one the connection comes from.

@@ -7,7 +7,7 @@
 namespace weft::mds {
 
 Result<layout::Device> Registry::compose(std::span<const std::uint32_t> ds_ids) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   layout::Device device;
   device.number = devices_.next_number();
   for (const std::uint32_t id : ds_ids) {
@@ -27,7 +27,7 @@ std::shared_ptr<const layout::Device> Registry::existing(const layout::Device& l
   for (const auto& member : like.members) {
     key.push_back({member.ds_id, member.address_generation});
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return devices_.find(key);
 }
 
@@ -37,7 +37,7 @@ Result<std::shared_ptr<const layout::Device>> Registry::device_for(
   if (!wanted) return pass(wanted);
   if (auto known = existing(*wanted)) return known;
 
-  const std::lock_guard changing(changing_);
+  const MutexLock changing(changing_);
   wanted = compose(ds_ids);  // another thread may have made it, or addresses have changed
   if (!wanted) return pass(wanted);
   if (auto known = existing(*wanted)) return known;
@@ -48,7 +48,7 @@ Result<std::shared_ptr<const layout::Device>> Registry::device_for(
   });
   if (!kept) return pass(kept);
   spdlog::info("event=device_made number={} servers={}", wanted->number, wanted->members.size());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t number = wanted->number;
   if (auto added = devices_.add(std::move(*wanted)); !added) return pass(added);
   return devices_.find(number);
@@ -61,12 +61,13 @@ std::shared_ptr<const layout::Device> Registry::known_device(
 }
 
 std::shared_ptr<const layout::Device> Registry::device(const layout::DeviceId& id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return id.salt == devices_.salt() ? devices_.find(id.number) : nullptr;
 }
 
 layout::DeviceId Registry::device_id(std::uint8_t fsal, std::uint16_t export_id,
                                      const layout::Device& device) const {
+  const MutexLock lock(mutex_);
   return {fsal, export_id, devices_.salt(), device.number};
 }
 

@@ -80,7 +80,7 @@ std::optional<Registry::Rival> Registry::rival_locked(
 
 std::optional<Registry::Rival> Registry::rival(const layout::NetAddress& from,
                                                const control::Register& request) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = std::ranges::find_if(
       servers_, [&](const auto& server) { return server.second.store == request.store; });
   if (known == servers_.end()) return std::nullopt;
@@ -91,7 +91,7 @@ Result<> Registry::check_store(std::uint32_t ds_id, const layout::NetAddress& fr
                                const control::Register& request,
                                std::optional<std::uint64_t> silent) {
   Refused refused{.state = request.state, .at = options_.now()};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = servers_.find(ds_id);
   if (known == servers_.end()) return {};
   const ServerRecord& record = known->second;
@@ -125,7 +125,7 @@ std::optional<std::string> Registry::refused_locked(std::uint32_t ds_id) const {
 }
 
 std::vector<Registry::Foreign> Registry::foreign() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Foreign> out;
   for (const auto& [id, refused] : refused_) {
     if (refused.rival || options_.now() - refused.at > kStillAsks) continue;
@@ -142,7 +142,7 @@ std::vector<Registry::Foreign> Registry::foreign() const {
 }
 
 void Registry::explain(std::uint32_t ds_id, std::string review) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = refused_.find(ds_id);
   if (found != refused_.end()) found->second.review = std::move(review);
 }
@@ -157,7 +157,7 @@ Result<> Registry::admit(std::uint32_t ds_id, const control::StoreState& state) 
 Result<> Registry::take_as_is(std::uint32_t ds_id) {
   control::StoreState state;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = refused_.find(ds_id);
     if (found == refused_.end() || found->second.rival ||
         options_.now() - found->second.at > kStillAsks) {
@@ -173,7 +173,7 @@ Result<> Registry::take_as_is(std::uint32_t ds_id) {
 
 Result<> Registry::confirm(std::uint32_t ds_id, const control::StoreState& state) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto record = servers_.find(ds_id);
     if (record == servers_.end() || !record->second.history ||
         record->second.history->accepted != state) {
@@ -188,7 +188,7 @@ Result<> Registry::confirm(std::uint32_t ds_id, const control::StoreState& state
 
 Result<> Registry::change_record(std::uint32_t ds_id,
                                  const std::function<void(ServerRecord&)>& change) {
-  const std::lock_guard changing(changing_);
+  const MutexLock changing(changing_);
   auto view = find(ds_id);
   if (!view) return fail(Errc::kNotFound, "no data server " + std::to_string(ds_id));
   change(view->record);
@@ -197,7 +197,7 @@ Result<> Registry::change_record(std::uint32_t ds_id,
     return {};
   });
   if (!kept) return kept;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   servers_[ds_id] = std::move(view->record);
   return {};
 }

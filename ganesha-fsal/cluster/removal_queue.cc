@@ -24,7 +24,7 @@ void RemovalQueue::start() {
 
 void RemovalQueue::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -33,24 +33,25 @@ void RemovalQueue::stop() {
 
 void RemovalQueue::kick() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     kicked_ = true;
   }
   wake_.notify_all();
 }
 
 std::uint64_t RemovalQueue::backlog() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return backlog_;
 }
 
 void RemovalQueue::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     if (backlog_ > 0) {
-      wake_.wait_for(lock, period_, [this] { return kicked_ || stopping_; });
+      wake_.wait_for(mutex_, period_,
+                     [this]() WEFT_REQUIRES(mutex_) { return kicked_ || stopping_; });
     } else {
-      wake_.wait(lock, [this] { return kicked_ || stopping_; });
+      wake_.wait(mutex_, [this]() WEFT_REQUIRES(mutex_) { return kicked_ || stopping_; });
     }
     if (stopping_) return;
     kicked_ = false;
@@ -66,7 +67,7 @@ std::uint64_t RemovalQueue::pass() {
   std::optional<layout::ObjectId> after;
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (stopping_) return left;
     }
     const auto queued = source_.pending(after, kBatch);

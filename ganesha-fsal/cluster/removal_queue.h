@@ -8,12 +8,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <thread>
@@ -21,6 +19,7 @@
 
 #include "layout/object_id.h"
 #include "rpc/base/error.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
 
 namespace weft::mds {
@@ -90,11 +89,11 @@ class RemovalQueue {
   RemovalSource& source_;
   const RemovalTarget target_;
   const std::chrono::milliseconds period_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  bool kicked_ = true;  // guarded by mutex_, as all below
-  bool stopping_ = false;
-  std::uint64_t backlog_ = 0;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  bool kicked_ WEFT_GUARDED_BY(mutex_) = true;
+  bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
+  std::uint64_t backlog_ WEFT_GUARDED_BY(mutex_) = 0;
   std::thread thread_;
 };
 

@@ -8,7 +8,7 @@ void SizeReports::add(const control::ReportSize& report, Done<void> done) {
   bool refused = false;
   bool start = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     refused = waiting_.size() >= max_waiting_;
     if (!refused) {
       waiting_.push_back({report, std::move(done)});
@@ -20,7 +20,7 @@ void SizeReports::add(const control::ReportSize& report, Done<void> done) {
     // The workers are busy beyond their limit, or stopping: whoever waits is told to try again.
     std::vector<Waiting> turned_away;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       turned_away = std::exchange(waiting_, {});
       draining_ = false;
     }
@@ -32,7 +32,7 @@ void SizeReports::drain() {
   while (true) {
     std::vector<Waiting> batch;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (waiting_.empty()) {
         draining_ = false;
         return;

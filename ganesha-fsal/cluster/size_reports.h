@@ -7,11 +7,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "ganesha-fsal/cluster/cluster.h"
 #include "ganesha-fsal/cluster/work_queue.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -37,9 +37,9 @@ class SizeReports {
   FileSizes& files_;
   WorkQueue& workers_;
   const std::size_t max_waiting_;
-  std::mutex mutex_;
-  std::vector<Waiting> waiting_;  // guarded by mutex_, as is draining_
-  bool draining_ = false;         // a worker is at it, or will be
+  Mutex mutex_;
+  std::vector<Waiting> waiting_ WEFT_GUARDED_BY(mutex_);
+  bool draining_ WEFT_GUARDED_BY(mutex_) = false;  // a worker is at it, or will be
 };
 
 }  // namespace weft::mds

@@ -10,7 +10,7 @@ WorkQueue::~WorkQueue() { stop(); }
 
 bool WorkQueue::post(Work&& work) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_ || waiting_.size() >= max_waiting_) return false;
     waiting_.push_back(std::move(work));
   }
@@ -20,7 +20,7 @@ bool WorkQueue::post(Work&& work) {
 
 void WorkQueue::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -29,9 +29,9 @@ void WorkQueue::stop() {
 }
 
 void WorkQueue::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    wake_.wait(mutex_, [this]() WEFT_REQUIRES(mutex_) { return stopping_ || !waiting_.empty(); });
     if (waiting_.empty()) return;
     Work work = std::move(waiting_.front());
     waiting_.pop_front();

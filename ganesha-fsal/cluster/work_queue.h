@@ -3,13 +3,13 @@
 // Threading: post() from any thread. stop() runs what is queued, then joins; later work is refused.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -30,10 +30,10 @@ class WorkQueue {
   void run();
 
   const std::size_t max_waiting_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Work> waiting_;  // guarded by mutex_, as is stopping_
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<Work> waiting_ WEFT_GUARDED_BY(mutex_);
+  bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -67,7 +67,7 @@ Result<layout::LayoutMap> Mirrors::mark(FileId file, const Loss& loss) {
       }
     }
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Entry& entry = entries_[file];
   entry.excluded[loss.ds_id] = Exclusion{
       .number = ++exclusions_, .stripe = place.stripe, .led = loss.led, .written = loss.written};
@@ -118,7 +118,7 @@ Mirrors::Steps Mirrors::next_steps(FileId file, Place place, std::uint32_t ds_id
   // A crash is seen by clients before it is by us: it may still come out that it is dead.
   const bool dead = parts_.dead(ds_id);
   const auto doubt = parts_.reach(ds_id) == Reach::kHere ? parts_.doubt / 3 : parts_.doubt;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto [it, fresh] = entries_[file].excluded.try_emplace(ds_id);
   Exclusion& out = it->second;
   // One of an earlier run. Who wrote under it then is fenced, or has given his layout back.
@@ -134,12 +134,12 @@ Mirrors::Steps Mirrors::next_steps(FileId file, Place place, std::uint32_t ds_id
 }
 
 bool Mirrors::take_own_fence(FileId file, std::uint32_t ds_id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return take_fence(entries_[file].excluded[ds_id].own);
 }
 
 void Mirrors::settle_exclusion(FileId file, std::uint32_t ds_id, std::uint64_t number) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto entry = entries_.find(file);
   if (entry == entries_.end()) return;
   const auto out = entry->second.excluded.find(ds_id);
@@ -155,7 +155,7 @@ void Mirrors::start_fence(FileId file, const layout::LayoutMap& map,
   fence.object = parts_.names.object_of(file, map);
   fence.epoch = map.object_epoch;
   parts_.fence(ds_ids, fence, [this, file, excluded, number, which](const Result<>& outcome) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto entry = entries_.find(file);
     if (entry == entries_.end()) return;
     const auto out = entry->second.excluded.find(excluded);
@@ -332,7 +332,7 @@ void Mirrors::tick() {
   std::vector<std::uint32_t> lost;
   for (const layout::Candidate& server : parts_.servers()) {
     const bool gone = parts_.reach(server.ds_id) == Reach::kGone;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!gone) {
       gone_.erase(server.ds_id);
     } else if (gone_.insert(server.ds_id).second) {
@@ -348,7 +348,7 @@ void Mirrors::sweep() {
   std::vector<FileId> excluded;
   const auto now = Clock::now();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto& [file, entry] : entries_) {
       if (entry.pins > 0) continue;
       if (entry.excluded.empty()) {
@@ -365,7 +365,7 @@ void Mirrors::sweep() {
   for (const FileId file : excluded) look_after(file);
   for (const auto& [file, begun] : idle) {
     if (parts_.layouts.held_for_write(file) || parts_.layouts.blocked(file)) continue;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = entries_.find(file);
     if (it != entries_.end() && it->second.pins == 0 && it->second.owing == 0 &&
         it->second.begun == begun) {
@@ -378,13 +378,13 @@ void Mirrors::sweep() {
 void Mirrors::look_after(FileId file) {
   std::uint64_t known = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     known = exclusions_;
   }
   const auto map = map_of(file);
   if (!map && map.error().code != Errc::kStale) return;
   if (map) static_cast<void>(advance_all(file, *map));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = entries_.find(file);
   if (it == entries_.end()) return;
   std::erase_if(it->second.excluded, [&](const auto& out) {

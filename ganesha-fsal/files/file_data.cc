@@ -26,7 +26,7 @@ Result<> FileData::open() {
   if (*inherited > 0) spdlog::info("event=journal_inherited files={}", *inherited);
   const auto pending = parts_.names.pending_truncates(SIZE_MAX);
   if (!pending) return failed(pending);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const PendingTruncate& cut : *pending) uncut_.insert(cut.id);
   return {};
 }
@@ -35,7 +35,7 @@ void FileData::catch_up() {
   reports_.mend();
   std::set<FileId> files;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     files = uncut_;
     for (const auto& [file, doubt] : unlearned_) files.insert(file);
   }
@@ -53,12 +53,12 @@ void FileData::catch_up() {
 }
 
 bool FileData::changes_alone(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return alone_.contains(file);
 }
 
 bool FileData::uncut(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return uncut_.contains(file);
 }
 
@@ -194,7 +194,7 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
 
 void FileData::layouts_gone(FileId file) {
   if (parts_.layouts.held_for_write(file)) return;  // granted anew meanwhile
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   doubtful_.erase(file);
 }
 

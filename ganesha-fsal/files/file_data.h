@@ -45,10 +45,8 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -67,6 +65,7 @@
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/proxy/proxy_io.h"
 #include "layout/placement.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -296,9 +295,9 @@ class FileData {
   [[nodiscard]] Result<Learning> enter_learning(FileId file);
   // Nothing of these begins while it lives. kBusy when what is under way does not end in time.
   [[nodiscard]] Result<Alone> be_alone(FileId file, Clock::duration patience);
-  [[nodiscard]] Result<> check_open(FileId file);  // of both, with the mutex held
-  [[nodiscard]] bool changes_alone(FileId file);   // somebody does
-  [[nodiscard]] bool uncut(FileId file);           // a cut is pending
+  [[nodiscard]] Result<> check_open(FileId file) WEFT_REQUIRES(mutex_);  // of both
+  [[nodiscard]] bool changes_alone(FileId file);                         // somebody does
+  [[nodiscard]] bool uncut(FileId file);                                 // a cut is pending
 
   // Makes the pending cut, if there is one.
   [[nodiscard]] Result<> finish_cut(FileId file);
@@ -355,19 +354,20 @@ class FileData {
                const std::function<void(Result<>)>& done);
 
   Parts parts_;
-  std::mutex mutex_;
-  std::condition_variable ended_;        // something of the next three
-  std::set<FileId> alone_;               // guarded by mutex_, as below: somebody is, with these
-  std::map<FileId, unsigned> writing_;   // proxied writes under way
-  std::map<FileId, unsigned> learning_;  // learn_end() and the like, and LAYOUTCOMMITs under way
-  std::set<FileId> uncut_;               // cuts that failed or that a crash interrupted
-  std::set<FileId> being_cut_;           // of those
-  std::set<FileId> doubtful_;            // cut while layouts for writing were out
+  Mutex mutex_;
+  CondVar ended_;                                               // something of the next three
+  std::set<FileId> alone_ WEFT_GUARDED_BY(mutex_);              // somebody is, with these
+  std::map<FileId, unsigned> writing_ WEFT_GUARDED_BY(mutex_);  // proxied writes under way
+  std::map<FileId, unsigned> learning_
+      WEFT_GUARDED_BY(mutex_);  // learn_end() and the like, and LAYOUTCOMMITs under way
+  std::set<FileId> uncut_ WEFT_GUARDED_BY(mutex_);  // cuts that failed or that a crash interrupted
+  std::set<FileId> being_cut_ WEFT_GUARDED_BY(mutex_);  // of those
+  std::set<FileId> doubtful_ WEFT_GUARDED_BY(mutex_);   // cut while layouts for writing were out
   // doubt_size(): still to be asked, and of the newest doubt its number. An answer ends it that was
   // asked for after it came up.
-  std::map<FileId, std::uint64_t> unlearned_;
-  std::uint64_t doubts_ = 0;  // that there were
-  std::set<FileId> guessed_;  // of those: answered with what is known
+  std::map<FileId, std::uint64_t> unlearned_ WEFT_GUARDED_BY(mutex_);
+  std::uint64_t doubts_ WEFT_GUARDED_BY(mutex_) = 0;  // that there were
+  std::set<FileId> guessed_ WEFT_GUARDED_BY(mutex_);  // of those: answered with what is known
 
   SizeAsks asks_;
   FlexReports reports_;

@@ -50,21 +50,21 @@ std::vector<std::uint32_t> partners_of(const layout::LayoutMap& map, std::uint32
 }  // namespace
 
 void FileData::end_writing(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (--writing_[file] > 0) return;
   writing_.erase(file);
   ended_.notify_all();
 }
 
 void FileData::end_learning(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (--learning_[file] > 0) return;
   learning_.erase(file);
   ended_.notify_all();
 }
 
 void FileData::end_alone(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   alone_.erase(file);
   ended_.notify_all();
 }
@@ -76,14 +76,14 @@ Result<> FileData::check_open(FileId file) {
 }
 
 Result<FileData::Writing> FileData::enter_writing(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (auto open = check_open(file); !open) return failed(open);
   ++writing_[file];
   return Writing(this, file);
 }
 
 Result<FileData::Learning> FileData::enter_learning(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (auto open = check_open(file); !open) return failed(open);
   ++learning_[file];
   return Learning(this, file);
@@ -91,19 +91,19 @@ Result<FileData::Learning> FileData::enter_learning(FileId file) {
 
 Result<FileData::Alone> FileData::be_alone(FileId file, Clock::duration patience) {
   const auto until = Clock::now() + patience;
-  std::unique_lock lock(mutex_);
-  const auto busy = [&] {
-    return alone_.contains(file) || writing_.contains(file) || learning_.contains(file);
-  };
-  if (patience.count() > 0 && busy() && !WaitLimit::may_wait()) {
+  MutexLock lock(mutex_);
+  const bool busy = alone_.contains(file) || writing_.contains(file) || learning_.contains(file);
+  if (patience.count() > 0 && busy && !WaitLimit::may_wait()) {
     return fail(Errc::kBusy, "too many requests wait for data servers");
   }
-  if (!ended_.wait_until(lock, until, [&] { return !alone_.contains(file); })) {
+  if (!ended_.wait_until(mutex_, until,
+                         [&]() WEFT_REQUIRES(mutex_) { return !alone_.contains(file); })) {
     return fail(Errc::kBusy, "the file is being truncated");
   }
   alone_.insert(file);  // from here on nothing new begins
-  const bool ended = ended_.wait_until(
-      lock, until, [&] { return !writing_.contains(file) && !learning_.contains(file); });
+  const bool ended = ended_.wait_until(mutex_, until, [&]() WEFT_REQUIRES(mutex_) {
+    return !writing_.contains(file) && !learning_.contains(file);
+  });
   lock.unlock();
   Alone alone(this, file);
   if (!ended) return fail(Errc::kBusy, "the file is being written, or its size learned");

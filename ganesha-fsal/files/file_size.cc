@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kPatience{2};
 
 void FileData::doubt_size(FileId file) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     unlearned_[file] = ++doubts_;
   }
   parts_.changed(file);
@@ -34,13 +34,13 @@ void FileData::layout_ended(FileId file, ClientId client, layout::Access access,
 }
 
 std::optional<std::uint64_t> FileData::doubt_of(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = unlearned_.find(file);
   return at == unlearned_.end() ? std::nullopt : std::optional(at->second);
 }
 
 void FileData::end_doubt(FileId file, std::uint64_t doubt) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto at = unlearned_.find(file); at != unlearned_.end() && at->second == doubt) {
     unlearned_.erase(at);
     guessed_.erase(file);
@@ -63,7 +63,7 @@ Result<> FileData::size_known(FileId file) {
     return fail(Errc::kBusy, "the data servers have not said yet how far the file goes");
   }
   if (learned && !learned->complete) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (guessed_.insert(file).second) {
       spdlog::warn(
           "event=size_not_known file={:x} size={} a data server is lost that may know more", file,
@@ -90,12 +90,12 @@ Result<> FileData::finish_learning(FileId file, std::chrono::milliseconds patien
 // One thread at most waits for the data servers of a file, whatever asks for it.
 Result<> FileData::finish_cut_by_one(FileId file) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!uncut_.contains(file)) return {};
     if (!being_cut_.insert(file).second) return fail(Errc::kBusy, "the file is being truncated");
   }
   auto done = finish_cut(file);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   being_cut_.erase(file);
   return done;
 }
@@ -117,7 +117,7 @@ Result<> FileData::finish_cut(const Alone& /*alone*/, FileId file) {
   if (*pending) {
     if (auto done = cut(**pending); !done) return failed(done);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   uncut_.erase(file);
   return {};
 }
@@ -168,7 +168,7 @@ Result<std::uint64_t> FileData::commit(const Growth& growth, ClientId client) {
   if (!before) return failed(before);
   bool doubtful = !parts_.layouts.known(growth.id, client);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     doubtful = doubtful || doubtful_.contains(growth.id);
   }
   if (doubtful && growth.end > before->size) {
@@ -250,7 +250,7 @@ Result<InodeAttributes> FileData::set_size(const Credentials& who, FileId file,
   if (!changed) return failed(changed);
   if (changed->truncate) {
     if (auto done = cut(*changed->truncate); !done) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       uncut_.insert(file);
       return failed(done);
     }
@@ -276,7 +276,7 @@ Result<InodeAttributes> FileData::set_attributes(const Credentials& who, FileId 
   if (auto earlier = finish_cut(*alone, file); !earlier) return failed(earlier);
   if (auto known = learn_size(file, *change.size); !known) return failed(known);
   if (parts_.layouts.held_for_write(file)) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     doubtful_.insert(file);
   }
   return set_size(who, file, change);

@@ -61,7 +61,7 @@ void FlexReports::stats(FileId file, ClientId client, const layout::DeviceIdByte
                         const ClientIo& so_far) {
   const std::uint32_t ds_id = parts_.ds_of(device);
   if (ds_id == 0) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   OfFile& known = of(file);
   const std::pair<ClientId, std::uint32_t> reporter{client, ds_id};
   if (known.reported.size() >= kMaxReporters && !known.reported.contains(reporter)) return;
@@ -88,7 +88,7 @@ void FlexReports::error(FileId file, ClientId client, std::uint64_t offset,
   const bool full = is_full(status) && parts_.may_write(file, client);
   {
     const Clock::time_point now = parts_.now();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     OfFile& known = of(file);
     ++known.io[ds_id].errors;
     if (full) known.full_at[ds_id] = now;
@@ -112,12 +112,12 @@ void FlexReports::write_failed(FileId file, ClientId client, std::uint32_t ds_id
 void FlexReports::read_failed(FileId file, std::uint32_t ds_id, std::uint64_t offset) {
   const Copy copy{file, ds_id};
   {
-    const std::lock_guard lock(looks_->mutex);
+    const MutexLock lock(looks_->mutex);
     if (looks_->under_way.size() + looks_->damaged.size() >= kMaxLooks) return;
     if (looks_->damaged.contains(copy) || !looks_->under_way.insert(copy).second) return;
   }
   parts_.look(file, ds_id, offset, [looks = looks_, copy](Result<> read) {
-    const std::lock_guard lock(looks->mutex);
+    const MutexLock lock(looks->mutex);
     looks->under_way.erase(copy);
     if (!read && (read.error() == Errc::kIo || read.error() == Errc::kCorrupt)) {
       looks->damaged.insert(copy);
@@ -128,7 +128,7 @@ void FlexReports::read_failed(FileId file, std::uint32_t ds_id, std::uint64_t of
 std::set<std::uint32_t> FlexReports::full_for(FileId file) const {
   std::set<std::uint32_t> full;
   const Clock::time_point now = parts_.now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = files_.find(file);
   if (known == files_.end()) return full;
   for (const auto& [ds_id, at] : known->second.full_at) {
@@ -153,7 +153,7 @@ bool FlexReports::no_room(FileId file, const layout::LayoutMap& map) const {
 void FlexReports::mend() {
   std::set<Copy> damaged;
   {
-    const std::lock_guard lock(looks_->mutex);
+    const MutexLock lock(looks_->mutex);
     damaged.swap(looks_->damaged);
   }
   for (const auto& [file, ds_id] : damaged) {
@@ -165,7 +165,7 @@ void FlexReports::mend() {
 }
 
 std::map<std::uint32_t, ClientIo> FlexReports::io_of(FileId file) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = files_.find(file);
   return known == files_.end() ? std::map<std::uint32_t, ClientIo>{} : known->second.io;
 }

@@ -31,7 +31,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -43,6 +42,7 @@
 #include "layout/flex_report.h"
 #include "layout/layout_map.h"
 #include "rpc/base/error.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -107,21 +107,20 @@ class FlexReports {
   using Copy = std::pair<FileId, std::uint32_t>;  // what a data server has of a file
   // Outlives us while a look is under way.
   struct Looks {
-    std::mutex mutex;
-    std::set<Copy> under_way;
-    std::set<Copy> damaged;
+    Mutex mutex;
+    std::set<Copy> under_way WEFT_GUARDED_BY(mutex);
+    std::set<Copy> damaged WEFT_GUARDED_BY(mutex);
   };
 
   void error(FileId file, ClientId client, std::uint64_t offset, const layout::DeviceError& error);
   void write_failed(FileId file, ClientId client, std::uint32_t ds_id);
   void read_failed(FileId file, std::uint32_t ds_id, std::uint64_t offset);
-  // Call with the mutex held.
-  OfFile& of(FileId file);
+  OfFile& of(FileId file) WEFT_REQUIRES(mutex_);
 
   const Parts parts_;
-  mutable std::mutex mutex_;
-  std::map<FileId, OfFile> files_;  // guarded by mutex_, as below
-  std::list<FileId> ages_;          // those heard of last at the end
+  mutable Mutex mutex_;
+  std::map<FileId, OfFile> files_ WEFT_GUARDED_BY(mutex_);
+  std::list<FileId> ages_ WEFT_GUARDED_BY(mutex_);  // those heard of last at the end
   const std::shared_ptr<Looks> looks_ = std::make_shared<Looks>();
 };
 

@@ -18,7 +18,7 @@ LayoutService::LayoutService(Recaller& recaller, Fencer& fencer, LayoutLimits li
       kept_(keeping.limits) {}
 
 Result<bool> LayoutService::grant(FileId file, ClientId client, layout::Access access) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (blocked_locked(file)) return fail(Errc::kBusy, "a client of the file is being fenced");
   for (const Grant& grant : table_.of_file(file)) {
     const bool same = grant.client == client && grant.access == access;
@@ -33,7 +33,7 @@ Result<bool> LayoutService::grant(FileId file, ClientId client, layout::Access a
 
 // What the client holds of the file besides decides: one stateid stands for all of it.
 bool LayoutService::keep(FileId file, ClientId client, std::span<const std::uint32_t> ds_ids) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (kept_.has(file, client)) return true;
   std::uint32_t segments = 0;
   for (const Grant& grant : table_.of_file(file)) {
@@ -43,7 +43,7 @@ bool LayoutService::keep(FileId file, ClientId client, std::span<const std::uint
 }
 
 bool LayoutService::keeps(FileId file, ClientId client) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return kept_.has(file, client);
 }
 
@@ -54,19 +54,19 @@ bool LayoutService::unused(FileId file, ClientId client) const {
 void LayoutService::look_at_kept(const std::set<std::uint32_t>& away) {
   std::vector<std::pair<ClientId, bool>> got;
   {
-    const std::lock_guard lock(answers_->mutex);
+    const MutexLock lock(answers_->mutex);
     got.swap(answers_->got);
   }
   KeptLayouts::Due due;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [client, understood] : got) kept_.answered(client, understood);
     due = kept_.due(now_(), away);
   }
   for (const ClientId client : due.asked) {
     spdlog::debug("layouts asked for client={:x}", client);
     recaller_.recall_unused(client, [answers = answers_, client](bool understood) {
-      const std::lock_guard lock(answers->mutex);
+      const MutexLock lock(answers->mutex);
       answers->got.emplace_back(client, understood);
     });
   }
@@ -78,7 +78,7 @@ void LayoutService::look_at_kept(const std::set<std::uint32_t>& away) {
 
 void LayoutService::returned(FileId file, ClientId client, layout::Access access) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++counters_.returned;
     if (!table_.remove_segment(file, client, access)) return;
     kept_.remove(file, client);
@@ -88,7 +88,7 @@ void LayoutService::returned(FileId file, ClientId client, layout::Access access
 
 void LayoutService::dropped(FileId file, ClientId client, std::optional<layout::Access> only) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!table_.remove(file, client, only)) return;
     kept_.remove(file, client);
   }
@@ -97,7 +97,7 @@ void LayoutService::dropped(FileId file, ClientId client, std::optional<layout::
 
 void LayoutService::revoke(FileId file, ClientId client, std::string_view cause) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const bool pending = std::ranges::any_of(fences_, [&](const PendingFence& fence) {
       return fence.file == file && fence.client == client;
     });
@@ -114,7 +114,7 @@ void LayoutService::revoke(FileId file, ClientId client, std::string_view cause)
 std::size_t LayoutService::recall(FileId file, std::string_view reason, const RecallWhat& what) {
   std::vector<Recalled> asked;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     asked = table_.recall(file, now_(), limits_.recall_timeout, reason, what);
     counters_.recalls += asked.size();
   }
@@ -123,7 +123,7 @@ std::size_t LayoutService::recall(FileId file, std::string_view reason, const Re
 }
 
 bool LayoutService::returning(FileId file, std::optional<layout::Access> only) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (blocked_locked(file)) return true;
   const auto grants = table_.of_file(file);
   return std::ranges::any_of(grants, [&](const Grant& grant) {
@@ -134,7 +134,7 @@ bool LayoutService::returning(FileId file, std::optional<layout::Access> only) c
 std::size_t LayoutService::recall_all(std::string_view reason) {
   std::set<FileId> files;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const Grant& grant : table_.all(SIZE_MAX)) files.insert(grant.file);
   }
   std::size_t asked = 0;
@@ -163,18 +163,18 @@ bool LayoutService::idle_locked(FileId file) const {
 }
 
 bool LayoutService::blocked(FileId file) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return blocked_locked(file);
 }
 
 bool LayoutService::idle(FileId file) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return idle_locked(file);
 }
 
 void LayoutService::tell_if_idle(FileId file) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!idle_locked(file) || granted_.erase(file) == 0) return;
   }
   gone_(file);
@@ -189,7 +189,7 @@ void LayoutService::start_fence(FileId file, ClientId client) {
 void LayoutService::end_fence(FileId file, ClientId client, Result<> outcome) {
   if (outcome) fenced_(file);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = std::ranges::find_if(fences_, [&](const PendingFence& fence) {
       return fence.file == file && fence.client == client;
     });
@@ -212,7 +212,7 @@ void LayoutService::tick() {
   std::vector<Grant> late;
   std::vector<std::pair<FileId, ClientId>> again;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto now = now_();
     late = table_.overdue(now);
     for (PendingFence& fence : fences_) {
@@ -230,38 +230,38 @@ void LayoutService::tick() {
 }
 
 std::vector<Grant> LayoutService::grants_of(FileId file) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return table_.of_file(file);
 }
 
 std::vector<Grant> LayoutService::grants(std::size_t limit) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return table_.all(limit);
 }
 
 bool LayoutService::held_for_write(FileId file, std::optional<ClientId> except) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return table_.any_writer(file, except);
 }
 
 bool LayoutService::known(FileId file, ClientId client) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return table_.holds(file, client);
 }
 
 bool LayoutService::may_write(FileId file, ClientId client) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return table_.find(file, client, layout::Access::kReadWrite).has_value();
 }
 
 bool LayoutService::recalled(FileId file, ClientId client, layout::Access access) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto grant = table_.find(file, client, access);
   return grant && grant->state == GrantState::kRecalled;
 }
 
 LayoutCounters LayoutService::counters() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counters_;
 }
 

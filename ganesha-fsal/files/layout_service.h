@@ -27,7 +27,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -37,6 +36,7 @@
 #include "ganesha-fsal/files/grants.h"
 #include "ganesha-fsal/files/kept_layouts.h"
 #include "rpc/base/error.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -153,8 +153,8 @@ class LayoutService {
 
   void start_fence(FileId file, ClientId client);
   void end_fence(FileId file, ClientId client, Result<> outcome);
-  [[nodiscard]] bool blocked_locked(FileId file) const;
-  [[nodiscard]] bool idle_locked(FileId file) const;
+  [[nodiscard]] bool blocked_locked(FileId file) const WEFT_REQUIRES(mutex_);
+  [[nodiscard]] bool idle_locked(FileId file) const WEFT_REQUIRES(mutex_);
   void tell_if_idle(FileId file);
   void ask(FileId file, const std::vector<Recalled>& asked, std::string_view reason);
 
@@ -166,18 +166,19 @@ class LayoutService {
   const Watcher fenced_;
   const std::function<bool(FileId, ClientId)> in_use_;
 
-  mutable std::mutex mutex_;
-  GrantTable table_;  // guarded by mutex_, as all below
-  KeptLayouts kept_;
+  mutable Mutex mutex_;
+  GrantTable table_ WEFT_GUARDED_BY(mutex_);
+  KeptLayouts kept_ WEFT_GUARDED_BY(mutex_);
   // What clients said to recall_unused(). They may say it when this service is gone.
   struct Answers {
-    std::mutex mutex;
-    std::vector<std::pair<ClientId, bool>> got;  // guarded by mutex
+    Mutex mutex;
+    std::vector<std::pair<ClientId, bool>> got WEFT_GUARDED_BY(mutex);
   };
   const std::shared_ptr<Answers> answers_ = std::make_shared<Answers>();
-  std::vector<PendingFence> fences_;  // at most one for each file and client
-  std::set<FileId> granted_;          // files the watcher is still to be told of
-  LayoutCounters counters_;
+  std::vector<PendingFence> fences_
+      WEFT_GUARDED_BY(mutex_);                        // at most one for each file and client
+  std::set<FileId> granted_ WEFT_GUARDED_BY(mutex_);  // files the watcher is still to be told of
+  LayoutCounters counters_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::mds

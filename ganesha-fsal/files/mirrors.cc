@@ -59,7 +59,7 @@ class Loads {
 Mirrors::Mirrors(Parts parts) : parts_(std::move(parts)) {}
 
 void Mirrors::unpin(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --entries_.at(file).pins;
 }
 
@@ -107,7 +107,7 @@ Result<Mirrors::Target> Mirrors::begin_write(FileId file, const Namespace::MakeL
                   Pin(nullptr, file, std::move(begun->pin))};
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Entry& entry = entries_[file];
     ++entry.pins;
     ++entry.begun;
@@ -116,7 +116,7 @@ Result<Mirrors::Target> Mirrors::begin_write(FileId file, const Namespace::MakeL
   auto view = patiently<View>([&] { return try_begin(file); });
   if (!view) return pass(view);
   if (use == Use::kWrite && view->map.duplication == layout::Duplication::kServerAsync) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Entry& entry = entries_.at(file);
     entry.owing = ++owed_;
     entry.owing_due = Clock::now() + parts_.owing_for;
@@ -128,7 +128,7 @@ std::vector<Mirrors::Owing> Mirrors::take_owing(std::size_t limit) {
   const auto now = Clock::now();
   std::vector<Owing> due;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto& [file, entry] : entries_) {
       if (entry.owing != 0 && entry.pins == 0 && entry.owing_due <= now) {
         due.push_back({file, entry.owing});
@@ -140,7 +140,7 @@ std::vector<Mirrors::Owing> Mirrors::take_owing(std::size_t limit) {
     return parts_.layouts.held_for_write(what.file) || parts_.layouts.blocked(what.file);
   });
   due.resize(std::min(due.size(), limit));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Owing& what : due) {
     const auto it = entries_.find(what.file);
     if (it != entries_.end()) it->second.owing_due = now + parts_.owing_retry;
@@ -149,13 +149,13 @@ std::vector<Mirrors::Owing> Mirrors::take_owing(std::size_t limit) {
 }
 
 void Mirrors::duplicated(const Owing& what) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = entries_.find(what.file);
   if (it != entries_.end() && it->second.owing == what.until) it->second.owing = 0;
 }
 
 bool Mirrors::owes(FileId file) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = entries_.find(file);
   return it != entries_.end() && it->second.owing != 0;
 }
@@ -199,7 +199,7 @@ Result<> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
   std::uint64_t choice = 0;
   std::vector<std::uint8_t> before;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Entry& entry = entries_.at(file);
     begun = entry.begun;
     choice = entry.chosen;
@@ -211,7 +211,7 @@ Result<> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
   }
   auto chosen = choose(map, all_current(map, before) ? before : std::span<const std::uint8_t>{});
   if (!chosen) return pass(chosen);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Entry& entry = entries_.at(file);
   // Whoever came meanwhile may have taken, and handed out, the leaders there are.
   if (entry.begun != begun || entry.chosen != choice) {
@@ -231,7 +231,7 @@ Result<> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
 Result<> Mirrors::call_reads_back(FileId file, const layout::LayoutMap& map) {
   if (map.duplication != layout::Duplication::kServerAsync) return {};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (entries_.at(file).reads_back) return {};
   }
   const RecallWhat reads{.only = layout::Access::kRead, .others_wait = false};
@@ -239,7 +239,7 @@ Result<> Mirrors::call_reads_back(FileId file, const layout::LayoutMap& map) {
   if (parts_.layouts.returning(file, reads.only)) {
     return fail(Errc::kBusy, "layouts for reading are being recalled");
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_.at(file).reads_back = true;
   return {};
 }
@@ -248,7 +248,7 @@ Result<> Mirrors::call_reads_back(FileId file, const layout::LayoutMap& map) {
 // among them; all others refuse what is still brought there.
 Result<> Mirrors::fence_inherited(FileId file, const layout::LayoutMap& map) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     FenceState& state = entries_.at(file).inherited;
     if (state.is == FenceState::Is::kHolds) return {};
     if (state.is == FenceState::Is::kUnderWay || state.retry_at > Clock::now()) {
@@ -268,7 +268,7 @@ Result<> Mirrors::fence_inherited(FileId file, const layout::LayoutMap& map) {
     }
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     FenceState& state = entries_.at(file).inherited;
     if (state.is != FenceState::Is::kNone) return fail(Errc::kBusy, "being fenced");
     state.is = FenceState::Is::kUnderWay;
@@ -277,7 +277,7 @@ Result<> Mirrors::fence_inherited(FileId file, const layout::LayoutMap& map) {
   fence.object = parts_.names.object_of(file, map);
   fence.epoch = map.object_epoch;
   parts_.fence(ds_ids, fence, [this, file](const Result<>& outcome) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = entries_.find(file);
     if (it == entries_.end()) return;
     it->second.inherited.is = outcome ? FenceState::Is::kHolds : FenceState::Is::kNone;
@@ -290,7 +290,7 @@ std::vector<std::uint8_t> Mirrors::leads_of(FileId file) const {
   std::vector<std::uint8_t> leads;
   bool stay = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto it = entries_.find(file); it != entries_.end()) {
       leads = it->second.leads;
       stay = it->second.pins > 0 || it->second.owing != 0;

@@ -48,7 +48,6 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -62,6 +61,7 @@
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "layout/copy_choice.h"
 #include "layout/placement.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -329,11 +329,12 @@ class Mirrors final : public MissedCopies {
                                          Place other);
 
   const Parts parts_;
-  mutable std::mutex mutex_;
-  std::map<FileId, Entry> entries_;  // guarded by mutex_, as below
-  std::uint64_t exclusions_ = 0;     // made ever
-  std::uint64_t owed_ = 0;           // writes begun ever of which something may be owed
-  std::set<std::uint32_t> gone_;     // data servers, at the last tick
+  mutable Mutex mutex_;
+  std::map<FileId, Entry> entries_ WEFT_GUARDED_BY(mutex_);
+  std::uint64_t exclusions_ WEFT_GUARDED_BY(mutex_) = 0;  // made ever
+  std::uint64_t owed_ WEFT_GUARDED_BY(mutex_) =
+      0;  // writes begun ever of which something may be owed
+  std::set<std::uint32_t> gone_ WEFT_GUARDED_BY(mutex_);  // data servers, at the last tick
 };
 
 template <class T>

@@ -12,7 +12,7 @@ Result<layout::LayoutMap> FileData::begin_move(FileId file, std::uint32_t from, 
 }
 
 bool FileData::being_written(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return writing_.contains(file) || alone_.contains(file) || uncut_.contains(file);
 }
 
@@ -27,7 +27,7 @@ Result<> Mirrors::finish_move(FileId file) {
   if (!after) return pass(after);
   if (!seat) return fail(Errc::kCorrupt, "a move that does not fit the layout map");
   // Between the two, look() finds leaders that are not of the map, and says so.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto entry = entries_.find(file);
   if (entry == entries_.end()) return {};
   const Renamed renamed{.epoch = after->object_epoch,

@@ -1,11 +1,10 @@
 #include "ganesha-fsal/files/size_asks.h"
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "ganesha-fsal/cluster/wait_limit.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -15,13 +14,13 @@ struct SizeAsks::Book {
     std::optional<Result<Stat>> answer;
     bool waited_for = false;
   };
-  std::mutex mutex;
-  std::condition_variable answered;
-  std::map<FileId, Entry> entries;  // guarded by mutex, as below
-  std::size_t asked = 0;            // and not answered
+  Mutex mutex;
+  CondVar answered;
+  std::map<FileId, Entry> entries WEFT_GUARDED_BY(mutex);
+  std::size_t asked WEFT_GUARDED_BY(mutex) = 0;  // and not answered
 
   void take_in(FileId file, Result<Stat> answer) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     --asked;
     entries.at(file).answer.emplace(std::move(answer));  // stays until somebody takes it
     answered.notify_all();
@@ -36,7 +35,7 @@ Result<SizeAsks::Stat> SizeAsks::answer(FileId file, std::uint64_t doubt,
   const auto unanswered = [] {
     return fail(Errc::kBusy, "the data servers have not said yet how far the file goes");
   };
-  std::unique_lock lock(book_->mutex);
+  MutexLock lock(book_->mutex);
   auto at = book_->entries.find(file);
   if (at != book_->entries.end() && at->second.waited_for) return unanswered();
   if (at != book_->entries.end() && at->second.answer && at->second.doubt != doubt) {
@@ -56,7 +55,7 @@ Result<SizeAsks::Stat> SizeAsks::answer(FileId file, std::uint64_t doubt,
   entry.waited_for = true;
   // The answer to a question of before the newest doubt is dropped when it has come.
   if (!entry.answer && entry.doubt == doubt && patience.count() > 0 && WaitLimit::may_wait()) {
-    book_->answered.wait_for(lock, patience, [&] { return entry.answer.has_value(); });
+    book_->answered.wait_for(book_->mutex, patience, [&] { return entry.answer.has_value(); });
   }
   entry.waited_for = false;
   if (!entry.answer || entry.doubt != doubt) return unanswered();
@@ -66,7 +65,7 @@ Result<SizeAsks::Stat> SizeAsks::answer(FileId file, std::uint64_t doubt,
 }
 
 Result<> SizeAsks::forget(FileId file) {
-  const std::lock_guard lock(book_->mutex);
+  const MutexLock lock(book_->mutex);
   const auto at = book_->entries.find(file);
   if (at == book_->entries.end()) return {};
   if (!at->second.answer || at->second.waited_for) {

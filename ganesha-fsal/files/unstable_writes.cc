@@ -3,20 +3,20 @@
 namespace weft::mds {
 
 void UnstableWrites::written(FileId file, std::uint64_t verifier, Clock::time_point now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Written& written = files_.try_emplace(file, Written{.verifier = verifier}).first->second;
   written.last = ++writes_;
   written.at = now;
 }
 
 std::uint64_t UnstableWrites::last(FileId file) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = files_.find(file);
   return found == files_.end() ? 0 : found->second.last;
 }
 
 bool UnstableWrites::committed(FileId file, std::uint64_t last, std::uint64_t verifier) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = files_.find(file);
   if (last == 0 || found == files_.end()) return false;
   const bool lost = found->second.verifier != verifier;
@@ -29,19 +29,19 @@ bool UnstableWrites::committed(FileId file, std::uint64_t last, std::uint64_t ve
 }
 
 void UnstableWrites::forget(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   files_.erase(file);
 }
 
 bool UnstableWrites::contains(FileId file) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return files_.contains(file);
 }
 
 std::vector<FileId> UnstableWrites::take_due(Clock::time_point before, Clock::time_point now,
                                              std::size_t limit) {
   std::vector<FileId> due;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [file, written] : files_) {
     if (due.size() == limit) break;
     if (written.at > before) continue;

@@ -11,10 +11,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "ganesha-fsal/files/grants.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -42,9 +42,9 @@ class UnstableWrites {
     Clock::time_point at;        // of the last, or of when it was last due
   };
 
-  mutable std::mutex mutex_;
-  std::map<FileId, Written> files_;  // guarded by mutex_, as below
-  std::uint64_t writes_ = 0;
+  mutable Mutex mutex_;
+  std::map<FileId, Written> files_ WEFT_GUARDED_BY(mutex_);
+  std::uint64_t writes_ WEFT_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace weft::mds

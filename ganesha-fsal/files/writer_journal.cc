@@ -12,14 +12,14 @@ constexpr std::size_t kMostOfASweep = 4096;
 Result<std::size_t> WriterJournal::open() {
   const auto found = parts_.names.written_files(0, SIZE_MAX);
   if (!found) return fail(found.error().code, found.error().text);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const WrittenFile& file : *found) entries_[file.id].inherited = true;
   return found->size();
 }
 
 Result<WriterJournal::Begun> WriterJournal::begin(FileId file, const Namespace::MakeLayout& make) {
-  std::unique_lock lock(mutex_);
-  swept_.wait(lock, [&] {
+  MutexLock lock(mutex_);
+  swept_.wait(mutex_, [&]() WEFT_REQUIRES(mutex_) {
     const auto it = entries_.find(file);
     return it == entries_.end() || !it->second.ending;
   });
@@ -44,12 +44,12 @@ Result<WriterJournal::Begun> WriterJournal::begin(FileId file, const Namespace::
 }
 
 void WriterJournal::unpin(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --entries_.at(file).pins;
 }
 
 void WriterJournal::doubt(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = entries_.find(file);
   if (it == entries_.end()) return;
   it->second.doubted = ++doubts_;
@@ -57,13 +57,13 @@ void WriterJournal::doubt(FileId file) {
 }
 
 bool WriterJournal::inherited(FileId file) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = entries_.find(file);
   return it != entries_.end() && it->second.inherited;
 }
 
 std::optional<WriterJournal::Unsettled> WriterJournal::unsettled(FileId file) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = entries_.find(file);
   if (it == entries_.end() || it->second.settled()) return std::nullopt;
   return Unsettled{file, it->second.inherited, it->second.doubted};
@@ -73,7 +73,7 @@ std::vector<WriterJournal::Unsettled> WriterJournal::due(bool inherited_too,
                                                          std::size_t limit) const {
   std::vector<Unsettled> found;
   const auto now = parts_.now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [file, entry] : entries_) {
     if (found.size() == limit) break;
     if (entry.settled() || entry.retry_at > now) continue;
@@ -84,7 +84,7 @@ std::vector<WriterJournal::Unsettled> WriterJournal::due(bool inherited_too,
 }
 
 void WriterJournal::settled(const Unsettled& what) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = entries_.find(what.file);
   if (it == entries_.end()) return;
   if (what.inherited) it->second.inherited = false;
@@ -92,13 +92,13 @@ void WriterJournal::settled(const Unsettled& what) {
 }
 
 void WriterJournal::not_settled(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = entries_.find(file);
   if (it != entries_.end()) it->second.retry_at = parts_.now() + parts_.retry;
 }
 
 void WriterJournal::retry_all() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [file, entry] : entries_) entry.retry_at = {};
 }
 
@@ -106,7 +106,7 @@ void WriterJournal::retry_all() {
 std::vector<FileId> WriterJournal::take_idle() {
   std::vector<FileId> idle;
   const auto now = parts_.now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [file, entry] : entries_) {
     if (idle.size() == kMostOfASweep) break;
     if (entry.pins > 0 || !entry.settled() || parts_.in_use(file)) {
@@ -127,7 +127,7 @@ void WriterJournal::sweep() {
   const auto ended = parts_.names.end_writing(idle);
   if (!ended) spdlog::warn("event=journal_not_swept error=\"{}\"", ended.error().describe());
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const FileId file : idle) {
       if (ended) {
         entries_.erase(file);
@@ -140,7 +140,7 @@ void WriterJournal::sweep() {
 }
 
 std::size_t WriterJournal::size() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return entries_.size();
 }
 

@@ -20,14 +20,13 @@
 //  2. A record whose file is in doubt or inherited is never swept.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "ganesha-fsal/files/grants.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -114,10 +113,10 @@ class WriterJournal {
   [[nodiscard]] std::vector<FileId> take_idle();
 
   const Parts parts_;
-  mutable std::mutex mutex_;
-  std::condition_variable swept_;
-  std::map<FileId, Entry> entries_;  // guarded by mutex_, as below
-  std::uint64_t doubts_ = 0;
+  mutable Mutex mutex_;
+  CondVar swept_;
+  std::map<FileId, Entry> entries_ WEFT_GUARDED_BY(mutex_);
+  std::uint64_t doubts_ WEFT_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace weft::mds

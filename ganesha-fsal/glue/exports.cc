@@ -78,8 +78,8 @@ Exports& exports() {
 
 Result<std::shared_ptr<ServedStore>> Exports::open(const weft_options& options) {
   std::shared_ptr<ServedStore> shared;  // given up without the lock: close() takes it
-  std::unique_lock lock(mutex_);
-  const bool settled = closed_.wait_for(lock, kLongestClose, [&] {
+  MutexLock lock(mutex_);
+  const bool settled = closed_.wait_for(mutex_, kLongestClose, [&]() WEFT_REQUIRES(mutex_) {
     const auto it = by_path_.find(options.metadata_path);
     if (it == by_path_.end()) return true;
     shared = it->second.lock();
@@ -126,19 +126,19 @@ void Exports::close(ServedStore* store) {
   const auto end = [this, store] {
     const std::string path = store->path;
     delete store;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     by_path_.erase(path);
     closed_.notify_all();
   };
   if (!may_end_here && !UpcallRecaller::in_upcall()) return end();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closers_.emplace_back(end);
 }
 
 void Exports::wait_closed() {
   std::vector<std::thread> closers;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closers.swap(closers_);
   }
   for (std::thread& closer : closers) closer.join();
@@ -148,24 +148,24 @@ Exports::MayEnd::MayEnd() { may_end_here = true; }
 Exports::MayEnd::~MayEnd() { may_end_here = false; }
 
 std::shared_ptr<ServedStore> Exports::store_of(std::uint16_t export_id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = by_id_.find(export_id);
   return it == by_id_.end() ? nullptr : it->second.store.lock();
 }
 
 void Exports::add(std::uint16_t export_id, const std::shared_ptr<ServedStore>& store,
                   std::string pseudo_path, FileId root, const layout::PlacementPolicy& policy) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   by_id_[export_id] = {store, std::move(pseudo_path), root, policy};
 }
 
 void Exports::remove(std::uint16_t export_id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   by_id_.erase(export_id);
 }
 
 std::optional<PathInExport> Exports::find_path(std::string_view path) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::optional<PathInExport> best;
   for (const auto& [id, exported] : by_id_) {
     std::string_view root = exported.pseudo_path;

@@ -7,10 +7,8 @@
 // Threading: any thread.
 #pragma once
 
-#include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -20,6 +18,7 @@
 #include "ganesha-fsal/glue/options.h"
 #include "ganesha-fsal/glue/recaller.h"
 #include "ganesha-fsal/server/metadata_server.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -59,7 +58,8 @@ class Exports {
   };
 
  private:
-  [[nodiscard]] Result<std::unique_ptr<ServedStore>> make(const weft_options& options);
+  [[nodiscard]] Result<std::unique_ptr<ServedStore>> make(const weft_options& options)
+      WEFT_REQUIRES(mutex_);
   // What the last owner does: ends it, and then forgets the path.
   void close(ServedStore* store);
 
@@ -69,13 +69,12 @@ class Exports {
     FileId root = kRootFileId;
     layout::PlacementPolicy policy;
   };
-  std::mutex mutex_;
-  std::condition_variable closed_;
-  // Guarded by mutex_, as all below. A path is here from the opening of its store until that is
-  // closed.
-  std::map<std::string, std::weak_ptr<ServedStore>> by_path_;
-  std::vector<std::thread> closers_;
-  std::map<std::uint16_t, Exported> by_id_;
+  Mutex mutex_;
+  CondVar closed_;
+  // A path is here from the opening of its store until that is closed.
+  std::map<std::string, std::weak_ptr<ServedStore>> by_path_ WEFT_GUARDED_BY(mutex_);
+  std::vector<std::thread> closers_ WEFT_GUARDED_BY(mutex_);
+  std::map<std::uint16_t, Exported> by_id_ WEFT_GUARDED_BY(mutex_);
 };
 
 // Of this process. Never destroyed: Ganesha may exit with exports that were not released.

@@ -1,5 +1,6 @@
 #include "ganesha-fsal/glue/log.h"
 
+#include <spdlog/details/null_mutex.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
@@ -21,7 +22,8 @@ log_levels_t to_ganesha_level(spdlog::level::level_enum level) {
   }
 }
 
-class GaneshaSink final : public spdlog::sinks::base_sink<std::mutex> {
+// Without a mutex: it has no state, and Ganesha's log may be called from any thread.
+class GaneshaSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     const log_levels_t level = to_ganesha_level(message.level);

@@ -6,13 +6,13 @@
 namespace weft::mds {
 
 std::shared_ptr<OpenFile> OpenFiles::of(FileId file) {
-  const std::lock_guard lock(table_->mutex);
+  const MutexLock lock(table_->mutex);
   std::weak_ptr<OpenFile>& slot = table_->files[file];
   if (auto held = slot.lock()) return held;
   // The deleter forgets the slot, unless a newer entry has taken it.
   std::shared_ptr<OpenFile> made(new OpenFile, [table = table_, file](OpenFile* gone) {
     delete gone;
-    const std::lock_guard relock(table->mutex);
+    const MutexLock relock(table->mutex);
     const auto it = table->files.find(file);
     if (it != table->files.end() && it->second.expired()) table->files.erase(it);
   });
@@ -21,7 +21,7 @@ std::shared_ptr<OpenFile> OpenFiles::of(FileId file) {
 }
 
 std::shared_ptr<OpenFile> OpenFiles::find(FileId file) const {
-  const std::lock_guard lock(table_->mutex);
+  const MutexLock lock(table_->mutex);
   const auto it = table_->files.find(file);
   return it == table_->files.end() ? nullptr : it->second.lock();
 }
@@ -29,27 +29,27 @@ std::shared_ptr<OpenFile> OpenFiles::find(FileId file) const {
 bool OpenFiles::is_open(FileId file) const {
   const auto held = find(file);
   if (!held) return false;
-  const std::lock_guard lock(held->mutex);
+  const MutexLock lock(held->mutex);
   return held->opens > 0;
 }
 
 bool OpenFiles::is_open(FileId file, ClientId client) const {
   const auto held = find(file);
   if (!held) return false;
-  const std::lock_guard lock(held->mutex);
+  const MutexLock lock(held->mutex);
   return held->by_client.contains(client);
 }
 
 namespace {
 
-void count_open(OpenFile& file, const OpenState& state) {
+void count_open(OpenFile& file, const OpenState& state) WEFT_REQUIRES(file.mutex) {
   if (state.flags == FSAL_O_CLOSED) return;
   OpenFile::ByClient& counts = file.by_client[state.client];
   ++counts.all;
   if ((state.flags & FSAL_O_WRITE) != 0) ++counts.writing;
 }
 
-void uncount_open(OpenFile& file, const OpenState& state) {
+void uncount_open(OpenFile& file, const OpenState& state) WEFT_REQUIRES(file.mutex) {
   if (state.flags == FSAL_O_CLOSED) return;
   const auto it = file.by_client.find(state.client);
   WEFT_ASSERT(it != file.by_client.end());
@@ -61,7 +61,7 @@ void uncount_open(OpenFile& file, const OpenState& state) {
 
 fsal_status_t take_share(OpenFile& file, OpenState* state, fsal_openflags_t flags,
                          ClientId client) {
-  const std::lock_guard lock(file.mutex);
+  const MutexLock lock(file.mutex);
   const fsal_openflags_t wanted = FSAL_O_NFS_FLAGS(flags);
   if (state == nullptr) return check_share_conflict(&file.share, wanted, false);
 
@@ -82,14 +82,14 @@ fsal_status_t take_share(OpenFile& file, OpenState* state, fsal_openflags_t flag
 }
 
 bool may_use(OpenFile& file, ClientId client, layout::Access access) {
-  const std::lock_guard lock(file.mutex);
+  const MutexLock lock(file.mutex);
   const auto it = file.by_client.find(client);
   if (it == file.by_client.end()) return false;
   return access == layout::Access::kRead || it->second.writing > 0;
 }
 
 bool drop_share(OpenFile& file, OpenState& state) {
-  const std::lock_guard lock(file.mutex);
+  const MutexLock lock(file.mutex);
   if (state.flags == FSAL_O_CLOSED) return false;
   update_share_counters(&file.share, state.flags, FSAL_O_CLOSED);
   uncount_open(file, state);
@@ -98,7 +98,7 @@ bool drop_share(OpenFile& file, OpenState& state) {
 }
 
 fsal_status_t check_share(OpenFile& file, fsal_openflags_t access, bool bypass) {
-  const std::lock_guard lock(file.mutex);
+  const MutexLock lock(file.mutex);
   return check_share_conflict(&file.share, access, bypass);
 }
 

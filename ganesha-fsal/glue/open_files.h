@@ -9,19 +9,20 @@
 
 #include "ganesha-fsal/files/grants.h"
 #include "ganesha-fsal/glue/ganesha.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
 struct OpenFile {
-  std::mutex mutex;
-  fsal_share share{};
-  std::uint32_t opens = 0;
+  Mutex mutex;
+  fsal_share share WEFT_GUARDED_BY(mutex){};
+  std::uint32_t opens WEFT_GUARDED_BY(mutex) = 0;
   // Opens by client: all, and those for writing. What a client may ask a layout for.
   struct ByClient {
     std::uint32_t all = 0;
     std::uint32_t writing = 0;
   };
-  std::map<ClientId, ByClient> by_client;
+  std::map<ClientId, ByClient> by_client WEFT_GUARDED_BY(mutex);
 };
 
 // An open (or lock, or layout) of Ganesha's with the one thing we keep in it. Plain data: Ganesha
@@ -44,8 +45,8 @@ class OpenFiles {
   [[nodiscard]] std::shared_ptr<OpenFile> find(FileId file) const;
 
   struct Table {
-    std::mutex mutex;
-    std::map<FileId, std::weak_ptr<OpenFile>> files;  // guarded by mutex
+    Mutex mutex;
+    std::map<FileId, std::weak_ptr<OpenFile>> files WEFT_GUARDED_BY(mutex);
   };
   const std::shared_ptr<Table> table_ = std::make_shared<Table>();  // entries hold it too
 };

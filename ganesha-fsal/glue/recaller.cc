@@ -90,19 +90,19 @@ bool UpcallRecaller::in_upcall() { return giving_up; }
 
 void UpcallRecaller::add(std::uint16_t export_id, const fsal_up_vector* up_ops,
                          MetadataServer& server) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   exports_.push_back({export_id, up_ops, &server});
 }
 
 void UpcallRecaller::remove(const fsal_up_vector* up_ops) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(exports_, [&](const Upcalls& upcalls) { return upcalls.ops == up_ops; });
 }
 
 UpcallRecaller::Held UpcallRecaller::hold(std::span<const std::uint16_t> passed_over) {
   // Given up after the lock: an export that ends here takes it in remove().
   std::vector<Held> others;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Upcalls& upcalls : exports_) {
     if (std::ranges::find(passed_over, upcalls.export_id) != passed_over.end()) continue;
     gsh_export* found = get_gsh_export(upcalls.export_id);

@@ -13,6 +13,7 @@
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/glue/ganesha.h"
 #include "ganesha-fsal/server/metadata_server.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -49,8 +50,8 @@ class UpcallRecaller final : public Recaller {
   void ask(std::unique_ptr<Asked> asked);
   static void answered(void* argument, state_status_t status);
 
-  std::mutex mutex_;
-  std::vector<Upcalls> exports_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<Upcalls> exports_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::mds

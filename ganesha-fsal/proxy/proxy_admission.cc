@@ -13,7 +13,7 @@ Result<ProxyAdmission::Place> ProxyAdmission::admit(std::vector<Call> calls) {
     use.bytes += call.bytes;
     bytes += call.bytes;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (bytes_ > 0 && bytes_ + bytes > bounds_.bytes) {
     return fail(Errc::kBusy, "too much data is on its way through this server");
   }
@@ -35,7 +35,7 @@ Result<ProxyAdmission::Place> ProxyAdmission::admit(std::vector<Call> calls) {
 }
 
 void ProxyAdmission::leave(const std::vector<Call>& calls) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Call& call : calls) {
     const auto at = servers_.find(call.ds_id);
     at->second.bytes -= call.bytes;

@@ -13,11 +13,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "rpc/base/error.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -68,9 +68,9 @@ class ProxyAdmission {
     std::size_t bytes = 0;
   };
   const Bounds bounds_;
-  std::mutex mutex_;
-  std::map<std::uint32_t, Use> servers_;  // guarded by mutex_, as below; those with calls
-  std::size_t bytes_ = 0;
+  Mutex mutex_;
+  std::map<std::uint32_t, Use> servers_ WEFT_GUARDED_BY(mutex_);  // those with calls
+  std::size_t bytes_ WEFT_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace weft::mds

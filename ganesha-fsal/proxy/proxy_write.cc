@@ -3,6 +3,7 @@
 
 #include "ganesha-fsal/proxy/proxy_internal.h"
 #include "layout/layout_servers.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/keys.h"
 
 namespace weft::mds {
@@ -110,8 +111,8 @@ void ProxyIo::Impl::write_part(const Leader& leader, std::uint64_t offset, Buffe
 void ProxyIo::Impl::write(const File& file, std::uint64_t offset, Pieces data, Stability wanted,
                           Finished<WriteResult> done) {
   struct State {
-    std::mutex mutex;
-    Stability stability = Stability::kFileSync;
+    Mutex mutex;
+    Stability stability WEFT_GUARDED_BY(mutex) = Stability::kFileSync;
   };
   struct Part {
     std::uint32_t stripe;
@@ -146,7 +147,12 @@ void ProxyIo::Impl::write(const File& file, std::uint64_t offset, Pieces data, S
   const auto all = GatherFailures::make(
       writes.size(), [state, size, verifier, self = shared_from_this(), place = std::move(*place),
                       done = std::move(done)](Failures failures) mutable {
-        if (failures.empty()) return done(WriteResult{size, state->stability, verifier}, {});
+        if (failures.empty()) {
+          MutexLock lock(state->mutex);
+          const Stability stability = state->stability;
+          lock.unlock();
+          return done(WriteResult{size, stability, verifier}, {});
+        }
         auto error = first_of(failures);
         done(std::unexpected(std::move(error)), std::move(failures));
       });
@@ -156,7 +162,7 @@ void ProxyIo::Impl::write(const File& file, std::uint64_t offset, Pieces data, S
                [state, one = all->one(leader.source.ds_id)](const Result<Stability>& made) mutable {
                  if (!made) return one(std::unexpected(made.error()));
                  {
-                   const std::lock_guard lock(state->mutex);
+                   const MutexLock lock(state->mutex);
                    state->stability = std::min(state->stability, *made);
                  }
                  one({});

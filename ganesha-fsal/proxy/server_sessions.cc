@@ -53,7 +53,7 @@ ServerSessions::~ServerSessions() { stop(); }
 void ServerSessions::stop() {
   std::map<std::uint32_t, Session> sessions;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(stopped_, true)) return;
     sessions = std::exchange(sessions_, {});
   }
@@ -68,7 +68,7 @@ void ServerSessions::stop() {
   // No I/O thread completes anything any more; a caller may still be inside call().
   std::set<std::shared_ptr<Attempt>> left;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     left = std::exchange(under_way_, {});
   }
   for (const auto& attempt : left) {
@@ -79,7 +79,7 @@ void ServerSessions::stop() {
 void ServerSessions::finish(const std::shared_ptr<Attempt>& attempt,
                             Result<CompoundResult> result) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (under_way_.erase(attempt) == 0) return;
   }
   complete(*attempt, std::move(result));
@@ -119,7 +119,7 @@ void ServerSessions::look(const Session& session) {
 }
 
 ServerSessions::Route ServerSessions::route(std::uint32_t ds_id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = sessions_.find(ds_id);
   if (found == sessions_.end() || found->second.client == nullptr) return {};
   const Session& session = found->second;
@@ -135,7 +135,7 @@ ServerSessions::Route ServerSessions::route(std::uint32_t ds_id) const {
 Result<std::shared_ptr<rpc::SessionClient>> ServerSessions::session(std::uint32_t ds_id) {
   const auto view = registry_.find(ds_id);
   if (!view) return fail(Errc::kUnreachable, "no data server " + std::to_string(ds_id));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (stopped_) return fail(Errc::kClosed, "shut down");
   Session& session = sessions_[ds_id];
   if (session.client && session.address_generation == view->record.address_generation) {
@@ -155,7 +155,7 @@ void ServerSessions::call(std::uint32_t ds_id, MakeOps make, std::chrono::millis
   bool refused = false;
   bool watch_it = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     refused = stopped_;
     if (!refused) under_way_.insert(attempt);
     watch_it = !refused && is_gone_ && !std::exchange(watching_, true);
@@ -175,7 +175,7 @@ void ServerSessions::watch() {
 void ServerSessions::end_hopeless() {
   std::set<std::uint32_t> asked;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& attempt : under_way_) asked.insert(attempt->ds_id);
     watching_ = !asked.empty();
   }
@@ -183,7 +183,7 @@ void ServerSessions::end_hopeless() {
   std::erase_if(asked, [&](std::uint32_t ds_id) { return !is_gone_(ds_id); });
   std::vector<std::shared_ptr<Attempt>> hopeless;
   if (!asked.empty()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::ranges::copy_if(under_way_, std::back_inserter(hopeless),
                          [&](const auto& attempt) { return asked.contains(attempt->ds_id); });
   }

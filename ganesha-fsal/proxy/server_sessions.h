@@ -22,13 +22,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "ganesha-fsal/cluster/registry.h"
 #include "rpc/base/buffer.h"
+#include "rpc/base/mutex.h"
 #include "rpc/nfs4/compound.h"
 #include "rpc/session/local_route.h"
 #include "rpc/session/session_client.h"
@@ -96,11 +96,12 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   const IsGone is_gone_;
   rpc::IoThreads threads_{1, false};
   boost::asio::steady_timer watch_timer_{threads_.context(0)};  // I/O thread only
-  mutable std::mutex mutex_;
-  std::map<std::uint32_t, Session> sessions_;  // guarded by mutex_, as is stopped_
-  bool stopped_ = false;
-  std::set<std::shared_ptr<Attempt>> under_way_;  // each is completed once, by finish() or stop()
-  bool watching_ = false;                         // guarded by mutex_: watch() runs, or will
+  mutable Mutex mutex_;
+  std::map<std::uint32_t, Session> sessions_ WEFT_GUARDED_BY(mutex_);
+  bool stopped_ WEFT_GUARDED_BY(mutex_) = false;
+  std::set<std::shared_ptr<Attempt>> under_way_
+      WEFT_GUARDED_BY(mutex_);                     // each is completed once, by finish() or stop()
+  bool watching_ WEFT_GUARDED_BY(mutex_) = false;  // watch() runs, or will
 };
 
 }  // namespace weft::mds

@@ -5,7 +5,7 @@
 namespace weft::mds {
 
 std::uint64_t VerifierWatch::observe(const Source& source, std::uint64_t verifier) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto [known, first] = seen_.emplace(source, verifier);
   if (!first && known->second != verifier) {
     known->second = verifier;
@@ -16,7 +16,7 @@ std::uint64_t VerifierWatch::observe(const Source& source, std::uint64_t verifie
 
 std::uint64_t VerifierWatch::writing(const layout::ObjectId& object,
                                      std::span<const std::uint32_t> leaders) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (unstable_.size() >= kMaxFiles && !unstable_.contains(object)) {
     unstable_.clear();
     ++value_;
@@ -30,7 +30,7 @@ std::uint64_t VerifierWatch::writing(const layout::ObjectId& object,
 
 VerifierWatch::Commit VerifierWatch::committing(const layout::ObjectId& object,
                                                 std::span<const std::uint32_t> leaders) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto written = unstable_.find(object);
   if (written == unstable_.end()) return {object, 0};
   if (!std::ranges::equal(written->second.leaders, leaders)) {
@@ -42,7 +42,7 @@ VerifierWatch::Commit VerifierWatch::committing(const layout::ObjectId& object,
 }
 
 void VerifierWatch::committed(const Commit& commit) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto written = unstable_.find(commit.object);
   if (written != unstable_.end() && written->second.last == commit.writes) {
     unstable_.erase(written);

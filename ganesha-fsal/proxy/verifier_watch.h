@@ -17,12 +17,12 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "layout/object_id.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -56,7 +56,7 @@ class VerifierWatch {
   void committed(const Commit& commit);
 
   [[nodiscard]] std::uint64_t value() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return value_;
   }
 
@@ -66,11 +66,11 @@ class VerifierWatch {
     std::uint64_t last = 0;  // number of the last write
   };
 
-  mutable std::mutex mutex_;
-  std::uint64_t value_;                   // guarded by mutex_, as all below
-  std::map<Source, std::uint64_t> seen_;  // the last of each
-  std::unordered_map<layout::ObjectId, Written> unstable_;
-  std::uint64_t writes_ = 0;
+  mutable Mutex mutex_;
+  std::uint64_t value_ WEFT_GUARDED_BY(mutex_);
+  std::map<Source, std::uint64_t> seen_ WEFT_GUARDED_BY(mutex_);  // the last of each
+  std::unordered_map<layout::ObjectId, Written> unstable_ WEFT_GUARDED_BY(mutex_);
+  std::uint64_t writes_ WEFT_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace weft::mds

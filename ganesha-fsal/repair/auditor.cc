@@ -16,7 +16,7 @@ void Auditor::start() {
 
 void Auditor::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -25,7 +25,7 @@ void Auditor::stop() {
 
 Result<> Auditor::begin(bool only_tell) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (state_.running) return fail(Errc::kBusy, "an audit runs (weft audit status)");
     AuditState fresh;
     fresh.running = true;
@@ -41,7 +41,7 @@ Result<> Auditor::begin(bool only_tell) {
 
 bool Auditor::end() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!state_.running) return false;
     ending_ = true;
   }
@@ -50,16 +50,16 @@ bool Auditor::end() {
 }
 
 AuditState Auditor::state() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   AuditState out = state_;
   out.age = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
   return out;
 }
 
 void Auditor::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return stopping_ || state_.running; });
+    wake_.wait(mutex_, [this]() WEFT_REQUIRES(mutex_) { return stopping_ || state_.running; });
     if (stopping_) return;
     const bool only_tell = state_.only_tell;
     lock.unlock();
@@ -68,7 +68,7 @@ void Auditor::run() {
       if (server.connected) {
         look_at(server.ds_id, only_tell);
       } else {
-        const std::lock_guard guard(mutex_);
+        const MutexLock guard(mutex_);
         state_.failures.push_back({server.ds_id, "it is away"});
       }
     }
@@ -84,13 +84,14 @@ void Auditor::run() {
 }
 
 bool Auditor::wanted() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return !stopping_ && !ending_;
 }
 
 bool Auditor::pause() {
-  std::unique_lock lock(mutex_);
-  return !wake_.wait_for(lock, parts_.limits.between, [this] { return stopping_ || ending_; });
+  MutexLock lock(mutex_);
+  return !wake_.wait_for(mutex_, parts_.limits.between,
+                         [this]() WEFT_REQUIRES(mutex_) { return stopping_ || ending_; });
 }
 
 template <class T, class Ask>
@@ -106,7 +107,7 @@ Result<T> Auditor::ask(const Ask& question) {
 
 void Auditor::look_at(std::uint32_t ds_id, bool only_tell) {
   const auto done = go_through(ds_id, only_tell);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (done) {
     if (!ending_ && !stopping_) ++state_.servers;
     return;
@@ -127,7 +128,7 @@ Result<> Auditor::go_through(std::uint32_t ds_id, bool only_tell) {
       if (auto judged = judge(ds_id, suspect, only_tell); !judged) return judged;
     }
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       state_.objects += page->objects.size();
     }
     if (!page->more) return {};
@@ -163,7 +164,7 @@ Result<> Auditor::judge(std::uint32_t ds_id, const layout::ObjectId& suspect, bo
                stray.is == Stray::Is::kForeign   ? "never_made_here"
                : stray.is == Stray::Is::kRemoved ? "queued_for_removal"
                                                  : "left");
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stray.is == Stray::Is::kForeign ? ++state_.foreign : ++state_.strays;
   if (stray.is == Stray::Is::kRemoved) ++state_.removed;
   state_.bytes += stray.bytes;

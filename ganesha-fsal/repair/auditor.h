@@ -23,15 +23,14 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
 
 namespace weft::mds {
@@ -116,12 +115,12 @@ class Auditor {
   [[nodiscard]] bool pause();
 
   const Parts parts_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;  // guarded by mutex_, as all below
-  bool ending_ = false;
-  AuditState state_;
-  Clock::time_point since_ = Clock::now();
+  mutable Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
+  bool ending_ WEFT_GUARDED_BY(mutex_) = false;
+  AuditState state_ WEFT_GUARDED_BY(mutex_);
+  Clock::time_point since_ WEFT_GUARDED_BY(mutex_) = Clock::now();
   std::thread thread_;
 };
 

@@ -17,7 +17,7 @@ void Mover::start() {
 
 void Mover::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -26,7 +26,7 @@ void Mover::stop() {
 
 void Mover::look_now() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     look_now_ = true;
     for (auto& [ds_id, source] : sources_) source.look_at = {};
   }
@@ -35,26 +35,26 @@ void Mover::look_now() {
 
 void Mover::give_up(std::uint32_t ds_id) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     given_up_.insert(ds_id);
   }
   look_now();
 }
 
 std::uint64_t Mover::moved() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return moved_;
 }
 
 void Mover::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     look_now_ = false;
     lock.unlock();
     const bool more = turn();
     lock.lock();
-    wake_.wait_for(lock, more ? parts_.limits.round : parts_.limits.idle,
-                   [this] { return stopping_ || look_now_; });
+    wake_.wait_for(mutex_, more ? parts_.limits.round : parts_.limits.idle,
+                   [this]() WEFT_REQUIRES(mutex_) { return stopping_ || look_now_; });
   }
 }
 
@@ -100,13 +100,13 @@ std::vector<Move> Mover::under_way() const {
 bool Mover::turn() {
   Round round{.servers = parts_.servers(), .filling = {}, .given_up = {}};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     round.given_up.swap(given_up_);
   }
   const auto moves = under_way();
   for (const Move& move : moves) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (stopping_) return false;
     }
     step(move, round);
@@ -119,7 +119,7 @@ bool Mover::turn() {
   if (moves.size() >= most_moves()) round.under_way = parts_.limits.at_once;  // not all are known
   const auto leaving = sources(round.servers);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(sources_, [&](const auto& source) {
       return std::ranges::find(leaving, source.first) == leaving.end();
     });
@@ -141,7 +141,7 @@ bool Mover::leave(std::uint32_t ds_id, Round& round) {
   if (server->reach == Reach::kGone && !parts_.lapse(ds_id)) return false;
   bool due = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto [it, fresh] = sources_.try_emplace(ds_id, Source{.since = Clock::now()});
     if (fresh) spdlog::info("event=leaving ds={} duty={}", ds_id, to_string(server->duty));
     due = Clock::now() >= it->second.look_at;
@@ -156,7 +156,7 @@ bool Mover::leave(std::uint32_t ds_id, Round& round) {
       return false;
     }
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = sources_.find(ds_id);
   return it != sources_.end() && it->second.look_at == Clock::time_point{};
 }
@@ -164,7 +164,7 @@ bool Mover::leave(std::uint32_t ds_id, Round& round) {
 void Mover::look_through(std::uint32_t ds_id, Round& round) {
   std::optional<layout::ObjectId> after;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     after = sources_[ds_id].after;
   }
   const auto page = parts_.names.objects_of(ds_id, after, parts_.limits.page);
@@ -187,7 +187,7 @@ void Mover::look_through(std::uint32_t ds_id, Round& round) {
     }
     after = object;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Source& source = sources_[ds_id];
   source.after = after;
   source.look_at = {};
@@ -199,7 +199,7 @@ void Mover::look_through(std::uint32_t ds_id, Round& round) {
 }
 
 void Mover::note_stuck(std::uint32_t ds_id, const std::string& why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++sources_[ds_id].found[why];
 }
 
@@ -212,7 +212,7 @@ Result<std::vector<Mover::Leaving>> Mover::leaving() const {
     at.ds_id = ds_id;
     at.left = objects->size();
     at.drained = objects->empty();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = sources_.find(ds_id);
     if (it == sources_.end()) continue;
     at.moved = it->second.moved;

@@ -36,9 +36,7 @@
 // Ownership: everything in Parts outlives it. stop(), or destruction, joins.
 #pragma once
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -49,6 +47,7 @@
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "layout/balance.h"
 #include "layout/placement.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -211,14 +210,14 @@ class Mover {
                                              std::uint32_t from, const Round& round) const;
 
   const Parts parts_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;  // guarded by mutex_, as all below
-  bool look_now_ = false;
-  std::map<std::uint32_t, Source> sources_;
-  std::set<std::uint32_t> given_up_;
-  std::uint64_t moved_ = 0;
-  std::optional<Rebalance> rebalance_;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
+  bool look_now_ WEFT_GUARDED_BY(mutex_) = false;
+  std::map<std::uint32_t, Source> sources_ WEFT_GUARDED_BY(mutex_);
+  std::set<std::uint32_t> given_up_ WEFT_GUARDED_BY(mutex_);
+  std::uint64_t moved_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::optional<Rebalance> rebalance_ WEFT_GUARDED_BY(mutex_);
   // The thread's.
   std::map<FileId, Clock::time_point> not_before_;
   std::map<FileId, Clock::time_point> left_;  // fenced then

@@ -34,7 +34,7 @@ Mover::Rebalance::Rebalance(const std::vector<Server>& servers, double part)
 Result<> Mover::begin_rebalance(double within) {
   const auto servers = parts_.servers();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (rebalance_ && rebalance_->state.running) return fail(Errc::kBusy, "a rebalance runs");
     rebalance_.emplace(servers, within);
     spdlog::info("event=rebalance_begun spread={:.3f}", rebalance_->state.spread);
@@ -44,14 +44,14 @@ Result<> Mover::begin_rebalance(double within) {
 }
 
 bool Mover::end_rebalance() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool ran = rebalance_ && rebalance_->state.running;
   if (ran) rebalance_->state.running = false;
   return ran;
 }
 
 Mover::RebalanceState Mover::rebalance() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return rebalance_ ? rebalance_->state : RebalanceState{};
 }
 
@@ -86,7 +86,7 @@ std::optional<Mover::Relief> Mover::relief(const layout::Balance& balance, FileI
 bool Mover::even_out(Round& round) {
   std::optional<Rebalance> now;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!rebalance_ || !rebalance_->state.running) return false;
     now = rebalance_;
   }
@@ -99,7 +99,7 @@ bool Mover::even_out(Round& round) {
   } else {
     relieve(*now, *from, round);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool ended = !rebalance_ || !rebalance_->state.running;
   if (ended) now->state.running = false;
   rebalance_ = std::move(now);

@@ -65,7 +65,7 @@ Result<> Mover::cancel(const Move& move, const Server* to) {
 void Mover::count(const Move& move) {
   auto attributes = parts_.names.getattr(move.id);
   spdlog::info("event=moved file={:x} from={} to={}", move.id, move.from, move.to);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++moved_;
   const auto source = sources_.find(move.from);
   if (source == sources_.end()) return;

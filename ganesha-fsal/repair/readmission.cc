@@ -33,7 +33,7 @@ void Readmission::start() {
 
 void Readmission::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -42,20 +42,21 @@ void Readmission::stop() {
 
 void Readmission::look_now() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     look_now_ = true;
   }
   wake_.notify_all();
 }
 
 void Readmission::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     look_now_ = false;
     lock.unlock();
     turn();
     lock.lock();
-    wake_.wait_for(lock, parts_.limits.round, [this] { return stopping_ || look_now_; });
+    wake_.wait_for(mutex_, parts_.limits.round,
+                   [this]() WEFT_REQUIRES(mutex_) { return stopping_ || look_now_; });
   }
 }
 
@@ -79,7 +80,7 @@ void Readmission::pause(const Registry::Foreign& store, Clock::duration length) 
 
 bool Readmission::goes_on(const Registry::Foreign& store) const {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return false;
   }
   return std::ranges::any_of(parts_.foreign(), [&](const Registry::Foreign& now) {

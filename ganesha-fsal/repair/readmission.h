@@ -22,10 +22,8 @@
 // Ownership: everything in Parts outlives it. stop(), or destruction, joins.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -33,6 +31,7 @@
 
 #include "ganesha-fsal/cluster/registry.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -97,10 +96,10 @@ class Readmission {
 
   const Parts parts_;
   std::map<std::uint32_t, Pause> pauses_;  // the thread's
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;  // guarded by mutex_, as the next
-  bool look_now_ = false;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
+  bool look_now_ WEFT_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -13,7 +13,7 @@ std::string_view to_string(RepairKind kind) {
 
 std::uint64_t RepairJobs::begin(RepairKind kind, FileId file, std::uint32_t ds_id,
                                 std::uint32_t source) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t number = ++last_;
   running_[number] = {
       {.number = number, .kind = kind, .file = file, .ds_id = ds_id, .source = source}, now_(), {}};
@@ -21,7 +21,7 @@ std::uint64_t RepairJobs::begin(RepairKind kind, FileId file, std::uint32_t ds_i
 }
 
 void RepairJobs::progress(std::uint64_t number, const control::ResyncProgress& at) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = running_.find(number);
   if (found == running_.end()) return;
   Running& running = found->second;
@@ -36,7 +36,7 @@ void RepairJobs::progress(std::uint64_t number, const control::ResyncProgress& a
 }
 
 void RepairJobs::end(std::uint64_t number, bool done) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = running_.find(number);
   if (found == running_.end()) return;
   if (!done) {
@@ -51,7 +51,7 @@ void RepairJobs::end(std::uint64_t number, bool done) {
 
 std::vector<RepairJob> RepairJobs::running() const {
   const auto now = now_();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<RepairJob> out;
   for (const auto& [number, running] : running_) {
     RepairJob job = running.job;
@@ -74,7 +74,7 @@ std::vector<RepairJob> RepairJobs::running() const {
 }
 
 RepairTotals RepairJobs::totals() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return totals_;
 }
 

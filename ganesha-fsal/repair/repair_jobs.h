@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string_view>
 #include <vector>
 
 #include "ganesha-fsal/meta/schema/types.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
 
 namespace weft::mds {
@@ -74,10 +74,10 @@ class RepairJobs {
   };
 
   const Now now_;
-  mutable std::mutex mutex_;
-  std::uint64_t last_;  // guarded by mutex_, as all below
-  std::map<std::uint64_t, Running> running_;
-  RepairTotals totals_;
+  mutable Mutex mutex_;
+  std::uint64_t last_ WEFT_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Running> running_ WEFT_GUARDED_BY(mutex_);
+  RepairTotals totals_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::mds

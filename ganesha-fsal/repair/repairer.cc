@@ -26,7 +26,7 @@ void Repairer::start() {
 
 void Repairer::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -36,7 +36,7 @@ void Repairer::stop() {
 
 void Repairer::server_up(std::uint32_t ds_id) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Destination& at = destinations_[ds_id];
     at.look_at = at.not_before = {};
     at.rest = {};
@@ -47,7 +47,7 @@ void Repairer::server_up(std::uint32_t ds_id) {
 
 void Repairer::look_soon(std::uint32_t ds_id) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     destinations_[ds_id].look_at = {};
   }
   wake_.notify_one();
@@ -58,7 +58,7 @@ Result<> Repairer::compare(FileId file) {
   if (!map) return pass(map);
   if (!*map || (*map)->copies.size() < 2) return {};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = compares_.find(file);
     if (found != compares_.end()) {
       if (!found->second) return fail(Errc::kBusy, "its copies are being compared");
@@ -99,18 +99,18 @@ Result<std::map<std::uint32_t, std::size_t>> Repairer::stale_counts(
 }
 
 bool Repairer::sleep(Clock::duration span) {
-  std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, span, [this] { return stopping_; });
+  MutexLock lock(mutex_);
+  wake_.wait_for(mutex_, span, [this]() WEFT_REQUIRES(mutex_) { return stopping_; });
   return !stopping_;
 }
 
 void Repairer::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
-    if (const auto what = take(lock)) {
-      work(*what, lock);
+    if (const auto what = take()) {
+      work(*what);
     } else if (!stopping_) {
-      wake_.wait_for(lock, parts_.limits.idle);
+      wake_.wait_for(mutex_, parts_.limits.idle);
     }
   }
 }
@@ -128,7 +128,7 @@ std::optional<Repairer::Work> Repairer::take_compare() {
 // What is put off goes from the list, which is read again and again, so that others get their turn.
 std::optional<Repairer::Work> Repairer::take_stale(std::uint32_t ds_id, Destination& at) {
   const auto now = Clock::now();
-  std::erase_if(at.waiting, [&](const StaleObject& object) {
+  std::erase_if(at.waiting, [&](const StaleObject& object) WEFT_REQUIRES(mutex_) {
     const auto off = put_off_.find({ds_id, object.id});
     return off != put_off_.end() && now < off->second.not_before;
   });
@@ -141,11 +141,11 @@ std::optional<Repairer::Work> Repairer::take_stale(std::uint32_t ds_id, Destinat
   return std::nullopt;
 }
 
-std::optional<Repairer::Work> Repairer::take(std::unique_lock<std::mutex>& lock) {
+std::optional<Repairer::Work> Repairer::take() {
   if (auto compare = take_compare()) return compare;
-  lock.unlock();
+  mutex_.unlock();
   auto here = parts_.here();
-  lock.lock();
+  mutex_.lock();
   std::ranges::sort(here);
   std::ranges::rotate(here, std::ranges::upper_bound(here, last_served_));
   for (const std::uint32_t ds_id : here) {
@@ -153,7 +153,7 @@ std::optional<Repairer::Work> Repairer::take(std::unique_lock<std::mutex>& lock)
     Destination& at = destinations_[ds_id];  // never erased, so it stays while unlocked
     const auto now = Clock::now();
     if (now < at.not_before || at.running >= parts_.limits.per_server) continue;
-    if (at.waiting.empty() && !at.listing && now >= at.look_at) look(lock, ds_id);
+    if (at.waiting.empty() && !at.listing && now >= at.look_at) look(ds_id);
     if (auto work = take_stale(ds_id, at)) {
       last_served_ = ds_id;
       return work;
@@ -162,13 +162,13 @@ std::optional<Repairer::Work> Repairer::take(std::unique_lock<std::mutex>& lock)
   return std::nullopt;
 }
 
-void Repairer::look(std::unique_lock<std::mutex>& lock, std::uint32_t ds_id) {
+void Repairer::look(std::uint32_t ds_id) {
   Destination& at = destinations_[ds_id];
   at.listing = true;
   const auto after = at.after;
-  lock.unlock();
+  mutex_.unlock();
   auto page = parts_.names.stale_objects(ds_id, after, kPage);
-  lock.lock();
+  mutex_.lock();
   at.listing = false;
   if (!page) {
     spdlog::error("event=stale_objects_unread ds={} error=\"{}\"", ds_id, page.error().describe());
@@ -191,7 +191,6 @@ std::chrono::steady_clock::time_point Repairer::rest_longer(Clock::duration& res
   return Clock::now() + rest;
 }
 
-// mutex_ is held.
 void Repairer::failed(const StaleObject& stale, bool at_server, const Error& error) {
   Destination& at = destinations_[stale.ds_id];
   at.waits_for = error.describe();
@@ -207,26 +206,26 @@ void Repairer::failed(const StaleObject& stale, bool at_server, const Error& err
 
 std::map<std::uint32_t, std::string> Repairer::waits_for() const {
   std::map<std::uint32_t, std::string> waits;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [ds_id, at] : destinations_) {
     if (!at.waits_for.empty()) waits.emplace(ds_id, at.waits_for);
   }
   return waits;
 }
 
-void Repairer::work(const Work& what, std::unique_lock<std::mutex>& lock) {
+void Repairer::work(const Work& what) {
   const FileId file = what.stale ? what.stale->id : what.compare;
   busy_.insert(file);
   Destination* const at = what.stale ? &destinations_[what.stale->ds_id] : nullptr;
   if (at != nullptr) ++at->running;
-  lock.unlock();
+  mutex_.unlock();
   bool at_server = false;
   const auto done = what.stale ? mend(*what.stale, at_server) : compare_copies(file);
   if (!done) {
     spdlog::info("event=repair_put_off file={:x} ds={} error=\"{}\"", file,
                  what.stale ? what.stale->ds_id : 0, done.error().describe());
   }
-  lock.lock();
+  mutex_.lock();
   busy_.erase(file);
   if (at != nullptr) {
     --at->running;
@@ -239,9 +238,9 @@ void Repairer::work(const Work& what, std::unique_lock<std::mutex>& lock) {
     }
   } else {
     compares_[file] = done.has_value();
-    lock.unlock();
+    mutex_.unlock();
     parts_.compared();
-    lock.lock();
+    mutex_.lock();
   }
   wake_.notify_all();
 }

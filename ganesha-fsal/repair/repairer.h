@@ -29,11 +29,9 @@
 // Ownership: everything in Parts outlives it. stop(), or destruction, cancels what runs and joins.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
@@ -43,6 +41,7 @@
 #include "ganesha-fsal/repair/copy_servers.h"
 #include "ganesha-fsal/repair/repair_jobs.h"
 #include "ganesha-fsal/repair/scrubber.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -151,13 +150,15 @@ class Repairer {
   };
 
   void run();
-  [[nodiscard]] std::optional<Work> take(std::unique_lock<std::mutex>& lock);
-  [[nodiscard]] std::optional<Work> take_compare();
-  [[nodiscard]] std::optional<Work> take_stale(std::uint32_t ds_id, Destination& at);
-  void failed(const StaleObject& stale, bool at_server, const Error& error);
+  // take(), look() and work() let go of the mutex while they ask or wait.
+  [[nodiscard]] std::optional<Work> take() WEFT_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<Work> take_compare() WEFT_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<Work> take_stale(std::uint32_t ds_id, Destination& at)
+      WEFT_REQUIRES(mutex_);
+  void failed(const StaleObject& stale, bool at_server, const Error& error) WEFT_REQUIRES(mutex_);
   [[nodiscard]] Clock::time_point rest_longer(Clock::duration& rest) const;
-  void look(std::unique_lock<std::mutex>& lock, std::uint32_t ds_id);
-  void work(const Work& what, std::unique_lock<std::mutex>& lock);
+  void look(std::uint32_t ds_id) WEFT_REQUIRES(mutex_);
+  void work(const Work& what) WEFT_REQUIRES(mutex_);
 
   // `at_server` becomes true when it failed at the copy's own server.
   [[nodiscard]] Result<> mend(const StaleObject& stale, bool& at_server);
@@ -193,15 +194,15 @@ class Repairer {
 
   Parts parts_;
   RepairJobs jobs_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;  // guarded by mutex_, as all below
-  std::map<std::uint32_t, Destination> destinations_;
-  std::map<ObjectAt, PutOff> put_off_;
-  std::uint32_t last_served_ = 0;  // destinations have their turns
-  std::set<FileId> busy_;          // files that are worked at
-  std::deque<FileId> to_compare_;
-  std::map<FileId, std::optional<bool>> compares_;  // asked for; true: done
+  mutable Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
+  std::map<std::uint32_t, Destination> destinations_ WEFT_GUARDED_BY(mutex_);
+  std::map<ObjectAt, PutOff> put_off_ WEFT_GUARDED_BY(mutex_);
+  std::uint32_t last_served_ WEFT_GUARDED_BY(mutex_) = 0;  // destinations have their turns
+  std::set<FileId> busy_ WEFT_GUARDED_BY(mutex_);          // files that are worked at
+  std::deque<FileId> to_compare_ WEFT_GUARDED_BY(mutex_);
+  std::map<FileId, std::optional<bool>> compares_ WEFT_GUARDED_BY(mutex_);  // asked for; true: done
   std::vector<std::thread> workers_;
 };
 

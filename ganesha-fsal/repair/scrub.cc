@@ -19,11 +19,11 @@ struct Repairer::Scrub {
 
 Result<ScrubOutcome> Repairer::scrub(FileId file, const ScrubHow& how) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!busy_.insert(file).second) return fail(Errc::kBusy, "the file is being repaired");
   }
   auto outcome = scrub_copies(file, how);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   busy_.erase(file);
   return outcome;
 }

@@ -22,7 +22,7 @@ void Scrubber::start() {
 
 void Scrubber::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -45,7 +45,7 @@ void Scrubber::begin_locked(bool only_tell) {
 
 Result<> Scrubber::begin(std::optional<FileId> file, bool only_tell) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (state_.running) return fail(Errc::kBusy, "a scrub runs (weft scrub status)");
     begin_locked(only_tell);
     if (file) {
@@ -61,7 +61,7 @@ Result<> Scrubber::begin(std::optional<FileId> file, bool only_tell) {
 
 Result<> Scrubber::resolve(FileId file, std::uint32_t from) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (resolutions_.size() >= parts_.limits.most_resolving) {
       return fail(Errc::kBusy, "too many files wait to be resolved (weft scrub status)");
     }
@@ -72,7 +72,7 @@ Result<> Scrubber::resolve(FileId file, std::uint32_t from) {
 }
 
 bool Scrubber::end() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   files_.clear();
   more_ = false;
   const bool ran = state_.running;
@@ -89,14 +89,14 @@ void Scrubber::end_locked() {
 }
 
 ScrubState Scrubber::state() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ScrubState out = state_;
   out.age = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
   return out;
 }
 
 void Scrubber::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     if (!resolutions_.empty()) {
       const Resolution what = resolutions_.front();
@@ -113,9 +113,9 @@ void Scrubber::run() {
       after_ = 0;
       more_ = true;
     }
-    const auto file = next(lock);
+    const auto file = next();
     if (!file) {
-      wake_.wait_for(lock, kIdle);
+      wake_.wait_for(mutex_, kIdle);
       continue;
     }
     ++working_;
@@ -130,13 +130,13 @@ void Scrubber::run() {
 }
 
 // nullopt: nothing to do now.
-std::optional<FileId> Scrubber::next(std::unique_lock<std::mutex>& lock) {
+std::optional<FileId> Scrubber::next() {
   while (state_.running && files_.empty() && more_ && !listing_ && !stopping_) {
     listing_ = true;
     const FileId after = after_;
-    lock.unlock();
+    mutex_.unlock();
     auto page = parts_.names.laid_out(after, parts_.limits.page);
-    lock.lock();
+    mutex_.lock();
     listing_ = false;
     if (!more_) break;  // it was ended meanwhile
     if (!page) {

@@ -26,16 +26,15 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
 
 namespace weft::mds {
@@ -120,29 +119,30 @@ class Scrubber {
 
  private:
   void run();
-  [[nodiscard]] std::optional<FileId> next(std::unique_lock<std::mutex>& lock);
-  void count(FileId file, const Result<ScrubOutcome>& outcome);
-  void keep_findings(FileId file, const std::vector<ScrubFinding>& findings);
+  // Lets go of the mutex while it reads a page of files.
+  [[nodiscard]] std::optional<FileId> next() WEFT_REQUIRES(mutex_);
+  void count(FileId file, const Result<ScrubOutcome>& outcome) WEFT_REQUIRES(mutex_);
+  void keep_findings(FileId file, const std::vector<ScrubFinding>& findings) WEFT_REQUIRES(mutex_);
   struct Resolution {
     FileId file = 0;
     std::uint32_t from = 0;
   };
-  void resolved(const Resolution& what, const Result<ScrubOutcome>& outcome);
-  void begin_locked(bool only_tell);
-  void end_locked();
+  void resolved(const Resolution& what, const Result<ScrubOutcome>& outcome) WEFT_REQUIRES(mutex_);
+  void begin_locked(bool only_tell) WEFT_REQUIRES(mutex_);
+  void end_locked() WEFT_REQUIRES(mutex_);
 
   const Parts parts_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;  // guarded by mutex_, as all below
-  ScrubState state_;
-  Clock::time_point since_ = Clock::now();
-  std::deque<FileId> files_;
-  std::deque<Resolution> resolutions_;
-  FileId after_ = 0;
-  bool more_ = false;     // files with numbers above after_
-  bool listing_ = false;  // somebody reads them
-  unsigned working_ = 0;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
+  ScrubState state_ WEFT_GUARDED_BY(mutex_);
+  Clock::time_point since_ WEFT_GUARDED_BY(mutex_) = Clock::now();
+  std::deque<FileId> files_ WEFT_GUARDED_BY(mutex_);
+  std::deque<Resolution> resolutions_ WEFT_GUARDED_BY(mutex_);
+  FileId after_ WEFT_GUARDED_BY(mutex_) = 0;
+  bool more_ WEFT_GUARDED_BY(mutex_) = false;     // files with numbers above after_
+  bool listing_ WEFT_GUARDED_BY(mutex_) = false;  // somebody reads them
+  unsigned working_ WEFT_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread> threads_;
 };
 

@@ -27,7 +27,7 @@ std::string Repairer::state_of(FileId file, std::uint32_t ds_id) const {
     const auto left = std::chrono::ceil<std::chrono::seconds>(when - now);
     return fmt::format("waits {} s more: {}", left.count(), why);
   };
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto off = put_off_.find({ds_id, file});
   if (off != put_off_.end() && now < off->second.not_before) {
     return later(off->second.not_before, off->second.why);

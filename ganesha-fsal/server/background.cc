@@ -26,7 +26,7 @@ void Background::start() {
 
 void Background::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -39,7 +39,7 @@ void Background::stop() {
 void Background::server_up(std::uint32_t ds_id) {
   const auto view = server_.cluster().registry().find(ds_id);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     came_up_.insert(ds_id);
     if (view) {
       const auto [it, fresh] = generations_.try_emplace(ds_id, view->record.address_generation);
@@ -51,9 +51,10 @@ void Background::server_up(std::uint32_t ds_id) {
 }
 
 void Background::run_timer() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
-    wake_.wait_for(lock, kTick, [this] { return stopping_ || !came_up_.empty(); });
+    wake_.wait_for(mutex_, kTick,
+                   [this]() WEFT_REQUIRES(mutex_) { return stopping_ || !came_up_.empty(); });
     if (stopping_) return;
     const bool moved = std::exchange(moved_, false);
     const auto back = std::exchange(came_up_, {});
@@ -75,9 +76,11 @@ void Background::run_timer() {
 void Background::run_mender() {
   FileData& data = server_.data();
   bool more = false;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
-    if (!more) wake_.wait_for(lock, kTick, [this] { return stopping_ || mend_now_; });
+    if (!more)
+      wake_.wait_for(mutex_, kTick,
+                     [this]() WEFT_REQUIRES(mutex_) { return stopping_ || mend_now_; });
     if (stopping_) return;
     const bool came_up = std::exchange(mend_now_, false);
     lock.unlock();
@@ -94,9 +97,9 @@ void Background::run_mender() {
 void Background::run_watcher() {
   Cluster& cluster = server_.cluster();
   DeathProbe deaths(cluster.registry(), [&](std::uint32_t ds_id) { cluster.disconnect(ds_id); });
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
-    wake_.wait_for(lock, kWatch, [this] { return stopping_; });
+    wake_.wait_for(mutex_, kWatch, [this]() WEFT_REQUIRES(mutex_) { return stopping_; });
     if (stopping_) return;
     lock.unlock();
     deaths.tick();
@@ -114,9 +117,9 @@ std::set<std::uint32_t> Background::servers_away() {
 }
 
 void Background::run_keeper() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
-    wake_.wait_for(lock, kLookAtKept, [this] { return stopping_; });
+    wake_.wait_for(mutex_, kLookAtKept, [this]() WEFT_REQUIRES(mutex_) { return stopping_; });
     if (stopping_) return;
     lock.unlock();
     server_.layouts().look_at_kept(servers_away());

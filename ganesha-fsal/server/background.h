@@ -13,13 +13,13 @@
 // Ownership: the server's parts are there from start() until stop() has returned, which joins.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <vector>
+
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -46,14 +46,16 @@ class Background {
   [[nodiscard]] std::set<std::uint32_t> servers_away();
 
   MetadataServer& server_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;            // guarded by mutex_, as below
-  std::set<std::uint32_t> came_up_;  // data servers that the timer has not seen to yet
-  bool moved_ = false;               // one of them has new addresses
-  bool mend_now_ = false;            // the mender has not seen to them
-  std::map<std::uint32_t, std::uint32_t> generations_;  // of data servers' addresses
-  bool orphans_reclaimed_ = false;                      // the timer's
+  Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
+  // Data servers that the timer has not seen to yet.
+  std::set<std::uint32_t> came_up_ WEFT_GUARDED_BY(mutex_);
+  bool moved_ WEFT_GUARDED_BY(mutex_) = false;     // one of them has new addresses
+  bool mend_now_ WEFT_GUARDED_BY(mutex_) = false;  // the mender has not seen to them
+  // Of data servers' addresses.
+  std::map<std::uint32_t, std::uint32_t> generations_ WEFT_GUARDED_BY(mutex_);
+  bool orphans_reclaimed_ = false;  // the timer's
   std::vector<std::thread> threads_;
 };
 

@@ -212,7 +212,7 @@ void MetadataServer::release(FileId file) {
   }
   bool was_orphan = false;
   {
-    const std::lock_guard lock(orphans_mutex_);
+    const MutexLock lock(orphans_mutex_);
     was_orphan = orphans_.contains(file) && !names_->getattr(file);
     if (was_orphan) orphans_.erase(file);
   }
@@ -220,7 +220,7 @@ void MetadataServer::release(FileId file) {
 }
 
 void MetadataServer::remember_orphan(FileId file) {
-  const std::lock_guard lock(orphans_mutex_);
+  const MutexLock lock(orphans_mutex_);
   orphans_.insert(file);
 }
 

@@ -14,7 +14,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,6 +36,7 @@
 #include "ganesha-fsal/server/server_options.h"
 #include "layout/placement_by_load.h"
 #include "rpc/base/metrics.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -140,8 +140,8 @@ class MetadataServer {
 
   std::atomic<std::uint64_t> layout_errors_{0};
 
-  std::mutex orphans_mutex_;
-  std::set<FileId> orphans_;  // guarded by orphans_mutex_
+  Mutex orphans_mutex_;
+  std::set<FileId> orphans_ WEFT_GUARDED_BY(orphans_mutex_);
 };
 
 }  // namespace weft::mds

@@ -3,16 +3,16 @@
 namespace weft::mds {
 
 CommitSeq GroupSync::note_commit() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ++committed_;
 }
 
 Result<> GroupSync::wait(CommitSeq seq) {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (durable_ < seq) {
-    if (auto failed = failure(lock)) return std::unexpected(std::move(*failed));
+    if (auto failed = failure()) return std::unexpected(std::move(*failed));
     if (syncing_) {
-      synced_.wait(lock);
+      synced_.wait(mutex_);
       continue;
     }
     syncing_ = true;
@@ -21,7 +21,7 @@ Result<> GroupSync::wait(CommitSeq seq) {
     auto done = sync_();
     lock.lock();
     syncing_ = false;
-    if (!done) fail_with(lock, done.error());
+    if (!done) fail_with(done.error());
     if (!failed_) durable_ = covered;
     synced_.notify_all();
   }
@@ -29,39 +29,39 @@ Result<> GroupSync::wait(CommitSeq seq) {
 }
 
 void GroupSync::poison(const Error& error) {
-  Lock lock(mutex_);
-  fail_with(lock, error);
+  const MutexLock lock(mutex_);
+  fail_with(error);
 }
 
-void GroupSync::fail_with(Lock& lock, const Error& error) {
+void GroupSync::fail_with(const Error& error) {
   if (failed_) return;
   failed_ = error;
-  lock.unlock();
+  mutex_.unlock();
   if (on_failure_) on_failure_(error);
-  lock.lock();
+  mutex_.lock();
   told_ = true;
   synced_.notify_all();
 }
 
-std::optional<Error> GroupSync::failure(Lock& lock) const {
-  if (failed_) synced_.wait(lock, [this] { return told_; });
+std::optional<Error> GroupSync::failure() const {
+  if (failed_) synced_.wait(mutex_, [this]() WEFT_REQUIRES(mutex_) { return told_; });
   return failed_;
 }
 
 std::optional<Error> GroupSync::poisoned() const {
-  Lock lock(mutex_);
-  return failure(lock);
+  const MutexLock lock(mutex_);
+  return failure();
 }
 
 void GroupSync::restart() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   durable_ = committed_;
   failed_.reset();
   told_ = false;
 }
 
 CommitSeq GroupSync::durable() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return durable_;
 }
 

@@ -12,12 +12,11 @@
 //  4. on_failure is called once, before anybody is answered with the failure.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 
 #include "ganesha-fsal/meta/kv/kv.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -39,21 +38,20 @@ class GroupSync {
   [[nodiscard]] CommitSeq durable() const;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
-  void fail_with(Lock& lock, const Error& error);
+  // Lets go of the mutex while on_failure_ is called.
+  void fail_with(const Error& error) WEFT_REQUIRES(mutex_);
   // The failure, once on_failure_ has returned.
-  [[nodiscard]] std::optional<Error> failure(Lock& lock) const;
+  [[nodiscard]] std::optional<Error> failure() const WEFT_REQUIRES(mutex_);
 
   const Sync sync_;
   const OnFailure on_failure_;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable synced_;
-  // Guarded by mutex_.
-  CommitSeq committed_ = 0;
-  CommitSeq durable_ = 0;
-  bool syncing_ = false;
-  std::optional<Error> failed_;
-  bool told_ = false;  // on_failure_ has returned
+  mutable Mutex mutex_;
+  mutable CondVar synced_;
+  CommitSeq committed_ WEFT_GUARDED_BY(mutex_) = 0;
+  CommitSeq durable_ WEFT_GUARDED_BY(mutex_) = 0;
+  bool syncing_ WEFT_GUARDED_BY(mutex_) = false;
+  std::optional<Error> failed_ WEFT_GUARDED_BY(mutex_);
+  bool told_ WEFT_GUARDED_BY(mutex_) = false;  // on_failure_ has returned
 };
 
 }  // namespace weft::mds

@@ -2,7 +2,6 @@
 
 #include <deque>
 #include <map>
-#include <mutex>
 #include <random>
 #include <unordered_map>
 #include <utility>
@@ -73,12 +72,12 @@ struct MemoryKv::State {
   };
 
   [[nodiscard]] std::optional<std::string> value_of(std::string_view key) const {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     const Cell* cell = find(cells, key);
     return cell == nullptr ? std::nullopt : cell->value;
   }
   [[nodiscard]] std::shared_ptr<const std::function<void(std::string_view)>> hook() const {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     return after_peek;
   }
 
@@ -87,7 +86,7 @@ struct MemoryKv::State {
             const ScanVisitor& visit) const {
     std::vector<std::pair<std::string, std::string>> found;
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       merge_scan(cells, writes, begin, end, limit,
                  [&](std::string_view key, std::string_view value) {
                    found.emplace_back(key, value);
@@ -99,8 +98,8 @@ struct MemoryKv::State {
     }
   }
 
-  // The refusal that a fault asks for, if any. Caller has mutex.
-  [[nodiscard]] std::optional<Error> fault() {
+  // The refusal that a fault asks for, if any.
+  [[nodiscard]] std::optional<Error> fault() WEFT_REQUIRES(mutex) {
     if (auto failed = sync.poisoned()) return failed;
     if (conflict_one_in != 0 && random() % conflict_one_in == 0) {
       return Error{Errc::kConflict, "injected"};
@@ -119,28 +118,27 @@ struct MemoryKv::State {
   }
 
   Result<> make_durable() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (sync_fault) return std::unexpected(*sync_fault);
     for (const Writes& writes : undurable) apply_writes(durable, writes, 0);
     undurable.clear();
     return {};
   }
 
-  mutable std::mutex mutex;
-  // Guarded by mutex.
-  std::mt19937_64 random;
-  Cells cells;
-  Cells durable;
-  std::deque<Writes> undurable;  // committed since the last sync, oldest first
-  std::uint64_t version = 0;
-  std::uint64_t life = 0;  // counts power losses
-  std::uint64_t fail_skip = 0;
-  std::uint64_t fail_count = 0;
-  Errc fail_code = Errc::kIo;
-  std::uint32_t conflict_one_in = 0;
-  std::optional<Error> sync_fault;
-  std::shared_ptr<const std::function<void(std::string_view)>> after_peek;
-  bool full = false;
+  mutable Mutex mutex;
+  std::mt19937_64 random WEFT_GUARDED_BY(mutex);
+  Cells cells WEFT_GUARDED_BY(mutex);
+  Cells durable WEFT_GUARDED_BY(mutex);
+  std::deque<Writes> undurable WEFT_GUARDED_BY(mutex);  // since the last sync, oldest first
+  std::uint64_t version WEFT_GUARDED_BY(mutex) = 0;
+  std::uint64_t life WEFT_GUARDED_BY(mutex) = 0;  // counts power losses
+  std::uint64_t fail_skip WEFT_GUARDED_BY(mutex) = 0;
+  std::uint64_t fail_count WEFT_GUARDED_BY(mutex) = 0;
+  Errc fail_code WEFT_GUARDED_BY(mutex) = Errc::kIo;
+  std::uint32_t conflict_one_in WEFT_GUARDED_BY(mutex) = 0;
+  std::optional<Error> sync_fault WEFT_GUARDED_BY(mutex);
+  std::shared_ptr<const std::function<void(std::string_view)>> after_peek WEFT_GUARDED_BY(mutex);
+  bool full WEFT_GUARDED_BY(mutex) = false;
 
   const Reader reader;
   GroupSync sync;
@@ -169,7 +167,7 @@ template <class State>
 class MemoryTransaction final : public Transaction {
  public:
   explicit MemoryTransaction(std::shared_ptr<State> state) : state_(std::move(state)) {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     life_ = state_->life;
   }
 
@@ -180,7 +178,7 @@ class MemoryTransaction final : public Transaction {
 
   Result<std::optional<std::string>> get(std::string_view key) override {
     if (const auto own = writes_.find(key); own != writes_.end()) return own->second;
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     const Cell* cell = find(state_->cells, key);
     reads_.try_emplace(std::string(key), cell == nullptr ? 0 : cell->version);
     return cell == nullptr ? std::nullopt : cell->value;
@@ -200,7 +198,7 @@ class MemoryTransaction final : public Transaction {
   }
 
   Result<CommitSeq> commit() override {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     if (life_ != state_->life) return fail(Errc::kClosed, "the store has lost power");
     if (writes_.empty() && reads_.empty()) return CommitSeq{0};
     if (auto fault = state_->fault()) return std::unexpected(std::move(*fault));
@@ -233,42 +231,42 @@ std::unique_ptr<Transaction> MemoryKv::begin() {
 const KvReader& MemoryKv::latest() const { return state_->reader; }
 
 std::unique_ptr<KvReader> MemoryKv::snapshot() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return std::make_unique<SnapshotReader>(state_->cells);
 }
 
 Result<> MemoryKv::wait_durable(CommitSeq seq) { return state_->sync.wait(seq); }
 
 Result<> MemoryKv::room() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (state_->full) return fail(Errc::kNoSpace, "injected");
   return {};
 }
 
 void MemoryKv::set_full(bool full) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->full = full;
 }
 
 void MemoryKv::fail_commits(Errc code, std::uint64_t skip, std::uint64_t count) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->fail_code = code;
   state_->fail_skip = skip;
   state_->fail_count = count;
 }
 
 void MemoryKv::conflict_at_random(std::uint32_t one_in) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->conflict_one_in = one_in;
 }
 
 void MemoryKv::fail_sync(Errc code) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->sync_fault = Error{code, "injected"};
 }
 
 void MemoryKv::after_peek(std::function<void(std::string_view key)> hook) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->after_peek.reset();
   if (hook) {
     state_->after_peek =
@@ -277,7 +275,7 @@ void MemoryKv::after_peek(std::function<void(std::string_view key)> hook) {
 }
 
 void MemoryKv::lose_power() {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   ++state_->life;
   const std::size_t kept = state_->random() % (state_->undurable.size() + 1);
   for (std::size_t i = 0; i < kept; ++i) {
@@ -290,12 +288,12 @@ void MemoryKv::lose_power() {
 }
 
 std::uint64_t MemoryKv::commits() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->version;
 }
 
 std::size_t MemoryKv::size() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   std::size_t live = 0;
   for (const auto& [key, cell] : state_->cells) live += cell.value ? 1 : 0;
   return live;

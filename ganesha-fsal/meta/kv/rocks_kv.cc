@@ -17,12 +17,12 @@
 #include <array>
 #include <cstdarg>
 #include <cstdio>
-#include <mutex>
 
 #include "ganesha-fsal/meta/kv/group_sync.h"
 #include "ganesha-fsal/meta/kv/store_space.h"
 #include "ganesha-fsal/meta/kv/store_watch.h"
 #include "rpc/base/log_text.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 namespace {
@@ -99,7 +99,7 @@ class BackgroundErrors final : public rocksdb::EventListener {
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override {
     using Reason = rocksdb::BackgroundErrorReason;
     const bool log = reason == Reason::kWriteCallback || reason == Reason::kMemTable;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (error->IsNoSpace() && !log && error->severity() < rocksdb::Status::kFatalError) {
       if (waits_since_) return;
       waits_since_ = std::chrono::steady_clock::now();
@@ -109,30 +109,30 @@ class BackgroundErrors final : public rocksdb::EventListener {
     }
   }
   void OnErrorRecoveryCompleted(rocksdb::Status /*before*/) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (waits_since_) spdlog::info("event=metadata_store_goes_on");
     waits_since_.reset();
   }
 
   [[nodiscard]] std::optional<Error> failed() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return failed_;
   }
   // For space, and for nothing else.
   [[nodiscard]] bool waits() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return waits_since_ && !failed_;
   }
   // Longer than it takes when the reserve was enough.
   [[nodiscard]] bool waits_for_long() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return waits_since_ && std::chrono::steady_clock::now() - *waits_since_ > kLongWait;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::optional<std::chrono::steady_clock::time_point> waits_since_;
-  std::optional<Error> failed_;
+  mutable Mutex mutex_;
+  std::optional<std::chrono::steady_clock::time_point> waits_since_ WEFT_GUARDED_BY(mutex_);
+  std::optional<Error> failed_ WEFT_GUARDED_BY(mutex_);
 };
 
 // RocksDB's own log goes where ours does. By default it is a file beside the tables, and then a

@@ -1,8 +1,8 @@
 #include "ganesha-fsal/meta/kv/store_watch.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <utility>
+
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -15,11 +15,17 @@ unsigned Progress::stuck() {
 
 Regularly::Regularly(std::chrono::milliseconds period, std::function<void()> look)
     : thread_([period, look = std::move(look)](const std::stop_token& stop) {
-        std::mutex mutex;
-        std::condition_variable_any wake;
-        std::unique_lock lock(mutex);
+        Mutex mutex;
+        CondVar stopped;
+        const std::stop_callback on_stop(stop, [&] {
+          const MutexLock lock(mutex);
+          stopped.notify_one();
+        });
         while (!stop.stop_requested()) {
-          wake.wait_for(lock, stop, period, [] { return false; });
+          {
+            const MutexLock lock(mutex);
+            stopped.wait_for(mutex, period, [&] { return stop.stop_requested(); });
+          }
           if (!stop.stop_requested()) look();
         }
       }) {}

@@ -6,7 +6,7 @@
 namespace weft::mds {
 
 Result<FileId> FileIdAllocator::next() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (next_ == end_) {
     if (auto done = reserve(); !done) return pass(done);
   }

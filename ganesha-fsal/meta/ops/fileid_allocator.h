@@ -7,10 +7,10 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 
 #include "ganesha-fsal/meta/kv/kv.h"
 #include "ganesha-fsal/meta/schema/types.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -23,12 +23,12 @@ class FileIdAllocator {
   [[nodiscard]] Result<FileId> next();
 
  private:
-  [[nodiscard]] Result<> reserve();
+  [[nodiscard]] Result<> reserve() WEFT_REQUIRES(mutex_);
 
   KvStore& store_;
-  std::mutex mutex_;
-  FileId next_ = 0;  // guarded by mutex_
-  FileId end_ = 0;   // guarded by mutex_
+  Mutex mutex_;
+  FileId next_ WEFT_GUARDED_BY(mutex_) = 0;
+  FileId end_ WEFT_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace weft::mds

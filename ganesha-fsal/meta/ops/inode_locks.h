@@ -24,7 +24,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 

@@ -54,7 +54,6 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -70,6 +69,7 @@
 #include "layout/layout_map.h"
 #include "layout/policy.h"
 #include "rpc/base/error.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -353,7 +353,7 @@ class Namespace {
   mutable InodeLocks locks_;
   // Whether anything has or had a policy: while nothing has, nobody looks for one.
   std::atomic<bool> policies_{false};
-  std::mutex rename_mutex_;  // directories moving between directories, one at a time
+  Mutex rename_mutex_;  // directories moving between directories, one at a time
 };
 
 }  // namespace weft::mds

@@ -19,7 +19,7 @@ struct Namespace::RenameNames {
 };
 
 struct Namespace::LockedRename {
-  std::unique_lock<std::mutex> directories;  // before guard: unlocked after it
+  std::unique_ptr<MutexLock> directories;  // before guard: unlocked after it. Null: not needed
   InodeLocks::Guard guard;
   std::optional<EntryRecord> from;
   std::optional<EntryRecord> to;
@@ -92,8 +92,8 @@ Result<Namespace::LockedRename> Namespace::lock_rename(const RenameNames& names)
     if (auto done = peek(from, to); !done) return pass(done);
     const bool moves_directory =
         names.from_dir != names.to_dir && from && from->type == FileType::kDirectory;
-    std::unique_lock<std::mutex> directories(rename_mutex_, std::defer_lock);
-    if (moves_directory) directories.lock();
+    std::unique_ptr<MutexLock> directories;
+    if (moves_directory) directories = std::make_unique<MutexLock>(rename_mutex_);
     auto guard = locks_.lock({names.from_dir, names.to_dir, id_of(from), id_of(to)});
     std::optional<EntryRecord> from_now;
     std::optional<EntryRecord> to_now;
@@ -182,7 +182,7 @@ Result<Renamed> Namespace::rename(const Credentials& who, FileId from_dir,
                    [&](Tree& tree) { return rename_in(tree, names, *locked, replaced_held, out); });
   const CommitSeq seen = seq ? *seq : locked->guard.seen();
   locked->guard.unlock();
-  if (locked->directories.owns_lock()) locked->directories.unlock();
+  locked->directories.reset();
   if (auto durable = store_.wait_durable(seen); !durable) return pass(durable);
   if (!seq) return pass(seq);
   return out;
