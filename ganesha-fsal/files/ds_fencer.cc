@@ -2,8 +2,13 @@
 
 namespace weft::mds {
 
+void DsFencer::await_counted(ClientId client) {
+  counted_.wait(mutex_, [&]() WEFT_REQUIRES(mutex_) { return !counting_.contains(client); });
+}
+
 Result<std::uint32_t> DsFencer::epoch_for(ClientId client) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
+  await_counted(client);  // what is sealed with the epoch of before would be refused
   auto it = epochs_.find(client);
   if (it == epochs_.end()) {
     const auto known = names_.client_epoch(client);
@@ -15,11 +20,17 @@ Result<std::uint32_t> DsFencer::epoch_for(ClientId client) {
 }
 
 Result<std::uint32_t> DsFencer::epoch_against(ClientId client) {
-  const std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
+  await_counted(client);
   const auto it = epochs_.find(client);
   // Unknown since the start: an earlier process may have sealed handles with its epoch.
   if (it != epochs_.end() && !it->second.used) return it->second.current;
+  counting_.insert(client);
+  lock.unlock();  // over the sync
   const auto next = names_.bump_client_epoch(client);
+  lock.lock();
+  counting_.erase(client);
+  counted_.notify_all();
   if (!next) return fail(next.error().code, next.error().text);
   epochs_[client] = Epoch{.current = *next};
   return *next;

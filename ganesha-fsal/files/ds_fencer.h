@@ -7,14 +7,16 @@
 // the call fails then, so that who waits for it goes on waiting.
 //
 // Threading: any thread. fence() blocks for a sync of the metadata store, never for a data server.
+// While it does, calls for the same client wait for it, and no others.
 #pragma once
 
 #include <map>
-#include <mutex>
+#include <set>
 
 #include "ganesha-fsal/cluster/cluster.h"
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -31,6 +33,8 @@ class DsFencer final : public Fencer {
  private:
   // The epoch that refuses everything sealed so far. Counted up only if something was.
   [[nodiscard]] Result<std::uint32_t> epoch_against(ClientId client);
+  // Waits until nobody counts the client's epoch up.
+  void await_counted(ClientId client) WEFT_REQUIRES(mutex_);
 
   struct Epoch {
     std::uint32_t current = 1;
@@ -39,8 +43,11 @@ class DsFencer final : public Fencer {
 
   Namespace& names_;
   Cluster& cluster_;
-  std::mutex mutex_;
-  std::map<ClientId, Epoch> epochs_;  // guarded by mutex_; what is not here is in the namespace
+  Mutex mutex_;
+  CondVar counted_;
+  // What is not here is in the namespace.
+  std::map<ClientId, Epoch> epochs_ WEFT_GUARDED_BY(mutex_);
+  std::set<ClientId> counting_ WEFT_GUARDED_BY(mutex_);  // whose epoch is being counted up
 };
 
 }  // namespace weft::mds

@@ -1,0 +1,92 @@
+#include "ganesha-fsal/files/ds_fencer.h"
+
+#include <algorithm>
+#include <future>
+
+#include "ganesha-fsal/files/cluster_links.h"
+#include "tests/ganesha-fsal/cluster/fake_server.h"
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr std::chrono::seconds kLong{60};
+
+// A store that syncs when it may. What is durable already waits for nothing.
+class HeldStore final : public KvStore {
+ public:
+  std::unique_ptr<Transaction> begin() override { return store_.begin(); }
+  const KvReader& latest() const override { return store_.latest(); }
+  std::unique_ptr<KvReader> snapshot() const override { return store_.snapshot(); }
+  Result<> wait_durable(CommitSeq seq) override {
+    const MutexLock lock(mutex_);
+    if (seq > synced_ && held_) {
+      waiting_ = true;
+      changed_.notify_all();
+      changed_.wait(mutex_, [this]() WEFT_REQUIRES(mutex_) { return !held_; });
+    }
+    synced_ = std::max(synced_, seq);
+    return store_.wait_durable(seq);
+  }
+
+  void hold(bool held) {
+    const MutexLock lock(mutex_);
+    held_ = held;
+    changed_.notify_all();
+  }
+  // Whether somebody waits for a sync, in time.
+  bool await_waiting() {
+    const MutexLock lock(mutex_);
+    return changed_.wait_for(mutex_, kLong, [this]() WEFT_REQUIRES(mutex_) { return waiting_; });
+  }
+
+ private:
+  MemoryKv store_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool held_ WEFT_GUARDED_BY(mutex_) = false;
+  bool waiting_ WEFT_GUARDED_BY(mutex_) = false;  // somebody, for a sync
+  CommitSeq synced_ WEFT_GUARDED_BY(mutex_) = 0;
+};
+
+struct Fixture {
+  Fixture() : names(Namespace::open(store, {}).value()), sizes(*names, [](FileId) {}) {
+    Cluster::Config config;
+    config.listen = layout::make_address("127.0.0.1", 0).value();
+    config.keys = std::make_shared<control::Keyring>(test_key());
+    config.registry.cluster = names->superblock().cluster_uuid;
+    cluster = Cluster::start(config, store, sizes).value();
+    fencer.emplace(*names, *cluster);
+    auto made = names->create(kSuperuser, kRootFileId, "f", {.mode = 0644});
+    REQUIRE(made);
+    file = made->attributes.id;
+    REQUIRE(names->ensure_layout(file, NamespaceTest::striped({1})));
+  }
+
+  HeldStore store;
+  std::unique_ptr<Namespace> names;
+  NamespaceSizes sizes;
+  std::unique_ptr<Cluster> cluster;
+  std::optional<DsFencer> fencer;
+  FileId file = 0;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "while one client is fenced, others get their handles") {
+  CHECK(fencer->epoch_for(7) == 1);
+  CHECK(fencer->epoch_for(8) == 1);
+  store.hold(true);
+  auto fenced = std::async(std::launch::async, [&] { fencer->fence(file, 7, [](Result<>) {}); });
+  REQUIRE(store.await_waiting());
+  auto other = std::async(std::launch::async, [&] { return fencer->epoch_for(8); });
+  auto same = std::async(std::launch::async, [&] { return fencer->epoch_for(7); });
+  const bool answered = other.wait_for(kLong) == std::future_status::ready;
+  store.hold(false);
+  CHECK(answered);
+  CHECK(other.get() == 1);
+  CHECK(same.get() == 2);  // never one that the fence refuses
+  fenced.get();
+}
+
+}  // namespace weft::mds
