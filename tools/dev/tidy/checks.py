@@ -81,6 +81,22 @@ def layering(path, text):
             yield f'{path}:{line}: {own} may not include "{name}"'
 
 
+# What the compiler does not check: rpc/base/mutex.h has what it does.
+_UNCHECKED = re.compile(r'\bstd::(?:(?:recursive_|timed_|recursive_timed_|shared_|shared_timed_)?'
+                        r'mutex|lock_guard|scoped_lock|unique_lock|shared_lock|'
+                        r'condition_variable(?:_any)?)\b')
+PRODUCTION = ('rpc/', 'layout/', 'dataserver/', 'ganesha-fsal/')
+
+
+def mutexes(path, text):
+    if not path.startswith(PRODUCTION) or path == 'rpc/base/mutex.h':
+        return
+    for match in _UNCHECKED.finditer(source.blank_literals(text)):
+        line = text.count('\n', 0, match.start()) + 1
+        yield f'{path}:{line}: {match.group()}: use those of rpc/base/mutex.h, which the ' \
+              'compiler checks'
+
+
 # Addresses and checksums cannot be broken over lines.
 _UNBREAKABLE = re.compile(r'https?://|[0-9a-f]{64}')
 

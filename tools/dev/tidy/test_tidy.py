@@ -117,6 +117,15 @@ def test_ganesha_only_by_its_wrapper():
     assert not findings('ganesha-fsal/glue/ganesha.h', '"fsal_types.h"')
 
 
+def test_mutexes_are_those_that_the_compiler_checks():
+    for kind in ('mutex', 'shared_mutex', 'lock_guard', 'unique_lock', 'condition_variable'):
+        found = list(checks.mutexes('dataserver/store/a.h', f'int a;\n  std::{kind} b;\n'))
+        assert len(found) == 1 and found[0].startswith(f'dataserver/store/a.h:2: std::{kind}')
+        assert not list(checks.mutexes('tests/store/a.cc', f'std::{kind} b;'))
+        assert not list(checks.mutexes('rpc/base/mutex.h', f'std::{kind} b;'))
+    assert not list(checks.mutexes('rpc/base/a.h', '// std::mutex\nconst char* a = "std::mutex";'))
+
+
 def test_forbidden_words():
     host = '.'.join(['deb', 'debian', 'org'])
     assert list(checks.forbidden('a', f'get it from {host}'))

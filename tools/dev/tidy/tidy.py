@@ -47,6 +47,7 @@ def findings(root, files):
             yield from checks.lengths(name, text)
         if name.endswith(CPP):
             yield from checks.layering(name, text)
+            yield from checks.mutexes(name, text)
 
 
 def main():
