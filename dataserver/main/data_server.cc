@@ -8,6 +8,7 @@
 #include <future>
 
 #include "dataserver/store/cache_metrics.h"
+#include "rpc/base/clock.h"
 #include "rpc/control/keys.h"
 #include "rpc/nfs4/payload_locator.h"
 #include "rpc/session/cluster_session.h"
@@ -35,7 +36,7 @@ Result<std::unique_ptr<DataServer>> DataServer::open(DsConfig config,
   if (!arena) return pass(arena);
   std::unique_ptr<DataServer> server(new DataServer(std::move(config), std::move(*arena)));
   server->keys_ = std::move(*keys);
-  server->forget_at_ = std::chrono::steady_clock::now() + kForgetAfter;
+  server->forget_at_ = system_clock().now() + kForgetAfter;
   server->on_alive_ = std::move(on_alive);
   if (auto opened = server->open_store(); !opened) return pass(opened);
   if (auto started = server->start_threads(); !started) return pass(started);
@@ -257,7 +258,7 @@ void DataServer::join_when_able() {
 
 // Fences are forgotten a while after their keys were dropped, so that a step back does no harm.
 void DataServer::follow_keys() {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = system_clock().now();
   if (keys_->follow()) {
     fences_->use_keys(keys_->now().fingerprints);
     forget_at_ = now + kForgetAfter;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "dataserver/store/disk.h"
+#include "rpc/base/clock.h"
 #include "rpc/base/shared_memory.h"
 
 namespace weft::ds {
@@ -271,8 +272,8 @@ void StoreChain::disconnect() {
   parity_->close();
   for (const auto& member : members_) member->close();
   // What it waited for has failed by now.
-  const auto end = std::chrono::steady_clock::now() + kGroupQuiet;
-  while (!parity_->idle() && std::chrono::steady_clock::now() < end) {
+  const auto end = system_clock().now() + kGroupQuiet;
+  while (!parity_->idle() && system_clock().now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   if (parity_->idle()) parity_.reset();

@@ -38,7 +38,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
         socket_(io_->context()),
         timer_(io_->context()),
         backoff_(config_.backoff_min),
-        jitter_(std::random_device{}()) {}
+        jitter_(static_cast<std::mt19937::result_type>(system_random().u64())) {}
 
   void start();
   void stop();

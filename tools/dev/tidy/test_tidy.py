@@ -126,6 +126,23 @@ def test_mutexes_are_those_that_the_compiler_checks():
     assert not list(checks.mutexes('rpc/base/a.h', '// std::mutex\nconst char* a = "std::mutex";'))
 
 
+def test_time_and_randomness_come_from_outside():
+    for call in ('std::chrono::steady_clock::now()', 'system_clock::now()', 'Clock::now()',
+                 'std::random_device{}()', '::time(nullptr)', 'std::time(nullptr)',
+                 'clock_gettime(CLOCK_MONOTONIC, &at)'):
+        assert len(list(checks.clocks('dataserver/new.cc', f'auto a = {call};\n'))) == 1
+        assert not list(checks.clocks('tests/a.cc', f'auto a = {call};\n'))
+        assert not list(checks.clocks('rpc/base/clock.cc', f'auto a = {call};\n'))
+    for good in ('clock_.now()', 'now_()', 'system_clock().now()', 'run_time(3)', 'a.time(3)'):
+        assert not list(checks.clocks('dataserver/new.cc', f'auto a = {good};\n'))
+
+
+def test_what_is_off_the_system_clock_leaves_the_list():
+    path = next(iter(checks.CLOCK_NOT_YET))
+    assert not list(checks.clocks(path, 'auto a = Clock::now();\n'))
+    assert 'CLOCK_NOT_YET' in next(checks.clocks(path, 'auto a = clock_.now();\n'))
+
+
 def test_forbidden_words():
     host = '.'.join(['deb', 'debian', 'org'])
     assert list(checks.forbidden('a', f'get it from {host}'))

@@ -48,6 +48,7 @@ def findings(root, files):
         if name.endswith(CPP):
             yield from checks.layering(name, text)
             yield from checks.mutexes(name, text)
+            yield from checks.clocks(name, text)
 
 
 def main():
