@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -465,15 +466,126 @@ void describe(Io& io, FileReport& r) {
   io("io", r.io, cut_at(kLongList));
 }
 
-// What an administrator told the metadata server to do, and what it said.
-struct MaintenanceReport {
-  std::vector<std::string> lines;
+struct ServerName {
+  std::uint32_t id = 0;
+  std::string name;  // empty: it was removed since
+};
+template <class Io>
+void describe(Io& io, ServerName& r) {
+  io("id", r.id);
+  io("name", r.name, cut_at(kMaxReportText));
+}
 
-  friend bool operator==(const MaintenanceReport&, const MaintenanceReport&) = default;
+// What a data server was asked for, and its answer.
+struct AskedReport {
+  ServerName server;
+  std::string error;  // empty: it does it
+};
+template <class Io>
+void describe(Io& io, AskedReport& r) {
+  io("server", r.server);
+  io("error", r.error, cut_at(kMaxReportText));
+}
+
+struct PlannedMovesReport {
+  std::uint32_t from = 0;  // data servers
+  std::uint32_t to = 0;
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;
+};
+template <class Io>
+void describe(Io& io, PlannedMovesReport& r) {
+  io("from", r.from);
+  io("to", r.to);
+  io("objects", r.objects);
+  io("bytes", r.bytes);
+}
+
+// What a rebalance would do. Spreads: how far the fullest and the emptiest data server are apart,
+// as parts of their space.
+struct RebalancePlanReport {
+  double spread_before = 0;
+  double spread_after = 0;
+  bool whole = true;  // all objects were looked at
+  std::vector<PlannedMovesReport> moves;
+};
+template <class Io>
+void describe(Io& io, RebalancePlanReport& r) {
+  io("spread_before", r.spread_before);
+  io("spread_after", r.spread_after);
+  io("whole", r.whole);
+  io("moves", r.moves, cut_at(kLongList));
+}
+
+// An object that no file needs.
+struct StrayReport {
+  ServerName server;
+  std::string object;  // layout::to_string(ObjectId)
+  std::uint64_t bytes = 0;
+  std::string is;  // "left", "removed" (queued for removal), "foreign" (of no file made here)
+};
+template <class Io>
+void describe(Io& io, StrayReport& r) {
+  io("server", r.server);
+  io("object", r.object, cut_at(kMaxReportText));
+  io("bytes", r.bytes);
+  io("is", r.is, cut_at(kMaxReportText));
+}
+
+// The audit that runs, or the last.
+struct AuditReport {
+  bool running = false;
+  bool only_tell = false;
+  std::uint64_t rounds = 0;   // that have ended, since the process started
+  std::uint64_t age_ms = 0;   // since it began; or since the last one ended
+  std::uint64_t servers = 0;  // gone through
+  std::uint64_t objects = 0;
+  std::uint64_t strays = 0;
+  std::uint64_t removed = 0;          // of these, queued for removal
+  std::uint64_t foreign = 0;          // not counted as strays
+  std::uint64_t bytes = 0;            // of strays and foreign ones
+  std::vector<StrayReport> found;     // the first of them
+  std::vector<AskedReport> failures;  // data servers that were not gone through to the end
+};
+template <class Io>
+void describe(Io& io, AuditReport& r) {
+  io("running", r.running);
+  io("only_tell", r.only_tell);
+  io("rounds", r.rounds);
+  io("age_ms", r.age_ms);
+  io("servers", r.servers);
+  io("objects", r.objects);
+  io("strays", r.strays);
+  io("removed", r.removed);
+  io("foreign", r.foreign);
+  io("bytes", r.bytes);
+  io("found", r.found, cut_at(kLongList));
+  io("failures", r.failures, cut_at(kLongList));
+}
+
+// What came of what an administrator told the metadata server to do (AdminSource::maintain()).
+struct MaintenanceReport {
+  std::string action;                         // `what`
+  std::optional<ServerName> server;           // whom it is about
+  std::optional<std::uint64_t> objects_left;  // "drain", "remove": that are there now
+  std::optional<std::uint32_t> target;        // "give-up": of the server's parity group
+  std::optional<std::uint64_t> fileid;        // "scrub", "scrub-check", "scrub-resolve" of one file
+  std::optional<bool> was_running;            // of what is to stop
+  std::vector<AskedReport> groups;            // "scrub...": the servers over parity groups
+  std::optional<RebalancePlanReport> plan;    // "rebalance-plan"
+  std::optional<AuditReport> audit;           // "audit-status"
 };
 template <class Io>
 void describe(Io& io, MaintenanceReport& r) {
-  io("lines", r.lines, cut_at(kLongList, kMaxReportText));
+  io("action", r.action, cut_at(kMaxReportText));
+  io("server", r.server);
+  io("objects_left", r.objects_left);
+  io("target", r.target);
+  io("fileid", r.fileid);
+  io("was_running", r.was_running);
+  io("groups", r.groups, cut_at(kLongList));
+  io("plan", r.plan);
+  io("audit", r.audit);
 }
 
 constexpr std::size_t kMaxStaleCounted = 100'000;  // at one data server

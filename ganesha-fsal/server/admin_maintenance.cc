@@ -20,7 +20,15 @@ std::string human_time(std::uint64_t seconds) {
   return fmt::format("{} h", seconds / 3600);
 }
 
+ServerName name_of(const ServerView& view) { return {view.record.id, view.record.name}; }
+
 namespace {
+
+MaintenanceReport about(std::string action, const ServerView& view) {
+  MaintenanceReport report{.action = std::move(action)};
+  report.server = name_of(view);
+  return report;
+}
 
 Result<ServerView> find(MetadataServer& server, const std::string& whom) {
   std::uint32_t id = 0;
@@ -59,8 +67,9 @@ Result<MaintenanceReport> drain(MetadataServer& server, const ServerView& view) 
   auto left = objects_at(server, view.record.id);
   if (!left) return pass(left);
   if (auto set = set_duty(server, view, Duty::kDraining); !set) return pass(set);
-  return MaintenanceReport{
-      {fmt::format("{} is draining: {} objects to move. See weft ds list.", title(view), *left)}};
+  auto report = about("drain", view);
+  report.objects_left = *left;
+  return report;
 }
 
 Result<MaintenanceReport> undrain(MetadataServer& server, const ServerView& view) {
@@ -69,7 +78,7 @@ Result<MaintenanceReport> undrain(MetadataServer& server, const ServerView& view
   }
   if (auto set = set_duty(server, view, Duty::kServing); !set) return pass(set);
   server.repairs().mover().give_up(view.record.id);
-  return MaintenanceReport{{title(view) + " serves again; what was moved stays where it is"}};
+  return about("undrain", view);
 }
 
 Result<MaintenanceReport> remove(MetadataServer& server, const ServerView& view) {
@@ -85,12 +94,9 @@ Result<MaintenanceReport> remove(MetadataServer& server, const ServerView& view)
                             view.record.id));
   }
   if (auto set = set_duty(server, view, Duty::kRemoving); !set) return pass(set);
-  if (*left == 0) return MaintenanceReport{{title(view) + " is removed"}};
-  return MaintenanceReport{
-      {fmt::format("{} is gone. What it had, {} objects, is made anew at others from the copies "
-                   "that are left, and then it is removed. See weft ds list.",
-                   title(view), *left),
-       "If it comes back before that, its store may be used again after weft ds undrain."}};
+  auto report = about("remove", view);
+  report.objects_left = *left;
+  return report;
 }
 
 Result<MaintenanceReport> accept(MetadataServer& server, const ServerView& view) {
@@ -98,12 +104,7 @@ Result<MaintenanceReport> accept(MetadataServer& server, const ServerView& view)
   if (!taken) return fail(taken.error().code, title(view) + ": " + taken.error().text);
   spdlog::warn("event=store_taken_as_is ds={}", view.record.id);
   server.repairs().readmission().look_now();
-  return MaintenanceReport{
-      {title(view) +
-       " is used with the store it has now. Where another copy is current, its own is "
-       "repaired from that first. Where it has the only copy, files are as they were "
-       "when the store was copied, and what was written since is lost. See weft ds "
-       "list."}};
+  return about("accept", view);
 }
 
 // `whom`: the data server, a space, and the target's number in its group.
@@ -125,12 +126,9 @@ Result<MaintenanceReport> give_up_target(MetadataServer& server, const std::stri
   });
   if (!told) return fail(told.error().code, title(*view) + ": " + told.error().text);
   spdlog::warn("event=target_given_up ds={} target={}", view->record.id, target);
-  return MaintenanceReport{
-      {fmt::format("the parity group of {} goes on without target {}. Blocks that only that target "
-                   "had cannot be read until they are written anew. How many: weft ds list; of "
-                   "which objects: event=parity_given_up in the data server's log.",
-                   title(*view), target),
-       "An empty store at the target's address takes its place."}};
+  auto report = about("give-up", *view);
+  report.target = target;
+  return report;
 }
 
 // What an administrator should know of a parity group beside its scrub.
@@ -172,30 +170,26 @@ std::string human_mib(std::uint64_t bytes) { return fmt::format("{} MiB", bytes 
 Result<MaintenanceReport> plan(MetadataServer& server, double within) {
   auto plan = server.repairs().mover().plan(within);
   if (!plan) return pass(plan);
-  MaintenanceReport report;
-  report.lines.push_back(
-      fmt::format("fullest and emptiest are {:.1f} % apart now, and {:.1f} % after",
-                  plan->spread_before * 100, plan->spread_after * 100));
+  MaintenanceReport report{.action = "rebalance-plan"};
+  report.plan = {plan->spread_before, plan->spread_after, plan->whole, {}};
   for (const auto& [ends, moves] : plan->moves) {
-    report.lines.push_back(fmt::format("data server {} to {}: {} objects, {}", ends.first,
-                                       ends.second, moves.objects, human_mib(moves.bytes)));
+    report.plan->moves.push_back({ends.first, ends.second, moves.objects, moves.bytes});
   }
-  if (!plan->whole) report.lines.push_back("there is more: not all objects were looked at");
   return report;
 }
 
 Result<MaintenanceReport> rebalance(MetadataServer& server, const std::string& what,
                                     const std::string& percent) {
   if (what == "rebalance-stop") {
-    return MaintenanceReport{{server.repairs().mover().end_rebalance()
-                                  ? "nothing more is begun; what has begun is finished"
-                                  : "no rebalance runs"}};
+    MaintenanceReport report{.action = what};
+    report.was_running = server.repairs().mover().end_rebalance();
+    return report;
   }
   auto within = to_part(percent);
   if (!within) return pass(within);
   if (what == "rebalance-plan") return plan(server, *within);
   if (auto begun = server.repairs().mover().begin_rebalance(*within); !begun) return pass(begun);
-  return MaintenanceReport{{"rebalancing: weft status"}};
+  return MaintenanceReport{.action = what};
 }
 
 // Tells the data servers over parity groups, and what they answered.
@@ -206,9 +200,7 @@ void scrub_groups(MetadataServer& server, const rpc::control::Scrub& request,
     auto told = await<void>([&](rpc::control::Done<void> done) {
       server.cluster().scrub(view.record.id, request, std::move(done));
     });
-    const char* what = request.start ? "is gone through" : "is not gone through any more";
-    report.lines.push_back(told ? fmt::format("the parity group of {} {}", title(view), what)
-                                : fmt::format("{}: {}", title(view), told.error().describe()));
+    report.groups.push_back({name_of(view), told ? "" : told.error().describe()});
   }
 }
 
@@ -237,8 +229,8 @@ std::string group_text(const ServerView& view) {
 Result<MaintenanceReport> maintain(MetadataServer& server, const std::string& what,
                                    const std::string& whom) {
   if (what == "scrub-stop") {
-    MaintenanceReport report{
-        {server.repairs().scrubber().end() ? "the scrub ends" : "no scrub runs"}};
+    MaintenanceReport report{.action = what};
+    report.was_running = server.repairs().scrubber().end();
     scrub_groups(server, {.start = false}, report);
     return report;
   }
@@ -256,9 +248,8 @@ Result<MaintenanceReport> maintain(MetadataServer& server, const std::string& wh
 Result<MaintenanceReport> begin_scrub(MetadataServer& server, std::optional<FileId> file,
                                       bool only_tell) {
   if (auto begun = server.repairs().scrubber().begin(file, only_tell); !begun) return pass(begun);
-  MaintenanceReport report{{fmt::format("{} compared{}: weft scrub status",
-                                        file ? "its copies are" : "the copies of all files are",
-                                        only_tell ? ", and nothing is changed" : "")}};
+  MaintenanceReport report{.action = only_tell ? "scrub-check" : "scrub"};
+  report.fileid = file;
   if (!file) scrub_groups(server, {.start = true, .only_tell = only_tell}, report);
   return report;
 }
@@ -286,11 +277,9 @@ Result<MaintenanceReport> resolve_scrub(MetadataServer& server, FileId file,
   if (auto begun = server.repairs().scrubber().resolve(file, view->record.id); !begun)
     return pass(begun);
   spdlog::warn("event=scrub_resolve file={:x} from={}", file, view->record.id);
-  return MaintenanceReport{
-      {fmt::format("copies of fileid {} that differ from that at {} are made equal to it, unless "
-                   "somebody writes "
-                   "the file: weft scrub status says what came of it",
-                   file, title(*view))}};
+  auto report = about("scrub-resolve", *view);
+  report.fileid = file;
+  return report;
 }
 
 ScrubReport scrub_report(MetadataServer& server, std::vector<std::string>& warnings) {

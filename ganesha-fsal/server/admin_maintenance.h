@@ -13,6 +13,7 @@ namespace weft::mds {
 
 // For people: "data server 3 (ds-a)"; "90 s", "5 min", "3 h".
 [[nodiscard]] std::string title(const ServerView& view);
+[[nodiscard]] ServerName name_of(const ServerView& view);
 [[nodiscard]] std::string human_time(std::uint64_t seconds);
 
 // AdminSource::maintain(), but for beginning a scrub.

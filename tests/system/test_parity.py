@@ -204,7 +204,8 @@ def test_a_scrub_when_told_to(run, network):
     assert known_objects(cluster) == [name]
     time.sleep(3)
     assert all(" 0 wrong" in line for line in scrub(cluster))
-    assert any("scrub" in line for line in weft(cluster, "scrub", "stop")["lines"])
+    asked = weft(cluster, "scrub", "stop")["groups"]
+    assert [one["error"] for one in asked] == ["", ""], asked
 
 
 # The same bytes again and again, so that what the file holds is known at any time.

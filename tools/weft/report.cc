@@ -304,12 +304,6 @@ std::string scrub_text(const mds::ScrubReport& scrub) {
   return out + findings_text(scrub) + groups_text(scrub);
 }
 
-std::string maintenance_text(const mds::MaintenanceReport& report) {
-  std::string out;
-  for (const std::string& line : report.lines) out += printable(line) + "\n";
-  return out;
-}
-
 std::string file_text(const mds::FileReport& file) {
   std::string out = fmt::format(
       "file       {}\nfileid     {}\nsize       {} ({} bytes)\nobject     {}\n",

@@ -49,6 +49,21 @@ SystemReport some_system() {
   return system;
 }
 
+MaintenanceReport some_maintenance() {
+  MaintenanceReport report{.action = "audit-status"};
+  report.server = {3, "ds3"};
+  report.objects_left = 4;
+  report.target = 5;
+  report.fileid = 6;
+  report.was_running = true;
+  report.groups = {{{7, "ds7"}, "no answer"}};
+  report.plan = {0.25, 0.125, false, {{1, 2, 3, 4}}};
+  report.audit.emplace();
+  report.audit->found = {{{8, "ds8"}, "1.000000000000001a.1", 9, "left"}};
+  report.audit->failures = {{{9, ""}, "away"}};
+  return report;
+}
+
 // What comes back is what was sent, all of it.
 template <class Report>
 void check_round_trip(const Report& report) {
@@ -114,7 +129,7 @@ TEST_CASE("reports go over the wire unchanged", "[admin]") {
   check_round_trip(some_file());
   check_round_trip(some_system());
   check_round_trip(DataServersReport{some_system().data_servers});
-  check_round_trip(MaintenanceReport{{"one", "two"}});
+  check_round_trip(some_maintenance());
   const PolicyReport policy{
       "/export/d", true, "copies=2", {{"copies", "2", "/export/d"}, {"unit", "1MiB", "export"}}};
   CHECK(read_reply<PolicyReport>(reply_line(policy)).value() == policy);
