@@ -13,7 +13,7 @@
 #include <set>
 #include <span>
 
-#include "layout/placement.h"
+#include "layout/candidate.h"
 
 namespace weft::layout {
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "layout/mirror_groups.h"
 #include "rpc/base/assert.h"
 
 namespace weft::layout {

@@ -21,7 +21,7 @@
 #include <string>
 #include <string_view>
 
-#include "layout/placement.h"
+#include "layout/candidate.h"
 #include "rpc/base/error.h"
 
 namespace weft::layout {

@@ -18,8 +18,8 @@
 #include <optional>
 #include <span>
 
+#include "layout/candidate.h"
 #include "layout/layout_map.h"
-#include "layout/placement.h"
 #include "rpc/base/error.h"
 
 namespace weft::layout {

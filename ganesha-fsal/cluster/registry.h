@@ -48,9 +48,9 @@
 
 #include "ganesha-fsal/cluster/records.h"
 #include "ganesha-fsal/meta/kv/kv.h"
+#include "layout/candidate.h"
 #include "layout/device_table.h"
 #include "layout/layout_map.h"
-#include "layout/placement.h"
 #include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
 

@@ -59,8 +59,8 @@
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/files/writer_journal.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "layout/candidate.h"
 #include "layout/copy_choice.h"
-#include "layout/placement.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::mds {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ganesha-fsal/meta/ops/namespace.h"
-#include "layout/placement.h"
+#include "layout/candidate.h"
 #include "layout/policy.h"
 #include "rpc/base/error.h"
 

@@ -46,7 +46,7 @@
 #include "ganesha-fsal/cluster/registry.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "layout/balance.h"
-#include "layout/placement.h"
+#include "layout/candidate.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::mds {

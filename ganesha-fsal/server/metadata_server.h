@@ -34,7 +34,7 @@
 #include "ganesha-fsal/server/environment.h"
 #include "ganesha-fsal/server/repairs.h"
 #include "ganesha-fsal/server/server_options.h"
-#include "layout/placement_by_load.h"
+#include "layout/placement.h"
 #include "rpc/base/metrics.h"
 #include "rpc/base/mutex.h"
 
@@ -127,7 +127,7 @@ class MetadataServer {
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<ProxyIo> proxy_;
   std::unique_ptr<RemovalQueue> removals_;
-  std::unique_ptr<layout::ByLoad> placement_;
+  std::unique_ptr<layout::Placement> placement_;
   std::unique_ptr<DsFencer> fencer_;
   std::unique_ptr<LayoutService> layouts_;
   std::unique_ptr<WriterJournal> journal_;

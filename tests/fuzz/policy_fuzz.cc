@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "layout/mirror_groups.h"
 #include "layout/policy.h"
 
 using namespace weft;

@@ -4,7 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "layout/placement_by_load.h"
+#include "layout/placement.h"
 
 using namespace weft;
 using namespace weft::layout;
@@ -128,7 +128,7 @@ TEST_CASE("placement takes a policy with its defaults") {
   for (std::uint32_t id = 1; id <= 8; ++id) {
     candidates.push_back({id, ServerState::kUp, 1 << 20, 1 << 20, std::to_string(id), {}});
   }
-  ByLoad placement;
+  Placement placement;
   const auto choice = placement.choose(candidates, made);
   REQUIRE(choice);
   CHECK(choice->map.copies.size() == 2);
