@@ -5,11 +5,10 @@
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <future>
 #include <map>
 
 #include "rpc/base/mutex.h"
+#include "rpc/transport/listener.h"
 #include "rpc/transport/tcp_channel.h"
 
 namespace weft::rpc {
@@ -54,109 +53,57 @@ struct Admission {
   std::map<std::string, std::size_t> per_peer WEFT_GUARDED_BY(mutex);
 };
 
-}  // namespace
-
-struct TcpServer::Impl : std::enable_shared_from_this<TcpServer::Impl> {
-  Impl(IoThreads& io_threads, std::shared_ptr<Admission> admission_rules)
-      : threads(io_threads),
-        admission(std::move(admission_rules)),
-        acceptor(threads.context(0)),
-        retry(threads.context(0)) {}
-
-  Result<> open();
-  void accept_next();
-  void accepted(const error_code& error, tcp::socket socket, unsigned thread);
-
-  IoThreads& threads;
-  const std::shared_ptr<Admission> admission;
-  tcp::acceptor acceptor;  // used on the first I/O thread only, once listening
-  boost::asio::steady_timer retry;
-  std::atomic<std::uint16_t> port{0};
-};
-
-Result<> TcpServer::Impl::open() {
-  error_code error;
-  const TcpServerOptions& options = admission->options;
-  const auto address = boost::asio::ip::make_address(options.address, error);
-  if (error) return fail(Errc::kInvalid, "not a numeric address: " + options.address);
-  const tcp::endpoint endpoint(address, options.port);
-  const auto failed_to = [&](const char* what) {
-    return fail_errno(error.value(), std::string(what) + " " + options.address + ":" +
-                                         std::to_string(options.port));
-  };
-  if (acceptor.open(endpoint.protocol(), error); error) return failed_to("open a socket for");
-  acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (acceptor.bind(endpoint, error); error) return failed_to("bind to");
-  if (acceptor.listen(1024, error); error) return failed_to("listen on");
-  port = acceptor.local_endpoint(error).port();
-  return {};
-}
-
-void TcpServer::Impl::accept_next() {
-  const unsigned thread = threads.next();
-  acceptor.async_accept(threads.context(thread), [self = shared_from_this(), thread](
-                                                     const error_code& error, tcp::socket socket) {
-    self->accepted(error, std::move(socket), thread);
+void take(boost::asio::io_context& context, const std::shared_ptr<Admission>& rules,
+          tcp::socket socket) {
+  error_code gone;
+  const std::string peer = socket.remote_endpoint(gone).address().to_string();
+  if (gone) return;
+  if (!rules->admit(peer)) {
+    spdlog::warn("event=connection_refused peer={} why=limit", peer);
+    return;
+  }
+  // The socket belongs to the other thread's context already.
+  boost::asio::post(context, [rules, peer, taken = std::move(socket)]() mutable {
+    rules->accept(std::make_shared<TcpChannel>(std::move(taken), rules->pool, rules->options.limits,
+                                               [rules, peer] { rules->leave(peer); }));
   });
 }
 
-void TcpServer::Impl::accepted(const error_code& error, tcp::socket socket, unsigned thread) {
-  if (!acceptor.is_open()) return;
-  if (error) {
-    // Out of descriptors, most likely: waiting lets some connection end.
-    spdlog::warn("event=accept_failed port={} why=\"{}\"", port.load(), error.message());
-    retry.expires_after(std::chrono::milliseconds(100));
-    retry.async_wait([self = shared_from_this()](const error_code& cancelled) {
-      if (!cancelled && self->acceptor.is_open()) self->accept_next();
-    });
-    return;
-  }
-  error_code gone;
-  const std::string peer = socket.remote_endpoint(gone).address().to_string();
-  if (gone || !admission->admit(peer)) {
-    if (!gone) spdlog::warn("event=connection_refused peer={} why=limit", peer);
-    socket.close(gone);
-  } else {
-    // The socket belongs to the other thread's context already.
-    boost::asio::post(
-        threads.context(thread), [rules = admission, peer, taken = std::move(socket)]() mutable {
-          rules->accept(std::make_shared<TcpChannel>(std::move(taken), rules->pool,
-                                                     rules->options.limits,
-                                                     [rules, peer] { rules->leave(peer); }));
-        });
-  }
-  accept_next();
-}
+}  // namespace
+
+struct TcpServer::Impl {
+  Impl(IoThreads& threads, std::shared_ptr<Admission> admission_rules)
+      : admission(std::move(admission_rules)),
+        listener(std::make_shared<Listener<tcp>>(
+            threads, admission->options.address + ":" + std::to_string(admission->options.port),
+            [&threads, rules = admission](tcp::socket socket, unsigned thread) {
+              take(threads.context(thread), rules, std::move(socket));
+            })) {}
+
+  const std::shared_ptr<Admission> admission;
+  const std::shared_ptr<Listener<tcp>> listener;
+  std::atomic<std::uint16_t> port{0};
+};
 
 TcpServer::TcpServer(IoThreads& threads, BufferPool& pool, TcpServerOptions options, Accept accept)
-    : impl_(std::make_shared<Impl>(
+    : impl_(std::make_unique<Impl>(
           threads, std::make_shared<Admission>(pool, std::move(options), std::move(accept)))) {}
 
 TcpServer::~TcpServer() { stop(); }
 
 Result<> TcpServer::listen() {
-  if (auto opened = impl_->open(); !opened) return opened;
-  boost::asio::post(impl_->threads.context(0), [impl = impl_] { impl->accept_next(); });
+  const TcpServerOptions& options = impl_->admission->options;
+  error_code error;
+  const auto address = boost::asio::ip::make_address(options.address, error);
+  if (error) return fail(Errc::kInvalid, "not a numeric address: " + options.address);
+  auto opened = impl_->listener->open(tcp::endpoint(address, options.port), 1024);
+  if (!opened) return opened;
+  impl_->port = impl_->listener->local().port();
+  impl_->listener->start();
   return {};
 }
 
-void TcpServer::stop() {
-  auto& context = impl_->threads.context(0);
-  const auto close = [impl = impl_] {
-    error_code ignored;
-    impl->acceptor.close(ignored);
-    impl->retry.cancel();
-  };
-  // With the I/O threads gone, or on the acceptor's own, there is nobody to wait for.
-  if (context.stopped() || IoThreads::current() == 0) return close();
-  auto closed = std::make_shared<std::promise<void>>();
-  boost::asio::post(context, [close, closed] {
-    close();
-    closed->set_value();
-  });
-  // A context that is stopped meanwhile drops the work: then it is closed with the server.
-  static_cast<void>(closed->get_future().wait_for(std::chrono::seconds(5)));
-}
+void TcpServer::stop() { impl_->listener->stop(); }
 
 std::uint16_t TcpServer::port() const { return impl_->port; }
 std::size_t TcpServer::connections() const { return impl_->admission->open_count; }

@@ -7,11 +7,11 @@
 #include <atomic>
 #include <bit>
 #include <boost/asio/post.hpp>
-#include <future>
 #include <map>
 
 #include "rpc/base/machine.h"
 #include "rpc/base/mutex.h"
+#include "rpc/transport/listener.h"
 #include "rpc/transport/shm/greeting.h"
 #include "rpc/transport/shm/shm_channel.h"
 
@@ -131,33 +131,12 @@ void Introduction::introduced() {
                                              [kept = rules] { kept->leave(); }));
 }
 
-}  // namespace
-
-struct ShmServer::Impl : std::enable_shared_from_this<ShmServer::Impl> {
-  Impl(IoThreads& io_threads, std::shared_ptr<Admission> admission_rules)
-      : threads(io_threads),
-        admission(std::move(admission_rules)),
-        acceptor(threads.context(0)),
-        retry(threads.context(0)) {}
-
-  Result<> open();
-  Result<> clear_path();
-  void accept_next();
-  void accepted(const error_code& error, stream_protocol::socket socket, unsigned thread);
-
-  IoThreads& threads;
-  const std::shared_ptr<Admission> admission;
-  stream_protocol::acceptor acceptor;  // used on the first I/O thread only, once listening
-  boost::asio::steady_timer retry;
-};
-
 // Removes a socket that nobody listens on.
-Result<> ShmServer::Impl::clear_path() {
-  const std::string& path = admission->options.path;
+Result<> clear_path(boost::asio::io_context& context, const std::string& path) {
   struct stat found{};
   if (::lstat(path.c_str(), &found) != 0) return {};
   if (!S_ISSOCK(found.st_mode)) return fail(Errc::kInvalid, path + " is not a socket");
-  stream_protocol::socket probe(threads.context(0));
+  stream_protocol::socket probe(context);
   error_code error;
   probe.connect(stream_protocol::endpoint(path), error);
   if (!error) return fail(Errc::kBusy, "somebody listens on " + path);
@@ -165,92 +144,64 @@ Result<> ShmServer::Impl::clear_path() {
   return {};
 }
 
-Result<> ShmServer::Impl::open() {
-  const std::string& path = admission->options.path;
-  if (path.empty() || path.size() > kMaxSocketPath) {
-    return fail(Errc::kInvalid, "not a path for a socket: '" + path + "'");
-  }
-  if (auto clear = clear_path(); !clear) return clear;
-  error_code error;
-  const auto failed_to = [&](const char* what) {
-    return fail_errno(error.value(), std::string(what) + " " + path);
-  };
-  if (acceptor.open(stream_protocol(), error); error) return failed_to("open a socket for");
-  if (acceptor.bind(stream_protocol::endpoint(path), error); error) return failed_to("bind to");
-  if (::chmod(path.c_str(), admission->options.mode) != 0)
-    return fail_errno(errno, "chmod " + path);
-  if (acceptor.listen(128, error); error) return failed_to("listen on");
-  return {};
-}
-
-void ShmServer::Impl::accept_next() {
-  const unsigned thread = threads.next();
-  acceptor.async_accept(
-      threads.context(thread),
-      [self = shared_from_this(), thread](const error_code& error, stream_protocol::socket socket) {
-        self->accepted(error, std::move(socket), thread);
-      });
-}
-
-void ShmServer::Impl::accepted(const error_code& error, stream_protocol::socket socket,
-                               unsigned thread) {
-  if (!acceptor.is_open()) return;
-  if (error) {
-    // Out of descriptors, most likely: waiting lets some connection end.
-    spdlog::warn("event=accept_failed path={} why=\"{}\"", admission->options.path,
-                 error.message());
-    retry.expires_after(std::chrono::milliseconds(100));
-    retry.async_wait([self = shared_from_this()](const error_code& cancelled) {
-      if (!cancelled && self->acceptor.is_open()) self->accept_next();
-    });
+void take(boost::asio::io_context& context, const std::shared_ptr<Admission>& rules,
+          stream_protocol::socket socket) {
+  if (auto may = check_peer(socket.native_handle(), rules->options.users); !may) {
+    rules->refused.fetch_add(1);
+    spdlog::warn("event=connection_refused peer=unix why=\"{}\"", may.error().describe());
     return;
   }
-  if (auto may = check_peer(socket.native_handle(), admission->options.users); !may) {
-    admission->refused.fetch_add(1);
-    spdlog::warn("event=connection_refused peer=unix why=\"{}\"", may.error().describe());
-  } else if (!admission->admit()) {
-    admission->refused.fetch_add(1);
+  if (!rules->admit()) {
+    rules->refused.fetch_add(1);
     spdlog::warn("event=connection_refused peer=unix why=limit");
-  } else {
-    // The socket belongs to the other thread's context already.
-    boost::asio::post(threads.context(thread),
-                      [rules = admission, taken = std::move(socket)]() mutable {
-                        std::make_shared<Introduction>(std::move(rules), std::move(taken))->start();
-                      });
+    return;
   }
-  accept_next();
+  // The socket belongs to the other thread's context already.
+  boost::asio::post(context, [rules, taken = std::move(socket)]() mutable {
+    std::make_shared<Introduction>(std::move(rules), std::move(taken))->start();
+  });
 }
 
+}  // namespace
+
+struct ShmServer::Impl {
+  Impl(IoThreads& io_threads, std::shared_ptr<Admission> admission_rules)
+      : threads(io_threads),
+        admission(std::move(admission_rules)),
+        listener(std::make_shared<Listener<stream_protocol>>(
+            threads, admission->options.path,
+            [&io_threads, rules = admission](stream_protocol::socket socket, unsigned thread) {
+              take(io_threads.context(thread), rules, std::move(socket));
+            })) {}
+
+  IoThreads& threads;
+  const std::shared_ptr<Admission> admission;
+  const std::shared_ptr<Listener<stream_protocol>> listener;
+};
+
 ShmServer::ShmServer(IoThreads& threads, BufferPool& pool, ShmServerOptions options, Accept accept)
-    : impl_(std::make_shared<Impl>(
+    : impl_(std::make_unique<Impl>(
           threads, std::make_shared<Admission>(pool, std::move(options), std::move(accept)))) {}
 
 ShmServer::~ShmServer() { stop(); }
 
 Result<> ShmServer::listen() {
-  if (auto opened = impl_->open(); !opened) return opened;
-  boost::asio::post(impl_->threads.context(0), [impl = impl_] { impl->accept_next(); });
-  return {};
+  const std::string& path = impl_->admission->options.path;
+  if (path.empty() || path.size() > kMaxSocketPath) {
+    return fail(Errc::kInvalid, "not a path for a socket: '" + path + "'");
+  }
+  if (auto clear = clear_path(impl_->threads.context(0), path); !clear) return clear;
+  const auto restrict_mode = [&]() -> Result<> {
+    if (::chmod(path.c_str(), impl_->admission->options.mode) == 0) return {};
+    return fail_errno(errno, "chmod " + path);
+  };
+  auto opened = impl_->listener->open(stream_protocol::endpoint(path), 128, restrict_mode);
+  if (opened) impl_->listener->start();
+  return opened;
 }
 
 void ShmServer::stop() {
-  auto& context = impl_->threads.context(0);
-  const auto close = [impl = impl_] {
-    error_code ignored;
-    if (!impl->acceptor.is_open()) return;
-    impl->acceptor.close(ignored);
-    impl->retry.cancel();
-    ::unlink(impl->admission->options.path.c_str());
-  };
-  // With the I/O threads gone, or on the acceptor's own, there is nobody to wait for.
-  if (context.stopped() || IoThreads::current() == 0) return close();
-  auto closed = std::make_shared<std::promise<void>>();
-  boost::asio::post(context, [close, closed] {
-    close();
-    closed->set_value();
-  });
-  // A context that is stopped meanwhile drops the work: then it is closed with the server.
-  static_cast<void>(closed->get_future().wait_for(std::chrono::seconds(5)));
+  impl_->listener->stop([path = impl_->admission->options.path] { ::unlink(path.c_str()); });
 }
 
 std::size_t ShmServer::connections() const { return impl_->admission->open_count; }

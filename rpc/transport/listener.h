@@ -1,0 +1,133 @@
+// The accepting side of a stream transport: a listening socket on the first I/O thread, whose
+// connections go to the I/O threads in turn.
+//
+// When a connection cannot be accepted, as the process is out of file descriptors, accepting pauses
+// for a moment instead of spinning.
+//
+// Threading: open(), start() and stop() from one thread while the I/O threads run. `take` is called
+// on the first I/O thread, with a socket that belongs to the context of I/O thread `thread`.
+//
+// Ownership: shared with its pending operations; the I/O threads outlive it. What `take` refers to
+// lives until stop() has returned.
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+
+#include "rpc/base/error.h"
+#include "rpc/transport/io_threads.h"
+
+namespace weft::rpc {
+
+template <class Protocol>
+class Listener : public std::enable_shared_from_this<Listener<Protocol>> {
+ public:
+  using Socket = typename Protocol::socket;
+  using Endpoint = typename Protocol::endpoint;
+  using Take = std::function<void(Socket socket, unsigned thread)>;
+
+  // `name` of the address, for errors and the log.
+  Listener(IoThreads& threads, std::string name, Take take)
+      : threads_(threads),
+        name_(std::move(name)),
+        take_(std::move(take)),
+        acceptor_(threads.context(0)),
+        retry_(threads.context(0)) {}
+
+  // Binds and listens. `bound` runs in between: what a path needs before anybody may connect.
+  [[nodiscard]] Result<> open(const Endpoint& endpoint, int backlog,
+                              const std::function<Result<>()>& bound = nullptr);
+  [[nodiscard]] Endpoint local() const { return acceptor_.local_endpoint(); }
+  // Begins to accept.
+  void start() {
+    boost::asio::post(threads_.context(0),
+                      [self = this->shared_from_this()] { self->accept_next(); });
+  }
+  // Accepts no more, and runs `closed` once if it was open; waits for that. Connections that exist
+  // are not touched.
+  void stop(const std::function<void()>& closed = nullptr);
+
+ private:
+  using ErrorCode = boost::system::error_code;
+
+  void accept_next() {
+    const unsigned thread = threads_.next();
+    acceptor_.async_accept(threads_.context(thread), [self = this->shared_from_this(), thread](
+                                                         const ErrorCode& error, Socket socket) {
+      self->accepted(error, std::move(socket), thread);
+    });
+  }
+  void accepted(const ErrorCode& error, Socket socket, unsigned thread);
+
+  IoThreads& threads_;
+  const std::string name_;
+  const Take take_;
+  // Used on the first I/O thread only, once listening.
+  boost::asio::basic_socket_acceptor<Protocol> acceptor_;
+  boost::asio::steady_timer retry_;
+};
+
+template <class Protocol>
+Result<> Listener<Protocol>::open(const Endpoint& endpoint, int backlog,
+                                  const std::function<Result<>()>& bound) {
+  ErrorCode error;
+  const auto failed_to = [&](const char* what) {
+    return fail_errno(error.value(), std::string(what) + " " + name_);
+  };
+  if (acceptor_.open(endpoint.protocol(), error); error) return failed_to("open a socket for");
+  // Of no effect for a path.
+  acceptor_.set_option(boost::asio::socket_base::reuse_address(true), error);
+  if (acceptor_.bind(endpoint, error); error) return failed_to("bind to");
+  if (bound) {
+    if (auto ready = bound(); !ready) return ready;
+  }
+  if (acceptor_.listen(backlog, error); error) return failed_to("listen on");
+  return {};
+}
+
+template <class Protocol>
+void Listener<Protocol>::accepted(const ErrorCode& error, Socket socket, unsigned thread) {
+  if (!acceptor_.is_open()) return;
+  if (!error) {
+    take_(std::move(socket), thread);
+    return accept_next();
+  }
+  // Out of descriptors, most likely: waiting lets some connection end.
+  spdlog::warn("event=accept_failed address={} why=\"{}\"", name_, error.message());
+  retry_.expires_after(std::chrono::milliseconds(100));
+  retry_.async_wait([self = this->shared_from_this()](const ErrorCode& cancelled) {
+    if (!cancelled && self->acceptor_.is_open()) self->accept_next();
+  });
+}
+
+template <class Protocol>
+void Listener<Protocol>::stop(const std::function<void()>& closed) {
+  const auto close = [self = this->shared_from_this(), closed] {
+    if (!self->acceptor_.is_open()) return;
+    ErrorCode ignored;
+    self->acceptor_.close(ignored);
+    self->retry_.cancel();
+    if (closed) closed();
+  };
+  auto& context = threads_.context(0);
+  // With the I/O threads gone, or on the acceptor's own, there is nobody to wait for.
+  if (context.stopped() || IoThreads::current() == 0) return close();
+  auto done = std::make_shared<std::promise<void>>();
+  boost::asio::post(context, [close, done] {
+    close();
+    done->set_value();
+  });
+  // A context that is stopped meanwhile drops the work: then it is closed with the server.
+  static_cast<void>(done->get_future().wait_for(std::chrono::seconds(5)));
+}
+
+}  // namespace weft::rpc
