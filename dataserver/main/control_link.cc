@@ -64,7 +64,9 @@ Result<control::ObjectStat> answer_of(Result<ObjectStat> found) {
 }  // namespace
 
 ControlLink::ControlLink(Parts parts)
-    : parts_(std::move(parts)), identity_(parts_.directory.identity()), state_(parts_.state) {}
+    : parts_(std::move(parts)),
+      identity_(parts_.chain.directory().identity()),
+      state_(parts_.state) {}
 
 ControlLink::~ControlLink() { stop(); }
 
@@ -166,10 +168,10 @@ StoreWatch::State ControlLink::look() {
   StoreWatch::State now = parts_.watch.look();
   if (!now.trouble.empty()) {
     parts_.gate.stop();
-    parts_.wait_for_target(false);
+    parts_.chain.wait_for_target(false);
     if (!std::exchange(trouble_, true)) spdlog::error("event=store_gone why=\"{}\"", now.trouble);
   } else if (std::exchange(trouble_, false)) {
-    parts_.wait_for_target(true);
+    parts_.chain.wait_for_target(true);
     parts_.gate.go_on();
     spdlog::info("event=store_back");
   }
@@ -204,7 +206,7 @@ Result<> ControlLink::advance() {
   const control::StoreState next = control::next_state(now, parts_.boot);
   if (next == now) return {};
   const StoreState noted{next.generation, next.boot};
-  if (auto written = write_state(parts_.directory.root(), noted); !written) return written;
+  if (auto written = write_state(parts_.chain.directory().root(), noted); !written) return written;
   lock.lock();
   state_ = noted;
   return {};
@@ -216,13 +218,13 @@ Result<> ControlLink::advance() {
 Result<> ControlLink::follow(std::uint64_t mds_boot) {
   const StoreState next{control::epoch_of(mds_boot), mds_boot};
   if (!followed_) {
-    auto last = read_state(parts_.directory.root(), kMdsFile);
+    auto last = read_state(parts_.chain.directory().root(), kMdsFile);
     if (!last) return pass(last);
     followed_ = *last;
   }
   if (*followed_ == next) return {};
   if (next.generation > followed_->generation) {
-    auto noted = write_state(parts_.directory.root(), next, kMdsFile);
+    auto noted = write_state(parts_.chain.directory().root(), next, kMdsFile);
     if (noted) followed_ = next;
     return noted;
   }
@@ -235,13 +237,13 @@ Result<> ControlLink::follow(std::uint64_t mds_boot) {
 
 // On the worker, which alone changes the store's identity.
 Result<> ControlLink::join(const control::Registered& answer) {
-  const StoreIdentity& identity = parts_.directory.identity();
+  const StoreIdentity& identity = parts_.chain.directory().identity();
   if (identity.ds_id != 0 &&
       (identity.ds_id != answer.ds_id || identity.cluster != answer.cluster)) {
     return fail(Errc::kInvalid, "this store belongs to another system, or has another id there");
   }
   if (auto newest = follow(answer.mds_boot); !newest) return newest;
-  if (auto joined = parts_.directory.join(answer.cluster, answer.ds_id); !joined) {
+  if (auto joined = parts_.chain.directory().join(answer.cluster, answer.ds_id); !joined) {
     return joined;
   }
   if (auto noted = advance(); !noted) return noted;
@@ -295,8 +297,8 @@ control::Heartbeat ControlLink::heartbeat() {
   heartbeat.load.requests_in_progress = static_cast<std::uint32_t>(total.running);
   heartbeat.load.measured = parts_.load.sample(own);
   if (duplicator_ != nullptr) heartbeat.mirror = to_mirror_load(duplicator_->counts());
-  heartbeat.store = parts_.store_kind();
-  heartbeat.scrub = parts_.scrub_state();
+  heartbeat.store = parts_.chain.kind();
+  heartbeat.scrub = parts_.chain.scrub_state();
   heartbeat.counters = parts_.session_counts();
   heartbeat.counters.reads = total.reads;
   heartbeat.counters.writes = total.writes;
@@ -319,7 +321,7 @@ void ControlLink::fence(const std::vector<control::Fence>& fences, Answer<void> 
   if (!raised) {
     spdlog::error("event=fence_failed fences={} error=\"{}\"", fences.size(),
                   raised.error().describe());
-    parts_.directory.watch().failed(
+    parts_.chain.directory().watch().failed(
         {raised.error().code, "no fence can be noted: " + raised.error().text});
     return done(std::move(raised));
   }
@@ -329,7 +331,7 @@ void ControlLink::fence(const std::vector<control::Fence>& fences, Answer<void> 
 
 // A write that failed may be carried out at a target yet: until that is over it is not fenced.
 void ControlLink::when_settled(int looks, Answer<void> done) {
-  if (parts_.store.settled()) return done(Result<>{});
+  if (parts_.chain.store().settled()) return done(Result<>{});
   if (looks == 0) {
     return done(
         fail(Errc::kTimedOut, "a target may still carry out a write that it did not answer"));
@@ -358,15 +360,16 @@ IoRing& ControlLink::ring_of(const layout::ObjectId& object) {
 void ControlLink::on_truncate(const layout::ObjectId& object, std::uint64_t size,
                               Answer<control::ObjectStat> done) {
   ring_of(object).post([this, object, size, done = std::move(done)]() mutable {
-    parts_.store.truncate(object, size, [done = std::move(done)](Result<ObjectStat> found) mutable {
-      done(answer_of(std::move(found)));
-    });
+    parts_.chain.store().truncate(object, size,
+                                  [done = std::move(done)](Result<ObjectStat> found) mutable {
+                                    done(answer_of(std::move(found)));
+                                  });
   });
 }
 
 void ControlLink::on_stat(const layout::ObjectId& object, Answer<control::ObjectStat> done) {
   ring_of(object).post([this, object, done = std::move(done)]() mutable {
-    parts_.store.stat(object, [done = std::move(done)](Result<ObjectStat> found) mutable {
+    parts_.chain.store().stat(object, [done = std::move(done)](Result<ObjectStat> found) mutable {
       done(answer_of(std::move(found)));
     });
   });
@@ -385,7 +388,7 @@ void ControlLink::on_remove(std::vector<layout::ObjectId> objects, Answer<void> 
   for (const layout::ObjectId& object : objects) {
     if (duplicator_ != nullptr) duplicator_->removed(object);
     ring_of(object).post([this, object, removal] {
-      parts_.store.remove(object, [removal](Result<> removed) {
+      parts_.chain.store().remove(object, [removal](Result<> removed) {
         MutexLock lock(removal->mutex);
         if (!removed && removal->result) removal->result = std::move(removed);
         if (--removal->left > 0) return;
@@ -399,25 +402,26 @@ void ControlLink::on_remove(std::vector<layout::ObjectId> objects, Answer<void> 
 
 void ControlLink::on_list(const control::ListFrom& from, Answer<control::Listed> done) {
   ring_of(from.after).post([this, from, done = std::move(done)]() mutable {
-    parts_.store.list({.folder = from.folder, .after = from.after}, control::kMaxListed,
-                      [done = std::move(done)](Result<ObjectList> found) mutable {
-                        if (!found) return done(pass(found));
-                        done(control::Listed{.objects = std::move(found->objects),
-                                             .next = {found->next.folder, found->next.after},
-                                             .more = found->more});
-                      });
+    parts_.chain.store().list(
+        {.folder = from.folder, .after = from.after}, control::kMaxListed,
+        [done = std::move(done)](Result<ObjectList> found) mutable {
+          if (!found) return done(pass(found));
+          done(control::Listed{.objects = std::move(found->objects),
+                               .next = {found->next.folder, found->next.after},
+                               .more = found->more});
+        });
   });
 }
 
 void ControlLink::on_allocate(const control::Range& range, Answer<void> done) {
   ring_of(range.object).post([this, range, done = std::move(done)]() mutable {
-    parts_.store.allocate(range.object, range.offset, range.length, std::move(done));
+    parts_.chain.store().allocate(range.object, range.offset, range.length, std::move(done));
   });
 }
 
 void ControlLink::on_punch(const control::Range& range, Answer<void> done) {
   ring_of(range.object).post([this, range, done = std::move(done)]() mutable {
-    parts_.store.punch(range.object, range.offset, range.length, std::move(done));
+    parts_.chain.store().punch(range.object, range.offset, range.length, std::move(done));
   });
 }
 

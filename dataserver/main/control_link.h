@@ -28,6 +28,7 @@
 
 #include "dataserver/load/sampler.h"
 #include "dataserver/main/config.h"
+#include "dataserver/main/store_chain.h"
 #include "dataserver/main/store_watch.h"
 #include "dataserver/mirror/duplicator.h"
 #include "dataserver/mirror/resync.h"
@@ -48,8 +49,7 @@ class ControlLink final : public rpc::control::ClientEvents,
  public:
   struct Parts {
     const DsConfig& config;
-    Store& store;
-    StoreDirectory& directory;
+    StoreChain& chain;
     FenceTable& fences;
     HandleGate& gate;
     WritesInFlight& writes;
@@ -58,14 +58,8 @@ class ControlLink final : public rpc::control::ClientEvents,
     StoreWatch& watch;  // likewise
     std::vector<IoRing*> rings;
     std::shared_ptr<const rpc::control::Keyring> keys;
-    std::uint64_t boot = 0;                   // drawn at random when the process started
-    StoreState state;                         // of the store, when it started
-    std::function<std::string()> store_kind;  // StoreChain::kind()
-    // StoreChain::wait_for_target(): whether clients are served.
-    std::function<void(bool)> wait_for_target = [](bool) {};
-    std::function<rpc::control::GroupScrub()> scrub_state;
-    std::function<Result<>(const rpc::control::Scrub&)> scrub;  // StoreChain::scrub()
-    std::function<Result<>(const rpc::control::GiveUp&)> give_up;
+    std::uint64_t boot = 0;  // drawn at random when the process started
+    StoreState state;        // of the store, when it started
     std::function<rpc::control::Counters()> session_counts;  // connections and sessions only
     std::function<void()> on_first_registration;             // on a thread of this class
   };
@@ -122,11 +116,11 @@ class ControlLink final : public rpc::control::ClientEvents,
   void on_resync_status(std::uint64_t job, Answer<rpc::control::ResyncProgress> done) override;
   void on_resync_cancel(std::uint64_t job, Answer<void> done) override;
   void on_scrub(const rpc::control::Scrub& request, Answer<void> done) override {
-    done(parts_.scrub(request));
+    done(parts_.chain.scrub(request));
   }
   void on_list(const rpc::control::ListFrom& from, Answer<rpc::control::Listed> done) override;
   void on_give_up(const rpc::control::GiveUp& request, Answer<void> done) override {
-    done(parts_.give_up(request));
+    done(parts_.chain.give_up(request));
   }
 
   [[nodiscard]] Result<> join(const rpc::control::Registered& answer);

@@ -96,32 +96,26 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
         std::make_unique<StoreWatch>(StoreWatch::Parts{.usage = [this] { return chain_->usage(); },
                                                        .folder = chain_->directory().watch(),
                                                        .clock = system_clock()});
-    control_ = std::make_unique<ControlLink>(ControlLink::Parts{
-        .config = config_,
-        .store = chain_->store(),
-        .directory = chain_->directory(),
-        .fences = *fences_,
-        .gate = *gate_,
-        .writes = *writes_,
-        .counters = *counters_,
-        .load = *load_,
-        .watch = *store_watch_,
-        .rings = rings,
-        .keys = keys_,
-        .boot = boot,
-        .state = store_state_,
-        .store_kind = [this] { return chain_->kind(); },
-        .wait_for_target = [this](bool wait) { chain_->wait_for_target(wait); },
-        .scrub_state = [this] { return chain_->scrub_state(); },
-        .scrub = [this](const auto& request) { return chain_->scrub(request); },
-        .give_up = [this](const auto& request) { return chain_->give_up(request); },
-        .session_counts =
-            [this] {
-              const auto now = sessions_->counts();
-              return rpc::control::Counters{.connections = now.connections,
-                                            .sessions = now.sessions};
-            },
-        .on_first_registration = [this] { may_serve_.store(true); }});
+    control_ = std::make_unique<ControlLink>(
+        ControlLink::Parts{.config = config_,
+                           .chain = *chain_,
+                           .fences = *fences_,
+                           .gate = *gate_,
+                           .writes = *writes_,
+                           .counters = *counters_,
+                           .load = *load_,
+                           .watch = *store_watch_,
+                           .rings = rings,
+                           .keys = keys_,
+                           .boot = boot,
+                           .state = store_state_,
+                           .session_counts =
+                               [this] {
+                                 const auto now = sessions_->counts();
+                                 return rpc::control::Counters{.connections = now.connections,
+                                                               .sessions = now.sessions};
+                               },
+                           .on_first_registration = [this] { may_serve_.store(true); }});
     patient_sizes_ = std::make_unique<PatientSizes>(*control_, rings, system_clock());
     sizes = patient_sizes_.get();
   }

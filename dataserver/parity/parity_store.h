@@ -78,6 +78,7 @@
 #include "dataserver/parity/group_log.h"
 #include "dataserver/parity/group_record.h"
 #include "dataserver/parity/image.h"
+#include "dataserver/parity/parity_view.h"
 #include "dataserver/ring/range_locks.h"
 #include "dataserver/ring/token_bucket.h"
 #include "dataserver/store/store.h"
@@ -102,9 +103,6 @@ struct ParityOptions {
   std::uint64_t scrub_rate = 0;  // bytes read a second at each member; 0: no limit
 };
 
-enum class GroupState : std::uint8_t { kStarting, kWhole, kDegraded, kRebuilding };
-[[nodiscard]] std::string_view to_string(GroupState state);
-
 // What a group asks of who connects its members. From rings[0].
 class Replacements {
  public:
@@ -116,44 +114,6 @@ class Replacements {
   [[nodiscard]] virtual bool offered(unsigned member) = 0;
   // That store is the member from now on, durably. The record says before that it lacks everything.
   [[nodiscard]] virtual Result<> accept(unsigned member) = 0;
-};
-
-// Of the scrub that goes on, or of the last.
-struct ScrubView {
-  std::atomic<bool> running{false};
-  std::atomic<bool> waiting{false};  // until the group is whole
-  std::atomic<bool> only_tell{false};
-  std::atomic<std::uint32_t> permille{0};
-  std::atomic<std::uint64_t> remaining_s{0};  // at the rate so far; 0: not known
-  std::atomic<std::uint64_t> objects{0};      // gone through; what was found, as ScrubFindings:
-  std::atomic<std::uint64_t> bytes{0};
-  std::atomic<std::uint64_t> corrupt{0};
-  std::atomic<std::uint64_t> parity{0};
-  std::atomic<std::uint64_t> lost{0};
-  std::atomic<std::uint64_t> failed{0};
-  std::atomic<std::uint64_t> ended{0};   // when one did last, or the group was made; s since 1970
-  std::atomic<std::uint64_t> rounds{0};  // that ended, in this process
-};
-
-struct ParityView {
-  std::atomic<GroupState> state{GroupState::kStarting};
-  std::atomic<int> out{-1};
-  std::atomic<std::uint32_t> awaited{0};   // members, a bit each, that recovery cannot do without
-  std::atomic<int> may_give_up{-1};        // the one member that it waits for, if it is one
-  std::atomic<std::uint64_t> given_up{0};  // blocks, and no scrub has found that none is left
-  std::atomic<std::uint64_t> epoch{0};
-  std::atomic<std::uint64_t> dirty_regions{0};
-  std::atomic<std::uint64_t> corrupt_blocks{0};  // found and written anew
-  std::atomic<std::uint64_t> lost_blocks{0};     // found, with no way to compute them
-  std::atomic<std::uint64_t> parity_fixed{0};    // rows whose parity was not their XOR
-  std::atomic<std::uint64_t> put_out{0};         // times
-  std::atomic<std::uint64_t> recoveries{0};
-  std::atomic<std::uint64_t> rebuilt_bytes{0};  // written at the member, by this rebuild
-  std::atomic<std::uint64_t> rebuild_objects_left{0};
-  std::atomic<std::uint32_t> rebuild_permille{0};  // of the objects that this rebuild goes through
-  std::atomic<std::uint64_t> rebuilds{0};          // ended well
-  std::atomic<std::uint64_t> replaced{0};          // members that were new and empty
-  ScrubView scrub;
 };
 
 class ParityStore final : public Store {

@@ -5,6 +5,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <filesystem>
 
+#include "dataserver/main/group_chain.h"
 #include "dataserver/targets/target.h"
 #include "tests/dataserver/main/fake_mds.h"
 

@@ -1,0 +1,40 @@
+#include "dataserver/main/target_chain.h"
+
+namespace weft::ds {
+
+Result<> TargetChain::connect(std::shared_ptr<const rpc::control::Keyring> keys,
+                              std::vector<IoRing*> rings) {
+  LinkOptions options;
+  options.patience = config_.target_patience;
+  auto remote = RemoteStore::open({.address = *config_.target,
+                                   .space = folder_->identity().uuid,
+                                   .keys = std::move(keys),
+                                   .options = options,
+                                   .pool = pool_,
+                                   .random = system_random(),
+                                   .rings = std::move(rings),
+                                   .folder = folder_->root(),
+                                   // A cache needs the bytes.
+                                   .bypass = cache() ? 0 : config_.store.max_open_files});
+  if (!remote) return pass(remote);
+  remote_ = std::move(*remote);
+  begin_caching();
+  return {};
+}
+
+std::string TargetChain::kind() const {
+  const TargetTransport transport =
+      remote_ == nullptr ? TargetTransport::kNone : remote_->view().transport.load();
+  return std::string(transport == TargetTransport::kNone ? "no target" : to_string(transport));
+}
+
+void TargetChain::disconnect() {
+  if (remote_ != nullptr) remote_->close();
+}
+
+Result<> TargetChain::close_links() {
+  remote_.reset();
+  return {};
+}
+
+}  // namespace weft::ds

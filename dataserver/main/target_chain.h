@@ -1,0 +1,41 @@
+// A data server's objects at a target, a store in another process (dataserver/targets).
+//
+// Threading and ownership: store_chain.h.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "dataserver/main/store_chain.h"
+#include "dataserver/targets/remote_store.h"
+
+namespace weft::ds {
+
+class TargetChain final : public StoreChain {
+ public:
+  // `folder` is the data server's own.
+  TargetChain(const DsConfig& config, BufferPool& pool, std::unique_ptr<BlockCache> cache,
+              std::unique_ptr<StoreDirectory> folder)
+      : StoreChain(std::move(cache)), config_(config), pool_(pool), folder_(std::move(folder)) {}
+
+  [[nodiscard]] Result<> connect(std::shared_ptr<const rpc::control::Keyring> keys,
+                                 std::vector<IoRing*> rings) override;
+  [[nodiscard]] StoreDirectory& directory() override { return *folder_; }
+  [[nodiscard]] std::string kind() const override;
+  void wait_for_target(bool wait) override { remote_->wait_for_target(wait); }
+  [[nodiscard]] const TargetView* target() const override {
+    return remote_ == nullptr ? nullptr : &remote_->view();
+  }
+  void disconnect() override;
+
+ private:
+  [[nodiscard]] Store& beneath_cache() override { return *remote_; }
+  [[nodiscard]] Result<> close_links() override;
+
+  const DsConfig& config_;
+  BufferPool& pool_;
+  const std::unique_ptr<StoreDirectory> folder_;
+  std::unique_ptr<RemoteStore> remote_;  // from connect() on
+};
+
+}  // namespace weft::ds
