@@ -26,6 +26,8 @@ void get(xdr::Decoder& in, DeviceError& error) {
 
 void get(xdr::Decoder& in, FlexIoError& error);
 void get(xdr::Decoder& in, FlexStats& stats);
+void put(xdr::Encoder& out, const FlexIoError& error);
+void put(xdr::Encoder& out, const FlexStats& stats);
 
 template <class T>
 void get_list(xdr::Decoder& in, std::vector<T>& list, std::size_t max) {
@@ -33,11 +35,18 @@ void get_list(xdr::Decoder& in, std::vector<T>& list, std::size_t max) {
   for (std::uint32_t i = 0; i < count && in.ok(); ++i) get(in, list.emplace_back());
 }
 
+template <class T>
+void put_list(xdr::Encoder& out, const std::vector<T>& list, std::size_t max) {
+  WEFT_ASSERT(list.size() <= max);
+  out.u32(static_cast<std::uint32_t>(list.size()));
+  for (const T& one : list) put(out, one);
+}
+
 void put(xdr::Encoder& out, const FlexIoError& error) {
   out.u64(error.offset);
   out.u64(error.length);
   out.fixed(error.stateid);
-  encode(out, error.errors);
+  put_list(out, error.errors, kMaxFlexDeviceErrors);
 }
 
 void get(xdr::Decoder& in, FlexIoError& error) {
@@ -89,6 +98,18 @@ void get(xdr::Decoder& in, FlexUpdate& update) {
   update.local = in.boolean();
 }
 
+void put(xdr::Encoder& out, const FlexUpdate& update) {
+  WEFT_ASSERT(update.netid.size() <= kMaxNetid && update.handle.size() <= kMaxHandle);
+  WEFT_ASSERT(update.universal_address.size() <= kMaxUniversal);
+  out.string(update.netid);
+  out.string(update.universal_address);
+  out.opaque(update.handle);
+  put(out, update.read);
+  put(out, update.write);
+  put(out, update.duration);
+  out.boolean(update.local);
+}
+
 void put(xdr::Encoder& out, const FlexStats& stats) {
   out.u64(stats.offset);
   out.u64(stats.length);
@@ -98,7 +119,7 @@ void put(xdr::Encoder& out, const FlexStats& stats) {
   out.u64(stats.writes);
   out.u64(stats.write_bytes);
   out.fixed(stats.device);
-  encode(out, stats.update);
+  put(out, stats.update);
 }
 
 void get(xdr::Decoder& in, FlexStats& stats) {
@@ -121,30 +142,9 @@ Result<> whole(const xdr::Decoder& in, std::string_view what) {
 
 }  // namespace
 
-void encode(xdr::Encoder& out, std::span<const DeviceError> errors) {
-  WEFT_ASSERT(errors.size() <= kMaxFlexDeviceErrors);
-  out.u32(static_cast<std::uint32_t>(errors.size()));
-  for (const DeviceError& error : errors) put(out, error);
-}
-
-void encode(xdr::Encoder& out, const FlexUpdate& update) {
-  WEFT_ASSERT(update.netid.size() <= kMaxNetid && update.handle.size() <= kMaxHandle);
-  WEFT_ASSERT(update.universal_address.size() <= kMaxUniversal);
-  out.string(update.netid);
-  out.string(update.universal_address);
-  out.opaque(update.handle);
-  put(out, update.read);
-  put(out, update.write);
-  put(out, update.duration);
-  out.boolean(update.local);
-}
-
 void encode(xdr::Encoder& out, const FlexReturn& report) {
-  WEFT_ASSERT(report.errors.size() <= kMaxFlexErrors && report.stats.size() <= kMaxFlexStats);
-  out.u32(static_cast<std::uint32_t>(report.errors.size()));
-  for (const FlexIoError& error : report.errors) put(out, error);
-  out.u32(static_cast<std::uint32_t>(report.stats.size()));
-  for (const FlexStats& stats : report.stats) put(out, stats);
+  put_list(out, report.errors, kMaxFlexErrors);
+  put_list(out, report.stats, kMaxFlexStats);
 }
 
 Result<FlexReturn> decode_flex_return(std::span<const std::byte> body) {
@@ -155,22 +155,6 @@ Result<FlexReturn> decode_flex_return(std::span<const std::byte> body) {
   get_list(in, report.stats, kMaxFlexStats);
   if (auto read = whole(in, "flexfiles layout return"); !read) return pass(read);
   return report;
-}
-
-Result<FlexUpdate> decode_flex_update(std::span<const std::byte> body) {
-  xdr::Decoder in(body);
-  FlexUpdate update;
-  get(in, update);
-  if (auto read = whole(in, "flexfiles layout update"); !read) return pass(read);
-  return update;
-}
-
-Result<std::vector<DeviceError>> decode_device_errors(std::span<const std::byte> body) {
-  xdr::Decoder in(body);
-  std::vector<DeviceError> errors;
-  get_list(in, errors, kMaxFlexDeviceErrors);
-  if (auto read = whole(in, "device errors"); !read) return pass(read);
-  return errors;
 }
 
 }  // namespace weft::layout

@@ -97,14 +97,8 @@ struct FlexReturn {
 // Preconditions: no list longer than its limit above, netids of at most 16 bytes, addresses of
 // at most 128, handles of at most 128.
 void encode(xdr::Encoder& out, const FlexReturn& report);
-void encode(xdr::Encoder& out, const FlexUpdate& update);
-void encode(xdr::Encoder& out, std::span<const DeviceError> errors);
 
 // kProtocol for malformed bytes, lists over their limits, bytes too many. An empty LAYOUTRETURN
 // body (a client with nothing to say) is an empty report.
 [[nodiscard]] Result<FlexReturn> decode_flex_return(std::span<const std::byte> body);
-[[nodiscard]] Result<FlexUpdate> decode_flex_update(std::span<const std::byte> body);
-[[nodiscard]] Result<std::vector<DeviceError>> decode_device_errors(
-    std::span<const std::byte> body);
-
 }  // namespace weft::layout

@@ -40,14 +40,4 @@ std::uint64_t Striping::next_held(std::uint32_t server, std::uint64_t offset) co
   return (offset / unit_ + units_ahead) * unit_;
 }
 
-Result<std::uint64_t> Striping::file_size_at_least(std::uint32_t server,
-                                                   std::uint64_t object_end) const {
-  if (server >= count_) return fail(Errc::kInvalid, "no such data server in the layout");
-  if (object_end == 0) return 0;
-  if (object_end > kMaxFileSize || server_of(object_end - 1) != server) {
-    return fail(Errc::kCorrupt, "an object ends where its data server holds no bytes");
-  }
-  return object_end;
-}
-
 }  // namespace weft::layout

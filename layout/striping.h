@@ -79,11 +79,6 @@ class Striping {
   // The result may lie beyond the largest file.
   [[nodiscard]] std::uint64_t next_held(std::uint32_t server, std::uint64_t offset) const;
 
-  // The least size a file can have whose object at `server` ends at `object_end`. kCorrupt when no
-  // write through this layout can have made such an end: the byte before it is another server's.
-  [[nodiscard]] Result<std::uint64_t> file_size_at_least(std::uint32_t server,
-                                                         std::uint64_t object_end) const;
-
   friend bool operator==(const Striping&, const Striping&) = default;
 
  private:

@@ -35,23 +35,22 @@ void DsHandler::put_handle(rpc::Compound& compound, const rpc::nfs4::PutFhArgs& 
   auto handle = parts_.gate.admit(args.handle.bytes());
   const bool no_lease = !handle && handle.error() == Errc::kBusy;
   if (!no_lease || parts_.lease_wait == nullptr) {
-    return handle_checked(compound, args.handle, std::move(handle), std::move(done));
+    return handle_checked(compound, std::move(handle), std::move(done));
   }
   parts_.lease_wait->wait(
       [this, &compound, bytes = args.handle, done = std::move(done)](bool /*held*/) mutable {
-        handle_checked(compound, bytes, parts_.gate.admit(bytes.bytes()), std::move(done));
+        handle_checked(compound, parts_.gate.admit(bytes.bytes()), std::move(done));
       });
 }
 
-void DsHandler::handle_checked(rpc::Compound& compound, const rpc::nfs4::FileHandle& bytes,
-                               Result<layout::Handle> handle, rpc::OpDone done) {
+void DsHandler::handle_checked(rpc::Compound& compound, Result<layout::Handle> handle,
+                               rpc::OpDone done) {
   if (!handle) {
     parts_.counters.mine().refused.add();
     spdlog::debug("event=handle_refused client={} why=\"{}\"", compound.client->id,
                   handle.error().describe());
     return done(rpc::nfs4::failed(Op::OP_PUTFH, rpc::nfs4::status_from(handle.error().code)));
   }
-  compound.current_handle = bytes;
   compound.scratch = *handle;
   done({Op::OP_PUTFH, Status::NFS4_OK, rpc::nfs4::None{}, 0});
 }

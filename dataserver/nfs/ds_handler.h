@@ -78,8 +78,7 @@ class DsHandler final : public rpc::OpHandler {
   struct WriteJob;
 
   void put_handle(rpc::Compound& compound, const rpc::nfs4::PutFhArgs& args, rpc::OpDone done);
-  void handle_checked(rpc::Compound& compound, const rpc::nfs4::FileHandle& bytes,
-                      Result<layout::Handle> handle, rpc::OpDone done);
+  void handle_checked(rpc::Compound& compound, Result<layout::Handle> handle, rpc::OpDone done);
   // Calls back with the status that what this client did may be acknowledged with.
   void when_served(const layout::Handle& handle,
                    std::move_only_function<void(rpc::nfs4::Status)> then);

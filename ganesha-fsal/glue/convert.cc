@@ -1,7 +1,6 @@
 #include "ganesha-fsal/glue/convert.h"
 
 #include "ganesha-fsal/meta/schema/time_ns.h"
-#include "rpc/base/clock.h"
 
 namespace weft::mds {
 namespace {
@@ -82,7 +81,5 @@ timespec to_timespec(std::int64_t ns) {
 }
 
 std::int64_t to_ns(const timespec& time) { return time_ns(time.tv_sec, time.tv_nsec); }
-
-std::int64_t wall_clock_ns() { return system_clock().wall_ns(); }
 
 }  // namespace weft::mds

@@ -22,6 +22,5 @@ template <class T>
 // Nanoseconds since 1970, and back; times before are kept, those beyond 2262 are not (time_ns()).
 [[nodiscard]] timespec to_timespec(std::int64_t ns);
 [[nodiscard]] std::int64_t to_ns(const timespec& time);
-[[nodiscard]] std::int64_t wall_clock_ns();
 
 }  // namespace weft::mds

@@ -43,8 +43,7 @@ struct Compound {
   std::uint32_t gid = kNobody;
   const ClientInfo* client = nullptr;  // never null in execute(); valid until `done`
   std::size_t max_read = 0;            // bytes of data that still fit into the reply
-  nfs4::FileHandle current_handle;     // kept by the handler (PUTFH)
-  std::any scratch;                    // whatever the handler keeps between operations
+  std::any scratch;                    // what the handler keeps between operations (PUTFH)
 };
 
 using OpDone = std::move_only_function<void(nfs4::OpResult)>;

@@ -95,9 +95,7 @@ TEST_CASE("an object's end is one past the last byte the server holds") {
     std::uint64_t greatest = 0;
     for (std::uint32_t server = 0; server < striping.count(); ++server) {
       RC_ASSERT(striping.object_end(server, size) == ends[server]);
-      const auto least = striping.file_size_at_least(server, ends[server]);
-      RC_ASSERT(least.has_value());
-      greatest = std::max(greatest, *least);
+      greatest = std::max(greatest, ends[server]);
     }
     // A file without holes is exactly as long as its longest object says.
     RC_ASSERT(greatest == size);
@@ -131,13 +129,4 @@ TEST_CASE("object ends hold at the largest file") {
     greatest = std::max(greatest, end);
   }
   CHECK(greatest == kMaxFileSize);
-}
-
-TEST_CASE("an object that ends on another server's bytes is corrupt") {
-  const Striping striping = Striping::make(1024, 2).value();
-  CHECK(striping.file_size_at_least(0, 1024).value() == 1024);
-  CHECK(striping.file_size_at_least(0, 1025).error() == Errc::kCorrupt);
-  CHECK(striping.file_size_at_least(1, 1025).value() == 1025);
-  CHECK(striping.file_size_at_least(0, UINT64_MAX).error() == Errc::kCorrupt);
-  CHECK(striping.file_size_at_least(2, 1).error() == Errc::kInvalid);
 }

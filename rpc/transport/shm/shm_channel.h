@@ -110,7 +110,6 @@ class ShmChannel final : public Channel, public std::enable_shared_from_this<Shm
   [[nodiscard]] bool receive_one();
   [[nodiscard]] bool take_back(const Record& record);
   void deliver(const Record& record, Buffer message);
-  [[nodiscard]] std::vector<Buffer> borrow(const Record& record);
   void wait_for_more();
   void poll();
   void sleep();

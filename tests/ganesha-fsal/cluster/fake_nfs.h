@@ -40,8 +40,7 @@ class FakeObjects final : public rpc::OpHandler {
 
   void execute(rpc::Compound& compound, rpc::nfs4::OpArgs op, rpc::OpDone done) override {
     std::unique_lock lock(mutex);
-    if (op.op == Op::OP_PUTFH)
-      return put_handle(compound, std::get<rpc::nfs4::PutFhArgs>(op.args), done);
+    if (op.op == Op::OP_PUTFH) return put_handle(std::get<rpc::nfs4::PutFhArgs>(op.args), done);
     if (silent) {  // as one that hangs: never answered
       held.push_back(std::move(done));
       return;
@@ -76,8 +75,7 @@ class FakeObjects final : public rpc::OpHandler {
   std::vector<rpc::OpDone> held;
 
  private:
-  void put_handle(rpc::Compound& compound, const rpc::nfs4::PutFhArgs& args, rpc::OpDone& done) {
-    compound.current_handle = args.handle;
+  void put_handle(const rpc::nfs4::PutFhArgs& args, rpc::OpDone& done) {
     const auto handle = layout::unseal(args.handle.bytes(), key_, rpc::control::kHandleKeyId);
     Status status = Status::NFS4_OK;
     if (!handle || handle->ds_id != ds_id_) {

@@ -20,10 +20,11 @@ class MemoryHandler final : public OpHandler {
     const std::scoped_lock lock(mutex_);
     ++executed_[op.op];
     if (auto* put = std::get_if<nfs4::PutFhArgs>(&op.args)) {
-      compound.current_handle = put->handle;
+      compound.scratch = put->handle;
       return done({op.op, nfs4::Status::NFS4_OK, nfs4::None{}, 0});
     }
-    const auto key = compound.current_handle.bytes();
+    const auto* handle = std::any_cast<nfs4::FileHandle>(&compound.scratch);
+    const auto key = handle == nullptr ? std::span<const std::byte>() : handle->bytes();
     auto& file = files_[std::string(reinterpret_cast<const char*>(key.data()), key.size())];
     if (auto* write = std::get_if<nfs4::WriteArgs>(&op.args)) {
       if (!write->to_memory()) return done(nfs4::failed(op.op, nfs4::Status::NFS4ERR_DELAY));
