@@ -5,6 +5,7 @@
 
 #include <boost/asio/detail/reactor.hpp>
 #include <boost/asio/detail/reactor_op.hpp>
+#include <boost/version.hpp>
 #include <cerrno>
 #include <type_traits>
 #include <utility>
@@ -18,6 +19,10 @@ using boost::system::error_code;
 using Reactor = detail::reactor;
 
 static_assert(std::is_same_v<Reactor, detail::epoll_reactor>, "a bell is watched by epoll");
+// What is used of boost::asio::detail has no promise of its own. With another Boost: read its
+// epoll_reactor, or watch the eventfd with asio::posix::stream_descriptor and read it each time,
+// which costs a system call more a ring.
+static_assert(BOOST_VERSION / 100 == 1081, "a bell is written for Boost 1.81's reactor");
 
 // What the reactor knows the descriptor by. The operation may be gone before the Bell, and after.
 struct Bell::Watch {
