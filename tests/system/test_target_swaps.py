@@ -32,6 +32,9 @@ def start(run, network, kind: str, options: str = "") -> tuple[Standalone, Calle
     patience = "parity_patience_seconds" if kind.startswith("parity") else "target_patience_seconds"
     system = Standalone(run, network, Options(store=kind, metrics=True,
                                               store_options=f"{patience} = 1\n{options}"))
+    if kind.startswith("parity"):
+        # A target that is slow to make its store is out at first.
+        wait_group(system, "whole")
     return system, Caller(system, OBJECT)
 
 
