@@ -1,24 +1,21 @@
 #include "dataserver/parity/scrub_record.h"
 
-#include <xxhash.h>
-
-#include "rpc/xdr/xdr.h"
+#include "dataserver/store/small_record.h"
 
 namespace weft::ds {
 
 namespace {
 
-constexpr std::uint32_t kMagic = 0x57505353;
-constexpr std::uint32_t kVersion = 1;
+constexpr RecordKind kKind{
+    .magic = 0x57505353, .oldest = 1, .newest = 1, .name = "the record of the scrub"};
 
 }  // namespace
 
 std::vector<std::byte> encode(const ScrubRecord& record) {
-  xdr::Encoder out;
-  out.u32(kMagic);
-  out.u32(kVersion);
-  out.u32(record.running ? 1 : 0);
-  out.u32(record.only_tell ? 1 : 0);
+  RecordWriter writer(kKind);
+  xdr::Encoder& out = writer.body;
+  out.boolean(record.running);
+  out.boolean(record.only_tell);
   out.u64(record.ended);
   out.u64(record.done);
   out.u32(record.place.folder);
@@ -31,18 +28,16 @@ std::vector<std::byte> encode(const ScrubRecord& record) {
   out.u64(record.found.parity);
   out.u64(record.found.lost);
   out.u64(record.found.failed);
-  out.u64(XXH64(out.bytes().data(), out.size(), 0));
-  return out.take();
+  return writer.seal();
 }
 
 Result<ScrubRecord> decode_scrub_record(std::span<const std::byte> bytes) {
-  const auto corrupt = [] { return fail(Errc::kCorrupt, "the record of the scrub is damaged"); };
-  if (bytes.size() != ScrubRecord::kBytes) return corrupt();
-  xdr::Decoder in(bytes);
-  const bool ours = in.u32() == kMagic && in.u32() == kVersion;
+  auto reader = open_record(bytes, kKind);
+  if (!reader) return pass(reader);
+  xdr::Decoder& in = reader->body;
   ScrubRecord record;
-  const std::uint32_t running = in.u32();
-  const std::uint32_t only_tell = in.u32();
+  record.running = in.boolean();
+  record.only_tell = in.boolean();
   record.ended = in.u64();
   record.done = in.u64();
   record.place.folder = in.u32();
@@ -55,10 +50,7 @@ Result<ScrubRecord> decode_scrub_record(std::span<const std::byte> bytes) {
   record.found.parity = in.u64();
   record.found.lost = in.u64();
   record.found.failed = in.u64();
-  if (!ours || in.u64() != XXH64(bytes.data(), bytes.size() - 8, 0)) return corrupt();
-  if (running > 1 || only_tell > 1 || unused != 0) return corrupt();
-  record.running = running == 1;
-  record.only_tell = only_tell == 1;
+  if (!reader->whole() || unused != 0) return damaged(kKind);
   return record;
 }
 

@@ -43,7 +43,7 @@ struct ScrubRecord {
 };
 
 [[nodiscard]] std::vector<std::byte> encode(const ScrubRecord& record);
-// kCorrupt for anything encode() cannot have made.
+// kCorrupt for anything encode() cannot have made; kNotSupported for another version.
 [[nodiscard]] Result<ScrubRecord> decode_scrub_record(std::span<const std::byte> bytes);
 
 }  // namespace weft::ds

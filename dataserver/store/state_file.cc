@@ -3,46 +3,39 @@
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "dataserver/store/disk.h"
-#include "rpc/xdr/xdr.h"
+#include "dataserver/store/small_record.h"
 
 namespace weft::ds {
 
 namespace {
 
-constexpr std::uint32_t kMagic = 0x57465354;
-constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kSummed = 24;
+constexpr RecordKind kKind{
+    .magic = 0x57465354, .oldest = 1, .newest = 1, .name = "the store's state"};
+constexpr std::size_t kRecordBytes = 32;
 
 std::optional<StoreState> decode_slot(std::span<const std::byte> slot) {
-  xdr::Decoder in(slot);
-  const std::uint32_t magic = in.u32();
-  const std::uint32_t version = in.u32();
+  auto reader = open_record(slot.first(kRecordBytes), kKind);
+  if (!reader) return {};
   StoreState state;
-  state.generation = in.u64();
-  state.boot = in.u64();
-  const std::uint64_t sum = in.u64();
-  if (!in.ok() || magic != kMagic || version != kVersion || state.generation == 0) return {};
-  if (sum != XXH64(slot.data(), kSummed, 0)) return {};
+  state.generation = reader->body.u64();
+  state.boot = reader->body.u64();
+  if (!reader->whole() || state.generation == 0) return {};
   return state;
 }
 
 }  // namespace
 
 StateSlot encode_state(const StoreState& state) {
-  xdr::Encoder out(kSummed + 8);
-  out.u32(kMagic);
-  out.u32(kVersion);
-  out.u64(state.generation);
-  out.u64(state.boot);
-  out.u64(XXH64(out.bytes().data(), kSummed, 0));
+  RecordWriter writer(kKind);
+  writer.body.u64(state.generation);
+  writer.body.u64(state.boot);
   StateSlot slot{};
-  std::ranges::copy(out.bytes(), slot.begin());
+  std::ranges::copy(writer.seal(), slot.begin());
   return slot;
 }
 

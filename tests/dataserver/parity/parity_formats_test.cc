@@ -7,6 +7,7 @@
 #include "dataserver/parity/group_record.h"
 #include "dataserver/parity/scrub_record.h"
 #include "rpc/xdr/xdr.h"
+#include "tests/dataserver/hex.h"
 
 using namespace weft;
 using namespace weft::ds;
@@ -113,6 +114,42 @@ TEST_CASE("the record of a scrub reads as written, and no damage passes", "[pari
     CHECK_FALSE(decode_scrub_record(damaged).has_value());
   }
   CHECK_FALSE(decode_scrub_record({}).has_value());
+}
+
+TEST_CASE("the records of a group are the bytes that they have always been", "[parity]") {
+  const ListPlace place{.folder = 9, .after = {.fileid = 4, .generation = 5, .fsid = 6}};
+  const GroupRecord group{.geometry = {.members = 5, .chunk = 16384},
+                          .epoch = 77,
+                          .out = 3,
+                          .everything = true,
+                          .done = 12,
+                          .place = place,
+                          .lost = true,
+                          .given_up = 8};
+  CHECK(test::hex(encode(group)) ==
+        "57504752000000030000000500004000000000000000004d0000000300000003"
+        "000000000000000c000000090000000000000000000000040000000500000006"
+        "00000000000000088cd74ae252e82085");
+  const ScrubRecord scrub{.running = true,
+                          .ended = 1'700'000'000,
+                          .done = 12,
+                          .place = place,
+                          .found = {.bytes = 1, .corrupt = 2, .parity = 3, .lost = 4, .failed = 5}};
+  CHECK(test::hex(encode(scrub)) ==
+        "57505353000000010000000100000000000000006553f100000000000000000c"
+        "0000000900000000000000000000000400000005000000060000000000000001"
+        "0000000000000002000000000000000300000000000000040000000000000005"
+        "d190fb28819bcbb0");
+}
+
+TEST_CASE("a whole group record of a later version is not called damaged", "[parity]") {
+  auto bytes = encode(GroupRecord{.geometry = {.members = 5, .chunk = 16384}});
+  bytes[7] = std::byte{4};
+  CHECK(decode_group_record(bytes).error() == Errc::kCorrupt);
+  xdr::Encoder sum;
+  sum.u64(XXH64(bytes.data(), bytes.size() - 8, 0));
+  std::ranges::copy(sum.bytes(), bytes.end() - 8);
+  CHECK(decode_group_record(bytes).error() == Errc::kNotSupported);
 }
 
 TEST_CASE("a log reads as written, up to where it is torn", "[parity]") {

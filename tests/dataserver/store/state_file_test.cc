@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "dataserver/store/disk.h"
+#include "tests/dataserver/hex.h"
 #include "tests/dataserver/temp_folder.h"
 
 namespace weft::ds {
@@ -19,6 +20,13 @@ std::vector<std::byte> file_of(const StoreState& even, const StoreState& odd) {
     file.insert(file.end(), slot.begin(), slot.end());
   }
   return file;
+}
+
+TEST_CASE("a state is the bytes that it has always been") {
+  const StateSlot slot = encode_state({7, 12});
+  CHECK(test::hex(std::span(slot).first(32)) ==
+        "57465354000000010000000000000007000000000000000c860ef1e97f08b06b");
+  CHECK(test::hex(std::span(slot).subspan(32)) == std::string(960, '0'));
 }
 
 TEST_CASE("of the two states in a file the later counts, and nothing damaged") {
