@@ -75,7 +75,7 @@ void ControlLink::use(const HostPort& mds) {
   config.mds_host = mds.host;
   config.mds_port = mds.port;
   config.keys = parts_.keys;
-  auto next = std::make_shared<control::Client>(config, *this);
+  auto next = std::make_shared<control::Client>(config, *this, requests());
   std::shared_ptr<control::Client> old;
   {
     const MutexLock lock(mutex_);
@@ -106,37 +106,55 @@ bool ControlLink::registered() const {
   return now != nullptr && now->registered();
 }
 
-void ControlLink::query(const layout::ObjectId& object, SizeAuthority::Done<std::uint64_t> done) {
+template <rpc::peer::Request R>
+void ControlLink::call(const R& request, std::chrono::milliseconds timeout,
+                       Answer<typename R::Reply> done) {
   const auto now = client();
   if (now == nullptr) return done(fail(Errc::kUnreachable, "shutting down"));
-  now->query_size(object, kCallTimeout,
-                  [done = std::move(done)](Result<control::FileSize> answer) mutable {
-                    if (!answer) return done(pass(answer));
-                    done(answer->size);
-                  });
+  now->call(request, timeout, std::move(done));
+}
+
+void ControlLink::query(const layout::ObjectId& object, SizeAuthority::Done<std::uint64_t> done) {
+  call(control::QuerySize{object}, kCallTimeout,
+       [done = std::move(done)](Result<control::FileSize> answer) mutable {
+         if (!answer) return done(pass(answer));
+         done(answer->size);
+       });
 }
 
 void ControlLink::report(const layout::ObjectId& object, std::uint64_t end, std::int64_t mtime_ns,
                          SizeAuthority::Done<void> done) {
-  const auto now = client();
-  if (now == nullptr) return done(fail(Errc::kUnreachable, "shutting down"));
-  now->report_size({object, end, mtime_ns}, kCallTimeout, std::move(done));
+  call(control::ReportSize{object, end, mtime_ns}, kCallTimeout, std::move(done));
 }
 
 void ControlLink::locate(std::uint32_t ds_id, std::chrono::milliseconds timeout,
                          control::Done<control::Located> done) {
-  const auto now = client();
-  if (now == nullptr) return done(fail(Errc::kUnreachable, "shutting down"));
-  now->locate(ds_id, timeout, std::move(done));
+  call(control::Locate{ds_id}, timeout, std::move(done));
 }
 
 void ControlLink::copy_missed(const control::CopyMissed& missed, control::Done<void> done) {
-  const auto now = client();
-  if (now == nullptr) return done(fail(Errc::kUnreachable, "shutting down"));
-  now->copy_missed(missed, kCallTimeout, std::move(done));
+  call(missed, kCallTimeout, std::move(done));
 }
 
-void ControlLink::on_forget_missed(const control::ForgetMissed& forget, Answer<void> done) {
+rpc::peer::Table<> ControlLink::requests() {
+  rpc::peer::Table<> table;
+  table.on(*this, &ControlLink::on_fence);
+  table.on(*this, &ControlLink::on_truncate);
+  table.on(*this, &ControlLink::on_remove);
+  table.on(*this, &ControlLink::on_stat);
+  table.on(*this, &ControlLink::on_allocate);
+  table.on(*this, &ControlLink::on_punch);
+  table.on(*this, &ControlLink::on_forget_missed);
+  table.on(*this, &ControlLink::on_resync);
+  table.on(*this, &ControlLink::on_resync_status);
+  table.on(*this, &ControlLink::on_resync_cancel);
+  table.on(*this, &ControlLink::on_scrub);
+  table.on(*this, &ControlLink::on_give_up);
+  table.on(*this, &ControlLink::on_list);
+  return table;
+}
+
+void ControlLink::on_forget_missed(control::ForgetMissed forget, Answer<void> done) {
   if (duplicator_ == nullptr) return done(fail(Errc::kNotSupported, "no mirroring"));
   duplicator_->forget(forget.object, forget.ds_id,
                       [done = std::move(done)]() mutable { done(Result<>{}); });
@@ -144,7 +162,7 @@ void ControlLink::on_forget_missed(const control::ForgetMissed& forget, Answer<v
 
 void ControlLink::fence_object(const layout::ObjectId& object, std::uint32_t epoch,
                                control::Done<void> done) {
-  on_fence({{.what = control::Fence::What::kObject, .object = object, .epoch = epoch}},
+  on_fence({{{.what = control::Fence::What::kObject, .object = object, .epoch = epoch}}},
            std::move(done));
 }
 
@@ -153,14 +171,15 @@ void ControlLink::on_resync(control::Resync request, Answer<void> done) {
   resyncs_->start(std::move(request), std::move(done));
 }
 
-void ControlLink::on_resync_status(std::uint64_t job, Answer<control::ResyncProgress> done) {
+void ControlLink::on_resync_status(control::ResyncStatus request,
+                                   Answer<control::ResyncProgress> done) {
   if (resyncs_ == nullptr) return done(fail(Errc::kNotSupported, "no mirroring"));
-  done(resyncs_->status(job));
+  done(resyncs_->status(request.job));
 }
 
-void ControlLink::on_resync_cancel(std::uint64_t job, Answer<void> done) {
+void ControlLink::on_resync_cancel(control::ResyncCancel request, Answer<void> done) {
   if (resyncs_ == nullptr) return done(fail(Errc::kNotSupported, "no mirroring"));
-  resyncs_->cancel(job, std::move(done));
+  resyncs_->cancel(request.job, std::move(done));
 }
 
 // Also stops serving and goes on. It has stopped before anybody is told so.
@@ -347,35 +366,36 @@ void ControlLink::when_settled(int looks, Answer<void> done) {
   });
 }
 
-void ControlLink::on_fence(std::vector<control::Fence> fences, Answer<void> done) {
-  boost::asio::post(worker_, [this, fences = std::move(fences), done = std::move(done)]() mutable {
-    fence(fences, std::move(done));
-  });
+void ControlLink::on_fence(control::FenceRequest request, Answer<void> done) {
+  boost::asio::post(worker_,
+                    [this, fences = std::move(request.fences), done = std::move(done)]() mutable {
+                      fence(fences, std::move(done));
+                    });
 }
 
 IoRing& ControlLink::ring_of(const layout::ObjectId& object) {
   return *parts_.rings[std::hash<layout::ObjectId>{}(object) % parts_.rings.size()];
 }
 
-void ControlLink::on_truncate(const layout::ObjectId& object, std::uint64_t size,
-                              Answer<control::ObjectStat> done) {
-  ring_of(object).post([this, object, size, done = std::move(done)]() mutable {
-    parts_.chain.store().truncate(object, size,
+void ControlLink::on_truncate(control::Truncate request, Answer<control::ObjectStat> done) {
+  ring_of(request.object).post([this, request, done = std::move(done)]() mutable {
+    parts_.chain.store().truncate(request.object, request.size,
                                   [done = std::move(done)](Result<ObjectStat> found) mutable {
                                     done(answer_of(std::move(found)));
                                   });
   });
 }
 
-void ControlLink::on_stat(const layout::ObjectId& object, Answer<control::ObjectStat> done) {
-  ring_of(object).post([this, object, done = std::move(done)]() mutable {
+void ControlLink::on_stat(control::Stat request, Answer<control::ObjectStat> done) {
+  ring_of(request.object).post([this, object = request.object, done = std::move(done)]() mutable {
     parts_.chain.store().stat(object, [done = std::move(done)](Result<ObjectStat> found) mutable {
       done(answer_of(std::move(found)));
     });
   });
 }
 
-void ControlLink::on_remove(std::vector<layout::ObjectId> objects, Answer<void> done) {
+void ControlLink::on_remove(control::Remove request, Answer<void> done) {
+  const std::vector<layout::ObjectId>& objects = request.objects;
   if (objects.empty()) return done(Result<>{});
   struct Removal {
     Removal(std::size_t objects, Answer<void> then) : left(objects), done(std::move(then)) {}
@@ -400,7 +420,7 @@ void ControlLink::on_remove(std::vector<layout::ObjectId> objects, Answer<void> 
   }
 }
 
-void ControlLink::on_list(const control::ListFrom& from, Answer<control::Listed> done) {
+void ControlLink::on_list(control::ListFrom from, Answer<control::Listed> done) {
   ring_of(from.after).post([this, from, done = std::move(done)]() mutable {
     parts_.chain.store().list(
         {.folder = from.folder, .after = from.after}, control::kMaxListed,
@@ -413,13 +433,15 @@ void ControlLink::on_list(const control::ListFrom& from, Answer<control::Listed>
   });
 }
 
-void ControlLink::on_allocate(const control::Range& range, Answer<void> done) {
+void ControlLink::on_allocate(control::Allocate request, Answer<void> done) {
+  const control::Range& range = request.range;
   ring_of(range.object).post([this, range, done = std::move(done)]() mutable {
     parts_.chain.store().allocate(range.object, range.offset, range.length, std::move(done));
   });
 }
 
-void ControlLink::on_punch(const control::Range& range, Answer<void> done) {
+void ControlLink::on_punch(control::Punch request, Answer<void> done) {
+  const control::Range& range = request.range;
   ring_of(range.object).post([this, range, done = std::move(done)]() mutable {
     parts_.chain.store().punch(range.object, range.offset, range.length, std::move(done));
   });

@@ -57,7 +57,7 @@ class ControlLink final : public rpc::control::ClientEvents,
     LoadSource& load;   // asked on the control thread only
     StoreWatch& watch;  // likewise
     std::vector<IoRing*> rings;
-    std::shared_ptr<const rpc::control::Keyring> keys;
+    std::shared_ptr<const rpc::peer::Keyring> keys;
     std::uint64_t boot = 0;  // drawn at random when the process started
     StoreState state;        // of the store, when it started
     std::function<rpc::control::Counters()> session_counts;  // connections and sessions only
@@ -104,25 +104,31 @@ class ControlLink final : public rpc::control::ClientEvents,
     std::call_once(first_, parts_.on_first_registration);
     parts_.gate.lease().renew(sent, length);
   }
-  void on_fence(std::vector<rpc::control::Fence> fences, Answer<void> done) override;
-  void on_truncate(const layout::ObjectId& object, std::uint64_t size,
-                   Answer<rpc::control::ObjectStat> done) override;
-  void on_remove(std::vector<layout::ObjectId> objects, Answer<void> done) override;
-  void on_stat(const layout::ObjectId& object, Answer<rpc::control::ObjectStat> done) override;
-  void on_allocate(const rpc::control::Range& range, Answer<void> done) override;
-  void on_punch(const rpc::control::Range& range, Answer<void> done) override;
-  void on_forget_missed(const rpc::control::ForgetMissed& forget, Answer<void> done) override;
-  void on_resync(rpc::control::Resync request, Answer<void> done) override;
-  void on_resync_status(std::uint64_t job, Answer<rpc::control::ResyncProgress> done) override;
-  void on_resync_cancel(std::uint64_t job, Answer<void> done) override;
-  void on_scrub(const rpc::control::Scrub& request, Answer<void> done) override {
+
+  // What the metadata server asks.
+  [[nodiscard]] rpc::peer::Table<> requests();
+  void on_fence(rpc::control::FenceRequest request, Answer<void> done);
+  void on_truncate(rpc::control::Truncate request, Answer<rpc::control::ObjectStat> done);
+  void on_remove(rpc::control::Remove request, Answer<void> done);
+  void on_stat(rpc::control::Stat request, Answer<rpc::control::ObjectStat> done);
+  void on_allocate(rpc::control::Allocate request, Answer<void> done);
+  void on_punch(rpc::control::Punch request, Answer<void> done);
+  void on_forget_missed(rpc::control::ForgetMissed forget, Answer<void> done);
+  void on_resync(rpc::control::Resync request, Answer<void> done);
+  void on_resync_status(rpc::control::ResyncStatus request,
+                        Answer<rpc::control::ResyncProgress> done);
+  void on_resync_cancel(rpc::control::ResyncCancel request, Answer<void> done);
+  void on_scrub(rpc::control::Scrub request, Answer<void> done) {
     done(parts_.chain.scrub(request));
   }
-  void on_list(const rpc::control::ListFrom& from, Answer<rpc::control::Listed> done) override;
-  void on_give_up(const rpc::control::GiveUp& request, Answer<void> done) override {
+  void on_give_up(rpc::control::GiveUp request, Answer<void> done) {
     done(parts_.chain.give_up(request));
   }
+  void on_list(rpc::control::ListFrom from, Answer<rpc::control::Listed> done);
 
+  // Asks the metadata server.
+  template <rpc::peer::Request R>
+  void call(const R& request, std::chrono::milliseconds timeout, Answer<typename R::Reply> done);
   [[nodiscard]] Result<> join(const rpc::control::Registered& answer);
   [[nodiscard]] Result<> follow(std::uint64_t mds_boot);
   [[nodiscard]] Result<> advance();

@@ -9,8 +9,8 @@
 
 #include "dataserver/store/cache_metrics.h"
 #include "rpc/base/clock.h"
-#include "rpc/control/keys.h"
 #include "rpc/nfs4/payload_locator.h"
+#include "rpc/peer/keys.h"
 #include "rpc/session/cluster_session.h"
 
 namespace weft::ds {
@@ -30,7 +30,7 @@ constexpr unsigned kTicksForOneMds = 50;  // before the next address is tried
 Result<std::unique_ptr<DataServer>> DataServer::open(DsConfig config,
                                                      std::optional<Standalone> standalone,
                                                      std::function<void()> on_alive) {
-  auto keys = rpc::control::Keyring::load(config.key_file);
+  auto keys = rpc::peer::Keyring::load(config.key_file);
   if (!keys) return pass(keys);
   auto arena = arena_for(config);
   if (!arena) return pass(arena);

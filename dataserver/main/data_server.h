@@ -77,7 +77,7 @@ class DataServer {
 
   // In the order of construction; destroyed in the reverse.
   DsConfig config_;
-  std::shared_ptr<rpc::control::Keyring> keys_;
+  std::shared_ptr<rpc::peer::Keyring> keys_;
   BufferPool pool_;
   std::unique_ptr<StoreChain> chain_;
   std::unique_ptr<FenceTable> fences_;

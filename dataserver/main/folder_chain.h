@@ -16,7 +16,7 @@ class FolderChain final : public StoreChain {
                                                                 BufferPool& pool,
                                                                 std::unique_ptr<BlockCache> cache);
 
-  [[nodiscard]] Result<> connect(std::shared_ptr<const rpc::control::Keyring> /*keys*/,
+  [[nodiscard]] Result<> connect(std::shared_ptr<const rpc::peer::Keyring> /*keys*/,
                                  std::vector<IoRing*> /*rings*/) override {
     return {};
   }

@@ -29,7 +29,7 @@ Result<> MemberIdentities::claim(std::size_t member, const Uuid& store, bool now
   return {};
 }
 
-Result<> GroupChain::connect(std::shared_ptr<const rpc::control::Keyring> keys,
+Result<> GroupChain::connect(std::shared_ptr<const rpc::peer::Keyring> keys,
                              std::vector<IoRing*> rings) {
   std::vector<Store*> members;
   for (std::size_t i = 0; i < config_.parity.size(); ++i) {
@@ -59,7 +59,7 @@ Result<> GroupChain::connect(std::shared_ptr<const rpc::control::Keyring> keys,
 }
 
 Result<std::unique_ptr<RemoteStore>> GroupChain::open_member(
-    std::size_t member, std::shared_ptr<const rpc::control::Keyring> keys,
+    std::size_t member, std::shared_ptr<const rpc::peer::Keyring> keys,
     std::vector<IoRing*> rings) {
   const std::string name = "member-" + std::to_string(member);
   if (auto made = ensure_directory(folder_->root(), name.c_str()); !made) return pass(made);

@@ -39,7 +39,7 @@ class GroupChain final : public StoreChain, private Replacements {
         folder_(std::move(folder)),
         identities_(config.parity.size()) {}
 
-  [[nodiscard]] Result<> connect(std::shared_ptr<const rpc::control::Keyring> keys,
+  [[nodiscard]] Result<> connect(std::shared_ptr<const rpc::peer::Keyring> keys,
                                  std::vector<IoRing*> rings) override;
   [[nodiscard]] StoreDirectory& directory() override { return *folder_; }
   [[nodiscard]] std::string kind() const override;
@@ -54,7 +54,7 @@ class GroupChain final : public StoreChain, private Replacements {
 
  private:
   [[nodiscard]] Result<std::unique_ptr<RemoteStore>> open_member(
-      std::size_t member, std::shared_ptr<const rpc::control::Keyring> keys,
+      std::size_t member, std::shared_ptr<const rpc::peer::Keyring> keys,
       std::vector<IoRing*> rings);
   // Replacements
   [[nodiscard]] bool offered(unsigned member) override { return members_[member]->offered(); }

@@ -21,8 +21,8 @@
 #include "dataserver/store/file_store.h"
 #include "dataserver/store/store_directory.h"
 #include "dataserver/targets/target_link.h"
-#include "rpc/control/keyring.h"
 #include "rpc/control/messages.h"
+#include "rpc/peer/keyring.h"
 
 namespace weft::ds {
 
@@ -36,7 +36,7 @@ class StoreChain {
   StoreChain& operator=(const StoreChain&) = delete;
 
   // Before store() is used, once there are rings.
-  [[nodiscard]] virtual Result<> connect(std::shared_ptr<const rpc::control::Keyring> keys,
+  [[nodiscard]] virtual Result<> connect(std::shared_ptr<const rpc::peer::Keyring> keys,
                                          std::vector<IoRing*> rings) = 0;
   // The uppermost link.
   [[nodiscard]] Store& store() { return cached_ == nullptr ? beneath_cache() : *cached_; }

@@ -2,7 +2,7 @@
 
 namespace weft::ds {
 
-Result<> TargetChain::connect(std::shared_ptr<const rpc::control::Keyring> keys,
+Result<> TargetChain::connect(std::shared_ptr<const rpc::peer::Keyring> keys,
                               std::vector<IoRing*> rings) {
   LinkOptions options;
   options.patience = config_.target_patience;

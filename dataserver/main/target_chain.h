@@ -18,7 +18,7 @@ class TargetChain final : public StoreChain {
               std::unique_ptr<StoreDirectory> folder)
       : StoreChain(std::move(cache)), config_(config), pool_(pool), folder_(std::move(folder)) {}
 
-  [[nodiscard]] Result<> connect(std::shared_ptr<const rpc::control::Keyring> keys,
+  [[nodiscard]] Result<> connect(std::shared_ptr<const rpc::peer::Keyring> keys,
                                  std::vector<IoRing*> rings) override;
   [[nodiscard]] StoreDirectory& directory() override { return *folder_; }
   [[nodiscard]] std::string kind() const override;

@@ -43,7 +43,7 @@
 #include "dataserver/mirror/partner_link.h"
 #include "dataserver/ring/range_locks.h"
 #include "rpc/base/mutex.h"
-#include "rpc/control/keyring.h"
+#include "rpc/peer/keyring.h"
 
 namespace weft::ds {
 
@@ -59,7 +59,7 @@ class Duplicator final : public Duplication {
  public:
   struct Parts {
     Store& store;
-    std::shared_ptr<const rpc::control::Keyring> keys;
+    std::shared_ptr<const rpc::peer::Keyring> keys;
     MirrorAuthority& authority;
     Clock& clock;
     std::vector<IoRing*> rings;  // one for each I/O thread, in the order of their index

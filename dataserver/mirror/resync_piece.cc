@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "dataserver/mirror/resync_job.h"
-#include "rpc/control/keys.h"
+#include "rpc/peer/keys.h"
 #include "rpc/session/cluster_session.h"
 
 namespace weft::ds {
@@ -47,7 +47,7 @@ void Resyncs::Job::begin(const PiecePtr& piece) {
 void Resyncs::Job::ask_source(const PiecePtr& piece, layout::Access access,
                               std::vector<rpc::nfs4::ReadArgs> reads, Answered answered) {
   const layout::Handle handle{.access = access,
-                              .key_id = rpc::control::kHandleKeyId,
+                              .key_id = rpc::peer::kHandleKeyId,
                               .ds_id = request_.source,
                               .object = request_.object,
                               .client_id = 0,

@@ -19,20 +19,20 @@
 #include "dataserver/nfs/lease.h"
 #include "dataserver/store/fence_table.h"
 #include "layout/handle.h"
-#include "rpc/control/keyring.h"
+#include "rpc/peer/keyring.h"
 
 namespace weft::ds {
 
 class HandleGate {
  public:
   // `fences` outlives the gate. Data server id 0 admits nothing.
-  HandleGate(std::shared_ptr<const rpc::control::Keyring> keys, std::uint32_t ds_id,
+  HandleGate(std::shared_ptr<const rpc::peer::Keyring> keys, std::uint32_t ds_id,
              const FenceTable& fences, const Clock& clock = boottime_clock())
       : keys_(std::move(keys)), ds_id_(ds_id), fences_(fences), lease_(clock) {}
 
   void set_ds_id(std::uint32_t ds_id) { ds_id_.store(ds_id); }
   [[nodiscard]] Result<layout::Handle> admit(std::span<const std::byte> bytes) const {
-    auto handle = layout::unseal(bytes, keys_->now().handle, rpc::control::kHandleKeyId);
+    auto handle = layout::unseal(bytes, keys_->now().handle, rpc::peer::kHandleKeyId);
     if (!handle) return handle;
     const std::uint32_t ds_id = ds_id_.load(std::memory_order_relaxed);
     if (ds_id == 0 || handle->ds_id != ds_id) {
@@ -66,7 +66,7 @@ class HandleGate {
   }
 
  private:
-  const std::shared_ptr<const rpc::control::Keyring> keys_;
+  const std::shared_ptr<const rpc::peer::Keyring> keys_;
   std::atomic<std::uint32_t> ds_id_;
   const FenceTable& fences_;
   Lease lease_;

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "rpc/control/call.h"
+#include "rpc/peer/call.h"
 
 namespace weft::ds {
 namespace {
@@ -91,11 +91,11 @@ template <class Io>
 void describe(Io& io, TargetResponse& r) {
   io("op", r.op, among(TargetOp::kHello, TargetOp::kList));
   io("tag", r.tag);
-  std::uint32_t status = r.good ? 0 : rpc::control::wire_status(r.error);
+  std::uint32_t status = r.good ? 0 : rpc::peer::wire_status(r.error);
   io("status", status);
   if constexpr (Io::kReads) {
     r.good = status == 0;
-    if (!r.good) r.error = rpc::control::errc_from_wire(status);
+    if (!r.good) r.error = rpc::peer::errc_from_wire(status);
   }
   if (!r.good) return io("text", r.text, cut_at(kMaxText));
   io("verifier", r.verifier);
@@ -170,14 +170,14 @@ std::size_t locate_response(std::span<const std::byte> head) {
   return in.ok() ? in.position() : 0;
 }
 
-rpc::control::Key target_key(const rpc::control::ClusterKey& key) {
-  return rpc::control::derive(key, "target");
+rpc::peer::Key target_key(const rpc::peer::ClusterKey& key) {
+  return rpc::peer::derive(key, "target");
 }
 
 namespace {
 
-rpc::control::Key proof(const rpc::control::Key& key, std::string_view who, const Nonce& challenge,
-                        const TargetHello& hello, const Uuid& store) {
+rpc::peer::Key proof(const rpc::peer::Key& key, std::string_view who, const Nonce& challenge,
+                     const TargetHello& hello, const Uuid& store) {
   TargetHello signed_part = hello;
   signed_part.proof = {};
   xdr::Encoder bytes;
@@ -185,22 +185,22 @@ rpc::control::Key proof(const rpc::control::Key& key, std::string_view who, cons
   bytes.fixed(challenge);
   xdr::put(bytes, signed_part);
   bytes.fixed(store);
-  return rpc::control::hmac(key, {bytes.bytes()});
+  return rpc::peer::hmac(key, {bytes.bytes()});
 }
 
 }  // namespace
 
-rpc::control::Key hello_proof(const rpc::control::Key& key, const Nonce& challenge,
-                              const TargetHello& hello) {
+rpc::peer::Key hello_proof(const rpc::peer::Key& key, const Nonce& challenge,
+                           const TargetHello& hello) {
   return proof(key, "data server", challenge, hello, Uuid{});
 }
 
-rpc::control::Key welcome_proof(const rpc::control::Key& key, const Nonce& challenge,
-                                const TargetHello& hello, const Uuid& store) {
+rpc::peer::Key welcome_proof(const rpc::peer::Key& key, const Nonce& challenge,
+                             const TargetHello& hello, const Uuid& store) {
   return proof(key, "target", challenge, hello, store);
 }
 
-bool same_proof(const rpc::control::Key& a, const rpc::control::Key& b) {
+bool same_proof(const rpc::peer::Key& a, const rpc::peer::Key& b) {
   std::byte different{0};
   for (std::size_t i = 0; i < a.size(); ++i) different |= a[i] ^ b[i];
   return different == std::byte{0};

@@ -22,7 +22,7 @@
 #include "dataserver/store/store_directory.h"
 #include "layout/object_id.h"
 #include "rpc/base/machine.h"
-#include "rpc/control/keyring.h"
+#include "rpc/peer/keyring.h"
 #include "rpc/xdr/describe.h"
 
 namespace weft::ds {
@@ -71,7 +71,7 @@ struct TargetHello {
   std::uint64_t boot = 0;  // drawn at random when the data server's process started
   std::uint32_t link = 0;  // one of its connections, the same when it connects again
   Nonce nonce{};
-  rpc::control::Key proof{};
+  rpc::peer::Key proof{};
   friend bool operator==(const TargetHello&, const TargetHello&) = default;
 };
 template <class Io>
@@ -116,7 +116,7 @@ struct TargetResponse {
   ObjectList list;               // kList
   Uuid store{};                  // kHello: the target's own name for the space; new if it was wiped
   std::uint64_t objects = 0;     // kHello: in the space
-  rpc::control::Key proof{};     // kHello
+  rpc::peer::Key proof{};        // kHello
 };
 
 void encode(xdr::Encoder& out, const TargetChallenge& challenge);
@@ -145,12 +145,12 @@ struct Decoded {
 [[nodiscard]] std::size_t locate_response(std::span<const std::byte> head);
 
 // What proves that one has the cluster key, and is not a recording.
-[[nodiscard]] rpc::control::Key target_key(const rpc::control::ClusterKey& key);
-[[nodiscard]] rpc::control::Key hello_proof(const rpc::control::Key& key, const Nonce& challenge,
-                                            const TargetHello& hello);
-[[nodiscard]] rpc::control::Key welcome_proof(const rpc::control::Key& key, const Nonce& challenge,
-                                              const TargetHello& hello, const Uuid& store);
+[[nodiscard]] rpc::peer::Key target_key(const rpc::peer::ClusterKey& key);
+[[nodiscard]] rpc::peer::Key hello_proof(const rpc::peer::Key& key, const Nonce& challenge,
+                                         const TargetHello& hello);
+[[nodiscard]] rpc::peer::Key welcome_proof(const rpc::peer::Key& key, const Nonce& challenge,
+                                           const TargetHello& hello, const Uuid& store);
 // Without telling by its time where they differ.
-[[nodiscard]] bool same_proof(const rpc::control::Key& a, const rpc::control::Key& b);
+[[nodiscard]] bool same_proof(const rpc::peer::Key& a, const rpc::peer::Key& b);
 
 }  // namespace weft::ds

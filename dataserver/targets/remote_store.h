@@ -36,7 +36,7 @@ class RemoteStore final : public Store {
   struct Parts {
     TargetAddress address;
     Uuid space{};  // of the data server's own store
-    std::shared_ptr<const rpc::control::Keyring> keys;
+    std::shared_ptr<const rpc::peer::Keyring> keys;
     LinkOptions options;
     BufferPool& pool;  // with an arena, where shared memory is to be used
     Random& random;

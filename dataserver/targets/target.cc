@@ -29,7 +29,7 @@ Target::~Target() {
 }
 
 Result<> Target::start(std::function<void()> on_alive) {
-  auto keys = rpc::control::Keyring::load(config_.key_file);
+  auto keys = rpc::peer::Keyring::load(config_.key_file);
   if (!keys) return pass(keys);
   keys_ = std::move(*keys);
   struct stat found{};

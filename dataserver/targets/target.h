@@ -60,7 +60,7 @@ class Target {
   void write_metrics(Metrics& out);
 
   TargetConfig config_;
-  std::shared_ptr<rpc::control::Keyring> keys_;
+  std::shared_ptr<rpc::peer::Keyring> keys_;
   BufferPool pool_;
   std::unique_ptr<Spaces> spaces_;
   std::unique_ptr<RingThreads> threads_;

@@ -121,7 +121,7 @@ void TargetServer::Connection::hello(const TargetHello& hello) {
 }
 
 void TargetServer::Connection::found_space(const TargetHello& hello,
-                                           const rpc::control::ClusterKey& key,
+                                           const rpc::peer::ClusterKey& key,
                                            Result<OpenSpace> space) {
   TargetResponse response{.op = TargetOp::kHello};
   if (!space) {

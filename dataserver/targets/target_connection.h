@@ -20,7 +20,7 @@ struct TargetServer::Shared {
   // Closes every connection that `by`, which says `hello` and has `key`, replaces; then(), on any
   // thread, when none of them has an operation left.
   void retire_others(const std::shared_ptr<Connection>& by, const TargetHello& hello,
-                     const rpc::control::ClusterKey& key, std::move_only_function<void()> then);
+                     const rpc::peer::ClusterKey& key, std::move_only_function<void()> then);
   void add(const std::shared_ptr<Connection>& connection);
   void remove(const Connection* connection);
   [[nodiscard]] std::vector<std::shared_ptr<Connection>> all();
@@ -42,7 +42,7 @@ struct TargetServer::Shared {
   struct Entry {
     std::shared_ptr<Connection> connection;
     std::optional<TargetHello> hello = {};  // once it has proved who it is
-    rpc::control::ClusterKey key = {};      // that of the proof
+    rpc::peer::ClusterKey key = {};         // that of the proof
     // Whether a connection that says `by` replaces this one.
     [[nodiscard]] bool replaced_by(const TargetHello& by) const {
       return hello && hello->space == by.space &&
@@ -80,7 +80,7 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   [[nodiscard]] Result<Arrival> unpack(const Buffer& record, PipedBytes rest,
                                        std::vector<Buffer> lent);
   void hello(const TargetHello& hello);
-  void found_space(const TargetHello& hello, const rpc::control::ClusterKey& key,
+  void found_space(const TargetHello& hello, const rpc::peer::ClusterKey& key,
                    Result<OpenSpace> space);
   void dispatch(Arrival arrival);
   void read(Arrival arrival);

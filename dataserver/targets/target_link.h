@@ -90,7 +90,7 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
     TargetAddress address;
     Uuid space{};
     std::uint64_t boot = 0;
-    std::shared_ptr<const rpc::control::Keyring> keys;
+    std::shared_ptr<const rpc::peer::Keyring> keys;
     LinkOptions options;
     BufferPool& pool;
     Random& random;
@@ -166,7 +166,7 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   TimePoint heard_at_{};
   TimePoint asked_at_{};
   Nonce challenge_{};
-  rpc::control::Key key_{};  // target_key() of the one that this connection proves to have
+  rpc::peer::Key key_{};  // target_key() of the one that this connection proves to have
   TargetHello hello_;
   bool challenged_ = false;
   std::uint64_t next_tag_ = 1;

@@ -26,8 +26,7 @@ std::vector<std::shared_ptr<TargetServer::Connection>> TargetServer::Shared::all
 }
 
 void TargetServer::Shared::retire_others(const std::shared_ptr<Connection>& by,
-                                         const TargetHello& hello,
-                                         const rpc::control::ClusterKey& key,
+                                         const TargetHello& hello, const rpc::peer::ClusterKey& key,
                                          std::move_only_function<void()> then) {
   std::vector<std::shared_ptr<Connection>> others;
   {

@@ -45,7 +45,7 @@ class TargetServer {
  public:
   struct Parts {
     Spaces& spaces;
-    std::shared_ptr<const rpc::control::Keyring> keys;
+    std::shared_ptr<const rpc::peer::Keyring> keys;
     std::string socket;  // for processes of this machine; empty: none
     MachineId machine{};
     Random& random;

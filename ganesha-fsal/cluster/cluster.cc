@@ -40,7 +40,7 @@ class Cluster::Impl final : public control::ServerEvents {
         registry_(std::move(registry)),
         workers_(std::max(config_.workers, 1U), config_.max_waiting),
         reports_(files, workers_, config_.max_waiting),
-        server_({.listen = config_.listen, .keys = config_.keys}, *this),
+        server_({.listen = config_.listen, .keys = config_.keys}, *this, requests()),
         objects_(server_, *registry_, config_.call_timeout) {}
   ~Impl() override { stop(); }
 
@@ -60,16 +60,15 @@ class Cluster::Impl final : public control::ServerEvents {
     registry_->disconnected(ds_id);
     spdlog::warn("event=data_server_disconnected ds={} why=\"{}\"", ds_id, why.describe());
   }
-  control::Lease on_heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) override;
-  void on_query_size(std::uint32_t ds_id, const layout::ObjectId& object,
-                     Done<control::FileSize> done) override;
-  void on_report_size(std::uint32_t, const control::ReportSize& report, Done<void> done) override {
+  // What data servers ask.
+  [[nodiscard]] rpc::peer::Table<std::uint32_t> requests();
+  void on_heartbeat(std::uint32_t ds_id, control::Heartbeat beat, Done<control::Lease> done);
+  void on_query_size(std::uint32_t ds_id, control::QuerySize query, Done<control::FileSize> done);
+  void on_report_size(std::uint32_t, control::ReportSize report, Done<void> done) {
     reports_.add(report, std::move(done));
   }
-
-  void on_locate(std::uint32_t ds_id, std::uint32_t wanted, Done<control::Located> done) override;
-  void on_copy_missed(std::uint32_t ds_id, const control::CopyMissed& missed,
-                      Done<void> done) override;
+  void on_locate(std::uint32_t ds_id, control::Locate wanted, Done<control::Located> done);
+  void on_copy_missed(std::uint32_t ds_id, control::CopyMissed missed, Done<void> done);
 
   void fence(std::vector<std::uint32_t> ds_ids, std::vector<control::Fence> fences,
              Done<void> done);
@@ -136,7 +135,7 @@ std::optional<std::uint64_t> Cluster::Impl::silent_rival(const layout::NetAddres
     return std::nullopt;
   }
   const auto answer = await<control::ResyncProgress>([&](Done<control::ResyncProgress> done) {
-    server_.resync_status(rival->ds_id, 0, kRivalAnswers, std::move(done));
+    server_.call(rival->ds_id, control::ResyncStatus{}, kRivalAnswers, std::move(done));
   });
   const bool silent = !answer && (answer.error().code == Errc::kTimedOut ||
                                   answer.error().code == Errc::kUnreachable);
@@ -157,7 +156,19 @@ void Cluster::Impl::log_refusal(const layout::NetAddress& from, const control::R
                to_string(from), text);
 }
 
-control::Lease Cluster::Impl::on_heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
+rpc::peer::Table<std::uint32_t> Cluster::Impl::requests() {
+  rpc::peer::Table<std::uint32_t> table;
+  table.on(*this, &Impl::on_heartbeat);
+  table.on(*this, &Impl::on_query_size);
+  table.on(*this, &Impl::on_report_size);
+  table.on(*this, &Impl::on_locate);
+  table.on(*this, &Impl::on_copy_missed);
+  return table;
+}
+
+// Answers at once: the lease counts from when the heartbeat was sent.
+void Cluster::Impl::on_heartbeat(std::uint32_t ds_id, control::Heartbeat beat,
+                                 Done<control::Lease> done) {
   const Registry::Beat known = registry_->heartbeat(ds_id, beat);
   const std::uint64_t connection = known.first_of;
   if (connection != 0 && !workers_.post([this, ds_id, connection, state = beat.state] {
@@ -170,13 +181,13 @@ control::Lease Cluster::Impl::on_heartbeat(std::uint32_t ds_id, const control::H
       })) {
     server_.disconnect(ds_id);  // it registers again when there is less to do
   }
-  return known.lease;
+  done(known.lease);
 }
 
-void Cluster::Impl::on_query_size(std::uint32_t, const layout::ObjectId& object,
+void Cluster::Impl::on_query_size(std::uint32_t, control::QuerySize query,
                                   Done<control::FileSize> done) {
   const auto answer = std::make_shared<Done<control::FileSize>>(std::move(done));
-  const bool taken = workers_.post([this, object, answer] {
+  const bool taken = workers_.post([this, object = query.object, answer] {
     const auto size = files_.size_of(object);
     if (!size) return (*answer)(std::unexpected(size.error()));
     (*answer)(control::FileSize{*size});
@@ -184,8 +195,9 @@ void Cluster::Impl::on_query_size(std::uint32_t, const layout::ObjectId& object,
   if (!taken) (*answer)(fail(Errc::kBusy, "the metadata server has too much to do"));
 }
 
-void Cluster::Impl::on_locate(std::uint32_t /*ds_id*/, std::uint32_t wanted,
+void Cluster::Impl::on_locate(std::uint32_t /*ds_id*/, control::Locate query,
                               Done<control::Located> done) {
+  const std::uint32_t wanted = query.ds_id;
   const auto view = registry_->find(wanted);
   if (!view) return done(fail(Errc::kNotFound, "no data server " + std::to_string(wanted)));
   control::Located located{.addresses = view->record.addresses};
@@ -197,21 +209,22 @@ void Cluster::Impl::on_locate(std::uint32_t /*ds_id*/, std::uint32_t wanted,
   done(std::move(located));
 }
 
-void Cluster::Impl::on_copy_missed(std::uint32_t ds_id, const control::CopyMissed& missed,
+void Cluster::Impl::on_copy_missed(std::uint32_t ds_id, control::CopyMissed missed,
                                    Done<void> done) {
   MissedCopies* const keeper = missed_copies_.load();
   if (keeper == nullptr) return done(fail(Errc::kNotSupported, "no journal of missed copies"));
   const auto answer = std::make_shared<Done<void>>(std::move(done));
-  const bool taken = workers_.post(
-      [keeper, ds_id, missed, answer] { (*answer)(keeper->copy_missed(ds_id, missed)); });
+  const bool taken = workers_.post([keeper, ds_id, missed = std::move(missed), answer] {
+    (*answer)(keeper->copy_missed(ds_id, missed));
+  });
   if (!taken) (*answer)(fail(Errc::kBusy, "the metadata server has too much to do"));
 }
 
 void Cluster::Impl::send_fences(std::uint32_t ds_id, std::vector<control::Fence> fences,
                                 Done<void> done) {
   auto sent = fences;
-  server_.fence(
-      ds_id, std::move(fences), config_.call_timeout,
+  server_.call(
+      ds_id, control::FenceRequest{std::move(fences)}, config_.call_timeout,
       [this, ds_id, sent = std::move(sent), done = std::move(done)](Result<> answer) mutable {
         if (!answer) return done(std::move(answer));
         const auto finish = std::make_shared<Done<void>>(std::move(done));
@@ -299,7 +312,7 @@ Result<std::unique_ptr<Cluster>> Cluster::start(Config config, KvStore& store, F
 
 Registry& Cluster::registry() { return *impl_->registry_; }
 layout::NetAddress Cluster::address() const { return impl_->server_.address(); }
-const control::Keyring& Cluster::keys() const { return *impl_->config_.keys; }
+const rpc::peer::Keyring& Cluster::keys() const { return *impl_->config_.keys; }
 
 Result<> Cluster::remove_server(std::uint32_t ds_id) {
   auto removed = impl_->registry_->remove_server(ds_id);
@@ -341,43 +354,10 @@ void Cluster::allocate(const layout::LayoutMap& map, const layout::ObjectId& obj
   impl_->objects_.allocate(map, object, offset, length, std::move(done));
 }
 
-void Cluster::forget_missed(std::uint32_t ds_id, const control::ForgetMissed& forget,
-                            Done<void> done) {
-  impl_->server_.forget_missed(ds_id, forget, impl_->config_.call_timeout, std::move(done));
-}
-
-void Cluster::resync(std::uint32_t ds_id, const control::Resync& job, Done<void> done) {
-  impl_->server_.resync(ds_id, job, impl_->config_.call_timeout, std::move(done));
-}
-
-void Cluster::resync_status(std::uint32_t ds_id, std::uint64_t job,
-                            Done<control::ResyncProgress> done) {
-  impl_->server_.resync_status(ds_id, job, impl_->config_.call_timeout, std::move(done));
-}
-
-void Cluster::resync_cancel(std::uint32_t ds_id, std::uint64_t job, Done<void> done) {
-  impl_->server_.resync_cancel(ds_id, job, impl_->config_.call_timeout, std::move(done));
-}
-
-void Cluster::give_up(std::uint32_t ds_id, const control::GiveUp& request, Done<void> done) {
-  impl_->server_.give_up(ds_id, request, impl_->config_.call_timeout, std::move(done));
-}
-
-void Cluster::scrub(std::uint32_t ds_id, const control::Scrub& request, Done<void> done) {
-  impl_->server_.scrub(ds_id, request, impl_->config_.call_timeout, std::move(done));
-}
-
-void Cluster::list(std::uint32_t ds_id, const control::ListFrom& from, Done<control::Listed> done) {
-  impl_->server_.list(ds_id, from, impl_->config_.call_timeout, std::move(done));
-}
-
-void Cluster::stat_at(std::uint32_t ds_id, const layout::ObjectId& object,
-                      Done<control::ObjectStat> done) {
-  impl_->server_.stat(ds_id, object, impl_->config_.call_timeout, std::move(done));
-}
-
-void Cluster::remove(std::uint32_t ds_id, std::vector<layout::ObjectId> objects, Done<void> done) {
-  impl_->server_.remove(ds_id, std::move(objects), impl_->config_.call_timeout, std::move(done));
+void Cluster::send(std::uint32_t ds_id, std::uint32_t verb, rpc::peer::Bytes arguments,
+                   Done<rpc::peer::Bytes> done) {
+  impl_->server_.send(ds_id, verb, std::move(arguments), impl_->config_.call_timeout,
+                      std::move(done));
 }
 
 }  // namespace weft::mds

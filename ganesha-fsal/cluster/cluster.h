@@ -19,16 +19,15 @@
 #include <span>
 #include <vector>
 
+#include "ganesha-fsal/cluster/data_servers.h"
 #include "ganesha-fsal/cluster/failures.h"
 #include "ganesha-fsal/cluster/registry.h"
 #include "layout/layout_map.h"
 #include "rpc/base/error.h"
-#include "rpc/control/keys.h"
 #include "rpc/control/server.h"
+#include "rpc/peer/keys.h"
 
 namespace weft::mds {
-
-using control::Done;
 
 // What data servers ask and tell about files. Called on worker threads; may block on the store.
 class FileSizes {
@@ -63,11 +62,11 @@ class MissedCopies {
                                              const control::CopyMissed& missed) = 0;
 };
 
-class Cluster {
+class Cluster final : public DataServers {
  public:
   struct Config {
     layout::NetAddress listen;  // port 0: any that is free
-    std::shared_ptr<const control::Keyring> keys;
+    std::shared_ptr<const rpc::peer::Keyring> keys;
     RegistryOptions registry;
     std::chrono::milliseconds call_timeout{10'000};
     unsigned workers = 4;              // threads for size queries and the like
@@ -77,15 +76,13 @@ class Cluster {
   // Opens the registry and listens.
   [[nodiscard]] static Result<std::unique_ptr<Cluster>> start(Config config, KvStore& store,
                                                               FileSizes& files);
-  Cluster(const Cluster&) = delete;
-  Cluster& operator=(const Cluster&) = delete;
-  ~Cluster();
+  ~Cluster() override;
   void stop();
 
   [[nodiscard]] Registry& registry();
   [[nodiscard]] layout::NetAddress address() const;
   // What data-server handles are sealed with: the first.
-  [[nodiscard]] const control::Keyring& keys() const;
+  [[nodiscard]] const rpc::peer::Keyring& keys() const;
 
   // Registry::remove_server(), and closes its connection.
   [[nodiscard]] Result<> remove_server(std::uint32_t ds_id);
@@ -107,12 +104,8 @@ class Cluster {
   void truncate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t size,
                 Finished<void> done);
 
-  // Makes data servers refuse handles below the fences' epochs. The fences are first recorded
-  // durably: a data server that cannot be reached now gets them before it serves again, whatever
-  // becomes of this call. For one whose lease has ended meanwhile (Registry::lapse()) that is
-  // success: it serves nobody. Until then the call fails, and is to be made again.
   void fence(std::span<const std::uint32_t> ds_ids, std::vector<control::Fence> fences,
-             Done<void> done);
+             Done<void> done) override;
 
   // The file as its objects show it, for repair and for files whose writer died: the least size,
   // the latest write, the bytes of storage of one copy. One current copy of each stripe has to
@@ -138,25 +131,10 @@ class Cluster {
   void punch(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
              std::uint64_t length, Finished<void> done);
 
-  // Repair of a copy (docs/protocol.md, "From the metadata server"), each at one data server.
-  void forget_missed(std::uint32_t ds_id, const control::ForgetMissed& forget, Done<void> done);
-  void resync(std::uint32_t ds_id, const control::Resync& job, Done<void> done);
-  void resync_status(std::uint32_t ds_id, std::uint64_t job, Done<control::ResyncProgress> done);
-  void resync_cancel(std::uint32_t ds_id, std::uint64_t job, Done<void> done);
-  // Of the parity group that one data server's objects are in.
-  void scrub(std::uint32_t ds_id, const control::Scrub& request, Done<void> done);
-  void give_up(std::uint32_t ds_id, const control::GiveUp& request, Done<void> done);
-
-  // A page of the objects that one data server has, whatever the namespace says.
-  void list(std::uint32_t ds_id, const control::ListFrom& from, Done<control::Listed> done);
-  // One object at one data server.
-  void stat_at(std::uint32_t ds_id, const layout::ObjectId& object, Done<control::ObjectStat> done);
-
-  // Removes objects at one data server (removal_queue.h decides which). At most
-  // control::kMaxRemovals.
-  void remove(std::uint32_t ds_id, std::vector<layout::ObjectId> objects, Done<void> done);
-
  private:
+  void send(std::uint32_t ds_id, std::uint32_t verb, rpc::peer::Bytes arguments,
+            Done<rpc::peer::Bytes> done) override;
+
   class Impl;
   explicit Cluster(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

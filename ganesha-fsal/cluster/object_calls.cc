@@ -41,11 +41,11 @@ void ObjectCalls::truncate(const layout::LayoutMap& map, const layout::ObjectId&
                    });
   const auto all = GatherFailures::make(cuts.size(), std::move(done));
   for (const auto& [id, end] : cuts) {
-    server_.truncate(id, object, end, timeout_,
-                     [one = all->one(id)](const Result<control::ObjectStat>& answer) mutable {
-                       if (!answer) return one(std::unexpected(answer.error()));
-                       one({});
-                     });
+    server_.call(id, control::Truncate{object, end}, timeout_,
+                 [one = all->one(id)](const Result<control::ObjectStat>& answer) mutable {
+                   if (!answer) return one(std::unexpected(answer.error()));
+                   one({});
+                 });
   }
 }
 
@@ -129,9 +129,10 @@ void ObjectCalls::stat(const layout::LayoutMap& map, const layout::ObjectId& obj
   stat->done = std::move(done);
   if (asked.empty()) return stat->finish();
   for (const auto& [id, stripe] : asked) {
-    server_.stat(id, object, timeout_, [stat, stripe](const Result<control::ObjectStat>& answer) {
-      stat->arrive(stripe, answer);
-    });
+    server_.call(id, control::Stat{object}, timeout_,
+                 [stat, stripe](const Result<control::ObjectStat>& answer) {
+                   stat->arrive(stripe, answer);
+                 });
   }
 }
 
@@ -140,7 +141,7 @@ void ObjectCalls::punch(const layout::LayoutMap& map, const layout::ObjectId& ob
   if (too_large(offset, length)) {
     return done(fail(Errc::kFileTooLarge, "range ends beyond the largest file"), {});
   }
-  std::vector<std::pair<std::uint32_t, control::Range>> parts;
+  std::vector<std::pair<std::uint32_t, control::Punch>> parts;
   for_each_changed(map,
                    [&](std::uint32_t id, const layout::Striping& striping, std::uint32_t index) {
                      // Bytes of other servers in between are holes in this object: one range serves
@@ -148,10 +149,10 @@ void ObjectCalls::punch(const layout::LayoutMap& map, const layout::ObjectId& ob
                      const std::uint64_t last = striping.object_end(index, offset + length);
                      const std::uint64_t first = striping.next_held(index, offset);
                      if (first < last)
-                       parts.emplace_back(id, control::Range{object, first, last - first});
+                       parts.emplace_back(id, control::Punch{{object, first, last - first}});
                    });
   const auto all = GatherFailures::make(parts.size(), std::move(done));
-  for (const auto& [id, range] : parts) server_.punch(id, range, timeout_, all->one(id));
+  for (const auto& [id, part] : parts) server_.call(id, part, timeout_, all->one(id));
 }
 
 // One window of an allocation after the other: bytes of other servers in between must not be
@@ -170,7 +171,7 @@ struct ObjectCalls::Allocation : std::enable_shared_from_this<Allocation> {
 
   void next() {
     if (at >= end) return done({}, {});
-    std::vector<std::pair<std::uint32_t, control::Range>> window;
+    std::vector<std::pair<std::uint32_t, control::Allocate>> window;
     const layout::Striping striping = map.striping();
     for (std::size_t units = 0; at < end && units < kWindow; ++units) {
       const layout::Extent extent = striping.first_extent(at, end - at);
@@ -178,7 +179,7 @@ struct ObjectCalls::Allocation : std::enable_shared_from_this<Allocation> {
       for (const layout::Copy& copy : map.copies) {
         if (!changed(copy.state_of(extent.server))) continue;
         window.emplace_back(copy.ds_ids[extent.server],
-                            control::Range{object, extent.offset, extent.length});
+                            control::Allocate{{object, extent.offset, extent.length}});
       }
     }
     const auto all = GatherFailures::make(
@@ -186,7 +187,7 @@ struct ObjectCalls::Allocation : std::enable_shared_from_this<Allocation> {
           if (!outcome) return self->done(std::move(outcome), std::move(failures));
           self->next();
         });
-    for (const auto& [id, range] : window) server->allocate(id, range, timeout, all->one(id));
+    for (const auto& [id, part] : window) server->call(id, part, timeout, all->one(id));
   }
 };
 

@@ -12,9 +12,10 @@ constexpr std::size_t kBatch = rpc::control::kMaxRemovals;
 
 }  // namespace
 
-RemovalQueue::RemovalQueue(RemovalSource& source, RemovalTarget target,
+RemovalQueue::RemovalQueue(RemovalSource& source, DataServers& servers,
+                           std::function<bool(std::uint32_t)> reachable,
                            std::chrono::milliseconds period)
-    : source_(source), target_(std::move(target)), period_(period) {}
+    : source_(source), servers_(servers), reachable_(std::move(reachable)), period_(period) {}
 
 RemovalQueue::~RemovalQueue() { stop(); }
 
@@ -95,16 +96,13 @@ std::uint64_t RemovalQueue::pass() {
 
 std::uint64_t RemovalQueue::remove_batch(std::uint32_t ds_id, Batch batch) {
   const std::vector<layout::ObjectId>& objects = batch.objects;
-  if (!target_.reachable(ds_id)) return objects.size();
+  if (!reachable_(ds_id)) return objects.size();
   Result<> removed;
   if (!batch.fences.empty()) {
     removed = await<void>(
-        [&](Done<void> done) { target_.fence(ds_id, std::move(batch.fences), std::move(done)); });
+        [&](Done<void> done) { servers_.fence({&ds_id, 1}, batch.fences, std::move(done)); });
   }
-  if (removed) {
-    removed =
-        await<void>([&](Done<void> done) { target_.remove(ds_id, objects, std::move(done)); });
-  }
+  if (removed) removed = servers_.ask(ds_id, control::Remove{objects});
   if (!removed) {
     spdlog::warn("event=removal_failed ds={} objects={} why=\"{}\"", ds_id, objects.size(),
                  removed.error().describe());

@@ -17,15 +17,12 @@
 #include <thread>
 #include <vector>
 
+#include "ganesha-fsal/cluster/data_servers.h"
 #include "layout/object_id.h"
 #include "rpc/base/error.h"
 #include "rpc/base/mutex.h"
-#include "rpc/control/messages.h"
 
 namespace weft::mds {
-
-namespace control = rpc::control;
-using control::Done;
 
 // An object to be removed at these data servers.
 struct QueuedRemoval {
@@ -50,19 +47,12 @@ class RemovalSource {
                                       std::span<const layout::ObjectId> objects) = 0;
 };
 
-// How data servers are told: the cluster's fence() and remove(), the registry's is_connected().
-struct RemovalTarget {
-  std::function<bool(std::uint32_t ds_id)> reachable;
-  std::function<void(std::uint32_t ds_id, std::vector<control::Fence> fences, Done<void> done)>
-      fence;
-  std::function<void(std::uint32_t ds_id, std::vector<layout::ObjectId> objects, Done<void> done)>
-      remove;
-};
-
 class RemovalQueue {
  public:
   // A full pass over what is queued begins on kick(), and every `period` while anything is left.
-  RemovalQueue(RemovalSource& source, RemovalTarget target,
+  // Data servers that are not reachable are not asked.
+  RemovalQueue(RemovalSource& source, DataServers& servers,
+               std::function<bool(std::uint32_t ds_id)> reachable,
                std::chrono::milliseconds period = std::chrono::seconds(2));
   RemovalQueue(const RemovalQueue&) = delete;
   RemovalQueue& operator=(const RemovalQueue&) = delete;
@@ -87,7 +77,8 @@ class RemovalQueue {
   std::uint64_t remove_batch(std::uint32_t ds_id, Batch batch);
 
   RemovalSource& source_;
-  const RemovalTarget target_;
+  DataServers& servers_;
+  const std::function<bool(std::uint32_t)> reachable_;
   const std::chrono::milliseconds period_;
   mutable Mutex mutex_;
   CondVar wake_;

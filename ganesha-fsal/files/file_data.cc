@@ -134,7 +134,7 @@ Result<FileData::Granted> FileData::make_layout(const LayoutRequest& request) {
     }
     handle.access = request.access;
     handle.ds_id = servers->ds_ids[stripe];
-    handle.key_id = control::kHandleKeyId;
+    handle.key_id = rpc::peer::kHandleKeyId;
     handle.object = parts_.names.object_of(request.file, view->map);
     handle.client_id = request.client;
     handle.object_epoch = view->map.object_epoch;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "layout/layout_servers.h"
-#include "rpc/control/keys.h"
+#include "rpc/peer/keys.h"
 
 namespace weft::mds {
 namespace {
@@ -72,7 +72,7 @@ Result<layout::Handle> claims(const layout::LayoutMap& map, std::span<const std:
     handle = *leading;
   }
   handle.access = grant.access;
-  handle.key_id = rpc::control::kHandleKeyId;
+  handle.key_id = rpc::peer::kHandleKeyId;
   handle.object = grant.object;
   handle.client_id = grant.client;
   handle.object_epoch = map.object_epoch;

@@ -2,7 +2,7 @@
 
 #include "ganesha-fsal/proxy/proxy_internal.h"
 #include "rpc/base/clock.h"
-#include "rpc/control/keys.h"
+#include "rpc/peer/keys.h"
 
 namespace weft::mds {
 
@@ -54,7 +54,7 @@ ProxyIo::Impl::Impl(Config config, Registry& registry, BufferPool& pool)
 layout::Handle ProxyIo::Impl::own_claim(const File& file) {
   layout::Handle claim;
   claim.access = layout::Access::kControl;
-  claim.key_id = control::kHandleKeyId;
+  claim.key_id = rpc::peer::kHandleKeyId;
   claim.object = file.object;
   claim.object_epoch = file.map.object_epoch;
   claim.client_epoch = UINT32_MAX;

@@ -47,8 +47,8 @@
 #include "layout/layout_map.h"
 #include "rpc/base/buffer.h"
 #include "rpc/base/error.h"
-#include "rpc/control/keyring.h"
 #include "rpc/control/messages.h"
+#include "rpc/peer/keyring.h"
 
 namespace weft::mds {
 
@@ -58,7 +58,7 @@ class ProxyIo {
  public:
   struct Config {
     std::string owner;  // EXCHANGE_ID's co_ownerid: of this metadata server, unique
-    std::shared_ptr<const control::Keyring> keys;
+    std::shared_ptr<const rpc::peer::Keyring> keys;
     std::chrono::milliseconds call_timeout{20'000};  // of one READ, WRITE or COMMIT
     std::chrono::milliseconds copy_timeout{5'000};   // of a READ, if another copy can be tried
     // Whether a data server is known to be gone, rather than being restarted. Nothing waits for one

@@ -4,7 +4,7 @@
 #include "ganesha-fsal/proxy/proxy_internal.h"
 #include "layout/layout_servers.h"
 #include "rpc/base/mutex.h"
-#include "rpc/control/keys.h"
+#include "rpc/peer/keys.h"
 
 namespace weft::mds {
 
@@ -53,7 +53,7 @@ Result<std::vector<ProxyIo::Impl::Leader>> ProxyIo::Impl::leaders_of(const File&
     }
     auto handle = layout::leading_handle(ours, copy, stripe);
     if (!handle) return pass(handle);
-    handle->key_id = control::kHandleKeyId;
+    handle->key_id = rpc::peer::kHandleKeyId;
     handle->object = file.object;
     handle->client_epoch = UINT32_MAX;
     leader.source.partners = handle->partners;

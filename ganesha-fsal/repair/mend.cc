@@ -126,14 +126,14 @@ Result<> Repairer::take_back_writes(const ResyncBegun& begun, std::size_t stripe
   const layout::ObjectId object = parts_.names.object_of(begun.object.id, begun.map);
   const control::Fence fence{.object = object, .epoch = begun.map.object_epoch};
   if (!gone.empty()) {
-    if (auto kept = parts_.servers.fence(gone, fence); !kept) {
+    if (auto kept = parts_.servers.fence_and_wait(gone, fence); !kept) {
       spdlog::debug("event=fence_kept file={:x} error=\"{}\"", begun.object.id,
                     kept.error().describe());
     }
   }
-  if (auto fenced = parts_.servers.fence(asked, fence); !fenced) return fenced;
+  if (auto fenced = parts_.servers.fence_and_wait(asked, fence); !fenced) return fenced;
   for (const std::uint32_t ds_id : asked) {
-    auto forgotten = parts_.servers.forget_missed(ds_id, {object, begun.object.ds_id});
+    auto forgotten = parts_.servers.ask(ds_id, control::ForgetMissed{object, begun.object.ds_id});
     if (!forgotten) return forgotten;
   }
   return {};
@@ -180,7 +180,7 @@ Result<std::uint64_t> Repairer::begin_job(RepairKind kind, FileId file, std::uin
   job.job = jobs_.begin(kind, file, ds_id, job.source);
   // It may have as many as it does at once.
   for (auto wait = parts_.limits.poll_first;; wait = std::min(2 * wait, parts_.limits.busy_most)) {
-    auto begun = parts_.servers.resync(ds_id, job);
+    auto begun = parts_.servers.ask(ds_id, job);
     if (begun) return job.job;
     const bool last = wait >= parts_.limits.busy_most;
     if (begun.error() == Errc::kBusy && !last && sleep(wait)) continue;
@@ -195,7 +195,7 @@ Result<ResyncProgress> Repairer::finish_job(std::uint32_t ds_id, std::uint64_t n
   Result<ResyncProgress> outcome = fail(Errc::kCancelled, "shutting down");
   while (sleep(wait)) {
     wait = std::min(2 * wait, parts_.limits.poll_most);
-    const auto at = parts_.servers.status(ds_id, number);
+    const auto at = parts_.servers.ask(ds_id, control::ResyncStatus{number});
     if (at) {
       heard = Clock::now();
       jobs_.progress(number, *at);
@@ -214,7 +214,7 @@ Result<ResyncProgress> Repairer::finish_job(std::uint32_t ds_id, std::uint64_t n
     break;
   }
   // It may go on there for a while; the object's next job ends it.
-  if (auto cancelled = parts_.servers.cancel(ds_id, number); !cancelled) {
+  if (auto cancelled = parts_.servers.ask(ds_id, control::ResyncCancel{number}); !cancelled) {
     spdlog::debug("event=resync_not_cancelled ds={} job={}", ds_id, number);
   }
   jobs_.end(number, false);

@@ -37,8 +37,8 @@
 #include <thread>
 #include <vector>
 
+#include "ganesha-fsal/cluster/data_servers.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
-#include "ganesha-fsal/repair/copy_servers.h"
 #include "ganesha-fsal/repair/repair_jobs.h"
 #include "ganesha-fsal/repair/scrubber.h"
 #include "rpc/base/mutex.h"
@@ -76,7 +76,7 @@ class Repairer {
   };
   struct Parts {
     Namespace& names;
-    CopyServers& servers;
+    DataServers& servers;
     // Ids of the data servers that are connected.
     std::function<std::vector<std::uint32_t>()> here;
     // Pins the leaders of a file that has a map.

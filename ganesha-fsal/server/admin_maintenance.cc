@@ -121,9 +121,7 @@ Result<MaintenanceReport> give_up_target(MetadataServer& server, const std::stri
   auto view = find(server, whom.substr(0, space));
   if (!view) return pass(view);
   if (!view->connected) return fail(Errc::kInvalid, title(*view) + " is not connected");
-  auto told = await<void>([&](rpc::control::Done<void> done) {
-    server.cluster().give_up(view->record.id, {.target = target}, std::move(done));
-  });
+  auto told = server.cluster().ask(view->record.id, rpc::control::GiveUp{.target = target});
   if (!told) return fail(told.error().code, title(*view) + ": " + told.error().text);
   spdlog::warn("event=target_given_up ds={} target={}", view->record.id, target);
   auto report = about("give-up", *view);
@@ -197,9 +195,7 @@ void scrub_groups(MetadataServer& server, const rpc::control::Scrub& request,
                   MaintenanceReport& report) {
   for (const ServerView& view : server.cluster().registry().list()) {
     if (!view.connected || !view.last.scrub.group) continue;
-    auto told = await<void>([&](rpc::control::Done<void> done) {
-      server.cluster().scrub(view.record.id, request, std::move(done));
-    });
+    auto told = server.cluster().ask(view.record.id, request);
     report.groups.push_back({name_of(view), told ? "" : told.error().describe()});
   }
 }

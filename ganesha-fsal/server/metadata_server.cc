@@ -90,7 +90,7 @@ Result<> MetadataServer::start_cluster() {
   if (options_.key_file.empty()) {
     return fail(Errc::kInvalid, "Key_File is missing (weft keygen makes one)");
   }
-  auto keys = control::Keyring::load(options_.key_file);
+  auto keys = rpc::peer::Keyring::load(options_.key_file);
   if (!keys) return of_option("Key_File", keys.error());
   keys_ = std::move(*keys);
   const auto listen = layout::parse_address(options_.control_address);
@@ -127,15 +127,9 @@ void MetadataServer::make_proxy() {
 }
 
 void MetadataServer::make_removals() {
-  RemovalTarget target;
-  target.reachable = [this](std::uint32_t id) { return cluster_->registry().is_connected(id); };
-  target.fence = [this](std::uint32_t id, std::vector<control::Fence> fences, Done<void> done) {
-    cluster_->fence({&id, 1}, std::move(fences), std::move(done));
-  };
-  target.remove = [this](std::uint32_t id, std::vector<layout::ObjectId> objects, Done<void> done) {
-    cluster_->remove(id, std::move(objects), std::move(done));
-  };
-  removals_ = std::make_unique<RemovalQueue>(*removal_source_, std::move(target));
+  removals_ = std::make_unique<RemovalQueue>(*removal_source_, *cluster_, [this](std::uint32_t id) {
+    return cluster_->registry().is_connected(id);
+  });
 }
 
 void MetadataServer::make_layouts() {

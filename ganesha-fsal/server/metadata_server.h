@@ -74,7 +74,7 @@ class MetadataServer {
   [[nodiscard]] Mirrors& mirrors() { return *mirrors_; }
   [[nodiscard]] FileData& data() { return *data_; }
   [[nodiscard]] Repairs& repairs() { return *repairs_; }
-  [[nodiscard]] control::Keyring& keys() { return *keys_; }
+  [[nodiscard]] rpc::peer::Keyring& keys() { return *keys_; }
   [[nodiscard]] std::uint32_t fsid() const { return names_->superblock().fsid; }
   // Tells handles of this store from those of one made anew.
   [[nodiscard]] std::uint64_t store_id() const { return store_id_; }
@@ -118,7 +118,7 @@ class MetadataServer {
   KvStore& store_;
   const Clock::time_point started_ = environment_.clock.now();
   Background background_{*this};
-  std::shared_ptr<control::Keyring> keys_;
+  std::shared_ptr<rpc::peer::Keyring> keys_;
   std::unique_ptr<Namespace> names_;
   std::uint64_t store_id_ = 0;
   std::unique_ptr<NamespaceSizes> sizes_;

@@ -10,7 +10,6 @@ namespace weft::mds {
 
 Repairs::Repairs(MetadataServer& server)
     : server_(server),
-      copy_servers_(server.cluster()),
       repairer_(repairer_parts()),
       mover_(mover_parts()),
       readmission_(readmission_parts()),
@@ -37,7 +36,7 @@ Repairer::Parts Repairs::repairer_parts() {
   Repairer::Limits limits;
   limits.bytes_per_second = server_.options().resync_rate;
   return {.names = server_.names(),
-          .servers = copy_servers_,
+          .servers = server_.cluster(),
           .here =
               [this] {
                 std::vector<std::uint32_t> here;
@@ -111,7 +110,7 @@ Mover::Parts Repairs::mover_parts() {
       .finish = [this](FileId file) { return server_.mirrors().finish_move(file); },
       .fence =
           [this](std::uint32_t ds_id, const control::Fence& fence) {
-            return copy_servers_.fence(std::span(&ds_id, 1), fence);
+            return server_.cluster().fence_and_wait(std::span(&ds_id, 1), fence);
           },
       .fill = [this](std::uint32_t ds_id) { repairer_.look_soon(ds_id); },
       .removals = [this] { server_.removals().kick(); },
@@ -149,15 +148,11 @@ Auditor::Parts Repairs::auditor_parts() {
                 }
                 return servers;
               },
-          .list =
-              [&cluster](std::uint32_t ds_id, const control::ListFrom& from) {
-                return await<control::Listed>(
-                    [&](auto done) { cluster.list(ds_id, from, std::move(done)); });
-              },
+          .list = [&cluster](std::uint32_t ds_id,
+                             const control::ListFrom& from) { return cluster.ask(ds_id, from); },
           .stat =
               [&cluster](std::uint32_t ds_id, const layout::ObjectId& object) {
-                return await<control::ObjectStat>(
-                    [&](auto done) { cluster.stat_at(ds_id, object, std::move(done)); });
+                return cluster.ask(ds_id, control::Stat{object});
               },
           .removals = [this] { server_.removals().kick(); }};
 }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "ganesha-fsal/repair/auditor.h"
-#include "ganesha-fsal/repair/copy_servers.h"
 #include "ganesha-fsal/repair/mover.h"
 #include "ganesha-fsal/repair/readmission.h"
 #include "ganesha-fsal/repair/repairer.h"
@@ -45,7 +44,6 @@ class Repairs {
   [[nodiscard]] std::vector<Mover::Server> movable_servers();
 
   MetadataServer& server_;
-  ClusterCopyServers copy_servers_;
   Repairer repairer_;
   Mover mover_;
   Readmission readmission_;

@@ -1,6 +1,5 @@
 #include "rpc/control/client.h"
 
-#include <openssl/rand.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -8,20 +7,17 @@
 #include <boost/asio/connect.hpp>
 #include <random>
 
-#include "rpc/control/io_thread.h"
-#include "rpc/control/typed.h"
+#include "rpc/peer/connection.h"
+#include "rpc/peer/io_thread.h"
 
 namespace weft::rpc::control {
 namespace {
 
 using boost::asio::ip::tcp;
 using boost::system::error_code;
-
-Key random_key() {
-  Key key;
-  WEFT_ASSERT(RAND_bytes(reinterpret_cast<unsigned char*>(key.data()), kKeyBytes) == 1);
-  return key;
-}
+using peer::Bytes;
+using peer::Connection;
+using peer::SecureChannel;
 
 constexpr std::chrono::milliseconds kNoLeaseYet{100};  // until the next heartbeat
 constexpr std::uint32_t kLeastHeartbeatMs = 50;
@@ -31,9 +27,10 @@ constexpr std::uint32_t kMostHeartbeatMs = 60'000;
 
 class Client::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(Config config, ClientEvents& events)
+  Impl(Config config, ClientEvents& events, peer::Table<> requests)
       : config_(std::move(config)),
         events_(events),
+        requests_(std::move(requests)),
         resolver_(io_->context()),
         socket_(io_->context()),
         timer_(io_->context()),
@@ -43,7 +40,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   void start();
   void stop();
   [[nodiscard]] bool registered() const { return registered_.load(std::memory_order_acquire); }
-  void call(Proc proc, Bytes arguments, Timeout timeout, Done<Bytes> done);
+  void call(std::uint32_t verb, Bytes arguments, Timeout timeout, Done<Bytes> done);
 
  private:
   // Each attempt: resolve, connect, prove, register. Whatever fails ends in lost().
@@ -56,14 +53,13 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   void beat();
   void arm(std::chrono::milliseconds after, std::move_only_function<void()> then);
   void lost(const Error& why);
-  void serve(Proc proc, const Bytes& arguments, Connection::Responder respond);
-  void serve_mirroring(Proc proc, const Bytes& arguments, Connection::Responder respond);
 
   const Config config_;
   ClientEvents& events_;
-  const std::shared_ptr<IoThread> io_ = std::make_shared<IoThread>();
+  const std::shared_ptr<peer::IoThread> io_ = std::make_shared<peer::IoThread>();
   std::atomic<bool> registered_{false};
   // Used on the thread only.
+  peer::Table<> requests_;
   tcp::resolver resolver_;
   tcp::socket socket_;
   boost::asio::steady_timer timer_;
@@ -126,32 +122,34 @@ void Client::Impl::on_resolved(std::uint64_t attempt, const tcp::resolver::resul
 
 void Client::Impl::on_connected() {
   const std::uint64_t attempt = attempt_;
-  connection_ = std::make_shared<Connection>(
-      io_, std::exchange(socket_, tcp::socket(io_->context())),
-      SecureChannel(SecureChannel::Role::kConnecting, config_.keys->now().cluster, random_key()),
-      Connection::Limits{.max_calls = config_.max_calls,
-                         .handshake = config_.connect_timeout,
-                         .silence = config_.silence_timeout});
+  connection_ =
+      std::make_shared<Connection>(io_, std::exchange(socket_, tcp::socket(io_->context())),
+                                   SecureChannel(SecureChannel::Role::kConnecting,
+                                                 config_.keys->now().cluster, peer::random_key()),
+                                   Connection::Limits{.max_calls = config_.max_calls,
+                                                      .handshake = config_.connect_timeout,
+                                                      .silence = config_.silence_timeout});
   arm(config_.connect_timeout, [this] { lost({Errc::kTimedOut, "registering takes too long"}); });
-  connection_->start({.on_established =
-                          [this, attempt] {
-                            if (attempt == attempt_) send_registration();
-                          },
-                      .on_call =
-                          [this](Proc proc, const Bytes& arguments, Connection::Responder respond) {
-                            serve(proc, arguments, std::move(respond));
-                          },
-                      .on_closed =
-                          [this, attempt](const Error& why) {
-                            if (attempt == attempt_) lost(why);
-                          }});
+  connection_->start(
+      {.on_established =
+           [this, attempt] {
+             if (attempt == attempt_) send_registration();
+           },
+       .on_call =
+           [this](std::uint32_t verb, const Bytes& arguments, Connection::Responder respond) {
+             requests_.serve(verb, arguments, std::move(respond));
+           },
+       .on_closed =
+           [this, attempt](const Error& why) {
+             if (attempt == attempt_) lost(why);
+           }});
 }
 
 void Client::Impl::send_registration() {
-  connection_->call(Proc::kRegister, to_bytes(events_.registration()), config_.connect_timeout,
-                    expect<Registered>([this, attempt = attempt_](Result<Registered> answer) {
+  connection_->call(events_.registration(), config_.connect_timeout,
+                    [this, attempt = attempt_](Result<Registered> answer) {
                       if (attempt == attempt_) on_answer(attempt, std::move(answer));
-                    }));
+                    });
 }
 
 void Client::Impl::on_answer(std::uint64_t attempt, Result<Registered> answer) {
@@ -185,13 +183,13 @@ void Client::Impl::beat() {
     return lost({Errc::kAuth, "the connection's cluster key was dropped"});
   }
   connection_->call(
-      Proc::kHeartbeat, to_bytes(events_.heartbeat()), config_.silence_timeout,
-      expect<Lease>([this, attempt = attempt_, sent = config_.clock->now()](Result<Lease> answer) {
+      events_.heartbeat(), config_.silence_timeout,
+      [this, attempt = attempt_, sent = config_.clock->now()](const Result<Lease>& answer) {
         if (attempt != attempt_) return;
         if (!answer) return lost(answer.error());
         if (answer->seconds == 0) return arm(std::min(heartbeat_, kNoLeaseYet), [this] { beat(); });
         events_.on_lease(sent, std::chrono::seconds(answer->seconds));
-      }));
+      });
   if (registered_) arm(heartbeat_, [this] { beat(); });
 }
 
@@ -211,124 +209,31 @@ void Client::Impl::lost(const Error& why) {
   arm(wait, [this] { attempt(); });
 }
 
-void Client::Impl::serve(Proc proc, const Bytes& arguments, Connection::Responder respond) {
-  using Respond = Connection::Responder;
-  switch (proc) {
-    case Proc::kFence:
-      return with_arguments<FenceRequest>(
-          arguments, std::move(respond), [&](FenceRequest request, Respond answer) {
-            events_.on_fence(std::move(request.fences), answer_with<void>(std::move(answer)));
-          });
-    case Proc::kTruncate:
-      return with_arguments<Truncate>(
-          arguments, std::move(respond), [&](const Truncate& request, Respond answer) {
-            events_.on_truncate(request.object, request.size,
-                                answer_with<ObjectStat>(std::move(answer)));
-          });
-    case Proc::kRemove:
-      return with_arguments<Remove>(
-          arguments, std::move(respond), [&](Remove request, Respond answer) {
-            events_.on_remove(std::move(request.objects), answer_with<void>(std::move(answer)));
-          });
-    case Proc::kStat:
-      return with_arguments<Stat>(
-          arguments, std::move(respond), [&](const Stat& request, Respond answer) {
-            events_.on_stat(request.object, answer_with<ObjectStat>(std::move(answer)));
-          });
-    case Proc::kAllocate:
-      return with_arguments<Range>(
-          arguments, std::move(respond), [&](const Range& request, Respond answer) {
-            events_.on_allocate(request, answer_with<void>(std::move(answer)));
-          });
-    case Proc::kPunch:
-      return with_arguments<Range>(
-          arguments, std::move(respond), [&](const Range& request, Respond answer) {
-            events_.on_punch(request, answer_with<void>(std::move(answer)));
-          });
-    default: return serve_mirroring(proc, arguments, std::move(respond));
-  }
-}
-
-void Client::Impl::serve_mirroring(Proc proc, const Bytes& arguments,
-                                   Connection::Responder respond) {
-  using Respond = Connection::Responder;
-  switch (proc) {
-    case Proc::kForgetMissed:
-      return with_arguments<ForgetMissed>(
-          arguments, std::move(respond), [&](const ForgetMissed& request, Respond answer) {
-            events_.on_forget_missed(request, answer_with<void>(std::move(answer)));
-          });
-    case Proc::kResync:
-      return with_arguments<Resync>(
-          arguments, std::move(respond), [&](Resync request, Respond answer) {
-            events_.on_resync(std::move(request), answer_with<void>(std::move(answer)));
-          });
-    case Proc::kResyncStatus:
-      return with_arguments<ResyncJob>(
-          arguments, std::move(respond), [&](const ResyncJob& request, Respond answer) {
-            events_.on_resync_status(request.job, answer_with<ResyncProgress>(std::move(answer)));
-          });
-    case Proc::kResyncCancel:
-      return with_arguments<ResyncJob>(
-          arguments, std::move(respond), [&](const ResyncJob& request, Respond answer) {
-            events_.on_resync_cancel(request.job, answer_with<void>(std::move(answer)));
-          });
-    case Proc::kScrub:
-      return with_arguments<Scrub>(
-          arguments, std::move(respond), [&](const Scrub& request, Respond answer) {
-            events_.on_scrub(request, answer_with<void>(std::move(answer)));
-          });
-    case Proc::kGiveUp:
-      return with_arguments<GiveUp>(
-          arguments, std::move(respond), [&](const GiveUp& request, Respond answer) {
-            events_.on_give_up(request, answer_with<void>(std::move(answer)));
-          });
-    case Proc::kList:
-      return with_arguments<ListFrom>(
-          arguments, std::move(respond), [&](const ListFrom& from, Respond answer) {
-            events_.on_list(from, answer_with<Listed>(std::move(answer)));
-          });
-    default: return respond(fail(Errc::kNotSupported, "not a call to a data server"));
-  }
-}
-
-void Client::Impl::call(Proc proc, Bytes arguments, Timeout timeout, Done<Bytes> done) {
+void Client::Impl::call(std::uint32_t verb, Bytes arguments, Timeout timeout, Done<Bytes> done) {
   // Shared so that it is still ours when the thread refuses the work.
   auto completion = std::make_shared<Done<Bytes>>(std::move(done));
   const bool posted =
-      io_->post([this, proc, arguments = std::move(arguments), timeout, completion]() mutable {
+      io_->post([this, verb, arguments = std::move(arguments), timeout, completion]() mutable {
         if (stopping_) return (*completion)(fail(Errc::kClosed, "shutting down"));
         if (!registered_) {
           return (*completion)(fail(Errc::kUnreachable, "not connected to the metadata server"));
         }
-        connection_->call(proc, std::move(arguments), timeout, std::move(*completion));
+        connection_->send_call(verb, arguments, timeout, std::move(*completion));
       });
   if (!posted) (*completion)(fail(Errc::kClosed, "shut down"));
 }
 
-Client::Client(Config config, ClientEvents& events)
-    : impl_(std::make_shared<Impl>(std::move(config), events)) {}
+Client::Client(Config config, ClientEvents& events, peer::Table<> requests)
+    : impl_(std::make_shared<Impl>(std::move(config), events, std::move(requests))) {}
 Client::~Client() { stop(); }
 
 void Client::start() { impl_->start(); }
 void Client::stop() { impl_->stop(); }
 bool Client::registered() const { return impl_->registered(); }
 
-void Client::query_size(const ObjectId& object, Timeout timeout, Done<FileSize> done) {
-  impl_->call(Proc::kQuerySize, to_bytes(QuerySize{object}), timeout,
-              expect<FileSize>(std::move(done)));
-}
-
-void Client::report_size(const ReportSize& report, Timeout timeout, Done<void> done) {
-  impl_->call(Proc::kReportSize, to_bytes(report), timeout, expect_nothing(std::move(done)));
-}
-
-void Client::locate(std::uint32_t ds_id, Timeout timeout, Done<Located> done) {
-  impl_->call(Proc::kLocate, to_bytes(Locate{ds_id}), timeout, expect<Located>(std::move(done)));
-}
-
-void Client::copy_missed(const CopyMissed& missed, Timeout timeout, Done<void> done) {
-  impl_->call(Proc::kCopyMissed, to_bytes(missed), timeout, expect_nothing(std::move(done)));
+void Client::send(std::uint32_t verb, peer::Bytes arguments, Timeout timeout,
+                  Done<peer::Bytes> done) {
+  impl_->call(verb, std::move(arguments), timeout, std::move(done));
 }
 
 }  // namespace weft::rpc::control

@@ -15,12 +15,11 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "rpc/base/clock.h"
 #include "rpc/base/error.h"
-#include "rpc/control/keyring.h"
 #include "rpc/control/messages.h"
+#include "rpc/peer/keyring.h"
 
 namespace weft::rpc::control {
 
@@ -42,40 +41,6 @@ class ClientEvents {
   [[nodiscard]] virtual Heartbeat heartbeat() = 0;
   // A heartbeat sent at `sent`, by Config::clock, was answered with a lease.
   virtual void on_lease(TimePoint /*sent*/, std::chrono::seconds /*length*/) {}
-
-  // Requests of the metadata server. Success means: on stable storage.
-  virtual void on_fence(std::vector<Fence> fences, Done<void> done) = 0;
-  virtual void on_truncate(const ObjectId& object, std::uint64_t size, Done<ObjectStat> done) = 0;
-  virtual void on_remove(std::vector<ObjectId> objects, Done<void> done) = 0;
-  virtual void on_stat(const ObjectId& object, Done<ObjectStat> done) = 0;
-  virtual void on_allocate(const Range& range, Done<void> done) = 0;
-  virtual void on_punch(const Range& range, Done<void> done) = 0;
-  // Mirroring; a data server without it answers so.
-  virtual void on_forget_missed(const ForgetMissed& /*forget*/, Done<void> done) {
-    done(fail(Errc::kNotSupported, "no mirroring"));
-  }
-  virtual void on_resync(Resync /*request*/, Done<void> done) {
-    done(fail(Errc::kNotSupported, "no mirroring"));
-  }
-  virtual void on_resync_status(std::uint64_t /*job*/, Done<ResyncProgress> done) {
-    done(fail(Errc::kNotSupported, "no mirroring"));
-  }
-  virtual void on_resync_cancel(std::uint64_t /*job*/, Done<void> done) {
-    done(fail(Errc::kNotSupported, "no mirroring"));
-  }
-  // kNotSupported: there is no parity group; kBusy: a scrub goes on. One that is to end and is
-  // not there is no error.
-  virtual void on_scrub(const Scrub& /*request*/, Done<void> done) {
-    done(fail(Errc::kNotSupported, "no parity group"));
-  }
-  // kInvalid: the group does not wait for that target, or not for it alone.
-  virtual void on_give_up(const GiveUp& /*request*/, Done<void> done) {
-    done(fail(Errc::kNotSupported, "no parity group"));
-  }
-  // kNotSupported: its store cannot say what it has.
-  virtual void on_list(const ListFrom& /*from*/, Done<Listed> done) {
-    done(fail(Errc::kNotSupported, "no list of objects"));
-  }
 };
 
 class Client {
@@ -83,7 +48,7 @@ class Client {
   struct Config {
     std::string mds_host;  // name or numeric address
     std::uint16_t mds_port = 0;
-    std::shared_ptr<const Keyring> keys;
+    std::shared_ptr<const peer::Keyring> keys;
     std::size_t max_calls = 4096;                     // under way
     std::chrono::milliseconds connect_timeout{5000};  // connecting, proving, registering, each
     std::chrono::milliseconds backoff_min{100};
@@ -93,7 +58,9 @@ class Client {
   };
   using Timeout = std::chrono::milliseconds;
 
-  Client(Config config, ClientEvents& events);
+  // `requests` answers what the metadata server asks. Its handlers run on the client's thread, and
+  // what they refer to outlives the Client.
+  Client(Config config, ClientEvents& events, peer::Table<> requests = {});
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
   ~Client();
@@ -102,16 +69,18 @@ class Client {
   void stop();
   [[nodiscard]] bool registered() const;
 
-  // Requests to the metadata server. kUnreachable when not registered or the connection breaks
+  // A request to the metadata server. kUnreachable when not registered or the connection breaks
   // before the answer; kTimedOut; kBusy when max_calls are under way; else the metadata server's
   // own error (kStale: there is no such file).
-  void query_size(const ObjectId& object, Timeout timeout, Done<FileSize> done);
-  void report_size(const ReportSize& report, Timeout timeout, Done<void> done);
-  // Where another data server is. kNotFound: there is no such one.
-  void locate(std::uint32_t ds_id, Timeout timeout, Done<Located> done);
-  void copy_missed(const CopyMissed& missed, Timeout timeout, Done<void> done);
+  template <peer::Request R>
+  void call(const R& request, Timeout timeout, Done<typename R::Reply> done) {
+    send(R::kVerb, peer::to_bytes(request), timeout,
+         peer::expect<typename R::Reply>(std::move(done)));
+  }
 
  private:
+  void send(std::uint32_t verb, peer::Bytes arguments, Timeout timeout, Done<peer::Bytes> done);
+
   class Impl;
   std::shared_ptr<Impl> impl_;
 };

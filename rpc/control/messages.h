@@ -1,7 +1,9 @@
 // What the metadata server (MDS) and a data server (DS) say to each other: docs/protocol.md.
 //
 // Every request is answered exactly once, with its reply or an error. Requests may be repeated
-// after a lost connection, so each has the same effect done twice as once.
+// after a lost connection, so each has the same effect done twice as once. Verbs 1 to 15 are asked
+// by a DS of the MDS, 16 and up by the MDS of a DS; a number is never given out again. Success of
+// the latter means: on stable storage.
 //
 // Each message is described behind it (rpc/xdr/describe.h), in the order of the wire. Decoding
 // believes nothing: kProtocol for malformed bytes, bytes too many, or a list over its limit. Times
@@ -12,7 +14,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "layout/object_id.h"
 #include "rpc/base/error.h"
 #include "rpc/base/machine.h"
+#include "rpc/peer/request.h"
 #include "rpc/xdr/describe.h"
 
 namespace weft {
@@ -43,9 +45,7 @@ namespace weft::rpc::control {
 using layout::ObjectId;
 using Uuid = std::array<std::byte, 16>;
 
-// Called exactly once with a request's answer.
-template <class T>
-using Done = std::move_only_function<void(Result<T>)>;
+using peer::Done;
 
 // "7b1d0c52-..." in lower case.
 [[nodiscard]] std::string to_string(const Uuid& uuid);
@@ -58,33 +58,13 @@ constexpr std::size_t kMaxListed = 1024;    // in one message
 constexpr std::size_t kMaxDiffering = 8;    // extents that a job tells of
 constexpr std::size_t kMaxText = 256;
 
-enum class Proc : std::uint32_t {
-  // DS to MDS.
-  kRegister = 1,
-  kHeartbeat = 2,
-  kQuerySize = 3,
-  kReportSize = 4,
-  kLocate = 5,
-  kCopyMissed = 6,
-  // MDS to DS.
-  kFence = 16,
-  kTruncate = 17,
-  kRemove = 18,
-  kStat = 19,
-  kAllocate = 20,
-  kPunch = 21,
-  kForgetMissed = 22,
-  kResync = 23,
-  kResyncStatus = 24,
-  kResyncCancel = 25,
-  kScrub = 26,
-  kGiveUp = 27,
-  kList = 28,
-};
-
-struct Empty {};
-template <class Io>
-void describe(Io&, Empty&) {}
+// Replies, which requests name.
+struct FileSize;
+struct Lease;
+struct Listed;
+struct Located;
+struct ObjectStat;
+struct Registered;
 
 struct Space {
   std::uint64_t capacity_bytes = 0;
@@ -117,6 +97,8 @@ void describe(Io& io, StoreState& r) {
 
 // The first request on every connection. A store that was never registered has cluster and ds_id 0.
 struct Register {
+  static constexpr std::uint32_t kVerb = 1;
+  using Reply = Registered;
   Uuid store{};             // made once with the store; a wiped store is a new one
   Uuid cluster{};           // the system the store belongs to
   std::uint32_t ds_id = 0;  // the id that system gave it
@@ -282,6 +264,8 @@ void describe(Io& io, GroupScrub& r) {
 }
 
 struct Heartbeat {
+  static constexpr std::uint32_t kVerb = 2;
+  using Reply = Lease;
   Space space;
   Load load;
   Counters counters;
@@ -318,6 +302,8 @@ void describe(Io& io, Lease& r) {
 }
 
 struct QuerySize {
+  static constexpr std::uint32_t kVerb = 3;
+  using Reply = FileSize;
   ObjectId object;
   friend bool operator==(const QuerySize&, const QuerySize&) = default;
 };
@@ -336,6 +322,8 @@ void describe(Io& io, FileSize& r) {
 
 // A stable write ended at `end`: the file is at least that long.
 struct ReportSize {
+  static constexpr std::uint32_t kVerb = 4;
+  using Reply = void;
   ObjectId object;
   std::uint64_t end = 0;
   std::int64_t mtime_ns = 0;
@@ -349,6 +337,8 @@ void describe(Io& io, ReportSize& r) {
 }
 
 struct FenceRequest {
+  static constexpr std::uint32_t kVerb = 16;
+  using Reply = void;
   std::vector<Fence> fences;
   friend bool operator==(const FenceRequest&, const FenceRequest&) = default;
 };
@@ -357,6 +347,8 @@ void describe(Io& io, FenceRequest& r) {
   io("fences", r.fences, at_most(kMaxFences));
 }
 struct Truncate {
+  static constexpr std::uint32_t kVerb = 17;
+  using Reply = ObjectStat;
   ObjectId object;
   std::uint64_t size = 0;
   friend bool operator==(const Truncate&, const Truncate&) = default;
@@ -367,6 +359,8 @@ void describe(Io& io, Truncate& r) {
   io("size", r.size);
 }
 struct Remove {
+  static constexpr std::uint32_t kVerb = 18;
+  using Reply = void;
   std::vector<ObjectId> objects;
   friend bool operator==(const Remove&, const Remove&) = default;
 };
@@ -375,6 +369,8 @@ void describe(Io& io, Remove& r) {
   io("objects", r.objects, at_most(kMaxRemovals));
 }
 struct Stat {
+  static constexpr std::uint32_t kVerb = 19;
+  using Reply = ObjectStat;
   ObjectId object;
   friend bool operator==(const Stat&, const Stat&) = default;
 };
@@ -399,6 +395,8 @@ void describe(Io& io, ObjectStat& r) {
 }
 
 struct Locate {
+  static constexpr std::uint32_t kVerb = 5;
+  using Reply = Located;
   std::uint32_t ds_id = 0;
   friend bool operator==(const Locate&, const Locate&) = default;
 };
@@ -434,6 +432,8 @@ void describe(Io& io, Extent& r) {
 // The copy of an object at data server `ds_id` may miss writes, or part of them, within the
 // extents. Answered when that is durable.
 struct CopyMissed {
+  static constexpr std::uint32_t kVerb = 6;
+  using Reply = void;
   ObjectId object;
   std::uint32_t ds_id = 0;
   std::uint32_t object_epoch = 0;  // of the handle the write came with
@@ -453,6 +453,8 @@ void describe(Io& io, CopyMissed& r) {
 
 // The object is to be duplicated to the partner again, whatever it missed before.
 struct ForgetMissed {
+  static constexpr std::uint32_t kVerb = 22;
+  using Reply = void;
   ObjectId object;
   std::uint32_t ds_id = 0;
   friend bool operator==(const ForgetMissed&, const ForgetMissed&) = default;
@@ -464,7 +466,10 @@ void describe(Io& io, ForgetMissed& r) {
 }
 
 // Makes the receiver's copy of an object equal to another data server's within the extents.
+// Answered when the job has begun, and again when it is under way already.
 struct Resync {
+  static constexpr std::uint32_t kVerb = 23;
+  using Reply = void;
   std::uint64_t job = 0;  // the metadata server's number for it; a job under way is not begun again
   ObjectId object;
   std::uint32_t source = 0;       // the data server that has the data
@@ -501,14 +506,6 @@ void describe(Io& io, Resync& r) {
   io("report_only", r.report_only);
   io.check(is_well_striped(r));
 }
-struct ResyncJob {
-  std::uint64_t job = 0;
-  friend bool operator==(const ResyncJob&, const ResyncJob&) = default;
-};
-template <class Io>
-void describe(Io& io, ResyncJob& r) {
-  io("job", r.job);
-}
 struct ResyncProgress {
   enum class State : std::uint32_t { kUnknown = 0, kRunning = 1, kDone = 2, kFailed = 3 };
   State state = State::kUnknown;
@@ -535,8 +532,33 @@ void describe(Io& io, ResyncProgress& r) {
   io("differing", r.differing, at_most(kMaxDiffering));
 }
 
-// The data server's parity group is to be scrubbed, or that is to end.
+struct ResyncStatus {
+  static constexpr std::uint32_t kVerb = 24;
+  using Reply = ResyncProgress;
+  std::uint64_t job = 0;
+  friend bool operator==(const ResyncStatus&, const ResyncStatus&) = default;
+};
+template <class Io>
+void describe(Io& io, ResyncStatus& r) {
+  io("job", r.job);
+}
+// Answered when nothing of the job runs any more; a job that is not known is no error.
+struct ResyncCancel {
+  static constexpr std::uint32_t kVerb = 25;
+  using Reply = void;
+  std::uint64_t job = 0;
+  friend bool operator==(const ResyncCancel&, const ResyncCancel&) = default;
+};
+template <class Io>
+void describe(Io& io, ResyncCancel& r) {
+  io("job", r.job);
+}
+
+// The data server's parity group is to be scrubbed, or that is to end. kNotSupported: there is no
+// parity group; kBusy: a scrub goes on. One that is to end and is not there is no error.
 struct Scrub {
+  static constexpr std::uint32_t kVerb = 26;
+  using Reply = void;
   bool start = false;
   bool only_tell = false;  // nothing is to be changed
   friend bool operator==(const Scrub&, const Scrub&) = default;
@@ -548,8 +570,11 @@ void describe(Io& io, Scrub& r) {
 }
 
 // The target of the data server's parity group is lost for ever, and with it blocks that only it
-// had: the group is not to wait for it.
+// had: the group is not to wait for it. kInvalid: it does not wait for that one, or not for it
+// alone.
 struct GiveUp {
+  static constexpr std::uint32_t kVerb = 27;
+  using Reply = void;
   std::uint32_t target = 0;
   friend bool operator==(const GiveUp&, const GiveUp&) = default;
 };
@@ -558,7 +583,7 @@ void describe(Io& io, GiveUp& r) {
   io("target", r.target);
 }
 
-struct Range {  // kAllocate, kPunch
+struct Range {
   ObjectId object;
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
@@ -571,9 +596,32 @@ void describe(Io& io, Range& r) {
   io("length", r.length);
 }
 
+struct Allocate {
+  static constexpr std::uint32_t kVerb = 20;
+  using Reply = void;
+  Range range;
+  friend bool operator==(const Allocate&, const Allocate&) = default;
+};
+template <class Io>
+void describe(Io& io, Allocate& r) {
+  describe(io, r.range);
+}
+struct Punch {
+  static constexpr std::uint32_t kVerb = 21;
+  using Reply = void;
+  Range range;
+  friend bool operator==(const Punch&, const Punch&) = default;
+};
+template <class Io>
+void describe(Io& io, Punch& r) {
+  describe(io, r.range);
+}
+
 // Where a listing goes on, as the data server said: the order of objects is its own. Zeros: at the
 // start.
 struct ListFrom {
+  static constexpr std::uint32_t kVerb = 28;
+  using Reply = Listed;
   std::uint32_t folder = 0;
   ObjectId after;
   friend bool operator==(const ListFrom&, const ListFrom&) = default;

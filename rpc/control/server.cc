@@ -1,25 +1,24 @@
 #include "rpc/control/server.h"
 
-#include <openssl/rand.h>
 #include <spdlog/spdlog.h>
 
 #include <map>
 #include <set>
 
-#include "rpc/control/io_thread.h"
-#include "rpc/control/typed.h"
+#include "rpc/peer/connection.h"
+#include "rpc/peer/endpoint.h"
+#include "rpc/peer/io_thread.h"
 
 namespace weft::rpc::control {
 namespace {
 
 using boost::asio::ip::tcp;
 using boost::system::error_code;
-
-Key random_key() {
-  Key key;
-  WEFT_ASSERT(RAND_bytes(reinterpret_cast<unsigned char*>(key.data()), kKeyBytes) == 1);
-  return key;
-}
+using peer::Bytes;
+using peer::Connection;
+using peer::from_endpoint;
+using peer::SecureChannel;
+using peer::to_endpoint;
 
 // How long accepting pauses after it failed (no descriptors left, say).
 constexpr std::chrono::milliseconds kAcceptPause{100};
@@ -28,18 +27,25 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 
 class Server::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(Config config, ServerEvents& events)
+  Impl(Config config, ServerEvents& events, peer::Table<std::uint32_t> requests)
       : config_(std::move(config)),
         events_(events),
         acceptor_(io_->context()),
-        pause_(io_->context()) {}
+        pause_(io_->context()),
+        requests_(std::move(requests)) {
+    registration_.on<Register>(
+        [this](const PeerPtr& peer, Register request, Done<Registered> done) {
+          on_register(peer, std::move(request), std::move(done));
+        });
+  }
 
   Result<> start();
   void stop();
   [[nodiscard]] layout::NetAddress address() const { return address_; }
 
   // Sends a call on the data server's connection, from any thread.
-  void call(std::uint32_t ds_id, Proc proc, Bytes arguments, Timeout timeout, Done<Bytes> done);
+  void call(std::uint32_t ds_id, std::uint32_t verb, Bytes arguments, Timeout timeout,
+            Done<Bytes> done);
   void disconnect(std::uint32_t ds_id);
 
  private:
@@ -54,23 +60,24 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 
   void accept();
   void on_accepted(tcp::socket socket);
-  void on_call(const PeerPtr& peer, Proc proc, const Bytes& arguments,
+  void on_call(const PeerPtr& peer, std::uint32_t verb, const Bytes& arguments,
                Connection::Responder respond);
-  void on_register(const PeerPtr& peer, const Bytes& arguments, Connection::Responder respond);
-  void on_answered(const PeerPtr& peer, Result<Registered> answer, Connection::Responder respond);
-  void serve(const PeerPtr& peer, Proc proc, const Bytes& arguments, Connection::Responder respond);
+  void on_register(const PeerPtr& peer, Register request, Done<Registered> done);
+  void on_answered(const PeerPtr& peer, Result<Registered> answer, Done<Registered> done);
   void on_closed(const PeerPtr& peer, const Error& why);
   // Closes a connection under another key than the one in use.
   [[nodiscard]] bool outlives_key(const PeerPtr& peer);
 
   const Config config_;
   ServerEvents& events_;
-  const std::shared_ptr<IoThread> io_ = std::make_shared<IoThread>();
+  const std::shared_ptr<peer::IoThread> io_ = std::make_shared<peer::IoThread>();
   tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
   layout::NetAddress address_;
   // Used on the thread only.
   bool stopping_ = false;
+  peer::Table<PeerPtr> registration_;  // the one request of who has no id yet
+  peer::Table<std::uint32_t> requests_;
   std::set<PeerPtr> peers_;
   std::map<std::uint32_t, PeerPtr> registered_;
 };
@@ -133,18 +140,19 @@ void Server::Impl::on_accepted(tcp::socket socket) {
   }
   auto peer = std::make_shared<Peer>();
   peer->from = from_endpoint(from);
-  peer->connection = std::make_shared<Connection>(
-      io_, std::move(socket),
-      SecureChannel(SecureChannel::Role::kAccepting, config_.keys->now().cluster, random_key()),
-      Connection::Limits{.max_calls = config_.max_calls,
-                         .handshake = config_.handshake_timeout,
-                         .silence = config_.silence_timeout});
+  peer->connection =
+      std::make_shared<Connection>(io_, std::move(socket),
+                                   SecureChannel(SecureChannel::Role::kAccepting,
+                                                 config_.keys->now().cluster, peer::random_key()),
+                                   Connection::Limits{.max_calls = config_.max_calls,
+                                                      .handshake = config_.handshake_timeout,
+                                                      .silence = config_.silence_timeout});
   peers_.insert(peer);
   peer->connection->start(
       {.on_established = [] {},
        .on_call =
-           [this, peer](Proc proc, const Bytes& arguments, Connection::Responder respond) {
-             on_call(peer, proc, arguments, std::move(respond));
+           [this, peer](std::uint32_t verb, const Bytes& arguments, Connection::Responder respond) {
+             on_call(peer, verb, arguments, std::move(respond));
            },
        .on_closed = [this, peer](const Error& why) { on_closed(peer, why); }});
 }
@@ -166,42 +174,39 @@ bool Server::Impl::outlives_key(const PeerPtr& peer) {
   return true;
 }
 
-void Server::Impl::on_call(const PeerPtr& peer, Proc proc, const Bytes& arguments,
+void Server::Impl::on_call(const PeerPtr& peer, std::uint32_t verb, const Bytes& arguments,
                            Connection::Responder respond) {
   if (outlives_key(peer)) return;
-  if (proc == Proc::kRegister) return on_register(peer, arguments, std::move(respond));
+  if (verb == Register::kVerb) {
+    return registration_.serve(peer, verb, arguments, std::move(respond));
+  }
   if (peer->ds_id == 0) {
     return peer->connection->close({Errc::kProtocol, "a call before registering"});
   }
-  serve(peer, proc, arguments, std::move(respond));
+  requests_.serve(peer->ds_id, verb, arguments, std::move(respond));
 }
 
-void Server::Impl::on_register(const PeerPtr& peer, const Bytes& arguments,
-                               Connection::Responder respond) {
+// On the server's thread; the event may answer on any, and the rest is done on ours.
+void Server::Impl::on_register(const PeerPtr& peer, Register request, Done<Registered> done) {
   if (std::exchange(peer->registering, true)) {
     return peer->connection->close({Errc::kProtocol, "registers twice"});
   }
-  with_arguments<Register>(
-      arguments, std::move(respond), [&](Register request, Connection::Responder answer) {
-        events_.on_register(
-            peer->from, std::move(request),
-            // The event may answer on any thread; the rest is done on ours.
-            [weak = weak_from_this(), peer,
-             answer = std::move(answer)](Result<Registered> result) mutable {
-              const auto self = weak.lock();
-              if (self == nullptr) return;
-              (void)self->io_->post([self = self.get(), peer, result = std::move(result),
-                                     answer = std::move(answer)]() mutable {
-                self->on_answered(peer, std::move(result), std::move(answer));
-              });
-            });
+  events_.on_register(
+      peer->from, std::move(request),
+      [weak = weak_from_this(), peer, done = std::move(done)](Result<Registered> result) mutable {
+        const auto self = weak.lock();
+        if (self == nullptr) return;
+        (void)self->io_->post([self = self.get(), peer, result = std::move(result),
+                               done = std::move(done)]() mutable {
+          self->on_answered(peer, std::move(result), std::move(done));
+        });
       });
 }
 
 void Server::Impl::on_answered(const PeerPtr& peer, Result<Registered> answer,
-                               Connection::Responder respond) {
+                               Done<Registered> done) {
   if (!peer->connection->open()) return;
-  if (!answer) return respond(std::unexpected(answer.error()));
+  if (!answer) return done(std::move(answer));
   WEFT_ASSERT(answer->ds_id != 0);
   const std::uint32_t ds_id = answer->ds_id;
   if (const auto older = registered_.extract(ds_id)) {
@@ -211,50 +216,15 @@ void Server::Impl::on_answered(const PeerPtr& peer, Result<Registered> answer,
   }
   peer->ds_id = ds_id;
   registered_[ds_id] = peer;
-  respond(to_bytes(*answer));
+  done(std::move(answer));
   events_.on_connected(ds_id);
 }
 
-void Server::Impl::serve(const PeerPtr& peer, Proc proc, const Bytes& arguments,
-                         Connection::Responder respond) {
-  const std::uint32_t ds_id = peer->ds_id;
-  switch (proc) {
-    case Proc::kHeartbeat:
-      return with_arguments<Heartbeat>(arguments, std::move(respond),
-                                       [&](const Heartbeat& beat, Connection::Responder answer) {
-                                         answer(to_bytes(events_.on_heartbeat(ds_id, beat)));
-                                       });
-    case Proc::kQuerySize:
-      return with_arguments<QuerySize>(
-          arguments, std::move(respond), [&](const QuerySize& query, Connection::Responder answer) {
-            events_.on_query_size(ds_id, query.object, answer_with<FileSize>(std::move(answer)));
-          });
-    case Proc::kReportSize:
-      return with_arguments<ReportSize>(
-          arguments, std::move(respond),
-          [&](const ReportSize& report, Connection::Responder answer) {
-            events_.on_report_size(ds_id, report, answer_with<void>(std::move(answer)));
-          });
-    case Proc::kLocate:
-      return with_arguments<Locate>(
-          arguments, std::move(respond), [&](const Locate& query, Connection::Responder answer) {
-            events_.on_locate(ds_id, query.ds_id, answer_with<Located>(std::move(answer)));
-          });
-    case Proc::kCopyMissed:
-      return with_arguments<CopyMissed>(
-          arguments, std::move(respond),
-          [&](const CopyMissed& missed, Connection::Responder answer) {
-            events_.on_copy_missed(ds_id, missed, answer_with<void>(std::move(answer)));
-          });
-    default: return respond(fail(Errc::kNotSupported, "not a call to a metadata server"));
-  }
-}
-
-void Server::Impl::call(std::uint32_t ds_id, Proc proc, Bytes arguments, Timeout timeout,
+void Server::Impl::call(std::uint32_t ds_id, std::uint32_t verb, Bytes arguments, Timeout timeout,
                         Done<Bytes> done) {
   // Shared so that it is still ours when the thread refuses the work.
   auto completion = std::make_shared<Done<Bytes>>(std::move(done));
-  const bool posted = io_->post([this, ds_id, proc, arguments = std::move(arguments), timeout,
+  const bool posted = io_->post([this, ds_id, verb, arguments = std::move(arguments), timeout,
                                  completion]() mutable {
     const auto found = registered_.find(ds_id);
     if (stopping_) return (*completion)(fail(Errc::kClosed, "shutting down"));
@@ -266,7 +236,7 @@ void Server::Impl::call(std::uint32_t ds_id, Proc proc, Bytes arguments, Timeout
     if (outlives_key(peer)) {
       return (*completion)(fail(Errc::kUnreachable, "it is to connect with the new cluster key"));
     }
-    peer->connection->call(proc, std::move(arguments), timeout, std::move(*completion));
+    peer->connection->send_call(verb, arguments, timeout, std::move(*completion));
   });
   if (!posted) (*completion)(fail(Errc::kClosed, "shut down"));
 }
@@ -280,8 +250,8 @@ void Server::Impl::disconnect(std::uint32_t ds_id) {
   });
 }
 
-Server::Server(Config config, ServerEvents& events)
-    : impl_(std::make_shared<Impl>(std::move(config), events)) {}
+Server::Server(Config config, ServerEvents& events, peer::Table<std::uint32_t> requests)
+    : impl_(std::make_shared<Impl>(std::move(config), events, std::move(requests))) {}
 Server::~Server() { stop(); }
 
 Result<> Server::start() { return impl_->start(); }
@@ -289,70 +259,9 @@ void Server::stop() { impl_->stop(); }
 layout::NetAddress Server::address() const { return impl_->address(); }
 void Server::disconnect(std::uint32_t ds_id) { impl_->disconnect(ds_id); }
 
-void Server::fence(std::uint32_t ds_id, std::vector<Fence> fences, Timeout timeout,
-                   Done<void> done) {
-  impl_->call(ds_id, Proc::kFence, to_bytes(FenceRequest{std::move(fences)}), timeout,
-              expect_nothing(std::move(done)));
-}
-
-void Server::truncate(std::uint32_t ds_id, const ObjectId& object, std::uint64_t size,
-                      Timeout timeout, Done<ObjectStat> done) {
-  impl_->call(ds_id, Proc::kTruncate, to_bytes(Truncate{object, size}), timeout,
-              expect<ObjectStat>(std::move(done)));
-}
-
-void Server::remove(std::uint32_t ds_id, std::vector<ObjectId> objects, Timeout timeout,
-                    Done<void> done) {
-  impl_->call(ds_id, Proc::kRemove, to_bytes(Remove{std::move(objects)}), timeout,
-              expect_nothing(std::move(done)));
-}
-
-void Server::stat(std::uint32_t ds_id, const ObjectId& object, Timeout timeout,
-                  Done<ObjectStat> done) {
-  impl_->call(ds_id, Proc::kStat, to_bytes(Stat{object}), timeout,
-              expect<ObjectStat>(std::move(done)));
-}
-
-void Server::allocate(std::uint32_t ds_id, const Range& range, Timeout timeout, Done<void> done) {
-  impl_->call(ds_id, Proc::kAllocate, to_bytes(range), timeout, expect_nothing(std::move(done)));
-}
-
-void Server::forget_missed(std::uint32_t ds_id, const ForgetMissed& forget, Timeout timeout,
-                           Done<void> done) {
-  impl_->call(ds_id, Proc::kForgetMissed, to_bytes(forget), timeout,
-              expect_nothing(std::move(done)));
-}
-
-void Server::resync(std::uint32_t ds_id, const Resync& request, Timeout timeout, Done<void> done) {
-  impl_->call(ds_id, Proc::kResync, to_bytes(request), timeout, expect_nothing(std::move(done)));
-}
-
-void Server::resync_status(std::uint32_t ds_id, std::uint64_t job, Timeout timeout,
-                           Done<ResyncProgress> done) {
-  impl_->call(ds_id, Proc::kResyncStatus, to_bytes(ResyncJob{job}), timeout,
-              expect<ResyncProgress>(std::move(done)));
-}
-
-void Server::resync_cancel(std::uint32_t ds_id, std::uint64_t job, Timeout timeout,
-                           Done<void> done) {
-  impl_->call(ds_id, Proc::kResyncCancel, to_bytes(ResyncJob{job}), timeout,
-              expect_nothing(std::move(done)));
-}
-
-void Server::scrub(std::uint32_t ds_id, const Scrub& request, Timeout timeout, Done<void> done) {
-  impl_->call(ds_id, Proc::kScrub, to_bytes(request), timeout, expect_nothing(std::move(done)));
-}
-
-void Server::give_up(std::uint32_t ds_id, const GiveUp& request, Timeout timeout, Done<void> done) {
-  impl_->call(ds_id, Proc::kGiveUp, to_bytes(request), timeout, expect_nothing(std::move(done)));
-}
-
-void Server::list(std::uint32_t ds_id, const ListFrom& from, Timeout timeout, Done<Listed> done) {
-  impl_->call(ds_id, Proc::kList, to_bytes(from), timeout, expect<Listed>(std::move(done)));
-}
-
-void Server::punch(std::uint32_t ds_id, const Range& range, Timeout timeout, Done<void> done) {
-  impl_->call(ds_id, Proc::kPunch, to_bytes(range), timeout, expect_nothing(std::move(done)));
+void Server::send(std::uint32_t ds_id, std::uint32_t verb, peer::Bytes arguments, Timeout timeout,
+                  Done<peer::Bytes> done) {
+  impl_->call(ds_id, verb, std::move(arguments), timeout, std::move(done));
 }
 
 }  // namespace weft::rpc::control

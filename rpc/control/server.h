@@ -18,12 +18,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "layout/net_address.h"
 #include "rpc/base/error.h"
-#include "rpc/control/keyring.h"
 #include "rpc/control/messages.h"
+#include "rpc/peer/keyring.h"
 
 namespace weft::rpc::control {
 
@@ -41,27 +40,13 @@ class ServerEvents {
                            Done<Registered> done) = 0;
   virtual void on_connected(std::uint32_t ds_id) = 0;
   virtual void on_disconnected(std::uint32_t ds_id, const Error& why) = 0;
-
-  // These come from registered data servers only.
-  // Returns the lease that the data server is given. Must not block.
-  virtual Lease on_heartbeat(std::uint32_t ds_id, const Heartbeat& heartbeat) = 0;
-  virtual void on_query_size(std::uint32_t ds_id, const ObjectId& object, Done<FileSize> done) = 0;
-  virtual void on_report_size(std::uint32_t ds_id, const ReportSize& report, Done<void> done) = 0;
-  virtual void on_locate(std::uint32_t /*ds_id*/, std::uint32_t /*wanted*/, Done<Located> done) {
-    done(fail(Errc::kNotSupported, "data servers are not told of each other"));
-  }
-  // Success means that it is durable: the data server acknowledges writes without that copy then.
-  virtual void on_copy_missed(std::uint32_t /*ds_id*/, const CopyMissed& /*missed*/,
-                              Done<void> done) {
-    done(fail(Errc::kNotSupported, "no journal of missed copies"));
-  }
 };
 
 class Server {
  public:
   struct Config {
     layout::NetAddress listen;  // port 0: any that is free
-    std::shared_ptr<const Keyring> keys;
+    std::shared_ptr<const peer::Keyring> keys;
     std::size_t max_connections = 1024;
     std::size_t max_calls = 4096;  // under way at one data server
     std::chrono::milliseconds handshake_timeout{5000};
@@ -69,7 +54,9 @@ class Server {
   };
   using Timeout = std::chrono::milliseconds;
 
-  Server(Config config, ServerEvents& events);
+  // `requests` answers what registered data servers ask, and is told which of them does. Its
+  // handlers run on the server's thread, and what they refer to outlives the Server.
+  Server(Config config, ServerEvents& events, peer::Table<std::uint32_t> requests);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   ~Server();
@@ -80,27 +67,17 @@ class Server {
   // Where it listens, once started.
   [[nodiscard]] layout::NetAddress address() const;
 
-  // Requests to one data server. kUnreachable when it is not connected, or the connection breaks
+  // A request to one data server. kUnreachable when it is not connected, or the connection breaks
   // before it answers (the request may have been carried out, or not); kTimedOut; kBusy when
   // max_calls are under way; else the data server's own error.
-  void fence(std::uint32_t ds_id, std::vector<Fence> fences, Timeout timeout, Done<void> done);
-  void truncate(std::uint32_t ds_id, const ObjectId& object, std::uint64_t size, Timeout timeout,
-                Done<ObjectStat> done);
-  void remove(std::uint32_t ds_id, std::vector<ObjectId> objects, Timeout timeout, Done<void> done);
-  void stat(std::uint32_t ds_id, const ObjectId& object, Timeout timeout, Done<ObjectStat> done);
-  void allocate(std::uint32_t ds_id, const Range& range, Timeout timeout, Done<void> done);
-  void punch(std::uint32_t ds_id, const Range& range, Timeout timeout, Done<void> done);
-  void forget_missed(std::uint32_t ds_id, const ForgetMissed& forget, Timeout timeout,
-                     Done<void> done);
-  // Answered when the job has begun, and again when it is under way already.
-  void resync(std::uint32_t ds_id, const Resync& request, Timeout timeout, Done<void> done);
-  void resync_status(std::uint32_t ds_id, std::uint64_t job, Timeout timeout,
-                     Done<ResyncProgress> done);
-  // Answered when nothing of the job runs any more; a job that is not known is no error.
-  void resync_cancel(std::uint32_t ds_id, std::uint64_t job, Timeout timeout, Done<void> done);
-  void scrub(std::uint32_t ds_id, const Scrub& request, Timeout timeout, Done<void> done);
-  void give_up(std::uint32_t ds_id, const GiveUp& request, Timeout timeout, Done<void> done);
-  void list(std::uint32_t ds_id, const ListFrom& from, Timeout timeout, Done<Listed> done);
+  template <peer::Request R>
+  void call(std::uint32_t ds_id, const R& request, Timeout timeout, Done<typename R::Reply> done) {
+    send(ds_id, R::kVerb, peer::to_bytes(request), timeout,
+         peer::expect<typename R::Reply>(std::move(done)));
+  }
+  // The same, of a request that is encoded already.
+  void send(std::uint32_t ds_id, std::uint32_t verb, peer::Bytes arguments, Timeout timeout,
+            Done<peer::Bytes> done);
 
   // Closes the data server's connection, if it has one.
   void disconnect(std::uint32_t ds_id);

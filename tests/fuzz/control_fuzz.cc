@@ -2,11 +2,13 @@
 
 #include <cstdlib>
 
-#include "rpc/control/call.h"
-#include "rpc/control/secure_channel.h"
+#include "rpc/control/messages.h"
+#include "rpc/peer/call.h"
+#include "rpc/peer/secure_channel.h"
 
 using namespace weft;
 using namespace weft::rpc::control;
+using namespace weft::rpc::peer;
 
 namespace {
 

@@ -6,16 +6,16 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "rpc/control/keys.h"
+#include "rpc/peer/keys.h"
 #include "tools/weft/commands.h"
 #include "tools/weft/output.h"
 
 namespace weft::cli {
 namespace {
 
-using rpc::control::ClusterKey;
-using rpc::control::ClusterKeys;
-using rpc::control::fingerprint_text;
+using rpc::peer::ClusterKey;
+using rpc::peer::ClusterKeys;
+using rpc::peer::fingerprint_text;
 
 // The key that a person means. kNotFound.
 Result<ClusterKeys::const_iterator> find_key(const std::string& path, const ClusterKeys& keys,
@@ -26,7 +26,7 @@ Result<ClusterKeys::const_iterator> find_key(const std::string& path, const Clus
 }
 
 int save(const std::string& path, const ClusterKeys& keys, const std::string& said) {
-  if (auto done = rpc::control::replace_cluster_keys(path, keys); !done) {
+  if (auto done = rpc::peer::replace_cluster_keys(path, keys); !done) {
     return complain(done.error().describe());
   }
   print(said);
@@ -36,7 +36,7 @@ int save(const std::string& path, const ClusterKeys& keys, const std::string& sa
 }  // namespace
 
 int keygen_command(const std::string& path) {
-  auto key = rpc::control::create_cluster_key(path);
+  auto key = rpc::peer::create_cluster_key(path);
   if (!key && key.error() == Errc::kExists) {
     return complain(path +
                     " exists. A new key makes every data server and every handle out there "
@@ -49,7 +49,7 @@ int keygen_command(const std::string& path) {
 }
 
 int key_show_command(const Settings& settings, const std::string& path) {
-  const auto keys = rpc::control::load_cluster_keys(path);
+  const auto keys = rpc::peer::load_cluster_keys(path);
   if (!keys) return complain(keys.error().describe());
   auto rows = nlohmann::ordered_json::array();
   std::string text;
@@ -67,13 +67,13 @@ int key_show_command(const Settings& settings, const std::string& path) {
 }
 
 int key_add_command(const std::string& path) {
-  auto keys = rpc::control::load_cluster_keys(path);
+  auto keys = rpc::peer::load_cluster_keys(path);
   if (!keys) return complain(keys.error().describe());
-  if (keys->size() == rpc::control::kMostClusterKeys) {
+  if (keys->size() == rpc::peer::kMostClusterKeys) {
     return complain(path + " has two keys already: end the change that was begun (weft key show " +
                     path + ", then weft key use and weft key drop)");
   }
-  keys->push_back(rpc::control::random_cluster_key());
+  keys->push_back(rpc::peer::random_cluster_key());
   const std::string name = fingerprint_text(keys->back());
   return save(path, *keys,
               "added key " + name + "; it is accepted from now on, and not used yet\n" +
@@ -83,7 +83,7 @@ int key_add_command(const std::string& path) {
 }
 
 int key_use_command(const std::string& path, const std::string& wanted) {
-  const auto keys = rpc::control::load_cluster_keys(path);
+  const auto keys = rpc::peer::load_cluster_keys(path);
   if (!keys) return complain(keys.error().describe());
   const auto found = find_key(path, *keys, wanted);
   if (!found) return complain(found.error().text);
@@ -99,7 +99,7 @@ int key_use_command(const std::string& path, const std::string& wanted) {
 }
 
 int key_drop_command(const std::string& path, const std::string& wanted) {
-  const auto keys = rpc::control::load_cluster_keys(path);
+  const auto keys = rpc::peer::load_cluster_keys(path);
   if (!keys) return complain(keys.error().describe());
   const auto found = find_key(path, *keys, wanted);
   if (!found && keys->size() == 1) {

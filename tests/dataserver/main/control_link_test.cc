@@ -79,7 +79,7 @@ TEST_CASE("a data server lists its objects") {
   const auto server = start_registered(rig, mds);
   const auto list = [&](const control::ListFrom& from) {
     return mds.ask<control::Listed>(
-        [&](auto done) { mds.server().list(kId, from, 5s, std::move(done)); });
+        [&](auto done) { mds.server().call(kId, from, 5s, std::move(done)); });
   };
   auto page = list({});
   REQUIRE(page);
@@ -215,21 +215,25 @@ TEST_CASE("truncate, stat, allocate, punch and remove come from the metadata ser
   control::Server& to = mds.server();
   const auto stat = [&] {
     return mds.ask<control::ObjectStat>(
-        [&](auto done) { to.stat(kId, kServedObject, 5s, std::move(done)); });
+        [&](auto done) { to.call(kId, control::Stat{kServedObject}, 5s, std::move(done)); });
   };
   CHECK_FALSE(stat()->exists);
-  const auto cut = mds.ask<control::ObjectStat>(
-      [&](auto done) { to.truncate(kId, kServedObject, 1000, 5s, std::move(done)); });
+  const auto cut = mds.ask<control::ObjectStat>([&](auto done) {
+    to.call(kId, control::Truncate{kServedObject, 1000}, 5s, std::move(done));
+  });
   CHECK(cut->size == 1000);
-  CHECK(mds.ask<void>(
-      [&](auto done) { to.allocate(kId, {kServedObject, 0, 1 << 20}, 5s, std::move(done)); }));
+  CHECK(mds.ask<void>([&](auto done) {
+    to.call(kId, control::Allocate{{kServedObject, 0, 1 << 20}}, 5s, std::move(done));
+  }));
   CHECK(stat()->size == 1 << 20);
   CHECK(stat()->allocated >= 1 << 20);
-  CHECK(mds.ask<void>(
-      [&](auto done) { to.punch(kId, {kServedObject, 0, 1 << 20}, 5s, std::move(done)); }));
+  CHECK(mds.ask<void>([&](auto done) {
+    to.call(kId, control::Punch{{kServedObject, 0, 1 << 20}}, 5s, std::move(done));
+  }));
   CHECK(stat()->allocated < 65536);
   CHECK(mds.ask<void>([&](auto done) {
-    to.remove(kId, {kServedObject, {.fileid = 999, .generation = 1}}, 5s, std::move(done));
+    to.call(kId, control::Remove{{kServedObject, {.fileid = 999, .generation = 1}}}, 5s,
+            std::move(done));
   }));
   CHECK_FALSE(stat()->exists);
 }
@@ -265,19 +269,19 @@ TEST_CASE("a read at the object's end waits for a metadata server that is away")
     }
     void on_connected(std::uint32_t) override {}
     void on_disconnected(std::uint32_t, const Error&) override {}
-    control::Lease on_heartbeat(std::uint32_t, const control::Heartbeat&) override { return {60}; }
-    void on_query_size(std::uint32_t, const layout::ObjectId&,
-                       control::Done<control::FileSize> done) override {
-      done(control::FileSize{4});
-    }
-    void on_report_size(std::uint32_t, const control::ReportSize&,
-                        control::Done<void> done) override {
-      done({});
-    }
   };
   SameAddress events;
-  control::Server back({.listen = address, .keys = std::make_shared<control::Keyring>(rig.key)},
-                       events);
+  rpc::peer::Table<std::uint32_t> requests;
+  requests.on<control::Heartbeat>(
+      [](std::uint32_t, const control::Heartbeat&, control::Done<control::Lease> done) {
+        done(control::Lease{60});
+      });
+  requests.on<control::QuerySize>(
+      [](std::uint32_t, control::QuerySize, control::Done<control::FileSize> done) {
+        done(control::FileSize{4});
+      });
+  control::Server back({.listen = address, .keys = std::make_shared<rpc::peer::Keyring>(rig.key)},
+                       events, std::move(requests));
   REQUIRE(back.start());
   const auto got = waiting.get();
   CHECK(got.text == "0123");
@@ -291,7 +295,7 @@ TEST_CASE("what waits for a target ends when its server stops serving") {
   auto target = std::make_unique<test::TargetChild>(target_rig);
   ServerRig rig;
   rig.config.key_file = target_rig.folder.path() + "/key";
-  rig.key = control::parse_cluster_key(test::key_text('a')).value();
+  rig.key = rpc::peer::parse_cluster_key(test::key_text('a')).value();
   rig.config.target = target_rig.local();
   FakeMds mds(rig.key);
   const auto server = start_registered(rig, mds);
@@ -315,7 +319,7 @@ TEST_CASE("a fence waits for a target that did not answer a write") {
   test::TargetChild target(target_rig);
   ServerRig rig;
   rig.config.key_file = target_rig.folder.path() + "/key";
-  rig.key = control::parse_cluster_key(test::key_text('a')).value();
+  rig.key = rpc::peer::parse_cluster_key(test::key_text('a')).value();
   rig.config.target = target_rig.local();
   rig.config.target_patience = 1s;
   FakeMds mds(rig.key);

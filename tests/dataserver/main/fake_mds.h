@@ -22,10 +22,10 @@ class FakeMds final : public control::ServerEvents {
  public:
   static constexpr std::uint32_t kId = 3;
 
-  explicit FakeMds(const control::ClusterKey& key)
+  explicit FakeMds(const rpc::peer::ClusterKey& key)
       : server_({.listen = layout::make_address("127.0.0.1", 0).value(),
-                 .keys = std::make_shared<control::Keyring>(key)},
-                *this) {
+                 .keys = std::make_shared<rpc::peer::Keyring>(key)},
+                *this, requests()) {
     if (!server_.start()) throw std::runtime_error("control server does not start");
   }
   ~FakeMds() override { server_.stop(); }
@@ -46,21 +46,25 @@ class FakeMds final : public control::ServerEvents {
   }
   void on_connected(std::uint32_t /*ds_id*/) override {}
   void on_disconnected(std::uint32_t /*ds_id*/, const Error& /*why*/) override {}
-  control::Lease on_heartbeat(std::uint32_t /*ds_id*/,
-                              const control::Heartbeat& heartbeat) override {
-    const std::lock_guard lock(mutex_);
-    last_heartbeat = heartbeat;
-    changed_.notify_all();
-    return {60};
-  }
-  void on_query_size(std::uint32_t /*ds_id*/, const layout::ObjectId& /*object*/,
-                     control::Done<control::FileSize> done) override {
-    done(control::FileSize{file_size.load()});
-  }
-  void on_report_size(std::uint32_t /*ds_id*/, const control::ReportSize& report,
-                      control::Done<void> done) override {
-    reported_end = report.end;
-    done({});
+  rpc::peer::Table<std::uint32_t> requests() {
+    rpc::peer::Table<std::uint32_t> table;
+    table.on<control::Heartbeat>(
+        [this](std::uint32_t, control::Heartbeat heartbeat, control::Done<control::Lease> done) {
+          const std::lock_guard lock(mutex_);
+          last_heartbeat = std::move(heartbeat);
+          changed_.notify_all();
+          done(control::Lease{60});
+        });
+    table.on<control::QuerySize>(
+        [this](std::uint32_t, control::QuerySize, control::Done<control::FileSize> done) {
+          done(control::FileSize{file_size.load()});
+        });
+    table.on<control::ReportSize>(
+        [this](std::uint32_t, control::ReportSize report, control::Done<void> done) {
+          reported_end = report.end;
+          done({});
+        });
+    return table;
   }
 
   template <class Condition>
@@ -76,8 +80,9 @@ class FakeMds final : public control::ServerEvents {
     return promise.get_future().get();
   }
   Result<> fence(std::vector<control::Fence> fences) {
-    return ask<void>(
-        [&](auto done) { server_.fence(kId, std::move(fences), 5s, std::move(done)); });
+    return ask<void>([&](auto done) {
+      server_.call(kId, control::FenceRequest{std::move(fences)}, 5s, std::move(done));
+    });
   }
 
   std::atomic<std::uint64_t> boot = 0;                 // what this run is called

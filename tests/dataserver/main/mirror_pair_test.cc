@@ -22,10 +22,10 @@ using test::ServerRig;
 // Ids in the order of registration.
 class PairMds final : public control::ServerEvents {
  public:
-  explicit PairMds(const control::ClusterKey& key)
+  explicit PairMds(const rpc::peer::ClusterKey& key)
       : server_({.listen = layout::make_address("127.0.0.1", 0).value(),
-                 .keys = std::make_shared<control::Keyring>(key)},
-                *this) {
+                 .keys = std::make_shared<rpc::peer::Keyring>(key)},
+                *this, requests()) {
     if (!server_.start()) throw std::runtime_error("control server does not start");
   }
   ~PairMds() override { server_.stop(); }
@@ -44,28 +44,38 @@ class PairMds final : public control::ServerEvents {
   }
   void on_connected(std::uint32_t /*ds_id*/) override {}
   void on_disconnected(std::uint32_t /*ds_id*/, const Error& /*why*/) override {}
-  control::Lease on_heartbeat(std::uint32_t ds_id, const control::Heartbeat& heartbeat) override {
-    const std::lock_guard lock(mutex_);
-    heartbeats[ds_id] = heartbeat;
-    changed_.notify_all();
-    return {60};
+  rpc::peer::Table<std::uint32_t> requests() {
+    rpc::peer::Table<std::uint32_t> table;
+    table.on(*this, &PairMds::on_heartbeat);
+    table.on(*this, &PairMds::on_query_size);
+    table.on(*this, &PairMds::on_report_size);
+    table.on(*this, &PairMds::on_locate);
+    table.on(*this, &PairMds::on_copy_missed);
+    return table;
   }
-  void on_query_size(std::uint32_t /*ds_id*/, const layout::ObjectId& /*object*/,
-                     control::Done<control::FileSize> done) override {
+  void on_heartbeat(std::uint32_t ds_id, control::Heartbeat heartbeat,
+                    control::Done<control::Lease> done) {
+    const std::lock_guard lock(mutex_);
+    heartbeats[ds_id] = std::move(heartbeat);
+    changed_.notify_all();
+    done(control::Lease{60});
+  }
+  void on_query_size(std::uint32_t /*ds_id*/, control::QuerySize /*query*/,
+                     control::Done<control::FileSize> done) {
     done(control::FileSize{0});
   }
-  void on_report_size(std::uint32_t ds_id, const control::ReportSize& /*report*/,
-                      control::Done<void> done) override {
+  void on_report_size(std::uint32_t ds_id, control::ReportSize /*report*/,
+                      control::Done<void> done) {
     reports.fetch_add(ds_id == 1 ? 1 : 1000);
     done({});
   }
-  void on_locate(std::uint32_t /*ds_id*/, std::uint32_t wanted,
-                 control::Done<control::Located> done) override {
+  void on_locate(std::uint32_t /*ds_id*/, control::Locate wanted,
+                 control::Done<control::Located> done) {
     const std::lock_guard lock(mutex_);
-    done(control::Located{.state = control::Located::State::kUp, .addresses = {where_[wanted]}});
+    done(control::Located{.state = control::Located::State::kUp,
+                          .addresses = {where_[wanted.ds_id]}});
   }
-  void on_copy_missed(std::uint32_t ds_id, const control::CopyMissed& told,
-                      control::Done<void> done) override {
+  void on_copy_missed(std::uint32_t ds_id, control::CopyMissed told, control::Done<void> done) {
     const std::lock_guard lock(mutex_);
     missed_.emplace_back(ds_id, told);
     done({});
@@ -132,7 +142,7 @@ struct Pair {
   layout::SealedHandle handle(Duplication duplication, std::uint32_t on = 1,
                               std::uint32_t epoch = 1) const {
     layout::Handle handle{.access = layout::Access::kReadWrite,
-                          .key_id = control::kHandleKeyId,
+                          .key_id = rpc::peer::kHandleKeyId,
                           .ds_id = on,
                           .object = kServedObject,
                           .client_id = 1,
@@ -142,7 +152,7 @@ struct Pair {
       handle.duplication = duplication;
       handle.partners = {on == 1 ? 2U : 1U, 0};
     }
-    return layout::seal(handle, control::handle_key(first_rig.key));
+    return layout::seal(handle, rpc::peer::handle_key(first_rig.key));
   }
 
   ServerRig first_rig;
@@ -208,8 +218,8 @@ TEST_CASE("a partner that died is recorded, and written to again when it is back
 
   pair.start_second_again();
   std::promise<Result<>> forgotten;
-  pair.mds.server().forget_missed(1, {kServedObject, 2}, 5s,
-                                  [&](Result<> answer) { forgotten.set_value(std::move(answer)); });
+  pair.mds.server().call(1, control::ForgetMissed{kServedObject, 2}, 5s,
+                         [&](Result<> answer) { forgotten.set_value(std::move(answer)); });
   REQUIRE(forgotten.get_future().get());
   REQUIRE(client.write(handle, 0, "back") == Status::NFS4_OK);
   DsClient other(pair.second->ports().at(0));
@@ -238,18 +248,20 @@ TEST_CASE("a server that was away gets what it missed from its partner") {
     start([&](Result<> result) { answer.set_value(std::move(result)); });
     return answer.get_future().get();
   };
-  REQUIRE(ask([&](auto done) { mds.forget_missed(1, {kServedObject, 2}, 5s, std::move(done)); }));
+  REQUIRE(ask([&](auto done) {
+    mds.call(1, control::ForgetMissed{kServedObject, 2}, 5s, std::move(done));
+  }));
   const control::Resync job{.job = 9,
                             .object = kServedObject,
                             .source = 1,
                             .least_epoch = 2,
                             .extents = pair.mds.missed()[0].second.extents};
-  REQUIRE(ask([&](auto done) { mds.resync(2, job, 5s, std::move(done)); }));
+  REQUIRE(ask([&](auto done) { mds.call(2, job, 5s, std::move(done)); }));
   control::ResyncProgress progress;
   for (int i = 0; i < 1000; ++i) {
     std::promise<control::ResyncProgress> got;
-    mds.resync_status(2, 9, 5s,
-                      [&](Result<control::ResyncProgress> p) { got.set_value(p.value()); });
+    mds.call(2, control::ResyncStatus{9}, 5s,
+             [&](Result<control::ResyncProgress> p) { got.set_value(p.value()); });
     progress = got.get_future().get();
     if (progress.state != control::ResyncProgress::State::kRunning) break;
     std::this_thread::sleep_for(10ms);

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "dataserver/main/data_server.h"
-#include "rpc/control/keys.h"
+#include "rpc/peer/keys.h"
 #include "rpc/session/session_client.h"
 #include "rpc/transport/tcp_dialer.h"
 #include "tests/dataserver/temp_folder.h"
@@ -104,7 +104,7 @@ class DsClient {
 class ServerRig {
  public:
   ServerRig() {
-    key = rpc::control::create_cluster_key(folder_.path() + "/key").value();
+    key = rpc::peer::create_cluster_key(folder_.path() + "/key").value();
     config.listen = {layout::make_address("127.0.0.1", 0).value()};
     config.key_file = folder_.path() + "/key";
     config.store.path = folder_.path() + "/store";
@@ -121,16 +121,16 @@ class ServerRig {
       std::uint32_t ds_id = 7, std::uint32_t epoch = 0,
       layout::Access access = layout::Access::kReadWrite) const {
     return layout::seal({.access = access,
-                         .key_id = rpc::control::kHandleKeyId,
+                         .key_id = rpc::peer::kHandleKeyId,
                          .ds_id = ds_id,
                          .object = kServedObject,
                          .client_id = 1,
                          .object_epoch = epoch},
-                        rpc::control::handle_key(key));
+                        rpc::peer::handle_key(key));
   }
 
   ds::DsConfig config;
-  rpc::control::ClusterKey key;
+  rpc::peer::ClusterKey key;
 
  private:
   TempFolder folder_;

@@ -326,8 +326,8 @@ struct MirrorRig {
   BufferPool pool{std::size_t{256} << 20};
   SeededRandom random;
   rpc::MemoryNetwork network;
-  std::shared_ptr<rpc::control::Keyring> keys =
-      std::make_shared<rpc::control::Keyring>(rpc::control::ClusterKey{{std::byte{1}}});
+  std::shared_ptr<rpc::peer::Keyring> keys =
+      std::make_shared<rpc::peer::Keyring>(rpc::peer::ClusterKey{{std::byte{1}}});
   layout::HandleKey key = keys->sealing();
   ds::LocalSizes sizes;
   ds::MirrorOptions options;

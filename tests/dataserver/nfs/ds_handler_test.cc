@@ -49,11 +49,11 @@ TEST_CASE("clients wait while the server has no lease, the metadata server's own
 TEST_CASE("a handle is good while the key that sealed it is accepted") {
   HandlerRig rig;
   const auto old = rig.keys->first();
-  const rpc::control::ClusterKey fresh{{std::byte{2}}};
+  const rpc::peer::ClusterKey fresh{{std::byte{2}}};
   const auto before = rig.handle();
   rig.keys->use({old, fresh});
   const auto early = [&] {
-    rig.key = rpc::control::handle_key(fresh);  // of a server that is a step ahead
+    rig.key = rpc::peer::handle_key(fresh);  // of a server that is a step ahead
     return rig.handle();
   }();
   CHECK(rig.put(before) == Status::NFS4_OK);

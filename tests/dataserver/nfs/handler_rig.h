@@ -128,8 +128,8 @@ struct HandlerRig {
   IoThread thread;
   TempFolder folder;
   BufferPool pool{std::size_t{64} << 20};
-  std::shared_ptr<rpc::control::Keyring> keys =
-      std::make_shared<rpc::control::Keyring>(rpc::control::ClusterKey{{std::byte{1}}});
+  std::shared_ptr<rpc::peer::Keyring> keys =
+      std::make_shared<rpc::peer::Keyring>(rpc::peer::ClusterKey{{std::byte{1}}});
   layout::HandleKey key = keys->sealing();
   std::unique_ptr<ds::FileStore> store;
   OwnedFd directory;

@@ -129,7 +129,7 @@ TEST_CASE("what makes no sense is refused") {
 }
 
 TEST_CASE("a proof is of one side, one key and one exchange") {
-  rpc::control::ClusterKey key;
+  rpc::peer::ClusterKey key;
   key.bytes.fill(std::byte{1});
   const auto mine = target_key(key);
   Nonce challenge{};

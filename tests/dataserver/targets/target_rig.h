@@ -101,8 +101,8 @@ class RemoteRunner : public StoreCalls {
         folder_(ds::open_directory(rig.folder.path() + "/ds").value()) {
     store_ = ds::RemoteStore::open({.address = address,
                                     .space = space_of(space),
-                                    .keys = std::make_shared<rpc::control::Keyring>(
-                                        rpc::control::parse_cluster_key(key_text(key)).value()),
+                                    .keys = std::make_shared<rpc::peer::Keyring>(
+                                        rpc::peer::parse_cluster_key(key_text(key)).value()),
                                     .options = options,
                                     .pool = pool_,
                                     .random = system_random(),

@@ -44,7 +44,7 @@ struct ClusterFixture {
   std::unique_ptr<Cluster> start(std::uint16_t port = 0) {
     Cluster::Config config;
     config.listen = layout::make_address("127.0.0.1", port).value();
-    config.keys = std::make_shared<control::Keyring>(test_key());
+    config.keys = std::make_shared<rpc::peer::Keyring>(test_key());
     config.registry.cluster.fill(std::byte{1});
     config.registry.heartbeat_ms = 50;
     config.registry.now = [this] { return Registry::Clock::now() + later.load(); };

@@ -120,15 +120,15 @@ TEST_CASE("sizes are asked for and reported through the workers") {
   f.run(1);
   const auto ask = [&] {
     return await<control::FileSize>([&](Done<control::FileSize> done) {
-      f.servers[0]->client().query_size(kObject, 5s, std::move(done));
+      f.servers[0]->client().call(control::QuerySize{kObject}, 5s, std::move(done));
     });
   };
   CHECK(ask().error() == Errc::kStale);
   constexpr int kReports = 500;
   std::atomic<int> answered = 0;
   for (int i = 1; i <= kReports; ++i) {
-    f.servers[0]->client().report_size({kObject, static_cast<std::uint64_t>(i), 0}, 5s,
-                                       [&](const Result<>& answer) { answered += answer ? 1 : 0; });
+    f.servers[0]->client().call(control::ReportSize{kObject, static_cast<std::uint64_t>(i), 0}, 5s,
+                                [&](const Result<>& answer) { answered += answer ? 1 : 0; });
   }
   for (int i = 0; i < 2000 && answered < kReports; ++i) std::this_thread::sleep_for(5ms);
   CHECK(answered == kReports);
@@ -141,7 +141,7 @@ TEST_CASE("data servers are told where others are") {
   f.run(2);
   const auto locate = [&](std::uint32_t ds_id) {
     return await<control::Located>([&](Done<control::Located> done) {
-      f.servers[0]->client().locate(ds_id, 5s, std::move(done));
+      f.servers[0]->client().call(control::Locate{ds_id}, 5s, std::move(done));
     });
   };
   const auto found = locate(2);
@@ -167,7 +167,7 @@ TEST_CASE("a copy that missed writes is kept, or the data server hears that it i
   const control::CopyMissed missed{kObject, 2, 5, {{0, 4096}}};
   const auto tell = [&] {
     return await<void>(
-        [&](Done<void> done) { f.servers[0]->client().copy_missed(missed, 5s, std::move(done)); });
+        [&](Done<void> done) { f.servers[0]->client().call(missed, 5s, std::move(done)); });
   };
   CHECK(tell().error() == Errc::kNotSupported);  // nobody keeps it: no acknowledgement
   f.cluster->keep_missed_copies(keeper);

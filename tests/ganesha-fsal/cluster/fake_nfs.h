@@ -15,7 +15,7 @@
 
 #include "layout/handle.h"
 #include "rpc/base/clock.h"
-#include "rpc/control/keys.h"
+#include "rpc/peer/keys.h"
 #include "rpc/session/session_server.h"
 #include "rpc/transport/shm/bulk_channel.h"
 #include "rpc/transport/shm/shm_server.h"
@@ -23,8 +23,8 @@
 
 namespace weft::mds {
 
-inline constexpr rpc::control::ClusterKey kNfsClusterKey{{std::byte{9}}};
-inline const layout::HandleKey kNfsKey = rpc::control::handle_key(kNfsClusterKey);
+inline constexpr rpc::peer::ClusterKey kNfsClusterKey{{std::byte{9}}};
+inline const layout::HandleKey kNfsKey = rpc::peer::handle_key(kNfsClusterKey);
 
 // The object of one data server (one file is enough), and how it misbehaves.
 class FakeObjects final : public rpc::OpHandler {
@@ -76,7 +76,7 @@ class FakeObjects final : public rpc::OpHandler {
 
  private:
   void put_handle(const rpc::nfs4::PutFhArgs& args, rpc::OpDone& done) {
-    const auto handle = layout::unseal(args.handle.bytes(), key_, rpc::control::kHandleKeyId);
+    const auto handle = layout::unseal(args.handle.bytes(), key_, rpc::peer::kHandleKeyId);
     Status status = Status::NFS4_OK;
     if (!handle || handle->ds_id != ds_id_) {
       status = Status::NFS4ERR_BADHANDLE;

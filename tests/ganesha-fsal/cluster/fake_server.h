@@ -18,8 +18,8 @@ namespace weft::mds {
 namespace control = rpc::control;
 using control::Done;
 
-inline control::ClusterKey test_key() {
-  control::ClusterKey key;
+inline rpc::peer::ClusterKey test_key() {
+  rpc::peer::ClusterKey key;
   key.bytes.fill(std::byte{42});
   return key;
 }
@@ -45,9 +45,9 @@ class FakeServer final : public control::ClientEvents {
     control::Client::Config config;
     config.mds_host = "127.0.0.1";
     config.mds_port = mds_port;
-    config.keys = std::make_shared<control::Keyring>(test_key());
+    config.keys = std::make_shared<rpc::peer::Keyring>(test_key());
     config.backoff_min = std::chrono::milliseconds(10);
-    client_ = std::make_unique<control::Client>(config, *this);
+    client_ = std::make_unique<control::Client>(config, *this, requests());
     client_->start();
   }
   void disconnect() { client_.reset(); }
@@ -68,7 +68,7 @@ class FakeServer final : public control::ClientEvents {
       identity_.ds_id = answer.ds_id;
       identity_.state = control::next_state(identity_.state, identity_.boot);
     }
-    on_fence(answer.fences, std::move(done));
+    on_fence({answer.fences}, std::move(done));
   }
   void on_disconnected(const Error&) override {}
   control::Heartbeat heartbeat() override {
@@ -79,23 +79,44 @@ class FakeServer final : public control::ClientEvents {
     if (leased) leased();
     ++leases;
   }
-  void on_fence(std::vector<control::Fence> fences, Done<void> done) override {
+  rpc::peer::Table<> requests() {
+    rpc::peer::Table<> table;
+    table.on(*this, &FakeServer::on_fence);
+    table.on(*this, &FakeServer::on_truncate);
+    table.on(*this, &FakeServer::on_remove);
+    table.on(*this, &FakeServer::on_stat);
+    table.on<control::Allocate>([this](control::Allocate request, Done<void> done) {
+      change(request.range, std::move(done));
+    });
+    table.on<control::Punch>([this](control::Punch request, Done<void> done) {
+      change(request.range, std::move(done));
+    });
+    // Copies are equal, whatever is asked to be compared.
+    table.on<control::Resync>([this](control::Resync, Done<void> done) {
+      ++jobs_;
+      done({});
+    });
+    table.on<control::ResyncStatus>([](control::ResyncStatus, Done<control::ResyncProgress> done) {
+      done(control::ResyncProgress{.state = control::ResyncProgress::State::kDone});
+    });
+    return table;
+  }
+  void on_fence(control::FenceRequest request, Done<void> done) {
     {
       const std::lock_guard lock(mutex);
-      for (const auto& fence : fences) epochs[fence.object.fileid] = fence.epoch;
+      for (const auto& fence : request.fences) epochs[fence.object.fileid] = fence.epoch;
     }
     done({});
   }
-  void on_truncate(const layout::ObjectId& object, std::uint64_t size,
-                   Done<control::ObjectStat> done) override {
+  void on_truncate(control::Truncate request, Done<control::ObjectStat> done) {
     const std::lock_guard lock(mutex);
     if (fault) return done(fail(*fault, "the disk"));
     if (hold_cuts) {
-      return held_cuts.push_back([this, object, size, done = std::move(done)]() mutable {
-        cut(object, size, std::move(done));
+      return held_cuts.push_back([this, request, done = std::move(done)]() mutable {
+        cut(request.object, request.size, std::move(done));
       });
     }
-    cut(object, size, std::move(done));
+    cut(request.object, request.size, std::move(done));
   }
   std::size_t cuts_held() {
     const std::lock_guard lock(mutex);
@@ -108,33 +129,22 @@ class FakeServer final : public control::ClientEvents {
     (*cut)();
     held_cuts.erase(cut);
   }
-  void on_remove(std::vector<layout::ObjectId> objects, Done<void> done) override {
+  void on_remove(control::Remove request, Done<void> done) {
     const std::lock_guard lock(mutex);
-    for (const auto& object : objects) sizes.erase(object.fileid);
+    for (const auto& object : request.objects) sizes.erase(object.fileid);
     done({});
   }
-  void on_stat(const layout::ObjectId& object, Done<control::ObjectStat> done) override {
+  void on_stat(control::Stat request, Done<control::ObjectStat> done) {
     const std::lock_guard lock(mutex);
-    const auto found = sizes.find(object.fileid);
+    const auto found = sizes.find(request.object.fileid);
     if (found == sizes.end()) return done(control::ObjectStat{});
     done(control::ObjectStat{true, found->second, found->second, 5});
   }
-  void on_allocate(const control::Range& range, Done<void> done) override {
+  void change(const control::Range& range, Done<void> done) {
     const std::lock_guard lock(mutex);
     if (fault) return done(fail(*fault, "the disk"));
     ranges.push_back(range);
     done({});
-  }
-  void on_punch(const control::Range& range, Done<void> done) override {
-    on_allocate(range, std::move(done));
-  }
-  // Copies are equal, whatever is asked to be compared.
-  void on_resync(control::Resync, Done<void> done) override {
-    ++jobs_;
-    done({});
-  }
-  void on_resync_status(std::uint64_t, Done<control::ResyncProgress> done) override {
-    done(control::ResyncProgress{.state = control::ResyncProgress::State::kDone});
   }
   int jobs() const { return jobs_; }
 

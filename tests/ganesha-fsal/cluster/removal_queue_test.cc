@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // A queue in memory, and data servers that can be away or fail.
-struct World : RemovalSource {
+struct World : RemovalSource, DataServers {
   std::mutex mutex;
   std::map<layout::ObjectId, std::set<std::uint32_t>> queued;
   std::map<std::uint32_t, std::set<layout::ObjectId>> removed;
@@ -44,41 +44,45 @@ struct World : RemovalSource {
     }
     return {};
   }
-  RemovalTarget target() {
-    return {
-        .reachable =
-            [this](std::uint32_t id) {
-              const std::lock_guard lock(mutex);
-              return !away.contains(id);
-            },
-        .fence =
-            [this](std::uint32_t id, const std::vector<control::Fence>& asked, Done<void> done) {
-              bool failed = false;
-              {
-                const std::lock_guard lock(mutex);
-                ++fence_calls;
-                failed = unfenced.contains(id);
-                for (const control::Fence& fence : asked) {
-                  if (!failed) fences[fence.object] = fence.epoch;
-                }
-              }
-              done(failed ? Result<>(fail(Errc::kIo, "disk")) : Result<>());
-            },
-        .remove =
-            [this](std::uint32_t id, const std::vector<layout::ObjectId>& objects,
-                   rpc::control::Done<void> done) {
-              bool failed = false;
-              {
-                const std::lock_guard lock(mutex);
-                failed = failing.contains(id);
-                largest_batch = std::max(largest_batch, objects.size());
-                for (const auto& object : objects) {
-                  if (least_epochs.contains(object)) CHECK(fences.contains(object));
-                  if (!failed) removed[id].insert(object);
-                }
-              }
-              done(failed ? Result<>(fail(Errc::kIo, "disk")) : Result<>());
-            }};
+  void fence(std::span<const std::uint32_t> ds_ids, std::vector<control::Fence> asked,
+             Done<void> done) override {
+    bool failed = false;
+    {
+      const std::lock_guard lock(mutex);
+      ++fence_calls;
+      failed = unfenced.contains(ds_ids.front());
+      for (const control::Fence& fence : asked) {
+        if (!failed) fences[fence.object] = fence.epoch;
+      }
+    }
+    done(failed ? Result<>(fail(Errc::kIo, "disk")) : Result<>());
+  }
+  void send(std::uint32_t id, std::uint32_t verb, rpc::peer::Bytes arguments,
+            Done<rpc::peer::Bytes> done) override {
+    rpc::peer::Table<> table;
+    table.on<control::Remove>([&](const control::Remove& request, Done<void> then) {
+      remove(id, request.objects, std::move(then));
+    });
+    table.serve(verb, arguments, std::move(done));
+  }
+  void remove(std::uint32_t id, const std::vector<layout::ObjectId>& objects, Done<void> then) {
+    bool failed = false;
+    {
+      const std::lock_guard lock(mutex);
+      failed = failing.contains(id);
+      largest_batch = std::max(largest_batch, objects.size());
+      for (const auto& object : objects) {
+        if (least_epochs.contains(object)) CHECK(fences.contains(object));
+        if (!failed) removed[id].insert(object);
+      }
+    }
+    then(failed ? Result<>(fail(Errc::kIo, "disk")) : Result<>());
+  }
+  std::function<bool(std::uint32_t)> reachable() {
+    return [this](std::uint32_t id) {
+      const std::lock_guard lock(mutex);
+      return !away.contains(id);
+    };
   }
   bool await_queued(std::size_t count) {
     for (int i = 0; i < 2000; ++i) {
@@ -101,7 +105,7 @@ struct World : RemovalSource {
 TEST_CASE("what is queued is removed at every data server, in batches") {
   World world;
   world.add(1, 3000, {1, 2});
-  RemovalQueue queue(world, world.target(), 10ms);
+  RemovalQueue queue(world, world, world.reachable(), 10ms);
   queue.start();
   REQUIRE(world.await_queued(0));
   CHECK(world.removed[1].size() == 3000);
@@ -120,7 +124,7 @@ TEST_CASE("a data server that is away keeps its removals, the others go on") {
   world.away = {2};
   world.add(1, 10, {1, 2});
   world.add(11, 10, {1});
-  RemovalQueue queue(world, world.target(), 10ms);
+  RemovalQueue queue(world, world, world.reachable(), 10ms);
   queue.start();
   REQUIRE(world.await_queued(10));
   {
@@ -136,7 +140,7 @@ TEST_CASE("a removal that failed is tried again") {
   World world;
   world.failing = {1};
   world.add(1, 1, {1});
-  RemovalQueue queue(world, world.target(), 10ms);
+  RemovalQueue queue(world, world, world.reachable(), 10ms);
   queue.start();
   std::this_thread::sleep_for(50ms);
   CHECK(queue.backlog() == 1);
@@ -152,7 +156,7 @@ TEST_CASE("handles of an object are refused before it is removed, where somebody
   world.unfenced = {1};
   world.add(1, 3, {1});
   world.least_epochs[{2, 1, 1}] = 9;
-  RemovalQueue queue(world, world.target(), 10ms);
+  RemovalQueue queue(world, world, world.reachable(), 10ms);
   queue.start();
   std::this_thread::sleep_for(50ms);
   {

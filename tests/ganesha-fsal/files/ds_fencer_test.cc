@@ -53,7 +53,7 @@ struct Fixture {
   Fixture() : names(Namespace::open(store, {}).value()), sizes(*names, [](FileId) {}) {
     Cluster::Config config;
     config.listen = layout::make_address("127.0.0.1", 0).value();
-    config.keys = std::make_shared<control::Keyring>(test_key());
+    config.keys = std::make_shared<rpc::peer::Keyring>(test_key());
     config.registry.cluster = names->superblock().cluster_uuid;
     cluster = Cluster::start(config, store, sizes).value();
     fencer.emplace(*names, *cluster);

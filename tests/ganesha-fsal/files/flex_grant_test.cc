@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "rpc/control/keys.h"
+#include "rpc/peer/keys.h"
 
 using namespace weft;
 using namespace weft::mds;
@@ -77,7 +77,7 @@ TEST_CASE("a flexfiles layout names every current copy, with a handle of its own
   CHECK(layout.flags == 0);
   for (std::uint32_t ds_id = 1; ds_id <= 2; ++ds_id) {
     const layout::FlexServer& server = layout.mirrors[ds_id - 1].front();
-    const auto handle = layout::unseal(server.handle, rig.grant.key, rpc::control::kHandleKeyId);
+    const auto handle = layout::unseal(server.handle, rig.grant.key, rpc::peer::kHandleKeyId);
     REQUIRE(handle);
     CHECK(handle->ds_id == ds_id);
     CHECK(handle->object == rig.grant.object);
@@ -118,7 +118,7 @@ TEST_CASE("while a copy is not current, the leader brings it what is written") {
     const layout::FlexLayout layout = rig.made();
     CHECK(Rig::named(layout) == std::vector<std::uint32_t>{2});
     const auto handle = layout::unseal(layout.mirrors.front().front().handle, rig.grant.key,
-                                       rpc::control::kHandleKeyId);
+                                       rpc::peer::kHandleKeyId);
     REQUIRE(handle);
     CHECK(handle->ds_id == 2);
     CHECK(handle->duplication == layout::Duplication::kServerSync);

@@ -171,7 +171,7 @@ TEST_CASE_METHOD(Fixture, "a stable write changes the file by our clock, not the
   const std::int64_t now = now_ns.load();
   for (const std::int64_t theirs : {now + 60'000'000'000, std::int64_t{5}, now}) {
     const auto told = await<void>([&](Done<void> done) {
-      servers[0]->client().report_size({object, 100, theirs}, 5s, std::move(done));
+      servers[0]->client().call(control::ReportSize{object, 100, theirs}, 5s, std::move(done));
     });
     REQUIRE(told);
     CHECK(attributes(f).mtime_ns == now_ns);

@@ -45,7 +45,7 @@ struct ProxyFixture {
     }
     ProxyIo::Config config;
     config.owner = "test-mds";
-    config.keys = std::make_shared<control::Keyring>(kNfsClusterKey);
+    config.keys = std::make_shared<rpc::peer::Keyring>(kNfsClusterKey);
     config.call_timeout = call_timeout;
     config.copy_timeout = 1500ms;
     config.is_gone = [this](std::uint32_t id) {

@@ -11,27 +11,42 @@
 
 namespace weft::mds {
 
-class FakeCopyServers final : public CopyServers {
+class FakeCopyServers final : public DataServers {
  public:
   using State = control::ResyncProgress::State;
 
-  Result<> fence(std::span<const std::uint32_t> ds_ids, const control::Fence& fence) override {
-    const std::lock_guard lock(mutex);
-    calls.push_back("fence");
-    for (const std::uint32_t id : ds_ids) fenced[id] = fence.epoch;
-    if (std::ranges::any_of(ds_ids, [this](std::uint32_t id) { return gone.contains(id); })) {
-      return fail(Errc::kUnreachable, "gone");
-    }
-    return {};
+  FakeCopyServers() {
+    answer<control::ForgetMissed>(
+        [this](std::uint32_t ds_id, const auto& forget) { return forget_missed(ds_id, forget); });
+    answer<control::Resync>(
+        [this](std::uint32_t ds_id, const auto& job) { return resync(ds_id, job); });
+    answer<control::ResyncStatus>(
+        [this](std::uint32_t ds_id, const auto& asked) { return status(ds_id, asked.job); });
+    answer<control::ResyncCancel>(
+        [this](std::uint32_t, const auto& asked) { return cancel(asked.job); });
   }
-  Result<> forget_missed(std::uint32_t ds_id, const control::ForgetMissed& forget) override {
+
+  void fence(std::span<const std::uint32_t> ds_ids, std::vector<control::Fence> fences,
+             Done<void> done) override {
+    Result<> outcome;
+    {
+      const std::lock_guard lock(mutex);
+      calls.push_back("fence");
+      for (const std::uint32_t id : ds_ids) fenced[id] = fences.front().epoch;
+      if (std::ranges::any_of(ds_ids, [this](std::uint32_t id) { return gone.contains(id); })) {
+        outcome = fail(Errc::kUnreachable, "gone");
+      }
+    }
+    done(std::move(outcome));
+  }
+  Result<> forget_missed(std::uint32_t ds_id, const control::ForgetMissed& forget) {
     const std::lock_guard lock(mutex);
     calls.push_back("forget");
     if (gone.contains(ds_id)) return fail(Errc::kUnreachable, "gone");
     forgotten.emplace_back(ds_id, forget.ds_id);
     return {};
   }
-  Result<> resync(std::uint32_t ds_id, const control::Resync& job) override {
+  Result<> resync(std::uint32_t ds_id, const control::Resync& job) {
     std::function<void(const control::Resync&)> hook;
     {
       const std::lock_guard lock(mutex);
@@ -53,14 +68,14 @@ class FakeCopyServers final : public CopyServers {
     if (hook) hook(job);
     return {};
   }
-  Result<control::ResyncProgress> status(std::uint32_t ds_id, std::uint64_t job) override {
+  Result<control::ResyncProgress> status(std::uint32_t ds_id, std::uint64_t job) {
     const std::lock_guard lock(mutex);
     if (away.contains(ds_id)) return fail(Errc::kUnreachable, "away");
     const auto at = progress[job];
     if (at.state != State::kRunning && ended.insert(job).second) --running[ds_id];
     return at;
   }
-  Result<> cancel(std::uint32_t, std::uint64_t job) override {
+  Result<> cancel(std::uint64_t job) {
     const std::lock_guard lock(mutex);
     cancelled.push_back(job);
     return {};
@@ -93,6 +108,20 @@ class FakeCopyServers final : public CopyServers {
   std::function<std::uint64_t(std::uint32_t ds_id, const control::Resync&)> differing;
   int refuse = 0;
   std::atomic<bool> finish_at_once = true;  // tests turn it while workers run
+
+ private:
+  void send(std::uint32_t ds_id, std::uint32_t verb, rpc::peer::Bytes arguments,
+            Done<rpc::peer::Bytes> done) override {
+    table_.serve(ds_id, verb, arguments, std::move(done));
+  }
+  template <class R, class Handler>
+  void answer(Handler handler) {
+    table_.on<R>([handler](std::uint32_t ds_id, const R& request, Done<typename R::Reply> done) {
+      done(handler(ds_id, request));
+    });
+  }
+
+  rpc::peer::Table<std::uint32_t> table_;
 };
 
 class RepairTest : public NamespaceTest {

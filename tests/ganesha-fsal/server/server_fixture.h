@@ -133,7 +133,7 @@ struct ServerTest : NamespaceCalls<Namespace*> {
   // test_key()'s.
   void write_key() {
     std::ofstream out(options.key_file);
-    for (std::size_t i = 0; i < control::kKeyBytes; ++i) out << "2a";
+    for (std::size_t i = 0; i < rpc::peer::kKeyBytes; ++i) out << "2a";
     out.close();
     std::filesystem::permissions(
         options.key_file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);

@@ -13,6 +13,9 @@
 
 using namespace weft;
 using namespace weft::rpc::control;
+namespace peer = weft::rpc::peer;
+using peer::ClusterKey;
+using peer::Keyring;
 using namespace std::chrono_literals;
 
 namespace {
@@ -68,19 +71,26 @@ struct Mds : ServerEvents {
   void on_disconnected(std::uint32_t ds_id, const Error&) override {
     log.note("down " + std::to_string(ds_id));
   }
-  Lease on_heartbeat(std::uint32_t, const Heartbeat& beat) override {
-    if (beat.counters.reads == 123) log.note("beat");
-    return {lease.load()};
+  peer::Table<std::uint32_t> requests() {
+    peer::Table<std::uint32_t> table;
+    table.on(*this, &Mds::on_heartbeat);
+    table.on(*this, &Mds::on_query_size);
+    table.on(*this, &Mds::on_report_size);
+    return table;
   }
-  void on_query_size(std::uint32_t, const ObjectId& object, Done<FileSize> done) override {
+  void on_heartbeat(std::uint32_t, Heartbeat beat, Done<Lease> done) {
+    if (beat.counters.reads == 123) log.note("beat");
+    done(Lease{lease.load()});
+  }
+  void on_query_size(std::uint32_t, QuerySize query, Done<FileSize> done) {
     if (keep_queries) {
       kept.push_back(std::move(done));
       return log.note("kept");
     }
-    if (object.fileid == 404) return done(fail(Errc::kStale, "no such file"));
-    done(FileSize{object.fileid * 10});
+    if (query.object.fileid == 404) return done(fail(Errc::kStale, "no such file"));
+    done(FileSize{query.object.fileid * 10});
   }
-  void on_report_size(std::uint32_t, const ReportSize& report, Done<void> done) override {
+  void on_report_size(std::uint32_t, ReportSize report, Done<void> done) {
     log.note("size " + std::to_string(report.end));
     done({});
   }
@@ -118,25 +128,31 @@ struct DataServer : ClientEvents {
     lease_from = sent;
     log.note("lease " + std::to_string(length.count()));
   }
-  void on_fence(std::vector<Fence> fences, Done<void> done) override {
-    log.note("fences " + std::to_string(fences.size()));
+  peer::Table<> requests() {
+    peer::Table<> table;
+    table.on(*this, &DataServer::on_fence);
+    table.on(*this, &DataServer::on_truncate);
+    table.on(*this, &DataServer::on_remove);
+    table.on(*this, &DataServer::on_stat);
+    table.on(*this, &DataServer::on_allocate);
+    return table;
+  }
+  void on_fence(FenceRequest request, Done<void> done) {
+    log.note("fences " + std::to_string(request.fences.size()));
     done({});
   }
-  void on_truncate(const ObjectId&, std::uint64_t size, Done<ObjectStat> done) override {
-    if (size == 999) return done(fail(Errc::kNoSpace, "full"));
-    done(ObjectStat{true, size, 0, 0});
+  void on_truncate(Truncate request, Done<ObjectStat> done) {
+    if (request.size == 999) return done(fail(Errc::kNoSpace, "full"));
+    done(ObjectStat{true, request.size, 0, 0});
   }
-  void on_remove(std::vector<ObjectId> objects, Done<void> done) override {
-    log.note("remove " + std::to_string(objects.size()));
+  void on_remove(Remove request, Done<void> done) {
+    log.note("remove " + std::to_string(request.objects.size()));
     done({});
   }
-  void on_stat(const ObjectId&, Done<ObjectStat>) override {
+  void on_stat(Stat, Done<ObjectStat>) {
     log.note("stat");  // and never answers
   }
-  void on_allocate(const Range&, Done<void> done) override { done({}); }
-  void on_punch(const Range&, Done<void> done) override {
-    done(fail(Errc::kNotSupported, "no holes"));
-  }
+  void on_allocate(Allocate, Done<void> done) { done({}); }
 };
 
 Server::Config server_config(std::uint8_t key = 1, std::uint16_t port = 0) {
@@ -180,12 +196,12 @@ Result<T> wait_for(std::move_only_function<void(Done<T>)> start) {
 struct Both {
   Mds mds;
   DataServer ds;
-  Server server{server_config(), mds};
+  Server server{server_config(), mds, mds.requests()};
   std::unique_ptr<Client> client;
 
   void start() {
     REQUIRE(server.start());
-    client = std::make_unique<Client>(client_config(server), ds);
+    client = std::make_unique<Client>(client_config(server), ds, ds.requests());
     client->start();
     REQUIRE(ds.log.await("registered"));
     REQUIRE(mds.log.await("beat"));
@@ -202,20 +218,23 @@ TEST_CASE("a data server registers, beats, and is called") {
 
   const ObjectId object{5, 1, 1};
   const auto cut = wait_for<ObjectStat>(
-      [&](auto done) { both.server.truncate(7, object, 4096, 5s, std::move(done)); });
+      [&](auto done) { both.server.call(7, Truncate{object, 4096}, 5s, std::move(done)); });
   REQUIRE(cut);
   CHECK(cut->size == 4096);
   const auto full = wait_for<ObjectStat>(
-      [&](auto done) { both.server.truncate(7, object, 999, 5s, std::move(done)); });
+      [&](auto done) { both.server.call(7, Truncate{object, 999}, 5s, std::move(done)); });
   CHECK(full.error() == Errc::kNoSpace);
   CHECK(full.error().text == "full");
-  CHECK(wait_for<void>(
-      [&](auto done) { both.server.fence(7, {Fence{}, Fence{}}, 5s, std::move(done)); }));
+  CHECK(wait_for<void>([&](auto done) {
+    both.server.call(7, FenceRequest{{Fence{}, Fence{}}}, 5s, std::move(done));
+  }));
   CHECK(both.ds.log.await("fences 2"));
-  CHECK(wait_for<void>([&](auto done) { both.server.remove(7, {object}, 5s, std::move(done)); }));
-  CHECK(wait_for<void>([&](auto done) { both.server.allocate(7, {}, 5s, std::move(done)); }));
-  CHECK(wait_for<void>([&](auto done) { both.server.punch(7, {}, 5s, std::move(done)); }).error() ==
-        Errc::kNotSupported);
+  CHECK(wait_for<void>(
+      [&](auto done) { both.server.call(7, Remove{{object}}, 5s, std::move(done)); }));
+  CHECK(wait_for<void>([&](auto done) { both.server.call(7, Allocate{{}}, 5s, std::move(done)); }));
+  CHECK(wait_for<void>([&](auto done) {
+          both.server.call(7, Punch{{}}, 5s, std::move(done));
+        }).error() == Errc::kNotSupported);
 }
 
 TEST_CASE("a lease counts from when the heartbeat was sent, and none is no lease") {
@@ -224,7 +243,7 @@ TEST_CASE("a lease counts from when the heartbeat was sent, and none is no lease
   REQUIRE(both.server.start());
   auto config = client_config(both.server);
   config.clock = &clock;
-  both.client = std::make_unique<Client>(config, both.ds);
+  both.client = std::make_unique<Client>(config, both.ds, both.ds.requests());
   both.client->start();
   REQUIRE(both.mds.log.await("beat", 3));
   CHECK(both.ds.log.count("lease 0") == 0);
@@ -238,14 +257,14 @@ TEST_CASE("a data server asks for and reports sizes") {
   Both both;
   both.start();
   const auto size = wait_for<FileSize>(
-      [&](auto done) { both.client->query_size({6, 1, 1}, 5s, std::move(done)); });
+      [&](auto done) { both.client->call(QuerySize{{6, 1, 1}}, 5s, std::move(done)); });
   REQUIRE(size);
   CHECK(size->size == 60);
   CHECK(wait_for<FileSize>([&](auto done) {
-          both.client->query_size({404, 1, 1}, 5s, std::move(done));
+          both.client->call(QuerySize{{404, 1, 1}}, 5s, std::move(done));
         }).error() == Errc::kStale);
   CHECK(wait_for<void>(
-      [&](auto done) { both.client->report_size({{6, 1, 1}, 777, 0}, 5s, std::move(done)); }));
+      [&](auto done) { both.client->call(ReportSize{{6, 1, 1}, 777, 0}, 5s, std::move(done)); }));
   CHECK(both.mds.log.count("size 777") == 1);
 }
 
@@ -253,18 +272,18 @@ TEST_CASE("a call that is not answered times out, and the connection lives on") 
   Both both;
   both.start();
   CHECK(wait_for<ObjectStat>([&](auto done) {
-          both.server.stat(7, {1, 1, 1}, 100ms, std::move(done));
+          both.server.call(7, Stat{{1, 1, 1}}, 100ms, std::move(done));
         }).error() == Errc::kTimedOut);
   CHECK(both.ds.log.await("stat"));
   CHECK(wait_for<ObjectStat>(
-      [&](auto done) { both.server.truncate(7, {1, 1, 1}, 1, 5s, std::move(done)); }));
+      [&](auto done) { both.server.call(7, Truncate{{1, 1, 1}, 1}, 5s, std::move(done)); }));
 }
 
 TEST_CASE("a data server that is not there is unreachable at once") {
   Both both;
   both.start();
   CHECK(wait_for<void>([&](auto done) {
-          both.server.fence(8, {Fence{}}, 60s, std::move(done));
+          both.server.call(8, FenceRequest{{Fence{}}}, 60s, std::move(done));
         }).error() == Errc::kUnreachable);
 }
 
@@ -272,7 +291,7 @@ TEST_CASE("calls under way fail when the connection breaks, and the data server 
   Both both;
   both.start();
   Awaited<ObjectStat> stat;
-  both.server.stat(7, {1, 1, 1}, 60s, stat.done());
+  both.server.call(7, Stat{{1, 1, 1}}, 60s, stat.done());
   REQUIRE(both.ds.log.await("stat"));
   both.server.disconnect(7);
   CHECK(stat.get().error() == Errc::kUnreachable);
@@ -280,7 +299,7 @@ TEST_CASE("calls under way fail when the connection breaks, and the data server 
   CHECK(both.ds.log.await("registered", 2));
   CHECK(both.mds.log.await("up 7", 2));
   CHECK(wait_for<ObjectStat>(
-      [&](auto done) { both.server.truncate(7, {1, 1, 1}, 1, 5s, std::move(done)); }));
+      [&](auto done) { both.server.call(7, Truncate{{1, 1, 1}, 1}, 5s, std::move(done)); }));
 }
 
 TEST_CASE("a metadata server that restarts finds its data servers again") {
@@ -290,10 +309,10 @@ TEST_CASE("a metadata server that restarts finds its data servers again") {
   both->server.stop();
   REQUIRE(both->ds.log.await("disconnected"));
   CHECK(wait_for<FileSize>([&](auto done) {
-          both->client->query_size({6, 1, 1}, 5s, std::move(done));
+          both->client->call(QuerySize{{6, 1, 1}}, 5s, std::move(done));
         }).error() == Errc::kUnreachable);
   Mds again;
-  Server second(server_config(1, port), again);
+  Server second(server_config(1, port), again, again.requests());
   REQUIRE(second.start());
   CHECK(both->ds.log.await("registered", 2));
   CHECK(again.log.await("up 7"));
@@ -303,9 +322,9 @@ TEST_CASE("a metadata server that restarts finds its data servers again") {
 TEST_CASE("another cluster key is refused at both ends") {
   Mds mds;
   DataServer ds;
-  Server server(server_config(1), mds);
+  Server server(server_config(1), mds, mds.requests());
   REQUIRE(server.start());
-  Client client(client_config(server, 2), ds);
+  Client client(client_config(server, 2), ds, ds.requests());
   client.start();
   CHECK(ds.log.await("disconnected", 2));
   CHECK(mds.log.count("register ds") == 0);
@@ -319,25 +338,26 @@ TEST_CASE("connections go over to the key that is used now") {
   DataServer ds;
   auto config = server_config();
   config.keys = at_server;
-  Server server(config, mds);
+  Server server(config, mds, mds.requests());
   REQUIRE(server.start());
   auto its = client_config(server);
   its.keys = at_client;
-  Client client(its, ds);
+  Client client(its, ds, ds.requests());
   client.start();
   REQUIRE(mds.log.await("up 7"));
   for (const auto& keys : {at_client, at_server}) keys->use({key_of(1), key_of(2)});
-  CHECK(wait_for<void>([&](auto done) { server.allocate(7, {}, 5s, std::move(done)); }));
+  CHECK(wait_for<void>([&](auto done) { server.call(7, Allocate{{}}, 5s, std::move(done)); }));
   CHECK(mds.log.count("up 7") == 1);
 
   at_server->use({key_of(2), key_of(1)});
   // Nothing is asked of it over the old connection, which ends.
-  CHECK(wait_for<void>([&](auto done) { server.allocate(7, {}, 5s, std::move(done)); }).error() ==
-        Errc::kUnreachable);
+  CHECK(wait_for<void>([&](auto done) {
+          server.call(7, Allocate{{}}, 5s, std::move(done));
+        }).error() == Errc::kUnreachable);
   REQUIRE(mds.log.await("up 7", 2));
   at_client->use({key_of(2)});
   at_server->use({key_of(2)});
-  CHECK(wait_for<void>([&](auto done) { server.allocate(7, {}, 5s, std::move(done)); }));
+  CHECK(wait_for<void>([&](auto done) { server.call(7, Allocate{{}}, 5s, std::move(done)); }));
   CHECK(mds.log.count("up 7") == 2);
 
   // Without the key of its connection it has no connection.
@@ -351,9 +371,9 @@ TEST_CASE("a refused registration is told to the data server, which tries again"
   Mds mds;
   mds.refuse = true;
   DataServer ds;
-  Server server(server_config(), mds);
+  Server server(server_config(), mds, mds.requests());
   REQUIRE(server.start());
-  Client client(client_config(server), ds);
+  Client client(client_config(server), ds, ds.requests());
   client.start();
   CHECK(ds.log.await("disconnected " + std::string(to_string(Errc::kInvalid)), 2));
   CHECK(mds.log.await("register ds", 2));
@@ -364,7 +384,7 @@ TEST_CASE("a data server that cannot keep its registration is not registered") {
   Both both;
   both.ds.reject = true;
   REQUIRE(both.server.start());
-  Client client(client_config(both.server), both.ds);
+  Client client(client_config(both.server), both.ds, both.ds.requests());
   client.start();
   CHECK(both.ds.log.await("disconnected " + std::string(to_string(Errc::kIo)), 2));
   CHECK(both.mds.log.count("beat") == 0);
@@ -375,7 +395,7 @@ TEST_CASE("the newer of two connections of one data server stays") {
   both.start();
   DataServer twin;
   twin.ds_id = 7;
-  Client second(client_config(both.server), twin);
+  Client second(client_config(both.server), twin, twin.requests());
   second.start();
   CHECK(twin.log.await("registered"));
   CHECK(both.ds.log.await("disconnected"));
@@ -388,22 +408,22 @@ TEST_CASE("calls beyond the limit are refused at once, others are not disturbed"
   DataServer ds;
   auto config = server_config();
   config.max_calls = 2;
-  Server server(config, mds);
+  Server server(config, mds, mds.requests());
   REQUIRE(server.start());
-  Client client(client_config(server), ds);
+  Client client(client_config(server), ds, ds.requests());
   client.start();
   REQUIRE(mds.log.await("beat"));
   Awaited<ObjectStat> first;
   Awaited<ObjectStat> second;
-  server.stat(7, {1, 1, 1}, 300ms, first.done());
-  server.stat(7, {1, 1, 1}, 300ms, second.done());
+  server.call(7, Stat{{1, 1, 1}}, 300ms, first.done());
+  server.call(7, Stat{{1, 1, 1}}, 300ms, second.done());
   CHECK(wait_for<ObjectStat>([&](auto done) {
-          server.stat(7, {1, 1, 1}, 60s, std::move(done));
+          server.call(7, Stat{{1, 1, 1}}, 60s, std::move(done));
         }).error() == Errc::kBusy);
   CHECK(first.get().error() == Errc::kTimedOut);
   CHECK(second.get().error() == Errc::kTimedOut);
   CHECK(wait_for<ObjectStat>(
-      [&](auto done) { server.truncate(7, {1, 1, 1}, 1, 5s, std::move(done)); }));
+      [&](auto done) { server.call(7, Truncate{{1, 1, 1}, 1}, 5s, std::move(done)); }));
 }
 
 TEST_CASE("every call completes once, however often the connection breaks") {
@@ -412,8 +432,9 @@ TEST_CASE("every call completes once, however often the connection breaks") {
   constexpr int kCalls = 2000;
   std::atomic<int> completed = 0;
   for (int i = 0; i < kCalls; ++i) {
-    both.server.truncate(7, {1, 1, 1}, 1, 5s, [&](const Result<ObjectStat>&) { ++completed; });
-    both.client->query_size({6, 1, 1}, 5s, [&](const Result<FileSize>&) { ++completed; });
+    both.server.call(7, Truncate{{1, 1, 1}, 1}, 5s,
+                     [&](const Result<ObjectStat>&) { ++completed; });
+    both.client->call(QuerySize{{6, 1, 1}}, 5s, [&](const Result<FileSize>&) { ++completed; });
     if (i % 100 == 50) both.server.disconnect(7);
     if (i % 100 == 99) (void)both.ds.log.await("registered", i / 100 + 1);
   }
@@ -427,12 +448,12 @@ TEST_CASE("stopping completes what is under way, and later calls at once") {
   Both both;
   both.start();
   Awaited<ObjectStat> stat;
-  both.server.stat(7, {1, 1, 1}, 60s, stat.done());
+  both.server.call(7, Stat{{1, 1, 1}}, 60s, stat.done());
   REQUIRE(both.ds.log.await("stat"));
   both.server.stop();
   CHECK_FALSE(stat.get());
   CHECK(wait_for<ObjectStat>([&](auto done) {
-          both.server.stat(7, {1, 1, 1}, 60s, std::move(done));
+          both.server.call(7, Stat{{1, 1, 1}}, 60s, std::move(done));
         }).error() == Errc::kClosed);
 }
 
@@ -440,15 +461,15 @@ TEST_CASE("an event's answer may come after everything is gone") {
   Mds mds;
   {
     DataServer ds;
-    auto server = std::make_unique<Server>(server_config(), mds);
+    auto server = std::make_unique<Server>(server_config(), mds, mds.requests());
     REQUIRE(server->start());
     mds.keep_queries = true;
-    Client client(client_config(*server), ds);
+    Client client(client_config(*server), ds, ds.requests());
     client.start();
     REQUIRE(ds.log.await("registered"));
     REQUIRE(mds.log.await("beat"));
     Awaited<FileSize> size;
-    client.query_size({6, 1, 1}, 60s, size.done());
+    client.call(QuerySize{{6, 1, 1}}, 60s, size.done());
     REQUIRE(mds.log.await("kept"));
     client.stop();
     CHECK_FALSE(size.get());
@@ -460,7 +481,7 @@ TEST_CASE("a peer that connects and says nothing is dropped") {
   Mds mds;
   auto config = server_config();
   config.handshake_timeout = 100ms;
-  Server server(config, mds);
+  Server server(config, mds, mds.requests());
   REQUIRE(server.start());
   boost::asio::io_context context;
   boost::asio::ip::tcp::socket socket(context);
@@ -473,8 +494,8 @@ TEST_CASE("a peer that connects and says nothing is dropped") {
 
 TEST_CASE("an address in use is an error, not an exception") {
   Mds mds;
-  Server first(server_config(), mds);
+  Server first(server_config(), mds, mds.requests());
   REQUIRE(first.start());
-  Server second(server_config(1, first.address().port), mds);
+  Server second(server_config(1, first.address().port), mds, mds.requests());
   CHECK_FALSE(second.start());
 }

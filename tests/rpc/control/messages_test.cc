@@ -72,7 +72,7 @@ TEST_CASE("every message survives the wire") {
   check_round_trip(Remove{{object, object}});
   check_round_trip(Stat{object});
   check_round_trip(ObjectStat{true, 1, 2, 3});
-  check_round_trip(Range{object, 1, 2});
+  check_round_trip(Punch{{object, 1, 2}});
   const std::vector<Extent> extents{{0, 4096}, {UINT64_MAX - 1, 1}};
   check_round_trip(Locate{7});
   check_round_trip(Located{Located::State::kSuspect, {v4, v6}});
@@ -80,7 +80,7 @@ TEST_CASE("every message survives the wire") {
   check_round_trip(ForgetMissed{object, 8});
   check_round_trip(Resync{55, object, 8, 3, 4, extents, 1000});
   check_round_trip(Resync{55, object, 8, 3, 4, extents, 1000, 1 << 20, 4, 3, 2, true});
-  check_round_trip(ResyncJob{55});
+  check_round_trip(ResyncStatus{55});
   check_round_trip(Scrub{true, false});
   check_round_trip(Scrub{false, true});
   check_round_trip(GiveUp{3});

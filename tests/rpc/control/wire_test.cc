@@ -111,7 +111,7 @@ TEST_CASE("the bytes of messages: sizes, fences and objects") {
   check_bytes(Stat{kObject}, "11223344556677880000000300000009");
   check_bytes(ObjectStat{true, 1, 2, -3},
               "0000000100000000000000010000000000000002fffffffffffffffd");
-  check_bytes(Range{kObject, 1, 2},
+  check_bytes(Allocate{{kObject, 1, 2}},
               "1122334455667788000000030000000900000000000000010000000000000002");
   check_bytes(ListFrom{9, kObject}, "0000000911223344556677880000000300000009");
   check_bytes(
@@ -136,7 +136,7 @@ TEST_CASE("the bytes of messages: copies and parity groups") {
       "0000000000000037112233445566778800000003000000090000000800000003000000040000000200000000"
       "000000000000000000001000fffffffffffffffe000000000000000100000000000003e80010000000000004"
       "000000030000000200000001");
-  check_bytes(ResyncJob{55}, "0000000000000037");
+  check_bytes(ResyncStatus{55}, "0000000000000037");
   check_bytes(
       ResyncProgress{ResyncProgress::State::kFailed, 1, 2, 3, 4, 5, 6, "no answer", kExtents},
       "0000000300000000000000010000000000000002000000000000000300000000000000040000000000000005"
@@ -144,4 +144,14 @@ TEST_CASE("the bytes of messages: copies and parity groups") {
       "fffffffffffffffe0000000000000001");
   check_bytes(Scrub{true, false}, "0000000100000000");
   check_bytes(GiveUp{3}, "00000003");
+}
+
+TEST_CASE("the numbers of requests stay") {
+  static_assert(Register::kVerb == 1 && Heartbeat::kVerb == 2 && QuerySize::kVerb == 3);
+  static_assert(ReportSize::kVerb == 4 && Locate::kVerb == 5 && CopyMissed::kVerb == 6);
+  static_assert(FenceRequest::kVerb == 16 && Truncate::kVerb == 17 && Remove::kVerb == 18);
+  static_assert(Stat::kVerb == 19 && Allocate::kVerb == 20 && Punch::kVerb == 21);
+  static_assert(ForgetMissed::kVerb == 22 && Resync::kVerb == 23 && ResyncStatus::kVerb == 24);
+  static_assert(ResyncCancel::kVerb == 25 && Scrub::kVerb == 26 && GiveUp::kVerb == 27);
+  static_assert(ListFrom::kVerb == 28);
 }

@@ -18,7 +18,8 @@ LAYERS = [
     ('rpc/nfs4', ['rpc/base', 'rpc/xdr', 'rpc/onc']),
     ('rpc/transport', ['rpc/base', 'rpc/xdr', 'rpc/onc']),
     ('rpc/session', ['rpc/base', 'rpc/xdr', 'rpc/onc', 'rpc/nfs4', 'rpc/transport', 'layout']),
-    ('rpc/control', ['rpc/base', 'rpc/xdr', 'layout']),
+    ('rpc/peer', ['rpc/base', 'rpc/xdr', 'layout']),
+    ('rpc/control', ['rpc/base', 'rpc/xdr', 'rpc/peer', 'layout']),
     ('layout', ['rpc/base', 'rpc/xdr']),
     (_DS + 'ring', ['rpc', 'layout']),
     (_DS + 'load', ['rpc', 'layout']),
@@ -124,7 +125,7 @@ CLOCK_NOT_YET = frozenset('''
     ganesha-fsal/repair/mover_steps.cc ganesha-fsal/repair/readmission.cc
     ganesha-fsal/repair/repairer.cc ganesha-fsal/repair/scrubber.cc
     ganesha-fsal/repair/scrubber.h ganesha-fsal/repair/waiting.cc
-    rpc/control/connection.cc
+    rpc/peer/connection.cc
     rpc/session/client_connections.cc rpc/session/client_core.cc rpc/session/client_request.cc
     rpc/session/client_session.cc rpc/session/local_route.h
     rpc/transport/shm/shm_channel.cc

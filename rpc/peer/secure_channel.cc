@@ -1,4 +1,4 @@
-#include "rpc/control/secure_channel.h"
+#include "rpc/peer/secure_channel.h"
 
 #include <openssl/crypto.h>
 #include <spdlog/fmt/fmt.h>
@@ -8,7 +8,7 @@
 #include "rpc/base/assert.h"
 #include "rpc/xdr/xdr.h"
 
-namespace weft::rpc::control {
+namespace weft::rpc::peer {
 namespace {
 
 using Bytes = SecureChannel::Bytes;
@@ -274,4 +274,4 @@ void SecureChannel::establish() {
   state_ = State::kOpen;
 }
 
-}  // namespace weft::rpc::control
+}  // namespace weft::rpc::peer

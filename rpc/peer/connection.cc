@@ -1,10 +1,10 @@
-#include "rpc/control/connection.h"
+#include "rpc/peer/connection.h"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
-namespace weft::rpc::control {
+namespace weft::rpc::peer {
 namespace {
 
 using boost::system::error_code;
@@ -100,11 +100,11 @@ void Connection::on_call(Call call) {
       self->send_payload(encode_reply(xid, results));
     });
   };
-  events_.on_call(static_cast<Proc>(call.proc), std::move(call.arguments), std::move(answer));
+  events_.on_call(call.verb, std::move(call.arguments), std::move(answer));
 }
 
-void Connection::call(Proc proc, Bytes arguments, std::chrono::milliseconds timeout,
-                      Done<Bytes> done) {
+void Connection::send_call(std::uint32_t verb, const Bytes& arguments,
+                           std::chrono::milliseconds timeout, Done<Bytes> done) {
   if (!open_ || !channel_.established()) {
     return done(fail(Errc::kUnreachable, "control connection is closed"));
   }
@@ -116,7 +116,7 @@ void Connection::call(Proc proc, Bytes arguments, std::chrono::milliseconds time
   }
   const auto xid = calls_.add(Clock::now() + timeout, std::move(done));
   if (!xid) return done(std::unexpected(xid.error()));
-  send_payload(encode_call(*xid, channel_.version(), proc, arguments));
+  send_payload(encode_call(*xid, channel_.version(), verb, arguments));
 }
 
 void Connection::send_payload(const Bytes& payload) {
@@ -162,4 +162,4 @@ void Connection::close(Error why) {
   });
 }
 
-}  // namespace weft::rpc::control
+}  // namespace weft::rpc::peer

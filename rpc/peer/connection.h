@@ -1,5 +1,5 @@
-// One control connection: a TCP socket, the secure channel over it, and the calls under way in
-// both directions. Server and Client each add what is theirs.
+// One connection between two servers: a TCP socket, the secure channel over it, and the calls under
+// way in both directions. What is asked and answered is its users' matter.
 //
 // Threading: everything runs on the one thread of its IoThread; Responder alone may be called from
 // any.
@@ -16,11 +16,11 @@
 #include <deque>
 #include <memory>
 
-#include "rpc/control/call.h"
-#include "rpc/control/io_thread.h"
-#include "rpc/control/secure_channel.h"
+#include "rpc/peer/call.h"
+#include "rpc/peer/io_thread.h"
+#include "rpc/peer/secure_channel.h"
 
-namespace weft::rpc::control {
+namespace weft::rpc::peer {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -38,7 +38,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   struct Events {
     std::move_only_function<void()> on_established;
-    std::move_only_function<void(Proc, Bytes arguments, Responder)> on_call;
+    std::move_only_function<void(std::uint32_t verb, Bytes arguments, Responder)> on_call;
     std::move_only_function<void(const Error&)> on_closed;
   };
 
@@ -49,7 +49,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Starts reading; the connecting end sends its hello.
   void start(Events events);
   // kBusy at a limit, kUnreachable when the connection is closed or closes before the answer.
-  void call(Proc proc, Bytes arguments, std::chrono::milliseconds timeout, Done<Bytes> done);
+  template <Request R>
+  void call(const R& request, std::chrono::milliseconds timeout, Done<typename R::Reply> done) {
+    send_call(R::kVerb, to_bytes(request), timeout, expect<typename R::Reply>(std::move(done)));
+  }
+  // The same, of a request that is encoded already.
+  void send_call(std::uint32_t verb, const Bytes& arguments, std::chrono::milliseconds timeout,
+                 Done<Bytes> done);
   void close(Error why);
   [[nodiscard]] bool open() const { return open_; }
   // Once established.
@@ -81,4 +87,4 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t unsent_bytes_ = 0;
 };
 
-}  // namespace weft::rpc::control
+}  // namespace weft::rpc::peer

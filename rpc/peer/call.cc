@@ -1,4 +1,4 @@
-#include "rpc/control/call.h"
+#include "rpc/peer/call.h"
 
 #include <array>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "rpc/base/log_text.h"
 #include "rpc/xdr/xdr.h"
 
-namespace weft::rpc::control {
+namespace weft::rpc::peer {
 namespace {
 
 constexpr std::uint32_t kMessageCall = 0;
@@ -52,7 +52,7 @@ Bytes rest(xdr::Decoder& in, std::span<const std::byte> payload) {
 Result<Call> decode_call(std::uint32_t xid, xdr::Decoder& in, std::span<const std::byte> payload,
                          std::uint32_t version) {
   const bool ours = in.u32() == kRpcVersion && in.u32() == kProgram && in.u32() == version;
-  Call call{.xid = xid, .proc = in.u32(), .arguments = {}};
+  Call call{.xid = xid, .verb = in.u32(), .arguments = {}};
   const bool no_auth = take_no_auth(in) && take_no_auth(in);
   if (!in.ok() || !ours || !no_auth) return fail(Errc::kProtocol, "not a control call");
   call.arguments = rest(in, payload);
@@ -65,7 +65,7 @@ Result<Reply> decode_reply(std::uint32_t xid, xdr::Decoder& in,
   const std::uint32_t status = in.u32();
   if (!in.ok() || !accepted) return fail(Errc::kProtocol, "not a control reply");
   if (status == 0) return Reply{xid, rest(in, payload)};
-  const std::string text = in.string(kMaxText);
+  const std::string text = in.string(kMaxErrorText);
   if (!in.ok() || in.remaining() != 0) return fail(Errc::kProtocol, "malformed control error");
   return Reply{xid, fail(errc_from_wire(status), log_text(text))};
 }
@@ -86,7 +86,7 @@ Errc errc_from_wire(std::uint32_t status) {
   return Errc::kInternal;
 }
 
-Bytes encode_call(std::uint32_t xid, std::uint32_t version, Proc proc,
+Bytes encode_call(std::uint32_t xid, std::uint32_t version, std::uint32_t verb,
                   std::span<const std::byte> arguments) {
   xdr::Encoder out(40 + arguments.size());
   out.u32(xid);
@@ -94,7 +94,7 @@ Bytes encode_call(std::uint32_t xid, std::uint32_t version, Proc proc,
   out.u32(kRpcVersion);
   out.u32(kProgram);
   out.u32(version);
-  out.u32(static_cast<std::uint32_t>(proc));
+  out.u32(verb);
   put_no_auth(out);
   put_no_auth(out);
   Bytes bytes = out.take();
@@ -111,7 +111,7 @@ Bytes encode_reply(std::uint32_t xid, const Result<Bytes>& results) {
   out.u32(kSuccess);
   if (!results) {
     out.u32(wire_status(results.error().code));
-    out.string(std::string_view(results.error().text).substr(0, kMaxText));
+    out.string(std::string_view(results.error().text).substr(0, kMaxErrorText));
     return out.take();
   }
   out.u32(0);
@@ -171,4 +171,4 @@ void PendingCalls::fail_all(const Error& why) {
   for (auto& [xid, waiting] : calls) waiting.done(std::unexpected(why));
 }
 
-}  // namespace weft::rpc::control
+}  // namespace weft::rpc::peer

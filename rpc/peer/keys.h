@@ -19,7 +19,7 @@
 #include "layout/handle.h"
 #include "rpc/base/error.h"
 
-namespace weft::rpc::control {
+namespace weft::rpc::peer {
 
 constexpr std::size_t kKeyBytes = 32;
 using Key = std::array<std::byte, kKeyBytes>;
@@ -49,6 +49,7 @@ constexpr std::size_t kMostClusterKeys = 2;
 // keeps its owner, and has mode 0600.
 [[nodiscard]] Result<> replace_cluster_keys(const std::string& path, const ClusterKeys& keys);
 
+[[nodiscard]] Key random_key();
 [[nodiscard]] ClusterKey random_cluster_key();
 
 // Makes a key file of mode 0600 with a random key. kExists when there is a file already.
@@ -67,4 +68,4 @@ constexpr std::size_t kMostClusterKeys = 2;
 [[nodiscard]] layout::HandleKey handle_key(const ClusterKey& key);
 constexpr std::uint16_t kHandleKeyId = 1;
 
-}  // namespace weft::rpc::control
+}  // namespace weft::rpc::peer

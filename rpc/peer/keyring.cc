@@ -1,4 +1,4 @@
-#include "rpc/control/keyring.h"
+#include "rpc/peer/keyring.h"
 
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 
 #include "rpc/base/assert.h"
 
-namespace weft::rpc::control {
+namespace weft::rpc::peer {
 namespace {
 
 std::string fingerprints_text(const ClusterKeys& keys) {
@@ -76,4 +76,4 @@ bool Keyring::follow() {
   return true;
 }
 
-}  // namespace weft::rpc::control
+}  // namespace weft::rpc::peer

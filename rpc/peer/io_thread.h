@@ -1,5 +1,5 @@
 // One thread that runs an io_context, and the rule that makes stopping it exact: what is posted
-// before stop() runs before the thread ends; what comes after is refused. Internal to rpc/control.
+// before stop() runs before the thread ends; what comes after is refused.
 //
 // Threading: start() and stop() from the owner's thread; post() from any.
 #pragma once
@@ -14,7 +14,7 @@
 #include "rpc/base/assert.h"
 #include "rpc/base/mutex.h"
 
-namespace weft::rpc::control {
+namespace weft::rpc::peer {
 
 class IoThread {
  public:
@@ -62,4 +62,4 @@ class IoThread {
   std::thread thread_;
 };
 
-}  // namespace weft::rpc::control
+}  // namespace weft::rpc::peer

@@ -1,11 +1,11 @@
-#include "rpc/control/call.h"
+#include "rpc/peer/call.h"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include "rpc/xdr/xdr.h"
 
 using namespace weft;
-using namespace weft::rpc::control;
+using namespace weft::rpc::peer;
 using namespace std::chrono_literals;
 
 namespace {
@@ -15,12 +15,12 @@ const Bytes kSome{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
 }  // namespace
 
 TEST_CASE("a call survives the wire") {
-  const Bytes wire = encode_call(42, 1, Proc::kTruncate, kSome);
+  const Bytes wire = encode_call(42, 1, 17, kSome);
   const auto message = decode_message(wire, 1);
   REQUIRE(message);
   const Call& call = std::get<Call>(*message);
   CHECK(call.xid == 42);
-  CHECK(call.proc == static_cast<std::uint32_t>(Proc::kTruncate));
+  CHECK(call.verb == 17);
   CHECK(call.arguments == kSome);
   CHECK(decode_message(wire, 2).error() == Errc::kProtocol);
   CHECK(wire.size() - kSome.size() <= kMaxHeaderBytes);
@@ -43,11 +43,11 @@ TEST_CASE("a reply survives the wire, an error with its text") {
 TEST_CASE("an error's text is cut to the limit") {
   const auto reply = decode_message(encode_reply(7, fail(Errc::kIo, std::string(10000, 'x'))), 1);
   REQUIRE(reply);
-  CHECK(std::get<Reply>(*reply).results.error().text.size() == kMaxText);
+  CHECK(std::get<Reply>(*reply).results.error().text.size() == kMaxErrorText);
 }
 
 TEST_CASE("a message cut short is refused at every length of its header") {
-  const Bytes call = encode_call(42, 1, Proc::kStat, {});
+  const Bytes call = encode_call(42, 1, 19, {});
   for (std::size_t size = 0; size < call.size(); ++size) {
     CHECK_FALSE(decode_message(std::span(call).first(size), 1));
   }

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "rpc/base/mutex.h"
-#include "rpc/control/keys.h"
+#include "rpc/peer/keys.h"
 
-namespace weft::rpc::control {
+namespace weft::rpc::peer {
 
 class Keyring {
  public:
@@ -65,4 +65,4 @@ class Keyring {
   std::atomic<const Keys*> now_{nullptr};
 };
 
-}  // namespace weft::rpc::control
+}  // namespace weft::rpc::peer

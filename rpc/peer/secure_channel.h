@@ -28,9 +28,9 @@
 #include <vector>
 
 #include "rpc/base/error.h"
-#include "rpc/control/keys.h"
+#include "rpc/peer/keys.h"
 
-namespace weft::rpc::control {
+namespace weft::rpc::peer {
 
 constexpr std::size_t kMaxRecordBytes = std::size_t{256} << 10;
 constexpr std::size_t kMaxPayloadBytes = kMaxRecordBytes - 8 - kKeyBytes;
@@ -103,4 +103,4 @@ class SecureChannel {
 // `body` with its record mark before it.
 [[nodiscard]] std::vector<std::byte> frame(std::span<const std::byte> body);
 
-}  // namespace weft::rpc::control
+}  // namespace weft::rpc::peer

@@ -1,4 +1,4 @@
-// Calls and replies of the control protocol, and the table of calls that wait for their reply.
+// Calls and replies between servers, and the table of calls that wait for their reply.
 //
 // The payload of a sealed record is an ONC RPC message (RFC 5531) of program kProgram without
 // credentials: the record's MAC has said already who sends it. Both ends call and both answer.
@@ -14,22 +14,20 @@
 #include <optional>
 #include <span>
 #include <variant>
-#include <vector>
 
 #include "rpc/base/error.h"
-#include "rpc/control/messages.h"
+#include "rpc/peer/request.h"
 
-namespace weft::rpc::control {
-
-using Bytes = std::vector<std::byte>;
+namespace weft::rpc::peer {
 
 constexpr std::uint32_t kProgram = 0x20574654;  // in the range for users (RFC 5531 section 8.4.2)
 
+constexpr std::size_t kMaxErrorText = 256;
 constexpr std::size_t kMaxHeaderBytes = 64;  // what encode_call and encode_reply put before
 
 struct Call {
   std::uint32_t xid = 0;
-  std::uint32_t proc = 0;
+  std::uint32_t verb = 0;
   Bytes arguments;
 };
 
@@ -38,7 +36,7 @@ struct Reply {
   Result<Bytes> results;
 };
 
-[[nodiscard]] Bytes encode_call(std::uint32_t xid, std::uint32_t version, Proc proc,
+[[nodiscard]] Bytes encode_call(std::uint32_t xid, std::uint32_t version, std::uint32_t verb,
                                 std::span<const std::byte> arguments);
 [[nodiscard]] Bytes encode_reply(std::uint32_t xid, const Result<Bytes>& results);
 
@@ -78,4 +76,4 @@ class PendingCalls {
   std::multimap<Clock::time_point, std::uint32_t> deadlines_;
 };
 
-}  // namespace weft::rpc::control
+}  // namespace weft::rpc::peer

@@ -1,4 +1,4 @@
-#include "rpc/control/keyring.h"
+#include "rpc/peer/keyring.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 
 using namespace weft;
-using namespace weft::rpc::control;
+using namespace weft::rpc::peer;
 
 namespace {
 

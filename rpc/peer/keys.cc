@@ -1,4 +1,4 @@
-#include "rpc/control/keys.h"
+#include "rpc/peer/keys.h"
 
 #include <fcntl.h>
 #include <openssl/core_names.h>
@@ -19,7 +19,7 @@
 #include "rpc/base/assert.h"
 #include "rpc/base/buffer.h"
 
-namespace weft::rpc::control {
+namespace weft::rpc::peer {
 namespace {
 
 int hex_digit(char c) {
@@ -124,11 +124,13 @@ Result<ClusterKeys> load_cluster_keys(const std::string& path) {
   return keys;
 }
 
-ClusterKey random_cluster_key() {
-  ClusterKey key;
-  WEFT_ASSERT(RAND_bytes(reinterpret_cast<unsigned char*>(key.bytes.data()), kKeyBytes) == 1);
+Key random_key() {
+  Key key;
+  WEFT_ASSERT(RAND_bytes(reinterpret_cast<unsigned char*>(key.data()), kKeyBytes) == 1);
   return key;
 }
+
+ClusterKey random_cluster_key() { return {random_key()}; }
 
 Result<ClusterKey> create_cluster_key(const std::string& path) {
   const ClusterKey key = random_cluster_key();
@@ -187,4 +189,4 @@ layout::HandleKey handle_key(const ClusterKey& key) {
   return out;
 }
 
-}  // namespace weft::rpc::control
+}  // namespace weft::rpc::peer

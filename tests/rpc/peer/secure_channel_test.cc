@@ -1,4 +1,4 @@
-#include "rpc/control/secure_channel.h"
+#include "rpc/peer/secure_channel.h"
 
 #include <rapidcheck.h>
 
@@ -7,7 +7,7 @@
 #include "rpc/xdr/xdr.h"
 
 using namespace weft;
-using namespace weft::rpc::control;
+using namespace weft::rpc::peer;
 using Bytes = SecureChannel::Bytes;
 using Role = SecureChannel::Role;
 
