@@ -25,6 +25,22 @@ int ds_list_command(const Settings& settings) {
   return kExitGood;
 }
 
+int ds_add_command(const Settings& settings) {
+  if (settings.json) {
+    print(Json{{"adds_itself", true},
+               {"program", "weft-ds"},
+               {"configuration", "weft-ds.toml"},
+               {"needs", {"cluster.mds", "cluster.key_file"}}});
+    return kExitGood;
+  }
+  print(std::string(
+      "A data server adds itself: start weft-ds on its machine with [cluster] naming the\n"
+      "metadata server's Control_Address and the system's key file (weft-ds.toml(5)). It\n"
+      "registers, and gets new files from then on. weft ds list shows it. weft ds rebalance\n"
+      "moves files to it that are there already.\n"));
+  return kExitGood;
+}
+
 int maintain_command(const Settings& settings, const std::string& what, const std::string& whom) {
   auto report = mds::admin::Client(settings.socket).maintain(what, whom);
   if (!report) return complain_of_admin(settings.socket, report.error());

@@ -27,6 +27,8 @@ struct VerifyOptions {
 
 [[nodiscard]] int status_command(const Settings& settings);
 [[nodiscard]] int ds_list_command(const Settings& settings);
+// Says how a data server is added.
+[[nodiscard]] int ds_add_command(const Settings& settings);
 [[nodiscard]] int scrub_status_command(const Settings& settings);
 // `file` as below; empty: all. `only_tell`: nothing is changed.
 // The file's path or number, and the data server whose copies are right.
@@ -43,12 +45,14 @@ struct VerifyOptions {
 [[nodiscard]] int policy_set_command(const Settings& settings, const std::string& path,
                                      const std::string& policy);
 [[nodiscard]] int verify_command(const Settings& settings, const VerifyOptions& options);
-[[nodiscard]] int keygen_command(const std::string& path);
+[[nodiscard]] int keygen_command(const Settings& settings, const std::string& path);
 // Of a key file. `key`: a fingerprint, as key_show_command() prints them.
 [[nodiscard]] int key_show_command(const Settings& settings, const std::string& path);
-[[nodiscard]] int key_add_command(const std::string& path);
-[[nodiscard]] int key_use_command(const std::string& path, const std::string& key);
-[[nodiscard]] int key_drop_command(const std::string& path, const std::string& key);
+[[nodiscard]] int key_add_command(const Settings& settings, const std::string& path);
+[[nodiscard]] int key_use_command(const Settings& settings, const std::string& path,
+                                  const std::string& key);
+[[nodiscard]] int key_drop_command(const Settings& settings, const std::string& path,
+                                   const std::string& key);
 // Runs weft-fsck, of the same folder as this program or of PATH, in place of this process.
 [[nodiscard]] int fsck_command(const std::vector<std::string>& arguments);
 

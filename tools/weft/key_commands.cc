@@ -4,9 +4,9 @@
 // drop. So whatever a server makes with the key it uses is accepted by those that are a step
 // behind.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "rpc/peer/keys.h"
+#include "rpc/xdr/describe_json.h"
 #include "tools/weft/commands.h"
 #include "tools/weft/output.h"
 
@@ -25,17 +25,47 @@ Result<ClusterKeys::const_iterator> find_key(const std::string& path, const Clus
   return fail(Errc::kNotFound, path + " has no key " + wanted + " (weft key show " + path + ")");
 }
 
-int save(const std::string& path, const ClusterKeys& keys, const std::string& said) {
-  if (auto done = rpc::peer::replace_cluster_keys(path, keys); !done) {
-    return complain(done.error().describe());
+// What a key file has.
+Json rows_of(const ClusterKeys& keys) {
+  Json rows = Json::array();
+  for (const ClusterKey& key : keys) {
+    rows.push_back({{"key", fingerprint_text(key)}, {"used", key == keys.front()}});
   }
-  print(said);
+  return rows;
+}
+
+// What a command did to a key file, and what the file has now.
+struct Done {
+  const char* action;
+  std::string key;      // that it is about
+  bool changed = true;  // false: it was so already
+};
+
+int tell(const Settings& settings, const std::string& path, const ClusterKeys& keys,
+         const Done& done, const std::string& said) {
+  if (!settings.json) {
+    print(said);
+    return kExitGood;
+  }
+  print(Json{{"action", done.action},
+             {"file", path},
+             {"key", done.key},
+             {"changed", done.changed},
+             {"keys", rows_of(keys)}});
   return kExitGood;
+}
+
+int save(const Settings& settings, const std::string& path, const ClusterKeys& keys,
+         const Done& done, const std::string& said) {
+  if (auto replaced = rpc::peer::replace_cluster_keys(path, keys); !replaced) {
+    return complain(replaced.error().describe());
+  }
+  return tell(settings, path, keys, done, said);
 }
 
 }  // namespace
 
-int keygen_command(const std::string& path) {
+int keygen_command(const Settings& settings, const std::string& path) {
   auto key = rpc::peer::create_cluster_key(path);
   if (!key && key.error() == Errc::kExists) {
     return complain(path +
@@ -44,29 +74,26 @@ int keygen_command(const std::string& path) {
                     path + " begins to change the key of a system that goes on.");
   }
   if (!key) return complain(key.error().describe());
-  print("made " + path + " (mode 0600); copy it to every data server, safely\n");
-  return kExitGood;
+  return tell(settings, path, {*key}, {"keygen", fingerprint_text(*key)},
+              "made " + path + " (mode 0600); copy it to every data server, safely\n");
 }
 
 int key_show_command(const Settings& settings, const std::string& path) {
   const auto keys = rpc::peer::load_cluster_keys(path);
   if (!keys) return complain(keys.error().describe());
-  auto rows = nlohmann::ordered_json::array();
+  if (settings.json) {
+    print(rows_of(*keys));
+    return kExitGood;
+  }
   std::string text;
   for (const ClusterKey& key : *keys) {
-    const bool used = key == keys->front();
-    rows.push_back({{"key", fingerprint_text(key)}, {"used", used}});
-    text += fingerprint_text(key) + (used ? "  used\n" : "  accepted\n");
+    text += fingerprint_text(key) + (key == keys->front() ? "  used\n" : "  accepted\n");
   }
-  if (settings.json) {
-    print(rows);
-  } else {
-    print(text);
-  }
+  print(text);
   return kExitGood;
 }
 
-int key_add_command(const std::string& path) {
+int key_add_command(const Settings& settings, const std::string& path) {
   auto keys = rpc::peer::load_cluster_keys(path);
   if (!keys) return complain(keys.error().describe());
   if (keys->size() == rpc::peer::kMostClusterKeys) {
@@ -75,42 +102,42 @@ int key_add_command(const std::string& path) {
   }
   keys->push_back(rpc::peer::random_cluster_key());
   const std::string name = fingerprint_text(keys->back());
-  return save(path, *keys,
+  return save(settings, path, *keys, {"add", name},
               "added key " + name + "; it is accepted from now on, and not used yet\n" +
                   "next: copy the file to every other server, wait until the log of each says\n" +
                   "event=keys_changed, then at each server: weft key use " + path + " " + name +
                   "\n");
 }
 
-int key_use_command(const std::string& path, const std::string& wanted) {
+int key_use_command(const Settings& settings, const std::string& path, const std::string& wanted) {
   const auto keys = rpc::peer::load_cluster_keys(path);
   if (!keys) return complain(keys.error().describe());
   const auto found = find_key(path, *keys, wanted);
   if (!found) return complain(found.error().text);
   if (*found == keys->begin()) {
-    print("key " + wanted + " is used already\n");
-    return kExitGood;
+    return tell(settings, path, *keys, {"use", wanted, false},
+                "key " + wanted + " is used already\n");
   }
   const std::string old = fingerprint_text(keys->front());
-  return save(path, {**found, keys->front()},
+  return save(settings, path, {**found, keys->front()}, {"use", wanted},
               "key " + wanted + " is used from now on, " + old + " is still accepted\n" +
                   "next: once it is so at every server, at each: weft key drop " + path + " " +
                   old + "\n");
 }
 
-int key_drop_command(const std::string& path, const std::string& wanted) {
+int key_drop_command(const Settings& settings, const std::string& path, const std::string& wanted) {
   const auto keys = rpc::peer::load_cluster_keys(path);
   if (!keys) return complain(keys.error().describe());
   const auto found = find_key(path, *keys, wanted);
   if (!found && keys->size() == 1) {
-    print(found.error().text + ": it is dropped already\n");
-    return kExitGood;
+    return tell(settings, path, *keys, {"drop", wanted, false},
+                found.error().text + ": it is dropped already\n");
   }
   if (!found) return complain(found.error().text);
   if (*found == keys->begin()) {
     return complain("key " + wanted + " is the one that is used: add another, and use that first");
   }
-  return save(path, {keys->front()},
+  return save(settings, path, {keys->front()}, {"drop", wanted},
               "dropped key " + wanted + ": what was made with it is refused from now on\n" +
                   "next: the same at every other server; destroy copies of that key, and never " +
                   "bring it back\n");

@@ -118,14 +118,7 @@ void add_ds_maintenance(CLI::App& ds, Arguments& arguments) {
     };
   });
   ds.add_subcommand("add", "How a data server is added")->callback([&] {
-    arguments.chosen = [] {
-      print(std::string(
-          "A data server adds itself: start weft-ds on its machine with [control] naming the\n"
-          "metadata server's Control_Address and the system's key file (weft-ds.toml(5)). It\n"
-          "registers, and gets new files from then on. weft ds list shows it. weft ds rebalance\n"
-          "moves files to it that are there already.\n"));
-      return kExitGood;
-    };
+    arguments.chosen = [&] { return ds_add_command(arguments.settings); };
   });
 }
 
@@ -255,17 +248,19 @@ void add_key(CLI::App& app, Arguments& arguments) {
   add("show", "Which keys the file has, and which of them is used", false,
       [&] { return key_show_command(arguments.settings, arguments.key_path); });
   add("add", "Make a new key, which is accepted; for one server, and a copy for the others", false,
-      [&] { return key_add_command(arguments.key_path); });
+      [&] { return key_add_command(arguments.settings, arguments.key_path); });
   add("use", "Use the new key; at each server, once all accept it", true,
-      [&] { return key_use_command(arguments.key_path, arguments.key); });
+      [&] { return key_use_command(arguments.settings, arguments.key_path, arguments.key); });
   add("drop", "Refuse the old key; at each server, once none uses it", true,
-      [&] { return key_drop_command(arguments.key_path, arguments.key); });
+      [&] { return key_drop_command(arguments.settings, arguments.key_path, arguments.key); });
 }
 
 void add_local_commands(CLI::App& app, Arguments& arguments) {
   auto* keygen = app.add_subcommand("keygen", "Make a cluster key");
   keygen->add_option("FILE", arguments.key_path, "Where to; nothing may be there yet")->required();
-  keygen->callback([&] { arguments.chosen = [&] { return keygen_command(arguments.key_path); }; });
+  keygen->callback([&] {
+    arguments.chosen = [&] { return keygen_command(arguments.settings, arguments.key_path); };
+  });
 
   auto* fsck = app.add_subcommand(
       "fsck", "Check a metadata store that is not in use (weft-fsck; see its --help)");
