@@ -122,14 +122,16 @@ void Client::Impl::on_resolved(std::uint64_t attempt, const tcp::resolver::resul
 
 void Client::Impl::on_connected() {
   const std::uint64_t attempt = attempt_;
-  connection_ =
-      std::make_shared<Connection>(io_, std::exchange(socket_, tcp::socket(io_->context())),
-                                   SecureChannel(SecureChannel::Role::kConnecting,
-                                                 config_.keys->now().cluster, peer::random_key()),
-                                   Connection::Limits{.max_calls = config_.max_calls,
-                                                      .handshake = config_.connect_timeout,
-                                                      .silence = config_.silence_timeout});
-  arm(config_.connect_timeout, [this] { lost({Errc::kTimedOut, "registering takes too long"}); });
+  connection_ = std::make_shared<Connection>(
+      io_, std::exchange(socket_, tcp::socket(io_->context())),
+      SecureChannel(SecureChannel::Role::kConnecting, config_.keys->now().cluster),
+      Connection::Limits{.max_calls = config_.max_calls,
+                         .handshake = config_.connect_timeout,
+                         .silence = config_.silence_timeout});
+  arm(config_.connect_timeout, [this] {
+    lost({Errc::kTimedOut,
+          "no handshake: is that a metadata server, and of the same version of Weft?"});
+  });
   connection_->start(
       {.on_established =
            [this, attempt] {
@@ -146,6 +148,7 @@ void Client::Impl::on_connected() {
 }
 
 void Client::Impl::send_registration() {
+  arm(config_.connect_timeout, [this] { lost({Errc::kTimedOut, "registering takes too long"}); });
   connection_->call(events_.registration(), config_.connect_timeout,
                     [this, attempt = attempt_](Result<Registered> answer) {
                       if (attempt == attempt_) on_answer(attempt, std::move(answer));

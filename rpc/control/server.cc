@@ -140,13 +140,12 @@ void Server::Impl::on_accepted(tcp::socket socket) {
   }
   auto peer = std::make_shared<Peer>();
   peer->from = from_endpoint(from);
-  peer->connection =
-      std::make_shared<Connection>(io_, std::move(socket),
-                                   SecureChannel(SecureChannel::Role::kAccepting,
-                                                 config_.keys->now().cluster, peer::random_key()),
-                                   Connection::Limits{.max_calls = config_.max_calls,
-                                                      .handshake = config_.handshake_timeout,
-                                                      .silence = config_.silence_timeout});
+  peer->connection = std::make_shared<Connection>(
+      io_, std::move(socket),
+      SecureChannel(SecureChannel::Role::kAccepting, config_.keys->now().cluster),
+      Connection::Limits{.max_calls = config_.max_calls,
+                         .handshake = config_.handshake_timeout,
+                         .silence = config_.silence_timeout});
   peers_.insert(peer);
   peer->connection->start(
       {.on_established = [] {},

@@ -1,7 +1,7 @@
 // Calls and replies between servers, and the table of calls that wait for their reply.
 //
-// The payload of a sealed record is an ONC RPC message (RFC 5531) of program kProgram without
-// credentials: the record's MAC has said already who sends it. Both ends call and both answer.
+// The payload of a message is an ONC RPC message (RFC 5531) of program kProgram without
+// credentials: TLS has said already who sends it. Both ends call and both answer.
 // A successful reply's results begin with a status word; one that is not 0 is followed by a text
 // and nothing else.
 //

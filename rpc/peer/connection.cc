@@ -28,7 +28,7 @@ void Connection::start(Events events) {
   events_ = std::move(events);
   error_code ignored;
   socket_.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
-  if (auto hello = channel_.open(); !hello.empty()) send(std::move(hello));
+  if (auto first = channel_.open(); !first.empty()) send(std::move(first));
   read();
   tick();
 }
@@ -38,7 +38,10 @@ void Connection::tick() {
   calls_.expire(now);
   if (!open_) return;
   if (now - heard_ > (channel_.established() ? limits_.silence : limits_.handshake)) {
-    return close({Errc::kTimedOut, "nothing heard from the peer"});
+    return close({Errc::kTimedOut, channel_.established() ? "nothing heard from the peer"
+                                                          : "the peer does not speak our protocol, "
+                                                            "or does not answer: both servers must "
+                                                            "run the same Weft"});
   }
   timer_.expires_after(kTick);
   timer_.async_wait([self = shared_from_this()](const error_code& error) {

@@ -46,7 +46,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(std::shared_ptr<IoThread> io, boost::asio::ip::tcp::socket socket,
              SecureChannel channel, Limits limits);
 
-  // Starts reading; the connecting end sends its hello.
+  // Starts reading; the accepting end begins the handshake.
   void start(Events events);
   // kBusy at a limit, kUnreachable when the connection is closed or closes before the answer.
   template <Request R>

@@ -1,16 +1,15 @@
-// What keeps the control protocol's bytes from being forged: a handshake in which both ends prove
-// that they have the cluster key, and records that carry a sequence number and a MAC.
+// What keeps calls between servers from being read or forged: TLS 1.3 (RFC 8446) whose only
+// credential is the cluster key, as an external pre-shared key. There are no certificates, no
+// tickets, no resumption and no early data.
 //
-// Records are framed as ONC RPC's (RFC 5531 section 11): a word with the top bit set and the body's
-// length. The connecting end sends Hello (versions it speaks, 32 random bytes); the accepting end
-// answers Challenge (the version chosen, its own 32 random bytes, a MAC over both messages); the
-// connecting end answers Proof (another MAC over both). From then on a body is
+// The end that accepts the TCP connection is TLS's client, and the end that connects its server (as
+// in RFC 8071): in TLS the client says which key it uses and the server finds it among its own, and
+// while the key is being changed it is the accepting end, the metadata server, that decides which
+// is in use. The identity that it sends is the key's fingerprint. ALPN names the protocol and its
+// version.
 //
-//   u64 sequence | 32 bytes HMAC-SHA-256 over (sequence, payload length, payload) | payload
-//
-// under a key of this connection and direction, derived from the cluster key and both random
-// values. A record that was changed, dropped, repeated, reordered, sent back to its sender or taken
-// from another connection does not verify, and ends the connection. Payloads are not encrypted.
+// Within TLS messages are framed as ONC RPC's (RFC 5531 section 11): a word with the top bit set
+// and the length, then the payload.
 //
 // A sans-io state machine: bytes in, bytes and messages out. After an error it is dead, and
 // receive() answers the same error again.
@@ -18,13 +17,19 @@
 // Threading: used by one thread at a time.
 //
 // Invariants:
-//  1. No payload is delivered before the peer has proved that it has the cluster key.
-//  2. No more than kMaxRecordBytes + 4 received bytes are kept.
+//  1. No payload is delivered, and none is sent, before the peer has proved that it has the key.
+//  2. Of what was received no more is kept than a message and a TLS record; before the proof no
+//  more
+//     than kMaxHandshakeBytes are taken at all.
 #pragma once
 
+#include <openssl/ssl.h>
+
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "rpc/base/error.h"
@@ -32,27 +37,22 @@
 
 namespace weft::rpc::peer {
 
-constexpr std::size_t kMaxRecordBytes = std::size_t{256} << 10;
-constexpr std::size_t kMaxPayloadBytes = kMaxRecordBytes - 8 - kKeyBytes;
-constexpr std::size_t kMaxHandshakeBytes = 512;  // records before both ends have proved themselves
+constexpr std::size_t kMaxPayloadBytes = std::size_t{256} << 10;
+constexpr std::size_t kMaxHandshakeBytes = 4096;  // until both ends have proved themselves
 
-// The versions of the protocol that this code speaks.
-struct Versions {
-  std::uint32_t least = 2;
-  std::uint32_t most = 2;
-};
+// The version of the protocol that this code speaks. Before 3 there was no TLS.
+constexpr std::uint32_t kVersion = 3;
 
 class SecureChannel {
  public:
   enum class Role { kConnecting, kAccepting };
   using Bytes = std::vector<std::byte>;
 
-  // `random` must be fresh for each channel.
   // The accepting end uses the first key, the connecting end the one that the peer turns out to
   // use.
-  SecureChannel(Role role, const ClusterKeys& keys, const Key& random, Versions versions = {});
+  SecureChannel(Role role, ClusterKeys keys, std::uint32_t version = kVersion);
 
-  // The bytes the connecting end sends first; none for the accepting end.
+  // The bytes the accepting end sends first; none for the connecting end.
   [[nodiscard]] Bytes open();
 
   struct Received {
@@ -60,44 +60,43 @@ class SecureChannel {
     std::vector<Bytes> messages;  // payloads, in order
   };
   // Takes in any number of bytes from the peer. kAuth: the peer has another key, or bytes were
-  // tampered with; kNotSupported: no version in common; kProtocol, kTooLarge: not our protocol.
+  // tampered with; kNotSupported: another version; kProtocol, kTooLarge: not our protocol.
   [[nodiscard]] Result<> receive(std::span<const std::byte> bytes, Received& received);
 
-  [[nodiscard]] bool established() const { return state_ == State::kOpen; }
+  [[nodiscard]] bool established() const { return established_; }
   // The key and version in use, once established.
   [[nodiscard]] const ClusterKey& key() const { return key_; }
   [[nodiscard]] std::uint32_t version() const { return version_; }
 
-  // The record that carries `payload`. Precondition: established. kTooLarge over kMaxPayloadBytes.
+  // What to send to carry `payload`. Requires: established. kTooLarge over kMaxPayloadBytes,
+  // kClosed after an error.
   [[nodiscard]] Result<Bytes> seal(std::span<const std::byte> payload);
 
  private:
-  enum class State { kHello, kChallenge, kProof, kOpen, kFailed };
+  struct Free {
+    void operator()(SSL* ssl) const { SSL_free(ssl); }
+  };
+  // What OpenSSL calls back within open() and receive().
+  struct Callbacks;
 
-  Result<> on_record(std::span<const std::byte> body, Received& received);
-  Result<> on_hello(std::span<const std::byte> body, Received& received);
-  Result<> on_challenge(std::span<const std::byte> body, Received& received);
-  Result<> on_proof(std::span<const std::byte> body, Received& received);
-  Result<> on_sealed(std::span<const std::byte> body, Received& received);
-  std::optional<Error> refusal(std::span<const std::byte> body) const;
-  [[nodiscard]] Key proof(const ClusterKey& key, Role of) const;
-  void establish();
+  Result<> take(std::span<const std::byte> bytes, Received& received);
+  Result<> shake(std::span<const std::byte>& bytes, Received& received);
+  Result<> advance();
+  Result<> read(Received& received);
+  Result<> on_plain(std::span<const std::byte> bytes, Received& received);
+  [[nodiscard]] Error failure();
+  [[nodiscard]] Bytes output();
 
   const Role role_;
   const ClusterKeys keys_;
+  const std::uint32_t version_;
   ClusterKey key_;
-  const Key random_;
-  const Versions versions_;
-
-  State state_;
-  std::uint32_t version_ = 0;
-  Bytes transcript_;  // Hello's body and Challenge's without its MAC
-  Key send_key_{};
-  Key receive_key_{};
-  std::uint64_t sent_ = 0;
-  std::uint64_t received_ = 0;
-  Bytes pending_;  // bytes of a record not yet whole
-  Error error_{};
+  std::unique_ptr<SSL, Free> ssl_;
+  bool established_ = false;
+  std::size_t handshake_bytes_ = 0;  // received
+  std::optional<Error> refusal_;     // why a callback refused the peer
+  Bytes pending_;                    // of a message that is not whole yet
+  std::optional<Error> error_;
 };
 
 // `body` with its record mark before it.

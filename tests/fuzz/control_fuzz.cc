@@ -23,7 +23,7 @@ void message(std::span<const std::byte> input) {
 
 // Bytes of an attacker without the key, in two parts, to an end that waits for a peer.
 void channel(SecureChannel::Role role, std::span<const std::byte> input) {
-  SecureChannel end(role, ClusterKeys{{}}, Key{});
+  SecureChannel end(role, ClusterKeys{{}});
   (void)end.open();
   SecureChannel::Received received;
   const std::size_t half = input.size() / 2;

@@ -477,19 +477,40 @@ TEST_CASE("an event's answer may come after everything is gone") {
   mds.kept.front()(FileSize{1});
 }
 
-TEST_CASE("a peer that connects and says nothing is dropped") {
+TEST_CASE("a stranger is dropped, if it says nothing, half of something or something else") {
   Mds mds;
   auto config = server_config();
   config.handshake_timeout = 100ms;
   Server server(config, mds, mds.requests());
   REQUIRE(server.start());
+  std::string says;
+  SECTION("nothing") {}
+  SECTION("the beginning of a TLS record") { says = std::string("\x16\x03\x03\x01", 4); }
+  SECTION("what is no TLS") { says = "GET / HTTP/1.1\r\n\r\n"; }
   boost::asio::io_context context;
   boost::asio::ip::tcp::socket socket(context);
   socket.connect({boost::asio::ip::make_address("127.0.0.1"), server.address().port});
-  char byte = 0;
+  boost::asio::write(socket, boost::asio::buffer(says));
+  std::string heard;
   boost::system::error_code error;
-  boost::asio::read(socket, boost::asio::buffer(&byte, 1), error);
+  boost::asio::read(socket, boost::asio::dynamic_buffer(heard, 4096), error);
   CHECK(error);
+  CHECK(heard.size() < 4096);
+}
+
+TEST_CASE("a metadata server that waits for the data server to begin is given up") {
+  boost::asio::io_context context;
+  boost::asio::ip::tcp::acceptor old(
+      context, {boost::asio::ip::make_address("127.0.0.1"), std::uint16_t{0}});
+  DataServer ds;
+  Client::Config config;
+  config.mds_host = "127.0.0.1";
+  config.mds_port = old.local_endpoint().port();
+  config.keys = std::make_shared<Keyring>(key_of(1));
+  config.connect_timeout = 100ms;
+  Client client(config, ds, ds.requests());
+  client.start();
+  CHECK(ds.log.await("disconnected " + std::string(to_string(Errc::kTimedOut)), 2));
 }
 
 TEST_CASE("an address in use is an error, not an exception") {
