@@ -1,127 +1,47 @@
-// Writing to a parity group: full stripes without reading, parts of stripes with what has to be
-// known read before.
+#include "dataserver/parity/stripe_writer.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
-#include <functional>
 
-#include "dataserver/parity/parity_internal.h"
-
-namespace weft::ds {
+namespace weft::ds::parity {
 
 namespace {
 
-constexpr std::uint64_t kRunBytes = std::uint64_t{512} << 10;  // at each member, at a time
-constexpr std::uint64_t kMaxWrite = std::uint64_t{4} << 20;
-constexpr std::uint64_t kMaxEnd62 = std::uint64_t{1} << 61;
+// What a write covers of one member's chunk, in bytes from the first row of an image.
+struct Cover {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  const std::byte* from = nullptr;
+  [[nodiscard]] bool touched() const { return begin < end; }
+  void apply(Buffer& into) const { std::memcpy(into.data() + begin, from, end - begin); }
+};
+
+Image part_image(const ParityGeometry& geometry, const layout::ObjectId& object,
+                 std::uint64_t begin, std::uint64_t size) {
+  const std::uint64_t chunk = geometry.chunk;
+  const std::uint64_t within = begin % geometry.width();
+  const std::uint64_t end = within + size;
+  const std::uint64_t base = geometry.stripe_of(begin) * geometry.blocks_in_chunk();
+  if (within / chunk != (end - 1) / chunk) {
+    return {geometry.members, object, base, base + geometry.blocks_in_chunk()};
+  }
+  const std::uint64_t last = end - within / chunk * chunk;
+  return {geometry.members, object, base + within % chunk / kParityBlock,
+          base + (last + kParityBlock - 1) / kParityBlock};
+}
 
 }  // namespace
 
-void ParityStore::write(const ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
-                        Stability wanted, Done<WriteResult> done) {
-  run<WriteResult>(do_write(object, offset, std::move(data), wanted), std::move(done));
-}
-
-bool ParityStore::has_room() const {
-  int out = -1;
-  {
-    const MutexLock lock(mutex_);
-    out = mode_.out;
-  }
-  for (unsigned member = 0; member < members(); ++member) {
-    if (static_cast<int>(member) == out) continue;
-    const auto usage = parts_.members[member]->usage();
-    if (usage && usage->free_bytes < parts_.options.reserve_bytes) return false;
-  }
-  return true;
-}
-
-// The bytes in one piece, of which those at multiples of 4096 of the object are at multiples of 32
-// in memory.
-Result<Buffer> ParityStore::one_buffer(std::uint64_t offset, std::vector<Buffer> data) {
-  const std::size_t lead = offset % kParityBlock;
-  std::size_t size = 0;
-  for (const Buffer& piece : data) size += piece.size();
-  if (data.size() == 1) {
-    const auto at = reinterpret_cast<std::uintptr_t>(data[0].data());
-    if (at % 32 == lead % 32) return std::move(data[0]);
-  }
-  auto made = parts_.pool.allocate(lead + size);
-  if (!made) return made;
-  std::byte* at = made->data() + lead;
-  for (const Buffer& piece : data) {
-    if (!piece.empty()) std::memcpy(at, piece.data(), piece.size());
-    at += piece.size();
-  }
-  return made->share(lead, size);
-}
-
-Task<Result<WriteResult>> ParityStore::do_write(ObjectId object, std::uint64_t offset,
-                                                std::vector<Buffer> data, Stability wanted) {
-  std::uint64_t size = 0;
-  for (const Buffer& piece : data) size += piece.size();
-  if (size > kMaxWrite) co_return fail(Errc::kTooLarge, "a write of too many bytes");
-  if (offset > kMaxEnd62) co_return fail(Errc::kFileTooLarge, "a write beyond what a group holds");
-  if (!has_room()) co_return fail(Errc::kNoSpace, "a member of the parity group is full");
-  Buffer bytes;
-  if (size > 0) {
-    auto one = one_buffer(offset, std::move(data));
-    if (!one) co_return pass(one);
-    bytes = std::move(*one);
-  }
-  auto state = co_await find(object);
-  if (!state) co_return pass(state);
-  const std::uint64_t end = offset + size;
-  const Hold hold = co_await lock(object, stripe_range(offset, std::max(end, offset + 1)));
-  std::uint64_t generation = 0;
-  std::uint64_t after = 0;  // the object's end
-  {
-    const MutexLock lock(mutex_);
-    generation = (*state)->generation;
-    after = std::max((*state)->size, size == 0 ? 0 : end);
-  }
-  WriteVerifier verifier = 0;
-  auto written = co_await until_done(generation, [&](Op& op) -> Task<Result<>> {
-    verifier = verifier_.load();
-    auto marked = co_await mark(object, size == 0 ? 0 : offset, size == 0 ? 0 : end);
-    if (!marked) co_return pass(marked);
-    if (size > 0) {
-      auto put = co_await write_range(op, object, offset, bytes, after, wanted);
-      if (!put) co_return put;
-    }
-    co_return co_await after_write(op, object, *state, size == 0 ? 0 : end, wanted);
-  });
-  if (!written) co_return pass(written);
-  const MutexLock lock(mutex_);
-  co_return WriteResult{
-      .bytes = size, .stability = wanted, .verifier = verifier, .object_end = (*state)->size};
-}
-
-// The object is there and ends at `end` or later.
-Task<Result<>> ParityStore::after_write(Op& op, ObjectId object, ObjectPtr state, std::uint64_t end,
-                                        Stability wanted) {
-  {
-    const MutexLock lock(mutex_);
-    if (!state->exists || end > state->size) state->header_dirty = true;
-    state->exists = true;
-    state->size = std::max(state->size, end);
-  }
-  if (wanted == Stability::kUnstable && op.mode.out < 0) co_return Result<>{};
-  co_return co_await flush_header(op, object, state);
-}
-
-// Precondition: the stripes are held and marked. `size`: the object's after it.
-Task<Result<>> ParityStore::write_range(Op& op, ObjectId object, std::uint64_t offset,
-                                        const Buffer& bytes, std::uint64_t size, Stability wanted) {
+Task<Result<>> StripeWriter::write(Op& op, ObjectId object, std::uint64_t offset,
+                                   const Buffer& bytes, std::uint64_t size, Stability wanted) {
   const std::uint64_t width = geometry().width();
   const std::uint64_t end = offset + bytes.size();
   for (std::uint64_t at = offset; at < end;) {
     const std::uint64_t in_stripe = at % width;
     const std::uint64_t full =
-        in_stripe == 0
-            ? std::min((end - at) / width, std::max<std::uint64_t>(1, kRunBytes / geometry().chunk))
-            : 0;
+        in_stripe == 0 ? std::min((end - at) / width, group_.stripes_at_once()) : 0;
     if (full > 0) {
       auto part = bytes.share(at - offset, full * width);
       if (!part) co_return pass(part);
@@ -140,18 +60,18 @@ Task<Result<>> ParityStore::write_range(Op& op, ObjectId object, std::uint64_t o
 }
 
 // Whole stripes: one write for each member, and one for its checksums.
-Task<Result<>> ParityStore::write_full(Op& op, ObjectId object, std::uint64_t stripe,
-                                       std::uint64_t count, Buffer bytes, std::uint64_t size,
-                                       Stability wanted) {
+Task<Result<>> StripeWriter::write_full(Op& op, ObjectId object, std::uint64_t stripe,
+                                        std::uint64_t count, Buffer bytes, std::uint64_t size,
+                                        Stability wanted) {
   const std::uint64_t chunk = geometry().chunk;
   const std::uint64_t in_chunk = geometry().blocks_in_chunk();
-  auto parity = parts_.pool.allocate(count * chunk);
+  auto parity = pool().allocate(count * chunk);
   if (!parity) co_return pass(parity);
-  std::vector<ChildWrite> writes;
+  std::vector<MemberWrite> writes;
   std::vector<Buffer> sums(members());
   for (unsigned member = 0; member < members(); ++member) {
     writes.push_back({member, false, stripe * chunk, {}});
-    auto room = parts_.pool.allocate(count * in_chunk * kSumBytes);
+    auto room = pool().allocate(count * in_chunk * kSumBytes);
     if (!room) co_return pass(room);
     sums[member] = std::move(*room);
   }
@@ -179,20 +99,11 @@ Task<Result<>> ParityStore::write_full(Op& op, ObjectId object, std::uint64_t st
     writes.push_back({member, true, kSumsAt + stripe * in_chunk * kSumBytes, {}});
     writes.back().pieces.push_back(std::move(sums[member]));
   }
-  co_return co_await issue(op, object, std::move(writes), size, wanted);
+  co_return co_await group_.write(op, object, std::move(writes), size, wanted);
 }
 
-// What a write covers of one member's chunk, in bytes from the first row of an image.
-struct ParityStore::Cover {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  const std::byte* from = nullptr;
-  [[nodiscard]] bool touched() const { return begin < end; }
-  void apply(Buffer& into) const { std::memcpy(into.data() + begin, from, end - begin); }
-};
-
 // A write to a part of one stripe: the rows it touches, and what of them.
-struct ParityStore::Part {
+struct StripeWriter::Part {
   Part(const ParityGeometry& geometry, const ObjectId& object, std::uint64_t begin,
        std::span<const std::byte> bytes);
   void compute(bool by_difference);
@@ -214,26 +125,8 @@ struct ParityStore::Part {
   std::vector<std::vector<bool>> was_lost;
 };
 
-namespace {
-
-Image part_image(const ParityGeometry& geometry, const layout::ObjectId& object,
-                 std::uint64_t begin, std::uint64_t size) {
-  const std::uint64_t chunk = geometry.chunk;
-  const std::uint64_t within = begin % geometry.width();
-  const std::uint64_t end = within + size;
-  const std::uint64_t base = geometry.stripe_of(begin) * geometry.blocks_in_chunk();
-  if (within / chunk != (end - 1) / chunk) {
-    return {geometry.members, object, base, base + geometry.blocks_in_chunk()};
-  }
-  const std::uint64_t last = end - within / chunk * chunk;
-  return {geometry.members, object, base + within % chunk / kParityBlock,
-          base + (last + kParityBlock - 1) / kParityBlock};
-}
-
-}  // namespace
-
-ParityStore::Part::Part(const ParityGeometry& geometry, const ObjectId& object, std::uint64_t begin,
-                        std::span<const std::byte> bytes)
+StripeWriter::Part::Part(const ParityGeometry& geometry, const ObjectId& object,
+                         std::uint64_t begin, std::span<const std::byte> bytes)
     : parity(geometry.parity_member(geometry.stripe_of(begin))),
       image(part_image(geometry, object, begin, bytes.size())),
       covers(geometry.members),
@@ -257,7 +150,7 @@ ParityStore::Part::Part(const ParityGeometry& geometry, const ObjectId& object, 
 }
 
 // Puts the bytes in place and the parity with them: from what it was, or from all data.
-void ParityStore::Part::compute(bool by_difference) {
+void StripeWriter::Part::compute(bool by_difference) {
   if (by_difference) {
     for (unsigned member = 0; member < image.members(); ++member) {
       if (!covers[member].touched()) continue;
@@ -279,31 +172,31 @@ void ParityStore::Part::compute(bool by_difference) {
 
 // Reads either what is overwritten and the parity, or the rest of the data, whichever is less;
 // everything, when something does not match or a member is out.
-Task<Result<>> ParityStore::load_part(Op& op, Part& part, bool& by_difference) {
+Task<Result<>> StripeWriter::load_part(Op& op, Part& part, bool& by_difference) {
   Image& image = part.image;
-  const std::uint32_t all = readable(op.mode);
+  const std::uint32_t all = group_.calls().readable(op.mode);
   const std::uint32_t parity = std::uint32_t{1} << part.parity;
   const std::uint32_t overwritten = part.touched | parity;
   const std::uint32_t rest = all & ~parity & ~part.whole;
   by_difference = op.mode.out < 0 && std::popcount(overwritten) < std::popcount(rest);
   const std::uint32_t mask = op.mode.out >= 0 ? all : by_difference ? overwritten : rest;
-  if (auto loaded = co_await load(op, image, mask); !loaded) co_return loaded;
+  if (auto loaded = co_await group_.load(op, image, mask); !loaded) co_return loaded;
   if (op.mode.out >= 0 || !image.all_good()) {
     by_difference = false;
-    if (auto loaded = co_await load(op, image, all); !loaded) co_return loaded;
+    if (auto loaded = co_await group_.load(op, image, all); !loaded) co_return loaded;
     part.was_good = image.good;
     part.was_lost = image.lost;
-    if (auto computed = image.compute(parts_.pool); !computed) co_return computed;
+    if (auto computed = image.compute(pool()); !computed) co_return computed;
     for (std::size_t row = 0; row < image.rows; ++row) {
       if (keep_lost(op, part, row)) continue;
-      view_.lost_blocks.fetch_add(1);
+      group_.view().lost_blocks.fetch_add(1);
       co_return fail(Errc::kIo, "a block of " + to_string(image.object) + " is lost");
     }
   }
   for (unsigned member = 0; member < members(); ++member) {
     const bool used = part.covers[member].touched() || member == part.parity;
     if (image.loaded(member) || !used) continue;
-    if (auto room = image.make_room(member, parts_.pool); !room) co_return room;
+    if (auto room = image.make_room(member, pool()); !room) co_return room;
   }
   co_return Result<>{};
 }
@@ -311,7 +204,7 @@ Task<Result<>> ParityStore::load_part(Op& op, Part& part, bool& by_difference) {
 // What the row will be if some of it is not known: of one that was given up (blocks.h), what is
 // lost stays so until all of it is written, and its parity with it. False: that cannot be, and
 // nothing may be written.
-bool ParityStore::keep_lost(const Op& op, Part& part, std::size_t row) {
+bool StripeWriter::keep_lost(const Op& op, Part& part, std::size_t row) {
   Image& image = part.image;
   std::uint32_t unknown = 0;
   bool in_place = true;  // what is written gets to where it can be read
@@ -338,33 +231,30 @@ bool ParityStore::keep_lost(const Op& op, Part& part, std::size_t row) {
   return true;
 }
 
-bool ParityStore::was_given_up(const Part& part, std::size_t row) {
+bool StripeWriter::was_given_up(const Part& part, std::size_t row) {
   return std::ranges::any_of(part.was_lost, [row](const auto& of) { return of[row]; });
 }
 
 // While a member is out, before the log has the cut: if the member has the object's new last block,
 // that cannot end in zeros when the row was given up. One that the log has must be done.
-Task<Result<>> ParityStore::may_clear_tail(Op& op, ObjectId object, std::uint64_t size) {
+Task<Result<>> StripeWriter::may_clear_tail(Op& op, ObjectId object, std::uint64_t size) {
   const std::uint64_t within = size % geometry().width();
-  {
-    const MutexLock lock(mutex_);
-    if (within == 0 || cuts_.contains(object)) co_return Result<>{};
-  }
+  if (within == 0 || group_.is_cutting(object)) co_return Result<>{};
   const std::vector<std::byte> zeros(geometry().width() - within);
   Part part(geometry(), object, size, zeros);
   bool by_difference = false;
   co_return co_await load_part(op, part, by_difference);
 }
 
-Task<Result<>> ParityStore::write_part(Op& op, ObjectId object, std::uint64_t begin,
-                                       std::span<const std::byte> bytes, std::uint64_t size,
-                                       Stability wanted) {
+Task<Result<>> StripeWriter::write_part(Op& op, ObjectId object, std::uint64_t begin,
+                                        std::span<const std::byte> bytes, std::uint64_t size,
+                                        Stability wanted) {
   Part part(geometry(), object, begin, bytes);
   Image& image = part.image;
   bool by_difference = false;
   if (auto loaded = co_await load_part(op, part, by_difference); !loaded) co_return loaded;
   part.compute(by_difference);
-  std::vector<ChildWrite> writes;
+  std::vector<MemberWrite> writes;
   for (unsigned member = 0; member < members(); ++member) {
     std::size_t first = image.rows;
     std::size_t last = 0;
@@ -382,13 +272,60 @@ Task<Result<>> ParityStore::write_part(Op& op, ObjectId object, std::uint64_t be
       first = std::min(first, row);
       last = std::max(last, row + 1);
       if (!part.was_lost[member][row] && !image.lost[member][row]) {
-        view_.corrupt_blocks.fetch_add(1);
+        group_.view().corrupt_blocks.fetch_add(1);
       }
     }
     if (first >= last) continue;
-    if (auto added = add_write(writes, image, member, first, last); !added) co_return added;
+    if (auto added = group_.calls().add_write(writes, image, member, first, last); !added) {
+      co_return added;
+    }
   }
-  co_return co_await issue(op, object, std::move(writes), size, wanted);
+  co_return co_await group_.write(op, object, std::move(writes), size, wanted);
 }
 
-}  // namespace weft::ds
+Task<Result<>> StripeWriter::clear(Op& op, ObjectId object, std::uint64_t offset,
+                                   std::uint64_t count, std::uint64_t size) {
+  auto room = pool().allocate(offset % kParityBlock + count);
+  if (!room) co_return pass(room);
+  std::memset(room->data(), 0, room->size());
+  auto zeros = room->share(offset % kParityBlock, count);
+  if (!zeros) co_return pass(zeros);
+  co_return co_await write(op, object, offset, *zeros, size, Stability::kFileSync);
+}
+
+Task<Result<>> StripeWriter::clear_tail(Op& op, ObjectId object, std::uint64_t size) {
+  const std::uint64_t width = geometry().width();
+  if (size % width == 0) co_return Result<>{};
+  op.cutting = true;
+  auto done = co_await clear(op, object, size, width - size % width, size);
+  op.cutting = false;
+  co_return done;
+}
+
+Task<Result<>> StripeWriter::punch(Op& op, ObjectId object, std::uint64_t first,
+                                   std::uint64_t last) {
+  if (op.mode.out < 0) co_return co_await punch_unlogged(op, object, first, last);
+  auto kept = co_await group_.log_content(encode(LogPunch{object, first, last}));
+  if (!kept) co_return kept;
+  auto done = co_await punch_unlogged(op, object, first, last);
+  if ((op.failed & group_.calls().readable(op.mode)) == 0) group_.content_in_place();
+  co_return done;
+}
+
+Task<Result<>> StripeWriter::punch_unlogged(Op& op, ObjectId object, std::uint64_t first,
+                                            std::uint64_t last) {
+  const std::uint64_t chunk = geometry().chunk;
+  const std::uint64_t sums = geometry().blocks_in_chunk() * kSumBytes;
+  Join join;
+  for (unsigned member = 0; member < members(); ++member) {
+    if (!op.mode.writable(member)) continue;
+    group_.calls().punch(op, join, member, object, first * chunk, (last - first) * chunk);
+    group_.calls().punch(op, join, member, sums_of(object), kSumsAt + first * sums,
+                         (last - first) * sums);
+  }
+  co_await join;
+  if (op.failed != 0) co_return member_failed();
+  co_return Result<>{};
+}
+
+}  // namespace weft::ds::parity

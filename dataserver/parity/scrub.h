@@ -27,15 +27,17 @@
 // Threading: begin() and end() from any thread, the rest on rings[0]; due() takes no lock.
 #pragma once
 
-#include "dataserver/parity/parity_internal.h"
+#include <boost/asio/steady_timer.hpp>
+
+#include "dataserver/parity/group.h"
 #include "dataserver/parity/scrub_record.h"
+#include "dataserver/ring/token_bucket.h"
 
-namespace weft::ds {
+namespace weft::ds::parity {
 
-class ParityStore::Scrub {
+class Scrub {
  public:
-  explicit Scrub(ParityStore& group)
-      : group_(group), timer_(group.parts_.rings.front()->context()) {}
+  explicit Scrub(Group& group) : group_(group), timer_(group.parts().rings.front()->context()) {}
 
   // What the disk has of it; nothing: the time until the next counts from now.
   Task<bool> load(std::vector<std::byte> bytes);
@@ -56,12 +58,12 @@ class ParityStore::Scrub {
   // The object it is at.
   struct Subject {
     ObjectId object;
-    ObjectPtr state;
+    Group::ObjectPtr state;
     std::uint64_t rows = 0;    // that it may have at a member
     std::uint32_t absent = 0;  // members that have no header of it, though others have
   };
 
-  [[nodiscard]] const ParityOptions& options() const { return group_.parts_.options; }
+  [[nodiscard]] const ParityOptions& options() const { return group_.options(); }
   [[nodiscard]] std::uint64_t seconds_now() const;
   [[nodiscard]] bool stopped() const;
   void prepare();
@@ -75,8 +77,6 @@ class ParityStore::Scrub {
                                ScrubFindings& found);
   Task<Result<>> load_all(Op& op, Image& image);
   Task<Result<>> load_blocks(Op& op, Image& image, unsigned member);
-  void read(Op& op, Join& join, unsigned member, const ObjectId& object, std::uint64_t offset,
-            std::uint64_t count, Payload& into, bool& unread);
   struct Rows {
     Image& image;
     std::uint64_t size;    // of the object
@@ -97,7 +97,7 @@ class ParityStore::Scrub {
   void show(std::uint64_t part, std::uint64_t parts);
   Task<bool> save();
 
-  ParityStore& group_;
+  Group& group_;
   std::atomic<Want> wanted_{Want::kNothing};
   std::atomic<bool> stop_{false};
   std::atomic<std::uint64_t> not_again_before_{0};  // object_gone(), seconds
@@ -113,4 +113,4 @@ class ParityStore::Scrub {
   boost::asio::steady_timer timer_;
 };
 
-}  // namespace weft::ds
+}  // namespace weft::ds::parity

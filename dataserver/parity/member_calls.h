@@ -1,0 +1,114 @@
+// What one attempt at something asks of a parity group's members, and what it learns from that.
+//
+// An attempt (Op) is made in one mode of the group. A member that fails, or whose write verifier
+// has changed, is noted in the Op. Everything that was started is waited for before anybody looks
+// at that.
+//
+// Threading: any thread of the group's rings. Takes no lock.
+//
+// Ownership: what an operation refers to (op, join, result) outlives it, because its Join is
+// awaited first.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "dataserver/parity/image.h"
+#include "dataserver/store/store.h"
+#include "rpc/base/clock.h"
+#include "rpc/base/task.h"
+
+namespace weft::ds::parity {
+
+using layout::ObjectId;
+
+struct Mode {
+  int out = -1;             // a member that is not read; -1: none
+  bool rebuilding = false;  // what is written is written there too
+  bool lost = false;        // given up, or another store now: nothing is what it was
+  [[nodiscard]] bool readable(unsigned member) const { return static_cast<int>(member) != out; }
+  [[nodiscard]] bool writable(unsigned member) const { return readable(member) || rebuilding; }
+};
+
+// One attempt at something, in one mode of the group.
+struct Op {
+  Mode mode;
+  std::uint32_t failed = 0;  // members, a bit each
+  bool settling = false;     // without a member, but with unstable writes: verifiers count
+  bool cutting = false;      // zeros in a part of a block that is lost leave it so
+};
+
+struct MemberWrite {
+  unsigned member;
+  bool sums;  // to the object of checksums
+  std::uint64_t offset;
+  std::vector<Buffer> pieces;
+};
+
+[[nodiscard]] std::unexpected<Error> member_failed();
+
+class MemberCalls {
+ public:
+  MemberCalls(std::vector<Store*> members, BufferPool& pool, ParityGeometry geometry)
+      : members_(std::move(members)), pool_(pool), geometry_(geometry), known_(members_.size()) {}
+
+  [[nodiscard]] unsigned count() const { return geometry_.members; }
+  // Members that are read, or written, in a mode: a bit each.
+  [[nodiscard]] std::uint32_t readable(const Mode& mode) const;
+  [[nodiscard]] std::uint32_t writable(const Mode& mode) const;
+
+  void read(Op& op, Join& join, unsigned member, const ObjectId& object, std::uint64_t offset,
+            std::uint32_t count, Payload& into);
+  // From the disk. A read that the disk refuses is no failure of the member, but `unread`.
+  void read_uncached(Op& op, Join& join, unsigned member, const ObjectId& object,
+                     std::uint64_t offset, std::uint64_t count, Payload& into, bool& unread);
+  void write(Op& op, Join& join, unsigned member, const ObjectId& object, std::uint64_t offset,
+             std::vector<Buffer> data, Stability wanted);
+  void punch(Op& op, Join& join, unsigned member, const ObjectId& object, std::uint64_t offset,
+             std::uint64_t size);
+  void allocate(Op& op, Join& join, unsigned member, const ObjectId& object, std::uint64_t offset,
+                std::uint64_t size);
+
+  // Of an object and its checksums, at the members of a mask.
+  Task<bool> cut(Op& op, ObjectId object, std::uint64_t size, std::uint32_t mask);
+  Task<bool> remove(Op& op, ObjectId object, std::uint32_t mask);
+  Task<bool> commit(Op& op, ObjectId object, std::uint32_t mask);
+  // At those that are read: space in all, the latest time, and the rows that any of them has.
+  // Behind these there are holes only.
+  struct Extent {
+    std::uint64_t allocated = 0;
+    std::int64_t mtime_ns = 0;
+    std::uint64_t rows = 0;
+  };
+  Task<Result<Extent>> measure(Op& op, ObjectId object);
+  // Objects of the group: those of which any member that is read has the checksums.
+  Task<Result<>> list(Op& op, ListPlace from, ObjectList& into);
+  Task<Result<>> load(Op& op, Image& image, std::uint32_t mask);
+  // Adds rows [first, last) of a member, and their checksums.
+  [[nodiscard]] Result<> add_write(std::vector<MemberWrite>& writes, const Image& image,
+                                   unsigned member, std::size_t first, std::size_t last);
+  Task<Result<>> write_all(Op& op, ObjectId object, std::vector<MemberWrite> writes,
+                           Stability wanted);
+
+  // Which of the members do not answer. What the others answered with is known from now on.
+  Task<std::uint32_t> probe(std::uint32_t mask);
+  // Whether it has lost nothing since its verifier was known.
+  [[nodiscard]] bool unchanged(unsigned member) const {
+    return members_[member]->verifier() == known_[member].load();
+  }
+  [[nodiscard]] bool settled(const Mode& mode) const;
+  // Of those that are read and not in `but`: the least of them, times members - 1.
+  [[nodiscard]] Result<StoreStat> usage(const Mode& mode, std::uint32_t but,
+                                        std::uint64_t reserve) const;
+  [[nodiscard]] bool has_room(const Mode& mode, std::uint64_t reserve) const;
+
+ private:
+  void after(Op& op, unsigned member, const Error* error, const WriteVerifier* verifier);
+
+  const std::vector<Store*> members_;
+  BufferPool& pool_;
+  const ParityGeometry geometry_;
+  std::vector<std::atomic<WriteVerifier>> known_;  // unstable writes are under these
+};
+
+}  // namespace weft::ds::parity
