@@ -124,13 +124,11 @@ Result<ClusterKeys> load_cluster_keys(const std::string& path) {
   return keys;
 }
 
-Key random_key() {
-  Key key;
-  WEFT_ASSERT(RAND_bytes(reinterpret_cast<unsigned char*>(key.data()), kKeyBytes) == 1);
+ClusterKey random_cluster_key() {
+  ClusterKey key;
+  WEFT_ASSERT(RAND_bytes(reinterpret_cast<unsigned char*>(key.bytes.data()), kKeyBytes) == 1);
   return key;
 }
-
-ClusterKey random_cluster_key() { return {random_key()}; }
 
 Result<ClusterKey> create_cluster_key(const std::string& path) {
   const ClusterKey key = random_cluster_key();

@@ -49,7 +49,6 @@ constexpr std::size_t kMostClusterKeys = 2;
 // keeps its owner, and has mode 0600.
 [[nodiscard]] Result<> replace_cluster_keys(const std::string& path, const ClusterKeys& keys);
 
-[[nodiscard]] Key random_key();
 [[nodiscard]] ClusterKey random_cluster_key();
 
 // Makes a key file of mode 0600 with a random key. kExists when there is a file already.
