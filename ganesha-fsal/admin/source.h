@@ -61,6 +61,27 @@ void describe(Io& io, RepairReport& r) {
   io("remaining_ms", r.remaining_ms);
 }
 
+struct ServerName {
+  std::uint32_t id = 0;
+  std::string name;  // empty: it was removed since
+};
+template <class Io>
+void describe(Io& io, ServerName& r) {
+  io("id", r.id);
+  io("name", r.name, cut_at(kMaxReportText));
+}
+
+// Objects that cannot be moved off a data server.
+struct StuckReport {
+  std::uint64_t objects = 0;
+  std::string why;
+};
+template <class Io>
+void describe(Io& io, StuckReport& r) {
+  io("objects", r.objects);
+  io("why", r.why, cut_at(kMaxReportText));
+}
+
 struct DataServerReport {
   std::uint32_t id = 0;
   std::string name;
@@ -98,7 +119,7 @@ struct DataServerReport {
   std::uint64_t objects_moved = 0;      // since that began, in this process
   std::uint64_t moved_bytes = 0;        // sizes of the files
   std::uint64_t move_remaining_ms = 0;  // at the rate so far; 0: not known
-  std::vector<std::string> stuck;       // what cannot be moved, and why
+  std::vector<StuckReport> stuck;       // what cannot be moved, and why
   // Why a process that asks to be this data server is not accepted; empty: none asks in vain.
   std::string not_accepted;
 };
@@ -137,7 +158,7 @@ void describe(Io& io, DataServerReport& r) {
   io("objects_moved", r.objects_moved);
   io("moved_bytes", r.moved_bytes);
   io("move_remaining_ms", r.move_remaining_ms);
-  io("stuck", r.stuck, cut_at(kShortList, kMaxReportText));
+  io("stuck", r.stuck, cut_at(kShortList));
   io("not_accepted", r.not_accepted, cut_at(kMaxReportText));
 }
 
@@ -218,6 +239,44 @@ void describe(Io& io, ScrubFindingReport& r) {
   io("mended", r.mended);
 }
 
+// What a data server tells of the parity group that its objects are in: of the scrub that goes on
+// there, or of the last; and of the group itself.
+struct GroupReport {
+  ServerName server;
+  bool running = false;
+  bool only_tell = false;
+  bool waiting = false;           // until the group is whole
+  std::uint32_t permille = 0;     // gone through
+  std::uint64_t remaining_s = 0;  // 0: not known
+  std::uint64_t bytes = 0;        // gone through
+  std::uint64_t wrong = 0;        // and written anew, unless only_tell
+  std::uint64_t lost = 0;         // blocks that cannot be computed
+  std::uint64_t failed = 0;       // parts of objects that could not be looked at
+  std::uint64_t rounds = 0;       // that ended, since the data server's process started
+  std::uint64_t ended_s_ago = 0;  // the last one
+  std::uint32_t awaited = 0;      // targets, a bit each, without which nothing can be served
+  bool may_give_up = false;       // it is one, and can be done without, at a price
+  std::uint64_t given_up = 0;     // blocks that were that price, until a scrub finds none
+};
+template <class Io>
+void describe(Io& io, GroupReport& r) {
+  io("server", r.server);
+  io("running", r.running);
+  io("only_tell", r.only_tell);
+  io("waiting", r.waiting);
+  io("permille", r.permille);
+  io("remaining_s", r.remaining_s);
+  io("bytes", r.bytes);
+  io("wrong", r.wrong);
+  io("lost", r.lost);
+  io("failed", r.failed);
+  io("rounds", r.rounds);
+  io("ended_s_ago", r.ended_s_ago);
+  io("awaited", r.awaited);
+  io("may_give_up", r.may_give_up);
+  io("given_up", r.given_up);
+}
+
 // Copies compared though they should be equal, since the scrub that runs or ran last began.
 struct ScrubReport {
   bool running = false;
@@ -233,7 +292,7 @@ struct ScrubReport {
   std::vector<ScrubFindingReport> findings;  // the last ones, of all scrubs
   std::uint64_t unlisted = 0;                // that are not mended either
   std::vector<std::string> resolved;         // what came of "scrub-resolve", the last ones
-  std::vector<std::string> groups;           // what data servers tell of their parity groups, each
+  std::vector<GroupReport> groups;           // of data servers that are connected
 };
 template <class Io>
 void describe(Io& io, ScrubReport& r) {
@@ -250,7 +309,24 @@ void describe(Io& io, ScrubReport& r) {
   io("findings", r.findings, cut_at(kLongList));
   io("unlisted", r.unlisted);
   io("resolved", r.resolved, cut_at(kLongList, kMaxReportText));
-  io("groups", r.groups, cut_at(kLongList, kMaxReportText));
+  io("groups", r.groups, cut_at(kLongList));
+}
+
+// The rebalance that runs, or the last. Spreads: as of RebalancePlanReport.
+struct RebalanceReport {
+  bool running = false;
+  std::uint64_t objects = 0;  // moved or being moved, as the next
+  std::uint64_t bytes = 0;
+  double spread = 0;  // once what was begun is done
+  double spread_before = 0;
+};
+template <class Io>
+void describe(Io& io, RebalanceReport& r) {
+  io("running", r.running);
+  io("objects", r.objects);
+  io("bytes", r.bytes);
+  io("spread", r.spread);
+  io("spread_before", r.spread_before);
 }
 
 struct StatusReport {
@@ -278,7 +354,7 @@ struct StatusReport {
   std::uint64_t removals_queued = 0;  // objects of removed files still to be deleted
   RepairTotalsReport repair;
   ScrubReport scrub;
-  std::string rebalance;  // what the last one does, or did; empty: there was none
+  std::optional<RebalanceReport> rebalance;  // since the process started
   StoreReport store;
   std::vector<std::string> warnings;  // one sentence each, for a person to read
 };
@@ -306,7 +382,7 @@ void describe(Io& io, StatusReport& r) {
   io("layout_errors", r.layout_errors);
   io("removals_queued", r.removals_queued);
   describe(io, r.repair);  // beside the others, not within
-  io("rebalance", r.rebalance, cut_at(kMaxReportText));
+  io("rebalance", r.rebalance);
   io("scrub", r.scrub);
   io("store", r.store);
   io("warnings", r.warnings, cut_at(kShortList, kMaxReportText));
@@ -434,17 +510,41 @@ void describe(Io& io, ServerIoReport& r) {
   io("errors", r.errors);
 }
 
+// A group of data servers that placement left out, for its load.
+struct SkippedReport {
+  std::uint32_t ds_id = 0;  // the first of them
+  std::string short_of;     // "network", "disk"...
+};
+template <class Io>
+void describe(Io& io, SkippedReport& r) {
+  io("ds_id", r.ds_id);
+  io("short_of", r.short_of, cut_at(kMaxReportText));
+}
+
+// One data server takes another's place in a file's layout.
+struct MovingReport {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  bool left = false;  // `to` has everything, and the object at `from` is to be removed
+};
+template <class Io>
+void describe(Io& io, MovingReport& r) {
+  io("from", r.from);
+  io("to", r.to);
+  io("left", r.left);
+}
+
 struct FileReport {
   std::string path;
   std::uint64_t fileid = 0;
   std::uint64_t size = 0;
-  std::string object;                 // layout::to_string(ObjectId)
-  std::string layout_type;            // "files", "flexfiles", "none"
-  std::uint32_t stripe_unit = 0;      // bytes
-  std::string device_id;              // 16 bytes in hex, empty when none was made yet
-  std::string policy;                 // what it has, or, without a layout, will get
-  std::string skipped;                // which data servers placement left out, and why
-  std::string moving;                 // which data server takes another's place; empty: none
+  std::string object;             // layout::to_string(ObjectId)
+  std::string layout_type;        // "files", "flexfiles", "none"
+  std::uint32_t stripe_unit = 0;  // bytes
+  std::string device_id;          // 16 bytes in hex, empty when none was made yet
+  std::string policy;             // what it has, or, without a layout, will get
+  std::optional<SkippedReport> skipped;
+  std::optional<MovingReport> moving;
   std::vector<StripeReport> stripes;  // in stripe order
   std::vector<GrantReport> grants;
   std::vector<ServerIoReport> io;  // by data server; those that clients told of
@@ -459,21 +559,11 @@ void describe(Io& io, FileReport& r) {
   io("stripe_unit", r.stripe_unit);
   io("device_id", r.device_id, cut_at(kMaxReportText));
   io("policy", r.policy, cut_at(kMaxReportText));
-  io("skipped", r.skipped, cut_at(kMaxReportText));
-  io("moving", r.moving, cut_at(kMaxReportText));
+  io("skipped", r.skipped);
+  io("moving", r.moving);
   io("stripes", r.stripes, cut_at(kLongList));
   io("grants", r.grants, cut_at(kLongList));
   io("io", r.io, cut_at(kLongList));
-}
-
-struct ServerName {
-  std::uint32_t id = 0;
-  std::string name;  // empty: it was removed since
-};
-template <class Io>
-void describe(Io& io, ServerName& r) {
-  io("id", r.id);
-  io("name", r.name, cut_at(kMaxReportText));
 }
 
 // What a data server was asked for, and its answer.

@@ -14,12 +14,6 @@ std::string title(const ServerView& view) {
   return fmt::format("data server {} ({})", view.record.id, view.record.name);
 }
 
-std::string human_time(std::uint64_t seconds) {
-  if (seconds < 120) return fmt::format("{} s", seconds);
-  if (seconds < 7200) return fmt::format("{} min", seconds / 60);
-  return fmt::format("{} h", seconds / 3600);
-}
-
 ServerName name_of(const ServerView& view) { return {view.record.id, view.record.name}; }
 
 namespace {
@@ -129,30 +123,6 @@ Result<MaintenanceReport> give_up_target(MetadataServer& server, const std::stri
   return report;
 }
 
-// What an administrator should know of a parity group beside its scrub.
-void warn_of_group(const ServerView& view, std::vector<std::string>& warnings) {
-  const rpc::control::GroupScrub& group = view.last.scrub;
-  if (group.awaited != 0) {
-    std::string targets;
-    for (unsigned target = 0; target < 32; ++target) {
-      if ((group.awaited >> target & 1) == 0) continue;
-      targets += (targets.empty() ? "" : ", ") + std::to_string(target);
-    }
-    warnings.push_back(fmt::format(
-        "the parity group of {} waits for target {} and serves nothing: start it{}", title(view),
-        targets,
-        group.may_give_up ? fmt::format("; if it is lost for ever: weft ds give-up {} {}",
-                                        view.record.id, targets)
-                          : ""));
-  }
-  if (group.given_up > 0) {
-    warnings.push_back(fmt::format(
-        "the parity group of {} has given up {} blocks with a target that was lost; those that "
-        "were not written anew cannot be read (event=parity_given_up in its log)",
-        title(view), group.given_up));
-  }
-}
-
 Result<double> to_part(const std::string& percent) {
   unsigned value = 0;
   const char* const end = percent.data() + percent.size();
@@ -162,8 +132,6 @@ Result<double> to_part(const std::string& percent) {
   }
   return value / 100.0;
 }
-
-std::string human_mib(std::uint64_t bytes) { return fmt::format("{} MiB", bytes >> 20); }
 
 Result<MaintenanceReport> plan(MetadataServer& server, double within) {
   auto plan = server.repairs().mover().plan(within);
@@ -200,24 +168,23 @@ void scrub_groups(MetadataServer& server, const rpc::control::Scrub& request,
   }
 }
 
-std::string group_text(const ServerView& view) {
-  const rpc::control::GroupScrub& scrub = view.last.scrub;
-  std::string text = title(view) + ": ";
-  if (scrub.running) {
-    text += fmt::format("{} %{}", scrub.permille / 10, scrub.only_tell ? ", changing nothing" : "");
-    if (scrub.waiting) {
-      text += ", waiting for the group to be whole";
-    } else if (scrub.remaining_s > 0) {
-      text += fmt::format(", {} left", human_time(scrub.remaining_s));
-    }
-  } else if (scrub.bytes == 0 && scrub.rounds == 0) {
-    return text + "not gone through yet";
-  } else {
-    text += fmt::format("ended {} ago", human_time(scrub.ended_s_ago));
-  }
-  return text + fmt::format("; {} read, {} wrong{}, {} lost, {} could not be looked at",
-                            human_mib(scrub.bytes), scrub.mended,
-                            scrub.only_tell ? "" : " and written anew", scrub.lost, scrub.failed);
+GroupReport group_report(const ServerView& view) {
+  const control::GroupScrub& group = view.last.scrub;
+  return {.server = name_of(view),
+          .running = group.running,
+          .only_tell = group.only_tell,
+          .waiting = group.waiting,
+          .permille = group.permille,
+          .remaining_s = group.remaining_s,
+          .bytes = group.bytes,
+          .wrong = group.mended,
+          .lost = group.lost,
+          .failed = group.failed,
+          .rounds = group.rounds,
+          .ended_s_ago = group.ended_s_ago,
+          .awaited = group.awaited,
+          .may_give_up = group.may_give_up,
+          .given_up = group.given_up};
 }
 
 }  // namespace
@@ -278,7 +245,7 @@ Result<MaintenanceReport> resolve_scrub(MetadataServer& server, FileId file,
   return report;
 }
 
-ScrubReport scrub_report(MetadataServer& server, std::vector<std::string>& warnings) {
+ScrubReport scrub_report(MetadataServer& server) {
   const ScrubState state = server.repairs().scrubber().state();
   ScrubReport report{.running = state.running,
                      .only_tell = state.only_tell,
@@ -294,7 +261,6 @@ ScrubReport scrub_report(MetadataServer& server, std::vector<std::string>& warni
                      .unlisted = state.unlisted,
                      .resolved = state.resolved,
                      .groups = {}};
-  std::size_t open = state.unlisted;
   for (const ScrubFinding& finding : state.findings) {
     ScrubFindingReport found{.fileid = finding.file,
                              .stripe = finding.stripe,
@@ -307,39 +273,22 @@ ScrubReport scrub_report(MetadataServer& server, std::vector<std::string>& warni
     for (const auto& extent : finding.extents) {
       found.extents.push_back({extent.offset, extent.length});
     }
-    if (!finding.mended) ++open;
     report.findings.push_back(std::move(found));
   }
-  if (open > 0) {
-    warnings.push_back(fmt::format(
-        "{} copies of files differ, and nothing was changed. Look at both, and say which "
-        "is right: weft scrub status, weft scrub resolve",
-        open));
-  }
   for (const ServerView& view : server.cluster().registry().list()) {
-    if (!view.connected || !view.last.scrub.group) continue;
-    report.groups.push_back(group_text(view));
-    warn_of_group(view, warnings);
-    if (view.last.scrub.lost == 0) continue;
-    warnings.push_back(fmt::format(
-        "the parity group of {} has {} blocks that cannot be computed (weft scrub status)",
-        title(view), view.last.scrub.lost));
-  }
-  if (const auto mended = std::ranges::count(state.findings, true, &ScrubFinding::mended)) {
-    warnings.push_back(
-        fmt::format("scrubs found {} copies that were damaged, and made them equal to the others "
-                    "(weft scrub status)",
-                    mended));
+    if (view.connected && view.last.scrub.group) report.groups.push_back(group_report(view));
   }
   return report;
 }
 
-std::string rebalance_text(MetadataServer& server) {
+std::optional<RebalanceReport> rebalance_report(MetadataServer& server) {
   const Mover::RebalanceState state = server.repairs().mover().rebalance();
-  if (state.within == 0) return "";
-  return fmt::format("{}, {} objects, {} moved or being moved, {:.1f} % apart, {:.1f} % before",
-                     state.running ? "running" : "ended", state.objects, human_mib(state.bytes),
-                     state.spread * 100, state.spread_before * 100);
+  if (state.within == 0) return std::nullopt;
+  return RebalanceReport{.running = state.running,
+                         .objects = state.objects,
+                         .bytes = state.bytes,
+                         .spread = state.spread,
+                         .spread_before = state.spread_before};
 }
 
 Result<> add_leaving(MetadataServer& server, std::vector<DataServerReport>& reports) {
@@ -355,20 +304,17 @@ Result<> add_leaving(MetadataServer& server, std::vector<DataServerReport>& repo
     at->moved_bytes = from.moved_bytes;
     at->move_remaining_ms = static_cast<std::uint64_t>(from.remaining.count());
     for (const auto& [why, count] : from.stuck) {
-      at->stuck.push_back(fmt::format("{} objects: {}", count, why));
+      at->stuck.push_back({count, why});
     }
   }
   return {};
 }
 
-std::string moving_text(MetadataServer& server, FileId file) {
+std::optional<MovingReport> moving_report(MetadataServer& server, FileId file) {
   const auto move = server.names().move_of(file);
-  if (!move || !*move) return "";
-  if ((*move)->stage == MoveStage::kFilling) {
-    return fmt::format("data server {} is being filled to take the place of {}", (*move)->to,
-                       (*move)->from);
-  }
-  return fmt::format("data server {} has left; its object there is to be removed", (*move)->from);
+  if (!move || !*move) return std::nullopt;
+  return MovingReport{
+      .from = (*move)->from, .to = (*move)->to, .left = (*move)->stage != MoveStage::kFilling};
 }
 
 }  // namespace weft::mds

@@ -3,6 +3,7 @@
 // Threading: as AdminSource.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,9 @@
 
 namespace weft::mds {
 
-// For people: "data server 3 (ds-a)"; "90 s", "5 min", "3 h".
+// For people: "data server 3 (ds-a)".
 [[nodiscard]] std::string title(const ServerView& view);
 [[nodiscard]] ServerName name_of(const ServerView& view);
-[[nodiscard]] std::string human_time(std::uint64_t seconds);
 
 // AdminSource::maintain(), but for beginning a scrub.
 [[nodiscard]] Result<MaintenanceReport> maintain(MetadataServer& server, const std::string& what,
@@ -27,16 +27,15 @@ namespace weft::mds {
 // server; kInvalid: it has no current copy of it, or nobody else has.
 [[nodiscard]] Result<MaintenanceReport> resolve_scrub(MetadataServer& server, FileId file,
                                                       const std::string& from);
-// Adds warnings when copies differed.
-[[nodiscard]] ScrubReport scrub_report(MetadataServer& server, std::vector<std::string>& warnings);
+[[nodiscard]] ScrubReport scrub_report(MetadataServer& server);
 
-// What the last rebalance does, or did.
-[[nodiscard]] std::string rebalance_text(MetadataServer& server);
+// Nothing when there was none since the process started.
+[[nodiscard]] std::optional<RebalanceReport> rebalance_report(MetadataServer& server);
 
 // Fills in how far data servers are with being left.
 [[nodiscard]] Result<> add_leaving(MetadataServer& server, std::vector<DataServerReport>& reports);
 
-// Which data server takes another's place in the file's map; empty: none.
-[[nodiscard]] std::string moving_text(MetadataServer& server, FileId file);
+// Nothing unless a data server takes another's place in the file's map.
+[[nodiscard]] std::optional<MovingReport> moving_report(MetadataServer& server, FileId file);
 
 }  // namespace weft::mds

@@ -204,8 +204,8 @@ Result<> AdminReports::add_repair(StatusReport& report) const {
   report.repair.differing_bytes = totals.differing_bytes;
   report.repair.copied_bytes = totals.copied_bytes;
   report.repair.moved = server_.repairs().mover().moved();
-  report.rebalance = rebalance_text(server_);
-  report.scrub = scrub_report(server_, report.warnings);
+  report.rebalance = rebalance_report(server_);
+  report.scrub = scrub_report(server_);
   warn_of_strays(server_, report.warnings);
   return {};
 }
@@ -322,8 +322,7 @@ void AdminReports::add_layout(FileReport& report, const layout::LayoutMap& map,
     }
   }
   if (map.placed.skipped_ds != 0) {
-    report.skipped = fmt::format("the group of data server {}, short of {}", map.placed.skipped_ds,
-                                 to_string(map.placed.skipped_for));
+    report.skipped = {map.placed.skipped_ds, std::string(to_string(map.placed.skipped_for))};
   }
   const Registry& registry = server_.cluster().registry();
   if (const auto device = registry.known_device(copy.ds_ids)) {
@@ -384,7 +383,7 @@ Result<FileReport> AdminReports::file(const std::string& path) {
   auto policy = policy_text(server_.names(), attributes, found->where.policy);
   if (!policy) return pass(policy);
   report.policy = std::move(*policy);
-  report.moving = moving_text(server_, attributes.id);
+  report.moving = moving_report(server_, attributes.id);
   add_holders(report);
   add_io(report);
   return report;

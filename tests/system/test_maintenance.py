@@ -70,7 +70,7 @@ def check_copies(cluster, paths):
         shown = counters.weft(cluster, "layout", "show", path)
         copies = shown["stripes"][0]["copies"]
         assert [copy["state"] for copy in copies] == ["current", "current"], shown
-        assert shown["moving"] == "" or "has left" in shown["moving"]
+        assert "moving" not in shown or shown["moving"]["left"], shown
         held = []
         for copy in copies:
             server = cluster.ds[int(copy["ds_name"].removeprefix("ds")) - 1]
@@ -190,8 +190,8 @@ def test_scrub(system):
     assert finding["fileid"] == shown["fileid"] and not finding["mended"], finding
     [extent] = finding["extents"]
     assert extent["offset"] <= 1_234_567 < extent["offset"] + extent["length"], finding
-    warnings = " ".join(counters.weft(system, "status")["warnings"])
-    assert "weft scrub resolve" in warnings, warnings
+    problems = " ".join(counters.weft(system, "status")["problems"])
+    assert "weft scrub resolve" in problems, problems
     right = next(copy["ds_id"] for copy in shown["stripes"][0]["copies"]
                  if copy["ds_id"] != second["ds_id"])
     counters.weft(system, "scrub", "resolve", path, "--from", str(right))
@@ -224,7 +224,7 @@ def test_rebalance(run, network):
     time.sleep(3)  # heartbeats tell how full they are
     assert counters.weft(cluster, "ds", "rebalance", "--dry-run")["plan"]["moves"]
     counters.weft(cluster, "ds", "rebalance")
-    wait_until(lambda: counters.weft(cluster, "status")["rebalance"].startswith("ended"), 60,
+    wait_until(lambda: not counters.weft(cluster, "status")["rebalance"]["running"], 60,
                "the rebalance")
 
     def used():

@@ -204,7 +204,8 @@ def used(cluster):
 def balanced(cluster):
     """Begins again what a restart of the metadata server ended (weft.1)."""
     try:
-        if counters.weft(cluster, "status")["rebalance"].startswith("ended"):
+        rebalance = counters.weft(cluster, "status").get("rebalance")  # forgotten by a restart
+        if rebalance is not None and not rebalance["running"]:
             parts = used(cluster)
             return parts is not None and max(parts) - min(parts) < 0.1
         counters.weft(cluster, "ds", "rebalance", "--within", "6")

@@ -175,14 +175,14 @@ def test_a_scrub_under_load(run, network):
     client.unmount()
 
 
-def scrub(cluster, *words) -> list[str]:
+def scrub(cluster, *words) -> list[dict]:
     """What the groups' scrubs tell when they have ended."""
-    def told() -> list[str]:
+    def told() -> list[dict]:
         return weft(cluster, "scrub", "status")["groups"]
     weft(cluster, "scrub", "start", *words)
     # What is known of them is as old as a heartbeat.
-    wait_until(lambda: all("ended 0 s ago" in line or "ended 1 s ago" in line for line in told()),
-               60, "the scrub", 0.2)
+    wait_until(lambda: all(not group["running"] and group["rounds"] and group["ended_s_ago"] <= 1
+                           for group in told()), 60, "the scrub", 0.2)
     return told()
 
 
@@ -194,16 +194,16 @@ def test_a_scrub_when_told_to(run, network):
     name, = known_objects(cluster)
     damage(cluster, name)
     told = scrub(cluster, "--check")
-    assert len(told) == 2 and any(" 0 wrong" not in line for line in told), told
+    assert len(told) == 2 and any(group["wrong"] for group in told), told
     assert parity.wrong_on_disks(cluster)
     time.sleep(3)
     told = scrub(cluster)
-    assert all(" 0 lost" in line for line in told), told
-    assert any(" 0 wrong" not in line for line in told), told
+    assert all(group["lost"] == 0 for group in told), told
+    assert any(group["wrong"] for group in told), told
     assert not parity.wrong_on_disks(cluster)
     assert known_objects(cluster) == [name]
     time.sleep(3)
-    assert all(" 0 wrong" in line for line in scrub(cluster))
+    assert all(group["wrong"] == 0 for group in scrub(cluster))
     asked = weft(cluster, "scrub", "stop")["groups"]
     assert [one["error"] for one in asked] == ["", ""], asked
 
@@ -236,8 +236,8 @@ def test_a_target_is_given_up(run, network):
         return {one["name"]: one["store"] for one in weft(cluster, "status")["data_servers"]}
     wait_until(lambda: stores()[server.name].startswith("parity, waits for target 1: "), 60,
                "it to wait", 0.2)
-    warnings = weft(cluster, "status")["warnings"]
-    told = next(line for line in warnings if "waits for target 1" in line)
+    problems = weft(cluster, "status")["problems"]
+    told = next(line for line in problems if "waits for target 1" in line)
     words = told.split("weft ")[1].split()
     assert words[:2] == ["ds", "give-up"], told
     with pytest.raises(CountersUnavailable, match="say --yes"):
@@ -246,7 +246,7 @@ def test_a_target_is_given_up(run, network):
     wait_until(lambda: stores()[server.name].startswith("parity, degraded, "), 30, "it to go on",
                0.2)
     assert stores()[server.name].endswith(" blocks given up")
-    assert any("has given up" in line for line in weft(cluster, "status")["warnings"])
+    assert any("has given up" in line for line in weft(cluster, "status")["problems"])
     cluster.targets[1].process.start()
     wait_until(lambda: all(not store.startswith(("parity, degraded", "parity, rebuild"))
                            for store in stores().values()), 60, "the rebuilds", 0.2)

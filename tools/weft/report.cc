@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tools/weft/background_text.h"
 #include "tools/weft/table.h"
 
 namespace weft::cli {
@@ -62,8 +63,8 @@ void data_server_problems(const DataServerReport& server, std::vector<std::strin
     out.push_back(fmt::format("{} is {}: {} objects left (weft ds list).", name,
                               printable(server.duty), human_count(server.objects_left)));
   }
-  for (const std::string& why : server.stuck) {
-    out.push_back(fmt::format("{} cannot be left: {}.", name, printable(why)));
+  for (const mds::StuckReport& stuck : server.stuck) {
+    out.push_back(fmt::format("{} cannot be left: {}.", name, printable(stuck_text(stuck))));
   }
   if (server.capacity_bytes != 0 && server.free_bytes < server.capacity_bytes / 20) {
     out.push_back(fmt::format("{} is nearly full: {} of {} are free.", name,
@@ -110,8 +111,9 @@ std::string leaving_text(const std::vector<DataServerReport>& servers) {
     table.add({std::to_string(server.id), printable(server.duty), human_count(server.objects_left),
                human_count(server.objects_moved), human_bytes(server.moved_bytes),
                server.move_remaining_ms == 0 ? "-" : human_duration(server.move_remaining_ms)});
-    for (const std::string& why : server.stuck) {
-      stuck += fmt::format("data server {}: cannot be moved: {}\n", server.id, printable(why));
+    for (const mds::StuckReport& what : server.stuck) {
+      stuck += fmt::format("data server {}: cannot be moved: {}\n", server.id,
+                           printable(stuck_text(what)));
     }
   }
   return any ? "\n" + table.text() + stuck : "";
@@ -153,6 +155,7 @@ std::vector<std::string> problems(const mds::SystemReport& system) {
         "fenced when the recall's time is over.",
         status.recalls_pending, human_duration(status.oldest_recall_ms)));
   }
+  scrub_problems(status.scrub, out);
   out.insert(out.end(), status.warnings.begin(), status.warnings.end());
   return out;
 }
@@ -196,7 +199,7 @@ std::string status_text(const mds::SystemReport& system) {
            human_count(s.repair.stale_objects), human_count(s.repair.resynced),
            human_count(s.repair.compared), human_bytes(s.repair.copied_bytes),
            human_count(s.repair.moved), human_count(s.repair.failed)));
-  if (!s.rebalance.empty()) line("rebalance", printable(s.rebalance));
+  if (s.rebalance) line("rebalance", rebalance_text(*s.rebalance));
   const auto found = problems(system);
   out += found.empty() ? "problems         none\n" : "problems\n" + bulleted(found);
   return out;
@@ -252,7 +255,9 @@ std::string copies_text(const mds::FileReport& file) {
 namespace {
 
 std::string groups_text(const mds::ScrubReport& scrub) {
-  return scrub.groups.empty() ? "" : "parity groups\n" + bulleted(scrub.groups);
+  std::vector<std::string> lines;
+  for (const mds::GroupReport& group : scrub.groups) lines.push_back(group_text(group));
+  return lines.empty() ? "" : "parity groups\n" + bulleted(lines);
 }
 
 std::string finding_text(const mds::ScrubFindingReport& r) {
@@ -321,8 +326,8 @@ std::string file_text(const mds::FileReport& file) {
   }
   if (!stripes.empty()) out += stripes.text() + "\n";
   out += copies_text(file);
-  if (!file.skipped.empty()) out += "left out   " + printable(file.skipped) + "\n\n";
-  if (!file.moving.empty()) out += "moving     " + printable(file.moving) + "\n\n";
+  if (file.skipped) out += "left out   " + printable(skipped_text(*file.skipped)) + "\n\n";
+  if (file.moving) out += "moving     " + moving_text(*file.moving) + "\n\n";
   if (!file.io.empty()) {
     Table io({"TOLD BY CLIENTS OF", "READS", "READ", "WRITES", "WRITTEN", "ERRORS"});
     for (const mds::ServerIoReport& server : file.io) {

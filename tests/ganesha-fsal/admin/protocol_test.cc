@@ -21,7 +21,8 @@ FileReport some_file() {
   file.stripes[1].copies = {{2, "ds2", DsState::kDown, "stale", false},
                             {4, "ds4", DsState::kUp, "current", true}};
   file.stripes[1].copies[0].repair = "waits: its data server is away";
-  file.skipped = "the group of data server 3";
+  file.skipped = {3, "disk"};
+  file.moving = {1, 2, true};
   file.io = {{2, "ds2", 1, 2, 3, 4, 5}};
   file.grants = {{7, "192.0.2.1", true, 1200, true, 300}};
   return file;
@@ -35,6 +36,8 @@ SystemReport some_system() {
   status.removals_queued = 77;
   status.repair = {1, 2, 3, 4, 5, 6, 7, 8};
   status.scrub.findings = {{26, 1, 2, 4, 4096, {{0, 4096}}, true, false}};
+  status.scrub.groups = {{.server = {3, "ds3"}, .only_tell = true, .wrong = 4, .given_up = 5}};
+  status.rebalance = {true, 5, 6, 0.25, 0.5};
   status.store = {true, true, 7, 8, 9, 10, true};
   status.warnings = {"one", "two"};
   system.data_servers.resize(3);
@@ -46,6 +49,7 @@ SystemReport some_system() {
   server.disk_available = 99;
   server.repairs = {{"scrub", 5, 1, 100, 50, 20, 10, 9, 8}};
   server.duty = "draining";
+  server.stuck = {{12, "no room"}};
   return system;
 }
 
@@ -86,7 +90,7 @@ TEST_CASE("requests go over the wire unchanged", "[admin]") {
     CHECK(*read == request);
   }
   CHECK(request_line({Operation::kFile, "/export/f", ""}) ==
-        R"({"weft_admin":8,"request":"file","argument":"/export/f","value":""})"
+        R"({"weft_admin":9,"request":"file","argument":"/export/f","value":""})"
         "\n");
 }
 
@@ -96,9 +100,9 @@ TEST_CASE("malformed requests are refused", "[admin]") {
     CHECK(read_request(good.substr(0, size)).error() == Errc::kProtocol);
   }
   CHECK(read_request(good + good).error() == Errc::kProtocol);
-  CHECK(read_request("[8]").error() == Errc::kProtocol);
-  CHECK(read_request(R"({"weft_admin":8})").error() == Errc::kProtocol);
-  CHECK(read_request(R"({"weft_admin":8,"request":"fly","argument":"","value":""})").error() ==
+  CHECK(read_request("[9]").error() == Errc::kProtocol);
+  CHECK(read_request(R"({"weft_admin":9})").error() == Errc::kProtocol);
+  CHECK(read_request(R"({"weft_admin":9,"request":"fly","argument":"","value":""})").error() ==
         Errc::kProtocol);
   const auto refused = [](const Request& request) {
     return read_request(request_line(request)).error() == Errc::kProtocol;
@@ -118,7 +122,7 @@ TEST_CASE("the longest request fits, also if it is no text", "[admin]") {
 }
 
 TEST_CASE("another version is told from nonsense, with what to do", "[admin]") {
-  const std::string line = GENERATE(R"({"weft_admin":9})", R"({"weft_admin":"8","reply":{}})");
+  const std::string line = GENERATE(R"({"weft_admin":10})", R"({"weft_admin":"9","reply":{}})");
   const auto read = read_request(line);
   CHECK(read.error() == Errc::kNotSupported);
   CHECK(read.error().text.contains("install the same version"));
@@ -138,6 +142,8 @@ TEST_CASE("reports go over the wire unchanged", "[admin]") {
   CHECK(file.stripes[1].ds_state == DsState::kDown);
   CHECK(file.stripes[1].copies[0].repair == "waits: its data server is away");
   CHECK(file.grants[0].recall_age_ms == 300);
+  CHECK(file.skipped->short_of == "disk");
+  CHECK(file.moving->left);
   CHECK(file.io == some_file().io);
   const auto system = read_reply<SystemReport>(reply_line(some_system())).value();
   CHECK(system.status.repair.moved == 8);
@@ -156,6 +162,12 @@ TEST_CASE("a status has the names that scripts read", "[admin]") {
   CHECK(status["moved_objects"] == 8);
   CHECK(status["scrub"]["findings"][0]["ds"] == 2);
   CHECK(status["scrub"]["findings"][0]["from"] == 4);
+  CHECK(status["scrub"]["groups"][0]["server"]["name"] == "ds3");
+  CHECK(status["scrub"]["groups"][0]["wrong"] == 4);
+  CHECK(status["rebalance"]["running"] == true);
+  CHECK(status["rebalance"]["spread_before"] == 0.5);
+  CHECK_FALSE(to_json(SystemReport{}).contains("rebalance"));
+  CHECK(status["data_servers"][2]["stuck"][0]["objects"] == 12);
   CHECK(status["store"]["failed"] == true);
   const Json& server = status["data_servers"][2];
   CHECK(server["state"] == "suspect");
