@@ -112,6 +112,7 @@ struct DataServerReport {
   std::uint64_t net_available = 0;
   std::uint64_t mirror_pending_bytes = 0;  // written there and not at its partners yet
   std::uint64_t stale_objects = 0;         // that missed writes; counted up to kMaxStaleCounted
+  std::string repair_waits;                // why the last repair failed; empty: it did not
   std::vector<RepairReport> repairs;       // of its objects, under way
   // "serving", "draining", "drained", "removing"; "replacing" when it is gone for too long.
   std::string duty;
@@ -120,6 +121,8 @@ struct DataServerReport {
   std::uint64_t moved_bytes = 0;        // sizes of the files
   std::uint64_t move_remaining_ms = 0;  // at the rate so far; 0: not known
   std::vector<StuckReport> stuck;       // what cannot be moved, and why
+  // Why it is connected and serves nothing; empty: it serves, or its parity group says it.
+  std::string trouble;
   // Why a process that asks to be this data server is not accepted; empty: none asks in vain.
   std::string not_accepted;
 };
@@ -152,6 +155,7 @@ void describe(Io& io, DataServerReport& r) {
   io("net_available_bytes_per_second", r.net_available);
   io("mirror_pending_bytes", r.mirror_pending_bytes);
   io("stale_objects", r.stale_objects);
+  io("repair_waits", r.repair_waits, cut_at(kMaxReportText));
   io("repairs", r.repairs, cut_at(kShortList));
   io("duty", r.duty, cut_at(kMaxReportText));
   io("objects_left", r.objects_left);
@@ -159,28 +163,35 @@ void describe(Io& io, DataServerReport& r) {
   io("moved_bytes", r.moved_bytes);
   io("move_remaining_ms", r.move_remaining_ms);
   io("stuck", r.stuck, cut_at(kShortList));
+  io("trouble", r.trouble, cut_at(kMaxReportText));
   io("not_accepted", r.not_accepted, cut_at(kMaxReportText));
 }
 
 // The metadata store (RocksDB).
 struct StoreReport {
   bool failed = false;          // nothing can be changed until the server is started again
+  std::string failure;          // why
   bool writes_stopped = false;  // until compaction has caught up
   std::uint64_t background_errors = 0;
   std::uint64_t memory_bytes = 0;      // in memory and in the log only
   std::uint64_t table_bytes = 0;       // on disk, without the log
   std::uint64_t compaction_bytes = 0;  // still to be compacted
   bool full = false;                   // nothing may be added
+  std::uint64_t free_bytes = 0;        // of its file system
+  std::uint64_t floor_bytes = 0;       // that are to stay free of it
 };
 template <class Io>
 void describe(Io& io, StoreReport& r) {
   io("failed", r.failed);
+  io("failure", r.failure, cut_at(kMaxReportText));
   io("writes_stopped", r.writes_stopped);
   io("background_errors", r.background_errors);
   io("memory_bytes", r.memory_bytes);
   io("table_bytes", r.table_bytes);
   io("compaction_bytes", r.compaction_bytes);
   io("full", r.full);
+  io("free_bytes", r.free_bytes);
+  io("floor_bytes", r.floor_bytes);
 }
 
 // Copies made equal, since the process started.
@@ -355,8 +366,10 @@ struct StatusReport {
   RepairTotalsReport repair;
   ScrubReport scrub;
   std::optional<RebalanceReport> rebalance;  // since the process started
+  std::uint64_t strays = 0;                  // that the last audit only told of
+  std::uint64_t foreign_objects = 0;         // of no file made here, that the last audit found
   StoreReport store;
-  std::vector<std::string> warnings;  // one sentence each, for a person to read
+  std::vector<std::string> warnings;  // of placement: one sentence each, for a person to read
 };
 template <class Io>
 void describe(Io& io, StatusReport& r) {
@@ -383,6 +396,8 @@ void describe(Io& io, StatusReport& r) {
   io("removals_queued", r.removals_queued);
   describe(io, r.repair);  // beside the others, not within
   io("rebalance", r.rebalance);
+  io("strays", r.strays);
+  io("foreign_objects", r.foreign_objects);
   io("scrub", r.scrub);
   io("store", r.store);
   io("warnings", r.warnings, cut_at(kShortList, kMaxReportText));

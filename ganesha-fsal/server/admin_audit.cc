@@ -1,7 +1,5 @@
 #include "ganesha-fsal/server/admin_audit.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include "ganesha-fsal/server/admin_maintenance.h"
 
 namespace weft::mds {
@@ -68,19 +66,10 @@ Result<MaintenanceReport> audit(MetadataServer& server, const std::string& what)
   return report;
 }
 
-void warn_of_strays(MetadataServer& server, std::vector<std::string>& warnings) {
+void add_strays(MetadataServer& server, StatusReport& report) {
   const AuditState state = server.repairs().auditor().state();
-  if (state.foreign > 0) {
-    warnings.push_back(fmt::format(
-        "data servers have {} objects of files that were never made here: either this metadata "
-        "store is older than they are, or they are another system's (weft audit status)",
-        state.foreign));
-  }
-  if (!state.running && state.only_tell && state.strays > 0) {
-    warnings.push_back(fmt::format(
-        "data servers have {} objects that no file needs: weft audit start removes them",
-        state.strays));
-  }
+  report.foreign_objects = state.foreign;
+  if (!state.running && state.only_tell) report.strays = state.strays;
 }
 
 }  // namespace weft::mds

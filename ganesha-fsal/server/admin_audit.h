@@ -4,7 +4,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "ganesha-fsal/admin/source.h"
 #include "ganesha-fsal/server/metadata_server.h"
@@ -14,7 +13,7 @@ namespace weft::mds {
 // AdminSource::maintain() of "audit", "audit-check", "audit-stop" and "audit-status".
 [[nodiscard]] Result<MaintenanceReport> audit(MetadataServer& server, const std::string& what);
 
-// Adds warnings when objects were found that no file needs, and they are left.
-void warn_of_strays(MetadataServer& server, std::vector<std::string>& warnings);
+// What the last audit left where it is.
+void add_strays(MetadataServer& server, StatusReport& report);
 
 }  // namespace weft::mds

@@ -15,7 +15,6 @@ namespace weft::mds {
 namespace {
 
 constexpr std::size_t kMaxGrants = 100'000;
-constexpr std::size_t kMostStale = 1000;  // copies counted for each data server
 
 std::uint64_t to_ms(Clock::duration span) {
   return static_cast<std::uint64_t>(
@@ -55,6 +54,7 @@ DataServerReport report_of(const ServerView& view) {
   report.objects = beat.space.objects;
   // A group says itself what it waits for.
   const bool told = beat.trouble.empty() || beat.scrub.awaited != 0;
+  if (view.connected && !told) report.trouble = beat.trouble;
   report.store = told ? beat.store : "not there: " + beat.trouble;
   report.not_accepted = view.refused;
   report.read_calls = beat.counters.reads;
@@ -93,8 +93,6 @@ class AdminReports final : public AdminSource {
     return to_ms(environment().clock.now() - then);
   }
   [[nodiscard]] Result<MaintenanceReport> resolve(const std::string& whom);
-  void add_warnings(StatusReport& report) const;
-  void add_mirror_warnings(StatusReport& report) const;
   void add_grants(StatusReport& report) const;
   [[nodiscard]] Result<std::map<std::uint32_t, std::size_t>> stale_counts() const;
   [[nodiscard]] Result<> add_repair(StatusReport& report) const;
@@ -131,59 +129,15 @@ void AdminReports::add_grants(StatusReport& report) const {
 
 void AdminReports::add_store(StatusReport& report, const StoreHealth& health) {
   report.store = {.failed = !health.failure.empty(),
+                  .failure = health.failure,
                   .writes_stopped = health.writes_stopped,
                   .background_errors = health.background_errors,
                   .memory_bytes = health.memory_bytes,
                   .table_bytes = health.table_bytes,
                   .compaction_bytes = health.compaction_bytes,
-                  .full = health.full};
-  if (report.store.failed) {
-    report.warnings.push_back(
-        fmt::format("The metadata store has failed, and ganesha.nfsd ends: {}", health.failure));
-  }
-  if (health.full) {
-    report.warnings.push_back(fmt::format(
-        "The metadata store is full: {} MiB of its file system are free, and {} MiB are to stay "
-        "so. Files can be removed, truncated and read, and none made, until there is more",
-        health.free_bytes >> 20, health.floor_bytes >> 20));
-  }
-}
-
-void AdminReports::add_mirror_warnings(StatusReport& report) const {
-  for (const std::string& warning : server_.placement_warnings()) {
-    report.warnings.push_back(warning);
-  }
-  const auto waits = server_.repairs().repairer().waits_for();
-  for (const ServerView& view : server_.cluster().registry().list()) {
-    const auto stale = server_.names().stale_objects(view.record.id, {}, kMostStale);
-    if (!stale || stale->empty()) continue;
-    report.warnings.push_back(fmt::format(
-        "data server {} ({}) lacks writes of {}{} files: their copies there are not read",
-        view.record.id, view.record.name, stale->size() == kMostStale ? "at least " : "",
-        stale->size()));
-    if (const auto why = waits.find(view.record.id); why != waits.end()) {
-      report.warnings.push_back(fmt::format("the repair at data server {} ({}) waits: {}",
-                                            view.record.id, view.record.name, why->second));
-    }
-  }
-}
-
-// Data servers that are down are in their own report; `weft status` says what that means.
-void AdminReports::add_warnings(StatusReport& report) const {
-  if (const std::uint64_t errors = server_.layout_errors(); errors > 0) {
-    report.warnings.push_back(
-        fmt::format("clients reported {} errors at data servers (LAYOUTERROR)", errors));
-  }
-  for (const ServerView& view : server_.cluster().registry().list()) {
-    const control::Heartbeat& beat = view.last;
-    // Of a group that waits for its targets there is a warning with what to do.
-    if (!view.connected || beat.trouble.empty() || beat.scrub.awaited != 0) continue;
-    report.warnings.push_back(
-        fmt::format("data server {} ({}) has stopped serving: {}. Files with copies go on at the "
-                    "others, what has its only copy there waits. It serves again by itself when "
-                    "its store is there",
-                    view.record.id, view.record.name, beat.trouble));
-  }
+                  .full = health.full,
+                  .free_bytes = health.free_bytes,
+                  .floor_bytes = health.floor_bytes};
 }
 
 Result<std::map<std::uint32_t, std::size_t>> AdminReports::stale_counts() const {
@@ -206,7 +160,7 @@ Result<> AdminReports::add_repair(StatusReport& report) const {
   report.repair.moved = server_.repairs().mover().moved();
   report.rebalance = rebalance_report(server_);
   report.scrub = scrub_report(server_);
-  warn_of_strays(server_, report.warnings);
+  add_strays(server_, report);
   return {};
 }
 
@@ -235,8 +189,7 @@ Result<StatusReport> AdminReports::status() {
   add_grants(report);
   if (auto added = add_repair(report); !added) return pass(added);
   add_store(report, server_.store_health());
-  add_warnings(report);
-  add_mirror_warnings(report);
+  report.warnings = server_.placement_warnings();
   return report;
 }
 
@@ -257,11 +210,15 @@ Result<std::vector<DataServerReport>> AdminReports::data_servers() {
   }
   auto stale = stale_counts();
   if (!stale) return pass(stale);
+  const auto waits = server_.repairs().repairer().waits_for();
   for (const ServerView& view : server_.cluster().registry().list()) {
     DataServerReport& report = reports.emplace_back(report_of(view));
     report.repairs = std::move(repairs[report.id]);
     if (const auto it = stale->find(report.id); it != stale->end()) {
       report.stale_objects = it->second;
+    }
+    if (const auto why = waits.find(report.id); why != waits.end() && report.stale_objects > 0) {
+      report.repair_waits = why->second;
     }
     report.duty = to_string(view.record.duty);
     const ProxyIo::Route route = server_.proxy().route(report.id);

@@ -67,8 +67,8 @@ def test_strays_are_found_and_removed(cluster):
     found = status["found"]
     assert len(found) == 1 and name in found[0]["object"] and found[0]["is"] == "left", found
     assert file.exists()
-    warnings = " ".join(counters.weft(cluster, "status")["warnings"])
-    assert "1 objects that no file needs" in warnings, warnings
+    problems = " ".join(counters.weft(cluster, "status")["problems"])
+    assert "1 objects that no file needs" in problems, problems
 
     status = audit(cluster)
     assert (status["strays"], status["removed"]) == (1, 1), status

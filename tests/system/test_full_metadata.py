@@ -85,7 +85,7 @@ check("again", block("again"))
 
 
 def warned(cluster: Cluster) -> bool:
-    return any("metadata store is full" in text for text in weft(cluster, "status")["warnings"])
+    return any("metadata store is full" in text for text in weft(cluster, "status")["problems"])
 
 
 def told_the_end(run) -> bool:

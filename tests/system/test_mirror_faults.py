@@ -191,7 +191,7 @@ def test_full_disk_of_one_server_of_a_pair(run, network, layout):
     states = {copy["ds_name"]: copy["state"] for copy in copies(cluster)}
     assert states.pop(leader).startswith(("stale", "resyncing")), states
     assert set(states.values()) == {"current"}, states
-    wait_until(lambda: any("no space" in text for text in weft(cluster, "status")["warnings"]),
+    wait_until(lambda: any("no space" in text for text in weft(cluster, "status")["problems"]),
                60, "the repair to say what it waits for", 0.5)
     wait_until(lambda: any("no space" in copy["repair"] for copy in copies(cluster)
                            if copy["ds_name"] == leader), 60, "layout show to say it too", 0.2)

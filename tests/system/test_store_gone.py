@@ -77,8 +77,8 @@ def check_goes_on(cluster, breaks, mends):
     wait_until(lambda: report_of(cluster, "ds1")["store"].startswith("not there"), 30,
                "ds1 to say that its store is gone", 0.2)
     assert report_of(cluster, "ds1")["state"] == "down"
-    warnings = " ".join(counters.weft(cluster, "status")["warnings"])
-    assert "has stopped serving" in warnings, warnings
+    problems = " ".join(counters.weft(cluster, "status")["problems"])
+    assert "has stopped serving" in problems, problems
     job.wait(240)
     assert report_of(cluster, "ds2")["stale_objects"] == 0
     print(job.output())

@@ -35,43 +35,6 @@ std::string states_of(const std::vector<DataServerReport>& servers) {
   return out.empty() ? "none registered" : out;
 }
 
-void data_server_problems(const DataServerReport& server, std::vector<std::string>& out) {
-  const std::string name = fmt::format("Data server {} (id {})", server.name, server.id);
-  switch (server.state) {
-    case DsState::kUp: break;
-    case DsState::kSuspect:
-      out.push_back(fmt::format("{} is suspect: its last heartbeat came {} ago.", name,
-                                human_duration(server.heartbeat_age_ms)));
-      break;
-    case DsState::kDown:
-      out.push_back(fmt::format(
-          "{} is down: its last heartbeat came {} ago. Files with a stripe on it cannot be read or "
-          "written there until it is back; other files are not touched by this. Start weft-ds on "
-          "its machine.",
-          name, human_duration(server.heartbeat_age_ms)));
-      break;
-    case DsState::kUnknown:
-      out.push_back(name +
-                    " has not been heard of since the metadata server started. Files with a stripe "
-                    "on it cannot be read or written until it registers.");
-      break;
-  }
-  if (!server.not_accepted.empty()) {
-    out.push_back(fmt::format("{} is not accepted: {}.", name, printable(server.not_accepted)));
-  }
-  if (!server.duty.empty() && server.duty != "serving" && server.duty != "drained") {
-    out.push_back(fmt::format("{} is {}: {} objects left (weft ds list).", name,
-                              printable(server.duty), human_count(server.objects_left)));
-  }
-  for (const mds::StuckReport& stuck : server.stuck) {
-    out.push_back(fmt::format("{} cannot be left: {}.", name, printable(stuck_text(stuck))));
-  }
-  if (server.capacity_bytes != 0 && server.free_bytes < server.capacity_bytes / 20) {
-    out.push_back(fmt::format("{} is nearly full: {} of {} are free.", name,
-                              human_bytes(server.free_bytes), human_bytes(server.capacity_bytes)));
-  }
-}
-
 // What is under way, for data servers where something is.
 std::string repairs_text(const std::vector<DataServerReport>& servers) {
   Table table(
@@ -139,26 +102,6 @@ std::string proxied_text(const std::vector<DataServerReport>& servers) {
 }
 
 }  // namespace
-
-std::vector<std::string> problems(const mds::SystemReport& system) {
-  std::vector<std::string> out;
-  if (system.data_servers.empty()) {
-    out.push_back(
-        "No data server has registered: clients can make files and folders but store no data. "
-        "Start weft-ds with this server's control address and key file.");
-  }
-  for (const DataServerReport& server : system.data_servers) data_server_problems(server, out);
-  const mds::StatusReport& status = system.status;
-  if (status.oldest_recall_ms > 5000) {
-    out.push_back(fmt::format(
-        "{} layout recalls have no answer, the oldest for {}. A client that does not answer is "
-        "fenced when the recall's time is over.",
-        status.recalls_pending, human_duration(status.oldest_recall_ms)));
-  }
-  scrub_problems(status.scrub, out);
-  out.insert(out.end(), status.warnings.begin(), status.warnings.end());
-  return out;
-}
 
 std::string status_text(const mds::SystemReport& system) {
   const mds::StatusReport& s = system.status;

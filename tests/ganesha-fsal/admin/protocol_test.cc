@@ -38,7 +38,8 @@ SystemReport some_system() {
   status.scrub.findings = {{26, 1, 2, 4, 4096, {{0, 4096}}, true, false}};
   status.scrub.groups = {{.server = {3, "ds3"}, .only_tell = true, .wrong = 4, .given_up = 5}};
   status.rebalance = {true, 5, 6, 0.25, 0.5};
-  status.store = {true, true, 7, 8, 9, 10, true};
+  status.store = {true, "no disk", true, 7, 8, 9, 10, true, 11, 12};
+  status.strays = 13;
   status.warnings = {"one", "two"};
   system.data_servers.resize(3);
   DataServerReport& server = system.data_servers[2];
@@ -49,6 +50,8 @@ SystemReport some_system() {
   server.disk_available = 99;
   server.repairs = {{"scrub", 5, 1, 100, 50, 20, 10, 9, 8}};
   server.duty = "draining";
+  server.repair_waits = "no space";
+  server.trouble = "no store";
   server.stuck = {{12, "no room"}};
   return system;
 }
@@ -90,7 +93,7 @@ TEST_CASE("requests go over the wire unchanged", "[admin]") {
     CHECK(*read == request);
   }
   CHECK(request_line({Operation::kFile, "/export/f", ""}) ==
-        R"({"weft_admin":9,"request":"file","argument":"/export/f","value":""})"
+        R"({"weft_admin":10,"request":"file","argument":"/export/f","value":""})"
         "\n");
 }
 
@@ -100,9 +103,9 @@ TEST_CASE("malformed requests are refused", "[admin]") {
     CHECK(read_request(good.substr(0, size)).error() == Errc::kProtocol);
   }
   CHECK(read_request(good + good).error() == Errc::kProtocol);
-  CHECK(read_request("[9]").error() == Errc::kProtocol);
-  CHECK(read_request(R"({"weft_admin":9})").error() == Errc::kProtocol);
-  CHECK(read_request(R"({"weft_admin":9,"request":"fly","argument":"","value":""})").error() ==
+  CHECK(read_request("[10]").error() == Errc::kProtocol);
+  CHECK(read_request(R"({"weft_admin":10})").error() == Errc::kProtocol);
+  CHECK(read_request(R"({"weft_admin":10,"request":"fly","argument":"","value":""})").error() ==
         Errc::kProtocol);
   const auto refused = [](const Request& request) {
     return read_request(request_line(request)).error() == Errc::kProtocol;
@@ -122,7 +125,7 @@ TEST_CASE("the longest request fits, also if it is no text", "[admin]") {
 }
 
 TEST_CASE("another version is told from nonsense, with what to do", "[admin]") {
-  const std::string line = GENERATE(R"({"weft_admin":10})", R"({"weft_admin":"9","reply":{}})");
+  const std::string line = GENERATE(R"({"weft_admin":11})", R"({"weft_admin":"10","reply":{}})");
   const auto read = read_request(line);
   CHECK(read.error() == Errc::kNotSupported);
   CHECK(read.error().text.contains("install the same version"));
@@ -148,6 +151,10 @@ TEST_CASE("reports go over the wire unchanged", "[admin]") {
   const auto system = read_reply<SystemReport>(reply_line(some_system())).value();
   CHECK(system.status.repair.moved == 8);
   CHECK(system.status.store.compaction_bytes == 10);
+  CHECK(system.status.store.failure == "no disk");
+  CHECK(system.status.strays == 13);
+  CHECK(system.data_servers[2].repair_waits == "no space");
+  CHECK(system.data_servers[2].trouble == "no store");
   CHECK(system.status.scrub.findings[0].extents[0].length == 4096);
   CHECK(system.data_servers[2].repairs[0].remaining_ms == 8);
 }

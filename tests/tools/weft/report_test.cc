@@ -61,6 +61,34 @@ TEST_CASE("status explains what an empty system and slow recalls mean", "[weft]"
   CHECK(found[1].starts_with("2 layout recalls have no answer, the oldest for 12.0 s."));
 }
 
+TEST_CASE("status explains what servers have told of", "[weft]") {
+  mds::SystemReport system = healthy();
+  mds::DataServerReport& server = system.data_servers[1];
+  server.trouble = "Input/output error";
+  server.stale_objects = 12;
+  server.repair_waits = "no space";
+  mds::StatusReport& status = system.status;
+  status.layout_errors = 3;
+  status.store = {.failed = true, .failure = "no disk", .full = true, .free_bytes = 5 << 20};
+  status.store.floor_bytes = 64 << 20;
+  status.foreign_objects = 6;
+  status.strays = 7;
+  const auto found = problems(system);
+  REQUIRE(found.size() == 8);
+  CHECK(found[0].starts_with("Data server ds2 (id 2) has stopped serving: Input/output error. "));
+  CHECK(found[1].starts_with("Data server ds2 (id 2) lacks writes of 12 files: "));
+  CHECK(found[2] == "Data server ds2 (id 2) waits with its repair: no space.");
+  CHECK(found[3] == "Clients reported 3 errors at data servers (LAYOUTERROR).");
+  CHECK(found[4] == "The metadata store has failed, and ganesha.nfsd ends: no disk.");
+  CHECK(
+      found[5].starts_with("The metadata store is full: 5 MiB of its file system are free, and "
+                           "64 MiB are to stay so."));
+  CHECK(found[6].starts_with("Data servers have 6 objects of files that were never made here: "));
+  CHECK(found[7].starts_with("Data servers have 7 objects that no file needs: "));
+  server.stale_objects = mds::kMaxStaleCounted;
+  CHECK(problems(system)[1].contains("lacks writes of at least 100000 files"));
+}
+
 TEST_CASE("status counts clients and says how long grace lasts", "[weft]") {
   mds::SystemReport system = healthy();
   system.status.clients = 3;
