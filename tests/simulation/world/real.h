@@ -1,0 +1,13 @@
+// The C library's own functions, for who replaces them: WEFT_REAL(name) is the one that the dynamic
+// linker finds after ours.
+//
+// Threading: any.
+#pragma once
+
+#include <dlfcn.h>
+
+#define WEFT_REAL(name)                                                                  \
+  ([]() -> decltype(&::name) {                                                           \
+    static const auto found = reinterpret_cast<decltype(&::name)>(dlsym(RTLD_NEXT, #name)); \
+    return found;                                                                        \
+  }())
