@@ -42,8 +42,8 @@ class WaitList {
   std::list<Thread*> waiting_;
 };
 
-// Whether the calling thread is one of a simulation, so that the simulated system is the one to use.
-// False inside Real as well.
+// Whether the calling thread is one of a simulation, so that the simulated system is the one to
+// use. False inside Real as well.
 [[nodiscard]] bool active();
 
 // While one is there, the calling thread has the real system: for what the simulation itself does.
@@ -84,7 +84,9 @@ void wake_all(WaitList& list);
 // Runs `work` when the time has come, on whatever thread; it must not wait. Those of one moment run
 // in the order in which they were asked for.
 void at(Ns time, std::move_only_function<void()> work);
-inline void after(Ns delay, std::move_only_function<void()> work) { at(now() + delay, std::move(work)); }
+inline void after(Ns delay, std::move_only_function<void()> work) {
+  at(now() + delay, std::move(work));
+}
 
 // One line for who looks at a failing seed: time, node, thread, text. Kept only if tracing is on.
 void trace(const std::string& text);
@@ -92,8 +94,8 @@ void trace(const std::string& text);
 
 struct Options {
   std::uint64_t seed = 1;
-  Ns limit = 3600 * kSecond;          // of simulated time; beyond it the run has failed
-  std::uint64_t max_switches = 0;     // 0: any; beyond it the run has failed
+  Ns limit = 3600 * kSecond;       // of simulated time; beyond it the run has failed
+  std::uint64_t max_switches = 0;  // 0: any; beyond it the run has failed
   bool trace = false;
 };
 // Makes the calling thread the first one of a simulation (once a process) and runs `body`. What is
