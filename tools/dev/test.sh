@@ -6,9 +6,11 @@ test_usage() {
   cat <<'END'
 usage: ./dev test [STAGE...]
 
-Without a STAGE: unit, tidy, system, fuzz, asan, tsan; this is what the build server runs. Stages:
+Without a STAGE: unit, tidy, tools, simulation, system, asan, fuzz, tsan; this is what the build
+server runs. Stages:
 
   unit     unit and property tests (ctest), release build
+  simulation  a whole cluster under faults, WEFT_SIM_SEEDS (1000) seeds, WEFT_SIM_SECONDS (150) at most
   tidy     formatting, layering, lengths, and the tests of those checks
   tools    tests of the Python tools
   system   stock-kernel clients against a whole system (pytest tests/system, without -m long)
@@ -64,6 +66,17 @@ test_pytest() {  # name, text, pytest arguments
 test_unit() { test_ctest release "$@"; }
 test_asan() { test_ctest asan "$@"; }
 test_tsan() { test_ctest tsan "$@"; }
+
+test_simulation() {
+  local log=$WEFT_LOGS/simulation.log
+  test_build release || return 0
+  if step simulation "running simulated clusters" build/release/tests/simulation/simulation \
+    --count "${WEFT_SIM_SEEDS:-1000}" --seconds "${WEFT_SIM_SECONDS:-150}" --jobs "$WEFT_JOBS"; then
+    test_note passed "simulation: $(tail -n 1 "$log")" ""
+  else
+    test_note failed simulation "$(grep -m 1 FAILED "$log" || tail -n 1 "$log")"
+  fi
+}
 
 test_tools() {
   local folders
@@ -186,14 +199,14 @@ test_main() {
   test_results=$WEFT_ROOT/build/test
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
     case $1 in
-      unit | tidy | tools | system | faults | stores | long | fuzz | asan | tsan) stages+=("$1") ;;
+      unit | tidy | tools | simulation | system | faults | stores | long | fuzz | asan | tsan) stages+=("$1") ;;
       *) test_usage >&2; return 2 ;;
     esac
     shift
   done
   [ $# -eq 0 ] || shift
   if [ ${#stages[@]} -eq 0 ]; then
-    stages=(unit tidy tools system asan fuzz tsan)
+    stages=(unit tidy tools simulation system asan fuzz tsan)
     test_everything=1
   fi
   deps && build_ganesha || return 1

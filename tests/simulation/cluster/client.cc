@@ -1,0 +1,463 @@
+#include "tests/simulation/cluster/client.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <set>
+
+#include "layout/device_table.h"
+#include "rpc/transport/tcp_dialer.h"
+#include "tests/simulation/world/fork.h"
+#include "tests/simulation/world/thread.h"
+
+namespace weft::sim {
+
+using namespace std::chrono_literals;
+using rpc::nfs4::Op;
+using rpc::nfs4::Status;
+
+namespace {
+
+// However many faults there are, each ends: an application waits no longer than this.
+constexpr Ns kPatience = 600 * kSecond;
+
+// What a thread waits for that another one answers.
+template <class T>
+class Waiter {
+ public:
+  void set(T value) {
+    const std::lock_guard lock(mutex_);
+    value_.emplace(std::move(value));
+    changed_.notify_all();
+  }
+  T get() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return value_.has_value(); });
+    return std::move(*value_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<T> value_;
+};
+
+struct Answered {};
+
+}  // namespace
+
+Client::Client(unsigned index, MetadataMachine& mds, layout::PlacementPolicy policy)
+    : index_(index), mds_(mds), policy_(policy), guard_(context_.get_executor()) {
+  io_ = std::thread([this] {
+    enter_node(node());
+    context_.run();
+  });
+  recalls_answered_ = std::thread([this] { answer_recalls(); });
+}
+
+Client::~Client() {
+  ending_ = true;
+  wake_all(recall_came_);
+  recalls_answered_.join();
+  for (auto& [server, session] : sessions_) {
+    Waiter<Answered> closed;
+    session->close([&closed] { closed.set({}); });
+    closed.get();
+  }
+  guard_.reset();
+  context_.stop();
+  io_.join();
+  sessions_.clear();
+}
+
+void Client::begin(const std::string& what) {
+  doing_ = what;
+  deadline_ = now() + kPatience;
+  trace("client " + std::to_string(index_) + ": " + what);
+}
+
+void Client::again() {
+  ++totals_.again;
+  if (now() > deadline_) {
+    const Real real;
+    std::fprintf(stderr, "client %u: %s is not over in time\n", index_, doing_.c_str());
+    fail_run("an operation hangs");
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(10 + choose(200)));
+}
+
+rpc::SessionClient& Client::session(const std::string& server) {
+  auto& found = sessions_[server];
+  if (found == nullptr) {
+    rpc::SessionClientOptions options;
+    options.owner = "client" + std::to_string(index_);
+    options.verifier = 1;
+    options.flags = rpc::nfs4::EXCHGID4_FLAG_USE_PNFS_DS;
+    found = std::make_unique<rpc::SessionClient>(
+        context_, rpc::tcp_dialer(context_, pool_, server, kDataPort), options);
+  }
+  return *found;
+}
+
+Result<rpc::nfs4::CompoundResult> Client::call(const std::string& server,
+                                               const layout::SealedHandle& handle,
+                                               rpc::nfs4::OpArgs op) {
+  std::vector<rpc::nfs4::OpArgs> ops;
+  ops.push_back({Op::OP_PUTFH, rpc::nfs4::PutFhArgs{rpc::nfs4::FileHandle(handle)}});
+  ops.push_back(std::move(op));
+  const auto waiter = std::make_shared<Waiter<Result<rpc::nfs4::CompoundResult>>>();
+  session(server).call(std::move(ops), {.deadline = 15s, .idempotent = true},
+                       [waiter](auto result) { waiter->set(std::move(result)); });
+  return waiter->get();
+}
+
+void Client::create(SharedFile& file, const std::string& name) {
+  begin("create " + name);
+  for (;; again()) {
+    const auto made = ask<Result<mds::Created>>([&](mds::MetadataServer& server) {
+      return server.names().create(mds::kSuperuser, mds::kRootFileId, name, {.mode = 0644},
+                                   mds::CreateHow::kUnchecked);
+    });
+    if (!made || !*made) continue;
+    file.id = (*made)->attributes.id;
+    names_[name] = true;
+    return;
+  }
+}
+
+Client::Layout* Client::layout_of(mds::FileId file, bool writes) {
+  const auto held = layouts_.find(file);
+  if (held != layouts_.end()) {
+    Layout& layout = held->second;
+    const bool current = layout.life == mds_.lives() && !layout.recalled;
+    if (current && (layout.writes || !writes)) return &layout;
+    give_back(file, false);
+  }
+  struct Got {
+    Result<mds::FileData::Granted> granted = fail(Errc::kInternal, "");
+    Result<std::vector<std::byte>> device = fail(Errc::kInternal, "");
+  };
+  unsigned life = 0;
+  const auto got = ask<Got>(
+      [&](mds::MetadataServer& server) {
+        Got answer;
+        answer.granted = server.data().grant(
+            {.file = file,
+             .client = id(),
+             .access = writes ? layout::Access::kReadWrite : layout::Access::kRead,
+             .max_bytes = 4096},
+            policy_);
+        if (!answer.granted) return answer;
+        const auto body = layout::decode_files_layout(answer.granted->body);
+        answer.device =
+            server.data().device_body(*layout::unpack(body->device), layout::LayoutType::kFiles);
+        return answer;
+      },
+      &life);
+  if (!got || !got->granted) return nullptr;
+  Layout layout;
+  layout.life = life;
+  layout.writes = writes;
+  layout.body = layout::decode_files_layout(got->granted->body).value();
+  if (!got->device) {
+    layouts_.emplace(file, layout);
+    give_back(file, false);
+    return nullptr;
+  }
+  layout.device = layout::decode_files_device(*got->device).value();
+  return &layouts_.emplace(file, std::move(layout)).first->second;
+}
+
+void Client::give_back(mds::FileId file, bool forgotten) {
+  const auto held = layouts_.find(file);
+  if (held == layouts_.end()) return;
+  const Layout layout = held->second;
+  layouts_.erase(held);
+  if (layout.life != mds_.lives()) {
+    // It had the file open before the restart, and reclaims that.
+    if (!layout.writes) return;
+    static_cast<void>(ask<Answered>([&](mds::MetadataServer& server) {
+      server.data().relearn_size(file);
+      return Answered{};
+    }));
+    return;
+  }
+  static_cast<void>(ask<Answered>([&](mds::MetadataServer& server) {
+    server.data().layout_ended(
+        file, id(), layout.writes ? layout::Access::kReadWrite : layout::Access::kRead, forgotten);
+    return Answered{};
+  }));
+}
+
+void Client::lose(mds::FileId file) {
+  const auto held = layouts_.find(file);
+  if (held == layouts_.end()) return;
+  const unsigned life = held->second.life;
+  // Until the server has heard of it: what was sent must not come after what is sent next.
+  while (life == mds_.lives()) {
+    const auto told = ask<Answered>([&](mds::MetadataServer& server) {
+      server.layouts().revoke(file, id(), "a request has no answer");
+      return Answered{};
+    });
+    if (told) break;
+    again();
+  }
+  layouts_.erase(file);
+}
+
+void Client::recalled(mds::FileId file) {
+  recalls_.push_back(file);
+  wake_all(recall_came_);
+}
+
+// Gives layouts back when they are not in use.
+void Client::answer_recalls() {
+  enter_node(node());
+  for (;;) {
+    while (recalls_.empty() && !ending_) wait(recall_came_);
+    if (ending_) return;
+    const mds::FileId file = recalls_.front();
+    recalls_.pop_front();
+    const std::lock_guard lock(mutex_);
+    give_back(file, false);
+  }
+}
+
+std::pair<std::string, const layout::SealedHandle*> Client::place(const Layout& layout,
+                                                                  std::size_t block) const {
+  const std::uint64_t unit = block * kBlockBytes / layout.body.stripe_unit;
+  const auto& indices = layout.device.stripe_indices;
+  const std::uint32_t server = indices[(layout.body.first_stripe_index + unit) % indices.size()];
+  std::string address = layout::to_string(layout.device.servers[server].front());
+  address = address.substr(0, address.rfind(':'));
+  return {std::move(address), &layout.body.handles[server]};
+}
+
+std::optional<Client::Piece> Client::write_piece(SharedFile& file, const Layout& layout,
+                                                 std::size_t block, bool& unknown) {
+  const auto [server, handle] = place(layout, block);
+  const std::vector<std::byte> bytes = file.history.last(block);
+  rpc::nfs4::WriteArgs args{.offset = block * kBlockBytes,
+                            .stable = rpc::nfs4::StableHow::UNSTABLE4};
+  auto buffer = pool_.allocate(bytes.size());
+  if (!buffer) fail_run("a client's memory is not given back");
+  std::memcpy(buffer->data(), bytes.data(), bytes.size());
+  args.data.push_back(std::move(*buffer));
+  auto result = call(server, *handle, {Op::OP_WRITE, std::move(args)});
+  if (!result) {
+    unknown = true;
+    return std::nullopt;
+  }
+  const auto* ok = result->get<rpc::nfs4::WriteOk>(1);
+  if (result->status != Status::NFS4_OK || ok == nullptr || ok->count != kBlockBytes) {
+    return std::nullopt;
+  }
+  return Piece{block, ok->verifier, server};
+}
+
+bool Client::commit_pieces(const Layout& layout, const std::vector<Piece>& pieces, bool& unknown) {
+  std::set<std::string> committed;
+  for (const Piece& piece : pieces) {
+    if (!committed.insert(piece.server).second) continue;
+    auto result = call(piece.server, *place(layout, piece.block).second,
+                       {Op::OP_COMMIT, rpc::nfs4::CommitArgs{}});
+    if (!result) unknown = true;
+    const auto* ok = result ? result->get<rpc::nfs4::CommitOk>(1) : nullptr;
+    if (ok == nullptr || result->status != Status::NFS4_OK) return false;
+    for (const Piece& other : pieces) {
+      if (other.server == piece.server && other.verifier != ok->verifier) return false;
+    }
+  }
+  return true;
+}
+
+bool Client::write_by_layout(SharedFile& file, const Blocks& blocks) {
+  const std::lock_guard lock(mutex_);
+  const Layout* layout = layout_of(file.id, true);
+  if (layout == nullptr) return false;
+  std::vector<Piece> pieces;
+  bool unknown = false;
+  bool good = true;
+  for (const std::size_t block : blocks) {
+    const auto piece = write_piece(file, *layout, block, unknown);
+    if (!piece) {
+      good = false;
+      break;
+    }
+    pieces.push_back(*piece);
+  }
+  good = good && commit_pieces(*layout, pieces, unknown);
+  if (!good) {
+    if (unknown) {
+      lose(file.id);
+    } else {
+      give_back(file.id, true);
+    }
+    return false;
+  }
+  std::uint64_t end = 0;
+  for (const std::size_t block : blocks) end = std::max(end, (block + 1) * kBlockBytes);
+  unsigned life = 0;
+  const unsigned granted = layout->life;
+  const auto told = ask<Result<std::uint64_t>>(
+      [&](mds::MetadataServer& server) {
+        return server.data().commit({.id = file.id, .end = end, .mtime_ns = {}}, id());
+      },
+      &life);
+  return told && *told && life == granted;
+}
+
+bool Client::write_by_mds(SharedFile& file, const Blocks& blocks) {
+  for (const std::size_t block : blocks) {
+    const std::vector<std::byte> bytes = file.history.last(block);
+    const auto written = ask<Result<mds::ProxyIo::WriteResult>>(
+        [&](mds::MetadataServer& server) -> Result<mds::ProxyIo::WriteResult> {
+          const std::span<const std::byte> one(bytes);
+          const mds::ProxyIo::Pieces pieces(&one, 1);
+          Waiter<Answered> answered;
+          auto begun = server.data().begin_write(file.id, block * kBlockBytes, pieces,
+                                                 mds::ProxyIo::Stability::kFileSync, policy_,
+                                                 [&answered] { answered.set({}); });
+          if (!begun) return pass(begun);
+          if ((*begun)->later) static_cast<void>(answered.get());
+          return server.data().end_write(**begun, pieces);
+        });
+    if (!written || !*written) return false;
+  }
+  return true;
+}
+
+void Client::write_and_sync(SharedFile& file) {
+  Blocks blocks;
+  const std::size_t first = choose(file.history.blocks());
+  const std::size_t last = std::min(file.history.blocks(), first + 1 + choose(4));
+  for (std::size_t block = first; block < last; ++block) {
+    blocks.push_back(block);
+    static_cast<void>(file.history.next(block));
+  }
+  begin("write file " + std::to_string(file.id) + " blocks " + std::to_string(first) + " to " +
+        std::to_string(last - 1));
+  bool by_mds = choose(4) == 0;
+  while (!(by_mds ? write_by_mds(file, blocks) : write_by_layout(file, blocks))) {
+    again();
+    by_mds = choose(3) == 0;
+  }
+  for (const std::size_t block : blocks) file.history.promise(block);
+  note(file.id);
+  ++totals_.syncs;
+}
+
+void Client::check(const SharedFile& file, std::size_t block, std::span<const std::byte> bytes,
+                   std::uint32_t promised, const std::string& way) {
+  const std::string wrong = file.history.wrong(block, bytes, promised);
+  if (wrong.empty()) return;
+  {
+    const Real real;
+    std::fprintf(stderr, "client %u read inode %llu %s: %s\n", index_,
+                 static_cast<unsigned long long>(file.id), way.c_str(), wrong.c_str());
+  }
+  fail_run("acknowledged bytes are lost");
+}
+
+bool Client::read_by_layout(SharedFile& file, std::size_t block) {
+  const std::lock_guard lock(mutex_);
+  const Layout* layout = layout_of(file.id, false);
+  if (layout == nullptr) return false;
+  const std::uint32_t promised = file.history.promised()[block];
+  const auto [server, handle] = place(*layout, block);
+  auto result =
+      call(server, *handle,
+           {Op::OP_READ, rpc::nfs4::ReadArgs{.offset = block * kBlockBytes, .count = kBlockBytes}});
+  auto* ok = result ? result->get<rpc::nfs4::ReadOk>(1) : nullptr;
+  if (ok == nullptr || result->status != Status::NFS4_OK) {
+    give_back(file.id, true);
+    return false;
+  }
+  const auto bytes = ok->data.flatten().value();
+  check(file, block, {bytes.data(), bytes.size()}, promised, "at " + server);
+  return true;
+}
+
+bool Client::read_by_mds(SharedFile& file, std::size_t block) {
+  const std::uint32_t promised = file.history.promised()[block];
+  const auto read = ask<Result<std::vector<std::byte>>>(
+      [&](mds::MetadataServer& server) -> Result<std::vector<std::byte>> {
+        Waiter<Answered> answered;
+        auto begun = server.data().begin_read(file.id, block * kBlockBytes, kBlockBytes,
+                                              [&answered] { answered.set({}); });
+        if (!begun) return pass(begun);
+        if ((*begun)->later) static_cast<void>(answered.get());
+        auto got = server.data().end_read(**begun);
+        if (!got) return pass(got);
+        auto flat = got->data.flatten();
+        if (!flat) return pass(flat);
+        return std::vector<std::byte>(flat->data(), flat->data() + flat->size());
+      });
+  if (!read || !*read) return false;
+  check(file, block, **read, promised, "through the metadata server");
+  return true;
+}
+
+void Client::read(SharedFile& file, bool through_mds) {
+  const std::size_t block = choose(file.history.blocks());
+  begin("read file " + std::to_string(file.id) + " block " + std::to_string(block));
+  while (!(through_mds ? read_by_mds(file, block) : read_by_layout(file, block))) {
+    again();
+    through_mds = choose(2) == 0;
+  }
+  ++totals_.reads;
+}
+
+void Client::work_on_names() {
+  const std::string name = "c" + std::to_string(index_) + "-" + std::to_string(next_name_++);
+  begin("names " + name);
+  for (;; again()) {
+    const auto made = ask<Result<mds::Created>>([&](mds::MetadataServer& server) {
+      return server.names().create(mds::kSuperuser, mds::kRootFileId, name, {.mode = 0644},
+                                   mds::CreateHow::kUnchecked);
+    });
+    if (made && *made) break;
+  }
+  names_[name] = true;
+  const std::string second = name + "-renamed";
+  if (choose(2) == 0) {
+    for (;; again()) {
+      const auto moved = ask<Result<mds::Renamed>>([&](mds::MetadataServer& server) {
+        return server.names().rename(mds::kSuperuser, mds::kRootFileId, name, mds::kRootFileId,
+                                     second);
+      });
+      if (moved && (*moved || moved->error() == Errc::kNotFound)) break;  // or it was done before
+    }
+    names_[name] = false;
+    names_[second] = true;
+  } else if (choose(2) == 0) {
+    for (;; again()) {
+      const auto gone = ask<Result<mds::Removed>>([&](mds::MetadataServer& server) {
+        return server.names().remove(mds::kSuperuser, mds::kRootFileId, name);
+      });
+      if (gone && (*gone || gone->error() == Errc::kNotFound)) break;
+    }
+    names_[name] = false;
+  }
+  ++totals_.names;
+}
+
+void Client::check_names() {
+  for (const auto& [name, promised] : names_) {
+    begin("look up " + name);
+    for (;; again()) {
+      const auto found = ask<Result<mds::InodeAttributes>>([&](mds::MetadataServer& server) {
+        return server.names().lookup(mds::kRootFileId, name);
+      });
+      if (!found || (!*found && found->error() != Errc::kNotFound)) continue;
+      if (found->has_value() != promised) {
+        const Real real;
+        std::fprintf(stderr, "client %u: the name %s is %s\n", index_, name.c_str(),
+                     promised ? "lost" : "back");
+        fail_run("an acknowledged change of names is lost");
+      }
+      break;
+    }
+  }
+}
+
+}  // namespace weft::sim

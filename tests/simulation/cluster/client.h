@@ -1,0 +1,134 @@
+// A client machine: an application that writes, syncs and reads files, and a pNFS client under it
+// that behaves as a stock Linux one does: layouts, sessions with data servers, COMMIT and
+// LAYOUTCOMMIT, all of it again when something broke, recalls answered between two uses.
+//
+// Every wait has a deadline; an operation that is not over in time fails the run.
+//
+// Threading: the application's part on one thread of the client's machine; recalled() from
+// anywhere, an event too.
+#pragma once
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "layout/files_layout.h"
+#include "rpc/session/session_client.h"
+#include "tests/simulation/cluster/cluster.h"
+#include "tests/simulation/cluster/history.h"
+#include "tests/simulation/cluster/metadata_machine.h"
+
+namespace weft::sim {
+
+// A file that all clients know, and one of them writes.
+struct SharedFile {
+  SharedFile(std::uint32_t number, std::size_t blocks) : history(number, blocks) {}
+  mds::FileId id = 0;
+  History history;
+};
+
+struct ClientTotals {
+  std::uint64_t syncs = 0;
+  std::uint64_t reads = 0;
+  std::uint64_t names = 0;
+  std::uint64_t again = 0;  // attempts that had to be made anew
+};
+
+class Client {
+ public:
+  Client(unsigned index, MetadataMachine& mds, layout::PlacementPolicy policy);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  [[nodiscard]] mds::ClientId id() const { return client_id(index_); }
+  [[nodiscard]] unsigned node() const { return kFirstClientNode + index_; }
+  [[nodiscard]] const ClientTotals& totals() const { return totals_; }
+
+  // Of the application. They return when it is done.
+  void create(SharedFile& file, const std::string& name);
+  void write_and_sync(SharedFile& file);
+  void read(SharedFile& file, bool through_mds);
+  void work_on_names();
+  // Every name that was promised is there, and none that was removed.
+  void check_names();
+
+  // The metadata server wants the layout back.
+  void recalled(mds::FileId file);
+
+ private:
+  struct Layout {
+    layout::FilesLayout body;
+    layout::FilesDevice device;
+    unsigned life = 0;  // of the metadata server
+    bool writes = false;
+    bool recalled = false;
+  };
+  struct Piece {
+    std::size_t block = 0;
+    std::uint64_t verifier = 0;
+    std::string server;
+  };
+  using Blocks = std::vector<std::size_t>;
+
+  template <class T>
+  std::optional<T> ask(const std::function<T(mds::MetadataServer&)>& what,
+                       unsigned* life = nullptr) {
+    return mds_.call<T>(node(), what, life);
+  }
+  [[nodiscard]] Result<rpc::nfs4::CompoundResult> call(const std::string& server,
+                                                       const layout::SealedHandle& handle,
+                                                       rpc::nfs4::OpArgs op);
+  [[nodiscard]] rpc::SessionClient& session(const std::string& server);
+  [[nodiscard]] Layout* layout_of(mds::FileId file, bool writes);
+  void give_back(mds::FileId file, bool forgotten);
+  // The server may still carry out what it did not answer: the layout is lost, so that it is
+  // fenced.
+  void lose(mds::FileId file);
+  [[nodiscard]] bool write_by_layout(SharedFile& file, const Blocks& blocks);
+  [[nodiscard]] bool write_by_mds(SharedFile& file, const Blocks& blocks);
+  [[nodiscard]] std::optional<Piece> write_piece(SharedFile& file, const Layout& layout,
+                                                 std::size_t block, bool& unknown);
+  [[nodiscard]] bool commit_pieces(const Layout& layout, const std::vector<Piece>& pieces,
+                                   bool& unknown);
+  [[nodiscard]] bool read_by_layout(SharedFile& file, std::size_t block);
+  [[nodiscard]] bool read_by_mds(SharedFile& file, std::size_t block);
+  void check(const SharedFile& file, std::size_t block, std::span<const std::byte> bytes,
+             std::uint32_t promised, const std::string& way);
+  void answer_recalls();
+  void begin(const std::string& what);
+  void again();
+  std::pair<std::string, const layout::SealedHandle*> place(const Layout& layout,
+                                                            std::size_t block) const;
+
+  const unsigned index_;
+  MetadataMachine& mds_;
+  const layout::PlacementPolicy policy_;
+  std::mutex mutex_;  // held while layouts are in use
+  std::map<mds::FileId, Layout> layouts_;
+  std::map<std::string, bool> names_;  // of this client's own: promised to be there, or not
+  unsigned next_name_ = 0;
+  std::string doing_;
+  Ns deadline_ = 0;
+  ClientTotals totals_;
+
+  boost::asio::io_context context_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_;
+  BufferPool pool_{std::size_t{16} << 20};
+  std::map<std::string, std::unique_ptr<rpc::SessionClient>> sessions_;
+  std::thread io_;
+
+  bool ending_ = false;
+  std::deque<mds::FileId> recalls_;
+  WaitList recall_came_;
+  std::thread recalls_answered_;
+};
+
+}  // namespace weft::sim

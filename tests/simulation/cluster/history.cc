@@ -1,0 +1,71 @@
+#include "tests/simulation/cluster/history.h"
+
+#include <array>
+#include <cstring>
+
+namespace weft::sim {
+
+namespace {
+
+struct Mark {
+  std::uint32_t file;
+  std::uint32_t block;
+  std::uint32_t number;
+  std::uint32_t sector;
+};
+
+}  // namespace
+
+std::vector<std::byte> History::fill(std::size_t block, std::uint32_t number) const {
+  std::vector<std::byte> bytes(kBlockBytes);
+  for (std::size_t at = 0; at < kBlockBytes; at += sizeof(Mark)) {
+    const Mark mark{file_, static_cast<std::uint32_t>(block), number,
+                    static_cast<std::uint32_t>(at / kSectorBytes)};
+    std::memcpy(bytes.data() + at, &mark, sizeof mark);
+  }
+  return bytes;
+}
+
+std::vector<std::byte> History::next(std::size_t block) {
+  return fill(block, ++blocks_[block].tried);
+}
+
+std::vector<std::byte> History::last(std::size_t block) const {
+  return fill(block, blocks_[block].tried);
+}
+
+std::vector<std::uint32_t> History::promised() const {
+  std::vector<std::uint32_t> numbers;
+  for (const Block& block : blocks_) numbers.push_back(block.promised);
+  return numbers;
+}
+
+std::string History::wrong(std::size_t block, std::span<const std::byte> bytes,
+                           std::uint32_t promised) const {
+  std::array<std::byte, kBlockBytes> whole{};
+  std::memcpy(whole.data(), bytes.data(), std::min(bytes.size(), whole.size()));
+  for (std::size_t at = 0; at < kBlockBytes; at += kSectorBytes) {
+    const std::size_t sector = at / kSectorBytes;
+    Mark mark{};
+    std::memcpy(&mark, whole.data() + at, sizeof mark);
+    const std::string where = "file " + std::to_string(file_) + " block " + std::to_string(block) +
+                              " sector " + std::to_string(sector);
+    const bool nothing = mark.file == 0 && mark.number == 0;
+    if (!nothing && (mark.file != file_ || mark.block != block || mark.sector != sector)) {
+      return where + " has bytes of file " + std::to_string(mark.file) + " block " +
+             std::to_string(mark.block);
+    }
+    if (mark.number < promised || mark.number > blocks_[block].tried) {
+      return where + " holds " + std::to_string(mark.number) + ", promised " +
+             std::to_string(promised) + ", tried " + std::to_string(blocks_[block].tried);
+    }
+    for (std::size_t i = at; i < at + kSectorBytes; i += sizeof mark) {
+      if (std::memcmp(whole.data() + i, whole.data() + at, sizeof mark) != 0) {
+        return where + " is torn";
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace weft::sim

@@ -1,0 +1,330 @@
+#include "tests/simulation/cluster/run.h"
+
+#include <spdlog/sinks/null_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "dataserver/store/object_files.h"
+#include "tests/simulation/cluster/client.h"
+#include "tests/simulation/cluster/data_server_machine.h"
+#include "tests/simulation/cluster/metadata_machine.h"
+#include "tests/simulation/world/disk.h"
+#include "tests/simulation/world/fork.h"
+#include "tests/simulation/world/network.h"
+#include "tests/simulation/world/real.h"
+#include "tests/simulation/world/thread.h"
+
+namespace weft::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr Ns kQuietWithin = 900 * kSecond;
+
+class Cluster final : Clients {
+ public:
+  explicit Cluster(const RunOptions& options);
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  void start();
+  void work();
+  void faults();
+  void end_faults();
+  void await_quiet();
+  void check();
+  [[nodiscard]] std::string summary() const;
+
+ private:
+  void recall(mds::FileId file, mds::ClientId client) override;
+  void fault();
+  void restart(Machine& machine);
+  [[nodiscard]] Machine& any_machine();
+  [[nodiscard]] bool quiet();
+  void check_copies(const SharedFile& file);
+  [[nodiscard]] std::string object_bytes(std::uint32_t ds_id, const layout::ObjectId& object);
+  [[noreturn]] void failed(const std::string& what);
+
+  const RunOptions options_;
+  MetadataMachine mds_;
+  std::vector<std::unique_ptr<DataServerMachine>> servers_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::vector<std::unique_ptr<SharedFile>> files_;
+  std::vector<std::thread> applications_;
+  unsigned deaths_ = 0;
+};
+
+Cluster::Cluster(const RunOptions& options)
+    : options_(options), mds_(kMetadataNode, options.folder + "/mds", *this) {
+  for (unsigned i = 1; i <= options.data_servers; ++i) {
+    servers_.push_back(std::make_unique<DataServerMachine>(
+        i, options.folder + "/ds" + std::to_string(i), mds_.address()));
+  }
+  layout::PlacementPolicy policy;
+  policy.stripe_unit = kBlockBytes;
+  policy.reserve_bytes = 0;
+  policy.copies = options.copies;
+  for (unsigned i = 0; i < options.clients; ++i) {
+    clients_.push_back(std::make_unique<Client>(i, mds_, policy));
+    for (unsigned f = 0; f < options.files; ++f) {
+      const auto number = static_cast<std::uint32_t>(files_.size() + 1);
+      files_.push_back(std::make_unique<SharedFile>(number, options.blocks));
+    }
+  }
+}
+
+Cluster::~Cluster() {
+  clients_.clear();
+  for (auto& server : servers_) static_cast<void>(server->stop());
+  static_cast<void>(mds_.stop());
+}
+
+void Cluster::failed(const std::string& what) {
+  {
+    const Real real;
+    std::fprintf(stderr, "%s\n", what.c_str());
+  }
+  fail_run("an invariant does not hold");
+}
+
+void Cluster::start() {
+  mds_.start();
+  for (auto& server : servers_) server->start();
+  const Ns deadline = now() + 60 * kSecond;
+  const auto all_up = [this] {
+    if (!mds_.up()) return false;
+    const auto list = mds_.server()->cluster().registry().list();
+    return list.size() == servers_.size() &&
+           std::ranges::all_of(list, [](const auto& server) { return server.connected; });
+  };
+  while (!all_up()) {
+    if (now() > deadline) failed("the cluster does not come up");
+    std::this_thread::sleep_for(100ms);
+  }
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    clients_[i / options_.files]->create(*files_[i], "file" + std::to_string(i));
+  }
+  enter_node(kNoNode);
+}
+
+void Cluster::work() {
+  for (unsigned c = 0; c < clients_.size(); ++c) {
+    applications_.emplace_back([this, c] {
+      Client& client = *clients_[c];
+      enter_node(client.node());
+      for (unsigned i = 0; i < options_.operations; ++i) {
+        SharedFile& own = *files_[c * options_.files + choose(options_.files)];
+        SharedFile& any = *files_[choose(files_.size())];
+        switch (choose(8)) {
+          case 0: client.work_on_names(); break;
+          case 1: client.read(own, true); break;
+          case 2: client.read(any, false); break;
+          case 3: client.read(any, true); break;
+          default: client.write_and_sync(own); break;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(choose(400)));
+      }
+    });
+  }
+}
+
+Machine& Cluster::any_machine() {
+  const std::uint64_t chosen = choose(servers_.size() + 1);
+  if (chosen == servers_.size()) return mds_;
+  return *servers_[chosen];
+}
+
+void Cluster::restart(Machine& machine) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(choose(15'000)));
+  machine.start();
+}
+
+void Cluster::fault() {
+  Machine& one = any_machine();
+  Machine& other = any_machine();
+  switch (choose(8)) {
+    case 0:
+    case 1:
+      ++deaths_;
+      one.die(Machine::Loss::kUnsynced);
+      if (&other != &one && choose(4) == 0) {
+        other.die(Machine::Loss::kUnsynced);
+        other.start();
+      }
+      restart(one);
+      break;
+    case 2:
+      ++deaths_;
+      one.die(Machine::Loss::kNothing);
+      restart(one);
+      break;
+    case 3:
+      network::cut(one.node(), other.node());
+      std::this_thread::sleep_for(std::chrono::milliseconds(choose(20'000)));
+      network::heal(one.node(), other.node());
+      break;
+    case 4:
+      network::isolate(one.node());
+      std::this_thread::sleep_for(std::chrono::milliseconds(choose(20'000)));
+      network::rejoin(one.node());
+      break;
+    case 5: network::reset_connections(one.node()); break;
+    case 6:
+      trace(one.name() + " stands still");
+      pause(one.node());
+      std::this_thread::sleep_for(std::chrono::milliseconds(choose(15'000)));
+      resume(one.node());
+      break;
+    default: {
+      disk::Behaviour slow;
+      slow.sync_time = 300 * kMillisecond;
+      slow.write_time = 20 * kMillisecond;
+      disk::behave(one.disk(), slow);
+      std::this_thread::sleep_for(std::chrono::milliseconds(choose(10'000)));
+      disk::behave(one.disk(), {});
+      break;
+    }
+  }
+}
+
+void Cluster::faults() {
+  for (unsigned i = 0; i < options_.faults; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(choose(4'000)));
+    fault();
+  }
+}
+
+void Cluster::end_faults() {
+  network::heal_all();
+  const auto revive = [](Machine& machine) {
+    if (!machine.ended()) return;
+    static_cast<void>(machine.stop());
+    machine.start();
+  };
+  revive(mds_);
+  for (auto& server : servers_) revive(*server);
+  for (auto& application : applications_) application.join();
+  applications_.clear();
+}
+
+bool Cluster::quiet() {
+  if (!mds_.up()) return false;
+  const auto left = mds_.call<std::size_t>(kFirstClientNode, [](mds::MetadataServer& server) {
+    std::size_t waiting = 0;
+    for (const auto& one : server.cluster().registry().list()) {
+      if (!one.connected) ++waiting;
+      const auto stale = server.names().stale_objects(one.record.id, std::nullopt, 1);
+      waiting += stale ? stale->size() : 1;
+    }
+    return waiting;
+  });
+  return left == 0;
+}
+
+void Cluster::await_quiet() {
+  const Ns deadline = now() + kQuietWithin;
+  while (!quiet()) {
+    if (now() > deadline) failed("copies are not made equal");
+    std::this_thread::sleep_for(500ms);
+  }
+}
+
+void Cluster::recall(mds::FileId file, mds::ClientId client) {
+  clients_[client - client_id(0)]->recalled(file);
+}
+
+std::string Cluster::object_bytes(std::uint32_t ds_id, const layout::ObjectId& object) {
+  const auto list = mds_.server()->cluster().registry().list();
+  std::string name;
+  for (const auto& one : list) {
+    if (one.record.id == ds_id) name = one.record.name;
+  }
+  for (const auto& server : servers_) {
+    if (server->name() != name) continue;
+    const std::string path = disk::path(server->disk()) + "/store/" + ds::object_path(object);
+    const Real real;
+    std::FILE* file = std::fopen(path.c_str(), "r");
+    if (file == nullptr) return {};
+    std::string bytes(options_.blocks * kBlockBytes, '\0');
+    static_cast<void>(std::fread(bytes.data(), 1, bytes.size(), file));
+    std::fclose(file);
+    return bytes;
+  }
+  failed("no data server " + std::to_string(ds_id));
+}
+
+void Cluster::check_copies(const SharedFile& file) {
+  const auto map = mds_.server()->names().layout(file.id);
+  if (!map || !*map) return;
+  const layout::ObjectId object = mds_.server()->names().object_of(file.id, **map);
+  const auto& first = (*map)->copies.front();
+  for (std::size_t c = 1; c < (*map)->copies.size(); ++c) {
+    const auto& copy = (*map)->copies[c];
+    for (std::size_t s = 0; s < copy.ds_ids.size(); ++s) {
+      if (copy.state_of(s) != layout::CopyState::kCurrent) {
+        failed("a copy of inode " + std::to_string(file.id) + " is not current");
+      }
+      std::string one = object_bytes(first.ds_ids[s], object);
+      std::string other = object_bytes(copy.ds_ids[s], object);
+      one.resize(options_.blocks * kBlockBytes);
+      other.resize(options_.blocks * kBlockBytes);
+      if (one == other) continue;
+      const auto differ = std::ranges::mismatch(one, other).in1 - one.begin();
+      failed("copies of inode " + std::to_string(file.id) + " differ at byte " +
+             std::to_string(differ) + ": data servers " + std::to_string(first.ds_ids[s]) +
+             " and " + std::to_string(copy.ds_ids[s]));
+    }
+  }
+}
+
+void Cluster::check() {
+  Client& reader = *clients_.front();
+  for (const auto& file : files_) {
+    for (unsigned i = 0; i < 4; ++i) reader.read(*file, i % 2 == 0);
+  }
+  for (const auto& client : clients_) client->check_names();
+  await_quiet();
+  for (const auto& file : files_) check_copies(*file);
+}
+
+std::string Cluster::summary() const {
+  ClientTotals all;
+  for (const auto& client : clients_) {
+    all.syncs += client->totals().syncs;
+    all.reads += client->totals().reads;
+    all.names += client->totals().names;
+    all.again += client->totals().again;
+  }
+  return std::to_string(all.syncs) + " syncs, " + std::to_string(all.reads) + " reads, " +
+         std::to_string(all.names) + " names, " + std::to_string(all.again) + " again, " +
+         std::to_string(deaths_) + " deaths, " + std::to_string(now() / kSecond) + " s";
+}
+
+}  // namespace
+
+std::string run_cluster(const RunOptions& options) {
+  if (!tracing()) {
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("none", std::make_shared<spdlog::sinks::null_sink_mt>()));
+  }
+  std::string summary;
+  {
+    Cluster cluster(options);
+    cluster.start();
+    cluster.work();
+    cluster.faults();
+    cluster.end_faults();
+    cluster.await_quiet();
+    cluster.check();
+    summary = cluster.summary();
+  }
+  return summary;
+}
+
+}  // namespace weft::sim

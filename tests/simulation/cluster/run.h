@@ -1,0 +1,26 @@
+// One seed: a cluster, clients at work, faults of all kinds at once, quiet, and what must hold
+// then.
+//
+// Threading: as scheduler.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace weft::sim {
+
+struct RunOptions {
+  unsigned data_servers = 4;
+  unsigned clients = 3;
+  unsigned files = 4;        // of each client
+  unsigned blocks = 12;      // of each file
+  unsigned operations = 40;  // of each client
+  unsigned copies = 2;
+  unsigned faults = 8;
+  std::string folder;  // for the disks
+};
+
+// In a simulation. What does not hold ends the process (scheduler.h); else a line for people.
+std::string run_cluster(const RunOptions& options);
+
+}  // namespace weft::sim

@@ -1,0 +1,173 @@
+// simulation: runs seeds, each in a process of its own, and says which failed and how to run that
+// one again.
+#include <sched.h>
+#include <sys/personality.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <string>
+
+#include "tests/simulation/cluster/run.h"
+#include "tests/simulation/world/scheduler.h"
+
+namespace {
+
+using namespace weft;
+
+struct Arguments {
+  std::uint64_t seed = 0;  // that one alone
+  std::uint64_t first = 1;
+  std::uint64_t count = 1000;
+  unsigned jobs = 2;
+  unsigned seconds = 0;  // no further seed begins after it; 0: any time
+  bool trace = false;
+  sim::RunOptions run;
+};
+
+// Addresses are the same in every run, and so is what depends on them: no address space
+// randomisation, one heap without per-thread caches.
+void same_addresses(char** argv) {
+  const int now = personality(0xffffffff);
+  if ((now & ADDR_NO_RANDOMIZE) != 0) return;
+  personality(static_cast<unsigned long>(now) | ADDR_NO_RANDOMIZE);
+  setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1", 1);
+  execv("/proc/self/exe", argv);
+  std::perror("simulation: execv");
+}
+
+std::string folder_of(std::uint64_t seed) {
+  return "/dev/shm/weft-sim." + std::to_string(getppid()) + "." + std::to_string(seed);
+}
+
+// One thread runs at a time: on one processor the next one finds it warm, and no other is woken.
+void stay_on(unsigned job) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  unsigned left = job % static_cast<unsigned>(CPU_COUNT(&allowed));
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || left-- != 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+[[noreturn]] void run_seed(const Arguments& arguments, std::uint64_t seed, unsigned job) {
+  stay_on(job);
+  sim::RunOptions options = arguments.run;
+  options.folder = folder_of(seed);
+  mkdir(options.folder.c_str(), 0700);
+  sim::run({.seed = seed, .trace = arguments.trace}, [&] {
+    const std::string summary = sim::run_cluster(options);
+    const sim::Real real;
+    if (arguments.seed != 0) {
+      std::printf("seed %llu: %s; %llu switches, fingerprint %016llx\n",
+                  static_cast<unsigned long long>(seed), summary.c_str(),
+                  static_cast<unsigned long long>(sim::switches()),
+                  static_cast<unsigned long long>(sim::fingerprint()));
+    }
+  });
+  std::fflush(nullptr);
+  _exit(0);
+}
+
+struct Running {
+  pid_t process = 0;
+  std::uint64_t seed = 0;
+};
+constexpr unsigned kMaxJobs = 64;
+constexpr std::size_t kMaxFailed = 20;  // told of one by one
+
+// Without memory of its own that grows: each child begins with the same heap.
+struct Runner {
+  const Arguments& arguments;
+  Running running[kMaxJobs] = {};
+  unsigned busy = 0;
+  std::uint64_t done = 0;
+  std::uint64_t failed = 0;
+
+  void start(std::uint64_t seed) {
+    for (unsigned job = 0; job < kMaxJobs; ++job) {
+      Running& place = running[job];
+      if (place.process != 0) continue;
+      place.seed = seed;
+      place.process = fork();
+      if (place.process == 0) run_seed(arguments, seed, job);
+      ++busy;
+      return;
+    }
+  }
+  void await_one() {
+    int status = 0;
+    const pid_t ended = waitpid(-1, &status, 0);
+    for (Running& place : running) {
+      if (place.process != ended) continue;
+      place.process = 0;
+      --busy;
+      ++done;
+      const std::string folder =
+          "/dev/shm/weft-sim." + std::to_string(getpid()) + "." + std::to_string(place.seed);
+      std::error_code ignored;
+      std::filesystem::remove_all(folder, ignored);
+      if (status == 0) return;
+      if (++failed <= kMaxFailed) {
+        std::fprintf(stderr, "seed %llu FAILED (status %d): simulation --seed %llu --trace\n",
+                     static_cast<unsigned long long>(place.seed),
+                     WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+                     static_cast<unsigned long long>(place.seed));
+      }
+    }
+  }
+};
+
+int run(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app{"simulation: a whole cluster under faults, a seed at a time"};
+  app.add_option("--seed", arguments.seed, "Run this seed alone, and say how it went");
+  app.add_option("--first", arguments.first, "First of the seeds")->capture_default_str();
+  app.add_option("--count", arguments.count, "How many seeds")->capture_default_str();
+  app.add_option("--jobs", arguments.jobs, "Seeds at a time")
+      ->check(CLI::Range(1U, kMaxJobs))
+      ->capture_default_str();
+  app.add_option("--seconds", arguments.seconds,
+                 "No further seed begins after this time; 0: all are run");
+  app.add_flag("--trace", arguments.trace, "Say what happens, on standard error");
+  app.add_option("--data-servers", arguments.run.data_servers)->capture_default_str();
+  app.add_option("--clients", arguments.run.clients)->capture_default_str();
+  app.add_option("--files", arguments.run.files, "Of each client")->capture_default_str();
+  app.add_option("--operations", arguments.run.operations, "Of each client")->capture_default_str();
+  app.add_option("--copies", arguments.run.copies)->capture_default_str();
+  app.add_option("--faults", arguments.run.faults)->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  if (arguments.seed != 0) {
+    arguments.first = arguments.seed;
+    arguments.count = 1;
+  }
+  Runner runner{.arguments = arguments};
+  const std::time_t began = std::time(nullptr);
+  for (std::uint64_t i = 0; i < arguments.count; ++i) {
+    if (arguments.seconds != 0 && std::time(nullptr) - began >= arguments.seconds) break;
+    runner.start(arguments.first + i);
+    if (runner.busy == arguments.jobs) runner.await_one();
+  }
+  while (runner.busy > 0) runner.await_one();
+  std::printf("%llu seeds in %lld s, %llu failed\n", static_cast<unsigned long long>(runner.done),
+              static_cast<long long>(std::time(nullptr) - began),
+              static_cast<unsigned long long>(runner.failed));
+  return runner.failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  same_addresses(argv);
+  return run(argc, argv);
+}
