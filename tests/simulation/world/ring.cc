@@ -98,32 +98,30 @@ class Ring final : public Descriptor {
     } else if (entry.code != IORING_OP_FSYNC) {
       return complete(entry.data, -EINVAL);
     }
-    if (entry.node == nullptr) return complete(entry.data, -EBADF);  // files of disks only
     const auto work = entry.code == IORING_OP_READV    ? disk::Work::kRead
                       : entry.code == IORING_OP_WRITEV ? disk::Work::kWrite
                                                        : disk::Work::kSync;
-    disk::Life& life = *entry.node->life;
-    // Named before the move: which of the arguments is made first is not said.
+    // Null for a real file, such as one that was made after power had failed.
+    disk::Life* const life = entry.node == nullptr ? nullptr : entry.node->life;
     auto done = [weak = weak_from_this(), entry = std::move(entry)](int error) {
       const auto self = std::static_pointer_cast<Ring>(weak.lock());
       if (self == nullptr || self->ended_) return;
       self->complete(entry.data, run(entry, error));
     };
-    // What comes at once is not told apart from what comes a moment later: by an event all the
-    // same.
-    if (work != disk::Work::kSync && !chance(kAtOnceInMillion)) {
-      const auto delay = static_cast<Ns>(choose(50 * kMicrosecond));
-      after(delay, [&life, work, done = std::move(done)]() mutable {
-        disk::after_time(life, work, std::move(done));
-      });
-    } else {
-      disk::after_time(life, work, std::move(done));
+    if (life == nullptr) return after(0, [done = std::move(done)] { done(0); });
+    if (work == disk::Work::kSync || chance(kAtOnceInMillion)) {
+      return disk::after_time(*life, work, std::move(done));
     }
+    const auto delay = static_cast<Ns>(choose(50 * kMicrosecond));
+    after(delay, [life, work, done = std::move(done)]() mutable {
+      disk::after_time(*life, work, std::move(done));
+    });
   }
 
   static int run(const Entry& entry, int error) {
     // A program that closes a file under a request of it would get another file's bytes.
     if (disk::node_of(entry.fd) != entry.node) disk::broken("a file of a request is closed");
+    if (entry.node == nullptr) return run_real(entry);
     if (entry.code == IORING_OP_FSYNC) {
       const bool data_only = (entry.flags & IORING_FSYNC_DATASYNC) != 0;
       if (!entry.node->life->over) disk::written_back(entry.node, data_only, error != 0);
@@ -136,6 +134,19 @@ class Ring final : public Descriptor {
         entry.code == IORING_OP_READV
             ? disk::read_now(entry.fd, entry.vectors.data(), count, entry.offset, 0)
             : disk::write_now(entry.node, entry.fd, entry.vectors.data(), count, entry.offset, 0);
+    return bytes < 0 ? -errno : static_cast<int>(bytes);
+  }
+
+  static int run_real(const Entry& entry) {
+    const auto count = static_cast<int>(entry.vectors.size());
+    ssize_t bytes = 0;
+    if (entry.code == IORING_OP_READV) {
+      bytes = WEFT_REAL(preadv)(entry.fd, entry.vectors.data(), count, entry.offset);
+    } else if (entry.code == IORING_OP_WRITEV) {
+      bytes = WEFT_REAL(pwritev)(entry.fd, entry.vectors.data(), count, entry.offset);
+    } else {
+      bytes = WEFT_REAL(fdatasync)(entry.fd);
+    }
     return bytes < 0 ? -errno : static_cast<int>(bytes);
   }
 
