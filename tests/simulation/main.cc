@@ -36,7 +36,8 @@ void same_addresses(char** argv) {
   const int now = personality(0xffffffff);
   if ((now & ADDR_NO_RANDOMIZE) != 0) return;
   personality(static_cast<unsigned long>(now) | ADDR_NO_RANDOMIZE);
-  setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1", 1);
+  setenv("GLIBC_TUNABLES",
+         "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1:glibc.malloc.top_pad=16777216", 1);
   execv("/proc/self/exe", argv);
   std::perror("simulation: execv");
 }

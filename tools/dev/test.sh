@@ -10,7 +10,8 @@ Without a STAGE: unit, tidy, tools, simulation, system, asan, fuzz, tsan; this i
 server runs. Stages:
 
   unit     unit and property tests (ctest), release build
-  simulation  a whole cluster under faults, WEFT_SIM_SEEDS (1000) seeds, WEFT_SIM_SECONDS (150) at most
+  simulation  a whole cluster under faults: WEFT_SIM_SEEDS (1000) seeds, or as many as
+           WEFT_SIM_SECONDS (150) allow
   tidy     formatting, layering, lengths, and the tests of those checks
   tools    tests of the Python tools
   system   stock-kernel clients against a whole system (pytest tests/system, without -m long)
@@ -199,7 +200,9 @@ test_main() {
   test_results=$WEFT_ROOT/build/test
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
     case $1 in
-      unit | tidy | tools | simulation | system | faults | stores | long | fuzz | asan | tsan) stages+=("$1") ;;
+      unit | tidy | tools | simulation | system | faults | stores | long | fuzz | asan | tsan)
+        stages+=("$1")
+        ;;
       *) test_usage >&2; return 2 ;;
     esac
     shift

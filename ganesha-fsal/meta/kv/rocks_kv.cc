@@ -27,6 +27,10 @@
 namespace weft::mds {
 namespace {
 
+// Mutexes over which a commit spreads its keys while it is checked. RocksDB would make a million of
+// them, 64 MiB; far fewer commits are under way at once.
+constexpr std::uint32_t kCommitLocks = 4096;
+
 rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 std::string_view view(const rocksdb::Slice& bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -458,8 +462,16 @@ Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
   space->make_way();
   auto background = std::make_shared<BackgroundErrors>();
   rocks.listeners.push_back(background);
+  rocksdb::OptimisticTransactionDBOptions transactions;
+  transactions.occ_lock_buckets = kCommitLocks;
   rocksdb::OptimisticTransactionDB* db = nullptr;
-  const auto status = rocksdb::OptimisticTransactionDB::Open(rocks, options.path, &db);
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
+      {rocksdb::kDefaultColumnFamilyName, rocks}};
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  const auto status = rocksdb::OptimisticTransactionDB::Open(rocks, transactions, options.path,
+                                                             families, &handles, &db);
+  // The one handle is the database's own, too.
+  for (rocksdb::ColumnFamilyHandle* handle : handles) delete handle;
   if (!status.ok()) return std::unexpected(open_error(status, options.path));
   space->look(false);
   return std::make_unique<RocksKv>(std::unique_ptr<rocksdb::OptimisticTransactionDB>(db), options,

@@ -58,6 +58,7 @@ class Cluster final : Clients {
   std::vector<std::unique_ptr<SharedFile>> files_;
   std::vector<std::thread> applications_;
   unsigned deaths_ = 0;
+  bool over_ = false;  // the clients go
 };
 
 Cluster::Cluster(const RunOptions& options)
@@ -80,6 +81,7 @@ Cluster::Cluster(const RunOptions& options)
 }
 
 Cluster::~Cluster() {
+  over_ = true;
   clients_.clear();
   for (auto& server : servers_) static_cast<void>(server->stop());
   static_cast<void>(mds_.stop());
@@ -243,7 +245,7 @@ void Cluster::await_quiet() {
 }
 
 void Cluster::recall(mds::FileId file, mds::ClientId client) {
-  clients_[client - client_id(0)]->recalled(file);
+  if (!over_) clients_[client - client_id(0)]->recalled(file);
 }
 
 std::string Cluster::object_bytes(std::uint32_t ds_id, const layout::ObjectId& object) {
