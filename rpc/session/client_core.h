@@ -100,6 +100,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void on_create_session(Result<nfs4::OpResult> result);
   void reclaim_complete();
   void lose_session();
+  // What was in flight, which no answer is for any more: the session goes.
+  [[nodiscard]] std::unordered_map<std::uint32_t, ClientRequest> take_in_flight();
   void become_ready();
   void retry_later(Error why);
   void destroy_session();

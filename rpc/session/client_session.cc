@@ -157,6 +157,8 @@ void ClientCore::reclaim_complete() {
         }
         if (!result && result.error() == Errc::kCancelled) return;
         phase_ = Phase::kCreate;
+        // If it has no answer it still has its slot, which the next session's first request takes.
+        static_cast<void>(take_in_flight());
         retry_later(result ? error_of(result->status, "RECLAIM_COMPLETE") : result.error());
       });
   request.internal = true;
@@ -173,6 +175,12 @@ void ClientCore::become_ready() {
   pump();
 }
 
+std::unordered_map<std::uint32_t, ClientRequest> ClientCore::take_in_flight() {
+  slot_of_xid_.clear();
+  for (Connection& connection : connections_) connection.in_flight = 0;
+  return std::exchange(in_flight_, {});
+}
+
 // The server does not know the session any more. What was in flight under it may have been executed
 // or not.
 void ClientCore::lose_session() {
@@ -180,9 +188,7 @@ void ClientCore::lose_session() {
   phase_ = Phase::kCreate;
   state_ = SessionClient::State::kConnecting;
   retry_at_ = {};
-  auto lost = std::exchange(in_flight_, {});
-  slot_of_xid_.clear();
-  for (Connection& connection : connections_) connection.in_flight = 0;
+  auto lost = take_in_flight();
   // RECLAIM_COMPLETE is made anew with the next session.
   std::erase_if(waiting_, [](const ClientRequest& request) { return request.internal; });
   for (auto& [slot, request] : lost) {

@@ -19,9 +19,9 @@ using nfs4::Status;
 namespace {
 
 struct World {
-  explicit World(std::uint64_t seed) : random(seed), network(pool, random), handler(pool) {
+  explicit World(std::uint64_t seed, SessionClientOptions options = {})
+      : random(seed), network(pool, random), handler(pool) {
     restart();
-    SessionClientOptions options;
     options.owner = "client";
     options.verifier = 1;
     options.slots = 4;
@@ -142,6 +142,27 @@ TEST_CASE(
     for (const auto& [offset, times] : writes) RC_ASSERT(times == 1);
     for (const std::uint64_t offset : world.acknowledged) RC_ASSERT(writes.contains(offset));
   }));
+}
+
+TEST_CASE("a network that hangs and breaks while the session is made: it is made after that") {
+  // One of these moments is between RECLAIM_COMPLETE and its answer.
+  for (int moment = 0; moment < 40; ++moment) {
+    World world(static_cast<std::uint64_t>(moment) + 1,
+                {.connect_deadline = std::chrono::milliseconds(20)});
+    bool ready = false;
+    world.client->when_ready(std::chrono::seconds(60),
+                             [&ready](Result<> stands) { ready = stands.has_value(); });
+    for (int i = 0; i < moment; ++i) world.turn();
+    const auto moves = std::chrono::steady_clock::now() + std::chrono::milliseconds(60);
+    while (std::chrono::steady_clock::now() < moves) {
+      world.context.restart();
+      world.context.poll();
+    }
+    for (std::size_t i = 0; i < world.network.connections(); ++i) world.network.cut(i);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!ready && std::chrono::steady_clock::now() < end) world.turn();
+    CHECK(ready);
+  }
 }
 
 TEST_CASE("idempotent calls all succeed, whatever the server forgets") {
