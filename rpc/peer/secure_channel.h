@@ -18,7 +18,7 @@
 //
 // Invariants:
 //  1. No payload is delivered, and none is sent, before the peer has proved that it has the key.
-//  2. Of what was received no more is kept than a message and a TLS record; before the proof no
+//  2. Of what was received no more is kept than a message and a TLS record. Before the proof no
 //  more
 //     than kMaxHandshakeBytes are taken at all.
 #pragma once

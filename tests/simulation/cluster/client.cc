@@ -423,6 +423,23 @@ void Client::read(SharedFile& file, bool through_mds) {
   ++totals_.reads;
 }
 
+void Client::truncate(SharedFile& file) {
+  const std::size_t first = choose(file.history.blocks() + 1);
+  begin("truncate inode " + std::to_string(file.id) + " before block " + std::to_string(first));
+  for (std::size_t block = first; block < file.history.blocks(); ++block) file.history.cut(block);
+  mds::AttributeChange change;
+  change.size = first * kBlockBytes;
+  for (;; again()) {
+    const auto done = ask<Result<mds::InodeAttributes>>([&](mds::MetadataServer& server) {
+      return server.data().set_attributes(mds::kSuperuser, file.id, change, id());
+    });
+    if (done && *done) break;
+  }
+  for (std::size_t block = first; block < file.history.blocks(); ++block) {
+    file.history.promise(block);
+  }
+}
+
 void Client::work_on_names() {
   const std::string name = "c" + std::to_string(index_) + "-" + std::to_string(next_name_++);
   begin("names " + name);

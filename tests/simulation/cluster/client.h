@@ -56,6 +56,7 @@ class Client {
   void create(SharedFile& file, const std::string& name);
   void write_and_sync(SharedFile& file);
   void read(SharedFile& file, bool through_mds);
+  void truncate(SharedFile& file);
   // Writes under a layout that was taken away, once the file is given out anew: no data server may
   // take that.
   void write_when_fenced(SharedFile& file);

@@ -55,9 +55,11 @@ std::string History::wrong(std::size_t block, std::span<const std::byte> bytes,
       return where + " has bytes of file " + std::to_string(mark.file) + " block " +
              std::to_string(mark.block);
     }
-    if (mark.number < promised || mark.number > blocks_[block].tried) {
-      return where + " holds " + std::to_string(mark.number) + ", promised " +
-             std::to_string(promised) + ", tried " + std::to_string(blocks_[block].tried);
+    const std::uint32_t number = nothing ? blocks_[block].zeros : mark.number;
+    if (number < promised || number > blocks_[block].tried) {
+      return where + " holds " + (nothing ? "zeros of " : "") + std::to_string(number) +
+             ", promised " + std::to_string(promised) + ", tried " +
+             std::to_string(blocks_[block].tried);
     }
     for (std::size_t i = at; i < at + kSectorBytes; i += sizeof mark) {
       if (std::memcmp(whole.data() + i, whole.data() + at, sizeof mark) != 0) {

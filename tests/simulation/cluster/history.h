@@ -3,7 +3,8 @@
 // A file is a row of blocks. The writer of a block gives each write a number, one more than the
 // last, and fills the block with it. A number is promised when a sync of it was answered. So
 // whoever begins to read later finds the promised number or a later one that was tried, in each
-// sector: a write that nobody promised may be there, in part too.
+// sector: a write that nobody promised may be there, in part too. Where the file was cut, a number
+// stands for zeros.
 //
 // Threading: one thread at a time.
 #pragma once
@@ -28,6 +29,8 @@ class History {
   [[nodiscard]] std::vector<std::byte> next(std::size_t block);
   // Those of the last one again.
   [[nodiscard]] std::vector<std::byte> last(std::size_t block) const;
+  // The next number of a block, which stands for zeros: the file is cut before it.
+  void cut(std::size_t block) { blocks_[block].zeros = ++blocks_[block].tried; }
   // Its last number is promised.
   void promise(std::size_t block) { blocks_[block].promised = blocks_[block].tried; }
 
@@ -42,6 +45,7 @@ class History {
   struct Block {
     std::uint32_t tried = 0;
     std::uint32_t promised = 0;
+    std::uint32_t zeros = 0;  // the last number that stands for zeros
   };
   [[nodiscard]] std::vector<std::byte> fill(std::size_t block, std::uint32_t number) const;
 

@@ -132,9 +132,10 @@ void Cluster::work() {
       for (unsigned i = 0; i < options_.operations; ++i) {
         SharedFile& own = *files_[c * options_.files + choose(options_.files)];
         SharedFile& any = *files_[choose(files_.size())];
-        switch (choose(9)) {
+        switch (choose(10)) {
           case 0: client.work_on_names(); break;
           case 4: client.write_when_fenced(own); break;
+          case 5: client.truncate(own); break;
           case 1: client.read(own, true); break;
           case 2: client.read(any, false); break;
           case 3: client.read(any, true); break;

@@ -12,7 +12,7 @@ namespace weft::sim {
 struct RunOptions {
   unsigned data_servers = 4;
   unsigned clients = 3;
-  unsigned files = 4;        // of each client
+  unsigned files = 2;        // of each client
   unsigned blocks = 12;      // of each file
   unsigned operations = 40;  // of each client
   unsigned copies = 2;

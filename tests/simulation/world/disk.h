@@ -6,10 +6,9 @@
 // (disk_state.h): for each change that no sync has made durable, how to undo it. lose_power()
 // copies the folder as it might be found then, as ext4 and XFS (ordered data) might leave it:
 //
-//   - Changes of folders, and sizes that shrink, become durable in their order: some prefix of
-//   those
-//     that no sync has covered is found. Any fsync covers all before it; an fdatasync does when the
-//     file is new or its size has changed.
+//   - Changes of folders, and sizes that shrink, become durable in their order: of those that no
+//     sync has covered some prefix is found. Any fsync covers all before it; an fdatasync does when
+//     the file is new or its size has changed.
 //   - Overwritten sectors of 512 bytes are found new or old, each by itself. What was appended is
 //     found up to some point (Behaviour::holes: with holes, too).
 //   - After a sync that failed, some of what it should have written is never written, though reads
