@@ -96,6 +96,7 @@ CreateRequest create_request(const fsal_attrlist* wanted) {
   if (asks(*wanted, ATTR_GROUP)) request.gid = static_cast<std::uint32_t>(wanted->group);
   if (asks(*wanted, ATTR_ATIME)) request.atime_ns = to_ns(wanted->atime);
   if (asks(*wanted, ATTR_MTIME)) request.mtime_ns = to_ns(wanted->mtime);
+  if (asks(*wanted, ATTR_SIZE)) request.size = wanted->filesize;
   return request;
 }
 

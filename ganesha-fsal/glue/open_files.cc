@@ -66,11 +66,14 @@ fsal_status_t take_share(OpenFile& file, OpenState* state, fsal_openflags_t flag
   if (state == nullptr) return check_share_conflict(&file.share, wanted, false);
 
   const fsal_openflags_t before = state->flags;
-  update_share_counters(&file.share, before, FSAL_O_CLOSED);
-  const fsal_status_t status = check_share_conflict(&file.share, wanted, false);
-  const bool denied = FSAL_IS_ERROR(status);
-  update_share_counters(&file.share, FSAL_O_CLOSED, denied ? before : wanted);
-  if (denied) return status;
+  // Another OPEN of the same owner comes with what it had and what it asks for, and what it denied
+  // itself counts as well (RFC 8881 section 9.7). What is less than before is an OPEN_DOWNGRADE,
+  // or an upgrade that is taken back, and conflicts with nobody.
+  if (wanted == before || (wanted & ~before) != 0) {
+    const fsal_status_t status = check_share_conflict(&file.share, wanted, false);
+    if (FSAL_IS_ERROR(status)) return status;
+  }
+  update_share_counters(&file.share, before, wanted);
   uncount_open(file, *state);
   if (before == FSAL_O_CLOSED) {
     if (wanted != FSAL_O_CLOSED) ++file.opens;

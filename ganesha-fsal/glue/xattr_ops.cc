@@ -146,15 +146,19 @@ fsal_status_t removexattrs(fsal_obj_handle* obj_hdl, xattrkey4* name) {
   return removed ? kFsalOk : to_xattr_status(removed.error().code);
 }
 
-// The policy's first.
+// A directory's own policy first. That of a file is not listed: every file has one, and programs
+// that copy attributes would set it at each.
 Result<std::vector<std::string>> names_of(const Handle& handle) {
   auto names = this_export().names().list_xattrs(handle.file, {}, SIZE_MAX);
-  if (!names) return names;
+  if (!names || handle.type != DIRECTORY) return names;
   auto policy = policy_value(handle);
   if (policy) names->insert(names->begin(), std::string(kPolicyName));
   if (!policy && policy.error().code != Errc::kNotFound) return pass(policy);
   return names;
 }
+
+// Of one answer; Ganesha does not encode more (XDR_ARRAY_MAXLEN).
+constexpr std::size_t kMaxNames = 1024;
 
 // The cookie is the number of names before; names come in a fixed order.
 fsal_status_t listxattrs(fsal_obj_handle* obj_hdl, count4 max_bytes, nfs_cookie4* cookie,
@@ -166,7 +170,7 @@ fsal_status_t listxattrs(fsal_obj_handle* obj_hdl, count4 max_bytes, nfs_cookie4
 
   std::size_t end = *cookie;
   std::size_t bytes = 0;
-  for (; end < names->size(); ++end) {
+  for (; end < names->size() && end - *cookie < kMaxNames; ++end) {
     const std::size_t more = sizeof(std::uint32_t) + RNDUP((*names)[end].size());
     if (bytes + more > max_bytes) break;
     bytes += more;

@@ -86,7 +86,8 @@ Result<Created> Namespace::make(const MakeRequest& request) {
     InodeRecord made =
         new_inode(tree, request.who, id, request.type, request.base, dir->attributes);
     made.target = request.target;
-    made.attributes.size = request.target.size();
+    made.attributes.size =
+        request.type == FileType::kRegular ? request.base.size : request.target.size();
     made.attributes.rdev = request.rdev;
     if (request.how == CreateHow::kExclusive) made.verifier = request.verifier;
     if (auto added = tree.add_entry(*dir, request.name, id, request.type); !added) return added;
@@ -108,6 +109,7 @@ Result<Created> Namespace::make(const MakeRequest& request) {
 Result<Created> Namespace::create(const Credentials& who, FileId dir, std::string_view name,
                                   const CreateRequest& request, CreateHow how,
                                   CreateVerifier verifier) {
+  if (request.size > kMaxFileSize) return fail(Errc::kFileTooLarge);
   return make(
       {.who = who, .dir = dir, .name = name, .base = request, .how = how, .verifier = verifier});
 }

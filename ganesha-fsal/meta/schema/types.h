@@ -74,6 +74,7 @@ struct CreateRequest {
   // Times of the client's choosing; now when absent.
   std::optional<std::int64_t> atime_ns;
   std::optional<std::int64_t> mtime_ns;
+  std::uint64_t size = 0;  // bytes, of a regular file: a hole
 };
 
 // What to change; absent fields stay.

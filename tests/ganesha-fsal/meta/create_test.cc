@@ -53,6 +53,24 @@ TEST_CASE_METHOD(NamespaceTest, "a created file is found, with the attributes as
   check_clean();
 }
 
+TEST_CASE_METHOD(NamespaceTest, "a file is made with the size asked for") {
+  const auto made =
+      names->create(kSuperuser, kRootFileId, "a", {.mode = 0640, .size = kMaxFileSize});
+  REQUIRE(made);
+  CHECK(made->attributes.size == kMaxFileSize);
+  const auto again =
+      names->create(kSuperuser, kRootFileId, "a", {.mode = 0640, .size = 1}, CreateHow::kUnchecked);
+  REQUIRE(again);
+  CHECK(again->attributes.size == kMaxFileSize);
+  const auto beyond =
+      names->create(kSuperuser, kRootFileId, "b", {.mode = 0640, .size = kMaxFileSize + 1});
+  REQUIRE_FALSE(beyond);
+  CHECK(beyond.error().code == Errc::kFileTooLarge);
+  CHECK(names->mkdir(kSuperuser, kRootFileId, "d", {.mode = 0750, .size = 5})->attributes.size ==
+        0);
+  check_clean();
+}
+
 TEST_CASE_METHOD(NamespaceTest, "bad names are refused everywhere") {
   const FileId a = file(kRootFileId, "a");
   const std::string_view with_nul("x\0y", 3);

@@ -207,6 +207,13 @@ def setxattr(name, value, option=const.SETXATTR4_EITHER):
                      _on_success(lambda unpacker: {"change": unpacker.fixed(20)}))
 
 
+def listxattrs(cookie=0, maxcount=8192):
+    """cookie, names, eof. RFC 8276 section 8.4.3."""
+    return Operation(Op.LISTXATTRS, Packer().uint64(cookie).uint32(maxcount).bytes(), _on_success(
+        lambda u: {"cookie": u.uint64(), "names": [u.opaque() for _ in range(u.uint32())],
+                   "eof": u.boolean()}))
+
+
 def removexattr(name):
     return Operation(Op.REMOVEXATTR, Packer().opaque(name).bytes(),
                      _on_success(lambda unpacker: {"change": unpacker.fixed(20)}))

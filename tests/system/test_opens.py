@@ -1,0 +1,76 @@
+"""OPEN over the wire: attributes of files that it makes, and share reservations."""
+
+import pytest
+from harness.in_namespace import InNamespace
+from wire import const, ops
+from wire.client import Client
+from wire.const import Status
+
+
+@pytest.fixture
+def on_wire(cluster):
+    """Runs FUNCTION(client) with a client on the metadata server's machine."""
+    def run(function):
+        def connected():
+            with Client((cluster.address, cluster.options.mds_port)) as client:
+                function(client)
+        InNamespace(cluster.mds_node, connected).result()
+    return run
+
+
+def size_of(client, handle):
+    got = client.call(ops.putfh(handle), ops.getattr([const.ATTR_SIZE]))
+    return got.attributes[const.ATTR_SIZE]
+
+
+def test_a_size_given_when_a_file_is_made(on_wire):
+    """It is the file's; of a file that is there already it counts only if it is 0 (RFC 8881 section
+    18.16.3)."""
+    def check(client):
+        handle, made = client.open("/export", b"sized", create=True, size=32)
+        assert size_of(client, handle) == 32
+        read = client.call(ops.putfh(handle), ops.read(made, 0, 100))
+        assert read.data == bytes(32)
+        _, again = client.open("/export", b"sized", create=True, size=16)
+        assert size_of(client, handle) == 32
+        _, again = client.open("/export", b"sized", create=True, size=0)
+        assert size_of(client, handle) == 0
+        client.call(ops.putfh(handle), ops.close(again))
+    on_wire(check)
+
+
+def test_a_size_beyond_all_files(cluster, on_wire):
+    if not cluster.counted:
+        pytest.skip("Ganesha's VFS makes the file and then fails")
+
+    def check(client):
+        reply = client.compound(*client.at("/export"), ops.open_file(
+            b"beyond", client.clientid, create=True, size=1 << 63))
+        assert reply.status == Status.FBIG
+        assert client.compound(*client.at("/export"), ops.lookup(b"beyond")).status == Status.NOENT
+    on_wire(check)
+
+
+@pytest.mark.parametrize("deny, access", [(1, 1), (2, 2), (3, 3)])
+def test_an_owner_is_denied_what_it_denied(on_wire, deny, access):
+    """A second OPEN of an open owner conflicts with the first's denial, too (RFC 8881 section
+    9.7)."""
+    def check(client):
+        name = b"denied%d" % deny
+        handle, stateid = client.open("/export", name, create=True, deny=deny)
+        again = client.compound(*client.at("/export"), ops.open_file(
+            name, client.clientid, share=access))
+        assert again.status == Status.SHARE_DENIED
+        client.call(ops.putfh(handle), ops.close(stateid))
+    on_wire(check)
+
+
+def test_downgrades_conflict_with_nobody(on_wire):
+    """An open that denies what it uses itself may be made less."""
+    def check(client):
+        handle, stateid = client.open("/export", b"downgraded", create=True, deny=0, share=1)
+        both = client.compound(*client.at("/export"), ops.open_file(
+            b"downgraded", client.clientid, share=3, deny=0)).check().last.stateid
+        less = client.call(ops.putfh(handle), ops.open_downgrade(both, 1)).stateid
+        client.call(ops.putfh(handle), ops.close(less))
+    on_wire(check)
