@@ -1,6 +1,6 @@
-// The one place where the simulation's threads wait for real: for their turn.
+// Where kernel threads of the simulation wait for real.
 //
-// Threading: give() by the thread whose turn it was, await() by the one whose turn it becomes.
+// Threading: give() by any thread, await() by one.
 #pragma once
 
 #include <linux/futex.h>

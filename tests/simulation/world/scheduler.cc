@@ -2,12 +2,13 @@
 
 #include <execinfo.h>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
@@ -28,6 +29,9 @@ constexpr std::uint64_t kMillion = 1'000'000;
 // What a look at the clock costs, so that who looks until time has passed gets on.
 constexpr Ns kLook = 100;
 
+// What a sleeping kernel thread may use of the stack that it has lent, with much to spare.
+constexpr std::ptrdiff_t kOwnFrames = 16384;
+
 std::uint64_t mix(std::uint64_t x) {  // splitmix64's finish
   x ^= x >> 30;
   x *= 0xbf58476d1ce4e5b9ULL;
@@ -36,12 +40,19 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64's finish
   return x ^ (x >> 31);
 }
 
+void print_stack() {
+  const Real real;
+  void* frames[40];
+  backtrace_symbols_fd(frames, backtrace(frames, 40), STDERR_FILENO);
+}
+
 }  // namespace
 
 // All there is to know of the run. One thread at a time is in here.
 class Scheduler {
  public:
-  explicit Scheduler(const Options& options) : options_(options), state_(options.seed) {
+  Scheduler(const Options& options, const Standing& host)
+      : options_(options), host_(host), state_(options.seed) {
     // Some seeds switch at every turn, others hardly ever; some let threads fall far behind.
     static constexpr std::uint64_t kSwitches[] = {500, 20'000, 200'000};
     static constexpr std::uint64_t kStalls[] = {0, 50, 1'000};
@@ -121,7 +132,23 @@ class Scheduler {
     Thread* thread = std::exchange(self, nullptr);
     thread->done = true;
     wake(thread->joiners, true);
-    next()->turn.give();
+    give_from_outside(next());
+  }
+  // The calling thread's start function has returned: its own kernel thread has the rest.
+  [[noreturn]] void leave_host() {
+    self->outside = true;
+    outside_ = self;
+    Standing nowhere;
+    switch_stack(nowhere, host_);
+    std::abort();
+  }
+  // The host, while a thread's own kernel thread runs.
+  [[noreturn]] void host() {
+    for (;;) {
+      outside_->turn.give();
+      host_turn_.await();
+      switch_stack(host_, inside_->standing);
+    }
   }
 
   void pause(unsigned node) {
@@ -201,11 +228,31 @@ class Scheduler {
     if (thread == self) return;
     if (++switches_ == options_.max_switches) fail("the run takes more switches than its limit");
     Thread* const me = self;
-    thread->turn.give();
-    me->turn.await();
+    if (me->outside) {
+      give_from_outside(thread);
+      me->turn.await();
+      return;
+    }
+    outside_ = thread;
+    switch_stack(me->standing, thread->outside ? host_ : thread->standing);
+    while (printing_ != nullptr) {
+      print_stack();
+      switch_stack(me->standing, printing_->standing);
+    }
   }
+  void give_from_outside(Thread* thread) {
+    if (thread->outside) return thread->turn.give();
+    inside_ = thread;
+    host_turn_.give();
+  }
+  void print_stack_of(Thread& thread);
 
   const Options options_;
+  Standing host_;  // of host(), which the first thread's kernel thread runs
+  Turn host_turn_;
+  Thread* outside_ = nullptr;   // whom the host gives the turn
+  Thread* inside_ = nullptr;    // whom the host goes on with
+  Thread* printing_ = nullptr;  // who wants everybody's stack, at the end
   std::uint64_t state_;
   Ns now_ = 0;
   std::uint64_t sequence_ = 0;
@@ -225,13 +272,26 @@ namespace {
 
 Scheduler* scheduler = nullptr;
 
-void print_stack(int /*signal*/) {
-  const Real real;
-  void* frames[40];
-  backtrace_symbols_fd(frames, backtrace(frames, 40), STDERR_FILENO);
+void run_host() { scheduler->host(); }
+
+// On the stack that its own kernel thread has lent.
+void run_thread() {
+  Thread* const thread = self;
+  thread->begun = true;
+  thread->result = thread->start(thread->argument);
+  scheduler->leave_host();
 }
 
 }  // namespace
+
+void Scheduler::print_stack_of(Thread& thread) {
+  if (&thread == self) return print_stack();
+  // Only the host can go there and come back.
+  if (self == nullptr || self->outside || thread.outside || !thread.begun) return;
+  printing_ = self;
+  switch_stack(self->standing, thread.standing);
+  printing_ = nullptr;
+}
 
 void Scheduler::fail(const char* why) {
   const Real real;
@@ -245,12 +305,7 @@ void Scheduler::fail(const char* why) {
                  thread->list != nullptr ? ", waiting" : "");
     if (std::getenv("WEFT_SIM_STACKS") == nullptr) continue;
     std::fflush(stderr);
-    struct sigaction action{};
-    action.sa_handler = print_stack;
-    sigaction(SIGUSR2, &action, nullptr);
-    pthread_kill(thread->handle, SIGUSR2);
-    const timespec moment{0, 30'000'000};
-    ::nanosleep(&moment, nullptr);
+    print_stack_of(*thread);
   }
   std::fflush(stderr);
   ::_exit(3);
@@ -307,18 +362,24 @@ Thread* add_thread() {
   thread->node = node();
   return scheduler->add(std::move(thread));
 }
-void begin_thread(Thread* thread) {
-  thread->turn.await();
+void lend_thread(Thread* thread) {
   self = thread;
+  auto* const here = static_cast<char*>(__builtin_frame_address(0));
+  thread->standing = fresh_standing(here - kOwnFrames, run_thread);
+  thread->made.give();
+  thread->turn.await();
 }
 void start_thread(Thread* thread) { scheduler->make_ready(thread); }
 void end_thread() { scheduler->end_thread(); }
 
 void run(const Options& options, const std::function<void()>& body) {
   if (scheduler != nullptr) std::abort();
-  scheduler = new Scheduler(options);  // stays until the process ends, as its threads may
+  alignas(16) static char host_stack[65536];
+  // Stays until the process ends, as its threads may.
+  scheduler = new Scheduler(options, fresh_standing(std::end(host_stack), run_host));
   self = add_thread();
   self->handle = pthread_self();
+  self->standing.thread_data = reinterpret_cast<std::uintptr_t>(self->handle);
   std::snprintf(self->name, sizeof self->name, "main");
   body();
   self = nullptr;

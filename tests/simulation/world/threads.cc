@@ -51,9 +51,9 @@ void on_thread_data(void* data) {
 
 void* trampoline(void* data) {
   auto* const thread = static_cast<Thread*>(data);
-  begin_thread(thread);
+  lend_thread(thread);
   pthread_setspecific(last_key(), thread);
-  return thread->start(thread->argument);
+  return thread->result;
 }
 
 // The real thread is waited for, so that where the next one's stack lies does not depend on how
@@ -139,6 +139,7 @@ int pthread_create(pthread_t* handle, const pthread_attr_t* attributes, void* (*
   thread->detached = state == PTHREAD_CREATE_DETACHED;
   const int result = WEFT_REAL(pthread_create)(&thread->handle, nullptr, sim::trampoline, thread);
   if (result != 0) sim::fail_run("no more threads");
+  thread->made.await();
   *handle = thread->handle;
   sim::by_handle()[thread->handle] = thread;
   sim::start_thread(thread);
