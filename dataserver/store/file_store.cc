@@ -52,7 +52,9 @@ Result<std::unique_ptr<FileStore>> FileStore::open(FileStoreOptions options, Buf
   auto directory = StoreDirectory::open(options.path, options.create, *options.random);
   if (!directory) return pass(directory);
   std::unique_ptr<FileStore> store(new FileStore(std::move(options), pool, std::move(*directory)));
-  if (auto counted = store->files_.count_objects(); !counted) return pass(counted);
+  if (!store->directory_->is_new()) {
+    if (auto counted = store->files_.count_objects(); !counted) return pass(counted);
+  }
   spdlog::info("event=store_open path={} uuid={} ds_id={} clean={} objects={}",
                store->options_.path, to_string(store->identity().uuid), store->identity().ds_id,
                store->directory_->was_clean(), store->files_.object_count());

@@ -80,6 +80,7 @@ Result<bool> is_empty_folder(int parent, const char* name) {
 
 // True unless some object file is there: what a format that was cut short leaves behind.
 Result<bool> holds_no_objects(int root) {
+  if (::faccessat(root, kObjectsFolder, F_OK, 0) != 0 && errno == ENOENT) return true;
   for (unsigned folder = 0; folder < kObjectFolders; ++folder) {
     const std::string name = fmt::format("{}/{:03x}", kObjectsFolder, folder);
     auto empty = is_empty_folder(root, name.c_str());
@@ -173,6 +174,7 @@ Result<> StoreDirectory::format(Random& random) {
     const std::uint64_t bits = random.u64();
     std::memcpy(identity_.uuid.data() + half * 8, &bits, 8);
   }
+  is_new_ = true;
   // Last: a format cut short before this leaves no identity, and is begun again.
   return replace_file(root_.get(), kIdentityFile, as_bytes(format_identity(identity_)));
 }

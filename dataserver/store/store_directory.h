@@ -64,6 +64,8 @@ class StoreDirectory {
   [[nodiscard]] WriteVerifier verifier() const { return verifier_; }
   // Whether the last process closed the store in order.
   [[nodiscard]] bool was_clean() const { return was_clean_; }
+  // Whether open() made the store: there are no objects yet.
+  [[nodiscard]] bool is_new() const { return is_new_; }
   // Leaves `verifier` for the next open. Precondition: all objects are stable, and nothing is
   // written after. On an error the next open finds an unclean store.
   [[nodiscard]] Result<> close_clean(WriteVerifier verifier);
@@ -91,6 +93,7 @@ class StoreDirectory {
   StoreIdentity identity_;
   WriteVerifier verifier_ = 0;
   bool was_clean_ = false;
+  bool is_new_ = false;
 };
 
 }  // namespace weft::ds

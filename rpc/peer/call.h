@@ -62,6 +62,10 @@ class PendingCalls {
   // Completes calls whose deadline has passed with kTimedOut.
   void expire(Clock::time_point now);
   void fail_all(const Error& why);
+  // The first deadline; the end of time if nothing waits.
+  [[nodiscard]] Clock::time_point earliest() const {
+    return deadlines_.empty() ? Clock::time_point::max() : deadlines_.begin()->first;
+  }
   [[nodiscard]] std::size_t size() const { return calls_.size(); }
 
  private:

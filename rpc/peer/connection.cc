@@ -9,9 +9,6 @@ namespace {
 
 using boost::system::error_code;
 
-// How often deadlines and silence are looked at: what a timeout may be late by.
-constexpr std::chrono::milliseconds kTick{50};
-
 }  // namespace
 
 Connection::Connection(std::shared_ptr<IoThread> io, boost::asio::ip::tcp::socket socket,
@@ -30,22 +27,32 @@ void Connection::start(Events events) {
   socket_.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
   if (auto first = channel_.open(); !first.empty()) send(std::move(first));
   read();
-  tick();
+  wake_by(heard_ + limits_.handshake);
 }
 
-void Connection::tick() {
+// Looks at deadlines and silence. What was heard meanwhile puts the next look off.
+void Connection::look() {
   const auto now = Clock::now();
   calls_.expire(now);
   if (!open_) return;
-  if (now - heard_ > (channel_.established() ? limits_.silence : limits_.handshake)) {
+  const auto patience = channel_.established() ? limits_.silence : limits_.handshake;
+  if (now - heard_ >= patience) {
     return close({Errc::kTimedOut, channel_.established() ? "nothing heard from the peer"
                                                           : "the peer does not speak our protocol, "
                                                             "or does not answer: both servers must "
                                                             "run the same Weft"});
   }
-  timer_.expires_after(kTick);
+  wake_by(std::min(heard_ + patience, calls_.earliest()));
+}
+
+void Connection::wake_by(Clock::time_point due) {
+  if (due >= due_) return;
+  due_ = due;
+  timer_.expires_at(due);
   timer_.async_wait([self = shared_from_this()](const error_code& error) {
-    if (!error && self->open_) self->tick();
+    if (error || !self->open_) return;
+    self->due_ = Clock::time_point::max();
+    self->look();
   });
 }
 
@@ -66,6 +73,7 @@ void Connection::on_bytes(std::size_t size) {
   if (channel_.established() && !announced_) {
     announced_ = true;
     heard_ = Clock::now();
+    wake_by(heard_ + limits_.silence);
     events_.on_established();
   }
   // Before the peer has proved itself, bytes do not extend the time the handshake may take.
@@ -117,8 +125,10 @@ void Connection::send_call(std::uint32_t verb, const Bytes& arguments,
   if (arguments.size() > kMaxPayloadBytes - kMaxHeaderBytes) {
     return done(fail(Errc::kTooLarge, "control call too large"));
   }
-  const auto xid = calls_.add(Clock::now() + timeout, std::move(done));
+  const auto deadline = Clock::now() + timeout;
+  const auto xid = calls_.add(deadline, std::move(done));
   if (!xid) return done(std::unexpected(xid.error()));
+  wake_by(deadline);
   send_payload(encode_call(*xid, channel_.version(), verb, arguments));
 }
 

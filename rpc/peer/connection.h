@@ -69,7 +69,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(Bytes bytes);
   void send_payload(const Bytes& payload);
   void write();
-  void tick();
+  void look();
+  // look() comes then, or before.
+  void wake_by(Clock::time_point due);
 
   const std::shared_ptr<IoThread> io_;  // before what uses its context
   boost::asio::ip::tcp::socket socket_;
@@ -82,6 +84,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool open_ = true;
   bool announced_ = false;  // on_established was called
   Clock::time_point heard_;
+  Clock::time_point due_ = Clock::time_point::max();  // when look() comes next
   std::array<std::byte, 16384> input_;
   std::deque<Bytes> output_;
   std::size_t unsent_bytes_ = 0;

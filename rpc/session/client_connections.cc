@@ -61,6 +61,7 @@ void ClientCore::on_dialed(std::size_t index, Result<std::shared_ptr<Channel>> c
     connection.back_off =
         std::clamp(connection.back_off * 2, options_.reconnect_least, options_.reconnect_most);
     connection.dial_at = std::chrono::steady_clock::now() + connection.back_off;
+    wake_by(connection.dial_at);
     spdlog::debug("event=dial_failed why=\"{}\"", channel.error().describe());
     last_error_ = std::move(channel.error());
     return;
@@ -105,6 +106,7 @@ void ClientCore::forget_connection(std::size_t index, const Error& why) {
                                    : std::clamp(connection.back_off * 2, options_.reconnect_least,
                                                 options_.reconnect_most);
   connection.dial_at = now + connection.back_off;
+  wake_by(connection.dial_at);
   last_error_ = why;
   for (auto& [slot, request] : in_flight_) {
     if (request.connection == index) request.connection = SIZE_MAX;
@@ -122,6 +124,7 @@ void ClientCore::forget_connection(std::size_t index, const Error& why) {
 void ClientCore::renew_connections() {
   if (phase_ != Phase::kReady) return;
   renew_by_ = std::chrono::steady_clock::now() + kRenewPatience;
+  wake_by(renew_by_);
   pump();
 }
 

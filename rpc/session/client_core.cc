@@ -12,7 +12,6 @@ namespace {
 
 using nfs4::Status;
 
-constexpr std::chrono::milliseconds kTick{20};
 constexpr std::chrono::milliseconds kDelay{100};  // after NFS4ERR_DELAY
 
 }  // namespace
@@ -40,10 +39,7 @@ nfs4::ExchangeIdOk ClientCore::server() const {
   return server_;
 }
 
-void ClientCore::start() {
-  start_timer();
-  dial_missing(std::chrono::steady_clock::now());
-}
+void ClientCore::start() { dial_missing(std::chrono::steady_clock::now()); }
 
 void ClientCore::submit(ClientRequest request) {
   if (phase_ == Phase::kClosing || phase_ == Phase::kClosed) {
@@ -52,6 +48,7 @@ void ClientCore::submit(ClientRequest request) {
   if (waiting_.size() >= options_.max_waiting) {
     return request.complete(fail(Errc::kBusy, "too many calls wait for a slot"));
   }
+  wake_by(request.expires);
   waiting_.push_back(std::move(request));
   pump();
 }
@@ -62,7 +59,9 @@ void ClientCore::when_ready(std::chrono::milliseconds deadline,
   if (phase_ == Phase::kClosing || phase_ == Phase::kClosed) {
     return done(fail(Errc::kClosed, "session client closed"));
   }
-  ready_waiters_.push_back({std::chrono::steady_clock::now() + deadline, std::move(done)});
+  const Time expires = std::chrono::steady_clock::now() + deadline;
+  ready_waiters_.push_back({expires, std::move(done)});
+  wake_by(expires);
 }
 
 // Gives slots to waiting requests, after sending again what lost its connection.
@@ -168,6 +167,7 @@ void ClientCore::on_sequence_failure(ClientRequest request, Status status) {
     case Status::NFS4ERR_DELAY:
       slots_.release(request.slot, false);
       delayed_until_ = std::chrono::steady_clock::now() + kDelay;
+      wake_by(delayed_until_);
       return requeue(std::move(request));
     case Status::NFS4ERR_TOO_MANY_OPS:
     case Status::NFS4ERR_REQ_TOO_BIG:
@@ -205,18 +205,49 @@ void ClientCore::requeue(ClientRequest request) {
   waiting_.push_front(std::move(request));
 }
 
-void ClientCore::start_timer() {
-  timer_.expires_after(kTick);
+void ClientCore::wake_by(Time due) {
+  if (due >= due_ || phase_ == Phase::kClosed) return;
+  due_ = due;
+  timer_.expires_at(due);
   timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     const auto self = weak.lock();
     if (self == nullptr || error || self->phase_ == Phase::kClosed) return;
-    self->tick();
-    self->start_timer();
+    const Time now = std::chrono::steady_clock::now();
+    self->due_ = Time::max();
+    self->tick(now);
+    self->wake_by(self->next_due(now));
   });
 }
 
-void ClientCore::tick() {
-  const Time now = std::chrono::steady_clock::now();
+// What is past and was not done in tick() waits for something else, which looks at it again: for a
+// connection, an answer, or the session.
+ClientCore::Time ClientCore::next_due(Time now) const {
+  Time due = Time::max();
+  const auto at = [&due, now](Time time) {
+    if (time > now) due = std::min(due, time);
+  };
+  if (control_) at(control_->expires);
+  for (const ClientRequest& request : waiting_) at(request.expires);
+  for (const auto& [slot, request] : in_flight_) {
+    if (request.done) at(request.expires);
+  }
+  for (const Waiter& waiter : ready_waiters_) at(waiter.expires);
+  for (const Connection& connection : connections_) {
+    if (connection.channel == nullptr && !connection.dialing) at(connection.dial_at);
+  }
+  at(retry_at_);
+  at(delayed_until_);
+  at(renew_by_);
+  at(closing_until_);
+  if (phase_ == Phase::kReady) {
+    const Time idle = last_sent_ + options_.keep_alive;
+    // Past: a request is under way. When that is answered the session may be idle at once.
+    at(idle > now ? idle : now + options_.keep_alive / 8);
+  }
+  return due;
+}
+
+void ClientCore::tick(Time now) {
   if (control_ && now >= control_->expires) {
     const std::size_t connection = control_->connection;
     auto done = std::move(control_->done);
@@ -274,6 +305,7 @@ void ClientCore::keep_alive(Time now) {
   request.internal = true;
   // A lost answer must be noticed: the completion does nothing, but being there it can be late.
   request.done = [](Result<nfs4::CompoundResult>) {};
+  wake_by(request.expires);
   waiting_.push_front(std::move(request));
 }
 

@@ -84,8 +84,11 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void on_sequence_failure(ClientRequest request, nfs4::Status status);
   void retry_or_fail(ClientRequest request, const char* why);
   void requeue(ClientRequest request);
-  void tick();
-  void start_timer();
+  void tick(Time now);
+  // The timer fires at `due_`; what is to be done then, next_due() knows. Whoever makes something
+  // due earlier says so here.
+  void wake_by(Time due);
+  [[nodiscard]] Time next_due(Time now) const;
   void expire_requests(Time now);
   void keep_alive(Time now);
   void fail_all(const Error& why);
@@ -134,8 +137,9 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   Time closing_until_{};
   Time retry_at_{};  // of the next step towards a session
   Time last_sent_{};
-  Time renew_by_{};       // or the connections stay; zero: nobody wants new ones
-  Time delayed_until_{};  // the server asked for a pause (NFS4ERR_DELAY)
+  Time due_ = Time::max();  // when tick() comes next; max: it does not, by itself
+  Time renew_by_{};         // or the connections stay; zero: nobody wants new ones
+  Time delayed_until_{};    // the server asked for a pause (NFS4ERR_DELAY)
   Error last_error_{Errc::kUnreachable, "not connected yet"};
   bool ever_ready_ = false;
   bool must_reclaim_ = true;

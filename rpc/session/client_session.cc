@@ -46,6 +46,7 @@ void ClientCore::control(nfs4::OpArgs op,
   const auto now = std::chrono::steady_clock::now();
   const auto deadline = phase_ == Phase::kClosing ? kFarewell : options_.connect_deadline;
   control_ = Control{xid, connection, now + deadline, std::move(done)};
+  wake_by(now + deadline);
   last_sent_ = now;
   connections_[connection].channel->send(std::move(call));
 }
@@ -162,12 +163,16 @@ void ClientCore::reclaim_complete() {
         retry_later(result ? error_of(result->status, "RECLAIM_COMPLETE") : result.error());
       });
   request.internal = true;
+  wake_by(request.expires);
   waiting_.push_front(std::move(request));
   pump();
 }
 
 void ClientCore::become_ready() {
+  const Time now = std::chrono::steady_clock::now();
   phase_ = Phase::kReady;
+  wake_by(now + options_.keep_alive);
+  dial_missing(now);
   ever_ready_ = true;
   state_ = SessionClient::State::kReady;
   auto waiters = std::exchange(ready_waiters_, {});
@@ -203,6 +208,7 @@ void ClientCore::retry_later(Error why) {
   spdlog::debug("event=session_retry why=\"{}\"", why.describe());
   last_error_ = std::move(why);
   retry_at_ = std::chrono::steady_clock::now() + options_.reconnect_least;
+  wake_by(retry_at_);
 }
 
 void ClientCore::close(std::move_only_function<void()> done) {
@@ -212,6 +218,7 @@ void ClientCore::close(std::move_only_function<void()> done) {
   state_ = SessionClient::State::kClosed;
   closed_ = std::move(done);
   closing_until_ = std::chrono::steady_clock::now() + kFarewell;
+  wake_by(closing_until_);
   control_.reset();
   fail_all({Errc::kCancelled, "session client closed"});
   if (!had_session || pick_connection() == SIZE_MAX) return finish_close();

@@ -175,6 +175,34 @@ TEST_CASE("idempotent calls all succeed, whatever the server forgets") {
   }));
 }
 
+TEST_CASE("a session that is idle does nothing") {
+  World world(3);
+  world.write(0, false);
+  while (world.answers.empty()) world.turn();
+  world.settle();
+  world.context.restart();
+  CHECK(world.context.run_for(std::chrono::milliseconds(300)) == 0);
+}
+
+TEST_CASE("a call that nobody answers is told of at its deadline") {
+  World world(4);
+  world.write(0, false);
+  while (world.answers.empty()) world.turn();
+  std::optional<Result<nfs4::CompoundResult>> answer;
+  std::vector<nfs4::OpArgs> ops;
+  ops.push_back({Op::OP_PUTROOTFH, nfs4::None{}});
+  world.client->call(std::move(ops), {.deadline = std::chrono::milliseconds(50)},
+                     [&](Result<nfs4::CompoundResult> result) { answer = std::move(result); });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!answer && std::chrono::steady_clock::now() < end) {
+    world.context.restart();
+    world.context.run_for(std::chrono::milliseconds(20));  // the network takes nothing
+  }
+  REQUIRE(answer);
+  REQUIRE_FALSE(*answer);
+  CHECK(answer->error().code == Errc::kTimedOut);
+}
+
 TEST_CASE("slots: the lowest first, a number used only when executed, never above the target") {
   ClientSlots slots;
   slots.reset(3);
