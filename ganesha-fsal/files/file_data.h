@@ -178,6 +178,10 @@ class FileData {
                                                      std::uint32_t to);
   // Whether somebody writes it through this server now.
   [[nodiscard]] bool being_written(FileId file);
+  // While it lives, nobody is alone with the file. kBusy: somebody is, or a cut is pending.
+  [[nodiscard]] Result<std::shared_ptr<void>> keep_uncut(FileId file);
+  // Somebody is alone with the file, or waits to be.
+  [[nodiscard]] bool changes_alone(FileId file);
   // LAYOUTCOMMIT: the size the file has then.
   [[nodiscard]] Result<std::uint64_t> commit(const Growth& growth, ClientId client);
   // The last grant of a file is gone. The hold that stood for them is the caller's to release.
@@ -296,7 +300,6 @@ class FileData {
   // Nothing of these begins while it lives. kBusy when what is under way does not end in time.
   [[nodiscard]] Result<Alone> be_alone(FileId file, Clock::duration patience);
   [[nodiscard]] Result<> check_open(FileId file) WEFT_REQUIRES(mutex_);  // of both
-  [[nodiscard]] bool changes_alone(FileId file);                         // somebody does
   [[nodiscard]] bool uncut(FileId file);                                 // a cut is pending
 
   // Makes the pending cut, if there is one.

@@ -11,6 +11,12 @@ Result<layout::LayoutMap> FileData::begin_move(FileId file, std::uint32_t from, 
   return parts_.names.begin_move(file, from, to);
 }
 
+Result<std::shared_ptr<void>> FileData::keep_uncut(FileId file) {
+  auto learning = enter_learning(file);
+  if (!learning) return pass(learning);
+  return std::make_shared<Learning>(std::move(*learning));
+}
+
 bool FileData::being_written(FileId file) {
   const MutexLock lock(mutex_);
   return writing_.contains(file) || alone_.contains(file) || uncut_.contains(file);

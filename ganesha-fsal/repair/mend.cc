@@ -140,6 +140,8 @@ Result<> Repairer::take_back_writes(const ResyncBegun& begun, std::size_t stripe
 }
 
 Result<> Repairer::compare_copies(FileId file) {
+  auto uncut = parts_.keep_uncut(file);
+  if (!uncut) return pass(uncut);
   auto pinned = parts_.pin(file);
   if (!pinned && pinned.error() == Errc::kStale) return {};
   if (!pinned) return pass(pinned);
@@ -168,7 +170,7 @@ Result<> Repairer::compare_copies(FileId file) {
     }
   }
   for (const Running& job : running) {
-    auto finished = finish_job(job.ds_id, job.number);
+    auto finished = finish_job(job.ds_id, job.number, file);
     if (!finished && outcome) outcome = pass(finished);
   }
   return outcome;
@@ -189,11 +191,16 @@ Result<std::uint64_t> Repairer::begin_job(RepairKind kind, FileId file, std::uin
   }
 }
 
-Result<ResyncProgress> Repairer::finish_job(std::uint32_t ds_id, std::uint64_t number) {
+Result<ResyncProgress> Repairer::finish_job(std::uint32_t ds_id, std::uint64_t number,
+                                            FileId uncut) {
   auto wait = parts_.limits.poll_first;
   auto heard = Clock::now();
   Result<ResyncProgress> outcome = fail(Errc::kCancelled, "shutting down");
   while (sleep(wait)) {
+    if (uncut != 0 && parts_.cut_waits(uncut)) {
+      outcome = fail(Errc::kBusy, "the file is to be cut");
+      break;
+    }
     wait = std::min(2 * wait, parts_.limits.poll_most);
     const auto at = parts_.servers.ask(ds_id, control::ResyncStatus{number});
     if (at) {
@@ -213,12 +220,20 @@ Result<ResyncProgress> Repairer::finish_job(std::uint32_t ds_id, std::uint64_t n
     outcome = std::unexpected(at.error());
     break;
   }
-  // It may go on there for a while; the object's next job ends it.
-  if (auto cancelled = parts_.servers.ask(ds_id, control::ResyncCancel{number}); !cancelled) {
-    spdlog::debug("event=resync_not_cancelled ds={} job={}", ds_id, number);
-  }
+  cancel_job(ds_id, number, uncut != 0);
   jobs_.end(number, false);
   return outcome;
+}
+
+// A job that could not be cancelled may go on there for a while; the object's next job ends it. The
+// answer comes when the job has ended. Who has to be sure of that asks until then, or until the
+// server is as good as gone: it is left out then before the file is changed, and fenced.
+void Repairer::cancel_job(std::uint32_t ds_id, std::uint64_t number, bool surely) {
+  const auto until = Clock::now() + parts_.limits.give_up;
+  do {
+    if (parts_.servers.ask(ds_id, control::ResyncCancel{number})) return;
+  } while (surely && Clock::now() < until && sleep(parts_.limits.poll_most));
+  spdlog::info("event=resync_not_cancelled ds={} job={}", ds_id, number);
 }
 
 }  // namespace weft::mds

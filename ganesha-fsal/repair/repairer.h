@@ -18,7 +18,8 @@
 //
 // compare(): every current copy of every stripe of a file is made equal to the leader's. They stay
 // current: both hold every acknowledged byte, and where they differ either is right, since nobody
-// was told that the write was done.
+// was told that the write was done. While a file is compared nobody cuts it: whoever wants to ends
+// the comparison, which is begun again later.
 //
 // Several objects at once: Limits::per_server at each data server that is mended, whichever the
 // sources, Limits::workers in all, one of a file. A data server where something failed is left
@@ -81,6 +82,12 @@ class Repairer {
     std::function<std::vector<std::uint32_t>()> here;
     // Pins the leaders of a file that has a map.
     std::function<Result<PinnedFile>(FileId)> pin;
+    // While what it returns lives the file is not cut, and no hole is made in it; whoever wants to
+    // waits, and then cut_waits() is true. kBusy: somebody does. Without that a job between current
+    // copies could bring back from one what was cut off at the other a moment before.
+    std::function<Result<std::shared_ptr<void>>(FileId)> keep_uncut =
+        [](FileId) -> Result<std::shared_ptr<void>> { return nullptr; };
+    std::function<bool(FileId)> cut_waits = [](FileId) { return false; };
     // Whether somebody writes the file, or may.
     std::function<bool(FileId)> written = [](FileId) { return false; };
     // Asked for compares are done, or some are.
@@ -170,9 +177,11 @@ class Repairer {
   [[nodiscard]] Result<> compare_copies(FileId file);
   [[nodiscard]] Result<std::uint64_t> begin_job(RepairKind kind, FileId file, std::uint32_t ds_id,
                                                 control::Resync& job);
-  // Waits for its end.
+  // Waits for its end. If `uncut` is a file that must not be cut meanwhile, and is to be, the job
+  // is ended for that, and the answer is kBusy.
   [[nodiscard]] Result<control::ResyncProgress> finish_job(std::uint32_t ds_id,
-                                                           std::uint64_t number);
+                                                           std::uint64_t number, FileId uncut = 0);
+  void cancel_job(std::uint32_t ds_id, std::uint64_t number, bool surely);
   // scrub.cc
   struct Scrub;
   [[nodiscard]] Result<ScrubOutcome> scrub_copies(FileId file, const ScrubHow& how);

@@ -148,10 +148,13 @@ Result<control::ResyncProgress> Repairer::differing(const Scrub& scrub, std::siz
 }
 
 Result<> Repairer::mend_difference(const Scrub& scrub, std::size_t stripe, ScrubFinding& finding) {
+  auto uncut = parts_.keep_uncut(scrub.file);
+  if (!uncut) return pass(uncut);
+  if (!is_still(scrub)) return fail(Errc::kBusy, "the file was changed meanwhile");
   control::Resync job = scrub_job(scrub, stripe, finding.ds_id, finding.source);
   auto number = begin_job(RepairKind::kScrub, scrub.file, finding.ds_id, job);
   if (!number) return pass(number);
-  auto at = finish_job(finding.ds_id, *number);
+  auto at = finish_job(finding.ds_id, *number, scrub.file);
   if (!at) return pass(at);
   finding.mended = true;
   return {};

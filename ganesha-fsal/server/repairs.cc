@@ -46,6 +46,8 @@ Repairer::Parts Repairs::repairer_parts() {
                 return here;
               },
           .pin = [this](FileId file) { return pin_writers(file); },
+          .keep_uncut = [this](FileId file) { return server_.data().keep_uncut(file); },
+          .cut_waits = [this](FileId file) { return server_.data().changes_alone(file); },
           .written = [this](FileId file) { return is_written(file); },
           .compared = [this] { server_.data().retry_settling(); },
           .limits = limits};

@@ -77,7 +77,9 @@ class FakeCopyServers final : public DataServers {
   }
   Result<> cancel(std::uint64_t job) {
     const std::lock_guard lock(mutex);
+    if (uncancelled > 0 && uncancelled-- > 0) return fail(Errc::kTimedOut, "away for a moment");
     cancelled.push_back(job);
+    if (progress[job].state == State::kRunning) progress[job].state = State::kFailed;
     return {};
   }
 
@@ -107,6 +109,7 @@ class FakeCopyServers final : public DataServers {
   std::function<void(const control::Resync&)> begun;
   std::function<std::uint64_t(std::uint32_t ds_id, const control::Resync&)> differing;
   int refuse = 0;
+  int uncancelled = 0;                      // so many calls to cancel have no answer
   std::atomic<bool> finish_at_once = true;  // tests turn it while workers run
 
  private:
@@ -126,6 +129,20 @@ class FakeCopyServers final : public DataServers {
 
 class RepairTest : public NamespaceTest {
  public:
+  struct KeptUncut {
+    explicit KeptUncut(RepairTest& test) : test_(test) { ++test_.kept_uncut; }
+    ~KeptUncut() {
+      {
+        const std::lock_guard lock(test_.servers.mutex);
+        for (const auto& [job, at] : test_.servers.progress) {
+          if (at.state == FakeCopyServers::State::kRunning) ++test_.running_when_cut;
+        }
+      }
+      --test_.kept_uncut;
+    }
+    RepairTest& test_;
+  };
+
   RepairTest() { here = {1, 2, 3, 4, 5, 6}; }
   ~RepairTest() { repairer.reset(); }
 
@@ -146,6 +163,11 @@ class RepairTest : public NamespaceTest {
                               return std::vector(here.begin(), here.end());
                             },
                         .pin = [this](FileId file) { return pin(file); },
+                        .keep_uncut = [this](FileId) -> Result<std::shared_ptr<void>> {
+                          if (cut_waits) return fail(Errc::kBusy, "being cut");
+                          return std::make_shared<KeptUncut>(*this);
+                        },
+                        .cut_waits = [this](FileId) { return cut_waits.load(); },
                         .written = [this](FileId) { return written.load(); },
                         .compared = [this] { ++compared; },
                         .limits = limits});
@@ -220,7 +242,10 @@ class RepairTest : public NamespaceTest {
   std::atomic<int> pins{0};
   std::atomic<int> compared{0};
   std::atomic<bool> written{false};
-  std::atomic<FileId> unpinned{0};  // cannot be pinned
+  std::atomic<bool> cut_waits = false;
+  std::atomic<int> kept_uncut = 0;        // files that must not be cut now
+  std::atomic<int> running_when_cut = 0;  // jobs that ran on when they might be cut again
+  std::atomic<FileId> unpinned{0};        // cannot be pinned
   std::atomic<int> refused_pins{0};
   std::atomic<bool> full{true};
   std::unique_ptr<Repairer> repairer;

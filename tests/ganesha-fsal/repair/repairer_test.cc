@@ -319,6 +319,29 @@ TEST_CASE_METHOD(RepairTest, "a file that goes while it is mended is no failure"
   CHECK(servers.begun_jobs() == 1);
 }
 
+// A job that runs on could bring back from one copy what is cut off at the other.
+TEST_CASE_METHOD(RepairTest, "copies are not compared while the file is cut") {
+  const FileId f = mirrored("f");
+  servers.finish_at_once = false;
+  servers.uncancelled = 2;
+  start();
+  CHECK(repairer->compare(f).error() == Errc::kBusy);
+  REQUIRE(soon([&] { return servers.begun_jobs() == 2; }));
+  CHECK(kept_uncut == 1);
+  cut_waits = true;
+  REQUIRE(soon([&] { return kept_uncut == 0; }));
+  CHECK(running_when_cut == 0);
+  REQUIRE(soon([&] { return compared == 1; }));
+  CHECK(repairer->compare(f).error() == Errc::kBusy);  // it is still being cut
+  REQUIRE(soon([&] { return compared == 2; }));
+  CHECK(servers.begun_jobs() == 2);
+  cut_waits = false;
+  servers.finish_at_once = true;
+  CHECK(repairer->compare(f).error() == Errc::kBusy);
+  REQUIRE(soon([&] { return compared == 3; }));
+  CHECK(repairer->compare(f));
+}
+
 TEST_CASE_METHOD(RepairTest, "copies that stay current are compared with the leaders'") {
   const FileId f = mirrored("f");
   const FileId single = file(kRootFileId, "single");
