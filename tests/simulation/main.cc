@@ -158,6 +158,8 @@ int run(int argc, char** argv) {
   app.add_option("--operations", arguments.run.operations, "Of each client")->capture_default_str();
   app.add_option("--copies", arguments.run.copies)->capture_default_str();
   app.add_option("--faults", arguments.run.faults)->capture_default_str();
+  app.add_flag("--failing-disks", arguments.run.failing_disks,
+               "Disks fail, too: reads, writes and syncs end with EIO");
   CLI11_PARSE(app, argc, argv);
   if (arguments.seed != 0) {
     arguments.first = arguments.seed;

@@ -53,6 +53,9 @@ class Cluster final : Clients {
  private:
   void recall(mds::FileId file, mds::ClientId client) override;
   void fault();
+  void lease_fault();
+  void client_lease_fault();
+  static void revive(Machine& machine);
   void restart(Machine& machine);
   [[nodiscard]] Machine& any_machine();
   [[nodiscard]] bool quiet();
@@ -67,6 +70,7 @@ class Cluster final : Clients {
   std::vector<std::unique_ptr<SharedFile>> files_;
   std::vector<std::thread> applications_;
   unsigned deaths_ = 0;
+  bool lease_runs_out_ = false;
   bool over_ = false;  // the clients go
 };
 
@@ -132,7 +136,9 @@ void Cluster::work() {
       for (unsigned i = 0; i < options_.operations; ++i) {
         SharedFile& own = *files_[c * options_.files + choose(options_.files)];
         SharedFile& any = *files_[choose(files_.size())];
-        switch (choose(10)) {
+        // What a lease is for: while one runs out, fences that only its end makes good.
+        const std::uint64_t what = lease_runs_out_ && choose(2) == 0 ? 4 : choose(10);
+        switch (what) {
           case 0: client.work_on_names(); break;
           case 4: client.write_when_fenced(own); break;
           case 5: client.truncate(own); break;
@@ -164,10 +170,64 @@ void Cluster::restart(Machine& machine) {
   machine.start();
 }
 
+disk::Behaviour trouble(bool failing) {
+  disk::Behaviour behaviour;
+  switch (choose(failing ? 4 : 3)) {
+    case 0:
+      behaviour.sync_time = 300 * kMillisecond;
+      behaviour.write_time = 20 * kMillisecond;
+      break;
+    case 1: behaviour.full = true; break;
+    case 2: behaviour.stuck = true; break;
+    default: behaviour.errors_in_million = std::uint64_t{1'000} << choose(9); break;
+  }
+  return behaviour;
+}
+
+// A client is away for longer than its lease, after which the metadata server takes its layouts
+// away. It comes back knowing nothing of that, and writes and reads on.
+void Cluster::client_lease_fault() {
+  Client& client = *clients_[choose(clients_.size())];
+  trace("client " + std::to_string(client.id()) + " is away for longer than its lease");
+  network::isolate(client.node());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20'000 + choose(5'000)));
+  static_cast<void>(mds_.call<bool>(mds_.node(), [&](mds::MetadataServer& server) {
+    for (const auto& file : files_) {
+      server.layouts().revoke(file->id, client.id(), "its lease has ended");
+    }
+    return true;
+  }));
+  enter_node(kNoNode);
+  network::rejoin(client.node());
+}
+
+// A data server loses its lease, and clients still reach it; what is lost may be one way only.
+void Cluster::lease_fault() {
+  if (choose(3) == 0) return client_lease_fault();
+  const unsigned server = servers_[choose(servers_.size())]->node();
+  trace("data server " + std::to_string(server) + " and mds do not hear each other");
+  switch (choose(3)) {
+    case 0: network::cut_one_way(server, mds_.node()); break;
+    case 1: network::cut_one_way(mds_.node(), server); break;
+    default: network::cut(server, mds_.node()); break;
+  }
+  lease_runs_out_ = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(5'000 + choose(15'000)));
+  lease_runs_out_ = false;
+  network::heal(server, mds_.node());
+}
+
+// A program that has ended by itself is started again, as its supervisor does.
+void Cluster::revive(Machine& machine) {
+  if (!machine.ended()) return;
+  static_cast<void>(machine.stop());
+  machine.start();
+}
+
 void Cluster::fault() {
   Machine& one = any_machine();
   Machine& other = any_machine();
-  switch (choose(8)) {
+  switch (choose(10)) {
     case 0:
     case 1:
       ++deaths_;
@@ -200,15 +260,14 @@ void Cluster::fault() {
       outlast();
       resume(one.node());
       break;
-    default: {
-      disk::Behaviour slow;
-      slow.sync_time = 300 * kMillisecond;
-      slow.write_time = 20 * kMillisecond;
-      disk::behave(one.disk(), slow);
+    case 7: lease_fault(); break;
+    default:
+      trace(one.name() + " has trouble with its disk");
+      disk::behave(one.disk(), trouble(options_.failing_disks));
       outlast();
       disk::behave(one.disk(), {});
+      revive(one);
       break;
-    }
   }
 }
 
@@ -221,11 +280,6 @@ void Cluster::faults() {
 
 void Cluster::end_faults() {
   network::heal_all();
-  const auto revive = [](Machine& machine) {
-    if (!machine.ended()) return;
-    static_cast<void>(machine.stop());
-    machine.start();
-  };
   revive(mds_);
   for (auto& server : servers_) revive(*server);
   for (auto& application : applications_) application.join();

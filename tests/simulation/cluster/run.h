@@ -17,7 +17,8 @@ struct RunOptions {
   unsigned operations = 40;  // of each client
   unsigned copies = 2;
   unsigned faults = 8;
-  std::string folder;  // for the disks
+  bool failing_disks = false;  // reads, writes and syncs that end with EIO, too
+  std::string folder;          // for the disks
 };
 
 // In a simulation. What does not hold ends the process (scheduler.h); else a line for people.
