@@ -89,8 +89,9 @@ test_tools() {
 test_tidy() {
   local log=$WEFT_LOGS/tidy.log
   mkdir -p "$WEFT_LOGS"
-  say "checking formatting, layering, lengths"
-  if /usr/bin/python3 tools/dev/tidy/tidy.py >"$log" 2>&1; then
+  say "checking formatting, layering, lengths, headers"
+  if { /usr/bin/python3 tools/dev/tidy/tidy.py && /usr/bin/python3 tools/dev/tidy/headers.py; } \
+    >"$log" 2>&1; then
     test_note passed tidy ""
   else
     cat "$log"

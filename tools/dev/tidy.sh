@@ -6,8 +6,8 @@ tidy_usage() {
 usage: ./dev tidy [--fix]
 
 Checks the tree: clang-format, which folder includes which, lengths of files and functions, and
-that nothing names a package registry or a path of somebody's machine. --fix formats in place
-first. The checks are Python in tools/dev/tidy/.
+that nothing names a package registry or a path of somebody's machine, and that every header
+compiles alone. --fix formats in place first. The checks are Python in tools/dev/tidy/.
 END
 }
 
@@ -20,5 +20,5 @@ tidy_main() {
     "") ;;
     *) tidy_usage >&2; return 2 ;;
   esac
-  deps && /usr/bin/python3 tools/dev/tidy/tidy.py
+  deps && /usr/bin/python3 tools/dev/tidy/tidy.py && /usr/bin/python3 tools/dev/tidy/headers.py
 }

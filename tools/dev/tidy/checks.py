@@ -82,6 +82,18 @@ def layering(path, text):
             yield f'{path}:{line}: {own} may not include "{name}"'
 
 
+def first_include(text):
+    match = _INCLUDE.search(text)
+    return match.group(2) if match else None
+
+
+# So that a build proves that the header compiles alone (headers.py looks at the others).
+def own_header(path, text, exists):
+    own = path[:-len('.cc')] + '.h'
+    if path.endswith('.cc') and exists(own) and first_include(text) != own:
+        yield f'{path}:1: its first include is to be "{own}"'
+
+
 # What the compiler does not check: rpc/base/mutex.h has what it does.
 _UNCHECKED = re.compile(r'\bstd::(?:(?:recursive_|timed_|recursive_timed_|shared_|shared_timed_)?'
                         r'mutex|lock_guard|scoped_lock|unique_lock|shared_lock|'

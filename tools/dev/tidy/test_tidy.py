@@ -5,6 +5,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import checks  # noqa: E402
+import headers  # noqa: E402
 import source  # noqa: E402
 
 
@@ -148,3 +149,24 @@ def test_forbidden_words():
     assert list(checks.forbidden('a', f'get it from {host}'))
     assert list(checks.forbidden('a', 'see /' + 'work/x'))
     assert not list(checks.forbidden('a', 'build/work/x and framework/y, nfs.h'))
+
+
+def test_a_source_file_begins_with_its_header():
+    exists = {'rpc/a.h'}.__contains__
+    assert not list(checks.own_header('rpc/a.cc', '#include "rpc/a.h"\n#include <map>\n', exists))
+    assert not list(checks.own_header('rpc/b.cc', '#include <map>\n', exists))
+    assert list(checks.own_header('rpc/a.cc', '#include <map>\n#include "rpc/a.h"\n', exists))
+    assert list(checks.own_header('rpc/a.cc', 'int a;\n', exists))
+
+
+def test_headers_that_no_source_file_begins_with_are_compiled():
+    texts = {'rpc/a.h': '', 'rpc/a.cc': '#include "rpc/a.h"\n#include "rpc/b.h"\n', 'rpc/b.h': '',
+             'ganesha-fsal/glue/c.h': ''}
+    assert headers.unproved(texts) == ['rpc/b.h']
+
+
+def test_a_header_that_lacks_an_include_is_found(tmp_path):
+    (tmp_path / 'alone.h').write_text('#include <map>\ninline std::map<int, int> a;\n')
+    (tmp_path / 'lacking.h').write_text('inline std::map<int, int> a;\n')
+    assert headers.finding(tmp_path, 'alone.h') is None
+    assert 'lacking.h:1: does not compile alone' in headers.finding(tmp_path, 'lacking.h')

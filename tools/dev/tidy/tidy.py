@@ -49,6 +49,7 @@ def findings(root, files):
             yield from checks.layering(name, text)
             yield from checks.mutexes(name, text)
             yield from checks.clocks(name, text)
+            yield from checks.own_header(name, text, lambda header: header in files)
 
 
 def main():
