@@ -26,19 +26,15 @@ Result<> FileData::open() {
   if (*inherited > 0) spdlog::info("event=journal_inherited files={}", *inherited);
   const auto pending = parts_.names.pending_truncates(SIZE_MAX);
   if (!pending) return failed(pending);
-  const MutexLock lock(mutex_);
-  for (const PendingTruncate& cut : *pending) uncut_.insert(cut.id);
+  for (const PendingTruncate& cut : *pending) {
+    FileTable::Changing(parts_.files, cut.id)->phase.uncut = true;
+  }
   return {};
 }
 
 void FileData::catch_up() {
   reports_.mend();
-  std::set<FileId> files;
-  {
-    const MutexLock lock(mutex_);
-    files = uncut_;
-    for (const auto& [file, doubt] : unlearned_) files.insert(file);
-  }
+  const std::vector<FileId> files = parts_.files.due(Due::kMend, Clock::now(), SIZE_MAX);
   // All are asked for their sizes before any answer is waited for.
   for (const FileId file : files) {
     if (stopping_) return;
@@ -52,14 +48,8 @@ void FileData::catch_up() {
   }
 }
 
-bool FileData::changes_alone(FileId file) {
-  const MutexLock lock(mutex_);
-  return alone_.contains(file);
-}
-
-bool FileData::uncut(FileId file) {
-  const MutexLock lock(mutex_);
-  return uncut_.contains(file);
+bool FileData::uncut(FileId file) const {
+  return FileTable::Looking(parts_.files, file)->phase.uncut;
 }
 
 Result<> FileData::ready(FileId file) { return ready(file, kSizePatience); }
@@ -67,8 +57,12 @@ Result<> FileData::ready(FileId file) { return ready(file, kSizePatience); }
 Result<> FileData::ready(FileId file, std::chrono::milliseconds patience) {
   if (parts_.layouts.blocked(file))
     return fail(Errc::kBusy, "a client of the file is being fenced");
-  if (changes_alone(file)) return fail(Errc::kBusy, "the file is being truncated");
-  if (auto done = finish_cut_by_one(file); !done) return done;
+  const Phase phase = FileTable::Looking(parts_.files, file)->phase;
+  if (auto free = phase.check_not_alone(); !free) return free;
+  // One thread at most waits for the data servers of a file, whatever asks for it.
+  if (phase.uncut) {
+    if (auto done = finish_cut(file, IfAlone::kRefuse); !done) return done;
+  }
   return finish_learning(file, patience);
 }
 
@@ -182,9 +176,8 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
   }
   if (!first) return refuse(first.error());
   // One who changes the file alone has either seen the grant, or is seen here.
-  auto made = changes_alone(request.file) || uncut(request.file)
-                  ? fail(Errc::kBusy, "the file is being truncated")
-                  : make_layout(request);
+  const auto open = FileTable::Looking(parts_.files, request.file)->phase.check_open();
+  auto made = open ? make_layout(request) : failed(open);
   if (!made) {
     parts_.layouts.returned(request.file, request.client, request.access);
     return refuse(made.error());
@@ -194,8 +187,7 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
 
 void FileData::layouts_gone(FileId file) {
   if (parts_.layouts.held_for_write(file)) return;  // granted anew meanwhile
-  const MutexLock lock(mutex_);
-  doubtful_.erase(file);
+  FileTable::Changing(parts_.files, file)->size.cut_under_layouts = false;
 }
 
 DataCounters FileData::counters() const {

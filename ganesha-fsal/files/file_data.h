@@ -46,9 +46,7 @@
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -56,6 +54,7 @@
 
 #include "ganesha-fsal/cluster/cluster.h"
 #include "ganesha-fsal/files/ds_fencer.h"
+#include "ganesha-fsal/files/file_table.h"
 #include "ganesha-fsal/files/flex_reports.h"
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/files/mirrors.h"
@@ -65,7 +64,6 @@
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/proxy/proxy_io.h"
 #include "layout/placement.h"
-#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
@@ -81,6 +79,7 @@ struct DataCounters {
 class FileData {
  public:
   struct Parts {
+    FileTable& files;
     Namespace& names;
     Cluster& cluster;
     ProxyIo& proxy;
@@ -177,11 +176,7 @@ class FileData {
   [[nodiscard]] Result<layout::LayoutMap> begin_move(FileId file, std::uint32_t from,
                                                      std::uint32_t to);
   // Whether somebody writes it through this server now.
-  [[nodiscard]] bool being_written(FileId file);
-  // While it lives, nobody is alone with the file. kBusy: somebody is, or a cut is pending.
-  [[nodiscard]] Result<std::shared_ptr<void>> keep_uncut(FileId file);
-  // Somebody is alone with the file, or waits to be.
-  [[nodiscard]] bool changes_alone(FileId file);
+  [[nodiscard]] bool being_written(FileId file) const;
   // LAYOUTCOMMIT: the size the file has then.
   [[nodiscard]] Result<std::uint64_t> commit(const Growth& growth, ClientId client);
   // The last grant of a file is gone. The hold that stood for them is the caller's to release.
@@ -270,42 +265,14 @@ class FileData {
   [[nodiscard]] bool keep(const LayoutRequest& request, std::span<const std::uint32_t> ds_ids);
   [[nodiscard]] Result<End> written_end(FileId file);
 
-  // What is under way with a file: writes through this server; learning how far it goes; or what
-  // is done alone.
-  void end_writing(FileId file);
-  void end_learning(FileId file);
-  void end_alone(FileId file);
-  template <void (FileData::*end)(FileId)>
-  class Under {
-   public:
-    Under(FileData* owner, FileId file) : owner_(owner), file_(file) {}
-    Under(Under&& other) noexcept
-        : owner_(std::exchange(other.owner_, nullptr)), file_(other.file_) {}
-    Under& operator=(Under&&) = delete;
-    ~Under() {
-      if (owner_ != nullptr) (owner_->*end)(file_);
-    }
-
-   private:
-    FileData* owner_;
-    FileId file_;
-  };
-  using Writing = Under<&FileData::end_writing>;
-  using Learning = Under<&FileData::end_learning>;
-  using Alone = Under<&FileData::end_alone>;
-  // Both are kBusy while somebody is alone with the file, or a cut is pending. A map that is read
-  // after this gets no further copy as long as it lasts (begin_move()).
-  [[nodiscard]] Result<Writing> enter_writing(FileId file);
-  [[nodiscard]] Result<Learning> enter_learning(FileId file);
-  // Nothing of these begins while it lives. kBusy when what is under way does not end in time.
-  [[nodiscard]] Result<Alone> be_alone(FileId file, Clock::duration patience);
-  [[nodiscard]] Result<> check_open(FileId file) WEFT_REQUIRES(mutex_);  // of both
-  [[nodiscard]] bool uncut(FileId file);                                 // a cut is pending
+  // Nobody else is alone with the file, and nobody asks for its size, while the guard lives.
+  [[nodiscard]] Result<Alone> be_alone(FileId file, Phase::Alone why, Clock::duration patience,
+                                       IfAlone others = IfAlone::kWait);
+  [[nodiscard]] bool uncut(FileId file) const;  // a cut is pending
 
   // Makes the pending cut, if there is one.
-  [[nodiscard]] Result<> finish_cut(FileId file);
+  [[nodiscard]] Result<> finish_cut(FileId file, IfAlone others);
   [[nodiscard]] Result<> finish_cut(const Alone& alone, FileId file);
-  [[nodiscard]] Result<> finish_cut_by_one(FileId file);  // kBusy at once while another thread does
   [[nodiscard]] Result<> cut(const PendingTruncate& pending);
 
   [[nodiscard]] Result<ProxyIo::File> readable(FileId file, const layout::LayoutMap& map);
@@ -330,8 +297,10 @@ class FileData {
   [[nodiscard]] Result<> give_way(FileId file, const layout::LayoutMap& map,
                                   const Failures& failures);
   // file_size.cc: the newest doubt of the size, if it is in doubt; and the end of it, and no other.
-  [[nodiscard]] std::optional<std::uint64_t> doubt_of(FileId file);
+  [[nodiscard]] std::optional<std::uint64_t> doubt_of(FileId file) const;
   void end_doubt(FileId file, std::uint64_t doubt);
+  // The size is answered with what is known, for the first time since it is in doubt.
+  [[nodiscard]] bool first_guess(FileId file, std::uint64_t doubt);
   // A call of the cluster's that changes objects: at the servers of this map.
   using ObjectsChange = std::function<void(const layout::LayoutMap& map,
                                            const layout::ObjectId& object, Finished<void> done)>;
@@ -357,21 +326,6 @@ class FileData {
                const std::function<void(Result<>)>& done);
 
   Parts parts_;
-  Mutex mutex_;
-  CondVar ended_;                                               // something of the next three
-  std::set<FileId> alone_ WEFT_GUARDED_BY(mutex_);              // somebody is, with these
-  std::map<FileId, unsigned> writing_ WEFT_GUARDED_BY(mutex_);  // proxied writes under way
-  std::map<FileId, unsigned> learning_
-      WEFT_GUARDED_BY(mutex_);  // learn_end() and the like, and LAYOUTCOMMITs under way
-  std::set<FileId> uncut_ WEFT_GUARDED_BY(mutex_);  // cuts that failed or that a crash interrupted
-  std::set<FileId> being_cut_ WEFT_GUARDED_BY(mutex_);  // of those
-  std::set<FileId> doubtful_ WEFT_GUARDED_BY(mutex_);   // cut while layouts for writing were out
-  // doubt_size(): still to be asked, and of the newest doubt its number. An answer ends it that was
-  // asked for after it came up.
-  std::map<FileId, std::uint64_t> unlearned_ WEFT_GUARDED_BY(mutex_);
-  std::uint64_t doubts_ WEFT_GUARDED_BY(mutex_) = 0;  // that there were
-  std::set<FileId> guessed_ WEFT_GUARDED_BY(mutex_);  // of those: answered with what is known
-
   SizeAsks asks_;
   FlexReports reports_;
   UnstableWrites unstable_;

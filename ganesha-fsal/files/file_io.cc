@@ -49,64 +49,11 @@ std::vector<std::uint32_t> partners_of(const layout::LayoutMap& map, std::uint32
 
 }  // namespace
 
-void FileData::end_writing(FileId file) {
-  const MutexLock lock(mutex_);
-  if (--writing_[file] > 0) return;
-  writing_.erase(file);
-  ended_.notify_all();
-}
-
-void FileData::end_learning(FileId file) {
-  const MutexLock lock(mutex_);
-  if (--learning_[file] > 0) return;
-  learning_.erase(file);
-  ended_.notify_all();
-}
-
-void FileData::end_alone(FileId file) {
-  const MutexLock lock(mutex_);
-  alone_.erase(file);
-  ended_.notify_all();
-}
-
-Result<> FileData::check_open(FileId file) {
-  if (alone_.contains(file)) return fail(Errc::kBusy, "the file is being truncated");
-  if (uncut_.contains(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");
-  return {};
-}
-
-Result<FileData::Writing> FileData::enter_writing(FileId file) {
-  const MutexLock lock(mutex_);
-  if (auto open = check_open(file); !open) return failed(open);
-  ++writing_[file];
-  return Writing(this, file);
-}
-
-Result<FileData::Learning> FileData::enter_learning(FileId file) {
-  const MutexLock lock(mutex_);
-  if (auto open = check_open(file); !open) return failed(open);
-  ++learning_[file];
-  return Learning(this, file);
-}
-
-Result<FileData::Alone> FileData::be_alone(FileId file, Clock::duration patience) {
-  const auto until = Clock::now() + patience;
-  MutexLock lock(mutex_);
-  const bool busy = alone_.contains(file) || writing_.contains(file) || learning_.contains(file);
-  if (patience.count() > 0 && busy && !WaitLimit::may_wait()) {
-    return fail(Errc::kBusy, "too many requests wait for data servers");
-  }
-  if (!ended_.wait_until(mutex_, until,
-                         [&]() WEFT_REQUIRES(mutex_) { return !alone_.contains(file); })) {
-    return fail(Errc::kBusy, "the file is being truncated");
-  }
-  alone_.insert(file);  // from here on nothing new begins
-  const bool ended = ended_.wait_until(mutex_, until, [&]() WEFT_REQUIRES(mutex_) {
-    return !writing_.contains(file) && !learning_.contains(file);
-  });
-  lock.unlock();
-  Alone alone(this, file);
-  if (!ended) return fail(Errc::kBusy, "the file is being written, or its size learned");
+Result<Alone> FileData::be_alone(FileId file, Phase::Alone why, Clock::duration patience,
+                                 IfAlone others) {
+  const auto until = patience.count() == 0 ? kDoNotWait : Clock::now() + patience;
+  auto alone = mds::be_alone(parts_.files, file, why, until, others);
+  if (!alone) return alone;
   // Nobody asks for its size from here on. What was answered before is not true any more.
   if (auto fine = asks_.forget(file); !fine) return failed(fine);
   return alone;
@@ -263,7 +210,7 @@ Result<std::shared_ptr<FileData::BegunWrite>> FileData::begin_write(
     return fail(Errc::kFileTooLarge, "the write ends beyond the largest file");
   }
   if (auto fine = ready(file); !fine) return failed(fine);
-  auto writing = enter_writing(file);
+  auto writing = enter_writing(parts_.files, file);
   if (!writing) return failed(writing);
   const auto map = map_of(file, policy);
   if (!map) return failed(map);
@@ -461,7 +408,7 @@ Result<> FileData::allocate(FileId file, std::uint64_t offset, std::uint64_t len
     return fail(Errc::kFileTooLarge, "the range ends beyond the largest file");
   }
   if (auto fine = ready(file); !fine) return failed(fine);
-  const auto writing = enter_writing(file);
+  const auto writing = enter_writing(parts_.files, file);
   if (!writing) return failed(writing);
   const auto map = map_of(file, policy);
   if (!map) return failed(map);
@@ -498,7 +445,7 @@ Result<> FileData::punch_copies(FileId file, std::uint64_t offset, std::uint64_t
   if (offset > kMaxFileSize || length > kMaxFileSize - offset) {
     return fail(Errc::kFileTooLarge, "the range ends beyond the largest file");
   }
-  const auto alone = be_alone(file, kPatience);
+  const auto alone = be_alone(file, Phase::Alone::kPunching, kPatience);
   if (!alone) return failed(alone);
   if (uncut(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");
   if (auto nobody = recall_writers(file, std::nullopt, "deallocate"); !nobody) return nobody;
@@ -512,7 +459,7 @@ Result<> FileData::punch_copies(FileId file, std::uint64_t offset, std::uint64_t
 // Beside other writers, whose order nothing says; but not beside a cut.
 Result<std::size_t> FileData::punch_one_copy(FileId file, std::uint64_t offset,
                                              std::uint64_t length) {
-  const auto writing = enter_writing(file);
+  const auto writing = enter_writing(parts_.files, file);
   if (!writing) return failed(writing);
   const auto map = parts_.names.layout(file);
   if (!map) return failed(map);

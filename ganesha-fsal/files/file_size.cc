@@ -18,10 +18,7 @@ constexpr std::chrono::seconds kPatience{2};
 }  // namespace
 
 void FileData::doubt_size(FileId file) {
-  {
-    const MutexLock lock(mutex_);
-    unlearned_[file] = ++doubts_;
-  }
+  FileTable::Changing(parts_.files, file)->size.doubt = parts_.files.number();
   parts_.changed(file);
 }
 
@@ -33,24 +30,29 @@ void FileData::layout_ended(FileId file, ClientId client, layout::Access access,
   parts_.layouts.returned(file, client, access);
 }
 
-std::optional<std::uint64_t> FileData::doubt_of(FileId file) {
-  const MutexLock lock(mutex_);
-  const auto at = unlearned_.find(file);
-  return at == unlearned_.end() ? std::nullopt : std::optional(at->second);
+std::optional<std::uint64_t> FileData::doubt_of(FileId file) const {
+  const std::uint64_t doubt = FileTable::Looking(parts_.files, file)->size.doubt;
+  return doubt == 0 ? std::nullopt : std::optional(doubt);
 }
 
 void FileData::end_doubt(FileId file, std::uint64_t doubt) {
-  const MutexLock lock(mutex_);
-  if (const auto at = unlearned_.find(file); at != unlearned_.end() && at->second == doubt) {
-    unlearned_.erase(at);
-    guessed_.erase(file);
-    static_cast<void>(asks_.forget(file));  // an answer is left when the file was removed
+  {
+    const FileTable::Changing record(parts_.files, file);
+    if (record->size.doubt != doubt) return;
+    record->size.doubt = 0;
+    record->size.guessed = false;
   }
+  static_cast<void>(asks_.forget(file));  // an answer is left when the file was removed
 }
 
 void FileData::relearn_size(FileId file) {
   doubt_size(file);
   static_cast<void>(ready(file));
+}
+
+bool FileData::first_guess(FileId file, std::uint64_t doubt) {
+  const FileTable::Changing record(parts_.files, file);
+  return record->size.doubt == doubt && !std::exchange(record->size.guessed, true);
 }
 
 Result<> FileData::size_known(FileId file) {
@@ -63,8 +65,7 @@ Result<> FileData::size_known(FileId file) {
     return fail(Errc::kBusy, "the data servers have not said yet how far the file goes");
   }
   if (learned && !learned->complete) {
-    const MutexLock lock(mutex_);
-    if (guessed_.insert(file).second) {
+    if (first_guess(file, *doubt)) {
       spdlog::warn(
           "event=size_not_known file={:x} size={} a data server is lost that may know more", file,
           learned->size);
@@ -87,22 +88,9 @@ Result<> FileData::finish_learning(FileId file, std::chrono::milliseconds patien
   return {};
 }
 
-// One thread at most waits for the data servers of a file, whatever asks for it.
-Result<> FileData::finish_cut_by_one(FileId file) {
-  {
-    const MutexLock lock(mutex_);
-    if (!uncut_.contains(file)) return {};
-    if (!being_cut_.insert(file).second) return fail(Errc::kBusy, "the file is being truncated");
-  }
-  auto done = finish_cut(file);
-  const MutexLock lock(mutex_);
-  being_cut_.erase(file);
-  return done;
-}
-
-Result<> FileData::finish_cut(FileId file) {
+Result<> FileData::finish_cut(FileId file, IfAlone others) {
   if (!uncut(file)) return {};
-  const auto alone = be_alone(file, kPatience);
+  const auto alone = be_alone(file, Phase::Alone::kCutting, kPatience, others);
   if (!alone) return failed(alone);
   return finish_cut(*alone, file);
 }
@@ -117,8 +105,7 @@ Result<> FileData::finish_cut(const Alone& /*alone*/, FileId file) {
   if (*pending) {
     if (auto done = cut(**pending); !done) return failed(done);
   }
-  const MutexLock lock(mutex_);
-  uncut_.erase(file);
+  FileTable::Changing(parts_.files, file)->phase.uncut = false;
   return {};
 }
 
@@ -162,15 +149,13 @@ Result<std::uint64_t> FileData::commit(const Growth& growth, ClientId client) {
     if (!after) return failed(after);
     return after->size;
   }
-  const auto learning = enter_learning(growth.id);  // no cut comes between asking and growing
+  const auto learning =
+      enter_learning(parts_.files, growth.id);  // no cut comes between asking and growing
   if (!learning) return failed(learning);
   const auto before = parts_.names.getattr(growth.id);
   if (!before) return failed(before);
-  bool doubtful = !parts_.layouts.known(growth.id, client);
-  {
-    const MutexLock lock(mutex_);
-    doubtful = doubtful || doubtful_.contains(growth.id);
-  }
+  bool doubtful = FileTable::Looking(parts_.files, growth.id)->size.cut_under_layouts;
+  if (!parts_.layouts.known(growth.id, client)) doubtful = true;
   if (doubtful && growth.end > before->size) {
     const auto end = written_end(growth.id);
     if (!end) return failed(end);
@@ -222,14 +207,14 @@ Result<FileData::End> FileData::grow_to(const InodeAttributes& before, const End
 }
 
 Result<> FileData::learn_end(FileId file) {
-  const auto learning = enter_learning(file);
+  const auto learning = enter_learning(parts_.files, file);
   if (!learning) return failed(learning);
   return learn_size(file, UINT64_MAX);
 }
 
 Result<FileData::End> FileData::learn_doubted(FileId file, std::uint64_t doubt,
                                               std::chrono::milliseconds patience) {
-  const auto learning = enter_learning(file);
+  const auto learning = enter_learning(parts_.files, file);
   if (!learning) return failed(learning);
   const auto before = parts_.names.getattr(file);
   if (!before) return failed(before);
@@ -250,8 +235,7 @@ Result<InodeAttributes> FileData::set_size(const Credentials& who, FileId file,
   if (!changed) return failed(changed);
   if (changed->truncate) {
     if (auto done = cut(*changed->truncate); !done) {
-      const MutexLock lock(mutex_);
-      uncut_.insert(file);
+      FileTable::Changing(parts_.files, file)->phase.uncut = true;
       return failed(done);
     }
   }
@@ -269,15 +253,14 @@ Result<InodeAttributes> FileData::set_attributes(const Credentials& who, FileId 
     return fail(Errc::kBusy, "a client of the file is being fenced");
   if (auto fenced = settle_inherited(file); !fenced) return failed(fenced);
   if (auto nobody = recall_before_cut(file, client); !nobody) return failed(nobody);
-  const auto alone = be_alone(file, kPatience);
+  const auto alone = be_alone(file, Phase::Alone::kCutting, kPatience);
   if (!alone) return failed(alone);
   // No layout is granted any more; but one may have been, a moment ago.
   if (auto nobody = recall_before_cut(file, client); !nobody) return failed(nobody);
   if (auto earlier = finish_cut(*alone, file); !earlier) return failed(earlier);
   if (auto known = learn_size(file, *change.size); !known) return failed(known);
   if (parts_.layouts.held_for_write(file)) {
-    const MutexLock lock(mutex_);
-    doubtful_.insert(file);
+    FileTable::Changing(parts_.files, file)->size.cut_under_layouts = true;
   }
   return set_size(who, file, change);
 }

@@ -5,21 +5,15 @@
 namespace weft::mds {
 
 Result<layout::LayoutMap> FileData::begin_move(FileId file, std::uint32_t from, std::uint32_t to) {
-  auto alone = be_alone(file, Clock::duration::zero());
+  auto alone = be_alone(file, Phase::Alone::kMoving, Clock::duration::zero());
   if (!alone) return pass(alone);
   if (uncut(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");
   return parts_.names.begin_move(file, from, to);
 }
 
-Result<std::shared_ptr<void>> FileData::keep_uncut(FileId file) {
-  auto learning = enter_learning(file);
-  if (!learning) return pass(learning);
-  return std::make_shared<Learning>(std::move(*learning));
-}
-
-bool FileData::being_written(FileId file) {
-  const MutexLock lock(mutex_);
-  return writing_.contains(file) || alone_.contains(file) || uncut_.contains(file);
+bool FileData::being_written(FileId file) const {
+  const Phase phase = FileTable::Looking(parts_.files, file)->phase;
+  return phase.writing > 0 || phase.is_alone() || phase.uncut;
 }
 
 Result<> Mirrors::finish_move(FileId file) {

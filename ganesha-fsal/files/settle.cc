@@ -63,7 +63,7 @@ std::vector<WriterJournal::Unsettled> FileData::fence_inherited(
 
 // Cuts that a crash interrupted come first: what they are to cut must not count as data.
 Result<> FileData::settle(const WriterJournal::Unsettled& what) {
-  auto done = finish_cut(what.file);
+  auto done = finish_cut(what.file, IfAlone::kWait);
   if (done) done = learn_end(what.file);
   if (!done && done.error().code != Errc::kStale) {
     parts_.journal.not_settled(what.file);

@@ -161,7 +161,7 @@ void MetadataServer::make_layouts() {
   mirrors_ = std::make_unique<Mirrors>(mirror_parts());
   cluster_->keep_missed_copies(*mirrors_);
   data_ = std::make_unique<FileData>(FileData::Parts{
-      *names_, *cluster_, *proxy_, *layouts_, *fencer_, *placement_, *journal_, *mirrors_,
+      files_, *names_, *cluster_, *proxy_, *layouts_, *fencer_, *placement_, *journal_, *mirrors_,
       environment_.invalidate_attributes,
       [this](FileId file) { return repairs_->repairer().compare(file); }, options_.commit_after});
 }

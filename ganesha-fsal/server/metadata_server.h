@@ -24,6 +24,7 @@
 #include "ganesha-fsal/files/cluster_links.h"
 #include "ganesha-fsal/files/ds_fencer.h"
 #include "ganesha-fsal/files/file_data.h"
+#include "ganesha-fsal/files/file_table.h"
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/files/mirrors.h"
 #include "ganesha-fsal/files/writer_journal.h"
@@ -72,6 +73,7 @@ class MetadataServer {
   [[nodiscard]] LayoutService& layouts() { return *layouts_; }
   [[nodiscard]] WriterJournal& journal() { return *journal_; }
   [[nodiscard]] Mirrors& mirrors() { return *mirrors_; }
+  [[nodiscard]] FileTable& files() { return files_; }
   [[nodiscard]] FileData& data() { return *data_; }
   [[nodiscard]] Repairs& repairs() { return *repairs_; }
   [[nodiscard]] rpc::peer::Keyring& keys() { return *keys_; }
@@ -118,6 +120,7 @@ class MetadataServer {
   KvStore& store_;
   const Clock::time_point started_ = environment_.clock.now();
   Background background_{*this};
+  FileTable files_;
   std::shared_ptr<rpc::peer::Keyring> keys_;
   std::unique_ptr<Namespace> names_;
   std::uint64_t store_id_ = 0;

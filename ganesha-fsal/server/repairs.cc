@@ -46,8 +46,15 @@ Repairer::Parts Repairs::repairer_parts() {
                 return here;
               },
           .pin = [this](FileId file) { return pin_writers(file); },
-          .keep_uncut = [this](FileId file) { return server_.data().keep_uncut(file); },
-          .cut_waits = [this](FileId file) { return server_.data().changes_alone(file); },
+          .keep_uncut = [this](FileId file) -> Result<std::shared_ptr<void>> {
+            auto learning = enter_learning(server_.files(), file);
+            if (!learning) return pass(learning);
+            return std::make_shared<Learning>(std::move(*learning));
+          },
+          .cut_waits =
+              [this](FileId file) {
+                return FileTable::Looking(server_.files(), file)->phase.is_alone();
+              },
           .written = [this](FileId file) { return is_written(file); },
           .compared = [this] { server_.data().retry_settling(); },
           .limits = limits};

@@ -1,0 +1,83 @@
+#include "ganesha-fsal/files/file_table.h"
+
+namespace weft::mds {
+namespace {
+
+const FileState kNothing;
+
+}  // namespace
+
+// A guard's lock is one of many, found when the program runs: the analysis does not see that it is
+// the shard's that guards the record. Outside it is checked as a lock of the whole table.
+
+FileTable::Changing::Changing(FileTable& table, FileId file) WEFT_NO_THREAD_SAFETY_ANALYSIS
+    : shard_(table.shard_of(file)),
+      record_([&]() WEFT_NO_THREAD_SAFETY_ANALYSIS -> Records::value_type& {
+        shard_.mutex.lock();
+        return *shard_.records.try_emplace(file).first;
+      }()) {}
+
+FileTable::Changing::~Changing() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  publish();
+  if (record_.second.waiting == 0 && record_.second.state.idle()) {
+    shard_.records.erase(FileId{record_.first});
+  }
+  shard_.mutex.unlock();
+}
+
+void FileTable::Changing::publish() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  auto& [file, record] = record_;
+  for (std::size_t what = 0; what < kDues; ++what) {
+    const Clock::time_point at = record.state.due(static_cast<Due>(what));
+    Clock::time_point& indexed = record.indexed[what];
+    if (at == indexed) continue;
+    if (indexed != FileState::kNever) shard_.due[what].erase({indexed, file});
+    if (at != FileState::kNever) shard_.due[what].emplace(at, file);
+    indexed = at;
+  }
+  if (record.waiting > 0) record.changed.notify_all();
+}
+
+FileTable::Looking::Looking(const FileTable& table, FileId file) WEFT_NO_THREAD_SAFETY_ANALYSIS
+    : shard_(table.shard_of(file)),
+      state_([&]() WEFT_NO_THREAD_SAFETY_ANALYSIS -> const FileState& {
+        shard_.mutex.lock();
+        const auto at = shard_.records.find(file);
+        return at == shard_.records.end() ? kNothing : at->second.state;
+      }()) {}
+
+FileTable::Looking::~Looking() WEFT_NO_THREAD_SAFETY_ANALYSIS { shard_.mutex.unlock(); }
+
+std::vector<FileId> FileTable::due(Due what, Clock::time_point now, std::size_t limit) const {
+  std::vector<FileId> files;
+  const std::size_t first = first_.fetch_add(1);
+  for (std::size_t turn = 0; turn < kShards && files.size() < limit; ++turn) {
+    Shard& shard = shards_[(first + turn) % kShards];
+    const MutexLock lock(shard.mutex);
+    for (const auto& [at, file] : shard.due[static_cast<std::size_t>(what)]) {
+      if (at > now || files.size() == limit) break;
+      files.push_back(file);
+    }
+  }
+  return files;
+}
+
+std::size_t FileTable::count(Due what) const {
+  std::size_t count = 0;
+  for (Shard& shard : shards_) {
+    const MutexLock lock(shard.mutex);
+    count += shard.due[static_cast<std::size_t>(what)].size();
+  }
+  return count;
+}
+
+std::size_t FileTable::size() const {
+  std::size_t size = 0;
+  for (Shard& shard : shards_) {
+    const MutexLock lock(shard.mutex);
+    size += shard.records.size();
+  }
+  return size;
+}
+
+}  // namespace weft::mds

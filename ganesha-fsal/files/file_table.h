@@ -1,0 +1,124 @@
+// The records of all files that this server has to remember something of (file_state.h).
+//
+//   FileTable::Changing file(table, id);      a guard: the record is locked while it lives, made
+//   file->phase.uncut = true;                 if there was none, and gone afterwards if it is idle
+//
+//   FileTable::Looking(table, id)->phase      the same for looking only; nothing is made
+//
+// Whoever has changed a record wakes those who wait for a change of it (Changing::wait_until()),
+// and no others. What is due with a file is indexed by its record alone, when a guard ends, so
+// that the index cannot be out of step; due() finds such files without looking at others.
+//
+// Threading: any thread. Files share 64 locks. A guard is held for a moment: no call out, no I/O,
+// no second guard (the compiler refuses one in the same function: to it a guard holds the table).
+// Ownership: the table outlives all who have it, and what they have asked of data servers.
+//
+// Invariants:
+//  1. No record is idle while no guard holds it. So memory is for files in use only.
+//  2. A record stays where it is as long as somebody waits for it to change.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ganesha-fsal/files/file_state.h"
+#include "rpc/base/mutex.h"
+
+namespace weft::mds {
+
+class WEFT_CAPABILITY("file table") FileTable {
+  struct Record {
+    FileState state;
+    CondVar changed;
+    unsigned waiting = 0;
+    std::array<Clock::time_point, kDues> indexed = [] {
+      std::array<Clock::time_point, kDues> never{};
+      never.fill(FileState::kNever);
+      return never;
+    }();
+  };
+  using Records = std::unordered_map<FileId, Record>;
+  struct Shard {
+    Mutex mutex;
+    Records records WEFT_GUARDED_BY(mutex);
+    std::array<std::set<std::pair<Clock::time_point, FileId>>, kDues> due WEFT_GUARDED_BY(mutex);
+  };
+
+ public:
+  FileTable() = default;
+  FileTable(const FileTable&) = delete;
+  FileTable& operator=(const FileTable&) = delete;
+
+  class WEFT_SCOPED_CAPABILITY Changing {
+   public:
+    Changing(FileTable& table, FileId file) WEFT_ACQUIRE(table);
+    Changing(const Changing&) = delete;
+    Changing& operator=(const Changing&) = delete;
+    ~Changing() WEFT_RELEASE();
+
+    FileState* operator->() const { return &record_.second.state; }
+    FileState& operator*() const { return record_.second.state; }
+
+    // Lets go of the record until `holds` is true of it, or time has run out; returns what `holds`
+    // says then. What was changed before is seen by others meanwhile.
+    template <class Predicate>
+    [[nodiscard]] bool wait_until(Clock::time_point deadline, const Predicate& holds)
+        WEFT_NO_THREAD_SAFETY_ANALYSIS {  // of a shard's mutex, which the constructor locked
+      if (holds(std::as_const(record_.second.state))) return true;
+      publish();
+      ++record_.second.waiting;
+      const bool held = record_.second.changed.wait_until(
+          shard_.mutex, deadline, [&] { return holds(std::as_const(record_.second.state)); });
+      --record_.second.waiting;
+      return held;
+    }
+
+   private:
+    void publish();  // what has changed: to the index, and to those who wait
+
+    Shard& shard_;
+    Records::value_type& record_;
+  };
+
+  class WEFT_SCOPED_CAPABILITY Looking {
+   public:
+    Looking(const FileTable& table, FileId file) WEFT_ACQUIRE(table);
+    Looking(const Looking&) = delete;
+    Looking& operator=(const Looking&) = delete;
+    ~Looking() WEFT_RELEASE();
+
+    const FileState* operator->() const { return &state_; }
+    const FileState& operator*() const { return state_; }
+
+   private:
+    Shard& shard_;
+    const FileState& state_;  // of a file without record: one that says nothing
+  };
+
+  // Files with which that is due at `now`, at most `limit`. They stay due until their records say
+  // otherwise. Each call begins at another shard, so that a limit leaves nobody out for ever.
+  [[nodiscard]] std::vector<FileId> due(Due what, Clock::time_point now, std::size_t limit) const;
+  // How many there are of these at any time, due or later.
+  [[nodiscard]] std::size_t count(Due what) const;
+  // Records, for tests of what is remembered.
+  [[nodiscard]] std::size_t size() const;
+
+  // Numbers what happens to files: never 0, never the same twice, later ones greater.
+  [[nodiscard]] std::uint64_t number() { return ++numbers_; }
+
+ private:
+  static constexpr std::size_t kShards = 64;
+
+  // File numbers are given out one after the other, so neighbours are in different shards.
+  [[nodiscard]] Shard& shard_of(FileId file) const { return shards_[file % kShards]; }
+
+  mutable std::array<Shard, kShards> shards_;
+  mutable std::atomic<std::size_t> first_{0};  // shard to begin with
+  std::atomic<std::uint64_t> numbers_{0};
+};
+
+}  // namespace weft::mds

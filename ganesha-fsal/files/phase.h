@@ -1,0 +1,91 @@
+// What is under way with a file's objects at this moment, as a part of its record (file_state.h),
+// and the guards for it. A file is in one of these phases:
+//
+//   open              nothing is under way
+//   writing, learning writes through this server, and questions for how far the file goes; both at
+//                     once, and several of each
+//   cutting, punching, moving   one caller is alone with the file (be_alone())
+//
+// and besides a cut may be pending (`uncut`): it failed, or a crash interrupted it. Until it is
+// made, nobody writes or learns; who is to make it is alone.
+//
+// Threading: any thread. be_alone() waits, the others do not.
+//
+// Invariants:
+//  1. While somebody is alone with a file, nothing else of the above is under way or begins.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "ganesha-fsal/meta/schema/types.h"
+#include "rpc/base/error.h"
+
+namespace weft::mds {
+
+class FileTable;
+
+struct Phase {
+  enum class Alone : std::uint8_t { kNobody, kCutting, kPunching, kMoving };
+
+  unsigned writing = 0;
+  unsigned learning = 0;
+  Alone alone = Alone::kNobody;  // set before those who write or learn have ended
+  bool uncut = false;            // a cut is pending
+
+  [[nodiscard]] bool is_alone() const { return alone != Alone::kNobody; }
+  [[nodiscard]] bool shared() const { return writing > 0 || learning > 0; }
+  [[nodiscard]] bool idle() const { return !shared() && !is_alone() && !uncut; }
+  // kBusy while somebody is alone with the file; while a cut is pending.
+  [[nodiscard]] Result<> check_not_alone() const;
+  [[nodiscard]] Result<> check_open() const;
+};
+
+// Ends in its destructor what was begun. The tag makes guards of different kinds different types.
+template <class Kind>
+class PhaseGuard {
+ public:
+  PhaseGuard(FileTable& table, FileId file) : table_(&table), file_(file) {}
+  PhaseGuard(PhaseGuard&& other) noexcept
+      : table_(std::exchange(other.table_, nullptr)), file_(other.file_) {}
+  PhaseGuard& operator=(PhaseGuard&&) = delete;
+  ~PhaseGuard() {
+    if (table_ != nullptr) Kind::end(*table_, file_);
+  }
+
+ private:
+  FileTable* table_;
+  FileId file_;
+};
+
+struct WritingKind {
+  static void end(FileTable& table, FileId file);
+};
+struct LearningKind {
+  static void end(FileTable& table, FileId file);
+};
+struct AloneKind {
+  static void end(FileTable& table, FileId file);
+};
+using Writing = PhaseGuard<WritingKind>;
+using Learning = PhaseGuard<LearningKind>;
+using Alone = PhaseGuard<AloneKind>;
+
+// Both are kBusy while somebody is alone with the file, or a cut is pending. A map that is read
+// after this gets no further copy as long as the guard lives.
+[[nodiscard]] Result<Writing> enter_writing(FileTable& table, FileId file);
+[[nodiscard]] Result<Learning> enter_learning(FileTable& table, FileId file);
+
+// What to do when somebody else is alone with the file.
+enum class IfAlone : std::uint8_t { kWait, kRefuse };
+// Waits until the others are done, at most until `until`, or not at all; then, or when the thread
+// may not wait (wait_limit.h), kBusy. Nothing new begins meanwhile.
+inline constexpr std::chrono::steady_clock::time_point kDoNotWait =
+    std::chrono::steady_clock::time_point::min();
+[[nodiscard]] Result<Alone> be_alone(FileTable& table, FileId file, Phase::Alone why,
+                                     std::chrono::steady_clock::time_point until,
+                                     IfAlone others = IfAlone::kWait);
+
+}  // namespace weft::mds

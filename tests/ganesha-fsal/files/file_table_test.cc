@@ -1,0 +1,142 @@
+#include "ganesha-fsal/files/file_table.h"
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <random>
+#include <thread>
+
+using namespace weft;
+using namespace weft::mds;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr FileId kFile = 7;
+
+}  // namespace
+
+TEST_CASE("a record lasts as long as there is something in it") {
+  FileTable table;
+  CHECK(FileTable::Looking(table, kFile)->idle());
+  CHECK(table.size() == 0);
+  {
+    const FileTable::Changing record(table, kFile);
+  }
+  CHECK(table.size() == 0);
+  FileTable::Changing(table, kFile)->phase.uncut = true;
+  CHECK(table.size() == 1);
+  CHECK(FileTable::Looking(table, kFile)->phase.uncut);
+  CHECK_FALSE(FileTable::Looking(table, kFile + 64)->phase.uncut);  // its neighbour in the shard
+  FileTable::Changing(table, kFile)->phase.uncut = false;
+  CHECK(table.size() == 0);
+}
+
+TEST_CASE("what is due is found by its records alone") {
+  FileTable table;
+  for (FileId file = 1; file <= 200; ++file) {
+    FileTable::Changing(table, file)->size.doubt = table.number();
+  }
+  FileTable::Changing(table, 5)->phase.uncut = true;
+  CHECK(table.count(Due::kMend) == 200);
+  CHECK(table.due(Due::kMend, Clock::now(), SIZE_MAX).size() == 200);
+  CHECK(table.due(Due::kMend, Clock::now(), 10).size() == 10);
+  for (FileId file = 1; file <= 200; ++file) FileTable::Changing(table, file)->size.doubt = 0;
+  CHECK(table.due(Due::kMend, Clock::now(), SIZE_MAX) == std::vector<FileId>{5});
+  FileTable::Changing(table, 5)->phase.uncut = false;
+  CHECK(table.count(Due::kMend) == 0);
+  CHECK(table.size() == 0);
+}
+
+TEST_CASE("a limit leaves nobody out for ever") {
+  FileTable table;
+  for (FileId file = 1; file <= 128; ++file) FileTable::Changing(table, file)->phase.uncut = true;
+  std::set<FileId> seen;
+  for (int turn = 0; turn < 64; ++turn) {
+    for (const FileId file : table.due(Due::kMend, Clock::now(), 2)) seen.insert(file);
+  }
+  CHECK(seen.size() == 128);
+}
+
+TEST_CASE("phases: many write and learn, one is alone, and none of it beside") {
+  FileTable table;
+  {
+    const auto writing = enter_writing(table, kFile);
+    const auto second = enter_writing(table, kFile);
+    const auto learning = enter_learning(table, kFile);
+    REQUIRE(writing);
+    REQUIRE(second);
+    REQUIRE(learning);
+    const auto alone = be_alone(table, kFile, Phase::Alone::kCutting, kDoNotWait);
+    CHECK(alone.error().code == Errc::kBusy);
+    CHECK(enter_writing(table, kFile));  // who wanted to be alone has given up
+  }
+  {
+    const auto alone = be_alone(table, kFile, Phase::Alone::kMoving, kDoNotWait);
+    REQUIRE(alone);
+    CHECK(enter_writing(table, kFile).error().code == Errc::kBusy);
+    CHECK(enter_learning(table, kFile).error().code == Errc::kBusy);
+    CHECK(be_alone(table, kFile, Phase::Alone::kCutting, Clock::now() + 10s, IfAlone::kRefuse)
+              .error()
+              .code == Errc::kBusy);
+    CHECK(be_alone(table, kFile, Phase::Alone::kCutting, Clock::now() + 1ms).error().code ==
+          Errc::kBusy);
+  }
+  CHECK(table.size() == 0);
+}
+
+TEST_CASE("a cut that is pending keeps writers away, and not who is to make it") {
+  FileTable table;
+  FileTable::Changing(table, kFile)->phase.uncut = true;
+  CHECK(enter_writing(table, kFile).error().code == Errc::kBusy);
+  CHECK(enter_learning(table, kFile).error().code == Errc::kBusy);
+  CHECK(be_alone(table, kFile, Phase::Alone::kCutting, kDoNotWait));
+}
+
+TEST_CASE("who waits to be alone goes on when the last writer ends, and nobody begins meanwhile") {
+  FileTable table;
+  auto writing = std::make_optional(enter_writing(table, kFile).value());
+  std::atomic<bool> alone{false};
+  std::thread waits([&] {
+    const auto got = be_alone(table, kFile, Phase::Alone::kCutting, Clock::now() + 60s);
+    alone = got.has_value();
+  });
+  while (!FileTable::Looking(table, kFile)->phase.is_alone()) std::this_thread::yield();
+  CHECK(enter_writing(table, kFile).error().code == Errc::kBusy);
+  CHECK_FALSE(alone);
+  writing.reset();
+  waits.join();
+  CHECK(alone);
+  CHECK(table.size() == 0);
+}
+
+TEST_CASE("nobody is beside who is alone, whatever many threads do") {
+  FileTable table;
+  constexpr FileId kFiles = 3;
+  std::array<std::atomic<int>, kFiles> shared{};
+  std::array<std::atomic<int>, kFiles> alone{};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    threads.emplace_back([&, seed] {
+      std::minstd_rand random(seed);
+      for (int turn = 0; turn < 3000; ++turn) {
+        const std::size_t file = random() % kFiles;
+        if (random() % 4 == 0) {
+          const auto got = be_alone(table, file, Phase::Alone::kCutting, Clock::now() + 1ms);
+          if (!got) continue;
+          if (++alone[file] != 1 || shared[file] != 0) ++wrong;
+          --alone[file];
+        } else {
+          const auto got = enter_learning(table, file);
+          if (!got) continue;
+          ++shared[file];
+          if (alone[file] != 0) ++wrong;
+          --shared[file];
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(table.size() == 0);
+}
