@@ -111,7 +111,7 @@ struct DataServerReport {
   std::uint64_t disk_available = 0;  // bytes per second to one more stream, as the next
   std::uint64_t net_available = 0;
   std::uint64_t mirror_pending_bytes = 0;  // written there and not at its partners yet
-  std::uint64_t stale_objects = 0;         // that missed writes; counted up to kMaxStaleCounted
+  std::uint64_t stale_objects = 0;         // that missed writes
   std::string repair_waits;                // why the last repair failed; empty: it did not
   std::vector<RepairReport> repairs;       // of its objects, under way
   // "serving", "draining", "drained", "removing"; "replacing" when it is gone for too long.
@@ -692,8 +692,6 @@ void describe(Io& io, MaintenanceReport& r) {
   io("plan", r.plan);
   io("audit", r.audit);
 }
-
-constexpr std::size_t kMaxStaleCounted = 100'000;  // at one data server
 
 class AdminSource {
  public:

@@ -80,24 +80,6 @@ Result<> Repairer::compare(FileId file) {
   return fail(Errc::kBusy, "its copies are to be compared");
 }
 
-Result<std::map<std::uint32_t, std::size_t>> Repairer::stale_counts(
-    std::span<const std::uint32_t> ds_ids, std::size_t limit) const {
-  std::map<std::uint32_t, std::size_t> counts;
-  for (const std::uint32_t ds_id : ds_ids) {
-    std::optional<StaleObject> after;
-    std::size_t count = 0;
-    while (count < limit) {
-      auto page = parts_.names.stale_objects(ds_id, after, std::min(limit - count, 16 * kPage));
-      if (!page) return pass(page);
-      if (page->empty()) break;
-      count += page->size();
-      after = std::move(page->back());
-    }
-    if (count > 0) counts[ds_id] = count;
-  }
-  return counts;
-}
-
 bool Repairer::sleep(Clock::duration span) {
   MutexLock lock(mutex_);
   wake_.wait_for(mutex_, span, [this]() WEFT_REQUIRES(mutex_) { return stopping_; });

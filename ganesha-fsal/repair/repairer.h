@@ -124,9 +124,6 @@ class Repairer {
   // In words, for an operator: how far the repair of a copy that is not current is, or what it
   // waits for, as far as it is known here.
   [[nodiscard]] std::string state_of(FileId file, std::uint32_t ds_id) const;
-  // Objects that miss writes, at each data server that has any; at most `limit` are counted there.
-  [[nodiscard]] Result<std::map<std::uint32_t, std::size_t>> stale_counts(
-      std::span<const std::uint32_t> ds_ids, std::size_t limit) const;
 
  private:
   struct Destination {

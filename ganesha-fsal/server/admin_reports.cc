@@ -94,8 +94,7 @@ class AdminReports final : public AdminSource {
   }
   [[nodiscard]] Result<MaintenanceReport> resolve(const std::string& whom);
   void add_grants(StatusReport& report) const;
-  [[nodiscard]] Result<std::map<std::uint32_t, std::size_t>> stale_counts() const;
-  [[nodiscard]] Result<> add_repair(StatusReport& report) const;
+  void add_repair(StatusReport& report) const;
   static void add_store(StatusReport& report, const StoreHealth& health);
   void add_layout(FileReport& report, const layout::LayoutMap& map, std::uint16_t export_id) const;
   void add_holders(FileReport& report) const;
@@ -140,16 +139,9 @@ void AdminReports::add_store(StatusReport& report, const StoreHealth& health) {
                   .floor_bytes = health.floor_bytes};
 }
 
-Result<std::map<std::uint32_t, std::size_t>> AdminReports::stale_counts() const {
-  std::vector<std::uint32_t> ids;
-  for (const ServerView& view : server_.cluster().registry().list()) ids.push_back(view.record.id);
-  return server_.repairs().repairer().stale_counts(ids, kMaxStaleCounted);
-}
-
-Result<> AdminReports::add_repair(StatusReport& report) const {
-  auto stale = stale_counts();
-  if (!stale) return pass(stale);
-  for (const auto& [ds_id, count] : *stale) report.repair.stale_objects += count;
+void AdminReports::add_repair(StatusReport& report) const {
+  for (const auto& [ds_id, count] : server_.names().stale_counts())
+    report.repair.stale_objects += count;
   const RepairTotals totals = server_.repairs().repairer().jobs().totals();
   report.repair.resynced = totals.resynced;
   report.repair.compared = totals.compared;
@@ -161,7 +153,6 @@ Result<> AdminReports::add_repair(StatusReport& report) const {
   report.rebalance = rebalance_report(server_);
   report.scrub = scrub_report(server_);
   add_strays(server_, report);
-  return {};
 }
 
 Result<StatusReport> AdminReports::status() {
@@ -187,7 +178,7 @@ Result<StatusReport> AdminReports::status() {
   report.layout_errors = server_.layout_errors();
   report.removals_queued = server_.removals().backlog();
   add_grants(report);
-  if (auto added = add_repair(report); !added) return pass(added);
+  add_repair(report);
   add_store(report, server_.store_health());
   report.warnings = server_.placement_warnings();
   return report;
@@ -208,13 +199,12 @@ Result<std::vector<DataServerReport>> AdminReports::data_servers() {
          .age_ms = static_cast<std::uint64_t>(job.age.count()),
          .remaining_ms = static_cast<std::uint64_t>(job.remaining.count())});
   }
-  auto stale = stale_counts();
-  if (!stale) return pass(stale);
+  const auto stale = server_.names().stale_counts();
   const auto waits = server_.repairs().repairer().waits_for();
   for (const ServerView& view : server_.cluster().registry().list()) {
     DataServerReport& report = reports.emplace_back(report_of(view));
     report.repairs = std::move(repairs[report.id]);
-    if (const auto it = stale->find(report.id); it != stale->end()) {
+    if (const auto it = stale.find(report.id); it != stale.end()) {
       report.stale_objects = it->second;
     }
     if (const auto why = waits.find(report.id); why != waits.end() && report.stale_objects > 0) {

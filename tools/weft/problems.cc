@@ -14,9 +14,8 @@ using mds::DsState;
 void repair_problems(const DataServerReport& server, const std::string& name,
                      std::vector<std::string>& out) {
   if (server.stale_objects > 0) {
-    out.push_back(fmt::format(
-        "{} lacks writes of {}{} files: their copies there are not read.", name,
-        server.stale_objects == mds::kMaxStaleCounted ? "at least " : "", server.stale_objects));
+    out.push_back(fmt::format("{} lacks writes of {} files: their copies there are not read.", name,
+                              server.stale_objects));
   }
   if (!server.repair_waits.empty()) {
     out.push_back(

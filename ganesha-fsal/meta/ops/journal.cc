@@ -149,7 +149,8 @@ Result<Namespace::Marked> Namespace::mark_stale(const StaleObject& missed,
     if (*before) record = std::move(**before);
     ++record.ticket;
     for (const DirtyExtent& extent : missed.dirty) add_dirty(record.dirty, extent);
-    tree.transaction().put(key, encode(record));
+    auto put = tree.put_stale(missed.ds_id, missed.id, missed.copy, record);
+    if (!put) return put;
     layout::Copy& copy = out.copies[missed.copy];
     if (copy.state_of(*place) == layout::CopyState::kStale) return {};
     copy.set_state(*place, layout::CopyState::kStale);
@@ -202,7 +203,8 @@ Result<bool> Namespace::clear_stale(const StaleObject& mended) {
     const auto place = place_of(**map, mended.copy, mended.ds_id);
     if (!place) return fail(Errc::kCorrupt, place.error().text);
     if ((*map)->copies[mended.copy].state_of(*place) != layout::CopyState::kResyncing) return {};
-    tree.transaction().erase(key);
+    auto erased = tree.erase_stale(mended.ds_id, mended.id, mended.copy);
+    if (!erased) return erased;
     cleared = true;
     (*map)->copies[mended.copy].set_state(*place, layout::CopyState::kCurrent);
     tree.transaction().put(keys::layout(mended.id), layout::encode_layout_map(**map));
@@ -210,6 +212,18 @@ Result<bool> Namespace::clear_stale(const StaleObject& mended) {
   });
   if (!done) return pass(done);
   return cleared;
+}
+
+Result<> Namespace::count_stale() {
+  StaleChanges found;
+  const keys::Range range = keys::all_stale();
+  const auto visit = [&found](std::string_view key, std::string_view /*value*/) {
+    if (const auto at = keys::parse_stale(key)) ++found[at->ds_id];
+    return true;
+  };
+  if (auto done = store_.latest().scan(range.begin, range.end, SIZE_MAX, visit); !done) return done;
+  stale_counts_.add(found);
+  return {};
 }
 
 Result<std::vector<StaleObject>> Namespace::stale_objects(std::uint32_t ds_id,

@@ -85,8 +85,7 @@ Result<> Namespace::replace_layout(FileId id, const layout::LayoutMap& expected,
       if (!queued) return queued;
     }
     tree.put_layout(id, next);
-    tree.replace_stale(id, &**now, &next);
-    return {};
+    return tree.replace_stale(id, &**now, &next);
   });
 }
 

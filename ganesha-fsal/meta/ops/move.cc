@@ -56,11 +56,10 @@ Result<Filling> filling(Tree& tree, FileId id) {
   return Filling{**record, std::move(*map), *from, *to};
 }
 
-void mark_whole(Tree& tree, FileId id, const layout::LayoutMap& map, std::uint32_t ds_id) {
+Result<> mark_whole(Tree& tree, FileId id, const layout::LayoutMap& map, std::uint32_t ds_id) {
   const auto seat = layout::seat_of(map, ds_id);
-  tree.transaction().put(
-      keys::stale(ds_id, id, static_cast<std::uint32_t>(seat->copy)),
-      encode(StaleRecord{map.object_generation, tree.now_ns(), 1, {{0, kMaxFileSize}}}));
+  return tree.put_stale(ds_id, id, static_cast<std::uint32_t>(seat->copy),
+                        StaleRecord{map.object_generation, tree.now_ns(), 1, {{0, kMaxFileSize}}});
 }
 
 // Whether an object of this file and generation is still to be removed there.
@@ -98,11 +97,12 @@ Result<layout::LayoutMap> Namespace::begin_move(FileId id, std::uint32_t from, s
       if (state_at(out, *seat) == CopyState::kCurrent) {
         return fail(Errc::kInvalid, "no room for a further copy, and the server's is current");
       }
-      tree.transaction().erase(keys::stale(from, id, static_cast<std::uint32_t>(seat->copy)));
+      auto erased = tree.erase_stale(from, id, static_cast<std::uint32_t>(seat->copy));
+      if (!erased) return erased;
       layout::replace_seat(out, from, to);
       record.stage = MoveStage::kLeft;
     }
-    mark_whole(tree, id, out, to);
+    if (auto marked = mark_whole(tree, id, out, to); !marked) return marked;
     tree.transaction().put(keys::move(id), encode(record));
     tree.put_layout(id, out);
     return tree.bump_object_epoch(id, out);
@@ -123,8 +123,8 @@ Result<layout::LayoutMap> Namespace::finish_move(FileId id) {
     if (state_at(out, now->from) == CopyState::kCurrent) {
       return fail(Errc::kBusy, "the one that leaves is still read and written");
     }
-    tree.transaction().erase(
-        keys::stale(now->record.from, id, static_cast<std::uint32_t>(now->from.copy)));
+    const auto copy = static_cast<std::uint32_t>(now->from.copy);
+    if (auto erased = tree.erase_stale(now->record.from, id, copy); !erased) return erased;
     layout::take_seat(out, now->record.from, now->record.to);
     now->record.stage = MoveStage::kLeft;
     tree.transaction().put(keys::move(id), encode(now->record));
@@ -144,7 +144,8 @@ Result<layout::LayoutMap> Namespace::cancel_move(FileId id) {
       return fail(Errc::kBusy, "the newcomer is current");
     }
     const std::uint32_t to = now->record.to;
-    tree.transaction().erase(keys::stale(to, id, static_cast<std::uint32_t>(now->to.copy)));
+    const auto copy = static_cast<std::uint32_t>(now->to.copy);
+    if (auto erased = tree.erase_stale(to, id, copy); !erased) return erased;
     layout::drop_seat(out, to);
     tree.transaction().put(
         keys::move(id),

@@ -58,6 +58,7 @@ Result<std::unique_ptr<Namespace>> Namespace::open(KvStore& store, NamespaceOpti
 
 Result<> Namespace::start() {
   if (auto looked = look_for_policies(); !looked) return looked;
+  if (auto counted = count_stale(); !counted) return counted;
   return store_.run([this](Transaction& transaction) -> Result<> {
     auto value = transaction.get(keys::superblock());
     if (!value) return pass(value);
@@ -89,11 +90,15 @@ Result<NamespaceCounts> Namespace::counts() const {
 
 Result<CommitSeq> Namespace::apply(InodeLocks::Guard& guard, const Change& body) {
   const std::int64_t now_ns = options_.now_ns();
+  StaleChanges stale;  // of the attempt that is committed, which is the last
   auto seq = store_.apply([&](Transaction& transaction) {
     Tree tree(transaction, now_ns, superblock_.boot_epoch);
-    return body(tree);
+    auto done = body(tree);
+    stale = tree.stale_changes();
+    return done;
   });
   if (!seq) return pass(seq);
+  stale_counts_.add(stale);
   if (*seq != 0) guard.committed(*seq);
   const CommitSeq wait_for = std::max(*seq, guard.seen());
   guard.unlock();

@@ -53,6 +53,7 @@
 #include <atomic>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -63,6 +64,7 @@
 #include "ganesha-fsal/meta/kv/kv.h"
 #include "ganesha-fsal/meta/ops/fileid_allocator.h"
 #include "ganesha-fsal/meta/ops/inode_locks.h"
+#include "ganesha-fsal/meta/ops/stale_counts.h"
 #include "ganesha-fsal/meta/schema/credentials.h"
 #include "ganesha-fsal/meta/schema/records.h"
 #include "ganesha-fsal/meta/schema/types.h"
@@ -266,6 +268,10 @@ class Namespace {
   [[nodiscard]] Result<std::vector<StaleObject>> stale_objects(std::uint32_t ds_id,
                                                                std::optional<StaleObject> after,
                                                                std::size_t limit) const;
+  // How many stale_objects() there are at each data server that has any. Costs no scan.
+  [[nodiscard]] std::map<std::uint32_t, std::uint64_t> stale_counts() const {
+    return stale_counts_.all();
+  }
 
   // --- moving: a data server takes another's place in a map (layout/relocation.h) ---
   // A file has one move at a time. The order is the caller's (repair/mover.h): begin; the newcomer
@@ -319,6 +325,7 @@ class Namespace {
   Namespace(KvStore& store, NamespaceOptions options);
   [[nodiscard]] Result<> start();
   [[nodiscard]] Result<> look_for_policies();
+  [[nodiscard]] Result<> count_stale();
 
   // kNoSpace when the store has no room for a layout; valid as long as `make`.
   [[nodiscard]] MakeLayout with_room(const MakeLayout& make) const;
@@ -351,6 +358,7 @@ class Namespace {
   SuperblockInfo superblock_;  // constant after open
   FileIdAllocator ids_;
   mutable InodeLocks locks_;
+  StaleCounts stale_counts_;
   // Whether anything has or had a policy: while nothing has, nobody looks for one.
   std::atomic<bool> policies_{false};
   Mutex rename_mutex_;  // directories moving between directories, one at a time

@@ -114,7 +114,7 @@ Result<layout::LayoutMap> Tree::layout_or(FileId id, const MakeLayout& make) {
   if (!made) return made;
   if (auto good = layout::validate(*made); !good) return pass(good);
   put_layout(id, *made);
-  replace_stale(id, nullptr, &*made);
+  if (auto fits = replace_stale(id, nullptr, &*made); !fits) return pass(fits);
   return made;
 }
 
@@ -132,8 +132,27 @@ Result<> Tree::bump_object_epoch(FileId id, layout::LayoutMap& map) {
   return {};
 }
 
-void Tree::replace_stale(FileId id, const layout::LayoutMap* before,
-                         const layout::LayoutMap* next) {
+Result<> Tree::put_stale(std::uint32_t ds_id, FileId id, std::uint32_t copy,
+                         const StaleRecord& record) {
+  const std::string key = keys::stale(ds_id, id, copy);
+  auto before = transaction_.get(key);
+  if (!before) return pass(before);
+  if (!*before) ++stale_changes_[ds_id];
+  transaction_.put(key, encode(record));
+  return {};
+}
+
+Result<> Tree::erase_stale(std::uint32_t ds_id, FileId id, std::uint32_t copy) {
+  const std::string key = keys::stale(ds_id, id, copy);
+  auto before = transaction_.get(key);
+  if (!before) return pass(before);
+  if (*before) --stale_changes_[ds_id];
+  transaction_.erase(key);
+  return {};
+}
+
+Result<> Tree::replace_stale(FileId id, const layout::LayoutMap* before,
+                             const layout::LayoutMap* next) {
   const auto behind = [](const layout::LayoutMap* map) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> found;  // copy, data server
     for (std::uint32_t copy = 0; map != nullptr && copy < map->copies.size(); ++copy) {
@@ -154,13 +173,14 @@ void Tree::replace_stale(FileId id, const layout::LayoutMap* before,
   };
   for (const auto& one : was) {
     if (same_objects && in(is, one)) continue;
-    transaction_.erase(keys::stale(one.second, id, one.first));
+    if (auto erased = erase_stale(one.second, id, one.first); !erased) return erased;
   }
   for (const auto& one : is) {
     if (same_objects && in(was, one)) continue;
-    transaction_.put(keys::stale(one.second, id, one.first),
-                     encode(StaleRecord{next->object_generation, now_ns_, 1, {{0, kMaxFileSize}}}));
+    const StaleRecord whole{next->object_generation, now_ns_, 1, {{0, kMaxFileSize}}};
+    if (auto put = put_stale(one.second, id, one.first, whole); !put) return put;
   }
+  return {};
 }
 
 void Tree::touch_ctime(InodeRecord& inode) const {
@@ -270,7 +290,7 @@ Result<> Tree::destroy(const InodeRecord& inode) {
   }
   transaction_.erase(keys::layout(id));
   transaction_.erase(keys::writers(id));
-  replace_stale(id, &**map, nullptr);
+  if (auto fits = replace_stale(id, &**map, nullptr); !fits) return fits;
   // The reverse entries stay until the data servers have removed their objects.
   auto gone = holders(**map);
   auto moved = transaction_.get(keys::move(id));

@@ -12,6 +12,8 @@
 #include <string_view>
 
 #include "ganesha-fsal/meta/kv/kv.h"
+#include "ganesha-fsal/meta/ops/stale_counts.h"
+#include "ganesha-fsal/meta/schema/journal.h"
 #include "ganesha-fsal/meta/schema/records.h"
 #include "ganesha-fsal/meta/schema/types.h"
 
@@ -61,9 +63,16 @@ class Tree {
   [[nodiscard]] Result<layout::Policy> policy_in(FileId dir);
   // Keeps it, or, without any key, nothing.
   void put_policy(FileId id, const layout::Policy& policy);
+  // Entries of the journal of stale objects. Only these change it: they note in stale_changes() by
+  // how many entries.
+  [[nodiscard]] Result<> put_stale(std::uint32_t ds_id, FileId id, std::uint32_t copy,
+                                   const StaleRecord& record);
+  [[nodiscard]] Result<> erase_stale(std::uint32_t ds_id, FileId id, std::uint32_t copy);
+  [[nodiscard]] const StaleChanges& stale_changes() const { return stale_changes_; }
   // Makes the journal of stale objects fit `next`: a server of a copy that is not current in it,
   // and was current or not there before, is dirty from end to end.
-  void replace_stale(FileId id, const layout::LayoutMap* before, const layout::LayoutMap* next);
+  [[nodiscard]] Result<> replace_stale(FileId id, const layout::LayoutMap* before,
+                                       const layout::LayoutMap* next);
 
   // The objects there are to be removed, besides those that already are. least_epoch: as
   // RemovalRecord's.
@@ -94,6 +103,7 @@ class Tree {
   Transaction& transaction_;
   const std::int64_t now_ns_;
   const std::uint64_t boot_epoch_;
+  StaleChanges stale_changes_;
 };
 
 }  // namespace weft::mds

@@ -143,8 +143,10 @@ Range all_writers() { return {journal(kWriters), journal(kWriters + 1)}; }
 
 Range all_moves() { return {journal(kMove), journal(kMove + 1)}; }
 
+Range all_stale() { return {journal(kStale), journal(kStale + 1)}; }
+
 Range stale_of(std::uint32_t ds_id) {
-  Range range{journal(kStale), journal(kStale + 1)};
+  Range range = all_stale();
   put_u32(range.begin, ds_id);
   if (ds_id != UINT32_MAX) {
     range.end = journal(kStale);

@@ -63,6 +63,7 @@ struct Range {
 [[nodiscard]] Range under(Prefix prefix, std::uint64_t id);
 [[nodiscard]] Range reverse_of(std::uint32_t ds_id);
 [[nodiscard]] Range all_writers();
+[[nodiscard]] Range all_stale();
 [[nodiscard]] Range stale_of(std::uint32_t ds_id);
 [[nodiscard]] Range all_moves();
 // The least key greater than `key`.

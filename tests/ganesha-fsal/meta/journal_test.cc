@@ -210,6 +210,35 @@ TEST_CASE_METHOD(MirroredTest, "a copy is current again when all of it is mended
   check_clean();
 }
 
+TEST_CASE_METHOD(MirroredTest, "objects that missed writes are counted, also after a power loss") {
+  using Counts = std::map<std::uint32_t, std::uint64_t>;
+  CHECK(names->stale_counts().empty());
+  REQUIRE(names->mark_stale(missed(3, {{0, 1}})));
+  REQUIRE(names->mark_stale(missed(3, {{kMi, kMi + 1}})));  // the same object
+  REQUIRE(names->mark_stale(missed(4, {{0, 1}})));
+  CHECK(names->stale_counts() == Counts{{3, 1}, {4, 1}});
+  SECTION("not what was not committed") {
+    const StaleObject mended = begun(4).object;
+    store.fail_commits(Errc::kIo, 0, 1);
+    CHECK(names->clear_stale(mended).error() == Errc::kIo);
+    CHECK(names->stale_counts() == Counts{{3, 1}, {4, 1}});
+  }
+  SECTION("each once, however often its transaction was tried") {
+    store.conflict_at_random(2);
+    for (int round = 0; round < 20; ++round) {
+      REQUIRE(*names->clear_stale(begun(3).object));
+      CHECK(names->stale_counts() == Counts{{4, 1}});
+      REQUIRE(names->mark_stale(missed(3, {{0, 1}})));
+      CHECK(names->stale_counts() == Counts{{3, 1}, {4, 1}});
+    }
+  }
+  lose_power();
+  CHECK(names->stale_counts() == Counts{{3, 1}, {4, 1}});
+  check_clean();
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
+  CHECK(names->stale_counts().empty());
+}
+
 TEST_CASE_METHOD(MirroredTest, "an object that is being mended is in the journal until it is") {
   const auto stale = names->mark_stale(missed(3, {{0, 1}}));
   REQUIRE(stale);

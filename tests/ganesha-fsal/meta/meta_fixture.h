@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "ganesha-fsal/meta/kv/memory_kv.h"
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "ganesha-fsal/meta/schema/keys.h"
 
 namespace weft::mds {
 
@@ -135,6 +137,17 @@ class NamespaceTest : public NamespaceCalls<std::unique_ptr<Namespace>> {
         store, {.now_ns = [this] { return now_ns.load(); }, .max_links = 5, .fsid = 7});
     REQUIRE(opened);
     names = std::move(*opened);
+  }
+  // Also that the journal of stale objects was counted right. No other thread changes it now.
+  void check_clean() {
+    NamespaceCalls::check_clean();
+    std::map<std::uint32_t, std::uint64_t> stale;
+    const keys::Range range = keys::all_stale();
+    REQUIRE(store.latest().scan(range.begin, range.end, SIZE_MAX, [&](auto key, auto) {
+      ++stale[keys::parse_stale(key)->ds_id];
+      return true;
+    }));
+    CHECK(names->stale_counts() == stale);
   }
 
   std::atomic<std::int64_t> now_ns{1'000};

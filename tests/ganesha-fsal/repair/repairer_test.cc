@@ -44,8 +44,7 @@ TEST_CASE_METHOD(RepairTest, "a copy that missed writes is mended, in this order
   REQUIRE(shown.size() == 1);
   CHECK(shown[0].ds_id == 4);
   CHECK(shown[0].source == 2);
-  CHECK(repairer->stale_counts(std::vector<std::uint32_t>{3, 4}, 10).value() ==
-        std::map<std::uint32_t, std::size_t>{{4, 1}});
+  CHECK(names->stale_counts() == std::map<std::uint32_t, std::uint64_t>{{4, 1}});
   servers.end_all(FakeCopyServers::State::kDone);
   CHECK(soon([&] { return state(f, 1, 1) == CopyState::kCurrent; }));
   CHECK(soon([&] { return pins == 0; }));
