@@ -6,14 +6,29 @@
 namespace weft::mds {
 
 Result<FileId> FileIdAllocator::next() {
-  const MutexLock lock(mutex_);
+  MutexLock lock(mutex_);
+  // One reserves for all: if each did, their transactions would only conflict.
+  if (!reserved_.wait_for(mutex_, patience_, [this]() WEFT_REQUIRES(mutex_) {
+        return next_ != end_ || !reserving_;
+      })) {
+    return fail(Errc::kBusy, "waiting for file numbers");
+  }
   if (next_ == end_) {
-    if (auto done = reserve(); !done) return pass(done);
+    reserving_ = true;
+    lock.unlock();
+    auto first = reserve();
+    lock.lock();
+    reserving_ = false;
+    // After a failure those that wait try it themselves, one after another.
+    reserved_.notify_all();
+    if (!first) return first;
+    next_ = *first;
+    end_ = *first + kRange;
   }
   return next_++;
 }
 
-Result<> FileIdAllocator::reserve() {
+Result<FileId> FileIdAllocator::reserve() {
   FileId first = 0;
   auto done = store_.run([&](Transaction& transaction) -> Result<> {
     auto value = transaction.get(keys::next_fileid());
@@ -29,9 +44,7 @@ Result<> FileIdAllocator::reserve() {
     return {};
   });
   if (!done) return pass(done);
-  next_ = first;
-  end_ = first + kRange;
-  return {};
+  return first;
 }
 
 }  // namespace weft::mds
