@@ -12,6 +12,7 @@ namespace weft::ds {
 namespace {
 
 constexpr const char* kIdentityFile = "target";
+constexpr std::chrono::seconds kLongestKeep{10};
 
 }  // namespace
 
@@ -77,16 +78,30 @@ Result<> RemoteStore::load_identity() {
   return {};
 }
 
-// Once in the life of a data server or target: this connection waits for the disk.
+// Once in the life of a data server or target: this connection waits for the disk, and others that
+// ask which store it is wait for this one. Who only looks at it does not.
 Result<> RemoteStore::keep(const Uuid& store) {
+  keeping_ = true;
+  mutex_.unlock();
   const std::string text = to_string(store) + "\n";
   auto kept = replace_file(parts_.folder, kIdentityFile, std::as_bytes(std::span(text)));
+  mutex_.lock();
+  keeping_ = false;
+  kept_.notify_all();
   if (kept) store_ = store;
   return kept;
 }
 
+Result<> RemoteStore::await_kept() {
+  if (kept_.wait_for(mutex_, kLongestKeep, [this]() WEFT_REQUIRES(mutex_) { return !keeping_; })) {
+    return {};
+  }
+  return fail(Errc::kBusy, "the disk of the data server's own folder does not answer");
+}
+
 Result<> RemoteStore::same_store(const Uuid& store, std::uint64_t objects) {
   const MutexLock lock(mutex_);
+  if (auto known = await_kept(); !known) return known;
   if (store_ == store) {
     offered_ = {};
     return {};
@@ -113,6 +128,7 @@ bool RemoteStore::offered() const {
 
 Result<> RemoteStore::accept() {
   const MutexLock lock(mutex_);
+  if (auto known = await_kept(); !known) return known;
   const Uuid store = std::exchange(offered_, Uuid{});
   if (store == Uuid{}) return fail(Errc::kNotFound, "no store to take its place");
   return keep(store);

@@ -95,7 +95,10 @@ class RemoteStore final : public Store {
   explicit RemoteStore(Parts parts);
   [[nodiscard]] Result<> load_identity();
   [[nodiscard]] Result<> same_store(const Uuid& store, std::uint64_t objects);
+  // Notes durably that it is this store. Lets go of mutex_ meanwhile.
   [[nodiscard]] Result<> keep(const Uuid& store) WEFT_REQUIRES(mutex_);
+  // Until nobody is in keep(); kBusy: that takes too long.
+  [[nodiscard]] Result<> await_kept() WEFT_REQUIRES(mutex_);
   [[nodiscard]] TargetLink& link() const;
   void read_by(TargetRequest request, Done<ReadResult> done);
   void write_by(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
@@ -115,8 +118,10 @@ class RemoteStore final : public Store {
   TargetLink::Config config_;
   std::vector<std::shared_ptr<TargetLink>> links_;  // by the ring's index
   mutable Mutex mutex_;
-  Uuid store_ WEFT_GUARDED_BY(mutex_){};    // the target's; zeros: none yet
-  Uuid offered_ WEFT_GUARDED_BY(mutex_){};  // another that would take its place
+  CondVar kept_;
+  bool keeping_ WEFT_GUARDED_BY(mutex_) = false;  // somebody is in keep()
+  Uuid store_ WEFT_GUARDED_BY(mutex_){};          // the target's; zeros: none yet
+  Uuid offered_ WEFT_GUARDED_BY(mutex_){};        // another that would take its place
   bool closed_ = false;
 };
 

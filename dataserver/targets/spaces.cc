@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <cstdint>
+#include <vector>
 
 namespace weft::ds {
 
@@ -65,11 +66,14 @@ Result<OpenSpace> Spaces::open(const Uuid& space) {
 Result<> Spaces::close() {
   worker_.join();
   Result<> result;
-  const MutexLock lock(mutex_);
-  for (auto& [space, one] : stores_) {
+  std::map<Uuid, Space> stores;
+  {
+    const MutexLock lock(mutex_);
+    stores.swap(stores_);
+  }
+  for (auto& [space, one] : stores) {
     if (auto closed = one.store->close(); !closed && result) result = std::move(closed);
   }
-  stores_.clear();
   return result;
 }
 
@@ -79,10 +83,14 @@ std::size_t Spaces::count() const {
 }
 
 Result<StoreStat> Spaces::usage() const {
-  const MutexLock lock(mutex_);
+  std::vector<const FileStore*> stores;  // open until close()
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [space, one] : stores_) stores.push_back(one.store.get());
+  }
   StoreStat sum;
-  for (const auto& [space, one] : stores_) {
-    auto usage = one.store->usage();
+  for (const FileStore* store : stores) {
+    auto usage = store->usage();
     if (!usage) return usage;
     sum.capacity_bytes = usage->capacity_bytes;  // they are on one file system
     sum.free_bytes = usage->free_bytes;

@@ -11,7 +11,8 @@
 // operations have ended, changes what is in its store (target_server.h).
 //
 // Threading: find() from any I/O thread that has an IoRing; its completion comes on that thread.
-// close() from one thread, when no operation is in flight and none will come.
+// close() from one thread, when no operation is in flight and none will come, usage() neither. No
+// mutex is held while a store is opened, closed or asked.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
