@@ -126,6 +126,24 @@ Result<> Registry::load() {
   return {};
 }
 
+Result<Registry::Turn> Registry::await_turn() {
+  MutexLock lock(mutex_);
+  if (!changed_.wait_for(mutex_, options_.longest_wait,
+                         [this]() WEFT_REQUIRES(mutex_) { return !changing_; })) {
+    return fail(Errc::kBusy, "another change of the data servers has not ended");
+  }
+  changing_ = true;
+  return Turn(this);
+}
+
+void Registry::end_turn() {
+  {
+    const MutexLock lock(mutex_);
+    changing_ = false;
+  }
+  changed_.notify_one();
+}
+
 Result<ServerRecord> Registry::adopt(const layout::NetAddress& from,
                                      const control::Register& request) const {
   const bool fresh = request.cluster == control::Uuid{};
@@ -159,7 +177,8 @@ Result<ServerRecord> Registry::adopt(const layout::NetAddress& from,
 Result<control::Registered> Registry::register_server(const layout::NetAddress& from,
                                                       const control::Register& request,
                                                       std::optional<std::uint64_t> silent) {
-  const MutexLock changing(changing_);
+  auto turn = await_turn();
+  if (!turn) return pass(turn);
   auto adopted = adopt(from, request);
   if (!adopted) return pass(adopted);
   if (auto good = check_store(adopted->id, from, request, silent); !good) return pass(good);
@@ -424,7 +443,8 @@ std::optional<Registry::Clock::duration> Registry::gone_for(std::uint32_t ds_id)
 }
 
 Result<> Registry::remove_server(std::uint32_t ds_id) {
-  const MutexLock changing(changing_);
+  auto turn = await_turn();
+  if (!turn) return pass(turn);
   if (!find(ds_id)) return fail(Errc::kNotFound, "no data server " + std::to_string(ds_id));
   const auto fences = cluster_keys::fences_of(ds_id);
   auto removed = store_.run([&](Transaction& tx) -> Result<> {

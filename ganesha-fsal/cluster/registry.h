@@ -27,7 +27,9 @@
 // with it, is refused (registry_stores.cc); repair/readmission.h has what becomes of the former.
 //
 // Threading: any thread. Methods that return Result write to, or read from, the metadata store and
-// may block for a sync; the others only take a mutex for a moment.
+// may block for a sync; the others only take a mutex for a moment. What is durable of servers and
+// devices is changed by one at a time, since a change is made of what was read before it; the
+// others wait for their turn, with a deadline (kBusy). No mutex is held meanwhile.
 //
 // Invariants:
 //  1. A store identity has one data server id, and the other way round.
@@ -64,8 +66,9 @@ struct RegistryOptions {
   std::uint32_t device_salt = 0;  // for a store that has none yet; random
   layout::HandleKey seal_key{};   // likewise
   std::uint32_t heartbeat_ms = 1000;
-  std::uint32_t lease_seconds = 60;  // how long a data server serves unheard
-  bool by_load = true;               // candidates() tells what data servers measure of their load
+  std::uint32_t lease_seconds = 60;                         // how long a data server serves unheard
+  Clock::duration longest_wait = std::chrono::seconds(20);  // for one's turn to change something
+  bool by_load = true;  // candidates() tells what data servers measure of their load
   Clock::duration suspect_after = std::chrono::milliseconds(3500);
   Clock::duration down_after = std::chrono::seconds(10);
   // When others take a data server's place: its connection is lost for so long, or it is silent
@@ -243,6 +246,13 @@ class Registry {
 
   Registry(KvStore& store, RegistryOptions options, std::uint32_t salt, std::uint32_t lease);
   [[nodiscard]] Result<> load();
+  struct EndTurn {
+    void operator()(Registry* registry) const { registry->end_turn(); }
+  };
+  // While it lives, nobody else changes what is durable of servers and devices.
+  using Turn = std::unique_ptr<Registry, EndTurn>;
+  [[nodiscard]] Result<Turn> await_turn() WEFT_EXCLUDES(mutex_);
+  void end_turn() WEFT_EXCLUDES(mutex_);
   [[nodiscard]] Result<ServerRecord> adopt(const layout::NetAddress& from,
                                            const control::Register& request) const;
   [[nodiscard]] Reach reach_locked(std::uint32_t ds_id) const WEFT_REQUIRES(mutex_);
@@ -275,8 +285,9 @@ class Registry {
   const RegistryOptions options_;
   const Clock::time_point opened_ = options_.now();
   const std::chrono::seconds longest_lease_;
-  Mutex changing_;  // held over a change of what is durable, before mutex_
   mutable Mutex mutex_;
+  CondVar changed_;
+  bool changing_ WEFT_GUARDED_BY(mutex_) = false;  // there is a Turn
   std::map<std::uint32_t, ServerRecord> servers_ WEFT_GUARDED_BY(mutex_);
   std::map<std::uint32_t, Live> live_ WEFT_GUARDED_BY(mutex_);
   std::map<std::uint32_t, Refused> refused_ WEFT_GUARDED_BY(mutex_);  // of servers_

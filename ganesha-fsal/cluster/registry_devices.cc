@@ -37,7 +37,8 @@ Result<std::shared_ptr<const layout::Device>> Registry::device_for(
   if (!wanted) return pass(wanted);
   if (auto known = existing(*wanted)) return known;
 
-  const MutexLock changing(changing_);
+  auto turn = await_turn();
+  if (!turn) return pass(turn);
   wanted = compose(ds_ids);  // another thread may have made it, or addresses have changed
   if (!wanted) return pass(wanted);
   if (auto known = existing(*wanted)) return known;

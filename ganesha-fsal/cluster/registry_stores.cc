@@ -188,7 +188,8 @@ Result<> Registry::confirm(std::uint32_t ds_id, const control::StoreState& state
 
 Result<> Registry::change_record(std::uint32_t ds_id,
                                  const std::function<void(ServerRecord&)>& change) {
-  const MutexLock changing(changing_);
+  auto turn = await_turn();
+  if (!turn) return pass(turn);
   auto view = find(ds_id);
   if (!view) return fail(Errc::kNotFound, "no data server " + std::to_string(ds_id));
   change(view->record);

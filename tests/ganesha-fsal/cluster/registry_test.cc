@@ -1,8 +1,10 @@
 #include "ganesha-fsal/cluster/registry.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <future>
 
 #include "ganesha-fsal/meta/kv/memory_kv.h"
+#include "tests/ganesha-fsal/meta/held_sync.h"
 
 using namespace weft;
 using namespace weft::mds;
@@ -63,6 +65,30 @@ TEST_CASE("a store is given one id for ever") {
   f.registry = f.open();
   CHECK(f.add(2) == 2);
   CHECK(f.add(3) == 3);
+}
+
+TEST_CASE(
+    "while a change waits for the disk, who asks gets answers and who changes gets his turn") {
+  Fixture f;
+  f.add(1);
+  HeldSync held(f.store);
+  RegistryOptions options{.cluster = uuid(200), .device_salt = 77};
+  options.now = [&f] { return f.now; };
+  options.longest_wait = 1ms;
+  auto registry = Registry::open(held, options);
+  REQUIRE(registry);
+  held.hold();
+  auto second = std::async(std::launch::async,
+                           [&] { return (*registry)->register_server(kFrom, request(2)); });
+  held.wait_until_held();
+  CHECK((*registry)->list().size() == 1);
+  CHECK((*registry)->set_duty(1, Duty::kDraining).error() == Errc::kBusy);
+  CHECK((*registry)->device_for(std::vector<std::uint32_t>{1}).error() == Errc::kBusy);
+  held.let_go();
+  REQUIRE(second.get());
+  CHECK((*registry)->set_duty(1, Duty::kDraining));
+  CHECK((*registry)->device_for(std::vector<std::uint32_t>{1, 2}));
+  CHECK((*registry)->remove_server(2));
 }
 
 TEST_CASE("where a data server is on its machine is what its last process said") {
