@@ -108,7 +108,7 @@ Pieces pieces_of(const fsal_io_arg& arg) {
 }
 
 // One of both kinds of I/O, in its two steps.
-struct Reading {
+struct ReadCall {
   using Begun = FileData::BegunRead;
   static constexpr fsal_openflags_t kAccess = FSAL_O_READ;
 
@@ -134,7 +134,7 @@ struct Reading {
   }
 };
 
-struct Writing {
+struct WriteCall {
   using Begun = FileData::BegunWrite;
   static constexpr fsal_openflags_t kAccess = FSAL_O_WRITE;
 
@@ -245,8 +245,8 @@ std::optional<std::uint64_t> take_verifier_of_write() {
 }
 
 void init_io_ops(fsal_obj_ops& ops) {
-  ops.read2 = guarded<&io<Reading>>;
-  ops.write2 = guarded<&io<Writing>>;
+  ops.read2 = guarded<&io<ReadCall>>;
+  ops.write2 = guarded<&io<WriteCall>>;
   ops.commit2 = guarded<&commit2>;
   ops.fallocate = guarded<&fallocate>;
   ops.seek2 = guarded<&seek2>;
