@@ -43,9 +43,12 @@
 #include "dataserver/mirror/partner_link.h"
 #include "dataserver/ring/range_locks.h"
 #include "rpc/base/mutex.h"
+#include "rpc/base/task.h"
 #include "rpc/peer/keyring.h"
 
 namespace weft::ds {
+
+struct CopyPart;
 
 struct MirrorCounts {
   std::uint64_t pending_bytes = 0;  // answered and not yet at every partner
@@ -106,7 +109,6 @@ class Duplicator final : public Duplication {
   struct CommitOp;
   struct PerThread;
   using WritePtr = std::shared_ptr<WriteOp>;
-  using CommitPtr = std::shared_ptr<CommitOp>;
 
   [[nodiscard]] PerThread& mine();
   void after_rest(std::move_only_function<void()> then);
@@ -128,12 +130,12 @@ class Duplicator final : public Duplication {
   [[nodiscard]] bool window_takes(const WriteOp& op) const;
 
   // duplicator_commit.cc
-  void run_commit(const CommitPtr& op);
-  void commit_here(const CommitPtr& op);
-  void one_committed(const CommitPtr& op);
-  void failed_here(const CommitPtr& op);
-  void report_lost(const CommitPtr& op);
-  void finish_commit(const CommitPtr& op);
+  Flow commit_copies(layout::Handle handle, Store::Done<WriteVerifier> done);
+  void ask_partner(CommitOp& op, CopyPart& copy, Callbacks& answers);
+  Task<Result<WriteVerifier>> commit_here(layout::ObjectId object, TimePoint deadline,
+                                          Flow::Self self);
+  Task<Result<WriteVerifier>> failed_here(CommitOp& op, Flow::Self self);
+  Task<Result<WriteVerifier>> report_lost(CommitOp& op, Flow::Self self);
 
   Parts parts_;
   RangeLocks locks_;

@@ -12,110 +12,117 @@ void Duplicator::commit(const layout::Handle& handle, Store::Done<WriteVerifier>
   if (handle.duplication == layout::Duplication::kNone) {
     return parts_.store.commit(handle.object, std::move(done));
   }
-  auto op = std::make_shared<CommitOp>();
-  op->handle = handle;
-  op->epoch = handle.object_epoch;
-  op->done = std::move(done);
-  op->deadline = parts_.clock.now() + parts_.options.timeout;
-  if (handle.duplication == layout::Duplication::kServerSync) return run_commit(op);
-  // What was answered early is at the partners, or recorded as missed, when this is granted.
-  locks_.acquire(handle.object, {0, kMaxEnd}, [this, op](RangeLocks::Hold hold) {
-    hold.release();
-    run_commit(op);
-  });
+  commit_copies(handle, std::move(done)).start();
 }
 
-void Duplicator::run_commit(const CommitPtr& op) {
-  for (const std::uint32_t id : op->handle.partners) {
+Flow Duplicator::commit_copies(layout::Handle handle, Store::Done<WriteVerifier> done) {
+  const Flow::Self self = co_await Flow::self();
+  const TimePoint deadline = parts_.clock.now() + parts_.options.timeout;
+  if (handle.duplication != layout::Duplication::kServerSync) {
+    // What was answered early is at the partners, or recorded as missed, when this is granted.
+    Callbacks earlier(self);
+    locks_.acquire(handle.object, {0, kMaxEnd},
+                   earlier.make([](RangeLocks::Hold hold) { hold.release(); }));
+    co_await earlier;
+  }
+  CommitOp op{.handle = handle, .copies = {}, .owed = {}, .here = 0, .refused = {}};
+  for (const std::uint32_t id : handle.partners) {
     if (id == 0) continue;
-    op->copies.emplace_back(id, partners_.find(id));
-    op->owed.push_back(book_.owed(op->handle.object, id));
+    op.copies.emplace_back(id, partners_.find(id));
+    op.owed.push_back(book_.owed(handle.object, id));
   }
-  op->left = 1 + static_cast<std::size_t>(std::ranges::count(op->copies, true, &CopyPart::sent));
-  for (CopyPart& copy : op->copies) {
-    if (!copy.sent) continue;
-    const auto sealed = seal(layout::mirror_handle(op->handle, copy.ds_id));
-    PartnerLink::Ops ops;
-    ops.push_back({Op::OP_PUTFH, rpc::nfs4::PutFhArgs{rpc::nfs4::FileHandle(sealed)}});
-    ops.push_back({Op::OP_COMMIT, rpc::nfs4::CommitArgs{}});
-    link(copy.ds_id).patient_call(std::move(ops), [this, op, &copy](Result<CompoundResult> result) {
-      if (const auto* ok = result ? result->get<rpc::nfs4::CommitOk>(1) : nullptr) {
-        copy.good = true;
-        copy.verifier = ok->verifier;
-        copy.partner->verifier.store(ok->verifier);
-      } else if (result && result->status == rpc::nfs4::Status::NFS4ERR_ACCESS) {
-        op->refused = Error{Errc::kFenced, "fenced at a partner"};
-      }
-      one_committed(op);
-    });
+  // The partners and the own store commit at the same time.
+  Callbacks answers(self);
+  for (CopyPart& copy : op.copies) {
+    if (copy.sent) ask_partner(op, copy, answers);
   }
-  commit_here(op);
+  op.here = co_await commit_here(handle.object, deadline, self);
+  co_await answers;
+  if (op.here) {
+    done(co_await report_lost(op, self));
+  } else {
+    done(co_await failed_here(op, self));
+  }
 }
 
-void Duplicator::commit_here(const CommitPtr& op) {
-  parts_.store.commit(op->handle.object, [this, op](Result<WriteVerifier> verifier) {
-    const bool later = !verifier && verifier.error() == Errc::kBusy;
-    if (later && parts_.clock.now() < op->deadline) {
-      return after_rest([this, op] { commit_here(op); });
-    }
-    op->here = std::move(verifier);
-    one_committed(op);
-  });
+void Duplicator::ask_partner(CommitOp& op, CopyPart& copy, Callbacks& answers) {
+  const auto sealed = seal(layout::mirror_handle(op.handle, copy.ds_id));
+  PartnerLink::Ops ops;
+  ops.push_back({Op::OP_PUTFH, rpc::nfs4::PutFhArgs{rpc::nfs4::FileHandle(sealed)}});
+  ops.push_back({Op::OP_COMMIT, rpc::nfs4::CommitArgs{}});
+  link(copy.ds_id)
+      .patient_call(std::move(ops), answers.make([&op, &copy](Result<CompoundResult> result) {
+        if (const auto* ok = result ? result->get<rpc::nfs4::CommitOk>(1) : nullptr) {
+          copy.good = true;
+          copy.verifier = ok->verifier;
+          copy.partner->verifier.store(ok->verifier);
+        } else if (result && result->status == rpc::nfs4::Status::NFS4ERR_ACCESS) {
+          op.refused = Error{Errc::kFenced, "fenced at a partner"};
+        }
+      }));
 }
 
-void Duplicator::one_committed(const CommitPtr& op) {
-  if (--op->left > 0) return;
-  if (op->here->has_value()) return report_lost(op);
-  failed_here(op);
+// "Later" is asked again, for as long as a partner has to answer.
+Task<Result<WriteVerifier>> Duplicator::commit_here(layout::ObjectId object, TimePoint deadline,
+                                                    Flow::Self self) {
+  for (;;) {
+    Result<WriteVerifier> here = 0;
+    Callbacks committed(self);
+    parts_.store.commit(object, committed.make([&here](Result<WriteVerifier> verifier) {
+      here = std::move(verifier);
+    }));
+    co_await committed;
+    const bool later = !here && here.error() == Errc::kBusy;
+    if (!later || parts_.clock.now() >= deadline) co_return here;
+    Callbacks rested(self);
+    after_rest(rested.make([] {}));
+    co_await rested;
+  }
 }
 
 // The client writes it all again: nothing is promised, and what is owed stays so. Where, depends on
 // whether there is a copy to go on with.
-void Duplicator::failed_here(const CommitPtr& op) {
-  if (op->refused) return op->done(std::unexpected(std::move(*op->refused)));
-  if (!failed_by_store(op->here->error()) || std::ranges::none_of(op->copies, &CopyPart::good)) {
-    return op->done(std::move(*op->here));
+Task<Result<WriteVerifier>> Duplicator::failed_here(CommitOp& op, Flow::Self self) {
+  if (op.refused) co_return std::unexpected(std::move(*op.refused));
+  if (!failed_by_store(op.here.error()) || std::ranges::none_of(op.copies, &CopyPart::good)) {
+    co_return std::move(op.here);
   }
   ExtentSet all;
   all.add({0, kMaxEnd});
-  mine().reports.report_own(op->handle.object, op->handle.ds_id, op->epoch, all,
-                            [op](Result<> told) {
-                              if (own_copy_told(std::move(told), op->refused)) {
-                                return op->done(std::unexpected(std::move(*op->refused)));
-                              }
-                              op->done(std::move(*op->here));
-                            });
+  Result<> told;
+  Callbacks reported(self);
+  mine().reports.report_own(op.handle.object, op.handle.ds_id, op.handle.object_epoch, all,
+                            reported.make([&told](Result<> answer) { told = std::move(answer); }));
+  co_await reported;
+  if (own_copy_told(std::move(told), op.refused)) {
+    co_return std::unexpected(std::move(*op.refused));
+  }
+  co_return std::move(op.here);
 }
 
 // What a partner may lose, though the client will hear that it is durable.
-void Duplicator::report_lost(const CommitPtr& op) {
-  op->left = 1;
-  for (std::size_t i = 0; i < op->copies.size(); ++i) {
-    const CopyPart& copy = op->copies[i];
-    ExtentSet lost = op->owed[i].unreported;
-    if (!copy.good) lost.add(op->owed[i].uncommitted);
+Task<Result<WriteVerifier>> Duplicator::report_lost(CommitOp& op, Flow::Self self) {
+  Callbacks reports(self);
+  for (std::size_t i = 0; i < op.copies.size(); ++i) {
+    const std::uint32_t id = op.copies[i].ds_id;
+    ExtentSet lost = op.owed[i].unreported;
+    if (!op.copies[i].good) lost.add(op.owed[i].uncommitted);
     if (lost.empty()) {
-      book_.settled(op->handle.object, copy.ds_id, op->owed[i].generation);
+      book_.settled(op.handle.object, id, op.owed[i].generation);
       continue;
     }
-    ++op->left;
-    mine().reports.report(
-        op->handle.object, copy.ds_id, {op->epoch, false}, lost, [this, op, i](Result<> reported) {
-          if (reported) {
-            book_.settled(op->handle.object, op->copies[i].ds_id, op->owed[i].generation);
-          } else {
-            op->refused = std::move(reported.error());
-          }
-          finish_commit(op);
-        });
+    mine().reports.report(op.handle.object, id, {op.handle.object_epoch, false}, lost,
+                          reports.make([this, &op, i, id](Result<> reported) {
+                            if (reported) {
+                              book_.settled(op.handle.object, id, op.owed[i].generation);
+                            } else {
+                              op.refused = std::move(reported.error());
+                            }
+                          }));
   }
-  finish_commit(op);
-}
-
-void Duplicator::finish_commit(const CommitPtr& op) {
-  if (--op->left > 0) return;
-  if (op->refused) return op->done(std::unexpected(std::move(*op->refused)));
-  op->done(combine(**op->here, verifiers_of(op->copies)));
+  co_await reports;
+  if (op.refused) co_return std::unexpected(std::move(*op.refused));
+  co_return combine(*op.here, verifiers_of(op.copies));
 }
 
 }  // namespace weft::ds

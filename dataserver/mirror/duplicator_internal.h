@@ -55,13 +55,9 @@ struct Duplicator::WriteOp {
 
 struct Duplicator::CommitOp {
   layout::Handle handle;
-  std::uint32_t epoch = 0;
-  Store::Done<WriteVerifier> done;
-  TimePoint deadline{};  // for what the own store says later to
   std::vector<CopyPart> copies;
   std::vector<CopyBook::Owed> owed;  // for each of the copies
-  std::optional<Result<WriteVerifier>> here;
-  std::size_t left = 0;
+  Result<WriteVerifier> here;
   std::optional<Error> refused;
 };
 
