@@ -353,6 +353,8 @@ void Client::write_when_fenced(SharedFile& file) {
   while ((held = layout_of(file.id, true)) == nullptr) again();
   const Layout old = *held;
   lose(file.id);
+  // A metadata server that died meanwhile knows of no revocation: what the client held holds.
+  if (old.life != mds_.lives()) return;
   // Whoever is given a layout of the file now relies on the fence.
   while (layout_of(file.id, true) == nullptr) again();
   for (std::size_t block = 0; block < file.history.blocks(); block += 3) {

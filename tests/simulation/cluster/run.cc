@@ -28,7 +28,7 @@ namespace {
 // What the programs log, among what the run traces; a run goes the same way with it and without.
 class TraceSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
-    if (tracing()) trace(std::string(message.payload.data(), message.payload.size()));
+    trace({message.payload.data(), message.payload.size()});
   }
   void flush_() override {}
 };

@@ -343,12 +343,12 @@ void wake_all(WaitList& list) { scheduler->wake(list, true); }
 void at(Ns time, std::move_only_function<void()> work) { scheduler->at(time, std::move(work)); }
 
 bool tracing() { return scheduler->options().trace; }
-void trace(const std::string& text) {
+void trace(std::string_view text) {
   if (!tracing()) return;
   const Real real;
-  std::fprintf(stderr, "%12.6f node %2d thread %3u %s\n",
+  std::fprintf(stderr, "%12.6f node %2d thread %3u %.*s\n",
                static_cast<double>(scheduler->now()) / kSecond, static_cast<int>(node()),
-               self == nullptr ? 0 : self->id, text.c_str());
+               self == nullptr ? 0 : self->id, static_cast<int>(text.size()), text.data());
 }
 
 std::uint64_t switches() { return scheduler->switches(); }

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
-#include <string>
+#include <string_view>
 
 namespace weft::sim {
 
@@ -89,7 +89,7 @@ inline void after(Ns delay, std::move_only_function<void()> work) {
 }
 
 // One line for who looks at a failing seed: time, node, thread, text. Kept only if tracing is on.
-void trace(const std::string& text);
+void trace(std::string_view text);
 [[nodiscard]] bool tracing();
 
 struct Options {
