@@ -155,7 +155,7 @@ bool CompoundRun::park(Owner& run) {
   auto parked = std::make_unique<Parked>(std::move(run), self.connection_->channel());
   Parked& waits = *parked;
   std::unique_ptr<ReplyTaker> taker = std::move(parked);
-  if (session->take_over(self.sequence_, taker)) {
+  if (session->wait_for_reply(self.sequence_, taker)) {
     self.connection_->core().replays.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
@@ -288,8 +288,8 @@ void CompoundRun::finish(Owner run) {
         keep = std::span<const std::byte>(flat).subspan(kAfterXid);
       }
     }
-    if (auto taker = self.session_->finish(self.sequence_.slot, keep)) {
-      return taker->take(std::move(self.reply_));
+    for (const auto& taker : self.session_->finish(self.sequence_.slot, keep)) {
+      taker->take(self.reply_.share());
     }
   }
   self.reply_.set_room(std::move(self.room_));

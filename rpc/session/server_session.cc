@@ -10,6 +10,8 @@ namespace {
 
 using nfs4::Status;
 
+constexpr std::size_t kMaxTakers = 8;  // of one reply: as many connections sent the request again
+
 ServerSession::Begun refuse(Status status) { return {ServerSession::Verdict::kRefuse, status, {}}; }
 
 }  // namespace
@@ -75,7 +77,8 @@ ServerSession::Begun ServerSession::replay(Slot& slot, const nfs4::SequenceArgs&
   return out;
 }
 
-bool ServerSession::take_over(const nfs4::SequenceArgs& args, std::unique_ptr<ReplyTaker>& taker) {
+bool ServerSession::wait_for_reply(const nfs4::SequenceArgs& args,
+                                   std::unique_ptr<ReplyTaker>& taker) {
   WEFT_ASSERT(args.slot < limits_.slots);
   Slot& slot = slots_[args.slot];
   std::unique_ptr<ReplyTaker> before;
@@ -86,14 +89,18 @@ bool ServerSession::take_over(const nfs4::SequenceArgs& args, std::unique_ptr<Re
                                                                std::memory_order_acq_rel) ||
                              running == word(kTaken, args.sequence);
     if (!running_yet) return false;
-    before = std::exchange(slot.taker, std::move(taker));
+    slot.takers.push_back(std::move(taker));
+    if (slot.takers.size() > kMaxTakers) {
+      before = std::move(slot.takers.front());
+      slot.takers.erase(slot.takers.begin());
+    }
   }
   if (before != nullptr) before->take({});
   return true;
 }
 
-std::unique_ptr<ReplyTaker> ServerSession::finish(std::uint32_t slot_index,
-                                                  std::optional<std::span<const std::byte>> reply) {
+std::vector<std::unique_ptr<ReplyTaker>> ServerSession::finish(
+    std::uint32_t slot_index, std::optional<std::span<const std::byte>> reply) {
   WEFT_ASSERT(slot_index < limits_.slots);
   Slot& slot = slots_[slot_index];
   Word running = slot.word.load(std::memory_order_relaxed);
@@ -107,11 +114,11 @@ std::unique_ptr<ReplyTaker> ServerSession::finish(std::uint32_t slot_index,
   }
   const Word idle = word(kIdle, static_cast<std::uint32_t>(running));
   running = word(kRunning, static_cast<std::uint32_t>(running));
-  if (slot.word.compare_exchange_strong(running, idle, std::memory_order_acq_rel)) return nullptr;
+  if (slot.word.compare_exchange_strong(running, idle, std::memory_order_acq_rel)) return {};
   const MutexLock lock(takers_mutex_);
-  auto taker = std::move(slot.taker);
+  auto takers = std::exchange(slot.takers, {});
   slot.word.store(idle, std::memory_order_release);
-  return taker;
+  return takers;
 }
 
 nfs4::SequenceOk ServerSession::answer(const nfs4::SequenceArgs& args) const {

@@ -18,7 +18,7 @@
 //  1. A refused request changes nothing: the slot keeps its sequence number and reply.
 //  2. Between begin() == kExecute and finish() no other caller gets kExecute for that slot.
 //  3. A kept reply is never larger than the limit given at construction.
-//  4. A slot has a taker exactly while its state is kTaken, seen under the mutex.
+//  4. A slot has takers exactly while its state is kTaken, seen under the mutex.
 #pragma once
 
 #include <atomic>
@@ -49,7 +49,7 @@ class ReplyTaker {
   ReplyTaker(const ReplyTaker&) = delete;
   ReplyTaker& operator=(const ReplyTaker&) = delete;
   virtual ~ReplyTaker() = default;
-  // The reply; or nothing: a newer one has taken it over. Called once, from any thread.
+  // The reply; or nothing: too many wait for it. Called once, from any thread.
   virtual void take(std::optional<Message> reply) = 0;
 };
 
@@ -72,7 +72,7 @@ class ServerSession {
     kExecute,   // new: run it and call finish()
     kReplay,    // done before: Begun::reply is the kept reply
     kUncached,  // done before, reply not kept: NFS4ERR_RETRY_UNCACHED_REP
-    kRunning,   // running right now: take_over()
+    kRunning,   // running right now: wait_for_reply()
     kRefuse,    // Begun::status
   };
   struct Begun {
@@ -84,13 +84,16 @@ class ServerSession {
   // op_count tells a retransmission from another request under an old number
   // (NFS4ERR_SEQ_FALSE_RETRY).
   [[nodiscard]] Begun begin(const nfs4::SequenceArgs& args, std::uint32_t op_count);
-  // The reply to the request that runs on the slot goes to `taker`, which is moved from; the one
-  // before is told so. False: that request is over, begin() anew.
-  [[nodiscard]] bool take_over(const nfs4::SequenceArgs& args, std::unique_ptr<ReplyTaker>& taker);
+  // The reply to the request that runs on the slot goes to `taker`, which is moved from, as well.
+  // Of many the first is told that it gets none. False: that request is over, begin() anew.
+  [[nodiscard]] bool wait_for_reply(const nfs4::SequenceArgs& args,
+                                    std::unique_ptr<ReplyTaker>& taker);
   // Ends the request that begin() let run on `slot`. `reply` is kept when given and small enough.
-  // Where the reply goes instead of where the request came from, if anywhere.
-  [[nodiscard]] std::unique_ptr<ReplyTaker> finish(std::uint32_t slot,
-                                                   std::optional<std::span<const std::byte>> reply);
+  // Who waits for the reply, besides who sent the request. Which transmission's connection is still
+  // read nobody here knows: what was buffered of an old one may be seen after a newer one. So each
+  // is answered.
+  [[nodiscard]] std::vector<std::unique_ptr<ReplyTaker>> finish(
+      std::uint32_t slot, std::optional<std::span<const std::byte>> reply);
 
   [[nodiscard]] nfs4::SequenceOk answer(const nfs4::SequenceArgs& args) const;
 
@@ -111,7 +114,7 @@ class ServerSession {
     std::uint32_t op_count = 0;
     bool kept = false;
     std::vector<std::byte> reply;
-    std::unique_ptr<ReplyTaker> taker;  // guarded by takers_mutex_, which has no name in here
+    std::vector<std::unique_ptr<ReplyTaker>> takers;  // guarded by takers_mutex_, no name in here
   };
 
   static constexpr Word word(State state, std::uint32_t sequence) {

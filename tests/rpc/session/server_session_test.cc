@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <thread>
 
 using namespace weft;
@@ -67,9 +68,9 @@ TEST_CASE("slots do what the model does, over any sequence of requests") {
         const std::vector<std::byte> reply(*rc::gen::element<std::size_t>(1, 64, 65),
                                            static_cast<std::byte>(i));
         const bool keep = *rc::gen::arbitrary<bool>();
-        const auto taker =
+        const auto takers =
             session.finish(slot, keep ? std::optional(std::span(reply)) : std::nullopt);
-        RC_ASSERT((taker != nullptr) == m.taken);
+        RC_ASSERT(takers.empty() != m.taken);
         m.taken = false;
         m.running = false;
         m.reply.reset();
@@ -83,7 +84,7 @@ TEST_CASE("slots do what the model does, over any sequence of requests") {
         if (sequence == m.sequence) {
           RC_ASSERT(begun.verdict == Verdict::kRunning);
           std::unique_ptr<ReplyTaker> taker = std::make_unique<CountingTaker>();
-          RC_ASSERT(session.take_over(args(slot, sequence), taker));
+          RC_ASSERT(session.wait_for_reply(args(slot, sequence), taker));
           m.taken = true;
         } else {
           RC_ASSERT(begun.status == Status::NFS4ERR_SEQ_MISORDERED);
@@ -113,29 +114,30 @@ TEST_CASE("a dead session refuses, and what runs under it may still end") {
   REQUIRE(session.begin(args(0, 1), 1).verdict == Verdict::kExecute);
   session.kill();
   CHECK(session.begin(args(1, 1), 1).status == Status::NFS4ERR_BADSESSION);
-  CHECK(session.finish(0, std::nullopt) == nullptr);
+  CHECK(session.finish(0, std::nullopt).empty());
 }
 
-TEST_CASE("the newest that waits for a reply gets it, those before are told that they do not") {
+TEST_CASE("all that wait for a reply get it, but for the first of very many") {
   ServerSession session = make();
   REQUIRE(session.begin(args(0, 1), 1).verdict == Verdict::kExecute);
   std::atomic<int> replies{0};
   std::atomic<bool> first_called{false};
-  std::unique_ptr<ReplyTaker> first = std::make_unique<CountingTaker>(nullptr, &first_called);
-  std::unique_ptr<ReplyTaker> second = std::make_unique<CountingTaker>(&replies);
-  REQUIRE(session.take_over(args(0, 1), first));
-  CHECK_FALSE(first_called);
-  REQUIRE(session.take_over(args(0, 1), second));
-  CHECK(first_called);
-  const auto taker = session.finish(0, std::nullopt);
-  REQUIRE(taker != nullptr);
-  taker->take(Message());
-  CHECK(replies == 1);
+  std::unique_ptr<ReplyTaker> first = std::make_unique<CountingTaker>(&replies, &first_called);
+  REQUIRE(session.wait_for_reply(args(0, 1), first));
+  const int others = GENERATE(1, 7, 8);
+  for (int i = 0; i < others; ++i) {
+    CHECK_FALSE(first_called);
+    std::unique_ptr<ReplyTaker> other = std::make_unique<CountingTaker>(&replies);
+    REQUIRE(session.wait_for_reply(args(0, 1), other));
+  }
+  CHECK(first_called == (others == 8));
+  for (const auto& taker : session.finish(0, std::nullopt)) taker->take(Message());
+  CHECK(replies == std::min(others + 1, 8));
   std::unique_ptr<ReplyTaker> late = std::make_unique<CountingTaker>();
-  CHECK_FALSE(session.take_over(args(0, 1), late));
+  CHECK_FALSE(session.wait_for_reply(args(0, 1), late));
   CHECK(late != nullptr);
   REQUIRE(session.begin(args(0, 2), 1).verdict == Verdict::kExecute);
-  CHECK(session.finish(0, std::nullopt) == nullptr);
+  CHECK(session.finish(0, std::nullopt).empty());
 }
 
 TEST_CASE(
@@ -146,11 +148,11 @@ TEST_CASE(
     for (std::uint32_t round = 1; round <= kRounds;) {
       const auto begun = session.begin(args(0, round), 1);
       if (begun.verdict == Verdict::kExecute) {
-        if (const auto taker = session.finish(0, std::nullopt)) taker->take(Message());
+        for (const auto& taker : session.finish(0, std::nullopt)) taker->take(Message());
       } else if (begun.verdict == Verdict::kRunning) {
         std::atomic<bool> called{false};
         std::unique_ptr<ReplyTaker> taker = std::make_unique<CountingTaker>(nullptr, &called);
-        if (!session.take_over(args(0, round), taker)) continue;
+        if (!session.wait_for_reply(args(0, round), taker)) continue;
         while (!called) std::this_thread::yield();  // for ever, if it is forgotten
       }
       ++round;

@@ -293,7 +293,7 @@ class HoldingHandler final : public OpHandler {
 
 }  // namespace
 
-TEST_CASE("a retransmission of a request still running is not run twice, and answered once") {
+TEST_CASE("a retransmission of a request still running is not run twice") {
   HoldingHandler handler;
   Wire wire(1, Wire::defaults(), &handler);
   wire.establish();
@@ -305,9 +305,11 @@ TEST_CASE("a retransmission of a request still running is not run twice, and ans
   CHECK(handler.held.size() == 1);
   CHECK(wire.ask(Wire::list(wire.sequence(0, 2))).status == Status::NFS4ERR_SEQ_MISORDERED);
   handler.release_all();
-  const auto result = wire.answer();
-  REQUIRE(result);
-  CHECK(result->status == Status::NFS4_OK);
+  for (int transmission = 0; transmission < 2; ++transmission) {
+    const auto result = wire.answer();
+    REQUIRE(result);
+    CHECK(result->status == Status::NFS4_OK);
+  }
   CHECK(wire.ask(ops()).status == Status::NFS4_OK);
   CHECK(handler.held.empty());
 }
@@ -319,11 +321,7 @@ TEST_CASE("a request sent again over another connection while it runs is answere
   const bool lost = GENERATE(true, false);
   wire.send(Wire::list(wire.sequence(0, 1), Wire::put_fh("a")));
   CHECK_FALSE(wire.answer());
-  const auto first = wire.inbox;
-  std::shared_ptr<test::Inbox> between;
-  for (int again = 0; again < 2;
-       ++again) {  // the second time the reply is taken over from the first
-    between = wire.inbox;
+  for (int again = 0; again < 2; ++again) {
     if (lost) wire.network.cut(wire.network.connections() - 1);
     REQUIRE(wire.network.run());
     wire.connect();
@@ -331,7 +329,7 @@ TEST_CASE("a request sent again over another connection while it runs is answere
     CHECK_FALSE(wire.answer());
   }
   CHECK(handler.held.size() == 1);
-  CHECK(wire.server.counts().running == 2);  // the one that was replaced waits no more
+  CHECK(wire.server.counts().running == 3);
   handler.release_all();
   const auto result = wire.answer();
   REQUIRE(result);
@@ -340,10 +338,33 @@ TEST_CASE("a request sent again over another connection while it runs is answere
   CHECK(result->status == Status::NFS4_OK);
   CHECK(result->results.size() == 2);
   CHECK_FALSE(wire.answer());
-  CHECK(first->records.empty());
-  CHECK(between->records.empty());
   CHECK(wire.server.counts().running == 0);
   CHECK(wire.ask(Wire::list(wire.sequence(0, 2))).status == Status::NFS4_OK);
+}
+
+TEST_CASE("a request is answered on its connection though an older one's bytes are read later") {
+  HoldingHandler handler;
+  Wire wire(1, Wire::defaults(), &handler);
+  wire.establish();
+  const auto send = [&] {
+    wire.send(Wire::list(wire.sequence(0, 1), Wire::put_fh("a")));
+    CHECK_FALSE(wire.answer());
+  };
+  send();
+  const auto older = wire.channel;
+  const auto older_inbox = wire.inbox;
+  wire.connect();
+  const auto newest = wire.channel;
+  const auto newest_inbox = wire.inbox;
+  send();
+  wire.channel = older;
+  wire.inbox = older_inbox;
+  send();
+  handler.release_all();
+  REQUIRE(wire.network.run());
+  CHECK(newest_inbox->records.size() == 1);
+  CHECK(older_inbox->records.size() == 2);
+  CHECK(wire.server.counts().running == 0);
 }
 
 TEST_CASE("what waits for another's reply holds no memory for what it brought") {
