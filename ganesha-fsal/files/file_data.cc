@@ -165,6 +165,10 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
       return refuse({Errc::kLayoutTryLater, fmt::format("data server {} is down", down.front())});
     }
   }
+  if (request.access == layout::Access::kReadWrite &&
+      parts_.proxy.unsettled(parts_.names.object_of(request.file, begun->map), begun->map)) {
+    return refuse({Errc::kLayoutTryLater, "a write that failed may be carried out yet"});
+  }
   // The hold and the grant come first: whoever fences or recalls from here on knows of us, and
   // the body is sealed with an epoch that such a fence refuses.
   if (auto held = parts_.names.hold(request.file); !held) return refuse(held.error());

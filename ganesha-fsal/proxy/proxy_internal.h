@@ -28,6 +28,7 @@ class ProxyIo::Impl : public std::enable_shared_from_this<Impl> {
   [[nodiscard]] ServerSessions::Route route(std::uint32_t ds_id) const {
     return sessions_->route(ds_id);
   }
+  [[nodiscard]] bool unsettled(const layout::ObjectId& object, const layout::LayoutMap& map) const;
   void stop() { sessions_->stop(); }
 
  private:

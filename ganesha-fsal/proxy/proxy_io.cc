@@ -70,6 +70,10 @@ ProxyIo::ProxyIo(Config config, Registry& registry, BufferPool& pool)
     : impl_(std::make_shared<Impl>(std::move(config), registry, pool)) {}
 ProxyIo::~ProxyIo() { stop(); }
 void ProxyIo::stop() { impl_->stop(); }
+bool ProxyIo::unsettled(const layout::ObjectId& object, const layout::LayoutMap& map) const {
+  return impl_->unsettled(object, map);
+}
+
 std::uint64_t ProxyIo::verifier() const { return impl_->verifier(); }
 
 void ProxyIo::read(const File& file, std::uint64_t size, std::uint64_t offset, std::uint32_t count,

@@ -114,6 +114,9 @@ class ProxyIo {
   // Everything written so far, of the whole file. The verifier to answer COMMIT with.
   void commit(const File& file, Finished<std::uint64_t> done);
 
+  // A write of the object that failed may be carried out yet by a data server with a current copy.
+  // Later writes through the proxy wait for it; nobody else may be let write meanwhile.
+  [[nodiscard]] bool unsettled(const layout::ObjectId& object, const layout::LayoutMap& map) const;
   [[nodiscard]] std::uint64_t verifier() const;
 
   // How a data server is reached, if it has been (ServerSessions::route()).

@@ -14,6 +14,7 @@ using rpc::nfs4::OpArgs;
 
 struct ProxyIo::Impl::Leader {
   VerifierWatch::Source source;  // the data server, and the partners it brings the bytes to
+  layout::ObjectId object;
   layout::SealedHandle handle;
   bool mirrored = false;
 };
@@ -46,6 +47,7 @@ Result<std::vector<ProxyIo::Impl::Leader>> ProxyIo::Impl::leaders_of(const File&
     const std::size_t copy = mirrored ? file.leads[stripe] : 0;
     if (copy >= map.copies.size()) return fail(Errc::kInvalid, "no such copy");
     leader.source.ds_id = map.copies[copy].ds_ids[stripe];
+    leader.object = file.object;
     leader.mirrored = mirrored;
     if (!mirrored) {
       leader.handle = seal_for(leader.source.ds_id, own_claim(file));
@@ -96,16 +98,18 @@ void ProxyIo::Impl::write_part(const Leader& leader, std::uint64_t offset, Buffe
     ops.push_back({Op::OP_WRITE, std::move(args)});
     return ops;
   };
-  sessions_->call(leader.source.ds_id, std::move(make), config_.call_timeout,
-                  [self = shared_from_this(), source = leader.source, size,
-                   done = std::move(done)](Result<CompoundResult> result) mutable {
-                    if (!result) return done(pass(result));
-                    const auto* ok = result->get<rpc::nfs4::WriteOk>(1);
-                    if (ok == nullptr) return done(fail(Errc::kProtocol, "no WRITE result"));
-                    if (ok->count != size) return done(fail(Errc::kIo, "short WRITE"));
-                    self->verifier_.observe(source, ok->verifier);
-                    done(static_cast<Stability>(ok->committed));
-                  });
+  sessions_->call(
+      leader.source.ds_id, std::move(make), config_.call_timeout,
+      [self = shared_from_this(), source = leader.source, size,
+       done = std::move(done)](Result<CompoundResult> result) mutable {
+        if (!result) return done(pass(result));
+        const auto* ok = result->get<rpc::nfs4::WriteOk>(1);
+        if (ok == nullptr) return done(fail(Errc::kProtocol, "no WRITE result"));
+        if (ok->count != size) return done(fail(Errc::kIo, "short WRITE"));
+        self->verifier_.observe(source, ok->verifier);
+        done(static_cast<Stability>(ok->committed));
+      },
+      leader.object);
 }
 
 void ProxyIo::Impl::write(const File& file, std::uint64_t offset, Pieces data, Stability wanted,
@@ -168,6 +172,16 @@ void ProxyIo::Impl::write(const File& file, std::uint64_t offset, Pieces data, S
                  one({});
                });
   }
+}
+
+bool ProxyIo::Impl::unsettled(const layout::ObjectId& object, const layout::LayoutMap& map) const {
+  for (const layout::Copy& copy : map.copies) {
+    for (std::size_t stripe = 0; stripe < copy.ds_ids.size(); ++stripe) {
+      if (copy.state_of(stripe) != layout::CopyState::kCurrent) continue;
+      if (sessions_->unsettled(copy.ds_ids[stripe], object)) return true;
+    }
+  }
+  return false;
 }
 
 void ProxyIo::Impl::commit_at(const Leader& leader, Done<void> done) {

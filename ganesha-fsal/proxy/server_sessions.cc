@@ -6,6 +6,8 @@
 #include <boost/asio/post.hpp>
 #include <future>
 #include <iterator>
+#include <stop_token>
+#include <utility>
 
 #include "rpc/base/clock.h"
 #include "rpc/session/cluster_session.h"
@@ -24,13 +26,62 @@ constexpr std::chrono::milliseconds kLook{200};
 
 }  // namespace
 
+// How many changes of an object at a data server were given up and may be carried out yet. Any
+// thread.
+class ServerSessions::GivenUp {
+ public:
+  using Where = std::pair<std::uint32_t, layout::ObjectId>;
+
+  void add(const Where& where) {
+    const MutexLock lock(mutex_);
+    ++changes_[where];
+  }
+  void settled(const Where& where) {
+    const MutexLock lock(mutex_);
+    const auto at = changes_.find(where);
+    if (at != changes_.end() && --at->second == 0) changes_.erase(at);
+  }
+  [[nodiscard]] bool has(const Where& where) const {
+    const MutexLock lock(mutex_);
+    return changes_.contains(where);
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::map<Where, std::size_t> changes_ WEFT_GUARDED_BY(mutex_);
+};
+
+// A change that was handed to a session and may be carried out for as long as this is kept. I/O
+// thread only, or when that has ended.
+class ServerSessions::Change {
+ public:
+  Change(std::shared_ptr<GivenUp> all, GivenUp::Where where)
+      : all_(std::move(all)), where_(where) {}
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+  ~Change() {
+    if (given_up_) all_->settled(where_);
+  }
+  void give_up() {
+    if (!std::exchange(given_up_, true)) all_->add(where_);
+  }
+
+ private:
+  const std::shared_ptr<GivenUp> all_;
+  const GivenUp::Where where_;
+  bool given_up_ = false;
+};
+
 struct ServerSessions::Attempt {
   std::uint32_t ds_id;
   MakeOps make;
   Clock::time_point deadline;
   Done done;
   boost::asio::steady_timer timer;
-  bool delayed = false;  // it has been answered; I/O thread only
+  std::optional<layout::ObjectId> changes;
+  bool delayed = false;          // it has been answered; I/O thread only
+  std::stop_source stop;         // of what was handed to a session
+  std::weak_ptr<Change> change;  // the same, if it changes an object; guarded by mutex_
 };
 
 // Handlers that never run keep their attempt until the I/O context goes, and `done` may own what
@@ -46,7 +97,8 @@ ServerSessions::ServerSessions(std::string owner, Registry& registry, BufferPool
       boot_(system_random().u64()),
       registry_(registry),
       pool_(pool),
-      is_gone_(std::move(is_gone)) {}
+      is_gone_(std::move(is_gone)),
+      given_up_(std::make_shared<GivenUp>()) {}
 
 ServerSessions::~ServerSessions() { stop(); }
 
@@ -78,10 +130,14 @@ void ServerSessions::stop() {
 
 void ServerSessions::finish(const std::shared_ptr<Attempt>& attempt,
                             Result<CompoundResult> result) {
+  std::shared_ptr<Change> change;
   {
     const MutexLock lock(mutex_);
     if (under_way_.erase(attempt) == 0) return;
+    change = attempt->change.lock();
   }
+  attempt->stop.request_stop();
+  if (change != nullptr) change->give_up();  // it was sent, and is not settled
   complete(*attempt, std::move(result));
 }
 
@@ -147,11 +203,15 @@ Result<std::shared_ptr<rpc::SessionClient>> ServerSessions::session(std::uint32_
   return session.client;
 }
 
+bool ServerSessions::unsettled(std::uint32_t ds_id, const layout::ObjectId& object) const {
+  return given_up_->has({ds_id, object});
+}
+
 void ServerSessions::call(std::uint32_t ds_id, MakeOps make, std::chrono::milliseconds timeout,
-                          Done done) {
+                          Done done, std::optional<layout::ObjectId> changes) {
   auto attempt =
       std::make_shared<Attempt>(ds_id, std::move(make), Clock::now() + timeout, std::move(done),
-                                boost::asio::steady_timer(threads_.context(0)));
+                                boost::asio::steady_timer(threads_.context(0)), changes);
   bool refused = false;
   bool watch_it = false;
   {
@@ -203,12 +263,23 @@ void ServerSessions::run(const std::shared_ptr<Attempt>& attempt) {
   if (is_gone(attempt->ds_id)) {
     return finish(attempt, fail(Errc::kUnreachable, "the data server is gone"));
   }
+  if (attempt->changes && unsettled(attempt->ds_id, *attempt->changes)) return again(attempt);
   const auto client = session(attempt->ds_id);
   if (!client) return finish(attempt, std::unexpected(client.error()));
   auto ops = attempt->make();
   if (!ops) return finish(attempt, pass(ops));
+  std::shared_ptr<Change> change;
+  if (attempt->changes) {
+    change = std::make_shared<Change>(given_up_, std::pair(attempt->ds_id, *attempt->changes));
+    const MutexLock lock(mutex_);
+    attempt->change = change;
+  }
   (*client)->call(
-      std::move(*ops), {.deadline = left, .idempotent = true},
+      std::move(*ops),
+      {.deadline = left,
+       .idempotent = true,
+       .give_up = attempt->stop.get_token(),
+       .unsettled = std::move(change)},
       [this, attempt](Result<CompoundResult> result) { answered(attempt, std::move(result)); });
 }
 

@@ -11,6 +11,11 @@
 // restarted. A call ends as soon as its data server is known to be gone: who made it has another
 // way, or tells a client to come later.
 //
+// A call that changes an object may be given up when it was sent already: its data server is gone
+// or silent. It may be carried out after that, so nothing else changes that object there until it
+// is known to have ended (SessionClient, CallOptions::unsettled): such calls wait, within their
+// deadlines, and unsettled() tells others to.
+//
 // Threading: call() from any thread; completions run on the one I/O thread of the sessions.
 //
 // Ownership: registry and pool outlive it. stop() completes everything that is under way with
@@ -22,11 +27,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "ganesha-fsal/cluster/registry.h"
+#include "layout/object_id.h"
 #include "rpc/base/buffer.h"
 #include "rpc/base/mutex.h"
 #include "rpc/nfs4/compound.h"
@@ -55,7 +62,11 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   // A compound of operations that may be done twice. Success means that every operation was
   // NFS4_OK; else the first failure as an Error. kUnreachable, kTimedOut, kClosed; kBusy when the
   // data server answers, but with NFS4ERR_DELAY all the time.
-  void call(std::uint32_t ds_id, MakeOps make, std::chrono::milliseconds timeout, Done done);
+  // `changes`: the object that it changes.
+  void call(std::uint32_t ds_id, MakeOps make, std::chrono::milliseconds timeout, Done done,
+            std::optional<layout::ObjectId> changes = {});
+  // A change of the object was given up, and may be carried out there yet. Any thread.
+  [[nodiscard]] bool unsettled(std::uint32_t ds_id, const layout::ObjectId& object) const;
   // How a data server is reached: nothing is known before there is a session.
   struct Route {
     rpc::Transport transport = rpc::Transport::kNone;
@@ -72,6 +83,8 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
     std::shared_ptr<rpc::LocalRoute> route;
   };
   struct Attempt;
+  class GivenUp;
+  class Change;
 
   [[nodiscard]] Result<std::shared_ptr<rpc::SessionClient>> session(std::uint32_t ds_id);
   void run(const std::shared_ptr<Attempt>& attempt);
@@ -96,6 +109,7 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   const IsGone is_gone_;
   rpc::IoThreads threads_{1, false};
   boost::asio::steady_timer watch_timer_{threads_.context(0)};  // I/O thread only
+  const std::shared_ptr<GivenUp> given_up_;  // changes that were, and are not settled
   mutable Mutex mutex_;
   std::map<std::uint32_t, Session> sessions_ WEFT_GUARDED_BY(mutex_);
   bool stopped_ WEFT_GUARDED_BY(mutex_) = false;

@@ -71,10 +71,18 @@ void ClientCore::pump() {
   if (delayed_until_ != Time{} && std::chrono::steady_clock::now() < delayed_until_) return;
   delayed_until_ = {};
   for (auto& [slot, request] : in_flight_) {
-    if (request.connection == SIZE_MAX && !send(request)) return;
+    if (request.connection != SIZE_MAX) continue;
+    if (request.given_up() && !request.closing) close_slot(request);
+    if (!send(request)) return;
   }
   if (renew_by_ != Time{} && renewing()) return;
   while (!waiting_.empty() && (!reclaiming || waiting_.front().internal)) {
+    if (waiting_.front().given_up()) {
+      ClientRequest unsent = std::move(waiting_.front());
+      waiting_.pop_front();
+      unsent.complete(fail(Errc::kCancelled, "given up"));
+      continue;
+    }
     if (pick_connection() == SIZE_MAX) return;
     const auto slot = slots_.acquire();
     if (!slot) return;
@@ -83,16 +91,29 @@ void ClientCore::pump() {
     request.slot = *slot;
     request.xid = next_xid_++;
     request.sends = 0;
-    address_request(request, {.session = session_,
-                              .sequence = slots_.sequence(*slot),
-                              .slot = *slot,
-                              .highest_slot = slots_.highest_used(),
-                              .cache_this = request.options.cache_this});
+    address(request);
     slot_of_xid_[request.xid] = *slot;
     const auto [at, added] = in_flight_.emplace(*slot, std::move(request));
     WEFT_ASSERT(added);
     static_cast<void>(send(at->second));
   }
+}
+
+void ClientCore::address(ClientRequest& request) {
+  address_request(request, {.session = session_,
+                            .sequence = slots_.sequence(request.slot),
+                            .slot = request.slot,
+                            .highest_slot = slots_.highest_used(),
+                            .cache_this = request.options.cache_this && !request.closing});
+}
+
+// Whether the server has carried the operations out, carries them out now, or never saw them: by
+// its answer it has done with them. The first two it answers when they are done.
+void ClientCore::close_slot(ClientRequest& request) {
+  make_closing(request, options_);
+  address(request);
+  request.expires = std::chrono::steady_clock::now() + options_.connect_deadline;
+  wake_by(request.expires);
 }
 
 bool ClientCore::send(ClientRequest& request) {
@@ -154,6 +175,7 @@ void ClientCore::on_answer(ClientRequest request, nfs4::CompoundResult result) {
   WEFT_ASSERT(ok != nullptr);
   slots_.release(request.slot, true);
   slots_.set_target(ok->target_highest_slot);
+  if (request.closing) return request.complete(fail(Errc::kCancelled, "given up"));
   if (result.results.size() == 2 &&
       result.results[1].status == Status::NFS4ERR_RETRY_UNCACHED_REP) {
     return retry_or_fail(std::move(request), "executed, but the answer was lost");
@@ -164,6 +186,10 @@ void ClientCore::on_answer(ClientRequest request, nfs4::CompoundResult result) {
 
 void ClientCore::on_sequence_failure(ClientRequest request, Status status) {
   switch (status) {
+    case Status::NFS4ERR_SEQ_FALSE_RETRY:
+      if (!request.closing) break;
+      slots_.release(request.slot, true);  // by the operations
+      return request.complete(fail(Errc::kCancelled, "given up"));
     case Status::NFS4ERR_DELAY:
       slots_.release(request.slot, false);
       delayed_until_ = std::chrono::steady_clock::now() + kDelay;
@@ -179,19 +205,18 @@ void ClientCore::on_sequence_failure(ClientRequest request, Status status) {
       refused.status = status;
       return request.complete(std::move(refused));
     }
-    default: {
-      // BADSESSION, DEADSESSION, and numbers out of step: only a new session mends any of these.
-      spdlog::info("event=session_lost status={} slot={}", nfs4::to_string(status), request.slot);
-      slots_.release(request.slot, false);
-      // A request sent once and refused was not executed; one sent twice may have been.
-      if (request.sends == 1) {
-        requeue(std::move(request));
-      } else {
-        retry_or_fail(std::move(request), "session lost, it may have been executed");
-      }
-      lose_session();
-    }
+    default: break;
   }
+  // BADSESSION, DEADSESSION, and numbers out of step: only a new session mends any of these.
+  spdlog::info("event=session_lost status={} slot={}", nfs4::to_string(status), request.slot);
+  slots_.release(request.slot, false);
+  // A request sent once and refused was not executed; one sent twice may have been.
+  if (request.sends == 1) {
+    requeue(std::move(request));
+  } else {
+    retry_or_fail(std::move(request), "session lost, it may have been executed");
+  }
+  lose_session();
 }
 
 void ClientCore::retry_or_fail(ClientRequest request, const char* why) {
@@ -201,7 +226,7 @@ void ClientCore::retry_or_fail(ClientRequest request, const char* why) {
 
 void ClientCore::requeue(ClientRequest request) {
   request.connection = SIZE_MAX;
-  if (!request.done) return;
+  if (request.given_up()) return request.complete(fail(Errc::kCancelled, "given up"));
   waiting_.push_front(std::move(request));
 }
 
@@ -229,7 +254,7 @@ ClientCore::Time ClientCore::next_due(Time now) const {
   if (control_) at(control_->expires);
   for (const ClientRequest& request : waiting_) at(request.expires);
   for (const auto& [slot, request] : in_flight_) {
-    if (request.done) at(request.expires);
+    if (request.done || request.closing) at(request.expires);
   }
   for (const Waiter& waiter : ready_waiters_) at(waiter.expires);
   for (const Connection& connection : connections_) {
@@ -273,8 +298,9 @@ void ClientCore::expire_requests(Time now) {
     return true;
   });
   for (auto& [slot, request] : in_flight_) {
-    if (now < request.expires || !request.done) continue;
-    late.push_back(std::exchange(request.done, nullptr));
+    if (now < request.expires || (!request.done && !request.closing)) continue;
+    if (request.done) late.push_back(std::exchange(request.done, nullptr));
+    if (request.closing) request.expires = now + options_.connect_deadline;
     // Silence since it was sent: the server hangs behind a live connection. A new one may help,
     // and brings the slot back.
     if (request.connection != SIZE_MAX &&

@@ -80,6 +80,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   // client_core.cc
   void pump();
   [[nodiscard]] bool send(ClientRequest& request);
+  void address(ClientRequest& request);
+  void close_slot(ClientRequest& request);
   void on_answer(ClientRequest request, nfs4::CompoundResult result);
   void on_sequence_failure(ClientRequest request, nfs4::Status status);
   void retry_or_fail(ClientRequest request, const char* why);

@@ -7,9 +7,9 @@ namespace weft::rpc {
 ClientRequest make_request(const SessionClientOptions& client, std::vector<nfs4::OpArgs> ops,
                            CallOptions options, SessionClient::Done done) {
   ClientRequest request;
-  request.options = options;
+  request.options = std::move(options);
   request.done = std::move(done);
-  request.expires = std::chrono::steady_clock::now() + options.deadline;
+  request.expires = std::chrono::steady_clock::now() + request.options.deadline;
   xdr::Encoder& bytes = request.message.bytes();
   encode_call(bytes, 0, nfs4::kProgram, nfs4::kVersion, 1, &client.credential);
   nfs4::encode(bytes, nfs4::CompoundHeader{
@@ -21,6 +21,13 @@ ClientRequest make_request(const SessionClientOptions& client, std::vector<nfs4:
   if (read != nullptr) request.message.expect_bulk(read->count);
   for (nfs4::OpArgs& op : ops) nfs4::encode(request.message, std::move(op));
   return request;
+}
+
+void make_closing(ClientRequest& request, const SessionClientOptions& client) {
+  ClientRequest lone = make_request(client, {}, {}, {});
+  request.message = std::move(lone.message);
+  request.sequence_at = lone.sequence_at;
+  request.closing = true;
 }
 
 void address_request(ClientRequest& request, const nfs4::SequenceArgs& sequence) {

@@ -30,10 +30,14 @@ struct ClientRequest {
   std::uint32_t xid = 0;
   std::uint32_t slot = 0;
   std::uint32_t sends = 0;  // transmissions under the present session
+  bool closing = false;     // a lone SEQUENCE has taken the operations' place (RFC 8881 2.10.6.1)
   bool internal = false;    // RECLAIM_COMPLETE, keep-alive: may go before the session is ready
   std::size_t connection = SIZE_MAX;  // it was sent over; SIZE_MAX: must be sent (again)
 
+  // Nobody waits for the answer.
+  [[nodiscard]] bool given_up() const { return !done || options.give_up.stop_requested(); }
   void complete(Result<nfs4::CompoundResult> result) {
+    options.unsettled.reset();
     if (done) std::exchange(done, nullptr)(std::move(result));
   }
 };
@@ -41,6 +45,8 @@ struct ClientRequest {
 [[nodiscard]] ClientRequest make_request(const SessionClientOptions& client,
                                          std::vector<nfs4::OpArgs> ops, CallOptions options,
                                          SessionClient::Done done);
+// Puts a lone SEQUENCE in the place of the operations, to be addressed as the request was.
+void make_closing(ClientRequest& request, const SessionClientOptions& client);
 // Writes xid and SEQUENCE's arguments into the message.
 void address_request(ClientRequest& request, const nfs4::SequenceArgs& sequence);
 

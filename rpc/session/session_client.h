@@ -9,6 +9,11 @@
 // been executed under the old one is then sent again only if the caller said that is safe
 // (CallOptions::idempotent), and fails with kClosed if not.
 //
+// A call may be given up: its deadline passes, or CallOptions::give_up is requested. From then on
+// its operations are not sent any more. What was sent already may be carried out yet, until it is
+// settled: the server answers, or its slot is used up by a lone SEQUENCE with the same number in
+// its place, or the session is gone. CallOptions::unsettled is let go of then.
+//
 // Threading: call(), close() and state() from any thread; completions are called on the client's
 // I/O thread. From within a completion, call() is fine.
 //
@@ -19,6 +24,7 @@
 #include <boost/asio/io_context.hpp>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -51,6 +57,11 @@ struct CallOptions {
   std::chrono::milliseconds deadline{60'000};  // from call() to completion, waiting included
   bool cache_this = false;  // ask the server to keep the whole reply for a retransmission
   bool idempotent = false;  // may be executed again under a new session: READ, WRITE, COMMIT
+  // Requested on the client's I/O thread: the caller wants no answer any more. `done` is still
+  // called, with the answer, kCancelled or kTimedOut.
+  std::stop_token give_up = {};
+  // Kept until nothing of the call can be carried out any more; let go of on the I/O thread.
+  std::shared_ptr<const void> unsettled = {};
 };
 
 class SessionClient {

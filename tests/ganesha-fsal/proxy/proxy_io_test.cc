@@ -154,6 +154,46 @@ TEST_CASE("nothing waits for a data server that is gone, with one copy either") 
   CHECK(f.bytes(0, kUnit).size() == kUnit);  // of the other
 }
 
+TEST_CASE("a write that was given up is not carried out over a later one") {
+  ProxyFixture f(1, 1, 300ms);
+  const auto first = pattern(1000, 1);
+  const auto last = pattern(1000, 2);
+  REQUIRE(f.write(0, last));
+  const int before = f.objects(1).writes;
+  {
+    const std::lock_guard lock(f.objects(1).mutex);
+    f.objects(1).silent = true;
+  }
+  CHECK(f.write(0, first).error() == Errc::kTimedOut);
+  CHECK(f.proxy->unsettled(f.file.object, f.file.map));
+  {
+    const std::lock_guard lock(f.objects(1).mutex);
+    f.objects(1).silent = false;
+  }
+  SECTION("it is carried out before the later one, or the later one is not either") {
+    CHECK(f.write(0, last).error() == Errc::kTimedOut);
+    CHECK(f.objects(1).writes == before);
+    f.file.object.fileid += 1;  // another's object is written
+    CHECK(f.write(0, last));
+  }
+  SECTION("when its data server was restarted it is settled") {
+    auto again = std::make_unique<FakeNfs>(1, f.threads, f.pool, f.peers);
+    again->objects.object = f.objects(1).object;
+    again->objects.file_size = f.size;
+    std::swap(f.servers[0], again);
+    again->stop();
+    f.add(1);
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    bool written = false;
+    while (!written && std::chrono::steady_clock::now() < end) {
+      written = f.write(0, last).has_value();
+    }
+    CHECK(written);
+    CHECK_FALSE(f.proxy->unsettled(f.file.object, f.file.map));
+    CHECK(f.bytes(0, 1000) == last);
+  }
+}
+
 TEST_CASE("beyond the bound nothing is sent to a data server that does not answer") {
   ProxyFixture f(2);
   REQUIRE(f.write(0, pattern(2 * kUnit, 11)));

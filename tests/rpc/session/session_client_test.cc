@@ -203,6 +203,53 @@ TEST_CASE("a call that nobody answers is told of at its deadline") {
   CHECK(answer->error().code == Errc::kTimedOut);
 }
 
+TEST_CASE("a call that was given up is settled, and not carried out after that") {
+  // The connection breaks with the call or its answer at any point of the way.
+  for (int moment = 0; moment < 24; ++moment) {
+    World world(static_cast<std::uint64_t>(moment) + 1);
+    world.write(0, true);
+    while (world.answers.empty()) world.turn();
+    auto data = world.pool.allocate(8);
+    REQUIRE(data);
+    nfs4::WriteArgs args;
+    args.offset = 8;
+    args.data.push_back(std::move(*data));
+    std::vector<nfs4::OpArgs> ops;
+    ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{}});
+    ops.push_back({Op::OP_WRITE, std::move(args)});
+    std::stop_source stop;
+    auto unsettled = std::make_shared<int>();
+    const std::weak_ptr<int> may_be_done = unsettled;
+    int answers = 0;
+    const bool by_deadline = moment % 2 == 1;
+    world.client->call(std::move(ops),
+                       {.deadline = std::chrono::milliseconds(by_deadline ? 20 : 60'000),
+                        .idempotent = true,
+                        .give_up = stop.get_token(),
+                        .unsettled = std::move(unsettled)},
+                       [&](const Result<nfs4::CompoundResult>&) { ++answers; });
+    for (int i = 0; i < moment / 2; ++i) world.turn();
+    if (by_deadline) {
+      world.context.restart();
+      world.context.run_for(std::chrono::milliseconds(40));
+    } else {
+      stop.request_stop();
+    }
+    for (std::size_t i = 0; i < world.network.connections(); ++i) world.network.cut(i);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!may_be_done.expired() && std::chrono::steady_clock::now() < end) world.turn();
+    REQUIRE(may_be_done.expired());
+    const auto done = world.handler.writes_at().contains(8);
+    if (answers > 0 && moment < 2) CHECK_FALSE(done);
+    world.write(16, true);
+    while (!world.answers.contains(16) && std::chrono::steady_clock::now() < end) world.turn();
+    world.settle();
+    CHECK(answers == 1);
+    CHECK(world.handler.writes_at().contains(8) == done);
+    CHECK(world.handler.writes_at()[16] == 1);
+  }
+}
+
 TEST_CASE("slots: the lowest first, a number used only when executed, never above the target") {
   ClientSlots slots;
   slots.reset(3);
