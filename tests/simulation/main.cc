@@ -29,6 +29,7 @@ struct Arguments {
   unsigned seconds = 0;  // no further seed begins after it; 0: any time
   bool trace = false;
   sim::RunOptions run;
+  std::string others;  // options that a seed depends on, as given
 };
 
 // Addresses are the same in every run, and so is what depends on them: no address space
@@ -131,10 +132,10 @@ struct Runner {
       remove_folder(folder_of(place.seed));
       if (status == 0) return;
       if (++failed <= kMaxFailed) {
-        std::fprintf(stderr, "seed %llu FAILED (status %d): simulation --seed %llu --trace\n",
+        std::fprintf(stderr, "seed %llu FAILED (status %d): simulation --seed %llu --trace%s\n",
                      static_cast<unsigned long long>(place.seed),
                      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-                     static_cast<unsigned long long>(place.seed));
+                     static_cast<unsigned long long>(place.seed), arguments.others.c_str());
       }
     }
   }
@@ -156,11 +157,19 @@ int run(int argc, char** argv) {
   app.add_option("--clients", arguments.run.clients)->capture_default_str();
   app.add_option("--files", arguments.run.files, "Of each client")->capture_default_str();
   app.add_option("--operations", arguments.run.operations, "Of each client")->capture_default_str();
-  app.add_option("--copies", arguments.run.copies)->capture_default_str();
+  app.add_option("--copies", arguments.run.copies, "0: two, or one in a fifth of the seeds")
+      ->capture_default_str();
   app.add_option("--faults", arguments.run.faults)->capture_default_str();
   app.add_flag("--failing-disks", arguments.run.failing_disks,
                "Disks fail, too: reads, writes and syncs end with EIO");
   CLI11_PARSE(app, argc, argv);
+  for (const char* name : {"--data-servers", "--clients", "--files", "--operations", "--copies",
+                           "--faults", "--failing-disks"}) {
+    const CLI::Option* option = app.get_option(name);
+    if (option->count() == 0) continue;
+    arguments.others += std::string(" ") + name;
+    if (option->get_expected_min() > 0) arguments.others += " " + option->as<std::string>();
+  }
   if (arguments.seed != 0) {
     arguments.first = arguments.seed;
     arguments.count = 1;

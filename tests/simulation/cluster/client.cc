@@ -79,7 +79,8 @@ void Client::again() {
   ++totals_.again;
   if (now() > deadline_) {
     const Real real;
-    std::fprintf(stderr, "client %u: %s is not over in time\n", index_, doing_.c_str());
+    std::fprintf(stderr, "client %u: %s is not over in time: %s\n", index_, doing_.c_str(),
+                 refusal_.c_str());
     fail_run("an operation hangs");
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(10 + choose(200)));
@@ -153,7 +154,10 @@ Client::Layout* Client::layout_of(mds::FileId file, bool writes) {
         return answer;
       },
       &life);
-  if (!got || !got->granted) return nullptr;
+  if (!got || !got->granted) {
+    refusal_ = "no layout: " + (got ? got->granted.error().describe() : "no answer");
+    return nullptr;
+  }
   Layout layout;
   layout.life = life;
   layout.writes = writes;
@@ -244,11 +248,13 @@ std::optional<Client::Piece> Client::write_piece(SharedFile& file, const Layout&
   args.data.push_back(std::move(*buffer));
   auto result = call(server, *handle, {Op::OP_WRITE, std::move(args)});
   if (!result) {
+    refusal_ = server + " has not written: " + result.error().describe();
     unknown = true;
     return std::nullopt;
   }
   const auto* ok = result->get<rpc::nfs4::WriteOk>(1);
   if (result->status != Status::NFS4_OK || ok == nullptr || ok->count != kBlockBytes) {
+    refusal_ = server + " has not written: " + std::string(rpc::nfs4::to_string(result->status));
     return std::nullopt;
   }
   return Piece{block, ok->verifier, server};
@@ -321,7 +327,10 @@ bool Client::write_by_mds(SharedFile& file, const Blocks& blocks) {
           if ((*begun)->later) static_cast<void>(answered.get());
           return server.data().end_write(**begun, pieces);
         });
-    if (!written || !*written) return false;
+    if (!written || !*written) {
+      refusal_ = "not written: " + (written ? written->error().describe() : "no answer");
+      return false;
+    }
   }
   return true;
 }
@@ -353,10 +362,10 @@ void Client::write_when_fenced(SharedFile& file) {
   while ((held = layout_of(file.id, true)) == nullptr) again();
   const Layout old = *held;
   lose(file.id);
-  // A metadata server that died meanwhile knows of no revocation: what the client held holds.
-  if (old.life != mds_.lives()) return;
   // Whoever is given a layout of the file now relies on the fence.
-  while (layout_of(file.id, true) == nullptr) again();
+  while ((held = layout_of(file.id, true)) == nullptr) again();
+  // A metadata server that died meanwhile knows of no revocation: what the client held holds.
+  if (old.life != held->life) return;
   for (std::size_t block = 0; block < file.history.blocks(); block += 3) {
     bool unknown = false;
     if (!write_piece(file, old, block, unknown)) continue;

@@ -120,6 +120,7 @@ class Client {
   std::map<std::string, bool> names_;  // of this client's own: promised to be there, or not
   unsigned next_name_ = 0;
   std::string doing_;
+  std::string refusal_;  // why the last attempt at it failed
   Ns deadline_ = 0;
   ClientTotals totals_;
 

@@ -84,6 +84,7 @@ Cluster::Cluster(const RunOptions& options)
   policy.stripe_unit = kBlockBytes;
   policy.reserve_bytes = 0;
   policy.copies = options.copies;
+  if (policy.copies == 0) policy.copies = choose(5) == 0 ? 1 : 2;
   for (unsigned i = 0; i < options.clients; ++i) {
     clients_.push_back(std::make_unique<Client>(i, mds_, policy));
     for (unsigned f = 0; f < options.files; ++f) {
