@@ -58,11 +58,19 @@ void Resyncs::Job::start() {
   auto begin = [self = shared_from_this()](Result<> fenced) {
     self->ring_.post([self, fenced = std::move(fenced)]() mutable {
       if (!fenced) return self->end(std::move(fenced));
-      self->next();
+      self->settle_here();
     });
   };
   if (request_.least_epoch == 0) return begin({});
   parts_.fence(request_.object, request_.least_epoch, std::move(begin));
+}
+
+// What was written here before is on the disk, or is known not to be: reading past the page cache
+// then shows it. Whether the sync failed does not matter, what is written now is synced at the end.
+void Resyncs::Job::settle_here() {
+  if (request_.report_only) return next();
+  parts_.store.commit(request_.object,
+                      [self = shared_from_this()](const Result<WriteVerifier>&) { self->next(); });
 }
 
 Resyncs::Job::Progress Resyncs::Job::progress() const {

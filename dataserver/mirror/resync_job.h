@@ -55,6 +55,7 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   using Answered = void (Job::*)(const PiecePtr&, rpc::nfs4::CompoundResult&);
 
   // resync_job.cc
+  void settle_here();
   void next();
   void count(std::uint64_t Progress::* what, std::uint64_t bytes);
   void differs(std::uint64_t offset, std::uint64_t bytes);

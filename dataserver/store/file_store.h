@@ -75,6 +75,8 @@ class FileStore final : public Store {
             Done<ReadResult> done) override;
   void read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
                  Buffer room, Done<ReadResult> done) override;
+  void read_uncached(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+                     Done<ReadResult> done) override;
   [[nodiscard]] Result<OwnedFd> reader(const layout::ObjectId& object) override;
   [[nodiscard]] Result<OwnedFd> writer(const layout::ObjectId& object) override;
   void writer_left(Done<void> done) override;
@@ -127,6 +129,7 @@ class FileStore final : public Store {
   // file_store_read.cc
   void start_read(const layout::ObjectId& object, std::unique_ptr<ReadOp> op);
   void read_file(std::unique_ptr<ReadOp> op);
+  void read_past_cache(std::unique_ptr<ReadOp> op);
   [[nodiscard]] Result<> find_memory(ReadOp& op, std::uint64_t first, std::uint64_t last);
   [[nodiscard]] bool read_resident(ReadOp& op);
   void read_ring(std::unique_ptr<ReadOp> op);

@@ -32,8 +32,9 @@ struct FileStore::ReadOp {
   std::uint64_t offset = 0;
   std::uint32_t count = 0;  // clamped to the object's end
   Done<ReadResult> done;
-  Buffer room;    // of the caller, if it is to be read there
-  Buffer buffer;  // what is read into: all of the room, or memory of our own
+  Buffer room;            // of the caller, if it is to be read there
+  Buffer buffer;          // what is read into: all of the room, or memory of our own
+  bool uncached = false;  // what the page cache has and the disk may not is not to be read
   std::size_t filled = 0;
   std::size_t skip = 0;  // bytes of the buffer before `offset`: direct reads begin at a block
   std::uint64_t object_end = 0;

@@ -39,6 +39,16 @@ void FileStore::read_into(const layout::ObjectId& object, std::uint64_t offset, 
   start_read(object, std::move(op));
 }
 
+void FileStore::read_uncached(const layout::ObjectId& object, std::uint64_t offset,
+                              std::uint32_t count, Done<ReadResult> done) {
+  auto op = std::make_unique<ReadOp>();
+  op->offset = offset;
+  op->count = count;
+  op->done = std::move(done);
+  op->uncached = true;
+  start_read(object, std::move(op));
+}
+
 Result<OwnedFd> FileStore::reader(const layout::ObjectId& object) {
   return open_again(object, O_RDONLY);
 }
@@ -89,6 +99,7 @@ void FileStore::read_file(std::unique_ptr<ReadOp> op) {
     }
   }
   if (options_.mode == IoMode::kDirect) return read_direct(std::move(op));
+  if (op->uncached) return read_past_cache(std::move(op));
   const bool lend_pages = op->room.empty() && op->count >= options_.zero_copy_min_bytes;
   if (lend_pages && is_resident(fd, op->offset, op->count)) {
     ReadResult result;
@@ -101,6 +112,25 @@ void FileStore::read_file(std::unique_ptr<ReadOp> op) {
   }
   if (!lend_pages && read_resident(*op)) return finish_read(std::move(op));
   read_ring(std::move(op));
+}
+
+// After a failed write-back the kernel takes its pages for clean: they are read as if they were on
+// the disk, until they are dropped. Dirty pages stay.
+void FileStore::read_past_cache(std::unique_ptr<ReadOp> op) {
+  if (auto found = find_memory(*op, op->offset, op->offset + op->count); !found) {
+    return op->done(pass(found));
+  }
+  const int fd = op->file->buffered.get();
+  const std::uint64_t first = block_floor(op->offset);
+  const std::uint64_t last = block_ceil(op->offset + op->count);
+  on_worker<void>(
+      [fd, first, last]() -> Result<> {
+        // Where it cannot be done (a file system in memory) there is no disk either.
+        static_cast<void>(::posix_fadvise(fd, static_cast<off_t>(first),
+                                          static_cast<off_t>(last - first), POSIX_FADV_DONTNEED));
+        return {};
+      },
+      [this, op = std::move(op)](Result<>) mutable { read_ring(std::move(op)); });
 }
 
 // Memory to read [first, last) of the object into, which holds what was asked for.

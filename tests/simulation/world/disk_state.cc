@@ -91,7 +91,8 @@ std::uint8_t sectors_of(std::uint64_t page, std::uint64_t from, std::uint64_t to
 
 class OwnFile {
  public:
-  explicit OwnFile(const Node& node) : fd_(::open(own_path(node).c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit OwnFile(const Node& node, int access = O_RDONLY)
+      : fd_(::open(own_path(node).c_str(), access | O_CLOEXEC)) {
     if (fd_ < 0) broken("open " + own_path(node));
   }
   OwnFile(const OwnFile&) = delete;
@@ -190,7 +191,7 @@ void before_write(Node& node, std::uint64_t from, std::uint64_t to) {
       page.loose |= static_cast<std::uint8_t>(fresh & sectors_of(number, number * kPage, end));
     }
     page.dirty |= touched;
-    page.lost &= static_cast<std::uint8_t>(~touched);
+    page.lost = 0;  // the whole page is dirty again, and written with what changed of it
   }
   node.life->unsynced.insert(node.id);
 }
@@ -238,6 +239,33 @@ void written_back(const std::shared_ptr<Node>& node, bool data_only, bool failed
   }
   node->durable_size = node->size;
   if (all) node->life->unsynced.erase(node->id);
+}
+
+void drop_clean(Node& node, std::uint64_t from, std::uint64_t to) {
+  const Real real;
+  std::optional<OwnFile> file;
+  for (auto at = node.pages.lower_bound(from / kPage);
+       at != node.pages.end() && at->first * kPage < to;) {
+    const auto& [number, page] = *at;
+    if (page.lost == 0 || page.dirty != page.lost) {
+      ++at;
+      continue;
+    }
+    if (!file) file.emplace(node, O_RDWR);
+    for (unsigned sector = 0; sector < kPage / kSector; ++sector) {
+      const std::uint64_t begin = number * kPage + sector * kSector;
+      if ((page.lost >> sector & 1) == 0 || begin >= node.size) continue;
+      static constexpr std::uint8_t kZeros[kSector] = {};
+      const auto size = static_cast<std::size_t>(std::min(kSector, node.size - begin));
+      const std::uint8_t* const old =
+          page.old == nullptr ? kZeros : page.old.get() + sector * kSector;
+      if (::pwrite(file->fd(), old, size, static_cast<off_t>(begin)) !=
+          static_cast<ssize_t>(size)) {
+        broken("read again what a failed sync gave up");
+      }
+    }
+    at = node.pages.erase(at);
+  }
 }
 
 // What follows makes the next life of a disk out of one that ends.

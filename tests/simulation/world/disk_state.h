@@ -35,7 +35,7 @@ constexpr std::uint64_t kPage = 4096;
 struct Page {
   std::uint8_t dirty = 0;               // a bit a sector: not as on the disk
   std::uint8_t loose = 0;               // of these: not appended, so written in any order
-  std::uint8_t lost = 0;                // of these: a failed sync has given it up
+  std::uint8_t lost = 0;                // of these: a failed sync has given it up; reads show it
   std::unique_ptr<std::uint8_t[]> old;  // null: zeros
 };
 
@@ -100,6 +100,10 @@ void after_write(Node& node);
 void before_resize(const std::shared_ptr<Node>& node, std::uint64_t size);
 // Everything of the file is durable; `failed`: but for what the seed gives up.
 void written_back(const std::shared_ptr<Node>& node, bool data_only, bool failed);
+
+// Pages of [from, to) that are clean to the kernel go from its memory: what a failed sync has given
+// up is read as the disk has it.
+void drop_clean(Node& node, std::uint64_t from, std::uint64_t to);
 
 // A folder as the disk might be found when power fails now. `all`: with everything, synced or not.
 [[nodiscard]] std::unique_ptr<Life> next_life(Life& life, const std::string& path, bool all,

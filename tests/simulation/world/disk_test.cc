@@ -208,6 +208,31 @@ TEST_CASE("after a sync that failed, a good one does not bring back what was giv
   CHECK(found == Found{"old", "new"});
 }
 
+TEST_CASE("what a failed sync gave up is seen once it is not in memory any more") {
+  const auto found = outcomes(60, [](unsigned disk) {
+    const std::string path = disk::path(disk) + "/f";
+    write_file(path, "old", true);
+    const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    SIM_CHECK(::pwrite(fd, "new", 3, 0) == 3);
+    SIM_CHECK(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+    SIM_CHECK(read_file(path) == "new");  // dirty
+    disk::behave(disk, {.errors_in_million = 1'000'000});
+    SIM_CHECK(::fdatasync(fd) == -1 && errno == EIO);
+    disk::behave(disk, {});
+    if (choose(2) == 0) {
+      SIM_CHECK(::pwrite(fd, "more", 4, 2'000) == 4);  // the page is dirty again, all of it
+      SIM_CHECK(::fdatasync(fd) == 0);
+      SIM_CHECK(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+      SIM_CHECK(read_file(path).starts_with("new"));
+      return "written again: " + read_file(disk::lose_power(disk) + "/f").substr(0, 3);
+    }
+    SIM_CHECK(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+    const std::string seen = read_file(path);
+    return seen + ", then " + read_file(disk::lose_power(disk) + "/f");
+  });
+  CHECK(found == Found{"old, then old", "new, then new", "written again: new"});
+}
+
 TEST_CASE("a disk has room for what its capacity says, and gets it back") {
   CHECK(outcomes(5, [](unsigned disk) {
           const std::string path = disk::path(disk) + "/f";

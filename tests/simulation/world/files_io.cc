@@ -184,6 +184,19 @@ int truncate(const char* path, off_t size) {
   return result;
 }
 
+int posix_fadvise(int fd, off_t offset, off_t length, int advice) {
+  if (!sim::active()) return WEFT_REAL(posix_fadvise)(fd, offset, length, advice);
+  const auto node = sim::disk::node_of(fd);
+  if (node == nullptr || !sim::disk::kept(node) || advice != POSIX_FADV_DONTNEED) return 0;
+  const auto from = static_cast<std::uint64_t>(offset);
+  const std::uint64_t to = length == 0 ? node->size : from + static_cast<std::uint64_t>(length);
+  sim::disk::drop_clean(*node, from, to);
+  return 0;
+}
+int posix_fadvise64(int fd, off_t offset, off_t length, int advice) {
+  if (!sim::active()) return WEFT_REAL(posix_fadvise64)(fd, offset, length, advice);
+  return posix_fadvise(fd, offset, length, advice);
+}
 int fallocate(int fd, int mode, off_t offset, off_t length) {
   const auto node = sim::active() ? sim::disk::node_of(fd) : nullptr;
   if (node == nullptr) return WEFT_REAL(fallocate)(fd, mode, offset, length);
