@@ -263,6 +263,7 @@ class Registry {
   [[nodiscard]] Result<layout::Device> compose(std::span<const std::uint32_t> ds_ids) const;
   [[nodiscard]] std::shared_ptr<const layout::Device> existing(const layout::Device& like) const;
   [[nodiscard]] ServerView view_of(const ServerRecord& record) const WEFT_REQUIRES(mutex_);
+  [[nodiscard]] bool heard_of_late_locked(std::uint32_t ds_id) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] bool lapsed_locked(const Live* live) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] Result<> change_record(std::uint32_t ds_id,
                                        const std::function<void(ServerRecord&)>& change);

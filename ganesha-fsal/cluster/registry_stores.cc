@@ -21,6 +21,13 @@ bool is_accepted(const ServerRecord& record, const control::StoreState& state) {
   return state == record.history->accepted || state == record.history->before;
 }
 
+// By the run before the last one that was accepted, which may not have noted its state yet.
+bool is_of_earlier_run(const ServerRecord& record, const control::Register& request) {
+  if (!record.history || !record.history->before) return false;
+  const control::StoreState& before = *record.history->before;
+  return request.state == before && request.boot == before.boot;
+}
+
 // Short: a registration is refused with it, which takes control::kMaxText bytes.
 std::string mismatch_text(const ServerRecord& record, const control::StoreState& state) {
   const control::StoreState& accepted = record.history->accepted;
@@ -41,6 +48,11 @@ std::string mismatch_text(const ServerRecord& record, const control::StoreState&
 bool Registry::serves_locked(const Live& live, std::optional<std::uint64_t> silent) const {
   return live.connected && live.connection != silent &&
          options_.now() - live.heard < options_.probe_after_silence;
+}
+
+bool Registry::heard_of_late_locked(std::uint32_t ds_id) const {
+  const auto live = live_.find(ds_id);
+  return live != live_.end() && options_.now() - live->second.heard < options_.probe_after_silence;
 }
 
 bool Registry::lapsed_locked(const Live* live) const {
@@ -99,6 +111,11 @@ Result<> Registry::check_store(std::uint32_t ds_id, const layout::NetAddress& fr
   if (auto rival = rival_locked(record, concrete(from, request.addresses), request.boot, silent)) {
     refused.rival = true;
     refused.why = std::move(rival->why);
+  } else if (is_of_earlier_run(record, request) && heard_of_late_locked(ds_id)) {
+    // What a run sent before it died may be read after the next one has registered. If that one is
+    // not heard of, this one is alive after all.
+    refused.rival = true;
+    refused.why = title(record) + " was started anew a moment ago";
   } else if (!is_accepted(record, request.state)) {
     refused.why = mismatch_text(record, request.state);
     code = Errc::kStale;

@@ -131,6 +131,29 @@ TEST_CASE("a data server that dies at any point of a registration is accepted ag
   REQUIRE(t.join(last));
 }
 
+TEST_CASE("what an earlier run sent before it died does not take the place of the next one") {
+  StoresTest t;
+  auto first = t.start(t.folder);
+  REQUIRE(t.join(first));
+  t.registry = t.open();
+  const auto buffered = first.request();
+  auto next = t.start(t.folder);
+  next.note(t.ask(next).value());
+  CHECK(t.registry->register_server(kFrom, buffered).error() == Errc::kBusy);
+  SECTION("the next run goes on") {
+    t.registry->connected(1);
+    (void)t.registry->heartbeat(1, {});
+    CHECK(t.registry->confirm(1, t.folder.state));
+    t.gone();
+    CHECK(t.join(next));
+  }
+  SECTION("the next run was a copy's, and is not heard of any more") {
+    t.now += 10min;
+    CHECK(t.registry->register_server(kFrom, buffered));
+  }
+  CHECK(t.registry->foreign().empty());
+}
+
 TEST_CASE("a store that was rolled back is refused, however often it is started") {
   StoresTest t;
   auto first = t.start(t.folder);
