@@ -160,15 +160,15 @@ int run(int argc, char** argv) {
   app.add_option("--copies", arguments.run.copies, "0: two, or one in a fifth of the seeds")
       ->capture_default_str();
   app.add_option("--faults", arguments.run.faults)->capture_default_str();
-  app.add_flag("--failing-disks", arguments.run.failing_disks,
-               "Disks fail, too: reads, writes and syncs end with EIO");
+  app.add_option("--failing-disks", arguments.run.failing_disks,
+                 "In one seed of so many, reads, writes and syncs end with EIO, too; 0: in none")
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   for (const char* name : {"--data-servers", "--clients", "--files", "--operations", "--copies",
                            "--faults", "--failing-disks"}) {
     const CLI::Option* option = app.get_option(name);
     if (option->count() == 0) continue;
-    arguments.others += std::string(" ") + name;
-    if (option->get_expected_min() > 0) arguments.others += " " + option->as<std::string>();
+    arguments.others += std::string(" ") + name + " " + option->as<std::string>();
   }
   if (arguments.seed != 0) {
     arguments.first = arguments.seed;

@@ -69,6 +69,7 @@ class Cluster final : Clients {
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<std::unique_ptr<SharedFile>> files_;
   std::vector<std::thread> applications_;
+  bool disks_fail_ = false;
   unsigned deaths_ = 0;
   bool lease_runs_out_ = false;
   bool over_ = false;  // the clients go
@@ -85,6 +86,7 @@ Cluster::Cluster(const RunOptions& options)
   policy.reserve_bytes = 0;
   policy.copies = options.copies;
   if (policy.copies == 0) policy.copies = choose(5) == 0 ? 1 : 2;
+  disks_fail_ = options.failing_disks != 0 && choose(options.failing_disks) == 0;
   for (unsigned i = 0; i < options.clients; ++i) {
     clients_.push_back(std::make_unique<Client>(i, mds_, policy));
     for (unsigned f = 0; f < options.files; ++f) {
@@ -264,7 +266,7 @@ void Cluster::fault() {
     case 7: lease_fault(); break;
     default:
       trace(one.name() + " has trouble with its disk");
-      disk::behave(one.disk(), trouble(options_.failing_disks));
+      disk::behave(one.disk(), trouble(disks_fail_));
       outlast();
       disk::behave(one.disk(), {});
       revive(one);

@@ -17,8 +17,9 @@ struct RunOptions {
   unsigned operations = 40;  // of each client
   unsigned copies = 0;       // 0: two, or one in a fifth of the seeds
   unsigned faults = 8;
-  bool failing_disks = false;  // reads, writes and syncs that end with EIO, too
-  std::string folder;          // for the disks
+  // In one seed of so many disks fail: reads, writes and syncs end with EIO, too. 0: in none.
+  unsigned failing_disks = 4;
+  std::string folder;  // for the disks
 };
 
 // In a simulation. What does not hold ends the process (scheduler.h); else a line for people.
