@@ -101,6 +101,8 @@ std::string GroupChain::kind() const {
   const ParityView& view = parity_->view();
   const std::uint64_t blocks = view.given_up.load();
   const std::string given_up = blocks == 0 ? "" : fmt::format(", {} blocks given up", blocks);
+  const std::uint64_t bad = view.corrupt_blocks.load();
+  const std::string mended = bad == 0 ? "" : fmt::format(", {} bad blocks mended", bad);
   switch (view.state.load()) {
     case GroupState::kStarting: {
       const std::uint32_t awaited = view.awaited;
@@ -110,9 +112,10 @@ std::string GroupChain::kind() const {
           view.may_give_up.load() < 0 ? "" : ": start it; if it is lost for ever, weft ds give-up");
     }
     case GroupState::kWhole:
-      if (!view.scrub.running.load()) return "parity" + given_up;
-      return fmt::format("parity, scrubbing {} %{}", view.scrub.permille.load() / 10, given_up);
-    case GroupState::kDegraded: return "parity, degraded" + given_up;
+      if (!view.scrub.running.load()) return "parity" + given_up + mended;
+      return fmt::format("parity, scrubbing {} %{}{}", view.scrub.permille.load() / 10, given_up,
+                         mended);
+    case GroupState::kDegraded: return "parity, degraded" + given_up + mended;
     case GroupState::kRebuilding:
       return fmt::format("parity, rebuilding {} %{}", view.rebuild_permille.load() / 10, given_up);
   }

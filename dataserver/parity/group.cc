@@ -42,7 +42,7 @@ class Group::Pause {
 
 Group::Group(ParityParts parts)
     : parts_(std::move(parts)),
-      calls_(parts_.members, parts_.pool, parts_.options.geometry),
+      calls_(parts_.members, parts_.pool, parts_.clock, parts_.options.geometry),
       verifier_(parts_.random.u64()) {
   WEFT_ASSERT(geometry().valid() && members() == parts_.members.size());
 }
@@ -241,21 +241,24 @@ void Group::forget_some() {
 }
 
 Task<Result<>> Group::read_header(Op& op, ObjectId object, Object& into) {
-  std::vector<Payload> payloads(members());
+  std::vector<MemberRead> headers(members());
   Join join;
   for (unsigned member = 0; member < members(); ++member) {
     if (!op.mode.readable(member)) continue;
-    calls_.read(op, join, member, sums_of(object), 0, SumHeader::kBytes, payloads[member]);
+    calls_.read(op, join, member, sums_of(object), 0, SumHeader::kBytes, headers[member]);
   }
   co_await join;
-  if (op.failed != 0) co_return parity::member_failed();
+  if (auto good = outcome(op); !good) co_return good;
   unsigned same = 0;
   unsigned asked = 0;
+  bool unread = false;
   std::uint32_t blank = 0;
   for (unsigned member = 0; member < members(); ++member) {
     if (!op.mode.readable(member)) continue;
     ++asked;
-    auto bytes = payloads[member].flatten();
+    unread = unread || headers[member].unread;
+    if (headers[member].unread) continue;
+    auto bytes = headers[member].payload.flatten();
     if (!bytes) co_return pass(bytes);
     if (all_zeros(*bytes)) blank |= std::uint32_t{1} << member;
     const auto header = decode_sum_header(*bytes);
@@ -266,6 +269,9 @@ Task<Result<>> Group::read_header(Op& op, ObjectId object, Object& into) {
     into.exists = true;
     into.size = header->size;
     into.sequence = header->sequence;
+  }
+  if (unread && !into.exists) {
+    co_return fail(Errc::kIo, "no header of " + to_string(object) + " can be read");
   }
   into.gone = into.exists ? blank : 0;
   into.header_dirty =
@@ -511,11 +517,10 @@ void Group::compact(GroupDisk::Done done) {
 }
 
 Task<Result<>> Group::renew_log() {
-  auto start = [this](auto done) {
+  co_return co_await call<Result<>>([this](auto done) {
     const MutexLock lock(mutex_);
     compact(std::move(done));
-  };
-  co_return co_await call<Result<>>(start);
+  });
 }
 
 Task<Result<>> Group::begin_cut(LogCut cut) {
@@ -667,7 +672,12 @@ Task<bool> Group::put_out(unsigned member) {
       if (wanted) header = {.sequence = ++state->sequence, .size = state->size};
       gone = state->gone;
     }
-    if (wanted && !co_await write_header(op, object, header, others & ~gone)) co_return false;
+    while (wanted) {
+      auto written = co_await write_header(op, object, header, others & ~gone);
+      if (written) break;
+      if (op.failed != 0 || !(written.error() == Errc::kBusy)) co_return false;
+      co_await wait_a_moment();
+    }
     if (!co_await calls_.commit(op, object, others)) co_return false;
   }
   GroupRecord record = record_;

@@ -3,6 +3,8 @@
 //
 // An operation is tried in one mode (until_done()). When a member fails it, the attempt is reported
 // and waits until the manager (parity_store.h) has dealt with the member; then it is tried again.
+// One that memory is short for lets go of what it has, and is tried again for ParityOptions's
+// patience; then it is kBusy.
 // Quiesce makes operations wait from then on, and waits for those that are under way: the manager
 // changes the mode between that and unblock().
 //
@@ -28,6 +30,7 @@
 #include "dataserver/parity/group_log.h"
 #include "dataserver/parity/group_record.h"
 #include "dataserver/parity/member_calls.h"
+#include "dataserver/parity/moment.h"
 #include "dataserver/parity/parity_view.h"
 #include "dataserver/ring/range_locks.h"
 #include "dataserver/store/store.h"
@@ -158,13 +161,17 @@ class Group {
   // --- Attempts ---
   template <class Attempt>
   Task<Result<>> until_done(std::uint64_t generation, Attempt attempt) {
+    const TimePoint deadline = now() + options().patience;
     for (;;) {
       Op op;
       if (auto entered = co_await enter(op, generation); !entered) co_return entered;
       Result<> result = co_await attempt(op);
       if (op.failed == 0) {
         leave();
-        co_return result;
+        if (op.busy && result) result = outcome(op);
+        if (result || !(result.error() == Errc::kBusy) || now() >= deadline) co_return result;
+        co_await wait_a_moment();
+        continue;
       }
       if (auto handled = co_await report(op.failed); !handled) co_return handled;
     }

@@ -112,6 +112,11 @@ Result<> Image::compute(BufferPool& pool) {
     }
     if (missing != 1) continue;
     compute_block(which, row);
+    if (unread[which][row] && !no_sum[which][row] &&
+        sums[which][row] != sum_block(block(which, row), object, which, first + row)) {
+      std::ranges::fill(block(which, row), std::byte{0});
+      continue;
+    }
     good[which][row] = true;
     lost[which][row] = false;
   }

@@ -24,6 +24,8 @@ struct Image {
         sums(members, std::vector<std::uint64_t>(rows)),
         good(members, std::vector<bool>(rows)),
         lost(members, std::vector<bool>(rows)),
+        unread(members, std::vector<bool>(rows)),
+        no_sum(members, std::vector<bool>(rows)),
         ends(members) {}
 
   [[nodiscard]] unsigned members() const { return static_cast<unsigned>(data.size()); }
@@ -45,7 +47,8 @@ struct Image {
                                BufferPool& pool);
   // Whether all blocks of those that are loaded are good.
   [[nodiscard]] bool all_good() const;
-  // Computes what is not good wherever it is one block of its row.
+  // Computes what is not good wherever it is one block of its row. What comes out of that for a
+  // block that cannot be read must have the block's checksum, if that can be read.
   [[nodiscard]] Result<> compute(BufferPool& pool);
   // A row's block of one member, from all others, which are loaded.
   void compute_block(unsigned member, std::size_t row);
@@ -62,8 +65,10 @@ struct Image {
   std::vector<Buffer> data;
   std::vector<std::vector<std::uint64_t>> sums;  // as they were read
   std::vector<std::vector<bool>> good;
-  std::vector<std::vector<bool>> lost;  // known to be: what is written of it is kLostSum
-  std::vector<std::uint64_t> ends;      // bytes that were read: behind them there are none
+  std::vector<std::vector<bool>> lost;    // known to be: what is written of it is kLostSum
+  std::vector<std::vector<bool>> unread;  // the disk could not read it: zeros here, not good
+  std::vector<std::vector<bool>> no_sum;  // could not be read
+  std::vector<std::uint64_t> ends;        // bytes that were read: behind them there are none
 };
 
 // The payload's bytes in one writable buffer of `size` bytes that begins at a multiple of 32, with

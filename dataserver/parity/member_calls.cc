@@ -3,9 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
+#include <type_traits>
 
+#include "dataserver/parity/moment.h"
 #include "dataserver/store/object_files.h"
+#include "rpc/base/assert.h"
 
 namespace weft::ds::parity {
 
@@ -17,6 +21,12 @@ constexpr std::uint32_t kPage = 1024;  // objects listed at a time
 
 std::unexpected<Error> member_failed() {
   return fail(Errc::kIo, "a member of the parity group failed");
+}
+
+Result<> outcome(const Op& op) {
+  if (op.failed != 0) return member_failed();
+  if (op.busy) return fail(Errc::kBusy, "memory is short for a read of the parity group");
+  return {};
 }
 
 std::uint32_t MemberCalls::readable(const Mode& mode) const {
@@ -54,35 +64,79 @@ void MemberCalls::after(Op& op, unsigned member, const Error* error,
   op.failed |= bit;
 }
 
-void MemberCalls::read(Op& op, Join& join, unsigned member, const ObjectId& object,
-                       std::uint64_t offset, std::uint32_t count, Payload& into) {
+template <class T, class Start>
+Task<Result<T>> MemberCalls::insist(Start start) {
+  const TimePoint since = clock_.now();
+  for (;;) {
+    auto result =
+        co_await call<Result<T>>([&start](auto done) { start(Store::Done<T>(std::move(done))); });
+    if (result || !(result.error() == Errc::kBusy)) co_return result;
+    const bool own = !pool_.allocate(kParityBlock).has_value();
+    if (!own && clock_.now() - since > kBusyFor) co_return result;
+    co_await wait_a_moment();
+  }
+}
+
+template <class T, class Start, class Then>
+void MemberCalls::ask(Op& op, Join& join, unsigned member, Start start, Then then) {
   join.started();
-  members_[member]->read(object, offset, count,
-                         [this, &op, &join, member, &into](Result<ReadResult> result) {
-                           after(op, member, result ? nullptr : &result.error(), nullptr);
-                           if (result) into = std::move(result->payload);
-                           join.ended();
-                         });
+  spawn(insist<T>(std::move(start)),
+        [this, &op, &join, member, then = std::move(then)](Result<T> result) mutable {
+          const WriteVerifier* verifier = nullptr;
+          if constexpr (std::is_same_v<T, WriteResult>) {
+            if (result) verifier = &result->verifier;
+          } else if constexpr (std::is_same_v<T, WriteVerifier>) {
+            if (result) verifier = &*result;
+          }
+          after(op, member, result ? nullptr : &result.error(), verifier);
+          if (result) then(std::move(result));
+          join.ended();
+        });
+}
+
+void MemberCalls::read(Op& op, Join& join, unsigned member, const ObjectId& object,
+                       std::uint64_t offset, std::uint64_t count, MemberRead& into, From from) {
+  join.started();
+  auto done = [this, &op, &join, member, &into](Result<ReadResult> result) {
+    into.unread = !result && (result.error() == Errc::kIo || result.error() == Errc::kCorrupt);
+    if (!result && result.error() == Errc::kBusy) {
+      op.busy = true;
+    } else {
+      after(op, member, result || into.unread ? nullptr : &result.error(), nullptr);
+    }
+    if (result) into.payload = std::move(result->payload);
+    join.ended();
+  };
+  const auto bytes = static_cast<std::uint32_t>(count);
+  if (from == From::kDisk) {
+    return members_[member]->read_uncached(object, offset, bytes, std::move(done));
+  }
+  members_[member]->read(object, offset, bytes, std::move(done));
 }
 
 void MemberCalls::write(Op& op, Join& join, unsigned member, const ObjectId& object,
                         std::uint64_t offset, std::vector<Buffer> data, Stability wanted) {
-  join.started();
-  members_[member]->write(object, offset, std::move(data), wanted,
-                          [this, &op, &join, member](Result<WriteResult> result) {
-                            after(op, member, result ? nullptr : &result.error(),
-                                  result ? &result->verifier : nullptr);
-                            join.ended();
-                          });
+  auto start = [to = members_[member], object, offset, data = std::move(data),
+                wanted](Store::Done<WriteResult> done) {
+    std::vector<Buffer> again;
+    for (const Buffer& piece : data) {
+      auto shared = piece.share(0, piece.size());
+      WEFT_ASSERT(shared.has_value());
+      again.push_back(std::move(*shared));
+    }
+    to->write(object, offset, std::move(again), wanted, std::move(done));
+  };
+  ask<WriteResult>(op, join, member, std::move(start), [](auto&&) {});
 }
 
 void MemberCalls::punch(Op& op, Join& join, unsigned member, const ObjectId& object,
                         std::uint64_t offset, std::uint64_t size) {
-  join.started();
-  members_[member]->punch(object, offset, size, [this, &op, &join, member](Result<> result) {
-    after(op, member, result ? nullptr : &result.error(), nullptr);
-    join.ended();
-  });
+  ask<void>(
+      op, join, member,
+      [to = members_[member], object, offset, size](auto done) {
+        to->punch(object, offset, size, std::move(done));
+      },
+      [](auto&&) {});
 }
 
 // Down to what an object of this size has at a member; what is shorter stays so.
@@ -94,12 +148,11 @@ Task<bool> MemberCalls::cut(Op& op, ObjectId object, std::uint64_t size, std::ui
   for (unsigned member = 0; member < count(); ++member) {
     if ((mask >> member & 1) == 0) continue;
     for (const bool of_sums : {false, true}) {
-      join.started();
-      members_[member]->truncate(of_sums ? sums_of(object) : object, of_sums ? sums : data,
-                                 [this, &op, &join, member](Result<ObjectStat> result) {
-                                   after(op, member, result ? nullptr : &result.error(), nullptr);
-                                   join.ended();
-                                 });
+      ask<ObjectStat>(
+          op, join, member,
+          [to = members_[member], one = of_sums ? sums_of(object) : object,
+           end = of_sums ? sums : data](auto done) { to->truncate(one, end, std::move(done)); },
+          [](auto&&) {});
     }
   }
   co_await join;
@@ -111,11 +164,10 @@ Task<bool> MemberCalls::remove(Op& op, ObjectId object, std::uint32_t mask) {
   for (unsigned member = 0; member < count(); ++member) {
     if ((mask >> member & 1) == 0) continue;
     for (const ObjectId& one : {object, sums_of(object)}) {
-      join.started();
-      members_[member]->remove(one, [this, &op, &join, member](Result<> result) {
-        after(op, member, result ? nullptr : &result.error(), nullptr);
-        join.ended();
-      });
+      ask<void>(
+          op, join, member,
+          [to = members_[member], one](auto done) { to->remove(one, std::move(done)); },
+          [](auto&&) {});
     }
   }
   co_await join;
@@ -127,35 +179,67 @@ Task<bool> MemberCalls::commit(Op& op, ObjectId object, std::uint32_t mask) {
   for (unsigned member = 0; member < count(); ++member) {
     if ((mask >> member & 1) == 0) continue;
     for (const ObjectId& one : {object, sums_of(object)}) {
-      join.started();
-      members_[member]->commit(one, [this, &op, &join, member](Result<WriteVerifier> result) {
-        after(op, member, result ? nullptr : &result.error(), result ? &*result : nullptr);
-        join.ended();
-      });
+      ask<WriteVerifier>(
+          op, join, member,
+          [to = members_[member], one](auto done) { to->commit(one, std::move(done)); },
+          [](auto&&) {});
     }
   }
   co_await join;
   co_return op.failed == 0;
 }
 
-Task<Result<>> MemberCalls::load(Op& op, Image& image, std::uint32_t mask) {
-  std::vector<Payload> data(count());
-  std::vector<Payload> sums(count());
+Task<Result<>> MemberCalls::load(Op& op, Image& image, std::uint32_t mask, From from) {
+  std::vector<MemberRead> data(count());
+  std::vector<MemberRead> sums(count());
   Join join;
   for (unsigned member = 0; member < count(); ++member) {
     if ((mask >> member & 1) == 0 || image.loaded(member)) continue;
-    read(op, join, member, image.object, image.offset(), static_cast<std::uint32_t>(image.bytes()),
-         data[member]);
-    read(op, join, member, sums_of(image.object), image.sums_offset(),
-         static_cast<std::uint32_t>(image.rows * kSumBytes), sums[member]);
+    read(op, join, member, image.object, image.offset(), image.bytes(), data[member], from);
+    read(op, join, member, sums_of(image.object), image.sums_offset(), image.rows * kSumBytes,
+         sums[member], from);
   }
   co_await join;
-  if (op.failed != 0) co_return member_failed();
+  if (auto good = outcome(op); !good) co_return good;
   for (unsigned member = 0; member < count(); ++member) {
     if ((mask >> member & 1) == 0 || image.loaded(member)) continue;
-    auto adopted = image.adopt(member, std::move(data[member]), std::move(sums[member]), pool_);
-    if (!adopted) co_return adopted;
+    auto done = data[member].unread || sums[member].unread
+                    ? co_await load_blocks(op, image, member, from)
+                    : image.adopt(member, std::move(data[member].payload),
+                                  std::move(sums[member].payload), pool_);
+    if (!done) co_return done;
   }
+  co_return Result<>{};
+}
+
+// One by one, where the disk has places that it cannot read.
+Task<Result<>> MemberCalls::load_blocks(Op& op, Image& image, unsigned member, From from) {
+  auto room = pool_.allocate(image.bytes());
+  if (!room) co_return pass(room);
+  std::memset(room->data(), 0, room->size());
+  for (std::size_t row = 0; row < image.rows; ++row) {
+    Image one(count(), image.object, image.first + row, image.first + row + 1);
+    MemberRead data;
+    MemberRead sums;
+    Join join;
+    read(op, join, member, image.object, one.offset(), one.bytes(), data, from);
+    read(op, join, member, sums_of(image.object), one.sums_offset(), kSumBytes, sums, from);
+    co_await join;
+    if (auto good = outcome(op); !good) co_return good;
+    const bool no_sum = sums.unread;
+    auto adopted = one.adopt(member, std::move(data.payload), std::move(sums.payload), pool_);
+    if (!adopted) co_return adopted;
+    std::ranges::copy(one.block(member, 0), room->span().subspan(row * kParityBlock).begin());
+    image.sums[member][row] = no_sum ? 0 : one.sums[member][0];
+    image.good[member][row] = one.good[member][0] && !data.unread && !no_sum;
+    image.lost[member][row] = one.lost[member][0] && !no_sum;
+    image.unread[member][row] = data.unread;
+    image.no_sum[member][row] = no_sum;
+    if (one.ends[member] > 0 || data.unread) {
+      image.ends[member] = (std::uint64_t{row} + 1) * kParityBlock;
+    }
+  }
+  image.data[member] = std::move(*room);
   co_return Result<>{};
 }
 
@@ -191,27 +275,14 @@ Task<Result<>> MemberCalls::write_all(Op& op, ObjectId object, std::vector<Membe
   co_return Result<>{};
 }
 
-void MemberCalls::read_uncached(Op& op, Join& join, unsigned member, const ObjectId& object,
-                                std::uint64_t offset, std::uint64_t count, Payload& into,
-                                bool& unread) {
-  join.started();
-  members_[member]->read_uncached(
-      object, offset, static_cast<std::uint32_t>(count),
-      [this, &op, &join, member, &into, &unread](Result<ReadResult> result) {
-        unread = !result && result.error() == Errc::kIo;
-        after(op, member, result || unread ? nullptr : &result.error(), nullptr);
-        if (result) into = std::move(result->payload);
-        join.ended();
-      });
-}
-
 void MemberCalls::allocate(Op& op, Join& join, unsigned member, const ObjectId& object,
                            std::uint64_t offset, std::uint64_t size) {
-  join.started();
-  members_[member]->allocate(object, offset, size, [this, &op, &join, member](Result<> result) {
-    after(op, member, result ? nullptr : &result.error(), nullptr);
-    join.ended();
-  });
+  ask<void>(
+      op, join, member,
+      [to = members_[member], object, offset, size](auto done) {
+        to->allocate(object, offset, size, std::move(done));
+      },
+      [](auto&&) {});
 }
 
 Task<Result<MemberCalls::Extent>> MemberCalls::measure(Op& op, ObjectId object) {
@@ -220,19 +291,18 @@ Task<Result<MemberCalls::Extent>> MemberCalls::measure(Op& op, ObjectId object) 
   for (unsigned member = 0; member < count(); ++member) {
     if (!op.mode.readable(member)) continue;
     for (const bool sums : {false, true}) {
-      join.started();
-      members_[member]->stat(
-          sums ? sums_of(object) : object, [&, member, sums](Result<ObjectStat> stat) {
-            after(op, member, stat ? nullptr : &stat.error(), nullptr);
-            if (stat) {
-              all.allocated += stat->allocated;
-              all.mtime_ns = std::max(all.mtime_ns, stat->mtime_ns);
-              const std::uint64_t begin = sums ? kSumsAt : 0;
-              const std::uint64_t row = sums ? kSumBytes : kParityBlock;
-              const std::uint64_t bytes = stat->size > begin ? stat->size - begin : 0;
-              all.rows = std::max(all.rows, (bytes + row - 1) / row);
-            }
-            join.ended();
+      ask<ObjectStat>(
+          op, join, member,
+          [to = members_[member], one = sums ? sums_of(object) : object](auto done) {
+            to->stat(one, std::move(done));
+          },
+          [&all, sums](Result<ObjectStat> stat) {
+            all.allocated += stat->allocated;
+            all.mtime_ns = std::max(all.mtime_ns, stat->mtime_ns);
+            const std::uint64_t begin = sums ? kSumsAt : 0;
+            const std::uint64_t row = sums ? kSumBytes : kParityBlock;
+            const std::uint64_t bytes = stat->size > begin ? stat->size - begin : 0;
+            all.rows = std::max(all.rows, (bytes + row - 1) / row);
           });
     }
   }
@@ -245,12 +315,10 @@ Task<Result<>> MemberCalls::list(Op& op, ListPlace from, ObjectList& into) {
   Join join;
   for (unsigned member = 0; member < count(); ++member) {
     if (!op.mode.readable(member)) continue;
-    join.started();
-    members_[member]->list(from, kPage, [&, member](Result<ObjectList> listed) {
-      after(op, member, listed ? nullptr : &listed.error(), nullptr);
-      if (listed) lists[member] = std::move(*listed);
-      join.ended();
-    });
+    ask<ObjectList>(
+        op, join, member,
+        [to = members_[member], from](auto done) { to->list(from, kPage, std::move(done)); },
+        [&lists, member](Result<ObjectList> listed) { lists[member] = std::move(*listed); });
   }
   co_await join;
   if (op.failed != 0) co_return member_failed();
@@ -277,14 +345,17 @@ Task<std::uint32_t> MemberCalls::probe(std::uint32_t mask) {
   for (unsigned member = 0; member < count(); ++member) {
     if ((mask >> member & 1) == 0) continue;
     join.started();
-    members_[member]->stat(ObjectId{}, [&, member](Result<ObjectStat> result) {
-      if (!result && !(result.error() == Errc::kNotFound)) {
-        away |= std::uint32_t{1} << member;
-      } else {
-        known_[member].store(members_[member]->verifier());
-      }
-      join.ended();
-    });
+    spawn(insist<ObjectStat>([to = members_[member]](Store::Done<ObjectStat> done) {
+            to->stat(ObjectId{}, std::move(done));
+          }),
+          [&, member](const Result<ObjectStat>& result) {
+            if (!result && !(result.error() == Errc::kNotFound)) {
+              away |= std::uint32_t{1} << member;
+            } else {
+              known_[member].store(members_[member]->verifier());
+            }
+            join.ended();
+          });
   }
   co_await join;
   co_return away;

@@ -4,6 +4,15 @@
 // has changed, is noted in the Op. Everything that was started is waited for before anybody looks
 // at that.
 //
+// Two kinds of errors are not the member's failure:
+//
+//   kBusy         memory or places are short, here or there. A read is given up with the attempt,
+//                 which then holds no memory and is made again (Group::until_done()). Everything
+//                 else is asked again until it is carried out, so that no attempt ends with some
+//                 members written for that reason. Only a member that says it for kBusyFor, while
+//                 this process has memory, has failed.
+//   kIo, kCorrupt of a read: its disk has a place that cannot be read. It is a bad block.
+//
 // Threading: any thread of the group's rings. Takes no lock.
 //
 // Ownership: what an operation refers to (op, join, result) outlives it, because its Join is
@@ -34,6 +43,7 @@ struct Mode {
 struct Op {
   Mode mode;
   std::uint32_t failed = 0;  // members, a bit each
+  bool busy = false;         // a read was not answered for want of memory or places
   bool settling = false;     // without a member, but with unstable writes: verifiers count
   bool cutting = false;      // zeros in a part of a block that is lost leave it so
 };
@@ -46,22 +56,35 @@ struct MemberWrite {
 };
 
 [[nodiscard]] std::unexpected<Error> member_failed();
+// What the reads of an attempt came to: a member failed, kBusy, or good.
+[[nodiscard]] Result<> outcome(const Op& op);
+
+// What a member answered a read with.
+struct MemberRead {
+  Payload payload;
+  bool unread = false;  // its disk could not read it
+};
 
 class MemberCalls {
  public:
-  MemberCalls(std::vector<Store*> members, BufferPool& pool, ParityGeometry geometry)
-      : members_(std::move(members)), pool_(pool), geometry_(geometry), known_(members_.size()) {}
+  static constexpr std::chrono::seconds kBusyFor{30};
+
+  MemberCalls(std::vector<Store*> members, BufferPool& pool, Clock& clock, ParityGeometry geometry)
+      : members_(std::move(members)),
+        pool_(pool),
+        clock_(clock),
+        geometry_(geometry),
+        known_(members_.size()) {}
 
   [[nodiscard]] unsigned count() const { return geometry_.members; }
   // Members that are read, or written, in a mode: a bit each.
   [[nodiscard]] std::uint32_t readable(const Mode& mode) const;
   [[nodiscard]] std::uint32_t writable(const Mode& mode) const;
 
+  // From a cache if it is in one, or from the disk.
+  enum class From : std::uint8_t { kAnywhere, kDisk };
   void read(Op& op, Join& join, unsigned member, const ObjectId& object, std::uint64_t offset,
-            std::uint32_t count, Payload& into);
-  // From the disk. A read that the disk refuses is no failure of the member, but `unread`.
-  void read_uncached(Op& op, Join& join, unsigned member, const ObjectId& object,
-                     std::uint64_t offset, std::uint64_t count, Payload& into, bool& unread);
+            std::uint64_t count, MemberRead& into, From from = From::kAnywhere);
   void write(Op& op, Join& join, unsigned member, const ObjectId& object, std::uint64_t offset,
              std::vector<Buffer> data, Stability wanted);
   void punch(Op& op, Join& join, unsigned member, const ObjectId& object, std::uint64_t offset,
@@ -83,7 +106,8 @@ class MemberCalls {
   Task<Result<Extent>> measure(Op& op, ObjectId object);
   // Objects of the group: those of which any member that is read has the checksums.
   Task<Result<>> list(Op& op, ListPlace from, ObjectList& into);
-  Task<Result<>> load(Op& op, Image& image, std::uint32_t mask);
+  // A block that cannot be read is not good, and unread.
+  Task<Result<>> load(Op& op, Image& image, std::uint32_t mask, From from = From::kAnywhere);
   // Adds rows [first, last) of a member, and their checksums.
   [[nodiscard]] Result<> add_write(std::vector<MemberWrite>& writes, const Image& image,
                                    unsigned member, std::size_t first, std::size_t last);
@@ -104,9 +128,16 @@ class MemberCalls {
 
  private:
   void after(Op& op, unsigned member, const Error* error, const WriteVerifier* verifier);
+  // Starts a call, and again while it says kBusy.
+  template <class T, class Start>
+  Task<Result<T>> insist(Start start);
+  template <class T, class Start, class Then>
+  void ask(Op& op, Join& join, unsigned member, Start start, Then then);
+  Task<Result<>> load_blocks(Op& op, Image& image, unsigned member, From from);
 
   const std::vector<Store*> members_;
   BufferPool& pool_;
+  Clock& clock_;
   const ParityGeometry geometry_;
   std::vector<std::atomic<WriteVerifier>> known_;  // unstable writes are under these
 };

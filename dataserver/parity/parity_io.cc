@@ -1,5 +1,7 @@
 #include "dataserver/parity/parity_io.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -38,7 +40,8 @@ Task<Result<ReadResult>> ParityIo::read(ObjectId object, std::uint64_t offset,
   });
   if (!read) co_return pass(read);
   if (!odd) co_return result;
-  // A block did not match, was being written meanwhile, or is at a member that is out.
+  // A block did not match or cannot be read, was being written meanwhile, or is at a member that is
+  // out.
   const Hold hold = co_await group_.lock(object, group_.stripe_range(offset, end));
   read = co_await group_.until_done(known.generation, [&](Op& op) -> Task<Result<>> {
     result.payload = {};
@@ -72,7 +75,7 @@ Task<Result<>> ParityIo::read_plain(Op& op, ObjectId object, std::uint64_t begin
     return !op.mode.readable(p.member) || (gone >> p.member & 1) != 0;
   });
   if (odd) co_return Result<>{};
-  std::vector<Payload> data(pieces.size());
+  std::vector<MemberRead> data(pieces.size());
   std::vector<ByteRange> range(members());  // blocks of a member
   for (const Piece& piece : pieces) {
     ByteRange& whole = range[piece.member];
@@ -80,28 +83,29 @@ Task<Result<>> ParityIo::read_plain(Op& op, ObjectId object, std::uint64_t begin
     if (whole.end == 0) whole.begin = first;
     whole.end = block_end(piece.offset + piece.size) / kParityBlock;
   }
-  std::vector<Payload> sums(members());
+  std::vector<MemberRead> sums(members());
   Join join;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const std::uint64_t from = block_begin(pieces[i].offset);
     const std::uint64_t to = block_end(pieces[i].offset + pieces[i].size);
-    group_.calls().read(op, join, pieces[i].member, object, from,
-                        static_cast<std::uint32_t>(to - from), data[i]);
+    group_.calls().read(op, join, pieces[i].member, object, from, to - from, data[i]);
   }
   for (unsigned member = 0; member < members(); ++member) {
     const ByteRange& blocks = range[member];
     if (blocks.end == 0) continue;
     group_.calls().read(op, join, member, sums_of(object), kSumsAt + blocks.begin * kSumBytes,
-                        static_cast<std::uint32_t>((blocks.end - blocks.begin) * kSumBytes),
-                        sums[member]);
+                        (blocks.end - blocks.begin) * kSumBytes, sums[member]);
   }
   co_await join;
-  if (op.failed != 0) co_return member_failed();
+  if (auto good = outcome(op); !good) co_return good;
+  const auto unread = [](const MemberRead& one) { return one.unread; };
+  odd = std::ranges::any_of(data, unread) || std::ranges::any_of(sums, unread);
+  if (odd) co_return Result<>{};
   std::vector<Buffer> sum_bytes(members());
   for (unsigned member = 0; member < members(); ++member) {
     const std::size_t size = (range[member].end - range[member].begin) * kSumBytes;
     if (size == 0) continue;
-    auto bytes = gather(std::move(sums[member]), size, pool());
+    auto bytes = gather(std::move(sums[member].payload), size, pool());
     if (!bytes) co_return pass(bytes);
     sum_bytes[member] = std::move(*bytes);
   }
@@ -109,7 +113,7 @@ Task<Result<>> ParityIo::read_plain(Op& op, ObjectId object, std::uint64_t begin
     const Piece& piece = pieces[i];
     const std::uint64_t from = block_begin(piece.offset);
     const std::size_t size = block_end(piece.offset + piece.size) - from;
-    auto bytes = gather(std::move(data[i]), size, pool());
+    auto bytes = gather(std::move(data[i].payload), size, pool());
     if (!bytes) co_return pass(bytes);
     for (std::size_t at = 0; at < size && !odd; at += kParityBlock) {
       const std::uint64_t block = (from + at) / kParityBlock;
@@ -124,7 +128,7 @@ Task<Result<>> ParityIo::read_plain(Op& op, ObjectId object, std::uint64_t begin
   co_return Result<>{};
 }
 
-// With the stripes held. What does not match is computed, and written anew.
+// With the stripes held. What does not match, or cannot be read, is computed and written anew.
 Task<Result<>> ParityIo::read_computed(Op& op, ObjectId object, std::uint64_t begin,
                                        std::uint64_t end, Payload& into) {
   const std::uint64_t width = geometry().width();
@@ -183,6 +187,8 @@ Task<Result<>> ParityIo::repair(Op& op, Image& image,
       co_await group_.calls().write_all(op, image.object, std::move(writes), Stability::kFileSync);
   if (!written) co_return written;
   group_.view().corrupt_blocks.fetch_add(blocks);
+  spdlog::warn("event=parity_bad_blocks object={} at={} written_anew={}", to_string(image.object),
+               image.offset(), blocks);
   co_return Result<>{};
 }
 
@@ -295,12 +301,17 @@ Task<Result<ObjectStat>> ParityIo::truncate(ObjectId object, std::uint64_t size)
       if (size < before.size) co_return co_await cut(op, object, *state, size);
       co_return co_await after_write(op, object, *state, size, Stability::kFileSync);
     });
-    if (!done) co_return pass(done);
+    if (!done) {
+      // It was begun, and memory was short for too long.
+      if (done.error() == Errc::kBusy && group_.is_cutting(object)) group_.break_group();
+      co_return pass(done);
+    }
   }
   co_return co_await stat(object);
 }
 
-// Whatever fails after the log has it is for recovery to end.
+// Whatever fails after the log has it is for recovery to end, but for want of memory, when it is
+// tried again.
 Task<Result<>> ParityIo::cut(Op& op, ObjectId object, ObjectPtr state, std::uint64_t size) {
   if (op.mode.out >= 0 && !op.mode.lost) {
     if (auto may = co_await stripes_.may_clear_tail(op, object, size); !may) co_return may;
@@ -318,7 +329,8 @@ Task<Result<>> ParityIo::cut(Op& op, ObjectId object, ObjectPtr state, std::uint
     }
   }
   if (done) done = co_await group_.end_cut(object);
-  if (!done && op.failed == 0) group_.break_group();
+  const bool again = !done && done.error() == Errc::kBusy;
+  if (!done && op.failed == 0 && !again) group_.break_group();
   co_return done;
 }
 

@@ -87,9 +87,14 @@ Task<bool> Recovery::recover() {
   if (!co_await go_without(op, *log)) co_return false;
   if (!co_await redo_contents(op, *log)) co_return false;
   if (op.mode.out < 0) {
-    std::uint64_t none = 0;
+    std::uint64_t lost = 0;
     for (const auto& [object, regions] : log->dirty) {
-      if (!co_await recover_object(op, object, regions, none)) co_return false;
+      if (!co_await recover_object(op, object, regions, lost)) co_return false;
+    }
+    if (lost > 0) {
+      GroupRecord record = group_.record();
+      record.given_up += lost;
+      if (!co_await group_.save_record(record)) co_return false;
     }
     log->dirty.clear();
   }
@@ -305,6 +310,7 @@ void Recovery::settle_row(Image& image, std::size_t row, Settled& settled) {
   // Computing needs all others of the row as they were: not when one was just cut, is lost, or is
   // the parity of the member that is given up.
   if (bad == 1 && !cut && !lost && !no_parity && compute_torn(image, row, which, settled)) return;
+  lost = give_up_unread(image, row, settled) || lost;
   // The bytes of every block that does not match are taken as they are, with a new checksum.
   for (unsigned member = 0; member < members(); ++member) {
     const bool kept = image.good[member][row] || image.lost[member][row];
@@ -380,8 +386,29 @@ void Recovery::give_up_block(Image& image, std::size_t row, Settled& settled) {
       nothing = nothing && (member == absent || image.nothing(member, row));
     }
   }
-  if (nothing) return;
-  image.lost[absent][row] = true;
+  if (!nothing) give_up_at(image, row, absent, settled);
+}
+
+// What a disk cannot read, and the others do not tell, is lost: some of the row may be from before
+// the crash and some from after. Whether any is.
+bool Recovery::give_up_unread(Image& image, std::size_t row, Settled& settled) {
+  const std::uint64_t offset = image.offset() + row * kParityBlock;
+  const unsigned parity = geometry().parity_member(offset / geometry().chunk);
+  bool some = false;
+  for (unsigned member = 0; member < members(); ++member) {
+    if (member == parity || !image.unread[member][row] || image.lost[member][row]) continue;
+    const bool zeros = !image.no_sum[member][row] && image.sums[member][row] == 0;
+    if (zeros || geometry().logical(member, offset) >= settled.size) continue;
+    settled.changed[member][row] = true;
+    give_up_at(image, row, member, settled);
+    some = true;
+  }
+  return some;
+}
+
+void Recovery::give_up_at(Image& image, std::size_t row, unsigned member, Settled& settled) {
+  const std::uint64_t at = geometry().logical(member, image.offset() + row * kParityBlock);
+  image.lost[member][row] = true;
   if (settled.given_up++ == 0) settled.lost.begin = at;
   settled.lost.begin = std::min(settled.lost.begin, at);
   settled.lost.end = std::max(settled.lost.end, std::min(settled.size, at + kParityBlock));

@@ -51,6 +51,8 @@ class Recovery {
                     Settled& settled);
   [[nodiscard]] bool clear_behind(Image& image, std::size_t row, Settled& settled);
   void give_up_block(Image& image, std::size_t row, Settled& settled);
+  [[nodiscard]] bool give_up_unread(Image& image, std::size_t row, Settled& settled);
+  void give_up_at(Image& image, std::size_t row, unsigned member, Settled& settled);
   [[nodiscard]] static bool compute_torn(Image& image, std::size_t row, unsigned which,
                                          Settled& settled);
   void settle_row(Image& image, std::size_t row, Settled& settled);

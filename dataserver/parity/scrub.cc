@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <deque>
 
 #include "dataserver/store/object_files.h"
 
@@ -201,11 +200,12 @@ Task<Result<>> Scrub::while_whole(ObjectId object, ByteRange range, Attempt atte
     Hold hold;
     if (range.begin < range.end) hold = co_await group_.lock(object, range);
     auto done = co_await group_.until_done(0, [&](Op& op) -> Task<Result<>> {
-      if (op.mode.out >= 0) co_return fail(Errc::kBusy, "a member of the parity group is out");
+      if (op.mode.out >= 0) co_return fail(Errc::kUnreachable, "a member of the group is out");
       co_return co_await attempt(op);
     });
     hold = {};
-    if (done || tries == kTries || !(done.error() == Errc::kBusy)) co_return done;
+    if (done || tries == kTries) co_return done;
+    if (!(done.error() == Errc::kBusy || done.error() == Errc::kUnreachable)) co_return done;
     co_await pause(options().retry_every);
   }
 }
@@ -255,20 +255,19 @@ Task<Result<>> Scrub::check_shape(Op& op, Subject& at, ScrubFindings& found) {
 Task<Result<>> Scrub::read_headers(Op& op, ObjectId object,
                                    std::vector<std::vector<std::byte>>& into) {
   const unsigned members = group_.members();
-  std::vector<Payload> payloads(members);
-  std::deque<bool> unread(members);
+  std::vector<MemberRead> headers(members);
   Join join;
   for (unsigned member = 0; member < members; ++member) {
-    group_.calls().read_uncached(op, join, member, sums_of(object), 0, SumHeader::kBytes,
-                                 payloads[member], unread[member]);
+    group_.calls().read(op, join, member, sums_of(object), 0, SumHeader::kBytes, headers[member],
+                        MemberCalls::From::kDisk);
   }
   co_await join;
-  if (op.failed != 0) co_return member_failed();
-  for (unsigned member = 0; member < members; ++member) {
-    auto bytes = payloads[member].flatten();
+  if (auto good = outcome(op); !good) co_return good;
+  for (const MemberRead& header : headers) {
+    auto bytes = header.payload.flatten();
     if (!bytes) co_return pass(bytes);
     into.push_back(std::move(*bytes));
-    if (unread[member]) into.back() = {std::byte{1}};  // something is there
+    if (header.unread) into.back() = {std::byte{1}};  // something is there
   }
   co_return Result<>{};
 }
@@ -319,57 +318,6 @@ Task<Result<>> Scrub::is_back(Op& op, Subject& at) {
 }
 
 // --- Its stripes ---------------------------------------------------------------------------------
-
-Task<Result<>> Scrub::load_all(Op& op, Image& image) {
-  const unsigned members = group_.members();
-  std::vector<Payload> data(members);
-  std::vector<Payload> sums(members);
-  std::deque<bool> unread(2 * members);
-  Join join;
-  for (unsigned member = 0; member < members; ++member) {
-    group_.calls().read_uncached(op, join, member, image.object, image.offset(), image.bytes(),
-                                 data[member], unread[member]);
-    group_.calls().read_uncached(op, join, member, sums_of(image.object), image.sums_offset(),
-                                 image.rows * kSumBytes, sums[member], unread[members + member]);
-  }
-  co_await join;
-  if (op.failed != 0) co_return member_failed();
-  for (unsigned member = 0; member < members; ++member) {
-    auto done = unread[member] || unread[members + member]
-                    ? co_await load_blocks(op, image, member)
-                    : image.adopt(member, std::move(data[member]), std::move(sums[member]),
-                                  group_.parts().pool);
-    if (!done) co_return done;
-  }
-  co_return Result<>{};
-}
-
-// One by one, where the disk has places that it cannot read.
-Task<Result<>> Scrub::load_blocks(Op& op, Image& image, unsigned member) {
-  if (auto room = image.make_room(member, group_.parts().pool); !room) co_return room;
-  for (std::size_t row = 0; row < image.rows; ++row) {
-    Image one(group_.members(), image.object, image.first + row, image.first + row + 1);
-    Payload data;
-    Payload sums;
-    bool no_data = false;
-    bool no_sums = false;
-    Join join;
-    group_.calls().read_uncached(op, join, member, image.object, one.offset(), one.bytes(), data,
-                                 no_data);
-    group_.calls().read_uncached(op, join, member, sums_of(image.object), one.sums_offset(),
-                                 kSumBytes, sums, no_sums);
-    co_await join;
-    if (op.failed != 0) co_return member_failed();
-    if (no_data || no_sums) continue;
-    auto adopted = one.adopt(member, std::move(data), std::move(sums), group_.parts().pool);
-    if (!adopted) co_return adopted;
-    std::ranges::copy(one.block(member, 0), image.block(member, row).begin());
-    image.sums[member][row] = one.sums[member][0];
-    image.good[member][row] = one.good[member][0];
-    image.lost[member][row] = one.lost[member][0];
-  }
-  co_return Result<>{};
-}
 
 // A block of zeros at a member that has lost the object, and not that one.
 std::optional<unsigned> Scrub::gone(const Rows& rows, std::size_t row,
@@ -443,7 +391,9 @@ Task<Result<>> Scrub::check_stripes(Op& op, const Subject& at, std::uint64_t fir
   const std::uint64_t in_chunk = group_.geometry().blocks_in_chunk();
   const unsigned members = group_.members();
   Image image(members, at.object, first * in_chunk, last * in_chunk);
-  if (auto loaded = co_await load_all(op, image); !loaded) co_return loaded;
+  auto loaded = co_await group_.calls().load(op, image, group_.calls().readable(op.mode),
+                                             MemberCalls::From::kDisk);
+  if (!loaded) co_return loaded;
   found = {.bytes = image.bytes() * members};
   Rows rows{.image = image,
             .size = 0,

@@ -75,8 +75,6 @@ class Scrub {
   Task<Result<>> read_headers(Op& op, ObjectId object, std::vector<std::vector<std::byte>>& into);
   Task<Result<>> check_stripes(Op& op, const Subject& at, std::uint64_t first, std::uint64_t last,
                                ScrubFindings& found);
-  Task<Result<>> load_all(Op& op, Image& image);
-  Task<Result<>> load_blocks(Op& op, Image& image, unsigned member);
   struct Rows {
     Image& image;
     std::uint64_t size;    // of the object

@@ -48,7 +48,9 @@ class MemoryMember final : public ds::Store {
  public:
   MemoryMember(Power& power, BufferPool& pool) : power_(power), pool_(pool) {}
 
-  bool failing = false;       // answers kIo to everything
+  bool failing = false;       // answers nothing any more: everything is late
+  bool disk_fails = false;    // answers kIo to everything
+  std::uint64_t busy = 0;     // so many calls, from the next on, are told kBusy
   unsigned turns = 1;         // of the ring, until it answers
   std::uint64_t fail_in = 0;  // begins after so many writes, if not 0
   std::uint64_t free_bytes = std::uint64_t{1} << 40;
@@ -97,9 +99,10 @@ class MemoryMember final : public ds::Store {
     result.object_end = now.size();
     if (offset < now.size()) {
       const std::size_t size = std::min<std::size_t>(count, now.size() - offset);
-      auto buffer = pool_.allocate(size).value();
-      std::copy_n(reinterpret_cast<const std::byte*>(now.data()) + offset, size, buffer.data());
-      result.payload.append(std::move(buffer));
+      auto buffer = pool_.allocate(size);
+      if (!buffer) return answer(std::move(done), fail(Errc::kBusy, "no memory"));
+      std::copy_n(reinterpret_cast<const std::byte*>(now.data()) + offset, size, buffer->data());
+      result.payload.append(std::move(*buffer));
     }
     answer(std::move(done), std::move(result));
   }
@@ -212,7 +215,13 @@ class MemoryMember final : public ds::Store {
     file.durable = file.now;
     file.unsynced.clear();
   }
-  [[nodiscard]] bool alive() const { return power_.on && !failing; }
+  [[nodiscard]] bool alive() {
+    if (busy > 0 && !was_busy_) {
+      --busy;
+      was_busy_ = true;
+    }
+    return power_.on && !failing && !disk_fails && !was_busy_;
+  }
   bool writable() {
     if (fail_in > 0 && --fail_in == 0) failing = true;
     return alive() && power_.take();
@@ -232,12 +241,15 @@ class MemoryMember final : public ds::Store {
   }
   template <class T>
   void refuse(Done<T> done) {
-    answer(std::move(done), fail(power_.on ? Errc::kIo : Errc::kClosed, "injected"));
+    Errc code = failing ? Errc::kTimedOut : Errc::kIo;
+    if (std::exchange(was_busy_, false)) code = Errc::kBusy;
+    answer(std::move(done), fail(power_.on ? code : Errc::kClosed, "injected"));
   }
 
   Power& power_;
   BufferPool& pool_;
   ds::WriteVerifier verifier_ = 1;
+  bool was_busy_ = false;  // of the call that is being answered
 };
 
 // Of members that are new and empty.
@@ -336,6 +348,13 @@ class ParityRig : public StoreCalls {
     if (ended) store_.reset();
     return ended;
   }
+  // Takes all memory, and gives it back.
+  void starve() {
+    for (const std::size_t size : {std::size_t{1} << 20, std::size_t{4} << 10}) {
+      while (auto one = pool_.allocate(size)) taken_.push_back(std::move(*one));
+    }
+  }
+  void feed() { taken_.clear(); }
   // The data server's process dies where it is; what members have, they keep.
   void restart() {
     close();
@@ -401,6 +420,7 @@ class ParityRig : public StoreCalls {
   ds::ParityOptions options;
 
  private:
+  std::vector<Buffer> taken_;
   std::unique_ptr<ds::ParityStore> store_;
 };
 

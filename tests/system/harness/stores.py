@@ -6,6 +6,7 @@ over every kind. One that looks into the data servers' folders says "folder".
 """
 
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,6 @@ def make_target(cluster, number: int, kind: str) -> Target:
 def wait_store(cluster, wanted: str, timeout_s: float = 60) -> None:
     """Until every data server says that its store is so."""
     def all_so() -> bool:
-        return all(server["store"] == wanted
+        return all(re.sub(r", \d+ bad blocks mended$", "", server["store"]) == wanted
                    for server in counters.weft(cluster, "status")["data_servers"])
     wait_until(all_so, timeout_s, f"stores to be '{wanted}'", 0.2)
