@@ -18,7 +18,8 @@ std::unexpected<Error> failed(const Result<T>& result) {
 
 }  // namespace
 
-FileData::FileData(Parts parts) : parts_(std::move(parts)), reports_(report_parts()) {}
+FileData::FileData(Parts parts)
+    : parts_(std::move(parts)), asks_(parts_.files), reports_(report_parts()) {}
 
 Result<> FileData::open() {
   const auto inherited = parts_.journal.open();

@@ -59,7 +59,6 @@
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/files/mirrors.h"
 #include "ganesha-fsal/files/size_asks.h"
-#include "ganesha-fsal/files/unstable_writes.h"
 #include "ganesha-fsal/files/writer_journal.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/proxy/proxy_io.h"
@@ -118,7 +117,9 @@ class FileData {
   // Call about once a second.
   bool duplicate_left();
   // What was written through this server is not all committed.
-  [[nodiscard]] bool uncommitted(FileId file) const { return unstable_.contains(file); }
+  [[nodiscard]] bool uncommitted(FileId file) const {
+    return !FileTable::Looking(parts_.files, file)->unstable.idle();
+  }
   // A client lost the layout of the file and has been fenced.
   void writer_fenced(FileId file) { parts_.journal.doubt(file); }
   // A data server is back: what failed for want of it is due.
@@ -249,21 +250,17 @@ class FileData {
   [[nodiscard]] Result<> recall_writers(FileId file, std::optional<ClientId> except,
                                         std::string_view why);
   [[nodiscard]] Result<> recall_before_cut(FileId file, ClientId client);
-  struct End {
-    std::uint64_t size = 0;
-    bool complete = true;  // all stripes have been asked
-  };
   // Of a file whose size is in doubt. Not complete: a data server is lost that may know more. kBusy
   // when `patience` was too short.
-  [[nodiscard]] Result<End> learn_doubted(FileId file, std::uint64_t doubt,
-                                          std::chrono::milliseconds patience);
-  [[nodiscard]] Result<End> grow_to(const InodeAttributes& before, const End& end);
+  [[nodiscard]] Result<ObjectsEnd> learn_doubted(FileId file, std::uint64_t doubt,
+                                                 std::chrono::milliseconds patience);
+  [[nodiscard]] Result<ObjectsEnd> grow_to(const InodeAttributes& before, const ObjectsEnd& end);
   [[nodiscard]] Result<> learn_size(FileId file, std::uint64_t wanted);
   [[nodiscard]] Result<InodeAttributes> set_size(const Credentials& who, FileId file,
                                                  const AttributeChange& change);
   [[nodiscard]] Result<Granted> make_layout(const LayoutRequest& request);
   [[nodiscard]] bool keep(const LayoutRequest& request, std::span<const std::uint32_t> ds_ids);
-  [[nodiscard]] Result<End> written_end(FileId file);
+  [[nodiscard]] Result<ObjectsEnd> written_end(FileId file);
 
   // Nobody else is alone with the file, and nobody asks for its size, while the guard lives.
   [[nodiscard]] Result<Alone> be_alone(FileId file, Phase::Alone why, Clock::duration patience,
@@ -282,6 +279,8 @@ class FileData {
   // Of a file with one copy.
   [[nodiscard]] Result<ProxyIo::WriteResult> written_alone(BegunWrite& begun, ProxyIo::Pieces data);
   [[nodiscard]] Result<std::uint64_t> commit_alone(FileId file, layout::LayoutMap map);
+  // What was written through this server is gone, or with it the file.
+  void forget_unstable(FileId file);
   template <class T>
   using LeaderCall = std::function<void(const ProxyIo::File&, Finished<T>)>;
   // Makes a call at the leaders of a file with several copies, and again with others when some
@@ -328,7 +327,6 @@ class FileData {
   Parts parts_;
   SizeAsks asks_;
   FlexReports reports_;
-  UnstableWrites unstable_;
 
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> reads_{0};

@@ -280,7 +280,9 @@ Result<ProxyIo::WriteResult> FileData::end_write(BegunWrite& begun, ProxyIo::Pie
   }
   written_bytes_ += begun.size;
   if (begun.mirrored && written->stability == ProxyIo::Stability::kUnstable) {
-    unstable_.written(begun.file, written->verifier, Clock::now());
+    const FileTable::Changing record(parts_.files, begun.file);
+    record->unstable.written(written->verifier, parts_.files.number(), Clock::now(),
+                             parts_.commit_after);
   }
   Growth growth;
   growth.id = begun.file;
@@ -307,29 +309,35 @@ Result<> FileData::sync(FileId file) {
   auto map = parts_.names.layout(file);
   if (!map) return failed(map);
   if (!*map) {  // not written, or removed
-    unstable_.forget(file);
+    forget_unstable(file);
     return {};
   }
   const LeaderCall<std::uint64_t> call = [&](const ProxyIo::File& to,
                                              Finished<std::uint64_t> done) {
     parts_.proxy.commit(to, std::move(done));
   };
-  const std::uint64_t last = unstable_.last(file);
+  const std::uint64_t last = FileTable::Looking(parts_.files, file)->unstable.last;
   const auto done = mirrored(**map) ? through_leaders(file, no_layout, Mirrors::Use::kPin, call)
                                     : commit_alone(file, std::move(**map));
   if (!done) return failed(done);
-  if (unstable_.committed(file, last, *done)) parts_.journal.doubt(file);
+  if (FileTable::Changing(parts_.files, file)->unstable.committed(last, *done)) {
+    parts_.journal.doubt(file);
+  }
   return {};
 }
 
+void FileData::forget_unstable(FileId file) {
+  FileTable::Changing(parts_.files, file)->unstable = {};
+}
+
 void FileData::commit_left() {
-  const auto now = Clock::now();
-  for (const FileId file : unstable_.take_due(now - parts_.commit_after, now, kCommits)) {
+  for (const FileId file :
+       take_uncommitted(parts_.files, Clock::now(), parts_.commit_after, kCommits)) {
     if (stopping_) return;
     const auto done = sync(file);
     if (done) continue;
     if (done.error() == Errc::kStale || done.error() == Errc::kNotFound) {
-      unstable_.forget(file);  // removed
+      forget_unstable(file);  // removed
       continue;
     }
     spdlog::info("event=not_committed file={:x} error=\"{}\"", file, done.error().describe());

@@ -125,16 +125,16 @@ Result<> FileData::cut(const PendingTruncate& pending) {
 }
 
 // The file's end as its objects show it.
-Result<FileData::End> FileData::written_end(FileId file) {
+Result<ObjectsEnd> FileData::written_end(FileId file) {
   const auto map = parts_.names.layout(file);
   if (!map) return failed(map);
-  if (!*map) return End{};
+  if (!*map) return ObjectsEnd{};
   const layout::ObjectId object = parts_.names.object_of(file, **map);
   const auto stat = await<Cluster::ObjectsStat>([&](Done<Cluster::ObjectsStat> done) {
     parts_.cluster.stat(**map, object, std::move(done));
   });
   if (!stat) return failed(stat);
-  return End{stat->size, stat->complete};
+  return ObjectsEnd{stat->size, stat->complete};
 }
 
 Result<std::uint64_t> FileData::commit(const Growth& growth, ClientId client) {
@@ -195,8 +195,8 @@ Result<> FileData::learn_size(FileId file, std::uint64_t wanted) {
   return {};
 }
 
-Result<FileData::End> FileData::grow_to(const InodeAttributes& before, const End& end) {
-  if (end.size <= before.size) return End{before.size, end.complete};
+Result<ObjectsEnd> FileData::grow_to(const InodeAttributes& before, const ObjectsEnd& end) {
+  if (end.size <= before.size) return ObjectsEnd{before.size, end.complete};
   Growth growth;
   growth.id = before.id;
   growth.end = end.size;
@@ -212,21 +212,26 @@ Result<> FileData::learn_end(FileId file) {
   return learn_size(file, UINT64_MAX);
 }
 
-Result<FileData::End> FileData::learn_doubted(FileId file, std::uint64_t doubt,
-                                              std::chrono::milliseconds patience) {
+Result<ObjectsEnd> FileData::learn_doubted(FileId file, std::uint64_t doubt,
+                                           std::chrono::milliseconds patience) {
   const auto learning = enter_learning(parts_.files, file);
   if (!learning) return failed(learning);
   const auto before = parts_.names.getattr(file);
   if (!before) return failed(before);
   const auto map = parts_.names.layout(file);
   if (!map) return failed(map);
-  if (!*map) return End{before->size};
-  const auto stat = asks_.answer(file, doubt, patience, [&](Done<Cluster::ObjectsStat> done) {
-    parts_.cluster.stat(**map, parts_.names.object_of(file, **map), std::move(done),
-                        Cluster::Silent::kLeaveOut);
+  if (!*map) return ObjectsEnd{before->size};
+  const auto end = asks_.answer(file, doubt, patience, [&](SizeAsks::Answered answered) {
+    parts_.cluster.stat(
+        **map, parts_.names.object_of(file, **map),
+        [answered = std::move(answered)](const Result<Cluster::ObjectsStat>& stat) mutable {
+          if (!stat) return answered(failed(stat));
+          answered(ObjectsEnd{stat->size, stat->complete});
+        },
+        Cluster::Silent::kLeaveOut);
   });
-  if (!stat) return failed(stat);
-  return grow_to(*before, {stat->size, stat->complete});
+  if (!end) return failed(end);
+  return grow_to(*before, *end);
 }
 
 Result<InodeAttributes> FileData::set_size(const Credentials& who, FileId file,

@@ -17,38 +17,32 @@
 
 #include "ganesha-fsal/files/grants.h"
 #include "ganesha-fsal/files/phase.h"
+#include "ganesha-fsal/files/size_asks.h"
+#include "ganesha-fsal/files/unstable_writes.h"
 #include "ganesha-fsal/meta/schema/types.h"
 
 namespace weft::mds {
 
 // What is to be done with files without anybody asking. The table finds the files of each.
 enum class Due : std::uint8_t {
-  kMend,  // a pending cut, or a size in doubt: whenever data servers may be asked
+  kMend,    // a pending cut, or a size in doubt: whenever data servers may be asked
+  kCommit,  // written through this server and not committed
 };
-inline constexpr std::size_t kDues = 1;
-
-// How far the file goes, where that is not simply what the namespace says.
-struct SizeState {
-  // Number of the newest doubt of it (FileTable::number()), 0: none. An answer of the data servers
-  // ends the doubt that it was asked for.
-  std::uint64_t doubt = 0;
-  bool guessed = false;            // while in doubt: answered with what is known
-  bool cut_under_layouts = false;  // while layouts to write were out, and they still are
-
-  [[nodiscard]] bool idle() const { return doubt == 0 && !cut_under_layouts; }
-};
+inline constexpr std::size_t kDues = 2;
 
 struct FileState {
   static constexpr Clock::time_point kNever = Clock::time_point::max();
 
   Phase phase;
   SizeState size;
+  UnstableWrites unstable;
 
-  [[nodiscard]] bool idle() const { return phase.idle() && size.idle(); }
+  [[nodiscard]] bool idle() const { return phase.idle() && size.idle() && unstable.idle(); }
   // From when on; kNever: nothing of that kind is to be done.
   [[nodiscard]] Clock::time_point due(Due what) const {
     switch (what) {
       case Due::kMend: return phase.uncut || size.doubt != 0 ? Clock::time_point::min() : kNever;
+      case Due::kCommit: return unstable.idle() ? kNever : unstable.commit_at;
     }
     return kNever;
   }

@@ -1,52 +1,40 @@
 #include "ganesha-fsal/files/unstable_writes.h"
 
+#include "ganesha-fsal/files/file_table.h"
+
 namespace weft::mds {
 
-void UnstableWrites::written(FileId file, std::uint64_t verifier, Clock::time_point now) {
-  const MutexLock lock(mutex_);
-  Written& written = files_.try_emplace(file, Written{.verifier = verifier}).first->second;
-  written.last = ++writes_;
-  written.at = now;
+void UnstableWrites::written(std::uint64_t with_verifier, std::uint64_t number,
+                             Clock::time_point now, Clock::duration commit_after) {
+  if (last == 0) {
+    verifier = with_verifier;
+    commit_at = now + commit_after;
+  }
+  last = number;
+  at = now;  // and commit_at stays: the index is not to change with each write
 }
 
-std::uint64_t UnstableWrites::last(FileId file) const {
-  const MutexLock lock(mutex_);
-  const auto found = files_.find(file);
-  return found == files_.end() ? 0 : found->second.last;
-}
-
-bool UnstableWrites::committed(FileId file, std::uint64_t last, std::uint64_t verifier) {
-  const MutexLock lock(mutex_);
-  const auto found = files_.find(file);
-  if (last == 0 || found == files_.end()) return false;
-  const bool lost = found->second.verifier != verifier;
-  if (found->second.last == last) {
-    files_.erase(found);
+bool UnstableWrites::committed(std::uint64_t upto, std::uint64_t with_verifier) {
+  if (upto == 0 || last == 0) return false;
+  const bool lost = verifier != with_verifier;
+  if (last == upto) {
+    last = 0;
   } else {
-    found->second.verifier = verifier;  // at most what was written since is uncommitted
+    verifier = with_verifier;  // at most what was written since is uncommitted
   }
   return lost;
 }
 
-void UnstableWrites::forget(FileId file) {
-  const MutexLock lock(mutex_);
-  files_.erase(file);
-}
-
-bool UnstableWrites::contains(FileId file) const {
-  const MutexLock lock(mutex_);
-  return files_.contains(file);
-}
-
-std::vector<FileId> UnstableWrites::take_due(Clock::time_point before, Clock::time_point now,
-                                             std::size_t limit) {
+std::vector<FileId> take_uncommitted(FileTable& files, Clock::time_point now,
+                                     Clock::duration commit_after, std::size_t limit) {
   std::vector<FileId> due;
-  const MutexLock lock(mutex_);
-  for (auto& [file, written] : files_) {
-    if (due.size() == limit) break;
-    if (written.at > before) continue;
-    written.at = now;
-    due.push_back(file);
+  for (const FileId file : files.due(Due::kCommit, now, limit)) {
+    const FileTable::Changing record(files, file);
+    UnstableWrites& unstable = record->unstable;
+    if (unstable.idle() || unstable.commit_at > now) continue;
+    const bool written_since = unstable.at > now - commit_after;
+    unstable.commit_at = (written_since ? unstable.at : now) + commit_after;
+    if (!written_since) due.push_back(file);
   }
   return due;
 }

@@ -4,6 +4,8 @@
 #include <thread>
 #include <vector>
 
+#include "ganesha-fsal/files/file_table.h"
+
 namespace weft::mds {
 
 using namespace std::chrono_literals;
@@ -12,21 +14,18 @@ namespace {
 
 // Data servers that answer when they are told to.
 struct Slow {
-  std::vector<Done<SizeAsks::Stat>> asked;
+  std::vector<SizeAsks::Answered> asked;
   SizeAsks::Ask ask() {
-    return [this](Done<SizeAsks::Stat> done) { asked.push_back(std::move(done)); };
+    return [this](SizeAsks::Answered done) { asked.push_back(std::move(done)); };
   }
-  void answer(std::size_t which, std::uint64_t size) {
-    SizeAsks::Stat stat;
-    stat.size = size;
-    asked.at(which)(stat);
-  }
+  void answer(std::size_t which, std::uint64_t size) { asked.at(which)(ObjectsEnd{size, true}); }
 };
 
 }  // namespace
 
 TEST_CASE("a file is asked for once, and the answer is there for who comes next") {
-  SizeAsks asks;
+  FileTable files;
+  SizeAsks asks(files);
   Slow servers;
   CHECK(asks.answer(7, 1, 0ms, servers.ask()).error() == Errc::kBusy);
   CHECK(asks.answer(7, 1, 1ms, servers.ask()).error() == Errc::kBusy);
@@ -40,7 +39,8 @@ TEST_CASE("a file is asked for once, and the answer is there for who comes next"
 }
 
 TEST_CASE("an answer that comes in time is waited for, by one thread") {
-  SizeAsks asks;
+  FileTable files;
+  SizeAsks asks(files);
   Slow servers;
   CHECK(asks.answer(7, 1, 0ms, servers.ask()).error() == Errc::kBusy);
   std::thread waiter([&] { CHECK(asks.answer(7, 1, 10s, servers.ask())->size == 500); });
@@ -55,7 +55,8 @@ TEST_CASE("an answer that comes in time is waited for, by one thread") {
 }
 
 TEST_CASE("an answer of before the newest doubt, or of before a cut, is of no use") {
-  SizeAsks asks;
+  FileTable files;
+  SizeAsks asks(files);
   Slow servers;
   CHECK(asks.answer(7, 1, 0ms, servers.ask()).error() == Errc::kBusy);
   SECTION("another doubt came up before the answer") {
@@ -77,8 +78,9 @@ TEST_CASE("an answer of before the newest doubt, or of before a cut, is of no us
 
 TEST_CASE("questions are bounded, and may be answered when nobody is left") {
   Slow servers;
+  FileTable files;
   {
-    SizeAsks asks;
+    SizeAsks asks(files);
     for (FileId file = 1; file <= SizeAsks::kMostAsked + 1; ++file) {
       CHECK(asks.answer(file, 1, 0ms, servers.ask()).error() == Errc::kBusy);
     }

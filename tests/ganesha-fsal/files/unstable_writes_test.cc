@@ -100,29 +100,36 @@ TEST_CASE_METHOD(Unstable, "no COMMIT for what is stable, or gone") {
 TEST_CASE("unstable writes: a COMMIT speaks for what came before it") {
   UnstableWrites writes;
   const Clock::time_point start{};
-  CHECK(writes.last(7) == 0);
-  CHECK_FALSE(writes.committed(7, 0, 5));
-  writes.written(7, 1, start);
-  const auto last = writes.last(7);
-  writes.written(7, 1, start + 1s);
-  CHECK_FALSE(writes.committed(7, last, 1));
-  CHECK(writes.contains(7));
-  CHECK(writes.committed(7, last, 2));
-  CHECK_FALSE(writes.committed(7, writes.last(7), 2));
-  CHECK_FALSE(writes.contains(7));
+  CHECK(writes.idle());
+  CHECK_FALSE(writes.committed(0, 5));
+  writes.written(1, 10, start, 10s);
+  writes.written(1, 11, start + 1s, 10s);
+  CHECK_FALSE(writes.committed(10, 1));
+  CHECK_FALSE(writes.idle());
+  CHECK(writes.committed(10, 2));
+  CHECK_FALSE(writes.committed(11, 2));
+  CHECK(writes.idle());
 }
 
 TEST_CASE("unstable writes: due a while after the last, and again a while later") {
-  UnstableWrites writes;
+  FileTable files;
   const Clock::time_point start{};
-  writes.written(7, 1, start);
-  writes.written(8, 1, start + 5s);
-  CHECK(writes.take_due(start - 1s, start, 10).empty());
-  CHECK(writes.take_due(start, start + 9s, 10) == std::vector<FileId>{7});
-  CHECK(writes.take_due(start + 5s, start + 10s, 10) == std::vector<FileId>{8});
-  CHECK(writes.take_due(start + 10s, start + 11s, 1) == std::vector<FileId>{7});
-  writes.forget(7);
-  CHECK(writes.take_due(start + 20s, start + 20s, 10) == std::vector<FileId>{8});
+  const auto write = [&](FileId file, Clock::duration at) {
+    FileTable::Changing(files, file)->unstable.written(1, files.number(), start + at, 10s);
+  };
+  const auto due = [&](Clock::duration at) { return take_uncommitted(files, start + at, 10s, 10); };
+  write(7, 0s);
+  write(8, 0s);
+  write(8, 5s);
+  CHECK(due(9s).empty());
+  CHECK(due(10s) == std::vector<FileId>{7});
+  CHECK(due(14s).empty());
+  CHECK(due(15s) == std::vector<FileId>{8});
+  CHECK(due(20s) == std::vector<FileId>{7});
+  FileTable::Changing(files, 7)->unstable = {};
+  CHECK(due(30s) == std::vector<FileId>{8});
+  FileTable::Changing(files, 8)->unstable = {};
+  CHECK(files.size() == 0);
 }
 
 }  // namespace weft::mds
