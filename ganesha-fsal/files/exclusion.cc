@@ -67,16 +67,19 @@ Result<layout::LayoutMap> Mirrors::mark(FileId file, const Loss& loss) {
       }
     }
   }
-  const MutexLock lock(mutex_);
-  Entry& entry = entries_[file];
-  entry.excluded[loss.ds_id] = Exclusion{
-      .number = ++exclusions_, .stripe = place.stripe, .led = loss.led, .written = loss.written};
-  if (!entry.leads.empty() && entry.leads[place.stripe] == place.copy && next) {
-    entry.leads[place.stripe] = *next;
-    if (entry.renamed && marked->object_epoch < entry.renamed->epoch) {
-      entry.renamed->apply(entry.leads);
+  const FileTable::Changing record(parts_.files, file);
+  MirrorState& state = record->mirrors;
+  state.excluded[loss.ds_id] = Exclusion{.number = parts_.files.number(),
+                                         .stripe = place.stripe,
+                                         .led = loss.led,
+                                         .written = loss.written,
+                                         .since = Clock::now()};
+  if (!state.leads.empty() && state.leads[place.stripe] == place.copy && next) {
+    state.leads[place.stripe] = *next;
+    if (state.renumbered && marked->object_epoch < state.renumbered->epoch) {
+      state.renumbered->apply(state.leads);
     }
-    entry.reads_back = false;
+    state.reads_back = false;
   }
   return *marked;
 }
@@ -108,25 +111,20 @@ Result<> Mirrors::leave_out(FileId file, const layout::LayoutMap& map, Place pla
   return {};
 }
 
-bool Mirrors::take_fence(FenceState& state) const {
-  if (state.is != FenceState::Is::kNone || state.retry_at > Clock::now()) return false;
-  state.is = FenceState::Is::kUnderWay;
-  return true;
-}
-
 Mirrors::Steps Mirrors::next_steps(FileId file, Place place, std::uint32_t ds_id) {
   // A crash is seen by clients before it is by us: it may still come out that it is dead.
   const bool dead = parts_.dead(ds_id);
   const auto doubt = parts_.reach(ds_id) == Reach::kHere ? parts_.doubt / 3 : parts_.doubt;
-  const MutexLock lock(mutex_);
-  const auto [it, fresh] = entries_[file].excluded.try_emplace(ds_id);
+  const auto now = Clock::now();
+  const FileTable::Changing record(parts_.files, file);
+  const auto [it, fresh] = record->mirrors.excluded.try_emplace(ds_id);
   Exclusion& out = it->second;
   // One of an earlier run. Who wrote under it then is fenced, or has given his layout back.
-  if (fresh) out = Exclusion{.number = ++exclusions_, .stripe = place.stripe};
+  if (fresh) out = {.number = parts_.files.number(), .stripe = place.stripe, .since = now};
   Steps steps{.now = out};
   if (out.holds) return steps;
-  steps.fence_others = out.led && take_fence(out.others);
-  if (!dead && Clock::now() >= out.since + doubt) {
+  steps.fence_others = out.led && out.others.take(now);
+  if (!dead && now >= out.since + doubt) {
     steps.recall = !std::exchange(out.recalled, true);
   }
   steps.now.recalled = out.recalled;
@@ -134,16 +132,15 @@ Mirrors::Steps Mirrors::next_steps(FileId file, Place place, std::uint32_t ds_id
 }
 
 bool Mirrors::take_own_fence(FileId file, std::uint32_t ds_id) {
-  const MutexLock lock(mutex_);
-  return take_fence(entries_[file].excluded[ds_id].own);
+  const FileTable::Changing record(parts_.files, file);
+  const auto out = record->mirrors.excluded.find(ds_id);
+  return out != record->mirrors.excluded.end() && out->second.own.take(Clock::now());
 }
 
 void Mirrors::settle_exclusion(FileId file, std::uint32_t ds_id, std::uint64_t number) {
-  const MutexLock lock(mutex_);
-  const auto entry = entries_.find(file);
-  if (entry == entries_.end()) return;
-  const auto out = entry->second.excluded.find(ds_id);
-  if (out != entry->second.excluded.end() && out->second.number == number) {
+  const FileTable::Changing record(parts_.files, file);
+  const auto out = record->mirrors.excluded.find(ds_id);
+  if (out != record->mirrors.excluded.end() && out->second.number == number) {
     out->second.holds = true;
   }
 }
@@ -155,14 +152,11 @@ void Mirrors::start_fence(FileId file, const layout::LayoutMap& map,
   fence.object = parts_.names.object_of(file, map);
   fence.epoch = map.object_epoch;
   parts_.fence(ds_ids, fence, [this, file, excluded, number, which](const Result<>& outcome) {
-    const MutexLock lock(mutex_);
-    const auto entry = entries_.find(file);
-    if (entry == entries_.end()) return;
-    const auto out = entry->second.excluded.find(excluded);
-    if (out == entry->second.excluded.end() || out->second.number != number) return;
-    FenceState& state = out->second.*which;
-    state.is = outcome ? FenceState::Is::kHolds : FenceState::Is::kNone;
-    state.retry_at = Clock::now() + parts_.retry;
+    const FileTable::Changing record(parts_.files, file);
+    const auto out = record->mirrors.excluded.find(excluded);
+    if (out == record->mirrors.excluded.end() || out->second.number != number) return;
+    (out->second.*which).ended(outcome.has_value(), Clock::now() + parts_.retry);
+    ++record->progress;
   });
 }
 
@@ -230,7 +224,7 @@ Result<> Mirrors::advance_all(FileId file, const layout::LayoutMap& map) {
 }
 
 Result<layout::LayoutMap> Mirrors::exclude(FileId file, std::uint32_t ds_id, Cause cause) {
-  return patiently<layout::LayoutMap>([&]() -> Result<layout::LayoutMap> {
+  return patiently<layout::LayoutMap>(file, [&]() -> Result<layout::LayoutMap> {
     auto map = map_of(file);
     if (!map) return map;
     const auto place = place_of(*map, ds_id);
@@ -247,7 +241,7 @@ Result<layout::LayoutMap> Mirrors::exclude(FileId file, std::uint32_t ds_id, Cau
 
 Result<layout::LayoutMap> Mirrors::prepare_change(FileId file, DirtyExtent changed) {
   std::vector<std::uint32_t> marked;  // the change is in what they lack already
-  return patiently<layout::LayoutMap>([&]() -> Result<layout::LayoutMap> {
+  return patiently<layout::LayoutMap>(file, [&]() -> Result<layout::LayoutMap> {
     auto map = map_of(file);
     if (!map || map->copies.size() == 1) return map;
     if (auto done = try_change(file, changed, marked); !done) return pass(done);
@@ -320,10 +314,8 @@ void Mirrors::recall_from(FileId file, std::uint32_t ds_id) {
 
 void Mirrors::server_gone(std::uint32_t ds_id) {
   // Layouts that clients only keep are asked for otherwise (kept_layouts.h).
-  std::set<FileId> files;
-  for (const Grant& grant : parts_.layouts.grants(SIZE_MAX)) {
-    if (!parts_.layouts.unused(grant.file, grant.client)) files.insert(grant.file);
-  }
+  std::vector<FileId> files = parts_.layouts.files();
+  std::erase_if(files, [this](FileId file) { return !parts_.layouts.used(file); });
   spdlog::warn("event=data_server_gone ds={} files_with_layouts={}", ds_id, files.size());
   for (const FileId file : files) recall_from(file, ds_id);
 }
@@ -344,50 +336,33 @@ void Mirrors::tick() {
 }
 
 void Mirrors::sweep() {
-  std::vector<std::pair<FileId, std::uint64_t>> idle;
-  std::vector<FileId> excluded;
   const auto now = Clock::now();
-  {
-    const MutexLock lock(mutex_);
-    for (auto& [file, entry] : entries_) {
-      if (entry.pins > 0) continue;
-      if (entry.excluded.empty()) {
-        if (entry.owing == 0) idle.emplace_back(file, entry.begun);
-      } else if (entry.look_again <= now) {
-        const bool young = std::ranges::any_of(entry.excluded, [&](const auto& out) {
-          return !out.second.holds && now < out.second.since + parts_.doubt;
-        });
-        entry.look_again = now + (young ? parts_.doubt : Clock::duration(kLookAgain));
-        excluded.push_back(file);
-      }
+  for (const FileId file : parts_.files.due(Due::kCopies, now, SIZE_MAX)) {
+    {
+      const FileTable::Changing record(parts_.files, file);
+      const bool young = std::ranges::any_of(record->mirrors.excluded, [&](const auto& out) {
+        return !out.second.holds && now < out.second.since + parts_.doubt;
+      });
+      record->mirrors.look_again = now + (young ? parts_.doubt : Clock::duration(kLookAgain));
     }
+    look_after(file);
   }
-  for (const FileId file : excluded) look_after(file);
-  for (const auto& [file, begun] : idle) {
-    if (parts_.layouts.held_for_write(file) || parts_.layouts.blocked(file)) continue;
-    const MutexLock lock(mutex_);
-    const auto it = entries_.find(file);
-    if (it != entries_.end() && it->second.pins == 0 && it->second.owing == 0 &&
-        it->second.begun == begun) {
-      entries_.erase(it);
-    }
+  // Who led is remembered from one tick to the next: one who writes again soon has them again.
+  for (const FileId file : parts_.files.due(Due::kUnused, now, SIZE_MAX)) {
+    const FileTable::Changing record(parts_.files, file);
+    if (!record->unused()) continue;
+    if (std::exchange(record->mirrors.seen_unused, true)) record->mirrors = {};
   }
 }
 
 // Copies that are current again, or gone, need no record any more; others may need to get on.
 void Mirrors::look_after(FileId file) {
-  std::uint64_t known = 0;
-  {
-    const MutexLock lock(mutex_);
-    known = exclusions_;
-  }
+  const std::uint64_t known = parts_.files.number();
   const auto map = map_of(file);
   if (!map && map.error().code != Errc::kStale) return;
   if (map) static_cast<void>(advance_all(file, *map));
-  const MutexLock lock(mutex_);
-  const auto it = entries_.find(file);
-  if (it == entries_.end()) return;
-  std::erase_if(it->second.excluded, [&](const auto& out) {
+  const FileTable::Changing record(parts_.files, file);
+  std::erase_if(record->mirrors.excluded, [&](const auto& out) {
     if (out.second.number > known) return false;  // since the map was read
     const auto place = map ? place_of(*map, out.first) : std::nullopt;
     if (!place) return true;

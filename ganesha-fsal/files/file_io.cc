@@ -2,8 +2,6 @@
 // makes itself.
 #include <spdlog/spdlog.h>
 
-#include <thread>
-
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/files/file_data.h"
 
@@ -17,9 +15,10 @@ std::unexpected<Error> failed(const Result<T>& result) {
 
 // A write goes on through other leaders for so long; then its client is to ask again.
 constexpr std::chrono::seconds kPersist{20};
-constexpr std::chrono::milliseconds kRest{100};  // between attempts
-constexpr std::size_t kCommits = 64;             // by ourselves at a time
-constexpr std::size_t kOwing = 256;              // files that owe, as well
+// Between attempts, unless something is done with the file before.
+constexpr std::chrono::milliseconds kRest{100};
+constexpr std::size_t kCommits = 64;  // by ourselves at a time
+constexpr std::size_t kOwing = 256;   // files that owe, as well
 // A hole in several copies waits so long for writes of ours.
 constexpr std::chrono::seconds kPatience{2};
 
@@ -182,6 +181,7 @@ Result<T> FileData::through_leaders(FileId file, const Namespace::MakeLayout& ma
   const auto until = Clock::now() + kPersist;
   for (;;) {
     Result<> again;
+    const std::uint64_t seen = parts_.files.progress(file);
     const auto target = parts_.mirrors.begin_write(file, make, use);
     if (!target) {
       again = failed(target);
@@ -197,7 +197,7 @@ Result<T> FileData::through_leaders(FileId file, const Namespace::MakeLayout& ma
       return fail(Errc::kBusy, again ? "the file's leaders change" : again.error().text);
     }
     if (!WaitLimit::may_wait()) return fail(Errc::kBusy, "too many requests wait for data servers");
-    std::this_thread::sleep_for(kRest);
+    parts_.files.await_progress(file, seen, Clock::now() + kRest);
   }
 }
 

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "ganesha-fsal/files/grants.h"
+#include "ganesha-fsal/files/mirror_state.h"
 #include "ganesha-fsal/files/phase.h"
 #include "ganesha-fsal/files/size_asks.h"
 #include "ganesha-fsal/files/unstable_writes.h"
@@ -27,8 +28,13 @@ namespace weft::mds {
 enum class Due : std::uint8_t {
   kMend,    // a pending cut, or a size in doubt: whenever data servers may be asked
   kCommit,  // written through this server and not committed
+  kRecall,  // a layout that was recalled and is not back in time
+  kFence,   // a fence that failed, and is to be tried again
+  kOwing,   // what leaders may owe to other copies is to be asked for
+  kCopies,  // copies that are not current are to be looked at
+  kUnused,  // leaders that nobody needs
 };
-inline constexpr std::size_t kDues = 2;
+inline constexpr std::size_t kDues = 7;
 
 struct FileState {
   static constexpr Clock::time_point kNever = Clock::time_point::max();
@@ -36,13 +42,34 @@ struct FileState {
   Phase phase;
   SizeState size;
   UnstableWrites unstable;
+  LayoutState layouts;
+  MirrorState mirrors;
+  // Grows when something is done that others may wait for, who look again then
+  // (FileTable::await_progress()).
+  std::uint64_t progress = 0;
 
-  [[nodiscard]] bool idle() const { return phase.idle() && size.idle() && unstable.idle(); }
+  [[nodiscard]] bool idle() const {
+    return phase.idle() && size.idle() && unstable.idle() && layouts.idle() && mirrors.idle();
+  }
+  // Somebody writes it, with the leaders there are, or is being kept from it.
+  [[nodiscard]] bool being_written() const { return mirrors.pins > 0 || layouts.written(); }
+  // Leaders may be ahead of the other copies.
+  [[nodiscard]] bool owes() const { return mirrors.owing != 0; }
+  // There are leaders, and no reason why they should stay.
+  [[nodiscard]] bool unused() const {
+    return mirrors.unused() && !mirrors.idle() && !layouts.written();
+  }
   // From when on; kNever: nothing of that kind is to be done.
   [[nodiscard]] Clock::time_point due(Due what) const {
     switch (what) {
       case Due::kMend: return phase.uncut || size.doubt != 0 ? Clock::time_point::min() : kNever;
       case Due::kCommit: return unstable.idle() ? kNever : unstable.commit_at;
+      case Due::kRecall: return layouts.grants.deadline().value_or(kNever);
+      case Due::kFence: return layouts.fence_at().value_or(kNever);
+      case Due::kOwing: return owes() && !being_written() ? mirrors.owing_due : kNever;
+      case Due::kCopies:
+        return mirrors.excluded.empty() || mirrors.pins > 0 ? kNever : mirrors.look_again;
+      case Due::kUnused: return unused() ? Clock::time_point::min() : kNever;
     }
     return kNever;
   }

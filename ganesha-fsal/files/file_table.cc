@@ -1,5 +1,7 @@
 #include "ganesha-fsal/files/file_table.h"
 
+#include <algorithm>
+
 namespace weft::mds {
 namespace {
 
@@ -48,6 +50,12 @@ FileTable::Looking::Looking(const FileTable& table, FileId file) WEFT_NO_THREAD_
 
 FileTable::Looking::~Looking() WEFT_NO_THREAD_SAFETY_ANALYSIS { shard_.mutex.unlock(); }
 
+void FileTable::await_progress(FileId file, std::uint64_t seen, Clock::time_point deadline) {
+  Changing record(*this, file);
+  static_cast<void>(record.wait_until(
+      deadline, [seen](const FileState& state) { return state.progress != seen; }));
+}
+
 std::vector<FileId> FileTable::due(Due what, Clock::time_point now, std::size_t limit) const {
   std::vector<FileId> files;
   const std::size_t first = first_.fetch_add(1);
@@ -69,6 +77,16 @@ std::size_t FileTable::count(Due what) const {
     count += shard.due[static_cast<std::size_t>(what)].size();
   }
   return count;
+}
+
+Clock::time_point FileTable::first(Due what) const {
+  Clock::time_point first = FileState::kNever;
+  for (Shard& shard : shards_) {
+    const MutexLock lock(shard.mutex);
+    const auto& due = shard.due[static_cast<std::size_t>(what)];
+    if (!due.empty()) first = std::min(first, due.begin()->first);
+  }
+  return first;
 }
 
 std::size_t FileTable::size() const {

@@ -99,11 +99,31 @@ class WEFT_CAPABILITY("file table") FileTable {
     const FileState& state_;  // of a file without record: one that says nothing
   };
 
+  // How far the file's record is, for await_progress(): to be asked before what is to be waited for
+  // is looked at.
+  [[nodiscard]] std::uint64_t progress(FileId file) const { return Looking(*this, file)->progress; }
+  // Waits until something was done with the file since, at most until `deadline`.
+  void await_progress(FileId file, std::uint64_t seen, Clock::time_point deadline);
+
   // Files with which that is due at `now`, at most `limit`. They stay due until their records say
   // otherwise. Each call begins at another shard, so that a limit leaves nobody out for ever.
   [[nodiscard]] std::vector<FileId> due(Due what, Clock::time_point now, std::size_t limit) const;
   // How many there are of these at any time, due or later.
   [[nodiscard]] std::size_t count(Due what) const;
+  // When the first of them is due; kNever: there is none.
+  [[nodiscard]] Clock::time_point first(Due what) const;
+  // Files whose records say so. Looks at all, a shard at a time: for what is seldom asked.
+  template <class Predicate>
+  [[nodiscard]] std::vector<FileId> where(const Predicate& holds) const {
+    std::vector<FileId> files;
+    for (Shard& shard : shards_) {
+      const MutexLock lock(shard.mutex);
+      for (const auto& [file, record] : shard.records) {
+        if (holds(record.state)) files.push_back(file);
+      }
+    }
+    return files;
+  }
   // Records, for tests of what is remembered.
   [[nodiscard]] std::size_t size() const;
 

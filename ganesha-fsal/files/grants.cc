@@ -1,49 +1,68 @@
 #include "ganesha-fsal/files/grants.h"
 
+#include <algorithm>
+
 namespace weft::mds {
 
-GrantTable::Map::const_iterator GrantTable::first_of(FileId file, ClientId client) const {
-  return grants_.lower_bound(Key{file, client, layout::Access::kRead});
+using layout::Access;
+
+const Grant* FileGrants::find(ClientId client, Access access) const {
+  const auto it = grants_.find({client, access});
+  return it == grants_.end() ? nullptr : &it->second;
 }
 
-bool GrantTable::holds(FileId file, ClientId client) const {
-  const auto it = first_of(file, client);
-  return it != grants_.end() && it->first.file == file && it->first.client == client;
+bool FileGrants::holds(ClientId client) const {
+  return find(client, Access::kRead) != nullptr || find(client, Access::kReadWrite) != nullptr;
 }
 
-void GrantTable::add(FileId file, ClientId client, layout::Access access, Clock::time_point now) {
-  auto [it, fresh] = grants_.try_emplace(Key{file, client, access});
+std::uint32_t FileGrants::segments(ClientId client) const {
+  std::uint32_t segments = 0;
+  for (const Access access : {Access::kRead, Access::kReadWrite}) {
+    if (const Grant* grant = find(client, access)) segments += grant->segments;
+  }
+  return segments;
+}
+
+void FileGrants::add(ClientId client, Access access, Clock::time_point now) {
+  auto [it, fresh] = grants_.try_emplace({client, access});
   Grant& grant = it->second;
   if (fresh) {
-    grant.file = file;
     grant.client = client;
     grant.access = access;
     grant.since = now;
+    if (grant.writes()) ++writers_;
   }
   ++grant.segments;
 }
 
-bool GrantTable::remove_segment(FileId file, ClientId client, layout::Access access) {
-  const auto it = grants_.find(Key{file, client, access});
-  if (it != grants_.end() && --it->second.segments == 0) grants_.erase(it);
-  return !holds(file, client);
+FileGrants::Grants::iterator FileGrants::erase(Grants::iterator at) {
+  if (at->second.writes()) --writers_;
+  if (at->second.state == GrantState::kRecalled) --recalled_;
+  return grants_.erase(at);
 }
 
-bool GrantTable::remove(FileId file, ClientId client, std::optional<layout::Access> only) {
-  std::size_t removed = 0;
-  for (const auto access : {layout::Access::kRead, layout::Access::kReadWrite}) {
-    if (!only || *only == access) removed += grants_.erase(Key{file, client, access});
+bool FileGrants::remove_segment(ClientId client, Access access) {
+  const auto it = grants_.find({client, access});
+  if (it != grants_.end() && --it->second.segments == 0) erase(it);
+  return !holds(client);
+}
+
+bool FileGrants::remove(ClientId client, std::optional<Access> only) {
+  bool removed = false;
+  for (const Access access : {Access::kRead, Access::kReadWrite}) {
+    if (only && *only != access) continue;
+    const auto it = grants_.find({client, access});
+    if (it == grants_.end()) continue;
+    erase(it);
+    removed = true;
   }
-  return removed > 0 && !holds(file, client);
+  return removed && !holds(client);
 }
 
-std::vector<Recalled> GrantTable::recall(FileId file, Clock::time_point now,
-                                         Clock::duration patience, std::string_view reason,
-                                         const RecallWhat& what) {
+std::vector<Recalled> FileGrants::recall(Clock::time_point now, Clock::duration patience,
+                                         std::string_view reason, const RecallWhat& what) {
   std::vector<Recalled> asked;
-  for (auto it = grants_.lower_bound(Key{file, 0, layout::Access::kRead});
-       it != grants_.end() && it->first.file == file; ++it) {
-    Grant& grant = it->second;
+  for (auto& [key, grant] : grants_) {
     if (grant.client == what.except || (what.only && grant.access != *what.only)) continue;
     if (what.client && grant.client != *what.client) continue;
     grant.others_wait = what.others_wait || (grant.deadline && grant.others_wait);
@@ -52,6 +71,8 @@ std::vector<Recalled> GrantTable::recall(FileId file, Clock::time_point now,
     grant.recalled_at = now;
     grant.deadline = now + patience;
     grant.reason = reason;
+    deadline_ = recalled_ == 0 ? *grant.deadline : std::min(deadline_, *grant.deadline);
+    ++recalled_;
     if (!asked.empty() && asked.back().client == grant.client) {
       asked.back().only.reset();
     } else {
@@ -61,47 +82,54 @@ std::vector<Recalled> GrantTable::recall(FileId file, Clock::time_point now,
   return asked;
 }
 
-std::vector<Grant> GrantTable::overdue(Clock::time_point now) const {
-  std::vector<Grant> late;
+std::vector<ClientId> FileGrants::overdue(Clock::time_point now) {
+  std::vector<ClientId> late;
+  auto next = Clock::time_point::max();
   for (const auto& [key, grant] : grants_) {
-    if (grant.deadline && *grant.deadline <= now) late.push_back(grant);
+    if (!grant.deadline) continue;
+    next = std::min(next, *grant.deadline);
+    if (*grant.deadline <= now && (late.empty() || late.back() != grant.client)) {
+      late.push_back(grant.client);
+    }
   }
+  deadline_ = next;
   return late;
 }
 
-std::optional<Grant> GrantTable::find(FileId file, ClientId client, layout::Access access) const {
-  const auto it = grants_.find(Key{file, client, access});
-  if (it == grants_.end()) return std::nullopt;
-  return it->second;
+bool FileGrants::any_writer(std::optional<ClientId> except) const {
+  const bool own = except && find(*except, Access::kReadWrite) != nullptr;
+  return writers_ > (own ? 1U : 0U);
 }
 
-std::vector<Grant> GrantTable::of_file(FileId file) const {
-  std::vector<Grant> found;
-  for (auto it = first_of(file); it != grants_.end() && it->first.file == file; ++it) {
-    found.push_back(it->second);
+bool FileGrants::any_recalled(std::optional<Access> only) const {
+  if (recalled_ == 0 || !only) return recalled_ > 0;
+  return std::ranges::any_of(grants_, [&](const auto& of) {
+    return of.second.state == GrantState::kRecalled && of.second.access == *only;
+  });
+}
+
+bool FileGrants::conflicts(ClientId client, Access access) const {
+  if (recalled_ == 0) return false;
+  return std::ranges::any_of(grants_, [&](const auto& of) {
+    const Grant& grant = of.second;
+    const bool same = grant.client == client && grant.access == access;
+    return grant.state == GrantState::kRecalled && (grant.others_wait || same);
+  });
+}
+
+std::vector<Grant> FileGrants::all() const {
+  std::vector<Grant> all;
+  all.reserve(grants_.size());
+  for (const auto& [key, grant] : grants_) all.push_back(grant);
+  return all;
+}
+
+std::optional<Clock::time_point> LayoutState::fence_at() const {
+  std::optional<Clock::time_point> at;
+  for (const PendingFence& fence : fences) {
+    if (!fence.in_flight) at = std::min(at.value_or(fence.retry_at), fence.retry_at);
   }
-  return found;
-}
-
-std::vector<Grant> GrantTable::all(std::size_t limit) const {
-  std::vector<Grant> found;
-  for (const auto& [key, grant] : grants_) {
-    if (found.size() == limit) break;
-    found.push_back(grant);
-  }
-  return found;
-}
-
-bool GrantTable::any_of_file(FileId file) const {
-  const auto it = first_of(file);
-  return it != grants_.end() && it->first.file == file;
-}
-
-bool GrantTable::any_writer(FileId file, std::optional<ClientId> except) const {
-  for (auto it = first_of(file); it != grants_.end() && it->first.file == file; ++it) {
-    if (it->second.writes() && it->second.client != except) return true;
-  }
-  return false;
+  return at;
 }
 
 }  // namespace weft::mds

@@ -1,20 +1,20 @@
-// Who holds which layout since when: the metadata server's memory of the layouts it granted.
+// Who holds which layout of a file since when: this server's memory of the layouts it granted, a
+// part of the file's record (file_state.h).
 //
-// Layouts are whole files (layout/files_layout.h), so a grant is file, client and mode with a count
-// of segments: a client that asks twice holds two segments, and gives back each. Layouts for
-// reading and for writing are recalled apart: they name different data servers. The table is memory
-// only: it is empty after a restart, while clients' layouts live on (their handles stay valid).
-// What must hold for layouts that nobody remembers is therefore never decided here, but by epochs
-// at the data servers.
+// Layouts are whole files (layout/files_layout.h), so a grant is client and mode with a count of
+// segments: a client that asks twice holds two segments, and gives back each. Layouts for reading
+// and for writing are recalled apart: they name different data servers. All this is memory only: it
+// is empty after a restart, while clients' layouts live on (their handles stay valid). What must
+// hold for layouts that nobody remembers is therefore never decided here, but by epochs at the data
+// servers.
 //
 // A grant goes through: held -> recalled (the client was asked to return it, and has until a
-// deadline) -> gone; or, past its deadline, revoked. The owner of the table fences what is revoked.
+// deadline) -> gone; or, past its deadline, revoked. LayoutService fences what is revoked.
 //
-// Threading: needs external synchronisation; LayoutService has it. Times are the owner's clock,
-// passed in.
+// Threading: as the record. Times are LayoutService's clock, passed in.
 //
 // Invariants:
-//  1. A grant in the table has at least one segment.
+//  1. A grant that is remembered has at least one segment.
 //  2. A recalled grant has a deadline; a held one has none.
 #pragma once
 
@@ -23,6 +23,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "layout/handle.h"
@@ -38,7 +40,6 @@ using FileId = std::uint64_t;
 enum class GrantState : std::uint8_t { kHeld, kRecalled };
 
 struct Grant {
-  FileId file = 0;
   ClientId client = 0;
   layout::Access access = layout::Access::kRead;  // or kReadWrite
   std::uint32_t segments = 0;
@@ -68,47 +69,75 @@ struct Recalled {
   friend bool operator==(const Recalled&, const Recalled&) = default;
 };
 
-class GrantTable {
+// Of one file. What is asked on every request costs the same however many clients there are.
+class FileGrants {
  public:
   // One more segment. A recalled grant stays recalled: the recall covers the new segment too.
-  void add(FileId file, ClientId client, layout::Access access, Clock::time_point now);
+  void add(ClientId client, layout::Access access, Clock::time_point now);
 
   // One segment less. Returns true when the client holds nothing of the file any more. A segment
   // that was never recorded (granted before a restart) is no error.
-  bool remove_segment(FileId file, ClientId client, layout::Access access);
+  bool remove_segment(ClientId client, layout::Access access);
   // Everything the client holds of the file, or of one mode. Returns whether it held anything of
   // that, and nothing now.
-  bool remove(FileId file, ClientId client, std::optional<layout::Access> only = std::nullopt);
+  bool remove(ClientId client, std::optional<layout::Access> only = std::nullopt);
 
-  // Marks held grants of the file as recalled, to be returned within `patience`; returns who is to
-  // be asked for what. Grants recalled before keep their earlier deadline, and are not returned.
-  [[nodiscard]] std::vector<Recalled> recall(FileId file, Clock::time_point now,
-                                             Clock::duration patience, std::string_view reason,
-                                             const RecallWhat& what = {});
+  // Marks held grants as recalled, to be returned within `patience`; returns who is to be asked for
+  // what. Grants recalled before keep their earlier deadline, and are not returned.
+  [[nodiscard]] std::vector<Recalled> recall(Clock::time_point now, Clock::duration patience,
+                                             std::string_view reason, const RecallWhat& what = {});
 
-  // Recalled grants whose deadline has passed. They stay until removed.
-  [[nodiscard]] std::vector<Grant> overdue(Clock::time_point now) const;
+  // Clients with a grant whose deadline has passed. They stay until removed.
+  [[nodiscard]] std::vector<ClientId> overdue(Clock::time_point now);
+  // There is nothing overdue before; nullopt: nothing is recalled.
+  [[nodiscard]] std::optional<Clock::time_point> deadline() const {
+    return recalled_ > 0 ? std::optional(deadline_) : std::nullopt;
+  }
 
-  [[nodiscard]] std::optional<Grant> find(FileId file, ClientId client,
-                                          layout::Access access) const;
-  [[nodiscard]] bool holds(FileId file, ClientId client) const;  // anything of the file
-  [[nodiscard]] std::vector<Grant> of_file(FileId file) const;
-  [[nodiscard]] std::vector<Grant> all(std::size_t limit) const;
-  [[nodiscard]] bool any_of_file(FileId file) const;
-  [[nodiscard]] bool any_writer(FileId file, std::optional<ClientId> except = std::nullopt) const;
+  [[nodiscard]] const Grant* find(ClientId client, layout::Access access) const;
+  [[nodiscard]] bool holds(ClientId client) const;  // anything
+  [[nodiscard]] std::uint32_t segments(ClientId client) const;
+  // For writing, by anybody but `except`.
+  [[nodiscard]] bool any_writer(std::optional<ClientId> except = std::nullopt) const;
+  // Of one mode, or of any.
+  [[nodiscard]] bool any_recalled(std::optional<layout::Access> only = std::nullopt) const;
+  [[nodiscard]] std::vector<Grant> all() const;
+  [[nodiscard]] bool empty() const { return grants_.empty(); }
   [[nodiscard]] std::size_t size() const { return grants_.size(); }
+  [[nodiscard]] std::size_t recalled() const { return recalled_; }
+  // Whether it would be in the way of another: it conflicts with those that are recalled.
+  [[nodiscard]] bool conflicts(ClientId client, layout::Access access) const;
 
  private:
-  struct Key {
-    FileId file;
-    ClientId client;
-    layout::Access access;
-    friend auto operator<=>(const Key&, const Key&) = default;
-  };
-  using Map = std::map<Key, Grant>;
-  [[nodiscard]] Map::const_iterator first_of(FileId file, ClientId client = 0) const;
+  using Key = std::pair<ClientId, layout::Access>;
+  using Grants = std::map<Key, Grant>;
+  Grants::iterator erase(Grants::iterator at);
 
-  Map grants_;
+  Grants grants_;
+  std::size_t writers_ = 0;
+  std::size_t recalled_ = 0;
+  Clock::time_point deadline_;  // as of deadline()
+};
+
+// A client lost its layout against its will; until its fence holds the file waits.
+struct PendingFence {
+  ClientId client = 0;
+  std::string cause;
+  bool in_flight = true;
+  Clock::time_point retry_at{};
+};
+
+struct LayoutState {
+  FileGrants grants;
+  std::vector<PendingFence> fences;  // at most one for each client
+  bool watched = false;              // whoever watches is to be told when neither is left
+
+  [[nodiscard]] bool none() const { return grants.empty() && fences.empty(); }
+  [[nodiscard]] bool idle() const { return none() && !watched; }
+  // A layout for writing is out, or who had one is being fenced.
+  [[nodiscard]] bool written() const { return grants.any_writer() || !fences.empty(); }
+  // When a fence that failed is to be tried again; nullopt: none has failed.
+  [[nodiscard]] std::optional<Clock::time_point> fence_at() const;
 };
 
 }  // namespace weft::mds

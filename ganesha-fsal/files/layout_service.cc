@@ -6,8 +6,9 @@
 
 namespace weft::mds {
 
-LayoutService::LayoutService(Recaller& recaller, Fencer& fencer, LayoutLimits limits, Now now,
-                             Watcher gone, Watcher fenced, LayoutKeeping keeping)
+LayoutService::LayoutService(FileTable& files, Recaller& recaller, Fencer& fencer,
+                             LayoutLimits limits, Now now, Watcher gone, Watcher fenced,
+                             LayoutKeeping keeping)
     : recaller_(recaller),
       fencer_(fencer),
       limits_(limits),
@@ -15,40 +16,60 @@ LayoutService::LayoutService(Recaller& recaller, Fencer& fencer, LayoutLimits li
       gone_(std::move(gone)),
       fenced_(std::move(fenced)),
       in_use_(std::move(keeping.in_use)),
+      files_(files),
       kept_(keeping.limits) {}
 
+template <class Change>
+auto LayoutService::change(FileId file, const Change& make) {
+  const FileTable::Changing record(files_, file);
+  LayoutState& state = record->layouts;
+  const std::size_t out = state.grants.size();
+  const std::size_t recalled = state.grants.recalled();
+  auto made = make(state);
+  out_ += state.grants.size() - out;  // unsigned, so it may become less
+  recalled_ += state.grants.recalled() - recalled;
+  if (state.grants.size() < out || state.grants.recalled() < recalled) ++record->progress;
+  return made;
+}
+
 Result<bool> LayoutService::grant(FileId file, ClientId client, layout::Access access) {
-  const MutexLock lock(mutex_);
-  if (blocked_locked(file)) return fail(Errc::kBusy, "a client of the file is being fenced");
-  for (const Grant& grant : table_.of_file(file)) {
-    const bool same = grant.client == client && grant.access == access;
-    if (grant.state == GrantState::kRecalled && (grant.others_wait || same)) {
+  return change(file, [&](LayoutState& state) -> Result<bool> {
+    if (!state.fences.empty()) return fail(Errc::kBusy, "a client of the file is being fenced");
+    if (state.grants.conflicts(client, access)) {
       return fail(Errc::kRecallConflict, "the file's layouts are being recalled");
     }
-  }
-  table_.add(file, client, access, now_());
-  ++counters_.granted;
-  return granted_.insert(file).second;
+    if (out_ >= limits_.most) return fail(Errc::kLayoutTryLater, "too many layouts are out");
+    state.grants.add(client, access, now_());
+    ++granted_;
+    return !std::exchange(state.watched, true);
+  });
 }
 
 // What the client holds of the file besides decides: one stateid stands for all of it.
 bool LayoutService::keep(FileId file, ClientId client, std::span<const std::uint32_t> ds_ids) {
-  const MutexLock lock(mutex_);
+  const FileTable::Looking record(files_, file);
+  const MutexLock lock(kept_mutex_);
   if (kept_.has(file, client)) return true;
-  std::uint32_t segments = 0;
-  for (const Grant& grant : table_.of_file(file)) {
-    if (grant.client == client) segments += grant.segments;
-  }
-  return segments == 1 && kept_.add(file, client, ds_ids, now_());
+  return record->layouts.grants.segments(client) == 1 && kept_.add(file, client, ds_ids, now_());
 }
 
 bool LayoutService::keeps(FileId file, ClientId client) const {
-  const MutexLock lock(mutex_);
+  const MutexLock lock(kept_mutex_);
   return kept_.has(file, client);
+}
+
+void LayoutService::forget_kept(FileId file, ClientId client) {
+  const MutexLock lock(kept_mutex_);
+  kept_.remove(file, client);
 }
 
 bool LayoutService::unused(FileId file, ClientId client) const {
   return keeps(file, client) && !in_use_(file, client);
+}
+
+bool LayoutService::used(FileId file) const {
+  return std::ranges::any_of(grants_of(file),
+                             [&](const Grant& grant) { return !unused(file, grant.client); });
 }
 
 void LayoutService::look_at_kept(const std::set<std::uint32_t>& away) {
@@ -59,7 +80,7 @@ void LayoutService::look_at_kept(const std::set<std::uint32_t>& away) {
   }
   KeptLayouts::Due due;
   {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(kept_mutex_);
     for (const auto& [client, understood] : got) kept_.answered(client, understood);
     due = kept_.due(now_(), away);
   }
@@ -77,68 +98,56 @@ void LayoutService::look_at_kept(const std::set<std::uint32_t>& away) {
 }
 
 void LayoutService::returned(FileId file, ClientId client, layout::Access access) {
-  {
-    const MutexLock lock(mutex_);
-    ++counters_.returned;
-    if (!table_.remove_segment(file, client, access)) return;
-    kept_.remove(file, client);
-  }
-  tell_if_idle(file);
+  ++returned_;
+  const bool nothing = change(file, [&](LayoutState& state) {
+    if (!state.grants.remove_segment(client, access)) return false;
+    forget_kept(file, client);
+    return true;
+  });
+  if (nothing) tell_if_idle(file);
 }
 
 void LayoutService::dropped(FileId file, ClientId client, std::optional<layout::Access> only) {
-  {
-    const MutexLock lock(mutex_);
-    if (!table_.remove(file, client, only)) return;
-    kept_.remove(file, client);
-  }
-  tell_if_idle(file);
+  const bool nothing = change(file, [&](LayoutState& state) {
+    if (!state.grants.remove(client, only)) return false;
+    forget_kept(file, client);
+    return true;
+  });
+  if (nothing) tell_if_idle(file);
 }
 
 void LayoutService::revoke(FileId file, ClientId client, std::string_view cause) {
-  {
-    const MutexLock lock(mutex_);
-    const bool pending = std::ranges::any_of(fences_, [&](const PendingFence& fence) {
-      return fence.file == file && fence.client == client;
-    });
-    if (!pending) fences_.push_back({file, client, std::string(cause)});
-    table_.remove(file, client);
-    kept_.remove(file, client);
-    if (pending) return;
-    ++counters_.revoked;
-  }
+  const bool fresh = change(file, [&](LayoutState& state) {
+    state.grants.remove(client);
+    forget_kept(file, client);
+    const auto pending = std::ranges::find(state.fences, client, &PendingFence::client);
+    if (pending != state.fences.end()) return false;
+    state.fences.push_back({.client = client, .cause = std::string(cause)});
+    return true;
+  });
+  if (!fresh) return;
+  ++revoked_;
   spdlog::warn("layout revoked file={:x} client={:x} cause=\"{}\"", file, client, cause);
   start_fence(file, client);
 }
 
 std::size_t LayoutService::recall(FileId file, std::string_view reason, const RecallWhat& what) {
-  std::vector<Recalled> asked;
-  {
-    const MutexLock lock(mutex_);
-    asked = table_.recall(file, now_(), limits_.recall_timeout, reason, what);
-    counters_.recalls += asked.size();
-  }
+  const auto asked = change(file, [&](LayoutState& state) {
+    return state.grants.recall(now_(), limits_.recall_timeout, reason, what);
+  });
+  recalls_ += asked.size();
   ask(file, asked, reason);
   return asked.size();
 }
 
 bool LayoutService::returning(FileId file, std::optional<layout::Access> only) const {
-  const MutexLock lock(mutex_);
-  if (blocked_locked(file)) return true;
-  const auto grants = table_.of_file(file);
-  return std::ranges::any_of(grants, [&](const Grant& grant) {
-    return grant.state == GrantState::kRecalled && (!only || grant.access == *only);
-  });
+  const FileTable::Looking record(files_, file);
+  return !record->layouts.fences.empty() || record->layouts.grants.any_recalled(only);
 }
 
 std::size_t LayoutService::recall_all(std::string_view reason) {
-  std::set<FileId> files;
-  {
-    const MutexLock lock(mutex_);
-    for (const Grant& grant : table_.all(SIZE_MAX)) files.insert(grant.file);
-  }
   std::size_t asked = 0;
-  for (const FileId file : files) asked += recall(file, reason);
+  for (const FileId file : files()) asked += recall(file, reason);
   return asked;
 }
 
@@ -154,28 +163,18 @@ void LayoutService::ask(FileId file, const std::vector<Recalled>& asked, std::st
   }
 }
 
-bool LayoutService::blocked_locked(FileId file) const {
-  return std::ranges::any_of(fences_, [&](const PendingFence& f) { return f.file == file; });
-}
-
-bool LayoutService::idle_locked(FileId file) const {
-  return !table_.any_of_file(file) && !blocked_locked(file);
-}
-
 bool LayoutService::blocked(FileId file) const {
-  const MutexLock lock(mutex_);
-  return blocked_locked(file);
+  return !FileTable::Looking(files_, file)->layouts.fences.empty();
 }
 
 bool LayoutService::idle(FileId file) const {
-  const MutexLock lock(mutex_);
-  return idle_locked(file);
+  return FileTable::Looking(files_, file)->layouts.none();
 }
 
 void LayoutService::tell_if_idle(FileId file) {
   {
-    const MutexLock lock(mutex_);
-    if (!idle_locked(file) || granted_.erase(file) == 0) return;
+    const FileTable::Changing record(files_, file);
+    if (!record->layouts.none() || !std::exchange(record->layouts.watched, false)) return;
   }
   gone_(file);
 }
@@ -189,80 +188,89 @@ void LayoutService::start_fence(FileId file, ClientId client) {
 void LayoutService::end_fence(FileId file, ClientId client, Result<> outcome) {
   if (outcome) fenced_(file);
   {
-    const MutexLock lock(mutex_);
-    const auto it = std::ranges::find_if(fences_, [&](const PendingFence& fence) {
-      return fence.file == file && fence.client == client;
-    });
-    if (it == fences_.end()) return;
-    if (!outcome) {
-      ++counters_.fence_failures;
+    const FileTable::Changing record(files_, file);
+    auto& fences = record->layouts.fences;
+    const auto it = std::ranges::find(fences, client, &PendingFence::client);
+    if (it == fences.end()) return;
+    if (outcome) {
+      fences.erase(it);
+      ++record->progress;
+    } else {
       it->in_flight = false;
       it->retry_at = now_() + limits_.fence_retry;
-      spdlog::warn("fence failed file={:x} client={:x} error=\"{}\"", file, client,
-                   outcome.error().describe());
-      return;
     }
-    fences_.erase(it);
+  }
+  if (!outcome) {
+    ++fence_failures_;
+    spdlog::warn("fence failed file={:x} client={:x} error=\"{}\"", file, client,
+                 outcome.error().describe());
+    return;
   }
   spdlog::info("fence holds file={:x} client={:x}", file, client);
   tell_if_idle(file);
 }
 
 void LayoutService::tick() {
-  std::vector<Grant> late;
-  std::vector<std::pair<FileId, ClientId>> again;
-  {
-    const MutexLock lock(mutex_);
-    const auto now = now_();
-    late = table_.overdue(now);
-    for (PendingFence& fence : fences_) {
-      if (fence.in_flight || fence.retry_at > now) continue;
-      fence.in_flight = true;
-      again.emplace_back(fence.file, fence.client);
-    }
+  const auto now = now_();
+  for (const FileId file : files_.due(Due::kRecall, now, SIZE_MAX)) {
+    const auto late = FileTable::Changing(files_, file)->layouts.grants.overdue(now);
+    for (const ClientId client : late) revoke(file, client, "recall not answered in time");
   }
-  for (const Grant& grant : late) {
-    if (known(grant.file, grant.client)) {  // not revoked with its other mode
-      revoke(grant.file, grant.client, "recall not answered in time");
+  for (const FileId file : files_.due(Due::kFence, now, SIZE_MAX)) {
+    std::vector<ClientId> again;
+    {
+      const FileTable::Changing record(files_, file);
+      for (PendingFence& fence : record->layouts.fences) {
+        if (fence.in_flight || fence.retry_at > now) continue;
+        fence.in_flight = true;
+        again.push_back(fence.client);
+      }
     }
+    for (const ClientId client : again) start_fence(file, client);
   }
-  for (const auto& [file, client] : again) start_fence(file, client);
 }
 
 std::vector<Grant> LayoutService::grants_of(FileId file) const {
-  const MutexLock lock(mutex_);
-  return table_.of_file(file);
+  return FileTable::Looking(files_, file)->layouts.grants.all();
 }
 
-std::vector<Grant> LayoutService::grants(std::size_t limit) const {
-  const MutexLock lock(mutex_);
-  return table_.all(limit);
+std::vector<FileId> LayoutService::files() const {
+  return files_.where([](const FileState& state) { return !state.layouts.grants.empty(); });
 }
 
 bool LayoutService::held_for_write(FileId file, std::optional<ClientId> except) const {
-  const MutexLock lock(mutex_);
-  return table_.any_writer(file, except);
+  return FileTable::Looking(files_, file)->layouts.grants.any_writer(except);
 }
 
 bool LayoutService::known(FileId file, ClientId client) const {
-  const MutexLock lock(mutex_);
-  return table_.holds(file, client);
+  return FileTable::Looking(files_, file)->layouts.grants.holds(client);
 }
 
 bool LayoutService::may_write(FileId file, ClientId client) const {
-  const MutexLock lock(mutex_);
-  return table_.find(file, client, layout::Access::kReadWrite).has_value();
+  const FileTable::Looking record(files_, file);
+  return record->layouts.grants.find(client, layout::Access::kReadWrite) != nullptr;
 }
 
 bool LayoutService::recalled(FileId file, ClientId client, layout::Access access) const {
-  const MutexLock lock(mutex_);
-  const auto grant = table_.find(file, client, access);
-  return grant && grant->state == GrantState::kRecalled;
+  const FileTable::Looking record(files_, file);
+  const Grant* grant = record->layouts.grants.find(client, access);
+  return grant != nullptr && grant->state == GrantState::kRecalled;
 }
 
 LayoutCounters LayoutService::counters() const {
-  const MutexLock lock(mutex_);
-  return counters_;
+  return {.granted = granted_,
+          .returned = returned_,
+          .recalls = recalls_,
+          .revoked = revoked_,
+          .fence_failures = fence_failures_,
+          .out = out_,
+          .recalled = recalled_};
+}
+
+std::optional<Clock::time_point> LayoutService::oldest_recall() const {
+  const auto first = files_.first(Due::kRecall);
+  if (first == FileState::kNever) return std::nullopt;
+  return first - limits_.recall_timeout;
 }
 
 }  // namespace weft::mds

@@ -14,17 +14,20 @@
 //   fenced   when a fence holds, and before the file goes on, whoever asked for it is told: what
 //            the client wrote last it may have told nobody.
 //
-// Recaller and Fencer may be slow: both are called without the lock held, and answer later. A
-// client's voluntary return is never fenced. Nothing here waits; tick() drives the deadlines.
+// What is known of a file is in its record (grants.h). Recaller and Fencer may be slow: both are
+// called without the record held, and answer later. A client's voluntary return is never fenced.
+// Nothing here waits; tick() drives the deadlines.
 //
 // Threading: every method may be called from any thread, also from the callbacks of Recaller and
 // Fencer, except that stop() must not be called from a callback.
 //
 // Invariants:
-//  1. A revoked grant blocks its file from before the grant leaves the table until the fence holds.
+//  1. A revoked grant blocks its file from the moment it is forgotten until the fence holds.
 //  2. A failed fence is tried again until it succeeds or the service stops.
+//  3. At most LayoutLimits::most layouts are out.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <set>
@@ -33,7 +36,7 @@
 #include <utility>
 #include <vector>
 
-#include "ganesha-fsal/files/grants.h"
+#include "ganesha-fsal/files/file_table.h"
 #include "ganesha-fsal/files/kept_layouts.h"
 #include "rpc/base/error.h"
 #include "rpc/base/mutex.h"
@@ -64,6 +67,7 @@ class Fencer {
 struct LayoutLimits {
   Clock::duration recall_timeout = std::chrono::seconds(60);
   Clock::duration fence_retry = std::chrono::seconds(2);
+  std::size_t most = std::size_t{1} << 20;  // layouts out at a time
 };
 
 struct LayoutCounters {
@@ -72,6 +76,9 @@ struct LayoutCounters {
   std::uint64_t recalls = 0;
   std::uint64_t revoked = 0;
   std::uint64_t fence_failures = 0;
+  // At this moment:
+  std::uint64_t out = 0;
+  std::uint64_t recalled = 0;  // and not back
 };
 
 // Which layouts clients keep; by default none.
@@ -86,17 +93,17 @@ class LayoutService {
   using Now = std::function<Clock::time_point()>;
   using Watcher = std::function<void(FileId)>;
 
-  // `gone` is called without the lock held, from whichever thread gave back the last grant; so is
+  // `gone` is called without the record held, from whichever thread gave back the last grant; so is
   // `fenced`, from the fencer's.
   LayoutService(
-      Recaller& recaller, Fencer& fencer, LayoutLimits limits, Now now, Watcher gone,
-      Watcher fenced = [](FileId) {}, LayoutKeeping keeping = {});
+      FileTable& files, Recaller& recaller, Fencer& fencer, LayoutLimits limits, Now now,
+      Watcher gone, Watcher fenced = [](FileId) {}, LayoutKeeping keeping = {});
   LayoutService(const LayoutService&) = delete;
   LayoutService& operator=(const LayoutService&) = delete;
 
   // One more segment. True when the file had no grants before: the watcher will hear of it again.
   // kRecallConflict while layouts of the file that it would conflict with are recalled, kBusy while
-  // something is fenced.
+  // something is fenced, kLayoutTryLater while too many are out.
   [[nodiscard]] Result<bool> grant(FileId file, ClientId client, layout::Access access);
 
   // Of a segment that was granted just now and names these data servers, all of which are here:
@@ -105,6 +112,8 @@ class LayoutService {
   [[nodiscard]] bool keeps(FileId file, ClientId client) const;
   // The client keeps its layouts of the file, and does not have it open.
   [[nodiscard]] bool unused(FileId file, ClientId client) const;
+  // A client holds a layout of the file that it does not only keep.
+  [[nodiscard]] bool used(FileId file) const;
   // Asks for kept layouts that are to come back, `away` being data servers that are not
   // here. Call a few times a second.
   void look_at_kept(const std::set<std::uint32_t>& away);
@@ -131,7 +140,8 @@ class LayoutService {
   void tick();
 
   [[nodiscard]] std::vector<Grant> grants_of(FileId file) const;
-  [[nodiscard]] std::vector<Grant> grants(std::size_t limit) const;
+  // Files with layouts. Looks at all records: for what is seldom asked.
+  [[nodiscard]] std::vector<FileId> files() const;
   // By anybody but `except`.
   [[nodiscard]] bool held_for_write(FileId file,
                                     std::optional<ClientId> except = std::nullopt) const;
@@ -141,20 +151,16 @@ class LayoutService {
   // Whether what the client holds in that mode was recalled.
   [[nodiscard]] bool recalled(FileId file, ClientId client, layout::Access access) const;
   [[nodiscard]] LayoutCounters counters() const;
+  // When the oldest recall began that is not answered; nullopt: there is none.
+  [[nodiscard]] std::optional<Clock::time_point> oldest_recall() const;
 
  private:
-  struct PendingFence {
-    FileId file;
-    ClientId client;
-    std::string cause;
-    bool in_flight = true;
-    Clock::time_point retry_at{};
-  };
-
   void start_fence(FileId file, ClientId client);
   void end_fence(FileId file, ClientId client, Result<> outcome);
-  [[nodiscard]] bool blocked_locked(FileId file) const WEFT_REQUIRES(mutex_);
-  [[nodiscard]] bool idle_locked(FileId file) const WEFT_REQUIRES(mutex_);
+  // Makes a change of the file's record, and counts what it does.
+  template <class Change>
+  auto change(FileId file, const Change& make);
+  void forget_kept(FileId file, ClientId client);
   void tell_if_idle(FileId file);
   void ask(FileId file, const std::vector<Recalled>& asked, std::string_view reason);
 
@@ -166,19 +172,22 @@ class LayoutService {
   const Watcher fenced_;
   const std::function<bool(FileId, ClientId)> in_use_;
 
-  mutable Mutex mutex_;
-  GrantTable table_ WEFT_GUARDED_BY(mutex_);
-  KeptLayouts kept_ WEFT_GUARDED_BY(mutex_);
+  FileTable& files_;
+  mutable Mutex kept_mutex_;  // taken with a record held, too; nothing is taken with it held
+  KeptLayouts kept_ WEFT_GUARDED_BY(kept_mutex_);
   // What clients said to recall_unused(). They may say it when this service is gone.
   struct Answers {
     Mutex mutex;
     std::vector<std::pair<ClientId, bool>> got WEFT_GUARDED_BY(mutex);
   };
   const std::shared_ptr<Answers> answers_ = std::make_shared<Answers>();
-  std::vector<PendingFence> fences_
-      WEFT_GUARDED_BY(mutex_);                        // at most one for each file and client
-  std::set<FileId> granted_ WEFT_GUARDED_BY(mutex_);  // files the watcher is still to be told of
-  LayoutCounters counters_ WEFT_GUARDED_BY(mutex_);
+  std::atomic<std::uint64_t> granted_{0};
+  std::atomic<std::uint64_t> returned_{0};
+  std::atomic<std::uint64_t> recalls_{0};
+  std::atomic<std::uint64_t> revoked_{0};
+  std::atomic<std::uint64_t> fence_failures_{0};
+  std::atomic<std::uint64_t> out_{0};
+  std::atomic<std::uint64_t> recalled_{0};
 };
 
 }  // namespace weft::mds

@@ -59,8 +59,8 @@ class Loads {
 Mirrors::Mirrors(Parts parts) : parts_(std::move(parts)) {}
 
 void Mirrors::unpin(FileId file) {
-  const MutexLock lock(mutex_);
-  --entries_.at(file).pins;
+  const FileTable::Changing record(parts_.files, file);
+  --record->mirrors.pins;
 }
 
 std::optional<Mirrors::Place> Mirrors::place_of(const layout::LayoutMap& map, std::uint32_t ds_id) {
@@ -107,19 +107,18 @@ Result<Mirrors::Target> Mirrors::begin_write(FileId file, const Namespace::MakeL
                   Pin(nullptr, file, std::move(begun->pin))};
   }
   {
-    const MutexLock lock(mutex_);
-    Entry& entry = entries_[file];
-    ++entry.pins;
-    ++entry.begun;
+    const FileTable::Changing record(parts_.files, file);
+    ++record->mirrors.pins;
+    ++record->mirrors.begun;
+    record->mirrors.seen_unused = false;
   }
   Pin pin(this, file, std::move(begun->pin));
-  auto view = patiently<View>([&] { return try_begin(file); });
+  auto view = patiently<View>(file, [&] { return try_begin(file); });
   if (!view) return pass(view);
   if (use == Use::kWrite && view->map.duplication == layout::Duplication::kServerAsync) {
-    const MutexLock lock(mutex_);
-    Entry& entry = entries_.at(file);
-    entry.owing = ++owed_;
-    entry.owing_due = Clock::now() + parts_.owing_for;
+    const FileTable::Changing record(parts_.files, file);
+    record->mirrors.owing = parts_.files.number();
+    record->mirrors.owing_due = Clock::now() + parts_.owing_for;
   }
   return Target{std::move(*view), std::move(pin)};
 }
@@ -127,38 +126,21 @@ Result<Mirrors::Target> Mirrors::begin_write(FileId file, const Namespace::MakeL
 std::vector<Mirrors::Owing> Mirrors::take_owing(std::size_t limit) {
   const auto now = Clock::now();
   std::vector<Owing> due;
-  {
-    const MutexLock lock(mutex_);
-    for (auto& [file, entry] : entries_) {
-      if (entry.owing != 0 && entry.pins == 0 && entry.owing_due <= now) {
-        due.push_back({file, entry.owing});
-      }
-    }
-  }
-  // One that was given a layout after it was looked at here has begun another write.
-  std::erase_if(due, [this](const Owing& what) {
-    return parts_.layouts.held_for_write(what.file) || parts_.layouts.blocked(what.file);
-  });
-  due.resize(std::min(due.size(), limit));
-  const MutexLock lock(mutex_);
-  for (const Owing& what : due) {
-    const auto it = entries_.find(what.file);
-    if (it != entries_.end()) it->second.owing_due = now + parts_.owing_retry;
+  for (const FileId file : parts_.files.due(Due::kOwing, now, limit)) {
+    const FileTable::Changing record(parts_.files, file);
+    if (record->due(Due::kOwing) > now) continue;
+    record->mirrors.owing_due = now + parts_.owing_retry;
+    due.push_back({file, record->mirrors.owing});
   }
   return due;
 }
 
 void Mirrors::duplicated(const Owing& what) {
-  const MutexLock lock(mutex_);
-  const auto it = entries_.find(what.file);
-  if (it != entries_.end() && it->second.owing == what.until) it->second.owing = 0;
+  const FileTable::Changing record(parts_.files, what.file);
+  if (record->mirrors.owing == what.until) record->mirrors.owing = 0;
 }
 
-bool Mirrors::owes(FileId file) const {
-  const MutexLock lock(mutex_);
-  const auto it = entries_.find(file);
-  return it != entries_.end() && it->second.owing != 0;
-}
+bool Mirrors::owes(FileId file) const { return FileTable::Looking(parts_.files, file)->owes(); }
 
 Result<Mirrors::View> Mirrors::try_begin(FileId file) {
   const bool inherited = parts_.journal.inherited(file);
@@ -199,48 +181,43 @@ Result<> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
   std::uint64_t choice = 0;
   std::vector<std::uint8_t> before;
   {
-    const MutexLock lock(mutex_);
-    const Entry& entry = entries_.at(file);
-    begun = entry.begun;
-    choice = entry.chosen;
-    before = entry.leads;
-    if (!before.empty() && (entry.pins > 1 || entry.owing != 0)) return {};
-  }
-  if (!before.empty() && (parts_.layouts.held_for_write(file) || parts_.layouts.blocked(file))) {
-    return {};
+    const FileTable::Looking record(parts_.files, file);
+    const MirrorState& state = record->mirrors;
+    begun = state.begun;
+    choice = state.chosen;
+    before = state.leads;
+    const bool stay = state.pins > 1 || record->owes() || record->layouts.written();
+    if (!before.empty() && stay) return {};
   }
   auto chosen = choose(map, all_current(map, before) ? before : std::span<const std::uint8_t>{});
   if (!chosen) return pass(chosen);
-  const MutexLock lock(mutex_);
-  Entry& entry = entries_.at(file);
+  const FileTable::Changing record(parts_.files, file);
+  MirrorState& state = record->mirrors;
   // Whoever came meanwhile may have taken, and handed out, the leaders there are.
-  if (entry.begun != begun || entry.chosen != choice) {
-    if (entry.leads.empty()) return fail(Errc::kBusy, "others begin to write");
+  if (state.begun != begun || state.chosen != choice) {
+    if (state.leads.empty()) return fail(Errc::kBusy, "others begin to write");
     return {};
   }
-  ++entry.chosen;
-  if (entry.renamed && map.object_epoch < entry.renamed->epoch) {
-    entry.renamed->apply(chosen->copies);
+  ++state.chosen;
+  if (state.renumbered && map.object_epoch < state.renumbered->epoch) {
+    state.renumbered->apply(chosen->copies);
   }
-  entry.reads_back = false;  // while nobody wrote, all copies were read
-  entry.leads = std::move(chosen->copies);
+  state.reads_back = false;  // while nobody wrote, all copies were read
+  state.leads = std::move(chosen->copies);
+  ++record->progress;
   return {};
 }
 
 // While the first data server may be ahead of the others, nobody reads at them.
 Result<> Mirrors::call_reads_back(FileId file, const layout::LayoutMap& map) {
   if (map.duplication != layout::Duplication::kServerAsync) return {};
-  {
-    const MutexLock lock(mutex_);
-    if (entries_.at(file).reads_back) return {};
-  }
+  if (FileTable::Looking(parts_.files, file)->mirrors.reads_back) return {};
   const RecallWhat reads{.only = layout::Access::kRead, .others_wait = false};
   parts_.layouts.recall(file, "writers come", reads);
   if (parts_.layouts.returning(file, reads.only)) {
     return fail(Errc::kBusy, "layouts for reading are being recalled");
   }
-  const MutexLock lock(mutex_);
-  entries_.at(file).reads_back = true;
+  FileTable::Changing(parts_.files, file)->mirrors.reads_back = true;
   return {};
 }
 
@@ -248,8 +225,8 @@ Result<> Mirrors::call_reads_back(FileId file, const layout::LayoutMap& map) {
 // among them; all others refuse what is still brought there.
 Result<> Mirrors::fence_inherited(FileId file, const layout::LayoutMap& map) {
   {
-    const MutexLock lock(mutex_);
-    FenceState& state = entries_.at(file).inherited;
+    const FileTable::Looking record(parts_.files, file);
+    const FenceState& state = record->mirrors.inherited;
     if (state.is == FenceState::Is::kHolds) return {};
     if (state.is == FenceState::Is::kUnderWay || state.retry_at > Clock::now()) {
       return fail(Errc::kBusy, "writers of before the restart are being fenced");
@@ -267,39 +244,24 @@ Result<> Mirrors::fence_inherited(FileId file, const layout::LayoutMap& map) {
       ds_ids.push_back(ds_id);
     }
   }
-  {
-    const MutexLock lock(mutex_);
-    FenceState& state = entries_.at(file).inherited;
-    if (state.is != FenceState::Is::kNone) return fail(Errc::kBusy, "being fenced");
-    state.is = FenceState::Is::kUnderWay;
+  if (!FileTable::Changing(parts_.files, file)->mirrors.inherited.take(Clock::now())) {
+    return fail(Errc::kBusy, "being fenced");
   }
   control::Fence fence;
   fence.object = parts_.names.object_of(file, map);
   fence.epoch = map.object_epoch;
   parts_.fence(ds_ids, fence, [this, file](const Result<>& outcome) {
-    const MutexLock lock(mutex_);
-    const auto it = entries_.find(file);
-    if (it == entries_.end()) return;
-    it->second.inherited.is = outcome ? FenceState::Is::kHolds : FenceState::Is::kNone;
-    it->second.inherited.retry_at = Clock::now() + parts_.retry;
+    const FileTable::Changing record(parts_.files, file);
+    record->mirrors.inherited.ended(outcome.has_value(), Clock::now() + parts_.retry);
+    ++record->progress;
   });
   return fail(Errc::kBusy, "writers of before the restart are being fenced");
 }
 
 std::vector<std::uint8_t> Mirrors::leads_of(FileId file) const {
-  std::vector<std::uint8_t> leads;
-  bool stay = false;
-  {
-    const MutexLock lock(mutex_);
-    if (const auto it = entries_.find(file); it != entries_.end()) {
-      leads = it->second.leads;
-      stay = it->second.pins > 0 || it->second.owing != 0;
-    }
-  }
-  if (!stay && !parts_.layouts.held_for_write(file) && !parts_.layouts.blocked(file)) {
-    leads.clear();  // of writers that are gone
-  }
-  return leads;
+  const FileTable::Looking record(parts_.files, file);
+  if (!record->being_written() && !record->owes()) return {};  // those of writers that are gone
+  return record->mirrors.leads;
 }
 
 Result<Mirrors::View> Mirrors::look(FileId file) const {

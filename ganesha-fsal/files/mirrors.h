@@ -43,7 +43,7 @@
 //  1. Leaders of a file do not change while a Pin of it lives, a layout for writing is out, or it
 //     owes, but for those that were excluded.
 //  2. A stripe's last current copy is never marked stale.
-//  3. The mutex is held over no call out.
+// What is remembered of a file is in its record (mirror_state.h).
 #pragma once
 
 #include <functional>
@@ -51,11 +51,11 @@
 #include <optional>
 #include <set>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "ganesha-fsal/cluster/cluster.h"
 #include "ganesha-fsal/cluster/wait_limit.h"
+#include "ganesha-fsal/files/file_table.h"
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/files/writer_journal.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
@@ -68,6 +68,7 @@ namespace weft::mds {
 class Mirrors final : public MissedCopies {
  public:
   struct Parts {
+    FileTable& files;
     Namespace& names;
     WriterJournal& journal;
     LayoutService& layouts;
@@ -85,7 +86,8 @@ class Mirrors final : public MissedCopies {
     // here still.
     Clock::duration doubt = std::chrono::milliseconds(1500);
     Clock::duration patience = std::chrono::seconds(2);
-    Clock::duration poll = std::chrono::milliseconds(5);     // while being patient
+    // While being patient, for what no record tells: data servers come and go.
+    Clock::duration look_again = std::chrono::milliseconds(50);
     Clock::duration retry = std::chrono::milliseconds(500);  // of a fence that failed
     // A file that owes is due when nobody has begun to write it for so long, and then again.
     Clock::duration owing_for = std::chrono::seconds(1);
@@ -215,45 +217,6 @@ class Mirrors final : public MissedCopies {
   void tick();
 
  private:
-  struct FenceState {
-    enum class Is : std::uint8_t { kNone, kUnderWay, kHolds } is = Is::kNone;
-    Clock::time_point retry_at{};  // after one that failed
-  };
-  // Of a copy that is not current: how far conditions b and c are.
-  struct Exclusion {
-    std::uint64_t number = 0;  // of this record, for answers that come late
-    std::size_t stripe = 0;
-    bool led = false;
-    bool written = false;  // by clients themselves: layouts for writing name it too
-    FenceState others;     // b
-    FenceState own;        // c
-    Clock::time_point since = Clock::now();
-    bool recalled = false;
-    bool holds = false;  // both, for good
-  };
-  // A copy has got another number at a stripe: leaders chosen by a map of before are of the old.
-  struct Renamed {
-    std::uint32_t epoch = 0;  // of the first map with the new number
-    std::size_t stripe = 0;
-    std::uint8_t before = 0;
-    std::uint8_t after = 0;
-    void apply(std::vector<std::uint8_t>& leads) const;
-  };
-  struct Entry {
-    unsigned pins = 0;
-    std::uint64_t begun = 0;          // counts pins ever taken
-    std::uint64_t chosen = 0;         // counts choices of leaders
-    std::vector<std::uint8_t> leads;  // empty: not chosen
-    bool reads_back = false;          // no layout for reading is out from before the leaders
-    std::uint64_t owing = 0;          // number of the last write begun that may be owed; 0: none
-    Clock::time_point owing_due{};
-    std::optional<Renamed> renamed;
-    FenceState inherited;  // of the writers of an earlier run
-    // By data server. Kept while the copy is not current: layouts for reading that are handed out
-    // meanwhile do not name it.
-    std::map<std::uint32_t, Exclusion> excluded;
-    Clock::time_point look_again{};  // whether it still is
-  };
   // Of one map: in the next the same data server may have another.
   struct Place {
     std::size_t copy = 0;
@@ -266,9 +229,9 @@ class Mirrors final : public MissedCopies {
   [[nodiscard]] static std::optional<Place> place_of(const layout::LayoutMap& map,
                                                      std::uint32_t ds_id);
   [[nodiscard]] Result<layout::LayoutMap> map_of(FileId file) const;
-  // Asks again until it is not kBusy, or patience ends.
+  // Tries again when something was done with the file, until it is not kBusy, or patience ends.
   template <class T>
-  [[nodiscard]] Result<T> patiently(const std::function<Result<T>()>& attempt) const;
+  [[nodiscard]] Result<T> patiently(FileId file, const std::function<Result<T>()>& attempt) const;
 
   // mirrors.cc: beginning to write
   [[nodiscard]] Result<View> try_begin(FileId file);
@@ -311,7 +274,6 @@ class Mirrors final : public MissedCopies {
     bool recall = false;
   };
   [[nodiscard]] Steps next_steps(FileId file, Place place, std::uint32_t ds_id);
-  [[nodiscard]] bool take_fence(FenceState& state) const;
   [[nodiscard]] bool take_own_fence(FileId file, std::uint32_t ds_id);
   void settle_exclusion(FileId file, std::uint32_t ds_id, std::uint64_t number);
   void start_fence(FileId file, const layout::LayoutMap& map, std::vector<std::uint32_t> ds_ids,
@@ -330,21 +292,19 @@ class Mirrors final : public MissedCopies {
 
   const Parts parts_;
   mutable Mutex mutex_;
-  std::map<FileId, Entry> entries_ WEFT_GUARDED_BY(mutex_);
-  std::uint64_t exclusions_ WEFT_GUARDED_BY(mutex_) = 0;  // made ever
-  std::uint64_t owed_ WEFT_GUARDED_BY(mutex_) =
-      0;  // writes begun ever of which something may be owed
   std::set<std::uint32_t> gone_ WEFT_GUARDED_BY(mutex_);  // data servers, at the last tick
 };
 
 template <class T>
-Result<T> Mirrors::patiently(const std::function<Result<T>()>& attempt) const {
+Result<T> Mirrors::patiently(FileId file, const std::function<Result<T>()>& attempt) const {
   const auto deadline = Clock::now() + parts_.patience;
   while (true) {
+    const std::uint64_t seen = parts_.files.progress(file);
     auto result = attempt();
-    if (result || result.error().code != Errc::kBusy || Clock::now() >= deadline) return result;
+    const auto now = Clock::now();
+    if (result || result.error().code != Errc::kBusy || now >= deadline) return result;
     if (!WaitLimit::may_wait()) return result;
-    std::this_thread::sleep_for(parts_.poll);
+    parts_.files.await_progress(file, seen, std::min(deadline, now + parts_.look_again));
   }
 }
 

@@ -27,21 +27,17 @@ Result<> Mirrors::finish_move(FileId file) {
   if (!after) return pass(after);
   if (!seat) return fail(Errc::kCorrupt, "a move that does not fit the layout map");
   // Between the two, look() finds leaders that are not of the map, and says so.
-  const MutexLock lock(mutex_);
-  const auto entry = entries_.find(file);
-  if (entry == entries_.end()) return {};
-  const Renamed renamed{.epoch = after->object_epoch,
-                        .stripe = seat->stripe,
-                        .before = static_cast<std::uint8_t>(before->copies.size() - 1),
-                        .after = static_cast<std::uint8_t>(seat->copy)};
-  entry->second.renamed = renamed;
-  ++entry->second.chosen;
-  renamed.apply(entry->second.leads);
+  const FileTable::Changing record(parts_.files, file);
+  MirrorState& state = record->mirrors;
+  if (state.pins == 0 && state.leads.empty()) return {};
+  const Renumbered renumbered{.epoch = after->object_epoch,
+                              .stripe = seat->stripe,
+                              .before = static_cast<std::uint8_t>(before->copies.size() - 1),
+                              .after = static_cast<std::uint8_t>(seat->copy)};
+  state.renumbered = renumbered;
+  ++state.chosen;
+  renumbered.apply(state.leads);
   return {};
-}
-
-void Mirrors::Renamed::apply(std::vector<std::uint8_t>& leads) const {
-  if (stripe < leads.size() && leads[stripe] == before) leads[stripe] = after;
 }
 
 }  // namespace weft::mds

@@ -14,8 +14,6 @@
 namespace weft::mds {
 namespace {
 
-constexpr std::size_t kMaxGrants = 100'000;
-
 std::uint64_t to_ms(Clock::duration span) {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(span).count());
@@ -93,7 +91,6 @@ class AdminReports final : public AdminSource {
     return to_ms(environment().clock.now() - then);
   }
   [[nodiscard]] Result<MaintenanceReport> resolve(const std::string& whom);
-  void add_grants(StatusReport& report) const;
   void add_repair(StatusReport& report) const;
   static void add_store(StatusReport& report, const StoreHealth& health);
   void add_layout(FileReport& report, const layout::LayoutMap& map, std::uint16_t export_id) const;
@@ -114,17 +111,6 @@ class AdminReports final : public AdminSource {
 
   MetadataServer& server_;
 };
-
-void AdminReports::add_grants(StatusReport& report) const {
-  for (const Grant& grant : server_.layouts().grants(kMaxGrants)) {
-    ++report.layouts_out;
-    if (!grant.deadline) continue;
-    ++report.recalls_pending;
-    if (grant.recalled_at) {
-      report.oldest_recall_ms = std::max(report.oldest_recall_ms, since(*grant.recalled_at));
-    }
-  }
-}
 
 void AdminReports::add_store(StatusReport& report, const StoreHealth& health) {
   report.store = {.failed = !health.failure.empty(),
@@ -177,7 +163,9 @@ Result<StatusReport> AdminReports::status() {
   report.fence_failures = layouts.fence_failures;
   report.layout_errors = server_.layout_errors();
   report.removals_queued = server_.removals().backlog();
-  add_grants(report);
+  report.layouts_out = layouts.out;
+  report.recalls_pending = layouts.recalled;
+  if (const auto began = server_.layouts().oldest_recall()) report.oldest_recall_ms = since(*began);
   add_repair(report);
   add_store(report, server_.store_health());
   report.warnings = server_.placement_warnings();

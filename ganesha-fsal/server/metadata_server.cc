@@ -139,7 +139,7 @@ void MetadataServer::make_layouts() {
   const bool told = options_.recall_timeout.count() != 0;
   limits.recall_timeout = told ? options_.recall_timeout : environment_.lease;
   layouts_ = std::make_unique<LayoutService>(
-      environment_.recaller, *fencer_, limits, [this] { return environment_.clock.now(); },
+      files_, environment_.recaller, *fencer_, limits, [this] { return environment_.clock.now(); },
       [this](FileId file) {
         data_->layouts_gone(file);
         release(file);
@@ -168,7 +168,8 @@ void MetadataServer::make_layouts() {
 
 Mirrors::Parts MetadataServer::mirror_parts() {
   Registry& registry = cluster_->registry();
-  return {.names = *names_,
+  return {.files = files_,
+          .names = *names_,
           .journal = *journal_,
           .layouts = *layouts_,
           .reach = [&registry](std::uint32_t ds_id) { return registry.reach(ds_id); },

@@ -11,70 +11,69 @@ using std::chrono::seconds;
 const Clock::time_point kStart{};
 
 TEST_CASE("a client holds a file until it gave back every segment") {
-  GrantTable table;
-  table.add(7, 1, Access::kRead, kStart);
-  table.add(7, 1, Access::kReadWrite, kStart + seconds(1));
-  REQUIRE(table.find(7, 1, Access::kRead));
-  CHECK(table.find(7, 1, Access::kRead)->since == kStart);
-  CHECK(table.any_writer(7));
+  FileGrants grants;
+  grants.add(1, Access::kRead, kStart);
+  grants.add(1, Access::kReadWrite, kStart + seconds(1));
+  REQUIRE(grants.find(1, Access::kRead));
+  CHECK(grants.find(1, Access::kRead)->since == kStart);
+  CHECK(grants.any_writer());
 
-  CHECK_FALSE(table.remove_segment(7, 1, Access::kReadWrite));
-  CHECK_FALSE(table.any_writer(7));
-  CHECK(table.any_of_file(7));
-  CHECK(table.remove_segment(7, 1, Access::kRead));
-  CHECK_FALSE(table.any_of_file(7));
-  CHECK(table.size() == 0);
+  CHECK_FALSE(grants.remove_segment(1, Access::kReadWrite));
+  CHECK_FALSE(grants.any_writer());
+  CHECK_FALSE(grants.empty());
+  CHECK(grants.remove_segment(1, Access::kRead));
+  CHECK(grants.empty());
 }
 
 TEST_CASE("returning what nobody remembers is no error") {
-  GrantTable table;
-  CHECK(table.remove_segment(7, 1, Access::kRead));
-  CHECK_FALSE(table.remove(7, 1));
+  FileGrants grants;
+  CHECK(grants.remove_segment(1, Access::kRead));
+  CHECK_FALSE(grants.remove(1));
 }
 
-TEST_CASE("files and clients do not mix") {
-  GrantTable table;
-  table.add(6, 9, Access::kReadWrite, kStart);
-  table.add(7, 1, Access::kRead, kStart);
-  table.add(7, UINT64_MAX, Access::kRead, kStart);
-  table.add(8, 0, Access::kReadWrite, kStart);
-  CHECK(table.of_file(7).size() == 2);
-  CHECK_FALSE(table.any_writer(7));
-  CHECK(table.any_writer(8));
-  CHECK(table.all(3).size() == 3);
-  CHECK(table.remove(7, UINT64_MAX));
-  CHECK(table.of_file(7).size() == 1);
+TEST_CASE("clients do not mix") {
+  FileGrants grants;
+  grants.add(1, Access::kRead, kStart);
+  grants.add(UINT64_MAX, Access::kReadWrite, kStart);
+  CHECK(grants.all().size() == 2);
+  CHECK(grants.any_writer());
+  CHECK(grants.any_writer(1));
+  CHECK_FALSE(grants.any_writer(UINT64_MAX));
+  CHECK(grants.remove(UINT64_MAX));
+  CHECK_FALSE(grants.any_writer());
+  CHECK(grants.all().size() == 1);
+  CHECK(grants.segments(1) == 1);
 }
 
 TEST_CASE("a recall asks each holder once and keeps the earliest deadline") {
-  GrantTable table;
-  table.add(7, 1, Access::kReadWrite, kStart);
-  CHECK(table.recall(7, kStart, seconds(30), "moved") ==
+  FileGrants grants;
+  grants.add(1, Access::kReadWrite, kStart);
+  CHECK(grants.recall(kStart, seconds(30), "moved") ==
         std::vector<Recalled>{{1, Access::kReadWrite}});
-  table.add(7, 2, Access::kRead, kStart);
-  CHECK(table.recall(7, kStart, seconds(60), "moved again") ==
+  grants.add(2, Access::kRead, kStart);
+  CHECK(grants.recall(kStart, seconds(60), "moved again") ==
         std::vector<Recalled>{{2, Access::kRead}});
-  CHECK(table.recall(7, kStart, seconds(90), "and again").empty());
+  CHECK(grants.recall(kStart, seconds(90), "and again").empty());
 
-  CHECK(table.overdue(kStart + seconds(29)).empty());
-  const auto late = table.overdue(kStart + seconds(30));
+  CHECK(grants.overdue(kStart + seconds(29)).empty());
+  const auto late = grants.overdue(kStart + seconds(30));
   REQUIRE(late.size() == 1);
-  CHECK(late[0].client == 1);
-  CHECK(late[0].reason == "moved");
-  CHECK(table.overdue(kStart + seconds(60)).size() == 2);
+  CHECK(late[0] == 1);
+  CHECK(grants.find(1, Access::kReadWrite)->reason == "moved");
+  CHECK(grants.overdue(kStart + seconds(60)).size() == 2);
 
-  CHECK(table.remove(7, 1));
-  CHECK(table.overdue(kStart + seconds(60)).size() == 1);
+  CHECK(grants.remove(1));
+  CHECK(grants.overdue(kStart + seconds(60)).size() == 1);
 }
 
 TEST_CASE("a segment granted during a recall is covered by it") {
-  GrantTable table;
-  table.add(7, 1, Access::kRead, kStart);
-  REQUIRE(table.recall(7, kStart, seconds(5), "x").size() == 1);
-  table.add(7, 1, Access::kRead, kStart + seconds(1));
-  CHECK(table.find(7, 1, Access::kRead)->state == GrantState::kRecalled);
-  CHECK_FALSE(table.remove_segment(7, 1, Access::kRead));
-  CHECK(table.overdue(kStart + seconds(5)).size() == 1);
+  FileGrants grants;
+  grants.add(1, Access::kRead, kStart);
+  REQUIRE(grants.recall(kStart, seconds(5), "x").size() == 1);
+  grants.add(1, Access::kRead, kStart + seconds(1));
+  CHECK(grants.find(1, Access::kRead)->state == GrantState::kRecalled);
+  CHECK_FALSE(grants.remove_segment(1, Access::kRead));
+  CHECK(grants.overdue(kStart + seconds(5)).size() == 1);
 }
 
 }  // namespace

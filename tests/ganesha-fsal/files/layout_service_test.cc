@@ -43,11 +43,13 @@ struct FakeFencer : Fencer {
 };
 
 struct Fixture {
+  FileTable files;
   FakeRecaller recaller;
   FakeFencer fencer;
   Clock::time_point now{};
   std::vector<FileId> gone;
-  LayoutService service{recaller,
+  LayoutService service{files,
+                        recaller,
                         fencer,
                         {.recall_timeout = seconds(10), .fence_retry = seconds(2)},
                         [this] { return now; },
@@ -220,9 +222,40 @@ TEST_CASE("recalling everything asks each holder of each file") {
   CHECK(f.service.recall_all("device changed") == 0);
 }
 
+TEST_CASE("layouts are counted, and there are not more than the limit") {
+  Fixture f;
+  LayoutService service{f.files,
+                        f.recaller,
+                        f.fencer,
+                        {.recall_timeout = seconds(10), .most = 2},
+                        [&] { return f.now; },
+                        [](FileId) {}};
+  REQUIRE(service.grant(7, 1, Access::kRead));
+  REQUIRE(service.grant(8, 1, Access::kReadWrite));
+  CHECK(service.counters().out == 2);
+  CHECK(service.grant(9, 1, Access::kRead).error() == Errc::kLayoutTryLater);
+  CHECK(service.files().size() == 2);
+  CHECK_FALSE(service.oldest_recall());
+  f.now += seconds(1);
+  service.recall(8, "moved");
+  f.now += seconds(1);
+  service.recall(7, "moved");
+  CHECK(service.counters().recalled == 2);
+  CHECK(service.oldest_recall() == Clock::time_point{} + seconds(1));
+  service.returned(8, 1, Access::kReadWrite);
+  CHECK(service.counters().out == 1);
+  CHECK(service.counters().recalled == 1);
+  CHECK(service.grant(9, 1, Access::kRead));
+  service.dropped(7, 1);
+  CHECK(service.counters().recalled == 0);
+  service.dropped(9, 1);
+  CHECK(f.files.size() == 0);
+}
+
 struct Keeper : Fixture {
   std::set<ClientId> open_by;
   LayoutService service{
+      files,
       recaller,
       fencer,
       {.recall_timeout = seconds(10)},
@@ -297,10 +330,12 @@ TEST_CASE("beside a data server that is away a client is asked before something 
 }
 
 TEST_CASE("a client may answer when the service is gone") {
+  FileTable files;
   FakeRecaller recaller;
   {
     FakeFencer fencer;
-    LayoutService service{recaller,
+    LayoutService service{files,
+                          recaller,
                           fencer,
                           {},
                           [] { return Clock::time_point{}; },

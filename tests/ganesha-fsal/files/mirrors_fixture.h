@@ -49,7 +49,8 @@ struct MirrorsTest : NamespaceTest {
         .names = *names,
         .in_use = [this](FileId id) { return layouts.held_for_write(id) || layouts.blocked(id); }});
     REQUIRE(journal->open());
-    Mirrors::Parts parts{.names = *names,
+    Mirrors::Parts parts{.files = files,
+                         .names = *names,
                          .journal = *journal,
                          .layouts = layouts,
                          .reach = [this](std::uint32_t id) { return reach[id]; },
@@ -83,7 +84,12 @@ struct MirrorsTest : NamespaceTest {
   void restart() {
     mirrors.reset();
     journal.reset();
-    for (const Grant& grant : layouts.grants(100)) layouts.dropped(grant.file, grant.client);
+    for (const FileId file : layouts.files()) {
+      for (const Grant& grant : layouts.grants_of(file)) layouts.dropped(file, grant.client);
+    }
+    for (const FileId file : files.where([](const FileState&) { return true; })) {
+      FileTable::Changing(files, file)->mirrors = {};
+    }
     names.reset();
     store.lose_power();
     open();
@@ -148,9 +154,10 @@ struct MirrorsTest : NamespaceTest {
   std::vector<FenceCall> fences;
   bool fence_at_once = false;
   bool grants_known = true;
+  FileTable files;
   Recalls recalls;
   NoFencer fencer;
-  LayoutService layouts{recalls, fencer, {}, [] { return Clock::now(); }, [](FileId) {}};
+  LayoutService layouts{files, recalls, fencer, {}, [] { return Clock::now(); }, [](FileId) {}};
   std::unique_ptr<WriterJournal> journal;
   std::unique_ptr<Mirrors> mirrors;
 };

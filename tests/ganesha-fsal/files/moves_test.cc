@@ -64,13 +64,15 @@ struct MovesTest : NamespaceTest {
   // Once, when it is looked who is here, and when the loads are looked at.
   std::function<void()> looking;
   std::function<void()> choosing;
+  FileTable files;
   NoRecaller recaller;
   NoFencer fencer;
-  LayoutService layouts{recaller, fencer, {}, [] { return Clock::now(); }, [](FileId) {}};
+  LayoutService layouts{files, recaller, fencer, {}, [] { return Clock::now(); }, [](FileId) {}};
   WriterJournal journal{{.names = *names, .in_use = [this](FileId id) {
                            return layouts.held_for_write(id) || layouts.blocked(id);
                          }}};
-  Mirrors mirrors{{.names = *names,
+  Mirrors mirrors{{.files = files,
+                   .names = *names,
                    .journal = journal,
                    .layouts = layouts,
                    .reach =
