@@ -347,11 +347,10 @@ void Mirrors::sweep() {
     }
     look_after(file);
   }
-  // Who led is remembered from one tick to the next: one who writes again soon has them again.
+  // Not at once, when the last writer goes: one who writes again a moment later has them again.
   for (const FileId file : parts_.files.due(Due::kUnused, now, SIZE_MAX)) {
     const FileTable::Changing record(parts_.files, file);
-    if (!record->unused()) continue;
-    if (std::exchange(record->mirrors.seen_unused, true)) record->mirrors = {};
+    if (record->unused()) record->mirrors = {};
   }
 }
 

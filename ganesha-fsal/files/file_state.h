@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "ganesha-fsal/files/grants.h"
+#include "ganesha-fsal/files/journal_state.h"
 #include "ganesha-fsal/files/mirror_state.h"
 #include "ganesha-fsal/files/phase.h"
 #include "ganesha-fsal/files/size_asks.h"
@@ -26,15 +27,18 @@ namespace weft::mds {
 
 // What is to be done with files without anybody asking. The table finds the files of each.
 enum class Due : std::uint8_t {
-  kMend,    // a pending cut, or a size in doubt: whenever data servers may be asked
-  kCommit,  // written through this server and not committed
-  kRecall,  // a layout that was recalled and is not back in time
-  kFence,   // a fence that failed, and is to be tried again
-  kOwing,   // what leaders may owe to other copies is to be asked for
-  kCopies,  // copies that are not current are to be looked at
-  kUnused,  // leaders that nobody needs
+  kMend,       // a pending cut, or a size in doubt: whenever data servers may be asked
+  kCommit,     // written through this server and not committed
+  kRecall,     // a layout that was recalled and is not back in time
+  kFence,      // a fence that failed, and is to be tried again
+  kOwing,      // what leaders may owe to other copies is to be asked for
+  kCopies,     // copies that are not current are to be looked at
+  kUnused,     // leaders that nobody needs
+  kSettle,     // the journal: a writer died, in this run
+  kInherited,  // or in an earlier one
+  kEndRecord,  // its record is not needed any more
 };
-inline constexpr std::size_t kDues = 7;
+inline constexpr std::size_t kDues = 10;
 
 struct FileState {
   static constexpr Clock::time_point kNever = Clock::time_point::max();
@@ -44,12 +48,14 @@ struct FileState {
   UnstableWrites unstable;
   LayoutState layouts;
   MirrorState mirrors;
+  JournalState journal;
   // Grows when something is done that others may wait for, who look again then
   // (FileTable::await_progress()).
   std::uint64_t progress = 0;
 
   [[nodiscard]] bool idle() const {
-    return phase.idle() && size.idle() && unstable.idle() && layouts.idle() && mirrors.idle();
+    return phase.idle() && size.idle() && unstable.idle() && layouts.idle() && mirrors.idle() &&
+           journal.idle();
   }
   // Somebody writes it, with the leaders there are, or is being kept from it.
   [[nodiscard]] bool being_written() const { return mirrors.pins > 0 || layouts.written(); }
@@ -58,6 +64,11 @@ struct FileState {
   // There are leaders, and no reason why they should stay.
   [[nodiscard]] bool unused() const {
     return mirrors.unused() && !mirrors.idle() && !layouts.written();
+  }
+  // A record in the journal is to stay, or there is none.
+  [[nodiscard]] bool record_needed() const {
+    return !journal.recorded || journal.ending || journal.pins > 0 || !journal.settled() ||
+           layouts.written() || !unstable.idle() || owes();
   }
   // From when on; kNever: nothing of that kind is to be done.
   [[nodiscard]] Clock::time_point due(Due what) const {
@@ -70,6 +81,11 @@ struct FileState {
       case Due::kCopies:
         return mirrors.excluded.empty() || mirrors.pins > 0 ? kNever : mirrors.look_again;
       case Due::kUnused: return unused() ? Clock::time_point::min() : kNever;
+      case Due::kSettle:
+        return journal.doubted != 0 && !journal.inherited ? journal.retry_at : kNever;
+      case Due::kInherited: return journal.inherited ? journal.retry_at : kNever;
+      case Due::kEndRecord:
+        return record_needed() ? kNever : journal.end_at.value_or(Clock::time_point::min());
     }
     return kNever;
   }

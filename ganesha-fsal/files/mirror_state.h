@@ -57,7 +57,6 @@ struct MirrorState {
   // meanwhile do not name it.
   std::map<std::uint32_t, Exclusion> excluded;
   Clock::time_point look_again{};  // whether it still is
-  bool seen_unused = false;        // by a tick, and nobody began to write since
 
   // Nobody writes through this server, and nothing has to be remembered but, for a moment, who led.
   [[nodiscard]] bool unused() const {

@@ -110,7 +110,6 @@ Result<Mirrors::Target> Mirrors::begin_write(FileId file, const Namespace::MakeL
     const FileTable::Changing record(parts_.files, file);
     ++record->mirrors.pins;
     ++record->mirrors.begun;
-    record->mirrors.seen_unused = false;
   }
   Pin pin(this, file, std::move(begun->pin));
   auto view = patiently<View>(file, [&] { return try_begin(file); });

@@ -6,29 +6,41 @@ namespace weft::mds {
 namespace {
 
 constexpr std::size_t kMostOfASweep = 4096;
+constexpr std::chrono::seconds kPatience{10};  // with a sweep
+constexpr Clock::time_point kEver = FileState::kNever - Clock::duration(1);
 
 }  // namespace
 
 Result<std::size_t> WriterJournal::open() {
   const auto found = parts_.names.written_files(0, SIZE_MAX);
   if (!found) return fail(found.error().code, found.error().text);
-  const MutexLock lock(mutex_);
-  for (const WrittenFile& file : *found) entries_[file.id].inherited = true;
+  for (const WrittenFile& file : *found) {
+    const FileTable::Changing record(parts_.files, file.id);
+    record->journal.recorded = true;
+    record->journal.inherited = true;
+  }
+  recorded_ = found->size();
   return found->size();
 }
 
 Result<WriterJournal::Begun> WriterJournal::begin(FileId file, const Namespace::MakeLayout& make) {
-  MutexLock lock(mutex_);
-  swept_.wait(mutex_, [&]() WEFT_REQUIRES(mutex_) {
-    const auto it = entries_.find(file);
-    return it == entries_.end() || !it->second.ending;
-  });
-  Entry& entry = entries_[file];  // stays where it is while it is pinned
-  ++entry.pins;
-  entry.idle_since.reset();
+  bool durable = false;
+  {
+    FileTable::Changing record(parts_.files, file);
+    const bool swept = record.wait_until(
+        Clock::now() + kPatience, [](const FileState& state) { return !state.journal.ending; });
+    if (!swept) return fail(Errc::kBusy, "the file's record in the journal is being ended");
+    JournalState& state = record->journal;
+    if (!state.recorded) {
+      if (recorded_ >= parts_.most) return fail(Errc::kBusy, "too many files are being written");
+      state.recorded = true;  // even if it is not known whether the store has it
+      ++recorded_;
+    }
+    ++state.pins;
+    state.end_at.reset();
+    durable = state.durable;
+  }
   Pin pin(*this, file);
-  const bool durable = entry.durable;
-  lock.unlock();
   if (durable) {
     auto map = parts_.names.layout(file);
     if (!map) return fail(map.error().code, map.error().text);
@@ -37,111 +49,91 @@ Result<WriterJournal::Begun> WriterJournal::begin(FileId file, const Namespace::
   }
   auto map = parts_.names.begin_writing(file, make);
   if (!map) return fail(map.error().code, map.error().text);
-  lock.lock();
-  entry.durable = true;
-  lock.unlock();
+  FileTable::Changing(parts_.files, file)->journal.durable = true;
   return Begun{std::move(*map), std::move(pin)};
 }
 
 void WriterJournal::unpin(FileId file) {
-  const MutexLock lock(mutex_);
-  --entries_.at(file).pins;
+  const FileTable::Changing record(parts_.files, file);
+  --record->journal.pins;
 }
 
 void WriterJournal::doubt(FileId file) {
-  const MutexLock lock(mutex_);
-  const auto it = entries_.find(file);
-  if (it == entries_.end()) return;
-  it->second.doubted = ++doubts_;
-  it->second.retry_at = {};
+  const FileTable::Changing record(parts_.files, file);
+  JournalState& state = record->journal;
+  if (!state.recorded) return;
+  state.doubted = parts_.files.number();
+  state.retry_at = {};
+  state.end_at.reset();
 }
 
 bool WriterJournal::inherited(FileId file) const {
-  const MutexLock lock(mutex_);
-  const auto it = entries_.find(file);
-  return it != entries_.end() && it->second.inherited;
+  return FileTable::Looking(parts_.files, file)->journal.inherited;
 }
 
 std::optional<WriterJournal::Unsettled> WriterJournal::unsettled(FileId file) const {
-  const MutexLock lock(mutex_);
-  const auto it = entries_.find(file);
-  if (it == entries_.end() || it->second.settled()) return std::nullopt;
-  return Unsettled{file, it->second.inherited, it->second.doubted};
+  const FileTable::Looking record(parts_.files, file);
+  const JournalState& state = record->journal;
+  if (state.settled()) return std::nullopt;
+  return Unsettled{file, state.inherited, state.doubted};
 }
 
 std::vector<WriterJournal::Unsettled> WriterJournal::due(bool inherited_too,
                                                          std::size_t limit) const {
   std::vector<Unsettled> found;
-  const auto now = parts_.now();
-  const MutexLock lock(mutex_);
-  for (const auto& [file, entry] : entries_) {
-    if (found.size() == limit) break;
-    if (entry.settled() || entry.retry_at > now) continue;
-    if (entry.inherited && !inherited_too) continue;
-    found.push_back({file, entry.inherited, entry.doubted});
-  }
+  const auto add = [&](Due kind) {
+    for (const FileId file : parts_.files.due(kind, parts_.now(), limit - found.size())) {
+      if (const auto what = unsettled(file)) found.push_back(*what);
+    }
+  };
+  add(Due::kSettle);
+  if (inherited_too) add(Due::kInherited);
   return found;
 }
 
 void WriterJournal::settled(const Unsettled& what) {
-  const MutexLock lock(mutex_);
-  const auto it = entries_.find(what.file);
-  if (it == entries_.end()) return;
-  if (what.inherited) it->second.inherited = false;
-  if (it->second.doubted == what.doubted) it->second.doubted = 0;
+  const FileTable::Changing record(parts_.files, what.file);
+  if (what.inherited) record->journal.inherited = false;
+  if (record->journal.doubted == what.doubted) record->journal.doubted = 0;
 }
 
 void WriterJournal::not_settled(FileId file) {
-  const MutexLock lock(mutex_);
-  const auto it = entries_.find(file);
-  if (it != entries_.end()) it->second.retry_at = parts_.now() + parts_.retry;
+  FileTable::Changing(parts_.files, file)->journal.retry_at = parts_.now() + parts_.retry;
 }
 
 void WriterJournal::retry_all() {
-  const MutexLock lock(mutex_);
-  for (auto& [file, entry] : entries_) entry.retry_at = {};
-}
-
-// Marks those that have been idle for long enough as ending.
-std::vector<FileId> WriterJournal::take_idle() {
-  std::vector<FileId> idle;
-  const auto now = parts_.now();
-  const MutexLock lock(mutex_);
-  for (auto& [file, entry] : entries_) {
-    if (idle.size() == kMostOfASweep) break;
-    if (entry.pins > 0 || !entry.settled() || parts_.in_use(file)) {
-      entry.idle_since.reset();
-      continue;
+  for (const Due kind : {Due::kSettle, Due::kInherited}) {
+    for (const FileId file : parts_.files.due(kind, kEver, SIZE_MAX)) {
+      FileTable::Changing(parts_.files, file)->journal.retry_at = {};
     }
-    if (!entry.idle_since) entry.idle_since = now;
-    if (now - *entry.idle_since < parts_.linger) continue;
-    entry.ending = true;
-    idle.push_back(file);
   }
-  return idle;
 }
 
 void WriterJournal::sweep() {
-  const auto idle = take_idle();
-  if (idle.empty()) return;
-  const auto ended = parts_.names.end_writing(idle);
-  if (!ended) spdlog::warn("event=journal_not_swept error=\"{}\"", ended.error().describe());
-  {
-    const MutexLock lock(mutex_);
-    for (const FileId file : idle) {
-      if (ended) {
-        entries_.erase(file);
-      } else {
-        entries_.at(file).ending = false;
-      }
+  const auto now = parts_.now();
+  for (;;) {
+    const auto due = parts_.files.due(Due::kEndRecord, now, kMostOfASweep);
+    std::vector<FileId> ending;
+    for (const FileId file : due) {
+      const FileTable::Changing record(parts_.files, file);
+      if (record->due(Due::kEndRecord) > now) continue;
+      JournalState& state = record->journal;
+      if (!state.end_at) state.end_at = now + parts_.linger;
+      if (*state.end_at > now) continue;
+      state.ending = true;  // so nobody begins
+      ending.push_back(file);
     }
+    const auto ended = ending.empty() ? Result<>{} : parts_.names.end_writing(ending);
+    for (const FileId file : ending) {
+      const FileTable::Changing record(parts_.files, file);
+      record->journal.ending = false;
+      if (!ended) continue;
+      record->journal = {};
+      --recorded_;
+    }
+    if (!ended) spdlog::warn("event=journal_not_swept error=\"{}\"", ended.error().describe());
+    if (!ended || due.size() < kMostOfASweep) return;
   }
-  swept_.notify_all();
-}
-
-std::size_t WriterJournal::size() const {
-  const MutexLock lock(mutex_);
-  return entries_.size();
 }
 
 }  // namespace weft::mds

@@ -13,33 +13,36 @@
 //            they are fenced by the object's epoch and the data servers have been asked how far the
 //            file goes: settled() again. begin() takes it over, with an epoch above theirs.
 //
+// What is in memory of it is a part of the file's record (file_state.h).
+//
 // Threading: any thread. begin() and sweep() wait for the metadata store.
 //
 // Invariants:
 //  1. While a layout for writing is out, or its holder is being fenced, the record is durable.
 //  2. A record whose file is in doubt or inherited is never swept.
+//  3. This run makes no further record while there are Parts::most.
 #pragma once
 
+#include <atomic>
 #include <functional>
-#include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
-#include "ganesha-fsal/files/grants.h"
+#include "ganesha-fsal/files/file_table.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
-#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
 class WriterJournal {
  public:
   struct Parts {
+    FileTable& files;
     Namespace& names;
-    // A layout for writing the file is out, or a holder is being fenced. May lock, must not call
-    // back.
-    std::function<bool(FileId)> in_use;
     std::function<Clock::time_point()> now = [] { return Clock::now(); };
     Clock::duration linger = std::chrono::seconds(5);  // of a record that nobody needs
     Clock::duration retry = std::chrono::seconds(5);   // after settling failed
+    std::size_t most = std::size_t{1} << 20;           // records
   };
 
   explicit WriterJournal(Parts parts) : parts_(std::move(parts)) {}
@@ -69,7 +72,8 @@ class WriterJournal {
     layout::LayoutMap map;
     Pin pin;
   };
-  // Namespace::begin_writing(), unless that was done before.
+  // Namespace::begin_writing(), unless that was done before. kBusy: there are too many records, or
+  // the store takes long to end this one.
   [[nodiscard]] Result<Begun> begin(FileId file, const Namespace::MakeLayout& make);
 
   // No-op for a file without record: no layout for writing was out.
@@ -94,29 +98,14 @@ class WriterJournal {
   // Ends the records that nobody needs. Call about once a second.
   void sweep();
 
-  [[nodiscard]] std::size_t size() const;
+  // Records that are, or may be, in the store.
+  [[nodiscard]] std::size_t size() const { return recorded_; }
 
  private:
-  struct Entry {
-    unsigned pins = 0;
-    bool durable = false;  // made, or taken over, by this run
-    bool inherited = false;
-    bool ending = false;        // a sweep is taking it away
-    std::uint64_t doubted = 0;  // 0: not in doubt
-    Clock::time_point retry_at{};
-    std::optional<Clock::time_point> idle_since;
-
-    [[nodiscard]] bool settled() const { return !inherited && doubted == 0; }
-  };
-
   void unpin(FileId file);
-  [[nodiscard]] std::vector<FileId> take_idle();
 
   const Parts parts_;
-  mutable Mutex mutex_;
-  CondVar swept_;
-  std::map<FileId, Entry> entries_ WEFT_GUARDED_BY(mutex_);
-  std::uint64_t doubts_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::size_t> recorded_{0};
 };
 
 }  // namespace weft::mds

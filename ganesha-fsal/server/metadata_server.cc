@@ -150,12 +150,8 @@ void MetadataServer::make_layouts() {
                       return environment_.is_open(file, client);
                     }});
   journal_ = std::make_unique<WriterJournal>(
-      WriterJournal::Parts{.names = *names_,
-                           .in_use =
-                               [this](FileId file) {
-                                 return layouts_->held_for_write(file) || layouts_->blocked(file) ||
-                                        data_->uncommitted(file) || mirrors_->owes(file);
-                               },
+      WriterJournal::Parts{.files = files_,
+                           .names = *names_,
                            .now = [this] { return environment_.clock.now(); },
                            .linger = options_.journal_linger});
   mirrors_ = std::make_unique<Mirrors>(mirror_parts());

@@ -45,9 +45,8 @@ struct MirrorsTest : NamespaceTest {
 
   void start() {
     mirrors.reset();
-    journal = std::make_unique<WriterJournal>(WriterJournal::Parts{
-        .names = *names,
-        .in_use = [this](FileId id) { return layouts.held_for_write(id) || layouts.blocked(id); }});
+    journal =
+        std::make_unique<WriterJournal>(WriterJournal::Parts{.files = files, .names = *names});
     REQUIRE(journal->open());
     Mirrors::Parts parts{.files = files,
                          .names = *names,
@@ -89,6 +88,7 @@ struct MirrorsTest : NamespaceTest {
     }
     for (const FileId file : files.where([](const FileState&) { return true; })) {
       FileTable::Changing(files, file)->mirrors = {};
+      FileTable::Changing(files, file)->journal = {};
     }
     names.reset();
     store.lose_power();

@@ -68,9 +68,7 @@ struct MovesTest : NamespaceTest {
   NoRecaller recaller;
   NoFencer fencer;
   LayoutService layouts{files, recaller, fencer, {}, [] { return Clock::now(); }, [](FileId) {}};
-  WriterJournal journal{{.names = *names, .in_use = [this](FileId id) {
-                           return layouts.held_for_write(id) || layouts.blocked(id);
-                         }}};
+  WriterJournal journal{{.files = files, .names = *names}};
   Mirrors mirrors{{.files = files,
                    .names = *names,
                    .journal = journal,

@@ -1,6 +1,6 @@
 #include "ganesha-fsal/files/writer_journal.h"
 
-#include <set>
+#include <memory>
 #include <thread>
 
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
@@ -10,12 +10,15 @@ namespace {
 
 using std::chrono::seconds;
 
+constexpr auto kWrite = layout::Access::kReadWrite;
+
 struct Fixture : NamespaceTest {
   Fixture() : f(file(kRootFileId, "f")) { start(); }
 
   void start() {
-    journal.emplace(WriterJournal::Parts{.names = *names,
-                                         .in_use = [this](FileId id) { return out.contains(id); },
+    files = std::make_unique<FileTable>();
+    journal.emplace(WriterJournal::Parts{.files = *files,
+                                         .names = *names,
                                          .now = [this] { return now; },
                                          .linger = seconds(5),
                                          .retry = seconds(5)});
@@ -32,9 +35,12 @@ struct Fixture : NamespaceTest {
   layout::LayoutMap grant() {
     auto begun = journal->begin(f, striped({1, 2}));
     REQUIRE(begun);
-    out.insert(f);
+    hold(*files);
     return begun->map;
   }
+  // A layout is out, or it came back.
+  void hold(FileTable& of) { FileTable::Changing(of, f)->layouts.grants.add(1, kWrite, now); }
+  void give_back(FileTable& of) { FileTable::Changing(of, f)->layouts.grants.remove(1); }
   std::size_t recorded() { return names->written_files(0, 100)->size(); }
   void pass(seconds time) {
     journal->sweep();
@@ -43,7 +49,7 @@ struct Fixture : NamespaceTest {
   }
 
   const FileId f;
-  std::set<FileId> out;
+  std::unique_ptr<FileTable> files;
   Clock::time_point now{};
   std::optional<WriterJournal> journal;
   std::size_t inherited = 0;
@@ -60,11 +66,11 @@ TEST_CASE_METHOD(Fixture, "a record is made once, and goes when nobody has neede
 
   pass(seconds(60));
   CHECK(recorded() == 1);  // still out
-  out.clear();
+  give_back(*files);
   pass(seconds(4));
   CHECK(recorded() == 1);
   grant();  // opened again: the time begins anew
-  out.clear();
+  give_back(*files);
   pass(seconds(4));
   CHECK(recorded() == 1);
   pass(seconds(1));
@@ -87,7 +93,7 @@ TEST_CASE_METHOD(Fixture, "a record stays while a layout is about to be handed o
 
 TEST_CASE_METHOD(Fixture, "a record stays while the file's size is in doubt") {
   grant();
-  out.clear();
+  give_back(*files);
   journal->doubt(f);
   pass(seconds(60));
   CHECK(recorded() == 1);
@@ -125,7 +131,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(journal->inherited(f));
   CHECK(journal->due(false, 10).empty());
   REQUIRE(journal->due(true, 10).size() == 1);
-  out.clear();
+  give_back(*files);
   pass(seconds(60));
   CHECK(recorded() == 1);
 
@@ -135,7 +141,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(journal->inherited(f));  // those of before are not fenced by that
   journal->settled(*journal->unsettled(f));
   CHECK_FALSE(journal->inherited(f));
-  out.clear();
+  give_back(*files);
   pass(seconds(5));
   CHECK(recorded() == 0);
   check_clean();
@@ -145,7 +151,7 @@ TEST_CASE_METHOD(Fixture, "a file that is gone leaves nothing behind") {
   grant();
   REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
   CHECK(journal->begin(f, no_layout).error() == Errc::kStale);
-  out.clear();
+  give_back(*files);
   pass(seconds(5));
   CHECK(journal->size() == 0);
   check_clean();
@@ -153,15 +159,8 @@ TEST_CASE_METHOD(Fixture, "a file that is gone leaves nothing behind") {
 
 TEST_CASE_METHOD(Fixture, "sweeps and grants at once never leave a layout without its record") {
   std::atomic<bool> stop = false;
-  std::mutex mutex;
-  std::set<FileId> held;
-  WriterJournal busy({.names = *names,
-                      .in_use =
-                          [&](FileId id) {
-                            const std::lock_guard lock(mutex);
-                            return held.contains(id);
-                          },
-                      .linger = seconds(0)});
+  FileTable of;
+  WriterJournal busy({.files = of, .names = *names, .linger = seconds(0)});
   std::jthread sweeper([&] {
     while (!stop) busy.sweep();
   });
@@ -169,18 +168,31 @@ TEST_CASE_METHOD(Fixture, "sweeps and grants at once never leave a layout withou
     {
       auto begun = busy.begin(f, striped({1}));
       REQUIRE(begun);
-      const std::lock_guard lock(mutex);
-      held.insert(f);
+      hold(of);
     }
     std::this_thread::yield();
     if (recorded() != 1) {
       stop = true;
       FAIL("a layout is out and not in the journal");
     }
-    const std::lock_guard lock(mutex);
-    held.clear();
+    give_back(of);
   }
   stop = true;
+}
+
+TEST_CASE_METHOD(Fixture, "records are bounded, and a sweep ends all that nobody needs") {
+  FileTable of;
+  WriterJournal few({.files = of, .names = *names, .linger = seconds(0), .most = 2});
+  const FileId g = file(kRootFileId, "g");
+  const FileId h = file(kRootFileId, "h");
+  REQUIRE(few.begin(f, striped({1})));
+  REQUIRE(few.begin(g, striped({1})));
+  CHECK(few.begin(h, striped({1})).error() == Errc::kBusy);
+  CHECK(few.begin(g, striped({1})));
+  few.sweep();
+  CHECK(few.size() == 0);
+  CHECK(of.size() == 0);
+  CHECK(few.begin(h, striped({1})));
 }
 
 }  // namespace weft::mds
