@@ -6,6 +6,10 @@ void DsFencer::await_counted(ClientId client) {
   counted_.wait(mutex_, [&]() WEFT_REQUIRES(mutex_) { return !counting_.contains(client); });
 }
 
+void DsFencer::make_room() {
+  if (epochs_.size() >= kMostKnown) epochs_.erase(epochs_.begin());
+}
+
 Result<std::uint32_t> DsFencer::epoch_for(ClientId client) {
   const MutexLock lock(mutex_);
   await_counted(client);  // what is sealed with the epoch of before would be refused
@@ -13,6 +17,7 @@ Result<std::uint32_t> DsFencer::epoch_for(ClientId client) {
   if (it == epochs_.end()) {
     const auto known = names_.client_epoch(client);
     if (!known) return fail(known.error().code, known.error().text);
+    make_room();
     it = epochs_.emplace(client, Epoch{.current = *known}).first;
   }
   it->second.used = true;
@@ -32,6 +37,7 @@ Result<std::uint32_t> DsFencer::epoch_against(ClientId client) {
   counting_.erase(client);
   counted_.notify_all();
   if (!next) return fail(next.error().code, next.error().text);
+  make_room();
   epochs_[client] = Epoch{.current = *next};
   return *next;
 }

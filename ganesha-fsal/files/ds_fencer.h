@@ -36,6 +36,11 @@ class DsFencer final : public Fencer {
   // Waits until nobody counts the client's epoch up.
   void await_counted(ClientId client) WEFT_REQUIRES(mutex_);
 
+  // Forgets a client when there are many: any, since what is forgotten counts as used.
+  void make_room() WEFT_REQUIRES(mutex_);
+
+  static constexpr std::size_t kMostKnown = 65536;
+
   struct Epoch {
     std::uint32_t current = 1;
     bool used = false;  // handles may have been sealed with it
@@ -45,7 +50,7 @@ class DsFencer final : public Fencer {
   Cluster& cluster_;
   Mutex mutex_;
   CondVar counted_;
-  // What is not here is in the namespace.
+  // What is not here is in the namespace. At most kMostKnown.
   std::map<ClientId, Epoch> epochs_ WEFT_GUARDED_BY(mutex_);
   std::set<ClientId> counting_ WEFT_GUARDED_BY(mutex_);  // whose epoch is being counted up
 };

@@ -77,6 +77,9 @@ Namespace::MakeLayout FileData::placer(const layout::PlacementPolicy& policy) {
 }
 
 Result<layout::LayoutMap> FileData::map_of(FileId file, const layout::PlacementPolicy& policy) {
+  auto map = layout_map(parts_.files, parts_.names, file);
+  if (!map) return failed(map);
+  if (*map) return std::move(**map);
   return parts_.names.ensure_layout(file, placer(policy));
 }
 

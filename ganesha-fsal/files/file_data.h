@@ -56,6 +56,7 @@
 #include "ganesha-fsal/files/ds_fencer.h"
 #include "ganesha-fsal/files/file_table.h"
 #include "ganesha-fsal/files/flex_reports.h"
+#include "ganesha-fsal/files/layout_maps.h"
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/files/mirrors.h"
 #include "ganesha-fsal/files/size_asks.h"

@@ -64,7 +64,7 @@ Result<std::shared_ptr<FileData::BegunRead>> FileData::begin_read(FileId file, s
   if (auto fine = ready(file); !fine) return failed(fine);
   const auto attributes = parts_.names.getattr(file);
   if (!attributes) return failed(attributes);
-  const auto map = parts_.names.layout(file);
+  const auto map = layout_map(parts_.files, parts_.names, file);
   if (!map) return failed(map);
   ++reads_;
   auto begun = std::make_shared<BegunRead>();
@@ -99,7 +99,7 @@ Result<std::shared_ptr<FileData::BegunRead>> FileData::begin_read(FileId file, s
 
 // A map's new epoch is durable before any data server refuses what is of an older one.
 Result<layout::LayoutMap> FileData::newer_map(FileId file, std::uint32_t epoch) {
-  auto map = parts_.names.layout(file);
+  auto map = layout_map(parts_.files, parts_.names, file);
   if (!map) return failed(map);
   if (!*map) return fail(Errc::kStale, "the file was removed");
   if ((*map)->object_epoch > epoch) return std::move(**map);
@@ -306,7 +306,7 @@ Result<std::uint64_t> FileData::commit_alone(FileId file, layout::LayoutMap map)
 }
 
 Result<> FileData::sync(FileId file) {
-  auto map = parts_.names.layout(file);
+  auto map = layout_map(parts_.files, parts_.names, file);
   if (!map) return failed(map);
   if (!*map) {  // not written, or removed
     forget_unstable(file);
@@ -469,7 +469,7 @@ Result<std::size_t> FileData::punch_one_copy(FileId file, std::uint64_t offset,
                                              std::uint64_t length) {
   const auto writing = enter_writing(parts_.files, file);
   if (!writing) return failed(writing);
-  const auto map = parts_.names.layout(file);
+  const auto map = layout_map(parts_.files, parts_.names, file);
   if (!map) return failed(map);
   if (!*map) return 0;
   if (!mirrored(**map)) {

@@ -126,7 +126,7 @@ Result<> FileData::cut(const PendingTruncate& pending) {
 
 // The file's end as its objects show it.
 Result<ObjectsEnd> FileData::written_end(FileId file) {
-  const auto map = parts_.names.layout(file);
+  const auto map = layout_map(parts_.files, parts_.names, file);
   if (!map) return failed(map);
   if (!*map) return ObjectsEnd{};
   const layout::ObjectId object = parts_.names.object_of(file, **map);
@@ -177,7 +177,7 @@ Result<> FileData::recall_writers(FileId file, std::optional<ClientId> except,
 // With several copies the caller's own layout, too: what it writes meanwhile could reach one copy
 // before the cut, and another after it.
 Result<> FileData::recall_before_cut(FileId file, ClientId client) {
-  const auto map = parts_.names.layout(file);
+  const auto map = layout_map(parts_.files, parts_.names, file);
   if (!map) return failed(map);
   const bool own = *map && (*map)->copies.size() > 1;
   return recall_writers(file, own ? std::nullopt : std::optional(client), "truncate");
@@ -218,7 +218,7 @@ Result<ObjectsEnd> FileData::learn_doubted(FileId file, std::uint64_t doubt,
   if (!learning) return failed(learning);
   const auto before = parts_.names.getattr(file);
   if (!before) return failed(before);
-  const auto map = parts_.names.layout(file);
+  const auto map = layout_map(parts_.files, parts_.names, file);
   if (!map) return failed(map);
   if (!*map) return ObjectsEnd{before->size};
   const auto end = asks_.answer(file, doubt, patience, [&](SizeAsks::Answered answered) {

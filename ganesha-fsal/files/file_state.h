@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "ganesha-fsal/files/grants.h"
 #include "ganesha-fsal/files/journal_state.h"
@@ -22,6 +23,7 @@
 #include "ganesha-fsal/files/size_asks.h"
 #include "ganesha-fsal/files/unstable_writes.h"
 #include "ganesha-fsal/meta/schema/types.h"
+#include "layout/layout_map.h"
 
 namespace weft::mds {
 
@@ -52,6 +54,8 @@ struct FileState {
   // Grows when something is done that others may wait for, who look again then
   // (FileTable::await_progress()).
   std::uint64_t progress = 0;
+  // The layout map, once it was read, until it changes (layout_maps.h). Does not keep the record.
+  std::shared_ptr<const layout::LayoutMap> map;
 
   [[nodiscard]] bool idle() const {
     return phase.idle() && size.idle() && unstable.idle() && layouts.idle() && mirrors.idle() &&

@@ -56,6 +56,31 @@ void FileTable::await_progress(FileId file, std::uint64_t seen, Clock::time_poin
       deadline, [seen](const FileState& state) { return state.progress != seen; }));
 }
 
+FileTable::SeenMap FileTable::map(FileId file) const {
+  Shard& shard = shard_of(file);
+  const MutexLock lock(shard.mutex);
+  const auto at = shard.records.find(file);
+  return {at == shard.records.end() ? nullptr : at->second.state.map, shard.map_changes};
+}
+
+void FileTable::keep_map(FileId file, std::uint64_t changes, const layout::LayoutMap& map) {
+  auto kept = std::make_shared<const layout::LayoutMap>(map);
+  Shard& shard = shard_of(file);
+  const MutexLock lock(shard.mutex);
+  const auto at = shard.records.find(file);
+  if (at != shard.records.end() && shard.map_changes == changes) {
+    at->second.state.map = std::move(kept);
+  }
+}
+
+void FileTable::map_changed(FileId file) {
+  Shard& shard = shard_of(file);
+  const MutexLock lock(shard.mutex);
+  ++shard.map_changes;
+  const auto at = shard.records.find(file);
+  if (at != shard.records.end()) at->second.state.map.reset();
+}
+
 std::vector<FileId> FileTable::due(Due what, Clock::time_point now, std::size_t limit) const {
   std::vector<FileId> files;
   const std::size_t first = first_.fetch_add(1);

@@ -45,6 +45,7 @@ class WEFT_CAPABILITY("file table") FileTable {
   struct Shard {
     Mutex mutex;
     Records records WEFT_GUARDED_BY(mutex);
+    std::uint64_t map_changes WEFT_GUARDED_BY(mutex) = 0;  // of any file of the shard
     std::array<std::set<std::pair<Clock::time_point, FileId>>, kDues> due WEFT_GUARDED_BY(mutex);
   };
 
@@ -104,6 +105,17 @@ class WEFT_CAPABILITY("file table") FileTable {
   [[nodiscard]] std::uint64_t progress(FileId file) const { return Looking(*this, file)->progress; }
   // Waits until something was done with the file since, at most until `deadline`.
   void await_progress(FileId file, std::uint64_t seen, Clock::time_point deadline);
+
+  // The layout map that the record has, if any, and how often maps have changed so far.
+  struct SeenMap {
+    std::shared_ptr<const layout::LayoutMap> map;
+    std::uint64_t changes = 0;
+  };
+  [[nodiscard]] SeenMap map(FileId file) const;
+  // The map was read after `changes` was seen. Kept if there is a record, and nothing has changed
+  // since.
+  void keep_map(FileId file, std::uint64_t changes, const layout::LayoutMap& map);
+  void map_changed(FileId file);
 
   // Files with which that is due at `now`, at most `limit`. They stay due until their records say
   // otherwise. Each call begins at another shard, so that a limit leaves nobody out for ever.

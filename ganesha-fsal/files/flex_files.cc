@@ -85,7 +85,7 @@ Result<std::vector<std::byte>> FileData::device_body(const layout::DeviceId& id,
 Result<> FileData::make_room(FileId file) {
   const auto full = reports_.full_for(file);
   if (full.empty()) return {};
-  auto map = parts_.names.layout(file);
+  auto map = layout_map(parts_.files, parts_.names, file);
   if (!map) return pass(map);
   if (!*map) return {};
   if (reports_.no_room(file, **map)) {
@@ -101,7 +101,7 @@ Result<> FileData::make_room(FileId file) {
 // By reading a byte: as a client does, and from the disk if it is not in memory.
 void FileData::look_at(FileId file, std::uint32_t ds_id, std::uint64_t offset,
                        const std::function<void(Result<>)>& done) {
-  auto map = parts_.names.layout(file);
+  auto map = layout_map(parts_.files, parts_.names, file);
   if (!map || !*map) return done(fail(Errc::kStale, "no layout"));
   layout::LayoutMap there = **map;
   std::erase_if(there.copies, [&](const layout::Copy& copy) {

@@ -73,7 +73,7 @@ std::optional<Mirrors::Place> Mirrors::place_of(const layout::LayoutMap& map, st
 }
 
 Result<layout::LayoutMap> Mirrors::map_of(FileId file) const {
-  auto map = parts_.names.layout(file);
+  auto map = layout_map(parts_.files, parts_.names, file);
   if (!map) return pass(map);
   if (!*map) return fail(Errc::kStale, "no layout");
   return std::move(**map);

@@ -55,7 +55,7 @@
 
 #include "ganesha-fsal/cluster/cluster.h"
 #include "ganesha-fsal/cluster/wait_limit.h"
-#include "ganesha-fsal/files/file_table.h"
+#include "ganesha-fsal/files/layout_maps.h"
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/files/writer_journal.h"
 #include "ganesha-fsal/meta/ops/namespace.h"

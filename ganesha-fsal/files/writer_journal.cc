@@ -42,7 +42,7 @@ Result<WriterJournal::Begun> WriterJournal::begin(FileId file, const Namespace::
   }
   Pin pin(*this, file);
   if (durable) {
-    auto map = parts_.names.layout(file);
+    auto map = layout_map(parts_.files, parts_.names, file);
     if (!map) return fail(map.error().code, map.error().text);
     if (!*map) return fail(Errc::kStale, "removed");
     return Begun{std::move(**map), std::move(pin)};

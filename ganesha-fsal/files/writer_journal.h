@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include "ganesha-fsal/files/file_table.h"
+#include "ganesha-fsal/files/layout_maps.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
 
 namespace weft::mds {

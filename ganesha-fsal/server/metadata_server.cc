@@ -80,6 +80,7 @@ Result<> MetadataServer::open_names() {
   auto names = Namespace::open(store_, {.now_ns = [this] { return environment_.clock.wall_ns(); }});
   if (!names) return of_option("Metadata_Path", names.error());
   names_ = std::move(*names);
+  keep_maps(files_, *names_);
   store_id_ = first_bytes(names_->superblock().cluster_uuid);
   sizes_ = std::make_unique<NamespaceSizes>(*names_, environment_.invalidate_attributes);
   removal_source_ = std::make_unique<NamespaceRemovals>(*names_);

@@ -90,13 +90,20 @@ Result<NamespaceCounts> Namespace::counts() const {
 
 Result<CommitSeq> Namespace::apply(InodeLocks::Guard& guard, const Change& body) {
   const std::int64_t now_ns = options_.now_ns();
-  StaleChanges stale;  // of the attempt that is committed, which is the last
+  // Of the attempt that is committed, which is the last.
+  StaleChanges stale;
+  std::vector<FileId> maps;
   auto seq = store_.apply([&](Transaction& transaction) {
     Tree tree(transaction, now_ns, superblock_.boot_epoch);
     auto done = body(tree);
     stale = tree.stale_changes();
+    maps = tree.changed_maps();
     return done;
   });
+  // After an error, too: what it has done to the store is not known.
+  for (const FileId id : maps) {
+    if (map_changed_) map_changed_(id);
+  }
   if (!seq) return pass(seq);
   stale_counts_.add(stale);
   if (*seq != 0) guard.committed(*seq);

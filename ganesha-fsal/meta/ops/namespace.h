@@ -119,6 +119,12 @@ class Namespace {
   [[nodiscard]] Result<DirectoryPage> readdir(FileId dir, std::uint64_t cookie, std::size_t limit,
                                               bool with_attributes) const;
 
+  // `changed` is called for each file whose layout map is changed or removed, when layout() says so
+  // and before whoever changes it is told: on any thread, holding the file's lock, so it must not
+  // call back. Before anything else is called; at most once.
+  void watch_maps(std::function<void(FileId)> changed) { map_changed_ = std::move(changed); }
+  [[nodiscard]] bool maps_watched() const { return static_cast<bool>(map_changed_); }
+
   // --- making ---
   // Regular files. `verifier` matters for kExclusive only. An existing directory is kIsDirectory,
   // anything else existing that is no regular file kExists (kSymlink when a symbolic link).
@@ -355,6 +361,7 @@ class Namespace {
 
   KvStore& store_;
   const NamespaceOptions options_;
+  std::function<void(FileId)> map_changed_;
   SuperblockInfo superblock_;  // constant after open
   FileIdAllocator ids_;
   mutable InodeLocks locks_;

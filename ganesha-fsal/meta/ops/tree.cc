@@ -119,6 +119,7 @@ Result<layout::LayoutMap> Tree::layout_or(FileId id, const MakeLayout& make) {
 }
 
 void Tree::put_layout(FileId id, const layout::LayoutMap& map) {
+  changed_maps_.push_back(id);
   transaction_.put(keys::layout(id), layout::encode_layout_map(map));
   for (const std::uint32_t ds_id : holders(map)) {
     transaction_.put(keys::reverse(ds_id, id, map.object_generation), "");
@@ -128,6 +129,7 @@ void Tree::put_layout(FileId id, const layout::LayoutMap& map) {
 Result<> Tree::bump_object_epoch(FileId id, layout::LayoutMap& map) {
   if (map.object_epoch == UINT32_MAX) return fail(Errc::kTooLarge, "out of object epochs");
   ++map.object_epoch;
+  changed_maps_.push_back(id);
   transaction_.put(keys::layout(id), layout::encode_layout_map(map));
   return {};
 }
@@ -288,6 +290,7 @@ Result<> Tree::destroy(const InodeRecord& inode) {
     if (!record) return pass(record);
     if (record->boot_epoch != boot_epoch_) least_epoch = (*map)->object_epoch + 1;
   }
+  changed_maps_.push_back(id);
   transaction_.erase(keys::layout(id));
   transaction_.erase(keys::writers(id));
   if (auto fits = replace_stale(id, &**map, nullptr); !fits) return fits;

@@ -69,6 +69,8 @@ class Tree {
                                    const StaleRecord& record);
   [[nodiscard]] Result<> erase_stale(std::uint32_t ds_id, FileId id, std::uint32_t copy);
   [[nodiscard]] const StaleChanges& stale_changes() const { return stale_changes_; }
+  // Files whose maps are changed or removed.
+  [[nodiscard]] const std::vector<FileId>& changed_maps() const { return changed_maps_; }
   // Makes the journal of stale objects fit `next`: a server of a copy that is not current in it,
   // and was current or not there before, is dirty from end to end.
   [[nodiscard]] Result<> replace_stale(FileId id, const layout::LayoutMap* before,
@@ -104,6 +106,7 @@ class Tree {
   const std::int64_t now_ns_;
   const std::uint64_t boot_epoch_;
   StaleChanges stale_changes_;
+  std::vector<FileId> changed_maps_;
 };
 
 }  // namespace weft::mds

@@ -1,0 +1,19 @@
+#include "ganesha-fsal/files/layout_maps.h"
+
+namespace weft::mds {
+
+void keep_maps(FileTable& files, Namespace& names) {
+  names.watch_maps([&files](FileId file) { files.map_changed(file); });
+}
+
+Result<std::optional<layout::LayoutMap>> layout_map(FileTable& files, const Namespace& names,
+                                                    FileId file) {
+  if (!names.maps_watched()) return names.layout(file);
+  const auto seen = files.map(file);
+  if (seen.map) return *seen.map;
+  auto read = names.layout(file);
+  if (read && *read) files.keep_map(file, seen.changes, **read);
+  return read;
+}
+
+}  // namespace weft::mds
