@@ -69,16 +69,28 @@ class WEFT_CAPABILITY("file table") FileTable {
     template <class Predicate>
     [[nodiscard]] bool wait_until(Clock::time_point deadline, const Predicate& holds)
         WEFT_NO_THREAD_SAFETY_ANALYSIS {  // of a shard's mutex, which the constructor locked
-      if (holds(std::as_const(record_.second.state))) return true;
-      publish();
-      ++record_.second.waiting;
-      const bool held = record_.second.changed.wait_until(
-          shard_.mutex, deadline, [&] { return holds(std::as_const(record_.second.state)); });
-      --record_.second.waiting;
-      return held;
+      return wait(holds, [&](const auto& held) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+        return record_.second.changed.wait_until(shard_.mutex, deadline, held);
+      });
+    }
+    template <class Predicate>
+    [[nodiscard]] bool wait_for(Clock::duration time,
+                                const Predicate& holds) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+      return wait(holds, [&](const auto& held) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+        return record_.second.changed.wait_for(shard_.mutex, time, held);
+      });
     }
 
    private:
+    template <class Predicate, class Wait>
+    bool wait(const Predicate& holds, const Wait& wait_until_held) {
+      if (holds(std::as_const(record_.second.state))) return true;
+      publish();
+      ++record_.second.waiting;
+      const bool held = wait_until_held([&] { return holds(std::as_const(record_.second.state)); });
+      --record_.second.waiting;
+      return held;
+    }
     void publish();  // what has changed: to the index, and to those who wait
 
     Shard& shard_;

@@ -36,9 +36,8 @@ Result<ObjectsEnd> SizeAsks::answer(FileId file, std::uint64_t doubt,
   FileTable::Changing record(files_, file);
   // The answer to a question of before the newest doubt is dropped when it has come.
   if (record->size.asked->doubt == doubt && patience.count() > 0 && WaitLimit::may_wait()) {
-    static_cast<void>(record.wait_until(Clock::now() + patience, [](const FileState& state) {
-      return state.size.asked->answer.has_value();
-    }));
+    static_cast<void>(record.wait_for(
+        patience, [](const FileState& state) { return state.size.asked->answer.has_value(); }));
   }
   auto& asked = record->size.asked;
   asked->waited_for = false;

@@ -27,8 +27,8 @@ Result<WriterJournal::Begun> WriterJournal::begin(FileId file, const Namespace::
   bool durable = false;
   {
     FileTable::Changing record(parts_.files, file);
-    const bool swept = record.wait_until(
-        Clock::now() + kPatience, [](const FileState& state) { return !state.journal.ending; });
+    const bool swept =
+        record.wait_for(kPatience, [](const FileState& state) { return !state.journal.ending; });
     if (!swept) return fail(Errc::kBusy, "the file's record in the journal is being ended");
     JournalState& state = record->journal;
     if (!state.recorded) {
