@@ -2,7 +2,7 @@
 // never a cluster thread's completion).
 //
 //   Result<> cut = await<void>([&](Done<void> done) {
-//     cluster.truncate(map, object, size, std::move(done)); });
+//     cluster.objects().truncate(map, object, size, std::move(done)); });
 //
 // Every call of the cluster completes by its own deadline, so this returns. kBusy, and nothing is
 // called, when too many threads of a pool wait already (wait_limit.h).

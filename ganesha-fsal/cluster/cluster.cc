@@ -329,29 +329,11 @@ void Cluster::on_server_up(std::function<void(std::uint32_t)> notice) {
   impl_->notice_ = std::move(notice);
 }
 
-void Cluster::truncate(const layout::LayoutMap& map, const layout::ObjectId& object,
-                       std::uint64_t size, Finished<void> done) {
-  impl_->objects_.truncate(map, object, size, std::move(done));
-}
+ObjectCalls& Cluster::objects() const { return impl_->objects_; }
 
 void Cluster::fence(std::span<const std::uint32_t> ds_ids, std::vector<control::Fence> fences,
                     Done<void> done) {
   impl_->fence({ds_ids.begin(), ds_ids.end()}, std::move(fences), std::move(done));
-}
-
-void Cluster::stat(const layout::LayoutMap& map, const layout::ObjectId& object,
-                   Done<ObjectsStat> done, Silent silent) {
-  impl_->objects_.stat(map, object, silent, std::move(done));
-}
-
-void Cluster::punch(const layout::LayoutMap& map, const layout::ObjectId& object,
-                    std::uint64_t offset, std::uint64_t length, Finished<void> done) {
-  impl_->objects_.punch(map, object, offset, length, std::move(done));
-}
-
-void Cluster::allocate(const layout::LayoutMap& map, const layout::ObjectId& object,
-                       std::uint64_t offset, std::uint64_t length, Finished<void> done) {
-  impl_->objects_.allocate(map, object, offset, length, std::move(done));
 }
 
 void Cluster::send(std::uint32_t ds_id, std::uint32_t verb, rpc::peer::Bytes arguments,

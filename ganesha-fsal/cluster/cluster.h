@@ -29,6 +29,8 @@
 
 namespace weft::mds {
 
+class ObjectCalls;
+
 // What data servers ask and tell about files. Called on worker threads; may block on the store.
 class FileSizes {
  public:
@@ -98,38 +100,11 @@ class Cluster final : public DataServers {
   // Closes a data server's connection, if it has one: it has to connect anew.
   void disconnect(std::uint32_t ds_id);
 
-  // Changes of a file's objects. The error is that of the first failure, if there are any.
-  //
-  // Cuts or extends them to what a file of `size` bytes needs of them.
-  void truncate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t size,
-                Finished<void> done);
+  // What is asked of data servers about a file's objects.
+  [[nodiscard]] ObjectCalls& objects() const;
 
   void fence(std::span<const std::uint32_t> ds_ids, std::vector<control::Fence> fences,
              Done<void> done) override;
-
-  // The file as its objects show it, for repair and for files whose writer died: the least size,
-  // the latest write, the bytes of storage of one copy. One current copy of each stripe has to
-  // answer; of several that do, the greatest counts.
-  struct ObjectsStat {
-    std::uint64_t size = 0;
-    std::uint64_t allocated = 0;
-    std::int64_t mtime_ns = 0;
-    bool complete = true;  // every stripe is in it
-  };
-  // Of a stripe that no data server answers for.
-  enum class Silent : std::uint8_t {
-    kFail,
-    kLeaveOut,  // if none of them serves anybody (Registry::lapse()); else it fails
-  };
-  void stat(const layout::LayoutMap& map, const layout::ObjectId& object, Done<ObjectsStat> done,
-            Silent silent = Silent::kFail);
-
-  // ALLOCATE and DEALLOCATE of a range of a file (RFC 7862). kFileTooLarge; kNotSupported for an
-  // allocation of more than 65536 stripe units.
-  void allocate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
-                std::uint64_t length, Finished<void> done);
-  void punch(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
-             std::uint64_t length, Finished<void> done);
 
  private:
   void send(std::uint32_t ds_id, std::uint32_t verb, rpc::peer::Bytes arguments,

@@ -50,14 +50,14 @@ void ObjectCalls::truncate(const layout::LayoutMap& map, const layout::ObjectId&
 }
 
 // A stat under way: for each stripe what its current copies answered.
-struct ObjectCalls::Stat : std::enable_shared_from_this<Stat> {
+struct ObjectCalls::Statting : std::enable_shared_from_this<Statting> {
   struct Stripe {
     std::vector<std::uint32_t> ds_ids;  // of current copies
     std::optional<control::ObjectStat> found;
     std::optional<Error> error;
   };
 
-  Stat(std::vector<Stripe> of, std::size_t asked) : stripes(std::move(of)), left(asked) {}
+  Statting(std::vector<Stripe> of, std::size_t asked) : stripes(std::move(of)), left(asked) {}
 
   void arrive(std::size_t stripe, const Result<control::ObjectStat>& answer) {
     MutexLock lock(mutex);
@@ -83,10 +83,10 @@ struct ObjectCalls::Stat : std::enable_shared_from_this<Stat> {
       const MutexLock lock(mutex);
       answered.swap(stripes);
     }
-    Cluster::ObjectsStat total;
+    Stat total;
     for (const Stripe& stripe : answered) {
       if (!stripe.found) {
-        const bool nobody_writes = silent == Cluster::Silent::kLeaveOut && !stripe.ds_ids.empty() &&
+        const bool nobody_writes = silent == Silent::kLeaveOut && !stripe.ds_ids.empty() &&
                                    std::ranges::all_of(stripe.ds_ids, [&](std::uint32_t id) {
                                      return registry->lapse(id);
                                    });
@@ -105,17 +105,17 @@ struct ObjectCalls::Stat : std::enable_shared_from_this<Stat> {
   }
 
   Registry* registry = nullptr;
-  Cluster::Silent silent{};
+  Silent silent{};
   Mutex mutex;
   std::vector<Stripe> stripes WEFT_GUARDED_BY(mutex);
   std::size_t left WEFT_GUARDED_BY(mutex);
-  Done<Cluster::ObjectsStat> done;
+  Done<Stat> done;
 };
 
 void ObjectCalls::stat(const layout::LayoutMap& map, const layout::ObjectId& object,
-                       Cluster::Silent silent, Done<Cluster::ObjectsStat> done) {
+                       Done<Stat> done, Silent silent) {
   std::vector<std::pair<std::uint32_t, std::size_t>> asked;
-  std::vector<Stat::Stripe> stripes(map.copies.front().ds_ids.size());
+  std::vector<Statting::Stripe> stripes(map.copies.front().ds_ids.size());
   for (std::size_t stripe = 0; stripe < stripes.size(); ++stripe) {
     for (const layout::Copy& copy : map.copies) {
       if (copy.state_of(stripe) != layout::CopyState::kCurrent) continue;
@@ -123,7 +123,7 @@ void ObjectCalls::stat(const layout::LayoutMap& map, const layout::ObjectId& obj
       asked.emplace_back(copy.ds_ids[stripe], stripe);
     }
   }
-  const auto stat = std::make_shared<Stat>(std::move(stripes), asked.size());
+  const auto stat = std::make_shared<Statting>(std::move(stripes), asked.size());
   stat->registry = &registry_;
   stat->silent = silent;
   stat->done = std::move(done);

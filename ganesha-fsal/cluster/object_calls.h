@@ -1,5 +1,4 @@
-// What is asked of the data servers of a file at once, about its objects. Cluster has the
-// descriptions of truncate, stat, allocate and punch.
+// What is asked of the data servers of a file at once, about its objects.
 //
 // Which copies: changes go to those that are current or being repaired, a repair must not bring
 // back what was cut off; questions go to current ones. What is stale is told nothing: its server
@@ -13,7 +12,11 @@
 #include <chrono>
 #include <memory>
 
-#include "ganesha-fsal/cluster/cluster.h"
+#include "ganesha-fsal/cluster/data_servers.h"
+#include "ganesha-fsal/cluster/failures.h"
+#include "ganesha-fsal/cluster/registry.h"
+#include "layout/layout_map.h"
+#include "rpc/control/server.h"
 
 namespace weft::mds {
 
@@ -22,18 +25,38 @@ class ObjectCalls {
   ObjectCalls(control::Server& server, Registry& registry, std::chrono::milliseconds timeout)
       : server_(server), registry_(registry), timeout_(timeout) {}
 
+  // Changes say the error of the first failure, and who failed.
+  //
+  // Cuts or extends the objects to what a file of `size` bytes needs of them.
   void truncate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t size,
                 Finished<void> done);
-  void stat(const layout::LayoutMap& map, const layout::ObjectId& object, Cluster::Silent silent,
-            Done<Cluster::ObjectsStat> done);
+  // ALLOCATE and DEALLOCATE of a range of a file (RFC 7862). kFileTooLarge; kNotSupported for an
+  // allocation of more than 65536 stripe units.
   void allocate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
                 std::uint64_t length, Finished<void> done);
   void punch(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
              std::uint64_t length, Finished<void> done);
 
+  // The file as its objects show it, for repair and for files whose writer died: the least size,
+  // the latest write, the bytes of storage of one copy. One current copy of each stripe has to
+  // answer; of several that do, the greatest counts.
+  struct Stat {
+    std::uint64_t size = 0;
+    std::uint64_t allocated = 0;
+    std::int64_t mtime_ns = 0;
+    bool complete = true;  // every stripe is in it
+  };
+  // Of a stripe that no data server answers for.
+  enum class Silent : std::uint8_t {
+    kFail,
+    kLeaveOut,  // if none of them serves anybody (Registry::lapse()); else it fails
+  };
+  void stat(const layout::LayoutMap& map, const layout::ObjectId& object, Done<Stat> done,
+            Silent silent = Silent::kFail);
+
  private:
   struct Allocation;
-  struct Stat;
+  struct Statting;
 
   control::Server& server_;
   Registry& registry_;

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/cluster/object_calls.h"
 #include "ganesha-fsal/files/file_data.h"
 
 namespace weft::mds {
@@ -422,7 +423,7 @@ Result<> FileData::allocate(FileId file, std::uint64_t offset, std::uint64_t len
   if (!map) return failed(map);
   const ObjectsChange allocate = [&](const layout::LayoutMap& to, const layout::ObjectId& object,
                                      Finished<void> finished) {
-    parts_.cluster.allocate(to, object, offset, length, std::move(finished));
+    parts_.cluster.objects().allocate(to, object, offset, length, std::move(finished));
   };
   const auto done = change_objects(file, *map, {offset, offset + length}, allocate);
   if (!done) return failed(done);
@@ -482,7 +483,7 @@ Result<> FileData::punch_objects(FileId file, const layout::LayoutMap& map, std:
                                  std::uint64_t length) {
   const ObjectsChange punch = [&](const layout::LayoutMap& to, const layout::ObjectId& object,
                                   Finished<void> finished) {
-    parts_.cluster.punch(to, object, offset, length, std::move(finished));
+    parts_.cluster.objects().punch(to, object, offset, length, std::move(finished));
   };
   return change_objects(file, map, {offset, offset + length}, punch);
 }

@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/cluster/object_calls.h"
 #include "ganesha-fsal/files/file_data.h"
 
 namespace weft::mds {
@@ -112,7 +113,7 @@ Result<> FileData::finish_cut(const Alone& /*alone*/, FileId file) {
 Result<> FileData::cut(const PendingTruncate& pending) {
   const ObjectsChange truncate = [&](const layout::LayoutMap& map, const layout::ObjectId& object,
                                      Finished<void> finished) {
-    parts_.cluster.truncate(map, object, pending.cut_at, std::move(finished));
+    parts_.cluster.objects().truncate(map, object, pending.cut_at, std::move(finished));
   };
   const auto done =
       change_objects(pending.id, pending.layout, {pending.cut_at, kMaxFileSize}, truncate);
@@ -130,8 +131,8 @@ Result<ObjectsEnd> FileData::written_end(FileId file) {
   if (!map) return failed(map);
   if (!*map) return ObjectsEnd{};
   const layout::ObjectId object = parts_.names.object_of(file, **map);
-  const auto stat = await<Cluster::ObjectsStat>([&](Done<Cluster::ObjectsStat> done) {
-    parts_.cluster.stat(**map, object, std::move(done));
+  const auto stat = await<ObjectCalls::Stat>([&](Done<ObjectCalls::Stat> done) {
+    parts_.cluster.objects().stat(**map, object, std::move(done));
   });
   if (!stat) return failed(stat);
   return ObjectsEnd{stat->size, stat->complete};
@@ -222,13 +223,13 @@ Result<ObjectsEnd> FileData::learn_doubted(FileId file, std::uint64_t doubt,
   if (!map) return failed(map);
   if (!*map) return ObjectsEnd{before->size};
   const auto end = asks_.answer(file, doubt, patience, [&](SizeAsks::Answered answered) {
-    parts_.cluster.stat(
+    parts_.cluster.objects().stat(
         **map, parts_.names.object_of(file, **map),
-        [answered = std::move(answered)](const Result<Cluster::ObjectsStat>& stat) mutable {
+        [answered = std::move(answered)](const Result<ObjectCalls::Stat>& stat) mutable {
           if (!stat) return answered(failed(stat));
           answered(ObjectsEnd{stat->size, stat->complete});
         },
-        Cluster::Silent::kLeaveOut);
+        ObjectCalls::Silent::kLeaveOut);
   });
   if (!end) return failed(end);
   return grow_to(*before, *end);

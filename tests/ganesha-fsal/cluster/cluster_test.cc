@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <future>
 
+#include "ganesha-fsal/cluster/object_calls.h"
 #include "tests/ganesha-fsal/cluster/cluster_fixture.h"
 
 using namespace weft;
@@ -14,13 +15,13 @@ TEST_CASE("truncating cuts each object to its part of the file") {
   ClusterFixture f;
   f.run(3);
   REQUIRE(await_change([&](Finished<void> done) {
-    f.cluster->truncate(map_over({3, 1, 2}), kObject, 1500, std::move(done));
+    f.cluster->objects().truncate(map_over({3, 1, 2}), kObject, 1500, std::move(done));
   }));
   CHECK(f.servers[2]->sizes[7] == 1024);
   CHECK(f.servers[0]->sizes[7] == 1500);
   CHECK(f.servers[1]->sizes[7] == 0);
-  const auto stat = await<Cluster::ObjectsStat>([&](Done<Cluster::ObjectsStat> done) {
-    f.cluster->stat(map_over({3, 1, 2}), kObject, std::move(done));
+  const auto stat = await<ObjectCalls::Stat>([&](Done<ObjectCalls::Stat> done) {
+    f.cluster->objects().stat(map_over({3, 1, 2}), kObject, std::move(done));
   });
   REQUIRE(stat);
   CHECK(stat->size == 1500);
@@ -33,10 +34,10 @@ TEST_CASE("one data server's failure is the call's, and one that is away too") {
   f.run(2);
   f.servers[1]->fault = Errc::kNoSpace;
   CHECK(await_change([&](Finished<void> done) {
-          f.cluster->truncate(map_over({1, 2}), kObject, 5000, std::move(done));
+          f.cluster->objects().truncate(map_over({1, 2}), kObject, 5000, std::move(done));
         }).error() == Errc::kNoSpace);
   CHECK(await_change([&](Finished<void> done) {
-          f.cluster->truncate(map_over({1, 9}), kObject, 5000, std::move(done));
+          f.cluster->objects().truncate(map_over({1, 9}), kObject, 5000, std::move(done));
         }).error() == Errc::kUnreachable);
 }
 
@@ -183,20 +184,20 @@ TEST_CASE("punching sends each server one range, allocating one for each stripe 
   ClusterFixture f;
   f.run(2);
   REQUIRE(await_change([&](Finished<void> done) {
-    f.cluster->punch(map_over({1, 2}), kObject, 100, 4000, std::move(done));
+    f.cluster->objects().punch(map_over({1, 2}), kObject, 100, 4000, std::move(done));
   }));
   CHECK(f.servers[0]->ranges == std::vector<control::Range>{{kObject, 100, 4000}});
   CHECK(f.servers[1]->ranges == std::vector<control::Range>{{kObject, 1024, 3072}});
   f.servers[0]->ranges.clear();
   f.servers[1]->ranges.clear();
   REQUIRE(await_change([&](Finished<void> done) {
-    f.cluster->allocate(map_over({1, 2}), kObject, 100, 2000, std::move(done));
+    f.cluster->objects().allocate(map_over({1, 2}), kObject, 100, 2000, std::move(done));
   }));
   CHECK(f.servers[0]->ranges ==
         std::vector<control::Range>{{kObject, 100, 924}, {kObject, 2048, 52}});
   CHECK(f.servers[1]->ranges == std::vector<control::Range>{{kObject, 1024, 1024}});
   CHECK(await_change([&](Finished<void> done) {
-          f.cluster->punch(map_over({1, 2}), kObject, UINT64_MAX, 2, std::move(done));
+          f.cluster->objects().punch(map_over({1, 2}), kObject, UINT64_MAX, 2, std::move(done));
         }).error() == Errc::kFileTooLarge);
 }
 

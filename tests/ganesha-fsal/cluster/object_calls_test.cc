@@ -21,12 +21,13 @@ struct Copies : ClusterFixture {
     map.copies.push_back({CopyState::kCurrent, 0, {3, 4}});
   }
   Result<> truncate(std::uint64_t size) {
-    return await_change(
-        [&](Finished<void> done) { cluster->truncate(map, kObject, size, std::move(done)); });
+    return await_change([&](Finished<void> done) {
+      cluster->objects().truncate(map, kObject, size, std::move(done));
+    });
   }
-  Result<Cluster::ObjectsStat> stat(Cluster::Silent silent = Cluster::Silent::kFail) {
-    return await<Cluster::ObjectsStat>([&](Done<Cluster::ObjectsStat> done) {
-      cluster->stat(map, kObject, std::move(done), silent);
+  Result<ObjectCalls::Stat> stat(ObjectCalls::Silent silent = ObjectCalls::Silent::kFail) {
+    return await<ObjectCalls::Stat>([&](Done<ObjectCalls::Stat> done) {
+      cluster->objects().stat(map, kObject, std::move(done), silent);
     });
   }
   void away(std::uint32_t id) {
@@ -57,14 +58,16 @@ TEST_CASE_METHOD(Copies,
     CHECK(servers[3]->sizes[7] == 1500);
   }
   SECTION("punch") {
-    REQUIRE(await_change(
-        [&](Finished<void> done) { cluster->punch(map, kObject, 100, 1500, std::move(done)); }));
+    REQUIRE(await_change([&](Finished<void> done) {
+      cluster->objects().punch(map, kObject, 100, 1500, std::move(done));
+    }));
     CHECK(servers[2]->ranges == std::vector<control::Range>{{kObject, 100, 924}});
     CHECK(servers[3]->ranges == std::vector<control::Range>{{kObject, 1024, 576}});
   }
   SECTION("allocate") {
-    REQUIRE(await_change(
-        [&](Finished<void> done) { cluster->allocate(map, kObject, 0, 3000, std::move(done)); }));
+    REQUIRE(await_change([&](Finished<void> done) {
+      cluster->objects().allocate(map, kObject, 0, 3000, std::move(done));
+    }));
     CHECK(servers[2]->ranges ==
           std::vector<control::Range>{{kObject, 0, 1024}, {kObject, 2048, 952}});
     CHECK(servers[3]->ranges == std::vector<control::Range>{{kObject, 1024, 1024}});
@@ -94,9 +97,9 @@ TEST_CASE_METHOD(Copies, "one current copy of a stripe says how far the file goe
   SECTION("not none") {
     away(2);
     CHECK(stat().error() == Errc::kUnreachable);
-    CHECK(stat(Cluster::Silent::kLeaveOut).error() == Errc::kUnreachable);
+    CHECK(stat(ObjectCalls::Silent::kLeaveOut).error() == Errc::kUnreachable);
     later = 70s;  // both have no lease any more
-    const auto left = stat(Cluster::Silent::kLeaveOut);
+    const auto left = stat(ObjectCalls::Silent::kLeaveOut);
     REQUIRE(left);
     CHECK_FALSE(left->complete);
     CHECK(left->size == 700);
