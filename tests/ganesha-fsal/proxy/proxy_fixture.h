@@ -66,6 +66,7 @@ struct ProxyFixture {
   void add(std::uint32_t id) {
     control::Register request;
     request.store.fill(static_cast<std::byte>(id));
+    request.boot = id;
     request.addresses = {layout::make_address("127.0.0.1", servers[id - 1]->tcp.port()).value()};
     if (near) {
       std::filesystem::create_directories(folder);
