@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "tests/simulation/cluster/run.h"
@@ -163,9 +164,17 @@ int run(int argc, char** argv) {
   app.add_option("--failing-disks", arguments.run.failing_disks,
                  "In one seed of so many, reads, writes and syncs end with EIO, too; 0: in none")
       ->capture_default_str();
+  std::string stores;
+  const std::map<std::string, sim::StoreKind> kinds = {{"folder", sim::StoreKind::kFolder},
+                                                       {"target", sim::StoreKind::kTarget},
+                                                       {"parity", sim::StoreKind::kParity}};
+  app.add_option("--stores", stores,
+                 "Where objects are: folder, target or parity; else the seed says")
+      ->check(CLI::IsMember(kinds));
   CLI11_PARSE(app, argc, argv);
+  if (!stores.empty()) arguments.run.stores = kinds.at(stores);
   for (const char* name : {"--data-servers", "--clients", "--files", "--operations", "--copies",
-                           "--faults", "--failing-disks"}) {
+                           "--faults", "--failing-disks", "--stores"}) {
     const CLI::Option* option = app.get_option(name);
     if (option->count() == 0) continue;
     arguments.others += std::string(" ") + name + " " + option->as<std::string>();

@@ -11,9 +11,12 @@
 namespace weft::sim {
 
 constexpr unsigned kMetadataNode = 0;  // data servers follow from 1
+constexpr unsigned kFirstTargetNode = 60;
 constexpr unsigned kFirstClientNode = 100;
 constexpr std::uint16_t kControlPort = 9630;
 constexpr std::uint16_t kDataPort = 2049;
+constexpr std::uint16_t kTargetPort = 20481;
+constexpr std::uint32_t kParityChunk = 4096;
 
 // A key file's text.
 [[nodiscard]] inline std::string cluster_key() {

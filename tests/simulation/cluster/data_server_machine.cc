@@ -6,9 +6,11 @@
 
 namespace weft::sim {
 
-DataServerMachine::DataServerMachine(unsigned node, const std::string& folder, std::string mds)
+DataServerMachine::DataServerMachine(unsigned node, const std::string& folder, std::string mds,
+                                     std::vector<std::string> targets)
     : Machine(node, "ds" + std::to_string(node), folder, std::uint64_t{4} << 30),
-      mds_(std::move(mds)) {
+      mds_(std::move(mds)),
+      targets_(std::move(targets)) {
   write_file(key_file(), cluster_key());
 }
 
@@ -23,6 +25,14 @@ bool DataServerMachine::serve(const std::string& folder) {
   config.drain = std::chrono::seconds(2);
   config.shared_memory = false;
   config.store.path = folder + "/store";
+  for (const std::string& target : targets_) {
+    config.parity.push_back({.inet = layout::make_address(target, kTargetPort).value()});
+  }
+  if (targets_.size() == 1) {
+    config.target = config.parity.front();
+    config.parity.clear();
+  }
+  config.parity_chunk = kParityChunk;
   config.mds = {{.host = mds_, .port = kControlPort}};
   config.key_file = key_file();
   auto opened = ds::DataServer::open(std::move(config), std::nullopt);

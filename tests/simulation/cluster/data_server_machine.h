@@ -3,18 +3,24 @@
 // Threading: as Machine.
 #pragma once
 
+#include <vector>
+
 #include "tests/simulation/cluster/machine.h"
 
 namespace weft::sim {
 
 class DataServerMachine final : public Machine {
  public:
-  DataServerMachine(unsigned node, const std::string& folder, std::string mds);
+  // `targets`: addresses of where its objects are; none: in its own folder. One: at that target.
+  // Three and more: at a parity group of them.
+  DataServerMachine(unsigned node, const std::string& folder, std::string mds,
+                    std::vector<std::string> targets);
 
  private:
   bool serve(const std::string& folder) override;
 
   const std::string mds_;  // address of its control port
+  const std::vector<std::string> targets_;
 };
 
 }  // namespace weft::sim

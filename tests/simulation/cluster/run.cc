@@ -9,10 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "dataserver/store/object_files.h"
 #include "tests/simulation/cluster/client.h"
 #include "tests/simulation/cluster/data_server_machine.h"
 #include "tests/simulation/cluster/metadata_machine.h"
+#include "tests/simulation/cluster/stored_objects.h"
+#include "tests/simulation/cluster/target_machine.h"
 #include "tests/simulation/world/disk.h"
 #include "tests/simulation/world/fork.h"
 #include "tests/simulation/world/network.h"
@@ -59,27 +60,47 @@ class Cluster final : Clients {
   void restart(Machine& machine);
   [[nodiscard]] Machine& any_machine();
   [[nodiscard]] bool quiet();
-  void check_copies(const SharedFile& file);
-  [[nodiscard]] std::string object_bytes(std::uint32_t ds_id, const layout::ObjectId& object);
+  void check_stored(const SharedFile& file);
+  [[nodiscard]] Storage storage_of(std::uint32_t ds_id);
   [[noreturn]] void failed(const std::string& what);
 
   const RunOptions options_;
   MetadataMachine mds_;
+  std::vector<std::unique_ptr<TargetMachine>> targets_;
   std::vector<std::unique_ptr<DataServerMachine>> servers_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<std::unique_ptr<SharedFile>> files_;
   std::vector<std::thread> applications_;
   bool disks_fail_ = false;
   unsigned deaths_ = 0;
+  std::size_t compared_ = 0;  // objects, on the disks
   bool lease_runs_out_ = false;
   bool over_ = false;  // the clients go
 };
 
+unsigned targets_of(StoreKind kind) {
+  if (kind == StoreKind::kAny) {
+    const std::uint64_t chosen = choose(10);
+    kind = chosen == 0   ? StoreKind::kTarget
+           : chosen == 1 ? StoreKind::kParity
+                         : StoreKind::kFolder;
+  }
+  if (kind == StoreKind::kParity) return choose(2) == 0 ? 3 : 5;
+  return kind == StoreKind::kTarget ? 1 : 0;
+}
+
 Cluster::Cluster(const RunOptions& options)
     : options_(options), mds_(kMetadataNode, options.folder + "/mds", *this) {
+  std::vector<std::string> addresses;
+  const unsigned targets = targets_of(options.stores);
+  for (unsigned i = 0; i < targets; ++i) {
+    targets_.push_back(std::make_unique<TargetMachine>(
+        kFirstTargetNode + i, options.folder + "/target" + std::to_string(i)));
+    addresses.push_back(targets_.back()->address());
+  }
   for (unsigned i = 1; i <= options.data_servers; ++i) {
     servers_.push_back(std::make_unique<DataServerMachine>(
-        i, options.folder + "/ds" + std::to_string(i), mds_.address()));
+        i, options.folder + "/ds" + std::to_string(i), mds_.address(), addresses));
   }
   layout::PlacementPolicy policy;
   policy.stripe_unit = kBlockBytes;
@@ -87,6 +108,9 @@ Cluster::Cluster(const RunOptions& options)
   policy.copies = options.copies;
   if (policy.copies == 0) policy.copies = choose(5) == 0 ? 1 : 2;
   disks_fail_ = options.failing_disks != 0 && choose(options.failing_disks) == 0;
+  // All data servers have their objects at the same targets: two of a group that fail one after the
+  // other, or one that has no group, take the last copy of what was written.
+  if (!targets_.empty()) disks_fail_ = false;
   for (unsigned i = 0; i < options.clients; ++i) {
     clients_.push_back(std::make_unique<Client>(i, mds_, policy));
     for (unsigned f = 0; f < options.files; ++f) {
@@ -100,6 +124,7 @@ Cluster::~Cluster() {
   over_ = true;
   clients_.clear();
   for (auto& server : servers_) static_cast<void>(server->stop());
+  for (auto& target : targets_) static_cast<void>(target->stop());
   static_cast<void>(mds_.stop());
 }
 
@@ -113,6 +138,7 @@ void Cluster::failed(const std::string& what) {
 
 void Cluster::start() {
   mds_.start();
+  for (auto& target : targets_) target->start();
   for (auto& server : servers_) server->start();
   const Ns deadline = now() + 60 * kSecond;
   const auto all_up = [this] {
@@ -157,9 +183,9 @@ void Cluster::work() {
 }
 
 Machine& Cluster::any_machine() {
+  if (!targets_.empty() && choose(2) == 0) return *targets_[choose(targets_.size())];
   const std::uint64_t chosen = choose(servers_.size() + 1);
-  if (chosen == servers_.size()) return mds_;
-  return *servers_[chosen];
+  return chosen == servers_.size() ? static_cast<Machine&>(mds_) : *servers_[chosen];
 }
 
 // Most faults are short, since time costs; some last longer than any lease.
@@ -284,6 +310,7 @@ void Cluster::faults() {
 void Cluster::end_faults() {
   network::heal_all();
   revive(mds_);
+  for (auto& target : targets_) revive(*target);
   for (auto& server : servers_) revive(*server);
   for (auto& application : applications_) application.join();
   applications_.clear();
@@ -295,6 +322,9 @@ bool Cluster::quiet() {
     std::size_t waiting = 0;
     for (const auto& one : server.cluster().registry().list()) {
       if (!one.connected) ++waiting;
+      for (const char* state : {"starting", "degraded", "rebuilding"}) {  // a parity group
+        if (one.last.store.contains(state)) ++waiting;
+      }
       const auto stale = server.names().stale_objects(one.record.id, std::nullopt, 1);
       waiting += stale ? stale->size() : 1;
     }
@@ -315,41 +345,50 @@ void Cluster::recall(mds::FileId file, mds::ClientId client) {
   if (!over_) clients_[client - client_id(0)]->recalled(file);
 }
 
-std::string Cluster::object_bytes(std::uint32_t ds_id, const layout::ObjectId& object) {
-  const auto list = mds_.server()->cluster().registry().list();
+Storage Cluster::storage_of(std::uint32_t ds_id) {
   std::string name;
-  for (const auto& one : list) {
+  for (const auto& one : mds_.server()->cluster().registry().list()) {
     if (one.record.id == ds_id) name = one.record.name;
   }
   for (const auto& server : servers_) {
     if (server->name() != name) continue;
-    const std::string path = disk::path(server->disk()) + "/store/" + ds::object_path(object);
-    const Real real;
-    std::FILE* file = std::fopen(path.c_str(), "r");
-    if (file == nullptr) return {};
-    std::string bytes(options_.blocks * kBlockBytes, '\0');
-    static_cast<void>(std::fread(bytes.data(), 1, bytes.size(), file));
-    std::fclose(file);
-    return bytes;
+    Storage storage{.server = server.get()};
+    for (const auto& target : targets_) storage.targets.push_back(target.get());
+    return storage;
   }
   failed("no data server " + std::to_string(ds_id));
 }
 
-void Cluster::check_copies(const SharedFile& file) {
+// Every copy of a stripe is the same on the disks, and parity fits.
+void Cluster::check_stored(const SharedFile& file) {
   const auto map = mds_.server()->names().layout(file.id);
   if (!map || !*map) return;
   const layout::ObjectId object = mds_.server()->names().object_of(file.id, **map);
+  const std::size_t size = options_.blocks * kBlockBytes;
   const auto& first = (*map)->copies.front();
-  for (std::size_t c = 1; c < (*map)->copies.size(); ++c) {
+  for (std::size_t c = 0; c < (*map)->copies.size(); ++c) {
     const auto& copy = (*map)->copies[c];
     for (std::size_t s = 0; s < copy.ds_ids.size(); ++s) {
       if (copy.state_of(s) != layout::CopyState::kCurrent) {
         failed("a copy of inode " + std::to_string(file.id) + " is not current");
       }
-      std::string one = object_bytes(first.ds_ids[s], object);
-      std::string other = object_bytes(copy.ds_ids[s], object);
-      one.resize(options_.blocks * kBlockBytes);
-      other.resize(options_.blocks * kBlockBytes);
+      const Storage here = storage_of(copy.ds_ids[s]);
+      // A member is written anew a moment after its group counts as whole.
+      const Ns deadline = now() + 30 * kSecond;
+      while (!parity_fits(here, object, size)) {
+        if (now() < deadline) {
+          std::this_thread::sleep_for(500ms);
+          continue;
+        }
+        failed("parity of inode " + std::to_string(file.id) + " does not fit at data server " +
+               std::to_string(copy.ds_ids[s]));
+      }
+      const auto found = stored_object(here, object, size);
+      if (found) ++compared_;
+      const std::string zeros(size, '\0');
+      const std::string other = found.value_or(zeros);
+      const std::string one =
+          stored_object(storage_of(first.ds_ids[s]), object, size).value_or(zeros);
       if (one == other) continue;
       const auto differ = std::ranges::mismatch(one, other).in1 - one.begin();
       failed("copies of inode " + std::to_string(file.id) + " differ at byte " +
@@ -366,7 +405,8 @@ void Cluster::check() {
   }
   for (const auto& client : clients_) client->check_names();
   await_quiet();
-  for (const auto& file : files_) check_copies(*file);
+  for (const auto& file : files_) check_stored(*file);
+  if (compared_ == 0) failed("no object is on any disk");
 }
 
 std::string Cluster::summary() const {

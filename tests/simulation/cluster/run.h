@@ -9,6 +9,10 @@
 
 namespace weft::sim {
 
+// Where data servers have their objects: in their own folders, at one target that serves them all,
+// or at one parity group of three or five targets; kAny: the seed says.
+enum class StoreKind { kAny, kFolder, kTarget, kParity };
+
 struct RunOptions {
   unsigned data_servers = 4;
   unsigned clients = 3;
@@ -19,6 +23,7 @@ struct RunOptions {
   unsigned faults = 8;
   // In one seed of so many disks fail: reads, writes and syncs end with EIO, too. 0: in none.
   unsigned failing_disks = 4;
+  StoreKind stores = StoreKind::kAny;
   std::string folder;  // for the disks
 };
 
