@@ -708,3 +708,13 @@ def test_0037_a_directory_that_may_be_read_and_not_searched_is_listed(server, cl
     assert listed.status == Status.OK and listed.last.eof
     entry, = listed.last.entries
     assert entry.name == b"file" and entry.attributes == {const.ATTR_RDATTR_ERROR: Status.ACCESS}
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_0047_a_create_looks_up_its_name_once(server, client, guarded):
+    server.set(records_lookups=1)
+    opening = [ops.putfh(client.handle("/layout")),
+               ops.open_file(b"new", client.clientid, create=True, guarded=guarded)]
+    assert client.compound(*opening).status == Status.OK
+    assert [call["name"] for call in server.calls("lookup")].count("new") == 1
+    assert client.compound(*opening).status == (Status.EXIST if guarded else Status.OK)

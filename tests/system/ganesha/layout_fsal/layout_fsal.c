@@ -52,6 +52,10 @@ static struct settings {
   _Atomic uint32_t return_on_close;
   _Atomic uint32_t preserve_unlinked;
   _Atomic uint32_t getattrs_invalidates;  // an object's attributes change while they are asked for
+  _Atomic uint32_t replies_wait;     // what makes names is waited for by replies, each "reply_wait"
+  _Atomic uint32_t replies_held;     // while it is set
+  _Atomic uint32_t replies_lost;     // and in vain
+  _Atomic uint32_t records_lookups;  // each as "lookup"
 } settings = {.body_size = 32};
 
 enum { kDeviceAddressBytes = 64, kKeyBytes = 128 };
@@ -169,7 +173,7 @@ static nfsstat4 layoutcommit(struct fsal_obj_handle* object, XDR* body,
   return NFS4_OK;
 }
 
-#if FSAL_MAJOR_VERSION == 1301
+#if FSAL_MAJOR_VERSION >= 1301
 static nfsstat4 layouterror(struct fsal_obj_handle* object,
                             const struct fsal_layouterror_arg* arg) {
   (void)object;
@@ -226,6 +230,69 @@ static fsal_status_t getattrs(struct fsal_obj_handle* object, struct fsal_attrli
   record("{\"call\": \"getattrs\", \"told\": %d}", told.major);
   return status;
 }
+
+static __typeof__(((struct fsal_obj_ops*)NULL)->lookup) mem_lookup;
+
+static fsal_status_t lookup(struct fsal_obj_handle* directory, const char* name,
+                            struct fsal_obj_handle** object, struct fsal_attrlist* out) {
+  if (settings.records_lookups != 0) record("{\"call\": \"lookup\", \"name\": \"%s\"}", name);
+  return mem_lookup(directory, name, object, out);
+}
+
+#if FSAL_MAJOR_VERSION >= 1302
+static _Atomic uint64_t changes;                  // names made
+static _Atomic uint64_t durable;                  // of them
+static _Atomic(struct fsal_obj_handle*) changed;  // the last one's directory
+
+static bool wait_for_change(uint64_t store, uint64_t upto) {
+  record("{\"call\": \"reply_wait\", \"store\": %llu, \"upto\": %llu}", (unsigned long long)store,
+         (unsigned long long)upto);
+  while (settings.replies_held != 0) usleep(1000);
+  if (settings.replies_lost != 0) return false;
+  if (durable < upto) durable = upto;
+  return true;
+}
+
+static void note_change(uint64_t upto) {
+  struct reply_wait* due = &op_ctx->reply_wait;
+  if (!due->possible) return;
+  due->store = 46;
+  if (due->upto < upto) due->upto = upto;
+  due->wait = wait_for_change;
+}
+
+static fsal_status_t made(struct fsal_obj_handle* directory, fsal_status_t status) {
+  if (FSAL_IS_ERROR(status) || settings.replies_wait == 0) return status;
+  changed = directory;
+  note_change(++changes);
+  return status;
+}
+
+static void tell_cached(struct fsal_obj_handle* object) {
+  if (object == changed && durable < changes) note_change(changes);
+}
+
+static __typeof__(((struct fsal_obj_ops*)NULL)->mkdir) mem_mkdir;
+
+static fsal_status_t make_directory(struct fsal_obj_handle* directory, const char* name,
+                                    struct fsal_attrlist* attributes,
+                                    struct fsal_obj_handle** object, struct fsal_attrlist* out,
+                                    struct fsal_attrlist* before, struct fsal_attrlist* after) {
+  return made(directory, mem_mkdir(directory, name, attributes, object, out, before, after));
+}
+
+static __typeof__(((struct fsal_obj_ops*)NULL)->open2) mem_open2;
+
+static fsal_status_t open2(struct fsal_obj_handle* object, struct state_t* state,
+                           fsal_openflags_t flags, enum fsal_create_mode mode, const char* name,
+                           struct fsal_attrlist* attributes, fsal_verifier_t verifier,
+                           struct fsal_obj_handle** opened, struct fsal_attrlist* out, bool* check,
+                           struct fsal_attrlist* before, struct fsal_attrlist* after) {
+  const fsal_status_t status = mem_open2(object, state, flags, mode, name, attributes, verifier,
+                                         opened, out, check, before, after);
+  return name == NULL ? status : made(object, status);
+}
+#endif
 
 static nfsstat4 getdeviceinfo(struct fsal_module* fsal, XDR* body, const layouttype4 type,
                               const struct pnfs_deviceid* device) {
@@ -328,6 +395,14 @@ static bool do_set(const char* arguments) {
     settings.preserve_unlinked = value;
   else if (strcmp(name, "getattrs_invalidates") == 0)
     settings.getattrs_invalidates = value;
+  else if (strcmp(name, "records_lookups") == 0)
+    settings.records_lookups = value;
+  else if (strcmp(name, "replies_wait") == 0)
+    settings.replies_wait = value;
+  else if (strcmp(name, "replies_held") == 0)
+    settings.replies_held = value;
+  else if (strcmp(name, "replies_lost") == 0)
+    settings.replies_lost = value;
   else
     return false;
   return true;
@@ -386,11 +461,20 @@ static void replace_object_methods(struct fsal_obj_handle* root) {
   methods->layoutcommit = layoutcommit;
   if (methods->read2 != read2) mem_read2 = methods->read2;
   methods->read2 = read2;
+  if (methods->lookup != lookup) mem_lookup = methods->lookup;
+  methods->lookup = lookup;
   if (methods->getattrs != getattrs) mem_getattrs = methods->getattrs;
   methods->getattrs = getattrs;
-#if FSAL_MAJOR_VERSION == 1301
+#if FSAL_MAJOR_VERSION >= 1301
   methods->layouterror = layouterror;
   methods->layoutstats = layoutstats;
+#endif
+#if FSAL_MAJOR_VERSION >= 1302
+  if (methods->mkdir != make_directory) mem_mkdir = methods->mkdir;
+  methods->mkdir = make_directory;
+  if (methods->open2 != open2) mem_open2 = methods->open2;
+  methods->open2 = open2;
+  methods->tell_cached = tell_cached;
 #endif
 }
 
