@@ -179,6 +179,8 @@ struct StoreReport {
   bool full = false;                   // nothing may be added
   std::uint64_t free_bytes = 0;        // of its file system
   std::uint64_t floor_bytes = 0;       // that are to stay free of it
+  std::uint64_t commits = 0;           // that wrote, since it was opened
+  std::uint64_t syncs = 0;             // of its log
 };
 template <class Io>
 void describe(Io& io, StoreReport& r) {
@@ -192,6 +194,8 @@ void describe(Io& io, StoreReport& r) {
   io("full", r.full);
   io("free_bytes", r.free_bytes);
   io("floor_bytes", r.floor_bytes);
+  io("commits", r.commits);
+  io("syncs", r.syncs);
 }
 
 // Copies made equal, since the process started.

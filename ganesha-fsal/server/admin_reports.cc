@@ -122,7 +122,9 @@ void AdminReports::add_store(StatusReport& report, const StoreHealth& health) {
                   .compaction_bytes = health.compaction_bytes,
                   .full = health.full,
                   .free_bytes = health.free_bytes,
-                  .floor_bytes = health.floor_bytes};
+                  .floor_bytes = health.floor_bytes,
+                  .commits = health.commits,
+                  .syncs = health.syncs};
 }
 
 void AdminReports::add_repair(StatusReport& report) const {

@@ -45,6 +45,8 @@ void write_store(const StoreReport& store, Metrics& out) {
             store.writes_stopped ? 1 : 0);
   out.counter("weft_mds_store_background_errors_total", "Flushes and compactions that failed",
               store.background_errors);
+  out.counter("weft_mds_store_commits_total", "Changes of the metadata", store.commits);
+  out.counter("weft_mds_store_syncs_total", "Syncs of the metadata's log", store.syncs);
   out.gauge("weft_mds_store_memory_bytes", "Metadata in memory and log only", store.memory_bytes);
   out.gauge("weft_mds_store_table_bytes", "Metadata in tables on disk", store.table_bytes);
   out.gauge("weft_mds_store_compaction_bytes", "Metadata still to be compacted",

@@ -1,5 +1,7 @@
 #include "ganesha-fsal/meta/kv/group_sync.h"
 
+#include <utility>
+
 namespace weft::mds {
 
 CommitSeq GroupSync::note_commit() {
@@ -8,24 +10,43 @@ CommitSeq GroupSync::note_commit() {
 }
 
 Result<> GroupSync::wait(CommitSeq seq) {
-  MutexLock lock(mutex_);
+  if (durable_ >= seq) return {};
+  const MutexLock lock(mutex_);
   while (durable_ < seq) {
     if (auto failed = failure()) return std::unexpected(std::move(*failed));
-    if (syncing_) {
-      synced_.wait(mutex_);
+    if (!syncing_) {
+      lead();
       continue;
     }
-    syncing_ = true;
-    const CommitSeq covered = committed_;
-    lock.unlock();
-    auto done = sync_();
-    lock.lock();
-    syncing_ = false;
-    if (!done) fail_with(done.error());
-    if (!failed_) durable_ = covered;
-    synced_.notify_all();
+    Waiter self{.seq = seq};
+    waiting_.push_back(&self);
+    self.wake.wait(mutex_, [&self] { return self.woken; });
   }
   return {};
+}
+
+void GroupSync::lead() {
+  syncing_ = true;
+  const CommitSeq covered = committed_;
+  mutex_.unlock();
+  auto done = sync_();
+  mutex_.lock();
+  syncing_ = false;
+  ++syncs_;
+  if (!done) fail_with(done.error());
+  if (!failed_) durable_ = covered;
+  wake();
+}
+
+void GroupSync::wake() {
+  bool leader = false;
+  std::erase_if(waiting_, [&](Waiter* waiter) WEFT_REQUIRES(mutex_) {
+    const bool done = failed_ || waiter->seq <= durable_;
+    if (!done && std::exchange(leader, true)) return false;
+    waiter->woken = true;
+    waiter->wake.notify_one();
+    return true;
+  });
 }
 
 void GroupSync::poison(const Error& error) {
@@ -40,11 +61,12 @@ void GroupSync::fail_with(const Error& error) {
   if (on_failure_) on_failure_(error);
   mutex_.lock();
   told_ = true;
-  synced_.notify_all();
+  reported_.notify_all();
+  wake();
 }
 
 std::optional<Error> GroupSync::failure() const {
-  if (failed_) synced_.wait(mutex_, [this]() WEFT_REQUIRES(mutex_) { return told_; });
+  if (failed_) reported_.wait(mutex_, [this]() WEFT_REQUIRES(mutex_) { return told_; });
   return failed_;
 }
 
@@ -60,9 +82,9 @@ void GroupSync::restart() {
   told_ = false;
 }
 
-CommitSeq GroupSync::durable() const {
+std::uint64_t GroupSync::commits() const {
   const MutexLock lock(mutex_);
-  return durable_;
+  return committed_;
 }
 
 }  // namespace weft::mds

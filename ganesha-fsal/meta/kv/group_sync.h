@@ -1,7 +1,7 @@
 // One sync of the log for many commits.
 //
 // Threads note their commits and wait; the first to wait becomes the leader, syncs everything noted
-// by then, and wakes those it covered. The rest elect the next leader.
+// by then, and wakes those it covered, and one of the rest, to be the next leader.
 //
 // Threading: any thread.
 //
@@ -10,9 +10,12 @@
 //  2. At most one sync runs; what it covers was noted before it began.
 //  3. After a failed sync or write nothing becomes durable any more.
 //  4. on_failure is called once, before anybody is answered with the failure.
+//  5. While somebody waits, a sync runs or somebody that was woken is about to begin one.
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <list>
 #include <optional>
 
 #include "ganesha-fsal/meta/kv/kv.h"
@@ -35,9 +38,22 @@ class GroupSync {
   [[nodiscard]] std::optional<Error> poisoned() const;
   // The store has been opened again: what was committed is durable or gone.
   void restart();
-  [[nodiscard]] CommitSeq durable() const;
+  [[nodiscard]] CommitSeq durable() const { return durable_; }
+
+  // Since it was made.
+  [[nodiscard]] std::uint64_t commits() const;
+  [[nodiscard]] std::uint64_t syncs() const { return syncs_; }
 
  private:
+  struct Waiter {
+    CommitSeq seq = 0;
+    bool woken = false;
+    CondVar wake;
+  };
+  // A sync of what is committed now. Lets go of the mutex meanwhile.
+  void lead() WEFT_REQUIRES(mutex_);
+  // Those that need not wait any more, and one more.
+  void wake() WEFT_REQUIRES(mutex_);
   // Lets go of the mutex while on_failure_ is called.
   void fail_with(const Error& error) WEFT_REQUIRES(mutex_);
   // The failure, once on_failure_ has returned.
@@ -46,9 +62,11 @@ class GroupSync {
   const Sync sync_;
   const OnFailure on_failure_;
   mutable Mutex mutex_;
-  mutable CondVar synced_;
+  mutable CondVar reported_;  // told_
   CommitSeq committed_ WEFT_GUARDED_BY(mutex_) = 0;
-  CommitSeq durable_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::atomic<CommitSeq> durable_{0};  // written under mutex_
+  std::atomic<std::uint64_t> syncs_{0};
+  std::list<Waiter*> waiting_ WEFT_GUARDED_BY(mutex_);  // not woken yet, in order of coming
   bool syncing_ WEFT_GUARDED_BY(mutex_) = false;
   std::optional<Error> failed_ WEFT_GUARDED_BY(mutex_);
   bool told_ WEFT_GUARDED_BY(mutex_) = false;  // on_failure_ has returned

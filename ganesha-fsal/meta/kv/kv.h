@@ -79,6 +79,8 @@ struct StoreHealth {
   std::uint64_t memory_bytes = 0;      // written and only in memory and log yet
   std::uint64_t table_bytes = 0;       // on disk, without the log
   std::uint64_t compaction_bytes = 0;  // still to be compacted
+  std::uint64_t commits = 0;           // since it was opened, of transactions that wrote
+  std::uint64_t syncs = 0;             // of the log, for them
 };
 
 class KvStore {

@@ -296,6 +296,8 @@ class RocksKv final : public KvStore {
       health.free_bytes = space_->free_bytes();
       health.floor_bytes = space_->floor_bytes();
     }
+    health.commits = path_.sync.commits();
+    health.syncs = path_.sync.syncs();
     health.writes_stopped = number(Names::kIsWriteStopped) != 0;
     health.background_errors = number(Names::kBackgroundErrors);
     health.memory_bytes = number(Names::kCurSizeAllMemTables);

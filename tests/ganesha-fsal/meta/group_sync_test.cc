@@ -1,0 +1,110 @@
+#include "ganesha-fsal/meta/kv/group_sync.h"
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <semaphore>
+#include <thread>
+#include <vector>
+
+using namespace weft;
+using namespace weft::mds;
+
+namespace {
+
+// Syncs that go on, one each, when they are let.
+struct Gate {
+  std::counting_semaphore<> begun{0};
+  std::counting_semaphore<> may_end{0};
+  std::atomic<bool> fails{false};
+
+  GroupSync::Sync sync() {
+    return [this]() -> Result<> {
+      begun.release();
+      may_end.acquire();
+      if (fails) return fail(Errc::kIo, "the disk");
+      return {};
+    };
+  }
+};
+
+void wait_for(const std::atomic<int>& count, int wanted) {
+  while (count < wanted) std::this_thread::yield();
+}
+
+}  // namespace
+
+TEST_CASE("commits of many threads share a sync, and wait for no more than theirs") {
+  Gate gate;
+  GroupSync group(gate.sync());
+  std::atomic<int> done{0};
+  std::vector<std::jthread> threads;
+  const auto waiter = [&](CommitSeq seq) {
+    threads.emplace_back([&, seq] {
+      CHECK(group.wait(seq));
+      ++done;
+    });
+  };
+  waiter(group.note_commit());
+  gate.begun.acquire();
+  // While it is synced.
+  for (int i = 0; i < 20; ++i) waiter(group.note_commit());
+  gate.may_end.release();
+  wait_for(done, 1);
+  gate.begun.acquire();
+  CHECK(done == 1);
+  CHECK(group.durable() == 1);
+  // Of those that come now nobody is covered by the second.
+  for (int i = 0; i < 5; ++i) waiter(group.note_commit());
+  gate.may_end.release();
+  wait_for(done, 21);
+  gate.begun.acquire();
+  CHECK(done == 21);
+  gate.may_end.release();
+  wait_for(done, 26);
+  CHECK(group.syncs() == 3);
+  CHECK(group.commits() == 26);
+  CHECK(group.wait(26));  // at once
+}
+
+TEST_CASE("all that wait are told of a failure, and those that come later") {
+  const bool of_the_sync = GENERATE(true, false);
+  Gate gate;
+  std::atomic<int> reported{0};
+  GroupSync group(gate.sync(), [&](const Error&) { ++reported; });
+  std::atomic<int> refused{0};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 10; ++i) {
+    threads.emplace_back([&, seq = group.note_commit()] {
+      if (!group.wait(seq)) ++refused;
+    });
+  }
+  gate.begun.acquire();
+  gate.fails = of_the_sync;
+  if (!of_the_sync) group.poison({Errc::kTimedOut, "stuck"});
+  gate.may_end.release(100);
+  wait_for(refused, 10);
+  CHECK(reported == 1);
+  CHECK_FALSE(group.wait(1));
+  CHECK(group.durable() == 0);
+}
+
+TEST_CASE("under load nobody is forgotten") {
+  GroupSync group([]() -> Result<> {
+    std::this_thread::yield();
+    return {};
+  });
+  std::vector<std::jthread> threads;
+  std::atomic<int> done{0};
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 2000; ++round) {
+        CHECK(group.wait(group.note_commit()));
+      }
+      ++done;
+    });
+  }
+  wait_for(done, 8);
+  CHECK(group.durable() == 16'000);
+  CHECK(group.syncs() <= 16'000);
+}
