@@ -1,4 +1,6 @@
 // CREATE and OPEN's making of files: regular files, directories, symbolic links, special files.
+#include <algorithm>
+
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/meta/ops/rights.h"
 #include "ganesha-fsal/meta/ops/tree.h"
@@ -57,53 +59,59 @@ Result<> accept_existing(const InodeRecord& inode, CreateHow how, const CreateVe
 
 Result<Created> Namespace::make(const MakeRequest& request) {
   if (auto good = check_name(request.name); !good) return pass(good);
-  auto locked = lock_entry(request.dir, request.name);
-  if (!locked) return pass(locked);
-  FileId id = 0;
+  auto id = ids_.next();
+  if (!id) return pass(id);
+  // What the name may name already is not changed, and keeps the name while its directory is
+  // locked.
+  auto guard = locks_.lock({request.dir, *id});
   Created out;
-  auto done = change(std::move(locked->guard), [&](Tree& tree) -> Result<> {
-    auto dir = tree.directory(request.dir);
-    if (!dir) return pass(dir);
-    if (auto good = may_search(request.who, dir->attributes); !good) return good;
-    out.parent.before = out.parent.after = dir->attributes;
-    auto entry = tree.entry(request.dir, request.name);
-    if (!entry) return pass(entry);
-    if (*entry) {
-      auto there = tree.inode((*entry)->id);
-      if (!there) return pass(there);
-      out.attributes = there->attributes;
-      out.existed = true;
-      return accept_existing(*there, request.how, request.verifier);
-    }
-    if (auto good = may_add(request.who, dir->attributes); !good) return good;
-    if (auto good = may_make(request.who, request.type, request.base); !good) return good;
-    if (auto room = store_.room(); !room) return room;
-    if (id == 0) {
-      auto next = ids_.next();
-      if (!next) return pass(next);
-      id = *next;
-    }
-    InodeRecord made =
-        new_inode(tree, request.who, id, request.type, request.base, dir->attributes);
-    made.target = request.target;
-    made.attributes.size =
-        request.type == FileType::kRegular ? request.base.size : request.target.size();
-    made.attributes.rdev = request.rdev;
-    if (request.how == CreateHow::kExclusive) made.verifier = request.verifier;
-    if (auto added = tree.add_entry(*dir, request.name, id, request.type); !added) return added;
-    tree.touch_mtime(*dir);
-    tree.store(*dir);
-    tree.store(made);
-    if (request.type == FileType::kRegular && policies_) {
-      auto policy = tree.policy_in(request.dir);
-      if (!policy) return pass(policy);
-      if (*policy != layout::Policy{}) tree.put_policy(id, *policy);
-    }
-    out = {made.attributes, false, {out.parent.before, dir->attributes}};
-    return {};
-  });
-  if (!done) return pass(done);
+  auto seq = commit(guard, [&](Tree& tree) { return make_in(tree, request, *id, out); });
+  const CommitSeq upto = seq ? *seq : guard.seen();
+  const bool made = seq && !out.existed;
+  if (made && request.base.hold) locks_.hold(*id);
+  guard.unlock();
+  auto noted = told(std::max(upto, out.existed ? locks_.seen({out.attributes.id}) : 0));
+  if (!noted && made && request.base.hold) static_cast<void>(release(*id));
+  if (!noted) return pass(noted);
+  if (!seq) return pass(seq);
   return out;
+}
+
+Result<> Namespace::make_in(Tree& tree, const MakeRequest& request, FileId id, Created& out) {
+  out = {};
+  auto dir = tree.directory(request.dir);
+  if (!dir) return pass(dir);
+  if (auto good = may_search(request.who, dir->attributes); !good) return good;
+  out.parent.before = out.parent.after = dir->attributes;
+  auto entry = tree.entry(request.dir, request.name);
+  if (!entry) return pass(entry);
+  if (*entry) {
+    auto there = tree.inode((*entry)->id);
+    if (!there) return pass(there);
+    out.attributes = there->attributes;
+    out.existed = true;
+    return accept_existing(*there, request.how, request.verifier);
+  }
+  if (auto good = may_add(request.who, dir->attributes); !good) return good;
+  if (auto good = may_make(request.who, request.type, request.base); !good) return good;
+  if (auto room = store_.room(); !room) return room;
+  InodeRecord made = new_inode(tree, request.who, id, request.type, request.base, dir->attributes);
+  made.target = request.target;
+  made.attributes.size =
+      request.type == FileType::kRegular ? request.base.size : request.target.size();
+  made.attributes.rdev = request.rdev;
+  if (request.how == CreateHow::kExclusive) made.verifier = request.verifier;
+  if (auto added = tree.add_entry(*dir, request.name, id, request.type); !added) return added;
+  tree.touch_mtime(*dir);
+  tree.store(*dir);
+  tree.store(made);
+  if (request.type == FileType::kRegular && policies_) {
+    auto policy = tree.policy_in(request.dir);
+    if (!policy) return pass(policy);
+    if (*policy != layout::Policy{}) tree.put_policy(id, *policy);
+  }
+  out = {made.attributes, false, {out.parent.before, dir->attributes}};
+  return {};
 }
 
 Result<Created> Namespace::create(const Credentials& who, FileId dir, std::string_view name,

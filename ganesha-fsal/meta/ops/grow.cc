@@ -65,7 +65,7 @@ Result<std::vector<std::optional<InodeAttributes>>> Namespace::grow(
     if (!seq) return pass(seq);
     last = std::max(last, *seq);
   }
-  if (auto durable = store_.wait_durable(last); !durable) return pass(durable);
+  if (auto noted = told(last); !noted) return pass(noted);
   return out;
 }
 

@@ -29,9 +29,9 @@ Result<InodeAttributes> Namespace::hold(FileId id) {
   if (inode) locks_.hold(id);
   const CommitSeq seen = guard.seen();
   guard.unlock();
-  if (auto durable = store_.wait_durable(seen); !durable) {
+  if (auto noted = told(seen); !noted) {
     if (inode) static_cast<void>(release(id));
-    return pass(durable);
+    return pass(noted);
   }
   if (!inode) return pass(inode);
   return inode->attributes;

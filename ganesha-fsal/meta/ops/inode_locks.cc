@@ -74,6 +74,8 @@ CommitSeq InodeLocks::seen(std::initializer_list<FileId> ids) {
   return seq;
 }
 
+CommitSeq InodeLocks::last(FileId id) const { return stripe_of(id).last_commit.load(); }
+
 void InodeLocks::hold(FileId id) WEFT_NO_THREAD_SAFETY_ANALYSIS { ++stripe_of(id).holds[id]; }
 
 std::uint32_t InodeLocks::release(FileId id) WEFT_NO_THREAD_SAFETY_ANALYSIS {

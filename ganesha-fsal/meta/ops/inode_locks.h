@@ -67,6 +67,8 @@ class InodeLocks {
   // After reading these inodes without a lock: the commit to wait for. Waits for operations that
   // are just committing, never for a sync.
   [[nodiscard]] CommitSeq seen(std::initializer_list<FileId> ids);
+  // The commit to wait for by who tells what an operation that has ended had read or written.
+  [[nodiscard]] CommitSeq last(FileId id) const;
 
   // Holds on an inode. The caller has locked it.
   void hold(FileId id);

@@ -102,10 +102,11 @@ Result<> Namespace::end_writing(std::span<const FileId> ids) {
     const auto batch = ids.first(std::min(kBatch, ids.size()));
     ids = ids.subspan(batch.size());
     auto guard = locks_.lock(std::vector<FileId>(batch.begin(), batch.end()));
-    auto seq = apply(guard, [&](Tree& tree) -> Result<> {
+    const auto erase = [&](Tree& tree) -> Result<> {
       for (const FileId id : batch) tree.transaction().erase(keys::writers(id));
       return {};
-    });
+    };
+    auto seq = apply(guard, erase, Told::kNever);
     if (!seq) return pass(seq);
   }
   return {};

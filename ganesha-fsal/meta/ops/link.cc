@@ -9,7 +9,7 @@ Result<Linked> Namespace::link(const Credentials& who, FileId file, FileId dir,
                                std::string_view name) {
   if (auto good = check_name(name); !good) return pass(good);
   Linked out;
-  auto done = change(locks_.lock({file, dir}), [&](Tree& tree) -> Result<> {
+  auto done = change_told(locks_.lock({file, dir}), [&](Tree& tree) -> Result<> {
     auto parent = tree.directory(dir);
     if (!parent) return pass(parent);
     if (auto good = may_search(who, parent->attributes); !good) return good;

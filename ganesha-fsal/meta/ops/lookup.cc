@@ -30,15 +30,17 @@ Result<InodeAttributes> Namespace::lookup(FileId dir, std::string_view name) con
   const KvReader& reader = store_.latest();
   // The inode can go between the entry's reading and its own; the name is then looked up again.
   for (int attempt = 0; attempt < 8; ++attempt) {
-    auto directory = peek_directory(reader, dir);
-    if (!directory) {
-      if (auto settled = settle({dir}); !settled) return pass(settled);
-      return pass(directory);
-    }
     auto id = child_in(reader, dir, name);
+    if (!id || *id == 0 || *id == dir) {  // else it has an entry, so it is a directory
+      auto directory = peek_directory(reader, dir);
+      if (!directory) {
+        if (auto noted = told({dir}); !noted) return pass(noted);
+        return pass(directory);
+      }
+    }
     if (!id) return pass(id);
     auto inode = *id == 0 ? Result<InodeRecord>(fail(Errc::kNotFound)) : peek_inode(reader, *id);
-    if (auto settled = settle({dir, *id}); !settled) return pass(settled);
+    if (auto noted = told({dir, *id}); !noted) return pass(noted);
     if (inode) return inode->attributes;
     if (inode.error().code != Errc::kStale) return pass(inode);
   }
@@ -47,14 +49,14 @@ Result<InodeAttributes> Namespace::lookup(FileId dir, std::string_view name) con
 
 Result<InodeAttributes> Namespace::getattr(FileId id) const {
   auto inode = peek_inode(store_.latest(), id);
-  if (auto settled = settle({id}); !settled) return pass(settled);
+  if (auto noted = told({id}); !noted) return pass(noted);
   if (!inode) return pass(inode);
   return inode->attributes;
 }
 
 Result<bool> Namespace::made_with(FileId id, const CreateVerifier& verifier) const {
   auto inode = peek_inode(store_.latest(), id);
-  if (auto settled = settle({id}); !settled) return pass(settled);
+  if (auto noted = told({id}); !noted) return pass(noted);
   if (!inode) return pass(inode);
   return inode->verifier == verifier;
 }
@@ -63,7 +65,7 @@ Result<FileId> Namespace::parent(FileId dir) const {
   auto inode = peek_directory(store_.latest(), dir);
   if (!inode) return pass(inode);
   auto id = parent_in(store_.latest(), dir);
-  if (auto settled = settle({dir}); !settled) return pass(settled);
+  if (auto noted = told({dir}); !noted) return pass(noted);
   return id;
 }
 
@@ -93,7 +95,7 @@ Result<InodeAttributes> Namespace::lookup_path(std::string_view path) const {
 
 Result<std::string> Namespace::readlink(FileId id) const {
   auto inode = peek_inode(store_.latest(), id);
-  if (auto settled = settle({id}); !settled) return pass(settled);
+  if (auto noted = told({id}); !noted) return pass(noted);
   if (!inode) return pass(inode);
   if (inode->attributes.type != FileType::kSymlink) return fail(Errc::kInvalid, "no symbolic link");
   return std::move(inode->target);

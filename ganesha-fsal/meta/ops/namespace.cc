@@ -88,7 +88,7 @@ Result<NamespaceCounts> Namespace::counts() const {
   return NamespaceCounts{*counter};
 }
 
-Result<CommitSeq> Namespace::apply(InodeLocks::Guard& guard, const Change& body) {
+Result<CommitSeq> Namespace::commit(InodeLocks::Guard& guard, const Change& body, Told whether) {
   const std::int64_t now_ns = options_.now_ns();
   // Of the attempt that is committed, which is the last.
   StaleChanges stale;
@@ -106,37 +106,45 @@ Result<CommitSeq> Namespace::apply(InodeLocks::Guard& guard, const Change& body)
   }
   if (!seq) return pass(seq);
   stale_counts_.add(stale);
-  if (*seq != 0) guard.committed(*seq);
-  const CommitSeq wait_for = std::max(*seq, guard.seen());
-  guard.unlock();
-  return wait_for;
+  if (*seq != 0 && whether == Told::kLater) guard.committed(*seq);
+  return std::max(*seq, guard.seen());
+}
+
+Result<CommitSeq> Namespace::apply(InodeLocks::Guard& guard, const Change& body, Told whether) {
+  auto seq = commit(guard, body, whether);
+  if (seq) guard.unlock();
+  return seq;
 }
 
 Result<> Namespace::change(InodeLocks::Guard guard, const Change& body) {
   auto seq = apply(guard, body);
-  if (seq) return store_.wait_durable(*seq);
-  const CommitSeq seen = guard.seen();
+  const CommitSeq upto = seq ? *seq : guard.seen();
   guard.unlock();
-  if (auto settled = store_.wait_durable(seen); !settled) return settled;
-  return pass(seq);
+  if (auto durable = store_.wait_durable(upto); !durable) return durable;
+  if (!seq) return pass(seq);
+  return {};
+}
+
+Result<> Namespace::change_told(InodeLocks::Guard guard, const Change& body) {
+  auto seq = apply(guard, body);
+  const CommitSeq upto = seq ? *seq : guard.seen();
+  guard.unlock();
+  if (auto noted = told(upto); !noted) return noted;
+  if (!seq) return pass(seq);
+  return {};
 }
 
 Result<> Namespace::settle(std::initializer_list<FileId> ids) const {
   return store_.wait_durable(locks_.seen(ids));
 }
 
-Result<Namespace::LockedEntry> Namespace::lock_entry(FileId dir, std::string_view name) {
-  auto seen = peek_entry(store_.latest(), dir, name);
-  while (seen) {
-    const FileId target = *seen ? (*seen)->id : 0;
-    InodeLocks::Guard guard = locks_.lock({dir, target});
-    // Entries of a locked directory do not change.
-    auto now = peek_entry(store_.latest(), dir, name);
-    if (!now) return pass(now);
-    if ((*now ? (*now)->id : 0) == target) return LockedEntry{std::move(guard), *now};
-    seen = std::move(now);
-  }
-  return pass(seen);
+Result<> Namespace::told(std::initializer_list<FileId> ids) const { return told(locks_.seen(ids)); }
+
+Result<> Namespace::told(CommitSeq seq) const {
+  Owed* owed = Owed::current();
+  if (owed == nullptr) return store_.wait_durable(seq);
+  owed->note(seq);
+  return {};
 }
 
 }  // namespace weft::mds

@@ -1,7 +1,7 @@
 // The namespace: names, inodes and everything durable that hangs on them, over a KvStore.
 //
-// One operation, one file: ops/lookup.cc, ops/rename.cc and so on. Each runs in one transaction and
-// returns when it is durable; a failed one changed nothing. What several operations see of each
+// One operation, one file: ops/lookup.cc, ops/rename.cc and so on. Each runs in one transaction; a
+// failed one changed nothing. What several operations see of each
 // other is as if they had run one after another (readdir and lookup excepted, which may see the
 // entry and the inode at different moments).
 //
@@ -30,6 +30,14 @@
 // While the store has no room (KvStore::room()), what adds names, extended attributes, policies or
 // the first layout of a file says kNoSpace, after all its other errors. Everything else goes on:
 // removing, renaming, truncating, sizes, layouts of files that have one, open files, repair.
+//
+// Durability. What an operation has done, and what of others it has seen, is durable when it
+// returns. Called in an Owed::Scope, these only note what is to become durable before anybody is
+// told: lookup, getattr, made_with, parent, readlink, readdir, create, mkdir, symlink, mknod, link,
+// remove, rename, setattr without a size, grow, hold, and what concerns extended attributes and
+// policies. All others wait, scope or not, since their callers go on to act at data servers or
+// clients: by maps, epochs and records of the journal, cuts, queued removals. A crash loses the end
+// of the order of commits only, so one that has waited has done so for all before it.
 //
 // Threading: any thread; a call blocks for about one sync of the log, which concurrent calls share.
 //
@@ -64,6 +72,7 @@
 #include "ganesha-fsal/meta/kv/kv.h"
 #include "ganesha-fsal/meta/ops/fileid_allocator.h"
 #include "ganesha-fsal/meta/ops/inode_locks.h"
+#include "ganesha-fsal/meta/ops/owed.h"
 #include "ganesha-fsal/meta/ops/stale_counts.h"
 #include "ganesha-fsal/meta/schema/credentials.h"
 #include "ganesha-fsal/meta/schema/records.h"
@@ -103,6 +112,15 @@ class Namespace {
   [[nodiscard]] const SuperblockInfo& superblock() const { return superblock_; }
   [[nodiscard]] layout::ObjectId object_of(FileId id, const layout::LayoutMap& map) const;
   [[nodiscard]] Result<NamespaceCounts> counts() const;
+
+  // --- durability ---
+  // Until all that is noted is durable.
+  [[nodiscard]] Result<> settle(const Owed& owed) const { return store_.wait_durable(owed.upto()); }
+  // What was read of the inode before, perhaps for somebody else, is told now: notes, or waits for,
+  // its last change.
+  [[nodiscard]] Result<> tell(FileId id) const { return told(locks_.last(id)); }
+  // Until what was last done to the inode is durable, scope or not.
+  [[nodiscard]] Result<> settle(FileId id) const { return settle({id}); }
 
   // --- reading ---
   // "." is the directory itself, ".." its parent (the root's is the root).
@@ -205,6 +223,7 @@ class Namespace {
 
   // --- open files ---
   // While a file is held its inode stays after its last name goes. Memory only, counted. kStale.
+  // create() holds a file that it makes if it is asked to.
   [[nodiscard]] Result<InodeAttributes> hold(FileId id);
   // The last release of an orphan removes it and queues its objects' removal.
   [[nodiscard]] Result<> release(FileId id);
@@ -337,22 +356,28 @@ class Namespace {
   [[nodiscard]] MakeLayout with_room(const MakeLayout& make) const;
 
   using Change = std::function<Result<>(Tree&)>;
-  // Runs `body` in a transaction under `guard`, commits, unlocks. The commit to wait for; for a
-  // body that wrote nothing, the newest that it may have seen.
-  [[nodiscard]] Result<CommitSeq> apply(InodeLocks::Guard& guard, const Change& body);
+  // Whether anybody is ever told what a change was, so that who tells it waits.
+  enum class Told : bool { kNever, kLater };
+  // Runs `body` in a transaction under `guard` and commits. The commit to wait for; for a body that
+  // wrote nothing, the newest that it may have seen.
+  [[nodiscard]] Result<CommitSeq> commit(InodeLocks::Guard& guard, const Change& body,
+                                         Told whether = Told::kLater);
+  // commit(), and unlocks, unless it failed.
+  [[nodiscard]] Result<CommitSeq> apply(InodeLocks::Guard& guard, const Change& body,
+                                        Told whether = Told::kLater);
   // apply(), and waits until it is durable. After an error too, for what the error has told.
   [[nodiscard]] Result<> change(InodeLocks::Guard guard, const Change& body);
+  // The same, but in an Owed::Scope it is only noted.
+  [[nodiscard]] Result<> change_told(InodeLocks::Guard guard, const Change& body);
   // Waits until what was read of these inodes is durable.
   [[nodiscard]] Result<> settle(std::initializer_list<FileId> ids) const;
+  // The same, but in an Owed::Scope it is only noted.
+  [[nodiscard]] Result<> told(std::initializer_list<FileId> ids) const;
+  [[nodiscard]] Result<> told(CommitSeq seq) const;
 
-  // The entry of a name and the lock on its directory and what it names.
-  struct LockedEntry {
-    InodeLocks::Guard guard;
-    std::optional<EntryRecord> entry;
-  };
-  [[nodiscard]] Result<LockedEntry> lock_entry(FileId dir, std::string_view name);
   struct MakeRequest;
   [[nodiscard]] Result<Created> make(const MakeRequest& request);
+  [[nodiscard]] Result<> make_in(Tree& tree, const MakeRequest& request, FileId id, Created& out);
   struct RenameNames;
   struct LockedRename;
   [[nodiscard]] Result<LockedRename> lock_rename(const RenameNames& names);

@@ -48,7 +48,7 @@ void Tree::put_policy(FileId id, const layout::Policy& policy) {
 Result<layout::Policy> Namespace::policy(FileId id) const {
   if (!policies_) return layout::Policy{};
   auto kept = peek_policy(store_.latest(), id);
-  if (auto settled = settle({id}); !settled) return pass(settled);
+  if (auto noted = told({id}); !noted) return pass(noted);
   if (!kept) return pass(kept);
   return kept->value_or(layout::Policy{});
 }
@@ -58,7 +58,7 @@ Result<std::vector<Namespace::PolicyAt>> Namespace::policies_above(FileId dir) c
   const KvReader& reader = store_.latest();
   for (int depth = 0; depth < kMaxDepth; ++depth) {
     auto own = peek_policy(reader, dir);
-    if (auto settled = settle({dir}); !settled) return pass(settled);
+    if (auto noted = told({dir}); !noted) return pass(noted);
     if (!own) return pass(own);
     if (*own) found.push_back({dir, **own});
     if (dir == kRootFileId) return found;
@@ -73,7 +73,7 @@ Result<InodeAttributes> Namespace::set_policy(FileId dir, const layout::Policy& 
   InodeAttributes out;
   // Before it is there, so that no file is made in between without looking.
   if (policy != layout::Policy{}) policies_ = true;
-  auto done = change(locks_.lock({dir}), [&](Tree& tree) -> Result<> {
+  auto done = change_told(locks_.lock({dir}), [&](Tree& tree) -> Result<> {
     auto inode = tree.directory(dir);
     if (!inode) return pass(inode);
     if (policy != layout::Policy{}) {

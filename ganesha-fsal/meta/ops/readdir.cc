@@ -57,7 +57,7 @@ Result<DirectoryPage> Namespace::readdir(FileId dir, std::uint64_t cookie, std::
     page.entries.push_back(std::move(entry));
   }
   seen = std::max(seen, locks_.seen({dir}));
-  if (auto settled = store_.wait_durable(seen); !settled) return pass(settled);
+  if (auto noted = told(seen); !noted) return pass(noted);
   return page;
 }
 

@@ -69,12 +69,13 @@ Result<> Namespace::finish_removals(std::span<const layout::ObjectId> objects,
     std::vector<FileId> ids;
     for (const layout::ObjectId& object : batch) ids.push_back(object.fileid);
     auto guard = locks_.lock(ids);
-    auto seq = apply(guard, [&](Tree& tree) -> Result<> {
+    const auto finish_all = [&](Tree& tree) -> Result<> {
       for (const layout::ObjectId& object : batch) {
         if (auto finished = finish(tree, object, ds_ids); !finished) return finished;
       }
       return {};
-    });
+    };
+    auto seq = apply(guard, finish_all, Told::kNever);
     if (!seq) return pass(seq);
   }
   return {};

@@ -19,19 +19,19 @@ Result<> check_kind(const InodeAttributes& attributes, RemoveWhat what) {
 Result<Removed> Namespace::remove(const Credentials& who, FileId dir, std::string_view name,
                                   RemoveWhat what) {
   if (auto good = check_name(name); !good) return pass(good);
-  auto locked = lock_entry(dir, name);
-  if (!locked) return pass(locked);
-  const FileId target = locked->entry ? locked->entry->id : 0;
-  const bool held = target != 0 && locks_.held(target);
+  auto peeked = peek_entry(store_.latest(), dir, name);
+  if (!peeked) return pass(peeked);
+  FileId target = *peeked ? (*peeked)->id : 0;
   Removed out;
-  auto done = change(std::move(locked->guard), [&](Tree& tree) -> Result<> {
+  const auto remove = [&](Tree& tree, bool held, FileId& now) -> Result<> {
     auto parent = tree.directory(dir);
     if (!parent) return pass(parent);
     if (auto good = may_search(who, parent->attributes); !good) return good;
     auto entry = tree.entry(dir, name);
     if (!entry) return pass(entry);
     if (!*entry) return fail(Errc::kNotFound);
-    if ((*entry)->id != target) return fail(Errc::kConflict, "renamed meanwhile");
+    now = (*entry)->id;
+    if (now != target) return fail(Errc::kBusy, "another inode is to be locked");
     auto inode = tree.inode(target);
     if (!inode) return pass(inode);
     if (auto good = may_take(who, parent->attributes, inode->attributes); !good) return good;
@@ -44,9 +44,16 @@ Result<Removed> Namespace::remove(const Credentials& who, FileId dir, std::strin
     if (!orphaned) return pass(orphaned);
     out = {inode->attributes, *orphaned, {out.parent.before, parent->attributes}};
     return {};
-  });
-  if (!done) return pass(done);
-  return out;
+  };
+  for (;;) {
+    auto guard = locks_.lock({dir, target});
+    const bool held = target != 0 && locks_.held(target);
+    FileId now = target;
+    auto done = change_told(std::move(guard), [&](Tree& tree) { return remove(tree, held, now); });
+    if (done) return out;
+    if (now == target) return pass(done);
+    target = now;  // the name's, since it was peeked at
+  }
 }
 
 }  // namespace weft::mds

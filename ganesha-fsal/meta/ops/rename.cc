@@ -183,7 +183,7 @@ Result<Renamed> Namespace::rename(const Credentials& who, FileId from_dir,
   const CommitSeq seen = seq ? *seq : locked->guard.seen();
   locked->guard.unlock();
   locked->directories.reset();
-  if (auto durable = store_.wait_durable(seen); !durable) return pass(durable);
+  if (auto noted = told(seen); !noted) return pass(noted);
   if (!seq) return pass(seq);
   return out;
 }

@@ -69,7 +69,7 @@ Result<std::optional<PendingTruncate>> with_layout(const KvReader& reader, FileI
 Result<AttributesChanged> Namespace::setattr(const Credentials& who, FileId id,
                                              const AttributeChange& request) {
   AttributesChanged out;
-  auto done = change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
+  const auto set = [&](Tree& tree) -> Result<> {
     auto inode = tree.inode(id);
     if (!inode) return pass(inode);
     InodeAttributes& attributes = inode->attributes;
@@ -86,7 +86,10 @@ Result<AttributesChanged> Namespace::setattr(const Credentials& who, FileId id,
     if (!truncate) return pass(truncate);
     out.truncate = std::move(*truncate);
     return {};
-  });
+  };
+  // A new size is durable before objects are cut to it.
+  auto guard = locks_.lock({id});
+  auto done = request.size ? change(std::move(guard), set) : change_told(std::move(guard), set);
   if (!done) return pass(done);
   return out;
 }

@@ -27,7 +27,7 @@ Result<std::string> Namespace::get_xattr(FileId id, std::string_view name) const
   if (auto good = check_xattr_name(name); !good) return pass(good);
   auto value = store_.latest().peek(keys::xattr(id, name));
   auto inode = peek_inode(store_.latest(), id);
-  if (auto settled = settle({id}); !settled) return pass(settled);
+  if (auto noted = told({id}); !noted) return pass(noted);
   if (!inode) return pass(inode);
   if (!value) return pass(value);
   if (!*value) return fail(Errc::kNotFound, "no such extended attribute");
@@ -39,7 +39,7 @@ Result<InodeAttributes> Namespace::set_xattr(FileId id, std::string_view name,
   if (auto good = check_xattr_name(name); !good) return pass(good);
   if (value.size() > kMaxXattrBytes) return fail(Errc::kTooLarge, "extended attribute");
   InodeAttributes out;
-  auto done = change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
+  auto done = change_told(locks_.lock({id}), [&](Tree& tree) -> Result<> {
     auto inode = tree.inode(id);
     if (!inode) return pass(inode);
     auto old = tree.transaction().get(keys::xattr(id, name));
@@ -63,7 +63,7 @@ Result<InodeAttributes> Namespace::set_xattr(FileId id, std::string_view name,
 Result<InodeAttributes> Namespace::remove_xattr(FileId id, std::string_view name) {
   if (auto good = check_xattr_name(name); !good) return pass(good);
   InodeAttributes out;
-  auto done = change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
+  auto done = change_told(locks_.lock({id}), [&](Tree& tree) -> Result<> {
     auto inode = tree.inode(id);
     if (!inode) return pass(inode);
     auto old = tree.transaction().get(keys::xattr(id, name));
@@ -92,7 +92,7 @@ Result<std::vector<std::string>> Namespace::list_xattrs(FileId id, std::string_v
     return true;
   };
   auto done = store_.latest().scan(begin, range.end, limit, visit);
-  if (auto settled = settle({id}); !settled) return pass(settled);
+  if (auto noted = told({id}); !noted) return pass(noted);
   if (!done) return pass(done);
   return names;
 }

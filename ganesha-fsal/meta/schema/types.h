@@ -75,6 +75,7 @@ struct CreateRequest {
   std::optional<std::int64_t> atime_ns;
   std::optional<std::int64_t> mtime_ns;
   std::uint64_t size = 0;  // bytes, of a regular file: a hole
+  bool hold = false;       // what is made is held (Namespace::hold())
 };
 
 // What to change; absent fields stay.

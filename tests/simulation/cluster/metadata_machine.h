@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
+#include "ganesha-fsal/meta/ops/owed.h"
 #include "ganesha-fsal/server/metadata_server.h"
 #include "tests/simulation/cluster/machine.h"
 
@@ -30,16 +31,23 @@ class MetadataMachine final : public Machine, private mds::Recaller {
  public:
   MetadataMachine(unsigned node, const std::string& folder, Clients& clients);
 
-  // Runs `what` with the server, as a request of a client on `from`. Nothing: no answer came, and
-  // it may have been done or not. `life`, unless null, is set to the life that answered.
+  // Runs `what` with the server, as a request of a client on `from`: what it owes is waited for
+  // once, before the answer. Nothing: no answer came, and it may have been done or not. `life`,
+  // unless null, is set to the life that answered.
   template <class T>
   std::optional<T> call(unsigned from, const std::function<T(mds::MetadataServer&)>& what,
                         unsigned* life = nullptr) {
     std::optional<T> answer;
     if (!begin_call(from, life)) return std::nullopt;
     const unsigned asked = lives();
-    answer.emplace(what(*server_));
-    if (!end_call(from, asked)) return std::nullopt;
+    mds::Owed owed;
+    {
+      const mds::Owed::Scope scope(owed);
+      answer.emplace(what(*server_));
+    }
+    // As Ganesha does before a reply: without it there is none.
+    const bool told = server_->names().settle(owed).has_value();
+    if (!end_call(from, asked) || !told) return std::nullopt;
     return answer;
   }
   // Serves requests.
