@@ -3,6 +3,7 @@
 #include "ganesha-fsal/glue/export.h"
 #include "ganesha-fsal/glue/guard.h"
 #include "ganesha-fsal/glue/handle.h"
+#include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/object_ops.h"
 
 namespace weft::mds {
@@ -14,6 +15,7 @@ fsal_status_t getattrs(fsal_obj_handle* obj_hdl, fsal_attrlist* out) {
     const auto known = this_export().server().data().size_known(handle.file);
     if (!known) return to_fsal(known.error());
   }
+  const Later later;  // what was learned of the size is durable already
   const auto attributes = this_export().names().getattr(handle.file);
   if (!attributes) {
     if ((out->request_mask & ATTR_RDATTR_ERR) != 0) out->valid_mask = ATTR_RDATTR_ERR;
@@ -34,8 +36,20 @@ fsal_status_t setattr2(fsal_obj_handle* obj_hdl, bool bypass, state_t* state,
       if (FSAL_IS_ERROR(share)) return share;
     }
   }
-  return to_fsal(
-      this_export().server().data().set_attributes(credentials(), handle.file, change, caller()));
+  FileData& data = this_export().server().data();
+  // A size is told to data servers before the client.
+  if (change.size) {
+    return to_fsal(data.set_attributes(credentials(), handle.file, change, caller()));
+  }
+  const Later later;
+  return to_fsal(data.set_attributes(credentials(), handle.file, change, caller()));
+}
+
+// Of what Ganesha's cache tells by itself.
+void tell_cached(fsal_obj_handle* obj_hdl) {
+  const Later later;
+  // Whoever cannot note it waits here. If that fails, the store has, and with it all of us.
+  static_cast<void>(this_export().names().tell(of(obj_hdl).file));
 }
 
 fsal_status_t handle_to_wire(const fsal_obj_handle* obj_hdl, fsal_digesttype_t /*type*/,
@@ -76,6 +90,7 @@ void init_attribute_ops(fsal_obj_ops& ops) {
   ops.handle_cmp = guarded<&handle_cmp>;
   ops.release = guarded<&release>;
   ops.merge = guarded<&merge>;
+  ops.tell_cached = guarded<&tell_cached>;
 }
 
 void init_object_ops(fsal_obj_ops& ops) {

@@ -6,6 +6,7 @@
 #include "ganesha-fsal/glue/convert.h"
 #include "ganesha-fsal/glue/guard.h"
 #include "ganesha-fsal/glue/handle.h"
+#include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/layout_ops.h"
 #include "ganesha-fsal/glue/module.h"
 #include "ganesha-fsal/glue/object_ops.h"
@@ -75,6 +76,7 @@ fsal_status_t create_handle(fsal_export* exp_hdl, gsh_buffdesc* host, fsal_obj_h
   const auto parts = parse_wire_handle({static_cast<const std::byte*>(host->addr), host->len});
   if (!parts) return to_fsal(parts.error());
   if (parts->fsid != exp.fsid() || parts->store != exp.store_id()) return to_fsal(Errc::kStale);
+  const Later later;
   const auto attributes = exp.names().getattr(parts->file);
   if (!attributes) return to_fsal(attributes.error());
   fill_if_wanted(*attributes, exp.fsid(), attrs_out);

@@ -105,6 +105,7 @@ Result<std::shared_ptr<ServedStore>> Exports::open(const weft_options& options) 
 Result<std::unique_ptr<ServedStore>> Exports::make(const weft_options& options) {
   auto made = std::make_unique<ServedStore>();
   made->path = options.metadata_path;
+  made->number = ++last_number_;
   auto kv = open_rocks_kv({.path = made->path,
                            .sync = options.sync_metadata,
                            .stall_limit = std::chrono::seconds(options.metadata_timeout),
@@ -151,6 +152,15 @@ std::shared_ptr<ServedStore> Exports::store_of(std::uint16_t export_id) {
   const MutexLock lock(mutex_);
   const auto it = by_id_.find(export_id);
   return it == by_id_.end() ? nullptr : it->second.store.lock();
+}
+
+std::shared_ptr<ServedStore> Exports::store_numbered(std::uint64_t number) {
+  const MutexLock lock(mutex_);
+  for (const auto& [path, store] : by_path_) {
+    auto served = store.lock();
+    if (served && served->number == number) return served;
+  }
+  return nullptr;
 }
 
 void Exports::add(std::uint16_t export_id, const std::shared_ptr<ServedStore>& store,

@@ -25,6 +25,7 @@ namespace weft::mds {
 // A metadata store, its server, and what of it is Ganesha's business.
 struct ServedStore {
   std::string path;
+  std::uint64_t number = 0;  // of this process: no other store has or had it
   OpenFiles open_files;
   UpcallRecaller recaller;
   std::unique_ptr<KvStore> kv;
@@ -44,6 +45,8 @@ class Exports {
   void remove(std::uint16_t export_id);
   // The store of an export, by its number; null when there is none.
   [[nodiscard]] std::shared_ptr<ServedStore> store_of(std::uint16_t export_id);
+  // Null when it is closed.
+  [[nodiscard]] std::shared_ptr<ServedStore> store_numbered(std::uint64_t number);
   // The export that a client's path is in; nullopt when it is in none of ours.
   [[nodiscard]] std::optional<PathInExport> find_path(std::string_view path);
 
@@ -73,6 +76,7 @@ class Exports {
   CondVar closed_;
   // A path is here from the opening of its store until that is closed.
   std::map<std::string, std::weak_ptr<ServedStore>> by_path_ WEFT_GUARDED_BY(mutex_);
+  std::uint64_t last_number_ WEFT_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread> closers_ WEFT_GUARDED_BY(mutex_);
   std::map<std::uint16_t, Exported> by_id_ WEFT_GUARDED_BY(mutex_);
 };

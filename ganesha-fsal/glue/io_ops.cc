@@ -10,6 +10,7 @@
 #include "ganesha-fsal/glue/export.h"
 #include "ganesha-fsal/glue/guard.h"
 #include "ganesha-fsal/glue/handle.h"
+#include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/object_ops.h"
 
 // Data through the metadata server, for clients that do not go to the data servers.
@@ -149,6 +150,7 @@ struct WriteCall {
   }
 
   static Result<> end(Begun& begun, fsal_io_arg& arg) {
+    const Later later;  // for the size; maps that it goes by are durable
     auto written = this_export().server().data().end_write(begun, pieces_of(arg));
     if (!written) return pass(written);
     arg.io_amount = written->bytes;

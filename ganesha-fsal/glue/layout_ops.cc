@@ -7,6 +7,7 @@
 #include "ganesha-fsal/glue/export.h"
 #include "ganesha-fsal/glue/guard.h"
 #include "ganesha-fsal/glue/handle.h"
+#include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/module.h"
 #include "ganesha-fsal/glue/object_ops.h"
 #include "layout/files_layout.h"
@@ -65,6 +66,8 @@ nfsstat4 layoutget(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutget_arg
   request.export_id = this_export().export_id;
   const auto policy = placement_for(server.names(), handle.file, this_export().policy);
   if (!policy) return to_nfsstat(policy.error().code);
+  // Not later: what is granted is in the journal before anything may come of it, recalls and
+  // fences.
   const auto made = server.data().grant(request, *policy);
   if (!made) {
     spdlog::debug("layoutget refused file={:x} error=\"{}\"", handle.file, made.error().describe());
@@ -144,7 +147,10 @@ nfsstat4 layoutcommit(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layout
     growth.mtime_ns = to_ns({.tv_sec = static_cast<std::time_t>(arg->new_time.seconds),
                              .tv_nsec = arg->new_time.nseconds});
   }
-  const auto grown = data.commit(growth, client);
+  const auto grown = [&] {
+    const Later later;  // the data servers hear nothing of it
+    return data.commit(growth, client);
+  }();
   if (!grown) return to_nfsstat(grown.error().code);
   res->size_supplied = true;
   res->new_size = *grown;

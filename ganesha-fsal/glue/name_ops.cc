@@ -5,6 +5,7 @@
 #include "ganesha-fsal/glue/export.h"
 #include "ganesha-fsal/glue/guard.h"
 #include "ganesha-fsal/glue/handle.h"
+#include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/object_ops.h"
 
 namespace weft::mds {
@@ -21,6 +22,7 @@ fsal_status_t lookup(fsal_obj_handle* dir_hdl, const char* name, fsal_obj_handle
   if (dir.file == this_export().root && std::string_view(name) == "..") {
     return to_fsal(Errc::kNotFound);
   }
+  const Later later;
   const auto attributes = this_export().names().lookup(dir.file, name);
   if (!attributes) return to_fsal(attributes.error());
   fill_if_wanted(*attributes, this_export().fsid(), attrs_out);
@@ -46,7 +48,10 @@ fsal_status_t readdir(fsal_obj_handle* dir_hdl, fsal_cookie_t* whence, void* sta
   std::uint64_t after = whence == nullptr ? 0 : *whence;
   *eof = false;
   while (true) {
-    const auto page = this_export().names().readdir(dir.file, after, kPageEntries, true);
+    const auto page = [&] {
+      const Later later;  // entries that are left for later replies are of the cache then
+      return this_export().names().readdir(dir.file, after, kPageEntries, true);
+    }();
     if (!page) return to_fsal(page.error());
     for (const DirectoryEntry& entry : page->entries) {
       after = entry.cookie;
@@ -76,6 +81,7 @@ fsal_status_t mkdir(fsal_obj_handle* dir_hdl, const char* name, fsal_attrlist* w
                     fsal_obj_handle** new_obj, fsal_attrlist* attrs_out, fsal_attrlist* before,
                     fsal_attrlist* after) {
   const Handle& dir = of(dir_hdl);
+  const Later later;
   const auto created =
       this_export().names().mkdir(credentials(), dir.file, name, create_request(wanted));
   return finish_create(created, new_obj, attrs_out, before, after);
@@ -92,6 +98,7 @@ fsal_status_t mknode(fsal_obj_handle* dir_hdl, const char* name, object_file_typ
     device = {static_cast<std::uint32_t>(wanted->rawdev.major),
               static_cast<std::uint32_t>(wanted->rawdev.minor)};
   }
+  const Later later;
   const auto created = this_export().names().mknod(credentials(), dir.file, name, *ours, device,
                                                    create_request(wanted));
   return finish_create(created, new_obj, attrs_out, before, after);
@@ -101,6 +108,7 @@ fsal_status_t symlink(fsal_obj_handle* dir_hdl, const char* name, const char* ta
                       fsal_attrlist* wanted, fsal_obj_handle** new_obj, fsal_attrlist* attrs_out,
                       fsal_attrlist* before, fsal_attrlist* after) {
   const Handle& dir = of(dir_hdl);
+  const Later later;
   const auto created =
       this_export().names().symlink(credentials(), dir.file, name, target, create_request(wanted));
   return finish_create(created, new_obj, attrs_out, before, after);
@@ -108,6 +116,7 @@ fsal_status_t symlink(fsal_obj_handle* dir_hdl, const char* name, const char* ta
 
 fsal_status_t readlink(fsal_obj_handle* obj_hdl, gsh_buffdesc* content, bool /*refresh*/) {
   const Handle& handle = of(obj_hdl);
+  const Later later;
   const auto target = this_export().names().readlink(handle.file);
   if (!target) return to_fsal(target.error());
   // Ganesha frees it with gsh_free and wants the terminating zero counted.
@@ -120,13 +129,15 @@ fsal_status_t readlink(fsal_obj_handle* obj_hdl, gsh_buffdesc* content, bool /*r
 fsal_status_t link(fsal_obj_handle* obj_hdl, fsal_obj_handle* dir_hdl, const char* name,
                    fsal_attrlist* before, fsal_attrlist* after) {
   const Handle& dir = of(dir_hdl);
+  const Later later;
   const auto linked = this_export().names().link(credentials(), of(obj_hdl).file, dir.file, name);
   if (!linked) return to_fsal(linked.error());
   fill_directory_change(linked->parent, this_export().fsid(), before, after);
   return kFsalOk;
 }
 
-// What follows when a file may have lost its last name.
+// What follows when a file may have lost its last name. It may not be durable yet: before objects
+// go and layouts are recalled, that is waited for.
 void lost_name(MetadataServer& server, const InodeAttributes& attributes, bool orphaned) {
   if (attributes.type != FileType::kRegular || attributes.nlink > 0) return;
   orphaned ? server.orphaned(attributes.id) : server.removed();
@@ -137,8 +148,10 @@ fsal_status_t rename(fsal_obj_handle* /*obj_hdl*/, fsal_obj_handle* from_hdl, co
                      fsal_attrlist* from_after, fsal_attrlist* to_before, fsal_attrlist* to_after) {
   const Handle& from = of(from_hdl);
   const Handle& to = of(to_hdl);
-  const auto renamed =
-      this_export().names().rename(credentials(), from.file, from_name, to.file, to_name);
+  const auto renamed = [&] {
+    const Later later;
+    return this_export().names().rename(credentials(), from.file, from_name, to.file, to_name);
+  }();
   if (!renamed) return to_fsal(renamed.error());
   const std::uint32_t fsid = this_export().fsid();
   fill_directory_change(renamed->from, fsid, from_before, from_after);
@@ -152,7 +165,10 @@ fsal_status_t rename(fsal_obj_handle* /*obj_hdl*/, fsal_obj_handle* from_hdl, co
 fsal_status_t unlink(fsal_obj_handle* dir_hdl, fsal_obj_handle* /*obj_hdl*/, const char* name,
                      fsal_attrlist* before, fsal_attrlist* after) {
   const Handle& dir = of(dir_hdl);
-  const auto removed = this_export().names().remove(credentials(), dir.file, name);
+  const auto removed = [&] {
+    const Later later;
+    return this_export().names().remove(credentials(), dir.file, name);
+  }();
   if (!removed) return to_fsal(removed.error());
   fill_directory_change(removed->parent, this_export().fsid(), before, after);
   lost_name(this_export().server(), removed->attributes, removed->orphaned);

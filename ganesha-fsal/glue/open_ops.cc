@@ -3,6 +3,7 @@
 #include "ganesha-fsal/glue/export.h"
 #include "ganesha-fsal/glue/guard.h"
 #include "ganesha-fsal/glue/handle.h"
+#include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/object_ops.h"
 #include "ganesha-fsal/glue/open_files.h"
 
@@ -18,14 +19,23 @@ CreateVerifier to_verifier(const char* verifier) {
   return ours;
 }
 
+bool closed(const OpenState* state) { return state != nullptr && state->flags == FSAL_O_CLOSED; }
+
 // Takes the share reservation. A state's open holds the inode, so that an unlinked file lives on
-// until its last close.
-fsal_status_t open_handle(Handle& handle, OpenState* state, fsal_openflags_t flags) {
+// until its last close; if the file was made for it, it does already.
+fsal_status_t open_handle(Handle& handle, OpenState* state, fsal_openflags_t flags,
+                          bool held_already = false) {
   MetadataServer& server = this_export().server();
-  if (server.layouts().blocked(handle.file)) return to_fsal(Errc::kBusy);
-  const bool first = state != nullptr && state->flags == FSAL_O_CLOSED;
-  if (first) {
-    const auto held = this_export().names().hold(handle.file);
+  const bool first = closed(state);
+  if (server.layouts().blocked(handle.file)) {
+    if (held_already) server.release(handle.file);
+    return to_fsal(Errc::kBusy);
+  }
+  if (first && !held_already) {
+    const auto held = [&] {
+      const Later later;  // a hold is in memory only
+      return this_export().names().hold(handle.file);
+    }();
     if (!held) return to_fsal(held.error());
     if (held->nlink == 0) server.remember_orphan(handle.file);
   }
@@ -64,7 +74,10 @@ fsal_status_t open_by_handle(Handle& handle, OpenState* state, fsal_openflags_t 
   Namespace& names = this_export().names();
   if (mode == FSAL_GUARDED) return to_fsal(Errc::kExists);
   if (mode >= FSAL_EXCLUSIVE) {
-    const auto same = names.made_with(handle.file, to_verifier(verifier));
+    const auto same = [&] {
+      const Later later;
+      return names.made_with(handle.file, to_verifier(verifier));
+    }();
     if (!same) return to_fsal(same.error());
     if (!*same) return to_fsal(Errc::kExists);
   }
@@ -72,6 +85,7 @@ fsal_status_t open_by_handle(Handle& handle, OpenState* state, fsal_openflags_t 
   if (FSAL_IS_ERROR(status)) return status;
   status = truncate_if_asked(handle, flags);
   if (!FSAL_IS_ERROR(status) && attrs != nullptr) {
+    const Later later;
     const auto attributes = names.getattr(handle.file);
     status = to_fsal(attributes);
     if (attributes) fill_attributes(*attributes, this_export().fsid(), attrs);
@@ -81,6 +95,7 @@ fsal_status_t open_by_handle(Handle& handle, OpenState* state, fsal_openflags_t 
 }
 
 Result<Created> find_existing(const Handle& dir, const char* name) {
+  const Later later;
   auto found = this_export().names().lookup(dir.file, name);
   if (!found) return pass(found);
   if (found->type == FileType::kDirectory) return fail(Errc::kIsDirectory);
@@ -88,10 +103,13 @@ Result<Created> find_existing(const Handle& dir, const char* name) {
   return Created{.attributes = *found, .existed = true, .parent = {}};
 }
 
+// Held if it is made.
 Result<Created> create_file(const Handle& dir, const char* name, fsal_create_mode mode,
-                            const fsal_attrlist* wanted, const char* verifier) {
-  const CreateRequest request = create_request(wanted);
+                            const fsal_attrlist* wanted, const char* verifier, bool hold) {
+  CreateRequest request = create_request(wanted);
+  request.hold = hold;
   Namespace& names = this_export().names();
+  const Later later;
   if (mode >= FSAL_EXCLUSIVE) {
     return names.create(credentials(), dir.file, name, request, CreateHow::kExclusive,
                         to_verifier(verifier));
@@ -104,12 +122,13 @@ fsal_status_t open_by_name(const Handle& dir, OpenState* state, fsal_openflags_t
                            fsal_create_mode mode, const char* name, fsal_attrlist* wanted,
                            const char* verifier, fsal_obj_handle** new_obj, fsal_attrlist* attrs,
                            bool* caller_perm_check, fsal_attrlist* before, fsal_attrlist* after) {
+  const bool hold = closed(state);
   const auto made = mode == FSAL_NO_CREATE ? find_existing(dir, name)
-                                           : create_file(dir, name, mode, wanted, verifier);
+                                           : create_file(dir, name, mode, wanted, verifier, hold);
   if (!made) return to_fsal(made.error());
   const std::uint32_t fsid = this_export().fsid();
   Handle* handle = make_handle(this_export(), made->attributes);
-  fsal_status_t status = open_handle(*handle, state, flags);
+  fsal_status_t status = open_handle(*handle, state, flags, hold && !made->existed);
   if (!FSAL_IS_ERROR(status) && made->existed) {
     status = truncate_if_asked(*handle, flags);
     if (FSAL_IS_ERROR(status) && state != nullptr) {

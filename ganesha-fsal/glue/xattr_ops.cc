@@ -6,6 +6,7 @@
 #include "ganesha-fsal/glue/export.h"
 #include "ganesha-fsal/glue/guard.h"
 #include "ganesha-fsal/glue/handle.h"
+#include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/object_ops.h"
 
 namespace weft::mds {
@@ -103,6 +104,7 @@ fsal_status_t may_change(fsal_obj_handle* obj_hdl) {
 
 // Ganesha offers a buffer; too small a one is answered XATTR2BIG, a null one with the size alone.
 fsal_status_t getxattrs(fsal_obj_handle* obj_hdl, xattrkey4* name, xattrvalue4* value) {
+  const Later later;
   if (const auto allowed = may(obj_hdl, FSAL_R_OK); FSAL_IS_ERROR(allowed)) return allowed;
   const Handle& handle = of(obj_hdl);
   const auto found = text(*name) == kPolicyName
@@ -122,6 +124,7 @@ fsal_status_t getxattrs(fsal_obj_handle* obj_hdl, xattrkey4* name, xattrvalue4* 
 
 fsal_status_t setxattrs(fsal_obj_handle* obj_hdl, setxattr_option4 option, xattrkey4* name,
                         xattrvalue4* value) {
+  const Later later;
   const Handle& handle = of(obj_hdl);
   if (text(*name) == kPolicyName) {
     const auto set = set_policy_value(handle, text(*value), option);
@@ -136,6 +139,7 @@ fsal_status_t setxattrs(fsal_obj_handle* obj_hdl, setxattr_option4 option, xattr
 }
 
 fsal_status_t removexattrs(fsal_obj_handle* obj_hdl, xattrkey4* name) {
+  const Later later;
   const Handle& handle = of(obj_hdl);
   if (text(*name) == kPolicyName) {
     const auto removed = remove_policy_value(handle);
@@ -163,6 +167,7 @@ constexpr std::size_t kMaxNames = 1024;
 // The cookie is the number of names before; names come in a fixed order.
 fsal_status_t listxattrs(fsal_obj_handle* obj_hdl, count4 max_bytes, nfs_cookie4* cookie,
                          bool_t* eof, xattrlist4* list) {
+  const Later later;
   const Handle& handle = of(obj_hdl);
   const auto names = names_of(handle);
   if (!names) return to_fsal(names.error());

@@ -218,7 +218,9 @@ void MetadataServer::remember_orphan(FileId file) {
 
 void MetadataServer::orphaned(FileId file) {
   remember_orphan(file);
-  if (!environment_.is_open(file, std::nullopt)) layouts_->recall(file, "unlinked");
+  if (environment_.is_open(file, std::nullopt)) return;
+  // Clients hear of it, perhaps before whoever removed it is told.
+  if (names_->settle(file)) layouts_->recall(file, "unlinked");
 }
 
 FsSpace MetadataServer::space() {

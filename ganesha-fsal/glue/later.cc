@@ -1,0 +1,39 @@
+#include "ganesha-fsal/glue/later.h"
+
+#include "ganesha-fsal/glue/guard.h"
+
+namespace weft::mds {
+namespace {
+
+// Ganesha calls it with the numbers that a request has noted. False: nothing is told.
+bool wait_for_store(std::uint64_t store, std::uint64_t upto) noexcept {
+  try {
+    const std::shared_ptr<ServedStore> served = exports().store_numbered(store);
+    return served != nullptr && served->kv->wait_durable(upto).has_value();
+  } catch (...) {
+    log_escaped_exception(__PRETTY_FUNCTION__);
+    return false;
+  }
+}
+
+// A compound that goes from one store to another notes those of the first, and waits in the others.
+bool may_note(const reply_wait& due, std::uint64_t store) {
+  if (!due.possible) return false;
+  return due.upto == 0 || (due.wait == &wait_for_store && due.store == store);
+}
+
+}  // namespace
+
+Later::Later() {
+  if (may_note(op_ctx->reply_wait, this_export().store->number)) scope_.emplace(owed_);
+}
+
+Later::~Later() {
+  if (!scope_ || owed_.upto() == 0) return;
+  reply_wait& due = op_ctx->reply_wait;
+  due.store = this_export().store->number;
+  due.upto = std::max<std::uint64_t>(due.upto, owed_.upto());
+  due.wait = &wait_for_store;
+}
+
+}  // namespace weft::mds
