@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "layout/mirror_groups.h"
 #include "rpc/base/assert.h"
+#include "rpc/base/nearest.h"
 
 namespace weft::layout {
 namespace {
@@ -28,27 +28,11 @@ std::string quoted(std::string_view text) {
   return shown + (text.size() > kMost ? "...\"" : "\"");
 }
 
-// Levenshtein's: letters added, left out or changed.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 // "; did you mean "x"?", or a list of what there is when nothing is near.
 std::string hint(std::string_view word, std::span<const std::string_view> known) {
-  const auto nearest = std::ranges::min_element(
-      known, {}, [&](std::string_view one) { return distance(word.substr(0, 64), one); });
-  if (distance(word.substr(0, 64), *nearest) <= nearest->size() / 3 + 1) {
-    return "; did you mean \"" + std::string(*nearest) + "\"?";
+  const std::string_view near = nearest(word, known);
+  if (edit_distance(word.substr(0, 64), near) <= near.size() / 3 + 1) {
+    return "; did you mean \"" + std::string(near) + "\"?";
   }
   std::string list = "; there are ";
   for (const std::string_view one : known) {

@@ -1,0 +1,20 @@
+// The word of a list that was most likely meant.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace weft {
+
+// Levenshtein's: letters added, left out or changed. Case is a difference.
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
+
+// The first of those at the least distance, whatever the case; empty when `known` is. Of a long
+// word the first letters count only.
+[[nodiscard]] std::string_view nearest(std::string_view word,
+                                       std::span<const std::string_view> known);
+
+}  // namespace weft

@@ -1,0 +1,26 @@
+#include "rpc/base/nearest.h"
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+namespace weft {
+namespace {
+
+TEST_CASE("letters added, left out or changed") {
+  CHECK(edit_distance("", "") == 0);
+  CHECK(edit_distance("abc", "") == 3);
+  CHECK(edit_distance("copies", "copys") == 2);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+}
+
+TEST_CASE("the nearest word, whatever the case") {
+  constexpr std::array<std::string_view, 3> kKnown = {"Copies", "Key_File", "Reads"};
+  CHECK(nearest("copys", kKnown) == "Copies");
+  CHECK(nearest("READ", kKnown) == "Reads");
+  CHECK(nearest(std::string(100'000, 'x'), kKnown) == "Copies");
+  CHECK(nearest("x", {}).empty());
+}
+
+}  // namespace
+}  // namespace weft
