@@ -4,8 +4,9 @@
 // When a connection cannot be accepted, as the process is out of file descriptors, accepting pauses
 // for a moment instead of spinning.
 //
-// Threading: open(), start() and stop() from one thread while the I/O threads run. `take` is called
-// on the first I/O thread, with a socket that belongs to the context of I/O thread `thread`.
+// Threading: bind(), listen(), start() and stop() from one thread while the I/O threads run. `take`
+// is called on the first I/O thread, with a socket that belongs to the context of I/O thread
+// `thread`.
 //
 // Ownership: shared with its pending operations; the I/O threads outlive it. What `take` refers to
 // lives until stop() has returned.
@@ -43,9 +44,9 @@ class Listener : public std::enable_shared_from_this<Listener<Protocol>> {
         acceptor_(threads.context(0)),
         retry_(threads.context(0)) {}
 
-  // Binds and listens. `bound` runs in between: what a path needs before anybody may connect.
-  [[nodiscard]] Result<> open(const Endpoint& endpoint, int backlog,
-                              const std::function<Result<>()>& bound = nullptr);
+  // The address is ours from now on, and whoever connects to it is refused until listen().
+  [[nodiscard]] Result<> bind(const Endpoint& endpoint);
+  [[nodiscard]] Result<> listen(int backlog);
   [[nodiscard]] Endpoint local() const { return acceptor_.local_endpoint(); }
   // Begins to accept.
   void start() {
@@ -67,6 +68,9 @@ class Listener : public std::enable_shared_from_this<Listener<Protocol>> {
     });
   }
   void accepted(const ErrorCode& error, Socket socket, unsigned thread);
+  [[nodiscard]] std::unexpected<Error> failed_to(const char* what, const ErrorCode& error) const {
+    return fail_errno(error.value(), std::string(what) + " " + name_);
+  }
 
   IoThreads& threads_;
   const std::string name_;
@@ -77,20 +81,21 @@ class Listener : public std::enable_shared_from_this<Listener<Protocol>> {
 };
 
 template <class Protocol>
-Result<> Listener<Protocol>::open(const Endpoint& endpoint, int backlog,
-                                  const std::function<Result<>()>& bound) {
+Result<> Listener<Protocol>::bind(const Endpoint& endpoint) {
   ErrorCode error;
-  const auto failed_to = [&](const char* what) {
-    return fail_errno(error.value(), std::string(what) + " " + name_);
-  };
-  if (acceptor_.open(endpoint.protocol(), error); error) return failed_to("open a socket for");
+  if (acceptor_.open(endpoint.protocol(), error); error) {
+    return failed_to("open a socket for", error);
+  }
   // Of no effect for a path.
   acceptor_.set_option(boost::asio::socket_base::reuse_address(true), error);
-  if (acceptor_.bind(endpoint, error); error) return failed_to("bind to");
-  if (bound) {
-    if (auto ready = bound(); !ready) return ready;
-  }
-  if (acceptor_.listen(backlog, error); error) return failed_to("listen on");
+  if (acceptor_.bind(endpoint, error); error) return failed_to("bind to", error);
+  return {};
+}
+
+template <class Protocol>
+Result<> Listener<Protocol>::listen(int backlog) {
+  ErrorCode error;
+  if (acceptor_.listen(backlog, error); error) return failed_to("listen on", error);
   return {};
 }
 

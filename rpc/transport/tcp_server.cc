@@ -83,6 +83,7 @@ struct TcpServer::Impl {
   const std::shared_ptr<Admission> admission;
   const std::shared_ptr<Listener<tcp>> listener;
   std::atomic<std::uint16_t> port{0};
+  bool bound = false;
 };
 
 TcpServer::TcpServer(IoThreads& threads, BufferPool& pool, TcpServerOptions options, Accept accept)
@@ -91,14 +92,24 @@ TcpServer::TcpServer(IoThreads& threads, BufferPool& pool, TcpServerOptions opti
 
 TcpServer::~TcpServer() { stop(); }
 
-Result<> TcpServer::listen() {
+Result<> TcpServer::bind() {
   const TcpServerOptions& options = impl_->admission->options;
   error_code error;
   const auto address = boost::asio::ip::make_address(options.address, error);
   if (error) return fail(Errc::kInvalid, "not a numeric address: " + options.address);
-  auto opened = impl_->listener->open(tcp::endpoint(address, options.port), 1024);
-  if (!opened) return opened;
+  if (auto bound = impl_->listener->bind(tcp::endpoint(address, options.port)); !bound) {
+    return bound;
+  }
   impl_->port = impl_->listener->local().port();
+  impl_->bound = true;
+  return {};
+}
+
+Result<> TcpServer::listen() {
+  if (!impl_->bound) {
+    if (auto bound = bind(); !bound) return bound;
+  }
+  if (auto listening = impl_->listener->listen(1024); !listening) return listening;
   impl_->listener->start();
   return {};
 }

@@ -5,8 +5,8 @@
 // counted; when the process is out of file descriptors, accepting pauses for a moment instead of
 // spinning.
 //
-// Threading: construct, listen() and stop() from one thread while the I/O threads run; `accept` is
-// called on the new channel's thread.
+// Threading: construct, bind(), listen() and stop() from one thread while the I/O threads run;
+// `accept` is called on the new channel's thread.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,10 @@ class TcpServer {
   TcpServer(const TcpServer&) = delete;
   TcpServer& operator=(const TcpServer&) = delete;
 
-  // Binds, listens and begins to accept. The port really used is in port() afterwards.
+  // The address is ours, or it fails; whoever connects is refused until listen(). The port really
+  // used is in port() afterwards.
+  [[nodiscard]] Result<> bind();
+  // Binds, if that was not done, listens and begins to accept.
   [[nodiscard]] Result<> listen();
   // Stops accepting; connections that exist are not touched. Waits for the acceptor to be gone.
   void stop();

@@ -195,7 +195,9 @@ Result<> ShmServer::listen() {
     if (::chmod(path.c_str(), impl_->admission->options.mode) == 0) return {};
     return fail_errno(errno, "chmod " + path);
   };
-  auto opened = impl_->listener->open(stream_protocol::endpoint(path), 128, restrict_mode);
+  auto opened = impl_->listener->bind(stream_protocol::endpoint(path));
+  if (opened) opened = restrict_mode();  // before anybody may connect
+  if (opened) opened = impl_->listener->listen(128);
   if (opened) impl_->listener->start();
   return opened;
 }
