@@ -8,6 +8,7 @@
 #include "ganesha-fsal/glue/handle.h"
 #include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/layout_ops.h"
+#include "ganesha-fsal/glue/load_options.h"
 #include "ganesha-fsal/glue/module.h"
 #include "ganesha-fsal/glue/object_ops.h"
 #include "ganesha-fsal/glue/server_options.h"
@@ -144,13 +145,10 @@ Result<> check_options(const weft_options& options) {
   if (options.stripe_unit % layout::kStripeUnitMultiple != 0) {
     return fail(Errc::kInvalid, "Stripe_Unit must be a multiple of 64 bytes");
   }
-  if (const auto fits = layout::check(export_policy(options), layout_type(options)); !fits) {
-    return fits;
-  }
-  if (options.metadata_path[0] != '/') {
+  if (options.metadata_path == nullptr || options.metadata_path[0] != '/') {
     return fail(Errc::kInvalid, "Metadata_Path must be an absolute path");
   }
-  return {};
+  return layout::check(export_policy(options), layout_type(options));
 }
 
 // The directory that the export's Path names in the store.
@@ -166,12 +164,27 @@ Result<FileId> find_root(const Namespace& names, const std::string& path) {
   return std::unexpected(found.error());
 }
 
-fsal_status_t refuse(Export& exp, config_error_type* err_type, const Error& error) {
-  LogCrit(COMPONENT_CONFIG, "Export %s, FSAL WEFT: %s", exp.path.c_str(), error.text.c_str());
+bool starting() { return nfs_init_wait_timeout(0) != 0; }
+
+// One line: where in the file it stands, if the file says what is wrong.
+std::string why_not(const Export& exp, const Error& error) {
+  const auto checked = check_conf_file(nfs_config_path);
+  if (!checked && checked.error() == Errc::kInvalid) return checked.error().text;
+  return fmt::format("Export {}, FSAL WEFT: {}", exp.path, error.text);
+}
+
+fsal_status_t refuse(Export& exp, config_error_type* err_type, const std::string& why) {
+  LogCrit(COMPONENT_CONFIG, "%s", why.c_str());
   err_type->invalid = true;
   free_export_ops(&exp);
   weft_options_free(&exp.options);
   return fsalstat(ERR_FSAL_INVAL, EINVAL);
+}
+
+fsal_status_t refuse(Export& exp, config_error_type* err_type, const Error& error) {
+  const std::string why = why_not(exp, error);
+  if (starting()) Exports::end_start(why);
+  return refuse(exp, err_type, why);
 }
 
 }  // namespace
@@ -183,7 +196,7 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
   fsal_export_init(exp.get());
   init_export_ops(exp->exp_ops);
   if (weft_options_load(parse_node, &exp->options, err_type) != 0) {
-    return refuse(*exp, err_type, {Errc::kInvalid, "the FSAL block has errors, see above"});
+    return refuse(*exp, err_type, {Errc::kInvalid, "the FSAL block has errors"});
   }
   if (const auto fine = check_options(exp->options); !fine) {
     return refuse(*exp, err_type, fine.error());
@@ -191,6 +204,10 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
   auto store = exports().open(exp->options);
   if (!store) return refuse(*exp, err_type, store.error());
   const auto root = find_root((*store)->server->names(), exp->path);
+  if (!root && root.error() == Errc::kInvalid) {
+    // Its directory may have been removed by a client: no reason to serve nobody.
+    return refuse(*exp, err_type, fmt::format("Export {}: {}", exp->path, root.error().text));
+  }
   if (!root) return refuse(*exp, err_type, root.error());
 
   exp->root = *root;

@@ -5,16 +5,21 @@
 // ServedStore, and the handles in Ganesha's cache; how new files are laid out is each export's own,
 // and so is the directory that it exports.
 //
+// While ganesha.nfsd starts, an export whose options are wrong, or that cannot be opened, ends the
+// process, with one line that says why: the server would run, and its clients find nothing. Later,
+// at a reload, it is refused, and the others go on; so is one whose directory is gone at any time,
+// as a client may have removed it.
+//
 // What comes from a client is looked at in wire_to_host, always: where the cache knows a file,
 // create_handle is not asked. Of an export of a directory below the root it takes a handle only
 // with this export's seal, and a directory only while it is below the export's. A file that was
 // moved elsewhere by others stays within reach of those who had its handle, as an open file does.
 #pragma once
 
+#include "ganesha-fsal/config/options.h"
 #include "ganesha-fsal/glue/exports.h"
 #include "ganesha-fsal/glue/ganesha.h"
 #include "ganesha-fsal/glue/handle.h"
-#include "ganesha-fsal/glue/options.h"
 
 namespace weft::mds {
 

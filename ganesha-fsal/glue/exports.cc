@@ -19,16 +19,23 @@ constexpr std::chrono::seconds kLongestLogLine{3};
 
 thread_local bool may_end_here = false;
 
-// Nothing can be promised any more, and nothing that was is lost: whoever supervises us starts us
-// again. Clients wait for that as for any restart; answers would be errors at applications.
-[[noreturn]] void end_without_store(const Error& error) {
-  // The log may be on a disk that does not answer.
+// With one last line in the log, which may be on a disk that does not answer.
+[[noreturn]] void end(const std::function<void()>& log) {
   std::thread([] {
     std::this_thread::sleep_for(kLongestLogLine);
     ::_exit(EXIT_FAILURE);
   }).detach();
-  spdlog::critical("event=metadata_store_failed error=\"{}\": ganesha.nfsd ends", error.describe());
+  log();
   ::_exit(EXIT_FAILURE);
+}
+
+// Nothing can be promised any more, and nothing that was is lost: whoever supervises us starts us
+// again. Clients wait for that as for any restart; answers would be errors at applications.
+[[noreturn]] void end_without_store(const Error& error) {
+  end([&error] {
+    spdlog::critical("event=metadata_store_failed error=\"{}\": ganesha.nfsd ends",
+                     error.describe());
+  });
 }
 
 // Whether a store that is there may be opened later: its disk is full or failed.
@@ -111,7 +118,7 @@ Result<std::unique_ptr<ServedStore>> Exports::make(const weft_options& options) 
                            .stall_limit = std::chrono::seconds(options.metadata_timeout),
                            .on_failure = [](const Error& error) { end_without_store(error); }});
   if (!kv) {
-    // Ganesha would go on without exports. While others are served, it is the administrator's turn.
+    // While others are served, it is the administrator's turn.
     if (may_pass(kv.error(), made->path) && by_path_.empty()) end_without_store(kv.error());
     return fail(kv.error().code, "Metadata_Path: " + kv.error().describe());
   }
@@ -134,6 +141,10 @@ void Exports::close(ServedStore* store) {
   if (!may_end_here && !UpcallRecaller::in_upcall()) return end();
   const MutexLock lock(mutex_);
   closers_.emplace_back(end);
+}
+
+void Exports::end_start(const std::string& why) {
+  end([&why] { LogCrit(COMPONENT_CONFIG, "%s", why.c_str()); });
 }
 
 void Exports::wait_closed() {

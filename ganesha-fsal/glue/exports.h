@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "ganesha-fsal/config/options.h"
 #include "ganesha-fsal/glue/open_files.h"
-#include "ganesha-fsal/glue/options.h"
 #include "ganesha-fsal/glue/recaller.h"
 #include "ganesha-fsal/server/metadata_server.h"
 #include "rpc/base/mutex.h"
@@ -37,6 +37,8 @@ class Exports {
   // Opens, or shares, the store of options.metadata_path. The error's text names the option that
   // is wrong, or contradicts the export that opened it first.
   [[nodiscard]] Result<std::shared_ptr<ServedStore>> open(const weft_options& options);
+  // Ends the process while ganesha.nfsd starts: an export cannot be made. The line goes to its log.
+  [[noreturn]] static void end_start(const std::string& why);
   // Waits for those that are being closed. Before the library is unloaded.
   void wait_closed();
 

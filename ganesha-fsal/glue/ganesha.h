@@ -36,6 +36,7 @@ extern "C" {
 #include "nfs4_acls.h"
 #include "nfs_core.h"
 #include "nfs_exports.h"
+#include "nfs_init.h"
 #include "sal_data.h"
 #include "sal_functions.h"
 }

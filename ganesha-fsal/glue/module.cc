@@ -2,11 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
+#include <thread>
+
 #include "ganesha-fsal/glue/export.h"
 #include "ganesha-fsal/glue/guard.h"
 #include "ganesha-fsal/glue/layout_ops.h"
 #include "ganesha-fsal/glue/log.h"
 #include "ganesha-fsal/glue/object_ops.h"
+#include "rpc/base/service_manager.h"
 
 namespace weft::mds {
 namespace {
@@ -42,9 +45,23 @@ void fill_static_info(fsal_staticfsinfo_t& info) {
   info.expire_time_parent = -1;
 }
 
+// Ganesha does not tell it.
+void tell_when_ready() {
+  std::thread([] {
+    nfs_init_wait();
+    tell_service_manager("READY=1\nSTATUS=serves");
+  }).detach();
+}
+
 fsal_status_t init_config(fsal_module* self, config_file_t /*config*/,
                           config_error_type* /*err_type*/) {
   display_fsinfo(self);
+  // Without NFSv3 there are no NLM clients. Ganesha would wait for them all the same: a server that
+  // nobody has ever used would be in grace for its whole length.
+  if ((nfs_param.core_param.core_options & CORE_OPTION_NFSV3) == 0) {
+    nfs_param.core_param.enable_NLM = false;
+  }
+  tell_when_ready();
   return fsalstat(ERR_FSAL_NO_ERROR, 0);
 }
 

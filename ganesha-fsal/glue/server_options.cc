@@ -26,23 +26,6 @@ ServerOptions server_options(const weft_options& options) {
   return ours;
 }
 
-layout::Policy export_policy(const weft_options& options) {
-  layout::Policy policy;
-  if (options.stripe_count != 0) policy.stripes = options.stripe_count;
-  policy.unit = options.stripe_unit;
-  policy.copies = options.copies;
-  if (options.duplication != WEFT_DUPLICATION_DEFAULT) {
-    policy.duplication = static_cast<layout::Duplication>(options.duplication);
-  }
-  policy.reads = static_cast<layout::ReadPolicy>(options.reads);
-  return policy;
-}
-
-layout::LayoutType layout_type(const weft_options& options) {
-  return options.layout_kind == WEFT_LAYOUT_FLEXFILES ? layout::LayoutType::kFlexFiles
-                                                      : layout::LayoutType::kFiles;
-}
-
 layout::PlacementPolicy placement_policy(const weft_options& options) {
   layout::PlacementPolicy base;
   // A server is full for new files when it has no room for a stripe unit: how much is to be kept

@@ -1,18 +1,15 @@
 // An export's options (options.h, C) as the metadata server and placement take them.
 #pragma once
 
-#include "ganesha-fsal/glue/options.h"
+#include "ganesha-fsal/config/options_check.h"
 #include "ganesha-fsal/server/server_options.h"
 #include "layout/placement.h"
-#include "layout/policy.h"
 
 namespace weft::mds {
 
 [[nodiscard]] ServerOptions server_options(const weft_options& options);
 
-// What they say about new files.
-[[nodiscard]] layout::Policy export_policy(const weft_options& options);
+// What they say about new files; export_policy() of options_check.h as well.
 [[nodiscard]] layout::PlacementPolicy placement_policy(const weft_options& options);
-[[nodiscard]] layout::LayoutType layout_type(const weft_options& options);
 
 }  // namespace weft::mds

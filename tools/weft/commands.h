@@ -9,7 +9,7 @@
 
 namespace weft::cli {
 
-// How the process ends. Scripts may rely on these.
+// How the process ends, as weft-ds and weft-target do. Scripts may rely on these.
 constexpr int kExitGood = 0;
 constexpr int kExitBad = 1;     // the answer is bad news (verify: not pNFS; fsck: damage)
 constexpr int kExitFailed = 2;  // no answer could be had
@@ -40,7 +40,8 @@ struct VerifyOptions {
                                    const std::string& whom);
 // `file`: a path on an NFS mount of this machine, or as clients see it in the export.
 [[nodiscard]] int layout_show_command(const Settings& settings, const std::string& file);
-// `path`: as above, or a directory. `policy` empty: clears it.
+// `path`: as above, or a directory. Set replaces the whole policy; `policy` empty: clears it.
+// Change leaves the keys that are not named.
 [[nodiscard]] int policy_show_command(const Settings& settings, const std::string& path);
 [[nodiscard]] int policy_set_command(const Settings& settings, const std::string& path,
                                      const std::string& policy);
@@ -53,6 +54,8 @@ struct VerifyOptions {
                                   const std::string& key);
 [[nodiscard]] int key_drop_command(const Settings& settings, const std::string& path,
                                    const std::string& key);
+// A file of ganesha.nfsd's; weft-ds or weft-target, in place of this process, check their own.
+[[nodiscard]] int check_config_command(const std::string& path);
 // Runs weft-fsck, of the same folder as this program or of PATH, in place of this process.
 [[nodiscard]] int fsck_command(const std::vector<std::string>& arguments);
 

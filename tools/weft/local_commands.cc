@@ -1,29 +1,66 @@
-// fsck: what needs no running metadata server.
+// fsck, check-config: what needs no running metadata server.
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
+#include "ganesha-fsal/config/options_check.h"
 #include "tools/weft/commands.h"
 #include "tools/weft/output.h"
 
 namespace weft::cli {
 
-int fsck_command(const std::vector<std::string>& arguments) {
-  std::string program = "weft-fsck";
+namespace {
+
+// Goes on as another program of ours: of the same folder as this one, or of PATH.
+int become(std::string program, std::vector<std::string> arguments, const std::string& comes_with) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error && std::filesystem::exists(self.parent_path() / program, error)) {
     program = self.parent_path() / program;
   }
   std::vector<char*> argv{program.data()};
-  std::vector<std::string> copies = arguments;
-  for (std::string& argument : copies) argv.push_back(argument.data());
+  for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   ::execvp(program.c_str(), argv.data());
   return complain("cannot run " + program + ": " + std::strerror(errno) +
-                  " (it is installed with the metadata server)");
+                  " (it is installed with " + comes_with + ")");
+}
+
+// A file of weft-target's has a table [target], one of weft-ds's has none.
+bool is_of_target(const std::string& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const auto begin = line.find_first_not_of(" \t");
+    if (begin == std::string::npos) continue;
+    const std::string_view rest = std::string_view(line).substr(begin);
+    if (rest.starts_with("[target]") || rest.starts_with("target.")) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int fsck_command(const std::vector<std::string>& arguments) {
+  return become("weft-fsck", arguments, "the metadata server");
+}
+
+int check_config_command(const std::string& path) {
+  if (path.ends_with(".toml")) {
+    const bool target = is_of_target(path);
+    return become(target ? "weft-target" : "weft-ds", {"--check-config", "--config", path},
+                  target ? "targets" : "data servers");
+  }
+  const auto checked = mds::check_conf_file(path);
+  if (!checked) return complain(checked.error().text);
+  if (checked->exports == 0) {
+    return complain(path + ": has no EXPORT with FSAL { Name = WEFT; }");
+  }
+  std::printf("%s: good\n", path.c_str());
+  return kExitGood;
 }
 
 }  // namespace weft::cli

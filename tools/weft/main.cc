@@ -1,10 +1,15 @@
 // weft: the command line of a Weft system. weft(1) says what each command is for.
+#include <spdlog/fmt/fmt.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <span>
 
 #include "ganesha-fsal/admin/protocol.h"
+#include "rpc/base/nearest.h"
 #include "tools/weft/commands.h"
 #include "tools/weft/output.h"
 #include "tools/weft/plan_options.h"
@@ -262,6 +267,11 @@ void add_local_commands(CLI::App& app, Arguments& arguments) {
     arguments.chosen = [&] { return keygen_command(arguments.settings, arguments.key_path); };
   });
 
+  auto* check = app.add_subcommand("check-config", "Check a configuration file, and its key file");
+  check->add_option("FILE", arguments.file, "ganesha.conf, or a .toml of weft-ds or weft-target")
+      ->required();
+  check->callback([&] { arguments.chosen = [&] { return check_config_command(arguments.file); }; });
+
   auto* fsck = app.add_subcommand(
       "fsck", "Check a metadata store that is not in use (weft-fsck; see its --help)");
   fsck->prefix_command()->fallthrough(false)->set_help_flag();
@@ -270,9 +280,34 @@ void add_local_commands(CLI::App& app, Arguments& arguments) {
   });
 }
 
+// What is wrong with the command's words, empty when they are all known: "there is no command
+// 'stauts'; did you mean 'status'?".
+std::string unknown_command(const CLI::App& whole, std::span<char* const> words) {
+  const CLI::App* app = &whole;
+  std::string before;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string word = words[i];
+    if (word == "--socket" || word == "--output" || word == "-o") ++i;  // and its value
+    if (word.starts_with('-')) continue;
+    const auto commands = app->get_subcommands([](const CLI::App*) { return true; });
+    if (commands.empty()) return "";  // an argument
+    std::vector<std::string> names;
+    for (const CLI::App* command : commands) names.push_back(command->get_name());
+    const auto found = std::ranges::find(names, word);
+    if (found == names.end()) {
+      const std::vector<std::string_view> known(names.begin(), names.end());
+      return fmt::format("there is no command '{}{}'; did you mean '{}{}'?", before, word, before,
+                         nearest(word, known));
+    }
+    app = commands[static_cast<std::size_t>(found - names.begin())];
+    before += word + " ";
+  }
+  return "";
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"The command line of Weft, a parallel NFS server"};
-  app.set_version_flag("--version", WEFT_VERSION);
+  app.set_version_flag("--version", "weft " WEFT_VERSION);
   app.require_subcommand(1);
   Arguments arguments;
   arguments.settings.socket = mds::admin::kDefaultSocket;
@@ -288,6 +323,8 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    const std::string unknown = unknown_command(app, {argv + 1, argv + argc});
+    if (error.get_exit_code() != 0 && !unknown.empty()) return complain(unknown);
     return app.exit(error) == 0 ? kExitGood : kExitFailed;
   }
   arguments.settings.json = arguments.output == "json";

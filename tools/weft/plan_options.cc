@@ -1,8 +1,12 @@
 #include "tools/weft/plan_options.h"
 
+#include <spdlog/fmt/fmt.h>
+
+#include <charconv>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "tools/weft/plan.h"
 #include "tools/weft/plan_performance.h"
@@ -12,20 +16,41 @@ namespace {
 
 using layout::Duplication;
 
-CLI::AsNumberWithUnit seconds() {
-  const std::map<std::string, double> units{{"ms", 0.001}, {"s", 1},     {"min", 60},
-                                            {"h", 3600},   {"d", 86400}, {"y", 365.0 * 86400}};
-  return CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_REQUIRED, "DURATION");
+// A number, spaces or none, a unit. CLI11's own AsNumberWithUnit keeps six digits: 1M would be
+// 1048580.
+CLI::Validator with_unit(std::map<std::string, double> units, const std::string& name) {
+  return {[units = std::move(units)](std::string& text) -> std::string {
+            double number = 0;
+            const char* last = text.data() + text.size();
+            const auto [end, error] = std::from_chars(text.data(), last, number);
+            std::string unit(end, last);
+            unit.erase(0, unit.find_first_not_of(' '));
+            const auto found = units.find(unit);
+            if (error != std::errc{} || found == units.end()) {
+              std::string known;
+              for (const auto& [one, factor] : units) known += one.empty() ? "" : " " + one;
+              return "'" + text + "' is no number with a unit (" + known.substr(1) + ")";
+            }
+            text = fmt::format("{}", number * found->second);
+            return "";
+          },
+          name};
 }
 
-CLI::AsNumberWithUnit bytes() {
-  std::map<std::string, double> units{{"B", 1}};
+CLI::Validator seconds() {
+  return with_unit(
+      {{"ms", 0.001}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}, {"y", 365.0 * 86400}},
+      "DURATION");
+}
+
+CLI::Validator bytes() {
+  std::map<std::string, double> units{{"", 1}, {"B", 1}};
   double size = 1;
   for (const char* unit : {"K", "M", "G", "T", "P"}) {
     size *= 1024;
     units[unit] = units[std::string(unit) + "iB"] = size;
   }
-  return CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_OPTIONAL, "BYTES");
+  return with_unit(std::move(units), "BYTES");
 }
 
 // Precondition: a name that the option's check let pass.

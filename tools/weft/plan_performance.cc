@@ -158,7 +158,7 @@ nlohmann::ordered_json performance_json(const PerformancePlan& plan) {
     list.push_back(std::move(row));
   }
   return {{"servers", plan.options.servers},
-          {"request_bytes", plan.options.work.request},
+          {"request_bytes", std::llround(plan.options.work.request)},
           {"arrangements", list},
           {"two_tiers_pay", plan.best != 0}};
 }

@@ -59,6 +59,22 @@ def vfs_export(folder: Path) -> str:
 """
 
 
+def fsal_export(lines: list[str]) -> str:
+    """An export of a Weft that says this in its FSAL block, and no more."""
+    said = "".join(f"    {line}\n" for line in lines)
+    return f"""EXPORT {{
+  Export_Id = 1;
+  Path = "/";
+  Pseudo = "/export";
+  Access_Type = RW;
+  SecType = sys;
+  FSAL {{
+    Name = WEFT;
+{said}  }}
+}}
+"""
+
+
 NOBODY = 65534  # whom a squashed root is
 
 
@@ -144,6 +160,21 @@ path = "{store}"
 mds = ["{cluster.address}:{CONTROL_PORT}"]
 key_file = "{cluster.key_file_in(store.parent)}"
 {load}{cache}{cluster.options.tables(number)}"""
+
+
+def lone_data_server(folder: Path, address: str, mds: str, lines: str = "") -> str:
+    """weft-ds.toml without a cluster; `lines` are more of [server]."""
+    return f"""[server]
+listen = ["{address}"]
+shared_memory = false
+{lines}
+[store]
+path = "{folder}/store"
+
+[cluster]
+mds = ["{mds}"]
+key_file = "{folder}/cluster.key"
+"""
 
 
 def target(cluster, address: str, store: Path, metrics: str) -> str:

@@ -30,6 +30,7 @@ LAYERS = [
     (_DS + 'parity', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),
     (_DS + 'nfs', ['rpc', 'layout'] + [_DS + f for f in ('ring', 'load', 'store', 'mirror')]),
     ('dataserver', ['rpc', 'layout']),
+    (_MDS + 'config', ['rpc', 'layout']),
     (_MDS + 'meta/kv', ['rpc/base']),
     (_MDS + 'meta/schema', ['rpc/base', 'rpc/xdr', 'layout']),
     (_MDS + 'meta/ops', ['rpc/base', 'layout', _MDS + 'meta/kv', _MDS + 'meta/schema']),
@@ -42,7 +43,8 @@ LAYERS = [
     (_MDS + 'server', ['rpc', 'layout'] + [_MDS + f for f in ('meta', 'cluster', 'proxy', 'files',
                                                               'admin', 'repair')]),
     ('ganesha-fsal', ['rpc', 'layout']),
-    ('tools', ['rpc', 'layout', 'ganesha-fsal/admin', 'tests/support']),
+    ('tools', ['rpc', 'layout', 'ganesha-fsal/admin', 'ganesha-fsal/config',
+               'tests/support']),
     ('tests', None),
 ]
 OUR_FOLDERS = ('rpc/', 'layout/', 'dataserver/', 'ganesha-fsal/', 'tools/', 'tests/')

@@ -1,0 +1,223 @@
+#include "ganesha-fsal/config/conf_reader.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+namespace weft::mds {
+namespace {
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\n'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool in_name(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '-'; }
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// One file; those that it includes have readers of their own.
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& file, const std::string& folder,
+         const ConfFiles& files, std::vector<std::string>& seen)
+      : rest_(text), place_{file, 1}, folder_(folder), files_(files), seen_(seen) {}
+
+  Result<> top(ConfBlock& into) {
+    for (;;) {
+      skip();
+      if (rest_.empty()) return {};
+      if (rest_.front() == '%') {
+        if (auto done = directive(into); !done) return done;
+      } else if (auto done = definition(into, 0); !done) {
+        return done;
+      }
+    }
+  }
+
+ private:
+  // White space and comments.
+  void skip() {
+    while (!rest_.empty()) {
+      if (rest_.front() == '#') {
+        while (!rest_.empty() && rest_.front() != '\n') take();
+      } else if (is_space(rest_.front())) {
+        take();
+      } else {
+        return;
+      }
+    }
+  }
+
+  char take() {
+    const char c = rest_.front();
+    rest_.remove_prefix(1);
+    if (c == '\n') ++place_.line;
+    return c;
+  }
+
+  [[nodiscard]] bool next(char c) const { return !rest_.empty() && rest_.front() == c; }
+
+  [[nodiscard]] std::unexpected<Error> expected(std::string_view what) const {
+    if (rest_.empty()) return conf_error(place_, fmt::format("{} expected, at the end", what));
+    const char c = rest_.front();
+    const bool printable = c > ' ' && c < 127;
+    return conf_error(place_, fmt::format("{} expected, not '{}'", what, printable ? c : '?'));
+  }
+
+  // "name = term, term;" or "name { ... }".
+  Result<> definition(ConfBlock& into, int depth) {
+    if (rest_.empty() || !is_letter(rest_.front())) return expected("a name");
+    const ConfPlace place = place_;
+    std::string name;
+    while (!rest_.empty() && in_name(rest_.front())) name += take();
+    skip();
+    if (next('{')) {
+      take();
+      return block(into, std::move(name), place, depth + 1);
+    }
+    if (!next('=')) return expected("'=' or '{'");
+    take();
+    ConfStatement made{std::move(name), place, {}};
+    if (auto done = terms(made.terms); !done) return done;
+    into.statements.push_back(std::move(made));
+    return {};
+  }
+
+  Result<> block(ConfBlock& into, std::string name, const ConfPlace& place, int depth) {
+    if (depth > kDeepestBlock) return conf_error(place, "blocks are too deep");
+    ConfBlock made{std::move(name), place, {}, {}};
+    for (;;) {
+      skip();
+      if (next('}')) break;
+      if (rest_.empty()) {
+        return conf_error(place, fmt::format("the block {} does not end", made.name));
+      }
+      if (auto done = definition(made, depth); !done) return done;
+    }
+    take();
+    into.blocks.push_back(std::move(made));
+    return {};
+  }
+
+  Result<> terms(std::vector<ConfTerm>& into) {
+    skip();
+    if (next(';')) {
+      take();
+      return {};
+    }
+    for (;;) {
+      skip();
+      auto one = term();
+      if (!one) return pass(one);
+      into.push_back(std::move(*one));
+      skip();
+      if (!next(',') && !next(';')) return expected("',' or ';'");
+      if (take() == ';') return {};
+    }
+  }
+
+  Result<ConfTerm> term() {
+    if (next('"') || next('\'')) return quoted();
+    ConfTerm made;
+    while (!rest_.empty() && !is_space(rest_.front()) &&
+           std::string_view(",;{}=#\"'").find(rest_.front()) == std::string_view::npos) {
+      made.text += take();
+    }
+    if (made.text.empty()) return expected("a value");
+    if (made.text == "-" || made.text == "~") {
+      skip();
+      auto number = term();
+      if (!number) return number;
+      made.text += number->text;
+    }
+    return made;
+  }
+
+  Result<ConfTerm> quoted() {
+    const ConfPlace place = place_;
+    ConfTerm made{{}, true};
+    const char quote = take();
+    while (!next(quote)) {
+      if (quote == '"' && next('\\')) take();
+      if (rest_.empty()) return conf_error(place, "the string does not end");
+      made.text += take();
+    }
+    take();
+    return made;
+  }
+
+  Result<> directive(ConfBlock& into) {
+    const ConfPlace place = place_;
+    std::string what;
+    while (!rest_.empty() && !is_space(rest_.front())) what += take();
+    skip();
+    std::string name;
+    if (next('"')) {
+      auto text = quoted();
+      if (!text) return pass(text);
+      name = std::move(text->text);
+    } else {
+      while (!rest_.empty() && !is_space(rest_.front())) name += take();
+    }
+    if (what == "%dir" || what == "%url") return {};
+    if (what != "%include") return conf_error(place, fmt::format("'{}' is not known", what));
+    const std::string path = name.starts_with('/') ? name : folder_ + "/" + name;
+    if (std::ranges::find(seen_, path) != seen_.end()) {
+      return conf_error(place, fmt::format("{} is included twice", path));
+    }
+    if (seen_.size() >= kMostConfFiles) return conf_error(place, "too many files are included");
+    seen_.push_back(path);
+    auto text = files_(path);
+    if (!text) return conf_error(place, text.error().describe());
+    return Reader(*text, path, folder_, files_, seen_).top(into);
+  }
+
+  std::string_view rest_;
+  ConfPlace place_;
+  const std::string& folder_;  // of the first file: Ganesha takes included ones from there
+  const ConfFiles& files_;
+  std::vector<std::string>& seen_;
+};
+
+Result<std::string> read_text(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path);
+  if (!file) return fail_errno(errno != 0 ? errno : EIO, "open " + path);
+  std::string text(kLargestConf + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return fail(Errc::kIo, "read " + path);
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kLargestConf) return fail(Errc::kInvalid, path + " is too large");
+  return text;
+}
+
+}  // namespace
+
+std::unexpected<Error> conf_error(const ConfPlace& place, std::string_view what) {
+  return fail(Errc::kInvalid, fmt::format("{}:{}: {}", place.file, place.line, what));
+}
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+Result<ConfBlock> parse_conf(std::string_view text, const std::string& file,
+                             const ConfFiles& files) {
+  std::string folder = std::filesystem::path(file).parent_path();
+  if (folder.empty()) folder = ".";
+  std::vector<std::string> seen{file};
+  ConfBlock whole;
+  whole.place = {file, 1};
+  if (auto read = Reader(text, file, folder, files, seen).top(whole); !read) return pass(read);
+  return whole;
+}
+
+Result<ConfBlock> read_conf(const std::string& path) {
+  auto text = read_text(path);
+  if (!text) return pass(text);
+  return parse_conf(*text, path, read_text);
+}
+
+}  // namespace weft::mds

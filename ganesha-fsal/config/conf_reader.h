@@ -1,0 +1,64 @@
+// Reads a configuration file of NFS-Ganesha's: blocks in braces, statements that end in semicolons.
+// Ganesha has a parser of its own, which decides; this one is for a check before anything starts,
+// and to say in one line what is wrong and where.
+//
+// %include is followed, as Ganesha does. What %dir and %url bring is not read.
+//
+// Threading: pure functions, but read_conf(), which reads files.
+//
+// Invariants:
+//  1. Nothing is deeper than kDeepestBlock blocks, no file larger than kLargestConf, and a file is
+//     included once only: whatever is in it, reading ends.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rpc/base/error.h"
+
+namespace weft::mds {
+
+constexpr int kDeepestBlock = 16;
+constexpr std::size_t kLargestConf = std::size_t{1} << 20;
+constexpr std::size_t kMostConfFiles = 64;
+
+struct ConfPlace {
+  std::string file;
+  int line = 0;
+};
+
+struct ConfTerm {
+  std::string text;  // without quotes
+  bool quoted = false;
+};
+
+struct ConfStatement {
+  std::string name;
+  ConfPlace place;
+  std::vector<ConfTerm> terms;
+};
+
+struct ConfBlock {
+  std::string name;  // empty: the file itself
+  ConfPlace place;
+  std::vector<ConfStatement> statements;
+  std::vector<ConfBlock> blocks;
+};
+
+// "FILE:LINE: what".
+[[nodiscard]] std::unexpected<Error> conf_error(const ConfPlace& place, std::string_view what);
+// Ganesha's names have no case.
+[[nodiscard]] bool same_name(std::string_view a, std::string_view b);
+
+// Gives the text of an included file.
+using ConfFiles = std::function<Result<std::string>(const std::string& path)>;
+
+// kInvalid, naming file and line.
+[[nodiscard]] Result<ConfBlock> parse_conf(std::string_view text, const std::string& file,
+                                           const ConfFiles& files);
+// As well kNotFound, kAccess, kIo.
+[[nodiscard]] Result<ConfBlock> read_conf(const std::string& path);
+
+}  // namespace weft::mds

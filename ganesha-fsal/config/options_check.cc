@@ -1,0 +1,300 @@
+#include "ganesha-fsal/config/options_check.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <span>
+#include <variant>
+
+#include "layout/net_address.h"
+#include "rpc/base/nearest.h"
+#include "rpc/peer/keys.h"
+
+namespace weft::mds {
+namespace {
+
+struct Word {
+  std::string_view text;
+  std::uint32_t value;
+};
+
+#define WEFT_WORD(text, value) {text, value},
+constexpr Word layout_kinds[] = {WEFT_LAYOUT_KINDS(WEFT_WORD)};
+constexpr Word duplications[] = {WEFT_DUPLICATIONS(WEFT_WORD)};
+constexpr Word reads[] = {WEFT_READS(WEFT_WORD)};
+#undef WEFT_WORD
+
+struct TextOption {
+  std::size_t least, most;
+};
+struct NumberOption {
+  std::uint32_t least, most, by_default;
+  std::uint32_t weft_options::* field;
+};
+struct FlagOption {
+  bool by_default;
+  bool weft_options::* field;
+};
+struct ChoiceOption {
+  std::span<const Word> words;
+  std::uint32_t by_default;
+  std::uint32_t weft_options::* field;
+};
+struct Option {
+  std::string_view name;
+  std::variant<TextOption, NumberOption, FlagOption, ChoiceOption> kind;
+};
+
+#define WEFT_TEXT(name, least, most, by_default, field) {name, TextOption{least, most}},
+#define WEFT_NUMBER(name, least, most, by_default, field) \
+  {name, NumberOption{least, most, by_default, &weft_options::field}},
+#define WEFT_FLAG(name, by_default, field) {name, FlagOption{by_default, &weft_options::field}},
+#define WEFT_CHOICE(name, words, by_default, field) \
+  {name, ChoiceOption{words, by_default, &weft_options::field}},
+const Option kOptions[] = {WEFT_OPTIONS(WEFT_TEXT, WEFT_NUMBER, WEFT_FLAG, WEFT_CHOICE)};
+#undef WEFT_TEXT
+#undef WEFT_NUMBER
+#undef WEFT_FLAG
+#undef WEFT_CHOICE
+
+// What one FSAL block says.
+struct Given {
+  weft_options values{};                                   // but for texts
+  std::map<std::string_view, const ConfStatement*> texts;  // by the option's name
+};
+
+Given defaults() {
+  Given made;
+  for (const Option& option : kOptions) {
+    std::visit(
+        [&]<class T>(const T& kind) {
+          if constexpr (!std::is_same_v<T, TextOption>) made.values.*kind.field = kind.by_default;
+        },
+        option.kind);
+  }
+  return made;
+}
+
+// "5", "017", "0x1F", as C has them; "-5" and "~5", which no option takes, are none.
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  int base = 10;
+  if (text.starts_with("0x") || text.starts_with("0X")) {
+    text.remove_prefix(2);
+    base = 16;
+  } else if (text.size() > 1 && text.starts_with('0')) {
+    text.remove_prefix(1);
+    base = 8;
+  }
+  std::uint64_t number = 0;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number, base);
+  if (error != std::errc{} || end != last) return std::nullopt;
+  return number;
+}
+
+std::string list_of(std::span<const Word> words) {
+  std::string list;
+  for (const Word& word : words) {
+    if (!list.empty()) list += &word == &words.back() ? " or " : ", ";
+    list += word.text;
+  }
+  return list;
+}
+
+// Takes a statement's value over; what is wrong with it otherwise.
+class Taker {
+ public:
+  Taker(const Option& option, const ConfStatement& statement, Given& into)
+      : option_(option), statement_(statement), term_(statement.terms.front()), into_(into) {}
+
+  Result<> operator()(const TextOption& kind) const {
+    if (term_.text.size() < kind.least || term_.text.size() > kind.most) {
+      return wrong(fmt::format("must have from {} to {} bytes", kind.least, kind.most));
+    }
+    into_.texts[option_.name] = &statement_;
+    return {};
+  }
+  Result<> operator()(const NumberOption& kind) const {
+    const auto number = term_.quoted ? std::nullopt : parse_number(term_.text);
+    if (!number || *number < kind.least || *number > kind.most) {
+      return wrong(fmt::format("must be a number from {} to {}", kind.least, kind.most));
+    }
+    into_.values.*kind.field = static_cast<std::uint32_t>(*number);
+    return {};
+  }
+  Result<> operator()(const FlagOption& kind) const {
+    const auto is = [this](std::string_view word) { return same_name(term_.text, word); };
+    const bool on = is("true") || is("yes") || is("on");
+    if (term_.quoted || (!on && !is("false") && !is("no") && !is("off"))) {
+      return wrong("must be true or false");
+    }
+    into_.values.*kind.field = on;
+    return {};
+  }
+  Result<> operator()(const ChoiceOption& kind) const {
+    const auto word = std::ranges::find_if(
+        kind.words, [this](const Word& one) { return same_name(one.text, term_.text); });
+    if (word == kind.words.end()) return wrong("must be " + list_of(kind.words));
+    into_.values.*kind.field = word->value;
+    return {};
+  }
+
+ private:
+  [[nodiscard]] std::unexpected<Error> wrong(std::string_view what) const {
+    return conf_error(statement_.place, fmt::format("{} = {}: {}", option_.name, term_.text, what));
+  }
+
+  const Option& option_;
+  const ConfStatement& statement_;
+  const ConfTerm& term_;
+  Given& into_;
+};
+
+std::unexpected<Error> unknown(const ConfPlace& place, std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const Option& option : kOptions) known.push_back(option.name);
+  return conf_error(place, fmt::format("FSAL WEFT has no option {}; the nearest there is: {}", name,
+                                       nearest(name, known)));
+}
+
+Result<> take(const ConfStatement& statement, Given& into) {
+  const auto option = std::ranges::find_if(
+      kOptions, [&](const Option& one) { return same_name(one.name, statement.name); });
+  if (option == std::end(kOptions)) return unknown(statement.place, statement.name);
+  if (statement.terms.size() != 1) {
+    return conf_error(statement.place, fmt::format("{} takes one value", option->name));
+  }
+  return std::visit(Taker(*option, statement, into), option->kind);
+}
+
+Result<> check_address(const Given& given, std::string_view option) {
+  const auto found = given.texts.find(option);
+  if (found == given.texts.end() || found->second->terms.front().text.empty()) return {};
+  const std::string& text = found->second->terms.front().text;
+  if (layout::parse_address(text)) return {};
+  return conf_error(found->second->place,
+                    fmt::format("{} = {}: must be a numeric address with a port, like "
+                                "\"192.0.2.1:20480\" or \"[2001:db8::1]:20480\"",
+                                option, text));
+}
+
+Result<> check_path(const Given& given, std::string_view option, const ConfPlace& block,
+                    bool required) {
+  const auto found = given.texts.find(option);
+  if (found == given.texts.end() || found->second->terms.front().text.empty()) {
+    if (!required) return {};
+    return conf_error(block, fmt::format("{} is not set, in the FSAL block", option));
+  }
+  const std::string& text = found->second->terms.front().text;
+  if (text.starts_with('/')) return {};
+  return conf_error(found->second->place,
+                    fmt::format("{} = {}: must be an absolute path", option, text));
+}
+
+// What no option alone can show.
+Result<> check_whole(const Given& given, const ConfBlock& block) {
+  if (auto good = check_path(given, "Metadata_Path", block.place, true); !good) return good;
+  if (auto good = check_path(given, "Key_File", block.place, true); !good) return good;
+  if (auto good = check_path(given, "Admin_Socket", block.place, false); !good) return good;
+  if (auto good = check_address(given, "Control_Address"); !good) return good;
+  if (auto good = check_address(given, "Metrics_Address"); !good) return good;
+  if (given.values.stripe_unit % layout::kStripeUnitMultiple != 0) {
+    return conf_error(block.place, fmt::format("Stripe_Unit = {}: must be a multiple of 64 bytes",
+                                               given.values.stripe_unit));
+  }
+  const auto fits = layout::check(export_policy(given.values), layout_type(given.values));
+  return fits ? fits : conf_error(block.place, fits.error().text);
+}
+
+const ConfStatement* find(const ConfBlock& block, std::string_view name) {
+  const auto found = std::ranges::find_if(
+      block.statements, [&](const ConfStatement& one) { return same_name(one.name, name); });
+  return found == block.statements.end() ? nullptr : &*found;
+}
+
+bool is_ours(const ConfBlock& block) {
+  if (!same_name(block.name, "FSAL")) return false;
+  const ConfStatement* name = find(block, "Name");
+  return name != nullptr && name->terms.size() == 1 && same_name(name->terms.front().text, "WEFT");
+}
+
+Result<> check_block(const ConfBlock& block, CheckedConf& checked) {
+  Given given = defaults();
+  for (const ConfStatement& statement : block.statements) {
+    const auto before = std::ranges::find_if(block.statements, [&](const ConfStatement& one) {
+      return same_name(one.name, statement.name);
+    });
+    if (&*before != &statement) {
+      return conf_error(statement.place, fmt::format("{} was given in line {} already",
+                                                     statement.name, before->place.line));
+    }
+    if (same_name(statement.name, "Name")) continue;
+    if (auto taken = take(statement, given); !taken) return taken;
+  }
+  if (!block.blocks.empty()) {
+    return conf_error(block.blocks.front().place,
+                      fmt::format("FSAL WEFT has no block {}", block.blocks.front().name));
+  }
+  if (auto good = check_whole(given, block); !good) return good;
+  ++checked.exports;
+  checked.keys.push_back(*given.texts.at("Key_File"));
+  return {};
+}
+
+Result<> check_below(const ConfBlock& block, CheckedConf& checked) {
+  for (const ConfBlock& inner : block.blocks) {
+    if (auto good = is_ours(inner) ? check_block(inner, checked) : check_below(inner, checked);
+        !good) {
+      return good;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<CheckedConf> check_conf(const ConfBlock& conf) {
+  CheckedConf checked;
+  for (const ConfBlock& block : conf.blocks) {
+    if (same_name(block.name, "WEFT")) {
+      return conf_error(
+          block.place, "options of FSAL WEFT stand in an EXPORT's FSAL block, not in a block WEFT");
+    }
+  }
+  if (auto good = check_below(conf, checked); !good) return pass(good);
+  return checked;
+}
+
+Result<CheckedConf> check_conf_file(const std::string& path) {
+  auto conf = read_conf(path);
+  if (!conf) return pass(conf);
+  auto checked = check_conf(*conf);
+  if (!checked) return checked;
+  for (const ConfStatement& key : checked->keys) {
+    if (const auto keys = rpc::peer::load_cluster_keys(key.terms.front().text); !keys) {
+      return conf_error(key.place, "Key_File: " + keys.error().text);
+    }
+  }
+  return checked;
+}
+
+layout::Policy export_policy(const weft_options& options) {
+  layout::Policy policy;
+  if (options.stripe_count != 0) policy.stripes = options.stripe_count;
+  policy.unit = options.stripe_unit;
+  policy.copies = options.copies;
+  if (options.duplication != WEFT_DUPLICATION_DEFAULT) {
+    policy.duplication = static_cast<layout::Duplication>(options.duplication);
+  }
+  policy.reads = static_cast<layout::ReadPolicy>(options.reads);
+  return policy;
+}
+
+layout::LayoutType layout_type(const weft_options& options) {
+  return options.layout_kind == WEFT_LAYOUT_FLEXFILES ? layout::LayoutType::kFlexFiles
+                                                      : layout::LayoutType::kFiles;
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,33 @@
+// Whether the FSAL blocks of a Ganesha configuration are right: every option is one that there is,
+// given once, of the right kind and in its range, what is required is there, and no two contradict.
+//
+// The error is one line for an administrator: file, line, option, what may stand there, and the
+// nearest option that there is.
+//
+// Threading: pure functions, but check_conf_file(), which reads files.
+#pragma once
+
+#include <string>
+
+#include "ganesha-fsal/config/conf_reader.h"
+#include "ganesha-fsal/config/options.h"
+#include "layout/policy.h"
+#include "rpc/base/error.h"
+
+namespace weft::mds {
+
+struct CheckedConf {
+  std::size_t exports = 0;          // of FSAL WEFT
+  std::vector<ConfStatement> keys;  // the Key_File of each
+};
+
+// Stops at the first error. kInvalid.
+[[nodiscard]] Result<CheckedConf> check_conf(const ConfBlock& conf);
+// As well whether key files can be used; and kNotFound, kAccess, kIo.
+[[nodiscard]] Result<CheckedConf> check_conf_file(const std::string& path);
+
+// What the options say about new files.
+[[nodiscard]] layout::Policy export_policy(const weft_options& options);
+[[nodiscard]] layout::LayoutType layout_type(const weft_options& options);
+
+}  // namespace weft::mds

@@ -1,0 +1,103 @@
+#include "ganesha-fsal/config/options_check.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+#include <fstream>
+
+namespace weft::mds {
+namespace {
+
+constexpr std::string_view kGood = R"(Metadata_Path = "/var/lib/weft/mds"; Key_File = "/etc/key";)";
+
+std::string export_of(std::string_view options) {
+  return "EXPORT {\n  Path = \"/\";\n  FSAL {\n    Name = WEFT;\n" + std::string(options) +
+         "\n  }\n}\n";
+}
+
+Result<CheckedConf> check(const std::string& text) {
+  auto conf = parse_conf(text, "g.conf", [](const std::string& path) -> Result<std::string> {
+    return fail(Errc::kNotFound, path);
+  });
+  if (!conf) return pass(conf);
+  return check_conf(*conf);
+}
+
+// Of a block that says what every one has to, and this in its next line, the 6th of the file.
+std::string error_of(std::string_view options) {
+  const auto checked = check(export_of(std::string(kGood) + "\n" + std::string(options)));
+  return checked ? "" : checked.error().text;
+}
+
+TEST_CASE("every option there is is taken, in any case") {
+  const auto checked = check(export_of(R"(metadata_path = "/m"; KEY_FILE = '/k';
+    Control_Address = "[::1]:20480"; Admin_Socket = ""; Metrics_Address = "127.0.0.1:9100";
+    Layout_Type = Files; Stripe_Unit = 0x100000; Stripe_Count = 0; Copies = 2;
+    Duplication = server-sync; Reads = ALL; PNFS = yes; Sync_Metadata = Off;
+    Metadata_Timeout = 60; Recall_Timeout = 0; Kept_Layouts = 0100; By_Load = true;
+    Data_Server_Lease = 60; Proxy_Memory = 16; Proxy_Timeout = 1; Shared_Memory = false;
+    Resync_Rate = 0; Replace_After = 1800; Scrub_Every = 0;)"));
+  REQUIRE(checked);
+  CHECK(checked->exports == 1);
+  CHECK(checked->keys.at(0).terms.at(0).text == "/k");
+}
+
+TEST_CASE("a wrong option is named with its line, what it takes and the nearest there is") {
+  CHECK(error_of("Copys = 2;") ==
+        "g.conf:6: FSAL WEFT has no option Copys; the nearest there is: Copies");
+  CHECK(error_of("Copies = 4;") == "g.conf:6: Copies = 4: must be a number from 1 to 3");
+  CHECK(error_of("Copies = \"2\";") == "g.conf:6: Copies = 2: must be a number from 1 to 3");
+  CHECK(error_of("Copies = two;") == "g.conf:6: Copies = two: must be a number from 1 to 3");
+  CHECK(error_of("Copies = 1, 2;") == "g.conf:6: Copies takes one value");
+  CHECK(error_of("Copies = 2;\nCOPIES = 2;") == "g.conf:7: COPIES was given in line 6 already");
+  CHECK(error_of("PNFS = maybe;") == "g.conf:6: PNFS = maybe: must be true or false");
+  CHECK(error_of("Layout_Type = file;") ==
+        "g.conf:6: Layout_Type = file: must be files or flexfiles");
+  CHECK(error_of("Stripe_Unit = 100;") ==
+        "g.conf:3: Stripe_Unit = 100: must be a multiple of 64 bytes");
+  CHECK(error_of("Duplication = client-sync;").starts_with("g.conf:3: duplication=client-sync"));
+  CHECK(error_of("Control_Address = \"mds1\";").starts_with("g.conf:6: Control_Address = mds1: "));
+  CHECK(error_of("FSAL { }") == "g.conf:6: FSAL WEFT has no block FSAL");
+}
+
+TEST_CASE("what every export needs") {
+  const auto of = [](std::string_view options) { return check(export_of(options)).error().text; };
+  CHECK(of("Key_File = \"/k\";") == "g.conf:3: Metadata_Path is not set, in the FSAL block");
+  CHECK(of("Metadata_Path = \"/m\";") == "g.conf:3: Key_File is not set, in the FSAL block");
+  CHECK(of("Metadata_Path = \"m\"; Key_File = \"/k\";") ==
+        "g.conf:5: Metadata_Path = m: must be an absolute path");
+}
+
+TEST_CASE("other FSALs' blocks are theirs, and one below another's is ours") {
+  CHECK(check("EXPORT { FSAL { Name = VFS; Copys = 1; } } NFSv4 { What = 1; }")->exports == 0);
+  const auto below = check("EXPORT { FSAL { Name = NULL; FSAL { Name = WEFT; Copys = 1; } } }");
+  CHECK_FALSE(below);
+  CHECK_FALSE(check("WEFT { Copies = 2; }"));
+}
+
+TEST_CASE("a key file is looked into") {
+  char name[] = "/tmp/weft-conf-XXXXXX";
+  REQUIRE(::mkdtemp(name) != nullptr);
+  const std::string folder = name;
+  const std::string key = folder + "/key";
+  const std::string conf = folder + "/g.conf";
+  std::ofstream(conf) << export_of("Metadata_Path = \"/m\"; Key_File = \"" + key + "\";");
+  CHECK(check_conf_file(conf).error().text ==
+        conf + ":5: Key_File: open " + key + ": No such file or directory");
+  std::ofstream(key) << std::string(63, '0');
+  ::chmod(key.c_str(), 0600);
+  CHECK(check_conf_file(conf).error().text ==
+        conf + ":5: Key_File: " + key + ": a cluster key is 64 hexadecimal digits");
+  std::ofstream(key) << std::string(64, '0');
+  CHECK(check_conf_file(conf));
+  ::chmod(key.c_str(), 0640);
+  CHECK(check_conf_file(conf).error().text ==
+        conf + ":5: Key_File: " + key + " must be readable by its owner only (chmod 600)");
+  CHECK_FALSE(check_conf_file(folder + "/none"));
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace weft::mds

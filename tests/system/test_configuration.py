@@ -1,0 +1,165 @@
+"""What is wrong in a configuration stops the metadata server, and one line says what and where."""
+
+import fcntl
+import socket
+import subprocess
+import sys
+
+import pytest
+from harness import config, paths, servers
+from harness.process import Process
+from harness.run import wait_until
+
+LISTEN = """import socket, time
+listener = socket.create_server(("{}", {}))
+time.sleep(600)"""
+
+
+class Mds:
+    """A metadata server that is not started yet; start() tells how it ended."""
+
+    def __init__(self, run, network):
+        self.run = run
+        self.node = network.mds()
+        self.mds = config.MdsConfig(run.make_folder("mds"))
+        self.key = self.mds.folder / "cluster.key"
+        self.key.write_text("0" * 64 + "\n")
+        self.key.chmod(0o600)
+        self.options = {
+            "Metadata_Path": f'"{self.mds.folder}/metadata"',
+            "Control_Address": f'"{self.node.address}:{config.CONTROL_PORT}"',
+            "Key_File": f'"{self.key}"',
+        }
+
+    def start(self, *lines: str, core: str = "", env: dict[str, str] | None = None,
+              **options: str) -> Process:
+        text = (core or config.ganesha_core(self.mds, pnfs=True)) + config.fsal_export(
+            [f"{key} = {value};" for key, value in {**self.options, **options}.items()] +
+            list(lines))
+        process = servers.ganesha(self.run, self.node, text, self.mds)
+        process.command.append("-x")  # as the unit has it
+        process.env = env or {}
+        process.start()
+        return process
+
+    @property
+    def conf(self):
+        return self.mds.folder / "ganesha.conf"
+
+    def line_of(self, text: str) -> str:
+        """FILE:LINE of a line of the configuration."""
+        lines = self.conf.read_text().splitlines()
+        return f"{self.conf}:{1 + next(n for n, line in enumerate(lines) if text in line)}"
+
+    def log(self) -> str:
+        return (self.run.folder / "ganesha.log").read_text()
+
+    def check(self, process: Process, expected: str) -> None:
+        """It ended, and its last line says why."""
+        wait_until(lambda: not process.alive, 20, "ganesha.nfsd to end")
+        assert process.status == 1
+        assert self.log().rstrip().splitlines()[-1].endswith(expected), self.log()[-2000:]
+        assert "NFS SERVER INITIALIZED" not in self.log()
+
+    def check_config(self):
+        return subprocess.run([str(paths.weft_command()), "check-config", str(self.conf)],
+                              text=True, capture_output=True)
+
+
+@pytest.fixture
+def mds(run, network):
+    return Mds(run, network)
+
+
+def test_a_good_one_starts(mds):
+    process = mds.start(Copies="2")
+    process.wait_port(config.NFS_PORT)
+    done = mds.check_config()
+    assert (done.returncode, done.stdout) == (0, f"{mds.conf}: good\n")
+
+
+def test_ganesha_itself_refuses_what_it_does_not_know(mds):
+    core = config.ganesha_core(mds.mds, pnfs=True)
+    process = mds.start(core=core.replace("Lease_Lifetime", "Lease_Lifetyme"))
+    wait_until(lambda: not process.alive, 30, "ganesha.nfsd to end")
+    assert process.status == 2
+    assert "Unknown parameter (Lease_Lifetyme)" in mds.log()
+
+
+def test_a_service_manager_hears_when_it_serves(mds, run):
+    """Not before: what depends on it may mount at once."""
+    path = run.folder / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(path))
+        manager.settimeout(20)
+        process = mds.start(env={"NOTIFY_SOCKET": str(path)})
+        assert manager.recv(1000) == b"READY=1\nSTATUS=serves"
+        process.wait_port(config.NFS_PORT, timeout_s=0.1)
+
+
+def test_nobody_waits_for_a_grace_period_without_clients(mds):
+    """Also where nobody has switched NLM off."""
+    text = config.ganesha_core(mds.mds, pnfs=True).replace("  Enable_NLM = false;\n", "").replace(
+        f"Grace_Period = {mds.mds.grace_s}", "Grace_Period = 90")
+    assert "Enable_NLM" not in text and "Graceless = false" in text
+    process = mds.start(core=text)
+    process.wait_port(config.NFS_PORT)
+    wait_until(lambda: "NOT IN GRACE" in mds.log(), 5, "the end of grace")
+
+
+@pytest.mark.parametrize(("line", "expected"), [
+    ("Copys = 2;", "FSAL WEFT has no option Copys; the nearest there is: Copies"),
+    ("Copies = 4;", "Copies = 4: must be a number from 1 to 3"),
+    ("PNFS = maybe;", "PNFS = maybe: must be true or false"),
+    ("Layout_Type = file;", "Layout_Type = file: must be files or flexfiles"),
+    ('Metrics_Address = "mds:1";', "Metrics_Address = mds:1: must be a numeric address with a port,"
+     ' like "192.0.2.1:20480" or "[2001:db8::1]:20480"'),
+])
+def test_a_wrong_option(mds, line, expected):
+    process = mds.start(line)
+    expected = f"{mds.line_of(line)}: {expected}"
+    mds.check(process, expected)
+    done = mds.check_config()
+    assert (done.returncode, done.stderr) == (2, f"weft: {expected}\n")
+
+
+def test_a_path_that_is_relative(mds):
+    process = mds.start(Metadata_Path='"metadata"')
+    mds.check(process,
+              f"{mds.line_of('Metadata_Path')}: Metadata_Path = metadata: must be an absolute path")
+
+
+def test_a_key_file_that_others_may_read(mds):
+    mds.key.chmod(0o644)
+    process = mds.start()
+    mds.check(process, f"{mds.line_of('Key_File')}: Key_File: {mds.key} must be readable by its "
+              "owner only (chmod 600)")
+    assert mds.check_config().returncode == 2
+
+
+@pytest.mark.parametrize("option", ["Control_Address", "Metrics_Address"])
+def test_a_port_that_somebody_has(run, mds, option):
+    port = 20555
+    holder = Process(run, "holder",
+                     [sys.executable, "-c", LISTEN.format(mds.node.address, port)], mds.node)
+    holder.start()
+    holder.wait_port(port)
+    address = f"{mds.node.address}:{port}"
+    process = mds.start(**{option: f'"{address}"'})
+    wait_until(lambda: not process.alive, 20, "ganesha.nfsd to end")
+    last = mds.log().rstrip().splitlines()[-1]
+    assert f"Export /, FSAL WEFT: {option}: " in last and address in last
+    assert process.status == 1
+
+
+def test_a_store_that_somebody_has(mds):
+    process = mds.start()
+    process.wait_port(config.NFS_PORT)
+    process.stop()
+    with open(mds.mds.folder / "metadata" / "LOCK", "w") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        (mds.run.folder / "ganesha.log").unlink()
+        process.start()
+        wait_until(lambda: not process.alive, 20, "ganesha.nfsd to end")
+    assert process.status == 1
+    assert "Export /, FSAL WEFT: Metadata_Path: " in mds.log().rstrip().splitlines()[-1]
