@@ -300,12 +300,18 @@ void ControlLink::on_registered(control::Registered answer, Answer<void> done) {
 void ControlLink::on_disconnected(const Error& why) {
   // Once for each reason: this is tried again every second.
   std::string text = why.describe();
-  if (std::exchange(complaint_, text) == text) return;
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(complaint_, text) == text) return;
+  }
   spdlog::warn("event=mds_away error=\"{}\"", text);
 }
 
 control::Heartbeat ControlLink::heartbeat() {
-  complaint_.clear();  // it has accepted us
+  {
+    const MutexLock lock(mutex_);
+    complaint_.clear();  // it has accepted us
+  }
   const CounterTotals total = parts_.counters.total();
   const OwnWork own{.streams = parts_.counters.take_streams(),
                     .network = {.in = total.write_bytes, .out = total.read_bytes}};

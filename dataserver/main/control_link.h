@@ -79,6 +79,11 @@ class ControlLink final : public rpc::control::ClientEvents,
   void use(const HostPort& mds);
   void stop();
   [[nodiscard]] bool registered() const;
+  // Why the metadata server is away; empty while it is not, and before it is known.
+  [[nodiscard]] std::string away() const {
+    const MutexLock lock(mutex_);
+    return complaint_;
+  }
 
   // MirrorAuthority
   void locate(std::uint32_t ds_id, std::chrono::milliseconds timeout,
@@ -142,13 +147,13 @@ class ControlLink final : public rpc::control::ClientEvents,
   Parts parts_;
   Duplicator* duplicator_ = nullptr;
   Resyncs* resyncs_ = nullptr;
-  bool trouble_ = false;   // the control thread's: that the store is not there was told
-  std::string complaint_;  // the control thread's: why the metadata server is away, as logged
-  std::string refused_;    // the worker's: why a registration was not taken, as logged
+  bool trouble_ = false;  // the control thread's: that the store is not there was told
+  std::string refused_;   // the worker's: why a registration was not taken, as logged
   std::optional<StoreState> followed_;  // the worker's: the file `mds`, once it was read
   std::once_flag first_;
   boost::asio::thread_pool worker_{1};
   mutable Mutex mutex_;
+  std::string complaint_ WEFT_GUARDED_BY(mutex_);  // why the metadata server is away, as logged
   std::shared_ptr<rpc::control::Client> client_ WEFT_GUARDED_BY(mutex_);
   StoreIdentity identity_ WEFT_GUARDED_BY(mutex_);  // the store's, copied
   StoreState state_ WEFT_GUARDED_BY(mutex_);        // only the worker changes it

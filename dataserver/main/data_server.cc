@@ -135,6 +135,7 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
                                    kWatchdogRound, end_hung_process, on_alive_);
   }
   if (control_ == nullptr) may_serve_.store(true);
+  if (auto bound = bind(); !bound) return bound;
   return tick();
 }
 
@@ -214,9 +215,7 @@ Result<> DataServer::listen_locally() {
   return {};
 }
 
-Result<> DataServer::listen() {
-  // First: whoever was connected so before a restart is to find it again, rather than TCP.
-  if (auto listened = listen_locally(); !listened) return listened;
+Result<> DataServer::bind() {
   for (const layout::NetAddress& address : config_.listen) {
     rpc::TcpServerOptions options;
     options.address = layout::ip_text(address);
@@ -231,9 +230,19 @@ Result<> DataServer::listen() {
     auto listener = std::make_unique<rpc::TcpServer>(
         threads_->threads(), pool_, options,
         [this](std::shared_ptr<rpc::Channel> channel) { sessions_->serve(std::move(channel)); });
-    if (auto listened = listener->listen(); !listened) return listened;
-    spdlog::info("event=listening address={} port={}", options.address, listener->port());
+    if (auto bound = listener->bind(); !bound) return bound;
     listeners_.push_back(std::move(listener));
+  }
+  return {};
+}
+
+Result<> DataServer::listen() {
+  // First: whoever was connected so before a restart is to find it again, rather than TCP.
+  if (auto listened = listen_locally(); !listened) return listened;
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    if (auto listened = listeners_[i]->listen(); !listened) return listened;
+    spdlog::info("event=listening address={} port={}", layout::ip_text(config_.listen[i]),
+                 listeners_[i]->port());
   }
   listening_ = true;
   return {};
@@ -328,7 +337,21 @@ Result<> DataServer::stop() {
   return chain_ != nullptr ? chain_->close() : Result<>{};
 }
 
+std::string DataServer::status() const {
+  if (control_ == nullptr) return "serves alone";
+  if (!joining_) return "waits for its store";
+  const HostPort& mds = config_.mds[mds_index_];
+  const std::string why = control_->away();
+  if (!why.empty()) {
+    return fmt::format("{} without metadata server {}:{}: {}",
+                       listening_ ? "serves" : "does not serve", mds.host, mds.port, why);
+  }
+  if (listening_) return "serves";
+  return fmt::format("waits for the metadata server {}:{}", mds.host, mds.port);
+}
+
 std::vector<std::uint16_t> DataServer::ports() const {
+  if (!listening_) return {};
   std::vector<std::uint16_t> ports;
   for (const auto& listener : listeners_) ports.push_back(listener->port());
   return ports;

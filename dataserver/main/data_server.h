@@ -1,14 +1,16 @@
 // A data server, put together: store, I/O threads, NFS, control, metrics, and the order in which
 // they come up and go down.
 //
-//   up     store and fences -> I/O threads, a ring each -> control, registration -> listening
+//   up     store and fences -> I/O threads, a ring each -> addresses bound -> control, registration
+//          -> listening
 //   down   no new connections -> resyncs, requests drained, connections closed -> what partners
 //          are owed -> control -> I/O threads -> store closed clean
 //
 // Nothing is served before the first registration and lease: fences raised while this server was
-// away come before, and serving without them would honour rights that were taken back.
+// away come before, and serving without them would honour rights that were taken back. Nothing is
+// registered before the addresses are ours: the metadata server would place files on it.
 //
-// Threading: open(), stop() and tick() from the program's main thread.
+// Threading: open(), stop(), reload() and tick() from the program's main thread.
 #pragma once
 
 #include <chrono>
@@ -49,10 +51,19 @@ class DataServer {
   // Call a few times a second: follows the key file, expires sessions, registers once the store has
   // answered, listens once registered, tries the next metadata server's address. An error is final.
   [[nodiscard]] Result<> tick();
+  // Takes over what needs no restart: the time a shutdown waits, rates and intervals.
+  void reload(const DsConfig& next) {
+    config_.drain = next.drain;
+    chain_->reload(next);
+  }
   // Goes down in order. An error means that the store was not closed clean; if something hangs
   // (kTimedOut), the process should exit without destroying this.
   [[nodiscard]] Result<> stop();
 
+  // Clients are served.
+  [[nodiscard]] bool listening() const { return listening_; }
+  // For an administrator: a line of what it does, or waits for.
+  [[nodiscard]] std::string status() const;
   // Where it listens, once it does.
   [[nodiscard]] std::vector<std::uint16_t> ports() const;
 
@@ -64,6 +75,7 @@ class DataServer {
   [[nodiscard]] Result<> start_threads();
   [[nodiscard]] bool quiet();
   [[nodiscard]] Result<> start_serving(std::optional<Standalone> standalone);
+  [[nodiscard]] Result<> bind();
   [[nodiscard]] Result<> listen();
   [[nodiscard]] Result<> listen_locally();
   void join_when_able();

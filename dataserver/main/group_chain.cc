@@ -15,6 +15,12 @@ namespace {
 
 constexpr std::chrono::seconds kGroupQuiet{5};
 
+ParityRates rates_of(const DsConfig& config) {
+  return {.rebuild = config.parity_rebuild_rate,
+          .scrub = config.parity_scrub_rate,
+          .scrub_every = config.parity_scrub_every};
+}
+
 }  // namespace
 
 Result<> MemberIdentities::claim(std::size_t member, const Uuid& store, bool now) {
@@ -42,9 +48,7 @@ Result<> GroupChain::connect(std::shared_ptr<const rpc::peer::Keyring> keys,
   ParityOptions group;
   group.geometry = {.members = static_cast<unsigned>(members.size()),
                     .chunk = config_.parity_chunk};
-  group.rebuild_rate = config_.parity_rebuild_rate;
-  group.scrub_every = config_.parity_scrub_every;
-  group.scrub_rate = config_.parity_scrub_rate;
+  group.rates = rates_of(config_);
   parity_ = std::make_unique<ParityStore>(ParityStore::Parts{.members = std::move(members),
                                                              .disk = *group_folder_,
                                                              .pool = pool_,
@@ -94,6 +98,10 @@ Result<> GroupChain::accept(unsigned member) {
   auto accepted = members_[member]->accept();
   if (!accepted) return accepted;
   return identities_.claim(member, members_[member]->identity(), true);
+}
+
+void GroupChain::reload(const DsConfig& next) {
+  if (parity_ != nullptr) parity_->set_rates(rates_of(next));
 }
 
 std::string GroupChain::kind() const {

@@ -51,6 +51,7 @@ class GroupChain final : public StoreChain, private Replacements {
     return parity_ == nullptr ? nullptr : &parity_->view();
   }
   void disconnect() override;
+  void reload(const DsConfig& next) override;
 
  private:
   [[nodiscard]] Result<std::unique_ptr<RemoteStore>> open_member(

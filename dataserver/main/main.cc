@@ -9,6 +9,7 @@
 
 #include "dataserver/main/data_server.h"
 #include "dataserver/process/program.h"
+#include "dataserver/process/reload.h"
 #include "dataserver/process/supervisor.h"
 
 namespace weft::ds {
@@ -29,15 +30,44 @@ std::string host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
-int serve(DsConfig config, std::optional<DataServer::Standalone> standalone, int life) {
+constexpr std::string_view kReloadable[] = {
+    "server.log_level", "server.drain_seconds", "store.parity_rebuild_rate",
+    "store.parity_scrub_every_seconds", "store.parity_scrub_rate"};
+
+Result<DsConfig> read_config(const std::string& path, bool standalone) {
+  auto config = load_config(path);
+  if (!config) return config;
+  if (auto good = check_config(*config, standalone); !good) {
+    return fail(good.error().code, path + ": " + good.error().text);
+  }
+  if (config->name.empty()) config->name = host_name();
+  return config;
+}
+
+int serve(DsConfig config, const std::string& path,
+          std::optional<DataServer::Standalone> standalone, int life) {
   set_up_signals();
+  Reloader reloader(path, kReloadable);
   // For the objects kept open, twice in direct mode, and for connections.
   raise_file_limit(config.store.max_open_files * 2 + config.max_connections + 256);
   std::function<void()> on_alive;
   if (life >= 0) on_alive = [life] { tell(life, Supervisor::kAlive); };
   auto server = DataServer::open(std::move(config), standalone, std::move(on_alive));
   if (!server) return complain(kProgram, server.error());
-  const auto ran = run_until_stopped([&server] { return (*server)->tick(); });
+  Report report(life);
+  const auto tick = [&server, &report]() -> Result<> {
+    if (auto ticked = (*server)->tick(); !ticked) return ticked;
+    report.tick((*server)->listening(), (*server)->status());
+    return {};
+  };
+  const auto reload = [&]() -> Result<> {
+    auto next = read_config(path, standalone.has_value());
+    if (!next) return pass(next);
+    set_log_level(next->log_level);
+    (*server)->reload(*next);
+    return {};
+  };
+  const auto ran = run_until_stopped(tick, [&] { reloader.reload(reload); });
   tell(life, Supervisor::kGoingDown);
   const auto stopped = (*server)->stop();
   if (!stopped && stopped.error() == Errc::kTimedOut) {
@@ -64,27 +94,31 @@ int run(int argc, char** argv) {
   app.add_option("--give-up", arguments.give_up,
                  "For tests: what weft ds give-up says, of this target")
       ->needs(alone);
-  app.set_version_flag("--version", WEFT_VERSION);
-  CLI11_PARSE(app, argc, argv);
+  app.set_version_flag("--version", std::string(kProgram) + " " + WEFT_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? EXIT_SUCCESS : kExitUsage;
+  }
 
-  auto config = load_config(arguments.config);
-  if (!config) return complain(kProgram, config.error());
-  if (auto good = check_config(*config, arguments.standalone != 0); !good) {
-    return complain(kProgram, {good.error().code, arguments.config + ": " + good.error().text});
-  }
-  if (arguments.check_config) {
-    std::printf("%s: good\n", arguments.config.c_str());
-    return EXIT_SUCCESS;
-  }
-  if (config->name.empty()) config->name = host_name();
+  set_up_signals();
+  auto config = read_config(arguments.config, arguments.standalone != 0);
+  if (!config) return misconfigured(kProgram, config.error());
+  if (arguments.check_config) return report_config(kProgram, arguments.config, config->key_file);
   set_up_log(kProgram, config->log_level);
   std::optional<DataServer::Standalone> standalone;
   if (arguments.standalone != 0) {
     standalone.emplace(arguments.standalone, arguments.give_up);
   }
-  if (!arguments.supervise) return serve(std::move(*config), standalone, -1);
+  if (!arguments.supervise) return serve(std::move(*config), arguments.config, standalone, -1);
   Supervisor supervisor({.silence = static_cast<unsigned>(config->silence.count())});
-  return supervisor.run([&](int life) { return serve(*config, standalone, life); });
+  return supervisor.run([&](int life) {
+    if (supervisor.reloaded()) {
+      if (auto next = read_config(arguments.config, standalone.has_value()); next) config = next;
+      set_log_level(config->log_level);
+    }
+    return serve(*config, arguments.config, standalone, life);
+  });
 }
 
 }  // namespace

@@ -59,6 +59,9 @@ class StoreChain {
   [[nodiscard]] virtual Result<> scrub(const rpc::control::Scrub& request);
   [[nodiscard]] virtual Result<> give_up(const rpc::control::GiveUp& request);
 
+  // Rates and intervals; for what is under way they stay as they were.
+  virtual void reload(const DsConfig& /*next*/) {}
+
   // Null without a target, a group, a cache.
   [[nodiscard]] virtual const TargetView* target() const { return nullptr; }
   [[nodiscard]] virtual const ParityView* parity() const { return nullptr; }

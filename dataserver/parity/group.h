@@ -40,6 +40,13 @@
 
 namespace weft::ds {
 
+// What may change while the group runs: the next rebuild and the next scrub go by it.
+struct ParityRates {
+  std::uint64_t rebuild = 0;            // bytes written a second; 0: no limit
+  std::uint64_t scrub = 0;              // bytes read a second at each member; 0: no limit
+  std::chrono::seconds scrub_every{0};  // begun by itself; 0: never
+};
+
 struct ParityOptions {
   ParityGeometry geometry;
   std::uint64_t region_bytes = std::uint64_t{8} << 20;    // of an object, for one entry of the log
@@ -50,9 +57,7 @@ struct ParityOptions {
   std::chrono::milliseconds patience{8'000};              // operations wait for the group
   std::chrono::milliseconds retry_every{1'000};           // recovery, and members that are out
   std::chrono::milliseconds note_every{10'000};           // how far a rebuild is, durably
-  std::uint64_t rebuild_rate = 0;                         // bytes written a second; 0: no limit
-  std::chrono::seconds scrub_every{0};                    // begun by itself; 0: never
-  std::uint64_t scrub_rate = 0;  // bytes read a second at each member; 0: no limit
+  ParityRates rates;
 };
 
 // What a group asks of who connects its members. From rings[0].
@@ -126,6 +131,15 @@ class Group {
 
   [[nodiscard]] const ParityParts& parts() const { return parts_; }
   [[nodiscard]] const ParityOptions& options() const { return parts_.options; }
+  // Any thread.
+  [[nodiscard]] ParityRates rates() const {
+    const MutexLock lock(rates_mutex_);
+    return rates_;
+  }
+  void set_rates(const ParityRates& rates) {
+    const MutexLock lock(rates_mutex_);
+    rates_ = rates;
+  }
   [[nodiscard]] const ParityGeometry& geometry() const { return parts_.options.geometry; }
   [[nodiscard]] unsigned members() const { return geometry().members; }
   [[nodiscard]] MemberCalls& calls() { return calls_; }
@@ -341,6 +355,8 @@ class Group {
   bool sweep_running_ WEFT_GUARDED_BY(mutex_) = false;
 
   GroupRecord record_;  // the manager's
+  mutable Mutex rates_mutex_;
+  ParityRates rates_ WEFT_GUARDED_BY(rates_mutex_) = parts_.options.rates;
 };
 
 // Regions of an object that are dirty and being written, until it goes.

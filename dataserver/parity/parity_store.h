@@ -88,6 +88,8 @@ class ParityStore final : public Store {
   // Ends what goes on in the background, soon: idle() then.
   void close();
   [[nodiscard]] bool idle() const { return group_.idle(); }
+  // For the next rebuild and the next scrub. Any thread.
+  void set_rates(const ParityRates& rates) { group_.set_rates(rates); }
   [[nodiscard]] const ParityView& view() const { return group_.view(); }
   // Goes through everything in the background, as soon as the group is whole; with `only_tell`
   // nothing is changed. kBusy: a scrub goes on. Any thread.

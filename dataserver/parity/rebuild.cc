@@ -79,7 +79,7 @@ Task<bool> Rebuild::run(Group::DirtyRegions objects, std::optional<Progress> eve
   group_.view().rebuilt_bytes.store(0);
   group_.view().rebuild_objects_left.store(objects.size());
   group_.view().rebuild_permille.store(0);
-  TokenBucket rate(group_.options().rebuild_rate, group_.now());
+  TokenBucket rate(group_.rates().rebuild, group_.now());
   Result<> done;
   std::uint64_t count = 0;
   for (auto& [object, regions] : objects) {

@@ -74,7 +74,7 @@ bool Scrub::due() {
   if (wanted_.load() != Want::kNothing || record_.running) return true;
   const std::uint64_t now = seconds_now();
   record_.ended = std::min(record_.ended, now);  // the clock was wrong then, or is now
-  const auto every = static_cast<std::uint64_t>(options().scrub_every.count());
+  const auto every = static_cast<std::uint64_t>(group_.rates().scrub_every.count());
   return every > 0 && now - record_.ended >= every;
 }
 
@@ -90,7 +90,7 @@ void Scrub::prepare() {
     record_ = {.running = true, .only_tell = wanted == Want::kTell, .ended = record_.ended};
   }
   const TimePoint now = group_.now();
-  rate_ = TokenBucket(options().scrub_rate, now);
+  rate_ = TokenBucket(group_.rates().scrub, now);
   began_ = now;
   next_note_ = now + options().note_every;
   group_.view().scrub.only_tell.store(record_.only_tell);

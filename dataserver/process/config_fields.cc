@@ -33,7 +33,7 @@ Field flag_field(std::string key, bool& into) {
 
 Field seconds_field(std::string key, std::chrono::milliseconds& into, std::int64_t least,
                     std::int64_t most) {
-  return {std::move(key), Kind::kNumber, [&into, least, most](const Value& value) -> Result<> {
+  return {std::move(key), Kind::kSeconds, [&into, least, most](const Value& value) -> Result<> {
             if (value.number < least || value.number > most) {
               return fail(Errc::kInvalid, fmt::format("must be from {} to {}", least, most));
             }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "dataserver/process/toml_fields.h"
@@ -37,7 +38,9 @@ void add_emulated_disk_fields(std::vector<TomlField>& fields, EmulatedDiskOption
 template <class T>
 [[nodiscard]] TomlField number_field(std::string key, T& into, std::int64_t least,
                                      std::int64_t most,
-                                     TomlField::Kind kind = TomlField::Kind::kNumber) {
+                                     TomlField::Kind kind = std::is_arithmetic_v<T>
+                                                                ? TomlField::Kind::kNumber
+                                                                : TomlField::Kind::kSeconds) {
   return {std::move(key), kind, [&into, least, most](const TomlField::Value& value) -> Result<> {
             if (value.number < least || value.number > most) {
               return fail(Errc::kInvalid, fmt::format("must be from {} to {}", least, most));

@@ -8,16 +8,19 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
+
+#include "dataserver/process/supervisor.h"
+#include "rpc/peer/keys.h"
 
 namespace weft::ds {
 
 namespace {
 
-sigset_t stop_signals() {
+sigset_t our_signals() {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
   return set;
 }
 
@@ -27,9 +30,13 @@ void set_up_log(const std::string& program, const std::string& level) {
   auto log =
       std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
   log->set_pattern("%Y-%m-%dT%H:%M:%S.%f%z level=%l %v");
-  log->set_level(spdlog::level::from_str(level == "warn" ? "warning" : level));
   log->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(log));
+  set_log_level(level);
+}
+
+void set_log_level(const std::string& level) {
+  spdlog::set_level(spdlog::level::from_str(level == "warn" ? "warning" : level));
 }
 
 void raise_file_limit(std::size_t wanted) {
@@ -46,19 +53,22 @@ void raise_file_limit(std::size_t wanted) {
 }
 
 void set_up_signals() {
-  const sigset_t set = stop_signals();
+  const sigset_t set = our_signals();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);  // a write over the file size limit is to fail with EFBIG
 }
 
-Result<> run_until_stopped(const std::function<Result<>()>& tick) {
-  const sigset_t set = stop_signals();
+Result<> run_until_stopped(const std::function<Result<>()>& tick,
+                           const std::function<void()>& reload) {
+  const sigset_t set = our_signals();
   constexpr timespec kTick{.tv_sec = 0, .tv_nsec = 200'000'000};
   for (;;) {
     if (auto ticked = tick(); !ticked) return ticked;
     const int signal = ::sigtimedwait(&set, nullptr, &kTick);
-    if (signal > 0) {
+    if (signal == SIGHUP) {
+      reload();
+    } else if (signal > 0) {
       spdlog::info("event=stopping signal={}", signal);
       return {};
     }
@@ -71,8 +81,36 @@ int complain(const std::string& program, const Error& error) {
   return EXIT_FAILURE;
 }
 
+int misconfigured(const std::string& program, const Error& error) {
+  static_cast<void>(complain(program, error));
+  return kExitUsage;
+}
+
+int report_config(const std::string& program, const std::string& config,
+                  const std::string& key_file) {
+  if (const auto keys = rpc::peer::load_cluster_keys(key_file); !keys) {
+    return misconfigured(program,
+                         {keys.error().code, config + ": cluster.key_file: " + keys.error().text});
+  }
+  std::printf("%s: good\n", config.c_str());
+  return EXIT_SUCCESS;
+}
+
 void tell(int life, char sign) {
   if (life >= 0) static_cast<void>(::write(life, &sign, 1));
+}
+
+void tell_status(int life, std::string_view text) {
+  constexpr std::size_t kMost = 400;  // a pipe takes that as a whole, or not at all
+  std::string line(1, Supervisor::kStatus);
+  for (const char c : text.substr(0, kMost)) line += c == '\n' ? ' ' : c;
+  line += '\n';
+  if (life >= 0) static_cast<void>(::write(life, line.data(), line.size()));
+}
+
+void Report::tick(bool serving, std::string status) {
+  if (serving && !std::exchange(serving_, true)) tell(life_, Supervisor::kServing);
+  if (std::exchange(status_, status) != status) tell_status(life_, status);
 }
 
 }  // namespace weft::ds

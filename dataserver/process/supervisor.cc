@@ -6,17 +6,16 @@
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
+
+#include "rpc/base/service_manager.h"
 
 namespace weft::ds {
 
@@ -27,25 +26,15 @@ using Clock = std::chrono::steady_clock;
 sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) sigaddset(&set, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGCHLD, SIGHUP}) sigaddset(&set, signal);
   return set;
 }
 
-// sd_notify(3): a datagram to the socket named by the environment. Nobody has to listen.
-void tell_service_manager(std::string_view state) {
-  const char* path = std::getenv("NOTIFY_SOCKET");
-  if (path == nullptr || (*path != '/' && *path != '@')) return;
-  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-  const std::size_t length = std::strlen(path);
-  if (length >= sizeof address.sun_path) return;
-  std::memcpy(address.sun_path, path, length);
-  if (*path == '@') address.sun_path[0] = '\0';
-  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return;
-  static_cast<void>(::sendto(fd, state.data(), state.size(), MSG_NOSIGNAL,
-                             reinterpret_cast<sockaddr*>(&address),
-                             static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length)));
-  ::close(fd);
+// What may end a child that has not come to handle signals: not SIGHUP, which waits until it has.
+sigset_t end_signals() {
+  sigset_t set = watched_signals();
+  sigdelset(&set, SIGHUP);
+  return set;
 }
 
 int exit_status(int wait_status) {
@@ -63,7 +52,9 @@ struct Supervisor::Child {
   int life = -1;       // the end to read from; -1 when the child closed its own
   bool alive = false;  // there was a sign
   bool going_down = false;
-  unsigned silent = 0;  // rounds
+  bool in_status = false;  // within a line of text
+  std::string status;      // as much of it as has come
+  unsigned silent = 0;     // rounds
   Clock::time_point started;
 };
 
@@ -77,7 +68,7 @@ bool Supervisor::start(const Serve& serve, Child& child) const {
     ::close(signals_);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(EXIT_FAILURE);  // it died before the line above
-    const sigset_t set = watched_signals();
+    const sigset_t set = end_signals();
     ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
     const int status = serve(ends[1]);
     std::exit(status);
@@ -101,6 +92,7 @@ Supervisor::Wake Supervisor::wait(Child* child, std::chrono::milliseconds limit)
   signalfd_siginfo info{};
   if (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo == SIGCHLD) return Wake::kChild;
+    if (info.ssi_signo == SIGHUP) return Wake::kReload;
     stop_signal_ = static_cast<int>(info.ssi_signo);
     return Wake::kStop;
   }
@@ -108,18 +100,32 @@ Supervisor::Wake Supervisor::wait(Child* child, std::chrono::milliseconds limit)
 }
 
 void Supervisor::read_signs(Child& child) {
-  char signs[64];
+  char signs[512];
   const ssize_t got = ::read(child.life, signs, sizeof signs);
   if (got == 0) {  // it keeps silent from now on
     ::close(child.life);
     child.life = -1;
   }
   if (got <= 0) return;
-  if (!std::exchange(child.alive, true)) tell_service_manager("READY=1");
-  if (std::memchr(signs, kGoingDown, static_cast<std::size_t>(got)) != nullptr) {
-    child.going_down = true;
-  }
+  child.alive = true;
   child.silent = 0;
+  for (const char sign : std::string_view(signs, static_cast<std::size_t>(got))) {
+    read_sign(child, sign);
+  }
+}
+
+void Supervisor::read_sign(Child& child, char sign) {
+  if (child.in_status) {
+    if (sign != '\n') {
+      child.status += sign;
+      return;
+    }
+    child.in_status = false;
+    return tell_service_manager("STATUS=" + std::exchange(child.status, {}));
+  }
+  if (sign == kStatus) child.in_status = true;
+  if (sign == kGoingDown) child.going_down = true;
+  if (sign == kServing && !std::exchange(served_, true)) tell_service_manager("READY=1");
 }
 
 int Supervisor::watch(Child& child) {
@@ -133,6 +139,10 @@ int Supervisor::watch(Child& child) {
         if (::waitpid(child.pid, &status, WNOHANG) == child.pid) return status;
         break;
       case Wake::kStop: stopping_ = true; return stop(child, stop_signal_);
+      case Wake::kReload:
+        reloaded_ = true;
+        ::kill(child.pid, SIGHUP);
+        break;
       case Wake::kTime: break;
     }
     if (Clock::now() < round_ends) continue;
@@ -170,7 +180,9 @@ int Supervisor::stop(const Child& child, int signal) {
 bool Supervisor::pause(std::chrono::milliseconds length) {
   for (const auto begin = Clock::now(); since(begin) < length;) {
     const auto left = std::min(length - since(begin), options_.round);
-    if (wait(nullptr, left) == Wake::kStop) return false;
+    const Wake wake = wait(nullptr, left);
+    if (wake == Wake::kStop) return false;
+    if (wake == Wake::kReload) reloaded_ = true;
     tell_service_manager("WATCHDOG=1");
   }
   return true;
@@ -181,7 +193,7 @@ int Supervisor::run(const Serve& serve) {
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   signals_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals_ < 0) return EXIT_FAILURE;
-  for (bool first = true;; first = false) {
+  for (;;) {
     Child child;
     if (!start(serve, child)) {
       spdlog::critical("event=cannot_start errno={}", errno);
@@ -189,7 +201,7 @@ int Supervisor::run(const Serve& serve) {
     }
     const int status = watch(child);
     if (child.life >= 0) ::close(child.life);
-    if (stopping_ || status == 0 || (first && !child.alive)) return exit_status(status);
+    if (stopping_ || status == 0 || !served_) return exit_status(status);
     const auto lived = since(child.started);
     const auto length = pauses_.after_life_of(lived);
     spdlog::error("event=child_ended status={} lived_ms={} start_again_in_ms={}",

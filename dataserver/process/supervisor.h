@@ -9,17 +9,19 @@
 // measured: if both processes were stopped, as with their machine, neither is to blame.
 //
 //   until the first sign   no limit: opening a store takes what it takes, and nobody is connected
-//   the first child ends   its exit status is passed on: what is wrong is wrong with the
-//   before its first sign  configuration or the store
+//   it ends, and none has  its exit status is passed on: what is wrong is wrong with the
+//   ever served            configuration, the store or the network
 //   it ends with 0         so does the supervisor: somebody stopped it
 //   it ends otherwise      it is started again, at once if it lived for long, else after a pause
 //                          that doubles with each short life (Pauses)
 //   it says kGoingDown     it has stop_limit to end
 //   SIGTERM, SIGINT        passed on; killed if it has not ended within stop_limit
+//   SIGHUP                 passed on
 //   the supervisor dies    the kernel kills the child (PR_SET_PDEATHSIG)
 //
-// A service manager that asks for it (NOTIFY_SOCKET, sd_notify(3)) is told READY, WATCHDOG and
-// STOPPING by the supervisor, which stays its main process.
+// A service manager that asks for it (NOTIFY_SOCKET, sd_notify(3)) is told READY, once a child
+// serves, WATCHDOG, STOPPING, and the STATUS that the child gives, by the supervisor, which stays
+// its main process.
 //
 // Threading: run() takes over the calling process, which has no other threads: it forks.
 #pragma once
@@ -60,6 +62,8 @@ class Supervisor {
   // What the child writes to `life`.
   static constexpr char kAlive = '+';
   static constexpr char kGoingDown = '-';
+  static constexpr char kServing = '!';
+  static constexpr char kStatus = ':';  // a line of text follows, for people
   // Runs in the child; what it returns is the exit status.
   using Serve = std::function<int(int life)>;
 
@@ -67,14 +71,17 @@ class Supervisor {
 
   // Returns the exit status of the whole.
   [[nodiscard]] int run(const Serve& serve);
+  // In the child: there was a SIGHUP, so the configuration is to be read again.
+  [[nodiscard]] bool reloaded() const { return reloaded_; }
 
  private:
   struct Child;
-  enum class Wake { kTime, kSign, kStop, kChild };
+  enum class Wake { kTime, kSign, kStop, kChild, kReload };
 
   [[nodiscard]] bool start(const Serve& serve, Child& child) const;
   [[nodiscard]] Wake wait(Child* child, std::chrono::milliseconds limit);
   void read_signs(Child& child);
+  void read_sign(Child& child, char sign);
   // The child's wait status. Sets stopping_ when told to stop.
   [[nodiscard]] int watch(Child& child);
   [[nodiscard]] int stop(const Child& child, int signal);
@@ -85,6 +92,8 @@ class Supervisor {
   Pauses pauses_;
   int signals_ = -1;  // a signalfd
   bool stopping_ = false;
+  bool served_ = false;  // some child has
+  bool reloaded_ = false;
   int stop_signal_ = 0;
 };
 

@@ -8,7 +8,10 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <span>
 #include <sstream>
+
+#include "rpc/base/nearest.h"
 
 // toml++ 3.3 says what it expects of a text with a macro that is an assert, or an assumption for
 // the optimiser with NDEBUG; "[[[[" breaks both. Neither: the checks that come after find the
@@ -27,28 +30,14 @@ namespace {
 
 using Kind = TomlField::Kind;
 
-// Levenshtein's distance, for "did you mean".
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
-    }
-  }
-  return row[b.size()];
-}
-
 std::string_view kind_text(Kind kind) {
   switch (kind) {
     case Kind::kText: return "a string";
     case Kind::kNumber: return "an integer";
     case Kind::kBoolean: return "true or false";
     case Kind::kTextList: return "a string or a list of strings";
+    case Kind::kSeconds:
+      return "a number of seconds, or a string like \"30 s\", \"5 min\", \"7 d\"";
     case Kind::kBytes: return "a size in bytes, or a string like \"64 MiB\"";
   }
   return "something else";
@@ -106,12 +95,14 @@ class Reader {
           return true;
         }
         return false;
-      case Kind::kBytes: {
+      case Kind::kBytes:
+      case Kind::kSeconds: {
         if (number != nullptr) return number->get() >= 0;
         if (text == nullptr) return false;
-        const auto bytes = parse_bytes(text->get());
-        if (bytes) value.number = *bytes;
-        return bytes.has_value();
+        const auto parsed =
+            kind == Kind::kBytes ? parse_bytes(text->get()) : parse_seconds(text->get());
+        if (parsed) value.number = *parsed;
+        return parsed.has_value();
       }
       case Kind::kTextList: {
         if (text != nullptr) {
@@ -133,35 +124,69 @@ class Reader {
 
   [[nodiscard]] std::unexpected<Error> unknown(const std::string& path,
                                                const toml::source_region& where) const {
-    const auto nearest = std::ranges::min_element(
-        fields_, {}, [&](const TomlField& field) { return distance(field.key, path); });
-    if (nearest == fields_.end()) return wrong(where, fmt::format("unknown key '{}'", path));
-    return wrong(where,
-                 fmt::format("unknown key '{}'; the nearest there is: '{}'", path, nearest->key));
+    std::vector<std::string_view> known;
+    for (const TomlField& field : fields_) known.push_back(field.key);
+    const std::string_view near = nearest(path, known);
+    if (near.empty()) return wrong(where, fmt::format("unknown key '{}'", path));
+    return wrong(where, fmt::format("unknown key '{}'; the nearest there is: '{}'", path, near));
   }
 
   const std::string& name_;
   const std::vector<TomlField>& fields_;
 };
 
-}  // namespace
+struct Unit {
+  std::string_view name;
+  std::int64_t factor;
+};
 
-Result<std::int64_t> parse_bytes(std::string_view text) {
+// A whole number, spaces or none, a unit or none.
+Result<std::int64_t> parse_with_unit(std::string_view text, std::span<const Unit> units,
+                                     std::int64_t most) {
   std::int64_t number = 0;
   const char* last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, number);
-  if (error != std::errc{} || number < 0) return fail(Errc::kInvalid, "not a size");
-  std::string_view unit(end, static_cast<std::size_t>(last - end));
-  while (unit.starts_with(' ')) unit.remove_prefix(1);
-  unsigned shift = 0;
-  if (unit == "KiB") shift = 10;
-  if (unit == "MiB") shift = 20;
-  if (unit == "GiB") shift = 30;
-  if (unit == "TiB") shift = 40;
-  if (shift == 0 && !unit.empty()) return fail(Errc::kInvalid, "units are KiB, MiB, GiB, TiB");
-  constexpr std::int64_t kMost = std::int64_t{1} << 62;
-  if (number > kMost >> shift) return fail(Errc::kInvalid, "too large");
-  return number << shift;
+  if (error != std::errc{} || number < 0) return fail(Errc::kInvalid, "no number");
+  std::string_view name(end, static_cast<std::size_t>(last - end));
+  while (name.starts_with(' ')) name.remove_prefix(1);
+  const auto unit = std::ranges::find(units, name, &Unit::name);
+  if (unit == units.end()) return fail(Errc::kInvalid, "no such unit");
+  if (number > most / unit->factor) return fail(Errc::kInvalid, "too large");
+  return number * unit->factor;
+}
+
+void flatten(const toml::table& table, const std::string& prefix,
+             std::map<std::string, std::string>& into) {
+  for (const auto& [key, node] : table) {
+    const std::string path = prefix + std::string(key.str());
+    if (const auto* inner = node.as_table()) {
+      flatten(*inner, path + ".", into);
+      continue;
+    }
+    std::ostringstream value;
+    node.visit([&value](const auto& one) { value << one; });
+    into[path] = value.str();
+  }
+}
+
+}  // namespace
+
+Result<std::int64_t> parse_bytes(std::string_view text) {
+  static constexpr Unit kUnits[] = {{"", 1},
+                                    {"K", 1LL << 10},
+                                    {"KiB", 1LL << 10},
+                                    {"M", 1LL << 20},
+                                    {"MiB", 1LL << 20},
+                                    {"G", 1LL << 30},
+                                    {"GiB", 1LL << 30},
+                                    {"T", 1LL << 40},
+                                    {"TiB", 1LL << 40}};
+  return parse_with_unit(text, kUnits, std::int64_t{1} << 62);
+}
+
+Result<std::int64_t> parse_seconds(std::string_view text) {
+  static constexpr Unit kUnits[] = {{"", 1}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 24 * 3600}};
+  return parse_with_unit(text, kUnits, std::int64_t{1} << 40);
 }
 
 Result<> read_toml(std::string_view text, const std::string& name,
@@ -181,14 +206,27 @@ Result<> read_toml(std::string_view text, const std::string& name,
   return reader.table(parsed.table(), "");
 }
 
+std::map<std::string, std::string> toml_values(std::string_view text) {
+  const toml::parse_result parsed = toml::parse(text);
+  std::map<std::string, std::string> values;
+  if (parsed) flatten(parsed.table(), "", values);
+  return values;
+}
+
 Result<> read_toml_file(const std::string& path, const std::vector<TomlField>& fields) {
+  auto text = read_config_text(path);
+  if (!text) return pass(text);
+  return read_toml(*text, path, fields);
+}
+
+Result<std::string> read_config_text(const std::string& path) {
   errno = 0;
   const std::ifstream file(path);
   if (!file) return fail_errno(errno != 0 ? errno : EIO, "open " + path);
   std::ostringstream text;
   text << file.rdbuf();
   if (file.bad()) return fail(Errc::kIo, "read " + path);
-  return read_toml(text.str(), path, fields);
+  return text.str();
 }
 
 }  // namespace weft::ds

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,10 +25,12 @@ struct TomlField {
     bool boolean = false;
     std::vector<std::string> list;
   };
-  enum class Kind { kText, kNumber, kBoolean, kTextList, kBytes };  // a list may be one string
+  enum class Kind { kText, kNumber, kBoolean, kTextList, kBytes, kSeconds };
 
   std::string key;  // "listen", or "section.key"
-  Kind kind;        // kBytes: a number, or text like "64 MiB"; gives `number`
+  // kTextList: or one string. kBytes, kSeconds: a number, or text like "64 MiB", "5 min"; they give
+  // `number`.
+  Kind kind;
   // Takes the value over; an error's text says what is wrong with it.
   std::function<Result<>(const Value&)> set;
 };
@@ -39,7 +42,14 @@ struct TomlField {
 [[nodiscard]] Result<> read_toml_file(const std::string& path,
                                       const std::vector<TomlField>& fields);
 
-// "4096", "64 KiB", "1GiB". kInvalid otherwise, and beyond 2^62.
+// What a file that read_toml() takes says, as it would be written, by key.
+[[nodiscard]] std::map<std::string, std::string> toml_values(std::string_view text);
+// The text of a file. kNotFound, kAccess, kIo.
+[[nodiscard]] Result<std::string> read_config_text(const std::string& path);
+
+// "4096", "64 KiB", "1GiB", "1G": units of 1024. kInvalid otherwise, and beyond 2^62.
 [[nodiscard]] Result<std::int64_t> parse_bytes(std::string_view text);
+// In seconds: "30", "30 s", "5min", "2 h", "7 d". kInvalid otherwise, and beyond 2^40.
+[[nodiscard]] Result<std::int64_t> parse_seconds(std::string_view text);
 
 }  // namespace weft::ds

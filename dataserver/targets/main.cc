@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "dataserver/process/program.h"
+#include "dataserver/process/reload.h"
 #include "dataserver/process/supervisor.h"
 #include "dataserver/targets/target.h"
 
@@ -15,8 +16,20 @@ namespace {
 
 constexpr const char* kProgram = "weft-target";
 
-int serve(TargetConfig config, int life) {
+constexpr std::string_view kReloadable[] = {"target.log_level", "target.drain_seconds"};
+
+Result<TargetConfig> read_config(const std::string& path) {
+  auto config = load_target_config(path);
+  if (!config) return config;
+  if (auto good = check_target_config(*config); !good) {
+    return fail(good.error().code, path + ": " + good.error().text);
+  }
+  return config;
+}
+
+int serve(TargetConfig config, const std::string& path, int life) {
   set_up_signals();
+  Reloader reloader(path, kReloadable);
   // For the objects kept open, twice in direct mode, of each space, and for connections.
   raise_file_limit(config.max_spaces * (config.store.max_open_files * 2 + 8) +
                    config.max_connections * 4 + 256);
@@ -24,10 +37,20 @@ int serve(TargetConfig config, int life) {
   if (life >= 0) on_alive = [life] { tell(life, Supervisor::kAlive); };
   auto target = Target::open(std::move(config), std::move(on_alive));
   if (!target) return complain(kProgram, target.error());
-  const auto ran = run_until_stopped([&target]() -> Result<> {
+  Report report(life);
+  const auto tick = [&target, &report]() -> Result<> {
     (*target)->tick();
+    report.tick(true, "serves");
     return {};
-  });
+  };
+  const auto reload = [&]() -> Result<> {
+    auto next = read_config(path);
+    if (!next) return pass(next);
+    set_log_level(next->log_level);
+    (*target)->reload(*next);
+    return {};
+  };
+  const auto ran = run_until_stopped(tick, [&] { reloader.reload(reload); });
   tell(life, Supervisor::kGoingDown);
   const auto stopped = (*target)->stop();
   if (!stopped && stopped.error() == Errc::kTimedOut) {
@@ -48,22 +71,27 @@ int run(int argc, char** argv) {
   app.add_flag("--check-config", check, "Check the configuration file and exit");
   app.add_flag("--supervise", supervise,
                "Serve in a child process, which is started again when it crashes or hangs");
-  app.set_version_flag("--version", WEFT_VERSION);
-  CLI11_PARSE(app, argc, argv);
+  app.set_version_flag("--version", std::string(kProgram) + " " + WEFT_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? EXIT_SUCCESS : kExitUsage;
+  }
 
-  auto config = load_target_config(path);
-  if (!config) return complain(kProgram, config.error());
-  if (auto good = check_target_config(*config); !good) {
-    return complain(kProgram, {good.error().code, path + ": " + good.error().text});
-  }
-  if (check) {
-    std::printf("%s: good\n", path.c_str());
-    return EXIT_SUCCESS;
-  }
+  set_up_signals();
+  auto config = read_config(path);
+  if (!config) return misconfigured(kProgram, config.error());
+  if (check) return report_config(kProgram, path, config->key_file);
   set_up_log(kProgram, config->log_level);
-  if (!supervise) return serve(std::move(*config), -1);
+  if (!supervise) return serve(std::move(*config), path, -1);
   Supervisor supervisor({.silence = static_cast<unsigned>(config->silence.count())});
-  return supervisor.run([&](int life) { return serve(*config, life); });
+  return supervisor.run([&](int life) {
+    if (supervisor.reloaded()) {
+      if (auto next = read_config(path); next) config = next;
+      set_log_level(config->log_level);
+    }
+    return serve(*config, path, life);
+  });
 }
 
 }  // namespace

@@ -57,13 +57,14 @@ Result<> Target::start(std::function<void()> on_alive) {
                                                                .socket = config_.socket,
                                                                .machine = this_machine(),
                                                                .random = system_random()});
-  if (auto listening = listen(); !listening) return listening;
+  if (auto bound = bind(); !bound) return bound;
   if (config_.metrics) {
     auto page = MetricsPage::open(layout::to_string(*config_.metrics),
                                   [this](Metrics& out) { write_metrics(out); });
     if (!page) return pass(page);
     metrics_ = std::move(*page);
   }
+  if (auto listening = listen(); !listening) return listening;
   if (config_.watchdog.count() > 0 || on_alive) {
     watchdog_ = std::make_unique<Watchdog>(threads_->list(),
                                            static_cast<unsigned>(config_.watchdog / kWatchdogRound),
@@ -72,7 +73,7 @@ Result<> Target::start(std::function<void()> on_alive) {
   return {};
 }
 
-Result<> Target::listen() {
+Result<> Target::bind() {
   const auto serve = [this](std::shared_ptr<rpc::Channel> channel) {
     server_->serve(std::move(channel));
   };
@@ -81,8 +82,6 @@ Result<> Target::listen() {
     options.users.assign(config_.users.begin(), config_.users.end());
     options.max_connections = config_.max_connections;
     local_ = std::make_unique<rpc::ShmServer>(threads_->threads(), pool_, options, serve);
-    if (auto listened = local_->listen(); !listened) return listened;
-    spdlog::info("event=listening socket={}", config_.socket);
   }
   for (const layout::NetAddress& address : config_.listen) {
     rpc::TcpServerOptions options;
@@ -93,9 +92,21 @@ Result<> Target::listen() {
     options.limits.locate_payload = locate_request;
     if (config_.store.mode == IoMode::kBuffered) options.limits.pipe_from = kPipeFrom;
     auto listener = std::make_unique<rpc::TcpServer>(threads_->threads(), pool_, options, serve);
-    if (auto listened = listener->listen(); !listened) return listened;
-    spdlog::info("event=listening address={} port={}", options.address, listener->port());
+    if (auto bound = listener->bind(); !bound) return bound;
     listeners_.push_back(std::move(listener));
+  }
+  return {};
+}
+
+Result<> Target::listen() {
+  if (local_ != nullptr) {
+    if (auto listened = local_->listen(); !listened) return listened;
+    spdlog::info("event=listening socket={}", config_.socket);
+  }
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    if (auto listened = listeners_[i]->listen(); !listened) return listened;
+    spdlog::info("event=listening address={} port={}", layout::ip_text(config_.listen[i]),
+                 listeners_[i]->port());
   }
   return {};
 }

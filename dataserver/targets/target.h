@@ -1,8 +1,9 @@
 // A storage target, put together: spaces, I/O threads, the sockets it listens on, metrics, and the
 // order in which they come up and go down.
 //
-//   up     I/O threads, a ring each -> listening; a space is opened when its data server comes
-//   down   no new connections -> those there are closed, their requests ended -> I/O threads ->
+//   up     I/O threads, a ring each -> addresses bound -> metrics -> listening; a space is opened
+//   when its data server comes down   no new connections -> those there are closed, their requests
+//   ended -> I/O threads ->
 //          spaces closed clean
 //
 // Metrics (Prometheus):
@@ -40,6 +41,8 @@ class Target {
                                                             std::function<void()> on_alive = {});
   ~Target();
 
+  // Takes over what needs no restart.
+  void reload(const TargetConfig& next) { config_.drain = next.drain; }
   // Call a few times a second: follows the key file.
   void tick();
   // An error means that not every space was closed clean; if something hangs (kTimedOut), the
@@ -56,6 +59,8 @@ class Target {
   explicit Target(TargetConfig config)
       : config_(std::move(config)), pool_(config_.memory_limit_bytes) {}
   [[nodiscard]] Result<> start(std::function<void()> on_alive);
+  // The addresses are ours, and whoever connects is refused until listen().
+  [[nodiscard]] Result<> bind();
   [[nodiscard]] Result<> listen();
   void write_metrics(Metrics& out);
 

@@ -106,6 +106,29 @@ TEST_CASE("wrong types, wrong values and bad syntax name their line") {
   CHECK(error_of("[server\n").starts_with("ds.toml:1:"));
 }
 
+TEST_CASE("durations take units, as sizes do") {
+  const auto config = parse_config(
+      "[server]\nwatchdog_seconds = \"2 min\"\ndrain_seconds = \"30s\"\n"
+      "[store]\nparity_scrub_every_seconds = \"7 d\"\ntarget_patience_seconds = \"20\"\n"
+      "[cache]\nsize = \"4G\"\n",
+      "ds.toml");
+  REQUIRE(config);
+  CHECK(config->watchdog == std::chrono::minutes(2));
+  CHECK(config->drain == std::chrono::seconds(30));
+  CHECK(config->parity_scrub_every == std::chrono::days(7));
+  CHECK(config->target_patience == std::chrono::seconds(20));
+  CHECK(config->cache_bytes == std::size_t{4} << 30);
+  CHECK(error_of("[server]\ndrain_seconds = \"30 sec\"\n") ==
+        "ds.toml:2: server.drain_seconds must be a number of seconds, or a string like \"30 s\", "
+        "\"5 min\", \"7 d\"");
+  CHECK(error_of("[server]\ndrain_seconds = \"1 h\"\n") ==
+        "ds.toml:2: server.drain_seconds: must be from 0 to 600");
+  CHECK(parse_seconds("2 h") == 7200);
+  for (const char* bad : {"", "s", "-1", "1.5 h", "1 y", "9223372036854775807 d"}) {
+    CHECK_FALSE(parse_seconds(bad).has_value());
+  }
+}
+
 TEST_CASE("what load is measured of: the machine, the process, or a cgroup") {
   CHECK(parse_config("", "ds.toml")->load.counters == "machine");
   const auto config = parse_config(

@@ -145,6 +145,46 @@ class NoFileGrows {
   rlimit before_{};
 };
 
+TEST_CASE("who cannot have all of its addresses does not register") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  rig.config.mds = {{"127.0.0.1", mds.server().address().port}};
+  rig.config.advertise = {layout::make_address("192.0.2.1", 2051).value()};
+  // One that is not this machine's, and one that somebody else has.
+  for (const auto& taken :
+       {layout::make_address("192.0.2.1", 2051).value(), mds.server().address()}) {
+    rig.config.listen.resize(1);
+    rig.config.listen.push_back(taken);
+    CHECK_FALSE(DataServer::open(rig.config, std::nullopt));
+  }
+  std::this_thread::sleep_for(300ms);
+  const std::lock_guard lock(mds.mutex());
+  CHECK(mds.registrations.empty());
+}
+
+TEST_CASE("what a data server waits for is said in a line") {
+  ServerRig rig;
+  rig.config.advertise = {layout::make_address("192.0.2.1", 2051).value()};
+  std::uint16_t port = 0;
+  {
+    FakeMds mds(rig.key);
+    port = mds.server().address().port;
+    const auto server = start_registered(rig, mds);
+    CHECK(server->status() == "serves");
+    CHECK(server->stop());
+  }
+  const auto server = std::move(DataServer::open(rig.config, std::nullopt).value());
+  const std::string begin =
+      "does not serve without metadata server 127.0.0.1:" + std::to_string(port) + ": ";
+  for (int i = 0; i < 1000 && !server->status().starts_with(begin); ++i) {
+    std::this_thread::sleep_for(10ms);
+  }
+  CHECK(server->status().starts_with(begin));
+  CHECK_FALSE(server->listening());
+  CHECK(server->ports().empty());
+  CHECK(server->stop());
+}
+
 TEST_CASE("a data server that cannot note a fence says so, serves nobody, and comes back") {
   ServerRig rig;
   FakeMds mds(rig.key);

@@ -96,7 +96,7 @@ TEST_CASE("a rebuild of everything goes on where it was when the data server die
 TEST_CASE("what is written, cut and removed during a rebuild of everything is so at the new store",
           "[parity]") {
   ParityRig rig(3, 4096);
-  rig.options.rebuild_rate = 400'000;
+  rig.options.rates.rebuild = 400'000;
   rig.restart();
   fill(rig);
   lose(rig, 1);

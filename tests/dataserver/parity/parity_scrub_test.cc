@@ -298,7 +298,7 @@ TEST_CASE("a scrub goes on where it was when the data server died", "[parity][sc
 TEST_CASE("a scrub begins by itself when the last is long ago", "[parity][scrub]") {
   ParityRig rig(3, 4096);
   fill(rig);
-  rig.options.scrub_every = std::chrono::hours(1);
+  rig.options.rates.scrub_every = std::chrono::hours(1);
   rig.restart();  // the group was made just now
   REQUIRE(rig.whole());
   for (int i = 0; i < 20; ++i) rig.eventually([n = 0]() mutable { return ++n > 2; });
@@ -319,7 +319,7 @@ TEST_CASE("a scrub begins by itself when the last is long ago", "[parity][scrub]
 
 TEST_CASE("a scrub ends when told to, and with the group, whatever its rate", "[parity][scrub]") {
   ParityRig rig(3, 4096);
-  rig.options.scrub_rate = 100;
+  rig.options.rates.scrub = 100;
   rig.restart();
   fill(rig);
   const auto begun = [&] {
@@ -341,7 +341,7 @@ TEST_CASE("a scrub ends when told to, and with the group, whatever its rate", "[
 
 TEST_CASE("a rebuild ends with the group, whatever its rate", "[parity]") {
   ParityRig rig(3, 4096);
-  rig.options.rebuild_rate = 100;
+  rig.options.rates.rebuild = 100;
   rig.restart();
   fill(rig);
   rig.member[1]->failing = true;

@@ -38,7 +38,13 @@ constexpr SupervisorOptions kQuick{.silence = 5,
                                    .longest_pause = 40ms,
                                    .long_life = 60'000ms};
 
-void live(int life, std::chrono::milliseconds length) {
+void write_signs(int life, std::string_view signs) {
+  static_cast<void>(::write(life, signs.data(), signs.size()));
+}
+
+// Serves all the while, unless told otherwise.
+void live(int life, std::chrono::milliseconds length, bool serve = true) {
+  if (serve) write_signs(life, {&Supervisor::kServing, 1});
   const auto end = std::chrono::steady_clock::now() + length;
   while (std::chrono::steady_clock::now() < end) {
     static_cast<void>(::write(life, &Supervisor::kAlive, 1));
@@ -184,6 +190,15 @@ TEST_CASE("what is wrong from the beginning is passed on, later it is tried agai
   CHECK(other.shared().starts == 3);
 }
 
+TEST_CASE("what never served is not tried again, though it lived") {
+  Supervised one([](int, int life) {
+    live(life, 100ms, false);
+    return 3;
+  });
+  CHECK(one.wait() == 3);
+  CHECK(one.shared().starts == 1);
+}
+
 TEST_CASE("the pause doubles with each short life") {
   Pauses pauses({.first_pause = 1000ms, .longest_pause = 5000ms, .long_life = 60'000ms});
   CHECK(pauses.after_life_of(100ms) == 0ms);
@@ -237,6 +252,31 @@ TEST_CASE("a child that goes down by itself has time, one that does not end is k
   CHECK(other.wait() == 128 + SIGKILL);
 }
 
+TEST_CASE("a hang-up is passed on and ends nobody, and the next child knows of it") {
+  const sigset_t hangup = [] {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    return set;
+  }();
+  Supervised one([&hangup](int number, int life) {
+    ::sigprocmask(SIG_BLOCK, &hangup, nullptr);
+    const timespec kWait{.tv_sec = 0, .tv_nsec = 10'000'000};
+    write_signs(life, {&Supervisor::kServing, 1});
+    if (number == 2) return 7;
+    do {
+      write_signs(life, {&Supervisor::kAlive, 1});
+    } while (::sigtimedwait(&hangup, nullptr, &kWait) != SIGHUP);
+    return 1;
+  });
+  REQUIRE(one.until([](Shared& s) { return s.starts == 1; }));
+  std::this_thread::sleep_for(50ms);
+  one.signal(SIGHUP);
+  REQUIRE(one.until([](Shared& s) { return s.starts >= 3; }));  // the second fails, and so on
+  one.signal(SIGTERM);
+  one.wait();
+}
+
 TEST_CASE("a child does not outlive its supervisor") {
   Supervised one([](int, int life) {
     for (;;) live(life, 100ms);
@@ -274,6 +314,11 @@ TEST_CASE("the service manager is told how it is") {
   REQUIRE(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
   ::setenv("NOTIFY_SOCKET", path.c_str(), 1);
   Supervised one([](int, int life) {
+    live(life, 100ms, false);
+    write_signs(life, ":waits for ");  // as a pipe may give it
+    std::this_thread::sleep_for(5ms);
+    write_signs(life, "+nobody!\n");
+    live(life, 30ms);
     for (;;) live(life, 100ms);
     return 0;
   });
@@ -286,15 +331,21 @@ TEST_CASE("the service manager is told how it is") {
       heard += std::string(text, static_cast<std::size_t>(got)) + " ";
     }
   };
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 2000 && heard.find("READY") == std::string::npos; ++i) {
     std::this_thread::sleep_for(5ms);
     hear();
   }
+  std::this_thread::sleep_for(100ms);
+  hear();
   one.signal(SIGTERM);
   one.wait();
   hear();
   ::close(fd);
-  CHECK(heard.starts_with("READY=1 WATCHDOG=1 "));
+  CHECK(heard.starts_with("WATCHDOG=1 "));  // lives, and does not serve
+  const auto status = heard.find("STATUS=waits for +nobody! ");
+  REQUIRE(status != std::string::npos);
+  CHECK(heard.find("READY=1 ") > status);
+  CHECK(heard.find("READY=1 ") == heard.rfind("READY=1 "));
   CHECK(heard.ends_with("STOPPING=1 "));
 }
 

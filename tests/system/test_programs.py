@@ -1,0 +1,127 @@
+"""weft-ds as a program: what it checks, whom it tells how it is, what signals and bad starts do."""
+
+import signal
+import socket
+import subprocess
+
+import pytest
+from harness import config, paths
+from harness.process import Process
+from harness.run import wait_until
+
+PORT = 2051
+
+
+class DataServer:
+    """One without a metadata server, on its own machine, not started."""
+
+    def __init__(self, run, network):
+        self.node = network.data_server(1)
+        self.folder = run.make_folder("alone")
+        self.file = self.folder / "weft-ds.toml"
+        self.key = self.folder / "cluster.key"
+        self.key.write_text("0" * 64 + "\n")
+        self.key.chmod(0o600)
+        self.write()
+        self.process = Process(run, "alone", self.command("--supervise", "--standalone", "7"),
+                               self.node)
+
+    def write(self, lines: str = "", mds: str = "192.0.2.1:20480") -> None:
+        self.file.write_text(config.lone_data_server(
+            self.folder, f"{self.node.address}:{PORT}", mds, lines))
+
+    def command(self, *options: str) -> list[str]:
+        return [str(paths.data_server_program()), "--config", str(self.file), *options]
+
+    def start_listening(self) -> None:
+        self.process.start()
+        self.process.wait_port(PORT)
+
+    def log(self) -> str:
+        return self.process.log.read_text()
+
+    def await_log(self, text: str) -> None:
+        wait_until(lambda: text in self.log(), 10, text)
+
+
+@pytest.fixture
+def alone(run, network):
+    return DataServer(run, network)
+
+
+def test_a_check_looks_at_the_key_file_too(alone):
+    def check():
+        done = subprocess.run([str(paths.weft_command()), "check-config", str(alone.file)],
+                              text=True, capture_output=True)
+        return done.returncode, done.stdout + done.stderr
+
+    assert check() == (0, f"{alone.file}: good\n")
+    alone.key.chmod(0o644)
+    assert check() == (2, f"weft-ds: {alone.file}: cluster.key_file: {alone.key} must be readable "
+                       "by its owner only (chmod 600)\n")
+    alone.key.chmod(0o600)
+    alone.write("treads = 4")
+    assert check() == (2, f"weft-ds: {alone.file}:4: unknown key 'server.treads'; the nearest "
+                       "there is: 'server.threads'\n")
+
+
+def test_hang_ups_change_what_can_be_changed_and_kill_nobody(alone):
+    alone.process.start()
+    wait_until(lambda: alone.process.child_pid(), 20, "the server", 0.001)
+    for _ in range(20):  # while it opens its store
+        alone.process.signal(signal.SIGHUP)
+    alone.process.wait_port(PORT)
+    child = alone.process.child_pid()
+    alone.write('log_level = "debug"\nthreads = 1')
+    alone.process.signal(signal.SIGHUP)
+    alone.await_log("event=reloaded key=server.log_level from=default to='debug'")
+    alone.await_log("event=reload_needs_restart key=server.threads from=default to=1")
+    alone.write("treads = 4")
+    alone.process.signal(signal.SIGHUP)
+    alone.await_log("event=reload_refused why=")
+    assert alone.process.child_pid() == child
+    assert alone.process.stop() == 0
+
+
+def test_a_service_manager_is_told_when_it_serves(alone, run):
+    path = run.folder / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(path))
+        manager.settimeout(20)
+        alone.process.env = {"NOTIFY_SOCKET": str(path)}
+        alone.process.start()
+        heard = []
+        while "READY=1" not in heard:
+            heard.append(manager.recv(1000).decode())
+        alone.process.wait_port(PORT, timeout_s=0.1)
+        while not heard[-1].startswith("STATUS="):
+            heard.append(manager.recv(1000).decode())
+
+
+def test_one_that_waits_for_its_metadata_server_is_not_ready_and_says_why(alone, run):
+    path = run.folder / "notify"
+    alone.write(mds=f"{alone.node.address}:1")
+    alone.process.command = alone.command("--supervise")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(path))
+        manager.settimeout(20)
+        alone.process.env = {"NOTIFY_SOCKET": str(path)}
+        alone.process.start()
+        heard = []
+        while not any("Connection refused" in text for text in heard):
+            heard.append(manager.recv(1000).decode())
+    assert "READY=1" not in heard
+    assert heard[-1].startswith(f"STATUS=does not serve without metadata server "
+                                f"{alone.node.address}:1: ")
+
+
+def test_what_never_served_is_not_tried_again(alone):
+    """Another store, and the address of somebody who serves."""
+    alone.start_listening()
+    text = alone.file.read_text()
+    alone.file.write_text(text.replace("/store", "/store2"))
+    second = subprocess.run(alone.node.enter_command() + alone.command(
+        "--supervise", "--standalone", "8"), text=True, capture_output=True, timeout=60)
+    assert second.returncode == 1
+    assert f"bind to {alone.node.address}:{PORT}: Address already in use" in second.stderr
+    assert "start_again" not in second.stderr
