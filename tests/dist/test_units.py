@@ -39,6 +39,21 @@ def test_services_that_share_a_folder_leave_it(unit):
         assert found["RuntimeDirectoryPreserve"] == "yes"
 
 
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_services_are_checked_before_they_start_and_say_when_they_serve(unit):
+    found = settings(unit)
+    assert found["Type"] == "notify"
+    assert "check-config" in found["ExecStartPre"]
+    assert found["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert "RequiresMountsFor=" in unit.read_text()
+
+
+def test_ganesha_takes_no_option_that_it_does_not_know_and_logs_to_a_socket():
+    command = settings(DIST / "weft-mds.service")["ExecStart"].split()
+    assert "-x" in command
+    assert command[command.index("-L") + 1] == "STDERR"  # not /dev/stderr: journald's is a socket
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_systemd_takes_them_for_confined(unit):
