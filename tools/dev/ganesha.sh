@@ -14,6 +14,9 @@
 #   WEFT_GANESHA_PATCHES    the patch folder, "none" for a pristine build (cmake/ganesha-patches)
 #   WEFT_GANESHA_JOBS       parallel jobs (all processors)
 #   WEFT_GANESHA_SANITIZE   value for -fsanitize=, empty for none
+#   WEFT_GANESHA_STATE      where it keeps state unless it is configured ($WEFT_GANESHA_PREFIX/var)
+#   WEFT_GANESHA_OFFLINE    1: download nothing, fail if a tarball is missing
+#   DESTDIR                 install below this folder what is to run in the prefix, for packages
 #
 # The upstream tarballs come from the Debian mirror this machine's apt already uses; nothing of
 # the machine's own apt state is changed. docs/ganesha.md says why this version and which patches.
@@ -55,6 +58,8 @@ weft_ganesha_init() {
   work=${WEFT_GANESHA_WORK:-$cache/ganesha-src}
   patches=${WEFT_GANESHA_PATCHES:-$weft_ganesha_root/cmake/ganesha-patches}
   sanitize=${WEFT_GANESHA_SANITIZE:-}
+  state=${WEFT_GANESHA_STATE:-$prefix/var}
+  staged=${DESTDIR:-}$prefix
   downloads=$cache/downloads
 }
 
@@ -65,6 +70,7 @@ weft_ganesha_patch_files() {
 weft_ganesha_stamp() {
   {
     echo "format 2 prefix $prefix sanitize $sanitize"
+    [ "$state" = "$prefix/var" ] || echo "state $state"
     printf '%s\n' "${weft_ganesha_tarballs[@]}" "${weft_ganesha_options[@]}"
     gcc -dumpfullversion
     # A patch's header is for its readers and builds nothing.
@@ -73,8 +79,8 @@ weft_ganesha_stamp() {
 }
 
 weft_ganesha_up_to_date() {
-  [ -x "$prefix/bin/ganesha.nfsd" ] &&
-    [ "$(cat "$prefix/.weft-stamp" 2>/dev/null)" = "$(weft_ganesha_stamp)" ]
+  [ -x "$staged/bin/ganesha.nfsd" ] &&
+    [ "$(cat "$staged/.weft-stamp" 2>/dev/null)" = "$(weft_ganesha_stamp)" ]
 }
 
 weft_ganesha_good_file() {  # path sha256
@@ -122,6 +128,11 @@ weft_ganesha_fetch() {
     read -r package file sum <<<"$entry"
     weft_ganesha_good_file "$downloads/$file" "$sum" || missing+=("$package")
   done
+  if [ ${#missing[@]} -gt 0 ] && [ "${WEFT_GANESHA_OFFLINE:-0}" = 1 ]; then
+    weft_ganesha_fail "the sources of ${missing[*]} are not in $downloads, and nothing is to be" \
+      "downloaded now: run tools/dev/ganesha.sh --fetch before, with the same WEFT_CACHE"
+    return 1
+  fi
   if [ ${#missing[@]} -gt 0 ]; then
     weft_ganesha_say "downloading sources: ${missing[*]}"
     weft_ganesha_download "${missing[@]}" || return 1
@@ -168,8 +179,8 @@ weft_ganesha_compile() {
     -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ "${launcher[@]}" "${flags[@]}" \
     -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_INSTALL_PREFIX="$prefix" \
     -DLIB_INSTALL_DIR="$prefix/lib" -DFSAL_DESTINATION="$prefix/lib/ganesha" \
-    -DSYSCONFDIR="$prefix/etc" -DSYSSTATEDIR="$prefix/var" \
-    -DRUNTIMEDIR="$prefix/var/run/ganesha" -DCMAKE_INSTALL_RPATH="$prefix/lib" \
+    -DSYSCONFDIR="$prefix/etc" -DSYSSTATEDIR="$state" \
+    -DRUNTIMEDIR="$state/run/ganesha" -DCMAKE_INSTALL_RPATH="$prefix/lib" \
     "${weft_ganesha_options[@]}" >"$work/configure.log" 2>&1 ||
     { tail -n 30 "$work/configure.log" >&2; weft_ganesha_fail "configuring failed"; return 1; }
   nice cmake --build "$work/build" -j "${WEFT_GANESHA_JOBS:-$(nproc)}" >"$work/build.log" 2>&1 ||
@@ -179,32 +190,32 @@ weft_ganesha_compile() {
 # What an FSAL needs is not installed by Ganesha itself: its internal headers and the generated
 # config.h. ntirpc installs its own headers, in include/ntirpc.
 weft_ganesha_install() {
-  rm -rf "${prefix:?}/lib" "$prefix/include"
+  rm -rf "${staged:?}/lib" "$staged/include"
   cmake --install "$work/build" >"$work/install.log" 2>&1 ||
     { tail -n 20 "$work/install.log" >&2; weft_ganesha_fail "installing failed"; return 1; }
-  mkdir -p "$prefix/var/run/ganesha" &&
-    cp -r "$work/src/src/include" "$prefix/include/ganesha" &&
-    cp "$work/src/src/monitoring/include/"*.h "$prefix/include/ganesha/" &&
-    cp "$work/build/include/config.h" "$prefix/include/ganesha/config.h"
+  mkdir -p "${DESTDIR:-}$state/run/ganesha" &&
+    cp -r "$work/src/src/include" "$staged/include/ganesha" &&
+    cp "$work/src/src/monitoring/include/"*.h "$staged/include/ganesha/" &&
+    cp "$work/build/include/config.h" "$staged/include/ganesha/config.h"
 }
 
 weft_ganesha_build() {
   if weft_ganesha_up_to_date; then
-    weft_ganesha_say "up to date in $prefix"
+    weft_ganesha_say "up to date in $staged"
     return 0
   fi
   weft_ganesha_fetch || return 1
   mkdir -p "$work" || return 1
   weft_ganesha_say "building 6.5 with $(weft_ganesha_patch_files | wc -l) patches," \
     "a minute or two; logs in $work"
-  rm -f "$prefix/.weft-stamp"
+  rm -f "$staged/.weft-stamp"
   weft_ganesha_unpack && weft_ganesha_compile && weft_ganesha_install || return 1
-  weft_ganesha_stamp >"$prefix/.weft-stamp"
-  weft_ganesha_say "installed in $prefix"
+  weft_ganesha_stamp >"$staged/.weft-stamp"
+  weft_ganesha_say "installed in $staged"
 }
 
 weft_ganesha_main() {
-  local cache prefix work patches sanitize downloads
+  local cache prefix staged state work patches sanitize downloads
   weft_ganesha_init
   case "${1:-}" in
     --print-packages) echo "${weft_ganesha_packages[@]}" ;;
@@ -212,8 +223,8 @@ weft_ganesha_main() {
     --check) weft_ganesha_up_to_date ;;
     --fetch) weft_ganesha_fetch ;;
     "")
-      mkdir -p "$cache" || return 1
-      (flock 9 && weft_ganesha_build) 9>"$cache/ganesha.lock" ;;
+      mkdir -p "$work" || return 1
+      (flock 9 && weft_ganesha_build) 9>"$work/lock" ;;
     *) weft_ganesha_fail "unknown option $1"; return 2 ;;
   esac
 }
