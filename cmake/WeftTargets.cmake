@@ -2,9 +2,12 @@
 #   weft_library(NAME SOURCES ... DEPENDS ...)   a static library, one for each folder
 #   weft_test(NAME SOURCES ... DEPENDS ...)      a Catch2 v3 binary, one ctest entry for each TEST_CASE
 #   weft_fuzzer(NAME SOURCE DEPENDS ...)         a libFuzzer binary, only with -DWEFT_FUZZ=ON
+# The two last are for tests/, which WEFT_TESTS=OFF leaves out.
 # Sources are listed, never globbed.
-find_package(Catch2 3 REQUIRED)
-include(Catch)
+if(WEFT_TESTS)
+  find_package(Catch2 3 REQUIRED)
+  include(Catch)
+endif()
 include(WeftPrecompiled)
 
 add_library(weft_options INTERFACE)
