@@ -25,7 +25,8 @@ constexpr std::string_view kHelp =
     "usage: weft-fsck [--json] [--reclaim] FOLDER\n"
     "Checks the metadata store in FOLDER, which no server may have open.\n"
     "  --json     the report as one JSON object\n"
-    "  --reclaim  if it is clean, remove files that were open when their last name went\n";
+    "  --reclaim  if it is clean, remove files that were open when their last name went\n"
+    "  --version  print the version\n";
 
 struct Arguments {
   bool json = false;
@@ -118,6 +119,10 @@ int main(int argc, char** argv) {
     const std::string_view argument = argv[i];
     if (argument == "--help") {
       fmt::print("{}", kHelp);
+      return kClean;
+    }
+    if (argument == "--version") {
+      fmt::print("{}\n", WEFT_VERSION);
       return kClean;
     }
     if (argument == "--json") {
