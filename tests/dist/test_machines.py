@@ -1,0 +1,163 @@
+"""Machines with nothing but Debian and our packages, booted with systemd; a Linux client mounts.
+
+What is typed here is what docs/operating.md says.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from harness.client import start_client
+from harness.network import Network
+from harness.run import sh, wait_until
+from roots import Machine
+
+CAP_SYS_RESOURCE = 24
+SIZE = 20_000_000
+COPY = f"""set -e
+head -c {SIZE} /dev/urandom >/tmp/in
+cp /tmp/in /mnt/nfs/out && sync /mnt/nfs/out && weft-drop-caches && cmp /tmp/in /mnt/nfs/out
+"""
+
+
+@pytest.fixture(scope="module")
+def network(run):
+    return Network(run)
+
+
+def write_example(machine, example: str, file: str, changes: dict[str, str]) -> None:
+    """The example of /etc/weft, with what an administrator changes in it."""
+    text = (machine.path / "etc/weft" / example).read_text()
+    for old, new in changes.items():
+        assert old in text, f"{example} has no {old}"
+        text = text.replace(old, new)
+    machine.write(f"/etc/weft/{file}", text)
+
+
+def allow_what_there_is(machine) -> None:
+    """Where this machine itself may not use more memory in pipes, as in most containers, the units
+    cannot have it either."""
+    able = re.search(r"^CapBnd:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    if not int(able.group(1), 16) & 1 << CAP_SYS_RESOURCE:
+        for unit in ("weft-ds@", "weft-target@"):
+            machine.run(f"mkdir -p /etc/systemd/system/{unit}.service.d")
+            machine.write(f"/etc/systemd/system/{unit}.service.d/container.conf",
+                          "[Service]\nAmbientCapabilities=\nCapabilityBoundingSet=\n")
+        machine.run("systemctl daemon-reload")
+
+
+@pytest.fixture(scope="module")
+def machines(installed, network):
+    """A metadata server and two data servers, one with its objects at a target."""
+    mds_node = network.mds()
+    mds = Machine(installed, "mds", mds_node)
+    write_example(mds, "ganesha.conf.example", "ganesha.conf",
+                  {"192.0.2.10": "10.77.0.101", "192.0.2.1:": f"{mds_node.address}:"})
+    mds.run("weft keygen /etc/weft/cluster.key && chown weft: /etc/weft/cluster.key")
+    mds.run("systemctl enable --now weft-mds.service")
+    all_machines = [mds]
+    for number in (1, 2):
+        node = network.data_server(number)
+        machine = Machine(installed, f"ds{number}", node)
+        machine.write("/etc/weft/cluster.key", (mds.path / "etc/weft/cluster.key").read_text())
+        machine.run("chown weft: /etc/weft/cluster.key && chmod 0600 /etc/weft/cluster.key")
+        machine.run("install -d -o weft -g weft -m 0700 /srv/weft/a")
+        allow_what_there_is(machine)
+        changes = {"192.0.2.11": node.address, "192.0.2.1:": f"{mds_node.address}:",
+                   'name = "rack1-a"': f'name = "ds{number}"', "rack1": f"rack{number}"}
+        if number == 2:
+            machine.run("install -d -o weft -g weft -m 0700 /srv/weft/target-a")
+            write_example(machine, "target.toml.example", "target-a.toml",
+                          {"192.0.2.11": node.address})
+            machine.run("systemctl enable --now weft-target@a.service")
+            changes['path = "/srv/weft/a"\n'] = ('path = "/srv/weft/a"\n'
+                                                'target = "unix:/run/weft/target.sock"\n')
+        write_example(machine, "ds.toml.example", "ds-a.toml", changes)
+        machine.run("systemctl enable --now weft-ds@a.service")
+        all_machines.append(machine)
+    mds.wait("[ $(weft -o json ds list | grep -o '\"state\": *\"up\"' | wc -l) = 2 ]",
+             "two data servers up")
+    return all_machines
+
+
+@pytest.fixture(scope="module")
+def client(run, network, machines):
+    one = start_client(run, network)
+    one.mount(machines[0].node.address, "/weft")
+    return one
+
+
+def services(machine) -> list[str]:
+    return machine.run("systemctl list-units --no-legend --plain 'weft-*.service'").split("\n")[:-1]
+
+
+def test_services_run_confined(machines):
+    for machine in machines:
+        for row in services(machine):
+            unit = row.split()[0]
+            assert row.split()[2:4] == ["active", "running"], row
+            pid = machine.run(f"systemctl show -P MainPID {unit}").strip()
+            status = machine.run(f"cat /proc/{pid}/status")
+            assert "\nUid:\t0" not in status and "\nNoNewPrivs:\t1" in status
+            assert "\nSeccomp:\t2" in status
+    assert [len(services(machine)) for machine in machines] == [1, 1, 2]
+
+
+def test_a_stock_client_writes_and_reads_two_copies(machines, client):
+    client.run(COPY, 120)
+    counted = json.loads(machines[0].run("weft -o json status"))
+    assert counted["mds_write_calls"] == 0 and counted["mds_read_calls"] == 0
+    wait_until(lambda: sum(server["written_bytes"] for server in json.loads(
+        machines[0].run("weft -o json ds list"))) >= SIZE, 30, "heartbeats that tell of it", 0.5)
+    for machine in machines[1:]:  # each has a copy: of two, one at each
+        folder = machine.path / "srv/weft"
+        assert int(sh("du", "-s", "--block-size=1", str(folder)).split()[0]) >= SIZE
+    client.install(machines[0].path / "usr/bin/weft")
+    client.run("weft verify --size 4 /mnt/nfs", root=True)
+
+
+def test_an_upgrade_leaves_services_running(machines, client):
+    machine = machines[1]
+    before = machine.run("systemctl show -P MainPID weft-ds@a.service")
+    machine.run("dpkg -i /packages/weft-ds_*.deb")
+    assert machine.run("systemctl show -P MainPID weft-ds@a.service") == before
+    machine.run("systemctl restart weft-ds@a.service")
+    machines[0].wait("[ $(weft -o json ds list | grep -o '\"state\": *\"up\"' | wc -l) = 2 ]",
+                     "two data servers up")
+    client.run("weft-drop-caches; cmp /tmp/in /mnt/nfs/out", 120)
+
+
+def test_the_metadata_server_restarts_under_a_client(machines, client):
+    machines[0].run("systemctl restart weft-mds.service")
+    client.run("cp /tmp/in /mnt/nfs/again && weft-drop-caches && cmp /tmp/in /mnt/nfs/again", 240)
+
+
+AUTOPKGTEST = (Path(__file__).parents[2] / "debian/tests/loopback").read_text()
+
+
+def test_the_autopkgtest_passes_with_systemd(installed, network):
+    machine = Machine(installed, "alone", network.program(1))
+    allow_what_there_is(machine)
+    machine.write("/srv/loopback", AUTOPKGTEST)
+    assert "up" in machine.run("bash /srv/loopback", timeout_s=240)
+    machine.stop()
+
+
+def test_the_autopkgtest_passes_without(installed):
+    root = installed.upon("without")
+    root.write("/srv/loopback", AUTOPKGTEST)
+    assert "up" in root.run("bash /srv/loopback", timeout_s=240, alone=True)
+
+
+def test_removal_stops_services_and_leaves_stores(machines, client):
+    client.stop()
+    for machine, names in ((machines[2], "weft-ds weft-target"), (machines[0], "weft-mds")):
+        machine.run(f"dpkg --remove {names}")
+        machine.wait(f"[ -z \"$(systemctl list-units --no-legend --state=active 'weft-*')\" ]",
+                     "services to stop", 5)
+    ended = machines[2].run("journalctl --no-pager -u 'weft-*'")
+    assert "event=stopp" in ended and "code=killed" not in ended
+    assert (machines[2].path / "srv/weft/target-a").is_dir()
+    assert (machines[0].path / "var/lib/weft/mds/CURRENT").exists()
+    assert (machines[0].path / "etc/weft/cluster.key").exists()
