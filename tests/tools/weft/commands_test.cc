@@ -47,6 +47,16 @@ const Settings kJson{.socket = "", .json = true};
 
 }  // namespace
 
+TEST_CASE("a configuration is checked, and one without a Weft is not meant", "[weft]") {
+  const Folder folder;
+  const std::string conf = folder.path + "/g.conf";
+  std::ofstream(conf) << "NFSv4 { }\n";
+  CHECK(check_config_command(conf) == kExitFailed);
+  std::ofstream(conf) << "NFSv4 { }\n  %dir /etc/weft/exports.d\n";
+  CHECK(output_of(folder, [&] { return check_config_command(conf); }) == conf + ": good\n");
+  CHECK(check_config_command(folder.path + "/none") == kExitFailed);
+}
+
 TEST_CASE("commands for key files print one document each", "[weft]") {
   const Folder folder;
   const std::string file = folder.path + "/key";
