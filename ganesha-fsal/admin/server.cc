@@ -37,17 +37,14 @@ Result<DataServersReport> data_servers(AdminSource& source) {
   return DataServersReport{std::move(*servers)};
 }
 
-std::string reply_to(AdminSource& source, std::string_view line) {
-  auto request = read_request(line);
-  if (!request) return error_line(request.error());
-  switch (request->operation) {
+std::string reply_to(AdminSource& source, const Request& request) {
+  switch (request.operation) {
     case Operation::kStatus: return reply_to(system(source));
     case Operation::kDataServers: return reply_to(data_servers(source));
-    case Operation::kFile: return reply_to(source.file(request->argument));
-    case Operation::kPolicy: return reply_to(source.policy(request->argument));
-    case Operation::kSetPolicy:
-      return reply_to(source.set_policy(request->argument, request->value));
-    case Operation::kMaintain: return reply_to(source.maintain(request->argument, request->value));
+    case Operation::kFile: return reply_to(source.file(request.argument));
+    case Operation::kPolicy: return reply_to(source.policy(request.argument));
+    case Operation::kSetPolicy: return reply_to(source.set_policy(request.argument, request.value));
+    case Operation::kMaintain: return reply_to(source.maintain(request.argument, request.value));
   }
   return error_line({Errc::kInternal, "an operation without an answer"});
 }
@@ -126,52 +123,89 @@ Result<> Server::listen() {
   return {};
 }
 
-void Server::accept() {
-  acceptor_.async_accept(peer_, [this](const error_code& failed) {
-    if (!acceptor_.is_open()) return;
-    if (!failed) return read();
-    // Out of descriptors or memory: the caller stays in the queue; do not spin meanwhile.
-    deadline_.expires_after(std::chrono::milliseconds(200));
-    deadline_.async_wait([this](const error_code&) { accept(); });
-  });
-}
-
-void Server::read() {
-  if (!may_ask(peer_.native_handle())) {
-    return answer(error_line({Errc::kAccess, "only root may ask"}));
+// One connection and its request. The thread's, but for change().
+class Server::Caller : public std::enable_shared_from_this<Caller> {
+ public:
+  Caller(Server& server, Protocol::socket peer)
+      : server_(server), peer_(std::move(peer)), deadline_(server.io_) {
+    ++server_.callers_;
   }
-  line_.clear();
-  begin_deadline();
-  asio::async_read_until(peer_, asio::dynamic_buffer(line_, kMaxRequestBytes), '\n',
-                         [this](const error_code& failed, std::size_t size) {
-                           if (!failed) return answer(reply_to(source_, line_.substr(0, size)));
-                           spdlog::warn("event=admin_request_lost error=\"{}\"", why(failed));
-                           hang_up();
-                         });
-}
+  ~Caller() {
+    --server_.callers_;
+    server_.accept();
+  }
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
 
-void Server::answer(std::string line) {
-  line_ = std::move(line);
-  begin_deadline();
-  asio::async_write(peer_, asio::buffer(line_), [this](const error_code& failed, std::size_t) {
-    if (failed) spdlog::warn("event=admin_reply_lost error=\"{}\"", why(failed));
-    hang_up();
-  });
-}
+  void serve() {
+    if (!may_ask(peer_.native_handle())) {
+      return answer(error_line({Errc::kAccess, "only root may ask"}));
+    }
+    begin_deadline();
+    asio::async_read_until(peer_, asio::dynamic_buffer(line_, kMaxRequestBytes), '\n',
+                           [self = shared_from_this()](const error_code& failed, std::size_t size) {
+                             if (!failed) return self->asked(self->line_.substr(0, size));
+                             spdlog::warn("event=admin_request_lost error=\"{}\"", why(failed));
+                           });
+  }
 
-void Server::hang_up() {
-  deadline_.cancel();
-  error_code ignored;
-  static_cast<void>(peer_.close(ignored));
-  accept();
-}
+ private:
+  void asked(const std::string& line) {
+    deadline_.cancel();
+    auto request = read_request(line);
+    if (!request) return answer(error_line(request.error()));
+    const bool changes =
+        request->operation == Operation::kMaintain || request->operation == Operation::kSetPolicy;
+    if (!changes) return answer(reply_to(server_.source_, *request));
+    asio::post(server_.changes_, [self = shared_from_this(), request = std::move(*request),
+                                  work = asio::make_work_guard(server_.io_)]() mutable {
+      auto reply = reply_to(self->server_.source_, request);
+      asio::post(self->server_.io_, [self = std::move(self), reply = std::move(reply)]() mutable {
+        self->answer(std::move(reply));
+      });
+    });
+  }
 
-void Server::begin_deadline() {
-  deadline_.expires_after(config_.deadline);
-  deadline_.async_wait([this](const error_code& cancelled) {
-    if (cancelled) return;
-    error_code ignored;
-    static_cast<void>(peer_.cancel(ignored));
+  void answer(std::string line) {
+    line_ = std::move(line);
+    begin_deadline();
+    asio::async_write(peer_, asio::buffer(line_),
+                      [self = shared_from_this()](const error_code& failed, std::size_t) {
+                        self->deadline_.cancel();
+                        if (!failed) return;
+                        spdlog::warn("event=admin_reply_lost error=\"{}\"", why(failed));
+                      });
+  }
+
+  void begin_deadline() {
+    deadline_.expires_after(server_.config_.deadline);
+    deadline_.async_wait([self = weak_from_this()](const error_code& cancelled) {
+      const auto caller = self.lock();
+      if (cancelled || caller == nullptr) return;
+      error_code ignored;
+      static_cast<void>(caller->peer_.cancel(ignored));
+    });
+  }
+
+  Server& server_;
+  Protocol::socket peer_;
+  asio::steady_timer deadline_;
+  std::string line_;  // the request, then the reply
+};
+
+void Server::accept() {
+  if (accepting_ || callers_ == kMaxCallers || !acceptor_.is_open()) return;
+  accepting_ = true;
+  acceptor_.async_accept([this](const error_code& failed, Protocol::socket peer) {
+    accepting_ = false;
+    if (!acceptor_.is_open()) return;
+    if (!failed) {
+      std::make_shared<Caller>(*this, std::move(peer))->serve();
+      return accept();
+    }
+    // Out of descriptors or memory: the caller stays in the queue; do not spin meanwhile.
+    pause_.expires_after(std::chrono::milliseconds(200));
+    pause_.async_wait([this](const error_code&) { accept(); });
   });
 }
 

@@ -1,18 +1,21 @@
 // The admin socket's server end, inside the metadata server.
 //
-// One thread serves one caller at a time: a request is answered from the AdminSource within a
-// deadline, and the connection closed. Callers beyond the listen queue (16) wait in connect().
+// A thread answers requests from the AdminSource, one after the other, and closes the connection.
+// What changes something may wait for data servers, so another thread does that, one after the
+// other too: who asks how things are does not wait for it. At most kMaxCallers are served at once;
+// callers beyond them and the listen queue (16) wait in connect().
 // Only root and the user this process runs as are served, which the socket's mode says and
 // SO_PEERCRED makes sure of. A caller that sends nothing, or does not read, costs the deadline and
 // its connection, nothing else.
 //
-// Ownership: the AdminSource outlives the server. Destruction ends the thread (a request under way
-// is finished first) and removes the socket file.
+// Ownership: the AdminSource outlives the server. Destruction ends the threads (requests under way
+// are finished first) and removes the socket file.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -44,20 +47,20 @@ class Server {
 
   Server(Config config, AdminSource& source);
   [[nodiscard]] Result<> listen();
-  // Of the thread, one after the other, for each caller.
+  // Of the thread.
   void accept();
-  void read();
-  void answer(std::string line);
-  void hang_up();
-  void begin_deadline();
+
+  static constexpr unsigned kMaxCallers = 16;
+  class Caller;
 
   const Config config_;
   AdminSource& source_;
   boost::asio::io_context io_{1};
   Protocol::acceptor acceptor_{io_};
-  Protocol::socket peer_{io_};  // the caller; the thread's, as all below
-  boost::asio::steady_timer deadline_{io_};
-  std::string line_;  // the request, then the reply
+  boost::asio::steady_timer pause_{io_};
+  unsigned callers_ = 0;    // the thread's
+  bool accepting_ = false;  // likewise
+  boost::asio::thread_pool changes_{1};
   std::thread thread_;
 };
 

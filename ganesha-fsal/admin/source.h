@@ -5,10 +5,10 @@
 // plain values, made without holding anything up for the data path. Each is described behind it
 // (rpc/xdr/describe.h): so it goes over the admin socket, and `weft -o json` shows it.
 //
-// Threading: an AdminSource is called from the admin server's thread and that of the metrics page,
-// while the rest of the metadata server runs; each method must be safe against that, and must
-// answer within a second or so (the socket's other callers wait). Durations are in milliseconds,
-// sizes in bytes, counters count since the process started.
+// Threading: an AdminSource is called from the admin server's threads and that of the metrics page,
+// while the rest of the metadata server runs; each method must be safe against that. What only
+// tells must answer within a second or so: the socket's other callers wait. Durations are in
+// milliseconds, sizes in bytes, counters count since the process started.
 #pragma once
 
 #include <cstdint>

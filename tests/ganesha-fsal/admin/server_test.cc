@@ -57,11 +57,13 @@ class FakeSource : public AdminSource {
   }
   Result<MaintenanceReport> maintain(const std::string& what, const std::string& whom) override {
     if (whom == "bad") return fail(Errc::kNotFound, whom);
+    while (slow) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     MaintenanceReport report{.action = what};
     report.server = {3, whom};
     return report;
   }
   std::atomic<int> asked = 0;
+  std::atomic<bool> slow = false;  // maintain() is
   std::string own;
 };
 
@@ -102,6 +104,42 @@ TEST_CASE("the admin server answers every operation", "[admin]") {
   CHECK(client.maintain("drain", "bad").error() == Errc::kNotFound);
   CHECK(client.maintain("drain", std::string(600, 'x')).error() == Errc::kInvalid);
   CHECK(client.policy(std::string(5000, 'x')).error() == Errc::kNameTooLong);
+}
+
+TEST_CASE("who asks how things are does not wait for who changes them", "[admin]") {
+  Fixture f;
+  const Client client(f.socket);
+  f.source.slow = true;
+  std::atomic<int> done = 0;
+  std::vector<std::thread> slow;
+  for (int i = 0; i < 3; ++i) {
+    slow.emplace_back([&] {
+      if (Client(f.socket).maintain("drain", "ds3")) ++done;
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // longer than the deadline
+  CHECK(client.status());
+  CHECK(client.file("/export/f"));
+  CHECK(done == 0);
+  f.source.slow = false;
+  for (auto& thread : slow) thread.join();
+  CHECK(done == 3);
+}
+
+TEST_CASE("a server that ends first finishes what it was asked", "[admin]") {
+  Fixture f;
+  f.source.slow = true;
+  bool done = false;
+  std::thread slow([&] { done = Client(f.socket).maintain("drain", "ds3").has_value(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    f.source.slow = false;
+  });
+  f.server.reset();
+  slow.join();
+  later.join();
+  CHECK(done);
 }
 
 TEST_CASE("the admin socket is its owner's alone, and goes with the server", "[admin]") {
