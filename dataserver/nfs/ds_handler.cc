@@ -38,8 +38,9 @@ void DsHandler::put_handle(rpc::Compound& compound, const rpc::nfs4::PutFhArgs& 
     return handle_checked(compound, std::move(handle), std::move(done));
   }
   parts_.lease_wait->wait(
-      [this, &compound, bytes = args.handle, done = std::move(done)](bool /*held*/) mutable {
-        handle_checked(compound, parts_.gate.admit(bytes.bytes()), std::move(done));
+      [this, &compound, bytes = args.handle, done = std::move(done)](LeaseWait::End end) mutable {
+        const bool waited = end == LeaseWait::End::kInVain;
+        handle_checked(compound, parts_.gate.admit(bytes.bytes(), waited), std::move(done));
       });
 }
 
@@ -62,8 +63,11 @@ void DsHandler::when_served(const layout::Handle& handle,
   if (parts_.gate.may_serve(handle)) return then(Status::NFS4_OK);
   if (parts_.gate.refuses(handle)) return then(Status::NFS4ERR_ACCESS);
   if (parts_.lease_wait == nullptr) return then(Status::NFS4ERR_DELAY);
-  parts_.lease_wait->wait([this, handle, then = std::move(then)](bool held) mutable {
-    if (!held) return then(Status::NFS4ERR_DELAY);
+  parts_.lease_wait->wait([this, handle, then = std::move(then)](LeaseWait::End end) mutable {
+    const bool in_vain = end == LeaseWait::End::kInVain && HandleGate::is_clients(handle);
+    if (end != LeaseWait::End::kHeld) {
+      return then(in_vain ? Status::NFS4ERR_ACCESS : Status::NFS4ERR_DELAY);
+    }
     then(parts_.gate.still_admits(handle) ? Status::NFS4_OK : Status::NFS4ERR_ACCESS);
   });
 }

@@ -5,6 +5,7 @@
 //   genuine, but taken back by the metadata server                  kFenced     NFS4ERR_ACCESS
 //   a client's, while this server has stopped serving              kFenced     NFS4ERR_ACCESS
 //   a client's or another server's, without a lease (lease.h)      kBusy       NFS4ERR_DELAY
+//   a client's that has waited for one in vain (lease_wait.h)      kFenced     NFS4ERR_ACCESS
 //
 // It has stopped serving while its store is not there and the metadata server is told so: clients
 // are to ask for other layouts. Other data servers are to wait, and give this one up.
@@ -31,7 +32,8 @@ class HandleGate {
       : keys_(std::move(keys)), ds_id_(ds_id), fences_(fences), lease_(clock) {}
 
   void set_ds_id(std::uint32_t ds_id) { ds_id_.store(ds_id); }
-  [[nodiscard]] Result<layout::Handle> admit(std::span<const std::byte> bytes) const {
+  [[nodiscard]] Result<layout::Handle> admit(std::span<const std::byte> bytes,
+                                             bool waited = false) const {
     auto handle = layout::unseal(bytes, keys_->now().handle, rpc::peer::kHandleKeyId);
     if (!handle) return handle;
     const std::uint32_t ds_id = ds_id_.load(std::memory_order_relaxed);
@@ -40,7 +42,10 @@ class HandleGate {
     }
     if (!fences_.admits(*handle)) return fail(Errc::kFenced, "a handle below the fence");
     if (refuses(*handle)) return fail(Errc::kFenced, "this server has stopped serving");
-    if (!may_serve(*handle)) return fail(Errc::kBusy, "not in touch with the metadata server");
+    if (!may_serve(*handle)) {
+      return fail(waited && is_clients(*handle) ? Errc::kFenced : Errc::kBusy,
+                  "not in touch with the metadata server");
+    }
     return handle;
   }
   // Asked again before a write is acknowledged, since it may have taken long. Handles of the
@@ -61,8 +66,11 @@ class HandleGate {
   }
   void go_on() { stopped_.store(false); }
   [[nodiscard]] bool refuses(const layout::Handle& handle) const {
-    return stopped_.load(std::memory_order_relaxed) &&
-           (handle.access == layout::Access::kRead || handle.access == layout::Access::kReadWrite);
+    return stopped_.load(std::memory_order_relaxed) && is_clients(handle);
+  }
+  // Who can go elsewhere; our own servers are to wait, and to give this one up.
+  [[nodiscard]] static bool is_clients(const layout::Handle& handle) {
+    return handle.access == layout::Access::kRead || handle.access == layout::Access::kReadWrite;
   }
 
  private:

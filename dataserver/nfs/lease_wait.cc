@@ -16,7 +16,7 @@ void LeaseWait::wait(Go go) {
   PerThread& mine = *threads_[ring->index()];
   if (given_up_.load() || mine.waiters.size() >= limits_.max_waiting ||
       pool_.in_use_bytes() > pool_.limit_bytes() / 2) {
-    return go(false);
+    return go(End::kNot);
   }
   waiting_.fetch_add(1, std::memory_order_relaxed);
   mine.waiters.push_back({std::move(go), clock_.now() + limits_.deadline});
@@ -39,7 +39,9 @@ void LeaseWait::poll_later(PerThread& mine) {
 
 void LeaseWait::poll(PerThread& mine) {
   const bool held = lease_.held();
-  const bool all = held || given_up_.load();
+  const bool given_up = given_up_.load();
+  const bool all = held || given_up;
+  const End end = held ? End::kHeld : given_up ? End::kNot : End::kInVain;
   const TimePoint now = clock_.now();
   std::deque<Waiter> over;  // what goes on may come back, and then waits behind the others
   while (!mine.waiters.empty() && (all || mine.waiters.front().deadline <= now)) {
@@ -48,7 +50,7 @@ void LeaseWait::poll(PerThread& mine) {
   }
   waiting_.fetch_sub(over.size(), std::memory_order_relaxed);
   if (!mine.waiters.empty()) poll_later(mine);
-  for (Waiter& waiter : over) waiter.go(held);
+  for (Waiter& waiter : over) waiter.go(end);
 }
 
 }  // namespace weft::ds

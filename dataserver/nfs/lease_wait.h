@@ -1,8 +1,9 @@
 // Where requests wait while the data server has no lease (lease.h).
 //
 // NFS4ERR_DELAY would make a Linux client sleep for 15 s, however soon the lease is back. So its
-// requests wait here instead, and cost what the absence of the metadata server lasts. Only after
-// the deadline, or when too much waits already, they are answered NFS4ERR_DELAY after all.
+// requests wait here instead, and cost what the absence of the metadata server lasts. When
+// too much waits already, they are answered NFS4ERR_DELAY after all. Those of clients that waited
+// until the deadline are refused: the metadata server may be there for them, and another copy.
 //
 // What a WRITE that waits has sent stays in the pool's memory or in a pipe. No request waits while
 // half of the pool is in use, so that there is memory for the metadata server's own I/O.
@@ -41,8 +42,12 @@ struct LeaseWaitLimits {
 
 class LeaseWait {
  public:
-  // Called with whether there is a lease.
-  using Go = std::move_only_function<void(bool held)>;
+  enum class End : std::uint8_t {
+    kHeld,    // there is a lease
+    kInVain,  // there was none until the deadline
+    kNot,     // it could not wait, or everything ends
+  };
+  using Go = std::move_only_function<void(End end)>;
 
   // One ring for each I/O thread, in the order of their index.
   LeaseWait(const Lease& lease, const BufferPool& pool, const std::vector<IoRing*>& rings,

@@ -6,7 +6,6 @@ import pytest
 from harness.client import start_client
 from harness.cluster import Cluster, Options
 from harness.counters import snapshot, weft
-from harness.run import sh
 
 pytestmark = pytest.mark.faults
 
@@ -30,12 +29,11 @@ check("/mnt/nfs/a", block(2, 4 * MIB))
 
 
 def part(cluster, server) -> None:
-    """Nothing that the data server sends reaches the metadata server. Clients reach both."""
-    sh("ip", "-n", server.node.namespace, "route", "add", "blackhole", f"{cluster.address}/32")
+    server.node.drop_to(cluster.address)
 
 
 def join(cluster, server) -> None:
-    sh("ip", "-n", server.node.namespace, "route", "del", "blackhole", f"{cluster.address}/32")
+    server.node.reach_again(cluster.address)
 
 
 @pytest.fixture

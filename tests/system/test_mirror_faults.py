@@ -93,6 +93,7 @@ class Fault:
     """Something that happens to the data server that moves most of a file's bytes, and its end."""
 
     def __init__(self, cluster):
+        self.cluster = cluster
         holders = [server for server in cluster.ds if objects_of(server.store)]
         assert len(holders) in (2, 4), [server.name for server in holders]
         before = snapshot(cluster)
@@ -135,6 +136,16 @@ class Cut(Fault):
         self.server.node.restore()
 
 
+class Part(Fault):
+    """From the metadata server only: clients and the partner reach it."""
+
+    def begin(self):
+        self.server.node.drop_to(self.cluster.address)
+
+    def end(self):
+        self.server.node.reach_again(self.cluster.address)
+
+
 def finish(job):
     return json.loads(job.wait(SECONDS * 4 + 120).output.splitlines()[-1])
 
@@ -154,6 +165,7 @@ LAYOUTS = ("files", "flexfiles")
 
 @pytest.mark.parametrize("layout, kind, phase", [
     ("files", Stop, "writing"), ("files", Cut, "writing"),  # killed: test_mirrors.py
+    ("files", Part, "writing"), ("files", Part, "reading"),
     *(pytest.param(layout, kind, phase, marks=pytest.mark.long)
       for layout in LAYOUTS for kind in (Kill, Stop, Cut) for phase in ("writing", "reading")
       if (layout, phase) != ("files", "writing") or kind is Kill)])

@@ -12,14 +12,15 @@ using namespace std::chrono_literals;
 using rpc::nfs4::Status;
 using test::HandlerRig;
 using test::IoThread;
+using End = LeaseWait::End;
 
 struct Rig {
   explicit Rig(LeaseWaitLimits limits = {}) : wait(lease, pool, {&thread.ring()}, clock, limits) {}
   // Waits; the answer is noted at its place.
   void ask(int who) {
-    wait.wait([this, who](bool held) { answers.emplace_back(who, held); });
+    wait.wait([this, who](End end) { answers.emplace_back(who, end); });
   }
-  using Answers = std::vector<std::pair<int, bool>>;
+  using Answers = std::vector<std::pair<int, End>>;
 
   IoThread thread;
   ManualClock clock;
@@ -38,7 +39,7 @@ TEST_CASE("who waits goes on in order as soon as there is a lease") {
   CHECK(rig.answers.empty());
   rig.lease.renew(rig.clock.now(), 60s);
   REQUIRE(rig.thread.run_until([&] { return rig.answers.size() == 2; }));
-  CHECK(rig.answers == Rig::Answers{{1, true}, {2, true}});
+  CHECK(rig.answers == Rig::Answers{{1, End::kHeld}, {2, End::kHeld}});
   CHECK(rig.wait.waiting() == 0);
 }
 
@@ -50,10 +51,10 @@ TEST_CASE("nobody waits for longer than the deadline, each from when it came") {
   rig.clock.advance(2s);
   REQUIRE(rig.thread.run_until([&] { return !rig.answers.empty(); }));
   rig.thread.drain();
-  CHECK(rig.answers == Rig::Answers{{1, false}});
+  CHECK(rig.answers == Rig::Answers{{1, End::kInVain}});
   rig.clock.advance(10s);
   REQUIRE(rig.thread.run_until([&] { return rig.answers.size() == 2; }));
-  CHECK(rig.answers.back() == std::pair(2, false));
+  CHECK(rig.answers.back() == std::pair(2, End::kInVain));
 }
 
 TEST_CASE("too many, or too much memory, and nobody more waits") {
@@ -61,7 +62,7 @@ TEST_CASE("too many, or too much memory, and nobody more waits") {
   rig.ask(1);
   rig.ask(2);
   rig.ask(3);
-  CHECK(rig.answers == Rig::Answers{{3, false}});
+  CHECK(rig.answers == Rig::Answers{{3, End::kNot}});
 
   Rig full;
   full.ask(1);
@@ -70,7 +71,7 @@ TEST_CASE("too many, or too much memory, and nobody more waits") {
     held.push_back(full.pool.allocate(std::size_t{1} << 20).value());
   }
   full.ask(2);
-  CHECK(full.answers == Rig::Answers{{2, false}});
+  CHECK(full.answers == Rig::Answers{{2, End::kNot}});
   held.clear();
   full.ask(3);
   CHECK(full.wait.waiting() == 2);
@@ -82,7 +83,7 @@ TEST_CASE("a server that goes down lets nobody wait") {
   rig.wait.give_up();
   REQUIRE(rig.thread.run_until([&] { return !rig.answers.empty(); }));
   rig.ask(2);
-  CHECK(rig.answers == Rig::Answers{{1, false}, {2, false}});
+  CHECK(rig.answers == Rig::Answers{{1, End::kNot}, {2, End::kNot}});
 }
 
 TEST_CASE("a handle that came without a lease is looked at when there is one") {
@@ -117,6 +118,10 @@ TEST_CASE("a handle that came without a lease is looked at when there is one") {
   put(rig, {.epoch = 3});
   rig.clock.advance(11s);
   REQUIRE(rig.thread.run_until([&] { return status.has_value(); }));
+  CHECK(*status == Status::NFS4ERR_ACCESS);  // there may be another copy
+  put(rig, {.access = layout::Access::kMirror, .epoch = 3});
+  rig.clock.advance(11s);
+  REQUIRE(rig.thread.run_until([&] { return status.has_value(); }));
   CHECK(*status == Status::NFS4ERR_DELAY);
   put(rig, {.ds_id = 99});
   CHECK(status == Status::NFS4ERR_STALE);  // it need not wait for that
@@ -144,6 +149,23 @@ TEST_CASE("what was written is acknowledged with the next lease, unless it was f
   CHECK(write_late(false) == Status::NFS4_OK);
   CHECK(rig.commit().first == Status::NFS4_OK);
   CHECK(write_late(true) == Status::NFS4ERR_ACCESS);
+}
+
+TEST_CASE("a client whose write waited in vain is sent away") {
+  HandlerRig rig;
+  LeaseWait wait(rig.gate->lease(), rig.pool, {&rig.thread.ring()}, rig.clock);
+  rig.wait_by(wait);
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  rig.gate->lease().renew(rig.clock.now() - 10s, 1s);
+  std::optional<Status> status;
+  rpc::nfs4::WriteArgs args{.offset = 0, .stable = rpc::nfs4::StableHow::UNSTABLE4};
+  args.data.push_back(rig.pool.allocate(100).value());
+  rig.handler->execute(rig.compound, {rpc::nfs4::Op::OP_WRITE, std::move(args)},
+                       [&](const rpc::nfs4::OpResult& result) { status = result.status; });
+  REQUIRE(rig.thread.run_until([&] { return wait.waiting() == 1; }));
+  rig.clock.advance(11s);
+  REQUIRE(rig.thread.run_until([&] { return status.has_value(); }));
+  CHECK(*status == Status::NFS4ERR_ACCESS);
 }
 
 TEST_CASE("a server that has stopped serving sends clients away, and others not") {

@@ -109,6 +109,13 @@ class Node:
     def restore(self) -> None:
         sh("ip", "-n", self.hub, "link", "set", self.port, "up")
 
+    def drop_to(self, address: str) -> None:
+        """Nothing from here reaches that machine any more. All others are reached."""
+        sh("ip", "-n", self.namespace, "route", "add", "blackhole", f"{address}/32")
+
+    def reach_again(self, address: str) -> None:
+        sh("ip", "-n", self.namespace, "route", "del", "blackhole", f"{address}/32")
+
     def take_address(self, address: str) -> None:
         """Another machine's address is here from now on, as keepalived does it (VRRP). Nothing
         listens at it: connections to it are reset."""
