@@ -127,6 +127,7 @@ std::vector<TomlField> config_fields(DsConfig& config) {
                       config.target = std::move(*address);
                       return {};
                     }});
+  fields.push_back(number_field("store.disk_patience_seconds", config.disk_patience, 2, 3600));
   fields.push_back(seconds_field("store.target_patience_seconds", config.target_patience, 1, 50));
   fields.push_back({"store.parity", Kind::kTextList,
                     [&config](const Value& value) { return set_parity(value, config.parity); }});

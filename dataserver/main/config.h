@@ -48,9 +48,10 @@ struct DsConfig {
   bool shared_memory = true;                  // for a metadata server on this machine
   std::string socket;  // where it comes; in the store's folder when not given
 
-  // [store]: path, create, mode, max_open_files, worker_threads, emulated_disk.*
+  // [store]: path, create, mode, max_open_files, worker_threads
   FileStoreOptions store;
-  EmulatedDiskOptions emulated_disk;  // emulated_disk.*: of the folder's objects
+  std::chrono::seconds disk_patience{10};  // disk_patience_seconds: then it hangs
+  EmulatedDiskOptions emulated_disk;       // emulated_disk.*: of the folder's objects
   // target, target_patience_seconds: objects are at a target; the folder keeps identity and fences
   std::optional<TargetAddress> target;
   std::chrono::milliseconds target_patience{30'000};

@@ -275,6 +275,9 @@ Result<> ControlLink::join(const control::Registered& answer) {
 }
 
 void ControlLink::on_registered(control::Registered answer, Answer<void> done) {
+  // With a disk that does not answer the worker would not, either. It stays registered, as with
+  // fences that could not be noted: it says so, and has them before it gets a lease.
+  if (trouble_ && joined_.load() == answer.mds_boot) return done(Result<>{});
   boost::asio::post(worker_, [this, answer = std::move(answer), done = std::move(done)]() mutable {
     if (auto joined = join(answer); !joined) {
       std::string text = joined.error().describe();
@@ -285,6 +288,7 @@ void ControlLink::on_registered(control::Registered answer, Answer<void> done) {
       return done(std::move(joined));
     }
     refused_.clear();
+    joined_.store(answer.mds_boot);
     auto finish = [this, ds_id = answer.ds_id, fences = answer.fences.size(),
                    done = std::move(done)](Result<> fenced) mutable {
       // With fences that could not be noted it stays registered, says so, and is given no lease.

@@ -18,6 +18,7 @@
 // Ownership: all of Parts outlives this. stop() first, then the I/O threads.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
 #include <memory>
@@ -150,6 +151,7 @@ class ControlLink final : public rpc::control::ClientEvents,
   bool trouble_ = false;  // the control thread's: that the store is not there was told
   std::string refused_;   // the worker's: why a registration was not taken, as logged
   std::optional<StoreState> followed_;  // the worker's: the file `mds`, once it was read
+  std::atomic<std::uint64_t> joined_{0};  // the metadata server's boot, of the last that was taken
   std::once_flag first_;
   boost::asio::thread_pool worker_{1};
   mutable Mutex mutex_;

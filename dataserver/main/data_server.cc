@@ -25,6 +25,16 @@ constexpr std::chrono::milliseconds kWatchdogRound{500};
 constexpr std::size_t kMaxLocal = 16;     // connections of metadata servers on this machine
 constexpr unsigned kTicksForOneMds = 50;  // before the next address is tried
 
+// Bytes that the device has read and written: they do not grow while it hangs.
+Result<std::uint64_t> moved_at(KernelFiles& files, const Result<DeviceNumber>& device) {
+  if (!device) return std::unexpected(device.error());
+  auto text = files.read("/proc/diskstats");
+  if (!text) return pass(text);
+  auto totals = parse_diskstats(*text, *device);
+  if (!totals) return pass(totals);
+  return totals->in + totals->out;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DataServer>> DataServer::open(DsConfig config,
@@ -88,6 +98,12 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
   writes_ = std::make_unique<WritesInFlight>(rings);
   load_ = std::make_unique<SystemLoad>(config_.load, config_.store.path, *kernel_files_,
                                        system_clock());
+  stall_watch_ = std::make_unique<StallWatch>(StallWatch::Parts{
+      .rings = rings,
+      .clock = system_clock(),
+      .moved = [this, device = kernel_files_->device_of(
+                          config_.store.path)] { return moved_at(*kernel_files_, device); },
+      .patience = config_.disk_patience});
   const std::uint64_t boot = system_random().u64();
   if (standalone) gate_->lease().never_ends();
   SizeAuthority* sizes = &local_sizes_;
@@ -273,8 +289,26 @@ void DataServer::follow_keys() {
   }
 }
 
+// While it hangs, what clients have asked of it is not answered, and I/O threads may be in the
+// kernel for ever: only the end of their connections sends clients to other copies.
+void DataServer::watch_disk() {
+  DiskWatch& folder = chain_->directory().watch();
+  if (const auto waited = stall_watch_->look()) {
+    folder.failed({Errc::kTimedOut, fmt::format("the disk of its folder has not answered for {} s",
+                                                waited->count())});
+    if (std::exchange(cut_, true)) return;
+    spdlog::error("event=disk_hangs seconds={}", waited->count());
+    for (const auto& listener : listeners_) listener->cut();
+  } else if (cut_ && folder.check() && gate_->lease().held()) {
+    cut_ = false;
+    spdlog::info("event=disk_answers");
+    for (const auto& listener : listeners_) listener->go_on();
+  }
+}
+
 Result<> DataServer::tick() {
   follow_keys();
+  watch_disk();
   sessions_->expire();
   if (give_up_ && chain_->give_up({.target = *give_up_})) give_up_.reset();
   if (control_ != nullptr && !joining_) {

@@ -20,6 +20,7 @@
 #include "dataserver/main/config.h"
 #include "dataserver/main/control_link.h"
 #include "dataserver/main/metrics.h"
+#include "dataserver/main/stall_watch.h"
 #include "dataserver/main/store_chain.h"
 #include "dataserver/mirror/duplicator.h"
 #include "dataserver/mirror/resync.h"
@@ -48,8 +49,9 @@ class DataServer {
       DsConfig config, std::optional<Standalone> standalone, std::function<void()> on_alive = {});
   ~DataServer();
 
-  // Call a few times a second: follows the key file, expires sessions, registers once the store has
-  // answered, listens once registered, tries the next metadata server's address. An error is final.
+  // Call a few times a second: follows the key file, expires sessions, leaves clients alone while
+  // the disk hangs, registers once the store has answered, listens once registered, tries the next
+  // metadata server's address. An error is final.
   [[nodiscard]] Result<> tick();
   // Takes over what needs no restart: the time a shutdown waits, rates and intervals.
   void reload(const DsConfig& next) {
@@ -86,6 +88,7 @@ class DataServer {
   [[nodiscard]] MetricsSample metrics() const;
   [[nodiscard]] bool drain_requests();
   void follow_keys();
+  void watch_disk();
 
   // In the order of construction; destroyed in the reverse.
   DsConfig config_;
@@ -102,6 +105,7 @@ class DataServer {
   NoPartners no_partners_;
   std::unique_ptr<KernelFiles> kernel_files_ = kernel_files();
   std::unique_ptr<SystemLoad> load_;
+  std::unique_ptr<StallWatch> stall_watch_;
   std::unique_ptr<StoreWatch> store_watch_;
   std::unique_ptr<ControlLink> control_;
   std::unique_ptr<Duplicator> duplicator_;
@@ -123,6 +127,7 @@ class DataServer {
   std::chrono::steady_clock::time_point forget_at_;
   bool joining_ = false;
   bool listening_ = false;
+  bool cut_ = false;  // from clients: the disk hangs
   bool stopped_ = false;
   std::size_t mds_index_ = 0;
   unsigned ticks_unregistered_ = 0;

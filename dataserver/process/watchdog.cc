@@ -1,19 +1,35 @@
 #include "dataserver/process/watchdog.h"
 
+#include <fcntl.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <string_view>
 #include <utility>
+
+#include "rpc/base/buffer.h"
 
 namespace weft::ds {
 
+bool waits_for_disk(pid_t thread) {
+  const OwnedFd file(
+      ::open(fmt::format("/proc/self/task/{}/stat", thread).c_str(), O_RDONLY | O_CLOEXEC));
+  char text[256] = {};
+  if (!file || ::read(file.get(), text, sizeof text - 1) <= 0) return false;
+  const char* const name_ends = std::strrchr(text, ')');  // a name may have any characters
+  return name_ends != nullptr && std::string_view(name_ends).starts_with(") D");
+}
+
 Watchdog::Watchdog(std::vector<IoRing*> rings, unsigned limit, std::chrono::milliseconds round,
-                   std::function<void(unsigned)> on_hung, std::function<void()> on_alive)
+                   std::function<void(unsigned)> on_hung, std::function<void()> on_alive,
+                   std::function<bool(pid_t)> at_disk)
     : rings_(std::move(rings)),
       limit_(limit),
       round_(round),
       on_hung_(std::move(on_hung)),
-      on_alive_(std::move(on_alive)) {
+      on_alive_(std::move(on_alive)),
+      at_disk_(std::move(at_disk)) {
   for (std::size_t i = 0; i < rings_.size(); ++i) signs_.push_back(std::make_shared<Sign>());
   thread_ = std::thread([this] { run(); });
 }
@@ -36,7 +52,12 @@ void Watchdog::run() {
       const std::shared_ptr<Sign>& sign = signs_[i];
       if (!sign->owed.exchange(true)) {
         sign->rounds = 0;
-        rings_[i]->post([sign] { sign->owed.store(false); });
+        rings_[i]->post([sign] {
+          sign->thread.store(::gettid());
+          sign->owed.store(false);
+        });
+      } else if (const pid_t thread = sign->thread.load(); thread != 0 && at_disk_(thread)) {
+        sign->rounds = 0;
       } else {
         all = false;
         if (++sign->rounds == limit_) on_hung_(static_cast<unsigned>(i));

@@ -5,11 +5,17 @@
 // a sign; one that owes it for `limit` rounds in a row is hung. Rounds are counted rather than time
 // measured, so that a process that was stopped and continued is not taken for hung.
 //
+// A thread that waits in the kernel for a disk is not taken for hung: it cannot be killed, and its
+// process would not be gone, nor its connections, before the disk answers. What becomes of its
+// clients is another's to see to (main/stall_watch.h).
+//
 // on_alive is called in every round in which all threads had given the sign asked for in the one
 // before: for a supervisor (supervisor.h).
 //
 // Threading: a thread of its own; construct and destroy from one thread while the I/O threads run.
 #pragma once
+
+#include <sys/types.h>
 
 #include <atomic>
 #include <cstdint>
@@ -22,11 +28,15 @@
 
 namespace weft::ds {
 
+// Whether a thread of this process is where no signal wakes it.
+[[nodiscard]] bool waits_for_disk(pid_t thread);
+
 class Watchdog {
  public:
   // `on_hung` gets the thread's index; the programs' ends the process. A limit of 0 is none.
   Watchdog(std::vector<IoRing*> rings, unsigned limit, std::chrono::milliseconds round,
-           std::function<void(unsigned)> on_hung, std::function<void()> on_alive = {});
+           std::function<void(unsigned)> on_hung, std::function<void()> on_alive = {},
+           std::function<bool(pid_t)> at_disk = waits_for_disk);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog();
@@ -34,7 +44,8 @@ class Watchdog {
  private:
   struct Sign {
     std::atomic<bool> owed{false};
-    unsigned rounds = 0;  // the watchdog's thread only
+    std::atomic<pid_t> thread{0};  // that gave the last
+    unsigned rounds = 0;           // the watchdog's thread only
   };
   void run();
 
@@ -43,6 +54,7 @@ class Watchdog {
   const std::chrono::milliseconds round_;
   const std::function<void(unsigned)> on_hung_;
   const std::function<void()> on_alive_;
+  const std::function<bool(pid_t)> at_disk_;
   std::vector<std::shared_ptr<Sign>> signs_;
   Mutex mutex_;
   CondVar wake_;

@@ -8,8 +8,10 @@
 #include <atomic>
 #include <boost/asio/thread_pool.hpp>
 #include <cerrno>
+#include <optional>
 #include <system_error>
 
+#include "dataserver/ring/disk_waits.h"
 #include "rpc/base/assert.h"
 
 namespace weft::ds {
@@ -57,6 +59,7 @@ struct IoRing::Operation {
   std::span<const iovec> vectors;
   std::uint64_t offset;
   OnResult on_result;
+  std::optional<DiskWait> wait{};
 
   // On a worker thread, in place of io_uring.
   [[nodiscard]] int run() const {
@@ -122,6 +125,7 @@ void IoRing::fdatasync(int fd, OnResult on_result) {
 
 void IoRing::start(std::unique_ptr<Operation> operation) {
   ++in_flight_;
+  operation->wait.emplace();
   if (ring_.ring_fd == kNoRing) {
     auto guard = boost::asio::make_work_guard(context_);
     at_workers_->fetch_add(1);

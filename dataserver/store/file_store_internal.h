@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <chrono>
 
+#include "dataserver/ring/disk_waits.h"
 #include "dataserver/store/file_store.h"
 #include "rpc/base/assert.h"
 
@@ -62,12 +63,15 @@ struct FileStore::WriteOp {
 template <class T>
 void FileStore::on_worker(std::move_only_function<Result<T>()> work, Done<T> done) {
   auto guard = boost::asio::make_work_guard(this_ring().context());
+  auto wait = std::make_unique<DiskWait>();
   jobs_.fetch_add(1);
   boost::asio::post(workers_, [this, work = std::move(work), done = std::move(done),
-                               guard = std::move(guard)]() mutable {
+                               wait = std::move(wait), guard = std::move(guard)]() mutable {
     Result<T> result = work();
     boost::asio::post(guard.get_executor(),
-                      [this, result = std::move(result), done = std::move(done)]() mutable {
+                      [this, result = std::move(result), wait = std::move(wait),
+                       done = std::move(done)]() mutable {
+                        wait.reset();
                         done(std::move(result));
                         jobs_.fetch_sub(1);
                       });

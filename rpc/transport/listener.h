@@ -13,11 +13,13 @@
 #pragma once
 
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -56,6 +58,10 @@ class Listener : public std::enable_shared_from_this<Listener<Protocol>> {
   // Accepts no more, and runs `closed` once if it was open; waits for that. Connections that exist
   // are not touched.
   void stop(const std::function<void()>& closed = nullptr);
+  // Whoever connects, or is not taken yet, is refused until go_on(), also when the first I/O thread
+  // hangs. On the thread that starts and stops it.
+  void refuse();
+  void go_on();
 
  private:
   using ErrorCode = boost::system::error_code;
@@ -75,6 +81,8 @@ class Listener : public std::enable_shared_from_this<Listener<Protocol>> {
   IoThreads& threads_;
   const std::string name_;
   const Take take_;
+  int backlog_ = 0;
+  std::atomic<bool> refusing_{false};
   // Used on the first I/O thread only, once listening.
   boost::asio::basic_socket_acceptor<Protocol> acceptor_;
   boost::asio::steady_timer retry_;
@@ -96,7 +104,23 @@ template <class Protocol>
 Result<> Listener<Protocol>::listen(int backlog) {
   ErrorCode error;
   if (acceptor_.listen(backlog, error); error) return failed_to("listen on", error);
+  backlog_ = backlog;
   return {};
+}
+
+template <class Protocol>
+void Listener<Protocol>::refuse() {
+  refusing_.store(true);
+  // A socket that listens does so no more after that, and keeps its address.
+  static_cast<void>(::shutdown(acceptor_.native_handle(), SHUT_RDWR));
+}
+
+template <class Protocol>
+void Listener<Protocol>::go_on() {
+  if (::listen(acceptor_.native_handle(), backlog_) != 0) {
+    return spdlog::error("event=listen_failed address={} errno={}", name_, errno);
+  }
+  refusing_.store(false);
 }
 
 template <class Protocol>
@@ -107,7 +131,9 @@ void Listener<Protocol>::accepted(const ErrorCode& error, Socket socket, unsigne
     return accept_next();
   }
   // Out of descriptors, most likely: waiting lets some connection end.
-  spdlog::warn("event=accept_failed address={} why=\"{}\"", name_, error.message());
+  if (!refusing_.load()) {
+    spdlog::warn("event=accept_failed address={} why=\"{}\"", name_, error.message());
+  }
   retry_.expires_after(std::chrono::milliseconds(100));
   retry_.async_wait([self = this->shared_from_this()](const ErrorCode& cancelled) {
     if (!cancelled && self->acceptor_.is_open()) self->accept_next();

@@ -1,11 +1,13 @@
 #include "rpc/transport/tcp_server.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <map>
+#include <set>
 
 #include "rpc/base/mutex.h"
 #include "rpc/transport/listener.h"
@@ -24,7 +26,7 @@ struct Admission {
   Admission(BufferPool& buffer_pool, TcpServerOptions server_options, TcpServer::Accept on_accept)
       : pool(buffer_pool), options(std::move(server_options)), accept(std::move(on_accept)) {}
 
-  [[nodiscard]] bool admit(const std::string& peer) {
+  [[nodiscard]] bool admit(const std::string& peer, int socket) {
     const MutexLock lock(mutex);
     const auto found = per_peer.find(peer);
     const std::size_t of_peer = found == per_peer.end() ? 0 : found->second;
@@ -34,12 +36,14 @@ struct Admission {
     }
     ++per_peer[peer];
     ++open_count;
+    sockets.insert(socket);
     return true;
   }
 
-  void leave(const std::string& peer) {
+  void leave(const std::string& peer, int socket) {
     const MutexLock lock(mutex);
     --open_count;
+    sockets.erase(sockets.find(socket));
     const auto found = per_peer.find(peer);
     if (--found->second == 0) per_peer.erase(found);
   }
@@ -51,6 +55,8 @@ struct Admission {
   std::atomic<std::uint64_t> refused{0};
   Mutex mutex;
   std::map<std::string, std::size_t> per_peer WEFT_GUARDED_BY(mutex);
+  // Of connections, until just after they are closed.
+  std::multiset<int> sockets WEFT_GUARDED_BY(mutex);
 };
 
 void take(boost::asio::io_context& context, const std::shared_ptr<Admission>& rules,
@@ -58,14 +64,15 @@ void take(boost::asio::io_context& context, const std::shared_ptr<Admission>& ru
   error_code gone;
   const std::string peer = socket.remote_endpoint(gone).address().to_string();
   if (gone) return;
-  if (!rules->admit(peer)) {
+  const int fd = socket.native_handle();
+  if (!rules->admit(peer, fd)) {
     spdlog::warn("event=connection_refused peer={} why=limit", peer);
     return;
   }
   // The socket belongs to the other thread's context already.
-  boost::asio::post(context, [rules, peer, taken = std::move(socket)]() mutable {
+  boost::asio::post(context, [rules, peer, fd, taken = std::move(socket)]() mutable {
     rules->accept(std::make_shared<TcpChannel>(std::move(taken), rules->pool, rules->options.limits,
-                                               [rules, peer] { rules->leave(peer); }));
+                                               [rules, peer, fd] { rules->leave(peer, fd); }));
   });
 }
 
@@ -115,6 +122,18 @@ Result<> TcpServer::listen() {
 }
 
 void TcpServer::stop() { impl_->listener->stop(); }
+
+// Not by the connections' own threads, which may hang. One that has just closed its socket may have
+// got another of that number: then that one ends, which whoever has it gets over.
+void TcpServer::cut() {
+  impl_->listener->refuse();
+  const MutexLock lock(impl_->admission->mutex);
+  for (const int socket : impl_->admission->sockets) {
+    static_cast<void>(::shutdown(socket, SHUT_RDWR));
+  }
+}
+
+void TcpServer::go_on() { impl_->listener->go_on(); }
 
 std::uint16_t TcpServer::port() const { return impl_->port; }
 std::size_t TcpServer::connections() const { return impl_->admission->open_count; }

@@ -36,6 +36,10 @@ class TcpServer {
   [[nodiscard]] Result<> listen();
   // Stops accepting; connections that exist are not touched. Waits for the acceptor to be gone.
   void stop();
+  // Ends the connections there are, those of an I/O thread that hangs as well, and refuses others
+  // until go_on(). On the thread that calls listen() and stop().
+  void cut();
+  void go_on();
 
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::size_t connections() const;

@@ -2,12 +2,13 @@
 other copy, and what was missed is made good when the store is back."""
 
 import time
+from contextlib import ExitStack
 
 import pytest
 from harness import counters, disks
 from harness.client import start_client
 from harness.cluster import Cluster, Options
-from harness.run import wait_until
+from harness.run import sh, wait_until
 
 pytestmark = pytest.mark.faults
 
@@ -67,8 +68,10 @@ def report_of(cluster, name):
                 if server["name"] == name)
 
 
-def check_goes_on(cluster, breaks, mends):
-    """The store of ds1 breaks under load. The other copy is never the one that counts as stale."""
+def check_goes_on(cluster, breaks, mends, limit_s=35, reader=None):
+    """The store of ds1 breaks under load. The other copy is never the one that counts as stale.
+    `reader` makes the client that reads in the end: one that met refused connections for a minute
+    tries the next after another."""
     client = cluster.client
     job = client.start_job(LOAD)
     client.wait_event("copying")
@@ -84,13 +87,15 @@ def check_goes_on(cluster, breaks, mends):
     print(job.output())
     words = job.output().split("longest ")[1].split()
     for pause in (float(word.split("=")[1]) for word in words[:2]):
-        assert pause < 35, job.output()
+        assert pause < limit_s, job.output()
     mends()
     wait_until(lambda: report_of(cluster, "ds1")["state"] == "up", 40, "ds1 to serve again", 0.5)
     wait_until(lambda: counters.weft(cluster, "status")["stale_objects"] == 0, 120,
                "what it missed", 0.5)
     assert report_of(cluster, "ds2")["stale_objects"] == 0
     # What is at ds1 is right: it is all there is.
+    if reader is not None:
+        client = reader()
     cluster.ds[1].process.kill()
     client.run("weft-drop-caches && "
                "test $(tr -d r < /mnt/nfs/r | wc -c) = 0 && "
@@ -112,3 +117,32 @@ def test_disk_dead(run, network):
                                           extra={"Copies": "2"}))
     broken = cluster.ds[0]
     check_goes_on(cluster, lambda: disks.shut_down(broken.store), broken.new_disk_cable)
+
+
+def test_disk_read_only(run, network):
+    """As ext4 makes it when it finds that something is wrong."""
+    cluster = start(run, network, Options(data_servers=2, store_mib=256, domains=("a", "b"),
+                                          extra={"Copies": "2"}))
+    broken = cluster.ds[0]
+    sh("mount", "-o", "remount,errors=remount-ro", str(broken.store))
+    check_goes_on(cluster, lambda: disks.find_error(broken.store), broken.new_disk_cable,
+                  limit_s=10)
+
+
+@pytest.mark.parametrize("supervise", [True, False])
+def test_disk_hangs(run, network, supervise):
+    """What is asked of it does not come back, and threads wait for it in the kernel."""
+    cluster = start(run, network, Options(data_servers=2, store_mib=256, domains=("a", "b"),
+                                          supervise=supervise, extra={"Copies": "2"}))
+    hanging = ExitStack()
+
+    def another():
+        client = start_client(run, network)
+        client.mount(cluster.address, cluster.path)
+        return client
+
+    with hanging:
+        check_goes_on(cluster, lambda: hanging.enter_context(disks.frozen(cluster.ds[0].store)),
+                      hanging.close, limit_s=25, reader=another)
+    log = (run.folder / "ds1.log").read_text()
+    assert "event=disk_hangs" in log and "event=disk_answers" in log

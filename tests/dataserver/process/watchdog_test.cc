@@ -1,5 +1,7 @@
 #include "dataserver/process/watchdog.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 
@@ -26,6 +28,35 @@ TEST_CASE("a thread that runs is left alone, one that hangs is reported once") {
   std::this_thread::sleep_for(500ms);  // handlers do not run
   CHECK(hung == 1);
   thread.poll();
+}
+
+TEST_CASE("a thread that waits for a disk is not taken for hung, and is alive") {
+  test::IoThread thread;
+  std::atomic<bool> at_disk{true};
+  std::atomic<pid_t> asked{0};
+  std::atomic<int> hung{0};
+  std::atomic<int> signs{0};
+  const Watchdog watchdog(
+      {&thread.ring()}, 20, 5ms, [&](unsigned) { ++hung; }, [&] { ++signs; },
+      [&](pid_t who) {
+        asked = who;
+        return at_disk.load();
+      });
+  CHECK(thread.run_until([&] { return signs > 0; }));
+  signs = 0;
+  std::this_thread::sleep_for(500ms);  // handlers do not run
+  CHECK(hung == 0);
+  CHECK(signs > 5);
+  CHECK(asked == ::gettid());
+  at_disk.store(false);
+  std::this_thread::sleep_for(500ms);
+  CHECK(hung == 1);
+  thread.poll();
+}
+
+TEST_CASE("a thread that sleeps, or is not there, does not wait for a disk") {
+  CHECK_FALSE(waits_for_disk(::gettid()));
+  CHECK_FALSE(waits_for_disk(1 << 30));
 }
 
 TEST_CASE("a sign of life needs all threads") {

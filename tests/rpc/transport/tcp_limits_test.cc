@@ -302,3 +302,60 @@ TEST_CASE("a message arrives as its bytes, buffers, files and zeros, in order") 
     CHECK(std::equal(got.begin(), got.end(), want.bytes().begin()));
   }
 }
+
+namespace {
+
+// Where nobody listens at the moment.
+std::uint16_t free_port() {
+  const OwnedFd fd(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  REQUIRE(::bind(fd.get(), reinterpret_cast<sockaddr*>(&at), size) == 0);
+  REQUIRE(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
+  return ntohs(at.sin_port);
+}
+
+bool connects(std::uint16_t port) {
+  const OwnedFd fd(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return ::connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("a server that is cut leaves nobody waiting, though its threads hang") {
+  std::atomic<bool> hang{true};
+  TcpServerOptions options;
+  options.port = free_port();
+  EchoServer echo(options, [&](Buffer record) {
+    while (hang) std::this_thread::sleep_for(milliseconds(1));
+    Message message;
+    message.bytes().raw({record.data(), record.size()});
+    return message;
+  });
+  const std::vector<std::byte> bytes(100, std::byte{7});
+  RawSocket first(options.port);
+  RawSocket second(options.port);  // both I/O threads
+  while (echo.server.connections() < 2) std::this_thread::sleep_for(milliseconds(1));
+  first.record(bytes);
+  second.record(bytes);
+  while (echo.records < 2) std::this_thread::sleep_for(milliseconds(1));
+  RawSocket waiting(options.port);  // in the queue: nobody takes it
+  echo.server.cut();
+  CHECK(first.read(1).empty());
+  CHECK(second.read(1).empty());
+  CHECK(waiting.read(1).empty());
+  CHECK_FALSE(connects(options.port));
+  hang = false;
+  CHECK(echo.wait_closed(2));
+  CHECK_FALSE(connects(options.port));
+  echo.server.go_on();
+  RawSocket again(options.port);
+  again.record(bytes);
+  CHECK(again.read(104).size() == 104);
+}

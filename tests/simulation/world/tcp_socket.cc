@@ -290,6 +290,12 @@ std::uint32_t Socket::ready() const {
 
 int Socket::shutdown(int how) {
   if (gone()) return -ENOTCONN;
+  if (state_ == State::kListening && how != SHUT_WR) {
+    state_ = State::kFresh;  // still bound
+    for (const auto& waiting : std::exchange(queue_, {})) waiting->close(1, true);
+    changed(EPOLLIN | EPOLLOUT | EPOLLHUP);
+    return 0;
+  }
   if (state_ != State::kConnected || connection_->side(side_).dead) return -ENOTCONN;
   if (how == SHUT_RD || how == SHUT_RDWR) connection_->side(side_).shut_read = true;
   if (how == SHUT_WR || how == SHUT_RDWR) connection_->shut_write(side_);

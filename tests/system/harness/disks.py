@@ -102,6 +102,13 @@ def unfill(folder: Path) -> None:
     (folder / "ballast").unlink(missing_ok=True)
 
 
+def find_error(folder: Path) -> None:
+    """The file system under the folder takes itself for broken, and does what its option says."""
+    device = os.stat(folder).st_dev
+    name = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve().name
+    Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("weft test")
+
+
 @contextmanager
 def frozen(folder: Path) -> Iterator[None]:
     """Whoever writes to the folder's file system waits until the end, as for a disk that stalls."""
