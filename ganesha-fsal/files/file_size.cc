@@ -150,18 +150,19 @@ Result<std::uint64_t> FileData::commit(const Growth& growth, ClientId client) {
     if (!after) return failed(after);
     return after->size;
   }
-  const auto learning =
-      enter_learning(parts_.files, growth.id);  // no cut comes between asking and growing
-  if (!learning) return failed(learning);
   const auto before = parts_.names.getattr(growth.id);
   if (!before) return failed(before);
   bool doubtful = FileTable::Looking(parts_.files, growth.id)->size.cut_under_layouts;
   if (!parts_.layouts.known(growth.id, client)) doubtful = true;
+  // Ganesha's lock on the file's state is held: the client comes again for what the data servers do
+  // not answer at once.
   if (doubtful && growth.end > before->size) {
-    const auto end = written_end(growth.id);
-    if (!end) return failed(end);
-    believed.end = std::min(growth.end, end->size);
+    if (!doubt_of(growth.id)) doubt_size(growth.id);
+    if (auto known = finish_learning(growth.id, kSizePatience); !known) return failed(known);
+    believed.end = 0;
   }
+  const auto learning = enter_learning(parts_.files, growth.id);  // no cut comes in between
+  if (!learning) return failed(learning);
   const auto after = parts_.names.grow_size(believed);
   if (!after) return failed(after);
   return after->size;

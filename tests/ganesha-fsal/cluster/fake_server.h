@@ -136,6 +136,22 @@ class FakeServer final : public control::ClientEvents {
   }
   void on_stat(control::Stat request, Done<control::ObjectStat> done) {
     const std::lock_guard lock(mutex);
+    if (hold_stats) {
+      return held_stats.push_back(
+          [this, request, done = std::move(done)]() mutable { stat(request, std::move(done)); });
+    }
+    stat(request, std::move(done));
+  }
+  std::size_t stats_held() {
+    const std::lock_guard lock(mutex);
+    return held_stats.size();
+  }
+  void answer_stats() {
+    const std::lock_guard lock(mutex);
+    hold_stats = false;
+    for (auto& answer : std::exchange(held_stats, {})) answer();
+  }
+  void stat(const control::Stat& request, Done<control::ObjectStat> done) {
     const auto found = sizes.find(request.object.fileid);
     if (found == sizes.end()) return done(control::ObjectStat{});
     done(control::ObjectStat{true, found->second, found->second, 5});
@@ -156,6 +172,9 @@ class FakeServer final : public control::ClientEvents {
   // Truncates wait in held_cuts, for let_go() in whatever order.
   bool hold_cuts = false;
   std::vector<std::move_only_function<void()>> held_cuts;
+  // Likewise questions for the size of objects, until answer_stats().
+  bool hold_stats = false;
+  std::vector<std::move_only_function<void()>> held_stats;
   std::atomic<int> leases = 0;
   std::function<void()> leased;  // set while not connected
 

@@ -185,6 +185,32 @@ TEST_CASE_METHOD(CutsTest, "a LAYOUTCOMMIT does not meet a truncate of its clien
   CHECK(attributes(f).size == 10);
 }
 
+// It would under Ganesha's lock on the file's state, and recalls of other files behind it.
+TEST_CASE_METHOD(CutsTest, "a LAYOUTCOMMIT does not wait for a data server that hangs") {
+  REQUIRE(grant(f, kOwn, Access::kReadWrite));
+  REQUIRE(truncate(10, kOwn));
+  write_under_layout(3000);
+  {
+    const std::lock_guard lock(holder->mutex);
+    holder->hold_stats = true;
+  }
+  for (int i = 0; i < 2; ++i) {
+    const auto begun = std::chrono::steady_clock::now();
+    CHECK(server->data().commit({.id = f, .end = 3000}, kOwn).error() == Errc::kBusy);
+    CHECK(std::chrono::steady_clock::now() - begun < 2s);
+  }
+  CHECK(attributes(f).size == 10);
+  holder->answer_stats();
+  Result<std::uint64_t> committed = fail(Errc::kBusy);
+  for (int i = 0; i < 500 && !committed; ++i) {
+    committed = server->data().commit({.id = f, .end = 3000}, kOwn);
+    std::this_thread::sleep_for(1ms);
+  }
+  REQUIRE(committed);
+  CHECK(*committed == 3000);
+  CHECK(attributes(f).size == 3000);
+}
+
 TEST_CASE_METHOD(CutsTest, "nobody writes, allocates or punches between a cut that failed and it") {
   fail_to_cut(10, kOwn);
   break_disk(Errc::kBusy);
