@@ -3,11 +3,14 @@
 
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/files/file_data.h"
+#include "ganesha-fsal/files/in_parallel.h"
 
 namespace weft::mds {
 namespace {
 
-constexpr std::size_t kBatch = 64;
+constexpr std::size_t kBatch = 256;
+// Each file costs two syncs of the store and an answer of its data servers: they share syncs.
+constexpr std::size_t kAtOnce = 16;
 
 Result<layout::LayoutMap> no_layout(const InodeAttributes&) {
   return fail(Errc::kCorrupt, "a file in the journal without layout");
@@ -23,27 +26,34 @@ std::vector<WriterJournal::Unsettled> FileData::fence_inherited(
   };
   std::vector<WriterJournal::Unsettled> ready;
   std::map<std::vector<std::uint32_t>, Group> groups;  // by data servers
-  for (const WriterJournal::Unsettled& what : files) {
+  std::vector<Result<layout::LayoutMap>> maps(files.size(), fail(Errc::kStale));
+  in_parallel(files.size(), kAtOnce, [&](std::size_t at) {
+    if (!files[at].inherited) return;
+    auto begun = parts_.journal.begin(files[at].file, no_layout);
+    maps[at] = begun ? Result<layout::LayoutMap>(std::move(begun->map)) : pass(begun);
+  });
+  for (std::size_t at = 0; at < files.size(); ++at) {
+    const WriterJournal::Unsettled& what = files[at];
     if (!what.inherited) {
       ready.push_back(what);
       continue;
     }
-    const auto begun = parts_.journal.begin(what.file, no_layout);
-    if (!begun) {
-      if (begun.error().code == Errc::kStale) {
+    const auto& map = maps[at];
+    if (!map) {
+      if (map.error().code == Errc::kStale) {
         parts_.journal.settled(what);  // removed
       } else {
         spdlog::error("event=not_settled file={:x} error=\"{}\"", what.file,
-                      begun.error().describe());
+                      map.error().describe());
         parts_.journal.not_settled(what.file);
       }
       continue;
     }
-    Group& group = groups[servers_of(begun->map)];
+    Group& group = groups[servers_of(*map)];
     group.files.push_back(what);
     control::Fence fence;
-    fence.object = parts_.names.object_of(what.file, begun->map);
-    fence.epoch = begun->map.object_epoch;
+    fence.object = parts_.names.object_of(what.file, *map);
+    fence.epoch = map->object_epoch;
     group.fences.push_back(fence);
   }
   for (auto& [ds_ids, group] : groups) {
@@ -92,16 +102,19 @@ Result<> FileData::settle_inherited(FileId file) {
 
 bool FileData::settle_due(bool grace_over) {
   const auto due = parts_.journal.due(grace_over, kBatch);
-  std::size_t left = 0;
-  for (const WriterJournal::Unsettled& what : fence_inherited(due)) {
-    if (stopping_) return false;
-    const auto done = settle(what);
+  std::atomic<std::size_t> left = 0;
+  const auto ready = fence_inherited(due);
+  in_parallel(ready.size(), kAtOnce, [&](std::size_t at) {
+    if (stopping_) return;
+    const auto done = settle(ready[at]);
     if (!done) {
       ++left;
-      spdlog::debug("event=not_settled file={:x} error=\"{}\"", what.file, done.error().describe());
+      spdlog::debug("event=not_settled file={:x} error=\"{}\"", ready[at].file,
+                    done.error().describe());
     }
-  }
-  if (!due.empty()) spdlog::info("event=settled files={} left={}", due.size() - left, left);
+  });
+  if (stopping_) return false;
+  if (!due.empty()) spdlog::info("event=settled files={} left={}", due.size() - left, left.load());
   parts_.journal.sweep();
   return due.size() == kBatch;
 }

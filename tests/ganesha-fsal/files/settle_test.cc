@@ -57,6 +57,29 @@ TEST_CASE_METHOD(Fixture, "a writer that dies with the metadata server loses no 
   check_clean();
 }
 
+TEST_CASE_METHOD(Fixture, "files are settled side by side, and none waits for all before it") {
+  std::vector<FileId> files;
+  for (int i = 0; i < 12; ++i) {
+    files.push_back(file(kRootFileId, "many" + std::to_string(i)));
+    REQUIRE(grant(files.back(), 5, layout::Access::kReadWrite));
+    for (auto& one : servers) one->hold(files.back(), 1000);
+  }
+  restart();
+  {
+    const std::lock_guard lock(servers[0]->mutex);
+    servers[0]->hold_stats = true;
+  }
+  std::thread settling([&] { server->data().settle_due(true); });
+  for (int i = 0; i < 2000 && servers[0]->stats_held() < 8; ++i) {
+    std::this_thread::sleep_for(1ms);
+  }
+  CHECK(servers[0]->stats_held() >= 8);
+  servers[0]->answer_stats();
+  settling.join();
+  for (const FileId one : files) CHECK(attributes(one).size == 1000);
+  check_clean();
+}
+
 TEST_CASE_METHOD(Fixture, "layouts granted since the restart are not fenced with those of before") {
   REQUIRE(grant(f, 5, layout::Access::kReadWrite));
   restart();
