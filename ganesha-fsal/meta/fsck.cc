@@ -29,7 +29,7 @@ struct Seen {
   std::uint64_t cookies = 0;
   std::uint64_t xattr_counted = 0;
   bool orphan = false;
-  bool rooted = false;  // the way up to the root has been found
+  std::uint64_t walk = 0;  // up to the root, in which it was met first
 };
 
 class Checker {
@@ -74,6 +74,7 @@ class Checker {
   std::unordered_map<FileId, Seen> seen_;
   FileId next_fileid_ = 0;
   std::uint64_t boot_epoch_ = 0;
+  std::uint64_t walks_ = 0;
   Result<> failed_;  // the first failure to read
   FsckReport report_;
 };
@@ -419,21 +420,21 @@ void Checker::check_counts(FileId id, const Seen& seen) {
   }
 }
 
-// Marks the whole way up, so that every directory is walked over once.
+// Marks the whole way up, so that every directory is walked over once. Where it meets its own mark
+// it goes in a circle; above the mark of an earlier one is the root, or has been told that it is
+// not.
 void Checker::check_rooted(FileId id, Seen& seen) {
-  if (seen.type != FileType::kDirectory) return;
-  std::vector<Seen*> way;
+  if (seen.type != FileType::kDirectory || seen.walk != 0) return;
+  const std::uint64_t walk = ++walks_;
   Seen* at = &seen;
   FileId at_id = id;
-  while (at != nullptr && at_id != kRootFileId && !at->rooted) {
-    at->rooted = true;
-    way.push_back(at);
+  while (at != nullptr && at_id != kRootFileId && at->walk == 0) {
+    at->walk = walk;
     at_id = at->parent;
     at = find(at_id);
-    // Met on this same way: a circle. (Ways are short; what was walked before is rooted.)
-    if (std::ranges::find(way, at) != way.end()) at = nullptr;
   }
-  if (at == nullptr) problem(ProblemKind::kUnreachable, id, "not below the root");
+  const bool circle = at != nullptr && at_id != kRootFileId && at->walk == walk;
+  if (at == nullptr || circle) problem(ProblemKind::kUnreachable, id, "not below the root");
 }
 
 void Checker::check_key(std::string_view key) {

@@ -1,6 +1,8 @@
 // Each kind of damage is found, and named.
 #include "ganesha-fsal/meta/fsck.h"
 
+#include <chrono>
+
 #include "ganesha-fsal/meta/schema/journal.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 #include "ganesha-fsal/meta/schema/records.h"
@@ -182,6 +184,28 @@ TEST_CASE_METHOD(FsckTest, "the tree") {
     put(keys::orphan(999), "");
     CHECK(finds(ProblemKind::kOrphan, 999));
   }
+}
+
+TEST_CASE_METHOD(FsckTest, "depth costs no more than width: each directory is walked over once") {
+  constexpr FileId kFirst = 1 << 20;
+  constexpr FileId kDepth = 150'000;
+  const auto like = decode_inode(**store.latest().peek(keys::inode(sub)));
+  REQUIRE(store.run([&](Transaction& transaction) -> Result<> {
+    for (FileId id = kFirst; id < kFirst + kDepth; ++id) {
+      auto inode = *like;
+      inode.attributes.id = id;
+      transaction.put(keys::inode(id), encode(inode));
+      const FileId above = id == kFirst ? sub : id - 1;
+      transaction.put(keys::parent(id), encode(ParentRecord{above, "d"}));
+    }
+    return {};
+  }));
+  const auto begun = std::chrono::steady_clock::now();
+  const auto report = fsck(store.latest());
+  const auto took = std::chrono::steady_clock::now() - begun;
+  REQUIRE(report);
+  CHECK(report->directories == kDepth + 3);
+  CHECK(took < std::chrono::seconds(10));  // comparing each with all above it takes longer
 }
 
 TEST_CASE_METHOD(FsckTest, "layouts and the reverse index") {
