@@ -8,6 +8,7 @@
 #include "ganesha-fsal/glue/handle.h"
 #include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/object_ops.h"
+#include "ganesha-fsal/meta/name_page.h"
 
 namespace weft::mds {
 namespace {
@@ -150,13 +151,13 @@ fsal_status_t removexattrs(fsal_obj_handle* obj_hdl, xattrkey4* name) {
   return removed ? kFsalOk : to_xattr_status(removed.error().code);
 }
 
-// A directory's own policy first. That of a file is not listed: every file has one, and programs
-// that copy attributes would set it at each.
+// A directory's own policy with them. That of a file is not listed: every file has one, and
+// programs that copy attributes would set it at each.
 Result<std::vector<std::string>> names_of(const Handle& handle) {
   auto names = this_export().names().list_xattrs(handle.file, {}, SIZE_MAX);
   if (!names || handle.type != DIRECTORY) return names;
   auto policy = policy_value(handle);
-  if (policy) names->insert(names->begin(), std::string(kPolicyName));
+  if (policy) names->emplace_back(kPolicyName);
   if (!policy && policy.error().code != Errc::kNotFound) return pass(policy);
   return names;
 }
@@ -164,33 +165,23 @@ Result<std::vector<std::string>> names_of(const Handle& handle) {
 // Of one answer; Ganesha does not encode more (XDR_ARRAY_MAXLEN).
 constexpr std::size_t kMaxNames = 1024;
 
-// The cookie is the number of names before; names come in a fixed order.
 fsal_status_t listxattrs(fsal_obj_handle* obj_hdl, count4 max_bytes, nfs_cookie4* cookie,
                          bool_t* eof, xattrlist4* list) {
   const Later later;
-  const Handle& handle = of(obj_hdl);
-  const auto names = names_of(handle);
+  auto names = names_of(of(obj_hdl));
   if (!names) return to_fsal(names.error());
-  if (*cookie > names->size()) return fsalstat(ERR_FSAL_BADCOOKIE, 0);
-
-  std::size_t end = *cookie;
-  std::size_t bytes = 0;
-  for (; end < names->size() && end - *cookie < kMaxNames; ++end) {
-    const std::size_t more = sizeof(std::uint32_t) + RNDUP((*names)[end].size());
-    if (bytes + more > max_bytes) break;
-    bytes += more;
-  }
-  const std::size_t count = end - *cookie;
-  if (count == 0 && end < names->size()) return fsalstat(ERR_FSAL_TOOSMALL, 0);
+  const auto page = name_page(std::move(*names), *cookie, {kMaxNames, max_bytes});
+  if (!page) return fsalstat(ERR_FSAL_TOOSMALL, 0);
+  const std::size_t count = page->names.size();
   list->xl4_count = static_cast<unsigned>(count);
   list->xl4_entries = static_cast<component4*>(gsh_calloc(count, sizeof(component4)));
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string& name = (*names)[*cookie + i];
+    const std::string& name = page->names[i];
     list->xl4_entries[i].utf8string_len = static_cast<unsigned>(name.size());
     list->xl4_entries[i].utf8string_val = static_cast<char*>(gsh_memdup(name.data(), name.size()));
   }
-  *cookie = end;
-  *eof = end == names->size();
+  *cookie = page->cookie;
+  *eof = page->end;
   return kFsalOk;
 }
 
