@@ -226,6 +226,7 @@ void MetadataServer::orphaned(FileId file) {
 FsSpace MetadataServer::space() {
   FsSpace space;
   for (const layout::Candidate& server : cluster_->registry().candidates()) {
+    if (server.state == layout::ServerState::kDown) continue;
     space.capacity_bytes += server.capacity_bytes;
     space.free_bytes += server.free_bytes;
   }
