@@ -12,7 +12,8 @@ constexpr std::size_t kStateid = 16;
 
 bool next_is(xdr::Decoder& in, Op op) { return in.u32() == static_cast<std::uint32_t>(op); }
 
-std::size_t in_call(xdr::Decoder& in) {
+// Up to what SEQUENCE has for arguments. False: no COMPOUND that begins with it.
+bool skip_to_sequence(xdr::Decoder& in) {
   in.skip(4 * 4);  // RPC version, program, version, procedure
   in.skip(4);
   static_cast<void>(in.opaque(400));  // credential
@@ -20,7 +21,11 @@ std::size_t in_call(xdr::Decoder& in) {
   static_cast<void>(in.opaque(400));  // verifier
   static_cast<void>(in.opaque(kMaxTagBytes));
   in.skip(8);  // minor version, number of operations
-  if (!next_is(in, Op::OP_SEQUENCE)) return 0;
+  return next_is(in, Op::OP_SEQUENCE);
+}
+
+std::size_t in_call(xdr::Decoder& in) {
+  if (!skip_to_sequence(in)) return 0;
   in.skip(kSequenceArgs);
   if (!next_is(in, Op::OP_PUTFH)) return 0;
   static_cast<void>(in.opaque(kMaxHandleBytes));
@@ -44,6 +49,15 @@ std::size_t in_reply(xdr::Decoder& in) {
 }
 
 }  // namespace
+
+std::optional<SessionId> locate_session(std::span<const std::byte> head) {
+  xdr::Decoder in(head);
+  in.skip(4);  // xid
+  if (in.u32() != 0 || !skip_to_sequence(in)) return std::nullopt;
+  SessionId session{};
+  in.fixed(session);
+  return in.ok() ? std::optional(session) : std::nullopt;
+}
 
 std::size_t locate_payload(std::span<const std::byte> head) {
   xdr::Decoder in(head);

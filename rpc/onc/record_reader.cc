@@ -19,10 +19,22 @@ std::uint32_t be32(const std::byte* at) {
 
 }  // namespace
 
+RecordReader::RecordReader(BufferPool& pool, Limits limits, LocatePayload locate,
+                           std::shared_ptr<HostShare> host)
+    : pool_(pool),
+      limits_(std::move(limits)),
+      locate_(locate),
+      host_(std::move(host)),
+      standing_(limits_.standing) {
+  WEFT_ASSERT(limits_.max_stranger_bytes <= kStaging - kMark);
+}
+
 RecordReader::Targets RecordReader::targets() {
   Targets out;
   WEFT_ASSERT(!piping());
-  if (in_body_) {
+  if (in_body_ && skipping_) {
+    begin_ = end_ = 0;
+  } else if (in_body_) {
     WEFT_ASSERT(begin_ == end_ && body_left_ > 0);
     out.parts[out.count++] = {block_.data() + filled_, body_left_};
     begin_ = end_ = 0;
@@ -38,7 +50,10 @@ RecordReader::Targets RecordReader::targets() {
 }
 
 void RecordReader::received(std::size_t size) {
-  if (in_body_) {
+  if (in_body_ && skipping_) {
+    begin_ = std::min(size, body_left_);
+    body_left_ -= begin_;
+  } else if (in_body_) {
     const std::size_t to_body = std::min(size, body_left_);
     filled_ += to_body;
     body_left_ -= to_body;
@@ -70,12 +85,82 @@ Result<std::optional<Buffer>> RecordReader::next() {
       if (fragments_ >= limits_.max_fragments) return fail(Errc::kProtocol, "too many fragments");
       // Enough of it to see where its payload begins, or all of it.
       if (staged() - kMark < std::min(size, kHead)) return std::nullopt;
-      if (auto opened = open_fragment(); !opened) return pass(opened);
+      share_ = share_of(standing_);
+      if (standing_ == Standing::kStranger) {
+        auto opens = judge(size, (mark & kLastFragment) != 0);
+        if (!opens) return pass(opens);
+        if (!*opens) return std::nullopt;
+      }
+      if (auto opened = skipping_ ? open_skipped(size) : open_fragment(); !opened) {
+        return pass(opened);
+      }
     }
     if (body_left_ > 0) return std::nullopt;
     in_body_ = false;
     if (last_fragment_) return emit();
   }
+}
+
+std::span<const std::byte> RecordReader::head_of(std::size_t size) const {
+  return std::span(staging_).subspan(begin_ + kMark, std::min(size, kHead));
+}
+
+Result<bool> RecordReader::judge(std::size_t size, bool last) {
+  skipping_ = false;
+  const bool in_one = last && fragments_ == 0;
+  if (filled_ + size <= limits_.max_stranger_bytes) {
+    // What is whole is answered at once, and then needs no memory any more: that anybody may have.
+    if (in_one) share_ = PoolShare::kServers;
+    return staged() - kMark >= size;
+  }
+  switch (in_one && limits_.look ? limits_.look(head_of(size)) : Glance::kRefuse) {
+    case Glance::kTake: share_ = PoolShare::kClients; return true;
+    case Glance::kSkip:
+      share_ = PoolShare::kServers;  // of its head
+      skipping_ = true;
+      return true;
+    case Glance::kRefuse: break;
+  }
+  return fail(Errc::kTooLarge,
+              "a stranger's record of " + std::to_string(filled_ + size) + " bytes");
+}
+
+Result<> RecordReader::open_skipped(std::size_t size) {
+  const auto head = head_of(size);
+  auto block = allocate(pool_, share_, head.size());
+  if (!block) return pass(block);
+  std::memcpy(block->data(), head.data(), head.size());
+  block_ = std::move(*block);
+  filled_ = head.size();
+  const std::size_t here = std::min(staged() - kMark, size);
+  begin_ += kMark + here;
+  body_left_ = size - here;
+  ++fragments_;
+  last_fragment_ = in_body_ = true;
+  return {};
+}
+
+// Memory for a record that is still to come.
+Result<Buffer> RecordReader::allocate_body(std::size_t size) {
+  const bool counts =
+      host_ != nullptr && standing_ != Standing::kServer && size > kStaging && is_short(pool_);
+  if (!counts) return allocate(pool_, share_, size);
+  const std::size_t held = host_->bytes.fetch_add(size, std::memory_order_relaxed);
+  // One is always possible, however small the pool.
+  auto block = held == 0 || held + size <= pool_.limit_bytes() / HostShare::kPart
+                   ? allocate(pool_, share_, size)
+                   : Result<Buffer>(fail(Errc::kBusy, "the host holds its share of memory"));
+  if (block) {
+    counted_ += size;
+  } else {
+    host_->bytes.fetch_sub(size, std::memory_order_relaxed);
+  }
+  return block;
+}
+
+void RecordReader::settle() {
+  if (counted_ == 0) return;
+  host_->bytes.fetch_sub(std::exchange(counted_, 0), std::memory_order_relaxed);
 }
 
 Result<> RecordReader::open_fragment() {
@@ -109,7 +194,7 @@ Result<bool> RecordReader::open_piped(std::size_t size) {
   if (left < limits_.pipe_from || left % 4 != 0) return false;
   if (be32(head.data() + payload - 4) != left) return false;
   if (limits_.pipes && !limits_.pipes()) return false;
-  auto block = pool_.allocate(payload);
+  auto block = allocate(pool_, share_, payload);
   if (!block) return pass(block);
   auto pipe = PipedBytes::open(pool_);
   if (!pipe || !pipe->put(bytes.subspan(payload))) return false;
@@ -129,7 +214,7 @@ Result<> RecordReader::spill() {
   WEFT_ASSERT(piping());
   const std::size_t pad = (kPage - filled_ % kPage) % kPage;
   const std::size_t piped = piped_.size();
-  auto block = pool_.allocate(pad + filled_ + piped + body_left_);
+  auto block = allocate_body(pad + filled_ + piped + body_left_);
   if (!block) return pass(block);
   auto record = block->share(pad, filled_ + piped + body_left_);
   WEFT_ASSERT(record.has_value());
@@ -146,11 +231,10 @@ Result<> RecordReader::spill() {
 Result<> RecordReader::place(std::size_t size) {
   if (filled_ + size <= block_.size()) return {};
   if (filled_ == 0) {
-    const auto head = std::span(staging_).subspan(begin_ + kMark, std::min(size, kHead));
-    const std::size_t payload = locate_ == nullptr ? 0 : locate_(head);
+    const std::size_t payload = locate_ == nullptr ? 0 : locate_(head_of(size));
     const bool aligned = payload > 0 && payload < size && size - payload >= kPage;
     const std::size_t pad = aligned ? (kPage - payload % kPage) % kPage : 0;
-    auto block = pool_.allocate(pad + size);
+    auto block = allocate_body(pad + size);
     if (!block) return pass(block);
     auto record = block->share(pad, size);
     WEFT_ASSERT(record.has_value());
@@ -160,7 +244,7 @@ Result<> RecordReader::place(std::size_t size) {
   // A further fragment: rare, so growing by copying is good enough; doubling bounds the copying.
   const std::size_t room =
       std::min(std::max(filled_ + size, 2 * filled_), limits_.max_record_bytes);
-  auto block = pool_.allocate(room);
+  auto block = allocate_body(room);
   if (!block) return pass(block);
   std::memcpy(block->data(), block_.data(), filled_);
   block_ = std::move(*block);
@@ -180,6 +264,8 @@ Buffer RecordReader::emit() {
   filled_ = 0;
   fragments_ = 0;
   last_fragment_ = piping_ = false;
+  skipped_ = std::exchange(skipping_, false);
+  settle();
   return std::exchange(block_, Buffer{});
 }
 

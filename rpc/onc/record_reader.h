@@ -9,8 +9,12 @@
 // head, so that a WRITE's payload can go to a disk opened O_DIRECT as it is.
 //
 // What a peer may do to us is bounded: records by max_record_bytes, fragments by max_fragments
-// (empty ones count), and memory is taken only when a record's head has arrived. Time is the
-// caller's to bound: partial() says that a record has begun.
+// (empty ones count), and memory is taken only when a record's head has arrived, up to what peers
+// of its standing may fill (rpc/base/standing.h). A stranger's records are small, and take memory
+// when they are whole. One that is larger is looked at, at its head: it may show that the peer is
+// none, or that the record is not worth memory though it needs an answer. Then its bytes are thrown
+// away as they come, and it is delivered as its head alone. Time is the caller's to bound:
+// partial() says that a record has begun.
 //
 // Where the limits say so, large bulk data that ends a record of one fragment is not received into
 // memory at all: it goes from the socket to a pipe (rpc/base/piped_bytes.h), and the record is
@@ -29,29 +33,47 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "rpc/base/buffer.h"
 #include "rpc/base/piped_bytes.h"
+#include "rpc/base/standing.h"
 
 namespace weft::rpc {
 
 // The position in a record of its bulk data, as far as its first bytes tell; 0: none.
 using LocatePayload = std::size_t (*)(std::span<const std::byte> head);
 
+// What is to be done with a stranger's large record, by its first bytes.
+enum class Glance : std::uint8_t {
+  kTake,    // as a client's
+  kSkip,    // delivered as its head
+  kRefuse,  // ends the connection
+};
+using LookAtHead = std::function<Glance(std::span<const std::byte> head)>;
+
 class RecordReader {
  public:
+  // As much of a record is looked at to find its payload; smaller records are copied whole.
+  static constexpr std::size_t kHead = 512;
+
   struct Limits {
     std::size_t max_record_bytes = std::size_t{1} << 20;
     std::uint32_t max_fragments = 64;
     std::size_t pipe_from = 0;  // bytes of bulk data from which on it goes to a pipe; 0: never
-    std::function<bool()> pipes = {};  // and whether it does now; asked for each such record
+    std::function<bool()> pipes = {};       // and whether it does now; asked for each such record
+    Standing standing = Standing::kServer;  // of the peer, at first
+    std::size_t max_stranger_bytes = std::size_t{4} << 10;  // larger records are looked at
+    LookAtHead look = {};                                   // none: they are refused
   };
 
-  RecordReader(BufferPool& pool, Limits limits, LocatePayload locate = nullptr)
-      : pool_(pool), limits_(limits), locate_(locate) {}
+  // Null: nobody counts what the host holds.
+  RecordReader(BufferPool& pool, Limits limits, LocatePayload locate = nullptr,
+               std::shared_ptr<HostShare> host = nullptr);
+  ~RecordReader() { settle(); }
   RecordReader(const RecordReader&) = delete;
   RecordReader& operator=(const RecordReader&) = delete;
 
@@ -80,28 +102,42 @@ class RecordReader {
   // The bulk data behind the bytes of the record that next() has just returned; empty when those
   // are all of it.
   [[nodiscard]] PipedBytes take_piped() { return std::exchange(piped_, PipedBytes{}); }
+  // Whether the record that next() has just returned is the head of one that was thrown away.
+  [[nodiscard]] bool take_skipped() { return std::exchange(skipped_, false); }
+
+  // The peer has shown who it is.
+  void set_standing(Standing standing) { standing_ = standing; }
+  [[nodiscard]] Standing standing() const { return standing_; }
 
   // Whether part of a record is here.
   [[nodiscard]] bool partial() const { return in_body_ || fragments_ > 0 || begin_ != end_; }
   // Bytes of the current fragment still to come, once its body is being received.
   [[nodiscard]] std::size_t body_left() const { return in_body_ ? body_left_ : 0; }
+  // Whether memory is held for what has not come yet.
+  [[nodiscard]] bool holds_memory() const { return in_body_ && !piping_ && !skipping_; }
 
  private:
   static constexpr std::size_t kStaging = std::size_t{8} << 10;
-  // As much of a record is looked at to find its payload; smaller records are copied whole.
-  static constexpr std::size_t kHead = 512;
 
   [[nodiscard]] std::size_t staged() const { return end_ - begin_; }
   [[nodiscard]] Result<> open_fragment();
   [[nodiscard]] Result<bool> open_piped(std::size_t size);
   [[nodiscard]] Result<> spill();
   [[nodiscard]] Result<> place(std::size_t size);
+  // Whether a stranger's fragment is to be opened now. False: more of it is to come first.
+  [[nodiscard]] Result<bool> judge(std::size_t size, bool last);
+  [[nodiscard]] Result<> open_skipped(std::size_t size);
+  [[nodiscard]] Result<Buffer> allocate_body(std::size_t size);
+  void settle();
+  [[nodiscard]] std::span<const std::byte> head_of(std::size_t size) const;
   void take_staged();
   [[nodiscard]] Buffer emit();
 
   BufferPool& pool_;
   const Limits limits_;
   const LocatePayload locate_;
+  const std::shared_ptr<HostShare> host_;
+  Standing standing_;
 
   std::array<std::byte, kStaging> staging_;
   std::size_t begin_ = 0;  // staging_[begin_, end_) has arrived and is not consumed
@@ -118,6 +154,11 @@ class RecordReader {
   bool piping_ = false;  // the body goes to piped_
   bool spill_ = false;
   bool may_pipe_ = true;  // until a pipe was too small
+
+  PoolShare share_ = PoolShare::kServers;  // of the current record
+  std::size_t counted_ = 0;                // bytes of it in host_
+  bool skipping_ = false;                  // the body is thrown away
+  bool skipped_ = false;                   // and was, of the record just returned
 };
 
 // The mark of a record of one fragment. Precondition: size < 2^31.

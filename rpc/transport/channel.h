@@ -31,6 +31,7 @@
 #include "rpc/base/buffer.h"
 #include "rpc/base/error.h"
 #include "rpc/base/piped_bytes.h"
+#include "rpc/base/standing.h"
 #include "rpc/onc/message.h"
 
 namespace weft::rpc {
@@ -46,6 +47,9 @@ class ChannelUser {
   // A record whose bulk data, its end, was left in the kernel. Only from channels that were told to
   // (TcpLimits::pipe_from).
   virtual void on_piped_record(Buffer /*head*/, PipedBytes /*rest*/) { WEFT_ASSERT(false); }
+  // The first bytes of a record of a stranger that is not worth memory. Only from channels that
+  // were told to look (TcpLimits::look).
+  virtual void on_skipped_record(Buffer /*head*/) { WEFT_ASSERT(false); }
   // A record and the memory that was lent with it, in the order it was spliced. The peer may change
   // it at any time. Only from channels that lend.
   virtual void on_lending_record(Buffer /*record*/, std::vector<Buffer> /*lent*/) {
@@ -88,6 +92,9 @@ class Channel {
   // Stops and goes on delivering records; not counted, the last call wins.
   virtual void pause() = 0;
   virtual void resume() = 0;
+  // The peer has shown who it is. It is never less after; false: there are as many of those as may
+  // be, and the connection is to be closed.
+  [[nodiscard]] virtual bool promote(Standing /*to*/) { return true; }
   // Ends the connection: at once, or (drain) when everything queued has been sent or the drain
   // deadline passes. Nothing is delivered after.
   virtual void close(Error why, bool drain = false) = 0;

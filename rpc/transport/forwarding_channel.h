@@ -16,6 +16,7 @@ class ForwardingChannel : public Channel {
 
   void pause() override { inner_->pause(); }
   void resume() override { inner_->resume(); }
+  [[nodiscard]] bool promote(Standing to) override { return inner_->promote(to); }
   void close(Error why, bool drain) override { inner_->close(std::move(why), drain); }
   void post(std::move_only_function<void()> work) override { inner_->post(std::move(work)); }
   [[nodiscard]] const std::string& peer() const override { return inner_->peer(); }

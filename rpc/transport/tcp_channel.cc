@@ -20,6 +20,7 @@ constexpr std::size_t kReadBudget = std::size_t{4} << 20;
 // A record's rest beyond this wakes us for larger parts only.
 constexpr std::size_t kLowWaterLeast = std::size_t{64} << 10;
 constexpr std::size_t kLowWaterMost = std::size_t{256} << 10;
+constexpr Milliseconds kLongestTick{1000};
 
 void set_option(int fd, int level, int name, int value) {
   // Best effort: every one of these is a refinement, none is needed for correctness.
@@ -36,21 +37,39 @@ std::string name_of(const boost::asio::ip::tcp::socket& socket) {
 }  // namespace
 
 TcpChannel::TcpChannel(boost::asio::ip::tcp::socket socket, BufferPool& pool,
-                       const TcpLimits& limits, std::move_only_function<void()> gone)
+                       const TcpLimits& limits, TcpPlace place)
     : socket_(std::move(socket)),
       limits_(limits),
-      gone_(std::move(gone)),
+      pool_(pool),
+      place_(std::move(place)),
+      clock_(kLongestTick),
       peer_(name_of(socket_)),
-      reader_(pool, {limits.max_record_bytes, limits.max_fragments, limits.pipe_from, limits.pipes},
-              limits.locate_payload),
+      reader_(pool,
+              {.max_record_bytes = limits.max_record_bytes,
+               .max_fragments = limits.max_fragments,
+               .pipe_from = limits.pipe_from,
+               .pipes = limits.pipes,
+               .standing = limits.standing,
+               .max_stranger_bytes = limits.max_stranger_bytes,
+               .look = limits.look},
+              limits.locate_payload, place_.host),
       timer_(socket_.get_executor()),
-      last_activity_(Clock::now()),
-      held_back_at_(last_activity_) {
+      stranger_since_(clock_.now()),
+      last_activity_(stranger_since_),
+      held_back_at_(stranger_since_),
+      measured_at_(stranger_since_) {
   set_socket_options();
 }
 
 TcpChannel::~TcpChannel() {
-  if (gone_) gone_();
+  if (place_.gone) place_.gone();
+}
+
+bool TcpChannel::promote(Standing to) {
+  if (to <= reader_.standing()) return true;
+  if (place_.promoted && !place_.promoted(to)) return false;
+  reader_.set_standing(to);
+  return true;
 }
 
 void TcpChannel::set_socket_options() {
@@ -143,7 +162,8 @@ bool TcpChannel::receive_once(std::size_t& budget) {
     return false;
   }
   reader_.received(static_cast<std::size_t>(n));
-  last_activity_ = Clock::now();
+  received_ += static_cast<std::size_t>(n);
+  last_activity_ = clock_.now();
   budget -= std::min(budget, static_cast<std::size_t>(n));
   // A short read has emptied the socket: asking once more would most likely be in vain.
   return static_cast<std::size_t>(n) == total;
@@ -157,7 +177,8 @@ bool TcpChannel::receive_piped(std::size_t& budget) {
     return false;
   }
   if (n > 0) {
-    last_activity_ = Clock::now();
+    received_ += static_cast<std::size_t>(n);
+    last_activity_ = clock_.now();
     budget -= std::min(budget, static_cast<std::size_t>(n));
     return static_cast<std::size_t>(n) == wanted;
   }
@@ -185,7 +206,7 @@ bool TcpChannel::deliver() {
     if (!record) {
       if (record.error() == Errc::kBusy) {
         // The tick tries again; meanwhile TCP's window holds the peer back.
-        if (starved_since_ == Clock::time_point{}) starved_since_ = Clock::now();
+        if (starved_since_ == TimePoint{}) starved_since_ = clock_.now();
       } else {
         fail_with(std::move(record.error()));
       }
@@ -195,13 +216,17 @@ bool TcpChannel::deliver() {
     if (!*record) {
       if (!reader_.partial()) {
         partial_since_ = {};
-      } else if (partial_since_ == Clock::time_point{}) {
+      } else if (partial_since_ == TimePoint{}) {
         partial_since_ = last_activity_;
       }
       return true;
     }
     partial_since_ = {};  // of this record; a next one counts from its own first byte
-    if (PipedBytes piped = reader_.take_piped(); !piped.empty()) {
+    if (reader_.take_skipped()) {
+      // More of the kind may be on their way, before it can do something about it.
+      stranger_since_ = last_activity_;
+      user_->on_skipped_record(std::move(**record));
+    } else if (PipedBytes piped = reader_.take_piped(); !piped.empty()) {
       user_->on_piped_record(std::move(**record), std::move(piped));
     } else {
       user_->on_record(std::move(**record));
@@ -254,7 +279,7 @@ void TcpChannel::flush() {
   if (state_ != State::kOpen && state_ != State::kFlushing) return;
   auto done = queue_.flush(socket_.native_handle());
   if (!done) return fail_with(std::move(done.error()));
-  last_activity_ = Clock::now();
+  last_activity_ = clock_.now();
   if (throttled_ && queue_.bytes() <= limits_.max_queued_bytes / 2) {
     throttled_ = false;
     schedule_read();
@@ -279,25 +304,56 @@ Milliseconds TcpChannel::tick_interval() const {
   Milliseconds shortest = std::min({limits_.record_deadline, limits_.send_deadline,
                                     limits_.memory_deadline, limits_.drain_deadline});
   if (limits_.idle_deadline.count() > 0) shortest = std::min(shortest, limits_.idle_deadline);
-  return std::clamp(shortest / 8, Milliseconds{5}, Milliseconds{1000});
+  if (limits_.standing == Standing::kStranger) {
+    shortest = std::min(shortest, limits_.stranger_deadline);
+  }
+  return std::clamp(shortest / 8, Milliseconds{5}, kLongestTick);
 }
 
 void TcpChannel::start_timer() {
   // While memory is short, it is asked for again soon.
-  timer_.expires_after(starved_since_ == Clock::time_point{} ? tick_interval() : Milliseconds{5});
+  timer_.expires_after(starved_since_ == TimePoint{} ? tick_interval() : Milliseconds{5});
   timer_.async_wait([self = shared_from_this()](const error_code& error) {
     if (!error && self->state_ != State::kClosed) self->tick();
   });
 }
 
+// A peer holds memory for what it sends, until all of it has come, and for what it is sent.
+bool TcpChannel::crawls(TimePoint now) {
+  if (reader_.standing() == Standing::kServer) return false;
+  const Nanoseconds passed = now - measured_at_;
+  if (passed < tick_interval()) return false;
+  const double least =
+      static_cast<double>(limits_.least_rate) * 1e-9 * static_cast<double>(passed.count());
+  const auto slow = [least](std::uint64_t progress) {
+    return static_cast<double>(progress) < least;
+  };
+  const bool sends = reader_.holds_memory() && slow(received_ - received_before_) && may_read() &&
+                     starved_since_ == TimePoint{};
+  const bool takes = !queue_.empty() && slow(queue_.sent() - sent_before_);
+  // What has stopped altogether takes the place of one that goes on.
+  const bool stands = sends && received_ == received_before_;
+  measured_at_ = now;
+  received_before_ = received_;
+  sent_before_ = queue_.sent();
+  if (!(sends || takes) || !is_short(pool_)) {
+    slow_since_ = {};
+  } else if (stands) {
+    return true;
+  } else if (slow_since_ == TimePoint{}) {
+    slow_since_ = now;
+  }
+  return slow_since_ != TimePoint{} && now - slow_since_ >= limits_.slow_deadline;
+}
+
 void TcpChannel::tick() {
-  const auto now = Clock::now();
-  const auto beyond = [now](Clock::time_point since, Milliseconds deadline) {
-    return since != Clock::time_point{} && now - since > deadline;
+  const auto now = clock_.tick();
+  const auto beyond = [now](TimePoint since, Milliseconds deadline) {
+    return since != TimePoint{} && now - since > deadline;
   };
   if (queue_.empty() || queue_.sent() != sent_at_tick_) {
     stalled_since_ = {};
-  } else if (stalled_since_ == Clock::time_point{}) {
+  } else if (stalled_since_ == TimePoint{}) {
     stalled_since_ = now;
   }
   sent_at_tick_ = queue_.sent();
@@ -305,10 +361,15 @@ void TcpChannel::tick() {
   if (state_ == State::kOpen) {
     // A record that waits for us (paused, throttled, no memory) is not late by the peer's doing:
     // its time begins when we read again.
-    if (!may_read() || starved_since_ != Clock::time_point{}) held_back_at_ = now;
+    if (!may_read() || starved_since_ != TimePoint{}) held_back_at_ = now;
     if (beyond(partial_since_, limits_.record_deadline) &&
         beyond(held_back_at_, limits_.record_deadline)) {
       fail_with({Errc::kTimedOut, "half a record from " + peer_});
+    } else if (reader_.standing() == Standing::kStranger &&
+               beyond(stranger_since_, limits_.stranger_deadline)) {
+      fail_with({Errc::kTimedOut, peer_ + " does not show who it is"});
+    } else if (crawls(now)) {
+      fail_with({Errc::kTimedOut, peer_ + " is slow, and memory short"});
     } else if (beyond(stalled_since_, limits_.send_deadline)) {
       fail_with({Errc::kTimedOut, peer_ + " takes no replies"});
     } else if (beyond(starved_since_, limits_.memory_deadline)) {
@@ -320,7 +381,7 @@ void TcpChannel::tick() {
     finish_close();
   }
   if (state_ == State::kClosed) return;
-  if (starved_since_ != Clock::time_point{}) schedule_read();
+  if (starved_since_ != TimePoint{}) schedule_read();
   start_timer();
 }
 
@@ -332,7 +393,7 @@ void TcpChannel::close(Error why, bool drain) {
   if (state_ != State::kOpen) return;
   why_ = std::move(why);
   state_ = State::kFlushing;
-  closing_since_ = Clock::now();
+  closing_since_ = clock_.now();
   schedule_flush();
 }
 
@@ -358,7 +419,7 @@ void TcpChannel::finish_close() {
   queue_.clear();
   // Later: the user may be in the middle of a call of ours or theirs.
   boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
-    if (self->gone_) std::exchange(self->gone_, nullptr)();
+    if (self->place_.gone) std::exchange(self->place_.gone, nullptr)();
     if (auto user = std::exchange(self->user_, nullptr)) user->on_closed(self->why_);
   });
 }

@@ -8,7 +8,8 @@
 // Sending: replies are queued and flushed once per turn of the I/O thread, so that those which
 // become ready together leave in one system call.
 //
-// Deadlines are looked at by one timer per channel, ticking at a fraction of the shortest.
+// Deadlines are looked at by one timer per channel, ticking at a fraction of the shortest. Time in
+// which this thread did not run counts for nothing (rpc/base/running_clock.h).
 //
 // Threading and ownership: channel.h. Pending Asio operations keep the channel alive.
 #pragma once
@@ -19,6 +20,7 @@
 #include <memory>
 #include <string>
 
+#include "rpc/base/running_clock.h"
 #include "rpc/onc/record_reader.h"
 #include "rpc/transport/channel.h"
 #include "rpc/transport/send_queue.h"
@@ -26,25 +28,31 @@
 
 namespace weft::rpc {
 
+// What a server has admitted a connection as. On the connection's thread.
+struct TcpPlace {
+  std::move_only_function<void()> gone;              // the socket is closed
+  std::move_only_function<bool(Standing)> promoted;  // as Channel::promote()
+  std::shared_ptr<HostShare> host;                   // null: nobody counts
+};
+
 class TcpChannel final : public Channel, public std::enable_shared_from_this<TcpChannel> {
  public:
   // A connected socket, which must belong to the io_context whose thread runs this channel.
-  // gone() is called when the socket is closed, on that thread.
   TcpChannel(boost::asio::ip::tcp::socket socket, BufferPool& pool, const TcpLimits& limits,
-             std::move_only_function<void()> gone = {});
+             TcpPlace place = {});
   ~TcpChannel() override;
 
   void start(std::shared_ptr<ChannelUser> user) override;
   void send(Message message) override;
   void pause() override { paused_ = true; }
   void resume() override;
+  [[nodiscard]] bool promote(Standing to) override;
   void close(Error why, bool drain) override;
   void post(std::move_only_function<void()> work) override;
   [[nodiscard]] const std::string& peer() const override { return peer_; }
   [[nodiscard]] std::size_t queued_bytes() const override { return queue_.bytes(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   enum class State {
     kOpen,
     kFlushing,   // closing, with replies still to send
@@ -69,6 +77,8 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
   void flush();
   void flushed_all();
   void tick();
+  // Whether a peer that is to make haste does not.
+  [[nodiscard]] bool crawls(TimePoint now);
   void start_timer();
   [[nodiscard]] Milliseconds tick_interval() const;
   [[nodiscard]] bool may_read() const;
@@ -77,7 +87,9 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
 
   boost::asio::ip::tcp::socket socket_;
   const TcpLimits limits_;
-  std::move_only_function<void()> gone_;
+  BufferPool& pool_;
+  TcpPlace place_;
+  RunningClock clock_;
   std::string peer_;
   std::shared_ptr<ChannelUser> user_;
   RecordReader reader_;
@@ -95,13 +107,20 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
   int low_water_ = 1;
 
   // Since when, for the deadlines; the epoch when not so.
-  Clock::time_point partial_since_{};
-  Clock::time_point starved_since_{};  // waiting for the pool
-  Clock::time_point stalled_since_{};  // replies queued and none taken
-  Clock::time_point closing_since_{};
-  Clock::time_point last_activity_;
-  Clock::time_point held_back_at_;  // the last tick at which we did not read, or had no memory
+  TimePoint partial_since_{};
+  TimePoint starved_since_{};  // waiting for the pool
+  TimePoint stalled_since_{};  // replies queued and none taken
+  TimePoint closing_since_{};
+  TimePoint stranger_since_;  // or since it was told last that it is one
+  TimePoint last_activity_;
+  TimePoint held_back_at_;  // the last tick at which we did not read, or had no memory
   std::uint64_t sent_at_tick_ = 0;
+  std::uint64_t received_ = 0;
+  // For crawls(): how far it was then, and since when it is slow.
+  TimePoint measured_at_;
+  std::uint64_t sent_before_ = 0;
+  std::uint64_t received_before_ = 0;
+  TimePoint slow_since_{};
 };
 
 }  // namespace weft::rpc

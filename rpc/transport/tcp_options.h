@@ -9,6 +9,7 @@
 #include <functional>
 #include <string>
 
+#include "rpc/base/standing.h"
 #include "rpc/onc/record_reader.h"
 
 namespace weft::rpc {
@@ -31,14 +32,31 @@ struct TcpLimits {
   std::size_t pipe_from = 0;
   // Whether it does now: asked for each such record, on the connection's thread. None: always.
   std::function<bool()> pipes = {};
+
+  // What is known of who connects. A stranger is to show more in time, and sends small records
+  // until then (rpc/onc/record_reader.h); with memory that is short, a client that is slower than
+  // least_rate at what it has begun to send, or does not take, is given up.
+  Standing standing = Standing::kServer;
+  std::size_t max_stranger_bytes = std::size_t{4} << 10;
+  LookAtHead look = {};
+  Milliseconds stranger_deadline{15'000};
+  std::size_t least_rate = std::size_t{64} << 10;  // bytes a second
+  Milliseconds slow_deadline{3'000};
 };
 
+// Who connects is what limits.standing says, and counts as such until it has shown more. One
+// stranger too many takes the place of the one that has been one for longest: who means it is none
+// for long.
 struct TcpServerOptions {
   std::string address = "0.0.0.0";  // a numeric IPv4 or IPv6 address
   std::uint16_t port = 0;           // 0: any free one
+  // Of clients.
   std::size_t max_connections = 4096;
   std::size_t max_connections_per_peer = 256;  // by IP address
-  TcpLimits limits;
+  std::size_t max_strangers = 2048;
+  std::size_t max_strangers_per_peer = 256;
+  std::size_t max_servers = 16'384;
+  TcpLimits limits{.standing = Standing::kClient};
 };
 
 }  // namespace weft::rpc

@@ -2,8 +2,8 @@
 //
 // One listening socket on the first I/O thread; accepted connections go to the I/O threads in
 // turn. Connections beyond the limits, in all or from one IP address, are closed at once and
-// counted; when the process is out of file descriptors, accepting pauses for a moment instead of
-// spinning.
+// counted, as is a stranger that gives way to a newer one (tcp_options.h); when the process is out
+// of file descriptors, accepting pauses for a moment instead of spinning.
 //
 // Threading: construct, bind(), listen() and stop() from one thread while the I/O threads run;
 // `accept` is called on the new channel's thread.

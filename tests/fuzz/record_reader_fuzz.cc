@@ -1,6 +1,6 @@
 // Record marking: any bytes in any portions. Memory stays within the limits, records within theirs,
 // and how the bytes were cut into portions, and whether bulk data was left in pipes, changes
-// nothing.
+// nothing. The same of a stranger's, which are small, or looked at.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -20,6 +20,16 @@ namespace {
 const RecordReader::Limits kLimits{.max_record_bytes = 64 << 10, .max_fragments = 8};
 const RecordReader::Limits kPiping{
     .max_record_bytes = 64 << 10, .max_fragments = 8, .pipe_from = 4};
+
+const RecordReader::Limits kStranger{.max_record_bytes = 64 << 10,
+                                     .max_fragments = 8,
+                                     .standing = Standing::kStranger,
+                                     .max_stranger_bytes = 1000,
+                                     .look = [](std::span<const std::byte> head) {
+                                       return nfs4::locate_session(head) ? Glance::kTake
+                                              : head[0] == std::byte{1}  ? Glance::kRefuse
+                                                                         : Glance::kSkip;
+                                     }};
 
 // What stands in for the socket that bytes are spliced from.
 struct Source {
@@ -50,6 +60,10 @@ bool drain(RecordReader& reader, BufferPool& pool, Outcome& out) {
     }
     if (!*record) return true;
     auto& whole = out.records.emplace_back((*record)->span().begin(), (*record)->span().end());
+    if (reader.take_skipped()) {
+      if (whole.size() > RecordReader::kHead) std::abort();
+      whole.push_back(std::byte{0});  // another record than one of the same bytes
+    }
     auto piped = reader.take_piped().to_buffer();
     if (!piped) std::abort();
     whole.insert(whole.end(), piped->span().begin(), piped->span().end());
@@ -107,5 +121,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Outcome portions = feed(bytes, std::span(data, 4), kLimits);
   const Outcome piped = feed(bytes, std::span(data, 4), kPiping);
   if (whole != portions || whole != piped) std::abort();
+  if (feed(bytes, {}, kStranger) != feed(bytes, std::span(data, 4), kStranger)) std::abort();
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cstring>
 
 #include "rpc/onc/rpc_header.h"
@@ -278,4 +279,141 @@ TEST_CASE("a record that outgrows its pipe goes on in memory, and so do later on
     CHECK(size == 0);
   }
   CHECK(rig.pool.in_use_bytes() == 0);
+}
+
+TEST_CASE("a stranger's record takes memory when it is whole, and is small") {
+  BufferPool pool(std::size_t{4} << 20);
+  RecordReader reader(pool, {.standing = Standing::kStranger});
+  Bytes wire;
+  append_fragment(wire, pattern(4096, 1), true);
+  REQUIRE(feed(reader, std::span(wire).first(4000)));
+  CHECK(pool.in_use_bytes() == 0);
+  auto got = feed(reader, std::span(wire).subspan(4000));
+  REQUIRE(got);
+  REQUIRE(got->size() == 1);
+  CHECK(equal(got->front(), pattern(4096, 1)));
+  CHECK_FALSE(reader.take_skipped());
+
+  Bytes large;
+  append_fragment(large, pattern(4097, 1), true);
+  CHECK(feed(reader, large).error() == Errc::kTooLarge);
+}
+
+TEST_CASE("small fragments do not make a large record of a stranger's") {
+  BufferPool pool(std::size_t{4} << 20);
+  RecordReader reader(
+      pool, {.standing = Standing::kStranger, .look = [](auto) { return Glance::kTake; }});
+  Bytes wire;
+  append_fragment(wire, pattern(4000, 1), false);
+  append_fragment(wire, pattern(90, 1), false);
+  append_fragment(wire, pattern(4000, 1), true);
+  CHECK(feed(reader, wire).error() == Errc::kTooLarge);
+}
+
+TEST_CASE("a stranger's large record is what its head shows") {
+  BufferPool pool(std::size_t{4} << 20);
+  Glance glance = Glance::kTake;
+  std::size_t looked = 0;
+  RecordReader reader(
+      pool, {.standing = Standing::kStranger, .look = [&](std::span<const std::byte> head) {
+               looked = head.size();
+               return glance;
+             }});
+  const Bytes large = pattern(300'000, 3);
+  Bytes wire;
+  append_fragment(wire, large, true);
+  const Bytes small = pattern(100, 5);
+  append_fragment(wire, small, true);
+
+  SECTION("a client's") {
+    auto got = feed(reader, wire, 5000);
+    REQUIRE(got);
+    REQUIRE(got->size() == 2);
+    CHECK(equal(got->front(), large));
+  }
+  SECTION("not worth memory: thrown away but for its head, and what follows is whole") {
+    glance = Glance::kSkip;
+    const std::size_t portion = GENERATE(1, 7, 5000, 100'000'000);
+    auto first = feed(reader, std::span(wire).first(large.size()), portion);
+    REQUIRE(first);
+    CHECK(first->empty());
+    CHECK(pool.in_use_bytes() <= 4096);
+    auto got = feed(reader, std::span(wire).subspan(large.size(), 4), portion);
+    REQUIRE(got);
+    REQUIRE(got->size() == 1);
+    CHECK(reader.take_skipped());
+    CHECK_FALSE(reader.take_skipped());
+    CHECK(equal(got->front(), Bytes(large.begin(), large.begin() + RecordReader::kHead)));
+    got = feed(reader, std::span(wire).subspan(large.size() + 4), portion);
+    REQUIRE(got);
+    REQUIRE(got->size() == 1);
+    CHECK(equal(got->front(), small));
+    CHECK_FALSE(reader.take_skipped());
+  }
+  SECTION("nobody's") {
+    glance = Glance::kRefuse;
+    CHECK(feed(reader, wire).error() == Errc::kTooLarge);
+  }
+  CHECK(looked == RecordReader::kHead);
+}
+
+TEST_CASE("memory that clients may not fill is left for servers") {
+  BufferPool pool(std::size_t{8} << 20);
+  Bytes wire;
+  append_fragment(wire, pattern(900'000, 1), true);
+  const auto fill = [&](Standing standing, std::vector<std::unique_ptr<RecordReader>>& readers) {
+    for (;;) {
+      readers.push_back(
+          std::make_unique<RecordReader>(pool, RecordReader::Limits{.standing = standing}));
+      auto part = feed(*readers.back(), std::span(wire).first(5000));
+      if (!part) {
+        CHECK(part.error() == Errc::kBusy);
+        return;
+      }
+    }
+  };
+  std::vector<std::unique_ptr<RecordReader>> clients;
+  fill(Standing::kClient, clients);
+  CHECK(pool.in_use_bytes() > std::size_t{4} << 20);
+  CHECK(pool.in_use_bytes() <= (std::size_t{6} << 20) + (std::size_t{256} << 10));  // whole blocks
+  // A stranger still gets a session, and servers what they need.
+  RecordReader stranger(pool, {.standing = Standing::kStranger});
+  Bytes hello;
+  append_fragment(hello, pattern(200, 1), true);
+  auto greeted = feed(stranger, hello);
+  REQUIRE(greeted);
+  CHECK(greeted->size() == 1);
+  RecordReader server(pool, {});
+  auto answer = feed(server, wire);
+  REQUIRE(answer);
+  CHECK(answer->size() == 1);
+}
+
+TEST_CASE("one host does not hold all that is left when memory is short") {
+  BufferPool pool(std::size_t{64} << 20);
+  auto hog = pool.allocate(std::size_t{33} << 20);  // more than half
+  REQUIRE(hog);
+  Bytes wire;
+  append_fragment(wire, pattern(900'000, 1), true);
+  const auto host = std::make_shared<HostShare>();
+  const RecordReader::Limits client{.standing = Standing::kClient};
+  std::vector<std::unique_ptr<RecordReader>> readers;
+  int refused = 0;
+  for (int i = 0; i < 10; ++i) {
+    readers.push_back(std::make_unique<RecordReader>(pool, client, nullptr, host));
+    if (!feed(*readers.back(), std::span(wire).first(5000))) ++refused;
+  }
+  CHECK(refused == 8);
+  const auto other = std::make_shared<HostShare>();
+  RecordReader honest(pool, client, nullptr, other);
+  auto got = feed(honest, wire);
+  REQUIRE(got);
+  CHECK(got->size() == 1);
+  CHECK(other->bytes == 0);
+  // One that is whole, or given up, counts no more.
+  auto rest = feed(*readers.front(), std::span(wire).subspan(5000));
+  REQUIRE(rest);
+  CHECK(rest->size() == 1);
+  readers.clear();
+  CHECK(host->bytes == 0);
 }

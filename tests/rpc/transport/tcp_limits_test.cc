@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <mutex>
 #include <thread>
 
@@ -47,6 +48,9 @@ struct EchoServer {
     void on_record(Buffer record) override {
       ++owner.records;
       const auto open = channel.lock();
+      if (owner.becomes && open && !open->promote(owner.becomes(record))) {
+        return open->close({Errc::kBusy, "too many"});
+      }
       if (owner.reply && open) open->send(owner.reply(std::move(record)));
     }
     void on_closed(const Error& why) override {
@@ -67,6 +71,7 @@ struct EchoServer {
   BufferPool pool{std::size_t{64} << 20};
   IoThreads io;
   std::function<Message(Buffer)> reply;
+  std::function<Standing(const Buffer&)> becomes = nullptr;
   std::atomic<int> records{0};
   std::atomic<int> closed{0};
   std::atomic<int> last_error{0};
@@ -251,6 +256,112 @@ TEST_CASE("connections beyond the limit are refused, and one that leaves makes r
   RawSocket again(echo.server.port());
   again.record(std::vector<std::byte>(8));
   CHECK(again.read(4).size() == 4);
+}
+
+TEST_CASE("strangers have little time, send little, and give way to newer ones") {
+  TcpServerOptions options;
+  options.limits.standing = Standing::kStranger;
+  options.limits.stranger_deadline = milliseconds(10'000);
+  options.max_strangers = 8;
+  options.max_strangers_per_peer = 4;
+  SECTION("a large record ends the connection before it takes memory") {
+    EchoServer echo(options);
+    RawSocket peer(echo.server.port());
+    peer.write(record_mark(std::size_t{1} << 20));
+    peer.write(std::vector<std::byte>(700));
+    REQUIRE(echo.wait_closed(1));
+    CHECK(echo.error() == Errc::kTooLarge);
+    CHECK(echo.pool.in_use_bytes() == 0);
+  }
+  SECTION("who shows nothing in time goes") {
+    options.limits.stranger_deadline = milliseconds(200);
+    EchoServer echo(options, [](Buffer) { return Message{}; });
+    RawSocket peer(echo.server.port());
+    for (int i = 0; i < 100 && echo.closed == 0; ++i) {
+      peer.record(std::vector<std::byte>(8));
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+    REQUIRE(echo.wait_closed(1));
+    CHECK(echo.error() == Errc::kTimedOut);
+  }
+  SECTION("the oldest of those from one address goes for a new one") {
+    EchoServer echo(options, [](Buffer) { return Message{}; });
+    std::vector<std::unique_ptr<RawSocket>> peers;
+    for (int i = 0; i < 6; ++i) {
+      peers.push_back(std::make_unique<RawSocket>(echo.server.port()));
+      peers.back()->record(std::vector<std::byte>(8));
+      CHECK(peers.back()->read(4).size() == 4);
+    }
+    REQUIRE(echo.wait_closed(2));
+    CHECK(peers[0]->read(1).empty());
+    CHECK(peers[1]->read(1).empty());
+    peers[2]->record(std::vector<std::byte>(8));
+    CHECK(peers[2]->read(4).size() == 4);
+  }
+}
+
+TEST_CASE("who has shown more than a stranger does not give way, and counts as what it is") {
+  TcpServerOptions options;
+  options.limits.standing = Standing::kStranger;
+  options.limits.stranger_deadline = milliseconds(300);
+  options.max_strangers_per_peer = 2;
+  options.max_connections_per_peer = 3;
+  EchoServer echo(options, [](Buffer) { return Message{}; });
+  echo.becomes = [](const Buffer& record) {
+    return record.size() == 8 ? Standing::kClient : Standing::kServer;
+  };
+  std::vector<std::unique_ptr<RawSocket>> peers;
+  for (const std::size_t size : {8, 8, 8, 12, 12, 12}) {
+    peers.push_back(std::make_unique<RawSocket>(echo.server.port()));
+    peers.back()->record(std::vector<std::byte>(size));
+    CHECK(peers.back()->read(4).size() == 4);
+  }
+  RawSocket fourth(echo.server.port());  // client of that address
+  fourth.record(std::vector<std::byte>(8));
+  CHECK(fourth.read(1).empty());
+  for (int i = 0; i < 5; ++i) RawSocket stranger(echo.server.port());
+  std::this_thread::sleep_for(milliseconds(400));
+  for (const auto& peer : peers) {
+    peer->record(std::vector<std::byte>(100'000));
+    CHECK(peer->read(4).size() == 4);
+  }
+}
+
+TEST_CASE("with memory that is short a peer must make haste with what it holds memory for") {
+  TcpServerOptions options;
+  options.limits.slow_deadline = milliseconds(300);
+  options.limits.memory_deadline = milliseconds(800);  // so that it is looked at often
+  options.limits.record_deadline = milliseconds(60'000);
+  EchoServer echo(options, [](Buffer) {
+    Message out;
+    Payload payload;
+    payload.append(ZeroRange{std::size_t{4} << 20});
+    out.splice(std::move(payload));
+    return out;
+  });
+  RawSocket peer(echo.server.port());
+  const bool sends = GENERATE(true, false);
+  const auto keep_on = [&] {
+    if (sends) {
+      peer.write(std::vector<std::byte>(10));
+    } else {
+      peer.read(10);
+    }
+    std::this_thread::sleep_for(milliseconds(20));
+  };
+  if (sends) {
+    peer.write(record_mark(std::size_t{1} << 20));
+    peer.write(std::vector<std::byte>(700));
+  } else {
+    for (int i = 0; i < 3; ++i) peer.record(std::vector<std::byte>(8));
+  }
+  for (int i = 0; i < 40; ++i) keep_on();
+  CHECK(echo.closed == 0);
+  auto hog = echo.pool.allocate(std::size_t{40} << 20);
+  REQUIRE(hog);
+  for (int i = 0; i < 100 && echo.closed == 0; ++i) keep_on();
+  REQUIRE(echo.wait_closed(1));
+  CHECK(echo.error() == Errc::kTimedOut);
 }
 
 TEST_CASE("a message arrives as its bytes, buffers, files and zeros, in order") {
