@@ -58,9 +58,12 @@ PartnerLink::~PartnerLink() = default;
 void PartnerLink::arm(boost::asio::steady_timer& timer, std::chrono::milliseconds after,
                       void (PartnerLink::*then)()) {
   timer.expires_after(after);
-  timer.async_wait([weak = weak_from_this(), then](const boost::system::error_code& error) {
+  timer.async_wait([weak = weak_from_this(), then,
+                    due = clock_.now() + after](const boost::system::error_code& error) {
     const auto self = weak.lock();
-    if (!error && self != nullptr && !self->stopped_) (self.get()->*then)();
+    if (error || self == nullptr || self->stopped_) return;
+    self->clock_.woken(due);
+    (self.get()->*then)();
   });
 }
 
@@ -102,7 +105,7 @@ void PartnerLink::submit(Call call) {
   }
   const std::uint64_t number = ++calls_;
   out_.insert(number);
-  if (!call.patient) writes_out_.emplace(number, std::chrono::steady_clock::now());
+  if (!call.patient) writes_out_.emplace(number, clock_.now());
   begin_watch();
   begin_look();
   client_->call(std::move(call.ops), {.deadline = config_.patience, .idempotent = call.patient},
@@ -112,7 +115,7 @@ void PartnerLink::submit(Call call) {
                   if (self == nullptr) return done(std::move(result));
                   self->out_.erase(number);
                   const bool write = self->writes_out_.erase(number) > 0;
-                  if (result) self->last_answer_ = std::chrono::steady_clock::now();
+                  if (result) self->last_answer_ = self->clock_.now();
                   if (result && write) self->last_write_answer_ = self->last_answer_;
                   self->answered(incarnation, std::move(result), std::move(done));
                 });
@@ -143,7 +146,7 @@ void PartnerLink::looked(std::uint64_t incarnation, const Result<rpc::control::L
   looking_ = false;
   if (stopped_) return;
   if (found && found->state == rpc::control::Located::State::kUp) {
-    last_up_ = std::chrono::steady_clock::now();
+    last_up_ = clock_.now();
   }
   if (is_gone(found) && incarnation == incarnation_) put_away(gone_error());
   if (!out_.empty()) begin_look();
@@ -242,12 +245,12 @@ void PartnerLink::probed(std::uint64_t incarnation, const Result<CompoundResult>
 
 void PartnerLink::when_back(std::chrono::milliseconds limit, std::move_only_function<void()> then) {
   if (stopped_ || !partner_->away) return then();
-  returns_.push_back({std::chrono::steady_clock::now() + limit, std::move(then)});
+  returns_.push_back({clock_.now() + limit, std::move(then)});
   if (returns_.size() == 1) hurry();
 }
 
 void PartnerLink::hurry() {
-  const Time now = std::chrono::steady_clock::now();
+  const Time now = clock_.now();
   std::vector<Return> over;
   for (Return& one : std::exchange(returns_, {})) {
     (partner_->away && now < one.until ? returns_ : over).push_back(std::move(one));
@@ -273,7 +276,7 @@ void PartnerLink::begin_watch() {
 void PartnerLink::watch() {
   watching_ = false;
   if (partner_->away) fail_patient({Errc::kUnreachable, "the partner is away"});
-  const Time now = std::chrono::steady_clock::now();
+  const Time now = clock_.now();
   if (writes_unanswered(now) || question_unanswered(now)) {
     return put_away({Errc::kTimedOut, "no answer"});
   }
@@ -294,14 +297,14 @@ bool PartnerLink::question_unanswered(Time now) const {
 
 // The question waits in one queue with the calls, behind a link that may be full.
 void PartnerLink::ask() {
-  asked_ = std::chrono::steady_clock::now();
+  asked_ = clock_.now();
   client_->call(
       {}, {.deadline = config_.patience, .idempotent = true},
       [weak = weak_from_this(), incarnation = incarnation_](Result<CompoundResult> result) {
         const auto self = weak.lock();
         if (self == nullptr) return;
         if (incarnation == self->incarnation_) self->asked_.reset();
-        if (result) self->last_answer_ = std::chrono::steady_clock::now();
+        if (result) self->last_answer_ = self->clock_.now();
         self->answered(incarnation, std::move(result), [](const auto&) {});
       });
 }

@@ -22,6 +22,8 @@
 // is put away, and while it is out the partner is asked now and then whether it is there. Answers
 // to that question and to patient calls say nothing of writes: a disk may hang under these alone.
 //
+// Time in which this thread did not run counts for nothing (rpc/base/running_clock.h).
+//
 // Threading: everything on the thread of `ring`, but for Partner, which threads share.
 //
 // Ownership: what Config refers to outlives the link. stop() before the thread ends; it completes
@@ -41,6 +43,7 @@
 #include "dataserver/mirror/mirror_authority.h"
 #include "dataserver/ring/io_ring.h"
 #include "rpc/base/mutex.h"
+#include "rpc/base/running_clock.h"
 #include "rpc/session/session_client.h"
 
 namespace weft::ds {
@@ -148,6 +151,7 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   Time last_up_;                              // the metadata server said that it is there
   std::uint64_t out_before_ = 0;              // calls made when it was looked last
   bool looking_ = false;                      // the look timer is armed, or the answer is to come
+  RunningClock clock_;                        // for how long an answer is missing
   boost::asio::steady_timer look_timer_;
   boost::asio::steady_timer probe_timer_;
   boost::asio::steady_timer hurry_timer_;

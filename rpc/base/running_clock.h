@@ -4,7 +4,8 @@
 // It is for deadlines of what others owe us. While the thread does not run their answers wait here
 // unread, and by the machine's clock all of them would be late at once when it goes on.
 //
-// Threading: one thread, which calls tick() regularly.
+// Threading: one thread, which calls tick() regularly, or woken() whenever a timer of its has
+// ended.
 //
 // Ownership: the Clock given to it outlives it.
 #pragma once
@@ -18,12 +19,15 @@ class RunningClock {
   // A tick that comes later than this, after its period, says that the thread did not run.
   static constexpr Nanoseconds kLate = std::chrono::seconds(1);
 
-  // `period`: how often tick() is called.
-  explicit RunningClock(Nanoseconds period, const Clock& clock = system_clock())
+  // `period`: how often tick() is called, if it is.
+  explicit RunningClock(Nanoseconds period = {}, const Clock& clock = system_clock())
       : clock_(clock), period_(period) {}
 
-  // Goes back only at a tick() that is late, by what that leaves out.
+  // Goes back only at a tick() or woken() that is late, by what that leaves out.
   [[nodiscard]] TimePoint now() const { return clock_.now() - not_run_; }
+
+  // A time of the clock it was made with, as this one has it.
+  [[nodiscard]] TimePoint at(TimePoint time) const { return time - not_run_; }
 
   // Leaves out what passed since the last tick if this one is late. Returns now().
   TimePoint tick() {
@@ -33,6 +37,15 @@ class RunningClock {
     }
     last_ = at;
     return now();
+  }
+
+  // Leaves out by how much this is later than `due`, when a timer was to end by now(). Several
+  // timers that end late for one reason leave it out once. Whether that was so.
+  bool woken(TimePoint due) {
+    const Nanoseconds late = now() - due;
+    if (late <= kLate) return false;
+    not_run_ += late;
+    return true;
   }
 
  private:

@@ -60,7 +60,7 @@ void ClientCore::on_dialed(std::size_t index, Result<std::shared_ptr<Channel>> c
   if (!channel) {
     connection.back_off =
         std::clamp(connection.back_off * 2, options_.reconnect_least, options_.reconnect_most);
-    connection.dial_at = std::chrono::steady_clock::now() + connection.back_off;
+    connection.dial_at = clock_.now() + connection.back_off;
     wake_by(connection.dial_at);
     spdlog::debug("event=dial_failed why=\"{}\"", channel.error().describe());
     last_error_ = std::move(channel.error());
@@ -68,7 +68,7 @@ void ClientCore::on_dialed(std::size_t index, Result<std::shared_ptr<Channel>> c
   }
   connection.channel = std::move(*channel);
   connection.in_flight = 0;
-  connection.last_received = std::chrono::steady_clock::now();
+  connection.last_received = clock_.now();
   connection.channel->start(
       std::make_shared<ClientLink>(weak_from_this(), index, connection.channel.get()));
   advance();
@@ -100,7 +100,7 @@ void ClientCore::forget_connection(std::size_t index, const Error& why) {
   connection.channel.reset();
   connection.in_flight = 0;
   // An established one that breaks is dialed again at once, one that breaks again after a pause.
-  const Time now = std::chrono::steady_clock::now();
+  const Time now = clock_.now();
   const bool was_of_use = now - connection.dial_at > options_.reconnect_most;
   connection.back_off = was_of_use ? std::chrono::milliseconds{0}
                                    : std::clamp(connection.back_off * 2, options_.reconnect_least,
@@ -123,13 +123,13 @@ void ClientCore::forget_connection(std::size_t index, const Error& why) {
 
 void ClientCore::renew_connections() {
   if (phase_ != Phase::kReady) return;
-  renew_by_ = std::chrono::steady_clock::now() + kRenewPatience;
+  renew_by_ = clock_.now() + kRenewPatience;
   wake_by(renew_by_);
   pump();
 }
 
 bool ClientCore::renewing() {
-  if (phase_ != Phase::kReady || std::chrono::steady_clock::now() >= renew_by_) {
+  if (phase_ != Phase::kReady || clock_.now() >= renew_by_) {
     renew_by_ = {};
     return false;
   }

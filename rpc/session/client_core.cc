@@ -12,7 +12,8 @@ namespace {
 
 using nfs4::Status;
 
-constexpr std::chrono::milliseconds kDelay{100};  // after NFS4ERR_DELAY
+constexpr std::chrono::milliseconds kDelay{100};      // after NFS4ERR_DELAY
+constexpr std::chrono::milliseconds kCatchUp{1'000};  // after the thread did not run
 
 }  // namespace
 
@@ -39,7 +40,7 @@ nfs4::ExchangeIdOk ClientCore::server() const {
   return server_;
 }
 
-void ClientCore::start() { dial_missing(std::chrono::steady_clock::now()); }
+void ClientCore::start() { dial_missing(clock_.now()); }
 
 void ClientCore::submit(ClientRequest request) {
   if (phase_ == Phase::kClosing || phase_ == Phase::kClosed) {
@@ -48,6 +49,7 @@ void ClientCore::submit(ClientRequest request) {
   if (waiting_.size() >= options_.max_waiting) {
     return request.complete(fail(Errc::kBusy, "too many calls wait for a slot"));
   }
+  request.expires = clock_.at(request.expires);
   wake_by(request.expires);
   waiting_.push_back(std::move(request));
   pump();
@@ -59,7 +61,7 @@ void ClientCore::when_ready(std::chrono::milliseconds deadline,
   if (phase_ == Phase::kClosing || phase_ == Phase::kClosed) {
     return done(fail(Errc::kClosed, "session client closed"));
   }
-  const Time expires = std::chrono::steady_clock::now() + deadline;
+  const Time expires = clock_.now() + deadline;
   ready_waiters_.push_back({expires, std::move(done)});
   wake_by(expires);
 }
@@ -68,7 +70,7 @@ void ClientCore::when_ready(std::chrono::milliseconds deadline,
 void ClientCore::pump() {
   const bool reclaiming = phase_ == Phase::kReclaim;
   if (phase_ != Phase::kReady && !reclaiming) return;
-  if (delayed_until_ != Time{} && std::chrono::steady_clock::now() < delayed_until_) return;
+  if (delayed_until_ != Time{} && clock_.now() < delayed_until_) return;
   delayed_until_ = {};
   for (auto& [slot, request] : in_flight_) {
     if (request.connection != SIZE_MAX) continue;
@@ -112,7 +114,7 @@ void ClientCore::address(ClientRequest& request) {
 void ClientCore::close_slot(ClientRequest& request) {
   make_closing(request, options_);
   address(request);
-  request.expires = std::chrono::steady_clock::now() + options_.connect_deadline;
+  request.expires = clock_.now() + options_.connect_deadline;
   wake_by(request.expires);
 }
 
@@ -121,7 +123,7 @@ bool ClientCore::send(ClientRequest& request) {
   if (connection == SIZE_MAX) return false;
   request.connection = connection;
   ++request.sends;
-  request.sent_at = last_sent_ = std::chrono::steady_clock::now();
+  request.sent_at = last_sent_ = clock_.now();
   ++connections_[connection].in_flight;
   connections_[connection].channel->send(request.message.share());
   return true;
@@ -130,7 +132,7 @@ bool ClientCore::send(ClientRequest& request) {
 void ClientCore::on_record(std::size_t connection, const Channel* channel, Buffer record,
                            std::vector<Buffer> apart) {
   if (connections_[connection].channel.get() != channel) return;  // one given up already
-  connections_[connection].last_received = std::chrono::steady_clock::now();
+  connections_[connection].last_received = clock_.now();
   xdr::Decoder in(record.span());
   const auto xid = read_reply_xid(in);
   if (!xid) return drop_connection(connection, xid.error());
@@ -192,7 +194,7 @@ void ClientCore::on_sequence_failure(ClientRequest request, Status status) {
       return request.complete(fail(Errc::kCancelled, "given up"));
     case Status::NFS4ERR_DELAY:
       slots_.release(request.slot, false);
-      delayed_until_ = std::chrono::steady_clock::now() + kDelay;
+      delayed_until_ = clock_.now() + kDelay;
       wake_by(delayed_until_);
       return requeue(std::move(request));
     case Status::NFS4ERR_TOO_MANY_OPS:
@@ -233,12 +235,15 @@ void ClientCore::requeue(ClientRequest request) {
 void ClientCore::wake_by(Time due) {
   if (due >= due_ || phase_ == Phase::kClosed) return;
   due_ = due;
-  timer_.expires_at(due);
+  timer_.expires_after(due - clock_.now());
   timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     const auto self = weak.lock();
     if (self == nullptr || error || self->phase_ == Phase::kClosed) return;
-    const Time now = std::chrono::steady_clock::now();
-    self->due_ = Time::max();
+    // What has come meanwhile is read before anything is due.
+    const bool late = self->clock_.woken(std::exchange(self->due_, Time::max()));
+    const Time now = self->clock_.now();
+    if (late && !std::exchange(self->late_, true)) return self->wake_by(now + kCatchUp);
+    self->late_ = false;
     self->tick(now);
     self->wake_by(self->next_due(now));
   });
@@ -329,6 +334,7 @@ void ClientCore::keep_alive(Time now) {
   last_sent_ = now;
   auto request = make_request(options_, {}, {.deadline = options_.connect_deadline}, {});
   request.internal = true;
+  request.expires = now + options_.connect_deadline;
   // A lost answer must be noticed: the completion does nothing, but being there it can be late.
   request.done = [](Result<nfs4::CompoundResult>) {};
   wake_by(request.expires);

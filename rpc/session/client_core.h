@@ -8,6 +8,9 @@
 // client_core.cc has requests and their answers, client_session.cc the way to a session,
 // client_connections.cc dialing and losing connections.
 //
+// Deadlines leave out the time in which the thread did not run (rpc/base/running_clock.h): answers
+// may have come meanwhile.
+//
 // Threading: everything on the io_context's thread, but for what is marked atomic or guarded.
 //
 // Invariants:
@@ -23,6 +26,7 @@
 #include <unordered_map>
 
 #include "rpc/base/mutex.h"
+#include "rpc/base/running_clock.h"
 #include "rpc/session/client_request.h"
 #include "rpc/session/client_slots.h"
 #include "rpc/session/session_client.h"
@@ -127,6 +131,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   const Dial dial_;
   const SessionClientOptions options_;
   boost::asio::steady_timer timer_;
+  RunningClock clock_;
 
   Phase phase_ = Phase::kConnecting;
   std::vector<Connection> connections_;
@@ -143,6 +148,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   Time renew_by_{};         // or the connections stay; zero: nobody wants new ones
   Time delayed_until_{};    // the server asked for a pause (NFS4ERR_DELAY)
   Error last_error_{Errc::kUnreachable, "not connected yet"};
+  bool late_ = false;  // the timer was, and what was due then has been given some time
   bool ever_ready_ = false;
   bool must_reclaim_ = true;
   bool pumping_ = false;

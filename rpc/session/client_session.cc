@@ -43,7 +43,7 @@ void ClientCore::control(nfs4::OpArgs op,
   std::vector<nfs4::OpArgs> ops;
   ops.push_back(std::move(op));
   nfs4::encode_compound(call, options_.minor_version, std::move(ops));
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = clock_.now();
   const auto deadline = phase_ == Phase::kClosing ? kFarewell : options_.connect_deadline;
   control_ = Control{xid, connection, now + deadline, std::move(done)};
   wake_by(now + deadline);
@@ -163,13 +163,14 @@ void ClientCore::reclaim_complete() {
         retry_later(result ? error_of(result->status, "RECLAIM_COMPLETE") : result.error());
       });
   request.internal = true;
+  request.expires = clock_.now() + options_.connect_deadline;
   wake_by(request.expires);
   waiting_.push_front(std::move(request));
   pump();
 }
 
 void ClientCore::become_ready() {
-  const Time now = std::chrono::steady_clock::now();
+  const Time now = clock_.now();
   phase_ = Phase::kReady;
   wake_by(now + options_.keep_alive);
   dial_missing(now);
@@ -207,7 +208,7 @@ void ClientCore::retry_later(Error why) {
   if (phase_ == Phase::kClosing || phase_ == Phase::kClosed) return;
   spdlog::debug("event=session_retry why=\"{}\"", why.describe());
   last_error_ = std::move(why);
-  retry_at_ = std::chrono::steady_clock::now() + options_.reconnect_least;
+  retry_at_ = clock_.now() + options_.reconnect_least;
   wake_by(retry_at_);
 }
 
@@ -217,7 +218,7 @@ void ClientCore::close(std::move_only_function<void()> done) {
   phase_ = Phase::kClosing;
   state_ = SessionClient::State::kClosed;
   closed_ = std::move(done);
-  closing_until_ = std::chrono::steady_clock::now() + kFarewell;
+  closing_until_ = clock_.now() + kFarewell;
   wake_by(closing_until_);
   control_.reset();
   fail_all({Errc::kCancelled, "session client closed"});

@@ -58,3 +58,20 @@ TEST_CASE("time in which a thread did not run does not pass") {
   machine.advance(100ms);
   CHECK(clock.tick() - begin == 3100ms);
 }
+
+TEST_CASE("a timer that ends late says that its thread did not run") {
+  ManualClock machine;
+  RunningClock clock({}, machine);
+  const TimePoint begin = clock.now();
+  machine.advance(500ms);
+  CHECK_FALSE(clock.woken(begin + 100ms));  // a busy machine
+  CHECK(clock.now() - begin == 500ms);
+  machine.advance(1h);
+  CHECK(clock.woken(begin + 600ms));
+  CHECK(clock.now() - begin == 600ms);
+  CHECK_FALSE(clock.woken(begin + 600ms));  // another timer
+  CHECK(clock.at(machine.now()) == clock.now());
+  machine.advance(2s);
+  CHECK(clock.woken(begin + 700ms));
+  CHECK(clock.now() - begin == 700ms);
+}

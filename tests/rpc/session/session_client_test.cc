@@ -5,6 +5,7 @@
 #include <rapidcheck.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <thread>
 
 #include "rpc/session/client_slots.h"
 #include "rpc/session/session_server.h"
@@ -201,6 +202,25 @@ TEST_CASE("a call that nobody answers is told of at its deadline") {
   REQUIRE(answer);
   REQUIRE_FALSE(*answer);
   CHECK(answer->error().code == Errc::kTimedOut);
+}
+
+TEST_CASE("time in which the client did not run is not the server's") {
+  World world(5);
+  world.write(0, false);
+  while (world.answers.empty()) world.turn();
+  std::optional<Result<nfs4::CompoundResult>> answer;
+  std::vector<nfs4::OpArgs> ops;
+  ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{}});
+  world.client->call(std::move(ops), {.deadline = std::chrono::milliseconds(300)},
+                     [&](Result<nfs4::CompoundResult> result) { answer = std::move(result); });
+  world.context.restart();
+  world.context.poll();  // it is sent
+  REQUIRE_FALSE(answer);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!answer && std::chrono::steady_clock::now() < end) world.turn();
+  REQUIRE(answer);
+  CHECK(answer->has_value());
 }
 
 TEST_CASE("a call that was given up is settled, and not carried out after that") {
