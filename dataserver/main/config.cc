@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "dataserver/process/config_fields.h"
+#include "rpc/session/server_options.h"
 
 namespace weft::ds {
 
@@ -75,9 +76,12 @@ std::vector<Field> server_fields(DsConfig& config) {
       flag_field("server.pin_threads", config.pin_threads),
       number_field("server.memory_limit", config.memory_limit_bytes, 16 * kMiB,
                    std::int64_t{1} << 44, Kind::kBytes),
-      number_field("server.max_connections", config.max_connections, 1, 1'000'000),
+      number_field("server.max_connections", config.max_connections, 0, 1'000'000),
       number_field("server.max_connections_per_peer", config.max_connections_per_peer, 1,
                    1'000'000),
+      number_field("server.max_clients", config.max_clients, 0, 1'000'000),
+      number_field("server.max_clients_per_peer", config.max_clients_per_peer, 0, 1'000'000),
+      number_field("server.max_slots", config.max_slots, 1, 1024),
       number_field("server.watchdog_seconds", config.watchdog, 0, 3600),
       number_field("server.silence_seconds", config.silence, 2, 3600),
       number_field("server.drain_seconds", config.drain, 0, 600),
@@ -110,6 +114,27 @@ Result<HostPort> parse_host_port(std::string_view text) {
   }
   if (!good) return fail(Errc::kInvalid, fmt::format("'{}' is not host:port", text));
   return HostPort{std::string(host), port};
+}
+
+ClientLimits client_limits(const DsConfig& config) {
+  constexpr std::size_t kLeastClients = 64;
+  constexpr std::size_t kMemoryOfStranger = std::size_t{128} << 10;  // most is the sockets'
+  const std::size_t of_client =
+      config.max_slots * std::size_t{rpc::SessionServerOptions{}.max_cached_bytes};
+  ClientLimits limits;
+  limits.clients = config.max_clients;
+  if (limits.clients == 0) {
+    limits.clients = std::max(config.memory_limit_bytes / 4 / of_client, kLeastClients);
+  }
+  limits.clients_per_peer = config.max_clients_per_peer;
+  if (limits.clients_per_peer == 0)
+    limits.clients_per_peer = std::max<std::size_t>(limits.clients / 2, 1);
+  limits.connections = config.max_connections == 0 ? limits.clients : config.max_connections;
+  limits.strangers =
+      std::clamp<std::size_t>(config.memory_limit_bytes / kMemoryOfStranger, 128, 2048);
+  limits.strangers_per_peer = limits.strangers / 8;
+  limits.reply_bytes = limits.clients * of_client;
+  return limits;
 }
 
 std::vector<TomlField> config_fields(DsConfig& config) {

@@ -37,12 +37,15 @@ struct DsConfig {
   unsigned threads = 0;  // 0: one for each CPU this process may use
   bool pin_threads = true;
   std::size_t memory_limit_bytes = std::size_t{512} << 20;  // of data in transit
-  std::size_t max_connections = 4096;
+  std::size_t max_connections = 0;  // of clients; 0: as many as there may be clients
   std::size_t max_connections_per_peer = 256;
-  std::chrono::seconds watchdog{30};    // a thread that hangs longer ends the process; 0: never
-  std::chrono::seconds silence{5};      // a supervised server is killed after
-  std::chrono::seconds drain{10};       // what a clean shutdown waits for requests
-  std::chrono::seconds lease_wait{10};  // for which requests wait while there is no lease
+  std::size_t max_clients = 0;           // 0: as many as a quarter of memory_limit is enough for
+  std::size_t max_clients_per_peer = 0;  // 0: half of that
+  std::uint32_t max_slots = 64;          // of a session: requests at a time
+  std::chrono::seconds watchdog{30};     // a thread that hangs longer ends the process; 0: never
+  std::chrono::seconds silence{5};       // a supervised server is killed after
+  std::chrono::seconds drain{10};        // what a clean shutdown waits for requests
+  std::chrono::seconds lease_wait{10};   // for which requests wait while there is no lease
   std::string log_level = "info";
   std::optional<layout::NetAddress> metrics;  // Prometheus text over HTTP
   bool shared_memory = true;                  // for a metadata server on this machine
@@ -79,6 +82,17 @@ struct DsConfig {
 
 // "mds1:9630", "192.0.2.1:9630", "[2001:db8::1]:9630".
 [[nodiscard]] Result<HostPort> parse_host_port(std::string_view text);
+
+// How many of what clients may have, with what follows from memory_limit in the place of zeros.
+struct ClientLimits {
+  std::size_t clients = 0;
+  std::size_t clients_per_peer = 0;
+  std::size_t connections = 0;
+  std::size_t strangers = 0;  // connections that have shown nothing yet
+  std::size_t strangers_per_peer = 0;
+  std::size_t reply_bytes = 0;  // promised for replies kept for retransmissions
+};
+[[nodiscard]] ClientLimits client_limits(const DsConfig& config);
 
 // The keys there are, each of which sets its part of `config`, which must outlive the list.
 [[nodiscard]] std::vector<TomlField> config_fields(DsConfig& config);

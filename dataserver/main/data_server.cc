@@ -86,6 +86,14 @@ rpc::SessionServerOptions DataServer::session_options() const {
   options.server_major_id = "weft-ds-" + to_string(chain_->directory().identity().uuid);
   options.server_scope = options.server_major_id;
   options.role = rpc::nfs4::EXCHGID4_FLAG_USE_PNFS_DS;
+  options.is_server = [keys = keys_](const rpc::nfs4::ExchangeIdArgs& args) {
+    return rpc::is_server(*keys, args);
+  };
+  const ClientLimits limits = client_limits(config_);
+  options.max_clients = limits.clients;
+  options.max_clients_per_host = limits.clients_per_peer;
+  options.max_slots = config_.max_slots;
+  options.max_cached_total_bytes = limits.reply_bytes;
   return options;
 }
 
@@ -232,12 +240,19 @@ Result<> DataServer::listen_locally() {
 }
 
 Result<> DataServer::bind() {
+  const ClientLimits limits = client_limits(config_);
   for (const layout::NetAddress& address : config_.listen) {
     rpc::TcpServerOptions options;
     options.address = layout::ip_text(address);
     options.port = address.port;
-    options.max_connections = config_.max_connections;
+    options.max_connections = limits.connections;
     options.max_connections_per_peer = config_.max_connections_per_peer;
+    options.max_strangers = limits.strangers;
+    options.max_strangers_per_peer = limits.strangers_per_peer;
+    options.limits.standing = Standing::kStranger;
+    options.limits.look = [this](std::span<const std::byte> head) {
+      return sessions_->look_at(head);
+    };
     // So that direct writes need no copy, and others copy from a page boundary.
     options.limits.locate_payload = rpc::nfs4::locate_payload;
     // A target takes what is in memory it shares; past it goes what is in a pipe.

@@ -49,7 +49,8 @@ int serve(DsConfig config, const std::string& path,
   set_up_signals();
   Reloader reloader(path, kReloadable);
   // For the objects kept open, twice in direct mode, and for connections.
-  raise_file_limit(config.store.max_open_files * 2 + config.max_connections + 256);
+  const ClientLimits limits = client_limits(config);
+  raise_file_limit(config.store.max_open_files * 2 + limits.connections + limits.strangers + 256);
   std::function<void()> on_alive;
   if (life >= 0) on_alive = [life] { tell(life, Supervisor::kAlive); };
   auto server = DataServer::open(std::move(config), standalone, std::move(on_alive));

@@ -47,6 +47,7 @@ bool own_copy_told(Result<> told, std::optional<Error>& refused) {
 
 Duplicator::Duplicator(Parts parts) : parts_(std::move(parts)) {
   parts_.link.timeout = parts_.options.timeout;
+  parts_.link.keys = parts_.keys;
   for (IoRing* ring : parts_.rings) {
     threads_.push_back(std::make_unique<PerThread>(*ring, parts_, book_));
   }

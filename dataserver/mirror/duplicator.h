@@ -68,7 +68,7 @@ class Duplicator final : public Duplication {
     std::vector<IoRing*> rings;  // one for each I/O thread, in the order of their index
     std::uint64_t boot = 0;      // drawn at random when the process started
     MirrorOptions options;
-    LinkConfig link;      // its timeout is that of the options
+    LinkConfig link;      // its timeout is that of the options, and so are its keys these
     RoundLimits reports;  // how long a write waits for the metadata server
   };
 

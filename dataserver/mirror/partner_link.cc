@@ -184,7 +184,7 @@ void PartnerLink::located(Result<rpc::control::Located> found) {
   client_ = std::make_unique<rpc::SessionClient>(
       ring_.context(), config_.make_dial(ring_.context(), found->addresses),
       rpc::cluster_session_options(config_.owner + "-" + std::to_string(ring_.index()),
-                                   system_random().u64(), "weft-ds"));
+                                   system_random().u64(), "weft-ds", config_.keys));
   if (probing_) {
     client_->call({}, {.deadline = config_.timeout, .idempotent = true},
                   [weak = weak_from_this(),

@@ -44,6 +44,7 @@
 #include "dataserver/ring/io_ring.h"
 #include "rpc/base/mutex.h"
 #include "rpc/base/running_clock.h"
+#include "rpc/peer/keyring.h"
 #include "rpc/session/session_client.h"
 
 namespace weft::ds {
@@ -76,6 +77,7 @@ struct LinkConfig {
   std::chrono::milliseconds patience{40'000};  // of a call that is out while others are answered
   std::size_t max_waiting = 4096;              // calls while the address is asked for
   MakeDial make_dial;
+  std::shared_ptr<const rpc::peer::Keyring> keys = nullptr;  // to show that it is a server
 };
 
 class PartnerLink : public std::enable_shared_from_this<PartnerLink> {

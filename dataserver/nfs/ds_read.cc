@@ -5,6 +5,7 @@
 #include "dataserver/nfs/ds_jobs.h"
 #include "dataserver/store/block_sums.h"
 #include "dataserver/store/failure.h"
+#include "rpc/base/standing.h"
 
 namespace weft::ds {
 
@@ -71,6 +72,11 @@ void DsHandler::read_store(std::unique_ptr<ReadJob> job) {
   if (what.for_partner) {
     return parts_.store.read_uncached(what.handle.object, what.offset, what.count, std::move(done));
   }
+  const bool of_client = what.handle.access != layout::Access::kControl;
+  if (of_client && parts_.pool != nullptr &&
+      !has_room(*parts_.pool, PoolShare::kReplies, what.count)) {
+    return done(fail(Errc::kBusy, "memory is short for what clients read"));
+  }
   parts_.store.read(what.handle.object, what.offset, what.count, std::move(done));
 }
 
@@ -115,7 +121,8 @@ void DsHandler::read_failed(std::unique_ptr<ReadJob> job, const Error& error) {
   const Status status = status_of(error, job->handle);
   // Where memory is short it is as short for the next file: that says nothing of this copy.
   const auto memory_short = [&] {
-    return parts_.pool != nullptr && !parts_.pool->allocate(std::max(job->count, 1U));
+    return parts_.pool != nullptr && (!has_room(*parts_.pool, PoolShare::kReplies, job->count) ||
+                                      !parts_.pool->allocate(std::max(job->count, 1U)));
   };
   const bool broken = failed_by_store(error) && !(error == Errc::kNotFound) &&
                       !(error == Errc::kBusy && memory_short());

@@ -42,7 +42,7 @@ ProxyIo::Impl::Impl(Config config, Registry& registry, BufferPool& pool)
     : config_(std::move(config)),
       pool_(pool),
       sessions_(std::make_shared<ServerSessions>(
-          config_.owner, registry, pool,
+          config_.owner, config_.keys, registry, pool,
           config_.is_gone ? config_.is_gone : by_registry(registry))),
       verifier_(system_random().u64()),
       admission_({.calls = config_.max_calls,

@@ -91,9 +91,10 @@ void ServerSessions::complete(Attempt& attempt, Result<CompoundResult> result) {
   done(std::move(result));
 }
 
-ServerSessions::ServerSessions(std::string owner, Registry& registry, BufferPool& pool,
-                               IsGone is_gone)
+ServerSessions::ServerSessions(std::string owner, std::shared_ptr<const rpc::peer::Keyring> keys,
+                               Registry& registry, BufferPool& pool, IsGone is_gone)
     : owner_(std::move(owner)),
+      keys_(std::move(keys)),
       boot_(system_random().u64()),
       registry_(registry),
       pool_(pool),
@@ -161,7 +162,8 @@ ServerSessions::Session ServerSessions::make_session(const ServerView& view) {
       .server = view.record.store,
       .tcp = rpc::dial_addresses(context, pool_, view.record.addresses, kConnectDeadline)});
   session.client = std::make_shared<rpc::SessionClient>(
-      context, session.route->dial(), rpc::cluster_session_options(owner_, boot_, "weft-mds"));
+      context, session.route->dial(),
+      rpc::cluster_session_options(owner_, boot_, "weft-mds", keys_));
   return session;
 }
 

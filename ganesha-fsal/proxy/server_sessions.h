@@ -37,6 +37,7 @@
 #include "rpc/base/buffer.h"
 #include "rpc/base/mutex.h"
 #include "rpc/nfs4/compound.h"
+#include "rpc/peer/keyring.h"
 #include "rpc/session/local_route.h"
 #include "rpc/session/session_client.h"
 #include "rpc/transport/io_threads.h"
@@ -51,7 +52,9 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   // Whether a data server is known to be gone, rather than being restarted. Any thread; at once.
   using IsGone = std::function<bool(std::uint32_t ds_id)>;
 
-  ServerSessions(std::string owner, Registry& registry, BufferPool& pool, IsGone is_gone = {});
+  // `keys`: to show data servers who it is (cluster_session.h).
+  ServerSessions(std::string owner, std::shared_ptr<const rpc::peer::Keyring> keys,
+                 Registry& registry, BufferPool& pool, IsGone is_gone = {});
   ServerSessions(const ServerSessions&) = delete;
   ServerSessions& operator=(const ServerSessions&) = delete;
   ~ServerSessions();
@@ -103,6 +106,7 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   void retire(Session session);
 
   const std::string owner_;
+  const std::shared_ptr<const rpc::peer::Keyring> keys_;
   const std::uint64_t boot_;  // the client verifier of EXCHANGE_ID
   Registry& registry_;
   BufferPool& pool_;

@@ -72,7 +72,7 @@ void ClientCore::exchange_id() {
   const auto owner = std::as_bytes(std::span(options_.owner));
   args.owner.assign(owner.begin(), owner.end());
   args.flags = options_.flags;
-  args.impl = nfs4::ImplId{.domain = "weft", .name = "weft", .date = {}};
+  args.impl = nfs4::ImplId{.domain = options_.domain(), .name = "weft", .date = {}};
   control({Op::OP_EXCHANGE_ID, std::move(args)},
           [this](Result<nfs4::OpResult> result) { on_exchange_id(std::move(result)); });
 }

@@ -51,14 +51,24 @@ ClientTable::ClientTable(const SessionServerOptions& options, Clock& clock, Rand
 }
 
 OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs& args,
-                                                      const std::string& principal) {
+                                                      const std::string& principal,
+                                                      const std::string& host) {
   if ((args.flags & ~kKnownFlags) != 0) return std::unexpected(Status::NFS4ERR_INVAL);
   if (args.protection != nfs4::StateProtect::SP4_NONE) {
     return std::unexpected(Status::NFS4ERR_INVAL);
   }
   std::string owner = as_string(args.owner);
   const MutexLock lock(mutex_);
+  const bool server = options_.is_server && options_.is_server(args);
   Record* confirmed = owner_record(owner, true);
+  const Record* unconfirmed = owner_record(owner, false);
+  // Who cannot show that it is that server does not end what the server has.
+  const auto anothers = [&](const Record* record) WEFT_REQUIRES(mutex_) {
+    return record != nullptr && record->client->info.server && !server && !expired(*record);
+  };
+  if (anothers(confirmed) || anothers(unconfirmed)) {
+    return std::unexpected(Status::NFS4ERR_CLID_INUSE);
+  }
   if ((args.flags & nfs4::EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0) {
     return update(confirmed, args, principal);
   }
@@ -71,8 +81,9 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs
       return describe(*confirmed);
     }
   }
-  if (const Record* old = owner_record(owner, false)) drop_record(old->client->info.id);
-  auto record = add_record(args, std::move(owner), principal);
+  if (unconfirmed != nullptr) drop_record(unconfirmed->client->info.id);
+  auto record =
+      add_record(args, std::move(owner), {principal, server ? std::string{} : host, server});
   if (!record) return std::unexpected(record.error());
   return describe(**record);
 }
@@ -89,10 +100,10 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::update(Record* confirmed,
 }
 
 OrStatus<ClientTable::Record*> ClientTable::add_record(const nfs4::ExchangeIdArgs& args,
-                                                       std::string owner,
-                                                       const std::string& principal) {
-  if (records_.size() >= options_.max_clients && !make_room()) {
-    return std::unexpected(Status::NFS4ERR_DELAY);
+                                                       std::string owner, const Origin& origin) {
+  const auto& [principal, host, server] = origin;
+  while (!has_room(server, host)) {
+    if (!make_room(server, host)) return std::unexpected(Status::NFS4ERR_DELAY);
   }
   // The high half differs between server processes, so that an id of a life before is stale.
   const nfs4::ClientId id = (boot_nonce_ & 0xFFFFFFFF00000000ULL) | next_client_++;
@@ -100,12 +111,16 @@ OrStatus<ClientTable::Record*> ClientTable::add_record(const nfs4::ExchangeIdArg
   client->info = {.id = id,
                   .owner = printable(owner),
                   .impl_name = args.impl ? printable(args.impl->name) : std::string{},
-                  .principal = principal};
+                  .principal = principal,
+                  .server = server};
   renew(*client);
+  ++use_of(server).clients;
+  if (!host.empty()) ++hosts_[host].clients;
   Record& record = records_[id];
   record.client = std::move(client);
   record.verifier = args.verifier;
   record.owner = owner;
+  record.host = host;
   unconfirmed_[std::move(owner)] = id;
   return &record;
 }
@@ -152,9 +167,8 @@ OrStatus<nfs4::CreateSessionOk> ClientTable::make_session(Record& record,
   if (record.sessions.size() >= options_.max_sessions_per_client && !drop_idle_session(record)) {
     return std::unexpected(Status::NFS4ERR_NOSPC);
   }
-  const std::size_t left =
-      options_.max_cached_total_bytes - std::min(promised_bytes_, options_.max_cached_total_bytes);
-  const std::size_t affordable = left / std::max<std::size_t>(options_.max_cached_bytes, 1);
+  const std::size_t affordable =
+      bytes_left(record) / std::max<std::size_t>(options_.max_cached_bytes, 1);
   if (affordable == 0) return std::unexpected(Status::NFS4ERR_NOSPC);
   ServerSession::Limits limits;
   limits.slots = static_cast<std::uint32_t>(std::min<std::size_t>(
@@ -167,7 +181,7 @@ OrStatus<nfs4::CreateSessionOk> ClientTable::make_session(Record& record,
   limits.max_kept = options_.max_cached_bytes;
 
   auto session = std::make_shared<ServerSession>(new_session_id(), record.client, limits);
-  promised_bytes_ += limits.slots * limits.max_kept;
+  promise(record, limits.slots * limits.max_kept);
   record.sessions.push_back(session);
   sessions_[session->id()] = session;
 
@@ -202,8 +216,9 @@ Status ClientTable::destroy_session(const nfs4::SessionId& id) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return Status::NFS4ERR_BADSESSION;
   const std::shared_ptr<ServerSession> session = found->second;
-  records_.at(session->client().info.id).sessions.remove(session);
-  drop_session(session);
+  Record& record = records_.at(session->client().info.id);
+  record.sessions.remove(session);
+  drop_session(record, session);
   return Status::NFS4_OK;
 }
 
@@ -270,10 +285,39 @@ bool ClientTable::expired(const Record& record) const {
   return idle > options_.lease;
 }
 
-bool ClientTable::make_room() {
+bool ClientTable::has_room(bool server, const std::string& host) const {
+  if ((server ? servers_ : clients_).clients >= options_.max_clients) return false;
+  const auto found = hosts_.find(host);
+  return found == hosts_.end() || found->second.clients < options_.max_clients_per_host;
+}
+
+std::size_t ClientTable::bytes_left(const Record& record) const {
+  const std::size_t all = options_.max_cached_total_bytes;
+  const bool server = record.client->info.server;
+  std::size_t left = all - std::min((server ? servers_ : clients_).promised_bytes, all);
+  if (const auto host = hosts_.find(record.host); host != hosts_.end()) {
+    left = std::min(left, all / 2 - std::min(host->second.promised_bytes, all / 2));
+  }
+  return left;
+}
+
+void ClientTable::promise(const Record& record, std::size_t bytes) {
+  use_of(record.client->info.server).promised_bytes += bytes;
+  if (!record.host.empty()) hosts_.at(record.host).promised_bytes += bytes;
+}
+
+void ClientTable::take_back(const Record& record, std::size_t bytes) {
+  use_of(record.client->info.server).promised_bytes -= bytes;
+  if (!record.host.empty()) hosts_.at(record.host).promised_bytes -= bytes;
+}
+
+bool ClientTable::make_room(bool server, const std::string& host) {
+  const auto own = hosts_.find(host);
+  const bool of_host = own != hosts_.end() && own->second.clients >= options_.max_clients_per_host;
   const Record* victim = nullptr;
   for (const auto& [id, record] : records_) {
     if (record.confirmed && !expired(record)) continue;
+    if (record.client->info.server != server || (of_host && record.host != host)) continue;
     // Unconfirmed before confirmed, older before younger.
     if (victim == nullptr || (victim->confirmed && !record.confirmed) ||
         (victim->confirmed == record.confirmed &&
@@ -292,15 +336,16 @@ bool ClientTable::drop_idle_session(Record& record) {
     if (session.use_count() > 2) continue;
     const std::shared_ptr<ServerSession> victim = session;
     record.sessions.remove(victim);
-    drop_session(victim);
+    drop_session(record, victim);
     return true;
   }
   return false;
 }
 
-void ClientTable::drop_session(const std::shared_ptr<ServerSession>& session) {
+void ClientTable::drop_session(const Record& record,
+                               const std::shared_ptr<ServerSession>& session) {
   session->kill();
-  promised_bytes_ -= session->limits().slots * session->limits().max_kept;
+  take_back(record, session->limits().slots * session->limits().max_kept);
   sessions_.erase(session->id());
 }
 
@@ -308,7 +353,12 @@ void ClientTable::drop_record(nfs4::ClientId id) {
   auto node = records_.extract(id);
   WEFT_ASSERT(!node.empty());
   Record& record = node.mapped();
-  for (const auto& session : record.sessions) drop_session(session);
+  for (const auto& session : record.sessions) drop_session(record, session);
+  --use_of(record.client->info.server).clients;
+  if (const auto host = hosts_.find(record.host);
+      host != hosts_.end() && --host->second.clients == 0) {
+    hosts_.erase(host);
+  }
   auto& index = record.confirmed ? confirmed_ : unconfirmed_;
   const auto named = index.find(record.owner);
   if (named != index.end() && named->second == id) index.erase(named);

@@ -6,8 +6,10 @@
 // another verifier has restarted: it gets a new, unconfirmed client id, and the old one goes when
 // the new one is confirmed. CREATE_SESSION has a reply cache of one per client id.
 //
-// Bounds: clients, sessions per client, and the bytes promised for kept replies. When the client
-// table is full, unconfirmed and then expired records make room; if none can, NFS4ERR_DELAY.
+// Bounds: clients, sessions per client, and the bytes promised for kept replies; of clients and of
+// bytes one host has a part. When the client table, or the host's part of it, is full, unconfirmed
+// and then expired records make room; if none can, NFS4ERR_DELAY. Servers of the system are counted
+// apart, so that clients cannot take their places.
 //
 // Threading: any thread; one mutex. None of this is on the data path: connections keep what
 // find() gave them, and learn from ServerSession::dead() that it is gone.
@@ -37,9 +39,11 @@ class ClientTable {
   ClientTable(const ClientTable&) = delete;
   ClientTable& operator=(const ClientTable&) = delete;
 
-  // `principal` names whom the credential claims to be ("sys:0").
+  // `principal` names whom the credential claims to be ("sys:0"); `host` is where it comes from,
+  // and nobody's when it is empty.
   [[nodiscard]] OrStatus<nfs4::ExchangeIdOk> exchange_id(const nfs4::ExchangeIdArgs& args,
-                                                         const std::string& principal);
+                                                         const std::string& principal,
+                                                         const std::string& host = {});
   [[nodiscard]] OrStatus<nfs4::CreateSessionOk> create_session(const nfs4::CreateSessionArgs& args,
                                                                const std::string& principal);
   [[nodiscard]] nfs4::Status destroy_session(const nfs4::SessionId& id);
@@ -57,8 +61,19 @@ class ClientTable {
   [[nodiscard]] std::size_t sessions() const;
 
  private:
+  // What clients, or servers, or those of one host have.
+  struct Use {
+    std::size_t clients = 0;
+    std::size_t promised_bytes = 0;  // for kept replies
+  };
+  struct Origin {
+    std::string principal;
+    std::string host;  // empty: counted for none
+    bool server = false;
+  };
   struct Record {
     std::shared_ptr<ServerClient> client;
+    std::string host;   // empty: counted for none
     std::string owner;  // co_ownerid as sent
     nfs4::Verifier verifier = 0;
     bool confirmed = false;
@@ -79,16 +94,26 @@ class ClientTable {
                                                     const std::string& principal)
       WEFT_REQUIRES(mutex_);
   [[nodiscard]] OrStatus<Record*> add_record(const nfs4::ExchangeIdArgs& args, std::string owner,
-                                             const std::string& principal) WEFT_REQUIRES(mutex_);
+                                             const Origin& origin) WEFT_REQUIRES(mutex_);
   [[nodiscard]] nfs4::ExchangeIdOk describe(const Record& record) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] OrStatus<nfs4::CreateSessionOk> make_session(Record& record,
                                                              const nfs4::CreateSessionArgs& args)
       WEFT_REQUIRES(mutex_);
   void confirm(Record& record) WEFT_REQUIRES(mutex_);
-  [[nodiscard]] bool make_room() WEFT_REQUIRES(mutex_);
+  // For one more client or server; for one of the host's, unless that is empty.
+  [[nodiscard]] bool make_room(bool server, const std::string& host) WEFT_REQUIRES(mutex_);
+  [[nodiscard]] bool has_room(bool server, const std::string& host) const WEFT_REQUIRES(mutex_);
+  // Bytes that may still be promised to it.
+  [[nodiscard]] std::size_t bytes_left(const Record& record) const WEFT_REQUIRES(mutex_);
+  [[nodiscard]] Use& use_of(bool server) WEFT_REQUIRES(mutex_) {
+    return server ? servers_ : clients_;
+  }
   [[nodiscard]] bool expired(const Record& record) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] bool drop_idle_session(Record& record) WEFT_REQUIRES(mutex_);
-  void drop_session(const std::shared_ptr<ServerSession>& session) WEFT_REQUIRES(mutex_);
+  void drop_session(const Record& record, const std::shared_ptr<ServerSession>& session)
+      WEFT_REQUIRES(mutex_);
+  void promise(const Record& record, std::size_t bytes) WEFT_REQUIRES(mutex_);
+  void take_back(const Record& record, std::size_t bytes) WEFT_REQUIRES(mutex_);
   void drop_record(nfs4::ClientId id) WEFT_REQUIRES(mutex_);
   [[nodiscard]] nfs4::SessionId new_session_id() WEFT_REQUIRES(mutex_);
 
@@ -105,7 +130,9 @@ class ClientTable {
       WEFT_GUARDED_BY(mutex_);
   std::uint32_t next_client_ WEFT_GUARDED_BY(mutex_) = 1;
   std::uint32_t next_session_ WEFT_GUARDED_BY(mutex_) = 1;
-  std::size_t promised_bytes_ WEFT_GUARDED_BY(mutex_) = 0;  // for kept replies, of all sessions
+  Use clients_ WEFT_GUARDED_BY(mutex_);
+  Use servers_ WEFT_GUARDED_BY(mutex_);
+  std::map<std::string, Use> hosts_ WEFT_GUARDED_BY(mutex_);  // of clients
 };
 
 }  // namespace weft::rpc

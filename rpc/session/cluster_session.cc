@@ -1,13 +1,30 @@
 #include "rpc/session/cluster_session.h"
 
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <string_view>
+
 #include "rpc/base/assert.h"
 #include "rpc/transport/tcp_dialer.h"
+#include "rpc/xdr/xdr.h"
 
 namespace weft::rpc {
 
 namespace {
 
 using Dialed = std::move_only_function<void(Result<std::shared_ptr<Channel>>)>;
+
+// Without telling by its time where they differ.
+bool same_text(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned differs = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    differs |=
+        static_cast<unsigned>(static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]));
+  }
+  return differs == 0;
+}
 
 void try_from(const std::shared_ptr<const std::vector<Dial>>& dials, std::size_t index,
               Dialed done) {
@@ -18,11 +35,39 @@ void try_from(const std::shared_ptr<const std::vector<Dial>>& dials, std::size_t
   });
 }
 
+constexpr std::string_view kDomain = "server.weft.";
+constexpr std::string_view kLabel = "session";
+
 }  // namespace
 
+std::string server_domain(const peer::ClusterKey& key, std::span<const std::byte> owner,
+                          nfs4::Verifier verifier) {
+  xdr::Encoder bytes;
+  bytes.u64(verifier);
+  const peer::Key proof = peer::hmac(peer::derive(key, kLabel), {bytes.bytes(), owner});
+  std::string domain(kDomain);
+  for (const std::byte byte : proof) {
+    domain += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+  }
+  return domain;
+}
+
+bool is_server(const peer::Keyring& keys, const nfs4::ExchangeIdArgs& args) {
+  if (!args.impl || !args.impl->domain.starts_with(kDomain)) return false;
+  return std::ranges::any_of(keys.now().cluster, [&args](const peer::ClusterKey& key) {
+    return same_text(args.impl->domain, server_domain(key, args.owner, args.verifier));
+  });
+}
+
 SessionClientOptions cluster_session_options(std::string owner, nfs4::Verifier verifier,
-                                             std::string machine) {
+                                             std::string machine,
+                                             std::shared_ptr<const peer::Keyring> keys) {
   SessionClientOptions options;
+  if (keys != nullptr) {
+    options.domain = [keys = std::move(keys), owner, verifier] {
+      return server_domain(keys->first(), std::as_bytes(std::span(owner)), verifier);
+    };
+  }
   options.owner = std::move(owner);
   options.verifier = verifier;
   options.flags = nfs4::EXCHGID4_FLAG_USE_PNFS_DS;

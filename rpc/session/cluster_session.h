@@ -5,21 +5,33 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "layout/net_address.h"
 #include "rpc/base/buffer.h"
+#include "rpc/nfs4/session_ops.h"
+#include "rpc/peer/keyring.h"
 #include "rpc/session/session_client.h"
 #include "rpc/transport/channel.h"
 
 namespace weft::rpc {
 
 // A client of a data server, as `machine`; `verifier` changes whenever its earlier requests must
-// not be executed any more.
-[[nodiscard]] SessionClientOptions cluster_session_options(std::string owner,
-                                                           nfs4::Verifier verifier,
-                                                           std::string machine);
+// not be executed any more. With keys it shows that it is a server.
+[[nodiscard]] SessionClientOptions cluster_session_options(
+    std::string owner, nfs4::Verifier verifier, std::string machine,
+    std::shared_ptr<const peer::Keyring> keys);
+
+// What EXCHANGE_ID has for the implementation's domain: a proof, of the owner and the verifier,
+// that one has the cluster key. It decides no more than which share of places and memory one has;
+// who hears it may use it while that client lives.
+[[nodiscard]] std::string server_domain(const peer::ClusterKey& key,
+                                        std::span<const std::byte> owner, nfs4::Verifier verifier);
+// Whether that is there, under one of the keys.
+[[nodiscard]] bool is_server(const peer::Keyring& keys, const nfs4::ExchangeIdArgs& args);
 
 // Tries one dialer after the other until one connects. Precondition: there is one.
 [[nodiscard]] Dial dial_in_turn(std::vector<Dial> dials);

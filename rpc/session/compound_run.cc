@@ -11,10 +11,23 @@ using nfs4::Status;
 
 // Room any result but READ's needs at most, on a data server or in a session operation.
 constexpr std::size_t kResultRoom = 320;
+// And those of which there are many, which fit among the replies that are kept: operation, status;
+// count, stability, verifier.
+constexpr std::size_t kPlainRoom = 8;
+constexpr std::size_t kWriteRoom = kPlainRoom + 16;
 // READ: op, status, eof, length, padding.
 constexpr std::size_t kReadRoom = 20;
 // Where the part of a reply begins that is kept for retransmissions: after the xid.
 constexpr std::size_t kAfterXid = 4;
+
+std::size_t room_of(Op op) {
+  switch (op) {
+    case Op::OP_PUTFH: return kPlainRoom;
+    case Op::OP_WRITE:
+    case Op::OP_COMMIT: return kWriteRoom;
+    default: return kResultRoom;
+  }
+}
 
 }  // namespace
 
@@ -27,6 +40,7 @@ CompoundRun::CompoundRun(std::shared_ptr<ServerConnection> connection, const Cal
       record_size_(record_.size() + record.apart.size()),
       apart_(std::move(record.apart)),
       room_(std::move(record.room)),
+      head_only_(record.head_only),
       in_(record_.span()) {
   in_.skip(at);
   compound_.minor_version = header_.minor_version;
@@ -89,7 +103,7 @@ void CompoundRun::answer_alone(nfs4::OpArgs op) {
   } else if (header_.op_count != 1) {
     append(failed(op.op, Status::NFS4ERR_NOT_ONLY_OP));
   } else {
-    append(*answer_session_op(connection_->core(), call_, nullptr, op));
+    append(*answer_session_op(connection_->core(), {call_, connection_->host()}, nullptr, op));
   }
   if (status_ != Status::NFS4_OK) reject();
 }
@@ -97,7 +111,7 @@ void CompoundRun::answer_alone(nfs4::OpArgs op) {
 CompoundRun::Next CompoundRun::begin_sequence(const nfs4::SequenceArgs& args) {
   const std::shared_ptr<ServerSession>& session = connection_->session(args.session);
   Status refused = Status::NFS4_OK;
-  if (session == nullptr) {
+  if (session == nullptr || head_only_) {
     refused = Status::NFS4ERR_BADSESSION;
   } else if (header_.op_count > session->limits().max_operations) {
     refused = Status::NFS4ERR_TOO_MANY_OPS;
@@ -238,7 +252,7 @@ std::optional<nfs4::OpResult> CompoundRun::answer_here(nfs4::OpArgs& op) {
       started_ops_ != header_.op_count) {
     return failed(op.op, Status::NFS4ERR_NOT_ONLY_OP);  // its own session: the last or nothing
   }
-  return answer_session_op(connection_->core(), call_, session_.get(), op);
+  return answer_session_op(connection_->core(), {call_, connection_->host()}, session_.get(), op);
 }
 
 nfs4::OpArgs CompoundRun::next_op() {
@@ -252,7 +266,7 @@ Status CompoundRun::make_room(nfs4::OpArgs& op) {
   const std::size_t left = limits.max_response - std::min<std::size_t>(used, limits.max_response);
   const std::size_t cache_left =
       limits.max_response_cached - std::min<std::size_t>(used, limits.max_response_cached);
-  std::size_t wanted = kResultRoom;
+  std::size_t wanted = room_of(op.op);
   if (auto* read = std::get_if<nfs4::ReadArgs>(&op.args)) {
     if (left < kReadRoom + 1 && read->count > 0) return Status::NFS4ERR_REP_TOO_BIG;
     compound_.max_read = left < kReadRoom ? 0 : (left - kReadRoom) & ~std::size_t{3};

@@ -34,6 +34,7 @@ struct ClientInfo {
   std::string owner;      // co_ownerid, printable characters only
   std::string impl_name;  // EXCHANGE_ID's implementation name ("Linux 6.1.0 ...")
   std::string principal;  // whom CREATE_SESSION was made by
+  bool server = false;    // it has shown that it is one of the system's servers
 };
 
 // The state of one COMPOUND while its operations run.

@@ -14,11 +14,13 @@ constexpr Program kNfs4{.number = nfs4::kProgram,
                         .highest_version = nfs4::kVersion,
                         .last_procedure = kCompoundProcedure};
 
+std::string host_of(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
+
 }  // namespace
 
 ServerConnection::ServerConnection(std::shared_ptr<ServerCore> core,
                                    std::shared_ptr<Channel> channel)
-    : core_(std::move(core)), channel_(std::move(channel)) {}
+    : core_(std::move(core)), channel_(std::move(channel)), host_(host_of(channel_->peer())) {}
 
 void ServerConnection::receive(ReceivedRecord record) {
   if (draining_ || channel_ == nullptr) return;
@@ -87,11 +89,19 @@ const std::shared_ptr<ServerSession>& ServerConnection::session(const nfs4::Sess
     if (cached->id() == id) return cached;
   }
   auto found = core_->table.find(id);
-  if (found == nullptr) return kNoSession;
+  if (found == nullptr || !join(*found)) return kNoSession;
   if (sessions_.size() < kCachedSessions) return sessions_.emplace_back(std::move(found));
   auto& place = sessions_[replace_next_++ % kCachedSessions];
   place = std::move(found);
   return place;
+}
+
+bool ServerConnection::join(const ServerSession& session) {
+  if (channel_ == nullptr) return false;
+  const bool server = session.client().info.server;
+  if (channel_->promote(server ? Standing::kServer : Standing::kClient)) return true;
+  channel_->close({Errc::kBusy, "too many connections"});
+  return false;
 }
 
 void ServerConnection::run_started() {

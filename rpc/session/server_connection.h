@@ -23,6 +23,7 @@ struct ReceivedRecord {
   Buffer bytes;
   nfs4::BulkApart apart;
   Buffer room;
+  bool head_only = false;  // the rest was thrown away, as there is no such session
 };
 
 class ServerConnection final : public ChannelUser,
@@ -36,6 +37,9 @@ class ServerConnection final : public ChannelUser,
   void on_piped_record(Buffer head, PipedBytes rest) override {
     receive(
         {.bytes = std::move(head), .apart = {.piped = std::move(rest), .lent = {}}, .room = {}});
+  }
+  void on_skipped_record(Buffer head) override {
+    receive({.bytes = std::move(head), .apart = {}, .room = {}, .head_only = true});
   }
   void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer room) override {
     receive({.bytes = std::move(head),
@@ -52,6 +56,8 @@ class ServerConnection final : public ChannelUser,
 
   // For runs. -----------------------------------------------------------------------------------
   [[nodiscard]] ServerCore& core() { return *core_; }
+  // Where it comes from: an IP address, or what the transport calls it.
+  [[nodiscard]] const std::string& host() const { return host_; }
   // While the connection stands.
   [[nodiscard]] const std::shared_ptr<Channel>& channel() const { return channel_; }
   // Sends a finished reply; nothing happens when the connection is gone.
@@ -65,6 +71,8 @@ class ServerConnection final : public ChannelUser,
  private:
   void receive(ReceivedRecord record);
   void refuse(const Refusal& refusal);
+  // Whether the connection may go on as one of the session's.
+  [[nodiscard]] bool join(const ServerSession& session);
   void close_if_drained();
 
   // A client uses one session; a few are enough for those that share a connection.
@@ -72,6 +80,7 @@ class ServerConnection final : public ChannelUser,
 
   const std::shared_ptr<ServerCore> core_;
   std::shared_ptr<Channel> channel_;  // null once closed
+  const std::string host_;
   std::vector<std::shared_ptr<ServerSession>> sessions_;
   std::size_t replace_next_ = 0;
   std::size_t running_ = 0;

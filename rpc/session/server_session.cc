@@ -89,10 +89,11 @@ bool ServerSession::wait_for_reply(const nfs4::SequenceArgs& args,
                                                                std::memory_order_acq_rel) ||
                              running == word(kTaken, args.sequence);
     if (!running_yet) return false;
-    slot.takers.push_back(std::move(taker));
-    if (slot.takers.size() > kMaxTakers) {
-      before = std::move(slot.takers.front());
-      slot.takers.erase(slot.takers.begin());
+    if (slot.takers == nullptr) slot.takers = std::make_unique<Takers>();
+    slot.takers->push_back(std::move(taker));
+    if (slot.takers->size() > kMaxTakers) {
+      before = std::move(slot.takers->front());
+      slot.takers->erase(slot.takers->begin());
     }
   }
   if (before != nullptr) before->take({});
@@ -116,7 +117,8 @@ std::vector<std::unique_ptr<ReplyTaker>> ServerSession::finish(
   running = word(kRunning, static_cast<std::uint32_t>(running));
   if (slot.word.compare_exchange_strong(running, idle, std::memory_order_acq_rel)) return {};
   const MutexLock lock(takers_mutex_);
-  auto takers = std::exchange(slot.takers, {});
+  Takers takers = std::move(*slot.takers);
+  slot.takers.reset();
   slot.word.store(idle, std::memory_order_release);
   return takers;
 }

@@ -109,13 +109,15 @@ class ServerSession {
   // state << 32 | sequence
   using Word = std::uint64_t;
   enum State : std::uint32_t { kUnused = 0, kIdle = 1, kRunning = 2, kReading = 3, kTaken = 4 };
+  using Takers = std::vector<std::unique_ptr<ReplyTaker>>;
   struct alignas(64) Slot {
     std::atomic<Word> word{0};
     std::uint32_t op_count = 0;
     bool kept = false;
-    std::vector<std::byte> reply;
-    std::vector<std::unique_ptr<ReplyTaker>> takers;  // guarded by takers_mutex_, no name in here
+    std::vector<std::byte> reply;    // memory is taken when there is something to keep
+    std::unique_ptr<Takers> takers;  // guarded by takers_mutex_, no name in here; null: none
   };
+  static_assert(sizeof(Slot) == 64);  // there are 64 a session
 
   static constexpr Word word(State state, std::uint32_t sequence) {
     return Word{state} << 32 | sequence;

@@ -17,8 +17,9 @@ OpResult result_of(Op op, OrStatus<Ok> outcome) {
   return {op, Status::NFS4_OK, std::move(*outcome), 0};
 }
 
-OpResult exchange_id(ServerCore& core, const CallHeader& call, const nfs4::ExchangeIdArgs& args) {
-  auto outcome = core.table.exchange_id(args, principal_of(call));
+OpResult exchange_id(ServerCore& core, const Caller& caller, const nfs4::ExchangeIdArgs& args) {
+  const CallHeader& call = caller.call;
+  auto outcome = core.table.exchange_id(args, principal_of(call), caller.host);
   if (outcome) {
     spdlog::info("event=exchange_id client={:x} confirmed={} principal={} impl=\"{}\"",
                  outcome->client_id, (outcome->flags & nfs4::EXCHGID4_FLAG_CONFIRMED_R) != 0,
@@ -70,13 +71,13 @@ bool may_stand_alone(Op op) {
   }
 }
 
-std::optional<OpResult> answer_session_op(ServerCore& core, const CallHeader& call,
+std::optional<OpResult> answer_session_op(ServerCore& core, const Caller& caller,
                                           ServerSession* session, const nfs4::OpArgs& op) {
   switch (op.op) {
     case Op::OP_EXCHANGE_ID:
-      return exchange_id(core, call, std::get<nfs4::ExchangeIdArgs>(op.args));
+      return exchange_id(core, caller, std::get<nfs4::ExchangeIdArgs>(op.args));
     case Op::OP_CREATE_SESSION:
-      return create_session(core, call, std::get<nfs4::CreateSessionArgs>(op.args));
+      return create_session(core, caller.call, std::get<nfs4::CreateSessionArgs>(op.args));
     case Op::OP_DESTROY_SESSION:
       return OpResult{
           op.op, core.table.destroy_session(std::get<nfs4::DestroySessionArgs>(op.args).session),

@@ -18,10 +18,16 @@ namespace weft::rpc {
 // 2.10.6.1.3 and 18.34.3).
 [[nodiscard]] bool may_stand_alone(nfs4::Op op);
 
+// Who asks, as far as the call and its connection tell.
+struct Caller {
+  const CallHeader& call;
+  const std::string& host;
+};
+
 // The answer to a session operation; nothing when `op` is none. `session` is the one the compound
 // runs under, null without SEQUENCE.
 [[nodiscard]] std::optional<nfs4::OpResult> answer_session_op(ServerCore& core,
-                                                              const CallHeader& call,
+                                                              const Caller& caller,
                                                               ServerSession* session,
                                                               const nfs4::OpArgs& op);
 

@@ -41,6 +41,8 @@ struct SessionClientOptions {
   nfs4::Verifier verifier = 0;  // changes with each restart of the client
   std::uint32_t minor_version = 1;
   std::uint32_t flags = 0;  // EXCHANGE_ID: EXCHGID4_FLAG_USE_PNFS_DS or _MDS
+  // EXCHANGE_ID: the implementation's domain, asked for each time (cluster_session.h).
+  std::function<std::string()> domain = [] { return std::string("weft"); };
   AuthSys credential;
   unsigned connections = 1;
   std::uint32_t slots = 64;

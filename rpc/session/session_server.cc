@@ -1,5 +1,6 @@
 #include "rpc/session/session_server.h"
 
+#include "rpc/nfs4/payload_locator.h"
 #include "rpc/session/server_connection.h"
 
 namespace weft::rpc {
@@ -34,6 +35,12 @@ void SessionServer::serve(std::shared_ptr<Channel> channel) {
   // Started either way: a channel that was never started would never close.
   channel->start(connection);
   if (draining) channel->close(Error{Errc::kClosed, "the server is going down"});
+}
+
+Glance SessionServer::look_at(std::span<const std::byte> head) const {
+  const auto session = nfs4::locate_session(head);
+  if (!session) return Glance::kRefuse;
+  return impl_->table.find(*session) != nullptr ? Glance::kTake : Glance::kSkip;
 }
 
 void SessionServer::expire() { impl_->table.expire(); }

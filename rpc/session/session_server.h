@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "rpc/base/clock.h"
+#include "rpc/onc/record_reader.h"
 #include "rpc/session/handler.h"
 #include "rpc/session/server_options.h"
 #include "rpc/transport/channel.h"
@@ -40,6 +41,10 @@ class SessionServer {
   SessionServer& operator=(const SessionServer&) = delete;
 
   void serve(std::shared_ptr<Channel> channel);
+  // What a stranger's large record is worth (TcpLimits::look): memory, when it names a session; an
+  // answer, when that is one of an earlier life of this server, or has expired. Clients send what
+  // was not answered again over a new connection, before anything else.
+  [[nodiscard]] Glance look_at(std::span<const std::byte> head) const;
 
   // Forgets clients whose lease ran out and that have no connection. Call now and then.
   void expire();

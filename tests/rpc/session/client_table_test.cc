@@ -23,13 +23,13 @@ struct Table {
 
   OrStatus<nfs4::ExchangeIdOk> exchange(std::string_view owner, nfs4::Verifier verifier,
                                         const std::string& principal = "sys:0",
-                                        std::uint32_t flags = 0) {
+                                        std::uint32_t flags = 0, const std::string& host = {}) {
     nfs4::ExchangeIdArgs args;
     const auto bytes = std::as_bytes(std::span(owner));
     args.owner.assign(bytes.begin(), bytes.end());
     args.verifier = verifier;
     args.flags = flags;
-    return table.exchange_id(args, principal);
+    return table.exchange_id(args, principal, host);
   }
 
   OrStatus<nfs4::CreateSessionOk> create(nfs4::ClientId client, std::uint32_t sequence,
@@ -191,4 +191,70 @@ TEST_CASE("a full table of living clients asks newcomers to wait") {
   CHECK(t.exchange("b", 1).error() == Status::NFS4ERR_DELAY);
   t.clock.advance(std::chrono::seconds(11));
   CHECK(t.exchange("b", 1));
+}
+
+TEST_CASE("4000 clients have sessions of 64 slots by default") {
+  Table t;
+  for (int i = 0; i < 4000; ++i) {
+    const auto exchanged = t.exchange("client" + std::to_string(i), 1, "sys:0", 0, "192.0.2.1");
+    REQUIRE(exchanged);
+    const auto created = t.create(exchanged->client_id, exchanged->sequence);
+    REQUIRE(created);
+    REQUIRE(created->fore.max_requests == 64);
+  }
+  CHECK(t.table.sessions() == 4000);
+}
+
+TEST_CASE("one host has its part of the clients and of what is kept for them") {
+  auto options = Table::defaults();
+  options.max_clients = 10;
+  options.max_clients_per_host = 3;
+  options.max_cached_total_bytes = std::size_t{options.max_cached_bytes} * 640;
+  Table t(options);
+  const auto a = t.exchange("a", 1, "sys:0", 0, "192.0.2.1");
+  REQUIRE(t.create(a->client_id, 1));
+  REQUIRE(t.exchange("b", 1, "sys:0", 0, "192.0.2.1"));
+  REQUIRE(t.exchange("c", 1, "sys:0", 0, "192.0.2.1"));
+  REQUIRE(t.exchange("d", 1, "sys:0", 0, "192.0.2.1"));  // in the place of b, or c
+  CHECK(t.table.clients() == 3);
+  const auto other = t.exchange("e", 1, "sys:0", 0, "192.0.2.2");
+  REQUIRE(t.create(other->client_id, 1));
+  for (std::uint32_t i = 2; i <= 5; ++i) CHECK(t.create(a->client_id, i)->fore.max_requests == 64);
+  CHECK(t.create(a->client_id, 6).error() == Status::NFS4ERR_NOSPC);  // half of 640
+  CHECK(t.create(other->client_id, 2));
+
+  for (const char* name : {"f", "g"}) {
+    const auto one = t.exchange(name, 1, "sys:0", 0, "192.0.2.3");
+    REQUIRE(t.create(one->client_id, 1));
+  }
+  t.clock.advance(std::chrono::seconds(11));
+  t.table.expire();
+  CHECK(t.table.clients() == 0);
+  CHECK(t.exchange("a", 2, "sys:0", 0, "192.0.2.1"));
+}
+
+TEST_CASE("servers have places of their own, and who is none does not end what they have") {
+  auto options = Table::defaults();
+  options.max_clients = 2;
+  bool shows = false;
+  options.is_server = [&shows](const nfs4::ExchangeIdArgs&) { return shows; };
+  Table t(options);
+  t.confirmed("a", 1);
+  t.confirmed("b", 1);
+  CHECK(t.exchange("partner", 1).error() == Status::NFS4ERR_DELAY);
+  shows = true;
+  const auto partner = t.exchange("partner", 1);
+  REQUIRE(partner);
+  const auto session = t.create(partner->client_id, 1);
+  REQUIRE(session);
+  CHECK(t.table.find(session->session)->client().info.server);
+  shows = false;
+  CHECK(t.exchange("partner", 2).error() == Status::NFS4ERR_CLID_INUSE);
+  CHECK(t.exchange("partner", 1).error() == Status::NFS4ERR_CLID_INUSE);
+  CHECK(t.table.find(session->session) != nullptr);
+  shows = true;
+  const auto again = t.exchange("partner", 2);
+  REQUIRE(again);
+  REQUIRE(t.create(again->client_id, 1));
+  CHECK(t.table.find(session->session) == nullptr);
 }

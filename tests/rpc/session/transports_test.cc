@@ -53,7 +53,7 @@ struct System {
         client_io(1, false),
         slow(server_pool),
         sessions(std::move(options), slow, system_clock(), system_random()),
-        server(io, server_pool, tcp_options(),
+        server(io, server_pool, tcp_options(sessions),
                [this](std::shared_ptr<Channel> channel) { sessions.serve(std::move(channel)); }),
         local(io, server_pool,
               {.path = folder + "/socket", .mode = 0600, .users = {}, .limits = {}},
@@ -94,11 +94,13 @@ struct System {
     options.server_major_id = "test-server";
     return options;
   }
-  static TcpServerOptions tcp_options() {
+  static TcpServerOptions tcp_options(const SessionServer& sessions) {
     TcpServerOptions options;
     options.address = "127.0.0.1";
     options.limits.locate_payload = nfs4::locate_payload;
     options.limits.pipe_from = std::size_t{64} << 10;
+    options.limits.standing = Standing::kStranger;
+    options.limits.look = [&sessions](auto head) { return sessions.look_at(head); };
     return options;
   }
   SessionClientOptions client_options() {
@@ -110,17 +112,18 @@ struct System {
     return options;
   }
   Dial dial() {
-    if (by == By::kTcp) return tcp_dialer(client_io.context(0), pool, "127.0.0.1", server.port());
-    return
-        [this, dial = bulk_dialer(client_io.context(0), pool, local_options(), sent)](auto done) {
-          dial([this, done = std::move(done)](Result<std::shared_ptr<Channel>> made) mutable {
-            {
-              const std::scoped_lock lock(mutex);
-              if (made) newest = *made;
-            }
-            done(std::move(made));
-          });
-        };
+    Dial by_tcp = tcp_dialer(client_io.context(0), pool, "127.0.0.1", server.port());
+    return [this, dial = by == By::kTcp ? by_tcp
+                                        : bulk_dialer(client_io.context(0), pool, local_options(),
+                                                      sent)](auto done) {
+      dial([this, done = std::move(done)](Result<std::shared_ptr<Channel>> made) mutable {
+        {
+          const std::scoped_lock lock(mutex);
+          if (made) newest = *made;
+        }
+        done(std::move(made));
+      });
+    };
   }
   BulkDialOptions local_options() {
     BulkDialOptions options;
@@ -345,4 +348,36 @@ TEST_CASE("a server that is another than the path was thought to lead to is not 
   const auto result = call(client, read_ops("a", 0, 1), {.deadline = milliseconds(300)});
   REQUIRE_FALSE(result);
   CHECK(result.error() == Errc::kStale);
+}
+
+TEST_CASE("a large request over a new connection, whose session is gone, is told so") {
+  auto options = System::server_options();
+  options.lease = std::chrono::seconds(1);
+  System system(By::kTcp, 2, options);
+  SessionClient client(system.client_io.context(0), system.dial(), system.client_options());
+  REQUIRE(call(client, write_ops(system.pool, "file", 0, 500'000)));
+  std::this_thread::sleep_for(milliseconds(1100));
+  system.sessions.expire();
+  REQUIRE(system.sessions.counts().sessions == 0);
+  system.cut();
+  // What is sent first over the new connection is this.
+  const auto written = call(client, write_ops(system.pool, "file", 0, 500'000),
+                            {.deadline = milliseconds(10'000), .idempotent = true});
+  REQUIRE(written);
+  CHECK(written->status == Status::NFS4_OK);
+  close(client);
+}
+
+TEST_CASE("a large request over a new connection is taken when its session stands") {
+  System system(By::kTcp);
+  SessionClient client(system.client_io.context(0), system.dial(), system.client_options());
+  REQUIRE(call(client, write_ops(system.pool, "file", 0, 500'000)));
+  for (int i = 0; i < 5; ++i) {
+    system.cut();
+    const auto written = call(client, write_ops(system.pool, "file", 0, 500'000));
+    REQUIRE(written);
+    CHECK(written->status == Status::NFS4_OK);
+  }
+  CHECK(system.sessions.counts().sessions == 1);
+  close(client);
 }
