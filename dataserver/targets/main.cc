@@ -32,7 +32,7 @@ int serve(TargetConfig config, const std::string& path, int life) {
   Reloader reloader(path, kReloadable);
   // For the objects kept open, twice in direct mode, of each space, and for connections.
   raise_file_limit(config.max_spaces * (config.store.max_open_files * 2 + 8) +
-                   config.max_connections * 4 + 256);
+                   std::min<std::size_t>(max_connections(config), 4096) * 4 + 256);
   std::function<void()> on_alive;
   if (life >= 0) on_alive = [life] { tell(life, Supervisor::kAlive); };
   auto target = Target::open(std::move(config), std::move(on_alive));

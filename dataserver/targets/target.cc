@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::chrono::seconds kQuiet{5};
 constexpr std::chrono::seconds kWatchdogRound{1};
+constexpr std::size_t kMaxStrangers = 1024;  // connections without a Hello
+constexpr std::size_t kMaxHello = 512;
+constexpr std::chrono::seconds kHelloDeadline{5};
 constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs less than a pipe
 
 }  // namespace
@@ -80,14 +83,19 @@ Result<> Target::bind() {
   if (!config_.socket.empty()) {
     rpc::ShmServerOptions options{.path = config_.socket, .mode = config_.socket_mode};
     options.users.assign(config_.users.begin(), config_.users.end());
-    options.max_connections = config_.max_connections;
+    options.max_connections = max_connections(config_);
     local_ = std::make_unique<rpc::ShmServer>(threads_->threads(), pool_, options, serve);
   }
   for (const layout::NetAddress& address : config_.listen) {
     rpc::TcpServerOptions options;
     options.address = layout::ip_text(address);
     options.port = address.port;
-    options.max_connections = options.max_connections_per_peer = config_.max_connections;
+    options.max_servers = max_connections(config_);
+    options.max_strangers = kMaxStrangers;
+    options.max_strangers_per_peer = kMaxStrangers / 4;
+    options.limits.standing = Standing::kStranger;
+    options.limits.max_stranger_bytes = kMaxHello;
+    options.limits.stranger_deadline = kHelloDeadline;
     options.limits.max_record_bytes = kMaxTargetRecord;
     options.limits.locate_payload = locate_request;
     if (config_.store.mode == IoMode::kBuffered) options.limits.pipe_from = kPipeFrom;

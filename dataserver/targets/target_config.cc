@@ -62,7 +62,7 @@ std::vector<TomlField> target_config_fields(TargetConfig& config) {
       flag_field("target.pin_threads", config.pin_threads),
       number_field("target.memory_limit", config.memory_limit_bytes, 16 * kMiB,
                    std::int64_t{1} << 44, Kind::kBytes),
-      number_field("target.max_connections", config.max_connections, 1, 100'000),
+      number_field("target.max_connections", config.max_connections, 0, 1'000'000),
       number_field("target.max_spaces", config.max_spaces, 1, 10'000),
       number_field("target.watchdog_seconds", config.watchdog, 0, 3600),
       number_field("target.silence_seconds", config.silence, 2, 3600),
@@ -79,6 +79,11 @@ std::vector<TomlField> target_config_fields(TargetConfig& config) {
   };
   add_emulated_disk_fields(fields, config.emulated_disk);
   return fields;
+}
+
+std::size_t max_connections(const TargetConfig& config) {
+  constexpr std::size_t kMostThreads = 256;  // of a data server
+  return config.max_connections == 0 ? config.max_spaces * kMostThreads : config.max_connections;
 }
 
 Result<TargetConfig> parse_target_config(std::string_view text, const std::string& name) {

@@ -27,8 +27,8 @@ struct TargetConfig {
   unsigned threads = 0;                    // 0: one for each CPU this process may use
   bool pin_threads = true;
   std::size_t memory_limit_bytes = std::size_t{512} << 20;  // of data in transit
-  std::size_t max_connections = 256;
-  std::size_t max_spaces = 64;        // data servers
+  std::size_t max_connections = 0;  // of data servers; 0: enough for max_spaces, an I/O thread each
+  std::size_t max_spaces = 64;      // data servers
   std::chrono::seconds watchdog{30};  // a thread that hangs longer ends the process; 0: never
   std::chrono::seconds silence{5};    // before a supervisor kills it
   std::chrono::seconds drain{10};     // what a clean shutdown waits for requests
@@ -45,6 +45,9 @@ struct TargetConfig {
   // [cluster]
   std::string key_file;
 };
+
+// How many connections data servers may have.
+[[nodiscard]] std::size_t max_connections(const TargetConfig& config);
 
 // The keys there are, each of which sets its part of `config`, which must outlive the list.
 [[nodiscard]] std::vector<TomlField> target_config_fields(TargetConfig& config);

@@ -105,8 +105,10 @@ void TargetServer::Connection::hello(const TargetHello& hello) {
   const auto key = std::ranges::find_if(keys, [&](const auto& one) {
     return same_proof(hello.proof, hello_proof(target_key(one), nonce_, hello));
   });
-  if (key == keys.end()) {
-    refuse({Errc::kAuth, "a data server without the cluster's key"});
+  const bool known = key != keys.end();
+  if (!known || !channel_->promote(Standing::kServer)) {
+    refuse(known ? Error{Errc::kBusy, "too many connections"}
+                 : Error{Errc::kAuth, "a data server without the cluster's key"});
     --running_;
     shared_->running.fetch_sub(1);
     return;
