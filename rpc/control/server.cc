@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <list>
 #include <map>
 #include <set>
 
@@ -60,6 +62,9 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 
   void accept();
   void on_accepted(tcp::socket socket);
+  // For one more stranger from there.
+  void make_way(const layout::NetAddress& from);
+  void on_established(const PeerPtr& peer);
   void on_call(const PeerPtr& peer, std::uint32_t verb, const Bytes& arguments,
                Connection::Responder respond);
   void on_register(const PeerPtr& peer, Register request, Done<Registered> done);
@@ -79,6 +84,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   peer::Table<PeerPtr> registration_;  // the one request of who has no id yet
   peer::Table<std::uint32_t> requests_;
   std::set<PeerPtr> peers_;
+  std::list<PeerPtr> strangers_;  // of these, the oldest first
   std::map<std::uint32_t, PeerPtr> registered_;
 };
 
@@ -133,13 +139,9 @@ void Server::Impl::on_accepted(tcp::socket socket) {
   error_code gone;
   const auto from = socket.remote_endpoint(gone);
   if (gone) return;
-  if (peers_.size() >= config_.max_connections) {
-    spdlog::warn("event=control_refused from={} why=\"too many connections\"",
-                 to_string(from_endpoint(from)));
-    return;
-  }
   auto peer = std::make_shared<Peer>();
   peer->from = from_endpoint(from);
+  make_way(peer->from);
   peer->connection = std::make_shared<Connection>(
       io_, std::move(socket),
       SecureChannel(SecureChannel::Role::kAccepting, config_.keys->now().cluster),
@@ -147,8 +149,9 @@ void Server::Impl::on_accepted(tcp::socket socket) {
                          .handshake = config_.handshake_timeout,
                          .silence = config_.silence_timeout});
   peers_.insert(peer);
+  strangers_.push_back(peer);
   peer->connection->start(
-      {.on_established = [] {},
+      {.on_established = [this, peer] { on_established(peer); },
        .on_call =
            [this, peer](std::uint32_t verb, const Bytes& arguments, Connection::Responder respond) {
              on_call(peer, verb, arguments, std::move(respond));
@@ -156,8 +159,29 @@ void Server::Impl::on_accepted(tcp::socket socket) {
        .on_closed = [this, peer](const Error& why) { on_closed(peer, why); }});
 }
 
+void Server::Impl::make_way(const layout::NetAddress& from) {
+  const auto give_way = [this](auto oldest) {
+    const PeerPtr peer = *oldest;
+    strangers_.erase(oldest);
+    peer->connection->close({Errc::kBusy, "gives way: it has not shown that it has the key"});
+  };
+  const auto of_address = [&from](const PeerPtr& peer) { return peer->from.ip == from.ip; };
+  if (std::ranges::count_if(strangers_, of_address) >=
+      static_cast<std::ptrdiff_t>(config_.max_strangers_per_address)) {
+    give_way(std::ranges::find_if(strangers_, of_address));
+  }
+  if (strangers_.size() >= config_.max_strangers) give_way(strangers_.begin());
+}
+
+void Server::Impl::on_established(const PeerPtr& peer) {
+  strangers_.remove(peer);
+  if (peers_.size() - strangers_.size() <= config_.max_connections) return;
+  peer->connection->close({Errc::kBusy, "too many connections"});
+}
+
 void Server::Impl::on_closed(const PeerPtr& peer, const Error& why) {
   peers_.erase(peer);
+  strangers_.remove(peer);
   const auto found = registered_.find(peer->ds_id);
   if (found != registered_.end() && found->second == peer) {
     registered_.erase(found);

@@ -10,6 +10,10 @@
 // A connection under a cluster key that is not the one in use any more is closed: the data server
 // connects again, if it has the one in use. Nothing is asked of one that has not.
 //
+// A connection whose other end has not shown yet that it has the key is a stranger's. Of those
+// there are few, in all and from one address, and a new one takes the place of the oldest:
+// strangers cannot keep data servers out.
+//
 // Bounds: connections, calls under way for each data server, message size, and the time of every
 // call and of the handshake.
 #pragma once
@@ -47,7 +51,9 @@ class Server {
   struct Config {
     layout::NetAddress listen;  // port 0: any that is free
     std::shared_ptr<const peer::Keyring> keys;
-    std::size_t max_connections = 1024;
+    std::size_t max_connections = 4096;  // of who has the key
+    std::size_t max_strangers = 256;
+    std::size_t max_strangers_per_address = 32;
     std::size_t max_calls = 4096;  // under way at one data server
     std::chrono::milliseconds handshake_timeout{5000};
     std::chrono::milliseconds silence_timeout{10000};  // nothing heard: the connection is dead

@@ -498,6 +498,48 @@ TEST_CASE("a stranger is dropped, if it says nothing, half of something or somet
   CHECK(heard.size() < 4096);
 }
 
+TEST_CASE("strangers do not keep a data server out, and it stays") {
+  Mds mds;
+  auto config = server_config();
+  config.handshake_timeout = 60s;
+  config.max_strangers = 6;
+  config.max_strangers_per_address = 4;
+  Server server(config, mds, mds.requests());
+  REQUIRE(server.start());
+  boost::asio::io_context context;
+  std::vector<std::unique_ptr<boost::asio::ip::tcp::socket>> strangers;
+  const auto come = [&](const char* from, int count) {
+    for (int i = 0; i < count; ++i) {
+      auto socket = std::make_unique<boost::asio::ip::tcp::socket>(context);
+      socket->open(boost::asio::ip::tcp::v4());
+      socket->bind({boost::asio::ip::make_address(from), 0});
+      socket->connect({boost::asio::ip::make_address("127.0.0.1"), server.address().port});
+      strangers.push_back(std::move(socket));
+    }
+  };
+  const auto open = [&] {
+    std::this_thread::sleep_for(200ms);
+    return std::ranges::count_if(strangers, [](const auto& socket) {
+      char bytes[256];
+      ssize_t n = 1;
+      while (n > 0) n = ::recv(socket->native_handle(), bytes, sizeof bytes, MSG_DONTWAIT);
+      return n < 0 && errno == EAGAIN;
+    });
+  };
+  come("127.0.0.2", 10);
+  CHECK(open() == 4);
+  come("127.0.0.3", 4);
+  CHECK(open() == 6);
+  DataServer ds;
+  Client client(client_config(server), ds, ds.requests());
+  client.start();
+  REQUIRE(ds.log.await("registered"));
+  come("127.0.0.4", 20);
+  come("127.0.0.1", 20);
+  CHECK(open() == 6);
+  CHECK(ds.log.count("disconnected") == 0);
+}
+
 TEST_CASE("a metadata server that waits for the data server to begin is given up") {
   boost::asio::io_context context;
   boost::asio::ip::tcp::acceptor old(
