@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "rpc/base/assert.h"
 #include "rpc/xdr/xdr.h"
@@ -17,6 +18,9 @@ namespace {
 constexpr std::uint32_t kMagic = 0x57505348;
 constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kSumsBit = std::uint32_t{1} << 31;
+constexpr std::size_t kSector = 512;  // what a disk writes whole
+constexpr std::string_view kLostMark{"this block is lost: weft parity\n"};
+static_assert(kSector % kLostMark.size() == 0);
 
 // isa-l takes pointers to void, and changes only what the last one points to.
 void* plain(const std::byte* bytes) { return const_cast<std::byte*>(bytes); }
@@ -25,6 +29,25 @@ void* plain(const std::byte* bytes) { return const_cast<std::byte*>(bytes); }
 
 bool all_zeros(std::span<const std::byte> bytes) {
   return isal_zero_detect(plain(bytes.data()), bytes.size()) == 0;
+}
+
+void mark_lost(std::span<std::byte> block) {
+  const auto mark = std::as_bytes(std::span(kLostMark));
+  for (std::size_t at = 0; at < block.size(); at += mark.size()) {
+    std::ranges::copy(mark, block.subspan(at).begin());
+  }
+}
+
+bool has_lost_mark(std::span<const std::byte> block) {
+  const auto mark = std::as_bytes(std::span(kLostMark));
+  for (std::size_t sector = 0; sector < block.size(); sector += kSector) {
+    bool whole = true;
+    for (std::size_t at = sector; whole && at < sector + kSector; at += mark.size()) {
+      whole = std::ranges::equal(block.subspan(at, mark.size()), mark);
+    }
+    if (whole) return true;
+  }
+  return false;
 }
 
 std::uint64_t sum_block(std::span<const std::byte> block, const layout::ObjectId& object,

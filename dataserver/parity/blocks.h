@@ -4,8 +4,9 @@
 // its data object), so that a block in the wrong place does not pass. A block of zeros has the
 // checksum 0, whether it was written or is a hole; any other sum that comes out as 0 is kept as 1.
 // All ones is of no block, and says that the block is lost: nobody knows what it was. A row has
-// that of two blocks or more, of which one is its parity, so that none of them can be computed; one
-// that comes out as all ones is kept as one less.
+// that of two blocks or more, of which one is its parity, or beside it a block that is damaged, so
+// that none of them can be computed; one that comes out as all ones is kept as one less. The bytes
+// of a lost block are marked too, so that a crash in the middle of a write over it is seen.
 //
 //   checksum object   header, then from byte 4096 on u64 for each block of the data object
 //   header            u32 0x57505348 | u32 version 1 | u64 sequence | u64 size of the object |
@@ -42,6 +43,9 @@ void put_sum(std::span<std::byte> out, std::uint64_t sum);
 void xor_of(std::span<std::byte> into, std::span<const std::byte* const> of);
 void xor_with(std::span<std::byte> into, const std::byte* with);
 [[nodiscard]] bool all_zeros(std::span<const std::byte> bytes);
+// Fills a block that is lost with a mark, and whether some sector of one still has it.
+void mark_lost(std::span<std::byte> block);
+[[nodiscard]] bool has_lost_mark(std::span<const std::byte> block);
 
 struct SumHeader {
   static constexpr std::size_t kBytes = 32;

@@ -223,11 +223,14 @@ class Group {
   // --- What is dirty, and the log ---
   // The regions that bytes [begin, end) touch are dirty, and written to until the mark goes.
   Task<Result<Mark>> mark(ObjectId object, std::uint64_t begin, std::uint64_t end);
+  // While a member is out: it has missed that the object was cut here.
+  Task<Result<Mark>> mark_cut(ObjectId object, std::uint64_t size);
   // Of the regions that nobody writes to just now.
   [[nodiscard]] Versions quiet_regions(const ObjectId& object) const;
   // Regions that nobody has written to since they had these versions are stable everywhere.
   void forget_dirty(const ObjectId& object, const Versions& versions);
   [[nodiscard]] std::vector<ObjectId> dirty_objects() const;
+  [[nodiscard]] std::set<std::uint64_t> dirty_regions(const ObjectId& object) const;
   // A cut is in the log from before it begins until it is done.
   Task<Result<>> begin_cut(LogCut cut);
   Task<Result<>> end_cut(ObjectId object);
@@ -316,6 +319,7 @@ class Group {
   Task<bool> put_out(unsigned member);
   void found_gone(const ObjectId& object, std::uint32_t at);
   void forget_some() WEFT_REQUIRES(mutex_);
+  Task<Result<Mark>> mark_regions(ObjectId object, std::uint64_t first, std::uint64_t last);
   Task<Result<>> append(std::vector<std::byte> bytes);
   void compact(GroupDisk::Done done) WEFT_REQUIRES(mutex_);
   [[nodiscard]] std::vector<std::byte> log_snapshot() const WEFT_REQUIRES(mutex_);

@@ -4,7 +4,9 @@
 //   frame    u32 0x5750464d | u32 kind | u32 bytes of the body | u32 0 | body | zeros up to a
 //            multiple of 8 | u64 XXH64 of the frame before it
 //
-//   kind 1 dirty    object | u64 region: writes may be under way in this part of the object
+//   kind 1 dirty    object | u64 region: writes may be under way in this part of the object; with
+//                   the highest bit: while a member is out the object was cut within this region,
+//                   or removed, so it has nothing behind its begin but what other frames name
 //   kind 2 clean    object: its regions are stable at all members
 //   kind 3 cut      object | u64 size | u32 0, or 1 to remove it: being done
 //   kind 4 cut done object
@@ -34,6 +36,9 @@
 #include "rpc/base/error.h"
 
 namespace weft::ds {
+
+// In a region's number.
+constexpr std::uint64_t kCutFrom = std::uint64_t{1} << 63;
 
 struct LogDirty {
   layout::ObjectId object;

@@ -52,6 +52,11 @@ struct Image {
   [[nodiscard]] Result<> compute(BufferPool& pool);
   // A row's block of one member, from all others, which are loaded.
   void compute_block(unsigned member, std::size_t row);
+  // Nobody knows the block, and what is written of it says so.
+  void set_lost(unsigned member, std::size_t row) {
+    lost[member][row] = true;
+    mark_lost(block(member, row));
+  }
   // Of members that have lost the object: a block of zeros may be one that went with it.
   void distrust(std::uint32_t those);
   // Whether the row was given up: a block that is loaded is lost.

@@ -310,6 +310,15 @@ Task<Result<ObjectStat>> ParityIo::truncate(ObjectId object, std::uint64_t size)
   co_return co_await stat(object);
 }
 
+// A member that is out has missed it. Before that is known the log has the cut as one to be done.
+Task<Result<>> ParityIo::end_cut(Op& op, ObjectId object, std::uint64_t size) {
+  if (op.mode.out >= 0) {
+    auto marked = co_await group_.mark_cut(object, size);
+    if (!marked) co_return pass(marked);
+  }
+  co_return co_await group_.end_cut(object);
+}
+
 // Whatever fails after the log has it is for recovery to end, but for want of memory, when it is
 // tried again.
 Task<Result<>> ParityIo::cut(Op& op, ObjectId object, ObjectPtr state, std::uint64_t size) {
@@ -328,7 +337,7 @@ Task<Result<>> ParityIo::cut(Op& op, ObjectId object, ObjectPtr state, std::uint
       done = member_failed();
     }
   }
-  if (done) done = co_await group_.end_cut(object);
+  if (done) done = co_await end_cut(op, object, size);
   const bool again = !done && done.error() == Errc::kBusy;
   if (!done && op.failed == 0 && !again) group_.break_group();
   co_return done;
@@ -349,7 +358,7 @@ Task<Result<>> ParityIo::remove(ObjectId object) {
     if (removed && !co_await group_.calls().remove(op, object, mask)) {
       removed = member_failed();
     }
-    if (removed) removed = co_await group_.end_cut(object);
+    if (removed) removed = co_await end_cut(op, object, 0);
     if (!removed) {
       if (op.failed == 0) group_.break_group();
       co_return removed;

@@ -51,6 +51,7 @@ class ParityIo {
   [[nodiscard]] Result<Buffer> one_buffer(std::uint64_t offset, std::vector<Buffer> data);
   Task<Result<>> after_write(Op& op, ObjectId object, ObjectPtr state, std::uint64_t end,
                              Stability wanted);
+  Task<Result<>> end_cut(Op& op, ObjectId object, std::uint64_t size);
   Task<Result<>> cut(Op& op, ObjectId object, ObjectPtr state, std::uint64_t size);
 
   Group& group_;

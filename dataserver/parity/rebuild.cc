@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 
 #include "dataserver/store/object_files.h"
 
@@ -76,6 +77,7 @@ Task<bool> Rebuild::begin() {
 }
 
 Task<bool> Rebuild::run(Group::DirtyRegions objects, std::optional<Progress> everything) {
+  lost_ = 0;
   group_.view().rebuilt_bytes.store(0);
   group_.view().rebuild_objects_left.store(objects.size());
   group_.view().rebuild_permille.store(0);
@@ -83,7 +85,7 @@ Task<bool> Rebuild::run(Group::DirtyRegions objects, std::optional<Progress> eve
   Result<> done;
   std::uint64_t count = 0;
   for (auto& [object, regions] : objects) {
-    done = co_await rebuild_object(object, {.regions = std::move(regions)}, rate);
+    done = co_await rebuild_object({.object = object, .regions = std::move(regions)}, rate);
     if (!done) break;
     group_.view().rebuild_objects_left.fetch_sub(1);
     if (!everything) {
@@ -104,7 +106,7 @@ Task<Result<>> Rebuild::rebuild_everything(Progress progress, TokenBucket& rate)
         0, [&](Op& op) { return group_.calls().list(op, progress.place, page); });
     if (!listed) co_return listed;
     for (const ObjectId& object : page.objects) {
-      auto done = co_await rebuild_object(object, {.all = true}, rate);
+      auto done = co_await rebuild_object({.object = object, .all = true}, rate);
       if (!done) co_return done;
       const std::uint64_t all = std::max(group_.objects_in_all(), ++progress.done);
       group_.view().rebuild_objects_left.store(all - progress.done);
@@ -118,61 +120,69 @@ Task<Result<>> Rebuild::rebuild_everything(Progress progress, TokenBucket& rate)
   }
 }
 
-Task<Result<>> Rebuild::rebuild_object(ObjectId object, Missed missed, TokenBucket& rate) {
-  ObjectPtr state;
+// What is dirty is looked up with nobody at the object: the cut there takes what was written since
+// the rebuild began, and is not of a region that was dirty then.
+Task<Result<>> Rebuild::rebuild_object(Subject at, TokenBucket& rate) {
   std::uint64_t size = 0;
   {
-    const Hold hold = co_await group_.lock(object, kWholeObject);
+    const Hold hold = co_await group_.lock(at.object, kWholeObject);
+    for (const std::uint64_t region : group_.dirty_regions(at.object)) {
+      if ((region & kCutFrom) == 0) {
+        at.regions.insert(region);
+      } else if (!at.cut) {  // the first is the least
+        at.cut = (region & ~kCutFrom) * group_.options().region_bytes;
+      }
+    }
     auto shaped = co_await group_.until_done(
-        0, [&](Op& op) -> Task<Result<>> { return rebuild_shape(op, object, state); });
+        0, [&](Op& op) -> Task<Result<>> { return rebuild_shape(op, at); });
     if (!shaped) co_return shaped;
-    const Object known = group_.look(state);
+    const Object known = group_.look(at.state);
     if (!known.exists) co_return Result<>{};
     size = known.size;
   }
   const std::uint64_t stripes = geometry().stripes(size);
   const std::uint64_t width = geometry().width();
-  if (missed.all) {
+  if (at.all) {
     std::uint64_t rows = 0;
     auto counted = co_await group_.until_done(0, [&](Op& op) -> Task<Result<>> {
-      auto measured = co_await group_.calls().measure(op, object);
+      auto measured = co_await group_.calls().measure(op, at.object);
       if (measured) rows = measured->rows;
       co_return Result<>{};
     });
     if (!counted) co_return counted;
     const std::uint64_t in_chunk = geometry().blocks_in_chunk();
     const std::uint64_t end = (rows + in_chunk - 1) / in_chunk;
-    auto done = co_await rebuild_range(object, {0, std::min(stripes, end)}, true, rate);
+    auto done = co_await rebuild_range(at, {0, std::min(stripes, end)}, rate);
     if (!done) co_return done;
-  }
-  for (const std::uint64_t region : missed.regions) {
-    const ByteRange range = group_.stripe_range(region * group_.options().region_bytes,
-                                                (region + 1) * group_.options().region_bytes);
-    const ByteRange there{range.begin / width, std::min(stripes, range.end / width)};
-    if (auto done = co_await rebuild_range(object, there, false, rate); !done) co_return done;
+  } else {
+    for (const std::uint64_t region : at.regions) {
+      const ByteRange range = group_.stripe_range(region * group_.options().region_bytes,
+                                                  (region + 1) * group_.options().region_bytes);
+      const ByteRange there{range.begin / width, std::min(stripes, range.end / width)};
+      if (auto done = co_await rebuild_range(at, there, rate); !done) co_return done;
+    }
   }
   co_return co_await group_.until_done(0, [&](Op& op) -> Task<Result<>> {
     if (!op.mode.rebuilding) co_return ended();
-    co_await group_.calls().commit(op, object, std::uint32_t{1} << op.mode.out);
+    co_await group_.calls().commit(op, at.object, std::uint32_t{1} << op.mode.out);
     co_return Result<>{};
   });
 }
 
 // Stripes, some at a time.
-Task<Result<>> Rebuild::rebuild_range(ObjectId object, ByteRange stripes, bool all,
-                                      TokenBucket& rate) {
+Task<Result<>> Rebuild::rebuild_range(const Subject& at, ByteRange stripes, TokenBucket& rate) {
   const std::uint64_t width = geometry().width();
   const std::uint64_t run = group_.stripes_at_once();
-  for (std::uint64_t at = stripes.begin; at < stripes.end; at += run) {
-    const std::uint64_t last = std::min(stripes.end, at + run);
+  for (std::uint64_t from = stripes.begin; from < stripes.end; from += run) {
+    const std::uint64_t last = std::min(stripes.end, from + run);
     {
-      const Hold hold = co_await group_.lock(object, {at * width, last * width});
+      const Hold hold = co_await group_.lock(at.object, {from * width, last * width});
       auto done = co_await group_.until_done(
-          0, [&](Op& op) { return rebuild_stripes(op, object, at, last, all); });
+          0, [&](Op& op) { return rebuild_stripes(op, at, from, last); });
       if (!done) co_return done;
     }
-    rate.use((last - at) * geometry().chunk);
-    group_.view().rebuilt_bytes.fetch_add((last - at) * geometry().chunk);
+    rate.use((last - from) * geometry().chunk);
+    group_.view().rebuilt_bytes.fetch_add((last - from) * geometry().chunk);
     for (;;) {
       const Nanoseconds wait = rate.wait(group_.now());
       if (wait.count() == 0 || !co_await group_.pause(timer_, wait)) break;
@@ -181,68 +191,179 @@ Task<Result<>> Rebuild::rebuild_range(ObjectId object, ByteRange stripes, bool a
   co_return Result<>{};
 }
 
-// The object's size at the member, and nothing behind it.
-Task<Result<>> Rebuild::rebuild_shape(Op& op, ObjectId object, ObjectPtr& state) {
+// The object's size at the member, and nothing behind it or behind a cut that it missed.
+Task<Result<>> Rebuild::rebuild_shape(Op& op, Subject& at) {
   if (!op.mode.rebuilding) co_return ended();
   const std::uint32_t there = std::uint32_t{1} << op.mode.out;
-  auto found = co_await group_.find_in(op, object);
+  auto found = co_await group_.find_in(op, at.object);
   if (!found) co_return pass(found);
-  state = *found;
-  const Hold hold = co_await group_.lock(object, kHeaderRange);
-  const Object known = group_.look(state);
+  at.state = *found;
+  const Hold hold = co_await group_.lock(at.object, kHeaderRange);
+  const Object known = group_.look(at.state);
   if (!known.exists) {
-    co_await group_.calls().remove(op, object, there);
+    co_await group_.calls().remove(op, at.object, there);
     co_return Result<>{};
   }
   if ((known.gone & there) == 0) {
     const SumHeader header{.sequence = known.sequence, .size = known.size};
-    auto written = co_await group_.write_header(op, object, header, there);
+    auto written = co_await group_.write_header(op, at.object, header, there);
     if (!written) co_return written;
   }
-  co_await group_.calls().cut(op, object, known.size, there);
+  std::uint64_t end = known.size;
+  if (at.cut) end = std::min(end, group_.stripe_range(*at.cut, *at.cut).begin);
+  co_await group_.calls().cut(op, at.object, end, there);
   co_return Result<>{};
 }
 
-Task<Result<>> Rebuild::rebuild_stripes(Op& op, ObjectId object, std::uint64_t first,
-                                        std::uint64_t last, bool all) {
+Task<Result<>> Rebuild::rebuild_stripes(Op& op, const Subject& at, std::uint64_t first,
+                                        std::uint64_t last) {
   if (!op.mode.rebuilding) co_return ended();
-  const auto member = static_cast<unsigned>(op.mode.out);
   const std::uint64_t in_chunk = geometry().blocks_in_chunk();
-  Image image(members(), object, first * in_chunk, last * in_chunk);
+  Part part{.image = {members(), at.object, first * in_chunk, last * in_chunk},
+            .old = {members(), at.object, first * in_chunk, last * in_chunk},
+            .size = group_.look(at.state).size,
+            .member = static_cast<unsigned>(op.mode.out)};
+  Image& image = part.image;
   if (auto loaded = co_await group_.load(op, image, group_.calls().readable(op.mode)); !loaded) {
     co_return loaded;
   }
   if (auto computed = image.compute(group_.parts().pool); !computed) co_return computed;
-  std::vector<MemberWrite> writes;
-  // A row with another block damaged or lost has nothing to give. It stays as it is there, and is
-  // what it was; but of a new store, or one that was given up, that is nothing that may be read.
+  part.wanted.assign(image.rows, true);
+  if (!image.all_good()) {
+    if (auto settled = co_await settle_rest(op, part); !settled) co_return settled;
+  }
   // Of one that lacked everything, zeros stay the hole that they are there.
-  const bool lost = op.mode.lost;
-  const auto wanted = [&](std::size_t row) {
-    if (!image.good[member][row]) return lost;
-    return !(all && all_zeros(image.block(member, row)));
-  };
-  std::uint64_t missing = 0;
   for (std::size_t row = 0; row < image.rows; ++row) {
-    if (image.good[member][row]) continue;
-    ++missing;
-    image.lost[member][row] = lost;
+    const bool hole = at.all && !image.lost[part.member][row];
+    if (hole && all_zeros(image.block(part.member, row))) part.wanted[row] = false;
   }
-  group_.view().lost_blocks.fetch_add(missing);
-  if (missing > 0) {
+  if (auto written = co_await write_part(op, part); !written) co_return written;
+  group_.view().lost_blocks.fetch_add(part.lost);
+  group_.view().corrupt_blocks.fetch_add(part.mended);
+  lost_ += part.lost_anew;
+  if (part.lost > 0) {
     spdlog::error("event=parity_rebuild_lost object={} member={} stripes={}-{} blocks={}",
-                  to_string(object), member, first, last - 1, missing);
+                  to_string(at.object), part.member, first, last - 1, part.lost);
   }
-  for (std::size_t row = 0; row < image.rows; ++row) {
-    if (!wanted(row)) continue;
+  co_return Result<>{};
+}
+
+// The rows that computed nothing.
+Task<Result<>> Rebuild::settle_rest(Op& op, Part& part) {
+  if (!op.mode.lost) {
+    auto loaded = co_await group_.calls().load(op, part.old, std::uint32_t{1} << part.member,
+                                               MemberCalls::From::kDisk);
+    if (!loaded) co_return loaded;
+  }
+  for (std::size_t row = 0; row < part.image.rows; ++row) {
+    if (!part.image.good[part.member][row]) settle_row(part, row);
+  }
+  co_return Result<>{};
+}
+
+void Rebuild::settle_row(Part& part, std::size_t row) const {
+  Image& image = part.image;
+  const std::uint64_t offset = image.offset() + row * kParityBlock;
+  const unsigned parity = geometry().parity_member(offset / geometry().chunk);
+  if (part.member != parity && geometry().logical(part.member, offset) >= part.size) {
+    image.good[part.member][row] = true;  // zeros
+    return;
+  }
+  if (part.old.loaded(part.member)) {
+    if (prove(part, row) || keep_beside_lost(part, row, parity)) return;
+  }
+  give_up_row(part, row, parity);
+}
+
+// If it is the parity that is lost, what is damaged of the data gets its own mark: a write over
+// that makes the parity good, and must not be taken for whole after a crash. What only cannot be
+// read may be readable again.
+void Rebuild::give_up_row(Part& part, std::size_t row, unsigned parity) const {
+  Image& image = part.image;
+  ++part.lost;
+  if (!image.given_up(row)) ++part.lost_anew;
+  image.set_lost(part.member, row);
+  if (part.member != parity) return;
+  for (unsigned other = 0; other < members(); ++other) {
+    if (image.good[other][row] || image.lost[other][row]) continue;
+    if (image.unread[other][row] || image.no_sum[other][row]) continue;
+    image.set_lost(other, row);
+    part.others.emplace_back(other, row);
+  }
+}
+
+// Whether what the member has gives what the checksum of the only other block that is not good is
+// of. That a damaged block fits by itself proves nothing: it may be from before a write, too, if a
+// disk lost that.
+bool Rebuild::prove(Part& part, std::size_t row) const {
+  Image& image = part.image;
+  unsigned missing = 0;
+  unsigned which = 0;
+  for (unsigned other = 0; other < members(); ++other) {
+    if (other == part.member || image.good[other][row]) continue;
+    ++missing;
+    which = other;
+  }
+  if (missing != 1 || image.lost[which][row]) return false;
+  if (image.no_sum[which][row] && image.unread[which][row]) return false;
+  std::array<std::byte, kParityBlock> before;
+  std::ranges::copy(image.block(which, row), before.begin());
+  std::ranges::copy(part.old.block(part.member, row), image.block(part.member, row).begin());
+  image.compute_block(which, row);
+  const bool fits = image.no_sum[which][row]
+                        ? std::ranges::equal(before, image.block(which, row))
+                        : image.sums[which][row] == sum_block(image.block(which, row), image.object,
+                                                              which, image.first + row);
+  image.good[which][row] = image.good[part.member][row] = fits;
+  if (fits) {
+    part.others.emplace_back(which, row);
+    ++part.mended;
+  } else {
+    std::ranges::copy(before, image.block(which, row).begin());
+  }
+  return fits;
+}
+
+// Of a row that was given up before, nothing could be written at the member while it was out, but
+// that the object may have been cut.
+bool Rebuild::keep_beside_lost(Part& part, std::size_t row, unsigned parity) const {
+  const unsigned member = part.member;
+  if (member == parity || !part.image.lost[parity][row] || !part.old.good[member][row]) {
+    return false;
+  }
+  auto block = part.old.block(member, row);
+  const std::uint64_t at =
+      geometry().logical(member, part.image.offset() + row * kParityBlock);  // less than the size
+  if (part.size < at + kParityBlock) {
+    std::ranges::fill(block.subspan(part.size - at), std::byte{0});
+  }
+  std::ranges::copy(block, part.image.block(member, row).begin());
+  part.image.good[member][row] = true;
+  return true;
+}
+
+// What is of another member is stable at once, as with a read that mends.
+Task<Result<>> Rebuild::write_part(Op& op, Part& part) {
+  std::vector<MemberWrite> writes;
+  for (const auto& [member, row] : part.others) {
+    auto added = group_.calls().add_write(writes, part.image, member, row, row + 1);
+    if (!added) co_return added;
+  }
+  if (!writes.empty()) {
+    auto written = co_await group_.calls().write_all(op, part.image.object, std::move(writes),
+                                                     Stability::kFileSync);
+    if (!written) co_return written;
+    writes.clear();
+  }
+  for (std::size_t row = 0; row < part.image.rows; ++row) {
+    if (!part.wanted[row]) continue;
     std::size_t end = row + 1;
-    while (end < image.rows && wanted(end)) ++end;
-    if (auto added = group_.calls().add_write(writes, image, member, row, end); !added) {
-      co_return added;
-    }
+    while (end < part.image.rows && part.wanted[end]) ++end;
+    auto added = group_.calls().add_write(writes, part.image, part.member, row, end);
+    if (!added) co_return added;
     row = end - 1;
   }
-  co_await group_.calls().write_all(op, object, std::move(writes), Stability::kUnstable);
+  co_await group_.calls().write_all(op, part.image.object, std::move(writes), Stability::kUnstable);
   co_return Result<>{};
 }
 
@@ -253,7 +374,7 @@ Task<bool> Rebuild::end() {
     if (!co_await group_.renew_log()) co_return false;
     GroupRecord record = group_.record();
     const bool replaced = record.everything;
-    record = {.epoch = record.epoch, .given_up = record.given_up};
+    record = {.epoch = record.epoch, .given_up = record.given_up + lost_};
     if (!co_await group_.save_record(record)) co_return false;
     spdlog::info("event=parity_member_in epoch={} bytes={}", group_.record().epoch,
                  group_.view().rebuilt_bytes.load());

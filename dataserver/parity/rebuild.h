@@ -1,6 +1,12 @@
 // Rebuild of a member of a parity group that was out: it gets what it missed, or, if it is a new
 // store in the place of one that is lost, everything.
 //
+// A row in which another block is damaged or lost computes nothing. What the member has there may
+// be from before it went out, with a checksum that holds. It is kept where the checksum of the
+// other block proves it, and mends that one; and where the row had been given up before, since
+// nothing can be written then at a member that is out. Otherwise it is lost (blocks.h), durably
+// before the member is read.
+//
 // The manager begins and ends it while no operation is under way. Between that a task goes through
 // what the member missed, and holds stripes as an operation does.
 //
@@ -35,24 +41,47 @@ class Rebuild {
 
  private:
   using ObjectPtr = Group::ObjectPtr;
-  // Of a member that lacks all, all that is not zeros; otherwise these regions.
-  struct Missed {
+  // The object it is at. Of a member that lacks all, it gets all that is not zeros; otherwise what
+  // is in these regions, and what is behind the cut goes.
+  struct Subject {
+    ObjectId object;
     bool all = false;
     std::set<std::uint64_t> regions;
+    std::optional<std::uint64_t> cut;
+    ObjectPtr state;
+  };
+  // Some stripes of it.
+  struct Part {
+    Image image;
+    Image old;  // what the member has, where that may be of use
+    std::uint64_t size = 0;
+    unsigned member = 0;
+    std::vector<bool> wanted{};                              // rows to be written there
+    std::vector<std::pair<unsigned, std::size_t>> others{};  // blocks of others to be written
+    std::uint64_t mended = 0;                                // those of them that are known
+    std::uint64_t lost = 0;                                  // rows,
+    std::uint64_t lost_anew = 0;  // and those of which nothing was known to be lost before
   };
 
   [[nodiscard]] const ParityGeometry& geometry() const { return group_.geometry(); }
   [[nodiscard]] unsigned members() const { return group_.members(); }
   Task<bool> run(Group::DirtyRegions objects, std::optional<Progress> everything);
   Task<Result<>> rebuild_everything(Progress progress, TokenBucket& rate);
-  Task<Result<>> rebuild_object(ObjectId object, Missed missed, TokenBucket& rate);
-  Task<Result<>> rebuild_range(ObjectId object, ByteRange stripes, bool all, TokenBucket& rate);
-  Task<Result<>> rebuild_shape(Op& op, ObjectId object, ObjectPtr& state);
-  Task<Result<>> rebuild_stripes(Op& op, ObjectId object, std::uint64_t first, std::uint64_t last,
-                                 bool all);
+  Task<Result<>> rebuild_object(Subject at, TokenBucket& rate);
+  Task<Result<>> rebuild_range(const Subject& at, ByteRange stripes, TokenBucket& rate);
+  Task<Result<>> rebuild_shape(Op& op, Subject& at);
+  Task<Result<>> rebuild_stripes(Op& op, const Subject& at, std::uint64_t first,
+                                 std::uint64_t last);
+  Task<Result<>> settle_rest(Op& op, Part& part);
+  void settle_row(Part& part, std::size_t row) const;
+  [[nodiscard]] bool keep_beside_lost(Part& part, std::size_t row, unsigned parity) const;
+  void give_up_row(Part& part, std::size_t row, unsigned parity) const;
+  [[nodiscard]] bool prove(Part& part, std::size_t row) const;
+  Task<Result<>> write_part(Op& op, Part& part);
 
   Group& group_;
   boost::asio::steady_timer timer_;
+  std::uint64_t lost_ = 0;  // rows, by this rebuild
 };
 
 }  // namespace weft::ds::parity

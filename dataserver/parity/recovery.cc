@@ -154,8 +154,13 @@ Task<bool> Recovery::redo_contents(Op& op, const LogState& log) {
 }
 
 // What was being cut; nothing of these objects came after. Their stripes are consistent by now.
-Task<bool> Recovery::redo_cuts(Op& op, const LogState& log) {
+// A member that is out misses them.
+Task<bool> Recovery::redo_cuts(Op& op, LogState& log) {
   for (const auto& [object, cut] : log.cuts) {
+    if (op.mode.out >= 0) {
+      const std::uint64_t region = (cut.remove ? 0 : cut.size) / group_.options().region_bytes;
+      log.dirty[object].insert({region, region | kCutFrom});
+    }
     if (cut.remove) {
       if (!co_await group_.calls().remove(op, object, group_.calls().readable(op.mode))) {
         co_return false;
@@ -197,6 +202,7 @@ Task<bool> Recovery::recover_object(Op& op, ObjectId object, std::set<std::uint6
   const std::uint64_t stripes = geometry().stripes(state.size);
   const std::uint64_t run = group_.stripes_at_once();
   for (const std::uint64_t region : regions) {
+    if ((region & kCutFrom) != 0) continue;
     const ByteRange range = group_.stripe_range(region * group_.options().region_bytes,
                                                 (region + 1) * group_.options().region_bytes);
     const std::uint64_t end = std::min(stripes, range.end / geometry().width());
@@ -291,16 +297,21 @@ void Recovery::settle_row(Image& image, std::size_t row, Settled& settled) {
   const unsigned parity = geometry().parity_member(offset / geometry().chunk);
   const int absent = settled.absent;
   const bool no_parity = absent == static_cast<int>(parity);
+  const bool was_given_up = image.given_up(row);
   const bool cut = clear_behind(image, row, settled);
   if (absent >= 0 && !no_parity) give_up_block(image, row, settled);
   unsigned bad = 0;
   unsigned which = 0;
   bool lost = false;  // some data
   for (unsigned member = 0; member < members(); ++member) {
-    // One that was lost and is half written is zeros still (Rebuild::rebuild_stripes()).
-    if (image.lost[parity][row] && !image.good[member][row] && member != parity &&
-        all_zeros(image.block(member, row))) {
-      image.lost[member][row] = changed[member][row] = true;
+    // One that was lost and is half written has its mark still; zeros were written before there
+    // was one.
+    const bool half = !image.good[member][row] && member != parity && !image.lost[member][row] &&
+                      static_cast<int>(member) != absent;
+    if (half && (has_lost_mark(image.block(member, row)) ||
+                 (image.lost[parity][row] && all_zeros(image.block(member, row))))) {
+      image.set_lost(member, row);
+      changed[member][row] = true;
     }
     lost = lost || (member != parity && image.lost[member][row]);
     if (static_cast<int>(member) == absent || image.good[member][row]) continue;
@@ -311,6 +322,7 @@ void Recovery::settle_row(Image& image, std::size_t row, Settled& settled) {
   // the parity of the member that is given up.
   if (bad == 1 && !cut && !lost && !no_parity && compute_torn(image, row, which, settled)) return;
   lost = give_up_unread(image, row, settled) || lost;
+  if (was_given_up && give_up_damaged(image, row, settled)) lost = true;
   // The bytes of every block that does not match are taken as they are, with a new checksum.
   for (unsigned member = 0; member < members(); ++member) {
     const bool kept = image.good[member][row] || image.lost[member][row];
@@ -406,9 +418,26 @@ bool Recovery::give_up_unread(Image& image, std::size_t row, Settled& settled) {
   return some;
 }
 
+// Of a row that was given up before, what is damaged may have been so for long: it need not be what
+// is left of a write. Whether any is.
+bool Recovery::give_up_damaged(Image& image, std::size_t row, Settled& settled) {
+  const std::uint64_t offset = image.offset() + row * kParityBlock;
+  const unsigned parity = geometry().parity_member(offset / geometry().chunk);
+  bool some = false;
+  for (unsigned member = 0; member < members(); ++member) {
+    if (member == parity || static_cast<int>(member) == settled.absent) continue;
+    if (image.good[member][row] || image.lost[member][row]) continue;
+    if (geometry().logical(member, offset) >= settled.size) continue;
+    settled.changed[member][row] = true;
+    give_up_at(image, row, member, settled);
+    some = true;
+  }
+  return some;
+}
+
 void Recovery::give_up_at(Image& image, std::size_t row, unsigned member, Settled& settled) {
   const std::uint64_t at = geometry().logical(member, image.offset() + row * kParityBlock);
-  image.lost[member][row] = true;
+  image.set_lost(member, row);
   if (settled.given_up++ == 0) settled.lost.begin = at;
   settled.lost.begin = std::min(settled.lost.begin, at);
   settled.lost.end = std::max(settled.lost.end, std::min(settled.size, at + kParityBlock));

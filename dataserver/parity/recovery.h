@@ -43,7 +43,7 @@ class Recovery {
   Task<bool> go_without(Op& op, const LogState& log);
   Task<bool> go_on_without(Op& op, unsigned member, const LogState& log);
   Task<bool> redo_contents(Op& op, const LogState& log);
-  Task<bool> redo_cuts(Op& op, const LogState& log);
+  Task<bool> redo_cuts(Op& op, LogState& log);
   [[nodiscard]] static std::uint32_t surely_gone(const Object& state);
   Task<bool> recover_object(Op& op, ObjectId object, std::set<std::uint64_t> regions,
                             std::uint64_t& given_up);
@@ -52,6 +52,7 @@ class Recovery {
   [[nodiscard]] bool clear_behind(Image& image, std::size_t row, Settled& settled);
   void give_up_block(Image& image, std::size_t row, Settled& settled);
   [[nodiscard]] bool give_up_unread(Image& image, std::size_t row, Settled& settled);
+  [[nodiscard]] bool give_up_damaged(Image& image, std::size_t row, Settled& settled);
   void give_up_at(Image& image, std::size_t row, unsigned member, Settled& settled);
   [[nodiscard]] static bool compute_torn(Image& image, std::size_t row, unsigned which,
                                          Settled& settled);

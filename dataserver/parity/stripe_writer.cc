@@ -225,7 +225,7 @@ bool StripeWriter::keep_lost(const Op& op, Part& part, std::size_t row) {
   }
   if (!op.cutting && (!in_place || !was_given_up(part, row))) return false;
   for (unsigned member = 0; member < members(); ++member) {
-    if ((unknown >> member & 1) != 0) image.lost[member][row] = true;
+    if ((unknown >> member & 1) != 0) image.set_lost(member, row);
   }
   image.lost[part.parity][row] = true;
   return true;
