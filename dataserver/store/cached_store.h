@@ -53,6 +53,11 @@ class CachedStore final : public Store {
   void stat(const layout::ObjectId& object, Done<ObjectStat> done) override {
     beneath_.stat(object, std::move(done));
   }
+  // A change is in the store beneath before it is answered.
+  void next_data(const layout::ObjectId& object, std::uint64_t offset,
+                 Done<DataRun> done) override {
+    beneath_.next_data(object, offset, std::move(done));
+  }
   void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
                 Done<void> done) override;
   void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,

@@ -202,6 +202,35 @@ void FileStore::stat(const layout::ObjectId& object, Done<ObjectStat> done) {
 
 namespace {
 
+// The file system says it, with what the page cache has to be written. One that keeps no holes says
+// that all is data.
+Result<DataRun> find_data(const ObjectFile& file, std::uint64_t offset) {
+  constexpr std::uint64_t kGreatest = std::numeric_limits<off_t>::max();
+  if (offset > kGreatest) return DataRun{};
+  const int fd = file.buffered.get();
+  const off_t begin = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
+  if (begin < 0 && errno == ENXIO) return DataRun{};
+  if (begin < 0 && (errno == EINVAL || errno == EOPNOTSUPP)) return DataRun{.begin = offset};
+  if (begin < 0) return fail_file(errno, "SEEK_DATA of an object");
+  DataRun run{.begin = static_cast<std::uint64_t>(begin)};
+  const off_t end = ::lseek(fd, begin, SEEK_HOLE);
+  if (end > begin) run.end = static_cast<std::uint64_t>(end);  // otherwise it was just punched
+  return run;
+}
+
+}  // namespace
+
+void FileStore::next_data(const layout::ObjectId& object, std::uint64_t offset,
+                          Done<DataRun> done) {
+  with_file(object, false, [this, offset, done = std::move(done)](Result<FilePtr> file) mutable {
+    if (!file) return done(pass(file));
+    on_worker<DataRun>([file = *file, offset] { return find_data(*file, offset); },
+                       std::move(done));
+  });
+}
+
+namespace {
+
 Result<> change_range(const ObjectFile& file, int mode, std::uint64_t offset, std::uint64_t size) {
   int result = 0;
   do {

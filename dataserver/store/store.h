@@ -24,6 +24,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "layout/object_id.h"
@@ -61,6 +62,16 @@ struct StoreStat {
   std::uint64_t capacity_bytes = 0;
   std::uint64_t free_bytes = 0;
   std::uint64_t objects = 0;
+};
+
+constexpr std::uint64_t kNoData = std::numeric_limits<std::uint64_t>::max();
+
+// A run of bytes of an object that may be other than zeros. What is between where was asked and its
+// begin reads as zeros.
+struct DataRun {
+  std::uint64_t begin = kNoData;  // kNoData: there is none, however long the object is
+  std::uint64_t end = kNoData;    // where the next hole begins; kNoData: not known
+  friend bool operator==(const DataRun&, const DataRun&) = default;
 };
 
 // Where a listing goes on. Objects come in the order of their place, the same at every store that
@@ -141,6 +152,12 @@ class Store {
   // Success when it does not exist.
   virtual void remove(const layout::ObjectId& object, Done<void> done) = 0;
   virtual void stat(const layout::ObjectId& object, Done<ObjectStat> done) = 0;
+  // The first run at or after `offset`, of what is written whether it is stable or not. Who cannot
+  // tell where holes are says that all may be data. kNotFound: there is no object.
+  virtual void next_data(const layout::ObjectId& /*object*/, std::uint64_t offset,
+                         Done<DataRun> done) {
+    done(DataRun{.begin = offset});
+  }
   // Reserves space for a range, and makes a range a hole (RFC 7862 sections 15.1 and 15.4).
   virtual void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
                         Done<void> done) = 0;

@@ -55,6 +55,33 @@ TEST_CASE("a store says what it has, in pages of any size") {
   }
 }
 
+TEST_CASE("a store says where its data is, stable or not") {
+  const TempFolder folder;
+  StoreRunner runner(options_in(folder, GENERATE(IoMode::kBuffered, IoMode::kDirect)));
+  constexpr std::uint64_t kFar = std::uint64_t{1} << 42;
+  const auto next = [&](std::uint64_t offset) { return runner.next_data(kObject, offset); };
+  CHECK(next(0).error() == Errc::kNotFound);
+  REQUIRE(runner.write(kObject, 3 << 20, "data"));
+  REQUIRE(runner.write(kObject, kFar, std::string(8192, 'x')));
+  const auto first = next(0).value();
+  CHECK(first.begin > 0);
+  CHECK(first.begin <= 3 << 20);
+  CHECK((first.end > 3 << 20 && first.end <= kFar));
+  CHECK(next((3 << 20) + 1).value().begin == (3 << 20) + 1);
+  const auto second = next(first.end).value();
+  CHECK(second.begin > first.end);
+  CHECK(second.begin <= kFar);
+  CHECK(second.end == kFar + 8192);
+  CHECK(next(kFar + 8192).value() == DataRun{});
+  CHECK(next(std::numeric_limits<std::uint64_t>::max()).value() == DataRun{});
+  REQUIRE(runner.punch(kObject, 0, kFar));
+  CHECK(next(0).value().begin == kFar);
+  REQUIRE(runner.truncate(kObject, 2 * kFar));
+  CHECK(next(kFar + 8192).value() == DataRun{});
+  REQUIRE(runner.allocate(kObject, kFar + (1 << 20), 1 << 20));
+  CHECK(runner.text(kObject, kFar + (1 << 20), 1) == std::string(1, '\0'));
+}
+
 TEST_CASE("an object comes to be on its first write and reads back") {
   const TempFolder folder;
   StoreRunner runner(options_in(folder, GENERATE(IoMode::kBuffered, IoMode::kDirect)));

@@ -92,6 +92,10 @@ class StoreCalls {
     return wait<void>([&](auto done) { any().allocate(object, offset, size, std::move(done)); });
   }
 
+  Result<ds::DataRun> next_data(const layout::ObjectId& object, std::uint64_t offset) {
+    return wait<ds::DataRun>([&](auto done) { any().next_data(object, offset, std::move(done)); });
+  }
+
   // All of it, in pages of this size.
   Result<std::vector<layout::ObjectId>> list(std::uint32_t page) {
     std::vector<layout::ObjectId> all;
