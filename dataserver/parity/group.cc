@@ -1,9 +1,10 @@
+#include "dataserver/parity/group.h"
+
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <bit>
 
-#include "dataserver/parity/group.h"
 #include "dataserver/ring/io_ring.h"
 #include "rpc/base/assert.h"
 
@@ -357,7 +358,7 @@ Group::Versions Group::removed(const Op& op, const ObjectId& object, const Objec
   Versions versions;
   const MutexLock lock(mutex_);
   // The next header is the first again (Recovery::surely_gone()).
-  *state = {.generation = state->generation};
+  *state = {.generation = state->generation, .returns = state->returns};
   if (op.mode.out >= 0) return versions;
   for (const auto& [region, of] : dirty_[object]) versions[region] = of.version;
   return versions;
@@ -564,6 +565,7 @@ bool Group::rebuild_holds() {
 void Group::member_is_back() {
   const MutexLock lock(mutex_);
   mode_ = {};
+  ++returns_;
   sweep_wanted_ = true;
 }
 

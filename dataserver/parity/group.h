@@ -101,6 +101,7 @@ struct Object {
   std::uint64_t sequence = 0;
   std::uint64_t generation = 0;  // of the group, when it was loaded
   std::uint32_t gone = 0;        // members that have lost it: no header, though others have one
+  std::uint64_t returns = 0;     // of members, when that was looked at
 };
 
 // How far a rebuild of everything is.
@@ -202,10 +203,15 @@ class Group {
   Task<Result<ObjectPtr>> find(ObjectId object);
   Task<Result<ObjectPtr>> find_in(Op& op, ObjectId object);
   [[nodiscard]] Object look(const ObjectPtr& state) const;
-  [[nodiscard]] std::uint32_t gone_of(const ObjectId& object) const;
+  // Members that have lost the object, of those that are read in this attempt: what an operation
+  // found before it need not be so any more, when a member has come back meanwhile.
+  Task<Result<std::uint32_t>> gone_in(Op& op, ObjectId object);
   Task<Result<>> read_header(Op& op, ObjectId object, Object& into);
   Task<Result<>> write_header(Op& op, ObjectId object, SumHeader header, std::uint32_t mask);
-  // Durable at all members that are written.
+  // Whether the member that is written, but not read, has no header of the object.
+  Task<Result<bool>> lacks_header(Op& op, ObjectId object);
+  // Durable at all members that are written; but one that is being rebuilt and has lost the object
+  // gets its header last.
   Task<Result<>> flush_header(Op& op, ObjectId object, ObjectPtr state);
   // The object exists and ends at `end` or later.
   void extend(const ObjectPtr& state, std::uint64_t end);
@@ -318,6 +324,7 @@ class Group {
   void wake(std::deque<Waiter>& waiters) WEFT_REQUIRES(mutex_);
   Task<bool> put_out(unsigned member);
   void found_gone(const ObjectId& object, std::uint32_t at);
+  [[nodiscard]] std::uint64_t returns() const;
   void forget_some() WEFT_REQUIRES(mutex_);
   Task<Result<Mark>> mark_regions(ObjectId object, std::uint64_t first, std::uint64_t last);
   Task<Result<>> append(std::vector<std::byte> bytes);
@@ -338,6 +345,7 @@ class Group {
   bool blocked_ WEFT_GUARDED_BY(mutex_) = true;  // operations wait
   bool broken_ WEFT_GUARDED_BY(mutex_) = true;   // recovery is needed
   std::uint64_t generation_ WEFT_GUARDED_BY(mutex_) = 1;
+  std::uint64_t returns_ WEFT_GUARDED_BY(mutex_) = 0;  // of members that were out
   std::size_t in_flight_ WEFT_GUARDED_BY(mutex_) = 0;
   std::uint32_t failed_ WEFT_GUARDED_BY(mutex_) = 0;  // members reported and not handled yet
   std::deque<Waiter> entering_ WEFT_GUARDED_BY(mutex_);

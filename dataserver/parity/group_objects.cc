@@ -1,10 +1,10 @@
 // What is known of objects: their headers at the members, and who has lost one.
-#include "dataserver/parity/group.h"
-
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <bit>
+
+#include "dataserver/parity/group.h"
 
 namespace weft::ds::parity {
 
@@ -29,24 +29,46 @@ Task<Result<Group::ObjectPtr>> Group::find(ObjectId object) {
 }
 
 // Holds the header's lock for a moment, never while it waits for the group: who holds that lock
-// must not wait for those that are under way and wait for it.
+// must not wait for those that are under way and wait for it. A member that was out may have lost
+// the object meanwhile, so its headers are looked at anew.
 Task<Result<Group::ObjectPtr>> Group::find_in(Op& op, ObjectId object) {
   const auto known = [this, &object]() -> ObjectPtr {
     const MutexLock lock(mutex_);
     const auto found = objects_.find(object);
-    return found == objects_.end() ? nullptr : found->second;
+    const bool good = found != objects_.end() && found->second->returns == returns_;
+    return good ? found->second : nullptr;
   };
   if (auto state = known()) co_return state;
   const Hold hold = co_await lock(object, kHeaderRange);
   if (auto state = known()) co_return state;
-  auto state = std::make_shared<Object>();
-  if (auto read = co_await read_header(op, object, *state); !read) co_return pass(read);
-  if (state->gone != 0) found_gone(object, state->gone);
-  const MutexLock lock(mutex_);
-  state->generation = generation_;
-  forget_some();
-  objects_[object] = state;
+  Object read{.returns = returns()};
+  if (auto good = co_await read_header(op, object, read); !good) co_return pass(good);
+  std::uint32_t gone = 0;
+  ObjectPtr state;
+  {
+    const MutexLock lock(mutex_);
+    ObjectPtr& kept = objects_[object];
+    if (kept == nullptr) {
+      read.generation = generation_;
+      gone = read.gone;
+      kept = std::make_shared<Object>(read);
+    } else {
+      // The header that is written first, by a commit, is at none before; of a later one some
+      // members may have the one before.
+      if (kept->sequence > 0) gone = read.gone & ~kept->gone;
+      kept->gone |= gone;
+      kept->returns = read.returns;
+    }
+    state = kept;
+    forget_some();
+  }
+  if (gone != 0) found_gone(object, gone);
   co_return state;
+}
+
+std::uint64_t Group::returns() const {
+  const MutexLock lock(mutex_);
+  return returns_;
 }
 
 void Group::forget_some() {
@@ -105,10 +127,15 @@ void Group::found_gone(const ObjectId& object, std::uint32_t at) {
   manager_.object_gone();
 }
 
-std::uint32_t Group::gone_of(const ObjectId& object) const {
-  const MutexLock lock(mutex_);
-  const auto found = objects_.find(object);
-  return found == objects_.end() ? 0 : found->second->gone;
+// While the group is being recovered nothing is kept of objects: their headers are about to change.
+Task<Result<std::uint32_t>> Group::gone_in(Op& op, ObjectId object) {
+  {
+    const MutexLock lock(mutex_);
+    if (broken_) co_return 0;
+  }
+  auto state = co_await find_in(op, object);
+  if (!state) co_return pass(state);
+  co_return look(*state).gone;
 }
 
 Task<Result<>> Group::write_header(Op& op, ObjectId object, SumHeader header, std::uint32_t mask) {
@@ -131,8 +158,27 @@ Task<Result<>> Group::write_header(Op& op, ObjectId object, SumHeader header, st
   co_return Result<>{};
 }
 
+Task<Result<bool>> Group::lacks_header(Op& op, ObjectId object) {
+  MemberRead header;
+  Join join;
+  calls_.read(op, join, static_cast<unsigned>(op.mode.out), sums_of(object), 0, SumHeader::kBytes,
+              header);
+  co_await join;
+  if (auto good = outcome(op); !good) co_return pass(good);
+  auto bytes = header.payload.flatten();
+  if (!bytes) co_return pass(bytes);
+  co_return !header.unread && all_zeros(*bytes);
+}
+
 Task<Result<>> Group::flush_header(Op& op, ObjectId object, ObjectPtr state) {
+  if (auto known = co_await gone_in(op, object); !known) co_return pass(known);
   const Hold hold = co_await lock(object, kHeaderRange);
+  std::uint32_t lacks = 0;
+  if (op.mode.rebuilding && look(state).sequence > 0) {
+    auto lacking = co_await lacks_header(op, object);
+    if (!lacking) co_return pass(lacking);
+    if (*lacking) lacks = std::uint32_t{1} << op.mode.out;
+  }
   SumHeader header;
   std::uint32_t gone = 0;
   {
@@ -140,7 +186,7 @@ Task<Result<>> Group::flush_header(Op& op, ObjectId object, ObjectPtr state) {
     if (!state->header_dirty) co_return Result<>{};
     state->header_dirty = false;
     header = {.sequence = ++state->sequence, .size = state->size};
-    gone = state->gone;
+    gone = state->gone | lacks;
   }
   const std::uint32_t mask = calls_.writable(op.mode) & ~gone;
   auto written = co_await write_header(op, object, header, mask);
@@ -184,8 +230,10 @@ bool Group::is_back(const ObjectPtr& state) {
 }
 
 Task<Result<>> Group::load(Op& op, Image& image, std::uint32_t mask) {
+  auto gone = co_await gone_in(op, image.object);
+  if (!gone) co_return pass(gone);
   auto loaded = co_await calls_.load(op, image, mask);
-  if (loaded) image.distrust(gone_of(image.object));
+  if (loaded) image.distrust(*gone);
   co_return loaded;
 }
 

@@ -71,6 +71,13 @@ bool Image::all_good() const {
   return true;
 }
 
+bool Image::empty() const {
+  if (!all_good()) return false;
+  return std::ranges::all_of(sums, [](const auto& of_member) {
+    return std::ranges::all_of(of_member, [](std::uint64_t sum) { return sum == 0; });
+  });
+}
+
 void Image::compute_block(unsigned member, std::size_t row) {
   std::array<const std::byte*, kMaxMembers> others{};
   std::size_t count = 0;

@@ -47,6 +47,8 @@ struct Image {
                                BufferPool& pool);
   // Whether all blocks of those that are loaded are good.
   [[nodiscard]] bool all_good() const;
+  // Whether those that are loaded have nothing but zeros, by their checksums too.
+  [[nodiscard]] bool empty() const;
   // Computes what is not good wherever it is one block of its row. What comes out of that for a
   // block that cannot be read must have the block's checksum, if that can be read.
   [[nodiscard]] Result<> compute(BufferPool& pool);

@@ -104,6 +104,10 @@ class MemberCalls {
     std::uint64_t rows = 0;
   };
   Task<Result<Extent>> measure(Op& op, ObjectId object);
+  // The first row at or after this one of which any of these members has something, a block or a
+  // checksum; kNoData: none. Where those that are read have nothing of a row, no member has.
+  Task<Result<std::uint64_t>> next_row(Op& op, ObjectId object, std::uint64_t row,
+                                       std::uint32_t mask);
   // Objects of the group: those of which any member that is read has the checksums.
   Task<Result<>> list(Op& op, ListPlace from, ObjectList& into);
   // A block that cannot be read is not good, and unread.

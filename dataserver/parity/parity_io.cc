@@ -70,9 +70,10 @@ std::vector<ParityIo::Piece> ParityIo::pieces_of(std::uint64_t begin, std::uint6
 Task<Result<>> ParityIo::read_plain(Op& op, ObjectId object, std::uint64_t begin, std::uint64_t end,
                                     Payload& into, bool& odd) {
   const auto pieces = pieces_of(begin, end);
-  const std::uint32_t gone = group_.gone_of(object);
+  auto gone = co_await group_.gone_in(op, object);
+  if (!gone) co_return pass(gone);
   odd = std::ranges::any_of(pieces, [&](const Piece& p) {
-    return !op.mode.readable(p.member) || (gone >> p.member & 1) != 0;
+    return !op.mode.readable(p.member) || (*gone >> p.member & 1) != 0;
   });
   if (odd) co_return Result<>{};
   std::vector<MemberRead> data(pieces.size());
@@ -386,6 +387,33 @@ Task<Result<ObjectStat>> ParityIo::stat(ObjectId object) {
   co_return result;
 }
 
+// By whole stripes.
+Task<Result<DataRun>> ParityIo::next_data(ObjectId object, std::uint64_t offset) {
+  auto state = co_await group_.find(object);
+  if (!state) co_return pass(state);
+  DataRun run;
+  auto asked = co_await group_.until_done(0, [&](Op& op) -> Task<Result<>> {
+    run = {};
+    const Object known = group_.look(*state);
+    if (!known.exists) co_return fail(Errc::kNotFound, "no object " + to_string(object));
+    if (offset >= known.size) co_return Result<>{};
+    // With another member away, what one has lost of the object is nowhere.
+    if (op.mode.out >= 0 && known.gone != 0) {
+      run.begin = offset;
+      co_return Result<>{};
+    }
+    const std::uint64_t in_chunk = geometry().blocks_in_chunk();
+    auto row = co_await group_.calls().next_row(op, object, geometry().stripe_of(offset) * in_chunk,
+                                                group_.calls().readable(op.mode));
+    if (!row) co_return pass(row);
+    if (*row == kNoData || *row / in_chunk >= geometry().stripes(known.size)) co_return Result<>{};
+    run.begin = std::max(offset, *row / in_chunk * geometry().width());
+    co_return Result<>{};
+  });
+  if (!asked) co_return pass(asked);
+  co_return run;
+}
+
 Task<Result<ObjectList>> ParityIo::list(ListPlace from, std::uint32_t max) {
   ObjectList page;
   auto listed =
@@ -450,6 +478,12 @@ Task<Result<>> ParityIo::punch(ObjectId object, std::uint64_t offset, std::uint6
   // is asked for. Whole stripes become holes at the members, parts are written as zeros.
   const std::uint64_t width = geometry().width();
   for (std::uint64_t at = offset; at < end;) {
+    if (end - at > 2 * group_.options().region_bytes) {
+      auto next = co_await next_data(object, at);
+      if (!next) co_return pass(next);
+      if (next->begin >= end) break;
+      at = std::max(at, next->begin / width * width);
+    }
     const bool whole = at % width == 0 && (end - at) / width > 0;
     const std::uint64_t step =
         whole ? std::min((end - at) / width * width,

@@ -23,6 +23,7 @@ class ParityIo {
   Task<Result<ObjectStat>> truncate(ObjectId object, std::uint64_t size);
   Task<Result<>> remove(ObjectId object);
   Task<Result<ObjectStat>> stat(ObjectId object);
+  Task<Result<DataRun>> next_data(ObjectId object, std::uint64_t offset);
   Task<Result<ObjectList>> list(ListPlace from, std::uint32_t max);
   Task<Result<>> allocate(ObjectId object, std::uint64_t offset, std::uint64_t size);
   Task<Result<>> punch(ObjectId object, std::uint64_t offset, std::uint64_t size);

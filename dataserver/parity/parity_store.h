@@ -125,6 +125,10 @@ class ParityStore final : public Store {
   void list(ListPlace from, std::uint32_t max, Done<ObjectList> done) override {
     group_.run(io_.list(from, max), std::move(done));
   }
+  void next_data(const layout::ObjectId& object, std::uint64_t offset,
+                 Done<DataRun> done) override {
+    group_.run(io_.next_data(object, offset), std::move(done));
+  }
   void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
                 Done<void> done) override {
     group_.run(io_.allocate(object, offset, size), std::move(done));

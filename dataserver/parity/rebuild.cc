@@ -164,6 +164,10 @@ Task<Result<>> Rebuild::rebuild_object(Subject at, TokenBucket& rate) {
   }
   co_return co_await group_.until_done(0, [&](Op& op) -> Task<Result<>> {
     if (!op.mode.rebuilding) co_return ended();
+    if (at.header_last) {
+      const Hold hold = co_await group_.lock(at.object, kHeaderRange);
+      if (auto written = co_await write_header(op, at); !written) co_return written;
+    }
     co_await group_.calls().commit(op, at.object, std::uint32_t{1} << op.mode.out);
     co_return Result<>{};
   });
@@ -173,13 +177,20 @@ Task<Result<>> Rebuild::rebuild_object(Subject at, TokenBucket& rate) {
 Task<Result<>> Rebuild::rebuild_range(const Subject& at, ByteRange stripes, TokenBucket& rate) {
   const std::uint64_t width = geometry().width();
   const std::uint64_t run = group_.stripes_at_once();
-  for (std::uint64_t from = stripes.begin; from < stripes.end; from += run) {
-    const std::uint64_t last = std::min(stripes.end, from + run);
+  std::uint64_t next = 0;
+  for (std::uint64_t from = stripes.begin; from < stripes.end; from = next) {
+    const std::uint64_t last = next = std::min(stripes.end, from + run);
+    bool empty = false;
     {
       const Hold hold = co_await group_.lock(at.object, {from * width, last * width});
       auto done = co_await group_.until_done(
-          0, [&](Op& op) { return rebuild_stripes(op, at, from, last); });
+          0, [&](Op& op) { return rebuild_stripes(op, at, from, last, empty); });
       if (!done) co_return done;
+    }
+    if (at.all && empty) {
+      auto found = co_await next_stripe(at, last);
+      if (!found) co_return pass(found);
+      next = *found;
     }
     rate.use((last - from) * geometry().chunk);
     group_.view().rebuilt_bytes.fetch_add((last - from) * geometry().chunk);
@@ -204,10 +215,14 @@ Task<Result<>> Rebuild::rebuild_shape(Op& op, Subject& at) {
     co_await group_.calls().remove(op, at.object, there);
     co_return Result<>{};
   }
-  if ((known.gone & there) == 0) {
-    const SumHeader header{.sequence = known.sequence, .size = known.size};
-    auto written = co_await group_.write_header(op, at.object, header, there);
-    if (!written) co_return written;
+  auto lacks = co_await group_.lacks_header(op, at.object);
+  if (!lacks) co_return pass(lacks);
+  at.header_last = *lacks;
+  if (at.header_last) {
+    // It is new to the member, or the member has lost it: then that is not in dirty regions only.
+    at.all = true;
+  } else if (auto written = co_await write_header(op, at); !written) {
+    co_return written;
   }
   std::uint64_t end = known.size;
   if (at.cut) end = std::min(end, group_.stripe_range(*at.cut, *at.cut).begin);
@@ -215,18 +230,44 @@ Task<Result<>> Rebuild::rebuild_shape(Op& op, Subject& at) {
   co_return Result<>{};
 }
 
+// Nothing is held: what is written meanwhile is written at the member, too.
+Task<Result<std::uint64_t>> Rebuild::next_stripe(const Subject& at, std::uint64_t from) {
+  const std::uint64_t in_chunk = geometry().blocks_in_chunk();
+  std::uint64_t row = kNoData;
+  auto asked = co_await group_.until_done(0, [&](Op& op) -> Task<Result<>> {
+    auto found = co_await group_.calls().next_row(op, at.object, from * in_chunk,
+                                                  group_.calls().readable(op.mode));
+    if (!found) co_return pass(found);
+    row = *found;
+    co_return Result<>{};
+  });
+  if (!asked) co_return pass(asked);
+  co_return std::max(from, row / in_chunk);
+}
+
+// Precondition: nobody else writes the object's headers.
+Task<Result<>> Rebuild::write_header(Op& op, const Subject& at) {
+  const Object known = group_.look(at.state);
+  const std::uint32_t there = std::uint32_t{1} << op.mode.out;
+  if ((known.gone & there) != 0) co_return Result<>{};
+  const SumHeader header{.sequence = known.sequence, .size = known.size};
+  co_return co_await group_.write_header(op, at.object, header, there);
+}
+
 Task<Result<>> Rebuild::rebuild_stripes(Op& op, const Subject& at, std::uint64_t first,
-                                        std::uint64_t last) {
+                                        std::uint64_t last, bool& empty) {
   if (!op.mode.rebuilding) co_return ended();
   const std::uint64_t in_chunk = geometry().blocks_in_chunk();
   Part part{.image = {members(), at.object, first * in_chunk, last * in_chunk},
             .old = {members(), at.object, first * in_chunk, last * in_chunk},
             .size = group_.look(at.state).size,
-            .member = static_cast<unsigned>(op.mode.out)};
+            .member = static_cast<unsigned>(op.mode.out),
+            .blank = at.header_last};
   Image& image = part.image;
   if (auto loaded = co_await group_.load(op, image, group_.calls().readable(op.mode)); !loaded) {
     co_return loaded;
   }
+  empty = image.empty();
   if (auto computed = image.compute(group_.parts().pool); !computed) co_return computed;
   part.wanted.assign(image.rows, true);
   if (!image.all_good()) {
@@ -254,6 +295,7 @@ Task<Result<>> Rebuild::settle_rest(Op& op, Part& part) {
     auto loaded = co_await group_.calls().load(op, part.old, std::uint32_t{1} << part.member,
                                                MemberCalls::From::kDisk);
     if (!loaded) co_return loaded;
+    if (part.blank) part.old.distrust(std::uint32_t{1} << part.member);
   }
   for (std::size_t row = 0; row < part.image.rows; ++row) {
     if (!part.image.good[part.member][row]) settle_row(part, row);

@@ -49,6 +49,7 @@ class Rebuild {
     std::set<std::uint64_t> regions;
     std::optional<std::uint64_t> cut;
     ObjectPtr state;
+    bool header_last = false;  // until it has all, it is one that has lost the object
   };
   // Some stripes of it.
   struct Part {
@@ -56,7 +57,8 @@ class Rebuild {
     Image old;  // what the member has, where that may be of use
     std::uint64_t size = 0;
     unsigned member = 0;
-    std::vector<bool> wanted{};                              // rows to be written there
+    bool blank = false;          // it has no header: its zeros may be what it has lost
+    std::vector<bool> wanted{};  // rows to be written there
     std::vector<std::pair<unsigned, std::size_t>> others{};  // blocks of others to be written
     std::uint64_t mended = 0;                                // those of them that are known
     std::uint64_t lost = 0;                                  // rows,
@@ -70,8 +72,12 @@ class Rebuild {
   Task<Result<>> rebuild_object(Subject at, TokenBucket& rate);
   Task<Result<>> rebuild_range(const Subject& at, ByteRange stripes, TokenBucket& rate);
   Task<Result<>> rebuild_shape(Op& op, Subject& at);
-  Task<Result<>> rebuild_stripes(Op& op, const Subject& at, std::uint64_t first,
-                                 std::uint64_t last);
+  Task<Result<>> write_header(Op& op, const Subject& at);
+  // `empty`: they have nothing but zeros at all members that are read.
+  Task<Result<>> rebuild_stripes(Op& op, const Subject& at, std::uint64_t first, std::uint64_t last,
+                                 bool& empty);
+  // The first stripe at or after this one that has something.
+  Task<Result<std::uint64_t>> next_stripe(const Subject& at, std::uint64_t from);
   Task<Result<>> settle_rest(Op& op, Part& part);
   void settle_row(Part& part, std::size_t row) const;
   [[nodiscard]] bool keep_beside_lost(Part& part, std::size_t row, unsigned parity) const;

@@ -171,8 +171,9 @@ Task<Result<>> Scrub::one_object(ObjectId object) {
   const std::uint64_t step = group_.stripes_at_once();
   Result<> all;
   std::uint64_t lost = 0;
-  for (std::uint64_t from = 0; from < stripes && !stopped(); from += step) {
+  for (std::uint64_t from = 0; from < stripes && !stopped();) {
     const std::uint64_t to = std::min(stripes, from + step);
+    at.next = to;
     auto done = co_await while_whole(object, {from * width, to * width}, [&](Op& op) {
       return check_stripes(op, at, from, to, found);
     });
@@ -184,6 +185,7 @@ Task<Result<>> Scrub::one_object(ObjectId object) {
     }
     show(to, stripes);
     co_await throttle((to - from) * group_.geometry().chunk);
+    from = at.next;
   }
   if (at.absent == 0 || record_.only_tell || !all || lost > 0 || stopped()) co_return all;
   co_return co_await while_whole(object, kNothingHeld, [&](Op& op) { return is_back(op, at); });
@@ -385,15 +387,28 @@ void Scrub::judge_row(Rows& rows, std::size_t row, ScrubFindings& found) {
                one ? (other ? "block" : "checksum") : "parity");
 }
 
+// Where all members have a hole there is nothing to check.
+Task<Result<>> Scrub::look_on(Op& op, Subject& at, const Image& image, std::uint64_t last) {
+  at.next = last;
+  if (!image.empty()) co_return Result<>{};
+  const std::uint64_t in_chunk = group_.geometry().blocks_in_chunk();
+  auto row = co_await group_.calls().next_row(op, at.object, last * in_chunk,
+                                              group_.calls().readable(op.mode));
+  if (!row) co_return pass(row);
+  at.next = std::max(last, *row / in_chunk);
+  co_return Result<>{};
+}
+
 // Precondition: the stripes are held, and all members are read.
-Task<Result<>> Scrub::check_stripes(Op& op, const Subject& at, std::uint64_t first,
-                                    std::uint64_t last, ScrubFindings& found) {
+Task<Result<>> Scrub::check_stripes(Op& op, Subject& at, std::uint64_t first, std::uint64_t last,
+                                    ScrubFindings& found) {
   const std::uint64_t in_chunk = group_.geometry().blocks_in_chunk();
   const unsigned members = group_.members();
   Image image(members, at.object, first * in_chunk, last * in_chunk);
   auto loaded = co_await group_.calls().load(op, image, group_.calls().readable(op.mode),
                                              MemberCalls::From::kDisk);
   if (!loaded) co_return loaded;
+  if (auto looked = co_await look_on(op, at, image, last); !looked) co_return looked;
   found = {.bytes = image.bytes() * members};
   Rows rows{.image = image,
             .size = 0,

@@ -61,6 +61,7 @@ class Scrub {
     Group::ObjectPtr state;
     std::uint64_t rows = 0;    // that it may have at a member
     std::uint32_t absent = 0;  // members that have no header of it, though others have
+    std::uint64_t next = 0;    // the first stripe behind those just checked that has something
   };
 
   [[nodiscard]] const ParityOptions& options() const { return group_.options(); }
@@ -73,8 +74,9 @@ class Scrub {
   Task<Result<>> check_headers(Op& op, Subject& at, ScrubFindings& found);
   Task<Result<>> is_back(Op& op, Subject& at);
   Task<Result<>> read_headers(Op& op, ObjectId object, std::vector<std::vector<std::byte>>& into);
-  Task<Result<>> check_stripes(Op& op, const Subject& at, std::uint64_t first, std::uint64_t last,
+  Task<Result<>> check_stripes(Op& op, Subject& at, std::uint64_t first, std::uint64_t last,
                                ScrubFindings& found);
+  Task<Result<>> look_on(Op& op, Subject& at, const Image& image, std::uint64_t last);
   struct Rows {
     Image& image;
     std::uint64_t size;    // of the object

@@ -105,3 +105,34 @@ TEST_CASE("a crash leaves it known that a member has lost an object", "[parity][
     CHECK(rig.text(kObject, 0, kSize) == now);
   }
 }
+
+// Its target was away, and came back with another file system than it had.
+TEST_CASE("an object that a member has lost while it was out is noticed when it is back",
+          "[parity][gone]") {
+  for (unsigned which = 0; which < 3; ++which) {
+    for (const bool written : {false, true}) {
+      INFO("which " << which << " written " << written);
+      ParityRig rig(3, 4096);
+      std::string bytes = fill(rig);
+      CHECK((rig.text(kObject, 0, kSize) == bytes));  // it is known
+      rig.member[which]->failing = true;
+      CHECK(rig.text(object_of(1000 + which), 0, 10).starts_with("error: not found"));
+      REQUIRE(rig.degraded());
+      if (written) {
+        REQUIRE(rig.write(kObject, 0, pattern(3000, 7)).has_value());
+        bytes.replace(0, 3000, pattern(3000, 7));
+      }
+      rig.member[which]->files.erase(kObject);
+      rig.member[which]->files.erase(ds::sums_of(kObject));
+      rig.member[which]->failing = false;
+      REQUIRE(rig.whole());
+      // Whole stripes are written without looking at what is there.
+      REQUIRE(rig.write(kObject, 40'960, pattern(8192, 8)).has_value());
+      bytes.replace(40'960, 8192, pattern(8192, 8));
+      CHECK((rig.text(kObject, 0, kSize) == bytes));
+      rig.commit(kObject).value();
+      CHECK(mended(rig));
+      CHECK((rig.text(kObject, 0, kSize) == bytes));
+    }
+  }
+}

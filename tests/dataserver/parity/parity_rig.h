@@ -180,6 +180,23 @@ class MemoryMember final : public ds::Store {
     if (!power_.on) return refuse(std::move(done));
     answer(std::move(done), Result<>{});
   }
+  // Blocks of zeros are holes, if it says where it has some.
+  bool tells_holes = true;
+  void next_data(const layout::ObjectId& object, std::uint64_t offset,
+                 Done<ds::DataRun> done) override {
+    if (!alive()) return refuse(std::move(done));
+    const auto found = files.find(object);
+    if (found == files.end()) return answer(std::move(done), fail(Errc::kNotFound));
+    ds::DataRun run{.begin = offset};
+    if (tells_holes) {
+      const std::string& now = found->second.now;
+      const std::size_t at =
+          offset < now.size() ? now.find_first_not_of('\0', offset) : std::string::npos;
+      run.begin =
+          at == std::string::npos ? ds::kNoData : std::max<std::uint64_t>(offset, at / 4096 * 4096);
+    }
+    answer(std::move(done), run);
+  }
   void list(ds::ListPlace from, std::uint32_t max, Done<ds::ObjectList> done) override {
     if (!alive()) return refuse(std::move(done));
     std::set<ds::ListPlace> places;
