@@ -4,8 +4,10 @@
 // the piece's blocks (store/block_sums.h) and makes its own, reads at the source what differs and
 // writes it, makes a hole where the source has zeros, reads the piece back, and compares checksums
 // again. So of what is equal only checksums cross the network, 1/256 of the bytes. Of a striped
-// file only what the object holds is looked at. At the source's end the object here is made as
-// long. At the end everything is committed, and only then the job is done.
+// file only what the object holds is looked at. The source says where its next data is behind a
+// piece of zeros, and what is a hole up to there on both sides is passed over. At the source's end
+// the object here is made as long. At the end everything is committed, and only then the job is
+// done.
 //
 // Writes go on meanwhile. The metadata server has first seen to it that new ones are brought here
 // (forget missed, or handles of a later epoch), and names the least epoch that may still write: it

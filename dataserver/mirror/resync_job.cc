@@ -149,13 +149,47 @@ void Resyncs::Job::piece_done(const PiecePtr& piece) {
   const std::uint64_t end = std::min(piece->range.end, piece->range.begin + piece->bytes);
   const std::uint64_t size = held_.below(end) - held_.below(piece->range.begin);
   rate_.use(size / kCompareCost);
-  at_ = piece->range.end;
   at_source_end_ = piece->source_ends;
-  {
-    const MutexLock lock(mutex_);
-    progress_.compared_bytes += size;
-    progress_.next_offset = at_;
-  }
+  done_to(piece->range.end, size);
+  skip_hole(piece);
+}
+
+void Resyncs::Job::done_to(std::uint64_t offset, std::uint64_t compared) {
+  at_ = offset;
+  const MutexLock lock(mutex_);
+  progress_.compared_bytes += compared;
+  progress_.next_offset = at_;
+}
+
+// What is a hole there and here is equal. Nothing need be held: what is written there from now on,
+// or was when it was asked, is brought here; and here is asked after that, so what was here before
+// is found.
+void Resyncs::Job::skip_hole(const PiecePtr& piece) {
+  // The piece with the source's end is gone through: the object here is to end there, too.
+  const std::uint64_t last = std::max(piece->wanted.object_end, std::uint64_t{1}) - 1;
+  const std::uint64_t there = std::min({piece->wanted.next_data, last, kMaxEnd - 1});
+  if (at_source_end_ || there / kPieceBytes * kPieceBytes <= at_) return next_soon();
+  parts_.store.next_data(request_.object, at_,
+                         [self = shared_from_this(), there](const Result<DataRun>& here) {
+                           std::uint64_t to = there;
+                           if (here) to = std::min(to, here->begin);
+                           to = to / kPieceBytes * kPieceBytes;
+                           const bool known = here || here.error() == Errc::kNotFound;
+                           if (known && to > self->at_) {
+                             std::uint64_t compared = 0;
+                             for (const ByteRange& range : self->extents_.extents()) {
+                               const auto below = [&](std::uint64_t end) {
+                                 return self->held_.below(std::clamp(end, range.begin, range.end));
+                               };
+                               compared += below(to) - below(self->at_);
+                             }
+                             self->done_to(to, compared);
+                           }
+                           self->next_soon();
+                         });
+}
+
+void Resyncs::Job::next_soon() {
   // Not from within: pieces that need no waiting would nest.
   ring_.post([self = shared_from_this()] { self->next(); });
 }

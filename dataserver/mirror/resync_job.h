@@ -57,10 +57,13 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   // resync_job.cc
   void settle_here();
   void next();
+  void next_soon();
   void count(std::uint64_t Progress::* what, std::uint64_t bytes);
   void differs(std::uint64_t offset, std::uint64_t bytes);
   void source_ends_at(std::uint64_t end);
   void piece_done(const PiecePtr& piece);
+  void skip_hole(const PiecePtr& piece);
+  void done_to(std::uint64_t offset, std::uint64_t compared);
   void again(const PiecePtr& piece, const Error& why);
   void commit();
   void end(Result<> result);

@@ -51,6 +51,8 @@
 
 namespace weft::ds {
 
+struct ObjectSums;
+
 class DsHandler final : public rpc::OpHandler {
  public:
   struct Parts {
@@ -89,6 +91,7 @@ class DsHandler final : public rpc::OpHandler {
   void reply_read(ReadJob& job, bool eof);
   void read_failed(std::unique_ptr<ReadJob> job, const Error& error);
   void reply_sums(std::unique_ptr<ReadJob> job);
+  void send_sums(ReadJob& job, const ObjectSums& made);
   void read_past_end(std::unique_ptr<ReadJob> job, std::uint64_t file_size);
   void read_later(std::unique_ptr<ReadJob> job, const Error& error);
   void write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::OpDone done);

@@ -153,15 +153,30 @@ void DsHandler::reply_sums(std::unique_ptr<ReadJob> job) {
   if (bytes->size() != bytes_within(end, job->offset, job->count)) {
     return fail_op(Op::OP_READ, Status::NFS4ERR_DELAY, job->done);  // cut meanwhile
   }
-  const auto sums = encode(ObjectSums{end, sum_blocks(*bytes)});
+  ObjectSums sums{end, job->offset + job->count, sum_blocks(*bytes)};
+  const bool zeros =
+      std::ranges::none_of(sums.blocks, [](const auto& sum) { return sum.has_value(); });
+  job->result.payload = {};
+  // Where something follows at once, as nearly always, that is found out by asking for it.
+  if (!zeros || sums.next_data >= end) return send_sums(*job, sums);
+  const layout::ObjectId object = job->handle.object;
+  parts_.store.next_data(
+      object, sums.next_data,
+      [this, job = std::move(job), sums = std::move(sums)](const Result<DataRun>& run) mutable {
+        if (run) sums.next_data = std::max(sums.next_data, run->begin);
+        send_sums(*job, sums);
+      });
+}
+
+void DsHandler::send_sums(ReadJob& job, const ObjectSums& made) {
+  const auto sums = encode(made);
   auto buffer = parts_.pool->allocate(sums.size());
   if (!buffer) {
-    return fail_op(Op::OP_READ, rpc::nfs4::status_from(buffer.error().code), job->done);
+    return fail_op(Op::OP_READ, rpc::nfs4::status_from(buffer.error().code), job.done);
   }
   std::ranges::copy(sums, buffer->data());
-  job->result.payload = {};
-  job->result.payload.append(std::move(*buffer));
-  reply_read(*job, job->offset + bytes->size() >= end);
+  job.result.payload.append(std::move(*buffer));
+  reply_read(job, job.offset + job.count >= made.object_end);
 }
 
 // The read reached the object's end: what the file has after it is a hole.

@@ -8,7 +8,7 @@
 namespace weft::ds {
 namespace {
 
-constexpr std::size_t kHeadBytes = 12;
+constexpr std::size_t kHeadBytes = 20;
 
 bool all_zero(std::span<const std::byte> bytes) {
   // Equal to itself moved by one byte, and the first is zero.
@@ -66,6 +66,7 @@ std::vector<std::byte> encode(const ObjectSums& sums) {
   const std::size_t blocks = sums.blocks.size();
   out.reserve(kHeadBytes + (blocks + 7) / 8 + blocks * sizeof(BlockSum));
   put(out, sums.object_end);
+  put(out, sums.next_data);
   put(out, static_cast<std::uint32_t>(blocks));
   out.resize(out.size() + (blocks + 7) / 8);
   for (std::size_t i = 0; i < blocks; ++i) {
@@ -80,10 +81,14 @@ std::vector<std::byte> encode(const ObjectSums& sums) {
 Result<ObjectSums> decode_sums(std::span<const std::byte> bytes, std::uint64_t offset,
                                std::uint64_t count) {
   if (bytes.size() < kHeadBytes) return fail(Errc::kProtocol, "checksums: no head");
-  ObjectSums sums{.object_end = get<std::uint64_t>(bytes.first(8))};
+  ObjectSums sums{.object_end = get<std::uint64_t>(bytes.first(8)),
+                  .next_data = get<std::uint64_t>(bytes.subspan(8, 8))};
+  if (sums.next_data < offset + count) {
+    return fail(Errc::kProtocol, "checksums: data before the range's end");
+  }
   const std::uint64_t within = bytes_within(sums.object_end, offset, count);
   const std::size_t blocks = (within + kSumBlock - 1) / kSumBlock;
-  if (get<std::uint32_t>(bytes.subspan(8, 4)) != blocks) {
+  if (get<std::uint32_t>(bytes.subspan(16, 4)) != blocks) {
     return fail(Errc::kProtocol, "checksums: not of the range");
   }
   const std::size_t bit_bytes = (blocks + 7) / 8;

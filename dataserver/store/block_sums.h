@@ -5,9 +5,13 @@
 // where the object or the range ends. A block of nothing but zeros is told as such, whether it is a
 // hole or was written: both read the same. Of any other the sum is XXH3-128 of its bytes.
 //
-// On the wire, big-endian: u64 end of the object | u32 number of blocks | a bit for each block,
-// the most significant of a byte first, 1 if it is not all zeros, and zeros up to a whole byte | 16
-// bytes (XXH3-128, canonical) for each block whose bit is 1. Nothing may follow.
+// With them is told how far the object has nothing but a hole behind a range of zeros, so that who
+// compares need not ask for it.
+//
+// On the wire, big-endian: u64 end of the object | u64 first byte behind the range that may be
+// other than zeros, all ones for none | u32 number of blocks | a bit for each block, the most
+// significant of a byte first, 1 if it is not all zeros, and zeros up to a whole byte | 16 bytes
+// (XXH3-128, canonical) for each block whose bit is 1. Nothing may follow.
 //
 // XXH3 is no cryptographic hash: who can choose bytes can make two blocks with one sum. He could
 // make copies of his own file differ, and nothing else.
@@ -37,7 +41,8 @@ using BlockSums = std::vector<std::optional<BlockSum>>;
 
 struct ObjectSums {
   std::uint64_t object_end = 0;
-  BlockSums blocks;  // of the range, as far as the object goes
+  std::uint64_t next_data = 0;  // no less than the range's end
+  BlockSums blocks;             // of the range, as far as the object goes
   friend bool operator==(const ObjectSums&, const ObjectSums&) = default;
 };
 

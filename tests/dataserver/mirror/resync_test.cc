@@ -71,6 +71,23 @@ struct Rig : MirrorRig {
     run_until([&] { return found.has_value(); });
     return *found;
   }
+  std::string read_at(std::uint32_t id, std::uint64_t offset, std::uint32_t size) {
+    std::optional<std::string> text;
+    servers.at(id).store->read(kMirrored, offset, size, [&](Result<ReadResult> r) {
+      text = "";
+      if (!r) return;
+      const auto bytes = r->payload.flatten().value();
+      text->assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    });
+    run_until([&] { return text.has_value(); });
+    return *text;
+  }
+  void truncate(std::uint32_t id, std::uint64_t size) {
+    bool done = false;
+    servers.at(id).store->truncate(kMirrored, size,
+                                   [&](const Result<ObjectStat>& r) { done = r.has_value(); });
+    REQUIRE(run_until([&] { return done; }));
+  }
   std::optional<Resyncs> resyncs;
 };
 
@@ -355,6 +372,59 @@ TEST_CASE("of a striped file only what the object holds is looked at") {
   CHECK(rig.bytes(kSecond) == rig.bytes(kFirst));
   // Three pieces, and the one with the end asked about twice.
   CHECK(rig.servers.at(kFirst).door->seen[rpc::nfs4::Op::OP_READ] == 3 + 1 + 2);
+}
+
+// A file with little in it, far behind: pieces are those with data at either.
+TEST_CASE("a hole at both is passed over, however long it is") {
+  constexpr std::uint64_t kFar = std::uint64_t{1} << 42;
+  for (const bool striped : {false, true}) {
+    for (const bool report : {false, true}) {
+      INFO("striped " << striped << " report " << report);
+      Rig rig;
+      rig.put(kFirst, 0, pattern(5000));
+      rig.put(kFirst, kFar + 4096, "far");
+      rig.put(kSecond, 0, pattern(5000));
+      if (striped && !report) rig.put(kSecond, kFar / 2, pattern(70'000));  // a hole there
+      rpc::control::Resync job{.job = 1,
+                               .object = kMirrored,
+                               .source = kFirst,
+                               .extents = {{0, kMaxEnd}},
+                               .report_only = report};
+      if (striped) {
+        job.stripe_unit = 4 * kMiB;
+        job.servers = 4;
+      }
+      rig.resyncs->start(job, [](const Result<>& answer) { REQUIRE(answer); });
+      const auto progress = rig.finish();
+      CHECK(progress.state == State::kDone);
+      CHECK(progress.compared_bytes == progress.total_bytes);
+      CHECK(rig.servers.at(kFirst).door->seen[rpc::nfs4::Op::OP_READ] < 16);
+      if (report) {
+        CHECK(progress.differing_bytes > 0);
+        CHECK(rig.stat(kSecond).size == 5000);
+        continue;
+      }
+      CHECK(rig.stat(kSecond).size == kFar + 4099);
+      CHECK(rig.read_at(kSecond, kFar + 4096, 3) == "far");
+      CHECK(rig.read_at(kSecond, kFar / 2, 70'000) == std::string(70'000, '\0'));
+      CHECK(rig.stat(kSecond).allocated < kMiB);
+    }
+  }
+}
+
+TEST_CASE("a hole at the source takes what is here, also where nothing follows it") {
+  constexpr std::uint64_t kFar = std::uint64_t{1} << 42;
+  Rig rig;
+  rig.put(kFirst, 0, pattern(5000));
+  rig.truncate(kFirst, 2 * kFar);
+  rig.put(kSecond, 0, pattern(5000));
+  rig.put(kSecond, kFar, pattern(3 * kMiB));
+  rig.begin({{0, kMaxEnd}});
+  CHECK(rig.finish().state == State::kDone);
+  CHECK(rig.stat(kSecond).size == 2 * kFar);
+  CHECK(rig.read_at(kSecond, kFar, 4096) == std::string(4096, '\0'));
+  CHECK(rig.stat(kSecond).allocated < kMiB);
+  CHECK(rig.servers.at(kFirst).door->seen[rpc::nfs4::Op::OP_READ] < 16);
 }
 
 TEST_CASE("what is held of a striped file is counted right") {

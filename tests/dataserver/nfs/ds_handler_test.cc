@@ -210,10 +210,27 @@ TEST_CASE("a data server that compares gets checksums, and writes nothing") {
   CHECK(sums->object_end == text.size());
   CHECK(sums->blocks == ds::sum_blocks(std::as_bytes(std::span(text)).subspan(4096, 4096)));
   CHECK(rig.read(0, ds::kMaxSumRange).eof);
-  CHECK(rig.read(20'000, 5).text.size() == 12);
+  CHECK(rig.read(20'000, 5).text.size() == 20);
   CHECK(rig.read(0, ds::kMaxSumRange + 1).status == Status::NFS4ERR_INVAL);
   CHECK(rig.write(0, "y").status == Status::NFS4ERR_ACCESS);
   CHECK(rig.commit().first == Status::NFS4ERR_ACCESS);
+}
+
+TEST_CASE("a data server that compares is told how far a hole goes") {
+  HandlerRig rig;
+  constexpr std::uint64_t kFar = std::uint64_t{1} << 40;
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  REQUIRE(rig.write(0, std::string(10'000, 'x')).status == Status::NFS4_OK);
+  REQUIRE(rig.write(kFar + 5000, "far").status == Status::NFS4_OK);
+  REQUIRE(rig.put(rig.handle({.access = layout::Access::kCompare})) == Status::NFS4_OK);
+  const auto next = [&](std::uint64_t offset) {
+    const auto got = rig.read(offset, 4096);
+    return ds::decode_sums(std::as_bytes(std::span(got.text)), offset, 4096).value().next_data;
+  };
+  CHECK(next(4096) == 8192);  // something follows, or is not known not to
+  CHECK(next(std::uint64_t{1} << 30) <= kFar + 5000);
+  CHECK(next(std::uint64_t{1} << 30) >= kFar - (std::uint64_t{1} << 20));
+  CHECK(next(kFar + 4096) == kFar + 8192);
 }
 
 TEST_CASE("a fenced handle is refused from then on, a newer one is not") {

@@ -32,17 +32,21 @@ TEST_CASE("differences are found by blocks, and zeros told apart") {
 
 TEST_CASE("checksums come back equal") {
   const std::string text = a + zero + b + std::string(100, '\0') + "x";
-  const ObjectSums made{.object_end = 1000 + text.size(), .blocks = sums(text)};
+  const ObjectSums made{
+      .object_end = 1000 + text.size(), .next_data = 1000 + kMaxSumRange, .blocks = sums(text)};
   const auto bytes = encode(made);
-  CHECK(bytes.size() == 12 + 1 + 3 * 16);
+  CHECK(bytes.size() == 20 + 1 + 3 * 16);
   const auto read = decode_sums(bytes, 1000, kMaxSumRange);
   REQUIRE(read);
   CHECK(*read == made);
-  CHECK(decode_sums(encode(ObjectSums{.object_end = 5}), 5, 100)->blocks.empty());
+  const ObjectSums none{.object_end = 5, .next_data = 105};
+  CHECK(decode_sums(encode(none), 5, 100)->blocks.empty());
+  CHECK(decode_sums(encode(none), 6, 100).error() == Errc::kProtocol);
 }
 
 TEST_CASE("checksums that are not of the range are refused") {
-  const ObjectSums made{.object_end = 9000, .blocks = sums(a + zero + std::string(808, 'c'))};
+  const ObjectSums made{
+      .object_end = 9000, .next_data = 9100, .blocks = sums(a + zero + std::string(808, 'c'))};
   const auto bytes = encode(made);
   REQUIRE(decode_sums(bytes, 0, 9000));
   CHECK(decode_sums(bytes, 0, 8192).error() == Errc::kProtocol);
@@ -54,10 +58,10 @@ TEST_CASE("checksums that are not of the range are refused") {
   longer.push_back(std::byte{0});
   CHECK(decode_sums(longer, 0, 9000).error() == Errc::kProtocol);
   auto bits = bytes;
-  bits[12] |= std::byte{1};  // of an eighth block
+  bits[20] |= std::byte{1};  // of an eighth block
   CHECK(decode_sums(bits, 0, 9000).error() == Errc::kProtocol);
   auto fewer = bytes;
-  fewer[12] = std::byte{0x80};
+  fewer[20] = std::byte{0x80};
   CHECK(decode_sums(fewer, 0, 9000).error() == Errc::kProtocol);
 }
 
