@@ -46,8 +46,15 @@ void describe(Io& io, ObjectList& r) {
 }
 
 template <class Io>
+void describe(Io& io, DataRun& r) {
+  io("begin", r.begin);
+  io("end", r.end);
+  io.check(r.begin < r.end || r.end == kNoData);
+}
+
+template <class Io>
 void describe(Io& io, TargetRequest& r) {
-  io("op", r.op, among(TargetOp::kHello, TargetOp::kList));
+  io("op", r.op, among(TargetOp::kHello, TargetOp::kNextData));
   io("tag", r.tag);
   if (r.op == TargetOp::kHello) return io("hello", r.hello);
   io("object", r.object);
@@ -83,13 +90,14 @@ void describe_results(Io& io, TargetResponse& r) {
     case TargetOp::kStat: return io("stat", r.stat);
     case TargetOp::kUsage: return io("usage", r.usage);
     case TargetOp::kList: return io("list", r.list);
+    case TargetOp::kNextData: return io("run", r.run);
     default: return;
   }
 }
 
 template <class Io>
 void describe(Io& io, TargetResponse& r) {
-  io("op", r.op, among(TargetOp::kHello, TargetOp::kList));
+  io("op", r.op, among(TargetOp::kHello, TargetOp::kNextData));
   io("tag", r.tag);
   std::uint32_t status = r.good ? 0 : rpc::peer::wire_status(r.error);
   io("status", status);

@@ -27,7 +27,7 @@
 
 namespace weft::ds {
 
-constexpr std::uint32_t kTargetProtocol = 5;
+constexpr std::uint32_t kTargetProtocol = 6;
 constexpr std::size_t kMaxTargetIo = std::size_t{1} << 20;  // bytes of one READ or WRITE
 constexpr std::uint32_t kMaxTargetList = 4096;              // objects of one LIST
 constexpr std::size_t kMaxTargetRecord = kMaxTargetIo + 4096;
@@ -62,6 +62,7 @@ enum class TargetOp : std::uint32_t {
   kPunch = 9,
   kUsage = 10,
   kList = 11,
+  kNextData = 12,
 };
 
 // Which objects are meant, and who asks. Answered when no operation of an earlier process of this
@@ -88,7 +89,7 @@ struct TargetRequest {
   std::uint64_t tag = 0;
   TargetHello hello;         // of kHello, and nothing else then
   layout::ObjectId object;   // kList: the place's
-  std::uint64_t offset = 0;  // kTruncate: the new size; kList: the place's folder
+  std::uint64_t offset = 0;  // kTruncate: the new size; kList: the place's folder; kNextData: from
   std::uint64_t size = 0;    // bytes to read, written, to allocate or to punch; kList: objects
   Stability stability = Stability::kUnstable;
   bool lent = false;      // the data, or the room for it, comes with the record as loans
@@ -114,6 +115,7 @@ struct TargetResponse {
   ObjectStat stat;               // kTruncate, kStat
   StoreStat usage;               // kUsage
   ObjectList list;               // kList
+  DataRun run;                   // kNextData
   Uuid store{};                  // kHello: the target's own name for the space; new if it was wiped
   std::uint64_t objects = 0;     // kHello: in the space
   rpc::peer::Key proof{};        // kHello

@@ -292,6 +292,20 @@ void RemoteStore::stat(const layout::ObjectId& object, Done<ObjectStat> done) {
                    [](TargetLink::Answer& answer) { return answer.response.stat; });
 }
 
+// What was written past the target is in the page cache of its file, and so in its answer.
+void RemoteStore::next_data(const layout::ObjectId& object, std::uint64_t offset,
+                            Done<DataRun> done) {
+  call<DataRun>({.op = TargetOp::kNextData, .object = object, .offset = offset}, {},
+                std::move(done), [offset](TargetLink::Answer& answer) -> Result<DataRun> {
+                  const DataRun& run = answer.response.run;
+                  // Who asks again and again comes to an end.
+                  if (run.begin < offset) {
+                    return fail(Errc::kProtocol, "a target's data before where it was asked for");
+                  }
+                  return run;
+                });
+}
+
 void RemoteStore::allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
                            Done<void> done) {
   call<void>({.op = TargetOp::kAllocate, .object = object, .offset = offset, .size = size}, {},

@@ -78,6 +78,7 @@ class RemoteStore final : public Store {
   void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
   void remove(const layout::ObjectId& object, Done<void> done) override;
   void stat(const layout::ObjectId& object, Done<ObjectStat> done) override;
+  void next_data(const layout::ObjectId& object, std::uint64_t offset, Done<DataRun> done) override;
   void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
                 Done<void> done) override;
   void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,

@@ -224,6 +224,11 @@ void TargetServer::Connection::dispatch(Arrival arrival) {
           answer<ObjectList>(request, [](TargetResponse& response, ObjectList& list) {
             response.list = std::move(list);
           }));
+    case TargetOp::kNextData:
+      return store_->next_data(
+          request.object, request.offset,
+          answer<DataRun>(
+              request, [](TargetResponse& response, const DataRun& run) { response.run = run; }));
     case TargetOp::kHello: break;  // never comes here
   }
 }

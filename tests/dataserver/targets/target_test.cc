@@ -45,6 +45,23 @@ TEST_CASE("a remote store behaves like strings in memory, by shared memory and b
   CHECK(runner.eventually([&] { return runner.pool().in_use_bytes() == 0; }));
 }
 
+TEST_CASE("a target says where its data is, with what was written past it") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.prefer_shared_memory = GENERATE(true, false);
+  const auto address = options.prefer_shared_memory ? rig.local() : by_tcp(*target);
+  RemoteRunner runner(rig, address, options, 1, 'a', false, 64);
+  CHECK(runner.next_data(kObject, 0).error() == Errc::kNotFound);
+  constexpr std::uint64_t kFar = std::uint64_t{1} << 40;
+  REQUIRE(runner.write(kObject, kFar, "there"));
+  CHECK(runner.next_data(kObject, 0).value().begin == kFar);
+  REQUIRE(runner.write(kObject, 1 << 20, "here"));
+  CHECK((runner.view().past_written > 0) == options.prefer_shared_memory);
+  CHECK(runner.next_data(kObject, 0).value().begin == 1 << 20);
+  CHECK(runner.next_data(kObject, kFar + 4096).value() == DataRun{});
+}
+
 TEST_CASE("a direct store reads and writes in lent memory") {
   const TargetRig rig;
   TargetConfig config = rig.config();

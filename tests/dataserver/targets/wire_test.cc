@@ -66,7 +66,7 @@ TEST_CASE("the bytes of a challenge") {
   const TargetChallenge challenge{
       .nonce = bytes<16>(1), .machine = bytes<16>(2), .socket = "/run/weft/target.sock"};
   CHECK(hex_of(challenge) ==
-        "000000050102030405060708090a0b0c0d0e0f1002030405060708090a0b0c0d0e0f101100000015"
+        "000000060102030405060708090a0b0c0d0e0f1002030405060708090a0b0c0d0e0f101100000015"
         "2f72756e2f776566742f7461726765742e736f636b000000");
 }
 
@@ -105,6 +105,9 @@ TEST_CASE("the bytes of requests") {
   CHECK(hex_of(request(TargetOp::kList)) ==
         "0000000b000000000000004d11223344556677880000000200000003000000000000100000000000"
         "000000080000000100000000");
+  CHECK(hex_of(request(TargetOp::kNextData)) ==
+        "0000000c000000000000004d11223344556677880000000200000003000000000000100000000000"
+        "000000080000000100000000");
 }
 
 TEST_CASE("the bytes of responses") {
@@ -134,6 +137,10 @@ TEST_CASE("the bytes of responses") {
         "0000000b000000000000004d00000000000000000000000600000001000000070000000000000005"
         "00000000000000000000000200000000000000010000000200000003000000000000000400000000"
         "00000000");
+  TargetResponse next = response(TargetOp::kNextData);
+  next.run = {.begin = 0x1000, .end = 0x2000};
+  CHECK(hex_of(next) ==
+        "0000000c000000000000004d00000000000000000000000600000000000010000000000000002000");
   TargetResponse refused = response(TargetOp::kWrite);
   refused.good = false;
   refused.error = Errc::kNoSpace;
