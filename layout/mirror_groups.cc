@@ -65,18 +65,19 @@ class Former {
     std::string unsound;
     while (pool_.size() >= copies_) {
       MirrorGroup group = take_unsound();
-      for (const std::uint32_t id : group.members) unsound += " " + std::to_string(id);
-      unsound += ";";
+      unsound += unsound.empty() ? " " : "; ";
+      for (const std::uint32_t id : group.members) {
+        unsound += (id == group.members.front() ? "" : " and ") + std::to_string(id);
+      }
       made.groups.push_back(std::move(group));
     }
     if (!unsound.empty()) {
-      unsound.pop_back();
-      made.warnings.push_back("copies share a failure domain, too few domains have servers left:" +
-                              unsound);
+      made.warnings.push_back("Copies at data servers" + unsound +
+                              " share a failure domain: too few domains have servers left.");
     }
     if (made.groups.empty() && !domains_.empty()) {
       made.warnings.push_back(std::to_string(domains_.size()) + " data servers cannot hold " +
-                              std::to_string(copies_) + " copies");
+                              std::to_string(copies_) + " copies.");
       return made;
     }
     for (const std::uint32_t id : pool_) {

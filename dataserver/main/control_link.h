@@ -150,7 +150,7 @@ class ControlLink final : public rpc::control::ClientEvents,
   Resyncs* resyncs_ = nullptr;
   bool trouble_ = false;  // the control thread's: that the store is not there was told
   std::string refused_;   // the worker's: why a registration was not taken, as logged
-  std::optional<StoreState> followed_;  // the worker's: the file `mds`, once it was read
+  std::optional<StoreState> followed_;    // the worker's: the file `mds`, once it was read
   std::atomic<std::uint64_t> joined_{0};  // the metadata server's boot, of the last that was taken
   std::once_flag first_;
   boost::asio::thread_pool worker_{1};

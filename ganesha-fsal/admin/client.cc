@@ -110,6 +110,12 @@ Result<PolicyReport> Client::set_policy(const std::string& path, const std::stri
   return ask<PolicyReport>(path_, timeout_, {Operation::kSetPolicy, path, policy});
 }
 
+Result<PolicyReport> Client::change_policy(const std::string& path, const std::string& keys) const {
+  if (auto fine = check_path(path); !fine) return pass(fine);
+  if (keys.size() > kMaxValueBytes) return fail(Errc::kInvalid, "a policy of over 512 bytes");
+  return ask<PolicyReport>(path_, timeout_, {Operation::kChangePolicy, path, keys});
+}
+
 Result<MaintenanceReport> Client::maintain(const std::string& what, const std::string& whom) const {
   if (whom.size() > kMaxValueBytes) return fail(Errc::kInvalid, "a name of over 512 bytes");
   return ask<MaintenanceReport>(path_, timeout_, {Operation::kMaintain, what, whom});

@@ -27,6 +27,8 @@ class Client {
   [[nodiscard]] Result<PolicyReport> policy(const std::string& path) const;
   [[nodiscard]] Result<PolicyReport> set_policy(const std::string& path,
                                                 const std::string& policy) const;
+  [[nodiscard]] Result<PolicyReport> change_policy(const std::string& path,
+                                                   const std::string& keys) const;
 
   [[nodiscard]] Result<MaintenanceReport> maintain(const std::string& what,
                                                    const std::string& whom) const;

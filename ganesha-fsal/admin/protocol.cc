@@ -67,6 +67,7 @@ std::string_view to_string(Operation operation) {
     case Operation::kFile: return "file";
     case Operation::kPolicy: return "policy";
     case Operation::kSetPolicy: return "set-policy";
+    case Operation::kChangePolicy: return "change-policy";
     case Operation::kMaintain: return "maintain";
   }
   return "";

@@ -25,7 +25,7 @@
 
 namespace weft::mds::admin {
 
-constexpr std::uint32_t kVersion = 10;
+constexpr std::uint32_t kVersion = 11;
 constexpr std::size_t kMaxRequestBytes = std::size_t{32} << 10;  // of a line, as the next
 constexpr std::size_t kMaxReplyBytes = std::size_t{16} << 20;
 constexpr std::size_t kMaxArgumentBytes = 4096;
@@ -38,21 +38,22 @@ enum class Operation : std::uint32_t {
   kFile = 3,         // FileReport
   kPolicy = 4,       // PolicyReport, as the next
   kSetPolicy = 5,
-  kMaintain = 6,  // MaintenanceReport
+  kMaintain = 6,      // MaintenanceReport
+  kChangePolicy = 7,  // PolicyReport
 };
-// "status", "data-servers", "file", "policy", "set-policy", "maintain".
+// "status", "data-servers", "file", "policy", "set-policy", "maintain", "change-policy".
 [[nodiscard]] std::string_view to_string(Operation operation);
 
 struct Request {
   Operation operation = Operation::kStatus;
-  std::string argument;  // kFile, kPolicy, kSetPolicy: the path; kMaintain: what
-  std::string value;     // kSetPolicy: the policy; kMaintain: whom
+  std::string argument;  // of a file or a policy: the path; kMaintain: what
+  std::string value;     // kSetPolicy: the policy; kChangePolicy: keys of it; kMaintain: whom
 
   friend bool operator==(const Request&, const Request&) = default;
 };
 template <class Io>
 void describe(Io& io, Request& r) {
-  io("request", r.operation, among(Operation::kStatus, Operation::kMaintain));
+  io("request", r.operation, among(Operation::kStatus, Operation::kChangePolicy));
   io("argument", r.argument, at_most(kMaxArgumentBytes));
   io("value", r.value, at_most(kMaxValueBytes));
   io.check(!r.argument.contains('\0') && !r.value.contains('\0'));

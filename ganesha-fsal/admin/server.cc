@@ -44,6 +44,8 @@ std::string reply_to(AdminSource& source, const Request& request) {
     case Operation::kFile: return reply_to(source.file(request.argument));
     case Operation::kPolicy: return reply_to(source.policy(request.argument));
     case Operation::kSetPolicy: return reply_to(source.set_policy(request.argument, request.value));
+    case Operation::kChangePolicy:
+      return reply_to(source.change_policy(request.argument, request.value));
     case Operation::kMaintain: return reply_to(source.maintain(request.argument, request.value));
   }
   return error_line({Errc::kInternal, "an operation without an answer"});
@@ -154,8 +156,9 @@ class Server::Caller : public std::enable_shared_from_this<Caller> {
     deadline_.cancel();
     auto request = read_request(line);
     if (!request) return answer(error_line(request.error()));
-    const bool changes =
-        request->operation == Operation::kMaintain || request->operation == Operation::kSetPolicy;
+    const bool changes = request->operation == Operation::kMaintain ||
+                         request->operation == Operation::kSetPolicy ||
+                         request->operation == Operation::kChangePolicy;
     if (!changes) return answer(reply_to(server_.source_, *request));
     asio::post(server_.changes_, [self = shared_from_this(), request = std::move(*request),
                                   work = asio::make_work_guard(server_.io_)]() mutable {

@@ -85,6 +85,8 @@ void describe(Io& io, StuckReport& r) {
 struct DataServerReport {
   std::uint32_t id = 0;
   std::string name;
+  std::string failure_domain;  // empty: its own
+  std::string version;         // of weft-ds; empty: not seen since the metadata server started
   DsState state = DsState::kUnknown;
   std::vector<std::string> addresses;  // "192.0.2.7:2051", where clients reach it
   std::string store;                   // where its objects are: "folder", "shared memory", "tcp"
@@ -130,6 +132,8 @@ template <class Io>
 void describe(Io& io, DataServerReport& r) {
   io("id", r.id);
   io("name", r.name, cut_at(kMaxReportText));
+  io("failure_domain", r.failure_domain, cut_at(kMaxReportText));
+  io("version", r.version, cut_at(kMaxReportText));
   io("state", r.state, among(DsState::kUp, DsState::kUnknown));
   io("addresses", r.addresses, cut_at(kShortList, kMaxReportText));
   io("store", r.store, cut_at(kMaxReportText));
@@ -344,6 +348,23 @@ void describe(Io& io, RebalanceReport& r) {
   io("spread_before", r.spread_before);
 }
 
+// Somebody who wanted to be a data server in the last minutes, and was not let in.
+struct RefusedReport {
+  std::string address;
+  std::string name;  // empty: it did not prove that it has the cluster key
+  std::string why;
+  std::uint64_t times = 0;
+  std::uint64_t age_ms = 0;  // since the last time
+};
+template <class Io>
+void describe(Io& io, RefusedReport& r) {
+  io("address", r.address, cut_at(kMaxReportText));
+  io("name", r.name, cut_at(kMaxReportText));
+  io("why", r.why, cut_at(kMaxReportText));
+  io("times", r.times);
+  io("age_ms", r.age_ms);
+}
+
 struct StatusReport {
   std::string version;  // of libfsalweft.so
   std::uint64_t uptime_ms = 0;
@@ -373,6 +394,7 @@ struct StatusReport {
   std::uint64_t strays = 0;                  // that the last audit only told of
   std::uint64_t foreign_objects = 0;         // of no file made here, that the last audit found
   StoreReport store;
+  std::vector<RefusedReport> refused;
   std::vector<std::string> warnings;  // of placement: one sentence each, for a person to read
 };
 template <class Io>
@@ -404,6 +426,7 @@ void describe(Io& io, StatusReport& r) {
   io("foreign_objects", r.foreign_objects);
   io("scrub", r.scrub);
   io("store", r.store);
+  io("refused", r.refused, cut_at(kShortList));
   io("warnings", r.warnings, cut_at(kShortList, kMaxReportText));
 }
 
@@ -715,6 +738,9 @@ class AdminSource {
   // Replaces a directory's own policy; empty: clears it. kInvalid naming the key that is wrong.
   [[nodiscard]] virtual Result<PolicyReport> set_policy(const std::string& path,
                                                         const std::string& policy) = 0;
+  // Gives a directory these keys; those of its own that are not named stay. kInvalid as above.
+  [[nodiscard]] virtual Result<PolicyReport> change_policy(const std::string& path,
+                                                           const std::string& keys) = 0;
   // `what`: "drain", "undrain" or "remove"; `whom`: a data server's id or name. Or: "scrub" and
   // "scrub-check" (which only tells); a file's path, or nothing for all; and "scrub-stop"; and
   // "scrub-resolve" with a data server whose copies of a file are right, a space, and the file's

@@ -21,7 +21,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kRivalAnswers{500};
 constexpr std::chrono::milliseconds kRivalRefuses{100};  // at each of its addresses
-constexpr std::size_t kMostRefused = 64;                 // remembered
 
 }  // namespace
 
@@ -56,6 +55,7 @@ class Cluster::Impl final : public control::ServerEvents {
     registry_->connected(ds_id);
     spdlog::info("event=data_server_connected ds={}", ds_id);
   }
+  void on_dropped(const layout::NetAddress& from, const Error& why) override;
   void on_disconnected(std::uint32_t ds_id, const Error& why) override {
     registry_->disconnected(ds_id);
     spdlog::warn("event=data_server_disconnected ds={} why=\"{}\"", ds_id, why.describe());
@@ -94,10 +94,7 @@ class Cluster::Impl final : public control::ServerEvents {
   SizeReports reports_;
   control::Server server_;
   ObjectCalls objects_;
-  Mutex refused_mutex_;
-  // Why, by store and boot.
-  std::map<std::pair<control::Uuid, std::uint64_t>, std::string> refused_
-      WEFT_GUARDED_BY(refused_mutex_);
+  Refusals refusals_{config_.registry.now};
   Mutex notice_mutex_;
   std::function<void(std::uint32_t)> notice_ WEFT_GUARDED_BY(notice_mutex_);
   std::atomic<MissedCopies*> missed_copies_{nullptr};
@@ -110,6 +107,7 @@ void Cluster::Impl::on_register(const layout::NetAddress& from, control::Registe
   const bool taken = workers_.post([this, from, request = std::move(request), answer] {
     auto registered = registry_->register_server(from, request, silent_rival(from, request));
     if (registered) {
+      refusals_.forget(from, log_text(request.name));
       spdlog::info("event=data_server_registered ds={} name=\"{}\" from={} store={}",
                    registered->ds_id, log_text(request.name), to_string(from),
                    control::to_string(request.store));
@@ -145,15 +143,16 @@ std::optional<std::uint64_t> Cluster::Impl::silent_rival(const layout::NetAddres
 // Whoever is refused asks again every second: the log has each reason once.
 void Cluster::Impl::log_refusal(const layout::NetAddress& from, const control::Register& request,
                                 const Error& why) {
-  const std::string text = why.describe();
-  {
-    const MutexLock lock(refused_mutex_);
-    if (refused_.size() >= kMostRefused) refused_.clear();
-    std::string& last = refused_[{request.store, request.boot}];
-    if (std::exchange(last, text) == text) return;
-  }
+  const std::string text = why.text.empty() ? why.describe() : why.text;
+  if (!refusals_.add(from, log_text(request.name), text)) return;
   spdlog::warn("event=data_server_refused name=\"{}\" from={} why=\"{}\"", log_text(request.name),
                to_string(from), text);
+}
+
+void Cluster::Impl::on_dropped(const layout::NetAddress& from, const Error& why) {
+  const std::string text = why.describe();
+  if (!refusals_.add(from, "", text)) return;
+  spdlog::warn("event=control_dropped from={} why=\"{}\"", to_string(from), text);
 }
 
 rpc::peer::Table<std::uint32_t> Cluster::Impl::requests() {
@@ -311,6 +310,7 @@ Result<std::unique_ptr<Cluster>> Cluster::start(Config config, KvStore& store, F
 }
 
 Registry& Cluster::registry() { return *impl_->registry_; }
+const Refusals& Cluster::refusals() const { return impl_->refusals_; }
 layout::NetAddress Cluster::address() const { return impl_->server_.address(); }
 const rpc::peer::Keyring& Cluster::keys() const { return *impl_->config_.keys; }
 

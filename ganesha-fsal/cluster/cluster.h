@@ -21,6 +21,7 @@
 
 #include "ganesha-fsal/cluster/data_servers.h"
 #include "ganesha-fsal/cluster/failures.h"
+#include "ganesha-fsal/cluster/refusals.h"
 #include "ganesha-fsal/cluster/registry.h"
 #include "layout/layout_map.h"
 #include "rpc/base/error.h"
@@ -82,6 +83,7 @@ class Cluster final : public DataServers {
   void stop();
 
   [[nodiscard]] Registry& registry();
+  [[nodiscard]] const Refusals& refusals() const;
   [[nodiscard]] layout::NetAddress address() const;
   // What data-server handles are sealed with: the first.
   [[nodiscard]] const rpc::peer::Keyring& keys() const;

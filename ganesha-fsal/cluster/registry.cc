@@ -212,6 +212,7 @@ Result<control::Registered> Registry::register_server(const layout::NetAddress& 
   }
   live.boot = request.boot;
   live.local = request.local;
+  live.version = request.version;
   live.heard = options_.now();
   live.last.space = request.space;
   const std::uint32_t id = record.id;
@@ -318,6 +319,7 @@ ServerView Registry::view_of(const ServerRecord& record) const {
   view.uptime = since(live.registered);
   view.boot = live.boot;
   view.local = live.local;
+  view.version = live.version;
   view.last = live.last;
   return view;
 }

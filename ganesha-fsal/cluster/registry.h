@@ -100,6 +100,7 @@ struct ServerView {
   std::chrono::milliseconds uptime{0};   // since it registered with its present boot
   std::uint64_t boot = 0;
   LocalEndpoint local;
+  std::string version;  // of weft-ds; empty unless seen
   control::Heartbeat last;
   std::string refused;  // why a process that asks to be this data server is not accepted
 };
@@ -225,6 +226,7 @@ class Registry {
     std::uint64_t boot = 0;
     Clock::time_point registered;
     LocalEndpoint local;
+    std::string version;
     Clock::time_point lost;  // its last connection on which it was in order; while it is not
     Clock::time_point heard;
     bool beaten = false;           // a heartbeat has come: it has the fences of its registration

@@ -60,6 +60,7 @@ Environment environment_of(ServedStore& store) {
           .invalidate_attributes =
               [&store](FileId file) { store.recaller.invalidate_attributes(file); },
           .find_path = [](std::string_view path) { return exports().find_path(path); },
+          .copies = [&store] { return exports().copies_of(store); },
           .fsal_id = kFsalId};
 }
 
@@ -183,6 +184,16 @@ void Exports::add(std::uint16_t export_id, const std::shared_ptr<ServedStore>& s
 void Exports::remove(std::uint16_t export_id) {
   const MutexLock lock(mutex_);
   by_id_.erase(export_id);
+}
+
+std::set<std::uint32_t> Exports::copies_of(const ServedStore& store) {
+  const MutexLock lock(mutex_);
+  std::set<std::uint32_t> copies;
+  for (const auto& [id, exported] : by_id_) {
+    // Whoever asks has it: it is not destroyed here.
+    if (exported.store.lock().get() == &store) copies.insert(exported.policy.copies);
+  }
+  return copies;
 }
 
 std::optional<PathInExport> Exports::find_path(std::string_view path) {

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -49,6 +50,8 @@ class Exports {
   [[nodiscard]] std::shared_ptr<ServedStore> store_of(std::uint16_t export_id);
   // Null when it is closed.
   [[nodiscard]] std::shared_ptr<ServedStore> store_numbered(std::uint64_t number);
+  // How many copies the exports of a store ask for.
+  [[nodiscard]] std::set<std::uint32_t> copies_of(const ServedStore& store);
   // The export that a client's path is in; nullopt when it is in none of ours.
   [[nodiscard]] std::optional<PathInExport> find_path(std::string_view path);
 

@@ -40,6 +40,8 @@ DataServerReport report_of(const ServerView& view) {
   DataServerReport report;
   report.id = view.record.id;
   report.name = view.record.name;
+  report.failure_domain = view.record.domain;
+  report.version = view.version;
   report.state = to_ds_state(view);
   for (const layout::NetAddress& address : view.record.addresses) {
     report.addresses.push_back(layout::to_string(address));
@@ -82,6 +84,7 @@ class AdminReports final : public AdminSource {
   Result<FileReport> file(const std::string& path) override;
   Result<PolicyReport> policy(const std::string& path) override;
   Result<PolicyReport> set_policy(const std::string& path, const std::string& policy) override;
+  Result<PolicyReport> change_policy(const std::string& path, const std::string& keys) override;
   Result<MaintenanceReport> maintain(const std::string& what, const std::string& whom) override;
 
  private:
@@ -170,6 +173,9 @@ Result<StatusReport> AdminReports::status() {
   if (const auto began = server_.layouts().oldest_recall()) report.oldest_recall_ms = since(*began);
   add_repair(report);
   add_store(report, server_.store_health());
+  for (const Refusals::Refusal& one : server_.cluster().refusals().recent()) {
+    report.refused.push_back({one.address, one.name, one.why, one.times, since(one.last)});
+  }
   report.warnings = server_.placement_warnings();
   return report;
 }
@@ -405,6 +411,17 @@ Result<PolicyReport> AdminReports::set_policy(const std::string& path, const std
   environment().invalidate_attributes(dir);
   spdlog::info("policy set path=\"{}\" policy=\"{}\"", path, policy);
   return this->policy(path);
+}
+
+Result<PolicyReport> AdminReports::change_policy(const std::string& path, const std::string& keys) {
+  auto changed = layout::parse_policy(keys);
+  if (!changed) return pass(changed);
+  auto found = find(path);
+  if (!found) return pass(found);
+  if (found->attributes.type != FileType::kDirectory) return fail(Errc::kNotDirectory);
+  auto own = server_.names().policy(found->attributes.id);
+  if (!own) return pass(own);
+  return set_policy(path, to_string(layout::inherit(*own, *changed)));
 }
 
 }  // namespace

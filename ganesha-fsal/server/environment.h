@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -51,6 +52,8 @@ struct Environment {
 
   // --- of exports ---
   std::function<std::optional<PathInExport>(std::string_view path)> find_path;
+  // How many copies of new files the exports ask for.
+  std::function<std::set<std::uint32_t>()> copies = [] { return std::set<std::uint32_t>{}; };
   std::uint8_t fsal_id = 0;  // byte 0 of device ids
 };
 

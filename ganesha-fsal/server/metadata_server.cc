@@ -236,9 +236,25 @@ FsSpace MetadataServer::space() {
 }
 
 std::vector<std::string> MetadataServer::placement_warnings() const {
+  // Of those that are there, not of those that the last file was placed among: nobody is to
+  // learn by his first files that their copies share a rack.
+  std::vector<layout::GroupServer> servers;
+  for (const layout::Candidate& server : cluster_->registry().candidates()) {
+    if (server.state != layout::ServerState::kDraining) {
+      servers.push_back({server.ds_id, server.domain});
+    }
+  }
+  const std::set<std::uint32_t> wanted = environment_.copies();
   std::vector<std::string> warnings;
   for (std::uint32_t copies = 2; copies <= layout::kMaxMirrors; ++copies) {
-    std::ranges::move(placement_->warnings(copies), std::back_inserter(warnings));
+    if (!wanted.contains(copies) && placement_->warnings(copies).empty()) continue;
+    std::ranges::move(layout::form_groups({}, servers, copies).warnings,
+                      std::back_inserter(warnings));
+  }
+  const bool unnamed = std::ranges::count(servers, "", &layout::GroupServer::domain) > 1;
+  if (unnamed && !warnings.empty()) {
+    warnings.emplace_back(
+        "Data servers that say no failure_domain (weft-ds.toml(5)) are in one domain together.");
   }
   return warnings;
 }

@@ -186,8 +186,8 @@ void Server::Impl::on_closed(const PeerPtr& peer, const Error& why) {
   if (found != registered_.end() && found->second == peer) {
     registered_.erase(found);
     events_.on_disconnected(peer->ds_id, why);
-  } else if (peer->ds_id == 0 && !stopping_) {
-    spdlog::warn("event=control_dropped from={} why=\"{}\"", to_string(peer->from), why.describe());
+  } else if (!peer->registering && !stopping_) {
+    events_.on_dropped(peer->from, why);
   }
 }
 

@@ -44,6 +44,9 @@ class ServerEvents {
                            Done<Registered> done) = 0;
   virtual void on_connected(std::uint32_t ds_id) = 0;
   virtual void on_disconnected(std::uint32_t ds_id, const Error& why) = 0;
+  // A connection ended that never came to register: of somebody who has not our key, or speaks
+  // something else.
+  virtual void on_dropped(const layout::NetAddress& /*from*/, const Error& /*why*/) {}
 };
 
 class Server {

@@ -91,12 +91,13 @@ TEST_CASE("where domains are too few, groups within one are made and said") {
   CHECK_FALSE(groups.groups[1].sound);
   CHECK(groups.warnings ==
         std::vector<std::string>{
-            "copies share a failure domain, too few domains have servers left: 2 3"});
+            "Copies at data servers 2 and 3 share a failure domain: too few domains have servers "
+            "left."});
 }
 
 TEST_CASE("too few servers make no groups") {
   CHECK(grouped("a").groups.empty());
-  CHECK(grouped("a").warnings == std::vector<std::string>{"1 data servers cannot hold 2 copies"});
+  CHECK(grouped("a").warnings == std::vector<std::string>{"1 data servers cannot hold 2 copies."});
   CHECK(grouped("").groups.empty());
   CHECK(grouped("").warnings.empty());
   CHECK(grouped("ab", 3).groups.empty());

@@ -104,6 +104,13 @@ int policy_show_command(const Settings& settings, const std::string& path) {
   return show_policy(settings, whole, mds::admin::Client(settings.socket).policy(whole));
 }
 
+int policy_change_command(const Settings& settings, const std::string& path,
+                          const std::string& keys) {
+  const std::string whole = exported(path);
+  return show_policy(settings, whole,
+                     mds::admin::Client(settings.socket).change_policy(whole, keys));
+}
+
 int policy_set_command(const Settings& settings, const std::string& path,
                        const std::string& policy) {
   const std::string whole = exported(path);

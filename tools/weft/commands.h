@@ -43,6 +43,8 @@ struct VerifyOptions {
 // `path`: as above, or a directory. Set replaces the whole policy; `policy` empty: clears it.
 // Change leaves the keys that are not named.
 [[nodiscard]] int policy_show_command(const Settings& settings, const std::string& path);
+[[nodiscard]] int policy_change_command(const Settings& settings, const std::string& path,
+                                        const std::string& keys);
 [[nodiscard]] int policy_set_command(const Settings& settings, const std::string& path,
                                      const std::string& policy);
 [[nodiscard]] int verify_command(const Settings& settings, const VerifyOptions& options);

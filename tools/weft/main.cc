@@ -208,16 +208,28 @@ void add_policy(CLI::App& app, Arguments& arguments) {
   add("show", "What holds at a directory or file, and where it is from")->callback([&] {
     arguments.chosen = [&] { return policy_show_command(arguments.settings, arguments.path); };
   });
-  auto* set = add("set", "Give a directory these keys, in place of those it had");
-  set->add_option("KEYS", arguments.policy,
-                  "KEY=VALUE: stripes, unit, copies, duplication, reads; see weft(1)")
-      ->required();
-  const auto apply = [&] {
-    std::string text;
-    for (const std::string& one : arguments.policy) text += (text.empty() ? "" : " ") + one;
-    return policy_set_command(arguments.settings, arguments.path, text);
+  const auto text = [&] {
+    std::string joined;
+    for (const std::string& one : arguments.policy) joined += (joined.empty() ? "" : " ") + one;
+    return joined;
   };
-  set->callback([&, apply] { arguments.chosen = apply; });
+  const auto apply = [&, text] {
+    return policy_set_command(arguments.settings, arguments.path, text());
+  };
+  auto* set = add("set", "Give a directory these keys; its others stay as they are");
+  auto* replace = add("replace", "Give a directory these keys, in place of all that it had");
+  for (auto* command : {set, replace}) {
+    command
+        ->add_option("KEYS", arguments.policy,
+                     "KEY=VALUE: stripes, unit, copies, duplication, reads; see weft(1)")
+        ->required();
+  }
+  set->callback([&, text] {
+    arguments.chosen = [&, text] {
+      return policy_change_command(arguments.settings, arguments.path, text());
+    };
+  });
+  replace->callback([&, apply] { arguments.chosen = apply; });
   add("clear", "Let a directory inherit everything")->callback([&, apply] {
     arguments.chosen = apply;
   });

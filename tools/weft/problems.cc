@@ -1,6 +1,8 @@
 // What an administrator should look at, and what to do about it.
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "tools/weft/background_text.h"
 #include "tools/weft/report.h"
 #include "tools/weft/table.h"
@@ -94,11 +96,35 @@ void stray_problems(const mds::StatusReport& status, std::vector<std::string>& o
   }
 }
 
+void refused_problems(const mds::SystemReport& system, std::vector<std::string>& out) {
+  for (const mds::RefusedReport& refused : system.status.refused) {
+    const std::string when =
+        fmt::format("{} times, the last {} ago", refused.times, human_duration(refused.age_ms));
+    if (refused.name.empty()) {
+      out.push_back(
+          fmt::format("Somebody at {} connects as a data server and does not register ({}): {}. If "
+                      "that is one, "
+                      "compare its key file and its version with this server's.",
+                      printable(refused.address), when, printable(refused.why)));
+      continue;
+    }
+    // Of one that is known it is said with its id.
+    if (std::ranges::any_of(system.data_servers, [&](const DataServerReport& server) {
+          return server.name == refused.name && !server.not_accepted.empty();
+        })) {
+      continue;
+    }
+    out.push_back(fmt::format("A data server {} at {} is refused ({}): {}.",
+                              printable(refused.name), printable(refused.address), when,
+                              printable(refused.why)));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> problems(const mds::SystemReport& system) {
   std::vector<std::string> out;
-  if (system.data_servers.empty()) {
+  if (system.data_servers.empty() && system.status.refused.empty()) {
     out.push_back(
         "No data server has registered: clients can make files and folders but store no data. "
         "Start weft-ds with this server's control address and key file.");
@@ -115,6 +141,7 @@ std::vector<std::string> problems(const mds::SystemReport& system) {
     out.push_back(fmt::format("Clients reported {} errors at data servers (LAYOUTERROR).",
                               status.layout_errors));
   }
+  refused_problems(system, out);
   store_problems(status.store, out);
   scrub_problems(status.scrub, out);
   stray_problems(status, out);

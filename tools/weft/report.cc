@@ -150,23 +150,31 @@ std::string status_text(const mds::SystemReport& system) {
 
 std::string data_servers_text(const std::vector<DataServerReport>& servers) {
   if (servers.empty()) return "no data server has registered\n";
-  Table table({"ID", "NAME", "STATE", "HEARTBEAT", "UP", "CPU", "QUEUE", "DISK/S", "NET/S", "FREE",
-               "CAPACITY", "READ", "WRITTEN", "ERRORS", "STALE", "STORE", "PROXY", "ADDRESSES"});
+  const auto or_dash = [](const std::string& text) { return text.empty() ? "-" : printable(text); };
+  Table which({"ID", "NAME", "DOMAIN", "STATE", "HEARD", "UP", "FREE", "OF", "STALE"});
+  Table how({"ID", "CPU", "QUEUE", "DISK SPARE/S", "NET SPARE/S", "READ", "WRITTEN", "ERRORS"});
+  Table where({"ID", "VERSION", "STORE", "PROXY", "ADDRESSES"});
   for (const DataServerReport& server : servers) {
     const bool seen = server.state != DsState::kUnknown;
+    const bool runs = seen && server.state != DsState::kDown;
     const auto known = [seen](std::string text) { return seen ? std::move(text) : "-"; };
-    table.add(
-        {std::to_string(server.id), printable(server.name), std::string(to_string(server.state)),
-         known(human_duration(server.heartbeat_age_ms)), known(human_duration(server.uptime_ms)),
-         known(fmt::format("{}%", server.cpu_busy_permille / 10)),
-         known(fmt::format("{:.1f}", server.run_queue_milli / 1000.0)),
-         known(human_bytes(server.disk_available)), known(human_bytes(server.net_available)),
-         known(human_bytes(server.free_bytes)), known(human_bytes(server.capacity_bytes)),
-         known(human_bytes(server.read_bytes)), known(human_bytes(server.written_bytes)),
-         known(human_count(server.errors)), human_count(server.stale_objects),
-         known(printable(server.store)), printable(proxy_of(server)), joined(server.addresses)});
+    const auto now = [runs](std::string text) { return runs ? std::move(text) : "-"; };
+    const std::string id = std::to_string(server.id);
+    which.add({id, printable(server.name), or_dash(server.failure_domain),
+               std::string(to_string(server.state)),
+               known(human_duration(server.heartbeat_age_ms) + " ago"),
+               now(human_duration(server.uptime_ms)), known(human_bytes(server.free_bytes)),
+               known(human_bytes(server.capacity_bytes)), human_count(server.stale_objects)});
+    how.add({id, now(fmt::format("{}%", server.cpu_busy_permille / 10)),
+             now(fmt::format("{:.1f}", server.run_queue_milli / 1000.0)),
+             now(human_bytes(server.disk_available)), now(human_bytes(server.net_available)),
+             known(human_bytes(server.read_bytes)), known(human_bytes(server.written_bytes)),
+             known(human_count(server.errors))});
+    where.add({id, or_dash(server.version), known(printable(server.store)),
+               printable(proxy_of(server)), joined(server.addresses)});
   }
-  return table.text() + not_accepted_text(servers) + leaving_text(servers) + repairs_text(servers);
+  return which.text() + "\n" + how.text() + "\n" + where.text() + not_accepted_text(servers) +
+         leaving_text(servers) + repairs_text(servers);
 }
 
 namespace {

@@ -40,11 +40,14 @@ SystemReport some_system() {
   status.rebalance = {true, 5, 6, 0.25, 0.5};
   status.store = {true, "no disk", true, 7, 8, 9, 10, true, 11, 12};
   status.strays = 13;
+  status.refused = {{"192.0.2.7", "ds4", "no", 14, 15}};
   status.warnings = {"one", "two"};
   system.data_servers.resize(3);
   DataServerReport& server = system.data_servers[2];
   server.id = 3;
   server.state = DsState::kSuspect;
+  server.failure_domain = "rack";
+  server.version = "0.9";
   server.addresses = {"127.0.0.1:2053", "192.0.2.4:2053"};
   server.proxy_shared_bytes = 88;
   server.disk_available = 99;
@@ -87,6 +90,7 @@ TEST_CASE("requests go over the wire unchanged", "[admin]") {
   for (const Request& request :
        {Request{Operation::kStatus, "", ""}, Request{Operation::kFile, "/export/\xff\n\"", ""},
         Request{Operation::kSetPolicy, "/export/d", "copies=2"},
+        Request{Operation::kChangePolicy, "/export/d", "copies=2"},
         Request{Operation::kMaintain, "drain", "3"}}) {
     auto read = read_request(request_line(request));
     REQUIRE(read);

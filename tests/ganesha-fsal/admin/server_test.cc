@@ -55,6 +55,9 @@ class FakeSource : public AdminSource {
     own = text;
     return policy(path);
   }
+  Result<PolicyReport> change_policy(const std::string& path, const std::string& keys) override {
+    return set_policy(path, own.empty() ? keys : own + " " + keys);
+  }
   Result<MaintenanceReport> maintain(const std::string& what, const std::string& whom) override {
     if (whom == "bad") return fail(Errc::kNotFound, whom);
     while (slow) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -94,6 +97,8 @@ TEST_CASE("the admin server answers every operation", "[admin]") {
   CHECK(client.file(std::string(5000, 'x')).error() == Errc::kNameTooLong);
   CHECK(client.set_policy("/export", "copies=2")->own == "copies=2");
   CHECK(client.policy("/export")->own == "copies=2");
+  CHECK(client.change_policy("/export", "reads=one")->own == "copies=2 reads=one");
+  CHECK(client.change_policy("/export", std::string(600, ' ')).error() == Errc::kInvalid);
   CHECK(client.set_policy("/export", "bad").error() == Errc::kInvalid);
   CHECK(client.set_policy("/export", std::string(600, ' ')).error() == Errc::kInvalid);
   CHECK(client.set_policy("/export", "")->own.empty());

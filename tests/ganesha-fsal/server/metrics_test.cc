@@ -29,6 +29,9 @@ class Deaf final : public AdminSource {
   Result<PolicyReport> set_policy(const std::string&, const std::string&) override {
     return fail(Errc::kIo);
   }
+  Result<PolicyReport> change_policy(const std::string&, const std::string&) override {
+    return fail(Errc::kIo);
+  }
   Result<MaintenanceReport> maintain(const std::string&, const std::string&) override {
     return fail(Errc::kIo);
   }

@@ -72,7 +72,8 @@ struct ServerTest : NamespaceCalls<Namespace*> {
                 },
             .recaller = recaller,
             .invalidate_attributes = [](FileId) {},
-            .find_path = [this](std::string_view path) { return find_path(path); }};
+            .find_path = [this](std::string_view path) { return find_path(path); },
+            .copies = [this] { return copies; }};
   }
   void start() {
     auto started = MetadataServer::start(options, environment(), store);
@@ -147,6 +148,7 @@ struct ServerTest : NamespaceCalls<Namespace*> {
   std::chrono::seconds grace{0};
   std::atomic<int> grace_left{0};  // milliseconds
   std::map<ClientId, std::string> clients;
+  std::set<std::uint32_t> copies;  // that exports ask for
   NoRecaller recaller;
   std::mutex mutex;
   std::set<std::pair<FileId, ClientId>> opens;  // guarded by mutex

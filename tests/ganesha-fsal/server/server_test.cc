@@ -247,6 +247,17 @@ TEST_CASE_METHOD(Assembled, "server: status") {
   CHECK(status->warnings.empty());
 }
 
+TEST_CASE_METHOD(Assembled, "server: copies that cannot be apart are told before the first file") {
+  const auto reports = make_admin_reports(*server);
+  copies = {1};
+  CHECK(reports->status()->warnings.empty());
+  copies = {1, 3};
+  const auto warnings = reports->status()->warnings;
+  REQUIRE(warnings.size() == 2);
+  CHECK(warnings[0] == "2 data servers cannot hold 3 copies.");
+  CHECK(warnings[1].starts_with("Data servers that say no failure_domain"));
+}
+
 TEST_CASE_METHOD(Assembled, "server: the list of data servers") {
   const auto reports = make_admin_reports(*server);
   auto list = reports->data_servers();

@@ -81,9 +81,7 @@ class Cluster final : Clients {
 unsigned targets_of(StoreKind kind) {
   if (kind == StoreKind::kAny) {
     const std::uint64_t chosen = choose(10);
-    kind = chosen == 0   ? StoreKind::kTarget
-           : chosen == 1 ? StoreKind::kParity
-                         : StoreKind::kFolder;
+    kind = chosen == 0 ? StoreKind::kTarget : chosen == 1 ? StoreKind::kParity : StoreKind::kFolder;
   }
   if (kind == StoreKind::kParity) return choose(2) == 0 ? 3 : 5;
   return kind == StoreKind::kTarget ? 1 : 0;

@@ -78,8 +78,8 @@ std::optional<std::string> stored_object(const Storage& storage, const layout::O
   std::string bytes;
   for (std::uint64_t stripe = 0; bytes.size() < size; ++stripe) {
     for (unsigned k = 0; k + 1 < geometry.members; ++k) {
-      bytes += members[geometry.data_member(stripe, k)].substr(stripe * geometry.chunk,
-                                                               geometry.chunk);
+      bytes +=
+          members[geometry.data_member(stripe, k)].substr(stripe * geometry.chunk, geometry.chunk);
     }
   }
   bytes.resize(size);

@@ -87,6 +87,27 @@ TEST_CASE("status explains what servers have told of", "[weft]") {
   CHECK(found[7].starts_with("Data servers have 7 objects that no file needs: "));
 }
 
+TEST_CASE("status tells of data servers that are not let in") {
+  mds::SystemReport system;
+  system.status.refused = {
+      {"192.0.2.7", "", "authentication failed: the peer does not have our cluster key", 12, 900},
+      {"192.0.2.8", "ds4", "its store is another system's", 1, 61'000}};
+  const auto found = problems(system);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0] ==
+        "Somebody at 192.0.2.7 connects as a data server and does not register (12 times, the last "
+        "900 ms ago): authentication failed: the peer does not have our cluster key. If that is "
+        "one, compare its key file and its version with this server's.");
+  CHECK(found[1] ==
+        "A data server ds4 at 192.0.2.8 is refused (1 times, the last 1 min 1 s ago): its store is "
+        "another system's.");
+  CHECK(status_json(system)["refused"][1]["name"] == "ds4");
+  // Of one that is listed the list says it.
+  system.data_servers = {server(4, mds::DsState::kDown)};
+  system.data_servers[0].not_accepted = "it is alive at another address";
+  CHECK(problems(system).size() == 3);
+}
+
 TEST_CASE("status counts clients and says how long grace lasts", "[weft]") {
   mds::SystemReport system = healthy();
   system.status.clients = 3;
@@ -101,9 +122,38 @@ TEST_CASE("status counts clients and says how long grace lasts", "[weft]") {
 TEST_CASE("the table of data servers shows nothing of those never heard of", "[weft]") {
   const std::string text =
       data_servers_text({server(1, mds::DsState::kUp), server(2, mds::DsState::kUnknown)});
-  CHECK(text.find("ds1   up          400 ms") != std::string::npos);
-  CHECK(text.find("ds2   unknown          -") != std::string::npos);
+  const auto row_of = [&text](const char* name) {
+    const std::size_t at = text.find(name);
+    return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
+  };
+  CHECK(row_of("ds1").find("400 ms") != std::string::npos);
+  CHECK(row_of("ds2").find("unknown") != std::string::npos);
+  CHECK(row_of("ds2").find("ms") == std::string::npos);
   CHECK(data_servers_text({}) == "no data server has registered\n");
+}
+
+TEST_CASE("the tables of data servers fit a terminal, and tell domains and versions") {
+  auto one = server(12, mds::DsState::kSuspect);
+  one.failure_domain = "rack-12";
+  one.version = "0.1.0";
+  one.heartbeat_age_ms = 4 * 60'000 + 26'000;
+  one.uptime_ms = 12 * 86'400'000ULL;
+  one.capacity_bytes = 123'456ULL << 30;
+  one.free_bytes = one.capacity_bytes - (5ULL << 30);
+  one.addresses = {"192.0.2.112:2049"};
+  one.store = "shared memory";
+  one.proxy = "shared memory";
+  const std::string text = data_servers_text({one, server(2, mds::DsState::kDown)});
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+    end = text.find('\n', begin);
+    INFO(text.substr(begin, end - begin));
+    CHECK(end - begin <= 80);
+  }
+  CHECK(text.find("rack-12") != std::string::npos);
+  CHECK(text.find("0.1.0") != std::string::npos);
+  CHECK(text.find("DISK SPARE/S") != std::string::npos);  // what is left, not what is done
+  CHECK(data_servers_json({one})[0]["failure_domain"] == "rack-12");
+  CHECK(data_servers_json({one})[0]["version"] == "0.1.0");
 }
 
 TEST_CASE("it is told how what goes through the metadata server goes on", "[weft]") {
