@@ -675,6 +675,37 @@ def test_0033_a_server_that_was_stopped_keeps_its_clients():
         server.stop()
 
 
+def thresholds(client, *before):
+    wanted = ops.getattr([const.ATTR_SIZE, const.ATTR_MDSTHRESHOLD])
+    return client.call(*before, wanted).attributes[const.ATTR_MDSTHRESHOLD]
+
+
+def opened(client, name, directory="/layout"):
+    return [*client.at(directory), ops.open_file(name, client.clientid, create=True)]
+
+
+def test_0050_mdsthreshold_is_told_with_an_open(server, client):
+    assert thresholds(client, *opened(client, b"none")) == []
+    server.set(mds_threshold=1000)
+    told = [(const.LAYOUT4_NFSV4_1_FILES, {0: 1000, 1: 1001, 3: 1002})]
+    assert thresholds(client, *opened(client, b"file")) == told
+    # Without an OPEN, and of what is no file, there is none to tell.
+    assert thresholds(client, put(client.handle("/layout/file"))) == []
+    assert thresholds(client, *client.at("/layout")) == []
+    assert thresholds(client, *opened(client, b"file", "/mem")) == []
+    healthy(server)
+
+
+def test_0051_layoutget_with_open(server, client):
+    handle, stateid, _ = granted(client)
+    assert server.calls("layoutget with open") == []
+    client.call(*opened(client, b"other"), layout_ops.layoutget(ops.CURRENT))
+    assert len(server.calls("layoutget with open")) == 1
+    client.call(put(handle), layout_ops.layoutget(stateid))
+    assert len(server.calls("layoutget with open")) == 1
+    healthy(server)
+
+
 @pytest.mark.parametrize("mode", [0o644, 0o711])
 def test_0036_who_may_not_write_does_not_truncate(server, client, mode):
     handle, opened = client.open("/mem", b"file", create=True, mode=mode)

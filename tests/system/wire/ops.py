@@ -65,6 +65,14 @@ def unpack_bitmap(unpacker):
     return [32 * i + bit for i, word in enumerate(words) for bit in range(32) if word >> bit & 1]
 
 
+def _unpack_threshold(unpacker):
+    """(layout type, {hint: bytes}): RFC 8881 section 5.12.4, threshold_item4."""
+    layout_type = unpacker.uint32()
+    hints = unpack_bitmap(unpacker)
+    values = Unpacker(unpacker.opaque())
+    return layout_type, {hint: values.uint64() for hint in hints}
+
+
 _ATTRIBUTES = {
     const.ATTR_TYPE: Unpacker.uint32,
     const.ATTR_CHANGE: Unpacker.uint64,
@@ -78,6 +86,7 @@ _ATTRIBUTES = {
     const.ATTR_OWNER_GROUP: Unpacker.opaque,
     const.ATTR_FS_LAYOUT_TYPES: lambda u: u.array(u.uint32),
     const.ATTR_LAYOUT_BLKSIZE: Unpacker.uint32,
+    const.ATTR_MDSTHRESHOLD: lambda u: u.array(lambda: _unpack_threshold(u)),
 }
 
 

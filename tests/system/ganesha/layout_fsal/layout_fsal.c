@@ -51,6 +51,7 @@ static struct settings {
   _Atomic uint32_t body_size;           // bytes of a granted layout's body
   _Atomic uint32_t return_on_close;
   _Atomic uint32_t preserve_unlinked;
+  _Atomic uint32_t mds_threshold;         // 0: there is none
   _Atomic uint32_t getattrs_invalidates;  // an object's attributes change while they are asked for
   _Atomic uint32_t replies_wait;     // what makes names is waited for by replies, each "reply_wait"
   _Atomic uint32_t replies_held;     // while it is set
@@ -115,7 +116,11 @@ static const char* body_json(XDR* stream, char* out, size_t out_size) {
 
 static nfsstat4 layoutget(struct fsal_obj_handle* object, XDR* body,
                           const struct fsal_layoutget_arg* arg, struct fsal_layoutget_res* res) {
+#if FSAL_MAJOR_VERSION >= 1303
+  if (arg->with_open) record("{\"call\": \"layoutget with open\"}");
+#else
   (void)arg;
+#endif
   uint32_t delay_ms = settings.layoutget_delay_ms;
   if (delay_ms > 0) {
     struct timespec delay = {delay_ms / 1000, (long)(delay_ms % 1000) * 1000000};
@@ -206,6 +211,17 @@ static nfsstat4 layoutstats(struct fsal_obj_handle* object, XDR* body,
       hex(arg->deviceid, NFS4_DEVICEID4_SIZE, id, sizeof(id)), arg->type,
       body_json(body, text, sizeof(text)));
   return NFS4_OK;
+}
+#endif
+
+#if FSAL_MAJOR_VERSION >= 1303
+static bool mds_threshold(struct fsal_obj_handle* object, struct fsal_mds_threshold* hints) {
+  (void)object;
+  hints->type = LAYOUT4_NFSV4_1_FILES;
+  hints->read_size = settings.mds_threshold;
+  hints->write_size = hints->read_size + 1;
+  hints->write_iosize = hints->read_size + 2;
+  return settings.mds_threshold != 0;
 }
 #endif
 
@@ -334,6 +350,7 @@ static size_t fs_loc_body_size(struct fsal_export* export) {
 static bool (*mem_fs_supports)(struct fsal_export*, fsal_fsinfo_options_t);
 
 static bool fs_supports(struct fsal_export* export, fsal_fsinfo_options_t option) {
+  if (option == fso_pnfs_mds_supported) return true;
   if (option == fso_preserve_unlinked) return settings.preserve_unlinked != 0;
   return mem_fs_supports(export, option);
 }
@@ -393,6 +410,8 @@ static bool do_set(const char* arguments) {
     settings.return_on_close = value;
   else if (strcmp(name, "preserve_unlinked") == 0)
     settings.preserve_unlinked = value;
+  else if (strcmp(name, "mds_threshold") == 0)
+    settings.mds_threshold = value;
   else if (strcmp(name, "getattrs_invalidates") == 0)
     settings.getattrs_invalidates = value;
   else if (strcmp(name, "records_lookups") == 0)
@@ -475,6 +494,9 @@ static void replace_object_methods(struct fsal_obj_handle* root) {
   if (methods->open2 != open2) mem_open2 = methods->open2;
   methods->open2 = open2;
   methods->tell_cached = tell_cached;
+#endif
+#if FSAL_MAJOR_VERSION >= 1303
+  methods->mds_threshold = mds_threshold;
 #endif
 }
 
