@@ -45,6 +45,8 @@ struct PlacementPolicy {
   std::uint32_t copies = 1;                 // 1 to kMaxMirrors
   Duplication duplication = Duplication::kServerSync;  // with more than one copy
   ReadPolicy reads = ReadPolicy::kAllCopies;           // with more than one copy
+  // A file is kept in the metadata store while it is no longer; 0: never.
+  std::uint32_t inline_bytes = 0;
 };
 
 }  // namespace weft::layout

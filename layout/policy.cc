@@ -14,8 +14,8 @@
 namespace weft::layout {
 namespace {
 
-constexpr std::array<std::string_view, 5> kKeys = {"stripes", "unit", "copies", "duplication",
-                                                   "reads"};
+constexpr std::array<std::string_view, 6> kKeys = {"stripes",     "unit",  "copies",
+                                                   "duplication", "reads", "inline"};
 constexpr std::array<Duplication, 4> kDuplications = {
     Duplication::kServerAsync, Duplication::kServerSync, Duplication::kClientAsync,
     Duplication::kClientSync};
@@ -120,16 +120,25 @@ Result<> set_reads(Policy& policy, std::string_view value) {
   return {};
 }
 
+Result<> set_inline(Policy& policy, std::string_view value) {
+  const auto bytes = size(value);
+  if (!bytes || *bytes > kGreatestInline) return bad_value("inline", value, "0 to 1MiB");
+  policy.inline_bytes = *bytes;
+  return {};
+}
+
 Result<> set(Policy& policy, std::string_view key, std::string_view value) {
   if (key == "stripes") return set_stripes(policy, value);
   if (key == "unit") return set_unit(policy, value);
   if (key == "copies") return set_copies(policy, value);
   if (key == "duplication") return set_duplication(policy, value);
   if (key == "reads") return set_reads(policy, value);
+  if (key == "inline") return set_inline(policy, value);
   return fail(Errc::kInvalid, "no policy has the key " + quoted(key) + hint(key, kKeys));
 }
 
 std::string unit_text(std::uint32_t bytes) {
+  if (bytes == 0) return "0";
   constexpr std::array<std::pair<unsigned, std::string_view>, 3> kUnits = {
       {{30, "GiB"}, {20, "MiB"}, {10, "KiB"}}};
   for (const auto& [shift, name] : kUnits) {
@@ -176,6 +185,7 @@ std::string to_string(const Policy& policy) {
   if (policy.copies) add("copies", std::to_string(*policy.copies));
   if (policy.duplication) add("duplication", to_string(*policy.duplication));
   if (policy.reads) add("reads", *policy.reads == ReadPolicy::kOneCopy ? "one" : "all");
+  if (policy.inline_bytes) add("inline", unit_text(*policy.inline_bytes));
   return text;
 }
 
@@ -186,6 +196,7 @@ Policy inherit(const Policy& above, const Policy& own) {
   if (!policy.copies) policy.copies = above.copies;
   if (!policy.duplication) policy.duplication = above.duplication;
   if (!policy.reads) policy.reads = above.reads;
+  if (!policy.inline_bytes) policy.inline_bytes = above.inline_bytes;
   return policy;
 }
 
@@ -197,6 +208,7 @@ Policy defaults_for(LayoutType type) {
   policy.copies = 1;
   policy.duplication = flex ? Duplication::kClientSync : Duplication::kServerSync;
   policy.reads = ReadPolicy::kAllCopies;
+  policy.inline_bytes = 0;
   return policy;
 }
 
@@ -207,6 +219,7 @@ Policy policy_of(const PlacementPolicy& options) {
   policy.copies = options.copies;
   policy.duplication = options.duplication;
   policy.reads = options.reads;
+  policy.inline_bytes = options.inline_bytes;
   return policy;
 }
 
@@ -247,6 +260,7 @@ PlacementPolicy placement_policy(const Policy& policy, LayoutType type,
   made.copies = *whole.copies;
   made.duplication = *whole.duplication;
   made.reads = *whole.reads;
+  made.inline_bytes = *whole.inline_bytes;
   return made;
 }
 

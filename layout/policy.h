@@ -8,6 +8,7 @@
 //   duplication  who brings bytes to the other copies, and when a write is answered: server-async,
 //                server-sync, client-async or client-sync. Of no effect with one copy
 //   reads        one: layouts for reading name one copy; all: every copy, each for its part
+//   inline       bytes up to which a file is kept in the metadata store: 0 (never) to 1MiB
 //
 // Keys stand once at most, in any order, with blanks, commas or line ends between them. A key that
 // is not there is inherited: from the directory above, and so on to the export, and from
@@ -32,6 +33,7 @@ struct Policy {
   std::optional<std::uint32_t> copies;
   std::optional<Duplication> duplication;
   std::optional<ReadPolicy> reads;
+  std::optional<std::uint32_t> inline_bytes;  // 0: never
 
   friend bool operator==(const Policy&, const Policy&) = default;
 };
@@ -39,6 +41,9 @@ struct Policy {
 constexpr std::size_t kMaxPolicyText = 512;
 constexpr std::uint32_t kLeastUnit = 4u << 10;
 constexpr std::uint32_t kGreatestUnit = 1u << 30;
+// What one READ or WRITE carries: an inline file is read, or written, by one. Each write stores all
+// of it anew, so a greater limit would cost more than it saves.
+constexpr std::uint32_t kGreatestInline = 1u << 20;
 
 // kInvalid for anything else than the above, naming the key and what it may be, and for a misspelt
 // key or word the nearest right one. An empty text inherits everything.

@@ -22,8 +22,9 @@ std::string error_of(std::string_view text) {
 
 TEST_CASE("a policy reads as people write it") {
   const Policy policy =
-      parse_policy("stripes=4 unit=1MiB copies=2 duplication=server-sync reads=all").value();
-  CHECK(policy == Policy{4, 1 << 20, 2, Duplication::kServerSync, ReadPolicy::kAllCopies});
+      parse_policy("stripes=4 unit=1MiB copies=2 duplication=server-sync reads=all inline=16KiB")
+          .value();
+  CHECK(policy == Policy{4, 1 << 20, 2, Duplication::kServerSync, ReadPolicy::kAllCopies, 16384});
   CHECK(parse_policy("").value() == Policy{});
   CHECK(parse_policy(" \n\t, ").value() == Policy{});
   CHECK(parse_policy("copies=3\n,reads=one,\tstripes=all\r\n").value() ==
@@ -32,6 +33,18 @@ TEST_CASE("a policy reads as people write it") {
     CHECK(parse_policy(same).value().unit == 65536);
   }
   CHECK(parse_policy("unit=1G").value().unit == 1u << 30);
+}
+
+TEST_CASE("up to 1 MiB can be inline") {
+  CHECK(parse_policy("inline=0").value().inline_bytes == 0);
+  CHECK(to_string(parse_policy("inline=0").value()) == "inline=0");
+  CHECK(parse_policy("inline=1M").value().inline_bytes == kGreatestInline);
+  CHECK(to_string(parse_policy("inline=5000").value()) == "inline=5000");
+  CHECK(error_of("inline=1025K") == "inline=\"1025K\": 0 to 1MiB");
+  CHECK(error_of("inline=") == "inline=\"\": 0 to 1MiB");
+  CHECK(inherit(Policy{.inline_bytes = 7}, {}).inline_bytes == 7);
+  CHECK(inherit(Policy{.inline_bytes = 7}, Policy{.inline_bytes = 0}).inline_bytes == 0);
+  CHECK(placement_policy({}, LayoutType::kFiles).inline_bytes == 0);
 }
 
 TEST_CASE("a policy is written in one way, that reads back") {
@@ -50,6 +63,7 @@ TEST_CASE("a policy is written in one way, that reads back") {
                                              Duplication::kClientAsync, Duplication::kClientSync);
     }
     if (*maybe) policy.reads = *rc::gen::element(ReadPolicy::kOneCopy, ReadPolicy::kAllCopies);
+    if (*maybe) policy.inline_bytes = *rc::gen::inRange<std::uint32_t>(0, kGreatestInline + 1);
     RC_ASSERT(to_string(policy).size() <= kMaxPolicyText);
     RC_ASSERT(parse_policy(to_string(policy)).value() == policy);
   }));
@@ -62,9 +76,11 @@ TEST_CASE("a misspelt key is named with the nearest right one") {
   CHECK(error_of("replication=2") ==
         "no policy has the key \"replication\"; did you mean \"duplication\"?");
   CHECK(error_of("color=red") ==
-        "no policy has the key \"color\"; there are stripes, unit, copies, duplication and reads");
-  CHECK(error_of("=1") ==
-        "no policy has the key \"\"; there are stripes, unit, copies, duplication and reads");
+        "no policy has the key \"color\"; there are stripes, unit, copies, duplication, reads and "
+        "inline");
+  CHECK(
+      error_of("=1") ==
+      "no policy has the key \"\"; there are stripes, unit, copies, duplication, reads and inline");
 }
 
 TEST_CASE("a value that cannot be is named with what can") {
@@ -141,7 +157,7 @@ TEST_CASE("an export's options and a layout map as policies") {
   options.stripe_unit = 64u << 10;
   options.copies = 2;
   CHECK(to_string(policy_of(options)) ==
-        "stripes=58 unit=64KiB copies=2 duplication=server-sync reads=all");
+        "stripes=58 unit=64KiB copies=2 duplication=server-sync reads=all inline=0");
   const PlacementPolicy same = placement_policy(policy_of(options), LayoutType::kFiles, options);
   CHECK(same.stripe_count == 58);
   CHECK(same.copies == 2);
