@@ -59,6 +59,8 @@ class Checker {
   void truncate(std::string_view key, std::string_view value);
   void xattr(std::string_view key, std::string_view value);
   void policy(std::string_view key, std::string_view value);
+  void inline_bytes(std::string_view key, std::string_view value);
+  void growing(std::string_view key, std::string_view value);
   void epoch(std::string_view key, std::string_view value);
   void reverse(std::string_view key, std::string_view value);
   void journal(std::string_view key, std::string_view value);
@@ -362,6 +364,33 @@ void Checker::policy(std::string_view key, std::string_view value) {
   }
 }
 
+void Checker::inline_bytes(std::string_view key, std::string_view value) {
+  const auto at = keys::parse_number(Prefix::kInline, key);
+  if (!at) return problem(ProblemKind::kMalformed, 0, "key of an inline file");
+  ++report_.inline_files;
+  auto record = decode_inline(value);
+  if (!good(record, at->id)) return;
+  report_.inline_bytes += record->bytes.size();
+  const Seen* inode = find(at->id);
+  if (inode == nullptr || inode->type != FileType::kRegular) {
+    return problem(ProblemKind::kInline, at->id, "bytes of no regular file");
+  }
+  if (record->bytes.size() > inode->size) {
+    problem(ProblemKind::kInline, at->id, "bytes behind its end");
+  }
+  if (exists(keys::layout(at->id)) && !exists(keys::growing(at->id))) {
+    problem(ProblemKind::kInline, at->id, "bytes here and at data servers");
+  }
+}
+
+void Checker::growing(std::string_view key, std::string_view /*value*/) {
+  const auto at = keys::parse_number(Prefix::kGrowing, key);
+  if (!at) return problem(ProblemKind::kMalformed, 0, "key of a growing file");
+  if (!exists(keys::layout(at->id))) {
+    problem(ProblemKind::kInline, at->id, "growing without a layout");
+  }
+}
+
 void Checker::epoch(std::string_view key, std::string_view value) {
   if (!keys::parse_number(Prefix::kClientEpoch, key)) {
     return problem(ProblemKind::kMalformed, 0, "client epoch key");
@@ -438,7 +467,7 @@ void Checker::check_rooted(FileId id, Seen& seen) {
 }
 
 void Checker::check_key(std::string_view key) {
-  constexpr std::string_view kKnown = "IEKPLRQTOXYCMSDWJ";
+  constexpr std::string_view kKnown = "IEKPLRQTOXYCMSDWJBG";
   if (key.empty() || kKnown.find(key[0]) == kKnown.npos) {
     problem(ProblemKind::kUnknownKey, 0, "key of unknown kind");
   }
@@ -461,7 +490,8 @@ Result<FsckReport> Checker::run() {
       {Prefix::kRemoval, &Checker::removal}, {Prefix::kTruncate, &Checker::truncate},
       {Prefix::kXattr, &Checker::xattr},     {Prefix::kClientEpoch, &Checker::epoch},
       {Prefix::kReverse, &Checker::reverse}, {Prefix::kJournal, &Checker::journal},
-      {Prefix::kPolicy, &Checker::policy},
+      {Prefix::kPolicy, &Checker::policy},   {Prefix::kInline, &Checker::inline_bytes},
+      {Prefix::kGrowing, &Checker::growing},
   };
   for (const auto& [prefix, visit] : passes) {
     if (auto done = each(prefix, visit); !done) return pass(done);
@@ -492,6 +522,7 @@ std::string_view to_string(ProblemKind kind) {
     case ProblemKind::kLayout: return "layout";
     case ProblemKind::kJournal: return "journal";
     case ProblemKind::kPolicy: return "policy";
+    case ProblemKind::kInline: return "inline files";
     case ProblemKind::kXattr: return "extended attributes";
     case ProblemKind::kCounter: return "file number counter";
   }

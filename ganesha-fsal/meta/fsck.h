@@ -31,6 +31,7 @@ enum class ProblemKind : std::uint8_t {
   kLayout,        // a layout map, or a pending truncate, of nothing that may have one
   kJournal,       // the journal and the layout maps do not match
   kPolicy,        // a policy of nothing that may have one
+  kInline,        // bytes of an inline file that do not fit it, or of none
   kXattr,         // extended attributes without inode, or miscounted
   kCounter,       // the file number counter is not above every file number
 };
@@ -55,10 +56,12 @@ struct FsckReport {
   std::uint64_t removals = 0;
   std::uint64_t truncates = 0;
   std::uint64_t xattrs = 0;
-  std::uint64_t policies = 0;  // of directories, and taken by files
-  std::uint64_t written = 0;   // files in the journal: no problem, the next start looks at them
-  std::uint64_t stale = 0;     // objects that missed writes: no problem, to be mended
-  std::uint64_t moves = 0;     // files that are being moved
+  std::uint64_t policies = 0;      // of directories, and taken by files
+  std::uint64_t inline_files = 0;  // with bytes in the store
+  std::uint64_t inline_bytes = 0;
+  std::uint64_t written = 0;  // files in the journal: no problem, the next start looks at them
+  std::uint64_t stale = 0;    // objects that missed writes: no problem, to be mended
+  std::uint64_t moves = 0;    // files that are being moved
 
   [[nodiscard]] bool clean() const { return problem_count == 0; }
 };

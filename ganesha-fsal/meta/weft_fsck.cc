@@ -56,10 +56,11 @@ void print_json(const FsckReport& report) {
       "{{\"clean\": {}, \"problem_count\": {}, \"inodes\": {}, \"directories\": {}, "
       "\"entries\": {}, \"orphans\": {}, \"layouts\": {}, \"removals\": {}, \"truncates\": {}, "
       "\"xattrs\": {}, \"policies\": {}, \"written\": {}, \"stale\": {}, \"moves\": {}, "
-      "\"problems\": [",
+      "\"inline_files\": {}, \"inline_bytes\": {}, \"problems\": [",
       report.clean(), report.problem_count, report.inodes, report.directories, report.entries,
       report.orphans, report.layouts, report.removals, report.truncates, report.xattrs,
-      report.policies, report.written, report.stale, report.moves);
+      report.policies, report.written, report.stale, report.moves, report.inline_files,
+      report.inline_bytes);
   std::string_view comma;
   for (const Problem& problem : report.problems) {
     fmt::print("{}{{\"kind\": {}, \"inode\": {}, \"text\": {}}}", comma,
@@ -80,10 +81,11 @@ void print_text(const FsckReport& report) {
       "{}: {} inodes ({} directories), {} entries, {} layouts, {} open when unlinked, {} removals "
       "and {} truncates pending at data servers, {} being written, {} objects stale, {} being "
       "moved, "
-      "{} policies\n",
+      "{} policies, {} inline files with {} bytes\n",
       report.clean() ? "clean" : fmt::format("{} problems", report.problem_count), report.inodes,
       report.directories, report.entries, report.layouts, report.orphans, report.removals,
-      report.truncates, report.written, report.stale, report.moves, report.policies);
+      report.truncates, report.written, report.stale, report.moves, report.policies,
+      report.inline_files, report.inline_bytes);
 }
 
 int reclaim(const std::string& path) {

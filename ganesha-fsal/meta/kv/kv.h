@@ -15,6 +15,9 @@
 // caller of apply() owes a wait_durable() before it tells anybody what it wrote, and a reader that
 // may have read such writes owes one too (inode_locks.h keeps the account).
 //
+// An engine may keep keys of one kind, which is their first byte, apart from the others. So a scan
+// is of keys of one kind; one that begins with the empty key may leave such keys out.
+//
 // Failure: a write or sync of the log that fails leaves the store's memory and its disk apart, so
 // from then on every commit and wait is refused (kIo, kNoSpace) until the store is opened again.
 //

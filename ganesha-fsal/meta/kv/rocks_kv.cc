@@ -44,6 +44,21 @@ Error to_error(const rocksdb::Status& status, std::string_view doing) {
   return {Errc::kIo, std::move(text)};
 }
 
+constexpr char kInlineKeys = 'B';
+const std::string kInlineFamily = "inline";
+
+using Family = rocksdb::ColumnFamilyHandle;
+
+// Where keys are. The handle of the inline family belongs to this.
+struct Families {
+  Family* most = nullptr;
+  std::unique_ptr<Family> inlined;  // null: a store without it that is open for reading only
+
+  [[nodiscard]] Family* of(std::string_view key) const {
+    return !key.empty() && key.front() == kInlineKeys ? inlined.get() : most;
+  }
+};
+
 Result<> scan_iterator(rocksdb::Iterator& at, std::string_view begin, std::string_view end,
                        std::size_t limit, const ScanVisitor& visit) {
   std::size_t seen = 0;
@@ -57,15 +72,18 @@ Result<> scan_iterator(rocksdb::Iterator& at, std::string_view begin, std::strin
 // Reads the newest, or what a snapshot holds.
 class RocksReader final : public KvReader {
  public:
-  explicit RocksReader(rocksdb::DB& db) : db_(db) {}
-  RocksReader(rocksdb::DB& db, const rocksdb::Snapshot* snapshot) : db_(db), snapshot_(snapshot) {}
+  RocksReader(rocksdb::DB& db, const Families& families,
+              const rocksdb::Snapshot* snapshot = nullptr)
+      : db_(db), families_(families), snapshot_(snapshot) {}
   ~RocksReader() override {
     if (snapshot_ != nullptr) db_.ReleaseSnapshot(snapshot_);
   }
 
   Result<std::optional<std::string>> peek(std::string_view key) const override {
+    Family* const family = families_.of(key);
+    if (family == nullptr) return std::nullopt;
     std::string value;
-    const auto status = db_.Get(read_options(), slice(key), &value);
+    const auto status = db_.Get(read_options(), family, slice(key), &value);
     if (status.IsNotFound()) return std::nullopt;
     if (!status.ok()) return std::unexpected(to_error(status, "get"));
     return value;
@@ -73,10 +91,12 @@ class RocksReader final : public KvReader {
 
   Result<> scan(std::string_view begin, std::string_view end, std::size_t limit,
                 const ScanVisitor& visit) const override {
+    Family* const family = families_.of(begin);
+    if (family == nullptr) return {};
     auto options = read_options();
     const rocksdb::Slice bound = slice(end);
     options.iterate_upper_bound = &bound;
-    const std::unique_ptr<rocksdb::Iterator> at(db_.NewIterator(options));
+    const std::unique_ptr<rocksdb::Iterator> at(db_.NewIterator(options, family));
     return scan_iterator(*at, begin, end, limit, visit);
   }
 
@@ -88,6 +108,7 @@ class RocksReader final : public KvReader {
   }
 
   rocksdb::DB& db_;
+  const Families& families_;
   const rocksdb::Snapshot* snapshot_ = nullptr;
 };
 
@@ -160,6 +181,7 @@ class RocksLog final : public rocksdb::Logger {
 
 // What a transaction of an open store goes through.
 struct WritePath {
+  const Families& families;
   GroupSync sync;
   std::shared_ptr<BackgroundErrors> background;
   Progress commits;
@@ -173,23 +195,25 @@ class RocksTransaction final : public Transaction {
 
   Result<std::optional<std::string>> peek(std::string_view key) const override {
     std::string value;
-    return found(transaction_->Get({}, slice(key), &value), std::move(value));
+    return found(transaction_->Get({}, family(key), slice(key), &value), std::move(value));
   }
 
   Result<std::optional<std::string>> get(std::string_view key) override {
     std::string value;
-    const auto status = transaction_->GetForUpdate({}, slice(key), &value);
+    const auto status = transaction_->GetForUpdate({}, family(key), slice(key), &value);
     return found(status, std::move(value));
   }
 
   void put(std::string_view key, std::string_view value) override {
-    note(transaction_->PutUntracked(slice(key), slice(value)));
+    note(transaction_->PutUntracked(family(key), slice(key), slice(value)));
   }
-  void erase(std::string_view key) override { note(transaction_->DeleteUntracked(slice(key))); }
+  void erase(std::string_view key) override {
+    note(transaction_->DeleteUntracked(family(key), slice(key)));
+  }
 
   Result<> scan(std::string_view begin, std::string_view end, std::size_t limit,
                 const ScanVisitor& visit) const override {
-    const std::unique_ptr<rocksdb::Iterator> at(transaction_->GetIterator({}));
+    const std::unique_ptr<rocksdb::Iterator> at(transaction_->GetIterator({}, family(begin)));
     return scan_iterator(*at, begin, end, limit, visit);
   }
 
@@ -213,6 +237,7 @@ class RocksTransaction final : public Transaction {
   }
 
  private:
+  [[nodiscard]] Family* family(std::string_view key) const { return path_.families.of(key); }
   static Result<std::optional<std::string>> found(const rocksdb::Status& status,
                                                   std::string value) {
     if (status.IsNotFound()) return std::nullopt;
@@ -234,15 +259,21 @@ constexpr std::chrono::seconds kBetweenMerges{5};
 class RocksKv final : public KvStore {
  public:
   // A store that is open for reading only.
-  explicit RocksKv(std::unique_ptr<rocksdb::DB> db)
-      : db_(std::move(db)), latest_(*db_), path_{.sync = GroupSync([] { return Result<>(); })} {}
+  RocksKv(std::unique_ptr<rocksdb::DB> db, std::unique_ptr<Family> inlined)
+      : db_(std::move(db)),
+        families_{db_->DefaultColumnFamily(), std::move(inlined)},
+        latest_(*db_, families_),
+        path_{.families = families_, .sync = GroupSync([] { return Result<>(); })} {}
 
-  RocksKv(std::unique_ptr<rocksdb::OptimisticTransactionDB> db, const RocksOptions& options,
-          std::shared_ptr<BackgroundErrors> background, std::unique_ptr<StoreSpace> space)
+  RocksKv(std::unique_ptr<rocksdb::OptimisticTransactionDB> db, std::unique_ptr<Family> inlined,
+          const RocksOptions& options, std::shared_ptr<BackgroundErrors> background,
+          std::unique_ptr<StoreSpace> space)
       : transactions_(db.get()),
         db_(std::move(db)),
-        latest_(*db_),
-        path_{.sync =
+        families_{db_->DefaultColumnFamily(), std::move(inlined)},
+        latest_(*db_, families_),
+        path_{.families = families_,
+              .sync =
                   GroupSync([this, sync = options.sync] { return sync ? sync_log() : Result<>(); },
                             options.on_failure),
               .background = std::move(background)},
@@ -264,6 +295,7 @@ class RocksKv final : public KvStore {
     if (const auto status = db_->SyncWAL(); !status.ok()) {
       spdlog::error("event=metadata_store_close error=\"{}\"", status.ToString());
     }
+    families_.inlined.reset();
     if (const auto status = db_->Close(); !status.ok()) {
       spdlog::error("event=metadata_store_close error=\"{}\"", status.ToString());
     }
@@ -278,7 +310,7 @@ class RocksKv final : public KvStore {
 
   const KvReader& latest() const override { return latest_; }
   std::unique_ptr<KvReader> snapshot() const override {
-    return std::make_unique<RocksReader>(*db_, db_->GetSnapshot());
+    return std::make_unique<RocksReader>(*db_, families_, db_->GetSnapshot());
   }
   Result<> wait_durable(CommitSeq seq) override { return path_.sync.wait(seq); }
 
@@ -309,7 +341,7 @@ class RocksKv final : public KvStore {
  private:
   [[nodiscard]] std::uint64_t number(const std::string& property) const {
     std::uint64_t value = 0;
-    return db_->GetIntProperty(property, &value) ? value : 0;
+    return db_->GetAggregatedIntProperty(property, &value) ? value : 0;
   }
 
   // Of a read-only store: reads, and refuses to commit.
@@ -354,7 +386,8 @@ class RocksKv final : public KvStore {
     rocksdb::CompactRangeOptions how;
     how.exclusive_manual_compaction = false;
     how.canceled = &closing_;
-    const auto status = db_->CompactRange(how, nullptr, nullptr);
+    auto status = db_->CompactRange(how, nullptr, nullptr);
+    if (status.ok()) status = db_->CompactRange(how, families_.inlined.get(), nullptr, nullptr);
     if (!status.ok() && !closing_) {
       spdlog::warn("event=metadata_merge_failed error=\"{}\"", status.ToString());
     }
@@ -374,6 +407,7 @@ class RocksKv final : public KvStore {
 
   rocksdb::OptimisticTransactionDB* const transactions_ = nullptr;  // null: reading only
   const std::unique_ptr<rocksdb::DB> db_;
+  Families families_;
   const RocksReader latest_;
   WritePath path_;
   const std::unique_ptr<StoreSpace> space_;
@@ -390,7 +424,18 @@ class RocksKv final : public KvStore {
 std::size_t buffer_bytes(const RocksOptions& options, std::uint64_t floor) {
   constexpr std::uint64_t kLeast = 256 << 10;
   if (floor == 0) return options.write_buffer_bytes;
-  return std::min<std::uint64_t>(options.write_buffer_bytes, std::max(floor / 16, kLeast));
+  return std::min<std::uint64_t>(options.write_buffer_bytes, std::max(floor / 24, kLeast));
+}
+
+// The inline family's options: half as much of everything that is in proportion to the buffer.
+rocksdb::ColumnFamilyOptions inline_options(const rocksdb::Options& rocks) {
+  rocksdb::ColumnFamilyOptions inlined(rocks);
+  inlined.write_buffer_size /= 2;
+  inlined.max_write_buffer_size_to_maintain /= 2;
+  inlined.target_file_size_base /= 2;
+  inlined.max_bytes_for_level_base /= 2;
+  inlined.max_compaction_bytes /= 2;
+  return inlined;
 }
 
 rocksdb::Options rocks_options(const RocksOptions& options, std::size_t buffer_bytes) {
@@ -444,6 +489,31 @@ Error open_error(const rocksdb::Status& status, const std::string& path) {
   return error;
 }
 
+// Of the handles of a store that was opened, in the order of Families. The first is the database's
+// own, too.
+std::unique_ptr<Family> take_inlined(const std::vector<Family*>& handles) {
+  delete handles.front();
+  return std::unique_ptr<Family>(handles.size() > 1 ? handles[1] : nullptr);
+}
+
+Result<std::unique_ptr<KvStore>> open_to_read(const RocksOptions& options) {
+  const rocksdb::Options rocks = rocks_options(options, options.write_buffer_bytes);
+  std::vector<std::string> names;  // none if that fails: what is wrong opening says
+  static_cast<void>(rocksdb::DB::ListColumnFamilies(rocks, options.path, &names));
+  std::vector<rocksdb::ColumnFamilyDescriptor> families = {
+      {rocksdb::kDefaultColumnFamilyName, rocks}};
+  if (std::ranges::find(names, kInlineFamily) != names.end()) {
+    families.emplace_back(kInlineFamily, inline_options(rocks));
+  }
+  std::vector<Family*> handles;
+  rocksdb::DB* db = nullptr;
+  const auto status = rocksdb::DB::OpenForReadOnly(rocks, options.path, families, &handles, &db);
+  if (!status.ok()) return std::unexpected(open_error(status, options.path));
+  std::unique_ptr<rocksdb::DB> opened(db);
+  auto inlined = take_inlined(handles);
+  return std::make_unique<RocksKv>(std::move(opened), std::move(inlined));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
@@ -451,11 +521,7 @@ Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
     if (locked_by_another(options.path)) {
       return fail(Errc::kBusy, "metadata store " + options.path + " is open in another process");
     }
-    const rocksdb::Options rocks = rocks_options(options, options.write_buffer_bytes);
-    rocksdb::DB* db = nullptr;
-    const auto status = rocksdb::DB::OpenForReadOnly(rocks, options.path, &db);
-    if (!status.ok()) return std::unexpected(open_error(status, options.path));
-    return std::make_unique<RocksKv>(std::unique_ptr<rocksdb::DB>(db));
+    return open_to_read(options);
   }
   const std::uint64_t floor = options.floor_bytes.value_or(StoreSpace::floor_for(options.path));
   rocksdb::Options rocks = rocks_options(options, buffer_bytes(options, floor));
@@ -467,16 +533,17 @@ Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
   rocksdb::OptimisticTransactionDBOptions transactions;
   transactions.occ_lock_buckets = kCommitLocks;
   rocksdb::OptimisticTransactionDB* db = nullptr;
+  rocks.create_missing_column_families = true;
   const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
-      {rocksdb::kDefaultColumnFamilyName, rocks}};
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+      {rocksdb::kDefaultColumnFamilyName, rocks}, {kInlineFamily, inline_options(rocks)}};
+  std::vector<Family*> handles;
   const auto status = rocksdb::OptimisticTransactionDB::Open(rocks, transactions, options.path,
                                                              families, &handles, &db);
-  // The one handle is the database's own, too.
-  for (rocksdb::ColumnFamilyHandle* handle : handles) delete handle;
   if (!status.ok()) return std::unexpected(open_error(status, options.path));
+  std::unique_ptr<rocksdb::OptimisticTransactionDB> opened(db);
+  auto inlined = take_inlined(handles);
   space->look(false);
-  return std::make_unique<RocksKv>(std::unique_ptr<rocksdb::OptimisticTransactionDB>(db), options,
+  return std::make_unique<RocksKv>(std::move(opened), std::move(inlined), options,
                                    std::move(background), std::move(space));
 }
 

@@ -4,6 +4,10 @@
 // the first thread to wait does it for all that have committed by then, so that the number of syncs
 // a second is the disk's, not the load's.
 //
+// Keys that begin with 'B' (bytes of inline files) are in a column family of their own, "inline",
+// so that a level of inodes and names is not merged with file data. It is made when a store without
+// it is opened. Both share the log, so that a transaction over both is one.
+//
 // A folder belongs to one process at a time (RocksDB's LOCK file).
 //
 // Space (store_space.h). A floor is kept free for what RocksDB writes when nothing is added: its

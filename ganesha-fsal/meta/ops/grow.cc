@@ -8,16 +8,6 @@ namespace weft::mds {
 namespace {
 
 constexpr std::size_t kBatch = 32;  // so many inodes are locked at once
-constexpr std::uint32_t kSetUid = 04000;
-constexpr std::uint32_t kSetGid = 02000;
-constexpr std::uint32_t kGroupExecute = 010;
-
-// What a write takes away: set-user-id, and set-group-id unless it only marks mandatory locking.
-std::uint32_t mode_after_write(std::uint32_t mode) {
-  mode &= ~kSetUid;
-  if ((mode & kGroupExecute) != 0) mode &= ~kSetGid;
-  return mode;
-}
 
 // That something was written is all that is sure: the same size, and a time of modification that is
 // ahead of the clock (utimensat(2), a clock that was set back), do not mean that it was not. Other
@@ -28,12 +18,10 @@ Result<std::optional<InodeAttributes>> grow_one(Tree& tree, const Growth& growth
   if (!inode) return pass(inode);
   InodeAttributes& attributes = inode->attributes;
   if (attributes.type != FileType::kRegular) return std::nullopt;
-  attributes.size = std::max(attributes.size, growth.end);
   const std::int64_t before = attributes.mtime_ns;
-  tree.touch_mtime(*inode);
+  tree.touch_written(*inode, growth.end);
   // RFC 8881 section 18.42.3: a time that a client gives is not to set it back.
   if (growth.mtime_ns) attributes.mtime_ns = std::max(before, *growth.mtime_ns);
-  attributes.mode = mode_after_write(attributes.mode);
   tree.store(*inode);
   return attributes;
 }

@@ -58,6 +58,7 @@ Result<std::unique_ptr<Namespace>> Namespace::open(KvStore& store, NamespaceOpti
 
 Result<> Namespace::start() {
   if (auto looked = look_for_policies(); !looked) return looked;
+  if (auto looked = look_for_inline(); !looked) return looked;
   if (auto counted = count_stale(); !counted) return counted;
   return store_.run([this](Transaction& transaction) -> Result<> {
     auto value = transaction.get(keys::superblock());
@@ -66,6 +67,7 @@ Result<> Namespace::start() {
       auto super = decode_superblock(**value);
       if (!super) return pass(super);
       superblock_ = *super;
+      superblock_.format = kStoreFormat;
     } else if (auto done = format(transaction, options_, superblock_); !done) {
       return done;
     }

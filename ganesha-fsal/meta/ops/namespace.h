@@ -34,10 +34,15 @@
 // Durability. What an operation has done, and what of others it has seen, is durable when it
 // returns. Called in an Owed::Scope, these only note what is to become durable before anybody is
 // told: lookup, getattr, made_with, parent, readlink, readdir, create, mkdir, symlink, mknod, link,
-// remove, rename, setattr without a size, grow, hold, and what concerns extended attributes and
-// policies. All others wait, scope or not, since their callers go on to act at data servers or
+// remove, rename, setattr without a size, grow, hold, inline_file, write_inline, punch_inline, and
+// what concerns extended attributes and policies. All others wait, scope or not, since their callers go on to act at data servers or
 // clients: by maps, epochs and records of the journal, cuts, queued removals. A crash loses the end
 // of the order of commits only, so one that has waited has done so for all before it.
+//
+// Inline files. A regular file without layout map has its bytes here, up to a limit that the caller
+// says; what is not here of it is zeros. With a layout map they are at its objects, but for a file
+// that is growing: it has both, its bytes are those here, and they are changed by nothing until
+// they are at the objects.
 //
 // Threading: any thread; a call blocks for about one sync of the log, which concurrent calls share.
 //
@@ -55,6 +60,8 @@
 //  8. A data server of a copy is not current in the layout map exactly while the journal has an
 //     entry for it. Entries of the journal are of files that have a layout map, and fit it.
 //  9. A place of a map is vacant only while the file is moved.
+//  10. Inline bytes are of regular files, and end where the file does, or before. The file has no
+//      layout map, or it is recorded as growing.
 #pragma once
 
 #include <array>
@@ -235,7 +242,7 @@ class Namespace {
   [[nodiscard]] Result<std::optional<layout::LayoutMap>> layout(FileId id) const;
   // The file's map; makes it by `make` when there is none yet. Concurrent callers get the same.
   // `make` may run more than once, and uses the namespace for nothing. kInvalid: not a regular
-  // file.
+  // file. kBusy: it has inline bytes (begin_growth()).
   using MakeLayout = std::function<Result<layout::LayoutMap>(const InodeAttributes&)>;
   [[nodiscard]] Result<layout::LayoutMap> ensure_layout(FileId id, const MakeLayout& make);
   // Files that have a map, with numbers above `after`, at most `limit`, in order.
@@ -255,6 +262,38 @@ class Namespace {
     std::uint32_t epoch = 0;
   };
   [[nodiscard]] Result<std::vector<ClientEpoch>> client_epochs() const;
+
+  // --- inline files ---
+  // Whether any file has or had bytes here: while none has, nobody looks.
+  [[nodiscard]] bool inlines() const { return inlines_; }
+  struct InlineFile {
+    InodeAttributes attributes;
+    std::string bytes;  // at most attributes.size: the rest is zeros
+  };
+  // The file and its bytes, as they were at one moment. nullopt: they are at its objects. kInvalid:
+  // not a regular file.
+  [[nodiscard]] Result<std::optional<InlineFile>> inline_file(FileId id) const;
+  // Writes, and lets the file grow as grow() does. nullopt, and nothing is changed: the file has a
+  // layout map, or the write ends beyond `limit`. kNoSpace while the store has no room.
+  using Pieces = std::span<const std::span<const std::byte>>;
+  [[nodiscard]] Result<std::optional<InodeAttributes>> write_inline(FileId id, std::uint64_t offset,
+                                                                    Pieces data,
+                                                                    std::uint32_t limit);
+  // Makes zeros of a range, as far as the file goes. nullopt: it has a layout map.
+  [[nodiscard]] Result<std::optional<InodeAttributes>> punch_inline(FileId id, std::uint64_t offset,
+                                                                    std::uint64_t length);
+  // The file's bytes are about to go to its objects: its map, made when there is none. If there are
+  // bytes, the file is growing from now on, durably, until finish_growth(). The caller keeps this,
+  // and all between the two, apart from changes of the file's bytes and size.
+  struct GrowthBegun {
+    layout::LayoutMap map;
+    std::string bytes;
+  };
+  [[nodiscard]] Result<GrowthBegun> begin_growth(FileId id, const MakeLayout& make);
+  // They are there, durably.
+  [[nodiscard]] Result<> finish_growth(FileId id);
+  // Files that are growing.
+  [[nodiscard]] Result<std::vector<FileId>> growing() const;
 
   // --- the journal (schema/journal.h) ---
   // A layout for writing is about to be handed out: the file's map, made when there is none, and
@@ -350,6 +389,7 @@ class Namespace {
   Namespace(KvStore& store, NamespaceOptions options);
   [[nodiscard]] Result<> start();
   [[nodiscard]] Result<> look_for_policies();
+  [[nodiscard]] Result<> look_for_inline();
   [[nodiscard]] Result<> count_stale();
 
   // kNoSpace when the store has no room for a layout; valid as long as `make`.
@@ -393,7 +433,8 @@ class Namespace {
   StaleCounts stale_counts_;
   // Whether anything has or had a policy: while nothing has, nobody looks for one.
   std::atomic<bool> policies_{false};
-  Mutex rename_mutex_;  // directories moving between directories, one at a time
+  std::atomic<bool> inlines_{false};  // the same of inline files
+  Mutex rename_mutex_;                // directories moving between directories, one at a time
 };
 
 }  // namespace weft::mds

@@ -82,6 +82,9 @@ Result<AttributesChanged> Namespace::setattr(const Credentials& who, FileId id,
     out.after = attributes;
     out.truncate.reset();
     if (!request.size) return {};
+    if (inlines_) {
+      if (auto done = tree.cut_inline(id, *request.size); !done) return done;
+    }
     auto truncate = record_truncate(tree, attributes, out.before.size);
     if (!truncate) return pass(truncate);
     out.truncate = std::move(*truncate);

@@ -44,6 +44,25 @@ Result<std::optional<layout::LayoutMap>> to_layout(Value value) {
   return std::move(*map);
 }
 
+Result<std::string> to_inline(Value value) {
+  if (!value) return pass(value);
+  if (!*value) return std::string();
+  auto record = decode_inline(**value);
+  if (!record) return pass(record);
+  return std::move(record->bytes);
+}
+
+constexpr std::uint32_t kSetUid = 04000;
+constexpr std::uint32_t kSetGid = 02000;
+constexpr std::uint32_t kGroupExecute = 010;
+
+// What a write takes away: set-user-id, and set-group-id unless it only marks mandatory locking.
+std::uint32_t mode_after_write(std::uint32_t mode) {
+  mode &= ~kSetUid;
+  if ((mode & kGroupExecute) != 0) mode &= ~kSetGid;
+  return mode;
+}
+
 }  // namespace
 
 Result<> check_name(std::string_view name) {
@@ -74,6 +93,10 @@ Result<ParentRecord> peek_parent(const KvReader& reader, FileId dir) {
 
 Result<std::optional<layout::LayoutMap>> peek_layout(const KvReader& reader, FileId id) {
   return to_layout(reader.peek(keys::layout(id)));
+}
+
+Result<std::string> peek_inline(const KvReader& reader, FileId id) {
+  return to_inline(reader.peek(keys::inline_bytes(id)));
 }
 
 std::vector<std::uint32_t> holders(const layout::LayoutMap& map) {
@@ -110,12 +133,24 @@ Result<layout::LayoutMap> Tree::layout_or(FileId id, const MakeLayout& make) {
   auto now = layout(id);
   if (!now) return pass(now);
   if (*now) return std::move(**now);
+  if (auto free = check_not_inline(id); !free) return pass(free);
   auto made = make(inode->attributes);
   if (!made) return made;
   if (auto good = layout::validate(*made); !good) return pass(good);
   put_layout(id, *made);
   if (auto fits = replace_stale(id, nullptr, &*made); !fits) return pass(fits);
   return made;
+}
+
+// With a map its bytes would be taken for those at its objects.
+Result<> Tree::check_not_inline(FileId id) {
+  auto growing = transaction_.get(keys::growing(id));
+  if (!growing) return pass(growing);
+  if (*growing) return {};
+  auto bytes = transaction_.get(keys::inline_bytes(id));
+  if (!bytes) return pass(bytes);
+  if (*bytes) return fail(Errc::kBusy, "the file is inline");
+  return {};
 }
 
 void Tree::put_layout(FileId id, const layout::LayoutMap& map) {
@@ -183,6 +218,34 @@ Result<> Tree::replace_stale(FileId id, const layout::LayoutMap* before,
     if (auto put = put_stale(one.second, id, one.first, whole); !put) return put;
   }
   return {};
+}
+
+Result<std::string> Tree::inline_bytes(FileId id) {
+  return to_inline(transaction_.get(keys::inline_bytes(id)));
+}
+
+void Tree::put_inline(FileId id, std::string bytes) {
+  if (bytes.empty()) {
+    transaction_.erase(keys::inline_bytes(id));
+  } else {
+    transaction_.put(keys::inline_bytes(id), encode(InlineRecord{std::move(bytes)}));
+  }
+}
+
+Result<> Tree::cut_inline(FileId id, std::uint64_t size) {
+  auto bytes = inline_bytes(id);
+  if (!bytes) return pass(bytes);
+  if (bytes->size() <= size) return {};
+  bytes->resize(size);
+  put_inline(id, std::move(*bytes));
+  return {};
+}
+
+void Tree::touch_written(InodeRecord& inode, std::uint64_t end) const {
+  InodeAttributes& attributes = inode.attributes;
+  attributes.size = std::max(attributes.size, end);
+  touch_mtime(inode);
+  attributes.mode = mode_after_write(attributes.mode);
 }
 
 void Tree::touch_ctime(InodeRecord& inode) const {
@@ -280,6 +343,7 @@ Result<> Tree::destroy(const InodeRecord& inode) {
   transaction_.erase(keys::truncate(id));
   auto map = layout(id);
   if (!map) return pass(map);
+  if (auto gone = erase_inline(id, map->has_value()); !gone) return gone;
   if (!*map) return {};
   // Who wrote it in an earlier run may do so still, under handles that nobody can ask back.
   auto writers = transaction_.get(keys::writers(id));
@@ -305,6 +369,18 @@ Result<> Tree::destroy(const InodeRecord& inode) {
     transaction_.erase(keys::move(id));
   }
   return queue_removal(id, (*map)->object_generation, std::move(gone), least_epoch);
+}
+
+// With a map there are bytes only while the file is growing.
+Result<> Tree::erase_inline(FileId id, bool has_map) {
+  if (has_map) {
+    auto growing = transaction_.get(keys::growing(id));
+    if (!growing) return pass(growing);
+    if (!*growing) return {};
+    transaction_.erase(keys::growing(id));
+  }
+  transaction_.erase(keys::inline_bytes(id));
+  return {};
 }
 
 Result<> Tree::queue_removal(FileId id, std::uint32_t generation, std::vector<std::uint32_t> ds_ids,

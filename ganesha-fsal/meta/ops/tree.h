@@ -36,6 +36,8 @@ constexpr int kMaxDepth = 1 << 16;  // of a directory below the root; more is da
 // The data servers of every copy, ascending, each once.
 [[nodiscard]] std::vector<std::uint32_t> holders(const layout::LayoutMap& map);
 
+// The bytes of a file that are here; empty: none.
+[[nodiscard]] Result<std::string> peek_inline(const KvReader& reader, FileId id);
 // What is kept for a directory or a file; nullopt: nothing.
 [[nodiscard]] Result<std::optional<layout::Policy>> peek_policy(const KvReader& reader, FileId id);
 
@@ -52,7 +54,8 @@ class Tree {
   void store(const InodeRecord& inode);
   [[nodiscard]] Result<std::optional<EntryRecord>> entry(FileId dir, std::string_view name);
   [[nodiscard]] Result<std::optional<layout::LayoutMap>> layout(FileId id);
-  // The regular file's map, made when there is none yet. kInvalid: not a regular file.
+  // The regular file's map, made when there is none yet. kInvalid: not a regular file. kBusy: it
+  // has inline bytes, and is not growing.
   using MakeLayout = std::function<Result<layout::LayoutMap>(const InodeAttributes&)>;
   [[nodiscard]] Result<layout::LayoutMap> layout_or(FileId id, const MakeLayout& make);
   // The map and its reverse entries.
@@ -82,6 +85,15 @@ class Tree {
                                        std::vector<std::uint32_t> ds_ids,
                                        std::uint32_t least_epoch = 0);
 
+  // The bytes of a file that are here; empty: none.
+  [[nodiscard]] Result<std::string> inline_bytes(FileId id);
+  void put_inline(FileId id, std::string bytes);
+  // Those from `size` on go.
+  [[nodiscard]] Result<> cut_inline(FileId id, std::uint64_t size);
+
+  // The inode after a write that ends at `end`: size, times, and what a write takes away of the
+  // mode.
+  void touch_written(InodeRecord& inode, std::uint64_t end) const;
   // ctime and change; mtime too.
   void touch_ctime(InodeRecord& inode) const;
   void touch_mtime(InodeRecord& inode) const;
@@ -102,6 +114,9 @@ class Tree {
   [[nodiscard]] Result<> destroy(const InodeRecord& inode);
 
  private:
+  [[nodiscard]] Result<> check_not_inline(FileId id);
+  [[nodiscard]] Result<> erase_inline(FileId id, bool has_map);
+
   Transaction& transaction_;
   const std::int64_t now_ns_;
   const std::uint64_t boot_epoch_;

@@ -96,6 +96,8 @@ std::string removal(FileId id, std::uint32_t generation) {
 std::string truncate(FileId id) { return number(Prefix::kTruncate, id); }
 std::string orphan(FileId id) { return number(Prefix::kOrphan, id); }
 std::string xattr(FileId id, std::string_view name) { return named(Prefix::kXattr, id, name); }
+std::string inline_bytes(FileId id) { return number(Prefix::kInline, id); }
+std::string growing(FileId id) { return number(Prefix::kGrowing, id); }
 std::string policy(FileId id) { return number(Prefix::kPolicy, id); }
 std::string client_epoch(ClientId client) { return number(Prefix::kClientEpoch, client); }
 

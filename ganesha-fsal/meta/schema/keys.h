@@ -27,6 +27,8 @@ enum class Prefix : char {
   kTruncate = 'T',     // T file -> where to cut, ticket
   kOrphan = 'O',       // O file -> nothing
   kXattr = 'X',        // X file name -> value
+  kInline = 'B',       // B file -> the bytes of an inline file
+  kGrowing = 'G',      // G file -> nothing: they are being written to its objects
   kPolicy = 'Y',       // Y file -> policy of a directory, or taken by a file
   kClientEpoch = 'C',  // C client -> epoch
   kStore = 'M',        // M super, M next: of the store itself
@@ -48,6 +50,8 @@ enum class Prefix : char {
 [[nodiscard]] std::string truncate(FileId id);
 [[nodiscard]] std::string orphan(FileId id);
 [[nodiscard]] std::string xattr(FileId id, std::string_view name);
+[[nodiscard]] std::string inline_bytes(FileId id);
+[[nodiscard]] std::string growing(FileId id);
 [[nodiscard]] std::string policy(FileId id);
 [[nodiscard]] std::string client_epoch(ClientId client);
 [[nodiscard]] std::string writers(FileId id);

@@ -204,6 +204,21 @@ std::string encode(const layout::Policy& policy) {
   return value::finish(out);
 }
 
+std::string encode(const InlineRecord& record) {
+  auto out = value::begin(12 + record.bytes.size());
+  out.string(record.bytes);
+  return value::finish(out);
+}
+
+Result<InlineRecord> decode_inline(std::string_view value) {
+  auto in = value::open(value, "inline file");
+  if (!in) return pass(in);
+  InlineRecord record{std::string(in->string(layout::kGreatestInline))};
+  if (record.bytes.empty()) in->reject();
+  if (auto done = value::end(*in, "inline file"); !done) return pass(done);
+  return record;
+}
+
 Result<layout::Policy> decode_policy(std::string_view value) {
   auto in = value::open(value, "policy");
   if (!in) return pass(in);

@@ -18,7 +18,8 @@
 
 namespace weft::mds {
 
-constexpr std::uint32_t kStoreFormat = 1;
+// 2: there may be inline files. 1 is read, and is 2 from then on.
+constexpr std::uint32_t kStoreFormat = 2;
 constexpr std::uint64_t kFirstCookie = 3;
 constexpr std::size_t kMaxHolders = 16U * 256;  // data servers of one layout map
 
@@ -62,6 +63,13 @@ struct TruncateRecord {
   friend bool operator==(const TruncateRecord&, const TruncateRecord&) = default;
 };
 
+// The first bytes of an inline file; the rest of it is zeros.
+struct InlineRecord {
+  std::string bytes;  // 1 to layout::kGreatestInline, and no more than the file's size
+
+  friend bool operator==(const InlineRecord&, const InlineRecord&) = default;
+};
+
 struct RemovalRecord {
   std::vector<std::uint32_t> ds_ids;  // ascending, each once
   // Handles of the object below it are refused before it is removed, so that nobody makes it anew;
@@ -77,6 +85,7 @@ struct RemovalRecord {
 [[nodiscard]] std::string encode(const ParentRecord& record);
 [[nodiscard]] std::string encode(const TruncateRecord& record);
 [[nodiscard]] std::string encode(const RemovalRecord& record);
+[[nodiscard]] std::string encode(const InlineRecord& record);
 // Precondition: at least one key is set.
 [[nodiscard]] std::string encode(const layout::Policy& policy);
 [[nodiscard]] std::string encode(const SuperblockInfo& record);
@@ -88,6 +97,7 @@ struct RemovalRecord {
 [[nodiscard]] Result<ParentRecord> decode_parent(std::string_view value);
 [[nodiscard]] Result<TruncateRecord> decode_truncate(std::string_view value);
 [[nodiscard]] Result<RemovalRecord> decode_removal(std::string_view value);
+[[nodiscard]] Result<InlineRecord> decode_inline(std::string_view value);
 [[nodiscard]] Result<layout::Policy> decode_policy(std::string_view value);
 [[nodiscard]] Result<SuperblockInfo> decode_superblock(std::string_view value);
 [[nodiscard]] Result<std::uint64_t> decode_counter(std::string_view value);

@@ -1,5 +1,6 @@
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
 
+#include <rocksdb/db.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +46,76 @@ TEST_CASE("a store closed and opened again has everything") {
   int seen = 0;
   REQUIRE(store->latest().scan("key", "kez", SIZE_MAX, [&](auto, auto) { return ++seen > 0; }));
   CHECK(seen == 1000);
+}
+
+TEST_CASE("bytes of inline files are apart, and a transaction over both kinds is one") {
+  const TempFolder folder;
+  const auto seen = [](const KvReader& reader) {
+    std::string keys;
+    REQUIRE(reader.scan("A", "C", SIZE_MAX, [&](auto key, auto) {
+      keys += key;
+      return true;
+    }));
+    REQUIRE(reader.scan("B", "C", SIZE_MAX, [&](auto key, auto value) {
+      keys.append(key).append(value);
+      return true;
+    }));
+    return keys;
+  };
+  {
+    auto store = open_or_die(folder.path());
+    REQUIRE(store->run([](Transaction& transaction) -> Result<> {
+      transaction.put("A1", "a");
+      transaction.put("B1", "b");
+      transaction.put("B2", "c");
+      return {};
+    }));
+    const auto before = store->snapshot();
+    auto first = store->begin();
+    auto second = store->begin();
+    CHECK(first->get("B1").value() == "b");
+    CHECK(second->get("B1").value() == "b");
+    first->put("B1", "1");
+    first->erase("B2");
+    CHECK(first->get("B2").value() == std::nullopt);
+    second->put("B1", "2");
+    second->put("A2", "2");
+    REQUIRE(first->commit());
+    CHECK(second->commit().error() == Errc::kConflict);
+    CHECK(seen(store->latest()) == "A1B11");
+    CHECK(seen(*before) == "A1B1bB2c");
+  }
+  auto options = small_rocks(folder.path());
+  options.read_only = true;
+  const auto reader = open_rocks_kv(options);
+  REQUIRE(reader);
+  CHECK(seen((*reader)->latest()) == "A1B11");
+}
+
+TEST_CASE("a store of before there were inline files opens, also for reading only") {
+  const TempFolder folder;
+  {
+    rocksdb::Options rocks;
+    rocks.create_if_missing = true;
+    rocksdb::DB* db = nullptr;
+    REQUIRE(rocksdb::DB::Open(rocks, folder.path(), &db).ok());
+    CHECK(db->Put({}, "A1", "a").ok());
+    delete db;
+  }
+  {
+    auto options = small_rocks(folder.path());
+    options.read_only = true;
+    const auto reader = open_rocks_kv(options);
+    REQUIRE(reader);
+    CHECK((*reader)->latest().peek("A1").value() == "a");
+    CHECK((*reader)->latest().peek("B1").value() == std::nullopt);
+    CHECK((*reader)->latest().scan("B", "C", SIZE_MAX, [](auto, auto) { return true; }));
+  }
+  {
+    auto store = open_or_die(folder.path());
+    put(*store, "B1", "b");
+  }
+  CHECK(open_or_die(folder.path())->latest().peek("B1").value() == "b");
 }
 
 TEST_CASE("a store tells how much it holds and whether it takes writes") {
