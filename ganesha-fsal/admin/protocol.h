@@ -3,9 +3,9 @@
 // A caller connects to the Unix socket, sends one request, gets one reply, and the connection
 // ends. Each is a JSON object in a line of its own:
 //
-//   {"weft_admin":10,"request":"file","argument":"/export/f","value":""}
-//   {"weft_admin":10,"reply":{...}}                        the report (admin/source.h)
-//   {"weft_admin":10,"error":{"code":"...","text":"..."}}
+//   {"weft_admin":11,"request":"file","argument":"/export/f","value":""}
+//   {"weft_admin":11,"reply":{...}}                        the report (admin/source.h)
+//   {"weft_admin":11,"error":{"code":"...","text":"..."}}
 //
 // The readers believe nothing: lines, texts, lists and the depth have limits. Reports larger than
 // the limits are cut when written (lists to their first elements, texts to their first bytes),

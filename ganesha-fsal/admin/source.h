@@ -581,10 +581,12 @@ struct FileReport {
   std::uint64_t fileid = 0;
   std::uint64_t size = 0;
   std::string object;             // layout::to_string(ObjectId)
-  std::string layout_type;        // "files", "flexfiles", "none"
+  std::string layout_type;        // "files", "flexfiles", "inline", "none"
   std::uint32_t stripe_unit = 0;  // bytes
   std::string device_id;          // 16 bytes in hex, empty when none was made yet
   std::string policy;             // what it has, or, without a layout, will get
+  // That are in the metadata store. Nothing: the file is at data servers, or will be.
+  std::optional<std::uint64_t> inline_bytes;
   std::optional<SkippedReport> skipped;
   std::optional<MovingReport> moving;
   std::vector<StripeReport> stripes;  // in stripe order
@@ -601,6 +603,7 @@ void describe(Io& io, FileReport& r) {
   io("stripe_unit", r.stripe_unit);
   io("device_id", r.device_id, cut_at(kMaxReportText));
   io("policy", r.policy, cut_at(kMaxReportText));
+  io("inline_bytes", r.inline_bytes);
   io("skipped", r.skipped);
   io("moving", r.moving);
   io("stripes", r.stripes, cut_at(kLongList));

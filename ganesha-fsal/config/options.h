@@ -37,6 +37,7 @@ struct weft_options {
   uint32_t copies;            /* of each file */
   uint32_t duplication;       /* enum weft_duplication */
   uint32_t reads;             /* enum weft_reads */
+  uint32_t inline_bytes;      /* that a file in the metadata store has at most; 0: none is */
   bool pnfs;                  /* grant layouts */
   bool sync_metadata;         /* a commit survives the machine's death, not only ours */
   uint32_t metadata_timeout;  /* seconds a commit may take before we end */
@@ -79,6 +80,7 @@ struct weft_options {
   NUMBER("Copies", 1, 3, 1, copies)                                          \
   CHOICE("Duplication", duplications, WEFT_DUPLICATION_DEFAULT, duplication) \
   CHOICE("Reads", reads, WEFT_READ_ALL, reads)                               \
+  NUMBER("Inline", 0, 1U << 20, 0, inline_bytes)                             \
   FLAG("PNFS", true, pnfs)                                                   \
   FLAG("Sync_Metadata", true, sync_metadata)                                 \
   NUMBER("Metadata_Timeout", 5, 3600, 60, metadata_timeout)                  \

@@ -289,6 +289,7 @@ layout::Policy export_policy(const weft_options& options) {
     policy.duplication = static_cast<layout::Duplication>(options.duplication);
   }
   policy.reads = static_cast<layout::ReadPolicy>(options.reads);
+  policy.inline_bytes = options.inline_bytes;
   return policy;
 }
 

@@ -30,6 +30,11 @@ Result<> FileData::open() {
   for (const PendingTruncate& cut : *pending) {
     FileTable::Changing(parts_.files, cut.id)->phase.uncut = true;
   }
+  const auto growing = parts_.names.growing();
+  if (!growing) return failed(growing);
+  for (const FileId file : *growing) {
+    FileTable::Changing(parts_.files, file)->phase.growing = true;
+  }
   return {};
 }
 
@@ -63,6 +68,9 @@ Result<> FileData::ready(FileId file, std::chrono::milliseconds patience) {
   // One thread at most waits for the data servers of a file, whatever asks for it.
   if (phase.uncut) {
     if (auto done = finish_cut(file, IfAlone::kRefuse); !done) return done;
+  }
+  if (phase.growing) {
+    if (auto done = finish_growth(file, IfAlone::kRefuse); !done) return done;
   }
   return finish_learning(file, patience);
 }
@@ -159,6 +167,11 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
     return std::unexpected(error);
   };
   if (auto fine = ready(request.file); !fine) return refuse(fine.error());
+  if (auto left = leave_store(request, policy); !left) {
+    // That one is told to a client that was told before that it needs none.
+    if (left.error() == Errc::kLayoutUnavailable) return failed(left);
+    return refuse(left.error());
+  }
   if (request.access == layout::Access::kReadWrite) {
     if (auto room = make_room(request.file); !room) return refuse(room.error());
   }
@@ -199,7 +212,7 @@ void FileData::layouts_gone(FileId file) {
 }
 
 DataCounters FileData::counters() const {
-  return {reads_, writes_, read_bytes_, written_bytes_, refused_, commits_};
+  return {reads_, writes_, read_bytes_, written_bytes_, refused_, commits_, grown_};
 }
 
 }  // namespace weft::mds

@@ -26,6 +26,9 @@
 // their time to reclaim, or when somebody sets such a file's size before, whoever had a layout to
 // write it is fenced by the object's epoch, and the data servers are asked.
 //
+// Inline files. While a file is no longer than its policy says, its bytes are in the metadata store
+// and no data server is asked (inline_files.cc).
+//
 // Errors: kBusy, kTimedOut, kUnreachable where the caller is to try again (a data server is away,
 // a client is being fenced or recalled).
 //
@@ -74,6 +77,7 @@ struct DataCounters {
   std::uint64_t written_bytes = 0;
   std::uint64_t layouts_refused = 0;
   std::uint64_t layout_commits = 0;
+  std::uint64_t grown = 0;  // inline files whose bytes went to their objects
 };
 
 class FileData {
@@ -155,15 +159,20 @@ class FileData {
     layout::LayoutType type = layout::LayoutType::kFiles;
     std::uint8_t fsal = 0;  // both for the device id
     std::uint16_t export_id = 0;
+    bool with_open = false;  // asked for along with an OPEN
   };
   struct Granted {
     std::vector<std::byte> body;
     bool kept = false;  // when the client closes the file (kept_layouts.h)
   };
   // A layout of the whole file; the grant is recorded. kLayoutTryLater: a data server is down;
-  // kNoSpace; kTooLarge: the body does not fit.
+  // kNoSpace; kTooLarge: the body does not fit. An inline file is brought to its objects, unless
+  // its layout was asked for along with an OPEN: kLayoutUnavailable then, the client is to read and
+  // write here.
   [[nodiscard]] Result<Granted> grant(const LayoutRequest& request,
                                       const layout::PlacementPolicy& policy);
+  // Whether the file's bytes are in the metadata store, or will be if there are none yet.
+  [[nodiscard]] Result<bool> is_inline(FileId file) const;
   // GETDEVICEINFO's body. kNotFound.
   [[nodiscard]] Result<std::vector<std::byte>> device_body(const layout::DeviceId& id,
                                                            layout::LayoutType type) const;
@@ -315,6 +324,27 @@ class FileData {
   [[nodiscard]] Result<> punch_objects(FileId file, const layout::LayoutMap& map,
                                        std::uint64_t offset, std::uint64_t length);
 
+  // inline_files.cc
+  [[nodiscard]] bool may_be_inline(const layout::PlacementPolicy& policy) const;
+  [[nodiscard]] bool growing(FileId file) const;  // on its way to its objects
+  // Null: its bytes are at its objects.
+  [[nodiscard]] Result<std::shared_ptr<BegunRead>> read_inline(FileId file, std::uint64_t offset,
+                                                               std::uint32_t count);
+  // False: to be done at its objects. It has been brought to them if need be.
+  [[nodiscard]] Result<bool> write_inline(FileId file, std::uint64_t offset, ProxyIo::Pieces data,
+                                          const layout::PlacementPolicy& policy);
+  [[nodiscard]] Result<bool> allocate_inline(FileId file, std::uint64_t end,
+                                             const layout::PlacementPolicy& policy);
+  [[nodiscard]] Result<bool> punch_inline(FileId file, std::uint64_t offset, std::uint64_t length);
+  [[nodiscard]] Result<> leave_store(const LayoutRequest& request,
+                                     const layout::PlacementPolicy& policy);
+  [[nodiscard]] Result<> to_objects(FileId file, const layout::PlacementPolicy& policy);
+  // Goes on with what failed, or what a crash interrupted.
+  [[nodiscard]] Result<> finish_growth(FileId file, IfAlone others);
+  [[nodiscard]] Result<> finish_growth(const Alone& alone, FileId file);
+  [[nodiscard]] Result<> grow(const Alone& alone, FileId file, const Namespace::MakeLayout& make);
+  [[nodiscard]] Result<> write_grown(FileId file, const Namespace::GrowthBegun& begun);
+
   // flex_files.cc: the flexfiles layout
   [[nodiscard]] Result<Granted> make_flex_layout(const LayoutRequest& request,
                                                  const Mirrors::View& view);
@@ -336,6 +366,7 @@ class FileData {
   std::atomic<std::uint64_t> written_bytes_{0};
   std::atomic<std::uint64_t> refused_{0};
   std::atomic<std::uint64_t> commits_{0};
+  std::atomic<std::uint64_t> grown_{0};
 };
 
 // A read or a write between its two steps. Whoever began it may look at `later`, and at nothing
@@ -359,11 +390,12 @@ struct FileData::BegunWrite {
   ProxyIo::Stability wanted{};
   layout::PlacementPolicy policy;
   bool mirrored = false;
-  Writing writing;
+  std::optional<Writing> writing;
   std::optional<Mirrors::Target> target;  // of several copies
   Result<ProxyIo::WriteResult> written;   // if later, as below
   Failures failures;
   std::uint32_t epoch = 0;  // if later, of the map that it goes by
+  bool inlined = false;     // done, in the metadata store
 };
 
 }  // namespace weft::mds

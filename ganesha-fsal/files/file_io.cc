@@ -62,6 +62,11 @@ Result<Alone> FileData::be_alone(FileId file, Phase::Alone why, Clock::duration 
 Result<std::shared_ptr<FileData::BegunRead>> FileData::begin_read(FileId file, std::uint64_t offset,
                                                                   std::uint32_t count,
                                                                   Answered answered) {
+  if (parts_.names.inlines()) {
+    // Before ready(): while such a file goes to its objects it is read here.
+    auto here = read_inline(file, offset, count);
+    if (!here || *here) return here;
+  }
   if (auto fine = ready(file); !fine) return failed(fine);
   const auto attributes = parts_.names.getattr(file);
   if (!attributes) return failed(attributes);
@@ -202,6 +207,13 @@ Result<T> FileData::through_leaders(FileId file, const Namespace::MakeLayout& ma
   }
 }
 
+// For inline_files.cc.
+template Result<ProxyIo::WriteResult> FileData::through_leaders(
+    FileId, const Namespace::MakeLayout&, Mirrors::Use, const LeaderCall<ProxyIo::WriteResult>&);
+template Result<std::uint64_t> FileData::through_leaders(FileId, const Namespace::MakeLayout&,
+                                                         Mirrors::Use,
+                                                         const LeaderCall<std::uint64_t>&);
+
 Result<std::shared_ptr<FileData::BegunWrite>> FileData::begin_write(
     FileId file, std::uint64_t offset, ProxyIo::Pieces data, ProxyIo::Stability wanted,
     const layout::PlacementPolicy& policy, Answered answered) {
@@ -211,13 +223,22 @@ Result<std::shared_ptr<FileData::BegunWrite>> FileData::begin_write(
     return fail(Errc::kFileTooLarge, "the write ends beyond the largest file");
   }
   if (auto fine = ready(file); !fine) return failed(fine);
+  const auto here = write_inline(file, offset, data, policy);
+  if (!here) return failed(here);
+  if (*here) {
+    auto ended = std::make_shared<BegunWrite>();
+    ended->written =
+        ProxyIo::WriteResult{size, ProxyIo::Stability::kFileSync, parts_.proxy.verifier()};
+    ended->inlined = true;
+    return ended;
+  }
   auto writing = enter_writing(parts_.files, file);
   if (!writing) return failed(writing);
   const auto map = map_of(file, policy);
   if (!map) return failed(map);
   ++writes_;
   auto begun = std::make_shared<BegunWrite>(false, file, offset, size, wanted, policy,
-                                            mirrored(*map), std::move(*writing));
+                                            mirrored(*map), std::optional(std::move(*writing)));
   auto to = begun->mirrored ? leaders_for(*begun)
                             : ProxyIo::File{parts_.names.object_of(file, *map), *map, {}};
   if (!to) return begun;
@@ -272,6 +293,7 @@ Result<ProxyIo::WriteResult> FileData::written_alone(BegunWrite& begun, ProxyIo:
 }
 
 Result<ProxyIo::WriteResult> FileData::end_write(BegunWrite& begun, ProxyIo::Pieces data) {
+  if (begun.inlined) return std::move(begun.written);
   const bool nothing_sent = begun.later && !begun.written && begun.failures.empty();
   auto written = begun.mirrored ? written_to_leaders(begun, data) : written_alone(begun, data);
   if (!written) {
@@ -309,7 +331,7 @@ Result<std::uint64_t> FileData::commit_alone(FileId file, layout::LayoutMap map)
 Result<> FileData::sync(FileId file) {
   auto map = layout_map(parts_.files, parts_.names, file);
   if (!map) return failed(map);
-  if (!*map) {  // not written, or removed
+  if (!*map || growing(file)) {  // not written at data servers, or removed
     forget_unstable(file);
     return {};
   }
@@ -417,6 +439,9 @@ Result<> FileData::allocate(FileId file, std::uint64_t offset, std::uint64_t len
     return fail(Errc::kFileTooLarge, "the range ends beyond the largest file");
   }
   if (auto fine = ready(file); !fine) return failed(fine);
+  const auto here = allocate_inline(file, offset + length, policy);
+  if (!here) return failed(here);
+  if (*here) return {};
   const auto writing = enter_writing(parts_.files, file);
   if (!writing) return failed(writing);
   const auto map = map_of(file, policy);
@@ -436,6 +461,9 @@ Result<> FileData::allocate(FileId file, std::uint64_t offset, std::uint64_t len
 
 Result<> FileData::punch(FileId file, std::uint64_t offset, std::uint64_t length) {
   if (auto fine = ready(file); !fine) return failed(fine);
+  const auto here = punch_inline(file, offset, length);
+  if (!here) return failed(here);
+  if (*here) return {};
   const auto copies = punch_one_copy(file, offset, length);
   if (!copies) return failed(copies);
   if (*copies > 1) {

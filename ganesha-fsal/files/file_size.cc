@@ -265,6 +265,7 @@ Result<InodeAttributes> FileData::set_attributes(const Credentials& who, FileId 
   // No layout is granted any more; but one may have been, a moment ago.
   if (auto nobody = recall_before_cut(file, client); !nobody) return failed(nobody);
   if (auto earlier = finish_cut(*alone, file); !earlier) return failed(earlier);
+  if (auto grown = finish_growth(*alone, file); !grown) return failed(grown);
   if (auto known = learn_size(file, *change.size); !known) return failed(known);
   if (parts_.layouts.held_for_write(file)) {
     FileTable::Changing(parts_.files, file)->size.cut_under_layouts = true;

@@ -29,7 +29,7 @@ namespace weft::mds {
 
 // What is to be done with files without anybody asking. The table finds the files of each.
 enum class Due : std::uint8_t {
-  kMend,       // a pending cut, or a size in doubt: whenever data servers may be asked
+  kMend,       // a pending cut, a growing file, or a size in doubt: when data servers may be asked
   kCommit,     // written through this server and not committed
   kRecall,     // a layout that was recalled and is not back in time
   kFence,      // a fence that failed, and is to be tried again
@@ -77,7 +77,8 @@ struct FileState {
   // From when on; kNever: nothing of that kind is to be done.
   [[nodiscard]] Clock::time_point due(Due what) const {
     switch (what) {
-      case Due::kMend: return phase.uncut || size.doubt != 0 ? Clock::time_point::min() : kNever;
+      case Due::kMend:
+        return phase.uncut || phase.growing || size.doubt != 0 ? Clock::time_point::min() : kNever;
       case Due::kCommit: return unstable.idle() ? kNever : unstable.commit_at;
       case Due::kRecall: return layouts.grants.deadline().value_or(kNever);
       case Due::kFence: return layouts.fence_at().value_or(kNever);

@@ -8,12 +8,13 @@ Result<layout::LayoutMap> FileData::begin_move(FileId file, std::uint32_t from, 
   auto alone = be_alone(file, Phase::Alone::kMoving, Clock::duration::zero());
   if (!alone) return pass(alone);
   if (uncut(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");
+  if (growing(file)) return fail(Errc::kBusy, "the file is on its way to its objects");
   return parts_.names.begin_move(file, from, to);
 }
 
 bool FileData::being_written(FileId file) const {
   const Phase phase = FileTable::Looking(parts_.files, file)->phase;
-  return phase.writing > 0 || phase.is_alone() || phase.uncut;
+  return phase.writing > 0 || phase.is_alone() || phase.uncut || phase.growing;
 }
 
 Result<> Mirrors::finish_move(FileId file) {

@@ -12,6 +12,7 @@ Result<> Phase::check_not_alone() const {
     case Alone::kCutting: return fail(Errc::kBusy, "the file is being truncated");
     case Alone::kPunching: return fail(Errc::kBusy, "a hole is being made in the file");
     case Alone::kMoving: return fail(Errc::kBusy, "the file is being moved");
+    case Alone::kGrowing: return fail(Errc::kBusy, "the file is on its way to its objects");
   }
   return {};
 }
@@ -19,6 +20,7 @@ Result<> Phase::check_not_alone() const {
 Result<> Phase::check_open() const {
   if (auto free = check_not_alone(); !free) return free;
   if (uncut) return fail(Errc::kBusy, "an earlier truncate is still to be done");
+  if (growing) return fail(Errc::kBusy, "the file is on its way to its objects");
   return {};
 }
 

@@ -4,10 +4,11 @@
 //   open              nothing is under way
 //   writing, learning writes through this server, and questions for how far the file goes; both at
 //                     once, and several of each
-//   cutting, punching, moving   one caller is alone with the file (be_alone())
+//   cutting, punching, moving, growing   one caller is alone with the file (be_alone())
 //
 // and besides a cut may be pending (`uncut`): it failed, or a crash interrupted it. Until it is
-// made, nobody writes or learns; who is to make it is alone.
+// made, nobody writes or learns; who is to make it is alone. The same holds of an inline file whose
+// bytes are on their way to its objects (`growing`).
 //
 // Threading: any thread. be_alone() waits, the others do not.
 //
@@ -28,17 +29,18 @@ namespace weft::mds {
 class FileTable;
 
 struct Phase {
-  enum class Alone : std::uint8_t { kNobody, kCutting, kPunching, kMoving };
+  enum class Alone : std::uint8_t { kNobody, kCutting, kPunching, kMoving, kGrowing };
 
   unsigned writing = 0;
   unsigned learning = 0;
   Alone alone = Alone::kNobody;  // set before those who write or learn have ended
   bool uncut = false;            // a cut is pending
+  bool growing = false;          // from before it has a map until its bytes are at its objects
 
   [[nodiscard]] bool is_alone() const { return alone != Alone::kNobody; }
   [[nodiscard]] bool shared() const { return writing > 0 || learning > 0; }
-  [[nodiscard]] bool idle() const { return !shared() && !is_alone() && !uncut; }
-  // kBusy while somebody is alone with the file; while a cut is pending.
+  [[nodiscard]] bool idle() const { return !shared() && !is_alone() && !uncut && !growing; }
+  // kBusy while somebody is alone with the file; while a cut is pending, or it grows.
   [[nodiscard]] Result<> check_not_alone() const;
   [[nodiscard]] Result<> check_open() const;
 };
@@ -73,8 +75,8 @@ using Writing = PhaseGuard<WritingKind>;
 using Learning = PhaseGuard<LearningKind>;
 using Alone = PhaseGuard<AloneKind>;
 
-// Both are kBusy while somebody is alone with the file, or a cut is pending. A map that is read
-// after this gets no further copy as long as the guard lives.
+// Both are kBusy while somebody is alone with the file, a cut is pending, or it grows. A map that
+// is read after this gets no further copy as long as the guard lives.
 [[nodiscard]] Result<Writing> enter_writing(FileTable& table, FileId file);
 [[nodiscard]] Result<Learning> enter_learning(FileTable& table, FileId file);
 

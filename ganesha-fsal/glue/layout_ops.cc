@@ -64,6 +64,7 @@ nfsstat4 layoutget(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutget_arg
   request.max_bytes = arg->maxcount;
   request.fsal = kFsalId;
   request.export_id = this_export().export_id;
+  request.with_open = arg->with_open;
   const auto policy = placement_for(server.names(), handle.file, this_export().policy);
   if (!policy) return to_nfsstat(policy.error().code);
   // Not later: what is granted is in the journal before anything may come of it, recalls and
@@ -84,6 +85,23 @@ nfsstat4 layoutget(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutget_arg
   res->last_segment = true;
   res->signal_available = false;
   return NFS4_OK;
+}
+
+// A file that is as long as the limit is inline yet: what is told is one more. Without the size of
+// I/O, a client that writes without its cache would send much of a new file here, since it does not
+// know yet that it grows.
+bool mds_threshold(fsal_obj_handle* obj_hdl, fsal_mds_threshold* hints) {
+  Export& exp = this_export();
+  const Handle& handle = of(obj_hdl);
+  if (!exp.options.pnfs) return false;
+  const auto policy = placement_for(exp.server().names(), handle.file, exp.policy);
+  if (!policy || policy->inline_bytes == 0) return false;
+  const auto here = exp.server().data().is_inline(handle.file);
+  if (!here || !*here) return false;
+  hints->type = exp.layout_type;
+  hints->read_size = hints->write_size = hints->write_iosize =
+      std::uint64_t{policy->inline_bytes} + 1;
+  return true;
 }
 
 // What is left of a stream that the core made of a body in memory.
@@ -208,6 +226,7 @@ void init_layout_ops(fsal_obj_ops& ops) {
   ops.layoutcommit = guarded<&layoutcommit>;
   ops.layouterror = guarded<&layouterror>;
   ops.layoutstats = guarded<&layoutstats>;
+  ops.mds_threshold = guarded<&mds_threshold>;
 }
 
 void init_layout_export_ops(export_ops& ops) {

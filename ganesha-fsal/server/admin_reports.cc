@@ -96,6 +96,8 @@ class AdminReports final : public AdminSource {
   [[nodiscard]] Result<MaintenanceReport> resolve(const std::string& whom);
   void add_repair(StatusReport& report) const;
   static void add_store(StatusReport& report, const StoreHealth& health);
+  // If its bytes are in the metadata store.
+  [[nodiscard]] Result<> add_inline(FileReport& report, const layout::PlacementPolicy& options);
   void add_layout(FileReport& report, const layout::LayoutMap& map, std::uint16_t export_id) const;
   void add_holders(FileReport& report) const;
   void add_io(FileReport& report) const;
@@ -310,6 +312,18 @@ Result<AdminReports::Found> AdminReports::find(const std::string& path) const {
   return Found{std::move(*where), *attributes};
 }
 
+Result<> AdminReports::add_inline(FileReport& report, const layout::PlacementPolicy& options) {
+  auto policy = placement_for(server_.names(), report.fileid, options);
+  if (!policy) return pass(policy);
+  if (policy->inline_bytes == 0 && !server_.names().inlines()) return {};
+  auto here = server_.names().inline_file(report.fileid);
+  if (!here) return pass(here);
+  if (!*here || (policy->inline_bytes == 0 && (*here)->bytes.empty())) return {};
+  report.inline_bytes = (*here)->bytes.size();
+  report.layout_type = "inline";
+  return {};
+}
+
 Result<FileReport> AdminReports::file(const std::string& path) {
   auto found = find(path);
   if (!found) return pass(found);
@@ -323,6 +337,7 @@ Result<FileReport> AdminReports::file(const std::string& path) {
   auto map = server_.names().layout(attributes.id);
   if (!map) return pass(map);
   if (*map) add_layout(report, **map, found->where.export_id);
+  if (auto here = add_inline(report, found->where.policy); !here) return pass(here);
   auto policy = policy_text(server_.names(), attributes, found->where.policy);
   if (!policy) return pass(policy);
   report.policy = std::move(*policy);

@@ -264,9 +264,14 @@ std::string file_text(const mds::FileReport& file) {
   std::string out = fmt::format(
       "file       {}\nfileid     {}\nsize       {} ({} bytes)\nobject     {}\n",
       printable(file.path), file.fileid, human_bytes(file.size), file.size, printable(file.object));
-  out += fmt::format("layout     {}, {} stripes of {}{}\n", file.layout_type, file.stripes.size(),
-                     human_bytes(file.stripe_unit),
-                     file.device_id.empty() ? "" : ", device " + printable(file.device_id));
+  if (file.inline_bytes) {
+    out += fmt::format("layout     inline, {} bytes in the metadata store{}\n", *file.inline_bytes,
+                       file.stripes.empty() ? "" : ", on their way to data servers");
+  } else {
+    out += fmt::format("layout     {}, {} stripes of {}{}\n", file.layout_type, file.stripes.size(),
+                       human_bytes(file.stripe_unit),
+                       file.device_id.empty() ? "" : ", device " + printable(file.device_id));
+  }
   out += fmt::format("policy     {}\n\n", printable(file.policy));
   Table stripes({"STRIPE", "DATA SERVER", "NAME", "STATE", "CHOSEN FOR"});
   for (std::size_t i = 0; i < file.stripes.size(); ++i) {

@@ -35,9 +35,10 @@
 // returns. Called in an Owed::Scope, these only note what is to become durable before anybody is
 // told: lookup, getattr, made_with, parent, readlink, readdir, create, mkdir, symlink, mknod, link,
 // remove, rename, setattr without a size, grow, hold, inline_file, write_inline, punch_inline, and
-// what concerns extended attributes and policies. All others wait, scope or not, since their callers go on to act at data servers or
-// clients: by maps, epochs and records of the journal, cuts, queued removals. A crash loses the end
-// of the order of commits only, so one that has waited has done so for all before it.
+// what concerns extended attributes and policies. All others wait, scope or not, since their
+// callers go on to act at data servers or clients: by maps, epochs and records of the journal,
+// cuts, queued removals. A crash loses the end of the order of commits only, so one that has waited
+// has done so for all before it.
 //
 // Inline files. A regular file without layout map has its bytes here, up to a limit that the caller
 // says; what is not here of it is zeros. With a layout map they are at its objects, but for a file

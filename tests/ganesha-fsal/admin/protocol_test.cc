@@ -97,7 +97,7 @@ TEST_CASE("requests go over the wire unchanged", "[admin]") {
     CHECK(*read == request);
   }
   CHECK(request_line({Operation::kFile, "/export/f", ""}) ==
-        R"({"weft_admin":10,"request":"file","argument":"/export/f","value":""})"
+        R"({"weft_admin":11,"request":"file","argument":"/export/f","value":""})"
         "\n");
 }
 
@@ -108,8 +108,8 @@ TEST_CASE("malformed requests are refused", "[admin]") {
   }
   CHECK(read_request(good + good).error() == Errc::kProtocol);
   CHECK(read_request("[10]").error() == Errc::kProtocol);
-  CHECK(read_request(R"({"weft_admin":10})").error() == Errc::kProtocol);
-  CHECK(read_request(R"({"weft_admin":10,"request":"fly","argument":"","value":""})").error() ==
+  CHECK(read_request(R"({"weft_admin":11})").error() == Errc::kProtocol);
+  CHECK(read_request(R"({"weft_admin":11,"request":"fly","argument":"","value":""})").error() ==
         Errc::kProtocol);
   const auto refused = [](const Request& request) {
     return read_request(request_line(request)).error() == Errc::kProtocol;
@@ -129,7 +129,7 @@ TEST_CASE("the longest request fits, also if it is no text", "[admin]") {
 }
 
 TEST_CASE("another version is told from nonsense, with what to do", "[admin]") {
-  const std::string line = GENERATE(R"({"weft_admin":11})", R"({"weft_admin":"10","reply":{}})");
+  const std::string line = GENERATE(R"({"weft_admin":12})", R"({"weft_admin":"11","reply":{}})");
   const auto read = read_request(line);
   CHECK(read.error() == Errc::kNotSupported);
   CHECK(read.error().text.contains("install the same version"));

@@ -105,6 +105,10 @@ Cluster::Cluster(const RunOptions& options)
   policy.reserve_bytes = 0;
   policy.copies = options.copies;
   if (policy.copies == 0) policy.copies = choose(5) == 0 ? 1 : 2;
+  // Files begin in the metadata store, and grow out of it sooner or later.
+  if (choose(3) == 0) {
+    policy.inline_bytes = static_cast<std::uint32_t>((1 + choose(options.blocks)) * kBlockBytes);
+  }
   disks_fail_ = options.failing_disks != 0 && choose(options.failing_disks) == 0;
   // All data servers have their objects at the same targets: two of a group that fail one after the
   // other, or one that has no group, take the last copy of what was written.
@@ -326,6 +330,8 @@ bool Cluster::quiet() {
       const auto stale = server.names().stale_objects(one.record.id, std::nullopt, 1);
       waiting += stale ? stale->size() : 1;
     }
+    const auto growing = server.names().growing();
+    waiting += growing ? growing->size() : 1;
     return waiting;
   });
   return left == 0;

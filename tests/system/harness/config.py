@@ -96,6 +96,12 @@ def weft_exports(cluster) -> str:
     return "".join(weft_export(cluster, export) for export in cluster.exports)
 
 
+def inline() -> dict[str, str]:
+    """Where a test says nothing of small files, WEFT_INLINE may."""
+    limit = os.environ.get("WEFT_INLINE", "")
+    return {"Inline": limit} if limit else {}
+
+
 def weft_export(cluster, export: Export) -> str:
     """An export of a Weft; docs/operating.md explains the options."""
     options = cluster.options
@@ -103,7 +109,7 @@ def weft_export(cluster, export: Export) -> str:
     squash = (f"  Anonymous_Uid = {NOBODY};\n  Anonymous_Gid = {NOBODY};\n" if export.squash else
               "  Squash = No_Root_Squash;\n")
     extra = "".join(f"    {key} = {value};\n"
-                    for key, value in {**options.extra, **export.extra}.items())
+                    for key, value in {**inline(), **options.extra, **export.extra}.items())
     return f"""EXPORT {{
   Export_Id = {export.number};
   Path = "{export.path}";

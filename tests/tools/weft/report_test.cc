@@ -192,6 +192,16 @@ TEST_CASE("what is being repaired is shown, and what is still to be", "[weft]") 
   CHECK(status_json(system)["stale_objects"] == 5);
 }
 
+TEST_CASE("a file's report says that it is inline, and if it is not for long", "[weft]") {
+  mds::FileReport file;
+  file.layout_type = "inline";
+  file.inline_bytes = 700;
+  CHECK(file_text(file).contains("inline, 700 bytes in the metadata store\n"));
+  file.stripes = {{2, "ds2", mds::DsState::kUp}};
+  CHECK(
+      file_text(file).contains("700 bytes in the metadata store, on their way to data servers\n"));
+}
+
 TEST_CASE("a file's report names stripes and who holds its layout", "[weft]") {
   mds::FileReport file;
   file.path = "/weft/evil\nname";

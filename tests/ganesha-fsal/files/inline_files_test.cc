@@ -1,0 +1,302 @@
+// Inline files through a metadata server: no data server is asked until one is needed, and then the
+// bytes go there whole, whatever fails on the way.
+#include <future>
+
+#include "tests/ganesha-fsal/files/file_io_fixture.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr ClientId kClient = 5;
+constexpr std::uint32_t kLimit = 1000;
+
+struct InlineFilesTest : FileIoTest {
+  InlineFilesTest() { policy.inline_bytes = kLimit; }
+
+  Result<FileData::Granted> layout(bool with_open,
+                                   layout::Access access = layout::Access::kReadWrite) {
+    return server->data().grant(
+        {.file = f, .client = kClient, .access = access, .max_bytes = 4096, .with_open = with_open},
+        policy);
+  }
+  [[nodiscard]] bool inlined() { return !names->layout(f)->has_value(); }
+  [[nodiscard]] bool growing() { return !names->growing()->empty(); }
+  [[nodiscard]] std::uint64_t grown() { return server->data().counters().grown; }
+  int writes() { return objects(1).writes + objects(2).writes; }
+  void fail_objects(rpc::nfs4::Status failure) {
+    for (std::uint32_t id = 1; id <= 2; ++id) {
+      const std::lock_guard lock(objects(id).mutex);
+      objects(id).failure = failure;
+    }
+  }
+  // The metadata server dies and comes back, with its data servers.
+  void restart() {
+    store.fail_commits(Errc::kIo, 0, 0);
+    ServerTest::restart();
+    for (std::uint32_t id = 1; id <= 2; ++id) await_up(id);
+  }
+};
+
+std::vector<std::byte> joined(std::vector<std::byte> first, const std::vector<std::byte>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(InlineFilesTest, "a small file asks no data server") {
+  lose(1);
+  lose(2);
+  const auto data = pattern(kLimit, 1);
+  const auto written = write(0, data);
+  REQUIRE(written);
+  CHECK(written->bytes == kLimit);
+  CHECK(written->stability == ProxyIo::Stability::kFileSync);
+  CHECK(read(0, 2 * kLimit) == data);
+  CHECK(read(kLimit - 10, 5) == std::vector(data.end() - 10, data.end() - 5));
+  CHECK(read_at(f, 0, kLimit)->eof);
+  CHECK_FALSE(read_at(f, 0, kLimit - 1)->eof);
+  CHECK(read_at(f, kLimit, 1)->eof);
+  CHECK(server->data().sync(f));
+  CHECK(server->data().punch(f, 0, kLimit - 1));
+  REQUIRE(truncate(kLimit + 5, kClient));
+  CHECK(read(kLimit - 1, 6) == joined({data.back()}, std::vector<std::byte>(5)));
+  CHECK(server->data().allocate(f, 0, kLimit, policy));
+  CHECK(inlined());
+  CHECK(server->journal().size() == 0);
+  check_clean();
+}
+
+TEST_CASE_METHOD(InlineFilesTest, "a file of a policy that says 0 is at its objects at once") {
+  policy.inline_bytes = 0;
+  REQUIRE(write(0, pattern(10, 1)));
+  CHECK_FALSE(inlined());
+  CHECK(writes() == 1);
+  CHECK(grown() == 0);
+}
+
+TEST_CASE_METHOD(InlineFilesTest, "a write beyond the limit brings all bytes to all copies") {
+  const auto first = pattern(600, 1);
+  const auto second = pattern(600, 2);
+  REQUIRE(write(0, first));
+  REQUIRE(write(600, second));
+  CHECK_FALSE(inlined());
+  CHECK_FALSE(growing());
+  CHECK(grown() == 1);
+  CHECK(objects(1).object == joined(first, second));
+  CHECK(objects(2).object == joined(first, second));
+  CHECK(objects(1).commits + objects(2).commits >= 1);
+  CHECK(read(0, 5000) == joined(first, second));
+  REQUIRE(truncate(0, kClient));
+  REQUIRE(write(0, pattern(5, 3)));
+  CHECK_FALSE(inlined());  // it stays there
+  check_clean();
+}
+
+TEST_CASE_METHOD(InlineFilesTest, "so does more space, of one copy, too") {
+  policy.copies = 1;
+  const auto data = pattern(600, 1);
+  REQUIRE(write(0, data));
+  CHECK(server->data().allocate(f, 0, kLimit, policy));
+  CHECK(inlined());
+  CHECK(attributes(f).size == kLimit);
+  CHECK(server->data().allocate(f, 0, kLimit + 1, policy));
+  CHECK_FALSE(inlined());
+  CHECK(objects(map().copies[0].ds_ids[0]).object.size() >= 600);
+  CHECK(attributes(f).size == kLimit + 1);
+}
+
+TEST_CASE_METHOD(InlineFilesTest,
+                 "with an OPEN no layout is granted of what is, or can be, inline") {
+  CHECK(layout(true).error() == Errc::kLayoutUnavailable);
+  REQUIRE(write(0, pattern(kLimit, 1)));
+  CHECK(layout(true).error() == Errc::kLayoutUnavailable);
+  CHECK(layout(true, layout::Access::kRead).error() == Errc::kLayoutUnavailable);
+  CHECK(inlined());
+  CHECK(server->data().counters().layouts_refused == 0);
+  // It is longer than the limit, though there are no bytes.
+  REQUIRE(truncate(kLimit + 1, kClient));
+  CHECK(layout(true));
+  CHECK_FALSE(inlined());
+}
+
+TEST_CASE_METHOD(InlineFilesTest,
+                 "a layout that is asked for later is granted, with the bytes there") {
+  const auto access = GENERATE(layout::Access::kRead, layout::Access::kReadWrite);
+  const auto data = pattern(100, 1);
+  SECTION("of bytes") {
+    REQUIRE(write(0, data));
+    REQUIRE(layout(false, access));
+    CHECK(objects(1).object == data);
+    CHECK(objects(2).object == data);
+    CHECK(grown() == 1);
+  }
+  SECTION("of none") {
+    REQUIRE(layout(false, access));
+    CHECK(writes() == 0);
+    CHECK(grown() == 0);
+  }
+  CHECK_FALSE(inlined());
+  CHECK_FALSE(growing());
+  check_clean();
+}
+
+TEST_CASE_METHOD(InlineFilesTest,
+                 "without data servers a file does not grow, and small ones go on") {
+  policy.copies = GENERATE(1U, 2U);
+  const auto data = pattern(600, 1);
+  REQUIRE(write(0, data));
+  const bool begun = GENERATE(false, true);
+  if (begun) {
+    // Its data servers go when there is a map already.
+    REQUIRE(names->begin_growth(f, [&](const InodeAttributes&) -> Result<layout::LayoutMap> {
+      layout::LayoutMap made;
+      made.stripe_unit = policy.stripe_unit;
+      made.copies.push_back({layout::CopyState::kCurrent, 0, {1}});
+      if (policy.copies == 2) made.copies.push_back({layout::CopyState::kCurrent, 0, {2}});
+      return made;
+    }));
+    restart();
+  }
+  lose(1);
+  lose(2);
+  const auto refused = write(600, pattern(600, 2));
+  REQUIRE_FALSE(refused);
+  const auto later = [](const Error& error) {
+    return error == Errc::kBusy || error == Errc::kLayoutTryLater || error == Errc::kNoSpace;
+  };
+  CHECK(later(refused.error()));
+  CHECK(layout(false).has_value() == false);
+  CHECK(read(0, 5000) == data);
+  const FileId other = file(kRootFileId, "other");
+  CHECK(write_at(other, 0, data));
+  CHECK(read_at(other, 0, 600)->data.flatten().value() == data);
+  if (!begun) CHECK(write(0, data));
+}
+
+TEST_CASE_METHOD(InlineFilesTest, "what failed on the way is gone on with by itself") {
+  const auto data = pattern(600, 1);
+  REQUIRE(write(0, data));
+  policy.copies = 1;
+  fail_objects(rpc::nfs4::Status::NFS4ERR_IO);
+  CHECK_FALSE(write(600, data));
+  CHECK(growing());
+  CHECK(read(0, 5000) == data);
+  CHECK_FALSE(truncate(5, kClient));
+  CHECK_FALSE(server->data().punch(f, 0, 5));
+  CHECK(server->data().being_written(f));
+  CHECK(server->data().begin_move(f, 1, 2).error() == Errc::kBusy);
+  CHECK(read(0, 5000) == data);
+  CHECK(server->data().sync(f));  // what was acknowledged is durable
+
+  fail_objects(rpc::nfs4::Status::NFS4_OK);
+  REQUIRE(await_that([&] {
+    server->data().catch_up();
+    return !growing();
+  }));
+  CHECK(objects(map().copies[0].ds_ids[0]).object == data);
+  REQUIRE(write(600, data));
+  CHECK(read(0, 5000) == joined(data, data));
+  check_clean();
+}
+
+TEST_CASE_METHOD(InlineFilesTest, "a copy that is lost on the way is left out") {
+  const auto data = pattern(600, 1);
+  REQUIRE(write(0, data));
+  // The first to lead is one of the two; the other takes its place.
+  hang(1);
+  hang(2);
+  auto written = std::async(std::launch::async, [&] { return write_at(f, 600, data); });
+  std::uint32_t led = 0;
+  REQUIRE(await_that([&] {
+    for (std::uint32_t id = 1; id <= 2; ++id) {
+      const std::lock_guard lock(objects(id).mutex);
+      if (!objects(id).held.empty()) led = id;
+    }
+    return led != 0;
+  }));
+  CHECK(read(0, 5000) == data);  // meanwhile
+  {
+    const std::lock_guard lock(objects(3 - led).mutex);
+    objects(3 - led).silent = false;
+  }
+  lose(led);
+  REQUIRE(written.get());
+  CHECK(state_at(led) == layout::CopyState::kStale);
+  CHECK(objects(3 - led).object == joined(data, data));
+  CHECK(read(0, 5000) == joined(data, data));
+  check_clean();
+}
+
+TEST_CASE_METHOD(InlineFilesTest, "a crash at any commit leaves the file as it was, or longer") {
+  policy.copies = GENERATE(1U, 2U);
+  const auto data = pattern(600, 1);
+  const auto more = pattern(600, 2);
+  bool whole = false;
+  for (std::uint64_t commits = 0; !whole; ++commits) {
+    REQUIRE(commits < 50);
+    const std::string name = "f" + std::to_string(commits);
+    f = file(kRootFileId, name);
+    REQUIRE(write(0, data));
+    for (const auto& one : nfs) {
+      const std::lock_guard lock(one->objects.mutex);
+      one->objects.object.clear();  // of the file before
+    }
+    store.fail_commits(Errc::kIo, commits, 1000);
+    whole = write_at(f, 600, more).has_value();
+    restart();
+    // Of a file that is on its way both are right, and stay so until it is there.
+    const auto there = read_at(f, 0, 5000);
+    REQUIRE(there);
+    const auto bytes = there->data.flatten().value();
+    CHECK((whole ? bytes == joined(data, more)
+                 : std::ranges::equal(std::span(bytes).first(600), data)));
+    REQUIRE(await_that([&] {
+      server->data().catch_up();
+      server->data().settle_due(true);
+      return !growing();
+    }));
+    REQUIRE(await_that([&] { return write(600, more).has_value(); }));
+    CHECK(read(0, 5000) == joined(data, more));
+    check_clean();
+  }
+}
+
+TEST_CASE_METHOD(InlineFilesTest, "writers and readers of one file as it grows") {
+  // Each writer writes its own bytes, the last beyond the limit.
+  constexpr std::size_t kWriters = 6;
+  constexpr std::size_t kPiece = 250;
+  std::vector<std::byte> all;
+  for (std::size_t i = 0; i < kWriters; ++i) all = joined(all, pattern(kPiece, i + 1));
+  std::atomic<bool> done{false};
+  std::atomic<bool> wrong{false};
+  std::jthread reader([&] {
+    while (!done) {
+      const auto got = read_at(f, 0, 5000);
+      if (!got) continue;
+      const auto bytes = got->data.flatten().value();
+      for (std::size_t i = 0; i < bytes.size(); ++i) {
+        if (bytes[i] != all[i] && bytes[i] != std::byte{0}) wrong = true;
+      }
+    }
+  });
+  std::vector<std::jthread> writers;
+  for (std::size_t i = 0; i < kWriters; ++i) {
+    writers.emplace_back([&, i] {
+      const std::span piece = std::span(all).subspan(i * kPiece, kPiece);
+      for (int round = 0; round < 20; ++round) {
+        if (!await_that([&] { return write_at(f, i * kPiece, piece).has_value(); })) wrong = true;
+      }
+    });
+  }
+  writers.clear();
+  done = true;
+  reader.join();
+  CHECK_FALSE(wrong);
+  CHECK_FALSE(inlined());
+  objects(1).file_size = objects(2).file_size = all.size();
+  CHECK(read(0, 5000) == all);
+  check_clean();
+}
+
+}  // namespace weft::mds
