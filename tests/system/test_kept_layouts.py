@@ -79,12 +79,14 @@ def test_sessions_outlive_small_files(run, network, layout):
     found = small_files(make(run, network, layout=layout).client)
     if layout == "flexfiles":
         assert found.pop("written")["create_session"] >= FILES  # those for writing are not kept
-    # A session that ends while the next file begins is made once more.
     for phase in found.values():
-        assert phase["create_session"] <= 3 * 4, found
-        assert phase["exchange_id"] <= 6 * 4, found
+        # A session that ends while the next file begins is made once more; and what is kept comes
+        # back after a minute, which a slow machine spends more than once.
+        rounds = 3 + int(phase["ms"] * FILES / 60_000)
+        assert phase["create_session"] <= rounds * 4, found
+        assert phase["exchange_id"] <= 2 * rounds * 4, found
         # A file of the flexfiles type is at one data server, and each is a device of its own.
-        assert phase["getdeviceinfo"] <= 3 * 4, found
+        assert phase["getdeviceinfo"] <= rounds * 4, found
 
 
 def test_nothing_is_kept_if_so_configured(run, network):

@@ -12,7 +12,7 @@
 //
 // Space (store_space.h). A floor is kept free for what RocksDB writes when nothing is added: its
 // log, tables written from memory, and one compaction. All of these are in proportion to the size
-// of the write buffer, which is at most a sixteenth of the floor. When a table cannot be written
+// of the write buffer, which is at most a 24th of the floor. When a table cannot be written
 // because the file system is full all the same, RocksDB looks for space every few seconds and goes
 // on by itself. Until then it refuses commits: kBusy, and after half a minute kNoSpace.
 //
