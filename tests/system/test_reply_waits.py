@@ -147,5 +147,6 @@ def test_a_compound_waits_once(run, network):
     many = [operation for number in range(5)
             for operation in (ops.putfh(root), ops.create_directory(b"%d" % number))]
     client.call(*many, ops.putfh(root), ops.readdir(bits=[const.ATTR_TYPE]))
-    assert disk.counts()[1] - syncs == 1
+    # One more if a tick of the server's own falls in between; an operation a sync would be five.
+    assert 1 <= disk.counts()[1] - syncs <= 2
     client.close()
