@@ -37,12 +37,11 @@ void wait_for(const std::atomic<int>& count, int wanted) {
 TEST_CASE("commits of many threads share a sync, and wait for no more than theirs") {
   Gate gate;
   GroupSync group(gate.sync());
-  std::atomic<int> done{0};
+  std::atomic<int> done{0};  // without an error; Catch2's checks are one thread's
   std::vector<std::jthread> threads;
   const auto waiter = [&](CommitSeq seq) {
     threads.emplace_back([&, seq] {
-      CHECK(group.wait(seq));
-      ++done;
+      if (group.wait(seq)) ++done;
     });
   };
   waiter(group.note_commit());
@@ -96,15 +95,17 @@ TEST_CASE("under load nobody is forgotten") {
   });
   std::vector<std::jthread> threads;
   std::atomic<int> done{0};
+  std::atomic<int> failed{0};
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
       for (int round = 0; round < 2000; ++round) {
-        CHECK(group.wait(group.note_commit()));
+        if (!group.wait(group.note_commit())) ++failed;
       }
       ++done;
     });
   }
   wait_for(done, 8);
+  CHECK(failed == 0);
   CHECK(group.durable() == 16'000);
   CHECK(group.syncs() <= 16'000);
 }

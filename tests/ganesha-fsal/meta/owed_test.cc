@@ -87,10 +87,7 @@ TEST_CASE_METHOD(NamespaceTest, "a create in a scope returns while the sync is h
     REQUIRE(here.create(kSuperuser, kRootFileId, name, {}));
   }
   std::atomic<bool> told{false};
-  std::jthread reply([&] {
-    REQUIRE(here.settle(owed));
-    told = true;
-  });
+  std::jthread reply([&] { told = here.settle(owed).has_value(); });
   held.wait_until_held();
   CHECK_FALSE(told);
   held.let_go();
