@@ -163,9 +163,15 @@ weft-drop-caches
 LAYOUTS = ("files", "flexfiles")
 
 
+# A defect that is known, and not met each time.
+END_WAITS = pytest.mark.xfail(strict=False, reason=(
+    "a READ at an object's end waits up to 45 s at a data server that is cut off from the metadata "
+    "server; its layout is revoked meanwhile, and the file waits for the server's lease"))
+
+
 @pytest.mark.parametrize("layout, kind, phase", [
     ("files", Stop, "writing"), ("files", Cut, "writing"),  # killed: test_mirrors.py
-    ("files", Part, "writing"), ("files", Part, "reading"),
+    ("files", Part, "writing"), pytest.param("files", Part, "reading", marks=END_WAITS),
     *(pytest.param(layout, kind, phase, marks=pytest.mark.long)
       for layout in LAYOUTS for kind in (Kill, Stop, Cut) for phase in ("writing", "reading")
       if (layout, phase) != ("files", "writing") or kind is Kill)])
