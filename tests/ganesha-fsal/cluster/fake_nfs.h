@@ -196,9 +196,10 @@ struct FakeNfs {
   // As a process that was killed.
   void stop() {
     if (std::exchange(stopped, true)) return;
-    let_go(rpc::nfs4::Status::NFS4ERR_IO);  // sessions wait for it
+    tcp.cut();
     tcp.stop();
     if (local != nullptr) local->stop();
+    let_go(rpc::nfs4::Status::NFS4ERR_IO);  // sessions wait for it; nobody reads it
     std::promise<void> drained;
     sessions.drain([&] { drained.set_value(); });
     REQUIRE(drained.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
