@@ -265,7 +265,8 @@ void ServerSessions::run(const std::shared_ptr<Attempt>& attempt) {
   if (is_gone(attempt->ds_id)) {
     return finish(attempt, fail(Errc::kUnreachable, "the data server is gone"));
   }
-  // Before what is unsettled is looked at: that ends with the session when the data server has moved.
+  // Before what is unsettled is looked at: that ends with the session when the data server has
+  // moved.
   const auto client = session(attempt->ds_id);
   if (!client) return finish(attempt, std::unexpected(client.error()));
   if (attempt->changes && unsettled(attempt->ds_id, *attempt->changes)) return again(attempt);
