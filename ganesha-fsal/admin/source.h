@@ -395,7 +395,7 @@ struct StatusReport {
   std::uint64_t foreign_objects = 0;         // of no file made here, that the last audit found
   StoreReport store;
   std::vector<RefusedReport> refused;
-  std::vector<std::string> warnings;  // of placement: one sentence each, for a person to read
+  std::vector<std::string> warnings;  // one sentence each, for a person to read
 };
 template <class Io>
 void describe(Io& io, StatusReport& r) {

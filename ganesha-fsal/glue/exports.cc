@@ -51,6 +51,7 @@ Environment environment_of(ServedStore& store) {
           .grace = std::chrono::seconds(nfs_param.nfsv4_param.grace_period),
           .grace_left = [] { return std::chrono::milliseconds(nfs_grace_left_ms()); },
           .clients = &nfs_clients,
+          .client_refused = &nfs4_add_clid_error,
           .is_open =
               [&store](FileId file, std::optional<ClientId> client) {
                 return client ? store.open_files.is_open(file, *client)

@@ -178,7 +178,7 @@ Result<StatusReport> AdminReports::status() {
   for (const Refusals::Refusal& one : server_.cluster().refusals().recent()) {
     report.refused.push_back({one.address, one.name, one.why, one.times, since(one.last)});
   }
-  report.warnings = server_.placement_warnings();
+  report.warnings = server_.warnings();
   return report;
 }
 

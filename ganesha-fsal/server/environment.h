@@ -44,6 +44,9 @@ struct Environment {
   std::function<std::chrono::milliseconds()> grace_left;
   // Who has a lease, in words for people.
   std::function<std::map<ClientId, std::string>()> clients;
+  // The errno for which the last new client was refused, since its record for a restart could not
+  // be written; 0: it was not.
+  std::function<int()> client_refused = [] { return 0; };
   // Whether the file is open by that client; by anybody.
   std::function<bool(FileId, std::optional<ClientId>)> is_open;
   Recaller& recaller;

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "ganesha-fsal/server/admin_reports.h"
@@ -13,6 +14,7 @@
 namespace weft::mds {
 namespace {
 
+constexpr std::chrono::seconds kLeastLease{10};
 constexpr std::uint64_t kFreeFiles = std::uint64_t{1} << 32;  // file numbers do not run out
 
 // What data servers on this machine share of us: our buffers for proxied I/O. Null: TCP has to do.
@@ -32,6 +34,25 @@ std::uint64_t first_bytes(const std::array<std::byte, 16>& uuid) {
 
 std::unexpected<Error> of_option(const char* option, const Error& error) {
   return fail(error.code, fmt::format("{}: {}", option, error.describe()));
+}
+
+// RFC 8881 section 8.4.2.1: a grace period is at least as long as a lease.
+std::vector<std::string> lease_warnings(std::chrono::seconds lease, std::chrono::seconds grace) {
+  std::vector<std::string> warnings;
+  if (lease < kLeastLease) {
+    warnings.push_back(
+        "Lease_Lifetime is " + std::to_string(lease.count()) +
+        " s: Linux renews a lease every 5 s at most, so clients that are idle lose it, and their "
+        "locks with it. Set " +
+        std::to_string(kLeastLease.count()) + " s or more.");
+  }
+  if (grace != std::chrono::seconds{0} && grace < lease) {
+    warnings.push_back("Grace_Period is " + std::to_string(grace.count()) +
+                       " s and shorter than Lease_Lifetime, " + std::to_string(lease.count()) +
+                       " s: clients that are idle when this server is restarted come too late to "
+                       "reclaim their locks.");
+  }
+  return warnings;
 }
 
 }  // namespace
@@ -56,6 +77,9 @@ Result<> MetadataServer::start_parts() {
   make_layouts();
   if (auto opened = data_->open(); !opened) return of_option("Metadata_Path", opened.error());
   repairs_ = std::make_unique<Repairs>(*this);
+  for (const std::string& warning : lease_warnings(environment_.lease, environment_.grace)) {
+    spdlog::warn("event=lease why=\"{}\"", warning);
+  }
   return start_admin();
 }
 
@@ -233,6 +257,21 @@ FsSpace MetadataServer::space() {
   if (const auto counts = names_->counts()) space.files = counts->next_fileid;
   space.free_files = kFreeFiles;
   return space;
+}
+
+std::vector<std::string> MetadataServer::warnings() const {
+  std::vector<std::string> warnings = placement_warnings();
+  if (const int error = environment_.client_refused(); error != 0) {
+    warnings.push_back(
+        "The last client that came was refused: it cannot be recorded below "
+        "Ganesha's RecoveryRoot: " +
+        std::generic_category().message(error) +
+        ". Those that are there go on; others can mount when it can be written.");
+  }
+  for (std::string& warning : lease_warnings(environment_.lease, environment_.grace)) {
+    warnings.push_back(std::move(warning));
+  }
+  return warnings;
 }
 
 std::vector<std::string> MetadataServer::placement_warnings() const {

@@ -97,8 +97,9 @@ class MetadataServer {
   [[nodiscard]] std::uint64_t write_verifier() const { return proxy_->verifier(); }
   // How long it has been there, by the environment's clock.
   [[nodiscard]] Clock::duration uptime() const { return environment_.clock.now() - started_; }
-  // What is wrong with the mirror groups that files were placed on.
-  [[nodiscard]] std::vector<std::string> placement_warnings() const;
+  // What an administrator had better change, a sentence each: of the mirror groups that files are
+  // placed on, and of clients' leases.
+  [[nodiscard]] std::vector<std::string> warnings() const;
   [[nodiscard]] StoreHealth store_health() const { return store_.health(); }
 
   void count_layout_errors(std::uint64_t count) { layout_errors_ += count; }
@@ -112,6 +113,8 @@ class MetadataServer {
   void make_proxy();
   void make_removals();
   void make_layouts();
+  // Of the data servers that are there, and the mirror groups that files were placed on.
+  [[nodiscard]] std::vector<std::string> placement_warnings() const;
   [[nodiscard]] Mirrors::Parts mirror_parts();
   [[nodiscard]] Result<> start_admin();
 

@@ -2,14 +2,17 @@
 is space again. And a disk that fails: the server ends, to be started again."""
 
 import os
+import time
 
 import pytest
 from harness import disks
-from harness.client import start_client
+from harness.client import start_client, start_clients
 from harness.cluster import Cluster, Options
 from harness.counters import weft
 from harness.process import tail
+from harness.in_namespace import InNamespace
 from harness.run import wait_until
+from wire import Client, NfsError, Op, Status
 
 pytestmark = [
     pytest.mark.faults,
@@ -117,6 +120,58 @@ def start(run, network, data_servers=1, **options):
     client = start_client(run, network)
     client.mount(cluster.address, cluster.path)
     return cluster, client
+
+
+WRITE_F = """
+import os
+from weftio import *
+os.chdir(DIRECTORY)
+with open("f", "wb") as file:
+    file.write(block("f"))
+os.chmod("f", 0o644)
+"""
+
+CHECK_F = """
+import os
+from weftio import *
+os.chdir(DIRECTORY)
+check("f", block("f"))
+"""
+
+
+def refused_clients(cluster: Cluster) -> bool:
+    return any("client that came was refused" in text
+               for text in weft(cluster, "status")["problems"])
+
+
+def test_a_client_that_cannot_be_recorded_is_refused(run, network):
+    """It could not reclaim its locks. Who is there goes on, and there is no wait for the others."""
+    cluster = Cluster(run, network, Options(data_servers=1))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    cluster.mds.stop()
+    recovery = disks.Disk(run, cluster.folder / "recovery", 64)
+    cluster.restart_mds()
+    cluster.wait_up()
+    there, other = start_clients(run, network, ["uml61", "uml612"])
+    there.mount(cluster.address, cluster.path)
+    there.python(WRITE_F, 60)
+    disks.fill(recovery.folder)
+    begun = time.monotonic()
+    refused = other.run("mkdir -p /mnt/nfs; mount -t nfs -o vers=4.2 "
+                        f"{cluster.address}:{cluster.path} /mnt/nfs", 60, root=True, check=False)
+    assert refused.status != 0, refused.output
+    assert time.monotonic() - begun < 10
+    with pytest.raises(NfsError) as why:
+        InNamespace(cluster.mds_node, lambda: Client(
+            (cluster.address, cluster.options.mds_port))).result()
+    assert (why.value.op, why.value.status) == (Op.CREATE_SESSION, Status.NOSPC)
+    assert refused_clients(cluster)
+    there.python(CHECK_F, 60)
+    disks.unfill(recovery.folder)
+    other.mount(cluster.address, cluster.path)
+    other.python(CHECK_F, 60)
+    assert not refused_clients(cluster)
 
 
 def test_others_fill_the_metadata_disk(run, network):

@@ -59,10 +59,11 @@ struct ServerTest : NamespaceCalls<Namespace*> {
   Environment environment() {
     return {.clock = clock,
             .random = random,
-            .lease = 60s,
+            .lease = lease,
             .grace = grace,
             .grace_left = [this] { return std::chrono::milliseconds(grace_left.load()); },
             .clients = [this] { return clients; },
+            .client_refused = [this] { return client_refused; },
             .is_open =
                 [this](FileId file, std::optional<ClientId> client) {
                   const std::lock_guard lock(mutex);
@@ -145,7 +146,9 @@ struct ServerTest : NamespaceCalls<Namespace*> {
   std::atomic<std::int64_t>& now_ns = clock.now_ns;
   std::atomic<std::chrono::seconds>& later = clock.later;
   SeededRandom random{1};
+  std::chrono::seconds lease{60};
   std::chrono::seconds grace{0};
+  int client_refused = 0;
   std::atomic<int> grace_left{0};  // milliseconds
   std::map<ClientId, std::string> clients;
   std::set<std::uint32_t> copies;  // that exports ask for

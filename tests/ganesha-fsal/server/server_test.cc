@@ -258,6 +258,25 @@ TEST_CASE_METHOD(Assembled, "server: copies that cannot be apart are told before
   CHECK(warnings[1].starts_with("Data servers that say no failure_domain"));
 }
 
+TEST_CASE_METHOD(Assembled,
+                 "server: clients that cannot be recorded, and leases that are too short") {
+  const auto reports = make_admin_reports(*server);
+  CHECK(reports->status()->warnings.empty());
+  client_refused = ENOSPC;
+  auto warnings = reports->status()->warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].contains("No space left on device"));
+  client_refused = 0;
+  stop();
+  lease = 5s;
+  grace = 4s;
+  start();
+  warnings = make_admin_reports(*server)->status()->warnings;
+  REQUIRE(warnings.size() == 2);
+  CHECK(warnings[0].starts_with("Lease_Lifetime is 5 s:"));
+  CHECK(warnings[1].starts_with("Grace_Period is 4 s and shorter than Lease_Lifetime, 5 s:"));
+}
+
 TEST_CASE_METHOD(Assembled, "server: the list of data servers") {
   const auto reports = make_admin_reports(*server);
   auto list = reports->data_servers();
