@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/files/results.h"
 #include "layout/files_layout.h"
 
 namespace weft::mds {
@@ -10,11 +11,6 @@ namespace {
 
 // Of one round of learning in the background.
 constexpr std::chrono::seconds kCatchUp{1};
-
-template <class T>
-std::unexpected<Error> failed(const Result<T>& result) {
-  return std::unexpected(result.error());
-}
 
 }  // namespace
 

@@ -5,14 +5,10 @@
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/cluster/object_calls.h"
 #include "ganesha-fsal/files/file_data.h"
+#include "ganesha-fsal/files/results.h"
 
 namespace weft::mds {
 namespace {
-
-template <class T>
-std::unexpected<Error> failed(const Result<T>& result) {
-  return std::unexpected(result.error());
-}
 
 // A write goes on through other leaders for so long; then its client is to ask again.
 constexpr std::chrono::seconds kPersist{20};
@@ -28,10 +24,6 @@ bool broken(const Error& error) {
 }
 
 bool mirrored(const layout::LayoutMap& map) { return map.copies.size() > 1; }
-
-Result<layout::LayoutMap> no_layout(const InodeAttributes&) {
-  return fail(Errc::kCorrupt, "a file with data and without layout");
-}
 
 // The other copies' servers, of the stripe that this one has a copy of.
 std::vector<std::uint32_t> partners_of(const layout::LayoutMap& map, std::uint32_t ds_id) {

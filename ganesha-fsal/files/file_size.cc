@@ -4,14 +4,10 @@
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/cluster/object_calls.h"
 #include "ganesha-fsal/files/file_data.h"
+#include "ganesha-fsal/files/results.h"
 
 namespace weft::mds {
 namespace {
-
-template <class T>
-std::unexpected<Error> failed(const Result<T>& result) {
-  return std::unexpected(result.error());
-}
 
 // A change of size waits so long for what is under way with the file.
 constexpr std::chrono::seconds kPatience{2};

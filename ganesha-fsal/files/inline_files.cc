@@ -15,21 +15,13 @@
 
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/files/file_data.h"
+#include "ganesha-fsal/files/results.h"
 
 namespace weft::mds {
 namespace {
 
-template <class T>
-std::unexpected<Error> failed(const Result<T>& result) {
-  return std::unexpected(result.error());
-}
-
 // Who brings a file to its objects waits so long for what is under way with it.
 constexpr std::chrono::seconds kPatience{2};
-
-Result<layout::LayoutMap> no_layout(const InodeAttributes&) {
-  return fail(Errc::kCorrupt, "a growing file without layout");
-}
 
 std::uint64_t size_of(ProxyIo::Pieces data) {
   std::uint64_t size = 0;

@@ -4,6 +4,7 @@
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/files/file_data.h"
 #include "ganesha-fsal/files/in_parallel.h"
+#include "ganesha-fsal/files/results.h"
 
 namespace weft::mds {
 namespace {
@@ -11,10 +12,6 @@ namespace {
 constexpr std::size_t kBatch = 256;
 // Each file costs two syncs of the store and an answer of its data servers: they share syncs.
 constexpr std::size_t kAtOnce = 16;
-
-Result<layout::LayoutMap> no_layout(const InodeAttributes&) {
-  return fail(Errc::kCorrupt, "a file in the journal without layout");
-}
 
 }  // namespace
 
