@@ -348,6 +348,29 @@ void describe(Io& io, RebalanceReport& r) {
   io("spread_before", r.spread_before);
 }
 
+// Files whose bytes are in the metadata store.
+struct InlineReport {
+  std::uint64_t files = 0;  // about, as the next: what is gone counts for a while
+  std::uint64_t bytes = 0;  // of the store
+  std::uint64_t reads = 0;  // READs of them, and so on, since the server started
+  std::uint64_t read_bytes = 0;
+  std::uint64_t writes = 0;
+  std::uint64_t written_bytes = 0;
+  std::uint64_t grown = 0;  // that went to data servers, having got too long
+  bool busy = false;        // the store is: new files go to data servers at once
+};
+template <class Io>
+void describe(Io& io, InlineReport& r) {
+  io("files", r.files);
+  io("bytes", r.bytes);
+  io("reads", r.reads);
+  io("read_bytes", r.read_bytes);
+  io("writes", r.writes);
+  io("written_bytes", r.written_bytes);
+  io("grown", r.grown);
+  io("busy", r.busy);
+}
+
 // Somebody who wanted to be a data server in the last minutes, and was not let in.
 struct RefusedReport {
   std::string address;
@@ -394,6 +417,7 @@ struct StatusReport {
   std::uint64_t strays = 0;                  // that the last audit only told of
   std::uint64_t foreign_objects = 0;         // of no file made here, that the last audit found
   StoreReport store;
+  InlineReport inlined;
   std::vector<RefusedReport> refused;
   std::vector<std::string> warnings;  // one sentence each, for a person to read
 };
@@ -426,6 +450,7 @@ void describe(Io& io, StatusReport& r) {
   io("foreign_objects", r.foreign_objects);
   io("scrub", r.scrub);
   io("store", r.store);
+  io("inline", r.inlined);
   io("refused", r.refused, cut_at(kShortList));
   io("warnings", r.warnings, cut_at(kShortList, kMaxReportText));
 }

@@ -208,7 +208,17 @@ void FileData::layouts_gone(FileId file) {
 }
 
 DataCounters FileData::counters() const {
-  return {reads_, writes_, read_bytes_, written_bytes_, refused_, commits_, grown_};
+  return {.reads = reads_,
+          .writes = writes_,
+          .read_bytes = read_bytes_,
+          .written_bytes = written_bytes_,
+          .layouts_refused = refused_,
+          .layout_commits = commits_,
+          .grown = grown_,
+          .inline_reads = inline_reads_,
+          .inline_writes = inline_writes_,
+          .inline_read_bytes = inline_read_bytes_,
+          .inline_written_bytes = inline_written_bytes_};
 }
 
 }  // namespace weft::mds

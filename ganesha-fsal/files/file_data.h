@@ -78,6 +78,11 @@ struct DataCounters {
   std::uint64_t layouts_refused = 0;
   std::uint64_t layout_commits = 0;
   std::uint64_t grown = 0;  // inline files whose bytes went to their objects
+  // Of the above, in inline files.
+  std::uint64_t inline_reads = 0;
+  std::uint64_t inline_writes = 0;
+  std::uint64_t inline_read_bytes = 0;
+  std::uint64_t inline_written_bytes = 0;
 };
 
 class FileData {
@@ -171,8 +176,13 @@ class FileData {
   // write here.
   [[nodiscard]] Result<Granted> grant(const LayoutRequest& request,
                                       const layout::PlacementPolicy& policy);
-  // Whether the file's bytes are in the metadata store, or will be if there are none yet.
-  [[nodiscard]] Result<bool> is_inline(FileId file) const;
+  // Up to what size clients are to read and write the file here; nothing: its bytes are at its
+  // objects, or its policy says so. 0, while the metadata store is busy, of a file without bytes.
+  [[nodiscard]] Result<std::optional<std::uint64_t>> inline_limit(
+      FileId file, const layout::PlacementPolicy& policy) const;
+  // The store has more to write than its disk takes (busy_watch.h), or has no more.
+  void set_busy(bool busy) { busy_ = busy; }
+  [[nodiscard]] bool busy() const { return busy_; }
   // GETDEVICEINFO's body. kNotFound.
   [[nodiscard]] Result<std::vector<std::byte>> device_body(const layout::DeviceId& id,
                                                            layout::LayoutType type) const;
@@ -327,6 +337,8 @@ class FileData {
   // inline_files.cc
   [[nodiscard]] bool may_be_inline(const layout::PlacementPolicy& policy) const;
   [[nodiscard]] bool growing(FileId file) const;  // on its way to its objects
+  // Its bytes are in the metadata store, or will be if there are none yet.
+  [[nodiscard]] Result<bool> is_inline(FileId file) const;
   // Null: its bytes are at its objects.
   [[nodiscard]] Result<std::shared_ptr<BegunRead>> read_inline(FileId file, std::uint64_t offset,
                                                                std::uint32_t count);
@@ -367,6 +379,11 @@ class FileData {
   std::atomic<std::uint64_t> refused_{0};
   std::atomic<std::uint64_t> commits_{0};
   std::atomic<std::uint64_t> grown_{0};
+  std::atomic<std::uint64_t> inline_reads_{0};
+  std::atomic<std::uint64_t> inline_writes_{0};
+  std::atomic<std::uint64_t> inline_read_bytes_{0};
+  std::atomic<std::uint64_t> inline_written_bytes_{0};
+  std::atomic<bool> busy_{false};
 };
 
 // A read or a write between its two steps. Whoever began it may look at `later`, and at nothing

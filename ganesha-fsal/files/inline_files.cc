@@ -67,6 +67,21 @@ Result<bool> FileData::is_inline(FileId file) const {
   return !*map;
 }
 
+// What is in the store already stays: to read it there costs less than to bring it elsewhere.
+Result<std::optional<std::uint64_t>> FileData::inline_limit(
+    FileId file, const layout::PlacementPolicy& policy) const {
+  if (policy.inline_bytes == 0) return std::nullopt;
+  const auto here = is_inline(file);
+  if (!here) return failed(here);
+  if (!*here) return std::nullopt;
+  if (busy_) {
+    const auto attributes = parts_.names.getattr(file);
+    if (!attributes) return failed(attributes);
+    if (attributes->size == 0) return 0;
+  }
+  return policy.inline_bytes;
+}
+
 Result<std::shared_ptr<FileData::BegunRead>> FileData::read_inline(FileId file,
                                                                    std::uint64_t offset,
                                                                    std::uint32_t count) {
@@ -78,11 +93,13 @@ Result<std::shared_ptr<FileData::BegunRead>> FileData::read_inline(FileId file,
   if (!there) return failed(there);
   if (!*there) return nullptr;
   ++reads_;
+  ++inline_reads_;
   auto begun = std::make_shared<BegunRead>();
   const std::uint64_t size = (*there)->attributes.size;
   begun->result.eof = offset >= size || count >= size - offset;
   if (offset >= size) return begun;
   const auto wanted = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, size - offset));
+  inline_read_bytes_ += wanted;
   begun->result.data = part_of(std::move((*there)->bytes), offset, wanted);
   return begun;
 }
@@ -100,7 +117,9 @@ Result<bool> FileData::write_inline(FileId file, std::uint64_t offset, ProxyIo::
     if (!written) return failed(written);
     if (*written) {
       ++writes_;
+      ++inline_writes_;
       written_bytes_ += size_of(data);
+      inline_written_bytes_ += size_of(data);
       return true;
     }
   }
@@ -147,7 +166,9 @@ Result<> FileData::leave_store(const LayoutRequest& request,
   if (request.with_open) {
     const auto attributes = parts_.names.getattr(request.file);
     if (!attributes) return failed(attributes);
-    if (attributes->size <= policy.inline_bytes) {
+    const bool new_while_busy =
+        busy_ && attributes->size == 0 && request.access == layout::Access::kReadWrite;
+    if (attributes->size <= policy.inline_bytes && !new_while_busy) {
       return fail(Errc::kLayoutUnavailable, "the file is inline");
     }
   }

@@ -89,18 +89,17 @@ nfsstat4 layoutget(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutget_arg
 
 // A file that is as long as the limit is inline yet: what is told is one more. Without the size of
 // I/O, a client that writes without its cache would send much of a new file here, since it does not
-// know yet that it grows.
+// know yet that it grows. 0, and no size is small enough.
 bool mds_threshold(fsal_obj_handle* obj_hdl, fsal_mds_threshold* hints) {
   Export& exp = this_export();
   const Handle& handle = of(obj_hdl);
   if (!exp.options.pnfs) return false;
   const auto policy = placement_for(exp.server().names(), handle.file, exp.policy);
-  if (!policy || policy->inline_bytes == 0) return false;
-  const auto here = exp.server().data().is_inline(handle.file);
-  if (!here || !*here) return false;
+  if (!policy) return false;
+  const auto limit = exp.server().data().inline_limit(handle.file, *policy);
+  if (!limit || !*limit) return false;
   hints->type = exp.layout_type;
-  hints->read_size = hints->write_size = hints->write_iosize =
-      std::uint64_t{policy->inline_bytes} + 1;
+  hints->read_size = hints->write_size = hints->write_iosize = **limit == 0 ? 0 : **limit + 1;
   return true;
 }
 

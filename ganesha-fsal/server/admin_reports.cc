@@ -96,6 +96,7 @@ class AdminReports final : public AdminSource {
   [[nodiscard]] Result<MaintenanceReport> resolve(const std::string& whom);
   void add_repair(StatusReport& report) const;
   static void add_store(StatusReport& report, const StoreHealth& health);
+  void add_inline(StatusReport& report, const StoreHealth& health) const;
   // If its bytes are in the metadata store.
   [[nodiscard]] Result<> add_inline(FileReport& report, const layout::PlacementPolicy& options);
   void add_layout(FileReport& report, const layout::LayoutMap& map, std::uint16_t export_id) const;
@@ -130,6 +131,18 @@ void AdminReports::add_store(StatusReport& report, const StoreHealth& health) {
                   .floor_bytes = health.floor_bytes,
                   .commits = health.commits,
                   .syncs = health.syncs};
+}
+
+void AdminReports::add_inline(StatusReport& report, const StoreHealth& health) const {
+  const DataCounters data = server_.data().counters();
+  report.inlined = {.files = health.inline_files,
+                    .bytes = health.inline_bytes,
+                    .reads = data.inline_reads,
+                    .read_bytes = data.inline_read_bytes,
+                    .writes = data.inline_writes,
+                    .written_bytes = data.inline_written_bytes,
+                    .grown = data.grown,
+                    .busy = server_.data().busy()};
 }
 
 void AdminReports::add_repair(StatusReport& report) const {
@@ -174,7 +187,9 @@ Result<StatusReport> AdminReports::status() {
   report.recalls_pending = layouts.recalled;
   if (const auto began = server_.layouts().oldest_recall()) report.oldest_recall_ms = since(*began);
   add_repair(report);
-  add_store(report, server_.store_health());
+  const StoreHealth health = server_.store_health();
+  add_store(report, health);
+  add_inline(report, health);
   for (const Refusals::Refusal& one : server_.cluster().refusals().recent()) {
     report.refused.push_back({one.address, one.name, one.why, one.times, since(one.last)});
   }

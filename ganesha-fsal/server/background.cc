@@ -69,6 +69,7 @@ void Background::run_timer() {
     if (moved) server_.layouts().recall_all("a data server has new addresses");
     server_.layouts().tick();
     reclaim_orphans();
+    look_at_load();
     lock.lock();
   }
 }
@@ -125,6 +126,14 @@ void Background::run_keeper() {
     server_.layouts().look_at_kept(servers_away());
     lock.lock();
   }
+}
+
+void Background::look_at_load() {
+  const bool before = load_.busy();
+  load_.look(server_.store_health());
+  if (load_.busy() == before) return;
+  spdlog::info("event=metadata_store_busy busy={}", load_.busy());
+  server_.data().set_busy(load_.busy());
 }
 
 // Once grace is over, whoever had an unlinked file open has opened it again, or never will.

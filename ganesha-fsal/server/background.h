@@ -2,7 +2,7 @@
 // need not wait for the others:
 //
 //   timer    once a second, and when a data server comes up: deadlines of recalls, the cluster
-//            key, removals and repairs that have become possible
+//            key, removals and repairs that have become possible, whether the store is busy
 //   mender   what waits for data servers: cuts, sizes, files whose writers died
 //   watcher  four times a second: who is gone; clients wait for what it finds
 //   keeper   twenty times a second: kept layouts that are to come back; asking a client may wait
@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "ganesha-fsal/files/busy_watch.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::mds {
@@ -43,6 +44,7 @@ class Background {
   void run_watcher();
   void run_keeper();
   void reclaim_orphans();
+  void look_at_load();
   [[nodiscard]] std::set<std::uint32_t> servers_away();
 
   MetadataServer& server_;
@@ -55,7 +57,8 @@ class Background {
   bool mend_now_ WEFT_GUARDED_BY(mutex_) = false;  // the mender has not seen to them
   // Of data servers' addresses.
   std::map<std::uint32_t, std::uint32_t> generations_ WEFT_GUARDED_BY(mutex_);
-  bool orphans_reclaimed_ = false;  // the timer's
+  bool orphans_reclaimed_ = false;  // the timer's, as the next
+  BusyWatch load_;
   std::vector<std::thread> threads_;
 };
 

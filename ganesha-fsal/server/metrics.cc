@@ -53,6 +53,24 @@ void write_store(const StoreReport& store, Metrics& out) {
             store.compaction_bytes);
 }
 
+void write_inline(const InlineReport& inlined, Metrics& out) {
+  out.gauge("weft_mds_inline_files", "Files in the metadata store, about", inlined.files);
+  out.gauge("weft_mds_inline_bytes", "Bytes of the metadata store that they take, about",
+            inlined.bytes);
+  constexpr char kName[] = "weft_mds_inline_operations_total";
+  constexpr char kHelp[] = "READs and WRITEs of files in the metadata store";
+  out.counter(kName, kHelp, inlined.reads, {{"op", "read"}});
+  out.counter(kName, kHelp, inlined.writes, {{"op", "write"}});
+  out.counter("weft_mds_inline_read_bytes_total", "Bytes read from the metadata store",
+              inlined.read_bytes);
+  out.counter("weft_mds_inline_write_bytes_total", "Bytes written to the metadata store",
+              inlined.written_bytes);
+  out.counter("weft_mds_inline_grown_total", "Files that went from there to data servers",
+              inlined.grown);
+  out.gauge("weft_mds_inline_busy", "1 while new files go to data servers at once",
+            inlined.busy ? 1 : 0);
+}
+
 void write_scrub(const ScrubReport& scrub, Metrics& out) {
   out.gauge("weft_mds_scrub_running", "1 while copies of files are compared",
             scrub.running ? 1 : 0);
@@ -122,6 +140,7 @@ void write_metrics(const StatusReport& status, const std::vector<DataServerRepor
   write_repair(status.repair, out);
   write_scrub(status.scrub, out);
   write_store(status.store, out);
+  write_inline(status.inlined, out);
   write_servers(servers, out);
 }
 

@@ -34,6 +34,11 @@ def facts(log):
     return dict(line.split(' ', 1) for line in log.splitlines() if ' ' in line)
 
 
+def fell_back(status, kind):
+    """READs or WRITEs at the metadata server, but those of inline files."""
+    return status[f'mds_{kind}_calls'] - status['inline'][f'{kind}s']
+
+
 def report(before, after, log, out=sys.stdout):
     known = facts(log)
     print(f"\nclient   Linux {known.get('kernel', '?')}, layout driver "
@@ -47,8 +52,7 @@ def report(before, after, log, out=sys.stdout):
         print(f'{name:<14}{addresses:<24}{written / MIB:>8.1f} MiB{read / MIB:>8.1f} MiB', file=out)
     print('\nEach file has two copies, on data servers of different failure domains: what a data '
           'server\nis written includes what another one brings it.', file=out)
-    reads = grown(after['mds_read_calls'], before['mds_read_calls'])
-    writes = grown(after['mds_write_calls'], before['mds_write_calls'])
+    reads, writes = (fell_back(after, kind) - fell_back(before, kind) for kind in ('read', 'write'))
     print(f'\nserved by the metadata server: {reads} READ, {writes} WRITE', file=out)
     if reads or writes:
         print('FAILED: the client fell back to the metadata server', file=out)

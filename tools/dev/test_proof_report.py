@@ -11,7 +11,8 @@ MIB = 1 << 20
 
 
 def status(mds_reads, servers):
-    return {'mds_read_calls': mds_reads, 'mds_write_calls': 0, 'data_servers': [
+    return {'mds_read_calls': mds_reads + 7, 'mds_write_calls': 9,
+            'inline': {'reads': 7, 'writes': 9}, 'data_servers': [
         {'id': number, 'name': f'ds{number}', 'addresses': [f'10.79.0.1:{2050 + number}'],
          'written_bytes': written, 'read_bytes': read}
         for number, (written, read) in enumerate(servers, 1)]}

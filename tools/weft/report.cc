@@ -132,6 +132,13 @@ std::string status_text(const mds::SystemReport& system) {
   line("served itself", fmt::format("{} READ ({}), {} WRITE ({})", human_count(s.mds_read_calls),
                                     human_bytes(s.mds_read_bytes), human_count(s.mds_write_calls),
                                     human_bytes(s.mds_written_bytes)));
+  const mds::InlineReport& inlined = s.inlined;
+  line("inline files", fmt::format("about {} in {}, {} READ ({}), {} WRITE ({}), {} grown{}",
+                                   human_count(inlined.files), human_bytes(inlined.bytes),
+                                   human_count(inlined.reads), human_bytes(inlined.read_bytes),
+                                   human_count(inlined.writes), human_bytes(inlined.written_bytes),
+                                   human_count(inlined.grown),
+                                   inlined.busy ? "; the store is busy: new files are not" : ""));
   if (const auto proxied = proxied_text(system.data_servers); !proxied.empty()) {
     line("through it", proxied);
   }
@@ -266,7 +273,8 @@ std::string file_text(const mds::FileReport& file) {
       printable(file.path), file.fileid, human_bytes(file.size), file.size, printable(file.object));
   if (file.inline_bytes) {
     out += fmt::format("layout     inline, {} bytes in the metadata store{}\n", *file.inline_bytes,
-                       file.stripes.empty() ? "" : ", on their way to data servers");
+                       file.stripes.empty() ? ": as safe as that, whatever copies the policy says"
+                                            : ", on their way to data servers");
   } else {
     out += fmt::format("layout     {}, {} stripes of {}{}\n", file.layout_type, file.stripes.size(),
                        human_bytes(file.stripe_unit),

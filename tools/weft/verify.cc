@@ -44,8 +44,15 @@ void count_servers(const Observation& seen, Judgement& out) {
   if (!seen.server_after) return;
   const mds::SystemReport before = seen.server_before.value_or(mds::SystemReport{});
   const mds::SystemReport& after = *seen.server_after;
-  out.server_mds_reads = grown(after.status.mds_read_calls, before.status.mds_read_calls);
-  out.server_mds_writes = grown(after.status.mds_write_calls, before.status.mds_write_calls);
+  // Inline files are read and written there.
+  const auto reads = [](const mds::StatusReport& status) {
+    return status.mds_read_calls - status.inlined.reads;
+  };
+  const auto writes = [](const mds::StatusReport& status) {
+    return status.mds_write_calls - status.inlined.writes;
+  };
+  out.server_mds_reads = grown(reads(after.status), reads(before.status));
+  out.server_mds_writes = grown(writes(after.status), writes(before.status));
   for (const mds::DataServerReport& server : after.data_servers) {
     const auto old = std::find_if(before.data_servers.begin(), before.data_servers.end(),
                                   [&](const auto& other) { return other.id == server.id; });
@@ -117,6 +124,9 @@ void explain_fallback(const Observation& seen, Judgement& out) {
         "earlier failure (wait two minutes, then verify again), or a data server answers as the "
         "metadata server's twin (two with one server owner), or it could not connect to any.");
   }
+  out.reasons.push_back(
+      "Small files that are in the metadata store (weft layout show: inline) are read and written "
+      "at the metadata server, as they should be; the client's counters do not tell them apart.");
   out.reasons.push_back(
       "The client's own word: the tracepoint nfs4:pnfs_update_layout says for each I/O why it has "
       "no layout.");

@@ -28,6 +28,7 @@
 // one thread. Neither outlives its store.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -78,12 +79,17 @@ struct StoreHealth {
   std::uint64_t free_bytes = 0;   // of its file system
   std::uint64_t floor_bytes = 0;  // that are to stay free of it
   bool writes_stopped = false;    // until compaction has caught up
+  bool writes_slowed = false;     // so that it does
   std::uint64_t background_errors = 0;
-  std::uint64_t memory_bytes = 0;      // written and only in memory and log yet
-  std::uint64_t table_bytes = 0;       // on disk, without the log
-  std::uint64_t compaction_bytes = 0;  // still to be compacted
-  std::uint64_t commits = 0;           // since it was opened, of transactions that wrote
-  std::uint64_t syncs = 0;             // of the log, for them
+  std::uint64_t memory_bytes = 0;         // written and only in memory and log yet
+  std::uint64_t table_bytes = 0;          // on disk, without the log
+  std::uint64_t compaction_bytes = 0;     // still to be compacted
+  std::uint64_t commits = 0;              // since it was opened, of transactions that wrote
+  std::uint64_t syncs = 0;                // of the log, for them
+  std::chrono::nanoseconds sync_time{0};  // of all these
+  // Of inline files, about: what was written again or removed is counted until it is compacted.
+  std::uint64_t inline_files = 0;
+  std::uint64_t inline_bytes = 0;
 };
 
 class KvStore {

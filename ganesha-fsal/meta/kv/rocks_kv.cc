@@ -330,11 +330,16 @@ class RocksKv final : public KvStore {
     }
     health.commits = path_.sync.commits();
     health.syncs = path_.sync.syncs();
+    health.sync_time = std::chrono::nanoseconds(sync_time_);
     health.writes_stopped = number(Names::kIsWriteStopped) != 0;
+    health.writes_slowed = number(Names::kActualDelayedWriteRate) != 0;
     health.background_errors = number(Names::kBackgroundErrors);
     health.memory_bytes = number(Names::kCurSizeAllMemTables);
     health.table_bytes = number(Names::kLiveSstFilesSize);
     health.compaction_bytes = number(Names::kEstimatePendingCompactionBytes);
+    health.inline_files = of_inlined(Names::kEstimateNumKeys);
+    health.inline_bytes =
+        of_inlined(Names::kEstimateLiveDataSize) + of_inlined(Names::kCurSizeAllMemTables);
     return health;
   }
 
@@ -342,6 +347,11 @@ class RocksKv final : public KvStore {
   [[nodiscard]] std::uint64_t number(const std::string& property) const {
     std::uint64_t value = 0;
     return db_->GetAggregatedIntProperty(property, &value) ? value : 0;
+  }
+  [[nodiscard]] std::uint64_t of_inlined(const std::string& property) const {
+    std::uint64_t value = 0;
+    Family* const family = families_.inlined.get();
+    return family != nullptr && db_->GetIntProperty(family, property, &value) ? value : 0;
   }
 
   // Of a read-only store: reads, and refuses to commit.
@@ -398,7 +408,10 @@ class RocksKv final : public KvStore {
 
   Result<> sync_log() {
     const Progress::Step step(path_.syncs);
-    if (const auto status = db_->SyncWAL(); !status.ok()) {
+    const auto begun = std::chrono::steady_clock::now();
+    const auto status = db_->SyncWAL();
+    sync_time_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun).count();
+    if (!status.ok()) {
       spdlog::error("event=metadata_log_sync_failed error=\"{}\"", status.ToString());
       return std::unexpected(to_error(status, "sync the log"));
     }
@@ -414,6 +427,7 @@ class RocksKv final : public KvStore {
   // Of the thread that merges.
   rocksdb::SequenceNumber merged_ = 0;
   std::chrono::steady_clock::time_point next_merge_;
+  std::atomic<std::int64_t> sync_time_{0};  // nanoseconds
   std::atomic<bool> closing_{false};
   std::optional<Regularly> merges_;
   std::optional<Regularly> looks_at_space_;

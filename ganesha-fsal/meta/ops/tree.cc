@@ -343,7 +343,9 @@ Result<> Tree::destroy(const InodeRecord& inode) {
   transaction_.erase(keys::truncate(id));
   auto map = layout(id);
   if (!map) return pass(map);
-  if (auto gone = erase_inline(id, map->has_value()); !gone) return gone;
+  if (inode.attributes.size > 0) {  // or else there are no bytes, and none are to be erased
+    if (auto gone = erase_inline(id, map->has_value()); !gone) return gone;
+  }
   if (!*map) return {};
   // Who wrote it in an earlier run may do so still, under handles that nobody can ask back.
   auto writers = transaction_.get(keys::writers(id));

@@ -39,6 +39,7 @@ SystemReport some_system() {
   status.scrub.groups = {{.server = {3, "ds3"}, .only_tell = true, .wrong = 4, .given_up = 5}};
   status.rebalance = {true, 5, 6, 0.25, 0.5};
   status.store = {true, "no disk", true, 7, 8, 9, 10, true, 11, 12};
+  status.inlined = {1, 2, 3, 4, 5, 6, 7, true};
   status.strays = 13;
   status.refused = {{"192.0.2.7", "ds4", "no", 14, 15}};
   status.warnings = {"one", "two"};
@@ -97,7 +98,7 @@ TEST_CASE("requests go over the wire unchanged", "[admin]") {
     CHECK(*read == request);
   }
   CHECK(request_line({Operation::kFile, "/export/f", ""}) ==
-        R"({"weft_admin":11,"request":"file","argument":"/export/f","value":""})"
+        R"({"weft_admin":12,"request":"file","argument":"/export/f","value":""})"
         "\n");
 }
 
@@ -108,8 +109,8 @@ TEST_CASE("malformed requests are refused", "[admin]") {
   }
   CHECK(read_request(good + good).error() == Errc::kProtocol);
   CHECK(read_request("[10]").error() == Errc::kProtocol);
-  CHECK(read_request(R"({"weft_admin":11})").error() == Errc::kProtocol);
-  CHECK(read_request(R"({"weft_admin":11,"request":"fly","argument":"","value":""})").error() ==
+  CHECK(read_request(R"({"weft_admin":12})").error() == Errc::kProtocol);
+  CHECK(read_request(R"({"weft_admin":12,"request":"fly","argument":"","value":""})").error() ==
         Errc::kProtocol);
   const auto refused = [](const Request& request) {
     return read_request(request_line(request)).error() == Errc::kProtocol;
@@ -129,7 +130,7 @@ TEST_CASE("the longest request fits, also if it is no text", "[admin]") {
 }
 
 TEST_CASE("another version is told from nonsense, with what to do", "[admin]") {
-  const std::string line = GENERATE(R"({"weft_admin":12})", R"({"weft_admin":"11","reply":{}})");
+  const std::string line = GENERATE(R"({"weft_admin":13})", R"({"weft_admin":"12","reply":{}})");
   const auto read = read_request(line);
   CHECK(read.error() == Errc::kNotSupported);
   CHECK(read.error().text.contains("install the same version"));
@@ -156,6 +157,7 @@ TEST_CASE("reports go over the wire unchanged", "[admin]") {
   CHECK(system.status.repair.moved == 8);
   CHECK(system.status.store.compaction_bytes == 10);
   CHECK(system.status.store.failure == "no disk");
+  CHECK(system.status.inlined.grown == 7);
   CHECK(system.status.strays == 13);
   CHECK(system.data_servers[2].repair_waits == "no space");
   CHECK(system.data_servers[2].trouble == "no store");
@@ -180,6 +182,7 @@ TEST_CASE("a status has the names that scripts read", "[admin]") {
   CHECK_FALSE(to_json(SystemReport{}).contains("rebalance"));
   CHECK(status["data_servers"][2]["stuck"][0]["objects"] == 12);
   CHECK(status["store"]["failed"] == true);
+  CHECK(status["inline"]["written_bytes"] == 6);
   const Json& server = status["data_servers"][2];
   CHECK(server["state"] == "suspect");
   CHECK(server["proxy_shared_memory_bytes"] == 88);

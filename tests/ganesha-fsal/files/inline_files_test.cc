@@ -120,6 +120,51 @@ TEST_CASE_METHOD(InlineFilesTest,
   CHECK_FALSE(inlined());
 }
 
+TEST_CASE_METHOD(InlineFilesTest, "clients are told up to what size to read and write here") {
+  const auto limit = [&] { return server->data().inline_limit(f, policy).value(); };
+  CHECK(limit() == kLimit);
+  server->data().set_busy(true);
+  CHECK(limit() == 0);  // a new file's bytes go to data servers
+  SECTION("as its layout lets them") {
+    CHECK(layout(true, layout::Access::kRead).error() == Errc::kLayoutUnavailable);
+    CHECK(inlined());
+    CHECK(layout(true));
+    CHECK_FALSE(inlined());
+    CHECK(limit() == std::nullopt);
+  }
+  SECTION("who writes here all the same is not refused") {
+    REQUIRE(write(0, pattern(10, 1)));
+    CHECK(inlined());
+    CHECK(limit() == kLimit);  // what is here stays
+    CHECK(layout(true).error() == Errc::kLayoutUnavailable);
+  }
+  SECTION("until the store has caught up") {
+    server->data().set_busy(false);
+    CHECK(limit() == kLimit);
+    CHECK(layout(true).error() == Errc::kLayoutUnavailable);
+  }
+  policy.inline_bytes = 0;
+  CHECK(limit() == std::nullopt);
+}
+
+TEST_CASE_METHOD(InlineFilesTest, "what goes to the store and comes from it is counted") {
+  REQUIRE(write(0, pattern(600, 1)));
+  CHECK(read(100, 5000).size() == 500);
+  auto counted = server->data().counters();
+  CHECK(counted.inline_writes == 1);
+  CHECK(counted.inline_written_bytes == 600);
+  CHECK(counted.inline_reads == 1);
+  CHECK(counted.inline_read_bytes == 500);
+  REQUIRE(write(600, pattern(600, 2)));
+  CHECK(read(0, 5000).size() == 1200);
+  counted = server->data().counters();
+  CHECK(counted.grown == 1);
+  CHECK(counted.inline_writes == 1);
+  CHECK(counted.inline_reads == 1);
+  CHECK(counted.writes == 2);
+  CHECK(counted.read_bytes == 1700);
+}
+
 TEST_CASE_METHOD(InlineFilesTest,
                  "a layout that is asked for later is granted, with the bytes there") {
   const auto access = GENERATE(layout::Access::kRead, layout::Access::kReadWrite);

@@ -363,3 +363,31 @@ TEST_CASE_METHOD(InlineTest, "fsck holds inline bytes against the files") {
   REQUIRE(found.problem_count == 1);
   CHECK(found.problems.front().kind == wanted);
 }
+
+TEST_CASE("the store counts inline files, and files without bytes leave nothing among them") {
+  AnyStore store(Engine::kRocks);
+  auto opened = Namespace::open(*store);
+  REQUIRE(opened);
+  Namespace& names = **opened;
+  const auto make = [&](const std::string& name) {
+    auto made = names.create(kSuperuser, kRootFileId, name, {.mode = 0644, .uid = 10, .gid = 20});
+    REQUIRE(made);
+    return made->attributes.id;
+  };
+  const auto remove = [&](const std::string& name) {
+    REQUIRE(names.remove(kSuperuser, kRootFileId, name));
+  };
+  const std::string text = "text";
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
+  for (int i = 0; i < 20; ++i) {
+    const auto written =
+        names.write_inline(make("w" + std::to_string(i)), 0, Namespace::Pieces(&bytes, 1), kLimit);
+    REQUIRE(written);
+    make("e" + std::to_string(i));
+  }
+  CHECK(store->health().inline_files == 20);
+  for (int i = 0; i < 20; ++i) remove("e" + std::to_string(i));
+  CHECK(store->health().inline_files == 20);
+  for (int i = 0; i < 5; ++i) remove("w" + std::to_string(i));
+  CHECK(store->health().inline_files == 15);
+}

@@ -127,6 +127,18 @@ TEST_CASE("a store tells how much it holds and whether it takes writes") {
   CHECK_FALSE(health.writes_stopped);
   CHECK(health.background_errors == 0);
   CHECK(health.memory_bytes + health.table_bytes > 100'000);
+  CHECK(health.syncs == 1000);
+  CHECK(health.sync_time.count() > 0);
+  CHECK_FALSE(health.writes_slowed);
+  CHECK(health.inline_files == 0);
+  for (int i = 0; i < 100; ++i) put(*store, "B" + std::to_string(i), std::string(1000, 'v'));
+  CHECK(store->health().inline_files == 100);
+  CHECK(store->health().inline_bytes > 100'000);
+  REQUIRE(store->run([](Transaction& transaction) -> Result<> {
+    for (int i = 0; i < 90; ++i) transaction.erase("B" + std::to_string(i));
+    return {};
+  }));
+  CHECK(store->health().inline_files == 10);
   store = nullptr;
   store = open_or_die(folder.path());  // what the log had is written to a table
   CHECK(store->health().table_bytes > 0);

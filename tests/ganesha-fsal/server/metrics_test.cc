@@ -49,6 +49,7 @@ TEST_CASE("Prometheus is told what the reports say", "[admin]") {
   status.fence_failures = 2;
   status.store.failed = true;
   status.store.full = true;
+  status.inlined = {.files = 20, .bytes = 30, .writes = 40, .grown = 50, .busy = true};
   status.repair.stale_objects = 4;
   status.repair.copied_bytes = 4096;
   Metrics metrics;
@@ -63,6 +64,11 @@ TEST_CASE("Prometheus is told what the reports say", "[admin]") {
   CHECK(has(text, "weft_mds_fence_failures_total 2"));
   CHECK(has(text, "weft_mds_store_failed 1"));
   CHECK(has(text, "weft_mds_store_full 1"));
+  CHECK(has(text, "weft_mds_inline_files 20"));
+  CHECK(has(text, "weft_mds_inline_bytes 30"));
+  CHECK(has(text, "weft_mds_inline_operations_total{op=\"write\"} 40"));
+  CHECK(has(text, "weft_mds_inline_grown_total 50"));
+  CHECK(has(text, "weft_mds_inline_busy 1"));
   CHECK(has(text, "weft_mds_stale_objects 4"));
   CHECK(has(text, "weft_mds_repair_copied_bytes_total 4096"));
   CHECK(has(text, "weft_mds_data_server_stale_objects{id=\"2\",name=\"ds2\"} 0"));

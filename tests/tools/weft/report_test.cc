@@ -196,10 +196,21 @@ TEST_CASE("a file's report says that it is inline, and if it is not for long", "
   mds::FileReport file;
   file.layout_type = "inline";
   file.inline_bytes = 700;
-  CHECK(file_text(file).contains("inline, 700 bytes in the metadata store\n"));
+  CHECK(
+      file_text(file).contains("inline, 700 bytes in the metadata store: as safe as that, whatever "
+                               "copies the policy says\n"));
   file.stripes = {{2, "ds2", mds::DsState::kUp}};
   CHECK(
       file_text(file).contains("700 bytes in the metadata store, on their way to data servers\n"));
+}
+
+TEST_CASE("status tells what the metadata store has of files", "[weft]") {
+  mds::SystemReport system = healthy();
+  system.status.inlined = {.files = 12, .bytes = 4096, .reads = 3, .writes = 5, .grown = 7};
+  CHECK(status_text(system).contains(
+      "inline files     about 12 in 4.00 KiB, 3 READ (0 B), 5 WRITE (0 B), 7 grown\n"));
+  system.status.inlined.busy = true;
+  CHECK(status_text(system).contains("7 grown; the store is busy: new files are not\n"));
 }
 
 TEST_CASE("a file's report names stripes and who holds its layout", "[weft]") {

@@ -105,7 +105,8 @@ TEST_CASE("servers' counters are differences, and name those that are down", "[w
   before.data_servers[1].id = 2;
   before.data_servers[1].written_bytes = 9000;
   mds::SystemReport after = before;
-  after.status.mds_write_calls = 13;
+  after.status.mds_write_calls = 15;
+  after.status.inlined.writes = 2;  // at the metadata server, as they should be
   after.data_servers[0].read_bytes = 3000;
   after.data_servers[0].state = mds::DsState::kUp;
   after.data_servers[1].name = "ds2";
