@@ -26,7 +26,10 @@ bool with_types(Op op, Visit visit) {
     case Op::OP_PUTFH: return visit_as<PutFhArgs, None>(visit);
     case Op::OP_PUTROOTFH: return visit_as<None, None>(visit);
     case Op::OP_READ: return visit_as<ReadArgs, ReadOk>(visit);
+    case Op::OP_READDIR: return visit_as<ReadDirArgs, ReadDirOk>(visit);
     case Op::OP_REMOVE: return visit_as<RemoveArgs, RemoveOk>(visit);
+    case Op::OP_RENAME: return visit_as<RenameArgs, RenameOk>(visit);
+    case Op::OP_SAVEFH: return visit_as<None, None>(visit);
     case Op::OP_WRITE: return visit_as<WriteArgs, WriteOk>(visit);
     case Op::OP_BIND_CONN_TO_SESSION: return visit_as<BindConnArgs, BindConnOk>(visit);
     case Op::OP_EXCHANGE_ID: return visit_as<ExchangeIdArgs, ExchangeIdOk>(visit);

@@ -36,8 +36,8 @@ using ArgsVariant =
     std::variant<None, UnknownArgs, PutFhArgs, ReadArgs, WriteArgs, CommitArgs, SequenceArgs,
                  ExchangeIdArgs, CreateSessionArgs, DestroySessionArgs, BindConnArgs,
                  DestroyClientIdArgs, ReclaimCompleteArgs, LookupArgs, OpenArgs, CloseArgs,
-                 GetAttrArgs, CreateArgs, RemoveArgs, LayoutGetArgs, LayoutReturnArgs,
-                 LayoutCommitArgs, GetDeviceInfoArgs>;
+                 GetAttrArgs, CreateArgs, RemoveArgs, RenameArgs, ReadDirArgs, LayoutGetArgs,
+                 LayoutReturnArgs, LayoutCommitArgs, GetDeviceInfoArgs>;
 
 struct OpArgs {
   Op op = Op::OP_ILLEGAL;
@@ -46,8 +46,8 @@ struct OpArgs {
 
 using OkVariant =
     std::variant<None, ReadOk, WriteOk, CommitOk, SequenceOk, ExchangeIdOk, CreateSessionOk,
-                 BindConnOk, GetFhOk, OpenOk, CloseOk, GetAttrOk, CreateOk, RemoveOk, LayoutGetOk,
-                 LayoutReturnOk, LayoutCommitOk, GetDeviceInfoOk>;
+                 BindConnOk, GetFhOk, OpenOk, CloseOk, GetAttrOk, CreateOk, RemoveOk, RenameOk,
+                 ReadDirOk, LayoutGetOk, LayoutReturnOk, LayoutCommitOk, GetDeviceInfoOk>;
 
 // One operation's outcome. `ok` counts only with NFS4_OK; the few failures with a body
 // (LAYOUTGET's LAYOUTTRYLATER, GETDEVICEINFO's TOOSMALL) keep its one word in `detail`.

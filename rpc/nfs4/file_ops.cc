@@ -137,4 +137,65 @@ void decode(xdr::Decoder& in, RemoveArgs& args) { args.name = in.string(kMaxWire
 void encode(xdr::Encoder& out, const RemoveOk& ok) { encode(out, ok.change); }
 void decode(xdr::Decoder& in, RemoveOk& ok) { decode(in, ok.change); }
 
+void encode(xdr::Encoder& out, const RenameArgs& args) {
+  out.string(args.from);
+  out.string(args.to);
+}
+
+void decode(xdr::Decoder& in, RenameArgs& args) {
+  args.from = in.string(kMaxWireNameBytes);
+  args.to = in.string(kMaxWireNameBytes);
+}
+
+void encode(xdr::Encoder& out, const RenameOk& ok) {
+  encode(out, ok.source);
+  encode(out, ok.target);
+}
+
+void decode(xdr::Decoder& in, RenameOk& ok) {
+  decode(in, ok.source);
+  decode(in, ok.target);
+}
+
+void encode(xdr::Encoder& out, const ReadDirArgs& args) {
+  out.u64(args.cookie);
+  out.u64(args.verifier);
+  out.u32(args.dir_count);
+  out.u32(args.max_count);
+  encode(out, args.mask);
+}
+
+void decode(xdr::Decoder& in, ReadDirArgs& args) {
+  args.cookie = in.u64();
+  args.verifier = in.u64();
+  args.dir_count = in.u32();
+  args.max_count = in.u32();
+  decode(in, args.mask);
+}
+
+void encode(xdr::Encoder& out, const ReadDirOk& ok) {
+  out.u64(ok.verifier);
+  for (const DirEntry& entry : ok.entries) {
+    out.u32(1);
+    out.u64(entry.cookie);
+    out.string(entry.name);
+    encode(out, entry.attributes);
+  }
+  out.u32(0);
+  out.u32(ok.eof ? 1 : 0);
+}
+
+void decode(xdr::Decoder& in, ReadDirOk& ok) {
+  ok.verifier = in.u64();
+  ok.entries.clear();
+  while (in.boolean()) {
+    if (!in.ok() || ok.entries.size() == kMaxDirEntries) return in.reject();
+    DirEntry& entry = ok.entries.emplace_back();
+    entry.cookie = in.u64();
+    entry.name = in.string(kMaxWireNameBytes);
+    decode(in, entry.attributes);
+  }
+  ok.eof = in.boolean();
+}
+
 }  // namespace weft::rpc::nfs4

@@ -1,5 +1,5 @@
 // The name-space and open operations our client side speaks: PUTFH, LOOKUP, OPEN, CLOSE, GETATTR,
-// CREATE, REMOVE, GETFH (RFC 8881 chapter 18).
+// CREATE, REMOVE, RENAME, READDIR, GETFH, SAVEFH (RFC 8881 chapter 18).
 //
 // OPEN is limited to what a load generator and a proxy need: claims CLAIM_NULL and CLAIM_FH,
 // creation UNCHECKED4 or GUARDED4; a reply's delegation is decoded past, a READ or WRITE
@@ -110,6 +110,42 @@ struct RemoveOk {
   friend bool operator==(const RemoveOk&, const RemoveOk&) = default;
 };
 
+// From the saved directory to the current one.
+struct RenameArgs {
+  std::string from;
+  std::string to;
+  friend bool operator==(const RenameArgs&, const RenameArgs&) = default;
+};
+
+struct RenameOk {
+  ChangeInfo source;
+  ChangeInfo target;
+  friend bool operator==(const RenameOk&, const RenameOk&) = default;
+};
+
+struct ReadDirArgs {
+  std::uint64_t cookie = 0;  // 0: from the beginning
+  Verifier verifier = 0;     // of the answer before
+  std::uint32_t dir_count = 0;
+  std::uint32_t max_count = 0;  // bytes of the answer
+  AttrMask mask;
+  friend bool operator==(const ReadDirArgs&, const ReadDirArgs&) = default;
+};
+
+struct DirEntry {
+  std::uint64_t cookie = 0;
+  std::string name;
+  Attributes attributes;
+  friend bool operator==(const DirEntry&, const DirEntry&) = default;
+};
+
+struct ReadDirOk {
+  Verifier verifier = 0;
+  std::vector<DirEntry> entries;  // kMaxDirEntries at most
+  bool eof = false;
+  friend bool operator==(const ReadDirOk&, const ReadDirOk&) = default;
+};
+
 void encode(xdr::Encoder& out, const PutFhArgs& args);
 void decode(xdr::Decoder& in, PutFhArgs& args);
 void encode(xdr::Encoder& out, const GetFhOk& ok);
@@ -136,5 +172,13 @@ void encode(xdr::Encoder& out, const RemoveArgs& args);
 void decode(xdr::Decoder& in, RemoveArgs& args);
 void encode(xdr::Encoder& out, const RemoveOk& ok);
 void decode(xdr::Decoder& in, RemoveOk& ok);
+void encode(xdr::Encoder& out, const RenameArgs& args);
+void decode(xdr::Decoder& in, RenameArgs& args);
+void encode(xdr::Encoder& out, const RenameOk& ok);
+void decode(xdr::Decoder& in, RenameOk& ok);
+void encode(xdr::Encoder& out, const ReadDirArgs& args);
+void decode(xdr::Decoder& in, ReadDirArgs& args);
+void encode(xdr::Encoder& out, const ReadDirOk& ok);
+void decode(xdr::Decoder& in, ReadDirOk& ok);
 
 }  // namespace weft::rpc::nfs4

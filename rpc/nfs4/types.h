@@ -31,6 +31,7 @@ constexpr std::size_t kMaxNameBytes = 255;      // a component; longer is NFS4ER
 constexpr std::size_t kMaxOpsPerCompound = 64;  // decoded at all; a session may allow fewer
 constexpr std::size_t kMaxAttributeBytes = 64 << 10;
 constexpr std::size_t kMaxLayoutBodyBytes = 64 << 10;
+constexpr std::size_t kMaxDirEntries = 16384;  // of a READDIR's reply, in 1 MiB
 constexpr std::size_t kMaxIoBytes = std::size_t{4} << 20;
 
 enum class Status : std::uint32_t {
@@ -138,7 +139,10 @@ enum class Op : std::uint32_t {
   OP_PUTFH = 22,
   OP_PUTROOTFH = 24,
   OP_READ = 25,
+  OP_READDIR = 26,
   OP_REMOVE = 28,
+  OP_RENAME = 29,
+  OP_SAVEFH = 32,
   OP_WRITE = 38,
   OP_BIND_CONN_TO_SESSION = 41,
   OP_EXCHANGE_ID = 42,

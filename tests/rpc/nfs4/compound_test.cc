@@ -163,12 +163,18 @@ TEST_CASE("file operations round trip") {
     round_trip_args(Op::OP_GETATTR, GetAttrArgs{any_mask()});
     round_trip_args(Op::OP_CREATE, CreateArgs{FileType::NF4DIR, any_name(), any_attributes()});
     round_trip_args(Op::OP_REMOVE, RemoveArgs{any_name()});
+    round_trip_args(Op::OP_RENAME, RenameArgs{any_name(), any_name()});
+    round_trip_args(Op::OP_READDIR, ReadDirArgs{any64(), any64(), any32(), any32(), any_mask()});
     round_trip_ok(Op::OP_GETFH, GetFhOk{FileHandle(any_bytes(128))});
     round_trip_ok(Op::OP_OPEN, OpenOk{any_stateid(), any_change(), any32(), any_mask()});
     round_trip_ok(Op::OP_CLOSE, CloseOk{any_stateid()});
     round_trip_ok(Op::OP_GETATTR, GetAttrOk{any_attributes()});
     round_trip_ok(Op::OP_CREATE, CreateOk{any_change(), any_mask()});
     round_trip_ok(Op::OP_REMOVE, RemoveOk{any_change()});
+    round_trip_ok(Op::OP_RENAME, RenameOk{any_change(), any_change()});
+    ReadDirOk read{any64(), {}, flip()};
+    while (flip()) read.entries.push_back({any64(), any_name(), any_attributes()});
+    round_trip_ok(Op::OP_READDIR, read);
   }));
 }
 
