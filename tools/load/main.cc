@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "tools/load/channel_bench.h"
-#include "tools/load/creates.h"
+#include "tools/load/names.h"
 #include "tools/load/process_cpu.h"
 #include "tools/load/tcp_baseline.h"
 #include "tools/load/workload.h"
@@ -23,6 +23,7 @@ constexpr std::size_t kMemoryBytes = std::size_t{512} << 20;
 struct Options {
   MountSettings mount;
   Workload work;
+  NamesWork names;
   std::string file = "weft-load";
   std::string op = "read";
   double seconds = 5;
@@ -125,10 +126,35 @@ Result<nlohmann::json> run_meta(Options& options) {
   options.mount.pnfs = false;
   auto mount = Mount::connect(engine, options.mount);
   if (!mount) return pass(mount);
-  return measured(options.pids, [&] {
-    return run_creates(engine, **mount, options.file + ".", options.work.depth,
-                       options.work.duration);
-  });
+  Names names(engine, **mount,
+              {.prefix = options.file + ".",
+               .files = UINT64_MAX,
+               .depth = options.work.depth,
+               .duration = options.work.duration});
+  auto out = measured(options.pids, [&] { return names.run("create"); });
+  if (!out) return out;
+  if (auto gone = names.end((*out)["operations"]); !gone) return pass(gone);
+  return out;
+}
+
+// An object with each phase's.
+Result<nlohmann::json> run_names(Options& options) {
+  Engine engine(kMemoryBytes);
+  options.mount.pnfs = false;
+  auto mount = Mount::connect(engine, options.mount);
+  if (!mount) return pass(mount);
+  options.names.prefix = options.file + ".";
+  options.names.depth = options.work.depth;
+  Names names(engine, **mount, options.names);
+  if (auto begun = names.begin(); !begun) return pass(begun);
+  nlohmann::json out;
+  for (const std::string_view phase : Names::kPhases) {
+    auto one = measured(options.pids, [&] { return names.run(phase); });
+    if (!one) return fail(one.error().code, std::string(phase) + ": " + one.error().text);
+    out[std::string(phase)] = std::move(*one);
+  }
+  if (auto ended = names.end(options.names.files); !ended) return pass(ended);
+  return out;
 }
 
 Result<nlohmann::json> run_tcp_read(const Options& options) {
@@ -217,6 +243,20 @@ void add_data_options(CLI::App& command, Options& options) {
       ->transform(CLI::AsSizeValue(false));
 }
 
+void add_names_options(CLI::App& command, Options& options) {
+  options.names.files = 4000;
+  options.names.directories = 1;
+  command.add_option("--files", options.names.files, "Operations of each phase")
+      ->check(CLI::Range(1, 10'000'000))
+      ->capture_default_str();
+  command.add_option("--directories", options.names.directories, "Over which they are spread")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command.add_option("--bytes", options.names.bytes, "Of a file that is written")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+}
+
 Result<nlohmann::json> dispatch(const CLI::App& app, Options& options) {
   options.mount.pnfs = !options.no_pnfs;
   options.mount.flexfiles = !options.mirrors.empty();
@@ -227,6 +267,7 @@ Result<nlohmann::json> dispatch(const CLI::App& app, Options& options) {
       std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1e3));
   if (app.got_subcommand("data")) return run_data(options);
   if (app.got_subcommand("creates")) return run_meta(options);
+  if (app.got_subcommand("names")) return run_names(options);
   if (app.got_subcommand("tcp-read")) return run_tcp_read(options);
   if (app.got_subcommand("channel")) return run_channel(options);
   auto served =
@@ -243,6 +284,9 @@ int main_guarded(int argc, char** argv) {
   add_mount_options(*data, options);
   add_data_options(*data, options);
   add_mount_options(*app.add_subcommand("creates", "Create empty files"), options);
+  auto* names = app.add_subcommand("names", "Make, stat, list, rename and remove files");
+  add_mount_options(*names, options);
+  add_names_options(*names, options);
   for (auto* tcp : {app.add_subcommand("tcp-serve", "Send blocks over plain TCP on loopback"),
                     app.add_subcommand("tcp-read", "Receive them")}) {
     tcp->add_option("--port", options.tcp_port, "Port on 127.0.0.1")->required();
