@@ -80,7 +80,7 @@ struct weft_options {
   NUMBER("Copies", 1, 3, 1, copies)                                          \
   CHOICE("Duplication", duplications, WEFT_DUPLICATION_DEFAULT, duplication) \
   CHOICE("Reads", reads, WEFT_READ_ALL, reads)                               \
-  NUMBER("Inline", 0, 1U << 20, 0, inline_bytes)                             \
+  NUMBER("Inline", 0, 1U << 20, 16U << 10, inline_bytes)                     \
   FLAG("PNFS", true, pnfs)                                                   \
   FLAG("Sync_Metadata", true, sync_metadata)                                 \
   NUMBER("Metadata_Timeout", 5, 3600, 60, metadata_timeout)                  \

@@ -3,12 +3,15 @@
 import os
 import re
 import shutil
+from contextlib import nullcontext
+from functools import partial
 
 import pytest
 
-from harness import schedule
+from harness import schedule, stores
 from harness.client import start_clients
 from harness.cluster import Cluster
+from harness.counters import through_data_servers, weft
 from harness.network import Network
 from harness.process import tail
 from harness.run import LIVE_RUNS, Run
@@ -138,6 +141,21 @@ def folder(request, client):
     yield path
     if client.alive:
         client.run(f"rm -rf {path}", check=False)
+
+
+@pytest.fixture(params=["objects", "inline"])
+def through(request, cluster, folder):
+    """through_data_servers() of the files in the folder. A test that takes it runs twice: with all
+    files at data servers, and with small ones in the metadata store, as an export has it that says
+    nothing. Then I/O may be anywhere, and is not counted."""
+    inline = request.param == "inline"
+    if inline and (not cluster.counted or stores.chosen() != "folder"):
+        pytest.skip("the other store is the data servers'")
+    if not inline and cluster.counted:
+        weft(cluster, "policy", "set", cluster.path + folder.removeprefix("/mnt/nfs"), "inline=0")
+    if inline:
+        return lambda **bounds: nullcontext({})
+    return partial(through_data_servers, cluster)
 
 
 def pytest_sessionfinish():

@@ -30,8 +30,8 @@ def test_copy_in_and_out_is_spread_evenly(cluster, client, folder):
 
 
 @pytest.mark.parametrize("size", [0, 1, 4095, 4097, MIB - 1, MIB, MIB + 1, 4 * MIB + 3])
-def test_sizes_at_the_edges_of_stripes(cluster, client, folder, size):
-    with through_data_servers(cluster, written=size, read=size):
+def test_sizes_at_the_edges_of_stripes(through, client, folder, size):
+    with through(written=size, read=size):
         client.python(f"""
 import os
 from weftio import *

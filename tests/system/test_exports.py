@@ -55,7 +55,7 @@ def test_each_export_has_its_own_copies(run, network):
             client.call(ops.putfh(handle), layout_ops.layoutget(stateid))
             assert copies(cluster, f"{path}/{name.decode()}") == {expected}
             handle, stateid = client.open(path, name + b"-through", create=True)
-            client.call(ops.putfh(handle), ops.write(stateid, 0, b"x" * 100))
+            client.call(ops.putfh(handle), ops.write(stateid, 0, b"x" * 100_000))
             assert copies(cluster, f"{path}/{name.decode()}-through") == {expected}
 
 

@@ -1,7 +1,7 @@
 """What POSIX promises about one file, from one client, with its data on the data servers."""
 
 import pytest
-from harness.counters import MIB, through_data_servers
+from harness.counters import MIB
 
 pytestmark = pytest.mark.any_store
 
@@ -12,8 +12,8 @@ def job(client, folder, script, timeout_s=60):
                          timeout_s)
 
 
-def test_append_in_odd_pieces(cluster, client, folder):
-    with through_data_servers(cluster, written=3 * MIB):
+def test_append_in_odd_pieces(through, client, folder):
+    with through(written=3 * MIB):
         job(client, folder, """
 whole = b""
 for number, size in enumerate([1, 4096, 70001, MIB, 12345, 2 * MIB + 7]):
@@ -27,9 +27,9 @@ check("a", whole)
 """)
 
 
-def test_append_by_two_writers_on_one_client(cluster, client, folder):
+def test_append_by_two_writers_on_one_client(through, client, folder):
     """O_APPEND from two descriptors that take turns: nothing is lost or overwritten."""
-    with through_data_servers(cluster):
+    with through():
         job(client, folder, """
 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 first, second = os.open("a", flags), os.open("a", flags)
@@ -41,9 +41,9 @@ check("a", b"".join(block(turn, 5000) for turn in range(200)))
 """)
 
 
-def test_truncate_down_and_up_while_open(cluster, client, folder):
+def test_truncate_down_and_up_while_open(through, client, folder):
     """The cut-off bytes never come back: they read as zeros after growing again."""
-    with through_data_servers(cluster, written=5 * MIB, read=2 * MIB):
+    with through(written=5 * MIB, read=2 * MIB):
         job(client, folder, """
 data = block(1, 5 * MIB)
 with open("a", "w+b", buffering=0) as file:
@@ -64,9 +64,9 @@ check("a", bytes(3 * MIB + 1))
 """)
 
 
-def test_truncate_with_dirty_pages(cluster, client, folder):
+def test_truncate_with_dirty_pages(through, client, folder):
     """Truncating while written data is still in the client's cache."""
-    with through_data_servers(cluster):
+    with through():
         job(client, folder, """
 for round in range(10):
     cut = round * 300000 + 17
@@ -80,8 +80,8 @@ for round in range(10):
 """)
 
 
-def test_mmap_written_and_read(cluster, client, folder):
-    with through_data_servers(cluster, written=3 * MIB, read=3 * MIB):
+def test_mmap_written_and_read(through, client, folder):
+    with through(written=3 * MIB, read=3 * MIB):
         job(client, folder, """
 import mmap
 size = 3 * MIB + 4096
@@ -100,9 +100,9 @@ with open("a", "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) a
 """)
 
 
-def test_holes_read_as_zeros(cluster, client, folder):
+def test_holes_read_as_zeros(through, client, folder):
     """Written at scattered places only, with the end in the middle of nowhere."""
-    with through_data_servers(cluster, read=2 * MIB):
+    with through(read=2 * MIB):
         job(client, folder, """
 places = [3, 700000, 3 * MIB - 5, 9 * MIB + 1, 17 * MIB]
 expected = bytearray(17 * MIB + 100)
@@ -120,9 +120,9 @@ check("a", bytes(40 * MIB - len(expected)), len(expected))
 """)
 
 
-def test_reads_at_and_past_the_end(cluster, client, folder):
+def test_reads_at_and_past_the_end(through, client, folder):
     """A file whose last stripes lie on servers that have no object for it."""
-    with through_data_servers(cluster):
+    with through():
         job(client, folder, """
 with open("a", "wb") as file:
     file.write(b"short")
@@ -136,8 +136,8 @@ same("in a hole", os.pread(fd, 8, 2 * MIB - 4), bytes(8))
 """)
 
 
-def test_fsync_and_o_sync(cluster, client, folder):
-    with through_data_servers(cluster, written=2 * MIB):
+def test_fsync_and_o_sync(through, client, folder):
+    with through(written=2 * MIB):
         job(client, folder, """
 fd = os.open("a", os.O_CREAT | os.O_RDWR | os.O_SYNC)
 for number in range(32):
@@ -153,9 +153,9 @@ check("b", block(0) + block(1))
 """)
 
 
-def test_unlink_of_an_open_file(cluster, client, folder):
+def test_unlink_of_an_open_file(through, client, folder):
     """Its data can be read and written until the last close, then the name is gone for good."""
-    with through_data_servers(cluster):
+    with through():
         job(client, folder, """
 with open("a", "w+b", buffering=0) as file:
     file.write(block(1, 2 * MIB))
@@ -171,8 +171,8 @@ same("names", os.listdir("."), [])
 """)
 
 
-def test_rename_of_an_open_file_and_over_one(cluster, client, folder):
-    with through_data_servers(cluster):
+def test_rename_of_an_open_file_and_over_one(through, client, folder):
+    with through():
         job(client, folder, """
 os.mkdir("d")
 with open("a", "w+b", buffering=0) as file, open("old", "w+b", buffering=0) as old:
@@ -223,8 +223,8 @@ TZ=UTC stat -c %y {folder}/f
 
 
 @pytest.mark.parametrize("count", [1000])
-def test_many_files_open_at_once(cluster, client, folder, count):
-    with through_data_servers(cluster, written=count * 1000):
+def test_many_files_open_at_once(through, client, folder, count):
+    with through(written=count * 1000):
         job(client, folder, f"""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
@@ -242,10 +242,10 @@ same("names", len(os.listdir(".")), {count})
 """, 300)
 
 
-def test_seek_hole_and_data_do_not_lie(cluster, client, folder):
+def test_seek_hole_and_data_do_not_lie(through, client, folder):
     """A file counts as data up to its end, where its hole is: also while it is being written, when
     the metadata server has not been told the size."""
-    with through_data_servers(cluster):
+    with through():
         job(client, folder, """
 import errno, subprocess
 def seek(fd, offset, whence):

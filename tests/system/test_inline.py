@@ -16,7 +16,10 @@ FILES = 1000
 
 
 def make(run, network, kind="uml61", **options):
-    extra = {"Inline": str(options.pop("inline", LIMIT)), **options.pop("extra", {})}
+    """16 KiB is what an export has that says nothing."""
+    extra = options.pop("extra", {})
+    if "inline" in options:
+        extra = {"Inline": str(options.pop("inline")), **extra}
     cluster = Cluster(run, network, Options(extra=extra, **options))
     if not cluster.counted:
         pytest.skip("needs a Weft")
@@ -68,6 +71,10 @@ for n in range({FILES}):
     assert written.mds_writes >= FILES * 0.9 and counts.mds_reads >= FILES * 0.9, counts
     shown = weft(cluster, "layout", "show", f"{cluster.path}/d/50")
     assert (shown["layout_type"], shown["inline_bytes"], shown["stripes"]) == ("inline", LIMIT, [])
+    status = weft(cluster, "status")["inline"]
+    assert status["files"] >= FILES * 0.9 and status["bytes"] > FILES * LIMIT / 4, status
+    assert status["writes"] == written.mds_writes and status["reads"] == counts.mds_reads, status
+    assert status["grown"] == 0 and not status["busy"], status
     # None of it leaves anything behind.
     cluster.client.run("rm -r /mnt/nfs/d", 120)
     assert sum(server["objects"] for server in weft(cluster, "ds", "list")) == 0
@@ -224,6 +231,102 @@ check("e/sparse", bytes(10000))
 """)
     counts = snapshot(cluster).since(before)
     assert counts.layoutgets == 0 and counts.total_written == counts.total_read == 0, counts
+
+
+def test_two_clients_of_a_file_that_grows(run, network):
+    """Each has it open, and has read it, when the other makes it longer than the limit; and both
+    append by turns, through the limit and beyond."""
+    cluster = make(run, network)
+    clients = [cluster.client, second_client(run, network, cluster)]
+    cluster.client.run("touch /mnt/nfs/log /mnt/nfs/held && chmod 666 /mnt/nfs/*")
+    holder = clients[0].start_job("""#!/usr/bin/python3
+import os
+from weftio import *
+with open("/mnt/nfs/held", "r+b", buffering=0) as file:
+    file.write(block(1, 5000))
+    os.fsync(file.fileno())
+    os.system("weft-signal written; weft-wait grown")
+    file.seek(1000)
+    file.write(b"mine")
+    os.fsync(file.fileno())
+""")
+    clients[0].wait_event("written")
+    job(clients[1], """
+check("held", block(1, 5000))
+with open("held", "r+b") as file:
+    file.seek(60000)
+    file.write(block(2, 9000))
+""")
+    clients[0].signal("grown")
+    holder.wait(60)
+    for client in clients:
+        job(client, """
+drop_caches()
+first = block(1, 5000)[:1000] + b"mine" + block(1, 5000)[1004:]
+check("held", first + bytes(55000) + block(2, 9000))
+""")
+    turns = """#!/usr/bin/python3
+import fcntl, os, time
+from weftio import *
+file = os.open("/mnt/nfs/log", os.O_RDWR | os.O_APPEND)
+for turn in range(40):
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    os.write(file, bytes([%d]) * 777)
+    fcntl.lockf(file, fcntl.LOCK_UN)
+    time.sleep(0.02)
+"""
+    for one in [client.start_job(turns % n) for n, client in enumerate(clients)]:
+        one.wait(300)
+    for client in clients:
+        job(client, """
+drop_caches()
+data = open("log", "rb").read()
+pieces = [data[at:at + 777] for at in range(0, len(data), 777)]
+same("pieces", sorted(pieces), [bytes(777)] * 40 + [bytes([1]) * 777] * 40)
+""")
+    assert layout_of(cluster, "log") == layout_of(cluster, "held") == "files"
+
+
+def test_names_of_files_that_are_inline_and_not(run, network):
+    """Hard links, renames over and O_TRUNC, of files of both kinds."""
+    cluster = make(run, network)
+    job(cluster.client, """
+def write(name, data, flags="wb"):
+    with open(name, flags) as file:
+        file.write(data)
+small, large = block(1, 3000), block(2, 100000)
+write("a", small)
+os.link("a", "b")
+write("b", large, "ab")  # grows by its other name
+drop_caches()
+check("a", small + large)
+write("a", small)  # it has objects, and keeps them
+drop_caches()
+check("b", small)
+write("c", small[:100])
+with open("c", "rb") as held:
+    os.rename("b", "c")
+    drop_caches()
+    same("replaced", held.read(), small[:100])
+check("c", small)
+write("d", large)
+write("e", small)
+with open("d", "rb") as held:
+    os.rename("e", "d")
+    drop_caches()
+    same("replaced", held.read() == large, True)
+check("d", small)
+os.truncate("d", 0)
+write("d", b"x")
+drop_caches()
+check("d", b"x")
+same("names", sorted(os.listdir(".")), ["a", "c", "d"])
+same("links", os.stat("c").st_nlink, 2)
+""")
+    assert layout_of(cluster, "c") == "files" and layout_of(cluster, "d") == "inline"
+    wait_until(lambda: sum(server["objects"] for server in weft(cluster, "ds", "list")) == 1, 30,
+               "the object of what was replaced to go")
+    assert weft(cluster, "status")["inline"]["grown"] == 1
 
 
 def test_the_directory_says_up_to_what_size(run, network):

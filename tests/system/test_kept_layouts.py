@@ -52,7 +52,8 @@ def small_files(client, files=FILES, timeout_s=300):
 
 
 def make(run, network, **options):
-    cluster = Cluster(run, network, Options(**options))
+    extra = {"Inline": "0", **options.pop("extra", {})}  # what is kept is layouts of small files
+    cluster = Cluster(run, network, Options(extra=extra, **options))
     if not cluster.counted:
         pytest.skip("needs a Weft")
     client = start_client(run, network)

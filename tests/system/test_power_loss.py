@@ -77,16 +77,23 @@ def test_power_loss_under_load(run, network, kind):
     assert result["write"] > ROUNDS and result["read"] > ROUNDS
 
 
+# Every third file is inline.
+SIZE = """
+def size(number):
+    return 100 * KIB + number if number % 3 else 1000 + number
+"""
+
 # Says each file that is stable, and each that was renamed to where it is.
 WRITER = """#!/usr/bin/python3
 import os
 from weftio import *
+""" + SIZE + """
 os.chdir("/mnt/nfs")
 number = 0
 while True:
     number += 1
     fd = os.open(f"made{number}", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-    os.write(fd, block(number, 100 * KIB + number))
+    os.write(fd, block(number, size(number)))
     os.fsync(fd)
     os.close(fd)
     if number % 2:
@@ -99,13 +106,14 @@ while True:
 CHECK = """#!/usr/bin/python3
 import os
 from weftio import *
+""" + SIZE.replace("%", "%%") + """
 os.chdir("/mnt/nfs")
 names = %r
 same("missing", sorted(set(names) - set(os.listdir("."))), [])
 for name in names:
     number = int(name.lstrip("fmade"))
-    same("size of " + name, os.stat(name).st_size, 100 * KIB + number)
-    check(name, block(number, 100 * KIB + number))
+    same("size of " + name, os.stat(name).st_size, size(number))
+    check(name, block(number, size(number)))
 for name in os.listdir("."):
     if name.startswith(("f", "made")):
         os.unlink(name)

@@ -1,18 +1,17 @@
 """Sizes that the metadata server cannot know by itself: truncates under a client's own layout."""
 
 import pytest
-from harness.counters import through_data_servers
 
 pytestmark = pytest.mark.any_store
 
 HEAD = "#!/usr/bin/python3\nimport os\nfrom weftio import *\n"
 
 
-def test_truncate_before_the_size_was_ever_reported(cluster, two_clients, folder):
+def test_truncate_before_the_size_was_ever_reported(through, two_clients, folder):
     """The client writes 3 MB under a layout and sets a size before any LAYOUTCOMMIT: what it wrote
     below that size stays, what it wrote above is gone, and both clients agree."""
     first, second = two_clients
-    with through_data_servers(cluster):
+    with through():
         first.run(HEAD + f"""
 os.chdir({folder!r})
 for name, size in (("cut", 1000000), ("grown", 9000000)):
@@ -51,11 +50,11 @@ check("a", block(2, 100))
 """, timeout_s=60)
 
 
-def test_a_layout_for_reading_does_not_stand_in_the_way_of_a_commit(cluster, two_clients, folder):
+def test_a_layout_for_reading_does_not_stand_in_the_way_of_a_commit(through, two_clients, folder):
     """A client that reads a file first and appends to it later holds two layouts of it; its
     LAYOUTCOMMIT counts although the older one is for reading."""
     first, second = two_clients
-    with through_data_servers(cluster):
+    with through():
         first.run(HEAD + f"""
 os.chdir({folder!r})
 fd = os.open("both", os.O_CREAT | os.O_WRONLY)

@@ -1,7 +1,7 @@
 """Two clients on the same files: close-to-open, truncation under a writer, fcntl locks."""
 
 import pytest
-from harness.counters import MIB, through_data_servers
+from harness.counters import MIB
 
 pytestmark = pytest.mark.any_store
 
@@ -16,10 +16,10 @@ def python(client, folder, script):
     return client.start_job(f"#!/usr/bin/python3\n{HEAD}{SIGNALS}os.chdir({folder!r})\n{script}")
 
 
-def test_close_to_open(cluster, two_clients, folder):
+def test_close_to_open(through, two_clients, folder):
     """What one client closed, the other sees at its next open: size, data, and nothing stale."""
     first, second = two_clients
-    with through_data_servers(cluster):
+    with through():
         for turn in range(8):
             writer, reader = (first, second) if turn % 2 else (second, first)
             size = (turn * 777_777) % (3 * MIB) + 1
@@ -35,10 +35,10 @@ check("a", block({turn}, {size}))
 
 
 @pytest.mark.parametrize("flags", ["0", "os.O_SYNC"])
-def test_overwrite_of_a_file_whose_mtime_is_ahead(cluster, two_clients, folder, flags):
+def test_overwrite_of_a_file_whose_mtime_is_ahead(through, two_clients, folder, flags):
     """An application may set times that are to come. Who wrote after that is seen all the same."""
     first, second = two_clients
-    with through_data_servers(cluster):
+    with through():
         python(second, folder, f"""
 with open("a", "wb") as file:
     file.write(block(1, {MIB}))
@@ -60,9 +60,9 @@ same("mtime is of the write", os.stat("a").st_mtime < time.time() + 1800, True)
 ''').wait(30)
 
 
-def test_reader_that_keeps_the_file_open_sees_growth(cluster, two_clients, folder):
+def test_reader_that_keeps_the_file_open_sees_growth(through, two_clients, folder):
     first, second = two_clients
-    with through_data_servers(cluster):
+    with through():
         reader = python(first, folder, """
 open("log", "wb").close()
 tell("reader-ready")
@@ -81,7 +81,7 @@ with open("log", "ab", buffering=0) as file:
         reader.wait(60)
 
 
-def test_truncate_while_the_other_writes(cluster, two_clients, folder):
+def test_truncate_while_the_other_writes(through, two_clients, folder):
     """A writer with a layout goes on while the other client truncates; at the end every byte is
     the writer's or zero, the size is what was last agreed, and nothing hangs."""
     first, second = two_clients
@@ -100,7 +100,7 @@ for turn in range(12):
     time.sleep(0.1)
 """).wait(90)
     writer.wait(90)
-    with through_data_servers(cluster):
+    with through():
         python(second, folder, """
 with open("a", "r+b") as file:
     file.truncate(6 * MIB)
@@ -114,9 +114,9 @@ os.truncate("a", 1234)
                               'same("read", len(open("a", "rb").read()), 1234)').wait(60)
 
 
-def test_both_write_their_own_half(cluster, two_clients, folder):
+def test_both_write_their_own_half(through, two_clients, folder):
     """O_DIRECT writers of disjoint, interleaved blocks of one file, at once."""
-    with through_data_servers(cluster, written=8 * MIB):
+    with through(written=8 * MIB):
         script = """
 import mmap
 memory = mmap.mmap(-1, 64 * KIB)
@@ -137,7 +137,7 @@ check("a", b"".join(block(number, 64 * KIB) for number in range(128)))
 """).wait(60)
 
 
-def test_fcntl_locks_exclude_each_other(cluster, two_clients, folder):
+def test_fcntl_locks_exclude_each_other(through, two_clients, folder):
     """A counter in a file, raised under a lock by both clients: no turn is lost. The lock is
     tried again and again, since a kernel that waits for one asks only every second, or rarer."""
     script = """
@@ -155,7 +155,7 @@ for turn in range(25):
     os.pwrite(fd, b"%d" % (value + 1), 0)
     fcntl.lockf(fd, fcntl.LOCK_UN)
 """
-    with through_data_servers(cluster):
+    with through():
         jobs = [python(client, folder, script) for client in two_clients[:2]]
         for job in jobs:
             job.wait(120)
@@ -217,10 +217,10 @@ os.close(fd)
 """
 
 
-def test_unlinked_by_the_other(cluster, two_clients, folder):
+def test_unlinked_by_the_other(through, two_clients, folder):
     """A file that one client has open and the other removes is all there until it is closed."""
     first, second = two_clients
-    with through_data_servers(cluster):
+    with through():
         holder = python(first, folder, KEEP_OPEN)
         first.wait_event("kept-open")
         python(second, folder, 'os.unlink("a"); same("names", os.listdir("."), [])').wait(30)

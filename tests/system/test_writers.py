@@ -102,7 +102,8 @@ def test_writer_that_dies_alone_loses_nothing(mounted):
 
 def test_files_closed_long_ago_are_not_in_the_journal(mounted):
     cluster, (writer, _) = mounted
-    writer.run("for i in 1 2 3 4 5 6 7 8; do echo $i > /mnt/nfs/f$i; done; sync", 60)
+    writer.run("for i in 1 2 3 4 5 6 7 8; do head -c 100K /dev/zero > /mnt/nfs/f$i; done; sync",
+               60)
     time.sleep(8)
     cluster.mds.kill()
     assert written(cluster) == 0
