@@ -171,10 +171,16 @@ int run(int argc, char** argv) {
   app.add_option("--stores", stores,
                  "Where objects are: folder, target or parity; else the seed says")
       ->check(CLI::IsMember(kinds));
+  std::string layouts;
+  const std::map<std::string, sim::Layouts> types = {{"files", sim::Layouts::kFiles},
+                                                     {"flexfiles", sim::Layouts::kFlexFiles}};
+  app.add_option("--layouts", layouts, "files or flexfiles; else the seed says")
+      ->check(CLI::IsMember(types));
   CLI11_PARSE(app, argc, argv);
+  if (!layouts.empty()) arguments.run.layouts = types.at(layouts);
   if (!stores.empty()) arguments.run.stores = kinds.at(stores);
   for (const char* name : {"--data-servers", "--clients", "--files", "--operations", "--copies",
-                           "--faults", "--failing-disks", "--stores"}) {
+                           "--faults", "--failing-disks", "--stores", "--layouts"}) {
     const CLI::Option* option = app.get_option(name);
     if (option->count() == 0) continue;
     arguments.others += std::string(" ") + name + " " + option->as<std::string>();

@@ -1,5 +1,6 @@
 #include "tests/simulation/cluster/client.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <set>
@@ -99,16 +100,38 @@ rpc::SessionClient& Client::session(const std::string& server) {
   return *found;
 }
 
-Result<rpc::nfs4::CompoundResult> Client::call(const std::string& server,
-                                               const layout::SealedHandle& handle,
-                                               rpc::nfs4::OpArgs op) {
+struct Client::Call {
+  Place place;
+  Op op{};
+  std::shared_ptr<Waiter<Result<rpc::nfs4::CompoundResult>>> answer;
+};
+
+Client::Call Client::begin_call(const Place& place, rpc::nfs4::OpArgs op) {
+  Call begun{.place = place, .op = op.op, .answer = {}};
+  begun.answer = std::make_shared<Waiter<Result<rpc::nfs4::CompoundResult>>>();
   std::vector<rpc::nfs4::OpArgs> ops;
-  ops.push_back({Op::OP_PUTFH, rpc::nfs4::PutFhArgs{rpc::nfs4::FileHandle(handle)}});
+  ops.push_back({Op::OP_PUTFH, rpc::nfs4::PutFhArgs{rpc::nfs4::FileHandle(place.handle)}});
   ops.push_back(std::move(op));
-  const auto waiter = std::make_shared<Waiter<Result<rpc::nfs4::CompoundResult>>>();
-  session(server).call(std::move(ops), {.deadline = 15s, .idempotent = true},
-                       [waiter](auto result) { waiter->set(std::move(result)); });
-  return waiter->get();
+  session(place.server)
+      .call(std::move(ops), {.deadline = 15s, .idempotent = true},
+            [waiter = begun.answer](auto result) { waiter->set(std::move(result)); });
+  return begun;
+}
+
+template <class Ok>
+std::optional<Ok> Client::end_call(Call& begun, Failures& failures) {
+  auto result = begun.answer->get();
+  auto* const ok = result ? result->get<Ok>(1) : nullptr;
+  if (ok != nullptr && result->status == Status::NFS4_OK) return std::move(*ok);
+  refusal_ =
+      begun.place.server + " has not done its part: " +
+      (result ? std::string(rpc::nfs4::to_string(result->status)) : result.error().describe());
+  if (!result) failures.unknown = true;
+  const Status status = result ? result->status : Status::NFS4ERR_NXIO;
+  failures.errors.push_back({.device = begun.place.device,
+                             .status = static_cast<std::uint32_t>(status),
+                             .op = static_cast<std::uint32_t>(begun.op)});
+  return std::nullopt;
 }
 
 void Client::create(SharedFile& file, const std::string& name) {
@@ -135,22 +158,26 @@ Client::Layout* Client::layout_of(mds::FileId file, bool writes) {
   }
   struct Got {
     Result<mds::FileData::Granted> granted = fail(Errc::kInternal, "");
-    Result<std::vector<std::byte>> device = fail(Errc::kInternal, "");
+    Result<HeldLayout> held = fail(Errc::kInternal, "");
   };
   unsigned life = 0;
-  const auto got = ask<Got>(
+  auto got = ask<Got>(
       [&](mds::MetadataServer& server) {
         Got answer;
         answer.granted = server.data().grant(
             {.file = file,
              .client = id(),
              .access = writes ? layout::Access::kReadWrite : layout::Access::kRead,
-             .max_bytes = 4096},
+             .max_bytes = 4096,
+             .type = policy_.type,
+             // Of a file that is inline it is refused then: the client goes to the server itself.
+             .with_open = policy_.inline_bytes != 0 && choose(2) == 0},
             policy_);
         if (!answer.granted) return answer;
-        const auto body = layout::decode_files_layout(answer.granted->body);
-        answer.device =
-            server.data().device_body(*layout::unpack(body->device), layout::LayoutType::kFiles);
+        answer.held = HeldLayout::make(
+            policy_.type, answer.granted->body, [&](const layout::DeviceIdBytes& device) {
+              return server.data().device_body(*layout::unpack(device), policy_.type);
+            });
         return answer;
       },
       &life);
@@ -161,17 +188,23 @@ Client::Layout* Client::layout_of(mds::FileId file, bool writes) {
   Layout layout;
   layout.life = life;
   layout.writes = writes;
-  layout.body = layout::decode_files_layout(got->granted->body).value();
-  if (!got->device) {
+  if (!got->held) {
     layouts_.emplace(file, layout);
     give_back(file, false);
     return nullptr;
   }
-  layout.device = layout::decode_files_device(*got->device).value();
+  layout.held = std::move(*got->held);
   return &layouts_.emplace(file, std::move(layout)).first->second;
 }
 
-void Client::give_back(mds::FileId file, bool forgotten) {
+void Client::report(mds::MetadataServer& server, mds::FileId file, const Failures& failures) const {
+  if (policy_.type != layout::LayoutType::kFlexFiles) return;
+  for (const layout::DeviceError& error : failures.errors) {
+    server.data().reports().errors(file, id(), failures.offset, {&error, 1});
+  }
+}
+
+void Client::give_back(mds::FileId file, bool forgotten, const Failures& failures) {
   const auto held = layouts_.find(file);
   if (held == layouts_.end()) return;
   const Layout layout = held->second;
@@ -186,19 +219,21 @@ void Client::give_back(mds::FileId file, bool forgotten) {
     return;
   }
   static_cast<void>(ask<Answered>([&](mds::MetadataServer& server) {
+    report(server, file, failures);
     server.data().layout_ended(
         file, id(), layout.writes ? layout::Access::kReadWrite : layout::Access::kRead, forgotten);
     return Answered{};
   }));
 }
 
-void Client::lose(mds::FileId file) {
+void Client::lose(mds::FileId file, const Failures& failures) {
   const auto held = layouts_.find(file);
   if (held == layouts_.end()) return;
   const unsigned life = held->second.life;
   // Until the server has heard of it: what was sent must not come after what is sent next.
   while (life == mds_.lives()) {
     const auto told = ask<Answered>([&](mds::MetadataServer& server) {
+      report(server, file, failures);
       server.layouts().revoke(file, id(), "a request has no answer");
       return Answered{};
     });
@@ -226,51 +261,38 @@ void Client::answer_recalls() {
   }
 }
 
-std::pair<std::string, const layout::SealedHandle*> Client::place(const Layout& layout,
-                                                                  std::size_t block) const {
-  const std::uint64_t unit = block * kBlockBytes / layout.body.stripe_unit;
-  const auto& indices = layout.device.stripe_indices;
-  const std::uint32_t server = indices[(layout.body.first_stripe_index + unit) % indices.size()];
-  std::string address = layout::to_string(layout.device.servers[server].front());
-  address = address.substr(0, address.rfind(':'));
-  return {std::move(address), &layout.body.handles[server]};
-}
-
-std::optional<Client::Piece> Client::write_piece(SharedFile& file, const Layout& layout,
-                                                 std::size_t block, bool& unknown) {
-  const auto [server, handle] = place(layout, block);
+bool Client::write_piece(SharedFile& file, const Layout& layout, std::size_t block,
+                         std::vector<Piece>& pieces, Failures& failures) {
   const std::vector<std::byte> bytes = file.history.last(block);
-  rpc::nfs4::WriteArgs args{.offset = block * kBlockBytes,
-                            .stable = rpc::nfs4::StableHow::UNSTABLE4};
-  auto buffer = pool_.allocate(bytes.size());
-  if (!buffer) fail_run("a client's memory is not given back");
-  std::memcpy(buffer->data(), bytes.data(), bytes.size());
-  args.data.push_back(std::move(*buffer));
-  auto result = call(server, *handle, {Op::OP_WRITE, std::move(args)});
-  if (!result) {
-    refusal_ = server + " has not written: " + result.error().describe();
-    unknown = true;
-    return std::nullopt;
+  failures.offset = block * kBlockBytes;
+  std::vector<Call> calls;
+  for (const Place& place : layout.held.places(block)) {
+    rpc::nfs4::WriteArgs args{.offset = block * kBlockBytes,
+                              .stable = rpc::nfs4::StableHow::UNSTABLE4};
+    auto buffer = pool_.allocate(bytes.size());
+    if (!buffer) fail_run("a client's memory is not given back");
+    std::memcpy(buffer->data(), bytes.data(), bytes.size());
+    args.data.push_back(std::move(*buffer));
+    calls.push_back(begin_call(place, {Op::OP_WRITE, std::move(args)}));
   }
-  const auto* ok = result->get<rpc::nfs4::WriteOk>(1);
-  if (result->status != Status::NFS4_OK || ok == nullptr || ok->count != kBlockBytes) {
-    refusal_ = server + " has not written: " + std::string(rpc::nfs4::to_string(result->status));
-    return std::nullopt;
+  bool good = true;
+  for (Call& call : calls) {
+    const auto ok = end_call<rpc::nfs4::WriteOk>(call, failures);
+    good = good && ok && ok->count == kBlockBytes;
+    if (ok) pieces.push_back({.place = call.place, .verifier = ok->verifier});
   }
-  return Piece{block, ok->verifier, server};
+  return good;
 }
 
-bool Client::commit_pieces(const Layout& layout, const std::vector<Piece>& pieces, bool& unknown) {
+bool Client::commit_pieces(const std::vector<Piece>& pieces, Failures& failures) {
   std::set<std::string> committed;
   for (const Piece& piece : pieces) {
-    if (!committed.insert(piece.server).second) continue;
-    auto result = call(piece.server, *place(layout, piece.block).second,
-                       {Op::OP_COMMIT, rpc::nfs4::CommitArgs{}});
-    if (!result) unknown = true;
-    const auto* ok = result ? result->get<rpc::nfs4::CommitOk>(1) : nullptr;
-    if (ok == nullptr || result->status != Status::NFS4_OK) return false;
+    if (!committed.insert(piece.place.server).second) continue;
+    Call call = begin_call(piece.place, {Op::OP_COMMIT, rpc::nfs4::CommitArgs{}});
+    const auto ok = end_call<rpc::nfs4::CommitOk>(call, failures);
+    if (!ok) return false;
     for (const Piece& other : pieces) {
-      if (other.server == piece.server && other.verifier != ok->verifier) return false;
+      if (other.place.server == piece.place.server && other.verifier != ok->verifier) return false;
     }
   }
   return true;
@@ -281,22 +303,15 @@ bool Client::write_by_layout(SharedFile& file, const Blocks& blocks) {
   const Layout* layout = layout_of(file.id, true);
   if (layout == nullptr) return false;
   std::vector<Piece> pieces;
-  bool unknown = false;
-  bool good = true;
-  for (const std::size_t block : blocks) {
-    const auto piece = write_piece(file, *layout, block, unknown);
-    if (!piece) {
-      good = false;
-      break;
-    }
-    pieces.push_back(*piece);
-  }
-  good = good && commit_pieces(*layout, pieces, unknown);
-  if (!good) {
-    if (unknown) {
-      lose(file.id);
+  Failures failures;
+  const bool written = std::ranges::all_of(blocks, [&](std::size_t block) {
+    return write_piece(file, *layout, block, pieces, failures);
+  });
+  if (!written || !commit_pieces(pieces, failures)) {
+    if (failures.unknown) {
+      lose(file.id, failures);
     } else {
-      give_back(file.id, true);
+      give_back(file.id, true, failures);
     }
     return false;
   }
@@ -367,9 +382,10 @@ void Client::write_when_fenced(SharedFile& file) {
   // A metadata server that died meanwhile knows of no revocation: what the client held holds.
   if (old.life != held->life) return;
   for (std::size_t block = 0; block < file.history.blocks(); block += 3) {
-    bool unknown = false;
-    if (!write_piece(file, old, block, unknown)) continue;
-    fail_run("a data server took a write of who was fenced");
+    std::vector<Piece> taken;
+    Failures ignored;
+    static_cast<void>(write_piece(file, old, block, taken, ignored));
+    if (!taken.empty()) fail_run("a data server took a write of who was fenced");
   }
 }
 
@@ -390,18 +406,25 @@ bool Client::read_by_layout(SharedFile& file, std::size_t block) {
   const Layout* layout = layout_of(file.id, false);
   if (layout == nullptr) return false;
   const std::uint32_t promised = file.history.promised()[block];
-  const auto [server, handle] = place(*layout, block);
-  auto result =
-      call(server, *handle,
-           {Op::OP_READ, rpc::nfs4::ReadArgs{.offset = block * kBlockBytes, .count = kBlockBytes}});
-  auto* ok = result ? result->get<rpc::nfs4::ReadOk>(1) : nullptr;
-  if (ok == nullptr || result->status != Status::NFS4_OK) {
-    give_back(file.id, true);
-    return false;
+  Failures failures;
+  failures.offset = block * kBlockBytes;
+  for (const Place& place : layout->held.places(block)) {
+    Call call = begin_call(place, {Op::OP_READ, rpc::nfs4::ReadArgs{.offset = block * kBlockBytes,
+                                                                    .count = kBlockBytes}});
+    auto ok = end_call<rpc::nfs4::ReadOk>(call, failures);
+    if (!ok) continue;
+    const auto bytes = ok->data.flatten().value();
+    check(file, block, {bytes.data(), bytes.size()}, promised, "at " + place.server);
+    if (failures.errors.empty()) return true;
+    // LAYOUTERROR.
+    static_cast<void>(ask<Answered>([&](mds::MetadataServer& server) {
+      report(server, file.id, failures);
+      return Answered{};
+    }));
+    return true;
   }
-  const auto bytes = ok->data.flatten().value();
-  check(file, block, {bytes.data(), bytes.size()}, promised, "at " + server);
-  return true;
+  give_back(file.id, true, failures);
+  return false;
 }
 
 bool Client::read_by_mds(SharedFile& file, std::size_t block) {

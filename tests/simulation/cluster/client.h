@@ -1,6 +1,7 @@
 // A client machine: an application that writes, syncs and reads files, and a pNFS client under it
 // that behaves as a stock Linux one does: layouts, sessions with data servers, COMMIT and
-// LAYOUTCOMMIT, all of it again when something broke, recalls answered between two uses.
+// LAYOUTCOMMIT, all of it again when something broke, recalls answered between two uses. Of a
+// flexfiles layout it writes every mirror, and tells the metadata server what failed at which.
 //
 // Every wait has a deadline; an operation that is not over in time fails the run.
 //
@@ -19,9 +20,10 @@
 #include <thread>
 #include <vector>
 
-#include "layout/files_layout.h"
+#include "layout/flex_report.h"
 #include "rpc/session/session_client.h"
 #include "tests/simulation/cluster/cluster.h"
+#include "tests/simulation/cluster/held_layout.h"
 #include "tests/simulation/cluster/history.h"
 #include "tests/simulation/cluster/metadata_machine.h"
 
@@ -39,6 +41,13 @@ struct ClientTotals {
   std::uint64_t reads = 0;
   std::uint64_t names = 0;
   std::uint64_t again = 0;  // attempts that had to be made anew
+};
+
+// What did not work of an attempt.
+struct Failures {
+  std::vector<layout::DeviceError> errors;
+  bool unknown = false;  // a server may still carry out what it did not answer
+  std::uint64_t offset = 0;
 };
 
 class Client {
@@ -69,39 +78,42 @@ class Client {
 
  private:
   struct Layout {
-    layout::FilesLayout body;
-    layout::FilesDevice device;
+    HeldLayout held;
     unsigned life = 0;  // of the metadata server
     bool writes = false;
     bool recalled = false;
   };
   struct Piece {
-    std::size_t block = 0;
+    HeldLayout::Place place;
     std::uint64_t verifier = 0;
-    std::string server;
   };
   using Blocks = std::vector<std::size_t>;
+  using Place = HeldLayout::Place;
+  struct Call;
 
   template <class T>
   std::optional<T> ask(const std::function<T(mds::MetadataServer&)>& what,
                        unsigned* life = nullptr) {
     return mds_.call<T>(node(), what, life);
   }
-  [[nodiscard]] Result<rpc::nfs4::CompoundResult> call(const std::string& server,
-                                                       const layout::SealedHandle& handle,
-                                                       rpc::nfs4::OpArgs op);
+  [[nodiscard]] Call begin_call(const Place& place, rpc::nfs4::OpArgs op);
+  // Nothing: it failed, which is noted.
+  template <class Ok>
+  [[nodiscard]] std::optional<Ok> end_call(Call& begun, Failures& failures);
   [[nodiscard]] rpc::SessionClient& session(const std::string& server);
   [[nodiscard]] Layout* layout_of(mds::FileId file, bool writes);
-  void give_back(mds::FileId file, bool forgotten);
+  void give_back(mds::FileId file, bool forgotten, const Failures& failures = {});
   // The server may still carry out what it did not answer: the layout is lost, so that it is
   // fenced.
-  void lose(mds::FileId file);
+  void lose(mds::FileId file, const Failures& failures = {});
+  // LAYOUTRETURN's body.
+  void report(mds::MetadataServer& server, mds::FileId file, const Failures& failures) const;
   [[nodiscard]] bool write_by_layout(SharedFile& file, const Blocks& blocks);
   [[nodiscard]] bool write_by_mds(SharedFile& file, const Blocks& blocks);
-  [[nodiscard]] std::optional<Piece> write_piece(SharedFile& file, const Layout& layout,
-                                                 std::size_t block, bool& unknown);
-  [[nodiscard]] bool commit_pieces(const Layout& layout, const std::vector<Piece>& pieces,
-                                   bool& unknown);
+  // At every place; those that took it are added to `pieces`. Whether all did.
+  [[nodiscard]] bool write_piece(SharedFile& file, const Layout& layout, std::size_t block,
+                                 std::vector<Piece>& pieces, Failures& failures);
+  [[nodiscard]] bool commit_pieces(const std::vector<Piece>& pieces, Failures& failures);
   [[nodiscard]] bool read_by_layout(SharedFile& file, std::size_t block);
   [[nodiscard]] bool read_by_mds(SharedFile& file, std::size_t block);
   void check(const SharedFile& file, std::size_t block, std::span<const std::byte> bytes,
@@ -109,8 +121,6 @@ class Client {
   void answer_recalls();
   void begin(const std::string& what);
   void again();
-  std::pair<std::string, const layout::SealedHandle*> place(const Layout& layout,
-                                                            std::size_t block) const;
 
   const unsigned index_;
   MetadataMachine& mds_;

@@ -105,6 +105,13 @@ Cluster::Cluster(const RunOptions& options)
   policy.reserve_bytes = 0;
   policy.copies = options.copies;
   if (policy.copies == 0) policy.copies = choose(5) == 0 ? 1 : 2;
+  const bool flexible =
+      options.layouts == Layouts::kAny ? choose(4) == 0 : options.layouts == Layouts::kFlexFiles;
+  if (flexible) {
+    policy.type = layout::LayoutType::kFlexFiles;
+    policy.stripe_count = 1;
+    policy.duplication = layout::Duplication::kClientSync;
+  }
   // Files begin in the metadata store, and grow out of it sooner or later.
   if (choose(3) == 0) {
     policy.inline_bytes = static_cast<std::uint32_t>((1 + choose(options.blocks)) * kBlockBytes);
@@ -258,7 +265,7 @@ void Cluster::revive(Machine& machine) {
 void Cluster::fault() {
   Machine& one = any_machine();
   Machine& other = any_machine();
-  switch (choose(10)) {
+  switch (choose(11)) {
     case 0:
     case 1:
       ++deaths_;
@@ -292,6 +299,15 @@ void Cluster::fault() {
       resume(one.node());
       break;
     case 7: lease_fault(); break;
+    case 8: {
+      const unsigned client = clients_[choose(clients_.size())]->node();
+      const unsigned server = servers_[choose(servers_.size())]->node();
+      trace("node " + std::to_string(client) + " does not reach " + std::to_string(server));
+      network::cut(client, server);
+      outlast();
+      network::heal(client, server);
+      break;
+    }
     default:
       trace(one.name() + " has trouble with its disk");
       disk::behave(one.disk(), trouble(disks_fail_));

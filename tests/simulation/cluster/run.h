@@ -13,6 +13,9 @@ namespace weft::sim {
 // or at one parity group of three or five targets; kAny: the seed says.
 enum class StoreKind { kAny, kFolder, kTarget, kParity };
 
+// Of the export; kAny: the seed says.
+enum class Layouts { kAny, kFiles, kFlexFiles };
+
 struct RunOptions {
   unsigned data_servers = 4;
   unsigned clients = 3;
@@ -24,6 +27,7 @@ struct RunOptions {
   // In one seed of so many disks fail: reads, writes and syncs end with EIO, too. 0: in none.
   unsigned failing_disks = 4;
   StoreKind stores = StoreKind::kAny;
+  Layouts layouts = Layouts::kAny;
   std::string folder;  // for the disks
 };
 
