@@ -339,12 +339,41 @@ std::vector<ServerView> Registry::list() const {
   return views;
 }
 
+std::vector<std::uint32_t> Registry::ids() const {
+  const MutexLock lock(mutex_);
+  std::vector<std::uint32_t> ids;
+  ids.reserve(servers_.size());
+  for (const auto& [id, record] : servers_) ids.push_back(id);
+  return ids;
+}
+
+layout::Candidate Registry::candidate_of(const ServerRecord& record) const {
+  layout::Candidate candidate{.ds_id = record.id, .domain = record.domain, .load = {}};
+  const auto found = live_.find(record.id);
+  const Live* const live = found == live_.end() ? nullptr : &found->second;
+  candidate.state = state_of(record, live);
+  if (live == nullptr) return candidate;
+  candidate.capacity_bytes = live->last.space.capacity_bytes;
+  candidate.free_bytes = live->last.space.free_bytes;
+  if (options_.by_load) candidate.load = live->last.load.measured;
+  return candidate;
+}
+
 std::vector<layout::Candidate> Registry::candidates() const {
+  const MutexLock lock(mutex_);
   std::vector<layout::Candidate> candidates;
-  for (const ServerView& view : list()) {
-    candidates.push_back({view.record.id, view.state, view.last.space.capacity_bytes,
-                          view.last.space.free_bytes, view.record.domain,
-                          options_.by_load ? view.last.load.measured : layout::ServerLoad{}});
+  candidates.reserve(servers_.size());
+  for (const auto& [id, record] : servers_) candidates.push_back(candidate_of(record));
+  return candidates;
+}
+
+std::vector<layout::Candidate> Registry::candidates(std::span<const std::uint32_t> ds_ids) const {
+  const MutexLock lock(mutex_);
+  std::vector<layout::Candidate> candidates;
+  candidates.reserve(ds_ids.size());
+  for (const std::uint32_t ds_id : ds_ids) {
+    const auto record = servers_.find(ds_id);
+    if (record != servers_.end()) candidates.push_back(candidate_of(record->second));
   }
   return candidates;
 }

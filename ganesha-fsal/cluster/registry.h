@@ -186,7 +186,12 @@ class Registry {
   // --- what is known ---
   [[nodiscard]] std::optional<ServerView> find(std::uint32_t ds_id) const;
   [[nodiscard]] std::vector<ServerView> list() const;  // by id
+  [[nodiscard]] std::vector<std::uint32_t> ids() const;
+  // All of them, or those of `ds_ids` that are known: what is asked for at each grant is not to
+  // cost more in a larger cluster.
   [[nodiscard]] std::vector<layout::Candidate> candidates() const;
+  [[nodiscard]] std::vector<layout::Candidate> candidates(
+      std::span<const std::uint32_t> ds_ids) const;
   [[nodiscard]] bool is_connected(std::uint32_t ds_id) const;
   [[nodiscard]] Reach reach(std::uint32_t ds_id) const;
   // The ids of those that are down, of a file's data servers: why its I/O may wait.
@@ -265,6 +270,8 @@ class Registry {
   [[nodiscard]] Result<layout::Device> compose(std::span<const std::uint32_t> ds_ids) const;
   [[nodiscard]] std::shared_ptr<const layout::Device> existing(const layout::Device& like) const;
   [[nodiscard]] ServerView view_of(const ServerRecord& record) const WEFT_REQUIRES(mutex_);
+  [[nodiscard]] layout::Candidate candidate_of(const ServerRecord& record) const
+      WEFT_REQUIRES(mutex_);
   [[nodiscard]] bool heard_of_late_locked(std::uint32_t ds_id) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] bool lapsed_locked(const Live* live) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] Result<> change_record(std::uint32_t ds_id,

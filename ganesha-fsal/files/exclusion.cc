@@ -322,13 +322,13 @@ void Mirrors::server_gone(std::uint32_t ds_id) {
 
 void Mirrors::tick() {
   std::vector<std::uint32_t> lost;
-  for (const layout::Candidate& server : parts_.servers()) {
-    const bool gone = parts_.reach(server.ds_id) == Reach::kGone;
+  for (const std::uint32_t ds_id : parts_.servers()) {
+    const bool gone = parts_.reach(ds_id) == Reach::kGone;
     const MutexLock lock(mutex_);
     if (!gone) {
-      gone_.erase(server.ds_id);
-    } else if (gone_.insert(server.ds_id).second) {
-      lost.push_back(server.ds_id);
+      gone_.erase(ds_id);
+    } else if (gone_.insert(ds_id).second) {
+      lost.push_back(ds_id);
     }
   }
   for (const std::uint32_t ds_id : lost) server_gone(ds_id);

@@ -32,7 +32,7 @@ Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& reques
   grant.key = parts_.cluster.keys().sealing();
 
   std::map<std::uint32_t, layout::ServerLoad> loads;
-  for (layout::Candidate& server : registry.candidates()) {
+  for (layout::Candidate& server : registry.candidates(servers_of(view.map))) {
     if (parts_.mirrors.reach(server.ds_id) == Reach::kHere) {
       loads.emplace(server.ds_id, std::move(server.load));
     }

@@ -24,13 +24,12 @@ bool all_current(const layout::LayoutMap& map, std::span<const std::uint8_t> lea
   return true;
 }
 
-// What is known of the servers' loads and room, at one moment; of those that are here only.
+// What is known of a file's servers' loads and room, at one moment; of those that are here only.
 class Loads {
  public:
-  Loads(const std::function<std::vector<layout::Candidate>()>& servers,
-        const std::function<Reach(std::uint32_t)>& reach) {
-    for (layout::Candidate& server : servers()) {
-      if (reach(server.ds_id) != Reach::kHere) continue;
+  Loads(const layout::LayoutMap& map, const Mirrors::Parts& parts) {
+    for (layout::Candidate& server : parts.candidates(servers_of(map))) {
+      if (parts.reach(server.ds_id) != Reach::kHere) continue;
       if (server.capacity_bytes > 0) free_[server.ds_id] = server.free_bytes;
       loads_[server.ds_id] = std::move(server.load);
     }
@@ -81,7 +80,7 @@ Result<layout::LayoutMap> Mirrors::map_of(FileId file) const {
 
 Result<layout::Leads> Mirrors::choose(const layout::LayoutMap& map,
                                       std::span<const std::uint8_t> before) const {
-  const Loads loads(parts_.servers, parts_.reach);
+  const Loads loads(map, parts_);
   auto chosen =
       layout::choose_leads(map, loads.of(), parts_.rules, before, loads.has_room(parts_.rules));
   if (chosen) return chosen;
@@ -284,7 +283,7 @@ Result<layout::LayoutServers> Mirrors::servers_for(const View& view, layout::Acc
     return layout::one_of_each(map, view.leads);
   }
   if (map.reads == layout::ReadPolicy::kAllCopies) {
-    const Loads loads(parts_.servers, parts_.reach);
+    const Loads loads(map, parts_);
     auto servers = layout::all_of_each(map, layout::readable(map, loads.of(), parts_.rules), most);
     if (servers) return servers;
     return fail(Errc::kLayoutTryLater, servers.error().text);

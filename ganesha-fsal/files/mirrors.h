@@ -75,7 +75,9 @@ class Mirrors final : public MissedCopies {
     std::function<Reach(std::uint32_t ds_id)> reach;
     // Its process is dead, so it serves nobody.
     std::function<bool(std::uint32_t ds_id)> dead = [](std::uint32_t) { return false; };
-    std::function<std::vector<layout::Candidate>()> servers;  // for their loads
+    std::function<std::vector<std::uint32_t>()> servers;  // that are known
+    // What is known of these, of their loads and room.
+    std::function<std::vector<layout::Candidate>(std::span<const std::uint32_t> ds_ids)> candidates;
     // As Cluster::fence().
     std::function<void(std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
                        Done<void> done)>

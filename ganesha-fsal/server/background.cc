@@ -111,8 +111,8 @@ void Background::run_watcher() {
 
 std::set<std::uint32_t> Background::servers_away() {
   std::set<std::uint32_t> away;
-  for (const layout::Candidate& server : server_.cluster().registry().candidates()) {
-    if (server_.mirrors().reach(server.ds_id) != Reach::kHere) away.insert(server.ds_id);
+  for (const std::uint32_t ds_id : server_.cluster().registry().ids()) {
+    if (server_.mirrors().reach(ds_id) != Reach::kHere) away.insert(ds_id);
   }
   return away;
 }

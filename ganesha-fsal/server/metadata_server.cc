@@ -195,7 +195,11 @@ Mirrors::Parts MetadataServer::mirror_parts() {
           .layouts = *layouts_,
           .reach = [&registry](std::uint32_t ds_id) { return registry.reach(ds_id); },
           .dead = [&registry](std::uint32_t ds_id) { return registry.is_dead(ds_id); },
-          .servers = [&registry] { return registry.candidates(); },
+          .servers = [&registry] { return registry.ids(); },
+          .candidates =
+              [&registry](std::span<const std::uint32_t> ds_ids) {
+                return registry.candidates(ds_ids);
+              },
           .fence = [this](std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
                           Done<void> done) { cluster_->fence(ds_ids, {fence}, std::move(done)); },
           .grants_known = [this] { return uptime() >= environment_.grace; },

@@ -420,6 +420,11 @@ TEST_CASE("candidates carry the last word on space and load") {
   CHECK(candidates[0].free_bytes == 42);
   CHECK(candidates[0].capacity_bytes == 100);
   CHECK(candidates[0].load == beat.load.measured);
+  const std::uint32_t asked[] = {99, candidates[0].ds_id};
+  const auto of_two = f.registry->candidates(asked);
+  REQUIRE(of_two.size() == 1);  // of the one that is known
+  CHECK(of_two[0].free_bytes == 42);
+  CHECK(f.registry->ids() == std::vector{candidates[0].ds_id});
 }
 
 TEST_CASE("devices are made once, durably, and anew when an address changes") {

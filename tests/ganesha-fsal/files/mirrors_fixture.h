@@ -48,35 +48,43 @@ struct MirrorsTest : NamespaceTest {
     journal =
         std::make_unique<WriterJournal>(WriterJournal::Parts{.files = files, .names = *names});
     REQUIRE(journal->open());
-    Mirrors::Parts parts{.files = files,
-                         .names = *names,
-                         .journal = *journal,
-                         .layouts = layouts,
-                         .reach = [this](std::uint32_t id) { return reach[id]; },
-                         .dead = [this](std::uint32_t id) { return dead.contains(id); },
-                         .servers =
-                             [this] {
-                               std::vector<layout::Candidate> all;
-                               for (const auto& [id, load] : loads) {
-                                 all.push_back({.ds_id = id,
-                                                .capacity_bytes = free.contains(id) ? 1U << 30 : 0U,
-                                                .free_bytes = free.contains(id) ? free[id] : 0U,
-                                                .load = load});
-                               }
-                               return all;
-                             },
-                         .fence =
-                             [this](std::span<const std::uint32_t> ids, const control::Fence& fence,
-                                    Done<void> done) {
-                               fences.push_back({{ids.begin(), ids.end()}, fence, std::move(done)});
-                               if (fence_at_once) fences.back().done({});
-                             },
-                         .grants_known = [this] { return grants_known; },
-                         .doubt = doubt,
-                         .patience = 0ms,
-                         .retry = 0ms,
-                         .owing_for = 0ms,
-                         .owing_retry = 0ms};
+    Mirrors::Parts parts{
+        .files = files,
+        .names = *names,
+        .journal = *journal,
+        .layouts = layouts,
+        .reach = [this](std::uint32_t id) { return reach[id]; },
+        .dead = [this](std::uint32_t id) { return dead.contains(id); },
+        .servers =
+            [this] {
+              std::vector<std::uint32_t> all;
+              for (const auto& [id, load] : loads) all.push_back(id);
+              return all;
+            },
+        .candidates =
+            [this](std::span<const std::uint32_t> ids) {
+              std::vector<layout::Candidate> known;
+              for (const std::uint32_t id : ids) {
+                if (!loads.contains(id)) continue;
+                known.push_back({.ds_id = id,
+                                 .capacity_bytes = free.contains(id) ? 1U << 30 : 0U,
+                                 .free_bytes = free.contains(id) ? free[id] : 0U,
+                                 .load = loads[id]});
+              }
+              return known;
+            },
+        .fence =
+            [this](std::span<const std::uint32_t> ids, const control::Fence& fence,
+                   Done<void> done) {
+              fences.push_back({{ids.begin(), ids.end()}, fence, std::move(done)});
+              if (fence_at_once) fences.back().done({});
+            },
+        .grants_known = [this] { return grants_known; },
+        .doubt = doubt,
+        .patience = 0ms,
+        .retry = 0ms,
+        .owing_for = 0ms,
+        .owing_retry = 0ms};
     mirrors = std::make_unique<Mirrors>(std::move(parts));
   }
   // The metadata server dies and comes back; so no layout is known.

@@ -78,11 +78,12 @@ struct MovesTest : NamespaceTest {
                          if (looking) std::exchange(looking, nullptr)();
                          return reach[id];
                        },
-                   .servers =
-                       [this] {
+                   .servers = [] { return std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9}; },
+                   .candidates =
+                       [this](std::span<const std::uint32_t> ids) {
                          if (choosing) std::exchange(choosing, nullptr)();
                          std::vector<layout::Candidate> all;
-                         for (std::uint32_t id = 1; id < 10; ++id) {
+                         for (const std::uint32_t id : ids) {
                            all.push_back({.ds_id = id});
                            if (!busy.contains(id)) continue;
                            all.back().load.cpu_percent = {100};
