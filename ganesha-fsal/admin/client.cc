@@ -34,20 +34,6 @@ Result<> connect(Socket& socket, const std::string& path, std::chrono::milliseco
   return fail_errno(failed.value(), path);
 }
 
-template <class Report>
-Result<Report> ask(const std::string& path, std::chrono::milliseconds timeout,
-                   const Request& request) {
-  auto reply = exchange(path, request_line(request), timeout);
-  if (!reply) return pass(reply);
-  return read_reply<Report>(*reply);
-}
-
-// A path that is too long for a request names nothing.
-Result<> check_path(const std::string& path) {
-  if (path.size() <= kMaxArgumentBytes) return {};
-  return fail(Errc::kNameTooLong, path.substr(0, 64) + "...");
-}
-
 }  // namespace
 
 Result<std::string> exchange(const std::string& socket_path, const std::string& line,
@@ -82,43 +68,6 @@ Result<std::string> exchange(const std::string& socket_path, const std::string& 
                 "on: install the same version of weft and libfsalweft.so, restart ganesha.nfsd");
   }
   return reply.substr(0, size);
-}
-
-Result<SystemReport> Client::status() const {
-  return ask<SystemReport>(path_, timeout_, {.operation = Operation::kStatus});
-}
-
-Result<std::vector<DataServerReport>> Client::data_servers() const {
-  auto report = ask<DataServersReport>(path_, timeout_, {.operation = Operation::kDataServers});
-  if (!report) return pass(report);
-  return std::move(report->data_servers);
-}
-
-Result<FileReport> Client::file(const std::string& path) const {
-  if (auto fine = check_path(path); !fine) return pass(fine);
-  return ask<FileReport>(path_, timeout_, {Operation::kFile, path, {}});
-}
-
-Result<PolicyReport> Client::policy(const std::string& path) const {
-  if (auto fine = check_path(path); !fine) return pass(fine);
-  return ask<PolicyReport>(path_, timeout_, {Operation::kPolicy, path, {}});
-}
-
-Result<PolicyReport> Client::set_policy(const std::string& path, const std::string& policy) const {
-  if (auto fine = check_path(path); !fine) return pass(fine);
-  if (policy.size() > kMaxValueBytes) return fail(Errc::kInvalid, "a policy of over 512 bytes");
-  return ask<PolicyReport>(path_, timeout_, {Operation::kSetPolicy, path, policy});
-}
-
-Result<PolicyReport> Client::change_policy(const std::string& path, const std::string& keys) const {
-  if (auto fine = check_path(path); !fine) return pass(fine);
-  if (keys.size() > kMaxValueBytes) return fail(Errc::kInvalid, "a policy of over 512 bytes");
-  return ask<PolicyReport>(path_, timeout_, {Operation::kChangePolicy, path, keys});
-}
-
-Result<MaintenanceReport> Client::maintain(const std::string& what, const std::string& whom) const {
-  if (whom.size() > kMaxValueBytes) return fail(Errc::kInvalid, "a name of over 512 bytes");
-  return ask<MaintenanceReport>(path_, timeout_, {Operation::kMaintain, what, whom});
 }
 
 }  // namespace weft::mds::admin

@@ -5,12 +5,15 @@
 
 #include <chrono>
 #include <string>
-#include <vector>
 
-#include "ganesha-fsal/admin/source.h"
+#include "ganesha-fsal/admin/protocol.h"
 #include "rpc/base/error.h"
 
 namespace weft::mds::admin {
+
+// One line sent, and the one that is answered; both with their ends. The errors of Client.
+[[nodiscard]] Result<std::string> exchange(const std::string& socket_path, const std::string& line,
+                                           std::chrono::milliseconds timeout);
 
 class Client {
  public:
@@ -21,17 +24,16 @@ class Client {
   // kNotFound, kUnreachable, kAccess when the socket is not there, not served, not ours to use;
   // kTimedOut; kNotSupported when a server of another version is there; else the metadata server's
   // own error.
-  [[nodiscard]] Result<SystemReport> status() const;
-  [[nodiscard]] Result<std::vector<DataServerReport>> data_servers() const;
-  [[nodiscard]] Result<FileReport> file(const std::string& path) const;
-  [[nodiscard]] Result<PolicyReport> policy(const std::string& path) const;
-  [[nodiscard]] Result<PolicyReport> set_policy(const std::string& path,
-                                                const std::string& policy) const;
-  [[nodiscard]] Result<PolicyReport> change_policy(const std::string& path,
-                                                   const std::string& keys) const;
-
-  [[nodiscard]] Result<MaintenanceReport> maintain(const std::string& what,
-                                                   const std::string& whom) const;
+  // kInvalid: a text is too long for a request, or has a zero byte.
+  template <Request R>
+  [[nodiscard]] Result<typename R::Reply> ask(const R& request) const {
+    if (!from_json<R>(to_json(request), R::kName)) {
+      return fail(Errc::kInvalid, "a name that is too long, or none");
+    }
+    auto reply = exchange(path_, request_line(request), timeout_);
+    if (!reply) return pass(reply);
+    return read_reply<typename R::Reply>(*reply);
+  }
 
   [[nodiscard]] const std::string& socket_path() const { return path_; }
 
@@ -39,9 +41,5 @@ class Client {
   std::string path_;
   std::chrono::milliseconds timeout_;
 };
-
-// One line sent, and the one that is answered; both with their ends. The errors of Client.
-[[nodiscard]] Result<std::string> exchange(const std::string& socket_path, const std::string& line,
-                                           std::chrono::milliseconds timeout);
 
 }  // namespace weft::mds::admin

@@ -60,20 +60,12 @@ Errc code_named(std::string_view name) {
 
 }  // namespace
 
-std::string_view to_string(Operation operation) {
-  switch (operation) {
-    case Operation::kStatus: return "status";
-    case Operation::kDataServers: return "data-servers";
-    case Operation::kFile: return "file";
-    case Operation::kPolicy: return "policy";
-    case Operation::kSetPolicy: return "set-policy";
-    case Operation::kChangePolicy: return "change-policy";
-    case Operation::kMaintain: return "maintain";
-  }
-  return "";
+std::string request_line(const char* name, Json fields) {
+  Json members = Json::object();
+  members["request"] = name;
+  members.update(fields);
+  return line_of(std::move(members));
 }
-
-std::string request_line(const Request& request) { return line_of(to_json(request)); }
 
 std::string error_line(const Error& error) {
   const WireError wire{std::string(weft::to_string(error.code)), error.text};
@@ -82,10 +74,14 @@ std::string error_line(const Error& error) {
 
 std::string reply_line(Json report) { return line_of({{"reply", std::move(report)}}); }
 
-Result<Request> read_request(std::string_view line) {
+Result<NamedRequest> read_request(std::string_view line) {
   auto message = read_line(line);
   if (!message) return pass(message);
-  return from_json<Request>(*message, "admin request");
+  const auto name = message->find("request");
+  if (name == message->end() || !name->is_string()) {
+    return fail(Errc::kProtocol, "a message without a request");
+  }
+  return NamedRequest{name->get<std::string>(), std::move(*message)};
 }
 
 Result<Json> read_reply(std::string_view line) {

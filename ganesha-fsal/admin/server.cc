@@ -17,38 +17,9 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-template <class Report>
-std::string reply_to(const Result<Report>& report) {
-  return report ? reply_line(*report) : error_line(report.error());
-}
-
-// Both in one answer, so that they are of one moment.
-Result<SystemReport> system(AdminSource& source) {
-  auto status = source.status();
-  if (!status) return pass(status);
-  auto servers = source.data_servers();
-  if (!servers) return pass(servers);
-  return SystemReport{std::move(*status), std::move(*servers)};
-}
-
-Result<DataServersReport> data_servers(AdminSource& source) {
-  auto servers = source.data_servers();
-  if (!servers) return pass(servers);
-  return DataServersReport{std::move(*servers)};
-}
-
-std::string reply_to(AdminSource& source, const Request& request) {
-  switch (request.operation) {
-    case Operation::kStatus: return reply_to(system(source));
-    case Operation::kDataServers: return reply_to(data_servers(source));
-    case Operation::kFile: return reply_to(source.file(request.argument));
-    case Operation::kPolicy: return reply_to(source.policy(request.argument));
-    case Operation::kSetPolicy: return reply_to(source.set_policy(request.argument, request.value));
-    case Operation::kChangePolicy:
-      return reply_to(source.change_policy(request.argument, request.value));
-    case Operation::kMaintain: return reply_to(source.maintain(request.argument, request.value));
-  }
-  return error_line({Errc::kInternal, "an operation without an answer"});
+std::string reply_to(const Table& table, const NamedRequest& request) {
+  auto reply = table.serve(request.name, request.message);
+  return reply ? reply_line(std::move(*reply)) : error_line(reply.error());
 }
 
 // For the log.
@@ -89,15 +60,15 @@ Result<> make_way(const std::string& path) {
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::start(Config config, AdminSource& source) {
-  std::unique_ptr<Server> server(new Server(std::move(config), source));
+Result<std::unique_ptr<Server>> Server::start(Config config, const Table& table) {
+  std::unique_ptr<Server> server(new Server(std::move(config), table));
   if (auto listening = server->listen(); !listening) return pass(listening);
   server->accept();
   server->thread_ = std::thread([io = &server->io_] { io->run(); });
   return server;
 }
 
-Server::Server(Config config, AdminSource& source) : config_(std::move(config)), source_(source) {}
+Server::Server(Config config, const Table& table) : config_(std::move(config)), table_(table) {}
 
 Server::~Server() {
   if (!thread_.joinable()) return;
@@ -156,13 +127,10 @@ class Server::Caller : public std::enable_shared_from_this<Caller> {
     deadline_.cancel();
     auto request = read_request(line);
     if (!request) return answer(error_line(request.error()));
-    const bool changes = request->operation == Operation::kMaintain ||
-                         request->operation == Operation::kSetPolicy ||
-                         request->operation == Operation::kChangePolicy;
-    if (!changes) return answer(reply_to(server_.source_, *request));
+    if (!server_.table_.changes(request->name)) return answer(reply_to(server_.table_, *request));
     asio::post(server_.changes_, [self = shared_from_this(), request = std::move(*request),
                                   work = asio::make_work_guard(server_.io_)]() mutable {
-      auto reply = reply_to(self->server_.source_, request);
+      auto reply = reply_to(self->server_.table_, request);
       asio::post(self->server_.io_, [self = std::move(self), reply = std::move(reply)]() mutable {
         self->answer(std::move(reply));
       });

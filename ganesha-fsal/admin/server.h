@@ -1,6 +1,6 @@
 // The admin socket's server end, inside the metadata server.
 //
-// A thread answers requests from the AdminSource, one after the other, and closes the connection.
+// A thread answers requests by the Table, one after the other, and closes the connection.
 // What changes something may wait for data servers, so another thread does that, one after the
 // other too: who asks how things are does not wait for it. At most kMaxCallers are served at once;
 // callers beyond them and the listen queue (16) wait in connect().
@@ -8,7 +8,7 @@
 // SO_PEERCRED makes sure of. A caller that sends nothing, or does not read, costs the deadline and
 // its connection, nothing else.
 //
-// Ownership: the AdminSource outlives the server. Destruction ends the threads (requests under way
+// Ownership: the Table outlives the server. Destruction ends the threads (requests under way
 // are finished first) and removes the socket file.
 #pragma once
 
@@ -21,7 +21,7 @@
 #include <string>
 #include <thread>
 
-#include "ganesha-fsal/admin/source.h"
+#include "ganesha-fsal/admin/requests.h"
 #include "rpc/base/error.h"
 
 namespace weft::mds::admin {
@@ -36,7 +36,7 @@ class Server {
   // Listens and starts the thread. A socket file that nobody listens at any more is replaced;
   // kExists when somebody does, or when something else than a socket is there. Missing folders are
   // made.
-  [[nodiscard]] static Result<std::unique_ptr<Server>> start(Config config, AdminSource& source);
+  [[nodiscard]] static Result<std::unique_ptr<Server>> start(Config config, const Table& table);
 
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -45,7 +45,7 @@ class Server {
  private:
   using Protocol = boost::asio::local::stream_protocol;
 
-  Server(Config config, AdminSource& source);
+  Server(Config config, const Table& table);
   [[nodiscard]] Result<> listen();
   // Of the thread.
   void accept();
@@ -54,7 +54,7 @@ class Server {
   class Caller;
 
   const Config config_;
-  AdminSource& source_;
+  const Table& table_;
   boost::asio::io_context io_{1};
   Protocol::acceptor acceptor_{io_};
   boost::asio::steady_timer pause_{io_};

@@ -1,14 +1,11 @@
-// What the metadata server tells an administrator: the reports, and who makes them.
+// What the metadata server tells an administrator: the reports.
 //
-// The admin server (admin/server.h) answers the `weft` command line from one AdminSource, which
-// libfsalweft.so implements over its registry, grants and counters. The reports are snapshots:
-// plain values, made without holding anything up for the data path. Each is described behind it
-// (rpc/xdr/describe.h): so it goes over the admin socket, and `weft -o json` shows it.
+// They are snapshots: plain values, made without holding anything up for the data path. Each is
+// described behind it (rpc/xdr/describe.h): so it goes over the admin socket, and `weft -o json`
+// shows it. Durations are in milliseconds, sizes in bytes, counters count since the process
+// started.
 //
-// Threading: an AdminSource is called from the admin server's threads and that of the metrics page,
-// while the rest of the metadata server runs; each method must be safe against that. What only
-// tells must answer within a second or so: the socket's other callers wait. Durations are in
-// milliseconds, sizes in bytes, counters count since the process started.
+// Threading: plain values.
 #pragma once
 
 #include <cstdint>
@@ -723,9 +720,9 @@ void describe(Io& io, AuditReport& r) {
   io("failures", r.failures, cut_at(kLongList));
 }
 
-// What came of what an administrator told the metadata server to do (AdminSource::maintain()).
+// What came of what an administrator told the metadata server to do (admin/requests.h).
 struct MaintenanceReport {
-  std::string action;                         // `what`
+  std::string action;                         // the request, or "...-check", "...-plan": only told
   std::optional<ServerName> server;           // whom it is about
   std::optional<std::uint64_t> objects_left;  // "drain", "remove": that are there now
   std::optional<std::uint32_t> target;        // "give-up": of the server's parity group
@@ -747,40 +744,5 @@ void describe(Io& io, MaintenanceReport& r) {
   io("plan", r.plan);
   io("audit", r.audit);
 }
-
-class AdminSource {
- public:
-  AdminSource() = default;
-  AdminSource(const AdminSource&) = delete;
-  AdminSource& operator=(const AdminSource&) = delete;
-  virtual ~AdminSource() = default;
-
-  [[nodiscard]] virtual Result<StatusReport> status() = 0;
-  // Every data server ever registered and not removed, by id.
-  [[nodiscard]] virtual Result<std::vector<DataServerReport>> data_servers() = 0;
-  // `path` is absolute, as clients see it (an export's Pseudo path and what is below it).
-  // kNotFound, kWrongType when it is no regular file, kInvalid when it is in no export of ours.
-  [[nodiscard]] virtual Result<FileReport> file(const std::string& path) = 0;
-  // What holds at a directory or regular file; errors as above.
-  [[nodiscard]] virtual Result<PolicyReport> policy(const std::string& path) = 0;
-  // Replaces a directory's own policy; empty: clears it. kInvalid naming the key that is wrong.
-  [[nodiscard]] virtual Result<PolicyReport> set_policy(const std::string& path,
-                                                        const std::string& policy) = 0;
-  // Gives a directory these keys; those of its own that are not named stay. kInvalid as above.
-  [[nodiscard]] virtual Result<PolicyReport> change_policy(const std::string& path,
-                                                           const std::string& keys) = 0;
-  // `what`: "drain", "undrain" or "remove"; `whom`: a data server's id or name. Or: "scrub" and
-  // "scrub-check" (which only tells); a file's path, or nothing for all; and "scrub-stop"; and
-  // "scrub-resolve" with a data server whose copies of a file are right, a space, and the file's
-  // path or number. Or "rebalance" and "rebalance-plan" (which only tells), with how many percent
-  // apart servers may be; and "rebalance-stop". Or "accept": a data server that is not accepted
-  // because its store is in an older state is to be used as it is. Or "give-up": a data server, a
-  // space, and which target of its parity group is lost for ever. Or "audit", "audit-check" (which
-  // only tells), "audit-stop", "audit-status". kNotFound: no such data server or
-  // file; kInvalid: it cannot be done, and what to do instead; kBusy: a scrub or an audit runs;
-  // kNotSupported: `what`.
-  [[nodiscard]] virtual Result<MaintenanceReport> maintain(const std::string& what,
-                                                           const std::string& whom) = 0;
-};
 
 }  // namespace weft::mds

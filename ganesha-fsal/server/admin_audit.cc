@@ -46,24 +46,29 @@ AuditReport status(MetadataServer& server) {
   return report;
 }
 
+Result<MaintenanceReport> begin(MetadataServer& server, const admin::Audit& request) {
+  if (auto begun = server.repairs().auditor().begin(request.only_tell); !begun) return pass(begun);
+  return MaintenanceReport{.action = request.only_tell ? "audit-check" : request.kName};
+}
+
+MaintenanceReport stop(MetadataServer& server) {
+  MaintenanceReport report{.action = admin::StopAudit::kName};
+  report.was_running = server.repairs().auditor().end();
+  return report;
+}
+
+MaintenanceReport tell(MetadataServer& server) {
+  MaintenanceReport report{.action = admin::GetAudit::kName};
+  report.audit = status(server);
+  return report;
+}
+
 }  // namespace
 
-Result<MaintenanceReport> audit(MetadataServer& server, const std::string& what) {
-  MaintenanceReport report{.action = what};
-  if (what == "audit-status") {
-    report.audit = status(server);
-    return report;
-  }
-  if (what == "audit-stop") {
-    report.was_running = server.repairs().auditor().end();
-    return report;
-  }
-  if (what != "audit" && what != "audit-check") {
-    return fail(Errc::kNotSupported, "no such maintenance: " + what);
-  }
-  const bool only_tell = what == "audit-check";
-  if (auto begun = server.repairs().auditor().begin(only_tell); !begun) return pass(begun);
-  return report;
+void add_audit(MetadataServer& server, admin::Table& table) {
+  table.on<admin::Audit>([&server](const admin::Audit& request) { return begin(server, request); });
+  table.on<admin::StopAudit>([&server](auto&) { return stop(server); });
+  table.on<admin::GetAudit>([&server](auto&) { return tell(server); });
 }
 
 void add_strays(MetadataServer& server, StatusReport& report) {

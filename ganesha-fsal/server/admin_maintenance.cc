@@ -61,7 +61,7 @@ Result<MaintenanceReport> drain(MetadataServer& server, const ServerView& view) 
   auto left = objects_at(server, view.record.id);
   if (!left) return pass(left);
   if (auto set = set_duty(server, view, Duty::kDraining); !set) return pass(set);
-  auto report = about("drain", view);
+  auto report = about(admin::Drain::kName, view);
   report.objects_left = *left;
   return report;
 }
@@ -72,7 +72,7 @@ Result<MaintenanceReport> undrain(MetadataServer& server, const ServerView& view
   }
   if (auto set = set_duty(server, view, Duty::kServing); !set) return pass(set);
   server.repairs().mover().give_up(view.record.id);
-  return about("undrain", view);
+  return about(admin::Undrain::kName, view);
 }
 
 Result<MaintenanceReport> remove(MetadataServer& server, const ServerView& view) {
@@ -88,7 +88,7 @@ Result<MaintenanceReport> remove(MetadataServer& server, const ServerView& view)
                             view.record.id));
   }
   if (auto set = set_duty(server, view, Duty::kRemoving); !set) return pass(set);
-  auto report = about("remove", view);
+  auto report = about(admin::Remove::kName, view);
   report.objects_left = *left;
   return report;
 }
@@ -98,39 +98,19 @@ Result<MaintenanceReport> accept(MetadataServer& server, const ServerView& view)
   if (!taken) return fail(taken.error().code, title(view) + ": " + taken.error().text);
   spdlog::warn("event=store_taken_as_is ds={}", view.record.id);
   server.repairs().readmission().look_now();
-  return about("accept", view);
+  return about(admin::Accept::kName, view);
 }
 
-// `whom`: the data server, a space, and the target's number in its group.
-Result<MaintenanceReport> give_up_target(MetadataServer& server, const std::string& whom) {
-  const std::size_t space = whom.rfind(' ');
-  std::uint32_t target = 0;
-  const char* const end = whom.data() + whom.size();
-  const auto parsed = space == std::string::npos
-                          ? std::from_chars(end, end, target)
-                          : std::from_chars(whom.data() + space + 1, end, target);
-  if (parsed.ec != std::errc() || parsed.ptr != end) {
-    return fail(Errc::kInvalid, "a data server and the number of a target of its parity group");
-  }
-  auto view = find(server, whom.substr(0, space));
+Result<MaintenanceReport> give_up(MetadataServer& server, const admin::GiveUp& request) {
+  auto view = find(server, request.server);
   if (!view) return pass(view);
   if (!view->connected) return fail(Errc::kInvalid, title(*view) + " is not connected");
-  auto told = server.cluster().ask(view->record.id, rpc::control::GiveUp{.target = target});
+  auto told = server.cluster().ask(view->record.id, rpc::control::GiveUp{.target = request.target});
   if (!told) return fail(told.error().code, title(*view) + ": " + told.error().text);
-  spdlog::warn("event=target_given_up ds={} target={}", view->record.id, target);
-  auto report = about("give-up", *view);
-  report.target = target;
+  spdlog::warn("event=target_given_up ds={} target={}", view->record.id, request.target);
+  auto report = about(request.kName, *view);
+  report.target = request.target;
   return report;
-}
-
-Result<double> to_part(const std::string& percent) {
-  unsigned value = 0;
-  const char* const end = percent.data() + percent.size();
-  const auto parsed = std::from_chars(percent.data(), end, value);
-  if (parsed.ec != std::errc() || parsed.ptr != end || value < 1 || value > 50) {
-    return fail(Errc::kInvalid, "percent: 1 to 50");
-  }
-  return value / 100.0;
 }
 
 Result<MaintenanceReport> plan(MetadataServer& server, double within) {
@@ -144,18 +124,18 @@ Result<MaintenanceReport> plan(MetadataServer& server, double within) {
   return report;
 }
 
-Result<MaintenanceReport> rebalance(MetadataServer& server, const std::string& what,
-                                    const std::string& percent) {
-  if (what == "rebalance-stop") {
-    MaintenanceReport report{.action = what};
-    report.was_running = server.repairs().mover().end_rebalance();
-    return report;
-  }
-  auto within = to_part(percent);
-  if (!within) return pass(within);
-  if (what == "rebalance-plan") return plan(server, *within);
-  if (auto begun = server.repairs().mover().begin_rebalance(*within); !begun) return pass(begun);
-  return MaintenanceReport{.action = what};
+Result<MaintenanceReport> rebalance(MetadataServer& server, const admin::Rebalance& request) {
+  if (request.percent < 1 || request.percent > 50) return fail(Errc::kInvalid, "percent: 1 to 50");
+  const double within = request.percent / 100.0;
+  if (request.only_tell) return plan(server, within);
+  if (auto begun = server.repairs().mover().begin_rebalance(within); !begun) return pass(begun);
+  return MaintenanceReport{.action = admin::Rebalance::kName};
+}
+
+MaintenanceReport stop_rebalance(MetadataServer& server) {
+  MaintenanceReport report{.action = admin::StopRebalance::kName};
+  report.was_running = server.repairs().mover().end_rebalance();
+  return report;
 }
 
 // Tells the data servers over parity groups, and what they answered.
@@ -166,6 +146,13 @@ void scrub_groups(MetadataServer& server, const rpc::control::Scrub& request,
     auto told = server.cluster().ask(view.record.id, request);
     report.groups.push_back({name_of(view), told ? "" : told.error().describe()});
   }
+}
+
+MaintenanceReport stop_scrub(MetadataServer& server) {
+  MaintenanceReport report{.action = admin::StopScrub::kName};
+  report.was_running = server.repairs().scrubber().end();
+  scrub_groups(server, {.start = false}, report);
+  return report;
 }
 
 GroupReport group_report(const ServerView& view) {
@@ -187,25 +174,30 @@ GroupReport group_report(const ServerView& view) {
           .given_up = group.given_up};
 }
 
+// What is done with one data server.
+template <admin::Request R>
+void add(MetadataServer& server, admin::Table& table,
+         Result<MaintenanceReport> (*act)(MetadataServer&, const ServerView&)) {
+  table.on<R>([&server, act](const R& request) -> Result<MaintenanceReport> {
+    auto view = find(server, request.server);
+    if (!view) return pass(view);
+    return act(server, *view);
+  });
+}
+
 }  // namespace
 
-Result<MaintenanceReport> maintain(MetadataServer& server, const std::string& what,
-                                   const std::string& whom) {
-  if (what == "scrub-stop") {
-    MaintenanceReport report{.action = what};
-    report.was_running = server.repairs().scrubber().end();
-    scrub_groups(server, {.start = false}, report);
-    return report;
-  }
-  if (what.starts_with("rebalance")) return rebalance(server, what, whom);
-  if (what == "give-up") return give_up_target(server, whom);
-  auto view = find(server, whom);
-  if (!view) return pass(view);
-  if (what == "drain") return drain(server, *view);
-  if (what == "undrain") return undrain(server, *view);
-  if (what == "remove") return remove(server, *view);
-  if (what == "accept") return accept(server, *view);
-  return fail(Errc::kNotSupported, "no such maintenance: " + what);
+void add_maintenance(MetadataServer& server, admin::Table& table) {
+  add<admin::Drain>(server, table, drain);
+  add<admin::Undrain>(server, table, undrain);
+  add<admin::Remove>(server, table, remove);
+  add<admin::Accept>(server, table, accept);
+  table.on<admin::GiveUp>(
+      [&server](const admin::GiveUp& request) { return give_up(server, request); });
+  table.on<admin::Rebalance>(
+      [&server](const admin::Rebalance& request) { return rebalance(server, request); });
+  table.on<admin::StopRebalance>([&server](auto&) { return stop_rebalance(server); });
+  table.on<admin::StopScrub>([&server](auto&) { return stop_scrub(server); });
 }
 
 Result<MaintenanceReport> begin_scrub(MetadataServer& server, std::optional<FileId> file,
@@ -240,7 +232,7 @@ Result<MaintenanceReport> resolve_scrub(MetadataServer& server, FileId file,
   if (auto begun = server.repairs().scrubber().resolve(file, view->record.id); !begun)
     return pass(begun);
   spdlog::warn("event=scrub_resolve file={:x} from={}", file, view->record.id);
-  auto report = about("scrub-resolve", *view);
+  auto report = about(admin::ResolveScrub::kName, *view);
   report.fileid = file;
   return report;
 }

@@ -1,13 +1,13 @@
 // What an administrator does with data servers while the system runs, and how far that is.
 //
-// Threading: as AdminSource.
+// Threading: any thread.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "ganesha-fsal/admin/source.h"
+#include "ganesha-fsal/admin/requests.h"
 #include "ganesha-fsal/server/metadata_server.h"
 
 namespace weft::mds {
@@ -16,9 +16,8 @@ namespace weft::mds {
 [[nodiscard]] std::string title(const ServerView& view);
 [[nodiscard]] ServerName name_of(const ServerView& view);
 
-// AdminSource::maintain(), but for beginning a scrub.
-[[nodiscard]] Result<MaintenanceReport> maintain(MetadataServer& server, const std::string& what,
-                                                 const std::string& whom);
+// Drain, Undrain, Remove, Accept, GiveUp, Rebalance, StopRebalance, StopScrub.
+void add_maintenance(MetadataServer& server, admin::Table& table);
 
 // Of one file, or all.
 [[nodiscard]] Result<MaintenanceReport> begin_scrub(MetadataServer& server,

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <charconv>
+#include <memory>
 #include <numeric>
 
 #include "ganesha-fsal/files/policies.h"
@@ -75,17 +76,19 @@ DataServerReport report_of(const ServerView& view) {
   return report;
 }
 
-class AdminReports final : public AdminSource {
+class AdminReports {
  public:
   explicit AdminReports(MetadataServer& server) : server_(server) {}
 
-  Result<StatusReport> status() override;
-  Result<std::vector<DataServerReport>> data_servers() override;
-  Result<FileReport> file(const std::string& path) override;
-  Result<PolicyReport> policy(const std::string& path) override;
-  Result<PolicyReport> set_policy(const std::string& path, const std::string& policy) override;
-  Result<PolicyReport> change_policy(const std::string& path, const std::string& keys) override;
-  Result<MaintenanceReport> maintain(const std::string& what, const std::string& whom) override;
+  [[nodiscard]] StatusReport status();
+  [[nodiscard]] Result<std::vector<DataServerReport>> data_servers();
+  [[nodiscard]] Result<FileReport> file(const std::string& path);
+  [[nodiscard]] Result<PolicyReport> policy(const std::string& path);
+  [[nodiscard]] Result<PolicyReport> set_policy(const std::string& path, const std::string& policy);
+  [[nodiscard]] Result<PolicyReport> change_policy(const std::string& path,
+                                                   const std::string& keys);
+  [[nodiscard]] Result<MaintenanceReport> scrub(const admin::Scrub& request);
+  [[nodiscard]] Result<MaintenanceReport> resolve(const admin::ResolveScrub& request);
 
  private:
   [[nodiscard]] const Environment& environment() const { return server_.environment(); }
@@ -93,7 +96,6 @@ class AdminReports final : public AdminSource {
   [[nodiscard]] std::uint64_t since(Clock::time_point then) const {
     return to_ms(environment().clock.now() - then);
   }
-  [[nodiscard]] Result<MaintenanceReport> resolve(const std::string& whom);
   void add_repair(StatusReport& report) const;
   static void add_store(StatusReport& report, const StoreHealth& health);
   void add_inline(StatusReport& report, const StoreHealth& health) const;
@@ -161,7 +163,7 @@ void AdminReports::add_repair(StatusReport& report) const {
   add_strays(server_, report);
 }
 
-Result<StatusReport> AdminReports::status() {
+StatusReport AdminReports::status() {
   StatusReport report;
   report.version = WEFT_VERSION;
   report.uptime_ms = to_ms(server_.uptime());
@@ -380,36 +382,26 @@ std::string AdminReports::from(const PolicyKey& key, const PathInExport& where) 
   return shown.empty() ? "/" : shown;
 }
 
-Result<MaintenanceReport> AdminReports::maintain(const std::string& what, const std::string& whom) {
-  if (what.starts_with("audit")) return audit(server_, what);
-  if (what == "scrub-resolve") return resolve(whom);
-  if (what != "scrub" && what != "scrub-check") return mds::maintain(server_, what, whom);
-  std::optional<FileId> file;
-  if (!whom.empty()) {
-    auto found = find(whom);
-    if (!found) return pass(found);
-    if (found->attributes.type != FileType::kRegular) {
-      return fail(Errc::kWrongType, "no regular file");
-    }
-    file = found->attributes.id;
+Result<MaintenanceReport> AdminReports::scrub(const admin::Scrub& request) {
+  if (request.path.empty()) return begin_scrub(server_, std::nullopt, request.only_tell);
+  auto found = find(request.path);
+  if (!found) return pass(found);
+  if (found->attributes.type != FileType::kRegular) {
+    return fail(Errc::kWrongType, "no regular file");
   }
-  return begin_scrub(server_, file, what == "scrub-check");
+  return begin_scrub(server_, found->attributes.id, request.only_tell);
 }
 
-// `whom`: the data server, a space, and the file's path or number.
-Result<MaintenanceReport> AdminReports::resolve(const std::string& whom) {
-  const std::size_t space = whom.find(' ');
-  if (space == std::string::npos) return fail(Errc::kInvalid, "a data server and a file");
-  const std::string name = whom.substr(space + 1);
+Result<MaintenanceReport> AdminReports::resolve(const admin::ResolveScrub& request) {
   FileId file = 0;
-  const char* const end = name.data() + name.size();
-  const auto number = std::from_chars(name.data(), end, file);
-  if (name.empty() || number.ec != std::errc() || number.ptr != end) {
-    auto found = find(name);
+  const char* const end = request.file.data() + request.file.size();
+  const auto number = std::from_chars(request.file.data(), end, file);
+  if (request.file.empty() || number.ec != std::errc() || number.ptr != end) {
+    auto found = find(request.file);
     if (!found) return pass(found);
     file = found->attributes.id;
   }
-  return resolve_scrub(server_, file, whom.substr(0, space));
+  return resolve_scrub(server_, file, request.server);
 }
 
 Result<PolicyReport> AdminReports::policy(const std::string& path) {
@@ -456,8 +448,37 @@ Result<PolicyReport> AdminReports::change_policy(const std::string& path, const 
 
 }  // namespace
 
-std::unique_ptr<AdminSource> make_admin_reports(MetadataServer& server) {
-  return std::make_unique<AdminReports>(server);
+admin::Table make_admin_table(MetadataServer& server) {
+  admin::Table table;
+  const auto reports = std::make_shared<AdminReports>(server);
+  // Both in one answer, so that they are of one moment.
+  table.on<admin::GetStatus>([reports](auto&) -> Result<SystemReport> {
+    auto servers = reports->data_servers();
+    if (!servers) return pass(servers);
+    return SystemReport{reports->status(), std::move(*servers)};
+  });
+  table.on<admin::GetDataServers>([reports](auto&) -> Result<admin::DataServersReport> {
+    auto servers = reports->data_servers();
+    if (!servers) return pass(servers);
+    return admin::DataServersReport{std::move(*servers)};
+  });
+  table.on<admin::GetFile>(
+      [reports](const admin::GetFile& request) { return reports->file(request.path); });
+  table.on<admin::GetPolicy>(
+      [reports](const admin::GetPolicy& request) { return reports->policy(request.path); });
+  table.on<admin::SetPolicy>([reports](const admin::SetPolicy& request) {
+    return reports->set_policy(request.path, request.policy);
+  });
+  table.on<admin::ChangePolicy>([reports](const admin::ChangePolicy& request) {
+    return reports->change_policy(request.path, request.keys);
+  });
+  table.on<admin::Scrub>(
+      [reports](const admin::Scrub& request) { return reports->scrub(request); });
+  table.on<admin::ResolveScrub>(
+      [reports](const admin::ResolveScrub& request) { return reports->resolve(request); });
+  add_maintenance(server, table);
+  add_audit(server, table);
+  return table;
 }
 
 }  // namespace weft::mds

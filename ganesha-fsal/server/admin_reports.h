@@ -1,15 +1,17 @@
-// What `weft` shows of this metadata server (admin/source.h), made from a MetadataServer.
+// What `weft` shows of this metadata server, and does with it: the requests of admin/requests.h,
+// answered from a MetadataServer.
+//
+// Threading: its answers come on any thread, while the rest of the metadata server runs. What only
+// tells answers within a second or so: the socket's other callers wait.
 #pragma once
 
-#include <memory>
-
-#include "ganesha-fsal/admin/source.h"
+#include "ganesha-fsal/admin/requests.h"
 
 namespace weft::mds {
 
 class MetadataServer;
 
 // The server outlives it.
-[[nodiscard]] std::unique_ptr<AdminSource> make_admin_reports(MetadataServer& server);
+[[nodiscard]] admin::Table make_admin_table(MetadataServer& server);
 
 }  // namespace weft::mds

@@ -207,9 +207,9 @@ Mirrors::Parts MetadataServer::mirror_parts() {
 }
 
 Result<> MetadataServer::start_admin() {
-  admin_source_ = make_admin_reports(*this);
+  admin_table_ = make_admin_table(*this);
   if (const std::string& path = options_.admin_socket; !path.empty()) {
-    auto server = admin::Server::start({.socket_path = path}, *admin_source_);
+    auto server = admin::Server::start({.socket_path = path}, admin_table_);
     if (!server) return of_option("Admin_Socket", server.error());
     admin_ = std::move(*server);
   }
@@ -217,8 +217,11 @@ Result<> MetadataServer::start_admin() {
     if (const auto address = layout::parse_address(listen); !address) {
       return of_option("Metrics_Address", address.error());
     }
-    auto page = MetricsPage::open(
-        listen, [this](Metrics& out) { admin::write_metrics(*admin_source_, out); });
+    auto page = MetricsPage::open(listen, [this](Metrics& out) {
+      if (const auto system = admin_table_.ask(admin::GetStatus{})) {
+        admin::write_metrics(*system, out);
+      }
+    });
     if (!page) return of_option("Metrics_Address", page.error());
     metrics_ = std::move(*page);
   }

@@ -140,7 +140,7 @@ class MetadataServer {
   std::unique_ptr<Mirrors> mirrors_;
   std::unique_ptr<FileData> data_;
   std::unique_ptr<Repairs> repairs_;
-  std::unique_ptr<AdminSource> admin_source_;
+  admin::Table admin_table_;
   std::unique_ptr<admin::Server> admin_;
   std::unique_ptr<MetricsPage> metrics_;
 

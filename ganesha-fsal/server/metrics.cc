@@ -128,8 +128,8 @@ void write_servers(const std::vector<DataServerReport>& servers, Metrics& out) {
 
 }  // namespace
 
-void write_metrics(const StatusReport& status, const std::vector<DataServerReport>& servers,
-                   Metrics& out) {
+void write_metrics(const SystemReport& system, Metrics& out) {
+  const StatusReport& status = system.status;
   write_io(status, out);
   write_layouts(status, out);
   out.gauge("weft_mds_clients", "NFSv4 clients with a confirmed client id", status.clients);
@@ -141,13 +141,7 @@ void write_metrics(const StatusReport& status, const std::vector<DataServerRepor
   write_scrub(status.scrub, out);
   write_store(status.store, out);
   write_inline(status.inlined, out);
-  write_servers(servers, out);
-}
-
-void write_metrics(AdminSource& source, Metrics& out) {
-  const auto status = source.status();
-  const auto servers = source.data_servers();
-  if (status && servers) write_metrics(*status, *servers, out);
+  write_servers(system.data_servers, out);
 }
 
 }  // namespace weft::mds::admin

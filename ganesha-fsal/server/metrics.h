@@ -15,19 +15,14 @@
 //   weft_mds_data_server_up{id,name}                   1 or 0
 //   weft_mds_data_server_capacity_bytes{id,name}, _free_bytes{id,name}, as they reported
 //
-// Threading: as AdminSource.
+// Threading: pure functions.
 #pragma once
-
-#include <vector>
 
 #include "ganesha-fsal/admin/source.h"
 #include "rpc/base/metrics.h"
 
 namespace weft::mds::admin {
 
-void write_metrics(const StatusReport& status, const std::vector<DataServerReport>& servers,
-                   Metrics& out);
-// Asks the source. Writes nothing when it cannot answer.
-void write_metrics(AdminSource& source, Metrics& out);
+void write_metrics(const SystemReport& system, Metrics& out);
 
 }  // namespace weft::mds::admin

@@ -19,13 +19,25 @@ void report(std::string_view line) {
   if (!again || reply_line(*again) != written) std::abort();
 }
 
+template <class R>
+void request(const Json& message) {
+  const auto meant = from_json<R>(message, "request");
+  if (!meant) return;
+  const auto read = read_request(request_line(*meant));
+  const auto again = from_json<R>(read->message, "request");
+  if (!again || request_line(*again) != request_line(*meant)) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view line(reinterpret_cast<const char*>(data), size);
-  if (const auto request = read_request(line)) {
-    const auto again = read_request(request_line(*request));
-    if (!again || *again != *request) std::abort();
+  if (const auto read = read_request(line)) {
+    request<GetFile>(read->message);
+    request<SetPolicy>(read->message);
+    request<GiveUp>(read->message);
+    request<Rebalance>(read->message);
+    request<ResolveScrub>(read->message);
   }
   report<SystemReport>(line);
   report<DataServersReport>(line);

@@ -12,16 +12,17 @@
 namespace weft::cli {
 
 int status_command(const Settings& settings) {
-  const auto system = mds::admin::Client(settings.socket).status();
+  const auto system = mds::admin::Client(settings.socket).ask(mds::admin::GetStatus{});
   if (!system) return complain_of_admin(settings.socket, system.error());
   settings.json ? print(status_json(*system)) : print(status_text(*system));
   return kExitGood;
 }
 
 int ds_list_command(const Settings& settings) {
-  auto servers = mds::admin::Client(settings.socket).data_servers();
-  if (!servers) return complain_of_admin(settings.socket, servers.error());
-  settings.json ? print(data_servers_json(*servers)) : print(data_servers_text(*servers));
+  const auto report = mds::admin::Client(settings.socket).ask(mds::admin::GetDataServers{});
+  if (!report) return complain_of_admin(settings.socket, report.error());
+  const auto& servers = report->data_servers;
+  settings.json ? print(data_servers_json(servers)) : print(data_servers_text(servers));
   return kExitGood;
 }
 
@@ -41,8 +42,7 @@ int ds_add_command(const Settings& settings) {
   return kExitGood;
 }
 
-int maintain_command(const Settings& settings, const std::string& what, const std::string& whom) {
-  auto report = mds::admin::Client(settings.socket).maintain(what, whom);
+int show_maintenance(const Settings& settings, const Result<mds::MaintenanceReport>& report) {
   if (!report) return complain_of_admin(settings.socket, report.error());
   settings.json ? print(to_json(*report)) : print(maintenance_text(*report));
   return kExitGood;
@@ -74,25 +74,26 @@ int show_policy(const Settings& settings, const std::string& path,
 
 int layout_show_command(const Settings& settings, const std::string& file) {
   const std::string path = exported(file);
-  auto report = mds::admin::Client(settings.socket).file(path);
+  auto report = mds::admin::Client(settings.socket).ask(mds::admin::GetFile{path});
   if (!report) return complain_of_path(settings, path, report.error());
   settings.json ? print(to_json(*report)) : print(file_text(*report));
   return kExitGood;
 }
 
 int scrub_command(const Settings& settings, const std::string& file, bool only_tell) {
-  return maintain_command(settings, only_tell ? "scrub-check" : "scrub",
-                          file.empty() ? "" : exported(file));
+  return maintain_command(settings, mds::admin::Scrub{.path = file.empty() ? "" : exported(file),
+                                                      .only_tell = only_tell});
 }
 
 int scrub_resolve_command(const Settings& settings, const std::string& file,
                           const std::string& from) {
   const bool number = !file.empty() && file.find_first_not_of("0123456789") == std::string::npos;
-  return maintain_command(settings, "scrub-resolve", from + " " + (number ? file : exported(file)));
+  return maintain_command(
+      settings, mds::admin::ResolveScrub{.file = number ? file : exported(file), .server = from});
 }
 
 int scrub_status_command(const Settings& settings) {
-  const auto system = mds::admin::Client(settings.socket).status();
+  const auto system = mds::admin::Client(settings.socket).ask(mds::admin::GetStatus{});
   if (!system) return complain_of_admin(settings.socket, system.error());
   const mds::ScrubReport& scrub = system->status.scrub;
   settings.json ? print(to_json(scrub)) : print(scrub_text(scrub));
@@ -101,21 +102,23 @@ int scrub_status_command(const Settings& settings) {
 
 int policy_show_command(const Settings& settings, const std::string& path) {
   const std::string whole = exported(path);
-  return show_policy(settings, whole, mds::admin::Client(settings.socket).policy(whole));
+  return show_policy(settings, whole,
+                     mds::admin::Client(settings.socket).ask(mds::admin::GetPolicy{whole}));
 }
 
 int policy_change_command(const Settings& settings, const std::string& path,
                           const std::string& keys) {
   const std::string whole = exported(path);
-  return show_policy(settings, whole,
-                     mds::admin::Client(settings.socket).change_policy(whole, keys));
+  return show_policy(
+      settings, whole,
+      mds::admin::Client(settings.socket).ask(mds::admin::ChangePolicy{whole, keys}));
 }
 
 int policy_set_command(const Settings& settings, const std::string& path,
                        const std::string& policy) {
   const std::string whole = exported(path);
   return show_policy(settings, whole,
-                     mds::admin::Client(settings.socket).set_policy(whole, policy));
+                     mds::admin::Client(settings.socket).ask(mds::admin::SetPolicy{whole, policy}));
 }
 
 }  // namespace weft::cli

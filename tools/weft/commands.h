@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "ganesha-fsal/admin/client.h"
+
 namespace weft::cli {
 
 // How the process ends, as weft-ds and weft-target do. Scripts may rely on these.
@@ -25,19 +27,23 @@ struct VerifyOptions {
   std::uint64_t probe_bytes = std::uint64_t{16} << 20;
 };
 
+[[nodiscard]] int show_maintenance(const Settings& settings,
+                                   const Result<mds::MaintenanceReport>& report);
 [[nodiscard]] int status_command(const Settings& settings);
 [[nodiscard]] int ds_list_command(const Settings& settings);
 // Says how a data server is added.
 [[nodiscard]] int ds_add_command(const Settings& settings);
 [[nodiscard]] int scrub_status_command(const Settings& settings);
-// `file` as below; empty: all. `only_tell`: nothing is changed.
 // The file's path or number, and the data server whose copies are right.
 [[nodiscard]] int scrub_resolve_command(const Settings& settings, const std::string& file,
                                         const std::string& from);
+// `file` as below; empty: all. `only_tell`: nothing is changed.
 [[nodiscard]] int scrub_command(const Settings& settings, const std::string& file, bool only_tell);
-// `what` and `whom` as of AdminSource::maintain().
-[[nodiscard]] int maintain_command(const Settings& settings, const std::string& what,
-                                   const std::string& whom);
+// What changes something (admin/requests.h).
+template <mds::admin::Request R>
+[[nodiscard]] int maintain_command(const Settings& settings, const R& request) {
+  return show_maintenance(settings, mds::admin::Client(settings.socket).ask(request));
+}
 // `file`: a path on an NFS mount of this machine, or as clients see it in the export.
 [[nodiscard]] int layout_show_command(const Settings& settings, const std::string& file);
 // `path`: as above, or a directory. Set replaces the whole policy; `policy` empty: clears it.

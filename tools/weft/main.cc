@@ -57,7 +57,7 @@ void add_ds_accept(CLI::App& ds, Arguments& arguments) {
   accept->callback([&] {
     arguments.chosen = [&] {
       if (arguments.yes) {
-        return maintain_command(arguments.settings, "accept", arguments.data_server);
+        return maintain_command(arguments.settings, mds::admin::Accept{arguments.data_server});
       }
       return complain("what was written to data server " + arguments.data_server +
                       " since its store was copied is lost then, where no other data server has "
@@ -74,20 +74,20 @@ void add_ds_maintenance(CLI::App& ds, Arguments& arguments) {
         ->required();
     return command;
   };
-  const auto maintain = [&](const char* what) {
-    return [&arguments, what] {
-      arguments.chosen = [&arguments, what] {
-        return maintain_command(arguments.settings, what, arguments.data_server);
+  const auto maintain = [&]<class R>(R) {
+    return [&arguments] {
+      arguments.chosen = [&arguments] {
+        return maintain_command(arguments.settings, R{arguments.data_server});
       };
     };
   };
   add("drain", "Put nothing new on it, and move what it has elsewhere")
-      ->callback(maintain("drain"));
-  add("undrain", "Let it serve as before")->callback(maintain("undrain"));
+      ->callback(maintain(mds::admin::Drain{}));
+  add("undrain", "Let it serve as before")->callback(maintain(mds::admin::Undrain{}));
   auto* remove = add("remove", "Forget one that is drained, or gone for good");
   remove->add_flag("--yes", arguments.yes, "It is not to come back: do not ask");
   remove->callback([&, maintain] {
-    if (arguments.yes) return maintain("remove")();
+    if (arguments.yes) return maintain(mds::admin::Remove{})();
     arguments.chosen = [&] {
       return complain("what is on data server " + arguments.data_server +
                       " is not used again; say --yes if that is meant");
@@ -104,8 +104,8 @@ void add_ds_maintenance(CLI::App& ds, Arguments& arguments) {
         return complain("blocks that only target " + std::to_string(arguments.target) +
                         " had are lost then, also if it comes back; say --yes if that is meant");
       }
-      return maintain_command(arguments.settings, "give-up",
-                              arguments.data_server + " " + std::to_string(arguments.target));
+      return maintain_command(arguments.settings,
+                              mds::admin::GiveUp{arguments.data_server, arguments.target});
     };
   });
   auto* rebalance = ds.add_subcommand("rebalance", "Move files from fuller ones to emptier ones");
@@ -116,10 +116,11 @@ void add_ds_maintenance(CLI::App& ds, Arguments& arguments) {
       ->capture_default_str();
   rebalance->callback([&] {
     arguments.chosen = [&] {
-      const char* what = arguments.stop      ? "rebalance-stop"
-                         : arguments.dry_run ? "rebalance-plan"
-                                             : "rebalance";
-      return maintain_command(arguments.settings, what, std::to_string(arguments.percent));
+      if (arguments.stop) {
+        return maintain_command(arguments.settings, mds::admin::StopRebalance{});
+      }
+      return maintain_command(arguments.settings,
+                              mds::admin::Rebalance{arguments.percent, arguments.dry_run});
     };
   });
   ds.add_subcommand("add", "How a data server is added")->callback([&] {
@@ -174,26 +175,30 @@ void add_scrub(CLI::App& app, Arguments& arguments) {
     };
   });
   scrub->add_subcommand("stop", "End it")->callback([&] {
-    arguments.chosen = [&] { return maintain_command(arguments.settings, "scrub-stop", ""); };
+    arguments.chosen = [&] {
+      return maintain_command(arguments.settings, mds::admin::StopScrub{});
+    };
   });
 }
 
 void add_audit(CLI::App& app, Arguments& arguments) {
   auto* audit =
       app.add_subcommand("audit", "Look for objects that no file needs")->require_subcommand(1);
-  const auto add = [&](CLI::App* command, const char* what) {
-    command->callback([&arguments, what] {
-      arguments.chosen = [&arguments, what] {
-        const bool check = arguments.only_tell && std::string_view(what) == "audit";
-        return maintain_command(arguments.settings, check ? "audit-check" : what, "");
-      };
-    });
-  };
   auto* start = audit->add_subcommand("start", "Look through all data servers, and remove them");
   start->add_flag("--check", arguments.only_tell, "Change nothing, only tell what there is");
-  add(start, "audit");
-  add(audit->add_subcommand("status", "How far it is, and what was found"), "audit-status");
-  add(audit->add_subcommand("stop", "End it"), "audit-stop");
+  start->callback([&] {
+    arguments.chosen = [&] {
+      return maintain_command(arguments.settings, mds::admin::Audit{arguments.only_tell});
+    };
+  });
+  audit->add_subcommand("status", "How far it is, and what was found")->callback([&] {
+    arguments.chosen = [&] { return maintain_command(arguments.settings, mds::admin::GetAudit{}); };
+  });
+  audit->add_subcommand("stop", "End it")->callback([&] {
+    arguments.chosen = [&] {
+      return maintain_command(arguments.settings, mds::admin::StopAudit{});
+    };
+  });
 }
 
 void add_policy(CLI::App& app, Arguments& arguments) {

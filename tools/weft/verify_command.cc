@@ -19,7 +19,7 @@ constexpr auto kHeartbeatsArrive = std::chrono::milliseconds(2500);
 
 // What the metadata server counts, if its socket is on this machine.
 std::optional<mds::SystemReport> server_snapshot(const std::string& socket) {
-  auto system = mds::admin::Client(socket).status();
+  auto system = mds::admin::Client(socket).ask(mds::admin::GetStatus{});
   if (!system) return std::nullopt;
   return std::move(*system);
 }

@@ -85,48 +85,65 @@ void check_round_trip(const Report& report) {
   CHECK(reply_line(*back) == line);
 }
 
+template <class R>
+void check_request(const R& request) {
+  const std::string line = request_line(request);
+  auto read = read_request(line);
+  REQUIRE(read);
+  CHECK(read->name == R::kName);
+  auto back = from_json<R>(read->message, "request");
+  REQUIRE(back);
+  CHECK(request_line(*back) == line);
+}
+
 }  // namespace
 
 TEST_CASE("requests go over the wire unchanged", "[admin]") {
-  for (const Request& request :
-       {Request{Operation::kStatus, "", ""}, Request{Operation::kFile, "/export/\xff\n\"", ""},
-        Request{Operation::kSetPolicy, "/export/d", "copies=2"},
-        Request{Operation::kChangePolicy, "/export/d", "copies=2"},
-        Request{Operation::kMaintain, "drain", "3"}}) {
-    auto read = read_request(request_line(request));
-    REQUIRE(read);
-    CHECK(*read == request);
-  }
-  CHECK(request_line({Operation::kFile, "/export/f", ""}) ==
-        R"({"weft_admin":12,"request":"file","argument":"/export/f","value":""})"
+  check_request(GetStatus{});
+  check_request(GetFile{"/export/\xff\n\""});
+  check_request(SetPolicy{"/export/d", "copies=2"});
+  check_request(GiveUp{"3", 2});
+  check_request(Rebalance{7, true});
+  CHECK(request_line(GetFile{"/export/f"}) ==
+        R"({"weft_admin":12,"request":"file","path":"/export/f"})"
         "\n");
 }
 
 TEST_CASE("malformed requests are refused", "[admin]") {
-  const std::string good = request_line({Operation::kFile, "/export/f", ""});
+  const std::string good = request_line(GetFile{"/export/f"});
   for (std::size_t size = 0; size + 1 < good.size(); ++size) {
     CHECK(read_request(good.substr(0, size)).error() == Errc::kProtocol);
   }
   CHECK(read_request(good + good).error() == Errc::kProtocol);
   CHECK(read_request("[10]").error() == Errc::kProtocol);
   CHECK(read_request(R"({"weft_admin":12})").error() == Errc::kProtocol);
-  CHECK(read_request(R"({"weft_admin":12,"request":"fly","argument":"","value":""})").error() ==
-        Errc::kProtocol);
-  const auto refused = [](const Request& request) {
-    return read_request(request_line(request)).error() == Errc::kProtocol;
+  CHECK(read_request(R"({"weft_admin":12,"request":5})").error() == Errc::kProtocol);
+  const auto refused = [](const auto& request) {
+    using R = std::remove_cvref_t<decltype(request)>;
+    const auto read = read_request(request_line(request));
+    return from_json<R>(read->message, "request").error() == Errc::kProtocol;
   };
-  CHECK(refused({Operation::kFile, std::string("/a\0b", 4), ""}));
-  CHECK(refused({Operation::kSetPolicy, "/a", std::string("a\0b", 3)}));
-  CHECK(refused({Operation::kFile, std::string(kMaxArgumentBytes + 1, 'x'), ""}));
-  CHECK(refused({Operation::kSetPolicy, "/a", std::string(kMaxValueBytes + 1, 'x')}));
+  CHECK(refused(GetFile{std::string("/a\0b", 4)}));
+  CHECK(refused(SetPolicy{"/a", std::string("a\0b", 3)}));
+  CHECK(refused(GetFile{std::string(kMaxPathBytes + 1, 'x')}));
+  CHECK(refused(SetPolicy{"/a", std::string(kMaxTextBytes + 1, 'x')}));
+}
+
+TEST_CASE("a table refuses what it has no handler for", "[admin]") {
+  Table table;
+  table.on<GetPolicy>([](const GetPolicy& request) { return PolicyReport{.path = request.path}; });
+  CHECK(table.ask(GetPolicy{"/d"})->path == "/d");
+  CHECK(table.serve("policy", {{"path", "/d"}})->at("path") == "/d");
+  CHECK(table.serve("policy", {{"paths", "/d"}}).error() == Errc::kProtocol);
+  CHECK(table.serve("fly", Json::object()).error() == Errc::kNotSupported);
+  CHECK_FALSE(table.changes("policy"));
+  CHECK_FALSE(table.changes("fly"));
 }
 
 TEST_CASE("the longest request fits, also if it is no text", "[admin]") {
-  const Request longest{Operation::kSetPolicy, std::string(kMaxArgumentBytes, '\xff'),
-                        std::string(kMaxValueBytes, '\xff')};
-  const std::string line = request_line(longest);
-  CHECK(line.size() <= kMaxRequestBytes);
-  CHECK(read_request(line).value() == longest);
+  const SetPolicy longest{std::string(kMaxPathBytes, '\xff'), std::string(kMaxTextBytes, '\xff')};
+  CHECK(request_line(longest).size() <= kMaxRequestBytes);
+  check_request(longest);
 }
 
 TEST_CASE("another version is told from nonsense, with what to do", "[admin]") {

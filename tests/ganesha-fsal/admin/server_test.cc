@@ -30,85 +30,86 @@ class Folder {
   std::string path;
 };
 
-class FakeSource : public AdminSource {
- public:
-  Result<StatusReport> status() override {
-    ++asked;
-    StatusReport report;
-    report.version = "test";
-    return report;
+// Answers some of the requests.
+struct Fake {
+  Fake() {
+    table.on<GetStatus>([this](auto&) {
+      ++asked;
+      SystemReport report;
+      report.status.version = "test";
+      report.data_servers.resize(4);
+      return report;
+    });
+    table.on<GetFile>([](const GetFile& request) -> Result<FileReport> {
+      if (request.path != "/export/f") return fail(Errc::kNotFound, request.path);
+      FileReport report;
+      report.path = request.path;
+      return report;
+    });
+    table.on<SetPolicy>([](const SetPolicy& request) -> Result<PolicyReport> {
+      if (request.policy == "bad") return fail(Errc::kInvalid, request.policy);
+      return PolicyReport{.path = request.path, .own = request.policy};
+    });
+    table.on<Drain>([this](const Drain& request) -> Result<MaintenanceReport> {
+      if (request.server == "bad") return fail(Errc::kNotFound, request.server);
+      while (slow) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      MaintenanceReport report{.action = Drain::kName};
+      report.server = {3, request.server};
+      return report;
+    });
   }
-  Result<std::vector<DataServerReport>> data_servers() override {
-    return std::vector<DataServerReport>(4);
-  }
-  Result<FileReport> file(const std::string& path) override {
-    if (path != "/export/f") return fail(Errc::kNotFound, path);
-    FileReport report;
-    report.path = path;
-    return report;
-  }
-  Result<PolicyReport> policy(const std::string& path) override {
-    return PolicyReport{.path = path, .own = own};
-  }
-  Result<PolicyReport> set_policy(const std::string& path, const std::string& text) override {
-    if (text == "bad") return fail(Errc::kInvalid, text);
-    own = text;
-    return policy(path);
-  }
-  Result<PolicyReport> change_policy(const std::string& path, const std::string& keys) override {
-    return set_policy(path, own.empty() ? keys : own + " " + keys);
-  }
-  Result<MaintenanceReport> maintain(const std::string& what, const std::string& whom) override {
-    if (whom == "bad") return fail(Errc::kNotFound, whom);
-    while (slow) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    MaintenanceReport report{.action = what};
-    report.server = {3, whom};
-    return report;
-  }
+  Fake(const Fake&) = delete;
+  Fake& operator=(const Fake&) = delete;
+  Table table;
   std::atomic<int> asked = 0;
-  std::atomic<bool> slow = false;  // maintain() is
-  std::string own;
+  std::atomic<bool> slow = false;  // to drain
 };
 
 struct Fixture {
   Fixture() {
-    auto started = Server::start({socket, std::chrono::milliseconds(200)}, source);
+    auto started = Server::start({socket, std::chrono::milliseconds(200)}, source.table);
     REQUIRE(started);
     server = std::move(*started);
   }
   Folder folder;
   std::string socket = folder.path + "/run/mds.sock";
-  FakeSource source;
+  Fake source;
   std::unique_ptr<Server> server;
 };
 
 }  // namespace
 
-TEST_CASE("the admin server answers every operation", "[admin]") {
+TEST_CASE("the admin server answers what it has a handler for", "[admin]") {
   Fixture f;
   const Client client(f.socket);
-  auto system = client.status();
+  auto system = client.ask(GetStatus{});
   REQUIRE(system);
   CHECK(system->status.version == "test");
   CHECK(system->data_servers.size() == 4);
-  CHECK(client.data_servers()->size() == 4);
-  CHECK(client.file("/export/f")->path == "/export/f");
-  CHECK(client.file("/export/g").error() == Errc::kNotFound);
-  CHECK(client.file(std::string(5000, 'x')).error() == Errc::kNameTooLong);
-  CHECK(client.set_policy("/export", "copies=2")->own == "copies=2");
-  CHECK(client.policy("/export")->own == "copies=2");
-  CHECK(client.change_policy("/export", "reads=one")->own == "copies=2 reads=one");
-  CHECK(client.change_policy("/export", std::string(600, ' ')).error() == Errc::kInvalid);
-  CHECK(client.set_policy("/export", "bad").error() == Errc::kInvalid);
-  CHECK(client.set_policy("/export", std::string(600, ' ')).error() == Errc::kInvalid);
-  CHECK(client.set_policy("/export", "")->own.empty());
-  const auto drained = client.maintain("drain", "ds3");
+  CHECK(client.ask(GetFile{"/export/f"})->path == "/export/f");
+  CHECK(client.ask(GetFile{"/export/g"}).error() == Errc::kNotFound);
+  CHECK(client.ask(GetFile{std::string(5000, 'x')}).error() == Errc::kInvalid);
+  CHECK(client.ask(SetPolicy{"/export", "copies=2"})->own == "copies=2");
+  CHECK(client.ask(SetPolicy{"/export", "bad"}).error() == Errc::kInvalid);
+  CHECK(client.ask(SetPolicy{"/export", std::string(600, ' ')}).error() == Errc::kInvalid);
+  CHECK(client.ask(SetPolicy{"/export", ""})->own.empty());
+  const auto drained = client.ask(Drain{"ds3"});
   REQUIRE(drained);
   CHECK(drained->action == "drain");
   CHECK(drained->server->name == "ds3");
-  CHECK(client.maintain("drain", "bad").error() == Errc::kNotFound);
-  CHECK(client.maintain("drain", std::string(600, 'x')).error() == Errc::kInvalid);
-  CHECK(client.policy(std::string(5000, 'x')).error() == Errc::kNameTooLong);
+  CHECK(client.ask(Drain{"bad"}).error() == Errc::kNotFound);
+  CHECK(client.ask(Drain{std::string("a\0b", 3)}).error() == Errc::kInvalid);
+  CHECK(client.ask(StopScrub{}).error() == Errc::kNotSupported);
+}
+
+TEST_CASE("a request that lacks a field is refused, and named", "[admin]") {
+  Fixture f;
+  const auto reply =
+      exchange(f.socket, request_line("drain", Json::object()), std::chrono::seconds(10));
+  REQUIRE(reply);
+  const auto report = read_reply<MaintenanceReport>(*reply);
+  CHECK(report.error() == Errc::kProtocol);
+  CHECK(report.error().text.contains("server"));
 }
 
 TEST_CASE("who asks how things are does not wait for who changes them", "[admin]") {
@@ -119,12 +120,12 @@ TEST_CASE("who asks how things are does not wait for who changes them", "[admin]
   std::vector<std::thread> slow;
   for (int i = 0; i < 3; ++i) {
     slow.emplace_back([&] {
-      if (Client(f.socket).maintain("drain", "ds3")) ++done;
+      if (Client(f.socket).ask(Drain{"ds3"})) ++done;
     });
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(500));  // longer than the deadline
-  CHECK(client.status());
-  CHECK(client.file("/export/f"));
+  CHECK(client.ask(GetStatus{}));
+  CHECK(client.ask(GetFile{"/export/f"}));
   CHECK(done == 0);
   f.source.slow = false;
   for (auto& thread : slow) thread.join();
@@ -135,7 +136,7 @@ TEST_CASE("a server that ends first finishes what it was asked", "[admin]") {
   Fixture f;
   f.source.slow = true;
   bool done = false;
-  std::thread slow([&] { done = Client(f.socket).maintain("drain", "ds3").has_value(); });
+  std::thread slow([&] { done = Client(f.socket).ask(Drain{"ds3"}).has_value(); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   std::thread later([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -153,30 +154,30 @@ TEST_CASE("the admin socket is its owner's alone, and goes with the server", "[a
   REQUIRE(::stat(f.socket.c_str(), &found) == 0);
   CHECK((found.st_mode & 0777) == 0600);
   f.server.reset();
-  CHECK(Client(f.socket).status().error() == Errc::kNotFound);
+  CHECK(Client(f.socket).ask(GetStatus{}).error() == Errc::kNotFound);
 }
 
 TEST_CASE("a second server does not take the socket of a live one", "[admin]") {
   Fixture f;
-  CHECK(Server::start({f.socket}, f.source).error() == Errc::kExists);
-  CHECK(Client(f.socket).status());
+  CHECK(Server::start({f.socket}, f.source.table).error() == Errc::kExists);
+  CHECK(Client(f.socket).ask(GetStatus{}));
 }
 
 TEST_CASE("a socket left by a dead server is replaced, another file is not", "[admin]") {
   Folder folder;
-  FakeSource source;
+  Fake source;
   const std::string path = folder.path + "/s";
   {
     boost::asio::io_context io;
     const boost::asio::local::stream_protocol::acceptor dead(io, {path});
   }  // closed without unlink, as after SIGKILL
   REQUIRE(std::filesystem::exists(path));
-  CHECK(Client(path).status().error() == Errc::kUnreachable);
-  CHECK(Server::start({path}, source));
+  CHECK(Client(path).ask(GetStatus{}).error() == Errc::kUnreachable);
+  CHECK(Server::start({path}, source.table));
 
   const std::string file = folder.path + "/file";
   std::ofstream(file) << "precious";
-  CHECK(Server::start({file}, source).error() == Errc::kExists);
+  CHECK(Server::start({file}, source.table).error() == Errc::kExists);
   CHECK(std::filesystem::exists(file));
 }
 
@@ -192,7 +193,7 @@ TEST_CASE("callers that send nothing, too much or half hold nobody up for long",
   const Stream silent = caller("");
   const Stream half = caller("{\"weft_admin\"");
   const Stream huge = caller(std::string(kMaxRequestBytes + 1, '['));
-  CHECK(Client(f.socket).status());
+  CHECK(Client(f.socket).ask(GetStatus{}));
   const auto second = std::chrono::seconds(1);
   const auto reply = exchange(f.socket, "garbage\n", 10 * second);
   REQUIRE(reply);
@@ -205,7 +206,7 @@ TEST_CASE("a server that closes without an answer is told to be of another versi
   boost::asio::io_context io;
   boost::asio::local::stream_protocol::acceptor other(io, {path});
   std::thread serve([&] { Stream caller = other.accept(); });
-  const auto status = Client(path).status();
+  const auto status = Client(path).ask(GetStatus{});
   serve.join();
   CHECK(status.error() == Errc::kNotSupported);
   CHECK(status.error().text.contains("install the same version"));
@@ -216,7 +217,7 @@ TEST_CASE("a server that does not answer is waited for no longer than said", "[a
   const std::string path = folder.path + "/s";
   boost::asio::io_context io;
   const boost::asio::local::stream_protocol::acceptor deaf(io, {path});
-  CHECK(Client(path, std::chrono::milliseconds(50)).status().error() == Errc::kTimedOut);
+  CHECK(Client(path, std::chrono::milliseconds(50)).ask(GetStatus{}).error() == Errc::kTimedOut);
 }
 
 TEST_CASE("many callers at once are all answered", "[admin]") {
@@ -225,7 +226,7 @@ TEST_CASE("many callers at once are all answered", "[admin]") {
   std::vector<std::thread> callers;
   for (int i = 0; i < 8; ++i) {
     callers.emplace_back([&] {
-      for (int call = 0; call < 50; ++call) good += Client(f.socket).status() ? 1 : 0;
+      for (int call = 0; call < 50; ++call) good += Client(f.socket).ask(GetStatus{}) ? 1 : 0;
     });
   }
   for (std::thread& caller : callers) caller.join();
@@ -234,7 +235,7 @@ TEST_CASE("many callers at once are all answered", "[admin]") {
 }
 
 TEST_CASE("a path too long for a socket is refused", "[admin]") {
-  CHECK(Client("/tmp/" + std::string(200, 'x')).status().error() == Errc::kInvalid);
+  CHECK(Client("/tmp/" + std::string(200, 'x')).ask(GetStatus{}).error() == Errc::kInvalid);
 }
 
 }  // namespace weft::mds::admin

@@ -231,9 +231,10 @@ TEST_CASE_METHOD(Assembled, "server: status") {
   server->layouts().recall(f, "test");
   later = 7s;
   server->count_layout_errors(3);
-  const auto reports = make_admin_reports(*server);
-  const auto status = reports->status();
-  REQUIRE(status);
+  const admin::Table reports = make_admin_table(*server);
+  const auto system = reports.ask(admin::GetStatus{});
+  REQUIRE(system);
+  const StatusReport* status = &system->status;
   CHECK_FALSE(status->version.empty());
   CHECK(status->uptime_ms >= 7000);
   CHECK(status->grace_left_ms == 1500);
@@ -248,11 +249,11 @@ TEST_CASE_METHOD(Assembled, "server: status") {
 }
 
 TEST_CASE_METHOD(Assembled, "server: copies that cannot be apart are told before the first file") {
-  const auto reports = make_admin_reports(*server);
+  const admin::Table reports = make_admin_table(*server);
   copies = {1};
-  CHECK(reports->status()->warnings.empty());
+  CHECK(reports.ask(admin::GetStatus{})->status.warnings.empty());
   copies = {1, 3};
-  const auto warnings = reports->status()->warnings;
+  const auto warnings = reports.ask(admin::GetStatus{})->status.warnings;
   REQUIRE(warnings.size() == 2);
   CHECK(warnings[0] == "2 data servers cannot hold 3 copies.");
   CHECK(warnings[1].starts_with("Data servers that say no failure_domain"));
@@ -278,12 +279,16 @@ TEST_CASE_METHOD(Assembled,
 }
 
 TEST_CASE_METHOD(Assembled, "server: the list of data servers") {
-  const auto reports = make_admin_reports(*server);
-  auto list = reports->data_servers();
-  REQUIRE(list);
-  REQUIRE(list->size() == 2);
+  const admin::Table reports = make_admin_table(*server);
+  const auto servers_told = [&](const admin::Table& table) {
+    auto told = table.ask(admin::GetDataServers{});
+    REQUIRE(told);
+    REQUIRE(told->data_servers.size() == 2);
+    return told->data_servers;
+  };
+  const auto list = servers_told(reports);
   for (const std::uint32_t id : {1U, 2U}) {
-    const DataServerReport& report = list->at(id - 1);
+    const DataServerReport& report = list.at(id - 1);
     CHECK(report.id == id);
     CHECK(report.name == "fake" + std::to_string(id));
     CHECK(report.state == DsState::kUp);
@@ -293,24 +298,21 @@ TEST_CASE_METHOD(Assembled, "server: the list of data servers") {
     CHECK(report.repairs.empty());
   }
   SECTION("one that is told to leave") {
-    REQUIRE(reports->maintain("drain", "fake1"));
-    CHECK(reports->data_servers()->at(0).duty == "drained");  // it has nothing
-    CHECK(reports->data_servers()->at(1).duty == "serving");
-    REQUIRE(reports->maintain("undrain", "1"));
-    CHECK(reports->data_servers()->at(0).duty == "serving");
+    REQUIRE(reports.ask(admin::Drain{"fake1"}));
+    CHECK(servers_told(reports).at(0).duty == "drained");  // it has nothing
+    CHECK(servers_told(reports).at(1).duty == "serving");
+    REQUIRE(reports.ask(admin::Undrain{"1"}));
+    CHECK(servers_told(reports).at(0).duty == "serving");
   }
   SECTION("one that is silent") {
     servers[1]->disconnect();
     later = 11s;
-    CHECK(await_that([&] { return reports->data_servers()->at(1).state == DsState::kDown; }));
+    CHECK(await_that([&] { return servers_told(reports).at(1).state == DsState::kDown; }));
   }
   SECTION("one that was not heard since the start") {
     servers.clear();
     restart();
-    const auto known = make_admin_reports(*server)->data_servers();
-    REQUIRE(known);
-    REQUIRE(known->size() == 2);
-    CHECK(known->at(0).state == DsState::kUnknown);
+    CHECK(servers_told(make_admin_table(*server)).at(0).state == DsState::kUnknown);
   }
 }
 
@@ -319,8 +321,8 @@ TEST_CASE_METHOD(Assembled, "server: a file, by the path that clients have") {
   const FileId d = dir(kRootFileId, "d");
   const FileId f = file(d, "f");
   REQUIRE(grant(f, 5, Access::kRead));
-  const auto reports = make_admin_reports(*server);
-  const auto report = reports->file("/export/d/f");
+  const admin::Table reports = make_admin_table(*server);
+  const auto report = reports.ask(admin::GetFile{"/export/d/f"});
   REQUIRE(report);
   CHECK(report->fileid == f);
   CHECK(report->layout_type == "files");
@@ -329,9 +331,9 @@ TEST_CASE_METHOD(Assembled, "server: a file, by the path that clients have") {
   REQUIRE(report->grants.size() == 1);
   CHECK(report->grants[0].client == "192.0.2.5 (five)");
   CHECK_FALSE(report->grants[0].write);
-  CHECK(reports->file("/export/d").error() == Errc::kWrongType);
-  CHECK(reports->file("/export/d/g").error() == Errc::kNotFound);
-  CHECK(reports->file("/elsewhere/f").error() == Errc::kInvalid);
+  CHECK(reports.ask(admin::GetFile{"/export/d"}).error() == Errc::kWrongType);
+  CHECK(reports.ask(admin::GetFile{"/export/d/g"}).error() == Errc::kNotFound);
+  CHECK(reports.ask(admin::GetFile{"/elsewhere/f"}).error() == Errc::kInvalid);
 }
 
 TEST_CASE_METHOD(Assembled, "server: it answers at its admin socket") {
