@@ -54,7 +54,8 @@ class ClientTable {
   [[nodiscard]] std::shared_ptr<ServerSession> find(const nfs4::SessionId& id) const;
   // Marks a sign of life. No lock.
   void renew(ServerClient& client) const;
-  // Drops clients whose lease ran out; returns how many.
+  // Drops clients whose lease ran out; returns how many. Looks at them when one may have, and not
+  // each time.
   std::size_t expire();
 
   [[nodiscard]] std::size_t clients() const;
@@ -133,6 +134,7 @@ class ClientTable {
   Use clients_ WEFT_GUARDED_BY(mutex_);
   Use servers_ WEFT_GUARDED_BY(mutex_);
   std::map<std::string, Use> hosts_ WEFT_GUARDED_BY(mutex_);  // of clients
+  Nanoseconds none_until_ WEFT_GUARDED_BY(mutex_){};          // no lease ends before, or at, that
 };
 
 }  // namespace weft::rpc

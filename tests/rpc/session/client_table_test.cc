@@ -258,3 +258,24 @@ TEST_CASE("servers have places of their own, and who is none does not end what t
   REQUIRE(t.create(again->client_id, 1));
   CHECK(t.table.find(session->session) == nullptr);
 }
+
+TEST_CASE("clients go when their leases end, however often that is looked at") {
+  using std::chrono::seconds;
+  Table t;
+  t.confirmed("a", 1);
+  CHECK(t.table.expire() == 0);
+  t.clock.advance(seconds(4));
+  t.confirmed("b", 1);
+  CHECK(t.table.expire() == 0);
+  t.clock.advance(seconds(6));
+  CHECK(t.table.expire() == 0);
+  t.clock.advance(seconds(1));
+  CHECK(t.table.expire() == 1);  // a
+  t.confirmed("c", 1);
+  CHECK(t.table.expire() == 0);
+  t.clock.advance(seconds(4));
+  CHECK(t.table.expire() == 1);  // b
+  t.clock.advance(seconds(7));
+  CHECK(t.table.expire() == 1);  // c
+  CHECK(t.table.clients() == 0);
+}
