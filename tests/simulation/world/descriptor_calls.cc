@@ -6,6 +6,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <string_view>
+
 #include "tests/simulation/world/descriptors.h"
 #include "tests/simulation/world/disk.h"
 #include "tests/simulation/world/real.h"
@@ -147,6 +150,17 @@ int ioctl(int fd, unsigned long request, ...) noexcept {
     return 0;
   }
   return sim::to_result(found->control(request, argument));
+}
+
+ssize_t readlink(const char* path, char* into, size_t size) noexcept {
+  constexpr std::string_view kOwn = "/proc/self/fd/";
+  if (sim::active() && std::string_view(path).starts_with(kOwn)) {
+    if (const auto found = sim::find(std::atoi(path + kOwn.size())); found != nullptr) {
+      const std::string_view is = found->link();
+      return static_cast<ssize_t>(is.copy(into, size));
+    }
+  }
+  return WEFT_REAL(readlink)(path, into, size);
 }
 
 }  // extern "C"

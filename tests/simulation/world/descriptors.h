@@ -38,6 +38,8 @@ class Descriptor : public std::enable_shared_from_this<Descriptor> {
   virtual ssize_t writev(const iovec* from, int count);
   // EPOLLIN, EPOLLOUT, ... as of now.
   [[nodiscard]] virtual std::uint32_t ready() const { return 0; }
+  // What its link in /proc/self/fd says.
+  [[nodiscard]] virtual const char* link() const { return "anon_inode:[simulation]"; }
   // The last number of it was closed.
   virtual void closed() {}
   // ioctl(2) and fcntl(2) that only this kind knows: the result, or -errno.

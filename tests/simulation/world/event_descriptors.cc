@@ -33,6 +33,8 @@ class EventCounter final : public sim::Descriptor {
  public:
   EventCounter(unsigned value, bool semaphore) : value_(value), semaphore_(semaphore) {}
 
+  [[nodiscard]] const char* link() const override { return "anon_inode:[eventfd]"; }
+
   ssize_t readv(const iovec* into, int count) override {
     while (value_ == 0) {
       if (nonblocking) return -EAGAIN;

@@ -11,6 +11,7 @@
 #include "tests/simulation/world/disk_work.h"
 #include "tests/simulation/world/real.h"
 #include "tests/simulation/world/scheduler.h"
+#include "tests/simulation/world/shared_mappings.h"
 
 namespace weft::sim::disk {
 
@@ -226,7 +227,15 @@ void* mmap(void* address, size_t bytes, int protection, int flags, int fd, off_t
       sim::disk::node_of(fd) != nullptr) {
     sim::disk::broken("a file of a simulated disk is mapped for writing");
   }
-  return WEFT_REAL(mmap)(address, bytes, protection, flags, fd, offset);
+  void* const made = WEFT_REAL(mmap)(address, bytes, protection, flags, fd, offset);
+  if (sim::active() && fd >= 0 && made != MAP_FAILED && (flags & MAP_SHARED) != 0) {
+    sim::mapped(made, bytes, protection, fd);
+  }
+  return made;
+}
+int munmap(void* address, size_t bytes) noexcept {
+  if (sim::active()) sim::unmapped(address);
+  return WEFT_REAL(munmap)(address, bytes);
 }
 
 }  // extern "C"

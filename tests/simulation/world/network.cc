@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <set>
 
+#include "tests/simulation/world/local_sockets.h"
+#include "tests/simulation/world/shared_mappings.h"
 #include "tests/simulation/world/tcp.h"
 
 namespace weft::sim {
@@ -154,8 +156,10 @@ void kill(unsigned node) {
       if (connection->side(s).node == node) connection->vanish(s);
     }
   }
+  part_mappings(node);
+  LocalSocket::kill(node);
   host.alive = false;
-  ++host.incarnation;
+  begin_life(node);
   for (const auto& [port, weak] : std::exchange(host.bound, {})) {
     if (const auto socket = weak.lock(); socket != nullptr) socket->vanish();
   }
@@ -166,8 +170,6 @@ void revive(unsigned node) {
   tcp::Host& host = tcp::host(node);
   if (host.alive) return;
   host.alive = true;
-  // Threads of before the revival that still run are of the old incarnation.
-  ++host.incarnation;
   retry_all();
 }
 

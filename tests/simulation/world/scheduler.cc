@@ -2,6 +2,7 @@
 
 #include <execinfo.h>
 #include <pthread.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "tests/simulation/world/futex.h"
+#include "tests/simulation/world/real.h"
 #include "tests/simulation/world/thread.h"
 
 namespace weft::sim {
@@ -38,6 +40,13 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64's finish
   x ^= x >> 27;
   x *= 0x94d049bb133111ebULL;
   return x ^ (x >> 31);
+}
+
+// Of the calling kernel thread: the host's, but for threads that end.
+Ns processor_time() {
+  timespec time{};
+  WEFT_REAL(clock_gettime)(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * kSecond + time.tv_nsec;
 }
 
 void print_stack() {
@@ -151,6 +160,9 @@ class Scheduler {
     }
   }
 
+  void begin_life(unsigned node) { ++lives_[node]; }
+  [[nodiscard]] unsigned life_of(unsigned node) { return lives_[node]; }
+
   void pause(unsigned node) {
     if (paused(node)) return;
     paused_.push_back(node);
@@ -160,6 +172,20 @@ class Scheduler {
     std::erase(paused_, node);
     move_threads(held_, ready_, node);
   }
+
+  void measure_costs() {
+    measuring_ = true;
+    charged_at_ = processor_time();
+    costs_.clear();
+  }
+  // The time since the last call is the machine's. Threads that end, which the host does not run,
+  // cost nothing.
+  void charge(unsigned node) {
+    if (!measuring_ || self->outside) return;
+    const Ns time = processor_time();
+    costs_[node] += time - std::exchange(charged_at_, time);
+  }
+  [[nodiscard]] const std::map<unsigned, Ns>& costs() const { return costs_; }
 
   void note(std::uint64_t what) { fingerprint_ = mix(fingerprint_ + what + 1); }
   [[nodiscard]] std::uint64_t fingerprint() const { return fingerprint_; }
@@ -224,7 +250,9 @@ class Scheduler {
   }
   // The calling thread has said what it waits for, and goes on when it is its turn.
   void go_on() {
+    charge(self->node);
     Thread* thread = next();
+    charge(kNoNode);
     if (thread == self) return;
     if (++switches_ == options_.max_switches) fail("the run takes more switches than its limit");
     Thread* const me = self;
@@ -261,11 +289,15 @@ class Scheduler {
   std::vector<Thread*> ready_;  // without the one that runs
   std::vector<Thread*> held_;   // ready, of paused nodes
   std::vector<unsigned> paused_;
+  std::map<unsigned, unsigned> lives_;
   bool in_event_ = false;
   std::uint64_t switch_in_million_ = 0;
   std::uint64_t stall_in_million_ = 0;
   std::uint64_t switches_ = 0;
   std::uint64_t fingerprint_ = 0;
+  bool measuring_ = false;
+  Ns charged_at_ = 0;
+  std::map<unsigned, Ns> costs_;
 };
 
 namespace {
@@ -326,7 +358,13 @@ std::uint64_t choose(std::uint64_t bound) { return scheduler->choose(bound); }
 bool chance(std::uint64_t in_million) { return scheduler->chance(in_million); }
 
 unsigned node() { return self == nullptr ? kNoNode : self->node; }
-void enter_node(unsigned node) { self->node = node; }
+void enter_node(unsigned node) {
+  self->node = node;
+  self->life = life_of(node);
+}
+void begin_life(unsigned node) { scheduler->begin_life(node); }
+unsigned life_of(unsigned node) { return scheduler->life_of(node); }
+unsigned life() { return self == nullptr ? 0 : self->life; }
 void pause(unsigned node) { scheduler->pause(node); }
 void resume(unsigned node) { scheduler->resume(node); }
 
@@ -354,12 +392,18 @@ void trace(std::string_view text) {
 std::uint64_t switches() { return scheduler->switches(); }
 std::uint64_t fingerprint() { return scheduler->fingerprint(); }
 void note(std::uint64_t what) { scheduler->note(what); }
+void measure_costs() { scheduler->measure_costs(); }
+std::map<unsigned, Ns> costs() {
+  scheduler->charge(node());
+  return scheduler->costs();
+}
 void fail_run(const char* why) { scheduler->fail(why); }
 
 Thread* this_thread() { return self; }
 Thread* add_thread() {
   auto thread = std::make_unique<Thread>();
   thread->node = node();
+  thread->life = life();
   return scheduler->add(std::move(thread));
 }
 void lend_thread(Thread* thread) {

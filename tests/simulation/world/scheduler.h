@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <string_view>
 
 namespace weft::sim {
@@ -67,6 +68,11 @@ constexpr unsigned kNoNode = ~0U;
 [[nodiscard]] unsigned node();
 // For the calling thread, and for the threads that it makes from then on.
 void enter_node(unsigned node);
+// What of a machine's programs has died may go on, unseen: sockets that it makes are of its life,
+// and fail. A thread is of the life in which it entered the node, or of that of who made it.
+void begin_life(unsigned node);
+[[nodiscard]] unsigned life_of(unsigned node);
+[[nodiscard]] unsigned life();
 // The node's threads do not run until it is resumed; network and disks go on.
 void pause(unsigned node);
 void resume(unsigned node);
@@ -108,5 +114,10 @@ void run(const Options& options, const std::function<void()>& body);
 [[nodiscard]] std::uint64_t fingerprint();
 // Mixes something that has happened into the fingerprint.
 void note(std::uint64_t what);
+
+// The real processor's time from now on, by the machine whose thread it ran; kNoNode: the
+// simulation's own between two threads. It changes nothing of the run.
+void measure_costs();
+[[nodiscard]] std::map<unsigned, Ns> costs();
 
 }  // namespace weft::sim

@@ -33,7 +33,6 @@ struct Address {
 
 struct Host {
   bool alive = true;
-  unsigned incarnation = 0;
   bool isolated = false;
   std::uint16_t next_port = 32768;
   std::map<std::uint16_t, std::weak_ptr<Socket>> bound;
@@ -74,7 +73,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   struct Side {
     unsigned node = 0;
-    unsigned incarnation = 0;
     Address address;
     std::weak_ptr<Socket> socket;
     KeepAlive keep_alive;
@@ -197,7 +195,7 @@ class Socket final : public Descriptor {
   int try_receive(std::size_t& available);
   int take_error();
 
-  const unsigned incarnation_;
+  const unsigned life_;
   State state_ = State::kFresh;
   Address local_;
   Address remote_;

@@ -25,7 +25,6 @@ Connection::Connection(unsigned from, Address from_address, unsigned to, Address
   sides_[1].node = to;
   sides_[1].address = to_address;
   for (Side& side : sides_) {
-    side.incarnation = host(side.node).incarnation;
     side.capacity = kSendBuffer;
     side.heard_at = now();
   }

@@ -18,12 +18,9 @@ constexpr unsigned kSynRetries = 6;  // then 127 s have passed
 
 }  // namespace
 
-Socket::Socket() : incarnation_(host(sim::node()).incarnation) { node = sim::node(); }
+Socket::Socket() : life_(sim::life()) { node = sim::node(); }
 
-bool Socket::gone() const {
-  const Host& own = host(node);
-  return !own.alive || own.incarnation != incarnation_;
-}
+bool Socket::gone() const { return !host(node).alive || life_of(node) != life_; }
 
 // --- Addresses, and who listens
 // --------------------------------------------------------------------

@@ -23,6 +23,7 @@ namespace weft::sim {
 struct Thread {
   unsigned id = 0;
   unsigned node = kNoNode;
+  unsigned life = 0;  // of the node
   pthread_t handle{};
   char name[16] = "";
   Standing standing;     // while it does not run, and the host runs it
