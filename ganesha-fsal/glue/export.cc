@@ -87,7 +87,8 @@ fsal_status_t create_handle(fsal_export* exp_hdl, gsh_buffdesc* host, fsal_obj_h
 
 fsal_status_t get_fs_dynamic_info(fsal_export* exp_hdl, fsal_obj_handle* /*obj_hdl*/,
                                   fsal_dynamicfsinfo_t* info) {
-  const FsSpace space = of(exp_hdl).server().space();
+  Export& exp = of(exp_hdl);
+  const FsSpace space = exp.server().space(exp.options.copies);
   info->total_bytes = space.capacity_bytes;
   info->free_bytes = space.free_bytes;
   info->avail_bytes = space.free_bytes;

@@ -2,12 +2,15 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 #include <system_error>
 #include <utility>
 
 #include "ganesha-fsal/server/admin_reports.h"
 #include "ganesha-fsal/server/metrics.h"
+#include "layout/room.h"
 #include "rpc/base/shared_memory.h"
 #include "rpc/control/mds_boot.h"
 
@@ -254,13 +257,24 @@ void MetadataServer::orphaned(FileId file) {
   if (names_->settle(file)) layouts_->recall(file, "unlinked");
 }
 
-FsSpace MetadataServer::space() {
-  FsSpace space;
+FsSpace MetadataServer::space(std::uint32_t copies) {
+  std::map<std::string, FsSpace> domains;
   for (const layout::Candidate& server : cluster_->registry().candidates()) {
     if (server.state == layout::ServerState::kDown) continue;
-    space.capacity_bytes += server.capacity_bytes;
-    space.free_bytes += server.free_bytes;
+    if (server.state == layout::ServerState::kDraining) continue;
+    domains[server.domain].capacity_bytes += server.capacity_bytes;
+    domains[server.domain].free_bytes += server.free_bytes;
   }
+  // With fewer domains than copies, files have as many copies as there are domains.
+  copies = std::clamp(copies, 1u, std::max(1u, static_cast<std::uint32_t>(domains.size())));
+  std::vector<std::uint64_t> capacity;
+  std::vector<std::uint64_t> free;
+  for (const auto& [name, domain] : domains) {
+    capacity.push_back(domain.capacity_bytes);
+    free.push_back(domain.free_bytes);
+  }
+  FsSpace space{.capacity_bytes = layout::room_for(std::move(capacity), copies),
+                .free_bytes = layout::room_for(std::move(free), copies)};
   if (const auto counts = names_->counts()) space.files = counts->next_fileid;
   space.free_files = kFreeFiles;
   return space;

@@ -41,7 +41,7 @@
 
 namespace weft::mds {
 
-// For statfs: the data servers' space, and the namespace's files.
+// For statfs: what fits on the data servers that take new files, and the namespace's files.
 struct FsSpace {
   std::uint64_t capacity_bytes = 0;
   std::uint64_t free_bytes = 0;
@@ -92,7 +92,8 @@ class MetadataServer {
   // A file is gone whose objects may be there still.
   void removed() { removals_->kick(); }
 
-  [[nodiscard]] FsSpace space();
+  // Of files with so many copies.
+  [[nodiscard]] FsSpace space(std::uint32_t copies);
   // Changes whenever data written through this server without being stable may have been lost.
   [[nodiscard]] std::uint64_t write_verifier() const { return proxy_->verifier(); }
   // How long it has been there, by the environment's clock.
