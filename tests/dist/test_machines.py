@@ -49,36 +49,39 @@ def allow_what_there_is(machine) -> None:
 
 @pytest.fixture(scope="module")
 def machines(installed, network):
-    """A metadata server and two data servers, one with its objects at a target."""
+    """A metadata server and two data servers: one that joins, one made by hand, with its objects at
+    a target."""
     mds_node = network.mds()
     mds = Machine(installed, "mds", mds_node)
-    write_example(mds, "ganesha.conf.example", "ganesha.conf",
-                  {"192.0.2.10": "10.77.0.101", "192.0.2.1:": f"{mds_node.address}:"})
-    mds.run("weft keygen /etc/weft/cluster.key && chown weft: /etc/weft/cluster.key")
-    mds.run("systemctl enable --now weft-mds.service")
-    all_machines = [mds]
-    for number in (1, 2):
-        node = network.data_server(number)
-        machine = Machine(installed, f"ds{number}", node)
-        machine.write("/etc/weft/cluster.key", (mds.path / "etc/weft/cluster.key").read_text())
-        machine.run("chown weft: /etc/weft/cluster.key && chmod 0600 /etc/weft/cluster.key")
-        machine.run("install -d -o weft -g weft -m 0700 /srv/weft/a")
-        allow_what_there_is(machine)
-        changes = {"192.0.2.11": node.address, "192.0.2.1:": f"{mds_node.address}:",
-                   'name = "rack1-a"': f'name = "ds{number}"', "rack1": f"rack{number}"}
-        if number == 2:
-            machine.run("install -d -o weft -g weft -m 0700 /srv/weft/target-a")
-            write_example(machine, "target.toml.example", "target-a.toml",
-                          {"192.0.2.11": node.address})
-            machine.run("systemctl enable --now weft-target@a.service")
-            changes['path = "/srv/weft/a"\n'] = ('path = "/srv/weft/a"\n'
-                                                'target = "unix:/run/weft/target.sock"\n')
-        write_example(machine, "ds.toml.example", "ds-a.toml", changes)
-        machine.run("systemctl enable --now weft-ds@a.service")
-        all_machines.append(machine)
+    made = json.loads(mds.run(f"weft -o json init --copies 2 --address {mds_node.address} "
+                              "--admin 10.77.0.101"))
+    joins = Machine(installed, "ds1", network.data_server(1))
+    allow_what_there_is(joins)
+    joins.run("mkdir -p /srv/weft/a")
+    joins.run(f"weft join {made['address']} {made['token']} --disk /srv/weft/a --domain rack1 "
+              "--name ds1")
+    by_hand = data_server_by_hand(installed, network.data_server(2), mds)
     mds.wait("[ $(weft -o json ds list | grep -o '\"state\": *\"up\"' | wc -l) = 2 ]",
              "two data servers up")
-    return all_machines
+    return [mds, joins, by_hand]
+
+
+def data_server_by_hand(installed, node, mds) -> Machine:
+    """As docs/operating.md has it, with what the examples say."""
+    machine = Machine(installed, "ds2", node)
+    machine.write("/etc/weft/cluster.key", (mds.path / "etc/weft/cluster.key").read_text())
+    machine.run("chown weft: /etc/weft/cluster.key && chmod 0600 /etc/weft/cluster.key")
+    machine.run("install -d -o weft -g weft -m 0700 /srv/weft/a /srv/weft/target-a")
+    allow_what_there_is(machine)
+    write_example(machine, "target.toml.example", "target-a.toml", {"192.0.2.11": node.address})
+    machine.run("systemctl enable --now weft-target@a.service")
+    write_example(machine, "ds.toml.example", "ds-a.toml", {
+        "192.0.2.11": node.address, "192.0.2.1:": f"{mds.node.address}:",
+        'name = "rack1-a"': 'name = "ds2"', "rack1": "rack2",
+        'path = "/srv/weft/a"\n': ('path = "/srv/weft/a"\n'
+                                   'target = "unix:/run/weft/target.sock"\n')})
+    machine.run("systemctl enable --now weft-ds@a.service")
+    return machine
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +104,8 @@ def test_services_run_confined(machines):
             status = machine.run(f"cat /proc/{pid}/status")
             assert "\nUid:\t0" not in status and "\nNoNewPrivs:\t1" in status
             assert "\nSeccomp:\t2" in status
-    assert [len(services(machine)) for machine in machines] == [1, 1, 2]
+    # The metadata server's takes tokens, too.
+    assert [len(services(machine)) for machine in machines] == [2, 1, 2]
 
 
 def test_a_stock_client_writes_and_reads_two_copies(machines, client):

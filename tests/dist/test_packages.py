@@ -13,7 +13,7 @@ from harness.run import sh
 
 REPOSITORY = Path(__file__).parents[2]
 PREFIX = "/usr/lib/weft/ganesha"
-SERVICES = ["weft-mds.service", "weft-ds@.service", "weft-target@.service"]
+SERVICES = ["weft-mds.service", "weft-join.service", "weft-ds@.service", "weft-target@.service"]
 PROGRAMS = {"weft": "weft-tools", "weft-ds": "weft-ds", "weft-target": "weft-target",
             "weft-fsck": "weft-mds"}
 
@@ -88,7 +88,7 @@ def test_services_wait_for_their_configuration(installed):
         for program in re.findall(r"^ExecStart(?:Pre)?=[-+!@:]*(\S+)", text, re.MULTILINE):
             assert (installed.path / program.lstrip("/")).exists(), program
         installed.run(f"systemd-analyze security --offline=yes --threshold=25 {file.name}")
-    instances = "weft-mds.service weft-ds@a.service weft-target@a.service"
+    instances = "weft-mds.service weft-join.service weft-ds@a.service weft-target@a.service"
     said = installed.run(f"systemd-analyze verify --man=no {instances}")
     assert "weft" not in said, said
     assert not list((installed.path / "etc/systemd/system").glob("*.wants/weft*"))

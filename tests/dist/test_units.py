@@ -9,6 +9,7 @@ import pytest
 
 DIST = Path(__file__).parents[2] / "dist"
 UNITS = sorted(DIST.glob("*.service"))
+SERVERS = [unit for unit in UNITS if unit.name != "weft-join.service"]
 EXPOSED_AT_MOST = 25  # tenths, as systemd-analyze counts: a service that says nothing has 96
 
 
@@ -19,8 +20,8 @@ def settings(unit: Path) -> dict[str, str]:
 
 
 def test_there_are_units():
-    assert [unit.name for unit in UNITS] == ["weft-ds@.service", "weft-mds.service",
-                                             "weft-target@.service"]
+    assert [unit.name for unit in UNITS] == ["weft-ds@.service", "weft-join.service",
+                                             "weft-mds.service", "weft-target@.service"]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
@@ -39,13 +40,20 @@ def test_services_that_share_a_folder_leave_it(unit):
         assert found["RuntimeDirectoryPreserve"] == "yes"
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+@pytest.mark.parametrize("unit", SERVERS, ids=lambda unit: unit.name)
 def test_services_are_checked_before_they_start_and_say_when_they_serve(unit):
     found = settings(unit)
     assert found["Type"] == "notify"
     assert "check-config" in found["ExecStartPre"]
     assert found["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert "RequiresMountsFor=" in unit.read_text()
+
+
+def test_who_takes_tokens_writes_nothing_and_does_not_last():
+    found = settings(DIST / "weft-join.service")
+    assert found["ProtectSystem"] == "strict" and "ReadWritePaths" not in found
+    assert "Restart" not in found and found["RuntimeMaxSec"]
+    assert "[Install]" not in (DIST / "weft-join.service").read_text()
 
 
 def test_ganesha_takes_no_option_that_it_does_not_know_and_logs_to_a_socket():

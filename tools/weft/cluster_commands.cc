@@ -35,10 +35,11 @@ int ds_add_command(const Settings& settings) {
     return kExitGood;
   }
   print(std::string(
-      "A data server adds itself: start weft-ds on its machine with [cluster] naming the\n"
-      "metadata server's Control_Address and the system's key file (weft-ds.toml(5)). It\n"
-      "registers, and gets new files from then on. weft ds list shows it. weft ds rebalance\n"
-      "moves files to it that are there already.\n"));
+      "A data server adds itself: weft token, on this machine, prints the command to run on\n"
+      "its machine, weft join. Or start weft-ds there with [cluster] naming the metadata\n"
+      "server's Control_Address and the system's key file (weft-ds.toml(5)). It registers,\n"
+      "and gets new files from then on. weft ds list shows it. weft ds rebalance moves files\n"
+      "to it that are there already.\n"));
   return kExitGood;
 }
 

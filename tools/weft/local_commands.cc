@@ -5,13 +5,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <initializer_list>
 
 #include "ganesha-fsal/config/options_check.h"
 #include "tools/weft/commands.h"
 #include "tools/weft/output.h"
+#include "tools/weft/setup/machine.h"
 
 namespace weft::cli {
 
@@ -19,11 +19,7 @@ namespace {
 
 // Goes on as another program of ours: of the same folder as this one, or of PATH.
 int become(std::string program, std::vector<std::string> arguments, const std::string& comes_with) {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error && std::filesystem::exists(self.parent_path() / program, error)) {
-    program = self.parent_path() / program;
-  }
+  program = program_path(program);
   std::vector<char*> argv{program.data()};
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);

@@ -13,6 +13,7 @@
 #include "tools/weft/commands.h"
 #include "tools/weft/output.h"
 #include "tools/weft/plan_options.h"
+#include "tools/weft/setup_options.h"
 
 namespace weft::cli {
 namespace {
@@ -329,6 +330,7 @@ int run(int argc, char** argv) {
   Arguments arguments;
   arguments.settings.socket = mds::admin::kDefaultSocket;
   add_shared(app, arguments);
+  add_setup(app, arguments.settings, arguments.chosen);
   add_cluster_commands(app, arguments);
   add_policy(app, arguments);
   add_scrub(app, arguments);

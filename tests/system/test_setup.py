@@ -1,0 +1,253 @@
+"""The first ten minutes: a system made by weft init, weft join and a mount, without systemd."""
+
+import json
+import shlex
+import subprocess
+
+import pytest
+from harness import config, paths, servers
+from harness.client import start_client
+from harness.process import Process
+from harness.run import wait_until
+
+JOIN_PORT = 20481
+COPY = """set -e
+head -c 8M /dev/urandom >/tmp/in
+cp /tmp/in /mnt/nfs/out && sync /mnt/nfs/out && weft-drop-caches && cmp /tmp/in /mnt/nfs/out
+"""
+
+
+class Machine:
+    """A node whose files are below a folder of its own."""
+
+    def __init__(self, run, node, name: str):
+        self.run, self.node, self.name = run, node, name
+        self.prefix = run.make_folder(name)
+        self.disk = run.make_folder(f"{name}/srv/a")
+        self.servers: list[Process] = []
+
+    def weft(self, *words: str, prefix: bool = True) -> subprocess.CompletedProcess:
+        below = ["--prefix", str(self.prefix)] if prefix else []
+        return subprocess.run([*self.node.enter_command(), str(paths.weft_command()), *words,
+                               *below], text=True, capture_output=True, timeout=60)
+
+    def refused(self, *words: str) -> str:
+        """The one line that says why."""
+        done = self.weft(*words)
+        assert done.returncode == 2 and done.stdout == "", done
+        [line] = done.stderr.splitlines()
+        return line
+
+    def said(self, *words: str, prefix: bool = True) -> dict:
+        done = self.weft(*words, "-o", "json", prefix=prefix)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def start(self, command: str) -> Process:
+        """What a command said is to be started."""
+        words = shlex.split(command)
+        program = {"weft": paths.weft_command(), "weft-ds": paths.data_server_program()}
+        number = len(self.servers)
+        process = Process(self.run, f"{self.name}-{number}", [str(program[words[0]]), *words[1:]],
+                          self.node)
+        process.start()
+        self.servers.append(process)
+        return process
+
+    def files(self) -> list[str]:
+        return sorted(str(file.relative_to(self.prefix)) for file in self.prefix.rglob("*")
+                      if file.is_file())
+
+
+class First(Machine):
+    """The metadata server's."""
+
+    def serve(self) -> Process:
+        """ganesha.nfsd with what init wrote, and where this build has its modules."""
+        mds = config.MdsConfig(self.run.make_folder("ganesha"))
+        text = (self.prefix / "etc/weft/ganesha.conf").read_text()
+        text = text.replace("NFS_CORE_PARAM {",
+                            f'NFS_CORE_PARAM {{\n  Plugins_Dir = "{mds.folder}/plugins";', 1)
+        process = servers.ganesha(self.run, self.node, text, mds)
+        process.start()
+        process.wait_port(config.NFS_PORT)
+        return process
+
+    def ask(self, *words: str) -> subprocess.CompletedProcess:
+        socket = str(self.prefix / "run/weft/mds.sock")
+        return self.weft("--socket", socket, *words, prefix=False)
+
+    def up(self) -> list[dict]:
+        done = self.ask("-o", "json", "ds", "list")
+        listed = json.loads(done.stdout) if done.returncode == 0 else []
+        return [server for server in listed if server["state"] == "up"]
+
+
+@pytest.fixture
+def first(run, network):
+    return First(run, network.mds(), "m1")
+
+
+@pytest.fixture
+def others(run, network):
+    return [Machine(run, network.data_server(number), f"d{number}") for number in (1, 2, 3)]
+
+
+def make_system(first, others) -> Process:
+    """By the commands that an administrator types. Returns the metadata server."""
+    made = first.said("init", "--copies", "2", "--address", first.node.address,
+                      "--admin", "10.77.0.0/24")
+    assert made["address"] == first.node.address
+    server = first.serve()
+    listener = first.start(made["start"][1])
+    listener.wait_port(JOIN_PORT)
+    for number, machine in enumerate(others, 1):
+        joined = machine.said("join", first.node.address, made["token"], "--disk",
+                              str(machine.disk), "--domain", f"rack{number}", "--name",
+                              machine.name)
+        key = machine.prefix / "etc/weft/cluster.key"
+        assert key.read_text() == (first.prefix / "etc/weft/cluster.key").read_text()
+        assert key.stat().st_mode & 0o777 == 0o600
+        machine.start(joined["start"])
+    wait_until(lambda: len(first.up()) == 3, 30, "three data servers up", 0.2)
+    return server
+
+
+def test_four_machines_by_five_commands(run, network, first, others):
+    make_system(first, others)
+    assert {server["failure_domain"] for server in first.up()} == {"rack1", "rack2", "rack3"}
+    assert {server["addresses"][0] for server in first.up()} == {
+        f"{machine.node.address}:2051" for machine in others}
+    client = start_client(run, network)
+    client.mount(first.node.address, "/weft")
+    client.run("chmod 1777 /mnt/nfs", root=True)
+    client.run(COPY, 120)
+
+
+def test_each_command_may_be_run_again(first, others):
+    init = ["init", "--copies", "2", "--address", first.node.address]
+    made = first.said(*init)
+    before = first.files()
+    again = first.said(*init)
+    assert again["wrote"] == [] and first.files() == before
+    assert again["token"] != made["token"]
+    first.serve()
+    first.start(made["start"][1]).wait_port(JOIN_PORT)
+    machine = others[0]
+    join = ["join", first.node.address, made["token"], "--disk", str(machine.disk)]
+    joined = machine.said(*join, "--domain", "rack1")
+    assert len(joined["wrote"]) == 2
+    again = machine.said(*join, "--domain", "rack1")
+    assert again["wrote"] == [] and again["start"] == joined["start"]
+    line = machine.refused(*join, "--domain", "rack2")
+    assert "another domain" in line and joined["configuration"] in line
+    assert "something else" in first.refused("init", "--copies", "3", "--address",
+                                             first.node.address)
+
+
+def test_a_machine_that_may_not_join_is_left_as_it_was(first, others):
+    made = first.said("init", "--address", first.node.address)
+    machine = others[0]
+    before = machine.files()
+    host, token = first.node.address, made["token"]
+    disk = ["--disk", str(machine.disk)]
+    assert "nobody takes tokens" in machine.refused("join", host, token, *disk)
+    listener = first.start(made["start"][1])
+    listener.wait_port(JOIN_PORT)
+    # The metadata server itself does not run.
+    assert "is weft-mds running" in machine.refused("join", host, token, *disk)
+    assert "does not accept this token" in machine.refused("join", host, "0" * 32, *disk)
+    assert "32 hexadecimal digits" in machine.refused("join", host, "token", *disk)
+    assert "No such file" in machine.refused("join", host, token, "--disk", f"{machine.disk}/none")
+    assert "letters, digits" in machine.refused("join", host, token, *disk, "--domain", 'a"')
+    (machine.disk / "mine").write_text("mine")
+    assert "other files (mine)" in machine.refused("join", host, token, *disk)
+    (machine.disk / "mine").unlink()
+    assert machine.files() == before
+    (first.prefix / "run/weft/join-tokens").unlink()  # as when they have expired
+    wait_until(lambda: listener.status == 0, 10, "the listener to end")
+    assert "weft token" in machine.refused("join", host, token, *disk)
+
+
+def test_what_init_cannot_use_is_said(first):
+    assert "no address of this machine" in first.refused("init", "--address", "192.0.2.77")
+    assert "--admin takes" in first.refused("init", "--address", first.node.address,
+                                            "--admin", "a;b")
+    assert "say --address" in first.refused("init")  # there is no default route
+    assert first.files() == []
+    assert "after weft init" in first.refused("token")
+
+
+# In place of systemctl: says of a unit what its file in $UNITS says, and starts the listener.
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >>$UNITS/calls
+case "$1 $2" in
+  "start weft-join.service")
+    weft token --serve >$UNITS/listener.log 2>&1 &
+    for i in $(seq 100); do ss -Hltn 'sport = :20481' | grep -q . && exit 0; sleep 0.1; done
+    exit 1 ;;
+  "show "*) cat "$UNITS/$2" ;;
+esac
+"""
+# A machine of its own as far as its files go: /etc upon the host's, all else empty.
+OF_ITS_OWN = """set -e
+mkdir -p $UNITS/upper $UNITS/work
+mount -t overlay overlay -o lowerdir=/etc,upperdir=$UNITS/upper,workdir=$UNITS/work /etc
+for folder in /run /var/lib /srv; do mount -t tmpfs tmpfs $folder; done
+mkdir -p /run/systemd/system /srv/weft/a /srv/b
+grep -q ^weft: /etc/passwd || echo weft:x:990:990::/:/bin/false >>/etc/passwd
+good=ActiveState=active
+bad=$(printf 'ActiveState=activating\\nNRestarts=3\\nStatusText=waits for its store')
+say() { echo "== $1"; shift; "$@" 2>&1 && echo "status 0" || echo "status $?"; }
+"""
+STEPS = """
+echo "$bad" >$UNITS/weft-mds.service
+say bad-init weft init --address {address}
+echo "$good" >$UNITS/weft-mds.service
+say init weft -o json init --address {address}
+python3 -c 'import socket, time
+listener = socket.create_server(("{address}", 20480)); time.sleep(100)' &
+for i in $(seq 100); do ss -Hltn 'sport = :20480' | grep -q . && break; sleep 0.1; done
+token=$(cut -d' ' -f1 /run/weft/join-tokens | tail -1)
+echo "$bad" >$UNITS/weft-ds@a.service
+say bad-join weft join {address} $token --disk /srv/weft/a --domain r1
+echo "$good" | tee $UNITS/weft-ds@a.service >$UNITS/weft-ds@b.service
+say join weft join {address} $token --disk /srv/weft/a --domain r1
+say second sh -c "echo $token | weft join {address} - --disk /srv/b --domain r1"
+say files stat -c '%n %a %u' /etc/weft/cluster.key /run/weft/join-tokens /srv/weft/a /var/lib/weft
+say toml grep -h 'create\\|listen' /etc/weft/ds-a.toml /etc/weft/ds-b.toml
+say order cat /etc/systemd/system/weft-ds@b.service.d/store.conf
+say calls cat $UNITS/calls
+"""
+
+
+def test_services_that_do_not_start_are_stopped_again(run, network):
+    node = network.mds()
+    folder = run.make_folder("units")
+    (folder / "systemctl").write_text(SYSTEMCTL)
+    (folder / "systemctl").chmod(0o755)
+    path = f"{folder}:{paths.weft_command().parent}:/usr/sbin:/usr/bin:/sbin:/bin"
+    done = subprocess.run(
+        [*node.enter_command(), "unshare", "--mount", "--pid", "--fork", "--kill-child",
+         "--mount-proc", "env", f"UNITS={folder}", f"PATH={path}", "sh", "-c",
+         OF_ITS_OWN + STEPS.format(address=node.address)],
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+    said = dict(part.split("\n", 1) for part in done.stdout.split("== ")[1:])
+    stopped = "does not start, and was stopped"
+    assert f"weft-mds.service {stopped}: waits for its store" in said["bad-init"]
+    assert said["bad-init"].endswith("status 2\n") and said["bad-init"].count("\n") == 2
+    assert said["init"].endswith("status 0\n"), done.stdout
+    assert f"weft-ds@a.service {stopped}" in said["bad-join"], done.stdout
+    assert said["join"].endswith("status 0\n"), done.stdout
+    assert said["second"].endswith("status 0\n"), done.stdout
+    assert said["files"].splitlines()[:4] == [
+        "/etc/weft/cluster.key 600 990", "/run/weft/join-tokens 600 990", "/srv/weft/a 700 990",
+        "/var/lib/weft 700 990"]
+    assert said["toml"].splitlines()[:4] == [
+        f'listen = ["{node.address}:2051"]', "create = false",
+        f'listen = ["{node.address}:2052"]', "create = false"]
+    assert "RequiresMountsFor=/srv/b" in said["order"]
+    calls = said["calls"].splitlines()
+    for unit in ("weft-mds.service", "weft-ds@a.service"):
+        assert calls.index(f"disable --now {unit}") > calls.index(f"start --no-block {unit}")
+        assert calls.count(f"enable {unit}") == 2

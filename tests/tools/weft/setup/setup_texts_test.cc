@@ -1,0 +1,89 @@
+#include "tools/weft/setup/setup_texts.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "ganesha-fsal/config/options_check.h"
+
+namespace weft::cli {
+namespace {
+
+mds::ConfBlock parsed(const std::string& text) {
+  return mds::parse_conf(
+             text, "g.conf",
+             [](const std::string&) -> Result<std::string> { return fail(Errc::kNotFound); })
+      .value();
+}
+
+}  // namespace
+
+TEST_CASE("the configuration that init writes is good, and says what was asked for", "[setup]") {
+  for (const char* address : {"192.0.2.1", "2001:db8::1"}) {
+    for (const char* admin : {"", "192.0.2.10", "192.0.2.0/24"}) {
+      const MdsPlan plan{
+          .address = layout::make_address(address, 0).value(), .copies = 3, .admin = admin};
+      const std::string text = ganesha_conf({}, plan);
+      const mds::ConfBlock conf = parsed(text);
+      CHECK(mds::check_conf(conf).value().exports == 1);
+      const MdsFacts facts = mds_facts(conf).value();
+      CHECK(layout::ip_text(facts.control) == address);
+      CHECK(facts.control.port == kControlPort);
+      CHECK(facts.key_file == "/etc/weft/cluster.key");
+      CHECK(text.find("Copies = 3;") != std::string::npos);
+      CHECK((text.find("no_root_squash") != std::string::npos) == (*admin != '\0'));
+    }
+  }
+}
+
+TEST_CASE("with a prefix every path is below it", "[setup]") {
+  const Places places{.prefix = "/tmp/p"};
+  const MdsPlan plan{.address = layout::make_address("192.0.2.1", 0).value(), .admin = ""};
+  const MdsFacts facts = mds_facts(parsed(ganesha_conf(places, plan))).value();
+  CHECK(facts.key_file == "/tmp/p/etc/weft/cluster.key");
+}
+
+TEST_CASE("a configuration without a Weft has no facts", "[setup]") {
+  CHECK(mds_facts(parsed("EXPORT { FSAL { Name = VFS; } }")).error() == Errc::kNotFound);
+  CHECK(mds_facts(parsed("")).error() == Errc::kNotFound);
+}
+
+TEST_CASE("names that need quotes somewhere are refused", "[setup]") {
+  for (const char* good : {"d1", "rack-1.a_b", "A"}) CHECK(is_plain_name(good));
+  for (const char* bad : {"", ".a", "-a", "a b", "a\"", "a/b", "a\n", "\xc3\xa4"}) {
+    CHECK_FALSE(is_plain_name(bad));
+  }
+  CHECK_FALSE(is_plain_name(std::string(65, 'a')));
+  CHECK(is_plain_path("/srv/weft/a"));
+  for (const char* bad : {"srv", "", "/srv/a b", "/srv/\"a", "/a\n"})
+    CHECK_FALSE(is_plain_path(bad));
+}
+
+TEST_CASE("a data server's file is as weft-ds has it", "[setup]") {
+  const DsPlan plan{.instance = "a",
+                    .name = "d1-a",
+                    .domain = "rack1",
+                    .disk = "/srv/weft/a",
+                    .listen = layout::parse_address("192.0.2.11:2051").value(),
+                    .mds = layout::parse_address("[2001:db8::1]:20480").value()};
+  const std::string text = ds_toml({}, plan);
+  CHECK(text == R"(# A data server of a Weft system, made by weft join: weft-ds.toml(5).
+[server]
+listen = ["192.0.2.11:2051"]
+name = "d1-a"
+failure_domain = "rack1"
+
+[store]
+path = "/srv/weft/a"
+# For when it has its store: an empty folder is then a disk that is not mounted.
+# create = false
+
+[cluster]
+mds = ["[2001:db8::1]:20480"]
+key_file = "/etc/weft/cluster.key"
+)");
+  const std::string never = never_creating(text);
+  CHECK(never.find("\ncreate = false\n") != std::string::npos);
+  CHECK(never.size() == text.size() - 2);
+  CHECK(never_creating(never) == never);
+}
+
+}  // namespace weft::cli

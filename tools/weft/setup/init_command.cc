@@ -1,0 +1,202 @@
+// init: makes this machine the metadata server of a new system.
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ganesha-fsal/config/options_check.h"
+#include "rpc/peer/keys.h"
+#include "rpc/xdr/describe_json.h"
+#include "tools/weft/output.h"
+#include "tools/weft/setup/join_messages.h"
+#include "tools/weft/setup/setup.h"
+#include "tools/weft/setup/setup_texts.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr const char* kUnit = "weft-mds.service";
+constexpr std::chrono::seconds kPatience{90};
+
+bool exists(const std::string& path) {
+  struct stat status{};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
+// An address, or a network of them ("192.0.2.0/24").
+bool is_client(std::string_view text) {
+  const std::string_view address = text.substr(0, text.find('/'));
+  const std::string_view bits = text.substr(std::min(text.size(), address.size() + 1));
+  const bool number = bits.size() <= 3 && bits.find_first_not_of("0123456789") == bits.npos;
+  return layout::make_address(address, 0).has_value() && number &&
+         (address.size() == text.size() || !bits.empty());
+}
+
+Result<MdsPlan> plan_of(const InitOptions& options) {
+  MdsPlan plan{.address = {}, .copies = options.copies, .admin = options.admin};
+  if (!options.admin.empty() && !is_client(options.admin)) {
+    return fail(Errc::kInvalid,
+                "--admin takes an address or a network, like 192.0.2.10 or "
+                "192.0.2.0/24");
+  }
+  auto address = options.address.empty() ? own_address() : layout::make_address(options.address, 0);
+  if (!address && !options.address.empty()) {
+    return fail(Errc::kInvalid, "--address takes a numeric address of this machine");
+  }
+  if (!address) return pass(address);
+  plan.address = *address;
+  if (!can_listen(*address)) {
+    return fail(Errc::kInvalid, layout::ip_text(*address) + " is no address of this machine");
+  }
+  return plan;
+}
+
+// What is to be served is free: of a machine that is to be the metadata server, and is not yet.
+Result<> check_ports(const MdsPlan& plan) {
+  for (const std::uint16_t port : {kNfsPort, kControlPort}) {
+    layout::NetAddress address = plan.address;
+    address.port = port;
+    if (can_listen(address)) continue;
+    return fail(Errc::kBusy, fmt::format("something listens at {} already: ss -Hltnp 'sport = :{}' "
+                                         "says what; stop it first",
+                                         layout::to_string(address), port));
+  }
+  return {};
+}
+
+struct Done {
+  std::vector<std::string> wrote;
+  std::string start;  // by hand
+};
+
+Result<> write_key(const Places& places, Owner owner, Done& done) {
+  if (exists(places.key())) {
+    auto keys = rpc::peer::load_cluster_keys(places.key());
+    return keys ? Result<>() : pass(keys);
+  }
+  if (auto made = rpc::peer::create_cluster_key(places.key()); !made) return pass(made);
+  if (::chown(places.key().c_str(), owner.user, owner.group) != 0) {
+    return fail_errno(errno, "chown " + places.key());
+  }
+  done.wrote.push_back(places.key());
+  return {};
+}
+
+// One that is there stays, and has to say what is asked for, if init made it. Before anything is
+// made.
+Result<> check_before(const Places& places, const MdsPlan& plan) {
+  if (has_systemd(places)) {
+    const auto unit = run_program({"systemctl", "cat", kUnit}, std::chrono::seconds(20));
+    if (!unit || unit->status != 0) {
+      return fail(Errc::kNotFound, "there is no weft-mds.service: apt install weft-mds");
+    }
+  }
+  const std::string path = places.conf();
+  if (!exists(path)) return check_ports(plan);
+  auto text = read_text(path);
+  if (!text) return pass(text);
+  const bool ours = text->find("made by weft init") != std::string::npos;
+  if (!ours || *text == ganesha_conf(places, plan)) return {};
+  return fail(Errc::kExists, path +
+                                 " is there and says something else than this command: run init "
+                                 "as it was run first, or change the file, and systemctl restart "
+                                 "weft-mds");
+}
+
+Result<> write_conf(const Places& places, const MdsPlan& plan, Done& done) {
+  const std::string path = places.conf();
+  if (!exists(path)) {
+    const Owner self{.user = ::geteuid(), .group = ::getegid()};
+    if (auto wrote = write_file(path, ganesha_conf(places, plan), self, 0644); !wrote) return wrote;
+    done.wrote.push_back(path);
+  }
+  auto checked = mds::check_conf_file(path);
+  return checked ? Result<>() : pass(checked);
+}
+
+Result<> start(const Places& places, Done& done) {
+  if (has_systemd(places)) return start_unit(kUnit, kPatience);
+  done.start = "ganesha.nfsd -F -x -L STDERR -N NIV_EVENT -f " + places.conf() + " -p " +
+               places.run() + "/ganesha.pid";
+  return {};
+}
+
+Result<Done> set_up(const InitOptions& options, const MdsPlan& plan) {
+  const Places& places = options.places;
+  auto owner = service_owner(places);
+  if (!owner) return pass(owner);
+  if (auto may = check_before(places, plan); !may) return pass(may);
+  const Owner self{.user = ::geteuid(), .group = ::getegid()};
+  Done done;
+  if (auto made = make_folder(places.etc(), self, 0755); !made) return pass(made);
+  if (auto key = write_key(places, *owner, done); !key) return pass(key);
+  if (auto conf = write_conf(places, plan, done); !conf) return pass(conf);
+  for (const std::string& folder : {places.state(), places.state() + "/recovery", places.run()}) {
+    const mode_t mode = folder == places.run() ? 0755 : 0700;
+    if (auto made = make_folder(folder, *owner, mode); !made) return pass(made);
+  }
+  if (auto started = start(places, done); !started) return pass(started);
+  return done;
+}
+
+std::string mount_source(const MdsPlan& plan) {
+  const std::string address = layout::ip_text(plan.address);
+  return (plan.address.v6 ? "[" + address + "]" : address) + ":/weft";
+}
+
+std::string text_of(const MdsPlan& plan, const Done& done, const Invitation& invited) {
+  const std::string address = layout::ip_text(plan.address);
+  std::string out;
+  for (const std::string& file : done.wrote) out += "wrote " + file + "\n";
+  if (done.start.empty()) {
+    out += "weft-mds.service serves clients at " + address + "\n";
+  } else {
+    out += "there is no systemd here; start these, in this order:\n  " + done.start + "\n  " +
+           invited.start + "\n";
+  }
+  out += fmt::format(
+      "\nfor 15 minutes, as root on each machine with disks (weft token makes new tokens):\n"
+      "  weft join {0} {1} --disk DIRECTORY --domain RACK\n"
+      "\nfirewalls, where there are any; here, and on each machine with disks:\n"
+      "  nft add rule inet filter input tcp dport '{{ {2}, {3}, {4} }}' accept\n"
+      "  nft add rule inet filter input tcp dport {5} accept\n"
+      "\non clients:\n"
+      "  mount -t nfs -o vers=4.2 {6} /mnt\n",
+      address, invited.token, kNfsPort, kControlPort, kJoinPort, kFirstDsPort, mount_source(plan));
+  if (plan.admin.empty()) {
+    out +=
+        "\nroot at clients is nobody: name a client in the EXPORT of /etc/weft/ganesha.conf that "
+        "may make\ndirectories for users, CLIENT { Clients = ADDRESS; Squash = no_root_squash; }, "
+        "and systemctl reload weft-mds\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+int init_command(const Settings& settings, const InitOptions& options) {
+  if (auto may = check_root(options.places); !may) return complain(may.error().text);
+  const auto plan = plan_of(options);
+  if (!plan) return complain(plan.error().text);
+  const auto done = set_up(options, *plan);
+  if (!done) return complain(done.error().text);
+  const auto invited = invite({.places = options.places, .serve = false});
+  if (!invited) return complain(invited.error().text);
+  if (!settings.json) {
+    print(text_of(*plan, *done, *invited));
+    return kExitGood;
+  }
+  Json start = Json::array();
+  for (const std::string& one : {done->start, invited->start}) {
+    if (!one.empty()) start.push_back(one);
+  }
+  print(Json{{"wrote", done->wrote},
+             {"start", start},
+             {"address", layout::ip_text(plan->address)},
+             {"copies", plan->copies},
+             {"token", invited->token},
+             {"valid_ms", 15 * 60 * 1000},
+             {"mount", mount_source(*plan)}});
+  return kExitGood;
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,306 @@
+// join: makes a disk of this machine a data server of a system.
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <set>
+
+#include "rpc/peer/keys.h"
+#include "rpc/xdr/describe_json.h"
+#include "tools/weft/output.h"
+#include "tools/weft/setup/ask_to_join.h"
+#include "tools/weft/setup/setup.h"
+#include "tools/weft/setup/setup_texts.h"
+#include "tools/weft/setup/tokens.h"
+#include "tools/weft/table.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr std::chrono::milliseconds kAsking{10'000};
+constexpr std::chrono::seconds kPatience{60};
+constexpr unsigned kMostOfAMachine = 64;  // data servers
+
+struct Done {
+  DsPlan plan;
+  std::string conf;
+  std::string unit;
+  std::vector<std::string> wrote;
+  std::string start;  // by hand
+  std::vector<std::string> notes;
+};
+
+bool exists(const std::string& path) {
+  struct stat status{};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
+// The directory, as it is written into the configuration.
+Result<std::string> check_disk(const JoinOptions& options) {
+  std::error_code error;
+  const auto whole = std::filesystem::canonical(options.disk, error);
+  if (error) {
+    return fail(Errc::kNotFound, fmt::format("{}: {}: make it, or mount a disk there",
+                                             printable(options.disk), error.message()));
+  }
+  if (!std::filesystem::is_directory(whole, error)) {
+    return fail(Errc::kNotDirectory,
+                printable(options.disk) + " is no directory: --disk takes one on the disk");
+  }
+  const std::string path = whole.string();
+  if (!is_plain_path(path)) {
+    return fail(Errc::kInvalid, printable(path) +
+                                    ": its path may have letters, digits, and ._- "
+                                    "only");
+  }
+  for (const std::string_view hidden : {"/home", "/root", "/run/user", "/tmp", "/var/tmp"}) {
+    const bool within = path == hidden || path.starts_with(std::string(hidden) + "/");
+    if (options.places.prefix.empty() && within) {
+      return fail(Errc::kInvalid, path +
+                                      " is hidden from services: use a directory that is not "
+                                      "below " +
+                                      std::string(hidden));
+    }
+  }
+  const auto inside = std::filesystem::directory_iterator(whole, error);
+  if (error) return fail(Errc::kIo, path + ": " + error.message());
+  const bool store = exists(path + "/objects");
+  for (const auto& entry : inside) {
+    if (store || entry.path().filename() == "lost+found") continue;
+    return fail(Errc::kNotEmpty, fmt::format("{} has other files ({}): use an empty directory",
+                                             path, printable(entry.path().filename().string())));
+  }
+  return path;
+}
+
+Result<DsPlan> plan_of(const JoinOptions& options) {
+  auto disk = check_disk(options);
+  if (!disk) return pass(disk);
+  DsPlan plan;
+  plan.disk = *disk;
+  plan.instance = std::filesystem::path(*disk).filename().string();
+  const std::string host = host_name();
+  plan.name = options.name.empty() ? host + "-" + plan.instance : options.name;
+  plan.domain = options.domain.empty() ? host : options.domain;
+  const std::pair<const char*, std::string_view> names[] = {
+      {"--name", plan.name}, {"--domain", plan.domain}, {"the directory's name", plan.instance}};
+  for (const auto& [what, text] : names) {
+    if (is_plain_name(text)) continue;
+    return fail(Errc::kInvalid, fmt::format("{} '{}': letters, digits and ._- only, at most 64",
+                                            what, printable(text)));
+  }
+  return plan;
+}
+
+// Of the data servers that are configured here, this one left out.
+std::set<std::string> used_addresses(const Places& places) {
+  std::set<std::string> used;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(places.etc(), error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("ds-") || !name.ends_with(".toml")) continue;
+    const auto text = read_text(entry.path().string());
+    if (!text) continue;
+    for (unsigned port = kFirstDsPort; port < kFirstDsPort + kMostOfAMachine; ++port) {
+      const std::string end = fmt::format(":{}\"", port);
+      if (text->find(end) != std::string::npos) used.insert(std::to_string(port));
+    }
+  }
+  return used;
+}
+
+// Where to listen: as said, or by the address that reaches the metadata server; the first port that
+// nobody has.
+Result<layout::NetAddress> choose_address(const JoinOptions& options,
+                                          const layout::NetAddress& own) {
+  layout::NetAddress chosen = own;
+  if (!options.address.empty()) {
+    auto given = layout::make_address(options.address, 0);
+    if (!given) given = layout::parse_address(options.address);
+    if (!given) {
+      return fail(Errc::kInvalid,
+                  "--address takes a numeric address of this machine, with a port "
+                  "perhaps, like 192.0.2.11:2051");
+    }
+    chosen = *given;
+  }
+  if (chosen.port != 0) {
+    if (can_listen(chosen)) return chosen;
+    return fail(Errc::kBusy,
+                layout::to_string(chosen) + " is taken, or no address of this machine");
+  }
+  const auto used = used_addresses(options.places);
+  for (unsigned port = kFirstDsPort; port < kFirstDsPort + kMostOfAMachine; ++port) {
+    chosen.port = static_cast<std::uint16_t>(port);
+    if (!used.contains(std::to_string(port)) && can_listen(chosen)) return chosen;
+  }
+  return fail(Errc::kBusy, fmt::format("{} is no address of this machine, or has no free port from "
+                                       "{}: say --address ADDRESS:PORT",
+                                       layout::ip_text(chosen), kFirstDsPort));
+}
+
+// The system's key. One that is there is another system's, or the same.
+Result<> install_key(const Places& places, Owner owner, const JoinAnswer& answer, Done& done) {
+  const std::string path = places.key();
+  if (exists(path)) {
+    auto there = rpc::peer::load_cluster_keys(path);
+    if (!there) return pass(there);
+    if (std::ranges::find(*there, answer.keys.front()) != there->end()) return {};
+    return fail(Errc::kExists,
+                path +
+                    " has another system's key: this machine belongs to that one. Remove the "
+                    "file if that is over");
+  }
+  const Owner self{.user = ::geteuid(), .group = ::getegid()};
+  if (auto made = make_folder(places.etc(), self, 0755); !made) return made;
+  if (auto made = write_file(path, answer.key_file, owner, 0600); !made) return made;
+  done.wrote.push_back(path);
+  return {};
+}
+
+// What the file of a data server that was joined before says otherwise; empty: nothing.
+std::string contradiction(const std::string& text, const JoinOptions& options, const DsPlan& plan) {
+  const auto says = [&text](std::string_view key, const std::string& value) {
+    return text.find(fmt::format("{} = \"{}\"", key, value)) != std::string::npos;
+  };
+  if (!says("path", plan.disk)) return "another path";
+  if (!options.domain.empty() && !says("failure_domain", plan.domain)) return "another domain";
+  if (!options.name.empty() && !says("name", plan.name)) return "another name";
+  return "";
+}
+
+Result<> configure(const JoinOptions& options, Owner owner, Done& done) {
+  std::string token = options.token;
+  if (token == "-") std::getline(std::cin, token);
+  auto answer = ask_to_join(options.host, token, done.plan.name, kAsking);
+  if (!answer) return pass(answer);
+  auto listen = choose_address(options, answer->own);
+  if (!listen) return pass(listen);
+  done.plan.listen = *listen;
+  done.plan.mds = answer->mds;
+  if (auto reached = can_connect(done.plan.mds, std::chrono::seconds(5)); !reached) {
+    return fail(reached.error().code,
+                fmt::format("the metadata server: {}: is weft-mds running there, and does its "
+                            "firewall pass TCP port {} from here?",
+                            reached.error().text, done.plan.mds.port));
+  }
+  if (auto key = install_key(options.places, owner, *answer, done); !key) return key;
+  const Owner self{.user = ::geteuid(), .group = ::getegid()};
+  if (auto wrote = write_file(done.conf, ds_toml(options.places, done.plan), self, 0644); !wrote) {
+    return wrote;
+  }
+  const auto checked = run_program(
+      {program_path("weft-ds"), "--check-config", "--config", done.conf}, std::chrono::seconds(20));
+  if (checked && checked->status == 0) {
+    done.wrote.push_back(done.conf);
+    return {};
+  }
+  ::unlink(done.conf.c_str());
+  if (!checked) return fail(checked.error().code, checked.error().text);
+  return fail(Errc::kInvalid, printable(checked->output));
+}
+
+// So that the service does not start before the disk is mounted, wherever that is.
+Result<> order_after_mount(const Done& done) {
+  if (done.plan.disk == "/srv/weft/" + done.plan.instance) return {};
+  const Owner root;
+  const std::string folder = "/etc/systemd/system/" + done.unit + ".d";
+  if (auto made = make_folder(folder, root, 0755); !made) return made;
+  const std::string text = "[Unit]\nRequiresMountsFor=" + done.plan.disk + "\n";
+  if (auto wrote = write_file(folder + "/store.conf", text, root, 0644); !wrote) return wrote;
+  auto reloaded = run_program({"systemctl", "daemon-reload"}, std::chrono::seconds(60));
+  return reloaded ? Result<>() : pass(reloaded);
+}
+
+Result<> start(const JoinOptions& options, Done& done) {
+  if (!has_systemd(options.places)) {
+    done.start = "weft-ds --supervise --config " + done.conf;
+    if (options.places.prefix.empty()) {
+      done.start = "setpriv --reuid weft --regid weft --clear-groups " + done.start;
+    }
+    done.notes.push_back("once it has started, write create = false into " + done.conf +
+                         ": an empty directory is then a disk that is not mounted");
+    return {};
+  }
+  if (auto ordered = order_after_mount(done); !ordered) return ordered;
+  if (auto started = start_unit(done.unit, kPatience); !started) return started;
+  auto text = read_text(done.conf);
+  if (!text) return pass(text);
+  const std::string never = never_creating(*text);
+  return never == *text ? Result<>() : write_file(done.conf, never, Owner{}, 0644);
+}
+
+Result<Done> set_up(const JoinOptions& options) {
+  if (auto may = check_root(options.places); !may) return pass(may);
+  auto owner = service_owner(options.places);
+  if (!owner) return pass(owner);
+  if (!run_program({program_path("weft-ds"), "--version"}, std::chrono::seconds(20))) {
+    return fail(Errc::kNotFound, "weft-ds is not installed: apt install weft-ds");
+  }
+  auto plan = plan_of(options);
+  if (!plan) return pass(plan);
+  Done done{.plan = *plan,
+            .conf = options.places.etc() + "/ds-" + plan->instance + ".toml",
+            .unit = "weft-ds@" + plan->instance + ".service",
+            .wrote = {},
+            .start = {},
+            .notes = {}};
+  if (!exists(done.conf)) {
+    if (auto configured = configure(options, *owner, done); !configured) return pass(configured);
+  } else {
+    auto text = read_text(done.conf);
+    if (!text) return pass(text);
+    const std::string other = contradiction(*text, options, done.plan);
+    if (!other.empty()) {
+      return fail(Errc::kExists, fmt::format("{} is there and says {}: change it there, and "
+                                             "systemctl restart {}",
+                                             done.conf, other, done.unit));
+    }
+    done.notes.push_back(done.conf + " was there; no token was needed");
+  }
+  if (auto made = make_folder(done.plan.disk, *owner, 0700); !made) return pass(made);
+  if (auto started = start(options, done); !started) return pass(started);
+  return done;
+}
+
+void note_shared_disk(Done& done) {
+  struct stat disk{};
+  struct stat root{};
+  if (::stat(done.plan.disk.c_str(), &disk) != 0 || ::stat("/", &root) != 0) return;
+  if (disk.st_dev == root.st_dev) {
+    done.notes.push_back(done.plan.disk +
+                         " is on the disk of /, which it may fill: a disk of its "
+                         "own is better");
+  }
+}
+
+}  // namespace
+
+int join_command(const Settings& settings, const JoinOptions& options) {
+  auto done = set_up(options);
+  if (!done) return complain(done.error().text);
+  note_shared_disk(*done);
+  if (settings.json) {
+    print(Json{{"name", done->plan.name},
+               {"failure_domain", done->plan.domain},
+               {"configuration", done->conf},
+               {"unit", done->unit},
+               {"wrote", done->wrote},
+               {"start", done->start},
+               {"notes", done->notes}});
+    return kExitGood;
+  }
+  std::string out;
+  for (const std::string& file : done->wrote) out += "wrote " + file + "\n";
+  out += done->start.empty()
+             ? done->unit + " serves clients; on the metadata server weft ds list shows it\n"
+             : "there is no systemd here; start this: " + done->start + "\n";
+  for (const std::string& note : done->notes) out += "note: " + note + "\n";
+  print(out);
+  return kExitGood;
+}
+
+}  // namespace weft::cli

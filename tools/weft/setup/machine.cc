@@ -1,0 +1,284 @@
+#include "tools/weft/setup/machine.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/udp.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "rpc/base/buffer.h"
+#include "rpc/peer/endpoint.h"
+
+namespace weft::cli {
+namespace {
+
+using boost::asio::ip::tcp;
+using boost::system::error_code;
+using Steady = std::chrono::steady_clock;
+
+constexpr std::size_t kMostOutput = std::size_t{4} << 20;
+constexpr std::size_t kMostText = std::size_t{1} << 20;
+
+// The child's part; does not return.
+[[noreturn]] void become(const std::vector<std::string>& words, int output) {
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(output, STDERR_FILENO);
+  ::execvp(argv.front(), argv.data());
+  ::_exit(127);
+}
+
+// Everything that comes until the end; false when that is not in time.
+bool read_all(int fd, Steady::time_point until, std::string& into) {
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Steady::now());
+    if (left.count() <= 0) return false;
+    pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
+    if (::poll(&waiting, 1, static_cast<int>(left.count())) < 0 && errno != EINTR) return false;
+    if (waiting.revents == 0) continue;
+    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return true;
+    into.append(buffer.data(), static_cast<std::size_t>(got));
+    if (into.size() > 2 * kMostOutput) into.erase(0, into.size() - kMostOutput);
+  }
+}
+
+std::string last_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+Result<> sync_folder_of(const std::string& path) {
+  const auto folder = std::filesystem::path(path).parent_path();
+  const OwnedFd directory(::open(folder.c_str(), O_DIRECTORY | O_CLOEXEC));
+  if (!directory || ::fsync(directory.get()) != 0) return fail_errno(errno, "sync " + path);
+  return {};
+}
+
+// A unit's properties, as systemctl prints them.
+struct UnitState {
+  std::string active;
+  std::string status_text;
+  int restarts = 0;
+};
+Result<UnitState> unit_state(const std::string& unit) {
+  auto shown = run_program(
+      {"systemctl", "show", unit, "-p", "ActiveState", "-p", "StatusText", "-p", "NRestarts"},
+      std::chrono::seconds(20));
+  if (!shown) return pass(shown);
+  UnitState state;
+  std::string_view rest = shown->output;
+  while (!rest.empty()) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const std::string_view value = line.substr(std::min(line.size(), line.find('=') + 1));
+    if (line.starts_with("ActiveState=")) state.active = value;
+    if (line.starts_with("StatusText=")) state.status_text = value;
+    if (line.starts_with("NRestarts=")) state.restarts = std::atoi(std::string(value).c_str());
+  }
+  return state;
+}
+
+Result<> systemctl(const std::vector<std::string>& words) {
+  std::vector<std::string> all{"systemctl"};
+  all.insert(all.end(), words.begin(), words.end());
+  auto ran = run_program(all, std::chrono::seconds(60));
+  if (!ran) return pass(ran);
+  if (ran->status != 0) return fail(Errc::kIo, last_line(ran->output));
+  return {};
+}
+
+// Why a unit does not get to be active; it is stopped.
+std::unexpected<Error> give_up(const std::string& unit, const UnitState& state) {
+  std::string why = state.status_text;
+  if (why.empty()) {
+    const auto log = run_program({"journalctl", "-u", unit, "-n", "1", "-o", "cat", "--no-pager"},
+                                 std::chrono::seconds(20));
+    if (log) why = last_line(log->output);
+  }
+  static_cast<void>(systemctl({"disable", "--now", unit}));
+  return fail(Errc::kIo, fmt::format("{} does not start, and was stopped: {} (journalctl -u {})",
+                                     unit, why.empty() ? "it does not say why" : why, unit));
+}
+
+}  // namespace
+
+Result<Owner> service_owner(const Places& places) {
+  if (!places.prefix.empty()) return Owner{::geteuid(), ::getegid()};
+  const passwd* const user = ::getpwnam("weft");
+  if (user != nullptr) return Owner{user->pw_uid, user->pw_gid};
+  return fail(Errc::kNotFound,
+              "there is no user weft: install the package weft-mds or weft-ds, or run "
+              "systemd-sysusers with dist/weft.sysusers");
+}
+
+Result<> check_root(const Places& places) {
+  if (!places.prefix.empty() || ::geteuid() == 0) return {};
+  return fail(Errc::kPermission, "this takes root: run it with sudo");
+}
+
+std::string program_path(const std::string& name) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return name;
+  const auto beside = self.parent_path() / name;
+  return std::filesystem::exists(beside, error) ? beside.string() : name;
+}
+
+Result<Ran> run_program(const std::vector<std::string>& words, std::chrono::seconds timeout) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno(errno, "pipe");
+  const OwnedFd from(ends[0]);
+  OwnedFd to(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) return fail_errno(errno, "fork");
+  if (child == 0) become(words, to.get());
+  to = OwnedFd();
+  Ran ran;
+  const bool ended = read_all(from.get(), Steady::now() + timeout, ran.output);
+  if (!ended) ::kill(child, SIGKILL);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!ended) return fail(Errc::kTimedOut, words.front() + " does not end");
+  ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (ran.status == 127) return fail(Errc::kNotFound, words.front() + " is not installed");
+  return ran;
+}
+
+bool has_systemd(const Places& places) {
+  std::error_code error;
+  return places.prefix.empty() && std::filesystem::is_directory("/run/systemd/system", error);
+}
+
+Result<> start_unit(const std::string& unit, std::chrono::seconds patience) {
+  if (auto enabled = systemctl({"enable", unit}); !enabled) return enabled;
+  if (auto begun = systemctl({"start", "--no-block", unit}); !begun) return begun;
+  const auto until = Steady::now() + patience;
+  UnitState last;
+  while (Steady::now() < until) {
+    auto state = unit_state(unit);
+    if (!state) return pass(state);
+    last = *state;
+    if (last.active == "active") return {};
+    if (last.active == "failed" || last.restarts > 2) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  }
+  return give_up(unit, last);
+}
+
+Result<> make_folder(const std::string& path, Owner owner, mode_t mode) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) {
+    return fail_errno(errno, "mkdir " + path);
+  }
+  const OwnedFd folder(::open(path.c_str(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder) return fail_errno(errno, "open " + path);
+  if (::fchown(folder.get(), owner.user, owner.group) != 0) {
+    return fail_errno(errno, "chown " + path);
+  }
+  if (::fchmod(folder.get(), mode) != 0) return fail_errno(errno, "chmod " + path);
+  return {};
+}
+
+Result<> write_file(const std::string& path, std::string_view text, Owner owner, mode_t mode) {
+  std::string made = path + ".XXXXXX";
+  const OwnedFd file(::mkostemp(made.data(), O_CLOEXEC));
+  if (!file) return fail_errno(errno, "create " + made);
+  Result<> done;
+  const ssize_t written = ::write(file.get(), text.data(), text.size());
+  if (written != static_cast<ssize_t>(text.size())) done = fail(Errc::kNoSpace, "write " + made);
+  if (done && ::fchown(file.get(), owner.user, owner.group) != 0) done = fail_errno(errno, "chown");
+  if (done && ::fchmod(file.get(), mode) != 0) done = fail_errno(errno, "chmod");
+  if (done && ::fsync(file.get()) != 0) done = fail_errno(errno, "sync " + made);
+  if (done && ::rename(made.c_str(), path.c_str()) != 0) done = fail_errno(errno, "rename");
+  if (!done) {
+    ::unlink(made.c_str());
+    return done;
+  }
+  return sync_folder_of(path);
+}
+
+Result<std::string> read_text(const std::string& path) {
+  const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return fail_errno(errno, "open " + path);
+  std::string text(kMostText, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
+    if (got < 0) return fail_errno(errno, "read " + path);
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  text.resize(size);
+  return text;
+}
+
+// A UDP socket that is connected sends nothing, and shows the address that it would send from.
+Result<layout::NetAddress> own_address() {
+  boost::asio::io_context io;
+  boost::asio::ip::udp::socket socket(io);
+  error_code error;
+  socket.connect({boost::asio::ip::make_address("192.0.2.1"), 9}, error);
+  if (error) {
+    return fail(Errc::kNotFound,
+                "this machine has no default route that shows its address: say --address ADDRESS");
+  }
+  auto address = socket.local_endpoint(error).address();
+  return layout::make_address(address.to_string(), 0);
+}
+
+bool can_listen(const layout::NetAddress& address) {
+  boost::asio::io_context io;
+  tcp::acceptor acceptor(io);
+  error_code error;
+  const auto endpoint = rpc::peer::to_endpoint(address);
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(1, error);
+  return !error;
+}
+
+Result<> can_connect(const layout::NetAddress& address, std::chrono::milliseconds timeout) {
+  boost::asio::io_context io;
+  tcp::socket socket(io);
+  error_code failed = boost::asio::error::would_block;
+  socket.async_connect(rpc::peer::to_endpoint(address),
+                       [&failed](const error_code& error) { failed = error; });
+  io.run_for(timeout);
+  if (failed == boost::asio::error::would_block) {
+    return fail(Errc::kTimedOut, to_string(address) + " does not answer");
+  }
+  if (failed) return fail(Errc::kUnreachable, to_string(address) + ": " + failed.message());
+  return {};
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "";
+  const std::string whole(name.data());
+  return whole.substr(0, whole.find('.'));
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,74 @@
+// This machine, as far as the commands that set a system up look at it and change it.
+//
+// Threading: blocking; one thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layout/net_address.h"
+#include "rpc/base/error.h"
+
+namespace weft::cli {
+
+// Where a system's files are. With a prefix everything is below it, no service is touched, and
+// files belong to who runs this: to try something out.
+struct Places {
+  std::string prefix;
+  [[nodiscard]] std::string conf() const { return prefix + "/etc/weft/ganesha.conf"; }
+  [[nodiscard]] std::string key() const { return prefix + "/etc/weft/cluster.key"; }
+  [[nodiscard]] std::string etc() const { return prefix + "/etc/weft"; }
+  [[nodiscard]] std::string run() const { return prefix + "/run/weft"; }
+  [[nodiscard]] std::string state() const { return prefix + "/var/lib/weft"; }
+  [[nodiscard]] std::string tokens() const { return run() + "/join-tokens"; }
+};
+
+struct Owner {
+  uid_t user = 0;
+  gid_t group = 0;
+};
+// The user of Weft's services; with a prefix, who runs this. kNotFound says what to install.
+[[nodiscard]] Result<Owner> service_owner(const Places& places);
+// That this is run by root; with a prefix, by anybody.
+[[nodiscard]] Result<> check_root(const Places& places);
+
+// A program of ours: of the same folder as this one, or of PATH.
+[[nodiscard]] std::string program_path(const std::string& name);
+
+struct Ran {
+  int status = 0;      // its exit status; 128 and its signal's number
+  std::string output;  // standard output and error, the last 4 MiB at least
+};
+// kNotFound when there is no such program; kTimedOut, and it is killed.
+[[nodiscard]] Result<Ran> run_program(const std::vector<std::string>& words,
+                                      std::chrono::seconds timeout);
+
+// Whether systemd runs services here.
+[[nodiscard]] bool has_systemd(const Places& places);
+// Starts a unit, now and at each boot, and waits until it is active. What does not get there is
+// stopped and disabled again; the error says why, and where more is said.
+[[nodiscard]] Result<> start_unit(const std::string& unit, std::chrono::seconds patience);
+
+// A directory with this owner and mode. One that is there is changed to that; what is in it stays
+// as it is. kNotDirectory also for a symbolic link.
+[[nodiscard]] Result<> make_folder(const std::string& path, Owner owner, mode_t mode);
+// A file, whole or not at all, and durable. One that is there is replaced.
+[[nodiscard]] Result<> write_file(const std::string& path, std::string_view text, Owner owner,
+                                  mode_t mode);
+// At most 1 MiB. kNotFound.
+[[nodiscard]] Result<std::string> read_text(const std::string& path);
+
+// The address by which others reach this machine: that of the default route. kNotFound.
+[[nodiscard]] Result<layout::NetAddress> own_address();
+// Whether a socket can listen there now.
+[[nodiscard]] bool can_listen(const layout::NetAddress& address);
+// Whether somebody accepts a TCP connection.
+[[nodiscard]] Result<> can_connect(const layout::NetAddress& address,
+                                   std::chrono::milliseconds timeout);
+[[nodiscard]] std::string host_name();  // without its domain
+
+}  // namespace weft::cli

@@ -1,0 +1,141 @@
+#include "tools/weft/setup/setup_texts.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace weft::cli {
+namespace {
+
+bool is_plain(std::string_view text, std::string_view besides) {
+  return std::ranges::all_of(text, [besides](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           besides.find(c) != std::string_view::npos;
+  });
+}
+
+const mds::ConfStatement* find(const mds::ConfBlock& block, std::string_view name) {
+  const auto found = std::ranges::find_if(block.statements, [name](const auto& statement) {
+    return mds::same_name(statement.name, name) && statement.terms.size() == 1;
+  });
+  return found == block.statements.end() ? nullptr : &*found;
+}
+
+const mds::ConfBlock* find_fsal(const mds::ConfBlock& block) {
+  const mds::ConfStatement* const name = find(block, "Name");
+  if (mds::same_name(block.name, "FSAL") && name != nullptr &&
+      mds::same_name(name->terms.front().text, "WEFT")) {
+    return &block;
+  }
+  for (const mds::ConfBlock& inner : block.blocks) {
+    if (const mds::ConfBlock* const found = find_fsal(inner)) return found;
+  }
+  return nullptr;
+}
+
+constexpr std::string_view kMayCreate = "# create = false\n";
+
+layout::NetAddress with_port(layout::NetAddress address, std::uint16_t port) {
+  address.port = port;
+  return address;
+}
+
+}  // namespace
+
+std::string ganesha_conf(const Places& places, const MdsPlan& plan) {
+  const std::string admin = plan.admin.empty()
+                                ? ""
+                                : fmt::format(
+                                      "  # There root makes directories for users.\n"
+                                      "  CLIENT {{ Clients = {}; Squash = no_root_squash; }}\n",
+                                      plan.admin);
+  return fmt::format(
+      R"(# The metadata server of a Weft system, made by weft init. fsal-weft(8) says what
+# may stand in the FSAL block, docs/operating.md what the rest is for.
+NFS_CORE_PARAM {{
+  Protocols = 4;
+  Enable_UDP = false;
+  Enable_NLM = false;
+  Enable_RQUOTA = false;
+  allow_set_io_flusher_fail = true;
+}}
+NFS_KRB5 {{ Active_krb5 = false; }}
+NFSv4 {{
+  PNFS_MDS = true;
+  RecoveryBackend = fs;
+  RecoveryRoot = "{0}/recovery";
+  Only_Numeric_Owners = true;
+}}
+EXPORT {{
+  Export_Id = 1;
+  Path = "/";
+  Pseudo = "/weft";
+  Access_Type = RW;
+  SecType = sys;
+  # Root at clients is nobody.
+  Squash = root_squash;
+  Anonymous_Uid = 65534;
+  Anonymous_Gid = 65534;
+{1}  FSAL {{
+    Name = WEFT;
+    Metadata_Path = "{0}/mds";
+    Control_Address = "{2}";
+    Key_File = "{3}";
+    Admin_Socket = "{4}/mds.sock";
+    Copies = {5};
+  }}
+}}
+)",
+      places.state(), admin, layout::to_string(with_port(plan.address, kControlPort)), places.key(),
+      places.run(), plan.copies);
+}
+
+std::string ds_toml(const Places& places, const DsPlan& plan) {
+  return fmt::format(R"(# A data server of a Weft system, made by weft join: weft-ds.toml(5).
+[server]
+listen = ["{}"]
+name = "{}"
+failure_domain = "{}"
+
+[store]
+path = "{}"
+# For when it has its store: an empty folder is then a disk that is not mounted.
+{}
+[cluster]
+mds = ["{}"]
+key_file = "{}"
+)",
+                     layout::to_string(plan.listen), plan.name, plan.domain, plan.disk, kMayCreate,
+                     layout::to_string(plan.mds), places.key());
+}
+
+std::string never_creating(std::string toml) {
+  const std::size_t at = toml.find(kMayCreate);
+  return at == std::string::npos ? toml : toml.erase(at, 2);
+}
+
+bool is_plain_name(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && text.front() != '.' && text.front() != '-' &&
+         is_plain(text, "._-");
+}
+
+bool is_plain_path(std::string_view text) {
+  return text.starts_with('/') && text.size() <= 1024 && is_plain(text, "/._-");
+}
+
+Result<MdsFacts> mds_facts(const mds::ConfBlock& conf) {
+  const mds::ConfBlock* const fsal = find_fsal(conf);
+  const mds::ConfStatement* const control =
+      fsal == nullptr ? nullptr : find(*fsal, "Control_Address");
+  const mds::ConfStatement* const key = fsal == nullptr ? nullptr : find(*fsal, "Key_File");
+  if (control == nullptr || key == nullptr) {
+    return fail(Errc::kNotFound,
+                "has no FSAL { Name = WEFT; } with a Control_Address and a Key_File");
+  }
+  auto address = layout::parse_address(control->terms.front().text);
+  if (!address) return pass(address);
+  return MdsFacts{.control = *address, .key_file = key->terms.front().text};
+}
+
+}  // namespace weft::cli

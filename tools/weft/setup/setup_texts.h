@@ -1,0 +1,55 @@
+// The files that init and join write, and the lines they print: pure functions of what was decided.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ganesha-fsal/config/conf_reader.h"
+#include "layout/net_address.h"
+#include "rpc/base/error.h"
+#include "tools/weft/setup/machine.h"
+
+namespace weft::cli {
+
+constexpr std::uint16_t kNfsPort = 2049;
+constexpr std::uint16_t kControlPort = 20480;
+constexpr std::uint16_t kFirstDsPort = 2051;
+
+struct MdsPlan {
+  layout::NetAddress address;  // of this machine; the port is not used
+  unsigned copies = 2;
+  std::string admin;  // a client whose root is not squashed; empty: none
+};
+[[nodiscard]] std::string ganesha_conf(const Places& places, const MdsPlan& plan);
+
+struct DsPlan {
+  std::string instance;  // of the unit, and in the file's name
+  std::string name;
+  std::string domain;
+  std::string disk;
+  layout::NetAddress listen;
+  layout::NetAddress mds;
+};
+// In an empty folder it makes a store.
+[[nodiscard]] std::string ds_toml(const Places& places, const DsPlan& plan);
+// The same file once there is a store: an empty folder is then a disk that is not mounted. What
+// somebody has changed otherwise stays.
+[[nodiscard]] std::string never_creating(std::string toml);
+
+// Letters, digits, ".", "_", "-", at most 64, not beginning with "." or "-": what needs no quotes
+// anywhere.
+[[nodiscard]] bool is_plain_name(std::string_view text);
+// The same for an absolute path, with "/".
+[[nodiscard]] bool is_plain_path(std::string_view text);
+
+// What a ganesha.conf says about its FSAL WEFT.
+struct MdsFacts {
+  layout::NetAddress control;
+  std::string key_file;
+};
+// kNotFound when it has no such block.
+[[nodiscard]] Result<MdsFacts> mds_facts(const mds::ConfBlock& conf);
+
+}  // namespace weft::cli
