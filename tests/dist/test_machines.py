@@ -121,6 +121,15 @@ def test_a_stock_client_writes_and_reads_two_copies(machines, client):
     client.run("weft verify --size 4 /mnt/nfs", root=True)
 
 
+def test_what_joined_is_fit(machines):
+    assert machines[0].run("weft health") == "healthy\n"
+    for machine in machines:
+        assert "BAD   port" not in machine.run("weft doctor", check=False)
+    again = machines[1].run(f"weft join {machines[0].node.address} - --disk /srv/weft/a </dev/null")
+    assert "no token was needed" in again
+    assert "\ncreate = false" in machines[1].run("cat /etc/weft/ds-a.toml")
+
+
 def test_an_upgrade_leaves_services_running(machines, client):
     machine = machines[1]
     before = machine.run("systemctl show -P MainPID weft-ds@a.service")

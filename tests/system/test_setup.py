@@ -77,6 +77,12 @@ class First(Machine):
         socket = str(self.prefix / "run/weft/mds.sock")
         return self.weft("--socket", socket, *words, prefix=False)
 
+    def asked(self, *words: str, status: int = 0):
+        """The document that is the answer."""
+        done = self.ask("-o", "json", *words)
+        assert done.returncode == status, done
+        return json.loads(done.stdout)
+
     def up(self) -> list[dict]:
         done = self.ask("-o", "json", "ds", "list")
         listed = json.loads(done.stdout) if done.returncode == 0 else []
@@ -122,6 +128,10 @@ def test_four_machines_by_five_commands(run, network, first, others):
     client.mount(first.node.address, "/weft")
     client.run("chmod 1777 /mnt/nfs", root=True)
     client.run(COPY, 120)
+    # What df says at a client is what weft df says, of two copies in different racks.
+    free = int(client.run("stat -f -c '%a * %S' /mnt/nfs | xargs expr").output.split()[-1])
+    told = first.asked("df")["by_copies"][1]["free_bytes"]
+    assert abs(free - told) < told / 20  # others use the disk meanwhile
 
 
 def test_each_command_may_be_run_again(first, others):
@@ -167,6 +177,73 @@ def test_a_machine_that_may_not_join_is_left_as_it_was(first, others):
     (first.prefix / "run/weft/join-tokens").unlink()  # as when they have expired
     wait_until(lambda: listener.status == 0, 10, "the listener to end")
     assert "weft token" in machine.refused("join", host, token, *disk)
+
+
+def test_day_two(run, first, others):
+    make_system(first, others)
+    muted = ["--muted-file", str(first.prefix / "muted")]
+    assert first.ask("health", "-q", *muted).stdout == ""
+    assert first.asked("health", *muted) == {"healthy": True, "problems": []}
+    assert first.asked("version", "--all")["same"]
+    rates = first.asked("top", "--count", "1", "--interval", "0.2")
+    assert [server["state"] for server in rates["data_servers"]] == ["up"] * 3
+    space = first.asked("df")
+    assert [row["servers"] for row in space["domains"]] == [1, 1, 1]
+    assert 0 < space["by_copies"][2]["free_bytes"] < space["by_copies"][0]["free_bytes"]
+    for words in (["status"], ["ds", "list"], ["health"], ["df"], ["top", "--count", "1"]):
+        text = first.ask(*words).stdout
+        assert text and max(map(len, text.splitlines())) <= 80 or words[0] == "status", text
+    bundle = str(run.folder / "bundle.tar.gz")
+    assert "status.json" in first.asked("support-bundle", bundle)["parts"]
+    secrets = subprocess.run(["tar", "-xzOf", bundle], capture_output=True, check=True).stdout
+    key = (first.prefix / "etc/weft/cluster.key").read_text().strip()
+    assert key.encode() not in secrets and b"data_servers" in secrets
+    # One dies.
+    others[0].servers[0].kill()
+    wait_until(lambda: len(first.up()) == 2, 30, "it to be missed", 0.2)
+    wait_until(lambda: "DS_DOWN" in first.ask("health", *muted).stdout, 30, "it to be down", 0.2)
+    assert first.ask("health", "-q", *muted).returncode == 1
+    first.ask("health", "--mute", "DS_DOWN", *muted)
+    codes = {row["code"] for row in first.asked("health", *muted)["problems"] if not row["muted"]}
+    assert "DS_DOWN" not in codes
+    assert "did you mean DS_DOWN?" in first.ask("health", "--mute", "DS_DWON", *muted).stderr
+
+
+def looked_at(machine, *words: str) -> tuple[int, list[dict]]:
+    done = machine.weft("doctor", "--socket", str(machine.prefix / "run/weft/mds.sock"), "-o",
+                        "json", *words)
+    return done.returncode, json.loads(done.stdout)
+
+
+def found(checks: list[dict], what: str) -> list[str]:
+    return [row["found"] for row in checks if row["check"] == what]
+
+
+def test_a_doctor_sees_ports_disks_and_configurations(first, others):
+    make_system(first, others)
+    _, checks = looked_at(first)
+    assert found(checks, "port") == ["good"] * 3
+    assert found(checks, "metadata server") == found(checks, "configuration") == ["good"]
+    assert len(found(checks, str(first.prefix / "var/lib/weft"))) == 3
+    [elsewhere] = [row["to_do"] for row in checks if row["check"] == "ports elsewhere"]
+    addresses = sorted(elsewhere.split("weft doctor ")[1].split())
+    assert len(addresses) == 3
+    _, checks = looked_at(others[0], *addresses)
+    assert found(checks, "port") == ["good"] * 4  # the metadata server's as well
+    assert found(checks, "configuration") == ["good"]
+    assert found(checks, "versions") == ["good"]
+    # One is cut off, one is stopped, and a file is spoilt.
+    others[1].node.cut()
+    others[2].servers[0].kill()
+    conf = others[0].prefix / "etc/weft/ds-a.toml"
+    conf.write_text(conf.read_text().replace("listen", "lisen"))
+    status, checks = looked_at(others[0], *addresses)
+    assert status == 1
+    assert found(checks, "port") == ["good", "bad", "bad"]
+    assert found(checks, "configuration") == ["bad"]
+    bad = [row for row in checks if row["found"] == "bad"]
+    assert all(row["to_do"] for row in bad)
+    assert any("server.listen" in row["is"] for row in bad)
 
 
 def test_what_init_cannot_use_is_said(first):

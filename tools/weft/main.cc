@@ -11,6 +11,8 @@
 #include "ganesha-fsal/admin/protocol.h"
 #include "rpc/base/nearest.h"
 #include "tools/weft/commands.h"
+#include "tools/weft/observe.h"
+#include "tools/weft/observe_options.h"
 #include "tools/weft/output.h"
 #include "tools/weft/plan_options.h"
 #include "tools/weft/setup_options.h"
@@ -35,6 +37,7 @@ struct Arguments {
   unsigned percent = 5;
   VerifyOptions verify;
   std::uint64_t probe_mib = 16;
+  double watch_s = 0;           // 0: once
   std::function<int()> chosen;  // what to run once everything is parsed
 };
 
@@ -131,10 +134,12 @@ void add_ds_maintenance(CLI::App& ds, Arguments& arguments) {
 
 void add_cluster_commands(CLI::App& app, Arguments& arguments) {
   auto* status = app.add_subcommand("status", "How the system is, and what to look at");
+  add_watch(*status, arguments.watch_s);
   status->callback([&] { arguments.chosen = [&] { return status_command(arguments.settings); }; });
 
   auto* ds = app.add_subcommand("ds", "Data servers")->require_subcommand(1);
   auto* list = ds->add_subcommand("list", "State, load and counters of every data server");
+  add_watch(*list, arguments.watch_s);
   list->callback([&] { arguments.chosen = [&] { return ds_list_command(arguments.settings); }; });
 
   add_ds_maintenance(*ds, arguments);
@@ -332,6 +337,7 @@ int run(int argc, char** argv) {
   add_shared(app, arguments);
   add_setup(app, arguments.settings, arguments.chosen);
   add_cluster_commands(app, arguments);
+  add_observe(app, arguments.settings, arguments.chosen, arguments.watch_s);
   add_policy(app, arguments);
   add_scrub(app, arguments);
   add_audit(app, arguments);
@@ -347,6 +353,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? kExitGood : kExitFailed;
   }
   arguments.settings.json = arguments.output == "json";
+  if (arguments.watch_s > 0) return watch(arguments.watch_s, arguments.chosen);
   return arguments.chosen();
 }
 

@@ -9,12 +9,15 @@
 
 #include "ganesha-fsal/admin/source.h"
 #include "rpc/xdr/describe_json.h"
+#include "tools/weft/problem.h"
 #include "tools/weft/verify.h"
 
 namespace weft::cli {
 
 // What an administrator should look at, a sentence each: data servers that are not up or nearly
 // full, recalls without an answer, and what the metadata server itself warns of.
+[[nodiscard]] std::vector<Problem> health(const mds::SystemReport& system);
+// Their texts.
 [[nodiscard]] std::vector<std::string> problems(const mds::SystemReport& system);
 
 [[nodiscard]] std::string status_text(const mds::SystemReport& system);

@@ -1,0 +1,95 @@
+#include "tools/weft/doctor/checks.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace weft::cli {
+
+TEST_CASE("a machine that is fit has nothing to do", "[doctor]") {
+  std::vector<Check> checks{
+      check_clock(true),     check_congestion("cubic"),
+      check_limits(1 << 20), check_io_uring("0"),
+      check_io_uring(""),    check_versions({{"weft", "1"}, {"weft-ds", "1"}})};
+  for (const Check& check : check_folder({.path = "/srv/a",
+                                          .file_system = "xfs",
+                                          .syncs_per_second = 900,
+                                          .free_bytes = 50,
+                                          .capacity_bytes = 100,
+                                          .metadata = true})) {
+    checks.push_back(check);
+  }
+  for (const Check& check : checks) CHECK(check.found == Found::kGood);
+  CHECK_FALSE(any_bad(checks));
+  CHECK(checks_text(checks).find("\n      ") == std::string::npos);
+}
+
+TEST_CASE("what is wrong says what to do", "[doctor]") {
+  CHECK(check_congestion("bbr").found == Found::kBad);
+  CHECK(check_limits(1024).found == Found::kBad);
+  CHECK(check_clock(false).found == Found::kNote);
+  CHECK(check_io_uring("2").found == Found::kNote);
+  CHECK(check_versions({{"weft", "1"}, {"d1", "2"}}).found == Found::kBad);
+  const std::vector<Check> checks{check_congestion("bbr")};
+  CHECK(checks_text(checks).starts_with("BAD   congestion control  bbr\n      sysctl -w "));
+  CHECK(any_bad(checks));
+  CHECK(checks_json(checks)[0]["found"] == "bad");
+}
+
+TEST_CASE("disks that are slow, full, or without holes", "[doctor]") {
+  const FolderFacts good{.path = "/a",
+                         .file_system = "ext4",
+                         .syncs_per_second = 900,
+                         .free_bytes = 50,
+                         .capacity_bytes = 100};
+  const auto found = [](const FolderFacts& facts) {
+    std::vector<Found> out;
+    for (const Check& check : check_folder(facts)) out.push_back(check.found);
+    return out;
+  };
+  using enum Found;
+  CHECK(found(good) == std::vector{kGood, kGood, kGood});
+  FolderFacts bad = good;
+  bad.file_system = "btrfs";
+  bad.syncs_per_second = 100;
+  CHECK(found(bad) == std::vector{kNote, kGood, kGood});
+  bad.metadata = true;
+  CHECK(found(bad) == std::vector{kNote, kNote, kGood});
+  bad.has_holes = false;
+  bad.syncs_per_second = 1;
+  bad.free_bytes = 4;
+  CHECK(found(bad) == std::vector{kBad, kBad, kBad});
+}
+
+TEST_CASE("a path that takes less than this machine sends", "[doctor]") {
+  CHECK(check_path({.to = "d1", .error = "no answer"}).front().found == Found::kBad);
+  CHECK(check_path({.to = "d1", .error = {}, .own_mss = 1460, .path_mss = 1448}).size() == 1);
+  const auto less = check_path({.to = "d1", .error = {}, .own_mss = 8960, .path_mss = 1448});
+  REQUIRE(less.size() == 2);
+  CHECK(less[1].what == "MTU");
+  CHECK(less[1].found == Found::kBad);
+  // Of this machine itself nothing is looked at.
+  CHECK(check_path({.to = "d1", .error = {}, .own_mss = 0, .path_mss = 0}).size() == 1);
+}
+
+TEST_CASE("texts of a data server's file", "[doctor]") {
+  const std::string file =
+      "[store]\n path = \"/srv/a\"\n# path = \"/none\"\npathology = \"x\"\n"
+      "[cluster]\nmds = [\"192.0.2.1:1\", \"192.0.2.2:1\"]\nname = \"open\n";
+  CHECK(toml_texts(file, "path") == std::vector<std::string>{"/srv/a"});
+  CHECK(toml_texts(file, "mds") == std::vector<std::string>{"192.0.2.1:1", "192.0.2.2:1"});
+  CHECK(toml_texts(file, "name").empty());
+  CHECK(toml_texts("", "name").empty());
+}
+
+TEST_CASE("servers that a client knows", "[doctor]") {
+  const std::string file =
+      "NV SERVER   PORT USE HOSTNAME\n"
+      "v4 0a4d0001  801   2 10.77.0.1\n"
+      "v4 0a4d000b  803   1 10.77.0.11\n"
+      "v4 20010db8000000000000000000000001  801 1 ds\n"
+      "v3 0a4d0002  801   1 old\nv4 xyz 801 1 a\nv4 0a4d0001\nv4\n";
+  std::vector<std::string> out;
+  for (const auto& address : nfs_servers(file)) out.push_back(to_string(address));
+  CHECK(out == std::vector<std::string>{"10.77.0.1:2049", "10.77.0.11:2051", "[2001:db8::1]:2049"});
+}
+
+}  // namespace weft::cli

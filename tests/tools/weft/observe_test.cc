@@ -1,0 +1,164 @@
+#include "tools/weft/observe.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "tools/weft/df.h"
+#include "tools/weft/report.h"
+#include "tools/weft/top.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
+
+mds::DataServerReport server(std::uint32_t id, const std::string& domain, std::uint64_t free_gib) {
+  mds::DataServerReport report;
+  report.id = id;
+  report.name = "ds" + std::to_string(id);
+  report.failure_domain = domain;
+  report.state = mds::DsState::kUp;
+  report.capacity_bytes = 100 * kGib;
+  report.free_bytes = free_gib * kGib;
+  return report;
+}
+
+// A system in which everything is wrong that a report can tell of.
+mds::SystemReport sick() {
+  mds::SystemReport system;
+  for (const auto state : {mds::DsState::kSuspect, mds::DsState::kDown, mds::DsState::kUnknown}) {
+    system.data_servers.push_back(server(static_cast<std::uint32_t>(state), "r", 1));
+    system.data_servers.back().state = state;
+  }
+  mds::DataServerReport& bad = system.data_servers.front();
+  bad.stale_objects = 1;
+  bad.repair_waits = "no room";
+  bad.duty = "draining";
+  bad.stuck = {{1, "no place"}};
+  bad.trouble = "Input/output error";
+  bad.not_accepted = "an older store";
+  mds::StatusReport& status = system.status;
+  status.oldest_recall_ms = 6000;
+  status.layout_errors = 1;
+  status.strays = 1;
+  status.foreign_objects = 1;
+  status.store.failed = true;
+  status.store.full = true;
+  status.refused = {{"192.0.2.9:1", "", "no key", 1, 1}, {"192.0.2.9:1", "x", "other", 1, 1}};
+  status.warnings = {"too few domains"};
+  status.scrub.unlisted = 1;
+  status.scrub.findings = {{.mended = true}};
+  status.scrub.groups = {{.lost = 1, .awaited = 1, .given_up = 1}};
+  return system;
+}
+
+}  // namespace
+
+TEST_CASE("every problem has a code that is listed, and every code is of a problem", "[weft]") {
+  std::set<std::string_view> listed;
+  for (const HealthCode& code : health_codes()) CHECK(listed.insert(code.code).second);
+  std::set<std::string_view> told{"NO_DATA_SERVERS"};
+  for (const Problem& problem : health(sick())) told.insert(problem.code);
+  CHECK(told == listed);
+  REQUIRE(health({}).size() == 1);
+  CHECK(health({}).front().code == "NO_DATA_SERVERS");
+  CHECK(problems(sick()).size() == health(sick()).size());
+}
+
+TEST_CASE("a system that is being drained is healthy", "[weft]") {
+  CHECK(is_note("DS_LEAVING"));
+  CHECK_FALSE(is_note("DS_DOWN"));
+  CHECK_FALSE(is_note("NONE"));
+}
+
+TEST_CASE("codes are muted and unmuted by their names only", "[weft]") {
+  char folder[] = "/tmp/weft-observe-test.XXXXXX";
+  REQUIRE(::mkdtemp(folder) != nullptr);
+  const std::string file = std::string(folder) + "/muted";
+  const auto text = [&file] {
+    std::ostringstream out;
+    out << std::ifstream(file).rdbuf();
+    return out.str();
+  };
+  const Settings nobody{.socket = std::string(folder) + "/none"};
+  // Nobody can be asked, and what was said is kept.
+  CHECK(health_command(nobody, {.mute = {"STRAYS", "DS_DOWN"}, .unmute = {}, .muted = file}) ==
+        kExitFailed);
+  CHECK(text() == "DS_DOWN\nSTRAYS\n");
+  CHECK(health_command(nobody, {.mute = {"DS_DWON"}, .unmute = {}, .muted = file}) == kExitFailed);
+  CHECK(health_command(nobody, {.mute = {}, .unmute = {"STRAYS"}, .muted = file}) == kExitFailed);
+  CHECK(text() == "DS_DOWN\n");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("room is told by domain, and for copies in different domains", "[weft]") {
+  auto down = server(4, "rack2", 90);
+  down.state = mds::DsState::kDown;
+  auto drained = server(5, "rack2", 90);
+  drained.duty = "draining";
+  const SpaceReport space = space_of(
+      {server(1, "rack1", 50), server(2, "rack1", 30), server(3, "rack2", 40), down, drained});
+  REQUIRE(space.domains.size() == 2);
+  CHECK(space.domains[0].free_bytes == 80 * kGib);
+  CHECK(space.domains[1].servers == 1);
+  CHECK(space.domains[1].away == 2);
+  CHECK(space.copies[0].free_bytes == 120 * kGib);
+  CHECK(space.copies[1].free_bytes == 40 * kGib);
+  CHECK(space.copies[1].capacity_bytes == 100 * kGib);
+  CHECK(space.copies[2].capacity_bytes == 0);
+  CHECK(space_text(space) == R"(DOMAIN  SERVERS  AWAY      FREE       OF
+rack1         2     0  80.0 GiB  200 GiB
+rack2         1     2  40.0 GiB  100 GiB
+
+COPIES  ROOM FOR  OF
+     1   120 GiB  300 GiB
+     2  40.0 GiB  100 GiB
+     3         -  too few domains
+
+2 data servers are away or being left, and are not counted
+)");
+  CHECK(space_json(space)["by_copies"][1]["free_bytes"] == 40 * kGib);
+  CHECK(space_text(space_of({})) == "no data server has registered\n");
+}
+
+TEST_CASE("rates are between two reports, also over a restart", "[weft]") {
+  mds::SystemReport before;
+  before.status.layoutgets = 10;
+  before.data_servers = {server(1, "", 1), server(2, "", 1)};
+  before.data_servers[0].read_bytes = 1 << 20;
+  before.data_servers[1].written_bytes = 500;
+  mds::SystemReport after = before;
+  after.status.layoutgets = 30;
+  after.data_servers[0].read_bytes = 5 << 20;
+  after.data_servers[1].written_bytes = 40;  // started anew
+  after.data_servers.push_back(server(3, "", 1));
+  after.data_servers[2].read_bytes = 1000;  // new
+  const Rates rates = rates_between(before, after, 2);
+  CHECK(rates.layouts == 10);
+  CHECK(rates.servers[0].read_bytes == 2 << 20);
+  CHECK(rates.servers[1].written_bytes == 20);
+  CHECK(rates.servers[2].read_bytes == 0);
+  const std::string text = rates_text(rates);
+  CHECK(text.find("2.00 MiB/s") != std::string::npos);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+  CHECK(rates_json(rates)["data_servers"].size() == 3);
+}
+
+TEST_CASE("what may be a key or a token goes into no bundle", "[weft]") {
+  const std::string key(64, 'a');
+  const std::string token = "0123456789abcdef0123456789ABCDEF";
+  CHECK(without_secrets("key " + key + "\n" + token) == "key (left out)\n(left out)");
+  CHECK(without_secrets("2c1f fedcba9876543210 beef") == "2c1f fedcba9876543210 beef");
+  CHECK(without_secrets("7b1d0c52-0000-4000-8000-0123456789ab") ==
+        "7b1d0c52-0000-4000-8000-0123456789ab");
+  CHECK(without_secrets("").empty());
+}
+
+}  // namespace weft::cli

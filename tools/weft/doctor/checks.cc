@@ -1,0 +1,200 @@
+#include "tools/weft/doctor/checks.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "tools/weft/table.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr double kFewSyncs = 200;   // a second, for the metadata store
+constexpr double kFewestSyncs = 5;  // of any disk that is in order
+constexpr std::uint32_t kTimestampBytes = 12;
+constexpr std::uint64_t kFilesOfUnits = 1048576;  // LimitNOFILE
+
+std::string_view word(Found found) {
+  switch (found) {
+    case Found::kGood: return "ok";
+    case Found::kNote: return "note";
+    case Found::kBad: return "BAD";
+  }
+  return "";
+}
+
+// Its next word; the rest stays in `line`.
+std::string_view next_word(std::string_view& line) {
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  const std::string_view found = line.substr(0, line.find_first_of(" \t"));
+  line.remove_prefix(found.size());
+  return found;
+}
+
+std::string_view next_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(text.size(), line.size() + 1));
+  return line;
+}
+
+std::optional<layout::NetAddress> hex_address(std::string_view ip, std::string_view port) {
+  layout::NetAddress address;
+  address.v6 = ip.size() == 32;
+  if (ip.size() != 8 && ip.size() != 32) return std::nullopt;
+  for (std::size_t i = 0; i < ip.size() / 2; ++i) {
+    const char* const at = ip.data() + 2 * i;
+    const auto [end, error] = std::from_chars(at, at + 2, address.ip[i], 16);
+    if (error != std::errc{} || end != at + 2) return std::nullopt;
+  }
+  const char* const last = port.data() + port.size();
+  const auto [end, error] = std::from_chars(port.data(), last, address.port, 16);
+  if (error != std::errc{} || end != last) return std::nullopt;
+  return address;
+}
+
+}  // namespace
+
+Check check_clock(bool synchronized) {
+  if (synchronized) return {"clock", Found::kGood, "set by a time service", ""};
+  return {"clock", Found::kNote, "not set by a time service",
+          "apt install chrony: times of files and of log lines differ between machines otherwise"};
+}
+
+Check check_congestion(std::string_view control) {
+  const std::string is(control);
+  if (control != "bbr") return {"congestion control", Found::kGood, is, ""};
+  return {"congestion control", Found::kBad, is,
+          "sysctl -w net.ipv4.tcp_congestion_control=cubic, and the same in /etc/sysctl.d: a data "
+          "server pays for bbr with most of its processor time"};
+}
+
+Check check_limits(std::uint64_t most_files) {
+  const std::string is = fmt::format("{} open files", most_files);
+  if (most_files >= kFilesOfUnits) return {"limits", Found::kGood, is, ""};
+  return {"limits", Found::kBad, is,
+          fmt::format("sysctl -w fs.nr_open={}: services do not start with less", kFilesOfUnits)};
+}
+
+Check check_io_uring(std::string_view disabled) {
+  if (disabled.empty() || disabled == "0") return {"io_uring", Found::kGood, "allowed", ""};
+  return {"io_uring", Found::kNote, "forbidden",
+          "sysctl -w kernel.io_uring_disabled=0: what is not in the page cache is slower without"};
+}
+
+std::vector<Check> check_folder(const FolderFacts& facts) {
+  std::vector<Check> out;
+  const auto add = [&](Found found, std::string is, std::string to_do) {
+    out.push_back({facts.path, found, std::move(is), std::move(to_do)});
+  };
+  const bool known = facts.file_system == "ext4" || facts.file_system == "xfs";
+  add(known && facts.has_holes ? Found::kGood
+      : facts.has_holes        ? Found::kNote
+                               : Found::kBad,
+      facts.file_system.empty() ? "a file system that is not known" : facts.file_system,
+      facts.has_holes ? "ext4 and XFS are what is tested"
+                      : "it has no sparse files: use ext4 or XFS");
+  const std::string rate = fmt::format("{:.0f} syncs a second", facts.syncs_per_second);
+  if (facts.syncs_per_second < kFewestSyncs) {
+    add(Found::kBad, rate, "look at the disk: dmesg, smartctl -a");
+  } else if (facts.metadata && facts.syncs_per_second < kFewSyncs) {
+    add(Found::kNote, rate,
+        "use a disk with quick syncs for the metadata store: every change of a name waits for one");
+  } else {
+    add(Found::kGood, rate, "");
+  }
+  const bool full = facts.free_bytes < facts.capacity_bytes / 20;
+  add(full ? Found::kBad : Found::kGood,
+      fmt::format("{} free of {}", human_bytes(facts.free_bytes),
+                  human_bytes(facts.capacity_bytes)),
+      full ? "make room: it is nearly full" : "");
+  return out;
+}
+
+std::vector<Check> check_path(const PathFacts& facts) {
+  if (!facts.error.empty()) {
+    return {{"port", Found::kBad, fmt::format("{}: {}", facts.to, facts.error),
+             "is it running, and does the firewall there pass this port from here?"}};
+  }
+  std::vector<Check> out{{"port", Found::kGood, facts.to + " accepts", ""}};
+  if (facts.path_mss != 0 && facts.path_mss + kTimestampBytes < facts.own_mss) {
+    out.push_back({"MTU", Found::kBad,
+                   fmt::format("{}: segments of {} bytes, and of {} here", facts.to,
+                               facts.path_mss + kTimestampBytes, facts.own_mss),
+                   "give all machines and switches of the network one MTU"});
+  }
+  return out;
+}
+
+Check check_versions(const std::vector<VersionFacts>& versions) {
+  std::string list;
+  bool same = true;
+  for (const VersionFacts& one : versions) {
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", one.what, one.version);
+    same = same && one.version == versions.front().version;
+  }
+  if (same) return {"versions", Found::kGood, list, ""};
+  return {"versions", Found::kBad, list, "install one version of Weft on all machines"};
+}
+
+std::vector<std::string> toml_texts(std::string_view file, std::string_view key) {
+  std::vector<std::string> out;
+  while (!file.empty()) {
+    std::string_view line = next_line(file);
+    if (next_word(line) != key || next_word(line) != "=") continue;
+    for (std::size_t open = line.find('"'); open != std::string_view::npos; open = line.find('"')) {
+      line.remove_prefix(open + 1);
+      const std::size_t end = line.find('"');
+      if (end == std::string_view::npos) break;
+      out.emplace_back(line.substr(0, end));
+      line.remove_prefix(end + 1);
+    }
+  }
+  return out;
+}
+
+std::vector<layout::NetAddress> nfs_servers(std::string_view file) {
+  std::vector<layout::NetAddress> out;
+  while (!file.empty()) {
+    std::string_view line = next_line(file);
+    if (next_word(line) != "v4") continue;
+    const std::string_view ip = next_word(line);
+    const auto address = hex_address(ip, next_word(line));
+    if (address && std::ranges::find(out, *address) == out.end()) out.push_back(*address);
+  }
+  return out;
+}
+
+std::string checks_text(const std::vector<Check>& checks) {
+  std::size_t width = 0;
+  for (const Check& check : checks) width = std::max(width, columns(printable(check.what)));
+  std::string out;
+  for (const Check& check : checks) {
+    const std::string what = printable(check.what);
+    out += fmt::format("{:<4}  {}{}  {}\n", word(check.found), what,
+                       std::string(width - columns(what), ' '), printable(check.is));
+    if (check.found != Found::kGood && !check.to_do.empty()) {
+      out += fmt::format("      {}\n", printable(check.to_do));
+    }
+  }
+  return out;
+}
+
+Json checks_json(const std::vector<Check>& checks) {
+  Json out = Json::array();
+  for (const Check& check : checks) {
+    constexpr std::array<const char*, 3> kWords{"good", "note", "bad"};
+    out.push_back({{"check", check.what},
+                   {"found", kWords[static_cast<std::size_t>(check.found)]},
+                   {"is", check.is},
+                   {"to_do", check.found == Found::kGood ? "" : check.to_do}});
+  }
+  return out;
+}
+
+bool any_bad(const std::vector<Check>& checks) {
+  return std::ranges::any_of(checks, [](const Check& check) { return check.found == Found::kBad; });
+}
+
+}  // namespace weft::cli

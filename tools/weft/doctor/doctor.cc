@@ -1,0 +1,281 @@
+#include "tools/weft/doctor/doctor.h"
+
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/socket.h>
+#include <sys/statfs.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <charconv>
+#include <filesystem>
+
+#include "ganesha-fsal/admin/client.h"
+#include "ganesha-fsal/config/options_check.h"
+#include "rpc/base/buffer.h"
+#include "rpc/peer/endpoint.h"
+#include "tools/weft/doctor/checks.h"
+#include "tools/weft/output.h"
+#include "tools/weft/setup/setup_texts.h"
+#include "tools/weft/table.h"
+
+namespace weft::cli {
+namespace {
+
+using boost::system::error_code;
+using Steady = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kConnecting{3000};
+constexpr std::chrono::milliseconds kSyncing{500};
+
+std::string first_line(const std::string& path) {
+  auto text = read_text(path);
+  return text ? text->substr(0, text->find('\n')) : "";
+}
+
+std::uint64_t number_in(const std::string& path) {
+  const std::string text = first_line(path);
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// Without CAP_SYS_TIME it only asks.
+bool clock_is_synchronized() {
+  timex state{};
+  const int answer = ::adjtimex(&state);
+  return answer >= 0 && (state.status & STA_UNSYNC) == 0;
+}
+
+std::string file_system_name(long magic) {
+  switch (magic) {
+    case 0xef53: return "ext4";
+    case 0x58465342: return "xfs";
+    case 0x9123683e: return "btrfs";
+    case 0x01021994: return "tmpfs";
+    case 0x794c7630: return "overlayfs";
+    case 0x6969: return "nfs";
+    case 0x2fc12fc1: return "zfs";
+    default: return "";
+  }
+}
+
+// How many times in half a second 4 KiB are appended and synced; and whether a hole is one.
+void measure(int file, FolderFacts& facts) {
+  const std::array<char, 4096> page{};
+  const auto begin = Steady::now();
+  unsigned syncs = 0;
+  off_t at = 0;
+  while (Steady::now() - begin < kSyncing) {
+    if (::pwrite(file, page.data(), page.size(), at) != static_cast<ssize_t>(page.size())) return;
+    if (::fdatasync(file) != 0) return;
+    at += static_cast<off_t>(page.size());
+    ++syncs;
+  }
+  const std::chrono::duration<double> took = Steady::now() - begin;
+  facts.syncs_per_second = syncs / took.count();
+  const off_t far = at + (off_t{16} << 20);
+  if (::pwrite(file, page.data(), page.size(), far) != static_cast<ssize_t>(page.size())) return;
+  facts.has_holes = ::lseek(file, at, SEEK_HOLE) < far;
+}
+
+// Nothing stays there.
+std::vector<Check> look_at_folder(const std::string& path, bool metadata) {
+  FolderFacts facts{.path = path, .metadata = metadata};
+  struct statfs status{};
+  if (::statfs(path.c_str(), &status) != 0) {
+    return {{path, Found::kBad, fail_errno(errno, "it cannot be used").error().text,
+             "make it, or mount its disk"}};
+  }
+  facts.file_system = file_system_name(status.f_type);
+  facts.free_bytes = status.f_bavail * static_cast<std::uint64_t>(status.f_bsize);
+  facts.capacity_bytes = status.f_blocks * static_cast<std::uint64_t>(status.f_bsize);
+  const OwnedFd file(::open(path.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!file) {
+    return {{path, Found::kBad, fail_errno(errno, "no file can be made there").error().text,
+             "run this as root; look at the mount and the disk"}};
+  }
+  measure(file.get(), facts);
+  return check_folder(facts);
+}
+
+bool is_own(const layout::NetAddress& address) {
+  layout::NetAddress any_port = address;
+  any_port.port = 0;
+  return can_listen(any_port);
+}
+
+PathFacts look_at_path(const std::string& what, const layout::NetAddress& address) {
+  PathFacts facts{.to = what + " " + layout::to_string(address), .error = {}};
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::socket socket(io);
+  error_code failed = boost::asio::error::would_block;
+  socket.async_connect(rpc::peer::to_endpoint(address),
+                       [&failed](const error_code& error) { failed = error; });
+  io.run_for(kConnecting);
+  if (failed) {
+    facts.error = failed == boost::asio::error::would_block ? "no answer" : failed.message();
+    return facts;
+  }
+  if (is_own(address)) return facts;
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0) {
+    facts.own_mss = info.tcpi_advmss;
+    facts.path_mss = info.tcpi_snd_mss;
+  }
+  return facts;
+}
+
+// Collects checks, in the order of the report.
+class Doctor {
+ public:
+  Doctor(const Settings& settings, const DoctorOptions& options)
+      : settings_(settings), options_(options) {}
+
+  std::vector<Check> look() {
+    find_data_servers();
+    const bool first = exists(options_.places.conf());
+    add(check_clock(clock_is_synchronized()));
+    add(check_congestion(first_line("/proc/sys/net/ipv4/tcp_congestion_control")));
+    if (first || !stores_.empty()) {
+      add(check_limits(number_in("/proc/sys/fs/nr_open")));
+      add(check_io_uring(first_line("/proc/sys/kernel/io_uring_disabled")));
+    }
+    if (first) look_at_mds();
+    for (const std::string& store : stores_) add(look_at_folder(store, false));
+    for (const layout::NetAddress& mds : control_)
+      add(check_path(look_at_path("metadata server", mds)));
+    if (first) look_at_system();
+    look_at_client();
+    for (const std::string& server : options_.servers) look_at_server(server);
+    if (versions_.size() > 1) add(check_versions(versions_));
+    return std::move(checks_);
+  }
+
+ private:
+  static bool exists(const std::string& path) {
+    std::error_code error;
+    return std::filesystem::exists(path, error);
+  }
+
+  void add(Check check) { checks_.push_back(std::move(check)); }
+  void add(std::vector<Check> checks) { std::ranges::move(checks, std::back_inserter(checks_)); }
+
+  // What the files of this machine's data servers say.
+  void find_data_servers() {
+    versions_.push_back({"weft", options_.version});
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(options_.places.etc(), error)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with("ds-") || !name.ends_with(".toml")) continue;
+      const std::string path = entry.path().string();
+      const auto checked = run_program(
+          {program_path("weft-ds"), "--check-config", "--config", path}, std::chrono::seconds(20));
+      const bool good = checked && checked->status == 0;
+      const std::string why = checked ? checked->output : checked.error().text;
+      add(Check{"configuration", good ? Found::kGood : Found::kBad,
+                good ? path : why.substr(0, why.find('\n')), "change the file as it says"});
+      const auto text = read_text(path);
+      if (!good || !text) continue;
+      std::ranges::move(toml_texts(*text, "path"), std::back_inserter(stores_));
+      for (const std::string& mds : toml_texts(*text, "mds")) {
+        const auto address = layout::parse_address(mds);
+        if (address && std::ranges::find(control_, *address) == control_.end()) {
+          control_.push_back(*address);
+        }
+      }
+    }
+    std::ranges::sort(stores_);
+    look_at_version("weft-ds");
+  }
+
+  void look_at_version(const std::string& program) {
+    if (stores_.empty()) return;
+    const auto said = run_program({program_path(program), "--version"}, std::chrono::seconds(20));
+    if (!said || said->status != 0) return;
+    const std::string line = said->output.substr(0, said->output.find('\n'));
+    versions_.push_back({program, line.substr(line.rfind(' ') + 1)});
+  }
+
+  void look_at_mds() {
+    const std::string path = options_.places.conf();
+    const auto checked = mds::check_conf_file(path);
+    add(Check{"configuration", checked ? Found::kGood : Found::kBad,
+              checked ? path : checked.error().text, "change the file as it says"});
+    if (exists(options_.places.state())) add(look_at_folder(options_.places.state(), true));
+  }
+
+  // From the metadata server to every data server.
+  void look_at_system() {
+    const auto system = mds::admin::Client(settings_.socket).status();
+    if (!system) {
+      add(Check{"metadata server", Found::kBad, "does not answer at " + settings_.socket,
+                "systemctl status weft-mds says why"});
+      return;
+    }
+    add(Check{"metadata server", Found::kGood, "answers", ""});
+    versions_.push_back({"metadata server", system->status.version});
+    std::string all;
+    for (const mds::DataServerReport& server : system->data_servers) {
+      if (!server.version.empty()) versions_.push_back({server.name, server.version});
+      for (const std::string& text : server.addresses) {
+        const auto address = layout::parse_address(text);
+        if (!address) continue;
+        add(check_path(look_at_path(server.name, *address)));
+        all += " " + layout::to_string(*address);
+      }
+    }
+    if (all.empty()) return;
+    add(Check{"ports elsewhere", Found::kNote, "what others reach cannot be seen from here",
+              "on each data server, and on clients: weft doctor" + all});
+  }
+
+  // Every NFSv4 server that this machine has mounted something of, data servers among them.
+  void look_at_client() {
+    const auto known = read_text("/proc/fs/nfsfs/servers");
+    if (!known) return;
+    const auto servers = nfs_servers(*known);
+    for (const layout::NetAddress& server : servers) {
+      add(check_path(look_at_path("NFS server", server)));
+    }
+    if (servers.empty()) return;
+    const bool driver =
+        exists("/sys/module/nfs_layout_nfsv41_files") || exists("/sys/module/nfs_layout_flexfiles");
+    add(Check{"layout driver", driver ? Found::kGood : Found::kNote,
+              driver ? "loaded" : "not loaded",
+              "modprobe nfs_layout_nfsv41_files; weft verify MOUNT says whether it is used"});
+  }
+
+  void look_at_server(const std::string& text) {
+    const auto address = layout::parse_address(text);
+    if (!address) {
+      add(Check{"port", Found::kBad, printable(text) + " is no address with a port",
+                "say it like 192.0.2.11:2051"});
+      return;
+    }
+    add(check_path(look_at_path("server", *address)));
+  }
+
+  const Settings& settings_;
+  const DoctorOptions& options_;
+  std::vector<Check> checks_;
+  std::vector<VersionFacts> versions_;
+  std::vector<std::string> stores_;          // of data servers of this machine
+  std::vector<layout::NetAddress> control_;  // the metadata server's, as they say
+};
+
+}  // namespace
+
+int doctor_command(const Settings& settings, const DoctorOptions& options) {
+  const auto checks = Doctor(settings, options).look();
+  settings.json ? print(checks_json(checks)) : print(checks_text(checks));
+  return any_bad(checks) ? kExitBad : kExitGood;
+}
+
+}  // namespace weft::cli

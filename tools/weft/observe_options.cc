@@ -1,0 +1,79 @@
+#include "tools/weft/observe_options.h"
+
+#include <memory>
+
+#include "tools/weft/doctor/doctor.h"
+#include "tools/weft/observe.h"
+
+namespace weft::cli {
+namespace {
+
+const CLI::Range kIntervals(0.1, 86400.0);
+
+void add_health(CLI::App& app, const Settings& settings, std::function<int()>& chosen,
+                double& interval_s) {
+  const auto options = std::make_shared<HealthOptions>();
+  auto* health = app.add_subcommand("health", "What is wrong, for scripts: exit status 1 if so");
+  health->add_flag("-q,--quiet", options->quiet, "Print nothing of a healthy system");
+  health->add_option("--mute", options->mute, "Codes that are not to count");
+  health->add_option("--unmute", options->unmute, "Codes that are to count again");
+  health->add_option("--muted-file", options->muted, "Where that is kept")->capture_default_str();
+  add_watch(*health, interval_s);
+  health->callback([&settings, &chosen, options] {
+    chosen = [&settings, options] { return health_command(settings, *options); };
+  });
+}
+
+void add_top(CLI::App& app, const Settings& settings, std::function<int()>& chosen) {
+  const auto options = std::make_shared<TopOptions>();
+  auto* top = app.add_subcommand("top", "What data servers and clients do now");
+  top->add_option("--interval", options->interval_s, "Seconds")
+      ->check(kIntervals)
+      ->capture_default_str();
+  top->add_option("--count", options->count, "How many times; 0: until it is interrupted")
+      ->capture_default_str();
+  top->callback([&settings, &chosen, options] {
+    chosen = [&settings, options] { return top_command(settings, *options); };
+  });
+}
+
+}  // namespace
+
+void add_watch(CLI::App& command, double& interval_s) {
+  command.add_option("--watch", interval_s, "Again and again, every so many seconds")
+      ->check(kIntervals);
+}
+
+void add_observe(CLI::App& app, const Settings& settings, std::function<int()>& chosen,
+                 double& interval_s) {
+  add_health(app, settings, chosen, interval_s);
+  auto* df = app.add_subcommand("df", "Room, by failure domain and number of copies");
+  add_watch(*df, interval_s);
+  df->callback([&settings, &chosen] { chosen = [&settings] { return df_command(settings); }; });
+  add_top(app, settings, chosen);
+
+  const auto all = std::make_shared<bool>(false);
+  auto* version = app.add_subcommand("version", "Which version this is, or all servers are");
+  version->add_flag("--all", *all, "Of all servers");
+  version->callback([&settings, &chosen, all] {
+    chosen = [&settings, all] { return version_command(settings, *all, WEFT_VERSION); };
+  });
+
+  const auto doctor = std::make_shared<DoctorOptions>();
+  auto* look = app.add_subcommand("doctor", "Is this machine fit, and does it reach the others?");
+  look->add_option("SERVER", doctor->servers, "Addresses to be reached as well: 192.0.2.11:2051");
+  look->add_option("--prefix", doctor->places.prefix, "As of weft init");
+  look->callback([&settings, &chosen, doctor] {
+    doctor->version = WEFT_VERSION;
+    chosen = [&settings, doctor] { return doctor_command(settings, *doctor); };
+  });
+
+  const auto file = std::make_shared<std::string>();
+  auto* support = app.add_subcommand("support-bundle", "What who helps needs, without secrets");
+  support->add_option("FILE", *file, "Where to; weft-support-HOST.tar.gz here when not given");
+  support->callback([&settings, &chosen, file] {
+    chosen = [&settings, file] { return support_command(settings, *file); };
+  });
+}
+
+}  // namespace weft::cli
