@@ -1,8 +1,25 @@
 #include "dataserver/ring/range_locks.h"
 
+#include <algorithm>
+
 #include "rpc/base/assert.h"
 
 namespace weft::ds {
+
+namespace {
+
+constexpr std::uint64_t kCell = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxCells = 16;
+
+struct Cells {
+  explicit Cells(ByteRange range)
+      : first(range.begin / kCell), last((std::max(range.end, range.begin + 1) - 1) / kCell) {}
+  [[nodiscard]] bool many() const { return last - first >= kMaxCells; }
+  std::uint64_t first;
+  std::uint64_t last;  // inclusive
+};
+
+}  // namespace
 
 RangeLocks::Hold& RangeLocks::Hold::operator=(Hold&& other) noexcept {
   if (this == &other) return *this;
@@ -21,38 +38,99 @@ void RangeLocks::Hold::release() {
   if (locks_ != nullptr) std::exchange(locks_, nullptr)->release(object_, entry_);
 }
 
-bool RangeLocks::must_wait(const std::list<Entry>& entries,
-                           std::list<Entry>::const_iterator entry) {
-  for (auto at = entries.begin(); at != entry; ++at) {
-    if (!at->range.overlaps(entry->range) || at->kind == Kind::kReader) continue;
-    if (entry->kind == Kind::kHold) return true;
-    // A reader waits for those that write here now. Who has no grant yet has sent nothing either.
-    if (at->granted && at->local_pending) return true;
+// --- The ranges of an object ---------------------------------------------------------------------
+
+RangeLocks::Entry& RangeLocks::Ranges::add(std::unique_ptr<Entry> entry) {
+  Entry* added = entry.get();
+  all.emplace(added, std::move(entry));
+  const Cells of(added->range);
+  if (of.many()) {
+    wide.push_back(added);
+  } else {
+    for (std::uint64_t cell = of.first; cell <= of.last; ++cell) cells[cell].push_back(added);
   }
-  return false;
+  return *added;
+}
+
+void RangeLocks::Ranges::remove(Entry* entry) {
+  const Cells of(entry->range);
+  if (of.many()) {
+    std::erase(wide, entry);
+  } else {
+    for (std::uint64_t cell = of.first; cell <= of.last; ++cell) {
+      const auto found = cells.find(cell);
+      std::erase(found->second, entry);
+      if (found->second.empty()) cells.erase(found);
+    }
+  }
+  all.erase(entry);
+}
+
+// Each once: in the first cell that both touch.
+template <class Each>
+void RangeLocks::Ranges::overlapping(ByteRange range, Each each) {
+  const Cells asked(range);
+  if (asked.many()) {
+    for (const auto& [entry, owned] : all) {
+      if (entry->range.overlaps(range)) each(*entry);
+    }
+    return;
+  }
+  for (Entry* entry : wide) {
+    if (entry->range.overlaps(range)) each(*entry);
+  }
+  for (std::uint64_t cell = asked.first; cell <= asked.last; ++cell) {
+    const auto found = cells.find(cell);
+    if (found == cells.end()) continue;
+    for (Entry* entry : found->second) {
+      const bool here = std::max(asked.first, Cells(entry->range).first) == cell;
+      if (here && entry->range.overlaps(range)) each(*entry);
+    }
+  }
+}
+
+// --- Holds ---------------------------------------------------------------------------------------
+
+RangeLocks::Hold RangeLocks::grant(const layout::ObjectId& object, Entry& entry) {
+  entry.granted = true;
+  Hold hold;
+  hold.locks_ = this;
+  hold.object_ = object;
+  hold.entry_ = &entry;
+  return hold;
 }
 
 void RangeLocks::acquire(const layout::ObjectId& object, ByteRange range, Granted granted) {
+  auto made = std::make_unique<Entry>();
+  made->range = range;
+  made->ring = IoRing::current();
+  WEFT_ASSERT(made->ring != nullptr);
   Shard& shard = shard_of(object);
   Hold hold;
   {
     const MutexLock lock(shard.mutex);
-    std::list<Entry>& entries = shard.objects[object];
-    Entry& entry = entries.emplace_back();
-    entry.range = range;
-    entry.ring = IoRing::current();
-    WEFT_ASSERT(entry.ring != nullptr);
-    const auto at = std::prev(entries.end());
-    if (must_wait(entries, at)) {
+    Ranges& ranges = shard.objects[object];
+    made->number = shard.next++;
+    ranges.overlapping(range, [&](const Entry& other) {
+      if (other.kind == Kind::kHold) ++made->before;
+    });
+    Entry& entry = ranges.add(std::move(made));
+    if (entry.before > 0) {
       entry.on_hold = std::move(granted);
       return;
     }
-    entry.granted = true;
-    hold.locks_ = this;
-    hold.object_ = object;
-    hold.entry_ = at;
+    hold = grant(object, entry);
   }
   granted(std::move(hold));
+}
+
+bool RangeLocks::must_wait(Ranges& ranges, ByteRange range, std::uint64_t number) {
+  bool wait = false;
+  ranges.overlapping(range, [&](const Entry& other) {
+    wait = wait || (other.kind == Kind::kHold && other.number < number && other.granted &&
+                    other.local_pending);
+  });
+  return wait;
 }
 
 void RangeLocks::when_local(const layout::ObjectId& object, ByteRange range,
@@ -61,42 +139,42 @@ void RangeLocks::when_local(const layout::ObjectId& object, ByteRange range,
   {
     const MutexLock lock(shard.mutex);
     const auto found = shard.objects.find(object);
-    if (found != shard.objects.end()) {
-      std::list<Entry>& entries = found->second;
-      Entry& entry = entries.emplace_back();
-      entry.kind = Kind::kReader;
-      entry.range = range;
-      entry.ring = IoRing::current();
-      WEFT_ASSERT(entry.ring != nullptr);
-      const auto at = std::prev(entries.end());
-      if (must_wait(entries, at)) {
-        entry.on_local = std::move(done);
-        return;
-      }
-      entries.erase(at);
+    const std::uint64_t number = shard.next++;
+    if (found != shard.objects.end() && must_wait(found->second, range, number)) {
+      auto entry = std::make_unique<Entry>();
+      entry->kind = Kind::kReader;
+      entry->range = range;
+      entry->number = number;
+      entry->ring = IoRing::current();
+      WEFT_ASSERT(entry->ring != nullptr);
+      entry->on_local = std::move(done);
+      found->second.add(std::move(entry));
+      return;
     }
   }
   done();
 }
 
-void RangeLocks::wake(const layout::ObjectId& object, std::list<Entry>& entries, Calls& calls) {
-  for (auto at = entries.begin(); at != entries.end();) {
-    const auto entry = at++;
-    if (entry->granted || must_wait(entries, entry)) continue;
-    if (entry->kind == Kind::kReader) {
-      calls.emplace_back(entry->ring, std::move(entry->on_local));
-      entries.erase(entry);
+void RangeLocks::wake(const layout::ObjectId& object, Ranges& ranges, const Entry& entry, bool gone,
+                      Calls& calls) {
+  std::vector<Entry*> ready;
+  ranges.overlapping(entry.range, [&](Entry& other) {
+    if (other.number <= entry.number) return;
+    const bool reader = other.kind == Kind::kReader;
+    if (reader || (gone && --other.before == 0)) ready.push_back(&other);
+  });
+  std::ranges::sort(ready, {}, &Entry::number);
+  for (Entry* other : ready) {
+    if (other->kind == Kind::kReader) {
+      if (must_wait(ranges, other->range, other->number)) continue;
+      calls.emplace_back(other->ring, std::move(other->on_local));
+      ranges.remove(other);
       continue;
     }
-    entry->granted = true;
-    Hold hold;
-    hold.locks_ = this;
-    hold.object_ = object;
-    hold.entry_ = entry;
-    calls.emplace_back(entry->ring,
-                       [granted = std::move(entry->on_hold), hold = std::move(hold)]() mutable {
-                         granted(std::move(hold));
-                       });
+    calls.emplace_back(
+        other->ring, [granted = std::move(other->on_hold), hold = grant(object, *other)]() mutable {
+          granted(std::move(hold));
+        });
   }
 }
 
@@ -104,30 +182,27 @@ void RangeLocks::run(Calls calls) {
   for (auto& [ring, call] : calls) ring->post(std::move(call));
 }
 
-void RangeLocks::local_done(const layout::ObjectId& object, std::list<Entry>::iterator entry) {
+void RangeLocks::local_done(const layout::ObjectId& object, Entry* entry) {
   Shard& shard = shard_of(object);
   Calls calls;
   {
     const MutexLock lock(shard.mutex);
     if (!std::exchange(entry->local_pending, false)) return;
-    std::list<Entry>& entries = shard.objects.at(object);
-    if (entries.size() > 1) wake(object, entries, calls);
+    wake(object, shard.objects.at(object), *entry, false, calls);
   }
   run(std::move(calls));
 }
 
-void RangeLocks::release(const layout::ObjectId& object, std::list<Entry>::iterator entry) {
+void RangeLocks::release(const layout::ObjectId& object, Entry* entry) {
   Shard& shard = shard_of(object);
   Calls calls;
   {
     const MutexLock lock(shard.mutex);
     const auto found = shard.objects.find(object);
-    found->second.erase(entry);
-    if (found->second.empty()) {
-      shard.objects.erase(found);
-    } else {
-      wake(object, found->second, calls);
-    }
+    entry->local_pending = false;
+    wake(object, found->second, *entry, true, calls);
+    found->second.remove(entry);
+    if (found->second.all.empty()) shard.objects.erase(found);
   }
   run(std::move(calls));
 }
@@ -136,7 +211,7 @@ std::size_t RangeLocks::size() const {
   std::size_t size = 0;
   for (const Shard& shard : shards_) {
     const MutexLock lock(shard.mutex);
-    for (const auto& [object, entries] : shard.objects) size += entries.size();
+    for (const auto& [object, ranges] : shard.objects) size += ranges.all.size();
   }
   return size;
 }

@@ -11,17 +11,17 @@
 // already; it does not wait for the whole hold, which may be waiting for that very server.
 //
 // Threading: any I/O thread; a callback comes on the thread that asked, at once or later. A mutex
-// is held for a moment; ranges of one object are looked at one after the other, and how many there
-// are is bounded by session slots.
+// is held for a moment: a range is compared with those of its MiB and those that are longer than 16
+// MiB, however many there are of its object.
 //
 // Ownership: outlives every Hold and everything posted to the I/O threads.
 #pragma once
 
 #include <array>
 #include <functional>
-#include <list>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "dataserver/ring/extent_set.h"
 #include "dataserver/ring/io_ring.h"
@@ -50,7 +50,7 @@ class RangeLocks {
     friend class RangeLocks;
     RangeLocks* locks_ = nullptr;
     layout::ObjectId object_;
-    std::list<Entry>::iterator entry_;
+    Entry* entry_ = nullptr;
   };
   using Granted = std::move_only_function<void(Hold)>;
 
@@ -68,27 +68,45 @@ class RangeLocks {
   struct Entry {
     Kind kind = Kind::kHold;
     ByteRange range;
+    std::uint64_t number = 0;  // in the order they came
+    std::size_t before = 0;    // of a hold: holds that overlap and came before
     bool granted = false;
     bool local_pending = true;  // of a hold
     IoRing* ring = nullptr;     // where to call back
     Granted on_hold;
     std::function<void()> on_local;
   };
+  // The ranges of an object.
+  struct Ranges {
+    std::unordered_map<Entry*, std::unique_ptr<Entry>> all;
+    std::unordered_map<std::uint64_t, std::vector<Entry*>>
+        cells;  // narrow ones, by the cells they touch
+    std::vector<Entry*> wide;
+
+    Entry& add(std::unique_ptr<Entry> entry);
+    void remove(Entry* entry);
+    template <class Each>
+    void overlapping(ByteRange range, Each each);
+  };
   struct Shard {
     mutable Mutex mutex;
-    std::unordered_map<layout::ObjectId, std::list<Entry>> objects WEFT_GUARDED_BY(mutex);
+    std::unordered_map<layout::ObjectId, Ranges> objects WEFT_GUARDED_BY(mutex);
+    std::uint64_t next WEFT_GUARDED_BY(mutex) = 0;
   };
   using Calls = std::vector<std::pair<IoRing*, std::move_only_function<void()>>>;
 
   [[nodiscard]] Shard& shard_of(const layout::ObjectId& object) {
     return shards_[std::hash<layout::ObjectId>{}(object) % shards_.size()];
   }
-  void local_done(const layout::ObjectId& object, std::list<Entry>::iterator entry);
-  void release(const layout::ObjectId& object, std::list<Entry>::iterator entry);
-  // Grants what nothing before stands in the way of any more. Requires: the shard's mutex is held.
-  void wake(const layout::ObjectId& object, std::list<Entry>& entries, Calls& calls);
-  [[nodiscard]] static bool must_wait(const std::list<Entry>& entries,
-                                      std::list<Entry>::const_iterator entry);
+  void local_done(const layout::ObjectId& object, Entry* entry);
+  void release(const layout::ObjectId& object, Entry* entry);
+  [[nodiscard]] Hold grant(const layout::ObjectId& object, Entry& entry);
+  // Whether a hold that came before a reader writes here now. Who has no grant yet has sent nothing
+  // either.
+  [[nodiscard]] static bool must_wait(Ranges& ranges, ByteRange range, std::uint64_t number);
+  // Lets those go on that waited for this one, and for nobody else. `gone`: it holds no more.
+  void wake(const layout::ObjectId& object, Ranges& ranges, const Entry& entry, bool gone,
+            Calls& calls);
   static void run(Calls calls);
 
   std::array<Shard, 64> shards_;

@@ -1,6 +1,7 @@
 #include "dataserver/ring/range_locks.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
 #include <map>
 
 #include "rpc/base/clock.h"
@@ -105,6 +106,65 @@ TEST_CASE("at no time do two that overlap hold, and all get their turn in order"
       }
     }
   }
+}
+
+// As many as a thousand clients have under way in one file, and one that waits for them all.
+TEST_CASE("the holds of one object do not look at each other") {
+  constexpr int kMany = 60'000;
+  Rig rig;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kMany; ++i) {
+    const auto at = static_cast<std::uint64_t>(i) << 20;
+    rig.acquire(i, {at, at + (std::uint64_t{1} << 20)});
+  }
+  CHECK(rig.holds.size() == kMany);
+  rig.acquire(kMany, {0, ~std::uint64_t{0}});
+  rig.acquire(kMany + 1, {5, 6});
+  for (int i = kMany - 1; i >= 0; --i) rig.holds.erase(i);
+  CHECK(rig.held(kMany));
+  CHECK_FALSE(rig.held(kMany + 1));
+  rig.holds.erase(kMany);
+  CHECK(rig.held(kMany + 1));
+  // Half a minute if each looked at all.
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+}
+
+TEST_CASE("ranges of all lengths get their turn in order") {
+  SeededRandom random(7);
+  Rig rig;
+  std::map<int, ByteRange> ranges;
+  const std::uint64_t lengths[] = {1, 4096, 1 << 20, 3 << 20, 40 << 20};
+  for (int i = 0; i < 2000; ++i) {
+    const std::uint64_t begin = random.below(100 << 20);
+    ranges[i] = {begin, begin + random.below(lengths[random.below(5)] + 1)};
+    rig.acquire(i, ranges[i]);
+    while (rig.holds.size() > 6) {
+      auto victim = rig.holds.begin();
+      std::advance(victim, static_cast<long>(random.below(rig.holds.size())));
+      rig.holds.erase(victim);
+      rig.thread.poll();
+      for (auto a = rig.holds.begin(); a != rig.holds.end(); ++a) {
+        for (auto b = std::next(a); b != rig.holds.end(); ++b) {
+          REQUIRE_FALSE(ranges[a->first].overlaps(ranges[b->first]));
+        }
+      }
+    }
+  }
+  while (!rig.holds.empty()) {
+    rig.holds.clear();
+    rig.thread.poll();
+  }
+  REQUIRE(rig.order.size() == 2000);
+  std::vector<std::size_t> turn(2000);
+  for (std::size_t i = 0; i < rig.order.size(); ++i)
+    turn[static_cast<std::size_t>(rig.order[i])] = i;
+  for (int i = 0; i < 2000; ++i) {
+    for (int j = i + 1; j < 2000; ++j) {
+      if (!ranges[i].overlaps(ranges[j])) continue;
+      REQUIRE(turn[static_cast<std::size_t>(i)] < turn[static_cast<std::size_t>(j)]);
+    }
+  }
+  CHECK(rig.locks.size() == 0);
 }
 
 }  // namespace
