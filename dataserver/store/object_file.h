@@ -38,8 +38,7 @@ struct ObjectFile {
   // Found, after an unclean end, as a process before this one left it: its directory entry may not
   // survive a crash either, but nothing was promised of it yet.
   std::atomic<bool> entry_uncertain{false};
-  std::atomic<bool> removed{false};    // unlinked: nothing of it needs to be synced
-  std::atomic<std::uint64_t> used{0};  // when it was last looked up, in ticks of the cache
+  std::atomic<bool> removed{false};  // unlinked: nothing of it needs to be synced
 
   Mutex mutex;
   bool sync_running WEFT_GUARDED_BY(mutex) = false;

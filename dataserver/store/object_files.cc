@@ -17,7 +17,8 @@ namespace weft::ds {
 
 namespace {
 
-constexpr std::size_t kMaxToSync = 8;  // files a shard hands out for syncing at a time
+constexpr std::size_t kMaxToSync = 8;     // files a shard hands out for syncing at a time
+constexpr std::size_t kMaxToLookAt = 16;  // for one that can be closed, at each open
 
 std::uint64_t mix(const layout::ObjectId& object) {
   std::uint64_t h = std::hash<layout::ObjectId>{}(object);
@@ -85,11 +86,14 @@ ObjectFiles::Shard& ObjectFiles::shard_of(const layout::ObjectId& object) {
 ObjectFiles::FilePtr ObjectFiles::find(const layout::ObjectId& object) {
   Shard& shard = shard_of(object);
   const MutexLock lock(shard.mutex);
-  const auto found = shard.files.find(object);
-  if (found == shard.files.end()) return nullptr;
-  found->second->used.store(ticks_.fetch_add(1, std::memory_order_relaxed),
-                            std::memory_order_relaxed);
-  return found->second;
+  const auto found = shard.by_id.find(object);
+  return found == shard.by_id.end() ? nullptr : use(shard, found->second);
+}
+
+ObjectFiles::Files::iterator ObjectFiles::forget(Shard& shard, Files::iterator at) {
+  open_count_.fetch_sub(1, std::memory_order_relaxed);
+  shard.by_id.erase((*at)->id);
+  return shard.files.erase(at);
 }
 
 ObjectFiles::Before ObjectFiles::look(Shard& shard) {
@@ -172,37 +176,35 @@ Result<ObjectFiles::FilePtr> ObjectFiles::open(const layout::ObjectId& object, b
 ObjectFiles::FilePtr ObjectFiles::insert(Shard& shard, FilePtr opened, Before before) {
   const MutexLock lock(shard.mutex);
   if (shard.removals != before.removals) return nullptr;
-  const auto [at, inserted] = shard.files.try_emplace(opened->id, opened);
-  FilePtr kept = at->second;
-  if (shard.creating > 0 || shard.creations != before.creations) kept->entry_unsynced.store(true);
-  kept->used.store(ticks_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+  const auto found = shard.by_id.find(opened->id);
+  const bool inserted = found == shard.by_id.end();
   if (inserted) {
+    shard.files.push_back(opened);
+    shard.by_id.emplace(opened->id, std::prev(shard.files.end()));
     open_count_.fetch_add(1, std::memory_order_relaxed);
-    evict(shard);
   }
+  FilePtr kept = inserted ? std::move(opened) : use(shard, found->second);
+  if (shard.creating > 0 || shard.creations != before.creations) kept->entry_unsynced.store(true);
+  if (inserted) evict(shard);
   return kept;
 }
 
 // Evicts least recently used files that nobody uses and that have nothing unsynced, down to the
-// limit. `shard` is locked: a use_count of 1 is the map's own, and no one else can get another.
+// limit. `shard` is locked: a use_count of 1 is the list's own, and no one else can get another.
+// Few are looked at, however many are open: those that have to stay are as good as just used.
 void ObjectFiles::evict(Shard& shard) {
-  while (shard.files.size() > max_in_shard_) {
-    const FilePtr* oldest = nullptr;
-    std::vector<FilePtr> unsynced;
-    for (const auto& [id, file] : shard.files) {
-      if (file.use_count() > 1) continue;
-      if (!file->clean()) {
-        if (unsynced.size() < kMaxToSync) unsynced.push_back(file);
-      } else if (oldest == nullptr || file->used.load() < (*oldest)->used.load()) {
-        oldest = &file;
-      }
+  for (std::size_t looked = 0; looked < kMaxToLookAt && shard.files.size() > max_in_shard_;
+       ++looked) {
+    const auto oldest = shard.files.begin();
+    const bool free = oldest->use_count() == 1;
+    if (free && (*oldest)->clean()) {
+      forget(shard, oldest);
+      continue;
     }
-    if (!unsynced.empty()) sync_wanted_.store(true);
-    shard.to_sync = std::move(unsynced);
-    if (oldest == nullptr) return;
-    const layout::ObjectId id = (*oldest)->id;
-    shard.files.erase(id);
-    open_count_.fetch_sub(1, std::memory_order_relaxed);
+    const FilePtr kept = use(shard, oldest);
+    if (!free) continue;
+    if (shard.to_sync.size() < kMaxToSync) shard.to_sync.push_back(kept);
+    sync_wanted_.store(true);
   }
 }
 
@@ -224,13 +226,11 @@ std::size_t ObjectFiles::close_idle(std::size_t most) {
   for (Shard& shard : shards_) {
     std::vector<FilePtr> idle;  // closed when the mutex is free again
     const MutexLock lock(shard.mutex);
-    std::erase_if(shard.files, [&](const auto& entry) {
-      const FilePtr& file = entry.second;
-      if (idle.size() == of_each || file.use_count() > 1 || !file->clean()) return false;
-      idle.push_back(file);
-      return true;
-    });
-    open_count_.fetch_sub(idle.size(), std::memory_order_relaxed);
+    for (auto at = shard.files.begin(); at != shard.files.end() && idle.size() < of_each;) {
+      const bool free = at->use_count() == 1 && (*at)->clean();
+      if (free) idle.push_back(*at);
+      at = free ? forget(shard, at) : std::next(at);
+    }
     closed += idle.size();
   }
   return closed;
@@ -242,7 +242,7 @@ std::vector<ObjectFiles::FilePtr> ObjectFiles::idle_unsynced(std::size_t most) {
   for (Shard& shard : shards_) {
     const MutexLock lock(shard.mutex);
     std::size_t taken = 0;
-    for (const auto& [id, file] : shard.files) {
+    for (const FilePtr& file : shard.files) {
       if (taken == of_each) break;
       if (file.use_count() > 1 || file->clean()) continue;
       all.push_back(file);
@@ -256,7 +256,7 @@ std::vector<ObjectFiles::FilePtr> ObjectFiles::unsynced() {
   std::vector<FilePtr> all;
   for (Shard& shard : shards_) {
     const MutexLock lock(shard.mutex);
-    for (const auto& [id, file] : shard.files) {
+    for (const FilePtr& file : shard.files) {
       if (!file->clean()) all.push_back(file);
     }
   }
@@ -272,10 +272,9 @@ Result<> ObjectFiles::remove(const layout::ObjectId& object) {
   {
     const MutexLock lock(shard.mutex);
     ++shard.removals;
-    if (const auto found = shard.files.find(object); found != shard.files.end()) {
-      found->second->removed.store(true);
-      shard.files.erase(found);
-      open_count_.fetch_sub(1, std::memory_order_relaxed);
+    if (const auto found = shard.by_id.find(object); found != shard.by_id.end()) {
+      (*found->second)->removed.store(true);
+      forget(shard, found->second);
     }
   }
   // Also when there was nothing: an earlier removal may have failed after its unlink.

@@ -21,6 +21,7 @@
 
 #include <array>
 #include <atomic>
+#include <list>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -72,9 +73,12 @@ class ObjectFiles {
   [[nodiscard]] Result<ObjectList> list(ListPlace from, std::uint32_t max) const;
 
  private:
+  // In the order of their last use, the latest last.
+  using Files = std::list<FilePtr>;
   struct Shard {
     Mutex mutex;
-    std::unordered_map<layout::ObjectId, FilePtr> files WEFT_GUARDED_BY(mutex);
+    Files files WEFT_GUARDED_BY(mutex);
+    std::unordered_map<layout::ObjectId, Files::iterator> by_id WEFT_GUARDED_BY(mutex);
     std::uint64_t removals WEFT_GUARDED_BY(mutex) = 0;
     std::uint64_t creations WEFT_GUARDED_BY(mutex) = 0;  // begun
     unsigned creating WEFT_GUARDED_BY(mutex) = 0;        // going on
@@ -94,6 +98,12 @@ class ObjectFiles {
   // The cached file in place of `opened` if there is one; null when a removal came between.
   [[nodiscard]] FilePtr insert(Shard& shard, FilePtr opened, Before before);
   void evict(Shard& shard) WEFT_REQUIRES(shard.mutex);
+  [[nodiscard]] static FilePtr use(Shard& shard, Files::iterator at) WEFT_REQUIRES(shard.mutex) {
+    shard.files.splice(shard.files.end(), shard.files, at);
+    return *at;
+  }
+  // The file after it.
+  Files::iterator forget(Shard& shard, Files::iterator at) WEFT_REQUIRES(shard.mutex);
   [[nodiscard]] Result<FilePtr> adopt(const layout::ObjectId& object, OwnedFd fd);
 
   const int objects_;
@@ -102,7 +112,6 @@ class ObjectFiles {
   const bool direct_;
   const bool was_clean_;
   std::array<Shard, kShards> shards_;
-  std::atomic<std::uint64_t> ticks_{0};
   std::atomic<std::size_t> open_count_{0};
   std::atomic<bool> sync_wanted_{false};  // some shard has files to_sync
   std::atomic<std::int64_t> objects_found_{0};
