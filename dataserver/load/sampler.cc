@@ -240,4 +240,13 @@ layout::ServerLoad SystemLoad::sample(const OwnWork& own) {
   return load;
 }
 
+Result<std::uint64_t> bytes_moved(KernelFiles& files, const Result<DeviceNumber>& device) {
+  if (!device) return std::unexpected(device.error());
+  auto text = files.read("/proc/diskstats");
+  if (!text) return pass(text);
+  auto totals = parse_diskstats(*text, *device);
+  if (!totals) return pass(totals);
+  return totals->in + totals->out;
+}
+
 }  // namespace weft::ds

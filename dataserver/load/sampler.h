@@ -73,6 +73,9 @@ class KernelFiles {
 };
 
 [[nodiscard]] std::unique_ptr<KernelFiles> kernel_files();
+// Bytes that a device has read and written: they do not grow while it hangs.
+[[nodiscard]] Result<std::uint64_t> bytes_moved(KernelFiles& files,
+                                                const Result<DeviceNumber>& device);
 
 class SystemLoad final : public LoadSource {
  public:

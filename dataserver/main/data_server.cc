@@ -25,16 +25,6 @@ constexpr std::chrono::milliseconds kWatchdogRound{500};
 constexpr std::size_t kMaxLocal = 16;     // connections of metadata servers on this machine
 constexpr unsigned kTicksForOneMds = 50;  // before the next address is tried
 
-// Bytes that the device has read and written: they do not grow while it hangs.
-Result<std::uint64_t> moved_at(KernelFiles& files, const Result<DeviceNumber>& device) {
-  if (!device) return std::unexpected(device.error());
-  auto text = files.read("/proc/diskstats");
-  if (!text) return pass(text);
-  auto totals = parse_diskstats(*text, *device);
-  if (!totals) return pass(totals);
-  return totals->in + totals->out;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<DataServer>> DataServer::open(DsConfig config,
@@ -110,7 +100,7 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
       .rings = rings,
       .clock = system_clock(),
       .moved = [this, device = kernel_files_->device_of(
-                          config_.store.path)] { return moved_at(*kernel_files_, device); },
+                          config_.store.path)] { return bytes_moved(*kernel_files_, device); },
       .patience = config_.disk_patience});
   const std::uint64_t boot = system_random().u64();
   if (standalone) gate_->lease().never_ends();

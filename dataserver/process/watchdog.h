@@ -7,7 +7,7 @@
 //
 // A thread that waits in the kernel for a disk is not taken for hung: it cannot be killed, and its
 // process would not be gone, nor its connections, before the disk answers. What becomes of its
-// clients is another's to see to (main/stall_watch.h).
+// clients is another's to see to (process/stall_watch.h).
 //
 // on_alive is called in every round in which all threads had given the sign asked for in the one
 // before: for a supervisor (supervisor.h).

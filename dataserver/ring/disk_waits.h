@@ -2,7 +2,7 @@
 //
 // A disk that hangs reports no error: what was asked of it does not come back. So each operation
 // is noted here from its begin to its end, which is cheap, and the one that has waited the longest
-// tells whether the disk answers (main/stall_watch.h).
+// tells whether the disk answers (process/stall_watch.h).
 //
 // Threading: a list for each thread; a Wait begins and ends on the same one.
 #pragma once

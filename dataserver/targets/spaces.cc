@@ -82,6 +82,11 @@ std::size_t Spaces::count() const {
   return stores_.size();
 }
 
+void Spaces::disk_failed(const Error& why) {
+  const MutexLock lock(mutex_);
+  for (const auto& [space, one] : stores_) one.store->directory().watch().failed(why);
+}
+
 Result<StoreStat> Spaces::usage() const {
   std::vector<const FileStore*> stores;  // open until close()
   {

@@ -46,6 +46,8 @@ class Spaces {
   // Closes all clean; the first error.
   [[nodiscard]] Result<> close();
 
+  // The disk does not answer: usage() says so of each until it takes writes again.
+  void disk_failed(const Error& why);
   [[nodiscard]] std::size_t count() const;
   [[nodiscard]] Result<StoreStat> usage() const;
   [[nodiscard]] bool workers_idle() const;

@@ -60,6 +60,12 @@ Result<> Target::start(std::function<void()> on_alive) {
                                                                .socket = config_.socket,
                                                                .machine = this_machine(),
                                                                .random = system_random()});
+  stall_watch_ = std::make_unique<StallWatch>(StallWatch::Parts{
+      .rings = threads_->list(),
+      .clock = system_clock(),
+      .moved = [this, device = kernel_files_->device_of(
+                          config_.store.path)] { return bytes_moved(*kernel_files_, device); },
+      .patience = config_.disk_patience});
   if (auto bound = bind(); !bound) return bound;
   if (config_.metrics) {
     auto page = MetricsPage::open(layout::to_string(*config_.metrics),
@@ -121,6 +127,23 @@ Result<> Target::listen() {
 
 void Target::tick() {
   if (keys_->follow()) server_->keys_changed();
+  watch_disk();
+}
+
+// I/O threads that wait for the disk are in the kernel, so it is not they who end connections.
+void Target::watch_disk() {
+  if (const auto waited = stall_watch_->look()) {
+    spaces_->disk_failed({Errc::kTimedOut, fmt::format("the disk of the target has not answered "
+                                                       "for {} s",
+                                                       waited->count())});
+    if (std::exchange(cut_, true)) return;
+    spdlog::error("event=disk_hangs seconds={}", waited->count());
+    for (const auto& listener : listeners_) listener->cut();
+  } else if (cut_ && spaces_->usage()) {
+    cut_ = false;
+    spdlog::info("event=disk_answers");
+    for (const auto& listener : listeners_) listener->go_on();
+  }
 }
 
 Result<> Target::stop() {

@@ -17,13 +17,18 @@
 //   processors), weft_target_run_queue, weft_target_disk_bytes_per_second; with a cache
 //   weft_target_cache_* (store/cache_metrics.h)
 //
-// Threading: open() and stop() from the program's main thread.
+// A disk that hangs (stall_watch.h): data servers are told that it fails, and connections by TCP
+// end, and are refused, until it answers. Those by shared memory stay: what their end says of the
+// memory that they lent would not be so while the disk may still write into it.
+//
+// Threading: open(), tick() and stop() from the program's main thread.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "dataserver/process/stall_watch.h"
 #include "dataserver/process/watchdog.h"
 #include "dataserver/ring/ring_threads.h"
 #include "dataserver/targets/target_config.h"
@@ -43,7 +48,7 @@ class Target {
 
   // Takes over what needs no restart.
   void reload(const TargetConfig& next) { config_.drain = next.drain; }
-  // Call a few times a second: follows the key file.
+  // Call a few times a second: follows the key file, and looks whether the disk answers.
   void tick();
   // An error means that not every space was closed clean; if something hangs (kTimedOut), the
   // process should exit without destroying this.
@@ -62,6 +67,7 @@ class Target {
   // The addresses are ours, and whoever connects is refused until listen().
   [[nodiscard]] Result<> bind();
   [[nodiscard]] Result<> listen();
+  void watch_disk();
   void write_metrics(Metrics& out);
 
   TargetConfig config_;
@@ -76,6 +82,8 @@ class Target {
   std::unique_ptr<SystemLoad> load_;  // asked by one scrape at a time
   std::unique_ptr<MetricsPage> metrics_;
   std::unique_ptr<Watchdog> watchdog_;
+  std::unique_ptr<StallWatch> stall_watch_;
+  bool cut_ = false;  // the disk hangs
   bool stopped_ = false;
 };
 

@@ -35,9 +35,11 @@ struct TargetConfig {
   std::string log_level = "info";
   std::optional<layout::NetAddress> metrics;  // Prometheus text over HTTP
 
-  // [store]: path, create, mode, max_open_files, worker_threads, emulated_disk.*
+  // [store]: path, create, mode, max_open_files, worker_threads, disk_patience_seconds,
+  // emulated_disk.*
   FileStoreOptions store;
-  EmulatedDiskOptions emulated_disk;  // emulated_disk.*: one for all spaces
+  std::chrono::seconds disk_patience{10};  // then its disk hangs
+  EmulatedDiskOptions emulated_disk;       // emulated_disk.*: one for all spaces
 
   // [cache]: size
   std::size_t cache_bytes = 0;  // 0: none

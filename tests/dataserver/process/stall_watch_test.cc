@@ -1,5 +1,5 @@
 // When a disk is taken for one that hangs.
-#include "dataserver/main/stall_watch.h"
+#include "dataserver/process/stall_watch.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -1,4 +1,4 @@
-#include "dataserver/main/stall_watch.h"
+#include "dataserver/process/stall_watch.h"
 
 #include <unistd.h>
 
