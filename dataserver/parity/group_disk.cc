@@ -20,6 +20,7 @@ constexpr const char* kLogFile = "parity-log";
 constexpr const char* kScrubFile = "parity-scrub";
 constexpr std::size_t kMaxRecord = 4096;
 constexpr std::size_t kMaxLog = std::size_t{1} << 30;
+constexpr std::size_t kMaxBatch = std::size_t{8} << 20;
 
 Result<std::vector<std::byte>> read_if_there(int folder, const char* name, std::size_t max) {
   auto bytes = read_small_file(folder, name, max);
@@ -33,6 +34,9 @@ template <class T, class Work, class Done>
 void GroupFolder::run(Work work, Done done) {
   IoRing* ring = IoRing::current();
   WEFT_ASSERT(ring != nullptr);
+  // With the mutex held: whatever is appended from now on comes behind this.
+  const MutexLock lock(mutex_);
+  open_ = nullptr;
   boost::asio::post(worker_, [ring, work = std::move(work), done = std::move(done)]() mutable {
     Result<T> result = work();
     ring->post([done = std::move(done), result = std::move(result)]() mutable {
@@ -88,17 +92,44 @@ void GroupFolder::replace_log(std::vector<std::byte> bytes, Done done) {
 }
 
 void GroupFolder::append(std::vector<std::byte> bytes, bool sync, Done done) {
-  run<void>(
-      [this, bytes = std::move(bytes), sync]() -> Result<> {
-        if (!log_) {
-          if (auto opened = open_log(true); !opened) return opened;
-        }
-        if (auto written = write_fully(log_.get(), bytes, end_); !written) return written;
-        if (sync && ::fdatasync(log_.get()) != 0) return fail_errno(errno, "sync the parity log");
-        end_ += bytes.size();
-        return {};
-      },
-      std::move(done));
+  IoRing* ring = IoRing::current();
+  WEFT_ASSERT(ring != nullptr);
+  const MutexLock lock(mutex_);
+  const bool joins = open_ != nullptr && open_->bytes.size() + bytes.size() <= kMaxBatch;
+  if (!joins) open_ = std::make_shared<Batch>();
+  if (open_->bytes.empty()) {
+    open_->bytes = std::move(bytes);
+  } else {
+    open_->bytes.insert(open_->bytes.end(), bytes.begin(), bytes.end());
+  }
+  open_->sync = open_->sync || sync;
+  open_->done.emplace_back(ring, std::move(done));
+  if (!joins) boost::asio::post(worker_, [this, batch = open_] { write_batch(batch); });
+}
+
+void GroupFolder::write_batch(const std::shared_ptr<Batch>& batch) {
+  {
+    const MutexLock lock(mutex_);
+    if (open_ == batch) open_ = nullptr;
+  }
+  const Result<> result = put(*batch);
+  for (auto& [ring, one] : batch->done) {
+    ring->post([done = std::move(one), result]() mutable { done(result); });
+  }
+}
+
+// What does not get there whole is written over by the next.
+Result<> GroupFolder::put(const Batch& batch) {
+  if (!log_) {
+    if (auto opened = open_log(true); !opened) return opened;
+  }
+  if (auto written = write_fully(log_.get(), batch.bytes, end_); !written) return written;
+  if (batch.sync) {
+    syncs_.fetch_add(1);
+    if (::fdatasync(log_.get()) != 0) return fail_errno(errno, "sync the parity log");
+  }
+  end_ += batch.bytes.size();
+  return {};
 }
 
 }  // namespace weft::ds

@@ -1,19 +1,25 @@
 // What a parity group keeps at the data server itself: its record, its log, and how far a scrub is.
 //
 // Threading: load() from the thread that opens; the rest from any I/O thread, with the completion
-// on that thread. Operations are carried out one after the other, in the order they were started.
+// on that thread. Operations are carried out one after the other, in the order they were started;
+// appends that wait one behind the other are one write and one sync.
 //
 // Ownership: outlives the store that uses it.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "rpc/base/buffer.h"
 #include "rpc/base/error.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::ds {
+
+class IoRing;
 
 class GroupDisk {
  public:
@@ -49,13 +55,28 @@ class GroupFolder final : public GroupDisk {
   void save_scrub(std::vector<std::byte> bytes, Done done) override;
   void replace_log(std::vector<std::byte> bytes, Done done) override;
   void append(std::vector<std::byte> bytes, bool sync, Done done) override;
+  // Syncs for appends, so far. Any thread.
+  [[nodiscard]] std::uint64_t syncs() const { return syncs_.load(); }
 
  private:
+  // Appends that nothing came between.
+  struct Batch {
+    std::vector<std::byte> bytes;
+    bool sync = false;
+    std::vector<std::pair<IoRing*, Done>> done;
+  };
+
   template <class T, class Work, class Done>
   void run(Work work, Done done);
   [[nodiscard]] Result<> open_log(bool create);
+  void write_batch(const std::shared_ptr<Batch>& batch);
+  [[nodiscard]] Result<> put(const Batch& batch);
 
   const int folder_;
+  std::atomic<std::uint64_t> syncs_{0};
+  Mutex mutex_;
+  // The last that was started, while the worker has not begun it: others may join it.
+  std::shared_ptr<Batch> open_ WEFT_GUARDED_BY(mutex_);
   // The rest belongs to the worker.
   OwnedFd log_;
   std::uint64_t end_ = 0;
