@@ -42,7 +42,8 @@ class Group::Pause {
 
 Group::Group(ParityParts parts)
     : parts_(std::move(parts)),
-      calls_(parts_.members, parts_.pool, parts_.clock, parts_.options.geometry),
+      calls_(parts_.members, parts_.pool, parts_.clock, parts_.options.geometry,
+             parts_.options.reserve_bytes),
       verifier_(parts_.random.u64()) {
   WEFT_ASSERT(geometry().valid() && members() == parts_.members.size());
 }
@@ -184,7 +185,7 @@ bool Group::whole() const {
 }
 
 std::uint64_t Group::objects_in_all() const {
-  const auto all = calls_.usage(mode(), view_.awaited.load(), 0);
+  const auto all = calls_.usage(mode(), view_.awaited.load());
   return all ? all->objects : 0;
 }
 
@@ -399,6 +400,7 @@ Group::Condition Group::condition() const {
           .none_lost = none_lost_,
           .sweep_running = sweep_running_,
           .sweep_wanted = sweep_wanted_,
+          .lacks_reserve = calls_.lacks_reserve(mode_),
           .mode = mode_,
           .dirty_regions = count_dirty()};
 }

@@ -52,11 +52,12 @@ struct ParityOptions {
   std::uint64_t region_bytes = std::uint64_t{8} << 20;    // of an object, for one entry of the log
   std::size_t max_dirty = 256;                            // regions, before they are committed
   std::size_t log_limit = std::size_t{64} << 20;          // bytes, before it is written anew
-  std::uint64_t reserve_bytes = std::uint64_t{64} << 20;  // kept free at each member
+  std::uint64_t reserve_bytes = std::uint64_t{64} << 20;  // at each member: member_room.h
   std::size_t max_objects = 65536;                        // known, beyond what is in use
   std::chrono::milliseconds patience{8'000};              // operations wait for the group
   std::chrono::milliseconds retry_every{1'000};           // recovery, and members that are out
   std::chrono::milliseconds note_every{10'000};           // how far a rebuild is, durably
+  std::chrono::milliseconds reserve_after{10'000};        // its use it is taken again
   ParityRates rates;
 };
 
@@ -188,6 +189,7 @@ class Group {
         co_await wait_a_moment();
         continue;
       }
+      if ((op.stuck & calls_.readable(op.mode)) != 0) break_group();  // that has not failed
       if (auto handled = co_await report(op.failed); !handled) co_return handled;
     }
   }
@@ -223,6 +225,7 @@ class Group {
   // Loads an image, and distrusts members that have lost the object.
   Task<Result<>> load(Op& op, Image& image, std::uint32_t mask);
   // Writes at the members, first in the log if a member is out. `size` is the object's then.
+  // kNoSpace: one that is nearly full has no room, and nothing is written.
   Task<Result<>> write(Op& op, ObjectId object, std::vector<MemberWrite> writes, std::uint64_t size,
                        Stability wanted);
 
@@ -262,6 +265,7 @@ class Group {
     bool none_lost = false;
     bool sweep_running = false;
     bool sweep_wanted = false;
+    bool lacks_reserve = false;
     Mode mode;
     std::size_t dirty_regions = 0;
   };

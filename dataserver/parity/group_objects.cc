@@ -189,6 +189,13 @@ Task<Result<>> Group::flush_header(Op& op, ObjectId object, ObjectPtr state) {
     gone = state->gone | lacks;
   }
   const std::uint32_t mask = calls_.writable(op.mode) & ~gone;
+  const bool first = header.sequence == 1;
+  if (auto room = co_await calls_.ask_room(op, object, {}, first ? mask : 0); !room) {
+    const MutexLock lock(mutex_);
+    state->header_dirty = true;
+    --state->sequence;
+    co_return room;
+  }
   auto written = co_await write_header(op, object, header, mask);
   if (!written) {
     const MutexLock lock(mutex_);
@@ -240,6 +247,8 @@ Task<Result<>> Group::load(Op& op, Image& image, std::uint32_t mask) {
 Task<Result<>> Group::write(Op& op, ObjectId object, std::vector<MemberWrite> writes,
                             std::uint64_t size, Stability wanted) {
   std::erase_if(writes, [&op](const MemberWrite& w) { return !op.mode.writable(w.member); });
+  auto room = co_await calls_.ask_room(op, object, ranges_of(writes), 0);
+  if (!room) co_return room;
   const bool logged = op.mode.out >= 0;
   if (logged) {
     wanted = Stability::kFileSync;

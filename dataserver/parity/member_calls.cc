@@ -25,6 +25,7 @@ std::unexpected<Error> member_failed() {
 
 Result<> outcome(const Op& op) {
   if (op.failed != 0) return member_failed();
+  if (op.full != 0) return fail(Errc::kNoSpace, "a member of the parity group is full");
   if (op.busy) return fail(Errc::kBusy, "memory is short for a read of the parity group");
   return {};
 }
@@ -50,6 +51,7 @@ void MemberCalls::after(Op& op, unsigned member, const Error* error,
     if ((op.failed & bit) == 0) {
       spdlog::warn("event=parity_member_failed member={} error=\"{}\"", member, error->describe());
     }
+    if (*error == Errc::kNoSpace) op.stuck |= bit;
     op.failed |= bit;
     return;
   }
@@ -65,14 +67,22 @@ void MemberCalls::after(Op& op, unsigned member, const Error* error,
 }
 
 template <class T, class Start>
-Task<Result<T>> MemberCalls::insist(Start start) {
+Task<Result<T>> MemberCalls::insist(unsigned member, Start start) {
   const TimePoint since = clock_.now();
+  bool gave = false;
   for (;;) {
     auto result =
         co_await call<Result<T>>([&start](auto done) { start(Store::Done<T>(std::move(done))); });
-    if (result || !(result.error() == Errc::kBusy)) co_return result;
-    const bool own = !pool_.allocate(kParityBlock).has_value();
-    if (!own && clock_.now() - since > kBusyFor) co_return result;
+    if (result) co_return result;
+    if (result.error() == Errc::kNoSpace) {
+      if (clock_.now() - since > kFullFor) co_return result;
+      if (!std::exchange(gave, true)) co_await room_.give_reserve(member);
+    } else if (result.error() == Errc::kBusy) {
+      const bool own = !pool_.allocate(kParityBlock).has_value();
+      if (!own && clock_.now() - since > kBusyFor) co_return result;
+    } else {
+      co_return result;
+    }
     co_await wait_a_moment();
   }
 }
@@ -80,7 +90,7 @@ Task<Result<T>> MemberCalls::insist(Start start) {
 template <class T, class Start, class Then>
 void MemberCalls::ask(Op& op, Join& join, unsigned member, Start start, Then then) {
   join.started();
-  spawn(insist<T>(std::move(start)),
+  spawn(insist<T>(member, std::move(start)),
         [this, &op, &join, member, then = std::move(then)](Result<T> result) mutable {
           const WriteVerifier* verifier = nullptr;
           if constexpr (std::is_same_v<T, WriteResult>) {
@@ -275,14 +285,55 @@ Task<Result<>> MemberCalls::write_all(Op& op, ObjectId object, std::vector<Membe
   co_return Result<>{};
 }
 
+// Asked again with the attempt while it is busy.
 void MemberCalls::allocate(Op& op, Join& join, unsigned member, const ObjectId& object,
                            std::uint64_t offset, std::uint64_t size) {
-  ask<void>(
-      op, join, member,
-      [to = members_[member], object, offset, size](auto done) {
-        to->allocate(object, offset, size, std::move(done));
-      },
-      [](auto&&) {});
+  join.started();
+  auto done = [this, &op, &join, member](const Result<>& result) {
+    if (!result && result.error() == Errc::kNoSpace && op.mode.readable(member)) {
+      op.full |= std::uint32_t{1} << member;
+    } else if (!result && result.error() == Errc::kNotSupported) {
+      op.unable = true;
+    } else if (!result && result.error() == Errc::kBusy) {
+      op.busy = true;
+    } else {
+      after(op, member, result ? nullptr : &result.error(), nullptr);
+    }
+    join.ended();
+  };
+  members_[member]->allocate(object, offset, size, std::move(done));
+}
+
+std::vector<MemberRange> ranges_of(const std::vector<MemberWrite>& writes) {
+  std::vector<MemberRange> ranges;
+  for (const MemberWrite& w : writes) {
+    MemberRange range{.member = w.member, .sums = w.sums, .offset = w.offset, .size = 0};
+    for (const Buffer& piece : w.pieces) range.size += piece.size();
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
+Task<Result<>> MemberCalls::ask_room(Op& op, ObjectId object,
+                                     const std::vector<MemberRange>& ranges,
+                                     std::uint32_t headers) {
+  std::uint32_t tight = 0;
+  for (unsigned member = 0; member < count(); ++member) {
+    if (room_.nearly_full(member)) tight |= std::uint32_t{1} << member;
+  }
+  if (tight == 0 || op.reserved) co_return Result<>{};
+  Join join;
+  for (const MemberRange& range : ranges) {
+    if ((tight >> range.member & 1) == 0 || !op.mode.writable(range.member)) continue;
+    allocate(op, join, range.member, range.sums ? sums_of(object) : object, range.offset,
+             range.size);
+  }
+  for (unsigned member = 0; member < count(); ++member) {
+    if ((headers & tight & std::uint32_t{1} << member) == 0) continue;
+    allocate(op, join, member, sums_of(object), 0, SumHeader::kBytes);
+  }
+  co_await join;
+  co_return outcome(op);
 }
 
 Task<Result<MemberCalls::Extent>> MemberCalls::measure(Op& op, ObjectId object) {
@@ -368,9 +419,10 @@ Task<std::uint32_t> MemberCalls::probe(std::uint32_t mask) {
   for (unsigned member = 0; member < count(); ++member) {
     if ((mask >> member & 1) == 0) continue;
     join.started();
-    spawn(insist<ObjectStat>([to = members_[member]](Store::Done<ObjectStat> done) {
-            to->stat(ObjectId{}, std::move(done));
-          }),
+    spawn(insist<ObjectStat>(member,
+                             [to = members_[member]](Store::Done<ObjectStat> done) {
+                               to->stat(ObjectId{}, std::move(done));
+                             }),
           [&, member](const Result<ObjectStat>& result) {
             if (!result && !(result.error() == Errc::kNotFound)) {
               away |= std::uint32_t{1} << member;
@@ -391,22 +443,19 @@ bool MemberCalls::settled(const Mode& mode) const {
   return true;
 }
 
-bool MemberCalls::has_room(const Mode& mode, std::uint64_t reserve) const {
+bool MemberCalls::lacks_reserve(const Mode& mode) const {
   for (unsigned member = 0; member < count(); ++member) {
-    if (!mode.readable(member)) continue;
-    const auto usage = members_[member]->usage();
-    if (usage && usage->free_bytes < reserve) return false;
+    if (mode.readable(member) && room_.lacks_reserve(member)) return true;
   }
-  return true;
+  return false;
 }
 
-Result<StoreStat> MemberCalls::usage(const Mode& mode, std::uint32_t but,
-                                     std::uint64_t reserve) const {
+Result<StoreStat> MemberCalls::usage(const Mode& mode, std::uint32_t but) const {
   StoreStat sum;
   bool first = true;
   for (unsigned member = 0; member < count(); ++member) {
     if (!mode.readable(member) || (but >> member & 1) != 0) continue;
-    auto usage = members_[member]->usage();
+    auto usage = room_.usage(member);
     if (!usage) return usage;
     sum.capacity_bytes =
         first ? usage->capacity_bytes : std::min(sum.capacity_bytes, usage->capacity_bytes);
@@ -415,7 +464,6 @@ Result<StoreStat> MemberCalls::usage(const Mode& mode, std::uint32_t but,
     first = false;
   }
   if (first) return fail(Errc::kUnreachable, "no target of the parity group is there");
-  sum.free_bytes = sum.free_bytes > reserve ? sum.free_bytes - reserve : 0;
   sum.capacity_bytes *= count() - 1;
   sum.free_bytes *= count() - 1;
   if (but != 0) sum.free_bytes = 0;  // nothing can be written

@@ -4,7 +4,7 @@
 // has changed, is noted in the Op. Everything that was started is waited for before anybody looks
 // at that.
 //
-// Two kinds of errors are not the member's failure:
+// Three kinds of errors are not the member's failure:
 //
 //   kBusy         memory or places are short, here or there. A read is given up with the attempt,
 //                 which then holds no memory and is made again (Group::until_done()). Everything
@@ -12,6 +12,10 @@
 //                 members written for that reason. Only a member that says it for kBusyFor, while
 //                 this process has memory, has failed.
 //   kIo, kCorrupt of a read: its disk has a place that cannot be read. It is a bad block.
+//   kNoSpace      asked for room, it has none, and nothing has been written. Of what must be
+//                 written it is said only when the member's reserve is used up, too
+//                 (member_room.h): that breaks the group, and recovery goes on when there is room.
+//                 But a member that is being rebuilt is out again.
 //
 // Threading: any thread of the group's rings. Takes no lock.
 //
@@ -23,6 +27,7 @@
 #include <vector>
 
 #include "dataserver/parity/image.h"
+#include "dataserver/parity/member_room.h"
 #include "dataserver/store/store.h"
 #include "rpc/base/clock.h"
 #include "rpc/base/task.h"
@@ -43,9 +48,13 @@ struct Mode {
 struct Op {
   Mode mode;
   std::uint32_t failed = 0;  // members, a bit each
+  std::uint32_t full = 0;    // asked for room, they had none
+  std::uint32_t stuck = 0;   // of those that failed: what must be written there has no room
+  bool unable = false;       // asked for room, one cannot tell
   bool busy = false;         // a read was not answered for want of memory or places
   bool settling = false;     // without a member, but with unstable writes: verifiers count
   bool cutting = false;      // zeros in a part of a block that is lost leave it so
+  bool reserved = false;     // not asked for room: what it needs comes from the reserve
 };
 
 struct MemberWrite {
@@ -54,6 +63,15 @@ struct MemberWrite {
   std::uint64_t offset;
   std::vector<Buffer> pieces;
 };
+
+// A part of an object, or of its checksums, at a member.
+struct MemberRange {
+  unsigned member;
+  bool sums;
+  std::uint64_t offset;
+  std::uint64_t size;
+};
+[[nodiscard]] std::vector<MemberRange> ranges_of(const std::vector<MemberWrite>& writes);
 
 [[nodiscard]] std::unexpected<Error> member_failed();
 // What the reads of an attempt came to: a member failed, kBusy, or good.
@@ -68,12 +86,15 @@ struct MemberRead {
 class MemberCalls {
  public:
   static constexpr std::chrono::seconds kBusyFor{30};
+  static constexpr std::chrono::seconds kFullFor{1};
 
-  MemberCalls(std::vector<Store*> members, BufferPool& pool, Clock& clock, ParityGeometry geometry)
+  MemberCalls(std::vector<Store*> members, BufferPool& pool, Clock& clock, ParityGeometry geometry,
+              std::uint64_t reserve)
       : members_(std::move(members)),
         pool_(pool),
         clock_(clock),
         geometry_(geometry),
+        room_(members_, clock, reserve),
         known_(members_.size()) {}
 
   [[nodiscard]] unsigned count() const { return geometry_.members; }
@@ -91,6 +112,10 @@ class MemberCalls {
              std::uint64_t size);
   void allocate(Op& op, Join& join, unsigned member, const ObjectId& object, std::uint64_t offset,
                 std::uint64_t size);
+  // Of those members that are nearly full: for what is to be written, and, with `headers`, for the
+  // object's header at these. kNoSpace: one has none.
+  Task<Result<>> ask_room(Op& op, ObjectId object, const std::vector<MemberRange>& ranges,
+                          std::uint32_t headers);
 
   // Of an object and its checksums, at the members of a mask.
   Task<bool> cut(Op& op, ObjectId object, std::uint64_t size, std::uint32_t mask);
@@ -126,15 +151,15 @@ class MemberCalls {
   }
   [[nodiscard]] bool settled(const Mode& mode) const;
   // Of those that are read and not in `but`: the least of them, times members - 1.
-  [[nodiscard]] Result<StoreStat> usage(const Mode& mode, std::uint32_t but,
-                                        std::uint64_t reserve) const;
-  [[nodiscard]] bool has_room(const Mode& mode, std::uint64_t reserve) const;
+  [[nodiscard]] Result<StoreStat> usage(const Mode& mode, std::uint32_t but) const;
+  [[nodiscard]] MemberRoom& room() { return room_; }
+  [[nodiscard]] bool lacks_reserve(const Mode& mode) const;
 
  private:
   void after(Op& op, unsigned member, const Error* error, const WriteVerifier* verifier);
-  // Starts a call, and again while it says kBusy.
+  // Starts a call, and again while it says kBusy, or kNoSpace though the reserve was given up.
   template <class T, class Start>
-  Task<Result<T>> insist(Start start);
+  Task<Result<T>> insist(unsigned member, Start start);
   template <class T, class Start, class Then>
   void ask(Op& op, Join& join, unsigned member, Start start, Then then);
   Task<Result<>> load_blocks(Op& op, Image& image, unsigned member, From from);
@@ -143,6 +168,7 @@ class MemberCalls {
   BufferPool& pool_;
   Clock& clock_;
   const ParityGeometry geometry_;
+  MemberRoom room_;
   std::vector<std::atomic<WriteVerifier>> known_;  // unstable writes are under these
 };
 

@@ -184,6 +184,12 @@ Task<Result<>> ParityIo::repair(Op& op, Image& image,
     }
   }
   if (blocks == 0) co_return Result<>{};
+  auto room = co_await group_.calls().ask_room(op, image.object, ranges_of(writes), 0);
+  if (!room && room.error() == Errc::kNoSpace) {  // what is read is right all the same
+    op.full = 0;
+    co_return Result<>{};
+  }
+  if (!room) co_return room;
   auto written =
       co_await group_.calls().write_all(op, image.object, std::move(writes), Stability::kFileSync);
   if (!written) co_return written;
@@ -215,15 +221,50 @@ Result<Buffer> ParityIo::one_buffer(std::uint64_t offset, std::vector<Buffer> da
   return made->share(lead, size);
 }
 
+// Whole chunks where a stripe is written in more than one.
+std::vector<MemberRange> ParityIo::takes(std::uint64_t begin, std::uint64_t end) const {
+  const std::uint64_t width = geometry().width();
+  const std::uint64_t chunk = geometry().chunk;
+  std::vector<ByteRange> rows(members());
+  const auto add = [&rows](unsigned member, std::uint64_t first, std::uint64_t last) {
+    ByteRange& of = rows[member];
+    of = of.end == 0 ? ByteRange{first, last}
+                     : ByteRange{std::min(of.begin, first), std::max(of.end, last)};
+  };
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t stripe = geometry().stripe_of(at);
+    const std::uint64_t step = std::min(end, (stripe + 1) * width) - at;
+    const std::uint64_t first = at % width / chunk;
+    const std::uint64_t last = (at % width + step - 1) / chunk;
+    std::uint64_t from = stripe * chunk;
+    std::uint64_t to = from + chunk;
+    if (first == last) {
+      from = block_begin(from + at % chunk);
+      to = block_end(stripe * chunk + at % chunk + step);
+    }
+    for (std::uint64_t k = first; k <= last; ++k) {
+      add(geometry().data_member(stripe, static_cast<unsigned>(k)), from / kParityBlock,
+          to / kParityBlock);
+    }
+    add(geometry().parity_member(stripe), from / kParityBlock, to / kParityBlock);
+    at += step;
+  }
+  std::vector<MemberRange> ranges;
+  for (unsigned member = 0; member < members(); ++member) {
+    const auto [first, last] = rows[member];
+    if (last == 0) continue;
+    ranges.push_back({member, false, first * kParityBlock, (last - first) * kParityBlock});
+    ranges.push_back({member, true, kSumsAt + first * kSumBytes, (last - first) * kSumBytes});
+  }
+  return ranges;
+}
+
 Task<Result<WriteResult>> ParityIo::write(ObjectId object, std::uint64_t offset,
                                           std::vector<Buffer> data, Stability wanted) {
   std::uint64_t size = 0;
   for (const Buffer& piece : data) size += piece.size();
   if (size > kMaxWrite) co_return fail(Errc::kTooLarge, "a write of too many bytes");
   if (offset > kMaxSize) co_return fail(Errc::kFileTooLarge, "a write beyond what a group holds");
-  if (!group_.calls().has_room(group_.mode(), group_.options().reserve_bytes)) {
-    co_return fail(Errc::kNoSpace, "a member of the parity group is full");
-  }
   Buffer bytes;
   if (size > 0) {
     auto one = one_buffer(offset, std::move(data));
@@ -233,8 +274,7 @@ Task<Result<WriteResult>> ParityIo::write(ObjectId object, std::uint64_t offset,
   auto state = co_await group_.find(object);
   if (!state) co_return pass(state);
   const std::uint64_t end = offset + size;
-  const Hold hold =
-      co_await group_.lock(object, group_.stripe_range(offset, std::max(end, offset + 1)));
+  Hold hold = co_await group_.lock(object, group_.stripe_range(offset, std::max(end, offset + 1)));
   const Object before = group_.look(*state);
   const std::uint64_t after = std::max(before.size, size == 0 ? 0 : end);  // the object's end
   WriteVerifier verifier = 0;
@@ -242,12 +282,22 @@ Task<Result<WriteResult>> ParityIo::write(ObjectId object, std::uint64_t offset,
     verifier = group_.verifier();
     auto marked = co_await group_.mark(object, size == 0 ? 0 : offset, size == 0 ? 0 : end);
     if (!marked) co_return pass(marked);
+    // All of it, or nothing: a part that is written would be behind the object's end.
+    const std::uint32_t all = group_.calls().writable(op.mode);
+    auto room = co_await group_.calls().ask_room(op, object, takes(offset, end),
+                                                 before.sequence == 0 ? all : 0);
+    if (!room) co_return room;
+    op.reserved = true;
     if (size > 0) {
       auto put = co_await stripes_.write(op, object, offset, bytes, after, wanted);
       if (!put) co_return put;
     }
     co_return co_await after_write(op, object, *state, size == 0 ? 0 : end, wanted);
   });
+  if (!written && written.error() == Errc::kNoSpace) {
+    hold = {};
+    co_await give_back(object, *state);
+  }
   if (!written) co_return pass(written);
   co_return WriteResult{.bytes = size,
                         .stability = wanted,
@@ -260,6 +310,23 @@ Task<Result<>> ParityIo::after_write(Op& op, ObjectId object, ObjectPtr state, s
   group_.extend(state, end);
   if (wanted == Stability::kUnstable && op.mode.out < 0) co_return Result<>{};
   co_return co_await group_.flush_header(op, object, state);
+}
+
+// What some members gave where another had no room: it is behind the object's end, or all there is.
+Task<Result<>> ParityIo::give_back(ObjectId object, ObjectPtr state) {
+  const Hold hold = co_await group_.lock(object, kWholeObject);
+  const Object now = group_.look(state);
+  co_return co_await group_.until_done(now.generation, [&](Op& op) -> Task<Result<>> {
+    const std::uint32_t mask = group_.calls().writable(op.mode);
+    if (now.exists) {
+      co_await group_.calls().cut(op, object, now.size, mask);
+      co_return Result<>{};
+    }
+    const auto versions = group_.quiet_regions(object);
+    const bool removed = co_await group_.calls().remove(op, object, mask);
+    if (removed && op.mode.out < 0) group_.forget_dirty(object, versions);
+    co_return Result<>{};
+  });
 }
 
 // --- Commit --------------------------------------------------------------------------------------
@@ -326,6 +393,7 @@ Task<Result<>> ParityIo::cut(Op& op, ObjectId object, ObjectPtr state, std::uint
   if (op.mode.out >= 0 && !op.mode.lost) {
     if (auto may = co_await stripes_.may_clear_tail(op, object, size); !may) co_return may;
   }
+  op.reserved = true;
   auto done = co_await group_.begin_cut({.object = object, .size = size});
   if (done) done = co_await stripes_.clear_tail(op, object, size);
   if (done) {
@@ -431,8 +499,7 @@ Task<Result<ObjectList>> ParityIo::list(ListPlace from, std::uint32_t max) {
 // --- Space ---------------------------------------------------------------------------------------
 
 Result<StoreStat> ParityIo::usage() const {
-  return group_.calls().usage(group_.mode(), group_.view().awaited.load(),
-                              group_.options().reserve_bytes);
+  return group_.calls().usage(group_.mode(), group_.view().awaited.load());
 }
 
 Task<Result<>> ParityIo::allocate(ObjectId object, std::uint64_t offset, std::uint64_t size) {
@@ -447,9 +514,9 @@ Task<Result<>> ParityIo::allocate(ObjectId object, std::uint64_t offset, std::ui
   auto state = co_await group_.find(object);
   if (!state) co_return pass(state);
   const ByteRange range = group_.stripe_range(offset, offset + size);
-  const Hold hold = co_await group_.lock(object, range);
-  co_return co_await group_.until_done(
-      group_.look(*state).generation, [&](Op& op) -> Task<Result<>> {
+  Hold hold = co_await group_.lock(object, range);
+  auto done =
+      co_await group_.until_done(group_.look(*state).generation, [&](Op& op) -> Task<Result<>> {
         auto marked = co_await group_.mark(object, offset, offset + 1);
         if (!marked) co_return pass(marked);
         const std::uint64_t first = geometry().stripe_of(range.begin) * geometry().chunk;
@@ -458,11 +525,20 @@ Task<Result<>> ParityIo::allocate(ObjectId object, std::uint64_t offset, std::ui
         for (unsigned member = 0; member < members(); ++member) {
           if (!op.mode.writable(member)) continue;
           group_.calls().allocate(op, join, member, object, first, last - first);
+          group_.calls().allocate(op, join, member, sums_of(object),
+                                  kSumsAt + first / kParityBlock * kSumBytes,
+                                  (last - first) / kParityBlock * kSumBytes);
         }
         co_await join;
-        if (op.failed != 0) co_return Result<>{};
+        if (auto good = outcome(op); !good) co_return good;
+        if (op.unable) co_return fail(Errc::kNotSupported, "a member that cannot reserve space");
         co_return co_await after_write(op, object, *state, offset + size, Stability::kFileSync);
       });
+  if (!done && done.error() == Errc::kNoSpace) {
+    hold = {};
+    co_await give_back(object, *state);
+  }
+  co_return done;
 }
 
 Task<Result<>> ParityIo::punch(ObjectId object, std::uint64_t offset, std::uint64_t size) {

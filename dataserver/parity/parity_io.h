@@ -50,10 +50,13 @@ class ParityIo {
                                Payload& into);
   Task<Result<>> repair(Op& op, Image& image, const std::vector<std::vector<bool>>& was_good);
   [[nodiscard]] Result<Buffer> one_buffer(std::uint64_t offset, std::vector<Buffer> data);
+  // What bytes [begin, end) take at the members, checksums too.
+  [[nodiscard]] std::vector<MemberRange> takes(std::uint64_t begin, std::uint64_t end) const;
   Task<Result<>> after_write(Op& op, ObjectId object, ObjectPtr state, std::uint64_t end,
                              Stability wanted);
   Task<Result<>> end_cut(Op& op, ObjectId object, std::uint64_t size);
   Task<Result<>> cut(Op& op, ObjectId object, ObjectPtr state, std::uint64_t size);
+  Task<Result<>> give_back(ObjectId object, ObjectPtr state);
 
   Group& group_;
   StripeWriter stripes_;

@@ -89,6 +89,7 @@ ParityStore::Duty ParityStore::next_duty() {
   if (is.progress && now >= next_note_) return Duty::kNote;
   if (is.none_lost) return Duty::kForget;
   group_.view().dirty_regions.store(is.dirty_regions);
+  if (is.lacks_reserve && !reserving_ && now >= next_reserve_) return Duty::kReserve;
   if (is.mode.out >= 0) return Duty::kNone;
   const bool dirty = is.sweep_wanted || is.dirty_regions > options().max_dirty;
   if (dirty && !is.sweep_running) return Duty::kSweep;
@@ -118,6 +119,13 @@ Task<bool> ParityStore::carry_out(Duty duty) {
     case Duty::kSweep:
       group_.sweep_begins();
       group_.run(sweep(), [](bool) {});
+      break;
+    case Duty::kReserve:
+      next_reserve_ = group_.now() + options().retry_every;
+      reserving_ = true;
+      group_.run(group_.calls().room().take_reserve(group_.calls().readable(group_.mode()),
+                                                    options().reserve_after),
+                 [this](bool) { reserving_ = false; });
       break;
     case Duty::kScrub: group_.run(scrub_.run(), [](bool) {}); break;
     case Duty::kNone: break;

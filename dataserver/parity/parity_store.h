@@ -13,7 +13,7 @@
 // log with its contents before it is in place, and is stable in place before it is answered: half a
 // stripe written would otherwise be the loss of the missing member's chunk.
 //
-// Losing a member. A member whose operation fails (error, timeout, no space), or whose write
+// Losing a member. A member whose operation fails (error, timeout), or whose write
 // verifier changes (it may have lost unstable writes), is put out: operations wait; those under
 // way end at the other members, so every stripe is consistent there; what is dirty is committed
 // there; the group record (group_record.h) says durably that it is out; operations begin again,
@@ -22,6 +22,12 @@
 // before the record is there, or while one is out, nobody is put out: the group recovers as after a
 // crash, its write verifier changes, and operations are answered kBusy until all that it needs is
 // back.
+//
+// Full members. kNoSpace is the client's: a member that is nearly full is asked for room before
+// anything of a write is written at any, and each has a reserve for what must be written all the same
+// (member_room.h). So a member is never put out because it is full, and objects can be removed and
+// cut. If somebody else takes the reserve, too, the group waits for room, which recovery goes on
+// with; it begins with what is being removed.
 //
 // Replacing a member. A store that is new and empty takes the place of one that is lost: the record
 // says that it lacks everything, then it is the member. All objects that the others list are
@@ -154,6 +160,7 @@ class ParityStore final : public Store {
     kNote,
     kForget,
     kSweep,
+    kReserve,
     kScrub
   };
 
@@ -183,6 +190,8 @@ class ParityStore final : public Store {
   TimePoint next_rebuild_{};
   TimePoint next_replace_{};
   TimePoint next_note_{};
+  TimePoint next_reserve_{};
+  bool reserving_ = false;
   boost::asio::steady_timer timer_;
 };
 

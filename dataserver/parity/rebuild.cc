@@ -35,6 +35,7 @@ Task<bool> Rebuild::replace(bool& accepted) {
   if (!co_await group_.save_record(record)) co_return false;
   group_.member_lost();
   const auto member = static_cast<unsigned>(group_.record().out);
+  group_.calls().room().forget_reserve(member);
   const auto taken = group_.parts().replacements->accept(member);
   accepted = taken.has_value();
   if (!accepted) {
@@ -84,7 +85,15 @@ Task<bool> Rebuild::run(Group::DirtyRegions objects, std::optional<Progress> eve
   TokenBucket rate(group_.rates().rebuild, group_.now());
   Result<> done;
   std::uint64_t count = 0;
+  // The member may be full: first goes what it missed the end of.
+  for (const auto& [object, regions] : objects) {
+    if (regions.lower_bound(kCutFrom) == regions.end()) continue;
+    Subject at{.object = object};
+    done = co_await shape_object(at);
+    if (!done) break;
+  }
   for (auto& [object, regions] : objects) {
+    if (!done) break;
     done = co_await rebuild_object({.object = object, .regions = std::move(regions)}, rate);
     if (!done) break;
     group_.view().rebuild_objects_left.fetch_sub(1);
@@ -122,24 +131,24 @@ Task<Result<>> Rebuild::rebuild_everything(Progress progress, TokenBucket& rate)
 
 // What is dirty is looked up with nobody at the object: the cut there takes what was written since
 // the rebuild began, and is not of a region that was dirty then.
-Task<Result<>> Rebuild::rebuild_object(Subject at, TokenBucket& rate) {
-  std::uint64_t size = 0;
-  {
-    const Hold hold = co_await group_.lock(at.object, kWholeObject);
-    for (const std::uint64_t region : group_.dirty_regions(at.object)) {
-      if ((region & kCutFrom) == 0) {
-        at.regions.insert(region);
-      } else if (!at.cut) {  // the first is the least
-        at.cut = (region & ~kCutFrom) * group_.options().region_bytes;
-      }
+Task<Result<>> Rebuild::shape_object(Subject& at) {
+  const Hold hold = co_await group_.lock(at.object, kWholeObject);
+  for (const std::uint64_t region : group_.dirty_regions(at.object)) {
+    if ((region & kCutFrom) == 0) {
+      at.regions.insert(region);
+    } else if (!at.cut) {  // the first is the least
+      at.cut = (region & ~kCutFrom) * group_.options().region_bytes;
     }
-    auto shaped = co_await group_.until_done(
-        0, [&](Op& op) -> Task<Result<>> { return rebuild_shape(op, at); });
-    if (!shaped) co_return shaped;
-    const Object known = group_.look(at.state);
-    if (!known.exists) co_return Result<>{};
-    size = known.size;
   }
+  co_return co_await group_.until_done(
+      0, [&](Op& op) -> Task<Result<>> { return rebuild_shape(op, at); });
+}
+
+Task<Result<>> Rebuild::rebuild_object(Subject at, TokenBucket& rate) {
+  if (auto shaped = co_await shape_object(at); !shaped) co_return shaped;
+  const Object known = group_.look(at.state);
+  if (!known.exists) co_return Result<>{};
+  const std::uint64_t size = known.size;
   const std::uint64_t stripes = geometry().stripes(size);
   const std::uint64_t width = geometry().width();
   if (at.all) {

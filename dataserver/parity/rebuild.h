@@ -70,6 +70,7 @@ class Rebuild {
   Task<bool> run(Group::DirtyRegions objects, std::optional<Progress> everything);
   Task<Result<>> rebuild_everything(Progress progress, TokenBucket& rate);
   Task<Result<>> rebuild_object(Subject at, TokenBucket& rate);
+  Task<Result<>> shape_object(Subject& at);
   Task<Result<>> rebuild_range(const Subject& at, ByteRange stripes, TokenBucket& rate);
   Task<Result<>> rebuild_shape(Op& op, Subject& at);
   Task<Result<>> write_header(Op& op, const Subject& at);

@@ -85,6 +85,7 @@ Task<bool> Recovery::recover() {
   op.mode = {.out = group_.record().out,
              .lost = group_.record().everything || group_.record().lost};
   if (!co_await go_without(op, *log)) co_return false;
+  if (!co_await free_room(op, *log)) co_return false;
   if (!co_await redo_contents(op, *log)) co_return false;
   if (op.mode.out < 0) {
     std::uint64_t lost = 0;
@@ -106,6 +107,26 @@ Task<bool> Recovery::recover() {
   group_.view().awaited.store(0);
   group_.view().recoveries.fetch_add(1);
   group_.unblock();
+  co_return true;
+}
+
+// Objects that were being removed are gone, and of those that were being cut nothing is behind the
+// stripe of their end: nothing of them came after, and members may be full. A member that is out
+// misses it.
+Task<bool> Recovery::free_room(Op& op, LogState& log) {
+  for (auto at = log.cuts.begin(); at != log.cuts.end();) {
+    const LogCut& cut = at->second;
+    const std::uint32_t there = group_.calls().readable(op.mode);
+    if (!cut.remove) {
+      if (!co_await group_.calls().cut(op, cut.object, cut.size, there)) co_return false;
+      ++at;
+      continue;
+    }
+    if (!co_await group_.calls().remove(op, cut.object, there)) co_return false;
+    log.dirty.erase(cut.object);
+    if (op.mode.out >= 0) log.dirty[cut.object].insert({0, kCutFrom});
+    at = log.cuts.erase(at);
+  }
   co_return true;
 }
 
@@ -153,19 +174,13 @@ Task<bool> Recovery::redo_contents(Op& op, const LogState& log) {
   co_return true;
 }
 
-// What was being cut; nothing of these objects came after. Their stripes are consistent by now.
-// A member that is out misses them.
+// What was being cut, to its end. Their stripes are consistent by now. A member that is out misses
+// them.
 Task<bool> Recovery::redo_cuts(Op& op, LogState& log) {
   for (const auto& [object, cut] : log.cuts) {
     if (op.mode.out >= 0) {
-      const std::uint64_t region = (cut.remove ? 0 : cut.size) / group_.options().region_bytes;
+      const std::uint64_t region = cut.size / group_.options().region_bytes;
       log.dirty[object].insert({region, region | kCutFrom});
-    }
-    if (cut.remove) {
-      if (!co_await group_.calls().remove(op, object, group_.calls().readable(op.mode))) {
-        co_return false;
-      }
-      continue;
     }
     Object state;
     if (!co_await group_.read_header(op, object, state)) co_return false;

@@ -1,7 +1,8 @@
 // Recovery of a parity group: after a start, or after more failed than one member.
 //
 // It reads the record and the log, finds out which members are there, does again what was under way
-// without a member, makes what is dirty consistent, and ends cuts that had begun. That needs all
+// without a member, makes what is dirty consistent, and ends cuts that had begun. What is removed
+// goes first: the rest may need room. That needs all
 // members, or all but the one that is out; otherwise it fails, says what it waits for, and is tried
 // again. If it waits for one member alone, it can be told to go on without (give_up()).
 //
@@ -42,6 +43,7 @@ class Recovery {
   void wait_for(std::uint32_t away, const LogState& log);
   Task<bool> go_without(Op& op, const LogState& log);
   Task<bool> go_on_without(Op& op, unsigned member, const LogState& log);
+  Task<bool> free_room(Op& op, LogState& log);
   Task<bool> redo_contents(Op& op, const LogState& log);
   Task<bool> redo_cuts(Op& op, LogState& log);
   [[nodiscard]] static std::uint32_t surely_gone(const Object& state);

@@ -426,6 +426,8 @@ Task<Result<>> Scrub::check_stripes(Op& op, Subject& at, std::uint64_t first, st
       if (!added) co_return added;
     }
   }
+  auto room = co_await group_.calls().ask_room(op, at.object, ranges_of(writes), 0);
+  if (!room) co_return room;
   co_return co_await group_.calls().write_all(op, at.object, std::move(writes),
                                               Stability::kFileSync);
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -53,7 +54,10 @@ class MemoryMember final : public ds::Store {
   std::uint64_t busy = 0;     // so many calls, from the next on, are told kBusy
   unsigned turns = 1;         // of the ring, until it answers
   std::uint64_t fail_in = 0;  // begins after so many writes, if not 0
-  std::uint64_t free_bytes = std::uint64_t{1} << 40;
+  std::uint64_t capacity = std::uint64_t{1} << 40;
+  std::uint64_t others = 0;  // bytes that are not the group's
+  // What usage() says is free; otherwise what is.
+  std::optional<std::uint64_t> told_free;
   std::uint64_t reads = 0;
   std::uint64_t written_bytes = 0;
   // Where its disk cannot read, until it is written: an object's byte.
@@ -67,6 +71,7 @@ class MemoryMember final : public ds::Store {
     std::string now;
     std::string durable;
     std::vector<Change> unsynced;
+    std::set<std::uint64_t> blocks;  // of 4096 bytes, that take room
   };
   std::map<layout::ObjectId, File> files;
 
@@ -81,8 +86,15 @@ class MemoryMember final : public ds::Store {
       }
       file.unsynced.clear();
       file.now = file.durable;
+      file.blocks.erase(file.blocks.lower_bound((file.now.size() + 4095) / 4096),
+                        file.blocks.end());
     }
     ++verifier_;
+  }
+  [[nodiscard]] std::uint64_t used() const {
+    std::uint64_t blocks = 0;
+    for (const auto& [object, file] : files) blocks += file.blocks.size();
+    return others + blocks * 4096;
   }
 
   void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
@@ -113,6 +125,8 @@ class MemoryMember final : public ds::Store {
     for (const Buffer& piece : data) {
       bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     }
+    const bool full = !take_room(object, offset, bytes.size());
+    if (full) bytes.resize(first_without_room(object, offset, bytes.size()) - offset);
     written_bytes += bytes.size();
     std::erase_if(unreadable[object], [&](std::uint64_t spot) {
       return spot >= offset && spot < offset + bytes.size();
@@ -127,6 +141,7 @@ class MemoryMember final : public ds::Store {
       put(file.durable, offset, bytes);
     }
     if (!power_.on) return refuse(std::move(done));
+    if (full) return answer(std::move(done), fail(Errc::kNoSpace, "injected"));
     answer(std::move(done), ds::WriteResult{.bytes = bytes.size(),
                                             .stability = wanted,
                                             .verifier = verifier_,
@@ -144,6 +159,7 @@ class MemoryMember final : public ds::Store {
     if (size == 0 && !files.contains(object)) return answer(std::move(done), ds::ObjectStat{});
     File& file = files[object];
     file.now.resize(size, '\0');
+    file.blocks.erase(file.blocks.lower_bound((size + 4095) / 4096), file.blocks.end());
     settle(file);
     if (!power_.on) return refuse(std::move(done));
     answer(std::move(done), ds::ObjectStat{.size = size});
@@ -163,9 +179,13 @@ class MemoryMember final : public ds::Store {
   void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
                 Done<void> done) override {
     if (!writable()) return refuse(std::move(done));
+    const bool full = !take_room(object, offset, size);
     File& file = files[object];
-    if (file.now.size() < offset + size) file.now.resize(offset + size, '\0');
+    const std::uint64_t end = full ? first_without_room(object, offset, size) : offset + size;
+    if (file.now.size() < end) file.now.resize(end, '\0');
     settle(file);
+    if (!power_.on) return refuse(std::move(done));
+    if (full) return answer(std::move(done), fail(Errc::kNoSpace, "injected"));
     answer(std::move(done), Result<>{});
   }
   void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
@@ -175,6 +195,10 @@ class MemoryMember final : public ds::Store {
       std::string& now = found->second.now;
       for (std::uint64_t at = offset; at < std::min<std::uint64_t>(now.size(), offset + size); ++at)
         now[at] = '\0';
+      for (std::uint64_t block = (offset + 4095) / 4096; (block + 1) * 4096 <= offset + size;
+           ++block) {
+        found->second.blocks.erase(block);
+      }
       settle(found->second);
     }
     if (!power_.on) return refuse(std::move(done));
@@ -217,13 +241,32 @@ class MemoryMember final : public ds::Store {
   }
   [[nodiscard]] ds::WriteVerifier verifier() const override { return verifier_; }
   [[nodiscard]] Result<ds::StoreStat> usage() const override {
-    return ds::StoreStat{.capacity_bytes = std::uint64_t{1} << 40,
-                         .free_bytes = free_bytes,
+    return ds::StoreStat{.capacity_bytes = capacity,
+                         .free_bytes = told_free.value_or(capacity - used()),
                          .objects = files.size()};
   }
 
  private:
   static constexpr std::uint32_t kPage = 5;
+  // As far as there is some. False: not for all of it.
+  bool take_room(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size) {
+    std::set<std::uint64_t>& blocks = files[object].blocks;
+    std::uint64_t free = (capacity - used()) / 4096;
+    for (std::uint64_t block = offset / 4096; block * 4096 < offset + size; ++block) {
+      if (blocks.contains(block)) continue;
+      if (free-- == 0) return false;
+      blocks.insert(block);
+    }
+    return true;
+  }
+  std::uint64_t first_without_room(const layout::ObjectId& object, std::uint64_t offset,
+                                   std::uint64_t size) {
+    std::uint64_t at = offset;
+    while (at < offset + size && files[object].blocks.contains(at / 4096)) {
+      at = (at / 4096 + 1) * 4096;
+    }
+    return std::min(at, offset + size);
+  }
   static void put(std::string& into, std::uint64_t offset, const std::string& bytes) {
     if (into.size() < offset + bytes.size()) into.resize(offset + bytes.size(), '\0');
     std::ranges::copy(bytes, into.begin() + static_cast<std::ptrdiff_t>(offset));
@@ -331,6 +374,7 @@ class ParityRig : public StoreCalls {
       : power(seed), disk(power) {
     options.geometry = {.members = members, .chunk = chunk};
     options.region_bytes = std::uint64_t{64} << 10;
+    options.reserve_bytes = 0;
     options.retry_every = 2ms;
     options.patience = 1000ms;
     for (unsigned i = 0; i < members; ++i) {

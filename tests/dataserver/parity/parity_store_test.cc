@@ -135,15 +135,6 @@ TEST_CASE("two members at once are waited for, and nothing committed is lost", "
   CHECK(rig.bad_rows(kObject) == 0);
 }
 
-TEST_CASE("a full member is seen before anything is written", "[parity]") {
-  ParityRig rig;
-  REQUIRE(rig.write(kObject, 0, "a").has_value());
-  rig.member[1]->free_bytes = 1000;
-  CHECK(rig.write(kObject, 0, "b").error() == Errc::kNoSpace);
-  CHECK(rig.text(kObject, 0, 10) == "a");
-  CHECK(rig.view().put_out.load() == 0);
-}
-
 TEST_CASE("allocating reserves, and extends", "[parity]") {
   ParityRig rig;
   REQUIRE(rig.allocate(kObject, 0, 50'000).has_value());
