@@ -20,8 +20,11 @@
 //                   but only after it was waited for (lease_wait.h)
 //
 // READ's eof and zeros past the object's end come from the size the metadata server knows, or the
-// object's end if that is larger (writes not yet committed). It is asked only when a read reaches
-// the object's end. A WRITE answered FILE_SYNC4 is reported to it first (size_authority.h).
+// object's end if that is larger (writes not yet committed). It is asked only when a client's read
+// asks for more than the object has: one that ends just there is answered without eof, also at the
+// file's end, so that reading small files costs no question. The metadata server's own reads end
+// with the object, since it knows how to go on. A WRITE answered FILE_SYNC4 is reported to it first
+// (size_authority.h).
 //
 // What concerns other copies goes by Duplication (duplication.h). Three kinds of handles are other
 // data servers': writes through one of access mirror are no news to the metadata server, and it

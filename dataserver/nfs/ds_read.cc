@@ -90,8 +90,12 @@ void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> resul
   }  // an object that was never written is all hole
   const std::uint64_t end = job->offset + job->result.payload.size();
   if (job->sums) return reply_sums(std::move(job));
-  if (job->for_partner) return reply_read(*job, end >= job->result.object_end);
-  if (end < job->result.object_end) return reply_read(*job, false);
+  // The metadata server knows the size, and what is missing below it is a hole.
+  const bool of_client = HandleGate::is_clients(job->handle);
+  if (!of_client) return reply_read(*job, end >= job->result.object_end);
+  // Where a client gets what it asked for, it comes again if it wants to know what follows.
+  const bool full = job->count > 0 && job->result.payload.size() == job->count;
+  if (full || end < job->result.object_end) return reply_read(*job, false);
   parts_.counters.mine().size_queries.add();
   const layout::ObjectId object = job->handle.object;
   parts_.sizes.query(object, [this, job = std::move(job)](Result<std::uint64_t> size) mutable {
