@@ -107,7 +107,7 @@ class ControlLink final : public rpc::control::ClientEvents,
   [[nodiscard]] rpc::control::Heartbeat heartbeat() override;
   // Whoever has a lease has all its fences, whenever they came.
   void on_lease(TimePoint sent, std::chrono::seconds length) override {
-    std::call_once(first_, parts_.on_first_registration);
+    if (length.count() > 0) std::call_once(first_, parts_.on_first_registration);
     parts_.gate.lease().renew(sent, length);
   }
 

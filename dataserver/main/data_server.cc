@@ -130,7 +130,9 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
                                                                .sessions = now.sessions};
                                },
                            .on_first_registration = [this] { may_serve_.store(true); }});
-    patient_sizes_ = std::make_unique<PatientSizes>(*control_, rings, system_clock());
+    patient_sizes_ = std::make_unique<PatientSizes>(
+        *control_, rings, system_clock(),
+        RoundLimits{.deadline = PatientSizes::kPatience, .hopeless = out_of_touch()});
     sizes = patient_sizes_.get();
   }
   start_mirroring(boot);
@@ -166,6 +168,11 @@ Result<> DataServer::start_metrics() {
   return {};
 }
 
+// The gate outlives all that waits for the metadata server.
+std::function<bool()> DataServer::out_of_touch() {
+  return [&lease = gate_->lease()] { return !lease.in_touch(); };
+}
+
 void DataServer::start_mirroring(std::uint64_t boot) {
   MirrorAuthority* authority = &no_partners_;
   if (control_ != nullptr) authority = control_.get();
@@ -175,6 +182,7 @@ void DataServer::start_mirroring(std::uint64_t boot) {
                                                             const auto& addresses) {
     return rpc::dial_addresses(context, pool_, addresses, timeout);
   };
+  RoundLimits reports{.hopeless = out_of_touch()};
   duplicator_ = std::make_unique<Duplicator>(Duplicator::Parts{.store = chain_->store(),
                                                                .keys = keys_,
                                                                .authority = *authority,
@@ -183,7 +191,7 @@ void DataServer::start_mirroring(std::uint64_t boot) {
                                                                .boot = boot,
                                                                .options = config_.mirror,
                                                                .link = std::move(link),
-                                                               .reports = {}});
+                                                               .reports = std::move(reports)});
   if (control_ == nullptr) return;
   resyncs_ = std::make_unique<Resyncs>(Resyncs::Parts{
       .store = chain_->store(),

@@ -82,6 +82,7 @@ class DataServer {
   [[nodiscard]] Result<> listen_locally();
   void join_when_able();
   void next_mds();
+  [[nodiscard]] std::function<bool()> out_of_touch();
   void start_mirroring(std::uint64_t boot);
   [[nodiscard]] Result<> start_metrics();
   [[nodiscard]] rpc::SessionServerOptions session_options() const;

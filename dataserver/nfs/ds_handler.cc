@@ -74,7 +74,7 @@ void DsHandler::when_served(const layout::Handle& handle,
 
 Status DsHandler::status_of(const Error& error, const layout::Handle& handle) const {
   const Status status = rpc::nfs4::status_from(error.code);
-  const bool in_vain = status == Status::NFS4ERR_DELAY && parts_.gate.refuses(handle);
+  const bool in_vain = status == Status::NFS4ERR_DELAY && parts_.gate.better_elsewhere(handle);
   return in_vain ? Status::NFS4ERR_ACCESS : status;
 }
 

@@ -18,6 +18,7 @@
 //                   what began before and would be DELAY: asked again, it would be refused
 //   no lease        DELAY, at PUTFH, and for a WRITE or COMMIT that the lease did not last for;
 //                   but only after it was waited for (lease_wait.h)
+//   out of touch    ACCESS for what would need the metadata server, or be DELAY (lease.h)
 //
 // READ's eof and zeros past the object's end come from the size the metadata server knows, or the
 // object's end if that is larger (writes not yet committed). It is asked only when a client's read

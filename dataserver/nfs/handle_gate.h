@@ -68,6 +68,10 @@ class HandleGate {
   [[nodiscard]] bool refuses(const layout::Handle& handle) const {
     return stopped_.load(std::memory_order_relaxed) && is_clients(handle);
   }
+  // Of what cannot be done now: it would be refused, or will not be possible soon.
+  [[nodiscard]] bool better_elsewhere(const layout::Handle& handle) const {
+    return is_clients(handle) && (stopped_.load(std::memory_order_relaxed) || !lease_.in_touch());
+  }
   // Who can go elsewhere; our own servers are to wait, and to give this one up.
   [[nodiscard]] static bool is_clients(const layout::Handle& handle) {
     return handle.access == layout::Access::kRead || handle.access == layout::Access::kReadWrite;

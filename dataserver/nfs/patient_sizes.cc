@@ -6,11 +6,11 @@ namespace weft::ds {
 
 namespace {
 
-// What is transient for us is final for the client: it must not wait any longer.
+// What is transient for us is final for the client: it must not wait here any longer.
 template <class T>
 Result<T> settle(Result<T> answer) {
   if (answer || !is_transient(answer.error())) return answer;
-  return fail(Errc::kIo, "the metadata server does not answer: " + answer.error().describe());
+  return fail(Errc::kFenced, "the metadata server does not answer: " + answer.error().describe());
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 //
 // While the metadata server is away, READs at an object's end and FILE_SYNC4 writes wait here, in
 // bounded number and time, instead of being answered NFS4ERR_DELAY, which would make a Linux client
-// sleep 15 s. After the deadline they fail with kIo.
+// sleep 15 s. Then they fail with kFenced: the client drops its layout and goes elsewhere. It
+// keeps a layout that is recalled for as long as it waits here, so that is to be well within the
+// time that it has for a recall.
 //
 // Threading: called on I/O threads; completions run on the thread that asked. The state is one for
 // each thread. The source may answer on any thread; see rounds.h for lifetimes.
@@ -19,9 +21,11 @@ namespace weft::ds {
 
 class PatientSizes final : public SizeAuthority {
  public:
+  static constexpr std::chrono::milliseconds kPatience{20'000};
+
   // One ring for each I/O thread, in the order of their index. All outlive this.
   PatientSizes(SizeAuthority& source, const std::vector<IoRing*>& rings, Clock& clock,
-               RoundLimits limits = {});
+               RoundLimits limits);
 
   void query(const layout::ObjectId& object, Done<std::uint64_t> done) override;
   void report(const layout::ObjectId& object, std::uint64_t end, std::int64_t mtime_ns,

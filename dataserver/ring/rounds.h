@@ -3,7 +3,7 @@
 // For each object at most one request is under way. Who asks meanwhile is not given that answer,
 // which may be older than the question, but waits for the next round, sent when this one is over.
 // A request that fails because the other side cannot be reached is sent again until each waiter's
-// own deadline; everyone waiting then has joined it.
+// own deadline, or until there is no hope; everyone waiting then has joined it.
 //
 // Threading: an instance belongs to one I/O thread: ask() is called there and completions run
 // there. The sender may be answered on any thread.
@@ -14,6 +14,7 @@
 // Invariants:
 //  1. waiting() <= limits.max_waiting; beyond it ask() fails with kBusy.
 //  2. Every waiter is completed exactly once, at the latest one attempt after its deadline.
+//  3. While there is no hope nobody waits for a second attempt, nor begins to wait.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -33,6 +34,8 @@ struct RoundLimits {
   // Below the 60 s after which a Linux client gives up on a request, so that it hears of an error.
   std::chrono::milliseconds deadline{45'000};
   std::chrono::milliseconds retry_after{100};
+  // Whether it is of no use to go on asking. On any I/O thread.
+  std::function<bool()> hopeless = [] { return false; };
 };
 
 // True for failures that another attempt may cure.
@@ -55,6 +58,7 @@ class Rounds {
     if (waiting_ >= limits_.max_waiting) {
       return done(fail(Errc::kBusy, "too many requests wait for the metadata server"));
     }
+    if (limits_.hopeless()) return done(fail(Errc::kUnreachable, "not in touch"));
     ++waiting_;
     Round& round = rounds_.try_emplace(object, ring_.context()).first->second;
     round.next.push_back({request, std::move(done), clock_.now() + limits_.deadline});
@@ -94,7 +98,7 @@ class Rounds {
   void answered(const layout::ObjectId& object, Result<Answer> answer) {
     Round& round = rounds_.at(object);
     std::vector<Waiter> finished;
-    if (answer || !is_transient(answer.error())) {
+    if (answer || !is_transient(answer.error()) || limits_.hopeless()) {
       finished.swap(round.asked);
     } else {
       const TimePoint now = clock_.now();

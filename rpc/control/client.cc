@@ -190,8 +190,8 @@ void Client::Impl::beat() {
       [this, attempt = attempt_, sent = config_.clock->now()](const Result<Lease>& answer) {
         if (attempt != attempt_) return;
         if (!answer) return lost(answer.error());
-        if (answer->seconds == 0) return arm(std::min(heartbeat_, kNoLeaseYet), [this] { beat(); });
         events_.on_lease(sent, std::chrono::seconds(answer->seconds));
+        if (answer->seconds == 0) arm(std::min(heartbeat_, kNoLeaseYet), [this] { beat(); });
       });
   if (registered_) arm(heartbeat_, [this] { beat(); });
 }

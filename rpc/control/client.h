@@ -39,7 +39,7 @@ class ClientEvents {
   // The connection, registered or not, is gone, or could not be made; another try follows.
   virtual void on_disconnected(const Error& why) = 0;
   [[nodiscard]] virtual Heartbeat heartbeat() = 0;
-  // A heartbeat sent at `sent`, by Config::clock, was answered with a lease.
+  // A heartbeat sent at `sent`, by Config::clock, was answered: with a lease, or none (0).
   virtual void on_lease(TimePoint /*sent*/, std::chrono::seconds /*length*/) {}
 };
 

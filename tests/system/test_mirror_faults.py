@@ -163,15 +163,9 @@ weft-drop-caches
 LAYOUTS = ("files", "flexfiles")
 
 
-# A defect that is known, and not met each time.
-END_WAITS = pytest.mark.xfail(strict=False, reason=(
-    "a READ at an object's end waits up to 45 s at a data server that is cut off from the metadata "
-    "server; its layout is revoked meanwhile, and the file waits for the server's lease"))
-
-
 @pytest.mark.parametrize("layout, kind, phase", [
     ("files", Stop, "writing"), ("files", Cut, "writing"),  # killed: test_mirrors.py
-    ("files", Part, "writing"), pytest.param("files", Part, "reading", marks=END_WAITS),
+    ("files", Part, "writing"), ("files", Part, "reading"),
     *(pytest.param(layout, kind, phase, marks=pytest.mark.long)
       for layout in LAYOUTS for kind in (Kill, Stop, Cut) for phase in ("writing", "reading")
       if (layout, phase) != ("files", "writing") or kind is Kill)])
@@ -188,6 +182,44 @@ def test_one_server_of_a_pair(run, network, layout, kind, phase):
     fault.end()
     assert longest[phase] <= LIMITS_S.get((layout, kind.__name__, phase), LIMIT_S), longest
     check_after(cluster)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_reader_past_an_objects_end(run, network, layout):
+    """What is there it learns from the metadata server. A data server that is cut off from that
+    soon sends its clients elsewhere, before their layouts are revoked."""
+    cluster = start(run, network, layout)
+    job = cluster.client.start_job("""#!/usr/bin/python3
+import mmap, os, time
+from weftio import *
+fd = os.open("/mnt/nfs/a", os.O_CREAT | os.O_RDWR)
+for at in range(4):
+    os.pwrite(fd, block(at), at * MIB)
+os.close(fd)
+drop_caches()
+fd = os.open("/mnt/nfs/a", os.O_RDONLY | os.O_DIRECT)
+page = mmap.mmap(-1, MIB)
+longest, end = 0.0, None
+while end is None or time.monotonic() < end:
+    begin = time.monotonic()
+    for at in 0, 1:
+        same("bytes", os.preadv(fd, [page], at * MIB), MIB)
+        same("block", page[:], block(at))
+        same("bytes", os.preadv(fd, [page], (at + 4) * MIB), 0)  # of the same copy of its stripe
+    longest = max(longest, time.monotonic() - begin)
+    if end is None:
+        os.system("weft-signal reading")
+        end = time.monotonic() + 20
+print(longest)
+""")
+    cluster.client.wait_event("reading", 60)
+    fault = Part(cluster)
+    fault.begin()
+    longest = float(job.wait(180).output.splitlines()[-1])
+    fault.end()
+    print(f"{layout}: {fault.server.name} cut off: {longest}")
+    assert longest <= LIMIT_S
+    assert "layout revoked" not in (run.folder / "ganesha.log").read_text()
 
 
 @pytest.mark.parametrize("layout", ["files", "flexfiles"])

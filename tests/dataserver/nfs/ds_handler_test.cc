@@ -46,6 +46,25 @@ TEST_CASE("clients wait while the server has no lease, the metadata server's own
   CHECK(rig.put(rig.handle()) == Status::NFS4ERR_DELAY);  // the newest answer counts
 }
 
+TEST_CASE("a server whose heartbeats are not answered is out of touch before its lease ends") {
+  ManualClock clock;
+  clock.advance(std::chrono::seconds(100));
+  Lease lease(clock);
+  CHECK_FALSE(lease.in_touch());
+  lease.renew(clock.now(), std::chrono::seconds(60));
+  clock.advance(Lease::kSilence - std::chrono::milliseconds(1));
+  CHECK(lease.in_touch());
+  clock.advance(std::chrono::milliseconds(1));
+  CHECK_FALSE(lease.in_touch());
+  CHECK(lease.held());
+  lease.renew(clock.now(), std::chrono::seconds(0));  // heard, and given none
+  CHECK(lease.in_touch());
+  CHECK(lease.held());
+  lease.end();
+  CHECK(lease.in_touch());
+  CHECK_FALSE(lease.held());
+}
+
 TEST_CASE("the metadata server is not asked for the size that it reads by") {
   HandlerRig rig;
   REQUIRE(rig.put(rig.handle({.access = layout::Access::kControl})) == Status::NFS4_OK);

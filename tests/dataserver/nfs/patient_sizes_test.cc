@@ -50,7 +50,7 @@ TEST_CASE("who asks while a query is under way is answered by the next one") {
   IoThread thread;
   HeldSizes source;
   ManualClock clock;
-  PatientSizes sizes(source, {&thread.ring()}, clock);
+  PatientSizes sizes(source, {&thread.ring()}, clock, {});
   const Asked first(sizes, kObject);
   const Asked second(sizes, kObject);
   const Asked third(sizes, kObject);
@@ -85,11 +85,39 @@ TEST_CASE("an unreachable source is asked again, until the deadline") {
   clock.advance(200ms);
   source.answer(fail(Errc::kUnreachable));
   REQUIRE(thread.run_until([&] { return !source.queries.empty(); }));
-  CHECK(early.size->error() == Errc::kIo);
+  CHECK(early.size->error() == Errc::kFenced);
   CHECK_FALSE(late.size.has_value());
   source.answer(7);
   thread.poll();
   CHECK(late.size->value() == 7);
+}
+
+TEST_CASE("nobody waits for a source that there is no hope of reaching") {
+  IoThread thread;
+  HeldSizes source;
+  ManualClock clock;
+  bool hopeless = false;
+  PatientSizes sizes(source, {&thread.ring()}, clock,
+                     {.retry_after = 1ms, .hopeless = [&] { return hopeless; }});
+  const Asked first(sizes, kObject);
+  const Asked joins(sizes, kObject);
+  source.answer(fail(Errc::kTimedOut));
+  REQUIRE(thread.run_until([&] { return !source.queries.empty(); }));
+  CHECK_FALSE(first.size.has_value());
+  hopeless = true;
+  source.answer(fail(Errc::kTimedOut));
+  thread.poll();
+  CHECK(first.size->error() == Errc::kFenced);
+  CHECK(joins.size->error() == Errc::kFenced);
+  const Asked late(sizes, kObject);
+  CHECK(late.size->error() == Errc::kFenced);
+  CHECK(source.queries.empty());
+
+  hopeless = false;
+  const Asked again(sizes, kObject);
+  source.answer(3);
+  thread.poll();
+  CHECK(again.size->value() == 3);
 }
 
 TEST_CASE("a final error is passed on at once, and too many waiters are refused") {
@@ -100,7 +128,7 @@ TEST_CASE("a final error is passed on at once, and too many waiters are refused"
   const Asked first(sizes, kObject);
   const Asked second(sizes, kObject);
   const Asked third(sizes, kObject);
-  CHECK(third.size->error() == Errc::kIo);
+  CHECK(third.size->error() == Errc::kFenced);
   source.answer(fail(Errc::kStale));
   thread.poll();
   CHECK(first.size->error() == Errc::kStale);
@@ -113,7 +141,7 @@ TEST_CASE("reports that wait go as one, with the largest end") {
   IoThread thread;
   HeldSizes source;
   ManualClock clock;
-  PatientSizes sizes(source, {&thread.ring()}, clock);
+  PatientSizes sizes(source, {&thread.ring()}, clock, {});
   int told = 0;
   const auto count = [&](Result<> result) { told += result ? 1 : 0; };
   sizes.report(kObject, 100, 1, count);

@@ -75,7 +75,8 @@ class FakeServer final : public control::ClientEvents {
     const std::lock_guard lock(mutex);
     return {.state = identity_.state};
   }
-  void on_lease(TimePoint, std::chrono::seconds) override {
+  void on_lease(TimePoint, std::chrono::seconds length) override {
+    if (length.count() == 0) return;
     if (leased) leased();
     ++leases;
   }
