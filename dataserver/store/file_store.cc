@@ -73,12 +73,19 @@ FileStore::FileStore(FileStoreOptions options, BufferPool& pool,
       files_(directory_->objects(), options_.max_open_files, options_.mode == IoMode::kDirect,
              directory_->was_clean()),
       verifier_(directory_->verifier()),
-      workers_(options_.worker_threads) {}
+      workers_(options_.worker_threads),
+      removals_({.unlink = [this](const layout::ObjectId& object) { return files_.unlink(object); },
+                 .sync = [this](std::uint32_t folder) { return files_.sync_folder(folder); },
+                 .folder_of = object_folder}) {}
 
-FileStore::~FileStore() { workers_.join(); }
+FileStore::~FileStore() {
+  workers_.join();
+  removals_.join();
+}
 
 Result<> FileStore::close() {
   workers_.join();
+  removals_.join();
   if (std::exchange(closed_, true)) return {};
   auto closed = sync_all();
   if (closed && writers_.load()) {
@@ -186,7 +193,7 @@ void FileStore::truncate(const layout::ObjectId& object, std::uint64_t size,
 }
 
 void FileStore::remove(const layout::ObjectId& object, Done<void> done) {
-  on_worker<void>([this, object] { return files_.remove(object); }, std::move(done));
+  removals_.add(object, back_here<void>(std::move(done)));
 }
 
 void FileStore::list(ListPlace from, std::uint32_t max, Done<ObjectList> done) {

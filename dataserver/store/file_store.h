@@ -40,6 +40,7 @@
 #include "dataserver/store/faults.h"
 #include "dataserver/store/object_files.h"
 #include "dataserver/store/page_cache.h"
+#include "dataserver/store/removals.h"
 #include "dataserver/store/store.h"
 #include "dataserver/store/store_directory.h"
 #include "dataserver/store/throttle.h"
@@ -114,6 +115,9 @@ class FileStore final : public Store {
 
   FileStore(FileStoreOptions options, BufferPool& pool, std::unique_ptr<StoreDirectory> directory);
 
+  // What another thread calls, once: it runs `done` on this one.
+  template <class T>
+  [[nodiscard]] Done<T> back_here(Done<T> done);
   // Runs `work` on a worker thread and `done` with its result back on this one.
   template <class T>
   void on_worker(std::move_only_function<Result<T>()> work, Done<T> done);
@@ -171,6 +175,7 @@ class FileStore final : public Store {
   std::atomic<std::size_t> jobs_{0};     // of worker threads and timers, until their `done` has run
   bool closed_ = false;
   boost::asio::thread_pool workers_;
+  Removals removals_;
 };
 
 }  // namespace weft::ds

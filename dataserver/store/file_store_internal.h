@@ -61,13 +61,12 @@ struct FileStore::WriteOp {
 };
 
 template <class T>
-void FileStore::on_worker(std::move_only_function<Result<T>()> work, Done<T> done) {
+Store::Done<T> FileStore::back_here(Done<T> done) {
   auto guard = boost::asio::make_work_guard(this_ring().context());
   auto wait = std::make_unique<DiskWait>();
   jobs_.fetch_add(1);
-  boost::asio::post(workers_, [this, work = std::move(work), done = std::move(done),
-                               wait = std::move(wait), guard = std::move(guard)]() mutable {
-    Result<T> result = work();
+  return [this, done = std::move(done), wait = std::move(wait),
+          guard = std::move(guard)](Result<T> result) mutable {
     boost::asio::post(guard.get_executor(),
                       [this, result = std::move(result), wait = std::move(wait),
                        done = std::move(done)]() mutable {
@@ -75,7 +74,15 @@ void FileStore::on_worker(std::move_only_function<Result<T>()> work, Done<T> don
                         done(std::move(result));
                         jobs_.fetch_sub(1);
                       });
-  });
+  };
+}
+
+template <class T>
+void FileStore::on_worker(std::move_only_function<Result<T>()> work, Done<T> done) {
+  boost::asio::post(workers_,
+                    [work = std::move(work), answer = back_here<T>(std::move(done))]() mutable {
+                      answer(work());
+                    });
 }
 
 }  // namespace weft::ds

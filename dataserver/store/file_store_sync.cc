@@ -91,7 +91,7 @@ void FileStore::run_sync(FilePtr file) {
 
 // On a worker thread.
 Result<> FileStore::sync_entry(ObjectFile& file) {
-  auto synced = files_.sync_entry(file.id);
+  auto synced = files_.sync_folder(object_folder(file.id));
   if (synced && options_.faults != nullptr) {
     const int error = options_.faults->entry_sync_error(file.id);
     if (error != 0) synced = fail_file(error, "fsync of a directory");
@@ -149,7 +149,7 @@ Result<> FileStore::sync_all() {
     if (::fdatasync(file->buffered.get()) != 0) {
       return fail_file(errno, "fdatasync " + layout::to_string(file->id));
     }
-    if (auto synced = files_.sync_entry(file->id); !synced) return synced;
+    if (auto synced = files_.sync_folder(object_folder(file->id)); !synced) return synced;
   }
   return {};
 }

@@ -27,14 +27,12 @@ std::uint64_t mix(const layout::ObjectId& object) {
   return h ^ h >> 32;
 }
 
-std::string folder_of(const layout::ObjectId& object) {
-  return fmt::format("{:03x}", object_folder(object));
-}
+std::string folder_name(std::uint32_t folder) { return fmt::format("{:03x}", folder); }
 
 // Calls each(name) for all entries of a folder of objects but hidden ones.
 template <class Each>
 Result<> for_each_entry(int objects, unsigned folder, Each each) {
-  const std::string name = fmt::format("{:03x}", folder);
+  const std::string name = folder_name(folder);
   const int fd = ::openat(objects, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return fail_file(errno, "open folder " + name);
   DIR* listing = ::fdopendir(fd);
@@ -69,7 +67,7 @@ std::uint32_t object_folder(const layout::ObjectId& object) {
 }
 
 std::string object_path(const layout::ObjectId& object) {
-  return folder_of(object) + "/" + layout::to_string(object);
+  return folder_name(object_folder(object)) + "/" + layout::to_string(object);
 }
 
 ObjectFiles::ObjectFiles(int objects, std::size_t max_open, bool direct, bool was_clean)
@@ -263,30 +261,27 @@ std::vector<ObjectFiles::FilePtr> ObjectFiles::unsynced() {
   return all;
 }
 
-Result<> ObjectFiles::remove(const layout::ObjectId& object) {
+Result<> ObjectFiles::unlink(const layout::ObjectId& object) {
   const std::string path = object_path(object);
   const bool gone = ::unlinkat(objects_, path.c_str(), 0) == 0;
   if (!gone && errno != ENOENT) return fail_file(errno, "unlink " + path);
   if (gone) objects_found_.fetch_sub(1, std::memory_order_relaxed);
   Shard& shard = shard_of(object);
-  {
-    const MutexLock lock(shard.mutex);
-    ++shard.removals;
-    if (const auto found = shard.by_id.find(object); found != shard.by_id.end()) {
-      (*found->second)->removed.store(true);
-      forget(shard, found->second);
-    }
+  const MutexLock lock(shard.mutex);
+  ++shard.removals;
+  if (const auto found = shard.by_id.find(object); found != shard.by_id.end()) {
+    (*found->second)->removed.store(true);
+    forget(shard, found->second);
   }
-  // Also when there was nothing: an earlier removal may have failed after its unlink.
-  return sync_entry(object);
+  return {};
 }
 
-Result<> ObjectFiles::sync_entry(const layout::ObjectId& object) {
-  const std::string folder = folder_of(object);
-  const OwnedFd directory(::openat(objects_, folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+Result<> ObjectFiles::sync_folder(std::uint32_t folder) {
+  const std::string name = folder_name(folder);
+  const OwnedFd directory(::openat(objects_, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory) return sync_directory(directory.get());
   // What holds the descriptors can be closed only when it is synced.
-  if (errno != EMFILE && errno != ENFILE) return fail_file(errno, "open folder " + folder);
+  if (errno != EMFILE && errno != ENFILE) return fail_file(errno, "open folder " + name);
   if (::syncfs(objects_) != 0) return fail_file(errno, "syncfs");
   return {};
 }

@@ -49,10 +49,10 @@ class ObjectFiles {
   // Opens an object, creating its file if wanted. kNotFound, kNoSpace, kIo; kBusy without a free
   // descriptor.
   [[nodiscard]] Result<FilePtr> open(const layout::ObjectId& object, bool create);
-  // Unlinks the object's file, durably. Success when there is none.
-  [[nodiscard]] Result<> remove(const layout::ObjectId& object);
-  // Makes the object's directory entry durable.
-  [[nodiscard]] Result<> sync_entry(const layout::ObjectId& object);
+  // Unlinks the object's file. Success when there is none. Durable once its folder is synced.
+  [[nodiscard]] Result<> unlink(const layout::ObjectId& object);
+  // Makes the directory entries of a folder (object_folder()) durable.
+  [[nodiscard]] Result<> sync_folder(std::uint32_t folder);
 
   // Files that stand in the way of eviction because they are unsynced, a few at a time.
   [[nodiscard]] std::vector<FilePtr> take_to_sync();
