@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/cluster/gather.h"
 
 namespace weft::mds {
 namespace {
@@ -90,31 +91,57 @@ std::uint64_t RemovalQueue::pass() {
         batch.fences.push_back(fence);
       }
     }
-    for (auto& [id, batch] : by_server) left += remove_batch(id, std::move(batch));
+    left += remove_batches(std::move(by_server));
   }
 }
 
-std::uint64_t RemovalQueue::remove_batch(std::uint32_t ds_id, Batch batch) {
-  const std::vector<layout::ObjectId>& objects = batch.objects;
-  if (!reachable_(ds_id)) return objects.size();
-  Result<> removed;
-  if (!batch.fences.empty()) {
-    removed = await<void>(
-        [&](Done<void> done) { servers_.fence({&ds_id, 1}, batch.fences, std::move(done)); });
+std::uint64_t RemovalQueue::remove_batches(std::map<std::uint32_t, Batch> batches) {
+  std::uint64_t left = 0;
+  std::erase_if(batches, [&](const auto& batch) {
+    const bool away = !reachable_(batch.first);
+    if (away) left += batch.second.objects.size();
+    return away;
+  });
+  const auto asked = await<void>([&](Done<void> done) {
+    const auto all = Gather::make(batches.size(), std::move(done));
+    for (auto& [id, batch] : batches) {
+      ask(id, batch, [&batch, one = all->one()](Result<> removed) mutable {
+        batch.removed = std::move(removed);
+        one({});
+      });
+    }
+  });
+  for (auto& [id, batch] : batches) {
+    if (!asked || !finish(id, batch)) left += batch.objects.size();
   }
-  if (removed) removed = servers_.ask(ds_id, control::Remove{objects});
-  if (!removed) {
-    spdlog::warn("event=removal_failed ds={} objects={} why=\"{}\"", ds_id, objects.size(),
-                 removed.error().describe());
-    return objects.size();
+  return left;
+}
+
+void RemovalQueue::ask(std::uint32_t ds_id, Batch& batch, Done<void> done) {
+  if (batch.fences.empty()) {
+    return servers_.call(ds_id, control::Remove{batch.objects}, std::move(done));
   }
-  if (const auto finished = source_.done(ds_id, objects); !finished) {
-    spdlog::warn("event=removal_unrecorded ds={} objects={} why=\"{}\"", ds_id, objects.size(),
+  servers_.fence({&ds_id, 1}, std::move(batch.fences),
+                 [this, ds_id, &batch, done = std::move(done)](Result<> fenced) mutable {
+                   if (!fenced) return done(std::move(fenced));
+                   servers_.call(ds_id, control::Remove{batch.objects}, std::move(done));
+                 });
+}
+
+bool RemovalQueue::finish(std::uint32_t ds_id, const Batch& batch) {
+  const std::size_t objects = batch.objects.size();
+  if (!batch.removed) {
+    spdlog::warn("event=removal_failed ds={} objects={} why=\"{}\"", ds_id, objects,
+                 batch.removed.error().describe());
+    return false;
+  }
+  if (const auto finished = source_.done(ds_id, batch.objects); !finished) {
+    spdlog::warn("event=removal_unrecorded ds={} objects={} why=\"{}\"", ds_id, objects,
                  finished.error().describe());
-    return objects.size();
+    return false;
   }
-  spdlog::debug("event=removed ds={} objects={}", ds_id, objects.size());
-  return 0;
+  spdlog::debug("event=removed ds={} objects={}", ds_id, objects);
+  return true;
 }
 
 }  // namespace weft::mds

@@ -1,8 +1,9 @@
 // Removes the objects of files that are gone.
 //
 // The transaction that removes a file queues its objects in the metadata store (a removal). This
-// worker tells the data servers, batch by batch, and takes off the queue what they acknowledged. A
-// data server that is away keeps its removals queued; they are tried again when it is back.
+// worker tells the data servers, batch by batch and all of them at once, and takes off the queue
+// what they acknowledged. A data server that is away keeps its removals queued; they are tried
+// again when it is back.
 //
 // Threading: one thread of its own; kick() from any. stop() joins.
 #pragma once
@@ -73,8 +74,12 @@ class RemovalQueue {
   struct Batch {
     std::vector<layout::ObjectId> objects;
     std::vector<control::Fence> fences;
+    Result<> removed;
   };
-  std::uint64_t remove_batch(std::uint32_t ds_id, Batch batch);
+  // By data server. Returns how many removals are left.
+  std::uint64_t remove_batches(std::map<std::uint32_t, Batch> batches);
+  void ask(std::uint32_t ds_id, Batch& batch, Done<void> done);
+  [[nodiscard]] bool finish(std::uint32_t ds_id, const Batch& batch);
 
   RemovalSource& source_;
   DataServers& servers_;

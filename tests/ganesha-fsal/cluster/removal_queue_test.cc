@@ -22,6 +22,8 @@ struct World : RemovalSource, DataServers {
   std::map<layout::ObjectId, std::uint32_t> fences;
   std::size_t fence_calls = 0;
   std::size_t largest_batch = 0;
+  std::size_t together = 1;                           // so many are asked before any answers
+  std::vector<std::move_only_function<void()>> held;  // answers
 
   Result<std::vector<QueuedRemoval>> pending(std::optional<layout::ObjectId> after,
                                              std::size_t limit) override {
@@ -76,7 +78,16 @@ struct World : RemovalSource, DataServers {
         if (!failed) removed[id].insert(object);
       }
     }
-    then(failed ? Result<>(fail(Errc::kIo, "disk")) : Result<>());
+    std::vector<std::move_only_function<void()>> answers;
+    {
+      const std::lock_guard lock(mutex);
+      held.push_back([failed, then = std::move(then)]() mutable {
+        then(failed ? Result<>(fail(Errc::kIo, "disk")) : Result<>());
+      });
+      if (held.size() < together) return;
+      answers.swap(held);
+    }
+    for (auto& answer : answers) answer();
   }
   std::function<bool(std::uint32_t)> reachable() {
     return [this](std::uint32_t id) {
@@ -117,6 +128,18 @@ TEST_CASE("what is queued is removed at every data server, in batches") {
   CHECK(world.await_queued(0));
   queue.stop();
   CHECK(queue.backlog() == 0);
+}
+
+TEST_CASE("all data servers of a batch are asked at once") {
+  World world;
+  world.together = 3;
+  world.add(1, 100, {1, 2, 3});
+  RemovalQueue queue(world, world, world.reachable(), 10ms);
+  queue.start();
+  CHECK(world.await_queued(0));
+  const std::lock_guard lock(world.mutex);
+  world.together = 1;
+  for (auto& answer : world.held) answer();
 }
 
 TEST_CASE("a data server that is away keeps its removals, the others go on") {
