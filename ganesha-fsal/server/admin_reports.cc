@@ -11,6 +11,7 @@
 #include "ganesha-fsal/server/admin_audit.h"
 #include "ganesha-fsal/server/admin_maintenance.h"
 #include "ganesha-fsal/server/metadata_server.h"
+#include "rpc/base/log_text.h"
 
 namespace weft::mds {
 namespace {
@@ -431,7 +432,7 @@ Result<PolicyReport> AdminReports::set_policy(const std::string& path, const std
   auto set = mds::set_policy(server_.names(), dir, policy, found->where.policy);
   if (!set) return pass(set);
   environment().invalidate_attributes(dir);
-  spdlog::info("policy set path=\"{}\" policy=\"{}\"", path, policy);
+  spdlog::info("policy set path=\"{}\" policy=\"{}\"", log_text(path), log_text(policy));
   return this->policy(path);
 }
 
