@@ -222,6 +222,34 @@ print(longest)
     assert "layout revoked" not in (run.folder / "ganesha.log").read_text()
 
 
+# Linux 6.1 answers the write that meets the kill with 0, whatever the servers do: a defect of the
+# client (docs/operating.md).
+@pytest.mark.parametrize("layout, kind", [("files", "uml61"), ("flexfiles", "uml612")])
+def test_direct_writes_are_whole_at_a_kill(run, network, layout, kind):
+    cluster = Cluster(run, network, Options(domains=("a", "b"), layout=layout,
+                                            extra={"Copies": "2"}))
+    client = start_client(run, network, kind)
+    client.mount(cluster.address, cluster.path)
+    job = client.start_job("""#!/usr/bin/python3
+import mmap, os, time
+from weftio import *
+fd = os.open("/mnt/nfs/f", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+page = mmap.mmap(-1, 8192)
+page[:] = b"x" * 8192
+writes, end = 0, None
+while end is None or time.monotonic() < end:
+    same("written", os.pwrite(fd, page, writes % 64 * 8192), 8192)
+    writes += 1
+    if writes == 64:
+        os.system("weft-signal writing")
+        end = time.monotonic() + 8
+""")
+    client.wait_event("writing", 60)
+    time.sleep(1)
+    next(server for server in cluster.ds if objects_of(server.store)).process.kill()
+    job.wait(100)
+
+
 @pytest.mark.parametrize("layout", ["files", "flexfiles"])
 def test_full_disk_of_one_server_of_a_pair(run, network, layout):
     """The one that is written to: the file goes on growing at the other, and is read there. The
