@@ -128,12 +128,15 @@ void Background::run_keeper() {
   }
 }
 
+// Beside a data server that is away a new file is better off in the store, however busy that is:
+// it might wait for that one.
 void Background::look_at_load() {
-  const bool before = load_.busy();
   load_.look(server_.store_health());
-  if (load_.busy() == before) return;
-  spdlog::info("event=metadata_store_busy busy={}", load_.busy());
-  server_.data().set_busy(load_.busy());
+  const bool busy =
+      load_.busy() && servers_away().empty() && !server_.cluster().registry().candidates().empty();
+  if (busy == server_.data().busy()) return;
+  spdlog::info("event=metadata_store_busy busy={}", busy);
+  server_.data().set_busy(busy);
 }
 
 // Once grace is over, whoever had an unlinked file open has opened it again, or never will.
