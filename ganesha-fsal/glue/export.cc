@@ -107,6 +107,7 @@ bool fs_supports(fsal_export* exp_hdl, fsal_fsinfo_options_t option) {
   // An open holds the inode, and after a restart orphans stay until grace is over
   // (server/background.h).
   if (option == fso_preserve_unlinked) return true;
+  if (option == fso_own_verifier) return true;  // it is in the inode's record
   return default_fs_supports(exp_hdl, option);
 }
 

@@ -51,6 +51,24 @@ def test_a_size_beyond_all_files(cluster, on_wire):
     on_wire(check)
 
 
+def test_an_exclusive_create_leaves_times_alone(cluster, on_wire):
+    """Who is told that a time holds the verifier sets it anew: one more round trip, and sync."""
+    if not cluster.counted:
+        pytest.skip("Ganesha's VFS has the verifier in the times")
+
+    def check(client):
+        where = client.at("/export")
+        made = client.call(*where, ops.open_file(b"only", client.clientid, create=True,
+                                                 exclusive=b"verifier"))
+        assert made.set == [const.ATTR_MODE]
+        # The same once more is the same file, and another's is not.
+        client.call(*where, ops.open_file(b"only", client.clientid, create=True,
+                                          exclusive=b"verifier"))
+        assert client.compound(*where, ops.open_file(
+            b"only", client.clientid, create=True, exclusive=b"another.")).status == Status.EXIST
+    on_wire(check)
+
+
 @pytest.mark.parametrize("deny, access", [(1, 1), (2, 2), (3, 3)])
 def test_an_owner_is_denied_what_it_denied(on_wire, deny, access):
     """A second OPEN of an open owner conflicts with the first's denial, too (RFC 8881 section

@@ -260,15 +260,19 @@ def _unpack_open(unpacker):
 
 
 def open_file(name, clientid, owner=b"owner", share=const.SHARE_BOTH, deny=0, create=False,
-              guarded=False, mode=0o644, seqid=None, **attributes):
-    """Opens NAME of the current directory. stateid, flags, delegation (0 or 3: none). NFSv4.0 wants
-    a seqid, and knows no wish for a delegation."""
+              guarded=False, exclusive=b"", mode=0o644, seqid=None, **attributes):
+    """Opens NAME of the current directory. stateid, flags, set, delegation (0 or 3: none).
+    Exclusive is a verifier of 8 bytes (EXCLUSIVE4_1). NFSv4.0 wants a seqid, and knows no wish for
+    a delegation."""
     wish = 0x0400 if seqid is None else 0
     packer = Packer().uint32(seqid or 0).uint32(share | wish).uint32(deny)
     packer.uint64(clientid).opaque(owner)
     packer.uint32(1 if create else 0)
     if create:
-        _pack_attributes(packer.uint32(1 if guarded else 0), mode=mode, **attributes)
+        packer.uint32(3 if exclusive else 1 if guarded else 0)
+        if exclusive:
+            packer.fixed(exclusive, 8)
+        _pack_attributes(packer, mode=mode, **attributes)
     return Operation(Op.OPEN, packer.uint32(0).opaque(name).bytes(), _on_success(_unpack_open))
 
 
