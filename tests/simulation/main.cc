@@ -1,6 +1,7 @@
 // simulation: runs seeds, each in a process of its own, and says which failed and how to run that
 // one again.
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/personality.h>
 #include <sys/stat.h>
@@ -8,11 +9,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <map>
+#include <new>
 #include <string>
 
 #include "tests/simulation/cluster/run.h"
@@ -29,6 +32,7 @@ struct Arguments {
   unsigned jobs = 2;
   unsigned seconds = 0;  // no further seed begins after it; 0: any time
   bool trace = false;
+  bool scale = false;
   sim::RunOptions run;
   std::string others;  // options that a seed depends on, as given
 };
@@ -73,6 +77,64 @@ void stay_on(unsigned job) {
     sched_setaffinity(0, sizeof one, &one);
     return;
   }
+}
+
+// --- Scale ---------------------------------------------------------------------------------------
+
+// A tenth of the cluster, and all of it.
+constexpr unsigned kSteps[] = {10, 1};
+
+void print(const sim::RunOptions& run, const sim::Costs& costs) {
+  const auto& one = costs.us_an_operation;
+  const auto& idle = costs.idle_us_a_second;
+  std::printf(
+      "%u data servers, %u clients, %llu operations: us an operation %.0f metadata server, %.0f "
+      "data servers, %.0f clients, %.0f simulation; %.0f switches; us a second when idle %.0f "
+      "metadata server, %.0f a data server; MiB %.0f started, %.0f worked, %.2f a client\n",
+      run.data_servers, run.clients, static_cast<unsigned long long>(costs.operations),
+      one.metadata_server, one.data_servers, one.clients, one.own, costs.switches_an_operation,
+      idle.metadata_server, idle.data_servers / run.data_servers, costs.started_mib,
+      costs.worked_mib, (costs.worked_mib - costs.started_mib) / run.clients);
+  std::fflush(stdout);
+}
+
+// In a process of its own. Its costs, through memory that both have.
+bool measure(const Arguments& arguments, const sim::RunOptions& run, sim::Costs& out) {
+  const std::string folder = folder_of(arguments.first);
+  make_folder(folder.c_str());
+  const pid_t process = fork();
+  if (process == 0) {
+    stay_on(0);
+    sim::RunOptions options = run;
+    options.folder = folder;
+    sim::run({.seed = arguments.first, .trace = arguments.trace},
+             [&] { out = sim::measure_cluster(options); });
+    _exit(0);
+  }
+  int status = 0;
+  const bool ended = waitpid(process, &status, 0) == process;
+  remove_folder(folder);
+  return ended && status == 0;
+}
+
+// Fails if an operation costs more than four times as much in the greater cluster. It costs more:
+// each client meets more data servers, with a session to begin at each.
+int run_scale(const Arguments& arguments) {
+  void* const memory = mmap(nullptr, 2 * sizeof(sim::Costs), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return 1;
+  auto* const costs = new (memory) sim::Costs[2];
+  for (unsigned i = 0; i < 2; ++i) {
+    sim::RunOptions run = arguments.run;
+    run.data_servers = std::max(run.data_servers / kSteps[i], 3U);
+    run.clients = std::max(run.clients / kSteps[i], 3U);
+    if (!measure(arguments, run, costs[i])) return 1;
+    print(run, costs[i]);
+  }
+  const bool good =
+      costs[1].switches_an_operation <= 4 * costs[0].switches_an_operation &&
+      costs[1].us_an_operation.metadata_server <= 4 * costs[0].us_an_operation.metadata_server;
+  return good ? 0 : 1;
 }
 
 [[noreturn]] void run_seed(const Arguments& arguments, std::string folder, std::uint64_t seed,
@@ -142,6 +204,21 @@ struct Runner {
   }
 };
 
+int run_seeds(const Arguments& arguments) {
+  Runner runner{.arguments = arguments};
+  const std::time_t began = std::time(nullptr);
+  for (std::uint64_t i = 0; i < arguments.count; ++i) {
+    if (arguments.seconds != 0 && std::time(nullptr) - began >= arguments.seconds) break;
+    runner.start(arguments.first + i);
+    if (runner.busy == arguments.jobs) runner.await_one();
+  }
+  while (runner.busy > 0) runner.await_one();
+  std::printf("%llu seeds in %lld s, %llu failed\n", static_cast<unsigned long long>(runner.done),
+              static_cast<long long>(std::time(nullptr) - began),
+              static_cast<unsigned long long>(runner.failed));
+  return runner.failed == 0 ? 0 : 1;
+}
+
 int run(int argc, char** argv) {
   Arguments arguments;
   CLI::App app{"simulation: a whole cluster under faults, a seed at a time"};
@@ -160,6 +237,10 @@ int run(int argc, char** argv) {
   app.add_option("--operations", arguments.run.operations, "Of each client")->capture_default_str();
   app.add_option("--copies", arguments.run.copies, "0: two, or one in a fifth of the seeds")
       ->capture_default_str();
+  app.add_option("--stripes", arguments.run.stripes, "0: all")->capture_default_str();
+  app.add_flag("--scale", arguments.scale,
+               "What an operation costs and the memory, without faults, of a tenth of the data "
+               "servers and clients and of all");
   app.add_option("--faults", arguments.run.faults)->capture_default_str();
   app.add_option("--failing-disks", arguments.run.failing_disks,
                  "In one seed of so many, reads, writes and syncs end with EIO, too; 0: in none")
@@ -171,16 +252,24 @@ int run(int argc, char** argv) {
   app.add_option("--stores", stores,
                  "Where objects are: folder, target or parity; else the seed says")
       ->check(CLI::IsMember(kinds));
+  std::string transport;
+  const std::map<std::string, sim::Transport> transports = {{"tcp", sim::Transport::kTcp},
+                                                            {"shm", sim::Transport::kSharedMemory}};
+  app.add_option("--transport", transport,
+                 "Between data servers and targets: tcp or shm; else the seed says")
+      ->check(CLI::IsMember(transports));
   std::string layouts;
   const std::map<std::string, sim::Layouts> types = {{"files", sim::Layouts::kFiles},
                                                      {"flexfiles", sim::Layouts::kFlexFiles}};
   app.add_option("--layouts", layouts, "files or flexfiles; else the seed says")
       ->check(CLI::IsMember(types));
   CLI11_PARSE(app, argc, argv);
+  if (!transport.empty()) arguments.run.transport = transports.at(transport);
   if (!layouts.empty()) arguments.run.layouts = types.at(layouts);
   if (!stores.empty()) arguments.run.stores = kinds.at(stores);
-  for (const char* name : {"--data-servers", "--clients", "--files", "--operations", "--copies",
-                           "--faults", "--failing-disks", "--stores", "--layouts"}) {
+  for (const char* name :
+       {"--data-servers", "--clients", "--files", "--operations", "--copies", "--stripes",
+        "--faults", "--failing-disks", "--stores", "--transport", "--layouts"}) {
     const CLI::Option* option = app.get_option(name);
     if (option->count() == 0) continue;
     arguments.others += std::string(" ") + name + " " + option->as<std::string>();
@@ -189,18 +278,7 @@ int run(int argc, char** argv) {
     arguments.first = arguments.seed;
     arguments.count = 1;
   }
-  Runner runner{.arguments = arguments};
-  const std::time_t began = std::time(nullptr);
-  for (std::uint64_t i = 0; i < arguments.count; ++i) {
-    if (arguments.seconds != 0 && std::time(nullptr) - began >= arguments.seconds) break;
-    runner.start(arguments.first + i);
-    if (runner.busy == arguments.jobs) runner.await_one();
-  }
-  while (runner.busy > 0) runner.await_one();
-  std::printf("%llu seeds in %lld s, %llu failed\n", static_cast<unsigned long long>(runner.done),
-              static_cast<long long>(std::time(nullptr) - began),
-              static_cast<unsigned long long>(runner.failed));
-  return runner.failed == 0 ? 0 : 1;
+  return arguments.scale ? run_scale(arguments) : run_seeds(arguments);
 }
 
 }  // namespace

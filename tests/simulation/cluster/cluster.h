@@ -11,8 +11,8 @@
 namespace weft::sim {
 
 constexpr unsigned kMetadataNode = 0;  // data servers follow from 1
-constexpr unsigned kFirstTargetNode = 60;
-constexpr unsigned kFirstClientNode = 100;
+constexpr unsigned kFirstTargetNode = 2000;
+constexpr unsigned kFirstClientNode = 3000;
 constexpr std::uint16_t kControlPort = 9630;
 constexpr std::uint16_t kDataPort = 2049;
 constexpr std::uint16_t kTargetPort = 20481;

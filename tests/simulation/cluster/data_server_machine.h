@@ -5,22 +5,23 @@
 
 #include <vector>
 
+#include "dataserver/targets/target_link.h"
 #include "tests/simulation/cluster/machine.h"
 
 namespace weft::sim {
 
 class DataServerMachine final : public Machine {
  public:
-  // `targets`: addresses of where its objects are; none: in its own folder. One: at that target.
+  // `targets`: where its objects are; none: in its own folder. One: at that target.
   // Three and more: at a parity group of them.
   DataServerMachine(unsigned node, const std::string& folder, std::string mds,
-                    std::vector<std::string> targets);
+                    std::vector<ds::TargetAddress> targets);
 
  private:
   bool serve(const std::string& folder) override;
 
   const std::string mds_;  // address of its control port
-  const std::vector<std::string> targets_;
+  const std::vector<ds::TargetAddress> targets_;
 };
 
 }  // namespace weft::sim

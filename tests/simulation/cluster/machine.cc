@@ -22,7 +22,7 @@ Machine::~Machine() {
   if (running()) static_cast<void>(stop());
 }
 
-std::string Machine::address() const { return "10.0.0." + std::to_string(node_ + 1); }
+std::string Machine::address() const { return network::address(node_); }
 
 void Machine::start() {
   ++lives_;
@@ -61,6 +61,11 @@ void Machine::die(Loss loss) {
   stopping_ = true;
   thread_.join();
   network::revive(node_);
+}
+
+bool Machine::failed(const Error& error) const {
+  trace(name_ + ": " + error.describe());
+  return false;
 }
 
 void Machine::rest() const { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }

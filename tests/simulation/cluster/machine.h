@@ -8,10 +8,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 
+#include "rpc/base/error.h"
 #include "tests/simulation/world/scheduler.h"
 
 namespace weft::sim {
@@ -53,8 +57,40 @@ class Machine {
   // Each of the program's turns ends with this.
   void rest() const;
 
+  // What the configurations of weft-ds and weft-target have in common.
+  template <class Config>
+  void configure(Config& config, const std::string& folder) const {
+    config.threads = 2;
+    config.pin_threads = false;
+    config.memory_limit_bytes = std::size_t{32} << 20;
+    config.watchdog = std::chrono::seconds(0);
+    config.drain = std::chrono::seconds(2);
+    config.store.path = folder + "/store";
+    config.key_file = key_file();
+  }
+  // What their main()s do.
+  template <class Program>
+  bool run_program(Result<std::unique_ptr<Program>> program) {
+    if (!program) return failed(program.error());
+    while (!stopping()) {
+      if constexpr (std::is_void_v<decltype((*program)->tick())>) {
+        (*program)->tick();
+      } else if (const auto ticked = (*program)->tick(); !ticked) {
+        failed(ticked.error());
+        break;
+      }
+      rest();
+    }
+    const auto stopped = (*program)->stop();
+    if (stopped) return true;
+    // What hangs may not be destroyed (DataServer::stop(), Target::stop()).
+    if (stopped.error() == Errc::kTimedOut) static_cast<void>(program->release());
+    return failed(stopped.error());
+  }
+
  private:
   void run();
+  bool failed(const Error& error) const;
 
   const unsigned node_;
   const std::string name_;

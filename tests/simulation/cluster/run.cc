@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -45,10 +46,12 @@ class Cluster final : Clients {
 
   void start();
   void work();
+  void end_work();
   void faults();
   void end_faults();
   void await_quiet();
   void check();
+  [[nodiscard]] ClientTotals totals() const;
   [[nodiscard]] std::string summary() const;
 
  private:
@@ -58,6 +61,8 @@ class Cluster final : Clients {
   void client_lease_fault();
   static void revive(Machine& machine);
   void restart(Machine& machine);
+  // The machine of the targets and the data servers that share memory with them.
+  void lose_power_of_all();
   [[nodiscard]] Machine& any_machine();
   [[nodiscard]] bool quiet();
   void check_stored(const SharedFile& file);
@@ -71,6 +76,7 @@ class Cluster final : Clients {
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<std::unique_ptr<SharedFile>> files_;
   std::vector<std::thread> applications_;
+  bool shares_memory_ = false;  // data servers and targets, which are on one machine then
   bool disks_fail_ = false;
   unsigned deaths_ = 0;
   std::size_t compared_ = 0;  // objects, on the disks
@@ -89,12 +95,15 @@ unsigned targets_of(StoreKind kind) {
 
 Cluster::Cluster(const RunOptions& options)
     : options_(options), mds_(kMetadataNode, options.folder + "/mds", *this) {
-  std::vector<std::string> addresses;
+  std::vector<ds::TargetAddress> addresses;
   const unsigned targets = targets_of(options.stores);
+  shares_memory_ = targets > 0 && (options.transport == Transport::kAny
+                                       ? choose(2) == 0
+                                       : options.transport == Transport::kSharedMemory);
   for (unsigned i = 0; i < targets; ++i) {
     targets_.push_back(std::make_unique<TargetMachine>(
-        kFirstTargetNode + i, options.folder + "/target" + std::to_string(i)));
-    addresses.push_back(targets_.back()->address());
+        kFirstTargetNode + i, options.folder + "/target" + std::to_string(i), shares_memory_));
+    addresses.push_back(targets_.back()->target());
   }
   for (unsigned i = 1; i <= options.data_servers; ++i) {
     servers_.push_back(std::make_unique<DataServerMachine>(
@@ -103,6 +112,7 @@ Cluster::Cluster(const RunOptions& options)
   layout::PlacementPolicy policy;
   policy.stripe_unit = kBlockBytes;
   policy.reserve_bytes = 0;
+  policy.stripe_count = options.stripes;
   policy.copies = options.copies;
   if (policy.copies == 0) policy.copies = choose(5) == 0 ? 1 : 2;
   const bool flexible =
@@ -208,6 +218,15 @@ void Cluster::restart(Machine& machine) {
   machine.start();
 }
 
+void Cluster::lose_power_of_all() {
+  // None of them goes on with what another has lost.
+  for (auto& server : servers_) server->die(Machine::Loss::kUnsynced);
+  for (auto& target : targets_) target->die(Machine::Loss::kUnsynced);
+  outlast();
+  for (auto& target : targets_) target->start();
+  for (auto& server : servers_) server->start();
+}
+
 disk::Behaviour trouble(bool failing) {
   disk::Behaviour behaviour;
   switch (choose(failing ? 4 : 3)) {
@@ -269,8 +288,9 @@ void Cluster::fault() {
     case 0:
     case 1:
       ++deaths_;
+      if (shares_memory_ && &one != &mds_) return lose_power_of_all();
       one.die(Machine::Loss::kUnsynced);
-      if (&other != &one && choose(4) == 0) {
+      if (&other != &one && !shares_memory_ && choose(4) == 0) {
         other.die(Machine::Loss::kUnsynced);
         other.start();
       }
@@ -330,6 +350,9 @@ void Cluster::end_faults() {
   revive(mds_);
   for (auto& target : targets_) revive(*target);
   for (auto& server : servers_) revive(*server);
+}
+
+void Cluster::end_work() {
   for (auto& application : applications_) application.join();
   applications_.clear();
 }
@@ -429,7 +452,7 @@ void Cluster::check() {
   if (compared_ == 0) failed("no object is on any disk");
 }
 
-std::string Cluster::summary() const {
+ClientTotals Cluster::totals() const {
   ClientTotals all;
   for (const auto& client : clients_) {
     all.syncs += client->totals().syncs;
@@ -437,9 +460,42 @@ std::string Cluster::summary() const {
     all.names += client->totals().names;
     all.again += client->totals().again;
   }
+  return all;
+}
+
+std::string Cluster::summary() const {
+  const ClientTotals all = totals();
   return std::to_string(all.syncs) + " syncs, " + std::to_string(all.reads) + " reads, " +
          std::to_string(all.names) + " names, " + std::to_string(all.again) + " again, " +
          std::to_string(deaths_) + " deaths, " + std::to_string(now() / kSecond) + " s";
+}
+
+Costs::Times times_of(const std::map<unsigned, Ns>& costs, double divisor) {
+  Costs::Times times;
+  for (const auto& [node, cost] : costs) {
+    const double us = static_cast<double>(cost) / kMicrosecond / divisor;
+    if (node == kNoNode) {
+      times.own += us;
+    } else if (node == kMetadataNode) {
+      times.metadata_server += us;
+    } else if (node < kFirstClientNode) {
+      times.data_servers += us;
+    } else {
+      times.clients += us;
+    }
+  }
+  return times;
+}
+
+double resident_mib() {
+  const Real real;
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr) return 0;
+  unsigned long size = 0;
+  unsigned long resident = 0;
+  if (std::fscanf(file, "%lu %lu", &size, &resident) != 2) resident = 0;
+  std::fclose(file);
+  return static_cast<double>(resident) * 4096 / (1 << 20);
 }
 
 }  // namespace
@@ -454,11 +510,37 @@ std::string run_cluster(const RunOptions& options) {
     cluster.work();
     cluster.faults();
     cluster.end_faults();
+    cluster.end_work();
     cluster.await_quiet();
     cluster.check();
     summary = cluster.summary();
   }
   return summary;
+}
+
+Costs measure_cluster(const RunOptions& options) {
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("simulation", std::make_shared<TraceSink>()));
+  constexpr int kIdleSeconds = 10;
+  Costs costs;
+  Cluster cluster(options);
+  cluster.start();
+  costs.started_mib = resident_mib();
+  measure_costs();
+  std::this_thread::sleep_for(std::chrono::seconds(kIdleSeconds));
+  costs.idle_us_a_second = times_of(sim::costs(), kIdleSeconds);
+  measure_costs();
+  const std::uint64_t switches_before = switches();
+  cluster.work();
+  cluster.end_work();
+  costs.operations = std::uint64_t{options.clients} * options.operations;
+  const auto operations = static_cast<double>(costs.operations);
+  costs.us_an_operation = times_of(sim::costs(), operations);
+  costs.switches_an_operation = static_cast<double>(switches() - switches_before) / operations;
+  costs.worked_mib = resident_mib();
+  cluster.await_quiet();
+  cluster.check();
+  return costs;
 }
 
 }  // namespace weft::sim
