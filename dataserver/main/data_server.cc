@@ -158,6 +158,7 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
 Result<> DataServer::start_metrics() {
   if (!config_.metrics) return {};
   auto page = MetricsPage::open(layout::to_string(*config_.metrics), [this](Metrics& out) {
+    out.build_info("weft-ds", WEFT_VERSION);
     write_metrics(metrics(), out);
     if (const TargetView* target = chain_->target()) write_target_metrics(*target, out);
     if (const ParityView* parity = chain_->parity()) write_parity_metrics(*parity, out);
@@ -435,7 +436,8 @@ MetricsSample DataServer::metrics() const {
           .open_files = folder == nullptr ? 0 : folder->open_files(),
           .descriptor_waits = folder == nullptr ? 0 : folder->descriptor_waits(),
           .registered = control_ != nullptr && control_->registered(),
-          .mirror = duplicator_->counts()};
+          .mirror = duplicator_->counts(),
+          .mirror_window_bytes = config_.mirror.window_bytes};
 }
 
 }  // namespace weft::ds

@@ -1,9 +1,13 @@
 #include "dataserver/main/metrics.h"
 
 #include <bit>
+#include <chrono>
 
 namespace weft::ds {
 namespace {
+
+// Of what is counted in thousandths.
+double ratio(std::uint32_t permille) { return permille / 1000.0; }
 
 void write_operations(const MetricsSample& now, Metrics& out) {
   const auto operations = [&out](const char* op, std::uint64_t count) {
@@ -14,11 +18,12 @@ void write_operations(const MetricsSample& now, Metrics& out) {
   operations("commit", now.commits);
 }
 
-void write_mirror(const MirrorCounts& now, Metrics& out) {
+void write_mirror(const MirrorCounts& now, std::size_t window_bytes, Metrics& out) {
   out.gauge("weft_ds_mirror_pending_bytes", "Answered, and not at every partner yet",
             now.pending_bytes);
-  out.gauge("weft_ds_mirror_oldest_pending_ms", "Age of the oldest of them",
-            now.oldest_pending.count());
+  out.gauge("weft_ds_mirror_oldest_pending_seconds", "Age of the oldest of them",
+            std::chrono::duration<double>(now.oldest_pending).count());
+  out.gauge("weft_ds_mirror_window_bytes", "What may be owed to partners at most", window_bytes);
   out.gauge("weft_ds_mirror_partners_away", "Partners that are not written to just now",
             now.partners_away);
   out.counter("weft_ds_mirror_forwarded_bytes_total", "Bytes written at partners",
@@ -30,8 +35,8 @@ void write_mirror(const MirrorCounts& now, Metrics& out) {
 void write_scrub_metrics(const ScrubView& scrub, Metrics& out) {
   out.gauge("weft_ds_parity_scrub_running", "1 while the parity group is gone through",
             scrub.running.load() ? 1 : 0);
-  out.gauge("weft_ds_parity_scrub_permille", "How much of its objects this scrub, or the last, did",
-            scrub.permille.load());
+  out.gauge("weft_ds_parity_scrub_ratio", "How much of its objects this scrub, or the last, did",
+            ratio(scrub.permille.load()));
   out.gauge("weft_ds_parity_scrub_bytes", "Bytes it read, of all targets", scrub.bytes.load());
   out.gauge("weft_ds_parity_scrub_corrupt_blocks", "Blocks, checksums and headers that were wrong",
             scrub.corrupt.load());
@@ -41,7 +46,7 @@ void write_scrub_metrics(const ScrubView& scrub, Metrics& out) {
             scrub.lost.load());
   out.gauge("weft_ds_parity_scrub_failed", "Parts of objects that could not be looked at",
             scrub.failed.load());
-  out.gauge("weft_ds_parity_scrub_ended_seconds", "When one ended last, since 1970",
+  out.gauge("weft_ds_parity_scrub_ended_timestamp_seconds", "When one ended last, since 1970",
             scrub.ended.load());
   out.counter("weft_ds_parity_scrubs_total", "Scrubs that ended", scrub.rounds.load());
 }
@@ -88,8 +93,8 @@ void write_parity_metrics(const ParityView& parity, Metrics& out) {
               parity.rebuilds.load());
   out.counter("weft_ds_parity_replaced_total", "Targets that were new and empty, and have it all",
               parity.replaced.load());
-  out.gauge("weft_ds_parity_rebuild_permille", "How much of its objects this rebuild has, or had",
-            parity.rebuild_permille.load());
+  out.gauge("weft_ds_parity_rebuild_ratio", "How much of its objects this rebuild has, or had",
+            ratio(parity.rebuild_permille.load()));
   out.gauge("weft_ds_parity_rebuilt_bytes", "Bytes written by this rebuild, or the last",
             parity.rebuilt_bytes.load());
   out.gauge("weft_ds_parity_rebuild_objects_left", "Objects it has not gone through",
@@ -130,7 +135,7 @@ void write_metrics(const MetricsSample& now, Metrics& out) {
   out.counter("weft_ds_descriptor_waits_total",
               "Objects that waited to be opened until others were synced and closed",
               now.descriptor_waits);
-  write_mirror(now.mirror, out);
+  write_mirror(now.mirror, now.mirror_window_bytes, out);
   out.gauge("weft_ds_registered", "1 while registered with the metadata server",
             now.registered ? 1 : 0);
 }

@@ -1,5 +1,6 @@
 // What a data server tells Prometheus.
 //
+//   weft_build_info{program,version}                   1
 //   weft_ds_operations_total{op="read|write|commit"}   operations begun
 //   weft_ds_read_bytes_total, weft_ds_write_bytes_total
 //   weft_ds_zero_copy_bytes_total                      of those read, sent from the page cache
@@ -16,8 +17,9 @@
 //   weft_ds_store_capacity_bytes, weft_ds_store_free_bytes, weft_ds_store_objects
 //   weft_ds_open_files                                 objects that are open, in a folder store
 //   weft_ds_descriptor_waits_total                     objects that waited for others to be closed
-//   weft_ds_mirror_pending_bytes, weft_ds_mirror_oldest_pending_ms
+//   weft_ds_mirror_pending_bytes, weft_ds_mirror_oldest_pending_seconds
 //                                                      answered, not at every partner yet
+//   weft_ds_mirror_window_bytes                        how much that may be
 //   weft_ds_mirror_partners_away                       partners that are not written to just now
 //   weft_ds_mirror_forwarded_bytes_total               written at partners
 //   weft_ds_mirror_missed_writes_total                 acknowledged without a partner
@@ -36,14 +38,14 @@
 //   weft_ds_parity_members_put_out_total, weft_ds_parity_recoveries_total
 //   weft_ds_parity_rebuilds_total                      members that are back
 //   weft_ds_parity_replaced_total                      new targets that have everything
-//   weft_ds_parity_rebuild_permille                    of the objects that are to be rebuilt
+//   weft_ds_parity_rebuild_ratio                       of the objects that are to be rebuilt
 //   weft_ds_parity_rebuilt_bytes, weft_ds_parity_rebuild_objects_left
 //                                                      of the rebuild that goes on, or the last
-//   weft_ds_parity_scrub_running, weft_ds_parity_scrub_permille, weft_ds_parity_scrub_bytes,
+//   weft_ds_parity_scrub_running, weft_ds_parity_scrub_ratio, weft_ds_parity_scrub_bytes,
 //   weft_ds_parity_scrub_corrupt_blocks, weft_ds_parity_scrub_wrong_parity,
 //   weft_ds_parity_scrub_lost_blocks, weft_ds_parity_scrub_failed
 //                                                      of the scrub that goes on, or the last
-//   weft_ds_parity_scrub_ended_seconds, weft_ds_parity_scrubs_total
+//   weft_ds_parity_scrub_ended_timestamp_seconds, weft_ds_parity_scrubs_total
 //   weft_ds_cache_*                                    cache_metrics.h, if there is a cache
 //   weft_ds_registered                                 1 while the metadata server knows us
 //
@@ -87,6 +89,7 @@ struct MetricsSample {
   std::uint64_t descriptor_waits = 0;
   bool registered = false;
   MirrorCounts mirror;
+  std::size_t mirror_window_bytes = 0;
 };
 
 void write_target_metrics(const TargetView& target, Metrics& out);

@@ -169,6 +169,7 @@ std::vector<std::uint16_t> Target::ports() const {
 }
 
 void Target::write_metrics(Metrics& out) {
+  out.build_info("weft-target", WEFT_VERSION);
   const TargetCounts now = counts();
   const auto operations = [&out](const char* op, std::uint64_t count) {
     out.counter("weft_target_operations_total", "Operations begun", count, {{"op", op}});
@@ -210,8 +211,8 @@ void Target::write_metrics(Metrics& out) {
       load_->sample({.streams = {}, .network = {.in = now.write_bytes, .out = now.read_bytes}});
   const auto& cpus = load.cpu_percent;
   const double busy = std::accumulate(cpus.begin(), cpus.end(), 0.0);
-  out.gauge("weft_target_cpu_percent", "How busy the processors are, their mean",
-            cpus.empty() ? 0 : busy / cpus.size());
+  out.gauge("weft_target_cpu_busy_ratio", "How busy the processors are, their mean",
+            cpus.empty() ? 0 : busy / cpus.size() / 100);
   out.gauge("weft_target_run_queue", "Threads that run or want to", load.run_queue_milli / 1000.0);
   out.gauge("weft_target_disk_bytes_per_second", "Read and written at the store's disk",
             load.disk.used);

@@ -7,14 +7,15 @@
 //          spaces closed clean
 //
 // Metrics (Prometheus):
+//   weft_build_info{program,version},
 //   weft_target_operations_total{op="read|write|commit"}, weft_target_read_bytes_total,
 //   weft_target_write_bytes_total, weft_target_lent_bytes_total, weft_target_readers_total,
 //   weft_target_writers_total,
 //   weft_target_errors_total, weft_target_refused_total, weft_target_running,
 //   weft_target_connections{transport="shm|tcp"},
 //   weft_target_spaces, weft_target_memory_bytes, weft_target_store_capacity_bytes,
-//   weft_target_store_free_bytes, weft_target_store_objects, weft_target_cpu_percent (mean of the
-//   processors), weft_target_run_queue, weft_target_disk_bytes_per_second; with a cache
+//   weft_target_store_free_bytes, weft_target_store_objects, weft_target_cpu_busy_ratio (mean of
+//   the processors), weft_target_run_queue, weft_target_disk_bytes_per_second; with a cache
 //   weft_target_cache_* (store/cache_metrics.h)
 //
 // A disk that hangs (stall_watch.h): data servers are told that it fails, and connections by TCP

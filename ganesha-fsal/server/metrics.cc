@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 namespace weft::mds::admin {
 namespace {
@@ -47,6 +48,8 @@ void write_store(const StoreReport& store, Metrics& out) {
               store.background_errors);
   out.counter("weft_mds_store_commits_total", "Changes of the metadata", store.commits);
   out.counter("weft_mds_store_syncs_total", "Syncs of the metadata's log", store.syncs);
+  out.gauge("weft_mds_store_free_bytes", "Free in the store's file system", store.free_bytes);
+  out.gauge("weft_mds_store_floor_bytes", "How much of it is to stay free", store.floor_bytes);
   out.gauge("weft_mds_store_memory_bytes", "Metadata in memory and log only", store.memory_bytes);
   out.gauge("weft_mds_store_table_bytes", "Metadata in tables on disk", store.table_bytes);
   out.gauge("weft_mds_store_compaction_bytes", "Metadata still to be compacted",
@@ -78,6 +81,10 @@ void write_scrub(const ScrubReport& scrub, Metrics& out) {
   out.gauge("weft_mds_scrub_differing", "Copies that differed in the last scrub", scrub.differing);
   out.gauge("weft_mds_scrub_mended", "Of these those that were made equal", scrub.mended);
   out.gauge("weft_mds_scrub_failed", "Files that the last scrub could not compare", scrub.failed);
+  const auto mended = std::ranges::count(scrub.findings, true, &ScrubFindingReport::mended);
+  out.gauge("weft_mds_scrub_unresolved",
+            "Copies that differ, of which somebody has to say which is right",
+            scrub.unlisted + scrub.findings.size() - static_cast<std::uint64_t>(mended));
 }
 
 void write_repair(const RepairTotalsReport& repair, Metrics& out) {
@@ -97,39 +104,76 @@ void write_repair(const RepairTotalsReport& repair, Metrics& out) {
               repair.copied_bytes);
 }
 
-void write_servers(const std::vector<DataServerReport>& servers, Metrics& out) {
+// One value of each server: a counter when its name says so, otherwise a gauge.
+void each(const std::vector<DataServerReport>& servers, Metrics& out, const char* name,
+          const char* help, auto value) {
+  const bool counts = std::string_view(name).ends_with("_total");
+  for (const DataServerReport& server : servers) {
+    const std::string id = std::to_string(server.id);
+    // One that names no failure domain is one.
+    const std::string& domain = server.failure_domain.empty() ? server.name : server.failure_domain;
+    const Metrics::Labels labels = {{"id", id}, {"name", server.name}, {"domain", domain}};
+    counts ? out.counter(name, help, value(server), labels)
+           : out.gauge(name, help, value(server), labels);
+  }
+}
+
+using Report = DataServerReport;
+
+void write_servers(const std::vector<Report>& servers, Metrics& out) {
   for (const auto state : {DsState::kUp, DsState::kSuspect, DsState::kDown, DsState::kUnknown}) {
-    const auto count = std::ranges::count(servers, state, &DataServerReport::state);
+    const auto count = std::ranges::count(servers, state, &Report::state);
     out.gauge("weft_mds_data_servers", "Data servers by state", count,
               {{"state", to_string(state)}});
   }
-  const auto each = [&](const char* name, const char* help, auto value) {
-    for (const DataServerReport& server : servers) {
-      out.gauge(name, help, value(server),
-                {{"id", std::to_string(server.id)}, {"name", server.name}});
-    }
-  };
-  using Report = DataServerReport;
-  each("weft_mds_data_server_up", "1 while the data server is up",
+  each(servers, out, "weft_mds_data_server_up", "1 while the data server is up",
        [](const Report& server) { return server.state == DsState::kUp ? 1 : 0; });
-  each("weft_mds_data_server_shared_memory", "1 while its proxied I/O goes through shared memory",
+  each(servers, out, "weft_mds_data_server_shared_memory",
+       "1 while its proxied I/O goes through shared memory",
        [](const Report& server) { return server.proxy == "shared memory" ? 1 : 0; });
-  each("weft_mds_data_server_shared_memory_bytes", "Bulk data that went through shared memory",
+  each(servers, out, "weft_mds_data_server_shared_memory_bytes_total",
+       "Bulk data that went through shared memory",
        [](const Report& server) { return server.proxy_shared_bytes; });
-  each("weft_mds_data_server_capacity_bytes", "Size of its store's file system",
+  each(servers, out, "weft_mds_data_server_read_bytes_total", "Bytes clients read there",
+       [](const Report& server) { return server.read_bytes; });
+  each(servers, out, "weft_mds_data_server_write_bytes_total", "Bytes clients wrote there",
+       [](const Report& server) { return server.written_bytes; });
+  each(servers, out, "weft_mds_data_server_capacity_bytes", "Size of its store's file system",
        [](const Report& server) { return server.capacity_bytes; });
-  each("weft_mds_data_server_free_bytes", "Free in its store's file system",
+  each(servers, out, "weft_mds_data_server_free_bytes", "Free in its store's file system",
        [](const Report& server) { return server.free_bytes; });
-  each("weft_mds_data_server_stale_objects", "Its objects that missed writes",
+}
+
+// What may be wrong with them.
+void write_server_states(const std::vector<Report>& servers, Metrics& out) {
+  each(servers, out, "weft_mds_data_server_stale_objects", "Its objects that missed writes",
        [](const Report& server) { return server.stale_objects; });
-  each("weft_mds_data_server_repairs", "Repair jobs of its objects under way",
+  each(servers, out, "weft_mds_data_server_repairs", "Repair jobs of its objects under way",
        [](const Report& server) { return server.repairs.size(); });
+  each(servers, out, "weft_mds_data_server_repair_waits", "1 while its repair waits for something",
+       [](const Report& server) { return server.repair_waits.empty() ? 0 : 1; });
+  each(servers, out, "weft_mds_data_server_store_away",
+       "1 while it is connected and serves nothing, since its store is not there",
+       [](const Report& server) { return server.trouble.empty() ? 0 : 1; });
+  each(servers, out, "weft_mds_data_server_not_accepted",
+       "1 while a process asks in vain to be this data server",
+       [](const Report& server) { return server.not_accepted.empty() ? 0 : 1; });
+  each(servers, out, "weft_mds_data_server_objects_left", "Objects still to be moved off it",
+       [](const Report& server) { return server.objects_left; });
+  each(servers, out, "weft_mds_data_server_objects_stuck", "Of these those that cannot be moved",
+       [](const Report& server) {
+         std::uint64_t objects = 0;
+         for (const StuckReport& stuck : server.stuck) objects += stuck.objects;
+         return objects;
+       });
 }
 
 }  // namespace
 
 void write_metrics(const SystemReport& system, Metrics& out) {
   const StatusReport& status = system.status;
+  out.build_info("weft-mds", status.version);
+  out.gauge("weft_mds_uptime_seconds", "Since the process started", seconds(status.uptime_ms));
   write_io(status, out);
   write_layouts(status, out);
   out.gauge("weft_mds_clients", "NFSv4 clients with a confirmed client id", status.clients);
@@ -141,7 +185,16 @@ void write_metrics(const SystemReport& system, Metrics& out) {
   write_scrub(status.scrub, out);
   write_store(status.store, out);
   write_inline(status.inlined, out);
+  out.gauge("weft_mds_stray_objects", "Objects no file needs, that the last audit only told of",
+            status.strays);
+  out.gauge("weft_mds_foreign_objects", "Objects of files that were never made here",
+            status.foreign_objects);
+  out.gauge("weft_mds_refused_servers", "Who was refused as a data server in the last minutes",
+            status.refused.size());
+  out.gauge("weft_mds_warnings", "Of the placement of copies, in weft status",
+            status.warnings.size());
   write_servers(system.data_servers, out);
+  write_server_states(system.data_servers, out);
 }
 
 }  // namespace weft::mds::admin

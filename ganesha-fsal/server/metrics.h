@@ -1,5 +1,7 @@
 // What the metadata server tells Prometheus: the reports of `weft status` and `weft ds list`.
 //
+//   weft_build_info{program,version}                   1
+//   weft_mds_uptime_seconds                            since the process started
 //   weft_mds_operations_total{op="read|write"}         served by itself: clients without pNFS
 //   weft_mds_read_bytes_total, weft_mds_write_bytes_total
 //   weft_mds_layouts_granted_total, _refused_total, _returned_total, _committed_total
@@ -10,10 +12,15 @@
 //   weft_mds_clients, weft_mds_grace_left_seconds, weft_mds_removals_queued
 //   weft_mds_store_failed, weft_mds_store_full, weft_mds_store_writes_stopped (0 or 1)
 //   weft_mds_store_background_errors_total
-//   weft_mds_store_memory_bytes, _table_bytes, _compaction_bytes
+//   weft_mds_store_memory_bytes, _table_bytes, _compaction_bytes, _free_bytes, _floor_bytes
+//   weft_mds_scrub_*, weft_mds_repair_*                of the last scrub; since the start
+//   weft_mds_stray_objects, weft_mds_foreign_objects   of the last audit
+//   weft_mds_refused_servers, weft_mds_warnings        as in weft status
 //   weft_mds_data_servers{state="up|suspect|down|unknown"}
-//   weft_mds_data_server_up{id,name}                   1 or 0
-//   weft_mds_data_server_capacity_bytes{id,name}, _free_bytes{id,name}, as they reported
+//   weft_mds_data_server_*{id,name,domain}             of each:
+//     _up, _store_away, _not_accepted, _repair_waits, _shared_memory    1 or 0
+//     _capacity_bytes, _free_bytes, _read_bytes_total, _write_bytes_total, as they reported
+//     _shared_memory_bytes_total, _stale_objects, _repairs, _objects_left, _objects_stuck
 //
 // Threading: pure functions.
 #pragma once

@@ -45,6 +45,12 @@ class Metrics {
     add_gauge(name, help, static_cast<double>(value), labels);
   }
 
+  // Which program this is, and of which version.
+  void build_info(std::string_view program, std::string_view version) {
+    add_gauge("weft_build_info", "1, for this program and its version", 1,
+              {{"program", program}, {"version", version}});
+  }
+
   // The text format, version 0.0.4.
   [[nodiscard]] std::string text() const;
 

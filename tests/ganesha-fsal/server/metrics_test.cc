@@ -36,13 +36,31 @@ TEST_CASE("Prometheus is told what the reports say", "[admin]") {
   status.inlined = {.files = 20, .bytes = 30, .writes = 40, .grown = 50, .busy = true};
   status.repair.stale_objects = 4;
   status.repair.copied_bytes = 4096;
+  status.version = "1.2.3";
+  status.uptime_ms = 2500;
+  status.scrub.unlisted = 3;
+  status.scrub.findings.resize(2);
+  status.scrub.findings[0].mended = true;
+  DataServerReport first = server(1, DsState::kUp);
+  first.failure_domain = "rack\"1\"";
+  first.proxy_shared_bytes = 5;
+  first.stuck = {{.objects = 4, .why = "no room"}, {.objects = 3, .why = "no copy"}};
+  first.trouble = "its target does not answer";
   Metrics metrics;
-  system.data_servers = {server(1, DsState::kUp), server(2, DsState::kDown)};
+  system.data_servers = {first, server(2, DsState::kDown)};
   write_metrics(system, metrics);
   const std::string text = metrics.text();
   CHECK(has(text, "weft_mds_operations_total{op=\"read\"} 3"));
   CHECK(has(text, "weft_mds_operations_total{op=\"write\"} 0"));
   CHECK(has(text, "weft_mds_write_bytes_total 5497558138880"));
+  CHECK(has(text, "weft_build_info{program=\"weft-mds\",version=\"1.2.3\"} 1"));
+  CHECK(has(text, "weft_mds_uptime_seconds 2.5"));
+  CHECK(has(text, "weft_mds_scrub_unresolved 4"));
+  const std::string labels = R"({id="1",name="ds1",domain="rack\"1\""})";
+  CHECK(has(text, "weft_mds_data_server_objects_stuck" + labels + " 7"));
+  CHECK(has(text, "weft_mds_data_server_store_away" + labels + " 1"));
+  CHECK(has(text, "weft_mds_data_server_shared_memory_bytes_total" + labels + " 5"));
+  CHECK(has(text, "# TYPE weft_mds_data_server_shared_memory_bytes_total counter"));
   CHECK(has(text, "weft_mds_layouts 7"));
   CHECK(has(text, "weft_mds_recalls_total 8"));
   CHECK(has(text, "weft_mds_oldest_recall_seconds 1.5"));
@@ -56,11 +74,11 @@ TEST_CASE("Prometheus is told what the reports say", "[admin]") {
   CHECK(has(text, "weft_mds_inline_busy 1"));
   CHECK(has(text, "weft_mds_stale_objects 4"));
   CHECK(has(text, "weft_mds_repair_copied_bytes_total 4096"));
-  CHECK(has(text, "weft_mds_data_server_stale_objects{id=\"2\",name=\"ds2\"} 0"));
+  CHECK(has(text, "weft_mds_data_server_stale_objects{id=\"2\",name=\"ds2\",domain=\"ds2\"} 0"));
   CHECK(has(text, "weft_mds_data_servers{state=\"up\"} 1"));
   CHECK(has(text, "weft_mds_data_servers{state=\"suspect\"} 0"));
-  CHECK(has(text, "weft_mds_data_server_up{id=\"2\",name=\"ds2\"} 0"));
-  CHECK(has(text, "weft_mds_data_server_free_bytes{id=\"2\",name=\"ds2\"} 20"));
+  CHECK(has(text, "weft_mds_data_server_up{id=\"2\",name=\"ds2\",domain=\"ds2\"} 0"));
+  CHECK(has(text, "weft_mds_data_server_free_bytes{id=\"2\",name=\"ds2\",domain=\"ds2\"} 20"));
 }
 
 }  // namespace weft::mds::admin
