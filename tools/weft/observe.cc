@@ -96,7 +96,7 @@ int health_command(const Settings& settings, const HealthOptions& options) {
       return complain(changed.error().text);
     }
   }
-  const auto system = mds::admin::Client(settings.socket).status();
+  const auto system = mds::admin::Client(settings.socket).ask(mds::admin::GetStatus{});
   if (!system) return complain_of_admin(settings.socket, system.error());
   const auto found = health(*system);
   const bool healthy = std::ranges::all_of(found, [&muted](const Problem& problem) {
@@ -111,9 +111,9 @@ int health_command(const Settings& settings, const HealthOptions& options) {
 }
 
 int df_command(const Settings& settings) {
-  const auto servers = mds::admin::Client(settings.socket).data_servers();
+  const auto servers = mds::admin::Client(settings.socket).ask(mds::admin::GetDataServers{});
   if (!servers) return complain_of_admin(settings.socket, servers.error());
-  const SpaceReport space = space_of(*servers);
+  const SpaceReport space = space_of(servers->data_servers);
   settings.json ? print(space_json(space)) : print(space_text(space));
   return kExitGood;
 }
@@ -139,12 +139,12 @@ int watch(double interval_s, const std::function<int()>& command) {
 int top_command(const Settings& settings, const TopOptions& options) {
   using Clock = std::chrono::steady_clock;
   const mds::admin::Client client(settings.socket);
-  auto before = client.status();
+  auto before = client.ask(mds::admin::GetStatus{});
   auto since = Clock::now();
   for (unsigned done = 0; options.count == 0 || done < options.count; ++done) {
     if (!before) return complain_of_admin(settings.socket, before.error());
     pause(options.interval_s);
-    auto after = client.status();
+    auto after = client.ask(mds::admin::GetStatus{});
     const auto now = Clock::now();
     if (!after) return complain_of_admin(settings.socket, after.error());
     const Rates rates =
@@ -163,7 +163,7 @@ int version_command(const Settings& settings, bool all, const std::string& own) 
     settings.json ? print(Json{{"weft", own}}) : print("weft " + own + "\n");
     return kExitGood;
   }
-  const auto system = mds::admin::Client(settings.socket).status();
+  const auto system = mds::admin::Client(settings.socket).ask(mds::admin::GetStatus{});
   if (!system) return complain_of_admin(settings.socket, system.error());
   std::set<std::string> versions{own, system->status.version};
   Table table({"PROGRAM", "AT", "VERSION"});

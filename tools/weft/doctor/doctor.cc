@@ -213,7 +213,7 @@ class Doctor {
 
   // From the metadata server to every data server.
   void look_at_system() {
-    const auto system = mds::admin::Client(settings_.socket).status();
+    const auto system = mds::admin::Client(settings_.socket).ask(mds::admin::GetStatus{});
     if (!system) {
       add(Check{"metadata server", Found::kBad, "does not answer at " + settings_.socket,
                 "systemctl status weft-mds says why"});
