@@ -24,10 +24,10 @@
 // back.
 //
 // Full members. kNoSpace is the client's: a member that is nearly full is asked for room before
-// anything of a write is written at any, and each has a reserve for what must be written all the same
-// (member_room.h). So a member is never put out because it is full, and objects can be removed and
-// cut. If somebody else takes the reserve, too, the group waits for room, which recovery goes on
-// with; it begins with what is being removed.
+// anything of a write is written at any, and each has a reserve for what must be written all the
+// same (member_room.h). So a member is never put out because it is full, and objects can be removed
+// and cut. If somebody else takes the reserve, too, the group waits for room, which recovery goes
+// on with; it begins with what is being removed.
 //
 // Replacing a member. A store that is new and empty takes the place of one that is lost: the record
 // says that it lacks everything, then it is the member. All objects that the others list are

@@ -261,10 +261,12 @@ TEST_CASE_METHOD(Assembled, "server: copies that cannot be apart are told before
 
 TEST_CASE_METHOD(Assembled,
                  "server: clients that cannot be recorded, and leases that are too short") {
-  const auto reports = make_admin_reports(*server);
-  CHECK(reports->status()->warnings.empty());
+  const auto warned = [this] {
+    return make_admin_table(*server).ask(admin::GetStatus{})->status.warnings;
+  };
+  CHECK(warned().empty());
   client_refused = ENOSPC;
-  auto warnings = reports->status()->warnings;
+  auto warnings = warned();
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].contains("No space left on device"));
   client_refused = 0;
@@ -272,7 +274,7 @@ TEST_CASE_METHOD(Assembled,
   lease = 5s;
   grace = 4s;
   start();
-  warnings = make_admin_reports(*server)->status()->warnings;
+  warnings = warned();
   REQUIRE(warnings.size() == 2);
   CHECK(warnings[0].starts_with("Lease_Lifetime is 5 s:"));
   CHECK(warnings[1].starts_with("Grace_Period is 4 s and shorter than Lease_Lifetime, 5 s:"));

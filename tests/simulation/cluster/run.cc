@@ -115,9 +115,7 @@ Cluster::Cluster(const RunOptions& options)
   policy.stripe_count = options.stripes;
   policy.copies = options.copies;
   if (policy.copies == 0) policy.copies = choose(5) == 0 ? 1 : 2;
-  const bool flexible =
-      options.layouts == Layouts::kAny ? choose(4) == 0 : options.layouts == Layouts::kFlexFiles;
-  if (flexible) {
+  if (options.layouts == Layouts::kFlexFiles) {
     policy.type = layout::LayoutType::kFlexFiles;
     policy.stripe_count = 1;
     policy.duplication = layout::Duplication::kClientSync;
