@@ -20,14 +20,21 @@ _SUMS_AT = 4096  # in an object of checksums, behind its header
 _MEMBERS_MOST = 32
 _LOG_AT, _LOG_MAGIC, _LOG_CLEAN = 16, 0x5750464D, 2
 _SUMS = 1 << 31  # in the generation of an object of checksums
+_RESERVE = "0.0000000000000000.1"  # of no file
 
 
 def groups(cluster) -> list[list[dict[str, Path]]]:
     """A group for each data server that has one: each member's objects, name to file."""
     spaces = [target.spaces() for target in cluster.targets]
     uuids = sorted(set().union(*spaces))
-    return [[objects_of(space[uuid]) if uuid in space else {} for space in spaces]
+    return [[_members(space[uuid]) if uuid in space else {} for space in spaces]
             for uuid in uuids]
+
+
+def _members(store: Path) -> dict[str, Path]:
+    found = objects_of(store)
+    found.pop(_RESERVE, None)
+    return found
 
 
 def nothing_dirty(store: Path) -> bool:
