@@ -52,7 +52,9 @@ class Disk:
     def mount_again(self) -> None:
         """After shut_down(), when nothing uses it any more: what is stable is there."""
         device = sh("findmnt", "-no", "SOURCE", str(self.folder)).strip()
-        sh("umount", str(self.folder))
+        # An io_uring lets go of its files a moment after its process has ended.
+        wait_until(lambda: not sh("umount", str(self.folder), check=False), 20,
+                   f"{self.folder} to be unmounted", 0.1)
         alive = Path("/sys/fs/ext4") / Path(device).name  # or it would be mounted as it is
         wait_until(lambda: not alive.exists(), 20, f"the file system of {device} to go")
         self.mount()
