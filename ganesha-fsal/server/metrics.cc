@@ -191,7 +191,7 @@ void write_metrics(const SystemReport& system, Metrics& out) {
             status.foreign_objects);
   out.gauge("weft_mds_refused_servers", "Who was refused as a data server in the last minutes",
             status.refused.size());
-  out.gauge("weft_mds_warnings", "Of the placement of copies, in weft status",
+  out.gauge("weft_mds_warnings", "What weft status warns of: placement, leases, clients",
             status.warnings.size());
   write_servers(system.data_servers, out);
   write_server_states(system.data_servers, out);

@@ -343,7 +343,8 @@ Result<> Tree::destroy(const InodeRecord& inode) {
   transaction_.erase(keys::truncate(id));
   auto map = layout(id);
   if (!map) return pass(map);
-  if (inode.attributes.size > 0) {  // or else there are no bytes, and none are to be erased
+  // One that is empty, and has not begun to grow, has no bytes in the store to be erased.
+  if (inode.attributes.size > 0 || map->has_value()) {
     if (auto gone = erase_inline(id, map->has_value()); !gone) return gone;
   }
   if (!*map) return {};
