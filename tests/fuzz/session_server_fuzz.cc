@@ -8,8 +8,8 @@
 
 #include "rpc/onc/rpc_header.h"
 #include "rpc/session/session_server.h"
-#include "rpc/transport/in_memory.h"
 #include "tests/rpc/session/piping_channel.h"
+#include "tests/rpc/transport/in_memory.h"
 
 using namespace weft;
 using namespace weft::rpc;

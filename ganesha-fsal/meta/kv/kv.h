@@ -1,8 +1,8 @@
 // The metadata store: an ordered key-value store with serialisable transactions.
 //
 // Everything the metadata server knows durably goes through this interface. RocksDB, embedded, is
-// the default engine (rocks_kv.h); memory_kv.h is the double for tests, which can also fail and
-// lose power on purpose. A distributed engine can take their place.
+// the default engine (rocks_kv.h); tests have a double in memory, which can also fail and lose
+// power on purpose. A distributed engine can take their place.
 //
 // Transactions are optimistic: get() remembers what was read, and commit() answers kConflict when
 // somebody else has changed any of it since; apply() and run() then try again.

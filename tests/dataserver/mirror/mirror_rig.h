@@ -14,9 +14,9 @@
 #include "dataserver/store/disk.h"
 #include "dataserver/store/file_store.h"
 #include "rpc/session/session_server.h"
-#include "rpc/transport/in_memory.h"
 #include "tests/dataserver/io_thread.h"
 #include "tests/dataserver/temp_folder.h"
+#include "tests/rpc/transport/in_memory.h"
 
 namespace weft::test {
 

@@ -7,7 +7,7 @@
 #include "dataserver/parity/group_record.h"
 #include "dataserver/parity/scrub_record.h"
 #include "rpc/xdr/xdr.h"
-#include "tests/dataserver/hex.h"
+#include "tests/hex.h"
 
 using namespace weft;
 using namespace weft::ds;

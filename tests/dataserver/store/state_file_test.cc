@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "dataserver/store/disk.h"
-#include "tests/dataserver/hex.h"
 #include "tests/dataserver/temp_folder.h"
+#include "tests/hex.h"
 
 namespace weft::ds {
 namespace {

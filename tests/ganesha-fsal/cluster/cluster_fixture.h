@@ -5,8 +5,8 @@
 
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/cluster/cluster.h"
-#include "ganesha-fsal/meta/kv/memory_kv.h"
 #include "tests/ganesha-fsal/cluster/fake_server.h"
+#include "tests/ganesha-fsal/meta/memory_kv.h"
 
 namespace weft::mds {
 

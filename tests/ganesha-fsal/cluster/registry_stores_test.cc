@@ -3,7 +3,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "ganesha-fsal/cluster/registry.h"
-#include "ganesha-fsal/meta/kv/memory_kv.h"
+#include "tests/ganesha-fsal/meta/memory_kv.h"
 
 using namespace weft;
 using namespace weft::mds;

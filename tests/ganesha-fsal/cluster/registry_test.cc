@@ -3,8 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <future>
 
-#include "ganesha-fsal/meta/kv/memory_kv.h"
 #include "tests/ganesha-fsal/meta/held_sync.h"
+#include "tests/ganesha-fsal/meta/memory_kv.h"
 
 using namespace weft;
 using namespace weft::mds;

@@ -10,10 +10,10 @@
 #include <string>
 
 #include "ganesha-fsal/meta/fsck.h"
-#include "ganesha-fsal/meta/kv/memory_kv.h"
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/meta/schema/keys.h"
+#include "tests/ganesha-fsal/meta/memory_kv.h"
 
 namespace weft::mds {
 

@@ -7,10 +7,10 @@
 #include <set>
 
 #include "ganesha-fsal/cluster/await.h"
-#include "ganesha-fsal/meta/kv/memory_kv.h"
 #include "ganesha-fsal/proxy/proxy_io.h"
 #include "rpc/base/shared_memory.h"
 #include "tests/ganesha-fsal/cluster/fake_nfs.h"
+#include "tests/ganesha-fsal/meta/memory_kv.h"
 
 namespace weft::mds {
 

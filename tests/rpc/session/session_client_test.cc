@@ -9,8 +9,8 @@
 
 #include "rpc/session/client_slots.h"
 #include "rpc/session/session_server.h"
-#include "rpc/transport/in_memory.h"
 #include "tests/rpc/session/memory_handler.h"
+#include "tests/rpc/transport/in_memory.h"
 
 using namespace weft;
 using namespace weft::rpc;

@@ -7,9 +7,9 @@
 
 #include "rpc/onc/rpc_header.h"
 #include "rpc/session/session_server.h"
-#include "rpc/transport/in_memory.h"
 #include "tests/rpc/session/memory_handler.h"
 #include "tests/rpc/session/piping_channel.h"
+#include "tests/rpc/transport/in_memory.h"
 
 namespace weft::rpc::test {
 

@@ -1,4 +1,4 @@
-#include "rpc/transport/in_memory.h"
+#include "tests/rpc/transport/in_memory.h"
 
 #include <algorithm>
 

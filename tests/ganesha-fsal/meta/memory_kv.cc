@@ -1,4 +1,4 @@
-#include "ganesha-fsal/meta/kv/memory_kv.h"
+#include "tests/ganesha-fsal/meta/memory_kv.h"
 
 #include <deque>
 #include <map>
