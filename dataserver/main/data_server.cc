@@ -406,33 +406,16 @@ std::vector<std::uint16_t> DataServer::ports() const {
 }
 
 MetricsSample DataServer::metrics() const {
-  const CounterTotals total = counters_->total();
-  const rpc::SessionServerCounts sessions = sessions_->counts();
-  const StoreStat usage = chain_->store().usage().value_or(StoreStat{});
   const FileStore* folder = chain_->folder();
-  return {.reads = total.reads,
-          .writes = total.writes,
-          .commits = total.commits,
-          .read_bytes = total.read_bytes,
-          .write_bytes = total.write_bytes,
-          .zero_copy_bytes = total.zero_copy_bytes,
+  return {.operations = counters_->total(),
+          .sessions = sessions_->counts(),
           .shared_in_bytes = local_counts_->to_server.load(),
           .shared_out_bytes = local_counts_->to_client.load(),
-          .errors = total.errors,
-          .refused = total.refused,
-          .size_queries = total.size_queries,
-          .size_reports = total.size_reports,
-          .running = total.running,
           .lease_waiting = lease_wait_->waiting(),
           .fences = fences_->size(),
           .fence_log_bytes = fences_->log_bytes(),
-          .connections = sessions.connections,
-          .sessions = sessions.sessions,
-          .replays = sessions.replays,
           .memory_bytes = pool_.in_use_bytes(),
-          .capacity_bytes = usage.capacity_bytes,
-          .free_bytes = usage.free_bytes,
-          .objects = usage.objects,
+          .store = chain_->store().usage().value_or(StoreStat{}),
           .open_files = folder == nullptr ? 0 : folder->open_files(),
           .descriptor_waits = folder == nullptr ? 0 : folder->descriptor_waits(),
           .registered = control_ != nullptr && control_->registered(),

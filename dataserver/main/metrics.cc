@@ -9,7 +9,7 @@ namespace {
 // Of what is counted in thousandths.
 double ratio(std::uint32_t permille) { return permille / 1000.0; }
 
-void write_operations(const MetricsSample& now, Metrics& out) {
+void write_operations(const CounterTotals& now, Metrics& out) {
   const auto operations = [&out](const char* op, std::uint64_t count) {
     out.counter("weft_ds_operations_total", "NFS operations begun", count, {{"op", op}});
   };
@@ -103,34 +103,36 @@ void write_parity_metrics(const ParityView& parity, Metrics& out) {
 }
 
 void write_metrics(const MetricsSample& now, Metrics& out) {
-  write_operations(now, out);
-  out.counter("weft_ds_read_bytes_total", "Bytes read by clients", now.read_bytes);
-  out.counter("weft_ds_write_bytes_total", "Bytes written by clients", now.write_bytes);
+  write_operations(now.operations, out);
+  out.counter("weft_ds_read_bytes_total", "Bytes read by clients", now.operations.read_bytes);
+  out.counter("weft_ds_write_bytes_total", "Bytes written by clients", now.operations.write_bytes);
   out.counter("weft_ds_zero_copy_bytes_total", "Bytes read that were sent from the page cache",
-              now.zero_copy_bytes);
+              now.operations.zero_copy_bytes);
   constexpr char kShared[] = "weft_ds_shared_memory_bytes_total";
   constexpr char kSharedHelp[] = "Bulk data exchanged with a metadata server in shared memory";
   out.counter(kShared, kSharedHelp, now.shared_in_bytes, {{"direction", "in"}});
   out.counter(kShared, kSharedHelp, now.shared_out_bytes, {{"direction", "out"}});
-  out.counter("weft_ds_errors_total", "Operations answered with an error", now.errors);
+  out.counter("weft_ds_errors_total", "Operations answered with an error", now.operations.errors);
   out.counter("weft_ds_handles_refused_total",
-              "Handles that were forged, foreign, fenced, or lacked the right", now.refused);
+              "Handles that were forged, foreign, fenced, or lacked the right",
+              now.operations.refused);
   out.counter("weft_ds_size_queries_total", "File sizes asked of the metadata server",
-              now.size_queries);
+              now.operations.size_queries);
   out.counter("weft_ds_size_reports_total", "Stable writes told to the metadata server",
-              now.size_reports);
-  out.counter("weft_ds_replays_total", "Requests recognised as sent again", now.replays);
-  out.gauge("weft_ds_running", "Operations in progress", now.running);
+              now.operations.size_reports);
+  out.counter("weft_ds_replays_total", "Requests recognised as sent again", now.sessions.replays);
+  out.gauge("weft_ds_running", "Operations in progress", now.operations.running);
   out.gauge("weft_ds_lease_waiting", "Requests that wait for a lease of the metadata server",
             now.lease_waiting);
   out.gauge("weft_ds_fences", "Objects and clients of which older handles are refused", now.fences);
   out.gauge("weft_ds_fence_log_bytes", "Size of the fencing log", now.fence_log_bytes);
-  out.gauge("weft_ds_connections", "Connections open", now.connections);
-  out.gauge("weft_ds_sessions", "Sessions open", now.sessions);
+  out.gauge("weft_ds_connections", "Connections open", now.sessions.connections);
+  out.gauge("weft_ds_sessions", "Sessions open", now.sessions.sessions);
   out.gauge("weft_ds_memory_bytes", "Memory of data in transit", now.memory_bytes);
-  out.gauge("weft_ds_store_capacity_bytes", "Size of the store's file system", now.capacity_bytes);
-  out.gauge("weft_ds_store_free_bytes", "Free in the store's file system", now.free_bytes);
-  out.gauge("weft_ds_store_objects", "Objects in the store", now.objects);
+  out.gauge("weft_ds_store_capacity_bytes", "Size of the store's file system",
+            now.store.capacity_bytes);
+  out.gauge("weft_ds_store_free_bytes", "Free in the store's file system", now.store.free_bytes);
+  out.gauge("weft_ds_store_objects", "Objects in the store", now.store.objects);
   out.gauge("weft_ds_open_files", "Objects of a folder store that are open", now.open_files);
   out.counter("weft_ds_descriptor_waits_total",
               "Objects that waited to be opened until others were synced and closed",

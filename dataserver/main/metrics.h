@@ -55,36 +55,24 @@
 #include <cstdint>
 
 #include "dataserver/mirror/duplicator.h"
+#include "dataserver/nfs/counters.h"
 #include "dataserver/parity/parity_store.h"
 #include "dataserver/targets/target_link.h"
 #include "rpc/base/metrics.h"
+#include "rpc/session/session_server.h"
 
 namespace weft::ds {
 
 struct MetricsSample {
-  std::uint64_t reads = 0;
-  std::uint64_t writes = 0;
-  std::uint64_t commits = 0;
-  std::uint64_t read_bytes = 0;
-  std::uint64_t write_bytes = 0;
-  std::uint64_t zero_copy_bytes = 0;
+  CounterTotals operations;
+  rpc::SessionServerCounts sessions;
   std::uint64_t shared_in_bytes = 0;
   std::uint64_t shared_out_bytes = 0;
-  std::uint64_t errors = 0;
-  std::uint64_t refused = 0;
-  std::uint64_t size_queries = 0;
-  std::uint64_t size_reports = 0;
-  std::uint64_t running = 0;
   std::uint64_t lease_waiting = 0;
   std::uint64_t fences = 0;
   std::uint64_t fence_log_bytes = 0;
-  std::uint64_t connections = 0;
-  std::uint64_t sessions = 0;
-  std::uint64_t replays = 0;
   std::uint64_t memory_bytes = 0;
-  std::uint64_t capacity_bytes = 0;
-  std::uint64_t free_bytes = 0;
-  std::uint64_t objects = 0;
+  StoreStat store;
   std::uint64_t open_files = 0;  // of a folder store
   std::uint64_t descriptor_waits = 0;
   bool registered = false;

@@ -125,9 +125,10 @@ Result<> Target::listen() {
   return {};
 }
 
-void Target::tick() {
+Result<> Target::tick() {
   if (keys_->follow()) server_->keys_changed();
   watch_disk();
+  return {};
 }
 
 // I/O threads that wait for the disk are in the kernel, so it is not they who end connections.

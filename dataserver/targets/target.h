@@ -49,12 +49,16 @@ class Target {
 
   // Takes over what needs no restart.
   void reload(const TargetConfig& next) { config_.drain = next.drain; }
-  // Call a few times a second: follows the key file, and looks whether the disk answers.
-  void tick();
+  // Call a few times a second: follows the key file, and looks whether the disk answers. Never an
+  // error.
+  [[nodiscard]] Result<> tick();
   // An error means that not every space was closed clean; if something hangs (kTimedOut), the
   // process should exit without destroying this.
   [[nodiscard]] Result<> stop();
 
+  // As a data server's: it listens from the start.
+  [[nodiscard]] static bool listening() { return true; }
+  [[nodiscard]] static std::string status() { return "serves"; }
   // Where it listens by TCP.
   [[nodiscard]] std::vector<std::uint16_t> ports() const;
   [[nodiscard]] TargetCounts counts() const { return server_->counts(); }

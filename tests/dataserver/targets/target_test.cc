@@ -329,7 +329,7 @@ TEST_CASE("a target and its data servers change the key one after the other") {
   const auto target = rig.start();
   const auto write_keys = [&](const std::string& text) {
     std::ofstream(rig.folder.path() + "/key", std::ios::trunc) << text;
-    target->tick();
+    REQUIRE(target->tick());
   };
   const auto writes = [&](RemoteRunner& by) {
     by.ring().bind_to_this_thread();

@@ -73,9 +73,7 @@ class Machine {
   bool run_program(Result<std::unique_ptr<Program>> program) {
     if (!program) return failed(program.error());
     while (!stopping()) {
-      if constexpr (std::is_void_v<decltype((*program)->tick())>) {
-        (*program)->tick();
-      } else if (const auto ticked = (*program)->tick(); !ticked) {
+      if (const auto ticked = (*program)->tick(); !ticked) {
         failed(ticked.error());
         break;
       }
