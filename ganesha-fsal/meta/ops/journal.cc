@@ -208,7 +208,7 @@ Result<bool> Namespace::clear_stale(const StaleObject& mended) {
     if (!erased) return erased;
     cleared = true;
     (*map)->copies[mended.copy].set_state(*place, layout::CopyState::kCurrent);
-    tree.transaction().put(keys::layout(mended.id), layout::encode_layout_map(**map));
+    tree.change_layout(mended.id, **map);
     return {};
   });
   if (!done) return pass(done);

@@ -8,16 +8,6 @@
 namespace weft::mds {
 namespace {
 
-Result<> check_replacement(const layout::LayoutMap& now, const layout::LayoutMap& next) {
-  if (auto good = layout::validate(next); !good) return good;
-  if (next.object_generation > now.object_generation) return {};
-  if (next.object_generation == now.object_generation &&
-      std::ranges::includes(holders(next), holders(now))) {
-    return {};
-  }
-  return fail(Errc::kInvalid, "a data server left out needs a new object generation");
-}
-
 Result<std::uint32_t> to_epoch(Result<std::optional<std::string>> value) {
   if (!value) return pass(value);
   if (!*value) return 1U;
@@ -67,26 +57,6 @@ Result<std::vector<FileId>> Namespace::laid_out(FileId after, std::size_t limit)
   const std::string end = keys::all(keys::Prefix::kLayout).end;
   if (auto done = store_.latest().scan(begin, end, limit, visit); !done) return pass(done);
   return out;
-}
-
-Result<> Namespace::replace_layout(FileId id, const layout::LayoutMap& expected,
-                                   const layout::LayoutMap& next) {
-  return change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
-    auto now = tree.layout(id);
-    if (!now) return pass(now);
-    // Busy here: a conflict would only be tried again.
-    if (!*now || **now != expected) return fail(Errc::kBusy, "the layout has changed");
-    if (auto good = check_replacement(**now, next); !good) return good;
-    auto moved = tree.transaction().get(keys::move(id));
-    if (!moved) return pass(moved);
-    if (*moved) return fail(Errc::kBusy, "the file is being moved");
-    if (next.object_generation != (*now)->object_generation) {
-      auto queued = tree.queue_removal(id, (*now)->object_generation, holders(**now));
-      if (!queued) return queued;
-    }
-    tree.put_layout(id, next);
-    return tree.replace_stale(id, &**now, &next);
-  });
 }
 
 Result<layout::LayoutMap> Namespace::bump_object_epoch(FileId id) {

@@ -248,11 +248,6 @@ class Namespace {
   [[nodiscard]] Result<layout::LayoutMap> ensure_layout(FileId id, const MakeLayout& make);
   // Files that have a map, with numbers above `after`, at most `limit`, in order.
   [[nodiscard]] Result<std::vector<FileId>> laid_out(FileId after, std::size_t limit) const;
-  // Replaces a map, and the reverse index with it. A map that leaves a data server out must have a
-  // greater object generation; the objects of the old one are queued for removal. kInvalid
-  // otherwise; kBusy when the map is no longer `expected`.
-  [[nodiscard]] Result<> replace_layout(FileId id, const layout::LayoutMap& expected,
-                                        const layout::LayoutMap& next);
   // Counts up the object epoch in the file's map and returns the new map. kNotFound without map.
   [[nodiscard]] Result<layout::LayoutMap> bump_object_epoch(FileId id);
   // The epoch under which a client's handles are sealed; 1 until bumped.

@@ -52,6 +52,24 @@ Result<std::string> to_inline(Value value) {
   return std::move(record->bytes);
 }
 
+struct Behind {
+  std::uint32_t copy;
+  std::uint32_t ds_id;
+};
+
+// Who holds something of a copy that is not current.
+std::vector<Behind> behind(const layout::LayoutMap& map) {
+  std::vector<Behind> found;
+  for (std::uint32_t copy = 0; copy < map.copies.size(); ++copy) {
+    const layout::Copy& servers = map.copies[copy];
+    for (std::size_t at = 0; at < servers.ds_ids.size(); ++at) {
+      if (servers.state_of(at) == layout::CopyState::kCurrent || !servers.holds(at)) continue;
+      found.push_back({copy, servers.ds_ids[at]});
+    }
+  }
+  return found;
+}
+
 constexpr std::uint32_t kSetUid = 04000;
 constexpr std::uint32_t kSetGid = 02000;
 constexpr std::uint32_t kGroupExecute = 010;
@@ -138,7 +156,10 @@ Result<layout::LayoutMap> Tree::layout_or(FileId id, const MakeLayout& make) {
   if (!made) return made;
   if (auto good = layout::validate(*made); !good) return pass(good);
   put_layout(id, *made);
-  if (auto fits = replace_stale(id, nullptr, &*made); !fits) return pass(fits);
+  for (const auto& [copy, ds_id] : behind(*made)) {
+    const StaleRecord whole{made->object_generation, now_ns_, 1, {{0, kMaxFileSize}}};
+    if (auto put = put_stale(ds_id, id, copy, whole); !put) return pass(put);
+  }
   return made;
 }
 
@@ -153,9 +174,13 @@ Result<> Tree::check_not_inline(FileId id) {
   return {};
 }
 
-void Tree::put_layout(FileId id, const layout::LayoutMap& map) {
+void Tree::change_layout(FileId id, const layout::LayoutMap& map) {
   changed_maps_.push_back(id);
   transaction_.put(keys::layout(id), layout::encode_layout_map(map));
+}
+
+void Tree::put_layout(FileId id, const layout::LayoutMap& map) {
+  change_layout(id, map);
   for (const std::uint32_t ds_id : holders(map)) {
     transaction_.put(keys::reverse(ds_id, id, map.object_generation), "");
   }
@@ -164,8 +189,7 @@ void Tree::put_layout(FileId id, const layout::LayoutMap& map) {
 Result<> Tree::bump_object_epoch(FileId id, layout::LayoutMap& map) {
   if (map.object_epoch == UINT32_MAX) return fail(Errc::kTooLarge, "out of object epochs");
   ++map.object_epoch;
-  changed_maps_.push_back(id);
-  transaction_.put(keys::layout(id), layout::encode_layout_map(map));
+  change_layout(id, map);
   return {};
 }
 
@@ -185,38 +209,6 @@ Result<> Tree::erase_stale(std::uint32_t ds_id, FileId id, std::uint32_t copy) {
   if (!before) return pass(before);
   if (*before) --stale_changes_[ds_id];
   transaction_.erase(key);
-  return {};
-}
-
-Result<> Tree::replace_stale(FileId id, const layout::LayoutMap* before,
-                             const layout::LayoutMap* next) {
-  const auto behind = [](const layout::LayoutMap* map) {
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> found;  // copy, data server
-    for (std::uint32_t copy = 0; map != nullptr && copy < map->copies.size(); ++copy) {
-      const layout::Copy& servers = map->copies[copy];
-      for (std::size_t at = 0; at < servers.ds_ids.size(); ++at) {
-        if (servers.state_of(at) == layout::CopyState::kCurrent || !servers.holds(at)) continue;
-        found.emplace_back(copy, servers.ds_ids[at]);
-      }
-    }
-    return found;
-  };
-  const auto was = behind(before);
-  const auto is = behind(next);
-  const bool same_objects =
-      before != nullptr && next != nullptr && before->object_generation == next->object_generation;
-  const auto in = [](const auto& list, const auto& one) {
-    return std::ranges::find(list, one) != list.end();
-  };
-  for (const auto& one : was) {
-    if (same_objects && in(is, one)) continue;
-    if (auto erased = erase_stale(one.second, id, one.first); !erased) return erased;
-  }
-  for (const auto& one : is) {
-    if (same_objects && in(was, one)) continue;
-    const StaleRecord whole{next->object_generation, now_ns_, 1, {{0, kMaxFileSize}}};
-    if (auto put = put_stale(one.second, id, one.first, whole); !put) return put;
-  }
   return {};
 }
 
@@ -360,7 +352,9 @@ Result<> Tree::destroy(const InodeRecord& inode) {
   changed_maps_.push_back(id);
   transaction_.erase(keys::layout(id));
   transaction_.erase(keys::writers(id));
-  if (auto fits = replace_stale(id, &**map, nullptr); !fits) return fits;
+  for (const auto& [copy, ds_id] : behind(**map)) {
+    if (auto erased = erase_stale(ds_id, id, copy); !erased) return erased;
+  }
   // The reverse entries stay until the data servers have removed their objects.
   auto gone = holders(**map);
   auto moved = transaction_.get(keys::move(id));

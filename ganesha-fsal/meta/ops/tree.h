@@ -58,6 +58,8 @@ class Tree {
   // has inline bytes, and is not growing.
   using MakeLayout = std::function<Result<layout::LayoutMap>(const InodeAttributes&)>;
   [[nodiscard]] Result<layout::LayoutMap> layout_or(FileId id, const MakeLayout& make);
+  // A map in place of the one there is, at the same data servers.
+  void change_layout(FileId id, const layout::LayoutMap& map);
   // The map and its reverse entries.
   void put_layout(FileId id, const layout::LayoutMap& map);
   // Counts `map`'s epoch up and stores it.
@@ -74,10 +76,6 @@ class Tree {
   [[nodiscard]] const StaleChanges& stale_changes() const { return stale_changes_; }
   // Files whose maps are changed or removed.
   [[nodiscard]] const std::vector<FileId>& changed_maps() const { return changed_maps_; }
-  // Makes the journal of stale objects fit `next`: a server of a copy that is not current in it,
-  // and was current or not there before, is dirty from end to end.
-  [[nodiscard]] Result<> replace_stale(FileId id, const layout::LayoutMap* before,
-                                       const layout::LayoutMap* next);
 
   // The objects there are to be removed, besides those that already are. least_epoch: as
   // RemovalRecord's.

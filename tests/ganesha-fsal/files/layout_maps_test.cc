@@ -3,6 +3,7 @@
 #include <atomic>
 #include <thread>
 
+#include "layout/relocation.h"
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 namespace weft::mds {
@@ -36,11 +37,7 @@ TEST_CASE_METHOD(Maps, "a map is kept while its file is in use, until it changes
   const auto bumped = names->bump_object_epoch(f).value();
   CHECK(files.map(f).map == nullptr);
   CHECK(map().value().value() == bumped);
-  REQUIRE(names->replace_layout(f, bumped, [&] {
-    auto next = bumped;
-    ++next.object_epoch;
-    return next;
-  }()));
+  REQUIRE(names->bump_object_epoch(f));
   CHECK(map().value()->object_epoch == bumped.object_epoch + 1);
   SECTION("it is not used any more") {
     use(false);
@@ -70,6 +67,40 @@ TEST_CASE_METHOD(Maps, "who asks after a change never gets the map of before") {
     }
   }
   stop = true;
+}
+
+// A copy that misses writes and is mended, and a move, which is both: each step is another map.
+TEST_CASE_METHOD(Maps, "every change of a copy's state is seen") {
+  const FileId g = file(kRootFileId, "g");
+  REQUIRE(names->ensure_layout(g, striped({1}, {3})));
+  FileTable::Changing(files, g)->phase.uncut = true;
+  const auto same = [&] {
+    const auto seen = layout_map(files, *names, g);
+    return seen.value() == names->layout(g).value();
+  };
+  const auto mend = [&](std::uint32_t copy, std::uint32_t ds_id) {
+    const auto begun = names->begin_resync({.id = g, .copy = copy, .ds_id = ds_id});
+    REQUIRE(begun.value());
+    CHECK(same());
+    CHECK(names->clear_stale((*begun)->object).value());
+    CHECK(same());
+  };
+  CHECK(same());
+  REQUIRE(names->mark_stale({.id = g, .copy = 1, .ds_id = 3, .dirty = {{0, 5}}}));
+  CHECK(same());
+  mend(1, 3);
+  const auto moving = names->begin_move(g, 3, 9);
+  REQUIRE(moving);
+  CHECK(same());
+  const auto seat = layout::seat_of(*moving, 9);
+  REQUIRE(seat);
+  mend(static_cast<std::uint32_t>(seat->copy), 9);
+  REQUIRE(names->mark_stale({.id = g, .copy = 1, .ds_id = 3, .dirty = {{0, kMaxFileSize}}}));
+  CHECK(same());
+  REQUIRE(names->finish_move(g));
+  CHECK(same());
+  REQUIRE(names->end_move(g));
+  CHECK(same());
 }
 
 }  // namespace weft::mds

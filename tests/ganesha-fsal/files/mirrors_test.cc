@@ -340,10 +340,7 @@ TEST_CASE_METHOD(MirrorsTest, "a change by this server is known to all copies th
   }
   SECTION("one that is being repaired lacks it again") {
     REQUIRE(missed(1, 3));
-    const auto stale = **names->layout(f);
-    auto mending = stale;
-    mending.copies[1].set_state(0, CopyState::kResyncing);
-    REQUIRE(names->replace_layout(f, stale, mending));
+    REQUIRE(names->begin_resync({.id = f, .copy = 1, .ds_id = 3}));
     REQUIRE(mirrors->prepare_change(f, changed));
     CHECK(dirty(3) == std::vector<DirtyExtent>{{0, 4 << 20}, changed});
   }

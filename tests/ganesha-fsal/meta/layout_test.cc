@@ -33,29 +33,6 @@ TEST_CASE_METHOD(NamespaceTest, "what is no regular file has no layout, and bad 
   check_clean();
 }
 
-TEST_CASE_METHOD(NamespaceTest, "a replaced layout brings the reverse index with it") {
-  const FileId f = file(kRootFileId, "f");
-  const auto map = layout_of(f, {1, 2});
-  auto moved = map;
-  moved.copies[0].ds_ids = {2, 3};
-  CHECK(names->replace_layout(f, map, moved).error() == Errc::kInvalid);
-  moved.object_generation = 2;
-  REQUIRE(names->replace_layout(f, map, moved));
-  CHECK(names->replace_layout(f, map, moved).error() == Errc::kBusy);
-  check_clean();
-  CHECK(*names->objects_of(2, {}, 10) == std::vector<layout::ObjectId>{{f, 1, 7}, {f, 2, 7}});
-  CHECK(names->objects_of(2, layout::ObjectId{f, 1, 7}, 10)->size() == 1);
-  const std::uint32_t old[] = {1, 2};
-  REQUIRE(names->finish_removals(std::array{layout::ObjectId{f, 1, 7}}, old));
-  CHECK(names->objects_of(1, {}, 10)->empty());
-  check_clean();
-  auto wider = moved;
-  wider.copies.push_back({layout::CopyState::kStale, 0, {4, 5}});
-  REQUIRE(names->replace_layout(f, moved, wider));
-  CHECK(names->objects_of(5, {}, 10)->size() == 1);
-  check_clean();
-}
-
 TEST_CASE_METHOD(NamespaceTest, "epochs count up and are durable") {
   const FileId f = file(kRootFileId, "f");
   CHECK(names->bump_object_epoch(f).error() == Errc::kNotFound);
