@@ -1,5 +1,7 @@
 #include "ganesha-fsal/files/policies.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
 namespace weft::mds {
@@ -84,6 +86,37 @@ Result<std::string> policy_text(const Namespace& names, const InodeAttributes& o
     text.append(text.empty() ? "" : " ").append(one.key).append("=").append(one.value);
   }
   return text;
+}
+
+Result<std::string> shown_policy(const Namespace& names, FileId file,
+                                 const layout::PlacementPolicy& options) {
+  auto attributes = names.getattr(file);
+  if (!attributes) return pass(attributes);
+  if (attributes->type == FileType::kRegular) return policy_text(names, *attributes, options);
+  auto own = names.policy(file);
+  if (!own) return pass(own);
+  if (*own == Policy{}) return fail(Errc::kNotFound);
+  return to_string(*own);
+}
+
+Result<> change_policy(Namespace& names, const Credentials& who, FileId file, std::string_view text,
+                       Namespace::XattrHow how, const layout::PlacementPolicy& options) {
+  auto now = shown_policy(names, file, options);
+  if (!now && now.error() != Errc::kNotFound) return pass(now);
+  if (now && how == Namespace::XattrHow::kCreate) return fail(Errc::kExists);
+  if (!now && how == Namespace::XattrHow::kReplace) return fail(Errc::kNotFound);
+  auto attributes = names.getattr(file);
+  if (!attributes) return pass(attributes);
+  if (!who.superuser && who.uid != attributes->uid) return fail(Errc::kPermission);
+  if (attributes->type != FileType::kDirectory) {
+    if (now && *now == text) return {};
+    return fail(Errc::kPermission, "a file's policy is fixed when it is made");
+  }
+  auto set = set_policy(names, file, text, options);
+  if (set) return {};
+  spdlog::warn("policy refused dir={:x} uid={} error=\"{}\"", file, who.uid,
+               set.error().describe());
+  return pass(set);
 }
 
 Result<InodeAttributes> set_policy(Namespace& names, FileId dir, std::string_view text,

@@ -42,6 +42,16 @@ struct PolicyKey {
 [[nodiscard]] Result<std::string> policy_text(const Namespace& names, const InodeAttributes& of,
                                               const layout::PlacementPolicy& options);
 
+// What clients read of a file, and of a directory that has a policy of its own; kNotFound.
+[[nodiscard]] Result<std::string> shown_policy(const Namespace& names, FileId file,
+                                               const layout::PlacementPolicy& options);
+// A client sets it, or, with an empty text, removes it: a directory's is its owner's or root's to
+// change. A file's is fixed; what it has already may be set, for programs that copy attributes.
+// kPermission; else as set_policy(), and as RFC 8276 section 8.4.2 has it for `how`.
+[[nodiscard]] Result<> change_policy(Namespace& names, const Credentials& who, FileId file,
+                                     std::string_view text, Namespace::XattrHow how,
+                                     const layout::PlacementPolicy& options);
+
 // Reads `text` and makes it the directory's own policy, in place of what it had; an empty one
 // clears it. kInvalid naming the key that is wrong, or that this export cannot do; kNotDirectory.
 [[nodiscard]] Result<InodeAttributes> set_policy(Namespace& names, FileId dir,

@@ -60,7 +60,9 @@ fsal_status_t handle_to_wire(const fsal_obj_handle* obj_hdl, fsal_digesttype_t /
   if (out->len < size) return to_fsal(Errc::kTooLarge);
   auto* bytes = static_cast<std::byte*>(out->addr);
   std::ranges::copy(handle.wire, bytes);
-  if (!exp.whole()) std::ranges::copy(exp.seal(handle.wire), bytes + kWireHandleBytes);
+  if (!exp.whole()) {
+    std::ranges::copy(seal_for(exp.root, handle.wire, exp.seal_key()), bytes + kWireHandleBytes);
+  }
   out->len = size;
   return kFsalOk;
 }

@@ -28,43 +28,25 @@ fsal_status_t lookup_path(fsal_export* exp_hdl, const char* /*path*/, fsal_obj_h
   return kFsalOk;
 }
 
-// False when `id` is a directory that is neither `top` nor below it. True of anything else: where
-// files are is not recorded with them.
-Result<bool> may_be_below(const Namespace& names, FileId id, FileId top) {
-  constexpr int kDeepest = 1 << 16;  // as the store has it
-  for (int depth = 0; id != top; ++depth) {
-    if (id == kRootFileId) return false;
-    if (depth == kDeepest) return fail(Errc::kCorrupt, "no way up to the root");
-    const auto parent = names.parent(id);
-    if (!parent && parent.error().code == Errc::kNotDirectory) return true;
-    if (!parent) return std::unexpected(parent.error());
-    id = *parent;
-  }
-  return true;
-}
-
-// Whether a file may be used through an export of a directory below the root.
-Result<> check_below(Export& exp, std::span<const std::byte> bytes, FileId file) {
-  if (bytes.size() != kWireHandleBytes + kHandleSealBytes) return fail(Errc::kStale);
-  const HandleSeal good = exp.seal(bytes.first<kWireHandleBytes>());
-  const auto given = bytes.subspan(kWireHandleBytes);
-  std::byte differs{0};
-  for (std::size_t i = 0; i < good.size(); ++i) differs |= good[i] ^ given[i];
-  if (differs != std::byte{0}) return fail(Errc::kStale);
-  const auto below = may_be_below(exp.names(), file, exp.root);
-  if (!below) return std::unexpected(below.error());
-  return *below ? Result<>() : fail(Errc::kStale);
+// kBadHandle; kStale: of another store.
+Result<FileId> file_of(const Export& exp, const gsh_buffdesc& handle) {
+  const auto parts = parse_wire_handle({static_cast<const std::byte*>(handle.addr), handle.len});
+  if (!parts) return std::unexpected(parts.error());
+  if (parts->fsid != exp.fsid() || parts->store != exp.store_id()) return fail(Errc::kStale);
+  return parts->file;
 }
 
 fsal_status_t wire_to_host(fsal_export* exp_hdl, fsal_digesttype_t /*type*/, gsh_buffdesc* wire,
                            int /*flags*/) {
   Export& exp = of(exp_hdl);
-  const std::span bytes(static_cast<const std::byte*>(wire->addr), wire->len);
-  const auto parts = parse_wire_handle(bytes);
-  if (!parts) return to_fsal(parts.error());
-  if (parts->fsid != exp.fsid() || parts->store != exp.store_id()) return to_fsal(Errc::kStale);
+  const auto file = file_of(exp, *wire);
+  if (!file) return to_fsal(file.error());
   if (!exp.whole()) {
-    if (const auto below = check_below(exp, bytes, parts->file); !below) return to_fsal(below);
+    const std::span bytes(static_cast<const std::byte*>(wire->addr), wire->len);
+    if (!has_seal(bytes, exp.root, exp.seal_key())) return to_fsal(Errc::kStale);
+    const auto below = exp.names().may_be_below(*file, exp.root);
+    if (!below) return to_fsal(below.error());
+    if (!*below) return to_fsal(Errc::kStale);
   }
   wire->len = kWireHandleBytes;
   return kFsalOk;
@@ -74,11 +56,10 @@ fsal_status_t create_handle(fsal_export* exp_hdl, gsh_buffdesc* host, fsal_obj_h
                             fsal_attrlist* attrs_out) {
   Export& exp = of(exp_hdl);
   *found = nullptr;
-  const auto parts = parse_wire_handle({static_cast<const std::byte*>(host->addr), host->len});
-  if (!parts) return to_fsal(parts.error());
-  if (parts->fsid != exp.fsid() || parts->store != exp.store_id()) return to_fsal(Errc::kStale);
+  const auto file = file_of(exp, *host);
+  if (!file) return to_fsal(file.error());
   const Later later;
-  const auto attributes = exp.names().getattr(parts->file);
+  const auto attributes = exp.names().getattr(*file);
   if (!attributes) return to_fsal(attributes.error());
   fill_if_wanted(*attributes, exp.fsid(), attrs_out);
   *found = make_handle(exp, *attributes);

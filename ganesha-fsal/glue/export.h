@@ -32,9 +32,9 @@ struct Export : fsal_export {
   layouttype4 layout_type = LAYOUT4_NFSV4_1_FILES;
 
   [[nodiscard]] bool whole() const { return root == kRootFileId; }
-  // Says that a file was reached through an export of this directory. Unless whole().
-  [[nodiscard]] HandleSeal seal(std::span<const std::byte, kWireHandleBytes> wire) const {
-    return seal_for(root, wire, store->server->cluster().registry().seal_key());
+  // What its seals are made with (server/file_handle.h). Unless whole().
+  [[nodiscard]] layout::HandleKey seal_key() const {
+    return store->server->cluster().registry().seal_key();
   }
   [[nodiscard]] MetadataServer& server() { return *store->server; }
   [[nodiscard]] Namespace& names() { return store->server->names(); }

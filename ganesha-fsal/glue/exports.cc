@@ -54,8 +54,7 @@ Environment environment_of(ServedStore& store) {
           .client_refused = &nfs4_add_clid_error,
           .is_open =
               [&store](FileId file, std::optional<ClientId> client) {
-                return client ? store.open_files.is_open(file, *client)
-                              : store.open_files.is_open(file);
+                return store.open_files.is_open(file, client);
               },
           .recaller = store.recaller,
           .invalidate_attributes =

@@ -136,13 +136,6 @@ fsal_status_t link(fsal_obj_handle* obj_hdl, fsal_obj_handle* dir_hdl, const cha
   return kFsalOk;
 }
 
-// What follows when a file may have lost its last name. It may not be durable yet: before objects
-// go and layouts are recalled, that is waited for.
-void lost_name(MetadataServer& server, const InodeAttributes& attributes, bool orphaned) {
-  if (attributes.type != FileType::kRegular || attributes.nlink > 0) return;
-  orphaned ? server.orphaned(attributes.id) : server.removed();
-}
-
 fsal_status_t rename(fsal_obj_handle* /*obj_hdl*/, fsal_obj_handle* from_hdl, const char* from_name,
                      fsal_obj_handle* to_hdl, const char* to_name, fsal_attrlist* from_before,
                      fsal_attrlist* from_after, fsal_attrlist* to_before, fsal_attrlist* to_after) {
@@ -156,9 +149,7 @@ fsal_status_t rename(fsal_obj_handle* /*obj_hdl*/, fsal_obj_handle* from_hdl, co
   const std::uint32_t fsid = this_export().fsid();
   fill_directory_change(renamed->from, fsid, from_before, from_after);
   fill_directory_change(renamed->to, fsid, to_before, to_after);
-  if (renamed->replaced) {
-    lost_name(this_export().server(), *renamed->replaced, renamed->replaced_orphaned);
-  }
+  if (renamed->replaced_orphaned) this_export().server().orphaned(renamed->replaced->id);
   return kFsalOk;
 }
 
@@ -171,7 +162,7 @@ fsal_status_t unlink(fsal_obj_handle* dir_hdl, fsal_obj_handle* /*obj_hdl*/, con
   }();
   if (!removed) return to_fsal(removed.error());
   fill_directory_change(removed->parent, this_export().fsid(), before, after);
-  lost_name(this_export().server(), removed->attributes, removed->orphaned);
+  if (removed->orphaned) this_export().server().orphaned(removed->attributes.id);
   return kFsalOk;
 }
 

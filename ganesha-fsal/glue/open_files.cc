@@ -20,24 +20,16 @@ std::shared_ptr<OpenFile> OpenFiles::of(FileId file) {
   return made;
 }
 
-std::shared_ptr<OpenFile> OpenFiles::find(FileId file) const {
-  const MutexLock lock(table_->mutex);
-  const auto it = table_->files.find(file);
-  return it == table_->files.end() ? nullptr : it->second.lock();
-}
-
-bool OpenFiles::is_open(FileId file) const {
-  const auto held = find(file);
+bool OpenFiles::is_open(FileId file, std::optional<ClientId> client) const {
+  std::shared_ptr<OpenFile> held;
+  {
+    const MutexLock lock(table_->mutex);
+    const auto it = table_->files.find(file);
+    if (it != table_->files.end()) held = it->second.lock();
+  }
   if (!held) return false;
   const MutexLock lock(held->mutex);
-  return held->opens > 0;
-}
-
-bool OpenFiles::is_open(FileId file, ClientId client) const {
-  const auto held = find(file);
-  if (!held) return false;
-  const MutexLock lock(held->mutex);
-  return held->by_client.contains(client);
+  return client ? held->by_client.contains(*client) : !held->by_client.empty();
 }
 
 namespace {
@@ -75,10 +67,7 @@ fsal_status_t take_share(OpenFile& file, OpenState* state, fsal_openflags_t flag
   }
   update_share_counters(&file.share, before, wanted);
   uncount_open(file, *state);
-  if (before == FSAL_O_CLOSED) {
-    if (wanted != FSAL_O_CLOSED) ++file.opens;
-    state->client = client;
-  }
+  if (before == FSAL_O_CLOSED) state->client = client;
   state->flags = wanted;
   count_open(file, *state);
   return kFsalOk;
@@ -91,13 +80,11 @@ bool may_use(OpenFile& file, ClientId client, layout::Access access) {
   return access == layout::Access::kRead || it->second.writing > 0;
 }
 
-bool drop_share(OpenFile& file, OpenState& state) {
+void drop_share(OpenFile& file, OpenState& state) {
   const MutexLock lock(file.mutex);
-  if (state.flags == FSAL_O_CLOSED) return false;
   update_share_counters(&file.share, state.flags, FSAL_O_CLOSED);
   uncount_open(file, state);
   state.flags = FSAL_O_CLOSED;
-  return --file.opens == 0;
 }
 
 fsal_status_t check_share(OpenFile& file, fsal_openflags_t access, bool bypass) {

@@ -7,6 +7,8 @@
 // Threading: any thread. An OpenFile's fields are guarded by its mutex.
 #pragma once
 
+#include <optional>
+
 #include "ganesha-fsal/files/grants.h"
 #include "ganesha-fsal/glue/ganesha.h"
 #include "rpc/base/mutex.h"
@@ -16,7 +18,6 @@ namespace weft::mds {
 struct OpenFile {
   Mutex mutex;
   fsal_share share WEFT_GUARDED_BY(mutex){};
-  std::uint32_t opens WEFT_GUARDED_BY(mutex) = 0;
   // Opens by client: all, and those for writing. What a client may ask a layout for.
   struct ByClient {
     std::uint32_t all = 0;
@@ -38,12 +39,10 @@ class OpenFiles {
   // The file's entry, made if there is none; it lives as long as somebody holds it, which may be
   // longer than this object.
   [[nodiscard]] std::shared_ptr<OpenFile> of(FileId file);
-  [[nodiscard]] bool is_open(FileId file) const;
-  [[nodiscard]] bool is_open(FileId file, ClientId client) const;
+  // By this client; by anybody.
+  [[nodiscard]] bool is_open(FileId file, std::optional<ClientId> client) const;
 
  private:
-  [[nodiscard]] std::shared_ptr<OpenFile> find(FileId file) const;
-
   struct Table {
     Mutex mutex;
     std::map<FileId, std::weak_ptr<OpenFile>> files WEFT_GUARDED_BY(mutex);
@@ -57,8 +56,8 @@ class OpenFiles {
                                        ClientId client);
 // Whether the client has the file open in a way that allows this access.
 [[nodiscard]] bool may_use(OpenFile& file, ClientId client, layout::Access access);
-// Gives up what the state holds. Returns true when it was the file's last open.
-[[nodiscard]] bool drop_share(OpenFile& file, OpenState& state);
+// Gives up what the state holds.
+void drop_share(OpenFile& file, OpenState& state);
 // Whether an operation without an open of its own may read or write.
 [[nodiscard]] fsal_status_t check_share(OpenFile& file, fsal_openflags_t access, bool bypass);
 

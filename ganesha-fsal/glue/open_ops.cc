@@ -53,7 +53,7 @@ fsal_status_t open_handle(Handle& handle, OpenState* state, fsal_openflags_t fla
 
 fsal_status_t close_handle(Handle& handle, OpenState& state) {
   if (state.flags == FSAL_O_CLOSED) return fsalstat(ERR_FSAL_NOT_OPENED, 0);
-  static_cast<void>(drop_share(*handle.open, state));
+  drop_share(*handle.open, state);
   // Writes that were on their way under the old layout have arrived by now.
   if (state.reclaimed) this_export().server().data().relearn_size(handle.file);
   this_export().server().release(handle.file);

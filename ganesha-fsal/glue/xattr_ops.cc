@@ -1,5 +1,3 @@
-#include <spdlog/spdlog.h>
-
 #include "ganesha-fsal/files/policies.h"
 #include "ganesha-fsal/glue/attributes.h"
 #include "ganesha-fsal/glue/convert.h"
@@ -20,62 +18,25 @@ std::string_view text(const utf8string& value) {
 // A directory's own policy (layout/policy.h), or what a file has. Clients see "user." before it.
 constexpr std::string_view kPolicyName = "weft.policy";
 
-fsal_status_t to_xattr_status(Errc code) {
+template <class T>
+fsal_status_t to_xattr_status(const Result<T>& result) {
+  if (result) return kFsalOk;
+  const Errc code = result.error().code;
   if (code == Errc::kNotFound) return fsalstat(ERR_FSAL_NOXATTR, ENODATA);
   if (code == Errc::kTooLarge) return fsalstat(ERR_FSAL_XATTR2BIG, E2BIG);
   return to_fsal(code);
 }
 
-// kNotFound where there is none.
 Result<std::string> policy_value(const Handle& handle) {
-  const Namespace& names = this_export().names();
-  auto attributes = names.getattr(handle.file);
-  if (!attributes) return pass(attributes);
-  if (attributes->type == FileType::kRegular) {
-    return policy_text(names, *attributes, this_export().policy);
-  }
-  auto own = names.policy(handle.file);
-  if (!own) return pass(own);
-  if (*own == layout::Policy{}) return fail(Errc::kNotFound);
-  return to_string(*own);
+  return shown_policy(this_export().names(), handle.file, this_export().policy);
 }
 
-// The owner's or root's to change. Of a file it is fixed: what it has already may be set, for
-// programs that copy attributes.
-Result<> change_policy(const Handle& handle, std::string_view text) {
-  Namespace& names = this_export().names();
-  auto attributes = names.getattr(handle.file);
-  if (!attributes) return pass(attributes);
-  const Credentials who = credentials();
-  if (!who.superuser && who.uid != attributes->uid) return fail(Errc::kPermission);
-  if (attributes->type != FileType::kDirectory) {
-    auto now = policy_value(handle);
-    if (now && *now == text) return {};
-    return fail(Errc::kPermission, "a file's policy is fixed when it is made");
-  }
-  auto set = set_policy(names, handle.file, text, this_export().policy);
-  if (!set) {
-    spdlog::warn("policy refused dir={:x} uid={} error=\"{}\"", handle.file, who.uid,
-                 set.error().describe());
-    return pass(set);
-  }
-  this_export().store->recaller.invalidate_attributes(handle.file);
-  return {};
-}
-
-// RFC 8276 section 8.4.2: whether it may be there, and may not.
-Result<> set_policy_value(const Handle& handle, std::string_view text, setxattr_option4 option) {
-  auto now = policy_value(handle);
-  if (!now && now.error().code != Errc::kNotFound) return pass(now);
-  if (now && option == SETXATTR4_CREATE) return fail(Errc::kExists);
-  if (!now && option == SETXATTR4_REPLACE) return fail(Errc::kNotFound);
-  return change_policy(handle, text);
-}
-
-Result<> remove_policy_value(const Handle& handle) {
-  auto now = policy_value(handle);
-  if (!now) return pass(now);
-  return change_policy(handle, "");
+fsal_status_t change_policy_value(const Handle& handle, std::string_view text,
+                                  Namespace::XattrHow how) {
+  Export& exp = this_export();
+  const auto set = change_policy(exp.names(), credentials(), handle.file, text, how, exp.policy);
+  if (set) exp.store->recaller.invalidate_attributes(handle.file);
+  return to_xattr_status(set);
 }
 
 // Ganesha asks nobody whether the caller may: as for data (xattr(7)), not by who owns the file.
@@ -111,7 +72,7 @@ fsal_status_t getxattrs(fsal_obj_handle* obj_hdl, xattrkey4* name, xattrvalue4* 
   const auto found = text(*name) == kPolicyName
                          ? policy_value(handle)
                          : this_export().names().get_xattr(handle.file, text(*name));
-  if (!found) return to_xattr_status(found.error().code);
+  if (!found) return to_xattr_status(found);
   const auto size = static_cast<unsigned>(found->size());
   if (value->utf8string_val == nullptr) {
     value->utf8string_len = size;
@@ -127,28 +88,23 @@ fsal_status_t setxattrs(fsal_obj_handle* obj_hdl, setxattr_option4 option, xattr
                         xattrvalue4* value) {
   const Later later;
   const Handle& handle = of(obj_hdl);
-  if (text(*name) == kPolicyName) {
-    const auto set = set_policy_value(handle, text(*value), option);
-    return set ? kFsalOk : to_xattr_status(set.error().code);
-  }
-  if (const auto allowed = may_change(obj_hdl); FSAL_IS_ERROR(allowed)) return allowed;
   const Namespace::XattrHow how = option == SETXATTR4_CREATE    ? Namespace::XattrHow::kCreate
                                   : option == SETXATTR4_REPLACE ? Namespace::XattrHow::kReplace
                                                                 : Namespace::XattrHow::kEither;
-  const auto set = this_export().names().set_xattr(handle.file, text(*name), text(*value), how);
-  return set ? kFsalOk : to_xattr_status(set.error().code);
+  if (text(*name) == kPolicyName) return change_policy_value(handle, text(*value), how);
+  if (const auto allowed = may_change(obj_hdl); FSAL_IS_ERROR(allowed)) return allowed;
+  return to_xattr_status(
+      this_export().names().set_xattr(handle.file, text(*name), text(*value), how));
 }
 
 fsal_status_t removexattrs(fsal_obj_handle* obj_hdl, xattrkey4* name) {
   const Later later;
   const Handle& handle = of(obj_hdl);
   if (text(*name) == kPolicyName) {
-    const auto removed = remove_policy_value(handle);
-    return removed ? kFsalOk : to_xattr_status(removed.error().code);
+    return change_policy_value(handle, "", Namespace::XattrHow::kReplace);
   }
   if (const auto allowed = may_change(obj_hdl); FSAL_IS_ERROR(allowed)) return allowed;
-  const auto removed = this_export().names().remove_xattr(handle.file, text(*name));
-  return removed ? kFsalOk : to_xattr_status(removed.error().code);
+  return to_xattr_status(this_export().names().remove_xattr(handle.file, text(*name)));
 }
 
 // A directory's own policy with them. That of a file is not listed: every file has one, and

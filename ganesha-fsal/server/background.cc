@@ -147,7 +147,6 @@ void Background::reclaim_orphans() {
   const auto gone = server_.names().reclaim_orphans();
   if (gone && *gone > 0) {
     spdlog::info("orphans of the last run removed count={}", *gone);
-    server_.removals().kick();
   }
 }
 

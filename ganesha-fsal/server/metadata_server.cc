@@ -158,6 +158,7 @@ void MetadataServer::make_removals() {
   removals_ = std::make_unique<RemovalQueue>(*removal_source_, *cluster_, [this](std::uint32_t id) {
     return cluster_->registry().is_connected(id);
   });
+  names_->watch_removals([this] { removals_->kick(); });
 }
 
 void MetadataServer::make_layouts() {
@@ -236,13 +237,8 @@ void MetadataServer::release(FileId file) {
   if (!released) {
     spdlog::error("file not released file={:x} error=\"{}\"", file, released.error().describe());
   }
-  bool was_orphan = false;
-  {
-    const MutexLock lock(orphans_mutex_);
-    was_orphan = orphans_.contains(file) && !names_->getattr(file);
-    if (was_orphan) orphans_.erase(file);
-  }
-  if (was_orphan) removals_->kick();
+  const MutexLock lock(orphans_mutex_);
+  if (orphans_.contains(file) && !names_->getattr(file)) orphans_.erase(file);
 }
 
 void MetadataServer::remember_orphan(FileId file) {

@@ -89,8 +89,6 @@ class MetadataServer {
   void orphaned(FileId file);
   // A file without names is held again: after a restart, by who had it open before.
   void remember_orphan(FileId file);
-  // A file is gone whose objects may be there still.
-  void removed() { removals_->kick(); }
 
   // Of files with so many copies.
   [[nodiscard]] FsSpace space(std::uint32_t copies);

@@ -61,12 +61,19 @@ Result<bool> Namespace::made_with(FileId id, const CreateVerifier& verifier) con
   return inode->verifier == verifier;
 }
 
-Result<FileId> Namespace::parent(FileId dir) const {
-  auto inode = peek_directory(store_.latest(), dir);
-  if (!inode) return pass(inode);
-  auto id = parent_in(store_.latest(), dir);
-  if (auto noted = told({dir}); !noted) return pass(noted);
-  return id;
+Result<bool> Namespace::may_be_below(FileId id, FileId top) const {
+  for (int depth = 0; id != top; ++depth) {
+    if (id == kRootFileId) return false;
+    if (depth == kMaxDepth) return fail(Errc::kCorrupt, "no way up to the root");
+    auto directory = peek_directory(store_.latest(), id);
+    if (!directory && directory.error() == Errc::kNotDirectory) return true;
+    if (!directory) return pass(directory);
+    auto parent = parent_in(store_.latest(), id);
+    if (auto noted = told({id}); !noted) return pass(noted);
+    if (!parent) return pass(parent);
+    id = *parent;
+  }
+  return true;
 }
 
 Result<std::string> Namespace::path_of(FileId dir) const {

@@ -95,17 +95,20 @@ Result<CommitSeq> Namespace::commit(InodeLocks::Guard& guard, const Change& body
   // Of the attempt that is committed, which is the last.
   StaleChanges stale;
   std::vector<FileId> maps;
+  bool removals = false;
   auto seq = store_.apply([&](Transaction& transaction) {
     Tree tree(transaction, now_ns, superblock_.boot_epoch);
     auto done = body(tree);
     stale = tree.stale_changes();
     maps = tree.changed_maps();
+    removals = tree.removals_queued();
     return done;
   });
   // After an error, too: what it has done to the store is not known.
   for (const FileId id : maps) {
     if (map_changed_) map_changed_(id);
   }
+  if (removals && removal_queued_) removal_queued_();
   if (!seq) return pass(seq);
   stale_counts_.add(stale);
   if (*seq != 0 && whether == Told::kLater) guard.committed(*seq);

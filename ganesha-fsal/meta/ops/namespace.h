@@ -134,7 +134,9 @@ class Namespace {
   // "." is the directory itself, ".." its parent (the root's is the root).
   [[nodiscard]] Result<InodeAttributes> lookup(FileId dir, std::string_view name) const;
   [[nodiscard]] Result<InodeAttributes> getattr(FileId id) const;
-  [[nodiscard]] Result<FileId> parent(FileId dir) const;
+  // False when `id` is a directory that is neither `top` nor below it. True of anything else: where
+  // files are is not recorded with them.
+  [[nodiscard]] Result<bool> may_be_below(FileId id, FileId top) const;
   // A name of `id` in its path, from the root; for directories only ("/a/b").
   [[nodiscard]] Result<std::string> path_of(FileId dir) const;
   // Follows directories only; kNotDirectory when a component but the last is none.
@@ -149,6 +151,8 @@ class Namespace {
   // and before whoever changes it is told: on any thread, holding the file's lock, so it must not
   // call back. Before anything else is called; at most once.
   void watch_maps(std::function<void(FileId)> changed) { map_changed_ = std::move(changed); }
+  // `queued` is called when removals() has more, in the same way.
+  void watch_removals(std::function<void()> queued) { removal_queued_ = std::move(queued); }
   [[nodiscard]] bool maps_watched() const { return static_cast<bool>(map_changed_); }
 
   // --- making ---
@@ -423,6 +427,7 @@ class Namespace {
   KvStore& store_;
   const NamespaceOptions options_;
   std::function<void(FileId)> map_changed_;
+  std::function<void()> removal_queued_;
   SuperblockInfo superblock_;  // constant after open
   FileIdAllocator ids_;
   mutable InodeLocks locks_;

@@ -394,6 +394,7 @@ Result<> Tree::queue_removal(FileId id, std::uint32_t generation, std::vector<st
   std::ranges::sort(ds_ids);
   ds_ids.erase(std::unique(ds_ids.begin(), ds_ids.end()), ds_ids.end());
   transaction_.put(key, encode(RemovalRecord{std::move(ds_ids), least_epoch}));
+  removals_queued_ = true;
   return {};
 }
 

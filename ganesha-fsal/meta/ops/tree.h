@@ -76,6 +76,7 @@ class Tree {
   [[nodiscard]] const StaleChanges& stale_changes() const { return stale_changes_; }
   // Files whose maps are changed or removed.
   [[nodiscard]] const std::vector<FileId>& changed_maps() const { return changed_maps_; }
+  [[nodiscard]] bool removals_queued() const { return removals_queued_; }
 
   // The objects there are to be removed, besides those that already are. least_epoch: as
   // RemovalRecord's.
@@ -120,6 +121,7 @@ class Tree {
   const std::uint64_t boot_epoch_;
   StaleChanges stale_changes_;
   std::vector<FileId> changed_maps_;
+  bool removals_queued_ = false;
 };
 
 }  // namespace weft::mds

@@ -101,3 +101,35 @@ TEST_CASE_METHOD(PoliciesTest, "other things have no policy") {
   CHECK(policy_keys(*names, link->attributes, options).error() == Errc::kWrongType);
   CHECK(set_policy(*names, file(d, "f"), "copies=2", options).error() == Errc::kNotDirectory);
 }
+
+TEST_CASE_METHOD(PoliciesTest, "a client is shown a directory's own policy, and what a file gets") {
+  CHECK(shown_policy(*names, d, options).error() == Errc::kNotFound);
+  REQUIRE(set_policy(*names, d, "copies=2", options));
+  CHECK(*shown_policy(*names, d, options) == "copies=2");
+  CHECK(shown_policy(*names, sub, options).error() == Errc::kNotFound);
+  const FileId f = file(sub, "f");
+  CHECK(*shown_policy(*names, f, options) == text(f));
+}
+
+TEST_CASE_METHOD(PoliciesTest, "a directory's policy is its owner's to change, a file's nobody's") {
+  using How = Namespace::XattrHow;
+  const auto change = [&](const Credentials& who, FileId id, std::string_view text,
+                          How how = How::kEither) {
+    return change_policy(*names, who, id, text, how, options);
+  };
+  const Credentials stranger{.uid = 4711, .gid = 4711};
+  CHECK(change(stranger, d, "copies=2").error() == Errc::kPermission);
+  CHECK(change(kSuperuser, d, "", How::kReplace).error() == Errc::kNotFound);
+  CHECK(change(kSuperuser, d, "copies=none").error() == Errc::kInvalid);
+  REQUIRE(change(kSuperuser, d, "copies=2", How::kCreate));
+  CHECK(change(kSuperuser, d, "copies=3", How::kCreate).error() == Errc::kExists);
+  CHECK(*shown_policy(*names, d, options) == "copies=2");
+
+  const FileId f = file(d, "f");
+  CHECK(change(kSuperuser, f, text(f)));
+  CHECK(change(kSuperuser, f, "copies=3").error() == Errc::kPermission);
+  CHECK(change(kSuperuser, f, "", How::kReplace).error() == Errc::kPermission);
+
+  REQUIRE(change(kSuperuser, d, "", How::kReplace));
+  CHECK(shown_policy(*names, d, options).error() == Errc::kNotFound);
+}

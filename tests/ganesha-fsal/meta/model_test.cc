@@ -257,7 +257,7 @@ class Walk : public NamespaceTest {
         RC_ASSERT(got->size == node.size);
         continue;
       }
-      RC_ASSERT(*names->parent(id) == node.parent);
+      RC_ASSERT(names->lookup(id, "..")->id == node.parent);
       auto page = names->readdir(id, 0, 1000, false);
       RC_ASSERT(page.has_value());
       std::map<std::string, FileId> listed;

@@ -69,7 +69,13 @@ TEST_CASE_METHOD(NamespaceTest, "a directory moves with what is below it") {
   REQUIRE(names->rename(kSuperuser, a, "sub", b, "moved"));
   CHECK(attributes(a).nlink == 2);
   CHECK(attributes(b).nlink == 3);
-  CHECK(*names->parent(sub) == b);
+  CHECK(names->lookup(sub, "..")->id == b);
+  CHECK(*names->may_be_below(sub, b));
+  CHECK_FALSE(*names->may_be_below(sub, a));
+  CHECK(*names->may_be_below(b, b));
+  CHECK_FALSE(*names->may_be_below(kRootFileId, b));
+  CHECK(*names->may_be_below(f, a));  // nobody knows where a file is
+  CHECK(names->may_be_below(12'345, a).error() == Errc::kStale);
   CHECK(names->lookup(sub, "f")->id == f);
   CHECK(*names->path_of(sub) == "/b/moved");
   REQUIRE(names->rename(kSuperuser, kRootFileId, "b", kRootFileId, "c"));

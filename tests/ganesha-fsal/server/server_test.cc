@@ -125,7 +125,6 @@ TEST_CASE_METHOD(Assembled, "server: what is durable is there after a restart ov
 TEST_CASE_METHOD(Assembled, "server: nothing begins by itself before start_background()") {
   const FileId f = put("f");
   REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
-  server->removed();
   CHECK(has(0, f));
   CHECK(names->pending_removals(std::nullopt, 10)->size() == 1);
   server->start_background();
@@ -216,7 +215,6 @@ TEST_CASE_METHOD(Assembled, "server: it ends with grants out, repairs due and re
   REQUIRE(server->repairs().scrubber().begin(std::nullopt, true));
   REQUIRE(server->repairs().auditor().begin(true));
   REQUIRE(names->remove(kSuperuser, kRootFileId, "g"));
-  server->removed();
   restart();
   CHECK_FALSE(names->getattr(g));
   CHECK(server->journal().inherited(f));
