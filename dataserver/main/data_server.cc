@@ -210,7 +210,8 @@ void DataServer::start_mirroring(std::uint64_t boot) {
         handle.object_epoch = epoch;
         if (!fences_->admits(handle)) return fail(Errc::kFenced, "the object is fenced above it");
         return token;
-      }});
+      },
+      .own_id = [this] { return gate_->ds_id(); }});
   control_->mirror_by(*duplicator_, *resyncs_);
 }
 

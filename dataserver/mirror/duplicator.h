@@ -108,7 +108,6 @@ class Duplicator final : public Duplication {
   struct WriteOp;
   struct CommitOp;
   struct PerThread;
-  using WritePtr = std::shared_ptr<WriteOp>;
 
   [[nodiscard]] PerThread& mine();
   void after_rest(std::move_only_function<void()> then);
@@ -116,17 +115,17 @@ class Duplicator final : public Duplication {
                                       std::span<const WriteVerifier> others) const;
 
   // duplicator_write.cc
-  void begin(const WritePtr& op);
-  void write_here(const WritePtr& op);
-  void send(const WritePtr& op, std::size_t copy);
-  void answered(const WritePtr& op, std::size_t copy, Result<rpc::nfs4::CompoundResult> result);
-  void written_here(const WritePtr& op, Result<WriteResult> result);
-  void answer_early(const WritePtr& op);
-  void one_done(const WritePtr& op);
-  void report_missed(const WritePtr& op);
-  void report_partners(const WritePtr& op);
-  void partners_reported(const WritePtr& op);
-  void finish(const WritePtr& op);
+  Flow write_copies(WriteOp op);
+  void find_copies(WriteOp& op);
+  void send(WriteOp& op, CopyPart& copy, Callbacks& answers);
+  void answered(WriteOp& op, CopyPart& copy, Result<rpc::nfs4::CompoundResult> result);
+  void answer_early(WriteOp& op);
+  // The partners of which the metadata server is to hear that they missed it.
+  [[nodiscard]] static std::vector<std::uint32_t> untold(const WriteOp& op);
+  // False: the client is refused.
+  Task<bool> report_missed(WriteOp& op, Flow::Self self);
+  Task<bool> report_partners(WriteOp& op, Flow::Self self);
+  void finish(WriteOp& op);
   [[nodiscard]] bool window_takes(const WriteOp& op) const;
 
   // duplicator_commit.cc

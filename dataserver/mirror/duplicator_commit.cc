@@ -20,10 +20,9 @@ Flow Duplicator::commit_copies(layout::Handle handle, Store::Done<WriteVerifier>
   const TimePoint deadline = parts_.clock.now() + parts_.options.timeout;
   if (handle.duplication != layout::Duplication::kServerSync) {
     // What was answered early is at the partners, or recorded as missed, when this is granted.
-    Callbacks earlier(self);
-    locks_.acquire(handle.object, {0, kMaxEnd},
-                   earlier.make([](RangeLocks::Hold hold) { hold.release(); }));
-    co_await earlier;
+    static_cast<void>(co_await call<RangeLocks::Hold>(self, [&](auto granted) {
+      locks_.acquire(handle.object, {0, kMaxEnd}, std::move(granted));
+    }));
   }
   CommitOp op{.handle = handle, .copies = {}, .owed = {}, .here = 0, .refused = {}};
   for (const std::uint32_t id : handle.partners) {
@@ -66,17 +65,11 @@ void Duplicator::ask_partner(CommitOp& op, CopyPart& copy, Callbacks& answers) {
 Task<Result<WriteVerifier>> Duplicator::commit_here(layout::ObjectId object, TimePoint deadline,
                                                     Flow::Self self) {
   for (;;) {
-    Result<WriteVerifier> here = 0;
-    Callbacks committed(self);
-    parts_.store.commit(object, committed.make([&here](Result<WriteVerifier> verifier) {
-      here = std::move(verifier);
-    }));
-    co_await committed;
+    auto here = co_await call<Result<WriteVerifier>>(
+        self, [&](auto committed) { parts_.store.commit(object, std::move(committed)); });
     const bool later = !here && here.error() == Errc::kBusy;
     if (!later || parts_.clock.now() >= deadline) co_return here;
-    Callbacks rested(self);
-    after_rest(rested.make([] {}));
-    co_await rested;
+    co_await call(self, [this](auto then) { after_rest(std::move(then)); });
   }
 }
 
@@ -89,11 +82,10 @@ Task<Result<WriteVerifier>> Duplicator::failed_here(CommitOp& op, Flow::Self sel
   }
   ExtentSet all;
   all.add({0, kMaxEnd});
-  Result<> told;
-  Callbacks reported(self);
-  mine().reports.report_own(op.handle.object, op.handle.ds_id, op.handle.object_epoch, all,
-                            reported.make([&told](Result<> answer) { told = std::move(answer); }));
-  co_await reported;
+  Result<> told = co_await call<Result<>>(self, [&](auto done) {
+    mine().reports.report_own(op.handle.object, op.handle.ds_id, op.handle.object_epoch, all,
+                              std::move(done));
+  });
   if (own_copy_told(std::move(told), op.refused)) {
     co_return std::unexpected(std::move(*op.refused));
   }

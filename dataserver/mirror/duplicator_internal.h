@@ -36,21 +36,22 @@ struct CopyPart {
 
 struct Duplicator::WriteOp {
   layout::Handle handle;
-  std::uint32_t epoch = 0;
-  std::uint64_t offset = 0;
   ByteRange range;
   Stability wanted = Stability::kUnstable;
   std::vector<Buffer> data;  // kept for the partners; the store has handles of its own
   WritesInFlight::Token token;
   Store::Done<WriteResult> done;  // empty once the client was answered
-  RangeLocks::Hold hold;
-  TimePoint deadline{};
-  std::vector<CopyPart> copies;
-  std::optional<Result<WriteResult>> here;
-  std::size_t left = 0;  // parts under way, and then reports
-  std::optional<TimePoint> pending_since;
-  bool gives_way = false;        // the own copy is to be the one that missed it
-  std::optional<Error> refused;  // by the metadata server, or a fence
+  RangeLocks::Hold hold = {};
+  TimePoint deadline = {};
+  std::vector<CopyPart> copies = {};
+  Result<WriteResult> here = {};
+  std::optional<TimePoint> pending_since = {};
+  bool gives_way = false;             // the own copy is to be the one that missed it
+  std::optional<Error> refused = {};  // by the metadata server, or a fence
+
+  [[nodiscard]] std::uint64_t bytes() const { return range.end - range.begin; }
+  // What nobody answers for is undone by the copy that goes on; else the partners have too much.
+  [[nodiscard]] bool failed_here() const { return !here && !gives_way; }
 };
 
 struct Duplicator::CommitOp {

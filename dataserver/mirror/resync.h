@@ -18,7 +18,9 @@
 // its bytes is brought here afterwards too; so what is read back is compared with what came, or
 // with the checksum where nothing did.
 //
-// A job that only reports changes nothing: it counts what differs.
+// A job that only reports changes nothing: it counts what differs. What cannot be read here is no
+// difference, of which nobody knows which copy is right: the metadata server is told, as of a
+// client's read that fails, and the job ends.
 //
 // A job writes as a client with a handle of its epoch would: once the object is fenced above it, it
 // changes nothing more, and the fence is answered when what it was writing is written. So when its
@@ -59,7 +61,7 @@ class Resyncs {
 
   struct Parts {
     Store& store;
-    Duplicator& duplicator;  // its locks, and its way to the source
+    Duplicator& duplicator;  // its locks, its way to the source, and its reports
     Clock& clock;
     BufferPool& pool;
     std::vector<IoRing*> rings;
@@ -68,6 +70,7 @@ class Resyncs {
     // On the I/O thread: kFenced, or a token that is held while the object is changed.
     std::function<Result<WritesInFlight::Token>(const layout::ObjectId&, std::uint32_t epoch)>
         admit;
+    std::function<std::uint32_t()> own_id;  // this data server's; from any thread
   };
 
   explicit Resyncs(Parts parts);

@@ -58,19 +58,42 @@ void Resyncs::Job::start() {
   auto begin = [self = shared_from_this()](Result<> fenced) {
     self->ring_.post([self, fenced = std::move(fenced)]() mutable {
       if (!fenced) return self->end(std::move(fenced));
-      self->settle_here();
+      self->run(self).start();
     });
   };
   if (request_.least_epoch == 0) return begin({});
   parts_.fence(request_.object, request_.least_epoch, std::move(begin));
 }
 
-// What was written here before is on the disk, or is known not to be: reading past the page cache
-// then shows it. Whether the sync failed does not matter, what is written now is synced at the end.
-void Resyncs::Job::settle_here() {
-  if (request_.report_only) return next();
-  parts_.store.commit(request_.object,
-                      [self = shared_from_this()](const Result<WriteVerifier>&) { self->next(); });
+Flow Resyncs::Job::run(std::shared_ptr<Job> /*keep*/) {
+  flow_ = co_await Flow::self();
+  const auto commit = [this](auto done) { parts_.store.commit(request_.object, std::move(done)); };
+  // What was written here before is on the disk, or is known not to be: reading past the page cache
+  // then shows it. Whether the sync failed does not matter, what is written now is synced at the
+  // end.
+  if (!request_.report_only) {
+    static_cast<void>(co_await call<Result<WriteVerifier>>(flow_, commit));
+  }
+  Result<> gone = co_await all_pieces();
+  if (gone && !request_.report_only) {
+    auto committed = co_await call<Result<WriteVerifier>>(flow_, commit);
+    if (!committed) gone = pass(committed);
+  }
+  end(std::move(gone));
+}
+
+Task<Result<>> Resyncs::Job::all_pieces() {
+  for (;;) {
+    if (auto may = co_await await_turn(); !may) co_return may;
+    const auto range = next_range();
+    if (!range) co_return {};
+    Piece piece{.range = *range};
+    if (auto done = co_await through(piece); !done) co_return done;
+    count_done(piece);
+    static_cast<void>(co_await skip_hole(piece.wanted));
+    // Others of the thread have their turn, also when no piece has to wait.
+    static_cast<void>(co_await rest(Nanoseconds(0)));
+  }
 }
 
 Resyncs::Job::Progress Resyncs::Job::progress() const {
@@ -90,25 +113,53 @@ void Resyncs::Job::cancel(std::move_only_function<void()> done) {
   done();
 }
 
-void Resyncs::Job::next() {
-  if (cancelled_) return end(fail(Errc::kCancelled, "cancelled"));
-  const Nanoseconds wait = rate_.wait(parts_.clock.now());
-  if (wait.count() > 0) {
-    timer_.expires_after(std::min<Nanoseconds>(wait, std::chrono::milliseconds(200)));
-    timer_.async_wait([self = shared_from_this()](const auto&) { self->next(); });
-    return;
+Task<Result<>> Resyncs::Job::rest(Nanoseconds time) {
+  timer_.expires_after(time);
+  static_cast<void>(co_await call<boost::system::error_code>(
+      flow_, [this](auto done) { timer_.async_wait(std::move(done)); }));
+  if (cancelled_) co_return fail(Errc::kCancelled, "cancelled");
+  co_return {};
+}
+
+Task<Result<>> Resyncs::Job::await_turn() {
+  for (;;) {
+    if (cancelled_) co_return fail(Errc::kCancelled, "cancelled");
+    const Nanoseconds wait = rate_.wait(parts_.clock.now());
+    if (wait.count() <= 0) co_return {};
+    static_cast<void>(co_await rest(std::min<Nanoseconds>(wait, std::chrono::milliseconds(200))));
   }
+}
+
+std::optional<ByteRange> Resyncs::Job::next_range() const {
   const auto& all = extents_.extents();
   for (auto found = std::ranges::upper_bound(all, at_, {}, &ByteRange::end);
        found != all.end() && !at_source_end_; ++found) {
     const std::uint64_t first = held_.next(std::max(at_, found->begin));
     if (first >= found->end) continue;  // nothing of it is held here
-    auto piece = std::make_shared<Piece>();
     const std::uint64_t limit = std::min(found->end, (first / kPieceBytes + 1) * kPieceBytes);
-    piece->range = {first, held_.last(limit)};
-    return begin(piece);
+    return ByteRange{first, held_.last(limit)};
   }
-  commit();
+  return std::nullopt;
+}
+
+// The source may be away for a moment, or be cut while it is read; nothing is held meanwhile.
+Task<Result<>> Resyncs::Job::through(Piece& piece) {
+  for (;;) {
+    const Step<> done = co_await attempt(piece);
+    piece.token.reset();
+    piece.hold.release();
+    if (done) break;
+    const Stopped& stopped = done.error();
+    if (!stopped.again) co_return std::unexpected(stopped.why);
+    if (cancelled_) co_return fail(Errc::kCancelled, "cancelled");
+    const bool corrupt = stopped.why == Errc::kCorrupt;
+    if (corrupt ? ++piece.tries > kMaxTries : ++source_failures_ > kMaxSourceFailures) {
+      co_return std::unexpected(stopped.why);
+    }
+    if (auto rested = co_await rest(kSourceRest); !rested) co_return rested;
+  }
+  source_failures_ = 0;
+  co_return {};
 }
 
 void Resyncs::Job::count(std::uint64_t Progress::* what, std::uint64_t bytes) {
@@ -142,16 +193,12 @@ void Resyncs::Job::source_ends_at(std::uint64_t end) {
   progress_.total_bytes = std::max(total, progress_.compared_bytes);
 }
 
-void Resyncs::Job::piece_done(const PiecePtr& piece) {
-  piece->token.reset();
-  piece->hold.release();
-  source_failures_ = 0;
-  const std::uint64_t end = std::min(piece->range.end, piece->range.begin + piece->bytes);
-  const std::uint64_t size = held_.below(end) - held_.below(piece->range.begin);
+void Resyncs::Job::count_done(const Piece& piece) {
+  const std::uint64_t end = std::min(piece.range.end, piece.range.begin + piece.bytes);
+  const std::uint64_t size = held_.below(end) - held_.below(piece.range.begin);
   rate_.use(size / kCompareCost);
-  at_source_end_ = piece->source_ends;
-  done_to(piece->range.end, size);
-  skip_hole(piece);
+  at_source_end_ = piece.source_ends;
+  done_to(piece.range.end, size);
 }
 
 void Resyncs::Job::done_to(std::uint64_t offset, std::uint64_t compared) {
@@ -164,59 +211,26 @@ void Resyncs::Job::done_to(std::uint64_t offset, std::uint64_t compared) {
 // What is a hole there and here is equal. Nothing need be held: what is written there from now on,
 // or was when it was asked, is brought here; and here is asked after that, so what was here before
 // is found.
-void Resyncs::Job::skip_hole(const PiecePtr& piece) {
+Task<Result<>> Resyncs::Job::skip_hole(const ObjectSums& wanted) {
   // The piece with the source's end is gone through: the object here is to end there, too.
-  const std::uint64_t last = std::max(piece->wanted.object_end, std::uint64_t{1}) - 1;
-  const std::uint64_t there = std::min({piece->wanted.next_data, last, kMaxEnd - 1});
-  if (at_source_end_ || there / kPieceBytes * kPieceBytes <= at_) return next_soon();
-  parts_.store.next_data(request_.object, at_,
-                         [self = shared_from_this(), there](const Result<DataRun>& here) {
-                           std::uint64_t to = there;
-                           if (here) to = std::min(to, here->begin);
-                           to = to / kPieceBytes * kPieceBytes;
-                           const bool known = here || here.error() == Errc::kNotFound;
-                           if (known && to > self->at_) {
-                             std::uint64_t compared = 0;
-                             for (const ByteRange& range : self->extents_.extents()) {
-                               const auto below = [&](std::uint64_t end) {
-                                 return self->held_.below(std::clamp(end, range.begin, range.end));
-                               };
-                               compared += below(to) - below(self->at_);
-                             }
-                             self->done_to(to, compared);
-                           }
-                           self->next_soon();
-                         });
-}
-
-void Resyncs::Job::next_soon() {
-  // Not from within: pieces that need no waiting would nest.
-  ring_.post([self = shared_from_this()] { self->next(); });
-}
-
-// The source may be away for a moment, or be cut while it is read; nothing is held meanwhile.
-void Resyncs::Job::again(const PiecePtr& piece, const Error& why) {
-  piece->token.reset();
-  piece->hold.release();
-  if (cancelled_) return end(fail(Errc::kCancelled, "cancelled"));
-  const bool corrupt = why == Errc::kCorrupt;
-  if (corrupt ? ++piece->tries > kMaxTries : ++source_failures_ > kMaxSourceFailures) {
-    return end(std::unexpected(why));
+  const std::uint64_t last = std::max(wanted.object_end, std::uint64_t{1}) - 1;
+  const std::uint64_t there = std::min({wanted.next_data, last, kMaxEnd - 1});
+  if (at_source_end_ || there / kPieceBytes * kPieceBytes <= at_) co_return {};
+  const auto here = co_await call<Result<DataRun>>(
+      flow_, [this](auto done) { parts_.store.next_data(request_.object, at_, std::move(done)); });
+  if (!here && here.error() != Errc::kNotFound) co_return {};
+  const std::uint64_t until = here ? std::min(there, here->begin) : there;
+  const std::uint64_t to = until / kPieceBytes * kPieceBytes;
+  if (to <= at_) co_return {};
+  std::uint64_t compared = 0;
+  for (const ByteRange& range : extents_.extents()) {
+    const auto below = [&](std::uint64_t end) {
+      return held_.below(std::clamp(end, range.begin, range.end));
+    };
+    compared += below(to) - below(at_);
   }
-  timer_.expires_after(kSourceRest);
-  timer_.async_wait([self = shared_from_this(), piece](const auto&) {
-    if (self->cancelled_) return self->end(fail(Errc::kCancelled, "cancelled"));
-    self->begin(piece);
-  });
-}
-
-void Resyncs::Job::commit() {
-  if (request_.report_only) return end({});
-  parts_.store.commit(request_.object,
-                      [self = shared_from_this()](const Result<WriteVerifier>& committed) {
-                        if (!committed) return self->end(std::unexpected(committed.error()));
-                        self->end({});
-                      });
+  done_to(to, compared);
+  co_return {};
 }
 
 void Resyncs::Job::end(Result<> result) {

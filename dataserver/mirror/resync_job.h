@@ -3,17 +3,22 @@
 //   resync_job.cc     the job: its pieces one after the other, rate, progress, end
 //   resync_piece.cc   one piece: hold, checksums, fetch, write, read back
 //
+// It is a Flow (rpc/base/task.h), which keeps the job: whatever it waits for has it.
+//
 // Threading: start(), progress() and cancel() from any thread; the rest on the object's I/O thread.
 #pragma once
 
 #include <atomic>
 #include <boost/asio/steady_timer.hpp>
+#include <expected>
 #include <optional>
+#include <span>
 
 #include "dataserver/mirror/resync.h"
 #include "dataserver/store/block_sums.h"
 #include "layout/striping.h"
 #include "rpc/base/mutex.h"
+#include "rpc/base/task.h"
 
 namespace weft::ds {
 
@@ -51,43 +56,61 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
 
  private:
   struct Piece;
-  using PiecePtr = std::shared_ptr<Piece>;
-  using Answered = void (Job::*)(const PiecePtr&, rpc::nfs4::CompoundResult&);
+  // Why a piece was not gone through to its end.
+  struct Stopped {
+    Error why;
+    bool again = false;  // it may be tried again; else the job ends
+  };
+  template <class T = void>
+  using Step = std::expected<T, Stopped>;
+  static std::unexpected<Stopped> again(Error why) {
+    return std::unexpected<Stopped>({std::move(why), true});
+  }
+  static std::unexpected<Stopped> over(Error why) {
+    return std::unexpected<Stopped>({std::move(why), false});
+  }
+  using Reads = std::vector<rpc::nfs4::ReadArgs>;
 
   // resync_job.cc
-  void settle_here();
-  void next();
-  void next_soon();
+  [[nodiscard]] Flow run(std::shared_ptr<Job> keep);
+  [[nodiscard]] Task<Result<>> all_pieces();
+  // Nothing: there is no more.
+  [[nodiscard]] std::optional<ByteRange> next_range() const;
+  // kCancelled; else when the rate allows more.
+  [[nodiscard]] Task<Result<>> await_turn();
+  [[nodiscard]] Task<Result<>> through(Piece& piece);
+  [[nodiscard]] Task<Result<>> rest(Nanoseconds time);
+  [[nodiscard]] Task<Result<>> skip_hole(const ObjectSums& wanted);
   void count(std::uint64_t Progress::* what, std::uint64_t bytes);
   void differs(std::uint64_t offset, std::uint64_t bytes);
   void source_ends_at(std::uint64_t end);
-  void piece_done(const PiecePtr& piece);
-  void skip_hole(const PiecePtr& piece);
+  void count_done(const Piece& piece);
   void done_to(std::uint64_t offset, std::uint64_t compared);
-  void again(const PiecePtr& piece, const Error& why);
-  void commit();
   void end(Result<> result);
 
   // resync_piece.cc
-  void begin(const PiecePtr& piece);
   // A fence above it, here or at the source, ends the job.
   [[nodiscard]] std::uint32_t epoch() const {
     return std::max(request_.least_epoch, request_.epoch);
   }
-  void ask_source(const PiecePtr& piece, layout::Access access,
-                  std::vector<rpc::nfs4::ReadArgs> reads, Answered answered);
-  void ask_sums(const PiecePtr& piece);
-  void got_sums(const PiecePtr& piece, rpc::nfs4::CompoundResult& result);
-  void read_here(const PiecePtr& piece, std::move_only_function<void(BlockSums)> then);
-  void compare(const PiecePtr& piece);
-  void repair(const PiecePtr& piece);
-  [[nodiscard]] bool admitted(const PiecePtr& piece);
-  void punch(const PiecePtr& piece, const DiffRun& run);
-  void fetch(const PiecePtr& piece);
-  void fetched(const PiecePtr& piece, rpc::nfs4::CompoundResult& result);
-  void write(const PiecePtr& piece, std::size_t part);
-  void settle_end(const PiecePtr& piece);
-  void verify(const PiecePtr& piece);
+  [[nodiscard]] Task<Step<>> attempt(Piece& piece);
+  // Holds what may be changed, and asks what is wanted there.
+  [[nodiscard]] Task<Step<>> hold_and_ask(Piece& piece);
+  // Every READ's result, or NFS4ERR_NOENT.
+  [[nodiscard]] Task<Step<rpc::nfs4::CompoundResult>> ask_source(layout::Access access,
+                                                                 Reads reads);
+  [[nodiscard]] Task<Step<BlockSums>> read_here(const Piece& piece);
+  void tell_unreadable(const Piece& piece);
+  [[nodiscard]] Task<Step<>> repair(Piece& piece);
+  // Asked before anything is changed.
+  [[nodiscard]] Step<> admit(Piece& piece);
+  [[nodiscard]] Task<Step<>> punch(Piece& piece, const DiffRun& run);
+  // Those that one request fetches.
+  [[nodiscard]] Task<Step<>> fetch(Piece& piece, std::span<const DiffRun> runs);
+  [[nodiscard]] Step<std::vector<Buffer>> take(Piece& piece, std::span<const DiffRun> runs,
+                                               rpc::nfs4::CompoundResult& result);
+  [[nodiscard]] Task<Step<>> settle_end(Piece& piece);
+  [[nodiscard]] Task<Step<>> verify(const Piece& piece);
 
   Parts& parts_;
   SharedRate& rate_;
@@ -95,6 +118,7 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   IoRing& ring_;
   const std::function<void()> over_;
   // The I/O thread's.
+  Flow::Self flow_;
   ExtentSet extents_;
   HeldBytes held_;
   std::uint64_t at_ = 0;  // everything of the extents before it is done
@@ -111,14 +135,11 @@ struct Resyncs::Job::Piece {
   ByteRange range;
   bool whole_end = false;  // the hold goes to the end: the object may be cut or extended
   RangeLocks::Hold hold;
-  ObjectSums wanted;              // of what is to be here
-  std::size_t bytes = 0;          // that `wanted` is of: the range, as far as the source goes
-  bool source_ends = false;       // within the range
-  std::vector<DiffRun> runs;      // what differs
-  std::size_t run = 0;            // all before it are mended
-  std::vector<DiffRun> fetching;  // parts of runs that are being fetched
-  WritesInFlight::Token token;    // while the object is changed
-  std::vector<Buffer> came;       // their bytes
+  ObjectSums wanted;            // of what is to be here
+  std::size_t bytes = 0;        // that `wanted` is of: the range, as far as the source goes
+  bool source_ends = false;     // within the range
+  std::vector<DiffRun> runs;    // what differs
+  WritesInFlight::Token token;  // while the object is changed
   int tries = 0;
 };
 

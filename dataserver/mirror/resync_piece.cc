@@ -1,6 +1,7 @@
 // One piece of a job: hold, checksums, fetch, write, read back.
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "dataserver/mirror/resync_job.h"
 #include "rpc/peer/keys.h"
@@ -29,23 +30,53 @@ BlockSums other_than(const BlockSums& wanted) {
 
 }  // namespace
 
-// Holds what may be changed: the piece, or everything from it on.
-void Resyncs::Job::begin(const PiecePtr& piece) {
-  piece->hold.release();
-  piece->token.reset();
-  piece->run = 0;
-  piece->fetching.clear();
-  const ByteRange held{piece->range.begin, piece->whole_end ? kMaxEnd : piece->range.end};
-  parts_.duplicator.locks().acquire(request_.object, held,
-                                    [self = shared_from_this(), piece](RangeLocks::Hold hold) {
-                                      piece->hold = std::move(hold);
-                                      self->ask_sums(piece);
-                                    });
+Task<Resyncs::Job::Step<>> Resyncs::Job::attempt(Piece& piece) {
+  if (auto asked = co_await hold_and_ask(piece); !asked) co_return asked;
+  if (piece.source_ends && !piece.whole_end) {
+    piece.whole_end = true;  // once more, with nothing that could move an end going on
+    if (auto asked = co_await hold_and_ask(piece); !asked) co_return asked;
+  }
+  const auto have = co_await read_here(piece);
+  if (!have) co_return std::unexpected(have.error());
+  piece.runs = differences(piece.wanted.blocks, *have, piece.bytes);
+  for (const DiffRun& run : piece.runs) differs(piece.range.begin + run.begin, run.end - run.begin);
+  if (!request_.report_only) {
+    if (auto repaired = co_await repair(piece); !repaired) co_return repaired;
+  }
+  if (auto settled = co_await settle_end(piece); !settled) co_return settled;
+  co_return co_await verify(piece);
 }
 
-// `answered` is called with every READ's result, or with NFS4ERR_NOENT.
-void Resyncs::Job::ask_source(const PiecePtr& piece, layout::Access access,
-                              std::vector<rpc::nfs4::ReadArgs> reads, Answered answered) {
+Task<Resyncs::Job::Step<>> Resyncs::Job::hold_and_ask(Piece& piece) {
+  piece.hold.release();
+  const std::uint64_t begin = piece.range.begin;
+  const std::uint64_t size = piece.range.end - begin;
+  const ByteRange held{begin, piece.whole_end ? kMaxEnd : piece.range.end};
+  piece.hold = co_await call<RangeLocks::Hold>(flow_, [&](auto done) {
+    parts_.duplicator.locks().acquire(request_.object, held, std::move(done));
+  });
+  auto result = co_await ask_source(
+      layout::Access::kCompare,
+      {{.stateid = {}, .offset = begin, .count = static_cast<std::uint32_t>(size)}});
+  if (!result) co_return std::unexpected(result.error());
+  piece.wanted = {};
+  if (const auto* ok = result->get<rpc::nfs4::ReadOk>(1)) {
+    auto bytes = ok->data.flatten();
+    if (!bytes) co_return over(bytes.error());
+    auto sums = decode_sums(*bytes, begin, size);
+    if (!sums) co_return over(sums.error());
+    piece.wanted = std::move(*sums);
+  } else if (result->status != Status::NFS4ERR_NOENT) {
+    co_return over({Errc::kProtocol, "the source answered with nothing"});
+  }
+  piece.bytes = bytes_within(piece.wanted.object_end, begin, size);
+  piece.source_ends = piece.range.end >= piece.wanted.object_end;
+  source_ends_at(piece.wanted.object_end);
+  co_return {};
+}
+
+Task<Resyncs::Job::Step<CompoundResult>> Resyncs::Job::ask_source(layout::Access access,
+                                                                  Reads reads) {
   const layout::Handle handle{.access = access,
                               .key_id = rpc::peer::kHandleKeyId,
                               .ds_id = request_.source,
@@ -56,207 +87,170 @@ void Resyncs::Job::ask_source(const PiecePtr& piece, layout::Access access,
   PartnerLink::Ops ops;
   ops.push_back({Op::OP_PUTFH, rpc::nfs4::PutFhArgs{rpc::nfs4::FileHandle(sealed)}});
   for (auto& read : reads) ops.push_back({Op::OP_READ, read});
-  parts_.duplicator.link(request_.source)
-      .patient_call(std::move(ops), [self = shared_from_this(), piece,
-                                     answered](Result<CompoundResult> result) {
-        if (!result) return self->again(piece, result.error());
-        if (result->status == Status::NFS4ERR_ACCESS) {
-          return self->end(fail(Errc::kFenced, "the source's object is fenced above the job"));
-        }
-        if (result->status != Status::NFS4_OK && result->status != Status::NFS4ERR_NOENT) {
-          return self->again(piece, rpc::outcome_of(*result).error());
-        }
-        (self.get()->*answered)(piece, *result);
-      });
-}
-
-void Resyncs::Job::ask_sums(const PiecePtr& piece) {
-  ask_source(piece, layout::Access::kCompare,
-             {{.stateid = {},
-               .offset = piece->range.begin,
-               .count = static_cast<std::uint32_t>(piece->range.end - piece->range.begin)}},
-             &Job::got_sums);
-}
-
-void Resyncs::Job::got_sums(const PiecePtr& piece, CompoundResult& result) {
-  const std::uint64_t begin = piece->range.begin;
-  const std::uint64_t size = piece->range.end - begin;
-  piece->wanted = {};
-  if (const auto* ok = result.get<rpc::nfs4::ReadOk>(1)) {
-    auto bytes = ok->data.flatten();
-    if (!bytes) return end(pass(bytes));
-    auto sums = decode_sums(*bytes, begin, size);
-    if (!sums) return end(pass(sums));
-    piece->wanted = std::move(*sums);
-  } else if (result.status != Status::NFS4ERR_NOENT) {
-    return end(fail(Errc::kProtocol, "the source answered with nothing"));
+  auto result = co_await call<Result<CompoundResult>>(flow_, [&](auto done) {
+    parts_.duplicator.link(request_.source).patient_call(std::move(ops), std::move(done));
+  });
+  if (!result) co_return again(result.error());
+  if (result->status == Status::NFS4ERR_ACCESS) {
+    co_return over({Errc::kFenced, "the source's object is fenced above the job"});
   }
-  piece->bytes = bytes_within(piece->wanted.object_end, begin, size);
-  piece->source_ends = piece->range.end >= piece->wanted.object_end;
-  source_ends_at(piece->wanted.object_end);
-  if (piece->source_ends && !piece->whole_end) {
-    piece->whole_end = true;  // once more, with nothing that could move an end going on
-    return this->begin(piece);
+  if (result->status != Status::NFS4_OK && result->status != Status::NFS4ERR_NOENT) {
+    co_return again(rpc::outcome_of(*result).error());
   }
-  compare(piece);
+  co_return std::move(*result);
 }
 
 // What cannot be read is nothing that is wanted; writing it anew may cure the disk.
-void Resyncs::Job::read_here(const PiecePtr& piece, std::move_only_function<void(BlockSums)> then) {
-  if (piece->bytes == 0) return then({});
-  parts_.store.read_uncached(
-      request_.object, piece->range.begin, static_cast<std::uint32_t>(piece->bytes),
-      [self = shared_from_this(), piece, then = std::move(then)](Result<ReadResult> read) mutable {
-        if (!read && read.error() == Errc::kNotFound) return then({});
-        if (!read && read.error() == Errc::kBusy) return self->again(piece, read.error());
-        if (!read && is_unreadable(read.error())) return then(other_than(piece->wanted.blocks));
-        if (!read) return self->end(pass(read));
-        auto bytes = read->payload.flatten();
-        if (!bytes) return self->end(pass(bytes));
-        bytes->resize(piece->bytes);  // what is beyond the end reads as zeros
-        then(sum_blocks(*bytes));
-      });
-}
-
-void Resyncs::Job::compare(const PiecePtr& piece) {
-  read_here(piece, [self = shared_from_this(), piece](const BlockSums& have) {
-    piece->runs = differences(piece->wanted.blocks, have, piece->bytes);
-    for (const DiffRun& run : piece->runs) {
-      self->differs(piece->range.begin + run.begin, run.end - run.begin);
-    }
-    if (self->request_.report_only) return self->settle_end(piece);
-    self->repair(piece);
+Task<Resyncs::Job::Step<BlockSums>> Resyncs::Job::read_here(const Piece& piece) {
+  if (piece.bytes == 0) co_return BlockSums{};
+  auto read = co_await call<Result<ReadResult>>(flow_, [&](auto done) {
+    parts_.store.read_uncached(request_.object, piece.range.begin,
+                               static_cast<std::uint32_t>(piece.bytes), std::move(done));
   });
+  if (!read && read.error() == Errc::kNotFound) co_return BlockSums{};
+  if (!read && read.error() == Errc::kBusy) co_return again(read.error());
+  if (!read && is_unreadable(read.error())) {
+    if (!request_.report_only) co_return other_than(piece.wanted.blocks);
+    tell_unreadable(piece);
+    co_return over(read.error());
+  }
+  if (!read) co_return over(read.error());
+  auto bytes = read->payload.flatten();
+  if (!bytes) co_return over(bytes.error());
+  bytes->resize(piece.bytes);  // what is beyond the end reads as zeros
+  co_return sum_blocks(*bytes);
 }
 
-// Asked before anything is changed. False: the job has ended.
-bool Resyncs::Job::admitted(const PiecePtr& piece) {
-  if (piece->token != nullptr) return true;
+// As when a client reads it. The job ends whatever the answer is, so it is not waited for.
+void Resyncs::Job::tell_unreadable(const Piece& piece) {
+  layout::Handle handle{.ds_id = parts_.own_id(), .object = request_.object};
+  handle.object_epoch = epoch();
+  parts_.duplicator.unreadable(handle, piece.range.begin, piece.bytes, [](bool /*left_out*/) {});
+}
+
+Resyncs::Job::Step<> Resyncs::Job::admit(Piece& piece) {
+  if (piece.token != nullptr) return {};
   auto token = parts_.admit(request_.object, epoch());
-  if (token) {
-    piece->token = std::move(*token);
-  } else {
-    end(pass(token));
-  }
-  return token.has_value();
+  if (!token) return over(token.error());
+  piece.token = std::move(*token);
+  return {};
 }
 
 // A run of zeros, or as many others as one request fetches.
-void Resyncs::Job::repair(const PiecePtr& piece) {
-  if (piece->run == piece->runs.size()) return settle_end(piece);
-  if (piece->runs[piece->run].zeros) return punch(piece, piece->runs[piece->run]);
-  fetch(piece);
+Task<Resyncs::Job::Step<>> Resyncs::Job::repair(Piece& piece) {
+  for (auto run = piece.runs.begin(); run != piece.runs.end();) {
+    if (run->zeros) {
+      if (auto punched = co_await punch(piece, *run); !punched) co_return punched;
+      ++run;
+      continue;
+    }
+    const auto most = std::min<std::ptrdiff_t>(piece.runs.end() - run, kMaxReads);
+    const auto last = std::find_if(run, run + most, std::mem_fn(&DiffRun::zeros));
+    if (auto fetched = co_await fetch(piece, {run, last}); !fetched) co_return fetched;
+    run = last;
+  }
+  co_return {};
 }
 
-void Resyncs::Job::punch(const PiecePtr& piece, const DiffRun& run) {
-  if (!admitted(piece)) return;
+Task<Resyncs::Job::Step<>> Resyncs::Job::punch(Piece& piece, const DiffRun& run) {
+  if (auto may = admit(piece); !may) co_return may;
   const std::uint64_t size = run.end - run.begin;
-  parts_.store.punch(request_.object, piece->range.begin + run.begin, size,
-                     [self = shared_from_this(), piece, size](const Result<>& done) {
-                       if (!done) return self->end(std::unexpected(done.error()));
-                       self->count(&Progress::punched_bytes, size);
-                       ++piece->run;
-                       self->repair(piece);
-                     });
+  const auto done = co_await call<Result<>>(flow_, [&](auto punched) {
+    parts_.store.punch(request_.object, piece.range.begin + run.begin, size, std::move(punched));
+  });
+  if (!done) co_return over(done.error());
+  count(&Progress::punched_bytes, size);
+  co_return {};
 }
 
-void Resyncs::Job::fetch(const PiecePtr& piece) {
-  piece->token.reset();  // a fence does not wait for the source
-  piece->fetching.clear();
-  std::vector<rpc::nfs4::ReadArgs> reads;
-  for (std::size_t i = piece->run; i < piece->runs.size() && reads.size() < kMaxReads; ++i) {
-    const DiffRun& run = piece->runs[i];
-    if (run.zeros) break;
-    piece->fetching.push_back(run);
+Task<Resyncs::Job::Step<>> Resyncs::Job::fetch(Piece& piece, std::span<const DiffRun> runs) {
+  piece.token.reset();  // a fence does not wait for the source
+  Reads reads;
+  for (const DiffRun& run : runs) {
     reads.push_back({.stateid = {},
-                     .offset = piece->range.begin + run.begin,
+                     .offset = piece.range.begin + run.begin,
                      .count = static_cast<std::uint32_t>(run.end - run.begin)});
   }
-  ask_source(piece, layout::Access::kFetch, std::move(reads), &Job::fetched);
+  auto result = co_await ask_source(layout::Access::kFetch, std::move(reads));
+  if (!result) co_return std::unexpected(result.error());
+  auto came = take(piece, runs, *result);
+  if (!came) co_return std::unexpected(came.error());
+  if (auto may = admit(piece); !may) co_return may;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::uint64_t size = (*came)[i].size();
+    std::vector<Buffer> data;
+    data.push_back(std::move((*came)[i]));
+    const auto written = co_await call<Result<WriteResult>>(flow_, [&](auto done) {
+      parts_.store.write(request_.object, piece.range.begin + runs[i].begin, std::move(data),
+                         Stability::kUnstable, std::move(done));
+    });
+    if (!written) co_return over(written.error());
+    count(&Progress::copied_bytes, size);
+  }
+  co_return {};
 }
 
-void Resyncs::Job::fetched(const PiecePtr& piece, CompoundResult& result) {
-  piece->came.clear();
-  for (std::size_t i = 0; i < piece->fetching.size(); ++i) {
-    const DiffRun& run = piece->fetching[i];
+Resyncs::Job::Step<std::vector<Buffer>> Resyncs::Job::take(Piece& piece,
+                                                           std::span<const DiffRun> runs,
+                                                           CompoundResult& result) {
+  std::vector<Buffer> came;
+  for (const DiffRun& run : runs) {
     const std::uint64_t size = run.end - run.begin;
-    const auto* ok = result.get<rpc::nfs4::ReadOk>(i + 1);
+    const auto* ok = result.get<rpc::nfs4::ReadOk>(came.size() + 1);
     if (ok == nullptr || ok->data.size() != size) {
-      return again(piece, {Errc::kBusy, "the source was cut meanwhile"});
+      return again({Errc::kBusy, "the source was cut meanwhile"});
     }
     auto bytes = ok->data.flatten();
-    if (!bytes) return end(pass(bytes));
+    if (!bytes) return over(bytes.error());
     auto buffer = parts_.pool.allocate(size);
-    if (!buffer) return again(piece, buffer.error());
+    if (!buffer) return again(buffer.error());
     std::ranges::copy(*bytes, buffer->data());
     // These are what is to be here, also where they are newer than the checksums.
     std::ranges::copy(sum_blocks(*bytes),
-                      piece->wanted.blocks.begin() + static_cast<long>(run.begin / kSumBlock));
-    piece->came.push_back(std::move(*buffer));
+                      piece.wanted.blocks.begin() + static_cast<long>(run.begin / kSumBlock));
+    came.push_back(std::move(*buffer));
     rate_.use(size);
   }
-  if (admitted(piece)) write(piece, 0);
-}
-
-void Resyncs::Job::write(const PiecePtr& piece, std::size_t part) {
-  if (part == piece->came.size()) {
-    piece->run += part;
-    return repair(piece);
-  }
-  const std::uint64_t size = piece->came[part].size();
-  std::vector<Buffer> data;
-  data.push_back(std::move(piece->came[part]));
-  parts_.store.write(
-      request_.object, piece->range.begin + piece->fetching[part].begin, std::move(data),
-      Stability::kUnstable,
-      [self = shared_from_this(), piece, part, size](const Result<WriteResult>& written) {
-        if (!written) return self->end(std::unexpected(written.error()));
-        self->count(&Progress::copied_bytes, size);
-        self->write(piece, part + 1);
-      });
+  return came;
 }
 
 // At the source's end the object here ends as well. Everything from the piece on is held, so no
 // write that is brought here can be beyond that end, and not at the source.
-void Resyncs::Job::settle_end(const PiecePtr& piece) {
-  if (!piece->source_ends) return verify(piece);
-  const std::uint64_t end_there = piece->wanted.object_end;
-  parts_.store.stat(request_.object, [self = shared_from_this(), piece,
-                                      end_there](const Result<ObjectStat>& found) {
-    if (!found && !(found.error() == Errc::kNotFound)) {
-      return self->end(std::unexpected(found.error()));
-    }
-    const std::uint64_t end_here = found ? found->size : 0;
-    // What is neither there nor within the extents is not ours to cut.
-    std::uint64_t wanted = end_there;
-    if (end_here > end_there && !self->extents_.covers({end_there, end_here})) {
-      wanted = std::max(end_there, piece->range.begin);
-      if (end_here <= wanted || !self->extents_.covers({wanted, end_here})) wanted = end_here;
-    } else if (end_here < end_there && piece->bytes == 0) {
-      wanted = end_here;
-    }
-    if (wanted == end_here) return self->verify(piece);
-    if (self->request_.report_only) {
-      const std::uint64_t shorter = std::min(end_here, end_there);
-      self->differs(shorter, std::max(end_here, end_there) - shorter);
-      return self->piece_done(piece);
-    }
-    if (!self->admitted(piece)) return;
-    self->parts_.store.truncate(self->request_.object, wanted,
-                                [self, piece](const Result<ObjectStat>& cut) {
-                                  if (!cut) return self->end(std::unexpected(cut.error()));
-                                  self->verify(piece);
-                                });
-  });
+Task<Resyncs::Job::Step<>> Resyncs::Job::settle_end(Piece& piece) {
+  if (!piece.source_ends) co_return {};
+  const auto found = co_await call<Result<ObjectStat>>(
+      flow_, [&](auto done) { parts_.store.stat(request_.object, std::move(done)); });
+  if (!found && found.error() != Errc::kNotFound) co_return over(found.error());
+  const std::uint64_t end_there = piece.wanted.object_end;
+  const std::uint64_t end_here = found ? found->size : 0;
+  // What is neither there nor within the extents is not ours to cut.
+  std::uint64_t wanted = end_there;
+  if (end_here > end_there && !extents_.covers({end_there, end_here})) {
+    wanted = std::max(end_there, piece.range.begin);
+    if (end_here <= wanted || !extents_.covers({wanted, end_here})) wanted = end_here;
+  } else if (end_here < end_there && piece.bytes == 0) {
+    wanted = end_here;
+  }
+  if (wanted == end_here) co_return {};
+  if (request_.report_only) {
+    const std::uint64_t shorter = std::min(end_here, end_there);
+    differs(shorter, std::max(end_here, end_there) - shorter);
+    co_return {};
+  }
+  if (auto may = admit(piece); !may) co_return may;
+  const auto cut = co_await call<Result<ObjectStat>>(
+      flow_, [&](auto done) { parts_.store.truncate(request_.object, wanted, std::move(done)); });
+  if (!cut) co_return over(cut.error());
+  co_return {};
 }
 
 // What is here now, read back, is what is wanted.
-void Resyncs::Job::verify(const PiecePtr& piece) {
-  if (piece->runs.empty() || request_.report_only) return piece_done(piece);
-  read_here(piece, [self = shared_from_this(), piece](const BlockSums& have) {
-    if (have == piece->wanted.blocks) return self->piece_done(piece);
-    self->again(piece, {Errc::kCorrupt, "what was written is not what is read back"});
-  });
+Task<Resyncs::Job::Step<>> Resyncs::Job::verify(const Piece& piece) {
+  if (piece.runs.empty() || request_.report_only) co_return {};
+  const auto have = co_await read_here(piece);
+  if (!have) co_return std::unexpected(have.error());
+  if (*have == piece.wanted.blocks) co_return {};
+  co_return again({Errc::kCorrupt, "what was written is not what is read back"});
 }
 
 }  // namespace weft::ds

@@ -32,6 +32,7 @@ class HandleGate {
       : keys_(std::move(keys)), ds_id_(ds_id), fences_(fences), lease_(clock) {}
 
   void set_ds_id(std::uint32_t ds_id) { ds_id_.store(ds_id); }
+  [[nodiscard]] std::uint32_t ds_id() const { return ds_id_.load(); }
   [[nodiscard]] Result<layout::Handle> admit(std::span<const std::byte> bytes,
                                              bool waited = false) const {
     auto handle = layout::unseal(bytes, keys_->now().handle, rpc::peer::kHandleKeyId);

@@ -13,12 +13,13 @@
 // that it awaits and all that they hold.
 #pragma once
 
+#include <atomic>
 #include <coroutine>
 #include <cstddef>
 #include <exception>
-#include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "rpc/base/assert.h"
 
@@ -105,71 +106,83 @@ class Join {
 
 class Flow {
  public:
-  using Self = std::weak_ptr<void>;
-
   struct promise_type {
-    Self self;
-    Flow get_return_object() {
-      return Flow(std::coroutine_handle<promise_type>::from_promise(*this));
-    }
+    std::atomic<std::size_t> keepers{0};
+    Flow get_return_object() { return Flow(Self::from_promise(*this)); }
     std::suspend_always initial_suspend() noexcept { return {}; }
     std::suspend_always final_suspend() noexcept { return {}; }
     void return_void() {}
     void unhandled_exception() { std::terminate(); }
   };
+  // For Callbacks and call(). Who has it runs within the Flow, which exists as long.
+  using Self = std::coroutine_handle<promise_type>;
+
+  // Owns a Flow with others. Small, so that callbacks need no memory of their own.
+  class Keep {
+   public:
+    explicit Keep(Self flow) : flow_(flow) {
+      if (flow_) ++flow_.promise().keepers;
+    }
+    Keep(Keep&& other) noexcept : flow_(std::exchange(other.flow_, nullptr)) {}
+    Keep(const Keep&) = delete;
+    Keep& operator=(const Keep&) = delete;
+    Keep& operator=(Keep&&) = delete;
+    ~Keep() {
+      if (flow_ && --flow_.promise().keepers == 0) flow_.destroy();
+    }
+
+   private:
+    Self flow_;
+  };
 
   // Runs it up to where it first waits.
   void start() && {
-    const auto handle = std::exchange(handle_, nullptr);
-    const std::shared_ptr<void> keep(handle.address(), [](void* frame) {
-      std::coroutine_handle<>::from_address(frame).destroy();
-    });
-    handle.promise().self = keep;
-    handle.resume();
+    const Self flow = std::exchange(flow_, nullptr);
+    const Keep keep(flow);
+    flow.resume();
   }
 
-  // Awaited within a Flow: itself, for its Callbacks. It is weak, since a coroutine that owned
-  // itself would never go.
+  // Awaited within a Flow: itself.
   struct ThisFlow {
     Self self;
     bool await_ready() const noexcept { return false; }
-    bool await_suspend(std::coroutine_handle<promise_type> flow) {
-      self = flow.promise().self;
+    bool await_suspend(Self flow) {
+      self = flow;
       return false;  // goes on at once
     }
-    Self await_resume() { return std::move(self); }
+    Self await_resume() const { return self; }
   };
   [[nodiscard]] static ThisFlow self() { return {}; }
 
-  Flow(Flow&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Flow(Flow&& other) noexcept : flow_(std::exchange(other.flow_, nullptr)) {}
   Flow(const Flow&) = delete;
   Flow& operator=(const Flow&) = delete;
   Flow& operator=(Flow&&) = delete;
   ~Flow() {
-    if (handle_) handle_.destroy();
+    if (flow_) flow_.destroy();
   }
 
  private:
-  explicit Flow(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
-  std::coroutine_handle<promise_type> handle_;
+  explicit Flow(Self flow) : flow_(flow) {}
+  Self flow_;
 };
 
 // Makes callbacks for the operations of a Flow, and waits until all have been called. Each is
-// called once at most.
+// called once at most, and may make others.
 class Callbacks {
  public:
-  explicit Callbacks(Flow::Self flow) : flow_(std::move(flow)) {}
+  explicit Callbacks(Flow::Self flow) : flow_(flow) {}
   Callbacks(const Callbacks&) = delete;
   Callbacks& operator=(const Callbacks&) = delete;
 
   template <class Then>
   [[nodiscard]] auto make(Then then) {
     ++pending_;
-    return
-        [this, keep = flow_.lock(), then = std::move(then)]<class... Args>(Args&&... args) mutable {
-          then(std::forward<Args>(args)...);
-          if (--pending_ == 0 && waiter_) std::exchange(waiter_, nullptr).resume();
-        };
+    return [this, keep = Flow::Keep(flow_),
+            then = std::move(then)]<class... Args>(Args&&... args) mutable {
+      then(std::forward<Args>(args)...);
+      if (--pending_ == 0 && waiter_) std::exchange(waiter_, nullptr).resume();
+    };
   }
   bool await_ready() const { return pending_ == 0; }
   void await_suspend(std::coroutine_handle<> waiter) { waiter_ = waiter; }
@@ -181,18 +194,41 @@ class Callbacks {
   std::coroutine_handle<> waiter_;
 };
 
-// Waits for one callback: start(done) begins the operation.
+// What call() awaits.
 template <class T, class Start>
-Task<T> call(Start start) {
-  Join join;
-  std::optional<T> value;
-  join.started();
-  start([&join, &value](T result) {
-    value.emplace(std::move(result));
-    join.ended();
-  });
-  co_await join;
-  co_return std::move(*value);
+class [[nodiscard]] Calling {
+ public:
+  Calling(Flow::Self flow, Start start) : flow_(flow), start_(std::move(start)) {}
+  Calling(const Calling&) = delete;
+  Calling& operator=(const Calling&) = delete;
+
+  bool await_ready() {
+    start_([this, keep = Flow::Keep(flow_)]<class... Args>(Args&&... result) {
+      value_.emplace(std::forward<Args>(result)...);
+      if (waiter_) waiter_.resume();
+    });
+    return value_.has_value();
+  }
+  void await_suspend(std::coroutine_handle<> waiter) { waiter_ = waiter; }
+  T await_resume() { return std::move(*value_); }
+
+ private:
+  const Flow::Self flow_;
+  Start start_;
+  std::optional<T> value_;
+  std::coroutine_handle<> waiter_;
+};
+
+// Waits for one callback, and for its value: start(done) begins the operation. Of a Flow.
+template <class T = std::monostate, class Start>
+Calling<T, Start> call(Flow::Self flow, Start start) {
+  return {flow, std::move(start)};
+}
+
+// The same of a Task that spawn() began.
+template <class T, class Start>
+Calling<T, Start> call(Start start) {
+  return {nullptr, std::move(start)};
 }
 
 }  // namespace weft

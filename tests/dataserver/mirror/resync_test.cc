@@ -39,7 +39,8 @@ struct Rig : MirrorRig {
               .access = layout::Access::kMirror, .object = object, .object_epoch = epoch};
           if (!s.fences->admits(handle)) return fail(Errc::kFenced, "fenced");
           return s.writes->enter();
-        }});
+        },
+        .own_id = [] { return kSecond; }});
   }
   void put(std::uint32_t id, std::uint64_t offset, const std::string& text) {
     auto buffer = pool.allocate(text.size()).value();
@@ -457,6 +458,33 @@ TEST_CASE("a job that reports counts what differs and changes nothing") {
   CHECK(progress.differing_bytes == kSumBlock + 4);
   CHECK(progress.copied_bytes == 0);
   CHECK(rig.bytes(kSecond) == text + "more");
+}
+
+// It is known which of the two is damaged: this one, and nobody need be asked.
+TEST_CASE("a job that reports tells of what cannot be read here, not of a difference") {
+  Rig rig;
+  const std::string text = pattern(2 * kMiB);
+  rig.put(kFirst, 0, text);
+  rig.put(kSecond, 0, text);
+  rig.servers.at(kSecond).disk.at_read = EIO;
+  rig.resyncs->start({.job = 1,
+                      .object = kMirrored,
+                      .source = kFirst,
+                      .epoch = 7,
+                      .extents = {{0, kMaxEnd}},
+                      .report_only = true},
+                     [](const Result<>& answer) { REQUIRE(answer); });
+  SECTION("as of a read") {}
+  SECTION("and does not wait until that is heard") { rig.authority.hold = true; }
+  SECTION("also where there is no other copy to go to") { rig.authority.error = Errc::kNotFound; }
+  const auto progress = rig.finish();
+  CHECK(progress.state == State::kFailed);
+  CHECK(progress.differing_bytes == 0);
+  REQUIRE(rig.run_until([&] { return !rig.authority.asked.empty(); }));
+  CHECK(rig.authority.asked ==
+        std::vector{rpc::control::CopyMissed{kMirrored, kSecond, 7, {{0, kRegionBytes}}}});
+  rig.servers.at(kSecond).disk.at_read = 0;
+  CHECK(rig.bytes(kSecond) == text);
 }
 
 TEST_CASE("jobs share a rate, and what is only compared counts a quarter") {

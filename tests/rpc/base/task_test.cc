@@ -64,5 +64,49 @@ TEST_CASE("a callback may be called before it is waited for") {
   CHECK(result == 8);
 }
 
+TEST_CASE("a call goes on with the value of its callback, at once or later") {
+  Calls calls;
+  auto held = std::make_shared<int>(1);
+  int result = 0;
+  const auto twice = [](Calls& later, std::shared_ptr<int> kept, int& into) -> Flow {
+    const Flow::Self self = co_await Flow::self();
+    into = *kept + co_await call<int>(self, [](auto done) { done(20); });
+    into += co_await call<int>(self, [&](auto done) { later.emplace_back(std::move(done)); });
+  };
+  twice(calls, held, result).start();
+  CHECK(result == 21);
+  REQUIRE(calls.size() == 1);
+  SECTION("called") {
+    calls[0](300);
+    CHECK(result == 321);
+  }
+  SECTION("dropped") {
+    calls.clear();
+    CHECK(result == 21);
+  }
+  calls.clear();
+  CHECK(held.use_count() == 1);
+}
+
+TEST_CASE("a callback may make another one, which is waited for as well") {
+  Calls calls;
+  int result = 0;
+  const auto again = [](Calls& later, int& into) -> Flow {
+    const Flow::Self self = co_await Flow::self();
+    Callbacks answers(self);
+    later.emplace_back(answers.make(
+        [&](int) { later.emplace_back(answers.make([&into](int value) { into = value; })); }));
+    co_await answers;
+    into += 1;
+  };
+  again(calls, result).start();
+  calls.reserve(2);
+  calls[0](1);
+  CHECK(result == 0);
+  REQUIRE(calls.size() == 2);
+  calls[1](7);
+  CHECK(result == 8);
+}
+
 }  // namespace
 }  // namespace weft
