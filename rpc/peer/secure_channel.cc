@@ -31,10 +31,34 @@ void append(Bytes& to, std::span<const std::byte> bytes) {
 
 std::string protocol_name(std::uint32_t version) { return fmt::format("weft-control/{}", version); }
 
-// As ALPN has it: with its length before it.
-std::string alpn_of(std::uint32_t version) {
-  const std::string name = protocol_name(version);
-  return static_cast<char>(name.size()) + name;
+// As ALPN has them: the newest first, each with its length before it.
+std::string alpn_of(Versions versions) {
+  std::string list;
+  for (std::uint32_t version = versions.most; version >= versions.least; --version) {
+    const std::string name = protocol_name(version);
+    list += static_cast<char>(name.size());
+    list += name;
+  }
+  return list;
+}
+
+// The names in a list of a peer's. OpenSSL has seen to its form, which is not relied on.
+std::vector<std::string_view> names_of(std::string_view alpn) {
+  std::vector<std::string_view> names;
+  while (!alpn.empty()) {
+    const auto size = static_cast<unsigned char>(alpn.front());
+    names.push_back(alpn.substr(1, size));
+    alpn.remove_prefix(std::min<std::size_t>(alpn.size(), 1U + size));
+  }
+  return names;
+}
+
+std::string list_text(std::string_view alpn) {
+  std::string text;
+  for (const std::string_view name : names_of(alpn)) {
+    text += (text.empty() ? "" : ", ") + log_text(name);
+  }
+  return text;
 }
 
 // What a peer of versions before 3 understands: a refusal for our version.
@@ -96,23 +120,24 @@ struct SecureChannel::Callbacks {
     return *session != nullptr ? 1 : 0;
   }
 
-  // The connecting end: whether it speaks the peer's version.
+  // The connecting end: the newest version that both speak.
   static int choose_protocol(SSL* ssl, const unsigned char** chosen, unsigned char* chosen_size,
                              const unsigned char* offered, unsigned size, void* /*context*/) {
     SecureChannel& self = of(ssl);
-    const std::string ours = alpn_of(self.version_);
     const std::string_view theirs(reinterpret_cast<const char*>(offered), size);
-    if (theirs != ours) {
-      self.refusal_ =
-          Error{Errc::kNotSupported,
-                fmt::format("the peer speaks {}, this server {}: both must run the same Weft",
-                            log_text(theirs.substr(std::min<std::size_t>(size, 1))),
-                            protocol_name(self.version_))};
-      return SSL_TLSEXT_ERR_ALERT_FATAL;
+    const auto names = names_of(theirs);
+    for (std::uint32_t version = self.versions_.most; version >= self.versions_.least; --version) {
+      const auto found = std::ranges::find(names, protocol_name(version));
+      if (found == names.end()) continue;
+      *chosen = reinterpret_cast<const unsigned char*>(found->data());
+      *chosen_size = static_cast<unsigned char>(found->size());
+      return SSL_TLSEXT_ERR_OK;
     }
-    *chosen = offered + 1;
-    *chosen_size = static_cast<unsigned char>(size - 1);
-    return SSL_TLSEXT_ERR_OK;
+    self.refusal_ =
+        Error{Errc::kNotSupported,
+              fmt::format("the peer speaks {}, this server {}: both must run the same Weft",
+                          list_text(theirs), list_text(alpn_of(self.versions_)))};
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
   }
 
   // What all channels of a role have in common; lives for ever.
@@ -153,12 +178,13 @@ Bytes frame(std::span<const std::byte> body) {
   return bytes;
 }
 
-SecureChannel::SecureChannel(Role role, ClusterKeys keys, std::uint32_t version)
+SecureChannel::SecureChannel(Role role, ClusterKeys keys, Versions versions)
     : role_(role),
       keys_(std::move(keys)),
-      version_(version),
+      versions_(versions),
       key_(keys_.front()),
       ssl_(SSL_new(Callbacks::context(role))) {
+  WEFT_ASSERT(0 < versions_.least && versions_.least <= versions_.most);
   WEFT_ASSERT(ssl_ != nullptr);
   BIO* const in = BIO_new(BIO_s_mem());
   BIO* const out = BIO_new(BIO_s_mem());
@@ -166,7 +192,7 @@ SecureChannel::SecureChannel(Role role, ClusterKeys keys, std::uint32_t version)
   BIO_set_mem_eof_return(in, -1);  // an empty one is to be tried again
   SSL_set_bio(ssl_.get(), in, out);
   if (role_ == Role::kAccepting) {
-    const std::string alpn = alpn_of(version_);
+    const std::string alpn = alpn_of(versions_);
     WEFT_ASSERT(SSL_set_alpn_protos(ssl_.get(), reinterpret_cast<const unsigned char*>(alpn.data()),
                                     static_cast<unsigned>(alpn.size())) == 0);
     SSL_set_connect_state(ssl_.get());
@@ -247,8 +273,9 @@ Result<> SecureChannel::advance() {
   const unsigned char* chosen = nullptr;
   unsigned size = 0;
   SSL_get0_alpn_selected(ssl_.get(), &chosen, &size);
-  if (std::string_view(reinterpret_cast<const char*>(chosen), size) != protocol_name(version_)) {
-    return fail(Errc::kNotSupported, std::string(kOtherVersion));
+  const std::string_view name(reinterpret_cast<const char*>(chosen), size);
+  for (version_ = versions_.most; name != protocol_name(version_); --version_) {
+    if (version_ == versions_.least) return fail(Errc::kNotSupported, std::string(kOtherVersion));
   }
   established_ = true;
   return {};

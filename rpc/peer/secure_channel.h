@@ -6,7 +6,9 @@
 // in RFC 8071): in TLS the client says which key it uses and the server finds it among its own, and
 // while the key is being changed it is the accepting end, the metadata server, that decides which
 // is in use. The identity that it sends is the key's fingerprint. ALPN names the protocol and its
-// version.
+// version: the accepting end offers all that it speaks, and the connecting end takes the newest
+// that it speaks, too (RFC 7301). So servers whose versions are next to each other work together
+// while one after the other is upgraded.
 //
 // Within TLS messages are framed as ONC RPC's (RFC 5531 section 11): a word with the top bit set
 // and the length, then the payload.
@@ -40,8 +42,14 @@ namespace weft::rpc::peer {
 constexpr std::size_t kMaxPayloadBytes = std::size_t{256} << 10;
 constexpr std::size_t kMaxHandshakeBytes = 4096;  // until both ends have proved themselves
 
-// The version of the protocol that this code speaks. Before 3 there was no TLS.
+// The versions of the protocol that this code speaks: the present one, and the one before if it
+// still speaks it. Before 3 there was no TLS, so there is none before.
+struct Versions {
+  std::uint32_t least = 0;
+  std::uint32_t most = 0;
+};
 constexpr std::uint32_t kVersion = 3;
+constexpr Versions kVersions{.least = kVersion, .most = kVersion};
 
 class SecureChannel {
  public:
@@ -50,7 +58,8 @@ class SecureChannel {
 
   // The accepting end uses the first key, the connecting end the one that the peer turns out to
   // use.
-  SecureChannel(Role role, ClusterKeys keys, std::uint32_t version = kVersion);
+  // Requires: 0 < versions.least <= versions.most.
+  SecureChannel(Role role, ClusterKeys keys, Versions versions = kVersions);
 
   // The bytes the accepting end sends first; none for the connecting end.
   [[nodiscard]] Bytes open();
@@ -60,11 +69,11 @@ class SecureChannel {
     std::vector<Bytes> messages;  // payloads, in order
   };
   // Takes in any number of bytes from the peer. kAuth: the peer has another key, or bytes were
-  // tampered with; kNotSupported: another version; kProtocol, kTooLarge: not our protocol.
+  // tampered with; kNotSupported: no version in common; kProtocol, kTooLarge: not our protocol.
   [[nodiscard]] Result<> receive(std::span<const std::byte> bytes, Received& received);
 
   [[nodiscard]] bool established() const { return established_; }
-  // The key and version in use, once established.
+  // The key and the version in use, once established.
   [[nodiscard]] const ClusterKey& key() const { return key_; }
   [[nodiscard]] std::uint32_t version() const { return version_; }
 
@@ -89,7 +98,8 @@ class SecureChannel {
 
   const Role role_;
   const ClusterKeys keys_;
-  const std::uint32_t version_;
+  const Versions versions_;
+  std::uint32_t version_ = 0;
   ClusterKey key_;
   std::unique_ptr<SSL, Free> ssl_;
   bool established_ = false;

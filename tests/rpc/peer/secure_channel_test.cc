@@ -33,10 +33,9 @@ struct Pair {
       : connecting(Role::kConnecting, connecting_keys),
         accepting(Role::kAccepting, accepting_keys) {}
   explicit Pair(std::uint8_t connecting_key = 1, std::uint8_t accepting_key = 1,
-                std::uint32_t connecting_version = kVersion,
-                std::uint32_t accepting_version = kVersion)
-      : connecting(Role::kConnecting, ClusterKeys{{filled(connecting_key)}}, connecting_version),
-        accepting(Role::kAccepting, ClusterKeys{{filled(accepting_key)}}, accepting_version) {}
+                Versions connecting_versions = kVersions, Versions accepting_versions = kVersions)
+      : connecting(Role::kConnecting, ClusterKeys{{filled(connecting_key)}}, connecting_versions),
+        accepting(Role::kAccepting, ClusterKeys{{filled(accepting_key)}}, accepting_versions) {}
 
   // Runs the handshake until neither side has anything to say.
   void shake() {
@@ -108,7 +107,7 @@ TEST_CASE("a wrong key is refused by both ends, and each says so") {
 }
 
 TEST_CASE("ends of different versions refuse each other, and both say why") {
-  Pair pair(1, 1, kVersion, kVersion + 1);
+  Pair pair(1, 1, kVersions, {kVersion + 1, kVersion + 1});
   pair.shake();
   CHECK_FALSE(pair.connecting.established());
   CHECK_FALSE(pair.accepting.established());
@@ -117,6 +116,37 @@ TEST_CASE("ends of different versions refuse each other, and both say why") {
         "the peer speaks weft-control/4, this server weft-control/3: both must run the same Weft");
   CHECK(pair.accepting_result.error() == Errc::kNotSupported);
   CHECK(pair.accepting_result.error().text.ends_with("both servers must run the same Weft"));
+}
+
+TEST_CASE("ends whose versions are next to each other speak the newest that both do") {
+  // While servers are upgraded: one release speaks its version and the one before.
+  const auto spoken = [](Versions connecting, Versions accepting) {
+    Pair pair(1, 1, connecting, accepting);
+    pair.shake();
+    REQUIRE(pair.connecting.established());
+    REQUIRE(pair.accepting.established());
+    CHECK(pair.connecting.version() == pair.accepting.version());
+    const auto there = deliver(pair.accepting, pair.connecting.seal(text("ping")).value());
+    CHECK(there.value() == std::vector<Bytes>{text("ping")});
+    return pair.accepting.version();
+  };
+  // Today's server, and one of the next release, either way round.
+  CHECK(spoken(kVersions, {kVersion, kVersion + 1}) == kVersion);
+  CHECK(spoken({kVersion, kVersion + 1}, kVersions) == kVersion);
+  CHECK(spoken({7, 8}, {8, 9}) == 8);
+  CHECK(spoken({7, 9}, {7, 8}) == 8);
+  CHECK(spoken({9, 10}, {9, 10}) == 10);
+}
+
+TEST_CASE("ends two versions apart refuse each other, and say which they speak") {
+  Pair pair(1, 1, {3, 4}, {5, 6});
+  pair.shake();
+  CHECK_FALSE(pair.connecting.established());
+  CHECK_FALSE(pair.accepting.established());
+  CHECK(pair.connecting_result.error().text ==
+        "the peer speaks weft-control/6, weft-control/5, this server weft-control/4, "
+        "weft-control/3: both must run the same Weft");
+  CHECK(pair.accepting_result.error() == Errc::kNotSupported);
 }
 
 TEST_CASE("a data server of before TLS is told so, in its own protocol") {
