@@ -4,7 +4,7 @@
 // contiguous Buffer from the pool, so that a WRITE's payload can be passed on by share(). Whoever
 // uses a channel implements ChannelUser; the implementations are tcp_channel.h (the kernel's TCP),
 // shm/shm_channel.h (shared memory), over that shm/bulk_channel.h (an NFS session's data in memory
-// of both), and in_memory.h (tests). RDMA would be one more.
+// of both), rdma/server_channel.h (the serving end of RDMA), and one in memory for tests.
 //
 // Threading: a channel lives on one I/O thread; every call to it and every call it makes comes on
 // that thread. post() alone may be called from any thread.
@@ -55,9 +55,10 @@ class ChannelUser {
   virtual void on_lending_record(Buffer /*record*/, std::vector<Buffer> /*lent*/) {
     WEFT_ASSERT(false);
   }
-  // A record whose bulk data, its end, came apart, in memory that both processes share; and memory
-  // that a call brings for its answer's (Message::set_room()). Either may be missing. The peer may
-  // change both at any time. Only from channels that carry bulk data apart (shm/bulk_channel.h).
+  // A record whose bulk data, its end, came apart; and memory that a call brings for its answer's
+  // (Message::set_room()). Either may be missing. Through shared memory (shm/bulk_channel.h) the
+  // peer may change both at any time. By RDMA (rdma/server_channel.h) the data was read from the
+  // peer's memory, and there is no room: the channel keeps what the call brought. No others do.
   virtual void on_bulk_record(Buffer /*head*/, std::vector<Buffer> /*bulk*/, Buffer /*room*/) {
     WEFT_ASSERT(false);
   }

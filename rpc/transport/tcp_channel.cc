@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "rpc/base/assert.h"
+#include "rpc/transport/deadlines.h"
 
 namespace weft::rpc {
 namespace {
@@ -20,7 +21,6 @@ constexpr std::size_t kReadBudget = std::size_t{4} << 20;
 // A record's rest beyond this wakes us for larger parts only.
 constexpr std::size_t kLowWaterLeast = std::size_t{64} << 10;
 constexpr std::size_t kLowWaterMost = std::size_t{256} << 10;
-constexpr Milliseconds kLongestTick{1000};
 
 void set_option(int fd, int level, int name, int value) {
   // Best effort: every one of these is a refinement, none is needed for correctness.
@@ -301,13 +301,10 @@ void TcpChannel::wait_writable() {
 // --- Deadlines -----------------------------------------------------------------------------------
 
 Milliseconds TcpChannel::tick_interval() const {
-  Milliseconds shortest = std::min({limits_.record_deadline, limits_.send_deadline,
-                                    limits_.memory_deadline, limits_.drain_deadline});
-  if (limits_.idle_deadline.count() > 0) shortest = std::min(shortest, limits_.idle_deadline);
-  if (limits_.standing == Standing::kStranger) {
-    shortest = std::min(shortest, limits_.stranger_deadline);
-  }
-  return std::clamp(shortest / 8, Milliseconds{5}, kLongestTick);
+  const bool stranger = limits_.standing == Standing::kStranger;
+  return rpc::tick_interval({limits_.record_deadline, limits_.send_deadline,
+                             limits_.memory_deadline, limits_.drain_deadline, limits_.idle_deadline,
+                             stranger ? limits_.stranger_deadline : Milliseconds{0}});
 }
 
 void TcpChannel::start_timer() {

@@ -15,6 +15,7 @@ class IoThread {
     ring_->bind_to_this_thread();
   }
   ds::IoRing& ring() { return *ring_; }
+  boost::asio::io_context& context() { return context_; }
   // Runs handlers until `finished`, at most 10 s.
   template <class Finished>
   bool run_until(Finished finished) {

@@ -1,0 +1,85 @@
+// A QueuePair: one reliable connection of an RDMA device, and what is asked of it. It is as much of
+// the verbs as the transport uses, so that tests have a device where there is none.
+//
+// Work is posted and completes later, in any order but for this: Writes and Sends that succeed take
+// effect at the peer in the order in which they were posted. The first that fails ends the
+// connection: what was posted then completes as failed.
+//
+// Threading: every call to it and every call it makes comes on one I/O thread. It calls nobody from
+// within a call to it.
+//
+// Ownership: memory that work names is the queue pair's until the work has completed. The queue
+// pair keeps its user alive until after on_disconnected().
+//
+// Invariants:
+//  1. Everything posted completes exactly once, before on_disconnected().
+//  2. on_disconnected() is called exactly once, if accept() was called, and nothing after it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "rpc/base/buffer.h"
+#include "rpc/base/error.h"
+#include "rpc/transport/rdma/header.h"
+
+namespace weft::rpc::rdma {
+
+struct Work {
+  enum class Kind : std::uint8_t {
+    kReceive,  // one Send of the peer, into `memory`
+    kSend,     // `memory`, into what the peer has posted
+    kRead,     // the peer's memory `remote`, into `memory`, which is as large
+    kWrite,    // `memory`, into the peer's memory `remote`, which is as large
+  };
+  Kind kind = Kind::kReceive;
+  Buffer memory;  // registered, and not empty
+  Segment remote;
+  std::uint64_t tag = 0;  // whatever the poster wants to find again
+};
+
+struct Completion {
+  Work work;
+  bool done = false;         // or failed
+  std::size_t received = 0;  // bytes; of a kReceive that is done, at most memory.size()
+};
+
+class QueuePairUser {
+ public:
+  QueuePairUser() = default;
+  QueuePairUser(const QueuePairUser&) = delete;
+  QueuePairUser& operator=(const QueuePairUser&) = delete;
+  virtual ~QueuePairUser() = default;
+
+  virtual void on_completion(Completion completion) = 0;
+  // kClosed: the peer ended it, or disconnect() was called; kUnreachable: it failed.
+  virtual void on_disconnected(const Error& why) = 0;
+};
+
+class QueuePair {
+ public:
+  QueuePair() = default;
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
+  virtual ~QueuePair() = default;
+
+  // The peer may send from now on: into receives that were posted before. Called once.
+  virtual void accept(std::shared_ptr<QueuePairUser> user) = 0;
+  // Precondition: less than max_work() of it that is no kReceive is under way, and no more receives
+  // than max_receives().
+  virtual void post(Work work) = 0;
+  virtual void disconnect() = 0;
+
+  // Whether the device can reach these bytes.
+  [[nodiscard]] virtual bool registered(std::span<const std::byte> bytes) const = 0;
+  [[nodiscard]] virtual std::size_t max_work() const = 0;
+  [[nodiscard]] virtual std::size_t max_receives() const = 0;
+  // What the peer takes in one Send: as it said, and no more than was offered to it.
+  [[nodiscard]] virtual std::size_t max_send_bytes() const = 0;
+  [[nodiscard]] virtual const std::string& peer() const = 0;  // "192.0.2.7:812", for logs
+};
+
+}  // namespace weft::rpc::rdma

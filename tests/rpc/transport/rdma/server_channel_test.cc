@@ -1,0 +1,614 @@
+// The serving end of RPC over RDMA, against a client that the test plays word by word.
+#include "rpc/transport/rdma/server_channel.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+
+#include "rpc/base/shared_memory.h"
+#include "tests/rpc/transport/rdma/fake_device.h"
+
+using namespace weft;
+using namespace weft::rpc;
+using namespace weft::rpc::rdma;
+
+namespace {
+
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+
+std::vector<std::byte> pattern(std::size_t size, unsigned seed = 1) {
+  std::vector<std::byte> out(size);
+  for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<std::byte>((i * 31 + seed) >> 3);
+  return out;
+}
+
+// An RPC message: its number, a call's direction, and some words.
+xdr::Encoder message(std::uint32_t xid, std::initializer_list<std::uint32_t> words = {}) {
+  xdr::Encoder out;
+  out.u32(xid);
+  out.u32(0);
+  for (const std::uint32_t word : words) out.u32(word);
+  return out;
+}
+
+// What Rig::answer() answers.
+xdr::Encoder answer_of(std::uint32_t xid) {
+  xdr::Encoder out;
+  out.u32(xid);
+  out.u32(7);
+  return out;
+}
+
+std::vector<std::byte> bytes_of(const xdr::Encoder& out) {
+  return {out.bytes().begin(), out.bytes().end()};
+}
+
+// A message with bulk data put back in its place, and a word behind it.
+std::vector<std::byte> with_data(std::uint32_t xid, const std::vector<std::byte>& data) {
+  xdr::Encoder out = message(xid);
+  out.opaque(data);
+  out.u32(0xaaaa);
+  return bytes_of(out);
+}
+
+struct Service final : ChannelUser {
+  void on_record(Buffer record) override { on_bulk_record(std::move(record), {}, {}); }
+  void on_bulk_record(Buffer head, std::vector<Buffer> parts, Buffer /*room*/) override {
+    records.push_back(std::move(head));
+    bulk.push_back(parts.empty() ? Buffer() : std::move(parts.front()));
+  }
+  void on_skipped_record(Buffer head) override { skipped.push_back(std::move(head)); }
+  void on_closed(const Error& why) override { closed = why.code; }
+  std::vector<Buffer> records;
+  std::vector<Buffer> bulk;
+  std::vector<Buffer> skipped;
+  std::optional<Errc> closed;
+};
+
+struct Reply {
+  Start start;
+  Chunks chunks;
+  std::optional<Refused> refused;
+  std::vector<std::byte> message;
+};
+
+struct Rig {
+  explicit Rig(Limits limits = {}, std::size_t memory = 64 * kMebibyte)
+      : pool(memory, std::make_shared<Arena>(SharedMemory::create(2 * memory, "test").value())),
+        wire(std::make_shared<FakeWire>(context, pool)),
+        limits_(std::move(limits)) {}
+  ~Rig() {
+    wire->disconnect();
+    turn();
+    service->records.clear();
+    service->bulk.clear();
+    CHECK(service->closed.has_value());
+    service.reset();
+    channel.reset();
+    CHECK(pool.in_use_bytes() == 0);
+  }
+  void start() {
+    channel = serve(context, pool, wire->queue_pair(), limits_);
+    channel->start(service);
+    turn();
+  }
+  void turn() {
+    context.restart();
+    context.poll();
+  }
+  template <class Happened>
+  bool wait(Happened happened) {
+    for (int i = 0; i < 500 && !happened(); ++i) {
+      context.restart();
+      context.run_for(std::chrono::milliseconds(2));
+    }
+    return happened();
+  }
+  void send(const Start& start, const Chunks& chunks, std::span<const std::byte> inline_part) {
+    xdr::Encoder out;
+    encode(out, start);
+    encode(out, chunks);
+    out.raw(inline_part);
+    wire->send(out.bytes());
+    turn();
+  }
+  void call(std::uint32_t xid, const Chunks& chunks = {},
+            std::initializer_list<std::uint32_t> words = {}) {
+    send({.xid = xid, .credits = 32}, chunks, message(xid, words).bytes());
+  }
+  void answer(std::uint32_t xid, Payload payload = {}, std::size_t words = 1) {
+    Message out;
+    out.bytes().u32(xid);
+    for (std::size_t i = 0; i < words; ++i) out.bytes().u32(7);
+    const std::size_t size = payload.size();
+    if (size > 0) {
+      out.splice(std::move(payload));
+      out.bytes().raw(std::vector<std::byte>(xdr::padded(size) - size));
+    }
+    channel->send(std::move(out));
+    turn();
+  }
+  Payload payload(std::span<const std::byte> bytes) {
+    auto data = pool.allocate(bytes.size());
+    REQUIRE(data);
+    std::memcpy(data->data(), bytes.data(), bytes.size());
+    Payload out;
+    out.append(std::move(*data));
+    return out;
+  }
+  Reply reply() {
+    REQUIRE_FALSE(wire->sent.empty());
+    const auto bytes = std::move(wire->sent.front());
+    wire->sent.pop_front();
+    xdr::Decoder in(bytes);
+    Reply out{.start = decode_start(in).value(), .chunks = {}};
+    if (out.start.procedure == static_cast<std::uint32_t>(Procedure::kError)) {
+      out.refused = decode_refused(in).value();
+    } else {
+      out.chunks = decode_chunks(in).value();
+      out.message.assign(bytes.begin() + static_cast<std::ptrdiff_t>(in.position()), bytes.end());
+    }
+    return out;
+  }
+  Chunk exposed(std::size_t size, std::size_t segments = 1) {
+    Chunk chunk;
+    const std::size_t each = size / segments;
+    for (std::size_t i = 0; i < segments; ++i) {
+      const std::size_t part = i + 1 < segments ? each : size - each * i;
+      chunk.segments.push_back(wire->expose(std::vector<std::byte>(part)));
+    }
+    return chunk;
+  }
+  std::vector<std::byte> content(const Chunk& chunk) {
+    std::vector<std::byte> out;
+    for (const Segment& segment : chunk.segments) {
+      const auto& memory = wire->memory(segment.handle);
+      out.insert(out.end(), memory.begin(), memory.begin() + segment.length);
+    }
+    return out;
+  }
+
+  boost::asio::io_context context{1};
+  BufferPool pool;
+  std::shared_ptr<FakeWire> wire;
+  std::shared_ptr<Service> service = std::make_shared<Service>();
+  std::shared_ptr<Channel> channel;
+
+ private:
+  const Limits limits_;
+};
+
+std::vector<std::byte> copy(const Buffer& buffer) {
+  return {buffer.span().begin(), buffer.span().end()};
+}
+
+constexpr auto kNoMessage = static_cast<std::uint32_t>(Procedure::kNoMessage);
+
+}  // namespace
+
+TEST_CASE("a call and its answer go inline, and every answer grants credits") {
+  Rig rig;
+  rig.start();
+  rig.call(5, {}, {1, 2, 3});
+  REQUIRE(rig.service->records.size() == 1);
+  CHECK(copy(rig.service->records[0]) == bytes_of(message(5, {1, 2, 3})));
+  rig.answer(5);
+  const Reply reply = rig.reply();
+  CHECK(reply.start == Start{.xid = 5, .credits = 32});
+  CHECK(reply.chunks == Chunks{});
+  CHECK(reply.message == bytes_of(answer_of(5)));
+}
+
+TEST_CASE("bulk data of a call is read from the client, and comes apart") {
+  Rig rig;
+  rig.start();
+  for (const std::size_t size : {std::size_t{4096}, std::size_t{70'001}, kMebibyte}) {
+    const auto data = pattern(size);
+    Chunks chunks;
+    // In two segments of one chunk.
+    const std::span all(data);
+    Chunk chunk{{rig.wire->expose({all.begin(), all.begin() + 1000}),
+                 rig.wire->expose({all.begin() + 1000, all.end()})}};
+    chunks.reads.push_back({.position = 12, .chunk = std::move(chunk)});
+    const auto xid = static_cast<std::uint32_t>(size);
+    rig.call(xid, chunks, {static_cast<std::uint32_t>(size)});
+    REQUIRE(rig.service->bulk.size() == 1);
+    CHECK(copy(rig.service->bulk[0]) == data);
+    CHECK(rig.service->records[0].size() == 12);
+    rig.service->bulk.clear();
+    rig.service->records.clear();
+    rig.answer(xid);
+    CHECK(rig.reply().start.xid == xid);
+  }
+}
+
+TEST_CASE("padding in a Read chunk is not bulk data") {
+  Rig rig;
+  rig.start();
+  const Segment segment = rig.wire->expose(pattern(4096));
+  rig.call(1, {.reads = {{.position = 12, .chunk = {{segment}}}}}, {4093});
+  REQUIRE(rig.service->bulk.size() == 1);
+  CHECK(rig.service->bulk[0].size() == 4093);
+}
+
+TEST_CASE("a call with more behind its bulk data comes as one record, with its padding") {
+  Rig rig;
+  rig.start();
+  const auto data = pattern(4097);
+  const Segment segment = rig.wire->expose(data);
+  rig.call(1, {.reads = {{.position = 12, .chunk = {{segment}}}}}, {4097, 0xaaaa});
+  REQUIRE(rig.service->records.size() == 1);
+  CHECK(rig.service->bulk[0].empty());
+  CHECK(copy(rig.service->records[0]) == with_data(1, data));
+}
+
+TEST_CASE("a long call is read from its chunk of position zero, bulk data with it") {
+  Rig rig;
+  rig.start();
+  xdr::Encoder whole = message(1);
+  whole.raw(pattern(8000));
+  const Segment segment = rig.wire->expose(bytes_of(whole));
+  rig.send({.xid = 1, .credits = 1, .procedure = kNoMessage},
+           {.reads = {{.position = 0, .chunk = {{segment}}}}}, {});
+  REQUIRE(rig.service->records.size() == 1);
+  CHECK(copy(rig.service->records[0]) == bytes_of(whole));
+
+  // And one with bulk data in its middle.
+  const auto data = pattern(5001, 9);
+  xdr::Encoder second = message(2, {5001, 0xaaaa});
+  const Segment head = rig.wire->expose(bytes_of(second));
+  const Segment bulk = rig.wire->expose(data);
+  rig.send({.xid = 2, .credits = 1, .procedure = kNoMessage},
+           {.reads = {{.position = 0, .chunk = {{head}}}, {.position = 12, .chunk = {{bulk}}}}},
+           {});
+  REQUIRE(rig.service->records.size() == 2);
+  CHECK(copy(rig.service->records[1]) == with_data(2, data));
+}
+
+TEST_CASE("bulk data of an answer goes to the Write chunk, its padding nowhere") {
+  Rig rig;
+  rig.start();
+  std::uint32_t xid = 0;
+  for (const std::size_t size :
+       {std::size_t{1}, std::size_t{4096}, std::size_t{70'001}, kMebibyte}) {
+    const auto data = pattern(size);
+    const Chunk place = rig.exposed(kMebibyte, 3);
+    rig.call(++xid, {.writes = {place}});
+    rig.answer(xid, rig.payload(data), 3);
+    const Reply reply = rig.reply();
+    REQUIRE(reply.chunks.writes.size() == 1);
+    CHECK(reply.chunks.writes[0].segments.size() == 3);
+    CHECK(reply.chunks.writes[0].size() == size);
+    CHECK(rig.content(reply.chunks.writes[0]) == data);
+    CHECK(reply.message.size() == 16);
+  }
+}
+
+TEST_CASE("bulk data that the device does not reach is copied first") {
+  Rig rig;
+  rig.start();
+  const Chunk place = rig.exposed(10'000);
+  rig.call(1, {.writes = {place}});
+  auto data = pattern(3000);
+  Payload payload;
+  payload.append(Buffer::foreign(data, [] {}));
+  payload.append(ZeroRange{1000});
+  rig.answer(1, std::move(payload));
+  const Reply reply = rig.reply();
+  data.resize(4000);
+  CHECK(rig.content(reply.chunks.writes.at(0)) == data);
+}
+
+TEST_CASE("a Write chunk that is not used comes back empty") {
+  Rig rig;
+  rig.start();
+  rig.call(1, {.writes = {rig.exposed(4096, 2)}});
+  rig.answer(1);
+  const Reply reply = rig.reply();
+  REQUIRE(reply.chunks.writes.size() == 1);
+  CHECK(reply.chunks.writes[0].segments.size() == 2);
+  CHECK(reply.chunks.writes[0].size() == 0);
+  CHECK(rig.wire->written == 0);
+}
+
+TEST_CASE("an answer too large to go inline goes to the Reply chunk") {
+  Rig rig;
+  rig.start();
+  rig.call(1, {.reply = rig.exposed(20'000, 2)});
+  rig.answer(1, {}, 3000);
+  const Reply reply = rig.reply();
+  CHECK(reply.start.procedure == kNoMessage);
+  CHECK(reply.message.empty());
+  REQUIRE(reply.chunks.reply);
+  CHECK(reply.chunks.reply->size() == 12'004);
+  CHECK(rig.content(*reply.chunks.reply).at(3) == std::byte{1});
+}
+
+TEST_CASE("an answer that has no place is an error, and the connection goes on") {
+  Rig rig;
+  rig.start();
+  rig.call(1);
+  rig.answer(1, {}, 3000);  // no Reply chunk
+  CHECK(rig.reply().refused == Refused::kChunk);
+  rig.call(2, {.reply = rig.exposed(8000)});
+  rig.answer(2, {}, 3000);  // too small
+  CHECK(rig.reply().refused == Refused::kChunk);
+  rig.call(3, {.writes = {rig.exposed(4095)}});
+  rig.answer(3, rig.payload(pattern(4096)));
+  CHECK(rig.reply().refused == Refused::kChunk);
+  rig.call(4);
+  rig.answer(4);
+  CHECK(rig.reply().start.xid == 4);
+  CHECK(rig.wire->written == 0);
+}
+
+TEST_CASE("headers that cannot be used are refused, each by its number") {
+  Rig rig;
+  rig.start();
+  const auto refused = [&rig](const Start& start, const Chunks& chunks,
+                              std::span<const std::byte> inline_part) {
+    rig.send(start, chunks, inline_part);
+    const Reply reply = rig.reply();
+    CHECK(reply.start.xid == start.xid);
+    return reply.refused;
+  };
+  const Segment segment = rig.wire->expose(pattern(64));
+  const auto read_at = [&](std::uint32_t position) {
+    return Chunks{.reads = {{.position = position, .chunk = {{segment}}}}};
+  };
+  const auto some = message(9, {64});
+  CHECK(refused({.xid = 1, .version = 2}, {}, some.bytes()) == Refused::kVersion);
+  CHECK(refused({.xid = 2, .procedure = 2}, {}, some.bytes()) == Refused::kChunk);
+  CHECK(refused({.xid = 3, .procedure = 77}, {}, some.bytes()) == Refused::kChunk);
+  CHECK(refused({.xid = 4}, read_at(0), some.bytes()) == Refused::kChunk);
+  CHECK(refused({.xid = 5}, read_at(10), some.bytes()) == Refused::kChunk);  // not of words
+  CHECK(refused({.xid = 6}, read_at(16), some.bytes()) == Refused::kChunk);  // behind the end
+  CHECK(refused({.xid = 7, .procedure = 1}, {}, {}) == Refused::kChunk);
+  // More than a record may be.
+  Chunks huge = read_at(12);
+  huge.reads[0].chunk.segments.assign(4, {.handle = 1, .length = 1U << 20, .offset = 0});
+  CHECK(refused({.xid = 8}, huge, some.bytes()) == Refused::kChunk);
+  CHECK(rig.wire->read == 0);
+  CHECK(rig.wire->receives() == 32);
+  rig.call(10);
+  CHECK(rig.service->records.size() == 1);
+}
+
+TEST_CASE("errors and the like of a client are not answered") {
+  Rig rig;
+  rig.start();
+  for (int i = 0; i < 100; ++i) {
+    rig.send({.xid = 1, .procedure = static_cast<std::uint32_t>(Procedure::kError)}, {}, {});
+    rig.send({.xid = 1, .procedure = static_cast<std::uint32_t>(Procedure::kDone)}, {}, {});
+  }
+  CHECK(rig.wire->sent.empty());
+  CHECK(rig.wire->receives() == 32);
+  CHECK_FALSE(rig.service->closed);
+}
+
+TEST_CASE("less than a header, and a message of another number, end the connection") {
+  Rig rig;
+  rig.start();
+  SECTION("less than a header") { rig.wire->send(pattern(15)); }
+  SECTION("another number") { rig.send({.xid = 1}, {}, message(2).bytes()); }
+  SECTION("no message") { rig.send({.xid = 1}, {}, {}); }
+  SECTION("a call again that is not answered") {
+    rig.call(1);
+    rig.call(1);
+  }
+  rig.turn();
+  CHECK(rig.service->closed == Errc::kProtocol);
+}
+
+TEST_CASE("a client that keeps to its credits always finds a receive") {
+  Rig rig({.credits = 4});
+  rig.start();
+  std::uint32_t next = 0;
+  for (int round = 0; round < 50; ++round) {
+    for (int i = 0; i < 4; ++i) rig.call(next + static_cast<std::uint32_t>(i));
+    REQUIRE(rig.service->records.size() == 4);
+    rig.service->records.clear();
+    for (int i = 0; i < 4; ++i) {
+      rig.answer(next++);
+      CHECK(rig.reply().start.credits == 4);
+    }
+  }
+  CHECK_FALSE(rig.service->closed);
+  CHECK(rig.wire->receives() == 4);
+}
+
+TEST_CASE("one call more than there are credits ends the connection") {
+  Rig rig({.credits = 4});
+  rig.start();
+  for (std::uint32_t xid = 0; xid < 4; ++xid) rig.call(xid);
+  CHECK_FALSE(rig.service->closed);
+  rig.call(4);
+  CHECK(rig.service->closed == Errc::kProtocol);
+  CHECK(rig.service->records.size() == 4);
+}
+
+TEST_CASE("while it is paused nothing is delivered, fetched or not") {
+  Rig rig;
+  rig.start();
+  rig.channel->pause();
+  const Segment segment = rig.wire->expose(pattern(64));
+  rig.call(1);
+  rig.call(2, {.reads = {{.position = 12, .chunk = {{segment}}}}}, {64});
+  CHECK(rig.service->records.empty());
+  rig.channel->resume();
+  rig.turn();
+  CHECK(rig.service->records.size() == 2);
+}
+
+TEST_CASE("memory that is not there, or is withdrawn, ends only the connection") {
+  Rig rig;
+  rig.start();
+  SECTION("to read from") {
+    Segment segment = rig.wire->expose(pattern(64));
+    rig.wire->withdraw(segment.handle);
+    rig.call(1, {.reads = {{.position = 12, .chunk = {{segment}}}}}, {64});
+  }
+  SECTION("that is shorter than it is said to be") {
+    Segment segment = rig.wire->expose(pattern(64));
+    segment.length = 65;
+    rig.call(1, {.reads = {{.position = 12, .chunk = {{segment}}}}}, {65});
+  }
+  SECTION("to write to") {
+    const Chunk place = rig.exposed(64);
+    rig.call(1, {.writes = {place}});
+    rig.wire->withdraw(place.segments[0].handle);
+    rig.answer(1, rig.payload(pattern(64)));
+  }
+  rig.turn();
+  CHECK(rig.service->closed == Errc::kUnreachable);
+}
+
+TEST_CASE("chunks that are never read end the connection in time") {
+  Rig rig({.fetch_deadline = Milliseconds{40}});
+  rig.start();
+  const Segment segment = rig.wire->expose(pattern(64));
+  rig.wire->hold = true;
+  rig.call(1, {.reads = {{.position = 12, .chunk = {{segment}}}}}, {64});
+  CHECK(rig.wait([&] { return rig.service->closed.has_value(); }));
+  CHECK(rig.service->closed == Errc::kTimedOut);
+  CHECK(rig.service->records.empty());
+}
+
+TEST_CASE("a client that takes no answers is given up, and costs no more than so much") {
+  Rig rig({.credits = 4, .send_deadline = Milliseconds{60}});
+  rig.start();
+  rig.wire->hold = true;
+  // Each would be answered with an error, and gives its receive back.
+  for (int i = 0; i < 500 && !rig.wire->ended(); ++i) rig.send({.xid = 1, .version = 9}, {}, {});
+  CHECK(rig.pool.in_use_bytes() < std::size_t{256} << 10);
+  CHECK(rig.wait([&] { return rig.service->closed.has_value(); }));
+}
+
+TEST_CASE("answers that are not taken end the connection in time") {
+  Rig rig({.send_deadline = Milliseconds{40}});
+  rig.start();
+  rig.wire->hold = true;
+  rig.call(1);
+  rig.answer(1);
+  CHECK(rig.channel->queued_bytes() > 0);
+  CHECK(rig.wait([&] { return rig.service->closed.has_value(); }));
+  CHECK(rig.service->closed == Errc::kTimedOut);
+}
+
+TEST_CASE("who says nothing is given up") {
+  Rig rig({.idle_deadline = Milliseconds{40}});
+  rig.start();
+  CHECK(rig.wait([&] { return rig.service->closed.has_value(); }));
+  CHECK(rig.service->closed == Errc::kTimedOut);
+}
+
+TEST_CASE("without memory calls and answers wait, and go on when there is some") {
+  Rig rig({}, 8 * kMebibyte);
+  rig.start();
+  std::vector<Buffer> all;
+  const auto fill = [&] {
+    while (auto more = rig.pool.allocate(4096)) all.push_back(std::move(*more));
+  };
+  SECTION("a call") {
+    const Segment segment = rig.wire->expose(pattern(4096));
+    fill();
+    rig.call(1, {.reads = {{.position = 12, .chunk = {{segment}}}}}, {4096});
+    CHECK(rig.service->records.empty());
+    all.clear();
+    CHECK(rig.wait([&] { return rig.service->records.size() == 1; }));
+  }
+  SECTION("an answer") {
+    rig.call(1, {.writes = {rig.exposed(4096)}});
+    fill();
+    Payload payload;
+    payload.append(ZeroRange{4096});
+    rig.answer(1, std::move(payload));
+    CHECK(rig.wire->sent.empty());
+    all.clear();
+    CHECK(rig.wait([&] { return rig.wire->sent.size() == 1; }));
+    CHECK(rig.reply().chunks.writes.at(0).size() == 4096);
+  }
+}
+
+TEST_CASE("memory that does not come in time ends the connection") {
+  Rig rig({.memory_deadline = Milliseconds{40}}, 8 * kMebibyte);
+  rig.start();
+  std::vector<Buffer> all;
+  while (auto more = rig.pool.allocate(4096)) all.push_back(std::move(*more));
+  rig.call(1);
+  CHECK(rig.wait([&] { return rig.service->closed.has_value(); }));
+  CHECK(rig.service->closed == Errc::kBusy);
+}
+
+TEST_CASE("closing with a drain sends what is queued, closing without does not") {
+  Rig rig;
+  rig.start();
+  rig.call(1);
+  Message out;
+  out.bytes().u32(1);
+  out.bytes().u32(1);
+  rig.channel->send(std::move(out));
+  SECTION("with") {
+    rig.channel->close({Errc::kClosed, "down"}, true);
+    rig.turn();
+    CHECK(rig.wire->sent.size() == 1);
+  }
+  SECTION("without") {
+    rig.channel->close({Errc::kClosed, "down"}, false);
+    rig.turn();
+    CHECK(rig.wire->sent.empty());
+  }
+  CHECK(rig.service->closed == Errc::kClosed);
+  CHECK(rig.wire->ended());
+}
+
+TEST_CASE("a drain that the client does not take ends in time") {
+  Rig rig({.drain_deadline = Milliseconds{40}});
+  rig.start();
+  rig.wire->hold = true;
+  rig.call(1);
+  rig.answer(1);
+  rig.channel->close({Errc::kClosed, "down"}, true);
+  CHECK(rig.wait([&] { return rig.service->closed.has_value(); }));
+}
+
+TEST_CASE("a stranger's large call is looked at before anything of it is read") {
+  Glance glance = Glance::kTake;
+  Limits limits{.standing = Standing::kStranger};
+  limits.look = [&glance](std::span<const std::byte>) { return glance; };
+  Rig rig(limits);
+  rig.start();
+  const Segment segment = rig.wire->expose(pattern(8192));
+  const Chunks chunks{.reads = {{.position = 12, .chunk = {{segment}}}}};
+  SECTION("taken") {
+    rig.call(1, chunks, {8192});
+    REQUIRE(rig.service->bulk.size() == 1);
+    CHECK(rig.service->bulk[0].size() == 8192);
+  }
+  SECTION("skipped") {
+    glance = Glance::kSkip;
+    rig.call(1, chunks, {8192});
+    REQUIRE(rig.service->skipped.size() == 1);
+    CHECK(rig.service->skipped[0].size() == 12);
+    CHECK(rig.wire->read == 0);
+    rig.service->skipped.clear();
+  }
+  SECTION("refused") {
+    glance = Glance::kRefuse;
+    rig.call(1, chunks, {8192});
+    CHECK(rig.service->closed == Errc::kTooLarge);
+    CHECK(rig.wire->read == 0);
+  }
+  SECTION("not once it is known") {
+    glance = Glance::kRefuse;
+    REQUIRE(rig.channel->promote(Standing::kClient));
+    rig.call(1, chunks, {8192});
+    CHECK(rig.service->bulk.size() == 1);
+  }
+}
+
+TEST_CASE("a stranger that stays one is given up") {
+  Rig rig({.standing = Standing::kStranger, .stranger_deadline = Milliseconds{40}});
+  rig.start();
+  CHECK(rig.wait([&] { return rig.service->closed.has_value(); }));
+  CHECK(rig.service->closed == Errc::kTimedOut);
+}
