@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string_view>
 
 #include "rpc/base/assert.h"
@@ -72,7 +73,11 @@ std::uint64_t get_sum(std::span<const std::byte> in) {
 }
 
 void xor_of(std::span<std::byte> into, std::span<const std::byte* const> of) {
-  WEFT_ASSERT(of.size() >= 2 && of.size() <= kMaxMembers);
+  WEFT_ASSERT(!of.empty() && of.size() <= kMaxMembers);
+  if (of.size() == 1) {  // of a group of two, which xor_gen does not take
+    std::memcpy(into.data(), of[0], into.size());
+    return;
+  }
   std::array<void*, kMaxMembers + 1> vectors{};
   std::ranges::transform(of, vectors.begin(), plain);
   vectors[of.size()] = into.data();

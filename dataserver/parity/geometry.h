@@ -3,7 +3,8 @@
 // An object is cut into stripes of (members - 1) chunks. Chunk k of a stripe is at one member, the
 // parity of them all at another, which is the one before with each stripe. Every chunk of stripe s,
 // data or parity, is at byte s * chunk of its member's data object. So the same byte range of all
-// members' data objects is a set of whole rows, and the XOR of a row over all members is zero.
+// members' data objects is a set of whole rows, and the XOR of a row over all members is zero. With
+// two members the parity of a chunk is the chunk: a mirror.
 //
 // Threading: values and pure functions.
 #pragma once
@@ -16,7 +17,7 @@ namespace weft::ds {
 constexpr std::size_t kParityBlock = 4096;  // what a checksum is of
 constexpr std::uint64_t kSumBytes = 8;
 constexpr std::uint64_t kSumsAt = 4096;  // in a member's object of checksums, behind its header
-constexpr unsigned kMinMembers = 3;
+constexpr unsigned kMinMembers = 2;
 constexpr unsigned kMaxMembers = 32;
 constexpr std::uint32_t kMinChunk = 4096;
 constexpr std::uint32_t kMaxChunk = std::uint32_t{1} << 20;

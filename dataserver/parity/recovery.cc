@@ -98,6 +98,8 @@ Task<bool> Recovery::recover() {
       if (!co_await group_.save_record(record)) co_return false;
     }
     log->dirty.clear();
+  } else if (!co_await cut_ends(op, *log)) {
+    co_return false;
   }
   if (!co_await redo_cuts(op, *log)) co_return false;
   if (!co_await group_.adopt(op.mode, *log)) co_return false;
@@ -170,6 +172,26 @@ Task<bool> Recovery::redo_contents(Op& op, const LogState& log) {
     const SumHeader header{.sequence = state.sequence + 1, .size = std::max(size, state.size)};
     const std::uint32_t there = group_.calls().readable(op.mode) & ~gone;
     if (!co_await group_.write_header(op, object, header, there)) co_return false;
+  }
+  co_return true;
+}
+
+// While a member is out: what a write that was not answered has left behind an object's end. It
+// was begun with all members, so its contents are not in the log, and only its header says how far
+// the object goes. A stripe in which blocks are lost stays as it is.
+Task<bool> Recovery::cut_ends(Op& op, const LogState& log) {
+  const std::uint32_t there = group_.calls().readable(op.mode);
+  for (const auto& [object, regions] : log.dirty) {
+    Object state;
+    if (!co_await group_.read_header(op, object, state)) co_return false;
+    const auto cut = state.exists ? co_await group_.calls().cut(op, object, state.size, there)
+                                  : co_await group_.calls().remove(op, object, there);
+    if (!cut) co_return false;
+    const std::uint64_t within = state.size % geometry().width();
+    if (!state.exists || within == 0) continue;
+    const auto cleared =
+        co_await stripes_.clear(op, object, state.size, geometry().width() - within, state.size);
+    if (!cleared && (op.failed != 0 || !(cleared.error() == Errc::kIo))) co_return false;
   }
   co_return true;
 }

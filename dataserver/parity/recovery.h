@@ -45,6 +45,7 @@ class Recovery {
   Task<bool> go_on_without(Op& op, unsigned member, const LogState& log);
   Task<bool> free_room(Op& op, LogState& log);
   Task<bool> redo_contents(Op& op, const LogState& log);
+  Task<bool> cut_ends(Op& op, const LogState& log);
   Task<bool> redo_cuts(Op& op, LogState& log);
   [[nodiscard]] static std::uint32_t surely_gone(const Object& state);
   Task<bool> recover_object(Op& op, ObjectId object, std::set<std::uint64_t> regions,

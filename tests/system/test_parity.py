@@ -100,8 +100,9 @@ def replace_one_under_load(run, network, kind: str, seconds: int) -> None:
     client.unmount()
 
 
-def test_a_target_lost_for_ever(run, network):
-    replace_one_under_load(run, network, "parity3", 5)
+@pytest.mark.parametrize("kind", ["parity2", "parity3"])
+def test_a_target_lost_for_ever(run, network, kind):
+    replace_one_under_load(run, network, kind, 5)
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from harness.standalone import Standalone
 pytestmark = pytest.mark.faults
 
 POINTS = int(os.environ.get("WEFT_FAULT_POINTS", "20"))
-KINDS = ("shm", "tcp", "parity3", "parity4")
+KINDS = ("shm", "tcp", "parity2", "parity3", "parity4")
 WRITES_BETWEEN = 3  # faults, at least: a busy machine makes few
 LOOK_EVERY = 12  # points, between two looks at the disks; then a target of a group is lost
 

@@ -158,7 +158,7 @@ TEST_CASE("a list of one may be written without brackets") {
   CHECK(config->listen.size() == 1);
 }
 
-TEST_CASE("a parity group is three targets or more, and not beside a target") {
+TEST_CASE("a parity group is two targets or more, and not beside a target") {
   const auto with = [](const std::string& keys) {
     const auto config = parse_config("[store]\n" + keys, "ds.toml");
     if (!config) return config.error().text;
@@ -174,7 +174,8 @@ TEST_CASE("a parity group is three targets or more, and not beside a target") {
   CHECK(with(three) == "good");
   CHECK(with(three + "parity_chunk = \"128 KiB\"\n") == "good");
   CHECK(with(three + "parity_chunk = 5000\n") == "store.parity_chunk must be a power of two");
-  CHECK(with(R"(parity = ["unix:/a", "unix:/b"])") == "store.parity needs 3 to 32 targets");
+  CHECK(with(R"(parity = ["unix:/a", "unix:/b"])") == "good");
+  CHECK(with(R"(parity = ["unix:/a"])") == "store.parity needs 2 to 32 targets");
   CHECK(with(R"(parity = ["unix:/a", "unix:/b", "unix:/a"])").starts_with("ds.toml:2: "));
   CHECK(with(three + "target = \"unix:/d\"\n") ==
         "store.target and store.parity exclude each other");

@@ -142,7 +142,7 @@ TEST_CASE("a group waits for a member that is lost with the data server until it
 
 TEST_CASE("what was given up is there again when it is written anew", "[parity]") {
   for (const bool replaced : {false, true}) {
-    for (unsigned members = 3; members <= 4; ++members) {
+    for (unsigned members = 2; members <= 4; ++members) {
       INFO("replaced " << replaced << " members " << members);
       ParityRig rig(members, 4096, 3);
       rig.options.patience = 100ms;

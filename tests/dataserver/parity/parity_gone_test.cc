@@ -40,13 +40,13 @@ bool mended(ParityRig& rig) {
 }  // namespace
 
 TEST_CASE("what a member lost of an object is computed, and brought back", "[parity][gone]") {
-  for (unsigned which = 0; which < 3; ++which) {
-    ParityRig rig(3, 4096);
+  for (const auto& [members, which] : {std::pair{2U, 0U}, {2, 1}, {3, 0}, {3, 1}, {3, 2}}) {
+    ParityRig rig(members, 4096);
     std::string bytes = fill(rig);
     lose(rig, which);
     CHECK(rig.text(kObject, 0, kSize) == bytes);
     CHECK(mended(rig));
-    for (unsigned other = 0; other < 3; ++other) {
+    for (unsigned other = 0; other < members; ++other) {
       if (other == which) continue;
       rig.restart();
       rig.member[other]->failing = true;
@@ -58,8 +58,8 @@ TEST_CASE("what a member lost of an object is computed, and brought back", "[par
 }
 
 TEST_CASE("an object that a member has lost can be written, cut and removed", "[parity][gone]") {
-  for (unsigned which = 0; which < 3; ++which) {
-    ParityRig rig(3, 4096);
+  for (const auto& [members, which] : {std::pair{2U, 0U}, {2, 1}, {3, 0}, {3, 1}, {3, 2}}) {
+    ParityRig rig(members, 4096);
     std::string bytes = fill(rig);
     lose(rig, which);
     for (const std::size_t at : {0U, 7U, 9000U, 40'960U, 99'000U}) {

@@ -24,13 +24,14 @@ class FolderRig : public StoreCalls {
     }
     std::vector<ds::Store*> members;
     for (auto& one : stores_) members.push_back(one.get());
-    group_ = std::make_unique<ds::ParityStore>(ds::ParityStore::Parts{.members = members,
-                                                                      .disk = disk_,
-                                                                      .pool = pool_,
-                                                                      .clock = system_clock(),
-                                                                      .random = power_.random,
-                                                                      .rings = {ring_.get()},
-                                                                      .options = {}});
+    group_ = std::make_unique<ds::ParityStore>(
+        ds::ParityStore::Parts{.members = members,
+                               .disk = disk_,
+                               .pool = pool_,
+                               .clock = system_clock(),
+                               .random = power_.random,
+                               .rings = {ring_.get()},
+                               .options = {.geometry = {.members = 3}}});
     group_->start();
   }
   ~FolderRig() override {

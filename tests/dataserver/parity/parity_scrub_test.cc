@@ -48,7 +48,8 @@ bool scrub(ParityRig& rig, bool only_tell = false) {
 
 TEST_CASE("a scrub finds flipped bits in data, parity, checksums and headers, and mends them",
           "[parity][scrub]") {
-  for (const auto& [members, chunk] : {std::pair{3U, 4096U}, {4U, 8192U}, {5U, 65536U}}) {
+  for (const auto& [members, chunk] :
+       {std::pair{2U, 4096U}, {3U, 4096U}, {4U, 8192U}, {5U, 65536U}}) {
     ParityRig rig(members, chunk);
     fill(rig);
     const auto before = held(rig);

@@ -14,7 +14,8 @@ const layout::ObjectId kObject{.fileid = 7, .generation = 1};
 }  // namespace
 
 TEST_CASE("a parity group is a store like another", "[parity]") {
-  for (const auto& [members, chunk] : {std::pair{3U, 4096U}, {4U, 8192U}, {5U, 65536U}}) {
+  for (const auto& [members, chunk] :
+       {std::pair{2U, 4096U}, {3U, 4096U}, {4U, 8192U}, {5U, 65536U}}) {
     ParityRig rig(members, chunk);
     CHECK(behaves_like_strings(rig));
     for (std::uint64_t id = 1; id < 4; ++id) {

@@ -17,7 +17,8 @@ from .process import Process
 from .run import wait_until
 
 # Kind to the number of targets. Those of TCP have machines of their own.
-KINDS = {"folder": 0, "shm": 1, "tcp": 1, "parity3": 3, "parity4": 4, "parity3-tcp": 3}
+KINDS = {"folder": 0, "shm": 1, "tcp": 1, "parity2": 2, "parity3": 3, "parity4": 4,
+         "parity3-tcp": 3}
 
 
 def chosen(kind: str = "") -> str:
