@@ -31,7 +31,13 @@ struct Stations {
 bool positive(double value) { return std::isfinite(value) && value > 0; }
 bool chance(double value) { return value >= 0 && value <= 1; }
 
-Result<> validate(const Tiers& tiers, const Workload& work, const NodeModel& node) {
+bool possible(const NodeModel& node) {
+  return positive(node.network) && positive(node.cache) && positive(node.disk) &&
+         std::isfinite(node.seek) && node.seek >= 0 && std::isfinite(node.rotation) &&
+         node.rotation >= 0;
+}
+
+Result<> validate(const Tiers& tiers, const Workload& work, const NodeModels& nodes) {
   if (tiers.io_nodes == 0) return fail(Errc::kInvalid, "no I/O node");
   if (!positive(work.request) || !positive(work.unit)) {
     return fail(Errc::kInvalid, "request and stripe unit are to be positive");
@@ -40,9 +46,7 @@ Result<> validate(const Tiers& tiers, const Workload& work, const NodeModel& nod
     return fail(Errc::kInvalid, "hit rates and the part of writes are 0 to 1");
   }
   if (work.copies == 0) return fail(Errc::kInvalid, "no copy");
-  if (!positive(node.network) || !positive(node.cache) || !positive(node.disk) ||
-      !(std::isfinite(node.seek) && node.seek >= 0) ||
-      !(std::isfinite(node.rotation) && node.rotation >= 0)) {
+  if (!possible(nodes.io) || !possible(nodes.target)) {
     return fail(Errc::kInvalid, "speeds are to be positive");
   }
   return {};
@@ -61,19 +65,19 @@ double visited(double bytes, double unit, double count) {
   return std::min(std::ceil(bytes / unit) / count, 1.0);
 }
 
-Stations stations_of(const Tiers& tiers, const Workload& work, const NodeModel& node) {
+Stations stations_of(const Tiers& tiers, const Workload& work, const NodeModels& nodes) {
   Stations stations;
   const double reads = 1 - work.writes;
   const double part = visited(work.request, work.unit, tiers.io_nodes);
   const double bytes = work.request / (part * tiers.io_nodes);
   const bool flat = tiers.targets == 0;
   const double done = flat ? reads + work.writes * work.copies : 1;
-  stations[Resource::kIoNetwork] = {bytes / node.network, part * done};
-  stations[Resource::kIoCache] = {bytes / node.cache, part * done};
+  stations[Resource::kIoNetwork] = {bytes / nodes.io.network, part * done};
+  stations[Resource::kIoCache] = {bytes / nodes.io.cache, part * done};
   const double misses = reads * (1 - work.io_hits);
   if (flat) {
     stations.disk_bytes = bytes;
-    stations[Resource::kDisk] = {disk_moments(node, bytes).mean,
+    stations[Resource::kDisk] = {disk_moments(nodes.io, bytes).mean,
                                  part * (misses + work.writes * work.copies)};
     return stations;
   }
@@ -82,9 +86,11 @@ Stations stations_of(const Tiers& tiers, const Workload& work, const NodeModel& 
   const double writes = work.writes * parity_cost(tiers, bytes, work.unit);
   const double visits = part * target_part;
   stations.disk_bytes = target_bytes;
-  stations[Resource::kTargetNetwork] = {target_bytes / node.network, visits * (misses + writes)};
-  stations[Resource::kTargetCache] = {target_bytes / node.cache, visits * (misses + writes)};
-  stations[Resource::kDisk] = {disk_moments(node, target_bytes).mean,
+  stations[Resource::kTargetNetwork] = {target_bytes / nodes.target.network,
+                                        visits * (misses + writes)};
+  stations[Resource::kTargetCache] = {target_bytes / nodes.target.cache,
+                                      visits * (misses + writes)};
+  stations[Resource::kDisk] = {disk_moments(nodes.target, target_bytes).mean,
                                visits * (misses * (1 - work.target_hits) + writes)};
   return stations;
 }
@@ -93,6 +99,141 @@ Stations stations_of(const Tiers& tiers, const Workload& work, const NodeModel& 
 // E[sqrt x] = 8/15 and E[x] = 1/3 of such distances.
 double least_seek(const NodeModel& node) { return std::min(kLeastSeek, node.seek); }
 double seek_stretch(const NodeModel& node) { return (node.seek - least_seek(node)) / (8.0 / 15); }
+
+// Of all parts. kInvalid for what no cache can be asked for.
+Result<double> blocks_of(std::span<const Popularity> parts) {
+  double accesses = 0;
+  double blocks = 0;
+  for (const Popularity& part : parts) {
+    if (!positive(part.blocks) || !chance(part.accesses)) {
+      return fail(Errc::kInvalid, "a part without blocks, or of an impossible share");
+    }
+    accesses += part.accesses;
+    blocks += part.blocks;
+  }
+  if (std::abs(accesses - 1) > 1e-9) return fail(Errc::kInvalid, "shares that are not 1 together");
+  return blocks;
+}
+
+// How long a cache that becomes full keeps a block after it was last asked for, in accesses.
+double kept_for(std::span<const Popularity> parts, double cache_blocks) {
+  const auto held = [&](double time) {
+    double sum = 0;
+    for (const Popularity& part : parts) {
+      sum += part.blocks * -std::expm1(-part.accesses / part.blocks * time);
+    }
+    return sum;
+  };
+  double most = cache_blocks;
+  while (held(most) < cache_blocks && most < 1e18) most *= 2;
+  double least = 0;
+  for (int i = 0; i < 200; ++i) {
+    const double middle = (least + most) / 2;
+    (held(middle) < cache_blocks ? least : most) = middle;
+  }
+  return most;
+}
+
+// The misses of one block at a cache that keeps it for `kept` after each access. They are a renewal
+// process: at() is the chance that the next one is later than now after the last, and step() goes
+// on by a part of `kept`, 1/kSteps. For the first `kept` there is none; from then on
+//   at(t) = e^-rt + integral over x from 0 to kept of r e^-rx at(t - x),
+// since an access within `kept` begins the time anew.
+class NextMiss {
+ public:
+  static constexpr int kSteps = 500;  // of `kept`; the result is good to three digits
+  NextMiss(double rate, double kept)
+      : rate_(rate),
+        kept_(kept),
+        step_(kept / kSteps),
+        past_(kSteps + 1, 1.0),
+        again_(-std::expm1(-rate * kept)) {}
+
+  [[nodiscard]] double at() const { return past_[now_]; }
+  [[nodiscard]] double step_size() const { return step_; }
+  // How often a block misses of which accesses come at `rate`.
+  [[nodiscard]] double misses() const { return rate_ * std::exp(-rate_ * kept_); }
+  void step() {
+    ++steps_;
+    const std::size_t next = (now_ + 1) % past_.size();
+    if (steps_ <= kSteps) {
+      past_[next] = 1;
+      now_ = next;
+      return;
+    }
+    const double fades = std::exp(-rate_ * step_);
+    const double oldest = (past_[next] + past_[(next + 1) % past_.size()]) / 2;
+    again_ = fades * again_ - std::exp(-rate_ * kept_) * (1 - fades) * oldest;
+    const double part = (1 - fades) / 2;
+    const double alone = std::exp(-rate_ * step_ * static_cast<double>(steps_));
+    const double value = (alone + again_ + part * past_[now_]) / (1 - part);
+    again_ += part * (past_[now_] + value);
+    past_[next] = value;
+    now_ = next;
+  }
+
+ private:
+  double rate_;
+  double kept_;
+  double step_;
+  std::vector<double> past_;  // of the last `kept`, a ring
+  double again_;              // the integral
+  std::size_t now_ = 0;
+  int steps_ = 0;
+};
+
+// How often a cache hits that is asked for the misses. later[k]: the chance that a block of part k
+// misses again only when the cache keeps it no more.
+double hits_of_misses(std::span<const Popularity> parts, std::span<const NextMiss> next,
+                      std::span<const double> later) {
+  double hits = 0;
+  double misses = 0;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    const double part = parts[k].blocks * next[k].misses();
+    misses += part;
+    hits += part * (1 - later[k]);
+  }
+  return misses > 0 ? std::clamp(hits / misses, 0.0, 1.0) : 0;
+}
+
+// The second cache holds what missed within a time, which is as long as it takes to fill it: step
+// by step.
+double hits_below(std::span<const Popularity> parts, std::vector<NextMiss> next, double blocks) {
+  std::vector<double> later(parts.size(), 1);
+  for (double held = 0; held < blocks;) {
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      next[k].step();
+      held +=
+          parts[k].blocks * next[k].misses() * next[k].step_size() * (later[k] + next[k].at()) / 2;
+      later[k] = next[k].at();
+    }
+  }
+  return hits_of_misses(parts, next, later);
+}
+
+// The same where that is many times `kept`, so that steps would be many: misses that are further
+// apart than that come at random.
+double hits_far_below(std::span<const Popularity> parts, std::span<const NextMiss> next,
+                      double kept, double blocks) {
+  std::vector<double> later(parts.size());
+  const auto held = [&](double time) {
+    double sum = 0;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      const double more = 1 / next[k].misses() - kept;  // mean, beyond the first `kept`
+      later[k] = std::exp(-(time - kept) / more);
+      sum += parts[k].blocks * next[k].misses() * (kept + more * (1 - later[k]));
+    }
+    return sum;
+  };
+  double most = 2 * kept;
+  while (held(most) < blocks && most < 1e18) most *= 2;
+  double least = kept;
+  for (int i = 0; i < 200; ++i) {
+    const double middle = (least + most) / 2;
+    (held(middle) < blocks ? least : most) = middle;
+  }
+  return hits_of_misses(parts, next, later);
+}
 
 // Mean time at an M/M/1 queue.
 double waited(const Station& station, double rate) {
@@ -116,9 +257,15 @@ double seek_time(const NodeModel& node, double distance) {
   return least_seek(node) + seek_stretch(node) * std::sqrt(distance);
 }
 
-Moments disk_moments(const NodeModel& node, double bytes) {
-  const double stretch = seek_stretch(node);
-  const double seek_variance = stretch * stretch * (1.0 / 3 - 64.0 / 225);
+Moments disk_moments(const NodeModel& node, double bytes, SeekCurve curve) {
+  double seek_variance = 0;
+  if (curve == SeekCurve::kRoot) {
+    const double stretch = seek_stretch(node);
+    seek_variance = stretch * stretch * (1.0 / 3 - 64.0 / 225);
+  } else if (curve == SeekCurve::kLinear) {
+    const double stretch = (node.seek - least_seek(node)) * 3;
+    seek_variance = stretch * stretch / 18;
+  }
   const double turn = 2 * node.rotation;
   Moments moments;
   moments.mean = node.seek + node.rotation + bytes / node.disk;
@@ -126,9 +273,9 @@ Moments disk_moments(const NodeModel& node, double bytes) {
   return moments;
 }
 
-Result<Performance> saturation(const Tiers& tiers, const Workload& work, const NodeModel& node) {
-  if (auto valid = validate(tiers, work, node); !valid) return pass(valid);
-  const Stations stations = stations_of(tiers, work, node);
+Result<Performance> saturation(const Tiers& tiers, const Workload& work, const NodeModels& nodes) {
+  if (auto valid = validate(tiers, work, nodes); !valid) return pass(valid);
+  const Stations stations = stations_of(tiers, work, nodes);
   const auto busiest = std::ranges::max_element(stations.at, {}, &Station::busy);
   Performance performance;
   performance.saturation = 1 / busiest->busy();
@@ -136,15 +283,16 @@ Result<Performance> saturation(const Tiers& tiers, const Workload& work, const N
   return performance;
 }
 
-Result<double> response(const Tiers& tiers, const Workload& work, const NodeModel& node,
+Result<double> response(const Tiers& tiers, const Workload& work, const NodeModels& nodes,
                         double rate) {
-  const auto most = saturation(tiers, work, node);
+  const auto most = saturation(tiers, work, nodes);
   if (!most) return std::unexpected(most.error());
   if (!(rate >= 0 && rate < most->saturation)) {
     return fail(Errc::kInvalid, "not below saturation");
   }
-  const Stations stations = stations_of(tiers, work, node);
-  const Moments disk = disk_moments(node, stations.disk_bytes);
+  const Stations stations = stations_of(tiers, work, nodes);
+  const Moments disk =
+      disk_moments(tiers.targets == 0 ? nodes.io : nodes.target, stations.disk_bytes);
   const double arrivals = rate * stations[Resource::kDisk].visits;
   const double at_disk = arrivals * disk.square / (2 * (1 - arrivals * disk.mean)) + disk.mean;
   double missed = at_disk;
@@ -165,17 +313,9 @@ std::vector<Tiers> arrangements(std::uint32_t nodes) {
 }
 
 Result<double> lru_hits(std::span<const Popularity> parts, std::uint32_t cache_blocks) {
-  double accesses = 0;
-  double blocks = 0;
-  for (const Popularity& part : parts) {
-    if (!positive(part.blocks) || !chance(part.accesses)) {
-      return fail(Errc::kInvalid, "a part without blocks, or of an impossible share");
-    }
-    accesses += part.accesses;
-    blocks += part.blocks;
-  }
-  if (std::abs(accesses - 1) > 1e-9) return fail(Errc::kInvalid, "shares that are not 1 together");
-  if (cache_blocks >= blocks) return 1;
+  const auto blocks = blocks_of(parts);
+  if (!blocks) return blocks;
+  if (cache_blocks >= *blocks) return 1;
   // held[k]: blocks of part k among the most recently used; one place more with each step.
   std::vector<double> held(parts.size(), 0);
   for (std::uint32_t place = 0; place < cache_blocks; ++place) {
@@ -195,6 +335,23 @@ Result<double> lru_hits(std::span<const Popularity> parts, std::uint32_t cache_b
     hits += parts[k].accesses * held[k] / parts[k].blocks;
   }
   return std::min(1.0, hits);
+}
+
+Result<double> lru_hits_below(std::span<const Popularity> parts, std::uint32_t cache_blocks,
+                              std::uint32_t below_blocks) {
+  if (cache_blocks == 0) return lru_hits(parts, below_blocks);
+  const auto blocks = blocks_of(parts);
+  if (!blocks) return blocks;
+  if (cache_blocks >= *blocks) return 0;  // nobody asks
+  if (below_blocks >= *blocks) return 1;
+  const double kept = kept_for(parts, cache_blocks);
+  std::vector<NextMiss> next;
+  for (const Popularity& part : parts) next.emplace_back(part.accesses / part.blocks, kept);
+  constexpr double kFar = 100;
+  if (kept_for(parts, below_blocks) > kFar * kept) {
+    return hits_far_below(parts, next, kept, below_blocks);
+  }
+  return hits_below(parts, std::move(next), below_blocks);
 }
 
 }  // namespace weft::layout

@@ -13,9 +13,9 @@
 // busiest resource is busy all the time.
 //
 // Writes go through to the disk. With k copies in one tier every write is done k times; in two
-// tiers the targets of an I/O node keep rotated parity (from three targets on; two are a mirror,
-// which the paper has and weft-ds has not; one keeps no redundancy): a whole stripe costs
-// N_t / (N_t - 1), less than that four operations for one.
+// tiers the targets of an I/O node keep rotated parity (two are a mirror; one keeps no redundancy):
+// a whole stripe costs N_t / (N_t - 1), less than that four operations for one from three targets
+// on.
 //
 // Use it for what saturates first and at what rate. The response time is a mean without the maximum
 // over parallel parts: striped requests take longer than it says.
@@ -39,6 +39,21 @@ struct NodeModel {
   double disk = 51.0 * (1 << 20);
   double seek = 0.0038;     // mean; at least kLeastSeek
   double rotation = 0.002;  // mean: half a turn
+
+  // All of it so many times slower.
+  [[nodiscard]] NodeModel slower(double times) const {
+    return {network / times, cache / times, disk / times, seek * times, rotation * times};
+  }
+};
+// Those that serve clients, and those behind them. Requests are striped evenly over the nodes of a
+// tier, so where these differ it is as fast as its slowest.
+struct NodeModels {
+  NodeModel io;
+  NodeModel target;  // unused in one tier
+
+  NodeModels() = default;
+  NodeModels(const NodeModel& all) : io(all), target(all) {}  // NOLINT(*-explicit-*)
+  NodeModels(const NodeModel& io_nodes, const NodeModel& targets) : io(io_nodes), target(targets) {}
 };
 constexpr double kLeastSeek = 0.0005;  // to the next cylinder; beyond it a root of the distance
 
@@ -70,12 +85,12 @@ struct Performance {
 // kInvalid for what makes no model: sizes, speeds, times that are not positive, chances outside 0
 // to 1, no I/O node.
 [[nodiscard]] Result<Performance> saturation(const Tiers& tiers, const Workload& work,
-                                             const NodeModel& node);
+                                             const NodeModels& nodes);
 
 // The mean time a read takes, in seconds, with `rate` requests a second. kInvalid at saturation and
 // beyond.
 [[nodiscard]] Result<double> response(const Tiers& tiers, const Workload& work,
-                                      const NodeModel& node, double rate);
+                                      const NodeModels& nodes, double rate);
 
 // One tier first, then every two-tier arrangement of exactly `nodes` nodes, more I/O nodes first.
 [[nodiscard]] std::vector<Tiers> arrangements(std::uint32_t nodes);
@@ -85,7 +100,10 @@ struct Moments {
   double mean = 0;
   double square = 0;
 };
-[[nodiscard]] Moments disk_moments(const NodeModel& node, double bytes);
+// How the arm's time grows with its way: not at all, with its root, in proportion.
+enum class SeekCurve : std::uint8_t { kConstant, kRoot, kLinear };
+[[nodiscard]] Moments disk_moments(const NodeModel& node, double bytes,
+                                   SeekCurve curve = SeekCurve::kRoot);
 // The arm's time to a place so far away, as a part of the disk: 0 to 1. Its mean over places drawn
 // evenly is node.seek.
 [[nodiscard]] double seek_time(const NodeModel& node, double distance);
@@ -100,5 +118,12 @@ struct Popularity {
 // no parts, parts without blocks, or accesses that do not sum up to 1.
 [[nodiscard]] Result<double> lru_hits(std::span<const Popularity> parts,
                                       std::uint32_t cache_blocks);
+
+// How often an LRU cache of `below_blocks` hits that is asked for what missed in one of
+// `cache_blocks`. What it keeps is mostly what the first one has, too, so it needs to be the larger
+// one to be of use (Che's approximation: a block stays for a fixed time after it was asked for,
+// which is such that the cache is full). kInvalid as above.
+[[nodiscard]] Result<double> lru_hits_below(std::span<const Popularity> parts,
+                                            std::uint32_t cache_blocks, std::uint32_t below_blocks);
 
 }  // namespace weft::layout

@@ -131,6 +131,20 @@ TEST_CASE("more I/O nodes are better from .4 up, and worse without hits") {
   }
 }
 
+TEST_CASE("a tier is as fast as its slowest node") {
+  const Workload work = reads(kSmall, .5);
+  const NodeModel node;
+  const auto rate = [&](const Tiers& tiers, const NodeModels& nodes) {
+    return saturation(tiers, work, nodes)->saturation;
+  };
+  CHECK(rate(kFlat, node.slower(2)) == Approx(rate(kFlat, node) / 2).epsilon(.02));
+  // Disks bind 6x2 at .5, and the I/O nodes' links 3x5: slow targets cost the first one only.
+  CHECK(rate(k6x2, {node, node.slower(1.5)}) < rate(k6x2, node) / 1.4);
+  CHECK(rate(k3x5, {node, node.slower(1.5)}) == rate(k3x5, node));
+  CHECK(rate(k3x5, {node.slower(1.5), node}) == Approx(rate(k3x5, node) / 1.5));
+  CHECK_FALSE(saturation(k3x5, work, {node, node.slower(0)}));
+}
+
 TEST_CASE("response of 6x2 against one tier") {
   const Workload work = reads(kSmall, .5);
   const auto ms = [&](const Tiers& tiers, double rate) {
@@ -150,12 +164,16 @@ TEST_CASE("the disk's moments") {
   const Moments moments = disk_moments({}, kSmall);
   CHECK(moments.mean * 1e3 == Approx(7.025).epsilon(1e-4));
   CHECK(moments.square * 1e6 == Approx(52.6).epsilon(1e-3));
-  NodeModel constant;
-  constant.seek = 0;  // no way to go, no variance of it
-  constant.rotation = 0.0058;
-  const double turn = 0.0116;
-  const Moments still = disk_moments(constant, kSmall);
-  CHECK(still.square == Approx(still.mean * still.mean + turn * turn / 12));
+  const auto square = [](SeekCurve curve) { return disk_moments({}, kSmall, curve).square * 1e6; };
+  CHECK(square(SeekCurve::kConstant) == Approx(50.7).epsilon(1e-3));
+  CHECK(square(SeekCurve::kLinear) == Approx(56.1).epsilon(1e-3));
+  NodeModel still;
+  still.seek = 0;  // no way to go, no variance of it
+  for (const SeekCurve curve : {SeekCurve::kConstant, SeekCurve::kRoot, SeekCurve::kLinear}) {
+    const Moments of_still = disk_moments(still, kSmall, curve);
+    const double turn = 2 * still.rotation;
+    CHECK(of_still.square == Approx(of_still.mean * of_still.mean + turn * turn / 12));
+  }
 }
 
 TEST_CASE("writes are charged for copies and parity") {
@@ -196,12 +214,43 @@ TEST_CASE("an evenly read file hits by the part of it that is cached") {
 
 namespace {
 
-double simulated(std::span<const Popularity> parts, std::size_t cache, unsigned seed) {
+class Lru {
+ public:
+  explicit Lru(std::size_t blocks) : blocks_(blocks) {}
+  // Whether it has the block, which it has from now on.
+  bool hits(std::uint64_t block) {
+    if (const auto found = held_.find(block); found != held_.end()) {
+      order_.splice(order_.begin(), order_, found->second);
+      return true;
+    }
+    order_.push_front(block);
+    held_[block] = order_.begin();
+    if (order_.size() > blocks_) {
+      held_.erase(order_.back());
+      order_.pop_back();
+    }
+    return false;
+  }
+
+ private:
+  std::size_t blocks_;
+  std::list<std::uint64_t> order_;
+  std::unordered_map<std::uint64_t, std::list<std::uint64_t>::iterator> held_;
+};
+
+struct Simulated {
+  double first = 0;
+  double below = 0;  // of what missed in the first
+};
+
+Simulated simulated(std::span<const Popularity> parts, std::size_t cache, std::size_t below,
+                    unsigned seed) {
   std::mt19937 random(seed);
-  std::list<std::uint64_t> order;
-  std::unordered_map<std::uint64_t, std::list<std::uint64_t>::iterator> held;
+  Lru first(cache);
+  Lru second(below);
   std::uniform_real_distribution<double> draw(0, 1);
   int hits = 0;
+  int hits_below = 0;
   constexpr int kWarm = 20000;
   constexpr int kCounted = 60000;
   for (int i = 0; i < kWarm + kCounted; ++i) {
@@ -210,19 +259,14 @@ double simulated(std::span<const Popularity> parts, std::size_t cache, unsigned 
     while (part + 1 < parts.size() && at >= parts[part].accesses) at -= parts[part++].accesses;
     const auto blocks = static_cast<std::uint64_t>(parts[part].blocks);
     const std::uint64_t block = std::uint64_t{part} << 32 | random() % blocks;
-    if (const auto found = held.find(block); found != held.end()) {
-      if (i >= kWarm) ++hits;
-      order.splice(order.begin(), order, found->second);
-      continue;
-    }
-    order.push_front(block);
-    held[block] = order.begin();
-    if (order.size() > cache) {
-      held.erase(order.back());
-      order.pop_back();
-    }
+    const bool hit = first.hits(block);
+    const bool hit_below = !hit && second.hits(block);
+    if (i < kWarm) continue;
+    hits += hit ? 1 : 0;
+    hits_below += hit_below ? 1 : 0;
   }
-  return static_cast<double>(hits) / kCounted;
+  return {static_cast<double>(hits) / kCounted,
+          static_cast<double>(hits_below) / std::max(1, kCounted - hits)};
 }
 
 }  // namespace
@@ -232,14 +276,55 @@ TEST_CASE("Dan and Towsley's hit rates are those of a simulated cache") {
   const Popularity three[] = {{.6, 50}, {.3, 200}, {.1, 1000}};
   for (const std::uint32_t cache : {50U, 200U, 500U}) {
     CAPTURE(cache);
-    CHECK(lru_hits(skewed, cache).value() == Approx(simulated(skewed, cache, 1)).margin(.01));
-    CHECK(lru_hits(three, cache).value() == Approx(simulated(three, cache, 2)).margin(.01));
+    const double of_skewed = simulated(skewed, cache, 1, 1).first;
+    CHECK(lru_hits(skewed, cache).value() == Approx(of_skewed).margin(.01));
+    const double of_three = simulated(three, cache, 1, 2).first;
+    CHECK(lru_hits(three, cache).value() == Approx(of_three).margin(.01));
   }
   const Popularity odd[] = {{.5, 10}};
   CHECK_FALSE(lru_hits(odd, 5));
   CHECK_FALSE(lru_hits({}, 5));
   const Popularity empty[] = {{1, 0}};
   CHECK_FALSE(lru_hits(empty, 5));
+}
+
+TEST_CASE("a cache below another hits as often as a simulated one") {
+  const Popularity even[] = {{1, 1000}};
+  const Popularity skewed[] = {{.8, 200}, {.2, 800}};
+  const Popularity three[] = {{.6, 50}, {.3, 200}, {.1, 1000}};
+  for (const auto& [cache, below] : {std::pair{50U, 400U},
+                                     {200U, 100U},
+                                     {200U, 600U},
+                                     {400U, 450U},
+                                     {500U, 800U},
+                                     {600U, 900U}}) {
+    CAPTURE(cache, below);
+    unsigned seed = 0;
+    for (const std::span<const Popularity> parts :
+         {std::span<const Popularity>(even), {skewed}, {three}}) {
+      CAPTURE(parts.size());
+      CHECK(lru_hits_below(parts, cache, below).value() ==
+            Approx(simulated(parts, cache, below, ++seed).below).margin(.015));
+    }
+  }
+  // A first one so small that there are many times its time.
+  for (const std::uint32_t cache : {1U, 3U, 8U}) {
+    CAPTURE(cache);
+    CHECK(lru_hits_below(even, cache, 900).value() ==
+          Approx(simulated(even, cache, 900, cache).below).margin(.015));
+  }
+  const Popularity large[] = {{1, 20000}};
+  CHECK(lru_hits_below(large, 1, 10000).value() == Approx(.5).margin(.001));
+  CHECK(lru_hits_below(large, 6, 19999).value() == Approx(1).margin(.001));
+  const Popularity hot[] = {{.99, 10}, {.01, 10000}};
+  CHECK(lru_hits_below(hot, 8, 5000).value() > .9);
+  // What is no larger than the first keeps nothing that the first has not.
+  CHECK(lru_hits_below(even, 500, 250).value() < .01);
+  CHECK(lru_hits_below(even, 0, 500).value() == lru_hits(even, 500).value());
+  CHECK(lru_hits_below(even, 1000, 500).value() == 0);
+  CHECK(lru_hits_below(even, 500, 1000).value() == 1);
+  const Popularity odd[] = {{.5, 10}};
+  CHECK_FALSE(lru_hits_below(odd, 5, 5));
 }
 
 TEST_CASE("what makes no model of performance is refused") {
@@ -250,6 +335,6 @@ TEST_CASE("what makes no model of performance is refused") {
   CHECK_FALSE(saturation({1, 0}, {.target_hits = NAN}, {}));
   CHECK_FALSE(saturation({1, 0}, {.writes = -1}, {}));
   CHECK_FALSE(saturation({1, 0}, {.copies = 0}, {}));
-  CHECK_FALSE(saturation({1, 0}, {}, {.network = 0}));
-  CHECK_FALSE(saturation({1, 0}, {}, {.seek = -1}));
+  CHECK_FALSE(saturation({1, 0}, {}, NodeModel{.network = 0}));
+  CHECK_FALSE(saturation({1, 0}, {}, NodeModel{.seek = -1}));
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/weft/output.h"
+#include "tools/weft/plan_paper.h"
 #include "tools/weft/table.h"
 
 namespace weft::cli {
@@ -135,6 +136,11 @@ nlohmann::ordered_json reliability_json(const ReliabilityPlan& plan) {
 }
 
 int plan_reliability_command(const Settings& settings, const ReliabilityOptions& options) {
+  if (options.paper) {
+    const auto tables = paper_reliability();
+    settings.json ? print(tables) : print(paper_text(tables));
+    return kExitGood;
+  }
   const auto plan = plan_reliability(options);
   if (!plan) return complain(plan.error().text);
   settings.json ? print(reliability_json(*plan)) : print(reliability_text(*plan));

@@ -26,6 +26,7 @@ struct ReliabilityOptions {
   double detect = 0;          // until repair begins
   double duplicate_time = 0;  // MTTD
   double write_interval = 0;  // MTTW
+  bool paper = false;         // nothing of these: plan_paper.h
 };
 
 struct ReliabilityPlan {

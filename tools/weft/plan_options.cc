@@ -1,57 +1,20 @@
 #include "tools/weft/plan_options.h"
 
-#include <spdlog/fmt/fmt.h>
-
-#include <charconv>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "layout/striping.h"
 #include "tools/weft/plan.h"
 #include "tools/weft/plan_performance.h"
+#include "tools/weft/plan_wan.h"
+#include "tools/weft/units.h"
 
 namespace weft::cli {
 namespace {
 
 using layout::Duplication;
-
-// A number, spaces or none, a unit. CLI11's own AsNumberWithUnit keeps six digits: 1M would be
-// 1048580.
-CLI::Validator with_unit(std::map<std::string, double> units, const std::string& name) {
-  return {[units = std::move(units)](std::string& text) -> std::string {
-            double number = 0;
-            const char* last = text.data() + text.size();
-            const auto [end, error] = std::from_chars(text.data(), last, number);
-            std::string unit(end, last);
-            unit.erase(0, unit.find_first_not_of(' '));
-            const auto found = units.find(unit);
-            if (error != std::errc{} || found == units.end()) {
-              std::string known;
-              for (const auto& [one, factor] : units) known += one.empty() ? "" : " " + one;
-              return "'" + text + "' is no number with a unit (" + known.substr(1) + ")";
-            }
-            text = fmt::format("{}", number * found->second);
-            return "";
-          },
-          name};
-}
-
-CLI::Validator seconds() {
-  return with_unit(
-      {{"ms", 0.001}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}, {"y", 365.0 * 86400}},
-      "DURATION");
-}
-
-CLI::Validator bytes() {
-  std::map<std::string, double> units{{"", 1}, {"B", 1}};
-  double size = 1;
-  for (const char* unit : {"K", "M", "G", "T", "P"}) {
-    size *= 1024;
-    units[unit] = units[std::string(unit) + "iB"] = size;
-  }
-  return with_unit(std::move(units), "BYTES");
-}
 
 // Precondition: a name that the option's check let pass.
 Duplication protocol(const std::string& name) {
@@ -62,12 +25,26 @@ Duplication protocol(const std::string& name) {
   return Duplication::kServerSync;
 }
 
+// After all other options, none of which goes with it.
+void add_paper(CLI::App& command, bool& wanted, const std::string& name) {
+  auto* paper = command.add_flag("--paper", wanted, "Instead: the tables of the paper, " + name);
+  for (auto* other : command.get_options()) {
+    if (other != paper && other != command.get_help_ptr()) paper->excludes(other);
+  }
+}
+
+// Of what is needed but for --paper.
+void require(const CLI::App& command, bool paper, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (!paper && command.count(name) == 0) throw CLI::RequiredError(name);
+  }
+}
+
 void add_reliability(CLI::App& plan, const Settings& settings, std::function<int()>& chosen) {
   auto* command = plan.add_subcommand("reliability", "How long data is likely to last");
   const auto options = std::make_shared<ReliabilityOptions>();
   command->add_option("--groups", options->groups, "Mirror groups (without mirrors: servers)")
-      ->check(CLI::Range(1u, layout::kMaxPlannedGroups))
-      ->required();
+      ->check(CLI::Range(1u, layout::kMaxPlannedGroups));
   command->add_option("--copies", options->copies, "Servers of a group")
       ->check(CLI::Range(1, 3))
       ->capture_default_str();
@@ -78,8 +55,7 @@ void add_reliability(CLI::App& plan, const Settings& settings, std::function<int
       ->check(CLI::IsMember({"server-async", "server-sync", "client-async", "client-sync"}))
       ->default_str("server-sync");
   command->add_option("--mttf", options->mttf, "Mean time until a server fails: 2y, 500d")
-      ->transform(seconds())
-      ->required();
+      ->transform(seconds());
   command->add_option("--mttr", options->mttr, "Mean time until its copies are whole again: 8h")
       ->transform(seconds());
   command->add_option("--data", options->data, "Instead of --mttr: bytes on a server: 4TiB")
@@ -96,7 +72,9 @@ void add_reliability(CLI::App& plan, const Settings& settings, std::function<int
       ->add_option("--write-interval", options->write_interval,
                    "... and mean time between a server's writes")
       ->transform(seconds());
-  command->callback([&settings, &chosen, options] {
+  add_paper(*command, options->paper, "CEFT-PVFS");
+  command->callback([&settings, &chosen, options, command] {
+    require(*command, options->paper, {"--groups", "--mttf"});
     chosen = [&settings, options] { return plan_reliability_command(settings, *options); };
   });
 }
@@ -116,9 +94,7 @@ void add_performance(CLI::App& plan, const Settings& settings, std::function<int
   auto* command = plan.add_subcommand("performance", "How much servers carry, in one tier or two");
   const auto options = std::make_shared<PerformanceOptions>();
   layout::Workload& work = options->work;
-  command->add_option("--servers", options->servers, "Nodes in all")
-      ->check(CLI::Range(1, 4096))
-      ->required();
+  command->add_option("--servers", options->servers, "Nodes in all")->check(CLI::Range(1, 4096));
   command->add_option("--request", work.request, "Bytes of a request (64KiB)")->transform(bytes());
   command->add_option("--unit", work.unit, "Bytes of a stripe unit (64KiB)")->transform(bytes());
   command
@@ -130,6 +106,10 @@ void add_performance(CLI::App& plan, const Settings& settings, std::function<int
   command->add_option("--data", options->data, "Instead of --hits: bytes that are read")
       ->transform(bytes());
   command->add_option("--memory", options->memory, "... and bytes of cache a node has")
+      ->transform(bytes());
+  command
+      ->add_option("--target-memory", options->target_memory,
+                   "... and of a target, if it has not as much")
       ->transform(bytes());
   command->add_flag(
       "--no-io-cache", [options](std::int64_t) { options->io_cache = false; },
@@ -145,8 +125,30 @@ void add_performance(CLI::App& plan, const Settings& settings, std::function<int
   command->add_option("--rate", options->rate, "Requests a second, for response times")
       ->check(CLI::PositiveNumber);
   add_node(*command, options->node);
-  command->callback([&settings, &chosen, options] {
+  command->add_option("--slow", options->slow, "Nodes of a slower kind: targets, if they can be");
+  command->add_option("--slower", options->slower, "... which are so many times slower")
+      ->check(CLI::Range(1.0, 1e6));
+  add_paper(*command, options->paper, "iPVFS");
+  command->callback([&settings, &chosen, options, command] {
+    require(*command, options->paper, {"--servers"});
     chosen = [&settings, options] { return plan_performance_command(settings, *options); };
+  });
+}
+
+void add_wan(CLI::App& plan, const Settings& settings, std::function<int()>& chosen) {
+  auto* command = plan.add_subcommand("wan", "How a client is mounted over a long link");
+  const auto options = std::make_shared<WanOptions>();
+  command->add_option("--bandwidth", options->bandwidth, "Bytes a second of the link: 119MiB")
+      ->transform(bytes())
+      ->required();
+  command->add_option("--delay", options->delay, "There and back, as ping has it: 100ms")
+      ->transform(seconds())
+      ->required();
+  command->add_option("--servers", options->servers, "Data servers that a file is striped over")
+      ->check(CLI::Range(1u, layout::kMaxServers))
+      ->capture_default_str();
+  command->callback([&settings, &chosen, options] {
+    chosen = [&settings, options] { return plan_wan_command(settings, *options); };
   });
 }
 
@@ -156,6 +158,7 @@ void add_plan(CLI::App& app, const Settings& settings, std::function<int()>& cho
   auto* plan = app.add_subcommand("plan", "What a system would be like")->require_subcommand(1);
   add_reliability(*plan, settings, chosen);
   add_performance(*plan, settings, chosen);
+  add_wan(*plan, settings, chosen);
 }
 
 }  // namespace weft::cli

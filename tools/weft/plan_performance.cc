@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/weft/output.h"
+#include "tools/weft/plan_paper.h"
 #include "tools/weft/table.h"
 
 namespace weft::cli {
@@ -46,28 +47,41 @@ Result<Workload> with_hits(const PerformanceOptions& options, const Tiers& tiers
   const bool io_cache = tiers.targets == 0 || options.io_cache;
   if (!io_cache) work.io_hits = 0;
   if (options.data <= 0) return work;
-  const auto blocks = [&](double nodes) {
-    const double part = std::min(1.0, options.memory * nodes / options.data);
-    return static_cast<std::uint32_t>(std::lround(part * kBlocks));
+  const auto blocks = [&](double memory) {
+    return static_cast<std::uint32_t>(std::lround(std::min(1.0, memory / options.data) * kBlocks));
   };
-  const double io_caches = io_cache ? tiers.io_nodes : 0;
-  const auto hits = layout::lru_hits(parts_of(options), blocks(io_caches));
+  const std::uint32_t cached = blocks(io_cache ? options.memory * tiers.io_nodes : 0);
+  const auto hits = layout::lru_hits(parts_of(options), cached);
   if (!hits) return std::unexpected(hits.error());
   work.io_hits = *hits;
   if (tiers.targets == 0) return work;
-  // Both tiers together hold no more than one cache of all their memory would.
-  const auto all =
-      layout::lru_hits(parts_of(options), blocks(io_caches + tiers.io_nodes * tiers.targets));
-  if (!all) return std::unexpected(all.error());
-  const double missed = 1 - *hits;
-  work.target_hits = missed > 0 ? std::clamp((*all - *hits) / missed, 0.0, 1.0) : 0;
+  const double of_target = options.target_memory > 0 ? options.target_memory : options.memory;
+  const auto below = layout::lru_hits_below(parts_of(options), cached,
+                                            blocks(of_target * tiers.io_nodes * tiers.targets));
+  if (!below) return std::unexpected(below.error());
+  work.target_hits = *below;
   return work;
+}
+
+// Slow nodes are targets where there are as many of these: I/O nodes do more.
+layout::NodeModels nodes_of(const PerformanceOptions& options, const Tiers& tiers) {
+  if (options.slow == 0) return options.node;
+  const layout::NodeModel slow = options.node.slower(options.slower);
+  if (options.slow > tiers.io_nodes * tiers.targets) return slow;
+  return {options.node, slow};
 }
 
 Result<> validate(const PerformanceOptions& options) {
   if (options.servers == 0) return fail(Errc::kInvalid, "--servers is 1 or more");
+  if (options.slow > options.servers) return fail(Errc::kInvalid, "--slow is --servers at most");
+  if ((options.slow > 0) != (options.slower > 1)) {
+    return fail(Errc::kInvalid, "--slow and --slower belong together");
+  }
   if ((options.data > 0) != (options.memory > 0)) {
     return fail(Errc::kInvalid, "--data and --memory belong together");
+  }
+  if (options.target_memory > 0 && options.memory <= 0) {
+    return fail(Errc::kInvalid, "--target-memory needs --data and --memory");
   }
   if (options.data > 0 && (options.work.io_hits > 0 || options.work.target_hits > 0)) {
     return fail(Errc::kInvalid, "--hits, or --data with --memory, not both");
@@ -85,12 +99,7 @@ Result<> validate(const PerformanceOptions& options) {
 }
 
 // The model has groups of any size. weft-ds takes one target, or a parity group of these members.
-constexpr std::uint32_t kLeastGroup = 3;
 constexpr std::uint32_t kLargestGroup = 32;
-
-bool can_be_had(const Tiers& tiers) {
-  return tiers.targets <= 1 || (tiers.targets >= kLeastGroup && tiers.targets <= kLargestGroup);
-}
 
 }  // namespace
 
@@ -98,14 +107,15 @@ Result<PerformancePlan> plan_performance(const PerformanceOptions& options) {
   if (auto valid = validate(options); !valid) return pass(valid);
   PerformancePlan plan{options, {}, 0};
   for (const Tiers& tiers : layout::arrangements(options.servers)) {
-    if (!can_be_had(tiers)) continue;
+    if (tiers.targets > kLargestGroup) continue;
     const auto work = with_hits(options, tiers);
     if (!work) return std::unexpected(work.error());
-    const auto performance = layout::saturation(tiers, *work, options.node);
+    const layout::NodeModels nodes = nodes_of(options, tiers);
+    const auto performance = layout::saturation(tiers, *work, nodes);
     if (!performance) return std::unexpected(performance.error());
     Arrangement arrangement{tiers, *work, *performance, std::nullopt};
     if (options.rate > 0 && options.rate < performance->saturation) {
-      arrangement.response = layout::response(tiers, *work, options.node, options.rate).value();
+      arrangement.response = layout::response(tiers, *work, nodes, options.rate).value();
     }
     plan.arrangements.push_back(arrangement);
   }
@@ -164,6 +174,11 @@ nlohmann::ordered_json performance_json(const PerformancePlan& plan) {
 }
 
 int plan_performance_command(const Settings& settings, const PerformanceOptions& options) {
+  if (options.paper) {
+    const auto tables = paper_performance();
+    settings.json ? print(tables) : print(paper_text(tables));
+    return kExitGood;
+  }
   const auto plan = plan_performance(options);
   if (!plan) return complain(plan.error().text);
   settings.json ? print(performance_json(*plan)) : print(performance_text(*plan));

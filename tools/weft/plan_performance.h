@@ -19,12 +19,16 @@ struct PerformanceOptions {
   std::uint32_t servers = 0;
   layout::Workload work;  // its hit rates are taken unless data and memory are given
   layout::NodeModel node;
-  double data = 0;          // bytes that are read, evenly but for the hot part
-  double memory = 0;        // bytes of cache a node has
-  double hot_accesses = 0;  // the part of accesses that go to
-  double hot_data = 0;      // this part of the data
-  bool io_cache = true;     // whether I/O nodes with targets have a cache; weft-ds has none then
-  double rate = 0;          // requests a second for response times; 0: none asked for
+  std::uint32_t slow = 0;    // nodes of another kind, which are
+  double slower = 1;         // so many times slower
+  double data = 0;           // bytes that are read, evenly but for the hot part
+  double memory = 0;         // bytes of cache a node has
+  double target_memory = 0;  // bytes of cache a target has; 0: as a node
+  double hot_accesses = 0;   // the part of accesses that go to
+  double hot_data = 0;       // this part of the data
+  bool io_cache = true;      // whether I/O nodes with targets have a cache; weft-ds has none then
+  double rate = 0;           // requests a second for response times; 0: none asked for
+  bool paper = false;        // nothing of these: plan_paper.h
 };
 
 struct Arrangement {

@@ -29,16 +29,17 @@ TEST_CASE("the performance plan says whether two tiers pay", "[weft]") {
         "ARRANGEMENT             HITS  REQUESTS/S  MIB/S  BOUND BY\n"
         "one tier of 24         50.0%       6,832    427  disks\n"
         "two: 12 x 1     50.0%, 50.0%       6,832    427  disks\n"
+        "two: 8 x 2      50.0%, 50.0%       9,109    569  disks\n"
         "two: 6 x 3      50.0%, 50.0%       7,200    450  network of the I/O nodes\n"
         "two: 4 x 5      50.0%, 50.0%       4,800    300  network of the I/O nodes\n"
         "two: 3 x 7      50.0%, 50.0%       3,600    225  network of the I/O nodes\n"
         "two: 2 x 11     50.0%, 50.0%       2,400    150  network of the I/O nodes\n"
         "two: 1 x 23     50.0%, 50.0%       1,200     75  network of the I/O nodes\n"
         "\n"
-        "Two tiers pay: 6 I/O nodes with 3 targets each carry 1.05 times what one tier does.\n");
+        "Two tiers pay: 8 I/O nodes with 2 targets each carry 1.33 times what one tier does.\n");
   const auto json = performance_json(*plan);
   CHECK(json["two_tiers_pay"] == true);
-  CHECK(json["arrangements"][2]["requests_per_second"].get<double>() == Approx(7200).margin(1));
+  CHECK(json["arrangements"][3]["requests_per_second"].get<double>() == Approx(7200).margin(1));
   const auto warm = plan_performance(eighteen(.8));
   CHECK(performance_text(*warm).ends_with("\nTwo tiers do not pay: one carries the most.\n"));
 }
@@ -64,9 +65,17 @@ TEST_CASE("hit rates follow from data and memory", "[weft]") {
   REQUIRE(plan);
   CHECK(plan->best == 0);  // with the same memory everywhere, two tiers do not pay
   CHECK(plan->arrangements[0].work.io_hits == Approx(.75).epsilon(1e-3));
-  CHECK(plan->arrangements[2].tiers == layout::Tiers{3, 5});
-  CHECK(plan->arrangements[2].work.io_hits == Approx(.125).epsilon(1e-3));
-  CHECK(plan->arrangements[2].work.target_hits == Approx(.625 / .875).epsilon(1e-3));
+  CHECK(plan->arrangements[3].tiers == layout::Tiers{3, 5});
+  CHECK(plan->arrangements[3].work.io_hits == Approx(.125).epsilon(1e-3));
+  // The targets have most of what the I/O nodes have, too.
+  CHECK(plan->arrangements[3].work.target_hits == Approx(.5715).epsilon(1e-3));
+  options.target_memory = 128;
+  CHECK(plan_performance(options)->arrangements[3].work.target_hits == Approx(.2144).epsilon(1e-3));
+  options.memory = options.data = 0;
+  CHECK(plan_performance(options).error().text.starts_with("--target-memory needs"));
+  options.data = 6144;
+  options.memory = 256;
+  options.target_memory = 0;
   options.hot_accesses = .8;
   options.hot_data = .2;
   const auto skewed = plan_performance(options);
@@ -82,15 +91,31 @@ TEST_CASE("I/O nodes without a cache leave it to the targets", "[weft]") {
   auto plan = plan_performance(options);
   REQUIRE(plan);
   CHECK(plan->arrangements[0].work.io_hits == Approx(.75).epsilon(1e-3));
-  CHECK(plan->arrangements[2].work.io_hits == 0);
-  CHECK(plan->arrangements[2].work.target_hits == Approx(.625).epsilon(1e-3));
+  CHECK(plan->arrangements[3].work.io_hits == 0);
+  CHECK(plan->arrangements[3].work.target_hits == Approx(.625).epsilon(1e-3));
   options = eighteen(.5);
   options.io_cache = false;
   plan = plan_performance(options);
   CHECK(plan->arrangements[0].work.io_hits == .5);
-  CHECK(plan->arrangements[2].work.io_hits == 0);
-  CHECK(plan->arrangements[2].work.target_hits == .5);
+  CHECK(plan->arrangements[3].work.io_hits == 0);
+  CHECK(plan->arrangements[3].work.target_hits == .5);
   CHECK(plan->best == 0);  // without the second cache two tiers never pay
+}
+
+TEST_CASE("slow nodes are targets where they can be", "[weft]") {
+  auto options = eighteen(.5);
+  options.slow = 12;
+  CHECK(plan_performance(options).error().text == "--slow and --slower belong together");
+  options.slower = 1.5;
+  const auto plan = plan_performance(options);
+  REQUIRE(plan);
+  const auto rate = [&](std::size_t at) { return plan->arrangements[at].performance.saturation; };
+  CHECK(rate(0) == Approx(5124 / 1.5).epsilon(.02));
+  CHECK(plan->arrangements[3].tiers == layout::Tiers{3, 5});
+  CHECK(rate(3) == Approx(3600).epsilon(1e-3));  // its 15 targets are not what binds it
+  CHECK(plan->best != 0);
+  options.slow = 19;
+  CHECK_FALSE(plan_performance(options));
 }
 
 TEST_CASE("only groups that weft-ds takes are planned", "[weft]") {

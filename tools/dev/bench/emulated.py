@@ -34,7 +34,8 @@ class Disk:
 
 
 class EmulatedCluster(Cluster):
-    """targets: of each data server; 0, the disk is its own; from 3 on a parity group.
+    """targets: of each data server; 0, the disk is its own; from 2 on a parity group. options.cache
+    is a data server's over targets.
 
     transport: "shm", or "tcp" with a machine for each target.
     """
@@ -56,7 +57,11 @@ class EmulatedCluster(Cluster):
             addresses = [f'"{self._add_target()}"' for _ in range(self.behind)]
             where = (f"parity = [{', '.join(addresses)}]\n" if self.behind > 1
                      else f"target = {addresses[0]}\n")
-        add_to_store(self.run.folder / server.name / "weft-ds.toml", where)
+        file = self.run.folder / server.name / "weft-ds.toml"
+        add_to_store(file, where)
+        if self.behind > 0 and self.options.cache:
+            with file.open("a", encoding="utf-8") as more:
+                more.write(f'[cache]\nsize = "{self.options.cache}"\n')
         return server
 
     def _add_target(self) -> str:

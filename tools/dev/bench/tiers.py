@@ -3,16 +3,20 @@
 
     ./dev bench tiers [--rounds 3] [--seconds 10] [--slow 3]
 
-Six nodes as one tier of six data servers; as three, each over a target; as one over a parity group
-of five (two targets make no group). Random reads of 64 KiB from a file that is striped over all.
-Every node has a link limited both ways, a disk and a cache: iPVFS's (75 MiB/s; 51 MiB/s, 3.8 ms
-seek, 2 ms half a turn), --slow times slower, so that two processors do for all of them. What the
-caches hold of the file changes from case to case: all six together 20, 60 or 80 per cent.
+Six nodes as one tier of six data servers; as three, each over a target; as two, each over a group
+of two; as one over a parity group of five. Random reads of 64 KiB from a file that is striped over
+all. Every node has a link limited both ways, a disk and a cache: iPVFS's (75 MiB/s; 51 MiB/s,
+3.8 ms seek, 2 ms half a turn), --slow times slower, so that two processors do for all of them. What
+the caches hold of the file changes from case to case. First data servers over targets have none,
+and all six nodes together hold 20, 60 or 80 per cent. Then both tiers have one, and each hits as
+often as those of one tier do, which is iPVFS's comparison: it takes more memory.
 
     saturation   256 requests outstanding; against what the planner says they carry. For long
                  enough that it matters little what is outstanding at the end, .7 s of a link's work
     response     requests that come at random, half as many a second as the planner says they
                  carry; mean, against the planner's
+    two tiers    with caches in both, against one tier, at the same rate of hits: in the window in
+                 which two tiers should carry more, and outside
 
 The planner is told what the parts are: of a link, what plain TCP moves over it, both ways at once
 where the system does; of the disks, how they are set. It is told nothing that was measured of the
@@ -24,6 +28,7 @@ import statistics
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import emulated
 import links
@@ -47,24 +52,73 @@ LINK_MBIT = 630  # 75 MiB/s
 DEPTH = 256
 SLOTS = 64  # of a session
 APART = 1.1  # predictions that differ less have no order
+# Hits of each cache, and the least that two tiers must carry then, of what one does. The model says
+# 1.25, 1.33 and, outside the window, .62.
+BOTH = ((0.6, "two: 3 x 1", (3, 1), 1.15), (0.5, "two: 2 x 2", (2, 2), 1.2),
+        (0.2, "two: 3 x 1", (3, 1), None))
+
+
+@dataclass
+class Memory:
+    """Bytes of cache of each node; a target's counts where there are targets."""
+
+    node: int  # 0: I/O nodes have none
+    target: int
+
+    @staticmethod
+    def evenly(cached: float) -> "Memory":
+        """What all nodes have together holds that part of the file. Over targets none is used."""
+        return Memory(0, int(cached * FILE_BYTES / NODES))
+
+    @staticmethod
+    def hitting(tiers: tuple, hits: float, slow: float) -> "Memory":
+        """So that each cache hits so often, by the planner."""
+        node = int(hits * FILE_BYTES / tiers[0])
+        least, most = node // 64, 2 * node
+        while most - least > MIB // 16:
+            target = (least + most) // 2
+            said = plan_for(tiers, Memory(node, target), slow)
+            least, most = (target, most) if said["target_hits"] < hits else (least, target)
+        return Memory(node, most)
+
+
+def disk_of(slow: float, capacity: int, memory: int) -> emulated.Disk:
+    return emulated.Disk(rate=int(51 * MIB / slow), seek=0.0038 * slow, rotation=0.002 * slow,
+                         capacity=capacity, memory=memory)
+
+
+def plan_for(tiers: tuple, memory: Memory, slow: float, *words: str) -> dict:
+    disk = disk_of(slow, 0, 0)
+    node = memory.node if tiers[1] > 0 and memory.node else memory.target
+    said = emulated.plan(
+        "--servers", str(NODES), "--request", str(BLOCK), "--unit", str(BLOCK), "--data",
+        str(FILE_BYTES), "--memory", str(node), "--target-memory", str(memory.target),
+        *(() if memory.node else ("--no-io-cache",)),
+        "--disk", str(disk.rate), "--seek", f"{disk.seek * 1e3:.4f}ms", "--rotation",
+        f"{disk.rotation * 1e3:.4f}ms", *words)
+    return next(one for one in said["arrangements"]
+                if (one["io_nodes"], one["targets"]) == tiers)
 
 
 class Arm:
     """One system of six nodes, its file written, its links limited."""
 
-    def __init__(self, run: Run, given, tiers: tuple, cached: float):
+    def __init__(self, run: Run, given, tiers: tuple, memory: Memory):
         io_nodes, targets = tiers
         disks = io_nodes * max(targets, 1)
         parity = targets / (targets - 1) if targets > 1 else 1
-        self.disk = emulated.Disk(
-            rate=int(51 * MIB / given.slow), seek=0.0038 * given.slow, rotation=0.002 * given.slow,
-            capacity=int(FILE_BYTES / disks * parity) + MIB // 2,
-            memory=int(cached * FILE_BYTES / NODES))
+        self.tiers, self.memory, self.slow = tiers, memory, given.slow
+        # Of two groups of two, with units of one stripe, one would have its data in the even
+        # stripes only, so at one of its targets.
+        self.unit = 2 * BLOCK if targets == 2 else BLOCK
+        disk = disk_of(given.slow, int(FILE_BYTES / disks * parity) + MIB // 2, memory.target)
         network = Network(run)
         with loopback.pinned(loopback.SERVER_CPU):
             self.cluster = emulated.EmulatedCluster(
-                run, network, Options(data_servers=io_nodes, stripe_unit=BLOCK, grace_s=1),
-                self.disk, targets, "tcp")
+                run, network, Options(
+                    data_servers=io_nodes, stripe_unit=self.unit, grace_s=1,
+                    cache=f"{memory.node // 1024} KiB" if memory.node else ""),
+                disk, targets, "tcp")
         self.relays = targets > 0
         self.client = network.program(1)
         self.generators = -(-DEPTH // (SLOTS * io_nodes))  # of saturate()
@@ -93,16 +147,9 @@ class Arm:
                 str(seed * 10 + number)) for number in range(count)]
         return sum(one["ops_per_s"] for one in links.results(running, seconds + 120))
 
-    def predicted(self, tiers: tuple, network: float, rate: float = 0) -> dict:
+    def predicted(self, network: float, rate: float = 0) -> dict:
         words = ["--rate", f"{rate:.3f}"] if rate else []
-        said = emulated.plan(
-            "--servers", str(NODES), "--request", str(BLOCK), "--unit", str(BLOCK), "--data",
-            str(FILE_BYTES), "--memory", str(self.disk.memory), "--no-io-cache", "--network",
-            f"{network:.0f}", "--disk", str(self.disk.rate), "--seek",
-            f"{self.disk.seek * 1e3:.4f}ms", "--rotation", f"{self.disk.rotation * 1e3:.4f}ms",
-            *words)
-        return next(one for one in said["arrangements"]
-                    if (one["io_nodes"], one["targets"]) == tiers)
+        return plan_for(self.tiers, self.memory, self.slow, "--network", f"{network:.0f}", *words)
 
 
 def link_rate(arm: Arm) -> float:
@@ -124,13 +171,13 @@ def case(cached: float, given, idle: dict, extra: dict) -> list:
     saturation: dict = {name: [] for name in TIERS}
     response: dict = {name: [] for name in TIERS}
     with Run() as one, Run() as two, Run() as three:
-        arms = {name: Arm(run, given, tiers, cached)
+        arms = {name: Arm(run, given, tiers, Memory.evenly(cached))
                 for (name, tiers), run in zip(TIERS.items(), (one, two, three))}
         network = {name: link_rate(arm) for name, arm in arms.items()}
-        said = {name: arms[name].predicted(tiers, network[name]) for name, tiers in TIERS.items()}
+        said = {name: arms[name].predicted(network[name]) for name in TIERS}
         half = {name: one["requests_per_second"] / 2 for name, one in said.items()}
         for name, arm in arms.items():
-            said[name] = arm.predicted(TIERS[name], network[name], half[name])
+            said[name] = arm.predicted(network[name], half[name])
             arm.load("randread", given.seconds / 2, "--seed", "100")  # fills the caches
         for number, (name, arm) in itertools.product(range(given.rounds), arms.items()):
             seed = ("--seed", str(number + 1))
@@ -170,6 +217,33 @@ def order(name: str, said: dict, measured: dict) -> dict:
     return report.row(name, [right], [max(told, 1)], "pairs", 1.0 if told else None)
 
 
+def both(hits: float, name: str, tiers: tuple, target, given, idle: dict, extra: dict) -> list:
+    """Two tiers with caches in both against one, each cache hitting as often."""
+    flat = "one tier of 6"
+    saturation: dict = {flat: [], name: []}
+    with Run() as one, Run() as two:
+        arms = {flat: Arm(one, given, (6, 0), Memory.evenly(hits)),
+                name: Arm(two, given, tiers, Memory.hitting(tiers, hits, given.slow))}
+        said = {}
+        for which, arm in arms.items():
+            said[which] = arm.predicted(link_rate(arm))
+            arm.load("randread", given.seconds, "--seed", "100")  # fills the caches
+        for number, (which, arm) in itertools.product(range(given.rounds), arms.items()):
+            watch = report.CpuIdle()
+            saturation[which].append(arm.saturate(given.seconds, number + 1))
+            idle.setdefault(which, []).append(watch.stop())
+            print(f"hits {hits}, round {number + 1}, {which}: {saturation[which][-1]:.0f} "
+                  f"of {said[which]['requests_per_second']:.0f} requests/s", flush=True)
+    extra[f"{hits} in each, {name}"] = {"planner": said, "requests_per_s": saturation}
+    # A data server's cache is not plain LRU (block_cache.h) and keeps less of what the targets' do:
+    # it may carry more than the planner says.
+    peer = [said[name]["requests_per_second"]] * given.rounds
+    return [report.row(f"hits {hits} in each tier, {name} / one tier", saturation[name],
+                       saturation[flat], "req/s", target),
+            report.row(f"hits {hits} in each tier, {name}: saturation / planner",
+                       saturation[name], peer, "req/s", 0.9)]
+
+
 def main() -> int:
     parser = report.parser("tiers", __doc__, rounds=3, seconds=10.0)
     parser.add_argument("--slow", type=float, default=3, help="times slower than iPVFS's nodes")
@@ -177,6 +251,8 @@ def main() -> int:
     idle: dict = {name: [] for name in TIERS}
     extra: dict = {}
     rows = [one for cached in CACHED for one in case(cached, given, idle, extra)]
+    for which in BOTH:
+        rows += both(*which, given, idle, extra)
     return 0 if report.publish("tiers", rows, given.results, idle, {"samples": extra}) else 1
 
 
