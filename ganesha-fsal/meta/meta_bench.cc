@@ -105,6 +105,8 @@ int run(Namespace& names, const Setup& setup) {
     const auto removed = names.remove(kSuperuser, dir, name_of(thread, n));
     return removed.has_value() || removed.error().code == Errc::kNotFound;
   });
+  measure("readdir, one directory, most removed", setup,
+          [&](int, std::uint64_t) { return names.readdir(dir, 0, 100, true).has_value(); });
   return 0;
 }
 

@@ -5,6 +5,16 @@
 
 namespace weft::mds {
 
+Result<KvReader::Values> KvReader::peek_all(std::span<const std::string> keys) const {
+  Values values;
+  for (const std::string& key : keys) {
+    auto value = peek(key);
+    if (!value) return pass(value);
+    values.push_back(std::move(*value));
+  }
+  return values;
+}
+
 Result<CommitSeq> KvStore::apply(const Body& body) {
   Error last{Errc::kConflict, ""};
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {

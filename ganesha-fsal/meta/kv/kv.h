@@ -34,8 +34,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rpc/base/error.h"
 
@@ -53,6 +55,9 @@ class KvReader {
 
   // nullopt when there is no such key. Later changes by others are no conflict.
   [[nodiscard]] virtual Result<std::optional<std::string>> peek(std::string_view key) const = 0;
+  // peek() of each of `keys`, which are of one kind; cheaper, the more so when they are sorted.
+  using Values = std::vector<std::optional<std::string>>;
+  [[nodiscard]] virtual Result<Values> peek_all(std::span<const std::string> keys) const;
   // Visits the keys of [begin, end) in order until `visit` returns false or `limit` keys were
   // seen. Never a conflict: a caller that needs the range to stay as it is reads a guard key too.
   // The visitor may read, and must not write.

@@ -8,6 +8,7 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/optimistic_transaction_db.h>
+#include <rocksdb/utilities/table_properties_collectors.h>
 #include <rocksdb/utilities/transaction.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
@@ -30,6 +31,10 @@ namespace {
 // Mutexes over which a commit spreads its keys while it is checked. RocksDB would make a million of
 // them, 64 MiB; far fewer commits are under way at once.
 constexpr std::uint32_t kCommitLocks = 4096;
+
+// A table is compacted soon if so many of so many keys in a row say that something was removed.
+constexpr std::size_t kRemovedWindow = 4096;
+constexpr std::size_t kRemovedOfWindow = 2048;
 
 rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 std::string_view view(const rocksdb::Slice& bytes) { return {bytes.data(), bytes.size()}; }
@@ -87,6 +92,24 @@ class RocksReader final : public KvReader {
     if (status.IsNotFound()) return std::nullopt;
     if (!status.ok()) return std::unexpected(to_error(status, "get"));
     return value;
+  }
+
+  Result<Values> peek_all(std::span<const std::string> keys) const override {
+    if (keys.empty()) return Values();
+    Family* const family = families_.of(keys.front());
+    if (family == nullptr) return Values(keys.size());
+    const std::vector<rocksdb::Slice> wanted(keys.begin(), keys.end());
+    std::vector<rocksdb::PinnableSlice> found(keys.size());
+    std::vector<rocksdb::Status> statuses(keys.size());
+    db_.MultiGet(read_options(), family, keys.size(), wanted.data(), found.data(), statuses.data(),
+                 std::ranges::is_sorted(keys));
+    Values values(keys.size());
+    for (std::size_t at = 0; at < keys.size(); ++at) {
+      if (statuses[at].IsNotFound()) continue;
+      if (!statuses[at].ok()) return std::unexpected(to_error(statuses[at], "get"));
+      values[at] = found[at].ToString();
+    }
+    return values;
   }
 
   Result<> scan(std::string_view begin, std::string_view end, std::size_t limit,
@@ -469,6 +492,9 @@ rocksdb::Options rocks_options(const RocksOptions& options, std::size_t buffer_b
   rocks.info_log = std::make_shared<RocksLog>();
   rocks.bytes_per_sync = std::size_t{1} << 20;
   rocks.paranoid_checks = true;
+  // A listing passes over what was removed, until that is compacted.
+  rocks.table_properties_collector_factories.push_back(
+      rocksdb::NewCompactOnDeletionCollectorFactory(kRemovedWindow, kRemovedOfWindow));
   // A torn last record is a commit nobody was told of; damage before it is an error.
   rocks.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   rocksdb::BlockBasedTableOptions table;

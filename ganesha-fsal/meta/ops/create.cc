@@ -106,7 +106,7 @@ Result<> Namespace::make_in(Tree& tree, const MakeRequest& request, FileId id, C
   tree.store(*dir);
   tree.store(made);
   if (request.type == FileType::kRegular && policies_) {
-    auto policy = tree.policy_in(request.dir);
+    auto policy = policy_in(tree, request.dir);
     if (!policy) return pass(policy);
     if (*policy != layout::Policy{}) tree.put_policy(id, *policy);
   }

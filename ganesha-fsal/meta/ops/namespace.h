@@ -79,6 +79,7 @@
 
 #include "ganesha-fsal/meta/kv/kv.h"
 #include "ganesha-fsal/meta/ops/fileid_allocator.h"
+#include "ganesha-fsal/meta/ops/inherited_policies.h"
 #include "ganesha-fsal/meta/ops/inode_locks.h"
 #include "ganesha-fsal/meta/ops/owed.h"
 #include "ganesha-fsal/meta/ops/stale_counts.h"
@@ -418,6 +419,9 @@ class Namespace {
   struct MakeRequest;
   [[nodiscard]] Result<Created> make(const MakeRequest& request);
   [[nodiscard]] Result<> make_in(Tree& tree, const MakeRequest& request, FileId id, Created& out);
+  // For a file that is made there: the directory's own keys, and for the rest those of the
+  // directories above.
+  [[nodiscard]] Result<layout::Policy> policy_in(Tree& tree, FileId dir);
   struct RenameNames;
   struct LockedRename;
   [[nodiscard]] Result<LockedRename> lock_rename(const RenameNames& names);
@@ -434,6 +438,7 @@ class Namespace {
   StaleCounts stale_counts_;
   // Whether anything has or had a policy: while nothing has, nobody looks for one.
   std::atomic<bool> policies_{false};
+  InheritedPolicies inherited_;
   std::atomic<bool> inlines_{false};  // the same of inline files
   Mutex rename_mutex_;                // directories moving between directories, one at a time
 };

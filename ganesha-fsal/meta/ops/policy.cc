@@ -45,6 +45,18 @@ void Tree::put_policy(FileId id, const layout::Policy& policy) {
   }
 }
 
+Result<layout::Policy> Namespace::policy_in(Tree& tree, FileId dir) {
+  const auto known = inherited_.find(dir);
+  if (known.policy) return *known.policy;
+  auto found = tree.policy_in(dir);
+  if (found) {
+    inherited_.keep(dir, *found, known.state);
+  } else if (found.error() == Errc::kCorrupt && inherited_.changed_since(known.state)) {
+    return fail(Errc::kConflict, "a directory above was moved, and the one it was in removed");
+  }
+  return found;
+}
+
 Result<layout::Policy> Namespace::policy(FileId id) const {
   if (!policies_) return layout::Policy{};
   auto kept = peek_policy(store_.latest(), id);
@@ -73,6 +85,7 @@ Result<InodeAttributes> Namespace::set_policy(FileId dir, const layout::Policy& 
   InodeAttributes out;
   // Before it is there, so that no file is made in between without looking.
   if (policy != layout::Policy{}) policies_ = true;
+  const InheritedPolicies::Change change(inherited_);
   auto done = change_told(locks_.lock({dir}), [&](Tree& tree) -> Result<> {
     auto inode = tree.directory(dir);
     if (!inode) return pass(inode);

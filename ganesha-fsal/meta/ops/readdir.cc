@@ -45,13 +45,21 @@ Result<DirectoryPage> Namespace::readdir(FileId dir, std::uint64_t cookie, std::
     page.end = false;
     entries->pop_back();
   }
+  std::vector<std::optional<InodeRecord>> inodes;
+  if (with_attributes) {
+    std::vector<FileId> ids;
+    ids.reserve(entries->size());
+    for (const DirectoryEntry& entry : *entries) ids.push_back(entry.id);
+    auto found = peek_inodes(reader, ids);
+    if (!found) return pass(found);
+    inodes = std::move(*found);
+  }
   CommitSeq seen = 0;
-  for (DirectoryEntry& entry : *entries) {
+  for (std::size_t at = 0; at < entries->size(); ++at) {
+    DirectoryEntry& entry = (*entries)[at];
     if (with_attributes) {
-      auto child = peek_inode(reader, entry.id);
-      if (!child && child.error().code == Errc::kStale) continue;  // removed meanwhile
-      if (!child) return pass(child);
-      entry.attributes = child->attributes;
+      if (!inodes[at]) continue;  // removed meanwhile
+      entry.attributes = std::move(inodes[at]->attributes);
       seen = std::max(seen, locks_.seen({entry.id}));
     }
     page.entries.push_back(std::move(entry));

@@ -177,6 +177,8 @@ Result<Renamed> Namespace::rename(const Credentials& who, FileId from_dir,
   auto locked = lock_rename(names);
   if (!locked) return pass(locked);
   const bool replaced_held = locked->to && locks_.held(locked->to->id);
+  std::optional<InheritedPolicies::Change> change;
+  if (locked->directories) change.emplace(inherited_);
   Renamed out;
   auto seq = apply(locked->guard,
                    [&](Tree& tree) { return rename_in(tree, names, *locked, replaced_held, out); });

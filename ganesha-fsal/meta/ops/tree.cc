@@ -93,6 +93,23 @@ Result<InodeRecord> peek_inode(const KvReader& reader, FileId id) {
   return to_inode(reader.peek(keys::inode(id)), id);
 }
 
+Result<std::vector<std::optional<InodeRecord>>> peek_inodes(const KvReader& reader,
+                                                            std::span<const FileId> ids) {
+  std::vector<std::string> wanted;
+  wanted.reserve(ids.size());
+  for (const FileId id : ids) wanted.push_back(keys::inode(id));
+  auto values = reader.peek_all(wanted);
+  if (!values) return pass(values);
+  std::vector<std::optional<InodeRecord>> inodes(ids.size());
+  for (std::size_t at = 0; at < ids.size(); ++at) {
+    if (!(*values)[at]) continue;
+    auto inode = to_inode(std::move((*values)[at]), ids[at]);
+    if (!inode) return pass(inode);
+    inodes[at] = std::move(*inode);
+  }
+  return inodes;
+}
+
 Result<InodeRecord> peek_directory(const KvReader& reader, FileId id) {
   return to_directory(peek_inode(reader, id));
 }

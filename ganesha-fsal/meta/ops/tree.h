@@ -9,7 +9,9 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "ganesha-fsal/meta/kv/kv.h"
 #include "ganesha-fsal/meta/ops/stale_counts.h"
@@ -26,6 +28,9 @@ constexpr int kMaxDepth = 1 << 16;  // of a directory below the root; more is da
 
 // Without conflict detection, for reading operations. kStale when there is no such inode.
 [[nodiscard]] Result<InodeRecord> peek_inode(const KvReader& reader, FileId id);
+// In the order of `ids`; nullopt where there is no such inode.
+[[nodiscard]] Result<std::vector<std::optional<InodeRecord>>> peek_inodes(
+    const KvReader& reader, std::span<const FileId> ids);
 // kNotDirectory besides.
 [[nodiscard]] Result<InodeRecord> peek_directory(const KvReader& reader, FileId id);
 [[nodiscard]] Result<std::optional<EntryRecord>> peek_entry(const KvReader& reader, FileId dir,
@@ -64,7 +69,7 @@ class Tree {
   void put_layout(FileId id, const layout::LayoutMap& map);
   // Counts `map`'s epoch up and stores it.
   [[nodiscard]] Result<> bump_object_epoch(FileId id, layout::LayoutMap& map);
-  // The directory's own keys, and those of the directories above for the rest.
+  // Walks up to the root.
   [[nodiscard]] Result<layout::Policy> policy_in(FileId dir);
   // Keeps it, or, without any key, nothing.
   void put_policy(FileId id, const layout::Policy& policy);

@@ -79,6 +79,20 @@ TEST_CASE("a scan keeps to its range, its limit and its visitor") {
   CHECK(seen == 3);
 }
 
+TEST_CASE("several values are read in the order that was asked for") {
+  AnyStore store(any_engine());
+  put(*store, "a", "1");
+  put(*store, "b", "");
+  put(*store, "d", "4");
+  const auto before = store->snapshot();
+  put(*store, "a", "2");
+  const std::vector<std::string> wanted = {"d", "c", "a", "b", "a"};
+  using Values = KvReader::Values;
+  CHECK(*store->latest().peek_all(wanted) == Values{"4", std::nullopt, "2", "", "2"});
+  CHECK(*before->peek_all(wanted) == Values{"4", std::nullopt, "1", "", "1"});
+  CHECK(store->latest().peek_all({})->empty());
+}
+
 TEST_CASE("reading what another changes before commit is a conflict") {
   AnyStore store(any_engine());
   put(*store, "a", "1");

@@ -98,6 +98,62 @@ TEST_CASE_METHOD(PolicyTest,
   check_clean();
 }
 
+TEST_CASE_METHOD(PolicyTest, "what is remembered of a directory ends with a change above it") {
+  const FileId a = dir(kRootFileId, "a");
+  const FileId b = dir(kRootFileId, "b");
+  const FileId sub = dir(a, "sub");
+  const FileId deep = dir(sub, "deep");
+  set(a, "copies=2");
+  CHECK(policy(file(deep, "1")) == "copies=2");
+  set(a, "copies=3");
+  CHECK(policy(file(deep, "2")) == "copies=3");
+  set(sub, "stripes=1");
+  CHECK(policy(file(deep, "3")) == "stripes=1 copies=3");
+  REQUIRE(names->rename(kSuperuser, a, "sub", b, "sub"));
+  CHECK(policy(file(deep, "4")) == "stripes=1");
+  set(b, "copies=2");
+  CHECK(policy(file(deep, "5")) == "stripes=1 copies=2");
+  set(sub, "");
+  CHECK(policy(file(deep, "6")) == "copies=2");
+}
+
+TEST_CASE_METHOD(PolicyTest, "a create does not walk up to the root again") {
+  const FileId a = dir(kRootFileId, "a");
+  const FileId deep = dir(dir(a, "sub"), "deep");
+  set(a, "copies=2");
+  CHECK(policy(file(deep, "1")) == "copies=2");
+  // Behind the namespace's back: who looks sees it.
+  REQUIRE(store.run([&](Transaction& transaction) -> Result<> {
+    transaction.erase(keys::policy(a));
+    return {};
+  }));
+  CHECK(policy(file(deep, "2")) == "copies=2");
+  set(deep, "stripes=1");
+  CHECK(policy(file(deep, "3")) == "stripes=1");
+}
+
+TEST_CASE("what was found while something changed is not remembered") {
+  InheritedPolicies inherited;
+  const layout::Policy two{.copies = 2};
+  const auto known = [&] { return inherited.find(7).policy; };
+  const auto before = inherited.find(7);
+  CHECK_FALSE(before.policy);
+  {
+    const InheritedPolicies::Change change(inherited);
+    inherited.keep(7, two, before.state);
+    CHECK_FALSE(known());
+  }
+  inherited.keep(7, two, before.state);
+  CHECK_FALSE(known());
+  CHECK(inherited.changed_since(before.state));
+  const auto again = inherited.find(7);
+  CHECK_FALSE(inherited.changed_since(again.state));
+  inherited.keep(7, two, again.state);
+  CHECK(known() == two);
+  const InheritedPolicies::Change change(inherited);
+  CHECK_FALSE(known());
+}
+
 TEST_CASE_METHOD(PolicyTest, "what is removed takes its policy along") {
   const FileId d = dir(kRootFileId, "d");
   set(d, "copies=2");

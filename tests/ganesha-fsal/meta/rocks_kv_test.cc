@@ -7,9 +7,11 @@
 #include <fstream>
 
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
+#include "tests/rpc/eventually.h"
 
 using namespace weft;
 using namespace weft::mds;
+using weft::rpc::test::eventually;
 
 namespace {
 
@@ -142,6 +144,23 @@ TEST_CASE("a store tells how much it holds and whether it takes writes") {
   store = nullptr;
   store = open_or_die(folder.path());  // what the log had is written to a table
   CHECK(store->health().table_bytes > 0);
+}
+
+TEST_CASE("what was removed in great numbers is compacted away") {
+  const TempFolder folder;
+  auto store = open_or_die(folder.path());
+  const auto change_all = [&](auto change) {
+    REQUIRE(store->run([&](Transaction& transaction) -> Result<> {
+      for (int i = 0; i < 5000; ++i) change(transaction, "key" + std::to_string(i));
+      return {};
+    }));
+    store = nullptr;
+    store = open_or_die(folder.path());  // what the log had is written to a table
+  };
+  change_all([](Transaction& to, const std::string& key) { to.put(key, std::string(100, 'v')); });
+  CHECK(store->health().table_bytes > 50'000);
+  change_all([](Transaction& to, const std::string& key) { to.erase(key); });
+  CHECK(eventually([&] { return store->health().table_bytes < 10'000; }));
 }
 
 TEST_CASE("a store that does not exist is not made when not asked for") {
