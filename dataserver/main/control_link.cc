@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "dataserver/main/share_calls.h"
 #include "dataserver/store/state_file.h"
 #include "rpc/base/mutex.h"
 #include "rpc/control/mds_boot.h"
@@ -143,6 +144,8 @@ rpc::peer::Table<> ControlLink::requests() {
   table.on(*this, &ControlLink::on_remove);
   table.on(*this, &ControlLink::on_stat);
   table.on(*this, &ControlLink::on_allocate);
+  table.on(*this, &ControlLink::on_allocate_share);
+  table.on(*this, &ControlLink::on_seek);
   table.on(*this, &ControlLink::on_punch);
   table.on(*this, &ControlLink::on_forget_missed);
   table.on(*this, &ControlLink::on_resync);
@@ -447,6 +450,18 @@ void ControlLink::on_allocate(control::Allocate request, Answer<void> done) {
   const control::Range& range = request.range;
   ring_of(range.object).post([this, range, done = std::move(done)]() mutable {
     parts_.chain.store().allocate(range.object, range.offset, range.length, std::move(done));
+  });
+}
+
+void ControlLink::on_allocate_share(control::AllocateShare request, Answer<void> done) {
+  ring_of(request.range.object).post([this, request, done = std::move(done)]() mutable {
+    allocate_share(parts_.chain.store(), request, std::move(done));
+  });
+}
+
+void ControlLink::on_seek(control::Seek request, Answer<control::SeekAnswer> done) {
+  ring_of(request.object).post([this, request, done = std::move(done)]() mutable {
+    seek_in_share(parts_.chain.store(), request, std::move(done));
   });
 }
 

@@ -118,6 +118,8 @@ class ControlLink final : public rpc::control::ClientEvents,
   void on_remove(rpc::control::Remove request, Answer<void> done);
   void on_stat(rpc::control::Stat request, Answer<rpc::control::ObjectStat> done);
   void on_allocate(rpc::control::Allocate request, Answer<void> done);
+  void on_allocate_share(rpc::control::AllocateShare request, Answer<void> done);
+  void on_seek(rpc::control::Seek request, Answer<rpc::control::SeekAnswer> done);
   void on_punch(rpc::control::Punch request, Answer<void> done);
   void on_forget_missed(rpc::control::ForgetMissed forget, Answer<void> done);
   void on_resync(rpc::control::Resync request, Answer<void> done);

@@ -29,6 +29,10 @@ void for_each_changed(const layout::LayoutMap& map, Visit&& visit) {
   }
 }
 
+control::Share share_of(const layout::Striping& striping, std::uint32_t index) {
+  return {striping.unit_bytes(), striping.count(), striping.first_index(), index};
+}
+
 }  // namespace
 
 void ObjectCalls::truncate(const layout::LayoutMap& map, const layout::ObjectId& object,
@@ -155,11 +159,76 @@ void ObjectCalls::punch(const layout::LayoutMap& map, const layout::ObjectId& ob
   for (const auto& [id, part] : parts) server_.call(id, part, timeout_, all->one(id));
 }
 
-// One window of an allocation after the other: bytes of other servers in between must not be
-// reserved, so every stripe unit is a request of its own.
+// A search under way: for each stripe what the first of its current copies answered.
+struct ObjectCalls::Seeking {
+  struct Stripe {
+    std::optional<control::SeekAnswer> found;
+    std::optional<Error> error;
+  };
+
+  Seeking(std::size_t count, std::size_t asked) : stripes(count), left(asked) {}
+
+  void arrive(std::size_t stripe, const Result<control::SeekAnswer>& answer) {
+    MutexLock lock(mutex);
+    Stripe& at = stripes[stripe];
+    if (!answer) at.error = answer.error();
+    if (answer && !at.found) at.found = *answer;
+    if (--left > 0) return;
+    auto nearest = first();
+    lock.unlock();
+    done(std::move(nearest));
+  }
+
+  // The nearest of all stripes'. One that was not searched to there is to be asked again.
+  [[nodiscard]] Result<control::SeekAnswer> first() const WEFT_REQUIRES(mutex) {
+    control::SeekAnswer nearest;
+    for (const Stripe& stripe : stripes) {
+      if (!stripe.found) {
+        return std::unexpected(
+            stripe.error.value_or(Error{Errc::kBusy, "a stripe without a current copy"}));
+      }
+      if (stripe.found->offset < nearest.offset) nearest = *stripe.found;
+    }
+    return nearest;
+  }
+
+  Mutex mutex;
+  std::vector<Stripe> stripes WEFT_GUARDED_BY(mutex);
+  std::size_t left WEFT_GUARDED_BY(mutex);
+  Done<control::SeekAnswer> done;
+};
+
+void ObjectCalls::seek(const layout::LayoutMap& map, const layout::ObjectId& object,
+                       std::uint64_t offset, bool hole, Done<control::SeekAnswer> done) {
+  if (offset > layout::kMaxFileSize) return done(fail(Errc::kFileTooLarge, "offset"));
+  struct Asked {
+    std::uint32_t ds_id;
+    std::size_t stripe;
+    control::Share share;
+  };
+  std::vector<Asked> asked;
+  for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+    const layout::Striping striping = map.striping(copy);
+    for (std::uint32_t index = 0; index < striping.count(); ++index) {
+      if (map.copies[copy].state_of(index) != layout::CopyState::kCurrent) continue;
+      asked.emplace_back(map.copies[copy].ds_ids[index], index, share_of(striping, index));
+    }
+  }
+  const auto seeking = std::make_shared<Seeking>(map.copies.front().ds_ids.size(), asked.size());
+  if (asked.empty()) return done(fail(Errc::kBusy, "no current copy"));
+  seeking->done = std::move(done);
+  for (const Asked& one : asked) {
+    server_.call(one.ds_id, control::Seek{object, offset, one.share, hole}, timeout_,
+                 [seeking, stripe = one.stripe](const Result<control::SeekAnswer>& answer) {
+                   seeking->arrive(stripe, answer);
+                 });
+  }
+}
+
+// One window of an allocation after the other. Bytes of other servers in between must not be
+// reserved: each server is told which stripe units are its own.
 struct ObjectCalls::Allocation : std::enable_shared_from_this<Allocation> {
-  static constexpr std::size_t kWindow = 1024;
-  static constexpr std::uint64_t kMaxUnits = 65'536;
+  static constexpr std::uint64_t kMaxUnits = 1 << 20;
 
   control::Server* server = nullptr;
   std::chrono::milliseconds timeout{};
@@ -171,23 +240,36 @@ struct ObjectCalls::Allocation : std::enable_shared_from_this<Allocation> {
 
   void next() {
     if (at >= end) return done({}, {});
-    std::vector<std::pair<std::uint32_t, control::Allocate>> window;
-    const layout::Striping striping = map.striping();
-    for (std::size_t units = 0; at < end && units < kWindow; ++units) {
-      const layout::Extent extent = striping.first_extent(at, end - at);
-      at += extent.length;
-      for (const layout::Copy& copy : map.copies) {
-        if (!changed(copy.state_of(extent.server))) continue;
-        window.emplace_back(copy.ds_ids[extent.server],
-                            control::Allocate{{object, extent.offset, extent.length}});
-      }
-    }
+    const layout::Striping whole = map.striping();
+    if (whole.count() == 1) return reserve(end);
+    const std::uint64_t window =
+        (control::AllocateShare::kMaxUnits - 1) * std::uint64_t{whole.unit_bytes()} * whole.count();
+    reserve(end - at > window ? at + window : end);
+  }
+
+  void reserve(std::uint64_t to) {
+    std::vector<std::pair<std::uint32_t, control::AllocateShare>> parts;
+    for_each_changed(
+        map, [&](std::uint32_t id, const layout::Striping& striping, std::uint32_t index) {
+          const std::uint64_t first = striping.next_held(index, at);
+          const std::uint64_t last = striping.object_end(index, to);
+          if (first >= last) return;
+          parts.emplace_back(
+              id, control::AllocateShare{{object, first, last - first}, share_of(striping, index)});
+        });
+    at = to;
     const auto all = GatherFailures::make(
-        window.size(), [self = shared_from_this()](Result<> outcome, Failures failures) {
+        parts.size(), [self = shared_from_this()](Result<> outcome, Failures failures) {
           if (!outcome) return self->done(std::move(outcome), std::move(failures));
           self->next();
         });
-    for (const auto& [id, part] : window) server->call(id, part, timeout, all->one(id));
+    for (const auto& [id, part] : parts) {
+      if (part.share.servers == 1) {
+        server->call(id, control::Allocate{part.range}, timeout, all->one(id));
+      } else {
+        server->call(id, part, timeout, all->one(id));
+      }
+    }
   }
 };
 

@@ -31,11 +31,17 @@ class ObjectCalls {
   void truncate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t size,
                 Finished<void> done);
   // ALLOCATE and DEALLOCATE of a range of a file (RFC 7862). kFileTooLarge; kNotSupported for an
-  // allocation of more than 65536 stripe units.
+  // allocation of more than 1,048,576 stripe units.
   void allocate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
                 std::uint64_t length, Finished<void> done);
   void punch(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
              std::uint64_t length, Finished<void> done);
+
+  // Where the file's first byte at or after `offset` is that may be other than zeros, or that is in
+  // a hole; kNone: nowhere in its objects. One current copy of each stripe has to answer, and any
+  // does. `more`: as far as was looked there is none. Precondition: no copy is behind another.
+  void seek(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
+            bool hole, Done<control::SeekAnswer> done);
 
   // The file as its objects show it, for repair and for files whose writer died: the least size,
   // the latest write, the bytes of storage of one copy. One current copy of each stripe has to
@@ -57,6 +63,7 @@ class ObjectCalls {
  private:
   struct Allocation;
   struct Statting;
+  struct Seeking;
 
   control::Server& server_;
   Registry& registry_;

@@ -12,6 +12,15 @@ namespace {
 // Of one round of learning in the background.
 constexpr std::chrono::seconds kCatchUp{1};
 
+// What a large file uses is not asked for again so soon.
+constexpr std::chrono::seconds kSpaceKnownFor{1};
+constexpr std::size_t kMostSpaceKnown = 4096;
+
+std::uint64_t whole_blocks(std::uint64_t bytes) {
+  constexpr std::uint64_t kBlock = 4096;
+  return bytes / kBlock * kBlock + (bytes % kBlock != 0 ? kBlock : 0);
+}
+
 }  // namespace
 
 FileData::FileData(Parts parts)
@@ -219,6 +228,30 @@ DataCounters FileData::counters() const {
           .inline_writes = inline_writes_,
           .inline_read_bytes = inline_read_bytes_,
           .inline_written_bytes = inline_written_bytes_};
+}
+
+// A client that writes through this server asks with each write.
+FileData::SpaceUsed FileData::space_used(const InodeAttributes& file) {
+  if (file.type != FileType::kRegular || file.size < kLargeFile) {
+    return {whole_blocks(file.size), true};
+  }
+  {
+    const MutexLock lock(space_mutex_);
+    const auto known = space_.find(file.id);
+    const auto now = Clock::now();
+    if (known != space_.end() && now - known->second.at < kSpaceKnownFor) {
+      return {known->second.bytes, false};
+    }
+    // A listing of many files does not wait for a data server that hangs with each.
+    if (now < ask_space_at_) return {whole_blocks(file.size), false};
+  }
+  const auto used = ask_space(file.id);
+  const std::uint64_t bytes = used.value_or(whole_blocks(file.size));
+  const MutexLock lock(space_mutex_);
+  if (space_.size() >= kMostSpaceKnown) space_.clear();
+  space_.insert_or_assign(file.id, KnownSpace{bytes, Clock::now()});
+  if (!used) ask_space_at_ = Clock::now() + kSpaceKnownFor;
+  return {bytes, used.has_value()};
 }
 
 }  // namespace weft::mds

@@ -52,6 +52,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -239,6 +240,20 @@ class FileData {
                                   const layout::PlacementPolicy& policy);
   [[nodiscard]] Result<> punch(FileId file, std::uint64_t offset, std::uint64_t length);
 
+  // --- holes: holes.cc ---
+  // SEEK (RFC 7862 section 15.11): where the first data, or the first hole, at or after `from` is
+  // in a file of this size. The size stands for no data, and for the hole that every file has at
+  // its end. What data servers do not say in time counts as data, up to the end.
+  [[nodiscard]] Result<std::uint64_t> seek(FileId file, std::uint64_t from, bool hole,
+                                           std::uint64_t size);
+  // Of files as long as this the data servers are asked for the storage that they use.
+  static constexpr std::uint64_t kLargeFile = std::uint64_t{64} << 20;
+  struct SpaceUsed {
+    std::uint64_t bytes = 0;  // of one copy
+    bool now = false;         // and not as it was a moment ago, or full, which nobody has said
+  };
+  [[nodiscard]] SpaceUsed space_used(const InodeAttributes& file);
+
   [[nodiscard]] DataCounters counters() const;
 
  private:
@@ -357,6 +372,12 @@ class FileData {
   [[nodiscard]] Result<> grow(const Alone& alone, FileId file, const Namespace::MakeLayout& make);
   [[nodiscard]] Result<> write_grown(FileId file, const Namespace::GrowthBegun& begun);
 
+  // holes.cc
+  [[nodiscard]] Result<std::optional<std::uint64_t>> seek_in_objects(FileId file,
+                                                                     const layout::LayoutMap& map,
+                                                                     std::uint64_t from, bool hole);
+  [[nodiscard]] std::optional<std::uint64_t> ask_space(FileId file);
+
   // flex_files.cc: the flexfiles layout
   [[nodiscard]] Result<Granted> make_flex_layout(const LayoutRequest& request,
                                                  const Mirrors::View& view);
@@ -370,6 +391,15 @@ class FileData {
   Parts parts_;
   SizeAsks asks_;
   FlexReports reports_;
+
+  // What was said of large files, for a moment.
+  struct KnownSpace {
+    std::uint64_t bytes = 0;
+    Clock::time_point at;
+  };
+  Mutex space_mutex_;
+  std::unordered_map<FileId, KnownSpace> space_ WEFT_GUARDED_BY(space_mutex_);
+  Clock::time_point ask_space_at_ WEFT_GUARDED_BY(space_mutex_);  // not before, after no answer
 
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> reads_{0};

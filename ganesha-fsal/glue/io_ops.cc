@@ -115,6 +115,7 @@ struct ReadCall {
 
   static Result<std::shared_ptr<Begun>> begin(const Handle& handle, const fsal_io_arg& arg,
                                               FileData::Answered answered) {
+    const Later later;  // for the size, and inline bytes; maps that it goes by are durable
     // READ_PLUS: the client then asks with READ.
     if (arg.info != nullptr) return fail(Errc::kNotSupported);
     std::size_t room = 0;
@@ -141,6 +142,7 @@ struct WriteCall {
 
   static Result<std::shared_ptr<Begun>> begin(const Handle& handle, const fsal_io_arg& arg,
                                               FileData::Answered answered) {
+    const Later later;  // for inline bytes; maps that it goes by are durable
     const auto wanted =
         arg.fsal_stable ? ProxyIo::Stability::kFileSync : ProxyIo::Stability::kUnstable;
     auto policy = placement_for(this_export().names(), handle.file, this_export().policy);
@@ -218,10 +220,8 @@ fsal_status_t fallocate(fsal_obj_handle* obj_hdl, state_t* state, std::uint64_t 
   return to_fsal(data.allocate(handle.file, offset, length, *policy));
 }
 
-// Where the holes are only the data servers know: a file counts as data from end to end, with the
-// hole that every file has at its end (RFC 7862 section 15.11.3 allows that). Where the end is,
-// they may know better too: a Linux client sends what it has written, but no LAYOUTCOMMIT, before
-// SEEK.
+// Where the end is the data servers may know better: a Linux client sends what it has written, but
+// no LAYOUTCOMMIT, before SEEK.
 fsal_status_t seek2(fsal_obj_handle* obj_hdl, state_t* /*state*/, io_info* info) {
   const Handle& handle = of(obj_hdl);
   MetadataServer& server = this_export().server();
@@ -235,8 +235,10 @@ fsal_status_t seek2(fsal_obj_handle* obj_hdl, state_t* /*state*/, io_info* info)
   const std::uint64_t from = info->io_content.hole.di_offset;
   if (from >= attributes->size) return fsalstat(ERR_FSAL_NXIO, ENXIO);
   const bool hole = info->io_content.what == NFS4_CONTENT_HOLE;
-  info->io_eof = hole ? TRUE : FALSE;
-  info->io_content.hole.di_offset = hole ? attributes->size : from;  // answered from here for both
+  const auto found = server.data().seek(handle.file, from, hole, attributes->size);
+  if (!found) return to_fsal(found);
+  info->io_eof = *found >= attributes->size;
+  info->io_content.hole.di_offset = *found;  // answered from here for both
   return kFsalOk;
 }
 

@@ -1,7 +1,5 @@
 #include "rpc/control/messages.h"
 
-#include "layout/striping.h"
-
 namespace weft::rpc::control {
 
 std::string to_string(const Uuid& uuid) {
@@ -25,6 +23,21 @@ bool is_well_striped(const Resync& request) {
   return request.server < request.servers &&
          layout::Striping::make(request.stripe_unit, request.servers, request.first_index)
              .has_value();
+}
+
+bool is_well_striped(const Share& share) {
+  return share.server < share.servers &&
+         layout::Striping::make(share.stripe_unit, share.servers, share.first_index).has_value();
+}
+
+bool has_few_units(const AllocateShare& request) {
+  const Range& range = request.range;
+  if (!is_well_striped(request.share) || range.offset > layout::kMaxFileSize ||
+      range.length > layout::kMaxFileSize - range.offset) {
+    return false;
+  }
+  const std::uint64_t cycle = std::uint64_t{request.share.stripe_unit} * request.share.servers;
+  return range.length / cycle < AllocateShare::kMaxUnits;
 }
 
 }  // namespace weft::rpc::control

@@ -21,6 +21,7 @@
 #include "layout/load.h"
 #include "layout/net_address.h"
 #include "layout/object_id.h"
+#include "layout/striping.h"
 #include "rpc/base/error.h"
 #include "rpc/base/machine.h"
 #include "rpc/peer/request.h"
@@ -606,6 +607,73 @@ template <class Io>
 void describe(Io& io, Allocate& r) {
   describe(io, r.range);
 }
+// Which bytes an object holds: those of server `server` in a file that is striped so.
+struct Share {
+  std::uint32_t stripe_unit = 0;
+  std::uint32_t servers = 0;
+  std::uint32_t first_index = 0;
+  std::uint32_t server = 0;
+  friend bool operator==(const Share&, const Share&) = default;
+};
+[[nodiscard]] bool is_well_striped(const Share& share);
+template <class Io>
+void describe(Io& io, Share& r) {
+  io("stripe_unit", r.stripe_unit);
+  io("servers", r.servers);
+  io("first_index", r.first_index);
+  io("server", r.server);
+  io.check(is_well_striped(r));
+}
+
+// As Allocate, of the stripe units in the range that the object holds.
+struct AllocateShare {
+  static constexpr std::uint32_t kVerb = 29;
+  using Reply = void;
+  static constexpr std::uint64_t kMaxUnits = 4096;
+  Range range;
+  Share share;
+  friend bool operator==(const AllocateShare&, const AllocateShare&) = default;
+};
+// At most kMaxUnits, and no byte beyond what a file can have.
+[[nodiscard]] bool has_few_units(const AllocateShare& request);
+template <class Io>
+void describe(Io& io, AllocateShare& r) {
+  io("range", r.range);
+  io("share", r.share);
+  io.check(has_few_units(r));
+}
+
+// Where in an object the first byte at or after `offset` is that belongs to it and may be other
+// than zeros; or that is in a hole, as is everything beyond its end.
+struct SeekAnswer {
+  static constexpr std::uint64_t kNone = UINT64_MAX;
+  std::uint64_t offset = kNone;
+  bool more = false;  // there is none before `offset`, from where the search is to go on
+  friend bool operator==(const SeekAnswer&, const SeekAnswer&) = default;
+};
+template <class Io>
+void describe(Io& io, SeekAnswer& r) {
+  io("offset", r.offset);
+  io("more", r.more);
+}
+struct Seek {
+  static constexpr std::uint32_t kVerb = 30;
+  using Reply = SeekAnswer;
+  ObjectId object;
+  std::uint64_t offset = 0;
+  Share share;
+  bool hole = false;
+  friend bool operator==(const Seek&, const Seek&) = default;
+};
+template <class Io>
+void describe(Io& io, Seek& r) {
+  io("object", r.object);
+  io("offset", r.offset);
+  io.check(r.offset <= layout::kMaxFileSize);
+  io("share", r.share);
+  io("hole", r.hole);
+}
+
 struct Punch {
   static constexpr std::uint32_t kVerb = 21;
   using Reply = void;

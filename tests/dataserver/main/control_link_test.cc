@@ -278,6 +278,35 @@ TEST_CASE("truncate, stat, allocate, punch and remove come from the metadata ser
   CHECK_FALSE(stat()->exists);
 }
 
+TEST_CASE("units of a striped file are reserved, and found, in one request") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  control::Server& to = mds.server();
+  constexpr std::uint32_t kUnit = 64 << 10;
+  const control::Share share{kUnit, 4, 0, 1};
+  const auto seek = [&](std::uint64_t from, bool hole) {
+    return mds.ask<control::SeekAnswer>([&](auto done) {
+      to.call(kId, control::Seek{kServedObject, from, share, hole}, 5s, std::move(done));
+    });
+  };
+  CHECK(seek(0, false)->offset == control::SeekAnswer::kNone);  // there is no object
+  CHECK(seek(0, true)->offset == kUnit);
+  CHECK(mds.ask<void>([&](auto done) {
+    to.call(kId, control::AllocateShare{{kServedObject, 0, 16 << 20}, share}, 5s, std::move(done));
+  }));
+  const auto stat = mds.ask<control::ObjectStat>(
+      [&](auto done) { to.call(kId, control::Stat{kServedObject}, 5s, std::move(done)); });
+  CHECK(stat->allocated >= 4 << 20);
+  CHECK(stat->allocated < 5 << 20);
+  CHECK(stat->size == (16 << 20) - 2 * kUnit);
+  DsClient client(server->ports().at(0));
+  REQUIRE(client.write(rig.handle(kId), 5 * kUnit, "0123") == Status::NFS4_OK);
+  CHECK(seek(0, false)->offset == 5 * kUnit);
+  CHECK(seek(5 * kUnit, true)->offset < 6 * kUnit);
+  CHECK(seek(6 * kUnit, false)->offset == control::SeekAnswer::kNone);
+}
+
 TEST_CASE("nothing is served before the metadata server has answered") {
   ServerRig rig;
   rig.config.mds = {{"127.0.0.1", 9}};  // discard: nobody

@@ -180,7 +180,7 @@ TEST_CASE("a copy that missed writes is kept, or the data server hears that it i
   f.cluster->stop();
 }
 
-TEST_CASE("punching sends each server one range, allocating one for each stripe unit") {
+TEST_CASE("punching and allocating send each server one range") {
   ClusterFixture f;
   f.run(2);
   REQUIRE(await_change([&](Finished<void> done) {
@@ -193,12 +193,52 @@ TEST_CASE("punching sends each server one range, allocating one for each stripe 
   REQUIRE(await_change([&](Finished<void> done) {
     f.cluster->objects().allocate(map_over({1, 2}), kObject, 100, 2000, std::move(done));
   }));
-  CHECK(f.servers[0]->ranges ==
-        std::vector<control::Range>{{kObject, 100, 924}, {kObject, 2048, 52}});
+  CHECK(f.servers[0]->ranges == std::vector<control::Range>{{kObject, 100, 2000}});
   CHECK(f.servers[1]->ranges == std::vector<control::Range>{{kObject, 1024, 1024}});
   CHECK(await_change([&](Finished<void> done) {
           f.cluster->objects().punch(map_over({1, 2}), kObject, UINT64_MAX, 2, std::move(done));
         }).error() == Errc::kFileTooLarge);
+}
+
+TEST_CASE("a hundred thousand stripe units are reserved by few requests, and too many are not") {
+  ClusterFixture f;
+  f.run(2);
+  const auto allocate = [&](std::uint64_t offset, std::uint64_t length) {
+    return await_change([&](Finished<void> done) {
+      f.cluster->objects().allocate(map_over({1, 2}), kObject, offset, length, std::move(done));
+    });
+  };
+  constexpr std::uint64_t kEnd = 100'000 * 1024;
+  REQUIRE(allocate(500, kEnd - 500));
+  for (const auto& server : f.servers) {
+    CHECK(server->ranges.size() < 20);
+    CHECK(server->ranges.front().offset == (&server == &f.servers[0] ? 500 : 1024));
+    CHECK(server->ranges.back().offset + server->ranges.back().length ==
+          (&server == &f.servers[0] ? kEnd - 1024 : kEnd));
+  }
+  CHECK(allocate(0, std::uint64_t{1} << 40).error() == Errc::kNotSupported);
+}
+
+TEST_CASE("data and holes are where the nearest server has them") {
+  ClusterFixture f;
+  f.run(2);
+  const auto seek = [&](std::uint64_t from, bool hole) {
+    return await<control::SeekAnswer>([&](Done<control::SeekAnswer> done) {
+      f.cluster->objects().seek(map_over({1, 2}), kObject, from, hole, std::move(done));
+    });
+  };
+  CHECK(seek(0, false).error() == Errc::kNotSupported);
+  control::Seek asked;
+  f.servers[0]->seek = [&](const control::Seek& request) {
+    asked = request;
+    return control::SeekAnswer{5000, true};
+  };
+  f.servers[1]->seek = [](const control::Seek&) { return control::SeekAnswer{}; };
+  CHECK(seek(100, true) == control::SeekAnswer{5000, true});
+  CHECK(asked == control::Seek{kObject, 100, {1024, 2, 0, 0}, true});
+  f.servers[1]->seek = [](const control::Seek&) { return control::SeekAnswer{1024, false}; };
+  CHECK(seek(100, true) == control::SeekAnswer{1024, false});
+  CHECK(seek(UINT64_MAX, false).error() == Errc::kFileTooLarge);
 }
 
 TEST_CASE("a metadata server that restarts knows its data servers by their ids") {

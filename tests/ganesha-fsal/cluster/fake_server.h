@@ -89,6 +89,14 @@ class FakeServer final : public control::ClientEvents {
     table.on<control::Allocate>([this](control::Allocate request, Done<void> done) {
       change(request.range, std::move(done));
     });
+    table.on<control::AllocateShare>([this](control::AllocateShare request, Done<void> done) {
+      change(request.range, std::move(done));
+    });
+    table.on<control::Seek>([this](control::Seek request, Done<control::SeekAnswer> done) {
+      const std::lock_guard lock(mutex);
+      if (!seek) return done(fail(Errc::kNotSupported, "an older data server"));
+      done(seek(request));
+    });
     table.on<control::Punch>([this](control::Punch request, Done<void> done) {
       change(request.range, std::move(done));
     });
@@ -169,6 +177,7 @@ class FakeServer final : public control::ClientEvents {
   std::map<std::uint64_t, std::uint64_t> sizes;  // by file id
   std::map<std::uint64_t, std::uint32_t> epochs;
   std::vector<control::Range> ranges;
+  std::function<control::SeekAnswer(const control::Seek&)> seek;
   std::optional<Errc> fault;  // of its disk: objects are not changed
   // Truncates wait in held_cuts, for let_go() in whatever order.
   bool hold_cuts = false;

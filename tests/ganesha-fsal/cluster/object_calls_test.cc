@@ -68,8 +68,7 @@ TEST_CASE_METHOD(Copies,
     REQUIRE(await_change([&](Finished<void> done) {
       cluster->objects().allocate(map, kObject, 0, 3000, std::move(done));
     }));
-    CHECK(servers[2]->ranges ==
-          std::vector<control::Range>{{kObject, 0, 1024}, {kObject, 2048, 952}});
+    CHECK(servers[2]->ranges == std::vector<control::Range>{{kObject, 0, 3000}});
     CHECK(servers[3]->ranges == std::vector<control::Range>{{kObject, 1024, 1024}});
   }
   CHECK_FALSE(told(1));
@@ -78,6 +77,21 @@ TEST_CASE_METHOD(Copies,
 TEST_CASE_METHOD(Copies, "a change fails without a current copy's server") {
   away(3);
   CHECK(truncate(1500).error() == Errc::kUnreachable);
+}
+
+TEST_CASE_METHOD(Copies, "one current copy of a stripe says where its data is") {
+  const auto seek = [&] {
+    return await<control::SeekAnswer>([&](Done<control::SeekAnswer> done) {
+      cluster->objects().seek(map, kObject, 0, false, std::move(done));
+    });
+  };
+  for (const auto& server : servers) {
+    server->seek = [](const control::Seek&) { return control::SeekAnswer{700, false}; };
+  }
+  servers[2]->seek = nullptr;
+  CHECK(seek() == control::SeekAnswer{700, false});
+  map.copies[0].set_state(0, GENERATE(CopyState::kStale, CopyState::kResyncing));
+  CHECK(seek().error() == Errc::kNotSupported);
 }
 
 TEST_CASE_METHOD(Copies, "one current copy of a stripe says how far the file goes") {

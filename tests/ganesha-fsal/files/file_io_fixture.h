@@ -13,11 +13,13 @@ struct FileIoTest : ServerTest {
   struct Waits {
     std::chrono::milliseconds journal_linger = 5s;
     std::chrono::milliseconds commit_after = 10s;
+    std::chrono::seconds proxy_timeout = 3s;
   };
   FileIoTest() : FileIoTest(Waits{}) {}
   explicit FileIoTest(Waits waits) {
     options.journal_linger = waits.journal_linger;
     options.commit_after = waits.commit_after;
+    options.proxy_timeout = waits.proxy_timeout;
     start();
     f = file(kRootFileId, "f");
     policy.stripe_unit = 64 * 1024;

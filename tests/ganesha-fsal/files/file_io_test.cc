@@ -219,6 +219,47 @@ TEST_CASE_METHOD(FileIoTest, "a truncate of mirrored data waits for every writer
   }
 }
 
+TEST_CASE_METHOD(FileIoTest, "holes are asked for, and what is not said in time is data") {
+  policy.copies = GENERATE(1, 2);
+  REQUIRE(write(0, pattern(1000, 1)));
+  REQUIRE(server->data().sync(f));
+  const auto seek = [&](std::uint64_t from, bool hole) {
+    return server->data().seek(f, from, hole, 1000).value();
+  };
+  CHECK(seek(10, false) == 10);  // servers that do not know of such a question
+  CHECK(seek(10, true) == 1000);
+  int asked = 0;
+  for (const auto& one : control) {
+    one->seek = [&](const control::Seek& request) {
+      ++asked;
+      if (request.offset == 500) return control::SeekAnswer{600, true};
+      return control::SeekAnswer{request.hole ? 100U : request.offset + 300, false};
+    };
+  }
+  CHECK(seek(10, true) == 100);
+  CHECK(seek(10, false) == 310);
+  CHECK(seek(500, false) == 900);  // in two steps
+  CHECK(seek(900, false) == 1000);
+  if (policy.copies == 2) {
+    asked = 0;
+    REQUIRE(grant(f, 5, layout::Access::kReadWrite));
+    CHECK(seek(10, false) == 10);  // one copy may be ahead of the other
+    CHECK(asked == 0);
+  }
+}
+
+TEST_CASE_METHOD(FileIoTest, "a large file uses what its objects do, as far as they say in time") {
+  policy.copies = 1;
+  REQUIRE(write(0, pattern(1000, 1)));
+  InodeAttributes file = attributes(f);
+  CHECK(server->data().space_used(file).bytes == 4096);
+  file.size = FileData::kLargeFile + 1;
+  const auto used = server->data().space_used(file);
+  CHECK(used.now);
+  CHECK(used.bytes < 4096);
+  CHECK_FALSE(server->data().space_used(file).now);  // not asked for again at once
+}
+
 TEST_CASE_METHOD(FileIoTest, "a hole is punched at both copies while nobody writes") {
   REQUIRE(write(0, pattern(1000, 1)));
   REQUIRE(grant(f, 5, layout::Access::kReadWrite));

@@ -113,6 +113,13 @@ TEST_CASE("the bytes of messages: sizes, fences and objects") {
               "0000000100000000000000010000000000000002fffffffffffffffd");
   check_bytes(Allocate{{kObject, 1, 2}},
               "1122334455667788000000030000000900000000000000010000000000000002");
+  check_bytes(AllocateShare{{kObject, 1, 2}, {1 << 16, 4, 3, 2}},
+              "1122334455667788000000030000000900000000000000010000000000000002"
+              "00010000000000040000000300000002");
+  check_bytes(Seek{kObject, 5, {1 << 16, 4, 3, 2}, true},
+              "112233445566778800000003000000090000000000000005"
+              "0001000000000004000000030000000200000001");
+  check_bytes(SeekAnswer{7, true}, "000000000000000700000001");
   check_bytes(ListFrom{9, kObject}, "0000000911223344556677880000000300000009");
   check_bytes(
       Listed{{kObject, kObject}, {9, kObject}, true},
@@ -153,5 +160,5 @@ TEST_CASE("the numbers of requests stay") {
   static_assert(Stat::kVerb == 19 && Allocate::kVerb == 20 && Punch::kVerb == 21);
   static_assert(ForgetMissed::kVerb == 22 && Resync::kVerb == 23 && ResyncStatus::kVerb == 24);
   static_assert(ResyncCancel::kVerb == 25 && Scrub::kVerb == 26 && GiveUp::kVerb == 27);
-  static_assert(ListFrom::kVerb == 28);
+  static_assert(ListFrom::kVerb == 28 && AllocateShare::kVerb == 29 && Seek::kVerb == 30);
 }

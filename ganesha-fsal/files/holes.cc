@@ -1,0 +1,92 @@
+// FileData: where files have holes, and what storage they use. The data servers are asked, since
+// nobody else knows what their file systems keep.
+#include <spdlog/spdlog.h>
+
+#include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/cluster/object_calls.h"
+#include "ganesha-fsal/files/file_data.h"
+#include "ganesha-fsal/files/results.h"
+
+namespace weft::mds {
+namespace {
+
+// A search that takes more questions ends: what was not looked at is data.
+constexpr int kMostQuestions = 32;
+
+}  // namespace
+
+// nullopt: it cannot be told. A copy that another is ahead of may have a hole where there is data,
+// and an object that is to be cut may have data where there is a hole.
+Result<std::optional<std::uint64_t>> FileData::seek_in_objects(FileId file,
+                                                               const layout::LayoutMap& map,
+                                                               std::uint64_t from, bool hole) {
+  {
+    const FileTable::Looking record(parts_.files, file);
+    if (record->phase.uncut || record->phase.growing || record->phase.is_alone()) {
+      return std::nullopt;
+    }
+    if (map.copies.size() > 1 &&
+        (record->being_written() || record->owes() || !record->unstable.idle())) {
+      return std::nullopt;
+    }
+  }
+  const layout::ObjectId object = parts_.names.object_of(file, map);
+  for (int asked = 0; asked < kMostQuestions && !stopping_; ++asked) {
+    const auto found = await<control::SeekAnswer>([&](Done<control::SeekAnswer> done) {
+      parts_.cluster.objects().seek(map, object, from, hole, std::move(done));
+    });
+    if (!found) return failed(found);
+    if (!found->more) return found->offset;
+    from = found->offset;
+  }
+  return std::nullopt;
+}
+
+Result<std::uint64_t> FileData::seek(FileId file, std::uint64_t from, bool hole,
+                                     std::uint64_t size) {
+  const auto map = layout_map(parts_.files, parts_.names, file);
+  if (!map) return failed(map);
+  if (!*map) {
+    const auto there = parts_.names.inline_file(file);
+    if (!there) return failed(there);
+    const std::uint64_t end = *there ? (*there)->bytes.size() : size;
+    const bool in_data = from < end;
+    return std::min(hole ? std::max(from, end) : in_data ? from : size, size);
+  }
+  const auto found = seek_in_objects(file, **map, from, hole);
+  if (!found) {
+    spdlog::debug("event=holes_not_known file={:x} error=\"{}\"", file, found.error().describe());
+  }
+  if (found && *found) return std::min(**found, size);
+  return hole ? size : from;
+}
+
+std::optional<std::uint64_t> FileData::ask_space(FileId file) {
+  const auto map = layout_map(parts_.files, parts_.names, file);
+  if (!map) return std::nullopt;
+  if (!*map) {
+    const auto there = parts_.names.inline_file(file);
+    if (!there || !*there) return std::nullopt;
+    return (*there)->bytes.size();
+  }
+  if (!WaitLimit::may_wait()) return std::nullopt;
+  struct Answer {
+    Mutex mutex;
+    CondVar came;
+    std::optional<Result<ObjectCalls::Stat>> stat WEFT_GUARDED_BY(mutex);
+  };
+  const auto answer = std::make_shared<Answer>();
+  parts_.cluster.objects().stat(**map, parts_.names.object_of(file, **map),
+                                [answer](Result<ObjectCalls::Stat> stat) {
+                                  const MutexLock lock(answer->mutex);
+                                  answer->stat = std::move(stat);
+                                  answer->came.notify_all();
+                                });
+  MutexLock lock(answer->mutex);
+  answer->came.wait_for(answer->mutex, kSizePatience,
+                        [&]() WEFT_REQUIRES(answer->mutex) { return answer->stat.has_value(); });
+  if (!answer->stat || !*answer->stat) return std::nullopt;
+  return (*answer->stat)->allocated;
+}
+
+}  // namespace weft::mds
