@@ -30,6 +30,8 @@ struct Candidate {
   std::uint64_t free_bytes = 0;
   std::string domain;  // servers of one failure domain may die together
   ServerLoad load;     // of the last heartbeat
+  // Of what is used there, bytes a second that the server's own clients moved.
+  std::uint64_t served = 0;
 };
 
 // The widest layout: its body has to fit the 4096 bytes a Linux client offers for LAYOUTGET's

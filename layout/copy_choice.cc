@@ -56,23 +56,4 @@ Result<Leads> choose_leads(const LayoutMap& map, const LoadOf& load_of, const Ch
   return leads;
 }
 
-Usable readable(const LayoutMap& map, const LoadOf& load_of, const ChoiceRules& rules) {
-  const std::size_t stripes = map.copies.front().ds_ids.size();
-  std::vector<std::vector<bool>> use(map.copies.size(), std::vector<bool>(stripes, false));
-  for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
-    const auto views = views_of(map, stripe, load_of);
-    bool any_spare = false;
-    for (std::size_t copy = 0; copy < views.size(); ++copy) {
-      if (!views[copy].eligible) continue;
-      const Capability capable = capability(views, copy, rules);
-      use[copy][stripe] = capable.cap > capable.threshold;
-      any_spare |= use[copy][stripe];
-    }
-    for (std::size_t copy = 0; copy < views.size() && !any_spare; ++copy) {
-      use[copy][stripe] = views[copy].eligible;
-    }
-  }
-  return [use = std::move(use)](std::size_t copy, std::size_t stripe) { return use[copy][stripe]; };
-}
-
 }  // namespace weft::layout

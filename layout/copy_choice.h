@@ -1,13 +1,12 @@
-// Which copies of an existing file a layout is to use, stripe by stripe, by what its data servers
-// have to spare: layout/member_choice.h applied to a layout map.
+// Which copies of an existing file a layout for writing is to use, stripe by stripe, by what its
+// data servers have to spare: layout/member_choice.h applied to a layout map.
 //
 // For writing, one copy of each stripe leads. Two clients that write the same bytes through
 // different leaders at once could leave copies different, so layouts that are out at the same time
 // must have the same leaders: the caller passes those on as `leads`, and only when no layout for
 // writing is out lets them be chosen anew.
 //
-// For reading with all copies, a server that is loaded is left alone when another copy of its
-// stripe is not.
+// Who is read is chosen by another rule (layout/read_choice.h).
 //
 // Threading: plain values and pure functions.
 #pragma once
@@ -47,10 +46,5 @@ struct Leads {
     const LayoutMap& map, const LoadOf& load_of, const ChoiceRules& rules,
     std::span<const std::uint8_t> before = {},
     const HasRoom& has_room = [](std::uint32_t) { return true; });
-
-// Whether a copy's server at a stripe is to be read from: it is current, usable, and not loaded, or
-// all others are too. Computed once for the whole map; the result keeps nothing of the arguments.
-[[nodiscard]] Usable readable(const LayoutMap& map, const LoadOf& load_of,
-                              const ChoiceRules& rules);
 
 }  // namespace weft::layout

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <string>
 
+#include "layout/read_choice.h"
 #include "layout/striping.h"
 
 namespace weft::layout {
@@ -211,34 +213,25 @@ Result<FlexDevice> decode_flex_device(std::span<const std::byte> body) {
   return device;
 }
 
-bool decodes_stripes(std::string_view implementation) {
-  constexpr std::string_view kLinux = "Linux ";
-  if (!implementation.starts_with(kLinux)) return false;
-  const char* at = implementation.data() + kLinux.size();
-  const char* const end = implementation.data() + implementation.size();
-  unsigned major = 0;
-  unsigned minor = 0;
-  const auto first = std::from_chars(at, end, major);
-  if (first.ec != std::errc{} || first.ptr == end || *first.ptr != '.') return false;
-  const auto second = std::from_chars(first.ptr + 1, end, minor);
-  if (second.ec != std::errc{}) return false;
-  return major > 6 || (major == 6 && minor >= 18);
-}
-
-std::vector<std::uint32_t> efficiencies(std::span<const double> caps, std::uint64_t seed) {
-  constexpr std::uint32_t kAlike = 1000;
-  constexpr double kMargin = 0.15;
+std::vector<std::uint32_t> efficiencies(std::span<const double> spares,
+                                        std::optional<std::uint64_t> seed) {
+  constexpr std::uint32_t kFirst = 2000;
+  constexpr double kMostOfOthers = 1000;
   std::vector<std::uint32_t> ranks;
-  if (caps.empty()) return ranks;
-  const double best = std::ranges::max(caps);
-  const std::size_t turn = seed % caps.size();
-  for (std::size_t i = 0; i < caps.size(); ++i) {
-    if (caps[i] >= best * (1 - kMargin)) {
-      ranks.push_back(kAlike + static_cast<std::uint32_t>((i + turn) % caps.size()));
-    } else {
-      ranks.push_back(static_cast<std::uint32_t>((kAlike - 1) * caps[i] / best));
+  for (const double spare : spares) {
+    ranks.push_back(static_cast<std::uint32_t>(kMostOfOthers * std::clamp(spare, 0.0, 1.0)));
+  }
+  if (ranks.empty()) return ranks;
+  auto first = static_cast<std::size_t>(std::ranges::max_element(spares) - spares.begin());
+  if (seed) {
+    double left = std::ldexp(static_cast<double>(*seed >> 11), -53);  // 0 to 1, below 1
+    const auto parts = parts_among_clients(spares);
+    for (std::size_t i = 0; i < parts.size() && left >= 0; ++i) {
+      if (parts[i] > 0) first = i;
+      left -= parts[i];
     }
   }
+  ranks[first] = kFirst;
   return ranks;
 }
 

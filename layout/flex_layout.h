@@ -7,7 +7,7 @@
 // next when that fails. What a stock Linux client asks of these bodies:
 //
 // 1. At most 16 mirrors. A stripe within a mirror (more than one data server) is decoded from Linux
-//    6.18 on; older ones answer the application EIO. decodes_stripes() tells them apart.
+//    6.18 on; older ones answer the application EIO.
 // 2. Only the first version and the first handle of a data server are used: we send one each.
 // 3. rsize or wsize 0 would silently become 4096 bytes.
 // 4. The data server's stateid is sent whether coupling is tight or loose. Ours looks at none: the
@@ -24,8 +24,8 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "layout/device_table.h"
@@ -104,15 +104,11 @@ struct FlexDevice {
 [[nodiscard]] Result<> encode(xdr::Encoder& out, const FlexDevice& device);
 [[nodiscard]] Result<FlexDevice> decode_flex_device(std::span<const std::byte> body);
 
-// Whether a client decodes stripes within mirrors, from the implementation name in its EXCHANGE_ID
-// (RFC 8881 section 18.35.3): "Linux 6.18.2 #1 SMP ... x86_64". False for anyone else.
-[[nodiscard]] bool decodes_stripes(std::string_view implementation);
-
-// The efficiency of each mirror for one client. `caps`: what one more stream can expect of it
-// (layout/member_choice.h), of its slowest server if striped; none negative. Mirrors within 15% of
-// the best rank first, in an order that differs from `seed` to `seed` (client and file), so that
-// clients spread over mirrors that are alike; the others follow by their caps.
-[[nodiscard]] std::vector<std::uint32_t> efficiencies(std::span<const double> caps,
-                                                      std::uint64_t seed);
+// The efficiency of each mirror for one client, which reads from the one with the greatest as long
+// as that answers. `spares`: 0 to 1, of layout/read_choice.h. `seed`, of client and file and evenly
+// spread, draws the first one, so that each mirror gets its part of the clients
+// (parts_among_clients()); without, all get the best. The others follow by what they have to spare.
+[[nodiscard]] std::vector<std::uint32_t> efficiencies(std::span<const double> spares,
+                                                      std::optional<std::uint64_t> seed);
 
 }  // namespace weft::layout

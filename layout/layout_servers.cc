@@ -22,38 +22,6 @@ Result<LayoutServers> one_of_each(const LayoutMap& map,
   return servers;
 }
 
-Result<LayoutServers> all_of_each(const LayoutMap& map, const Usable& usable,
-                                  std::size_t max_servers) {
-  const std::size_t stripes = map.copies.front().ds_ids.size();
-  std::vector<std::vector<std::uint32_t>> holders(stripes);
-  std::size_t rounds = 1;
-  for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
-    for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
-      const Copy& from = map.copies[copy];
-      if (from.state_of(stripe) != CopyState::kCurrent || !usable(copy, stripe)) continue;
-      holders[stripe].push_back(from.ds_ids[stripe]);
-    }
-    if (holders[stripe].empty()) {
-      return fail(Errc::kLayoutUnavailable,
-                  "no copy of stripe " + std::to_string(stripe) + " can be read");
-    }
-    rounds = std::max(rounds, holders[stripe].size());
-  }
-  const std::size_t most = std::min<std::size_t>(max_servers, kMaxServers);
-  rounds = std::clamp<std::size_t>(most / stripes, 1, rounds);
-
-  LayoutServers servers;
-  servers.first_index = map.copies.front().first_index;
-  for (std::size_t round = 0; round < rounds; ++round) {
-    for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
-      // A step on with each stripe: a file's first units do not all go to the same copy.
-      const auto& from = holders[stripe];
-      servers.ds_ids.push_back(from[(round + stripe) % from.size()]);
-    }
-  }
-  return servers;
-}
-
 Result<std::vector<std::vector<std::uint32_t>>> flex_mirrors(const LayoutMap& map,
                                                              const Usable& usable, bool writing) {
   const Copy& front = map.copies.front();

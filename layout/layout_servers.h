@@ -1,13 +1,14 @@
 // Which data servers a client's layout of a mirrored file names, in stripe order.
 //
 // A layout of the files type knows no mirrors: it is one list of data servers. For writing it names
-// one server of each stripe, which brings the bytes to its partners. For reading it may name all
-// copies: with a list k times as long, successive stripe units of one stripe go to its copies in
-// turn, so that a large read uses every copy of every stripe at once, and each server reads 1/k of
-// what it would have to alone. Objects are sparse files at file offsets, so any copy serves any
+// one server of each stripe, which brings the bytes to its partners. For reading it may name
+// several copies: with a list k times as long, successive stripe units of one stripe go to k
+// servers in turn, so that a large read uses every copy of every stripe at once, and of two copies
+// each server reads half of what it would have to alone. One may be named more often than another
+// (layout/read_choice.h). Objects are sparse files at file offsets, so any copy serves any
 // unit of its stripe.
 //
-// With n stripes, k copies and u the number of a stripe unit, entry (u + first index) mod nk is of
+// With n stripes, k turns and u the number of a stripe unit, entry (u + first index) mod nk is of
 // stripe (u + first index) mod n: nk is a multiple of n, so every unit meets a server that holds
 // it.
 //
@@ -45,12 +46,6 @@ using Usable = std::function<bool(std::size_t copy, std::size_t stripe)>;
 // and each names a copy.
 [[nodiscard]] Result<LayoutServers> one_of_each(const LayoutMap& map,
                                                 std::span<const std::uint8_t> copy_of_stripe);
-
-// All current and usable servers of every stripe, each for its part of the units; fewer copies when
-// the list would be longer than `max_servers`. A stripe with fewer usable copies than others has
-// its units shared as evenly as the list's length allows. kLayoutUnavailable: a stripe has none.
-[[nodiscard]] Result<LayoutServers> all_of_each(const LayoutMap& map, const Usable& usable,
-                                                std::size_t max_servers);
 
 // The mirrors of a flexfiles layout: data servers in the order of the file's stripe units. For
 // reading only current servers are named, for writing those being repaired too. A mirror whose

@@ -39,6 +39,22 @@ Result<layout::HandleKey> kept_seal_key(Transaction& tx, const layout::HandleKey
   return key;
 }
 
+// Bytes a second that clients moved, in the direction that was busier; what was brought to partners
+// included. Nothing when that cannot be said: another process, or one heartbeat right after
+// another.
+std::optional<std::uint64_t> served_between(const control::Heartbeat& before,
+                                            const control::Heartbeat& now,
+                                            RegistryOptions::Clock::duration span) {
+  const double seconds = std::chrono::duration<double>(span).count();
+  const std::uint64_t out_before = before.counters.read_bytes + before.mirror.forwarded_bytes;
+  const std::uint64_t out = now.counters.read_bytes + now.mirror.forwarded_bytes;
+  const std::uint64_t in_before = before.counters.write_bytes;
+  const std::uint64_t in = now.counters.write_bytes;
+  if (seconds < 0.05 || out < out_before || in < in_before) return std::nullopt;
+  const std::uint64_t moved = std::max(out - out_before, in - in_before);
+  return static_cast<std::uint64_t>(static_cast<double>(moved) / seconds);
+}
+
 }  // namespace
 
 std::vector<layout::NetAddress> concrete(const layout::NetAddress& from,
@@ -242,7 +258,9 @@ void Registry::disconnected(std::uint32_t ds_id) {
 Registry::Beat Registry::heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
   const MutexLock lock(mutex_);
   Live& live = live_[ds_id];
-  live.heard = options_.now();
+  const auto now = options_.now();
+  if (const auto served = served_between(live.last, beat, now - live.heard)) live.served = *served;
+  live.heard = now;
   live.last = beat;
   if (!beat.trouble.empty()) {
     if (std::exchange(live.beaten, false)) {
@@ -355,7 +373,10 @@ layout::Candidate Registry::candidate_of(const ServerRecord& record) const {
   if (live == nullptr) return candidate;
   candidate.capacity_bytes = live->last.space.capacity_bytes;
   candidate.free_bytes = live->last.space.free_bytes;
-  if (options_.by_load) candidate.load = live->last.load.measured;
+  if (options_.by_load) {
+    candidate.load = live->last.load.measured;
+    candidate.served = live->served;
+  }
   return candidate;
 }
 

@@ -241,6 +241,7 @@ class Registry {
     bool dead = false;             // its process is, until it connects anew
     std::optional<Clock::time_point> answered;  // with a lease, the last time
     control::Heartbeat last;
+    std::uint64_t served = 0;  // bytes a second that clients moved, between the last two
   };
 
   struct Refused {

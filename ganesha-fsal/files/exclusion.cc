@@ -333,6 +333,7 @@ void Mirrors::tick() {
   }
   for (const std::uint32_t ds_id : lost) server_gone(ds_id);
   sweep();
+  renew_reads(Clock::now());
 }
 
 void Mirrors::sweep() {

@@ -125,7 +125,7 @@ Result<FileData::Granted> FileData::make_layout(const LayoutRequest& request) {
   if (request.type == layout::LayoutType::kFlexFiles) return make_flex_layout(request, *view);
   const std::size_t most =
       std::min(layout::kMaxLayoutServers, layout::max_servers_within(request.max_bytes));
-  const auto servers = parts_.mirrors.servers_for(*view, request.access, most);
+  const auto servers = parts_.mirrors.servers_for(request.file, *view, request.access, most);
   if (!servers) return failed(servers);
   const auto device = registry.device_for(servers->ds_ids);
   if (!device) return failed(device);

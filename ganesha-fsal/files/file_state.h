@@ -20,6 +20,7 @@
 #include "ganesha-fsal/files/journal_state.h"
 #include "ganesha-fsal/files/mirror_state.h"
 #include "ganesha-fsal/files/phase.h"
+#include "ganesha-fsal/files/read_state.h"
 #include "ganesha-fsal/files/size_asks.h"
 #include "ganesha-fsal/files/unstable_writes.h"
 #include "ganesha-fsal/meta/schema/types.h"
@@ -35,12 +36,13 @@ enum class Due : std::uint8_t {
   kFence,      // a fence that failed, and is to be tried again
   kOwing,      // what leaders may owe to other copies is to be asked for
   kCopies,     // copies that are not current are to be looked at
+  kReads,      // whether layouts for reading are shared as they should be
   kUnused,     // leaders that nobody needs
   kSettle,     // the journal: a writer died, in this run
   kInherited,  // or in an earlier one
   kEndRecord,  // its record is not needed any more
 };
-inline constexpr std::size_t kDues = 10;
+inline constexpr std::size_t kDues = 11;
 
 struct FileState {
   static constexpr Clock::time_point kNever = Clock::time_point::max();
@@ -51,6 +53,7 @@ struct FileState {
   LayoutState layouts;
   MirrorState mirrors;
   JournalState journal;
+  ReadState reads;
   // Grows when something is done that others may wait for, who look again then
   // (FileTable::await_progress()).
   std::uint64_t progress = 0;
@@ -59,7 +62,7 @@ struct FileState {
 
   [[nodiscard]] bool idle() const {
     return phase.idle() && size.idle() && unstable.idle() && layouts.idle() && mirrors.idle() &&
-           journal.idle();
+           journal.idle() && reads.idle();
   }
   // Somebody writes it, with the leaders there are, or is being kept from it.
   [[nodiscard]] bool being_written() const { return mirrors.pins > 0 || layouts.written(); }
@@ -85,6 +88,7 @@ struct FileState {
       case Due::kOwing: return owes() && !being_written() ? mirrors.owing_due : kNever;
       case Due::kCopies:
         return mirrors.excluded.empty() || mirrors.pins > 0 ? kNever : mirrors.look_again;
+      case Due::kReads: return reads.idle() ? kNever : reads.due();
       case Due::kUnused: return unused() ? Clock::time_point::min() : kNever;
       case Due::kSettle:
         return journal.doubted != 0 && !journal.inherited ? journal.retry_at : kNever;

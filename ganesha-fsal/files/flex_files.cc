@@ -31,16 +31,18 @@ Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& reques
   grant.client_epoch = *epoch;
   grant.key = parts_.cluster.keys().sealing();
 
-  std::map<std::uint32_t, layout::ServerLoad> loads;
-  for (layout::Candidate& server : registry.candidates(servers_of(view.map))) {
-    if (parts_.mirrors.reach(server.ds_id) == Reach::kHere) {
-      loads.emplace(server.ds_id, std::move(server.load));
-    }
+  std::map<std::uint32_t, double> spare;
+  const auto spares = parts_.mirrors.spares(request.file, view.map);
+  for (std::size_t copy = 0; spares && copy < view.map.copies.size(); ++copy) {
+    spare[view.map.copies[copy].ds_ids.front()] = spares->front()[copy];
   }
   FlexServers servers;
-  servers.load_of = [&](std::uint32_t ds_id) -> const layout::ServerLoad* {
-    const auto it = loads.find(ds_id);
-    return it == loads.end() ? nullptr : &it->second;
+  servers.here = [this](std::uint32_t ds_id) {
+    return parts_.mirrors.reach(ds_id) == Reach::kHere;
+  };
+  servers.spare = [&](std::uint32_t ds_id) {
+    const auto it = spare.find(ds_id);
+    return it == spare.end() ? 0 : it->second;
   };
   std::vector<std::uint32_t> named;
   servers.device = [&](std::uint32_t ds_id) -> Result<layout::DeviceIdBytes> {
@@ -51,6 +53,9 @@ Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& reques
   };
   auto made = flex_layout(view.map, view.leads, grant, servers);
   if (!made) return pass(made);
+  if (request.access == layout::Access::kRead && spares && view.map.copies.size() > 1) {
+    parts_.mirrors.handed_out(request.file, Mirrors::best_parts(view.map, *spares));
+  }
   if (layout::flex_layout_bytes(*made) > request.max_bytes) {
     return fail(Errc::kTooLarge, "the layout has no room");
   }

@@ -1,6 +1,7 @@
 #include "ganesha-fsal/files/flex_grant.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "layout/layout_servers.h"
@@ -17,26 +18,11 @@ std::uint64_t mixed(FileId file, ClientId client) {
   return x ^ (x >> 31);
 }
 
-// What one more reader can expect of each mirror.
-std::vector<double> caps_of(const std::vector<std::vector<std::uint32_t>>& mirrors,
-                            const FlexServers& servers) {
-  std::vector<layout::MemberView> views;
-  for (const auto& mirror : mirrors) {
-    const layout::ServerLoad* load = servers.load_of(mirror.front());
-    views.push_back({load == nullptr ? layout::ServerLoad{} : *load, load != nullptr});
-  }
-  std::vector<double> caps;
-  for (std::size_t at = 0; at < views.size(); ++at) {
-    caps.push_back(capability(views, at, servers.rules).cap);
-  }
-  return caps;
-}
-
 using Mirrors = std::vector<std::vector<std::uint32_t>>;
 
 Result<Mirrors> to_read(const layout::LayoutMap& map, const FlexServers& servers) {
   const auto usable = [&](std::size_t copy, std::size_t stripe) {
-    return servers.load_of(map.copies[copy].ds_ids[stripe]) != nullptr;
+    return servers.here(map.copies[copy].ds_ids[stripe]);
   };
   auto mirrors = layout::flex_mirrors(map, usable, false);
   if (!mirrors) return fail(Errc::kLayoutTryLater, mirrors.error().text);
@@ -53,7 +39,7 @@ Result<Mirrors> to_write(const layout::LayoutMap& map, std::span<const std::uint
     mirrors.push_back(map.copies[leads.front()].ds_ids);
   }
   for (const auto& mirror : mirrors) {
-    if (servers.load_of(mirror.front()) != nullptr) continue;
+    if (servers.here(mirror.front())) continue;
     return fail(map.copies.size() == 1 ? Errc::kLayoutTryLater : Errc::kBusy,
                 "data server " + std::to_string(mirror.front()) + " is away");
   }
@@ -100,9 +86,11 @@ Result<layout::FlexLayout> flex_layout(const layout::LayoutMap& map,
   if (!mirrors) return pass(mirrors);
   auto handle = claims(map, leads, grant);
   if (!handle) return pass(handle);
-  const std::uint64_t seed =
-      map.reads == layout::ReadPolicy::kAllCopies ? mixed(grant.file, grant.client) : 0;
-  const auto ranks = layout::efficiencies(caps_of(*mirrors, servers), seed);
+  std::optional<std::uint64_t> seed;
+  if (map.reads == layout::ReadPolicy::kAllCopies) seed = mixed(grant.file, grant.client);
+  std::vector<double> spares;
+  for (const auto& mirror : *mirrors) spares.push_back(servers.spare(mirror.front()));
+  const auto ranks = layout::efficiencies(spares, seed);
 
   layout::FlexLayout made;
   made.stripe_unit = map.stripe_unit;

@@ -2,9 +2,9 @@
 // read them, and with what rights. Layouts of the files type are made by FileData.
 //
 // For reading it names every current copy whose server is here, whatever the read policy, since the
-// client reads the one of the greatest efficiency and the next when that fails. `reads=all` gives
-// copies that are alike another order for each client and file, so that readers spread over them,
-// `reads=one` the same order for all.
+// client reads the one of the greatest efficiency and the next when that fails. With `reads=all`
+// each copy is the first for as large a part of clients and files as it has to spare
+// (layout/read_choice.h); with `reads=one` the best is, for all.
 //
 // For writing it names every copy while all are current: the client brings the bytes to each. When
 // a copy is not, nobody would notice what it misses, and a repair could not tell a write that is at
@@ -29,7 +29,6 @@
 #include <vector>
 
 #include "ganesha-fsal/meta/schema/types.h"
-#include "layout/copy_choice.h"
 #include "layout/flex_layout.h"
 #include "layout/layout_map.h"
 #include "rpc/base/error.h"
@@ -46,9 +45,10 @@ struct FlexGrant {
 };
 
 struct FlexServers {
-  layout::LoadOf load_of;  // null: its server is not here
+  std::function<bool(std::uint32_t ds_id)> here;
+  // For readers, 0 to 1 (layout/read_choice.h).
+  std::function<double(std::uint32_t ds_id)> spare = [](std::uint32_t) { return 1.0; };
   std::function<Result<layout::DeviceIdBytes>(std::uint32_t ds_id)> device;
-  layout::ChoiceRules rules;
 };
 
 // Whether clients with layouts for writing bring what they write to every copy themselves.

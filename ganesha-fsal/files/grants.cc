@@ -101,6 +101,15 @@ bool FileGrants::any_writer(std::optional<ClientId> except) const {
   return writers_ > (own ? 1U : 0U);
 }
 
+bool FileGrants::layouts_of(Access access, std::uint32_t least) const {
+  std::uint32_t found = 0;
+  for (const auto& [key, grant] : grants_) {
+    if (key.second == access) found += grant.segments;
+    if (found >= least) return true;
+  }
+  return false;
+}
+
 bool FileGrants::any_recalled(std::optional<Access> only) const {
   if (recalled_ == 0 || !only) return recalled_ > 0;
   return std::ranges::any_of(grants_, [&](const auto& of) {

@@ -99,6 +99,9 @@ class FileGrants {
   [[nodiscard]] std::uint32_t segments(ClientId client) const;
   // For writing, by anybody but `except`.
   [[nodiscard]] bool any_writer(std::optional<ClientId> except = std::nullopt) const;
+  [[nodiscard]] bool any_of(layout::Access access) const { return layouts_of(access, 1); }
+  // More than one, by one client or several.
+  [[nodiscard]] bool several_of(layout::Access access) const { return layouts_of(access, 2); }
   // Of one mode, or of any.
   [[nodiscard]] bool any_recalled(std::optional<layout::Access> only = std::nullopt) const;
   [[nodiscard]] std::vector<Grant> all() const;
@@ -112,6 +115,8 @@ class FileGrants {
   using Key = std::pair<ClientId, layout::Access>;
   using Grants = std::map<Key, Grant>;
   Grants::iterator erase(Grants::iterator at);
+  // At least so many segments.
+  [[nodiscard]] bool layouts_of(layout::Access access, std::uint32_t least) const;
 
   Grants grants_;
   std::size_t writers_ = 0;

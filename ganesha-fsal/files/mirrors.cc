@@ -272,8 +272,8 @@ Result<Mirrors::View> Mirrors::look(FileId file) const {
   return View{std::move(*map), std::move(leads)};
 }
 
-Result<layout::LayoutServers> Mirrors::servers_for(const View& view, layout::Access access,
-                                                   std::size_t most) const {
+Result<layout::LayoutServers> Mirrors::servers_for(FileId file, const View& view,
+                                                   layout::Access access, std::size_t most) {
   const layout::LayoutMap& map = view.map;
   const bool ahead = map.duplication == layout::Duplication::kServerAsync && !view.leads.empty();
   if (access == layout::Access::kReadWrite && view.leads.empty()) {
@@ -282,15 +282,23 @@ Result<layout::LayoutServers> Mirrors::servers_for(const View& view, layout::Acc
   if (access == layout::Access::kReadWrite || ahead || !has_copies(map)) {
     return layout::one_of_each(map, view.leads);
   }
-  if (map.reads == layout::ReadPolicy::kAllCopies) {
-    const Loads loads(map, parts_);
-    auto servers = layout::all_of_each(map, layout::readable(map, loads.of(), parts_.rules), most);
-    if (servers) return servers;
-    return fail(Errc::kLayoutTryLater, servers.error().text);
-  }
-  const auto chosen = choose(map, {});
-  if (!chosen) return fail(Errc::kLayoutTryLater, chosen.error().text);
-  return layout::one_of_each(map, chosen->copies);
+  auto spare = spares(file, map);
+  if (!spare) return pass(spare);
+  const layout::ReadTurns turns = map.reads == layout::ReadPolicy::kAllCopies
+                                      ? layout::share_reads(*spare, most)
+                                      : layout::best_of_each(*spare);
+  handed_out(file, layout::parts_of(turns, map.copies.size()));
+  return layout::servers_in_turn(map, turns);
+}
+
+void Mirrors::handed_out(FileId file, layout::ReadParts parts) {
+  const FileTable::Changing record(parts_.files, file);
+  ReadState& state = record->reads;
+  if (!record->layouts.grants.several_of(layout::Access::kRead)) state.out.clear();
+  if (std::ranges::find(state.out, parts) != state.out.end()) return;
+  if (state.out.empty()) state.look_at = Clock::now() + parts_.look_at_reads;
+  if (state.out.size() == ReadState::kMost) state.out.erase(state.out.begin());
+  state.out.push_back(std::move(parts));
 }
 
 }  // namespace weft::mds

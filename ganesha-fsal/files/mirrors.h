@@ -61,6 +61,7 @@
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "layout/candidate.h"
 #include "layout/copy_choice.h"
+#include "layout/read_choice.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::mds {
@@ -94,6 +95,9 @@ class Mirrors final : public MissedCopies {
     // A file that owes is due when nobody has begun to write it for so long, and then again.
     Clock::duration owing_for = std::chrono::seconds(1);
     Clock::duration owing_retry = std::chrono::seconds(10);
+    // Layouts for reading that are wrong for so long are recalled, and not again for a while.
+    Clock::duration look_at_reads = std::chrono::seconds(1);
+    Clock::duration wrong_for = std::chrono::seconds(3);
     layout::ChoiceRules rules;
   };
 
@@ -161,8 +165,16 @@ class Mirrors final : public MissedCopies {
   [[nodiscard]] Result<View> look(FileId file) const;
   // The data servers that a layout of the files type is to name; for reading at most `most`, if
   // every stripe has one. kLayoutTryLater: a stripe has no current copy whose server is here.
-  [[nodiscard]] Result<layout::LayoutServers> servers_for(const View& view, layout::Access access,
-                                                          std::size_t most) const;
+  // A layout for reading, whose grant is recorded, is renewed when it is not right any more.
+  [[nodiscard]] Result<layout::LayoutServers> servers_for(FileId file, const View& view,
+                                                          layout::Access access, std::size_t most);
+  // What each copy has to spare for readers. kLayoutTryLater: as of servers_for().
+  [[nodiscard]] Result<layout::Spares> spares(FileId file, const layout::LayoutMap& map) const;
+  // A layout for reading, whose grant is recorded, shares reads so, and is to be renewed as above.
+  void handed_out(FileId file, layout::ReadParts parts);
+  // How reads of the file are to be shared.
+  [[nodiscard]] static layout::ReadParts best_parts(const layout::LayoutMap& map,
+                                                    const layout::Spares& spares);
 
   enum class Cause : std::uint8_t {
     kGone,      // reach() says so
@@ -214,8 +226,8 @@ class Mirrors final : public MissedCopies {
   // where it leads.
   void server_gone(std::uint32_t ds_id);
 
-  // Notices which data servers are gone, and forgets leaders that nobody needs. Call a few times a
-  // second.
+  // Notices which data servers are gone, forgets leaders that nobody needs, and renews layouts for
+  // reading. Call a few times a second.
   void tick();
 
  private:
@@ -243,6 +255,10 @@ class Mirrors final : public MissedCopies {
   [[nodiscard]] Result<> fence_inherited(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<layout::Leads> choose(const layout::LayoutMap& map,
                                              std::span<const std::uint8_t> before) const;
+
+  // read_shares.cc
+  void renew_reads(Clock::time_point now);
+  [[nodiscard]] bool reads_are_wrong(FileId file, Clock::time_point now);
 
   // exclusion.cc
   struct Loss {

@@ -9,6 +9,7 @@
 #include "layout/layout_map.h"
 #include "layout/layout_servers.h"
 #include "layout/load.h"
+#include "layout/read_choice.h"
 #include "layout/siphash.h"
 
 using namespace weft;
@@ -25,8 +26,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (const auto mirrors = flex_mirrors(*map, always, true)) {
       if (mirrors->empty() || mirrors->size() > map->copies.size()) std::abort();
     }
-    const auto servers = all_of_each(*map, always, kMaxServers);
-    if (servers && servers->ds_ids.size() % map->copies[0].ds_ids.size() != 0) std::abort();
+    const ReaderView idle;
+    if (const auto spares = spares_of(*map, [&](std::uint32_t) { return &idle; }, size)) {
+      const auto servers = servers_in_turn(*map, share_reads(*spares, kMaxServers));
+      if (servers.ds_ids.size() % map->copies[0].ds_ids.size() != 0) std::abort();
+    }
     if (const auto partners = partners_of(*map, 0, 0); partners && (*partners)[0] != 0) {
       if ((*partners)[0] == map->copies[0].ds_ids[0]) std::abort();
     }

@@ -9,6 +9,7 @@
 
 #include "layout/device_table.h"
 #include "layout/files_layout.h"
+#include "layout/read_choice.h"
 
 using namespace weft;
 using namespace weft::layout;
@@ -31,6 +32,22 @@ LayoutMap mirrored(std::uint32_t copies, std::uint32_t stripes = 3, std::uint32_
 }
 
 bool always(std::size_t, std::size_t) { return true; }
+
+// Of all copies that are current and usable, nothing being known of loads.
+Result<LayoutServers> all_of_each(const LayoutMap& map, const Usable& usable, std::size_t most) {
+  const ReaderView idle;
+  std::set<std::uint32_t> here;
+  for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+    const auto& ids = map.copies[copy].ds_ids;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (usable(copy, i)) here.insert(ids[i]);
+    }
+  }
+  auto spares =
+      spares_of(map, [&](std::uint32_t id) { return here.contains(id) ? &idle : nullptr; }, 0);
+  if (!spares) return pass(spares);
+  return servers_in_turn(map, share_reads(*spares, most));
+}
 
 }  // namespace
 

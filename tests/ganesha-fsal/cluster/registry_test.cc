@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <future>
+#include <map>
+#include <set>
 
 #include "tests/ganesha-fsal/meta/held_sync.h"
 #include "tests/ganesha-fsal/meta/memory_kv.h"
@@ -406,6 +408,26 @@ TEST_CASE("how long a data server has been gone") {
   f.registry = f.open();
   f.now += 20s;
   CHECK(f.registry->gone_for(1) == 20s);
+}
+
+TEST_CASE("what clients moved between two heartbeats is told of candidates") {
+  Fixture f;
+  f.add(1);
+  const auto served = [&](Registry::Clock::duration later, const control::Heartbeat& beat) {
+    f.now += later;
+    (void)f.registry->heartbeat(1, beat);
+    return f.registry->candidates()[0].served;
+  };
+  control::Heartbeat beat;
+  beat.counters.read_bytes = 300;
+  beat.mirror.forwarded_bytes = 100;
+  beat.counters.write_bytes = 150;
+  CHECK(served(2s, beat) == 200);
+  beat.counters.write_bytes += 500;
+  CHECK(served(10ms, beat) == 200);  // too soon to say
+  CHECK(served(1s, beat) == 0);
+  beat.counters = {};  // another process
+  CHECK(served(1s, beat) == 0);
 }
 
 TEST_CASE("candidates carry the last word on space and load") {

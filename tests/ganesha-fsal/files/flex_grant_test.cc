@@ -22,18 +22,12 @@ struct Rig {
     map.duplication = layout::Duplication::kClientSync;
     map.reads = layout::ReadPolicy::kAllCopies;
     map.copies = {{.ds_ids = {1}}, {.ds_ids = {2}}};
-    for (const std::uint32_t id : {1, 2}) {
-      layout::DeviceLoad idle{.used = 0, .max = 100'000'000, .streams = 0};
-      loads[id] = {.disk = idle, .network = idle};
-    }
     grant.file = 77;
     grant.client = 5;
     grant.object = map.object(1, 77);
     grant.client_epoch = 9;
-    servers.load_of = [this](std::uint32_t ds_id) -> const layout::ServerLoad* {
-      const auto it = loads.find(ds_id);
-      return it == loads.end() ? nullptr : &it->second;
-    };
+    servers.here = [this](std::uint32_t ds_id) { return spares.contains(ds_id); };
+    servers.spare = [this](std::uint32_t ds_id) { return spares[ds_id]; };
     servers.device = [](std::uint32_t ds_id) -> Result<layout::DeviceIdBytes> {
       return layout::pack({10, 1, 2, ds_id});
     };
@@ -64,7 +58,7 @@ struct Rig {
   std::vector<std::uint8_t> leads = {0};
   FlexGrant grant;
   FlexServers servers;
-  std::map<std::uint32_t, layout::ServerLoad> loads;
+  std::map<std::uint32_t, double> spares{{1, 1}, {2, 1}};  // of the servers that are here
 };
 
 }  // namespace
@@ -96,7 +90,7 @@ TEST_CASE("a copy that is not current, or whose server is away, is not read") {
     rig.map.copies[1].set_state(0, state);
     CHECK(Rig::named(rig.made()) == std::vector<std::uint32_t>{1});
   }
-  rig.loads.erase(1);
+  rig.spares.erase(1);
   CHECK(flex_layout(rig.map, rig.leads, rig.grant, rig.servers).error() == Errc::kLayoutTryLater);
   rig.map.copies[1].set_state(0, CopyState::kCurrent);
   CHECK(Rig::named(rig.made()) == std::vector<std::uint32_t>{2});
@@ -105,7 +99,7 @@ TEST_CASE("a copy that is not current, or whose server is away, is not read") {
 TEST_CASE("no copy that is current is left out of a layout for writing") {
   Rig rig;
   rig.grant.access = layout::Access::kReadWrite;
-  rig.loads.erase(2);
+  rig.spares.erase(2);
   CHECK(flex_layout(rig.map, rig.leads, rig.grant, rig.servers).error() == Errc::kBusy);
 }
 
@@ -150,8 +144,7 @@ TEST_CASE("readers of copies that are alike spread over them, unless one is to b
 
 TEST_CASE("a loaded copy is read last by everybody") {
   Rig rig;
-  rig.loads[1].disk = {.used = 90'000'000, .max = 100'000'000, .streams = 20};
-  rig.loads[1].network = rig.loads[1].disk;
+  rig.spares[1] = 0.125;
   for (std::uint64_t client = 1; client <= 20; ++client) {
     rig.grant.client = client;
     CHECK(rig.preferred() == 2);

@@ -69,7 +69,8 @@ struct MirrorsTest : NamespaceTest {
                 known.push_back({.ds_id = id,
                                  .capacity_bytes = free.contains(id) ? 1U << 30 : 0U,
                                  .free_bytes = free.contains(id) ? free[id] : 0U,
-                                 .load = loads[id]});
+                                 .load = loads[id],
+                                 .served = served[id]});
               }
               return known;
             },
@@ -84,7 +85,9 @@ struct MirrorsTest : NamespaceTest {
         .patience = 0ms,
         .retry = 0ms,
         .owing_for = 0ms,
-        .owing_retry = 0ms};
+        .owing_retry = 0ms,
+        .look_at_reads = 0ms,
+        .wrong_for = wrong_for};
     mirrors = std::make_unique<Mirrors>(std::move(parts));
   }
   // The metadata server dies and comes back; so no layout is known.
@@ -157,8 +160,10 @@ struct MirrorsTest : NamespaceTest {
   std::map<std::uint32_t, Reach> reach;  // kHere unless told
   std::set<std::uint32_t> dead;
   Clock::duration doubt = 0ms;
+  Clock::duration wrong_for = 0ms;
   std::map<std::uint32_t, layout::ServerLoad> loads{{1, {}}, {2, {}}, {3, {}}, {4, {}}};
-  std::map<std::uint32_t, std::uint64_t> free;  // bytes, of those that say so
+  std::map<std::uint32_t, std::uint64_t> served;  // bytes a second
+  std::map<std::uint32_t, std::uint64_t> free;    // bytes, of those that say so
   std::vector<FenceCall> fences;
   bool fence_at_once = false;
   bool grants_known = true;

@@ -303,7 +303,7 @@ TEST_CASE_METHOD(MirrorsTest, "who begins to write finds leaders that are here")
   SECTION("none at all") {
     reach[1] = reach[3] = Reach::kGone;
     CHECK(begin().error() == Errc::kLayoutTryLater);
-    CHECK(mirrors->servers_for(*mirrors->look(f), Access::kRead, 58).error() ==
+    CHECK(mirrors->servers_for(f, *mirrors->look(f), Access::kRead, 58).error() ==
           Errc::kLayoutTryLater);
   }
   check_clean();
@@ -353,7 +353,9 @@ TEST_CASE_METHOD(MirrorsTest, "a change by this server is known to all copies th
 
 TEST_CASE_METHOD(MirrorsTest, "layouts for reading name all current copies that are here") {
   REQUIRE(begin());
-  const auto reading = [&] { return mirrors->servers_for(*mirrors->look(f), Access::kRead, 58); };
+  const auto reading = [&] {
+    return mirrors->servers_for(f, *mirrors->look(f), Access::kRead, 58);
+  };
   using Ids = std::vector<std::uint32_t>;
   CHECK(reading()->ds_ids == Ids{1, 4, 3, 2});
   reach[1] = Reach::kWait;
@@ -361,7 +363,7 @@ TEST_CASE_METHOD(MirrorsTest, "layouts for reading name all current copies that 
   reach[1] = Reach::kHere;
   REQUIRE(missed(2, 4));
   CHECK(reading()->ds_ids == Ids{1, 2, 3, 2});
-  CHECK(mirrors->servers_for(*mirrors->look(f), Access::kRead, 2)->ds_ids.size() == 2);
+  CHECK(mirrors->servers_for(f, *mirrors->look(f), Access::kRead, 2)->ds_ids.size() == 2);
 }
 
 TEST_CASE_METHOD(MirrorsTest,
@@ -377,18 +379,18 @@ TEST_CASE_METHOD(MirrorsTest,
     const auto target = mirrors->begin_write(f, duplicate);
     REQUIRE(target);
     const auto view = mirrors->look(f);
-    CHECK(mirrors->servers_for(*view, Access::kRead, 58)->ds_ids ==
+    CHECK(mirrors->servers_for(f, *view, Access::kRead, 58)->ds_ids ==
           std::vector<std::uint32_t>{1, 2});
     REQUIRE(layouts.grant(f, 6, Access::kRead));
     CHECK(mirrors->begin_write(f, duplicate));
     CHECK(recalls.calls.size() == 1);
   }
   // What they wrote may be on its way yet.
-  CHECK(mirrors->servers_for(*mirrors->look(f), Access::kRead, 58)->ds_ids.size() == 2);
+  CHECK(mirrors->servers_for(f, *mirrors->look(f), Access::kRead, 58)->ds_ids.size() == 2);
   const auto owing = mirrors->take_owing(10);
   REQUIRE(owing.size() == 1);
   mirrors->duplicated(owing[0]);
-  CHECK(mirrors->servers_for(*mirrors->look(f), Access::kRead, 58)->ds_ids.size() == 4);
+  CHECK(mirrors->servers_for(f, *mirrors->look(f), Access::kRead, 58)->ds_ids.size() == 4);
   // This one may read anywhere, and is asked for his layout though the same will lead again.
   layouts.returned(f, 6, Access::kRead);
   REQUIRE(layouts.grant(f, 7, Access::kRead));

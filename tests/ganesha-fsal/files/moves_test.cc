@@ -214,7 +214,7 @@ TEST_CASE_METHOD(MovesTest, "a grant that began before the file had a second cop
   REQUIRE(names->begin_move(f, 1, 9));
   const auto view = mirrors.look(f);
   REQUIRE(view);
-  CHECK(mirrors.servers_for(*view, Access::kReadWrite, 58).error() == Errc::kBusy);
+  CHECK(mirrors.servers_for(f, *view, Access::kReadWrite, 58).error() == Errc::kBusy);
 }
 
 }  // namespace weft::mds

@@ -11,7 +11,9 @@ part of 64 MiB of one file that is in the servers' memory. With a file for each 
 nothing to see: those with one copy are spread over all servers too.
 
 Then streams take three quarters of the links of all data servers of one failure domain, which is
-one copy of every file, and both copies are read again, beside reads without them.
+one copy of every file, and both copies are read again, beside reads without them. At last they come
+while both copies are being read, by jobs that have the file open all the while: what is read 10 s
+later is compared with what the copies without streams can give, which is what reads=one reads.
 """
 
 import json
@@ -33,6 +35,8 @@ FIO = """cd /mnt/nfs/{folder} && fio --name=s --filename=s --rw={way} --bs=4M --
 cat /tmp/fio.json"""
 JOBS = 8
 STRESS_PART = 0.75
+BEFORE_S = 2  # that long readers read before there are streams
+MOVED_S = 10  # after which they have to have moved
 ARMS = ("all", "one")
 
 
@@ -67,7 +71,12 @@ class Bench:
                                f"{shown['skipped'] or 'none'}")
 
     def fio(self, folder: str, way: str, how: str) -> dict:
-        output = self.client.run(FIO.format(folder=folder, way=way, jobs=JOBS, how=how), 180).output
+        job = self.client.start_job(FIO.format(folder=folder, way=way, jobs=JOBS, how=how))
+        return self.result_of(job)
+
+    @staticmethod
+    def result_of(job) -> dict:
+        output = job.wait(180).output
         return json.loads(output[output.index("{"):])["jobs"][0]
 
     def read(self, folder: str) -> float:
@@ -75,7 +84,22 @@ class Bench:
         time.sleep(links.HEARTBEATS_S)
         with through_data_servers(self.cluster):
             job = self.fio(folder, "read", f"--time_based --runtime={self.given.seconds}")
+        return self.rate_of(job)
+
+    @staticmethod
+    def rate_of(job: dict) -> float:
         return job["read"]["io_bytes"] / (job["job_runtime"] / JOBS / 1000) / links.MIB
+
+    def read_on(self, streams: links.Streams) -> float:
+        """MiB/s of jobs that read before the streams come, from MOVED_S after that on."""
+        time.sleep(links.HEARTBEATS_S)
+        with through_data_servers(self.cluster):
+            job = self.client.start_job(FIO.format(
+                folder="all", way="read", jobs=JOBS, how="--time_based "
+                f"--ramp_time={BEFORE_S + MOVED_S} --runtime={self.given.seconds}"))
+            time.sleep(BEFORE_S)
+            with streams:
+                return self.rate_of(self.result_of(job))
 
     def tcp(self) -> float:
         script = links.tcp_script(self.cluster.ds[0].node.address, "read",
@@ -95,14 +119,22 @@ def measure(bench: Bench, given, idle: dict) -> list:
         print(f"round {number + 1}: both copies {rates['all'][-1]:.1f} MiB/s, one "
               f"{rates['one'][-1]:.1f}, plain TCP over a link {tcp[-1]:.1f}", flush=True)
     calm, stressed = [], []
+    domain_b = [server.node for server in bench.cluster.ds[1::2]]
     for number in range(max(2, given.rounds // 2)):
         calm.append(bench.read("all"))
         watch = report.CpuIdle()
-        domain_b = [server.node for server in bench.cluster.ds[1::2]]
         with links.Streams(bench.network, domain_b, "read"):
             stressed.append(bench.read("all"))
         idle["one copy's links stressed"].append(watch.stop())
         print(f"stress {number + 1}: {stressed[-1]:.1f} MiB/s, without {calm[-1]:.1f}", flush=True)
+    moved, idle_copies = [], []
+    for number in range(max(2, given.rounds // 2)):
+        idle_copies.append(bench.read("one"))
+        watch = report.CpuIdle()
+        moved.append(bench.read_on(links.Streams(bench.network, domain_b, "read")))
+        idle["streams come in the middle"].append(watch.stop())
+        print(f"middle {number + 1}: {moved[-1]:.1f} MiB/s, the idle copies alone "
+              f"{idle_copies[-1]:.1f}", flush=True)
     return [
         report.row("reads of both copies / of one", rates["all"], rates["one"], "MiB/s", 1.9),
         report.row(f"both copies / plain TCP, {2 * given.pairs} links", rates["all"],
@@ -110,6 +142,8 @@ def measure(bench: Bench, given, idle: dict) -> list:
         report.row(f"one copy / plain TCP, {given.pairs} links", rates["one"],
                    [given.pairs * rate for rate in tcp], "MiB/s"),
         report.row("one copy's links stressed / not", stressed, calm, "MiB/s", 0.5),
+        report.row("long readers when one copy's links become busy / the idle copies", moved,
+                   idle_copies, "MiB/s", 0.85),
     ]
 
 
@@ -118,7 +152,8 @@ def main() -> int:
     parser.add_argument("--rate", default="200mbit")
     parser.add_argument("--pairs", type=int, default=2)
     given = parser.parse_args()
-    idle: dict = {f"reads={arm}": [] for arm in ARMS} | {"one copy's links stressed": []}
+    idle: dict = {f"reads={arm}": [] for arm in ARMS}
+    idle |= {"one copy's links stressed": [], "streams come in the middle": []}
     with Run() as run:
         rows = measure(Bench(run, given), given, idle)
     return 0 if report.publish("reads", rows, given.results, idle) else 1
