@@ -106,8 +106,9 @@ Result<Mirrors::Target> FileData::begin_grant(const LayoutRequest& request,
   if (parts_.journal.inherited(request.file)) {
     auto begun = parts_.journal.begin(request.file, placer(policy));
     if (!begun) return failed(begun);
-    return Mirrors::Target{{std::move(begun->map), {}},
-                           Mirrors::Pin(nullptr, request.file, std::move(begun->pin))};
+    return Mirrors::Target{
+        {std::move(begun->map), {}},
+        Mirrors::Pin(nullptr, request.file, Mirrors::Use::kWrite, std::move(begun->pin))};
   }
   auto map = map_of(request.file, policy);
   if (!map) return failed(map);
@@ -187,10 +188,6 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
       return refuse({Errc::kLayoutTryLater, fmt::format("data server {} is down", down.front())});
     }
   }
-  if (request.access == layout::Access::kReadWrite &&
-      parts_.proxy.unsettled(parts_.names.object_of(request.file, begun->map), begun->map)) {
-    return refuse({Errc::kLayoutTryLater, "a write that failed may be carried out yet"});
-  }
   // The hold and the grant come first: whoever fences or recalls from here on knows of us, and
   // the body is sealed with an epoch that such a fence refuses.
   if (auto held = parts_.names.hold(request.file); !held) return refuse(held.error());
@@ -201,14 +198,25 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
     }
   }
   if (!first) return refuse(first.error());
-  // One who changes the file alone has either seen the grant, or is seen here.
-  const auto open = FileTable::Looking(parts_.files, request.file)->phase.check_open();
-  auto made = open ? make_layout(request) : failed(open);
+  const auto may = may_hand_out(request, begun->map);
+  auto made = may ? make_layout(request) : failed(may);
   if (!made) {
     parts_.layouts.returned(request.file, request.client, request.access);
     return refuse(made.error());
   }
   return made;
+}
+
+// One who changes the file alone has either seen the grant, or is seen here. So has one whose write
+// ended and may be carried out late.
+Result<> FileData::may_hand_out(const LayoutRequest& request, const layout::LayoutMap& map) const {
+  if (auto open = FileTable::Looking(parts_.files, request.file)->phase.check_open(); !open) {
+    return open;
+  }
+  if (request.access == layout::Access::kReadWrite && late(request.file, map)) {
+    return fail(Errc::kLayoutTryLater, "a write that failed may be carried out yet");
+  }
+  return {};
 }
 
 void FileData::layouts_gone(FileId file) {

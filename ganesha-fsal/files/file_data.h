@@ -26,6 +26,12 @@
 // their time to reclaim, or when somebody sets such a file's size before, whoever had a layout to
 // write it is fenced by the object's epoch, and the data servers are asked.
 //
+// Writes that come late. A write through this server that a data server did not answer may be
+// carried out there yet. Until that is settled (proxy_io.h) nobody is to write newer bytes, which
+// it would replace: later writes through this server wait, no layout for writing is granted, those
+// that are out are recalled, and their holders fenced if they do not return them. Its failure is
+// told after that, or as kBusy. Objects are not cut, nor holes made in them, meanwhile.
+//
 // Inline files. While a file is no longer than its policy says, its bytes are in the metadata store
 // and no data server is asked (inline_files.cc).
 //
@@ -57,6 +63,7 @@
 #include <vector>
 
 #include "ganesha-fsal/cluster/cluster.h"
+#include "ganesha-fsal/files/behind.h"
 #include "ganesha-fsal/files/ds_fencer.h"
 #include "ganesha-fsal/files/file_table.h"
 #include "ganesha-fsal/files/flex_reports.h"
@@ -113,7 +120,10 @@ class FileData {
   // Reads what a crash left uncut and unsettled. Before anything else is called.
   [[nodiscard]] Result<> open();
   // catch_up() and settle_due() under way end soon, leaving the rest.
-  void stop() { stopping_ = true; }
+  void stop() {
+    stopping_ = true;
+    behind_.stop();
+  }
   // Does what could not be done before for want of a data server: cuts, and learning sizes. When
   // one is back, and now and then.
   void catch_up();
@@ -152,6 +162,8 @@ class FileData {
   // data server that is lost with the only copy of a stripe is not waited for, once its lease has
   // ended: then what the others know has to do, until it is back.
   [[nodiscard]] Result<> size_known(FileId file);
+  // What the namespace says of the size may be too small: size_known() is to be asked first.
+  [[nodiscard]] bool size_doubtful(FileId file) const;
   // Learns how far the data servers have the file, if a client may have written more than it has
   // told. kBusy while the file is truncated: an object that is not cut yet would say too much.
   [[nodiscard]] Result<> learn_end(FileId file);
@@ -208,6 +220,9 @@ class FileData {
   [[nodiscard]] Result<InodeAttributes> set_attributes(const Credentials& who, FileId file,
                                                        const AttributeChange& change,
                                                        ClientId client);
+  // Cuts a file to nothing for an OPEN. kBusy when data servers are slow: it goes on, and the
+  // client is to come again.
+  [[nodiscard]] Result<> empty_soon(const Credentials& who, FileId file, ClientId client);
 
   // --- data through this server ---
   struct Read {
@@ -291,8 +306,12 @@ class FileData {
                                                  std::chrono::milliseconds patience);
   [[nodiscard]] Result<ObjectsEnd> grow_to(const InodeAttributes& before, const ObjectsEnd& end);
   [[nodiscard]] Result<> learn_size(FileId file, std::uint64_t wanted);
+  [[nodiscard]] Result<> empty(const Credentials& who, FileId file, ClientId client);
   [[nodiscard]] Result<InodeAttributes> set_size(const Credentials& who, FileId file,
                                                  const AttributeChange& change);
+  // Of a grant that is recorded: its layout may be made.
+  [[nodiscard]] Result<> may_hand_out(const LayoutRequest& request,
+                                      const layout::LayoutMap& map) const;
   [[nodiscard]] Result<Granted> make_layout(const LayoutRequest& request);
   [[nodiscard]] bool keep(const LayoutRequest& request, std::span<const std::uint32_t> ds_ids);
   [[nodiscard]] Result<ObjectsEnd> written_end(FileId file);
@@ -313,6 +332,12 @@ class FileData {
   [[nodiscard]] Result<layout::LayoutMap> newer_map(FileId file, std::uint32_t epoch);
   // Of a file with one copy.
   [[nodiscard]] Result<ProxyIo::WriteResult> written_alone(BegunWrite& begun, ProxyIo::Pieces data);
+  // A write through this server has failed and may be carried out yet.
+  [[nodiscard]] bool late(FileId file, const layout::LayoutMap& map) const;
+  // A write through this server has failed. While it may be carried out yet, layouts for writing
+  // are recalled, and waited for until those who had them have returned them or are fenced. kBusy:
+  // that takes longer.
+  [[nodiscard]] Result<> end_layouts_beside_late(FileId file);
   [[nodiscard]] Result<std::uint64_t> commit_alone(FileId file, layout::LayoutMap map);
   // What was written through this server is gone, or with it the file.
   void forget_unstable(FileId file);
@@ -332,6 +357,9 @@ class FileData {
                                   const Failures& failures);
   // file_size.cc: the newest doubt of the size, if it is in doubt; and the end of it, and no other.
   [[nodiscard]] std::optional<std::uint64_t> doubt_of(FileId file) const;
+  // The same before the size is told: that of a file whose writers of an earlier run are not
+  // settled yet is in doubt then, once.
+  [[nodiscard]] std::optional<std::uint64_t> doubt_to_tell(FileId file);
   void end_doubt(FileId file, std::uint64_t doubt);
   // The size is answered with what is known, for the first time since it is in doubt.
   [[nodiscard]] bool first_guess(FileId file, std::uint64_t doubt);
@@ -414,6 +442,7 @@ class FileData {
   std::atomic<std::uint64_t> inline_read_bytes_{0};
   std::atomic<std::uint64_t> inline_written_bytes_{0};
   std::atomic<bool> busy_{false};
+  Behind behind_;  // last: its work uses the rest
 };
 
 // A read or a write between its two steps. Whoever began it may look at `later`, and at nothing

@@ -6,6 +6,7 @@
 #include "ganesha-fsal/cluster/object_calls.h"
 #include "ganesha-fsal/files/file_data.h"
 #include "ganesha-fsal/files/results.h"
+#include "layout/relocation.h"
 
 namespace weft::mds {
 namespace {
@@ -24,6 +25,23 @@ bool broken(const Error& error) {
 }
 
 bool mirrored(const layout::LayoutMap& map) { return map.copies.size() > 1; }
+
+bool current_at(const layout::LayoutMap& map, std::uint32_t ds_id) {
+  const auto seat = layout::seat_of(map, ds_id);
+  return seat && map.copies[seat->copy].state_of(seat->stripe) == layout::CopyState::kCurrent;
+}
+
+bool all_current(const layout::LayoutMap& map) {
+  return std::ranges::all_of(servers_of(map),
+                             [&](std::uint32_t ds_id) { return current_at(map, ds_id); });
+}
+
+// Whether all copies that are current were so before.
+bool were_current(const layout::LayoutMap& now, const layout::LayoutMap& before) {
+  return std::ranges::all_of(servers_of(now), [&](std::uint32_t ds_id) {
+    return !current_at(now, ds_id) || current_at(before, ds_id);
+  });
+}
 
 // The other copies' servers, of the stripe that this one has a copy of.
 std::vector<std::uint32_t> partners_of(const layout::LayoutMap& map, std::uint32_t ds_id) {
@@ -289,8 +307,11 @@ Result<ProxyIo::WriteResult> FileData::end_write(BegunWrite& begun, ProxyIo::Pie
   const bool nothing_sent = begun.later && !begun.written && begun.failures.empty();
   auto written = begun.mirrored ? written_to_leaders(begun, data) : written_alone(begun, data);
   if (!written) {
+    begun.writing.reset();
+    if (nothing_sent) return written;
     // The copies may differ now where it was written in part.
-    if (begun.mirrored && !nothing_sent) parts_.journal.doubt(begun.file);
+    if (begun.mirrored) parts_.journal.doubt(begun.file);
+    if (auto ended = end_layouts_beside_late(begun.file); !ended) return failed(ended);
     return written;
   }
   written_bytes_ += begun.size;
@@ -304,6 +325,29 @@ Result<ProxyIo::WriteResult> FileData::end_write(BegunWrite& begun, ProxyIo::Pie
   growth.end = begun.offset + begun.size;
   if (auto grown = parts_.names.grow_size(growth); !grown) return failed(grown);
   return written;
+}
+
+bool FileData::late(FileId file, const layout::LayoutMap& map) const {
+  return parts_.proxy.unsettled(parts_.names.object_of(file, map), map);
+}
+
+// Who holds such a layout could write newer bytes, which the late write would replace. No layout
+// for writing is granted while it is late (may_hand_out()).
+Result<> FileData::end_layouts_beside_late(FileId file) {
+  const auto until = Clock::now() + kPersist;
+  for (;;) {
+    const std::uint64_t seen = parts_.files.progress(file);
+    const auto map = layout_map(parts_.files, parts_.names, file);
+    if (!map) return failed(map);
+    if (!*map || !late(file, **map)) return {};
+    parts_.layouts.recall(file, "a write through the metadata server may come late",
+                          {.only = layout::Access::kReadWrite, .others_wait = false});
+    if (!FileTable::Looking(parts_.files, file)->layouts.written()) return {};
+    if (stopping_ || Clock::now() >= until || !WaitLimit::may_wait()) {
+      return fail(Errc::kBusy, "layouts are out beside a write that may be carried out yet");
+    }
+    parts_.files.await_progress(file, seen, Clock::now() + kRest);
+  }
 }
 
 Result<std::uint64_t> FileData::commit_alone(FileId file, layout::LayoutMap map) {
@@ -409,18 +453,30 @@ Result<layout::LayoutMap> FileData::prepare_change(FileId file, const layout::La
 }
 
 // What some copies' disks cannot do goes on without them, as a write does. Done twice it has the
-// same effect as done once. Each time there are fewer copies.
+// same effect as done once.
 Result<> FileData::change_objects(FileId file, const layout::LayoutMap& map, DirtyExtent changed,
                                   const ObjectsChange& change) {
   const auto until = Clock::now() + kPersist;
   for (;;) {
     const auto to = prepare_change(file, map, changed);
     if (!to) return failed(to);
+    // What it wrote would be back, behind a cut or in a hole.
+    if (late(file, *to)) return fail(Errc::kBusy, "a write that failed may be carried out yet");
     const layout::ObjectId object = parts_.names.object_of(file, *to);
     auto [done, failures] = await_with<void, Failures>(
         [&](Finished<void> finished) { change(*to, object, std::move(finished)); });
-    if (done || failures.empty() || !mirrored(*to)) return done;
-    if (auto out = parts_.mirrors.change_failed(file, changed, failures); !out) return out;
+    if (!mirrored(*to)) return done;
+    if (done) {
+      if (all_current(*to)) return done;
+      // What a copy was filled with meanwhile may be from before the change: it lacks that still,
+      // or again. One that counts as filled by now is to be changed, too.
+      const auto now = prepare_change(file, map, changed);
+      if (!now) return failed(now);
+      if (were_current(*now, *to)) return done;
+    } else {
+      if (failures.empty()) return done;
+      if (auto out = parts_.mirrors.change_failed(file, changed, failures); !out) return out;
+    }
     if (stopping_ || Clock::now() >= until) return fail(Errc::kBusy, "the file's copies change");
   }
 }

@@ -32,6 +32,22 @@ std::optional<std::uint64_t> FileData::doubt_of(FileId file) const {
   return doubt == 0 ? std::nullopt : std::optional(doubt);
 }
 
+bool FileData::size_doubtful(FileId file) const {
+  const FileTable::Looking record(parts_.files, file);
+  return record->size.doubt != 0 || (record->journal.inherited && !record->journal.asked);
+}
+
+std::optional<std::uint64_t> FileData::doubt_to_tell(FileId file) {
+  if (!size_doubtful(file)) return std::nullopt;
+  const FileTable::Changing record(parts_.files, file);
+  if (record->journal.inherited && !std::exchange(record->journal.asked, true) &&
+      record->size.doubt == 0) {
+    record->size.doubt = parts_.files.number();
+  }
+  const std::uint64_t doubt = record->size.doubt;
+  return doubt == 0 ? std::nullopt : std::optional(doubt);
+}
+
 void FileData::end_doubt(FileId file, std::uint64_t doubt) {
   {
     const FileTable::Changing record(parts_.files, file);
@@ -53,7 +69,7 @@ bool FileData::first_guess(FileId file, std::uint64_t doubt) {
 }
 
 Result<> FileData::size_known(FileId file) {
-  const auto doubt = doubt_of(file);
+  const auto doubt = doubt_to_tell(file);
   if (!doubt) return {};
   // The size that was set holds until the objects are cut to it. What they say then is learned.
   if (uncut(file)) return {};
@@ -243,6 +259,31 @@ Result<InodeAttributes> FileData::set_size(const Credentials& who, FileId file,
     }
   }
   return changed->after;
+}
+
+// Ganesha's cache, which has not asked for this change, is told of it: it may have the file by
+// another way than the name that was opened, and nobody may wait for the end.
+Result<> FileData::empty(const Credentials& who, FileId file, ClientId client) {
+  AttributeChange change;
+  change.size = 0;
+  change.mtime_now = true;
+  const auto done = set_attributes(who, file, change, client);
+  parts_.changed(file);
+  return done ? Result<>() : failed(done);
+}
+
+Result<> FileData::empty_soon(const Credentials& who, FileId file, ClientId client) {
+  const auto map = layout_map(parts_.files, parts_.names, file);
+  if (!map) return failed(map);
+  if (!*map && !growing(file)) return empty(who, file, client);  // asks no data server
+  return behind_.run(
+      file, kSizePatience,
+      [this, who, groups = std::vector(who.groups.begin(), who.groups.end()), file, client] {
+        Credentials same = who;
+        same.groups = groups;
+        if (stopping_) return Result<>(fail(Errc::kBusy, "the server stops"));
+        return empty(same, file, client);
+      });
 }
 
 Result<InodeAttributes> FileData::set_attributes(const Credentials& who, FileId file,

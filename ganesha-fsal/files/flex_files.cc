@@ -27,6 +27,8 @@ Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& reques
   grant.file = request.file;
   grant.client = request.client;
   grant.access = request.access;
+  grant.led =
+      request.access == layout::Access::kReadWrite && !parts_.mirrors.may_name_all(request.file);
   grant.object = parts_.names.object_of(request.file, view.map);
   grant.client_epoch = *epoch;
   grant.key = parts_.cluster.keys().sealing();

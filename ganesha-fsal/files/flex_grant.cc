@@ -30,9 +30,9 @@ Result<Mirrors> to_read(const layout::LayoutMap& map, const FlexServers& servers
 }
 
 Result<Mirrors> to_write(const layout::LayoutMap& map, std::span<const std::uint8_t> leads,
-                         const FlexServers& servers) {
+                         bool led, const FlexServers& servers) {
   Mirrors mirrors;
-  if (written_by_clients(map)) {
+  if (!led) {
     for (const layout::Copy& copy : map.copies) mirrors.push_back(copy.ds_ids);
   } else {
     if (leads.empty()) return fail(Errc::kBusy, "nobody leads");
@@ -48,12 +48,12 @@ Result<Mirrors> to_write(const layout::LayoutMap& map, std::span<const std::uint
 
 // What the handles have in common, and what the leader has to do.
 Result<layout::Handle> claims(const layout::LayoutMap& map, std::span<const std::uint8_t> leads,
-                              const FlexGrant& grant) {
+                              bool led, const FlexGrant& grant) {
   layout::Handle handle;
-  if (grant.access == layout::Access::kReadWrite && !written_by_clients(map)) {
-    layout::LayoutMap led = map;
-    led.duplication = layout::Duplication::kServerSync;
-    auto leading = layout::leading_handle(led, leads.front(), 0);
+  if (led) {
+    layout::LayoutMap brought = map;
+    brought.duplication = layout::Duplication::kServerSync;
+    auto leading = layout::leading_handle(brought, leads.front(), 0);
     if (!leading) return leading;
     handle = *leading;
   }
@@ -82,9 +82,10 @@ Result<layout::FlexLayout> flex_layout(const layout::LayoutMap& map,
     return fail(Errc::kLayoutUnavailable, "mirrors of several data servers");
   }
   const bool writing = grant.access == layout::Access::kReadWrite;
-  auto mirrors = writing ? to_write(map, leads, servers) : to_read(map, servers);
+  const bool led = writing && (grant.led || !written_by_clients(map));
+  auto mirrors = writing ? to_write(map, leads, led, servers) : to_read(map, servers);
   if (!mirrors) return pass(mirrors);
-  auto handle = claims(map, leads, grant);
+  auto handle = claims(map, leads, led, grant);
   if (!handle) return pass(handle);
   std::optional<std::uint64_t> seed;
   if (map.reads == layout::ReadPolicy::kAllCopies) seed = mixed(grant.file, grant.client);

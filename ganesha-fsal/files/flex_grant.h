@@ -10,8 +10,9 @@
 // a copy is not, nobody would notice what it misses, and a repair could not tell a write that is at
 // one copy only from one that is old. So it then names one server, the leader of the stripe
 // (mirrors.h), and its handle has that one bring the bytes to the others, as with server-sync: it
-// knows what they miss, and repairs go on under it. The client is back to writing every copy with
-// the first layout after the repair.
+// knows what they miss, and repairs go on under it. So it does, too, while current copies are made
+// equal, or are to be (FlexGrant::led). The client is back to writing every copy with the first
+// layout after that.
 //
 // Stateids are the anonymous one, since data servers look at none; so no data server of ours ever
 // has a reason to answer NFS4ERR_BAD_STATEID, which a client would answer by asking again without
@@ -39,6 +40,7 @@ struct FlexGrant {
   FileId file = 0;
   ClientId client = 0;
   layout::Access access = layout::Access::kRead;
+  bool led = false;  // for writing: it is to name the leader, even if all copies are current
   layout::ObjectId object;
   std::uint32_t client_epoch = 1;
   layout::HandleKey key{};

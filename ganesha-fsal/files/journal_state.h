@@ -14,6 +14,7 @@ struct JournalState {
   bool recorded = false;  // in the store there is a record, or may be
   bool durable = false;   // and it was made, or taken over, by this run
   bool inherited = false;
+  bool asked = false;         // inherited, and its size has been in doubt for that
   bool ending = false;        // a sweep is taking it away
   std::uint64_t doubted = 0;  // number of the last doubt (FileTable::number()); 0: not in doubt
   Clock::time_point retry_at{};

@@ -45,11 +45,15 @@ struct Renumbered {
 
 struct MirrorState {
   unsigned pins = 0;
+  unsigned repairs = 0;             // of these
   std::uint64_t begun = 0;          // counts pins ever taken
   std::uint64_t chosen = 0;         // counts choices of leaders
   std::vector<std::uint8_t> leads;  // empty: not chosen
   bool reads_back = false;          // no layout for reading is out from before the leaders
-  std::uint64_t owing = 0;          // number of the last write begun that may be owed; 0: none
+  // Whether layouts for writing that are out may name all copies; kRecalled: those may that were
+  // recalled and are not back.
+  enum class AllNamed : std::uint8_t { kNo, kYes, kRecalled } all_named = AllNamed::kNo;
+  std::uint64_t owing = 0;  // number of the last write begun that may be owed; 0: none
   Clock::time_point owing_due{};
   std::optional<Renumbered> renumbered;
   FenceState inherited;  // of the writers of an earlier run

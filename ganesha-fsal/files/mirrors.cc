@@ -57,9 +57,10 @@ class Loads {
 
 Mirrors::Mirrors(Parts parts) : parts_(std::move(parts)) {}
 
-void Mirrors::unpin(FileId file) {
+void Mirrors::unpin(FileId file, Use use) {
   const FileTable::Changing record(parts_.files, file);
   --record->mirrors.pins;
+  if (use == Use::kRepair) --record->mirrors.repairs;
 }
 
 std::optional<Mirrors::Place> Mirrors::place_of(const layout::LayoutMap& map, std::uint32_t ds_id) {
@@ -103,15 +104,16 @@ Result<Mirrors::Target> Mirrors::begin_write(FileId file, const Namespace::MakeL
   if (!has_copies(begun->map)) {
     std::vector<std::uint8_t> leads(begun->map.copies.front().ds_ids.size(), 0);
     return Target{{std::move(begun->map), std::move(leads)},
-                  Pin(nullptr, file, std::move(begun->pin))};
+                  Pin(nullptr, file, use, std::move(begun->pin))};
   }
   {
     const FileTable::Changing record(parts_.files, file);
     ++record->mirrors.pins;
     ++record->mirrors.begun;
+    if (use == Use::kRepair) ++record->mirrors.repairs;
   }
-  Pin pin(this, file, std::move(begun->pin));
-  auto view = patiently<View>(file, [&] { return try_begin(file); });
+  Pin pin(this, file, use, std::move(begun->pin));
+  auto view = patiently<View>(file, [&] { return try_begin(file, use); });
   if (!view) return pass(view);
   if (use == Use::kWrite && view->map.duplication == layout::Duplication::kServerAsync) {
     const FileTable::Changing record(parts_.files, file);
@@ -140,7 +142,14 @@ void Mirrors::duplicated(const Owing& what) {
 
 bool Mirrors::owes(FileId file) const { return FileTable::Looking(parts_.files, file)->owes(); }
 
-Result<Mirrors::View> Mirrors::try_begin(FileId file) {
+bool Mirrors::may_name_all(FileId file) {
+  const FileTable::Changing record(parts_.files, file);
+  if (record->mirrors.repairs > 0 || !record->journal.settled()) return false;
+  record->mirrors.all_named = MirrorState::AllNamed::kYes;
+  return true;
+}
+
+Result<Mirrors::View> Mirrors::try_begin(FileId file, Use use) {
   const bool inherited = parts_.journal.inherited(file);
   auto map = map_of(file);
   if (!map) return pass(map);
@@ -153,6 +162,9 @@ Result<Mirrors::View> Mirrors::try_begin(FileId file) {
   if (!view) return view;
   if (auto here = check_here(file, *view); !here) return pass(here);
   if (auto back = call_reads_back(file, view->map); !back) return pass(back);
+  if (use == Use::kRepair) {
+    if (auto back = call_writers_back(file, view->map); !back) return pass(back);
+  }
   return view;
 }
 
@@ -216,6 +228,24 @@ Result<> Mirrors::call_reads_back(FileId file, const layout::LayoutMap& map) {
     return fail(Errc::kBusy, "layouts for reading are being recalled");
   }
   FileTable::Changing(parts_.files, file)->mirrors.reads_back = true;
+  return {};
+}
+
+// While the pin that this is for lives no further layout names all copies. When one of the copies
+// is not current, fences end what those that are out are good for.
+Result<> Mirrors::call_writers_back(FileId file, const layout::LayoutMap& map) {
+  using Named = MirrorState::AllNamed;
+  const Named named = FileTable::Looking(parts_.files, file)->mirrors.all_named;
+  if (named == Named::kNo || !written_by_clients(map)) return {};
+  const RecallWhat writers{.only = layout::Access::kReadWrite, .others_wait = false};
+  if (named == Named::kYes) {
+    parts_.layouts.recall(file, "its copies are to be made equal", writers);
+    FileTable::Changing(parts_.files, file)->mirrors.all_named = Named::kRecalled;
+  }
+  if (parts_.layouts.returning(file, writers.only)) {
+    return fail(Errc::kBusy, "layouts that name all copies are being recalled");
+  }
+  FileTable::Changing(parts_.files, file)->mirrors.all_named = Named::kNo;
   return {};
 }
 

@@ -33,6 +33,21 @@
 // c is not waited for under a layout for writing that the copy does not lead: such layouts do not
 // name it, and the write that waits may be under one.
 //
+// Clients that write every copy themselves (flex_grant.h). A job that makes a current copy equal to
+// another relies on the leader: what is at a copy is at the leader too, or comes after the job's
+// piece. What a client brings to both by itself may be at the one, and not yet at the leader, and
+// would be undone. So while leaders are pinned for such a job, and while the journal says that
+// copies are to be compared, layouts for writing name the leader alone; those that name all copies
+// are recalled before the pin is given. What says so outlives this process: the journal's record,
+// and the fence of those who held a layout before.
+//
+// Reading. A layout for reading names copies by what their servers have to spare
+// (layout/read_choice.h). When others come to use a server, long readers would stay there; so once
+// a second it is looked at whether what layouts say is still right. When it was clearly wrong for
+// some time they are recalled, and what is granted then says better. Only their holders wait,
+// never longer than for a round trip and the reads under way. A file's layouts are recalled less
+// and less often, so that a server which is now busy, now not, does not keep its readers busy.
+//
 // With one copy there is none of this: no leaders, nothing can be excluded.
 //
 // Threading: any thread. Calls read and write the metadata store; begin_write, exclude and
@@ -107,24 +122,31 @@ class Mirrors final : public MissedCopies {
 
   [[nodiscard]] Reach reach(std::uint32_t ds_id) const { return parts_.reach(ds_id); }
 
+  enum class Use : std::uint8_t {
+    kWrite,
+    kPin,     // the leaders are to stay, and get nothing that they would owe
+    kRepair,  // as kPin, and all is to be written through them: copies are to be made equal
+  };
   // While it lives, the file's leaders and its record in the journal stay.
   class Pin {
    public:
     Pin() = default;
-    Pin(Mirrors* owner, FileId file, WriterJournal::Pin journal)
-        : owner_(owner), file_(file), journal_(std::move(journal)) {}
+    Pin(Mirrors* owner, FileId file, Use use, WriterJournal::Pin journal)
+        : owner_(owner), file_(file), use_(use), journal_(std::move(journal)) {}
     Pin(Pin&& other) noexcept
         : owner_(std::exchange(other.owner_, nullptr)),
           file_(other.file_),
+          use_(other.use_),
           journal_(std::move(other.journal_)) {}
     Pin& operator=(Pin&&) = delete;
     ~Pin() {
-      if (owner_ != nullptr) owner_->unpin(file_);
+      if (owner_ != nullptr) owner_->unpin(file_, use_);
     }
 
    private:
     Mirrors* owner_ = nullptr;
     FileId file_ = 0;
+    Use use_ = Use::kWrite;
     WriterJournal::Pin journal_;
   };
 
@@ -137,16 +159,17 @@ class Mirrors final : public MissedCopies {
     Pin pin;
   };
 
-  enum class Use : std::uint8_t {
-    kWrite,
-    kPin,  // the leaders are to stay, and get nothing that they would owe
-  };
   // The file is about to be written, under a layout or through this server: its map, made by
   // `make` when there is none, in the journal; leaders whose servers are here. Writers of before a
   // restart are fenced first. kLayoutTryLater: a stripe has no current copy whose server is here.
-  // kBusy: conditions a to c are still to come true for a copy that is stale.
+  // kBusy: conditions a to c are still to come true for a copy that is stale; or, for a repair,
+  // layouts that name all copies are still out.
   [[nodiscard]] Result<Target> begin_write(FileId file, const Namespace::MakeLayout& make,
                                            Use use = Use::kWrite);
+
+  // A layout for writing, whose grant is recorded, is about to be handed out: whether it may name
+  // all copies, for the client to write them itself. Else it is to name the leader.
+  [[nodiscard]] bool may_name_all(FileId file);
 
   // Files that owe and that nobody writes, at most `limit`: each is to be committed, and then
   // duplicated() is to be told what was answered here. Until that it is due again after a while.
@@ -237,7 +260,7 @@ class Mirrors final : public MissedCopies {
     std::size_t stripe = 0;
   };
 
-  void unpin(FileId file);
+  void unpin(FileId file, Use use);
   // Those that somebody writes with now; empty: nobody does.
   [[nodiscard]] std::vector<std::uint8_t> leads_of(FileId file) const;
   [[nodiscard]] static std::optional<Place> place_of(const layout::LayoutMap& map,
@@ -248,10 +271,11 @@ class Mirrors final : public MissedCopies {
   [[nodiscard]] Result<T> patiently(FileId file, const std::function<Result<T>()>& attempt) const;
 
   // mirrors.cc: beginning to write
-  [[nodiscard]] Result<View> try_begin(FileId file);
+  [[nodiscard]] Result<View> try_begin(FileId file, Use use);
   [[nodiscard]] Result<> check_here(FileId file, const View& view);
   [[nodiscard]] Result<> lead(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<> call_reads_back(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<> call_writers_back(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<> fence_inherited(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<layout::Leads> choose(const layout::LayoutMap& map,
                                              std::span<const std::uint8_t> before) const;

@@ -22,6 +22,11 @@ fsal_status_t getattrs(fsal_obj_handle* obj_hdl, fsal_attrlist* out) {
     return to_fsal(attributes.error());
   }
   fill_attributes(*attributes, this_export().fsid(), out);
+  out->expire_time_attr = op_ctx->export_perms.expire_time_attr;
+  if (attributes->size < FileData::kLargeFile || obj_hdl->type != REGULAR_FILE) return kFsalOk;
+  const FileData::SpaceUsed used = this_export().server().data().space_used(*attributes);
+  out->spaceused = used.bytes;
+  if (!used.now) out->expire_time_attr = kExpiresSoon;
   return kFsalOk;
 }
 

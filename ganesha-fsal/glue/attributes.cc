@@ -1,6 +1,7 @@
 #include "ganesha-fsal/glue/attributes.h"
 
 #include "ganesha-fsal/glue/convert.h"
+#include "ganesha-fsal/glue/export.h"
 
 namespace weft::mds {
 namespace {
@@ -54,8 +55,7 @@ void fill_attributes(const InodeAttributes& from, std::uint32_t fsid, fsal_attrl
   out->creation = to_timespec(from.btime_ns);
   out->ctime = to_timespec(from.ctime_ns);
   out->mtime = to_timespec(from.mtime_ns);
-  // What the objects occupy is known to the data servers only. A file counts as full, a directory
-  // as one block.
+  // A file counts as full here, a directory as one block.
   constexpr std::uint64_t kBlock = 4096;
   out->spaceused = from.type == FileType::kDirectory
                        ? kBlock
@@ -66,6 +66,21 @@ void fill_attributes(const InodeAttributes& from, std::uint32_t fsid, fsal_attrl
 
 void fill_if_wanted(const InodeAttributes& from, std::uint32_t fsid, fsal_attrlist* out) {
   if (out != nullptr) fill_attributes(from, fsid, out);
+}
+
+void fill_found(Export& exp, const InodeAttributes& from, fsal_attrlist* out) {
+  fill_attributes(from, exp.fsid(), out);
+  if (from.type != FileType::kRegular) return;
+  if (from.size >= FileData::kLargeFile || exp.server().data().size_doubtful(from.id)) {
+    out->valid_mask = ATTR_RDATTR_ERR;
+  }
+}
+
+void fill_listed(Export& exp, const InodeAttributes& from, fsal_attrlist* out) {
+  fill_found(exp, from, out);
+  if (from.type != FileType::kRegular || !exp.server().data().size_doubtful(from.id)) return;
+  fill_attributes(from, exp.fsid(), out);
+  out->expire_time_attr = kExpiresSoon;
 }
 
 void fill_directory_change(const DirectoryChange& change, std::uint32_t fsid, fsal_attrlist* before,

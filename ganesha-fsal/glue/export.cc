@@ -61,7 +61,7 @@ fsal_status_t create_handle(fsal_export* exp_hdl, gsh_buffdesc* host, fsal_obj_h
   const Later later;
   const auto attributes = exp.names().getattr(*file);
   if (!attributes) return to_fsal(attributes.error());
-  fill_if_wanted(*attributes, exp.fsid(), attrs_out);
+  if (attrs_out != nullptr) fill_found(exp, *attributes, attrs_out);
   *found = make_handle(exp, *attributes);
   return kFsalOk;
 }

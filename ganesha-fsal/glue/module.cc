@@ -9,6 +9,7 @@
 #include "ganesha-fsal/glue/layout_ops.h"
 #include "ganesha-fsal/glue/log.h"
 #include "ganesha-fsal/glue/object_ops.h"
+#include "ganesha-fsal/glue/recaller.h"
 #include "rpc/base/service_manager.h"
 
 namespace weft::mds {
@@ -92,10 +93,12 @@ MODULE_INIT void weft_module_load(void) {
   self.m_ops.getdeviceinfo = guarded<&getdeviceinfo>;
   self.m_ops.fs_da_addr_size = guarded<&device_body_size>;
   init_object_ops(self.object_ops);
+  UpcallRecaller::start_threads();
 }
 
 MODULE_FINI void weft_module_unload(void) {
   weft::mds::exports().wait_closed();
+  weft::mds::UpcallRecaller::stop_threads();
   if (unregister_fsal(&weft::mds::module()) != 0) {
     LogCrit(COMPONENT_FSAL, "FSAL WEFT could not be unloaded");
   }

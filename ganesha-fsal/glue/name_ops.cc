@@ -25,7 +25,7 @@ fsal_status_t lookup(fsal_obj_handle* dir_hdl, const char* name, fsal_obj_handle
   const Later later;
   const auto attributes = this_export().names().lookup(dir.file, name);
   if (!attributes) return to_fsal(attributes.error());
-  fill_if_wanted(*attributes, this_export().fsid(), attrs_out);
+  if (attrs_out != nullptr) fill_found(this_export(), *attributes, attrs_out);
   *found = make_handle(this_export(), *attributes);
   return kFsalOk;
 }
@@ -35,7 +35,7 @@ bool show_entry(const DirectoryEntry& entry, attrmask_t wanted, fsal_readdir_cb 
                 void* state) {
   fsal_attrlist attrs;
   fsal_prepare_attrs(&attrs, wanted);
-  fill_attributes(*entry.attributes, this_export().fsid(), &attrs);
+  fill_listed(this_export(), *entry.attributes, &attrs);
   Handle* handle = make_handle(this_export(), *entry.attributes);
   const fsal_dir_result result = callback(entry.name.c_str(), handle, &attrs, state, entry.cookie);
   fsal_release_attrs(&attrs);

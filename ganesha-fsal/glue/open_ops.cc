@@ -62,11 +62,16 @@ fsal_status_t close_handle(Handle& handle, OpenState& state) {
 
 fsal_status_t truncate_if_asked(const Handle& handle, fsal_openflags_t flags) {
   if ((flags & FSAL_O_TRUNC) == 0) return kFsalOk;
-  AttributeChange change;
-  change.size = 0;
-  change.mtime_now = true;
-  return to_fsal(
-      this_export().server().data().set_attributes(credentials(), handle.file, change, caller()));
+  return to_fsal(this_export().server().data().empty_soon(credentials(), handle.file, caller()));
+}
+
+// As the file is after it was opened, and perhaps truncated.
+fsal_status_t fill_opened(const Handle& handle, fsal_attrlist* attrs) {
+  if (attrs == nullptr) return kFsalOk;
+  const Later later;
+  const auto attributes = this_export().names().getattr(handle.file);
+  if (attributes) fill_found(this_export(), *attributes, attrs);
+  return to_fsal(attributes);
 }
 
 fsal_status_t open_by_handle(Handle& handle, OpenState* state, fsal_openflags_t flags,
@@ -84,12 +89,7 @@ fsal_status_t open_by_handle(Handle& handle, OpenState* state, fsal_openflags_t 
   fsal_status_t status = open_handle(handle, state, flags);
   if (FSAL_IS_ERROR(status)) return status;
   status = truncate_if_asked(handle, flags);
-  if (!FSAL_IS_ERROR(status) && attrs != nullptr) {
-    const Later later;
-    const auto attributes = names.getattr(handle.file);
-    status = to_fsal(attributes);
-    if (attributes) fill_attributes(*attributes, this_export().fsid(), attrs);
-  }
+  if (!FSAL_IS_ERROR(status)) status = fill_opened(handle, attrs);
   if (FSAL_IS_ERROR(status) && state != nullptr) static_cast<void>(close_handle(handle, *state));
   return status;
 }
@@ -131,6 +131,7 @@ fsal_status_t open_by_name(const Handle& dir, OpenState* state, fsal_openflags_t
   fsal_status_t status = open_handle(*handle, state, flags, hold && !made->existed);
   if (!FSAL_IS_ERROR(status) && made->existed) {
     status = truncate_if_asked(*handle, flags);
+    if (!FSAL_IS_ERROR(status)) status = fill_opened(*handle, attrs);
     if (FSAL_IS_ERROR(status) && state != nullptr) {
       static_cast<void>(close_handle(*handle, *state));
     }
@@ -139,7 +140,7 @@ fsal_status_t open_by_name(const Handle& dir, OpenState* state, fsal_openflags_t
     destroy_handle(handle);
     return status;
   }
-  fill_if_wanted(made->attributes, fsid, attrs);
+  if (!made->existed) fill_if_wanted(made->attributes, fsid, attrs);
   if (mode != FSAL_NO_CREATE) fill_directory_change(made->parent, fsid, before, after);
   *caller_perm_check = made->existed;
   *new_obj = handle;

@@ -13,6 +13,13 @@ extern "C" bool nfs4_recall_any(clientid4 client, std::uint32_t keep, std::uint3
 namespace weft::mds {
 namespace {
 
+// Each takes Ganesha's lock on the state of its file, which another operation may hold for a while:
+// Ganesha's four threads for all upcalls would stand still with four such files.
+constexpr std::uint32_t kRecallThreads = 64;
+constexpr time_t kStopPatience = 30;
+
+fridgethr* recall_threads = nullptr;
+
 thread_local bool giving_up = false;
 
 // May end the export, and what it is the last to use.
@@ -88,6 +95,24 @@ struct UpcallRecaller::Asked {
 
 bool UpcallRecaller::in_upcall() { return giving_up; }
 
+void UpcallRecaller::start_threads() {
+  fridgethr_params params{};
+  params.thr_max = kRecallThreads;
+  params.thread_delay = 60;
+  params.flavor = fridgethr_flavor_worker;
+  params.deferment = fridgethr_defer_queue;
+  if (fridgethr_init(&recall_threads, "weft_recall", &params) != 0) recall_threads = nullptr;
+}
+
+void UpcallRecaller::stop_threads() {
+  if (recall_threads == nullptr) return;
+  fridgethr* const ended = std::exchange(recall_threads, nullptr);
+  if (fridgethr_sync_command(ended, fridgethr_comm_stop, kStopPatience) != 0) {
+    fridgethr_cancel(ended);
+  }
+  fridgethr_destroy(ended);
+}
+
 void UpcallRecaller::add(std::uint16_t export_id, const fsal_up_vector* up_ops,
                          MetadataServer& server) {
   const MutexLock lock(mutex_);
@@ -139,9 +164,9 @@ void UpcallRecaller::ask(std::unique_ptr<Asked> asked) {
   layoutrecall_spec spec{};
   spec.how = layoutrecall_howspec_exactly;
   spec.u.client = asked->client;
-  const fsal_status_t status =
-      up_async_layoutrecall(general_fridge, asked->through.ops(), &handle, type, false, &whole,
-                            nullptr, &spec, guarded<&UpcallRecaller::answered>, asked.get());
+  const fsal_status_t status = up_async_layoutrecall(
+      recall_threads != nullptr ? recall_threads : general_fridge, asked->through.ops(), &handle,
+      type, false, &whole, nullptr, &spec, guarded<&UpcallRecaller::answered>, asked.get());
   if (FSAL_IS_ERROR(status)) {
     // The deadline then revokes the layout.
     spdlog::error("layout recall not sent file={:x} client={:x}", asked->file, asked->client);

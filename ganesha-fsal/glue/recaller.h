@@ -7,7 +7,7 @@
 // it the store's: what that means for the caller's thread is known by Exports (in_upcall()).
 //
 // Threading: any thread, also one that Ganesha called for the file in question. The callback of a
-// recall runs in Ganesha's general fridge.
+// recall runs in a fridge of Ganesha's kind that recalls have to themselves, for all stores.
 #pragma once
 
 #include "ganesha-fsal/files/layout_service.h"
@@ -33,6 +33,9 @@ class UpcallRecaller final : public Recaller {
   // meanwhile does not count either.
   void invalidate_attributes(FileId file);
 
+  // The threads that send recalls. When the module is loaded, and before it is unloaded.
+  static void start_threads();
+  static void stop_threads();
   // Whether the calling thread is giving up an upcall's reference to an export.
   [[nodiscard]] static bool in_upcall();
 

@@ -115,7 +115,8 @@ class ProxyIo {
   void commit(const File& file, Finished<std::uint64_t> done);
 
   // A write of the object that failed may be carried out yet by a data server with a current copy.
-  // Later writes through the proxy wait for it; nobody else may be let write meanwhile.
+  // Later writes through the proxy wait for it; nobody else may be let write meanwhile, and whoever
+  // may already is to be stopped.
   [[nodiscard]] bool unsettled(const layout::ObjectId& object, const layout::LayoutMap& map) const;
   [[nodiscard]] std::uint64_t verifier() const;
 

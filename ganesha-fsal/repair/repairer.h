@@ -18,8 +18,10 @@
 //
 // compare(): every current copy of every stripe of a file is made equal to the leader's. They stay
 // current: both hold every acknowledged byte, and where they differ either is right, since nobody
-// was told that the write was done. While a file is compared nobody cuts it: whoever wants to ends
-// the comparison, which is begun again later.
+// was told that the write was done. All that is written meanwhile goes through the leader, also
+// what clients with flexfiles layouts write (mirrors.h): the pin sees to it, here and in a scrub.
+// While a file is compared nobody cuts it: whoever wants to ends the comparison, which is begun
+// again later.
 //
 // Several objects at once: Limits::per_server at each data server that is mended, whichever the
 // sources, Limits::workers in all, one of a file. A data server where something failed is left
@@ -46,7 +48,7 @@
 
 namespace weft::mds {
 
-// A file's map and leaders; the leaders stay while `pin` lives.
+// A file's map and leaders; while `pin` lives the leaders stay, and all is written through them.
 struct PinnedFile {
   layout::LayoutMap map;
   std::vector<std::uint8_t> leads;  // for each stripe the copy

@@ -82,7 +82,7 @@ Result<PinnedFile> Repairs::pin_writers(FileId file) {
   const auto none = [](const InodeAttributes&) -> Result<layout::LayoutMap> {
     return fail(Errc::kStale, "no layout");
   };
-  auto target = server_.mirrors().begin_write(file, none, Mirrors::Use::kPin);
+  auto target = server_.mirrors().begin_write(file, none, Mirrors::Use::kRepair);
   if (!target) return pass(target);
   const auto kept = std::make_shared<Mirrors::Target>(std::move(*target));
   return PinnedFile{kept->map, kept->leads, kept};

@@ -132,3 +132,34 @@ def test_the_metadata_server_serves_beside_a_dead_data_server(run, network, how,
                30, "the data server's return", 0.2)
     for client in (watch, *(load.client for load in loads)):
         client.close()
+
+
+def test_an_open_that_truncates_keeps_nobody_from_the_file(run, network):
+    """Ganesha holds the lock on a file's state while it opens the file."""
+    cluster = Cluster(run, network, Options(data_servers=1))
+    if not cluster.counted:
+        pytest.skip("Ganesha's VFS has no data servers")
+    mds = (cluster.address, cluster.options.mds_port)
+    one, other = (InNamespace(cluster.mds_node, lambda: Client(mds, timeout=60, uid=1000)).result()
+                  for _ in range(2))
+    wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
+    start_client(run, network).mount(cluster.address, cluster.path)  # opens the export to users
+    handle, stateid = one.open("/export", b"long", create=True, mode=0o666)
+    one.call(ops.putfh(handle), ops.write(stateid, 0, b"x" * 100_000))
+    root = one.handle("/export")
+
+    def opening(client, **options):
+        return client.compound(ops.putfh(root), ops.open_file(
+            b"long", client.clientid, create=True, **options))
+
+    cluster.ds[0].process.pause()
+    begun = time.monotonic()
+    assert opening(one, size=0).status == Status.DELAY
+    assert opening(other).status == Status.OK
+    assert time.monotonic() - begun < SLOWEST_S
+    cluster.ds[0].process.resume()
+    wait_until(lambda: opening(one, size=0).status == Status.OK, 30, "the cut", 0.2)
+    got = other.call(ops.putfh(handle), ops.getattr([const.ATTR_SIZE]))
+    assert got.attributes[const.ATTR_SIZE] == 0
+    for client in (one, other):
+        client.close()

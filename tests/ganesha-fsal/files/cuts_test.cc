@@ -211,6 +211,31 @@ TEST_CASE_METHOD(CutsTest, "a LAYOUTCOMMIT does not wait for a data server that 
   CHECK(attributes(f).size == 3000);
 }
 
+TEST_CASE_METHOD(CutsTest, "an OPEN that truncates does not wait for a data server that hangs") {
+  const std::vector<std::uint32_t> groups{7};
+  const Credentials who{.uid = attributes(f).uid, .gid = 1, .groups = groups};
+  const auto open = [&] { return server->data().empty_soon(who, f, kOther); };
+  hold_cuts(true);
+  for (int i = 0; i < 2; ++i) {
+    const auto begun = std::chrono::steady_clock::now();
+    CHECK(open().error() == Errc::kBusy);
+    CHECK(std::chrono::steady_clock::now() - begun < 2s);
+  }
+  await_cut();
+  hold_cuts(false);
+  holder->let_go(0);
+  Result<> opened = fail(Errc::kBusy);
+  for (int i = 0; i < 500 && !opened; ++i) {
+    opened = open();
+    std::this_thread::sleep_for(1ms);
+  }
+  REQUIRE(opened);
+  CHECK(attributes(f).size == 0);
+  CHECK(at_server() == 0);
+  const Credentials stranger{.uid = attributes(f).uid + 1, .gid = 2};
+  CHECK_FALSE(server->data().empty_soon(stranger, f, kOther));
+}
+
 TEST_CASE_METHOD(CutsTest, "nobody writes, allocates or punches between a cut that failed and it") {
   fail_to_cut(10, kOwn);
   break_disk(Errc::kBusy);

@@ -124,6 +124,22 @@ TEST_CASE("while a copy is not current, the leader brings it what is written") {
   CHECK(flex_layout(rig.map, rig.leads, rig.grant, rig.servers).error() == Errc::kBusy);
 }
 
+TEST_CASE("while current copies are made equal, the leader brings what is written, too") {
+  Rig rig;
+  rig.grant.access = layout::Access::kReadWrite;
+  rig.grant.led = true;
+  rig.leads = {1};
+  const layout::FlexLayout layout = rig.made();
+  CHECK(Rig::named(layout) == std::vector<std::uint32_t>{2});
+  const auto handle =
+      layout::unseal(layout.mirrors.front().front().handle, rig.grant.key, rpc::peer::kHandleKeyId);
+  REQUIRE(handle);
+  CHECK(handle->duplication == layout::Duplication::kServerSync);
+  CHECK(handle->partners == std::array<std::uint32_t, 2>{1, 0});
+  rig.spares.erase(2);
+  CHECK(flex_layout(rig.map, rig.leads, rig.grant, rig.servers).error() == Errc::kBusy);
+}
+
 TEST_CASE("readers of copies that are alike spread over them, unless one is to be read") {
   Rig rig;
   std::map<std::uint32_t, int> first;

@@ -20,9 +20,14 @@ class FlexFixture : public MirrorsTest {
       return made;
     });
   }
-  void grant_flex(ClientId client) {
+  // Whether it names all copies.
+  bool grant_flex(ClientId client) {
     REQUIRE(begin_flex());
     REQUIRE(layouts.grant(f, client, Access::kReadWrite));
+    return mirrors->may_name_all(f);
+  }
+  Result<Mirrors::Target> repair() {
+    return mirrors->begin_write(f, no_layout, Mirrors::Use::kRepair);
   }
 };
 
@@ -107,6 +112,69 @@ TEST_CASE_METHOD(FlexFixture, "what the server itself writes past a copy that cl
   CHECK(recalls.calls[0].only != Access::kRead);  // a layout for writing may be read with
   layouts.returned(f, 5, Access::kReadWrite);
   CHECK(missed(1, 3));
+}
+
+TEST_CASE_METHOD(FlexFixture, "copies are made equal when no client writes them itself") {
+  CHECK(grant_flex(5));
+  REQUIRE(layouts.grant(f, 6, Access::kRead));
+  CHECK(repair().error() == Errc::kBusy);
+  REQUIRE(recalls.calls.size() == 1);
+  CHECK(recalls.calls[0].client == 5);
+  CHECK(recalls.calls[0].only == Access::kReadWrite);
+  CHECK(repair().error() == Errc::kBusy);
+  CHECK(recalls.calls.size() == 1);
+  layouts.returned(f, 5, Access::kReadWrite);
+  {
+    const auto pinned = repair();
+    REQUIRE(pinned);
+    CHECK_FALSE(grant_flex(5));
+    CHECK(repair());  // another one
+    CHECK(recalls.calls.size() == 1);
+  }
+  CHECK(repair());
+  CHECK(recalls.calls.size() == 1);
+  CHECK(grant_flex(7));
+  CHECK(repair().error() == Errc::kBusy);
+  CHECK(recalls.calls.size() == 3);  // nobody knows which is which
+  for (const ClientId client : {5, 7}) layouts.returned(f, client, Access::kReadWrite);
+  CHECK(repair());
+  check_clean();
+}
+
+TEST_CASE_METHOD(FlexFixture, "a client that is asked to stop writing copies may be fenced first") {
+  CHECK(grant_flex(5));
+  CHECK(repair().error() == Errc::kBusy);
+  layouts.revoke(f, 5, "late");
+  CHECK(repair());
+}
+
+TEST_CASE_METHOD(FlexFixture, "while copies are to be compared no client writes them itself") {
+  CHECK(grant_flex(5));
+  journal->doubt(f);
+  CHECK_FALSE(grant_flex(6));
+  SECTION("until they have been") {
+    journal->settled(*journal->unsettled(f));
+    CHECK(grant_flex(6));
+  }
+  SECTION("and after a restart") {
+    fence_at_once = true;
+    restart();
+    CHECK(journal->inherited(f));
+    CHECK(begin_flex().error() == Errc::kBusy);  // writers of before are being fenced
+    CHECK_FALSE(grant_flex(6));
+    CHECK(repair());
+    CHECK(recalls.calls.empty());
+    journal->settled(*journal->unsettled(f));
+    CHECK(grant_flex(7));
+  }
+}
+
+TEST_CASE_METHOD(FlexFixture, "a commit through this server asks nobody to stop writing copies") {
+  CHECK(grant_flex(5));
+  const auto pinned = mirrors->begin_write(f, no_layout, Mirrors::Use::kPin);
+  REQUIRE(pinned);
+  CHECK(grant_flex(6));
+  CHECK(recalls.calls.empty());
 }
 
 }  // namespace weft::mds

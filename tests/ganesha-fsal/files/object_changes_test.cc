@@ -1,6 +1,7 @@
 // Truncates, holes and allocations that fail at the disk of one copy, or of all.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <future>
 
 #include "tests/ganesha-fsal/files/file_io_fixture.h"
 
@@ -95,6 +96,38 @@ TEST_CASE_METHOD(FileIoTest, "a copy being repaired whose disk fails a change is
   REQUIRE(change.make(*this));
   CHECK(state_at(1) == CopyState::kCurrent);
   CHECK(state_at(2) == CopyState::kStale);
+}
+
+TEST_CASE_METHOD(FileIoTest,
+                 "a copy that is filled while the file is cut is not as before the cut") {
+  REQUIRE(write(0, pattern(1000, 1)));
+  REQUIRE(server->mirrors().exclude(f, 2, Mirrors::Cause::kDisk));
+  {
+    const std::lock_guard lock(control[0]->mutex);
+    control[0]->hold_cuts = true;
+  }
+  auto cut = std::async(std::launch::async, [&] { return truncate(10, 5); });
+  REQUIRE(await_that([&] { return control[0]->cuts_held() == 1; }));
+  // It is compared with what the other copy has, which is not cut yet.
+  const auto begun = names->begin_resync(names->stale_objects(2, std::nullopt, 10)->at(0));
+  REQUIRE(begun);
+  REQUIRE(*begun);
+  const bool filled = GENERATE(false, true);
+  if (filled) REQUIRE(*names->clear_stale((*begun)->object));
+  {
+    const std::lock_guard lock(control[0]->mutex);
+    control[0]->hold_cuts = false;
+  }
+  control[0]->let_go(0);
+  REQUIRE(cut.get());
+  if (filled) {
+    CHECK(state_at(2) == CopyState::kCurrent);
+    CHECK(was_told(*this, 2));
+  } else {
+    CHECK_FALSE(*names->clear_stale((*begun)->object));
+    CHECK(state_at(2) == CopyState::kStale);
+  }
+  check_clean();
 }
 
 TEST_CASE_METHOD(FileIoTest, "of a change that a server does not answer the client asks again") {

@@ -1,8 +1,10 @@
 // Files whose writers died: fenced, and as long as the data servers say.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <thread>
 
 #include "ganesha-fsal/cluster/await.h"
+#include "layout/flex_layout.h"
 #include "tests/ganesha-fsal/server/server_fixture.h"
 
 namespace weft::mds {
@@ -36,6 +38,28 @@ struct Fixture : ServerTest {
   std::vector<std::unique_ptr<FakeServer>> servers;
 };
 
+// The file has two copies, which clients write themselves.
+struct FlexFixture : Fixture {
+  FlexFixture() {
+    policy.type = layout::LayoutType::kFlexFiles;
+    policy.stripe_count = 1;
+    policy.copies = 2;
+    policy.duplication = layout::Duplication::kClientSync;
+  }
+  // How many data servers the client's layout for writing names; 0: it gets none.
+  std::size_t written_at(ClientId client) {
+    const auto granted = grant(f, client, layout::Access::kReadWrite);
+    return granted ? layout::decode_flex_layout(granted->body).value().mirrors.size() : 0;
+  }
+  int jobs() { return servers[0]->jobs() + servers[1]->jobs(); }
+  void settle() {
+    REQUIRE(await_that([&] {
+      server->data().settle_due(true);
+      return !server->journal().unsettled(f);
+    }));
+  }
+};
+
 }  // namespace
 
 TEST_CASE_METHOD(Fixture, "a writer that dies with the metadata server loses no bytes") {
@@ -55,6 +79,22 @@ TEST_CASE_METHOD(Fixture, "a writer that dies with the metadata server loses no 
   CHECK(epoch_at(1) == before + 1);
   CHECK((*names->layout(f))->object_epoch == before + 1);
   check_clean();
+}
+
+TEST_CASE_METHOD(Fixture, "how far a writer of before came is asked for before a size is told") {
+  REQUIRE(grant(f, 5, layout::Access::kReadWrite));
+  servers[1]->hold(f, 2000);
+  restart();
+  CHECK(server->data().size_doubtful(f));
+  CHECK(server->data().size_known(f));
+  CHECK(size() == 2000);
+  CHECK_FALSE(server->data().size_doubtful(f));  // once: then it is as any file being written
+  servers[1]->hold(f, 3000);
+  CHECK(server->data().size_known(f));
+  CHECK(size() == 2000);
+  server->data().settle_due(true);
+  CHECK(size() == 3000);
+  CHECK(epoch_at(1) == 2);
 }
 
 TEST_CASE_METHOD(Fixture, "files are settled side by side, and none waits for all before it") {
@@ -145,6 +185,49 @@ TEST_CASE_METHOD(Fixture, "a file is in doubt until its copies have been compare
   }));
   CHECK(servers[0]->jobs() + servers[1]->jobs() == 1);
   CHECK(size() == 1000);
+}
+
+TEST_CASE_METHOD(FlexFixture, "copies are compared when no client writes them itself") {
+  CHECK(written_at(5) == 2);
+  CHECK(written_at(6) == 2);
+  server->repairs().repairer().start();
+  server->layouts().revoke(f, 5, "lease");
+  REQUIRE(await_that([&] { return !server->layouts().blocked(f); }));
+  CHECK(written_at(7) == 1);
+  REQUIRE(await_that([&] {
+    server->data().settle_due(true);
+    return server->layouts().recalled(f, 6, layout::Access::kReadWrite);
+  }));
+  CHECK(jobs() == 0);
+  for (const ClientId client : {6, 7}) {
+    server->layouts().returned(f, client, layout::Access::kReadWrite);
+  }
+  CHECK(written_at(6) == 1);
+  settle();
+  CHECK(jobs() == 1);
+  CHECK_FALSE(server->layouts().recalled(f, 6, layout::Access::kReadWrite));
+  CHECK(written_at(7) == 2);
+}
+
+TEST_CASE_METHOD(FlexFixture, "copies that were to be compared before a restart are after it") {
+  CHECK(written_at(5) == 2);
+  CHECK(written_at(6) == 2);
+  const bool doubted = GENERATE(false, true);
+  if (doubted) {
+    server->layouts().revoke(f, 5, "lease");
+    REQUIRE(await_that([&] { return !server->layouts().blocked(f); }));
+    CHECK(written_at(7) == 1);
+  }
+  restart();
+  CHECK(await_that([&] { return written_at(6) == 1; }));
+  server->repairs().repairer().start();
+  settle();
+  CHECK(jobs() == 1);
+  // Those of before are fenced, and those since name the leader: nobody is asked for his.
+  CHECK(server->layouts().counters().recalls == 0);
+  CHECK(epoch_at(0) == 2);
+  CHECK(epoch_at(1) == 2);
+  CHECK(written_at(7) == 2);
 }
 
 TEST_CASE_METHOD(Fixture, "a file is settled when the last data server is back") {

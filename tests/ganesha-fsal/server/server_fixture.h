@@ -100,7 +100,8 @@ struct ServerTest : NamespaceCalls<Namespace*> {
   }
   Result<FileData::Granted> grant(FileId file, ClientId client, layout::Access access) {
     return server->data().grant(
-        {.file = file, .client = client, .access = access, .max_bytes = 4096}, policy);
+        {.file = file, .client = client, .access = access, .max_bytes = 4096, .type = policy.type},
+        policy);
   }
   // Both steps, waiting in between.
   Result<FileData::Read> read_at(FileId file, std::uint64_t offset, std::uint32_t count) {

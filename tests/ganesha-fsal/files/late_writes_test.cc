@@ -1,0 +1,95 @@
+// Writes through the metadata server that were given up, and may be carried out late.
+#include <future>
+
+#include "tests/ganesha-fsal/files/file_io_fixture.h"
+
+namespace weft::mds {
+namespace {
+
+struct LateWrite : FileIoTest {
+  LateWrite() : FileIoTest(Waits{.proxy_timeout = 1s}) {
+    policy.copies = 1;
+    REQUIRE(write(0, pattern(100, 1)));
+    at = map().copies[0].ds_ids[0];
+  }
+  ~LateWrite() {
+    if (late.valid()) late.wait();
+  }
+  // A write that its data server does not answer, but may yet.
+  void begin() {
+    hang(at);
+    late = std::async(std::launch::async, [this] { return write(0, pattern(100, 2)); });
+    await_held(at);
+  }
+  [[nodiscard]] bool is_late() {
+    return server->proxy().unsettled(names->object_of(f, map()), map());
+  }
+  [[nodiscard]] bool ends_within(std::chrono::milliseconds time) {
+    return late.wait_for(time) == std::future_status::ready;
+  }
+
+  std::uint32_t at = 0;
+  std::future<Result<ProxyIo::WriteResult>> late;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(LateWrite, "layouts that are out when a write may come late are ended first") {
+  REQUIRE(grant(f, 5, layout::Access::kReadWrite));
+  REQUIRE(grant(f, 6, layout::Access::kRead));
+  begin();
+  REQUIRE(await_that([&] { return is_late(); }));
+  REQUIRE(await_that([&] { return server->layouts().recalled(f, 5, layout::Access::kReadWrite); }));
+  CHECK_FALSE(server->layouts().recalled(f, 6, layout::Access::kRead));
+  CHECK(grant(f, 7, layout::Access::kRead));
+  // Who is told of the failure could have newer bytes written under the layout.
+  CHECK_FALSE(ends_within(300ms));
+  SECTION("by their holders") { server->layouts().returned(f, 5, layout::Access::kReadWrite); }
+  SECTION("by a fence, when they are not returned in time") {
+    later = 3600s;
+    server->layouts().tick();
+    CHECK(server->layouts().counters().revoked > 0);
+  }
+  SECTION("or the late write is settled before") {
+    nfs[at - 1]->let_go(rpc::nfs4::Status::NFS4ERR_NOSPC);
+  }
+  REQUIRE(ends_within(15s));
+  CHECK(late.get().error() == Errc::kTimedOut);
+}
+
+TEST_CASE_METHOD(LateWrite, "no layout for writing is granted while a write may come late") {
+  begin();
+  REQUIRE(ends_within(15s));
+  CHECK(late.get().error() == Errc::kTimedOut);
+  REQUIRE(is_late());
+  CHECK(grant(f, 5, layout::Access::kReadWrite).error() == Errc::kLayoutTryLater);
+  CHECK_FALSE(server->layouts().held_for_write(f));
+  nfs[at - 1]->let_go(rpc::nfs4::Status::NFS4ERR_NOSPC);
+  REQUIRE(await_that([&] { return !is_late(); }));
+  CHECK(grant(f, 5, layout::Access::kReadWrite));
+}
+
+TEST_CASE_METHOD(LateWrite, "nothing is cut and no hole made before a write that may come late") {
+  begin();
+  REQUIRE(ends_within(15s));
+  CHECK(late.get().error() == Errc::kTimedOut);
+  REQUIRE(is_late());
+  SECTION("cut") {
+    CHECK(truncate(10, 5).error() == Errc::kBusy);
+    CHECK_FALSE(control[at - 1]->sizes.contains(f));
+    nfs[at - 1]->let_go(rpc::nfs4::Status::NFS4ERR_NOSPC);
+    REQUIRE(await_that([&] { return !is_late(); }));
+    REQUIRE(truncate(10, 5));
+    CHECK(control[at - 1]->sizes[f] == 10);
+  }
+  SECTION("hole") {
+    CHECK(server->data().punch(f, 0, 50).error() == Errc::kBusy);
+    CHECK(control[at - 1]->ranges.empty());
+    nfs[at - 1]->let_go(rpc::nfs4::Status::NFS4ERR_NOSPC);
+    REQUIRE(await_that([&] { return !is_late(); }));
+    REQUIRE(server->data().punch(f, 0, 50));
+    CHECK(control[at - 1]->ranges.size() == 1);
+  }
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,101 @@
+"""With asynchronous duplication a layout for writing comes back while its leader has bytes that the
+other copy has not: the leader alone is read then, and leads the next writer, too (mirrors.h)."""
+
+import time
+
+import pytest
+from harness.cluster import Cluster, Options
+from harness.config import NFS_PORT
+from harness.copies import objects_of, wait_equal
+from harness.counters import weft
+from harness.in_namespace import InNamespace
+from harness.run import wait_until
+from wire import Client, const, layout_ops, ops
+
+pytestmark = pytest.mark.faults
+
+SIZE = 64 * 1024
+
+
+def connect(cluster, address, **options):
+    return InNamespace(cluster.mds_node, lambda: Client((address, NFS_PORT), **options)).result()
+
+
+def servers_of(client, layout):
+    """Addresses of the data servers that the layout names."""
+    body = layout_ops.unpack_files_layout(layout.layouts[0].body)
+    device = client.call(layout_ops.getdeviceinfo(body.device))
+    named = layout_ops.unpack_files_address(device.address)
+    return {named.servers[index][0][1].rsplit(".", 2)[0] for index in named.stripe_indices}
+
+
+class Holder:
+    """A client with the file open, that gets layouts and goes to the leader with them."""
+
+    def __init__(self, cluster, leader, owner):
+        self.cluster = cluster
+        self.mds = connect(cluster, cluster.address, owner=owner)
+        self.at_leader = connect(cluster, leader.node.address, minor=1, owner=owner,
+                                 flags=const.EXCHGID_USE_PNFS_DS)
+        self.handle, self.stateid = self.mds.open("/export", b"file", create=True)
+
+    def layout(self, iomode):
+        return self.mds.call(ops.putfh(self.handle), layout_ops.layoutget(self.stateid, iomode))
+
+    def write(self, fill):
+        """Unstable, and the layout is given back without a COMMIT."""
+        layout = self.layout(const.IOMODE_RW)
+        [there] = layout_ops.unpack_files_layout(layout.layouts[0].body).handles
+        answer = self.at_leader.call(ops.putfh(there),
+                                     ops.write(ops.ANONYMOUS, 0, fill * SIZE, const.UNSTABLE4))
+        assert answer.committed == const.UNSTABLE4
+        self.mds.call(ops.putfh(self.handle), layout_ops.layoutreturn(layout.stateid))
+
+    def close(self):
+        self.mds.close()
+        self.at_leader.close()
+
+
+def test_what_a_leader_owes_is_read_there_and_not_written_over(run, network):
+    cluster = Cluster(run, network, Options(
+        data_servers=2, domains=("a", "b"), stripe_unit=SIZE, stripe_count=1, lease_s=40,
+        extra={"Copies": "2", "Duplication": "server-async", "Inline": "0", "Kept_Layouts": "0"}))
+    if not cluster.counted:
+        pytest.skip("Ganesha's VFS has no copies")
+    wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
+    with connect(cluster, cluster.address) as maker:
+        handle, stateid = maker.open("/export", b"file", create=True)
+        maker.call(ops.putfh(handle), ops.write(stateid, 0, b"a" * SIZE, const.FILE_SYNC4))
+    wait_equal(cluster)
+    [stripe] = weft(cluster, "layout", "show", f"{cluster.path}/file")["stripes"]
+    first = stripe["copies"][0]["ds_name"]  # of copies that are alike it leads
+    leader = next(server for server in cluster.ds if server.name == first)
+    partner = next(server for server in cluster.ds if server is not leader)
+
+    one, other = Holder(cluster, leader, b"one"), Holder(cluster, leader, b"other")
+    partner.node.cut()
+    one.write(b"b")
+    # The other copy has not got it, and is not read.
+    layout = other.layout(const.IOMODE_READ)
+    assert len(layout_ops.unpack_files_layout(layout.layouts[0].body).handles) == 1
+    assert servers_of(other.mds, layout) == {leader.node.address}
+    [there] = layout_ops.unpack_files_layout(layout.layouts[0].body).handles
+    read = other.at_leader.call(ops.putfh(there), ops.read(ops.ANONYMOUS, 0, SIZE))
+    assert read.data == b"b" * SIZE
+    through = other.mds.call(ops.putfh(other.handle), ops.read(other.stateid, 0, SIZE))
+    assert through.data == b"b" * SIZE
+    other.mds.call(ops.putfh(other.handle), layout_ops.layoutreturn(layout.stateid))
+    # The next writer goes to the same leader, so that what is owed does not come after it: there it
+    # waits for what is on its way to the same bytes.
+    writing = InNamespace(cluster.mds_node, lambda: other.write(b"c"))
+    time.sleep(1)
+    partner.node.restore()
+    writing.result()
+    cluster.wait_up()
+    wait_equal(cluster, timeout_s=60)
+    assert [file.read_bytes() for server in cluster.ds
+            for file in objects_of(server.store).values()] == [b"c" * SIZE] * 2
+    read = one.mds.call(ops.putfh(one.handle), ops.read(one.stateid, 0, SIZE))
+    assert read.data == b"c" * SIZE
+    one.close()
+    other.close()
