@@ -71,6 +71,23 @@ Result<std::uint64_t> keyed_number(std::string_view text, std::string_view key) 
   return absent(key);
 }
 
+// The first numbers of a device's line in /proc/diskstats.
+template <std::size_t kNumbers>
+Result<std::array<std::uint64_t, kNumbers>> disk_counts(std::string_view text,
+                                                        DeviceNumber device) {
+  while (!text.empty()) {
+    std::string_view line = take_line(text);
+    std::array<std::uint64_t, 2> id{};
+    if (!take_numbers(line, id)) return malformed("a line of /proc/diskstats");
+    if (id[0] != device.major || id[1] != device.minor) continue;
+    static_cast<void>(take_word(line));  // its name
+    std::array<std::uint64_t, kNumbers> counts{};
+    if (!take_numbers(line, counts)) return malformed("a line of /proc/diskstats");
+    return counts;
+  }
+  return absent("the device in /proc/diskstats");
+}
+
 }  // namespace
 
 Result<MachineStat> parse_machine_stat(std::string_view text) {
@@ -122,17 +139,17 @@ Result<ByteTotals> parse_net_dev(std::string_view text) {
 }
 
 Result<ByteTotals> parse_diskstats(std::string_view text, DeviceNumber device) {
-  while (!text.empty()) {
-    std::string_view line = take_line(text);
-    std::array<std::uint64_t, 2> id{};
-    if (!take_numbers(line, id)) return malformed("a line of /proc/diskstats");
-    if (id[0] != device.major || id[1] != device.minor) continue;
-    static_cast<void>(take_word(line));     // its name
-    std::array<std::uint64_t, 7> counts{};  // reads, merged, sectors, ms, writes, merged, sectors
-    if (!take_numbers(line, counts)) return malformed("a line of /proc/diskstats");
-    return ByteTotals{counts[2] * kSectorBytes, counts[6] * kSectorBytes};
-  }
-  return absent("the device in /proc/diskstats");
+  // reads, merged, sectors, ms, writes, merged, sectors
+  auto counts = disk_counts<7>(text, device);
+  if (!counts) return pass(counts);
+  return ByteTotals{(*counts)[2] * kSectorBytes, (*counts)[6] * kSectorBytes};
+}
+
+Result<std::uint64_t> parse_disk_queue(std::string_view text, DeviceNumber device) {
+  // those, ms, under way
+  auto counts = disk_counts<9>(text, device);
+  if (!counts) return pass(counts);
+  return (*counts)[8];
 }
 
 Result<ByteTotals> parse_process_io(std::string_view text) {

@@ -249,4 +249,10 @@ Result<std::uint64_t> bytes_moved(KernelFiles& files, const Result<DeviceNumber>
   return totals->in + totals->out;
 }
 
+std::uint64_t disk_queue(KernelFiles& files, const Result<DeviceNumber>& device) {
+  if (!device) return 0;
+  auto text = files.read("/proc/diskstats");
+  return text ? parse_disk_queue(*text, *device).value_or(0) : 0;
+}
+
 }  // namespace weft::ds

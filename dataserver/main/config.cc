@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "dataserver/process/config_fields.h"
+#include "dataserver/segments/successor_graph.h"
 #include "rpc/session/server_options.h"
 
 namespace weft::ds {
@@ -137,6 +138,41 @@ ClientLimits client_limits(const DsConfig& config) {
   return limits;
 }
 
+namespace {
+
+void add_segment_fields(std::vector<Field>& fields, SegmentOptions& segments) {
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  constexpr std::int64_t kMost = std::int64_t{64} << 30;  // the index is written as a whole
+  fields.push_back(number_field("segments.size", segments.size, 0, kMost, Kind::kBytes));
+  fields.push_back(
+      number_field("segments.cache", segments.cache_bytes, 16 * kMiB, kMost, Kind::kBytes));
+  fields.push_back(number_field("segments.best", segments.best, 1, SuccessorOptions::kMostRecent));
+  fields.push_back(
+      number_field("segments.recent", segments.recent, 1, SuccessorOptions::kMostRecent));
+  fields.push_back(number_field("segments.history", segments.history, 1024, 16'777'216));
+  fields.push_back(number_field("segments.idle_seconds", segments.idle, 1, 3600));
+}
+
+Result<> check_segments(const DsConfig& config) {
+  const SegmentOptions& segments = config.segments;
+  if (!segments.on()) return {};
+  constexpr std::uint64_t kLeast = kStripsInSegment * kStrip;
+  if (config.target || !config.parity.empty()) {
+    return fail(Errc::kInvalid,
+                "segments.size is for objects in the folder of store.path: not with "
+                "store.target or store.parity");
+  }
+  if (segments.size < kLeast) {
+    return fail(Errc::kInvalid, fmt::format("segments.size must be 0, or at least {}", kLeast));
+  }
+  if (segments.best > segments.recent) {
+    return fail(Errc::kInvalid, "segments.best must be at most segments.recent");
+  }
+  return {};
+}
+
+}  // namespace
+
 std::vector<TomlField> config_fields(DsConfig& config) {
   std::vector<Field> fields = server_fields(config);
   fields.push_back(text_field("store.path", config.store.path));
@@ -166,6 +202,7 @@ std::vector<TomlField> config_fields(DsConfig& config) {
   fields.push_back(number_field("store.parity_scrub_rate", config.parity_scrub_rate, 0,
                                 std::int64_t{1} << 40, Kind::kBytes));
   fields.push_back(cache_size_field("cache.size", config.cache_bytes));
+  add_segment_fields(fields, config.segments);
   fields.push_back({"load.counters", Kind::kText, [&config](const Value& value) {
                       return set_load_counters(value, config.load.counters);
                     }});
@@ -216,6 +253,7 @@ Result<> check_config(const DsConfig& config, bool standalone) {
   if (config.emulated_disk.on() && (config.target || !config.parity.empty())) {
     return fail(Errc::kInvalid, "store.emulated_disk is the targets' where objects are at targets");
   }
+  if (auto segments = check_segments(config); !segments) return segments;
   const bool kernel_caches = !config.target && config.parity.empty() &&
                              config.store.mode == IoMode::kBuffered && !config.emulated_disk.on();
   if (config.cache_bytes > 0 && kernel_caches) {

@@ -14,6 +14,7 @@
 #include "dataserver/mirror/mirror_options.h"
 #include "dataserver/parity/geometry.h"
 #include "dataserver/process/toml_fields.h"
+#include "dataserver/segments/segment_table.h"
 #include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
 #include "dataserver/targets/target_link.h"
@@ -68,6 +69,9 @@ struct DsConfig {
 
   // [cache]: size
   std::size_t cache_bytes = 0;  // 0: none
+
+  // [segments]: size, cache, best, recent, history, idle_seconds
+  SegmentOptions segments;
 
   // [load]: counters, disk_max, net_max
   LoadOptions load;

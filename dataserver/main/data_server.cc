@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <future>
 
+#include "dataserver/segments/segment_metrics.h"
 #include "dataserver/store/cache_metrics.h"
 #include "rpc/base/clock.h"
 #include "rpc/nfs4/payload_locator.h"
@@ -162,6 +163,7 @@ Result<> DataServer::start_metrics() {
     write_metrics(metrics(), out);
     if (const TargetView* target = chain_->target()) write_target_metrics(*target, out);
     if (const ParityView* parity = chain_->parity()) write_parity_metrics(*parity, out);
+    if (const SegmentTable* segments = chain_->segments()) write_segment_metrics(*segments, out);
     if (const CacheView* cache = chain_->cache()) write_cache_metrics(*cache, "weft_ds", out);
   });
   if (!page) return pass(page);

@@ -1,6 +1,7 @@
 // The store that a data server's configuration names: objects in its own folder (FolderChain), at a
 // target (TargetChain), or at a parity group of targets (GroupChain); with identity and fences in
-// its own folder always. Over any of them there may be a cache (CachedStore).
+// its own folder always. Over any of them there may be a cache (CachedStore), and between a folder
+// and its cache segments (SegmentStore).
 //
 // A folder is of one kind for ever: with objects of its own a target's would hide them, and the
 // other way round. What tells is the file `target`, which the first connection to one leaves, or
@@ -17,6 +18,7 @@
 
 #include "dataserver/main/config.h"
 #include "dataserver/parity/parity_view.h"
+#include "dataserver/segments/segment_table.h"
 #include "dataserver/store/cached_store.h"
 #include "dataserver/store/file_store.h"
 #include "dataserver/store/store_directory.h"
@@ -62,15 +64,16 @@ class StoreChain {
   // Rates and intervals; for what is under way they stay as they were.
   virtual void reload(const DsConfig& /*next*/) {}
 
-  // Null without a target, a group, a cache.
+  // Null without a target, a group, segments, a cache.
   [[nodiscard]] virtual const TargetView* target() const { return nullptr; }
+  [[nodiscard]] virtual const SegmentTable* segments() const { return nullptr; }
   [[nodiscard]] virtual const ParityView* parity() const { return nullptr; }
   [[nodiscard]] const CacheView* cache() const {
     return cache_ == nullptr ? nullptr : &cache_->view();
   }
 
-  // Ends the connections to targets, and what a group does in the background; before the I/O
-  // threads end.
+  // Ends the connections to targets, and what a group or segments do in the background; before the
+  // I/O threads end.
   virtual void disconnect() {}
   // Closes clean; nothing but directory() may be used after that. Precondition: no operation is in
   // flight, and the I/O threads have ended, but their contexts are still there: links to targets

@@ -50,6 +50,9 @@ void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, r
   if (job->sums && (parts_.pool == nullptr || args.count > kMaxSumRange)) {
     return fail_op(Op::OP_READ, Status::NFS4ERR_INVAL, job->done);
   }
+  if (HandleGate::is_clients(job->handle)) {
+    parts_.store.note_read(handle->client_id, handle->object, job->offset, job->count);
+  }
   if (job->for_partner && parts_.duplication != nullptr) return read_for_partner(std::move(job));
   read_store(std::move(job));
 }

@@ -32,6 +32,10 @@ class CachedStore final : public Store {
   CachedStore(Store& beneath, BlockCache& cache)
       : beneath_(beneath), cache_(cache), area_(cache, beneath) {}
 
+  void note_read(std::uint64_t client, const layout::ObjectId& object, std::uint64_t offset,
+                 std::uint32_t count) override {
+    beneath_.note_read(client, object, offset, count);
+  }
   void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
             Done<ReadResult> done) override;
   void read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,

@@ -1,9 +1,10 @@
 // The Store interface: the one way a data server reaches its objects.
 //
 // A store is a chain of small links with this interface (docs/architecture.md): FileStore keeps
-// objects as sparse files; EmulatedStore makes it a slower disk, for benchmarks; CachedStore keeps
-// what is read in memory; RemoteStore (dataserver/targets) reaches a target in another process;
-// ParityStore is over several. A data server's configuration names its chain.
+// objects as sparse files; EmulatedStore makes it a slower disk, for benchmarks; SegmentStore
+// (dataserver/segments) keeps together what is read together; CachedStore keeps what is read in
+// memory; RemoteStore (dataserver/targets) reaches a target in another process; ParityStore is over
+// several. A data server's configuration names its chain.
 //
 // Asynchrony: every operation takes a completion, called exactly once, on the thread that started
 // the operation, possibly before the call returns. An operation in flight keeps its store alive by
@@ -98,6 +99,10 @@ class Store {
   Store& operator=(const Store&) = delete;
   virtual ~Store() = default;
 
+  // A client is about to read this. For links that learn from who reads what after what; a read
+  // that no client asked for is not told.
+  virtual void note_read(std::uint64_t /*client*/, const layout::ObjectId& /*object*/,
+                         std::uint64_t /*offset*/, std::uint32_t /*count*/) {}
   // kNotFound when the object does not exist; an empty payload at or past its end.
   virtual void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
                     Done<ReadResult> done) = 0;

@@ -99,8 +99,9 @@ std::string to_string(const Uuid& uuid) {
 }
 
 std::string format_identity(const StoreIdentity& identity) {
-  return fmt::format("weft store {}\nuuid {}\ncluster {}\nds_id {}\n", kStoreFormat,
-                     to_string(identity.uuid), to_string(identity.cluster), identity.ds_id);
+  return fmt::format("weft store {}\nuuid {}\ncluster {}\nds_id {}\n",
+                     identity.segments ? kSegmentsFormat : kPlainFormat, to_string(identity.uuid),
+                     to_string(identity.cluster), identity.ds_id);
 }
 
 Result<StoreIdentity> parse_identity(std::string_view text) {
@@ -109,9 +110,10 @@ Result<StoreIdentity> parse_identity(std::string_view text) {
   if (!take_number(text, "weft store ", 10, format)) {
     return fail(Errc::kCorrupt, "not a store's identity");
   }
-  if (format != kStoreFormat) {
+  if (format != kPlainFormat && format != kSegmentsFormat) {
     return fail(Errc::kNotSupported, fmt::format("store format {} is not known here", format));
   }
+  identity.segments = format == kSegmentsFormat;
   if (!take_uuid(text, "uuid ", identity.uuid) || !take_uuid(text, "cluster ", identity.cluster) ||
       !take_number(text, "ds_id ", 10, identity.ds_id) || !text.empty()) {
     return fail(Errc::kCorrupt, "the store's identity is malformed");
@@ -192,10 +194,20 @@ Result<> StoreDirectory::load_verifier(Random& random) {
 }
 
 Result<> StoreDirectory::join(const Uuid& cluster, std::uint32_t ds_id) {
-  if (identity_.cluster == cluster && identity_.ds_id == ds_id) return {};
   StoreIdentity changed = identity_;
   changed.cluster = cluster;
   changed.ds_id = ds_id;
+  return change_identity(changed);
+}
+
+Result<> StoreDirectory::mark_segments(bool there) {
+  StoreIdentity changed = identity_;
+  changed.segments = there;
+  return change_identity(changed);
+}
+
+Result<> StoreDirectory::change_identity(const StoreIdentity& changed) {
+  if (changed == identity_) return {};
   auto written = replace_file(root_.get(), kIdentityFile, as_bytes(format_identity(changed)));
   if (written) identity_ = changed;
   return written;

@@ -126,7 +126,7 @@ test_faults() {
 }
 test_stores() {
   local kind
-  for kind in ${WEFT_STORE:-shm tcp parity3 parity4 parity3-tcp}; do
+  for kind in ${WEFT_STORE:-segments shm tcp parity3 parity4 parity3-tcp}; do
     WEFT_STORE=$kind test_system_run "stores-$kind" "running client tests over $kind" \
       -m 'any_store and not long' tests/system "$@"
   done

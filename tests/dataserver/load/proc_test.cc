@@ -59,6 +59,10 @@ TEST_CASE("a device's bytes, whole or partition") {
   CHECK(parse_diskstats(kDisks, {9, 1}).error() == Errc::kNotFound);
   CHECK(parse_diskstats("8 0 sda 100 0\n", {8, 0}).error() == Errc::kInvalid);
   CHECK(parse_diskstats("disks\n", {8, 0}).error() == Errc::kInvalid);
+  CHECK(parse_disk_queue("   8       0 sda 100 0 2000 5 50 0 400 9 7 3 14\n", {8, 0}) == 7U);
+  CHECK(parse_disk_queue(kDisks, {8, 1}) == 0U);
+  CHECK(parse_disk_queue(kDisks, {9, 1}).error() == Errc::kNotFound);
+  CHECK(parse_disk_queue("8 0 sda 100 0 2000 5 50 0 400 9\n", {8, 0}).error() == Errc::kInvalid);
 }
 
 TEST_CASE("what a process or thread does") {

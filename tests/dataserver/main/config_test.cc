@@ -204,6 +204,36 @@ TEST_CASE("a disk is emulated where the objects are, and only when asked for") {
   CHECK_FALSE(check_config(whole, false));
 }
 
+TEST_CASE("segments are of folders, and off unless they have a size") {
+  const auto plain = parse_config(kWhole, "ds.toml").value();
+  CHECK_FALSE(plain.segments.on());
+  const auto config = parse_config(
+      "[segments]\nsize = \"20 GiB\"\ncache = \"1 GiB\"\nbest = 1\nrecent = 2\nhistory = 4096\n"
+      "idle_seconds = 7\n",
+      "ds.toml");
+  REQUIRE(config);
+  CHECK(config->segments.size == std::uint64_t{20} << 30);
+  CHECK(config->segments.cache_bytes == std::uint64_t{1} << 30);
+  CHECK(config->segments.best == 1);
+  CHECK(config->segments.recent == 2);
+  CHECK(config->segments.history == 4096);
+  CHECK(config->segments.idle == std::chrono::seconds(7));
+  CHECK(error_of("[segments]\nrecent = 9\n") == "ds.toml:2: segments.recent: must be from 1 to 8");
+  DsConfig checked = plain;
+  checked.segments.size = std::uint64_t{1} << 30;
+  CHECK(check_config(checked, true).has_value());
+  checked.segments.best = 5;
+  CHECK(check_config(checked, true).error().text ==
+        "segments.best must be at most segments.recent");
+  checked.segments.best = 2;
+  checked.segments.size = 1 << 20;
+  CHECK(check_config(checked, true).error().text ==
+        "segments.size must be 0, or at least 16777216");
+  checked.segments.size = std::uint64_t{1} << 30;
+  checked.target = TargetAddress{.path = "/run/target.sock"};
+  CHECK(check_config(checked, true).error().text.starts_with("segments.size is for objects in"));
+}
+
 TEST_CASE("a cache is of a size that is worth it, and where the kernel has none") {
   CHECK(parse_config(kWhole, "ds.toml")->cache_bytes == 0);
   CHECK(parse_config("[cache]\nsize = \"256 MiB\"\n", "ds.toml")->cache_bytes == 256U << 20);

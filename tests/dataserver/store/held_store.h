@@ -152,6 +152,21 @@ class HeldStore final : public ds::Store {
       return {};
     });
   }
+  // By number alone: all is in one folder.
+  void list(ds::ListPlace from, std::uint32_t max, Done<ds::ObjectList> done) override {
+    submit<ds::ObjectList>(std::move(done), [=, this](bool) -> Result<ds::ObjectList> {
+      ds::ObjectList page;
+      for (auto at = files.upper_bound(from.after); at != files.end(); ++at) {
+        if (page.objects.size() == max) {
+          page.more = true;
+          break;
+        }
+        page.objects.push_back(at->first);
+        page.next.after = at->first;
+      }
+      return page;
+    });
+  }
   [[nodiscard]] ds::WriteVerifier verifier() const override { return verifier_; }
   [[nodiscard]] bool settled() const override { return late_.empty(); }
   [[nodiscard]] Result<ds::StoreStat> usage() const override { return ds::StoreStat{}; }

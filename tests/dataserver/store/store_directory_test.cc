@@ -30,9 +30,14 @@ TEST_CASE("an identity reads back as written, and nothing else is one") {
     CHECK_FALSE(parse_identity(text.substr(0, cut)).has_value());
   }
   CHECK_FALSE(parse_identity(text + "x").has_value());
-  std::string other = text;
-  other[other.find('1')] = '2';
-  CHECK(parse_identity(other).error() == Errc::kNotSupported);
+  for (const char format : {'0', '3'}) {
+    std::string other = text;
+    other[other.find('1')] = format;
+    CHECK(parse_identity(other).error() == Errc::kNotSupported);
+  }
+  identity.segments = true;
+  CHECK(format_identity(identity).starts_with("weft store 2\n"));
+  CHECK(parse_identity(format_identity(identity)) == identity);
 }
 
 TEST_CASE("a small file takes the memory of its size, not of what it may have") {
@@ -59,6 +64,25 @@ TEST_CASE("a store is formatted once and keeps its identity and data server id")
     CHECK(identity.ds_id == 12);
   }
   CHECK(open_store(path, false, 9).value()->identity() == identity);
+}
+
+TEST_CASE("that a store has segments stays until it has none, whatever system it joins") {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/store";
+  {
+    auto store = open_store(path, true, 1).value();
+    CHECK_FALSE(store->identity().segments);
+    REQUIRE(store->mark_segments(true));
+    REQUIRE(store->join({std::byte{9}}, 12));
+  }
+  {
+    auto store = open_store(path, false, 1).value();
+    CHECK(store->identity().segments);
+    REQUIRE(store->mark_segments(false));
+  }
+  const auto store = open_store(path, false, 1).value();
+  CHECK_FALSE(store->identity().segments);
+  CHECK(store->identity().ds_id == 12);
 }
 
 TEST_CASE("two openers of one store: the second is refused") {

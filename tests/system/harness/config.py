@@ -141,6 +141,16 @@ def _targets(cluster) -> str:
     return f"target = {addresses[0]}\n" if addresses else ""
 
 
+# As eager as can be: what is read twice in a row is a segment after a second.
+SEGMENTS = """[segments]
+size = "64 MiB"
+cache = "32 MiB"
+best = 1
+recent = 2
+idle_seconds = 1
+"""
+
+
 def data_server(cluster, number: int, address: str, store: Path) -> str:
     """weft-ds.toml for data server number, counted from 1."""
     domains = cluster.options.domains
@@ -154,6 +164,7 @@ def data_server(cluster, number: int, address: str, store: Path) -> str:
     size = cluster.options.cache or os.environ.get("WEFT_STORE_CACHE", "")
     cached = size and cluster.targets and over_targets
     cache = f'[cache]\nsize = "{size}"\n' if cached else ""
+    segments = SEGMENTS if cluster.store == "segments" else ""
     return f"""[server]
 name = "ds{number}"
 {domain}listen = ["{address}:{NFS_PORT}"]
@@ -165,7 +176,7 @@ path = "{store}"
 [cluster]
 mds = ["{cluster.address}:{CONTROL_PORT}"]
 key_file = "{cluster.key_file_in(store.parent)}"
-{load}{cache}{cluster.options.tables(number)}"""
+{load}{cache}{segments}{cluster.options.tables(number)}"""
 
 
 def lone_data_server(folder: Path, address: str, mds: str, lines: str = "") -> str:

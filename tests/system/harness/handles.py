@@ -16,9 +16,10 @@ def _handle_key(cluster_key: str) -> bytes:
     return hmac.digest(bytes.fromhex(cluster_key.strip()), b"weft handle\0", hashlib.sha256)[:16]
 
 
-def seal(cluster_key: str, ds_id: int, fileid: int, access: int = READ_WRITE) -> bytes:
+def seal(cluster_key: str, ds_id: int, fileid: int, access: int = READ_WRITE,
+         client: int = 1) -> bytes:
     """A handle for the object of generation 1, fsid 1 and this fileid at data server ds_id."""
-    claim = struct.pack(">BBHIQIIQII8x", 2, access, KEY_ID, ds_id, fileid, 1, 1, 1, 0, 0)
+    claim = struct.pack(">BBHIQIIQII8x", 2, access, KEY_ID, ds_id, fileid, 1, 1, client, 0, 0)
     mac = subprocess.run(
         ["openssl", "mac", "-macopt", f"hexkey:{_handle_key(cluster_key).hex()}", "-macopt",
          "size:16", "SIPHASH"], input=claim, stdout=subprocess.PIPE, check=True, timeout=20)

@@ -137,13 +137,14 @@ def bits_per_second(rate: str) -> int:
 class Network:
     """Makes nodes. Everything goes when the run closes."""
 
-    def __init__(self, run: Run):
+    def __init__(self, run: Run, subnet: str = SUBNET):
         self.run = run
+        self.subnet = subnet
         self.hub = f"{run.name}-hub"
         self._clients = 0
         add_namespace(self.hub)
         sh("ip", "-n", self.hub, "link", "add", "br0", "type", "bridge")
-        sh("ip", "-n", self.hub, "addr", "add", f"{SUBNET}.254/{PREFIX}", "dev", "br0")
+        sh("ip", "-n", self.hub, "addr", "add", f"{subnet}.254/{PREFIX}", "dev", "br0")
         sh("ip", "-n", self.hub, "link", "set", "br0", "up")
 
     def _join(self, name: str, address: str) -> Node:
@@ -167,7 +168,7 @@ class Network:
         return self._server(f"pg{number}", 200 + number)
 
     def _server(self, name: str, host: int) -> Node:
-        node = self._join(name, f"{SUBNET}.{host}")
+        node = self._join(name, f"{self.subnet}.{host}")
         sh("ip", "-n", node.namespace, "addr", "add", f"{node.address}/{PREFIX}", "dev", "e0")
         return node
 
@@ -175,7 +176,7 @@ class Network:
         """A namespace with a tap for one virtual machine; the machine takes the address."""
         self._clients += 1
         name = f"cl{self._clients}"
-        node = self._join(name, f"{SUBNET}.{100 + self._clients}")
+        node = self._join(name, f"{self.subnet}.{100 + self._clients}")
         _add_tap(node)
         return node
 

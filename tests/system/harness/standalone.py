@@ -10,7 +10,7 @@ from . import config, handles, paths, servers, stores
 from .cluster import Cluster, DataServer
 from .in_namespace import InNamespace
 from .process import Process
-from .run import wait_until
+from .run import sh, wait_until
 
 DS_ID = 7
 PATIENCE_S = 90  # for one operation, servers that are away included
@@ -32,6 +32,8 @@ class Standalone(Cluster):
     def _make_alone(self) -> DataServer:
         node = self.network.data_server(1)
         store = self.run.make_folder("ds1/store")
+        if self.options.store_in_memory:
+            sh("mount", "-t", "tmpfs", "-o", "size=4g", "tmpfs", str(store))
         self.file = self.run.folder / "ds1" / "weft-ds.toml"
         self.file.write_text(config.data_server(self, 1, node.address, store))
         command = [str(servers.require(paths.data_server_program())), "--config", str(self.file),
@@ -66,8 +68,8 @@ class Standalone(Cluster):
         return InNamespace(self.ds[0].node, lambda: wait_until(
             connect, timeout_s, "a session with the data server", 0.05)).result(timeout_s + 5)
 
-    def handle(self, fileid: int) -> bytes:
-        return handles.seal(self.key, DS_ID, fileid)
+    def handle(self, fileid: int, client: int = 1) -> bytes:
+        return handles.seal(self.key, DS_ID, fileid, client=client)
 
     def group_state(self) -> str:
         """Of the parity group; nothing while the data server does not say."""
@@ -96,15 +98,18 @@ class Caller:
         self.longest_s = 0.0
         self._client: Client | None = None
 
+    def connect(self) -> None:
+        self.sessions += 1
+        self._client = self.system.session(f"{self.name}-{self.sessions}".encode(),
+                                           self.patience_s)
+
     def call(self, operation, once: bool = False):
         """With `once` None if the connection is lost before the answer. TimeoutError."""
         begun = time.monotonic()
         while True:
             try:
                 if self._client is None:
-                    self.sessions += 1
-                    self._client = self.system.session(f"{self.name}-{self.sessions}".encode(),
-                                                       self.patience_s)
+                    self.connect()
                 result = self._client.call(ops.putfh(self.handle), operation)
                 self.longest_s = max(self.longest_s, time.monotonic() - begun)
                 return result

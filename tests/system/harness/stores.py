@@ -1,5 +1,5 @@
 """Where the data servers of a cluster keep their objects: in their own folders, at one weft-target
-for all of them, or at a parity group of targets.
+for all of them, or at a parity group of targets. "segments" is folders with segments, too.
 
 A test that does not care says nothing and gets what WEFT_STORE says, so that the same tests run
 over every kind. One that looks into the data servers' folders says "folder".
@@ -17,7 +17,7 @@ from .process import Process
 from .run import wait_until
 
 # Kind to the number of targets. Those of TCP have machines of their own.
-KINDS = {"folder": 0, "shm": 1, "tcp": 1, "parity2": 2, "parity3": 3, "parity4": 4,
+KINDS = {"folder": 0, "segments": 0, "shm": 1, "tcp": 1, "parity2": 2, "parity3": 3, "parity4": 4,
          "parity3-tcp": 3}
 
 

@@ -25,6 +25,7 @@ LAYERS = [
     (_DS + 'ring', ['rpc', 'layout']),
     (_DS + 'load', ['rpc', 'layout']),
     (_DS + 'store', ['rpc', 'layout', _DS + 'ring']),
+    (_DS + 'segments', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),
     (_DS + 'process', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),
     (_DS + 'targets', ['rpc', 'layout'] + [_DS + f for f in ('ring', 'load', 'store', 'process')]),
     (_DS + 'mirror', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),

@@ -1,0 +1,274 @@
+#include "dataserver/segments/segment_store.h"
+
+#include <spdlog/spdlog.h>
+#include <xxhash.h>
+
+#include <limits>
+
+namespace weft::ds {
+
+namespace {
+
+constexpr std::chrono::seconds kPoll{1};
+constexpr unsigned kLooks = 40;  // of a read, before it goes beneath come what may
+constexpr std::uint64_t kToTheEnd = std::numeric_limits<std::uint64_t>::max();
+
+SuccessorOptions successors(const SegmentOptions& options) {
+  return {.best = options.best, .recent = options.recent, .max_strips = options.history};
+}
+
+std::uint64_t end_of(std::uint64_t offset, std::uint64_t size) {
+  return size > kToTheEnd - offset ? kToTheEnd : offset + size;
+}
+
+std::optional<std::uint64_t> end_after(const Result<WriteResult>& result, WriteVerifier now) {
+  if (!result || result->verifier != now) return {};
+  return result->object_end;
+}
+// Of what dooms all segments of the object.
+template <class T>
+std::optional<std::uint64_t> end_after(const Result<T>& /*result*/, WriteVerifier /*now*/) {
+  return {};
+}
+
+}  // namespace
+
+SegmentStore::SegmentStore(Store& beneath, Store& partition, const SegmentOptions& options,
+                           std::function<std::uint64_t()> device_queue)
+    : beneath_(beneath),
+      partition_(partition),
+      table_(options),
+      graph_(successors(options)),
+      builder_({.beneath = beneath,
+                .partition = partition_,
+                .table = table_,
+                .groups = [this] { return groups(); },
+                .begun = [this] { return begun_.load(); },
+                .under_way = [this] { return under_way_.load(); },
+                .device_queue = std::move(device_queue),
+                .idle = options.idle}) {}
+
+void SegmentStore::open(Done<void> done) {
+  spawn(partition_.open(), [this, done = std::move(done)](Result<SegmentIndex> index) mutable {
+    if (!index) return done(pass(index));
+    table_.restore(std::move(*index));
+    done(Result<>{});
+  });
+}
+
+// --- Learning ------------------------------------------------------------------------------------
+
+void SegmentStore::note_read(std::uint64_t client, const layout::ObjectId& object,
+                             std::uint64_t offset, std::uint32_t count) {
+  if (count == 0) return;
+  const std::uint64_t last = (end_of(offset, count) - 1) / kStrip;
+  const MutexLock lock(mutex_);
+  observed_ = true;
+  for (std::uint64_t index = offset / kStrip; index <= last; ++index) {
+    graph_.observe(client, {.object = object, .index = index});
+  }
+}
+
+std::vector<StripGroup> SegmentStore::groups() {
+  std::vector<SuccessorGraph::Vertex> vertices;
+  {
+    const MutexLock lock(mutex_);
+    if (!std::exchange(observed_, false)) return {};
+    vertices = graph_.vertices();
+  }
+  return SuccessorGraph::groups_of(vertices);
+}
+
+// On the ring's thread; each tick is the timer's only handler.
+void SegmentStore::tick() {
+  if (stopped_.load()) return ticking_.store(false);
+  poll();
+  timer_->expires_after(kPoll);
+  timer_->async_wait([this](const boost::system::error_code& /*stopped or not*/) { tick(); });
+}
+
+void SegmentStore::start(IoRing& ring) {
+  ring_ = &ring;
+  timer_ = std::make_unique<boost::asio::steady_timer>(ring.context());
+  ticking_.store(true);
+  ring.post([this] { tick(); });
+}
+
+void SegmentStore::stop() {
+  builder_.stop();
+  if (stopped_.exchange(true) || ring_ == nullptr) return;
+  ring_->post([this] { timer_->cancel(); });
+}
+
+// --- Reading -------------------------------------------------------------------------------------
+
+struct SegmentStore::ReadOp {
+  layout::ObjectId object;
+  std::uint64_t offset = 0;
+  std::uint32_t count = 0;
+  unsigned looks = 0;
+  bool waited = false;  // for a segment
+  Done<ReadResult> done;
+};
+
+void SegmentStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+                        Done<ReadResult> done) {
+  table_.view().reads.fetch_add(1, std::memory_order_relaxed);
+  look(std::make_shared<ReadOp>(
+      ReadOp{.object = object, .offset = offset, .count = count, .done = std::move(done)}));
+}
+
+void SegmentStore::look(std::shared_ptr<ReadOp> op) {
+  using Kind = SegmentTable::Found::Kind;
+  if (++op->looks > kLooks) return read_beneath(*op);
+  auto found = table_.find(op->object, op->offset, op->count, beneath_.verifier());
+  switch (found.kind) {
+    case Kind::kNothing: return read_beneath(*op);
+    case Kind::kEnd: return ask_end(std::move(op), found.entry);
+    case Kind::kLoad: return load(std::move(op), found.segment);
+    case Kind::kBytes: break;
+  }
+  SegmentView& view = table_.view();
+  (op->waited ? view.waits : view.hits).fetch_add(1, std::memory_order_relaxed);
+  view.hit_bytes.fetch_add(found.result.payload.size(), std::memory_order_relaxed);
+  op->done(std::move(found.result));
+}
+
+void SegmentStore::read_beneath(ReadOp& op) {
+  beneath_.read(op.object, op.offset, op.count, beneath(std::move(op.done)));
+}
+
+void SegmentStore::ask_end(std::shared_ptr<ReadOp> op, std::uint64_t entry) {
+  const layout::ObjectId object = op->object;
+  beneath_.stat(object, [this, op = std::move(op), entry](const Result<ObjectStat>& stat) {
+    if (!stat) return read_beneath(*op);
+    table_.learn_end(op->object, entry, stat->size);
+    look(op);
+  });
+}
+
+void SegmentStore::load(std::shared_ptr<ReadOp> op, const SegmentTable::SegmentPtr& segment) {
+  op->waited = true;
+  Buffer memory;
+  SegmentTable::Waiter waiter{.ring = IoRing::current(), .go_on = [this, op] { look(op); }};
+  switch (table_.begin_load(segment, waiter, memory)) {
+    case SegmentTable::Load::kThere: return look(std::move(op));
+    case SegmentTable::Load::kJoined: return;
+    case SegmentTable::Load::kRefused: return read_beneath(*op);
+    case SegmentTable::Load::kStart: break;
+  }
+  const auto whole = std::make_shared<Buffer>(std::move(memory));
+  partition_.read(SegmentTable::number_of(segment), *whole,
+                  beneath<void>([this, segment, whole](Result<> result) {
+                    loaded(segment, std::move(*whole), std::move(result));
+                  }));
+}
+
+void SegmentStore::loaded(const SegmentTable::SegmentPtr& segment, Buffer memory, Result<> result) {
+  if (result && XXH64(memory.data(), memory.size(), 0) != SegmentTable::sum_of(segment)) {
+    result = fail(Errc::kCorrupt, "a segment's bytes do not have its checksum");
+  }
+  const bool damaged = !result && !(result.error() == Errc::kBusy);
+  auto bytes = result ? std::optional(std::move(memory)) : std::nullopt;
+  auto waiters = table_.end_load(segment, std::move(bytes), damaged);
+  if (damaged) {
+    const std::uint64_t number = SegmentTable::number_of(segment);
+    spdlog::warn("event=segment_dropped number={} error=\"{}\"", number, result.error().describe());
+    partition_.remove_all(
+        {number}, [this](std::uint64_t gone) { table_.removed(gone); },
+        [](const Result<>& /*the builder tries again*/) {});
+  }
+  IoRing* here = IoRing::current();
+  for (auto& waiter : waiters) {
+    if (waiter.ring == here) {
+      waiter.go_on();
+    } else {
+      waiter.ring->post(std::move(waiter.go_on));
+    }
+  }
+}
+
+// --- Changing ------------------------------------------------------------------------------------
+
+template <class T, class Go>
+void SegmentStore::change(const layout::ObjectId& object, std::uint64_t begin, std::uint64_t end,
+                          Go go, Done<T> done) {
+  auto doomed = table_.begin_change(object, begin, end);
+  auto ended = beneath<T>([this, object, done = std::move(done)](Result<T> result) mutable {
+    table_.end_change(object, end_after(result, beneath_.verifier()));
+    done(std::move(result));
+  });
+  if (doomed.empty()) return go(std::move(ended));
+  partition_.remove_all(
+      std::move(doomed), [this](std::uint64_t number) { table_.removed(number); },
+      [go = std::move(go), ended = std::move(ended)](Result<> removed) mutable {
+        if (!removed) return ended(pass(removed));
+        go(std::move(ended));
+      });
+}
+
+template <class T, class Go>
+void SegmentStore::change_all(const layout::ObjectId& object, Go go, Done<T> done) {
+  change<T>(object, 0, kToTheEnd, std::move(go), std::move(done));
+}
+
+void SegmentStore::write(const layout::ObjectId& object, std::uint64_t offset,
+                         std::vector<Buffer> data, Stability wanted, Done<WriteResult> done) {
+  std::uint64_t size = 0;
+  for (const Buffer& piece : data) size += piece.size();
+  change<WriteResult>(
+      object, offset, end_of(offset, size),
+      [this, object, offset, data = std::move(data), wanted](Done<WriteResult> then) mutable {
+        beneath_.write(object, offset, std::move(data), wanted, std::move(then));
+      },
+      std::move(done));
+}
+
+void SegmentStore::write_piped(const layout::ObjectId& object, std::uint64_t offset,
+                               PipedBytes data, Stability wanted, Done<WriteResult> done) {
+  const std::uint64_t end = end_of(offset, data.size());
+  change<WriteResult>(
+      object, offset, end,
+      [this, object, offset, data = std::move(data), wanted](Done<WriteResult> then) mutable {
+        beneath_.write_piped(object, offset, std::move(data), wanted, std::move(then));
+      },
+      std::move(done));
+}
+
+void SegmentStore::truncate(const layout::ObjectId& object, std::uint64_t size,
+                            Done<ObjectStat> done) {
+  change_all<ObjectStat>(
+      object,
+      [this, object, size](Done<ObjectStat> then) {
+        beneath_.truncate(object, size, std::move(then));
+      },
+      std::move(done));
+}
+
+void SegmentStore::remove(const layout::ObjectId& object, Done<void> done) {
+  change_all<void>(
+      object, [this, object](Done<void> then) { beneath_.remove(object, std::move(then)); },
+      std::move(done));
+}
+
+void SegmentStore::allocate(const layout::ObjectId& object, std::uint64_t offset,
+                            std::uint64_t size, Done<void> done) {
+  change_all<void>(
+      object,
+      [this, object, offset, size](Done<void> then) {
+        beneath_.allocate(object, offset, size, std::move(then));
+      },
+      std::move(done));
+}
+
+void SegmentStore::punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                         Done<void> done) {
+  change_all<void>(
+      object,
+      [this, object, offset, size](Done<void> then) {
+        beneath_.punch(object, offset, size, std::move(then));
+      },
+      std::move(done));
+}
+
+}  // namespace weft::ds

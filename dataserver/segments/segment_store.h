@@ -1,0 +1,125 @@
+// SegmentStore: a store that learns which strips are read one after another, keeps them together on
+// disk, and brings them into memory together: SOGP, semantic on-disk grouping and prefetching.
+//
+// For disks that rotate. A read of strips that are in segments is answered from memory; if a
+// segment is not in memory, it comes first, by one large read: that is the prefetch. All other
+// reads go beneath. Segments are copies, made while the disk is idle (segment_builder.h), of what
+// the objects beneath have: to lose them loses nothing.
+//
+// A change of an object first removes, durably, every segment that has a strip of its range, or of
+// the object if it could become shorter; then it goes beneath. If such a segment cannot be removed
+// the change fails, since after a restart the segment would answer with old bytes. So nobody may
+// change the objects beneath past this store while the segments are kept: who goes on without a
+// SegmentStore removes the partition before.
+//
+// read_uncached() is what the objects beneath have. Listing, stat, commit pass through.
+//
+// Threading: as the store beneath; completions on the thread that began the operation. open() from
+// a thread that has an IoRing, before all else; start() and stop() from the program's main thread;
+// poll() from one thread with a ring. Ownership: both stores outlive it, and it is destroyed when
+// idle() after stop().
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+
+#include "dataserver/segments/segment_builder.h"
+#include "dataserver/segments/successor_graph.h"
+
+namespace weft::ds {
+
+class SegmentStore final : public Store {
+ public:
+  // `partition` is a store with nothing else in it. `device_queue`: SegmentBuilder::Parts.
+  SegmentStore(
+      Store& beneath, Store& partition, const SegmentOptions& options,
+      std::function<std::uint64_t()> device_queue = [] { return 0; });
+
+  // Learns what segments there are. An error: the partition cannot be read nor cleared.
+  void open(Done<void> done);
+  // Polls once a second on this ring's thread.
+  void start(IoRing& ring);
+  void stop();
+  [[nodiscard]] bool idle() const { return !builder_.busy() && !ticking_.load(); }
+  void poll() { builder_.poll(); }
+  [[nodiscard]] const SegmentTable& table() const { return table_; }
+
+  void note_read(std::uint64_t client, const layout::ObjectId& object, std::uint64_t offset,
+                 std::uint32_t count) override;
+  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+            Done<ReadResult> done) override;
+  void read_uncached(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+                     Done<ReadResult> done) override {
+    beneath_.read_uncached(object, offset, count, beneath(std::move(done)));
+  }
+  [[nodiscard]] bool takes_pipes() const override { return beneath_.takes_pipes(); }
+  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
+             Stability wanted, Done<WriteResult> done) override;
+  void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
+                   Stability wanted, Done<WriteResult> done) override;
+  void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override {
+    beneath_.commit(object, beneath(std::move(done)));
+  }
+  void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
+  void remove(const layout::ObjectId& object, Done<void> done) override;
+  void stat(const layout::ObjectId& object, Done<ObjectStat> done) override {
+    beneath_.stat(object, std::move(done));
+  }
+  void next_data(const layout::ObjectId& object, std::uint64_t offset,
+                 Done<DataRun> done) override {
+    beneath_.next_data(object, offset, std::move(done));
+  }
+  void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                Done<void> done) override;
+  void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+             Done<void> done) override;
+  void list(ListPlace from, std::uint32_t max, Done<ObjectList> done) override {
+    beneath_.list(from, max, std::move(done));
+  }
+  [[nodiscard]] WriteVerifier verifier() const override { return beneath_.verifier(); }
+  [[nodiscard]] bool settled() const override { return beneath_.settled(); }
+  [[nodiscard]] Result<StoreStat> usage() const override { return beneath_.usage(); }
+
+ private:
+  struct ReadOp;
+  void look(std::shared_ptr<ReadOp> op);
+  void read_beneath(ReadOp& op);
+  void ask_end(std::shared_ptr<ReadOp> op, std::uint64_t entry);
+  void load(std::shared_ptr<ReadOp> op, const SegmentTable::SegmentPtr& segment);
+  void loaded(const SegmentTable::SegmentPtr& segment, Buffer memory, Result<> result);
+
+  // Counted as an operation beneath until it is answered.
+  template <class T>
+  [[nodiscard]] Done<T> beneath(Done<T> done) {
+    begun_.fetch_add(1);
+    under_way_.fetch_add(1);
+    return [this, done = std::move(done)](Result<T> result) mutable {
+      under_way_.fetch_sub(1);
+      done(std::move(result));
+    };
+  }
+  // Removes what has bytes of the range, then `go(done)` changes it.
+  template <class T, class Go>
+  void change(const layout::ObjectId& object, std::uint64_t begin, std::uint64_t end, Go go,
+              Done<T> done);
+  template <class T, class Go>
+  void change_all(const layout::ObjectId& object, Go go, Done<T> done);
+  [[nodiscard]] std::vector<StripGroup> groups();
+  void tick();
+
+  Store& beneath_;
+  SegmentPartition partition_;
+  SegmentTable table_;
+  std::atomic<std::uint64_t> begun_{0};
+  std::atomic<std::uint64_t> under_way_{0};
+  Mutex mutex_;
+  SuccessorGraph graph_ WEFT_GUARDED_BY(mutex_);
+  bool observed_ WEFT_GUARDED_BY(mutex_) = false;  // since groups() was asked
+  SegmentBuilder builder_;
+  std::unique_ptr<boost::asio::steady_timer> timer_;
+  IoRing* ring_ = nullptr;
+  std::atomic<bool> ticking_{false};
+  std::atomic<bool> stopped_{false};
+};
+
+}  // namespace weft::ds
