@@ -31,6 +31,7 @@ struct weft_options {
   char* key_file;             /* the cluster key */
   char* admin_socket;         /* Unix socket of the command line; "" for none */
   char* metrics_address;      /* where Prometheus scrapes: host:port; "" for nowhere */
+  char* status_address;       /* of the page for browsers: host:port; "" for nowhere */
   uint32_t layout_kind;       /* enum weft_layout_kind */
   uint32_t stripe_unit;       /* bytes */
   uint32_t stripe_count;      /* data servers for a file; 0: all */
@@ -74,6 +75,7 @@ struct weft_options {
   TEXT("Key_File", 0, 4096, NULL, key_file)                                  \
   TEXT("Admin_Socket", 0, 100, NULL, admin_socket)                           \
   TEXT("Metrics_Address", 0, 255, NULL, metrics_address)                     \
+  TEXT("Status_Address", 0, 255, NULL, status_address)                       \
   CHOICE("Layout_Type", layout_kinds, WEFT_LAYOUT_FILES, layout_kind)        \
   NUMBER("Stripe_Unit", 64, 1U << 30, 1U << 20, stripe_unit)                 \
   NUMBER("Stripe_Count", 0, 256, 0, stripe_count)                            \

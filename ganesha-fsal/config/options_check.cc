@@ -200,6 +200,7 @@ Result<> check_whole(const Given& given, const ConfBlock& block) {
   if (auto good = check_path(given, "Admin_Socket", block.place, false); !good) return good;
   if (auto good = check_address(given, "Control_Address"); !good) return good;
   if (auto good = check_address(given, "Metrics_Address"); !good) return good;
+  if (auto good = check_address(given, "Status_Address"); !good) return good;
   if (given.values.stripe_unit % layout::kStripeUnitMultiple != 0) {
     return conf_error(block.place, fmt::format("Stripe_Unit = {}: must be a multiple of 64 bytes",
                                                given.values.stripe_unit));

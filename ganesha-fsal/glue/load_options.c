@@ -47,4 +47,5 @@ void weft_options_free(struct weft_options* options) {
   gsh_free(options->key_file);
   gsh_free(options->admin_socket);
   gsh_free(options->metrics_address);
+  gsh_free(options->status_address);
 }

@@ -95,6 +95,7 @@ void MetadataServer::start_background() {
 MetadataServer::~MetadataServer() {
   if (data_) data_->stop();
   background_.stop();
+  status_page_.reset();
   metrics_.reset();
   admin_.reset();
   if (repairs_) repairs_->stop();
@@ -228,6 +229,15 @@ Result<> MetadataServer::start_admin() {
     });
     if (!page) return of_option("Metrics_Address", page.error());
     metrics_ = std::move(*page);
+  }
+  if (const std::string& listen = options_.status_address; !listen.empty()) {
+    if (const auto address = layout::parse_address(listen); !address) {
+      return of_option("Status_Address", address.error());
+    }
+    auto page = StatusPage::open(
+        listen, [this] { return admin_table_.ask(admin::GetStatus{}); }, environment_.clock);
+    if (!page) return of_option("Status_Address", page.error());
+    status_page_ = std::move(*page);
   }
   return {};
 }

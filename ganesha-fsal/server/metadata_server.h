@@ -35,6 +35,7 @@
 #include "ganesha-fsal/server/environment.h"
 #include "ganesha-fsal/server/repairs.h"
 #include "ganesha-fsal/server/server_options.h"
+#include "ganesha-fsal/server/status_page.h"
 #include "layout/placement.h"
 #include "rpc/base/metrics.h"
 #include "rpc/base/mutex.h"
@@ -142,6 +143,7 @@ class MetadataServer {
   admin::Table admin_table_;
   std::unique_ptr<admin::Server> admin_;
   std::unique_ptr<MetricsPage> metrics_;
+  std::unique_ptr<StatusPage> status_page_;
 
   std::atomic<std::uint64_t> layout_errors_{0};
 

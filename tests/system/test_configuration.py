@@ -137,7 +137,7 @@ def test_a_key_file_that_others_may_read(mds):
     assert mds.check_config().returncode == 2
 
 
-@pytest.mark.parametrize("option", ["Control_Address", "Metrics_Address"])
+@pytest.mark.parametrize("option", ["Control_Address", "Metrics_Address", "Status_Address"])
 def test_a_port_that_somebody_has(run, mds, option):
     port = 20555
     holder = Process(run, "holder",

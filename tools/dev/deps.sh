@@ -11,7 +11,7 @@ deps_packages=(
   clang-19 clang-format-19 clang-tidy-19 lld-19 libclang-rt-19-dev llvm-19 ccache cmake ninja-build
   pkg-config g++ patch git python3 python3-pytest python3-pytest-xdist python3-matplotlib scdoc
   # Libraries of weft, weft-ds and libfsalweft.so.
-  libboost1.81-dev libspdlog-dev libcli11-dev libtomlplusplus-dev prometheus-cpp-dev
+  libboost1.81-dev libspdlog-dev libcli11-dev libtomlplusplus-dev prometheus-cpp-dev libcivetweb-dev
   liburing-dev libisal-dev libxxhash-dev nlohmann-json3-dev libssl-dev librocksdb-dev
   # Tests and benchmarks.
   librapidcheck-dev libbenchmark-dev iproute2 procps util-linux

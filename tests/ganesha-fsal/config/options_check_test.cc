@@ -34,6 +34,7 @@ std::string error_of(std::string_view options) {
 TEST_CASE("every option there is is taken, in any case") {
   const auto checked = check(export_of(R"(metadata_path = "/m"; KEY_FILE = '/k';
     Control_Address = "[::1]:20480"; Admin_Socket = ""; Metrics_Address = "127.0.0.1:9100";
+    Status_Address = "127.0.0.1:9101";
     Layout_Type = Files; Stripe_Unit = 0x100000; Stripe_Count = 0; Copies = 2;
     Duplication = server-sync; Reads = ALL; PNFS = yes; Sync_Metadata = Off;
     Metadata_Timeout = 60; Recall_Timeout = 0; Kept_Layouts = 0100; By_Load = true;

@@ -72,6 +72,14 @@ TEST_CASE_METHOD(ServerTest, "server: an option that is wrong is named in the er
     name = "Metrics_Address: ";
     options.metrics_address = "nowhere";
   }
+  SECTION("no address for the status page") {
+    name = "Status_Address: ";
+    options.status_address = "nowhere";
+  }
+  SECTION("an address for the status page that is not ours") {
+    name = "Status_Address: invalid: page at 192.0.2.1:9: ";
+    options.status_address = "192.0.2.1:9";
+  }
   SECTION("a socket below what is no folder") {
     name = "Admin_Socket: ";
     options.admin_socket = options.key_file + "/socket";

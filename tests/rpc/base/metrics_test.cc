@@ -1,36 +1,14 @@
 #include "rpc/base/metrics.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <catch2/catch_test_macros.hpp>
-#include <cstdint>
 #include <string>
+
+#include "tests/rpc/base/http_client.h"
 
 namespace weft {
 namespace {
 
-// What GET /metrics answers, header and all; empty when nobody listens.
-std::string scrape(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::string answer;
-  const std::string request = "GET /metrics HTTP/1.0\r\n\r\n";
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
-      send(fd, request.data(), request.size(), MSG_NOSIGNAL) > 0) {
-    char piece[4096];
-    for (ssize_t size = 0; (size = recv(fd, piece, sizeof(piece), 0)) > 0;) {
-      answer.append(piece, static_cast<std::size_t>(size));
-    }
-  }
-  close(fd);
-  return answer;
-}
+std::string scrape(int port) { return http_get(port, "/metrics"); }
 
 TEST_CASE("metrics are written in Prometheus' text format") {
   Metrics metrics;

@@ -1,0 +1,258 @@
+// Asks for status.json every two seconds and shows it. What servers say is shown as text only: all
+// of it comes to the page through textContent.
+"use strict";
+
+const EVERY_MS = 2000;
+const RATE_OVER = 5; // answers
+const CHART_POINTS = 150;
+
+const answers = []; // the last ones: {at, servers: Map of id to report}
+const rates = []; // {read, written}, bytes a second, of all servers
+
+function element(name, text, style) {
+  const made = document.createElement(name);
+  if (text !== undefined) made.textContent = text;
+  if (style) made.className = style;
+  return made;
+}
+
+// A text that is no UTF-8 comes as an array of its bytes.
+function words(value) {
+  return typeof value === "string" ? value : Array.isArray(value) ? "(no UTF-8)" : "";
+}
+
+function bytes(count) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+  let unit = 0;
+  while (count >= 1024 && unit < units.length - 1) {
+    count /= 1024;
+    unit += 1;
+  }
+  return `${count.toFixed(unit > 0 && count < 100 ? 1 : 0)} ${units[unit]}`;
+}
+
+function duration(ms) {
+  const seconds = ms / 1000;
+  if (seconds < 120) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86400)} days`;
+}
+
+function rate(perSecond) {
+  return perSecond === null ? "" : `${bytes(perSecond)}/s`;
+}
+
+// Bytes a second since the oldest answer kept; null when that is not known. Counters begin anew
+// when a server starts.
+function rateOf(server, field) {
+  const last = answers[answers.length - 1];
+  for (const older of answers) {
+    const before = older.servers.get(server.id);
+    if (older !== last && before && before[field] <= server[field]) {
+      return (server[field] - before[field]) * 1000 / (last.at - older.at);
+    }
+  }
+  return null;
+}
+
+function domainOf(server) {
+  return words(server.failure_domain) || words(server.name);
+}
+
+function sum(list, field) {
+  return list.reduce((total, one) => total + one[field], 0);
+}
+
+function serverProblems(server, out) {
+  const name = `Data server ${words(server.name)}`;
+  if (server.state !== "up") out.push(`${name} is ${server.state}.`);
+  if (words(server.trouble)) out.push(`${name} has stopped serving: ${words(server.trouble)}.`);
+  if (words(server.not_accepted)) out.push(`${name} is not accepted: ${words(server.not_accepted)}.`);
+  if (words(server.repair_waits)) {
+    out.push(`${name} waits with its repair: ${words(server.repair_waits)}.`);
+  }
+  if (server.stale_objects > 0) out.push(`${name} lacks writes of ${server.stale_objects} files.`);
+  if (server.capacity_bytes > 0 && server.free_bytes < server.capacity_bytes / 20) {
+    out.push(`${name} is nearly full: ${bytes(server.free_bytes)} are free.`);
+  }
+  for (const stuck of server.stuck) {
+    out.push(`${stuck.objects} objects cannot be moved off ${words(server.name)}: ${words(stuck.why)}.`);
+  }
+}
+
+function problemsOf(status) {
+  const out = [];
+  if (status.data_servers.length === 0) out.push("No data server has registered.");
+  for (const server of status.data_servers) serverProblems(server, out);
+  if (status.store.failed) out.push(`The metadata store has failed: ${words(status.store.failure)}.`);
+  if (status.store.full) out.push("The metadata store's file system is full.");
+  if (status.oldest_recall_ms > 5000) {
+    out.push(`A client has not given back a layout for ${duration(status.oldest_recall_ms)}.`);
+  }
+  for (const refused of status.refused) {
+    out.push(`${words(refused.name) || "Somebody"} at ${words(refused.address)} is refused as a ` +
+      `data server, ${duration(refused.age_ms)} ago: ${words(refused.why)}.`);
+  }
+  if (status.scrub.differing > 0) out.push(`${status.scrub.differing} copies differed (weft scrub status).`);
+  if (status.foreign_objects > 0) {
+    out.push(`Data servers have ${status.foreign_objects} objects of files never made here.`);
+  }
+  if (status.restored_damaged > 0) {
+    out.push(`${status.restored_damaged} files have lost bytes since the backup that was restored.`);
+  }
+  for (const warning of status.warnings) out.push(words(warning));
+  return out;
+}
+
+function showProblems(status) {
+  const section = document.getElementById("problems");
+  const problems = problemsOf(status);
+  section.hidden = problems.length === 0;
+  section.querySelector("ul").replaceChildren(...problems.map((text) => element("li", text)));
+}
+
+function figure(name, value) {
+  const box = element("div");
+  box.append(element("b", value), name);
+  return box;
+}
+
+function showFigures(status) {
+  const servers = status.data_servers;
+  const now = rates[rates.length - 1] || {read: null, written: null};
+  document.getElementById("figures").replaceChildren(
+    figure("data servers up", `${servers.filter((one) => one.state === "up").length} of ${servers.length}`),
+    figure("read", rate(now.read) || "-"),
+    figure("written", rate(now.written) || "-"),
+    figure("free", bytes(sum(servers, "free_bytes"))),
+    figure("of space", bytes(sum(servers, "capacity_bytes"))),
+    figure("clients", status.clients),
+    figure("layouts held", status.layouts_out),
+    figure("recalls without an answer", status.recalls_pending),
+    figure("through the metadata server", `${status.mds_read_calls} r, ${status.mds_write_calls} w`),
+    figure("objects to be repaired", status.stale_objects),
+    figure("removals queued", status.removals_queued),
+    figure("grace left", status.grace_left_ms > 0 ? duration(status.grace_left_ms) : "none"));
+}
+
+function table(columns, rows) {
+  const head = element("tr");
+  for (const [name, style] of columns) head.append(element("th", name, style));
+  const made = element("table");
+  made.append(head);
+  for (const cells of rows) {
+    const row = element("tr");
+    cells.forEach((cell, at) => {
+      const box = element("td", undefined, columns[at][1]);
+      box.append(cell);
+      row.append(box);
+    });
+    made.append(row);
+  }
+  return made;
+}
+
+function spaceOf(server) {
+  const used = server.capacity_bytes - server.free_bytes;
+  const cell = element("span");
+  const meter = element("meter");
+  meter.max = server.capacity_bytes || 1;
+  meter.high = 0.95 * meter.max;
+  meter.optimum = 0;
+  meter.value = used;
+  cell.append(meter, `${bytes(server.free_bytes)} free`);
+  return cell;
+}
+
+function stateOf(server) {
+  const duty = words(server.duty);
+  return element("span", server.state + (duty && duty !== "serving" ? `, ${duty}` : ""), server.state);
+}
+
+function showServers(status) {
+  const domains = new Map();
+  for (const server of status.data_servers) {
+    const domain = domainOf(server);
+    if (!domains.has(domain)) domains.set(domain, []);
+    domains.get(domain).push(server);
+  }
+  const shown = [];
+  for (const [domain, servers] of [...domains].sort()) {
+    shown.push(element("h3", `${domain}: ${bytes(sum(servers, "free_bytes"))} free of ` +
+      bytes(sum(servers, "capacity_bytes"))));
+    shown.push(table([["server"], ["state"], ["store"], ["space"], ["read", "number"],
+      ["written", "number"], ["errors", "number"], ["to repair", "number"]],
+    servers.map((server) => [words(server.name), stateOf(server), words(server.store),
+      spaceOf(server), rate(rateOf(server, "read_bytes")), rate(rateOf(server, "written_bytes")),
+      String(server.errors), String(server.stale_objects)])));
+  }
+  document.getElementById("servers").replaceChildren(...shown);
+}
+
+function showRepairs(status) {
+  const names = new Map(status.data_servers.map((server) => [server.id, words(server.name)]));
+  const rows = status.data_servers.flatMap((server) => server.repairs.map((repair) => [
+    repair.kind, String(repair.fileid), words(server.name), names.get(repair.source) || "",
+    `${bytes(repair.compared_bytes)} of ${bytes(repair.total_bytes)}`,
+    rate(repair.bytes_per_second), repair.remaining_ms > 0 ? duration(repair.remaining_ms) : ""]));
+  document.getElementById("repairs").replaceChildren(rows.length === 0 ?
+    element("p", `None under way. ${status.resynced_objects} objects made equal since the start.`) :
+    table([["kind"], ["file"], ["at"], ["from"], ["done", "number"], ["rate", "number"],
+      ["left", "number"]], rows));
+}
+
+function line(field, most) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
+  const from = CHART_POINTS - rates.length;
+  made.setAttribute("class", field);
+  made.setAttribute("points", rates.map((one, at) =>
+    `${(from + at) * 600 / (CHART_POINTS - 1)},${118 - 114 * one[field] / most}`).join(" "));
+  return made;
+}
+
+function showChart() {
+  const most = Math.max(1, ...rates.map((one) => Math.max(one.read, one.written)));
+  document.getElementById("chart").setAttribute("preserveAspectRatio", "none");
+  document.getElementById("chart").replaceChildren(line("read", most), line("written", most));
+  document.getElementById("span").textContent =
+    `in the last ${duration(rates.length * EVERY_MS)}, at most ${rate(most)}`;
+}
+
+function show(status) {
+  answers.push({at: performance.now(),
+    servers: new Map(status.data_servers.map((server) => [server.id, server]))});
+  if (answers.length > RATE_OVER) answers.shift();
+  const known = (field) => status.data_servers.reduce(
+    (total, server) => total + (rateOf(server, field) || 0), 0);
+  if (answers.length > 1) rates.push({read: known("read_bytes"), written: known("written_bytes")});
+  if (rates.length > CHART_POINTS) rates.shift();
+  document.getElementById("about").textContent =
+    `metadata server ${words(status.version)}, up for ${duration(status.uptime_ms)}`;
+  showProblems(status);
+  showFigures(status);
+  if (rates.length > 0) showChart();
+  showServers(status);
+  showRepairs(status);
+}
+
+let answered = "";
+
+async function ask() {
+  const fresh = document.getElementById("fresh");
+  try {
+    const answer = await fetch("status.json", {signal: AbortSignal.timeout(10000)});
+    if (!answer.ok) throw new Error(`${answer.status}`);
+    show(await answer.json());
+    answered = new Date().toLocaleTimeString();
+    fresh.textContent = `as of ${answered}`;
+    fresh.className = "";
+  } catch (error) {
+    fresh.textContent = `No answer from the metadata server${answered ? ` since ${answered}` : ""}: ` +
+      error.message;
+    fresh.className = "stale";
+  }
+  setTimeout(ask, EVERY_MS);
+}
+
+ask();
