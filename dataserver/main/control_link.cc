@@ -154,6 +154,7 @@ rpc::peer::Table<> ControlLink::requests() {
   table.on(*this, &ControlLink::on_scrub);
   table.on(*this, &ControlLink::on_give_up);
   table.on(*this, &ControlLink::on_list);
+  table.on(*this, &ControlLink::on_keys);
   return table;
 }
 

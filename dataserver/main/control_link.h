@@ -132,6 +132,9 @@ class ControlLink final : public rpc::control::ClientEvents,
   void on_give_up(rpc::control::GiveUp request, Answer<void> done) {
     done(parts_.chain.give_up(request));
   }
+  void on_keys(rpc::control::GetKeys /*request*/, Answer<rpc::control::HeldKeys> done) {
+    done(rpc::control::HeldKeys{parts_.keys->now().fingerprints});
+  }
   void on_list(rpc::control::ListFrom from, Answer<rpc::control::Listed> done);
 
   // Asks the metadata server.

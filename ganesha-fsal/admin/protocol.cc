@@ -12,6 +12,15 @@ std::string_view to_string(DsState state) {
   return "unknown";
 }
 
+std::string_view to_string(EventLevel level) {
+  switch (level) {
+    case EventLevel::kNote: return "note";
+    case EventLevel::kWarning: return "warning";
+    case EventLevel::kError: return "error";
+  }
+  return "";
+}
+
 namespace admin {
 namespace {
 

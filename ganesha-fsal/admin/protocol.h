@@ -3,9 +3,9 @@
 // A caller connects to the Unix socket, sends one request, gets one reply, and the connection
 // ends. Each is a JSON object in a line of its own:
 //
-//   {"weft_admin":12,"request":"file","path":"/export/f"}  the request (admin/requests.h)
-//   {"weft_admin":12,"reply":{...}}                        the report (admin/source.h)
-//   {"weft_admin":12,"error":{"code":"...","text":"..."}}
+//   {"weft_admin":13,"request":"file","path":"/export/f"}  the request (admin/requests.h)
+//   {"weft_admin":13,"reply":{...}}                        the report (admin/source.h)
+//   {"weft_admin":13,"error":{"code":"...","text":"..."}}
 //
 // The readers believe nothing: lines, texts, lists and the depth have limits. Reports larger than
 // the limits are cut when written (lists to their first elements, texts to their first bytes),
@@ -25,7 +25,7 @@
 
 namespace weft::mds::admin {
 
-constexpr std::uint32_t kVersion = 12;
+constexpr std::uint32_t kVersion = 13;
 constexpr std::size_t kMaxRequestBytes = std::size_t{32} << 10;  // of a line, as the next
 constexpr std::size_t kMaxReplyBytes = std::size_t{16} << 20;
 constexpr const char* kDefaultSocket = "/run/weft/mds.sock";

@@ -28,6 +28,10 @@
 #include <utility>
 #include <vector>
 
+#include "ganesha-fsal/admin/client_reports.h"
+#include "ganesha-fsal/admin/config_reports.h"
+#include "ganesha-fsal/admin/event_reports.h"
+#include "ganesha-fsal/admin/key_reports.h"
 #include "ganesha-fsal/admin/source.h"
 #include "rpc/base/assert.h"
 #include "rpc/base/error.h"
@@ -110,6 +114,25 @@ using GetDataServers = Plain<"data-servers", false, DataServersReport>;
 using GetFile = OfPath<"file", FileReport>;
 // What holds at a directory or regular file; errors as above.
 using GetPolicy = OfPath<"policy", PolicyReport>;
+
+// Which cluster keys servers have. It waits for data servers: apart from what only asks.
+using GetKeys = Plain<"keys", true, KeysReport>;
+
+// Who has a lease. It looks at all layouts: apart from what only asks.
+using GetClients = Plain<"clients", true, ClientsReport>;
+// The options that hold.
+using GetConfig = Plain<"config", false, ConfigReport>;
+// What happened after the event of this number; 0: all that is remembered.
+struct GetEvents {
+  static constexpr const char* kName = "events";
+  static constexpr bool kChanges = false;
+  using Reply = EventsReport;
+  std::uint64_t after = 0;
+};
+template <class Io>
+void describe(Io& io, GetEvents& r) {
+  io("after", r.after);
+}
 
 // --- Policies of directories
 

@@ -28,6 +28,8 @@ constexpr Word reads[] = {WEFT_READS(WEFT_WORD)};
 
 struct TextOption {
   std::size_t least, most;
+  const char* by_default;
+  char* weft_options::* field;
 };
 struct NumberOption {
   std::uint32_t least, most, by_default;
@@ -47,7 +49,8 @@ struct Option {
   std::variant<TextOption, NumberOption, FlagOption, ChoiceOption> kind;
 };
 
-#define WEFT_TEXT(name, least, most, by_default, field) {name, TextOption{least, most}},
+#define WEFT_TEXT(name, least, most, by_default, field) \
+  {name, TextOption{least, most, by_default, &weft_options::field}},
 #define WEFT_NUMBER(name, least, most, by_default, field) \
   {name, NumberOption{least, most, by_default, &weft_options::field}},
 #define WEFT_FLAG(name, by_default, field) {name, FlagOption{by_default, &weft_options::field}},
@@ -279,6 +282,38 @@ Result<CheckedConf> check_conf_file(const std::string& path) {
     }
   }
   return checked;
+}
+
+namespace {
+
+std::string text_of(const TextOption&, const char* value) { return value == nullptr ? "" : value; }
+std::string text_of(const NumberOption&, std::uint32_t value) { return std::to_string(value); }
+std::string text_of(const FlagOption&, bool value) { return value ? "true" : "false"; }
+std::string text_of(const ChoiceOption& kind, std::uint32_t value) {
+  const auto word = std::ranges::find(kind.words, value, &Word::value);
+  return word == kind.words.end() ? "" : std::string(word->text);
+}
+
+bool is_of_export(std::string_view name) {
+  constexpr std::string_view kOwn[] = {"Layout_Type", "Stripe_Unit", "Stripe_Count", "Copies",
+                                       "Duplication", "Reads",       "Inline",       "PNFS"};
+  return std::ranges::find(kOwn, name) != std::end(kOwn);
+}
+
+}  // namespace
+
+std::vector<OptionValue> option_values(const weft_options& options, OptionsOf whose) {
+  std::vector<OptionValue> values;
+  for (const Option& option : kOptions) {
+    if (is_of_export(option.name) != (whose == OptionsOf::kExport)) continue;
+    std::visit(
+        [&](const auto& kind) {
+          values.push_back(
+              {option.name, text_of(kind, options.*kind.field), text_of(kind, kind.by_default)});
+        },
+        option.kind);
+  }
+  return values;
 }
 
 layout::Policy export_policy(const weft_options& options) {

@@ -1,6 +1,8 @@
 // Whether the FSAL blocks of a Ganesha configuration are right: every option is one that there is,
 // given once, of the right kind and in its range, what is required is there, and no two contradict.
 //
+// And the other way round: what options as they are look like in a file.
+//
 // The error is one line for an administrator: file, line, option, what may stand there, and the
 // nearest option that there is.
 //
@@ -8,6 +10,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ganesha-fsal/config/conf_reader.h"
 #include "ganesha-fsal/config/options.h"
@@ -25,6 +29,15 @@ struct CheckedConf {
 [[nodiscard]] Result<CheckedConf> check_conf(const ConfBlock& conf);
 // As well whether key files can be used; and kNotFound, kAccess, kIo.
 [[nodiscard]] Result<CheckedConf> check_conf_file(const std::string& path);
+
+struct OptionValue {
+  std::string_view name;
+  std::string value;  // empty: none, or as the layout type has it
+  std::string by_default;
+};
+// Whose options: an export's own, or those of the metadata server that exports share.
+enum class OptionsOf { kExport, kServer };
+[[nodiscard]] std::vector<OptionValue> option_values(const weft_options& options, OptionsOf whose);
 
 // What the options say about new files.
 [[nodiscard]] layout::Policy export_policy(const weft_options& options);

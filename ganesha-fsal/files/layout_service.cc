@@ -127,7 +127,7 @@ void LayoutService::revoke(FileId file, ClientId client, std::string_view cause)
   });
   if (!fresh) return;
   ++revoked_;
-  spdlog::warn("layout revoked file={:x} client={:x} cause=\"{}\"", file, client, cause);
+  spdlog::warn("event=layout_revoked file={:x} client={:x} cause=\"{}\"", file, client, cause);
   start_fence(file, client);
 }
 
@@ -202,11 +202,11 @@ void LayoutService::end_fence(FileId file, ClientId client, Result<> outcome) {
   }
   if (!outcome) {
     ++fence_failures_;
-    spdlog::warn("fence failed file={:x} client={:x} error=\"{}\"", file, client,
+    spdlog::warn("event=fence_failed file={:x} client={:x} error=\"{}\"", file, client,
                  outcome.error().describe());
     return;
   }
-  spdlog::info("fence holds file={:x} client={:x}", file, client);
+  spdlog::info("event=fence_holds file={:x} client={:x}", file, client);
   tell_if_idle(file);
 }
 

@@ -23,8 +23,16 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+// An IPv4 address as people write it: Ganesha's socket is of IPv6.
+std::string_view address_of(const gsh_client& host) {
+  constexpr std::string_view kMapped = "::ffff:";
+  std::string_view text = host.hostaddr_str;
+  if (text.starts_with(kMapped) && text.contains('.')) text.remove_prefix(kMapped.size());
+  return text;
+}
+
 void add_client(rbt_node* node, void* argument) {
-  auto& clients = *static_cast<std::map<ClientId, std::string>*>(argument);
+  auto& clients = *static_cast<std::map<ClientId, NfsClient>*>(argument);
   const auto* entry = static_cast<const hash_data*>(RBT_OPAQ(node));
   const auto& client = *static_cast<const nfs_client_id_t*>(entry->val.addr);
   if (client.cid_confirmed != CONFIRMED_CLIENT_ID) return;
@@ -32,14 +40,17 @@ void add_client(rbt_node* node, void* argument) {
   const std::string owner =
       printable({record.cr_client_val, static_cast<std::size_t>(record.cr_client_val_len)});
   const gsh_client* host = client.gsh_client;
-  clients[client.cid_clientid] =
-      host == nullptr ? owner : fmt::format("{} ({})", host->hostaddr_str, owner);
+  clients[client.cid_clientid] = {
+      .address = host == nullptr ? "" : std::string(address_of(*host)),
+      .owner = owner,
+      .minor_version = client.cid_minorversion,
+      .opens = __atomic_load_n(&client.cid_open_state_counter, __ATOMIC_RELAXED)};
 }
 
 }  // namespace
 
-std::map<ClientId, std::string> nfs_clients() {
-  std::map<ClientId, std::string> clients;
+std::map<ClientId, NfsClient> nfs_clients() {
+  std::map<ClientId, NfsClient> clients;
   if (ht_confirmed_client_id == nullptr) return clients;  // exports are made before it is
   hashtable_for_each(ht_confirmed_client_id, guarded<&add_client>, &clients);
   return clients;

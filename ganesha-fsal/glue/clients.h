@@ -5,15 +5,13 @@
 #pragma once
 
 #include <map>
-#include <string>
 
-#include "ganesha-fsal/files/grants.h"
+#include "ganesha-fsal/server/environment.h"
 
 namespace weft::mds {
 
-// Every confirmed client id with who it is: the address its EXCHANGE_ID (or SETCLIENTID) came from
-// and the owner it named there, "192.0.2.7 (Linux NFSv4.2 node7)". What the client chose is shown
-// with \x.. for all but printable ASCII, cut at 128 bytes.
-[[nodiscard]] std::map<ClientId, std::string> nfs_clients();
+// Every confirmed client id. What the client chose as its owner is shown with \x.. for all but
+// printable ASCII, cut at 128 bytes.
+[[nodiscard]] std::map<ClientId, NfsClient> nfs_clients();
 
 }  // namespace weft::mds

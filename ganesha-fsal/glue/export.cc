@@ -203,7 +203,8 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
   }
   exp->store = std::move(*store);
   exp->store->recaller.add(exp->export_id, up_ops, exp->server());
-  exports().add(exp->export_id, exp->store, CTX_PSEUDOPATH(op_ctx), exp->root, exp->policy);
+  exports().add(exp->export_id, exp->store, CTX_PSEUDOPATH(op_ctx), exp->root, exp->policy,
+                option_reports(exp->options, OptionsOf::kExport));
   spdlog::info("export id={} path={} pnfs={} metadata_path={}", exp->export_id, exp->path,
                exp->options.pnfs, exp->options.metadata_path);
   op_ctx->fsal_export = exp.release();
@@ -220,7 +221,7 @@ fsal_status_t update_weft_export(fsal_module* fsal, void* parse_node, config_err
     return fsalstat(ERR_FSAL_INVAL, EINVAL);
   }
   weft_options_free(&options);
-  spdlog::warn("export id={} reloaded: changes in its FSAL block take effect after a restart",
+  spdlog::warn("event=export_reloaded id={} why=\"its FSAL block counts after a restart only\"",
                original->export_id);
   return kFsalOk;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ganesha-fsal/glue/clients.h"
+#include "ganesha-fsal/glue/log.h"
 #include "ganesha-fsal/glue/module.h"
 #include "ganesha-fsal/glue/server_options.h"
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
@@ -61,7 +62,9 @@ Environment environment_of(ServedStore& store) {
               [&store](FileId file) { store.recaller.invalidate_attributes(file); },
           .find_path = [](std::string_view path) { return exports().find_path(path); },
           .copies = [&store] { return exports().copies_of(store); },
-          .fsal_id = kFsalId};
+          .config = [&store] { return exports().config_of(store); },
+          .fsal_id = kFsalId,
+          .events = &log_events()};
 }
 
 Result<> check_same(const ServerOptions& opened, const ServerOptions& options) {
@@ -114,6 +117,7 @@ Result<std::unique_ptr<ServedStore>> Exports::make(const weft_options& options) 
   auto made = std::make_unique<ServedStore>();
   made->path = options.metadata_path;
   made->number = ++last_number_;
+  made->options = option_reports(options, OptionsOf::kServer);
   auto kv = open_rocks_kv({.path = made->path,
                            .sync = options.sync_metadata,
                            .stall_limit = std::chrono::seconds(options.metadata_timeout),
@@ -124,6 +128,7 @@ Result<std::unique_ptr<ServedStore>> Exports::make(const weft_options& options) 
     return fail(kv.error().code, "Metadata_Path: " + kv.error().describe());
   }
   made->kv = std::move(*kv);
+  log_events().keep(made->path + "/events");
   auto server = MetadataServer::start(server_options(options), environment_of(*made), *made->kv);
   if (!server) return pass(server);
   made->server = std::move(*server);
@@ -176,9 +181,10 @@ std::shared_ptr<ServedStore> Exports::store_numbered(std::uint64_t number) {
 }
 
 void Exports::add(std::uint16_t export_id, const std::shared_ptr<ServedStore>& store,
-                  std::string pseudo_path, FileId root, const layout::PlacementPolicy& policy) {
+                  std::string pseudo_path, FileId root, const layout::PlacementPolicy& policy,
+                  std::vector<OptionReport> options) {
   const MutexLock lock(mutex_);
-  by_id_[export_id] = {store, std::move(pseudo_path), root, policy};
+  by_id_[export_id] = {store, std::move(pseudo_path), root, policy, std::move(options)};
 }
 
 void Exports::remove(std::uint16_t export_id) {
@@ -194,6 +200,22 @@ std::set<std::uint32_t> Exports::copies_of(const ServedStore& store) {
     if (exported.store.lock().get() == &store) copies.insert(exported.policy.copies);
   }
   return copies;
+}
+
+ConfigReport Exports::config_of(const ServedStore& store) {
+  const MutexLock lock(mutex_);
+  ConfigReport report{.options = store.options, .exports = {}};
+  const auto& nfs = nfs_param.nfsv4_param;
+  report.options.push_back({"Lease_Lifetime", std::to_string(nfs.lease_lifetime),
+                            std::to_string(LEASE_LIFETIME_DEFAULT)});
+  report.options.push_back(
+      {"Grace_Period", std::to_string(nfs.grace_period), std::to_string(GRACE_PERIOD_DEFAULT)});
+  for (const auto& [id, exported] : by_id_) {
+    // Whoever asks has it: it is not destroyed here.
+    if (exported.store.lock().get() != &store) continue;
+    report.exports.push_back({id, exported.pseudo_path, exported.options});
+  }
+  return report;
 }
 
 std::optional<PathInExport> Exports::find_path(std::string_view path) {

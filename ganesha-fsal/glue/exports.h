@@ -26,7 +26,8 @@ namespace weft::mds {
 // A metadata store, its server, and what of it is Ganesha's business.
 struct ServedStore {
   std::string path;
-  std::uint64_t number = 0;  // of this process: no other store has or had it
+  std::uint64_t number = 0;           // of this process: no other store has or had it
+  std::vector<OptionReport> options;  // of the export that opened it, which are the server's
   OpenFiles open_files;
   UpcallRecaller recaller;
   std::unique_ptr<KvStore> kv;
@@ -44,7 +45,8 @@ class Exports {
   void wait_closed();
 
   void add(std::uint16_t export_id, const std::shared_ptr<ServedStore>& store,
-           std::string pseudo_path, FileId root, const layout::PlacementPolicy& policy);
+           std::string pseudo_path, FileId root, const layout::PlacementPolicy& policy,
+           std::vector<OptionReport> options);
   void remove(std::uint16_t export_id);
   // The store of an export, by its number; null when there is none.
   [[nodiscard]] std::shared_ptr<ServedStore> store_of(std::uint16_t export_id);
@@ -52,6 +54,8 @@ class Exports {
   [[nodiscard]] std::shared_ptr<ServedStore> store_numbered(std::uint64_t number);
   // How many copies the exports of a store ask for.
   [[nodiscard]] std::set<std::uint32_t> copies_of(const ServedStore& store);
+  // The options of a store and of its exports.
+  [[nodiscard]] ConfigReport config_of(const ServedStore& store);
   // The export that a client's path is in; nullopt when it is in none of ours.
   [[nodiscard]] std::optional<PathInExport> find_path(std::string_view path);
 
@@ -76,6 +80,7 @@ class Exports {
     std::string pseudo_path;
     FileId root = kRootFileId;
     layout::PlacementPolicy policy;
+    std::vector<OptionReport> options;
   };
   Mutex mutex_;
   CondVar closed_;

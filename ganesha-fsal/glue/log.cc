@@ -34,10 +34,29 @@ class GaneshaSink final : public spdlog::sinks::base_sink<spdlog::details::null_
   void flush_() override {}
 };
 
+class EventSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (message.level < spdlog::level::info) return;
+    log_events().note(message.level >= spdlog::level::err    ? EventLevel::kError
+                      : message.level == spdlog::level::warn ? EventLevel::kWarning
+                                                             : EventLevel::kNote,
+                      {message.payload.data(), message.payload.size()});
+  }
+  void flush_() override {}
+};
+
 }  // namespace
 
+Events& log_events() {
+  static Events& instance = *new Events(system_clock());
+  return instance;
+}
+
 void log_to_ganesha() {
-  auto logger = std::make_shared<spdlog::logger>("weft", std::make_shared<GaneshaSink>());
+  const spdlog::sinks_init_list sinks = {std::make_shared<GaneshaSink>(),
+                                         std::make_shared<EventSink>()};
+  auto logger = std::make_shared<spdlog::logger>("weft", sinks);
   logger->set_level(spdlog::level::debug);
   spdlog::set_default_logger(std::move(logger));
 }

@@ -1,10 +1,16 @@
 // Our log lines go where Ganesha's go: spdlog's default logger of this module is given a sink that
-// hands each line to Ganesha's log, component FSAL, with the level mapped.
+// hands each line to Ganesha's log, component FSAL, with the level mapped. Another remembers
+// events, whatever Ganesha's level is.
 #pragma once
+
+#include "ganesha-fsal/server/events.h"
 
 namespace weft::mds {
 
 // Called once, when the module is loaded.
 void log_to_ganesha();
+
+// Of all metadata servers of this process, as its log is. Never destroyed.
+[[nodiscard]] Events& log_events();
 
 }  // namespace weft::mds

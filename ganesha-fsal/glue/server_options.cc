@@ -1,5 +1,7 @@
 #include "ganesha-fsal/glue/server_options.h"
 
+#include <utility>
+
 namespace weft::mds {
 namespace {
 
@@ -25,6 +27,14 @@ ServerOptions server_options(const weft_options& options) {
   ours.replace_after = std::chrono::seconds(options.replace_after);
   ours.scrub_every = std::chrono::seconds(options.scrub_every);
   return ours;
+}
+
+std::vector<OptionReport> option_reports(const weft_options& options, OptionsOf whose) {
+  std::vector<OptionReport> reports;
+  for (OptionValue& one : option_values(options, whose)) {
+    reports.push_back({std::string(one.name), std::move(one.value), std::move(one.by_default)});
+  }
+  return reports;
 }
 
 layout::PlacementPolicy placement_policy(const weft_options& options) {

@@ -3,12 +3,14 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <numeric>
 
 #include "ganesha-fsal/files/policies.h"
 #include "ganesha-fsal/server/admin_audit.h"
+#include "ganesha-fsal/server/admin_keys.h"
 #include "ganesha-fsal/server/admin_maintenance.h"
 #include "ganesha-fsal/server/metadata_server.h"
 #include "rpc/base/log_text.h"
@@ -83,6 +85,8 @@ class AdminReports {
 
   [[nodiscard]] StatusReport status();
   [[nodiscard]] Result<std::vector<DataServerReport>> data_servers();
+  [[nodiscard]] ClientsReport clients() const;
+  [[nodiscard]] EventsReport events(std::uint64_t after) const;
   [[nodiscard]] Result<FileReport> file(const std::string& path);
   [[nodiscard]] Result<PolicyReport> policy(const std::string& path);
   [[nodiscard]] Result<PolicyReport> set_policy(const std::string& path, const std::string& policy);
@@ -235,6 +239,49 @@ Result<std::vector<DataServerReport>> AdminReports::data_servers() {
   return reports;
 }
 
+ClientsReport AdminReports::clients() const {
+  ClientsReport report{.lease_ms = to_ms(environment().lease), .count = 0, .clients = {}};
+  std::map<ClientId, ClientReport> rows;
+  for (const auto& [id, client] : environment().clients()) {
+    rows[id] = {.id = id,
+                .address = client.address,
+                .owner = client.owner,
+                .minor_version = client.minor_version,
+                .opens = client.opens};
+  }
+  for (const FileId file : server_.layouts().files()) {
+    for (const Grant& grant : server_.layouts().grants_of(file)) {
+      // One whose lease has ended in the meantime is on its way to be fenced.
+      const auto row = rows.find(grant.client);
+      if (row == rows.end()) continue;
+      ++(grant.writes() ? row->second.writing : row->second.reading);
+      if (!grant.recalled_at) continue;
+      ++row->second.recalled;
+      row->second.oldest_recall_ms =
+          std::max(row->second.oldest_recall_ms, since(*grant.recalled_at));
+    }
+  }
+  report.count = rows.size();
+  for (auto& [id, row] : rows) report.clients.push_back(std::move(row));
+  // The slowest to give back what it is asked for first.
+  std::ranges::sort(report.clients, [](const ClientReport& a, const ClientReport& b) {
+    return std::pair(b.oldest_recall_ms, a.id) < std::pair(a.oldest_recall_ms, b.id);
+  });
+  return report;
+}
+
+EventsReport AdminReports::events(std::uint64_t after) const {
+  if (environment().events == nullptr) return {};
+  EventsReport report = environment().events->after(after);
+  for (EventReport& event : report.events) {
+    if (!event.server) continue;
+    if (const auto view = server_.cluster().registry().find(event.server->id)) {
+      event.server->name = view->record.name;
+    }
+  }
+  return report;
+}
+
 StripeReport AdminReports::stripe(std::uint32_t ds_id) const {
   StripeReport stripe;
   stripe.ds_id = ds_id;
@@ -303,7 +350,8 @@ void AdminReports::add_holders(FileReport& report) const {
   for (const Grant& grant : grants) {
     GrantReport row;
     row.client_id = grant.client;
-    if (const auto it = clients.find(grant.client); it != clients.end()) row.client = it->second;
+    if (const auto it = clients.find(grant.client); it != clients.end())
+      row.client = to_string(it->second);
     row.write = grant.writes();
     row.age_ms = since(grant.since);
     row.recalled = grant.deadline.has_value();
@@ -432,7 +480,7 @@ Result<PolicyReport> AdminReports::set_policy(const std::string& path, const std
   auto set = mds::set_policy(server_.names(), dir, policy, found->where.policy);
   if (!set) return pass(set);
   environment().invalidate_attributes(dir);
-  spdlog::info("policy set path=\"{}\" policy=\"{}\"", log_text(path), log_text(policy));
+  spdlog::info("event=policy_set path=\"{}\" policy=\"{}\"", log_text(path), log_text(policy));
   return this->policy(path);
 }
 
@@ -463,6 +511,13 @@ admin::Table make_admin_table(MetadataServer& server) {
     if (!servers) return pass(servers);
     return admin::DataServersReport{std::move(*servers)};
   });
+  table.on<admin::GetConfig>(
+      [&server](auto&) -> Result<ConfigReport> { return server.environment().config(); });
+  table.on<admin::GetClients>(
+      [reports](auto&) -> Result<ClientsReport> { return reports->clients(); });
+  table.on<admin::GetEvents>([reports](const admin::GetEvents& request) -> Result<EventsReport> {
+    return reports->events(request.after);
+  });
   table.on<admin::GetFile>(
       [reports](const admin::GetFile& request) { return reports->file(request.path); });
   table.on<admin::GetPolicy>(
@@ -479,6 +534,7 @@ admin::Table make_admin_table(MetadataServer& server) {
       [reports](const admin::ResolveScrub& request) { return reports->resolve(request); });
   add_maintenance(server, table);
   add_audit(server, table);
+  add_keys(server, table);
   return table;
 }
 

@@ -22,6 +22,7 @@ void Background::start() {
   threads_.emplace_back([this] { run_mender(); });
   threads_.emplace_back([this] { run_watcher(); });
   threads_.emplace_back([this] { run_keeper(); });
+  if (server_.environment().events != nullptr) threads_.emplace_back([this] { run_writer(); });
 }
 
 void Background::stop() {
@@ -69,6 +70,7 @@ void Background::run_timer() {
     if (moved) server_.layouts().recall_all("a data server has new addresses");
     server_.layouts().tick();
     reclaim_orphans();
+    look_at_grace();
     look_at_load();
     lock.lock();
   }
@@ -128,6 +130,17 @@ void Background::run_keeper() {
   }
 }
 
+void Background::run_writer() {
+  Events& events = *server_.environment().events;
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    wake_.wait_for(mutex_, kTick, [this]() WEFT_REQUIRES(mutex_) { return stopping_; });
+    lock.unlock();
+    events.save();
+    lock.lock();
+  }
+}
+
 // Beside a data server that is away a new file is better off in the store, however busy that is:
 // it might wait for that one.
 void Background::look_at_load() {
@@ -137,6 +150,12 @@ void Background::look_at_load() {
   if (busy == server_.data().busy()) return;
   spdlog::info("event=metadata_store_busy busy={}", busy);
   server_.data().set_busy(busy);
+}
+
+void Background::look_at_grace() {
+  const bool grace = server_.environment().grace_left().count() > 0;
+  if (std::exchange(grace_, grace) == grace) return;
+  spdlog::info("event={}", grace ? "grace_begun" : "grace_ended");
 }
 
 // Once grace is over, whoever had an unlinked file open has opened it again, or never will.

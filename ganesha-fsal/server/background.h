@@ -7,6 +7,7 @@
 //   watcher  four times a second: who is gone; clients wait for what it finds
 //   keeper   twenty times a second: kept layouts that are to come back; asking a client may wait
 //            for its backchannel
+//   writer   once a second: what happened (events.h) goes to its file, whose disk may hang
 //
 // Threading: server_up() from any thread, also before start(); the others from the owner's.
 //
@@ -43,8 +44,10 @@ class Background {
   void run_mender();
   void run_watcher();
   void run_keeper();
+  void run_writer();
   void reclaim_orphans();
   void look_at_load();
+  void look_at_grace();
   [[nodiscard]] std::set<std::uint32_t> servers_away();
 
   MetadataServer& server_;
@@ -58,6 +61,7 @@ class Background {
   // Of data servers' addresses.
   std::map<std::uint32_t, std::uint32_t> generations_ WEFT_GUARDED_BY(mutex_);
   bool orphans_reclaimed_ = false;  // the timer's, as the next
+  bool grace_ = false;
   BusyWatch load_;
   std::vector<std::thread> threads_;
 };

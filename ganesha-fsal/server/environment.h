@@ -16,8 +16,10 @@
 #include <string>
 #include <string_view>
 
+#include "ganesha-fsal/admin/config_reports.h"
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "ganesha-fsal/server/events.h"
 #include "layout/placement.h"
 #include "rpc/base/clock.h"
 
@@ -32,6 +34,18 @@ struct PathInExport {
   layout::PlacementPolicy policy;  // the export's options
 };
 
+// An NFSv4 client that has a lease.
+struct NfsClient {
+  std::string address;  // that its EXCHANGE_ID or SETCLIENTID came from; empty: not known
+  std::string owner;    // what it called itself there, for people
+  std::uint32_t minor_version = 0;
+  std::uint64_t opens = 0;
+};
+// "192.0.2.7 (Linux NFSv4.2 node7)".
+[[nodiscard]] inline std::string to_string(const NfsClient& client) {
+  return client.address.empty() ? client.owner : client.address + " (" + client.owner + ")";
+}
+
 struct Environment {
   weft::Clock& clock;
   weft::Random& random;
@@ -42,8 +56,8 @@ struct Environment {
   // How long clients may still reclaim what they had before a restart, if nothing ends that sooner;
   // 0: no more. It may begin anew.
   std::function<std::chrono::milliseconds()> grace_left;
-  // Who has a lease, in words for people.
-  std::function<std::map<ClientId, std::string>()> clients;
+  // Who has a lease.
+  std::function<std::map<ClientId, NfsClient>()> clients;
   // The errno for which the last new client was refused, since its record for a restart could not
   // be written; 0: it was not.
   std::function<int()> client_refused = [] { return 0; };
@@ -57,7 +71,12 @@ struct Environment {
   std::function<std::optional<PathInExport>(std::string_view path)> find_path;
   // How many copies of new files the exports ask for.
   std::function<std::set<std::uint32_t>()> copies = [] { return std::set<std::uint32_t>{}; };
+  // The options that hold, for people.
+  std::function<ConfigReport()> config = [] { return ConfigReport{}; };
   std::uint8_t fsal_id = 0;  // byte 0 of device ids
+
+  // What is remembered of the log; null: nothing.
+  Events* events = nullptr;
 };
 
 }  // namespace weft::mds

@@ -87,12 +87,15 @@ Result<> MetadataServer::start_parts() {
 }
 
 void MetadataServer::start_background() {
+  spdlog::info("event=server_started version={} boot_epoch={}", WEFT_VERSION,
+               names_->superblock().boot_epoch);
   removals_->start();
   repairs_->start();
   background_.start();
 }
 
 MetadataServer::~MetadataServer() {
+  if (data_) spdlog::info("event=server_stops");
   if (data_) data_->stop();
   background_.stop();
   status_page_.reset();

@@ -584,6 +584,25 @@ void describe(Io& io, GiveUp& r) {
   io("target", r.target);
 }
 
+// The fingerprints of the cluster keys that the data server has now (rpc/peer/keyring.h): the one
+// that it uses first, then the others that it accepts.
+struct HeldKeys {
+  static constexpr std::size_t kMost = 8;
+  std::vector<std::uint64_t> fingerprints;
+  friend bool operator==(const HeldKeys&, const HeldKeys&) = default;
+};
+template <class Io>
+void describe(Io& io, HeldKeys& r) {
+  io("fingerprints", r.fingerprints, at_most(HeldKeys::kMost));
+}
+struct GetKeys {
+  static constexpr std::uint32_t kVerb = 31;
+  using Reply = HeldKeys;
+  friend bool operator==(const GetKeys&, const GetKeys&) = default;
+};
+template <class Io>
+void describe(Io& /*io*/, GetKeys& /*r*/) {}
+
 struct Range {
   ObjectId object;
   std::uint64_t offset = 0;

@@ -34,6 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view line(reinterpret_cast<const char*>(data), size);
   if (const auto read = read_request(line)) {
     request<GetFile>(read->message);
+    request<GetEvents>(read->message);
     request<SetPolicy>(read->message);
     request<GiveUp>(read->message);
     request<Rebalance>(read->message);
@@ -44,5 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   report<PolicyReport>(line);
   report<MaintenanceReport>(line);
   report<FileReport>(line);
+  report<EventsReport>(line);
+  report<ConfigReport>(line);
+  report<ClientsReport>(line);
   return 0;
 }

@@ -54,6 +54,11 @@ def keys_of(file):
     return [line.split()[0] for line in command("show", file).splitlines()]
 
 
+def status(cluster, key):
+    """What weft key status says of a key."""
+    return next(one for one in weft(cluster, "key", "status")["keys"] if one["key"] == key)
+
+
 def logs_of(cluster):
     """Of every server, by its name."""
     processes = [server.process for server in cluster.ds + cluster.targets]
@@ -126,9 +131,14 @@ def test_nobody_notices_a_change_of_the_key(run, network, store, options):
     old, = keys_of(files[0])
     command("add", files[0])
     _, new = keys_of(files[0])
+    wait_until(lambda: any(one["key"] == new for one in weft(cluster, "key", "status")["keys"]),
+               20, "the metadata server to have the new key", 0.1)
+    assert not status(cluster, new)["may_be_used"]
     for file in files[1:]:
         copy_to(file, files[0].read_text())
     wait_read(cluster, f"uses={old} accepts={old},{new}")
+    assert status(cluster, new)["may_be_used"]
+    assert not status(cluster, old)["may_be_dropped"]
     more_rounds()
     command("add", files[0], fails=True)
     command("drop", files[0], old, fails=True)
@@ -136,6 +146,9 @@ def test_nobody_notices_a_change_of_the_key(run, network, store, options):
         command("use", file, new)
         command("use", file, new)  # said twice is said once
     wait_read(cluster, f"uses={new} accepts={new},{old}")
+    wait_until(lambda: status(cluster, old)["may_be_dropped"], 20, "the old key to be used by none",
+               0.1)
+    assert not status(cluster, new)["may_be_dropped"]
     more_rounds()
     for access in (handles.READ_WRITE, 7):
         assert status_of(cluster, old_text, access) == {Status.OK}

@@ -219,7 +219,7 @@ print(longest)
     fault.end()
     print(f"{layout}: {fault.server.name} cut off: {longest}")
     assert longest <= LIMIT_S
-    assert "layout revoked" not in (run.folder / "ganesha.log").read_text()
+    assert "event=layout_revoked" not in (run.folder / "ganesha.log").read_text()
 
 
 # Linux 6.1 answers the write that meets the kill with 0, whatever the servers do: a defect of the

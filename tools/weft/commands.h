@@ -57,6 +57,8 @@ template <mds::admin::Request R>
 [[nodiscard]] int keygen_command(const Settings& settings, const std::string& path);
 // Of a key file. `key`: a fingerprint, as key_show_command() prints them.
 [[nodiscard]] int key_show_command(const Settings& settings, const std::string& path);
+// Which servers have which keys: asks the metadata server.
+[[nodiscard]] int key_status_command(const Settings& settings);
 [[nodiscard]] int key_add_command(const Settings& settings, const std::string& path);
 [[nodiscard]] int key_use_command(const Settings& settings, const std::string& path,
                                   const std::string& key);

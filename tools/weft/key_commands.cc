@@ -1,13 +1,17 @@
-// keygen and key: the file with the cluster key. They need no running server.
+// keygen and key: the file with the cluster key. They need no running server, but for key status,
+// which asks the metadata server.
 //
 // Changing the key takes three steps, each done at all servers before the next begins: add, use,
 // drop. So whatever a server makes with the key it uses is accepted by those that are a step
 // behind.
 #include <algorithm>
+#include <chrono>
 
+#include "ganesha-fsal/admin/client.h"
 #include "rpc/peer/keys.h"
 #include "rpc/xdr/describe_json.h"
 #include "tools/weft/commands.h"
+#include "tools/weft/key_status.h"
 #include "tools/weft/output.h"
 
 namespace weft::cli {
@@ -33,6 +37,9 @@ Json rows_of(const ClusterKeys& keys) {
   }
   return rows;
 }
+
+// Data servers that hang are waited for.
+constexpr std::chrono::seconds kStatusTimeout{30};
 
 // What a command did to a key file, and what the file has now.
 struct Done {
@@ -93,6 +100,14 @@ int key_show_command(const Settings& settings, const std::string& path) {
   return kExitGood;
 }
 
+int key_status_command(const Settings& settings) {
+  const auto report =
+      mds::admin::Client(settings.socket, kStatusTimeout).ask(mds::admin::GetKeys{});
+  if (!report) return complain_of_admin(settings.socket, report.error());
+  settings.json ? print(keys_json(*report)) : print(keys_text(*report));
+  return kExitGood;
+}
+
 int key_add_command(const Settings& settings, const std::string& path) {
   auto keys = rpc::peer::load_cluster_keys(path);
   if (!keys) return complain(keys.error().describe());
@@ -104,8 +119,8 @@ int key_add_command(const Settings& settings, const std::string& path) {
   const std::string name = fingerprint_text(keys->back());
   return save(settings, path, *keys, {"add", name},
               "added key " + name + "; it is accepted from now on, and not used yet\n" +
-                  "next: copy the file to every other server, wait until the log of each says\n" +
-                  "event=keys_changed, then at each server: weft key use " + path + " " + name +
+                  "next: copy the file to every other server, wait until weft key status says\n" +
+                  "that it may be used, then at each server: weft key use " + path + " " + name +
                   "\n");
 }
 
@@ -121,8 +136,8 @@ int key_use_command(const Settings& settings, const std::string& path, const std
   const std::string old = fingerprint_text(keys->front());
   return save(settings, path, {**found, keys->front()}, {"use", wanted},
               "key " + wanted + " is used from now on, " + old + " is still accepted\n" +
-                  "next: once it is so at every server, at each: weft key drop " + path + " " +
-                  old + "\n");
+                  "next: once weft key status says that " + old +
+                  " may be dropped, at each server: weft key drop " + path + " " + old + "\n");
 }
 
 int key_drop_command(const Settings& settings, const std::string& path, const std::string& wanted) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <span>
 
 #include "ganesha-fsal/admin/protocol.h"
@@ -275,6 +276,11 @@ void add_key(CLI::App& app, Arguments& arguments) {
   };
   add("show", "Which keys the file has, and which of them is used", false,
       [&] { return key_show_command(arguments.settings, arguments.key_path); });
+  auto* status =
+      key->add_subcommand("status", "Which servers have which keys, and what may be done next");
+  status->callback([&arguments] {
+    arguments.chosen = [&arguments] { return key_status_command(arguments.settings); };
+  });
   add("add", "Make a new key, which is accepted; for one server, and a copy for the others", false,
       [&] { return key_add_command(arguments.settings, arguments.key_path); });
   add("use", "Use the new key; at each server, once all accept it", true,
@@ -328,6 +334,39 @@ std::string unknown_command(const CLI::App& whole, std::span<char* const> words)
   return "";
 }
 
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// The same of options: "weft status has no option --wacht; did you mean --watch?".
+std::string unknown_option(const CLI::App& whole, std::span<char* const> words) {
+  const CLI::App* app = &whole;
+  std::string before = "weft";
+  for (const char* const text : words) {
+    const std::string word = text;
+    if (word == "--") return "";
+    if (!word.starts_with('-')) {
+      const auto named =
+          app->get_subcommands([&](const CLI::App* one) { return one->get_name() == word; });
+      if (named.empty()) continue;
+      app = named.front();
+      before += " " + word;
+    }
+    if (!word.starts_with("--")) continue;
+    const std::string name = word.substr(0, word.find('='));
+    std::vector<std::string> names = option_names(*app);
+    if (app != &whole) std::ranges::move(option_names(whole), std::back_inserter(names));
+    if (std::ranges::find(names, name) != names.end()) continue;
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    return fmt::format("{} has no option {}; did you mean {}?", before, name, nearest(name, known));
+  }
+  return "";
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"The command line of Weft, a parallel NFS server"};
   app.set_version_flag("--version", "weft " WEFT_VERSION);
@@ -348,7 +387,8 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const std::string unknown = unknown_command(app, {argv + 1, argv + argc});
+    std::string unknown = unknown_command(app, {argv + 1, argv + argc});
+    if (unknown.empty()) unknown = unknown_option(app, {argv + 1, argv + argc});
     if (error.get_exit_code() != 0 && !unknown.empty()) return complain(unknown);
     return app.exit(error) == 0 ? kExitGood : kExitFailed;
   }

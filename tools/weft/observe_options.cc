@@ -2,8 +2,13 @@
 
 #include <memory>
 
+#include "tools/weft/bench.h"
+#include "tools/weft/clients.h"
+#include "tools/weft/config_show.h"
 #include "tools/weft/doctor/doctor.h"
+#include "tools/weft/events.h"
 #include "tools/weft/observe.h"
+#include "tools/weft/units.h"
 
 namespace weft::cli {
 namespace {
@@ -37,6 +42,54 @@ void add_top(CLI::App& app, const Settings& settings, std::function<int()>& chos
   });
 }
 
+void add_events(CLI::App& app, const Settings& settings, std::function<int()>& chosen) {
+  const auto options = std::make_shared<EventsOptions>();
+  auto* events = app.add_subcommand("events", "What happened to the system, newest last");
+  events->add_option("--since", options->since_s, "Only of the last so long: 30min, 2h, 7d")
+      ->transform(seconds());
+  events->add_flag("-f,--follow", options->follow, "Go on with what happens");
+  events->callback([&settings, &chosen, options] {
+    chosen = [&settings, options] { return events_command(settings, *options); };
+  });
+}
+
+void add_config(CLI::App& app, const Settings& settings, std::function<int()>& chosen) {
+  const auto changed = std::make_shared<bool>(false);
+  auto* config = app.add_subcommand("config", "Options of the metadata server, as it runs")
+                     ->require_subcommand(1);
+  auto* show = config->add_subcommand("show", "Their values, and which are not the defaults");
+  show->add_flag("--changed", *changed, "Only those that are not the defaults");
+  show->callback([&settings, &chosen, changed] {
+    chosen = [&settings, changed] { return config_show_command(settings, *changed); };
+  });
+}
+
+void add_bench(CLI::App& app, const Settings& settings, std::function<int()>& chosen) {
+  const auto options = std::make_shared<BenchOptions>();
+  auto* bench = app.add_subcommand("bench", "How fast a mounted folder is");
+  bench->add_option("FOLDER", options->folder, "Where; it is left as it was")
+      ->capture_default_str();
+  bench->add_option("--only", options->only, "Of streams, names, small")
+      ->check(CLI::IsMember({"streams", "names", "small"}))
+      ->allow_extra_args(false);
+  bench->add_option("--threads", options->threads, "How many at once")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  bench->add_option("--size", options->stream_bytes, "Of each thread's stream: 256MiB")
+      ->transform(bytes() &
+                  CLI::Range(std::uint64_t{1} << 20, std::uint64_t{1} << 44, "1MiB to 16TiB"));
+  bench->add_option("--files", options->files, "Of each thread")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  bench->add_option("--small-size", options->small_bytes, "Of a small file, at most 1MiB: 4KiB")
+      ->transform(bytes() & CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 20, "1B to 1MiB"));
+  bench->add_option("--limit", options->limit_s, "Longest time of a step: 30s")
+      ->transform(seconds() & CLI::Range(0.1, 86400.0, "100ms to 1d"));
+  bench->callback([&settings, &chosen, options] {
+    chosen = [&settings, options] { return bench_command(settings, *options); };
+  });
+}
+
 }  // namespace
 
 void add_watch(CLI::App& command, double& interval_s) {
@@ -47,6 +100,13 @@ void add_watch(CLI::App& command, double& interval_s) {
 void add_observe(CLI::App& app, const Settings& settings, std::function<int()>& chosen,
                  double& interval_s) {
   add_health(app, settings, chosen, interval_s);
+  add_events(app, settings, chosen);
+  auto* clients = app.add_subcommand("clients", "NFS clients, and what they hold");
+  add_watch(*clients, interval_s);
+  clients->callback(
+      [&settings, &chosen] { chosen = [&settings] { return clients_command(settings); }; });
+  add_config(app, settings, chosen);
+  add_bench(app, settings, chosen);
   auto* df = app.add_subcommand("df", "Room, by failure domain and number of copies");
   add_watch(*df, interval_s);
   df->callback([&settings, &chosen] { chosen = [&settings] { return df_command(settings); }; });

@@ -1,4 +1,5 @@
-// The command line of health, df, top, version, doctor and support-bundle, and --watch.
+// The command line of health, events, clients, config, bench, df, top, version, doctor and
+// support-bundle, and --watch.
 //
 // Threading: one thread.
 #pragma once

@@ -35,6 +35,10 @@ int complain_of_admin(const std::string& socket, const Error& error) {
   if (error == Errc::kAccess && error.text.find(socket) != std::string::npos) {
     return complain("only root, and the user ganesha.nfsd runs as, may use " + socket);
   }
+  if (error == Errc::kNotSupported && error.text.starts_with("no such request")) {
+    return complain("the metadata server is of an older version and does not know this command: " +
+                    printable(error.text) + " (weft version --all)");
+  }
   if (error == Errc::kTimedOut) {
     return complain("the metadata server did not answer at " + socket +
                     ": it hangs, or is very busy; its log and `top` may say with what");

@@ -278,6 +278,16 @@ TEST_CASE("truncate, stat, allocate, punch and remove come from the metadata ser
   CHECK_FALSE(stat()->exists);
 }
 
+TEST_CASE("a data server says which keys it has") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  const auto held = mds.ask<control::HeldKeys>(
+      [&](auto done) { mds.server().call(kId, control::GetKeys{}, 5s, std::move(done)); });
+  REQUIRE(held);
+  CHECK(held->fingerprints == std::vector{rpc::peer::fingerprint(rig.key)});
+}
+
 TEST_CASE("units of a striped file are reserved, and found, in one request") {
   ServerRig rig;
   FakeMds mds(rig.key);

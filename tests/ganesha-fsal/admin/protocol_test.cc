@@ -105,7 +105,7 @@ TEST_CASE("requests go over the wire unchanged", "[admin]") {
   check_request(GiveUp{"3", 2});
   check_request(Rebalance{7, true});
   CHECK(request_line(GetFile{"/export/f"}) ==
-        R"({"weft_admin":12,"request":"file","path":"/export/f"})"
+        R"({"weft_admin":13,"request":"file","path":"/export/f"})"
         "\n");
 }
 
@@ -116,8 +116,8 @@ TEST_CASE("malformed requests are refused", "[admin]") {
   }
   CHECK(read_request(good + good).error() == Errc::kProtocol);
   CHECK(read_request("[10]").error() == Errc::kProtocol);
-  CHECK(read_request(R"({"weft_admin":12})").error() == Errc::kProtocol);
-  CHECK(read_request(R"({"weft_admin":12,"request":5})").error() == Errc::kProtocol);
+  CHECK(read_request(R"({"weft_admin":13})").error() == Errc::kProtocol);
+  CHECK(read_request(R"({"weft_admin":13,"request":5})").error() == Errc::kProtocol);
   const auto refused = [](const auto& request) {
     using R = std::remove_cvref_t<decltype(request)>;
     const auto read = read_request(request_line(request));
@@ -147,7 +147,7 @@ TEST_CASE("the longest request fits, also if it is no text", "[admin]") {
 }
 
 TEST_CASE("another version is told from nonsense, with what to do", "[admin]") {
-  const std::string line = GENERATE(R"({"weft_admin":13})", R"({"weft_admin":"12","reply":{}})");
+  const std::string line = GENERATE(R"({"weft_admin":14})", R"({"weft_admin":"13","reply":{}})");
   const auto read = read_request(line);
   CHECK(read.error() == Errc::kNotSupported);
   CHECK(read.error().text.contains("install the same version"));

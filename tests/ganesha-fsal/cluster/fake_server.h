@@ -97,6 +97,11 @@ class FakeServer final : public control::ClientEvents {
       if (!seek) return done(fail(Errc::kNotSupported, "an older data server"));
       done(seek(request));
     });
+    table.on<control::GetKeys>([this](control::GetKeys, Done<control::HeldKeys> done) {
+      const std::lock_guard lock(mutex);
+      if (keys.empty()) return done(fail(Errc::kNotSupported, "an older data server"));
+      done(control::HeldKeys{keys});
+    });
     table.on<control::Punch>([this](control::Punch request, Done<void> done) {
       change(request.range, std::move(done));
     });
@@ -178,7 +183,8 @@ class FakeServer final : public control::ClientEvents {
   std::map<std::uint64_t, std::uint32_t> epochs;
   std::vector<control::Range> ranges;
   std::function<control::SeekAnswer(const control::Seek&)> seek;
-  std::optional<Errc> fault;  // of its disk: objects are not changed
+  std::vector<std::uint64_t> keys;  // that it says it has; none: it does not know the question
+  std::optional<Errc> fault;        // of its disk: objects are not changed
   // Truncates wait in held_cuts, for let_go() in whatever order.
   bool hold_cuts = false;
   std::vector<std::move_only_function<void()>> held_cuts;

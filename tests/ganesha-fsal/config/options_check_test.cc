@@ -45,6 +45,35 @@ TEST_CASE("every option there is is taken, in any case") {
   CHECK(checked->keys.at(0).terms.at(0).text == "/k");
 }
 
+TEST_CASE("options as they run are told as a file has them") {
+  weft_options options{};
+  char path[] = "/m";
+  options.metadata_path = path;
+  options.copies = 2;
+  options.reads = WEFT_READ_ALL;
+  options.pnfs = true;
+  options.layout_kind = WEFT_LAYOUT_FLEXFILES;
+  const auto find = [&](OptionsOf whose, std::string_view name) -> std::vector<std::string> {
+    for (const OptionValue& one : option_values(options, whose)) {
+      if (one.name == name) return {one.value, one.by_default};
+    }
+    return {};
+  };
+  using Both = std::vector<std::string>;
+  CHECK(find(OptionsOf::kServer, "Metadata_Path") == Both{"/m", ""});
+  CHECK(find(OptionsOf::kServer, "Control_Address") == Both{"", "127.0.0.1:20480"});
+  CHECK(find(OptionsOf::kServer, "Sync_Metadata") == Both{"false", "true"});
+  CHECK(find(OptionsOf::kExport, "Copies") == Both{"2", "1"});
+  CHECK(find(OptionsOf::kExport, "Layout_Type") == Both{"flexfiles", "files"});
+  CHECK(find(OptionsOf::kExport, "Duplication") == Both{"", ""});
+  CHECK(find(OptionsOf::kExport, "Reads") == Both{"all", "all"});
+  // Each is of one kind.
+  CHECK(find(OptionsOf::kServer, "Copies").empty());
+  CHECK(find(OptionsOf::kExport, "Metadata_Path").empty());
+  CHECK(option_values(options, OptionsOf::kServer).size() == 18);
+  CHECK(option_values(options, OptionsOf::kExport).size() == 8);
+}
+
 TEST_CASE("a wrong option is named with its line, what it takes and the nearest there is") {
   CHECK(error_of("Copys = 2;") ==
         "g.conf:6: FSAL WEFT has no option Copys; the nearest there is: Copies");

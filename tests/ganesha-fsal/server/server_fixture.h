@@ -151,7 +151,7 @@ struct ServerTest : NamespaceCalls<Namespace*> {
   std::chrono::seconds grace{0};
   int client_refused = 0;
   std::atomic<int> grace_left{0};  // milliseconds
-  std::map<ClientId, std::string> clients;
+  std::map<ClientId, NfsClient> clients;
   std::set<std::uint32_t> copies;  // that exports ask for
   NoRecaller recaller;
   std::mutex mutex;

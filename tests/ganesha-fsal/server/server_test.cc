@@ -111,6 +111,33 @@ TEST_CASE_METHOD(ServerTest, "server: an address that is taken, or a store that 
   }
 }
 
+TEST_CASE_METHOD(Assembled, "server: clients are told with what they hold, the slowest first") {
+  clients[5] = {.address = "192.0.2.5", .owner = "Linux NFSv4.2 a", .minor_version = 2, .opens = 3};
+  clients[6] = {.address = "", .owner = "b", .minor_version = 0};
+  const FileId f = put("f");
+  const FileId g = put("g");
+  REQUIRE(grant(f, 5, Access::kRead));
+  REQUIRE(grant(g, 6, Access::kReadWrite));
+  REQUIRE(grant(g, 9, Access::kRead));  // its lease has ended
+  const auto table = make_admin_table(*server);
+  auto report = table.ask(admin::GetClients{});
+  REQUIRE(report);
+  REQUIRE(report->count == 2);
+  CHECK(report->clients[0].id == 5);
+  CHECK(report->clients[0].opens == 3);
+  CHECK(report->clients[0].reading == 1);
+  CHECK(report->clients[0].writing == 0);
+  CHECK(report->clients[0].recalled == 0);
+  server->layouts().recall(g, "test");
+  later = 4s;
+  report = table.ask(admin::GetClients{});
+  CHECK(report->clients[0].id == 6);
+  CHECK(report->clients[0].writing == 1);
+  CHECK(report->clients[0].recalled == 1);
+  CHECK(report->clients[0].oldest_recall_ms >= 4000);
+  CHECK(report->clients[1].oldest_recall_ms == 0);
+}
+
 TEST_CASE_METHOD(Assembled, "server: what is durable is there after a restart over the store") {
   const FileId f = put("f");
   const std::uint64_t epoch = names->superblock().boot_epoch;
@@ -231,7 +258,7 @@ TEST_CASE_METHOD(Assembled, "server: it ends with grants out, repairs due and re
 
 TEST_CASE_METHOD(Assembled, "server: status") {
   grace_left = 1500;
-  clients = {{5, "192.0.2.5 (five)"}, {6, "192.0.2.6 (six)"}};
+  clients = {{5, {"192.0.2.5", "five"}}, {6, {"192.0.2.6", "six"}}};
   const FileId f = file(kRootFileId, "f");
   REQUIRE(grant(f, 5, Access::kReadWrite));
   server->layouts().recall(f, "test");
@@ -325,7 +352,7 @@ TEST_CASE_METHOD(Assembled, "server: the list of data servers") {
 }
 
 TEST_CASE_METHOD(Assembled, "server: a file, by the path that clients have") {
-  clients = {{5, "192.0.2.5 (five)"}};
+  clients = {{5, {"192.0.2.5", "five"}}};
   const FileId d = dir(kRootFileId, "d");
   const FileId f = file(d, "f");
   REQUIRE(grant(f, 5, Access::kRead));
@@ -351,6 +378,31 @@ TEST_CASE_METHOD(Assembled, "server: it answers at its admin socket") {
   CHECK(std::filesystem::is_socket(options.admin_socket));
   stop();
   CHECK_FALSE(std::filesystem::exists(options.admin_socket));
+}
+
+TEST_CASE_METHOD(Assembled, "server: which keys servers have is told, or that it is not known") {
+  {
+    const std::lock_guard lock(servers[0]->mutex);
+    servers[0]->keys = {0xabc, 1};
+  }
+  const admin::Table table = make_admin_table(*server);
+  const auto report = table.ask(admin::GetKeys{});
+  REQUIRE(report);
+  REQUIRE(report->servers.size() == 1 + servers.size());
+  CHECK(report->servers[0].server.id == 0);
+  CHECK(report->servers[0].keys ==
+        std::vector{rpc::peer::fingerprint_text(server->keys().first())});
+  CHECK(report->servers[1].server.name == "fake1");
+  CHECK(report->servers[1].keys ==
+        std::vector<std::string>{"0000000000000abc", "0000000000000001"});
+  CHECK(report->servers[2].keys.empty());
+  CHECK(report->servers[2].why.contains("an older data server"));
+  servers[0]->disconnect();
+  REQUIRE(await_that([&] { return !server->cluster().registry().is_connected(1); }));
+  const auto after = table.ask(admin::GetKeys{});
+  REQUIRE(after);
+  CHECK(after->servers[1].keys.empty());
+  CHECK(after->servers[1].why == "it is not connected");
 }
 
 }  // namespace weft::mds

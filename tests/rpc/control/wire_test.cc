@@ -151,6 +151,8 @@ TEST_CASE("the bytes of messages: copies and parity groups") {
       "fffffffffffffffe0000000000000001");
   check_bytes(Scrub{true, false}, "0000000100000000");
   check_bytes(GiveUp{3}, "00000003");
+  check_bytes(GetKeys{}, "");
+  check_bytes(HeldKeys{{1, 0xfffffffffffffffe}}, "000000020000000000000001fffffffffffffffe");
 }
 
 TEST_CASE("the numbers of requests stay") {
@@ -161,4 +163,5 @@ TEST_CASE("the numbers of requests stay") {
   static_assert(ForgetMissed::kVerb == 22 && Resync::kVerb == 23 && ResyncStatus::kVerb == 24);
   static_assert(ResyncCancel::kVerb == 25 && Scrub::kVerb == 26 && GiveUp::kVerb == 27);
   static_assert(ListFrom::kVerb == 28 && AllocateShare::kVerb == 29 && Seek::kVerb == 30);
+  static_assert(GetKeys::kVerb == 31);
 }

@@ -33,7 +33,7 @@ mds::Environment MetadataMachine::environment() {
                 const Ns left = std::max<Ns>(0, grace_ends_ - now());
                 return std::chrono::milliseconds(left / kMillisecond);
               },
-          .clients = [] { return std::map<mds::ClientId, std::string>(); },
+          .clients = [] { return std::map<mds::ClientId, mds::NfsClient>(); },
           .is_open = [](mds::FileId, std::optional<mds::ClientId>) { return true; },
           .recaller = *this,
           .invalidate_attributes = [](mds::FileId) {},

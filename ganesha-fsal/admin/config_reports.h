@@ -1,0 +1,49 @@
+// What the metadata server tells of its configuration as it runs (requests.h); as source.h.
+//
+// Threading: plain values.
+#pragma once
+
+#include "ganesha-fsal/admin/source.h"
+
+namespace weft::mds {
+
+// An option as a ganesha.conf has it. Of files with secrets these are paths, not what is in them.
+struct OptionReport {
+  std::string name;
+  std::string value;
+  std::string by_default;
+
+  [[nodiscard]] bool is_default() const { return value == by_default; }
+  friend bool operator==(const OptionReport&, const OptionReport&) = default;
+};
+template <class Io>
+void describe(Io& io, OptionReport& r) {
+  io("name", r.name, cut_at(kMaxReportText));
+  io("value", r.value, cut_at(kMaxReportPath));
+  io("default", r.by_default, cut_at(kMaxReportText));
+}
+
+struct ExportReport {
+  std::uint32_t id = 0;
+  std::string path;                   // as clients mount it
+  std::vector<OptionReport> options;  // of its own, which are taken when a file is made
+};
+template <class Io>
+void describe(Io& io, ExportReport& r) {
+  io("id", r.id);
+  io("path", r.path, cut_at(kMaxReportPath));
+  io("options", r.options, cut_at(kShortList));
+}
+
+struct ConfigReport {
+  // What exports share that have one metadata store: as the first of them said.
+  std::vector<OptionReport> options;
+  std::vector<ExportReport> exports;
+};
+template <class Io>
+void describe(Io& io, ConfigReport& r) {
+  io("options", r.options, cut_at(kShortList));
+  io("exports", r.exports, cut_at(kLongList));
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,35 @@
+#include "tools/weft/clients.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "ganesha-fsal/admin/client.h"
+#include "rpc/xdr/describe_json.h"
+#include "tools/weft/output.h"
+#include "tools/weft/table.h"
+
+namespace weft::cli {
+
+std::string clients_text(const mds::ClientsReport& report) {
+  if (report.clients.empty()) return "no client has a lease\n";
+  Table what({"ADDRESS", "NFS", "OPENS", "READING", "WRITING", "RECALLED", "SLOWEST RECALL"});
+  Table who({"ADDRESS", "ID", "NAME"});
+  for (const mds::ClientReport& client : report.clients) {
+    const std::string address = client.address.empty() ? "-" : printable(client.address);
+    what.add({address, fmt::format("4.{}", client.minor_version), human_count(client.opens),
+              human_count(client.reading), human_count(client.writing),
+              human_count(client.recalled),
+              client.recalled == 0 ? "-" : human_duration(client.oldest_recall_ms)});
+    who.add({address, fmt::format("{:x}", client.id), printable(client.owner)});
+  }
+  return fmt::format("{} clients; a lease lasts {}\n\n{}\n{}", human_count(report.count),
+                     human_duration(report.lease_ms), what.text(), who.text());
+}
+
+int clients_command(const Settings& settings) {
+  const auto report = mds::admin::Client(settings.socket).ask(mds::admin::GetClients{});
+  if (!report) return complain_of_admin(settings.socket, report.error());
+  settings.json ? print(to_json(*report)) : print(clients_text(*report));
+  return kExitGood;
+}
+
+}  // namespace weft::cli
