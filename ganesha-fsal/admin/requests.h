@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "ganesha-fsal/admin/backup_reports.h"
 #include "ganesha-fsal/admin/client_reports.h"
 #include "ganesha-fsal/admin/config_reports.h"
 #include "ganesha-fsal/admin/event_reports.h"
@@ -239,13 +240,35 @@ struct Audit {
   static constexpr bool kChanges = true;
   using Reply = MaintenanceReport;
   bool only_tell = false;
+  bool remove_strays = false;  // of a store that came back from a backup, too
 };
 template <class Io>
 void describe(Io& io, Audit& r) {
   io("only_tell", r.only_tell);
+  io("remove_strays", r.remove_strays);
 }
 using StopAudit = Plain<"audit-stop", true, MaintenanceReport>;
 using GetAudit = Plain<"audit-status", false, MaintenanceReport>;
+
+// --- Backups (server/backups.h): weft backup copies the files of a checkpoint.
+
+// kBusy: somebody copies one.
+using BeginBackup = Plain<"backup-begin", true, CheckpointReport>;
+using EndBackup = Plain<"backup-end", true, MaintenanceReport>;
+
+// Of a store that came back from a backup. It goes through all names: apart from what only asks.
+using GetRestored = Plain<"restored-status", true, RestoredReport>;
+// A damaged file is served as it is; empty: all that are damaged.
+struct AcceptRestored {
+  static constexpr const char* kName = "restored-accept";
+  static constexpr bool kChanges = true;
+  using Reply = MaintenanceReport;
+  std::string file;  // its path, or its number
+};
+template <class Io>
+void describe(Io& io, AcceptRestored& r) {
+  describe_text(io, "file", r.file, kMaxPathBytes);
+}
 
 class Table {
  public:

@@ -413,6 +413,10 @@ struct StatusReport {
   std::optional<RebalanceReport> rebalance;  // since the process started
   std::uint64_t strays = 0;                  // that the last audit only told of
   std::uint64_t foreign_objects = 0;         // of no file made here, that the last audit found
+  // Of a metadata store that came back from a backup, up to 10,000 together: files that are still
+  // to be compared with their objects, and files that have lost bytes.
+  std::uint64_t restored_unchecked = 0;
+  std::uint64_t restored_damaged = 0;
   StoreReport store;
   InlineReport inlined;
   std::vector<RefusedReport> refused;
@@ -445,6 +449,8 @@ void describe(Io& io, StatusReport& r) {
   io("rebalance", r.rebalance);
   io("strays", r.strays);
   io("foreign_objects", r.foreign_objects);
+  io("restored_unchecked", r.restored_unchecked);
+  io("restored_damaged", r.restored_damaged);
   io("scrub", r.scrub);
   io("store", r.store);
   io("inline", r.inlined);
@@ -727,6 +733,7 @@ struct MaintenanceReport {
   std::optional<std::uint64_t> objects_left;  // "drain", "remove": that are there now
   std::optional<std::uint32_t> target;        // "give-up": of the server's parity group
   std::optional<std::uint64_t> fileid;        // "scrub", "scrub-check", "scrub-resolve" of one file
+  std::optional<std::uint64_t> files;         // "restored-accept": how many it was
   std::optional<bool> was_running;            // of what is to stop
   std::vector<AskedReport> groups;            // "scrub...": the servers over parity groups
   std::optional<RebalancePlanReport> plan;    // "rebalance-plan"
@@ -739,6 +746,7 @@ void describe(Io& io, MaintenanceReport& r) {
   io("objects_left", r.objects_left);
   io("target", r.target);
   io("fileid", r.fileid);
+  io("files", r.files);
   io("was_running", r.was_running);
   io("groups", r.groups, cut_at(kLongList));
   io("plan", r.plan);

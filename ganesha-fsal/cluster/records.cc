@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "layout/handle.h"
 #include "rpc/xdr/xdr.h"
 
 namespace weft::mds {
@@ -181,5 +182,38 @@ KeyRange fences_of(std::uint32_t ds_id) {
 }
 
 }  // namespace cluster_keys
+
+// A record says what its key is, so that of a key no more has to be known than where it begins.
+Result<> check_record(std::string_view key, std::string_view value) {
+  const std::string_view kind = key.substr(0, key.starts_with('W') ? 2 : 1);
+  if (kind == "S") {
+    const auto record = decode_server(value);
+    if (!record) return std::unexpected(record.error());
+    if (cluster_keys::server(record->id) == key) return {};
+    return fail(Errc::kCorrupt, "a data server record with another's number");
+  }
+  if (kind == "Wf") {
+    const auto fence = decode_fence(value);
+    if (!fence) return std::unexpected(fence.error());
+    constexpr std::size_t kAt = 2;
+    std::uint32_t ds_id = 0;
+    for (const char byte : key.substr(kAt, sizeof(ds_id))) {
+      ds_id = ds_id << 8 | static_cast<unsigned char>(byte);
+    }
+    if (cluster_keys::fence(ds_id, *fence) == key) return {};
+    return fail(Errc::kCorrupt, "a fence under another's key");
+  }
+  if (key == cluster_keys::seal_key()) {
+    if (value.size() == sizeof(layout::HandleKey)) return {};
+    return fail(Errc::kCorrupt, "malformed key of file handles");
+  }
+  if (key == cluster_keys::device_salt() || key == cluster_keys::next_server() ||
+      key == cluster_keys::longest_lease()) {
+    const auto number = decode_u32(value);
+    if (!number) return std::unexpected(number.error());
+    return {};
+  }
+  return fail(Errc::kCorrupt, "key of unknown kind");
+}
 
 }  // namespace weft::mds

@@ -79,6 +79,10 @@ struct ServerRecord {
 [[nodiscard]] std::string encode_u32(std::uint32_t value);
 [[nodiscard]] Result<std::uint32_t> decode_u32(std::string_view value);
 
+// Whether a key that begins with S or W, and its value, are one of the above. kCorrupt;
+// kNotSupported: of a later format.
+[[nodiscard]] Result<> check_record(std::string_view key, std::string_view value);
+
 namespace cluster_keys {
 
 [[nodiscard]] std::string server(std::uint32_t ds_id);

@@ -173,6 +173,13 @@ Result<ServerRecord> Registry::adopt(const layout::NetAddress& from,
   for (const auto& [id, known] : servers_) {
     if (known.store == request.store) record = known;
   }
+  const bool lost = request.ds_id >= options_.first_lost && request.ds_id < options_.first_fresh &&
+                    !servers_.contains(request.ds_id);
+  if (record.id == 0 && !fresh && lost) {
+    record.id = request.ds_id;
+    spdlog::warn("event=registered_after_the_backup ds={} store={}", record.id,
+                 control::to_string(request.store));
+  }
   if (record.id == 0 && !fresh) {
     return fail(Errc::kInvalid, "this metadata store does not know the data server's store " +
                                     control::to_string(request.store));

@@ -78,6 +78,11 @@ struct RegistryOptions {
   Clock::duration probe_after_silence = std::chrono::milliseconds(2500);
   Clock::duration gone_after_silence = std::chrono::seconds(5);
   Clock::duration gone_after_start = std::chrono::seconds(10);
+  // Of a metadata store that came back from a backup: ids that may have been given out since, the
+  // first and the one behind the last. Who says that it has one of these, and that nobody else has,
+  // is taken at its word.
+  std::uint32_t first_lost = 0;
+  std::uint32_t first_fresh = 0;
   std::function<Clock::time_point()> now = [] { return Clock::now(); };
 };
 

@@ -4,6 +4,10 @@ namespace weft::mds {
 
 Result<std::uint64_t> NamespaceSizes::size_of(const layout::ObjectId& object) {
   if (object.fsid != names_.superblock().fsid) return fail(Errc::kStale, "of another file system");
+  // Of bytes that may be gone a data server is not to make zeros.
+  const auto restored = names_.restored_file(object.fileid);
+  if (!restored) return std::unexpected(restored.error());
+  if (*restored) return fail(Errc::kBusy, "the file came back from a backup, and was not compared");
   const auto attributes = names_.getattr(object.fileid);
   if (!attributes) return std::unexpected(attributes.error());
   return attributes->size;

@@ -68,6 +68,7 @@ Result<> FileData::ready(FileId file) { return ready(file, kSizePatience); }
 Result<> FileData::ready(FileId file, std::chrono::milliseconds patience) {
   if (parts_.layouts.blocked(file))
     return fail(Errc::kBusy, "a client of the file is being fenced");
+  if (auto whole = fit(file); !whole) return whole;
   const Phase phase = FileTable::Looking(parts_.files, file)->phase;
   if (auto free = phase.check_not_alone(); !free) return free;
   // One thread at most waits for the data servers of a file, whatever asks for it.
@@ -235,7 +236,8 @@ DataCounters FileData::counters() const {
           .inline_reads = inline_reads_,
           .inline_writes = inline_writes_,
           .inline_read_bytes = inline_read_bytes_,
-          .inline_written_bytes = inline_written_bytes_};
+          .inline_written_bytes = inline_written_bytes_,
+          .restored_grown = restored_grown_};
 }
 
 // A client that writes through this server asks with each write.

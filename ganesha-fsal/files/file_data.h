@@ -91,6 +91,8 @@ struct DataCounters {
   std::uint64_t inline_writes = 0;
   std::uint64_t inline_read_bytes = 0;
   std::uint64_t inline_written_bytes = 0;
+  // Since a restore: found longer than they were at the backup.
+  std::uint64_t restored_grown = 0;
 };
 
 class FileData {
@@ -269,6 +271,13 @@ class FileData {
   };
   [[nodiscard]] SpaceUsed space_used(const InodeAttributes& file);
 
+  // --- files of a store that came back from a backup (restored_files.cc) ---
+  // The file's objects have what it had at the backup, and it may be served. kIo: they do not;
+  // kBusy, kUnreachable: that is not known yet, it is to be tried again.
+  [[nodiscard]] Result<> fit(FileId file);
+  // A file whose objects do not is served as it is: what is gone is zeros. kInvalid: they do.
+  [[nodiscard]] Result<> accept_restored(FileId file);
+
   [[nodiscard]] DataCounters counters() const;
 
  private:
@@ -406,6 +415,12 @@ class FileData {
                                                                      std::uint64_t from, bool hole);
   [[nodiscard]] std::optional<std::uint64_t> ask_space(FileId file);
 
+  // restored_files.cc
+  struct RestoredStripe;
+  [[nodiscard]] Result<> look_at_objects(FileId file, bool as_is);
+  [[nodiscard]] Result<> judge_objects(FileId file, const layout::LayoutMap& map,
+                                       std::span<const RestoredStripe> stripes, bool as_is);
+
   // flex_files.cc: the flexfiles layout
   [[nodiscard]] Result<Granted> make_flex_layout(const LayoutRequest& request,
                                                  const Mirrors::View& view);
@@ -441,6 +456,7 @@ class FileData {
   std::atomic<std::uint64_t> inline_writes_{0};
   std::atomic<std::uint64_t> inline_read_bytes_{0};
   std::atomic<std::uint64_t> inline_written_bytes_{0};
+  std::atomic<std::uint64_t> restored_grown_{0};
   std::atomic<bool> busy_{false};
   Behind behind_;  // last: its work uses the rest
 };

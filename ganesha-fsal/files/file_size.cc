@@ -73,6 +73,10 @@ Result<> FileData::size_known(FileId file) {
   if (!doubt) return {};
   // The size that was set holds until the objects are cut to it. What they say then is learned.
   if (uncut(file)) return {};
+  // Of a file whose objects were not looked at yet they do not count.
+  const auto restored = parts_.names.restored_file(file);
+  if (!restored) return failed(restored);
+  if (*restored) return {};
   const auto learned = learn_doubted(file, *doubt, kSizePatience);
   if (!learned && learned.error().code != Errc::kStale) {
     return fail(Errc::kBusy, "the data servers have not said yet how far the file goes");
@@ -152,6 +156,7 @@ Result<ObjectsEnd> FileData::written_end(FileId file) {
 
 Result<std::uint64_t> FileData::commit(const Growth& growth, ClientId client) {
   ++commits_;
+  if (auto whole = fit(growth.id); !whole) return failed(whole);
   Growth believed = growth;
   // It may tell of bytes that are still to be cut. To refuse it would keep its layout from coming
   // back, which the cut waits for.
@@ -295,6 +300,9 @@ Result<InodeAttributes> FileData::set_attributes(const Credentials& who, FileId 
   }
   if (parts_.layouts.blocked(file))
     return fail(Errc::kBusy, "a client of the file is being fenced");
+  // Cut to nothing, a file needs none of the bytes that it has lost.
+  const auto whole = fit(file);
+  if (!whole && (whole.error() != Errc::kIo || *change.size > 0)) return failed(whole);
   if (auto fenced = settle_inherited(file); !fenced) return failed(fenced);
   if (auto nobody = recall_before_cut(file, client); !nobody) return failed(nobody);
   const auto alone = be_alone(file, Phase::Alone::kCutting, kPatience);
@@ -307,7 +315,10 @@ Result<InodeAttributes> FileData::set_attributes(const Credentials& who, FileId 
   if (parts_.layouts.held_for_write(file)) {
     FileTable::Changing(parts_.files, file)->size.cut_under_layouts = true;
   }
-  return set_size(who, file, change);
+  auto after = set_size(who, file, change);
+  if (!after || whole) return after;
+  if (auto fits = parts_.names.judge_restored(file, std::nullopt); !fits) return failed(fits);
+  return after;
 }
 
 }  // namespace weft::mds

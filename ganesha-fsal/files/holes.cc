@@ -44,6 +44,7 @@ Result<std::optional<std::uint64_t>> FileData::seek_in_objects(FileId file,
 
 Result<std::uint64_t> FileData::seek(FileId file, std::uint64_t from, bool hole,
                                      std::uint64_t size) {
+  if (auto whole = fit(file); !whole) return failed(whole);
   const auto map = layout_map(parts_.files, parts_.names, file);
   if (!map) return failed(map);
   if (!*map) {

@@ -5,6 +5,7 @@
 namespace weft::mds {
 
 Result<layout::LayoutMap> FileData::begin_move(FileId file, std::uint32_t from, std::uint32_t to) {
+  if (auto whole = fit(file); !whole) return pass(whole);
   auto alone = be_alone(file, Phase::Alone::kMoving, Clock::duration::zero());
   if (!alone) return pass(alone);
   if (uncut(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");

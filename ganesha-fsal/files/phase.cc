@@ -13,6 +13,7 @@ Result<> Phase::check_not_alone() const {
     case Alone::kPunching: return fail(Errc::kBusy, "a hole is being made in the file");
     case Alone::kMoving: return fail(Errc::kBusy, "the file is being moved");
     case Alone::kGrowing: return fail(Errc::kBusy, "the file is on its way to its objects");
+    case Alone::kComparing: return fail(Errc::kBusy, "the file's objects are being looked at");
   }
   return {};
 }

@@ -4,7 +4,7 @@
 //   open              nothing is under way
 //   writing, learning writes through this server, and questions for how far the file goes; both at
 //                     once, and several of each
-//   cutting, punching, moving, growing   one caller is alone with the file (be_alone())
+//   cutting, punching, moving, growing, comparing   one caller is alone with the file (be_alone())
 //
 // and besides a cut may be pending (`uncut`): it failed, or a crash interrupted it. Until it is
 // made, nobody writes or learns; who is to make it is alone. The same holds of an inline file whose
@@ -29,7 +29,7 @@ namespace weft::mds {
 class FileTable;
 
 struct Phase {
-  enum class Alone : std::uint8_t { kNobody, kCutting, kPunching, kMoving, kGrowing };
+  enum class Alone : std::uint8_t { kNobody, kCutting, kPunching, kMoving, kGrowing, kComparing };
 
   unsigned writing = 0;
   unsigned learning = 0;

@@ -103,7 +103,9 @@ bool FileData::settle_due(bool grace_over) {
   const auto ready = fence_inherited(due);
   in_parallel(ready.size(), kAtOnce, [&](std::size_t at) {
     if (stopping_) return;
-    const auto done = settle(ready[at]);
+    auto done = fit(ready[at].file);
+    if (!done) parts_.journal.not_settled(ready[at].file);
+    if (done) done = settle(ready[at]);
     if (!done) {
       ++left;
       spdlog::debug("event=not_settled file={:x} error=\"{}\"", ready[at].file,

@@ -1,6 +1,8 @@
 #include "ganesha-fsal/meta/fsck.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -8,12 +10,16 @@
 #include "ganesha-fsal/meta/schema/journal.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 #include "ganesha-fsal/meta/schema/records.h"
+#include "layout/device_table.h"
 #include "layout/relocation.h"
 
 namespace weft::mds {
 namespace {
 
 using keys::Prefix;
+
+// Of the registry of data servers, which writes it when it is opened first.
+const std::string kDeviceSalt = "Wd";
 
 struct Seen {
   FileType type = FileType::kRegular;
@@ -34,7 +40,8 @@ struct Seen {
 
 class Checker {
  public:
-  explicit Checker(const KvReader& reader) : reader_(reader) {}
+  Checker(const KvReader& reader, const CheckRegistry& registry)
+      : reader_(reader), registry_(registry) {}
   Result<FsckReport> run();
 
  private:
@@ -54,6 +61,9 @@ class Checker {
   void cookie(std::string_view key, std::string_view value);
   void parent(std::string_view key, std::string_view value);
   void orphan(std::string_view key, std::string_view value);
+  void server(std::string_view key, std::string_view value);
+  void cluster(std::string_view key, std::string_view value);
+  void device(std::string_view key, std::string_view value);
   void layout(std::string_view key, std::string_view value);
   void removal(std::string_view key, std::string_view value);
   void truncate(std::string_view key, std::string_view value);
@@ -61,6 +71,7 @@ class Checker {
   void policy(std::string_view key, std::string_view value);
   void inline_bytes(std::string_view key, std::string_view value);
   void growing(std::string_view key, std::string_view value);
+  void restored(std::string_view key, std::string_view value);
   void epoch(std::string_view key, std::string_view value);
   void reverse(std::string_view key, std::string_view value);
   void journal(std::string_view key, std::string_view value);
@@ -73,7 +84,10 @@ class Checker {
   void check_rooted(FileId id, Seen& seen);
 
   const KvReader& reader_;
+  const CheckRegistry& registry_;
   std::unordered_map<FileId, Seen> seen_;
+  // Nothing: no registry was ever opened over this store, as in tests of the namespace alone.
+  std::optional<std::set<std::uint32_t>> servers_;
   FileId next_fileid_ = 0;
   std::uint64_t boot_epoch_ = 0;
   std::uint64_t walks_ = 0;
@@ -230,6 +244,29 @@ void Checker::expect_reverse(const std::vector<std::uint32_t>& ds_ids, FileId id
   }
 }
 
+void Checker::cluster(std::string_view key, std::string_view value) {
+  if (registry_) good(registry_(key, value), 0);
+}
+
+void Checker::server(std::string_view key, std::string_view value) {
+  constexpr std::size_t kBytes = 1 + sizeof(std::uint32_t);
+  if (key.size() != kBytes) return problem(ProblemKind::kMalformed, 0, "data server key");
+  std::uint32_t ds_id = 0;
+  for (const char byte : key.substr(1)) ds_id = ds_id << 8 | static_cast<unsigned char>(byte);
+  if (servers_) servers_->insert(ds_id);
+  cluster(key, value);
+}
+
+void Checker::device(std::string_view key, std::string_view value) {
+  const auto at = keys::parse_number(Prefix::kDevices, key);
+  if (!at) return problem(ProblemKind::kMalformed, 0, "device key");
+  const auto device = layout::decode_device(std::as_bytes(std::span(value)));
+  if (!good(device, 0)) return;
+  if (device->number != at->id) {
+    problem(ProblemKind::kMalformed, 0, "a device with another's number");
+  }
+}
+
 void Checker::layout(std::string_view key, std::string_view value) {
   const auto at = keys::parse_number(Prefix::kLayout, key);
   if (!at) return problem(ProblemKind::kMalformed, 0, "layout key");
@@ -240,7 +277,13 @@ void Checker::layout(std::string_view key, std::string_view value) {
   if (inode == nullptr || inode->type != FileType::kRegular) {
     problem(ProblemKind::kLayout, at->id, "a layout of no regular file");
   }
-  expect_reverse(holders(*map), at->id, map->object_generation);
+  const std::vector<std::uint32_t> ds_ids = holders(*map);
+  for (const std::uint32_t ds_id : ds_ids) {
+    if (!servers_ || servers_->contains(ds_id)) continue;
+    problem(ProblemKind::kServer, at->id,
+            "at data server " + std::to_string(ds_id) + ", which is none");
+  }
+  expect_reverse(ds_ids, at->id, map->object_generation);
   check_copies(at->id, *map);
   const bool vacant = map->copies.back().state == layout::CopyState::kVacant;
   if (vacant && !exists(keys::move(at->id))) {
@@ -391,6 +434,18 @@ void Checker::growing(std::string_view key, std::string_view /*value*/) {
   }
 }
 
+void Checker::restored(std::string_view key, std::string_view value) {
+  const auto at = keys::parse_number(Prefix::kRestored, key);
+  if (!at) return problem(ProblemKind::kMalformed, 0, "key of a restored file");
+  auto record = decode_restored(value);
+  if (!good(record, at->id)) return;
+  ++report_.restored;
+  if (record->state == RestoredRecord::State::kDamaged) ++report_.damaged;
+  if (!exists(keys::layout(at->id))) {
+    problem(ProblemKind::kLayout, at->id, "restored, and without a layout");
+  }
+}
+
 void Checker::epoch(std::string_view key, std::string_view value) {
   if (!keys::parse_number(Prefix::kClientEpoch, key)) {
     return problem(ProblemKind::kMalformed, 0, "client epoch key");
@@ -467,7 +522,7 @@ void Checker::check_rooted(FileId id, Seen& seen) {
 }
 
 void Checker::check_key(std::string_view key) {
-  constexpr std::string_view kKnown = "IEKPLRQTOXYCMSDWJBG";
+  constexpr std::string_view kKnown = "IEKPLRQTOXYCMSDWJBGV";
   if (key.empty() || kKnown.find(key[0]) == kKnown.npos) {
     problem(ProblemKind::kUnknownKey, 0, "key of unknown kind");
   }
@@ -482,16 +537,19 @@ Result<FsckReport> Checker::run() {
   if (auto done = reader_.scan("", std::string(16, '\xff'), SIZE_MAX, any); !done) {
     return pass(done);
   }
-  // Inodes first: everything else is held against them.
+  if (exists(kDeviceSalt)) servers_.emplace();
+  // Inodes and data servers first: everything else is held against them.
   const std::pair<Prefix, Visit> passes[] = {
-      {Prefix::kInode, &Checker::inode},     {Prefix::kEntry, &Checker::entry},
+      {Prefix::kInode, &Checker::inode},     {Prefix::kServers, &Checker::server},
+      {Prefix::kDevices, &Checker::device},  {Prefix::kEntry, &Checker::entry},
       {Prefix::kCookie, &Checker::cookie},   {Prefix::kParent, &Checker::parent},
       {Prefix::kOrphan, &Checker::orphan},   {Prefix::kLayout, &Checker::layout},
       {Prefix::kRemoval, &Checker::removal}, {Prefix::kTruncate, &Checker::truncate},
       {Prefix::kXattr, &Checker::xattr},     {Prefix::kClientEpoch, &Checker::epoch},
       {Prefix::kReverse, &Checker::reverse}, {Prefix::kJournal, &Checker::journal},
       {Prefix::kPolicy, &Checker::policy},   {Prefix::kInline, &Checker::inline_bytes},
-      {Prefix::kGrowing, &Checker::growing},
+      {Prefix::kGrowing, &Checker::growing}, {Prefix::kRestored, &Checker::restored},
+      {Prefix::kCluster, &Checker::cluster},
   };
   for (const auto& [prefix, visit] : passes) {
     if (auto done = each(prefix, visit); !done) return pass(done);
@@ -520,6 +578,7 @@ std::string_view to_string(ProblemKind kind) {
     case ProblemKind::kOrphan: return "orphan";
     case ProblemKind::kReverseIndex: return "reverse index";
     case ProblemKind::kLayout: return "layout";
+    case ProblemKind::kServer: return "data server";
     case ProblemKind::kJournal: return "journal";
     case ProblemKind::kPolicy: return "policy";
     case ProblemKind::kInline: return "inline files";
@@ -529,6 +588,8 @@ std::string_view to_string(ProblemKind kind) {
   return "unknown";
 }
 
-Result<FsckReport> fsck(const KvReader& reader) { return Checker(reader).run(); }
+Result<FsckReport> fsck(const KvReader& reader, const CheckRegistry& registry) {
+  return Checker(reader, registry).run();
+}
 
 }  // namespace weft::mds

@@ -1,5 +1,8 @@
 // Checks a metadata store: the namespace's invariants (namespace.h) and every value's form.
 //
+// Of what the registry of data servers keeps (ganesha-fsal/cluster) devices, and which data servers
+// there are, are known here. The caller says what the rest is to be like.
+//
 // Give it a snapshot, or a store that nobody changes. It reads every key once or twice and keeps
 // about 100 bytes in memory for each inode.
 //
@@ -7,7 +10,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ganesha-fsal/meta/kv/kv.h"
@@ -29,6 +34,7 @@ enum class ProblemKind : std::uint8_t {
   kOrphan,        // an orphan with links, or without an inode
   kReverseIndex,  // the reverse index does not match layouts and removals
   kLayout,        // a layout map, or a pending truncate, of nothing that may have one
+  kServer,        // a layout map names a data server that never registered, or is forgotten
   kJournal,       // the journal and the layout maps do not match
   kPolicy,        // a policy of nothing that may have one
   kInline,        // bytes of an inline file that do not fit it, or of none
@@ -63,11 +69,17 @@ struct FsckReport {
   std::uint64_t stale = 0;    // objects that missed writes: no problem, to be mended
   std::uint64_t moves = 0;    // files that are being moved
 
+  std::uint64_t restored = 0;  // of a backup, not compared yet, or found damaged
+  std::uint64_t damaged = 0;   // of these, found damaged
+
   [[nodiscard]] bool clean() const { return problem_count == 0; }
 };
 
+// Whether a key of the registry (S, W) and its value are of their form.
+using CheckRegistry = std::function<Result<>(std::string_view key, std::string_view value)>;
+
 // kIo, kNotSupported (a later format), kNotFound (no superblock: not a store of ours). Damage is
-// no error but in the report.
-[[nodiscard]] Result<FsckReport> fsck(const KvReader& reader);
+// no error but in the report. Without `registry` its values are not looked at.
+[[nodiscard]] Result<FsckReport> fsck(const KvReader& reader, const CheckRegistry& registry = {});
 
 }  // namespace weft::mds

@@ -46,7 +46,15 @@ AuditReport status(MetadataServer& server) {
   return report;
 }
 
+// What was made after the backup is strays to a store that came back from it.
 Result<MaintenanceReport> begin(MetadataServer& server, const admin::Audit& request) {
+  if (server.names().restore() && !request.only_tell && !request.remove_strays) {
+    return fail(
+        Errc::kInvalid,
+        "this metadata store came back from a backup, and objects that it does not know may "
+        "be all that is left of files made since: weft audit start --check tells of them, "
+        "--remove-strays removes them");
+  }
   if (auto begun = server.repairs().auditor().begin(request.only_tell); !begun) return pass(begun);
   return MaintenanceReport{.action = request.only_tell ? "audit-check" : request.kName};
 }

@@ -10,6 +10,7 @@
 
 #include "ganesha-fsal/files/policies.h"
 #include "ganesha-fsal/server/admin_audit.h"
+#include "ganesha-fsal/server/admin_backup.h"
 #include "ganesha-fsal/server/admin_keys.h"
 #include "ganesha-fsal/server/admin_maintenance.h"
 #include "ganesha-fsal/server/metadata_server.h"
@@ -166,6 +167,7 @@ void AdminReports::add_repair(StatusReport& report) const {
   report.rebalance = rebalance_report(server_);
   report.scrub = scrub_report(server_);
   add_strays(server_, report);
+  add_restored(server_.names(), report);
 }
 
 StatusReport AdminReports::status() {
@@ -534,6 +536,7 @@ admin::Table make_admin_table(MetadataServer& server) {
       [reports](const admin::ResolveScrub& request) { return reports->resolve(request); });
   add_maintenance(server, table);
   add_audit(server, table);
+  add_backup(server, table);
   add_keys(server, table);
   return table;
 }

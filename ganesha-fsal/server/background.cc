@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ganesha-fsal/cluster/death_probe.h"
+#include "ganesha-fsal/files/in_parallel.h"
 #include "ganesha-fsal/server/metadata_server.h"
 
 namespace weft::mds {
@@ -14,6 +15,8 @@ constexpr std::chrono::seconds kTick{1};
 constexpr std::chrono::milliseconds kWatch{250};
 // An unmount beside a data server that has just died waits for minutes until this has passed.
 constexpr std::chrono::milliseconds kLookAtKept{50};
+constexpr std::size_t kRestored = 256;  // files of a page
+constexpr std::size_t kAtOnce = 8;
 
 }  // namespace
 
@@ -23,6 +26,7 @@ void Background::start() {
   threads_.emplace_back([this] { run_watcher(); });
   threads_.emplace_back([this] { run_keeper(); });
   if (server_.environment().events != nullptr) threads_.emplace_back([this] { run_writer(); });
+  if (server_.names().restore()) threads_.emplace_back([this] { run_restorer(); });
 }
 
 void Background::stop() {
@@ -90,6 +94,7 @@ void Background::run_mender() {
     if (came_up) data.retry_settling();
     data.catch_up();
     data.commit_left();
+    server_.backups().look();
     // Asked for each time: grace may end early, when all clients have come back, and begin anew.
     more = data.settle_due(server_.environment().grace_left().count() == 0);
     more = data.duplicate_left() || more;
@@ -139,6 +144,47 @@ void Background::run_writer() {
     events.save();
     lock.lock();
   }
+}
+
+// Files of a backup that nobody has asked for yet. When all are looked at it has nothing more to
+// do.
+void Background::run_restorer() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    wake_.wait_for(mutex_, kTick, [this]() WEFT_REQUIRES(mutex_) { return stopping_; });
+    if (stopping_) return;
+    lock.unlock();
+    const bool done = look_at_restored();
+    lock.lock();
+    if (done) return;
+  }
+}
+
+// One round. Whether no file is left.
+bool Background::look_at_restored() {
+  Namespace& names = server_.names();
+  bool done = true;
+  FileId after = 0;
+  for (;;) {
+    const auto page = names.restored_files(after, kRestored);
+    if (!page || page->empty()) return page && done;
+    after = page->back().id;
+    std::atomic<bool> left = false;
+    in_parallel(page->size(), kAtOnce, [&](std::size_t at) {
+      const Namespace::RestoredFile& file = (*page)[at];
+      if (file.record.state != RestoredRecord::State::kUnchecked || stops()) return;
+      const auto fit = server_.data().fit(file.id);
+      // What is damaged has been looked at.
+      if (!fit && fit.error() != Errc::kIo && fit.error() != Errc::kStale) left = true;
+    });
+    if (stops()) return false;
+    if (left) done = false;
+  }
+}
+
+bool Background::stops() {
+  const MutexLock lock(mutex_);
+  return stopping_;
 }
 
 // Beside a data server that is away a new file is better off in the store, however busy that is:

@@ -45,6 +45,9 @@ class Background {
   void run_watcher();
   void run_keeper();
   void run_writer();
+  void run_restorer();
+  [[nodiscard]] bool look_at_restored();
+  [[nodiscard]] bool stops();
   void reclaim_orphans();
   void look_at_load();
   void look_at_grace();

@@ -139,6 +139,10 @@ Result<> MetadataServer::start_cluster() {
   config.registry.heartbeat_ms = static_cast<std::uint32_t>(options_.heartbeat.count());
   config.registry.lease_seconds = static_cast<std::uint32_t>(options_.data_server_lease.count());
   config.registry.by_load = options_.by_load;
+  if (const auto& restore = names_->restore()) {
+    config.registry.first_lost = restore->first_lost;
+    config.registry.first_fresh = restore->first_fresh;
+  }
   config.registry.now = [this] { return environment_.clock.now(); };
   auto cluster = Cluster::start(std::move(config), store_, *sizes_);
   if (!cluster) return of_option("Control_Address", cluster.error());

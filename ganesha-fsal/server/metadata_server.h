@@ -32,6 +32,7 @@
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/proxy/proxy_io.h"
 #include "ganesha-fsal/server/background.h"
+#include "ganesha-fsal/server/backups.h"
 #include "ganesha-fsal/server/environment.h"
 #include "ganesha-fsal/server/repairs.h"
 #include "ganesha-fsal/server/server_options.h"
@@ -77,6 +78,7 @@ class MetadataServer {
   [[nodiscard]] FileTable& files() { return files_; }
   [[nodiscard]] FileData& data() { return *data_; }
   [[nodiscard]] Repairs& repairs() { return *repairs_; }
+  [[nodiscard]] Backups& backups() { return backups_; }
   [[nodiscard]] rpc::peer::Keyring& keys() { return *keys_; }
   [[nodiscard]] std::uint32_t fsid() const { return names_->superblock().fsid; }
   // Tells handles of this store from those of one made anew.
@@ -123,6 +125,7 @@ class MetadataServer {
   KvStore& store_;
   const Clock::time_point started_ = environment_.clock.now();
   Background background_{*this};
+  Backups backups_{store_, environment_.clock};
   FileTable files_;
   std::shared_ptr<rpc::peer::Keyring> keys_;
   std::unique_ptr<Namespace> names_;

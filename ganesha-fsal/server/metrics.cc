@@ -189,6 +189,10 @@ void write_metrics(const SystemReport& system, Metrics& out) {
             status.strays);
   out.gauge("weft_mds_foreign_objects", "Objects of files that were never made here",
             status.foreign_objects);
+  out.gauge("weft_mds_restored_unchecked_files",
+            "Files of a backup still to be compared with their objects", status.restored_unchecked);
+  out.gauge("weft_mds_restored_damaged_files", "Files that have lost bytes since the backup",
+            status.restored_damaged);
   out.gauge("weft_mds_refused_servers", "Who was refused as a data server in the last minutes",
             status.refused.size());
   out.gauge("weft_mds_warnings", "What weft status warns of: placement, leases, clients",

@@ -15,6 +15,7 @@
 //   weft_mds_store_memory_bytes, _table_bytes, _compaction_bytes, _free_bytes, _floor_bytes
 //   weft_mds_scrub_*, weft_mds_repair_*                of the last scrub; since the start
 //   weft_mds_stray_objects, weft_mds_foreign_objects   of the last audit
+//   weft_mds_restored_unchecked_files, ..._damaged_files   of a store that came back from a backup
 //   weft_mds_refused_servers, weft_mds_warnings        as in weft status
 //   weft_mds_data_servers{state="up|suspect|down|unknown"}
 //   weft_mds_data_server_*{id,name,domain}             of each:

@@ -82,6 +82,8 @@ Result<PinnedFile> Repairs::pin_writers(FileId file) {
   const auto none = [](const InodeAttributes&) -> Result<layout::LayoutMap> {
     return fail(Errc::kStale, "no layout");
   };
+  // Of objects that were not looked at none is to become the source of another.
+  if (auto whole = server_.data().fit(file); !whole) return pass(whole);
   auto target = server_.mirrors().begin_write(file, none, Mirrors::Use::kRepair);
   if (!target) return pass(target);
   const auto kept = std::make_shared<Mirrors::Target>(std::move(*target));

@@ -32,6 +32,7 @@ WELL = {
     "weft_mds_refused_servers": "0x480",
     "weft_mds_stray_objects": "0x480",
     "weft_mds_foreign_objects": "0x480",
+    "weft_mds_restored_damaged_files": "0x480",
     "weft_mds_scrub_differing": "0x480",
     "weft_mds_scrub_unresolved": "0x480",
     "weft_mds_repair_failures_total": "1x480",
@@ -96,6 +97,7 @@ CASES = {
     "WeftCopiesDiffer": ({"weft_mds_scrub_unresolved": f"0{HOUR}1x300"}, 60, 61),
     "WeftStrayObjects": ({"weft_mds_stray_objects": f"0{HOUR}1x300"}, 60, 61),
     "WeftForeignObjects": ({"weft_mds_foreign_objects": f"0{HOUR}1x300"}, 60, 61),
+    "WeftRestoredDamaged": ({"weft_mds_restored_damaged_files": f"0{HOUR}1x300"}, 60, 61),
     "WeftParityDegraded": (
         {'weft_ds_parity_state{instance="a",state="whole"}': "1x120 _x300",
          'weft_ds_parity_state{instance="a",state="degraded"}': "_x120 1x300"}, 74, 77),

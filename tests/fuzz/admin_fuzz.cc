@@ -39,12 +39,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     request<GiveUp>(read->message);
     request<Rebalance>(read->message);
     request<ResolveScrub>(read->message);
+    request<AcceptRestored>(read->message);
   }
   report<SystemReport>(line);
   report<DataServersReport>(line);
   report<PolicyReport>(line);
   report<MaintenanceReport>(line);
   report<FileReport>(line);
+  report<CheckpointReport>(line);
+  report<RestoredReport>(line);
   report<EventsReport>(line);
   report<ConfigReport>(line);
   report<ClientsReport>(line);

@@ -18,6 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!again || *again != *fence) std::abort();
     (void)cluster_keys::fence(1, *fence);
   }
+  const std::size_t key = size == 0 ? 0 : data[0] % size;
+  (void)check_record(input.substr(0, key), input.substr(key));
   if (const auto number = decode_u32(input)) {
     if (encode_u32(*number) != input) std::abort();
   }

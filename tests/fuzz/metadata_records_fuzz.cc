@@ -70,7 +70,7 @@ void dirty(std::string_view input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 15) {
+  switch (data[0] % 17) {
     case 0: value(rest, decode_inode); break;
     case 1: value(rest, decode_entry); break;
     case 2: value(rest, decode_cookie); break;
@@ -84,6 +84,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 12: value(rest, decode_policy); break;
     case 13: value(rest, decode_move); break;
     case 14: value(rest, decode_inline); break;
+    case 15: value(rest, decode_restore); break;
+    case 16: value(rest, decode_restored); break;
     case 7: static_cast<void>(decode_counter(rest)); break;
     default: key(rest);
   }

@@ -93,6 +93,11 @@ int scrub_resolve_command(const Settings& settings, const std::string& file,
       settings, mds::admin::ResolveScrub{.file = number ? file : exported(file), .server = from});
 }
 
+int restored_accept_command(const Settings& settings, const std::string& file) {
+  const bool number = file.find_first_not_of("0123456789") == std::string::npos;
+  return maintain_command(settings, mds::admin::AcceptRestored{number ? file : exported(file)});
+}
+
 int scrub_status_command(const Settings& settings) {
   const auto system = mds::admin::Client(settings.socket).ask(mds::admin::GetStatus{});
   if (!system) return complain_of_admin(settings.socket, system.error());

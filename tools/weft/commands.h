@@ -27,6 +27,12 @@ struct VerifyOptions {
   std::uint64_t probe_bytes = std::uint64_t{16} << 20;
 };
 
+struct BackupOptions {
+  std::string folder;                                    // where to; nothing is there yet
+  std::string configuration = "/etc/weft/ganesha.conf";  // to be saved, too
+  bool configuration_named = false;                      // it has to be there
+};
+
 [[nodiscard]] int show_maintenance(const Settings& settings,
                                    const Result<mds::MaintenanceReport>& report);
 [[nodiscard]] int status_command(const Settings& settings);
@@ -66,6 +72,13 @@ template <mds::admin::Request R>
                                    const std::string& key);
 // A file of ganesha.nfsd's; weft-ds or weft-target, in place of this process, check their own.
 [[nodiscard]] int check_config_command(const std::string& path);
+// Saves the metadata store of a server that runs.
+[[nodiscard]] int backup_command(const Settings& settings, const BackupOptions& options);
+// Runs weft-restore, as below.
+[[nodiscard]] int restore_command(const std::vector<std::string>& arguments);
+[[nodiscard]] int restored_status_command(const Settings& settings);
+// A file's path or number; empty: of all that are damaged.
+[[nodiscard]] int restored_accept_command(const Settings& settings, const std::string& file);
 // Runs weft-fsck, of the same folder as this program or of PATH, in place of this process.
 [[nodiscard]] int fsck_command(const std::vector<std::string>& arguments);
 

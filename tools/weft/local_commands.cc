@@ -1,4 +1,4 @@
-// fsck, check-config: what needs no running metadata server.
+// fsck, restore, check-config: what needs no running metadata server.
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,6 +45,10 @@ bool has_line(const std::string& path, std::initializer_list<std::string_view> b
 
 int fsck_command(const std::vector<std::string>& arguments) {
   return become("weft-fsck", arguments, "the metadata server");
+}
+
+int restore_command(const std::vector<std::string>& arguments) {
+  return become("weft-restore", arguments, "the metadata server");
 }
 
 int check_config_command(const std::string& path) {

@@ -37,6 +37,7 @@ struct Arguments {
   bool stop = false;
   unsigned percent = 5;
   VerifyOptions verify;
+  BackupOptions backup;
   std::uint64_t probe_mib = 16;
   double watch_s = 0;           // 0: once
   std::function<int()> chosen;  // what to run once everything is parsed
@@ -192,10 +193,16 @@ void add_audit(CLI::App& app, Arguments& arguments) {
   auto* audit =
       app.add_subcommand("audit", "Look for objects that no file needs")->require_subcommand(1);
   auto* start = audit->add_subcommand("start", "Look through all data servers, and remove them");
-  start->add_flag("--check", arguments.only_tell, "Change nothing, only tell what there is");
+  auto* check =
+      start->add_flag("--check", arguments.only_tell, "Change nothing, only tell what there is");
+  start
+      ->add_flag("--remove-strays", arguments.yes,
+                 "Of a metadata store that came back from a backup: remove them all the same")
+      ->excludes(check);
   start->callback([&] {
     arguments.chosen = [&] {
-      return maintain_command(arguments.settings, mds::admin::Audit{arguments.only_tell});
+      return maintain_command(arguments.settings,
+                              mds::admin::Audit{arguments.only_tell, arguments.yes});
     };
   });
   audit->add_subcommand("status", "How far it is, and what was found")->callback([&] {
@@ -204,6 +211,45 @@ void add_audit(CLI::App& app, Arguments& arguments) {
   audit->add_subcommand("stop", "End it")->callback([&] {
     arguments.chosen = [&] {
       return maintain_command(arguments.settings, mds::admin::StopAudit{});
+    };
+  });
+}
+
+void add_backup(CLI::App& app, Arguments& arguments) {
+  auto* backup = app.add_subcommand("backup", "Save the metadata store, while it is in use");
+  backup->add_option("DIR", arguments.backup.folder, "Where to: a directory that is not there yet")
+      ->required();
+  auto* conf = backup
+                   ->add_option("--config", arguments.backup.configuration,
+                                "The metadata server's configuration, which is saved, too")
+                   ->capture_default_str();
+  backup->callback([&arguments, conf] {
+    arguments.backup.configuration_named = conf->count() > 0;
+    arguments.chosen = [&] { return backup_command(arguments.settings, arguments.backup); };
+  });
+
+  auto* restore = app.add_subcommand(
+      "restore", "Make a metadata store of a backup (weft-restore; see its --help)");
+  restore->prefix_command()->fallthrough(false)->set_help_flag();
+  restore->callback([&arguments, restore] {
+    arguments.chosen = [restore] { return restore_command(restore->remaining()); };
+  });
+
+  auto* restored = app.add_subcommand("restored", "What became of a store that was restored")
+                       ->require_subcommand(1);
+  restored->add_subcommand("status", "What is compared, and which files have lost bytes")
+      ->callback(
+          [&] { arguments.chosen = [&] { return restored_status_command(arguments.settings); }; });
+  auto* accept = restored->add_subcommand("accept", "Serve a file that has lost bytes as it is");
+  auto* file =
+      accept->add_option("FILE", arguments.file,
+                         "On an NFS mount of this machine, in the export, or its inode number");
+  auto* all = accept->add_flag("--all", arguments.yes, "All that have lost bytes");
+  all->excludes(file);
+  accept->callback([&] {
+    arguments.chosen = [&] {
+      if (arguments.file.empty() && !arguments.yes) return complain("which FILE? or --all");
+      return restored_accept_command(arguments.settings, arguments.file);
     };
   });
 }
@@ -380,6 +426,7 @@ int run(int argc, char** argv) {
   add_policy(app, arguments);
   add_scrub(app, arguments);
   add_audit(app, arguments);
+  add_backup(app, arguments);
   add_verify(app, arguments);
   add_key(app, arguments);
   add_local_commands(app, arguments);

@@ -122,6 +122,10 @@ Lines system_lines(const mds::MaintenanceReport& report) {
   if (report.action == "rebalance-stop") {
     return {ran ? "nothing more is begun; what has begun is finished" : "no rebalance runs"};
   }
+  if (report.action == "restored-accept") {
+    return {fmt::format("{} files are served as they are: what is gone of them is zeros",
+                        report.files.value_or(0))};
+  }
   if (report.action == "audit-stop") return {ran ? "the audit ends" : "no audit runs"};
   return {
       fmt::format("the objects of all data servers are held against the files there are{}: weft "

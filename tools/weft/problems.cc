@@ -38,6 +38,8 @@ constexpr HealthCode kCodes[] = {
     {"LAYOUT_ERRORS", "clients reported errors at data servers"},
     {"STRAYS", "objects that no file needs", true},
     {"FOREIGN_OBJECTS", "objects of files that were never made here"},
+    {"RESTORED_DAMAGED", "files have lost bytes since the backup that was restored"},
+    {"RESTORED_UNCHECKED", "files of the backup that was restored are still to be compared", true},
     {"PLACEMENT", "copies cannot be, or are not, in as many failure domains as they should"},
 };
 
@@ -136,8 +138,24 @@ void stray_problems(const mds::StatusReport& status, std::vector<Problem>& out) 
     out.push_back(
         {"STRAYS",
          fmt::format(
-             "Data servers have {} objects that no file needs: weft audit start removes them.",
+             "Data servers have {} objects that no file needs: weft audit start removes them (with "
+             "--remove-strays after a restore).",
              status.strays)});
+  }
+}
+
+void restored_problems(const mds::StatusReport& status, std::vector<Problem>& out) {
+  if (status.restored_damaged > 0) {
+    out.push_back({"RESTORED_DAMAGED",
+                   fmt::format("{} files have lost bytes since the backup that the metadata store "
+                               "came back from, and answer I/O errors (weft restored status).",
+                               status.restored_damaged)});
+  }
+  if (status.restored_unchecked > 0) {
+    out.push_back({"RESTORED_UNCHECKED",
+                   fmt::format("{} files of the backup that the metadata store came back from are "
+                               "still to be compared with their objects.",
+                               status.restored_unchecked)});
   }
 }
 
@@ -202,6 +220,7 @@ std::vector<Problem> health(const mds::SystemReport& system) {
   store_problems(status.store, out);
   scrub_problems(status.scrub, out);
   stray_problems(status, out);
+  restored_problems(status, out);
   for (const std::string& warning : status.warnings) out.push_back({"PLACEMENT", warning});
   return out;
 }

@@ -118,6 +118,14 @@ class KvStore {
   [[nodiscard]] virtual Result<> room() const { return {}; }
   [[nodiscard]] virtual StoreHealth health() const { return {}; }
 
+  // The store as it is at one moment, in a folder of its own beside its files: returned is its
+  // path. Its files do not change, and what is in the store too is on the disk once. Commits go on
+  // meanwhile. There is one at a time (kExists), until it is dropped, or the store is opened again.
+  [[nodiscard]] virtual Result<std::string> make_checkpoint() {
+    return fail(Errc::kNotSupported, "this store makes no checkpoints");
+  }
+  [[nodiscard]] virtual Result<> drop_checkpoint() { return {}; }
+
   // Runs `body` in a transaction and commits it; on kConflict again, at most kMaxAttempts times.
   // An error from `body` ends it uncommitted and is returned.
   static constexpr int kMaxAttempts = 64;

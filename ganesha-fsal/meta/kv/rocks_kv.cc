@@ -7,6 +7,7 @@
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/utilities/optimistic_transaction_db.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
 #include <rocksdb/utilities/transaction.h>
@@ -18,6 +19,7 @@
 #include <array>
 #include <cstdarg>
 #include <cstdio>
+#include <filesystem>
 
 #include "ganesha-fsal/meta/kv/group_sync.h"
 #include "ganesha-fsal/meta/kv/store_space.h"
@@ -276,6 +278,18 @@ class RocksTransaction final : public Transaction {
   rocksdb::Status status_;  // the first failure to buffer a write
 };
 
+std::string checkpoint_of(const std::string& path) { return path + "/checkpoint"; }
+
+// And what was left of one that was being made.
+Result<> remove_checkpoint(const std::string& path) {
+  std::error_code failed;
+  for (const std::string& folder : {checkpoint_of(path), checkpoint_of(path) + ".tmp"}) {
+    std::filesystem::remove_all(folder, failed);
+    if (failed) return fail_errno(failed.value(), "remove " + folder);
+  }
+  return {};
+}
+
 constexpr std::chrono::milliseconds kLook{250};
 constexpr std::chrono::seconds kBetweenMerges{5};
 
@@ -291,7 +305,8 @@ class RocksKv final : public KvStore {
   RocksKv(std::unique_ptr<rocksdb::OptimisticTransactionDB> db, std::unique_ptr<Family> inlined,
           const RocksOptions& options, std::shared_ptr<BackgroundErrors> background,
           std::unique_ptr<StoreSpace> space)
-      : transactions_(db.get()),
+      : folder_(options.path),
+        transactions_(db.get()),
         db_(std::move(db)),
         families_{db_->DefaultColumnFamily(), std::move(inlined)},
         latest_(*db_, families_),
@@ -341,6 +356,23 @@ class RocksKv final : public KvStore {
     if (space_ && space_->full()) return fail(Errc::kNoSpace, "the metadata store is full");
     return {};
   }
+
+  Result<std::string> make_checkpoint() override {
+    if (transactions_ == nullptr) return fail(Errc::kReadOnly, "opened read-only");
+    if (auto enough = room(); !enough) return pass(enough);
+    const std::string folder = checkpoint_of(folder_);
+    std::error_code ignored;
+    if (std::filesystem::exists(folder, ignored)) return fail(Errc::kExists, folder);
+    rocksdb::Checkpoint* made = nullptr;
+    auto status = rocksdb::Checkpoint::Create(db_.get(), &made);
+    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+    // What is in memory is written to tables first; the end of the log, which both families share,
+    // is copied.
+    if (status.ok()) status = checkpoint->CreateCheckpoint(folder, 0);
+    if (!status.ok()) return std::unexpected(to_error(status, "checkpoint"));
+    return folder;
+  }
+  Result<> drop_checkpoint() override { return remove_checkpoint(folder_); }
 
   StoreHealth health() const override {
     using Names = rocksdb::DB::Properties;
@@ -441,6 +473,7 @@ class RocksKv final : public KvStore {
     return {};
   }
 
+  const std::string folder_;
   rocksdb::OptimisticTransactionDB* const transactions_ = nullptr;  // null: reading only
   const std::unique_ptr<rocksdb::DB> db_;
   Families families_;
@@ -562,6 +595,14 @@ Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
       return fail(Errc::kBusy, "metadata store " + options.path + " is open in another process");
     }
     return open_to_read(options);
+  }
+  if (!options.restoring && ::access((options.path + '/' + kRestoring).c_str(), F_OK) == 0) {
+    return fail(Errc::kInvalid, options.path +
+                                    " is half of a store: weft restore has not ended. "
+                                    "Run it again");
+  }
+  if (auto removed = remove_checkpoint(options.path); !removed) {
+    spdlog::warn("event=checkpoint_left error=\"{}\"", removed.error().describe());
   }
   const std::uint64_t floor = options.floor_bytes.value_or(StoreSpace::floor_for(options.path));
   rocksdb::Options rocks = rocks_options(options, buffer_bytes(options, floor));

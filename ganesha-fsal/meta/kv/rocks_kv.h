@@ -10,6 +10,9 @@
 //
 // A folder belongs to one process at a time (RocksDB's LOCK file).
 //
+// A folder with a file kRestoring in it is being filled from a backup, and not whole: it is not
+// opened. A checkpoint is a folder `checkpoint` beside the tables.
+//
 // Space (store_space.h). A floor is kept free for what RocksDB writes when nothing is added: its
 // log, tables written from memory, and one compaction. All of these are in proportion to the size
 // of the write buffer, which is at most a 24th of the floor. When a table cannot be written
@@ -35,9 +38,12 @@ class Env;
 
 namespace weft::mds {
 
+inline constexpr const char* kRestoring = "RESTORING";
+
 struct RocksOptions {
   std::string path;  // a folder, made if absent (its parent is not)
   bool create_if_missing = true;
+  bool restoring = false;  // who fills it opens it all the same
   bool read_only = false;  // for weft-fsck: nothing is written; takes no lock
   bool sync = true;        // false: a commit survives the process only
   std::size_t block_cache_bytes = std::size_t{256} << 20;

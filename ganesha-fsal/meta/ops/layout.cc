@@ -28,7 +28,9 @@ Result<std::optional<layout::LayoutMap>> Namespace::layout(FileId id) const {
 Namespace::MakeLayout Namespace::with_room(const MakeLayout& make) const {
   return [this, &make](const InodeAttributes& file) -> Result<layout::LayoutMap> {
     if (auto room = store_.room(); !room) return pass(room);
-    return make(file);
+    auto map = make(file);
+    if (map && restore_) map->object_generation = restore_->stamp;
+    return map;
   };
 }
 

@@ -60,6 +60,7 @@ Result<> Namespace::start() {
   if (auto looked = look_for_policies(); !looked) return looked;
   if (auto looked = look_for_inline(); !looked) return looked;
   if (auto counted = count_stale(); !counted) return counted;
+  if (auto looked = look_for_restored(); !looked) return looked;
   return store_.run([this](Transaction& transaction) -> Result<> {
     auto value = transaction.get(keys::superblock());
     if (!value) return pass(value);
@@ -67,7 +68,7 @@ Result<> Namespace::start() {
       auto super = decode_superblock(**value);
       if (!super) return pass(super);
       superblock_ = *super;
-      superblock_.format = kStoreFormat;
+      superblock_.format = std::max(superblock_.format, kStoreFormat);
     } else if (auto done = format(transaction, options_, superblock_); !done) {
       return done;
     }
@@ -97,7 +98,7 @@ Result<CommitSeq> Namespace::commit(InodeLocks::Guard& guard, const Change& body
   std::vector<FileId> maps;
   bool removals = false;
   auto seq = store_.apply([&](Transaction& transaction) {
-    Tree tree(transaction, now_ns, superblock_.boot_epoch);
+    Tree tree(transaction, now_ns, superblock_.boot_epoch, restore_.has_value());
     auto done = body(tree);
     stale = tree.stale_changes();
     maps = tree.changed_maps();

@@ -72,6 +72,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -360,6 +361,23 @@ class Namespace {
   // Of files with numbers above `after`, at most `limit`, in order.
   [[nodiscard]] Result<std::vector<Move>> moves(FileId after, std::size_t limit) const;
 
+  // --- files of a store that came back from a backup (schema/records.h) ---
+  // nullopt: it never did.
+  [[nodiscard]] const std::optional<RestoreRecord>& restore() const { return restore_; }
+  // Nothing: the file's objects were found to fit, or it is younger than the backup.
+  [[nodiscard]] Result<std::optional<RestoredRecord>> restored_file(FileId id) const;
+  // Those with numbers above `after`, at most `limit`, in order.
+  struct RestoredFile {
+    FileId id = 0;
+    RestoredRecord record;
+  };
+  [[nodiscard]] Result<std::vector<RestoredFile>> restored_files(FileId after,
+                                                                 std::size_t limit) const;
+  // What was found of its objects; nothing: they fit. kStale: no such file.
+  [[nodiscard]] Result<> judge_restored(FileId id, const std::optional<RestoredRecord>& found);
+  // A name of each of these files, in its path from the root. Goes through all names.
+  [[nodiscard]] Result<std::map<FileId, std::string>> names_of(const std::set<FileId>& files) const;
+
   // --- the reverse index ---
   // Objects that `ds_id` may hold, greater than `after`, at most `limit`, in order.
   [[nodiscard]] Result<std::vector<layout::ObjectId>> objects_of(
@@ -391,9 +409,11 @@ class Namespace {
   [[nodiscard]] Result<> start();
   [[nodiscard]] Result<> look_for_policies();
   [[nodiscard]] Result<> look_for_inline();
+  [[nodiscard]] Result<> look_for_restored();
   [[nodiscard]] Result<> count_stale();
 
-  // kNoSpace when the store has no room for a layout; valid as long as `make`.
+  // kNoSpace when the store has no room for a layout; valid as long as `make`. After a restore the
+  // objects get another generation than any that a file may have got since the backup.
   [[nodiscard]] MakeLayout with_room(const MakeLayout& make) const;
 
   using Change = std::function<Result<>(Tree&)>;
@@ -432,7 +452,8 @@ class Namespace {
   const NamespaceOptions options_;
   std::function<void(FileId)> map_changed_;
   std::function<void()> removal_queued_;
-  SuperblockInfo superblock_;  // constant after open
+  SuperblockInfo superblock_;  // constant after open, as the next
+  std::optional<RestoreRecord> restore_;
   FileIdAllocator ids_;
   mutable InodeLocks locks_;
   StaleCounts stale_counts_;

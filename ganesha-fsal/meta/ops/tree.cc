@@ -366,6 +366,13 @@ Result<> Tree::destroy(const InodeRecord& inode) {
     if (!record) return pass(record);
     if (record->boot_epoch != boot_epoch_) least_epoch = (*map)->object_epoch + 1;
   }
+  if (restored_) {
+    // Nobody has fenced those of before the restore yet.
+    auto unchecked = transaction_.get(keys::restored(id));
+    if (!unchecked) return pass(unchecked);
+    if (*unchecked) least_epoch = (*map)->object_epoch + 1;
+    transaction_.erase(keys::restored(id));
+  }
   changed_maps_.push_back(id);
   transaction_.erase(keys::layout(id));
   transaction_.erase(keys::writers(id));

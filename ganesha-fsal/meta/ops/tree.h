@@ -48,8 +48,10 @@ constexpr int kMaxDepth = 1 << 16;  // of a directory below the root; more is da
 
 class Tree {
  public:
-  Tree(Transaction& transaction, std::int64_t now_ns, std::uint64_t boot_epoch)
-      : transaction_(transaction), now_ns_(now_ns), boot_epoch_(boot_epoch) {}
+  // `restored`: the store came back from a backup.
+  Tree(Transaction& transaction, std::int64_t now_ns, std::uint64_t boot_epoch,
+       bool restored = false)
+      : transaction_(transaction), now_ns_(now_ns), boot_epoch_(boot_epoch), restored_(restored) {}
 
   [[nodiscard]] Transaction& transaction() { return transaction_; }
   [[nodiscard]] std::int64_t now_ns() const { return now_ns_; }
@@ -124,6 +126,7 @@ class Tree {
   Transaction& transaction_;
   const std::int64_t now_ns_;
   const std::uint64_t boot_epoch_;
+  const bool restored_;
   StaleChanges stale_changes_;
   std::vector<FileId> changed_maps_;
   bool removals_queued_ = false;

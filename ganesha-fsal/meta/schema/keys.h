@@ -31,7 +31,8 @@ enum class Prefix : char {
   kGrowing = 'G',      // G file -> nothing: they are being written to its objects
   kPolicy = 'Y',       // Y file -> policy of a directory, or taken by a file
   kClientEpoch = 'C',  // C client -> epoch
-  kStore = 'M',        // M super, M next: of the store itself
+  kRestored = 'V',     // V file -> as of a backup, and its objects not found to fit yet
+  kStore = 'M',        // M super, M next, M restored: of the store itself
   kServers = 'S',      // cluster: data servers
   kDevices = 'D',      // cluster: devices
   kCluster = 'W',      // cluster: anything else
@@ -40,6 +41,8 @@ enum class Prefix : char {
 
 [[nodiscard]] std::string superblock();
 [[nodiscard]] std::string next_fileid();
+[[nodiscard]] std::string restore();
+[[nodiscard]] std::string restored(FileId id);
 [[nodiscard]] std::string inode(FileId id);
 [[nodiscard]] std::string entry(FileId dir, std::string_view name);
 [[nodiscard]] std::string cookie(FileId dir, std::uint64_t cookie);

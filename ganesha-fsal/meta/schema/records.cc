@@ -231,6 +231,55 @@ Result<layout::Policy> decode_policy(std::string_view value) {
   return policy;
 }
 
+std::string encode(const RestoreRecord& record) {
+  xdr::Encoder out = value::begin(48);
+  out.u32(record.stamp);
+  out.i64(record.made_ns);
+  out.i64(record.restored_ns);
+  out.u64(record.boot_epoch);
+  out.u32(record.first_lost);
+  out.u32(record.first_fresh);
+  return value::finish(out);
+}
+
+Result<RestoreRecord> decode_restore(std::string_view value) {
+  auto in = value::open(value, "record of a restore");
+  if (!in) return pass(in);
+  RestoreRecord record;
+  record.stamp = in->u32();
+  record.made_ns = in->i64();
+  record.restored_ns = in->i64();
+  record.boot_epoch = in->u64();
+  record.first_lost = in->u32();
+  record.first_fresh = in->u32();
+  if (record.stamp == 0 || record.stamp > kMaxRestoreStamp) in->reject();
+  if (record.first_lost > record.first_fresh) in->reject();
+  if (auto done = value::end(*in, "record of a restore"); !done) return pass(done);
+  return record;
+}
+
+std::string encode(const RestoredRecord& record) {
+  xdr::Encoder out = value::begin(16);
+  out.u32(static_cast<std::uint32_t>(record.state));
+  out.u32(record.missing);
+  out.u32(record.cut);
+  return value::finish(out);
+}
+
+Result<RestoredRecord> decode_restored(std::string_view value) {
+  auto in = value::open(value, "restored file");
+  if (!in) return pass(in);
+  RestoredRecord record;
+  const std::uint32_t state = in->u32();
+  record.state = static_cast<RestoredRecord::State>(state);
+  record.missing = in->u32();
+  record.cut = in->u32();
+  const bool damaged = record.state == RestoredRecord::State::kDamaged;
+  if (state < 1 || state > 2 || damaged != (record.missing > 0 || record.cut > 0)) in->reject();
+  if (auto done = value::end(*in, "restored file"); !done) return pass(done);
+  return record;
+}
+
 std::string encode(const SuperblockInfo& record) {
   xdr::Encoder out(48);
   out.u32(record.format);
@@ -245,9 +294,9 @@ Result<SuperblockInfo> decode_superblock(std::string_view value) {
   xdr::Decoder in(std::as_bytes(std::span(value.data(), value.size())));
   SuperblockInfo record;
   record.format = in.u32();
-  if (in.ok() && record.format > kStoreFormat) {
+  if (in.ok() && record.format > kRestoredFormat) {
     return fail(Errc::kNotSupported, "metadata store of format " + std::to_string(record.format) +
-                                         ", this program knows " + std::to_string(kStoreFormat));
+                                         ", this program knows " + std::to_string(kRestoredFormat));
   }
   in.fixed(record.cluster_uuid);
   record.fsid = in.u32();

@@ -18,9 +18,13 @@
 
 namespace weft::mds {
 
-// 2: there may be inline files. 1 is read, and is 2 from then on.
+// 2: there may be inline files. 1 is read, and is 2 from then on. 3: the store came back from a
+// backup, and there may be files that are not to be served before they were looked at.
 constexpr std::uint32_t kStoreFormat = 2;
+constexpr std::uint32_t kRestoredFormat = 3;  // the last that this program knows
 constexpr std::uint64_t kFirstCookie = 3;
+// Parity groups use the highest bit of an object's generation.
+constexpr std::uint32_t kMaxRestoreStamp = (1U << 31) - 1;
 constexpr std::size_t kMaxHolders = 16U * 256;  // data servers of one layout map
 
 struct InodeRecord {
@@ -70,6 +74,31 @@ struct InlineRecord {
   friend bool operator==(const InlineRecord&, const InlineRecord&) = default;
 };
 
+// That the store came back from a backup, the last time it did.
+struct RestoreRecord {
+  std::uint32_t stamp = 0;        // number of the restore: greater than that of any before
+  std::int64_t made_ns = 0;       // when the backup was made
+  std::int64_t restored_ns = 0;   // when it was brought back
+  std::uint64_t boot_epoch = 0;   // of the run that the backup was made in
+  std::uint32_t first_lost = 0;   // data servers from this number on registered after the backup,
+  std::uint32_t first_fresh = 0;  // up to this one, which none has yet
+
+  friend bool operator==(const RestoreRecord&, const RestoreRecord&) = default;
+};
+
+// A file of a store that came back from a backup. What was done to its objects since is not known.
+struct RestoredRecord {
+  enum class State : std::uint32_t {
+    kUnchecked = 1,  // nobody has looked at its objects
+    kDamaged = 2,    // they do not have all of its bytes
+  };
+  State state = State::kUnchecked;
+  std::uint32_t missing = 0;  // stripes of which no copy's object is there
+  std::uint32_t cut = 0;      // of which all that are there are too short
+
+  friend bool operator==(const RestoredRecord&, const RestoredRecord&) = default;
+};
+
 struct RemovalRecord {
   std::vector<std::uint32_t> ds_ids;  // ascending, each once
   // Handles of the object below it are refused before it is removed, so that nobody makes it anew;
@@ -86,6 +115,8 @@ struct RemovalRecord {
 [[nodiscard]] std::string encode(const TruncateRecord& record);
 [[nodiscard]] std::string encode(const RemovalRecord& record);
 [[nodiscard]] std::string encode(const InlineRecord& record);
+[[nodiscard]] std::string encode(const RestoreRecord& record);
+[[nodiscard]] std::string encode(const RestoredRecord& record);
 // Precondition: at least one key is set.
 [[nodiscard]] std::string encode(const layout::Policy& policy);
 [[nodiscard]] std::string encode(const SuperblockInfo& record);
@@ -98,6 +129,8 @@ struct RemovalRecord {
 [[nodiscard]] Result<TruncateRecord> decode_truncate(std::string_view value);
 [[nodiscard]] Result<RemovalRecord> decode_removal(std::string_view value);
 [[nodiscard]] Result<InlineRecord> decode_inline(std::string_view value);
+[[nodiscard]] Result<RestoreRecord> decode_restore(std::string_view value);
+[[nodiscard]] Result<RestoredRecord> decode_restored(std::string_view value);
 [[nodiscard]] Result<layout::Policy> decode_policy(std::string_view value);
 [[nodiscard]] Result<SuperblockInfo> decode_superblock(std::string_view value);
 [[nodiscard]] Result<std::uint64_t> decode_counter(std::string_view value);

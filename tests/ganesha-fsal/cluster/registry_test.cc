@@ -535,3 +535,36 @@ TEST_CASE("records come back equal, damaged ones are corrupt") {
   CHECK_FALSE(decode_fence("x"));
   CHECK_FALSE(decode_u32("x"));
 }
+
+TEST_CASE("what the registry keeps is of its form, and nothing else is") {
+  Fixture f;
+  const std::uint32_t id = f.add(1);
+  control::Fence client;
+  client.what = control::Fence::What::kClient;
+  client.client_id = 5;
+  client.epoch = 2;
+  control::Fence object;
+  object.object = {1, 2, 3};
+  object.epoch = 2;
+  REQUIRE(f.registry->add_fences(std::vector{id}, std::vector{client, object}));
+  std::set<std::string> kinds;
+  std::map<std::string, std::string> kept;
+  REQUIRE(f.store.latest().scan("S", "X", SIZE_MAX, [&](auto key, auto value) {
+    kinds.insert(std::string(key.substr(0, key.starts_with('W') ? 2 : 1)));
+    kept.emplace(key, value);
+    return true;
+  }));
+  CHECK(kinds.contains("S"));
+  CHECK(kinds.contains("Wf"));
+  for (const auto& [key, value] : kept) {
+    CAPTURE(key);
+    CHECK(check_record(key, value));
+    CHECK_FALSE(check_record(key, value.substr(0, value.size() - 1)));
+    CHECK_FALSE(check_record(key, value + '\0'));
+    CHECK_FALSE(check_record(key + '\0', value));
+    if (key.size() > 2) CHECK_FALSE(check_record(key.substr(0, key.size() - 1) + '\xff', value));
+  }
+  CHECK_FALSE(check_record("Wx", kept.at(cluster_keys::next_server())));
+  CHECK_FALSE(check_record("W", ""));
+  CHECK_FALSE(check_record("", ""));
+}

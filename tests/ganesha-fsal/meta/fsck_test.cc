@@ -2,10 +2,12 @@
 #include "ganesha-fsal/meta/fsck.h"
 
 #include <chrono>
+#include <map>
 
 #include "ganesha-fsal/meta/schema/journal.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 #include "ganesha-fsal/meta/schema/records.h"
+#include "layout/device_table.h"
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
@@ -91,6 +93,30 @@ TEST_CASE_METHOD(FsckTest, "policies of what may have none, and malformed ones")
   put(keys::policy(f), "copies=2");
   CHECK(finds(ProblemKind::kMalformed, f));
   put("Yx", policy);
+  CHECK(finds(ProblemKind::kMalformed, 0));
+}
+
+TEST_CASE_METHOD(FsckTest, "data servers that are none, and malformed devices") {
+  const std::string salt(4, '\1');
+  const auto server = [](char id) { return std::string("S\0\0\0", 4) + id; };
+  put("Wd", salt);
+  CHECK(finds(ProblemKind::kServer, f));
+  put(server(1), "");
+  CHECK(finds(ProblemKind::kServer, f));
+  put(server(2), "");
+  check_clean();
+  const auto address = layout::make_address("192.0.2.7", 2049).value();
+  const std::string device = layout::encode_device({7, {{1, 1, {address}}}});
+  const std::string key = std::string("D") + std::string(7, '\0');
+  put(key + '\7', device);
+  check_clean();
+  put(key + '\6', device);
+  CHECK(finds(ProblemKind::kMalformed, 0));
+  erase(key + '\6');
+  put(key + '\7', device.substr(4));
+  CHECK(finds(ProblemKind::kMalformed, 0));
+  erase(key + '\7');
+  put("S1", "");
   CHECK(finds(ProblemKind::kMalformed, 0));
 }
 
@@ -208,6 +234,23 @@ TEST_CASE_METHOD(FsckTest, "depth costs no more than width: each directory is wa
   CHECK(took < std::chrono::seconds(10));  // comparing each with all above it takes longer
 }
 
+TEST_CASE_METHOD(FsckTest, "what the registry of data servers keeps is shown to who knows it") {
+  put("Wx", "1");
+  put(std::string("S\0\0\0\1", 5), "2");
+  CHECK(fsck(store.latest())->problem_count == 0);
+  std::map<std::string, std::string> seen;
+  const auto report = fsck(store.latest(), [&](auto key, auto value) -> Result<> {
+    seen.emplace(key, value);
+    if (value == "1") return fail(Errc::kCorrupt, "bad");
+    return {};
+  });
+  REQUIRE(report);
+  CHECK(seen ==
+        std::map<std::string, std::string>{{"Wx", "1"}, {std::string("S\0\0\0\1", 5), "2"}});
+  REQUIRE(report->problem_count == 1);
+  CHECK(report->problems.front().kind == ProblemKind::kMalformed);
+}
+
 TEST_CASE_METHOD(FsckTest, "layouts and the reverse index") {
   SECTION("not listed") {
     erase(keys::reverse(2, f, 1));
@@ -294,7 +337,7 @@ TEST_CASE_METHOD(FsckTest, "keys and values of no form") {
     CHECK(finds(ProblemKind::kUnknownKey, 0));
   }
   SECTION("but the cluster's are left alone") {
-    put("S1", "whatever");
+    put("W1", "whatever");
     check_clean();
   }
 }

@@ -74,8 +74,25 @@ TEST_CASE("a later version is not supported, an earlier one than the first is da
   CHECK(decode_inode(value).error() == Errc::kNotSupported);
   value[3] = 0;
   CHECK(decode_inode(value).error() == Errc::kCorrupt);
-  std::string super = encode(SuperblockInfo{.format = kStoreFormat + 1});
+  std::string super = encode(SuperblockInfo{.format = kRestoredFormat + 1});
   CHECK(decode_superblock(super).error() == Errc::kNotSupported);
+}
+
+TEST_CASE("records of a restore come back equal, and are nothing else") {
+  const RestoreRecord restore{5, 6, 7, 8, 9, 10};
+  CHECK(*decode_restore(encode(restore)) == restore);
+  CHECK(decode_restore(encode(RestoreRecord{})).error() == Errc::kCorrupt);
+  CHECK(decode_restore(encode(RestoreRecord{1, 0, 0, 0, 3, 2})).error() == Errc::kCorrupt);
+  CHECK(decode_restore(encode(RestoreRecord{1U << 31})).error() == Errc::kCorrupt);
+  using State = RestoredRecord::State;
+  const RestoredRecord damaged{State::kDamaged, 1, 2};
+  CHECK(*decode_restored(encode(damaged)) == damaged);
+  CHECK(*decode_restored(encode(RestoredRecord{})) == RestoredRecord{});
+  for (const RestoredRecord wrong :
+       {RestoredRecord{State::kDamaged, 0, 0}, RestoredRecord{State::kUnchecked, 1, 0},
+        RestoredRecord{static_cast<State>(3), 1, 0}}) {
+    CHECK(decode_restored(encode(wrong)).error() == Errc::kCorrupt);
+  }
 }
 
 TEST_CASE("the other records come back equal") {

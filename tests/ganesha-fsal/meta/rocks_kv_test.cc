@@ -239,3 +239,41 @@ TEST_CASE("damage in the middle of the log is an error, not a shorter store") {
   }
   CHECK(open_rocks_kv(small_rocks(folder.path())).error() == Errc::kCorrupt);
 }
+
+TEST_CASE("a checkpoint is the store of one moment, until it is opened again") {
+  const TempFolder folder;
+  const TempFolder elsewhere;
+  auto store = open_or_die(folder.path());
+  put(*store, "a", "1");
+  put(*store, "B1", "inline");
+  const auto made = store->make_checkpoint();
+  REQUIRE(made);
+  put(*store, "a", "2");
+  CHECK(store->make_checkpoint().error() == Errc::kExists);
+  std::filesystem::copy(*made, elsewhere.path());
+  {
+    const auto copy = open_or_die(elsewhere.path());
+    CHECK(copy->latest().peek("a").value() == "1");
+    CHECK(copy->latest().peek("B1").value() == "inline");
+    CHECK(copy->latest().peek("b").value() == std::nullopt);
+  }
+  REQUIRE(store->drop_checkpoint());
+  CHECK_FALSE(std::filesystem::exists(*made));
+  REQUIRE(store->make_checkpoint());
+  store.reset();
+  store = open_or_die(folder.path());
+  CHECK_FALSE(std::filesystem::exists(*made));
+  CHECK(store->latest().peek("a").value() == "2");
+}
+
+TEST_CASE("a folder that is being filled from a backup is not opened") {
+  const TempFolder folder;
+  open_or_die(folder.path()).reset();
+  std::ofstream(folder.path() + "/" + kRestoring).close();
+  const auto store = open_rocks_kv(small_rocks(folder.path()));
+  REQUIRE_FALSE(store);
+  CHECK(store.error() == Errc::kInvalid);
+  auto filling = small_rocks(folder.path());
+  filling.restoring = true;
+  CHECK(open_rocks_kv(filling));
+}

@@ -43,7 +43,7 @@ def weft_command() -> Path:
 
 def fsck_program() -> Path:
     """What 'weft fsck' runs."""
-    return build_folder() / "ganesha-fsal" / "meta" / "weft-fsck"
+    return build_folder() / "ganesha-fsal" / "backup" / "weft-fsck"
 
 
 def data_server_program() -> Path:

@@ -48,6 +48,8 @@ mds::SystemReport sick() {
   status.layout_errors = 1;
   status.strays = 1;
   status.foreign_objects = 1;
+  status.restored_damaged = 1;
+  status.restored_unchecked = 1;
   status.store.failed = true;
   status.store.full = true;
   status.refused = {{"192.0.2.9:1", "", "no key", 1, 1}, {"192.0.2.9:1", "x", "other", 1, 1}};

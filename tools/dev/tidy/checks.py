@@ -38,6 +38,7 @@ LAYERS = [
     (_MDS + 'meta/ops', ['rpc/base', 'layout', _MDS + 'meta/kv', _MDS + 'meta/schema']),
     (_MDS + 'meta', ['rpc/base', 'layout']),
     (_MDS + 'cluster', ['rpc', 'layout', _MDS + 'meta/kv']),
+    (_MDS + 'backup', ['rpc', 'layout', _MDS + 'meta', _MDS + 'cluster']),
     (_MDS + 'proxy', ['rpc', 'layout', _MDS + 'cluster']),
     (_MDS + 'files', ['rpc', 'layout'] + [_MDS + f for f in ('meta', 'cluster', 'proxy')]),
     (_MDS + 'admin', ['rpc']),
@@ -45,8 +46,8 @@ LAYERS = [
     (_MDS + 'server', ['rpc', 'layout'] + [_MDS + f for f in ('meta', 'cluster', 'proxy', 'files',
                                                               'admin', 'repair')]),
     ('ganesha-fsal', ['rpc', 'layout']),
-    ('tools', ['rpc', 'layout', 'ganesha-fsal/admin', 'ganesha-fsal/config',
-               'tests/support']),
+    ('tools', ['rpc', 'layout', 'ganesha-fsal/admin', 'ganesha-fsal/backup',
+               'ganesha-fsal/config', 'tests/support']),
     ('tests', None),
 ]
 OUR_FOLDERS = ('rpc/', 'layout/', 'dataserver/', 'ganesha-fsal/', 'tools/', 'tests/')

@@ -1,4 +1,5 @@
-// weft-fsck: checks a metadata store that no server has open. See fsck.h; `weft fsck` runs it.
+// weft-fsck: checks a metadata store that no server has open (meta/fsck.h), with what the registry
+// of data servers keeps there. `weft fsck` runs it.
 //
 // Exit status: 0 clean, 4 problems found, 8 the store could not be read, 16 wrong usage.
 #include <spdlog/fmt/fmt.h>
@@ -7,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "ganesha-fsal/cluster/records.h"
 #include "ganesha-fsal/meta/fsck.h"
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
@@ -56,11 +58,12 @@ void print_json(const FsckReport& report) {
       "{{\"clean\": {}, \"problem_count\": {}, \"inodes\": {}, \"directories\": {}, "
       "\"entries\": {}, \"orphans\": {}, \"layouts\": {}, \"removals\": {}, \"truncates\": {}, "
       "\"xattrs\": {}, \"policies\": {}, \"written\": {}, \"stale\": {}, \"moves\": {}, "
-      "\"inline_files\": {}, \"inline_bytes\": {}, \"problems\": [",
+      "\"inline_files\": {}, \"inline_bytes\": {}, \"restored\": {}, \"damaged\": {}, "
+      "\"problems\": [",
       report.clean(), report.problem_count, report.inodes, report.directories, report.entries,
       report.orphans, report.layouts, report.removals, report.truncates, report.xattrs,
       report.policies, report.written, report.stale, report.moves, report.inline_files,
-      report.inline_bytes);
+      report.inline_bytes, report.restored, report.damaged);
   std::string_view comma;
   for (const Problem& problem : report.problems) {
     fmt::print("{}{{\"kind\": {}, \"inode\": {}, \"text\": {}}}", comma,
@@ -86,6 +89,10 @@ void print_text(const FsckReport& report) {
       report.directories, report.entries, report.layouts, report.orphans, report.removals,
       report.truncates, report.written, report.stale, report.moves, report.policies,
       report.inline_files, report.inline_bytes);
+  if (report.restored > 0) {
+    fmt::print("{} files of a backup are not compared yet, or have lost bytes ({})\n",
+               report.restored, report.damaged);
+  }
 }
 
 int reclaim(const std::string& path) {
@@ -104,7 +111,7 @@ int run(const Arguments& arguments) {
   {
     auto store = open_rocks_kv({.path = arguments.path, .read_only = true});
     if (!store) return complain(store.error());
-    auto checked = fsck((*store)->latest());
+    auto checked = fsck((*store)->latest(), check_record);
     if (!checked) return complain(checked.error());
     report = std::move(*checked);
   }

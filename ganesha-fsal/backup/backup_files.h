@@ -1,0 +1,91 @@
+// A backup of the metadata server: a folder of its maker's, mode 0700, with
+//
+//   weft-backup    the manifest: what this is a backup of, and every file's length and SHA-256;
+//   JSON
+//                  in one line, and in a second one the SHA-256 of the first
+//   store/         the files of a checkpoint of the metadata store
+//   ganesha.conf   the metadata server's configuration, if there was one
+//
+// It is made under another name, synced, and renamed: what has its name is whole, whatever happens
+// meanwhile. Nothing that the manifest does not name is used.
+//
+// What is secret in it: names, attributes, and the bytes of files that are kept in the metadata
+// store; and what handles of exports of directories are sealed with. The cluster key is not in it.
+//
+// Threading: functions that block. Whoever can write where a backup is made can make it say
+// anything; files are not followed to elsewhere by symbolic links.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rpc/base/error.h"
+#include "rpc/xdr/describe_json.h"
+
+namespace weft::backup {
+
+inline constexpr const char* kManifest = "weft-backup";
+inline constexpr const char* kStore = "store";
+inline constexpr const char* kConfiguration = "ganesha.conf";
+inline constexpr std::uint32_t kFormat = 1;
+
+struct File {
+  std::string name;  // below the backup's folder, "store/CURRENT"
+  std::uint64_t bytes = 0;
+  std::string sha256;  // 64 hexadecimal digits
+};
+template <class Io>
+void describe(Io& io, File& f) {
+  io("name", f.name, at_most(512));
+  io("bytes", f.bytes);
+  io("sha256", f.sha256, at_most(64));
+}
+
+struct Manifest {
+  std::uint32_t format = kFormat;
+  std::string system;            // the metadata store's identity
+  std::string version;           // of the metadata server
+  std::uint64_t boot_epoch = 0;  // of the run that it was made in
+  std::int64_t made_ns = 0;      // since 1970
+  std::string key;               // fingerprint of the cluster key that was used
+  std::vector<File> files;
+};
+template <class Io>
+void describe(Io& io, Manifest& m) {
+  io("weft_backup", m.format);
+  io("system", m.system, at_most(128));
+  io("version", m.version, at_most(128));
+  io("boot_epoch", m.boot_epoch);
+  io("made_ns", m.made_ns);
+  io("key", m.key, at_most(64));
+  io("files", m.files, at_most(1'000'000));
+}
+
+// The manifest as it is in its file. kCorrupt: damaged, or names what a backup has not;
+// kNotSupported: of a later format.
+[[nodiscard]] std::string write_manifest(const Manifest& manifest);
+[[nodiscard]] Result<Manifest> parse_manifest(std::string_view text);
+// kNotFound: `folder` is no backup, or not whole.
+[[nodiscard]] Result<Manifest> read_manifest(const std::string& folder);
+
+// Copies the files of `checkpoint`, and the configuration if there is one, to `folder`, which is
+// made: `about` says the rest. Holds a shared lock on the checkpoint meanwhile. Returns the
+// manifest. kExists: there is something at `folder`. After an error nothing is there.
+[[nodiscard]] Result<Manifest> make_backup(const std::string& checkpoint,
+                                           const std::string& configuration,
+                                           const std::string& folder, Manifest about);
+
+// Whether every file is as the manifest says. kCorrupt, kNotFound.
+[[nodiscard]] Result<> check_backup(const std::string& folder, const Manifest& manifest);
+
+// Copies the store's files to the folder `store`, which is there, and syncs them. kCorrupt: one is
+// not as the manifest says.
+[[nodiscard]] Result<> copy_store(const std::string& folder, const Manifest& manifest,
+                                  const std::string& store);
+
+// Of a folder's own entries. A file system that cannot is let pass.
+[[nodiscard]] Result<> sync_folder(const std::string& folder);
+
+}  // namespace weft::backup

@@ -1,0 +1,216 @@
+// weft-restore: makes a metadata store of a backup. `weft restore` runs it.
+//
+// Exit status: 0 done, 1 the backup is damaged, 2 nothing could be done.
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "ganesha-fsal/backup/backup_files.h"
+#include "ganesha-fsal/backup/prepare_store.h"
+#include "ganesha-fsal/meta/kv/rocks_kv.h"
+#include "rpc/base/clock.h"
+
+namespace {
+
+using namespace weft;
+namespace fs = std::filesystem;
+
+constexpr int kGood = 0;
+constexpr int kDamaged = 1;
+constexpr int kFailed = 2;
+
+constexpr std::string_view kHelp =
+    "usage: weft-restore [--json] [--check] [--to FOLDER] BACKUP\n"
+    "Makes a metadata store of a backup that weft backup has made.\n"
+    "  --to FOLDER  where to, Metadata_Path of the configuration (/var/lib/weft/mds);\n"
+    "               it has to be empty, or not to be there\n"
+    "  --check      only look whether the backup is whole\n"
+    "  --json       say what was done as one JSON object\n"
+    "  --version    print the version\n"
+    "The metadata server must not run, not here and not elsewhere. What becomes of files that "
+    "were\n"
+    "made, changed or removed since the backup: weft(1).\n";
+
+struct Arguments {
+  bool json = false;
+  bool check = false;
+  std::string backup;
+  std::string to = "/var/lib/weft/mds";
+};
+
+int complain(const Error& error) {
+  fmt::print(stderr, "weft-restore: {}\n", error.describe());
+  return error == Errc::kCorrupt ? kDamaged : kFailed;
+}
+
+std::string marker_of(const std::string& folder) { return folder + "/" + mds::kRestoring; }
+
+// Who is to own what is made: the folder's owner; of one that is made here the owner of that which
+// it is in.
+Result<> make_folder(const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0700) == 0) {
+    struct stat above{};
+    const std::string parent = fs::path(folder).parent_path().string();
+    if (::stat(parent.empty() ? "." : parent.c_str(), &above) != 0) {
+      return fail_errno(errno, "stat " + parent);
+    }
+    if (::geteuid() == 0 && ::chown(folder.c_str(), above.st_uid, above.st_gid) != 0) {
+      return fail_errno(errno, "chown " + folder);
+    }
+    return {};
+  }
+  if (errno != EEXIST) return fail_errno(errno, "mkdir " + folder);
+  return {};
+}
+
+// Leaves the folder with nothing but the mark that it is not a store yet.
+Result<> clear(const std::string& folder) {
+  std::error_code failed;
+  const bool begun = fs::exists(marker_of(folder), failed);
+  std::vector<fs::path> there;
+  for (const auto& entry : fs::directory_iterator(folder, failed)) {
+    if (entry.path().filename() != "lost+found" && entry.path().filename() != mds::kRestoring) {
+      there.push_back(entry.path());
+    }
+  }
+  if (failed) return fail_errno(failed.value(), "read " + folder);
+  if (!there.empty() && !begun) {
+    return fail(Errc::kExists, folder + " is not empty: move what is there elsewhere");
+  }
+  for (const fs::path& path : there) {
+    fs::remove_all(path, failed);
+    if (failed) return fail_errno(failed.value(), "remove " + path.string());
+  }
+  const int marker =
+      ::open(marker_of(folder).c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (marker < 0) return fail_errno(errno, "create " + marker_of(folder));
+  const bool synced = ::fsync(marker) == 0;
+  const int why = errno;
+  ::close(marker);
+  if (!synced) return fail_errno(why, "sync " + marker_of(folder));
+  return backup::sync_folder(folder);
+}
+
+Result<> give_to_owner(const std::string& folder) {
+  struct stat about{};
+  if (::stat(folder.c_str(), &about) != 0) return fail_errno(errno, "stat " + folder);
+  if (::geteuid() != 0) return {};
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(folder, failed)) {
+    if (::lchown(entry.path().c_str(), about.st_uid, about.st_gid) != 0) {
+      return fail_errno(errno, "chown " + entry.path().string());
+    }
+  }
+  if (failed) return fail_errno(failed.value(), "read " + folder);
+  return {};
+}
+
+Result<mds::Prepared> prepare(const std::string& folder, const backup::Manifest& manifest) {
+  auto store = mds::open_rocks_kv({.path = folder, .create_if_missing = false, .restoring = true});
+  if (!store) return pass(store);
+  return mds::prepare_restored(**store,
+                               {.made_ns = manifest.made_ns,
+                                .now_ns = system_clock().wall_ns(),
+                                .device_salt = static_cast<std::uint32_t>(system_random().u64())});
+}
+
+Result<mds::Prepared> restore(const Arguments& arguments, const backup::Manifest& manifest) {
+  const std::string& to = arguments.to;
+  if (auto made = make_folder(to); !made) return pass(made);
+  if (auto empty = clear(to); !empty) return pass(empty);
+  if (auto copied = backup::copy_store(arguments.backup, manifest, to); !copied) {
+    return pass(copied);
+  }
+  auto prepared = prepare(to, manifest);
+  if (!prepared) return prepared;
+  if (auto given = give_to_owner(to); !given) return pass(given);
+  if (auto synced = backup::sync_folder(to); !synced) return pass(synced);
+  if (::unlink(marker_of(to).c_str()) != 0) return fail_errno(errno, "remove " + marker_of(to));
+  if (auto synced = backup::sync_folder(to); !synced) return pass(synced);
+  return prepared;
+}
+
+std::string about(const backup::Manifest& manifest) {
+  const auto seconds = static_cast<std::time_t>(manifest.made_ns / 1'000'000'000);
+  std::tm utc{};
+  char text[32] = {};
+  if (::gmtime_r(&seconds, &utc) != nullptr) {
+    static_cast<void>(std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc));
+  }
+  return fmt::format("the backup of {} of system {}, made in run {} of its metadata server", text,
+                     manifest.system, manifest.boot_epoch);
+}
+
+int run(const Arguments& arguments) {
+  const auto manifest = backup::read_manifest(arguments.backup);
+  if (!manifest) return complain(manifest.error());
+  if (arguments.check) {
+    if (auto whole = backup::check_backup(arguments.backup, *manifest); !whole) {
+      return complain(whole.error());
+    }
+    if (arguments.json) {
+      fmt::print("{}\n", write_json(to_json(*manifest)));
+    } else {
+      fmt::print("{} is whole\n", about(*manifest));
+    }
+    return kGood;
+  }
+  const auto prepared = restore(arguments, *manifest);
+  if (!prepared) return complain(prepared.error());
+  if (arguments.json) {
+    fmt::print(
+        "{{\"folder\": {}, \"files\": {}, \"laid_out\": {}, \"growing\": {}, \"stamp\": {}}}\n",
+        write_json(Json(arguments.to)), prepared->files, prepared->laid_out, prepared->growing,
+        prepared->stamp);
+    return kGood;
+  }
+  fmt::print(
+      "{} is {}\n"
+      "{} inodes, {} files with objects at data servers, which are compared before they are "
+      "served\n"
+      "the cluster key has to be that with the fingerprint {} (weft key show), or what it was "
+      "changed to\n"
+      "next: start the metadata server; weft restored status\n",
+      arguments.to, about(*manifest), prepared->files, prepared->laid_out, manifest->key);
+  return kGood;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  bool wrong = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--help") {
+      fmt::print("{}", kHelp);
+      return kGood;
+    }
+    if (argument == "--version") {
+      fmt::print("{}\n", WEFT_VERSION);
+      return kGood;
+    }
+    if (argument == "--json") {
+      arguments.json = true;
+    } else if (argument == "--check") {
+      arguments.check = true;
+    } else if (argument == "--to" && i + 1 < argc) {
+      arguments.to = argv[++i];
+    } else if (!argument.starts_with('-') && arguments.backup.empty()) {
+      arguments.backup = argument;
+    } else {
+      wrong = true;
+    }
+  }
+  if (wrong || arguments.backup.empty()) {
+    fmt::print(stderr, "{}", kHelp);
+    return kFailed;
+  }
+  return run(arguments);
+}

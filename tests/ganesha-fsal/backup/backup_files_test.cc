@@ -1,0 +1,141 @@
+// What is a backup, and what is none.
+#include "ganesha-fsal/backup/backup_files.h"
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "tests/ganesha-fsal/meta/meta_fixture.h"
+
+using namespace weft;
+using namespace weft::backup;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void write(const std::string& path, std::string_view text) { std::ofstream(path) << text; }
+std::string read(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct BackupTest {
+  BackupTest() {
+    fs::create_directory(checkpoint);
+    write(checkpoint + "/CURRENT", "MANIFEST-000004\n");
+    write(checkpoint + "/000012.sst", std::string(3'000'000, 's'));
+    write(conf, "EXPORT {}\n");
+  }
+  Result<Manifest> make(const std::string& configuration = "") {
+    return make_backup(checkpoint, configuration, folder,
+                       {.system = "s", .version = "1", .boot_epoch = 7, .made_ns = 9, .key = "k"});
+  }
+  mds::TempFolder temp;
+  std::string checkpoint = temp.path("checkpoint");
+  std::string conf = temp.path("ganesha.conf");
+  std::string folder = temp.path("backup");
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(BackupTest, "a backup is whole, nobody else's to read, and says what it is of") {
+  const auto made = make(conf);
+  REQUIRE(made);
+  struct stat about{};
+  REQUIRE(::stat(folder.c_str(), &about) == 0);
+  CHECK((about.st_mode & 07777) == 0700);
+  const auto manifest = read_manifest(folder);
+  REQUIRE(manifest);
+  CHECK(manifest->boot_epoch == 7);
+  CHECK(manifest->made_ns == 9);
+  CHECK(manifest->files.size() == 3);
+  CHECK(check_backup(folder, *manifest));
+  CHECK(read(folder + "/ganesha.conf") == "EXPORT {}\n");
+  const std::string store = temp.path("store");
+  fs::create_directory(store);
+  REQUIRE(copy_store(folder, *manifest, store));
+  CHECK(read(store + "/CURRENT") == "MANIFEST-000004\n");
+  CHECK(fs::file_size(store + "/000012.sst") == 3'000'000);
+  CHECK_FALSE(fs::exists(store + "/ganesha.conf"));
+  CHECK_FALSE(fs::exists(folder + ".weft-partial"));
+}
+
+TEST_CASE_METHOD(BackupTest, "what is there is left alone") {
+  fs::create_directory(folder);
+  CHECK(make().error() == Errc::kExists);
+  CHECK(fs::is_empty(folder));
+}
+
+TEST_CASE_METHOD(BackupTest,
+                 "a backup that fails leaves nothing, and an old part is no hindrance") {
+  fs::create_directory(folder + ".weft-partial");
+  write(folder + ".weft-partial/weft-backup", "half");
+  fs::create_directory(checkpoint + "/a-folder");
+  CHECK_FALSE(make());
+  CHECK_FALSE(fs::exists(folder));
+  CHECK_FALSE(fs::exists(folder + ".weft-partial"));
+  fs::remove(checkpoint + "/a-folder");
+  fs::create_symlink("/etc/passwd", checkpoint + "/link");
+  CHECK_FALSE(make());
+  fs::remove(checkpoint + "/link");
+  CHECK(make());
+}
+
+TEST_CASE_METHOD(BackupTest, "a checkpoint that somebody drops is not copied") {
+  const int held = ::open(checkpoint.c_str(), O_RDONLY | O_DIRECTORY);
+  REQUIRE(::flock(held, LOCK_EX) == 0);
+  CHECK_FALSE(make());
+  ::close(held);
+  CHECK(make());
+}
+
+TEST_CASE_METHOD(BackupTest, "damage is noticed") {
+  const auto made = make();
+  REQUIRE(made);
+  SECTION("no manifest") {
+    fs::remove(folder + "/weft-backup");
+    CHECK(read_manifest(folder).error() == Errc::kNotFound);
+  }
+  SECTION("a manifest that was changed") {
+    std::string text = read(folder + "/weft-backup");
+    text[text.find("\"boot_epoch\":7") + 13] = '8';
+    write(folder + "/weft-backup", text);
+    CHECK(read_manifest(folder).error() == Errc::kCorrupt);
+  }
+  SECTION("a file that was changed") {
+    std::fstream(folder + "/store/000012.sst", std::ios::in | std::ios::out) << 'x';
+    CHECK(check_backup(folder, *made).error() == Errc::kCorrupt);
+    const std::string store = temp.path("store");
+    fs::create_directory(store);
+    CHECK(copy_store(folder, *made, store).error() == Errc::kCorrupt);
+  }
+  SECTION("a file that is missing") {
+    fs::remove(folder + "/store/CURRENT");
+    CHECK(check_backup(folder, *made).error() == Errc::kCorrupt);
+  }
+}
+
+TEST_CASE("a manifest names files of a backup only") {
+  const std::string sum(64, 'a');
+  const auto with = [&](const std::string& name) {
+    Manifest manifest;
+    manifest.files = {{name, 1, sum}};
+    return parse_manifest(write_manifest(manifest));
+  };
+  CHECK(with("store/CURRENT"));
+  CHECK(with("ganesha.conf"));
+  for (const char* name :
+       {"store/..", "store/a/b", "../x", "/etc/passwd", "store/", "weft-backup"}) {
+    CAPTURE(name);
+    CHECK(with(name).error() == Errc::kCorrupt);
+  }
+  Manifest twice;
+  twice.files = {{"store/a", 1, sum}, {"store/a", 1, sum}};
+  CHECK(parse_manifest(write_manifest(twice)).error() == Errc::kCorrupt);
+  Manifest later;
+  later.format = kFormat + 1;
+  CHECK(parse_manifest(write_manifest(later)).error() == Errc::kNotSupported);
+}

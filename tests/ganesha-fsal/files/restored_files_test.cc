@@ -1,0 +1,205 @@
+// Files of a store that came back from a backup: what is served of them.
+#include <catch2/catch_test_macros.hpp>
+
+#include "ganesha-fsal/backup/prepare_store.h"
+#include "ganesha-fsal/server/admin_backup.h"
+#include "tests/ganesha-fsal/server/server_fixture.h"
+
+namespace weft::mds {
+namespace {
+
+using State = RestoredRecord::State;
+
+constexpr std::uint32_t kUnit = 64 * 1024;
+
+struct Restored : ServerTest {
+  Restored() {
+    policy.stripe_unit = kUnit;
+    policy.stripe_count = 2;
+    start();
+    connect();
+  }
+  ~Restored() {
+    servers.clear();
+    stop();
+  }
+  void connect() {
+    for (std::uint8_t id = 1; id <= 2; ++id) {
+      if (servers.size() < id) servers.push_back(std::make_unique<FakeServer>(id, port()));
+      await_up(id);
+    }
+  }
+  // With `size` bytes, all of them at the data servers.
+  FileId put(std::string_view name, std::uint64_t size) {
+    const FileId made = file(kRootFileId, name);
+    const auto map = names->ensure_layout(made, [&](const InodeAttributes&) {
+      layout::LayoutMap map;
+      map.stripe_unit = kUnit;
+      map.copies = {{layout::CopyState::kCurrent, 0, {1, 2}}};
+      if (policy.copies == 2) {
+        map.copies = {{layout::CopyState::kCurrent, 0, {1}}, {layout::CopyState::kCurrent, 0, {2}}};
+        map.duplication = layout::Duplication::kServerSync;
+      }
+      return Result<layout::LayoutMap>(map);
+    });
+    REQUIRE(map);
+    REQUIRE(names->grow_size({.id = made, .end = size}));
+    for (std::uint32_t at = 0; at < 2; ++at) {
+      servers[at]->hold(made, policy.copies == 2 ? size : map->striping().object_end(at, size));
+    }
+    return made;
+  }
+  // The metadata server ends, and a backup of now is brought back.
+  void restore() {
+    stop();
+    REQUIRE(prepare_restored(store, {.made_ns = 0, .now_ns = 1'790'000'000'000'000'000}));
+    start();
+    connect();
+  }
+  void gone(std::size_t at, FileId file) {
+    const std::lock_guard lock(servers[at]->mutex);
+    servers[at]->sizes.erase(file);
+  }
+  std::optional<State> state(FileId file) {
+    const auto record = names->restored_file(file);
+    REQUIRE(record);
+    return *record ? std::optional((*record)->state) : std::nullopt;
+  }
+  Result<InodeAttributes> cut(FileId file, std::uint64_t size) {
+    AttributeChange change;
+    change.size = size;
+    return server->data().set_attributes(kSuperuser, file, change, 5);
+  }
+  std::vector<std::unique_ptr<FakeServer>> servers;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Restored, "restored: a file whose objects are as they were is served, at once") {
+  const FileId f = put("f", 3 * kUnit);
+  restore();
+  CHECK(state(f) == State::kUnchecked);
+  REQUIRE(grant(f, 5, layout::Access::kRead));
+  CHECK(state(f) == std::nullopt);
+  CHECK(attributes(f).size == 3 * kUnit);
+  // Who had a layout of before is fenced.
+  for (const auto& one : servers) {
+    const std::lock_guard lock(one->mutex);
+    CHECK(one->epochs[f] == (*names->layout(f))->object_epoch);
+  }
+  check_clean();
+}
+
+TEST_CASE_METHOD(Restored, "restored: what is gone is an error, not zeros") {
+  const FileId removed = put("removed", 3 * kUnit);
+  const FileId half = put("half", 3 * kUnit);
+  const FileId cut_since = put("cut", 3 * kUnit);
+  restore();
+  gone(0, removed);
+  gone(1, removed);
+  gone(1, half);
+  servers[0]->hold(cut_since, kUnit);
+  for (const FileId file : {removed, half, cut_since}) {
+    CHECK(read_at(file, 0, 10).error() == Errc::kIo);
+    CHECK(state(file) == State::kDamaged);
+    CHECK(grant(file, 5, layout::Access::kRead).error() == Errc::kIo);
+    CHECK(grant(file, 5, layout::Access::kReadWrite).error() == Errc::kIo);
+    const std::array<std::byte, 3> data{};
+    CHECK(write_at(file, 0, data).error() == Errc::kIo);
+    CHECK(cut(file, 10).error() == Errc::kIo);
+    CHECK(server->data().begin_move(file, 1, 3).error() == Errc::kIo);
+    CHECK(server->data().commit({.id = file, .end = 4 * kUnit}, 5).error() == Errc::kIo);
+    CHECK(server->data().seek(file, 0, false, 3 * kUnit).error() == Errc::kIo);
+  }
+  CHECK((*names->restored_file(removed))->missing == 2);
+  CHECK((*names->restored_file(half))->missing == 1);
+  CHECK((*names->restored_file(cut_since))->cut == 1);
+  check_clean();
+
+  // Cut to nothing it has lost nothing.
+  REQUIRE(cut(half, 0));
+  CHECK(state(half) == std::nullopt);
+  CHECK(grant(half, 5, layout::Access::kReadWrite));
+  // Or it is wanted as it is.
+  REQUIRE(server->data().accept_restored(removed));
+  CHECK(state(removed) == std::nullopt);
+  CHECK(grant(removed, 5, layout::Access::kRead));
+  CHECK(server->data().accept_restored(removed).error() == Errc::kInvalid);
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "cut"));
+  CHECK(names->restored_files(0, 10)->empty());
+  check_clean();
+}
+
+TEST_CASE_METHOD(Restored, "restored: a data server makes no zeros of what may be gone") {
+  const FileId f = put("f", 3 * kUnit);
+  restore();
+  NamespaceSizes sizes(*names, [](FileId) {});
+  const auto object = names->object_of(f, **names->layout(f));
+  CHECK(sizes.size_of(object).error() == Errc::kBusy);
+  REQUIRE(server->data().fit(f));
+  CHECK(sizes.size_of(object) == 3 * kUnit);
+}
+
+TEST_CASE_METHOD(Restored, "restored: what was written since is there") {
+  const FileId f = put("f", kUnit);
+  restore();
+  servers[1]->hold(f, 2 * kUnit);
+  REQUIRE(server->data().fit(f));
+  CHECK(attributes(f).size == 2 * kUnit);
+  CHECK(server->data().counters().restored_grown == 1);
+}
+
+TEST_CASE_METHOD(Restored, "restored: one copy stays, and others are compared with it") {
+  policy.copies = 2;
+  const FileId f = put("f", 3 * kUnit);
+  const FileId g = put("g", 3 * kUnit);
+  const FileId h = put("h", 3 * kUnit);
+  restore();
+  gone(0, g);
+  gone(0, h);
+  gone(1, h);
+  REQUIRE(server->data().fit(f));
+  auto map = **names->layout(f);
+  CHECK((map.copies[0].state == layout::CopyState::kCurrent) !=
+        (map.copies[1].state == layout::CopyState::kCurrent));
+  REQUIRE(server->data().fit(g));
+  map = **names->layout(g);
+  CHECK(map.copies[0].state != layout::CopyState::kCurrent);
+  CHECK(map.copies[1].state == layout::CopyState::kCurrent);
+  const auto stale = names->stale_objects(1, {}, 10);
+  REQUIRE(stale);
+  CHECK(std::ranges::count(*stale, g, &StaleObject::id) == 1);
+  CHECK(server->data().fit(h).error() == Errc::kIo);
+  check_clean();
+}
+
+TEST_CASE_METHOD(Restored, "restored: the other copy's data server is away") {
+  policy.copies = 2;
+  const FileId f = put("f", 3 * kUnit);
+  const FileId g = put("g", 3 * kUnit);
+  restore();
+  servers[0]->disconnect();
+  REQUIRE(await_that([&] { return server->mirrors().reach(1) == Reach::kGone; }));
+  later = 200s;  // it has no lease any more
+  gone(1, g);
+  REQUIRE(await_that([&] { return server->data().fit(f).has_value(); }));
+  CHECK((*names->layout(f))->copies[0].state != layout::CopyState::kCurrent);
+  // What that one has may be all that there is.
+  CHECK(server->data().fit(g).error() == Errc::kUnreachable);
+  CHECK(state(g) == State::kUnchecked);
+}
+
+TEST_CASE_METHOD(Restored, "restored: files that nobody asks for are looked at, too") {
+  const FileId f = put("f", 3 * kUnit);
+  const FileId g = put("g", 3 * kUnit);
+  restore();
+  gone(0, g);
+  server->start_background();
+  REQUIRE(await_that([&] { return state(f) == std::nullopt && state(g) == State::kDamaged; }));
+  StatusReport report;
+  add_restored(*names, report);
+  CHECK(report.restored_damaged == 1);
+  CHECK(report.restored_unchecked == 0);
+}
+
+}  // namespace weft::mds

@@ -1,0 +1,106 @@
+// backup, and what became of a metadata store that came back from one.
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <ctime>
+
+#include "ganesha-fsal/admin/client.h"
+#include "ganesha-fsal/backup/backup_files.h"
+#include "rpc/xdr/describe_json.h"
+#include "tools/weft/commands.h"
+#include "tools/weft/output.h"
+#include "tools/weft/table.h"
+
+namespace weft::cli {
+namespace {
+
+// What is in memory and log of the metadata server is written to tables first.
+constexpr std::chrono::minutes kPatience{10};
+
+std::string time_text(std::int64_t ns) {
+  const auto seconds = static_cast<std::time_t>(ns / 1'000'000'000);
+  std::tm utc{};
+  char text[32] = {};
+  if (::gmtime_r(&seconds, &utc) == nullptr) return "?";
+  static_cast<void>(std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc));
+  return text;
+}
+
+std::string restored_text(const mds::RestoredReport& report) {
+  if (!report.restored) return "this metadata store never came back from a backup\n";
+  std::string out = fmt::format(
+      "restored on {} from a backup of {}\n"
+      "{} files are still to be compared with their objects\n"
+      "{} files were written since the backup, and are as long as their objects\n"
+      "{} files have lost bytes since the backup\n",
+      time_text(report.restored_ns), time_text(report.made_ns), report.unchecked, report.grown,
+      report.damaged);
+  for (const mds::DamagedFileReport& file : report.files) {
+    out += fmt::format("  fileid {}: {}: {} objects gone, {} cut\n", file.fileid,
+                       file.path.empty() ? "no name found" : printable(file.path), file.missing,
+                       file.cut);
+  }
+  if (report.damaged > report.files.size()) {
+    out += fmt::format("  and {} more\n", report.damaged - report.files.size());
+  }
+  if (report.damaged > 0) {
+    out +=
+        "These answer I/O errors. Remove them, write them anew, or weft restored accept FILE:\n"
+        "what is gone is zeros then.\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+int backup_command(const Settings& settings, const BackupOptions& options) {
+  std::string configuration = options.configuration;
+  struct stat there{};
+  if (::stat(configuration.c_str(), &there) != 0) {
+    if (options.configuration_named) return complain("there is no " + configuration);
+    configuration.clear();
+  }
+  const mds::admin::Client client(settings.socket, kPatience);
+  const auto checkpoint = client.ask(mds::admin::BeginBackup{});
+  if (!checkpoint) return complain_of_admin(settings.socket, checkpoint.error());
+  const auto made = backup::make_backup(checkpoint->folder, configuration, options.folder,
+                                        {.system = checkpoint->system,
+                                         .version = checkpoint->version,
+                                         .boot_epoch = checkpoint->boot_epoch,
+                                         .made_ns = checkpoint->made_ns,
+                                         .key = checkpoint->key,
+                                         .files = {}});
+  // If it cannot be told, it drops the checkpoint by itself.
+  const auto ended = client.ask(mds::admin::EndBackup{});
+  if (!made) return complain(made.error().describe());
+  std::uint64_t bytes = 0;
+  for (const backup::File& file : made->files) bytes += file.bytes;
+  if (settings.json) {
+    print(Json{{"folder", options.folder},
+               {"system", made->system},
+               {"boot_epoch", made->boot_epoch},
+               {"made_ns", made->made_ns},
+               {"files", made->files.size()},
+               {"bytes", bytes},
+               {"configuration", !configuration.empty()}});
+    return kExitGood;
+  }
+  print(fmt::format("{}: the metadata store as of {}, {} files, {} KiB\n{}\n", options.folder,
+                    time_text(made->made_ns), made->files.size(), (bytes + 1023) / 1024,
+                    configuration.empty()
+                        ? options.configuration + " is not there, and so not in it"
+                        : configuration + " is in it; keys are not"));
+  if (!ended) print("the metadata server was not told that it is done: " + ended.error().text);
+  return kExitGood;
+}
+
+int restored_status_command(const Settings& settings) {
+  const mds::admin::Client client(settings.socket, kPatience);
+  const auto report = client.ask(mds::admin::GetRestored{});
+  if (!report) return complain_of_admin(settings.socket, report.error());
+  settings.json ? print(to_json(*report)) : print(restored_text(*report));
+  return kExitGood;
+}
+
+}  // namespace weft::cli
