@@ -130,6 +130,19 @@ def test_what_joined_is_fit(machines):
     assert "\ncreate = false" in machines[1].run("cat /etc/weft/ds-a.toml")
 
 
+def test_services_read_their_configuration_again(machines):
+    for machine, unit in ((machines[0], "weft-mds"), (machines[1], "weft-ds@a"),
+                          (machines[2], "weft-target@a")):
+        before = machine.run(f"systemctl show -P MainPID {unit}")
+        machine.run(f"systemctl reload {unit}")
+        assert machine.run(f"systemctl show -P MainPID {unit}") == before
+    machine = machines[1]
+    machine.run("sed -i 's/^name/log_level = \"debug\"\\nname/' /etc/weft/ds-a.toml")
+    machine.run("systemctl reload weft-ds@a")
+    machine.wait("journalctl -u weft-ds@a | grep -q 'event=reloaded key=server.log_level'",
+                 "the data server to read its file again", 10)
+
+
 def test_an_upgrade_leaves_services_running(machines, client):
     machine = machines[1]
     before = machine.run("systemctl show -P MainPID weft-ds@a.service")

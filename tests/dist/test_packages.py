@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).parents[2]
 PREFIX = "/usr/lib/weft/ganesha"
 SERVICES = ["weft-mds.service", "weft-join.service", "weft-ds@.service", "weft-target@.service"]
 PROGRAMS = {"weft": "weft-tools", "weft-ds": "weft-ds", "weft-target": "weft-target",
-            "weft-fsck": "weft-mds"}
+            "weft-fsck": "weft-mds", "weft-restore": "weft-mds"}
 
 
 def version() -> str:
@@ -64,7 +64,7 @@ def test_files_are_where_they_belong(packages):
 
 
 def test_every_program_starts_and_finds_its_libraries(installed):
-    assert installed.run("weft --version").strip() == version()
+    assert installed.run("weft --version").strip() == f"weft {version()}"
     for program in PROGRAMS:
         assert version() in installed.run(f"{program} --version"), program
         assert len(installed.run(f"{program} --help")) > 100, program

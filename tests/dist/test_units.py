@@ -45,7 +45,7 @@ def test_services_are_checked_before_they_start_and_say_when_they_serve(unit):
     found = settings(unit)
     assert found["Type"] == "notify"
     assert "check-config" in found["ExecStartPre"]
-    assert found["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert found["ExecReload"] == "/bin/sh -c 'kill -HUP $MAINPID'"
     assert "RequiresMountsFor=" in unit.read_text()
 
 

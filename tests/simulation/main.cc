@@ -261,7 +261,7 @@ int run(int argc, char** argv) {
   std::string layouts;
   const std::map<std::string, sim::Layouts> types = {{"files", sim::Layouts::kFiles},
                                                      {"flexfiles", sim::Layouts::kFlexFiles}};
-  app.add_option("--layouts", layouts, "files (the default) or flexfiles")
+  app.add_option("--layouts", layouts, "files or flexfiles; else the seed says")
       ->check(CLI::IsMember(types));
   CLI11_PARSE(app, argc, argv);
   if (!transport.empty()) arguments.run.transport = transports.at(transport);

@@ -108,6 +108,8 @@ def _shared_system() -> System:
         _shared.pop().run.close()
     if not _shared:
         _shared.append(System())
+    for client in _shared[0].clients:  # those of a test before are not this one's
+        client.forget_events()
     return _shared[0]
 
 

@@ -136,6 +136,13 @@ def objects_there(cluster):
             for server in cluster.ds}
 
 
+def differences(cluster, files):
+    """By data server: objects that are there and that no file names, and the other way round."""
+    there, named = objects_there(cluster), objects_named(cluster, files)
+    return {name: {"strays": there[name] - named[name], "missing": named[name] - there[name]}
+            for name in there if there[name] != named[name]}
+
+
 class Moves:
     """A system under load, and what has to be so when nothing moves any more."""
 
@@ -179,8 +186,11 @@ class Moves:
         wait_until(lambda: counters.weft(cluster, "status")["stale_objects"] == 0, 120, "repairs",
                    0.5)
         wait_equal(cluster)
-        wait_until(lambda: objects_there(cluster) == objects_named(cluster, self.files), 60,
-                   "objects that no file names to go", 0.5)
+        try:
+            wait_until(lambda: not differences(cluster, self.files), 60,
+                       "objects that no file names to go", 0.5)
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}: {differences(cluster, self.files)}") from late
 
 
 def test_kills_while_servers_are_drained(run, network):

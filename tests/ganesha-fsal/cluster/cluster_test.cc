@@ -267,11 +267,11 @@ TEST_CASE("a second process with a store waits until the first does not answer a
   REQUIRE(f.await_up(1));
   FakeServer second(first, 12, port);
   const auto refused = [&] { return f.cluster->registry().find(1)->refused; };
-  for (int i = 0; i < 1000 && refused().empty(); ++i) std::this_thread::sleep_for(5ms);
+  for (int i = 0; i < 6000 && refused().empty(); ++i) std::this_thread::sleep_for(5ms);
   CHECK(refused().contains("alive at 127.0.0.1:3001"));
   CHECK(f.cluster->registry().find(1)->boot == 0);
   stall = true;
-  for (int i = 0; i < 1000 && f.cluster->registry().find(1)->boot != 12; ++i) {
+  for (int i = 0; i < 6000 && f.cluster->registry().find(1)->boot != 12; ++i) {
     std::this_thread::sleep_for(5ms);
   }
   CHECK(f.cluster->registry().find(1)->boot == 12);

@@ -161,6 +161,11 @@ TEST_CASE_METHOD(InlineTest, "a file's bytes go with it") {
     REQUIRE(names->begin_growth(f, striped({1, 2})));
     REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
   }
+  SECTION("when it was cut to nothing on its way to objects") {
+    REQUIRE(names->begin_growth(f, striped({1, 2})));
+    REQUIRE(cut(f, 0));
+    REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
+  }
   CHECK_FALSE(kept(keys::inline_bytes(f)));
   CHECK_FALSE(kept(keys::growing(f)));
   CHECK(kept(keys::inline_bytes(g)));

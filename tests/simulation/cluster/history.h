@@ -4,7 +4,8 @@
 // last, and fills the block with it. A number is promised when a sync of it was answered. So
 // whoever begins to read later finds the promised number or a later one that was tried, in each
 // sector: a write that nobody promised may be there, in part too. Where the file was cut, a number
-// stands for zeros.
+// stands for zeros. Where these may be found, a sector may begin with a write and end in zeros: the
+// file became longer, and the power failed.
 //
 // Threading: one thread at a time.
 #pragma once

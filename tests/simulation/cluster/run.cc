@@ -58,14 +58,20 @@ class Cluster final : Clients {
   void recall(mds::FileId file, mds::ClientId client) override;
   void fault();
   void lease_fault();
+  void drain_fault();
+  // Whether it was said; the metadata server may be away.
+  bool set_duty(std::uint32_t ds_id, mds::Duty duty);
   void client_lease_fault();
   static void revive(Machine& machine);
+  void revive_all();
   void restart(Machine& machine);
   // The machine of the targets and the data servers that share memory with them.
   void lose_power_of_all();
   [[nodiscard]] Machine& any_machine();
   [[nodiscard]] bool quiet();
+  [[nodiscard]] Result<std::optional<layout::LayoutMap>> settled_layout(mds::FileId file);
   void check_stored(const SharedFile& file);
+  void check_strays();
   [[nodiscard]] Storage storage_of(std::uint32_t ds_id);
   [[noreturn]] void failed(const std::string& what);
 
@@ -76,6 +82,7 @@ class Cluster final : Clients {
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<std::unique_ptr<SharedFile>> files_;
   std::vector<std::thread> applications_;
+  unsigned at_work_ = 0;        // applications that have not ended
   bool shares_memory_ = false;  // data servers and targets, which are on one machine then
   bool disks_fail_ = false;
   unsigned deaths_ = 0;
@@ -89,7 +96,7 @@ unsigned targets_of(StoreKind kind) {
     const std::uint64_t chosen = choose(10);
     kind = chosen == 0 ? StoreKind::kTarget : chosen == 1 ? StoreKind::kParity : StoreKind::kFolder;
   }
-  if (kind == StoreKind::kParity) return choose(2) == 0 ? 3 : 5;
+  if (kind == StoreKind::kParity) return choose(2) == 0 ? 2 : choose(2) == 0 ? 3 : 5;
   return kind == StoreKind::kTarget ? 1 : 0;
 }
 
@@ -115,7 +122,9 @@ Cluster::Cluster(const RunOptions& options)
   policy.stripe_count = options.stripes;
   policy.copies = options.copies;
   if (policy.copies == 0) policy.copies = choose(5) == 0 ? 1 : 2;
-  if (options.layouts == Layouts::kFlexFiles) {
+  const bool flexible =
+      options.layouts == Layouts::kAny ? choose(4) == 0 : options.layouts == Layouts::kFlexFiles;
+  if (flexible) {
     policy.type = layout::LayoutType::kFlexFiles;
     policy.stripe_count = 1;
     policy.duplication = layout::Duplication::kClientSync;
@@ -175,6 +184,7 @@ void Cluster::start() {
 }
 
 void Cluster::work() {
+  at_work_ = static_cast<unsigned>(clients_.size());
   for (unsigned c = 0; c < clients_.size(); ++c) {
     applications_.emplace_back([this, c] {
       Client& client = *clients_[c];
@@ -195,6 +205,7 @@ void Cluster::work() {
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(choose(400)));
       }
+      --at_work_;
     });
   }
 }
@@ -272,6 +283,32 @@ void Cluster::lease_fault() {
   network::heal(server, mds_.node());
 }
 
+bool Cluster::set_duty(std::uint32_t ds_id, mds::Duty duty) {
+  const auto done = mds_.call<bool>(mds_.node(), [&](mds::MetadataServer& server) {
+    if (!server.cluster().registry().set_duty(ds_id, duty)) return false;
+    if (duty == mds::Duty::kServing) server.repairs().mover().give_up(ds_id);
+    server.repairs().mover().look_now();
+    return true;
+  });
+  enter_node(kNoNode);
+  return done.value_or(false);
+}
+
+// A data server's objects move elsewhere, for as long as that may take or less, while clients and
+// other faults go on.
+void Cluster::drain_fault() {
+  const auto ds_id = static_cast<std::uint32_t>(1 + choose(servers_.size()));
+  trace("data server id " + std::to_string(ds_id) + " is drained");
+  if (!set_duty(ds_id, mds::Duty::kDraining)) return;
+  const std::uint64_t faults = choose(3);
+  for (std::uint64_t i = 0; i <= faults; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(choose(10'000)));
+    if (i < faults) fault();
+  }
+  trace("data server id " + std::to_string(ds_id) + " serves again");
+  static_cast<void>(set_duty(ds_id, mds::Duty::kServing));  // or quiet() does
+}
+
 // A program that has ended by itself is started again, as its supervisor does.
 void Cluster::revive(Machine& machine) {
   if (!machine.ended()) return;
@@ -282,7 +319,7 @@ void Cluster::revive(Machine& machine) {
 void Cluster::fault() {
   Machine& one = any_machine();
   Machine& other = any_machine();
-  switch (choose(11)) {
+  switch (choose(12)) {
     case 0:
     case 1:
       ++deaths_;
@@ -317,6 +354,7 @@ void Cluster::fault() {
       resume(one.node());
       break;
     case 7: lease_fault(); break;
+    case 11: drain_fault(); break;
     case 8: {
       const unsigned client = clients_[choose(clients_.size())]->node();
       const unsigned server = servers_[choose(servers_.size())]->node();
@@ -343,14 +381,23 @@ void Cluster::faults() {
   }
 }
 
-void Cluster::end_faults() {
-  network::heal_all();
+void Cluster::revive_all() {
   revive(mds_);
   for (auto& target : targets_) revive(*target);
   for (auto& server : servers_) revive(*server);
 }
 
+void Cluster::end_faults() {
+  network::heal_all();
+  revive_all();
+}
+
+// A program that met the last fault may end a while later.
 void Cluster::end_work() {
+  while (at_work_ > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    revive_all();
+  }
   for (auto& application : applications_) application.join();
   applications_.clear();
 }
@@ -364,9 +411,16 @@ bool Cluster::quiet() {
       for (const char* state : {"starting", "degraded", "rebuilding"}) {  // a parity group
         if (one.last.store.contains(state)) ++waiting;
       }
+      if (one.record.duty != mds::Duty::kServing) {
+        ++waiting;
+        static_cast<void>(server.cluster().registry().set_duty(one.record.id, mds::Duty::kServing));
+        server.repairs().mover().give_up(one.record.id);
+      }
       const auto stale = server.names().stale_objects(one.record.id, std::nullopt, 1);
       waiting += stale ? stale->size() : 1;
     }
+    const auto removals = server.names().pending_removals(std::nullopt, 1);
+    waiting += removals ? removals->size() : 1;
     const auto growing = server.names().growing();
     waiting += growing ? growing->size() : 1;
     return waiting;
@@ -400,9 +454,27 @@ Storage Cluster::storage_of(std::uint32_t ds_id) {
   failed("no data server " + std::to_string(ds_id));
 }
 
+// A move that was put off while its server was away ends, or is undone, a moment after that is
+// back.
+Result<std::optional<layout::LayoutMap>> Cluster::settled_layout(mds::FileId file) {
+  const Ns deadline = now() + 120 * kSecond;
+  for (;;) {
+    auto map = mds_.server()->names().layout(file);
+    if (!map || !*map || now() > deadline) return map;
+    const auto current = [](const auto& copy) {
+      for (std::size_t s = 0; s < copy.ds_ids.size(); ++s) {
+        if (copy.state_of(s) != layout::CopyState::kCurrent) return false;
+      }
+      return true;
+    };
+    if (std::ranges::all_of((*map)->copies, current)) return map;
+    std::this_thread::sleep_for(500ms);
+  }
+}
+
 // Every copy of a stripe is the same on the disks, and parity fits.
 void Cluster::check_stored(const SharedFile& file) {
-  const auto map = mds_.server()->names().layout(file.id);
+  const auto map = settled_layout(file.id);
   if (!map || !*map) return;
   const layout::ObjectId object = mds_.server()->names().object_of(file.id, **map);
   const std::size_t size = options_.blocks * kBlockBytes;
@@ -439,6 +511,24 @@ void Cluster::check_stored(const SharedFile& file) {
   }
 }
 
+// No data server has an object that no file needs: what was moved or removed is gone.
+void Cluster::check_strays() {
+  const Ns deadline = now() + 120 * kSecond;
+  for (const auto& one : mds_.server()->cluster().registry().list()) {
+    for (;;) {
+      const auto there = objects_in_folder(storage_of(one.record.id));
+      const auto strays = mds_.server()->names().without_entry(one.record.id, there);
+      if (!strays) failed("the index of objects cannot be read");
+      if (strays->empty()) break;
+      if (now() > deadline) {
+        failed("data server " + std::to_string(one.record.id) + " has object " +
+               to_string(strays->front()) + ", which no file needs");
+      }
+      std::this_thread::sleep_for(500ms);
+    }
+  }
+}
+
 void Cluster::check() {
   Client& reader = *clients_.front();
   for (const auto& file : files_) {
@@ -447,6 +537,7 @@ void Cluster::check() {
   for (const auto& client : clients_) client->check_names();
   await_quiet();
   for (const auto& file : files_) check_stored(*file);
+  check_strays();
   if (compared_ == 0) failed("no object is on any disk");
 }
 

@@ -16,7 +16,7 @@ enum class StoreKind { kAny, kFolder, kTarget, kParity };
 // How data servers reach targets; kAny: the seed says.
 enum class Transport { kAny, kTcp, kSharedMemory };
 // Of the export; kAny: the seed says.
-enum class Layouts { kFiles, kFlexFiles };
+enum class Layouts { kAny, kFiles, kFlexFiles };
 
 struct RunOptions {
   unsigned data_servers = 4;
@@ -31,7 +31,7 @@ struct RunOptions {
   unsigned failing_disks = 4;
   StoreKind stores = StoreKind::kAny;
   Transport transport = Transport::kAny;
-  Layouts layouts = Layouts::kFiles;
+  Layouts layouts = Layouts::kAny;
   std::string folder;  // for the disks
 };
 

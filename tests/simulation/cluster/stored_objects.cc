@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "dataserver/parity/geometry.h"
 #include "dataserver/store/object_files.h"
@@ -84,6 +85,20 @@ std::optional<std::string> stored_object(const Storage& storage, const layout::O
   }
   bytes.resize(size);
   return bytes;
+}
+
+std::vector<layout::ObjectId> objects_in_folder(const Storage& storage) {
+  std::vector<layout::ObjectId> objects;
+  if (!storage.targets.empty()) return objects;
+  const Real real;
+  std::error_code ignored;
+  const auto options = std::filesystem::directory_options::skip_permission_denied;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(
+           store_of(*storage.server) + "/objects", options, ignored)) {
+    const auto object = layout::parse_object_id(entry.path().filename().string());
+    if (object) objects.push_back(*object);
+  }
+  return objects;
 }
 
 bool parity_fits(const Storage& storage, const layout::ObjectId& object, std::size_t size) {

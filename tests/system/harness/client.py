@@ -238,6 +238,12 @@ class Client:
         """Waits for 'weft-signal name' of a job."""
         self.wait((self.from_guest / f"event-{name}").exists, timeout_s, f"event {name}")
 
+    def forget_events(self) -> None:
+        """What jobs and tests have told each other so far: the same names may be used again."""
+        for folder in (self.from_guest, self.to_guest):
+            for event in folder.glob("event-*"):
+                event.unlink()
+
     def install(self, program: Path) -> None:
         """Puts a program of the host with its libraries into the machine, found through PATH.
         At any time where the share is a folder of the host (User-mode Linux)."""
