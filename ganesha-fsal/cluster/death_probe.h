@@ -7,7 +7,7 @@
 // once (Registry::found_dead), and what is held up by it goes on within a second of a crash.
 //
 // Only an answer of the machine itself may refuse: a firewall between us and data servers must drop
-// packets, not answer for them (docs/operating.md).
+// packets, not answer for them (docs/troubleshooting.md).
 //
 // Threading: tick() from one thread. It blocks for at most a fraction of a second.
 #pragma once

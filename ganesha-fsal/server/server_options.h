@@ -1,4 +1,4 @@
-// The options of a metadata server (docs/operating.md has them by the names that errors give them).
+// The options of a metadata server (fsal-weft(8) has them by the names that errors give them).
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 """Machines with nothing but Debian and our packages, booted with systemd; a Linux client mounts.
 
-What is typed here is what docs/operating.md says.
+What is typed here is what docs/installing.md says.
 """
 
 import json
@@ -67,7 +67,7 @@ def machines(installed, network):
 
 
 def data_server_by_hand(installed, node, mds) -> Machine:
-    """As docs/operating.md has it, with what the examples say."""
+    """As docs/installing-by-hand.md has it, with what the examples say."""
     machine = Machine(installed, "ds2", node)
     machine.write("/etc/weft/cluster.key", (mds.path / "etc/weft/cluster.key").read_text())
     machine.run("chown weft: /etc/weft/cluster.key && chmod 0600 /etc/weft/cluster.key")

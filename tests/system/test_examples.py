@@ -21,7 +21,7 @@ def shown() -> list[tuple[str, str]]:
 
 def test_there_are_some():
     assert [name for name, _ in shown()] == ["ganesha.conf", "weft-ds.toml", "weft-target.toml"]
-    assert "cat > /etc/weft/" not in (DOCS / "operating.md").read_text()  # weft init writes them
+    assert "cat > /etc/weft/" not in (DOCS / "installing.md").read_text()  # weft init writes them
 
 
 @pytest.mark.parametrize(("name", "text"), shown(), ids=[name for name, _ in shown()])

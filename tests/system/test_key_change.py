@@ -1,5 +1,5 @@
 """The cluster key is changed under clients that write: add, use, drop, server after server, as
-docs/operating.md has it. Nobody sees an error, and afterwards the old key is good for nothing."""
+docs/keys.md has it. Nobody sees an error, and afterwards the old key is good for nothing."""
 
 import subprocess
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.faults
 
 SECONDS = 10
 LIMIT_S = 10
-# Twice in a dozen runs 125 s, and otherwise 3.5 s: docs/operating.md.
+# Twice in a dozen runs 125 s, and otherwise 3.5 s: docs/fail-over.md.
 LIMITS_S = {("flexfiles", "Cut", "reading"): 200}
 
 # Writes a file that grows at first, over and over, syncing it often, and then reads it around the
@@ -223,7 +223,7 @@ print(longest)
 
 
 # Linux 6.1 answers the write that meets the kill with 0, whatever the servers do: a defect of the
-# client (docs/operating.md).
+# client (docs/fail-over.md).
 @pytest.mark.parametrize("layout, kind", [("files", "uml61"), ("flexfiles", "uml612")])
 def test_direct_writes_are_whole_at_a_kill(run, network, layout, kind):
     cluster = Cluster(run, network, Options(domains=("a", "b"), layout=layout,

@@ -72,7 +72,7 @@ system_write_mds() {
   local address=$1 folder=$WEFT_STATE/mds
   mkdir -p "$folder/recovery" "$(dirname "$system_socket")" || return 1
   cat >"$folder/ganesha.conf" <<END
-# Written by ./dev up; docs/operating.md explains the options.
+# Written by ./dev up; fsal-weft(8) explains the options.
 NFS_CORE_PARAM {
   Protocols = 4;
   Bind_addr = $address;

@@ -1,5 +1,6 @@
 # ./dev test: builds what the tests need, runs them, and adds up.
 . tools/dev/build.sh
+. tools/dev/docs.sh
 . tools/dev/tidy.sh
 
 test_usage() {
@@ -81,6 +82,7 @@ test_simulation() {
 
 test_tools() {
   local folders
+  docs_deps || test_note failed "the site's packages" "see build/log/docs-deps.log"
   mapfile -t folders < <(git ls-files 'tools/*test_*.py' 'tests/*test_*.py' |
     grep -v '^tests/system/\(ganesha/\)\?test_' | xargs -r dirname | sort -u)
   test_pytest tools "running the tests of the tools" "${folders[@]}"

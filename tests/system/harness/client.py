@@ -261,7 +261,7 @@ class Client:
     def mount(self, server: str, path: str = "/", options: str = "vers=4.2",
               at: str = MOUNT_POINT, timeout_s: float = 120) -> None:
         """Mounts, retrying while the server is not up yet. Users may make files in what is mounted,
-        as an administrator would let them (docs/operating.md)."""
+        as an administrator would let them (docs/clients.md)."""
         users = f"chmod 1777 {at}" if self.uid else "true"
         self.run(f"mkdir -p {at}\n"
                  f"for try in 1 2 3 4 5; do\n"

@@ -103,7 +103,7 @@ def inline() -> dict[str, str]:
 
 
 def weft_export(cluster, export: Export) -> str:
-    """An export of a Weft; docs/operating.md explains the options."""
+    """An export of a Weft; fsal-weft(8) explains the options."""
     options = cluster.options
     pnfs = options.pnfs if export.pnfs is None else export.pnfs
     squash = (f"  Anonymous_Uid = {NOBODY};\n  Anonymous_Gid = {NOBODY};\n" if export.squash else

@@ -1,5 +1,5 @@
-// init, token, join: the first ten minutes of a system. weft(1) and docs/operating.md say what they
-// are for.
+// init, token, join: the first ten minutes of a system. weft(1) and docs/installing.md say what
+// they are for.
 //
 // Each may be run again: what is done already is left as it is, and the rest is done. What was
 // there and says otherwise is not changed; the command ends and says what it is.

@@ -52,7 +52,7 @@ std::string ganesha_conf(const Places& places, const MdsPlan& plan) {
                                       plan.admin);
   return fmt::format(
       R"(# The metadata server of a Weft system, made by weft init. fsal-weft(8) says what
-# may stand in the FSAL block, docs/operating.md what the rest is for.
+# may stand in the FSAL block, docs/clients.md how users get directories.
 NFS_CORE_PARAM {{
   Protocols = 4;
   Enable_UDP = false;

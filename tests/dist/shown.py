@@ -1,0 +1,106 @@
+"""What pages of docs/ show to be typed, and what they say comes of it.
+
+Before each block of code an operator's page has a comment, which readers do not see:
+
+    <!-- run -->                          commands, which a test runs in the order of the page
+    <!-- append m1:/etc/weft/x.conf -->   a part of a file: the test puts it at the file's end
+    <!-- not run: REASON -->              what no test can run
+
+A command has a prompt that names its machine: "m1# weft health". The lines below it are what it
+prints: all of them, but where a line "..." stands for any number of others.
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+# In the order in which somebody does what they say, with one system.
+PAGES = ["overview", "installing", "sizing", "networks", "clients", "operating", "small-files",
+         "data-servers", "targets", "keys", "upgrading", "backup", "installing-by-hand",
+         "troubleshooting", "fail-over", "security"]
+MACHINES = ["m1", "d1", "d2", "d3", "d4", "c1"]
+
+_MARK = re.compile(r"<!-- (run|append (\w+):(/\S+)|not run: (.+)) -->")
+_FENCE = re.compile(r"^( *)```(.*)$")
+_PROMPT = re.compile(rf"^({'|'.join(MACHINES)})# (.+)$")
+
+
+@dataclass
+class Command:
+    machine: str
+    text: str
+    prints: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Block:
+    where: str          # page and line
+    kind: str           # run, append, not run; "": it has no mark
+    lines: list[str]
+    machine: str = ""   # of append
+    file: str = ""
+
+    def commands(self) -> list[Command]:
+        found: list[Command] = []
+        for line in self.lines:
+            if prompt := _PROMPT.match(line):
+                found.append(Command(prompt[1], prompt[2]))
+            elif found:
+                found[-1].prints.append(line)
+            else:
+                raise ValueError(f"{self.where}: no prompt in front of {line!r}")
+        return found
+
+
+def blocks_of(name: str, text: str) -> list[Block]:
+    found: list[Block] = []
+    open_block: Block | None = None
+    mark, indent = None, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        fence = _FENCE.match(line)
+        if open_block is not None:
+            if fence:
+                open_block = None
+            else:
+                open_block.lines.append(line.removeprefix(indent))
+        elif fence:
+            indent = fence[1]
+            open_block = Block(f"{name}:{number}", mark[1].split(" ")[0] if mark else "", [])
+            if mark and mark[2]:
+                open_block.machine, open_block.file = mark[2], mark[3]
+            found.append(open_block)
+            mark = None
+        else:
+            mark = _MARK.fullmatch(line.strip())
+    return found
+
+
+def blocks(page: str) -> list[Block]:
+    return blocks_of(f"{page}.md", (DOCS / f"{page}.md").read_text())
+
+
+def even(line: str) -> str:
+    """Without what differs from one system and moment to another: numbers, their units and signs,
+    tokens, and the width of columns."""
+    line = re.sub(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UUID", line)
+    line = re.sub(r"\b[0-9a-f]{16,64}\b", "HEX", line)
+    line = re.sub(r"\d+(?:\.\d+)?(?: ?(?:[KMGTP]i?B(?:/s)?|B/s|B|ms|us|s|min|h|d|%)\b)?", "0", line)
+    return " ".join(line.split())
+
+
+def prints_as_shown(shown: list[str], said: str) -> str:
+    """Empty if it does; otherwise the first line that is not there."""
+    left = [even(line) for line in said.splitlines() if line.strip()]
+    skipping = False
+    for line in (even(line) for line in shown if line.strip()):
+        if line == "...":
+            skipping = True
+            continue
+        if skipping and line in left:
+            left = left[left.index(line):]
+        if not left or left[0] != line:
+            return line
+        left = left[1:]
+        skipping = False
+    return "" if skipping or not left or not shown else f"and more: {left[0]}"

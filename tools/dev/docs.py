@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""Makes the pages of the site that ./dev docs builds, as Markdown, in a folder.
+
+They are the pages of docs/ and CONTRIBUTING.md; the manual pages, which mandoc renders; and two
+reference pages, of all options and of all metrics, which are read from the sources: from the same
+tables and calls that the programs are made of. What cannot be read is an error, not a gap.
+
+usage: docs.py FOLDER
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FENCE = re.compile(r"^ *```")
+
+
+class Unreadable(Exception):
+    """A source has something that this program does not understand."""
+
+
+# What the sources say.
+
+_CONSTANT = re.compile(r"constexpr\s+[\w:]+\s+(k\w+)\s*=\s*([^;]+);")
+_STRINGS = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
+# A call that counts, or two constants that are given to several such calls.
+_METRIC = re.compile(r'"(weft_\w+|_cache_\w+)"(?:,\s*|;\s*constexpr char \w+\[\] =\s*)' + _STRINGS)
+METRIC_FILES = {
+    "weft_mds": ["ganesha-fsal/server/metrics.cc"],
+    "weft_ds": ["dataserver/main/metrics.cc", "dataserver/segments/segment_metrics.h",
+                "dataserver/store/cache_metrics.h"],
+    "weft_target": ["dataserver/targets/target.cc", "dataserver/store/cache_metrics.h"],
+}
+METRIC_PROGRAMS = {"weft_mds": "The metadata server", "weft_ds": "A data server",
+                   "weft_target": "A target"}
+
+
+def read(path: str) -> str:
+    return (ROOT / path).read_text()
+
+
+def joined(literals: str) -> str:
+    """The text of adjacent string literals."""
+    return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literals)).replace('\\"', '"')
+
+
+def metrics(prefix: str) -> list[tuple[str, str]]:
+    """(name, help) of all that servers of a kind print, in the order of the sources."""
+    found: dict[str, str] = {}
+    for path in METRIC_FILES[prefix]:
+        text = read(path)
+        here = {}
+        for name, help_text in _METRIC.findall(text):
+            name = name if name.startswith("weft_") else prefix + name
+            here.setdefault(name, joined(help_text))
+        named = {name if name.startswith("weft_") else prefix + name
+                 for name in re.findall(r'"(weft_(?:mds|ds|target)_\w+|_cache_\w+)"', text)}
+        if here.keys() != named:
+            raise Unreadable(f"{path}: metrics {sorted(named ^ here.keys())}")
+        found |= here
+    return list(found.items())
+
+
+def number(expression: str, constants: dict[str, str]) -> int:
+    """An integer as C++ has it: digits, names of constants, also of classes, and operators."""
+    text = re.sub(r"std::int64_t\{1\}", "1", re.sub(r"\b[A-Z]\w+::(?=k)", "", expression))
+    for _ in range(8):
+        text = re.sub(r"\bk\w+", lambda name: f"({constants[name.group()]})"
+                      if name.group() in constants else name.group(), text)
+        text = re.sub(r"std::\w+\{(\d+)\}", r"\1", text)
+    text = re.sub(r"(?<=\d)(?:'(?=\d)|[Uu][Ll]*\b)", "", text)
+    if not re.fullmatch(r"[\d\s()*+<-]+", text):
+        raise Unreadable(f"the number {expression}")
+    return eval(text)  # digits and operators
+
+
+def readable(value: int) -> str:
+    """As a person would write it: the greatest unit of 1024 that divides it."""
+    for shift, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if value and value % (1 << shift) == 0:
+            return f"{value >> shift} {unit}"
+    return f"{value:,}"
+
+
+def export_options() -> list[tuple[str, str, str]]:
+    """(name, values, default) of each option of the FSAL block."""
+    text = read("ganesha-fsal/config/options.h")
+    words = {name.lower(): re.findall(r'WORD\("([\w-]+)"', body) for name, body in
+             re.findall(r"#define WEFT_(\w+)\(WORD\)((?:.*\\\n)*.*)", text)}
+    table = text.split("#define WEFT_OPTIONS")[1].split("#ifdef")[0]
+    manual = read("docs/man/fsal-weft.8.scd")
+    required = re.findall(r"^\*(\w+)\* \(required\)", manual, re.MULTILINE)
+    rows = []
+    for kind, inside in re.findall(r"\b(TEXT|NUMBER|FLAG|CHOICE)\(([^()]*)\)", table):
+        parts = [part.strip() for part in inside.split(",")]
+        if not parts[0].startswith('"'):
+            continue  # of the macro's own parameters
+        name, default = parts[0].strip('"'), parts[-2]
+        if kind == "CHOICE":
+            values = ", ".join(words[parts[1]])
+            default = "of the layout type" if default.endswith("DEFAULT") else values_word(
+                text, default)
+        elif kind == "FLAG":
+            values = "true, false"
+        elif kind == "NUMBER":
+            least, most = (number(part, {}) for part in parts[1:3])
+            values, default = f"{least:,} to {most:,}", f"{number(default, {}):,}"
+        else:
+            values = f"text of at most {number(parts[2], {}):,} bytes"
+            default = "" if default == "NULL" else default.strip('"')
+        rows.append((name, values, "required" if name in required else default))
+    if len(rows) != len(re.findall(r'\("\w+",', table)):
+        raise Unreadable("ganesha-fsal/config/options.h")
+    return rows
+
+
+def values_word(text: str, constant: str) -> str:
+    return re.search(rf'WORD\("([\w-]+)", {constant}\)', text).group(1)
+
+
+TOML_KINDS = {"text": "text", "flag": "true, false", "addresses": "addresses", "log_level":
+              "trace, debug, info, warn, error, off", "metrics": "an address", "mode":
+              "buffered, direct", "permissions": "permissions in octal", "users": "users",
+              "cache_size": "a size; 0, or 1 MiB at least"}
+TOML_RAW = {"kText": "text", "kTextList": "a list", "kNumber": "a number", "kBytes": "a size"}
+TOML_FILES = {"weft-ds.toml": "dataserver/main/config.cc",
+              "weft-target.toml": "dataserver/targets/target_config.cc"}
+CONSTANT_FILES = ["dataserver/parity/geometry.h", "dataserver/process/config_fields.cc",
+                  "dataserver/segments/successor_graph.h"]
+
+
+def toml_range(kind: str, rest: str, constants: dict[str, str]) -> str:
+    parts = [part.strip() for part in rest.split(",")]
+    least, most = number(parts[1], constants), number(parts[2], constants)
+    if "Kind::kBytes" in rest:
+        return f"a size, {readable(least)} to {readable(most)}"
+    unit = " seconds" if kind == "seconds" else ""
+    return f"{least:,} to {most:,}{unit}"
+
+
+def toml_options(name: str) -> list[tuple[str, str, str]]:
+    """(key, values, default) of each key of a TOML file; defaults are the manual page's."""
+    text = read(TOML_FILES[name])
+    constants = {}
+    for path in [*CONSTANT_FILES, TOML_FILES[name]]:
+        constants |= dict(_CONSTANT.findall(read(path)))
+    default = manual_defaults(name)
+    rows = []
+    for call in re.finditer(r'\b(\w+)_field\("([\w.]+)",([^;]*?)\)[,)]|\{"([\w.]+)", Kind::(k\w+),',
+                            text):
+        kind, key, rest, raw_key, raw_kind = call.groups()
+        if raw_key:
+            rows.append((raw_key, TOML_RAW[raw_kind], default.get(raw_key, "")))
+            continue
+        if kind in ("number", "seconds"):
+            if key.endswith("_seconds"):
+                kind = "seconds"
+            values = toml_range(kind, rest, constants)
+        else:
+            values = TOML_KINDS[kind]
+        rows.append((key, values, default.get(key, "")))
+    tables = "server|target|store|cache|segments|load|mirror|cluster"
+    named = set(re.findall(rf'"((?:{tables})\.\w+)",', text))
+    if named != {key for key, _, _ in rows}:
+        raise Unreadable(f"{TOML_FILES[name]}: {sorted(named ^ {key for key, _, _ in rows})}")
+    return rows
+
+
+def manual_defaults(name: str) -> dict[str, str]:
+    """What stands in parentheses behind a key in the heading of its paragraph. The emulated disk is
+    for benchmarks, and nowhere else than there."""
+    found, table = {}, ""
+    for line in read(f"docs/man/{name}.5.scd").splitlines():
+        if heading := re.fullmatch(r"# \[(\w+)\]", line):
+            table = heading.group(1)
+        elif line.startswith("*") and "* = " in line and "*emulated_disk*" not in line:
+            for key, said in re.findall(r"\*(\w+)\* = (.*?)(?=, \*\w+\* = |$)", line):
+                given = re.search(r"\(([^()]*)\)$", said)
+                found[f"{table}.{key}"] = given.group(1).strip('"') if given else ""
+    return found
+
+
+# Pages.
+
+def table(header: list[str], rows: list[tuple]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+OPTIONS_INTRODUCTION = """# Options
+
+All that can be configured. This page is made from the sources; manual pages say what each is for.
+
+## FSAL block of the metadata server
+
+fsal-weft(8). Sizes are in bytes, times in seconds, where it does not say otherwise.
+
+"""
+METRICS_INTRODUCTION = """# Metrics
+
+What servers print for Prometheus where they have an address for it; this page is made from the
+sources. Names ending in `_total` are counters, all others gauges. Each server prints
+`weft_build_info` too, with its program and version as labels.
+"""
+
+
+def options_table(header: str, rows: list[tuple[str, str, str]]) -> str:
+    return table([header, "values", "default"],
+                 [(f"`{name}`", values, default) for name, values, default in rows])
+
+
+def options_page() -> str:
+    text = OPTIONS_INTRODUCTION + options_table("option", export_options())
+    for name in TOML_FILES:
+        text += f"\n## {name}\n\n{name}(5).\n\n" + options_table("key", toml_options(name))
+    return text
+
+
+def metrics_page() -> str:
+    text = METRICS_INTRODUCTION
+    for prefix, program in METRIC_PROGRAMS.items():
+        rows = [(f"`{name}`", said) for name, said in metrics(prefix)]
+        text += f"\n## {program}\n\n{table(['metric', 'means'], rows)}"
+    return text
+
+
+def manuals() -> dict[str, Path]:
+    """By name and section: "weft-ds(8)"."""
+    return {re.sub(r"(.*)\.(\d)", r"\1(\2)", file.stem): file
+            for file in sorted((ROOT / "docs/man").glob("*.scd"))}
+
+
+_MANUAL = re.compile(r"(?<![\w`\[-])((?:fsal-)?weft(?:-ds|-target|-fsck|-restore)?(?:\.toml)?)"
+                     r"\((\d)\)(?!\])")
+
+
+def manual_page(name: str, file: Path) -> str:
+    man = subprocess.run(["scdoc"], stdin=file.open("rb"), stdout=subprocess.PIPE, check=True)
+    html = subprocess.run(["mandoc", "-T", "html", "-O", "fragment"], input=man.stdout,
+                          stdout=subprocess.PIPE, check=True).stdout.decode()
+    html = html.split('<div class="manual-text">')[1].rsplit("</div>", 1)[0]
+    html = re.sub(r"</?section[^>]*>\n?", "", html)
+    html = re.sub(r"<h1[^>]*><a[^>]*>(.*?)</a></h1>", r"\n## \1\n", html, flags=re.S)
+    html = re.sub(r"<b>((?:fsal-)?weft[\w.-]*)</b>\((\d)\)", lambda found: (
+        f'<a href="{found[1]}.{found[2]}.html">{found[0]}</a>'
+        if f"{found[1]}({found[2]})" in manuals() else found[0]), html)
+    html = re.sub(r"\bdocs/([\w-]+)\.md\b", r'<a href="../\1.html">\1</a>', html)
+    return f"# {name}\n\n{html}"
+
+
+def titled(text: str) -> str:
+    """With the titles of pages where the text of a link is a file's name."""
+    def title(found: re.Match) -> str:
+        heading = read(f"docs/{found[1]}").splitlines()[0].removeprefix("# ")
+        return f"[{heading}]({found[1]})"
+
+    return re.sub(r"\[([\w-]+\.md)\]\(\1\)", title, text)
+
+
+def linked(text: str) -> str:
+    """With links to manual pages where they are named, but in code."""
+    def link(found: re.Match) -> str:
+        name = f"{found[1]}({found[2]})"
+        return f"[{name}](man/{found[1]}.{found[2]}.md)" if name in manuals() else name
+
+    lines, in_code = [], False
+    for line in text.splitlines(keepends=True):
+        if FENCE.match(line):
+            in_code = not in_code
+        if not in_code and not line.startswith(("    ", "#")):
+            parts = re.split(r"(`[^`]*`|\[[^\]]*\]\([^)]*\))", line)
+            line = "".join(part if index % 2 else _MANUAL.sub(link, part)
+                           for index, part in enumerate(parts))
+        lines.append(line)
+    return "".join(lines)
+
+
+CSS = """/* Manual pages as mandoc makes them, and wide tables. */
+.Bd-indent { margin-left: 2em; }
+.md-typeset .permalink { color: inherit; }
+.md-typeset table:not([class]) { font-size: 0.7rem; }
+.md-grid { max-width: 72rem; }
+"""
+
+
+def stage(out: Path) -> None:
+    """Everything that the site is made of, in an empty folder."""
+    if out.exists():
+        shutil.rmtree(out)
+    (out / "man").mkdir(parents=True)
+    for picture in (ROOT / "docs").glob("*.png"):
+        shutil.copy(picture, out)
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        text = page.read_text().replace("(../CONTRIBUTING.md)", "(contributing.md)")
+        text = text.replace("(man/)", "(man/weft.1.md)")
+        # Sources are not part of the site.
+        text = re.sub(r"\[([^]]*)\]\(\.\./[^)]*\)", r"\1", text)
+        (out / page.name).write_text(linked(titled(text)))
+    contributing = re.sub(r"\]\(docs/([\w./-]+)\)", r"](\1)", read("CONTRIBUTING.md"))
+    (out / "contributing.md").write_text(contributing.replace("[LICENSE](LICENSE)", "LICENSE"))
+    for name, file in manuals().items():
+        (out / "man" / f"{file.stem}.md").write_text(manual_page(name, file))
+    (out / "reference-options.md").write_text(linked(options_page()))
+    (out / "reference-metrics.md").write_text(metrics_page())
+    (out / "site.css").write_text(CSS)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    stage(Path(sys.argv[1]))

@@ -1,0 +1,129 @@
+"""Tests of docs.py, and of what pages say of each other and of the sources."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import docs  # noqa: E402
+
+ROOT = docs.ROOT
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+_FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def headings(page):
+    return re.findall(r"^#+ (.*)$", _FENCED.sub("", page.read_text()), re.MULTILINE)
+
+
+def anchor(heading):
+    kept = re.sub(r"[^\w\s-]", "", heading.lower())
+    return re.sub(r"[-\s]+", "-", kept.strip())
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"],
+                         ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for link in _LINK.findall(_FENCED.sub("", page.read_text())):
+        if link.startswith("http"):
+            continue
+        name, _, place = link.partition("#")
+        file = page.parent / name if name else page
+        assert file.exists(), link
+        if place:
+            assert place in map(anchor, headings(file)), link
+
+
+def test_pages_that_are_named_elsewhere_are_there():
+    """In sources, units, manual pages: docs/NAME.md, and docs/NAME.md ("Heading")."""
+    listed = subprocess.run(["git", "grep", "-hE", r"docs/[a-z-]+\.md", "--", ":!results"],
+                            cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    named = re.findall(r"docs/([a-z-]+\.md)(?:,? \(?\"([^\"\n]+)\"|)", listed)
+    assert len(named) > 40
+    for name, place in named:
+        page = ROOT / "docs" / name
+        assert page.exists(), name
+        if place:
+            assert place in page.read_text(), (name, place)
+
+
+def test_every_option_is_in_its_manual_page():
+    manual = (ROOT / "docs/man/fsal-weft.8.scd").read_text()
+    in_manual = re.findall(r"^\*(\w+)\*(?: =| \(required\)|$)", manual, re.MULTILINE)
+    assert sorted(name for name, _, _ in docs.export_options()) == sorted(in_manual)
+    for name in docs.TOML_FILES:
+        keys = {key for key, _, _ in docs.toml_options(name)}
+        assert keys == set(docs.manual_defaults(name)), name
+
+
+def test_options_have_the_ranges_of_the_sources():
+    options = {name: rest for name, *rest in docs.export_options()}
+    assert options["Copies"] == ["1 to 3", "1"]
+    assert options["Layout_Type"] == ["files, flexfiles", "files"]
+    assert options["Key_File"][1] == "required"
+    keys = {key: rest for key, *rest in docs.toml_options("weft-ds.toml")}
+    assert keys["store.parity_chunk"] == ["a size, 4 KiB to 1 MiB", "64 KiB"]
+    assert keys["mirror.window_seconds"] == ["0 to 60 seconds", "2"]
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ("1U << 20", 1 << 20), ("16 * kMiB", 16 << 20), ("1'000'000", 1_000_000),
+    ("std::int64_t{1} << 44", 1 << 44), ("366 * 86400", 31_622_400)])
+def test_numbers_of_sources_are_read(text, value):
+    assert docs.number(text, {"kMiB": "std::int64_t{1} << 20"}) == value
+
+
+@pytest.mark.parametrize("text", ["kUnknown", "f(3)", "'a'", "sizeof(int)"])
+def test_other_numbers_are_errors(text):
+    with pytest.raises(docs.Unreadable):
+        docs.number(text, {})
+
+
+def test_every_metric_that_rules_and_dashboard_ask_for_is_on_the_page():
+    there = {name for prefix in docs.METRIC_PROGRAMS for name, _ in docs.metrics(prefix)}
+    assert len(there) > 100 and all(help for prefix in docs.METRIC_PROGRAMS
+                                    for _, help in docs.metrics(prefix))
+    for file in (ROOT / "dist/monitoring").iterdir():
+        asked = set(re.findall(r"\bweft_(?:mds|ds|target)_\w+", file.read_text()))
+        assert asked and asked <= there, (file.name, asked - there)
+
+
+def test_links_have_the_titles_of_pages():
+    assert docs.titled("[keys.md](keys.md), [it](keys.md)") == (
+        "[Changing the key](keys.md), [it](keys.md)")
+
+
+def test_manual_pages_are_linked_but_in_code():
+    assert docs.linked("see weft-ds(8), weft(1).\n") == (
+        "see [weft-ds(8)](man/weft-ds.8.md), [weft(1)](man/weft.1.md).\n")
+    for text in ("`weft(1)`\n", "```\nweft(1)\n```\n", "[weft(1)](x.md)\n", "weft(3)\n"):
+        assert docs.linked(text) == text
+
+
+@pytest.mark.skipif(not (shutil.which("mkdocs") and shutil.which("mandoc")
+                         and shutil.which("scdoc")), reason="./dev docs installs what this needs")
+def test_the_site_builds_without_a_warning_and_takes_nothing_from_elsewhere(tmp_path):
+    pages, site = tmp_path / "pages", tmp_path / "site"
+    docs.stage(pages)
+    config = (ROOT / "mkdocs.yml").read_text()
+    for page in pages.rglob("*.md"):
+        assert f" {page.relative_to(pages)}\n" in config, f"{page.name} is not in nav"
+    config = config.replace("build/docs-pages", str(pages)).replace("build/docs\n", f"{site}\n")
+    (tmp_path / "mkdocs.yml").write_text(config)
+    done = subprocess.run(["mkdocs", "build", "--strict", "-f", str(tmp_path / "mkdocs.yml")],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    assert "WARNING" not in done.stdout
+    built = sorted(site.rglob("*.html"))
+    assert len(built) > 25
+    for file in built:
+        text = file.read_text()
+        fetched = re.findall(r"<(?:script|img|iframe)[^>]*src=\"([^\"]*)\"", text)
+        fetched += re.findall(r"<link[^>]*href=\"([^\"]*)\"", text)
+        assert [name for name in fetched if "//" in name] == [], file.name
+        assert "](" not in re.sub(r"<(pre|code)\b.*?</\1>", "", text, flags=re.DOTALL), file.name
