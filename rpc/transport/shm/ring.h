@@ -39,6 +39,7 @@ struct RingControl {
   std::atomic<std::uint32_t> reader_cpu;                // where it last waited, plus 1; a hint
   alignas(kCacheLine) std::atomic<std::uint32_t> reader_waits;
   alignas(kCacheLine) std::atomic<std::uint32_t> writer_waits;
+  std::atomic<std::uint32_t> tsan_number;  // used under ThreadSanitizer alone (ring.cc)
 };
 static_assert(sizeof(RingControl) == 4 * kCacheLine);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
