@@ -155,7 +155,33 @@ rpc::peer::Table<> ControlLink::requests() {
   table.on(*this, &ControlLink::on_give_up);
   table.on(*this, &ControlLink::on_list);
   table.on(*this, &ControlLink::on_keys);
+  table.on(*this, &ControlLink::on_segments);
   return table;
+}
+
+void ControlLink::on_segments(control::GetSegments /*request*/,
+                              Answer<control::SegmentCounts> done) {
+  const SegmentTable* table = parts_.chain.segments();
+  if (table == nullptr) return done(fail(Errc::kNotFound, "it keeps no segments"));
+  const SegmentView& view = table->view();
+  done(control::SegmentCounts{
+      .segments = view.segments,
+      .bytes = view.bytes,
+      .most_bytes = parts_.config.segments.size,
+      .memory_bytes = table->memory_bytes(),
+      .most_memory_bytes = parts_.config.segments.cache_bytes,
+      .reads = view.reads,
+      .hits = view.hits,
+      .waits = view.waits,
+      .hit_bytes = view.hit_bytes,
+      .loads = view.loads,
+      .loaded_bytes = view.loaded_bytes,
+      .built = view.built,
+      .built_bytes = view.built_bytes,
+      .invalidated = view.invalidated,
+      .replaced = view.replaced,
+      .damaged = view.damaged,
+  });
 }
 
 void ControlLink::on_forget_missed(control::ForgetMissed forget, Answer<void> done) {

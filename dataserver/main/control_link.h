@@ -135,6 +135,7 @@ class ControlLink final : public rpc::control::ClientEvents,
   void on_keys(rpc::control::GetKeys /*request*/, Answer<rpc::control::HeldKeys> done) {
     done(rpc::control::HeldKeys{parts_.keys->now().fingerprints});
   }
+  void on_segments(rpc::control::GetSegments request, Answer<rpc::control::SegmentCounts> done);
   void on_list(rpc::control::ListFrom from, Answer<rpc::control::Listed> done);
 
   // Asks the metadata server.

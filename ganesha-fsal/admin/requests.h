@@ -33,6 +33,7 @@
 #include "ganesha-fsal/admin/config_reports.h"
 #include "ganesha-fsal/admin/event_reports.h"
 #include "ganesha-fsal/admin/key_reports.h"
+#include "ganesha-fsal/admin/segment_reports.h"
 #include "ganesha-fsal/admin/source.h"
 #include "rpc/base/assert.h"
 #include "rpc/base/error.h"
@@ -118,6 +119,8 @@ using GetPolicy = OfPath<"policy", PolicyReport>;
 
 // Which cluster keys servers have. It waits for data servers: apart from what only asks.
 using GetKeys = Plain<"keys", true, KeysReport>;
+// What data servers' segments do. It waits for them, too.
+using GetSegments = Plain<"segments", true, SegmentsReport>;
 
 // Who has a lease. It looks at all layouts: apart from what only asks.
 using GetClients = Plain<"clients", true, ClientsReport>;

@@ -13,6 +13,7 @@
 #include "ganesha-fsal/server/admin_backup.h"
 #include "ganesha-fsal/server/admin_keys.h"
 #include "ganesha-fsal/server/admin_maintenance.h"
+#include "ganesha-fsal/server/admin_segments.h"
 #include "ganesha-fsal/server/metadata_server.h"
 #include "rpc/base/log_text.h"
 
@@ -538,6 +539,7 @@ admin::Table make_admin_table(MetadataServer& server) {
   add_audit(server, table);
   add_backup(server, table);
   add_keys(server, table);
+  add_segments(server, table);
   return table;
 }
 

@@ -603,6 +603,54 @@ struct GetKeys {
 template <class Io>
 void describe(Io& /*io*/, GetKeys& /*r*/) {}
 
+// What segments (dataserver/segments) have done since the data server started; the calls in
+// segment_metrics.h say what each number is. kNotFound: it keeps none.
+struct SegmentCounts {
+  std::uint64_t segments = 0;  // there are, now
+  std::uint64_t bytes = 0;     // of them on disk, now
+  std::uint64_t most_bytes = 0;
+  std::uint64_t memory_bytes = 0;  // of them in memory, now
+  std::uint64_t most_memory_bytes = 0;
+  std::uint64_t reads = 0;
+  std::uint64_t hits = 0;
+  std::uint64_t waits = 0;
+  std::uint64_t hit_bytes = 0;
+  std::uint64_t loads = 0;
+  std::uint64_t loaded_bytes = 0;
+  std::uint64_t built = 0;
+  std::uint64_t built_bytes = 0;
+  std::uint64_t invalidated = 0;
+  std::uint64_t replaced = 0;
+  std::uint64_t damaged = 0;
+  friend bool operator==(const SegmentCounts&, const SegmentCounts&) = default;
+};
+template <class Io>
+void describe(Io& io, SegmentCounts& r) {
+  io("segments", r.segments);
+  io("bytes", r.bytes);
+  io("most_bytes", r.most_bytes);
+  io("memory_bytes", r.memory_bytes);
+  io("most_memory_bytes", r.most_memory_bytes);
+  io("reads", r.reads);
+  io("hits", r.hits);
+  io("waits", r.waits);
+  io("hit_bytes", r.hit_bytes);
+  io("loads", r.loads);
+  io("loaded_bytes", r.loaded_bytes);
+  io("built", r.built);
+  io("built_bytes", r.built_bytes);
+  io("invalidated", r.invalidated);
+  io("replaced", r.replaced);
+  io("damaged", r.damaged);
+}
+struct GetSegments {
+  static constexpr std::uint32_t kVerb = 33;
+  using Reply = SegmentCounts;
+  friend bool operator==(const GetSegments&, const GetSegments&) = default;
+};
+template <class Io>
+void describe(Io& /*io*/, GetSegments& /*r*/) {}
+
 struct Range {
   ObjectId object;
   std::uint64_t offset = 0;

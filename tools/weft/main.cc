@@ -16,6 +16,7 @@
 #include "tools/weft/observe_options.h"
 #include "tools/weft/output.h"
 #include "tools/weft/plan_options.h"
+#include "tools/weft/segments.h"
 #include "tools/weft/setup_options.h"
 
 namespace weft::cli {
@@ -143,6 +144,10 @@ void add_cluster_commands(CLI::App& app, Arguments& arguments) {
   auto* list = ds->add_subcommand("list", "State, load and counters of every data server");
   add_watch(*list, arguments.watch_s);
   list->callback([&] { arguments.chosen = [&] { return ds_list_command(arguments.settings); }; });
+
+  ds->add_subcommand("segments", "What segments of data servers' disks are there and are of use")
+      ->callback(
+          [&] { arguments.chosen = [&] { return ds_segments_command(arguments.settings); }; });
 
   add_ds_maintenance(*ds, arguments);
 

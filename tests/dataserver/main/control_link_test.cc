@@ -288,6 +288,26 @@ TEST_CASE("a data server says which keys it has") {
   CHECK(held->fingerprints == std::vector{rpc::peer::fingerprint(rig.key)});
 }
 
+TEST_CASE("a data server says what its segments do, or that it keeps none") {
+  const auto ask = [](ServerRig& rig) {
+    FakeMds mds(rig.key);
+    const auto server = start_registered(rig, mds);
+    return mds.ask<control::SegmentCounts>(
+        [&](auto done) { mds.server().call(kId, control::GetSegments{}, 5s, std::move(done)); });
+  };
+  ServerRig plain;
+  const auto none = ask(plain);
+  REQUIRE_FALSE(none);
+  CHECK(none.error() == Errc::kNotFound);
+  ServerRig keeping;
+  keeping.config.segments.size = 16 << 20;
+  const auto counts = ask(keeping);
+  REQUIRE(counts);
+  CHECK(counts->most_bytes == 16 << 20);
+  CHECK(counts->most_memory_bytes == keeping.config.segments.cache_bytes);
+  CHECK(counts->segments == 0);
+}
+
 TEST_CASE("units of a striped file are reserved, and found, in one request") {
   ServerRig rig;
   FakeMds mds(rig.key);

@@ -102,6 +102,11 @@ class FakeServer final : public control::ClientEvents {
       if (keys.empty()) return done(fail(Errc::kNotSupported, "an older data server"));
       done(control::HeldKeys{keys});
     });
+    table.on<control::GetSegments>([this](control::GetSegments, Done<control::SegmentCounts> done) {
+      const std::lock_guard lock(mutex);
+      if (!segments) return done(fail(Errc::kNotFound, "it keeps no segments"));
+      done(*segments);
+    });
     table.on<control::Punch>([this](control::Punch request, Done<void> done) {
       change(request.range, std::move(done));
     });
@@ -183,6 +188,7 @@ class FakeServer final : public control::ClientEvents {
   std::map<std::uint64_t, std::uint32_t> epochs;
   std::vector<control::Range> ranges;
   std::function<control::SeekAnswer(const control::Seek&)> seek;
+  std::optional<control::SegmentCounts> segments;  // nothing: it keeps none
   std::vector<std::uint64_t> keys;  // that it says it has; none: it does not know the question
   std::optional<Errc> fault;        // of its disk: objects are not changed
   // Truncates wait in held_cuts, for let_go() in whatever order.

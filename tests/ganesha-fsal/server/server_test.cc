@@ -405,4 +405,20 @@ TEST_CASE_METHOD(Assembled, "server: which keys servers have is told, or that it
   CHECK(after->servers[1].why == "it is not connected");
 }
 
+TEST_CASE_METHOD(Assembled, "server: what segments do is told of each data server") {
+  {
+    const std::lock_guard lock(servers[0]->mutex);
+    servers[0]->segments = control::SegmentCounts{.segments = 7, .reads = 11};
+  }
+  const admin::Table table = make_admin_table(*server);
+  const auto report = table.ask(admin::GetSegments{});
+  REQUIRE(report);
+  REQUIRE(report->data_servers.size() == servers.size());
+  CHECK(report->data_servers[0].server.name == "fake1");
+  CHECK(report->data_servers[0].kept);
+  CHECK(report->data_servers[0].counts == control::SegmentCounts{.segments = 7, .reads = 11});
+  CHECK_FALSE(report->data_servers[1].kept);
+  CHECK(report->data_servers[1].why.contains("it keeps no segments"));
+}
+
 }  // namespace weft::mds

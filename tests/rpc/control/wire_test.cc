@@ -152,6 +152,7 @@ TEST_CASE("the bytes of messages: copies and parity groups") {
   check_bytes(Scrub{true, false}, "0000000100000000");
   check_bytes(GiveUp{3}, "00000003");
   check_bytes(GetKeys{}, "");
+  check_bytes(GetSegments{}, "");
   check_bytes(HeldKeys{{1, 0xfffffffffffffffe}}, "000000020000000000000001fffffffffffffffe");
 }
 
@@ -164,4 +165,5 @@ TEST_CASE("the numbers of requests stay") {
   static_assert(ResyncCancel::kVerb == 25 && Scrub::kVerb == 26 && GiveUp::kVerb == 27);
   static_assert(ListFrom::kVerb == 28 && AllocateShare::kVerb == 29 && Seek::kVerb == 30);
   static_assert(GetKeys::kVerb == 31);
+  static_assert(GetSegments::kVerb == 33);
 }
