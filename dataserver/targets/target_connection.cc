@@ -56,7 +56,8 @@ void TargetServer::Connection::check_quiet() {
 
 void TargetServer::Connection::refuse(Error why) {
   shared_->refused.fetch_add(1);
-  spdlog::warn("event=data_server_refused peer={} why=\"{}\"", channel_->peer(), why.describe());
+  shared_->refused_log.warn("event=data_server_refused peer={} why=\"{}\"", channel_->peer(),
+                            why.describe());
   channel_->close(std::move(why));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dataserver/targets/target_server.h"
+#include "rpc/base/log_limit.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::ds {
@@ -37,6 +38,7 @@ struct TargetServer::Shared {
   std::atomic<std::uint64_t> writers{0};
   std::atomic<std::uint64_t> errors{0};
   std::atomic<std::uint64_t> refused{0};
+  LogLimit refused_log;
   std::atomic<std::uint64_t> running{0};
 
   struct Entry {

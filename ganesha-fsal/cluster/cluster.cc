@@ -13,6 +13,7 @@
 #include "ganesha-fsal/cluster/object_calls.h"
 #include "ganesha-fsal/cluster/size_reports.h"
 #include "ganesha-fsal/cluster/work_queue.h"
+#include "rpc/base/log_limit.h"
 #include "rpc/base/log_text.h"
 #include "rpc/base/mutex.h"
 
@@ -95,6 +96,7 @@ class Cluster::Impl final : public control::ServerEvents {
   control::Server server_;
   ObjectCalls objects_;
   Refusals refusals_{config_.registry.now};
+  LogLimit dropped_log_;
   Mutex notice_mutex_;
   std::function<void(std::uint32_t)> notice_ WEFT_GUARDED_BY(notice_mutex_);
   std::atomic<MissedCopies*> missed_copies_{nullptr};
@@ -152,7 +154,7 @@ void Cluster::Impl::log_refusal(const layout::NetAddress& from, const control::R
 void Cluster::Impl::on_dropped(const layout::NetAddress& from, const Error& why) {
   const std::string text = why.describe();
   if (!refusals_.add(from, "", text)) return;
-  spdlog::warn("event=control_dropped from={} why=\"{}\"", to_string(from), text);
+  dropped_log_.warn("event=control_dropped from={} why=\"{}\"", to_string(from), text);
 }
 
 rpc::peer::Table<std::uint32_t> Cluster::Impl::requests() {

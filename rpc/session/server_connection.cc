@@ -50,8 +50,8 @@ void ServerConnection::on_closed(const Error& why) {
   if (why.code == Errc::kClosed) {
     spdlog::debug("event=connection_closed peer={} running={}", channel_->peer(), running_);
   } else {
-    spdlog::info("event=connection_lost peer={} running={} why=\"{}\"", channel_->peer(), running_,
-                 why.describe());
+    core_->lost_log.info("event=connection_lost peer={} running={} why=\"{}\"", channel_->peer(),
+                         running_, why.describe());
   }
   {
     const MutexLock lock(core_->mutex);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <unordered_set>
 
+#include "rpc/base/log_limit.h"
 #include "rpc/base/mutex.h"
 #include "rpc/session/client_table.h"
 #include "rpc/session/handler.h"
@@ -20,11 +21,19 @@ class ServerConnection;
 struct ServerCore {
   ServerCore(SessionServerOptions server_options, OpHandler& op_handler, Clock& clock,
              Random& random)
-      : options(std::move(server_options)), handler(op_handler), table(options, clock, random) {}
+      : options(std::move(server_options)),
+        handler(op_handler),
+        table(options, clock, random),
+        clients_log(clock),
+        sessions_log(clock),
+        lost_log(clock) {}
 
   const SessionServerOptions options;
   OpHandler& handler;
   ClientTable table;
+  LogLimit clients_log;   // of EXCHANGE_ID
+  LogLimit sessions_log;  // of CREATE_SESSION
+  LogLimit lost_log;      // of connections
 
   std::atomic<std::uint64_t> running{0};
   std::atomic<std::uint64_t> compounds{0};

@@ -1,7 +1,5 @@
 #include "rpc/session/session_calls.h"
 
-#include <spdlog/spdlog.h>
-
 #include "rpc/base/log_text.h"
 
 namespace weft::rpc {
@@ -21,12 +19,13 @@ OpResult exchange_id(ServerCore& core, const Caller& caller, const nfs4::Exchang
   const CallHeader& call = caller.call;
   auto outcome = core.table.exchange_id(args, principal_of(call), caller.host);
   if (outcome) {
-    spdlog::info("event=exchange_id client={:x} confirmed={} principal={} impl=\"{}\"",
-                 outcome->client_id, (outcome->flags & nfs4::EXCHGID4_FLAG_CONFIRMED_R) != 0,
-                 principal_of(call), args.impl ? log_text(args.impl->name) : "");
+    core.clients_log.info("event=exchange_id client={:x} confirmed={} principal={} impl=\"{}\"",
+                          outcome->client_id,
+                          (outcome->flags & nfs4::EXCHGID4_FLAG_CONFIRMED_R) != 0,
+                          principal_of(call), args.impl ? log_text(args.impl->name) : "");
   } else {
-    spdlog::info("event=exchange_id status={} principal={}", nfs4::to_string(outcome.error()),
-                 principal_of(call));
+    core.clients_log.info("event=exchange_id status={} principal={}",
+                          nfs4::to_string(outcome.error()), principal_of(call));
   }
   return result_of(Op::OP_EXCHANGE_ID, std::move(outcome));
 }
@@ -35,12 +34,12 @@ OpResult create_session(ServerCore& core, const CallHeader& call,
                         const nfs4::CreateSessionArgs& args) {
   auto outcome = core.table.create_session(args, principal_of(call));
   if (outcome) {
-    spdlog::info("event=create_session client={:x} slots={} max_request={} max_response={}",
-                 args.client_id, outcome->fore.max_requests, outcome->fore.max_request,
-                 outcome->fore.max_response);
+    core.sessions_log.info(
+        "event=create_session client={:x} slots={} max_request={} max_response={}", args.client_id,
+        outcome->fore.max_requests, outcome->fore.max_request, outcome->fore.max_response);
   } else {
-    spdlog::info("event=create_session client={:x} status={}", args.client_id,
-                 nfs4::to_string(outcome.error()));
+    core.sessions_log.info("event=create_session client={:x} status={}", args.client_id,
+                           nfs4::to_string(outcome.error()));
   }
   return result_of(Op::OP_CREATE_SESSION, std::move(outcome));
 }

@@ -1,6 +1,5 @@
 #include "rpc/transport/tcp_server.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "rpc/base/log_limit.h"
 #include "rpc/base/mutex.h"
 #include "rpc/transport/listener.h"
 #include "rpc/transport/tcp_channel.h"
@@ -106,6 +106,7 @@ struct Admission {
   const TcpServer::Accept accept;
   std::atomic<std::size_t> open_count{0};
   std::atomic<std::uint64_t> refused{0};
+  LogLimit refused_log;
 
  private:
   // Connections of a kind.
@@ -180,7 +181,7 @@ void take(boost::asio::io_context& context, const std::shared_ptr<Admission>& ru
   if (gone) return;
   const PlacePtr place = rules->admit(peer, socket.native_handle());
   if (place == nullptr) {
-    spdlog::warn("event=connection_refused peer={} why=limit", peer);
+    rules->refused_log.warn("event=connection_refused peer={} why=limit", peer);
     return;
   }
   // The socket belongs to the other thread's context already.

@@ -2,9 +2,12 @@
 // must implement, and every misuse.
 #include "rpc/session/session_server.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include "rpc/base/log_limit.h"
+#include "tests/rpc/log_lines.h"
 #include "tests/rpc/session/wire.h"
 
 using namespace weft;
@@ -443,4 +446,33 @@ TEST_CASE("too many running compounds hold back reading, and it goes on after") 
     while (wire.answer()) ++answers;
   }
   CHECK(answers == 4);
+}
+
+TEST_CASE("strangers do not fill the log") {
+  test::LogLines log;
+  Wire wire;
+  const auto introduce = [&wire](int times) {
+    for (int i = 0; i < times; ++i) {
+      const auto found = wire.ask(Wire::list(Wire::exchange_id("client " + std::to_string(i))));
+      CHECK(found.results.size() == 1);
+      CHECK(wire.ask(Wire::list(wire.create(4711, 1))).status == Status::NFS4ERR_STALE_CLIENTID);
+      wire.network.cut(wire.network.connections() - 1);
+      REQUIRE(wire.network.run());
+      wire.connect();
+    }
+  };
+  const auto lines_of = [](const std::vector<std::string>& lines, std::string_view event) {
+    return std::ranges::count_if(lines,
+                                 [&](const std::string& line) { return line.contains(event); });
+  };
+  introduce(1000);
+  const auto lines = log.take();
+  for (const auto* event : {"event=exchange_id", "event=create_session", "event=connection_lost"}) {
+    INFO(event);
+    CHECK(lines_of(lines, event) <= static_cast<std::ptrdiff_t>(LogLimit::kAtOnce));
+    CHECK(lines_of(lines, event) >= 1);
+  }
+  wire.clock.advance(LogLimit::kForOne);
+  introduce(1);
+  CHECK(lines_of(log.take(), "left_out=900") >= 2);
 }
