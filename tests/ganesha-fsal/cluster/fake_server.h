@@ -73,7 +73,7 @@ class FakeServer final : public control::ClientEvents {
   void on_disconnected(const Error&) override {}
   control::Heartbeat heartbeat() override {
     const std::lock_guard lock(mutex);
-    return {.state = identity_.state};
+    return {.space = space, .state = identity_.state};
   }
   void on_lease(TimePoint, std::chrono::seconds length) override {
     if (length.count() == 0) return;
@@ -190,6 +190,7 @@ class FakeServer final : public control::ClientEvents {
   std::function<control::SeekAnswer(const control::Seek&)> seek;
   std::optional<control::SegmentCounts> segments;  // nothing: it keeps none
   std::vector<std::uint64_t> keys;  // that it says it has; none: it does not know the question
+  control::Space space;             // that its heartbeats tell
   std::optional<Errc> fault;        // of its disk: objects are not changed
   // Truncates wait in held_cuts, for let_go() in whatever order.
   bool hold_cuts = false;

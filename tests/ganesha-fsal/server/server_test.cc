@@ -351,6 +351,27 @@ TEST_CASE_METHOD(Assembled, "server: the list of data servers") {
   }
 }
 
+TEST_CASE_METHOD(Assembled, "server: statfs counts the data servers that are up and take files") {
+  const auto told = [this](std::uint32_t copies, std::uint64_t capacity, std::uint64_t free) {
+    const FsSpace space = server->space(copies);
+    return space.capacity_bytes == capacity && space.free_bytes == free;
+  };
+  for (const auto& one : servers) {
+    const std::lock_guard lock(one->mutex);
+    one->space = {.capacity_bytes = 1000, .free_bytes = 600, .objects = 0};
+  }
+  REQUIRE(await_that([&] { return told(1, 2000, 1200); }));
+  SECTION("one that is told to leave does not count") {
+    REQUIRE(make_admin_table(*server).ask(admin::Drain{"fake1"}));
+    CHECK(told(1, 1000, 600));
+  }
+  SECTION("one that is down does not count") {
+    servers[1]->disconnect();
+    later = 11s;
+    CHECK(await_that([&] { return told(1, 1000, 600); }));
+  }
+}
+
 TEST_CASE_METHOD(Assembled, "server: a file, by the path that clients have") {
   clients = {{5, {"192.0.2.5", "five"}}};
   const FileId d = dir(kRootFileId, "d");
