@@ -4,11 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <fstream>
 #include <iterator>
-#include <limits>
-#include <span>
 #include <sstream>
 
 #include "rpc/base/nearest.h"
@@ -135,26 +132,6 @@ class Reader {
   const std::vector<TomlField>& fields_;
 };
 
-struct Unit {
-  std::string_view name;
-  std::int64_t factor;
-};
-
-// A whole number, spaces or none, a unit or none.
-Result<std::int64_t> parse_with_unit(std::string_view text, std::span<const Unit> units,
-                                     std::int64_t most) {
-  std::int64_t number = 0;
-  const char* last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, number);
-  if (error != std::errc{} || number < 0) return fail(Errc::kInvalid, "no number");
-  std::string_view name(end, static_cast<std::size_t>(last - end));
-  while (name.starts_with(' ')) name.remove_prefix(1);
-  const auto unit = std::ranges::find(units, name, &Unit::name);
-  if (unit == units.end()) return fail(Errc::kInvalid, "no such unit");
-  if (number > most / unit->factor) return fail(Errc::kInvalid, "too large");
-  return number * unit->factor;
-}
-
 void flatten(const toml::table& table, const std::string& prefix,
              std::map<std::string, std::string>& into) {
   for (const auto& [key, node] : table) {
@@ -170,24 +147,6 @@ void flatten(const toml::table& table, const std::string& prefix,
 }
 
 }  // namespace
-
-Result<std::int64_t> parse_bytes(std::string_view text) {
-  static constexpr Unit kUnits[] = {{"", 1},
-                                    {"K", 1LL << 10},
-                                    {"KiB", 1LL << 10},
-                                    {"M", 1LL << 20},
-                                    {"MiB", 1LL << 20},
-                                    {"G", 1LL << 30},
-                                    {"GiB", 1LL << 30},
-                                    {"T", 1LL << 40},
-                                    {"TiB", 1LL << 40}};
-  return parse_with_unit(text, kUnits, std::int64_t{1} << 62);
-}
-
-Result<std::int64_t> parse_seconds(std::string_view text) {
-  static constexpr Unit kUnits[] = {{"", 1}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 24 * 3600}};
-  return parse_with_unit(text, kUnits, std::int64_t{1} << 40);
-}
 
 Result<> read_toml(std::string_view text, const std::string& name,
                    const std::vector<TomlField>& fields) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "rpc/base/error.h"
+#include "rpc/base/units.h"
 
 namespace weft::ds {
 
@@ -33,6 +34,8 @@ struct TomlField {
   Kind kind;
   // Takes the value over; an error's text says what is wrong with it.
   std::function<Result<>(const Value&)> set;
+  // The value that holds, as a file may have it; empty: none. Null where nobody asks.
+  std::function<std::string()> show = {};
 };
 
 // kInvalid with "<name>:<line>: ..." for whatever is wrong first.
@@ -46,10 +49,5 @@ struct TomlField {
 [[nodiscard]] std::map<std::string, std::string> toml_values(std::string_view text);
 // The text of a file. kNotFound, kAccess, kIo.
 [[nodiscard]] Result<std::string> read_config_text(const std::string& path);
-
-// "4096", "64 KiB", "1GiB", "1G": units of 1024. kInvalid otherwise, and beyond 2^62.
-[[nodiscard]] Result<std::int64_t> parse_bytes(std::string_view text);
-// In seconds: "30", "30 s", "5min", "2 h", "7 d". kInvalid otherwise, and beyond 2^40.
-[[nodiscard]] Result<std::int64_t> parse_seconds(std::string_view text);
 
 }  // namespace weft::ds

@@ -66,10 +66,13 @@ struct weft_options {
 /* Every option, by the kind of its value; docs/man/fsal-weft.8.scd explains each.
  *   TEXT(name, least, most, default, field)     a string of so many bytes
  *   NUMBER(name, least, most, default, field)   a uint32_t
+ *   SECONDS(name, least, most, default, field)  the same; text like "5 min", too
+ *   SIZE(name, one, least, most, default, field)  a uint32_t that counts so many bytes; text like
+ *                                               "64 MiB", too
  *   FLAG(name, default, field)                  a bool
  *   CHOICE(name, words, default, field)         one of a list of words; a uint32_t
  */
-#define WEFT_OPTIONS(TEXT, NUMBER, FLAG, CHOICE)                             \
+#define WEFT_OPTIONS(TEXT, NUMBER, SECONDS, SIZE, FLAG, CHOICE)              \
   TEXT("Metadata_Path", 0, 4096, NULL, metadata_path)                        \
   TEXT("Control_Address", 0, 255, "127.0.0.1:20480", control_address)        \
   TEXT("Key_File", 0, 4096, NULL, key_file)                                  \
@@ -77,25 +80,31 @@ struct weft_options {
   TEXT("Metrics_Address", 0, 255, NULL, metrics_address)                     \
   TEXT("Status_Address", 0, 255, NULL, status_address)                       \
   CHOICE("Layout_Type", layout_kinds, WEFT_LAYOUT_FILES, layout_kind)        \
-  NUMBER("Stripe_Unit", 64, 1U << 30, 1U << 20, stripe_unit)                 \
+  SIZE("Stripe_Unit", 1, 64, 1U << 30, 1U << 20, stripe_unit)                \
   NUMBER("Stripe_Count", 0, 256, 0, stripe_count)                            \
   NUMBER("Copies", 1, 3, 1, copies)                                          \
   CHOICE("Duplication", duplications, WEFT_DUPLICATION_DEFAULT, duplication) \
   CHOICE("Reads", reads, WEFT_READ_ALL, reads)                               \
-  NUMBER("Inline", 0, 1U << 20, 16U << 10, inline_bytes)                     \
+  SIZE("Inline", 1, 0, 1U << 20, 16U << 10, inline_bytes)                    \
   FLAG("PNFS", true, pnfs)                                                   \
   FLAG("Sync_Metadata", true, sync_metadata)                                 \
-  NUMBER("Metadata_Timeout", 5, 3600, 60, metadata_timeout)                  \
-  NUMBER("Recall_Timeout", 0, 3600, 0, recall_timeout)                       \
+  SECONDS("Metadata_Timeout", 5, 3600, 60, metadata_timeout)                 \
+  SECONDS("Recall_Timeout", 0, 3600, 0, recall_timeout)                      \
   NUMBER("Kept_Layouts", 0, 1024, 64, kept_layouts)                          \
   FLAG("By_Load", true, by_load)                                             \
-  NUMBER("Data_Server_Lease", 5, 3600, 60, data_server_lease)                \
-  NUMBER("Proxy_Memory", 16, 65536, 256, proxy_memory)                       \
-  NUMBER("Proxy_Timeout", 1, 600, 30, proxy_timeout)                         \
+  SECONDS("Data_Server_Lease", 5, 3600, 60, data_server_lease)               \
+  SIZE("Proxy_Memory", 1U << 20, 16, 65536, 256, proxy_memory)               \
+  SECONDS("Proxy_Timeout", 1, 600, 30, proxy_timeout)                        \
   FLAG("Shared_Memory", true, shared_memory)                                 \
-  NUMBER("Resync_Rate", 0, 1U << 20, 100, resync_rate)                       \
-  NUMBER("Replace_After", 0, 30U * 86400, 1800, replace_after)               \
-  NUMBER("Scrub_Every", 0, 366U * 86400, 7U * 86400, scrub_every)
+  SIZE("Resync_Rate", 1U << 20, 0, 1U << 20, 100, resync_rate)               \
+  SECONDS("Replace_After", 0, 30U * 86400, 1800, replace_after)              \
+  SECONDS("Scrub_Every", 0, 366U * 86400, 7U * 86400, scrub_every)
+
+enum weft_amount { WEFT_SECONDS, WEFT_BYTES };
+/* What a SECONDS or SIZE option says: a number counts `one` each, a text has its unit. False, and
+ * `into` untouched, unless it is a whole number of `one` from least to most. */
+bool weft_parse_amount(const char* text, enum weft_amount kind, uint32_t one, uint32_t least,
+                       uint32_t most, uint32_t* into);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@
 
 #include "layout/net_address.h"
 #include "rpc/base/nearest.h"
+#include "rpc/base/units.h"
 #include "rpc/peer/keys.h"
 
 namespace weft::mds {
@@ -35,6 +36,12 @@ struct NumberOption {
   std::uint32_t least, most, by_default;
   std::uint32_t weft_options::* field;
 };
+struct AmountOption {
+  weft_amount kind;
+  std::uint32_t one;  // how much a number without a unit counts
+  std::uint32_t least, most, by_default;
+  std::uint32_t weft_options::* field;
+};
 struct FlagOption {
   bool by_default;
   bool weft_options::* field;
@@ -46,19 +53,26 @@ struct ChoiceOption {
 };
 struct Option {
   std::string_view name;
-  std::variant<TextOption, NumberOption, FlagOption, ChoiceOption> kind;
+  std::variant<TextOption, NumberOption, AmountOption, FlagOption, ChoiceOption> kind;
 };
 
 #define WEFT_TEXT(name, least, most, by_default, field) \
   {name, TextOption{least, most, by_default, &weft_options::field}},
 #define WEFT_NUMBER(name, least, most, by_default, field) \
   {name, NumberOption{least, most, by_default, &weft_options::field}},
+#define WEFT_SECONDS_(name, least, most, by_default, field) \
+  {name, AmountOption{WEFT_SECONDS, 1, least, most, by_default, &weft_options::field}},
+#define WEFT_SIZE(name, one, least, most, by_default, field) \
+  {name, AmountOption{WEFT_BYTES, one, least, most, by_default, &weft_options::field}},
 #define WEFT_FLAG(name, by_default, field) {name, FlagOption{by_default, &weft_options::field}},
 #define WEFT_CHOICE(name, words, by_default, field) \
   {name, ChoiceOption{words, by_default, &weft_options::field}},
-const Option kOptions[] = {WEFT_OPTIONS(WEFT_TEXT, WEFT_NUMBER, WEFT_FLAG, WEFT_CHOICE)};
+const Option kOptions[] = {
+    WEFT_OPTIONS(WEFT_TEXT, WEFT_NUMBER, WEFT_SECONDS_, WEFT_SIZE, WEFT_FLAG, WEFT_CHOICE)};
 #undef WEFT_TEXT
 #undef WEFT_NUMBER
+#undef WEFT_SECONDS_
+#undef WEFT_SIZE
 #undef WEFT_FLAG
 #undef WEFT_CHOICE
 
@@ -97,6 +111,17 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   return number;
 }
 
+std::string amount_text(const AmountOption& kind, std::uint32_t value) {
+  if (kind.kind == WEFT_SECONDS) return fmt::format("{} s", value);
+  return value == 0 ? "0" : bytes_text(std::uint64_t{value} * kind.one);
+}
+
+// What a number without a unit is the number of.
+std::string one_of(const AmountOption& kind) {
+  if (kind.kind == WEFT_SECONDS) return "seconds";
+  return kind.one == 1 ? "bytes" : bytes_text(kind.one).substr(2);
+}
+
 std::string list_of(std::span<const Word> words) {
   std::string list;
   for (const Word& word : words) {
@@ -126,6 +151,14 @@ class Taker {
     }
     into_.values.*kind.field = static_cast<std::uint32_t>(*number);
     return {};
+  }
+  Result<> operator()(const AmountOption& kind) const {
+    std::uint32_t& into = into_.values.*kind.field;
+    if (weft_parse_amount(term_.text.c_str(), kind.kind, kind.one, kind.least, kind.most, &into)) {
+      return {};
+    }
+    return wrong(fmt::format("must be {} to {}, or the number of {}", amount_text(kind, kind.least),
+                             amount_text(kind, kind.most), one_of(kind)));
   }
   Result<> operator()(const FlagOption& kind) const {
     const auto is = [this](std::string_view word) { return same_name(term_.text, word); };
@@ -288,6 +321,9 @@ namespace {
 
 std::string text_of(const TextOption&, const char* value) { return value == nullptr ? "" : value; }
 std::string text_of(const NumberOption&, std::uint32_t value) { return std::to_string(value); }
+std::string text_of(const AmountOption& kind, std::uint32_t value) {
+  return amount_text(kind, value);
+}
 std::string text_of(const FlagOption&, bool value) { return value ? "true" : "false"; }
 std::string text_of(const ChoiceOption& kind, std::uint32_t value) {
   const auto word = std::ranges::find(kind.words, value, &Word::value);
@@ -301,6 +337,21 @@ bool is_of_export(std::string_view name) {
 }
 
 }  // namespace
+
+extern "C" bool weft_parse_amount(const char* text, weft_amount kind, std::uint32_t one,
+                                  std::uint32_t least, std::uint32_t most, std::uint32_t* into) {
+  std::uint64_t amount = 0;
+  if (const auto plain = parse_number(text)) {
+    amount = *plain;
+  } else {
+    const auto parsed = kind == WEFT_SECONDS ? parse_seconds(text) : parse_bytes(text);
+    if (!parsed || *parsed % one != 0) return false;
+    amount = static_cast<std::uint64_t>(*parsed) / one;
+  }
+  if (amount < least || amount > most) return false;
+  *into = static_cast<std::uint32_t>(amount);
+  return true;
+}
 
 std::vector<OptionValue> option_values(const weft_options& options, OptionsOf whose) {
   std::vector<OptionValue> values;

@@ -118,7 +118,7 @@ def test_a_stock_client_writes_and_reads_two_copies(machines, client):
         folder = machine.path / "srv/weft"
         assert int(sh("du", "-s", "--block-size=1", str(folder)).split()[0]) >= SIZE
     client.install(machines[0].path / "usr/bin/weft")
-    client.run("weft verify --size 4 /mnt/nfs", root=True)
+    client.run("weft verify --size 4MiB /mnt/nfs", root=True)
 
 
 def test_what_joined_is_fit(machines):

@@ -72,7 +72,7 @@ def mds(run, network):
 
 
 def test_a_good_one_starts(mds):
-    process = mds.start(Copies="2")
+    process = mds.start(Copies="2", Scrub_Every='"7 d"', Resync_Rate='"64 MiB"')
     process.wait_port(config.NFS_PORT)
     done = mds.check_config()
     assert (done.returncode, done.stdout) == (0, f"{mds.conf}: good\n")
@@ -110,6 +110,8 @@ def test_nobody_waits_for_a_grace_period_without_clients(mds):
 @pytest.mark.parametrize(("line", "expected"), [
     ("Copys = 2;", "FSAL WEFT has no option Copys; the nearest there is: Copies"),
     ("Copies = 4;", "Copies = 4: must be a number from 1 to 3"),
+    ('Scrub_Every = "2 w";',
+     "Scrub_Every = 2 w: must be 0 s to 31622400 s, or the number of seconds"),
     ("PNFS = maybe;", "PNFS = maybe: must be true or false"),
     ("Layout_Type = file;", "Layout_Type = file: must be files or flexfiles"),
     ('Metrics_Address = "mds:1";', "Metrics_Address = mds:1: must be a numeric address with a port,"

@@ -101,7 +101,8 @@ def test_clients_are_told_with_what_they_hold(cluster, client, folder):
 
 
 def test_options_are_told_as_they_run(run, network):
-    cluster = Cluster(run, network, Options(data_servers=1, extra={"Copies": "2"}))
+    cluster = Cluster(run, network, Options(data_servers=1, extra={
+        "Copies": "2", "Scrub_Every": '"2 d"', "Proxy_Memory": '"128 MiB"'}))
     report = weft(cluster, "config", "show")
 
     def row(options, name):
@@ -111,6 +112,8 @@ def test_options_are_told_as_they_run(run, network):
     assert row(report["options"], "Resync_Rate")["is_default"]
     assert row(report["options"], "Key_File")["value"] == str(cluster.key_file)
     export, = report["exports"]
+    assert row(report["options"], "Scrub_Every")["value"] == "172800 s"
+    assert row(report["options"], "Proxy_Memory")["value"] == "128 MiB"
     assert export["path"] == cluster.path
     assert row(export["options"], "Copies")["value"] == "2"
     everything = run_weft(cluster, "config", "show", columns=200)

@@ -14,7 +14,7 @@ def verify(cluster, client):
 
     def verify(mount: str, status: int) -> dict:
         """Runs it and returns its JSON; status is the exit status expected."""
-        done = client.run(f"weft verify {mount} --size 8 --output json", check=False)
+        done = client.run(f"weft verify {mount} --size 8MiB --output json", check=False)
         assert done.status == status, done.output
         return json.loads(done.output[done.output.index("{"):])
     return verify

@@ -94,7 +94,7 @@ def export_options() -> list[tuple[str, str, str]]:
     manual = read("docs/man/fsal-weft.8.scd")
     required = re.findall(r"^\*(\w+)\* \(required\)", manual, re.MULTILINE)
     rows = []
-    for kind, inside in re.findall(r"\b(TEXT|NUMBER|FLAG|CHOICE)\(([^()]*)\)", table):
+    for kind, inside in re.findall(r"\b(TEXT|NUMBER|SECONDS|SIZE|FLAG|CHOICE)\(([^()]*)\)", table):
         parts = [part.strip() for part in inside.split(",")]
         if not parts[0].startswith('"'):
             continue  # of the macro's own parameters
@@ -108,6 +108,13 @@ def export_options() -> list[tuple[str, str, str]]:
         elif kind == "NUMBER":
             least, most = (number(part, {}) for part in parts[1:3])
             values, default = f"{least:,} to {most:,}", f"{number(default, {}):,}"
+        elif kind == "SECONDS":
+            least, most = (number(part, {}) for part in parts[1:3])
+            values, default = f"a duration, {least:,} to {most:,} s", f"{number(default, {}):,} s"
+        elif kind == "SIZE":
+            one, least, most, default = (number(part, {}) for part in parts[1:5])
+            values = f"a size, {readable(least * one)} to {readable(most * one)}"
+            default = readable(default * one)
         else:
             values = f"text of at most {number(parts[2], {}):,} bytes"
             default = "" if default == "NULL" else default.strip('"')

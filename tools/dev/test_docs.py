@@ -65,6 +65,8 @@ def test_options_have_the_ranges_of_the_sources():
     options = {name: rest for name, *rest in docs.export_options()}
     assert options["Copies"] == ["1 to 3", "1"]
     assert options["Layout_Type"] == ["files, flexfiles", "files"]
+    assert options["Scrub_Every"] == ["a duration, 0 to 31,622,400 s", "604,800 s"]
+    assert options["Resync_Rate"] == ["a size, 0 to 1 TiB", "100 MiB"]
     assert options["Key_File"][1] == "required"
     keys = {key: rest for key, *rest in docs.toml_options("weft-ds.toml")}
     assert keys["store.parity_chunk"] == ["a size, 4 KiB to 1 MiB", "64 KiB"]

@@ -18,6 +18,7 @@
 #include "tools/weft/plan_options.h"
 #include "tools/weft/segments.h"
 #include "tools/weft/setup_options.h"
+#include "tools/weft/units.h"
 
 namespace weft::cli {
 namespace {
@@ -39,7 +40,6 @@ struct Arguments {
   unsigned percent = 5;
   VerifyOptions verify;
   BackupOptions backup;
-  std::uint64_t probe_mib = 16;
   double watch_s = 0;           // 0: once
   std::function<int()> chosen;  // what to run once everything is parsed
 };
@@ -304,11 +304,12 @@ void add_verify(CLI::App& app, Arguments& arguments) {
       ->required();
   verify->add_flag("--look-only", arguments.verify.look_only,
                    "Do no I/O; judge by what the mount has counted in its life");
-  verify->add_option("--size", arguments.probe_mib, "MiB written and read to find out")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
+  verify
+      ->add_option("--size", arguments.verify.probe_bytes,
+                   "How much is written and read to find out: 16MiB")
+      ->transform(bytes() &
+                  CLI::Range(std::uint64_t{1} << 20, std::uint64_t{4} << 30, "1MiB to 4GiB"));
   verify->callback([&] {
-    arguments.verify.probe_bytes = arguments.probe_mib << 20;
     arguments.chosen = [&] { return verify_command(arguments.settings, arguments.verify); };
   });
 }

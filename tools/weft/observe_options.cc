@@ -13,7 +13,8 @@
 namespace weft::cli {
 namespace {
 
-const CLI::Range kIntervals(0.1, 86400.0);
+// "2" is two seconds, as watch(1) has it.
+CLI::Validator interval() { return seconds(true) & CLI::Range(0.1, 86400.0, "100ms to 1d"); }
 
 void add_health(CLI::App& app, const Settings& settings, std::function<int()>& chosen,
                 double& interval_s) {
@@ -32,8 +33,8 @@ void add_health(CLI::App& app, const Settings& settings, std::function<int()>& c
 void add_top(CLI::App& app, const Settings& settings, std::function<int()>& chosen) {
   const auto options = std::make_shared<TopOptions>();
   auto* top = app.add_subcommand("top", "What data servers and clients do now");
-  top->add_option("--interval", options->interval_s, "Seconds")
-      ->check(kIntervals)
+  top->add_option("--interval", options->interval_s, "How often: seconds, or 500ms, 2min")
+      ->transform(interval())
       ->capture_default_str();
   top->add_option("--count", options->count, "How many times; 0: until it is interrupted")
       ->capture_default_str();
@@ -93,8 +94,8 @@ void add_bench(CLI::App& app, const Settings& settings, std::function<int()>& ch
 }  // namespace
 
 void add_watch(CLI::App& command, double& interval_s) {
-  command.add_option("--watch", interval_s, "Again and again, every so many seconds")
-      ->check(kIntervals);
+  command.add_option("--watch", interval_s, "Again and again: every so many seconds, or 2min")
+      ->transform(interval());
 }
 
 void add_observe(CLI::App& app, const Settings& settings, std::function<int()>& chosen,

@@ -33,10 +33,11 @@ CLI::Validator with_unit(std::map<std::string, double> units, const std::string&
 
 }  // namespace
 
-CLI::Validator seconds() {
-  return with_unit(
-      {{"ms", 0.001}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}, {"y", 365.0 * 86400}},
-      "DURATION");
+CLI::Validator seconds(bool plain) {
+  std::map<std::string, double> units{{"ms", 0.001}, {"s", 1},     {"min", 60},
+                                      {"h", 3600},   {"d", 86400}, {"y", 365.0 * 86400}};
+  if (plain) units[""] = 1;
+  return with_unit(std::move(units), "DURATION");
 }
 
 CLI::Validator bytes() {

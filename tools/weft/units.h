@@ -7,8 +7,9 @@
 
 namespace weft::cli {
 
-// ms, s, min, h, d, y (365 days).
-[[nodiscard]] CLI::Validator seconds();
+// ms, s, min, h, d, y (365 days). With `plain` a number alone is of seconds; otherwise it has to
+// have a unit.
+[[nodiscard]] CLI::Validator seconds(bool plain = false);
 // None, B, KiB to PiB, or their first letter.
 [[nodiscard]] CLI::Validator bytes();
 

@@ -63,6 +63,11 @@ TEST_CASE("options as they run are told as a file has them") {
   CHECK(find(OptionsOf::kServer, "Metadata_Path") == Both{"/m", ""});
   CHECK(find(OptionsOf::kServer, "Control_Address") == Both{"", "127.0.0.1:20480"});
   CHECK(find(OptionsOf::kServer, "Sync_Metadata") == Both{"false", "true"});
+  options.scrub_every = 3600;
+  options.resync_rate = 64;
+  CHECK(find(OptionsOf::kServer, "Scrub_Every") == Both{"3600 s", "604800 s"});
+  CHECK(find(OptionsOf::kServer, "Resync_Rate") == Both{"64 MiB", "100 MiB"});
+  CHECK(find(OptionsOf::kExport, "Inline") == Both{"0", "16 KiB"});
   CHECK(find(OptionsOf::kExport, "Copies") == Both{"2", "1"});
   CHECK(find(OptionsOf::kExport, "Layout_Type") == Both{"flexfiles", "files"});
   CHECK(find(OptionsOf::kExport, "Duplication") == Both{"", ""});
@@ -90,6 +95,32 @@ TEST_CASE("a wrong option is named with its line, what it takes and the nearest 
   CHECK(error_of("Duplication = client-sync;").starts_with("g.conf:3: duplication=client-sync"));
   CHECK(error_of("Control_Address = \"mds1\";").starts_with("g.conf:6: Control_Address = mds1: "));
   CHECK(error_of("FSAL { }") == "g.conf:6: FSAL WEFT has no block FSAL");
+}
+
+TEST_CASE("durations and sizes have units, as in other configuration files") {
+  CHECK(error_of(R"(Scrub_Every = "7 d"; Replace_After = '30min'; Recall_Timeout = "90 s";)") ==
+        "");
+  CHECK(error_of(R"(Resync_Rate = "64 MiB"; Proxy_Memory = "1 GiB"; Stripe_Unit = "64 KiB";)") ==
+        "");
+  CHECK(error_of(R"(Inline = "16K"; Metadata_Timeout = "60";)") == "");
+  CHECK(error_of("Scrub_Every = \"2 w\";") ==
+        "g.conf:6: Scrub_Every = 2 w: must be 0 s to 31622400 s, or the number of seconds");
+  CHECK(error_of("Metadata_Timeout = \"2 h\";") ==
+        "g.conf:6: Metadata_Timeout = 2 h: must be 5 s to 3600 s, or the number of seconds");
+  // Not a whole number of what is counted.
+  CHECK(error_of("Resync_Rate = \"100 KiB\";") ==
+        "g.conf:6: Resync_Rate = 100 KiB: must be 0 to 1 TiB, or the number of MiB");
+  CHECK(error_of("Proxy_Memory = 8;") ==
+        "g.conf:6: Proxy_Memory = 8: must be 16 MiB to 64 GiB, or the number of MiB");
+  CHECK(error_of("Stripe_Unit = \"2 GiB\";") ==
+        "g.conf:6: Stripe_Unit = 2 GiB: must be 64 to 1 GiB, or the number of bytes");
+  std::uint32_t into = 7;
+  CHECK(weft_parse_amount("2 min", WEFT_SECONDS, 1, 0, 3600, &into));
+  CHECK(into == 120);
+  CHECK(weft_parse_amount("3 GiB", WEFT_BYTES, 1U << 20, 0, 4096, &into));
+  CHECK(into == 3072);
+  CHECK_FALSE(weft_parse_amount("5 GiB", WEFT_BYTES, 1U << 20, 0, 4096, &into));
+  CHECK(into == 3072);
 }
 
 TEST_CASE("what every export needs") {
