@@ -32,6 +32,10 @@ class Client {
     }
     auto reply = exchange(path_, request_line(request), timeout_);
     if (!reply) return pass(reply);
+    if (const auto version = other_version(*reply)) {
+      reply = exchange(path_, request_line(request, *version), timeout_);
+      if (!reply) return pass(reply);
+    }
     return read_reply<typename R::Reply>(*reply);
   }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ganesha-fsal/admin/source.h"
+#include "rpc/xdr/newer.h"
 
 namespace weft::mds {
 
@@ -18,6 +19,12 @@ struct ClientReport {
   std::uint64_t writing = 0;        // and for writing
   std::uint64_t recalled = 0;       // of these, asked for and not back
   std::uint64_t oldest_recall_ms = 0;
+  std::uint64_t renewed_ms = 0;  // so long ago its lease was; 0 while it asks for something
+  // Through the metadata server, since it came or the server started.
+  std::uint64_t reads = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t writes = 0;
+  std::uint64_t written_bytes = 0;
 };
 template <class Io>
 void describe(Io& io, ClientReport& r) {
@@ -30,6 +37,11 @@ void describe(Io& io, ClientReport& r) {
   io("layouts_writing", r.writing);
   io("recalls_pending", r.recalled);
   io("oldest_recall_ms", r.oldest_recall_ms);
+  io("renewed_ms", r.renewed_ms, newer());
+  io("mds_read_calls", r.reads, newer());
+  io("mds_read_bytes", r.read_bytes, newer());
+  io("mds_write_calls", r.writes, newer());
+  io("mds_written_bytes", r.written_bytes, newer());
 }
 
 struct ClientsReport {

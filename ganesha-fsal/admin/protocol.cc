@@ -37,23 +37,33 @@ void describe(Io& io, WireError& r) {
   io("text", r.text, cut_at(4096));
 }
 
-std::string line_of(Json members) {
+std::string line_of(Json members, std::uint32_t version) {
   Json message = Json::object();
-  message[kVersionName] = kVersion;
+  message[kVersionName] = version;
   message.update(members);
   return write_json(std::move(message)) + "\n";
 }
 
-// An object of this version.
+// The version that the message says, if it is one of ours.
+std::optional<std::uint32_t> spoken(const Json& message) {
+  const Json& version = message.at(kVersionName);
+  if (!version.is_number_unsigned()) return std::nullopt;
+  const auto number = version.get<std::uint64_t>();
+  if (number < kLeastVersion || number > kVersion) return std::nullopt;
+  return static_cast<std::uint32_t>(number);
+}
+
+// An object of a version that we speak.
 Result<Json> read_line(std::string_view line) {
   auto message = parse_json(line, kMaxDepth);
   if (!message || !message->is_object() || !message->contains(kVersionName)) {
     return fail(Errc::kProtocol, "not a message of the admin protocol");
   }
-  if (const Json& version = (*message)[kVersionName]; version != kVersion) {
+  if (!spoken(*message)) {
     return fail(Errc::kNotSupported,
-                "the other side speaks version " + version.dump().substr(0, 16) +
-                    " of the admin protocol, this one " + std::to_string(kVersion) +
+                "the other side speaks version " + (*message)[kVersionName].dump().substr(0, 16) +
+                    " of the admin protocol, this one " + std::to_string(kLeastVersion) + " and " +
+                    std::to_string(kVersion) +
                     ": install the same version of weft and libfsalweft.so, restart ganesha.nfsd");
   }
   return message;
@@ -69,19 +79,28 @@ Errc code_named(std::string_view name) {
 
 }  // namespace
 
-std::string request_line(const char* name, Json fields) {
+std::string request_line(const char* name, Json fields, std::uint32_t version) {
   Json members = Json::object();
   members["request"] = name;
   members.update(fields);
-  return line_of(std::move(members));
+  return line_of(std::move(members), version);
 }
 
-std::string error_line(const Error& error) {
+std::string error_line(const Error& error, std::uint32_t version) {
   const WireError wire{std::string(weft::to_string(error.code)), error.text};
-  return line_of({{"error", to_json(wire)}});
+  return line_of({{"error", to_json(wire)}}, version);
 }
 
-std::string reply_line(Json report) { return line_of({{"reply", std::move(report)}}); }
+std::string reply_line(Json report, std::uint32_t version) {
+  return line_of({{"reply", std::move(report)}}, version);
+}
+
+std::optional<std::uint32_t> other_version(std::string_view line, std::uint32_t asked) {
+  const auto message = read_line(line);
+  if (!message) return std::nullopt;
+  const auto version = spoken(*message);
+  return version == asked ? std::nullopt : version;
+}
 
 Result<NamedRequest> read_request(std::string_view line) {
   auto message = read_line(line);
@@ -90,7 +109,7 @@ Result<NamedRequest> read_request(std::string_view line) {
   if (name == message->end() || !name->is_string()) {
     return fail(Errc::kProtocol, "a message without a request");
   }
-  return NamedRequest{name->get<std::string>(), std::move(*message)};
+  return NamedRequest{*spoken(*message), name->get<std::string>(), std::move(*message)};
 }
 
 Result<Json> read_reply(std::string_view line) {

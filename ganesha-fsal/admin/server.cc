@@ -19,7 +19,8 @@ using boost::system::error_code;
 
 std::string reply_to(const Table& table, const NamedRequest& request) {
   auto reply = table.serve(request.name, request.message);
-  return reply ? reply_line(std::move(*reply)) : error_line(reply.error());
+  return reply ? reply_line(std::move(*reply), request.version)
+               : error_line(reply.error(), request.version);
 }
 
 // For the log.

@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "ganesha-fsal/glue/ganesha.h"
 #include "ganesha-fsal/glue/guard.h"
 
@@ -31,8 +33,13 @@ std::string_view address_of(const gsh_client& host) {
   return text;
 }
 
+struct List {
+  std::map<ClientId, NfsClient> clients;
+  time_t now = 0;  // by Ganesha's clock of leases
+};
+
 void add_client(rbt_node* node, void* argument) {
-  auto& clients = *static_cast<std::map<ClientId, NfsClient>*>(argument);
+  auto& list = *static_cast<List*>(argument);
   const auto* entry = static_cast<const hash_data*>(RBT_OPAQ(node));
   const auto& client = *static_cast<const nfs_client_id_t*>(entry->val.addr);
   if (client.cid_confirmed != CONFIRMED_CLIENT_ID) return;
@@ -40,20 +47,24 @@ void add_client(rbt_node* node, void* argument) {
   const std::string owner =
       printable({record.cr_client_val, static_cast<std::size_t>(record.cr_client_val_len)});
   const gsh_client* host = client.gsh_client;
-  clients[client.cid_clientid] = {
+  // Requests under way hold the lease. What is read here is of no consequence.
+  const bool asks = __atomic_load_n(&client.cid_lease_reservations, __ATOMIC_RELAXED) != 0;
+  const time_t renewed = __atomic_load_n(&client.cid_last_renew, __ATOMIC_RELAXED);
+  list.clients[client.cid_clientid] = {
       .address = host == nullptr ? "" : std::string(address_of(*host)),
       .owner = owner,
       .minor_version = client.cid_minorversion,
-      .opens = __atomic_load_n(&client.cid_open_state_counter, __ATOMIC_RELAXED)};
+      .opens = __atomic_load_n(&client.cid_open_state_counter, __ATOMIC_RELAXED),
+      .renewed = std::chrono::seconds(asks ? 0 : std::max<time_t>(0, list.now - renewed))};
 }
 
 }  // namespace
 
 std::map<ClientId, NfsClient> nfs_clients() {
-  std::map<ClientId, NfsClient> clients;
-  if (ht_confirmed_client_id == nullptr) return clients;  // exports are made before it is
-  hashtable_for_each(ht_confirmed_client_id, guarded<&add_client>, &clients);
-  return clients;
+  if (ht_confirmed_client_id == nullptr) return {};  // exports are made before it is
+  List list{.clients = {}, .now = lease_time()};
+  hashtable_for_each(ht_confirmed_client_id, guarded<&add_client>, &list);
+  return std::move(list.clients);
 }
 
 }  // namespace weft::mds

@@ -131,6 +131,7 @@ struct ReadCall {
     const std::span<const iovec> out(arg.iov, static_cast<std::size_t>(arg.iov_count));
     if (auto copied = copy_out(got->data, out); !copied) return copied;
     arg.io_amount = got->data.size();
+    this_export().server().traffic().read(caller(), arg.io_amount);
     arg.end_of_file = got->eof;
     return {};
   }
@@ -156,6 +157,7 @@ struct WriteCall {
     auto written = this_export().server().data().end_write(begun, pieces_of(arg));
     if (!written) return pass(written);
     arg.io_amount = written->bytes;
+    this_export().server().traffic().wrote(caller(), arg.io_amount);
     arg.fsal_stable = written->stability == ProxyIo::Stability::kFileSync;
     verifier_of_write = written->verifier;
     return {};

@@ -250,7 +250,16 @@ ClientsReport AdminReports::clients() const {
                 .address = client.address,
                 .owner = client.owner,
                 .minor_version = client.minor_version,
-                .opens = client.opens};
+                .opens = client.opens,
+                .renewed_ms = to_ms(client.renewed)};
+  }
+  for (const auto& [id, moved] : server_.traffic().all()) {
+    const auto row = rows.find(id);
+    if (row == rows.end()) continue;
+    row->second.reads = moved.reads;
+    row->second.read_bytes = moved.read_bytes;
+    row->second.writes = moved.writes;
+    row->second.written_bytes = moved.written_bytes;
   }
   for (const FileId file : server_.layouts().files()) {
     for (const Grant& grant : server_.layouts().grants_of(file)) {

@@ -15,7 +15,8 @@ constexpr std::chrono::seconds kTick{1};
 constexpr std::chrono::milliseconds kWatch{250};
 // An unmount beside a data server that has just died waits for minutes until this has passed.
 constexpr std::chrono::milliseconds kLookAtKept{50};
-constexpr std::size_t kRestored = 256;  // files of a page
+constexpr unsigned kLookAtClients = 60;  // ticks
+constexpr std::size_t kRestored = 256;   // files of a page
 constexpr std::size_t kAtOnce = 8;
 
 }  // namespace
@@ -75,6 +76,7 @@ void Background::run_timer() {
     server_.layouts().tick();
     reclaim_orphans();
     look_at_grace();
+    look_at_clients();
     look_at_load();
     lock.lock();
   }
@@ -114,6 +116,14 @@ void Background::run_watcher() {
     server_.mirrors().tick();
     lock.lock();
   }
+}
+
+void Background::look_at_clients() {
+  if (++ticks_ < kLookAtClients) return;
+  ticks_ = 0;
+  std::set<ClientId> alive;
+  for (const auto& [id, client] : server_.environment().clients()) alive.insert(id);
+  server_.traffic().look(alive);
 }
 
 std::set<std::uint32_t> Background::servers_away() {

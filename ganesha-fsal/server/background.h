@@ -51,6 +51,7 @@ class Background {
   void reclaim_orphans();
   void look_at_load();
   void look_at_grace();
+  void look_at_clients();
   [[nodiscard]] std::set<std::uint32_t> servers_away();
 
   MetadataServer& server_;
@@ -65,6 +66,7 @@ class Background {
   std::map<std::uint32_t, std::uint32_t> generations_ WEFT_GUARDED_BY(mutex_);
   bool orphans_reclaimed_ = false;  // the timer's, as the next
   bool grace_ = false;
+  unsigned ticks_ = 0;  // since the last look at clients
   BusyWatch load_;
   std::vector<std::thread> threads_;
 };

@@ -40,6 +40,7 @@ struct NfsClient {
   std::string owner;    // what it called itself there, for people
   std::uint32_t minor_version = 0;
   std::uint64_t opens = 0;
+  std::chrono::seconds renewed{0};  // so long ago its lease was; 0 while it asks for something
 };
 // "192.0.2.7 (Linux NFSv4.2 node7)".
 [[nodiscard]] inline std::string to_string(const NfsClient& client) {

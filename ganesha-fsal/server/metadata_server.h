@@ -21,6 +21,7 @@
 #include "ganesha-fsal/admin/server.h"
 #include "ganesha-fsal/cluster/cluster.h"
 #include "ganesha-fsal/cluster/removal_queue.h"
+#include "ganesha-fsal/files/client_traffic.h"
 #include "ganesha-fsal/files/cluster_links.h"
 #include "ganesha-fsal/files/ds_fencer.h"
 #include "ganesha-fsal/files/file_data.h"
@@ -77,6 +78,7 @@ class MetadataServer {
   [[nodiscard]] Mirrors& mirrors() { return *mirrors_; }
   [[nodiscard]] FileTable& files() { return files_; }
   [[nodiscard]] FileData& data() { return *data_; }
+  [[nodiscard]] ClientTraffic& traffic() { return traffic_; }
   [[nodiscard]] Repairs& repairs() { return *repairs_; }
   [[nodiscard]] Backups& backups() { return backups_; }
   [[nodiscard]] rpc::peer::Keyring& keys() { return *keys_; }
@@ -127,6 +129,7 @@ class MetadataServer {
   Background background_{*this};
   Backups backups_{store_, environment_.clock};
   FileTable files_;
+  ClientTraffic traffic_;
   std::shared_ptr<rpc::peer::Keyring> keys_;
   std::unique_ptr<Namespace> names_;
   std::uint64_t store_id_ = 0;

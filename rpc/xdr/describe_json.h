@@ -3,7 +3,8 @@
 // A field is a member of its name; an optional one without a value is left out. A record within
 // another is an object within it, a list an array, an enumeration the text that to_string() gives
 // for it. A reader refuses a member that is missing, of another type, out of range or too long;
-// members that it does not know it leaves alone.
+// members that it does not know it leaves alone. So two versions understand each other as long as
+// what the later one added is newer() (newer.h).
 //
 // JSON's texts are UTF-8; names of files may be any bytes. to_json() leaves a text as it is, so
 // that who prints it decides. write_json() writes one that is no UTF-8 as an array of its bytes,
@@ -16,6 +17,7 @@
 #include <optional>
 
 #include "rpc/xdr/describe.h"
+#include "rpc/xdr/newer.h"
 
 namespace weft {
 
@@ -49,6 +51,14 @@ class JsonWriter {
   template <class E>
   void operator()(const char* name, const E& field, Among<E>) {
     out_[name] = to_string(field);
+  }
+  template <class T>
+  void operator()(const char* name, const T& field, Newer<Nothing>) {
+    (*this)(name, field);
+  }
+  template <class T, class Rule>
+  void operator()(const char* name, const T& field, Newer<Rule> newer) {
+    (*this)(name, field, newer.rule);
   }
   void check(bool) {}
 
@@ -116,6 +126,14 @@ class JsonReader {
       }
       return false;
     });
+  }
+  template <class T>
+  void operator()(const char* name, T& field, Newer<Nothing>) {
+    if (in_.contains(name)) (*this)(name, field);
+  }
+  template <class T, class Rule>
+  void operator()(const char* name, T& field, Newer<Rule> newer) {
+    if (in_.contains(name)) (*this)(name, field, newer.rule);
   }
   void check(bool holds) {
     if (!holds && wrong_.empty()) wrong_ = "what it says together";

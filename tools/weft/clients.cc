@@ -12,6 +12,7 @@ namespace weft::cli {
 std::string clients_text(const mds::ClientsReport& report) {
   if (report.clients.empty()) return "no client has a lease\n";
   Table what({"ADDRESS", "NFS", "OPENS", "READING", "WRITING", "RECALLED", "SLOWEST RECALL"});
+  Table moved({"ADDRESS", "LEASE RENEWED", "READS", "READ", "WRITES", "WRITTEN"});
   Table who({"ADDRESS", "ID", "NAME"});
   for (const mds::ClientReport& client : report.clients) {
     const std::string address = client.address.empty() ? "-" : printable(client.address);
@@ -19,10 +20,14 @@ std::string clients_text(const mds::ClientsReport& report) {
               human_count(client.reading), human_count(client.writing),
               human_count(client.recalled),
               client.recalled == 0 ? "-" : human_duration(client.oldest_recall_ms)});
+    moved.add({address, human_duration(client.renewed_ms) + " ago", human_count(client.reads),
+               human_bytes(client.read_bytes), human_count(client.writes),
+               human_bytes(client.written_bytes)});
     who.add({address, fmt::format("{:x}", client.id), printable(client.owner)});
   }
-  return fmt::format("{} clients; a lease lasts {}\n\n{}\n{}", human_count(report.count),
-                     human_duration(report.lease_ms), what.text(), who.text());
+  return fmt::format("{} clients; a lease lasts {}\n\n{}\nthrough the metadata server\n{}\n{}",
+                     human_count(report.count), human_duration(report.lease_ms), what.text(),
+                     moved.text(), who.text());
 }
 
 int clients_command(const Settings& settings) {

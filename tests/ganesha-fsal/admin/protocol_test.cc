@@ -105,7 +105,7 @@ TEST_CASE("requests go over the wire unchanged", "[admin]") {
   check_request(GiveUp{"3", 2});
   check_request(Rebalance{7, true});
   CHECK(request_line(GetFile{"/export/f"}) ==
-        R"({"weft_admin":13,"request":"file","path":"/export/f"})"
+        R"({"weft_admin":14,"request":"file","path":"/export/f"})"
         "\n");
 }
 
@@ -116,8 +116,8 @@ TEST_CASE("malformed requests are refused", "[admin]") {
   }
   CHECK(read_request(good + good).error() == Errc::kProtocol);
   CHECK(read_request("[10]").error() == Errc::kProtocol);
-  CHECK(read_request(R"({"weft_admin":13})").error() == Errc::kProtocol);
-  CHECK(read_request(R"({"weft_admin":13,"request":5})").error() == Errc::kProtocol);
+  CHECK(read_request(R"({"weft_admin":14})").error() == Errc::kProtocol);
+  CHECK(read_request(R"({"weft_admin":14,"request":5})").error() == Errc::kProtocol);
   const auto refused = [](const auto& request) {
     using R = std::remove_cvref_t<decltype(request)>;
     const auto read = read_request(request_line(request));
@@ -147,11 +147,39 @@ TEST_CASE("the longest request fits, also if it is no text", "[admin]") {
 }
 
 TEST_CASE("another version is told from nonsense, with what to do", "[admin]") {
-  const std::string line = GENERATE(R"({"weft_admin":14})", R"({"weft_admin":"13","reply":{}})");
+  const std::string line = GENERATE(R"({"weft_admin":15})", R"({"weft_admin":12})",
+                                    R"({"weft_admin":-13})", R"({"weft_admin":"14","reply":{}})");
   const auto read = read_request(line);
   CHECK(read.error() == Errc::kNotSupported);
   CHECK(read.error().text.contains("install the same version"));
   CHECK(read_reply<PolicyReport>(line).error() == Errc::kNotSupported);
+}
+
+TEST_CASE("the version before is understood, and answered in its own", "[admin]") {
+  const auto read = read_request(request_line(GetFile{"/export/f"}, kLeastVersion));
+  REQUIRE(read);
+  CHECK(read->version == kLeastVersion);
+  CHECK(from_json<GetFile>(read->message, "request")->path == "/export/f");
+  CHECK(read_request(request_line(GetStatus{}))->version == kVersion);
+  const std::string line = error_line({Errc::kNotSupported, "another version"}, kLeastVersion);
+  CHECK(line.starts_with(R"({"weft_admin":13,)"));
+  CHECK(other_version(line) == kLeastVersion);
+  CHECK(other_version(line, kLeastVersion) == std::nullopt);
+  CHECK(other_version(error_line({Errc::kNotFound, "f"})) == std::nullopt);
+  CHECK(other_version(R"({"weft_admin":12,"reply":{}})") == std::nullopt);
+  // What it does not have in its reports is as if it were nothing.
+  const std::string older = R"({"weft_admin":13,"reply":{"lease_ms":10,"count":1,"clients":[)"
+                            R"({"id":7,"address":"a","owner":"b","minor_version":2,"opens":3,)"
+                            R"("layouts_reading":1,"layouts_writing":2,"recalls_pending":0,)"
+                            R"("oldest_recall_ms":0}]}})";
+  const auto clients = read_reply<ClientsReport>(older);
+  REQUIRE(clients);
+  CHECK(clients->clients.at(0).opens == 3);
+  CHECK(clients->clients.at(0).read_bytes == 0);
+  // But what both have has to be there.
+  CHECK(
+      read_reply<ClientsReport>(R"({"weft_admin":13,"reply":{"lease_ms":10,"count":1}})").error() ==
+      Errc::kProtocol);
 }
 
 TEST_CASE("reports go over the wire unchanged", "[admin]") {

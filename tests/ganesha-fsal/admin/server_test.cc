@@ -212,6 +212,42 @@ TEST_CASE("a server that closes without an answer is told to be of another versi
   CHECK(status.error().text.contains("install the same version"));
 }
 
+TEST_CASE("a server of the version before is asked in that", "[admin]") {
+  Folder folder;
+  const std::string path = folder.path + "/s";
+  boost::asio::io_context io;
+  boost::asio::local::stream_protocol::acceptor other(io, {path});
+  std::vector<std::string> asked;
+  std::thread serve([&] {
+    for (const std::string& answer :
+         {error_line({Errc::kNotSupported, "no"}, kLeastVersion),
+          reply_line(Json(to_json(PolicyReport{.path = "/d"})), kLeastVersion)}) {
+      Stream caller = other.accept();
+      std::string line;
+      boost::asio::read_until(caller, boost::asio::dynamic_buffer(line), '\n');
+      asked.push_back(line);
+      boost::asio::write(caller, boost::asio::buffer(answer));
+    }
+  });
+  const auto policy = Client(path).ask(GetPolicy{"/d"});
+  serve.join();
+  REQUIRE(policy);
+  CHECK(policy->path == "/d");
+  CHECK(asked ==
+        std::vector{request_line(GetPolicy{"/d"}), request_line(GetPolicy{"/d"}, kLeastVersion)});
+}
+
+TEST_CASE("a caller of the version before is answered in that", "[admin]") {
+  Fixture f;
+  for (const std::string path : {"/export/f", "/export/g"}) {
+    const auto reply =
+        exchange(f.socket, request_line(GetFile{path}, kLeastVersion), std::chrono::seconds(10));
+    REQUIRE(reply);
+    CHECK(other_version(*reply) == kLeastVersion);
+    CHECK(read_reply<FileReport>(*reply).has_value() == (path == "/export/f"));
+  }
+}
+
 TEST_CASE("a server that does not answer is waited for no longer than said", "[admin]") {
   Folder folder;
   const std::string path = folder.path + "/s";

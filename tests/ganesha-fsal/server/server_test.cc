@@ -112,7 +112,11 @@ TEST_CASE_METHOD(ServerTest, "server: an address that is taken, or a store that 
 }
 
 TEST_CASE_METHOD(Assembled, "server: clients are told with what they hold, the slowest first") {
-  clients[5] = {.address = "192.0.2.5", .owner = "Linux NFSv4.2 a", .minor_version = 2, .opens = 3};
+  clients[5] = {.address = "192.0.2.5",
+                .owner = "Linux NFSv4.2 a",
+                .minor_version = 2,
+                .opens = 3,
+                .renewed = 12s};
   clients[6] = {.address = "", .owner = "b", .minor_version = 0};
   const FileId f = put("f");
   const FileId g = put("g");
@@ -128,6 +132,10 @@ TEST_CASE_METHOD(Assembled, "server: clients are told with what they hold, the s
   CHECK(report->clients[0].reading == 1);
   CHECK(report->clients[0].writing == 0);
   CHECK(report->clients[0].recalled == 0);
+  CHECK(report->clients[0].renewed_ms == 12'000);
+  server->traffic().wrote(5, 100);
+  server->traffic().read(6, 7);
+  server->traffic().read(9, 7);
   server->layouts().recall(g, "test");
   later = 4s;
   report = table.ask(admin::GetClients{});
@@ -135,6 +143,10 @@ TEST_CASE_METHOD(Assembled, "server: clients are told with what they hold, the s
   CHECK(report->clients[0].writing == 1);
   CHECK(report->clients[0].recalled == 1);
   CHECK(report->clients[0].oldest_recall_ms >= 4000);
+  CHECK(report->clients[0].reads == 1);
+  CHECK(report->clients[0].read_bytes == 7);
+  CHECK(report->clients[1].writes == 1);
+  CHECK(report->clients[1].written_bytes == 100);
   CHECK(report->clients[1].oldest_recall_ms == 0);
 }
 

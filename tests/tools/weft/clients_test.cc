@@ -17,7 +17,12 @@ TEST_CASE("clients fit 80 columns", "[weft]") {
                    .reading = 1'234,
                    .writing = 123,
                    .recalled = 2,
-                   .oldest_recall_ms = 5'000},
+                   .oldest_recall_ms = 5'000,
+                   .renewed_ms = 12'000,
+                   .reads = 3,
+                   .read_bytes = 4'096,
+                   .writes = 1'234'567,
+                   .written_bytes = 1'099'511'627'776},
                   {.id = 2, .address = "", .owner = "\x1b[2J", .minor_version = 0}}};
   const std::string text = clients_text(report);
   CHECK(text ==
@@ -26,6 +31,11 @@ TEST_CASE("clients fit 80 columns", "[weft]") {
     ADDRESS  NFS   OPENS  READING  WRITING  RECALLED  SLOWEST RECALL
 192.0.2.205  4.2  12,345    1,234      123         2           5.0 s
           -  4.0       0        0        0         0               -
+
+through the metadata server
+    ADDRESS  LEASE RENEWED  READS      READ     WRITES   WRITTEN
+192.0.2.205     12.0 s ago      3  4.00 KiB  1,234,567  1.00 TiB
+          -       0 ms ago      0       0 B          0       0 B
 
     ADDRESS                ID  NAME
 192.0.2.205  65656b5a00000002  Linux NFSv4.2 node205
