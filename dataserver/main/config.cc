@@ -182,16 +182,19 @@ std::vector<TomlField> config_fields(DsConfig& config) {
       number_field("store.max_open_files", config.store.max_open_files, 64, 1'000'000));
   fields.push_back(number_field("store.worker_threads", config.store.worker_threads, 1, 64));
   add_emulated_disk_fields(fields, config.emulated_disk);
-  fields.push_back({"store.target", Kind::kText, [&config](const Value& value) -> Result<> {
+  fields.push_back({"store.target", Kind::kText,
+                    [&config](const Value& value) -> Result<> {
                       auto address = parse_target_address(value.text);
                       if (!address) return pass(address);
                       config.target = std::move(*address);
                       return {};
-                    }});
+                    },
+                    [&config] { return config.target ? to_string(*config.target) : ""; }});
   fields.push_back(number_field("store.disk_patience_seconds", config.disk_patience, 2, 3600));
   fields.push_back(seconds_field("store.target_patience_seconds", config.target_patience, 1, 50));
   fields.push_back({"store.parity", Kind::kTextList,
-                    [&config](const Value& value) { return set_parity(value, config.parity); }});
+                    [&config](const Value& value) { return set_parity(value, config.parity); },
+                    [&config] { return list_text(config.parity); }});
   fields.push_back(
       number_field("store.parity_chunk", config.parity_chunk, kMinChunk, kMaxChunk, Kind::kBytes));
   fields.push_back(seconds_field("store.parity_patience_seconds", config.parity_patience, 1, 50));
@@ -203,9 +206,10 @@ std::vector<TomlField> config_fields(DsConfig& config) {
                                 std::int64_t{1} << 40, Kind::kBytes));
   fields.push_back(cache_size_field("cache.size", config.cache_bytes));
   add_segment_fields(fields, config.segments);
-  fields.push_back({"load.counters", Kind::kText, [&config](const Value& value) {
-                      return set_load_counters(value, config.load.counters);
-                    }});
+  fields.push_back(
+      {"load.counters", Kind::kText,
+       [&config](const Value& value) { return set_load_counters(value, config.load.counters); },
+       [&config] { return config.load.counters; }});
   constexpr std::int64_t kMaxRate = std::int64_t{1} << 50;
   fields.push_back(number_field("load.disk_max", config.load.disk_max, 0, kMaxRate, Kind::kBytes));
   fields.push_back(number_field("load.net_max", config.load.net_max, 0, kMaxRate, Kind::kBytes));
@@ -214,7 +218,8 @@ std::vector<TomlField> config_fields(DsConfig& config) {
                                 std::int64_t{1} << 40, Kind::kBytes));
   fields.push_back(seconds_field("mirror.window_seconds", config.mirror.window_age, 0, 60));
   fields.push_back({"cluster.mds", Kind::kTextList,
-                    [&config](const Value& value) { return set_mds(value, config.mds); }});
+                    [&config](const Value& value) { return set_mds(value, config.mds); },
+                    [&config] { return list_text(config.mds); }});
   fields.push_back(text_field("cluster.key_file", config.key_file));
   return fields;
 }
@@ -229,6 +234,23 @@ Result<DsConfig> load_config(const std::string& path) {
   DsConfig config;
   if (auto read = read_toml_file(path, config_fields(config)); !read) return pass(read);
   return config;
+}
+
+std::string to_string(const HostPort& address) {
+  const bool v6 = address.host.contains(':');
+  return fmt::format("{}{}{}:{}", v6 ? "[" : "", address.host, v6 ? "]" : "", address.port);
+}
+
+std::vector<ConfigValue> config_values(const DsConfig& config) {
+  DsConfig now = config;
+  DsConfig fresh;
+  const std::vector<TomlField> values = config_fields(now);
+  const std::vector<TomlField> defaults = config_fields(fresh);
+  std::vector<ConfigValue> shown;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    shown.push_back({values[i].key, values[i].show(), defaults[i].show()});
+  }
+  return shown;
 }
 
 LocalEndpoint local_endpoint(const DsConfig& config) {

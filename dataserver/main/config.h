@@ -87,6 +87,8 @@ struct DsConfig {
 // "mds1:9630", "192.0.2.1:9630", "[2001:db8::1]:9630".
 [[nodiscard]] Result<HostPort> parse_host_port(std::string_view text);
 
+[[nodiscard]] std::string to_string(const HostPort& address);
+
 // How many of what clients may have, with what follows from memory_limit in the place of zeros.
 struct ClientLimits {
   std::size_t clients = 0;
@@ -100,6 +102,14 @@ struct ClientLimits {
 
 // The keys there are, each of which sets its part of `config`, which must outlive the list.
 [[nodiscard]] std::vector<TomlField> config_fields(DsConfig& config);
+// Of every key what holds, and what would if nothing were said. Of files with secrets these are
+// paths, not what is in them.
+struct ConfigValue {
+  std::string key;
+  std::string value;
+  std::string by_default;
+};
+[[nodiscard]] std::vector<ConfigValue> config_values(const DsConfig& config);
 // Text of a configuration file; `name` is for messages. kInvalid, naming file, line and key.
 [[nodiscard]] Result<DsConfig> parse_config(std::string_view text, const std::string& name);
 [[nodiscard]] Result<DsConfig> load_config(const std::string& path);

@@ -156,6 +156,7 @@ rpc::peer::Table<> ControlLink::requests() {
   table.on(*this, &ControlLink::on_list);
   table.on(*this, &ControlLink::on_keys);
   table.on(*this, &ControlLink::on_segments);
+  table.on(*this, &ControlLink::on_options);
   return table;
 }
 
@@ -458,6 +459,23 @@ void ControlLink::on_remove(control::Remove request, Answer<void> done) {
       });
     });
   }
+}
+
+void ControlLink::tell_options(const std::vector<ConfigValue>& values) {
+  const MutexLock lock(mutex_);
+  options_.options.clear();
+  for (const ConfigValue& one : values) {
+    options_.options.push_back({one.key, one.value, one.by_default});
+  }
+}
+
+void ControlLink::on_options(control::GetOptions /*request*/, Answer<control::Options> done) {
+  control::Options options;
+  {
+    const MutexLock lock(mutex_);
+    options = options_;
+  }
+  done(std::move(options));
 }
 
 void ControlLink::on_list(control::ListFrom from, Answer<control::Listed> done) {

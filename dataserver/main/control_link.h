@@ -41,6 +41,7 @@
 #include "dataserver/store/store_directory.h"
 #include "rpc/base/mutex.h"
 #include "rpc/control/client.h"
+#include "rpc/control/options.h"
 
 namespace weft::ds {
 
@@ -73,6 +74,8 @@ class ControlLink final : public rpc::control::ClientEvents,
     duplicator_ = &duplicator;
     resyncs_ = &resyncs;
   }
+  // What the metadata server is told when it asks which options hold.
+  void tell_options(const std::vector<ConfigValue>& values);
   // As a fence of the metadata server's.
   void fence_object(const layout::ObjectId& object, std::uint32_t epoch,
                     rpc::control::Done<void> done);
@@ -136,6 +139,7 @@ class ControlLink final : public rpc::control::ClientEvents,
     done(rpc::control::HeldKeys{parts_.keys->now().fingerprints});
   }
   void on_segments(rpc::control::GetSegments request, Answer<rpc::control::SegmentCounts> done);
+  void on_options(rpc::control::GetOptions request, Answer<rpc::control::Options> done);
   void on_list(rpc::control::ListFrom from, Answer<rpc::control::Listed> done);
 
   // Asks the metadata server.
@@ -162,6 +166,7 @@ class ControlLink final : public rpc::control::ClientEvents,
   boost::asio::thread_pool worker_{1};
   mutable Mutex mutex_;
   std::string complaint_ WEFT_GUARDED_BY(mutex_);  // why the metadata server is away, as logged
+  rpc::control::Options options_ WEFT_GUARDED_BY(mutex_);
   std::shared_ptr<rpc::control::Client> client_ WEFT_GUARDED_BY(mutex_);
   StoreIdentity identity_ WEFT_GUARDED_BY(mutex_);  // the store's, copied
   StoreState state_ WEFT_GUARDED_BY(mutex_);        // only the worker changes it

@@ -131,6 +131,7 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
                                                                .sessions = now.sessions};
                                },
                            .on_first_registration = [this] { may_serve_.store(true); }});
+    control_->tell_options(config_values(config_));
     patient_sizes_ = std::make_unique<PatientSizes>(
         *control_, rings, system_clock(),
         RoundLimits{.deadline = PatientSizes::kPatience, .hopeless = out_of_touch()});
@@ -386,6 +387,16 @@ Result<> DataServer::stop() {
   }
   if (threads_ != nullptr) threads_->stop();
   return chain_ != nullptr ? chain_->close() : Result<>{};
+}
+
+void DataServer::reload(const DsConfig& next) {
+  config_.log_level = next.log_level;
+  config_.drain = next.drain;
+  config_.parity_rebuild_rate = next.parity_rebuild_rate;
+  config_.parity_scrub_every = next.parity_scrub_every;
+  config_.parity_scrub_rate = next.parity_scrub_rate;
+  chain_->reload(next);
+  if (control_ != nullptr) control_->tell_options(config_values(config_));
 }
 
 std::string DataServer::status() const {

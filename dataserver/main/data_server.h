@@ -54,10 +54,7 @@ class DataServer {
   // metadata server's address. An error is final.
   [[nodiscard]] Result<> tick();
   // Takes over what needs no restart: the time a shutdown waits, rates and intervals.
-  void reload(const DsConfig& next) {
-    config_.drain = next.drain;
-    chain_->reload(next);
-  }
+  void reload(const DsConfig& next);
   // Goes down in order. An error means that the store was not closed clean; if something hangs
   // (kTimedOut), the process should exit without destroying this.
   [[nodiscard]] Result<> stop();

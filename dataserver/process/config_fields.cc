@@ -18,32 +18,42 @@ constexpr std::int64_t kMaxMicroseconds = 1'000'000;
 }  // namespace
 
 Field text_field(std::string key, std::string& into) {
-  return {std::move(key), Kind::kText, [&into](const Value& value) -> Result<> {
+  return {std::move(key), Kind::kText,
+          [&into](const Value& value) -> Result<> {
             into = value.text;
             return {};
-          }};
+          },
+          [&into] { return into; }};
 }
 
 Field flag_field(std::string key, bool& into) {
-  return {std::move(key), Kind::kBoolean, [&into](const Value& value) -> Result<> {
+  return {std::move(key), Kind::kBoolean,
+          [&into](const Value& value) -> Result<> {
             into = value.boolean;
             return {};
-          }};
+          },
+          [&into] { return std::string(into ? "true" : "false"); }};
 }
 
 Field seconds_field(std::string key, std::chrono::milliseconds& into, std::int64_t least,
                     std::int64_t most) {
-  return {std::move(key), Kind::kSeconds, [&into, least, most](const Value& value) -> Result<> {
+  return {std::move(key), Kind::kSeconds,
+          [&into, least, most](const Value& value) -> Result<> {
             if (value.number < least || value.number > most) {
               return fail(Errc::kInvalid, fmt::format("must be from {} to {}", least, most));
             }
             into = std::chrono::seconds(value.number);
             return {};
+          },
+          [&into] {
+            return fmt::format("{} s",
+                               std::chrono::duration_cast<std::chrono::seconds>(into).count());
           }};
 }
 
 Field addresses_field(std::string key, std::vector<layout::NetAddress>& into) {
-  return {std::move(key), Kind::kTextList, [&into](const Value& value) -> Result<> {
+  return {std::move(key), Kind::kTextList,
+          [&into](const Value& value) -> Result<> {
             for (const std::string& text : value.list) {
               auto address = layout::parse_address(text);
               if (!address) {
@@ -53,21 +63,25 @@ Field addresses_field(std::string key, std::vector<layout::NetAddress>& into) {
               into.push_back(*address);
             }
             return {};
-          }};
+          },
+          [&into] { return list_text(into); }};
 }
 
 Field mode_field(std::string key, IoMode& into) {
-  return {std::move(key), Kind::kText, [&into](const Value& value) -> Result<> {
+  return {std::move(key), Kind::kText,
+          [&into](const Value& value) -> Result<> {
             if (value.text != "buffered" && value.text != "direct") {
               return fail(Errc::kInvalid, "must be \"buffered\" or \"direct\"");
             }
             into = value.text == "direct" ? IoMode::kDirect : IoMode::kBuffered;
             return {};
-          }};
+          },
+          [&into] { return std::string(into == IoMode::kDirect ? "direct" : "buffered"); }};
 }
 
 Field log_level_field(std::string key, std::string& into) {
-  return {std::move(key), Kind::kText, [&into](const Value& value) -> Result<> {
+  return {std::move(key), Kind::kText,
+          [&into](const Value& value) -> Result<> {
             constexpr std::string_view kLevels[] = {"trace", "debug", "info",
                                                     "warn",  "error", "off"};
             if (std::ranges::find(kLevels, value.text) == std::end(kLevels)) {
@@ -75,20 +89,24 @@ Field log_level_field(std::string key, std::string& into) {
             }
             into = value.text;
             return {};
-          }};
+          },
+          [&into] { return into; }};
 }
 
 Field metrics_field(std::string key, std::optional<layout::NetAddress>& into) {
-  return {std::move(key), Kind::kText, [&into](const Value& value) -> Result<> {
+  return {std::move(key), Kind::kText,
+          [&into](const Value& value) -> Result<> {
             auto address = layout::parse_address(value.text);
             if (!address) return fail(Errc::kInvalid, "must be a numeric address with a port");
             into = *address;
             return {};
-          }};
+          },
+          [&into] { return into ? layout::to_string(*into) : std::string(); }};
 }
 
 Field cache_size_field(std::string key, std::size_t& into) {
-  return {std::move(key), Kind::kBytes, [&into](const Value& value) -> Result<> {
+  return {std::move(key), Kind::kBytes,
+          [&into](const Value& value) -> Result<> {
             constexpr std::int64_t kMost = std::int64_t{1} << 44;
             const auto least = static_cast<std::int64_t>(BlockCache::kLeast);
             if (value.number != 0 && (value.number < least || value.number > kMost)) {
@@ -96,7 +114,8 @@ Field cache_size_field(std::string key, std::size_t& into) {
             }
             into = static_cast<std::size_t>(value.number);
             return {};
-          }};
+          },
+          [&into] { return bytes_text(into); }};
 }
 
 void add_emulated_disk_fields(std::vector<TomlField>& fields, EmulatedDiskOptions& into) {
@@ -104,14 +123,19 @@ void add_emulated_disk_fields(std::vector<TomlField>& fields, EmulatedDiskOption
     fields.push_back(number_field(key, value, 0, kMaxBytes, TomlField::Kind::kBytes));
   };
   const auto microseconds = [&fields](const char* key, Nanoseconds& value) {
-    fields.push_back({key, TomlField::Kind::kNumber, [&value](const Value& given) -> Result<> {
-                        if (given.number < 0 || given.number > kMaxMicroseconds) {
-                          return fail(Errc::kInvalid,
-                                      fmt::format("must be from 0 to {}", kMaxMicroseconds));
-                        }
-                        value = std::chrono::microseconds(given.number);
-                        return {};
-                      }});
+    fields.push_back(
+        {key, TomlField::Kind::kNumber,
+         [&value](const Value& given) -> Result<> {
+           if (given.number < 0 || given.number > kMaxMicroseconds) {
+             return fail(Errc::kInvalid, fmt::format("must be from 0 to {}", kMaxMicroseconds));
+           }
+           value = std::chrono::microseconds(given.number);
+           return {};
+         },
+         [&value] {
+           using std::chrono::microseconds;
+           return fmt::format("{}", std::chrono::duration_cast<microseconds>(value).count());
+         }});
   };
   bytes("store.emulated_disk.rate", into.rate);
   microseconds("store.emulated_disk.seek_us", into.seek);

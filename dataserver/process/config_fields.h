@@ -19,6 +19,14 @@
 
 namespace weft::ds {
 
+// Several values of a key, as they are shown.
+template <class List>
+[[nodiscard]] std::string list_text(const List& list) {
+  std::string out;
+  for (const auto& one : list) out += (out.empty() ? "" : ", ") + to_string(one);
+  return out;
+}
+
 [[nodiscard]] TomlField text_field(std::string key, std::string& into);
 [[nodiscard]] TomlField flag_field(std::string key, bool& into);
 [[nodiscard]] TomlField seconds_field(std::string key, std::chrono::milliseconds& into,
@@ -34,6 +42,16 @@ namespace weft::ds {
 // store.emulated_disk.*: for benchmarks.
 void add_emulated_disk_fields(std::vector<TomlField>& fields, EmulatedDiskOptions& into);
 
+template <class T>
+[[nodiscard]] std::string number_text(const T& value, TomlField::Kind kind) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    if (kind == TomlField::Kind::kBytes) return bytes_text(static_cast<std::uint64_t>(value));
+    return fmt::format("{}", value);
+  } else {
+    return fmt::format("{} s", std::chrono::duration_cast<std::chrono::seconds>(value).count());
+  }
+}
+
 // T is a number, or a duration.
 template <class T>
 [[nodiscard]] TomlField number_field(std::string key, T& into, std::int64_t least,
@@ -41,13 +59,15 @@ template <class T>
                                      TomlField::Kind kind = std::is_arithmetic_v<T>
                                                                 ? TomlField::Kind::kNumber
                                                                 : TomlField::Kind::kSeconds) {
-  return {std::move(key), kind, [&into, least, most](const TomlField::Value& value) -> Result<> {
+  return {std::move(key), kind,
+          [&into, least, most](const TomlField::Value& value) -> Result<> {
             if (value.number < least || value.number > most) {
               return fail(Errc::kInvalid, fmt::format("must be from {} to {}", least, most));
             }
             into = static_cast<T>(value.number);
             return {};
-          }};
+          },
+          [&into, kind] { return number_text(into, kind); }};
 }
 
 }  // namespace weft::ds

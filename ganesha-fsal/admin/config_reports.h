@@ -1,4 +1,5 @@
-// What the metadata server tells of its configuration as it runs (requests.h); as source.h.
+// What the metadata server tells of configurations as they run, its own and data servers'
+// (requests.h); as source.h.
 //
 // Threading: plain values.
 #pragma once
@@ -7,7 +8,8 @@
 
 namespace weft::mds {
 
-// An option as a ganesha.conf has it. Of files with secrets these are paths, not what is in them.
+// An option as a configuration file has it. Of files with secrets these are paths, not what is in
+// them.
 struct OptionReport {
   std::string name;
   std::string value;
@@ -33,6 +35,29 @@ void describe(Io& io, ExportReport& r) {
   io("id", r.id);
   io("path", r.path, cut_at(kMaxReportPath));
   io("options", r.options, cut_at(kShortList));
+}
+
+constexpr std::size_t kMostOptions = 128;  // of a data server
+
+// Those that hold at a data server, by the keys of its configuration file.
+struct ServerOptionsReport {
+  ServerName server;
+  std::vector<OptionReport> options;
+  std::string why;  // they are not known; empty otherwise
+};
+template <class Io>
+void describe(Io& io, ServerOptionsReport& r) {
+  io("server", r.server);
+  io("options", r.options, cut_at(kMostOptions));
+  io("why", r.why, cut_at(kMaxReportText));
+}
+
+struct ServersOptionsReport {
+  std::vector<ServerOptionsReport> servers;  // by id
+};
+template <class Io>
+void describe(Io& io, ServersOptionsReport& r) {
+  io("servers", r.servers, cut_at(kLongList));
 }
 
 struct ConfigReport {

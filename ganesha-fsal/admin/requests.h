@@ -124,8 +124,19 @@ using GetSegments = Plain<"segments", true, SegmentsReport>;
 
 // Who has a lease. It looks at all layouts: apart from what only asks.
 using GetClients = Plain<"clients", true, ClientsReport>;
-// The options that hold.
+// The options that hold here.
 using GetConfig = Plain<"config", false, ConfigReport>;
+// Those that hold at data servers. It waits for them: apart from what only asks. kNotFound.
+struct GetServerOptions {
+  static constexpr const char* kName = "server-options";
+  static constexpr bool kChanges = true;
+  using Reply = ServersOptionsReport;
+  std::string server;  // empty: all
+};
+template <class Io>
+void describe(Io& io, GetServerOptions& r) {
+  describe_text(io, "server", r.server, kMaxTextBytes);
+}
 // What happened after the event of this number; 0: all that is remembered.
 struct GetEvents {
   static constexpr const char* kName = "events";

@@ -24,22 +24,6 @@ MaintenanceReport about(std::string action, const ServerView& view) {
   return report;
 }
 
-Result<ServerView> find(MetadataServer& server, const std::string& whom) {
-  std::uint32_t id = 0;
-  const char* const end = whom.data() + whom.size();
-  const auto parsed = std::from_chars(whom.data(), end, id);
-  const bool number = parsed.ec == std::errc() && parsed.ptr == end;
-  std::vector<ServerView> named;
-  for (ServerView& view : server.cluster().registry().list()) {
-    if (number ? view.record.id == id : view.record.name == whom) named.push_back(std::move(view));
-  }
-  if (named.empty()) return fail(Errc::kNotFound, "no data server " + whom + " (weft ds list)");
-  if (named.size() > 1) {
-    return fail(Errc::kInvalid, "several data servers are called " + whom + ": give the id");
-  }
-  return std::move(named.front());
-}
-
 Result<> set_duty(MetadataServer& server, const ServerView& view, Duty duty) {
   auto set = server.cluster().registry().set_duty(view.record.id, duty);
   if (!set) return set;
@@ -102,7 +86,7 @@ Result<MaintenanceReport> accept(MetadataServer& server, const ServerView& view)
 }
 
 Result<MaintenanceReport> give_up(MetadataServer& server, const admin::GiveUp& request) {
-  auto view = find(server, request.server);
+  auto view = find_server(server, request.server);
   if (!view) return pass(view);
   if (!view->connected) return fail(Errc::kInvalid, title(*view) + " is not connected");
   auto told = server.cluster().ask(view->record.id, rpc::control::GiveUp{.target = request.target});
@@ -179,13 +163,29 @@ template <admin::Request R>
 void add(MetadataServer& server, admin::Table& table,
          Result<MaintenanceReport> (*act)(MetadataServer&, const ServerView&)) {
   table.on<R>([&server, act](const R& request) -> Result<MaintenanceReport> {
-    auto view = find(server, request.server);
+    auto view = find_server(server, request.server);
     if (!view) return pass(view);
     return act(server, *view);
   });
 }
 
 }  // namespace
+
+Result<ServerView> find_server(MetadataServer& server, const std::string& whom) {
+  std::uint32_t id = 0;
+  const char* const end = whom.data() + whom.size();
+  const auto parsed = std::from_chars(whom.data(), end, id);
+  const bool number = parsed.ec == std::errc() && parsed.ptr == end;
+  std::vector<ServerView> named;
+  for (ServerView& view : server.cluster().registry().list()) {
+    if (number ? view.record.id == id : view.record.name == whom) named.push_back(std::move(view));
+  }
+  if (named.empty()) return fail(Errc::kNotFound, "no data server " + whom + " (weft ds list)");
+  if (named.size() > 1) {
+    return fail(Errc::kInvalid, "several data servers are called " + whom + ": give the id");
+  }
+  return std::move(named.front());
+}
 
 void add_maintenance(MetadataServer& server, admin::Table& table) {
   add<admin::Drain>(server, table, drain);
@@ -211,7 +211,7 @@ Result<MaintenanceReport> begin_scrub(MetadataServer& server, std::optional<File
 
 Result<MaintenanceReport> resolve_scrub(MetadataServer& server, FileId file,
                                         const std::string& from) {
-  auto view = find(server, from);
+  auto view = find_server(server, from);
   if (!view) return pass(view);
   auto map = server.names().layout(file);
   if (!map) return pass(map);

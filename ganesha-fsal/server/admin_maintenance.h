@@ -15,6 +15,8 @@ namespace weft::mds {
 // For people: "data server 3 (ds-a)".
 [[nodiscard]] std::string title(const ServerView& view);
 [[nodiscard]] ServerName name_of(const ServerView& view);
+// By its id or name. kNotFound; kInvalid: several have that name.
+[[nodiscard]] Result<ServerView> find_server(MetadataServer& server, const std::string& whom);
 
 // Drain, Undrain, Remove, Accept, GiveUp, Rebalance, StopRebalance, StopScrub.
 void add_maintenance(MetadataServer& server, admin::Table& table);

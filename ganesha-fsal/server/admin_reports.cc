@@ -11,9 +11,8 @@
 #include "ganesha-fsal/files/policies.h"
 #include "ganesha-fsal/server/admin_audit.h"
 #include "ganesha-fsal/server/admin_backup.h"
-#include "ganesha-fsal/server/admin_keys.h"
+#include "ganesha-fsal/server/admin_held.h"
 #include "ganesha-fsal/server/admin_maintenance.h"
-#include "ganesha-fsal/server/admin_segments.h"
 #include "ganesha-fsal/server/metadata_server.h"
 #include "rpc/base/log_text.h"
 
@@ -547,8 +546,7 @@ admin::Table make_admin_table(MetadataServer& server) {
   add_maintenance(server, table);
   add_audit(server, table);
   add_backup(server, table);
-  add_keys(server, table);
-  add_segments(server, table);
+  add_held(server, table);
   return table;
 }
 

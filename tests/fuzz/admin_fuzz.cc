@@ -35,6 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto read = read_request(line)) {
     request<GetFile>(read->message);
     request<GetEvents>(read->message);
+    request<GetServerOptions>(read->message);
     request<SetPolicy>(read->message);
     request<GiveUp>(read->message);
     request<Rebalance>(read->message);
@@ -51,5 +52,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   report<EventsReport>(line);
   report<ConfigReport>(line);
   report<ClientsReport>(line);
+  report<ServersOptionsReport>(line);
   return 0;
 }

@@ -117,9 +117,19 @@ def test_options_are_told_as_they_run(run, network):
     assert export["path"] == cluster.path
     assert row(export["options"], "Copies")["value"] == "2"
     everything = run_weft(cluster, "config", "show", columns=200)
+    server, = report["data_servers"]
+    assert server["name"] == "ds1" and server["why"] == ""
+    assert row(server["options"], "cluster.key_file")["value"] in map(str, cluster.key_files)
+    assert row(server["options"], "mirror.timeout_seconds")["is_default"]
+    assert set(weft(cluster, "config", "show", "ds1")) == {"data_servers"}
     assert cluster.key_file.read_text().strip() not in everything
     changed = run_weft(cluster, "config", "show", "--changed", columns=200)
     assert "Copies" in changed and "Resync_Rate" not in changed
+
+    assert "server.listen" in changed and "mirror.timeout_seconds" not in changed
+    cluster.ds[0].process.kill()
+    wait_until(lambda: "not known" in run_weft(cluster, "config", "show", "ds1", columns=200), 30,
+               "the data server to be away")
 
 
 def test_a_benchmark_of_an_ordinary_user_leaves_nothing(benched, folder):

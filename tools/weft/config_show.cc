@@ -2,12 +2,16 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <chrono>
+
 #include "ganesha-fsal/admin/client.h"
 #include "tools/weft/output.h"
 #include "tools/weft/table.h"
 
 namespace weft::cli {
 namespace {
+
+constexpr std::chrono::seconds kPatience{30};  // data servers may not answer
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : printable(text); }
 
@@ -31,35 +35,74 @@ Json options_json(const std::vector<mds::OptionReport>& options) {
 
 }  // namespace
 
-std::string config_text(const mds::ConfigReport& report) {
-  std::string out = "metadata server\n" + options_text(report.options);
-  for (const mds::ExportReport& one : report.exports) {
-    out += fmt::format("\nexport {} {}\n", one.id, printable(one.path)) + options_text(one.options);
+std::string config_text(const RunningConfig& report) {
+  std::string out;
+  if (report.here) {
+    out = "metadata server\n" + options_text(report.here->options);
+    for (const mds::ExportReport& one : report.here->exports) {
+      out +=
+          fmt::format("\nexport {} {}\n", one.id, printable(one.path)) + options_text(one.options);
+    }
+  }
+  for (const mds::ServerOptionsReport& one : report.servers.servers) {
+    if (!out.empty()) out += "\n";
+    out += fmt::format("data server {} ({})", one.server.id, printable(one.server.name));
+    out += one.why.empty() ? "\n" + options_text(one.options)
+                           : ": not known: " + printable(one.why) + "\n";
   }
   return out;
 }
 
-Json config_json(const mds::ConfigReport& report) {
-  Json exports = Json::array();
-  for (const mds::ExportReport& one : report.exports) {
-    exports.push_back({{"id", one.id}, {"path", one.path}, {"options", options_json(one.options)}});
+Json config_json(const RunningConfig& report) {
+  Json out = Json::object();
+  if (report.here) {
+    Json exports = Json::array();
+    for (const mds::ExportReport& one : report.here->exports) {
+      exports.push_back(
+          {{"id", one.id}, {"path", one.path}, {"options", options_json(one.options)}});
+    }
+    out["options"] = options_json(report.here->options);
+    out["exports"] = exports;
   }
-  return {{"options", options_json(report.options)}, {"exports", exports}};
+  Json servers = Json::array();
+  for (const mds::ServerOptionsReport& one : report.servers.servers) {
+    servers.push_back({{"id", one.server.id},
+                       {"name", one.server.name},
+                       {"options", options_json(one.options)},
+                       {"why", one.why}});
+  }
+  out["data_servers"] = servers;
+  return out;
 }
 
-mds::ConfigReport only_changed(mds::ConfigReport report) {
-  std::erase_if(report.options, &mds::OptionReport::is_default);
-  for (mds::ExportReport& one : report.exports) {
+RunningConfig only_changed(RunningConfig report) {
+  if (report.here) {
+    std::erase_if(report.here->options, &mds::OptionReport::is_default);
+    for (mds::ExportReport& one : report.here->exports) {
+      std::erase_if(one.options, &mds::OptionReport::is_default);
+    }
+  }
+  for (mds::ServerOptionsReport& one : report.servers.servers) {
     std::erase_if(one.options, &mds::OptionReport::is_default);
   }
   return report;
 }
 
-int config_show_command(const Settings& settings, bool changed) {
-  auto report = mds::admin::Client(settings.socket).ask(mds::admin::GetConfig{});
-  if (!report) return complain_of_admin(settings.socket, report.error());
-  if (changed) report = only_changed(std::move(*report));
-  settings.json ? print(config_json(*report)) : print(config_text(*report));
+int config_show_command(const Settings& settings, const ConfigShowOptions& options) {
+  const mds::admin::Client client(settings.socket, kPatience);
+  RunningConfig running;
+  if (options.server.empty()) {
+    auto here = client.ask(mds::admin::GetConfig{});
+    if (!here) return complain_of_admin(settings.socket, here.error());
+    running.here = std::move(*here);
+  }
+  auto servers = client.ask(mds::admin::GetServerOptions{options.server});
+  // A metadata server of the version before does not ask them.
+  const bool older = !servers && servers.error() == Errc::kNotSupported && running.here.has_value();
+  if (!servers && !older) return complain_of_admin(settings.socket, servers.error());
+  if (servers) running.servers = std::move(*servers);
+  if (options.changed) running = only_changed(std::move(running));
+  settings.json ? print(config_json(running)) : print(config_text(running));
   return kExitGood;
 }
 

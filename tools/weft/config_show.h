@@ -1,8 +1,10 @@
-// config show: the options that hold at the metadata server, and which are not the defaults.
+// config show: the options that hold at the metadata server and at data servers, and which are not
+// the defaults.
 //
 // Threading: one thread; blocking.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "ganesha-fsal/admin/config_reports.h"
@@ -11,12 +13,19 @@
 
 namespace weft::cli {
 
-// `changed`: only those that are not the defaults.
-[[nodiscard]] int config_show_command(const Settings& settings, bool changed);
+struct ConfigShowOptions {
+  std::string server;    // a data server's id or name: only its; empty: all
+  bool changed = false;  // only those that are not the defaults
+};
+[[nodiscard]] int config_show_command(const Settings& settings, const ConfigShowOptions& options);
 
-[[nodiscard]] std::string config_text(const mds::ConfigReport& report);
+struct RunningConfig {
+  std::optional<mds::ConfigReport> here;  // nothing: only data servers were asked for
+  mds::ServersOptionsReport servers;
+};
+[[nodiscard]] std::string config_text(const RunningConfig& report);
 // With is_default beside each option.
-[[nodiscard]] Json config_json(const mds::ConfigReport& report);
-[[nodiscard]] mds::ConfigReport only_changed(mds::ConfigReport report);
+[[nodiscard]] Json config_json(const RunningConfig& report);
+[[nodiscard]] RunningConfig only_changed(RunningConfig report);
 
 }  // namespace weft::cli

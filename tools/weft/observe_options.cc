@@ -55,13 +55,14 @@ void add_events(CLI::App& app, const Settings& settings, std::function<int()>& c
 }
 
 void add_config(CLI::App& app, const Settings& settings, std::function<int()>& chosen) {
-  const auto changed = std::make_shared<bool>(false);
-  auto* config = app.add_subcommand("config", "Options of the metadata server, as it runs")
-                     ->require_subcommand(1);
+  const auto options = std::make_shared<ConfigShowOptions>();
+  auto* config =
+      app.add_subcommand("config", "Options of servers, as they run")->require_subcommand(1);
   auto* show = config->add_subcommand("show", "Their values, and which are not the defaults");
-  show->add_flag("--changed", *changed, "Only those that are not the defaults");
-  show->callback([&settings, &chosen, changed] {
-    chosen = [&settings, changed] { return config_show_command(settings, *changed); };
+  show->add_option("SERVER", options->server, "Only of this data server: its id or name");
+  show->add_flag("--changed", options->changed, "Only those that are not the defaults");
+  show->callback([&settings, &chosen, options] {
+    chosen = [&settings, options] { return config_show_command(settings, *options); };
   });
 }
 

@@ -308,6 +308,30 @@ TEST_CASE("a data server says what its segments do, or that it keeps none") {
   CHECK(counts->segments == 0);
 }
 
+TEST_CASE("a data server says which options hold, also after they were read again") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  const auto option = [&](const std::string& name) {
+    const auto held = mds.ask<control::Options>(
+        [&](auto done) { mds.server().call(kId, control::GetOptions{}, 5s, std::move(done)); });
+    REQUIRE(held);
+    const auto found = std::ranges::find(held->options, name, &control::Option::name);
+    REQUIRE(found != held->options.end());
+    return *found;
+  };
+  CHECK(option("server.memory_limit") ==
+        control::Option{"server.memory_limit", "64 MiB", "512 MiB"});
+  CHECK(option("server.drain_seconds") == control::Option{"server.drain_seconds", "10 s", "10 s"});
+  CHECK(option("cluster.key_file").value == rig.config.key_file);
+  DsConfig next = rig.config;
+  next.drain = 3s;
+  next.threads = 1;  // needs a restart
+  server->reload(next);
+  CHECK(option("server.drain_seconds").value == "3 s");
+  CHECK(option("server.threads").value == "2");
+}
+
 TEST_CASE("units of a striped file are reserved, and found, in one request") {
   ServerRig rig;
   FakeMds mds(rig.key);

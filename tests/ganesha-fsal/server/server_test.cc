@@ -429,7 +429,7 @@ TEST_CASE_METHOD(Assembled, "server: which keys servers have is told, or that it
   CHECK(report->servers[1].keys ==
         std::vector<std::string>{"0000000000000abc", "0000000000000001"});
   CHECK(report->servers[2].keys.empty());
-  CHECK(report->servers[2].why.contains("an older data server"));
+  CHECK(report->servers[2].why == "it is of a version that does not tell");
   servers[0]->disconnect();
   REQUIRE(await_that([&] { return !server->cluster().registry().is_connected(1); }));
   const auto after = table.ask(admin::GetKeys{});
@@ -451,7 +451,28 @@ TEST_CASE_METHOD(Assembled, "server: what segments do is told of each data serve
   CHECK(report->data_servers[0].kept);
   CHECK(report->data_servers[0].counts == control::SegmentCounts{.segments = 7, .reads = 11});
   CHECK_FALSE(report->data_servers[1].kept);
-  CHECK(report->data_servers[1].why.contains("it keeps no segments"));
+  CHECK(report->data_servers[1].why == "it keeps no segments");
+}
+
+TEST_CASE_METHOD(Assembled, "server: why options of a data server are not known is told") {
+  const admin::Table table = make_admin_table(*server);
+  const auto report = table.ask(admin::GetServerOptions{});
+  REQUIRE(report);
+  REQUIRE(report->servers.size() == servers.size());
+  CHECK(report->servers[0].server.name == "fake1");
+  // These do not know the question, as those of the release before.
+  CHECK(report->servers[0].options.empty());
+  CHECK(report->servers[0].why == "it is of a version that does not tell");
+  const auto one = table.ask(admin::GetServerOptions{"fake2"});
+  REQUIRE(one);
+  REQUIRE(one->servers.size() == 1);
+  CHECK(one->servers[0].server.name == "fake2");
+  CHECK(table.ask(admin::GetServerOptions{"nobody"}).error() == Errc::kNotFound);
+  servers[0]->disconnect();
+  REQUIRE(await_that([&] { return !server->cluster().registry().is_connected(1); }));
+  const auto after = table.ask(admin::GetServerOptions{"1"});
+  REQUIRE(after);
+  CHECK(after->servers[0].why == "it is not connected");
 }
 
 }  // namespace weft::mds

@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "rpc/control/messages.h"
+#include "rpc/control/options.h"
 
 using namespace weft;
 using namespace weft::rpc::control;
@@ -153,6 +154,9 @@ TEST_CASE("the bytes of messages: copies and parity groups") {
   check_bytes(GiveUp{3}, "00000003");
   check_bytes(GetKeys{}, "");
   check_bytes(GetSegments{}, "");
+  check_bytes(GetOptions{}, "");
+  check_bytes(Options{{{"server.name", "d1", ""}}},
+              "000000010000000b7365727665722e6e616d6500000000026431000000000000");
   check_bytes(HeldKeys{{1, 0xfffffffffffffffe}}, "000000020000000000000001fffffffffffffffe");
 }
 
@@ -166,4 +170,5 @@ TEST_CASE("the numbers of requests stay") {
   static_assert(ListFrom::kVerb == 28 && AllocateShare::kVerb == 29 && Seek::kVerb == 30);
   static_assert(GetKeys::kVerb == 31);
   static_assert(GetSegments::kVerb == 33);
+  static_assert(GetKeys::kVerb == 31 && GetOptions::kVerb == 32);
 }

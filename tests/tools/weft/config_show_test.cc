@@ -5,10 +5,16 @@
 namespace weft::cli {
 
 TEST_CASE("options are told with what is no default", "[weft]") {
-  const mds::ConfigReport report{
-      .options = {{"Key_File", "/etc/weft/cluster.key", ""}, {"Resync_Rate", "100", "100"}},
-      .exports = {{1, "/weft", {{"Copies", "2", "1"}, {"Duplication", "", ""}}},
-                  {2, "/plain", {{"PNFS", "true", "true"}}}}};
+  const RunningConfig report{
+      .here =
+          mds::ConfigReport{
+              .options = {{"Key_File", "/etc/weft/cluster.key", ""}, {"Resync_Rate", "100", "100"}},
+              .exports = {{1, "/weft", {{"Copies", "2", "1"}, {"Duplication", "", ""}}},
+                          {2, "/plain", {{"PNFS", "true", "true"}}}}},
+      .servers = {{{.server = {3, "ds1"},
+                    .options = {{"cache.size", "1 GiB", "0"}, {"store.mode", "a", "a"}},
+                    .why = {}},
+                   {.server = {4, "ds2"}, .options = {}, .why = "it is not connected"}}}};
   CHECK(config_text(report) == R"(metadata server
 OPTION       VALUE                  DEFAULT
 Key_File     /etc/weft/cluster.key  no: -
@@ -22,6 +28,13 @@ Duplication      -  yes
 export 2 /plain
 OPTION  VALUE  DEFAULT
 PNFS    true   yes
+
+data server 3 (ds1)
+OPTION      VALUE  DEFAULT
+cache.size  1 GiB  no: 0
+store.mode  a      yes
+
+data server 4 (ds2): not known: it is not connected
 )");
   CHECK(config_text(only_changed(report)) == R"(metadata server
 OPTION    VALUE                  DEFAULT
@@ -33,11 +46,23 @@ Copies      2  no: 1
 
 export 2 /plain
 all are the defaults
+
+data server 3 (ds1)
+OPTION      VALUE  DEFAULT
+cache.size  1 GiB  no: 0
+
+data server 4 (ds2): not known: it is not connected
 )");
   const Json json = config_json(report);
   CHECK(json["exports"][0]["options"][0] ==
         Json{{"name", "Copies"}, {"value", "2"}, {"default", "1"}, {"is_default", false}});
   CHECK(json["options"][1]["is_default"] == true);
+  CHECK(json["data_servers"][0]["options"][0]["is_default"] == false);
+  CHECK(json["data_servers"][1]["why"] == "it is not connected");
+  RunningConfig one = report;
+  one.here.reset();
+  CHECK(config_text(one).starts_with("data server 3 (ds1)\n"));
+  CHECK_FALSE(config_json(one).contains("options"));
 }
 
 }  // namespace weft::cli

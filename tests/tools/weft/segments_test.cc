@@ -25,10 +25,8 @@ TEST_CASE("ds segments: what is there, and which share of reads it answered", "[
                                             .replaced = 0,
                                             .damaged = 0},
                                  .why = ""});
-  report.data_servers.push_back({.server = {2, "ds-2"},
-                                 .kept = false,
-                                 .counts = {},
-                                 .why = "NotFound: it keeps no segments"});
+  report.data_servers.push_back(
+      {.server = {2, "ds-2"}, .kept = false, .counts = {}, .why = "it keeps no segments"});
   CHECK(segments_text(report) ==
         "ID  NAME  SEGMENTS   ON DISK        OF  IN MEMORY       OF\n"
         " 1  ds-1         3  12.0 MiB  1.00 GiB   4.00 MiB  256 MiB\n"
@@ -37,7 +35,7 @@ TEST_CASE("ds segments: what is there, and which share of reads it answered", "[
         "ID  READS    HITS  WAITED      READ     BUILT  CHANGED  REPLACED  DAMAGED\n"
         " 1  1,000  90.0 %  10.0 %  12.0 MiB  16.0 MiB        1         0        0\n"
         "\n"
-        "data server 2 (ds-2): NotFound: it keeps no segments\n");
+        "data server 2 (ds-2): it keeps no segments\n");
 }
 
 TEST_CASE("ds segments: fits a terminal of 80 columns", "[weft]") {

@@ -1,0 +1,98 @@
+#include "ganesha-fsal/server/admin_held.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "ganesha-fsal/files/in_parallel.h"
+#include "ganesha-fsal/server/admin_maintenance.h"
+#include "rpc/control/options.h"
+
+namespace weft::mds {
+namespace {
+
+constexpr std::size_t kAtOnce = 16;
+
+std::vector<std::string> names_of(const std::vector<std::uint64_t>& fingerprints) {
+  std::vector<std::string> names;
+  for (const std::uint64_t key : fingerprints) names.push_back(fmt::format("{:016x}", key));
+  return names;
+}
+
+// A report for each of these data servers: take(report, answer) writes down what it said, and
+// `why` says why there is no answer. Data servers that do not answer cost their deadline once, not
+// one after the other.
+template <class Report, class Request, class Take>
+std::vector<Report> ask_each(MetadataServer& server, const std::vector<ServerView>& data_servers,
+                             const Request& request, const Take& take) {
+  std::vector<Report> reports(data_servers.size());
+  in_parallel(data_servers.size(), kAtOnce, [&](std::size_t at) {
+    const ServerView& view = data_servers[at];
+    Report& report = reports[at];
+    report.server = name_of(view);
+    if (!view.connected) {
+      report.why = "it is not connected";
+      return;
+    }
+    const auto answer = server.cluster().ask(view.record.id, request);
+    if (answer) {
+      take(report, *answer);
+    } else if (answer.error() == Errc::kNotSupported) {
+      report.why = "it is of a version that does not tell";
+    } else {
+      report.why =
+          answer.error() == Errc::kNotFound ? answer.error().text : answer.error().describe();
+    }
+  });
+  return reports;
+}
+
+KeysReport keys(MetadataServer& server) {
+  KeysReport report;
+  report.servers =
+      ask_each<ServerKeysReport>(server, server.cluster().registry().list(), control::GetKeys{},
+                                 [](ServerKeysReport& of, const control::HeldKeys& held) {
+                                   of.keys = names_of(held.fingerprints);
+                                 });
+  report.servers.insert(
+      report.servers.begin(),
+      {.server = {}, .keys = names_of(server.keys().now().fingerprints), .why = {}});
+  return report;
+}
+
+Result<ServersOptionsReport> options(MetadataServer& server, const std::string& whom) {
+  std::vector<ServerView> asked;
+  if (whom.empty()) {
+    asked = server.cluster().registry().list();
+  } else {
+    auto view = find_server(server, whom);
+    if (!view) return pass(view);
+    asked.push_back(std::move(*view));
+  }
+  return ServersOptionsReport{
+      ask_each<ServerOptionsReport>(server, asked, control::GetOptions{},
+                                    [](ServerOptionsReport& of, const control::Options& told) {
+                                      for (const control::Option& one : told.options) {
+                                        of.options.push_back({one.name, one.value, one.by_default});
+                                      }
+                                    })};
+}
+
+SegmentsReport segments(MetadataServer& server) {
+  return {ask_each<ServerSegmentsReport>(
+      server, server.cluster().registry().list(), control::GetSegments{},
+      [](ServerSegmentsReport& of, const control::SegmentCounts& counts) {
+        of.kept = true;
+        of.counts = counts;
+      })};
+}
+
+}  // namespace
+
+void add_held(MetadataServer& server, admin::Table& table) {
+  table.on<admin::GetKeys>([&server](auto&) { return keys(server); });
+  table.on<admin::GetServerOptions>([&server](const admin::GetServerOptions& request) {
+    return options(server, request.server);
+  });
+  table.on<admin::GetSegments>([&server](auto&) { return segments(server); });
+}
+
+}  // namespace weft::mds

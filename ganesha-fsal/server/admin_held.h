@@ -1,0 +1,15 @@
+// What data servers hold that the metadata server asks them for: which cluster keys, for who
+// changes the key, which options, and what their segments do.
+//
+// Threading: any thread.
+#pragma once
+
+#include "ganesha-fsal/admin/requests.h"
+#include "ganesha-fsal/server/metadata_server.h"
+
+namespace weft::mds {
+
+// GetKeys, GetServerOptions, GetSegments.
+void add_held(MetadataServer& server, admin::Table& table);
+
+}  // namespace weft::mds
