@@ -241,8 +241,12 @@ Result<> MetadataServer::start_admin() {
     if (const auto address = layout::parse_address(listen); !address) {
       return of_option("Status_Address", address.error());
     }
-    auto page = StatusPage::open(
-        listen, [this] { return admin_table_.ask(admin::GetStatus{}); }, environment_.clock);
+    auto page =
+        StatusPage::open(listen,
+                         {.status = [this] { return admin_table_.ask(admin::GetStatus{}); },
+                          .clients = [this] { return admin_table_.ask(admin::GetClients{}); },
+                          .events = [this] { return admin_table_.ask(admin::GetEvents{}); }},
+                         environment_.clock);
     if (!page) return of_option("Status_Address", page.error());
     status_page_ = std::move(*page);
   }

@@ -13,27 +13,53 @@ WebPage fixed(std::string path, std::string type, const char* text) {
 
 }  // namespace
 
-Result<std::unique_ptr<StatusPage>> StatusPage::open(const std::string& listen, Report report,
+Result<std::unique_ptr<StatusPage>> StatusPage::open(const std::string& listen, Reports reports,
                                                      weft::Clock& clock) {
-  auto page = std::unique_ptr<StatusPage>(new StatusPage(std::move(report), clock));
-  auto pages = WebPages::open(listen, {fixed("/", "text/html", kPageHtml),
-                                       fixed("/page.css", "text/css", kPageCss),
-                                       fixed("/page.js", "text/javascript", kPageScript),
-                                       {"/status.json", "application/json",
-                                        [self = page.get()] { return self->status(); }}});
+  auto page = std::unique_ptr<StatusPage>(new StatusPage(std::move(reports), clock));
+  const auto made = [self = page.get()](const char* path,
+                                        Result<std::string> (StatusPage::*make)()) {
+    return WebPage{path, "application/json", [self, make] { return (self->*make)(); }};
+  };
+  auto pages = WebPages::open(
+      listen,
+      {fixed("/", "text/html", kPageHtml), fixed("/page.css", "text/css", kPageCss),
+       fixed("/page.js", "text/javascript", kPageScript), made("/status.json", &StatusPage::status),
+       made("/clients.json", &StatusPage::clients), made("/events.json", &StatusPage::events)});
   if (!pages) return pass(pages);
   page->pages_ = std::move(*pages);
   return page;
 }
 
-Result<std::string> StatusPage::status() {
+template <class Make>
+Result<std::string> StatusPage::document(Document& kept, std::chrono::milliseconds fresh,
+                                         Make make) {
   const auto now = clock_.now();
-  if (made_at_ && now - *made_at_ < kFresh) return made_;
-  auto system = report_();
-  if (!system) return pass(system);
-  made_ = write_json(to_json(*system));
-  made_at_ = now;
-  return made_;
+  if (kept.made_at && now - *kept.made_at < fresh) return kept.text;
+  auto report = make();
+  if (!report) return pass(report);
+  kept.text = write_json(to_json(*report));
+  kept.made_at = now;
+  return kept.text;
+}
+
+Result<std::string> StatusPage::status() { return document(status_, kFresh, reports_.status); }
+
+Result<std::string> StatusPage::clients() {
+  return document(clients_, kFreshClients, [this] {
+    auto report = reports_.clients();
+    if (report && report->clients.size() > kMostClients) report->clients.resize(kMostClients);
+    return report;
+  });
+}
+
+Result<std::string> StatusPage::events() {
+  return document(events_, kFresh, [this] {
+    auto report = reports_.events();
+    if (report && report->events.size() > kMostEvents) {
+      report->events.erase(report->events.begin(), report->events.end() - kMostEvents);
+    }
+    return report;
+  });
 }
 
 }  // namespace weft::mds

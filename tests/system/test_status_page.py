@@ -46,6 +46,8 @@ def test_the_page_shows_servers_throughput_and_what_is_wrong(run, network):
         assert shown.value("document.querySelectorAll('#servers b, #servers h3').length") == 2
         wait_until(lambda: "iB/s" in text("#servers"), 60, "throughput", 0.5)
         wait_until(lambda: shown.value("rates.length") > 8, 60, "a line of throughput", 0.5)
+        assert client.node.address in text("#clients")
+        assert "ds4: connected" in text("#events")
         shown.picture(Path(PICTURE or run.folder / "status-page.png"))
         client.run("touch /tmp/enough")
         job.wait(120)
@@ -54,6 +56,7 @@ def test_the_page_shows_servers_throughput_and_what_is_wrong(run, network):
         wait_until(lambda: "Data server ds4 is suspect" in text("#problems"), 60,
                    "the page to say that a server is suspect", 0.5)
         assert "3 of 4" in text("#figures")
+        wait_until(lambda: "ds4: connection lost" in text("#events"), 60, "the event", 0.5)
         assert shown.complaints == []
         cluster.mds.kill()
         wait_until(lambda: "No answer" in text("#fresh"), 60, "the page to say so", 0.5)

@@ -1,4 +1,4 @@
-// Asks for status.json every two seconds and shows it. What servers say is shown as text only: all
+// Asks for status.json, clients.json and events.json every two seconds and shows them. What they say is shown as text only: all
 // of it comes to the page through textContent.
 "use strict";
 
@@ -202,6 +202,33 @@ function showRepairs(status) {
       ["left", "number"]], rows));
 }
 
+function showClients(report) {
+  const rows = report.clients.map((client) => [words(client.address) || "-", words(client.owner),
+    String(client.layouts_reading), String(client.layouts_writing),
+    client.recalls_pending > 0 ?
+      `${client.recalls_pending}, ${duration(client.oldest_recall_ms)}` : "",
+    `${duration(client.renewed_ms)} ago`, bytes(client.mds_read_bytes),
+    bytes(client.mds_written_bytes)]);
+  const shown = rows.length === 0 ? [element("p", "None has a lease.")] : [
+    table([["address"], ["name"], ["reading", "number"], ["writing", "number"],
+      ["recalled", "number"], ["lease renewed", "number"], ["read through this server", "number"],
+      ["written", "number"]], rows)];
+  if (report.count > rows.length) shown.push(element("p", `and ${report.count - rows.length} more`));
+  document.getElementById("clients").replaceChildren(...shown);
+}
+
+function showEvents(report) {
+  const rows = report.events.slice().reverse().map((event) => {
+    const about = event.server ? `${words(event.server.name) || event.server.id}: ` : "";
+    const times = event.times > 1 ?
+      ` (${event.times} times since ${new Date(event.first_ms).toLocaleString()})` : "";
+    return [new Date(event.at_ms).toLocaleString(), element("span", event.level, event.level),
+      about + words(event.text) + times];
+  });
+  document.getElementById("events").replaceChildren(rows.length === 0 ?
+    element("p", "Nothing is remembered.") : table([["when"], ["level"], ["what"]], rows));
+}
+
 function line(field, most) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
   const from = CHART_POINTS - rates.length;
@@ -236,14 +263,20 @@ function show(status) {
   showRepairs(status);
 }
 
+async function documentAt(path) {
+  const answer = await fetch(path, {signal: AbortSignal.timeout(10000)});
+  if (!answer.ok) throw new Error(`${answer.status}`);
+  return answer.json();
+}
+
 let answered = "";
 
 async function ask() {
   const fresh = document.getElementById("fresh");
   try {
-    const answer = await fetch("status.json", {signal: AbortSignal.timeout(10000)});
-    if (!answer.ok) throw new Error(`${answer.status}`);
-    show(await answer.json());
+    show(await documentAt("status.json"));
+    showClients(await documentAt("clients.json"));
+    showEvents(await documentAt("events.json"));
     answered = new Date().toLocaleTimeString();
     fresh.textContent = `as of ${answered}`;
     fresh.className = "";
