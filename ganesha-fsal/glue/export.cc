@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "ganesha-fsal/glue/attributes.h"
 #include "ganesha-fsal/glue/convert.h"
 #include "ganesha-fsal/glue/guard.h"
@@ -12,6 +14,7 @@
 #include "ganesha-fsal/glue/module.h"
 #include "ganesha-fsal/glue/object_ops.h"
 #include "ganesha-fsal/glue/server_options.h"
+#include "rpc/base/log_text.h"
 
 namespace weft::mds {
 namespace {
@@ -69,7 +72,7 @@ fsal_status_t create_handle(fsal_export* exp_hdl, gsh_buffdesc* host, fsal_obj_h
 fsal_status_t get_fs_dynamic_info(fsal_export* exp_hdl, fsal_obj_handle* /*obj_hdl*/,
                                   fsal_dynamicfsinfo_t* info) {
   Export& exp = of(exp_hdl);
-  const FsSpace space = exp.server().space(exp.options.copies);
+  const FsSpace space = exp.server().space(exp.policy().copies);
   info->total_bytes = space.capacity_bytes;
   info->free_bytes = space.free_bytes;
   info->avail_bytes = space.free_bytes;
@@ -194,8 +197,10 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
   if (!root) return refuse(*exp, err_type, root.error());
 
   exp->root = *root;
-  exp->policy = placement_policy(exp->options);
-  if (exp->policy.type == layout::LayoutType::kFlexFiles) exp->layout_type = LAYOUT4_FLEX_FILES;
+  const layout::PlacementPolicy policy = placement_policy(exp->options);
+  exp->set_policy(policy);
+  exp->now = exp->options;
+  if (policy.type == layout::LayoutType::kFlexFiles) exp->layout_type = LAYOUT4_FLEX_FILES;
   exp->fsal = fsal;
   exp->up_ops = up_ops;
   if (fsal_attach_export(fsal, &exp->exports) != 0) {
@@ -203,7 +208,7 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
   }
   exp->store = std::move(*store);
   exp->store->recaller.add(exp->export_id, up_ops, exp->server());
-  exports().add(exp->export_id, exp->store, CTX_PSEUDOPATH(op_ctx), exp->root, exp->policy,
+  exports().add(exp->export_id, exp->store, CTX_PSEUDOPATH(op_ctx), exp->root, policy,
                 option_reports(exp->options, OptionsOf::kExport));
   spdlog::info("export id={} path={} pnfs={} metadata_path={}", exp->export_id, exp->path,
                exp->options.pnfs, exp->options.metadata_path);
@@ -211,18 +216,83 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
   return kFsalOk;
 }
 
-// Nothing of ours changes while an export is in use: a reload checks the block, and says so.
+namespace {
+
+// Options that change while an export is in use, when the file is read again.
+constexpr std::string_view kReloadable[] = {"Stripe_Unit", "Stripe_Count",  "Copies",
+                                            "Duplication", "Reads",         "Inline",
+                                            "Resync_Rate", "Replace_After", "Scrub_Every"};
+
+// `options`, but for what may change: that is as `next` says.
+weft_options reloaded(const weft_options& options, const weft_options& next) {
+  weft_options after = options;
+  after.stripe_unit = next.stripe_unit;
+  after.stripe_count = next.stripe_count;
+  after.copies = next.copies;
+  after.duplication = next.duplication;
+  after.reads = next.reads;
+  after.inline_bytes = next.inline_bytes;
+  after.resync_rate = next.resync_rate;
+  after.replace_after = next.replace_after;
+  after.scrub_every = next.scrub_every;
+  return after;
+}
+
+// Tells what is another in `next`, and what becomes of it. True: some of it changes now.
+bool tell_changes(unsigned id, const weft_options& options, const weft_options& next,
+                  OptionsOf whose) {
+  const auto before = option_values(options, whose);
+  const auto after = option_values(next, whose);
+  bool changes = false;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before[i].value == after[i].value) continue;
+    if (std::ranges::find(kReloadable, before[i].name) != std::end(kReloadable)) {
+      changes = true;
+      spdlog::info("event=option_reloaded id={} key={} from=\"{}\" to=\"{}\"", id, before[i].name,
+                   before[i].value, after[i].value);
+    } else {
+      spdlog::warn("event=option_needs_restart id={} key={} from=\"{}\" to=\"{}\"", id,
+                   before[i].name, log_text(before[i].value), log_text(after[i].value));
+    }
+  }
+  return changes;
+}
+
+Result<> reload(Export& exp, const weft_options& next) {
+  const weft_options after = reloaded(exp.now, next);
+  if (auto fine = check_options(after); !fine) return fine;
+  const bool files = tell_changes(exp.export_id, exp.now, next, OptionsOf::kExport);
+  const bool server = tell_changes(exp.export_id, exp.now, next, OptionsOf::kServer);
+  exp.now = after;
+  if (files) {
+    exp.set_policy(placement_policy(after));
+    exports().change(exp.export_id, exp.policy(), option_reports(after, OptionsOf::kExport));
+  }
+  // Of exports that share a store the one that has changed last says what holds.
+  if (server) {
+    exp.server().repairs().reload(server_options(after));
+    exports().change_server(*exp.store, option_reports(after, OptionsOf::kServer), kReloadable);
+  }
+  return {};
+}
+
+}  // namespace
+
+// A reload takes over what needs no restart, and tells what does. What is wrong is told and left
+// out: Ganesha would end an export whose update fails.
 fsal_status_t update_weft_export(fsal_module* fsal, void* parse_node, config_error_type* err_type,
                                  fsal_export* original, fsal_module* updated_super) {
   const fsal_status_t status = update_export(fsal, parse_node, err_type, original, updated_super);
   if (FSAL_IS_ERROR(status)) return status;
+  config_error_type errors{};
+  if (!init_error_type(&errors)) return kFsalOk;  // without memory for words; it has said so
   weft_options options{};
-  if (weft_options_load(parse_node, &options, err_type) != 0) {
-    return fsalstat(ERR_FSAL_INVAL, EINVAL);
-  }
+  const bool read = weft_options_load(parse_node, &options, &errors) == 0;
+  report_config_errors(&errors, nullptr, config_errs_to_log);
+  const auto done =
+      read ? reload(of(original), options) : fail(Errc::kInvalid, "the FSAL block has errors");
   weft_options_free(&options);
-  spdlog::warn("event=export_reloaded id={} why=\"its FSAL block counts after a restart only\"",
-               original->export_id);
+  if (!done) LogCrit(COMPONENT_CONFIG, "%s", why_not(of(original), done.error()).c_str());
   return kFsalOk;
 }
 

@@ -20,17 +20,29 @@
 #include "ganesha-fsal/glue/exports.h"
 #include "ganesha-fsal/glue/ganesha.h"
 #include "ganesha-fsal/glue/handle.h"
+#include "rpc/base/mutex.h"
 
 namespace weft::mds {
 
 struct Export : fsal_export {
-  weft_options options{};
+  weft_options options{};  // constant: as they were when the export was made
+  // What of them changed since, when the file was read again; of the thread that reads it. Texts
+  // are those of `options`.
+  weft_options now{};
   std::string path;
   FileId root = kRootFileId;  // the directory that Path named when the export was made
   std::shared_ptr<ServedStore> store;
-  layout::PlacementPolicy policy;
   layouttype4 layout_type = LAYOUT4_NFSV4_1_FILES;
 
+  // What the options say about new files, until they are read again.
+  [[nodiscard]] layout::PlacementPolicy policy() const {
+    const MutexLock lock(policy_mutex_);
+    return policy_;
+  }
+  void set_policy(const layout::PlacementPolicy& policy) {
+    const MutexLock lock(policy_mutex_);
+    policy_ = policy;
+  }
   [[nodiscard]] bool whole() const { return root == kRootFileId; }
   // What its seals are made with (server/file_handle.h). Unless whole().
   [[nodiscard]] layout::HandleKey seal_key() const {
@@ -40,6 +52,10 @@ struct Export : fsal_export {
   [[nodiscard]] Namespace& names() { return store->server->names(); }
   [[nodiscard]] std::uint32_t fsid() const { return store->server->fsid(); }
   [[nodiscard]] std::uint64_t store_id() const { return store->server->store_id(); }
+
+ private:
+  mutable Mutex policy_mutex_;
+  layout::PlacementPolicy policy_ WEFT_GUARDED_BY(policy_mutex_);
 };
 
 [[nodiscard]] inline Export& of(fsal_export* exp) { return *static_cast<Export*>(exp); }

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -185,6 +186,25 @@ void Exports::add(std::uint16_t export_id, const std::shared_ptr<ServedStore>& s
                   std::vector<OptionReport> options) {
   const MutexLock lock(mutex_);
   by_id_[export_id] = {store, std::move(pseudo_path), root, policy, std::move(options)};
+}
+
+void Exports::change(std::uint16_t export_id, const layout::PlacementPolicy& policy,
+                     std::vector<OptionReport> options) {
+  const MutexLock lock(mutex_);
+  const auto it = by_id_.find(export_id);
+  if (it == by_id_.end()) return;
+  it->second.policy = policy;
+  it->second.options = std::move(options);
+}
+
+void Exports::change_server(ServedStore& store, const std::vector<OptionReport>& options,
+                            std::span<const std::string_view> names) {
+  const MutexLock lock(mutex_);
+  for (OptionReport& one : store.options) {
+    if (std::ranges::find(names, one.name) == names.end()) continue;
+    const auto found = std::ranges::find(options, one.name, &OptionReport::name);
+    if (found != options.end()) one.value = found->value;
+  }
 }
 
 void Exports::remove(std::uint16_t export_id) {

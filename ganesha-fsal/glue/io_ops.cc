@@ -146,7 +146,7 @@ struct WriteCall {
     const Later later;  // for inline bytes; maps that it goes by are durable
     const auto wanted =
         arg.fsal_stable ? ProxyIo::Stability::kFileSync : ProxyIo::Stability::kUnstable;
-    auto policy = placement_for(this_export().names(), handle.file, this_export().policy);
+    auto policy = placement_for(this_export().names(), handle.file, this_export().policy());
     if (!policy) return pass(policy);
     return this_export().server().data().begin_write(handle.file, arg.offset, pieces_of(arg),
                                                      wanted, *policy, std::move(answered));
@@ -217,7 +217,7 @@ fsal_status_t fallocate(fsal_obj_handle* obj_hdl, state_t* state, std::uint64_t 
   if (FSAL_IS_ERROR(share)) return share;
   FileData& data = this_export().server().data();
   if (!allocate) return to_fsal(data.punch(handle.file, offset, length));
-  const auto policy = placement_for(this_export().names(), handle.file, this_export().policy);
+  const auto policy = placement_for(this_export().names(), handle.file, this_export().policy());
   if (!policy) return to_fsal(policy.error());
   return to_fsal(data.allocate(handle.file, offset, length, *policy));
 }

@@ -60,12 +60,12 @@ nfsstat4 layoutget(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutget_arg
   request.file = handle.file;
   request.client = client;
   request.access = access;
-  request.type = this_export().policy.type;
+  request.type = this_export().policy().type;
   request.max_bytes = arg->maxcount;
   request.fsal = kFsalId;
   request.export_id = this_export().export_id;
   request.with_open = arg->with_open;
-  const auto policy = placement_for(server.names(), handle.file, this_export().policy);
+  const auto policy = placement_for(server.names(), handle.file, this_export().policy());
   if (!policy) return to_nfsstat(policy.error().code);
   // Not later: what is granted is in the journal before anything may come of it, recalls and
   // fences.
@@ -94,7 +94,7 @@ bool mds_threshold(fsal_obj_handle* obj_hdl, fsal_mds_threshold* hints) {
   Export& exp = this_export();
   const Handle& handle = of(obj_hdl);
   if (!exp.options.pnfs) return false;
-  const auto policy = placement_for(exp.server().names(), handle.file, exp.policy);
+  const auto policy = placement_for(exp.server().names(), handle.file, exp.policy());
   if (!policy) return false;
   const auto limit = exp.server().data().inline_limit(handle.file, *policy);
   if (!limit || !*limit) return false;
@@ -211,7 +211,7 @@ void fs_layouttypes(fsal_export* exp_hdl, std::int32_t* count, const layouttype4
 }
 
 // Layouts are whole files whatever the block size; a client's is its own.
-std::uint32_t fs_layout_blocksize(fsal_export* exp_hdl) { return of(exp_hdl).options.stripe_unit; }
+std::uint32_t fs_layout_blocksize(fsal_export* exp_hdl) { return of(exp_hdl).policy().stripe_unit; }
 std::uint32_t fs_maximum_segments(fsal_export* exp_hdl) { return of(exp_hdl).options.pnfs ? 1 : 0; }
 std::size_t fs_loc_body_size(fsal_export* /*exp_hdl*/) {
   return layout::files_layout_bytes(layout::kMaxServers);  // more than any flexfiles one

@@ -28,13 +28,13 @@ fsal_status_t to_xattr_status(const Result<T>& result) {
 }
 
 Result<std::string> policy_value(const Handle& handle) {
-  return shown_policy(this_export().names(), handle.file, this_export().policy);
+  return shown_policy(this_export().names(), handle.file, this_export().policy());
 }
 
 fsal_status_t change_policy_value(const Handle& handle, std::string_view text,
                                   Namespace::XattrHow how) {
   Export& exp = this_export();
-  const auto set = change_policy(exp.names(), credentials(), handle.file, text, how, exp.policy);
+  const auto set = change_policy(exp.names(), credentials(), handle.file, text, how, exp.policy());
   if (set) exp.store->recaller.invalidate_attributes(handle.file);
   return to_xattr_status(set);
 }

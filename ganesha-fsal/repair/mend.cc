@@ -178,7 +178,7 @@ Result<> Repairer::compare_copies(FileId file) {
 
 Result<std::uint64_t> Repairer::begin_job(RepairKind kind, FileId file, std::uint32_t ds_id,
                                           control::Resync& job) {
-  job.bytes_per_second = parts_.limits.bytes_per_second;
+  job.bytes_per_second = rate_;
   job.job = jobs_.begin(kind, file, ds_id, job.source);
   // It may have as many as it does at once.
   for (auto wait = parts_.limits.poll_first;; wait = std::min(2 * wait, parts_.limits.busy_most)) {

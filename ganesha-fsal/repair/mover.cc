@@ -74,12 +74,12 @@ std::vector<std::uint32_t> Mover::sources(const std::vector<Server>& servers) co
   std::vector<std::uint32_t> out;
   std::vector<std::uint32_t> lost;
   std::set<std::string> domains;
+  const Clock::duration replace_after = replace_after_;
   for (const Server& server : servers) {
     const std::uint32_t ds_id = server.candidate.ds_id;
     if (server.duty != Duty::kServing) {
       out.push_back(ds_id);
-    } else if (parts_.limits.replace_after.count() > 0 && server.gone_for &&
-               *server.gone_for >= parts_.limits.replace_after) {
+    } else if (replace_after.count() > 0 && server.gone_for && *server.gone_for >= replace_after) {
       lost.push_back(ds_id);
       // Those that say no domain are each in one of their own.
       const std::string& domain = server.candidate.domain;

@@ -36,6 +36,7 @@
 // Ownership: everything in Parts outlives it. stop(), or destruction, joins.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <optional>
 #include <set>
@@ -126,6 +127,9 @@ class Mover {
   void start();
   void stop();
 
+  // Limits::replace_after, from now on.
+  void set_replace_after(Clock::duration after) { replace_after_ = after; }
+
   // Duties have changed, or a data server is back.
   void look_now();
   // Moves off it that are being filled are given up.
@@ -210,6 +214,7 @@ class Mover {
                                              std::uint32_t from, const Round& round) const;
 
   const Parts parts_;
+  std::atomic<Clock::duration> replace_after_{parts_.limits.replace_after};
   mutable Mutex mutex_;
   CondVar wake_;
   bool stopping_ WEFT_GUARDED_BY(mutex_) = false;

@@ -32,6 +32,7 @@
 // Ownership: everything in Parts outlives it. stop(), or destruction, cancels what runs and joins.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -103,6 +104,9 @@ class Repairer {
   ~Repairer();
   void start();
   void stop();
+
+  // Of jobs that begin from now on: Limits::bytes_per_second.
+  void set_rate(std::uint64_t bytes_per_second) { rate_ = bytes_per_second; }
 
   // A data server is here: what is stale there is due now.
   void server_up(std::uint32_t ds_id);
@@ -201,6 +205,7 @@ class Repairer {
   [[nodiscard]] bool sleep(Clock::duration span);
 
   Parts parts_;
+  std::atomic<std::uint64_t> rate_{parts_.limits.bytes_per_second};
   RepairJobs jobs_;
   mutable Mutex mutex_;
   CondVar wake_;

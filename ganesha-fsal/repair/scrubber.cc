@@ -107,7 +107,7 @@ void Scrubber::run() {
       resolved(what, outcome);
       continue;
     }
-    const auto every = parts_.limits.every;
+    const Clock::duration every = every_;
     if (!state_.running && every.count() > 0 && Clock::now() - since_ >= every) {
       begin_locked(false);
       after_ = 0;

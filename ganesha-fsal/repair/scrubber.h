@@ -25,6 +25,7 @@
 // Ownership: everything in Parts outlives it. stop(), or destruction, joins.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -107,6 +108,8 @@ class Scrubber {
   ~Scrubber();
   void start();
   void stop();
+  // Limits::every, from now on.
+  void set_every(Clock::duration every) { every_ = every; }
 
   // All files, or one. kBusy: a scrub runs.
   [[nodiscard]] Result<> begin(std::optional<FileId> file, bool only_tell);
@@ -132,6 +135,7 @@ class Scrubber {
   void end_locked() WEFT_REQUIRES(mutex_);
 
   const Parts parts_;
+  std::atomic<Clock::duration> every_{parts_.limits.every};
   mutable Mutex mutex_;
   CondVar wake_;
   bool stopping_ WEFT_GUARDED_BY(mutex_) = false;

@@ -14,7 +14,7 @@ constexpr std::uint64_t kMib = 1U << 20;
 
 std::string Repairer::state_of(FileId file, std::uint32_t ds_id) const {
   if (!is_here(ds_id)) return "waits: its data server is away";
-  const std::uint64_t rate = parts_.limits.bytes_per_second;
+  const std::uint64_t rate = rate_;
   for (const RepairJob& job : jobs_.running()) {
     if (job.file != file || job.ds_id != ds_id) continue;
     const std::string limit =

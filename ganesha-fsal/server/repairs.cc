@@ -32,6 +32,12 @@ void Repairs::stop() {
   auditor_.stop();
 }
 
+void Repairs::reload(const ServerOptions& next) {
+  repairer_.set_rate(next.resync_rate);
+  mover_.set_replace_after(next.replace_after);
+  scrubber_.set_every(next.scrub_every);
+}
+
 Repairer::Parts Repairs::repairer_parts() {
   Repairer::Limits limits;
   limits.bytes_per_second = server_.options().resync_rate;

@@ -14,6 +14,7 @@
 #include "ganesha-fsal/repair/readmission.h"
 #include "ganesha-fsal/repair/repairer.h"
 #include "ganesha-fsal/repair/scrubber.h"
+#include "ganesha-fsal/server/server_options.h"
 
 namespace weft::mds {
 
@@ -26,6 +27,8 @@ class Repairs {
   Repairs& operator=(const Repairs&) = delete;
   void start();
   void stop();
+  // Takes over what holds of these from now on: resync_rate, replace_after, scrub_every.
+  void reload(const ServerOptions& next);
 
   [[nodiscard]] Repairer& repairer() { return repairer_; }
   [[nodiscard]] Mover& mover() { return mover_; }

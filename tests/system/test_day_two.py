@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from harness import paths
+from harness.client import start_client
 from harness.cluster import Cluster, Options
 from harness.counters import weft
 from harness.process import Process
@@ -111,25 +112,60 @@ def test_options_are_told_as_they_run(run, network):
         "name": "Lease_Lifetime", "value": "10", "default": "60", "is_default": False}
     assert row(report["options"], "Resync_Rate")["is_default"]
     assert row(report["options"], "Key_File")["value"] == str(cluster.key_file)
-    export, = report["exports"]
     assert row(report["options"], "Scrub_Every")["value"] == "172800 s"
     assert row(report["options"], "Proxy_Memory")["value"] == "128 MiB"
+    export, = report["exports"]
     assert export["path"] == cluster.path
     assert row(export["options"], "Copies")["value"] == "2"
-    everything = run_weft(cluster, "config", "show", columns=200)
     server, = report["data_servers"]
     assert server["name"] == "ds1" and server["why"] == ""
     assert row(server["options"], "cluster.key_file")["value"] in map(str, cluster.key_files)
     assert row(server["options"], "mirror.timeout_seconds")["is_default"]
     assert set(weft(cluster, "config", "show", "ds1")) == {"data_servers"}
+    everything = run_weft(cluster, "config", "show", columns=200)
     assert cluster.key_file.read_text().strip() not in everything
     changed = run_weft(cluster, "config", "show", "--changed", columns=200)
     assert "Copies" in changed and "Resync_Rate" not in changed
-
     assert "server.listen" in changed and "mirror.timeout_seconds" not in changed
     cluster.ds[0].process.kill()
     wait_until(lambda: "not known" in run_weft(cluster, "config", "show", "ds1", columns=200), 30,
                "the data server to be away")
+
+
+def test_options_are_read_again_while_clients_work(run, network):
+    cluster = Cluster(run, network, Options(data_servers=2, extra={"Copies": "1", "Inline": "0"}))
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+
+    def value(name):
+        report = weft(cluster, "config", "show")
+        rows = report["options"] + report["exports"][0]["options"]
+        return next(row["value"] for row in rows if row["name"] == name)
+
+    def copies(name):
+        file = weft(cluster, "layout", "show", f"{cluster.path}/{name}")
+        return {len(stripe["copies"]) for stripe in file["stripes"]}
+    memory = value("Proxy_Memory")
+    assert value("Copies") == "1"
+    client.run("dd if=/dev/zero of=/mnt/nfs/before bs=1M count=2 conv=fsync")
+    cluster.options.extra |= {"Copies": "2", "Resync_Rate": '"64 MiB"', "Proxy_Memory": '"99 MiB"'}
+    cluster.reload_exports(cluster.exports)
+    wait_until(lambda: value("Copies") == "2" and value("Resync_Rate") == "64 MiB", 30,
+               "the file to be read again")
+    assert value("Proxy_Memory") == memory
+    client.run("dd if=/dev/zero of=/mnt/nfs/after bs=1M count=2 conv=fsync\n"
+               "echo x >>/mnt/nfs/before")
+    assert copies("after") == {2} and copies("before") == {0}  # none beside the one there is
+    names = [name for name, _ in happened(cluster)]
+    assert "option_reloaded" in names and "option_needs_restart" in names
+    # All of what is wrong is left out.
+    cluster.options.extra |= {"Copies": "4", "Resync_Rate": "1"}
+    cluster.reload_exports(cluster.exports)
+    log = run.folder / "ganesha.log"
+    wait_until(lambda: "Copies = 4: must be a number from 1 to 3" in
+               log.read_text(errors="replace"), 30, "a word of what is wrong")
+    assert value("Copies") == "2" and value("Resync_Rate") == "64 MiB"
+    client.run("echo y >>/mnt/nfs/after")
 
 
 def test_a_benchmark_of_an_ordinary_user_leaves_nothing(benched, folder):

@@ -42,13 +42,13 @@ TEST_CASE_METHOD(EventsTest, "events: lines of the log are told as sentences") {
   events->note(EventLevel::kWarning,
                R"(event=data_server_disconnected ds=3 why="reset" ds=4 why="other")");
   events->note(EventLevel::kError, R"(event=fences_unread ds=5 why="disk" extra=1)");
-  events->note(EventLevel::kWarning, R"(event=export_reloaded id=7 why="all of it": and more)");
+  events->note(EventLevel::kWarning, R"(event=control_dropped from=a why="all of it": and more)");
   CHECK(told() ==
         std::vector<std::string>{
             "note 3 connected",
             R"(warning - a\x22b at 192.0.2.9:7 is refused as a data server: not "that" one)",
             "warning 3 connection lost: reset", "error 5 fences unread: why=disk, extra=1",
-            "warning - export 7 was read again: all of it"});
+            "warning - a did not get in as a data server: all of it"});
 }
 
 TEST_CASE_METHOD(EventsTest, "events: what is no event, or of no interest, is not told") {
