@@ -37,7 +37,7 @@ std::string name_of(const boost::asio::ip::tcp::socket& socket) {
 }  // namespace
 
 TcpChannel::TcpChannel(boost::asio::ip::tcp::socket socket, BufferPool& pool,
-                       const TcpLimits& limits, TcpPlace place)
+                       const TcpLimits& limits, ConnectionPlace place)
     : socket_(std::move(socket)),
       limits_(limits),
       pool_(pool),

@@ -22,24 +22,18 @@
 
 #include "rpc/base/running_clock.h"
 #include "rpc/onc/record_reader.h"
+#include "rpc/transport/admission.h"
 #include "rpc/transport/channel.h"
 #include "rpc/transport/send_queue.h"
 #include "rpc/transport/tcp_options.h"
 
 namespace weft::rpc {
 
-// What a server has admitted a connection as. On the connection's thread.
-struct TcpPlace {
-  std::move_only_function<void()> gone;              // the socket is closed
-  std::move_only_function<bool(Standing)> promoted;  // as Channel::promote()
-  std::shared_ptr<HostShare> host;                   // null: nobody counts
-};
-
 class TcpChannel final : public Channel, public std::enable_shared_from_this<TcpChannel> {
  public:
   // A connected socket, which must belong to the io_context whose thread runs this channel.
   TcpChannel(boost::asio::ip::tcp::socket socket, BufferPool& pool, const TcpLimits& limits,
-             TcpPlace place = {});
+             ConnectionPlace place = {});
   ~TcpChannel() override;
 
   void start(std::shared_ptr<ChannelUser> user) override;
@@ -88,7 +82,7 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
   boost::asio::ip::tcp::socket socket_;
   const TcpLimits limits_;
   BufferPool& pool_;
-  TcpPlace place_;
+  ConnectionPlace place_;
   RunningClock clock_;
   std::string peer_;
   std::shared_ptr<ChannelUser> user_;

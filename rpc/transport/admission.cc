@@ -1,0 +1,129 @@
+#include "rpc/transport/admission.h"
+
+#include <algorithm>
+
+namespace weft::rpc {
+
+struct Admission::Place {
+  std::string peer;
+  std::move_only_function<void()> cut;
+  Standing standing = Standing::kStranger;
+  std::shared_ptr<HostShare> host;
+  std::weak_ptr<Channel> channel;         // once it is there
+  bool lost = false;                      // it gives way to others, and counts no more
+  std::list<PlacePtr>::iterator at = {};  // among the strangers, if it is one
+};
+
+namespace {
+
+void close_lost(const std::shared_ptr<Channel>& channel) {
+  channel->post(
+      [channel] { channel->close({Errc::kBusy, "gives way: it has not shown who it is"}); });
+}
+
+}  // namespace
+
+Admission::PlacePtr Admission::admit(const std::string& peer, std::move_only_function<void()> cut) {
+  const MutexLock lock(mutex_);
+  Host& host = hosts_[peer];
+  if (limits_.standing == Standing::kStranger) make_way(peer, host);
+  if (!has_room(host, limits_.standing)) {
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    if (host.empty()) hosts_.erase(peer);
+    return nullptr;
+  }
+  auto place = std::make_shared<Place>();
+  place->peer = peer;
+  place->cut = std::move(cut);
+  place->standing = limits_.standing;
+  place->host = host.share;
+  open_.insert(place);
+  enter(host, place);
+  open_count_.fetch_add(1, std::memory_order_relaxed);
+  return place;
+}
+
+ConnectionPlace Admission::place_of(const PlacePtr& place) {
+  return {.gone = [self = shared_from_this(), place] { self->leave(place); },
+          .promoted = [self = shared_from_this(),
+                       place](Standing to) { return self->promote(place, to); },
+          .host = place->host};
+}
+
+bool Admission::promote(const PlacePtr& place, Standing to) {
+  const MutexLock lock(mutex_);
+  if (place->lost) return false;
+  Host& host = hosts_.at(place->peer);
+  if (!has_room(host, to)) {
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  exit(host, place);
+  place->standing = to;
+  enter(host, place);
+  return true;
+}
+
+void Admission::has_channel(const PlacePtr& place, const std::shared_ptr<Channel>& channel) {
+  const MutexLock lock(mutex_);
+  place->channel = channel;
+  if (place->lost) close_lost(channel);
+}
+
+void Admission::leave(const PlacePtr& place) {
+  const MutexLock lock(mutex_);
+  if (open_.erase(place) == 0) return;
+  if (!place->lost) exit(hosts_.at(place->peer), place);
+  open_count_.fetch_sub(1, std::memory_order_relaxed);
+  const auto host = hosts_.find(place->peer);
+  if (host != hosts_.end() && host->second.empty()) hosts_.erase(host);
+}
+
+void Admission::cut() {
+  const MutexLock lock(mutex_);
+  for (const PlacePtr& place : open_) place->cut();
+}
+
+bool Admission::has_room(const Host& host, Standing standing) const {
+  switch (standing) {
+    case Standing::kStranger: return true;  // make_way() has seen to it
+    case Standing::kClient:
+      return all_.clients < limits_.max_connections &&
+             host.clients < limits_.max_connections_per_peer;
+    case Standing::kServer: break;
+  }
+  return all_.servers < limits_.max_servers;
+}
+
+void Admission::enter(Host& host, const PlacePtr& place) {
+  ++host.of(place->standing);
+  ++all_.of(place->standing);
+  if (place->standing == Standing::kStranger)
+    place->at = strangers_.insert(strangers_.end(), place);
+}
+
+void Admission::exit(Host& host, const PlacePtr& place) {
+  --host.of(place->standing);
+  --all_.of(place->standing);
+  if (place->standing == Standing::kStranger) strangers_.erase(place->at);
+}
+
+// The strangers that have been so for longest go, until there is room for one more.
+void Admission::make_way(const std::string& peer, Host& host) {
+  if (host.strangers >= limits_.max_strangers_per_peer) {
+    const auto oldest =
+        std::ranges::find_if(strangers_, [&](const PlacePtr& one) { return one->peer == peer; });
+    if (oldest != strangers_.end()) give_way(PlacePtr(*oldest));
+  }
+  if (all_.strangers >= limits_.max_strangers) give_way(PlacePtr(strangers_.front()));
+}
+
+// Of a place of one's own: what it comes from goes.
+void Admission::give_way(const PlacePtr& place) {
+  exit(hosts_.at(place->peer), place);
+  place->lost = true;
+  refused_.fetch_add(1, std::memory_order_relaxed);
+  if (const auto channel = place->channel.lock()) close_lost(channel);
+}
+
+}  // namespace weft::rpc

@@ -1,0 +1,89 @@
+// Who may be connected: counts of connections, apart from what carries them.
+#include "rpc/transport/admission.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace weft;
+using namespace weft::rpc;
+
+namespace {
+
+// As much of a channel as its admission sees.
+struct FakeChannel final : Channel {
+  void start(std::shared_ptr<ChannelUser> /*user*/) override {}
+  void send(Message /*message*/) override {}
+  void pause() override {}
+  void resume() override {}
+  void close(Error why, bool /*drain*/) override { closed = why.code; }
+  void post(std::move_only_function<void()> work) override { work(); }
+  [[nodiscard]] const std::string& peer() const override { return peer_; }
+  [[nodiscard]] std::size_t queued_bytes() const override { return 0; }
+  std::optional<Errc> closed;
+
+ private:
+  const std::string peer_ = "192.0.2.7:812";
+};
+
+struct Rig {
+  explicit Rig(AdmissionLimits limits) : admission(std::make_shared<Admission>(limits)) {}
+  Admission::PlacePtr admit(const std::string& peer) {
+    return admission->admit(peer, [this] { ++cut; });
+  }
+  std::shared_ptr<Admission> admission;
+  int cut = 0;
+};
+
+}  // namespace
+
+TEST_CASE("connections are bounded in all and by address, and leaving makes room") {
+  Rig rig({.standing = Standing::kClient, .max_connections = 3, .max_connections_per_peer = 2});
+  const auto first = rig.admit("a");
+  const auto second = rig.admit("a");
+  REQUIRE(first != nullptr);
+  REQUIRE(second != nullptr);
+  CHECK(rig.admit("a") == nullptr);
+  const auto third = rig.admit("b");
+  CHECK(third != nullptr);
+  CHECK(rig.admit("c") == nullptr);
+  CHECK(rig.admission->connections() == 3);
+  CHECK(rig.admission->refused() == 2);
+  rig.admission->place_of(first).gone();
+  CHECK(rig.admission->connections() == 2);
+  CHECK(rig.admit("a") != nullptr);
+}
+
+TEST_CASE("one stranger too many takes the oldest one's place, and it can be no client then") {
+  Rig rig({.max_connections = 1, .max_strangers = 2, .max_strangers_per_peer = 2});
+  const auto oldest = rig.admit("a");
+  const auto channel = std::make_shared<FakeChannel>();
+  rig.admission->has_channel(oldest, channel);
+  const auto second = rig.admit("b");
+  CHECK_FALSE(channel->closed.has_value());
+  const auto third = rig.admit("c");
+  CHECK(channel->closed == Errc::kBusy);
+  CHECK_FALSE(rig.admission->place_of(oldest).promoted(Standing::kClient));
+  CHECK(rig.admission->place_of(second).promoted(Standing::kClient));
+  CHECK_FALSE(rig.admission->place_of(third).promoted(Standing::kClient));
+  CHECK(rig.admission->place_of(third).promoted(Standing::kServer));
+  // One that gave way before its channel was there is closed once it is.
+  const auto fourth = rig.admit("d");
+  const auto fifth = rig.admit("d");
+  static_cast<void>(rig.admit("d"));
+  const auto late = std::make_shared<FakeChannel>();
+  rig.admission->has_channel(fourth, late);
+  CHECK(late->closed == Errc::kBusy);
+  rig.admission->leave(fourth);
+  rig.admission->leave(fifth);
+}
+
+TEST_CASE("a cut ends connections that are there, and none that has left") {
+  Rig rig({.standing = Standing::kServer});
+  const auto first = rig.admit("a");
+  const auto second = rig.admit("b");
+  rig.admission->leave(first);
+  rig.admission->leave(first);
+  rig.admission->cut();
+  CHECK(rig.cut == 1);
+  CHECK(rig.admission->connections() == 1);
+  rig.admission->leave(second);
+}
