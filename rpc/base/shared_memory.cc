@@ -98,7 +98,7 @@ bool Arena::is_retired(const std::byte* run, std::size_t size) const {
 }
 
 void Arena::give(std::byte* run, std::size_t size) {
-  const bool removed = ::madvise(run, size, MADV_REMOVE) == 0;
+  const bool removed = !pinned_.load() && ::madvise(run, size, MADV_REMOVE) == 0;
   const MutexLock lock(mutex_);
   auto offset = static_cast<std::size_t>(run - memory_->base());
   const auto first = retired_.lower_bound(offset);

@@ -13,6 +13,8 @@
 // which these are. A run with such pages goes back to the kernel before it is used again: what
 // writes into it later writes into pages that nobody maps any more.
 //
+// A device that is to reach the memory has its pages: they must stay where they are (pin()).
+//
 // Threading: SharedMemory is constant once made. Arena: any thread.
 //
 // Invariants:
@@ -67,13 +69,16 @@ class Arena {
 
   // Null when there is no run so long. Precondition: size is a multiple of a page, and not 0.
   [[nodiscard]] std::byte* take(std::size_t size);
-  // Back, and its memory to the kernel. A run with retired pages that the kernel does not take is
-  // not used again.
+  // Back, and its memory to the kernel, unless pinned. A run with retired pages that the kernel
+  // does not take is not used again.
   void give(std::byte* run, std::size_t size);
   // Bytes in runs that are out, whose pages are not to be used for anything else.
   void retire(std::span<const std::byte> bytes);
   // Whether a run that is out has such pages.
   [[nodiscard]] bool is_retired(const std::byte* run, std::size_t size) const;
+
+  // From now on pages stay with the mapping. For good, and before a device is told of them.
+  void pin() { pinned_.store(true); }
 
   [[nodiscard]] const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
   [[nodiscard]] std::size_t free_bytes() const;
@@ -84,6 +89,7 @@ class Arena {
   std::map<std::size_t, std::size_t> free_ WEFT_GUARDED_BY(mutex_);  // offset -> size
   // offset -> end; may overlap
   std::map<std::size_t, std::size_t> retired_ WEFT_GUARDED_BY(mutex_);
+  std::atomic<bool> pinned_ = false;
   std::atomic<bool> any_retired_ = false;  // so that who asks needs no lock while there are none
 };
 

@@ -13,6 +13,7 @@ deps_packages=(
   # Libraries of weft, weft-ds and libfsalweft.so.
   libboost1.81-dev libspdlog-dev libcli11-dev libtomlplusplus-dev prometheus-cpp-dev libcivetweb-dev
   liburing-dev libisal-dev libxxhash-dev nlohmann-json3-dev libssl-dev librocksdb-dev
+  libibverbs-dev librdmacm-dev
   # Tests and benchmarks.
   librapidcheck-dev libbenchmark-dev iproute2 procps util-linux
 )

@@ -22,6 +22,7 @@
 namespace weft::rpc::rdma {
 
 constexpr std::uint32_t kVersion = 1;
+constexpr std::uint16_t kPort = 20049;  // where NFS servers listen (RFC 8267 section 6)
 // What each side takes inline from one that did not say more (RFC 8166 section 3.3.2).
 constexpr std::size_t kLeastInline = 1024;
 

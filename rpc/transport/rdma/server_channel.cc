@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "rpc/base/assert.h"
+#include "rpc/base/host_hold.h"
 #include "rpc/base/running_clock.h"
 #include "rpc/transport/deadlines.h"
 #include "rpc/transport/rdma/answer.h"
@@ -32,10 +33,13 @@ class ServerChannel final : public Channel,
                             public std::enable_shared_from_this<ServerChannel> {
  public:
   ServerChannel(boost::asio::io_context& context, BufferPool& pool,
-                std::unique_ptr<QueuePair> queue_pair, Limits limits)
+                std::unique_ptr<QueuePair> queue_pair, Limits limits, ConnectionPlace place,
+                std::shared_ptr<Counts> counts)
       : context_(context),
         pool_(pool),
         limits_(std::move(limits)),
+        place_(std::move(place)),
+        counts_(counts == nullptr ? std::make_shared<Counts>() : std::move(counts)),
         queue_pair_(std::move(queue_pair)),
         credits_(std::min(limits_.credits, queue_pair_->max_receives())),
         clock_(kLongestTick),
@@ -44,11 +48,16 @@ class ServerChannel final : public Channel,
         stranger_since_(clock_.now()),
         last_activity_(stranger_since_) {}
 
+  ~ServerChannel() override {
+    if (place_.gone) place_.gone();
+  }
+
   void start(std::shared_ptr<ChannelUser> user) override;
   void send(Message message) override;
   void pause() override { paused_ = true; }
   void resume() override;
   [[nodiscard]] bool promote(Standing to) override {
+    if (place_.promoted && !place_.promoted(to)) return false;
     standing_ = std::max(standing_, to);
     return true;
   }
@@ -77,9 +86,10 @@ class ServerChannel final : public Channel,
     Chunks places;
     Buffer record;
     Buffer bulk;
-    std::size_t fetching = 0;  // Reads that are not done
-    TimePoint since;           // it came
-    bool skipped = false;      // a stranger's, without what would have been fetched
+    std::optional<HostHold> hold;  // until it is delivered
+    std::size_t fetching = 0;      // Reads that are not done
+    TimePoint since;               // it came
+    bool skipped = false;          // a stranger's, without what would have been fetched
   };
   struct Answer {
     std::uint32_t xid;
@@ -96,6 +106,7 @@ class ServerChannel final : public Channel,
   void read_into(Buffer& memory, std::size_t at, const Chunk& chunk, std::uint64_t from,
                  std::size_t size, std::uint32_t xid, std::vector<Work>& out);
   void receive_again();
+  void count(const Completion& done);
   void deliver(std::uint32_t xid);
   void fetched(std::uint32_t xid);
 
@@ -120,6 +131,8 @@ class ServerChannel final : public Channel,
   boost::asio::io_context& context_;
   BufferPool& pool_;
   const Limits limits_;
+  ConnectionPlace place_;
+  const std::shared_ptr<Counts> counts_;
   const std::unique_ptr<QueuePair> queue_pair_;
   const std::size_t credits_;
   RunningClock clock_;
@@ -248,6 +261,10 @@ Result<> ServerChannel::prepare(const Incoming& incoming, PoolShare share, Call&
   const bool apart = call.skipped || incoming.bulk_at_end();
   const std::size_t size = apart ? incoming.message_bytes() : incoming.bytes();
   if (size < kLeastMessage) return fail(Errc::kProtocol, "a record without an RPC message");
+  if (place_.host != nullptr && standing_ != Standing::kServer && is_short(pool_)) {
+    call.hold = HostHold::take(place_.host, pool_, call.skipped ? size : incoming.bytes());
+    if (!call.hold) return fail(Errc::kBusy, "the host holds its share of memory");
+  }
   auto record = allocate(pool_, share, size);
   if (!record) return pass(record);
   Buffer bulk;
@@ -322,6 +339,7 @@ void ServerChannel::deliver(std::uint32_t xid) {
   WEFT_ASSERT(found != calls_.end());
   Buffer record = std::move(found->second.record);
   Buffer bulk = std::move(found->second.bulk);
+  found->second.hold.reset();
   // The answer is found by the number in the message, so they must not differ.
   if (word_at(record.span(), 0) != xid) {
     return fail_with({Errc::kProtocol, "an RPC message of another number than its header"});
@@ -414,6 +432,16 @@ std::size_t ServerChannel::queued_bytes() const {
   return bytes;
 }
 
+void ServerChannel::count(const Completion& done) {
+  const std::size_t bytes = done.work.memory.size();
+  switch (done.work.kind) {
+    case Work::Kind::kReceive: counts_->calls.fetch_add(1, std::memory_order_relaxed); break;
+    case Work::Kind::kRead: counts_->bytes_in.fetch_add(bytes, std::memory_order_relaxed); break;
+    case Work::Kind::kWrite: counts_->bytes_out.fetch_add(bytes, std::memory_order_relaxed); break;
+    case Work::Kind::kSend: break;
+  }
+}
+
 void ServerChannel::on_completion(Completion completion) {
   if (state_ == State::kClosed) return;
   const Work::Kind kind = completion.work.kind;
@@ -423,6 +451,7 @@ void ServerChannel::on_completion(Completion completion) {
     return fail_with({Errc::kUnreachable, "the device could not reach " + peer()});
   }
   last_activity_ = clock_.now();
+  count(completion);
   if (kind == Work::Kind::kReceive) {
     arrived_.push_back(std::move(completion));
     return process();
@@ -537,6 +566,7 @@ void ServerChannel::finish_close() {
   if (connected_) queue_pair_->disconnect();
   // Later: the user may be in the middle of a call of ours or theirs.
   post([self = shared_from_this()] {
+    if (self->place_.gone) std::exchange(self->place_.gone, nullptr)();
     if (auto user = std::exchange(self->user_, nullptr)) user->on_closed(self->why_);
   });
 }
@@ -544,8 +574,10 @@ void ServerChannel::finish_close() {
 }  // namespace
 
 std::shared_ptr<Channel> serve(boost::asio::io_context& context, BufferPool& pool,
-                               std::unique_ptr<QueuePair> queue_pair, Limits limits) {
-  return std::make_shared<ServerChannel>(context, pool, std::move(queue_pair), std::move(limits));
+                               std::unique_ptr<QueuePair> queue_pair, Limits limits,
+                               ConnectionPlace place, std::shared_ptr<Counts> counts) {
+  return std::make_shared<ServerChannel>(context, pool, std::move(queue_pair), std::move(limits),
+                                         std::move(place), std::move(counts));
 }
 
 }  // namespace weft::rpc::rdma

@@ -16,8 +16,9 @@
 // posted again before its call is answered, so a client that keeps to its credits always finds one.
 //
 // Memory: a receive for each credit; what is fetched, within the pool's shares for peers of its
-// standing (rpc/base/standing.h). For memory that is not there calls and answers wait, in order, up
-// to a deadline. A stranger's large call is looked at before its bulk data is fetched.
+// standing and, while memory is short, for one host (rpc/base/standing.h). For memory that is not
+// there calls and answers wait, in order, up to a deadline. A stranger's large call is looked at
+// before its bulk data is fetched.
 //
 // Not here: calls of the server to its client (RFC 8167), remote invalidation.
 //
@@ -31,6 +32,7 @@
 //  3. Nothing a peer sends, or fails to do, ends more than its connection.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
@@ -39,6 +41,7 @@
 #include "rpc/base/buffer.h"
 #include "rpc/base/standing.h"
 #include "rpc/onc/record_reader.h"
+#include "rpc/transport/admission.h"
 #include "rpc/transport/channel.h"
 #include "rpc/transport/rdma/queue_pair.h"
 
@@ -64,9 +67,18 @@ struct Limits {
   Milliseconds stranger_deadline{15'000};
 };
 
+// Since the start. Any thread.
+struct Counts {
+  std::atomic<std::uint64_t> calls{0};      // Sends of peers
+  std::atomic<std::uint64_t> bytes_in{0};   // read from chunks of theirs
+  std::atomic<std::uint64_t> bytes_out{0};  // written to them
+};
+
 // Over a queue pair that is not accepted yet; start() posts receives and accepts. context is the
 // queue pair's thread's; it and pool outlive the channel.
 [[nodiscard]] std::shared_ptr<Channel> serve(boost::asio::io_context& context, BufferPool& pool,
-                                             std::unique_ptr<QueuePair> queue_pair, Limits limits);
+                                             std::unique_ptr<QueuePair> queue_pair, Limits limits,
+                                             ConnectionPlace place = {},
+                                             std::shared_ptr<Counts> counts = nullptr);
 
 }  // namespace weft::rpc::rdma

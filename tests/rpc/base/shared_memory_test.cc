@@ -138,3 +138,20 @@ TEST_CASE("memory that was retired is not kept for the next, and other memory is
   CHECK(fresh.data()[0] == std::byte{0});
   CHECK(fresh.data()[kPage + 7] == std::byte{0});
 }
+
+TEST_CASE("pinned memory stays where it is, and what was retired of it is not used again") {
+  auto arena = std::make_shared<Arena>(SharedMemory::create(8 * kPage, "test").value());
+  arena->pin();
+  std::byte* const first = arena->take(4 * kPage);
+  std::byte* const second = arena->take(4 * kPage);
+  REQUIRE(first != nullptr);
+  REQUIRE(second != nullptr);
+  // What a device has of it is what this process sees: the same pages.
+  std::memset(first, 'a', 4 * kPage);
+  arena->give(first, 4 * kPage);
+  CHECK(arena->take(4 * kPage) == first);
+  CHECK(first[0] == std::byte{'a'});
+  arena->retire({second, 1});
+  arena->give(second, 4 * kPage);
+  CHECK(arena->take(kPage) == nullptr);
+}

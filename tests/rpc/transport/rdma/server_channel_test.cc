@@ -87,7 +87,7 @@ struct Rig {
     CHECK(pool.in_use_bytes() == 0);
   }
   void start() {
-    channel = serve(context, pool, wire->queue_pair(), limits_);
+    channel = serve(context, pool, wire->queue_pair(), limits_, std::move(place), counts);
     channel->start(service);
     turn();
   }
@@ -172,6 +172,8 @@ struct Rig {
   std::shared_ptr<FakeWire> wire;
   std::shared_ptr<Service> service = std::make_shared<Service>();
   std::shared_ptr<Channel> channel;
+  ConnectionPlace place;
+  std::shared_ptr<Counts> counts = std::make_shared<Counts>();
 
  private:
   const Limits limits_;
@@ -611,4 +613,56 @@ TEST_CASE("a stranger that stays one is given up") {
   rig.start();
   CHECK(rig.wait([&] { return rig.service->closed.has_value(); }));
   CHECK(rig.service->closed == Errc::kTimedOut);
+}
+
+TEST_CASE("a connection leaves its place once, and is promoted if the place allows it") {
+  int gone = 0;
+  {
+    Rig rig({.standing = Standing::kStranger});
+    rig.place = {.gone = [&gone] { ++gone; },
+                 .promoted = [](Standing to) { return to == Standing::kClient; }};
+    rig.start();
+    CHECK(rig.channel->promote(Standing::kClient));
+    CHECK_FALSE(rig.channel->promote(Standing::kServer));
+    CHECK(gone == 0);
+    rig.wire->disconnect();
+    rig.turn();
+    CHECK(gone == 1);
+  }
+  CHECK(gone == 1);
+}
+
+TEST_CASE("what goes by a connection is counted") {
+  Rig rig;
+  rig.start();
+  const Segment segment = rig.wire->expose(pattern(8192));
+  rig.call(1, {.reads = {{.position = 12, .chunk = {{segment}}}}, .writes = {rig.exposed(4096)}},
+           {8192});
+  rig.answer(1, rig.payload(pattern(1000)));
+  rig.call(2);
+  CHECK(rig.counts->calls == 2);
+  CHECK(rig.counts->bytes_in == 8192);
+  CHECK(rig.counts->bytes_out == 1000);
+}
+
+TEST_CASE("while memory is short a host's connections hold no more than its share of it") {
+  const auto host = std::make_shared<HostShare>();
+  Rig rig({.credits = 4, .standing = Standing::kClient}, 16 * kMebibyte);
+  rig.place.host = host;
+  rig.start();
+  std::vector<Buffer> others;
+  while (!is_short(rig.pool)) others.push_back(rig.pool.allocate(kMebibyte).value());
+  // They count until they are delivered, which these never are: the device does nothing.
+  rig.wire->hold = true;
+  const std::size_t size = rig.pool.limit_bytes() / HostShare::kPart - 4096;
+  for (std::uint32_t xid = 1; xid <= 2; ++xid) {
+    const Segment segment = rig.wire->expose(pattern(size));
+    rig.call(xid, {.reads = {{.position = 12, .chunk = {{segment}}}}},
+             {static_cast<std::uint32_t>(size)});
+  }
+  CHECK(host->bytes >= size);
+  CHECK(host->bytes < 2 * size);  // the other waits
+  rig.wire->disconnect();
+  rig.turn();
+  CHECK(host->bytes == 0);
 }

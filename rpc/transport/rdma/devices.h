@@ -1,0 +1,70 @@
+// The RDMA devices of this machine, as far as connections come by them, and what of this process
+// they can reach: one piece of memory, registered with each device once, when it is met first.
+//
+// The memory is registered for what this side begins, and for nothing that a peer begins: a peer
+// learns no key of it.
+//
+// Threading: any thread. Ownership: a Device keeps the memory; queue pairs and completion channels
+// of a device keep the Device. A removed one is forgotten, and met again if it comes back.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "rpc/base/error.h"
+#include "rpc/base/mutex.h"
+#include "rpc/base/shared_memory.h"
+
+namespace weft::rpc::rdma {
+
+class Device {
+ public:
+  // `verbs` is librdmacm's, which keeps it open. kNotSupported: iWARP, where reading needs memory
+  // that peers may write. Others: what registering it failed with.
+  [[nodiscard]] static Result<std::shared_ptr<Device>> open(ibv_context* verbs,
+                                                            std::shared_ptr<SharedMemory> memory);
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  ~Device();
+
+  [[nodiscard]] ibv_context* verbs() const { return verbs_; }
+  [[nodiscard]] ibv_pd* domain() const { return domain_; }
+  [[nodiscard]] std::uint32_t key() const { return region_->lkey; }
+  [[nodiscard]] const ibv_device_attr& limits() const { return limits_; }
+  [[nodiscard]] bool reaches(std::span<const std::byte> bytes) const {
+    return memory_->contains(bytes);
+  }
+
+ private:
+  Device(ibv_context* verbs, std::shared_ptr<SharedMemory> memory)
+      : verbs_(verbs), memory_(std::move(memory)) {}
+
+  ibv_context* const verbs_;
+  const std::shared_ptr<SharedMemory> memory_;
+  ibv_device_attr limits_{};
+  ibv_pd* domain_ = nullptr;
+  ibv_mr* region_ = nullptr;
+};
+
+class Devices {
+ public:
+  explicit Devices(std::shared_ptr<SharedMemory> memory) : memory_(std::move(memory)) {}
+
+  // Whether the kernel has any. The libraries say on standard error that there is none.
+  [[nodiscard]] static bool any();
+
+  [[nodiscard]] Result<std::shared_ptr<Device>> of(ibv_context* verbs);
+  void forget(ibv_context* verbs);
+
+ private:
+  const std::shared_ptr<SharedMemory> memory_;
+  Mutex mutex_;
+  std::map<ibv_context*, std::shared_ptr<Device>> devices_ WEFT_GUARDED_BY(mutex_);
+};
+
+}  // namespace weft::rpc::rdma

@@ -1,0 +1,281 @@
+#include "rpc/transport/rdma/rdma_server.h"
+
+#include <netdb.h>
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <future>
+
+#include "rpc/base/assert.h"
+#include "rpc/base/mutex.h"
+#include "rpc/transport/rdma/verbs_queue_pair.h"
+
+namespace weft::rpc::rdma {
+namespace {
+
+constexpr int kBacklog = 128;
+constexpr std::chrono::seconds kCloseDeadline{5};
+
+// "192.0.2.7" and "812".
+struct Peer {
+  std::string host = "?";
+  std::string service;
+};
+Peer peer_of(rdma_cm_id* id) {
+  char host[NI_MAXHOST] = "?";
+  char service[NI_MAXSERV] = "";
+  const sockaddr* address = ::rdma_get_peer_addr(id);
+  const socklen_t size =
+      address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  static_cast<void>(::getnameinfo(address, size, host, sizeof host, service, sizeof service,
+                                  NI_NUMERICHOST | NI_NUMERICSERV));
+  return {.host = host, .service = service};
+}
+
+Result<sockaddr_storage> socket_address(const ServerOptions::Address& address) {
+  boost::system::error_code error;
+  const auto ip = boost::asio::ip::make_address(address.ip, error);
+  if (error) return fail(Errc::kInvalid, "not a numeric address: " + address.ip);
+  sockaddr_storage out{};
+  if (ip.is_v6()) {
+    auto* to = reinterpret_cast<sockaddr_in6*>(&out);
+    to->sin6_family = AF_INET6;
+    to->sin6_port = htons(address.port);
+    const auto bytes = ip.to_v6().to_bytes();
+    std::memcpy(&to->sin6_addr, bytes.data(), bytes.size());
+  } else {
+    auto* to = reinterpret_cast<sockaddr_in*>(&out);
+    to->sin_family = AF_INET;
+    to->sin_port = htons(address.port);
+    const auto bytes = ip.to_v4().to_bytes();
+    std::memcpy(&to->sin_addr, bytes.data(), bytes.size());
+  }
+  return out;
+}
+
+// The whole process, for those who are connected.
+struct Shared {
+  Shared(BufferPool& buffer_pool, ServerOptions server_options, Server::Accept on_accept)
+      : pool(buffer_pool),
+        options(std::move(server_options)),
+        accept(std::move(on_accept)),
+        admission(std::make_shared<Admission>(options.admission)),
+        devices(pool.arena()->memory()) {}
+
+  BufferPool& pool;
+  const ServerOptions options;
+  const Server::Accept accept;
+  const std::shared_ptr<Admission> admission;
+  const std::shared_ptr<Counts> counts = std::make_shared<Counts>();
+  Devices devices;
+};
+
+// A connection that is asked for, on its way to its thread.
+struct Arrival {
+  std::shared_ptr<ConnectionId> id;
+  ConnectionEvent request;
+  std::string peer;
+  std::shared_ptr<Device> device;
+  Admission::PlacePtr place;
+};
+
+Result<> begin(const std::shared_ptr<Shared>& shared, const std::shared_ptr<DeviceEvents>& events,
+               const Arrival& arrival) {
+  if (events->connections() == nullptr) return fail(Errc::kClosed, "RDMA is shut down");
+  if (::rdma_migrate_id(arrival.id->get(), events->connections()) != 0) {
+    return fail_errno(errno, "move the connection to its thread");
+  }
+  const Limits& limits = shared->options.limits;
+  auto pair = make_queue_pair(events, arrival.device, arrival.id, arrival.request, arrival.peer,
+                              {.receives = limits.credits, .receive_bytes = limits.receive_bytes});
+  if (!pair) return pass(pair);
+  auto channel = serve(events->context(), shared->pool, std::move(*pair), limits,
+                       shared->admission->place_of(arrival.place), shared->counts);
+  shared->admission->has_channel(arrival.place, channel);
+  shared->accept(std::move(channel));
+  return {};
+}
+
+}  // namespace
+
+struct Server::Impl final : ConnectionUser {
+  Impl(IoThreads& io_threads, std::shared_ptr<Shared> of_all)
+      : threads(io_threads), shared(std::move(of_all)), ids(shared->options.addresses.size()) {}
+
+  // On an I/O thread; requests on the first.
+  void on_event(const ConnectionEvent& event) override WEFT_EXCLUDES(mutex);
+  void take(const ConnectionEvent& request) WEFT_EXCLUDES(mutex);
+  [[nodiscard]] Result<> open();
+  [[nodiscard]] Result<> listen_at(std::size_t index) WEFT_REQUIRES(mutex);
+  void stop_listening() WEFT_EXCLUDES(mutex);
+  void close();
+
+  IoThreads& threads;
+  const std::shared_ptr<Shared> shared;
+  std::vector<std::shared_ptr<DeviceEvents>> events;  // of each thread; none before there is RDMA
+  mutable Mutex mutex;
+  std::vector<rdma_cm_id*> ids WEFT_GUARDED_BY(mutex);  // null where it does not listen
+  bool stopped WEFT_GUARDED_BY(mutex) = false;
+};
+
+void Server::Impl::on_event(const ConnectionEvent& event) {
+  if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) return take(event);
+  if (event.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
+  const MutexLock lock(mutex);
+  for (auto& id : ids) {
+    if (id == nullptr || id != event.id) continue;
+    spdlog::warn("event=rdma_device_removed");
+    shared->devices.forget(id->verbs);
+    ::rdma_destroy_id(std::exchange(id, nullptr));
+  }
+}
+
+void Server::Impl::take(const ConnectionEvent& request) {
+  auto id = std::make_shared<ConnectionId>(request.id);
+  {
+    const MutexLock lock(mutex);
+    if (stopped) return;  // asked before it was told
+  }
+  const Peer peer = peer_of(request.id);
+  auto device = shared->devices.of(request.id->verbs);
+  if (!device) {
+    return spdlog::warn("event=connection_refused peer={} transport=rdma why=\"{}\"", peer.host,
+                        device.error().describe());
+  }
+  auto place = shared->admission->admit(peer.host, [id] { id->cut(); });
+  if (place == nullptr) {
+    return spdlog::warn("event=connection_refused peer={} transport=rdma why=limit", peer.host);
+  }
+  const unsigned thread = threads.next();
+  Arrival arrival{.id = std::move(id),
+                  .request = request,
+                  .peer = peer.host + ":" + peer.service,
+                  .device = std::move(*device),
+                  .place = std::move(place)};
+  boost::asio::post(threads.context(thread),
+                    [of_all = shared, own = events.at(thread), taken = std::move(arrival)] {
+                      auto begun = begin(of_all, own, taken);
+                      if (begun) return;
+                      spdlog::warn("event=connection_refused peer={} transport=rdma why=\"{}\"",
+                                   taken.peer, begun.error().describe());
+                      taken.id->destroy();
+                      of_all->admission->leave(taken.place);
+                    });
+}
+
+Result<> Server::Impl::open() {
+  if (!events.empty()) return {};
+  std::vector<std::shared_ptr<DeviceEvents>> made;
+  for (unsigned i = 0; i < threads.size(); ++i) {
+    made.push_back(std::make_shared<DeviceEvents>(threads.context(i)));
+    if (auto opened = made.back()->open(); !opened) return opened;
+  }
+  events = std::move(made);
+  return {};
+}
+
+Result<> Server::Impl::listen_at(std::size_t index) {
+  const auto& address = shared->options.addresses.at(index);
+  auto where = socket_address(address);
+  if (!where) return pass(where);
+  rdma_cm_id* id = nullptr;
+  if (::rdma_create_id(events.front()->connections(), &id, static_cast<ConnectionUser*>(this),
+                       RDMA_PS_TCP) != 0) {
+    return fail_errno(errno, "an RDMA identifier");
+  }
+  const auto failed = [&](const char* what) {
+    const int error = errno;
+    ::rdma_destroy_id(id);
+    return fail_errno(error, std::string(what) + " " + address.ip + " by RDMA");
+  };
+  if (::rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&*where)) != 0) return failed("bind to");
+  // No device: it is bound to all.
+  if (id->verbs != nullptr) {
+    if (auto device = shared->devices.of(id->verbs); !device) {
+      ::rdma_destroy_id(id);
+      return pass(device);
+    }
+  }
+  if (::rdma_listen(id, kBacklog) != 0) return failed("listen on");
+  ids.at(index) = id;
+  spdlog::info("event=listening transport=rdma address={} port={}", address.ip, address.port);
+  return {};
+}
+
+void Server::Impl::stop_listening() {
+  const MutexLock lock(mutex);
+  stopped = true;
+  for (auto& id : ids) {
+    if (id != nullptr) ::rdma_destroy_id(std::exchange(id, nullptr));
+  }
+}
+
+// Every connection ends on its thread, or here once that has ended.
+void Server::Impl::close() {
+  for (unsigned i = 0; i < events.size(); ++i) {
+    auto& context = threads.context(i);
+    if (context.stopped()) {
+      events[i]->close();
+      continue;
+    }
+    auto done = std::make_shared<std::promise<void>>();
+    boost::asio::post(context, [own = events[i], done] {
+      own->close();
+      done->set_value();
+    });
+    static_cast<void>(done->get_future().wait_for(kCloseDeadline));
+  }
+  events.clear();
+}
+
+Server::Server(IoThreads& threads, BufferPool& pool, ServerOptions options, Accept accept) {
+  WEFT_ASSERT(pool.arena() != nullptr && options.limits.standing == options.admission.standing);
+  impl_ = std::make_unique<Impl>(
+      threads, std::make_shared<Shared>(pool, std::move(options), std::move(accept)));
+}
+
+Server::~Server() {
+  stop();
+  impl_->close();
+}
+
+Result<> Server::listen() {
+  if (!Devices::any()) return fail(Errc::kNotSupported, "this machine has no RDMA device");
+  if (auto opened = impl_->open(); !opened) return opened;
+  const MutexLock lock(impl_->mutex);
+  Result<> result;
+  for (std::size_t i = 0; i < impl_->ids.size() && !impl_->stopped; ++i) {
+    if (impl_->ids[i] != nullptr) continue;
+    if (auto listening = impl_->listen_at(i); !listening) result = listening;
+  }
+  return result;
+}
+
+void Server::stop() { impl_->stop_listening(); }
+
+void Server::cut() {
+  impl_->stop_listening();
+  impl_->shared->admission->cut();
+}
+
+void Server::go_on() {
+  const MutexLock lock(impl_->mutex);
+  impl_->stopped = false;
+}
+
+std::size_t Server::listening() const {
+  const MutexLock lock(impl_->mutex);
+  std::size_t count = 0;
+  for (const auto* id : impl_->ids) count += id == nullptr ? 0 : 1;
+  return count;
+}
+
+std::size_t Server::connections() const { return impl_->shared->admission->connections(); }
+std::uint64_t Server::refused() const { return impl_->shared->admission->refused(); }
+const Counts& Server::counts() const { return *impl_->shared->counts; }
+
+}  // namespace weft::rpc::rdma

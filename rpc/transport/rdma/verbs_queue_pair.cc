@@ -1,0 +1,287 @@
+#include "rpc/transport/rdma/verbs_queue_pair.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "rpc/base/assert.h"
+
+namespace weft::rpc::rdma {
+namespace {
+
+// A peer that has posted no receive gets as many attempts: it should have.
+constexpr std::uint8_t kAttempts = 6;
+constexpr int kPolled = 16;
+constexpr int kRounds = 8;  // of polling, until others of this thread have their turn
+
+struct QueueCloser {
+  void operator()(ibv_cq* queue) const { ::ibv_destroy_cq(queue); }
+};
+
+class VerbsQueuePair final : public QueuePair, public ConnectionUser, public CompletionUser {
+ public:
+  VerbsQueuePair(std::shared_ptr<DeviceEvents> events, std::shared_ptr<Device> device,
+                 std::shared_ptr<ConnectionId> id, const ConnectionEvent& request, std::string peer,
+                 const QueuePairOptions& options)
+      : events_(std::move(events)),
+        device_(std::move(device)),
+        id_(std::move(id)),
+        options_(options),
+        peer_(std::move(peer)) {
+    const auto limits = device_->limits();
+    const auto most = static_cast<std::size_t>(std::max(limits.max_qp_wr, 1));
+    options_.receives = std::min(options_.receives, most);
+    options_.work = std::min(options_.work, most);
+    const auto said =
+        decode_private_data(std::span(request.private_data).first(request.private_size));
+    send_bytes_ = std::min(said ? said->receive_bytes : kLeastInline, options_.send_bytes);
+    reads_ = static_cast<std::uint8_t>(
+        std::min<int>(request.initiator_depth, std::clamp(limits.max_qp_init_rd_atom, 0, 255)));
+    slots_.resize(options_.receives + options_.work);
+    for (std::size_t i = slots_.size(); i > 0; --i) free_.push_back(i - 1);
+  }
+  ~VerbsQueuePair() override { destroy(); }
+
+  [[nodiscard]] Result<> open();
+
+  void accept(std::shared_ptr<QueuePairUser> user) override;
+  void post(Work work) override;
+  void disconnect() override { end({Errc::kClosed, "disconnected"}); }
+  [[nodiscard]] bool registered(std::span<const std::byte> bytes) const override {
+    return device_->reaches(bytes);
+  }
+  [[nodiscard]] std::size_t max_work() const override { return options_.work; }
+  [[nodiscard]] std::size_t max_receives() const override { return options_.receives; }
+  [[nodiscard]] std::size_t max_send_bytes() const override { return send_bytes_; }
+  [[nodiscard]] const std::string& peer() const override { return peer_; }
+
+  void on_event(const ConnectionEvent& event) override;
+  void on_completions() override;
+  void on_events_closed() override { finish(); }
+
+ private:
+  [[nodiscard]] int post_receive(std::uint64_t slot, ibv_sge& piece);
+  [[nodiscard]] int post_send(std::uint64_t slot, const Work& work, ibv_sge& piece);
+  // Takes what is done; whether there may be more.
+  bool poll();
+  void complete(const ibv_wc& done);
+  void end(Error why);
+  void finish();
+  void destroy();
+
+  const std::shared_ptr<DeviceEvents> events_;
+  const std::shared_ptr<Device> device_;
+  const std::shared_ptr<ConnectionId> id_;
+  QueuePairOptions options_;
+  const std::string peer_;
+  std::size_t send_bytes_ = kLeastInline;
+  std::uint8_t reads_ = 0;  // that may be under way
+  std::unique_ptr<ibv_cq, QueueCloser> queue_;
+  ibv_qp* pair_ = nullptr;
+  std::shared_ptr<QueuePairUser> user_;
+  std::vector<std::optional<Work>> slots_;  // what is under way, by its number
+  std::vector<std::size_t> free_;
+  std::optional<Error> ending_;
+};
+
+Result<> VerbsQueuePair::open() {
+  if (reads_ == 0) return fail(Errc::kNotSupported, "a peer of which nothing can be read");
+  const auto channel = events_->completions(device_);
+  if (!channel) return std::unexpected(channel.error());
+  rdma_cm_id* const id = id_->get();
+  // It may be asked for with a queue of its own only if the device has one.
+  const auto entries = static_cast<int>(slots_.size());
+  queue_.reset(
+      ::ibv_create_cq(id->verbs, entries, static_cast<CompletionUser*>(this), *channel, 0));
+  if (queue_ == nullptr) return fail_errno(errno, "a completion queue");
+  if (const int error = ::ibv_req_notify_cq(queue_.get(), 0); error != 0) {
+    return fail_errno(error, "hear of completions");
+  }
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = queue_.get();
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.sq_sig_all = 1;
+  wanted.cap.max_send_wr = static_cast<std::uint32_t>(options_.work);
+  wanted.cap.max_recv_wr = static_cast<std::uint32_t>(options_.receives);
+  wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
+  if (::rdma_create_qp(id, device_->domain(), &wanted) != 0) {
+    return fail_errno(errno, "a queue pair");
+  }
+  pair_ = id->qp;
+  id->context = static_cast<ConnectionUser*>(this);
+  return {};
+}
+
+void VerbsQueuePair::accept(std::shared_ptr<QueuePairUser> user) {
+  WEFT_ASSERT(user_ == nullptr && pair_ != nullptr);
+  user_ = std::move(user);
+  events_->add(this);
+  const auto said = encode(
+      PrivateData{.send_bytes = options_.send_bytes, .receive_bytes = options_.receive_bytes});
+  rdma_conn_param answer{};
+  answer.private_data = said.data();
+  answer.private_data_len = static_cast<std::uint8_t>(said.size());
+  answer.initiator_depth = reads_;
+  answer.rnr_retry_count = kAttempts;
+  if (::rdma_accept(id_->get(), &answer) != 0) {
+    const auto why = fail_errno(errno, "accept " + peer_);
+    end({Errc::kUnreachable, why.error().text});
+  }
+}
+
+void VerbsQueuePair::post(Work work) {
+  WEFT_ASSERT(!free_.empty() && !work.memory.empty());
+  if (pair_ == nullptr) return;
+  const std::size_t slot = free_.back();
+  free_.pop_back();
+  ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(work.memory.data()),
+                .length = static_cast<std::uint32_t>(work.memory.size()),
+                .lkey = device_->key()};
+  WEFT_ASSERT(device_->reaches(work.memory.span()));
+  const int error =
+      work.kind == Work::Kind::kReceive ? post_receive(slot, piece) : post_send(slot, work, piece);
+  // It is told to have failed with all that is under way.
+  slots_[slot] = std::move(work);
+  if (error != 0) end({Errc::kUnreachable, "the device takes no work for " + peer_});
+}
+
+int VerbsQueuePair::post_receive(std::uint64_t slot, ibv_sge& piece) {
+  ibv_recv_wr request{};
+  request.wr_id = slot;
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  ibv_recv_wr* bad = nullptr;
+  return ::ibv_post_recv(pair_, &request, &bad);
+}
+
+int VerbsQueuePair::post_send(std::uint64_t slot, const Work& work, ibv_sge& piece) {
+  ibv_send_wr request{};
+  request.wr_id = slot;
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.opcode = IBV_WR_SEND;
+  if (work.kind != Work::Kind::kSend) {
+    request.opcode = work.kind == Work::Kind::kRead ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+    request.wr.rdma.remote_addr = work.remote.offset;
+    request.wr.rdma.rkey = work.remote.handle;
+  }
+  ibv_send_wr* bad = nullptr;
+  return ::ibv_post_send(pair_, &request, &bad);
+}
+
+void VerbsQueuePair::on_event(const ConnectionEvent& event) {
+  switch (event.type) {
+    case RDMA_CM_EVENT_DISCONNECTED:
+      // What it sent before that is still to be delivered.
+      while (poll()) {
+      }
+      return end({Errc::kClosed, "closed by the peer"});
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      return end({Errc::kUnreachable, "the RDMA device was removed"});
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_REJECTED: return end({Errc::kUnreachable, peer_ + " did not connect"});
+    default: return;
+  }
+}
+
+void VerbsQueuePair::on_completions() {
+  if (user_ == nullptr) return;
+  // First: what is done from now on is told again.
+  if (::ibv_req_notify_cq(queue_.get(), 0) != 0) {
+    return end({Errc::kUnreachable, "the device tells no more of completions"});
+  }
+  for (int i = 0; i < kRounds; ++i) {
+    if (!poll()) return;
+  }
+  boost::asio::post(events_->context(), [this, user = user_] { on_completions(); });
+}
+
+bool VerbsQueuePair::poll() {
+  if (user_ == nullptr || ending_) return false;
+  std::array<ibv_wc, kPolled> done{};
+  const int count = ::ibv_poll_cq(queue_.get(), kPolled, done.data());
+  if (count < 0) {
+    end({Errc::kUnreachable, "the device lost completions"});
+    return false;
+  }
+  for (int i = 0; i < count; ++i) complete(done.at(static_cast<std::size_t>(i)));
+  return count == kPolled;
+}
+
+void VerbsQueuePair::complete(const ibv_wc& done) {
+  auto& slot = slots_.at(done.wr_id);
+  WEFT_ASSERT(slot.has_value());
+  Completion completion{.work = std::move(*slot), .done = done.status == IBV_WC_SUCCESS};
+  slot.reset();
+  free_.push_back(done.wr_id);
+  if (completion.done && completion.work.kind == Work::Kind::kReceive) {
+    completion.received = std::min<std::size_t>(done.byte_len, completion.work.memory.size());
+  }
+  const bool failed = !completion.done;
+  user_->on_completion(std::move(completion));
+  if (!failed) return;
+  end({Errc::kUnreachable, std::string("the device could not reach ") + peer_ + ": " +
+                               ::ibv_wc_status_str(done.status)});
+}
+
+// Later: who is told of it may be in the middle of a call.
+void VerbsQueuePair::end(Error why) {
+  if (ending_ || user_ == nullptr) return;
+  ending_ = std::move(why);
+  boost::asio::post(events_->context(), [this, user = user_] { finish(); });
+}
+
+void VerbsQueuePair::finish() {
+  if (user_ == nullptr) return;
+  events_->remove(this);
+  destroy();
+  // It owns this, and may be gone after it was told.
+  const auto user = std::move(user_);
+  for (auto& slot : slots_) {
+    if (!slot) continue;
+    Completion failed{.work = std::move(*slot)};
+    slot.reset();
+    user->on_completion(std::move(failed));
+  }
+  user->on_disconnected(ending_.value_or(Error{Errc::kClosed, "RDMA is shut down"}));
+}
+
+void VerbsQueuePair::destroy() {
+  if (pair_ != nullptr) id_->get()->context = nullptr;
+  id_->destroy();
+  pair_ = nullptr;
+  queue_.reset();
+}
+
+}  // namespace
+
+void ConnectionId::destroy() {
+  const MutexLock lock(mutex_);
+  if (id_ == nullptr) return;
+  if (id_->qp != nullptr) ::rdma_destroy_qp(id_);
+  ::rdma_destroy_id(std::exchange(id_, nullptr));
+}
+
+void ConnectionId::cut() {
+  const MutexLock lock(mutex_);
+  if (id_ != nullptr) ::rdma_disconnect(id_);
+}
+
+Result<std::unique_ptr<QueuePair>> make_queue_pair(std::shared_ptr<DeviceEvents> events,
+                                                   std::shared_ptr<Device> device,
+                                                   std::shared_ptr<ConnectionId> id,
+                                                   const ConnectionEvent& request, std::string peer,
+                                                   const QueuePairOptions& options) {
+  auto pair = std::make_unique<VerbsQueuePair>(std::move(events), std::move(device), std::move(id),
+                                               request, std::move(peer), options);
+  if (auto opened = pair->open(); !opened) return pass(opened);
+  return pair;
+}
+
+}  // namespace weft::rpc::rdma

@@ -1,0 +1,304 @@
+// The serving end of RPC over RDMA on a real device, Soft-RoCE for one: a client in the same
+// process, by librdmacm and verbs alone. Without a device these tests are skipped; with one,
+// WEFT_RDMA_ADDRESS is a numeric address that it has.
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "rpc/base/shared_memory.h"
+#include "rpc/transport/rdma/devices.h"
+#include "rpc/transport/rdma/rdma_server.h"
+
+using namespace weft;
+using namespace weft::rpc;
+using namespace weft::rpc::rdma;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+namespace {
+
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+constexpr std::uint16_t kTestPort = 20149;
+
+template <class Happened>
+bool wait(Happened happened) {
+  for (int i = 0; i < 3000 && !happened(); ++i) std::this_thread::sleep_for(milliseconds(10));
+  return happened();
+}
+
+// Answers a call with its number and, if it says so, with so many bytes of `data`.
+struct Service final : ChannelUser {
+  explicit Service(BufferPool& of) : pool(of) {}
+  void on_record(Buffer record) override { on_bulk_record(std::move(record), {}, {}); }
+  void on_bulk_record(Buffer head, std::vector<Buffer> parts, Buffer /*room*/) override {
+    xdr::Decoder in(head.span());
+    Message out;
+    out.bytes().u32(in.u32());
+    out.bytes().u32(1);
+    static_cast<void>(in.u32());
+    const std::uint32_t wanted = in.remaining() >= 4 && parts.empty() ? in.u32() : 0;
+    if (!parts.empty()) last = std::move(parts.front());
+    if (wanted > 0 && last.size() >= wanted) {
+      Payload payload;
+      payload.append(last.share(0, wanted).value());
+      out.splice(std::move(payload));
+    }
+    channel->send(std::move(out));
+  }
+  void on_closed(const Error& why) override {
+    last.reset();
+    channel.reset();
+    closed = why.code;
+    ended = true;
+  }
+  BufferPool& pool;
+  std::shared_ptr<Channel> channel;
+  Buffer last;
+  std::optional<Errc> closed;
+  std::atomic<bool> ended = false;
+};
+
+struct Rig {
+  explicit Rig(const char* at) : address(at) {
+    pool.arena()->pin();
+    threads.start();
+    ServerOptions options;
+    options.addresses.push_back({.ip = address, .port = kTestPort});
+    options.admission.standing = options.limits.standing = Standing::kServer;
+    server = std::make_unique<Server>(threads, pool, std::move(options),
+                                      [this](std::shared_ptr<Channel> channel) {
+                                        auto service = std::make_shared<Service>(pool);
+                                        service->channel = channel;
+                                        channel->start(service);
+                                        const std::lock_guard lock(mutex);
+                                        services.push_back(std::move(service));
+                                      });
+    const auto listening = server->listen();
+    INFO((listening ? "" : listening.error().describe()));
+    REQUIRE(listening);
+    REQUIRE(server->listening() == 1);
+  }
+  ~Rig() {
+    server.reset();
+    threads.stop();
+    services.clear();
+  }
+  std::shared_ptr<Service> service(std::size_t index) {
+    std::shared_ptr<Service> found;
+    REQUIRE(wait([&] {
+      const std::lock_guard lock(mutex);
+      if (services.size() > index) found = services[index];
+      return found != nullptr;
+    }));
+    return found;
+  }
+  std::string address;
+  BufferPool pool{16 * kMebibyte,
+                  std::make_shared<Arena>(SharedMemory::create(32 * kMebibyte, "test").value())};
+  IoThreads threads{2, false};
+  std::unique_ptr<Server> server;
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Service>> services;
+};
+
+// A client: one connection, and memory that the server may reach.
+class Client {
+ public:
+  explicit Client(const std::string& address) {
+    rdma_addrinfo hints{};
+    hints.ai_port_space = RDMA_PS_TCP;
+    rdma_addrinfo* found = nullptr;
+    const std::string port = std::to_string(kTestPort);
+    REQUIRE(rdma_getaddrinfo(address.c_str(), port.c_str(), &hints, &found) == 0);
+    ibv_qp_init_attr wanted{};
+    wanted.cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1, .max_recv_sge = 1};
+    wanted.sq_sig_all = 1;
+    REQUIRE(rdma_create_ep(&id_, found, nullptr, &wanted) == 0);
+    rdma_freeaddrinfo(found);
+    region_ = ibv_reg_mr(id_->pd, memory.data(), memory.size(), kAccess);
+    REQUIRE(region_ != nullptr);
+    for (std::size_t i = 0; i < 32; ++i) {
+      REQUIRE(rdma_post_recv(id_, nullptr, memory.data() + i * kInline, kInline, region_) == 0);
+    }
+  }
+  ~Client() {
+    rdma_disconnect(id_);
+    ibv_dereg_mr(region_);
+    rdma_destroy_ep(id_);
+  }
+  bool connect() {
+    const auto said = encode(PrivateData{.send_bytes = kInline, .receive_bytes = kInline});
+    rdma_conn_param asked{};
+    asked.private_data = said.data();
+    asked.private_data_len = said.size();
+    asked.responder_resources = 16;
+    asked.retry_count = 6;
+    if (rdma_connect(id_, &asked) != 0) return false;
+    const auto& conn = id_->event->param.conn;
+    const auto got = decode_private_data(
+        {static_cast<const std::byte*>(conn.private_data), conn.private_data_len});
+    return got && got->receive_bytes == kInline;
+  }
+  // The memory from `at` on.
+  Segment segment(std::size_t at, std::size_t size) const {
+    return {.handle = region_->rkey,
+            .length = static_cast<std::uint32_t>(size),
+            .offset = reinterpret_cast<std::uintptr_t>(memory.data() + at)};
+  }
+  // One call, and its answer's header.
+  bool call(std::uint32_t xid, const Chunks& chunks, std::initializer_list<std::uint32_t> words,
+            Chunks& answered) {
+    xdr::Encoder out;
+    encode(out, Start{.xid = xid, .credits = 1});
+    encode(out, chunks);
+    out.u32(xid);
+    out.u32(0);
+    for (const std::uint32_t word : words) out.u32(word);
+    std::memcpy(memory.data() + kOut, out.bytes().data(), out.size());
+    if (rdma_post_send(id_, nullptr, memory.data() + kOut, out.size(), region_, 0) != 0) {
+      return false;
+    }
+    ibv_wc sent{};
+    ibv_wc got{};
+    if (rdma_get_send_comp(id_, &sent) != 1 || sent.status != IBV_WC_SUCCESS) return false;
+    if (rdma_get_recv_comp(id_, &got) != 1 || got.status != IBV_WC_SUCCESS) return false;
+    std::byte* const at = memory.data() + received_++ % 32 * kInline;
+    xdr::Decoder in({at, got.byte_len});
+    const auto start = decode_start(in);
+    if (!start || start->xid != xid || start->procedure != 0) return false;
+    auto decoded = decode_chunks(in);
+    if (!decoded) return false;
+    answered = std::move(*decoded);
+    return rdma_post_recv(id_, nullptr, at, kInline, region_) == 0;
+  }
+  // Whether the connection ends, as the next completion says.
+  bool ended() {
+    ibv_wc got{};
+    return rdma_get_recv_comp(id_, &got) != 1 || got.status != IBV_WC_SUCCESS;
+  }
+  [[nodiscard]] rdma_cm_id* id() const { return id_; }
+
+  static constexpr std::size_t kData = 256 << 10;
+  std::vector<std::byte> memory = std::vector<std::byte>(4 * kMebibyte);
+
+ private:
+  static constexpr int kAccess =
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  static constexpr std::size_t kInline = 4096;
+  static constexpr std::size_t kOut = 32 * kInline;
+
+  rdma_cm_id* id_ = nullptr;
+  ibv_mr* region_ = nullptr;
+  std::size_t received_ = 0;
+};
+
+const char* device_address() {
+  const char* address = std::getenv("WEFT_RDMA_ADDRESS");
+  if (address == nullptr || !Devices::any()) {
+    SKIP("needs an RDMA device, and its address in WEFT_RDMA_ADDRESS");
+  }
+  return address;
+}
+
+}  // namespace
+
+TEST_CASE("without a device nothing listens, and that is said") {
+  if (Devices::any()) SKIP("this machine has an RDMA device");
+  BufferPool pool(kMebibyte, std::make_shared<Arena>(SharedMemory::create(kMebibyte, "t").value()));
+  IoThreads threads(1, false);
+  threads.start();
+  ServerOptions options;
+  options.addresses.push_back({.ip = "127.0.0.1"});
+  options.limits.standing = options.admission.standing;
+  {
+    Server server(threads, pool, std::move(options), [](const std::shared_ptr<Channel>&) {});
+    for (int i = 0; i < 3; ++i) CHECK(server.listen().error() == Errc::kNotSupported);
+    CHECK(server.listening() == 0);
+    server.cut();
+    server.go_on();
+  }
+  threads.stop();
+}
+
+TEST_CASE("a real device carries calls, what is read from clients and what is written to them") {
+  Rig rig(device_address());
+  Client client(rig.address);
+  REQUIRE(client.connect());
+  std::uint32_t xid = 0;
+  Chunks answered;
+  for (const std::size_t size : {std::size_t{4096}, std::size_t{70'001}, kMebibyte}) {
+    std::byte* const data = client.memory.data() + Client::kData;
+    for (std::size_t i = 0; i < size; ++i) data[i] = static_cast<std::byte>((i * 31 + size) >> 3);
+    const std::vector<std::byte> sent(data, data + size);
+    const auto length = static_cast<std::uint32_t>(size);
+    Chunks chunks{.reads = {{.position = 12, .chunk = {{client.segment(Client::kData, size)}}}}};
+    REQUIRE(client.call(++xid, chunks, {length}, answered));
+    std::memset(data, 0, size);
+    chunks = {.writes = {{{client.segment(Client::kData, size)}}}};
+    REQUIRE(client.call(++xid, chunks, {length}, answered));
+    REQUIRE(answered.writes.size() == 1);
+    CHECK(answered.writes[0].size() == size);
+    CHECK(std::memcmp(data, sent.data(), size) == 0);
+  }
+  // More than the credits, one after the other: receives are posted again.
+  for (int i = 0; i < 100; ++i) REQUIRE(client.call(++xid, {}, {}, answered));
+  CHECK(rig.server->connections() == 1);
+  CHECK(rig.server->counts().bytes_in == 4096 + 70'001 + kMebibyte);
+  CHECK(rig.server->counts().bytes_out == 4096 + 70'001 + kMebibyte);
+}
+
+TEST_CASE("a client's memory that a real device cannot reach ends that connection alone") {
+  Rig rig(device_address());
+  Client good(rig.address);
+  Client bad(rig.address);
+  Chunks answered;
+  REQUIRE(good.connect());
+  REQUIRE(good.call(1, {}, {}, answered));
+  REQUIRE(bad.connect());
+  REQUIRE(bad.call(1, {}, {}, answered));
+  Segment nowhere = bad.segment(Client::kData, 4096);
+  nowhere.handle ^= 0x5a5a5a;
+  const Chunks chunks{.reads = {{.position = 12, .chunk = {{nowhere}}}}};
+  CHECK_FALSE(bad.call(2, chunks, {4096}, answered));
+  CHECK(wait([&] { return rig.server->connections() == 1; }));
+  CHECK(good.call(2, {}, {}, answered));
+}
+
+TEST_CASE("connections end from either side, many times, and leave no memory in use") {
+  Rig rig(device_address());
+  for (int i = 0; i < 20; ++i) {
+    Client client(rig.address);
+    Chunks answered;
+    REQUIRE(client.connect());
+    REQUIRE(client.call(1, {}, {}, answered));
+    const auto service = rig.service(static_cast<std::size_t>(i));
+    if (i % 2 == 0) {
+      rig.server->cut();
+      CHECK(client.ended());
+      rig.server->go_on();
+      REQUIRE(rig.server->listen());
+    } else {
+      rdma_disconnect(client.id());
+    }
+    REQUIRE(wait([&] { return service->ended.load() && rig.server->connections() == 0; }));
+  }
+  CHECK(wait([&] { return rig.pool.in_use_bytes() == 0; }));
+}
+
+TEST_CASE("a server goes while clients are connected") {
+  const char* const address = device_address();
+  for (int i = 0; i < 5; ++i) {
+    auto rig = std::make_unique<Rig>(address);
+    Client client(rig->address);
+    Chunks answered;
+    REQUIRE(client.connect());
+    REQUIRE(client.call(1, {}, {}, answered));
+    rig.reset();
+    CHECK(client.ended());
+  }
+}
