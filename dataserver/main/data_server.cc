@@ -25,6 +25,7 @@ constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs
 constexpr std::chrono::milliseconds kWatchdogRound{500};
 constexpr std::size_t kMaxLocal = 16;     // connections of metadata servers on this machine
 constexpr unsigned kTicksForOneMds = 50;  // before the next address is tried
+constexpr unsigned kTicksForRdma = 25;    // before it is looked whether a device came
 
 }  // namespace
 
@@ -146,6 +147,7 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
                        duplicator_.get(), lease_wait_.get(), &pool_});
   sessions_ = std::make_unique<rpc::SessionServer>(session_options(), *handler_, system_clock(),
                                                    system_random());
+  prepare_rdma();
   if (auto told = start_metrics(); !told) return told;
   if (config_.watchdog.count() > 0 || on_alive_) {
     watchdog_ =
@@ -270,6 +272,42 @@ Result<> DataServer::bind() {
   return {};
 }
 
+// As by TCP, but for the memory of each connection: receives are posted from its start.
+void DataServer::prepare_rdma() {
+  if (config_.listen_rdma.empty()) return;
+  const ClientLimits limits = client_limits(config_);
+  rpc::rdma::ServerOptions options;
+  for (const layout::NetAddress& address : config_.listen_rdma) {
+    options.addresses.push_back({.ip = layout::ip_text(address), .port = address.port});
+  }
+  options.admission.max_connections = limits.connections;
+  options.admission.max_connections_per_peer = config_.max_connections_per_peer;
+  options.admission.max_strangers = std::max<std::size_t>(limits.strangers / 8, 1);
+  options.admission.max_strangers_per_peer =
+      std::max<std::size_t>(limits.strangers_per_peer / 8, 1);
+  options.limits.standing = options.admission.standing = Standing::kStranger;
+  options.limits.look = [this](std::span<const std::byte> head) {
+    return sessions_->look_at(head);
+  };
+  rdma_ = std::make_unique<rpc::rdma::Server>(
+      threads_->threads(), pool_, std::move(options),
+      [this](std::shared_ptr<rpc::Channel> channel) { sessions_->serve(std::move(channel)); });
+}
+
+// Without a device TCP serves alone; one may come.
+void DataServer::listen_by_rdma() {
+  if (rdma_ == nullptr || !listening_ || cut_ || rdma_->listening() == config_.listen_rdma.size())
+    return;
+  if (ticks_without_rdma_++ % kTicksForRdma != 0) return;
+  const auto listening = rdma_->listen();
+  const std::string why = listening ? "" : listening.error().describe();
+  if (!why.empty() && why != no_rdma_) {
+    spdlog::warn("event=no_rdma why=\"{}\" then=\"serves by TCP, and looks again\"", why);
+  }
+  no_rdma_ = why;
+  if (listening) ticks_without_rdma_ = 0;
+}
+
 Result<> DataServer::listen() {
   // First: whoever was connected so before a restart is to find it again, rather than TCP.
   if (auto listened = listen_locally(); !listened) return listened;
@@ -317,10 +355,13 @@ void DataServer::watch_disk() {
     if (std::exchange(cut_, true)) return;
     spdlog::error("event=disk_hangs seconds={}", waited->count());
     for (const auto& listener : listeners_) listener->cut();
+    if (rdma_ != nullptr) rdma_->cut();
   } else if (cut_ && folder.check() && gate_->lease().held()) {
     cut_ = false;
     spdlog::info("event=disk_answers");
     for (const auto& listener : listeners_) listener->go_on();
+    if (rdma_ != nullptr) rdma_->go_on();
+    ticks_without_rdma_ = 0;
   }
 }
 
@@ -337,6 +378,7 @@ Result<> DataServer::tick() {
   if (may_serve_.load() && !listening_ && gate_->lease().held()) {
     if (auto listened = listen(); !listened) return listened;
   }
+  listen_by_rdma();
   if (control_ == nullptr || control_->registered()) {
     ticks_unregistered_ = 0;
   } else if (++ticks_unregistered_ % kTicksForOneMds == 0 && config_.mds.size() > 1) {
@@ -368,6 +410,7 @@ Result<> DataServer::stop() {
   if (std::exchange(stopped_, true)) return {};
   watchdog_.reset();
   for (const auto& listener : listeners_) listener->stop();
+  if (rdma_ != nullptr) rdma_->stop();
   if (local_ != nullptr) local_->stop();
   if (resyncs_ != nullptr) static_cast<void>(resyncs_->stop(std::chrono::seconds(1)));
   if (lease_wait_ != nullptr) lease_wait_->give_up();
@@ -421,10 +464,18 @@ std::vector<std::uint16_t> DataServer::ports() const {
 
 MetricsSample DataServer::metrics() const {
   const FileStore* folder = chain_->folder();
+  static const rpc::rdma::Counts kNoRdma;
+  const rpc::rdma::Counts& rdma = rdma_ == nullptr ? kNoRdma : rdma_->counts();
   return {.operations = counters_->total(),
           .sessions = sessions_->counts(),
           .shared_in_bytes = local_counts_->to_server.load(),
           .shared_out_bytes = local_counts_->to_client.load(),
+          .rdma_configured = rdma_ != nullptr,
+          .rdma_listening = rdma_ == nullptr ? 0 : rdma_->listening(),
+          .rdma_connections = rdma_ == nullptr ? 0 : rdma_->connections(),
+          .rdma_calls = rdma.calls.load(),
+          .rdma_in_bytes = rdma.bytes_in.load(),
+          .rdma_out_bytes = rdma.bytes_out.load(),
           .lease_waiting = lease_wait_->waiting(),
           .fences = fences_->size(),
           .fence_log_bytes = fences_->log_bytes(),

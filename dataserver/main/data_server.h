@@ -29,6 +29,7 @@
 #include "dataserver/process/watchdog.h"
 #include "dataserver/ring/ring_threads.h"
 #include "rpc/session/session_server.h"
+#include "rpc/transport/rdma/rdma_server.h"
 #include "rpc/transport/shm/bulk_channel.h"
 #include "rpc/transport/shm/shm_server.h"
 #include "rpc/transport/tcp_server.h"
@@ -77,6 +78,8 @@ class DataServer {
   [[nodiscard]] Result<> bind();
   [[nodiscard]] Result<> listen();
   [[nodiscard]] Result<> listen_locally();
+  void prepare_rdma();
+  void listen_by_rdma();
   void join_when_able();
   void next_mds();
   [[nodiscard]] std::function<bool()> out_of_touch();
@@ -113,7 +116,8 @@ class DataServer {
   std::unique_ptr<DsHandler> handler_;
   std::unique_ptr<rpc::SessionServer> sessions_;
   std::vector<std::unique_ptr<rpc::TcpServer>> listeners_;
-  std::unique_ptr<rpc::ShmServer> local_;  // null: no shared memory
+  std::unique_ptr<rpc::rdma::Server> rdma_;  // null: none is configured
+  std::unique_ptr<rpc::ShmServer> local_;    // null: no shared memory
   std::shared_ptr<rpc::BulkCounts> local_counts_ = std::make_shared<rpc::BulkCounts>();
   std::unique_ptr<MetricsPage> metrics_;
   std::function<void()> on_alive_;
@@ -129,6 +133,8 @@ class DataServer {
   bool stopped_ = false;
   std::size_t mds_index_ = 0;
   unsigned ticks_unregistered_ = 0;
+  unsigned ticks_without_rdma_ = 0;
+  std::string no_rdma_;  // why there is none now, as was said last
 };
 
 }  // namespace weft::ds

@@ -18,6 +18,18 @@ void write_operations(const CounterTotals& now, Metrics& out) {
   operations("commit", now.commits);
 }
 
+void write_rdma(const MetricsSample& now, Metrics& out) {
+  if (!now.rdma_configured) return;
+  out.gauge("weft_ds_rdma_listening", "Addresses at which clients can come by RDMA",
+            now.rdma_listening);
+  out.gauge("weft_ds_rdma_connections", "Connections by RDMA", now.rdma_connections);
+  out.counter("weft_ds_rdma_calls_total", "Requests that came by RDMA", now.rdma_calls);
+  constexpr char kBytes[] = "weft_ds_rdma_bytes_total";
+  constexpr char kBytesHelp[] = "Bulk data read from clients' memory, and written to it";
+  out.counter(kBytes, kBytesHelp, now.rdma_in_bytes, {{"direction", "in"}});
+  out.counter(kBytes, kBytesHelp, now.rdma_out_bytes, {{"direction", "out"}});
+}
+
 void write_mirror(const MirrorCounts& now, std::size_t window_bytes, Metrics& out) {
   out.gauge("weft_ds_mirror_pending_bytes", "Answered, and not at every partner yet",
             now.pending_bytes);
@@ -112,6 +124,7 @@ void write_metrics(const MetricsSample& now, Metrics& out) {
   constexpr char kSharedHelp[] = "Bulk data exchanged with a metadata server in shared memory";
   out.counter(kShared, kSharedHelp, now.shared_in_bytes, {{"direction", "in"}});
   out.counter(kShared, kSharedHelp, now.shared_out_bytes, {{"direction", "out"}});
+  write_rdma(now, out);
   out.counter("weft_ds_errors_total", "Operations answered with an error", now.operations.errors);
   out.counter("weft_ds_handles_refused_total",
               "Handles that were forged, foreign, fenced, or lacked the right",

@@ -6,6 +6,9 @@
 //   weft_ds_zero_copy_bytes_total                      of those read, sent from the page cache
 //   weft_ds_shared_memory_bytes_total{direction="in|out"}
 //                                                      exchanged so with a metadata server
+//   weft_ds_rdma_listening, weft_ds_rdma_connections   addresses; now; if RDMA is configured
+//   weft_ds_rdma_calls_total                           requests that came so
+//   weft_ds_rdma_bytes_total{direction="in|out"}       read from and written to clients' memory
 //   weft_ds_errors_total                               operations answered with an error
 //   weft_ds_handles_refused_total                      forged, foreign, fenced, lacking the right
 //   weft_ds_size_queries_total, weft_ds_size_reports_total
@@ -68,6 +71,12 @@ struct MetricsSample {
   rpc::SessionServerCounts sessions;
   std::uint64_t shared_in_bytes = 0;
   std::uint64_t shared_out_bytes = 0;
+  bool rdma_configured = false;
+  std::uint64_t rdma_listening = 0;
+  std::uint64_t rdma_connections = 0;
+  std::uint64_t rdma_calls = 0;
+  std::uint64_t rdma_in_bytes = 0;
+  std::uint64_t rdma_out_bytes = 0;
   std::uint64_t lease_waiting = 0;
   std::uint64_t fences = 0;
   std::uint64_t fence_log_bytes = 0;

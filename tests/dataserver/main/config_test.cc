@@ -267,6 +267,37 @@ TEST_CASE("what is missing is said, and a wildcard cannot be advertised") {
   CHECK_FALSE(check_config(config, false));
 }
 
+TEST_CASE("addresses for RDMA are told by their scheme, and have a port of their own") {
+  const auto config = parse_config(
+      "[server]\nlisten = [\"10.0.0.1:2051\", \"rdma://10.0.0.1\", \"rdma://[2001:db8::1]\", "
+      "\"rdma://[2001:db8::1]:99\", \"rdma://10.0.0.1:98\"]\n",
+      "ds.toml");
+  REQUIRE(config);
+  REQUIRE(config->listen.size() == 1);
+  std::vector<std::string> addresses;
+  for (const auto& one : config->listen_rdma) addresses.push_back(layout::to_string(one));
+  CHECK(addresses == std::vector<std::string>{"10.0.0.1:20049", "[2001:db8::1]:20049",
+                                              "[2001:db8::1]:99", "10.0.0.1:98"});
+  for (const char* bad : {"rdma://", "rdma://host", "rdma://10.0.0.1:", "rdma://10.0.0.1:70000",
+                          "rdma:10.0.0.1", "rdma://2001:db8::1:99", "tcp://10.0.0.1:1"}) {
+    INFO(bad);
+    CHECK_FALSE(error_of("[server]\nlisten = [\"" + std::string(bad) + "\"]\n").empty());
+  }
+}
+
+TEST_CASE("RDMA needs TCP beside it, at another port") {
+  auto config = parse_config(kWhole, "ds.toml").value();
+  config.listen_rdma = {layout::make_address("10.0.0.1", 20049).value()};
+  CHECK(check_config(config, false));
+  config.listen_rdma[0].port = 2051;
+  CHECK_FALSE(check_config(config, false));
+  config.listen_rdma[0].port = 0;
+  CHECK_FALSE(check_config(config, false));
+  config.listen_rdma[0].port = 20049;
+  config.listen.clear();
+  CHECK_FALSE(check_config(config, false));
+}
+
 TEST_CASE("a file is read, an absent one is not found") {
   const test::TempFolder folder;
   const std::string path = folder.path() + "/ds.toml";

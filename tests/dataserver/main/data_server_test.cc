@@ -1,9 +1,14 @@
 // The whole data server over TCP, without a metadata server.
 #include "dataserver/main/data_server.h"
 
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <sstream>
 
+#include "rpc/transport/rdma/devices.h"
 #include "tests/dataserver/main/server_rig.h"
 
 namespace weft::ds {
@@ -38,6 +43,45 @@ TEST_CASE("bytes written over TCP are read back, small and large, warm and throu
   const auto last = client.read(handle, (3 << 20) - 10, 100);
   CHECK(last.text.size() == 10);
   CHECK(last.eof);
+  CHECK(server->stop());
+}
+
+// What is logged while it is there.
+class Log {
+ public:
+  Log() {
+    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text_);
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", std::move(sink)));
+  }
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+  ~Log() { spdlog::set_default_logger(before_); }
+  [[nodiscard]] std::size_t count(std::string_view what) const {
+    std::size_t found = 0;
+    const std::string text = text_.str();
+    for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+    return found;
+  }
+
+ private:
+  const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
+  std::ostringstream text_;
+};
+
+TEST_CASE("without a device for RDMA a server says so once, and serves by TCP") {
+  if (rpc::rdma::Devices::any()) SKIP("this machine has an RDMA device");
+  ServerRig rig;
+  rig.config.listen_rdma = {layout::make_address("127.0.0.1", rpc::rdma::kPort).value()};
+  const Log log;
+  const auto server = rig.start();
+  REQUIRE(server->listening());
+  for (int i = 0; i < 60; ++i) REQUIRE(server->tick());
+  CHECK(log.count("event=no_rdma") == 1);
+  DsClient client(server->ports().at(0));
+  const auto handle = rig.handle();
+  const std::string data(1 << 20, 'r');
+  REQUIRE(client.write(handle, 0, data) == Status::NFS4_OK);
+  CHECK(client.read(handle, 0, 1 << 20).text == data);
   CHECK(server->stop());
 }
 
