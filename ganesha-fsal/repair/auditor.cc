@@ -94,6 +94,8 @@ bool Auditor::pause() {
                          [this]() WEFT_REQUIRES(mutex_) { return stopping_ || ending_; });
 }
 
+// A data server that restarts answers again in a moment; one that does not know the request never
+// will.
 template <class T, class Ask>
 Result<T> Auditor::ask(const Ask& question) {
   for (unsigned tried = 1;; ++tried) {
@@ -132,6 +134,7 @@ Result<> Auditor::go_through(std::uint32_t ds_id, bool only_tell) {
       state_.objects += page->objects.size();
     }
     if (!page->more) return {};
+    // Pages come from outside: one that goes back would have the round never end.
     if (std::tie(page->next.folder, page->next.after) <= std::tie(from.folder, from.after)) {
       return fail(Errc::kProtocol, "its list of objects does not go on");
     }
@@ -144,6 +147,8 @@ Result<> Auditor::judge(std::uint32_t ds_id, const layout::ObjectId& suspect, bo
   auto there = ask<control::ObjectStat>([&] { return parts_.stat(ds_id, suspect); });
   if (!there) return pass(there);
   if (!there->exists) return {};
+  // Between the list and this question a file may have been made, or a move begun, whose object it
+  // is. The index is written before any client can write the object, so a second look is enough.
   auto still = parts_.names.without_entry(ds_id, {&suspect, 1});
   if (!still) return pass(still);
   if (still->empty()) return {};
@@ -155,7 +160,7 @@ Result<> Auditor::judge(std::uint32_t ds_id, const layout::ObjectId& suspect, bo
   } else if (!only_tell) {
     auto queued = parts_.names.queue_stray(ds_id, suspect);
     if (!queued) return pass(queued);
-    if (!*queued) return {};
+    if (!*queued) return {};  // the transaction has seen that it is needed
     stray.is = Stray::Is::kRemoved;
     parts_.removals();
   }
@@ -168,6 +173,7 @@ Result<> Auditor::judge(std::uint32_t ds_id, const layout::ObjectId& suspect, bo
   stray.is == Stray::Is::kForeign ? ++state_.foreign : ++state_.strays;
   if (stray.is == Stray::Is::kRemoved) ++state_.removed;
   state_.bytes += stray.bytes;
+  // All are counted; the list is bounded, since it is kept in memory until the next round.
   if (state_.found.size() < parts_.limits.most_found) state_.found.push_back(stray);
   return {};
 }

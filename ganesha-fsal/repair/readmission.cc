@@ -10,6 +10,7 @@
 namespace weft::mds {
 namespace {
 
+// Whether the stripe is current elsewhere, so that this copy may be given up.
 bool has_another(const layout::LayoutMap& map, const layout::Seat& seat) {
   for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
     const bool current = map.copies[copy].state_of(seat.stripe) == layout::CopyState::kCurrent;
@@ -98,7 +99,7 @@ void Readmission::review(const Registry::Foreign& store) {
     spdlog::error("event=store_review_failed ds={} error=\"{}\"", id, found.error().describe());
     return pause(store, parts_.limits.retry);
   }
-  if (found->interrupted) return;
+  if (found->interrupted) return;  // nothing was promised: the next turn begins anew
   if (found->failed > 0) {
     parts_.explain(id, "its copies cannot be marked stale yet: " + found->error);
     return pause(store, parts_.limits.retry);
@@ -116,6 +117,7 @@ void Readmission::review(const Registry::Foreign& store) {
                                    found->away, id));
     return pause(store, parts_.limits.retry);
   }
+  // Fences before it is let in: it tells nobody apart who was fenced while its store was elsewhere.
   auto admitted = fence_clients(id);
   if (admitted && goes_on(store)) admitted = parts_.admit(id, store.state);
   spdlog::warn("event=store_admitted ds={} generation={} only_copies={} as_is={} outcome=\"{}\"",
@@ -149,6 +151,8 @@ Result<> Readmission::mark_page(std::uint32_t ds_id, std::span<const layout::Obj
     if (!*before || (*before)->object_generation != object.generation) continue;  // it was removed
     const auto seat = layout::seat_of(**before, ds_id);
     if (!seat) continue;  // it was moved away
+    // Marking the only copy stale would leave nothing to be read, which is no better than old data:
+    // an administrator decides.
     if (!has_another(**before, *seat)) {
       ++found.only;
     } else if (auto marked = parts_.mark(object.fileid, ds_id); !marked) {
@@ -157,6 +161,7 @@ Result<> Readmission::mark_page(std::uint32_t ds_id, std::span<const layout::Obj
       ++(away ? found.away : found.failed);
       if (!away) found.error = marked.error().describe();
     }
+    // The present epoch: marking may have raised it. At 1 nobody was ever fenced.
     auto after = parts_.names.layout(object.fileid);
     if (!after) return pass(after);
     if (!*after) continue;

@@ -30,6 +30,7 @@ void Scrubber::stop() {
   threads_.clear();
 }
 
+// Findings outlive rounds: what differs stays listed until a later look finds it mended.
 void Scrubber::begin_locked(bool only_tell) {
   auto findings = std::move(state_.findings);
   auto resolved = std::move(state_.resolved);
@@ -98,6 +99,7 @@ ScrubState Scrubber::state() const {
 void Scrubber::run() {
   MutexLock lock(mutex_);
   while (!stopping_) {
+    // First: somebody waits for these.
     if (!resolutions_.empty()) {
       const Resolution what = resolutions_.front();
       resolutions_.pop_front();
@@ -165,6 +167,7 @@ void Scrubber::count(FileId file, const Result<ScrubOutcome>& outcome) {
     if (outcome.error() == Errc::kStale || outcome.error() == Errc::kNotFound) {  // removed
       return keep_findings(file, {});
     }
+    // A file that is being written says nothing about its copies, so nothing failed.
     if (outcome.error() == Errc::kBusy) {
       ++state_.written;
     } else {
@@ -191,6 +194,7 @@ void Scrubber::keep_findings(FileId file, const std::vector<ScrubFinding>& findi
   auto& kept = state_.findings;
   std::erase_if(kept, [&](const auto& old) { return old.file == file && !old.mended; });
   for (const ScrubFinding& finding : findings) {
+    // When the list is full, news of what is mended makes way for what is not.
     if (kept.size() >= parts_.limits.most_findings) {
       const auto mended = std::ranges::find(kept, true, &ScrubFinding::mended);
       if (mended == kept.end()) {
