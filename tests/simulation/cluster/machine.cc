@@ -11,6 +11,12 @@
 
 namespace weft::sim {
 
+namespace {
+
+constexpr Ns kTurn = 200 * kMillisecond;  // run_until_stopped()'s
+
+}  // namespace
+
 Machine::Machine(unsigned node, std::string name, const std::string& folder,
                  std::uint64_t disk_bytes)
     : node_(node),
@@ -42,8 +48,7 @@ void Machine::run() {
 
 bool Machine::stop() {
   trace(name_ + " is stopped");
-  stopping_ = true;
-  thread_.join();
+  end();
   return ended_well_;
 }
 
@@ -58,8 +63,7 @@ void Machine::die(Loss loss) {
   }
   resume(node_);
   vanish();
-  stopping_ = true;
-  thread_.join();
+  end();
   network::revive(node_);
 }
 
@@ -68,7 +72,13 @@ bool Machine::failed(const Error& error) const {
   return false;
 }
 
-void Machine::rest() const { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
+void Machine::end() {
+  stopping_ = true;
+  wake_all(resting_);
+  thread_.join();
+}
+
+void Machine::rest() { static_cast<void>(wait_until(resting_, now() + kTurn)); }
 
 void write_file(const std::string& path, const std::string& text) {
   const Real real;

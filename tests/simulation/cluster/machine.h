@@ -54,8 +54,9 @@ class Machine {
   // It is about to die: what others in this process know of it goes.
   virtual void vanish() {}
   [[nodiscard]] bool stopping() const { return stopping_; }
-  // Each of the program's turns ends with this.
-  void rest() const;
+  // Each of the program's turns ends with this: as in its main() it waits until the next one is
+  // due, or it is to end.
+  void rest();
 
   // What the configurations of weft-ds and weft-target have in common.
   template <class Config>
@@ -88,6 +89,7 @@ class Machine {
 
  private:
   void run();
+  void end();
   bool failed(const Error& error) const;
 
   const unsigned node_;
@@ -96,6 +98,7 @@ class Machine {
   const std::string key_file_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> ended_{false};
+  WaitList resting_;
   bool ended_well_ = false;
   unsigned lives_ = 0;
   std::thread thread_;
