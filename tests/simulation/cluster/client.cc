@@ -21,6 +21,10 @@ namespace {
 // However many faults there are, each ends: an application waits no longer than this.
 constexpr Ns kPatience = 600 * kSecond;
 
+// Of a client, at a time; and how long each of them is.
+constexpr std::size_t kMostPassing = 4;
+constexpr std::size_t kPassingBlocks = 8;
+
 // What a thread waits for that another one answers.
 template <class T>
 class Waiter {
@@ -143,6 +147,7 @@ void Client::create(SharedFile& file, const std::string& name) {
     });
     if (!made || !*made) continue;
     file.id = (*made)->attributes.id;
+    file.name = name;
     names_[name] = true;
     return;
   }
@@ -497,15 +502,72 @@ void Client::work_on_names() {
     names_[name] = false;
     names_[second] = true;
   } else if (choose(2) == 0) {
-    for (;; again()) {
-      const auto gone = ask<Result<mds::Removed>>([&](mds::MetadataServer& server) {
-        return server.names().remove(mds::kSuperuser, mds::kRootFileId, name);
-      });
-      if (gone && (*gone || gone->error() == Errc::kNotFound)) break;
-    }
-    names_[name] = false;
+    remove(name);
   }
   ++totals_.names;
+}
+
+void Client::remove(const std::string& name) {
+  for (;; again()) {
+    const auto gone = ask<Result<mds::Removed>>([&](mds::MetadataServer& server) {
+      auto removed = server.names().remove(mds::kSuperuser, mds::kRootFileId, name);
+      if (removed && removed->orphaned) server.orphaned(removed->attributes.id);
+      return removed;
+    });
+    if (gone && (*gone || gone->error() == Errc::kNotFound)) break;  // or it was done before
+  }
+  names_[name] = false;
+}
+
+void Client::work_on_passing_files(bool one_goes) {
+  if (passing_.size() == kMostPassing) one_goes = true;
+  if (!passing_.empty() && (one_goes || choose(3) == 0)) {
+    const auto chosen = passing_.begin() + static_cast<std::ptrdiff_t>(choose(passing_.size()));
+    const std::unique_ptr<SharedFile> file = std::move(*chosen);
+    passing_.erase(chosen);
+    if (choose(2) == 0) write_and_sync(*file);
+    remove_file(*file);
+    return;
+  }
+  const unsigned number = next_name_++;
+  // No other file of the run has this number.
+  auto file = std::make_unique<SharedFile>(1000 * (index_ + 1) + number, kPassingBlocks);
+  create(*file, "p" + std::to_string(index_) + "-" + std::to_string(number));
+  write_and_sync(*file);
+  passing_.push_back(std::move(file));
+}
+
+// As often as not it is open meanwhile: then it has its data until it is closed.
+void Client::remove_file(SharedFile& file) {
+  begin("remove " + file.name + ", inode " + std::to_string(file.id));
+  unsigned opened_in = 0;  // a life of the metadata server; 0: it is not open
+  if (choose(2) == 0) {
+    static_cast<void>(ask<Answered>([&](mds::MetadataServer& server) {
+      if (server.names().hold(file.id)) opened_in = mds_.lives();
+      return Answered{};
+    }));
+  }
+  if (opened_in == 0) close_layout(file.id);
+  remove(file.name);
+  if (opened_in != 0 && choose(2) == 0) {
+    static_cast<void>(file.history.next(0));
+    static_cast<void>(write_by_layout(file, {0}));
+  }
+  close_layout(file.id);
+  // CLOSE is said again until it is answered, and done once.
+  for (bool closed = opened_in == 0; !closed && opened_in == mds_.lives();) {
+    static_cast<void>(ask<Answered>([&](mds::MetadataServer& server) {
+      if (opened_in == mds_.lives() && !std::exchange(closed, true)) server.release(file.id);
+      return Answered{};
+    }));
+    if (!closed) again();
+  }
+  ++totals_.removed;
+}
+
+void Client::close_layout(mds::FileId file) {
+  const std::lock_guard lock(mutex_);
+  give_back(file, false);
 }
 
 void Client::check_names() {

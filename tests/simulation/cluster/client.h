@@ -33,6 +33,7 @@ namespace weft::sim {
 struct SharedFile {
   SharedFile(std::uint32_t number, std::size_t blocks) : history(number, blocks) {}
   mds::FileId id = 0;
+  std::string name{};
   History history;
 };
 
@@ -40,7 +41,8 @@ struct ClientTotals {
   std::uint64_t syncs = 0;
   std::uint64_t reads = 0;
   std::uint64_t names = 0;
-  std::uint64_t again = 0;  // attempts that had to be made anew
+  std::uint64_t removed = 0;  // files with data
+  std::uint64_t again = 0;    // attempts that had to be made anew
 };
 
 // What did not work of an attempt.
@@ -70,6 +72,11 @@ class Client {
   // take that.
   void write_when_fenced(SharedFile& file);
   void work_on_names();
+  // One of a few files with data comes, or goes.
+  void work_on_passing_files(bool one_goes);
+  [[nodiscard]] const std::vector<std::unique_ptr<SharedFile>>& passing_files() const {
+    return passing_;
+  }
   // Every name that was promised is there, and none that was removed.
   void check_names();
 
@@ -106,6 +113,9 @@ class Client {
   // The server may still carry out what it did not answer: the layout is lost, so that it is
   // fenced.
   void lose(mds::FileId file, const Failures& failures = {});
+  void close_layout(mds::FileId file);
+  void remove(const std::string& name);
+  void remove_file(SharedFile& file);
   // LAYOUTRETURN's body.
   void report(mds::MetadataServer& server, mds::FileId file, const Failures& failures) const;
   [[nodiscard]] bool write_by_layout(SharedFile& file, const Blocks& blocks);
@@ -129,6 +139,7 @@ class Client {
   std::map<mds::FileId, Layout> layouts_;
   std::map<std::string, bool> names_;  // of this client's own: promised to be there, or not
   unsigned next_name_ = 0;
+  std::vector<std::unique_ptr<SharedFile>> passing_;
   std::string doing_;
   std::string refusal_;  // why the last attempt at it failed
   Ns deadline_ = 0;

@@ -88,7 +88,8 @@ class Cluster final : Clients {
   unsigned deaths_ = 0;
   std::size_t compared_ = 0;  // objects, on the disks
   bool lease_runs_out_ = false;
-  bool over_ = false;  // the clients go
+  unsigned drains_ = 0;  // under way
+  bool over_ = false;    // the clients go
 };
 
 unsigned targets_of(StoreKind kind) {
@@ -193,7 +194,10 @@ void Cluster::work() {
         SharedFile& own = *files_[c * options_.files + choose(options_.files)];
         SharedFile& any = *files_[choose(files_.size())];
         // What a lease is for: while one runs out, fences that only its end makes good.
-        const std::uint64_t what = lease_runs_out_ && choose(2) == 0 ? 4 : choose(10);
+        // And while objects move, files go whose objects these are.
+        const std::uint64_t what = lease_runs_out_ && choose(2) == 0 ? 4
+                                   : drains_ > 0 && choose(3) == 0   ? 6
+                                                                     : choose(11);
         switch (what) {
           case 0: client.work_on_names(); break;
           case 4: client.write_when_fenced(own); break;
@@ -201,6 +205,7 @@ void Cluster::work() {
           case 1: client.read(own, true); break;
           case 2: client.read(any, false); break;
           case 3: client.read(any, true); break;
+          case 6: client.work_on_passing_files(drains_ > 0); break;
           default: client.write_and_sync(own); break;
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(choose(400)));
@@ -300,11 +305,13 @@ void Cluster::drain_fault() {
   const auto ds_id = static_cast<std::uint32_t>(1 + choose(servers_.size()));
   trace("data server id " + std::to_string(ds_id) + " is drained");
   if (!set_duty(ds_id, mds::Duty::kDraining)) return;
+  ++drains_;
   const std::uint64_t faults = choose(3);
   for (std::uint64_t i = 0; i <= faults; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(choose(10'000)));
     if (i < faults) fault();
   }
+  --drains_;
   trace("data server id " + std::to_string(ds_id) + " serves again");
   static_cast<void>(set_duty(ds_id, mds::Duty::kServing));  // or quiet() does
 }
@@ -537,6 +544,9 @@ void Cluster::check() {
   for (const auto& client : clients_) client->check_names();
   await_quiet();
   for (const auto& file : files_) check_stored(*file);
+  for (const auto& client : clients_) {
+    for (const auto& file : client->passing_files()) check_stored(*file);
+  }
   check_strays();
   if (compared_ == 0) failed("no object is on any disk");
 }
@@ -547,6 +557,7 @@ ClientTotals Cluster::totals() const {
     all.syncs += client->totals().syncs;
     all.reads += client->totals().reads;
     all.names += client->totals().names;
+    all.removed += client->totals().removed;
     all.again += client->totals().again;
   }
   return all;
@@ -555,8 +566,9 @@ ClientTotals Cluster::totals() const {
 std::string Cluster::summary() const {
   const ClientTotals all = totals();
   return std::to_string(all.syncs) + " syncs, " + std::to_string(all.reads) + " reads, " +
-         std::to_string(all.names) + " names, " + std::to_string(all.again) + " again, " +
-         std::to_string(deaths_) + " deaths, " + std::to_string(now() / kSecond) + " s";
+         std::to_string(all.names) + " names, " + std::to_string(all.removed) + " removed, " +
+         std::to_string(all.again) + " again, " + std::to_string(deaths_) + " deaths, " +
+         std::to_string(now() / kSecond) + " s";
 }
 
 Costs::Times times_of(const std::map<unsigned, Ns>& costs, double divisor) {
