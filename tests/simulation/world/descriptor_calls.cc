@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tests/simulation/world/bare_folders.h"
 #include "tests/simulation/world/descriptors.h"
 #include "tests/simulation/world/disk.h"
 #include "tests/simulation/world/real.h"
@@ -43,6 +44,7 @@ ssize_t write_any(int fd, const iovec* from, int count) {
 
 int duplicate(int fd, int least) {
   if (auto found = sim::find(fd); found != nullptr) return sim::install(std::move(found));
+  sim::disk::make_real(fd);
   return WEFT_REAL(fcntl)(fd, F_DUPFD_CLOEXEC, least);
 }
 
@@ -62,6 +64,7 @@ int any_fcntl(int fd, int command, void* argument) {
   if (const auto found = sim::find(fd); found != nullptr) {
     return control_descriptor(*found, fd, command, reinterpret_cast<long>(argument));
   }
+  if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) sim::disk::make_real(fd);
   return WEFT_REAL(fcntl)(fd, command, argument);
 }
 

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <memory>
+#include <string_view>
 #include <vector>
 
+#include "tests/simulation/world/bare_folders.h"
 #include "tests/simulation/world/disk_work.h"
 #include "tests/simulation/world/real.h"
 
@@ -110,6 +113,7 @@ unsigned make(const std::string& folder, std::uint64_t capacity_bytes) {
 }
 
 std::string path(unsigned disk) { return present(disk).path; }
+unsigned count() { return static_cast<unsigned>(disks().size()); }
 
 void behave(unsigned disk, const Behaviour& behaviour) {
   disks().at(disk)->behaviour = behaviour;
@@ -128,14 +132,56 @@ std::shared_ptr<Node> node_of(int fd) {
   if (WEFT_REAL(fstat)(fd, &found) != 0) return nullptr;
   auto node = find_node(found);
   if (node == nullptr) return nullptr;
+  is_of(fd, node);
+  return node;
+}
+
+void is_of(int fd, std::shared_ptr<Node> node) {
+  auto& files = open_files();
+  const auto at = static_cast<std::size_t>(fd);
   if (at >= files.size()) files.resize(at + 1);
-  return files[at] = std::move(node);
+  files[at] = std::move(node);
+}
+
+std::vector<int> descriptors_of(const Node& node) {
+  std::vector<int> found;
+  for (std::size_t fd = 0; fd < open_files().size(); ++fd) {
+    if (open_files()[fd].get() == &node) found.push_back(static_cast<int>(fd));
+  }
+  return found;
+}
+
+std::shared_ptr<Node> bare_of(int fd) {
+  const auto& files = open_files();
+  const auto at = static_cast<std::size_t>(fd);
+  if (fd < 0 || at >= files.size() || files[at] == nullptr || !files[at]->bare) return nullptr;
+  return files[at];
+}
+
+Named named(int folder, const char* path) {
+  std::string_view text = path;
+  while (text.size() > 1 && text.ends_with('/')) text.remove_suffix(1);
+  const std::size_t slash = text.rfind('/');
+  if (slash == text.npos) {
+    return {folder == AT_FDCWD ? node_at(AT_FDCWD, ".") : node_of(folder), std::string(text)};
+  }
+  const std::string above(text.substr(0, slash == 0 ? 1 : slash));
+  return {node_at(folder, above.c_str()), std::string(text.substr(slash + 1))};
 }
 
 std::shared_ptr<Node> node_at(int folder, const char* path) {
+  // Most are folders of a store, by their names in it: no need to ask.
+  if (folder != AT_FDCWD && std::strchr(path, '/') == nullptr) {
+    const auto above = node_of(folder);
+    if (auto bare = above == nullptr ? nullptr : find_bare(*above, path); bare != nullptr) {
+      return bare;
+    }
+  }
   struct stat found{};
-  if (WEFT_REAL(fstatat)(folder, path, &found, AT_SYMLINK_NOFOLLOW) != 0) return nullptr;
-  return find_node(found);
+  if (WEFT_REAL(fstatat)(folder, path, &found, AT_SYMLINK_NOFOLLOW) == 0) return find_node(found);
+  if (errno != ENOENT || std::string_view(path).find('/') == std::string_view::npos) return nullptr;
+  const Named at = named(folder, path);
+  return at.folder == nullptr ? nullptr : find_bare(*at.folder, at.name);
 }
 
 void forget(int fd) {

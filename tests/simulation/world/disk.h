@@ -33,6 +33,8 @@ namespace weft::sim::disk {
 // Makes a disk with an empty folder. The number is the caller's to use below.
 [[nodiscard]] unsigned make(const std::string& folder, std::uint64_t capacity_bytes);
 [[nodiscard]] std::string path(unsigned disk);
+// How many there are.
+[[nodiscard]] unsigned count();
 
 // What the disk does from now on.
 struct Behaviour {

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "tests/simulation/world/bare_folders.h"
+
 namespace weft::sim::disk {
 
 namespace {
@@ -142,13 +144,17 @@ std::shared_ptr<Node> add_node(Life& life, const struct stat& found) {
   node->life = &life;
   node->id = life.next_id++;
   node->folder = S_ISDIR(found.st_mode);
-  node->inode = {found.st_dev, found.st_ino};
   node->size = node->folder ? 0 : static_cast<std::uint64_t>(found.st_size);
   node->used = node->folder ? kPage : static_cast<std::uint64_t>(found.st_blocks) * kSector;
   life.used += node->used;
   life.nodes.emplace(node->id, node);
-  by_inode()[node->inode] = node;
+  if (found.st_ino != 0) has_inode(node, found);
   return node;
+}
+
+void has_inode(const std::shared_ptr<Node>& node, const struct stat& found) {
+  node->inode = {found.st_dev, found.st_ino};
+  by_inode()[node->inode] = node;
 }
 
 void journal(Life& life, Change change) {
@@ -362,7 +368,8 @@ class Rebuild {
     const auto end = from_.names.lower_bound({node.id + 1, ""});
     for (auto at = from_.names.lower_bound({node.id, ""}); at != end; ++at) {
       const std::string below = path + "/" + at->first.second;
-      auto child = at->second->folder ? make_folder(below) : make_file(*at->second, below);
+      auto child = at->second->folder ? make_folder(*at->second, made, at->first.second, below)
+                                      : make_file(*at->second, below);
       ++child->links;
       ++child->durable_links;
       to_.names.emplace(Place{made->id, at->first.second}, child);
@@ -371,12 +378,20 @@ class Rebuild {
   }
 
  private:
-  std::shared_ptr<Node> make_folder(const std::string& path) {
+  std::shared_ptr<Node> make_folder(const Node& node, const std::shared_ptr<Node>& parent,
+                                    const std::string& name, const std::string& path) {
+    const auto inside = from_.names.lower_bound({node.id, ""});
+    if (inside == from_.names.end() || inside->first.first != node.id) {
+      return add_bare(to_, parent, name);
+    }
     struct stat found{};
     if (::mkdir(path.c_str(), 0700) != 0 || ::stat(path.c_str(), &found) != 0) {
       broken("make " + path);
     }
-    return add_node(to_, found);
+    auto made = add_node(to_, found);
+    made->parent = parent;
+    made->name = name;
+    return made;
   }
   std::shared_ptr<Node> make_file(const Node& node, const std::string& path) {
     if (const auto known = made_.find(node.id); known != made_.end()) {

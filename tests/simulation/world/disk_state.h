@@ -46,7 +46,10 @@ struct Node {
   std::uint64_t id = 0;  // counts up in a life, so that it is the same in each run
   bool folder = false;
   std::pair<std::uint64_t, std::uint64_t> inode;  // device and number of the real file
-  std::uint64_t links = 0;                        // names as the programs see it
+  bool bare = false;  // a folder that the real file system does not have (bare_folders.h)
+  std::shared_ptr<Node> parent;  // of folders: what it is in, null for the root, and as what
+  std::string name;
+  std::uint64_t links = 0;  // names as the programs see it
   std::uint64_t durable_links = 0;
   std::uint64_t journaled = 0;  // entries of the journal that concern it
   std::uint64_t size = 0;
@@ -78,11 +81,14 @@ struct Life {
   std::map<Place, std::shared_ptr<Node>> names;  // the durable ones
   std::deque<Change> journal;
   std::set<std::uint64_t> unsynced;  // ids of files with dirty pages or another size
+  std::map<Place, std::shared_ptr<Node>> bare;
 };
 
 // The file with this real inode; null: not on a simulated disk.
 [[nodiscard]] std::shared_ptr<Node> find_node(const struct stat& found);
 [[nodiscard]] std::shared_ptr<Node> add_node(Life& life, const struct stat& found);
+// What was bare is that real folder.
+void has_inode(const std::shared_ptr<Node>& node, const struct stat& found);
 // The simulation's own name for it.
 [[nodiscard]] std::string own_path(const Node& node);
 [[nodiscard]] std::string files_path(const Life& life);

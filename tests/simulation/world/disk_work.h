@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/simulation/world/disk_state.h"
 
@@ -17,6 +18,17 @@ namespace weft::sim::disk {
 [[nodiscard]] std::shared_ptr<Node> node_of(int fd);
 // The folder's file or folder, or what is at a path; null as above, and when it is not there.
 [[nodiscard]] std::shared_ptr<Node> node_at(int folder, const char* path);
+// Where a path's last name is, whether there is such a name or not.
+struct Named {
+  std::shared_ptr<Node> folder;  // null: on no simulated disk
+  std::string name;
+};
+[[nodiscard]] Named named(int folder, const char* path);
+
+// The number is of that file or folder from now on.
+void is_of(int fd, std::shared_ptr<Node> node);
+// All that were found so far.
+[[nodiscard]] std::vector<int> descriptors_of(const Node& node);
 
 enum class Work { kRead, kWrite, kSync };
 // Waits as long as the work takes, and longer while the disk is stuck. 0, or EIO.

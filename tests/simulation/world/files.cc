@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "tests/simulation/world/bare_folders.h"
 #include "tests/simulation/world/disk_work.h"
 #include "tests/simulation/world/real.h"
 #include "tests/simulation/world/scheduler.h"
@@ -25,27 +26,28 @@ using disk::Change;
 using disk::Node;
 using NodePtr = std::shared_ptr<Node>;
 
-// Where a path's last name is. Its folder is null when that is on no simulated disk.
-struct Where {
-  NodePtr folder;
-  std::string name;
+struct Where : disk::Named {
   [[nodiscard]] bool tracked() const { return folder != nullptr && !folder->life->over; }
   [[nodiscard]] disk::Place place() const { return {folder->id, name}; }
+  // Something is put there.
+  void make_real() const {
+    if (folder != nullptr) disk::make_real(folder);
+  }
 };
 
+// The call is about to use the descriptor `folder`.
 Where where(int folder, const char* path) {
-  std::string_view text = path;
-  while (text.size() > 1 && text.ends_with('/')) text.remove_suffix(1);
-  const std::size_t slash = text.rfind('/');
-  if (slash == text.npos) {
-    return {folder == AT_FDCWD ? disk::node_at(AT_FDCWD, ".") : disk::node_of(folder),
-            std::string(text)};
-  }
-  const std::string above(text.substr(0, slash == 0 ? 1 : slash));
-  return {disk::node_at(folder, above.c_str()), std::string(text.substr(slash + 1))};
+  disk::make_real(folder);
+  return {disk::named(folder, path)};
 }
 
-// The new file or folder at `at` belongs to the disk from now on.
+void journal_new(const Where& at, const NodePtr& node) {
+  note(node->id);
+  disk::journal(*node->life,
+                {.names = {{at.place(), node}}, .gone = {}, .cut = nullptr, .size = 0});
+}
+
+// The new file at `at` belongs to the disk from now on.
 void created(const Where& at, int folder, const char* path) {
   struct stat found{};
   if (WEFT_REAL(fstatat)(folder, path, &found, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -59,14 +61,17 @@ void created(const Where& at, int folder, const char* path) {
       disk::broken(std::string("link the new ") + path);
     }
   }
-  note(node->id);
-  disk::journal(life, {.names = {{at.place(), node}}, .gone = {}, .cut = nullptr, .size = 0});
+  journal_new(at, node);
 }
 
 // The disk reads what it overwrites by another descriptor; direct I/O is the same to it.
 int real_flags(int flags) { return flags & ~(O_DIRECT | O_TRUNC); }
 
 int open_known(const NodePtr& node, int folder, const char* path, int flags, mode_t mode) {
+  if (node->bare && (flags & O_ACCMODE) == O_RDONLY && (flags & O_CREAT) == 0) {
+    return disk::open_bare(node);
+  }
+  if (node->bare) disk::make_real(node);  // refuses to be written
   const int fd = WEFT_REAL(openat)(folder, path, real_flags(flags), mode);
   if (fd < 0 || (flags & O_TRUNC) == 0 || (flags & O_ACCMODE) == O_RDONLY) return fd;
   if (!node->life->over && node->life->nodes.contains(node->id)) disk::before_resize(node, 0);
@@ -85,10 +90,18 @@ int rename_file(int from_folder, const char* from, int to_folder, const char* to
   }
   const NodePtr node = tracked ? disk::node_at(from_folder, from) : nullptr;
   const NodePtr replaced = tracked ? disk::node_at(to_folder, to) : nullptr;
+  target.make_real();
+  for (const NodePtr& folder : {node, replaced}) {
+    if (folder != nullptr) disk::make_real(folder);
+  }
   if (tracked && (flags & ~unsigned{RENAME_NOREPLACE}) != 0) disk::broken("such a rename");
   const int result = WEFT_REAL(renameat2)(from_folder, from, to_folder, to, flags);
   if (result != 0 || node == nullptr || node == replaced) return result;
   note(node->id);
+  if (node->folder) {
+    node->parent = target.folder;
+    node->name = target.name;
+  }
   Change change{.names = {{source.place(), nullptr}, {target.place(), node}},
                 .gone = {node},
                 .cut = nullptr,
@@ -101,9 +114,18 @@ int rename_file(int from_folder, const char* from, int to_folder, const char* to
 int remove_name(int folder, const char* path, int flags) {
   preempt();
   const Where at = where(folder, path);
-  const NodePtr node = at.tracked() ? disk::node_at(folder, path) : nullptr;
-  const int result = WEFT_REAL(unlinkat)(folder, path, flags);
-  if (result != 0 || node == nullptr) return result;
+  const NodePtr node = at.folder != nullptr ? disk::node_at(folder, path) : nullptr;
+  int result = 0;
+  if (node == nullptr || !node->bare) {
+    if (node != nullptr && node->folder) disk::make_real_in(*node);
+    result = WEFT_REAL(unlinkat)(folder, path, flags);
+  } else if ((flags & AT_REMOVEDIR) != 0) {
+    disk::forget_bare(*node);
+  } else {
+    errno = EISDIR;
+    result = -1;
+  }
+  if (result != 0 || node == nullptr || !at.tracked()) return result;
   note(node->id);
   disk::journal(*node->life,
                 {.names = {{at.place(), nullptr}}, .gone = {node}, .cut = nullptr, .size = 0});
@@ -113,19 +135,28 @@ int remove_name(int folder, const char* path, int flags) {
 int make_folder(int folder, const char* path, mode_t mode) {
   preempt();
   const Where at = where(folder, path);
-  if (at.tracked() && disk::space_of(*at.folder->life).free < disk::kPage &&
-      disk::node_at(folder, path) == nullptr) {
+  at.make_real();
+  if (!at.tracked() || !at.folder->folder || at.folder->links == 0 || at.name.empty()) {
+    return WEFT_REAL(mkdirat)(folder, path, mode);
+  }
+  if (disk::node_at(folder, path) != nullptr) {
+    errno = EEXIST;
+    return -1;
+  }
+  disk::Life& life = *at.folder->life;
+  if (disk::space_of(life).free < disk::kPage) {
     errno = ENOSPC;
     return -1;
   }
-  const int result = WEFT_REAL(mkdirat)(folder, path, mode);
-  if (result == 0 && at.tracked()) created(at, folder, path);
-  return result;
+  journal_new(at, disk::add_bare(life, at.folder, at.name));
+  return 0;
 }
 
 int link_file(int from_folder, const char* from, int to_folder, const char* to, int flags) {
   preempt();
   const Where target = where(to_folder, to);
+  disk::make_real(from_folder);
+  target.make_real();
   const NodePtr node = target.tracked() ? disk::node_at(from_folder, from) : nullptr;
   const int result = WEFT_REAL(linkat)(from_folder, from, to_folder, to, flags);
   if (result != 0 || node == nullptr) return result;
@@ -139,12 +170,18 @@ int link_file(int from_folder, const char* from, int to_folder, const char* to, 
 int open_file(int folder, const char* path, int flags, mode_t mode) {
   preempt();
   if (const auto canned = open_canned(path)) return *canned;
-  if ((flags & O_TMPFILE) == O_TMPFILE) return WEFT_REAL(openat)(folder, path, flags, mode);
-  if (const auto node = disk::node_at(folder, path); node != nullptr) {
+  disk::make_real(folder);
+  const auto node = disk::node_at(folder, path);
+  if ((flags & O_TMPFILE) == O_TMPFILE) {
+    if (node != nullptr) disk::make_real(node);
+    return WEFT_REAL(openat)(folder, path, flags, mode);
+  }
+  if (node != nullptr) {
     return open_known(node, folder, path, flags, mode);
   }
   if ((flags & O_CREAT) == 0) return WEFT_REAL(openat)(folder, path, flags, mode);
   const Where at = where(folder, path);
+  at.make_real();
   const int fd =
       WEFT_REAL(openat)(folder, path, at.folder == nullptr ? flags : real_flags(flags), mode);
   if (fd >= 0 && at.tracked()) created(at, folder, path);

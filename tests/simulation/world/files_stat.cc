@@ -1,6 +1,5 @@
 // What the system says of files and file systems, and the streams of stdio, which open and close
 // files past the functions that others call.
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "tests/simulation/world/bare_folders.h"
 #include "tests/simulation/world/disk_work.h"
 #include "tests/simulation/world/files.h"
 #include "tests/simulation/world/real.h"
@@ -26,23 +26,52 @@ namespace {
 constexpr unsigned kMajor = 259;  // as disks have in /proc/diskstats
 
 // Numbers and times that are the same in each run, and links without the simulation's own.
-int tell(int result, struct stat* found) {
-  if (result != 0) return result;
-  const auto node = disk::find_node(*found);
-  if (node == nullptr) return 0;
-  found->st_dev = makedev(kMajor, node->life->disk);
-  found->st_ino = node->id + 1;
-  if (!node->folder) {
-    found->st_nlink = node->links;
-    found->st_blocks = static_cast<blkcnt_t>(node->used / disk::kSector);
+void tell(const disk::Node& node, struct stat* found) {
+  found->st_dev = makedev(kMajor, node.life->disk);
+  found->st_ino = node.id + 1;
+  if (!node.folder) {
+    found->st_nlink = node.links;
+    found->st_blocks = static_cast<blkcnt_t>(node.used / disk::kSector);
   }
   const timespec time{kRealStart / kSecond, 0};
   found->st_atim = found->st_mtim = found->st_ctim = time;
+}
+void tell_bare(const disk::Node& node, struct stat* found) {
+  *found = {};
+  found->st_mode = S_IFDIR | 0700;
+  found->st_nlink = 2;
+  found->st_blksize = disk::kPage;
+  tell(node, found);
+}
+
+// What the real system has said of a name, or of a descriptor: `path` null.
+int tell(int result, int folder, const char* path, struct stat* found) {
+  if (result != 0) {
+    const int error = errno;
+    const auto bare = path != nullptr && error == ENOENT ? disk::node_at(folder, path) : nullptr;
+    errno = error;
+    if (bare == nullptr) return result;
+    tell_bare(*bare, found);
+    return 0;
+  }
+  if (path == nullptr) {
+    if (const auto bare = disk::bare_of(folder); bare != nullptr) {
+      tell_bare(*bare, found);
+      return 0;
+    }
+  }
+  if (const auto node = disk::find_node(*found); node != nullptr) tell(*node, found);
   return 0;
 }
-int tell(int result, struct stat64* found) {
+int tell(int result, int folder, const char* path, struct stat64* found) {
   static_assert(sizeof(struct stat) == sizeof(struct stat64));
-  return tell(result, reinterpret_cast<struct stat*>(found));
+  return tell(result, folder, path, reinterpret_cast<struct stat*>(found));
+}
+int tell_access(int result, int folder, const char* path) {
+  if (result == 0 || errno != ENOENT) return result;
+  const bool bare = disk::node_at(folder, path) != nullptr;
+  errno = ENOENT;
+  return bare ? 0 : result;
 }
 
 int tell_space(const std::shared_ptr<disk::Node>& node, struct statvfs* out) {
@@ -76,35 +105,47 @@ extern "C" {
 
 int stat(const char* path, struct stat* out) {
   const int result = WEFT_REAL(stat)(path, out);
-  return sim::active() ? sim::tell(result, out) : result;
+  return sim::active() ? sim::tell(result, AT_FDCWD, path, out) : result;
 }
 int stat64(const char* path, struct stat64* out) {
   const int result = WEFT_REAL(stat64)(path, out);
-  return sim::active() ? sim::tell(result, out) : result;
+  return sim::active() ? sim::tell(result, AT_FDCWD, path, out) : result;
 }
 int lstat(const char* path, struct stat* out) {
   const int result = WEFT_REAL(lstat)(path, out);
-  return sim::active() ? sim::tell(result, out) : result;
+  return sim::active() ? sim::tell(result, AT_FDCWD, path, out) : result;
 }
 int lstat64(const char* path, struct stat64* out) {
   const int result = WEFT_REAL(lstat64)(path, out);
-  return sim::active() ? sim::tell(result, out) : result;
+  return sim::active() ? sim::tell(result, AT_FDCWD, path, out) : result;
 }
 int fstat(int fd, struct stat* out) {
   const int result = WEFT_REAL(fstat)(fd, out);
-  return sim::active() ? sim::tell(result, out) : result;
+  return sim::active() ? sim::tell(result, fd, nullptr, out) : result;
 }
 int fstat64(int fd, struct stat64* out) {
   const int result = WEFT_REAL(fstat64)(fd, out);
-  return sim::active() ? sim::tell(result, out) : result;
+  return sim::active() ? sim::tell(result, fd, nullptr, out) : result;
 }
 int fstatat(int folder, const char* path, struct stat* out, int flags) {
+  if (sim::active()) sim::disk::make_real(folder);
   const int result = WEFT_REAL(fstatat)(folder, path, out, flags);
-  return sim::active() ? sim::tell(result, out) : result;
+  return sim::active() ? sim::tell(result, folder, path, out) : result;
 }
 int fstatat64(int folder, const char* path, struct stat64* out, int flags) {
+  if (sim::active()) sim::disk::make_real(folder);
   const int result = WEFT_REAL(fstatat64)(folder, path, out, flags);
-  return sim::active() ? sim::tell(result, out) : result;
+  return sim::active() ? sim::tell(result, folder, path, out) : result;
+}
+
+int access(const char* path, int mode) noexcept {
+  const int result = WEFT_REAL(access)(path, mode);
+  return sim::active() ? sim::tell_access(result, AT_FDCWD, path) : result;
+}
+int faccessat(int folder, const char* path, int mode, int flags) noexcept {
+  if (sim::active()) sim::disk::make_real(folder);
+  const int result = WEFT_REAL(faccessat)(folder, path, mode, flags);
+  return sim::active() ? sim::tell_access(result, folder, path) : result;
 }
 
 int statvfs(const char* path, struct statvfs* out) {
@@ -132,10 +173,6 @@ FILE* fopen64(const char* path, const char* mode) {
 int fclose(FILE* stream) {
   if (sim::active()) sim::disk::forget(::fileno(stream));
   return WEFT_REAL(fclose)(stream);
-}
-int closedir(DIR* folder) {
-  if (sim::active()) sim::disk::forget(::dirfd(folder));
-  return WEFT_REAL(closedir)(folder);
 }
 
 }  // extern "C"

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "tests/simulation/world/disk.h"
 #include "tests/simulation/world/files.h"
 #include "tests/simulation/world/real.h"
 #include "tests/simulation/world/scheduler.h"
@@ -70,7 +71,7 @@ std::string uuid(std::uint64_t high, std::uint64_t low) {
 // A line for each of the numbers that files_stat.cc gives disks.
 std::string disk_lines() {
   std::string text;
-  for (int disk = 0; disk < 256; ++disk) {
+  for (unsigned disk = 0; disk < disk::count(); ++disk) {
     text += " 259 " + std::to_string(disk) + " disk" + std::to_string(disk) +
             " 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
   }
