@@ -289,9 +289,9 @@ Result<DsConfig> parse_config(std::string_view text, const std::string& name) {
 }
 
 Result<DsConfig> load_config(const std::string& path) {
-  DsConfig config;
-  if (auto read = read_toml_file(path, config_fields(config)); !read) return pass(read);
-  return config;
+  auto text = read_config_text(path);
+  if (!text) return pass(text);
+  return parse_config(*text, path);
 }
 
 std::string to_string(const HostPort& address) {

@@ -172,12 +172,6 @@ std::map<std::string, std::string> toml_values(std::string_view text) {
   return values;
 }
 
-Result<> read_toml_file(const std::string& path, const std::vector<TomlField>& fields) {
-  auto text = read_config_text(path);
-  if (!text) return pass(text);
-  return read_toml(*text, path, fields);
-}
-
 Result<std::string> read_config_text(const std::string& path) {
   errno = 0;
   const std::ifstream file(path);

@@ -3,7 +3,7 @@
 // A key that is not in the list is an error that names file, line and the nearest key there is: a
 // misspelt option must not silently be its default. So is a value of the wrong type or range.
 //
-// Threading: pure functions; read_toml_file() reads a file.
+// Threading: pure functions; read_config_text() reads a file.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,6 @@ struct TomlField {
 // kInvalid with "<name>:<line>: ..." for whatever is wrong first.
 [[nodiscard]] Result<> read_toml(std::string_view text, const std::string& name,
                                  const std::vector<TomlField>& fields);
-// The same of a file. kNotFound, kAccess, kIo.
-[[nodiscard]] Result<> read_toml_file(const std::string& path,
-                                      const std::vector<TomlField>& fields);
 
 // What a file that read_toml() takes says, as it would be written, by key.
 [[nodiscard]] std::map<std::string, std::string> toml_values(std::string_view text);

@@ -54,8 +54,6 @@ class FenceTable {
   // In force, and bytes of the log.
   [[nodiscard]] std::size_t size() const { return size_.load(); }
   [[nodiscard]] std::uint64_t log_bytes() const { return log_end_.load(); }
-  // Whether the log is being written anew.
-  [[nodiscard]] bool compacting() const { return compacting_.load(); }
 
  private:
   struct Least {

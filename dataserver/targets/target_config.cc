@@ -94,9 +94,9 @@ Result<TargetConfig> parse_target_config(std::string_view text, const std::strin
 }
 
 Result<TargetConfig> load_target_config(const std::string& path) {
-  TargetConfig config;
-  if (auto read = read_toml_file(path, target_config_fields(config)); !read) return pass(read);
-  return config;
+  auto text = read_config_text(path);
+  if (!text) return pass(text);
+  return parse_target_config(*text, path);
 }
 
 Result<> check_target_config(const TargetConfig& config) {

@@ -39,8 +39,6 @@ class ClientCopies : public std::enable_shared_from_this<ClientCopies> {
   void write(std::uint64_t offset, Buffer data, Done done);
   // When no write is in flight any more: the first failure that no write was answered with.
   void drain(Done done);
-  // Answered, and not yet at every copy.
-  [[nodiscard]] std::uint64_t owed_bytes() const { return owed_; }
 
  private:
   struct Write;
@@ -50,7 +48,7 @@ class ClientCopies : public std::enable_shared_from_this<ClientCopies> {
   const AnswerWhen when_;
   const std::uint64_t window_;
   const Send send_;
-  std::uint64_t owed_ = 0;
+  std::uint64_t owed_ = 0;  // bytes of writes that are done, and not yet at every copy
   std::size_t in_flight_ = 0;
   std::optional<Error> failed_;
   std::vector<Done> draining_;

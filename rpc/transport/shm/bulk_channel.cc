@@ -296,15 +296,14 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
         timer_(context),
         done_(std::move(done)) {}
 
-  void connected(Result<std::shared_ptr<Channel>> inner) {
-    if (!inner) return finish(pass(inner));
+  void connected(const std::shared_ptr<Channel>& inner) {
     auto link = std::make_shared<ClientLink>(
-        *inner, counts_,
+        inner, counts_,
         [weak = weak_from_this()](Result<BulkHello> hello) {
           if (const auto self = weak.lock()) self->greeted(std::move(hello));
         },
         options_.on_closed);
-    channel_ = std::make_shared<ClientChannel>(*inner, pool_, counts_, std::move(link));
+    channel_ = std::make_shared<ClientChannel>(inner, pool_, counts_, std::move(link));
     timer_.expires_after(options_.shm.limits.connect_deadline);
     timer_.async_wait([self = shared_from_this()](const error_code& cancelled) {
       if (!cancelled) self->give_up({Errc::kTimedOut, "no hello from " + self->options_.shm.path});
@@ -348,10 +347,12 @@ Dial bulk_dialer(boost::asio::io_context& context, BufferPool& pool, BulkDialOpt
                  std::shared_ptr<BulkCounts> counts) {
   return [&context, &pool, options = std::move(options),
           counts = std::move(counts)](Attempt::Done done) {
-    auto attempt = std::make_shared<Attempt>(context, pool, options, counts, std::move(done));
     shm_dialer(context, pool,
-               options.shm)([attempt = std::move(attempt)](Result<std::shared_ptr<Channel>> inner) {
-      attempt->connected(std::move(inner));
+               options.shm)([&context, &pool, options, counts, done = std::move(done)](
+                                Result<std::shared_ptr<Channel>> lender) mutable {
+      if (!lender) return done(pass(lender));
+      connect_bulk(context, pool, std::move(*lender), std::move(options), std::move(counts),
+                   std::move(done));
     });
   };
 }
@@ -360,7 +361,7 @@ void connect_bulk(boost::asio::io_context& context, BufferPool& pool,
                   std::shared_ptr<Channel> lender, BulkDialOptions options,
                   std::shared_ptr<BulkCounts> counts, Attempt::Done done) {
   std::make_shared<Attempt>(context, pool, std::move(options), std::move(counts), std::move(done))
-      ->connected(std::move(lender));
+      ->connected(lender);
 }
 
 }  // namespace weft::rpc
