@@ -31,6 +31,7 @@ struct Options {
   bool no_pnfs = false;
   bool keep = false;
   bool no_prepare = false;
+  bool stable = false;
   std::string mirrors;
   std::uint16_t tcp_port = 0;
   unsigned connections = 1;
@@ -228,6 +229,9 @@ void add_data_options(CLI::App& command, Options& options) {
   command.add_flag("--verify", options.work.verify, "Check every byte read");
   command.add_flag("--no-pnfs", options.no_pnfs, "Read and write at the server itself");
   command.add_flag("--keep", options.keep, "Leave the file behind");
+  command.add_flag("--once", options.work.once,
+                   "Each block once, in order; --seconds does not count");
+  command.add_flag("--stable", options.stable, "Writes: each is to be on the disk when answered");
   command.add_flag("--no-prepare", options.no_prepare, "Writes: do not fill the file before");
   command.add_option("--rate", options.work.rate,
                      "Operations a second, coming at random, instead of always --depth; at most "
@@ -263,6 +267,7 @@ Result<nlohmann::json> dispatch(const CLI::App& app, Options& options) {
   options.mount.answer = options.mirrors == "async" ? AnswerWhen::kFirst : AnswerWhen::kAll;
   options.work.kind = options.op.ends_with("write") ? Kind::kWrite : Kind::kRead;
   options.work.random = options.op.starts_with("rand");
+  if (options.stable) options.work.stable = rpc::nfs4::StableHow::FILE_SYNC4;
   options.work.duration =
       std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1e3));
   if (app.got_subcommand("data")) return run_data(options);

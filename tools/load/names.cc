@@ -159,6 +159,7 @@ Result<Outcome> Names::run(std::string_view phase) {
   return burst(work_.files, [this, phase](std::uint64_t i, Done done) {
     if (phase == "create") return create(i, 0, std::move(done));
     if (phase == "files") return create(i, work_.bytes, std::move(done));
+    if (phase == "open") return open(i, std::move(done));
     if (phase == "stat") return stat(i, std::move(done));
     if (phase == "rename") return rename(i, std::move(done));
     remove(directory(i), name("r", i), std::move(done));  // "unlink", after "rename"
@@ -176,15 +177,24 @@ void Names::make_directory(const nfs4::FileHandle& in, std::string name, Done do
 }
 
 void Names::create(std::uint64_t index, std::uint32_t bytes, Done done) {
+  nfs4::OpenCreate how;
+  how.mode = nfs4::CreateMode::GUARDED4;
+  how.attributes.mode = 0644;
+  open_with(index, std::move(how), bytes, std::move(done));
+}
+
+void Names::open(std::uint64_t index, Done done) {
+  open_with(index, std::nullopt, 0, std::move(done));
+}
+
+void Names::open_with(std::uint64_t index, std::optional<nfs4::OpenCreate> how, std::uint32_t bytes,
+                      Done done) {
   nfs4::OpenArgs args;
   args.share_access = nfs4::OPEN4_SHARE_ACCESS_BOTH | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   args.name = name("f", index);
   const auto owner = std::as_bytes(std::span(args.name));
   args.owner.assign(owner.begin(), owner.end());
-  nfs4::OpenCreate how;
-  how.mode = nfs4::CreateMode::GUARDED4;
-  how.attributes.mode = 0644;
-  args.create = how;
+  args.create = std::move(how);
   call(compound(nfs4::OpArgs{Op::OP_PUTFH, nfs4::PutFhArgs{directory(index)}},
                 nfs4::OpArgs{Op::OP_OPEN, std::move(args)},
                 nfs4::OpArgs{Op::OP_GETFH, nfs4::None{}}),

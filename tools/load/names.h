@@ -2,6 +2,7 @@
 //
 //   mkdir     CREATE of directories; they are gone again afterwards, which is not timed
 //   create    OPEN that makes a new, empty file, and its CLOSE
+//   open      OPEN of each file as it is, and its CLOSE
 //   stat      LOOKUP and GETATTR of each file
 //   readdir   READDIR with the attributes of each entry, as `ls -l` has it; operations are entries
 //   rename    each file, within its directory
@@ -36,8 +37,8 @@ class Names {
  public:
   Names(Engine& engine, Mount& mount, NamesWork work);
 
-  static constexpr std::string_view kPhases[] = {"mkdir",  "create", "stat", "readdir",
-                                                 "rename", "unlink", "files"};
+  static constexpr std::string_view kPhases[] = {"mkdir",   "create", "open",   "stat",
+                                                 "readdir", "rename", "unlink", "files"};
   // Makes the directories.
   [[nodiscard]] Result<> begin();
   [[nodiscard]] Result<Outcome> run(std::string_view phase);
@@ -62,6 +63,9 @@ class Names {
   void call(std::vector<rpc::nfs4::OpArgs> ops, bool changes, Done done, Then then);
   void make_directory(const rpc::nfs4::FileHandle& in, std::string name, Done done);
   void create(std::uint64_t index, std::uint32_t bytes, Done done);
+  void open(std::uint64_t index, Done done);
+  void open_with(std::uint64_t index, std::optional<rpc::nfs4::OpenCreate> how, std::uint32_t bytes,
+                 Done done);
   void write(const Open& file, std::uint32_t bytes, Done done);
   void close(const Open& file, Done done);
   void stat(std::uint64_t index, Done done);

@@ -19,12 +19,11 @@ constexpr std::uint32_t kPrepareBlock = 1 << 20;
 // One run: shared by its operations in flight, all on the I/O thread.
 class Runner : public std::enable_shared_from_this<Runner> {
  public:
-  Runner(Engine& engine, Mount& mount, File& file, const Workload& workload, bool once)
+  Runner(Engine& engine, Mount& mount, File& file, const Workload& workload)
       : engine_(engine),
         mount_(mount),
         file_(file),
         work_(workload),
-        once_(once),
         random_(workload.seed),
         arrivals_(workload.seed + 1),
         timer_(engine.context()),
@@ -39,7 +38,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
  private:
   void begin() {
     started_ = SteadyClock::now();
-    if (work_.kind == Kind::kWrite && !work_.verify && !once_) {
+    if (work_.kind == Kind::kWrite && !work_.verify && !work_.once) {
       auto buffer = engine_.pool().allocate(work_.block);
       if (!buffer) return finish(pass(buffer));
       fill_pattern(buffer->span(), work_.seed, 0);
@@ -83,7 +82,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
 
   bool over() const {
     if (failed_) return true;
-    return once_ ? next_block_ >= blocks_ : SteadyClock::now() - started_ >= work_.duration;
+    return work_.once ? next_block_ >= blocks_ : SteadyClock::now() - started_ >= work_.duration;
   }
 
   std::uint64_t next_offset() {
@@ -161,7 +160,6 @@ class Runner : public std::enable_shared_from_this<Runner> {
   Mount& mount_;
   File& file_;
   const Workload work_;
-  const bool once_;  // each block once, in order, instead of for a duration
   SeededRandom random_;
   SeededRandom arrivals_;
   boost::asio::steady_timer timer_;
@@ -178,20 +176,22 @@ class Runner : public std::enable_shared_from_this<Runner> {
   std::promise<Result<Outcome>> finished_;
 };
 
-Result<Outcome> run_with(Engine& engine, Mount& mount, File& file, const Workload& workload,
-                         bool once) {
+}  // namespace
+
+Result<Outcome> run(Engine& engine, Mount& mount, File& file, const Workload& workload) {
   if (workload.block == 0 || workload.file_size < workload.block || workload.depth == 0 ||
       !(workload.rate >= 0)) {
     return fail(Errc::kInvalid, "the file must hold at least one block, depth at least 1");
+  }
+  if (workload.once && (workload.random || workload.rate > 0)) {
+    return fail(Errc::kInvalid, "once is in order, and as fast as it goes");
   }
   if (file.striping && file.striping->unit_bytes() % workload.block != 0 &&
       file.striping->count() > 1) {
     return fail(Errc::kInvalid, "blocks must not cross stripe units");
   }
-  return std::make_shared<Runner>(engine, mount, file, workload, once)->start().get();
+  return std::make_shared<Runner>(engine, mount, file, workload)->start().get();
 }
-
-}  // namespace
 
 Result<> prepare(Engine& engine, Mount& mount, File& file, std::uint64_t size, std::uint64_t seed) {
   Workload whole;
@@ -203,14 +203,11 @@ Result<> prepare(Engine& engine, Mount& mount, File& file, std::uint64_t size, s
   }
   whole.depth = kPrepareDepth;
   whole.seed = seed;
-  if (auto written = run_with(engine, mount, file, whole, /*once=*/true); !written) {
+  whole.once = true;
+  if (auto written = run(engine, mount, file, whole); !written) {
     return pass(written);
   }
   return mount.commit(file);
-}
-
-Result<Outcome> run(Engine& engine, Mount& mount, File& file, const Workload& workload) {
-  return run_with(engine, mount, file, workload, /*once=*/false);
 }
 
 }  // namespace weft::load

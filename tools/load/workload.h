@@ -1,6 +1,7 @@
 // Workloads over a Mount, every latency counted, until the time is up. Closed: so many operations
 // outstanding at all times. Open: operations come by themselves, at random times (Poisson), so many
 // a second; what is more than may be outstanding waits, and its latency counts from when it came.
+// Once: each block of the file, in order, and then it ends.
 //
 // Threading: run() blocks the main thread; the operations run on the engine's I/O thread.
 #pragma once
@@ -26,6 +27,7 @@ struct Workload {
   std::chrono::milliseconds duration{5000};
   std::uint64_t seed = 1;
   double start_at = 0;  // Unix time; 0: at once. So that several generators begin together
+  bool once = false;    // each block once, in order, instead of for a time
   bool verify = false;  // reads are checked against the pattern that writes write
   rpc::nfs4::StableHow stable = rpc::nfs4::StableHow::UNSTABLE4;
 };
