@@ -250,6 +250,7 @@ std::vector<TomlField> config_fields(DsConfig& config) {
                     [&config] { return config.target ? to_string(*config.target) : ""; }});
   fields.push_back(number_field("store.disk_patience_seconds", config.disk_patience, 2, 3600));
   fields.push_back(seconds_field("store.target_patience_seconds", config.target_patience, 1, 50));
+  fields.push_back(flag_field("store.target_descriptors", config.target_descriptors));
   fields.push_back({"store.parity", Kind::kTextList,
                     [&config](const Value& value) { return set_parity(value, config.parity); },
                     [&config] { return list_text(config.parity); }});

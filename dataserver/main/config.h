@@ -57,9 +57,10 @@ struct DsConfig {
   FileStoreOptions store;
   std::chrono::seconds disk_patience{10};  // disk_patience_seconds: then it hangs
   EmulatedDiskOptions emulated_disk;       // emulated_disk.*: of the folder's objects
-  // target, target_patience_seconds: objects are at a target; the folder keeps identity and fences
+  // target, target_*: objects are at a target; the folder keeps identity and fences
   std::optional<TargetAddress> target;
   std::chrono::milliseconds target_patience{30'000};
+  bool target_descriptors = true;  // pages are accessed by descriptors that it hands over
   // parity, parity_*: they are at a parity group of targets
   std::vector<TargetAddress> parity;
   std::chrono::milliseconds parity_patience{5'000};

@@ -6,6 +6,7 @@ Result<> TargetChain::connect(std::shared_ptr<const rpc::peer::Keyring> keys,
                               std::vector<IoRing*> rings) {
   LinkOptions options;
   options.patience = config_.target_patience;
+  const bool past = config_.target_descriptors && !cache();  // a cache needs the bytes
   auto remote = RemoteStore::open({.address = *config_.target,
                                    .space = folder_->identity().uuid,
                                    .keys = std::move(keys),
@@ -14,8 +15,7 @@ Result<> TargetChain::connect(std::shared_ptr<const rpc::peer::Keyring> keys,
                                    .random = system_random(),
                                    .rings = std::move(rings),
                                    .folder = folder_->root(),
-                                   // A cache needs the bytes.
-                                   .bypass = cache() ? 0 : config_.store.max_open_files});
+                                   .bypass = past ? config_.store.max_open_files : 0});
   if (!remote) return pass(remote);
   remote_ = std::move(*remote);
   begin_caching();

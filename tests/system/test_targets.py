@@ -34,3 +34,27 @@ def test_copy_over_a_target(run, network, transport):
     with through_data_servers(cluster, written=32 * MIB, read=32 * MIB):
         client.run(COPY.format(mib=32, name="b"), timeout_s=120)
     client.unmount()
+
+
+@pytest.mark.parametrize("descriptors", [True, False])
+def test_what_moves_the_bytes(run, network, descriptors):
+    """What is in the page cache goes past a target that hands descriptors over, and through one of
+    which the data server wants none."""
+    options = f"target_descriptors = {str(descriptors).lower()}\n"
+    cluster = Cluster(run, network, Options(data_servers=1, store="shm", metrics=True,
+                                            store_options=options))
+    if not cluster.counted:
+        pytest.skip("Ganesha's VFS has no targets")
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    client.run(COPY.format(mib=1, name="first"), timeout_s=120)
+    with through_data_servers(cluster, written=32 * MIB, read=32 * MIB):
+        client.run(COPY.format(mib=32, name="file"), timeout_s=120)
+    client.unmount()
+    counted = cluster.metrics(cluster.ds[0])
+    past = {name: counted[f"weft_ds_target_past_{name}_total"]
+            for name in ("bytes", "written_bytes")}
+    if descriptors:
+        assert min(past.values()) > 0, past
+    else:
+        assert past == {"bytes": 0, "written_bytes": 0}

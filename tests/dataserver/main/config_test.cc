@@ -34,6 +34,7 @@ create = false
 mode = "direct"
 max_open_files = 1000
 worker_threads = 3
+target_descriptors = false
 
 [cluster]
 mds = ["mds1:9630", "[2001:db8::2]:9630"]
@@ -71,6 +72,7 @@ TEST_CASE("every key arrives where it belongs") {
   CHECK(config->store.mode == IoMode::kDirect);
   CHECK(config->store.max_open_files == 1000);
   CHECK(config->store.worker_threads == 3);
+  CHECK_FALSE(config->target_descriptors);
   CHECK(config->mds == std::vector<HostPort>{{"mds1", 9630}, {"2001:db8::2", 9630}});
   CHECK(config->key_file == "/etc/weft/cluster.key");
   CHECK(check_config(*config, false));
