@@ -1,0 +1,157 @@
+#!/usr/bin/python3
+"""Names a second, and Postmark, with 1, 2, 4 and 6 data servers: what more of them cost.
+
+    ./dev bench metadata [--rounds 3] [--servers 1,2,4,6] [--files 3000] [--transactions 600]
+
+Systems of so many data servers alternate in each round; all files are striped over all of them.
+The load generator, 32 requests outstanding, makes, opens, looks at and removes --files files in 32
+directories; the servers are on processor 0, it is on 1.
+
+Postmark is Debian's, on a kernel client of each system: --files / 10 files of 500 to 10,000 bytes,
+--transactions transactions of reading or appending to one and making or removing one. Its files are
+in the metadata store first, as they are when nothing is said, and then at data servers (inline=0).
+Rates are transactions, by the time of the whole run.
+
+Every row is against the system with one data server.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import links
+import loopback
+import report
+from harness import apt, servers
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.network import Network
+from harness.run import Run
+
+PHASES = {"create": "creates/s", "open": "opens/s", "stat": "stats/s", "unlink": "unlinks/s",
+          "files": "files/s"}
+TEXT = {"files": "create, write 4 KiB, close"}
+DIRECTORIES = 32
+FOLDERS = {"in the metadata store": "inline", "at data servers": "data"}
+NAMES_LEAST, POSTMARK_LEAST = 0.95, 0.90
+
+POSTMARK = """
+import subprocess, time
+commands = '''set location /mnt/nfs/{folder}
+set number {files}
+set transactions {transactions}
+set size 500 10000
+set seed {seed}
+set report terse
+run
+quit
+'''
+begun = time.monotonic()
+done = subprocess.run(["postmark"], input=commands, text=True, capture_output=True, check=True)
+took = time.monotonic() - begun
+assert "rror" not in done.stdout + done.stderr, done.stdout + done.stderr
+print("\\n%.6f" % took)
+"""
+
+
+def postmark_program(scratch: Path) -> Path:
+    apt.unpack("postmark", scratch / "root", scratch)
+    return servers.require(scratch / "root" / "usr" / "bin" / "postmark")
+
+
+class MachineArm:
+    """A system with machines of its own, and a kernel client with Postmark."""
+
+    def __init__(self, run: Run, data_servers: int, program: Path):
+        network = Network(run)
+        self.cluster = Cluster(run, network, Options(data_servers=data_servers, grace_s=1))
+        self.client = start_client(run, network, uid=0)
+        self.client.install(program)
+        self.client.mount(self.cluster.address, self.cluster.path)
+        self.client.run("mkdir " + " ".join(f"/mnt/nfs/{name}" for name in FOLDERS.values()))
+        links.policy(self.cluster, FOLDERS["at data servers"], "inline=0")
+
+    def postmark(self, folder: str, files: int, transactions: int, seed: int) -> float:
+        """Transactions a second."""
+        script = POSTMARK.format(folder=folder, files=files, transactions=transactions, seed=seed)
+        took = float(self.client.python(script, 900).output.splitlines()[-1])
+        return transactions / took
+
+
+def measure_names(counts: list, given, idle: dict) -> dict:
+    """samples[phase][count]: rates."""
+    samples: dict = {phase: {count: [] for count in counts} for phase in PHASES}
+    runs = {count: Run() for count in counts}
+    try:
+        arms = {count: loopback.WeftArm(run, count) for count, run in runs.items()}
+        for number in range(given.rounds):
+            for count, arm in arms.items():
+                found = loopback.load(arm, "names", "--file", f"r{number}", "--files",
+                                      str(given.files), "--directories", str(DIRECTORIES),
+                                      timeout_s=600)
+                for phase, by_count in samples.items():
+                    by_count[count].append(found[phase]["ops_per_s"])
+                    idle[name_of(count)].append(found[phase]["idle_percent"])
+                print(f"{name_of(count)}: " + ", ".join(
+                    f"{phase} {found[phase]['ops_per_s']:.0f}" for phase in PHASES), flush=True)
+    finally:
+        for run in runs.values():
+            run.close()
+    return samples
+
+
+def measure_postmark(counts: list, given, idle: dict) -> dict:
+    """samples[where][count]: rates."""
+    samples: dict = {where: {count: [] for count in counts} for where in FOLDERS}
+    runs = {count: Run() for count in counts}
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            program = postmark_program(Path(scratch))
+            arms = {count: MachineArm(run, count, program) for count, run in runs.items()}
+        for number in range(given.rounds):
+            for where, folder in FOLDERS.items():
+                for count, arm in arms.items():
+                    watch = report.CpuIdle()
+                    rate = arm.postmark(folder, given.files // 10, given.transactions, number + 1)
+                    idle[name_of(count)].append(watch.stop())
+                    samples[where][count].append(rate)
+                    print(f"Postmark, {where}, {name_of(count)}: {rate:.0f} transactions/s",
+                          flush=True)
+    finally:
+        for run in runs.values():
+            run.close()
+    return samples
+
+
+def name_of(count: int) -> str:
+    return f"{count} data server{'' if count == 1 else 's'}"
+
+
+def rows_of(text: str, by_count: dict, unit: str, least: float) -> list:
+    """The target is for most data servers; the others inform."""
+    counts = list(by_count)
+    return [report.row(f"{text}, {count} / {counts[0]} data server{'s' if counts[0] > 1 else ''}",
+                       by_count[count], by_count[counts[0]], unit,
+                       least if count == counts[-1] else None) for count in counts[1:]]
+
+
+def main() -> int:
+    parser = report.parser("metadata", __doc__, rounds=3)
+    parser.add_argument("--servers", default="1,2,4,6")
+    parser.add_argument("--files", type=int, default=3000)
+    parser.add_argument("--transactions", type=int, default=600, help="of Postmark")
+    given = parser.parse_args()
+    counts = [int(word) for word in given.servers.split(",")]
+    idle: dict = {name_of(count): [] for count in counts}
+    names = measure_names(counts, given, idle)
+    marks = measure_postmark(counts, given, idle)
+    rows = [row for phase, by_count in names.items()
+            for row in rows_of(TEXT.get(phase, phase), by_count, PHASES[phase], NAMES_LEAST)]
+    rows += [row for where, by_count in marks.items()
+             for row in rows_of(f"Postmark, files {where}", by_count, "trans/s", POSTMARK_LEAST)]
+    extra = {"rates": {"names": names, "postmark": marks}}
+    return 0 if report.publish("metadata", rows, given.results, idle, extra) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
