@@ -94,7 +94,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   std::map<std::string, Host> hosts_ WEFT_GUARDED_BY(mutex_);
   Counts all_ WEFT_GUARDED_BY(mutex_);
   std::list<PlacePtr> strangers_ WEFT_GUARDED_BY(mutex_);  // the oldest first
-  std::set<PlacePtr> open_ WEFT_GUARDED_BY(mutex_);        // until just after they are closed
+  std::set<PlacePtr> open_ WEFT_GUARDED_BY(mutex_);        // until just before they are closed
 };
 
 }  // namespace weft::rpc

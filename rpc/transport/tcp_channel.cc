@@ -410,13 +410,14 @@ void TcpChannel::fail_with(Error why) {
 void TcpChannel::finish_close() {
   if (state_ == State::kClosed) return;
   state_ = State::kClosed;
+  // First: who ends connections by their sockets' numbers must not hit whoever has this one next.
+  if (place_.gone) std::exchange(place_.gone, nullptr)();
   error_code ignored;
   socket_.close(ignored);
   timer_.cancel();
   queue_.clear();
   // Later: the user may be in the middle of a call of ours or theirs.
   boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
-    if (self->place_.gone) std::exchange(self->place_.gone, nullptr)();
     if (auto user = std::exchange(self->user_, nullptr)) user->on_closed(self->why_);
   });
 }

@@ -110,8 +110,7 @@ Result<> TcpServer::listen() {
 
 void TcpServer::stop() { impl_->listener->stop(); }
 
-// Not by the connections' own threads, which may hang. One that has just closed its socket may have
-// got another of that number: then that one ends, which whoever has it gets over.
+// Not by the connections' own threads, which may hang.
 void TcpServer::cut() {
   impl_->listener->refuse();
   impl_->rules->admission->cut();

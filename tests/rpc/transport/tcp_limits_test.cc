@@ -6,9 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -469,4 +471,42 @@ TEST_CASE("a server that is cut leaves nobody waiting, though its threads hang")
   RawSocket again(options.port);
   again.record(bytes);
   CHECK(again.read(104).size() == 104);
+}
+
+TEST_CASE("a cut ends no socket that has the number of one that was just closed") {
+  struct Listening final : ChannelUser {
+    void on_record(Buffer /*record*/) override {}
+    void on_closed(const Error& /*why*/) override {}
+  };
+  BufferPool pool(std::size_t{1} << 20);
+  IoThreads io(1, false);
+  std::promise<std::shared_ptr<Channel>> accepted;
+  TcpServer server(io, pool, EchoServer::local({}), [&](const std::shared_ptr<Channel>& channel) {
+    channel->start(std::make_shared<Listening>());
+    accepted.set_value(channel);
+  });
+  REQUIRE(server.listen());
+  io.start();
+  const RawSocket peer(server.port());
+  const std::shared_ptr<Channel> channel = accepted.get_future().get();
+  std::promise<int> ended;
+  channel->post([&] {
+    channel->close({Errc::kClosed, "over"}, false);
+    std::vector<OwnedFd> others;
+    for (int pair = 0; pair < 32; ++pair) {
+      std::array<int, 2> fds{};
+      if (::socketpair(AF_UNIX, SOCK_STREAM, 0, fds.data()) != 0) continue;
+      others.emplace_back(fds[0]);
+      others.emplace_back(fds[1]);
+    }
+    server.cut();
+    int of_others = 0;
+    for (const OwnedFd& other : others) {
+      if (::send(other.get(), "x", 1, MSG_NOSIGNAL) != 1) ++of_others;
+    }
+    ended.set_value(of_others);
+  });
+  CHECK(ended.get_future().get() == 0);
+  server.stop();
+  io.stop();
 }
