@@ -196,7 +196,8 @@ void Cluster::work() {
         // What a lease is for: while one runs out, fences that only its end makes good.
         // And while objects move, files go whose objects these are.
         const std::uint64_t what = lease_runs_out_ && choose(2) == 0 ? 4
-                                   : drains_ > 0 && choose(3) == 0   ? 6
+                                   : !options_.passing_files         ? choose(10)
+                                   : drains_ > 0 && choose(3) == 0   ? 10
                                                                      : choose(11);
         switch (what) {
           case 0: client.work_on_names(); break;
@@ -205,7 +206,7 @@ void Cluster::work() {
           case 1: client.read(own, true); break;
           case 2: client.read(any, false); break;
           case 3: client.read(any, true); break;
-          case 6: client.work_on_passing_files(drains_ > 0); break;
+          case 10: client.work_on_passing_files(drains_ > 0); break;
           default: client.write_and_sync(own); break;
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(choose(400)));
