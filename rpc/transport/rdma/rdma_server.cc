@@ -11,6 +11,7 @@
 #include <future>
 
 #include "rpc/base/assert.h"
+#include "rpc/base/log_limit.h"
 #include "rpc/base/mutex.h"
 #include "rpc/transport/rdma/verbs_queue_pair.h"
 
@@ -72,6 +73,7 @@ struct Shared {
   const std::shared_ptr<Admission> admission;
   const std::shared_ptr<Counts> counts = std::make_shared<Counts>();
   Devices devices;
+  LogLimit refused_log;
 };
 
 // A connection that is asked for, on its way to its thread.
@@ -143,12 +145,13 @@ void Server::Impl::take(const ConnectionEvent& request) {
   const Peer peer = peer_of(request.id);
   auto device = shared->devices.of(request.id->verbs);
   if (!device) {
-    return spdlog::warn("event=connection_refused peer={} transport=rdma why=\"{}\"", peer.host,
-                        device.error().describe());
+    return shared->refused_log.warn("event=connection_refused peer={} transport=rdma why=\"{}\"",
+                                    peer.host, device.error().describe());
   }
   auto place = shared->admission->admit(peer.host, [id] { id->cut(); });
   if (place == nullptr) {
-    return spdlog::warn("event=connection_refused peer={} transport=rdma why=limit", peer.host);
+    return shared->refused_log.warn("event=connection_refused peer={} transport=rdma why=limit",
+                                    peer.host);
   }
   const unsigned thread = threads.next();
   Arrival arrival{.id = std::move(id),
@@ -156,15 +159,15 @@ void Server::Impl::take(const ConnectionEvent& request) {
                   .peer = peer.host + ":" + peer.service,
                   .device = std::move(*device),
                   .place = std::move(place)};
-  boost::asio::post(threads.context(thread),
-                    [of_all = shared, own = events.at(thread), taken = std::move(arrival)] {
-                      auto begun = begin(of_all, own, taken);
-                      if (begun) return;
-                      spdlog::warn("event=connection_refused peer={} transport=rdma why=\"{}\"",
-                                   taken.peer, begun.error().describe());
-                      taken.id->destroy();
-                      of_all->admission->leave(taken.place);
-                    });
+  boost::asio::post(threads.context(thread), [of_all = shared, own = events.at(thread),
+                                              taken = std::move(arrival)] {
+    auto begun = begin(of_all, own, taken);
+    if (begun) return;
+    of_all->refused_log.warn("event=connection_refused peer={} transport=rdma why=\"{}\"",
+                             taken.peer, begun.error().describe());
+    taken.id->destroy();
+    of_all->admission->leave(taken.place);
+  });
 }
 
 Result<> Server::Impl::open() {
