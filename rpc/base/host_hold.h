@@ -1,4 +1,5 @@
-// What one request holds of its host's share of memory (HostShare), as long as this is there.
+// What is held of a host's share of memory (HostShare): the rule, and what one request holds, as
+// long as this is there.
 //
 // Threading: a value, of one thread at a time; what it counts in may be any thread's.
 #pragma once
@@ -11,15 +12,23 @@
 
 namespace weft {
 
+// Counts so much more in the share. False, and nothing counted: the host holds what it may. One
+// request is always possible, however small the pool.
+[[nodiscard]] inline bool take_of_share(HostShare& host, const BufferPool& pool,
+                                        std::size_t bytes) {
+  const std::size_t held = host.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (held == 0 || held + bytes <= pool.limit_bytes() / HostShare::kPart) return true;
+  host.bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  return false;
+}
+
 class HostHold {
  public:
-  // Nothing: the host holds what it may. One request is always possible, however small the pool.
+  // Nothing: the host holds what it may.
   [[nodiscard]] static std::optional<HostHold> take(std::shared_ptr<HostShare> host,
                                                     const BufferPool& pool, std::size_t bytes) {
-    const std::size_t held = host->bytes.fetch_add(bytes, std::memory_order_relaxed);
-    HostHold hold(std::move(host), bytes);
-    if (held != 0 && held + bytes > pool.limit_bytes() / HostShare::kPart) return std::nullopt;
-    return hold;
+    if (!take_of_share(*host, pool, bytes)) return std::nullopt;
+    return HostHold(std::move(host), bytes);
   }
   HostHold(HostHold&&) noexcept = default;
   HostHold& operator=(HostHold&& other) noexcept {

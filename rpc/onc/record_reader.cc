@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "rpc/base/assert.h"
+#include "rpc/base/host_hold.h"
 
 namespace weft::rpc {
 namespace {
@@ -145,11 +146,10 @@ Result<Buffer> RecordReader::allocate_body(std::size_t size) {
   const bool counts =
       host_ != nullptr && standing_ != Standing::kServer && size > kStaging && is_short(pool_);
   if (!counts) return allocate(pool_, share_, size);
-  const std::size_t held = host_->bytes.fetch_add(size, std::memory_order_relaxed);
-  // One is always possible, however small the pool.
-  auto block = held == 0 || held + size <= pool_.limit_bytes() / HostShare::kPart
-                   ? allocate(pool_, share_, size)
-                   : Result<Buffer>(fail(Errc::kBusy, "the host holds its share of memory"));
+  if (!take_of_share(*host_, pool_, size)) {
+    return fail(Errc::kBusy, "the host holds its share of memory");
+  }
+  auto block = allocate(pool_, share_, size);
   if (block) {
     counted_ += size;
   } else {
