@@ -570,14 +570,24 @@ def test_0032_a_layoutcommit_from_before_the_lease_ended(graceful):
     healthy(graceful)
 
 
-def test_0034_a_layoutcommit_of_before_a_recall(server, client):
+def test_0034_a_layout_stateid_of_before_a_recall(server, client):
     handle, _, layout = granted(client)
+    current = client.call(put(handle), layout_ops.layoutget(layout)).stateid
+    late = client.compound(put(handle), layout_ops.layoutget(layout))
+    assert late.status == Status.OLD_STATEID
     assert server.recall(cookie=1) == 0
     recalled = client.backchannel.next_recall().stateid
-    assert recalled.seqid > layout.seqid
-    client.call(put(handle), layout_ops.layoutcommit(layout))
-    newer = layout_ops.layoutcommit(recalled.with_seqid(recalled.seqid + 1))
-    assert client.compound(put(handle), newer).status == Status.BAD_STATEID
+    assert recalled.seqid > current.seqid
+    client.call(put(handle), layout_ops.layoutcommit(current))
+    client.call(put(handle), layout_ops.layouterror(current, [(DEVICE, Status.NOSPC, Op.WRITE)]))
+    client.call(put(handle), layout_ops.layoutstats(current, DEVICE, (1, 4096), (0, 0)))
+    late = client.compound(put(handle), layout_ops.layoutget(current))
+    assert late.status == Status.RECALLCONFLICT
+    newer = recalled.with_seqid(recalled.seqid + 1)
+    for operation in (layout_ops.layoutcommit(newer), layout_ops.layoutget(newer),
+                      layout_ops.layouterror(newer, [(DEVICE, Status.NOSPC, Op.WRITE)]),
+                      layout_ops.layoutstats(newer, DEVICE, (1, 4096), (0, 0))):
+        assert client.compound(put(handle), operation).status == Status.BAD_STATEID
     client.call(put(handle), layout_ops.layoutreturn(recalled))
     healthy(server)
 
