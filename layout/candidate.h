@@ -49,6 +49,7 @@ struct PlacementPolicy {
   ReadPolicy reads = ReadPolicy::kAllCopies;           // with more than one copy
   // A file is kept in the metadata store while it is no longer; 0: never.
   std::uint32_t inline_bytes = 0;
+  bool skip = true;  // one loaded group may be left out of a new file
 };
 
 }  // namespace weft::layout

@@ -146,6 +146,7 @@ class Placer {
     }
     if (loaded.empty()) memory_.skipped.clear();
     if (loaded.empty() || stripes_.size() < 2) return {};
+    if (!policy_.skip && stripes_.size() <= wanted) return {};
     const auto as_first = [&](std::size_t i) {
       return stripes_[i].choice.reason == stripes_[loaded.front()].choice.reason;
     };

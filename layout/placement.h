@@ -11,7 +11,8 @@
 // 3. At most one loaded group is left out of a file (CEFT-PVFS: at most one pair is skipped), by
 //    what it is short of: network before memory before disk before CPU. None when all are loaded
 //    and short of the same. A file over fewer groups
-//    than there are stays away from all loaded ones, as long as they are at most half.
+//    than there are stays away from all loaded ones, as long as they are at most half. With
+//    policy.skip off no file gets fewer groups than it is to have for that.
 // 4. Within a group the leading copy is chosen by layout/member_choice.h; members that are alike
 //    take turns. The other copies are in other domains where the group has them.
 // 5. Every file starts one group further on.

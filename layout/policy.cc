@@ -14,8 +14,8 @@
 namespace weft::layout {
 namespace {
 
-constexpr std::array<std::string_view, 6> kKeys = {"stripes",     "unit",  "copies",
-                                                   "duplication", "reads", "inline"};
+constexpr std::array<std::string_view, 7> kKeys = {"stripes", "unit",   "copies", "duplication",
+                                                   "reads",   "inline", "skip"};
 constexpr std::array<Duplication, 4> kDuplications = {
     Duplication::kServerAsync, Duplication::kServerSync, Duplication::kClientAsync,
     Duplication::kClientSync};
@@ -127,6 +127,12 @@ Result<> set_inline(Policy& policy, std::string_view value) {
   return {};
 }
 
+Result<> set_skip(Policy& policy, std::string_view value) {
+  if (value != "new" && value != "never") return bad_value("skip", value, "new or never");
+  policy.skip = value == "new";
+  return {};
+}
+
 Result<> set(Policy& policy, std::string_view key, std::string_view value) {
   if (key == "stripes") return set_stripes(policy, value);
   if (key == "unit") return set_unit(policy, value);
@@ -134,6 +140,7 @@ Result<> set(Policy& policy, std::string_view key, std::string_view value) {
   if (key == "duplication") return set_duplication(policy, value);
   if (key == "reads") return set_reads(policy, value);
   if (key == "inline") return set_inline(policy, value);
+  if (key == "skip") return set_skip(policy, value);
   return fail(Errc::kInvalid, "no policy has the key " + quoted(key) + hint(key, kKeys));
 }
 
@@ -186,6 +193,7 @@ std::string to_string(const Policy& policy) {
   if (policy.duplication) add("duplication", to_string(*policy.duplication));
   if (policy.reads) add("reads", *policy.reads == ReadPolicy::kOneCopy ? "one" : "all");
   if (policy.inline_bytes) add("inline", unit_text(*policy.inline_bytes));
+  if (policy.skip) add("skip", *policy.skip ? "new" : "never");
   return text;
 }
 
@@ -197,6 +205,7 @@ Policy inherit(const Policy& above, const Policy& own) {
   if (!policy.duplication) policy.duplication = above.duplication;
   if (!policy.reads) policy.reads = above.reads;
   if (!policy.inline_bytes) policy.inline_bytes = above.inline_bytes;
+  if (!policy.skip) policy.skip = above.skip;
   return policy;
 }
 
@@ -209,6 +218,7 @@ Policy defaults_for(LayoutType type) {
   policy.duplication = flex ? Duplication::kClientSync : Duplication::kServerSync;
   policy.reads = ReadPolicy::kAllCopies;
   policy.inline_bytes = 0;
+  policy.skip = true;
   return policy;
 }
 
@@ -220,6 +230,7 @@ Policy policy_of(const PlacementPolicy& options) {
   policy.duplication = options.duplication;
   policy.reads = options.reads;
   policy.inline_bytes = options.inline_bytes;
+  policy.skip = options.skip;
   return policy;
 }
 
@@ -261,6 +272,7 @@ PlacementPolicy placement_policy(const Policy& policy, LayoutType type,
   made.duplication = *whole.duplication;
   made.reads = *whole.reads;
   made.inline_bytes = *whole.inline_bytes;
+  made.skip = *whole.skip;
   return made;
 }
 

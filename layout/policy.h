@@ -9,6 +9,8 @@
 //                server-sync, client-async or client-sync. Of no effect with one copy
 //   reads        one: layouts for reading name one copy; all: every copy, each for its part
 //   inline       bytes up to which a file is kept in the metadata store: 0 (never) to 1MiB
+//   skip         new: a mirror group that has nothing to spare may be left out of a new file (one
+//                at most, CEFT-PVFS); never: a file has the stripes that it is to have
 //
 // Keys stand once at most, in any order, with blanks, commas or line ends between them. A key that
 // is not there is inherited: from the directory above, and so on to the export, and from
@@ -34,6 +36,7 @@ struct Policy {
   std::optional<Duplication> duplication;
   std::optional<ReadPolicy> reads;
   std::optional<std::uint32_t> inline_bytes;  // 0: never
+  std::optional<bool> skip;
 
   friend bool operator==(const Policy&, const Policy&) = default;
 };

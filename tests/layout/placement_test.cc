@@ -113,6 +113,22 @@ TEST_CASE("one loaded pair at most is skipped, network first, and the same while
   CHECK(skipped.size() == 1);
 }
 
+TEST_CASE("no pair is skipped where the policy says so, but a narrow file stays away from them") {
+  Placement placement;
+  auto candidates = servers("abababab");
+  for (const std::size_t i : {0U, 1U}) busy_network(candidates[i]);
+  PlacementPolicy policy = mirrored();
+  policy.skip = false;
+  for (int i = 0; i < 10; ++i) {
+    const auto choice = placed(placement, candidates, policy);
+    CHECK(choice.map.copies[0].ds_ids.size() == 4);
+    CHECK(choice.map.placed.skipped_ds == 0);
+    policy.stripe_count = 2;
+    CHECK(*ids_of(placed(placement, candidates, policy).map).begin() > 2);
+    policy.stripe_count = 0;
+  }
+}
+
 TEST_CASE("a narrow file stays away from all loaded pairs while they are few") {
   Placement placement;
   auto candidates = servers("abababab");

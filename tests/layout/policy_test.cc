@@ -47,6 +47,15 @@ TEST_CASE("up to 1 MiB can be inline") {
   CHECK(placement_policy({}, LayoutType::kFiles).inline_bytes == 0);
 }
 
+TEST_CASE("whether a loaded group may be left out is said by directories") {
+  CHECK(parse_policy("skip=new").value().skip == true);
+  CHECK(to_string(parse_policy("skip=never").value()) == "skip=never");
+  CHECK(error_of("skip=always") == "skip=\"always\": new or never");
+  CHECK_FALSE(inherit(Policy{.skip = true}, Policy{.skip = false}).skip.value());
+  CHECK(placement_policy({}, LayoutType::kFiles).skip);
+  CHECK_FALSE(placement_policy(Policy{.skip = false}, LayoutType::kFiles).skip);
+}
+
 TEST_CASE("a policy is written in one way, that reads back") {
   CHECK(to_string(parse_policy("reads=one,unit=65536 stripes=all").value()) ==
         "stripes=all unit=64KiB reads=one");
@@ -64,6 +73,7 @@ TEST_CASE("a policy is written in one way, that reads back") {
     }
     if (*maybe) policy.reads = *rc::gen::element(ReadPolicy::kOneCopy, ReadPolicy::kAllCopies);
     if (*maybe) policy.inline_bytes = *rc::gen::inRange<std::uint32_t>(0, kGreatestInline + 1);
+    if (*maybe) policy.skip = *maybe;
     RC_ASSERT(to_string(policy).size() <= kMaxPolicyText);
     RC_ASSERT(parse_policy(to_string(policy)).value() == policy);
   }));
@@ -76,11 +86,11 @@ TEST_CASE("a misspelt key is named with the nearest right one") {
   CHECK(error_of("replication=2") ==
         "no policy has the key \"replication\"; did you mean \"duplication\"?");
   CHECK(error_of("color=red") ==
-        "no policy has the key \"color\"; there are stripes, unit, copies, duplication, reads and "
-        "inline");
-  CHECK(
-      error_of("=1") ==
-      "no policy has the key \"\"; there are stripes, unit, copies, duplication, reads and inline");
+        "no policy has the key \"color\"; there are stripes, unit, copies, duplication, reads, "
+        "inline and skip");
+  CHECK(error_of("=1") ==
+        "no policy has the key \"\"; there are stripes, unit, copies, duplication, reads, inline "
+        "and skip");
 }
 
 TEST_CASE("a value that cannot be is named with what can") {
@@ -157,7 +167,7 @@ TEST_CASE("an export's options and a layout map as policies") {
   options.stripe_unit = 64u << 10;
   options.copies = 2;
   CHECK(to_string(policy_of(options)) ==
-        "stripes=58 unit=64KiB copies=2 duplication=server-sync reads=all inline=0");
+        "stripes=58 unit=64KiB copies=2 duplication=server-sync reads=all inline=0 skip=new");
   const PlacementPolicy same = placement_policy(policy_of(options), LayoutType::kFiles, options);
   CHECK(same.stripe_count == 58);
   CHECK(same.copies == 2);
