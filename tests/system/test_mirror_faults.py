@@ -18,7 +18,7 @@ pytestmark = pytest.mark.faults
 
 SECONDS = 10
 LIMIT_S = 10
-# Twice in a dozen runs 125 s, and otherwise 3.5 s: docs/fail-over.md.
+# 3.5 s or 125 s, as the client ends its session with who was cut off: docs/fail-over.md.
 LIMITS_S = {("flexfiles", "Cut", "reading"): 200}
 
 # Writes a file that grows at first, over and over, syncing it often, and then reads it around the
