@@ -128,10 +128,11 @@ def proxy_rows(samples: dict) -> list:
 
 
 def cpu_table(samples: dict, ways) -> list[str]:
-    lines = [f"{'processor seconds per GiB':34}" + "".join(f"{way:>15}" for way in ways)]
+    width = max(len(way) for way in ways) + 4
+    lines = [f"{'processor seconds per GiB':34}" + "".join(f"{way:>{width}}" for way in ways)]
     for case, by_way in samples.items():
         spent = (statistics.median(cpu_per_gib(one) for one in by_way[way]) for way in ways)
-        lines.append(f"{case:34}" + "".join(f"{value:15.3g}" for value in spent))
+        lines.append(f"{case:34}" + "".join(f"{value:{width}.3g}" for value in spent))
     return lines
 
 
