@@ -219,22 +219,28 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
 namespace {
 
 // Options that change while an export is in use, when the file is read again.
-constexpr std::string_view kReloadable[] = {"Stripe_Unit", "Stripe_Count",  "Copies",
-                                            "Duplication", "Reads",         "Inline",
-                                            "Resync_Rate", "Replace_After", "Scrub_Every"};
+struct Reloadable {
+  std::string_view name;
+  std::uint32_t weft_options::* field;
+};
+constexpr Reloadable kReloadable[] = {{"Stripe_Unit", &weft_options::stripe_unit},
+                                      {"Stripe_Count", &weft_options::stripe_count},
+                                      {"Copies", &weft_options::copies},
+                                      {"Duplication", &weft_options::duplication},
+                                      {"Reads", &weft_options::reads},
+                                      {"Inline", &weft_options::inline_bytes},
+                                      {"Resync_Rate", &weft_options::resync_rate},
+                                      {"Replace_After", &weft_options::replace_after},
+                                      {"Scrub_Every", &weft_options::scrub_every}};
+
+bool is_reloadable(std::string_view name) {
+  return std::ranges::find(kReloadable, name, &Reloadable::name) != std::end(kReloadable);
+}
 
 // `options`, but for what may change: that is as `next` says.
 weft_options reloaded(const weft_options& options, const weft_options& next) {
   weft_options after = options;
-  after.stripe_unit = next.stripe_unit;
-  after.stripe_count = next.stripe_count;
-  after.copies = next.copies;
-  after.duplication = next.duplication;
-  after.reads = next.reads;
-  after.inline_bytes = next.inline_bytes;
-  after.resync_rate = next.resync_rate;
-  after.replace_after = next.replace_after;
-  after.scrub_every = next.scrub_every;
+  for (const Reloadable& option : kReloadable) after.*option.field = next.*option.field;
   return after;
 }
 
@@ -246,7 +252,7 @@ bool tell_changes(unsigned id, const weft_options& options, const weft_options& 
   bool changes = false;
   for (std::size_t i = 0; i < before.size(); ++i) {
     if (before[i].value == after[i].value) continue;
-    if (std::ranges::find(kReloadable, before[i].name) != std::end(kReloadable)) {
+    if (is_reloadable(before[i].name)) {
       changes = true;
       spdlog::info("event=option_reloaded id={} key={} from=\"{}\" to=\"{}\"", id, before[i].name,
                    before[i].value, after[i].value);
@@ -271,7 +277,7 @@ Result<> reload(Export& exp, const weft_options& next) {
   // Of exports that share a store the one that has changed last says what holds.
   if (server) {
     exp.server().repairs().reload(server_options(after));
-    exports().change_server(*exp.store, option_reports(after, OptionsOf::kServer), kReloadable);
+    exports().change_server(*exp.store, option_reports(after, OptionsOf::kServer), is_reloadable);
   }
   return {};
 }

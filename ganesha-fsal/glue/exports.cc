@@ -198,10 +198,10 @@ void Exports::change(std::uint16_t export_id, const layout::PlacementPolicy& pol
 }
 
 void Exports::change_server(ServedStore& store, const std::vector<OptionReport>& options,
-                            std::span<const std::string_view> names) {
+                            bool (*holds)(std::string_view name)) {
   const MutexLock lock(mutex_);
   for (OptionReport& one : store.options) {
-    if (std::ranges::find(names, one.name) == names.end()) continue;
+    if (!holds(one.name)) continue;
     const auto found = std::ranges::find(options, one.name, &OptionReport::name);
     if (found != options.end()) one.value = found->value;
   }

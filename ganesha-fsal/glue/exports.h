@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -48,11 +47,12 @@ class Exports {
   void add(std::uint16_t export_id, const std::shared_ptr<ServedStore>& store,
            std::string pseudo_path, FileId root, const layout::PlacementPolicy& policy,
            std::vector<OptionReport> options);
-  // The file was read again: an export's policy and options, and a store's options of these names.
+  // The file was read again: an export's policy and options, and those of the store that `holds`
+  // names.
   void change(std::uint16_t export_id, const layout::PlacementPolicy& policy,
               std::vector<OptionReport> options);
   void change_server(ServedStore& store, const std::vector<OptionReport>& options,
-                     std::span<const std::string_view> names);
+                     bool (*holds)(std::string_view name));
   void remove(std::uint16_t export_id);
   // The store of an export, by its number; null when there is none.
   [[nodiscard]] std::shared_ptr<ServedStore> store_of(std::uint16_t export_id);
