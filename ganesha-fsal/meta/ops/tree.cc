@@ -376,7 +376,11 @@ Result<> Tree::destroy(const InodeRecord& inode) {
   changed_maps_.push_back(id);
   transaction_.erase(keys::layout(id));
   transaction_.erase(keys::writers(id));
-  for (const auto& [copy, ds_id] : behind(**map)) {
+  // Of a copy that is not current, or has left, nobody has waited for what was sent to it: a write
+  // that its leader brings, or a job that fills it, may come later than the removal.
+  const auto doubtful = behind(**map);
+  if (!doubtful.empty()) least_epoch = (*map)->object_epoch + 1;
+  for (const auto& [copy, ds_id] : doubtful) {
     if (auto erased = erase_stale(ds_id, id, copy); !erased) return erased;
   }
   // The reverse entries stay until the data servers have removed their objects.
@@ -386,6 +390,7 @@ Result<> Tree::destroy(const InodeRecord& inode) {
   if (*moved) {
     auto record = decode_move(**moved);
     if (!record) return pass(record);
+    least_epoch = (*map)->object_epoch + 1;
     gone.push_back(record->from);
     transaction_.erase(keys::move(id));
   }

@@ -150,8 +150,11 @@ TEST_CASE_METHOD(MoveTest, "a file that goes while it is moved leaves no object 
       mark(f, 1);
       REQUIRE(names->finish_move(f));
     }
+    const std::uint32_t epoch = (*names->layout(f))->object_epoch;
     REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
     CHECK(removals(f) == std::vector<std::uint32_t>{1, 2, 9});
+    // Whoever has a handle that names the one that leaves, or the newcomer, comes too late.
+    CHECK(names->pending_removals({}, 10)->back().least_epoch == epoch + 1);
     CHECK_FALSE(names->move_of(f)->has_value());
     CHECK(names->finish_move(f).error() == Errc::kNotFound);
     CHECK(names->end_move(f));

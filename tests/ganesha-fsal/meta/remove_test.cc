@@ -175,6 +175,44 @@ TEST_CASE_METHOD(NamespaceTest, "who wrote a file in an earlier run is refused b
   check_clean();
 }
 
+// A leader brings its writes to a copy that is left out, too, and nobody waits for those.
+TEST_CASE_METHOD(NamespaceTest, "what was sent to a copy that is not current does not come late") {
+  const auto epoch_of_removal = [this](std::string_view name) {
+    REQUIRE(names->remove(kSuperuser, kRootFileId, name));
+    auto pending = names->pending_removals({}, 10);
+    REQUIRE(pending);
+    REQUIRE(pending->size() == 1);
+    REQUIRE(names->finish_removals({&pending->front().object, 1}, pending->front().ds_ids));
+    return pending->front().least_epoch;
+  };
+  const auto missed = [](FileId id) {
+    return StaleObject{.id = id, .copy = 1, .ds_id = 3, .dirty = {{0, 1}}};
+  };
+  const FileId equal = file(kRootFileId, "equal");
+  layout_of(equal, {1}, {3});
+  CHECK(epoch_of_removal("equal") == 0);
+
+  const FileId stale = file(kRootFileId, "stale");
+  layout_of(stale, {1}, {3});
+  const auto marked = names->mark_stale(missed(stale));
+  REQUIRE(marked);
+  CHECK(epoch_of_removal("stale") == marked->object_epoch + 1);
+
+  const FileId filled = file(kRootFileId, "filled");
+  layout_of(filled, {1}, {3});
+  REQUIRE(names->mark_stale(missed(filled)));
+  const auto begun = names->begin_resync(missed(filled));
+  REQUIRE(begun);
+  CHECK(epoch_of_removal("filled") == (*begun)->map.object_epoch + 1);
+
+  const FileId mended = file(kRootFileId, "mended");
+  layout_of(mended, {1}, {3});
+  REQUIRE(names->mark_stale(missed(mended)));
+  REQUIRE(names->clear_stale((*names->begin_resync(missed(mended)))->object));
+  CHECK(epoch_of_removal("mended") == 0);
+  check_clean();
+}
+
 TEST_CASE_METHOD(NamespaceTest, "what a data server has and no file needs is a stray") {
   const FileId f = file(kRootFileId, "f");
   const auto object = names->object_of(f, layout_of(f, {1, 2}));
