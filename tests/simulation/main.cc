@@ -245,9 +245,6 @@ int run(int argc, char** argv) {
   app.add_option("--failing-disks", arguments.run.failing_disks,
                  "In one seed of so many, reads, writes and syncs end with EIO, too; 0: in none")
       ->capture_default_str();
-  app.add_option("--passing-files", arguments.run.passing_files,
-                 "1: files with data come and are removed, too, most of all during drains")
-      ->capture_default_str();
   std::string stores;
   const std::map<std::string, sim::StoreKind> kinds = {{"folder", sim::StoreKind::kFolder},
                                                        {"target", sim::StoreKind::kTarget},
@@ -272,7 +269,7 @@ int run(int argc, char** argv) {
   if (!stores.empty()) arguments.run.stores = kinds.at(stores);
   for (const char* name :
        {"--data-servers", "--clients", "--files", "--operations", "--copies", "--stripes",
-        "--faults", "--failing-disks", "--passing-files", "--stores", "--transport", "--layouts"}) {
+        "--faults", "--failing-disks", "--stores", "--transport", "--layouts"}) {
     const CLI::Option* option = app.get_option(name);
     if (option->count() == 0) continue;
     arguments.others += std::string(" ") + name + " " + option->as<std::string>();

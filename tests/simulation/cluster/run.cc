@@ -194,10 +194,10 @@ void Cluster::work() {
         SharedFile& own = *files_[c * options_.files + choose(options_.files)];
         SharedFile& any = *files_[choose(files_.size())];
         // What a lease is for: while one runs out, fences that only its end makes good.
-        // And while objects move, files go whose objects these are.
+        // And files go while objects move, or while what is sent to some of these is kept.
+        const bool some_go = drains_ > 0 || lease_runs_out_;
         const std::uint64_t what = lease_runs_out_ && choose(2) == 0 ? 4
-                                   : !options_.passing_files         ? choose(10)
-                                   : drains_ > 0 && choose(3) == 0   ? 10
+                                   : some_go && choose(3) == 0       ? 10
                                                                      : choose(11);
         switch (what) {
           case 0: client.work_on_names(); break;
@@ -206,7 +206,7 @@ void Cluster::work() {
           case 1: client.read(own, true); break;
           case 2: client.read(any, false); break;
           case 3: client.read(any, true); break;
-          case 10: client.work_on_passing_files(drains_ > 0); break;
+          case 10: client.work_on_passing_files(some_go); break;
           default: client.write_and_sync(own); break;
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(choose(400)));

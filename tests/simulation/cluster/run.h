@@ -29,7 +29,6 @@ struct RunOptions {
   unsigned faults = 8;
   // In one seed of so many disks fail: reads, writes and syncs end with EIO, too. 0: in none.
   unsigned failing_disks = 4;
-  bool passing_files = false;  // files with data come and are removed, too
   StoreKind stores = StoreKind::kAny;
   Transport transport = Transport::kAny;
   Layouts layouts = Layouts::kAny;
