@@ -312,6 +312,31 @@ TEST_CASE_METHOD(Fixture, "what a client does not commit of a layout it forgets 
   }
 }
 
+TEST_CASE_METHOD(Fixture, "while a recalled layout is out a file is as long as was told") {
+  REQUIRE(grant(f, 5, layout::Access::kReadWrite));
+  servers[0]->hold(f, 1500);
+  {
+    const std::lock_guard lock(servers[0]->mutex);
+    servers[0]->hold_stats = true;
+  }
+  server->layouts().recall(f, "test");
+  REQUIRE(server->layouts().recalled(f, 5, layout::Access::kReadWrite));
+  // Nobody waits for a data server, nor for the client.
+  CHECK_FALSE(server->data().size_doubtful(f));
+  CHECK(server->data().size_known(f));
+  CHECK(size() == 0);
+  CHECK(servers[0]->stats_held() == 0);
+  REQUIRE(server->data().commit({.id = f, .end = 1000}, 5));
+  CHECK(server->data().size_known(f));
+  CHECK(size() == 1000);
+  server->data().layout_ended(f, 5, layout::Access::kReadWrite, false);
+  CHECK(server->data().size_doubtful(f));
+  CHECK(server->data().size_known(f).error() == Errc::kBusy);
+  servers[0]->answer_stats();
+  REQUIRE(await_that([&] { return server->data().size_known(f).has_value(); }));
+  CHECK(size() == 1500);
+}
+
 TEST_CASE_METHOD(Fixture, "a writer that dies alone is fenced, and the data servers are asked") {
   REQUIRE(grant(f, 5, layout::Access::kReadWrite));
   servers[1]->hold(f, 1500);
