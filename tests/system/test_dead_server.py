@@ -10,7 +10,7 @@ from harness.cluster import Cluster, Options
 from harness.counters import snapshot, weft
 from harness.in_namespace import InNamespace
 from harness.run import wait_until
-from wire import Client, const, ops
+from wire import Client, const, layout_ops, ops
 from wire.const import Status
 
 pytestmark = pytest.mark.faults
@@ -162,4 +162,54 @@ def test_an_open_that_truncates_keeps_nobody_from_the_file(run, network):
     got = other.call(ops.putfh(handle), ops.getattr([const.ATTR_SIZE]))
     assert got.attributes[const.ATTR_SIZE] == 0
     for client in (one, other):
+        client.close()
+
+
+def test_files_that_wait_for_a_data_server_hold_up_no_recall_of_another(run, network):
+    """Many files are truncated at a data server that hangs, while layouts of them are out."""
+    files = 24
+    cluster = Cluster(run, network, Options(data_servers=2, stripe_count=1, lease_s=40))
+    if not cluster.counted:
+        pytest.skip("Ganesha's VFS has no data servers")
+    mds = (cluster.address, cluster.options.mds_port)
+    holder, writer, other = (
+        InNamespace(cluster.mds_node, lambda: Client(mds, timeout=60, slots=SLOTS)).result()
+        for _ in range(3))
+    wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
+    root = holder.handle("/export")
+    for number in range(files):
+        handle, stateid = holder.open("/export", b"file-%d" % number, create=True)
+        holder.call(ops.putfh(handle), ops.write(stateid, 0, b"x" * 100_000))
+        holder.call(ops.putfh(handle), layout_ops.layoutget(stateid))
+    free, stateid = holder.open("/export", b"free", create=True)
+    holder.call(ops.putfh(free), layout_ops.layoutget(stateid))
+    over = threading.Event()
+
+    def truncate(number):
+        while not over.is_set():
+            writer.compound(ops.putfh(root), ops.open_file(
+                b"file-%d" % number, writer.clientid, create=True, size=0))
+            over.wait(REST_S)
+
+    for server in cluster.ds:
+        server.process.pause()
+    threads = [threading.Thread(target=truncate, args=(number,)) for number in range(files)]
+    for thread in threads:
+        thread.start()
+    recalled = {holder.backchannel.next_recall(30).handle for _ in range(files // 2)}
+    assert free not in recalled
+    begun = time.monotonic()
+    asked = threading.Thread(target=other.compound, args=(
+        ops.putfh(free), ops.setattr(size=0)))
+    asked.start()
+    while free not in recalled:
+        recalled.add(holder.backchannel.next_recall(30).handle)
+    took = time.monotonic() - begun
+    over.set()
+    for server in cluster.ds:
+        server.process.resume()
+    for thread in (*threads, asked):
+        thread.join(60)
+    assert took < SLOWEST_S
+    for client in (holder, writer, other):
         client.close()
