@@ -258,6 +258,31 @@ print(json.dumps(rights.cells(posix, {modes}, {file_modes})))
     assert not wrong, f"{len(wrong)} cells:\n" + "\n".join(wrong[:60])
 
 
+def test_a_user_in_more_groups_than_a_request_carries(run, network):
+    """AUTH_SYS has 16. With Manage_Gids it is the metadata server that knows who is in which."""
+    user, stranger = 4000, 5000
+    groups = tuple(range(4001, 4025))
+    cluster = Cluster(run, network, Options(data_servers=1, users={user: groups, stranger: ()}))
+    client = start_client(run, network, uid=0)
+    client.mount(cluster.address, cluster.path, "vers=4.2,noac")
+    client.run("cd /mnt/nfs; mkdir d; chgrp 4024 d; chmod 2770 d; echo x > d/f; chmod 660 d/f",
+               root=True)
+    listed = ",".join(map(str, groups))
+    client.run(f"""setpriv --reuid {user} --regid {user} --groups {listed} sh -ec '
+cd /mnt/nfs/d; cat f; echo y >> f; echo mine > new; test $(stat -c %g new) = 4024; rm new'""",
+               root=True)
+
+    def denied():
+        with Client((cluster.address, cluster.options.mds_port), timeout=30) as wire:
+            folder = wire.handle(cluster.path + "/d")
+            reading = (ops.putfh(folder), ops.readdir())
+            by_claim = wire.compound(*reading, credential=auth_sys(stranger, stranger, (4024,)))
+            unsaid = wire.compound(*reading, credential=auth_sys(user, user))
+            return by_claim.status, unsaid.status
+
+    assert InNamespace(cluster.mds_node, denied).result(60) == (Status.ACCESS, Status.OK)
+
+
 def test_extended_attributes_need_the_rights_of_the_file(cluster):
     """As for data: "user." attributes are written with write permission and read with read
     permission (xattr(7)), whoever owns the file."""

@@ -33,6 +33,8 @@ class Options:
     stripe_count: int = 0
     pnfs: bool = True
     squashed: bool = False  # the tree once more, at Cluster.squashed_path, with root squashed
+    # By number, with groups beside that of their own number: the metadata server looks groups up.
+    users: dict[int, tuple[int, ...]] = field(default_factory=dict)
     by_load: bool = False  # all data servers are on this machine: where files are is to repeat
     layout: str = "files"
     lease_s: int = 10
@@ -120,6 +122,8 @@ class Cluster:
                         *self.options.more_exports]
         servers.require(paths.fsal_library())
         self.mds = servers.ganesha(self.run, self.mds_node, self._mds_text(), self._mds_config())
+        if self.options.users:
+            self.mds.shown = config.user_database(self.folder, self.options.users)
         self.targets = [stores.make_target(self, number, self.store)
                         for number in range(1, stores.KINDS[self.store] + 1)]
         for number in range(1, self.options.data_servers + 1):

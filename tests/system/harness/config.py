@@ -91,6 +91,18 @@ class Export:
     extra: dict[str, str] = field(default_factory=dict)
 
 
+def user_database(folder: Path, users: dict[int, tuple[int, ...]]) -> dict[str, Path]:
+    """Files for a machine that knows root and these, by where it has them."""
+    passwd, group = folder / "passwd", folder / "group"
+    lines = [f"user{uid}:x:{uid}:{uid}::/:/bin/false\n" for uid in users]
+    passwd.write_text("root:x:0:0::/root:/bin/sh\n" + "".join(lines))
+    members = {gid: [f"user{uid}" for uid, groups in users.items() if gid in groups]
+               for gid in {gid for groups in users.values() for gid in groups} | set(users)}
+    group.write_text("root:x:0:\n" + "".join(f"group{gid}:x:{gid}:{','.join(names)}\n"
+                                             for gid, names in sorted(members.items())))
+    return {"/etc/passwd": passwd, "/etc/group": group}
+
+
 def weft_exports(cluster) -> str:
     """The exports that the cluster has now."""
     return "".join(weft_export(cluster, export) for export in cluster.exports)
@@ -108,6 +120,7 @@ def weft_export(cluster, export: Export) -> str:
     pnfs = options.pnfs if export.pnfs is None else export.pnfs
     squash = (f"  Anonymous_Uid = {NOBODY};\n  Anonymous_Gid = {NOBODY};\n" if export.squash else
               "  Squash = No_Root_Squash;\n")
+    groups = "  Manage_Gids = true;\n" if options.users else ""
     extra = "".join(f"    {key} = {value};\n"
                     for key, value in {**inline(), **options.extra, **export.extra}.items())
     return f"""EXPORT {{
@@ -115,7 +128,7 @@ def weft_export(cluster, export: Export) -> str:
   Path = "{export.path}";
   Pseudo = "{export.pseudo}";
   Access_Type = RW;
-{squash}  SecType = sys;
+{squash}{groups}  SecType = sys;
   FSAL {{
     Name = WEFT;
     Metadata_Path = "{cluster.folder}/metadata";

@@ -26,6 +26,7 @@ class Process:
         self.cpus = cpus
         self.cgroup = cgroup
         self.user = user  # who runs it, without any capability; nobody said: root
+        self.shown: dict[str, Path] = {}  # files that it sees in the place of the machine's
         self.log = run.folder / f"{name}.log"
         self._child: subprocess.Popen | None = None
         run.on_close(self.kill)
@@ -56,6 +57,10 @@ class Process:
             raise RuntimeError(f"{self.name} already runs")
         prefix = self.cgroup.join_command() if self.cgroup else []
         prefix += self.node.enter_command() if self.node else []
+        if self.shown:
+            mounts = [f"mount --bind {file} {place}" for place, file in self.shown.items()]
+            prefix += ["unshare", "--mount", "sh", "-c",
+                       " && ".join([*mounts, 'exec "$0" "$@"'])]
         if self.cpus:
             prefix += ["taskset", "-c", self.cpus]
         if self.user:
