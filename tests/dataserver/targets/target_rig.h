@@ -95,10 +95,16 @@ class RemoteRunner : public StoreCalls {
  public:
   RemoteRunner(const TargetRig& rig, const ds::TargetAddress& address,
                const ds::LinkOptions& options = quick_link(), std::uint8_t space = 1,
-               char key = 'a', bool replaceable = false, std::size_t bypass = 64)
+               char key = 'a', bool replaceable = false, std::size_t bypass = 64,
+               std::uint32_t threads = 1)
       : StoreCalls(
             std::make_shared<Arena>(SharedMemory::create(std::size_t{64} << 20, "test").value())),
         folder_(ds::open_directory(rig.folder.path() + "/ds").value()) {
+    std::vector<ds::IoRing*> rings{ring_.get()};
+    for (std::uint32_t thread = 1; thread < threads; ++thread) {
+      more_rings_.push_back(ds::IoRing::create(context_, thread).value());
+      rings.push_back(more_rings_.back().get());
+    }
     store_ = ds::RemoteStore::open({.address = address,
                                     .space = space_of(space),
                                     .keys = std::make_shared<rpc::peer::Keyring>(
@@ -106,7 +112,7 @@ class RemoteRunner : public StoreCalls {
                                     .options = options,
                                     .pool = pool_,
                                     .random = system_random(),
-                                    .rings = {ring_.get()},
+                                    .rings = rings,
                                     .folder = folder_.get(),
                                     .replaceable = replaceable,
                                     .bypass = bypass})
@@ -125,6 +131,10 @@ class RemoteRunner : public StoreCalls {
     context_.restart();
     context_.run_for(time);
   }
+  // What is called from now on comes from the thread of this number.
+  void be_thread(std::size_t number) {
+    (number == 0 ? *ring_ : *more_rings_.at(number - 1)).bind_to_this_thread();
+  }
   // Runs until `check` holds, 20 s at most.
   template <class Check>
   bool eventually(Check check) {
@@ -139,6 +149,7 @@ class RemoteRunner : public StoreCalls {
 
  private:
   OwnedFd folder_;
+  std::vector<std::unique_ptr<ds::IoRing>> more_rings_;
   std::unique_ptr<ds::RemoteStore> store_;
 };
 

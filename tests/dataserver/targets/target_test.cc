@@ -546,6 +546,48 @@ TEST_CASE("a store is not settled from when a call fails until the target says h
   CHECK(runner.eventually([&] { return runner.remote().settled(); }));
 }
 
+// A disk that takes long to make the name of one object durable.
+class SlowName final : public Faults {
+ public:
+  static constexpr layout::ObjectId kSlow{.fileid = 2, .generation = 1};
+  [[nodiscard]] bool allows_past() const override { return true; }
+  int entry_sync_error(const layout::ObjectId& object) override {
+    for (int i = 0; object == kSlow && i < 20'000 && !go_on; ++i) std::this_thread::sleep_for(1ms);
+    return 0;
+  }
+  std::atomic<bool> go_on{false};
+};
+
+TEST_CASE("nothing is written past a target while a call of any thread may be carried out yet") {
+  const TargetRig rig;
+  SlowName disk;
+  ds::TargetConfig config = rig.config();
+  config.store.faults = &disk;
+  const auto target = Target::open(config).value();
+  LinkOptions options = quick_link();
+  options.commit_patience = 300ms;
+  RemoteRunner runner(rig, rig.local(), options, 1, 'a', false, 64, 2);
+  REQUIRE(runner.eventually([&] { return runner.view().connected.load() == 2; }));
+  runner.be_thread(1);
+  REQUIRE(runner.write(kObject, 0, "old"));
+  REQUIRE(runner.write(kObject, 0, "new"));
+  REQUIRE(runner.view().past_written == 3);
+  runner.be_thread(0);
+  const auto late = runner.write(SlowName::kSlow, 0, "late", Stability::kFileSync);
+  CHECK(late.error() == Errc::kTimedOut);
+  // The other thread's connection is as good as ever, and is given a descriptor again.
+  runner.be_thread(1);
+  REQUIRE(runner.write(kObject, 0, "next"));
+  REQUIRE(runner.write(kObject, 0, "more"));
+  CHECK_FALSE(runner.remote().settled());
+  CHECK(runner.view().past_written == 3);
+  disk.go_on = true;
+  REQUIRE(runner.eventually([&] { return runner.remote().settled(); }));
+  REQUIRE(runner.write(kObject, 0, "past"));
+  CHECK(runner.view().past_written == 7);
+  CHECK(runner.text(kObject, 0, 10) == "past");
+}
+
 TEST_CASE("a data server that was stopped for a while finds its target's answers") {
   const TargetRig rig;
   const auto target = rig.start();
