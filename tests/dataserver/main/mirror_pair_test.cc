@@ -227,6 +227,22 @@ TEST_CASE("a partner that died is recorded, and written to again when it is back
   CHECK(pair.mds.missed().size() == 1);
 }
 
+TEST_CASE("a partner that was started again while nobody wrote has missed nothing") {
+  Pair pair;
+  DsClient client(pair.first->ports().at(0));
+  const auto handle = pair.handle(Duplication::kServerSync);
+  REQUIRE(client.write(handle, 0, "before") == Status::NFS4_OK);
+  REQUIRE(client.commit(handle).has_value());
+  REQUIRE(pair.second->stop());
+  pair.second.reset();
+  pair.second = pair.start(pair.second_rig, 2);
+  REQUIRE(client.write(handle, 2, "after") == Status::NFS4_OK);
+  REQUIRE(client.commit(handle).has_value());
+  DsClient other(pair.second->ports().at(0));
+  CHECK(other.read(pair.handle(Duplication::kNone, 2), 0, 10).text == "beafter");
+  CHECK(pair.mds.missed().empty());
+}
+
 TEST_CASE("a server that was away gets what it missed from its partner") {
   Pair pair;
   DsClient client(pair.first->ports().at(0));
