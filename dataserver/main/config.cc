@@ -330,6 +330,9 @@ Result<> check_config(const DsConfig& config, bool standalone) {
   if (auto rdma = check_rdma(config); !rdma) return rdma;
   if (config.listen.empty()) return missing("server.listen");
   if (config.store.path.empty()) return missing("store.path");
+  if (!config.store.path.starts_with('/')) {
+    return fail(Errc::kInvalid, "store.path must be an absolute path");
+  }
   if (config.key_file.empty()) return missing("cluster.key_file");
   if (auto parity = check_parity(config); !parity) return parity;
   if (config.emulated_disk.on() && (config.target || !config.parity.empty())) {

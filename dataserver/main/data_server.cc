@@ -33,7 +33,7 @@ Result<std::unique_ptr<DataServer>> DataServer::open(DsConfig config,
                                                      std::optional<Standalone> standalone,
                                                      std::function<void()> on_alive) {
   auto keys = rpc::peer::Keyring::load(config.key_file);
-  if (!keys) return pass(keys);
+  if (!keys) return fail(keys.error().code, "cluster.key_file: " + keys.error().text);
   auto arena = arena_for(config);
   if (!arena) return pass(arena);
   std::unique_ptr<DataServer> server(new DataServer(std::move(config), std::move(*arena)));

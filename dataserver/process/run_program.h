@@ -92,7 +92,9 @@ int run_program(const Program<Server, Config>& program, CLI::App& app, int argc,
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? EXIT_SUCCESS : kExitUsage;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const std::string more = "; " + program.name + " --help says more";
+    return misconfigured(program.name, {Errc::kInvalid, error.what() + more});
   }
 
   set_up_signals();

@@ -121,13 +121,26 @@ Result<StoreIdentity> parse_identity(std::string_view text) {
   return identity;
 }
 
+namespace {
+
+constexpr char kNoStore[] =
+    " holds no store (is its disk mounted?), and store.create does not allow to make one";
+
+}  // namespace
+
 Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(const std::string& path, bool create,
                                                              Random& random) {
   if (create && ::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    if (errno == ENOENT) {
+      return fail(Errc::kNotFound, path + ": the folder that it is to be made in is not there");
+    }
     return fail_errno(errno, "mkdir " + path);
   }
   auto root = open_directory(path);
-  if (!root) return pass(root);
+  if (!root) {
+    if (create || !(root.error() == Errc::kNotFound)) return pass(root);
+    return fail(Errc::kNotFound, path + kNoStore);
+  }
   OwnedFd lock(::openat(root->get(), kLockFile, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock) return fail_errno(errno, "open " + path + "/lock");
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -150,7 +163,7 @@ Result<> StoreDirectory::load_or_format(bool create, Random& random) {
   } else if (!(text.error() == Errc::kNotFound)) {
     return pass(text);
   } else if (!create) {
-    return fail(Errc::kNotFound, path_ + " holds no store");
+    return fail(Errc::kNotFound, path_ + kNoStore);
   } else if (auto formatted = format(random); !formatted) {
     return pass(formatted);
   }

@@ -33,7 +33,7 @@ Target::~Target() {
 
 Result<> Target::start(std::function<void()> on_alive) {
   auto keys = rpc::peer::Keyring::load(config_.key_file);
-  if (!keys) return pass(keys);
+  if (!keys) return fail(keys.error().code, "cluster.key_file: " + keys.error().text);
   keys_ = std::move(*keys);
   struct stat found{};
   if (!config_.store.create && ::stat(config_.store.path.c_str(), &found) != 0) {

@@ -113,6 +113,9 @@ Result<> check_target_config(const TargetConfig& config) {
         fmt::format("target.socket must be an absolute path of at most {} bytes", kMaxSocketPath));
   }
   if (config.store.path.empty()) return missing("store.path");
+  if (!config.store.path.starts_with('/')) {
+    return fail(Errc::kInvalid, "store.path must be an absolute path");
+  }
   if (config.key_file.empty()) return missing("cluster.key_file");
   const bool kernel_caches = config.store.mode == IoMode::kBuffered && !config.emulated_disk.on();
   if (config.cache_bytes > 0 && kernel_caches) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rpc/base/assert.h"
+#include "rpc/base/listen_trouble.h"
 
 namespace weft {
 
@@ -88,7 +89,9 @@ Result<std::unique_ptr<MetricsPage>> MetricsPage::open(const std::string& listen
     return std::unique_ptr<MetricsPage>(
         new MetricsPage(std::make_unique<Impl>(listen, std::move(write))));
   } catch (const std::exception& error) {
-    return fail(Errc::kInvalid, "metrics page at " + listen + ": " + error.what());
+    const std::string why = listen_trouble(listen);
+    return fail(Errc::kInvalid, "metrics page at " + listen + ": " +
+                                    (why.empty() ? std::string(error.what()) : why));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "rpc/base/listen_trouble.h"
 #include "rpc/base/mutex.h"
 
 namespace weft {
@@ -22,8 +23,8 @@ constexpr std::string_view kHeaders =
     "X-Content-Type-Options: nosniff\r\n"
     "X-Frame-Options: DENY\r\n";
 
-// What civetweb said first on this thread: it tells why it cannot listen in no other way. Otherwise
-// it is not logged, since strangers would fill the log.
+// What civetweb said first on this thread, for what keeps it from listening. Otherwise it is not
+// logged, since strangers would fill the log.
 thread_local std::string first_words;
 
 int keep_words(const mg_connection*, const char* words) noexcept {
@@ -109,8 +110,9 @@ Result<std::unique_ptr<WebPages>> WebPages::open(const std::string& listen,
   first_words.clear();
   impl->context = mg_start(&callbacks, impl.get(), options.data());
   if (impl->context == nullptr) {
-    return fail(Errc::kInvalid, "page at " + listen + ": " +
-                                    (first_words.empty() ? "cannot listen there" : first_words));
+    std::string why = listen_trouble(listen);
+    if (why.empty()) why = first_words.empty() ? "cannot listen there" : first_words;
+    return fail(Errc::kInvalid, "page at " + listen + ": " + why);
   }
   return std::unique_ptr<WebPages>(new WebPages(std::move(impl)));
 }

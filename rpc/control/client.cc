@@ -43,6 +43,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   void call(std::uint32_t verb, Bytes arguments, Timeout timeout, Done<Bytes> done);
 
  private:
+  [[nodiscard]] std::string address() const;  // for people
   // Each attempt: resolve, connect, prove, register. Whatever fails ends in lost().
   void attempt();
   void on_resolved(std::uint64_t attempt, const tcp::resolver::results_type& found);
@@ -98,6 +99,12 @@ void Client::Impl::arm(std::chrono::milliseconds after, std::move_only_function<
       });
 }
 
+std::string Client::Impl::address() const {
+  const bool v6 = config_.mds_host.find(':') != std::string::npos;
+  return (v6 ? "[" + config_.mds_host + "]" : config_.mds_host) + ":" +
+         std::to_string(config_.mds_port);
+}
+
 void Client::Impl::attempt() {
   const std::uint64_t attempt = ++attempt_;
   arm(config_.connect_timeout, [this] { lost({Errc::kTimedOut, "connecting takes too long"}); });
@@ -115,7 +122,7 @@ void Client::Impl::on_resolved(std::uint64_t attempt, const tcp::resolver::resul
   boost::asio::async_connect(
       socket_, found, [this, attempt](const error_code& error, const tcp::endpoint&) {
         if (attempt != attempt_) return;
-        if (error) return lost({Errc::kUnreachable, config_.mds_host + ": " + error.message()});
+        if (error) return lost({Errc::kUnreachable, address() + ": " + error.message()});
         on_connected();
       });
 }

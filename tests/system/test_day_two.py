@@ -200,6 +200,8 @@ def test_a_benchmark_where_the_user_may_not_write(benched):
     ("evnts", "there is no command 'evnts'; did you mean 'events'?"),
     ("status --wacht 2", "weft status has no option --wacht; did you mean --watch?"),
     ("ds list --outptu=json", "weft ds list has no option --outptu; did you mean --output?"),
+    ("layout show", "weft layout show: FILE is required; weft layout show --help says more"),
+    ("ds", "weft ds: it needs one more word; weft ds --help says more"),
     ("--sokcet=/x health", "weft has no option --sokcet; did you mean --socket?"),
 ])
 def test_unknown_words_get_a_suggestion(words, expected):

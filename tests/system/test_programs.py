@@ -65,6 +65,32 @@ def test_a_check_looks_at_the_key_file_too(alone):
                        "there is: 'server.threads'\n")
 
 
+@pytest.mark.parametrize(("change", "expected"), [
+    (('path = "/', 'path = "'), "store.path must be an absolute path"),
+    (("/store", "/none/store"), "/none/store: the folder that it is to be made in is not there"),
+    (('store"', 'store"\ncreate = false'), "/store holds no store (is its disk mounted?), and "
+     "store.create does not allow to make one"),
+    (("cluster.key", "other.key"), "other.key: No such file or directory"),
+])
+def test_what_is_wrong_is_one_line(alone, change, expected):
+    alone.file.write_text(alone.file.read_text().replace(*change))
+    done = subprocess.run(alone.command(), text=True, capture_output=True, timeout=60)
+    assert done.returncode in (1, 2) and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("weft-ds: "), done.stderr
+    assert done.stderr.endswith(expected + "\n")
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    (["--bogus"], "The following argument was not expected: --bogus"),
+    (["--config"], "--config: 1 required TEXT missing"),
+])
+def test_words_that_a_program_does_not_know(words, expected):
+    for program in (paths.data_server_program(), paths.target_program()):
+        done = subprocess.run([str(program), *words], text=True, capture_output=True)
+        assert (done.returncode, done.stdout, done.stderr) == (
+            2, "", f"{program.name}: {expected}; {program.name} --help says more\n")
+
+
 def test_hang_ups_change_what_can_be_changed_and_kill_nobody(alone):
     alone.process.start()
     wait_until(lambda: alone.process.child_pid(), 20, "the server", 0.001)

@@ -420,6 +420,22 @@ std::string unknown_option(const CLI::App& whole, std::span<char* const> words) 
   return "";
 }
 
+// What the parser says of a command that there is: "weft layout show: FILE is required".
+std::string what_is_wrong(const CLI::App& whole, std::span<char* const> words, std::string why) {
+  const CLI::App* app = &whole;
+  std::string command = "weft";
+  for (const std::string word : words) {
+    const auto named =
+        app->get_subcommands([&](const CLI::App* one) { return one->get_name() == word; });
+    if (named.empty()) continue;
+    app = named.front();
+    command += " " + word;
+  }
+  if (app != &whole && why == "A subcommand is required") why = "it needs one more word";
+  if (app == &whole && why == "A subcommand is required") why = "it needs a command";
+  return fmt::format("{}: {}; {} --help says more", command, why, command);
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"The command line of Weft, a parallel NFS server"};
   app.set_version_flag("--version", "weft " WEFT_VERSION);
@@ -443,8 +459,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::string unknown = unknown_command(app, {argv + 1, argv + argc});
     if (unknown.empty()) unknown = unknown_option(app, {argv + 1, argv + argc});
-    if (error.get_exit_code() != 0 && !unknown.empty()) return complain(unknown);
-    return app.exit(error) == 0 ? kExitGood : kExitFailed;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (unknown.empty()) unknown = what_is_wrong(app, {argv + 1, argv + argc}, error.what());
+    return complain(unknown);
   }
   arguments.settings.json = arguments.output == "json";
   if (arguments.watch_s > 0) return watch(arguments.watch_s, arguments.chosen);

@@ -55,7 +55,17 @@ TEST_CASE("a small file takes the memory of its size, not of what it may have") 
 TEST_CASE("a store is formatted once and keeps its identity and data server id") {
   const TempFolder folder;
   const std::string path = folder.path() + "/store";
-  CHECK(open_store(path, false, 1).error() == Errc::kNotFound);
+  const auto refused = [&](const std::string& at, bool create) {
+    const auto opened = open_store(at, create, 1);
+    CHECK(opened.error() == Errc::kNotFound);
+    return opened.error().text;
+  };
+  const std::string none =
+      " holds no store (is its disk mounted?), and store.create does not allow to make one";
+  CHECK(refused(path, false) == path + none);
+  CHECK(refused(folder.path(), false) == folder.path() + none);
+  CHECK(refused(path + "/a", true) ==
+        path + "/a: the folder that it is to be made in is not there");
   StoreIdentity identity;
   {
     auto store = open_store(path, true, 1).value();

@@ -36,6 +36,10 @@ TEST_CASE("a page asks for the values at each scrape, and is gone when destroyed
   CHECK(scrape(port).find("\nweft_scrapes_total 2\n") != std::string::npos);
   const auto second = MetricsPage::open("127.0.0.1:" + std::to_string(port), [](Metrics&) {});
   CHECK(second.error() == Errc::kInvalid);
+  CHECK(second.error().text ==
+        "metrics page at 127.0.0.1:" + std::to_string(port) + ": Address already in use");
+  const auto elsewhere = MetricsPage::open("192.0.2.1:9", [](Metrics&) {});
+  CHECK(elsewhere.error().text == "metrics page at 192.0.2.1:9: Cannot assign requested address");
   page->reset();
   CHECK(scrape(port).empty());
 }
