@@ -467,6 +467,7 @@ MetricsSample DataServer::metrics() const {
   static const rpc::rdma::Counts kNoRdma;
   const rpc::rdma::Counts& rdma = rdma_ == nullptr ? kNoRdma : rdma_->counts();
   return {.operations = counters_->total(),
+          .times = counters_->times(),
           .sessions = sessions_->counts(),
           .shared_in_bytes = local_counts_->to_server.load(),
           .shared_out_bytes = local_counts_->to_client.load(),

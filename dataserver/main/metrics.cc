@@ -18,6 +18,16 @@ void write_operations(const CounterTotals& now, Metrics& out) {
   operations("commit", now.commits);
 }
 
+void write_times(const TimesOfOps& times, Metrics& out) {
+  const auto took = [&](const char* op, TimedOp which) {
+    out.histogram("weft_ds_operation_seconds", "From an operation's begin to its answer",
+                  times[static_cast<std::size_t>(which)], {{"op", op}});
+  };
+  took("read", TimedOp::kRead);
+  took("write", TimedOp::kWrite);
+  took("commit", TimedOp::kCommit);
+}
+
 void write_rdma(const MetricsSample& now, Metrics& out) {
   if (!now.rdma_configured) return;
   out.gauge("weft_ds_rdma_listening", "Addresses at which clients can come by RDMA",
@@ -116,6 +126,7 @@ void write_parity_metrics(const ParityView& parity, Metrics& out) {
 
 void write_metrics(const MetricsSample& now, Metrics& out) {
   write_operations(now.operations, out);
+  write_times(now.times, out);
   out.counter("weft_ds_read_bytes_total", "Bytes read by clients", now.operations.read_bytes);
   out.counter("weft_ds_write_bytes_total", "Bytes written by clients", now.operations.write_bytes);
   out.counter("weft_ds_zero_copy_bytes_total", "Bytes read that were sent from the page cache",

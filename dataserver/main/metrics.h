@@ -2,6 +2,7 @@
 //
 //   weft_build_info{program,version}                   1
 //   weft_ds_operations_total{op="read|write|commit"}   operations begun
+//   weft_ds_operation_seconds{op="read|write|commit"}  histogram, from begun to answered
 //   weft_ds_read_bytes_total, weft_ds_write_bytes_total
 //   weft_ds_zero_copy_bytes_total                      of those read, sent from the page cache
 //   weft_ds_shared_memory_bytes_total{direction="in|out"}
@@ -68,6 +69,7 @@ namespace weft::ds {
 
 struct MetricsSample {
   CounterTotals operations;
+  TimesOfOps times{};
   rpc::SessionServerCounts sessions;
   std::uint64_t shared_in_bytes = 0;
   std::uint64_t shared_out_bytes = 0;

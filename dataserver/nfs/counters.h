@@ -4,6 +4,7 @@
 // total() may be called from any thread and may miss what is being counted just then.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "dataserver/ring/io_ring.h"
 #include "layout/handle.h"
 #include "rpc/base/assert.h"
+#include "rpc/base/latency.h"
 
 namespace weft::ds {
 
@@ -43,6 +45,11 @@ struct CountersOf {
 
 using CounterTotals = CountersOf<std::uint64_t>;
 
+// The operations whose time is taken, and how long those took that are answered.
+enum class TimedOp : std::uint8_t { kRead, kWrite, kCommit };
+inline constexpr std::size_t kTimedOps = 3;
+using TimesOfOps = std::array<LatencyTotals, kTimedOps>;
+
 class Counters {
  public:
   struct alignas(64) Cell : CountersOf<Counter> {
@@ -51,6 +58,7 @@ class Counters {
       streams.note(handle.client_id, handle.object.fileid);
     }
     StreamSketch streams;
+    std::array<Latency, kTimedOps> took;
   };
 
   explicit Counters(unsigned threads) : cells_(threads) {}
@@ -83,6 +91,14 @@ class Counters {
       sum.size_queries += cell.size_queries.get();
       sum.size_reports += cell.size_reports.get();
       sum.running += cell.running.get();
+    }
+    return sum;
+  }
+
+  [[nodiscard]] TimesOfOps times() const {
+    TimesOfOps sum{};
+    for (const Cell& cell : cells_) {
+      for (std::size_t op = 0; op < kTimedOps; ++op) cell.took[op].add_to(sum[op]);
     }
     return sum;
   }

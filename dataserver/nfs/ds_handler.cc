@@ -11,6 +11,15 @@ namespace weft::ds {
 using rpc::nfs4::Op;
 using rpc::nfs4::Status;
 
+namespace {
+
+TimedOp timed(Op op) {
+  if (op == Op::OP_READ) return TimedOp::kRead;
+  return op == Op::OP_WRITE ? TimedOp::kWrite : TimedOp::kCommit;
+}
+
+}  // namespace
+
 const layout::Handle* current_object(const rpc::Compound& compound) {
   return std::any_cast<layout::Handle>(&compound.scratch);
 }
@@ -78,40 +87,47 @@ Status DsHandler::status_of(const Error& error, const layout::Handle& handle) co
   return in_vain ? Status::NFS4ERR_ACCESS : status;
 }
 
-void DsHandler::fail_op(Op op, Status status, rpc::OpDone& done) {
+DsHandler::Begun DsHandler::begin(Op op, rpc::OpDone done) {
+  parts_.counters.mine().running.add();
+  return {op, parts_.clock.now(), std::move(done)};
+}
+
+void DsHandler::answer(Begun& begun, rpc::nfs4::OpResult result) {
   Counters::Cell& counters = parts_.counters.mine();
-  counters.errors.add();
   counters.running.subtract();
-  done(rpc::nfs4::failed(op, status));
+  counters.took[static_cast<std::size_t>(timed(begun.op))].add(parts_.clock.now() - begun.at);
+  begun.done(std::move(result));
+}
+
+void DsHandler::fail_op(Begun& begun, Status status) {
+  parts_.counters.mine().errors.add();
+  answer(begun, rpc::nfs4::failed(begun.op, status));
 }
 
 void DsHandler::commit(rpc::Compound& compound, const rpc::nfs4::CommitArgs& args,
                        rpc::OpDone done) {
   Counters::Cell& counters = parts_.counters.mine();
   counters.commits.add();
-  counters.running.add();
+  Begun begun = begin(Op::OP_COMMIT, std::move(done));
   const layout::Handle* handle = current_object(compound);
-  if (handle == nullptr) return fail_op(Op::OP_COMMIT, Status::NFS4ERR_NOFILEHANDLE, done);
+  if (handle == nullptr) return fail_op(begun, Status::NFS4ERR_NOFILEHANDLE);
   if (!layout::may_write(handle->access)) {
     counters.refused.add();
-    return fail_op(Op::OP_COMMIT, Status::NFS4ERR_ACCESS, done);
+    return fail_op(begun, Status::NFS4ERR_ACCESS);
   }
   if (args.count > std::numeric_limits<std::uint64_t>::max() - args.offset) {
-    return fail_op(Op::OP_COMMIT, Status::NFS4ERR_INVAL, done);
+    return fail_op(begun, Status::NFS4ERR_INVAL);
   }
   if (!parts_.gate.still_admits(*handle)) {
     counters.refused.add();
-    return fail_op(Op::OP_COMMIT, Status::NFS4ERR_ACCESS, done);
+    return fail_op(begun, Status::NFS4ERR_ACCESS);
   }
   auto finish = [this, at = *handle,
-                 done = std::move(done)](Result<WriteVerifier> verifier) mutable {
-    if (!verifier) {
-      return fail_op(Op::OP_COMMIT, status_of(verifier.error(), at), done);
-    }
-    when_served(at, [this, verifier = *verifier, done = std::move(done)](Status status) mutable {
-      if (status != Status::NFS4_OK) return fail_op(Op::OP_COMMIT, status, done);
-      parts_.counters.mine().running.subtract();
-      done({Op::OP_COMMIT, Status::NFS4_OK, rpc::nfs4::CommitOk{verifier}, 0});
+                 begun = std::move(begun)](Result<WriteVerifier> verifier) mutable {
+    if (!verifier) return fail_op(begun, status_of(verifier.error(), at));
+    when_served(at, [this, verifier = *verifier, begun = std::move(begun)](Status status) mutable {
+      if (status != Status::NFS4_OK) return fail_op(begun, status);
+      answer(begun, {Op::OP_COMMIT, Status::NFS4_OK, rpc::nfs4::CommitOk{verifier}, 0});
     });
   };
   if (!concerns_copies(*handle)) return parts_.store.commit(handle->object, std::move(finish));

@@ -82,6 +82,12 @@ class DsHandler final : public rpc::OpHandler {
  private:
   struct ReadJob;
   struct WriteJob;
+  // A READ, WRITE or COMMIT that is being done.
+  struct Begun {
+    rpc::nfs4::Op op{};
+    TimePoint at{};
+    rpc::OpDone done;
+  };
 
   void put_handle(rpc::Compound& compound, const rpc::nfs4::PutFhArgs& args, rpc::OpDone done);
   void handle_checked(rpc::Compound& compound, Result<layout::Handle> handle, rpc::OpDone done);
@@ -106,8 +112,10 @@ class DsHandler final : public rpc::OpHandler {
 
   // What an operation with this handle is answered for an error of the store, or of a partner.
   [[nodiscard]] rpc::nfs4::Status status_of(const Error& error, const layout::Handle& handle) const;
-  // Counts the operation as over and answers with an error.
-  void fail_op(rpc::nfs4::Op op, rpc::nfs4::Status status, rpc::OpDone& done);
+  // Counts an operation, and as over again when it is answered.
+  [[nodiscard]] Begun begin(rpc::nfs4::Op op, rpc::OpDone done);
+  void answer(Begun& begun, rpc::nfs4::OpResult result);
+  void fail_op(Begun& begun, rpc::nfs4::Status status);
 
   Parts parts_;
 };

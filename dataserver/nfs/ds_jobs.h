@@ -13,7 +13,7 @@ struct DsHandler::ReadJob {
   std::uint32_t count = 0;   // what the reply may hold at most
   bool for_partner = false;  // another data server's
   bool sums = false;         // of the bytes, in their place
-  rpc::OpDone done;
+  Begun op;
   ReadResult result;
   TimePoint deadline{};  // once it waits for what the store needs
 };
@@ -22,7 +22,7 @@ struct DsHandler::WriteJob {
   layout::Handle handle;
   std::uint64_t end = 0;  // the first byte after the write
   WritesInFlight::Token token;
-  rpc::OpDone done;
+  Begun op;
 };
 
 // The handle PUTFH left in the compound, or null.

@@ -30,12 +30,12 @@ std::uint64_t zero_copy_bytes(const Payload& payload) {
 void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, rpc::OpDone done) {
   Counters::Cell& counters = parts_.counters.mine();
   counters.reads.add();
-  counters.running.add();
+  Begun begun = begin(Op::OP_READ, std::move(done));
   const layout::Handle* handle = current_object(compound);
-  if (handle == nullptr) return fail_op(Op::OP_READ, Status::NFS4ERR_NOFILEHANDLE, done);
+  if (handle == nullptr) return fail_op(begun, Status::NFS4ERR_NOFILEHANDLE);
   if (!layout::may_read(handle->access)) {
     counters.refused.add();
-    return fail_op(Op::OP_READ, Status::NFS4ERR_ACCESS, done);
+    return fail_op(begun, Status::NFS4ERR_ACCESS);
   }
   auto job = std::make_unique<ReadJob>();
   counters.stream(*handle);
@@ -44,11 +44,11 @@ void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, r
   const std::uint64_t room = std::numeric_limits<std::uint64_t>::max() - args.offset;
   job->count =
       static_cast<std::uint32_t>(std::min<std::uint64_t>({args.count, compound.max_read, room}));
-  job->done = std::move(done);
+  job->op = std::move(begun);
   job->sums = handle->access == layout::Access::kCompare;
   job->for_partner = job->sums || handle->access == layout::Access::kFetch;
   if (job->sums && (parts_.pool == nullptr || args.count > kMaxSumRange)) {
-    return fail_op(Op::OP_READ, Status::NFS4ERR_INVAL, job->done);
+    return fail_op(job->op, Status::NFS4ERR_INVAL);
   }
   if (HandleGate::is_clients(job->handle)) {
     parts_.store.note_read(handle->client_id, handle->object, job->offset, job->count);
@@ -103,7 +103,7 @@ void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> resul
   const layout::ObjectId object = job->handle.object;
   parts_.sizes.query(object, [this, job = std::move(job)](Result<std::uint64_t> size) mutable {
     if (!size) {
-      return fail_op(Op::OP_READ, rpc::nfs4::status_from(size.error().code), job->done);
+      return fail_op(job->op, rpc::nfs4::status_from(size.error().code));
     }
     read_past_end(std::move(job), *size);
   });
@@ -115,13 +115,12 @@ void DsHandler::reply_read(ReadJob& job, bool eof) {
   Counters::Cell& counters = parts_.counters.mine();
   if (!parts_.gate.still_admits(job.handle)) {
     counters.refused.add();
-    return fail_op(Op::OP_READ, Status::NFS4ERR_ACCESS, job.done);
+    return fail_op(job.op, Status::NFS4ERR_ACCESS);
   }
   Payload& payload = job.result.payload;
   counters.read_bytes.add(payload.size());
   counters.zero_copy_bytes.add(zero_copy_bytes(payload));
-  counters.running.subtract();
-  job.done({Op::OP_READ, Status::NFS4_OK, rpc::nfs4::ReadOk{eof, std::move(payload)}, 0});
+  answer(job.op, {Op::OP_READ, Status::NFS4_OK, rpc::nfs4::ReadOk{eof, std::move(payload)}, 0});
 }
 
 void DsHandler::read_failed(std::unique_ptr<ReadJob> job, const Error& error) {
@@ -134,12 +133,12 @@ void DsHandler::read_failed(std::unique_ptr<ReadJob> job, const Error& error) {
   const bool broken = failed_by_store(error) && !(error == Errc::kNotFound) &&
                       !(error == Errc::kBusy && memory_short());
   if (!broken || parts_.duplication == nullptr) {
-    return fail_op(Op::OP_READ, status, job->done);
+    return fail_op(job->op, status);
   }
   const ReadJob& what = *job;
   if (status != Status::NFS4ERR_DELAY) {
     parts_.duplication->unreadable(what.handle, what.offset, what.count, [](bool) {});
-    return fail_op(Op::OP_READ, status, job->done);
+    return fail_op(job->op, status);
   }
   // A client that is told to try again tries here, for ever.
   const bool of_client = !job->for_partner && what.handle.access != layout::Access::kControl;
@@ -147,18 +146,18 @@ void DsHandler::read_failed(std::unique_ptr<ReadJob> job, const Error& error) {
       what.handle, what.offset, what.count,
       [this, of_client, job = std::move(job)](bool left_out) mutable {
         const bool elsewhere = left_out && of_client;
-        fail_op(Op::OP_READ, elsewhere ? Status::NFS4ERR_ACCESS : Status::NFS4ERR_DELAY, job->done);
+        fail_op(job->op, elsewhere ? Status::NFS4ERR_ACCESS : Status::NFS4ERR_DELAY);
       });
 }
 
 void DsHandler::reply_sums(std::unique_ptr<ReadJob> job) {
   const auto bytes = job->result.payload.flatten();
   if (!bytes) {
-    return fail_op(Op::OP_READ, rpc::nfs4::status_from(bytes.error().code), job->done);
+    return fail_op(job->op, rpc::nfs4::status_from(bytes.error().code));
   }
   const std::uint64_t end = job->result.object_end;
   if (bytes->size() != bytes_within(end, job->offset, job->count)) {
-    return fail_op(Op::OP_READ, Status::NFS4ERR_DELAY, job->done);  // cut meanwhile
+    return fail_op(job->op, Status::NFS4ERR_DELAY);  // cut meanwhile
   }
   ObjectSums sums{end, job->offset + job->count, sum_blocks(*bytes)};
   const bool zeros =
@@ -179,7 +178,7 @@ void DsHandler::send_sums(ReadJob& job, const ObjectSums& made) {
   const auto sums = encode(made);
   auto buffer = parts_.pool->allocate(sums.size());
   if (!buffer) {
-    return fail_op(Op::OP_READ, rpc::nfs4::status_from(buffer.error().code), job.done);
+    return fail_op(job.op, rpc::nfs4::status_from(buffer.error().code));
   }
   std::ranges::copy(sums, buffer->data());
   job.result.payload.append(std::move(*buffer));

@@ -9,33 +9,33 @@ using rpc::nfs4::Status;
 void DsHandler::write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::OpDone done) {
   Counters::Cell& counters = parts_.counters.mine();
   counters.writes.add();
-  counters.running.add();
+  Begun begun = begin(Op::OP_WRITE, std::move(done));
   const layout::Handle* handle = current_object(compound);
-  if (handle == nullptr) return fail_op(Op::OP_WRITE, Status::NFS4ERR_NOFILEHANDLE, done);
+  if (handle == nullptr) return fail_op(begun, Status::NFS4ERR_NOFILEHANDLE);
   if (!layout::may_write(handle->access)) {
     counters.refused.add();
-    return fail_op(Op::OP_WRITE, Status::NFS4ERR_ACCESS, done);
+    return fail_op(begun, Status::NFS4ERR_ACCESS);
   }
   auto job = std::make_unique<WriteJob>();
   counters.stream(*handle);
   job->handle = *handle;
   job->end = args.offset + args.size();  // the store refuses ranges that wrap
   job->token = parts_.writes.enter();
-  job->done = std::move(done);
+  job->op = std::move(begun);
   // The compound may have waited since PUTFH. Asked with the token in hand: a fence that is raised
   // after this waits until the write is over.
   if (!parts_.gate.still_admits(*handle)) {
     counters.refused.add();
-    return fail_op(Op::OP_WRITE, Status::NFS4ERR_ACCESS, job->done);
+    return fail_op(job->op, Status::NFS4ERR_ACCESS);
   }
   const auto wanted = static_cast<Stability>(args.stable);
   if (concerns_copies(*handle)) {
     if (parts_.duplication == nullptr) {
-      return fail_op(Op::OP_WRITE, Status::NFS4ERR_SERVERFAULT, job->done);
+      return fail_op(job->op, Status::NFS4ERR_SERVERFAULT);
     }
     // They are sent as well as written: both want them in memory.
     if (auto moved = args.to_memory(); !moved) {
-      return fail_op(Op::OP_WRITE, rpc::nfs4::status_from(moved.error().code), job->done);
+      return fail_op(job->op, rpc::nfs4::status_from(moved.error().code));
     }
     WritesInFlight::Token token = std::move(job->token);
     return parts_.duplication->write(
@@ -59,11 +59,11 @@ void DsHandler::write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::O
 void DsHandler::write_done(std::unique_ptr<WriteJob> job, Result<WriteResult> result) {
   job->token.reset();
   if (!result) {
-    return fail_op(Op::OP_WRITE, status_of(result.error(), job->handle), job->done);
+    return fail_op(job->op, status_of(result.error(), job->handle));
   }
   const layout::Handle handle = job->handle;
   when_served(handle, [this, job = std::move(job), written = *result](Status status) mutable {
-    if (status != Status::NFS4_OK) return fail_op(Op::OP_WRITE, status, job->done);
+    if (status != Status::NFS4_OK) return fail_op(job->op, status);
     tell_write(std::move(job), written);
   });
 }
@@ -78,18 +78,16 @@ void DsHandler::tell_write(std::unique_ptr<WriteJob> job, const WriteResult& res
   parts_.sizes.report(what.handle.object, what.end, parts_.clock.wall_ns(),
                       [this, job = std::move(job), written = result](Result<> told) mutable {
                         if (told) return finish_write(std::move(job), written);
-                        fail_op(Op::OP_WRITE, rpc::nfs4::status_from(told.error().code), job->done);
+                        fail_op(job->op, rpc::nfs4::status_from(told.error().code));
                       });
 }
 
 void DsHandler::finish_write(std::unique_ptr<WriteJob> job, const WriteResult& result) {
-  Counters::Cell& counters = parts_.counters.mine();
-  counters.write_bytes.add(result.bytes);
-  counters.running.subtract();
+  parts_.counters.mine().write_bytes.add(result.bytes);
   const rpc::nfs4::WriteOk ok{.count = static_cast<std::uint32_t>(result.bytes),
                               .committed = static_cast<StableHow>(result.stability),
                               .verifier = result.verifier};
-  job->done({Op::OP_WRITE, Status::NFS4_OK, ok, 0});
+  answer(job->op, {Op::OP_WRITE, Status::NFS4_OK, ok, 0});
 }
 
 }  // namespace weft::ds

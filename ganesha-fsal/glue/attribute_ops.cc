@@ -5,6 +5,7 @@
 #include "ganesha-fsal/glue/handle.h"
 #include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/object_ops.h"
+#include "ganesha-fsal/glue/timed.h"
 
 namespace weft::mds {
 namespace {
@@ -90,8 +91,8 @@ fsal_status_t merge(fsal_obj_handle* /*original*/, fsal_obj_handle* /*duplicate*
 }  // namespace
 
 void init_attribute_ops(fsal_obj_ops& ops) {
-  ops.getattrs = guarded<&getattrs>;
-  ops.setattr2 = guarded<&setattr2>;
+  ops.getattrs = guarded<timed<TimedOp::kGetattr, &getattrs>>;
+  ops.setattr2 = guarded<timed<TimedOp::kSetattr, &setattr2>>;
   ops.handle_to_wire = guarded<&handle_to_wire>;
   ops.handle_to_key = guarded<&handle_to_key>;
   ops.handle_cmp = guarded<&handle_cmp>;

@@ -12,6 +12,7 @@
 #include "ganesha-fsal/glue/handle.h"
 #include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/object_ops.h"
+#include "ganesha-fsal/glue/timed.h"
 
 // Data through the metadata server, for clients that do not go to the data servers.
 //
@@ -112,6 +113,7 @@ Pieces pieces_of(const fsal_io_arg& arg) {
 struct ReadCall {
   using Begun = FileData::BegunRead;
   static constexpr fsal_openflags_t kAccess = FSAL_O_READ;
+  static constexpr TimedOp kTimed = TimedOp::kRead;
 
   static Result<std::shared_ptr<Begun>> begin(const Handle& handle, const fsal_io_arg& arg,
                                               FileData::Answered answered) {
@@ -140,6 +142,7 @@ struct ReadCall {
 struct WriteCall {
   using Begun = FileData::BegunWrite;
   static constexpr fsal_openflags_t kAccess = FSAL_O_WRITE;
+  static constexpr TimedOp kTimed = TimedOp::kWrite;
 
   static Result<std::shared_ptr<Begun>> begin(const Handle& handle, const fsal_io_arg& arg,
                                               FileData::Answered answered) {
@@ -164,8 +167,17 @@ struct WriteCall {
   }
 };
 
+// What is kept between both calls.
 template <class Kind>
-using Slot = std::shared_ptr<typename Kind::Begun>;
+struct Slot {
+  std::shared_ptr<typename Kind::Begun> begun;
+  TimePoint at{};
+};
+
+void took(TimedOp op, TimePoint began) {
+  MetadataServer& server = this_export().server();
+  server.times().add(op, server.environment().clock.now() - began);
+}
 
 // The status, if it is known now.
 template <class Kind>
@@ -175,10 +187,15 @@ std::optional<fsal_status_t> begin(const Handle& handle, bool bypass, fsal_io_ar
   if (FSAL_IS_ERROR(share)) return share;
   arg.io_amount = 0;
   auto slot = std::make_unique<Slot<Kind>>();
+  slot->at = this_export().server().environment().clock.now();
   auto begun = Kind::begin(handle, arg, [caller] { caller->answered(); });
   if (!begun) return to_fsal(begun.error());
-  if (!(*begun)->later) return to_fsal(Kind::end(**begun, arg));
-  *slot = std::move(*begun);
+  if (!(*begun)->later) {
+    const auto ended = Kind::end(**begun, arg);
+    took(Kind::kTimed, slot->at);
+    return to_fsal(ended);
+  }
+  slot->begun = std::move(*begun);
   arg.cbi = slot.release();
   return std::nullopt;
 }
@@ -188,7 +205,9 @@ fsal_status_t end(fsal_io_arg& arg) {
   arg.fsal_resume = FSAL_NORESUME;
   const std::unique_ptr<Slot<Kind>> slot(static_cast<Slot<Kind>*>(std::exchange(arg.cbi, nullptr)));
   if (slot == nullptr) return to_fsal(Errc::kInternal);  // begin() failed behind its back
-  return to_fsal(Kind::end(**slot, arg));
+  const auto ended = Kind::end(*slot->begun, arg);
+  took(Kind::kTimed, slot->at);
+  return to_fsal(ended);
 }
 
 template <class Kind>
@@ -253,7 +272,7 @@ std::optional<std::uint64_t> take_verifier_of_write() {
 void init_io_ops(fsal_obj_ops& ops) {
   ops.read2 = guarded<&io<ReadCall>>;
   ops.write2 = guarded<&io<WriteCall>>;
-  ops.commit2 = guarded<&commit2>;
+  ops.commit2 = guarded<timed<TimedOp::kCommit, &commit2>>;
   ops.fallocate = guarded<&fallocate>;
   ops.seek2 = guarded<&seek2>;
 }

@@ -9,7 +9,12 @@ namespace {
 bool wait_for_store(std::uint64_t store, std::uint64_t upto) noexcept {
   try {
     const std::shared_ptr<ServedStore> served = exports().store_numbered(store);
-    return served != nullptr && served->kv->wait_durable(upto).has_value();
+    if (served == nullptr) return false;
+    const weft::Clock& clock = served->server->environment().clock;
+    const TimePoint began = clock.now();
+    const bool durable = served->kv->wait_durable(upto).has_value();
+    served->server->times().add_reply_wait(clock.now() - began);
+    return durable;
   } catch (...) {
     log_escaped_exception(__PRETTY_FUNCTION__);
     return false;

@@ -10,6 +10,7 @@
 #include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/module.h"
 #include "ganesha-fsal/glue/object_ops.h"
+#include "ganesha-fsal/glue/timed.h"
 #include "layout/files_layout.h"
 #include "layout/flex_report.h"
 
@@ -220,9 +221,9 @@ std::size_t fs_loc_body_size(fsal_export* /*exp_hdl*/) {
 }  // namespace
 
 void init_layout_ops(fsal_obj_ops& ops) {
-  ops.layoutget = guarded<&layoutget>;
-  ops.layoutreturn = guarded<&layoutreturn>;
-  ops.layoutcommit = guarded<&layoutcommit>;
+  ops.layoutget = guarded<timed<TimedOp::kLayoutGet, &layoutget>>;
+  ops.layoutreturn = guarded<timed<TimedOp::kLayoutReturn, &layoutreturn>>;
+  ops.layoutcommit = guarded<timed<TimedOp::kLayoutCommit, &layoutcommit>>;
   ops.layouterror = guarded<&layouterror>;
   ops.layoutstats = guarded<&layoutstats>;
   ops.mds_threshold = guarded<&mds_threshold>;

@@ -7,6 +7,7 @@
 #include "ganesha-fsal/glue/handle.h"
 #include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/object_ops.h"
+#include "ganesha-fsal/glue/timed.h"
 
 namespace weft::mds {
 namespace {
@@ -169,15 +170,15 @@ fsal_status_t unlink(fsal_obj_handle* dir_hdl, fsal_obj_handle* /*obj_hdl*/, con
 }  // namespace
 
 void init_name_ops(fsal_obj_ops& ops) {
-  ops.lookup = guarded<&lookup>;
-  ops.readdir = guarded<&readdir>;
-  ops.mkdir = guarded<&mkdir>;
-  ops.mknode = guarded<&mknode>;
-  ops.symlink = guarded<&symlink>;
+  ops.lookup = guarded<timed<TimedOp::kLookup, &lookup>>;
+  ops.readdir = guarded<timed<TimedOp::kReaddir, &readdir>>;
+  ops.mkdir = guarded<timed<TimedOp::kCreate, &mkdir>>;
+  ops.mknode = guarded<timed<TimedOp::kCreate, &mknode>>;
+  ops.symlink = guarded<timed<TimedOp::kCreate, &symlink>>;
   ops.readlink = guarded<&readlink>;
-  ops.link = guarded<&link>;
-  ops.rename = guarded<&rename>;
-  ops.unlink = guarded<&unlink>;
+  ops.link = guarded<timed<TimedOp::kCreate, &link>>;
+  ops.rename = guarded<timed<TimedOp::kRename, &rename>>;
+  ops.unlink = guarded<timed<TimedOp::kRemove, &unlink>>;
 }
 
 }  // namespace weft::mds

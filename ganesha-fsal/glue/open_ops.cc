@@ -6,6 +6,7 @@
 #include "ganesha-fsal/glue/later.h"
 #include "ganesha-fsal/glue/object_ops.h"
 #include "ganesha-fsal/glue/open_files.h"
+#include "ganesha-fsal/glue/timed.h"
 
 namespace weft::mds {
 namespace {
@@ -198,8 +199,8 @@ bool check_verifier(fsal_obj_handle* obj_hdl, fsal_verifier_t verifier) {
 }  // namespace
 
 void init_open_ops(fsal_obj_ops& ops) {
-  ops.open2 = guarded<&open2>;
-  ops.reopen2 = guarded<&reopen2>;
+  ops.open2 = guarded<timed<TimedOp::kOpen, &open2>>;
+  ops.reopen2 = guarded<timed<TimedOp::kOpen, &reopen2>>;
   ops.status2 = guarded<&status2>;
   ops.close2 = guarded<&close2>;
   ops.close = guarded<&close>;

@@ -232,6 +232,7 @@ Result<> MetadataServer::start_admin() {
     auto page = MetricsPage::open(listen, [this](Metrics& out) {
       if (const auto system = admin_table_.ask(admin::GetStatus{})) {
         admin::write_metrics(*system, out);
+        admin::write_times(times_, out);
       }
     });
     if (!page) return of_option("Metrics_Address", page.error());

@@ -35,6 +35,7 @@
 #include "ganesha-fsal/server/background.h"
 #include "ganesha-fsal/server/backups.h"
 #include "ganesha-fsal/server/environment.h"
+#include "ganesha-fsal/server/operation_times.h"
 #include "ganesha-fsal/server/repairs.h"
 #include "ganesha-fsal/server/server_options.h"
 #include "ganesha-fsal/server/status_page.h"
@@ -79,6 +80,7 @@ class MetadataServer {
   [[nodiscard]] FileTable& files() { return files_; }
   [[nodiscard]] FileData& data() { return *data_; }
   [[nodiscard]] ClientTraffic& traffic() { return traffic_; }
+  [[nodiscard]] OperationTimes& times() { return times_; }
   [[nodiscard]] Repairs& repairs() { return *repairs_; }
   [[nodiscard]] Backups& backups() { return backups_; }
   [[nodiscard]] rpc::peer::Keyring& keys() { return *keys_; }
@@ -130,6 +132,7 @@ class MetadataServer {
   Backups backups_{store_, environment_.clock};
   FileTable files_;
   ClientTraffic traffic_;
+  OperationTimes times_;
   std::shared_ptr<rpc::peer::Keyring> keys_;
   std::unique_ptr<Namespace> names_;
   std::uint64_t store_id_ = 0;

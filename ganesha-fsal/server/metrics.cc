@@ -170,6 +170,16 @@ void write_server_states(const std::vector<Report>& servers, Metrics& out) {
 
 }  // namespace
 
+void write_times(const OperationTimes& times, Metrics& out) {
+  for (std::size_t op = 0; op < OperationTimes::kNames.size(); ++op) {
+    out.histogram("weft_mds_operation_seconds",
+                  "What operations took that Ganesha's cache did not answer, without the sync",
+                  times.total(op), {{"op", OperationTimes::kNames[op]}});
+  }
+  out.histogram("weft_mds_reply_wait_seconds", "How long replies waited for the metadata's sync",
+                times.reply_waits());
+}
+
 void write_metrics(const SystemReport& system, Metrics& out) {
   const StatusReport& status = system.status;
   out.build_info("weft-mds", status.version);

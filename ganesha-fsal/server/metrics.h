@@ -3,6 +3,8 @@
 //   weft_build_info{program,version}                   1
 //   weft_mds_uptime_seconds                            since the process started
 //   weft_mds_operations_total{op="read|write"}         served by itself: clients without pNFS
+//   weft_mds_operation_seconds{op}                     histograms: operations (operation_times.h),
+//   weft_mds_reply_wait_seconds                        and the sync that replies wait for
 //   weft_mds_read_bytes_total, weft_mds_write_bytes_total
 //   weft_mds_layouts_granted_total, _refused_total, _returned_total, _committed_total
 //   weft_mds_layouts                                   held by clients now
@@ -27,10 +29,12 @@
 #pragma once
 
 #include "ganesha-fsal/admin/source.h"
+#include "ganesha-fsal/server/operation_times.h"
 #include "rpc/base/metrics.h"
 
 namespace weft::mds::admin {
 
 void write_metrics(const SystemReport& system, Metrics& out);
+void write_times(const OperationTimes& times, Metrics& out);
 
 }  // namespace weft::mds::admin

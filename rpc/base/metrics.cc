@@ -5,6 +5,8 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include <chrono>
+#include <cstdint>
 #include <exception>
 #include <vector>
 
@@ -48,6 +50,19 @@ void Metrics::add_counter(const char* name, const char* help, double value, Labe
 
 void Metrics::add_gauge(const char* name, const char* help, double value, Labels labels) {
   impl_->add(MetricType::Gauge, name, help, labels).gauge.value = value;
+}
+
+void Metrics::histogram(const char* name, const char* help, const LatencyTotals& totals,
+                        Labels labels) {
+  using Seconds = std::chrono::duration<double>;
+  auto& histogram = impl_->add(MetricType::Histogram, name, help, labels).histogram;
+  std::uint64_t so_far = 0;
+  for (std::size_t i = 0; i < kLatencyBounds.size(); ++i) {
+    so_far += totals.buckets[i];
+    histogram.bucket.push_back({so_far, Seconds(kLatencyBounds[i]).count()});
+  }
+  histogram.sample_count = so_far + totals.buckets.back();
+  histogram.sample_sum = static_cast<double>(totals.sum_ns) / 1e9;
 }
 
 std::string Metrics::text() const {

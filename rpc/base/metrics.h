@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "rpc/base/error.h"
+#include "rpc/base/latency.h"
 
 namespace weft {
 
@@ -44,6 +45,10 @@ class Metrics {
   void gauge(const char* name, const char* help, Number value, Labels labels = {}) {
     add_gauge(name, help, static_cast<double>(value), labels);
   }
+
+  // How long something takes; the name ends in _seconds.
+  void histogram(const char* name, const char* help, const LatencyTotals& totals,
+                 Labels labels = {});
 
   // Which program this is, and of which version.
   void build_info(std::string_view program, std::string_view version) {

@@ -13,7 +13,7 @@ from harness.in_namespace import InNamespace
 
 MONITORING = paths.REPOSITORY / "dist" / "monitoring"
 MDS_PORT = 9632
-METRIC = re.compile(r"\bweft_(?:build|mds|ds|target)_\w+")
+METRIC = re.compile(r"\bweft_(?:build|mds|ds|target)_\w+?(?=(?:_bucket)?\b)")
 
 
 @pytest.fixture(params=["shm", "parity3"])
@@ -60,6 +60,15 @@ def test_metrics_are_as_prometheus_wants_them(system, run, network):
     for name, page in pages.items():
         assert 'weft_build_info{program="weft-' in page, name
     mds = pages["mds"]
+    # How long operations took: those of the client above, by data server and kind.
+    for op in ("read", "write", "commit"):
+        counts = [int(count) for page in pages.values() for count in re.findall(
+            rf'^weft_ds_operation_seconds_count{{op="{op}"}} (\d+)$', page, re.MULTILINE)]
+        assert len(counts) == 2 and (op == "read" or sum(counts) > 0), (op, counts)
+    for op in ("open", "layoutget"):
+        assert re.search(rf'^weft_mds_operation_seconds_count{{op="{op}"}} [1-9]', mds,
+                         re.MULTILINE), op
+    assert re.search(r"^weft_mds_reply_wait_seconds_count [1-9]", mds, re.MULTILINE)
     for number, domain in ((1, "left"), (2, "right")):
         assert re.search(rf'^weft_mds_data_server_up{{id="\d+",name="ds{number}",'
                          rf'domain="{domain}"}} 1$', mds, re.MULTILINE), mds

@@ -1,8 +1,10 @@
 // The operations one by one, over a real store and a scripted metadata server.
 #include "dataserver/nfs/ds_handler.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <numeric>
 
 #include "dataserver/store/block_sums.h"
 #include "tests/dataserver/nfs/handler_rig.h"
@@ -26,6 +28,36 @@ TEST_CASE("a file written is read back") {
   const auto got = rig.read(0, 100);
   CHECK(got.text == "some bytes");
   CHECK(got.eof);
+}
+
+TEST_CASE("how long an operation took is counted when it is answered, errors too") {
+  HandlerRig rig;
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  const auto counts = [&](TimedOp op) {
+    return rig.counters.times()[static_cast<std::size_t>(op)].buckets;
+  };
+  REQUIRE(rig.write(0, "some").status == Status::NFS4_OK);
+  CHECK(rig.commit().first == Status::NFS4_OK);
+  CHECK(rig.commit(2, ~0U).first == Status::NFS4_OK);
+  CHECK(counts(TimedOp::kWrite)[0] == 1);
+  CHECK(counts(TimedOp::kCommit)[0] == 2);
+  // Asks for the file's size, and is answered 2 s later.
+  rig.sizes.hold = true;
+  std::optional<rpc::nfs4::OpResult> result;
+  rig.handler->execute(rig.compound,
+                       {rpc::nfs4::Op::OP_READ, rpc::nfs4::ReadArgs{.offset = 0, .count = 100}},
+                       [&](rpc::nfs4::OpResult r) { result = std::move(r); });
+  rig.thread.run_until([&] { return !rig.sizes.held.empty(); });
+  CHECK(rig.counters.total().running == 1);
+  rig.clock.advance(std::chrono::seconds(2));
+  rig.sizes.held.front()(fail(Errc::kTimedOut));
+  REQUIRE(result.has_value());
+  CHECK(result->status != Status::NFS4_OK);
+  CHECK(rig.counters.total().running == 0);
+  const auto reads = counts(TimedOp::kRead);
+  const auto at = std::ranges::lower_bound(kLatencyBounds, Nanoseconds(std::chrono::seconds(2)));
+  CHECK(reads[static_cast<std::size_t>(at - kLatencyBounds.begin())] == 1);
+  CHECK(std::accumulate(reads.begin(), reads.end(), std::uint64_t{0}) == 1);
 }
 
 TEST_CASE("clients wait while the server has no lease, the metadata server's own I/O goes on") {

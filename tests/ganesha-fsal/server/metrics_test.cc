@@ -81,4 +81,19 @@ TEST_CASE("Prometheus is told what the reports say", "[admin]") {
   CHECK(has(text, "weft_mds_data_server_free_bytes{id=\"2\",name=\"ds2\",domain=\"ds2\"} 20"));
 }
 
+TEST_CASE("Prometheus is told how long each kind of operation takes", "[admin]") {
+  OperationTimes times;
+  times.add(TimedOp::kLookup, std::chrono::microseconds(250));
+  times.add(TimedOp::kCommit, std::chrono::milliseconds(20));
+  times.add_reply_wait(std::chrono::milliseconds(5));
+  Metrics metrics;
+  write_times(times, metrics);
+  const std::string text = metrics.text();
+  CHECK(has(text, R"(weft_mds_operation_seconds_bucket{op="lookup",le="0.0001"} 0)"));
+  CHECK(has(text, R"(weft_mds_operation_seconds_bucket{op="lookup",le="0.0003"} 1)"));
+  CHECK(has(text, R"(weft_mds_operation_seconds_count{op="remove"} 0)"));
+  CHECK(has(text, R"(weft_mds_operation_seconds_sum{op="commit"} 0.02)"));
+  CHECK(has(text, R"(weft_mds_reply_wait_seconds_bucket{le="0.01"} 1)"));
+}
+
 }  // namespace weft::mds::admin

@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/rpc/base/http_client.h"
 
@@ -23,6 +25,45 @@ TEST_CASE("metrics are written in Prometheus' text format") {
         "# TYPE weft_servers gauge\n"
         "weft_servers{state=\"up\"} 3\n"
         "weft_servers{state=\"down\",name=\"a\\n\\\"b\\\"\"} 1\n");
+}
+
+TEST_CASE("a histogram has what took at most so long, and all of it") {
+  Latency latency;
+  latency.add(std::chrono::microseconds{100});
+  latency.add(std::chrono::microseconds{101});
+  latency.add(std::chrono::milliseconds{2});
+  latency.add(std::chrono::seconds{20});
+  latency.add(Nanoseconds{-5});  // a clock that is not ours
+  LatencyTotals totals;
+  latency.add_to(totals);
+  Metrics metrics;
+  metrics.histogram("weft_operation_seconds", "How long", totals, {{"op", "read"}});
+  const std::string text = metrics.text();
+  const auto has = [&](const std::string& line) {
+    INFO(text);
+    CHECK(text.find(line + "\n") != std::string::npos);
+  };
+  has("# TYPE weft_operation_seconds histogram");
+  has("weft_operation_seconds_bucket{op=\"read\",le=\"0.0001\"} 2");
+  has("weft_operation_seconds_bucket{op=\"read\",le=\"0.001\"} 3");
+  has("weft_operation_seconds_bucket{op=\"read\",le=\"0.003\"} 4");
+  has("weft_operation_seconds_bucket{op=\"read\",le=\"10\"} 4");
+  has("weft_operation_seconds_bucket{op=\"read\",le=\"+Inf\"} 5");
+  has("weft_operation_seconds_count{op=\"read\"} 5");
+  has("weft_operation_seconds_sum{op=\"read\"} 20.002201");
+}
+
+TEST_CASE("what many threads add to a histogram is all there") {
+  SharedLatency latency;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 20; ++i) {
+    threads.emplace_back([&latency] {
+      for (int n = 0; n < 1000; ++n) latency.add(std::chrono::milliseconds{1});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(latency.total().buckets[2] == 20'000);
+  CHECK(latency.total().sum_ns == 20'000'000'000);
 }
 
 TEST_CASE("a page asks for the values at each scrape, and is gone when destroyed") {
