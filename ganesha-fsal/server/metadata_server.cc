@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "ganesha-fsal/cluster/namesakes.h"
 #include "ganesha-fsal/server/admin_reports.h"
 #include "ganesha-fsal/server/metrics.h"
 #include "layout/room.h"
@@ -300,6 +301,7 @@ FsSpace MetadataServer::space(std::uint32_t copies) {
 
 std::vector<std::string> MetadataServer::warnings() const {
   std::vector<std::string> warnings = placement_warnings();
+  std::ranges::move(namesakes(cluster_->registry().list()), std::back_inserter(warnings));
   if (const int error = environment_.client_refused(); error != 0) {
     warnings.push_back(
         "The last client that came was refused: it cannot be recorded below "

@@ -1,0 +1,47 @@
+#include "ganesha-fsal/cluster/namesakes.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <map>
+#include <set>
+
+namespace weft::mds {
+namespace {
+
+// "1, 2".
+std::string listed(const std::set<std::uint32_t>& ids) {
+  std::string text;
+  for (const std::uint32_t id : ids) text += (text.empty() ? "" : ", ") + std::to_string(id);
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> namesakes(std::span<const ServerView> servers) {
+  std::map<std::string, std::set<std::uint32_t>> names;
+  std::map<layout::NetAddress, std::set<std::uint32_t>> addresses;
+  for (const ServerView& server : servers) {
+    if (!server.connected) continue;
+    names[server.record.name].insert(server.record.id);
+    for (const layout::NetAddress& address : server.record.addresses) {
+      addresses[address].insert(server.record.id);
+    }
+  }
+  std::vector<std::string> found;
+  for (const auto& [address, ids] : addresses) {
+    if (ids.size() < 2) continue;
+    found.push_back(
+        fmt::format("Data servers {} say that they are at {}: clients reach only one of them. "
+                    "Change server.listen or server.advertise (weft-ds.toml(5)).",
+                    listed(ids), layout::to_string(address)));
+  }
+  for (const auto& [name, ids] : names) {
+    if (ids.size() < 2) continue;
+    found.push_back(
+        fmt::format("Data servers {} are all called {}: change server.name (weft-ds.toml(5)).",
+                    listed(ids), name));
+  }
+  return found;
+}
+
+}  // namespace weft::mds
