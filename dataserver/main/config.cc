@@ -7,8 +7,8 @@
 #include <charconv>
 #include <filesystem>
 
-#include "dataserver/process/config_fields.h"
 #include "dataserver/segments/successor_graph.h"
+#include "rpc/peer/resolve.h"
 #include "rpc/session/server_options.h"
 #include "rpc/transport/rdma/header.h"
 
@@ -35,13 +35,14 @@ bool is_wildcard(const layout::NetAddress& address) {
 constexpr std::string_view kRdma = "rdma://";
 
 Result<> set_addresses(const Value& value, std::vector<layout::NetAddress>& by_tcp,
-                       std::vector<layout::NetAddress>& rdma) {
+                       std::vector<layout::NetAddress>& rdma, ReadAddress read) {
   for (const std::string& text : value.list) {
     const bool by_rdma = text.starts_with(kRdma);
-    auto address = by_rdma ? parse_rdma_address(text) : layout::parse_address(text);
-    if (!address) {
+    auto address = by_rdma ? parse_rdma_address(text) : read(text);
+    if (!address && by_rdma) {
       return fail(Errc::kInvalid, fmt::format("'{}' is not a numeric address with a port", text));
     }
+    if (!address) return pass(address);
     (by_rdma ? rdma : by_tcp).push_back(*address);
   }
   return {};
@@ -108,15 +109,15 @@ Result<> check_parity(const DsConfig& config) {
   return {};
 }
 
-std::vector<Field> server_fields(DsConfig& config) {
+std::vector<Field> server_fields(DsConfig& config, ReadAddress read) {
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
   return {
       {"server.listen", Kind::kTextList,
-       [&config](const Value& value) {
-         return set_addresses(value, config.listen, config.listen_rdma);
+       [&config, read](const Value& value) {
+         return set_addresses(value, config.listen, config.listen_rdma, read);
        },
        [&config] { return listen_text(config); }},
-      addresses_field("server.advertise", config.advertise),
+      addresses_field("server.advertise", config.advertise, read),
       text_field("server.name", config.name),
       text_field("server.failure_domain", config.failure_domain),
       number_field("server.threads", config.threads, 0, 256),
@@ -134,7 +135,7 @@ std::vector<Field> server_fields(DsConfig& config) {
       number_field("server.drain_seconds", config.drain, 0, 600),
       number_field("server.lease_wait_seconds", config.lease_wait, 0, 50),
       log_level_field("server.log_level", config.log_level),
-      metrics_field("server.metrics", config.metrics),
+      metrics_field("server.metrics", config.metrics, read),
       flag_field("server.shared_memory", config.shared_memory),
       text_field("server.socket", config.socket),
   };
@@ -231,8 +232,8 @@ Result<> check_segments(const DsConfig& config) {
 
 }  // namespace
 
-std::vector<TomlField> config_fields(DsConfig& config) {
-  std::vector<Field> fields = server_fields(config);
+std::vector<TomlField> config_fields(DsConfig& config, ReadAddress read) {
+  std::vector<Field> fields = server_fields(config, read);
   fields.push_back(text_field("store.path", config.store.path));
   fields.push_back(flag_field("store.create", config.store.create));
   fields.push_back(mode_field("store.mode", config.store.mode));
@@ -283,16 +284,16 @@ std::vector<TomlField> config_fields(DsConfig& config) {
   return fields;
 }
 
-Result<DsConfig> parse_config(std::string_view text, const std::string& name) {
+Result<DsConfig> parse_config(std::string_view text, const std::string& name, ReadAddress address) {
   DsConfig config;
-  if (auto read = read_toml(text, name, config_fields(config)); !read) return pass(read);
+  if (auto read = read_toml(text, name, config_fields(config, address)); !read) return pass(read);
   return config;
 }
 
 Result<DsConfig> load_config(const std::string& path) {
   auto text = read_config_text(path);
   if (!text) return pass(text);
-  return parse_config(*text, path);
+  return parse_config(*text, path, &rpc::peer::resolve_address);
 }
 
 std::string to_string(const HostPort& address) {

@@ -13,6 +13,7 @@
 #include "dataserver/load/sampler.h"
 #include "dataserver/mirror/mirror_options.h"
 #include "dataserver/parity/geometry.h"
+#include "dataserver/process/config_fields.h"
 #include "dataserver/process/toml_fields.h"
 #include "dataserver/segments/segment_table.h"
 #include "dataserver/store/emulated_disk.h"
@@ -106,7 +107,8 @@ struct ClientLimits {
 [[nodiscard]] Result<layout::NetAddress> parse_rdma_address(std::string_view text);
 
 // The keys there are, each of which sets its part of `config`, which must outlive the list.
-[[nodiscard]] std::vector<TomlField> config_fields(DsConfig& config);
+[[nodiscard]] std::vector<TomlField> config_fields(DsConfig& config,
+                                                   ReadAddress read = &numeric_address);
 // Of every key what holds, and what would if nothing were said. Of files with secrets these are
 // paths, not what is in them.
 struct ConfigValue {
@@ -116,7 +118,8 @@ struct ConfigValue {
 };
 [[nodiscard]] std::vector<ConfigValue> config_values(const DsConfig& config);
 // Text of a configuration file; `name` is for messages. kInvalid, naming file, line and key.
-[[nodiscard]] Result<DsConfig> parse_config(std::string_view text, const std::string& name);
+[[nodiscard]] Result<DsConfig> parse_config(std::string_view text, const std::string& name,
+                                            ReadAddress address = &numeric_address);
 [[nodiscard]] Result<DsConfig> load_config(const std::string& path);
 // Where a metadata server of this machine finds shared memory: nowhere when that is switched off,
 // or the store's folder has too long a path.

@@ -51,15 +51,18 @@ Field seconds_field(std::string key, std::chrono::milliseconds& into, std::int64
           }};
 }
 
-Field addresses_field(std::string key, std::vector<layout::NetAddress>& into) {
+Result<layout::NetAddress> numeric_address(std::string_view text) {
+  auto address = layout::parse_address(text);
+  if (address) return address;
+  return fail(Errc::kInvalid, fmt::format("'{}' is not a numeric address with a port", text));
+}
+
+Field addresses_field(std::string key, std::vector<layout::NetAddress>& into, ReadAddress read) {
   return {std::move(key), Kind::kTextList,
-          [&into](const Value& value) -> Result<> {
+          [&into, read](const Value& value) -> Result<> {
             for (const std::string& text : value.list) {
-              auto address = layout::parse_address(text);
-              if (!address) {
-                return fail(Errc::kInvalid,
-                            fmt::format("'{}' is not a numeric address with a port", text));
-              }
+              auto address = read(text);
+              if (!address) return pass(address);
               into.push_back(*address);
             }
             return {};
@@ -93,11 +96,11 @@ Field log_level_field(std::string key, std::string& into) {
           [&into] { return into; }};
 }
 
-Field metrics_field(std::string key, std::optional<layout::NetAddress>& into) {
+Field metrics_field(std::string key, std::optional<layout::NetAddress>& into, ReadAddress read) {
   return {std::move(key), Kind::kText,
-          [&into](const Value& value) -> Result<> {
-            auto address = layout::parse_address(value.text);
-            if (!address) return fail(Errc::kInvalid, "must be a numeric address with a port");
+          [&into, read](const Value& value) -> Result<> {
+            auto address = read(value.text);
+            if (!address) return pass(address);
             into = *address;
             return {};
           },

@@ -31,10 +31,16 @@ template <class List>
 [[nodiscard]] TomlField flag_field(std::string key, bool& into);
 [[nodiscard]] TomlField seconds_field(std::string key, std::chrono::milliseconds& into,
                                       std::int64_t least, std::int64_t most);
-[[nodiscard]] TomlField addresses_field(std::string key, std::vector<layout::NetAddress>& into);
+// How the text of an address is read: numeric addresses only, which asks nobody; programs take
+// peer::resolve_address() when they start.
+using ReadAddress = Result<layout::NetAddress> (*)(std::string_view text);
+[[nodiscard]] Result<layout::NetAddress> numeric_address(std::string_view text);
+[[nodiscard]] TomlField addresses_field(std::string key, std::vector<layout::NetAddress>& into,
+                                        ReadAddress read = &numeric_address);
 [[nodiscard]] TomlField mode_field(std::string key, IoMode& into);
 [[nodiscard]] TomlField log_level_field(std::string key, std::string& into);
-[[nodiscard]] TomlField metrics_field(std::string key, std::optional<layout::NetAddress>& into);
+[[nodiscard]] TomlField metrics_field(std::string key, std::optional<layout::NetAddress>& into,
+                                      ReadAddress read = &numeric_address);
 
 // 0, or from BlockCache::kLeast on.
 [[nodiscard]] TomlField cache_size_field(std::string key, std::size_t& into);

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "dataserver/process/config_fields.h"
 #include "rpc/base/machine.h"
+#include "rpc/peer/resolve.h"
 
 namespace weft::ds {
 
@@ -51,13 +51,13 @@ TomlField users_field(std::string key, std::vector<std::uint32_t>& into) {
 
 }  // namespace
 
-std::vector<TomlField> target_config_fields(TargetConfig& config) {
+std::vector<TomlField> target_config_fields(TargetConfig& config, ReadAddress read) {
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
   std::vector<TomlField> fields{
       text_field("target.socket", config.socket),
       permissions_field("target.socket_mode", config.socket_mode),
       users_field("target.users", config.users),
-      addresses_field("target.listen", config.listen),
+      addresses_field("target.listen", config.listen, read),
       number_field("target.threads", config.threads, 0, 256),
       flag_field("target.pin_threads", config.pin_threads),
       number_field("target.memory_limit", config.memory_limit_bytes, 16 * kMiB,
@@ -68,7 +68,7 @@ std::vector<TomlField> target_config_fields(TargetConfig& config) {
       number_field("target.silence_seconds", config.silence, 2, 3600),
       number_field("target.drain_seconds", config.drain, 0, 600),
       log_level_field("target.log_level", config.log_level),
-      metrics_field("target.metrics", config.metrics),
+      metrics_field("target.metrics", config.metrics, read),
       text_field("store.path", config.store.path),
       flag_field("store.create", config.store.create),
       mode_field("store.mode", config.store.mode),
@@ -87,16 +87,19 @@ std::size_t max_connections(const TargetConfig& config) {
   return config.max_connections == 0 ? config.max_spaces * kMostThreads : config.max_connections;
 }
 
-Result<TargetConfig> parse_target_config(std::string_view text, const std::string& name) {
+Result<TargetConfig> parse_target_config(std::string_view text, const std::string& name,
+                                         ReadAddress address) {
   TargetConfig config;
-  if (auto read = read_toml(text, name, target_config_fields(config)); !read) return pass(read);
+  if (auto read = read_toml(text, name, target_config_fields(config, address)); !read) {
+    return pass(read);
+  }
   return config;
 }
 
 Result<TargetConfig> load_target_config(const std::string& path) {
   auto text = read_config_text(path);
   if (!text) return pass(text);
-  return parse_target_config(*text, path);
+  return parse_target_config(*text, path, &rpc::peer::resolve_address);
 }
 
 Result<> check_target_config(const TargetConfig& config) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dataserver/load/sampler.h"
+#include "dataserver/process/config_fields.h"
 #include "dataserver/process/toml_fields.h"
 #include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
@@ -52,9 +53,11 @@ struct TargetConfig {
 [[nodiscard]] std::size_t max_connections(const TargetConfig& config);
 
 // The keys there are, each of which sets its part of `config`, which must outlive the list.
-[[nodiscard]] std::vector<TomlField> target_config_fields(TargetConfig& config);
+[[nodiscard]] std::vector<TomlField> target_config_fields(TargetConfig& config,
+                                                          ReadAddress read = &numeric_address);
 [[nodiscard]] Result<TargetConfig> parse_target_config(std::string_view text,
-                                                       const std::string& name);
+                                                       const std::string& name,
+                                                       ReadAddress address = &numeric_address);
 [[nodiscard]] Result<TargetConfig> load_target_config(const std::string& path);
 // What no key alone can show.
 [[nodiscard]] Result<> check_target_config(const TargetConfig& config);

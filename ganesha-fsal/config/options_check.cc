@@ -8,10 +8,10 @@
 #include <span>
 #include <variant>
 
-#include "layout/net_address.h"
 #include "rpc/base/nearest.h"
 #include "rpc/base/units.h"
 #include "rpc/peer/keys.h"
+#include "rpc/peer/resolve.h"
 
 namespace weft::mds {
 namespace {
@@ -205,15 +205,16 @@ Result<> take(const ConfStatement& statement, Given& into) {
   return std::visit(Taker(*option, statement, into), option->kind);
 }
 
+constexpr std::string_view kAddresses[] = {"Control_Address", "Metrics_Address", "Status_Address"};
+
 Result<> check_address(const Given& given, std::string_view option) {
   const auto found = given.texts.find(option);
   if (found == given.texts.end() || found->second->terms.front().text.empty()) return {};
   const std::string& text = found->second->terms.front().text;
-  if (layout::parse_address(text)) return {};
-  return conf_error(found->second->place,
-                    fmt::format("{} = {}: must be a numeric address with a port, like "
-                                "\"192.0.2.1:20480\" or \"[2001:db8::1]:20480\"",
-                                option, text));
+  if (const auto good = rpc::peer::check_address(text); !good) {
+    return conf_error(found->second->place, fmt::format("{}: {}", option, good.error().text));
+  }
+  return {};
 }
 
 Result<> check_path(const Given& given, std::string_view option, const ConfPlace& block,
@@ -234,9 +235,9 @@ Result<> check_whole(const Given& given, const ConfBlock& block) {
   if (auto good = check_path(given, "Metadata_Path", block.place, true); !good) return good;
   if (auto good = check_path(given, "Key_File", block.place, true); !good) return good;
   if (auto good = check_path(given, "Admin_Socket", block.place, false); !good) return good;
-  if (auto good = check_address(given, "Control_Address"); !good) return good;
-  if (auto good = check_address(given, "Metrics_Address"); !good) return good;
-  if (auto good = check_address(given, "Status_Address"); !good) return good;
+  for (const std::string_view option : kAddresses) {
+    if (auto good = check_address(given, option); !good) return good;
+  }
   if (given.values.stripe_unit % layout::kStripeUnitMultiple != 0) {
     return conf_error(block.place, fmt::format("Stripe_Unit = {}: must be a multiple of 64 bytes",
                                                given.values.stripe_unit));
@@ -277,6 +278,11 @@ Result<> check_block(const ConfBlock& block, CheckedConf& checked) {
   if (auto good = check_whole(given, block); !good) return good;
   ++checked.exports;
   checked.keys.push_back(*given.texts.at("Key_File"));
+  for (const std::string_view option : kAddresses) {
+    const auto found = given.texts.find(option);
+    if (found == given.texts.end() || found->second->terms.front().text.empty()) continue;
+    checked.addresses.push_back(*found->second);
+  }
   return {};
 }
 
@@ -312,6 +318,12 @@ Result<CheckedConf> check_conf_file(const std::string& path) {
   for (const ConfStatement& key : checked->keys) {
     if (const auto keys = rpc::peer::load_cluster_keys(key.terms.front().text); !keys) {
       return conf_error(key.place, "Key_File: " + keys.error().text);
+    }
+  }
+  for (const ConfStatement& address : checked->addresses) {
+    const auto resolved = rpc::peer::resolve_address(address.terms.front().text);
+    if (!resolved) {
+      return conf_error(address.place, address.name + ": " + resolved.error().text);
     }
   }
   return checked;

@@ -6,7 +6,7 @@
 // The error is one line for an administrator: file, line, option, what may stand there, and the
 // nearest option that there is.
 //
-// Threading: pure functions, but check_conf_file(), which reads files.
+// Threading: pure functions, but check_conf_file(), which reads files and asks the resolver.
 #pragma once
 
 #include <string>
@@ -23,11 +23,13 @@ namespace weft::mds {
 struct CheckedConf {
   std::size_t exports = 0;          // of FSAL WEFT
   std::vector<ConfStatement> keys;  // the Key_File of each
+  std::vector<ConfStatement> addresses;
 };
 
 // Stops at the first error. kInvalid.
 [[nodiscard]] Result<CheckedConf> check_conf(const ConfBlock& conf);
-// As well whether key files can be used; and kNotFound, kAccess, kIo.
+// As well whether key files can be used, and names of addresses looked up; and kNotFound, kAccess,
+// kIo.
 [[nodiscard]] Result<CheckedConf> check_conf_file(const std::string& path);
 
 struct OptionValue {

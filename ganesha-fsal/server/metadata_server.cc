@@ -14,6 +14,7 @@
 #include "layout/room.h"
 #include "rpc/base/shared_memory.h"
 #include "rpc/control/mds_boot.h"
+#include "rpc/peer/resolve.h"
 
 namespace weft::mds {
 namespace {
@@ -126,7 +127,7 @@ Result<> MetadataServer::start_cluster() {
   auto keys = rpc::peer::Keyring::load(options_.key_file);
   if (!keys) return of_option("Key_File", keys.error());
   keys_ = std::move(*keys);
-  const auto listen = layout::parse_address(options_.control_address);
+  const auto listen = rpc::peer::resolve_address(options_.control_address);
   if (!listen) return of_option("Control_Address", listen.error());
 
   const auto draw = [this] { return static_cast<std::uint32_t>(environment_.random.u64()); };
@@ -227,10 +228,9 @@ Result<> MetadataServer::start_admin() {
     admin_ = std::move(*server);
   }
   if (const std::string& listen = options_.metrics_address; !listen.empty()) {
-    if (const auto address = layout::parse_address(listen); !address) {
-      return of_option("Metrics_Address", address.error());
-    }
-    auto page = MetricsPage::open(listen, [this](Metrics& out) {
+    const auto address = rpc::peer::resolve_address(listen);
+    if (!address) return of_option("Metrics_Address", address.error());
+    auto page = MetricsPage::open(layout::to_string(*address), [this](Metrics& out) {
       if (const auto system = admin_table_.ask(admin::GetStatus{})) {
         admin::write_metrics(*system, out);
         admin::write_times(times_, out);
@@ -240,11 +240,10 @@ Result<> MetadataServer::start_admin() {
     metrics_ = std::move(*page);
   }
   if (const std::string& listen = options_.status_address; !listen.empty()) {
-    if (const auto address = layout::parse_address(listen); !address) {
-      return of_option("Status_Address", address.error());
-    }
+    const auto address = rpc::peer::resolve_address(listen);
+    if (!address) return of_option("Status_Address", address.error());
     auto page =
-        StatusPage::open(listen,
+        StatusPage::open(layout::to_string(*address),
                          {.status = [this] { return admin_table_.ask(admin::GetStatus{}); },
                           .clients = [this] { return admin_table_.ask(admin::GetClients{}); },
                           .events = [this] { return admin_table_.ask(admin::GetEvents{}); }},

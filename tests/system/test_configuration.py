@@ -4,6 +4,7 @@ import fcntl
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from harness import config, paths, servers
@@ -32,13 +33,15 @@ class Mds:
         }
 
     def start(self, *lines: str, core: str = "", env: dict[str, str] | None = None,
-              **options: str) -> Process:
+              hosts: Path | None = None, **options: str) -> Process:
         text = (core or config.ganesha_core(self.mds, pnfs=True)) + config.fsal_export(
             [f"{key} = {value};" for key, value in {**self.options, **options}.items()] +
             list(lines))
         process = servers.ganesha(self.run, self.node, text, self.mds)
         process.command.append("-x")  # as the unit has it
         process.env = env or {}
+        if hosts:
+            process.command[:0] = servers.with_hosts(hosts)
         process.start()
         return process
 
@@ -114,8 +117,8 @@ def test_nobody_waits_for_a_grace_period_without_clients(mds):
      "Scrub_Every = 2 w: must be 0 s to 31622400 s, or the number of seconds"),
     ("PNFS = maybe;", "PNFS = maybe: must be true or false"),
     ("Layout_Type = file;", "Layout_Type = file: must be files or flexfiles"),
-    ('Metrics_Address = "mds:1";', "Metrics_Address = mds:1: must be a numeric address with a port,"
-     ' like "192.0.2.1:20480" or "[2001:db8::1]:20480"'),
+    ('Metrics_Address = "10.77.0.1";', "Metrics_Address: '10.77.0.1' is not an address or a name "
+     "with a port, like 192.0.2.1:2051, [2001:db8::1]:2051 or host:2051"),
 ])
 def test_a_wrong_option(mds, line, expected):
     process = mds.start(line)
@@ -123,6 +126,34 @@ def test_a_wrong_option(mds, line, expected):
     mds.check(process, expected)
     done = mds.check_config()
     assert (done.returncode, done.stderr) == (2, f"weft: {expected}\n")
+
+
+def test_addresses_by_name(mds):
+    """They are looked up at the start, in one line if nobody knows them."""
+    hosts = mds.run.make_folder("names") / "hosts"
+    hosts.write_text(f"127.0.0.1 localhost\n127.0.1.1 m0\n{mds.node.address} m1\n")
+    line = 'Metrics_Address = "m2..example:9632";'  # no resolver asks anybody for that
+    process = mds.start(line, hosts=hosts)
+    wait_until(lambda: not process.alive, 30, "ganesha.nfsd to end")
+    assert process.status == 1
+    expected = (f"{mds.line_of(line)}: Metrics_Address: 'm2..example:9632' cannot be looked up "
+                "here: ")
+    assert expected in mds.log().rstrip().splitlines()[-1]
+    done = mds.check_config()
+    assert done.returncode == 2 and done.stderr.startswith(f"weft: {expected}")
+
+    def restart(name: str):
+        (mds.run.folder / "ganesha.log").unlink()
+        mds.conf.write_text(mds.conf.read_text().replace(last[0], name))
+        last[0] = name
+        process.start()
+
+    last = ["m2..example"]
+    restart("m0")  # as Debian's installer writes a machine's own name
+    mds.check(process, "Metrics_Address: 'm0:9632' is 127.0.1.1 here, which others cannot reach: "
+              "see /etc/hosts")
+    restart("m1")
+    process.wait_port(9632)
 
 
 def test_a_path_that_is_relative(mds):

@@ -5,7 +5,7 @@ import socket
 import subprocess
 
 import pytest
-from harness import config, paths
+from harness import config, paths, servers
 from harness.process import Process
 from harness.run import wait_until
 
@@ -151,3 +151,34 @@ def test_what_never_served_is_not_tried_again(alone):
     assert second.returncode == 1
     assert f"bind to {alone.node.address}:{PORT}: Address already in use" in second.stderr
     assert "start_again" not in second.stderr
+
+
+def test_addresses_by_name(alone, run):
+    """They are looked up at the start, in one line if nobody knows them."""
+    hosts = run.folder / "hosts"
+    hosts.write_text(f"127.0.0.1 localhost\n127.0.1.1 d0\n{alone.node.address} d1\n")
+    process = Process(run, "named", [*servers.with_hosts(hosts),
+                                     *alone.command("--standalone", "7")], alone.node)
+    numeric = alone.file.read_text()
+
+    def start(name: str, metrics: str) -> None:
+        alone.file.write_text(numeric.replace(
+            f'["{alone.node.address}:{PORT}"]', f'["{name}:{PORT}"]\nmetrics = "{metrics}:9632"'))
+        process.start()
+
+    def refused() -> str:
+        wait_until(lambda: not process.alive, 30, "weft-ds to end")
+        assert process.status == 2
+        lines = process.log.read_text().splitlines()
+        process.log.unlink()
+        assert len(lines) == 1, lines
+        return lines[0]
+
+    start("d2..example", "d1")  # no resolver asks anybody for that
+    assert "server.listen: 'd2..example:2051' cannot be looked up here: " in refused()
+    start("d1", "d0")  # as Debian's installer writes a machine's own name
+    assert refused().endswith("server.metrics: 'd0:9632' is 127.0.1.1 here, which others cannot "
+                              "reach: see /etc/hosts")
+    start("d1", "d1")
+    process.wait_port(PORT)
+    process.wait_port(9632)

@@ -33,6 +33,12 @@ def ganesha(run: Run, node: Node, text: str, mds: config.MdsConfig) -> Process:
                                 "NIV_EVENT", "-f", str(conf), "-p", str(mds.folder / "pid")], node)
 
 
+def with_hosts(hosts: Path) -> list[str]:
+    """What a command begins with that has this file as /etc/hosts."""
+    return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"',
+            str(hosts)]
+
+
 def start_vfs(run: Run, node: Node) -> Process:
     """Ganesha serving a folder of the run at /export, without grace."""
     mds = config.MdsConfig(run.make_folder("mds"), graceless=True)

@@ -19,6 +19,7 @@
 #include "ganesha-fsal/config/options_check.h"
 #include "rpc/base/buffer.h"
 #include "rpc/peer/endpoint.h"
+#include "rpc/peer/resolve.h"
 #include "tools/weft/doctor/checks.h"
 #include "tools/weft/output.h"
 #include "tools/weft/setup/setup_texts.h"
@@ -185,7 +186,7 @@ class Doctor {
       if (!good || !text) continue;
       std::ranges::move(toml_texts(*text, "path"), std::back_inserter(stores_));
       for (const std::string& mds : toml_texts(*text, "mds")) {
-        const auto address = layout::parse_address(mds);
+        const auto address = rpc::peer::resolve_address(mds);
         if (address && std::ranges::find(control_, *address) == control_.end()) {
           control_.push_back(*address);
         }
@@ -253,10 +254,10 @@ class Doctor {
   }
 
   void look_at_server(const std::string& text) {
-    const auto address = layout::parse_address(text);
+    const auto address = rpc::peer::resolve_address(text);
     if (!address) {
-      add(Check{"port", Found::kBad, printable(text) + " is no address with a port",
-                "say it like 192.0.2.11:2051"});
+      add(Check{"port", Found::kBad, printable(address.error().text),
+                "say it like 192.0.2.11:2051, or with a name that is known here"});
       return;
     }
     add(check_path(look_at_path("server", *address)));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "rpc/peer/resolve.h"
+
 namespace weft::cli {
 namespace {
 
@@ -133,7 +135,7 @@ Result<MdsFacts> mds_facts(const mds::ConfBlock& conf) {
     return fail(Errc::kNotFound,
                 "has no FSAL { Name = WEFT; } with a Control_Address and a Key_File");
   }
-  auto address = layout::parse_address(control->terms.front().text);
+  auto address = rpc::peer::resolve_address(control->terms.front().text);
   if (!address) return pass(address);
   return MdsFacts{.control = *address, .key_file = key->terms.front().text};
 }
