@@ -46,6 +46,7 @@ class ServerConnection final : public ChannelUser,
              .apart = {.piped = {}, .lent = std::move(bulk)},
              .room = std::move(room)});
   }
+  [[nodiscard]] bool is_awaited() const override { return running_ > 0; }
   void on_closed(const Error& why) override;
 
   // Takes no more requests; closes when the running ones are answered.

@@ -62,6 +62,8 @@ class ChannelUser {
   virtual void on_bulk_record(Buffer /*head*/, std::vector<Buffer> /*bulk*/, Buffer /*room*/) {
     WEFT_ASSERT(false);
   }
+  // Whether the peer waits for an answer: so long a connection is not idle.
+  [[nodiscard]] virtual bool is_awaited() const { return false; }
   // The connection is gone; `why` says how: kClosed (peer closed it, or close() was called),
   // kTimedOut, kProtocol, kTooLarge, kUnreachable, kBusy (no memory for too long).
   virtual void on_closed(const Error& why) = 0;

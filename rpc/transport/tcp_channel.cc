@@ -359,6 +359,7 @@ void TcpChannel::tick() {
     // A record that waits for us (paused, throttled, no memory) is not late by the peer's doing:
     // its time begins when we read again.
     if (!may_read() || starved_since_ != TimePoint{}) held_back_at_ = now;
+    if (user_->is_awaited()) last_activity_ = now;
     if (beyond(partial_since_, limits_.record_deadline) &&
         beyond(held_back_at_, limits_.record_deadline)) {
       fail_with({Errc::kTimedOut, "half a record from " + peer_});

@@ -522,6 +522,7 @@ std::optional<Error> ServerChannel::late(TimePoint now) const {
 }
 
 void ServerChannel::tick() {
+  if (state_ == State::kOpen && user_->is_awaited()) last_activity_ = clock_.now();
   if (auto why = late(clock_.tick())) return fail_with(std::move(*why));
   if (starved_since_ != TimePoint{}) {
     push_answers();

@@ -317,6 +317,20 @@ TEST_CASE("a retransmission of a request still running is not run twice") {
   CHECK(handler.held.empty());
 }
 
+TEST_CASE("a connection is awaited while a request of it runs") {
+  HoldingHandler handler;
+  Wire wire(1, Wire::defaults(), &handler);
+  wire.establish();
+  const std::size_t connection = wire.network.connections() - 1;
+  CHECK_FALSE(wire.network.awaited(connection));
+  wire.send(Wire::list(wire.sequence(0, 1), Wire::put_fh("a")));
+  CHECK_FALSE(wire.answer());
+  CHECK(wire.network.awaited(connection));
+  handler.release_all();
+  CHECK(wire.answer());
+  CHECK_FALSE(wire.network.awaited(connection));
+}
+
 TEST_CASE("a request sent again over another connection while it runs is answered there") {
   HoldingHandler handler;
   Wire wire(1, Wire::defaults(), &handler);

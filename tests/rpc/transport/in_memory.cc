@@ -49,6 +49,7 @@ class MemoryChannel final : public Channel, public std::enable_shared_from_this<
   }
 
   void receive(Buffer record) { user_->on_record(std::move(record)); }
+  [[nodiscard]] bool awaited() const { return user_ != nullptr && user_->is_awaited(); }
 
   [[nodiscard]] bool can_receive() const { return started_ && !paused_ && !closed_; }
   [[nodiscard]] const std::string& peer() const override { return name_; }
@@ -68,6 +69,14 @@ MemoryNetwork::~MemoryNetwork() {
   // Channels own their users and those the channels: closing lets them go of each other.
   for (std::size_t i = 0; i < connections(); ++i) cut(i);
   static_cast<void>(run());
+}
+
+bool MemoryNetwork::awaited(std::size_t connection) const {
+  for (const std::size_t end : {2 * connection, 2 * connection + 1}) {
+    const auto channel = ends_[end].channel.lock();
+    if (channel != nullptr && channel->awaited()) return true;
+  }
+  return false;
 }
 
 MemoryNetwork::Pair MemoryNetwork::connect() {

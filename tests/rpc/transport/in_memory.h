@@ -41,6 +41,9 @@ class MemoryNetwork {
   // Both ends hear of it; what was under way is lost.
   void cut(std::size_t connection);
 
+  // Whether who uses an end of it says that the other end waits for an answer.
+  [[nodiscard]] bool awaited(std::size_t connection) const;
+
   // Lets one event happen. False: there is none.
   bool step();
   // Steps until nothing is left to happen, at most `limit` times; false when the limit was reached.

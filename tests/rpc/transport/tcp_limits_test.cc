@@ -59,6 +59,7 @@ struct EchoServer {
       owner.last_error = static_cast<int>(why.code);
       ++owner.closed;
     }
+    [[nodiscard]] bool is_awaited() const override { return owner.awaited; }
     EchoServer& owner;
     // The channel owns its user: one that is open when the threads stop is freed with them.
     std::weak_ptr<Channel> channel;
@@ -74,6 +75,7 @@ struct EchoServer {
   IoThreads io;
   std::function<Message(Buffer)> reply;
   std::function<Standing(const Buffer&)> becomes = nullptr;
+  std::atomic<bool> awaited{false};
   std::atomic<int> records{0};
   std::atomic<int> closed{0};
   std::atomic<int> last_error{0};
@@ -205,6 +207,17 @@ TEST_CASE("a peer that drips is disconnected in time too") {
 TEST_CASE("a peer that sends nothing is disconnected when idle for too long") {
   EchoServer echo(quick());
   RawSocket peer(echo.server.port());
+  REQUIRE(echo.wait_closed(1));
+  CHECK(echo.error() == Errc::kTimedOut);
+}
+
+TEST_CASE("a peer that waits for an answer is not idle, and is again when it has it") {
+  EchoServer echo(quick());
+  echo.awaited = true;
+  RawSocket peer(echo.server.port());
+  std::this_thread::sleep_for(milliseconds(1000));
+  CHECK(echo.closed == 0);
+  echo.awaited = false;
   REQUIRE(echo.wait_closed(1));
   CHECK(echo.error() == Errc::kTimedOut);
 }

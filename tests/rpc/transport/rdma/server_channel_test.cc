@@ -57,7 +57,9 @@ struct Service final : ChannelUser {
     bulk.push_back(parts.empty() ? Buffer() : std::move(parts.front()));
   }
   void on_skipped_record(Buffer head) override { skipped.push_back(std::move(head)); }
+  [[nodiscard]] bool is_awaited() const override { return awaited; }
   void on_closed(const Error& why) override { closed = why.code; }
+  bool awaited = false;
   std::vector<Buffer> records;
   std::vector<Buffer> bulk;
   std::vector<Buffer> skipped;
@@ -499,6 +501,18 @@ TEST_CASE("answers that are not taken end the connection in time") {
 TEST_CASE("who says nothing is given up") {
   Rig rig({.idle_deadline = Milliseconds{40}});
   rig.start();
+  CHECK(rig.wait([&] { return rig.service->closed.has_value(); }));
+  CHECK(rig.service->closed == Errc::kTimedOut);
+}
+
+TEST_CASE("who waits for an answer is not idle, and is again when it has it") {
+  Rig rig({.idle_deadline = Milliseconds{40}});
+  rig.service->awaited = true;
+  rig.start();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  CHECK(rig.wait([&] { return std::chrono::steady_clock::now() > end; }));
+  CHECK_FALSE(rig.service->closed);
+  rig.service->awaited = false;
   CHECK(rig.wait([&] { return rig.service->closed.has_value(); }));
   CHECK(rig.service->closed == Errc::kTimedOut);
 }
