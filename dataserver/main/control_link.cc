@@ -448,16 +448,23 @@ void ControlLink::on_remove(control::Remove request, Answer<void> done) {
   auto removal = std::make_shared<Removal>(objects.size(), std::move(done));
   for (const layout::ObjectId& object : objects) {
     if (duplicator_ != nullptr) duplicator_->removed(object);
-    ring_of(object).post([this, object, removal] {
-      parts_.chain.store().remove(object, [removal](Result<> removed) {
-        MutexLock lock(removal->mutex);
-        if (!removed && removal->result) removal->result = std::move(removed);
-        if (--removal->left > 0) return;
-        Result<> result = std::move(removal->result);
-        lock.unlock();
-        removal->done(std::move(result));
+    auto remove = [this, object, removal] {
+      ring_of(object).post([this, object, removal] {
+        parts_.chain.store().remove(object, [removal](Result<> removed) {
+          MutexLock lock(removal->mutex);
+          if (!removed && removal->result) removal->result = std::move(removed);
+          if (--removal->left > 0) return;
+          Result<> result = std::move(removal->result);
+          lock.unlock();
+          removal->done(std::move(result));
+        });
       });
-    });
+    };
+    if (resyncs_ == nullptr) {
+      remove();
+    } else {
+      resyncs_->removing(object, std::move(remove));
+    }
   }
 }
 

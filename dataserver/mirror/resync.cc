@@ -8,6 +8,12 @@ namespace weft::ds {
 
 namespace control = rpc::control;
 
+namespace {
+
+constexpr std::uint64_t kNoJob = 0;
+
+}  // namespace
+
 Resyncs::Resyncs(Parts parts) : parts_(std::move(parts)), rate_(parts_.clock.now()) {}
 
 Resyncs::~Resyncs() = default;
@@ -83,6 +89,16 @@ void Resyncs::cancel(std::uint64_t job, Done<void> done) {
   }
   if (found == nullptr) return done(Result<>{});
   found->cancel([done = std::move(done)]() mutable { done(Result<>{}); });
+}
+
+void Resyncs::removing(const layout::ObjectId& object, std::move_only_function<void()> done) {
+  std::shared_ptr<Job> running;
+  {
+    const MutexLock lock(mutex_);
+    if (running_ > 0) running = running_of(object, kNoJob);
+  }
+  if (running == nullptr) return done();
+  running->cancel(std::move(done));
 }
 
 bool Resyncs::stop(std::chrono::milliseconds limit) {

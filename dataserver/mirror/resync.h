@@ -26,6 +26,7 @@
 // changes nothing more, and the fence is answered when what it was writing is written. So when its
 // source is no longer a copy to go by, and the metadata server says so with a fence, nothing old
 // is written after it. And one object has one job: a later one begins when the earlier has ended.
+// An object that is removed has none: its job ends first, or it would make the object anew.
 //
 // Jobs are in memory: after a restart the metadata server begins again, with the extents from
 // next_offset on if it kept that.
@@ -81,6 +82,8 @@ class Resyncs {
   [[nodiscard]] rpc::control::ResyncProgress status(std::uint64_t job) const;
   // Answered when nothing of it runs any more.
   void cancel(std::uint64_t job, Done<void> done);
+  // The object is to be removed. Answered when no job of it that had begun runs any more.
+  void removing(const layout::ObjectId& object, std::move_only_function<void()> done);
   // Cancels all, and waits at most `limit`. False: something still runs.
   bool stop(std::chrono::milliseconds limit);
 

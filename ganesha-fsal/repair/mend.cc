@@ -176,8 +176,12 @@ Result<> Repairer::compare_copies(FileId file) {
   return outcome;
 }
 
+// A job that has begun ends when its object is removed. One that came after that would make the
+// object anew.
 Result<std::uint64_t> Repairer::begin_job(RepairKind kind, FileId file, std::uint32_t ds_id,
                                           control::Resync& job) {
+  auto kept = parts_.keep(file);
+  if (!kept) return pass(kept);
   job.bytes_per_second = rate_;
   job.job = jobs_.begin(kind, file, ds_id, job.source);
   // It may have as many as it does at once.

@@ -91,6 +91,9 @@ class Repairer {
     std::function<Result<std::shared_ptr<void>>(FileId)> keep_uncut =
         [](FileId) -> Result<std::shared_ptr<void>> { return nullptr; };
     std::function<bool(FileId)> cut_waits = [](FileId) { return false; };
+    // While what it returns lives the file's objects are not removed. kStale: it is gone.
+    std::function<Result<std::shared_ptr<void>>(FileId)> keep =
+        [](FileId) -> Result<std::shared_ptr<void>> { return nullptr; };
     // Whether somebody writes the file, or may.
     std::function<bool(FileId)> written = [](FileId) { return false; };
     // Asked for compares are done, or some are.

@@ -61,6 +61,10 @@ Repairer::Parts Repairs::repairer_parts() {
               [this](FileId file) {
                 return FileTable::Looking(server_.files(), file)->phase.is_alone();
               },
+          .keep = [this](FileId file) -> Result<std::shared_ptr<void>> {
+            if (auto held = server_.names().hold(file); !held) return pass(held);
+            return {std::shared_ptr<void>(nullptr, [this, file](void*) { server_.release(file); })};
+          },
           .written = [this](FileId file) { return is_written(file); },
           .compared = [this] { server_.data().retry_settling(); },
           .limits = limits};

@@ -246,6 +246,33 @@ TEST_CASE("an object has one job: a later one begins when the earlier has ended"
   CHECK(rig.bytes(kSecond) == rig.bytes(kFirst));
 }
 
+// Or it would make the object anew.
+TEST_CASE("the job of an object that is removed ends before") {
+  Rig rig;
+  bool removing = false;
+  const auto remove = [&] { rig.resyncs->removing(kMirrored, [&] { removing = true; }); };
+  remove();
+  CHECK(removing);  // it has no job
+  rig.put(kFirst, 0, pattern(3 * kMiB));
+  rig.servers.at(kFirst).door->hold = true;
+  rig.begin({{0, 3 * kMiB}});
+  rig.pass(20ms);
+  removing = false;
+  rig.resyncs->removing({.fileid = 999, .generation = 1}, [&] { removing = true; });
+  CHECK(removing);  // it has another's
+  removing = false;
+  remove();
+  rig.pass(20ms);
+  CHECK_FALSE(removing);
+  rig.servers.at(kFirst).door->release();
+  REQUIRE(rig.run_until([&] { return removing; }));
+  CHECK(rig.resyncs->status(1).state == State::kFailed);
+  const std::string written = rig.bytes(kSecond);  // what it had begun, and no more
+  CHECK(written.size() < 3 * kMiB);
+  rig.pass(20ms);
+  CHECK(rig.bytes(kSecond) == written);
+}
+
 TEST_CASE("a rate is kept") {
   TimePoint now{1s};
   TokenBucket bucket(1000, now);

@@ -168,6 +168,11 @@ class RepairTest : public NamespaceTest {
                           return std::make_shared<KeptUncut>(*this);
                         },
                         .cut_waits = [this](FileId) { return cut_waits.load(); },
+                        .keep = [this](FileId file) -> Result<std::shared_ptr<void>> {
+                          if (auto held = names->hold(file); !held) return pass(held);
+                          return {std::shared_ptr<void>(
+                              this, [this, file](void*) { std::ignore = names->release(file); })};
+                        },
                         .written = [this](FileId) { return written.load(); },
                         .compared = [this] { ++compared; },
                         .limits = limits});

@@ -309,11 +309,15 @@ TEST_CASE_METHOD(RepairTest, "what runs is cancelled when it stops, and begun ag
 TEST_CASE_METHOD(RepairTest, "a file that goes while it is mended is no failure") {
   const FileId f = mirrored("f");
   mark(f, 3, {0, 1});
+  std::atomic<std::size_t> removals = 1;  // that wait before the job has begun
   servers.begun = [&](const control::Resync&) {
     std::ignore = names->remove(kSuperuser, kRootFileId, "f");
+    removals = names->pending_removals({}, 10)->size();
   };
   start();
   CHECK(soon([&] { return servers.begun_jobs() == 1; }));
+  CHECK(soon([&] { return names->pending_removals({}, 10)->size() == 1; }));
+  CHECK(removals == 0);
   std::this_thread::sleep_for(50ms);
   CHECK(servers.begun_jobs() == 1);
 }
