@@ -50,5 +50,6 @@ class OperationTimes {
   std::array<SharedLatency, kNames.size()> operations_;
   SharedLatency reply_waits_;
 };
+static_assert(OperationTimes::kNames.size() == static_cast<std::size_t>(TimedOp::kCommit) + 1);
 
 }  // namespace weft::mds
