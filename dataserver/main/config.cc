@@ -8,7 +8,6 @@
 #include <filesystem>
 
 #include "dataserver/segments/successor_graph.h"
-#include "rpc/peer/resolve.h"
 #include "rpc/session/server_options.h"
 #include "rpc/transport/rdma/header.h"
 
@@ -290,10 +289,10 @@ Result<DsConfig> parse_config(std::string_view text, const std::string& name, Re
   return config;
 }
 
-Result<DsConfig> load_config(const std::string& path) {
+Result<DsConfig> load_config(const std::string& path, ReadAddress address) {
   auto text = read_config_text(path);
   if (!text) return pass(text);
-  return parse_config(*text, path, &rpc::peer::resolve_address);
+  return parse_config(*text, path, address);
 }
 
 std::string to_string(const HostPort& address) {

@@ -120,7 +120,8 @@ struct ConfigValue {
 // Text of a configuration file; `name` is for messages. kInvalid, naming file, line and key.
 [[nodiscard]] Result<DsConfig> parse_config(std::string_view text, const std::string& name,
                                             ReadAddress address = &numeric_address);
-[[nodiscard]] Result<DsConfig> load_config(const std::string& path);
+[[nodiscard]] Result<DsConfig> load_config(const std::string& path,
+                                           ReadAddress address = &numeric_address);
 // Where a metadata server of this machine finds shared memory: nowhere when that is switched off,
 // or the store's folder has too long a path.
 [[nodiscard]] LocalEndpoint local_endpoint(const DsConfig& config);

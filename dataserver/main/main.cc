@@ -14,8 +14,8 @@ constexpr std::string_view kReloadable[] = {
     "server.log_level", "server.drain_seconds", "store.parity_rebuild_rate",
     "store.parity_scrub_every_seconds", "store.parity_scrub_rate"};
 
-Result<DsConfig> load(const std::string& path) {
-  auto config = load_config(path);
+Result<DsConfig> load(const std::string& path, ReadAddress address) {
+  auto config = load_config(path, address);
   char name[256] = {};
   if (config && config->name.empty() && ::gethostname(name, sizeof name - 1) == 0) {
     config->name = name;

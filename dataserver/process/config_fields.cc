@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dataserver/store/block_cache.h"
+#include "rpc/peer/resolve.h"
 
 namespace weft::ds {
 
@@ -55,6 +56,12 @@ Result<layout::NetAddress> numeric_address(std::string_view text) {
   auto address = layout::parse_address(text);
   if (address) return address;
   return fail(Errc::kInvalid, fmt::format("'{}' is not a numeric address with a port", text));
+}
+
+Result<layout::NetAddress> unresolved_address(std::string_view text) {
+  if (auto numeric = layout::parse_address(text)) return numeric;
+  if (auto good = rpc::peer::check_address(text); !good) return pass(good);
+  return layout::parse_address("192.0.2.0" + std::string(text.substr(text.rfind(':'))));
 }
 
 Field addresses_field(std::string key, std::vector<layout::NetAddress>& into, ReadAddress read) {

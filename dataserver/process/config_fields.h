@@ -31,10 +31,13 @@ template <class List>
 [[nodiscard]] TomlField flag_field(std::string key, bool& into);
 [[nodiscard]] TomlField seconds_field(std::string key, std::chrono::milliseconds& into,
                                       std::int64_t least, std::int64_t most);
-// How the text of an address is read: numeric addresses only, which asks nobody; programs take
-// peer::resolve_address() when they start.
+// How the text of an address is read. Programs take peer::resolve_address() when they start, which
+// may wait for the resolver; the others ask nobody.
 using ReadAddress = Result<layout::NetAddress> (*)(std::string_view text);
 [[nodiscard]] Result<layout::NetAddress> numeric_address(std::string_view text);
+// Looks at the form alone: a name stands for an address that is nobody's (RFC 5737). For a program
+// that reads its file again while it serves, since no key with an address holds without a restart.
+[[nodiscard]] Result<layout::NetAddress> unresolved_address(std::string_view text);
 [[nodiscard]] TomlField addresses_field(std::string key, std::vector<layout::NetAddress>& into,
                                         ReadAddress read = &numeric_address);
 [[nodiscard]] TomlField mode_field(std::string key, IoMode& into);

@@ -14,9 +14,11 @@
 #include <string>
 #include <string_view>
 
+#include "dataserver/process/config_fields.h"
 #include "dataserver/process/program.h"
 #include "dataserver/process/reload.h"
 #include "dataserver/process/supervisor.h"
+#include "rpc/peer/resolve.h"
 
 namespace weft::ds {
 
@@ -26,13 +28,14 @@ struct Program {
   std::string name;  // its file is /etc/weft/NAME.toml
   std::string version;
   std::span<const std::string_view> reloadable;  // keys that hold without a restart
-  std::function<Result<Config>(const std::string& path)> load;
+  std::function<Result<Config>(const std::string& path, ReadAddress)> load;
   std::function<Result<>(const Config&)> check;
   std::function<std::size_t(const Config&)> descriptors;  // that it needs
   std::function<Result<std::unique_ptr<Server>>(Config, std::function<void()> on_alive)> open;
 
-  [[nodiscard]] Result<Config> read(const std::string& path) const {
-    auto config = load(path);
+  [[nodiscard]] Result<Config> read(const std::string& path,
+                                    ReadAddress address = &rpc::peer::resolve_address) const {
+    auto config = load(path, address);
     if (!config) return config;
     if (auto good = check(*config); !good) {
       return fail(good.error().code, path + ": " + good.error().text);
@@ -59,7 +62,7 @@ int serve(const Program<Server, Config>& program, Config config, const std::stri
     return {};
   };
   const auto reload = [&]() -> Result<> {
-    auto next = program.read(path);
+    auto next = program.read(path, &unresolved_address);
     if (!next) return pass(next);
     set_log_level(next->log_level);
     (*server)->reload(*next);

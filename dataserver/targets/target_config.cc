@@ -6,7 +6,6 @@
 #include <charconv>
 
 #include "rpc/base/machine.h"
-#include "rpc/peer/resolve.h"
 
 namespace weft::ds {
 
@@ -96,10 +95,10 @@ Result<TargetConfig> parse_target_config(std::string_view text, const std::strin
   return config;
 }
 
-Result<TargetConfig> load_target_config(const std::string& path) {
+Result<TargetConfig> load_target_config(const std::string& path, ReadAddress address) {
   auto text = read_config_text(path);
   if (!text) return pass(text);
-  return parse_target_config(*text, path, &rpc::peer::resolve_address);
+  return parse_target_config(*text, path, address);
 }
 
 Result<> check_target_config(const TargetConfig& config) {

@@ -58,7 +58,7 @@ struct TargetConfig {
 [[nodiscard]] Result<TargetConfig> parse_target_config(std::string_view text,
                                                        const std::string& name,
                                                        ReadAddress address = &numeric_address);
-[[nodiscard]] Result<TargetConfig> load_target_config(const std::string& path);
+[[nodiscard]] Result<TargetConfig> load_target_config(const std::string& path, ReadAddress address);
 // What no key alone can show.
 [[nodiscard]] Result<> check_target_config(const TargetConfig& config);
 

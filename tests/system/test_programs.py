@@ -102,6 +102,9 @@ def test_hang_ups_change_what_can_be_changed_and_kill_nobody(alone):
     alone.process.signal(signal.SIGHUP)
     alone.await_log("event=reloaded key=server.log_level from=default to='debug'")
     alone.await_log("event=reload_needs_restart key=server.threads from=default to=1")
+    alone.write('metrics = "no-such-host.invalid:9469"')  # names are looked up at the start alone
+    alone.process.signal(signal.SIGHUP)
+    alone.await_log("event=reload_needs_restart key=server.metrics from=default")
     alone.write("treads = 4")
     alone.process.signal(signal.SIGHUP)
     alone.await_log("event=reload_refused why=")

@@ -308,6 +308,16 @@ TEST_CASE("a file is read, an absent one is not found") {
   CHECK(load_config(path)->name == "ds1");
 }
 
+TEST_CASE("names in a file that is read again are not looked up") {
+  const auto read = [](const std::string& address) {
+    return parse_config("[server]\nlisten = [\"" + address + "\"]\n", "ds.toml",
+                        &unresolved_address);
+  };
+  CHECK(layout::to_string(read("no-such-host.invalid:2051")->listen.at(0)) == "192.0.2.0:2051");
+  CHECK(layout::to_string(read("10.0.0.1:2051")->listen.at(0)) == "10.0.0.1:2051");
+  CHECK(read("no-such-host.invalid").error() == Errc::kInvalid);
+}
+
 TEST_CASE("sizes with units") {
   CHECK(parse_bytes("0") == 0);
   CHECK(parse_bytes("64KiB") == 65536);
