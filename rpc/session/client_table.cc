@@ -36,6 +36,13 @@ std::vector<std::byte> as_bytes(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
+// One name by two transports is two names.
+std::string indexed(std::span<const std::byte> owner, bool by_rdma) {
+  std::string text = as_string(owner);
+  text.push_back(by_rdma ? '\1' : '\0');
+  return text;
+}
+
 }  // namespace
 
 std::size_t ClientTable::IdHash::operator()(const nfs4::SessionId& id) const {
@@ -52,12 +59,12 @@ ClientTable::ClientTable(const SessionServerOptions& options, Clock& clock, Rand
 
 OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs& args,
                                                       const std::string& principal,
-                                                      const std::string& host) {
+                                                      const std::string& host, bool by_rdma) {
   if ((args.flags & ~kKnownFlags) != 0) return std::unexpected(Status::NFS4ERR_INVAL);
   if (args.protection != nfs4::StateProtect::SP4_NONE) {
     return std::unexpected(Status::NFS4ERR_INVAL);
   }
-  std::string owner = as_string(args.owner);
+  std::string owner = indexed(args.owner, by_rdma);
   const MutexLock lock(mutex_);
   const bool server = options_.is_server && options_.is_server(args);
   Record* confirmed = owner_record(owner, true);
@@ -82,8 +89,8 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs
     }
   }
   if (unconfirmed != nullptr) drop_record(unconfirmed->client->info.id);
-  auto record =
-      add_record(args, std::move(owner), {principal, server ? std::string{} : host, server});
+  auto record = add_record(args, std::move(owner),
+                           {principal, server ? std::string{} : host, server, by_rdma});
   if (!record) return std::unexpected(record.error());
   return describe(**record);
 }
@@ -101,7 +108,7 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::update(Record* confirmed,
 
 OrStatus<ClientTable::Record*> ClientTable::add_record(const nfs4::ExchangeIdArgs& args,
                                                        std::string owner, const Origin& origin) {
-  const auto& [principal, host, server] = origin;
+  const auto& [principal, host, server, by_rdma] = origin;
   while (!has_room(server, host)) {
     if (!make_room(server, host)) return std::unexpected(Status::NFS4ERR_DELAY);
   }
@@ -109,7 +116,7 @@ OrStatus<ClientTable::Record*> ClientTable::add_record(const nfs4::ExchangeIdArg
   const nfs4::ClientId id = (boot_nonce_ & 0xFFFFFFFF00000000ULL) | next_client_++;
   auto client = std::make_shared<ServerClient>();
   client->info = {.id = id,
-                  .owner = printable(owner),
+                  .owner = printable(as_string(args.owner)),
                   .impl_name = args.impl ? printable(args.impl->name) : std::string{},
                   .principal = principal,
                   .server = server};
@@ -121,6 +128,7 @@ OrStatus<ClientTable::Record*> ClientTable::add_record(const nfs4::ExchangeIdArg
   record.verifier = args.verifier;
   record.owner = owner;
   record.host = host;
+  record.by_rdma = by_rdma;
   unconfirmed_[std::move(owner)] = id;
   return &record;
 }
@@ -130,7 +138,7 @@ nfs4::ExchangeIdOk ClientTable::describe(const Record& record) const {
   ok.client_id = record.client->info.id;
   ok.sequence = record.create_sequence + 1;
   ok.flags = options_.role | (record.confirmed ? nfs4::EXCHGID4_FLAG_CONFIRMED_R : 0);
-  ok.server_major_id = as_bytes(options_.server_major_id);
+  ok.server_major_id = as_bytes(options_.server_major_id + (record.by_rdma ? "-rdma" : ""));
   ok.server_scope = as_bytes(options_.server_scope);
   return ok;
 }

@@ -40,10 +40,13 @@ class ClientTable {
   ClientTable& operator=(const ClientTable&) = delete;
 
   // `principal` names whom the credential claims to be ("sys:0"); `host` is where it comes from,
-  // and nobody's when it is empty.
+  // and nobody's when it is empty. Who comes by RDMA is another client, of a server of another
+  // name: Linux takes two addresses of one server for two ways to it, and would stay with the
+  // transport that it came by first.
   [[nodiscard]] OrStatus<nfs4::ExchangeIdOk> exchange_id(const nfs4::ExchangeIdArgs& args,
                                                          const std::string& principal,
-                                                         const std::string& host = {});
+                                                         const std::string& host = {},
+                                                         bool by_rdma = false);
   [[nodiscard]] OrStatus<nfs4::CreateSessionOk> create_session(const nfs4::CreateSessionArgs& args,
                                                                const std::string& principal);
   [[nodiscard]] nfs4::Status destroy_session(const nfs4::SessionId& id);
@@ -71,12 +74,14 @@ class ClientTable {
     std::string principal;
     std::string host;  // empty: counted for none
     bool server = false;
+    bool by_rdma = false;
   };
   struct Record {
     std::shared_ptr<ServerClient> client;
     std::string host;   // empty: counted for none
-    std::string owner;  // co_ownerid as sent
+    std::string owner;  // as its index has it
     nfs4::Verifier verifier = 0;
+    bool by_rdma = false;
     bool confirmed = false;
     std::uint32_t create_sequence = 0;  // the last CREATE_SESSION answered
     OrStatus<nfs4::CreateSessionOk> create_result =

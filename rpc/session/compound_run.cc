@@ -103,7 +103,8 @@ void CompoundRun::answer_alone(nfs4::OpArgs op) {
   } else if (header_.op_count != 1) {
     append(failed(op.op, Status::NFS4ERR_NOT_ONLY_OP));
   } else {
-    append(*answer_session_op(connection_->core(), {call_, connection_->host()}, nullptr, op));
+    append(*answer_session_op(connection_->core(),
+                              {call_, connection_->host(), connection_->by_rdma()}, nullptr, op));
   }
   if (status_ != Status::NFS4_OK) reject();
 }
@@ -252,7 +253,9 @@ std::optional<nfs4::OpResult> CompoundRun::answer_here(nfs4::OpArgs& op) {
       started_ops_ != header_.op_count) {
     return failed(op.op, Status::NFS4ERR_NOT_ONLY_OP);  // its own session: the last or nothing
   }
-  return answer_session_op(connection_->core(), {call_, connection_->host()}, session_.get(), op);
+  return answer_session_op(connection_->core(),
+                           {call_, connection_->host(), connection_->by_rdma()}, session_.get(),
+                           op);
 }
 
 nfs4::OpArgs CompoundRun::next_op() {

@@ -19,8 +19,11 @@ std::string host_of(const std::string& peer) { return peer.substr(0, peer.rfind(
 }  // namespace
 
 ServerConnection::ServerConnection(std::shared_ptr<ServerCore> core,
-                                   std::shared_ptr<Channel> channel)
-    : core_(std::move(core)), channel_(std::move(channel)), host_(host_of(channel_->peer())) {}
+                                   std::shared_ptr<Channel> channel, bool by_rdma)
+    : core_(std::move(core)),
+      channel_(std::move(channel)),
+      host_(host_of(channel_->peer())),
+      by_rdma_(by_rdma) {}
 
 void ServerConnection::receive(ReceivedRecord record) {
   if (draining_ || channel_ == nullptr) return;

@@ -17,7 +17,7 @@ OpResult result_of(Op op, OrStatus<Ok> outcome) {
 
 OpResult exchange_id(ServerCore& core, const Caller& caller, const nfs4::ExchangeIdArgs& args) {
   const CallHeader& call = caller.call;
-  auto outcome = core.table.exchange_id(args, principal_of(call), caller.host);
+  auto outcome = core.table.exchange_id(args, principal_of(call), caller.host, caller.by_rdma);
   if (outcome) {
     core.clients_log.info("event=exchange_id client={:x} confirmed={} principal={} impl=\"{}\"",
                           outcome->client_id,

@@ -22,6 +22,7 @@ namespace weft::rpc {
 struct Caller {
   const CallHeader& call;
   const std::string& host;
+  bool by_rdma = false;
 };
 
 // The answer to a session operation; nothing when `op` is none. `session` is the one the compound

@@ -24,8 +24,8 @@ SessionServer::~SessionServer() {
   for (const auto& connection : left) connection->abandon();
 }
 
-void SessionServer::serve(std::shared_ptr<Channel> channel) {
-  auto connection = std::make_shared<ServerConnection>(impl_, channel);
+void SessionServer::serve(std::shared_ptr<Channel> channel, bool by_rdma) {
+  auto connection = std::make_shared<ServerConnection>(impl_, channel, by_rdma);
   bool draining = false;
   {
     const MutexLock lock(impl_->mutex);

@@ -40,7 +40,8 @@ class SessionServer {
   SessionServer(const SessionServer&) = delete;
   SessionServer& operator=(const SessionServer&) = delete;
 
-  void serve(std::shared_ptr<Channel> channel);
+  // `by_rdma`: what the client sees there is a server of its own (client_table.h).
+  void serve(std::shared_ptr<Channel> channel, bool by_rdma = false);
   // What a stranger's large record is worth (TcpLimits::look): memory, when it names a session; an
   // answer, when that is one of an earlier life of this server, or has expired. Clients send what
   // was not answered again over a new connection, before anything else.

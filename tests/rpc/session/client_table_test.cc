@@ -70,6 +70,23 @@ TEST_CASE("the same client asking again gets the same confirmed id") {
   CHECK(t.table.sessions() == 1);
 }
 
+TEST_CASE("who comes by RDMA as well is another client, of a server of another name") {
+  Table t;
+  const auto by_tcp = t.confirmed("a", 1);
+  nfs4::ExchangeIdArgs args;
+  args.owner = {std::byte{'a'}};
+  args.verifier = 1;
+  const auto by_rdma = t.table.exchange_id(args, "sys:0", {}, true);
+  REQUIRE(by_rdma);
+  CHECK(by_rdma->client_id != by_tcp);
+  CHECK_FALSE(is_confirmed(*by_rdma));
+  CHECK(by_rdma->server_major_id != t.exchange("a", 1)->server_major_id);
+  REQUIRE(t.create(by_rdma->client_id, by_rdma->sequence));
+  CHECK(t.table.clients() == 2);
+  CHECK(t.table.exchange_id(args, "sys:0", {}, true)->client_id == by_rdma->client_id);
+  CHECK(t.exchange("a", 1)->client_id == by_tcp);
+}
+
 TEST_CASE("an unconfirmed record is replaced by the next EXCHANGE_ID") {
   Table t;
   const auto first = t.exchange("a", 1);
