@@ -10,7 +10,8 @@ namespace weft::layout {
 namespace {
 
 constexpr std::uint8_t kIdForm = 1;
-constexpr std::uint32_t kDeviceFormat = 1;
+constexpr std::uint32_t kTcpFormat = 1;
+constexpr std::uint32_t kDeviceFormat = 2;
 
 std::vector<DeviceTable::Key> key_of(const Device& device) {
   std::vector<DeviceTable::Key> key;
@@ -19,6 +20,21 @@ std::vector<DeviceTable::Key> key_of(const Device& device) {
     key.push_back({member.ds_id, member.address_generation});
   }
   return key;
+}
+
+bool has_rdma(const Device& device) {
+  return std::ranges::any_of(device.members, [](const DeviceMember& member) {
+    return std::ranges::any_of(member.addresses, [](const DeviceAddress& address) {
+      return address.transport == Transport::kRdma;
+    });
+  });
+}
+
+bool ambiguous(const std::vector<DeviceAddress>& addresses) {
+  const auto rdma = only(Transport::kRdma, addresses);
+  return std::ranges::any_of(only(Transport::kTcp, addresses), [&](const NetAddress& tcp) {
+    return std::ranges::find(rdma, tcp) != rdma.end();
+  });
 }
 
 }  // namespace
@@ -44,6 +60,9 @@ Result<> validate(const Device& device) {
   for (const DeviceMember& member : device.members) {
     if (member.addresses.empty() || member.addresses.size() > kMaxAddresses) {
       return fail(Errc::kInvalid, "a data server of a device has 1 to 8 addresses");
+    }
+    if (ambiguous(member.addresses)) {
+      return fail(Errc::kInvalid, "an address and port for two transports");
     }
   }
   return {};
@@ -101,7 +120,7 @@ std::shared_ptr<const Device> DeviceTable::find(std::span<const Key> members) co
 std::string encode_device(const Device& device) {
   WEFT_ASSERT(validate(device).has_value());
   xdr::Encoder out;
-  out.u32(kDeviceFormat);
+  out.u32(has_rdma(device) ? kDeviceFormat : kTcpFormat);
   xdr::put(out, device);
   const auto bytes = out.bytes();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -110,10 +129,13 @@ std::string encode_device(const Device& device) {
 Result<Device> decode_device(std::span<const std::byte> bytes) {
   xdr::Decoder in(bytes);
   const std::uint32_t format = in.u32();
-  if (in.ok() && format != kDeviceFormat) return fail(Errc::kNotSupported, "device format");
+  if (in.ok() && format != kDeviceFormat && format != kTcpFormat) {
+    return fail(Errc::kNotSupported, "device format");
+  }
   Device device;
   xdr::get(in, device);
-  if (!in.ok() || in.remaining() != 0 || !validate(device)) {
+  if (!in.ok() || in.remaining() != 0 || !validate(device) ||
+      has_rdma(device) != (format == kDeviceFormat)) {
     return fail(Errc::kCorrupt, "malformed device");
   }
   return device;

@@ -51,7 +51,7 @@ struct DeviceId {
 struct DeviceMember {
   std::uint32_t ds_id = 0;
   std::uint32_t address_generation = 0;
-  std::vector<NetAddress> addresses;
+  std::vector<DeviceAddress> addresses;
 
   friend bool operator==(const DeviceMember&, const DeviceMember&) = default;
 };
@@ -65,7 +65,8 @@ struct Device {
 
 constexpr std::size_t kMaxAddresses = 8;  // of one data server in a device
 
-// kInvalid: number 0, no members, too many, or a member without addresses or with too many.
+// kInvalid: number 0, no members, too many, or a member without addresses, with too many, or with
+// one IP and port for two transports, which a client's comparison does not tell apart.
 [[nodiscard]] Result<> validate(const Device& device);
 
 class DeviceTable {
@@ -96,7 +97,9 @@ class DeviceTable {
   std::map<std::vector<Key>, std::uint64_t> by_members_;
 };
 
-// The durable form of a device: XDR, versioned. Decoding believes nothing: kCorrupt.
+// The durable form of a device: XDR, versioned. Decoding believes nothing: kCorrupt; kNotSupported:
+// of a later format. Format 2 is written if there are addresses for RDMA, 1, which is otherwise the
+// same, if not.
 [[nodiscard]] std::string encode_device(const Device& device);
 [[nodiscard]] Result<Device> decode_device(std::span<const std::byte> bytes);
 

@@ -93,7 +93,7 @@ Result<> encode(xdr::Encoder& out, const FilesDevice& device) {
   out.u32(static_cast<std::uint32_t>(device.servers.size()));
   for (const auto& paths : device.servers) {
     out.u32(static_cast<std::uint32_t>(paths.size()));
-    for (const NetAddress& address : paths) xdr::put(out, address);
+    for (const DeviceAddress& address : paths) xdr::put(out, address);
   }
   return {};
 }

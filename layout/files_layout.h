@@ -54,8 +54,8 @@ struct FilesLayout {
 [[nodiscard]] Result<FilesLayout> decode_files_layout(std::span<const std::byte> body);
 
 struct FilesDevice {
-  std::vector<std::uint32_t> stripe_indices;     // stripe -> index into servers
-  std::vector<std::vector<NetAddress>> servers;  // each a multipath list, preferred first
+  std::vector<std::uint32_t> stripe_indices;        // stripe -> index into servers
+  std::vector<std::vector<DeviceAddress>> servers;  // each a multipath list, preferred first
 
   friend bool operator==(const FilesDevice&, const FilesDevice&) = default;
 };

@@ -14,8 +14,6 @@ namespace {
 constexpr std::uint32_t kKnownFlags =
     kFlexNoLayoutCommit | kFlexNoIoThroughMds | kFlexNoReadIo | kFlexWriteOneMirror;
 constexpr std::size_t kMaxOwner = 10;  // digits of a uid
-constexpr std::size_t kMaxNetid = 16;
-constexpr std::size_t kMaxUniversal = 64;
 constexpr std::size_t kMaxFlexHandle = 128;
 
 // RFC 8881 section 8.2.3: seqid 1 with zeros is "the current stateid", and all ones, or zeros and
@@ -106,27 +104,6 @@ Result<> validate(const FlexDevice& device) {
   return {};
 }
 
-void encode_address(xdr::Encoder& out, const FlexAddress& address) {
-  const bool rdma = address.transport == Transport::kRdma;
-  out.string(!rdma ? netid(address.address) : address.address.v6 ? "rdma6" : "rdma");
-  out.string(universal_address(address.address));
-}
-
-// Netids of RDMA (RFC 8166 section 10.1) are those of TCP in all but the name.
-FlexAddress decode_flex_address(xdr::Decoder& in) {
-  std::string id = in.string(kMaxNetid);
-  const std::string universal = in.string(kMaxUniversal);
-  FlexAddress address;
-  if (id == "rdma" || id == "rdma6") {
-    address.transport = Transport::kRdma;
-    id.replace(0, 4, "tcp");
-  }
-  const auto parsed = parse_universal(id, universal);
-  if (parsed) address.address = *parsed;
-  if (!parsed) in.reject();
-  return address;
-}
-
 }  // namespace
 
 std::size_t flex_layout_bytes(const FlexLayout& layout) {
@@ -183,7 +160,7 @@ Result<FlexLayout> decode_flex_layout(std::span<const std::byte> body) {
 Result<> encode(xdr::Encoder& out, const FlexDevice& device) {
   if (auto valid = validate(device); !valid) return valid;
   out.u32(static_cast<std::uint32_t>(device.addresses.size()));
-  for (const FlexAddress& address : device.addresses) encode_address(out, address);
+  for (const DeviceAddress& address : device.addresses) xdr::put(out, address);
   out.u32(1);  // ffda_versions
   out.u32(device.version);
   out.u32(device.minor_version);
@@ -198,7 +175,7 @@ Result<FlexDevice> decode_flex_device(std::span<const std::byte> body) {
   FlexDevice device;
   const std::uint32_t addresses = in.count(kMaxAddresses);
   for (std::uint32_t i = 0; i < addresses && in.ok(); ++i) {
-    device.addresses.push_back(decode_flex_address(in));
+    xdr::get(in, device.addresses.emplace_back());
   }
   const std::uint32_t versions = in.u32();
   if (in.ok() && versions != 1) return fail(Errc::kNotSupported, "not one version a data server");

@@ -79,17 +79,8 @@ struct FlexLayout {
 // server, handles not ours, users by name).
 [[nodiscard]] Result<FlexLayout> decode_flex_layout(std::span<const std::byte> body);
 
-enum class Transport : std::uint8_t { kTcp, kRdma };
-
-struct FlexAddress {
-  NetAddress address;
-  Transport transport = Transport::kTcp;
-
-  friend bool operator==(const FlexAddress&, const FlexAddress&) = default;
-};
-
 struct FlexDevice {
-  std::vector<FlexAddress> addresses;  // of one data server, preferred first
+  std::vector<DeviceAddress> addresses;  // of one data server, preferred first
   std::uint32_t version = 4;
   std::uint32_t minor_version = 1;
   std::uint32_t rsize = 1u << 20;  // bytes of a READ or WRITE at most

@@ -85,4 +85,30 @@ Result<NetAddress> parse_universal(std::string_view netid, std::string_view uadd
   return address;
 }
 
+std::string to_string(const DeviceAddress& address) {
+  return (address.transport == Transport::kRdma ? "rdma://" : "") + to_string(address.address);
+}
+
+std::string_view netid(const DeviceAddress& address) {
+  if (address.transport == Transport::kTcp) return netid(address.address);
+  return address.address.v6 ? "rdma6" : "rdma";
+}
+
+// Netids of RDMA are those of TCP in all but the name.
+Result<DeviceAddress> parse_device_address(std::string_view netid, std::string_view uaddr) {
+  const bool rdma = netid == "rdma" || netid == "rdma6";
+  const std::string_view by_tcp = netid == "rdma" ? "tcp" : "tcp6";
+  auto address = parse_universal(rdma ? by_tcp : netid, uaddr);
+  if (!address) return pass(address);
+  return DeviceAddress(*address, rdma ? Transport::kRdma : Transport::kTcp);
+}
+
+std::vector<NetAddress> only(Transport transport, std::span<const DeviceAddress> addresses) {
+  std::vector<NetAddress> chosen;
+  for (const DeviceAddress& address : addresses) {
+    if (address.transport == transport) chosen.push_back(address.address);
+  }
+  return chosen;
+}
+
 }  // namespace weft::layout

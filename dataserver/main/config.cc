@@ -7,9 +7,9 @@
 #include <charconv>
 #include <filesystem>
 
+#include "dataserver/main/addresses.h"
 #include "dataserver/segments/successor_graph.h"
 #include "rpc/session/server_options.h"
-#include "rpc/transport/rdma/header.h"
 
 namespace weft::ds {
 
@@ -24,52 +24,6 @@ Result<> set_load_counters(const Value& value, std::string& counters) {
     return fail(Errc::kInvalid, "must be \"machine\", \"process\" or the folder of a cgroup");
   }
   counters = value.text;
-  return {};
-}
-
-bool is_wildcard(const layout::NetAddress& address) {
-  return std::ranges::all_of(address.ip, [](std::uint8_t byte) { return byte == 0; });
-}
-
-constexpr std::string_view kRdma = "rdma://";
-
-Result<> set_addresses(const Value& value, std::vector<layout::NetAddress>& by_tcp,
-                       std::vector<layout::NetAddress>& rdma, ReadAddress read) {
-  for (const std::string& text : value.list) {
-    const bool by_rdma = text.starts_with(kRdma);
-    auto address = by_rdma ? parse_rdma_address(text) : read(text);
-    if (!address && by_rdma) {
-      return fail(Errc::kInvalid, fmt::format("'{}' is not a numeric address with a port", text));
-    }
-    if (!address) return pass(address);
-    (by_rdma ? rdma : by_tcp).push_back(*address);
-  }
-  return {};
-}
-
-std::string listen_text(const DsConfig& config) {
-  std::string text = list_text(config.listen);
-  for (const auto& address : config.listen_rdma) {
-    text += (text.empty() ? "" : ", ") + std::string(kRdma) + to_string(address);
-  }
-  return text;
-}
-
-// Clients tell addresses apart by IP and port alone.
-Result<> check_rdma(const DsConfig& config) {
-  for (const auto& address : config.listen_rdma) {
-    if (std::ranges::any_of(config.listen,
-                            [&](const auto& tcp) { return tcp.port == address.port; })) {
-      return fail(Errc::kInvalid,
-                  fmt::format("server.listen has port {} both for TCP and for RDMA", address.port));
-    }
-    if (address.port == 0) return fail(Errc::kInvalid, "server.listen needs a port for RDMA");
-  }
-  if (config.listen.empty() && !config.listen_rdma.empty()) {
-    return fail(Errc::kInvalid,
-                "server.listen needs an address for TCP, too: other servers come by TCP, and so "
-                "do clients without RDMA");
-  }
   return {};
 }
 
@@ -111,12 +65,8 @@ Result<> check_parity(const DsConfig& config) {
 std::vector<Field> server_fields(DsConfig& config, ReadAddress read) {
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
   return {
-      {"server.listen", Kind::kTextList,
-       [&config, read](const Value& value) {
-         return set_addresses(value, config.listen, config.listen_rdma, read);
-       },
-       [&config] { return listen_text(config); }},
-      addresses_field("server.advertise", config.advertise, read),
+      transports_field("server.listen", config.listen, config.listen_rdma, read),
+      transports_field("server.advertise", config.advertise, config.advertise_rdma, read),
       text_field("server.name", config.name),
       text_field("server.failure_domain", config.failure_domain),
       number_field("server.threads", config.threads, 0, 256),
@@ -161,18 +111,6 @@ Result<HostPort> parse_host_port(std::string_view text) {
   }
   if (!good) return fail(Errc::kInvalid, fmt::format("'{}' is not host:port", text));
   return HostPort{std::string(host), port};
-}
-
-Result<layout::NetAddress> parse_rdma_address(std::string_view text) {
-  if (!text.starts_with(kRdma)) return fail(Errc::kInvalid, "not an address for RDMA");
-  text.remove_prefix(kRdma.size());
-  if (auto address = layout::parse_address(text)) return address;
-  if (text.starts_with('[') && text.ends_with(']')) {
-    text = text.substr(1, text.size() - 2);
-  } else if (text.contains(':')) {  // a port, perhaps, and no bracket says where it begins
-    return fail(Errc::kInvalid, fmt::format("'{}' needs brackets around its address", text));
-  }
-  return layout::make_address(text, rpc::rdma::kPort);
 }
 
 ClientLimits client_limits(const DsConfig& config) {
@@ -327,7 +265,7 @@ Result<> check_config(const DsConfig& config, bool standalone) {
   const auto missing = [](std::string_view key) {
     return fail(Errc::kInvalid, fmt::format("{} is not set", key));
   };
-  if (auto rdma = check_rdma(config); !rdma) return rdma;
+  if (auto rdma = check_listen(config); !rdma) return rdma;
   if (config.listen.empty()) return missing("server.listen");
   if (config.store.path.empty()) return missing("store.path");
   if (!config.store.path.starts_with('/')) {
@@ -354,16 +292,7 @@ Result<> check_config(const DsConfig& config, bool standalone) {
   }
   if (standalone) return {};
   if (config.mds.empty()) return missing("cluster.mds");
-  const auto& told = config.advertise.empty() ? config.listen : config.advertise;
-  if (std::ranges::any_of(told, is_wildcard)) {
-    return fail(Errc::kInvalid,
-                "clients cannot reach a wildcard address: set server.advertise to addresses they "
-                "can reach");
-  }
-  if (std::ranges::any_of(told, [](const auto& address) { return address.port == 0; })) {
-    return fail(Errc::kInvalid, "server.advertise needs ports that clients can reach");
-  }
-  return {};
+  return check_told(config);
 }
 
 }  // namespace weft::ds

@@ -33,9 +33,10 @@ struct HostPort {
 struct DsConfig {
   // [server]
   std::vector<layout::NetAddress> listen;
-  std::vector<layout::NetAddress> listen_rdma;  // of it, by RDMA
-  std::vector<layout::NetAddress> advertise;    // what clients are told; `listen` when not given
-  std::string name;                             // the host's name when not given
+  std::vector<layout::NetAddress> listen_rdma;     // of it, by RDMA
+  std::vector<layout::NetAddress> advertise;       // what clients are told; `listen` when not given
+  std::vector<layout::NetAddress> advertise_rdma;  // of it, by RDMA
+  std::string name;                                // the host's name when not given
   std::string failure_domain;
   unsigned threads = 0;  // 0: one for each CPU this process may use
   bool pin_threads = true;
@@ -102,9 +103,6 @@ struct ClientLimits {
   std::size_t reply_bytes = 0;  // promised for replies kept for retransmissions
 };
 [[nodiscard]] ClientLimits client_limits(const DsConfig& config);
-
-// "rdma://192.0.2.1", "rdma://[2001:db8::1]:20049"; the port is NFS/RDMA's if it is not given.
-[[nodiscard]] Result<layout::NetAddress> parse_rdma_address(std::string_view text);
 
 // The keys there are, each of which sets its part of `config`, which must outlive the list.
 [[nodiscard]] std::vector<TomlField> config_fields(DsConfig& config,

@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "dataserver/main/addresses.h"
 #include "dataserver/main/share_calls.h"
 #include "dataserver/store/state_file.h"
 #include "rpc/base/mutex.h"
@@ -105,6 +106,10 @@ std::shared_ptr<control::Client> ControlLink::client() const {
 bool ControlLink::registered() const {
   const auto now = client();
   return now != nullptr && now->registered();
+}
+
+void ControlLink::addresses_changed() {
+  if (const auto now = client(); now != nullptr) now->register_again();
 }
 
 template <rpc::peer::Request R>
@@ -241,10 +246,11 @@ control::Register ControlLink::registration() {
           .name = config.name,
           .version = WEFT_VERSION,
           .domain = config.failure_domain,
-          .addresses = config.advertise.empty() ? config.listen : config.advertise,
+          .addresses = told_tcp(config),
           .space = to_space(look().usage),
           .local = local_endpoint(config),
-          .state = {state.generation, state.boot}};
+          .state = {state.generation, state.boot},
+          .rdma = parts_.rdma ? parts_.rdma() : std::vector<layout::NetAddress>{}};
 }
 
 // On the worker, as join(). Until the state is durable the metadata server takes both it and the

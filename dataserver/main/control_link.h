@@ -64,6 +64,8 @@ class ControlLink final : public rpc::control::ClientEvents,
     StoreState state;        // of the store, when it started
     std::function<rpc::control::Counters()> session_counts;  // connections and sessions only
     std::function<void()> on_first_registration;             // on a thread of this class
+    // What clients are told for RDMA; none if not given. On the control thread.
+    std::function<std::vector<layout::NetAddress>()> rdma;
   };
 
   explicit ControlLink(Parts parts);
@@ -82,6 +84,8 @@ class ControlLink final : public rpc::control::ClientEvents,
   // Talks to this metadata server from now on, and to no other.
   void use(const HostPort& mds);
   void stop();
+  // What clients are told is not what it was.
+  void addresses_changed();
   [[nodiscard]] bool registered() const;
   // Why the metadata server is away; empty while it is not, and before it is known.
   [[nodiscard]] std::string away() const {

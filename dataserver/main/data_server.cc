@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <future>
 
+#include "dataserver/main/addresses.h"
 #include "dataserver/segments/segment_metrics.h"
 #include "dataserver/store/cache_metrics.h"
 #include "rpc/base/clock.h"
@@ -131,7 +132,8 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
                                  return rpc::control::Counters{.connections = now.connections,
                                                                .sessions = now.sessions};
                                },
-                           .on_first_registration = [this] { may_serve_.store(true); }});
+                           .on_first_registration = [this] { may_serve_.store(true); },
+                           .rdma = [this] { return rdma_addresses(); }});
     control_->tell_options(config_values(config_));
     patient_sizes_ = std::make_unique<PatientSizes>(
         *control_, rings, system_clock(),
@@ -289,23 +291,48 @@ void DataServer::prepare_rdma() {
   options.limits.look = [this](std::span<const std::byte> head) {
     return sessions_->look_at(head);
   };
-  rdma_ = std::make_unique<rpc::rdma::Server>(
-      threads_->threads(), pool_, std::move(options),
-      [this](std::shared_ptr<rpc::Channel> channel) { sessions_->serve(std::move(channel)); });
+  rdma_ = std::make_unique<rpc::rdma::Server>(threads_->threads(), pool_, std::move(options),
+                                              [this](std::shared_ptr<rpc::Channel> channel) {
+                                                sessions_->serve(std::move(channel), true);
+                                              });
+  ready_by_rdma(rdma_->bind());
 }
 
-// Without a device TCP serves alone; one may come.
+// Without a device TCP serves alone; one may come. Addresses are bound before the server registers,
+// as those for TCP are, so that a start changes nothing of what clients are told.
 void DataServer::listen_by_rdma() {
-  if (rdma_ == nullptr || !listening_ || cut_ || rdma_->listening() == config_.listen_rdma.size())
-    return;
-  if (ticks_without_rdma_++ % kTicksForRdma != 0) return;
-  const auto listening = rdma_->listen();
-  const std::string why = listening ? "" : listening.error().describe();
+  if (rdma_ == nullptr || !listening_ || cut_) return;
+  if (rdma_->listening() < config_.listen_rdma.size() &&
+      ticks_without_rdma_++ % kTicksForRdma == 0) {
+    ready_by_rdma(rdma_->listen());
+  }
+  tell_rdma();
+}
+
+void DataServer::ready_by_rdma(const Result<>& ready) {
+  const std::string why = ready ? "" : ready.error().describe();
   if (!why.empty() && why != no_rdma_) {
     spdlog::warn("event=no_rdma why=\"{}\" then=\"serves by TCP, and looks again\"", why);
   }
   no_rdma_ = why;
-  if (listening) ticks_without_rdma_ = 0;
+  if (ready) ticks_without_rdma_ = 0;
+  tell_rdma();
+}
+
+std::vector<layout::NetAddress> DataServer::rdma_addresses() const {
+  const MutexLock lock(told_mutex_);
+  return told_rdma_;
+}
+
+// While the disk hangs what clients are told stays: they come back by what they know.
+void DataServer::tell_rdma() {
+  auto now = told_rdma(config_, rdma_->bound());
+  {
+    const MutexLock lock(told_mutex_);
+    if (now == told_rdma_) return;
+    told_rdma_ = std::move(now);
+  }
+  if (control_ != nullptr) control_->addresses_changed();
 }
 
 Result<> DataServer::listen() {

@@ -8,7 +8,8 @@
 namespace weft::mds {
 namespace {
 
-constexpr std::uint32_t kServerFormat = 2;
+constexpr std::uint32_t kServerFormat = 3;
+constexpr std::uint32_t kFormatWithoutRdma = 2;
 constexpr std::uint32_t kFormatWithoutHistory = 1;
 
 std::span<const std::byte> bytes_of(std::string_view value) {
@@ -41,6 +42,18 @@ control::StoreState get_state(xdr::Decoder& in) {
   state.generation = in.u64();
   state.boot = in.u64();
   return state;
+}
+
+void put_addresses(xdr::Encoder& out, const std::vector<layout::NetAddress>& addresses) {
+  out.u32(static_cast<std::uint32_t>(addresses.size()));
+  for (const auto& address : addresses) xdr::put(out, address);
+}
+
+std::vector<layout::NetAddress> get_addresses(xdr::Decoder& in) {
+  std::vector<layout::NetAddress> addresses;
+  const std::uint32_t count = in.count(control::kMaxAddresses);
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) xdr::get(in, addresses.emplace_back());
+  return addresses;
 }
 
 void put_history(xdr::Encoder& out, const ServerRecord& record) {
@@ -76,25 +89,33 @@ std::string_view to_string(Duty duty) {
   return "unknown";
 }
 
+std::vector<layout::DeviceAddress> clients_addresses(const ServerRecord& record) {
+  std::vector<layout::DeviceAddress> all;
+  all.reserve(record.rdma.size() + record.addresses.size());
+  for (const auto& address : record.rdma) all.emplace_back(address, layout::Transport::kRdma);
+  for (const auto& address : record.addresses) all.emplace_back(address);
+  return all;
+}
+
 std::string encode(const ServerRecord& record) {
   xdr::Encoder out(128);
-  out.u32(kServerFormat);
+  out.u32(record.rdma.empty() ? kFormatWithoutRdma : kServerFormat);
   out.u32(record.id);
   out.fixed(record.store);
   out.string(record.name);
   out.string(record.domain);
   out.u32(record.address_generation);
-  out.u32(static_cast<std::uint32_t>(record.addresses.size()));
-  for (const auto& address : record.addresses) xdr::put(out, address);
+  put_addresses(out, record.addresses);
   out.u32(static_cast<std::uint32_t>(record.duty));
   put_history(out, record);
+  if (!record.rdma.empty()) put_addresses(out, record.rdma);
   return text_of(out);
 }
 
 Result<ServerRecord> decode_server(std::string_view value) {
   xdr::Decoder in(bytes_of(value));
   const std::uint32_t format = in.u32();
-  if (in.ok() && format != kServerFormat && format != kFormatWithoutHistory) {
+  if (in.ok() && (format == 0 || format > kServerFormat)) {
     return fail(Errc::kNotSupported, "data server record of a later format");
   }
   ServerRecord record;
@@ -103,12 +124,13 @@ Result<ServerRecord> decode_server(std::string_view value) {
   record.name = in.string(control::kMaxText);
   record.domain = in.string(control::kMaxText);
   record.address_generation = in.u32();
-  const std::uint32_t addresses = in.count(control::kMaxAddresses);
-  for (std::uint32_t i = 0; i < addresses && in.ok(); ++i) {
-    xdr::get(in, record.addresses.emplace_back());
-  }
+  record.addresses = get_addresses(in);
   record.duty = static_cast<Duty>(in.u32());
-  if (format == kServerFormat) get_history(in, record);
+  if (format > kFormatWithoutHistory) get_history(in, record);
+  if (format == kServerFormat) {
+    record.rdma = get_addresses(in);
+    if (record.rdma.empty()) in.reject();
+  }
   if (!in.ok() || in.remaining() != 0 || record.id == 0 || record.duty > Duty::kRemoving) {
     return fail(Errc::kCorrupt, "malformed data server record");
   }

@@ -191,9 +191,12 @@ Result<ServerRecord> Registry::adopt(const layout::NetAddress& from,
   record.store = request.store;
   record.name = request.name;
   record.domain = request.domain;
-  const auto addresses = concrete(from, request.addresses);
-  if (record.id != 0 && record.addresses != addresses) ++record.address_generation;
-  record.addresses = addresses;
+  auto addresses = concrete(from, request.addresses);
+  auto rdma = concrete(from, request.rdma);
+  const bool same = record.addresses == addresses && record.rdma == rdma;
+  if (record.id != 0 && !same) ++record.address_generation;
+  record.addresses = std::move(addresses);
+  record.rdma = std::move(rdma);
   return record;
 }
 

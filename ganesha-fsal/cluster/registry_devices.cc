@@ -16,7 +16,7 @@ Result<layout::Device> Registry::compose(std::span<const std::uint32_t> ds_ids) 
       return fail(Errc::kLayoutUnavailable, "no data server " + std::to_string(id));
     }
     const ServerRecord& record = found->second;
-    device.members.push_back({id, record.address_generation, record.addresses});
+    device.members.push_back({id, record.address_generation, clients_addresses(record)});
   }
   return device;
 }

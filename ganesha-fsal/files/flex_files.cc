@@ -10,9 +10,7 @@ namespace {
 
 layout::FlexDevice flex_device(const layout::DeviceMember& server) {
   layout::FlexDevice device;
-  for (const layout::NetAddress& address : server.addresses) {
-    device.addresses.push_back({address, layout::Transport::kTcp});
-  }
+  device.addresses = server.addresses;
   return device;
 }
 

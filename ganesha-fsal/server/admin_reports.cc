@@ -51,6 +51,9 @@ DataServerReport report_of(const ServerView& view) {
   for (const layout::NetAddress& address : view.record.addresses) {
     report.addresses.push_back(layout::to_string(address));
   }
+  for (const layout::NetAddress& address : view.record.rdma) {
+    report.addresses.push_back(to_string(layout::DeviceAddress(address, layout::Transport::kRdma)));
+  }
   report.heartbeat_age_ms = static_cast<std::uint64_t>(view.silence.count());
   report.uptime_ms = static_cast<std::uint64_t>(view.uptime.count());
   const control::Heartbeat& beat = view.last;

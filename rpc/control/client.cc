@@ -7,6 +7,7 @@
 #include <boost/asio/connect.hpp>
 #include <random>
 
+#include "rpc/control/register_transports.h"
 #include "rpc/peer/connection.h"
 #include "rpc/peer/io_thread.h"
 
@@ -40,6 +41,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   void start();
   void stop();
   [[nodiscard]] bool registered() const { return registered_.load(std::memory_order_acquire); }
+  void register_again();
   void call(std::uint32_t verb, Bytes arguments, Timeout timeout, Done<Bytes> done);
 
  private:
@@ -129,12 +131,13 @@ void Client::Impl::on_resolved(std::uint64_t attempt, const tcp::resolver::resul
 
 void Client::Impl::on_connected() {
   const std::uint64_t attempt = attempt_;
-  connection_ = std::make_shared<Connection>(
-      io_, std::exchange(socket_, tcp::socket(io_->context())),
-      SecureChannel(SecureChannel::Role::kConnecting, config_.keys->now().cluster),
-      Connection::Limits{.max_calls = config_.max_calls,
-                         .handshake = config_.connect_timeout,
-                         .silence = config_.silence_timeout});
+  connection_ =
+      std::make_shared<Connection>(io_, std::exchange(socket_, tcp::socket(io_->context())),
+                                   SecureChannel(SecureChannel::Role::kConnecting,
+                                                 config_.keys->now().cluster, config_.versions),
+                                   Connection::Limits{.max_calls = config_.max_calls,
+                                                      .handshake = config_.connect_timeout,
+                                                      .silence = config_.silence_timeout});
   arm(config_.connect_timeout, [this] {
     lost({Errc::kTimedOut,
           "no handshake: is that a metadata server, and of the same version of Weft?"});
@@ -156,10 +159,22 @@ void Client::Impl::on_connected() {
 
 void Client::Impl::send_registration() {
   arm(config_.connect_timeout, [this] { lost({Errc::kTimedOut, "registering takes too long"}); });
-  connection_->call(events_.registration(), config_.connect_timeout,
-                    [this, attempt = attempt_](Result<Registered> answer) {
-                      if (attempt == attempt_) on_answer(attempt, std::move(answer));
-                    });
+  const auto answered = [this, attempt = attempt_](Result<Registered> answer) {
+    if (attempt == attempt_) on_answer(attempt, std::move(answer));
+  };
+  if (connection_->version() >= kVersionWithRdma) {
+    connection_->call(RegisterTransports{events_.registration()}, config_.connect_timeout,
+                      answered);
+  } else {
+    connection_->call(events_.registration(), config_.connect_timeout, answered);
+  }
+}
+
+// An attempt that has not asked yet asks anew; one that has may have told what was before.
+void Client::Impl::register_again() {
+  (void)io_->post([this] {
+    if (connection_ != nullptr) lost({Errc::kClosed, "its addresses have changed"});
+  });
 }
 
 void Client::Impl::on_answer(std::uint64_t attempt, Result<Registered> answer) {
@@ -240,6 +255,7 @@ Client::~Client() { stop(); }
 void Client::start() { impl_->start(); }
 void Client::stop() { impl_->stop(); }
 bool Client::registered() const { return impl_->registered(); }
+void Client::register_again() { impl_->register_again(); }
 
 void Client::send(std::uint32_t verb, peer::Bytes arguments, Timeout timeout,
                   Done<peer::Bytes> done) {

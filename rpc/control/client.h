@@ -20,6 +20,7 @@
 #include "rpc/base/error.h"
 #include "rpc/control/messages.h"
 #include "rpc/peer/keyring.h"
+#include "rpc/peer/secure_channel.h"
 
 namespace weft::rpc::control {
 
@@ -49,6 +50,7 @@ class Client {
     std::string mds_host;  // name or numeric address
     std::uint16_t mds_port = 0;
     std::shared_ptr<const peer::Keyring> keys;
+    peer::Versions versions = peer::kVersions;
     std::size_t max_calls = 4096;                     // under way
     std::chrono::milliseconds connect_timeout{5000};  // connecting, proving, registering, each
     std::chrono::milliseconds backoff_min{100};
@@ -68,6 +70,8 @@ class Client {
   void start();
   void stop();
   [[nodiscard]] bool registered() const;
+  // What to register as has changed: does so over another connection.
+  void register_again();
 
   // A request to the metadata server. kUnreachable when not registered or the connection breaks
   // before the answer; kTimedOut; kBusy when max_calls are under way; else the metadata server's

@@ -111,6 +111,8 @@ struct Register {
   Space space;
   LocalEndpoint local;  // where it serves processes of its machine, besides
   StoreState state;     // that the store is in, durably
+  // By RDMA, of RegisterTransports alone; together with `addresses` at most kMaxAddresses.
+  std::vector<layout::NetAddress> rdma;
   friend bool operator==(const Register&, const Register&) = default;
 };
 template <class Io>

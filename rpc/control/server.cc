@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "rpc/control/register_transports.h"
 #include "rpc/peer/connection.h"
 #include "rpc/peer/endpoint.h"
 #include "rpc/peer/io_thread.h"
@@ -38,6 +39,10 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     registration_.on<Register>(
         [this](const PeerPtr& peer, Register request, Done<Registered> done) {
           on_register(peer, std::move(request), std::move(done));
+        });
+    registration_.on<RegisterTransports>(
+        [this](const PeerPtr& peer, RegisterTransports request, Done<Registered> done) {
+          on_register(peer, std::move(request.all), std::move(done));
         });
   }
 
@@ -144,7 +149,7 @@ void Server::Impl::on_accepted(tcp::socket socket) {
   make_way(peer->from);
   peer->connection = std::make_shared<Connection>(
       io_, std::move(socket),
-      SecureChannel(SecureChannel::Role::kAccepting, config_.keys->now().cluster),
+      SecureChannel(SecureChannel::Role::kAccepting, config_.keys->now().cluster, config_.versions),
       Connection::Limits{.max_calls = config_.max_calls,
                          .handshake = config_.handshake_timeout,
                          .silence = config_.silence_timeout});
@@ -200,7 +205,7 @@ bool Server::Impl::outlives_key(const PeerPtr& peer) {
 void Server::Impl::on_call(const PeerPtr& peer, std::uint32_t verb, const Bytes& arguments,
                            Connection::Responder respond) {
   if (outlives_key(peer)) return;
-  if (verb == Register::kVerb) {
+  if (verb == Register::kVerb || verb == RegisterTransports::kVerb) {
     return registration_.serve(peer, verb, arguments, std::move(respond));
   }
   if (peer->ds_id == 0) {

@@ -27,6 +27,7 @@
 #include "rpc/base/error.h"
 #include "rpc/control/messages.h"
 #include "rpc/peer/keyring.h"
+#include "rpc/peer/secure_channel.h"
 
 namespace weft::rpc::control {
 
@@ -54,6 +55,7 @@ class Server {
   struct Config {
     layout::NetAddress listen;  // port 0: any that is free
     std::shared_ptr<const peer::Keyring> keys;
+    peer::Versions versions = peer::kVersions;
     std::size_t max_connections = 4096;  // of who has the key
     std::size_t max_strangers = 256;
     std::size_t max_strangers_per_address = 32;

@@ -60,6 +60,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] bool open() const { return open_; }
   // Once established.
   [[nodiscard]] const ClusterKey& key() const { return channel_.key(); }
+  // What both ends speak, once established.
+  [[nodiscard]] std::uint32_t version() const { return channel_.version(); }
 
  private:
   void read();

@@ -48,8 +48,8 @@ struct Versions {
   std::uint32_t least = 0;
   std::uint32_t most = 0;
 };
-constexpr std::uint32_t kVersion = 3;
-constexpr Versions kVersions{.least = kVersion, .most = kVersion};
+constexpr std::uint32_t kVersion = 4;
+constexpr Versions kVersions{.least = 3, .most = kVersion};
 
 class SecureChannel {
  public:

@@ -4,6 +4,7 @@
 
 #include "rpc/control/messages.h"
 #include "rpc/control/options.h"
+#include "rpc/control/register_transports.h"
 #include "rpc/peer/call.h"
 #include "rpc/peer/secure_channel.h"
 
@@ -55,6 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 27: message<GetSegments>(input); break;
     case 28: message<SegmentCounts>(input); break;
     case 29: message<Options>(input); break;
+    case 30: message<RegisterTransports>(input); break;
     case 3: message<Register>(input); break;
     case 4: message<Registered>(input); break;
     case 5: message<Heartbeat>(input); break;

@@ -62,7 +62,9 @@ TEST_CASE("devices that make no sense are refused") {
   CHECK_FALSE(table.add({1, {}}));
   CHECK_FALSE(table.add({1, {{3, 1, {}}}}));
   CHECK_FALSE(table.add({1, std::vector(kMaxServers + 1, device(1).members[0])}));
-  CHECK_FALSE(table.add({1, {{3, 1, std::vector(kMaxAddresses + 1, address(1))}}}));
+  CHECK_FALSE(table.add({1, {{3, 1, std::vector<DeviceAddress>(kMaxAddresses + 1, address(1))}}}));
+  CHECK_FALSE(table.add({1, {{3, 1, {{address(1), Transport::kRdma}, address(1)}}}}));
+  CHECK(table.add({1, {{3, 1, {{address(2), Transport::kRdma}, address(1)}}}}));
 }
 
 TEST_CASE("a device's durable form comes back equal and is checked") {
@@ -72,6 +74,18 @@ TEST_CASE("a device's durable form comes back equal and is checked") {
     CHECK_FALSE(decode_device(bytes_of(stored.substr(0, size))));
   }
   CHECK_FALSE(decode_device(bytes_of(stored + std::string(4, '\0'))));
-  stored[3] = 2;
+  stored[3] = 2;  // with addresses for RDMA, which it has not
+  CHECK(decode_device(bytes_of(stored)).error() == Errc::kCorrupt);
+  stored[3] = 3;
   CHECK(decode_device(bytes_of(stored)).error() == Errc::kNotSupported);
+}
+
+TEST_CASE("a device with RDMA is of a form of its own, and others are as they were") {
+  CHECK(encode_device(device(9))[3] == 1);
+  const Device both{9, {{3, 1, {{address(20049), Transport::kRdma}, address(2049)}}}};
+  std::string stored = encode_device(both);
+  CHECK(stored[3] == 2);
+  CHECK(decode_device(bytes_of(stored)).value() == both);
+  stored[3] = 1;
+  CHECK(decode_device(bytes_of(stored)).error() == Errc::kCorrupt);
 }

@@ -101,7 +101,8 @@ TEST_CASE("what fits a client's LAYOUTGET is known") {
 TEST_CASE("a device survives the wire: IPv4, IPv6, several paths") {
   const auto v4 = make_address("192.0.2.7", 2049).value();
   const auto v6 = make_address("2001:db8::7", 20490).value();
-  const Device device{4, {{1, 1, {v4}}, {2, 1, {v6, v4}}, {3, 1, {v6}}}};
+  const DeviceAddress rdma(make_address("192.0.2.7", 20049).value(), Transport::kRdma);
+  const Device device{4, {{1, 1, {v4}}, {2, 1, {v6, v4}}, {3, 1, {rdma, v6}}}};
   const FilesDevice files = files_device(device);
   CHECK(files.stripe_indices == std::vector<std::uint32_t>{0, 1, 2});
   auto wire = wire_of(files);

@@ -29,6 +29,28 @@ TEST_CASE("malformed universal addresses are refused") {
   CHECK_FALSE(parse_universal("tcp6", std::string(1000, ':') + ".8.1"));
 }
 
+TEST_CASE("netids of RDMA are told from those of TCP, and read like them") {
+  const auto v4 = make_address("192.0.2.7", 20049).value();
+  const auto v6 = make_address("2001:db8::7", 20049).value();
+  const DeviceAddress by_tcp = v4;
+  const DeviceAddress by_rdma(v4, Transport::kRdma);
+  CHECK(by_tcp != by_rdma);
+  CHECK(netid(by_tcp) == "tcp");
+  CHECK(netid(by_rdma) == "rdma");
+  CHECK(netid(DeviceAddress(v6, Transport::kRdma)) == "rdma6");
+  CHECK(to_string(by_tcp) == "192.0.2.7:20049");
+  CHECK(to_string(DeviceAddress(v6, Transport::kRdma)) == "rdma://[2001:db8::7]:20049");
+  CHECK(parse_device_address("rdma", "192.0.2.7.78.81").value() == by_rdma);
+  CHECK(parse_device_address("tcp", "192.0.2.7.78.81").value() == by_tcp);
+  CHECK(parse_device_address("rdma6", "2001:db8::7.78.81")->transport == Transport::kRdma);
+  CHECK_FALSE(parse_device_address("rdma6", "192.0.2.7.78.81"));
+  CHECK_FALSE(parse_device_address("rdma", "2001:db8::7.78.81"));
+  CHECK_FALSE(parse_device_address("rdma7", "192.0.2.7.78.81"));
+  const DeviceAddress both[] = {by_rdma, v6};
+  CHECK(only(Transport::kTcp, both) == std::vector{v6});
+  CHECK(only(Transport::kRdma, both) == std::vector{v4});
+}
+
 TEST_CASE("addresses read as people write them") {
   const auto v4 = make_address("192.0.2.7", 2049).value();
   const auto v6 = make_address("2001:db8::7", 2049).value();

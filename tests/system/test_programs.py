@@ -28,7 +28,7 @@ class DataServer:
 
     def write(self, lines: str = "", mds: str = "192.0.2.1:20480") -> None:
         self.file.write_text(config.lone_data_server(
-            self.folder, f"{self.node.address}:{PORT}", mds, lines))
+            self.folder, [f"{self.node.address}:{PORT}"], mds, lines))
 
     def command(self, *options: str) -> list[str]:
         return [str(paths.data_server_program()), "--config", str(self.file), *options]

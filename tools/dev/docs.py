@@ -128,7 +128,8 @@ def values_word(text: str, constant: str) -> str:
     return re.search(rf'WORD\("([\w-]+)", {constant}\)', text).group(1)
 
 
-TOML_KINDS = {"text": "text", "flag": "true, false", "addresses": "addresses", "log_level":
+TOML_KINDS = {"text": "text", "flag": "true, false", "addresses": "addresses",
+              "transports": "addresses, of RDMA as well", "log_level":
               "trace, debug, info, warn, error, off", "metrics": "an address", "mode":
               "buffered, direct", "permissions": "permissions in octal", "users": "users",
               "cache_size": "a size; 0, or 1 MiB at least"}

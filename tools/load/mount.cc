@@ -204,8 +204,7 @@ Result<rpc::SessionClient*> Mount::flex_server(const nfs4::DeviceId& id) {
   if (!info) return pass(info);
   auto body = layout::decode_flex_device(info->address);
   if (!body) return pass(body);
-  if (body->addresses.empty()) return fail(Errc::kProtocol, "a data server without addresses");
-  auto session = data_server(body->addresses.front().address);
+  auto session = data_server(body->addresses);
   if (session) flex_devices_.emplace(id, *session);
   return session;
 }
@@ -219,15 +218,17 @@ Result<const Mount::Device*> Mount::device(const nfs4::DeviceId& id) {
   Device device;
   device.stripe_indices = body->stripe_indices;
   for (const auto& addresses : body->servers) {
-    if (addresses.empty()) return fail(Errc::kProtocol, "a data server without addresses");
-    auto session = data_server(addresses.front());
+    auto session = data_server(addresses);
     if (!session) return pass(session);
     device.servers.push_back(*session);
   }
   return &devices_.emplace(id, std::move(device)).first->second;
 }
 
-Result<rpc::SessionClient*> Mount::data_server(const layout::NetAddress& address) {
+Result<rpc::SessionClient*> Mount::data_server(std::span<const layout::DeviceAddress> addresses) {
+  const auto by_tcp = layout::only(layout::Transport::kTcp, addresses);
+  if (by_tcp.empty()) return fail(Errc::kProtocol, "a data server without an address for TCP");
+  const layout::NetAddress& address = by_tcp.front();
   auto& session = data_servers_[address];
   if (!session) {
     SessionSettings settings = settings_.session;

@@ -99,7 +99,8 @@ class Mount {
   [[nodiscard]] rpc::nfs4::LayoutType layout_type() const;
   static void write_part(const File::Part& part, rpc::nfs4::WriteArgs args, WriteDone done);
   [[nodiscard]] Result<const Device*> device(const rpc::nfs4::DeviceId& id);
-  [[nodiscard]] Result<rpc::SessionClient*> data_server(const layout::NetAddress& address);
+  [[nodiscard]] Result<rpc::SessionClient*> data_server(
+      std::span<const layout::DeviceAddress> addresses);
   [[nodiscard]] Result<> layout_commit(File& file);
   // Where the byte at `offset` is read and written.
   [[nodiscard]] File::Part part_for(const File& file, std::uint64_t offset);

@@ -105,14 +105,22 @@ Result<> begin(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Devi
 }  // namespace
 
 struct Server::Impl final : ConnectionUser {
+  struct Place {
+    rdma_cm_id* id = nullptr;  // null: not bound
+    bool listening = false;
+  };
+
   Impl(IoThreads& io_threads, std::shared_ptr<Shared> of_all)
-      : threads(io_threads), shared(std::move(of_all)), ids(shared->options.addresses.size()) {}
+      : threads(io_threads), shared(std::move(of_all)), places(shared->options.addresses.size()) {}
 
   // On an I/O thread; requests on the first.
   void on_event(const ConnectionEvent& event) override WEFT_EXCLUDES(mutex);
   void take(const ConnectionEvent& request) WEFT_EXCLUDES(mutex);
   [[nodiscard]] Result<> open();
+  [[nodiscard]] Result<> prepare(bool listen) WEFT_EXCLUDES(mutex);
+  [[nodiscard]] Result<> bind_at(std::size_t index) WEFT_REQUIRES(mutex);
   [[nodiscard]] Result<> listen_at(std::size_t index) WEFT_REQUIRES(mutex);
+  static void give_up(Place& place) { ::rdma_destroy_id(std::exchange(place, {}).id); }
   void stop_listening() WEFT_EXCLUDES(mutex);
   void close();
 
@@ -120,7 +128,7 @@ struct Server::Impl final : ConnectionUser {
   const std::shared_ptr<Shared> shared;
   std::vector<std::shared_ptr<DeviceEvents>> events;  // of each thread; none before there is RDMA
   mutable Mutex mutex;
-  std::vector<rdma_cm_id*> ids WEFT_GUARDED_BY(mutex);  // null where it does not listen
+  std::vector<Place> places WEFT_GUARDED_BY(mutex);
   bool stopped WEFT_GUARDED_BY(mutex) = false;
 };
 
@@ -128,11 +136,11 @@ void Server::Impl::on_event(const ConnectionEvent& event) {
   if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) return take(event);
   if (event.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
   const MutexLock lock(mutex);
-  for (auto& id : ids) {
-    if (id == nullptr || id != event.id) continue;
+  for (Place& place : places) {
+    if (place.id == nullptr || place.id != event.id) continue;
     spdlog::warn("event=rdma_device_removed");
-    shared->devices.forget(id->verbs);
-    ::rdma_destroy_id(std::exchange(id, nullptr));
+    shared->devices.forget(place.id->verbs);
+    give_up(place);
   }
 }
 
@@ -181,7 +189,7 @@ Result<> Server::Impl::open() {
   return {};
 }
 
-Result<> Server::Impl::listen_at(std::size_t index) {
+Result<> Server::Impl::bind_at(std::size_t index) {
   const auto& address = shared->options.addresses.at(index);
   auto where = socket_address(address);
   if (!where) return pass(where);
@@ -203,17 +211,42 @@ Result<> Server::Impl::listen_at(std::size_t index) {
       return pass(device);
     }
   }
-  if (::rdma_listen(id, kBacklog) != 0) return failed("listen on");
-  ids.at(index) = id;
+  places.at(index).id = id;
+  return {};
+}
+
+Result<> Server::Impl::listen_at(std::size_t index) {
+  Place& place = places.at(index);
+  const auto& address = shared->options.addresses.at(index);
+  if (::rdma_listen(place.id, kBacklog) != 0) {
+    const int error = errno;
+    give_up(place);
+    return fail_errno(error, "listen on " + address.ip + " by RDMA");
+  }
+  place.listening = true;
   spdlog::info("event=listening transport=rdma address={} port={}", address.ip, address.port);
   return {};
+}
+
+Result<> Server::Impl::prepare(bool listen) {
+  if (!Devices::any()) return fail(Errc::kNotSupported, "this machine has no RDMA device");
+  if (auto opened = open(); !opened) return opened;
+  const MutexLock lock(mutex);
+  Result<> result;
+  for (std::size_t i = 0; i < places.size() && !stopped; ++i) {
+    Result<> done;
+    if (places[i].id == nullptr) done = bind_at(i);
+    if (done && listen && !places[i].listening) done = listen_at(i);
+    if (!done) result = done;
+  }
+  return result;
 }
 
 void Server::Impl::stop_listening() {
   const MutexLock lock(mutex);
   stopped = true;
-  for (auto& id : ids) {
-    if (id != nullptr) ::rdma_destroy_id(std::exchange(id, nullptr));
+  for (Place& place : places) {
+    if (place.id != nullptr) give_up(place);
   }
 }
 
@@ -246,17 +279,8 @@ Server::~Server() {
   impl_->close();
 }
 
-Result<> Server::listen() {
-  if (!Devices::any()) return fail(Errc::kNotSupported, "this machine has no RDMA device");
-  if (auto opened = impl_->open(); !opened) return opened;
-  const MutexLock lock(impl_->mutex);
-  Result<> result;
-  for (std::size_t i = 0; i < impl_->ids.size() && !impl_->stopped; ++i) {
-    if (impl_->ids[i] != nullptr) continue;
-    if (auto listening = impl_->listen_at(i); !listening) result = listening;
-  }
-  return result;
-}
+Result<> Server::bind() { return impl_->prepare(false); }
+Result<> Server::listen() { return impl_->prepare(true); }
 
 void Server::stop() { impl_->stop_listening(); }
 
@@ -273,8 +297,15 @@ void Server::go_on() {
 std::size_t Server::listening() const {
   const MutexLock lock(impl_->mutex);
   std::size_t count = 0;
-  for (const auto* id : impl_->ids) count += id == nullptr ? 0 : 1;
+  for (const Impl::Place& place : impl_->places) count += place.listening ? 1 : 0;
   return count;
+}
+
+std::vector<bool> Server::bound() const {
+  const MutexLock lock(impl_->mutex);
+  std::vector<bool> bound;
+  for (const Impl::Place& place : impl_->places) bound.push_back(place.id != nullptr);
+  return bound;
 }
 
 std::size_t Server::connections() const { return impl_->shared->admission->connections(); }

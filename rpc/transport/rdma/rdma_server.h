@@ -44,8 +44,10 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Listens wherever it does not yet. An error says why that is not everywhere; it is to be asked
-  // again later. kNotSupported: the machine has no RDMA device.
+  // Takes the addresses that it has not yet; whoever connects there is refused until listen(),
+  // which takes them as well. An error says why that is not all of them; it is to be asked again
+  // later. kNotSupported: the machine has no RDMA device.
+  [[nodiscard]] Result<> bind();
   [[nodiscard]] Result<> listen();
   // Stops accepting; connections that exist are not touched.
   void stop();
@@ -54,7 +56,8 @@ class Server {
   void cut();
   void go_on();
 
-  [[nodiscard]] std::size_t listening() const;  // addresses
+  [[nodiscard]] std::vector<bool> bound() const;  // of each address
+  [[nodiscard]] std::size_t listening() const;    // addresses
   [[nodiscard]] std::size_t connections() const;
   [[nodiscard]] std::uint64_t refused() const;  // by a limit, since the start
   [[nodiscard]] const Counts& counts() const;

@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
 
+#include "dataserver/main/addresses.h"
 #include "tests/dataserver/temp_folder.h"
 
 namespace weft::ds {
@@ -300,6 +301,56 @@ TEST_CASE("RDMA needs TCP beside it, at another port") {
   CHECK_FALSE(check_config(config, false));
 }
 
+TEST_CASE("clients are told of RDMA where it listens, or of what advertise says") {
+  const auto of = [](const std::string& advertise) {
+    return parse_config(
+               "[server]\nlisten = [\"10.0.0.1:2051\", \"rdma://10.0.0.1\", "
+               "\"rdma://10.0.0.2\"]\nname = \"a\"\n" +
+                   advertise,
+               "ds.toml")
+        .value();
+  };
+  const auto texts = [](const std::vector<layout::NetAddress>& addresses) {
+    std::vector<std::string> texts;
+    for (const auto& one : addresses) texts.push_back(layout::to_string(one));
+    return texts;
+  };
+  using Texts = std::vector<std::string>;
+  const DsConfig all = of("");
+  CHECK(texts(told_tcp(all)) == Texts{"10.0.0.1:2051"});
+  CHECK(texts(told_rdma(all, {true, true})) == Texts{"10.0.0.1:20049", "10.0.0.2:20049"});
+  CHECK(texts(told_rdma(all, {false, true})) == Texts{"10.0.0.2:20049"});
+  CHECK(told_rdma(all, {false, false}).empty());
+  const DsConfig said = of("advertise = [\"192.0.2.1:2051\", \"rdma://192.0.2.1\"]\n");
+  CHECK(texts(told_tcp(said)) == Texts{"192.0.2.1:2051"});
+  CHECK(texts(told_rdma(said, {false, true})) == Texts{"192.0.2.1:20049"});
+  CHECK(told_rdma(said, {false, false}).empty());
+  CHECK(told_rdma(of("advertise = [\"192.0.2.1:2051\"]\n"), {true, true}).empty());
+}
+
+TEST_CASE("what cannot be told of RDMA is refused") {
+  const auto fits = [](std::vector<std::string> rdma, std::vector<std::string> tcp = {}) {
+    auto config = parse_config(kWhole, "ds.toml").value();
+    config.listen_rdma = {layout::make_address("10.0.0.1", 20049).value()};
+    for (const auto& text : tcp) config.advertise.push_back(layout::parse_address(text).value());
+    for (const auto& text : rdma)
+      config.advertise_rdma.push_back(layout::parse_address(text).value());
+    return check_config(config, false).has_value();
+  };
+  CHECK(fits({"192.0.2.1:20049"}));
+  CHECK_FALSE(fits({"192.0.2.1:0"}));
+  CHECK_FALSE(fits({"0.0.0.0:20049"}));
+  CHECK_FALSE(fits({"192.0.2.1:20049"}, {"192.0.2.1:20049"}));
+  CHECK_FALSE(fits(std::vector<std::string>(8, "192.0.2.1:20049")));
+  auto config = parse_config(kWhole, "ds.toml").value();
+  config.advertise_rdma = {layout::make_address("192.0.2.1", 20049).value()};
+  CHECK_FALSE(check_config(config, false));  // listens at none
+  config.listen_rdma = config.advertise_rdma;
+  CHECK(check_config(config, false));
+  config.advertise.clear();
+  CHECK_FALSE(check_config(config, false));  // TCP is left out
+}
+
 TEST_CASE("a file is read, an absent one is not found") {
   const test::TempFolder folder;
   const std::string path = folder.path() + "/ds.toml";
@@ -315,6 +366,8 @@ TEST_CASE("names in a file that is read again are not looked up") {
   };
   CHECK(layout::to_string(read("no-such-host.invalid:2051")->listen.at(0)) == "192.0.2.0:2051");
   CHECK(layout::to_string(read("10.0.0.1:2051")->listen.at(0)) == "10.0.0.1:2051");
+  CHECK(layout::to_string(read("rdma://no-such-host.invalid")->listen_rdma.at(0)) ==
+        "192.0.2.0:20049");
   CHECK(read("no-such-host.invalid").error() == Errc::kInvalid);
 }
 

@@ -132,6 +132,31 @@ TEST_CASE("a server that listens on all addresses gets the one it comes from") {
   CHECK(to_string(f.registry->find(1)->record.addresses.at(0)) == "192.0.2.9:2050");
 }
 
+TEST_CASE("clients are told of RDMA before TCP, by another device, for as long as it is there") {
+  Fixture f;
+  const std::uint32_t id = f.add(1);
+  const auto tcp_only = f.registry->device_for({&id, 1}).value();
+  auto both = request(1);
+  both.rdma = {layout::make_address("0.0.0.0", 20049).value()};
+  REQUIRE(f.registry->register_server(kFrom, both));
+  const auto with_rdma = f.registry->device_for({&id, 1}).value();
+  CHECK(with_rdma->number != tcp_only->number);
+  std::vector<std::string> told;
+  for (const auto& address : with_rdma->members.at(0).addresses) told.push_back(to_string(address));
+  CHECK(told == std::vector<std::string>{"rdma://192.0.2.9:20049", "192.0.2.1:2049"});
+  REQUIRE(f.registry->register_server(kFrom, both));  // nothing has changed
+  CHECK(f.registry->device_for({&id, 1}).value()->number == with_rdma->number);
+  f.registry = f.open();  // and it is durable
+  CHECK(f.registry->find(1)->record.rdma.size() == 1);
+  CHECK(f.registry->device_for({&id, 1}).value()->number == with_rdma->number);
+  // One that has no device any more, or is of a version that does not tell.
+  const auto before = f.registry->find(1)->record.address_generation;
+  f.now += 500s;
+  REQUIRE(f.registry->register_server(kFrom, request(1)));
+  CHECK(f.registry->find(1)->record.address_generation == before + 1);
+  CHECK(f.registry->device_for({&id, 1}).value()->members.at(0).addresses.size() == 1);
+}
+
 TEST_CASE("a lease is granted to a data server that has its fences, for each connection anew") {
   Fixture f;
   f.add(1);
@@ -532,6 +557,16 @@ TEST_CASE("records come back equal, damaged ones are corrupt") {
     CHECK_FALSE(decode_server(std::string_view(stored).substr(0, size)));
   }
   CHECK(decode_server(stored + '\0').error() == Errc::kCorrupt);
+  CHECK(stored[3] == 2);  // as before there was RDMA
+  record.rdma = {kFrom};
+  std::string both = encode(record);
+  CHECK(both[3] == 3);
+  CHECK(decode_server(both).value() == record);
+  for (std::size_t size = 0; size < both.size(); ++size) {
+    CHECK_FALSE(decode_server(std::string_view(both).substr(0, size)));
+  }
+  both[3] = 4;
+  CHECK(decode_server(both).error() == Errc::kNotSupported);
   CHECK_FALSE(decode_fence("x"));
   CHECK_FALSE(decode_u32("x"));
 }

@@ -2,6 +2,7 @@
 
 #include <boost/asio.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <condition_variable>
 #include <future>
 #include <map>
@@ -60,6 +61,7 @@ struct Mds : ServerEvents {
 
   void on_register(const layout::NetAddress&, Register request, Done<Registered> done) override {
     log.note("register " + request.name);
+    if (!request.rdma.empty()) log.note("by rdma at " + to_string(request.rdma.front()));
     if (refuse) return done(fail(Errc::kInvalid, "not one of ours"));
     Registered answer;
     answer.ds_id = request.ds_id == 0 ? 7 : request.ds_id;
@@ -101,12 +103,14 @@ struct DataServer : ClientEvents {
   std::string name = "ds";
   std::uint32_t ds_id = 0;
   bool reject = false;
+  std::vector<layout::NetAddress> rdma;
   TimePoint lease_from;
 
   Register registration() override {
     Register request;
     request.name = name;
     request.ds_id = ds_id;
+    request.rdma = rdma;
     return request;
   }
   void on_registered(Registered answer, Done<void> done) override {
@@ -209,6 +213,38 @@ struct Both {
 };
 
 }  // namespace
+
+TEST_CASE("a metadata server is told of RDMA if it knows of it, and again when that changes") {
+  Both both;
+  both.ds.rdma = {layout::make_address("192.0.2.7", 20049).value()};
+  both.start();
+  CHECK(both.mds.log.count("by rdma at 192.0.2.7:20049") == 1);
+  both.ds.rdma[0].port = 99;
+  both.client->register_again();
+  CHECK(both.ds.log.await("registered", 2));
+  CHECK(both.mds.log.await("by rdma at 192.0.2.7:99"));
+  CHECK(both.mds.log.count("down 7") == 1);
+}
+
+TEST_CASE("servers of the version before RDMA are registered with as they know it") {
+  const peer::Versions before{.least = 3, .most = 3};
+  Both both;
+  both.ds.rdma = {layout::make_address("192.0.2.7", 20049).value()};
+  auto served = server_config();
+  const bool old_server = GENERATE(true, false);
+  if (old_server) served.versions = before;
+  Server server(served, both.mds, both.mds.requests());
+  REQUIRE(server.start());
+  auto config = client_config(server);
+  if (!old_server) config.versions = before;
+  both.client = std::make_unique<Client>(config, both.ds, both.ds.requests());
+  both.client->start();
+  REQUIRE(both.ds.log.await("registered"));
+  CHECK(both.mds.log.await("beat"));
+  CHECK(both.mds.log.count("register ds") == 1);
+  CHECK(both.mds.log.count("by rdma at 192.0.2.7:20049") == 0);
+  both.client.reset();
+}
 
 TEST_CASE("a data server registers, beats, and is called") {
   Both both;

@@ -4,6 +4,7 @@
 
 #include "rpc/control/messages.h"
 #include "rpc/control/options.h"
+#include "rpc/control/register_transports.h"
 
 using namespace weft;
 using namespace weft::rpc::control;
@@ -80,6 +81,22 @@ TEST_CASE("the bytes of messages: registration and heartbeats") {
       "3139322e302e322e372e382e31000000000000047463703600000011323030313a6462383a3a372e38302e31"
       "3000000000000000000003e8000000000000038400000000000000030708090a0b0c0d0e0f10111213141516"
       "00000021000000122f72756e2f776566742f6e66732e736f636b000000000000000000110000000000000062");
+  RegisterTransports both{{.store = uuid(1), .name = "d", .addresses = {addresses().front()}}};
+  both.all.rdma = {layout::make_address("192.0.2.7", 20049).value()};
+  const std::string plain =
+      "0102030405060708090a0b0c0d0e0f1000000000000000000000000000000000000000000000000000000000"
+      "00000001640000000000000000000000000000010000000374637000"
+      "0000000d3139322e302e322e372e382e31000000" +
+      std::string(128, '0');
+  check_bytes(both, plain + "0000000100000003746370000000000f3139322e302e322e372e37382e383100");
+  // An older metadata server reads what it always did.
+  xdr::Encoder older;
+  encode(older, both.all);
+  CHECK(hex(older.bytes()) == plain);
+  both.all.rdma.assign(kMaxAddresses, both.all.rdma.front());
+  xdr::Encoder many;
+  encode(many, both);
+  CHECK_FALSE(decode<RegisterTransports>(many.bytes()));
   check_bytes(
       Registered{uuid(3), 5, 12, 1000, kFences},
       "030405060708090a0b0c0d0e0f10111200000005000000000000000c000003e8000000020000000111223344"

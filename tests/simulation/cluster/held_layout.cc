@@ -30,7 +30,7 @@ Result<HeldLayout> HeldLayout::make(layout::LayoutType type, std::span<const std
     for (std::size_t i = 0; i < servers.stripe_indices.size(); ++i) {
       const std::size_t stripe = (files.first_stripe_index + i) % servers.stripe_indices.size();
       const std::uint32_t server = servers.stripe_indices[stripe];
-      only.push_back({.server = without_port(servers.servers[server].front()),
+      only.push_back({.server = without_port(servers.servers[server].front().address),
                       .handle = files.handles[server],
                       .device = files.device});
     }

@@ -1,5 +1,6 @@
 """Every configuration file the tests write, in one place: formats change here only."""
 
+import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -192,10 +193,10 @@ key_file = "{cluster.key_file_in(store.parent)}"
 {load}{cache}{segments}{cluster.options.tables(number)}"""
 
 
-def lone_data_server(folder: Path, address: str, mds: str, lines: str = "") -> str:
+def lone_data_server(folder: Path | str, addresses: list[str], mds: str, lines: str = "") -> str:
     """weft-ds.toml without a cluster; `lines` are more of [server]."""
     return f"""[server]
-listen = ["{address}"]
+listen = {json.dumps(addresses)}
 shared_memory = false
 {lines}
 [store]

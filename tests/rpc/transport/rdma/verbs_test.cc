@@ -47,6 +47,7 @@ struct Service final : ChannelUser {
       Payload payload;
       payload.append(last.share(0, wanted).value());
       out.splice(std::move(payload));
+      for (std::size_t at = wanted; at % 4 != 0; ++at) out.bytes().raw(std::array{std::byte{}});
     }
     channel->send(std::move(out));
   }
