@@ -1,7 +1,7 @@
 #!/bin/bash
 # Client machines with a stock Linux NFS client: builds and caches them, says what is needed.
 #
-#   tools/dev/clients.sh build [uml61|qemu61|uml612|all]   nothing is done twice; default uml61
+#   tools/dev/clients.sh build [uml61|qemu61|uml612|rdma|all]   nothing is done twice; default uml61
 #   tools/dev/clients.sh list                              which are built, and where
 #   tools/dev/clients.sh --print-packages                  the Debian packages they need on the host
 #

@@ -4,7 +4,7 @@ Each image is a folder <cache>/<name>-<hash>, where the hash covers everything t
 content but the packages' versions. It is built in a temporary folder and renamed, so a folder
 that exists is whole. Building twice is a no-op; two builders at once wait for each other.
 
-    python3 -m harness.images build [uml61|qemu61|uml612|all]
+    python3 -m harness.images build [uml61|qemu61|uml612|rdma|all]
     python3 -m harness.images list
     python3 -m harness.images --print-packages
 """
@@ -34,6 +34,7 @@ HOST_PACKAGES = ["mmdebstrap", "busybox-static", "cpio", "kmod", "e2fsprogs", "q
                  "iproute2", "python3-pytest", "make", "gcc", "bc", "bison", "flex", "xz-utils"]
 QEMU_MODULES = ["virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "ext4", "sunrpc",
                 "nfsv4", "nfs_layout_nfsv41_files", "nfs_layout_flexfiles"]
+RDMA_MODULES = ["9pnet_virtio", "9p", "crc32_generic", "rdma_rxe", "rdma_ucm", "rpcrdma"]
 GUEST = paths.HARNESS / "guest"
 UML_612_CONFIG = paths.HARNESS / "recipes" / "uml-6.12.config"
 UML_XSTATE = paths.HARNESS / "recipes" / "uml-xstate.c"
@@ -160,24 +161,36 @@ def _check_config(config: Path) -> None:
         raise ImageError(f"configure: the kernel refused {', '.join(missing)}")
 
 
-def _build_qemu61(folder: Path, scratch: Path) -> dict:
-    package = apt.first_dependency("linux-image-cloud-amd64", "linux-image-")
+def _unpack_kernel(meta_package: str, modules: list[str], folder: Path, scratch: Path) -> dict:
+    """A kernel of Debian's, unpacked, and an initramfs with these modules of it."""
+    package = apt.first_dependency(meta_package, "linux-image-")
     version = apt.unpack(package, scratch / "deb", scratch)
     shutil.copy(next((scratch / "deb/boot").glob("vmlinuz-*")), folder / "vmlinuz")
-    _make_initramfs(scratch / "deb", scratch / "initramfs", folder / "initramfs.gz")
+    _make_initramfs(scratch / "deb", modules, scratch / "initramfs", folder / "initramfs.gz")
+    return {package: version}
+
+
+def _build_rdma(folder: Path, scratch: Path) -> dict:
+    """The cloud kernel has no RDMA, the one for all machines has. The root disk is the same."""
+    os.link(QEMU61.folder() / "root.ext4", folder / "root.ext4")
+    return _unpack_kernel("linux-image-amd64", QEMU_MODULES + RDMA_MODULES, folder, scratch)
+
+
+def _build_qemu61(folder: Path, scratch: Path) -> dict:
+    versions = _unpack_kernel("linux-image-cloud-amd64", QEMU_MODULES, folder, scratch)
     root = ROOT.folder() / "root"
     kib = int(_run("measure", ["du", "-sk", "--apparent-size", str(root)]).split()[0])
     _run("root disk", ["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-d", str(root),
                        str(folder / "root.ext4"), f"{kib * 5 // 4 + 65536}k"])
-    return {package: version}
+    return versions
 
 
-def _make_initramfs(tree: Path, stage: Path, result: Path) -> None:
+def _make_initramfs(tree: Path, modules: list[str], stage: Path, result: Path) -> None:
     """busybox, the modules a client needs in the order they load, and our init."""
     release = next((tree / "lib/modules").iterdir()).name
     _run("modules", ["depmod", "-b", str(tree), release])
     ordered = []
-    for module in QEMU_MODULES:
+    for module in modules:
         shown = _run("modules", ["modprobe", "-d", str(tree), "-S", release, "--show-depends",
                                  module])
         for file in re.findall(r"^insmod (\S+)", shown, re.M):
@@ -207,7 +220,9 @@ UML61 = Recipe("uml61", ["user-mode-linux", *_text(UML_XSTATE)], _build_uml61, [
 UML612 = Recipe("uml612", _text(UML_612_CONFIG, UML_XSTATE), _build_uml612, [ROOT])
 QEMU61 = Recipe("qemu61", [*QEMU_MODULES, *_text(GUEST / "initramfs-init.sh")], _build_qemu61,
                 [ROOT])
-KINDS = {recipe.name: recipe for recipe in (UML61, QEMU61, UML612)}
+RDMA = Recipe("rdma", [*QEMU_MODULES, *RDMA_MODULES, *_text(GUEST / "initramfs-init.sh")],
+              _build_rdma, [QEMU61])
+KINDS = {recipe.name: recipe for recipe in (UML61, QEMU61, UML612, RDMA)}
 
 
 def available(kind: str) -> bool:

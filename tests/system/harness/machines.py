@@ -1,4 +1,5 @@
-"""The kinds of client machine: User-mode Linux 6.1 and 6.12, and QEMU with Debian's 6.1."""
+"""The kinds of client machine: User-mode Linux 6.1 and 6.12, and QEMU with Debian's 6.1, also with
+RDMA."""
 
 import base64
 import json
@@ -37,9 +38,37 @@ class UserModeLinux(Client):
                 f"mac={_hardware_address(self.node.address)}"]
 
 
-class UserModeLinux612(UserModeLinux):
+class WithRdma(Client):
+    """One whose kernel has RDMA: add_device() gives it one by software (Soft-RoCE). It reads the
+    host's files, so that programs of the host's run in it (enter_host())."""
+
+    mount_host = ""  # a command that mounts the host's root folder on $host, read-only
+
+    def add_device(self) -> None:
+        self.run(f"rdma link add rxe0 type rxe netdev {self.device} && rdma link", root=True)
+
+    def remove_device(self) -> None:
+        self.run("rdma link delete rxe0", root=True)
+
+    def enter_host(self, command: str) -> str:
+        """A script that runs a command with the host's root folder for its own, read-only, and the
+        machine's /run in it."""
+        return f"""set -e
+host=/run/host
+if ! mountpoint -q $host; then
+  mkdir -p $host
+  {self.mount_host}
+  for folder in proc sys dev run; do mount --bind /$folder $host/$folder; done
+fi
+ulimit -l unlimited
+exec chroot $host {command}
+"""
+
+
+class UserModeLinux612(UserModeLinux, WithRdma):
     kind = "uml612"
     modules = ""
+    mount_host = "mount -t hostfs -o ro,/ host $host"
 
 
 class Qemu(Client):
@@ -68,7 +97,8 @@ class Qemu(Client):
                 "-no-user-config", "-display", "none", "-no-reboot",
                 "-kernel", f"{image}/vmlinuz", "-initrd", str(initramfs), "-append",
                 "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=reliable "
-                "net.ifnames=0 cryptomgr.notests",  # the tests lock up where processors are busy
+                # Tests of the kernel's own that fail or lock up where processors are busy.
+                "net.ifnames=0 cryptomgr.notests no_timer_check",
                 *serial, "-device", "virtio-serial-pci",
                 "-chardev", f"socket,id=share,path={self._socket()},server=on,wait=off",
                 "-device", "virtserialport,chardev=share,name=share",
@@ -76,7 +106,10 @@ class Qemu(Client):
                 "-device", "virtio-blk-pci,drive=root",
                 "-netdev", f"tap,id=net,ifname={self.node.tap},script=no,downscript=no,vhost=off",
                 "-device", "virtio-net-pci,netdev=net,romfile=,"
-                f"mac={_hardware_address(self.node.address)}"]
+                f"mac={_hardware_address(self.node.address)}", *self._more()]
+
+    def _more(self) -> list[str]:
+        return []
 
     def _socket(self) -> Path:
         return self.folder / "port"
@@ -122,12 +155,22 @@ class Qemu(Client):
         self._to_port.sendall(json.dumps({"name": name, "data": data}).encode() + b"\n")
 
 
-MACHINES = {kind.kind: kind for kind in (UserModeLinux, UserModeLinux612, Qemu)}
+class Rdma(Qemu, WithRdma):
+    kind = "rdma"
+    mount_host = ("mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=262144,cache=loose "
+                  "host $host")
+
+    def _more(self) -> list[str]:
+        return ["-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,"
+                "multidevs=remap"]
+
+
+MACHINES = {kind.kind: kind for kind in (UserModeLinux, UserModeLinux612, Qemu, Rdma)}
 
 
 def need_kind(kind: str) -> None:
-    """For tests: builds the kind's image, but skips for the kernel that takes minutes."""
-    if kind == "uml612" and not images.available(kind):
+    """For tests: builds the kind's image, but skips for those that take long to build or load."""
+    if kind in ("uml612", "rdma") and not images.available(kind):
         import pytest  # only tests come here, and ./dev does without it
-        pytest.skip("the 6.12 client kernel is not built: tools/dev/clients.sh build uml612")
+        pytest.skip(f"the client machine is not built: tools/dev/clients.sh build {kind}")
     images.ensure(images.KINDS[kind])

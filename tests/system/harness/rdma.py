@@ -1,0 +1,85 @@
+"""A data server on a machine that has RDMA, by software (Soft-RoCE), and what went by which
+transport there.
+
+The metadata server is the cluster's, on the host, whose kernel has no RDMA.
+"""
+
+import json
+
+from . import config, counters, paths, servers
+from .client import start_clients
+from .cluster import Cluster
+from .machines import WithRdma
+from .network import Network
+from .run import Run, wait_until
+
+FOLDER = "/run/ds"  # in the machine's memory
+METRICS = f"127.0.0.1:{config.METRICS_PORT}"
+START_S = 240  # machines are emulated
+
+
+class RdmaDataServer:
+    """It has no device until machine.add_device()."""
+
+    def __init__(self, run: Run, cluster: Cluster, machine: WithRdma, number: int = 1):
+        self.run, self.cluster, self.machine = run, cluster, machine
+        self.name = f"ds{number}"
+        self.address = machine.node.address
+        self.program = servers.require(paths.data_server_program())
+        self.job = None
+        lines = f'name = "{self.name}"\nmetrics = "{METRICS}"\nmemory_limit = "64 MiB"\n'
+        text = config.lone_data_server(
+            FOLDER, [f"{self.address}:{config.NFS_PORT}", f"rdma://{self.address}"],
+            f"{cluster.address}:{config.CONTROL_PORT}", lines)
+        machine.run(f"mkdir -p {FOLDER}/store\n"
+                    f"(umask 077; echo {cluster.key_file.read_text().strip()} > "
+                    f"{FOLDER}/cluster.key)\n"
+                    f"cat > {FOLDER}/ds.toml <<'END'\n{text}END", root=True)
+
+    def start(self) -> None:
+        self.job = self.machine.start_job(
+            self.machine.enter_host(f"{self.program} --config {FOLDER}/ds.toml"), root=True)
+        self.wait_told(None)
+
+    def stop(self, signal: str = "TERM") -> None:
+        self.machine.run(f"pkill -{signal} -f '^{self.program} --config {FOLDER}'", root=True)
+        self.job.wait(60, check=False)
+
+    def told(self) -> list[str] | None:
+        """The addresses that the metadata server knows while it counts this server as up."""
+        try:
+            for server in counters.weft(self.cluster, "ds", "list"):
+                if server["name"] == self.name and server["state"] == "up":
+                    return server["addresses"]
+        except counters.CountersUnavailable:
+            pass
+        return None
+
+    def wait_told(self, rdma: bool | None) -> None:
+        """Until it is up, and clients are told of RDMA, or not; None: either."""
+        def as_wanted() -> bool:
+            if self.job.done():
+                raise RuntimeError(f"{self.name} ended:\n{self.job.output()[-2000:]}")
+            told = self.told()
+            has = told is not None and any(one.startswith("rdma://") for one in told)
+            return told is not None and rdma in (None, has)
+        wait_until(as_wanted, START_S, f"{self.name} to be up, RDMA {rdma}", 0.5)
+
+    def metrics(self) -> dict[str, float]:
+        """Those of RDMA, by name with labels."""
+        script = (f"import json, urllib.request\n"
+                  f"page = urllib.request.urlopen('http://{METRICS}/metrics', timeout=30)\n"
+                  f"rows = (line.decode().rsplit(' ', 1) for line in page if b'_rdma_' in line)\n"
+                  f"print(json.dumps({{name: float(value) for name, value in rows"
+                  f" if not name.startswith('#')}}))\n")
+        return json.loads(self.machine.python(script, 90, root=True).output)
+
+    def moved(self) -> tuple[int, int]:
+        """Bytes that came and went by RDMA."""
+        now = self.metrics()
+        return (int(now['weft_ds_rdma_bytes_total{direction="in"}']),
+                int(now['weft_ds_rdma_bytes_total{direction="out"}']))
+
+
+def start_machines(run: Run, network: Network, kind: str, count: int) -> list[WithRdma]:
+    return start_clients(run, network, [kind] * count, memory_mib=1024)

@@ -1,0 +1,149 @@
+"""Stock clients and RDMA, Linux 6.12 and 6.1: whoever has it comes to data servers by RDMA, whoever
+has not by TCP, by itself. The mount is by TCP for all."""
+
+import pytest
+
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.counters import MIB, through_data_servers
+from harness.machines import need_kind
+from harness.network import Network
+from harness.rdma import RdmaDataServer, start_machines
+from harness.run import Run, wait_until
+from test_fio import FIO
+
+pytestmark = pytest.mark.alone  # RDMA by software takes the processors that its machines wait for
+
+SIZE = 8 * MIB
+SLOW_S = 300  # machines are emulated, and others run beside them
+
+
+class System:
+    """One metadata server, one data server that has RDMA, and a client that can have it."""
+
+    def __init__(self, run: Run, kind: str):
+        self.run = run
+        self.network = Network(run)
+        self.cluster = Cluster(run, self.network,
+                               Options(data_servers=0, extra={"Inline": "0"}))
+        self.home, self.client = start_machines(run, self.network, kind, 2)
+        self.plain = start_client(run, self.network, "uml61")  # its kernel has no RDMA
+        self.ds = RdmaDataServer(run, self.cluster, self.home)
+        self.ds.start()
+
+    def by_rdma(self) -> "System":
+        """With devices, and mounted."""
+        self.home.add_device()
+        self.ds.wait_told(rdma=True)
+        self.client.add_device()
+        for client in (self.client, self.plain):
+            self.mount(client)
+        return self
+
+    def mount(self, client) -> None:
+        client.mount(self.cluster.address, self.cluster.path, timeout_s=SLOW_S)
+
+    def write_and_read(self, client, name: str) -> tuple[int, int]:
+        """A file that comes back as it was, through the data server alone. Returns what of that
+        came and went by RDMA."""
+        before = self.ds.moved()
+        with through_data_servers(self.cluster, written=SIZE, read=SIZE):
+            client.run(f"set -e\ncd /mnt/nfs\ndd if=/dev/urandom of=/tmp/{name} bs=1M count=8\n"
+                       f"cp /tmp/{name} {name}\nsync {name}\nweft-drop-caches\n"
+                       f"cmp /tmp/{name} {name}\nrm /tmp/{name}", timeout_s=SLOW_S)
+        after = self.ds.moved()
+        return after[0] - before[0], after[1] - before[1]
+
+
+def test_clients_choose_by_themselves(run):
+    need_kind("uml612")
+    system = System(run, "uml612")
+    home, client, plain = system.home, system.client, system.plain
+    system.ds.wait_told(rdma=False)
+    system.mount(plain)
+    assert system.write_and_read(plain, "before") == (0, 0)
+
+    home.add_device()
+    system.ds.wait_told(rdma=True)
+    assert system.write_and_read(plain, "after") == (0, 0)  # its kernel has no RDMA
+
+    system.mount(client)
+    assert system.write_and_read(client, "without-device") == (0, 0)
+    client.unmount()
+
+    client.add_device()
+    system.mount(client)
+    came, went = system.write_and_read(client, "by-rdma")
+    assert came >= SIZE
+    assert went >= SIZE
+    assert "proto=tcp" in client.run("grep ' /mnt/nfs ' /proc/mounts").output
+
+
+def test_a_distributions_kernel_goes_by_rdma():
+    need_kind("rdma")
+    with Run() as run:
+        system = System(run, "rdma").by_rdma()
+        came, went = system.write_and_read(system.client, "by-rdma")
+        assert came >= SIZE
+        assert went >= SIZE
+        assert system.write_and_read(system.plain, "by-tcp") == (0, 0)
+
+
+@pytest.fixture(scope="module")
+def system():
+    need_kind("uml612")
+    with Run() as run:
+        yield System(run, "uml612").by_rdma()
+
+
+@pytest.mark.parametrize(("how", "block", "direct"), [
+    ("randwrite", "4k", 0), ("randwrite", "4k", 1), ("write", "64k", 1), ("randwrite", "1M", 1),
+    ("write", "4M", 0)])
+def test_verified_by_rdma(system, how, block, direct):
+    mib = 1 if block == "4k" else 8
+    before = system.ds.moved()
+    system.client.run(FIO.format(folder="/mnt/nfs", rw=how, bs=block, direct=direct, mib=mib),
+                      timeout_s=SLOW_S)
+    assert system.ds.moved()[0] - before[0] >= mib * MIB
+
+
+def test_what_one_writes_by_rdma_the_other_reads_by_tcp(system):
+    system.client.run("dd if=/dev/urandom of=/tmp/both bs=64k count=32 && "
+                      "cp /tmp/both /mnt/nfs/both")
+    sums = [machine.run("sha256sum < /mnt/nfs/both", timeout_s=SLOW_S).output
+            for machine in (system.client, system.plain)]
+    assert sums[0] == sums[1] == system.client.run("sha256sum < /tmp/both").output
+
+
+@pytest.mark.faults
+def test_a_data_server_that_is_killed_is_used_by_rdma_again(system):
+    job = system.client.start_job("set -e\ncd /mnt/nfs\n"
+                                  "dd if=/dev/urandom of=/tmp/long bs=1M count=24\n"
+                                  "weft-signal begun\n"
+                                  "dd if=/tmp/long of=long bs=1M oflag=direct\n"
+                                  "weft-drop-caches\ncmp /tmp/long long\nrm /tmp/long")
+    system.client.wait_event("begun")
+    wait_until(lambda: system.ds.moved()[0] > 0, SLOW_S, "bytes by RDMA")
+    system.ds.stop("KILL")
+    system.ds.start()
+    system.ds.wait_told(rdma=True)
+    job.wait(SLOW_S)
+    assert system.write_and_read(system.client, "again")[0] >= SIZE
+
+
+@pytest.mark.faults
+def test_a_client_whose_device_goes_and_comes(system):
+    """Linux waits for its lost connection, then goes through the metadata server, all by TCP."""
+    system.write_and_read(system.client, "before-it-goes")
+    system.client.remove_device()
+    system.client.run("set -e\ncd /mnt/nfs\ndd if=/dev/urandom of=/tmp/gone bs=1M count=4\n"
+                      "time cp /tmp/gone gone\nsync gone\nweft-drop-caches\ncmp /tmp/gone gone",
+                      timeout_s=SLOW_S)
+    system.client.add_device()
+
+    def by_rdma() -> bool:
+        before = system.ds.moved()
+        system.client.run("cd /mnt/nfs && dd if=/dev/urandom of=back bs=1M count=1 conv=fsync",
+                          timeout_s=SLOW_S)
+        return system.ds.moved()[0] - before[0] >= MIB
+    wait_until(by_rdma, SLOW_S, "the client to use its device again", 2)
