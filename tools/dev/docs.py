@@ -3,7 +3,8 @@
 
 They are the pages of docs/ and CONTRIBUTING.md; the manual pages, which mandoc renders; and two
 reference pages, of all options and of all metrics, which are read from the sources: from the same
-tables and calls that the programs are made of. What cannot be read is an error, not a gap.
+tables and calls that the programs are made of. What cannot be read is an error, not a gap. So is
+a file that docs/walks.md names and that is not there, and a number of files that is wrong.
 
 usage: docs.py FOLDER
 """
@@ -191,6 +192,45 @@ def manual_defaults(name: str) -> dict[str, str]:
     return found
 
 
+# What pages say of the sources.
+
+_FILE = r"`((?:[\w-]+/)+[\w-]+)`"
+_WALK_COUNT = re.compile(r"^\| \[[^]]*\]\(walks\.md#([\w-]+)\) \| (\d+) \|", re.MULTILINE)
+
+
+def anchor(heading: str) -> str:
+    """As a link to the heading has it."""
+    kept = re.sub(r"[^\w\s-]", "", heading.lower())
+    return re.sub(r"[-\s]+", "-", kept.strip())
+
+
+def walks(text: str) -> dict[str, list[str]]:
+    """By a walk's anchor its files, in the order of walks.md."""
+    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    return {anchor(section.split("\n", 1)[0]): re.findall(rf"^- {_FILE}:", section, re.MULTILINE)
+            for section in sections}
+
+
+def walk_faults(text: str, architecture: str) -> list[str]:
+    """What is wrong with the walks of walks.md, and with their numbers in architecture.md."""
+    found = walks(text)
+    out = re.search(r"^Left out.*?\n\n", text, re.MULTILINE | re.DOTALL)
+    left_out = re.findall(_FILE, out.group()) if out else []
+    faults = [] if left_out else ["walks.md leaves nothing out"]
+    for walk, files in {"left out": left_out, **found}.items():
+        faults += [f"{walk}: there is no {file}.h or {file}.cc" for file in files
+                   if not any((ROOT / f"{file}{ending}").exists() for ending in (".h", ".cc"))]
+        faults += [f"{walk}: {file} twice" for file in sorted(set(files)) if files.count(file) > 1]
+    for walk, files in found.items():
+        faults += [f"{walk}: {file} is left out" for file in files if file in left_out]
+    said = {walk: int(count) for walk, count in _WALK_COUNT.findall(architecture)}
+    for walk in sorted(found.keys() | said.keys()):
+        there = len(found.get(walk, []))
+        if there == 0 or said.get(walk) != there:
+            faults.append(f"{walk}: {there} files, and {said.get(walk)} in architecture.md")
+    return faults
+
+
 # Pages.
 
 def table(header: list[str], rows: list[tuple]) -> str:
@@ -296,6 +336,8 @@ CSS = """/* Manual pages as mandoc makes them, and wide tables. */
 
 def stage(out: Path) -> None:
     """Everything that the site is made of, in an empty folder."""
+    if faults := walk_faults(read("docs/walks.md"), read("docs/architecture.md")):
+        raise Unreadable("; ".join(faults))
     if out.exists():
         shutil.rmtree(out)
     (out / "man").mkdir(parents=True)

@@ -21,11 +21,6 @@ def headings(page):
     return re.findall(r"^#+ (.*)$", _FENCED.sub("", page.read_text()), re.MULTILINE)
 
 
-def anchor(heading):
-    kept = re.sub(r"[^\w\s-]", "", heading.lower())
-    return re.sub(r"[-\s]+", "-", kept.strip())
-
-
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"],
                          ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
@@ -36,7 +31,7 @@ def test_links_lead_somewhere(page):
         file = page.parent / name if name else page
         assert file.exists(), link
         if place:
-            assert place in map(anchor, headings(file)), link
+            assert place in map(docs.anchor, headings(file)), link
 
 
 def test_pages_that_are_named_elsewhere_are_there():
@@ -94,6 +89,31 @@ def test_every_metric_that_rules_and_dashboard_ask_for_is_on_the_page():
         asked = set(re.findall(r"\bweft_(?:mds|ds|target)_\w+?(?=(?:_bucket)?\b)",
                                file.read_text()))
         assert asked and asked <= there, (file.name, asked - there)
+
+
+def test_files_of_walks_are_there_and_their_numbers_are_right():
+    text, architecture = docs.read("docs/walks.md"), docs.read("docs/architecture.md")
+    assert len(docs.walks(text)) == 5
+    assert docs.walk_faults(text, architecture) == []
+
+
+@pytest.mark.parametrize(("walk", "count", "fault"), [
+    (["layout/handle", "layout/no"], 2, "w: there is no layout/no.h or layout/no.cc"),
+    (["layout/handle", "layout/load"], 3, "w: 2 files, and 3 in architecture.md"),
+    (["layout/handle", "layout/handle"], 2, "w: layout/handle twice"),
+    (["rpc/base/error"], 1, "w: rpc/base/error is left out"),
+    ([], 0, "w: 0 files, and 0 in architecture.md"),
+    (["layout/handle"], None, "w: 1 files, and None in architecture.md")])
+def test_what_is_wrong_with_a_walk_is_told(walk, count, fault):
+    text = "# W\n\nLeft out: `rpc/base/error`.\n\n## W\n\n" + "".join(
+        f"- `{file}`: something\n" for file in walk)
+    assert docs.walk_faults(text, f"| [w](walks.md#w) | {count} | 1 |\n") == [fault]
+
+
+def test_a_walk_that_only_architecture_knows_is_told():
+    text = "Left out: `rpc/base/error`.\n\n## W\n\n- `layout/load`: its load\n"
+    numbers = "| [w](walks.md#w) | 1 | 1 |\n| [v](walks.md#v) | 1 | 1 |\n"
+    assert docs.walk_faults(text, numbers) == ["v: 0 files, and 1 in architecture.md"]
 
 
 def test_links_have_the_titles_of_pages():
