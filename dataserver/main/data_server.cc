@@ -11,6 +11,7 @@
 #include "dataserver/segments/segment_metrics.h"
 #include "dataserver/store/cache_metrics.h"
 #include "rpc/base/clock.h"
+#include "rpc/base/listen_trouble.h"
 #include "rpc/nfs4/payload_locator.h"
 #include "rpc/peer/keys.h"
 #include "rpc/session/cluster_session.h"
@@ -28,6 +29,21 @@ constexpr std::size_t kMaxLocal = 16;     // connections of metadata servers on 
 constexpr unsigned kTicksForOneMds = 50;  // before the next address is tried
 constexpr unsigned kTicksForRdma = 25;    // before it is looked whether a device came
 
+// Before a store is made for a server that nobody will reach.
+Result<> can_listen(const DsConfig& config) {
+  const auto can = [](const layout::NetAddress& address, const std::string& what) -> Result<> {
+    const std::string text = layout::to_string(address);
+    const std::string why = listen_trouble(text);
+    if (!why.empty()) return fail(Errc::kIo, what + text + ": " + why);
+    return {};
+  };
+  for (const layout::NetAddress& address : config.listen) {
+    if (auto good = can(address, "bind to "); !good) return good;
+  }
+  if (!config.metrics) return {};
+  return can(*config.metrics, "metrics page at ");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DataServer>> DataServer::open(DsConfig config,
@@ -35,6 +51,7 @@ Result<std::unique_ptr<DataServer>> DataServer::open(DsConfig config,
                                                      std::function<void()> on_alive) {
   auto keys = rpc::peer::Keyring::load(config.key_file);
   if (!keys) return fail(keys.error().code, "cluster.key_file: " + keys.error().text);
+  if (auto good = can_listen(config); !good) return pass(good);
   auto arena = arena_for(config);
   if (!arena) return pass(arena);
   std::unique_ptr<DataServer> server(new DataServer(std::move(config), std::move(*arena)));

@@ -39,17 +39,17 @@ void set_log_level(const std::string& level) {
   spdlog::set_level(spdlog::level::from_str(level == "warn" ? "warning" : level));
 }
 
-void raise_file_limit(std::size_t wanted) {
+std::size_t raise_file_limit(std::size_t wanted) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  if (limit.rlim_cur >= wanted) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;  // nothing is known
+  if (limit.rlim_cur >= wanted) return limit.rlim_cur;
   limit.rlim_cur = wanted;
   if (limit.rlim_max < wanted) limit.rlim_max = wanted;  // takes the right to do so
-  if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) return wanted;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
   limit.rlim_cur = limit.rlim_max;
   static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
-  spdlog::warn("event=file_limit have={} want={}", limit.rlim_cur, wanted);
+  return limit.rlim_cur;
 }
 
 void set_up_signals() {

@@ -14,8 +14,9 @@
 namespace weft::ds {
 
 void set_up_log(const std::string& program, const std::string& level);
-// Descriptors this process may have; as many as it may, where that is not allowed.
-void raise_file_limit(std::size_t wanted);
+// Descriptors this process may have; as many as it may, where that is not allowed. How many it may
+// have now.
+std::size_t raise_file_limit(std::size_t wanted);
 // All threads inherit the mask, and only run_until_stopped() takes the signals. What comes before
 // it waits: SIGHUP ends no process of ours.
 void set_up_signals();

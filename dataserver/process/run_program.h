@@ -50,11 +50,13 @@ int serve(const Program<Server, Config>& program, Config config, const std::stri
           int life) {
   set_up_signals();
   Reloader reloader(path, program.reloadable);
-  raise_file_limit(program.descriptors(config));
+  const std::size_t wanted = program.descriptors(config);
+  const std::size_t files = raise_file_limit(wanted);
   std::function<void()> on_alive;
   if (life >= 0) on_alive = [life] { tell(life, Supervisor::kAlive); };
   const auto server = program.open(std::move(config), std::move(on_alive));
   if (!server) return complain(program.name, server.error());
+  if (files < wanted) spdlog::warn("event=file_limit have={} want={}", files, wanted);
   Report report(life);
   const auto tick = [&]() -> Result<> {
     if (auto ticked = (*server)->tick(); !ticked) return ticked;

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <system_error>
 
 #include "rpc/base/nearest.h"
 
@@ -174,6 +176,9 @@ std::map<std::string, std::string> toml_values(std::string_view text) {
 
 Result<std::string> read_config_text(const std::string& path) {
   errno = 0;
+  if (std::error_code none; std::filesystem::is_directory(path, none)) {
+    return fail_errno(EISDIR, "open " + path);
+  }
   const std::ifstream file(path);
   if (!file) return fail_errno(errno != 0 ? errno : EIO, "open " + path);
   std::ostringstream text;

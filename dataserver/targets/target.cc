@@ -2,8 +2,10 @@
 
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <numeric>
 
 #include "dataserver/store/cache_metrics.h"
@@ -18,6 +20,29 @@ constexpr std::size_t kMaxStrangers = 1024;  // connections without a Hello
 constexpr std::size_t kMaxHello = 512;
 constexpr std::chrono::seconds kHelloDeadline{5};
 constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs less than a pipe
+
+// The folder is made for the first data server that comes: whether it can be is said at the start.
+// A disk that fails is not a mistake of the configuration, and data servers hear of it.
+Result<> can_have_spaces(const FileStoreOptions& store) {
+  struct stat found{};
+  if (::stat(store.path.c_str(), &found) == 0) {
+    if (!S_ISDIR(found.st_mode)) return fail_errno(ENOTDIR, store.path);
+    if (::access(store.path.c_str(), W_OK | X_OK) == 0 || errno != EACCES) return {};
+    return fail_errno(EACCES, store.path);
+  }
+  const int trouble = errno;
+  const std::string& path = store.path;
+  if (!store.create && trouble != ENOENT) return fail_errno(trouble, path);
+  if (!store.create) {
+    return fail(Errc::kNotFound,
+                path + " is not there (is its disk mounted?), and store.create does not allow it");
+  }
+  const std::string parent = std::filesystem::path(path).parent_path();
+  if (trouble != ENOENT || ::access(parent.c_str(), W_OK | X_OK) == 0) return {};
+  if (errno == EACCES) return fail_errno(EACCES, "make " + path);
+  if (errno != ENOENT) return {};
+  return fail(Errc::kNotFound, path + ": the folder that it is to be made in is not there");
+}
 
 }  // namespace
 
@@ -35,10 +60,7 @@ Result<> Target::start(std::function<void()> on_alive) {
   auto keys = rpc::peer::Keyring::load(config_.key_file);
   if (!keys) return fail(keys.error().code, "cluster.key_file: " + keys.error().text);
   keys_ = std::move(*keys);
-  struct stat found{};
-  if (!config_.store.create && ::stat(config_.store.path.c_str(), &found) != 0) {
-    return fail_errno(errno, config_.store.path);
-  }
+  if (auto good = can_have_spaces(config_.store); !good) return good;
   std::unique_ptr<BlockCache> cache;
   if (config_.cache_bytes > 0) {
     auto made = BlockCache::create(config_.cache_bytes);

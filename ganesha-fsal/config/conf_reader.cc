@@ -187,7 +187,7 @@ Result<std::string> read_text(const std::string& path) {
   if (!file) return fail_errno(errno != 0 ? errno : EIO, "open " + path);
   std::string text(kLargestConf + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return fail(Errc::kIo, "read " + path);
+  if (file.bad()) return fail_errno(errno != 0 ? errno : EIO, "read " + path);
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > kLargestConf) return fail(Errc::kInvalid, path + " is too large");
   return text;

@@ -3,6 +3,7 @@
 import signal
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 from harness import config, paths, servers
@@ -71,13 +72,46 @@ def test_a_check_looks_at_the_key_file_too(alone):
     (('store"', 'store"\ncreate = false'), "/store holds no store (is its disk mounted?), and "
      "store.create does not allow to make one"),
     (("cluster.key", "other.key"), "other.key: No such file or directory"),
+    (("10.77", "192.0"), ":2051: Cannot assign requested address"),
+    (("shared_memory", 'metrics = "192.0.2.99:9632"\nshared_memory'),
+     "metrics page at 192.0.2.99:9632: Cannot assign requested address"),
 ])
 def test_what_is_wrong_is_one_line(alone, change, expected):
     alone.file.write_text(alone.file.read_text().replace(*change))
-    done = subprocess.run(alone.command(), text=True, capture_output=True, timeout=60)
+    one_line(alone, alone.command(), expected)
+    assert not (alone.folder / "store").exists()
+
+
+def one_line(alone: DataServer, command: list[str], expected: str) -> None:
+    limited = ["prlimit", "--nofile=20000:20000", *command]  # what it says of limits comes after
+    done = subprocess.run(alone.node.enter_command() + limited, text=True, capture_output=True,
+                          timeout=60)
     assert done.returncode in (1, 2) and done.stdout == ""
-    assert done.stderr.count("\n") == 1 and done.stderr.startswith("weft-ds: "), done.stderr
+    program = Path(command[0]).name
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith(f"{program}: "), done.stderr
     assert done.stderr.endswith(expected + "\n")
+
+
+@pytest.mark.parametrize(("change", "expected"), [
+    (("/store", "/none/store"), "/none/store: the folder that it is to be made in is not there"),
+    (("/store", "/weft-target.toml"), "/weft-target.toml: Not a directory"),
+    (('store"', 'store"\ncreate = false'), "/store is not there (is its disk mounted?), and "
+     "store.create does not allow it"),
+    (("cluster.key", "other.key"), "other.key: No such file or directory"),
+    (("/socket", "/none/socket"), "/none/socket: No such file or directory"),
+])
+def test_what_is_wrong_at_a_target_is_one_line(alone, change, expected):
+    file = alone.folder / "weft-target.toml"
+    file.write_text(config.lone_target(alone.folder).replace(*change))
+    one_line(alone, [str(paths.target_program()), "--config", str(file)], expected)
+    assert not (alone.folder / "store").exists()
+
+
+def test_a_folder_is_no_configuration(alone):
+    command = [*alone.command()[:2], str(alone.folder)]
+    one_line(alone, command, f"open {alone.folder}: Is a directory")
+    command = [str(paths.weft_command()), "check-config", str(alone.folder)]
+    one_line(alone, command, f"read {alone.folder}: Is a directory")
 
 
 @pytest.mark.parametrize(("words", "expected"), [
@@ -152,8 +186,9 @@ def test_what_never_served_is_not_tried_again(alone):
     second = subprocess.run(alone.node.enter_command() + alone.command(
         "--supervise", "--standalone", "8"), text=True, capture_output=True, timeout=60)
     assert second.returncode == 1
-    assert f"bind to {alone.node.address}:{PORT}: Address already in use" in second.stderr
-    assert "start_again" not in second.stderr
+    assert second.stderr == (f"weft-ds: bind to {alone.node.address}:{PORT}: "
+                             "Address already in use\n")
+    assert not (alone.folder / "store2").exists()
 
 
 def test_addresses_by_name(alone, run):

@@ -208,6 +208,19 @@ key_file = "{folder}/cluster.key"
 """
 
 
+def lone_target(folder: Path) -> str:
+    """weft-target.toml without a cluster."""
+    return f"""[target]
+socket = "{folder}/socket"
+
+[store]
+path = "{folder}/store"
+
+[cluster]
+key_file = "{folder}/cluster.key"
+"""
+
+
 def target(cluster, address: str, store: Path, metrics: str) -> str:
     """weft-target.toml of a target that data servers reach at this address."""
     kind, _, where = address.partition(":")
