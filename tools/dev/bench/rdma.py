@@ -1,0 +1,92 @@
+#!/usr/bin/python3
+"""A stock client by RDMA and by TCP: the data server's own processor time for what it moves.
+
+    ./dev bench rdma [--rounds 5] [--mib 256]
+
+A data server runs in a Linux 6.12 machine that has RDMA by software (Soft-RoCE), with its objects
+in memory. Two more such machines are its clients, one with a device, which comes by RDMA, and one
+without, which comes by TCP. They read and write a file in turn, 1 MiB at a time with O_DIRECT.
+
+The figure is GiB per second of weft-ds in user mode. What the kernel does for Soft-RoCE is the
+work of a card, and is not in it. Bandwidth stands beside it without a target: here it says how fast
+Soft-RoCE is between machines that share two processors, and nothing about a card.
+"""
+
+import sys
+
+import links
+import report
+from harness.cluster import Cluster, Options
+from harness.images import KINDS, ensure
+from harness.network import Network
+from harness.rdma import RdmaDataServer, start_machines
+from harness.run import Run
+
+MIB = links.MIB
+GIB = 1 << 30
+LIMIT_S = 600
+JOB = ("set -e\ncd /mnt/nfs\nfio --name=b --filename={name} --rw={way} --bs=1M --size={mib}M "
+       "--direct=1 --ioengine=libaio --iodepth=4 --fallocate=none --overwrite=1 --minimal "
+       "> /tmp/fio.log || {{ cat /tmp/fio.log; exit 1; }}\n"
+       "cut -d';' -f{field} /tmp/fio.log")
+FIELDS = {"read": 7, "write": 48}  # of fio's terse output: KiB/s
+RDMA, TCP = "RDMA", "TCP"
+
+
+class Arms:
+    def __init__(self, run: Run, mib: int):
+        self.mib = mib
+        network = Network(run)
+        self.cluster = Cluster(run, network, Options(data_servers=0, extra={"Inline": "0"}))
+        self.home, by_rdma, by_tcp = start_machines(run, network, "uml612", 3)
+        self.home.add_device()
+        by_rdma.add_device()
+        self.ds = RdmaDataServer(run, self.cluster, self.home)
+        self.ds.start()
+        self.ds.wait_told(rdma=True)
+        self.clients = {RDMA: by_rdma, TCP: by_tcp}
+        for client in self.clients.values():
+            client.mount(self.cluster.address, self.cluster.path)
+
+    def one(self, arm: str, way: str) -> tuple[float, float]:
+        """GiB for a second of the data server in user mode, and MiB a second."""
+        moved, used = sum(self.ds.moved()), self.ds.user_seconds()
+        done = self.clients[arm].run(
+            JOB.format(name=arm, way=way, mib=self.mib, field=FIELDS[way]), LIMIT_S)
+        used = self.ds.user_seconds() - used
+        moved = sum(self.ds.moved()) - moved
+        if (moved >= self.mib * MIB) != (arm == RDMA):
+            raise RuntimeError(f"{arm}: {moved} bytes went by RDMA")
+        return self.mib * MIB / GIB / max(used, 0.01), int(done.output.split()[-1]) / 1024
+
+
+def main() -> int:
+    parser = report.parser("rdma", __doc__, rounds=5)
+    parser.add_argument("--mib", type=int, default=256)
+    given = parser.parse_args()
+    ensure(KINDS["uml612"])
+    ways = ("write", "read")
+    samples: dict = {(way, what): ([], []) for way in ways for what in ("cpu", "rate")}
+    idle: dict = {RDMA: [], TCP: []}
+    with Run() as run:
+        arms = Arms(run, given.mib)
+        for arm in idle:
+            arms.one(arm, "write")  # makes the files
+        for number in range(given.rounds):
+            for way in ways:
+                for side, arm in enumerate(idle):
+                    watch = report.CpuIdle()
+                    cpu, rate = arms.one(arm, way)
+                    idle[arm].append(watch.stop())
+                    samples[way, "cpu"][side].append(cpu)
+                    samples[way, "rate"][side].append(rate)
+                    print(f"{way:5} {arm:4} {cpu:6.2f} GiB/CPU s {rate:6.0f} MiB/s", flush=True)
+            print(f"round {number + 1} of {given.rounds} done", flush=True)
+    rows = [report.row(f"1 MiB {way}s, user time", *samples[way, "cpu"], "GiB/CPU s", 1.0)
+            for way in ways]
+    rows += [report.row(f"1 MiB {way}s, bandwidth", *samples[way, "rate"], "MiB/s") for way in ways]
+    return 0 if report.publish("rdma", rows, given.results, idle) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
