@@ -93,7 +93,7 @@ class HeldStore final : public ds::Store {
     }
     submit<ds::WriteResult>(std::move(done), [=, this](bool half) -> Result<ds::WriteResult> {
       File& file = files[object];
-      put(file.now, offset, half ? bytes.substr(0, bytes.size() / 2) : bytes);
+      put(file.now, offset, half ? bytes.substr(0, half_of(bytes.size())) : bytes);
       if (wanted != ds::Stability::kUnstable) file.durable = file.now;
       return ds::WriteResult{.bytes = bytes.size(),
                              .stability = wanted,
@@ -146,7 +146,7 @@ class HeldStore final : public ds::Store {
       if (found == files.end()) return {};
       std::string& now = found->second.now;
       const std::uint64_t end =
-          std::min<std::uint64_t>(now.size(), offset + (half ? size / 2 : size));
+          std::min<std::uint64_t>(now.size(), offset + (half ? half_of(size) : size));
       for (std::uint64_t at = offset; at < end; ++at) now[at] = '\0';
       settle(found->second);
       return {};
@@ -208,6 +208,8 @@ class HeldStore final : public ds::Store {
     if (into.size() < offset + bytes.size()) into.resize(offset + bytes.size(), '\0');
     std::ranges::copy(bytes, into.begin() + static_cast<std::ptrdiff_t>(offset));
   }
+  // Of what fails half way: no word of 8 bytes is torn.
+  static std::uint64_t half_of(std::uint64_t size) { return size < 16 ? size / 2 : size / 16 * 8; }
   static void settle(File& file) { file.durable = file.now; }
 
   BufferPool pool_{std::size_t{64} << 20};
