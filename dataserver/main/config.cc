@@ -177,6 +177,7 @@ std::vector<TomlField> config_fields(DsConfig& config, ReadAddress read) {
   fields.push_back(
       number_field("store.max_open_files", config.store.max_open_files, 64, 1'000'000));
   fields.push_back(number_field("store.worker_threads", config.store.worker_threads, 1, 64));
+  fields.push_back(flag_field("store.checksums", config.checksums));
   add_emulated_disk_fields(fields, config.emulated_disk);
   fields.push_back({"store.target", Kind::kText,
                     [&config](const Value& value) -> Result<> {
@@ -275,6 +276,11 @@ Result<> check_config(const DsConfig& config, bool standalone) {
   if (auto parity = check_parity(config); !parity) return parity;
   if (config.emulated_disk.on() && (config.target || !config.parity.empty())) {
     return fail(Errc::kInvalid, "store.emulated_disk is the targets' where objects are at targets");
+  }
+  if (config.checksums && (config.target || !config.parity.empty())) {
+    return fail(Errc::kInvalid,
+                "store.checksums is for objects in the folder of store.path: not with "
+                "store.target, nor with store.parity, which has checksums of its own");
   }
   if (auto segments = check_segments(config); !segments) return segments;
   const bool kernel_caches = !config.target && config.parity.empty() &&

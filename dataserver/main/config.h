@@ -57,6 +57,7 @@ struct DsConfig {
 
   // [store]: path, create, mode, max_open_files, worker_threads
   FileStoreOptions store;
+  bool checksums = false;                  // of every block, kept beside the objects
   std::chrono::seconds disk_patience{10};  // disk_patience_seconds: then it hangs
   EmulatedDiskOptions emulated_disk;       // emulated_disk.*: of the folder's objects
   // target, target_*: objects are at a target; the folder keeps identity and fences

@@ -185,6 +185,7 @@ Result<> DataServer::start_metrics() {
     write_metrics(metrics(), out);
     if (const TargetView* target = chain_->target()) write_target_metrics(*target, out);
     if (const ParityView* parity = chain_->parity()) write_parity_metrics(*parity, out);
+    if (const SumView* checksums = chain_->checksums()) write_checksum_metrics(*checksums, out);
     if (const SegmentTable* segments = chain_->segments()) write_segment_metrics(*segments, out);
     if (const CacheView* cache = chain_->cache()) write_cache_metrics(*cache, "weft_ds", out);
   });

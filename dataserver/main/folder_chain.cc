@@ -39,9 +39,18 @@ Result<std::unique_ptr<StoreChain>> FolderChain::open(const DsConfig& config, Bu
     chain->emulated_ =
         std::make_unique<EmulatedStore>(*chain->file_, *chain->disk_, system_clock());
   }
+  if (auto opened = chain->open_checksums(config, pool); !opened) return pass(opened);
   if (auto opened = chain->open_segments(config, pool); !opened) return pass(opened);
   chain->begin_caching();
   return chain;
+}
+
+Result<> FolderChain::open_checksums(const DsConfig& config, BufferPool& pool) {
+  if (!config.checksums) return {};
+  // Before there is one: from now on nothing may change objects that knows of none.
+  if (auto marked = file_->directory().mark_checksums(true); !marked) return marked;
+  summed_ = std::make_unique<SummedStore>(disk_store(), pool, SummedStore::Options{});
+  return {};
 }
 
 Result<> FolderChain::open_segments(const DsConfig& config, BufferPool& pool) {
@@ -82,15 +91,35 @@ Result<> FolderChain::open_segments(const DsConfig& config, BufferPool& pool) {
   }
   kernel_files_ = kernel_files();
   segments_ = std::make_unique<SegmentStore>(
-      disk_store(), *files, config.segments,
+      object_store(), *files, config.segments,
       [&kernel = *kernel_files_, device = kernel_files_->device_of(path)] {
         return disk_queue(kernel, device);
       });
   return {};
 }
 
+// Those of a store that is to have none are removed: they would not know of what changes.
+Result<> FolderChain::begin_checksums(IoRing& ring) {
+  if (summed_ == nullptr && !directory().identity().checksums) return {};
+  auto begun = std::make_shared<std::promise<Result<>>>();
+  auto over = begun->get_future();
+  ring.post([this, begun] {
+    const auto done = [begun](Result<> result) { begun->set_value(std::move(result)); };
+    if (summed_ != nullptr) return summed_->open(done);
+    SummedStore::remove_all(disk_store(), done);
+  });
+  if (auto result = over.get(); !result) {
+    return fail(result.error().code,
+                "the checksums cannot be listed, nor removed: " + result.error().describe());
+  }
+  if (summed_ == nullptr) return directory().mark_checksums(false);
+  summed_->start(ring);
+  return {};
+}
+
 Result<> FolderChain::connect(std::shared_ptr<const rpc::peer::Keyring> /*keys*/,
                               std::vector<IoRing*> rings) {
+  if (auto begun = begin_checksums(*rings.front()); !begun) return begun;
   if (segments_ == nullptr) return {};
   // Nothing is served before it is known which segments there are: a change must find its own.
   auto opened = std::make_shared<std::promise<Result<>>>();
@@ -107,16 +136,18 @@ Result<> FolderChain::connect(std::shared_ptr<const rpc::peer::Keyring> /*keys*/
 }
 
 void FolderChain::disconnect() {
+  if (summed_ != nullptr) summed_->stop();
   if (segments_ != nullptr) segments_->stop();
 }
 
 bool FolderChain::workers_idle() const {
   return file_->workers_idle() && (partition_ == nullptr || partition_->workers_idle()) &&
-         (segments_ == nullptr || segments_->idle());
+         (segments_ == nullptr || segments_->idle()) && (summed_ == nullptr || summed_->idle());
 }
 
 Result<> FolderChain::close_links() {
   segments_.reset();
+  summed_.reset();
   if (partition_ != nullptr) {
     if (auto closed = partition_->close(); !closed) {
       spdlog::warn("event=segments_close error=\"{}\"", closed.error().describe());
@@ -130,9 +161,14 @@ Store& FolderChain::disk_store() {
   return *file_;
 }
 
+Store& FolderChain::object_store() {
+  if (summed_ != nullptr) return *summed_;
+  return disk_store();
+}
+
 Store& FolderChain::beneath_cache() {
   if (segments_ != nullptr) return *segments_;
-  return disk_store();
+  return object_store();
 }
 
 }  // namespace weft::ds

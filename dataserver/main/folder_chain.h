@@ -14,6 +14,7 @@
 #include "dataserver/main/store_chain.h"
 #include "dataserver/segments/segment_store.h"
 #include "dataserver/store/emulated_disk.h"
+#include "dataserver/sums/summed_store.h"
 
 namespace weft::ds {
 
@@ -32,19 +33,27 @@ class FolderChain final : public StoreChain {
   [[nodiscard]] const SegmentTable* segments() const override {
     return segments_ == nullptr ? nullptr : &segments_->table();
   }
+  [[nodiscard]] const SumView* checksums() const override {
+    return summed_ == nullptr ? nullptr : &summed_->view();
+  }
   void disconnect() override;
 
  private:
   using StoreChain::StoreChain;
+  [[nodiscard]] Result<> open_checksums(const DsConfig& config, BufferPool& pool);
   [[nodiscard]] Result<> open_segments(const DsConfig& config, BufferPool& pool);
+  [[nodiscard]] Result<> begin_checksums(IoRing& ring);
   // The folder's objects, on the disk that is emulated if there is one.
   [[nodiscard]] Store& disk_store();
+  // And checked, if they are.
+  [[nodiscard]] Store& object_store();
   [[nodiscard]] Store& beneath_cache() override;
   [[nodiscard]] Result<> close_links() override;
 
   std::unique_ptr<FileStore> file_;
   std::unique_ptr<EmulatedDisk> disk_;       // null: the disk as it is
   std::unique_ptr<EmulatedStore> emulated_;  // over file_, with disk_
+  std::unique_ptr<SummedStore> summed_;      // over disk_store(); null without checksums
   // Null without segments; the emulated partition without an emulated disk, too.
   std::unique_ptr<FileStore> partition_;
   std::unique_ptr<EmulatedStore> emulated_partition_;  // over partition_, with disk_

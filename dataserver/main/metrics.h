@@ -50,6 +50,9 @@
 //   weft_ds_parity_scrub_lost_blocks, weft_ds_parity_scrub_failed
 //                                                      of the scrub that goes on, or the last
 //   weft_ds_parity_scrub_ended_timestamp_seconds, weft_ds_parity_scrubs_total
+//   weft_ds_checksum_bad_blocks_total, weft_ds_checksum_checked_blocks_total,
+//   weft_ds_checksum_unknown_blocks_total, weft_ds_checksum_sealed_blocks_total
+//                                                      of a folder store with store.checksums
 //   weft_ds_cache_*                                    cache_metrics.h, if there is a cache
 //   weft_ds_registered                                 1 while the metadata server knows us
 //
@@ -61,6 +64,7 @@
 #include "dataserver/mirror/duplicator.h"
 #include "dataserver/nfs/counters.h"
 #include "dataserver/parity/parity_store.h"
+#include "dataserver/sums/summed_store.h"
 #include "dataserver/targets/target_link.h"
 #include "rpc/base/metrics.h"
 #include "rpc/session/session_server.h"
@@ -92,6 +96,7 @@ struct MetricsSample {
 };
 
 void write_target_metrics(const TargetView& target, Metrics& out);
+void write_checksum_metrics(const SumView& checksums, Metrics& out);
 void write_parity_metrics(const ParityView& parity, Metrics& out);
 void write_metrics(const MetricsSample& now, Metrics& out);
 

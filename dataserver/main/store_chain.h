@@ -1,7 +1,7 @@
 // The store that a data server's configuration names: objects in its own folder (FolderChain), at a
 // target (TargetChain), or at a parity group of targets (GroupChain); with identity and fences in
 // its own folder always. Over any of them there may be a cache (CachedStore), and between a folder
-// and its cache segments (SegmentStore).
+// and its cache checksums (SummedStore) and segments (SegmentStore).
 //
 // A folder is of one kind for ever: with objects of its own a target's would hide them, and the
 // other way round. What tells is the file `target`, which the first connection to one leaves, or
@@ -27,6 +27,8 @@
 #include "rpc/peer/keyring.h"
 
 namespace weft::ds {
+
+struct SumView;
 
 class StoreChain {
  public:
@@ -64,9 +66,10 @@ class StoreChain {
   // Rates and intervals; for what is under way they stay as they were.
   virtual void reload(const DsConfig& /*next*/) {}
 
-  // Null without a target, a group, segments, a cache.
+  // Null without a target, a group, segments, checksums, a cache.
   [[nodiscard]] virtual const TargetView* target() const { return nullptr; }
   [[nodiscard]] virtual const SegmentTable* segments() const { return nullptr; }
+  [[nodiscard]] virtual const SumView* checksums() const { return nullptr; }
   [[nodiscard]] virtual const ParityView* parity() const { return nullptr; }
   [[nodiscard]] const CacheView* cache() const {
     return cache_ == nullptr ? nullptr : &cache_->view();

@@ -99,9 +99,11 @@ std::string to_string(const Uuid& uuid) {
 }
 
 std::string format_identity(const StoreIdentity& identity) {
-  return fmt::format("weft store {}\nuuid {}\ncluster {}\nds_id {}\n",
-                     identity.segments ? kSegmentsFormat : kPlainFormat, to_string(identity.uuid),
-                     to_string(identity.cluster), identity.ds_id);
+  const std::uint32_t format = identity.checksums
+                                   ? (identity.segments ? kBothFormat : kChecksumsFormat)
+                                   : (identity.segments ? kSegmentsFormat : kPlainFormat);
+  return fmt::format("weft store {}\nuuid {}\ncluster {}\nds_id {}\n", format,
+                     to_string(identity.uuid), to_string(identity.cluster), identity.ds_id);
 }
 
 Result<StoreIdentity> parse_identity(std::string_view text) {
@@ -110,10 +112,11 @@ Result<StoreIdentity> parse_identity(std::string_view text) {
   if (!take_number(text, "weft store ", 10, format)) {
     return fail(Errc::kCorrupt, "not a store's identity");
   }
-  if (format != kPlainFormat && format != kSegmentsFormat) {
+  if (format < kPlainFormat || format > kBothFormat) {
     return fail(Errc::kNotSupported, fmt::format("store format {} is not known here", format));
   }
-  identity.segments = format == kSegmentsFormat;
+  identity.segments = format == kSegmentsFormat || format == kBothFormat;
+  identity.checksums = format >= kChecksumsFormat;
   if (!take_uuid(text, "uuid ", identity.uuid) || !take_uuid(text, "cluster ", identity.cluster) ||
       !take_number(text, "ds_id ", 10, identity.ds_id) || !text.empty()) {
     return fail(Errc::kCorrupt, "the store's identity is malformed");
@@ -216,6 +219,12 @@ Result<> StoreDirectory::join(const Uuid& cluster, std::uint32_t ds_id) {
 Result<> StoreDirectory::mark_segments(bool there) {
   StoreIdentity changed = identity_;
   changed.segments = there;
+  return change_identity(changed);
+}
+
+Result<> StoreDirectory::mark_checksums(bool there) {
+  StoreIdentity changed = identity_;
+  changed.checksums = there;
   return change_identity(changed);
 }
 

@@ -5,14 +5,16 @@
 //   <store>/clean      the write verifier, present only between a clean close and the next open
 //   <store>/fences     the fencing log (fence_table.h)
 //   <store>/probe      zeros, written when the disk is in doubt (disk_watch.h)
-//   <store>/objects/   000 .. 3ff, the object files (object_files.h)
-//   <store>/segments/  only in format 2: a store of its own (dataserver/segments)
+//   <store>/objects/   000 .. 3ff, the object files (object_files.h), in formats 3 and 4 with
+//                      checksums beside them (dataserver/sums)
+//   <store>/segments/  only in formats 2 and 4: a store of its own (dataserver/segments)
 //
 // A store is what its identity says. A folder without one is formatted anew, with a new uuid: a
 // wiped store is a new data server. A folder with object files but without identity is refused.
 //
-// A store is of format 2 while it may have segments, and of format 1 otherwise: a version that
-// knows none refuses format 2, since what it changed the segments would not know.
+// A store is of format 2 while it may have segments, of format 3 while it may have checksums, of
+// format 4 with both, and of format 1 otherwise: a version that knows none of them refuses it,
+// since what it changed the segments and checksums would not know.
 //
 // The write verifier tells clients whether unstable writes may have been lost (RFC 8881 section
 // 18.32.3). close_clean() leaves it in `clean` when everything is stable; open() consumes it.
@@ -20,7 +22,7 @@
 // was not committed, so nothing is promised of what is found but what was stable already.
 //
 // Threading: open and close from one thread; identity() is constant but for join() and
-// mark_segments(), which must not race with it nor with each other.
+// mark_...(), which must not race with it nor with each other.
 #pragma once
 
 #include <array>
@@ -41,13 +43,16 @@ struct StoreIdentity {
   Uuid uuid{};              // made once, with the store
   Uuid cluster{};           // the system the store belongs to; zeros before it was registered
   std::uint32_t ds_id = 0;  // given by that system's metadata server; 0 before
-  bool segments = false;    // there may be some: format 2
+  bool segments = false;    // there may be some: format 2 or 4
+  bool checksums = false;   // there may be some: format 3 or 4
 
   friend bool operator==(const StoreIdentity&, const StoreIdentity&) = default;
 };
 
 constexpr std::uint32_t kPlainFormat = 1;
 constexpr std::uint32_t kSegmentsFormat = 2;
+constexpr std::uint32_t kChecksumsFormat = 3;
+constexpr std::uint32_t kBothFormat = 4;
 constexpr unsigned kObjectFolders = 1024;
 
 [[nodiscard]] std::string format_identity(const StoreIdentity& identity);
@@ -68,6 +73,8 @@ class StoreDirectory {
   [[nodiscard]] Result<> join(const Uuid& cluster, std::uint32_t ds_id);
   // Says, durably, whether the store may have segments: before the first, after the last.
   [[nodiscard]] Result<> mark_segments(bool there);
+  // The same of checksums.
+  [[nodiscard]] Result<> mark_checksums(bool there);
   // The verifier to start with.
   [[nodiscard]] WriteVerifier verifier() const { return verifier_; }
   // Whether the last process closed the store in order.

@@ -55,6 +55,7 @@ WELL = {
     'weft_ds_parity_state{instance="a",state="whole"}': "1x480",
     f"weft_ds_parity_member_awaited{INSTANCE}": "-1x480",
     f"weft_ds_parity_scrub_lost_blocks{INSTANCE}": "0x480",
+    f"weft_ds_checksum_bad_blocks_total{INSTANCE}": "5x480",
     f"weft_ds_parity_given_up_blocks{INSTANCE}": "0x480",
     f"weft_ds_parity_lost_blocks_total{INSTANCE}": "5x480",
     f"weft_ds_parity_corrupt_blocks_total{INSTANCE}": "5x480",
@@ -105,6 +106,8 @@ CASES = {
         {f"weft_ds_parity_member_awaited{INSTANCE}": f"-1{HOUR}0x300"}, 61, 63),
     "WeftParityLostBlocks": (
         {f"weft_ds_parity_scrub_lost_blocks{INSTANCE}": f"0{HOUR}1x300"}, 60, 61),
+    "WeftChecksumBadBlocks": (
+        {f"weft_ds_checksum_bad_blocks_total{INSTANCE}": f"5{HOUR}6x300"}, 60, 61),
     "WeftParityGivenUpBlocks": (
         {f"weft_ds_parity_given_up_blocks{INSTANCE}": f"0{HOUR}1x300"}, 60, 61),
     "WeftParityReadsFail": (

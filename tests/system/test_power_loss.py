@@ -14,7 +14,8 @@ import pytest
 from harness.client import start_client, start_clients
 from harness.cluster import Cluster, Options
 from harness.disks import LAZY, Disk, lose_power
-from harness.copies import wait_equal
+from harness.copies import kept_checksums, wait_equal
+from harness.run import wait_until
 from harness.verified_load import VerifiedLoad
 
 pytestmark = [
@@ -27,6 +28,8 @@ TURN = 2  # rounds between the times at which all is verified
 
 KINDS = {"one copy": {}, "two copies": {"extra": {"Copies": "2"}, "domains": ("a", "b")},
          "flexfiles": {"extra": {"Copies": "2"}, "domains": ("a", "b"), "layout": "flexfiles"},
+         "checksums": {"extra": {"Copies": "2"}, "domains": ("a", "b"), "store": "folder",
+                       "store_options": "checksums = true\n"},
          "parity": {"store": "parity3"}}
 
 
@@ -34,10 +37,23 @@ def start(run, network, kind):
     seed = int(os.environ.get("WEFT_FAULT_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
     options = KINDS[kind]
     cluster = Cluster(run, network, Options(power=True, stripe_unit=1 << 18, **options,
-                                            data_servers=2 if "store" in options else 4))
+                                            data_servers=2 if kind == "parity" else 4))
     client = start_client(run, network)
     client.mount(cluster.address, cluster.path)
     return cluster, client, random.Random(seed), seed
+
+
+def found_bad(cluster):
+    """Blocks that were called bad: no disk here has any."""
+    return [server.name for server in cluster.ds if "event=bad_block" in
+            server.process.log.read_text(errors="replace")]
+
+
+def read_all(cluster, client):
+    """All is read from the disks, by a client that has none of it."""
+    client.unmount()
+    client.mount(cluster.address, cluster.path)
+    client.run("cat /mnt/nfs/* > /dev/null", 120)
 
 
 def stores_of(cluster):
@@ -59,7 +75,7 @@ def some_servers(cluster, rng):
 def test_power_loss_under_load(run, network, kind):
     """The client lives on, and writes again what it was not told to be stable."""
     cluster, client, rng, seed = start(run, network, kind)
-    copies = 0 if cluster.targets else 2 if "copies" in kind or kind == "flexfiles" else 1
+    copies = 0 if cluster.targets else int(KINDS[kind].get("extra", {}).get("Copies", "1"))
     load = VerifiedLoad(client, seed)
     for number in range(1, ROUNDS + 1):
         load.run_on(rng.uniform(1, 6))
@@ -74,6 +90,11 @@ def test_power_loss_under_load(run, network, kind):
     if copies:
         wait_equal(cluster, copies)
     print(f"seed {seed}: {result}")
+    if kind == "checksums":
+        wait_until(lambda: all(kept_checksums(server.store) for server in cluster.ds), 60,
+                   "checksums", 0.5)
+        read_all(cluster, client)
+    assert not found_bad(cluster)
     assert result["write"] > ROUNDS and result["read"] > ROUNDS
 
 

@@ -237,6 +237,16 @@ TEST_CASE("segments are of folders, and off unless they have a size") {
   CHECK(check_config(checked, true).error().text.starts_with("segments.size is for objects in"));
 }
 
+TEST_CASE("checksums are of folders, and off unless they are asked for") {
+  DsConfig checked = parse_config(kWhole, "ds.toml").value();
+  CHECK_FALSE(checked.checksums);
+  CHECK(parse_config("[store]\nchecksums = true\n", "ds.toml")->checksums);
+  checked.checksums = true;
+  CHECK(check_config(checked, true).has_value());
+  checked.target = TargetAddress{.path = "/run/target.sock"};
+  CHECK(check_config(checked, true).error().text.starts_with("store.checksums is for objects in"));
+}
+
 TEST_CASE("a cache is of a size that is worth it, and where the kernel has none") {
   CHECK(parse_config(kWhole, "ds.toml")->cache_bytes == 0);
   CHECK(parse_config("[cache]\nsize = \"256 MiB\"\n", "ds.toml")->cache_bytes == 256U << 20);

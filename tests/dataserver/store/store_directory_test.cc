@@ -30,7 +30,7 @@ TEST_CASE("an identity reads back as written, and nothing else is one") {
     CHECK_FALSE(parse_identity(text.substr(0, cut)).has_value());
   }
   CHECK_FALSE(parse_identity(text + "x").has_value());
-  for (const char format : {'0', '3'}) {
+  for (const char format : {'0', '5'}) {
     std::string other = text;
     other[other.find('1')] = format;
     CHECK(parse_identity(other).error() == Errc::kNotSupported);
@@ -93,6 +93,27 @@ TEST_CASE("that a store has segments stays until it has none, whatever system it
   const auto store = open_store(path, false, 1).value();
   CHECK_FALSE(store->identity().segments);
   CHECK(store->identity().ds_id == 12);
+}
+
+TEST_CASE("that a store has checksums stays until it has none, whether it has segments or not") {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/store";
+  const auto reopened = [&] { return open_store(path, true, 1).value()->identity(); };
+  for (const bool segments : {false, true}) {
+    for (const bool checksums : {false, true}) {
+      {
+        auto store = open_store(path, true, 1).value();
+        REQUIRE(store->mark_segments(segments));
+        REQUIRE(store->mark_checksums(checksums));
+      }
+      CHECK(reopened().segments == segments);
+      CHECK(reopened().checksums == checksums);
+    }
+  }
+  const std::string text = format_identity(reopened());
+  CHECK(text.starts_with("weft store 4\n"));
+  CHECK(parse_identity("weft store 5\n" + text.substr(text.find('\n') + 1)).error() ==
+        Errc::kNotSupported);
 }
 
 TEST_CASE("two openers of one store: the second is refused") {

@@ -12,9 +12,24 @@ from .run import wait_until
 
 
 def objects_of(store: Path, at_least: int = 0) -> dict[str, Path]:
-    """Object id to file, of those that are so many bytes long."""
-    return {file.name: file for file in (store / "objects").glob("*/*")
-            if file.is_file() and file.stat().st_size >= at_least}
+    """Object id to file, of those that are so many bytes long; not those of checksums."""
+    return {name: file for name, file in files_of(store).items()
+            if file.stat().st_size >= at_least and not _of_checksums(file)}
+
+
+def files_of(store: Path) -> dict[str, Path]:
+    """Those of checksums, too."""
+    return {file.name: file for file in (store / "objects").glob("*/*") if file.is_file()}
+
+
+def kept_checksums(store: Path) -> int:
+    """Bytes of checksums that a folder store has of its objects, holes among them."""
+    return sum(file.stat().st_size for file in files_of(store).values() if _of_checksums(file))
+
+
+def _of_checksums(file: Path) -> bool:
+    """The object beside another, of a generation that no file has."""
+    return int(file.name.rsplit(".", 1)[1], 16) >> 31 == 1
 
 
 def checksums_of(store: Path, at_least: int = 0) -> dict[str, str]:

@@ -11,7 +11,7 @@ import functools
 import struct
 from pathlib import Path
 
-from .copies import objects_of
+from .copies import files_of
 from .run import wait_until
 
 CHUNK = 64 << 10
@@ -32,7 +32,7 @@ def groups(cluster) -> list[list[dict[str, Path]]]:
 
 
 def _members(store: Path) -> dict[str, Path]:
-    found = objects_of(store)
+    found = files_of(store)
     found.pop(_RESERVE, None)
     return found
 

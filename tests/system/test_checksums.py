@@ -1,0 +1,99 @@
+"""Folder stores with checksums: a bit that changed on a disk is not read, and not spread."""
+
+import pytest
+from harness import counters
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.copies import objects_of, wait_equal
+from harness.run import wait_until
+
+SIZE = 4_000_000
+BLOCK = 4096
+AT = 1_234_567
+
+
+def start(run, network, **options):
+    cluster = Cluster(run, network, Options(
+        data_servers=2, store="folder", store_options="checksums = true\n", metrics=True,
+        extra={"Scrub_Every": "0"}, **options))
+    if not cluster.counted:
+        pytest.skip("Ganesha's VFS has no data servers")
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    cluster.client = client
+    return cluster
+
+
+def metric(cluster, server, name):
+    return cluster.metrics(server)[f"weft_ds_checksum_{name}_blocks_total"]
+
+
+def make_file(cluster, copies):
+    """A file of one stripe of which all data servers know the checksums; its object's files."""
+    client = cluster.client
+    client.run("mkdir /mnt/nfs/d")
+    counters.weft(cluster, "policy", "set", cluster.path + "/d", f"copies={copies}", "stripes=1")
+    client.run(f"head -c {SIZE} /dev/urandom > /tmp/f; cp /tmp/f /mnt/nfs/d/f; sync")
+    files = {}
+    wanted = (SIZE + BLOCK - 1) // BLOCK
+    for server in cluster.ds:
+        found = list(objects_of(server.store, SIZE).values())
+        if not found:
+            continue
+        [files[server.name]] = found
+        wait_until(lambda of=server: metric(cluster, of, "sealed") >= wanted, 60, "checksums", 0.3)
+    assert len(files) == copies
+    client.unmount()
+    return files
+
+
+def flip(file):
+    with open(file, "r+b") as opened:
+        opened.seek(AT)
+        byte = opened.read(1)[0]
+        opened.seek(AT)
+        opened.write(bytes([byte ^ 4]))
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_the_right_copy_of_two_is_known(run, network, damaged):
+    """A scrub finds a bit that changed, and makes the copy equal to the other without being told
+    which is right."""
+    cluster = start(run, network, domains=("a", "b"))
+    files = make_file(cluster, 2)
+    server = cluster.ds[damaged]
+    flip(files[server.name])
+
+    def found():
+        if not counters.weft(cluster, "scrub", "status")["running"]:
+            counters.weft(cluster, "scrub", "start")
+        return metric(cluster, server, "bad") > 0
+
+    wait_until(found, 60, "the block to be found", 1)
+    wait_until(lambda: counters.weft(cluster, "status")["stale_objects"] == 0 and
+               files[server.name].read_bytes() ==
+               files[cluster.ds[1 - damaged].name].read_bytes(), 60, "the copy", 0.3)
+    cluster.client.mount(cluster.address, cluster.path)
+    cluster.client.run("cmp /tmp/f /mnt/nfs/d/f", 60)
+    wait_equal(cluster, 2)
+    assert not [finding for finding in counters.weft(cluster, "scrub", "status")["findings"]
+                if not finding["mended"]]
+    assert metric(cluster, cluster.ds[1 - damaged], "bad") == 0
+
+
+@pytest.mark.faults
+def test_the_only_copy_is_not_read_where_it_is_bad(run, network):
+    """EIO for that block, the rest as it was; what is written over it is good."""
+    cluster = start(run, network)
+    [file] = make_file(cluster, 1).values()
+    flip(file)
+    client = cluster.client
+    client.mount(cluster.address, cluster.path)
+    block = AT // BLOCK
+    client.run(f"""cd /tmp
+! dd if=/mnt/nfs/d/f of=/tmp/bad bs={BLOCK} skip={block} count=1 iflag=direct 2>/dev/null
+test ! -s /tmp/bad
+dd if=/mnt/nfs/d/f bs={BLOCK} count={block} iflag=direct 2>/dev/null | cmp -n {block * BLOCK} - f
+dd if=f of=/mnt/nfs/d/f bs={BLOCK} skip={block} seek={block} count=1 oflag=direct conv=notrunc
+cmp f /mnt/nfs/d/f""", 60)
