@@ -85,6 +85,7 @@ def even(line: str) -> str:
     tokens, and the width of columns."""
     line = re.sub(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UUID", line)
     line = re.sub(r"\b[0-9a-f]{16,64}\b", "HEX", line)
+    line = re.sub(r"\b\d+ (?:d|h|min) \d+ (?:h|min|s)\b", "0", line)  # a duration in two units
     line = re.sub(r"\d+(?:\.\d+)?(?: ?(?:[KMGTP]i?B(?:/s)?|B/s|B|ms|us|s|min|h|d|%)\b)?", "0", line)
     return " ".join(line.split())
 

@@ -73,6 +73,9 @@ def test_blocks_are_found():
 
 @pytest.mark.parametrize(("lines", "said", "differs"), [
     (["up 3 s", "..."], "up 14.2 s\nx\n", ""),
+    (["up 8.3 s"], "up 2 min 46 s\n", ""),
+    (["up 8.3 s 1"], "up 1 d 3 h 2\n", ""),
+    (["1 2 s"], "1 s\n", "0 0"),
     (["a", "...", "b"], "a\nx\ny\nb\n", ""),
     (["a", "b"], "a\nx\nb\n", "b"),
     (["a"], "a\nb\n", "and more: b"),
