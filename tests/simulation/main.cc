@@ -247,10 +247,13 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   std::string stores;
   const std::map<std::string, sim::StoreKind> kinds = {{"folder", sim::StoreKind::kFolder},
+                                                       {"checksums", sim::StoreKind::kChecksums},
                                                        {"target", sim::StoreKind::kTarget},
                                                        {"parity", sim::StoreKind::kParity}};
-  app.add_option("--stores", stores,
-                 "Where objects are: folder, target or parity; else the seed says")
+  app.add_option(
+         "--stores", stores,
+         "Where objects are: folder, checksums (a folder with them), target or parity; else "
+         "the seed says")
       ->check(CLI::IsMember(kinds));
   std::string transport;
   const std::map<std::string, sim::Transport> transports = {{"tcp", sim::Transport::kTcp},

@@ -6,10 +6,11 @@
 namespace weft::sim {
 
 DataServerMachine::DataServerMachine(unsigned node, const std::string& folder, std::string mds,
-                                     std::vector<ds::TargetAddress> targets)
+                                     std::vector<ds::TargetAddress> targets, bool checksums)
     : Machine(node, "ds" + std::to_string(node), folder, std::uint64_t{4} << 30),
       mds_(std::move(mds)),
-      targets_(std::move(targets)) {
+      targets_(std::move(targets)),
+      checksums_(checksums) {
   write_file(key_file(), cluster_key());
 }
 
@@ -25,6 +26,7 @@ bool DataServerMachine::serve(const std::string& folder) {
     config.parity = targets_;
   }
   config.parity_chunk = kParityChunk;
+  config.checksums = checksums_;
   config.mds = {{.host = mds_, .port = kControlPort}};
   return run_program(ds::DataServer::open(std::move(config), std::nullopt));
 }

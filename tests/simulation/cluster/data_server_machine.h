@@ -15,13 +15,14 @@ class DataServerMachine final : public Machine {
   // `targets`: where its objects are; none: in its own folder. One: at that target.
   // Three and more: at a parity group of them.
   DataServerMachine(unsigned node, const std::string& folder, std::string mds,
-                    std::vector<ds::TargetAddress> targets);
+                    std::vector<ds::TargetAddress> targets, bool checksums);
 
  private:
   bool serve(const std::string& folder) override;
 
   const std::string mds_;  // address of its control port
   const std::vector<ds::TargetAddress> targets_;
+  const bool checksums_;
 };
 
 }  // namespace weft::sim

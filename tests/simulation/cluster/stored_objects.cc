@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "dataserver/parity/blocks.h"
 #include "dataserver/parity/geometry.h"
 #include "dataserver/store/object_files.h"
 #include "dataserver/store/store_directory.h"
@@ -96,7 +97,7 @@ std::vector<layout::ObjectId> objects_in_folder(const Storage& storage) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(
            store_of(*storage.server) + "/objects", options, ignored)) {
     const auto object = layout::parse_object_id(entry.path().filename().string());
-    if (object) objects.push_back(*object);
+    if (object && !ds::is_sums(*object)) objects.push_back(*object);
   }
   return objects;
 }
