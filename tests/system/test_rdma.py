@@ -3,6 +3,7 @@ has not by TCP, by itself. The mount is by TCP for all."""
 
 import pytest
 
+from harness import paths
 from harness.client import start_client
 from harness.cluster import Cluster, Options
 from harness.counters import MIB, through_data_servers
@@ -129,6 +130,15 @@ def test_a_data_server_that_is_killed_is_used_by_rdma_again(system):
     system.ds.wait_told(rdma=True)
     job.wait(SLOW_S)
     assert system.write_and_read(system.client, "again")[0] >= SIZE
+
+
+def test_calls_over_a_device(run):
+    """The unit tests that need one, in a machine that has it."""
+    need_kind("uml612")
+    machine, = start_machines(run, Network(run), "uml612", 1)
+    machine.add_device()
+    command = f"env WEFT_RDMA_ADDRESS={machine.node.address} {paths.rdma_verbs_test()}"
+    machine.run(machine.enter_host(command), SLOW_S, root=True)
 
 
 @pytest.mark.faults

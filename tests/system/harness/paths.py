@@ -50,6 +50,10 @@ def data_server_program() -> Path:
     return build_folder() / "dataserver" / "weft-ds"
 
 
+def rdma_verbs_test() -> Path:
+    return build_folder() / "tests" / "rpc" / "test_rdma_verbs"
+
+
 def target_program() -> Path:
     return build_folder() / "dataserver" / "weft-target"
 

@@ -2,6 +2,7 @@
 // process, by librdmacm and verbs alone. Without a device these tests are skipped; with one,
 // WEFT_RDMA_ADDRESS is a numeric address that it has.
 #include <infiniband/verbs.h>
+#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
@@ -52,10 +53,13 @@ struct Service final : ChannelUser {
     channel->send(std::move(out));
   }
   void on_closed(const Error& why) override {
-    last.reset();
-    channel.reset();
+    let_go();
     closed = why.code;
     ended = true;
+  }
+  void let_go() {
+    last.reset();
+    channel.reset();
   }
   BufferPool& pool;
   std::shared_ptr<Channel> channel;
@@ -87,7 +91,7 @@ struct Rig {
   ~Rig() {
     server.reset();
     threads.stop();
-    services.clear();
+    for (const auto& service : services) service->let_go();  // who was not told that it is over
   }
   std::shared_ptr<Service> service(std::size_t index) {
     std::shared_ptr<Service> found;
@@ -128,7 +132,7 @@ class Client {
     }
   }
   ~Client() {
-    rdma_disconnect(id_);
+    if (!over_) rdma_disconnect(id_);  // which waits until it is
     ibv_dereg_mr(region_);
     rdma_destroy_ep(id_);
   }
@@ -177,10 +181,17 @@ class Client {
     answered = std::move(*decoded);
     return rdma_post_recv(id_, nullptr, at, kInline, region_) == 0;
   }
-  // Whether the connection ends, as the next completion says.
+  // Whether the connection ends: a queue pair whose peer goes has no completion that says so.
   bool ended() {
-    ibv_wc got{};
-    return rdma_get_recv_comp(id_, &got) != 1 || got.status != IBV_WC_SUCCESS;
+    pollfd waited{.fd = id_->channel->fd, .events = POLLIN, .revents = 0};
+    rdma_cm_event* event = nullptr;
+    if (::poll(&waited, 1, 30'000) != 1 || rdma_get_cm_event(id_->channel, &event) != 0) {
+      return false;
+    }
+    // Rejected: the other end had not heard yet that they are connected.
+    over_ = event->event == RDMA_CM_EVENT_DISCONNECTED || event->event == RDMA_CM_EVENT_REJECTED;
+    rdma_ack_cm_event(event);
+    return over_;
   }
   [[nodiscard]] rdma_cm_id* id() const { return id_; }
 
@@ -196,6 +207,7 @@ class Client {
   rdma_cm_id* id_ = nullptr;
   ibv_mr* region_ = nullptr;
   std::size_t received_ = 0;
+  bool over_ = false;
 };
 
 const char* device_address() {
