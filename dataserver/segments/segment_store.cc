@@ -79,25 +79,13 @@ std::vector<StripGroup> SegmentStore::groups() {
   return SuccessorGraph::groups_of(vertices);
 }
 
-// On the ring's thread; each tick is the timer's only handler.
-void SegmentStore::tick() {
-  if (stopped_.load()) return ticking_.store(false);
-  poll();
-  timer_->expires_after(kPoll);
-  timer_->async_wait([this](const boost::system::error_code& /*stopped or not*/) { tick(); });
-}
-
 void SegmentStore::start(IoRing& ring) {
-  ring_ = &ring;
-  timer_ = std::make_unique<boost::asio::steady_timer>(ring.context());
-  ticking_.store(true);
-  ring.post([this] { tick(); });
+  ticker_.start(ring, kPoll, [this] { poll(); });
 }
 
 void SegmentStore::stop() {
   builder_.stop();
-  if (stopped_.exchange(true) || ring_ == nullptr) return;
-  ring_->post([this] { timer_->cancel(); });
+  ticker_.stop();
 }
 
 // --- Reading -------------------------------------------------------------------------------------

@@ -20,9 +20,10 @@
 // idle() after stop().
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
+#include <atomic>
 #include <memory>
 
+#include "dataserver/ring/ticker.h"
 #include "dataserver/segments/segment_builder.h"
 #include "dataserver/segments/successor_graph.h"
 
@@ -40,7 +41,7 @@ class SegmentStore final : public Store {
   // Polls once a second on this ring's thread.
   void start(IoRing& ring);
   void stop();
-  [[nodiscard]] bool idle() const { return !builder_.busy() && !ticking_.load(); }
+  [[nodiscard]] bool idle() const { return !builder_.busy() && !ticker_.running(); }
   void poll() { builder_.poll(); }
   [[nodiscard]] const SegmentTable& table() const { return table_; }
 
@@ -105,7 +106,6 @@ class SegmentStore final : public Store {
   template <class T, class Go>
   void change_all(const layout::ObjectId& object, Go go, Done<T> done);
   [[nodiscard]] std::vector<StripGroup> groups();
-  void tick();
 
   Store& beneath_;
   SegmentPartition partition_;
@@ -116,10 +116,7 @@ class SegmentStore final : public Store {
   SuccessorGraph graph_ WEFT_GUARDED_BY(mutex_);
   bool observed_ WEFT_GUARDED_BY(mutex_) = false;  // since groups() was asked
   SegmentBuilder builder_;
-  std::unique_ptr<boost::asio::steady_timer> timer_;
-  IoRing* ring_ = nullptr;
-  std::atomic<bool> ticking_{false};
-  std::atomic<bool> stopped_{false};
+  Ticker ticker_;
 };
 
 }  // namespace weft::ds

@@ -49,14 +49,13 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "dataserver/ring/ticker.h"
 #include "dataserver/store/store.h"
 #include "dataserver/sums/sum_table.h"
 #include "rpc/base/log_limit.h"
@@ -87,7 +86,7 @@ class SummedStore final : public Store {
   // Seals once a second on this ring's thread.
   void start(IoRing& ring);
   void stop();
-  [[nodiscard]] bool idle() const { return !ticking_.load() && !sealing_.load(); }
+  [[nodiscard]] bool idle() const { return !ticker_.running() && !sealing_.load(); }
   // A second has passed.
   void poll();
   [[nodiscard]] const SumView& view() const { return view_; }
@@ -180,7 +179,6 @@ class SummedStore final : public Store {
   [[nodiscard]] Task<Result<>> sum_touched(SumTable::Due& due);
   [[nodiscard]] Task<Result<>> write_sums(const SumTable::Due& due);
   [[nodiscard]] Task<SumTable::Turn> turn(Object object);
-  void tick();
 
   Store& beneath_;
   BufferPool& pool_;
@@ -193,11 +191,8 @@ class SummedStore final : public Store {
   std::atomic<std::uint64_t> of_sums_{0};  // objects of checksums
   // What was to be made unknown failed once: the page cache may say so, and the disk not.
   std::atomic<bool> unsure_{false};
-  std::unique_ptr<boost::asio::steady_timer> timer_;
-  IoRing* ring_ = nullptr;
-  std::atomic<bool> ticking_{false};
+  Ticker ticker_;
   std::atomic<bool> sealing_{false};
-  std::atomic<bool> stopped_{false};
 };
 
 }  // namespace weft::ds

@@ -252,25 +252,11 @@ void SummedStore::remove(const layout::ObjectId& object, Done<void> done) {
 
 // --- Sealing -------------------------------------------------------------------------------------
 
-// On the ring's thread; each tick is the timer's only handler.
-void SummedStore::tick() {
-  if (stopped_.load()) return ticking_.store(false);
-  poll();
-  timer_->expires_after(kPoll);
-  timer_->async_wait([this](const boost::system::error_code& /*stopped or not*/) { tick(); });
-}
-
 void SummedStore::start(IoRing& ring) {
-  ring_ = &ring;
-  timer_ = std::make_unique<boost::asio::steady_timer>(ring.context());
-  ticking_.store(true);
-  ring.post([this] { tick(); });
+  ticker_.start(ring, kPoll, [this] { poll(); });
 }
 
-void SummedStore::stop() {
-  if (stopped_.exchange(true) || ring_ == nullptr) return;
-  ring_->post([this] { timer_->cancel(); });
-}
+void SummedStore::stop() { ticker_.stop(); }
 
 void SummedStore::poll() {
   now_.fetch_add(1);
@@ -293,7 +279,7 @@ Task<bool> SummedStore::seal_due() {
 }
 
 Task<bool> SummedStore::seal_each(std::span<const SumTable::Place> places, std::size_t& next) {
-  while (next < places.size() && !stopped_.load()) {
+  while (next < places.size() && !ticker_.stopped()) {
     auto due = table_.look_at(places[next++]);
     // What fails is as it was, and due again.
     if (due) static_cast<void>(co_await seal(std::move(*due)));
