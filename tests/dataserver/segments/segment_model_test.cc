@@ -1,9 +1,6 @@
 // Random reads, changes, idle seconds, losses of unstable data, restarts and power losses, over two
 // stores that carry operations out in any order and fail them: what a segment answers is what the
 // store beneath has at that moment, never an older byte.
-//
-// At a power loss each operation that was not answered is carried out or not, and each file keeps
-// what was made stable, with any of its strips as they were written since.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 
@@ -150,28 +147,9 @@ struct Rig {
     segments->poll();
     if (one_in(2)) quieten();
   }
-  [[nodiscard]] std::map<layout::ObjectId, HeldStore::File> after_power_loss(HeldStore& one) {
-    for (std::size_t i = 0; i < one.held(); ++i) {
-      if (!one.carried_out(i) && one_in(2)) one.carry_out(i);
-    }
-    auto files = one.files;
-    for (auto& [id, file] : files) {
-      std::string kept = file.durable;
-      if (one_in(2)) {
-        kept.resize(one_in(2) ? file.now.size() : kept.size(), '\0');
-        for (std::uint64_t at = 0; at < kept.size(); at += kStrip) {
-          if (at >= file.now.size() || one_in(2)) continue;
-          const std::uint64_t size = std::min({kStrip, file.now.size() - at, kept.size() - at});
-          kept.replace(at, size, file.now, at, size);
-        }
-      }
-      file.now = file.durable = kept;
-    }
-    return files;
-  }
   void power_loss() {
-    auto of_store = after_power_loss(store);
-    auto of_partition = after_power_loss(partition);
+    auto of_store = store.after_power_loss(random, kStrip);
+    auto of_partition = partition.after_power_loss(random, kStrip);
     end();
     store.lose_unstable();
     store.files = std::move(of_store);

@@ -56,6 +56,31 @@ class HeldStore final : public ds::Store {
     late_.front()->carry_out(false);
     late_.erase(late_.begin());
   }
+  // What the files would be after a power loss: each operation that was not answered is carried out
+  // or not, and each file keeps what was made stable, with any of its pieces of `sector` bytes as
+  // they were written since.
+  template <class Random>
+  [[nodiscard]] std::map<layout::ObjectId, File> after_power_loss(Random& random,
+                                                                  std::uint64_t sector) {
+    const auto one_in_two = [&] { return random.below(2) == 0; };
+    for (std::size_t i = 0; i < held(); ++i) {
+      if (!carried_out(i) && one_in_two()) carry_out(i);
+    }
+    auto left = files;
+    for (auto& [id, file] : left) {
+      std::string kept = file.durable;
+      if (one_in_two()) {
+        kept.resize(one_in_two() ? file.now.size() : kept.size(), '\0');
+        for (std::uint64_t at = 0; at < kept.size(); at += sector) {
+          if (at >= file.now.size() || one_in_two()) continue;
+          const std::uint64_t size = std::min({sector, file.now.size() - at, kept.size() - at});
+          kept.replace(at, size, file.now, at, size);
+        }
+      }
+      file.now = file.durable = kept;
+    }
+    return left;
+  }
   void lose_unstable() {
     for (auto& [object, file] : files) file.now = file.durable;
     ++verifier_;

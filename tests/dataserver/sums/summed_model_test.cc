@@ -1,9 +1,6 @@
 // Random reads, changes, seals, losses of unstable data, and power losses, over a store that
 // carries operations out in any order and fails them: no block is ever called bad that is not, and
 // once all is sealed, none that is bad is answered with.
-//
-// At a power loss each operation that was not answered is carried out or not, and each file keeps
-// what was made stable, with any of its sectors as they were written since.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <cstring>
@@ -116,22 +113,7 @@ struct Rig {
     store.finish(which);
   }
   void power_loss() {
-    for (std::size_t i = 0; i < store.held(); ++i) {
-      if (!store.carried_out(i) && one_in(2)) store.carry_out(i);
-    }
-    auto files = store.files;
-    for (auto& [id, file] : files) {
-      std::string kept = file.durable;
-      if (one_in(2)) {
-        kept.resize(one_in(2) ? file.now.size() : kept.size(), '\0');
-        for (std::uint64_t at = 0; at < kept.size(); at += kSector) {
-          if (at >= file.now.size() || one_in(2)) continue;
-          const std::uint64_t size = std::min({kSector, file.now.size() - at, kept.size() - at});
-          kept.replace(at, size, file.now, at, size);
-        }
-      }
-      file.now = file.durable = kept;
-    }
+    auto files = store.after_power_loss(random, kSector);
     end();
     store.lose_unstable();
     store.files = std::move(files);
