@@ -13,11 +13,6 @@ constexpr std::size_t kBatch = rpc::control::kMaxRemovals;
 
 }  // namespace
 
-RemovalQueue::RemovalQueue(RemovalSource& source, DataServers& servers,
-                           std::function<bool(std::uint32_t)> reachable,
-                           std::chrono::milliseconds period)
-    : source_(source), servers_(servers), reachable_(std::move(reachable)), period_(period) {}
-
 RemovalQueue::~RemovalQueue() { stop(); }
 
 void RemovalQueue::start() {
@@ -50,7 +45,7 @@ void RemovalQueue::run() {
   MutexLock lock(mutex_);
   while (!stopping_) {
     if (backlog_ > 0) {
-      wake_.wait_for(mutex_, period_,
+      wake_.wait_for(mutex_, parts_.period,
                      [this]() WEFT_REQUIRES(mutex_) { return kicked_ || stopping_; });
     } else {
       wake_.wait(mutex_, [this]() WEFT_REQUIRES(mutex_) { return kicked_ || stopping_; });
@@ -72,7 +67,7 @@ std::uint64_t RemovalQueue::pass() {
       const MutexLock lock(mutex_);
       if (stopping_) return left;
     }
-    const auto queued = source_.pending(after, kBatch);
+    const auto queued = parts_.source.pending(after, kBatch);
     if (!queued) {
       spdlog::warn("event=removals_unread why=\"{}\"", queued.error().describe());
       return left + 1;
@@ -81,6 +76,10 @@ std::uint64_t RemovalQueue::pass() {
     after = queued->back().object;
     std::map<std::uint32_t, Batch> by_server;
     for (const QueuedRemoval& removal : *queued) {
+      if (removal.least_epoch == 0 && parts_.may_change(removal)) {
+        left += removal.ds_ids.size();
+        continue;
+      }
       for (const std::uint32_t id : removal.ds_ids) {
         Batch& batch = by_server[id];
         batch.objects.push_back(removal.object);
@@ -98,7 +97,7 @@ std::uint64_t RemovalQueue::pass() {
 std::uint64_t RemovalQueue::remove_batches(std::map<std::uint32_t, Batch> batches) {
   std::uint64_t left = 0;
   std::erase_if(batches, [&](const auto& batch) {
-    const bool away = !reachable_(batch.first);
+    const bool away = !parts_.reachable(batch.first);
     if (away) left += batch.second.objects.size();
     return away;
   });
@@ -119,13 +118,14 @@ std::uint64_t RemovalQueue::remove_batches(std::map<std::uint32_t, Batch> batche
 
 void RemovalQueue::ask(std::uint32_t ds_id, Batch& batch, Done<void> done) {
   if (batch.fences.empty()) {
-    return servers_.call(ds_id, control::Remove{batch.objects}, std::move(done));
+    return parts_.servers.call(ds_id, control::Remove{batch.objects}, std::move(done));
   }
-  servers_.fence({&ds_id, 1}, std::move(batch.fences),
-                 [this, ds_id, &batch, done = std::move(done)](Result<> fenced) mutable {
-                   if (!fenced) return done(std::move(fenced));
-                   servers_.call(ds_id, control::Remove{batch.objects}, std::move(done));
-                 });
+  parts_.servers.fence({&ds_id, 1}, std::move(batch.fences),
+                       [this, ds_id, &batch, done = std::move(done)](Result<> fenced) mutable {
+                         if (!fenced) return done(std::move(fenced));
+                         parts_.servers.call(ds_id, control::Remove{batch.objects},
+                                             std::move(done));
+                       });
 }
 
 bool RemovalQueue::finish(std::uint32_t ds_id, const Batch& batch) {
@@ -135,7 +135,7 @@ bool RemovalQueue::finish(std::uint32_t ds_id, const Batch& batch) {
                  batch.removed.error().describe());
     return false;
   }
-  if (const auto finished = source_.done(ds_id, batch.objects); !finished) {
+  if (const auto finished = parts_.source.done(ds_id, batch.objects); !finished) {
     spdlog::warn("event=removal_unrecorded ds={} objects={} why=\"{}\"", ds_id, objects,
                  finished.error().describe());
     return false;

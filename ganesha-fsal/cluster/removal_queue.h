@@ -3,7 +3,7 @@
 // The transaction that removes a file queues its objects in the metadata store (a removal). This
 // worker tells the data servers, batch by batch and all of them at once, and takes off the queue
 // what they acknowledged. A data server that is away keeps its removals queued; they are tried
-// again when it is back.
+// again when it is back. So are those of objects that a change of ours may come to yet.
 //
 // Threading: one thread of its own; kick() from any. stop() joins.
 #pragma once
@@ -50,11 +50,18 @@ class RemovalSource {
 
 class RemovalQueue {
  public:
+  struct Parts {
+    RemovalSource& source;
+    DataServers& servers;
+    // Those that are not are not asked.
+    std::function<bool(std::uint32_t ds_id)> reachable;
+    // A change of ours may come to the object yet, and would make it anew: its removal waits. Asked
+    // where no fence keeps such changes off. Any thread.
+    std::function<bool(const QueuedRemoval&)> may_change;
+    std::chrono::milliseconds period = std::chrono::seconds(2);
+  };
   // A full pass over what is queued begins on kick(), and every `period` while anything is left.
-  // Data servers that are not reachable are not asked.
-  RemovalQueue(RemovalSource& source, DataServers& servers,
-               std::function<bool(std::uint32_t ds_id)> reachable,
-               std::chrono::milliseconds period = std::chrono::seconds(2));
+  explicit RemovalQueue(Parts parts) : parts_(std::move(parts)) {}
   RemovalQueue(const RemovalQueue&) = delete;
   RemovalQueue& operator=(const RemovalQueue&) = delete;
   ~RemovalQueue();
@@ -81,10 +88,7 @@ class RemovalQueue {
   void ask(std::uint32_t ds_id, Batch& batch, Done<void> done);
   [[nodiscard]] bool finish(std::uint32_t ds_id, const Batch& batch);
 
-  RemovalSource& source_;
-  DataServers& servers_;
-  const std::function<bool(std::uint32_t)> reachable_;
-  const std::chrono::milliseconds period_;
+  const Parts parts_;
   mutable Mutex mutex_;
   CondVar wake_;
   bool kicked_ WEFT_GUARDED_BY(mutex_) = true;

@@ -63,6 +63,7 @@
 #include <vector>
 
 #include "ganesha-fsal/cluster/cluster.h"
+#include "ganesha-fsal/cluster/removal_queue.h"
 #include "ganesha-fsal/files/behind.h"
 #include "ganesha-fsal/files/ds_fencer.h"
 #include "ganesha-fsal/files/file_table.h"
@@ -213,6 +214,9 @@ class FileData {
                                                      std::uint32_t to);
   // Whether somebody writes it through this server now.
   [[nodiscard]] bool being_written(FileId file) const;
+  // Whether a change of this server may come to an object after its removal: one that is under way
+  // with a file that is gone, or one that was given up (late writes, above). Any thread.
+  [[nodiscard]] bool may_change(const QueuedRemoval& removal) const;
   // LAYOUTCOMMIT: the size the file has then.
   [[nodiscard]] Result<std::uint64_t> commit(const Growth& growth, ClientId client);
   // The last grant of a file is gone. The hold that stood for them is the caller's to release.

@@ -29,6 +29,9 @@ class ProxyIo::Impl : public std::enable_shared_from_this<Impl> {
     return sessions_->route(ds_id);
   }
   [[nodiscard]] bool unsettled(const layout::ObjectId& object, const layout::LayoutMap& map) const;
+  [[nodiscard]] bool unsettled(const layout::ObjectId& object, std::uint32_t ds_id) const {
+    return sessions_->unsettled(ds_id, object);
+  }
   void stop() { sessions_->stop(); }
 
  private:

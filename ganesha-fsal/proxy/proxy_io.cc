@@ -73,6 +73,9 @@ void ProxyIo::stop() { impl_->stop(); }
 bool ProxyIo::unsettled(const layout::ObjectId& object, const layout::LayoutMap& map) const {
   return impl_->unsettled(object, map);
 }
+bool ProxyIo::unsettled(const layout::ObjectId& object, std::uint32_t ds_id) const {
+  return impl_->unsettled(object, ds_id);
+}
 
 std::uint64_t ProxyIo::verifier() const { return impl_->verifier(); }
 

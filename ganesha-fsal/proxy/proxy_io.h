@@ -118,6 +118,8 @@ class ProxyIo {
   // Later writes through the proxy wait for it; nobody else may be let write meanwhile, and whoever
   // may already is to be stopped.
   [[nodiscard]] bool unsettled(const layout::ObjectId& object, const layout::LayoutMap& map) const;
+  // The same, by this data server.
+  [[nodiscard]] bool unsettled(const layout::ObjectId& object, std::uint32_t ds_id) const;
   [[nodiscard]] std::uint64_t verifier() const;
 
   // How a data server is reached, if it has been (ServerSessions::route()).

@@ -165,9 +165,11 @@ void MetadataServer::make_proxy() {
 }
 
 void MetadataServer::make_removals() {
-  removals_ = std::make_unique<RemovalQueue>(*removal_source_, *cluster_, [this](std::uint32_t id) {
-    return cluster_->registry().is_connected(id);
-  });
+  removals_ = std::make_unique<RemovalQueue>(RemovalQueue::Parts{
+      .source = *removal_source_,
+      .servers = *cluster_,
+      .reachable = [this](std::uint32_t id) { return cluster_->registry().is_connected(id); },
+      .may_change = [this](const QueuedRemoval& removal) { return data_->may_change(removal); }});
   names_->watch_removals([this] { removals_->kick(); });
 }
 

@@ -18,6 +18,7 @@ struct World : RemovalSource, DataServers {
   std::set<std::uint32_t> away;
   std::set<std::uint32_t> failing;
   std::set<std::uint32_t> unfenced;  // whose fences fail
+  std::set<layout::ObjectId> changing;
   std::map<layout::ObjectId, std::uint32_t> least_epochs;
   std::map<layout::ObjectId, std::uint32_t> fences;
   std::size_t fence_calls = 0;
@@ -89,11 +90,20 @@ struct World : RemovalSource, DataServers {
     }
     for (auto& answer : answers) answer();
   }
-  std::function<bool(std::uint32_t)> reachable() {
-    return [this](std::uint32_t id) {
-      const std::lock_guard lock(mutex);
-      return !away.contains(id);
-    };
+  RemovalQueue::Parts parts() {
+    return {.source = *this,
+            .servers = *this,
+            .reachable =
+                [this](std::uint32_t id) {
+                  const std::lock_guard lock(mutex);
+                  return !away.contains(id);
+                },
+            .may_change =
+                [this](const QueuedRemoval& removal) {
+                  const std::lock_guard lock(mutex);
+                  return changing.contains(removal.object);
+                },
+            .period = 10ms};
   }
   bool await_queued(std::size_t count) {
     for (int i = 0; i < 2000; ++i) {
@@ -116,7 +126,7 @@ struct World : RemovalSource, DataServers {
 TEST_CASE("what is queued is removed at every data server, in batches") {
   World world;
   world.add(1, 3000, {1, 2});
-  RemovalQueue queue(world, world, world.reachable(), 10ms);
+  RemovalQueue queue(world.parts());
   queue.start();
   REQUIRE(world.await_queued(0));
   CHECK(world.removed[1].size() == 3000);
@@ -134,7 +144,7 @@ TEST_CASE("all data servers of a batch are asked at once") {
   World world;
   world.together = 3;
   world.add(1, 100, {1, 2, 3});
-  RemovalQueue queue(world, world, world.reachable(), 10ms);
+  RemovalQueue queue(world.parts());
   queue.start();
   CHECK(world.await_queued(0));
   const std::lock_guard lock(world.mutex);
@@ -147,7 +157,7 @@ TEST_CASE("a data server that is away keeps its removals, the others go on") {
   world.away = {2};
   world.add(1, 10, {1, 2});
   world.add(11, 10, {1});
-  RemovalQueue queue(world, world, world.reachable(), 10ms);
+  RemovalQueue queue(world.parts());
   queue.start();
   REQUIRE(world.await_queued(10));
   {
@@ -163,7 +173,7 @@ TEST_CASE("a removal that failed is tried again") {
   World world;
   world.failing = {1};
   world.add(1, 1, {1});
-  RemovalQueue queue(world, world, world.reachable(), 10ms);
+  RemovalQueue queue(world.parts());
   queue.start();
   std::this_thread::sleep_for(50ms);
   CHECK(queue.backlog() == 1);
@@ -179,7 +189,7 @@ TEST_CASE("handles of an object are refused before it is removed, where somebody
   world.unfenced = {1};
   world.add(1, 3, {1});
   world.least_epochs[{2, 1, 1}] = 9;
-  RemovalQueue queue(world, world, world.reachable(), 10ms);
+  RemovalQueue queue(world.parts());
   queue.start();
   std::this_thread::sleep_for(50ms);
   {
@@ -190,4 +200,26 @@ TEST_CASE("handles of an object are refused before it is removed, where somebody
   CHECK(world.await_queued(0));
   const std::lock_guard lock(world.mutex);
   CHECK(world.fences == std::map<layout::ObjectId, std::uint32_t>{{{2, 1, 1}, 9}});
+}
+
+TEST_CASE("a removal waits for changes that may come yet, unless a fence keeps them off") {
+  World world;
+  world.add(1, 3, {1, 2});
+  world.changing = {{1, 1, 1}, {2, 1, 1}};
+  world.least_epochs[{2, 1, 1}] = 9;
+  RemovalQueue queue(world.parts());
+  queue.start();
+  REQUIRE(world.await_queued(1));
+  {
+    const std::lock_guard lock(world.mutex);
+    CHECK(world.queued.begin()->first == layout::ObjectId{1, 1, 1});
+    CHECK_FALSE(world.removed[1].contains({1, 1, 1}));
+    CHECK_FALSE(world.removed[2].contains({1, 1, 1}));
+  }
+  CHECK(queue.backlog() == 2);
+  {
+    const std::lock_guard lock(world.mutex);
+    world.changing.clear();
+  }
+  CHECK(world.await_queued(0));
 }

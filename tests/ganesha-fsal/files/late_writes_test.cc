@@ -18,7 +18,7 @@ struct LateWrite : FileIoTest {
   // A write that its data server does not answer, but may yet.
   void begin() {
     hang(at);
-    late = std::async(std::launch::async, [this] { return write(0, pattern(100, 2)); });
+    late = std::async(std::launch::async, [this] { return write_at(f, 0, pattern(100, 2)); });
     await_held(at);
   }
   [[nodiscard]] bool is_late() {
@@ -90,6 +90,20 @@ TEST_CASE_METHOD(LateWrite, "nothing is cut and no hole made before a write that
     REQUIRE(server->data().punch(f, 0, 50));
     CHECK(control[at - 1]->ranges.size() == 1);
   }
+}
+
+TEST_CASE_METHOD(LateWrite, "an object is not removed before a write that would make it anew") {
+  const QueuedRemoval removal{names->object_of(f, map()), {at}};
+  CHECK_FALSE(server->data().may_change(removal));
+  begin();
+  CHECK_FALSE(server->data().may_change(removal));  // it is written where the file's map says
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
+  CHECK(server->data().may_change(removal));
+  REQUIRE(ends_within(15s));
+  CHECK(late.get().error() == Errc::kTimedOut);
+  CHECK(server->data().may_change(removal));  // and it may be carried out yet
+  nfs[at - 1]->let_go(rpc::nfs4::Status::NFS4ERR_NOSPC);
+  CHECK(await_that([&] { return !server->data().may_change(removal); }));
 }
 
 }  // namespace weft::mds
