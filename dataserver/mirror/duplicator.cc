@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <future>
-#include <thread>
 
 #include "dataserver/mirror/duplicator_internal.h"
 #include "rpc/base/assert.h"
@@ -149,11 +148,12 @@ void Duplicator::end_links() {
 }
 
 bool Duplicator::stop(std::chrono::milliseconds limit) {
-  const auto until = std::chrono::steady_clock::now() + limit;
-  while (pending_bytes_.load() > 0 && std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  bool drained = false;
+  {
+    const MutexLock lock(pending_mutex_);
+    drained = none_pending_.wait_for(
+        pending_mutex_, limit, [this]() WEFT_REQUIRES(pending_mutex_) { return pending_.empty(); });
   }
-  const bool drained = pending_bytes_.load() == 0;
   for (const auto& thread : threads_) {
     auto ended = std::make_shared<std::promise<void>>();
     auto over = ended->get_future();

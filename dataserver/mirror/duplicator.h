@@ -145,6 +145,7 @@ class Duplicator final : public Duplication {
   std::atomic<std::uint64_t> forwarded_bytes_{0};
   std::atomic<std::uint64_t> missed_writes_{0};
   mutable Mutex pending_mutex_;
+  CondVar none_pending_;
   std::multiset<TimePoint> pending_ WEFT_GUARDED_BY(pending_mutex_);  // when they were answered
 };
 

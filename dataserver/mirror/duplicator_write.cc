@@ -202,6 +202,7 @@ void Duplicator::finish(WriteOp& op) {
     pending_bytes_.fetch_sub(op.bytes());
     const MutexLock lock(pending_mutex_);
     pending_.erase(pending_.find(*op.pending_since));
+    if (pending_.empty()) none_pending_.notify_all();
   }
   op.hold.release();
   if (!op.done) {

@@ -1,7 +1,5 @@
 #include "dataserver/mirror/resync.h"
 
-#include <thread>
-
 #include "dataserver/mirror/resync_job.h"
 
 namespace weft::ds {
@@ -66,7 +64,7 @@ std::shared_ptr<Resyncs::Job> Resyncs::running_of(const layout::ObjectId& object
 
 void Resyncs::finished(std::uint64_t job) {
   const MutexLock lock(mutex_);
-  --running_;
+  if (--running_ == 0) none_runs_.notify_all();
   done_.push_back(job);
   if (done_.size() > kMaxFinished) {
     jobs_.erase(done_.front());
@@ -109,15 +107,9 @@ bool Resyncs::stop(std::chrono::milliseconds limit) {
     for (const auto& [number, job] : jobs_) running.push_back(job);
   }
   for (const auto& job : running) job->cancel([] {});
-  const auto until = std::chrono::steady_clock::now() + limit;
-  for (;;) {
-    {
-      const MutexLock lock(mutex_);
-      if (running_ == 0) return true;
-    }
-    if (std::chrono::steady_clock::now() >= until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  const MutexLock lock(mutex_);
+  return none_runs_.wait_for(mutex_, limit,
+                             [this]() WEFT_REQUIRES(mutex_) { return running_ == 0; });
 }
 
 }  // namespace weft::ds

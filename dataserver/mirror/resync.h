@@ -97,6 +97,7 @@ class Resyncs {
   Parts parts_;
   SharedRate rate_;
   mutable Mutex mutex_;
+  CondVar none_runs_;
   std::map<std::uint64_t, std::shared_ptr<Job>> jobs_ WEFT_GUARDED_BY(mutex_);
   std::deque<std::uint64_t> done_ WEFT_GUARDED_BY(mutex_);
   std::size_t running_ WEFT_GUARDED_BY(mutex_) = 0;

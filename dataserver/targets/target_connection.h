@@ -52,6 +52,7 @@ struct TargetServer::Shared {
     }
   };
   Mutex mutex;
+  CondVar none_left;
   // Until their last operation has ended.
   std::vector<Entry> connections WEFT_GUARDED_BY(mutex);
 };

@@ -1,7 +1,6 @@
 #include "dataserver/targets/target_server.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "dataserver/targets/target_connection.h"
 
@@ -16,6 +15,7 @@ void TargetServer::Shared::remove(const Connection* connection) {
   const MutexLock lock(mutex);
   std::erase_if(connections,
                 [connection](const Entry& one) { return one.connection.get() == connection; });
+  if (connections.empty()) none_left.notify_all();
 }
 
 std::vector<std::shared_ptr<TargetServer::Connection>> TargetServer::Shared::all() {
@@ -77,13 +77,12 @@ void TargetServer::keys_changed() {
 
 bool TargetServer::stop(std::chrono::milliseconds limit) {
   shared_->stopping.store(true);
-  const auto end = std::chrono::steady_clock::now() + limit;
   for (const auto& connection : shared_->all()) connection->retire([] {});
-  while (!shared_->all().empty()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
+  Shared& shared = *shared_;
+  const MutexLock lock(shared.mutex);
+  return shared.none_left.wait_for(shared.mutex, limit, [&shared]() WEFT_REQUIRES(shared.mutex) {
+    return shared.connections.empty();
+  });
 }
 
 TargetCounts TargetServer::counts() const {

@@ -1,6 +1,7 @@
 #include "dataserver/mirror/duplicator.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <future>
 
 #include "tests/dataserver/mirror/mirror_rig.h"
 
@@ -304,6 +305,22 @@ TEST_CASE("asynchronous: UNSTABLE4 is answered early, COMMIT and stable writes w
   CHECK(rig.bytes(kSecond).starts_with("early"));
   CHECK(duplicator.counts().pending_bytes == 0);
   CHECK(duplicator.counts().oldest_pending == 0ms);
+}
+
+TEST_CASE("asynchronous: stopping waits for what is owed to partners") {
+  MirrorRig rig;
+  const auto handle = rig.handle(Duplication::kServerAsync);
+  REQUIRE(rig.write(handle, 0, "first").status == Status::NFS4_OK);
+  rig.servers.at(kSecond).door->hold = true;
+  REQUIRE(rig.write(handle, 0, "early").status == Status::NFS4_OK);
+  auto& duplicator = *rig.servers.at(kFirst).duplicator;
+  auto stopped = std::async(std::launch::async, [&] { return duplicator.stop(60s); });
+  rig.pass(20ms);
+  CHECK(stopped.wait_for(0s) == std::future_status::timeout);
+  rig.servers.at(kSecond).door->release();
+  REQUIRE(rig.run_until([&] { return stopped.wait_for(0s) == std::future_status::ready; }));
+  CHECK(stopped.get());
+  CHECK(rig.bytes(kSecond) == "early");
 }
 
 TEST_CASE("asynchronous: beyond the window a write waits for its partner") {

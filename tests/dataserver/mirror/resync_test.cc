@@ -1,6 +1,7 @@
 #include "dataserver/mirror/resync.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <future>
 
 #include "dataserver/mirror/resync_job.h"
 #include "dataserver/ring/token_bucket.h"
@@ -271,6 +272,19 @@ TEST_CASE("the job of an object that is removed ends before") {
   CHECK(written.size() < 3 * kMiB);
   rig.pass(20ms);
   CHECK(rig.bytes(kSecond) == written);
+}
+
+TEST_CASE("stopping waits for what runs, as long as it may") {
+  Rig rig;
+  rig.put(kFirst, 0, pattern(3 * kMiB));
+  rig.servers.at(kFirst).door->hold = true;
+  rig.begin({{0, 3 * kMiB}});
+  rig.pass(20ms);
+  CHECK_FALSE(rig.resyncs->stop(1ms));
+  auto stopped = std::async(std::launch::async, [&] { return rig.resyncs->stop(60s); });
+  rig.servers.at(kFirst).door->release();
+  REQUIRE(rig.run_until([&] { return stopped.wait_for(0s) == std::future_status::ready; }));
+  CHECK(stopped.get());
 }
 
 TEST_CASE("a rate is kept") {
