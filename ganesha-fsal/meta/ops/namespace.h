@@ -80,6 +80,7 @@
 
 #include "ganesha-fsal/meta/kv/kv.h"
 #include "ganesha-fsal/meta/ops/fileid_allocator.h"
+#include "ganesha-fsal/meta/ops/first_cookies.h"
 #include "ganesha-fsal/meta/ops/inherited_policies.h"
 #include "ganesha-fsal/meta/ops/inode_locks.h"
 #include "ganesha-fsal/meta/ops/owed.h"
@@ -456,6 +457,7 @@ class Namespace {
   std::optional<RestoreRecord> restore_;
   FileIdAllocator ids_;
   mutable InodeLocks locks_;
+  mutable FirstCookies first_cookies_;
   StaleCounts stale_counts_;
   // Whether anything has or had a policy: while nothing has, nobody looks for one.
   std::atomic<bool> policies_{false};

@@ -6,9 +6,10 @@
 namespace weft::mds {
 namespace {
 
-// Reads one entry more than `limit` where there is one, to know whether the page is the last.
+// From the cookie `from` on. Reads one entry more than `limit` where there is one, to know whether
+// the page is the last.
 Result<std::vector<DirectoryEntry>> scan_entries(const KvReader& reader, FileId dir,
-                                                 std::uint64_t cookie, std::size_t limit) {
+                                                 std::uint64_t from, std::size_t limit) {
   std::vector<DirectoryEntry> entries;
   Result<> bad;
   const auto visit = [&](std::string_view key, std::string_view value) {
@@ -22,7 +23,7 @@ Result<std::vector<DirectoryEntry>> scan_entries(const KvReader& reader, FileId 
     return true;
   };
   const std::string end = keys::under(keys::Prefix::kCookie, dir).end;
-  auto done = reader.scan(keys::cookie(dir, cookie + 1), end, limit + 1, visit);
+  auto done = reader.scan(keys::cookie(dir, from), end, limit + 1, visit);
   if (!done) return pass(done);
   if (!bad) return pass(bad);
   return entries;
@@ -39,8 +40,15 @@ Result<DirectoryPage> Namespace::readdir(FileId dir, std::uint64_t cookie, std::
   DirectoryPage page;
   page.end = true;
   if (cookie == UINT64_MAX) return page;
-  auto entries = scan_entries(reader, dir, cookie, limit);
+  const std::uint64_t known = first_cookies_.of(dir);
+  const std::uint64_t from = std::max({cookie + 1, known, kFirstCookie});
+  auto entries = scan_entries(reader, dir, from, limit);
   if (!entries) return pass(entries);
+  // What is made after the directory was read has no smaller cookie than the next it had then.
+  if (cookie < std::max(known, kFirstCookie)) {
+    first_cookies_.found(dir, from,
+                         entries->empty() ? inode->next_cookie : entries->front().cookie);
+  }
   if (entries->size() > limit) {
     page.end = false;
     entries->pop_back();

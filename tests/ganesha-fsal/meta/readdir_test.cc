@@ -1,6 +1,7 @@
 // READDIR: cookies that stay.
 #include <set>
 
+#include "ganesha-fsal/meta/schema/keys.h"
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
@@ -24,6 +25,33 @@ std::vector<std::string> list(Namespace& names, FileId dir, std::size_t page_siz
     REQUIRE_FALSE(page->entries.empty());
   }
 }
+
+// A store that remembers where the last scan of what is newest began.
+class WatchedStore final : public KvStore {
+ public:
+  std::unique_ptr<Transaction> begin() override { return store_.begin(); }
+  const KvReader& latest() const override { return reader_; }
+  std::unique_ptr<KvReader> snapshot() const override { return store_.snapshot(); }
+  Result<> wait_durable(CommitSeq seq) override { return store_.wait_durable(seq); }
+  [[nodiscard]] const std::string& began() const { return reader_.began; }
+
+ private:
+  struct Reader final : KvReader {
+    explicit Reader(const KvReader& newest) : newest(newest) {}
+    Result<std::optional<std::string>> peek(std::string_view key) const override {
+      return newest.peek(key);
+    }
+    Result<> scan(std::string_view begin, std::string_view end, std::size_t limit,
+                  const ScanVisitor& visit) const override {
+      began = begin;
+      return newest.scan(begin, end, limit, visit);
+    }
+    const KvReader& newest;
+    mutable std::string began;
+  };
+  MemoryKv store_;
+  Reader reader_{store_.latest()};
+};
 
 }  // namespace
 
@@ -127,4 +155,63 @@ TEST_CASE("a hundred thousand entries list in pages, over the real engine") {
     end = page->end;
   }
   CHECK(ids.size() == kFiles);
+}
+
+TEST_CASE_METHOD(NamespaceTest,
+                 "what was removed at a directory's front is not passed over again") {
+  const FileId d = dir(kRootFileId, "d");
+  const auto name = [](int number) { return "f" + std::to_string(number); };
+  for (int i = 0; i < 200; ++i) file(d, name(i));
+  const auto listed = [&] { return list(*names, d, 7); };
+  CHECK(listed().size() == 200);
+  for (int i = 0; i < 150; ++i) REQUIRE(names->remove(kSuperuser, d, name(i)));
+  // Twice each: the second time it is known where entries begin.
+  const std::vector<std::string> left = listed();
+  CHECK(left.size() == 50);
+  CHECK(listed() == left);
+  // The first of all is replaced, and keeps its place; another comes at the end.
+  file(kRootFileId, "other");
+  REQUIRE(names->rename(kSuperuser, kRootFileId, "other", d, name(150)));
+  REQUIRE(names->rename(kSuperuser, d, name(199), d, "last"));
+  CHECK(listed().front() == name(150));
+  CHECK(listed().back() == "last");
+  CHECK(listed().size() == 50);
+  for (const std::string& one : listed()) REQUIRE(names->remove(kSuperuser, d, one));
+  CHECK(listed().empty());
+  CHECK(listed().empty());
+  file(d, "new");
+  CHECK(listed() == std::vector<std::string>{"new"});
+}
+
+TEST_CASE("a listing begins where the last one found the first entry") {
+  WatchedStore store;
+  const auto names = *Namespace::open(store);
+  for (int i = 0; i < 300; ++i) {
+    REQUIRE(names->create(kSuperuser, kRootFileId, std::to_string(i), {}));
+  }
+  const auto first = [&] { return names->readdir(kRootFileId, 0, 1, false)->entries.at(0).cookie; };
+  const std::uint64_t before = first();
+  CHECK(store.began() == keys::cookie(kRootFileId, before));
+  for (int i = 0; i < 200; ++i) {
+    REQUIRE(names->remove(kSuperuser, kRootFileId, std::to_string(i)));
+  }
+  const std::uint64_t after = first();
+  CHECK(after == before + 200);
+  CHECK(store.began() == keys::cookie(kRootFileId, before));
+  CHECK(first() == after);
+  CHECK(store.began() == keys::cookie(kRootFileId, after));
+}
+
+TEST_CASE("first cookies: what is known only grows, and few are not worth it") {
+  FirstCookies first;
+  CHECK(first.of(7) == 0);
+  first.found(7, 3, 40);
+  CHECK(first.of(7) == 0);
+  first.found(7, 3, 1000);
+  CHECK(first.of(7) == 1000);
+  first.found(7, 3, 500);  // a listing that began before
+  CHECK(first.of(7) == 1000);
+  CHECK(first.of(8) == 0);
+  for (FileId dir = 100; dir < 10'000; ++dir) first.found(dir, 3, 1000);
+  CHECK(first.of(9'999) == 1000);
 }
