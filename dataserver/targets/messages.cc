@@ -1,5 +1,8 @@
 #include "dataserver/targets/messages.h"
 
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
 #include <string_view>
 
 #include "rpc/peer/call.h"
@@ -9,8 +12,31 @@ namespace {
 
 constexpr std::size_t kMaxText = 512;
 constexpr std::uint32_t kMaxFolder = 1U << 16;  // far above any store's
+constexpr std::uint32_t kUntold = 6;            // the version of who says nothing of others
+constexpr std::uint32_t kUnbounded = ~0U;       // newest version of who says the oldest only
 
 bool is_io(TargetOp op) { return op == TargetOp::kRead || op == TargetOp::kWrite; }
+
+std::string text_of(TargetVersions versions) {
+  if (versions.most == kUnbounded) return fmt::format("{} and later", versions.least);
+  if (versions.least == versions.most) return std::to_string(versions.least);
+  return fmt::format("{} to {}", versions.least, versions.most);
+}
+
+bool meet(TargetVersions a, TargetVersions b) { return a.least <= b.most && b.least <= a.most; }
+
+constexpr std::string_view kTarget = "weft-target";
+constexpr std::string_view kDataServer = "weft-ds";
+
+std::unexpected<Error> nothing_in_common(std::string_view peer, TargetVersions theirs,
+                                         TargetVersions ours) {
+  const std::string_view self = peer == kTarget ? kDataServer : kTarget;
+  return fail(Errc::kNotSupported,
+              fmt::format("{} speaks version {} of the target protocol there, {} {} here: {} is to "
+                          "be upgraded",
+                          peer, text_of(theirs), self, text_of(ours),
+                          theirs.least > ours.most ? self : peer));
+}
 
 // The bulk data, which must be of `size` bytes and all that is left.
 std::size_t take_bulk(xdr::Decoder& in, std::uint64_t size, std::size_t beyond) {
@@ -114,13 +140,33 @@ void encode(xdr::Encoder& out, const TargetChallenge& challenge) { xdr::put(out,
 void encode(xdr::Encoder& out, const TargetRequest& request) { xdr::put(out, request); }
 void encode(xdr::Encoder& out, const TargetResponse& response) { xdr::put(out, response); }
 
-Result<TargetChallenge> decode_challenge(std::span<const std::byte> record) {
+Result<TargetChallenge> decode_challenge(std::span<const std::byte> record, TargetVersions ours) {
   auto challenge = xdr::read_whole<TargetChallenge>(record, "target's challenge");
-  if (challenge && challenge->version != kTargetProtocol) {
-    return fail(Errc::kNotSupported,
-                "a target that speaks version " + std::to_string(challenge->version));
-  }
+  if (!challenge) return challenge;
+  const std::uint32_t least = challenge->version;
+  const TargetVersions theirs{.least = least, .most = least < kUntold ? least : kUnbounded};
+  if (!meet(theirs, ours)) return nothing_in_common(kTarget, theirs, ours);
   return challenge;
+}
+
+std::uint64_t offer(TargetVersions ours) { return std::uint64_t{ours.most} << 32 | ours.least; }
+
+Result<std::uint32_t> choose_version(std::uint64_t offered, TargetVersions ours) {
+  TargetVersions theirs{.least = static_cast<std::uint32_t>(offered),
+                        .most = static_cast<std::uint32_t>(offered >> 32)};
+  if (offered == 0) theirs = {.least = kUntold, .most = kUntold};
+  if (theirs.least == 0 || theirs.least > theirs.most) {
+    return fail(Errc::kProtocol, "a Hello with versions that make no sense");
+  }
+  if (!meet(theirs, ours)) return nothing_in_common(kDataServer, theirs, ours);
+  return std::min(theirs.most, ours.most);
+}
+
+Result<std::uint32_t> chosen_version(std::uint64_t tag, TargetVersions ours) {
+  const std::uint64_t version = tag == 0 ? kUntold : tag;
+  if (version >= ours.least && version <= ours.most) return static_cast<std::uint32_t>(version);
+  if (tag != 0) return fail(Errc::kProtocol, "a target that chooses what was not offered");
+  return nothing_in_common(kTarget, {.least = kUntold, .most = kUntold}, ours);
 }
 
 void begin_bulk(xdr::Encoder& out, std::size_t size) { out.u32(static_cast<std::uint32_t>(size)); }

@@ -7,6 +7,10 @@
 // (shm_channel.h): a WRITE's data, and for a READ room that the target fills. Elsewhere it is the
 // end of the record, where locate_request() and locate_response() find it.
 //
+// Versions: a data server of version 6 takes no Challenge but with 6. So that names the oldest
+// version that the target speaks, a Hello's tag those of the data server, and its answer's tag the
+// one that both go on with, the newest. Who speaks 6 alone sends 0 as these tags, and reads none.
+//
 // Decoders believe nothing: every length is checked, and numbers that mean nothing are kProtocol.
 //
 // Threading: values and pure functions. Spans returned point into the bytes decoded from.
@@ -27,7 +31,13 @@
 
 namespace weft::ds {
 
-constexpr std::uint32_t kTargetProtocol = 6;
+// The versions of the protocol that one side speaks. 7 is the same as 6.
+struct TargetVersions {
+  std::uint32_t least = 6;
+  std::uint32_t most = 7;
+  friend bool operator==(const TargetVersions&, const TargetVersions&) = default;
+};
+constexpr TargetVersions kTargetVersions;
 constexpr std::size_t kMaxTargetIo = std::size_t{1} << 20;  // bytes of one READ or WRITE
 constexpr std::uint32_t kMaxTargetList = 4096;              // objects of one LIST
 constexpr std::size_t kMaxTargetRecord = kMaxTargetIo + 4096;
@@ -36,7 +46,7 @@ using Nonce = std::array<std::byte, 16>;
 
 // The first record on a connection, from the target.
 struct TargetChallenge {
-  std::uint32_t version = kTargetProtocol;
+  std::uint32_t version = kTargetVersions.least;  // the oldest
   Nonce nonce{};
   MachineId machine{};
   std::string socket;  // where it listens for processes of its machine; empty: nowhere
@@ -86,7 +96,7 @@ void describe(Io& io, TargetHello& r) {
 
 struct TargetRequest {
   TargetOp op = TargetOp::kUsage;
-  std::uint64_t tag = 0;
+  std::uint64_t tag = 0;     // kHello: offer()
   TargetHello hello;         // of kHello, and nothing else then
   layout::ObjectId object;   // kList: the place's
   std::uint64_t offset = 0;  // kTruncate: the new size; kList: the place's folder; kNextData: from
@@ -101,9 +111,9 @@ struct TargetRequest {
 
 struct TargetResponse {
   TargetOp op = TargetOp::kUsage;
-  std::uint64_t tag = 0;
-  Errc error{};      // of a refused one: text, and nothing else
-  std::string text;  // likewise
+  std::uint64_t tag = 0;  // kHello: the version, for who offered one
+  Errc error{};           // of a refused one: text, and nothing else
+  std::string text;       // likewise
   bool good = true;
 
   WriteVerifier verifier = 0;    // of everything that is good
@@ -129,7 +139,18 @@ void encode(xdr::Encoder& out, const TargetResponse& response);
 void begin_bulk(xdr::Encoder& out, std::size_t size);
 void end_bulk(xdr::Encoder& out, std::size_t size);
 
-[[nodiscard]] Result<TargetChallenge> decode_challenge(std::span<const std::byte> record);
+// kNotSupported: the target speaks no version of ours, and which program is to be upgraded.
+[[nodiscard]] Result<TargetChallenge> decode_challenge(std::span<const std::byte> record,
+                                                       TargetVersions ours = kTargetVersions);
+
+// The tag of a data server's Hello.
+[[nodiscard]] std::uint64_t offer(TargetVersions ours = kTargetVersions);
+// The version that a target goes on with, from a Hello's tag; kNotSupported as above.
+[[nodiscard]] Result<std::uint32_t> choose_version(std::uint64_t offered,
+                                                   TargetVersions ours = kTargetVersions);
+// The version that the target goes on with, from the tag of what answers a Hello; likewise.
+[[nodiscard]] Result<std::uint32_t> chosen_version(std::uint64_t tag,
+                                                   TargetVersions ours = kTargetVersions);
 
 // `bulk` is where the data begins in the record, if it is its end (0: it is not). What comes behind
 // the head may not be in `record` yet: `beyond` bytes of it are elsewhere (PipedBytes).

@@ -72,7 +72,7 @@ void TargetServer::Connection::arrived(Buffer record, PipedBytes rest, std::vect
   }
   ++running_;
   shared_->running.fetch_add(1, std::memory_order_relaxed);
-  if (is_hello) return hello(arrival->request.hello);
+  if (is_hello) return hello(arrival->request.hello, arrival->request.tag);
   if (running_ >= shared_->parts.max_running && !std::exchange(paused_, true)) channel_->pause();
   dispatch(std::move(*arrival));
 }
@@ -101,7 +101,7 @@ Result<TargetServer::Connection::Arrival> TargetServer::Connection::unpack(
 
 // --- Getting to know each other ------------------------------------------------------------------
 
-void TargetServer::Connection::hello(const TargetHello& hello) {
+void TargetServer::Connection::hello(const TargetHello& hello, std::uint64_t offered) {
   const auto& keys = shared_->parts.keys->now().cluster;
   const auto key = std::ranges::find_if(keys, [&](const auto& one) {
     return same_proof(hello.proof, hello_proof(target_key(one), nonce_, hello));
@@ -114,6 +114,15 @@ void TargetServer::Connection::hello(const TargetHello& hello) {
     shared_->running.fetch_sub(1);
     return;
   }
+  const auto version = choose_version(offered);
+  if (!version) {
+    shared_->refused.fetch_add(1);
+    shared_->refused_log.warn("event=data_server_refused peer={} why=\"{}\"", channel_->peer(),
+                              version.error().describe());
+    return finish_with({.op = TargetOp::kHello}, version.error());
+  }
+  version_ = *version;
+  tells_version_ = offered != 0;
   shared_->retire_others(shared_from_this(), hello, *key, [self = shared_from_this(), hello, key] {
     self->channel_->post([self, hello, key] {
       self->shared_->parts.spaces.find(hello.space, [self, hello, key](Result<OpenSpace> space) {
@@ -126,7 +135,7 @@ void TargetServer::Connection::hello(const TargetHello& hello) {
 void TargetServer::Connection::found_space(const TargetHello& hello,
                                            const rpc::peer::ClusterKey& key,
                                            Result<OpenSpace> space) {
-  TargetResponse response{.op = TargetOp::kHello};
+  TargetResponse response{.op = TargetOp::kHello, .tag = tells_version_ ? version_ : 0};
   if (!space) {
     spdlog::error("event=space_failed space={} error=\"{}\"", to_string(hello.space),
                   space.error().describe());
@@ -139,8 +148,8 @@ void TargetServer::Connection::found_space(const TargetHello& hello,
   const auto usage = store_->usage();
   response.objects = usage ? usage->objects : 1;
   response.proof = welcome_proof(target_key(key), nonce_, hello, response.store);
-  spdlog::info("event=data_server peer={} space={} link={}", channel_->peer(),
-               to_string(hello.space), hello.link);
+  spdlog::info("event=data_server peer={} space={} link={} version={}", channel_->peer(),
+               to_string(hello.space), hello.link, version_);
   finish(std::move(response));
 }
 

@@ -82,7 +82,7 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   void arrived(Buffer record, PipedBytes rest, std::vector<Buffer> lent);
   [[nodiscard]] Result<Arrival> unpack(const Buffer& record, PipedBytes rest,
                                        std::vector<Buffer> lent);
-  void hello(const TargetHello& hello);
+  void hello(const TargetHello& hello, std::uint64_t offered);
   void found_space(const TargetHello& hello, const rpc::peer::ClusterKey& key,
                    Result<OpenSpace> space);
   void dispatch(Arrival arrival);
@@ -102,9 +102,11 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   const std::shared_ptr<Shared> shared_;
   std::shared_ptr<rpc::Channel> channel_;
   Nonce nonce_{};
-  Store* store_ = nullptr;  // of the space, once welcome
-  Store* disk_ = nullptr;   // likewise, beneath its cache
-  bool greeted_ = false;    // a Hello came
+  Store* store_ = nullptr;      // of the space, once welcome
+  Store* disk_ = nullptr;       // likewise, beneath its cache
+  bool greeted_ = false;        // a Hello came
+  bool tells_version_ = false;  // the Hello offered some
+  std::uint32_t version_ = 0;   // of the protocol, once a Hello that fits has come
   bool closed_ = false;
   bool paused_ = false;
   bool writes_past_ = false;  // it was given a descriptor to write by

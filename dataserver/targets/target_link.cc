@@ -138,15 +138,17 @@ void TargetLink::on_challenge(const Buffer& record) {
   key_ = target_key(config_.keys->first());
   hello_.proof = hello_proof(key_, challenge_, hello_);
   rpc::Message message;
-  encode(message.bytes(), TargetRequest{.op = TargetOp::kHello, .hello = hello_});
+  encode(message.bytes(), TargetRequest{.op = TargetOp::kHello, .tag = offer(), .hello = hello_});
   channel_->send(std::move(message));
 }
 
 void TargetLink::on_welcome(const TargetResponse& response) {
-  if (!response.good) return drop({response.error, response.text});
+  if (!response.good) return drop({response.error, log_text(response.text)});
   if (!same_proof(response.proof, welcome_proof(key_, challenge_, hello_, response.store))) {
     return drop({Errc::kAuth, "a target without the cluster's key"});
   }
+  const auto version = chosen_version(response.tag);
+  if (!version) return drop(version.error());
   if (auto same = config_.same_store(response.store, response.objects); !same)
     return drop(same.error());
   state_ = State::kReady;
@@ -156,8 +158,8 @@ void TargetLink::on_welcome(const TargetResponse& response) {
   config_.view.transport = transport_;
   config_.view.connected.fetch_add(1);
   config_.view.connections.fetch_add(1);
-  spdlog::info("event=target_connected target={} link={} transport=\"{}\"",
-               to_string(config_.address), index_, to_string(transport_));
+  spdlog::info("event=target_connected target={} link={} transport=\"{}\" version={}",
+               to_string(config_.address), index_, to_string(transport_), *version);
   ping();
   // In the order they came. What is sent may complete calls, but only of its own tag.
   std::vector<std::uint64_t> tags;

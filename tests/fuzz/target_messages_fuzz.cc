@@ -21,6 +21,8 @@ void request(std::span<const std::byte> input, std::size_t beyond) {
     must(decoded->bulk + decoded->message.size <= input.size() + beyond);
     must(located == decoded->bulk);
   }
+  const auto version = choose_version(decoded->message.tag);
+  if (version) must(version >= kTargetVersions.least && version <= kTargetVersions.most);
   xdr::Encoder out;
   encode(out, decoded->message);
   if (decoded->bulk == 0) must(decode_request(out.bytes())->message == decoded->message);
@@ -35,6 +37,8 @@ void response(std::span<const std::byte> input) {
     must(decoded->bulk + decoded->message.size <= input.size());
     must(located == decoded->bulk);
   }
+  const auto version = chosen_version(decoded->message.tag);
+  if (version) must(version >= kTargetVersions.least && version <= kTargetVersions.most);
   xdr::Encoder out;
   encode(out, decoded->message);
   if (decoded->bulk == 0) must(decode_response(out.bytes()).has_value());

@@ -1,5 +1,5 @@
 // The bytes of what data servers and targets in the field say to each other: whoever changes one
-// of these changes the protocol, and kTargetProtocol with it.
+// of these changes the protocol, and kTargetVersions with it.
 #include <catch2/catch_test_macros.hpp>
 
 #include "dataserver/targets/messages.h"
