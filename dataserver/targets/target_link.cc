@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <charconv>
 
 #include "rpc/base/log_text.h"
 #include "rpc/base/machine.h"
 #include "rpc/base/streaming_copy.h"
+#include "rpc/peer/resolve.h"
 #include "rpc/transport/shm/record.h"
 #include "rpc/transport/shm/shm_dialer.h"
 #include "rpc/transport/tcp_dialer.h"
@@ -19,7 +21,8 @@ namespace {
 constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::milliseconds kPingEvery{1'000};  // or a quarter of the silence allowed
 constexpr std::chrono::seconds kNoLocalFor{60};
-constexpr std::uint64_t kPingTag = 0;  // of the pings; they are nobody's calls
+constexpr std::chrono::milliseconds kLookUpEvery{1'000};  // a name that was not found
+constexpr std::uint64_t kPingTag = 0;                     // of the pings; they are nobody's calls
 constexpr std::uint64_t kBlock = 4096;
 
 rpc::TcpLimits tcp_limits() {
@@ -40,16 +43,23 @@ Result<TargetAddress> parse_target_address(std::string_view text) {
     return fail(Errc::kInvalid, "must be unix: and the absolute path of a socket");
   }
   if (text.starts_with("tcp:")) text.remove_prefix(4);
-  auto inet = layout::parse_address(text);
-  if (!inet || inet->port == 0) {
-    return fail(Errc::kInvalid, "must be unix:PATH, or tcp: and a numeric address with a port");
+  if (auto inet = layout::parse_address(text)) {
+    address.inet = *inet;
+  } else if (rpc::peer::check_address(text)) {
+    const std::size_t colon = text.rfind(':');
+    address.host = text.substr(0, colon);
+    std::from_chars(text.data() + colon + 1, text.data() + text.size(), address.inet.port);
   }
-  address.inet = *inet;
+  if (address.inet.port == 0) {
+    return fail(Errc::kInvalid, "must be unix:PATH, or tcp: and an address or a name with a port");
+  }
   return address;
 }
 
 std::string to_string(const TargetAddress& address) {
-  return address.path.empty() ? "tcp:" + layout::to_string(address.inet) : "unix:" + address.path;
+  if (!address.path.empty()) return "unix:" + address.path;
+  if (address.host.empty()) return "tcp:" + layout::to_string(address.inet);
+  return fmt::format("tcp:{}:{}", address.host, address.inet.port);
 }
 
 std::string_view to_string(TargetTransport transport) {
@@ -77,7 +87,14 @@ struct TargetLink::User final : rpc::ChannelUser {
 };
 
 TargetLink::TargetLink(boost::asio::io_context& context, std::uint32_t index, const Config& config)
-    : context_(context), index_(index), config_(config), timer_(context), clock_(kTick) {}
+    : context_(context),
+      index_(index),
+      config_(config),
+      timer_(context),
+      clock_(kTick),
+      lookup_(config.address.host.empty()
+                  ? nullptr
+                  : std::make_shared<TargetLookup>(context, config.address.host)) {}
 
 TargetLink::~TargetLink() = default;
 
@@ -92,20 +109,39 @@ void TargetLink::connect() {
   state_ = State::kConnecting;
   challenged_ = false;
   heard_at_ = clock_.now();
-  const std::uint64_t attempt = ++attempt_;
+  ++attempt_;
   const std::string& path = config_.address.path.empty() ? local_socket_ : config_.address.path;
-  const auto transport = path.empty() ? TargetTransport::kTcp : TargetTransport::kSharedMemory;
-  rpc::Dial dial =
-      path.empty()
-          ? rpc::tcp_dialer(context_, config_.pool, layout::ip_text(config_.address.inet),
-                            config_.address.inet.port, tcp_limits(), config_.options.silence)
-          : rpc::shm_dialer(context_, config_.pool, {.path = path, .limits = config_.options.shm});
-  dial(
-      [weak = weak_from_this(), attempt, transport](Result<std::shared_ptr<rpc::Channel>> channel) {
-        const auto self = weak.lock();
-        if (self != nullptr) return self->connected(attempt, transport, std::move(channel));
-        if (channel) (*channel)->close({Errc::kClosed, {}});
-      });
+  if (!path.empty()) {
+    const rpc::ShmDialerOptions options{.path = path, .limits = config_.options.shm};
+    return dial(rpc::shm_dialer(context_, config_.pool, options), TargetTransport::kSharedMemory);
+  }
+  if (lookup_ != nullptr) return look_up();
+  dial_tcp(layout::ip_text(config_.address.inet));
+}
+
+void TargetLink::look_up() {
+  lookup_->start([weak = weak_from_this(), attempt = attempt_](Result<std::string> ip) {
+    const auto self = weak.lock();
+    if (self == nullptr || attempt != self->attempt_) return;
+    if (!ip) return self->drop(ip.error());
+    self->heard_at_ = self->clock_.now();
+    self->dial_tcp(std::move(*ip));
+  });
+}
+
+void TargetLink::dial_tcp(std::string ip) {
+  dial(rpc::tcp_dialer(context_, config_.pool, std::move(ip), config_.address.inet.port,
+                       tcp_limits(), config_.options.silence),
+       TargetTransport::kTcp);
+}
+
+void TargetLink::dial(rpc::Dial by, TargetTransport transport) {
+  by([weak = weak_from_this(), attempt = attempt_,
+      transport](Result<std::shared_ptr<rpc::Channel>> channel) {
+    const auto self = weak.lock();
+    if (self != nullptr) return self->connected(attempt, transport, std::move(channel));
+    if (channel) (*channel)->close({Errc::kClosed, {}});
+  });
 }
 
 void TargetLink::connected(std::uint64_t attempt, TargetTransport transport,
@@ -178,6 +214,7 @@ void TargetLink::leave() {
   if (state_ == State::kReady && config_.left) config_.left();
   state_ = State::kIdle;
   ++attempt_;
+  if (lookup_ != nullptr) lookup_->cancel();
   if (channel_ != nullptr) channel_->close({Errc::kClosed, "left"});
   channel_.reset();
   for (auto& [tag, call] : calls_) {
@@ -197,9 +234,12 @@ void TargetLink::drop(const Error& why) {
   // Ask by TCP again where its socket is; if it could not be reached, stay with TCP for a while.
   if (!std::exchange(local_socket_, {}).empty() && state_ != State::kReady) {
     no_local_until_ = clock_.now() + kNoLocalFor;
+  } else if (lookup_ != nullptr && state_ != State::kReady) {
+    lookup_->try_next();
   }
+  const bool no_address = lookup_ != nullptr && lookup_->running();
   leave();
-  retry_at_ = clock_.now() + config_.options.retry_every;
+  retry_at_ = clock_.now() + (no_address ? kLookUpEvery : config_.options.retry_every);
 }
 
 // --- Calls ---------------------------------------------------------------------------------------
@@ -374,7 +414,9 @@ void TargetLink::tick() {
   const bool greeting = state_ == State::kGreeting && challenged_;
   const auto limit = greeting ? config_.options.greeting : config_.options.silence;
   if (state_ != State::kIdle && now - heard_at_ > limit) {
-    drop({Errc::kTimedOut, "the target says nothing"});
+    const bool no_address = lookup_ != nullptr && lookup_->running();
+    drop({Errc::kTimedOut,
+          no_address ? lookup_->host() + " is not looked up in time" : "the target says nothing"});
   }
   timer_.expires_after(kTick);
   timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {

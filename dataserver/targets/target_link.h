@@ -14,6 +14,9 @@
 // connection that the target has greeted. Time in which this thread did not run counts for nothing:
 // answers may have come meanwhile (rpc/base/running_clock.h).
 //
+// A target whose address is a name is looked up for each connection anew, not on this thread; of
+// several addresses the next is tried when one failed.
+//
 // The transport is chosen when connecting: a path means shared memory; an address means TCP first,
 // and shared memory when the target turns out to run on this machine and its socket can be reached.
 //
@@ -33,6 +36,7 @@
 #include <vector>
 
 #include "dataserver/targets/messages.h"
+#include "dataserver/targets/target_lookup.h"
 #include "layout/net_address.h"
 #include "rpc/base/buffer.h"
 #include "rpc/base/running_clock.h"
@@ -41,12 +45,14 @@
 
 namespace weft::ds {
 
-// Where a target is: "unix:/run/weft/target.sock", "tcp:192.0.2.1:9640".
+// Where a target is: "unix:/run/weft/target.sock", "tcp:192.0.2.1:9640", "tcp:disks1:9640".
 struct TargetAddress {
   std::string path;         // of a Unix socket
+  std::string host;         // a name, to be looked up; of `inet` there is the port only
   layout::NetAddress inet;  // when there is no path
   friend bool operator==(const TargetAddress&, const TargetAddress&) = default;
 };
+// Of the form alone: a name is not looked up.
 [[nodiscard]] Result<TargetAddress> parse_target_address(std::string_view text);
 [[nodiscard]] std::string to_string(const TargetAddress& address);
 
@@ -133,6 +139,9 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   enum class State { kIdle, kConnecting, kGreeting, kReady };
 
   void connect();
+  void look_up();
+  void dial_tcp(std::string ip);
+  void dial(rpc::Dial by, TargetTransport transport);
   void connected(std::uint64_t attempt, TargetTransport transport,
                  Result<std::shared_ptr<rpc::Channel>> channel);
   void on_record(const Buffer& record);
@@ -156,6 +165,7 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   const Config& config_;
   boost::asio::steady_timer timer_;
   RunningClock clock_;
+  const std::shared_ptr<TargetLookup> lookup_;  // null: the address is no name
   State state_ = State::kIdle;
   TargetTransport transport_ = TargetTransport::kNone;
   std::shared_ptr<rpc::Channel> channel_;

@@ -610,12 +610,21 @@ TEST_CASE("a data server that was stopped for a while finds its target's answers
   CHECK(runner.view().connections.load() == 1);
 }
 
-TEST_CASE("where a target is comes as unix:PATH, tcp:ADDRESS:PORT or ADDRESS:PORT") {
+TEST_CASE("where a target is comes as unix:PATH, tcp:HOST:PORT or HOST:PORT") {
   CHECK(parse_target_address("unix:/run/t").value().path == "/run/t");
   CHECK(to_string(parse_target_address("tcp:192.0.2.1:7").value()) == "tcp:192.0.2.1:7");
   CHECK(parse_target_address("[2001:db8::1]:7").value().path.empty());
+  const TargetAddress named = parse_target_address("tcp:disks1.example:7").value();
+  CHECK(named.host == "disks1.example");
+  CHECK(named.inet.port == 7);
+  CHECK(to_string(named) == "tcp:disks1.example:7");
+  CHECK(named == parse_target_address("disks1.example:7").value());
+  CHECK_FALSE(named == parse_target_address("disks2.example:7").value());
   CHECK_FALSE(parse_target_address("unix:run/t"));
   CHECK_FALSE(parse_target_address("tcp:192.0.2.1:0"));
+  CHECK_FALSE(parse_target_address("tcp:disks1:0"));
+  CHECK_FALSE(parse_target_address("tcp:disks1"));
+  CHECK_FALSE(parse_target_address("tcp:192.0.2:7"));  // meant to be numeric
   CHECK_FALSE(parse_target_address("rdma:192.0.2.1:7"));
 }
 
