@@ -60,3 +60,7 @@ def target_program() -> Path:
 
 def fsal_library() -> Path:
     return build_folder() / "ganesha-fsal" / "libfsalweft.so"
+
+
+def delay_line_program() -> Path:
+    return build_folder() / "tools" / "delay_line" / "weft-delay-line"
