@@ -19,7 +19,7 @@ from .network import Node
 from .run import Run, sh
 
 QUEUE_PACKETS = 20000  # of a device: what a process that has to wait for its turn finds then
-LEAST_QUEUE = 1 << 20
+QUEUE = 16 << 20  # more than connections with the kernel's own buffers have under way
 
 
 class DelayLine:
@@ -39,10 +39,9 @@ class DelayLine:
         run.on_close(self.close)
         self.set(**settings)
 
-    def set(self, rtt_ms: float = 0, loss: float = 0, rate: int = 0) -> None:
-        """There and back; of all frames, a part; bytes a second each way, 0 for no limit. As much
-        as the link holds may wait at its beginning."""
-        queue = max(LEAST_QUEUE, int(rate * rtt_ms / 1000))
+    def set(self, rtt_ms: float = 0, loss: float = 0, rate: int = 0, queue: int = QUEUE) -> None:
+        """There and back; of all frames, a part; bytes a second each way, 0 for no limit; bytes
+        that may wait for their turn then."""
         self._ask(f"set {round(rtt_ms * 500)} {round(loss * 1e6)} {rate} {queue}")
 
     def cut(self) -> None:
