@@ -1,6 +1,8 @@
 """A client 300 ms away, behind a delay line: sessions, layouts and recalls hold at that distance.
 Another client is near."""
 
+import time
+
 import pytest
 from harness.client import start_clients
 from harness.cluster import Cluster, Options
@@ -12,6 +14,8 @@ from harness.run import wait_until
 RTT_MS = 300
 RATE = 12 * MIB
 FILE_MIB = 24
+OUTAGE_S = 60
+AFTER_OUTAGE_S = 240
 
 HEAD = "#!/usr/bin/python3\nimport os\nfrom weftio import *\n"
 
@@ -80,4 +84,31 @@ check("/mnt/nfs/a", block(0) + block(1) + bytes(7 * MIB) + block(9))
     near.python(f"{HEAD}check('/mnt/nfs/a', block(0) + block(1) + bytes(7 * MIB) + block(9))", 60)
     wait_until(lambda: weft(cluster, "status")["recalls_pending"] == 0, 60, "recalls to be over")
     assert not revoked(run)
+    wait_equal(cluster)
+
+
+@pytest.mark.faults
+@pytest.mark.long
+def test_an_outage_of_a_minute(ends):
+    """In the middle of a write: it goes on afterwards, and all of it is there. The client's lease
+    has ended meanwhile, and its layouts were revoked."""
+    cluster, far, near, line = ends
+    job = far.start_job(f"""{HEAD}
+fd = os.open("/mnt/nfs/a", os.O_CREAT | os.O_WRONLY)
+for at in range({4 * FILE_MIB}):
+    os.pwrite(fd, block(at), at * MIB)
+    if at % 8 == 7:
+        os.fsync(fd)
+    if at == {FILE_MIB - 1}:
+        os.system("weft-signal middle")
+os.close(fd)
+""")
+    far.wait_event("middle", 120)
+    line.cut()
+    time.sleep(OUTAGE_S)
+    assert not job.done()
+    line.restore()
+    job.wait(AFTER_OUTAGE_S)
+    whole = f"check('/mnt/nfs/a', b''.join(block(at) for at in range({4 * FILE_MIB})))"
+    near.python(f"{HEAD}{whole}", 120)
     wait_equal(cluster)
