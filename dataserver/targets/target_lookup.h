@@ -30,7 +30,7 @@ class TargetLookup : public std::enable_shared_from_this<TargetLookup> {
   void start(Done done);
   // done() is not called any more.
   void cancel();
-  [[nodiscard]] bool running() const { return running_; }
+  [[nodiscard]] bool running() const { return running_; }  // begun, and no address found
   [[nodiscard]] const std::string& host() const { return host_; }
   // The address that it found last was of no use.
   void try_next() { ++next_; }
