@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::uint8_t kIdForm = 1;
 constexpr std::uint32_t kTcpFormat = 1;
-constexpr std::uint32_t kDeviceFormat = 2;
+constexpr std::uint32_t kRdmaFormat = 2;
+constexpr std::uint32_t kNetworksFormat = 3;
 
 std::vector<DeviceTable::Key> key_of(const Device& device) {
   std::vector<DeviceTable::Key> key;
@@ -30,11 +31,12 @@ bool has_rdma(const Device& device) {
   });
 }
 
-bool ambiguous(const std::vector<DeviceAddress>& addresses) {
-  const auto rdma = only(Transport::kRdma, addresses);
-  return std::ranges::any_of(only(Transport::kTcp, addresses), [&](const NetAddress& tcp) {
-    return std::ranges::find(rdma, tcp) != rdma.end();
-  });
+// The least that has room for all there is.
+std::uint32_t format_of(const Device& device) {
+  const bool networks = std::ranges::any_of(
+      device.members, [](const DeviceMember& member) { return !member.networks.empty(); });
+  if (networks) return kNetworksFormat;
+  return has_rdma(device) ? kRdmaFormat : kTcpFormat;
 }
 
 }  // namespace
@@ -64,8 +66,16 @@ Result<> validate(const Device& device) {
     if (ambiguous(member.addresses)) {
       return fail(Errc::kInvalid, "an address and port for two transports");
     }
+    if (auto good = validate(member.networks); !good) return good;
   }
   return {};
+}
+
+std::span<const DeviceAddress> addresses_for(const DeviceMember& member,
+                                             const std::optional<NetAddress>& client) {
+  if (member.networks.empty()) return member.addresses;
+  const ClientNetwork* network = network_for(member.networks, client);
+  return network == nullptr ? std::span<const DeviceAddress>{} : network->addresses;
 }
 
 DeviceIdBytes pack(const DeviceId& id) {
@@ -120,8 +130,12 @@ std::shared_ptr<const Device> DeviceTable::find(std::span<const Key> members) co
 std::string encode_device(const Device& device) {
   WEFT_ASSERT(validate(device).has_value());
   xdr::Encoder out;
-  out.u32(has_rdma(device) ? kDeviceFormat : kTcpFormat);
+  const std::uint32_t format = format_of(device);
+  out.u32(format);
   xdr::put(out, device);
+  if (format == kNetworksFormat) {
+    for (const DeviceMember& member : device.members) put_networks(out, member.networks);
+  }
   const auto bytes = out.bytes();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -129,13 +143,15 @@ std::string encode_device(const Device& device) {
 Result<Device> decode_device(std::span<const std::byte> bytes) {
   xdr::Decoder in(bytes);
   const std::uint32_t format = in.u32();
-  if (in.ok() && format != kDeviceFormat && format != kTcpFormat) {
+  if (in.ok() && (format < kTcpFormat || format > kNetworksFormat)) {
     return fail(Errc::kNotSupported, "device format");
   }
   Device device;
   xdr::get(in, device);
-  if (!in.ok() || in.remaining() != 0 || !validate(device) ||
-      has_rdma(device) != (format == kDeviceFormat)) {
+  if (format == kNetworksFormat) {
+    for (DeviceMember& member : device.members) member.networks = get_networks(in);
+  }
+  if (!in.ok() || in.remaining() != 0 || !validate(device) || format_of(device) != format) {
     return fail(Errc::kCorrupt, "malformed device");
   }
   return device;

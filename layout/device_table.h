@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "layout/client_network.h"
 #include "layout/net_address.h"
 #include "rpc/base/error.h"
 
@@ -46,12 +47,13 @@ struct DeviceId {
 // kInvalid for a form we never made.
 [[nodiscard]] Result<DeviceId> unpack(std::span<const std::byte, kDeviceIdBytes> bytes);
 
-// One data server of a device, with its addresses as they were at `address_generation`; the first
-// is the one a client tries first, the rest are other paths to the same server.
+// One data server of a device, with its addresses as they were at `address_generation`. Clients are
+// told those of their network if there are networks, `addresses` if not.
 struct DeviceMember {
   std::uint32_t ds_id = 0;
   std::uint32_t address_generation = 0;
   std::vector<DeviceAddress> addresses;
+  std::vector<ClientNetwork> networks;
 
   friend bool operator==(const DeviceMember&, const DeviceMember&) = default;
 };
@@ -65,8 +67,13 @@ struct Device {
 
 constexpr std::size_t kMaxAddresses = 8;  // of one data server in a device
 
-// kInvalid: number 0, no members, too many, or a member without addresses, with too many, or with
-// one IP and port for two transports, which a client's comparison does not tell apart.
+// What a client is told: the first it tries first, the rest are other paths to the same server.
+// Empty: it has no way there.
+[[nodiscard]] std::span<const DeviceAddress> addresses_for(const DeviceMember& member,
+                                                           const std::optional<NetAddress>& client);
+
+// kInvalid: number 0, no members, too many, or a member without addresses, with too many, with
+// ambiguous() ones, or with wrong networks.
 [[nodiscard]] Result<> validate(const Device& device);
 
 class DeviceTable {
@@ -98,8 +105,8 @@ class DeviceTable {
 };
 
 // The durable form of a device: XDR, versioned. Decoding believes nothing: kCorrupt; kNotSupported:
-// of a later format. Format 2 is written if there are addresses for RDMA, 1, which is otherwise the
-// same, if not.
+// of a later format. Format 3 is written if there are networks, 2 if there are addresses for RDMA
+// alone, 1, which is otherwise the same, if not; networks follow the members in the first.
 [[nodiscard]] std::string encode_device(const Device& device);
 [[nodiscard]] Result<Device> decode_device(std::span<const std::byte> bytes);
 

@@ -77,11 +77,12 @@ Result<FilesLayout> decode_files_layout(std::span<const std::byte> body) {
   return layout;
 }
 
-FilesDevice files_device(const Device& device) {
+FilesDevice files_device(const Device& device, const std::optional<NetAddress>& client) {
   FilesDevice files;
   for (std::uint32_t i = 0; i < device.members.size(); ++i) {
     files.stripe_indices.push_back(i);
-    files.servers.push_back(device.members[i].addresses);
+    const auto addresses = addresses_for(device.members[i], client);
+    files.servers.emplace_back(addresses.begin(), addresses.end());
   }
   return files;
 }

@@ -60,8 +60,10 @@ struct FilesDevice {
   friend bool operator==(const FilesDevice&, const FilesDevice&) = default;
 };
 
-// The device as the files layout sees it: one stripe for each member, in order.
-[[nodiscard]] FilesDevice files_device(const Device& device);
+// The device as the files layout sees it, for a client: one stripe for each member, in order. A
+// member without an address for it has none, which encode() refuses.
+[[nodiscard]] FilesDevice files_device(const Device& device,
+                                       const std::optional<NetAddress>& client = {});
 
 [[nodiscard]] Result<> encode(xdr::Encoder& out, const FilesDevice& device);
 [[nodiscard]] Result<FilesDevice> decode_files_device(std::span<const std::byte> body);

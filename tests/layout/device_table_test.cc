@@ -76,7 +76,9 @@ TEST_CASE("a device's durable form comes back equal and is checked") {
   CHECK_FALSE(decode_device(bytes_of(stored + std::string(4, '\0'))));
   stored[3] = 2;  // with addresses for RDMA, which it has not
   CHECK(decode_device(bytes_of(stored)).error() == Errc::kCorrupt);
-  stored[3] = 3;
+  stored[3] = 3;  // with networks
+  CHECK(decode_device(bytes_of(stored)).error() == Errc::kCorrupt);
+  stored[3] = 4;
   CHECK(decode_device(bytes_of(stored)).error() == Errc::kNotSupported);
 }
 
