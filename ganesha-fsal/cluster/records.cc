@@ -8,7 +8,8 @@
 namespace weft::mds {
 namespace {
 
-constexpr std::uint32_t kServerFormat = 3;
+constexpr std::uint32_t kServerFormat = 4;
+constexpr std::uint32_t kFormatWithoutNetworks = 3;
 constexpr std::uint32_t kFormatWithoutRdma = 2;
 constexpr std::uint32_t kFormatWithoutHistory = 1;
 
@@ -99,7 +100,10 @@ std::vector<layout::DeviceAddress> clients_addresses(const ServerRecord& record)
 
 std::string encode(const ServerRecord& record) {
   xdr::Encoder out(128);
-  out.u32(record.rdma.empty() ? kFormatWithoutRdma : kServerFormat);
+  const std::uint32_t format = !record.networks.empty() ? kServerFormat
+                               : !record.rdma.empty()   ? kFormatWithoutNetworks
+                                                        : kFormatWithoutRdma;
+  out.u32(format);
   out.u32(record.id);
   out.fixed(record.store);
   out.string(record.name);
@@ -108,7 +112,8 @@ std::string encode(const ServerRecord& record) {
   put_addresses(out, record.addresses);
   out.u32(static_cast<std::uint32_t>(record.duty));
   put_history(out, record);
-  if (!record.rdma.empty()) put_addresses(out, record.rdma);
+  if (format >= kFormatWithoutNetworks) put_addresses(out, record.rdma);
+  if (format == kServerFormat) layout::put_networks(out, record.networks);
   return text_of(out);
 }
 
@@ -127,9 +132,11 @@ Result<ServerRecord> decode_server(std::string_view value) {
   record.addresses = get_addresses(in);
   record.duty = static_cast<Duty>(in.u32());
   if (format > kFormatWithoutHistory) get_history(in, record);
+  if (format >= kFormatWithoutNetworks) record.rdma = get_addresses(in);
+  if (format == kFormatWithoutNetworks && record.rdma.empty()) in.reject();
   if (format == kServerFormat) {
-    record.rdma = get_addresses(in);
-    if (record.rdma.empty()) in.reject();
+    record.networks = layout::get_networks(in);
+    if (record.networks.empty() || !layout::validate(record.networks)) in.reject();
   }
   if (!in.ok() || in.remaining() != 0 || record.id == 0 || record.duty > Duty::kRemoving) {
     return fail(Errc::kCorrupt, "malformed data server record");

@@ -8,12 +8,13 @@
 //   W 'n'                               the next data server id: u32
 //   W 'f' ds_id:u32 what:u8 object|client   a fence not acknowledged: control::Fence
 //
-// Numbers are big-endian. A ServerRecord is XDR: u32 format (3) | u32 id | 16 bytes store identity
+// Numbers are big-endian. A ServerRecord is XDR: u32 format (4) | u32 id | 16 bytes store identity
 // | string name | string domain | u32 address generation | addresses<8> as netaddr4 | u32
 // duty | bool, and if true the state its store was accepted in last (state: u64 generation, u64
 // boot) | bool, and if true the state before that | u32 review | if that is not 0, the state it is
-// about | addresses<8> by RDMA, at least one. Without any of these it is of format 2, which ends
-// before them. Format 1, which ends with the duty, is read.
+// about | addresses<8> by RDMA | networks<8> of clients, at least one. Without networks it is of
+// format 3, which has at least one address by RDMA and ends there; without these, too, of format 2,
+// which ends before them. Format 1, which ends with the duty, is read.
 //
 // Threading: plain values and pure functions. Decoding believes nothing: kCorrupt.
 #pragma once
@@ -24,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "layout/client_network.h"
 #include "layout/net_address.h"
 #include "rpc/base/error.h"
 #include "rpc/control/messages.h"
@@ -68,11 +70,13 @@ struct ServerRecord {
   Review review = Review::kNone;
   control::StoreState reviewed;          // of the store that the review is about
   std::vector<layout::NetAddress> rdma;  // as `addresses`
+  std::vector<layout::ClientNetwork> networks;
 
   friend bool operator==(const ServerRecord&, const ServerRecord&) = default;
 };
 
-// What clients are told, preferred first: RDMA before TCP, since those without it pass it over.
+// What clients are told unless there are networks, preferred first: RDMA before TCP, since those
+// without it pass it over.
 [[nodiscard]] std::vector<layout::DeviceAddress> clients_addresses(const ServerRecord& record);
 
 [[nodiscard]] std::string encode(const ServerRecord& record);

@@ -193,10 +193,12 @@ Result<ServerRecord> Registry::adopt(const layout::NetAddress& from,
   record.domain = request.domain;
   auto addresses = concrete(from, request.addresses);
   auto rdma = concrete(from, request.rdma);
-  const bool same = record.addresses == addresses && record.rdma == rdma;
+  const bool same =
+      record.addresses == addresses && record.rdma == rdma && record.networks == request.networks;
   if (record.id != 0 && !same) ++record.address_generation;
   record.addresses = std::move(addresses);
   record.rdma = std::move(rdma);
+  record.networks = request.networks;
   return record;
 }
 

@@ -198,6 +198,10 @@ class Registry {
   [[nodiscard]] std::vector<layout::Candidate> candidates(
       std::span<const std::uint32_t> ds_ids) const;
   [[nodiscard]] bool is_connected(std::uint32_t ds_id) const;
+  // Whether a client with that address has a way to it: it has no networks, or one that is for the
+  // client. True of one that is not known.
+  [[nodiscard]] bool is_for(std::uint32_t ds_id,
+                            const std::optional<layout::NetAddress>& client) const;
   [[nodiscard]] Reach reach(std::uint32_t ds_id) const;
   // The ids of those that are down, of a file's data servers: why its I/O may wait.
   [[nodiscard]] std::vector<std::uint32_t> down_of(const layout::LayoutMap& map) const;

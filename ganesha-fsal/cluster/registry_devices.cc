@@ -16,9 +16,18 @@ Result<layout::Device> Registry::compose(std::span<const std::uint32_t> ds_ids) 
       return fail(Errc::kLayoutUnavailable, "no data server " + std::to_string(id));
     }
     const ServerRecord& record = found->second;
-    device.members.push_back({id, record.address_generation, clients_addresses(record)});
+    device.members.push_back(
+        {id, record.address_generation, clients_addresses(record), record.networks});
   }
   return device;
+}
+
+bool Registry::is_for(std::uint32_t ds_id, const std::optional<layout::NetAddress>& client) const {
+  const MutexLock lock(mutex_);
+  const auto found = servers_.find(ds_id);
+  if (found == servers_.end()) return true;
+  const auto& networks = found->second.networks;
+  return networks.empty() || layout::network_for(networks, client) != nullptr;
 }
 
 std::shared_ptr<const layout::Device> Registry::existing(const layout::Device& like) const {

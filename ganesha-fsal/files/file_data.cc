@@ -4,6 +4,7 @@
 
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/files/results.h"
+#include "ganesha-fsal/files/ways.h"
 #include "layout/files_layout.h"
 
 namespace weft::mds {
@@ -124,11 +125,19 @@ Result<FileData::Granted> FileData::make_layout(const LayoutRequest& request) {
   if (view->map.type != request.type) {
     return fail(Errc::kLayoutUnavailable, "the file is laid out for another type");
   }
-  if (request.type == layout::LayoutType::kFlexFiles) return make_flex_layout(request, *view);
+  const auto usable = ways(registry, view->map, request.from);
+  if (!usable) return failed(usable);
+  if (request.type == layout::LayoutType::kFlexFiles) {
+    return make_flex_layout(request, *view, *usable);
+  }
   const std::size_t most =
       std::min(layout::kMaxLayoutServers, layout::max_servers_within(request.max_bytes));
-  const auto servers = parts_.mirrors.servers_for(request.file, *view, request.access, most);
+  const auto servers =
+      parts_.mirrors.servers_for(request.file, *view, request.access, most, *usable);
   if (!servers) return failed(servers);
+  for (const std::uint32_t ds_id : servers->ds_ids) {
+    if (*usable && !(*usable)(ds_id)) return no_way_to(ds_id, Errc::kLayoutUnavailable);
+  }
   const auto device = registry.device_for(servers->ds_ids);
   if (!device) return failed(device);
   const auto epoch = parts_.fencer.epoch_for(request.client);

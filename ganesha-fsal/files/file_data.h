@@ -180,14 +180,16 @@ class FileData {
     layout::LayoutType type = layout::LayoutType::kFiles;
     std::uint8_t fsal = 0;  // both for the device id
     std::uint16_t export_id = 0;
-    bool with_open = false;  // asked for along with an OPEN
+    bool with_open = false;                  // asked for along with an OPEN
+    std::optional<layout::NetAddress> from;  // the client; nullopt: not known
   };
   struct Granted {
     std::vector<std::byte> body;
     bool kept = false;  // when the client closes the file (kept_layouts.h)
   };
   // A layout of the whole file; the grant is recorded. kLayoutTryLater: a data server is down;
-  // kNoSpace; kTooLarge: the body does not fit. An inline file is brought to its objects, unless
+  // kLayoutUnavailable: the client has no way to one (layout/client_network.h); kNoSpace;
+  // kTooLarge: the body does not fit. An inline file is brought to its objects, unless
   // its layout was asked for along with an OPEN: kLayoutUnavailable then, the client is to read and
   // write here.
   [[nodiscard]] Result<Granted> grant(const LayoutRequest& request,
@@ -199,9 +201,11 @@ class FileData {
   // The store has more to write than its disk takes (busy_watch.h), or has no more.
   void set_busy(bool busy) { busy_ = busy; }
   [[nodiscard]] bool busy() const { return busy_; }
-  // GETDEVICEINFO's body. kNotFound.
-  [[nodiscard]] Result<std::vector<std::byte>> device_body(const layout::DeviceId& id,
-                                                           layout::LayoutType type) const;
+  // GETDEVICEINFO's body, for that client. kNotFound, also when it has no way to a data server of
+  // the device.
+  [[nodiscard]] Result<std::vector<std::byte>> device_body(
+      const layout::DeviceId& id, layout::LayoutType type,
+      const std::optional<layout::NetAddress>& client) const;
   // What clients of the flexfiles layout say of data servers.
   [[nodiscard]] FlexReports& reports() { return reports_; }
   // Whether the client holds a layout to write the file.
@@ -427,7 +431,8 @@ class FileData {
 
   // flex_files.cc: the flexfiles layout
   [[nodiscard]] Result<Granted> make_flex_layout(const LayoutRequest& request,
-                                                 const Mirrors::View& view);
+                                                 const Mirrors::View& view,
+                                                 const Mirrors::Usable& usable);
   // Leaves out the copies of a file that is to be written whose servers have no space for it.
   // kNoSpace: that is all of them.
   [[nodiscard]] Result<> make_room(FileId file);

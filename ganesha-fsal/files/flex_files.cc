@@ -3,21 +3,25 @@
 
 #include "ganesha-fsal/files/file_data.h"
 #include "ganesha-fsal/files/flex_grant.h"
+#include "ganesha-fsal/files/ways.h"
 #include "layout/files_layout.h"
 
 namespace weft::mds {
 namespace {
 
-layout::FlexDevice flex_device(const layout::DeviceMember& server) {
+layout::FlexDevice flex_device(const layout::DeviceMember& server,
+                               const std::optional<layout::NetAddress>& client) {
+  const auto addresses = layout::addresses_for(server, client);
   layout::FlexDevice device;
-  device.addresses = server.addresses;
+  device.addresses.assign(addresses.begin(), addresses.end());
   return device;
 }
 
 }  // namespace
 
 Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& request,
-                                                     const Mirrors::View& view) {
+                                                     const Mirrors::View& view,
+                                                     const Mirrors::Usable& usable) {
   Registry& registry = parts_.cluster.registry();
   const auto epoch = parts_.fencer.epoch_for(request.client);
   if (!epoch) return std::unexpected(epoch.error());
@@ -37,8 +41,9 @@ Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& reques
     spare[view.map.copies[copy].ds_ids.front()] = spares->front()[copy];
   }
   FlexServers servers;
-  servers.here = [this](std::uint32_t ds_id) {
-    return parts_.mirrors.reach(ds_id) == Reach::kHere;
+  const bool chooses = request.access == layout::Access::kRead && usable;
+  servers.here = [this, &usable, chooses](std::uint32_t ds_id) {
+    return parts_.mirrors.reach(ds_id) == Reach::kHere && (!chooses || usable(ds_id));
   };
   servers.spare = [&](std::uint32_t ds_id) {
     const auto it = spare.find(ds_id);
@@ -53,7 +58,11 @@ Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& reques
   };
   auto made = flex_layout(view.map, view.leads, grant, servers);
   if (!made) return pass(made);
-  if (request.access == layout::Access::kRead && spares && view.map.copies.size() > 1) {
+  for (const std::uint32_t ds_id : named) {
+    if (usable && !usable(ds_id)) return no_way_to(ds_id, Errc::kLayoutUnavailable);
+  }
+  const bool reads_all = request.access == layout::Access::kRead && !usable;
+  if (reads_all && spares && view.map.copies.size() > 1) {
     parts_.mirrors.handed_out(request.file, Mirrors::best_parts(view.map, *spares));
   }
   if (layout::flex_layout_bytes(*made) > request.max_bytes) {
@@ -69,19 +78,24 @@ Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& reques
   return Granted{body.take(), kept};
 }
 
-Result<std::vector<std::byte>> FileData::device_body(const layout::DeviceId& id,
-                                                     layout::LayoutType type) const {
+Result<std::vector<std::byte>> FileData::device_body(
+    const layout::DeviceId& id, layout::LayoutType type,
+    const std::optional<layout::NetAddress>& client) const {
   const auto device = parts_.cluster.registry().device(id);
   if (device == nullptr) return fail(Errc::kNotFound, "no such device");
+  for (const layout::DeviceMember& member : device->members) {
+    if (!layout::addresses_for(member, client).empty()) continue;
+    return no_way_to(member.ds_id, Errc::kNotFound);
+  }
   xdr::Encoder body;
   if (type == layout::LayoutType::kFiles) {
-    if (auto encoded = layout::encode(body, layout::files_device(*device)); !encoded) {
+    if (auto encoded = layout::encode(body, layout::files_device(*device, client)); !encoded) {
       return pass(encoded);
     }
     return body.take();
   }
   if (device->members.size() != 1) return fail(Errc::kNotFound, "no device of this type");
-  if (auto encoded = layout::encode(body, flex_device(device->members.front())); !encoded) {
+  if (auto encoded = layout::encode(body, flex_device(device->members.front(), client)); !encoded) {
     return pass(encoded);
   }
   return body.take();

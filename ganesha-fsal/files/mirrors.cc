@@ -303,7 +303,8 @@ Result<Mirrors::View> Mirrors::look(FileId file) const {
 }
 
 Result<layout::LayoutServers> Mirrors::servers_for(FileId file, const View& view,
-                                                   layout::Access access, std::size_t most) {
+                                                   layout::Access access, std::size_t most,
+                                                   const Usable& usable) {
   const layout::LayoutMap& map = view.map;
   const bool ahead = map.duplication == layout::Duplication::kServerAsync && !view.leads.empty();
   if (access == layout::Access::kReadWrite && view.leads.empty()) {
@@ -312,12 +313,12 @@ Result<layout::LayoutServers> Mirrors::servers_for(FileId file, const View& view
   if (access == layout::Access::kReadWrite || ahead || !has_copies(map)) {
     return layout::one_of_each(map, view.leads);
   }
-  auto spare = spares(file, map);
+  auto spare = spares(file, map, usable);
   if (!spare) return pass(spare);
   const layout::ReadTurns turns = map.reads == layout::ReadPolicy::kAllCopies
                                       ? layout::share_reads(*spare, most)
                                       : layout::best_of_each(*spare);
-  handed_out(file, layout::parts_of(turns, map.copies.size()));
+  if (!usable) handed_out(file, layout::parts_of(turns, map.copies.size()));
   return layout::servers_in_turn(map, turns);
 }
 

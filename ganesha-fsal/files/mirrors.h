@@ -189,10 +189,14 @@ class Mirrors final : public MissedCopies {
   // The data servers that a layout of the files type is to name; for reading at most `most`, if
   // every stripe has one. kLayoutTryLater: a stripe has no current copy whose server is here.
   // A layout for reading, whose grant is recorded, is renewed when it is not right any more.
+  // Only those are read that are `usable`, if that is said; such a layout is not renewed.
+  using Usable = std::function<bool(std::uint32_t ds_id)>;
   [[nodiscard]] Result<layout::LayoutServers> servers_for(FileId file, const View& view,
-                                                          layout::Access access, std::size_t most);
+                                                          layout::Access access, std::size_t most,
+                                                          const Usable& usable = {});
   // What each copy has to spare for readers. kLayoutTryLater: as of servers_for().
-  [[nodiscard]] Result<layout::Spares> spares(FileId file, const layout::LayoutMap& map) const;
+  [[nodiscard]] Result<layout::Spares> spares(FileId file, const layout::LayoutMap& map,
+                                              const Usable& usable = {}) const;
   // A layout for reading, whose grant is recorded, shares reads so, and is to be renewed as above.
   void handed_out(FileId file, layout::ReadParts parts);
   // How reads of the file are to be shared.

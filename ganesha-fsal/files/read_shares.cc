@@ -18,12 +18,14 @@ constexpr std::size_t kRecallsAtOnce = 8;   // in a tick, of files
 
 }  // namespace
 
-Result<layout::Spares> Mirrors::spares(FileId file, const layout::LayoutMap& map) const {
+Result<layout::Spares> Mirrors::spares(FileId file, const layout::LayoutMap& map,
+                                       const Usable& usable) const {
   auto attributes = parts_.names.getattr(file);
   if (!attributes) return pass(attributes);
   std::map<std::uint32_t, layout::ReaderView> views;
   for (layout::Candidate& server : parts_.candidates(servers_of(map))) {
     if (parts_.reach(server.ds_id) != Reach::kHere) continue;
+    if (usable && !usable(server.ds_id)) continue;
     views[server.ds_id] = {std::move(server.load), server.served};
   }
   const auto view_of = [&](std::uint32_t ds_id) -> const layout::ReaderView* {

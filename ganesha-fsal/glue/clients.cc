@@ -60,6 +60,12 @@ void add_client(rbt_node* node, void* argument) {
 
 }  // namespace
 
+std::optional<layout::NetAddress> caller_address() {
+  if (op_ctx == nullptr || op_ctx->client == nullptr) return std::nullopt;
+  const auto address = layout::make_address(address_of(*op_ctx->client), 0);
+  return address ? std::optional(*address) : std::nullopt;
+}
+
 std::map<ClientId, NfsClient> nfs_clients() {
   if (ht_confirmed_client_id == nullptr) return {};  // exports are made before it is
   List list{.clients = {}, .now = lease_time()};

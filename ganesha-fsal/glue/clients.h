@@ -5,13 +5,18 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "ganesha-fsal/server/environment.h"
+#include "layout/net_address.h"
 
 namespace weft::mds {
 
 // Every confirmed client id. What the client chose as its owner is shown with \x.. for all but
 // printable ASCII, cut at 128 bytes.
 [[nodiscard]] std::map<ClientId, NfsClient> nfs_clients();
+
+// Where the request that this thread carries out comes from; nullopt: from nobody.
+[[nodiscard]] std::optional<layout::NetAddress> caller_address();
 
 }  // namespace weft::mds

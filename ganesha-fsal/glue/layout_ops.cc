@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "ganesha-fsal/files/policies.h"
+#include "ganesha-fsal/glue/clients.h"
 #include "ganesha-fsal/glue/convert.h"
 #include "ganesha-fsal/glue/export.h"
 #include "ganesha-fsal/glue/guard.h"
@@ -66,6 +67,7 @@ nfsstat4 layoutget(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutget_arg
   request.fsal = kFsalId;
   request.export_id = this_export().export_id;
   request.with_open = arg->with_open;
+  request.from = caller_address();
   const auto policy = placement_for(server.names(), handle.file, this_export().policy());
   if (!policy) return to_nfsstat(policy.error().code);
   // Not later: what is granted is in the journal before anything may come of it, recalls and
@@ -247,9 +249,9 @@ nfsstat4 getdeviceinfo(fsal_module* /*fsal*/, XDR* body, layouttype4 type,
   if (!id) return NFS4ERR_INVAL;
   const auto store = exports().store_of(id->export_id);
   if (store == nullptr) return NFS4ERR_NOENT;
-  const auto encoded = store->server->data().device_body(*id, type == LAYOUT4_FLEX_FILES
-                                                                  ? layout::LayoutType::kFlexFiles
-                                                                  : layout::LayoutType::kFiles);
+  const auto encoded = store->server->data().device_body(
+      *id, type == LAYOUT4_FLEX_FILES ? layout::LayoutType::kFlexFiles : layout::LayoutType::kFiles,
+      caller_address());
   if (!encoded) return to_nfsstat(encoded.error().code);
   return put(body, *encoded) ? NFS4_OK : NFS4ERR_TOOSMALL;
 }

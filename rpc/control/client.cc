@@ -7,6 +7,7 @@
 #include <boost/asio/connect.hpp>
 #include <random>
 
+#include "rpc/control/register_networks.h"
 #include "rpc/control/register_transports.h"
 #include "rpc/peer/connection.h"
 #include "rpc/peer/io_thread.h"
@@ -162,7 +163,9 @@ void Client::Impl::send_registration() {
   const auto answered = [this, attempt = attempt_](Result<Registered> answer) {
     if (attempt == attempt_) on_answer(attempt, std::move(answer));
   };
-  if (connection_->version() >= kVersionWithRdma) {
+  if (connection_->version() >= kVersionWithNetworks) {
+    connection_->call(RegisterNetworks{events_.registration()}, config_.connect_timeout, answered);
+  } else if (connection_->version() >= kVersionWithRdma) {
     connection_->call(RegisterTransports{events_.registration()}, config_.connect_timeout,
                       answered);
   } else {

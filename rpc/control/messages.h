@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "layout/client_network.h"
 #include "layout/load.h"
 #include "layout/net_address.h"
 #include "layout/object_id.h"
@@ -107,12 +108,15 @@ struct Register {
   std::string name;         // for people: the host's name, or what the configuration says
   std::string version;
   std::string domain;                         // failure domain
-  std::vector<layout::NetAddress> addresses;  // where NFS clients reach it, preferred first
+  std::vector<layout::NetAddress> addresses;  // preferred first; `networks` are of clients alone
   Space space;
   LocalEndpoint local;  // where it serves processes of its machine, besides
   StoreState state;     // that the store is in, durably
-  // By RDMA, of RegisterTransports alone; together with `addresses` at most kMaxAddresses.
+  // By RDMA, of RegisterTransports and RegisterNetworks alone; together with `addresses` at most
+  // kMaxAddresses.
   std::vector<layout::NetAddress> rdma;
+  // Of RegisterNetworks alone.
+  std::vector<layout::ClientNetwork> networks;
   friend bool operator==(const Register&, const Register&) = default;
 };
 template <class Io>

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "rpc/control/register_networks.h"
 #include "rpc/control/register_transports.h"
 #include "rpc/peer/connection.h"
 #include "rpc/peer/endpoint.h"
@@ -42,6 +43,10 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
         });
     registration_.on<RegisterTransports>(
         [this](const PeerPtr& peer, RegisterTransports request, Done<Registered> done) {
+          on_register(peer, std::move(request.all), std::move(done));
+        });
+    registration_.on<RegisterNetworks>(
+        [this](const PeerPtr& peer, RegisterNetworks request, Done<Registered> done) {
           on_register(peer, std::move(request.all), std::move(done));
         });
   }
@@ -205,7 +210,8 @@ bool Server::Impl::outlives_key(const PeerPtr& peer) {
 void Server::Impl::on_call(const PeerPtr& peer, std::uint32_t verb, const Bytes& arguments,
                            Connection::Responder respond) {
   if (outlives_key(peer)) return;
-  if (verb == Register::kVerb || verb == RegisterTransports::kVerb) {
+  if (verb == Register::kVerb || verb == RegisterTransports::kVerb ||
+      verb == RegisterNetworks::kVerb) {
     return registration_.serve(peer, verb, arguments, std::move(respond));
   }
   if (peer->ds_id == 0) {

@@ -4,6 +4,7 @@
 
 #include "rpc/control/messages.h"
 #include "rpc/control/options.h"
+#include "rpc/control/register_networks.h"
 #include "rpc/control/register_transports.h"
 #include "rpc/peer/call.h"
 #include "rpc/peer/secure_channel.h"
@@ -39,7 +40,7 @@ void channel(SecureChannel::Role role, std::span<const std::byte> input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto input = std::as_bytes(std::span(data + 1, size - 1));
-  switch (data[0] % 30) {
+  switch (data[0] % 33) {
     case 0: channel(SecureChannel::Role::kAccepting, input); break;
     case 1: channel(SecureChannel::Role::kConnecting, input); break;
     case 2: (void)decode_message(input, 1); break;
@@ -57,6 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 28: message<SegmentCounts>(input); break;
     case 29: message<Options>(input); break;
     case 30: message<RegisterTransports>(input); break;
+    case 31: message<RegisterNetworks>(input); break;
     case 3: message<Register>(input); break;
     case 4: message<Registered>(input); break;
     case 5: message<Heartbeat>(input); break;

@@ -157,6 +157,37 @@ TEST_CASE("clients are told of RDMA before TCP, by another device, for as long a
   CHECK(f.registry->device_for({&id, 1}).value()->members.at(0).addresses.size() == 1);
 }
 
+TEST_CASE("networks of clients are durable, and make another device when they change") {
+  Fixture f;
+  const std::uint32_t id = f.add(1);
+  const auto before = f.registry->device_for({&id, 1}).value();
+  const auto far = layout::make_address("203.0.113.9", 0).value();
+  const auto near = layout::make_address("10.1.2.3", 0).value();
+  CHECK(f.registry->is_for(id, far));
+  CHECK(f.registry->is_for(id, std::nullopt));
+  CHECK(f.registry->is_for(99, near));
+  auto in_networks = request(1);
+  in_networks.networks = {{.name = "storage",
+                           .addresses = {layout::make_address("10.0.0.1", 2049).value()},
+                           .clients = {layout::parse_range("10.0.0.0/8").value()}}};
+  REQUIRE(f.registry->register_server(kFrom, in_networks));
+  const auto with = f.registry->device_for({&id, 1}).value();
+  CHECK(with->number != before->number);
+  CHECK(layout::addresses_for(with->members.at(0), near).size() == 1);
+  CHECK(layout::addresses_for(with->members.at(0), far).empty());
+  f.registry = f.open();
+  CHECK(f.registry->find(1)->record.networks == in_networks.networks);
+  CHECK(f.registry->device_for({&id, 1}).value()->number == with->number);
+  CHECK(f.registry->is_for(id, near));
+  CHECK_FALSE(f.registry->is_for(id, far));
+  CHECK_FALSE(f.registry->is_for(id, std::nullopt));
+  f.now += 500s;
+  in_networks.networks.front().clients.push_back(layout::parse_range("203.0.113.0/24").value());
+  REQUIRE(f.registry->register_server(kFrom, in_networks));
+  CHECK(f.registry->device_for({&id, 1}).value()->number != with->number);
+  CHECK(f.registry->is_for(id, far));
+}
+
 TEST_CASE("a lease is granted to a data server that has its fences, for each connection anew") {
   Fixture f;
   f.add(1);
@@ -565,8 +596,20 @@ TEST_CASE("records come back equal, damaged ones are corrupt") {
   for (std::size_t size = 0; size < both.size(); ++size) {
     CHECK_FALSE(decode_server(std::string_view(both).substr(0, size)));
   }
-  both[3] = 4;
-  CHECK(decode_server(both).error() == Errc::kNotSupported);
+  both[3] = 4;  // with networks, of which there are none
+  CHECK(decode_server(both).error() == Errc::kCorrupt);
+  record.networks = {{.name = "n", .addresses = {kFrom}, .clients = {{.start = {}, .bits = 0}}}};
+  for (const bool rdma : {true, false}) {
+    if (!rdma) record.rdma.clear();
+    std::string all = encode(record);
+    CHECK(all[3] == 4);
+    CHECK(decode_server(all).value() == record);
+    for (std::size_t size = 0; size < all.size(); ++size) {
+      CHECK_FALSE(decode_server(std::string_view(all).substr(0, size)));
+    }
+    all[3] = 5;
+    CHECK(decode_server(all).error() == Errc::kNotSupported);
+  }
   CHECK_FALSE(decode_fence("x"));
   CHECK_FALSE(decode_u32("x"));
 }

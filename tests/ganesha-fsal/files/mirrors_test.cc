@@ -366,6 +366,21 @@ TEST_CASE_METHOD(MirrorsTest, "layouts for reading name all current copies that 
   CHECK(mirrors->servers_for(f, *mirrors->look(f), Access::kRead, 2)->ds_ids.size() == 2);
 }
 
+TEST_CASE_METHOD(MirrorsTest, "a client is sent to read where it has a way to, and stays there") {
+  REQUIRE(begin());
+  const auto reading = [&](std::set<std::uint32_t> ways) {
+    return mirrors->servers_for(f, *mirrors->look(f), Access::kRead, 58,
+                                [ways](std::uint32_t ds_id) { return ways.contains(ds_id); });
+  };
+  using Ids = std::vector<std::uint32_t>;
+  CHECK(reading({1, 2})->ds_ids == Ids{1, 2});
+  CHECK(reading({2, 3})->ds_ids == Ids{3, 2});
+  CHECK(reading({1, 3}).error() == Errc::kLayoutTryLater);
+  CHECK(FileTable::Looking(files, f)
+            ->reads.out.empty());  // renewed by nobody: there is nothing better for it
+  CHECK(reading({1, 2, 3, 4}));
+}
+
 TEST_CASE_METHOD(MirrorsTest,
                  "where the first copy may be ahead, it alone is read while others write") {
   const auto duplicate = make(layout::Duplication::kServerAsync);

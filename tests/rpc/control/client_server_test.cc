@@ -62,6 +62,7 @@ struct Mds : ServerEvents {
   void on_register(const layout::NetAddress&, Register request, Done<Registered> done) override {
     log.note("register " + request.name);
     if (!request.rdma.empty()) log.note("by rdma at " + to_string(request.rdma.front()));
+    if (!request.networks.empty()) log.note("in network " + request.networks.front().name);
     if (refuse) return done(fail(Errc::kInvalid, "not one of ours"));
     Registered answer;
     answer.ds_id = request.ds_id == 0 ? 7 : request.ds_id;
@@ -104,6 +105,7 @@ struct DataServer : ClientEvents {
   std::uint32_t ds_id = 0;
   bool reject = false;
   std::vector<layout::NetAddress> rdma;
+  std::vector<layout::ClientNetwork> networks;
   TimePoint lease_from;
 
   Register registration() override {
@@ -111,6 +113,7 @@ struct DataServer : ClientEvents {
     request.name = name;
     request.ds_id = ds_id;
     request.rdma = rdma;
+    request.networks = networks;
     return request;
   }
   void on_registered(Registered answer, Done<void> done) override {
@@ -226,10 +229,14 @@ TEST_CASE("a metadata server is told of RDMA if it knows of it, and again when t
   CHECK(both.mds.log.count("down 7") == 1);
 }
 
-TEST_CASE("servers of the version before RDMA are registered with as they know it") {
-  const peer::Versions before{.least = 3, .most = 3};
+TEST_CASE("servers of a version before are registered with as they know it") {
+  const std::uint32_t known = GENERATE(3U, 4U, 5U);  // before RDMA, before networks, now
+  const peer::Versions before{.least = 3, .most = known};
   Both both;
   both.ds.rdma = {layout::make_address("192.0.2.7", 20049).value()};
+  both.ds.networks = {{.name = "n",
+                       .addresses = {layout::make_address("192.0.2.7", 2049).value()},
+                       .clients = {layout::parse_range("192.0.2.0/24").value()}}};
   auto served = server_config();
   const bool old_server = GENERATE(true, false);
   if (old_server) served.versions = before;
@@ -242,7 +249,8 @@ TEST_CASE("servers of the version before RDMA are registered with as they know i
   REQUIRE(both.ds.log.await("registered"));
   CHECK(both.mds.log.await("beat"));
   CHECK(both.mds.log.count("register ds") == 1);
-  CHECK(both.mds.log.count("by rdma at 192.0.2.7:20049") == 0);
+  CHECK(both.mds.log.count("by rdma at 192.0.2.7:20049") == (known > 3 ? 1 : 0));
+  CHECK(both.mds.log.count("in network n") == (known > 4 ? 1 : 0));
   both.client.reset();
 }
 

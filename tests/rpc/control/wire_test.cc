@@ -4,6 +4,7 @@
 
 #include "rpc/control/messages.h"
 #include "rpc/control/options.h"
+#include "rpc/control/register_networks.h"
 #include "rpc/control/register_transports.h"
 
 using namespace weft;
@@ -97,6 +98,19 @@ TEST_CASE("the bytes of messages: registration and heartbeats") {
   xdr::Encoder many;
   encode(many, both);
   CHECK_FALSE(decode<RegisterTransports>(many.bytes()));
+  both.all.rdma.clear();
+  RegisterNetworks networks{both.all};
+  networks.all.networks = {{.name = "n",
+                            .addresses = {addresses().front()},
+                            .clients = {layout::parse_range("192.0.2.0/24").value()}}};
+  check_bytes(networks,
+              plain + "00000000" + "00000001" + "000000016e000000" +
+                  "0000000100000003746370000000000d3139322e302e322e372e382e31000000" +
+                  "0000000100000003746370000000000d3139322e302e322e302e302e3000000000000018");
+  networks.all.networks.push_back(networks.all.networks.front());  // named alike
+  xdr::Encoder alike;
+  encode(alike, networks);
+  CHECK_FALSE(decode<RegisterNetworks>(alike.bytes()));
   check_bytes(
       Registered{uuid(3), 5, 12, 1000, kFences},
       "030405060708090a0b0c0d0e0f10111200000005000000000000000c000003e8000000020000000111223344"

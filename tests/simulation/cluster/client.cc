@@ -181,7 +181,7 @@ Client::Layout* Client::layout_of(mds::FileId file, bool writes) {
         if (!answer.granted) return answer;
         answer.held = HeldLayout::make(
             policy_.type, answer.granted->body, [&](const layout::DeviceIdBytes& device) {
-              return server.data().device_body(*layout::unpack(device), policy_.type);
+              return server.data().device_body(*layout::unpack(device), policy_.type, {});
             });
         return answer;
       },
