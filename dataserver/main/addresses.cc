@@ -17,13 +17,61 @@ bool is_wildcard(const layout::NetAddress& address) {
 
 constexpr std::string_view kRdma = "rdma://";
 
+bool by_rdma(const layout::DeviceAddress& address) {
+  return address.transport == layout::Transport::kRdma;
+}
+
+Result<layout::DeviceAddress> read_device_address(std::string_view text, ReadAddress read) {
+  const bool rdma = text.starts_with(kRdma);
+  auto address = rdma ? parse_rdma_address(text, read) : read(text);
+  if (!address) return pass(address);
+  return layout::DeviceAddress(*address, rdma ? layout::Transport::kRdma : layout::Transport::kTcp);
+}
+
 Result<> set_addresses(const TomlField::Value& value, std::vector<layout::NetAddress>& by_tcp,
                        std::vector<layout::NetAddress>& rdma, ReadAddress read) {
   for (const std::string& text : value.list) {
-    const bool by_rdma = text.starts_with(kRdma);
-    auto address = by_rdma ? parse_rdma_address(text, read) : read(text);
-    if (!address) return pass(address);
-    (by_rdma ? rdma : by_tcp).push_back(*address);
+    auto one = read_device_address(text, read);
+    if (!one) return pass(one);
+    (by_rdma(*one) ? rdma : by_tcp).push_back(one->address);
+  }
+  return {};
+}
+
+std::string network_text(const layout::ClientNetwork& network) {
+  return fmt::format("{}: {} for {}", network.name, list_text(network.addresses),
+                     list_text(network.clients));
+}
+
+std::vector<layout::NetAddress> told_rdma(const DsConfig& config, const std::vector<bool>& bound) {
+  const bool any = std::ranges::find(bound, true) != bound.end();
+  if (!config.advertise.empty() || !config.advertise_rdma.empty()) {
+    return any ? config.advertise_rdma : std::vector<layout::NetAddress>{};
+  }
+  std::vector<layout::NetAddress> told;
+  for (std::size_t i = 0; i < config.listen_rdma.size() && i < bound.size(); ++i) {
+    if (bound[i]) told.push_back(config.listen_rdma[i]);
+  }
+  return told;
+}
+
+std::vector<layout::ClientNetwork> told_networks(const DsConfig& config, bool rdma) {
+  std::vector<layout::ClientNetwork> told = config.networks;
+  for (layout::ClientNetwork& network : told) {
+    if (!rdma) std::erase_if(network.addresses, &by_rdma);
+  }
+  std::erase_if(told, [](const auto& network) { return network.addresses.empty(); });
+  return told;
+}
+
+Result<> check_networks(const DsConfig& config) {
+  if (auto good = layout::validate(config.networks); !good) return good;
+  for (const layout::ClientNetwork& network : config.networks) {
+    if (std::ranges::any_of(network.addresses, &by_rdma) && config.listen_rdma.empty()) {
+      return fail(Errc::kInvalid, fmt::format("network '{}' tells of RDMA, and server.listen has "
+                                              "none",
+                                              network.name));
+    }
   }
   return {};
 }
@@ -55,52 +103,85 @@ Result<layout::NetAddress> parse_rdma_address(std::string_view text, ReadAddress
   return read(text);
 }
 
-std::vector<layout::NetAddress> told_tcp(const DsConfig& config) {
-  const bool said = !config.advertise.empty() || !config.advertise_rdma.empty();
-  return said ? config.advertise : config.listen;
+TomlField device_addresses_field(std::string key, std::vector<layout::DeviceAddress>& into,
+                                 ReadAddress read) {
+  return {std::move(key), TomlField::Kind::kTextList,
+          [&into, read](const TomlField::Value& value) -> Result<> {
+            for (const std::string& text : value.list) {
+              auto address = read_device_address(text, read);
+              if (!address) return pass(address);
+              into.push_back(*address);
+            }
+            return {};
+          },
+          [&into] { return list_text(into); }};
 }
 
-std::vector<layout::NetAddress> told_rdma(const DsConfig& config, const std::vector<bool>& bound) {
+TomlField ranges_field(std::string key, std::vector<layout::AddressRange>& into) {
+  return {std::move(key), TomlField::Kind::kTextList,
+          [&into](const TomlField::Value& value) -> Result<> {
+            for (const std::string& text : value.list) {
+              auto range = layout::parse_range(text);
+              if (!range) return pass(range);
+              into.push_back(*range);
+            }
+            return {};
+          },
+          [&into] { return list_text(into); }};
+}
+
+TomlField networks_field(std::vector<layout::ClientNetwork>& into,
+                         std::function<std::vector<TomlField>(layout::ClientNetwork&)> fields) {
+  return {.key = "network",
+          .kind = TomlField::Kind::kTables,
+          .set = {},
+          .show =
+              [&into] {
+                std::string text;
+                for (const layout::ClientNetwork& network : into) {
+                  text += (text.empty() ? "" : "; ") + network_text(network);
+                }
+                return text;
+              },
+          .begin = [&into, fields = std::move(fields)] { return fields(into.emplace_back()); }};
+}
+
+Told told(const DsConfig& config, const std::vector<bool>& bound) {
+  const bool said = !config.advertise.empty() || !config.advertise_rdma.empty();
   const bool any = std::ranges::find(bound, true) != bound.end();
-  if (!config.advertise.empty() || !config.advertise_rdma.empty()) {
-    return any ? config.advertise_rdma : std::vector<layout::NetAddress>{};
-  }
-  std::vector<layout::NetAddress> told;
-  for (std::size_t i = 0; i < config.listen_rdma.size() && i < bound.size(); ++i) {
-    if (bound[i]) told.push_back(config.listen_rdma[i]);
-  }
-  return told;
+  return {.tcp = said ? config.advertise : config.listen,
+          .rdma = told_rdma(config, bound),
+          .networks = told_networks(config, any)};
 }
 
 Result<> check_told(const DsConfig& config) {
-  const auto told = told_tcp(config);
-  const auto rdma = told_rdma(config, std::vector<bool>(config.listen_rdma.size(), true));
-  if (told.empty()) {
+  const auto [tcp, rdma, _] = told(config, std::vector<bool>(config.listen_rdma.size(), true));
+  if (tcp.empty()) {
     return fail(Errc::kInvalid, "server.advertise needs an address for TCP, too");
   }
   if (!config.advertise_rdma.empty() && config.listen_rdma.empty()) {
     return fail(Errc::kInvalid, "server.advertise tells of RDMA, and server.listen has none");
   }
-  if (told.size() + rdma.size() > layout::kMaxAddresses) {
+  if (tcp.size() + rdma.size() > layout::kMaxAddresses) {
     return fail(Errc::kInvalid, fmt::format("clients are told at most {} addresses: set "
                                             "server.advertise",
                                             layout::kMaxAddresses));
   }
-  if (std::ranges::any_of(told, is_wildcard) || std::ranges::any_of(rdma, is_wildcard)) {
+  if (std::ranges::any_of(tcp, is_wildcard) || std::ranges::any_of(rdma, is_wildcard)) {
     return fail(Errc::kInvalid,
                 "clients cannot reach a wildcard address: set server.advertise to addresses they "
                 "can reach");
   }
   const auto no_port = [](const auto& address) { return address.port == 0; };
-  if (std::ranges::any_of(told, no_port) || std::ranges::any_of(rdma, no_port)) {
+  if (std::ranges::any_of(tcp, no_port) || std::ranges::any_of(rdma, no_port)) {
     return fail(Errc::kInvalid, "server.advertise needs ports that clients can reach");
   }
   if (std::ranges::any_of(rdma, [&](const auto& address) {
-        return std::ranges::any_of(told, [&](const auto& tcp) { return tcp.port == address.port; });
+        return std::ranges::any_of(tcp, [&](const auto& one) { return one.port == address.port; });
       })) {
     return fail(Errc::kInvalid, "server.advertise has a port both for TCP and for RDMA");
   }
-  return {};
+  return check_networks(config);
 }
 
 Result<> check_listen(const DsConfig& config) {

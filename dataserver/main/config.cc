@@ -90,6 +90,14 @@ std::vector<Field> server_fields(DsConfig& config, ReadAddress read) {
   };
 }
 
+std::vector<Field> network_fields(layout::ClientNetwork& network, ReadAddress read) {
+  return {
+      text_field("network.name", network.name),
+      device_addresses_field("network.addresses", network.addresses, read),
+      ranges_field("network.clients", network.clients),
+  };
+}
+
 }  // namespace
 
 Result<HostPort> parse_host_port(std::string_view text) {
@@ -171,6 +179,9 @@ Result<> check_segments(const DsConfig& config) {
 
 std::vector<TomlField> config_fields(DsConfig& config, ReadAddress read) {
   std::vector<Field> fields = server_fields(config, read);
+  fields.push_back(networks_field(config.networks, [read](layout::ClientNetwork& network) {
+    return network_fields(network, read);
+  }));
   fields.push_back(text_field("store.path", config.store.path));
   fields.push_back(flag_field("store.create", config.store.create));
   fields.push_back(mode_field("store.mode", config.store.mode));

@@ -19,6 +19,7 @@
 #include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
 #include "dataserver/targets/target_link.h"
+#include "layout/client_network.h"
 #include "layout/net_address.h"
 #include "rpc/base/machine.h"
 
@@ -36,6 +37,7 @@ struct DsConfig {
   std::vector<layout::NetAddress> listen_rdma;     // of it, by RDMA
   std::vector<layout::NetAddress> advertise;       // what clients are told; `listen` when not given
   std::vector<layout::NetAddress> advertise_rdma;  // of it, by RDMA
+  std::vector<layout::ClientNetwork> networks;     // [[network]]: name, addresses, clients
   std::string name;                                // the host's name when not given
   std::string failure_domain;
   unsigned threads = 0;  // 0: one for each CPU this process may use

@@ -239,6 +239,7 @@ control::Register ControlLink::registration() {
     return std::pair(identity_, state_);
   }();
   const DsConfig& config = parts_.config;
+  Told told = parts_.told();
   return {.store = identity.uuid,
           .cluster = identity.cluster,
           .ds_id = identity.ds_id,
@@ -246,11 +247,12 @@ control::Register ControlLink::registration() {
           .name = config.name,
           .version = WEFT_VERSION,
           .domain = config.failure_domain,
-          .addresses = told_tcp(config),
+          .addresses = std::move(told.tcp),
           .space = to_space(look().usage),
           .local = local_endpoint(config),
           .state = {state.generation, state.boot},
-          .rdma = parts_.rdma ? parts_.rdma() : std::vector<layout::NetAddress>{}};
+          .rdma = std::move(told.rdma),
+          .networks = std::move(told.networks)};
 }
 
 // On the worker, as join(). Until the state is durable the metadata server takes both it and the

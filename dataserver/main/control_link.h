@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "dataserver/load/sampler.h"
+#include "dataserver/main/addresses.h"
 #include "dataserver/main/config.h"
 #include "dataserver/main/store_chain.h"
 #include "dataserver/main/store_watch.h"
@@ -64,8 +65,7 @@ class ControlLink final : public rpc::control::ClientEvents,
     StoreState state;        // of the store, when it started
     std::function<rpc::control::Counters()> session_counts;  // connections and sessions only
     std::function<void()> on_first_registration;             // on a thread of this class
-    // What clients are told for RDMA; none if not given. On the control thread.
-    std::function<std::vector<layout::NetAddress>()> rdma;
+    std::function<Told()> told;  // where it is, as of now; on the control thread
   };
 
   explicit ControlLink(Parts parts);

@@ -150,7 +150,7 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
                                                                .sessions = now.sessions};
                                },
                            .on_first_registration = [this] { may_serve_.store(true); },
-                           .rdma = [this] { return rdma_addresses(); }});
+                           .told = [this] { return told_now(); }});
     control_->tell_options(config_values(config_));
     patient_sizes_ = std::make_unique<PatientSizes>(
         *control_, rings, system_clock(),
@@ -337,18 +337,18 @@ void DataServer::ready_by_rdma(const Result<>& ready) {
   tell_rdma();
 }
 
-std::vector<layout::NetAddress> DataServer::rdma_addresses() const {
+Told DataServer::told_now() const {
   const MutexLock lock(told_mutex_);
-  return told_rdma_;
+  return told_;
 }
 
 // While the disk hangs what clients are told stays: they come back by what they know.
 void DataServer::tell_rdma() {
-  auto now = told_rdma(config_, rdma_->bound());
+  auto now = told(config_, rdma_->bound());
   {
     const MutexLock lock(told_mutex_);
-    if (now == told_rdma_) return;
-    told_rdma_ = std::move(now);
+    if (now == told_) return;
+    told_ = std::move(now);
   }
   if (control_ != nullptr) control_->addresses_changed();
 }

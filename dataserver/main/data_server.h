@@ -82,7 +82,7 @@ class DataServer {
   void listen_by_rdma();
   void ready_by_rdma(const Result<>& ready);
   void tell_rdma();
-  [[nodiscard]] std::vector<layout::NetAddress> rdma_addresses() const;
+  [[nodiscard]] Told told_now() const;
   void join_when_able();
   void next_mds();
   [[nodiscard]] std::function<bool()> out_of_touch();
@@ -139,7 +139,7 @@ class DataServer {
   unsigned ticks_without_rdma_ = 0;
   std::string no_rdma_;  // why there is none now, as was said last
   mutable Mutex told_mutex_;
-  std::vector<layout::NetAddress> told_rdma_ WEFT_GUARDED_BY(told_mutex_);  // what clients are told
+  Told told_ WEFT_GUARDED_BY(told_mutex_) = told(config_, {});
 };
 
 }  // namespace weft::ds

@@ -38,6 +38,7 @@ std::string_view kind_text(Kind kind) {
     case Kind::kSeconds:
       return "a number of seconds, or a string like \"30 s\", \"5 min\", \"7 d\"";
     case Kind::kBytes: return "a size in bytes, or a string like \"64 MiB\"";
+    case Kind::kTables: return "tables, each with its heading in double brackets";
   }
   return "something else";
 }
@@ -58,7 +59,8 @@ class Reader {
       }
       const auto field = std::ranges::find(fields_, path, &TomlField::key);
       if (field == fields_.end()) return unknown(path, key.source());
-      if (auto read = value(*field, node); !read) return read;
+      const bool many = field->kind == Kind::kTables;
+      if (auto read = many ? tables(*field, node) : value(*field, node); !read) return read;
     }
     return {};
   }
@@ -69,6 +71,18 @@ class Reader {
   }
 
  private:
+  [[nodiscard]] Result<> tables(const TomlField& field, const toml::node& node) const {
+    if (!node.is_array_of_tables()) {
+      return wrong(node.source(), fmt::format("{} must be {}", field.key, kind_text(field.kind)));
+    }
+    for (const toml::node& one : *node.as_array()) {
+      const std::vector<TomlField> fields = field.begin();
+      const Reader reader(name_, fields);
+      if (auto read = reader.table(*one.as_table(), field.key + "."); !read) return read;
+    }
+    return {};
+  }
+
   [[nodiscard]] Result<> value(const TomlField& field, const toml::node& node) const {
     TomlField::Value value;
     if (!take(field.kind, node, value)) {
@@ -117,6 +131,7 @@ class Reader {
         }
         return true;
       }
+      case Kind::kTables: return false;
     }
     return false;
   }

@@ -26,16 +26,18 @@ struct TomlField {
     bool boolean = false;
     std::vector<std::string> list;
   };
-  enum class Kind { kText, kNumber, kBoolean, kTextList, kBytes, kSeconds };
+  enum class Kind { kText, kNumber, kBoolean, kTextList, kBytes, kSeconds, kTables };
 
   std::string key;  // "listen", or "section.key"
   // kTextList: or one string. kBytes, kSeconds: a number, or text like "64 MiB", "5 min"; they give
-  // `number`.
+  // `number`. kTables: any number of [[key]].
   Kind kind;
   // Takes the value over; an error's text says what is wrong with it.
   std::function<Result<>(const Value&)> set;
   // The value that holds, as a file may have it; empty: none. Null where nobody asks.
   std::function<std::string()> show = {};
+  // kTables: makes one more, and returns the fields of that one, by "key.name"; instead of set().
+  std::function<std::vector<TomlField>()> begin = {};
 };
 
 // kInvalid with "<name>:<line>: ..." for whatever is wrong first.

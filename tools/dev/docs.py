@@ -131,8 +131,10 @@ def values_word(text: str, constant: str) -> str:
 
 TOML_KINDS = {"text": "text", "flag": "true, false", "addresses": "addresses",
               "transports": "addresses, of RDMA as well", "log_level":
-              "trace, debug, info, warn, error, off", "metrics": "an address", "mode":
-              "buffered, direct", "permissions": "permissions in octal", "users": "users",
+              "trace, debug, info, warn, error, off",
+              "device_addresses": "addresses, of RDMA as well", "ranges": "ranges of addresses",
+              "metrics": "an address", "mode": "buffered, direct",
+              "permissions": "permissions in octal", "users": "users",
               "cache_size": "a size; 0, or 1 MiB at least"}
 TOML_RAW = {"kText": "text", "kTextList": "a list", "kNumber": "a number", "kBytes": "a size"}
 TOML_FILES = {"weft-ds.toml": "dataserver/main/config.cc",
@@ -171,7 +173,7 @@ def toml_options(name: str) -> list[tuple[str, str, str]]:
         else:
             values = TOML_KINDS[kind]
         rows.append((key, values, default.get(key, "")))
-    tables = "server|target|store|cache|segments|load|mirror|cluster"
+    tables = "server|network|target|store|cache|segments|load|mirror|cluster"
     named = set(re.findall(rf'"((?:{tables})\.\w+)",', text))
     if named != {key for key, _, _ in rows}:
         raise Unreadable(f"{TOML_FILES[name]}: {sorted(named ^ {key for key, _, _ in rows})}")
@@ -183,7 +185,7 @@ def manual_defaults(name: str) -> dict[str, str]:
     for benchmarks, and nowhere else than there."""
     found, table = {}, ""
     for line in read(f"docs/man/{name}.5.scd").splitlines():
-        if heading := re.fullmatch(r"# \[(\w+)\]", line):
+        if heading := re.fullmatch(r"# \[+(\w+)\]+", line):
             table = heading.group(1)
         elif line.startswith("*") and "* = " in line and "*emulated_disk*" not in line:
             for key, said in re.findall(r"\*(\w+)\* = (.*?)(?=, \*\w+\* = |$)", line):

@@ -327,15 +327,15 @@ TEST_CASE("clients are told of RDMA where it listens, or of what advertise says"
   };
   using Texts = std::vector<std::string>;
   const DsConfig all = of("");
-  CHECK(texts(told_tcp(all)) == Texts{"10.0.0.1:2051"});
-  CHECK(texts(told_rdma(all, {true, true})) == Texts{"10.0.0.1:20049", "10.0.0.2:20049"});
-  CHECK(texts(told_rdma(all, {false, true})) == Texts{"10.0.0.2:20049"});
-  CHECK(told_rdma(all, {false, false}).empty());
+  CHECK(texts(told(all, {}).tcp) == Texts{"10.0.0.1:2051"});
+  CHECK(texts(told(all, {true, true}).rdma) == Texts{"10.0.0.1:20049", "10.0.0.2:20049"});
+  CHECK(texts(told(all, {false, true}).rdma) == Texts{"10.0.0.2:20049"});
+  CHECK(told(all, {false, false}).rdma.empty());
   const DsConfig said = of("advertise = [\"192.0.2.1:2051\", \"rdma://192.0.2.1\"]\n");
-  CHECK(texts(told_tcp(said)) == Texts{"192.0.2.1:2051"});
-  CHECK(texts(told_rdma(said, {false, true})) == Texts{"192.0.2.1:20049"});
-  CHECK(told_rdma(said, {false, false}).empty());
-  CHECK(told_rdma(of("advertise = [\"192.0.2.1:2051\"]\n"), {true, true}).empty());
+  CHECK(texts(told(said, {}).tcp) == Texts{"192.0.2.1:2051"});
+  CHECK(texts(told(said, {false, true}).rdma) == Texts{"192.0.2.1:20049"});
+  CHECK(told(said, {false, false}).rdma.empty());
+  CHECK(told(of("advertise = [\"192.0.2.1:2051\"]\n"), {true, true}).rdma.empty());
 }
 
 TEST_CASE("what cannot be told of RDMA is refused") {
@@ -359,6 +359,64 @@ TEST_CASE("what cannot be told of RDMA is refused") {
   CHECK(check_config(config, false));
   config.advertise.clear();
   CHECK_FALSE(check_config(config, false));  // TCP is left out
+}
+
+TEST_CASE("networks of clients are tables of their own, as many as there are") {
+  const std::string listen = "[server]\nlisten = [\"10.0.0.1:2051\", \"rdma://10.0.0.1\"]\n";
+  const std::string storage =
+      "[[network]]\nname = \"storage\"\naddresses = [\"rdma://10.0.0.1\", \"10.0.0.1:2051\"]\n"
+      "clients = [\"10.0.0.0/8\", \"2001:db8::/32\"]\n";
+  const std::string office =
+      "[[network]]\nname = \"office\"\naddresses = \"192.0.2.1:2051\"\nclients = "
+      "\"192.0.2.0/24\"\n";
+  const auto config = parse_config(listen + storage + office, "ds.toml").value();
+  REQUIRE(config.networks.size() == 2);
+  CHECK(config.networks[0].name == "storage");
+  CHECK(list_text(config.networks[0].addresses) == "rdma://10.0.0.1:20049, 10.0.0.1:2051");
+  CHECK(list_text(config.networks[1].clients) == "192.0.2.0/24");
+  const auto shown = config_values(config);
+  const auto value = std::ranges::find(shown, "network", &ConfigValue::key);
+  REQUIRE(value != shown.end());
+  CHECK(value->value ==
+        "storage: rdma://10.0.0.1:20049, 10.0.0.1:2051 for 10.0.0.0/8, 2001:db8::/32; "
+        "office: 192.0.2.1:2051 for 192.0.2.0/24");
+  CHECK(value->by_default.empty());
+  CHECK(told(config, {true}).networks == config.networks);
+  // Without a device its addresses are not told; nor is a network that has no others.
+  CHECK(list_text(told(config, {false}).networks[0].addresses) == "10.0.0.1:2051");
+  const std::string lone =
+      "[[network]]\nname = \"ib\"\naddresses = \"rdma://10.0.0.1\"\nclients = \"10.0.0.0/8\"\n";
+  const auto by_rdma = parse_config(listen + lone + office, "ds.toml").value();
+  CHECK(told(by_rdma, {true}).networks.size() == 2);
+  REQUIRE(told(by_rdma, {false}).networks.size() == 1);
+  CHECK(told(by_rdma, {false}).networks[0].name == "office");
+}
+
+TEST_CASE("what is wrong with a network is said with its line, or its name") {
+  CHECK(error_of("[network]\nname = \"n\"\n").contains("ds.toml:1: network must be tables"));
+  CHECK(error_of("network = 5\n").contains("ds.toml:1: network must be tables"));
+  CHECK(error_of("[[network]]\nnames = \"n\"\n")
+            .contains(
+                "ds.toml:2: unknown key 'network.names'; the nearest there is: 'network.name'"));
+  CHECK(error_of("[[networks]]\nname = \"n\"\n").contains("nearest there is: 'network'"));
+  CHECK(error_of("[[network]]\nclients = \"10.0.0.1/8\"\n").contains("10.0.0.0/8 would do"));
+  CHECK(error_of("[[network]]\naddresses = \"10.0.0.1\"\n").contains("network.addresses"));
+  const auto checked = [](const auto& spoil) {
+    auto config = parse_config(kWhole, "ds.toml").value();
+    config.networks = {{.name = "n",
+                        .addresses = {layout::make_address("10.0.0.1", 2051).value()},
+                        .clients = {layout::parse_range("10.0.0.0/8").value()}}};
+    spoil(config);
+    const auto good = check_config(config, false);
+    return good ? std::string() : good.error().text;
+  };
+  CHECK(checked([](auto&) {}).empty());
+  CHECK(checked([](auto& config) {
+          config.networks[0].clients.clear();
+        }).contains("network 'n' needs 1 to 32 ranges"));
+  CHECK(checked([](auto& config) {
+          config.networks[0].addresses[0].transport = layout::Transport::kRdma;
+        }).contains("network 'n' tells of RDMA, and server.listen has none"));
 }
 
 TEST_CASE("a file is read, an absent one is not found") {
