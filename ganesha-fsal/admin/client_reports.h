@@ -25,6 +25,7 @@ struct ClientReport {
   std::uint64_t read_bytes = 0;
   std::uint64_t writes = 0;
   std::uint64_t written_bytes = 0;
+  std::vector<ServerName> no_way;  // data servers none of whose networks it is in
 };
 template <class Io>
 void describe(Io& io, ClientReport& r) {
@@ -42,6 +43,7 @@ void describe(Io& io, ClientReport& r) {
   io("mds_read_bytes", r.read_bytes, newer());
   io("mds_write_calls", r.writes, newer());
   io("mds_written_bytes", r.written_bytes, newer());
+  io("no_way", r.no_way, newer(cut_at(kShortList)));
 }
 
 struct ClientsReport {

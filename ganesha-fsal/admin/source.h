@@ -13,8 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "ganesha-fsal/admin/network_reports.h"
 #include "rpc/base/error.h"
 #include "rpc/xdr/describe.h"
+#include "rpc/xdr/newer.h"
 
 namespace weft::mds {
 
@@ -85,8 +87,9 @@ struct DataServerReport {
   std::string failure_domain;  // empty: its own
   std::string version;         // of weft-ds; empty: not seen since the metadata server started
   DsState state = DsState::kUnknown;
-  std::vector<std::string> addresses;  // "192.0.2.7:2051", where clients reach it
-  std::string store;                   // where its objects are: "folder", "shared memory", "tcp"
+  std::vector<std::string> addresses;   // "192.0.2.7:2051", where servers reach it, and clients do
+  std::vector<NetworkReport> networks;  // unless it has networks
+  std::string store;                    // where its objects are: "folder", "shared memory", "tcp"
   // How the metadata server's own I/O goes there, for clients without layouts: "shared memory",
   // "tcp", or "none" while there was none.
   std::string proxy = "none";
@@ -166,6 +169,7 @@ void describe(Io& io, DataServerReport& r) {
   io("stuck", r.stuck, cut_at(kShortList));
   io("trouble", r.trouble, cut_at(kMaxReportText));
   io("not_accepted", r.not_accepted, cut_at(kMaxReportText));
+  io("networks", r.networks, newer(cut_at(kMaxNetworks)));
 }
 
 // The metadata store (RocksDB).
@@ -604,6 +608,17 @@ void describe(Io& io, MovingReport& r) {
   io("left", r.left);
 }
 
+// A client that gets no layouts, or not all, since it is in no network of some data servers.
+struct NoWayReport {
+  std::string client;
+  std::vector<ServerName> servers;
+};
+template <class Io>
+void describe(Io& io, NoWayReport& r) {
+  io("client", r.client, cut_at(kMaxReportText));
+  io("servers", r.servers, cut_at(kShortList));
+}
+
 struct FileReport {
   std::string path;
   std::uint64_t fileid = 0;
@@ -619,7 +634,8 @@ struct FileReport {
   std::optional<MovingReport> moving;
   std::vector<StripeReport> stripes;  // in stripe order
   std::vector<GrantReport> grants;
-  std::vector<ServerIoReport> io;  // by data server; those that clients told of
+  std::vector<ServerIoReport> io;   // by data server; those that clients told of
+  std::vector<NoWayReport> no_way;  // clients, and the file's data servers they do not reach
 };
 template <class Io>
 void describe(Io& io, FileReport& r) {
@@ -637,6 +653,7 @@ void describe(Io& io, FileReport& r) {
   io("stripes", r.stripes, cut_at(kLongList));
   io("grants", r.grants, cut_at(kLongList));
   io("io", r.io, cut_at(kLongList));
+  io("no_way", r.no_way, newer(cut_at(kShortList)));
 }
 
 // What a data server was asked for, and its answer.

@@ -13,6 +13,7 @@
 #include "ganesha-fsal/server/admin_backup.h"
 #include "ganesha-fsal/server/admin_held.h"
 #include "ganesha-fsal/server/admin_maintenance.h"
+#include "ganesha-fsal/server/admin_networks.h"
 #include "ganesha-fsal/server/metadata_server.h"
 #include "rpc/base/log_text.h"
 
@@ -54,6 +55,7 @@ DataServerReport report_of(const ServerView& view) {
   for (const layout::NetAddress& address : view.record.rdma) {
     report.addresses.push_back(to_string(layout::DeviceAddress(address, layout::Transport::kRdma)));
   }
+  report.networks = networks_report(view.record);
   report.heartbeat_age_ms = static_cast<std::uint64_t>(view.silence.count());
   report.uptime_ms = static_cast<std::uint64_t>(view.uptime.count());
   const control::Heartbeat& beat = view.last;
@@ -247,13 +249,16 @@ Result<std::vector<DataServerReport>> AdminReports::data_servers() {
 ClientsReport AdminReports::clients() const {
   ClientsReport report{.lease_ms = to_ms(environment().lease), .count = 0, .clients = {}};
   std::map<ClientId, ClientReport> rows;
+  const Registry& registry = server_.cluster().registry();
+  const auto ds_ids = registry.ids();
   for (const auto& [id, client] : environment().clients()) {
     rows[id] = {.id = id,
                 .address = client.address,
                 .owner = client.owner,
                 .minor_version = client.minor_version,
                 .opens = client.opens,
-                .renewed_ms = to_ms(client.renewed)};
+                .renewed_ms = to_ms(client.renewed),
+                .no_way = no_way(registry, client.address, ds_ids)};
   }
   for (const auto& [id, moved] : server_.traffic().all()) {
     const auto row = rows.find(id);
@@ -416,7 +421,11 @@ Result<FileReport> AdminReports::file(const std::string& path) {
   report.layout_type = "none";
   auto map = server_.names().layout(attributes.id);
   if (!map) return pass(map);
-  if (*map) add_layout(report, **map, found->where.export_id);
+  if (*map) {
+    add_layout(report, **map, found->where.export_id);
+    report.no_way =
+        without_way(server_.cluster().registry(), environment().clients(), servers_of(**map));
+  }
   if (auto here = add_inline(report, found->where.policy); !here) return pass(here);
   auto policy = policy_text(server_.names(), attributes, found->where.policy);
   if (!policy) return pass(policy);

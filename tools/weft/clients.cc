@@ -9,11 +9,21 @@
 
 namespace weft::cli {
 
+std::string no_way_text(const std::string& client, const std::vector<mds::ServerName>& servers) {
+  std::string names;
+  for (const mds::ServerName& server : servers) {
+    names += (names.empty() ? "" : ", ") + printable(server.name);
+  }
+  return fmt::format("{} is in no network of {}: it gets no layouts there", printable(client),
+                     names);
+}
+
 std::string clients_text(const mds::ClientsReport& report) {
   if (report.clients.empty()) return "no client has a lease\n";
   Table what({"ADDRESS", "NFS", "OPENS", "READING", "WRITING", "RECALLED", "SLOWEST RECALL"});
   Table moved({"ADDRESS", "LEASE RENEWED", "READS", "READ", "WRITES", "WRITTEN"});
   Table who({"ADDRESS", "ID", "NAME"});
+  std::string no_way;
   for (const mds::ClientReport& client : report.clients) {
     const std::string address = client.address.empty() ? "-" : printable(client.address);
     what.add({address, fmt::format("4.{}", client.minor_version), human_count(client.opens),
@@ -24,10 +34,11 @@ std::string clients_text(const mds::ClientsReport& report) {
                human_bytes(client.read_bytes), human_count(client.writes),
                human_bytes(client.written_bytes)});
     who.add({address, fmt::format("{:x}", client.id), printable(client.owner)});
+    if (!client.no_way.empty()) no_way += no_way_text(client.address, client.no_way) + "\n";
   }
-  return fmt::format("{} clients; a lease lasts {}\n\n{}\nthrough the metadata server\n{}\n{}",
+  return fmt::format("{} clients; a lease lasts {}\n\n{}\nthrough the metadata server\n{}\n{}{}{}",
                      human_count(report.count), human_duration(report.lease_ms), what.text(),
-                     moved.text(), who.text());
+                     moved.text(), who.text(), no_way.empty() ? "" : "\n", no_way);
 }
 
 int clients_command(const Settings& settings) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/weft/background_text.h"
+#include "tools/weft/clients.h"
 #include "tools/weft/table.h"
 
 namespace weft::cli {
@@ -155,12 +156,29 @@ std::string status_text(const mds::SystemReport& system) {
   return out;
 }
 
+namespace {
+
+// A line for each range of clients, or each address, whichever are more.
+void add_network(Table& table, const std::string& ds_id, const mds::NetworkReport& network) {
+  const std::size_t lines = std::max(network.clients.size(), network.addresses.size());
+  const auto at = [](const std::vector<std::string>& texts, std::size_t line) {
+    return line < texts.size() ? printable(texts[line]) : std::string();
+  };
+  for (std::size_t line = 0; line < lines; ++line) {
+    table.add({line == 0 ? ds_id : "", line == 0 ? printable(network.name) : "",
+               at(network.clients, line), at(network.addresses, line)});
+  }
+}
+
+}  // namespace
+
 std::string data_servers_text(const std::vector<DataServerReport>& servers) {
   if (servers.empty()) return "no data server has registered\n";
   const auto or_dash = [](const std::string& text) { return text.empty() ? "-" : printable(text); };
   Table which({"ID", "NAME", "DOMAIN", "STATE", "HEARD", "UP", "FREE", "OF", "STALE"});
   Table how({"ID", "CPU", "QUEUE", "DISK SPARE/S", "NET SPARE/S", "READ", "WRITTEN", "ERRORS"});
   Table where({"ID", "VERSION", "STORE", "PROXY", "ADDRESSES"});
+  Table networks({"ID", "NETWORK", "CLIENTS", "ADDRESSES"});
   for (const DataServerReport& server : servers) {
     const bool seen = server.state != DsState::kUnknown;
     const bool runs = seen && server.state != DsState::kDown;
@@ -179,9 +197,11 @@ std::string data_servers_text(const std::vector<DataServerReport>& servers) {
              known(human_count(server.errors))});
     where.add({id, or_dash(server.version), known(printable(server.store)),
                printable(proxy_of(server)), joined(server.addresses)});
+    for (const mds::NetworkReport& network : server.networks) add_network(networks, id, network);
   }
-  return which.text() + "\n" + how.text() + "\n" + where.text() + not_accepted_text(servers) +
-         leaving_text(servers) + repairs_text(servers);
+  const std::string told = networks.empty() ? "" : "\n" + networks.text();
+  return which.text() + "\n" + how.text() + "\n" + where.text() + told +
+         not_accepted_text(servers) + leaving_text(servers) + repairs_text(servers);
 }
 
 namespace {
@@ -301,6 +321,10 @@ std::string file_text(const mds::FileReport& file) {
     }
     out += io.text() + "\n";
   }
+  for (const mds::NoWayReport& one : file.no_way) {
+    out += no_way_text(one.client, one.servers) + "\n";
+  }
+  if (!file.no_way.empty()) out += "\n";
   if (file.grants.empty()) return out + "no client holds a layout of it\n";
   Table grants({"CLIENT", "ID", "MODE", "HELD", "RECALLED"});
   for (const mds::GrantReport& grant : file.grants) {

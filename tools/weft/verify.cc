@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "tools/weft/clients.h"
+
 namespace weft::cli {
 namespace {
 
@@ -100,12 +102,14 @@ void explain_servers(const Judgement& counted, std::vector<std::string>& reasons
 
 void explain_fallback(const Observation& seen, Judgement& out) {
   explain_servers(out, out.reasons);
+  const std::string client = seen.after.option("clientaddr");
+  if (!seen.no_way.empty()) out.reasons.push_back(no_way_text(client, seen.no_way) + ".");
   const auto devices = seen.after.op("GETDEVICEINFO") - seen.before.op("GETDEVICEINFO");
   if (out.layoutget_errors != 0) {
     out.reasons.push_back(fmt::format(
         "The metadata server refused {} LAYOUTGETs. After LAYOUTUNAVAILABLE the client does not "
         "ask again for that file for 120 s; weft status on the metadata server counts refusals, "
-        "its log says why.",
+        "its log says why, and weft clients whether this client is in no network of a data server.",
         out.layoutget_errors));
   }
   if (devices.errors != 0) {

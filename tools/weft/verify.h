@@ -25,6 +25,8 @@ struct Observation {
   // From the admin socket, when weft verify runs where it is.
   std::optional<mds::SystemReport> server_before;
   std::optional<mds::SystemReport> server_after;
+  // Data servers that the client has no way to, as the metadata server knows.
+  std::vector<mds::ServerName> no_way;
   bool driver_loaded = true;  // a layout driver's module is loaded, or built in
 };
 

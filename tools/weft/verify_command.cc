@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -22,6 +23,15 @@ std::optional<mds::SystemReport> server_snapshot(const std::string& socket) {
   auto system = mds::admin::Client(socket).ask(mds::admin::GetStatus{});
   if (!system) return std::nullopt;
   return std::move(*system);
+}
+
+// Of the client that the mount is, by the address it told the server.
+std::vector<mds::ServerName> no_way(const std::string& socket, const MountStats& mount) {
+  const auto report = mds::admin::Client(socket).ask(mds::admin::GetClients{});
+  if (!report) return {};
+  const auto client =
+      std::ranges::find(report->clients, mount.option("clientaddr"), &mds::ClientReport::address);
+  return client == report->clients.end() ? std::vector<mds::ServerName>{} : client->no_way;
 }
 
 Result<MountStats> client_snapshot(const std::string& path) {
@@ -74,6 +84,7 @@ int verify_command(const Settings& settings, const VerifyOptions& options) {
   }
   auto seen = observe(settings, options, path);
   if (!seen) return complain(seen.error().describe());
+  if (seen->server_after) seen->no_way = no_way(settings.socket, seen->after);
   const Judgement judgement = judge(*seen);
   settings.json ? print(verify_json(options.mount, judgement))
                 : print(verify_text(options.mount, judgement));

@@ -22,7 +22,8 @@ TEST_CASE("clients fit 80 columns", "[weft]") {
                    .reads = 3,
                    .read_bytes = 4'096,
                    .writes = 1'234'567,
-                   .written_bytes = 1'099'511'627'776},
+                   .written_bytes = 1'099'511'627'776,
+                   .no_way = {{3, "d3"}, {4, "d4"}}},
                   {.id = 2, .address = "", .owner = "\x1b[2J", .minor_version = 0}}};
   const std::string text = clients_text(report);
   CHECK(text ==
@@ -40,6 +41,8 @@ through the metadata server
     ADDRESS                ID  NAME
 192.0.2.205  65656b5a00000002  Linux NFSv4.2 node205
           -                 2  \x1b[2J
+
+192.0.2.205 is in no network of d3, d4: it gets no layouts there
 )");
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);

@@ -141,6 +141,8 @@ TEST_CASE("the tables of data servers fit a terminal, and tell domains and versi
   one.capacity_bytes = 123'456ULL << 30;
   one.free_bytes = one.capacity_bytes - (5ULL << 30);
   one.addresses = {"192.0.2.112:2049"};
+  one.networks = {{"storage", {"rdma://10.0.0.112:20049", "10.0.0.112:2049"}, {"10.0.0.0/8"}},
+                  {"office", {"[2001:db8::112]:2049"}, {"2001:db8::/32", "192.0.2.0/24"}}};
   one.store = "shared memory";
   one.proxy = "shared memory";
   const std::string text = data_servers_text({one, server(2, mds::DsState::kDown)});
@@ -151,6 +153,7 @@ TEST_CASE("the tables of data servers fit a terminal, and tell domains and versi
   }
   CHECK(text.find("rack-12") != std::string::npos);
   CHECK(text.find("0.1.0") != std::string::npos);
+  CHECK(text.contains("2001:db8::/32"));
   CHECK(text.find("DISK SPARE/S") != std::string::npos);  // what is left, not what is done
   CHECK(data_servers_json({one})[0]["failure_domain"] == "rack-12");
   CHECK(data_servers_json({one})[0]["version"] == "0.1.0");

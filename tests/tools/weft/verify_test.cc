@@ -65,6 +65,14 @@ TEST_CASE("calls repeated at the metadata server point to a data server", "[weft
   CHECK(mentions(judgement, "repeated at the metadata server"));
 }
 
+TEST_CASE("a client in no network of a data server is told so", "[weft]") {
+  Observation observation = seen(mount_with(116, 116, 90, 90));
+  observation.after.options = "rw,vers=4.2,clientaddr=192.0.2.7";
+  observation.no_way = {{3, "d3"}};
+  const Judgement judgement = judge(observation);
+  CHECK(mentions(judgement, "192.0.2.7 is in no network of d3: it gets no layouts there."));
+}
+
 TEST_CASE("refused layouts are named", "[weft]") {
   MountStats after = mount_with(101, 100, 90, 90);
   after.ops["LAYOUTGET"] = {2, 2};
