@@ -229,7 +229,7 @@ layout::ServerLoad SystemLoad::sample(const OwnWork& own) {
   layout::ServerLoad load;
   load.cpu_percent = busy(last_.cpus, now.cpus);
   load.run_queue_milli = static_cast<std::uint32_t>(run_queue_ * 1000);
-  load.memory_free = memory();
+  load.memory_free = options_.page_cache ? memory() : 0;
   const std::uint64_t disk =
       rate(last_.disk.in, now.disk.in, seconds) + rate(last_.disk.out, now.disk.out, seconds);
   const std::uint64_t net =

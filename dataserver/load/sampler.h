@@ -35,6 +35,7 @@ struct LoadOptions {
   std::string counters = "machine";
   std::uint64_t disk_max = 0;  // bytes per second; 0: learnt
   std::uint64_t net_max = 0;   // each way; 0: learnt
+  bool page_cache = true;      // objects may be in it; if not, no memory counts as free for them
 };
 
 // What only the server itself knows.

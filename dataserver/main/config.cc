@@ -273,6 +273,13 @@ LocalEndpoint local_endpoint(const DsConfig& config) {
   return {.machine = this_machine(), .user = ::geteuid(), .socket = std::move(socket)};
 }
 
+LoadOptions load_options(const DsConfig& config) {
+  LoadOptions options = config.load;
+  const bool elsewhere = config.target || !config.parity.empty();
+  options.page_cache = elsewhere || config.store.mode == IoMode::kBuffered;
+  return options;
+}
+
 Result<> check_config(const DsConfig& config, bool standalone) {
   const auto missing = [](std::string_view key) {
     return fail(Errc::kInvalid, fmt::format("{} is not set", key));

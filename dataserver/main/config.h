@@ -126,6 +126,9 @@ struct ConfigValue {
 // Where a metadata server of this machine finds shared memory: nowhere when that is switched off,
 // or the store's folder has too long a path.
 [[nodiscard]] LocalEndpoint local_endpoint(const DsConfig& config);
+// [load], and what follows from [store]: whether the kernel may keep objects in its page cache,
+// here or at a target.
+[[nodiscard]] LoadOptions load_options(const DsConfig& config);
 // What no key alone can show: something required is missing, or two do not go together.
 [[nodiscard]] Result<> check_config(const DsConfig& config, bool standalone);
 

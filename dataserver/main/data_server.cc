@@ -114,7 +114,7 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
   gate_ = std::make_unique<HandleGate>(keys_, ds_id, *fences_);
   counters_ = std::make_unique<Counters>(config_.threads);
   writes_ = std::make_unique<WritesInFlight>(rings);
-  load_ = std::make_unique<SystemLoad>(config_.load, config_.store.path, *kernel_files_,
+  load_ = std::make_unique<SystemLoad>(load_options(config_), config_.store.path, *kernel_files_,
                                        system_clock());
   stall_watch_ = std::make_unique<StallWatch>(StallWatch::Parts{
       .rings = rings,

@@ -166,6 +166,12 @@ TEST_CASE("a cgroup among several, and what it lacks is the machine's") {
   CHECK(second.memory_free == 1000 * 1024);
 }
 
+TEST_CASE("no memory is free for objects that go around the page cache") {
+  Rig rig({.page_cache = false});
+  rig.files.net(0, 0);
+  CHECK(rig.sample().memory_free == 0);
+}
+
 TEST_CASE("a cgroup's CPU time is measured against what it may use") {
   Rig rig({.counters = "/cg"});
   rig.files.texts["/cg/cpu.max"] = "10000 20000\n";  // half a processor, of two

@@ -268,6 +268,15 @@ TEST_CASE("a cache is of a size that is worth it, and where the kernel has none"
   CHECK(check_config(whole, false));
 }
 
+TEST_CASE("a folder in direct mode goes around the page cache; targets have one of their own") {
+  DsConfig config;
+  CHECK(load_options(config).page_cache);
+  config.store.mode = IoMode::kDirect;
+  CHECK_FALSE(load_options(config).page_cache);
+  config.target = TargetAddress{};
+  CHECK(load_options(config).page_cache);
+}
+
 TEST_CASE("what is missing is said, and a wildcard cannot be advertised") {
   auto config = parse_config(kWhole, "ds.toml").value();
   config.mds.clear();
