@@ -35,7 +35,6 @@ from harness.disks import limit_writes
 from harness.network import Network, bits_per_second
 from harness.run import Run, wait_until
 
-WRITERS = 16
 MACHINES = 4  # of writers
 BLOCK = "256KiB"
 CASES = ("calm", "cpu", "disk", "network", "mixed", "pair")
@@ -90,25 +89,35 @@ def cpu_stress(server):
 
 
 @contextmanager
-def disk_stress(server):
+def appending(server, count: int):
+    """So many programs append to the server's disk, a MiB at a time, each of them synced."""
+    files = [server.store / f"append{number}" for number in range(count)]
+    with running([[links.PYTHON, "-c", APPEND, str(file)] for file in files]):
+        yield
+    for file in files:
+        file.unlink(missing_ok=True)
+
+
+@contextmanager
+def without_memory(server):
+    """All but MEMORY_LEFT of its group's memory is held by another program."""
     memory = {row.split()[0]: int(row.split()[1])
               for row in (server.cgroup.folder / "memory.stat").read_text().splitlines()}
     used = int((server.cgroup.folder / "memory.current").read_text())
     held = used - memory["active_file"] - memory["inactive_file"]
     hog = [*server.cgroup.join_command(), links.PYTHON, "-c", HOG,
            str(MEMORY - held - MEMORY_LEFT)]
-    files = [server.store / f"append{number}" for number in range(APPENDERS)]
     with running([hog]) as started:
         started[0].stdout.readline()
-        with running([[links.PYTHON, "-c", APPEND, str(file)] for file in files]):
-            yield
-    for file in files:
-        file.unlink(missing_ok=True)
+        yield
 
 
 class Arm:
     """A cluster with its writers' machines. `stressed`: the first copy of pair one, its partner,
     and the first copy of pair two, in the files that are written."""
+
+    WRITERS = 16
+    STORE = ""  # more lines of [store]
 
     def __init__(self, run: Run, by_load: bool, given):
         self.given = given
@@ -117,7 +126,8 @@ class Arm:
         link = bits_per_second(given.rate) // 8
         self.cluster = Cluster(run, self.network, Options(
             data_servers=4, by_load=by_load, domains=("a", "b"), cgroups=True, store_mib=1024,
-            stripe_unit=256 << 10, extra={"Copies": "2", "Duplication": "server-async"},
+            store_options=self.STORE, stripe_unit=256 << 10,
+            extra={"Copies": "2", "Duplication": "server-async"},
             tables=lambda _: f"net_max = {link}\ndisk_max = {int(DISK_LINKS * link)}\n\n[mirror]\n"
                              'window = "192MiB"\nwindow_seconds = 60\ntimeout_seconds = 60\n'))
         self.nodes = [self.network.program(number + 1) for number in range(MACHINES)]
@@ -148,25 +158,25 @@ class Arm:
 
     def _files(self) -> list[str]:
         alike = defaultdict(list)
-        for number in range(8 * WRITERS):
+        for number in range(8 * self.WRITERS):
             stripes = sorted(self._make(f"f{number}"), key=sorted)
             alike[tuple(tuple(stripe) for stripe in stripes)].append(f"f{number}")
             chosen, names = max(alike.items(), key=lambda item: len(item[1]))
-            if len(names) == WRITERS:
+            if len(names) == self.WRITERS:
                 by_name = {server.name: server for server in self.cluster.ds}
                 self.stressed = [by_name[chosen[0][0]], by_name[chosen[0][1]],
                                  by_name[chosen[1][0]]]
                 return names
-        raise RuntimeError("no sixteen files have the same first copies")
+        raise RuntimeError("too few files have the same first copies")
 
     def _files_alone(self) -> dict[str, list[str]]:
         """For each data server files with one copy, on it alone; one for each writer."""
         links.policy(self.cluster, "", "copies=1", "stripes=1")
         found: dict[str, list[str]] = {server.name: [] for server in self.cluster.ds}
-        for number in range(8 * WRITERS):
+        for number in range(8 * self.WRITERS):
             name = f"alone{number}"
             found[self._make(name)[0][0]].append(name)
-            if all(len(names) >= WRITERS for names in found.values()):
+            if all(len(names) >= self.WRITERS for names in found.values()):
                 links.policy(self.cluster, "", "stripes=all")
                 return found
         raise RuntimeError("files of one copy are not spread over all data servers")
@@ -178,7 +188,8 @@ class Arm:
             if case in ("cpu", "mixed"):
                 stack.enter_context(cpu_stress(first))
             if case == "disk":
-                stack.enter_context(disk_stress(first))
+                stack.enter_context(without_memory(first))
+                stack.enter_context(appending(first, APPENDERS))
             flooded = {"network": [first], "mixed": [other], "pair": [first, partner]}.get(case, [])
             # Waits until data servers have reported their loads, whatever they are. One that has
             # no processor time to spare is late with its heartbeats.
@@ -199,7 +210,7 @@ class Arm:
             return self._write(case, self.files, "--depth", "2", "--keep")
         links.policy(self.cluster, "", "duplication=server-sync")
         try:
-            names = [f"new{time.monotonic_ns()}-{number}" for number in range(WRITERS)]
+            names = [f"new{time.monotonic_ns()}-{number}" for number in range(self.WRITERS)]
             return self._write(case, names, "--depth", "2")
         finally:
             links.policy(self.cluster, "", "stripes=all")
@@ -207,7 +218,7 @@ class Arm:
     def alone_rate(self, server, case: str) -> float:
         """MiB/s of as many writers to files with one copy on this data server. As many of their
         writes are at it as are when files are over two."""
-        return self._write(case, self.alone[server.name][:WRITERS], "--depth", "1", "--keep")
+        return self._write(case, self.alone[server.name][:self.WRITERS], "--depth", "1", "--keep")
 
     def _write(self, case: str, names: list[str], *words: str) -> float:
         with self.stress(case):
