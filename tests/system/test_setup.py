@@ -219,6 +219,20 @@ def found(checks: list[dict], what: str) -> list[str]:
     return [row["found"] for row in checks if row["check"] == what]
 
 
+def test_a_doctor_says_what_to_try_on_clients_of_a_network(first, others):
+    make_system(first, others)
+    with (others[0].prefix / "etc/weft/ds-a.toml").open("a") as conf:
+        conf.write('[[network]]\nname = "office"\naddresses = "192.0.2.1:2051"\n'
+                   'clients = "192.0.2.0/24"\n')
+    others[0].servers[0].stop()
+    others[0].servers[0].start()
+
+    def advice() -> list[str]:
+        return [row["to_do"] for row in looked_at(first)[1] if row["check"] == "network office"]
+    wait_until(lambda: advice() == ["on one of them: weft doctor 192.0.2.1:2051"], 30,
+               "a doctor that knows of the network", 0.5)
+
+
 def test_a_doctor_sees_ports_disks_and_configurations(first, others):
     make_system(first, others)
     _, checks = looked_at(first)

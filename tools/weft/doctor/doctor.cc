@@ -14,6 +14,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <charconv>
 #include <filesystem>
+#include <map>
 
 #include "ganesha-fsal/admin/client.h"
 #include "ganesha-fsal/config/options_check.h"
@@ -223,7 +224,13 @@ class Doctor {
     add(Check{"metadata server", Found::kGood, "answers", ""});
     versions_.push_back({"metadata server", system->status.version});
     std::string all;
+    std::map<std::string, std::string> networks;  // what their clients are told
     for (const mds::DataServerReport& server : system->data_servers) {
+      for (const mds::NetworkReport& network : server.networks) {
+        for (const std::string& text : network.addresses) {
+          if (layout::parse_address(text)) networks[network.name] += " " + text;
+        }
+      }
       if (!server.version.empty()) versions_.push_back({server.name, server.version});
       for (const std::string& text : server.addresses) {
         const auto address = layout::parse_address(text);
@@ -233,8 +240,14 @@ class Doctor {
       }
     }
     if (all.empty()) return;
+    const std::string who = networks.empty() ? ", and on clients" : "";
     add(Check{"ports elsewhere", Found::kNote, "what others reach cannot be seen from here",
-              "on each data server, and on clients: weft doctor" + all});
+              "on each data server" + who + ": weft doctor" + all});
+    for (const auto& [name, told] : networks) {
+      add(Check{"network " + printable(name), Found::kNote,
+                "what its clients reach cannot be seen from here",
+                "on one of them: weft doctor" + told});
+    }
   }
 
   // Every NFSv4 server that this machine has mounted something of, data servers among them.
