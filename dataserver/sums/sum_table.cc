@@ -28,6 +28,11 @@ void SumTable::take_turn(const Object& object, std::move_only_function<void(Turn
   then(Turn(*this, object));
 }
 
+// What call() awaits is made anew by each, so this is short.
+Task<SumTable::Turn> SumTable::turn(Object object) {
+  co_return co_await call<Turn>([&](auto then) { take_turn(object, std::move(then)); });
+}
+
 void SumTable::end_turn(const Object& object) {
   Waiter next;
   {

@@ -33,6 +33,7 @@
 #include "dataserver/ring/io_ring.h"
 #include "layout/object_id.h"
 #include "rpc/base/mutex.h"
+#include "rpc/base/task.h"
 
 namespace weft::ds {
 
@@ -86,6 +87,7 @@ class SumTable {
 
   // The turn, at once or when it has come; on the calling thread, which has a ring.
   void take_turn(const Object& object, std::move_only_function<void(Turn)> then);
+  [[nodiscard]] Task<Turn> turn(Object object);
 
   // A run of blocks that a write covers, and which of its ends it covers in part.
   struct Blocks {

@@ -8,11 +8,13 @@
 #include "dataserver/sums/kept_sum.h"
 
 namespace weft::ds {
-
 namespace {
 
 constexpr int kTries = 3;
-constexpr std::uint32_t kPage = 1024;
+constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::uint64_t blocks_to(std::uint64_t offset) {
+  return offset / kParityBlock + (offset % kParityBlock != 0 ? 1 : 0);
+}
 
 }  // namespace
 
@@ -29,50 +31,23 @@ struct SummedStore::Reading {
 };
 
 SummedStore::SummedStore(Store& beneath, BufferPool& pool, Options options)
-    : beneath_(beneath), pool_(pool), options_(options), verifier_(beneath.verifier()) {}
+    : beneath_(beneath),
+      pool_(pool),
+      options_(options),
+      kept_(beneath, pool),
+      sealer_({.beneath = beneath,
+               .pool = pool,
+               .table = table_,
+               .kept = kept_,
+               .view = view_,
+               .idle = options.idle}) {}
 
 // --- Which objects there are ---------------------------------------------------------------------
 
-// Removes those of a page at once, so that a store syncs each of its folders once for all of them.
-Task<Result<std::uint64_t>> SummedStore::each_of_sums(Store& beneath, bool remove) {
-  std::uint64_t count = 0;
-  for (ListPlace from;;) {
-    auto page = co_await call<Result<ObjectList>>(
-        [&](auto done) { beneath.list(from, kPage, std::move(done)); });
-    if (!page) co_return pass(page);
-    std::erase_if(page->objects, [](const Object& object) { return !is_sums(object); });
-    count += page->objects.size();
-    Result<> removed;
-    Join removals;
-    for (const Object& object : page->objects) {
-      if (!remove) break;
-      removals.started();
-      beneath.remove(object, [&](Result<> result) {
-        if (!result) removed = std::move(result);
-        removals.ended();
-      });
-    }
-    co_await removals;
-    if (!removed) co_return pass(removed);
-    if (!page->more) co_return count;
-    from = page->next;
-  }
-}
-
-void SummedStore::open(Done<void> done) {
-  spawn(each_of_sums(beneath_, false),
-        [this, done = std::move(done)](Result<std::uint64_t> count) mutable {
-          if (!count) return done(pass(count));
-          of_sums_.store(*count);
-          done(Result<>{});
-        });
-}
+void SummedStore::open(Done<void> done) { spawn(kept_.open(), std::move(done)); }
 
 void SummedStore::remove_all(Store& beneath, Done<void> done) {
-  spawn(each_of_sums(beneath, true), [done = std::move(done)](Result<std::uint64_t> count) mutable {
-    if (!count) return done(pass(count));
-    done(Result<>{});
-  });
+  spawn(KeptSums::remove_all(beneath), std::move(done));
 }
 
 void SummedStore::list(ListPlace from, std::uint32_t max, Done<ObjectList> done) {
@@ -84,7 +59,7 @@ void SummedStore::list(ListPlace from, std::uint32_t max, Done<ObjectList> done)
 
 Result<StoreStat> SummedStore::usage() const {
   auto usage = beneath_.usage();
-  if (usage) usage->objects -= std::min(usage->objects, of_sums_.load());
+  if (usage) usage->objects -= std::min(usage->objects, kept_.objects());
   return usage;
 }
 
@@ -178,25 +153,11 @@ Task<Result<ReadResult>> SummedStore::read_checked(Reading what) {
   co_return bad_block(what.object, *bad);
 }
 
-Task<Result<SummedStore::Sums>> SummedStore::read_kept(Object object, std::uint64_t first,
-                                                       std::uint64_t end) {
-  auto read = co_await call<Result<ReadResult>>([&](auto done) {
-    beneath_.read(sums_of(object), first * kSumBytes,
-                  static_cast<std::uint32_t>((end - first) * kSumBytes), std::move(done));
-  });
-  if (!read && read.error() == Errc::kNotFound) co_return Sums{};
-  if (!read) co_return pass(read);
-  std::vector<std::byte> copied;
-  auto bytes = bytes_of(read->payload, copied);
-  if (!bytes) co_return pass(bytes);
-  co_return sums_of_bytes(*bytes);
-}
-
 Task<Result<SummedStore::Sums>> SummedStore::read_sums(Object object, std::uint64_t first,
                                                        std::uint64_t end) {
   Sums sums(end - first, kUnknownSum);
   if (table_.fill(object, first, sums)) co_return sums;
-  auto kept = co_await read_kept(object, first, end);
+  auto kept = co_await kept_.read(object, first, end);
   // They are on the same disk, which has lost them: nothing is known then.
   if (!kept && !(kept.error() == Errc::kIo)) co_return pass(kept);
   sums = kept ? std::move(*kept) : Sums{};
@@ -240,12 +201,200 @@ Task<Result<>> SummedStore::adopt(Object object, std::uint64_t first, std::uint6
   if (std::ranges::find(sums, kUnknownSum) == sums.end()) co_return Result<>{};
   // Writes come first; the next scrub does what is left.
   if (table_.memory() >= options_.memory - options_.memory / 4) co_return Result<>{};
-  const SumTable::Turn held = co_await turn(object);
+  const SumTable::Turn held = co_await table_.turn(object);
   for (std::uint64_t at = first / kSumRegionBlocks; at <= (end - 1) / kSumRegionBlocks; ++at) {
     if (auto loaded = co_await load(object, at, false); !loaded) co_return loaded;
   }
-  table_.adopt(object, first, end, now_.load());
+  table_.adopt(object, first, end, sealer_.now());
   co_return Result<>{};
+}
+
+// --- Writes --------------------------------------------------------------------------------------
+
+template <class Go>
+void SummedStore::write_by(const Object& object, std::uint64_t offset, std::uint64_t size, Go go,
+                           Done<WriteResult> done) {
+  if (size == 0 || size > kMost || offset > kMost - size) return go(std::move(done));
+  const SumTable::Blocks blocks{.first = offset / kParityBlock,
+                                .end = blocks_to(offset + size),
+                                .part_of_first = offset % kParityBlock != 0,
+                                .part_of_last = (offset + size) % kParityBlock != 0};
+  auto begun = [this, object, blocks, go = std::move(go)](Done<WriteResult> then) mutable {
+    go([this, object, blocks, then = std::move(then)](Result<WriteResult> result) mutable {
+      table_.end_write(object, blocks, sealer_.now());
+      then(std::move(result));
+    });
+  };
+  if (table_.begin_at_once(object, blocks, sealer_.now())) return begun(std::move(done));
+  spawn(prepare(object, offset, size, blocks),
+        [begun = std::move(begun), done = std::move(done)](Result<> ready) mutable {
+          if (!ready) return done(pass(ready));
+          begun(std::move(done));
+        });
+}
+
+void SummedStore::write(const layout::ObjectId& object, std::uint64_t offset,
+                        std::vector<Buffer> data, Stability wanted, Done<WriteResult> done) {
+  std::uint64_t size = 0;
+  for (const Buffer& piece : data) size += piece.size();
+  write_by(
+      object, offset, size,
+      [this, object, offset, wanted, data = std::move(data)](Done<WriteResult> then) mutable {
+        beneath_.write(object, offset, std::move(data), wanted, std::move(then));
+      },
+      std::move(done));
+}
+
+void SummedStore::write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
+                              Stability wanted, Done<WriteResult> done) {
+  const std::uint64_t size = data.size();
+  write_by(
+      object, offset, size,
+      [this, object, offset, wanted, data = std::move(data)](Done<WriteResult> then) mutable {
+        beneath_.write_piped(object, offset, std::move(data), wanted, std::move(then));
+      },
+      std::move(done));
+}
+
+Task<Result<>> SummedStore::prepare(Object object, std::uint64_t offset, std::uint64_t size,
+                                    SumTable::Blocks blocks) {
+  const SumTable::Turn held = co_await table_.turn(object);
+  make_room(object, blocks.first, blocks.end);
+  for (const std::uint64_t index : table_.missing(object, blocks)) {
+    if (auto loaded = co_await load(object, index, true); !loaded) co_return loaded;
+  }
+  if (blocks.part_of_first) {
+    auto fits = co_await part_fits(object, blocks.first, offset, offset + size);
+    if (!fits) co_return pass(fits);
+    if (!*fits) co_return bad_block(object, blocks.first);
+  }
+  if (blocks.part_of_last && !(blocks.part_of_first && blocks.end - blocks.first == 1)) {
+    auto fits = co_await part_fits(object, blocks.end - 1, offset, offset + size);
+    if (!fits) co_return pass(fits);
+    if (!*fits) co_return bad_block(object, blocks.end - 1);
+  }
+  table_.begin(object, blocks, sealer_.now());
+  co_return Result<>{};
+}
+
+// With the turn.
+void SummedStore::make_room(const Object& object, std::uint64_t first, std::uint64_t end) {
+  if (table_.memory() < options_.memory) return;
+  table_.drop_oldest(options_.memory / 8, object, first / kSumRegionBlocks,
+                     (end - 1) / kSumRegionBlocks);
+}
+
+// With the turn.
+Task<Result<>> SummedStore::load(Object object, std::uint64_t index, bool clear) {
+  const std::uint64_t first = index * kSumRegionBlocks;
+  if (!table_.has(object, index)) {
+    if (table_.memory() >= 2 * options_.memory) {
+      co_return fail(Errc::kBusy, "many blocks are written whose checksums are not known yet");
+    }
+    auto kept = co_await kept_.read(object, first, first + kSumRegionBlocks);
+    if (!kept && !(kept.error() == Errc::kIo)) co_return pass(kept);
+    SumTable::Region region{.index = index, .sums = {}, .touched = {}};
+    region.changed_at = sealer_.now();
+    if (kept) {
+      region.sums = std::move(*kept);
+      while (!region.sums.empty() && region.sums.back() == kUnknownSum) region.sums.pop_back();
+      region.cleared = region.sums.empty() && !kept_.unsure();
+    }
+    table_.add(object, std::move(region));
+  }
+  if (!clear || table_.is_cleared(object, index)) co_return Result<>{};
+  auto cleared = co_await kept_.clear(object, index);
+  if (cleared) table_.set_cleared(object, index);
+  co_return cleared;
+}
+
+// With the turn. Nobody writes into a block that is not touched.
+Task<Result<bool>> SummedStore::part_fits(Object object, std::uint64_t block, std::uint64_t offset,
+                                          std::uint64_t end) {
+  const std::uint64_t wanted = table_.sum_of(object, block).value_or(kUnknownSum);
+  if (wanted == kUnknownSum) co_return true;
+  const std::uint64_t at = block * kParityBlock;
+  auto read = co_await call<Result<ReadResult>>(
+      [&](auto done) { beneath_.read(object, at, kParityBlock, std::move(done)); });
+  if (!read && read.error() == Errc::kNotFound) co_return true;
+  if (!read) co_return pass(read);
+  auto bytes = read->payload.flatten();
+  if (!bytes) co_return pass(bytes);
+  if (offset <= at && end >= at + bytes->size()) co_return true;
+  co_return kept_sum(*bytes, object, block) == wanted;
+}
+
+// --- Cuts ----------------------------------------------------------------------------------------
+
+// With the turn.
+Task<Result<bool>> SummedStore::is_good(Object object, std::uint64_t block) {
+  make_room(object, block, block + 1);
+  if (auto loaded = co_await load(object, block / kSumRegionBlocks, false); !loaded) {
+    co_return pass(loaded);
+  }
+  auto good = co_await part_fits(object, block, 0, 0);
+  if (good && !*good) static_cast<void>(bad_block(object, block));
+  co_return good;
+}
+
+template <class T, class Go>
+Task<Result<T>> SummedStore::cut(Object object, std::uint64_t begin, std::uint64_t end, Go go) {
+  const SumTable::Turn held = co_await table_.turn(object);
+  std::uint64_t first = begin / kParityBlock;
+  std::uint64_t last = end == KeptSums::kToTheEnd ? KeptSums::kToTheEnd : blocks_to(end);
+  std::vector<std::uint64_t> parts;
+  if (begin % kParityBlock != 0) {
+    auto good = co_await is_good(object, first);
+    if (!good) co_return pass(good);
+    if (*good) parts.push_back(first);
+    if (!*good) ++first;
+  }
+  if (end != KeptSums::kToTheEnd && end % kParityBlock != 0 && last > first) {
+    auto good = co_await is_good(object, last - 1);
+    if (!good) co_return pass(good);
+    if (*good) parts.push_back(last - 1);
+    if (!*good) --last;
+  }
+  if (first < last) {
+    auto unknown = co_await kept_.make_unknown(object, first, last);
+    if (!unknown) co_return pass(unknown);
+    table_.forget(object, first, last);
+  }
+  for (const std::uint64_t block : parts) table_.adopt(object, block, block + 1, sealer_.now());
+  co_return co_await call<Result<T>>([&](auto done) { go(std::move(done)); });
+}
+
+void SummedStore::truncate(const layout::ObjectId& object, std::uint64_t size,
+                           Done<ObjectStat> done) {
+  if (size > kMost) return beneath_.truncate(object, size, std::move(done));
+  spawn(cut<ObjectStat>(object, size, KeptSums::kToTheEnd,
+                        [this, object, size](Done<ObjectStat> then) {
+                          beneath_.truncate(object, size, std::move(then));
+                        }),
+        std::move(done));
+}
+
+void SummedStore::punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
+                        Done<void> done) {
+  if (size == 0 || size > kMost || offset > kMost - size) {
+    return beneath_.punch(object, offset, size, std::move(done));
+  }
+  spawn(cut<void>(object, offset, offset + size,
+                  [this, object, offset, size](Done<void> then) {
+                    beneath_.punch(object, offset, size, std::move(then));
+                  }),
+        std::move(done));
+}
+
+Task<Result<>> SummedStore::remove_both(Object object) {
+  const SumTable::Turn held = co_await table_.turn(object);
+  if (auto removed = co_await kept_.remove(object); !removed) co_return removed;
+  table_.forget(object, 0, KeptSums::kToTheEnd);
+  co_return co_await call<Result<>>([&](auto done) { beneath_.remove(object, std::move(done)); });
+}
+
+void SummedStore::remove(const layout::ObjectId& object, Done<void> done) {
+  spawn(remove_both(object), std::move(done));
 }
 
 }  // namespace weft::ds

@@ -39,8 +39,7 @@
 // Then it is tried again; a block is bad when it does not fit three times in a row, and nobody
 // touches it.
 //
-// Threading: operations from any thread with a ring. start() and stop() from one; stop() before the
-// threads end, then wait for idle().
+// Threading: operations from any thread with a ring. start() and stop() as of Sealer.
 //
 // Ownership: the store beneath and the pool outlive it.
 //
@@ -48,27 +47,20 @@
 // object's turn (sum_table.h).
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
-#include "dataserver/ring/ticker.h"
 #include "dataserver/store/store.h"
+#include "dataserver/sums/kept_sums.h"
+#include "dataserver/sums/sealer.h"
 #include "dataserver/sums/sum_table.h"
+#include "dataserver/sums/sum_view.h"
 #include "rpc/base/log_limit.h"
 #include "rpc/base/task.h"
 
 namespace weft::ds {
-
-struct SumView {
-  std::atomic<std::uint64_t> bad_blocks{0};      // reads and writes that met one
-  std::atomic<std::uint64_t> checked_blocks{0};  // of reads
-  std::atomic<std::uint64_t> unknown_blocks{0};  // of reads, read as they are
-  std::atomic<std::uint64_t> sealed_blocks{0};
-};
 
 class SummedStore final : public Store {
  public:
@@ -84,11 +76,11 @@ class SummedStore final : public Store {
   static void remove_all(Store& beneath, Done<void> done);
 
   // Seals once a second on this ring's thread.
-  void start(IoRing& ring);
-  void stop();
-  [[nodiscard]] bool idle() const { return !ticker_.running() && !sealing_.load(); }
+  void start(IoRing& ring) { sealer_.start(ring); }
+  void stop() { sealer_.stop(); }
+  [[nodiscard]] bool idle() const { return sealer_.idle(); }
   // A second has passed.
-  void poll();
+  void poll() { sealer_.poll(); }
   [[nodiscard]] const SumView& view() const { return view_; }
 
   void note_read(std::uint64_t client, const layout::ObjectId& object, std::uint64_t offset,
@@ -132,16 +124,12 @@ class SummedStore final : public Store {
 
  private:
   using Object = layout::ObjectId;
-  using Sums = std::vector<std::uint64_t>;
+  using Sums = KeptSums::Sums;
   struct Reading;
 
-  // summed_store.cc
   [[nodiscard]] Task<Result<ReadResult>> read_checked(Reading what);
   [[nodiscard]] Task<Result<ReadResult>> read_blocks(const Reading& what, Buffer& into);
-  // Of the blocks from `first` to `end`, as the disk has them; shorter: nothing is known from
-  // there.
-  [[nodiscard]] Task<Result<Sums>> read_kept(Object object, std::uint64_t first, std::uint64_t end);
-  // The same, as they are now.
+  // Of the blocks from `first` to `end`, as they are now.
   [[nodiscard]] Task<Result<Sums>> read_sums(Object object, std::uint64_t first, std::uint64_t end);
   // Which of the blocks in `bytes`, the first of which is block `first`, does not fit.
   [[nodiscard]] std::optional<std::uint64_t> misfit(const Object& object, std::uint64_t first,
@@ -150,9 +138,7 @@ class SummedStore final : public Store {
   [[nodiscard]] std::unexpected<Error> bad_block(const Object& object, std::uint64_t block);
   [[nodiscard]] Task<Result<>> adopt(Object object, std::uint64_t first, std::uint64_t end,
                                      const Sums& sums);
-  [[nodiscard]] static Task<Result<std::uint64_t>> each_of_sums(Store& beneath, bool remove);
 
-  // summed_write.cc
   // Calls go(done), which writes, when the disk may have bytes that its checksums are not of.
   template <class Go>
   void write_by(const Object& object, std::uint64_t offset, std::uint64_t size, Go go,
@@ -171,28 +157,16 @@ class SummedStore final : public Store {
   [[nodiscard]] Task<Result<T>> cut(Object object, std::uint64_t begin, std::uint64_t end, Go go);
   // Before a part of a block is cut: false when it is bad already.
   [[nodiscard]] Task<Result<bool>> is_good(Object object, std::uint64_t block);
-  [[nodiscard]] Task<Result<>> make_unknown(Object object, std::uint64_t first, std::uint64_t end);
   [[nodiscard]] Task<Result<>> remove_both(Object object);
-  [[nodiscard]] Task<bool> seal_due();
-  [[nodiscard]] Task<bool> seal_each(std::span<const SumTable::Place> places, std::size_t& next);
-  [[nodiscard]] Task<Result<>> seal(SumTable::Due due);
-  [[nodiscard]] Task<Result<>> sum_touched(SumTable::Due& due);
-  [[nodiscard]] Task<Result<>> write_sums(const SumTable::Due& due);
-  [[nodiscard]] Task<SumTable::Turn> turn(Object object);
 
   Store& beneath_;
   BufferPool& pool_;
   const Options options_;
-  const WriteVerifier verifier_;  // of the store beneath, before it lost anything
   SumTable table_;
   SumView view_;
   LogLimit bad_log_;
-  std::atomic<std::uint64_t> now_{1};      // in polls
-  std::atomic<std::uint64_t> of_sums_{0};  // objects of checksums
-  // What was to be made unknown failed once: the page cache may say so, and the disk not.
-  std::atomic<bool> unsure_{false};
-  Ticker ticker_;
-  std::atomic<bool> sealing_{false};
+  KeptSums kept_;
+  Sealer sealer_;
 };
 
 }  // namespace weft::ds
