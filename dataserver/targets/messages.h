@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "dataserver/store/store.h"
 #include "dataserver/store/store_directory.h"
@@ -31,16 +32,18 @@
 
 namespace weft::ds {
 
-// The versions of the protocol that one side speaks. 7 is the same as 6.
+// The versions of the protocol that one side speaks. 7 is the same as 6; 8 has KEYS.
 struct TargetVersions {
   std::uint32_t least = 6;
-  std::uint32_t most = 7;
+  std::uint32_t most = 8;
   friend bool operator==(const TargetVersions&, const TargetVersions&) = default;
 };
 constexpr TargetVersions kTargetVersions;
+constexpr std::uint32_t kTargetVersionWithKeys = 8;  // a target of an older one ends at a KEYS
 constexpr std::size_t kMaxTargetIo = std::size_t{1} << 20;  // bytes of one READ or WRITE
 constexpr std::uint32_t kMaxTargetList = 4096;              // objects of one LIST
 constexpr std::size_t kMaxTargetRecord = kMaxTargetIo + 4096;
+constexpr std::size_t kMaxTargetKeys = 8;  // fingerprints of one KEYS
 
 using Nonce = std::array<std::byte, 16>;
 
@@ -73,6 +76,7 @@ enum class TargetOp : std::uint32_t {
   kUsage = 10,
   kList = 11,
   kNextData = 12,
+  kKeys = 13,
 };
 
 // Which objects are meant, and who asks. Answered when no operation of an earlier process of this
@@ -126,9 +130,11 @@ struct TargetResponse {
   StoreStat usage;               // kUsage
   ObjectList list;               // kList
   DataRun run;                   // kNextData
-  Uuid store{};                  // kHello: the target's own name for the space; new if it was wiped
-  std::uint64_t objects = 0;     // kHello: in the space
-  rpc::peer::Key proof{};        // kHello
+  // kKeys: fingerprints of the cluster keys that it has, the one that it uses first.
+  std::vector<std::uint64_t> keys;
+  Uuid store{};               // kHello: the target's own name for the space; new if it was wiped
+  std::uint64_t objects = 0;  // kHello: in the space
+  rpc::peer::Key proof{};     // kHello
 };
 
 void encode(xdr::Encoder& out, const TargetChallenge& challenge);

@@ -343,4 +343,14 @@ Result<StoreStat> RemoteStore::usage() const {
   return usage;
 }
 
+Result<std::vector<std::uint64_t>> RemoteStore::keys() const {
+  if (view_.connected.load() == 0) return fail(Errc::kUnreachable, "it is not connected");
+  if (view_.version.load() < kTargetVersionWithKeys) {
+    return fail(Errc::kNotSupported, "it is of a version that does not tell; its log does");
+  }
+  auto keys = view_.keys();
+  if (keys.empty()) return fail(Errc::kUnreachable, "it has not said yet");
+  return keys;
+}
+
 }  // namespace weft::ds

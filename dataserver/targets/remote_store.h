@@ -90,7 +90,13 @@ class RemoteStore final : public Store {
   // disk fails.
   [[nodiscard]] Result<StoreStat> usage() const override;
 
+  // Fingerprints of the cluster keys that the target has, the one that it uses first, as it said
+  // last. kUnreachable: it is not connected, or has not said; kNotSupported: its version does not
+  // tell. Any thread.
+  [[nodiscard]] Result<std::vector<std::uint64_t>> keys() const;
+
   [[nodiscard]] const TargetView& view() const { return view_; }
+  [[nodiscard]] const TargetAddress& address() const { return parts_.address; }
 
  private:
   explicit RemoteStore(Parts parts);

@@ -239,6 +239,9 @@ void TargetServer::Connection::dispatch(Arrival arrival) {
           request.object, request.offset,
           answer<DataRun>(
               request, [](TargetResponse& response, const DataRun& run) { response.run = run; }));
+    case TargetOp::kKeys:
+      return finish(
+          {.op = request.op, .tag = request.tag, .keys = shared_->parts.keys->now().fingerprints});
     case TargetOp::kHello: break;  // never comes here
   }
 }

@@ -188,6 +188,8 @@ void TargetLink::on_welcome(const TargetResponse& response) {
   if (auto same = config_.same_store(response.store, response.objects); !same)
     return drop(same.error());
   state_ = State::kReady;
+  version_ = *version;
+  config_.view.version = version_;
   complaint_.clear();
   if (std::exchange(unsettled_, false)) config_.view.unsettled.fetch_sub(1);
   config_.view.verifier = response.verifier;
@@ -195,7 +197,7 @@ void TargetLink::on_welcome(const TargetResponse& response) {
   config_.view.connected.fetch_add(1);
   config_.view.connections.fetch_add(1);
   spdlog::info("event=target_connected target={} link={} transport=\"{}\" version={}",
-               to_string(config_.address), index_, to_string(transport_), *version);
+               to_string(config_.address), index_, to_string(transport_), version_);
   ping();
   // In the order they came. What is sent may complete calls, but only of its own tag.
   std::vector<std::uint64_t> tags;
@@ -210,6 +212,7 @@ void TargetLink::on_welcome(const TargetResponse& response) {
 void TargetLink::leave() {
   if (state_ == State::kReady && config_.view.connected.fetch_sub(1) == 1) {
     config_.view.transport = TargetTransport::kNone;
+    config_.view.set_keys({});
   }
   if (state_ == State::kReady && config_.left) config_.left();
   state_ = State::kIdle;
@@ -345,6 +348,9 @@ void TargetLink::on_response(const Buffer& record) {
     config_.view.objects = response.usage.objects;
     return;
   }
+  if (response.tag == kPingTag && response.op == TargetOp::kKeys) {
+    return config_.view.set_keys(std::move(response.keys));
+  }
   const auto found = calls_.find(response.tag);
   if (found == calls_.end() || !found->second.sent || found->second.request.op != response.op) {
     return drop({Errc::kProtocol, "an answer to nothing"});
@@ -393,9 +399,13 @@ Result<Buffer> TargetLink::data_of(Call& call, const TargetResponse& response, c
 }
 
 void TargetLink::ping() {
-  rpc::Message message;
-  encode(message.bytes(), TargetRequest{.op = TargetOp::kUsage, .tag = kPingTag});
-  channel_->send(std::move(message));
+  const auto ask = [this](TargetOp op) {
+    rpc::Message message;
+    encode(message.bytes(), TargetRequest{.op = op, .tag = kPingTag});
+    channel_->send(std::move(message));
+  };
+  ask(TargetOp::kUsage);
+  if (version_ >= kTargetVersionWithKeys) ask(TargetOp::kKeys);
   asked_at_ = clock_.now();
 }
 

@@ -20,7 +20,7 @@
 // The transport is chosen when connecting: a path means shared memory; an address means TCP first,
 // and shared memory when the target turns out to run on this machine and its socket can be reached.
 //
-// Threading: everything on the thread of `context`, but for what TargetView has atomic.
+// Threading: everything on the thread of `context`, but for TargetView, which any thread may ask.
 //
 // Ownership: what Options refers to outlives the link. stop() before the thread ends; it completes
 // every call.
@@ -39,6 +39,7 @@
 #include "dataserver/targets/target_lookup.h"
 #include "layout/net_address.h"
 #include "rpc/base/buffer.h"
+#include "rpc/base/mutex.h"
 #include "rpc/base/running_clock.h"
 #include "rpc/transport/channel.h"
 #include "rpc/transport/shm/shm_options.h"
@@ -88,6 +89,22 @@ struct TargetView {
   std::atomic<std::uint64_t> capacity_bytes{0};
   std::atomic<std::uint64_t> free_bytes{0};
   std::atomic<std::uint64_t> objects{0};
+  std::atomic<std::uint32_t> version{0};  // of the protocol, over the connection made last
+
+  // Fingerprints of the cluster keys that it has, the one that it uses first, as it said last.
+  // Empty: it has not said since it connected.
+  [[nodiscard]] std::vector<std::uint64_t> keys() const {
+    const MutexLock lock(keys_mutex_);
+    return keys_;
+  }
+  void set_keys(std::vector<std::uint64_t> keys) {
+    const MutexLock lock(keys_mutex_);
+    keys_ = std::move(keys);
+  }
+
+ private:
+  mutable Mutex keys_mutex_;
+  std::vector<std::uint64_t> keys_ WEFT_GUARDED_BY(keys_mutex_);
 };
 
 class TargetLink : public std::enable_shared_from_this<TargetLink> {
@@ -179,6 +196,7 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   rpc::peer::Key key_{};  // target_key() of the one that this connection proves to have
   TargetHello hello_;
   bool challenged_ = false;
+  std::uint32_t version_ = 0;  // of the protocol, of this connection once it is ready
   std::uint64_t next_tag_ = 1;
   std::map<std::uint64_t, Call> calls_;
   std::string complaint_;  // what was logged last; nothing while it is connected

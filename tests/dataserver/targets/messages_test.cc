@@ -32,7 +32,7 @@ TargetHello hello() {
 }
 
 TEST_CASE("requests and challenges come out as they went in") {
-  const auto op = static_cast<TargetOp>(GENERATE(range(2U, 12U)));
+  const auto op = static_cast<TargetOp>(GENERATE(range(2U, 14U)));
   CHECK(decode_request(bytes_of(request(op))).value().message == request(op));
   const TargetRequest greeting{.op = TargetOp::kHello, .hello = hello()};
   CHECK(decode_request(bytes_of(greeting)).value().message == greeting);
@@ -79,6 +79,15 @@ TEST_CASE("a listing comes out as it went in, and is as long as it says") {
   CHECK_FALSE(decode_response(bytes));
 }
 
+TEST_CASE("the keys of a target come out as they went in, and are few") {
+  TargetResponse response{.op = TargetOp::kKeys, .tag = 5, .verifier = 6, .keys = {1, 2}};
+  CHECK(decode_response(bytes_of(response)).value().message.keys == response.keys);
+  response.keys.resize(kMaxTargetKeys);
+  CHECK(decode_response(bytes_of(response)));
+  response.keys.resize(kMaxTargetKeys + 1);
+  CHECK_FALSE(decode_response(bytes_of(response)));
+}
+
 TEST_CASE("bulk data is found where it was put, whole or in part elsewhere") {
   TargetRequest write = request(TargetOp::kWrite);
   write.lent = false;
@@ -110,7 +119,7 @@ TEST_CASE("what makes no sense is refused") {
   bad.lent = true;
   CHECK(refused(bad));
   bad = request(TargetOp::kStat);
-  bad.op = static_cast<TargetOp>(13);
+  bad.op = static_cast<TargetOp>(14);
   CHECK(refused(bad));
   bad.op = static_cast<TargetOp>(0);
   CHECK(refused(bad));

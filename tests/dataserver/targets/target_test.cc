@@ -355,6 +355,37 @@ TEST_CASE("a target and its data servers change the key one after the other") {
   CHECK(old.view().connected.load() == 0);
 }
 
+TEST_CASE("a target says which keys it has, anew when they change, while it is there") {
+  const TargetRig rig;
+  auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.prefer_shared_memory = GENERATE(true, false);
+  const auto address = options.prefer_shared_memory ? rig.local() : by_tcp(*target);
+  RemoteRunner runner(rig, address, options);
+  const auto fingerprint = [](char digit) {
+    return rpc::peer::fingerprint(rpc::peer::parse_cluster_key(key_text(digit)).value());
+  };
+  const auto says = [&](const std::vector<std::uint64_t>& keys) {
+    return runner.eventually([&] {
+      const auto told = runner.remote().keys();
+      return told && *told == keys;
+    });
+  };
+  CHECK(says({fingerprint('a')}));
+  std::ofstream(rig.folder.path() + "/key", std::ios::trunc) << key_text('b') + key_text('a');
+  REQUIRE(target->tick());
+  CHECK(says({fingerprint('b'), fingerprint('a')}));
+  CHECK(runner.view().connections == 1);
+  REQUIRE(target->stop());
+  target.reset();
+  const auto away = [&] {
+    const auto told = runner.remote().keys();
+    return !told && told.error() == Errc::kUnreachable;
+  };
+  CHECK(runner.eventually(away));
+  CHECK(runner.view().keys().empty());
+}
+
 TEST_CASE("a connection with nothing to do stays, however short the silence is that is allowed") {
   const TargetRig rig;
   const auto target = rig.start();

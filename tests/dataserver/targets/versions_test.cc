@@ -1,10 +1,11 @@
 // Versions of the target protocol: which one two sides go on with, and data servers and targets of
-// version 6 over a real connection, their bytes written here by hand.
+// older versions over a real connection, their bytes written here by hand.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <thread>
 
 #include "tests/dataserver/targets/target_rig.h"
@@ -17,8 +18,8 @@ using test::RemoteRunner;
 using test::TargetRig;
 
 constexpr layout::ObjectId kObject{.fileid = 1, .generation = 1};
-constexpr TargetVersions kNext{.least = 7, .most = 8};
-constexpr TargetVersions kAfterNext{.least = 8, .most = 9};
+constexpr TargetVersions kNext{.least = 8, .most = 9};
+constexpr TargetVersions kAfterNext{.least = 9, .most = 10};
 
 std::vector<std::byte> challenge_of(std::uint32_t version) {
   xdr::Encoder out;
@@ -27,36 +28,38 @@ std::vector<std::byte> challenge_of(std::uint32_t version) {
 }
 
 TEST_CASE("versions: two sides go on with the newest that both speak") {
-  CHECK(choose_version(offer()).value() == 7);
-  CHECK(choose_version(offer(kNext)).value() == 7);
-  CHECK(choose_version(offer(), kNext).value() == 7);
+  CHECK(choose_version(offer()).value() == 8);
+  CHECK(choose_version(offer(kNext)).value() == 8);
+  CHECK(choose_version(offer(), kNext).value() == 8);
+  CHECK(choose_version(offer({.least = 6, .most = 7})).value() == 7);
   CHECK(choose_version(offer({.least = 6, .most = 6})).value() == 6);
   CHECK(choose_version(0).value() == 6);  // a data server of version 6 says nothing of versions
   CHECK(chosen_version(0).value() == 6);  // nor does a target
   CHECK(chosen_version(7).value() == 7);
+  CHECK(chosen_version(8).value() == 8);
   CHECK(decode_challenge(challenge_of(6)));
-  CHECK(decode_challenge(challenge_of(7)));
+  CHECK(decode_challenge(challenge_of(8)));
 }
 
 TEST_CASE("versions: of two with none in common one is told which program is too old") {
   const auto newer = choose_version(offer(kAfterNext));
   CHECK(newer.error() == Errc::kNotSupported);
   CHECK(newer.error().text ==
-        "weft-ds speaks version 8 to 9 of the target protocol there, weft-target 6 to 7 here: "
+        "weft-ds speaks version 9 to 10 of the target protocol there, weft-target 6 to 8 here: "
         "weft-target is to be upgraded");
   CHECK(choose_version(0, kNext).error().text ==
-        "weft-ds speaks version 6 of the target protocol there, weft-target 7 to 8 here: weft-ds "
+        "weft-ds speaks version 6 of the target protocol there, weft-target 8 to 9 here: weft-ds "
         "is to be upgraded");
   CHECK(chosen_version(0, kNext).error().text ==
-        "weft-target speaks version 6 of the target protocol there, weft-ds 7 to 8 here: "
+        "weft-target speaks version 6 of the target protocol there, weft-ds 8 to 9 here: "
         "weft-target is to be upgraded");
-  const auto later = decode_challenge(challenge_of(8));
+  const auto later = decode_challenge(challenge_of(9));
   CHECK(later.error() == Errc::kNotSupported);
   CHECK(later.error().text ==
-        "weft-target speaks version 8 and later of the target protocol there, weft-ds 6 to 7 here: "
+        "weft-target speaks version 9 and later of the target protocol there, weft-ds 6 to 8 here: "
         "weft-ds is to be upgraded");
   CHECK(decode_challenge(challenge_of(5)).error().text ==
-        "weft-target speaks version 5 of the target protocol there, weft-ds 6 to 7 here: "
+        "weft-target speaks version 5 of the target protocol there, weft-ds 6 to 8 here: "
         "weft-target is to be upgraded");
 }
 
@@ -64,7 +67,7 @@ TEST_CASE("versions: what makes no sense is refused") {
   CHECK(choose_version(77).error() == Errc::kProtocol);                              // to 0
   CHECK(choose_version(std::uint64_t{7} << 32).error() == Errc::kProtocol);          // from 0
   CHECK(choose_version(offer({.least = 7, .most = 6})).error() == Errc::kProtocol);  // backwards
-  CHECK(chosen_version(8).error() == Errc::kProtocol);                               // not offered
+  CHECK(chosen_version(9).error() == Errc::kProtocol);                               // not offered
   CHECK(chosen_version(std::uint64_t{7} << 32 | 6).error() == Errc::kProtocol);      // our own
 }
 
@@ -205,10 +208,11 @@ TEST_CASE("versions: a data server of a version to come is told, and nothing is 
   CHECK(target->counts().refused == 1);
 }
 
-// A target of version 6, for one connection: it answers what comes until that ends.
+// A target of version 6 or 7, for one connection: it answers what comes until that ends.
 class OldTarget {
  public:
-  OldTarget() : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit OldTarget(std::uint32_t version)
+      : version_(version), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address = Records::here(0);
     socklen_t size = sizeof address;
     REQUIRE(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
@@ -237,7 +241,7 @@ class OldTarget {
     } catch (const std::runtime_error&) {  // it has ended
     }
   }
-  static void greet(const Records& connection) {
+  void greet(const Records& connection) const {
     const Nonce nonce{std::byte{3}};
     xdr::Encoder challenge;
     challenge.u32(6);
@@ -252,7 +256,7 @@ class OldTarget {
     const Uuid store = test::space_of(7);
     xdr::Encoder welcome;
     welcome.u32(1);
-    welcome.u64(0);
+    welcome.u64(version_ == 6 ? 0 : version_);
     welcome.u32(0);
     welcome.u64(12);
     welcome.fixed(store);
@@ -274,21 +278,23 @@ class OldTarget {
     connection.send(out.bytes());
   }
 
+  const std::uint32_t version_;
   OwnedFd listener_;
   std::uint16_t port_ = 0;
   std::atomic<unsigned> newest_op_{0};
   std::thread thread_;
 };
 
-TEST_CASE("versions: a target of version 6 works with this data server") {
+TEST_CASE("versions: a target of version 6 or 7 works with this data server") {
   const TargetRig rig;
-  OldTarget target;
+  const OldTarget target(GENERATE(6U, 7U));
   RemoteRunner runner(rig, target.address());
   CHECK(runner.stat(kObject).value().size == 1000);
   CHECK(runner.eventually([&] { return runner.remote().usage().has_value(); }));
   runner.run_for(1500ms);  // it goes on asking
   CHECK(runner.view().connections == 1);
   CHECK(target.newest_op() <= 12);
+  CHECK(runner.remote().keys().error() == Errc::kNotSupported);
 }
 
 }  // namespace

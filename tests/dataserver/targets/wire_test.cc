@@ -108,6 +108,9 @@ TEST_CASE("the bytes of requests") {
   CHECK(hex_of(request(TargetOp::kNextData)) ==
         "0000000c000000000000004d11223344556677880000000200000003000000000000100000000000"
         "000000080000000100000000");
+  CHECK(hex_of(TargetRequest{.op = TargetOp::kKeys, .tag = 77}) ==
+        "0000000d000000000000004d00000000000000000000000000000000000000000000000000000000"
+        "000000000000000000000000");
 }
 
 TEST_CASE("the bytes of responses") {
@@ -141,6 +144,11 @@ TEST_CASE("the bytes of responses") {
   next.run = {.begin = 0x1000, .end = 0x2000};
   CHECK(hex_of(next) ==
         "0000000c000000000000004d00000000000000000000000600000000000010000000000000002000");
+  TargetResponse keys = response(TargetOp::kKeys);
+  keys.keys = {1, 0xfffffffffffffffe};
+  CHECK(hex_of(keys) ==
+        "0000000d000000000000004d0000000000000000000000060000000200000000000000"
+        "01fffffffffffffffe");
   TargetResponse refused = response(TargetOp::kWrite);
   refused.good = false;
   refused.error = Errc::kNoSpace;
