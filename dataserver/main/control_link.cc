@@ -160,6 +160,7 @@ rpc::peer::Table<> ControlLink::requests() {
   table.on(*this, &ControlLink::on_give_up);
   table.on(*this, &ControlLink::on_list);
   table.on(*this, &ControlLink::on_keys);
+  table.on(*this, &ControlLink::on_target_keys);
   table.on(*this, &ControlLink::on_segments);
   table.on(*this, &ControlLink::on_options);
   return table;

@@ -43,6 +43,7 @@
 #include "rpc/base/mutex.h"
 #include "rpc/control/client.h"
 #include "rpc/control/options.h"
+#include "rpc/control/target_keys.h"
 
 namespace weft::ds {
 
@@ -141,6 +142,10 @@ class ControlLink final : public rpc::control::ClientEvents,
   }
   void on_keys(rpc::control::GetKeys /*request*/, Answer<rpc::control::HeldKeys> done) {
     done(rpc::control::HeldKeys{parts_.keys->now().fingerprints});
+  }
+  void on_target_keys(rpc::control::GetTargetKeys /*request*/,
+                      Answer<rpc::control::HeldByTargets> done) {
+    done(rpc::control::HeldByTargets{parts_.chain.target_keys()});
   }
   void on_segments(rpc::control::GetSegments request, Answer<rpc::control::SegmentCounts> done);
   void on_options(rpc::control::GetOptions request, Answer<rpc::control::Options> done);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "dataserver/main/target_keys.h"
 #include "dataserver/store/disk.h"
 #include "rpc/base/clock.h"
 
@@ -128,6 +129,12 @@ std::string GroupChain::kind() const {
       return fmt::format("parity, rebuilding {} %{}", view.rebuild_permille.load() / 10, given_up);
   }
   return "parity";
+}
+
+std::vector<rpc::control::TargetKeys> GroupChain::target_keys() const {
+  std::vector<rpc::control::TargetKeys> told;
+  for (const auto& member : members_) told.push_back(keys_of(*member));
+  return told;
 }
 
 Result<StoreStat> GroupChain::usage() {

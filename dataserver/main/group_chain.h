@@ -50,6 +50,7 @@ class GroupChain final : public StoreChain, private Replacements {
   [[nodiscard]] const ParityView* parity() const override {
     return parity_ == nullptr ? nullptr : &parity_->view();
   }
+  [[nodiscard]] std::vector<rpc::control::TargetKeys> target_keys() const override;
   void disconnect() override;
   void reload(const DsConfig& next) override;
 

@@ -24,6 +24,7 @@
 #include "dataserver/store/store_directory.h"
 #include "dataserver/targets/target_link.h"
 #include "rpc/control/messages.h"
+#include "rpc/control/target_keys.h"
 #include "rpc/peer/keyring.h"
 
 namespace weft::ds {
@@ -62,6 +63,9 @@ class StoreChain {
   [[nodiscard]] virtual rpc::control::GroupScrub scrub_state() const { return {}; }
   [[nodiscard]] virtual Result<> scrub(const rpc::control::Scrub& request);
   [[nodiscard]] virtual Result<> give_up(const rpc::control::GiveUp& request);
+
+  // Which cluster keys each of its targets has; none without targets.
+  [[nodiscard]] virtual std::vector<rpc::control::TargetKeys> target_keys() const { return {}; }
 
   // Rates and intervals; for what is under way they stay as they were.
   virtual void reload(const DsConfig& /*next*/) {}

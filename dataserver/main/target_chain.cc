@@ -1,5 +1,7 @@
 #include "dataserver/main/target_chain.h"
 
+#include "dataserver/main/target_keys.h"
+
 namespace weft::ds {
 
 Result<> TargetChain::connect(std::shared_ptr<const rpc::peer::Keyring> keys,
@@ -26,6 +28,11 @@ std::string TargetChain::kind() const {
   const TargetTransport transport =
       remote_ == nullptr ? TargetTransport::kNone : remote_->view().transport.load();
   return std::string(transport == TargetTransport::kNone ? "no target" : to_string(transport));
+}
+
+std::vector<rpc::control::TargetKeys> TargetChain::target_keys() const {
+  if (remote_ == nullptr) return {};
+  return {keys_of(*remote_)};
 }
 
 void TargetChain::disconnect() {

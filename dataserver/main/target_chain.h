@@ -26,6 +26,7 @@ class TargetChain final : public StoreChain {
   [[nodiscard]] const TargetView* target() const override {
     return remote_ == nullptr ? nullptr : &remote_->view();
   }
+  [[nodiscard]] std::vector<rpc::control::TargetKeys> target_keys() const override;
   void disconnect() override;
 
  private:

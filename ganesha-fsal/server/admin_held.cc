@@ -5,6 +5,7 @@
 #include "ganesha-fsal/files/in_parallel.h"
 #include "ganesha-fsal/server/admin_maintenance.h"
 #include "rpc/control/options.h"
+#include "rpc/control/target_keys.h"
 
 namespace weft::mds {
 namespace {
@@ -45,16 +46,37 @@ std::vector<Report> ask_each(MetadataServer& server, const std::vector<ServerVie
   return reports;
 }
 
+// Of a data server that has said which keys it has itself: what it says of its targets.
+void add_targets(ServerKeysReport& of, ServerKeysReport said) {
+  of.targets = std::move(said.targets);
+  if (!said.why.empty()) {
+    of.targets.push_back({.address = {}, .keys = {}, .why = "its data server: " + said.why});
+  }
+}
+
 KeysReport keys(MetadataServer& server) {
-  KeysReport report;
+  const auto data_servers = server.cluster().registry().list();
+  KeysReport report{.servers = {}, .asks_targets = true};
   report.servers =
-      ask_each<ServerKeysReport>(server, server.cluster().registry().list(), control::GetKeys{},
+      ask_each<ServerKeysReport>(server, data_servers, control::GetKeys{},
                                  [](ServerKeysReport& of, const control::HeldKeys& held) {
                                    of.keys = names_of(held.fingerprints);
                                  });
+  auto of_targets = ask_each<ServerKeysReport>(
+      server, data_servers, control::GetTargetKeys{},
+      [](ServerKeysReport& of, const control::HeldByTargets& held) {
+        for (const control::TargetKeys& target : held.targets) {
+          of.targets.push_back({.address = target.address,
+                                .keys = names_of(target.held.fingerprints),
+                                .why = target.why});
+        }
+      });
+  for (std::size_t i = 0; i < report.servers.size(); ++i) {
+    if (report.servers[i].why.empty()) add_targets(report.servers[i], std::move(of_targets[i]));
+  }
   report.servers.insert(
       report.servers.begin(),
-      {.server = {}, .keys = names_of(server.keys().now().fingerprints), .why = {}});
+      {.server = {}, .keys = names_of(server.keys().now().fingerprints), .why = {}, .targets = {}});
   return report;
 }
 

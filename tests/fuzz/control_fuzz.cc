@@ -6,6 +6,7 @@
 #include "rpc/control/options.h"
 #include "rpc/control/register_networks.h"
 #include "rpc/control/register_transports.h"
+#include "rpc/control/target_keys.h"
 #include "rpc/peer/call.h"
 #include "rpc/peer/secure_channel.h"
 
@@ -40,7 +41,7 @@ void channel(SecureChannel::Role role, std::span<const std::byte> input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto input = std::as_bytes(std::span(data + 1, size - 1));
-  switch (data[0] % 33) {
+  switch (data[0] % 35) {
     case 0: channel(SecureChannel::Role::kAccepting, input); break;
     case 1: channel(SecureChannel::Role::kConnecting, input); break;
     case 2: (void)decode_message(input, 1); break;
@@ -59,6 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 29: message<Options>(input); break;
     case 30: message<RegisterTransports>(input); break;
     case 31: message<RegisterNetworks>(input); break;
+    case 32: message<GetTargetKeys>(input); break;
+    case 33: message<HeldByTargets>(input); break;
     case 3: message<Register>(input); break;
     case 4: message<Registered>(input); break;
     case 5: message<Heartbeat>(input); break;

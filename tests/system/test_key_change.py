@@ -137,7 +137,9 @@ def test_nobody_notices_a_change_of_the_key(run, network, store, options):
     for file in files[1:]:
         copy_to(file, files[0].read_text())
     wait_read(cluster, f"uses={old} accepts={old},{new}")
-    assert status(cluster, new)["may_be_used"]
+    # Targets say it once a second.
+    wait_until(lambda: status(cluster, new)["may_be_used"], 30, "the new key to be accepted by all",
+               0.2)
     assert not status(cluster, old)["may_be_dropped"]
     more_rounds()
     command("add", files[0], fails=True)
@@ -166,6 +168,56 @@ def test_nobody_notices_a_change_of_the_key(run, network, store, options):
     for log in logs_of(cluster).values():
         assert "event=data_server_refused" not in log.read_text()
         assert "event=key_file_unusable" not in log.read_text()
+
+
+@pytest.mark.parametrize("store", ["shm", "tcp", "parity3-tcp"])
+def test_targets_are_asked_which_keys_they_have(run, network, store):
+    cluster = Cluster(run, network, Options(
+        data_servers=1, store=store, shared_memory=("ds",) if store == "shm" else ()))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    files = cluster.key_files
+    targets = len(cluster.targets)
+    old, = keys_of(files[0])
+
+    def told():
+        """Keys of each target, or None where they are not known."""
+        _, server = weft(cluster, "key", "status")["servers"]
+        assert [one["address"] for one in server["targets"]] == \
+            [one.address for one in cluster.targets]
+        assert all(bool(one["keys"]) != bool(one["why"]) for one in server["targets"])
+        return [one["keys"] or None for one in server["targets"]]
+
+    wait_until(lambda: told() == [[old]] * targets, 60, "targets to be known", 0.2)
+    command("add", files[0])
+    _, new = keys_of(files[0])
+    of_last = files[targets]  # after the metadata server's and those of the other targets
+    for file in files[1:]:
+        if file != of_last:
+            copy_to(file, files[0].read_text())
+    wait_until(lambda: any(one["key"] == new for one in weft(cluster, "key", "status")["keys"]),
+               30, "the metadata server to have the new key", 0.2)
+    wait_until(lambda: told() == [[old, new]] * (targets - 1) + [[old]] and
+               status(cluster, new)["accepted"] == 1 + targets,
+               60, "all but the last target to have the new key", 0.2)
+    assert not status(cluster, new)["may_be_used"]
+    copy_to(of_last, files[0].read_text())
+    wait_until(lambda: status(cluster, new)["may_be_used"], 60, "the last one to have it", 0.2)
+    last = cluster.targets[-1]
+    last.process.kill()
+    wait_until(lambda: told()[-1] is None, 60, "the target to be missed", 0.2)
+    assert not status(cluster, new)["may_be_used"]
+    assert not status(cluster, old)["may_be_dropped"]
+    last.process.start()
+    wait_until(lambda: status(cluster, new)["may_be_used"], 60, "the target to be back", 0.2)
+    for file in files:
+        if file != of_last:
+            command("use", file, new)
+    wait_until(lambda: status(cluster, new)["used"] == 1 + targets, 60,
+               "all but the last target to use the new key", 0.2)
+    assert not status(cluster, old)["may_be_dropped"]
+    command("use", of_last, new)
+    wait_until(lambda: status(cluster, old)["may_be_dropped"], 60, "none to use the old key", 0.2)
 
 
 def test_a_bad_key_file_changes_nothing(run, network):

@@ -15,10 +15,39 @@ std::string title(const mds::ServerName& server) {
   return fmt::format("data server {} ({})", server.id, printable(server.name));
 }
 
-std::string text_of(const KeyState& state, std::size_t servers) {
-  std::string text = fmt::format("key {}: used by {}, accepted by {} of {} servers", state.key,
-                                 state.used, state.accepted, servers);
-  if (state.used == servers) return text;
+// What a server or target said.
+struct Holder {
+  std::string title;
+  const std::vector<std::string>& keys;
+  const std::string& why;
+};
+
+struct Holders {
+  std::vector<Holder> all;
+  bool targets = false;  // there are some
+};
+
+// Each data server's targets come behind it.
+Holders holders_of(const mds::KeysReport& report) {
+  Holders holders;
+  for (const mds::ServerKeysReport& server : report.servers) {
+    holders.all.push_back({title(server.server), server.keys, server.why});
+    for (const mds::TargetKeysReport& target : server.targets) {
+      holders.targets = true;
+      holders.all.push_back({target.address.empty() ? "  targets, if it has some"
+                                                    : "  target " + printable(target.address),
+                             target.keys, target.why});
+    }
+  }
+  return holders;
+}
+
+std::string text_of(const KeyState& state, const Holders& holders) {
+  const std::size_t count = holders.all.size();
+  std::string text =
+      fmt::format("key {}: used by {}, accepted by {} of {} {}", state.key, state.used,
+                  state.accepted, count, holders.targets ? "servers and targets" : "servers");
+  if (state.used == count) return text;
   text += state.may_be_used ? "; may be used" : "; not to be used yet";
   text += state.may_be_dropped ? ", may be dropped" : ", not to be dropped yet";
   return text;
@@ -28,41 +57,54 @@ std::string text_of(const KeyState& state, std::size_t servers) {
 
 std::vector<KeyState> key_states(const mds::KeysReport& report) {
   std::vector<KeyState> states;
-  const auto all_say = std::ranges::none_of(
-      report.servers, [](const mds::ServerKeysReport& server) { return server.keys.empty(); });
-  for (const mds::ServerKeysReport& server : report.servers) {
-    for (const std::string& key : server.keys) {
+  const Holders holders = holders_of(report);
+  const bool all_say =
+      report.asks_targets &&
+      std::ranges::none_of(holders.all, [](const Holder& holder) { return holder.keys.empty(); });
+  for (const Holder& holder : holders.all) {
+    for (const std::string& key : holder.keys) {
       auto at = std::ranges::find(states, key, &KeyState::key);
       if (at == states.end()) at = states.insert(at, KeyState{.key = key});
       ++at->accepted;
-      if (key == server.keys.front()) ++at->used;
+      if (key == holder.keys.front()) ++at->used;
     }
   }
   for (KeyState& state : states) {
-    state.may_be_used = state.accepted == report.servers.size();
+    state.may_be_used = all_say && state.accepted == holders.all.size();
     state.may_be_dropped = all_say && state.used == 0;
   }
   return states;
 }
 
 std::string keys_text(const mds::KeysReport& report) {
+  const Holders holders = holders_of(report);
   Table table({"SERVER", "USES", "ACCEPTS"});
-  for (const mds::ServerKeysReport& server : report.servers) {
+  bool all_say = true;
+  for (const Holder& holder : holders.all) {
     std::string accepts;
-    for (const std::string& key : server.keys) {
+    for (const std::string& key : holder.keys) {
       accepts += (accepts.empty() ? "" : ", ") + printable(key);
     }
-    if (server.keys.empty()) {
-      table.add({title(server.server), "-", "not known: " + printable(server.why)});
+    if (holder.keys.empty()) {
+      all_say = false;
+      table.add({holder.title, "-", "not known: " + printable(holder.why)});
     } else {
-      table.add({title(server.server), printable(server.keys.front()), std::move(accepts)});
+      table.add({holder.title, printable(holder.keys.front()), std::move(accepts)});
     }
   }
   std::string text = table.text() + "\n";
   const std::vector<KeyState> states = key_states(report);
-  for (const KeyState& state : states) text += text_of(state, report.servers.size()) + "\n";
-  if (states.size() > 1) {
-    text += "targets (weft-target) are not asked: their logs say which keys they accept\n";
+  for (const KeyState& state : states) text += text_of(state, holders) + "\n";
+  if (states.size() < 2) return text;
+  if (!all_say) {
+    text +=
+        "as long as the keys of one are not known, no key is to be used or dropped: start it, "
+        "upgrade it, or,\nif it is gone for ever, take it out of the system or configuration\n";
+  }
+  if (!report.asks_targets) {
+    text +=
+        "targets (weft-target) are not asked by a metadata server of this version, so none may be "
+        "used or\ndropped: upgrade it, or look at the targets' logs, which say what they accept\n";
   }
   return text;
 }

@@ -288,6 +288,43 @@ TEST_CASE("a data server says which keys it has") {
   CHECK(held->fingerprints == std::vector{rpc::peer::fingerprint(rig.key)});
 }
 
+std::vector<control::TargetKeys> ask_target_keys(FakeMds& mds) {
+  return mds
+      .ask<control::HeldByTargets>(
+          [&](auto done) { mds.server().call(kId, control::GetTargetKeys{}, 5s, std::move(done)); })
+      .value()
+      .targets;
+}
+
+TEST_CASE("a data server with a folder says that it has no targets whose keys matter") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  CHECK(ask_target_keys(mds).empty());
+}
+
+TEST_CASE("a data server says which keys its target has, or why it does not know") {
+  const test::TargetRig target_rig;
+  auto target = std::make_unique<test::TargetChild>(target_rig);
+  ServerRig rig;
+  rig.config.key_file = target_rig.folder.path() + "/key";
+  rig.key = rpc::peer::parse_cluster_key(test::key_text('a')).value();
+  rig.config.target = target_rig.local();
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  const auto says = [&](const control::TargetKeys& wanted) {
+    for (int i = 0; i < 600; ++i) {
+      if (ask_target_keys(mds) == std::vector{wanted}) return true;
+      std::this_thread::sleep_for(50ms);
+    }
+    return false;
+  };
+  const std::string address = "unix:" + target_rig.socket();
+  CHECK(says({address, {{rpc::peer::fingerprint(rig.key)}}, ""}));
+  target.reset();
+  CHECK(says({address, {}, "it is not connected"}));
+}
+
 TEST_CASE("a data server says what its segments do, or that it keeps none") {
   const auto ask = [](ServerRig& rig) {
     FakeMds mds(rig.key);

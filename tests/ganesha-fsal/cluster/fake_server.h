@@ -12,6 +12,7 @@
 
 #include "layout/net_address.h"
 #include "rpc/control/client.h"
+#include "rpc/control/target_keys.h"
 
 namespace weft::mds {
 
@@ -102,6 +103,12 @@ class FakeServer final : public control::ClientEvents {
       if (keys.empty()) return done(fail(Errc::kNotSupported, "an older data server"));
       done(control::HeldKeys{keys});
     });
+    table.on<control::GetTargetKeys>(
+        [this](control::GetTargetKeys, Done<control::HeldByTargets> done) {
+          const std::lock_guard lock(mutex);
+          if (!target_keys) return done(fail(Errc::kNotSupported, "an older data server"));
+          done(control::HeldByTargets{*target_keys});
+        });
     table.on<control::GetSegments>([this](control::GetSegments, Done<control::SegmentCounts> done) {
       const std::lock_guard lock(mutex);
       if (!segments) return done(fail(Errc::kNotFound, "it keeps no segments"));
@@ -190,8 +197,10 @@ class FakeServer final : public control::ClientEvents {
   std::function<control::SeekAnswer(const control::Seek&)> seek;
   std::optional<control::SegmentCounts> segments;  // nothing: it keeps none
   std::vector<std::uint64_t> keys;  // that it says it has; none: it does not know the question
-  control::Space space;             // that its heartbeats tell
-  std::optional<Errc> fault;        // of its disk: objects are not changed
+  // Likewise, of its targets; nothing: it does not know the question.
+  std::optional<std::vector<control::TargetKeys>> target_keys;
+  control::Space space;       // that its heartbeats tell
+  std::optional<Errc> fault;  // of its disk: objects are not changed
   // Truncates wait in held_cuts, for let_go() in whatever order.
   bool hold_cuts = false;
   std::vector<std::move_only_function<void()>> held_cuts;

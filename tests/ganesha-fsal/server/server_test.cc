@@ -430,12 +430,41 @@ TEST_CASE_METHOD(Assembled, "server: which keys servers have is told, or that it
         std::vector<std::string>{"0000000000000abc", "0000000000000001"});
   CHECK(report->servers[2].keys.empty());
   CHECK(report->servers[2].why == "it is of a version that does not tell");
+  CHECK(report->asks_targets);
+  REQUIRE(report->servers[1].targets.size() == 1);
+  CHECK(report->servers[1].targets[0].address.empty());
+  CHECK(report->servers[1].targets[0].keys.empty());
+  CHECK(report->servers[1].targets[0].why ==
+        "its data server: it is of a version that does not tell");
+  CHECK(report->servers[2].targets.empty());
   servers[0]->disconnect();
   REQUIRE(await_that([&] { return !server->cluster().registry().is_connected(1); }));
   const auto after = table.ask(admin::GetKeys{});
   REQUIRE(after);
   CHECK(after->servers[1].keys.empty());
   CHECK(after->servers[1].why == "it is not connected");
+}
+
+TEST_CASE_METHOD(Assembled, "server: which keys targets have is told, or why it is not known") {
+  {
+    const std::lock_guard lock(servers[0]->mutex);
+    servers[0]->keys = {1};
+    servers[0]->target_keys = {{"tcp:192.0.2.1:9640", {{0xabc, 1}}, ""},
+                               {"unix:/run/weft/target.sock", {}, "it is not connected"}};
+    const std::lock_guard other(servers[1]->mutex);
+    servers[1]->keys = {1};
+    servers[1]->target_keys.emplace();
+  }
+  const auto report = make_admin_table(*server).ask(admin::GetKeys{});
+  REQUIRE(report);
+  REQUIRE(report->servers[1].targets.size() == 2);
+  CHECK(report->servers[1].targets[0].address == "tcp:192.0.2.1:9640");
+  CHECK(report->servers[1].targets[0].keys ==
+        std::vector<std::string>{"0000000000000abc", "0000000000000001"});
+  CHECK(report->servers[1].targets[0].why.empty());
+  CHECK(report->servers[1].targets[1].keys.empty());
+  CHECK(report->servers[1].targets[1].why == "it is not connected");
+  CHECK(report->servers[2].targets.empty());
 }
 
 TEST_CASE_METHOD(Assembled, "server: what segments do is told of each data server") {

@@ -6,6 +6,7 @@
 #include "rpc/control/options.h"
 #include "rpc/control/register_networks.h"
 #include "rpc/control/register_transports.h"
+#include "rpc/control/target_keys.h"
 
 using namespace weft;
 using namespace weft::rpc::control;
@@ -185,10 +186,14 @@ TEST_CASE("the bytes of messages: copies and parity groups") {
   check_bytes(GiveUp{3}, "00000003");
   check_bytes(GetKeys{}, "");
   check_bytes(GetSegments{}, "");
+  check_bytes(GetTargetKeys{}, "");
   check_bytes(GetOptions{}, "");
   check_bytes(Options{{{"server.name", "d1", ""}}},
               "000000010000000b7365727665722e6e616d6500000000026431000000000000");
   check_bytes(HeldKeys{{1, 0xfffffffffffffffe}}, "000000020000000000000001fffffffffffffffe");
+  check_bytes(HeldByTargets{{{"unix:/t", {{1}}, ""}, {"tcp:a:1", {}, "away"}}},
+              "0000000200000007756e69783a2f7400000000010000000000000001000000000000000774"
+              "63703a613a3100000000000000000461776179");
 }
 
 TEST_CASE("the numbers of requests stay") {
@@ -201,5 +206,5 @@ TEST_CASE("the numbers of requests stay") {
   static_assert(ListFrom::kVerb == 28 && AllocateShare::kVerb == 29 && Seek::kVerb == 30);
   static_assert(GetKeys::kVerb == 31);
   static_assert(GetSegments::kVerb == 33);
-  static_assert(GetKeys::kVerb == 31 && GetOptions::kVerb == 32);
+  static_assert(GetKeys::kVerb == 31 && GetOptions::kVerb == 32 && GetTargetKeys::kVerb == 34);
 }

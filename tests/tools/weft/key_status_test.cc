@@ -9,10 +9,22 @@ namespace {
 using mds::KeysReport;
 
 KeysReport report_of(std::vector<std::vector<std::string>> keys) {
-  KeysReport report;
+  KeysReport report{.servers = {}, .asks_targets = true};
   for (std::uint32_t id = 0; id < keys.size(); ++id) {
-    report.servers.push_back({{id, id == 0 ? "" : "ds-" + std::to_string(id)}, keys[id], ""});
+    report.servers.push_back({{id, id == 0 ? "" : "ds-" + std::to_string(id)}, keys[id], "", {}});
     if (keys[id].empty()) report.servers.back().why = "it is not connected";
+  }
+  return report;
+}
+
+// Of the last server.
+KeysReport with_targets(KeysReport report, const std::vector<std::vector<std::string>>& keys) {
+  for (const auto& of : keys) {
+    const std::size_t number = report.servers.back().targets.size();
+    report.servers.back().targets.push_back(
+        {.address = "tcp:t" + std::to_string(number) + ":9640",
+         .keys = of,
+         .why = of.empty() ? "it is of a version that does not tell; its log does" : ""});
   }
   return report;
 }
@@ -48,6 +60,48 @@ TEST_CASE("key status: an old key may be dropped once no server uses it", "[weft
   CHECK_FALSE(may_be_dropped(report_of({{"b", "a"}, {"b", "a"}, {}}), "a"));
 }
 
+TEST_CASE("key status: targets count as servers do") {
+  const KeysReport added = report_of({{"a", "b"}, {"a", "b"}});
+  CHECK_FALSE(may_be_used(with_targets(added, {{"a"}}), "b"));
+  CHECK_FALSE(may_be_used(with_targets(added, {{"a", "b"}, {}}), "b"));
+  CHECK(may_be_used(with_targets(added, {{"a", "b"}, {"a", "b"}}), "b"));
+  const KeysReport used = report_of({{"b", "a"}, {"b", "a"}});
+  CHECK_FALSE(may_be_dropped(with_targets(used, {{"a", "b"}}), "a"));
+  CHECK_FALSE(may_be_dropped(with_targets(used, {{}}), "a"));
+  CHECK(may_be_dropped(with_targets(used, {{"b", "a"}}), "a"));
+}
+
+TEST_CASE("key status: where targets are not asked, no key may be used or dropped") {
+  KeysReport added = report_of({{"a", "b"}, {"a", "b"}});
+  added.asks_targets = false;
+  CHECK_FALSE(may_be_used(added, "b"));
+  KeysReport used = report_of({{"b", "a"}, {"b", "a"}});
+  used.asks_targets = false;
+  CHECK_FALSE(may_be_dropped(used, "a"));
+  CHECK(keys_text(used).contains("\ntargets (weft-target) are not asked"));
+}
+
+TEST_CASE("key status: a line for each target, behind its data server's, and what to do") {
+  const std::string text = keys_text(with_targets(report_of({{"a", "b"}, {"a", "b"}}), {{"a"}}));
+  CHECK(text ==
+        "SERVER                USES  ACCEPTS\n"
+        "metadata server       a     a, b\n"
+        "data server 1 (ds-1)  a     a, b\n"
+        "  target tcp:t0:9640  a     a\n"
+        "\n"
+        "key a: used by 3, accepted by 3 of 3 servers and targets\n"
+        "key b: used by 0, accepted by 2 of 3 servers and targets; not to be used yet, may be "
+        "dropped\n");
+  const std::string unknown = keys_text(with_targets(report_of({{"a", "b"}, {"a", "b"}}), {{}}));
+  CHECK(unknown.contains(
+      "\n  target tcp:t0:9640  -     not known: it is of a version that does not tell; its log "
+      "does\n"));
+  CHECK(unknown.contains("\nas long as the keys of one are not known"));
+  KeysReport older = report_of({{"a"}, {"a"}});
+  older.servers[1].targets.push_back({.address = "", .keys = {}, .why = "its data server: no"});
+  CHECK(keys_text(older).contains("\n  targets, if it has some  -     not known: its data server"));
+}
+
 TEST_CASE("key status: a line for each server, and for each key what may be done", "[weft]") {
   CHECK(keys_text(report_of({{"a"}, {"a"}})) ==
         "SERVER                USES  ACCEPTS\n"
@@ -60,7 +114,7 @@ TEST_CASE("key status: a line for each server, and for each key what may be done
   CHECK(
       changing.contains("key b: used by 1, accepted by 2 of 3 servers; not to be used yet, "
                         "not to be dropped yet\n"));
-  CHECK(changing.contains("\ntargets (weft-target) are not asked"));
+  CHECK(changing.contains("\nas long as the keys of one are not known"));
 }
 
 TEST_CASE("key status: the document says it in fields, too", "[weft]") {
@@ -71,6 +125,11 @@ TEST_CASE("key status: the document says it in fields, too", "[weft]") {
   CHECK(document["keys"][1]["used"] == 0);
   CHECK(document["keys"][1]["may_be_dropped"] == true);
   CHECK(document["keys"][0]["may_be_dropped"] == false);
+  CHECK(document["servers"][1]["targets"].empty());
+  const auto target = keys_json(with_targets(report_of({{"a"}, {"a"}}), {{"a"}, {}}));
+  CHECK(target["servers"][1]["targets"][0]["address"] == "tcp:t0:9640");
+  CHECK(target["servers"][1]["targets"][0]["keys"] == nlohmann::ordered_json{"a"});
+  CHECK(target["servers"][1]["targets"][1]["why"].get<std::string>().contains("version"));
 }
 
 }  // namespace weft::cli
