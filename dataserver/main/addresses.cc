@@ -5,15 +5,12 @@
 #include <algorithm>
 
 #include "layout/device_table.h"
+#include "layout/wildcard.h"
 #include "rpc/transport/rdma/header.h"
 
 namespace weft::ds {
 
 namespace {
-
-bool is_wildcard(const layout::NetAddress& address) {
-  return std::ranges::all_of(address.ip, [](std::uint8_t byte) { return byte == 0; });
-}
 
 constexpr std::string_view kRdma = "rdma://";
 
@@ -167,7 +164,8 @@ Result<> check_told(const DsConfig& config) {
                                             "server.advertise",
                                             layout::kMaxAddresses));
   }
-  if (std::ranges::any_of(tcp, is_wildcard) || std::ranges::any_of(rdma, is_wildcard)) {
+  if (std::ranges::any_of(tcp, layout::is_wildcard) ||
+      std::ranges::any_of(rdma, layout::is_wildcard)) {
     return fail(Errc::kInvalid,
                 "clients cannot reach a wildcard address: set server.advertise to addresses they "
                 "can reach");

@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 
+#include "layout/wildcard.h"
 #include "rpc/peer/connection.h"
 #include "rpc/peer/endpoint.h"
 #include "rpc/peer/io_thread.h"
@@ -142,10 +143,6 @@ std::unexpected<Error> explain(const HostPort& at, const Error& error) {
   }
 }
 
-bool is_wildcard(const layout::NetAddress& address) {
-  return address.ip == std::array<std::uint8_t, 16>{};
-}
-
 Result<JoinAnswer> check(const HostPort& at, const Answer& answer) {
   const auto bad = [&] {
     return fail(Errc::kProtocol, at.host +
@@ -160,7 +157,7 @@ Result<JoinAnswer> check(const HostPort& at, const Answer& answer) {
                  .key_file = answer.joined->keys,
                  .own = rpc::peer::from_endpoint(answer.own)};
   out.own.port = 0;
-  if (is_wildcard(out.mds)) {
+  if (layout::is_wildcard(out.mds)) {
     out.mds = rpc::peer::from_endpoint(answer.other);
     out.mds.port = mds->port;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "layout/wildcard.h"
 #include "rpc/base/clock.h"
 #include "rpc/base/service_manager.h"
 #include "rpc/xdr/describe_json.h"
@@ -42,8 +43,7 @@ layout::NetAddress join_address(const MdsFacts& facts) {
 // How others name this machine.
 std::string host_for_others(const MdsFacts& facts) {
   const auto own = own_address();
-  const bool wildcard = facts.control.ip == layout::NetAddress{}.ip;
-  return layout::ip_text(wildcard && own ? *own : facts.control);
+  return layout::ip_text(layout::is_wildcard(facts.control) && own ? *own : facts.control);
 }
 
 // What a data server gets, read anew for each.
