@@ -188,7 +188,8 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
     if (left.error() == Errc::kLayoutUnavailable) return failed(left);
     return refuse(left.error());
   }
-  if (request.access == layout::Access::kReadWrite) {
+  if (request.type == layout::LayoutType::kFlexFiles &&
+      request.access == layout::Access::kReadWrite) {
     if (auto room = make_room(request.file); !room) return refuse(room.error());
   }
   const auto begun = begin_grant(request, policy);

@@ -433,8 +433,8 @@ class FileData {
   [[nodiscard]] Result<Granted> make_flex_layout(const LayoutRequest& request,
                                                  const Mirrors::View& view,
                                                  const Mirrors::Usable& usable);
-  // Leaves out the copies of a file that is to be written whose servers have no space for it.
-  // kNoSpace: that is all of them.
+  // Leaves out the copies of a file that is to be written whose servers have no space for it, as
+  // clients that write the copies have reported. kNoSpace: that is all of them.
   [[nodiscard]] Result<> make_room(FileId file);
   [[nodiscard]] FlexReports::Parts report_parts();
   void look_at(FileId file, std::uint32_t ds_id, std::uint64_t offset,
