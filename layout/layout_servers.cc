@@ -56,6 +56,12 @@ Result<std::vector<std::vector<std::uint32_t>>> flex_mirrors(const LayoutMap& ma
   return different;
 }
 
+bool written_by_clients(const LayoutMap& map) {
+  return map.type == LayoutType::kFlexFiles &&
+         std::ranges::all_of(map.copies,
+                             [](const Copy& copy) { return copy.state == CopyState::kCurrent; });
+}
+
 Result<std::array<std::uint32_t, 2>> partners_of(const LayoutMap& map, std::size_t copy,
                                                  std::size_t stripe) {
   WEFT_ASSERT(copy < map.copies.size() && stripe < map.copies.front().ds_ids.size());

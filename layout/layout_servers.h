@@ -56,6 +56,10 @@ using Usable = std::function<bool(std::size_t copy, std::size_t stripe)>;
                                                                            const Usable& usable,
                                                                            bool writing);
 
+// Whether clients with layouts for writing bring what they write to every copy themselves: the file
+// has flexfiles layouts, and all its copies are current.
+[[nodiscard]] bool written_by_clients(const LayoutMap& map);
+
 // The data servers that have to get what is written to `copy` at this stripe as well: those of all
 // other copies; 0 where there is none. Of stale ones too: what one of them misses has to be told,
 // so that the extents it lacks are known. More than two are kNotSupported: a handle has no room.

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "ganesha-fsal/files/flex_grant.h"
 #include "ganesha-fsal/files/mirrors.h"
+#include "layout/layout_servers.h"
 
 namespace weft::mds {
 namespace {
@@ -102,8 +102,8 @@ Result<> Mirrors::leave_out(FileId file, const layout::LayoutMap& map, Place pla
                  to_string(copy == place.copy ? cause : Cause::kGone));
     const Loss loss{.place = there,
                     .ds_id = ds_id,
-                    .led = leads_there(file, there) || written_by_clients(map),
-                    .written = written_by_clients(map),
+                    .led = leads_there(file, there) || layout::written_by_clients(map),
+                    .written = layout::written_by_clients(map),
                     .dirty = {kWhole},
                     .reporter = {}};
     if (auto marked = mark(file, loss); !marked) return pass(marked);
@@ -266,7 +266,7 @@ Result<> Mirrors::try_change(FileId file, DirtyExtent changed, std::vector<std::
         const Reach reach = parts_.reach(ds_id);
         if (reach == Reach::kHere) continue;
         if (reach == Reach::kWait) return fail(Errc::kBusy, "a data server was lost a moment ago");
-        if (leads_there(file, place) || written_by_clients(*map)) {
+        if (leads_there(file, place) || layout::written_by_clients(*map)) {
           if (auto left = leave_out(file, *map, place, Cause::kGone); !left) return left;
           marked.push_back(ds_id);
           continue;
@@ -297,7 +297,7 @@ void Mirrors::recall_from(FileId file, std::uint32_t ds_id) {
   if (map->copies[place->copy].state_of(place->stripe) != CopyState::kCurrent) return;
   const auto leads = leads_of(file);
   const bool leading = !leads.empty() && leads[place->stripe] == place->copy;
-  if (!leading && (leads.empty() || !written_by_clients(*map))) {
+  if (!leading && (leads.empty() || !layout::written_by_clients(*map))) {
     // As in advance(): the layout stateid of a client is the same for reading and writing.
     if (parts_.dead(ds_id) && parts_.layouts.held_for_write(file)) return;
     parts_.layouts.recall(file, "a data server is gone",

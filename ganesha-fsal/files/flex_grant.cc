@@ -1,6 +1,5 @@
 #include "ganesha-fsal/files/flex_grant.h"
 
-#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -68,13 +67,6 @@ Result<layout::Handle> claims(const layout::LayoutMap& map, std::span<const std:
 
 }  // namespace
 
-bool written_by_clients(const layout::LayoutMap& map) {
-  return map.type == layout::LayoutType::kFlexFiles &&
-         std::ranges::all_of(map.copies, [](const layout::Copy& copy) {
-           return copy.state == layout::CopyState::kCurrent;
-         });
-}
-
 Result<layout::FlexLayout> flex_layout(const layout::LayoutMap& map,
                                        std::span<const std::uint8_t> leads, const FlexGrant& grant,
                                        const FlexServers& servers) {
@@ -82,7 +74,7 @@ Result<layout::FlexLayout> flex_layout(const layout::LayoutMap& map,
     return fail(Errc::kLayoutUnavailable, "mirrors of several data servers");
   }
   const bool writing = grant.access == layout::Access::kReadWrite;
-  const bool led = writing && (grant.led || !written_by_clients(map));
+  const bool led = writing && (grant.led || !layout::written_by_clients(map));
   auto mirrors = writing ? to_write(map, leads, led, servers) : to_read(map, servers);
   if (!mirrors) return pass(mirrors);
   auto handle = claims(map, leads, led, grant);

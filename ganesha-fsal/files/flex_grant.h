@@ -53,9 +53,6 @@ struct FlexServers {
   std::function<Result<layout::DeviceIdBytes>(std::uint32_t ds_id)> device;
 };
 
-// Whether clients with layouts for writing bring what they write to every copy themselves.
-[[nodiscard]] bool written_by_clients(const layout::LayoutMap& map);
-
 // `leads` as of Mirrors::View; of no matter for reading. kLayoutTryLater: no copy can be read, or
 // the one to be written through is not here. kBusy: one that is current and to be written is not
 // here. kLayoutUnavailable: mirrors of several data servers.

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ganesha-fsal/files/flex_grant.h"
+#include "layout/layout_servers.h"
 
 namespace weft::mds {
 namespace {
@@ -170,7 +170,7 @@ Result<Mirrors::View> Mirrors::try_begin(FileId file, Use use) {
 
 // Whoever is to be written is here, or left out.
 Result<> Mirrors::check_here(FileId file, const View& view) {
-  const bool all = written_by_clients(view.map);
+  const bool all = layout::written_by_clients(view.map);
   for (std::size_t stripe = 0; stripe < view.leads.size(); ++stripe) {
     for (std::size_t copy = 0; copy < view.map.copies.size(); ++copy) {
       if (!all && copy != view.leads[stripe]) continue;
@@ -236,7 +236,7 @@ Result<> Mirrors::call_reads_back(FileId file, const layout::LayoutMap& map) {
 Result<> Mirrors::call_writers_back(FileId file, const layout::LayoutMap& map) {
   using Named = MirrorState::AllNamed;
   const Named named = FileTable::Looking(parts_.files, file)->mirrors.all_named;
-  if (named == Named::kNo || !written_by_clients(map)) return {};
+  if (named == Named::kNo || !layout::written_by_clients(map)) return {};
   const RecallWhat writers{.only = layout::Access::kReadWrite, .others_wait = false};
   if (named == Named::kYes) {
     parts_.layouts.recall(file, "its copies are to be made equal", writers);

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "ganesha-fsal/files/flex_grant.h"
 #include "ganesha-fsal/files/mirrors.h"
+#include "layout/layout_servers.h"
 
 namespace weft::mds {
 namespace {
@@ -62,7 +62,7 @@ Result<> Mirrors::missed_all(FileId file, std::uint32_t ds_id, Cause cause) {
     const Loss loss{.place = *place,
                     .ds_id = ds_id,
                     .led = false,
-                    .written = cause == Cause::kNoAnswer || written_by_clients(*map),
+                    .written = cause == Cause::kNoAnswer || layout::written_by_clients(*map),
                     .dirty = {kWhole},
                     .reporter = {}};
     if (auto marked = mark(file, loss); !marked) return pass(marked);
@@ -115,7 +115,7 @@ Result<> Mirrors::change_failed(FileId file, DirtyExtent changed, const Failures
       const Loss loss{.place = *place,
                       .ds_id = failure.ds_id,
                       .led = false,
-                      .written = written_by_clients(*map),
+                      .written = layout::written_by_clients(*map),
                       .dirty = {changed},
                       .reporter = {}};
       if (auto marked = mark(file, loss); !marked) return pass(marked);
@@ -171,8 +171,8 @@ Result<> Mirrors::copy_missed(std::uint32_t reporter, const control::CopyMissed&
       .place = *place,
       .ds_id = missed.ds_id,
       .led = false,
-      .written = written_by_clients(*map),
-      .dirty = written_by_clients(*map) ? std::vector{kWhole} : to_dirty(missed.extents),
+      .written = layout::written_by_clients(*map),
+      .dirty = layout::written_by_clients(*map) ? std::vector{kWhole} : to_dirty(missed.extents),
       .reporter = reporter};
   // Marked once while it waits, and then with all that is asked for at last.
   if (map->copies[place->copy].state_of(place->stripe) == CopyState::kStale) {

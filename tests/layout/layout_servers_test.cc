@@ -165,6 +165,17 @@ TEST_CASE("flexfiles mirrors begin at the file's first unit") {
   CHECK(flex_mirrors(mirrored(1, 3, 1), always, true).value() == Mirrors{{2, 3, 1}});
 }
 
+TEST_CASE("clients write the copies themselves of flexfiles all of whose copies are current") {
+  LayoutMap map = mirrored(2, 1);
+  CHECK_FALSE(written_by_clients(map));
+  map.type = LayoutType::kFlexFiles;
+  CHECK(written_by_clients(map));
+  for (const CopyState state : {CopyState::kStale, CopyState::kResyncing, CopyState::kVacant}) {
+    map.copies[1].state = state;
+    CHECK_FALSE(written_by_clients(map));
+  }
+}
+
 TEST_CASE("a flexfiles mirror that lacks a server names another copy's in its place") {
   using Mirrors = std::vector<Ids>;
   LayoutMap map = mirrored(2);
