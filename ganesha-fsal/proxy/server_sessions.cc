@@ -26,52 +26,6 @@ constexpr std::chrono::milliseconds kLook{200};
 
 }  // namespace
 
-// How many changes of an object at a data server were given up and may be carried out yet. Any
-// thread.
-class ServerSessions::GivenUp {
- public:
-  using Where = std::pair<std::uint32_t, layout::ObjectId>;
-
-  void add(const Where& where) {
-    const MutexLock lock(mutex_);
-    ++changes_[where];
-  }
-  void settled(const Where& where) {
-    const MutexLock lock(mutex_);
-    const auto at = changes_.find(where);
-    if (at != changes_.end() && --at->second == 0) changes_.erase(at);
-  }
-  [[nodiscard]] bool has(const Where& where) const {
-    const MutexLock lock(mutex_);
-    return changes_.contains(where);
-  }
-
- private:
-  mutable Mutex mutex_;
-  std::map<Where, std::size_t> changes_ WEFT_GUARDED_BY(mutex_);
-};
-
-// A change that was handed to a session and may be carried out for as long as this is kept. I/O
-// thread only, or when that has ended.
-class ServerSessions::Change {
- public:
-  Change(std::shared_ptr<GivenUp> all, GivenUp::Where where)
-      : all_(std::move(all)), where_(where) {}
-  Change(const Change&) = delete;
-  Change& operator=(const Change&) = delete;
-  ~Change() {
-    if (given_up_) all_->settled(where_);
-  }
-  void give_up() {
-    if (!std::exchange(given_up_, true)) all_->add(where_);
-  }
-
- private:
-  const std::shared_ptr<GivenUp> all_;
-  const GivenUp::Where where_;
-  bool given_up_ = false;
-};
-
 struct ServerSessions::Attempt {
   std::uint32_t ds_id;
   MakeOps make;
@@ -79,9 +33,9 @@ struct ServerSessions::Attempt {
   Done done;
   boost::asio::steady_timer timer;
   std::optional<layout::ObjectId> changes;
-  bool delayed = false;          // it has been answered; I/O thread only
-  std::stop_source stop;         // of what was handed to a session
-  std::weak_ptr<Change> change;  // the same, if it changes an object; guarded by mutex_
+  bool delayed = false;                   // it has been answered; I/O thread only
+  std::stop_source stop;                  // of what was handed to a session
+  std::weak_ptr<GivenUp::Change> change;  // the same, if it changes an object; guarded by mutex_
 };
 
 // Handlers that never run keep their attempt until the I/O context goes, and `done` may own what
@@ -131,7 +85,7 @@ void ServerSessions::stop() {
 
 void ServerSessions::finish(const std::shared_ptr<Attempt>& attempt,
                             Result<CompoundResult> result) {
-  std::shared_ptr<Change> change;
+  std::shared_ptr<GivenUp::Change> change;
   {
     const MutexLock lock(mutex_);
     if (under_way_.erase(attempt) == 0) return;
@@ -272,9 +226,10 @@ void ServerSessions::run(const std::shared_ptr<Attempt>& attempt) {
   if (attempt->changes && unsettled(attempt->ds_id, *attempt->changes)) return again(attempt);
   auto ops = attempt->make();
   if (!ops) return finish(attempt, pass(ops));
-  std::shared_ptr<Change> change;
+  std::shared_ptr<GivenUp::Change> change;
   if (attempt->changes) {
-    change = std::make_shared<Change>(given_up_, std::pair(attempt->ds_id, *attempt->changes));
+    change = std::make_shared<GivenUp::Change>(given_up_,
+                                               GivenUp::Where{attempt->ds_id, *attempt->changes});
     const MutexLock lock(mutex_);
     attempt->change = change;
   }

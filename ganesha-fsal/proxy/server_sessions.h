@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "ganesha-fsal/cluster/registry.h"
+#include "ganesha-fsal/proxy/given_up.h"
 #include "layout/object_id.h"
 #include "rpc/base/buffer.h"
 #include "rpc/base/mutex.h"
@@ -86,8 +87,6 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
     std::shared_ptr<rpc::LocalRoute> route;
   };
   struct Attempt;
-  class GivenUp;
-  class Change;
 
   [[nodiscard]] Result<std::shared_ptr<rpc::SessionClient>> session(std::uint32_t ds_id);
   void run(const std::shared_ptr<Attempt>& attempt);
