@@ -53,15 +53,17 @@ Result<std::unique_ptr<FileStore>> FileStore::open(FileStoreOptions options, Buf
   if (!directory) return pass(directory);
   std::unique_ptr<FileStore> store(new FileStore(std::move(options), pool, std::move(*directory)));
   if (!store->directory_->is_new()) {
-    if (auto counted = store->files_.count_objects(); !counted) return pass(counted);
+    const FileStoreOptions& asked = store->options_;
+    auto counted = store->files_.count_objects(asked.count_wait, asked.counting);
+    if (!counted) return pass(counted);
   }
   // What a process before this one left in the page cache nobody here would sync.
   if (!store->directory_->was_clean() && ::syncfs(store->directory_->root()) != 0) {
     return fail_file(errno, "syncfs " + store->options_.path);
   }
-  spdlog::info("event=store_open path={} uuid={} ds_id={} clean={} objects={}",
-               store->options_.path, to_string(store->identity().uuid), store->identity().ds_id,
-               store->directory_->was_clean(), store->files_.object_count());
+  spdlog::info("event=store_open path={} uuid={} ds_id={} clean={}", store->options_.path,
+               to_string(store->identity().uuid), store->identity().ds_id,
+               store->directory_->was_clean());
   return store;
 }
 

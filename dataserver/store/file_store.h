@@ -33,6 +33,8 @@
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -56,9 +58,12 @@ struct FileStoreOptions {
   std::size_t max_open_files = 4096;
   // Reads of at least this many bytes are answered as file ranges when they are resident.
   std::size_t zero_copy_min_bytes = kZeroCopyFrom;
-  unsigned worker_threads = 2;        // for what io_uring does not do or the kernel would block on
-  Faults* faults = nullptr;           // for tests
-  Random* random = &system_random();  // safe from any thread, as the system's is
+  unsigned worker_threads = 2;  // for what io_uring does not do or the kernel would block on
+  // For counting the objects before it is open; what is left is counted in the background.
+  std::chrono::milliseconds count_wait{200};
+  Faults* faults = nullptr;                            // for tests
+  std::function<void(unsigned folder)> counting = {};  // for tests; before a folder is counted
+  Random* random = &system_random();                   // safe from any thread, as the system's is
 };
 
 class FileStore final : public Store {

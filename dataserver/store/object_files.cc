@@ -75,7 +75,8 @@ ObjectFiles::ObjectFiles(int objects, std::size_t max_open, bool direct, bool wa
       max_open_(max_open),
       max_in_shard_(std::max<std::size_t>(1, max_open / kShards)),
       direct_(direct),
-      was_clean_(was_clean) {}
+      was_clean_(was_clean),
+      count_(kObjectFolders) {}
 
 ObjectFiles::Shard& ObjectFiles::shard_of(const layout::ObjectId& object) {
   return shards_[mix(object) / kObjectFolders % kShards];
@@ -127,17 +128,21 @@ Result<ObjectFiles::FilePtr> ObjectFiles::open_resident(const layout::ObjectId& 
   return kept;
 }
 
-OwnedFd ObjectFiles::create_file(Shard& shard, const std::string& path) {
+OwnedFd ObjectFiles::create_file(Shard& shard, const layout::ObjectId& object) {
   {
     const MutexLock lock(shard.mutex);
     ++shard.creations;
     ++shard.creating;
   }
-  OwnedFd fd(::openat(objects_, path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  const int error = errno;
-  if (fd) {
-    objects_found_.fetch_add(1, std::memory_order_relaxed);
-  } else {
+  const std::string path = object_path(object);
+  OwnedFd fd;
+  int error = 0;
+  count_.change(object_folder(object), 1, [&] {
+    fd = OwnedFd(::openat(objects_, path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    error = errno;
+    return static_cast<bool>(fd);
+  });
+  if (!fd) {
     const MutexLock lock(shard.mutex);
     --shard.creating;
   }
@@ -154,7 +159,7 @@ Result<ObjectFiles::FilePtr> ObjectFiles::open(const layout::ObjectId& object, b
     OwnedFd fd(::openat(objects_, path.c_str(), O_RDWR | O_CLOEXEC));
     bool created = false;
     if (!fd && errno == ENOENT && create) {
-      fd = create_file(shard, path);
+      fd = create_file(shard, object);
       created = static_cast<bool>(fd);
       if (!fd && errno == EEXIST) continue;
     }
@@ -263,9 +268,12 @@ std::vector<ObjectFiles::FilePtr> ObjectFiles::unsynced() {
 
 Result<> ObjectFiles::unlink(const layout::ObjectId& object) {
   const std::string path = object_path(object);
-  const bool gone = ::unlinkat(objects_, path.c_str(), 0) == 0;
-  if (!gone && errno != ENOENT) return fail_file(errno, "unlink " + path);
-  if (gone) objects_found_.fetch_sub(1, std::memory_order_relaxed);
+  int error = 0;
+  count_.change(object_folder(object), -1, [&] {
+    if (::unlinkat(objects_, path.c_str(), 0) != 0) error = errno;
+    return error == 0;
+  });
+  if (error != 0 && error != ENOENT) return fail_file(error, "unlink " + path);
   Shard& shard = shard_of(object);
   const MutexLock lock(shard.mutex);
   ++shard.removals;
@@ -286,14 +294,16 @@ Result<> ObjectFiles::sync_folder(std::uint32_t folder) {
   return {};
 }
 
-Result<> ObjectFiles::count_objects() {
-  std::int64_t count = 0;
-  for (unsigned folder = 0; folder < kObjectFolders; ++folder) {
+Result<> ObjectFiles::count_objects(std::chrono::milliseconds wait,
+                                    std::function<void(unsigned folder)> reading) {
+  count_.start([this, reading = std::move(reading)](unsigned folder) -> Result<std::uint64_t> {
+    if (reading) reading(folder);
+    std::uint64_t count = 0;
     auto read = for_each_entry(objects_, folder, [&count](const char* /*name*/) { ++count; });
-    if (!read) return read;
-  }
-  objects_found_.fetch_add(count, std::memory_order_relaxed);
-  return {};
+    if (!read) return pass(read);
+    return count;
+  });
+  return count_.wait(wait);
 }
 
 Result<ObjectList> ObjectFiles::list(ListPlace from, std::uint32_t max) const {
@@ -321,11 +331,6 @@ Result<ObjectList> ObjectFiles::list(ListPlace from, std::uint32_t max) const {
   }
   page.more = page.next.folder < kObjectFolders;
   return page;
-}
-
-std::uint64_t ObjectFiles::object_count() const {
-  const std::int64_t count = objects_found_.load(std::memory_order_relaxed);
-  return count < 0 ? 0 : static_cast<std::uint64_t>(count);
 }
 
 }  // namespace weft::ds

@@ -21,12 +21,15 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "dataserver/store/object_count.h"
 #include "dataserver/store/object_file.h"
 #include "dataserver/store/store.h"
 #include "rpc/base/mutex.h"
@@ -66,9 +69,11 @@ class ObjectFiles {
   std::size_t close_idle(std::size_t most);
   [[nodiscard]] std::vector<FilePtr> idle_unsynced(std::size_t most);
   // Object files in the store, as far as counted: count_objects() adds what was there at start.
-  [[nodiscard]] std::uint64_t object_count() const;
-  // Reads all folders. Call it once, before objects are created or removed.
-  [[nodiscard]] Result<> count_objects();
+  [[nodiscard]] std::uint64_t object_count() const { return count_.now(); }
+  // Reads all folders, in the background; at most `wait` is waited for that. Call it once, before
+  // objects are created or removed. `reading` is called before each folder.
+  [[nodiscard]] Result<> count_objects(std::chrono::milliseconds wait,
+                                       std::function<void(unsigned folder)> reading = {});
   // Store::list(): a page of the folders, of which few are read for one page.
   [[nodiscard]] Result<ObjectList> list(ListPlace from, std::uint32_t max) const;
 
@@ -94,7 +99,7 @@ class ObjectFiles {
 
   Shard& shard_of(const layout::ObjectId& object);
   [[nodiscard]] Before look(Shard& shard);
-  [[nodiscard]] OwnedFd create_file(Shard& shard, const std::string& path);
+  [[nodiscard]] OwnedFd create_file(Shard& shard, const layout::ObjectId& object);
   // The cached file in place of `opened` if there is one; null when a removal came between.
   [[nodiscard]] FilePtr insert(Shard& shard, FilePtr opened, Before before);
   void evict(Shard& shard) WEFT_REQUIRES(shard.mutex);
@@ -114,7 +119,7 @@ class ObjectFiles {
   std::array<Shard, kShards> shards_;
   std::atomic<std::size_t> open_count_{0};
   std::atomic<bool> sync_wanted_{false};  // some shard has files to_sync
-  std::atomic<std::int64_t> objects_found_{0};
+  ObjectCount count_;
 };
 
 // "1a3/3.00000000000001a4.1", of which the folder's number comes first.

@@ -7,7 +7,9 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <fstream>
+#include <future>
 #include <limits>
+#include <thread>
 
 #include "tests/dataserver/store/store_runner.h"
 #include "tests/dataserver/temp_folder.h"
@@ -53,6 +55,45 @@ TEST_CASE("a store says what it has, in pages of any size") {
     std::ranges::sort(listed);
     CHECK(listed == made);
   }
+}
+
+TEST_CASE("a store is open before its objects are counted, and each is counted once") {
+  const TempFolder folder;
+  auto options = options_in(folder);
+  const auto object = [](std::uint64_t id) {
+    return layout::ObjectId{.fileid = id, .generation = 1, .fsid = 1};
+  };
+  {
+    StoreRunner runner(options);
+    for (std::uint64_t id = 1; id <= 200; ++id) REQUIRE(runner.write(object(id), 0, "x"));
+    REQUIRE(runner.store().close());
+  }
+  // Half of the folders are read, and nothing else before this says so.
+  std::promise<void> half;
+  std::promise<void> rest;
+  options.count_wait = {};
+  options.counting = [&, go_on = rest.get_future().share()](unsigned number) {
+    if (number != kObjectFolders / 2) return;
+    half.set_value();
+    go_on.wait();
+  };
+  StoreRunner runner(options);
+  half.get_future().wait();
+  const std::uint64_t counted = runner.store().usage()->objects;
+  CHECK(counted > 0);
+  CHECK(counted < 200);
+  std::uint64_t now = 200;
+  for (std::uint64_t id = 1; id <= 400; ++id) {
+    if (object_folder(object(id)) % 64 == kObjectFolders / 2 % 64) continue;  // would wait
+    if (id <= 100) REQUIRE(runner.remove(object(id)));
+    if (id > 200) REQUIRE(runner.write(object(id), 0, "x"));
+    now = id <= 100 ? now - 1 : now + (id > 200 ? 1 : 0);
+  }
+  rest.set_value();
+  for (int i = 0; i < 5000 && runner.store().usage()->objects != now; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(runner.store().usage()->objects == now);
 }
 
 TEST_CASE("a store says where its data is, stable or not") {
