@@ -56,8 +56,10 @@ Result<layout::LayoutMap> Mirrors::mark(FileId file, const Loss& loss) {
   if (!marked->fresh) return *marked;
   // The map may be another than the one that the loss was found by; it names the server.
   const Place place = *place_of(*marked, loss.ds_id);
-  spdlog::warn("event=copy_stale file={:x} ds={} copy={} stripe={} led={} epoch={}", file,
-               loss.ds_id, place.copy, place.stripe, loss.led, marked->object_epoch);
+  // What is moved away loses nothing, and there may be millions of it.
+  spdlog::log(loss.moved ? spdlog::level::debug : spdlog::level::warn,
+              "event=copy_stale file={:x} ds={} copy={} stripe={} led={} epoch={}", file,
+              loss.ds_id, place.copy, place.stripe, loss.led, marked->object_epoch);
   std::optional<std::uint8_t> next;
   if (loss.led) {
     if (const auto chosen = choose(*marked, {})) next = chosen->copies[place.stripe];
@@ -98,10 +100,13 @@ Result<> Mirrors::leave_out(FileId file, const layout::LayoutMap& map, Place pla
     // What a leader brings to one that is gone nobody sees.
     if (copy != place.copy && parts_.reach(ds_id) != Reach::kGone) continue;
     const Place there{copy, place.stripe};
-    spdlog::warn("event=copy_left_out file={:x} ds={} cause={}", file, ds_id,
-                 to_string(copy == place.copy ? cause : Cause::kGone));
+    const Cause why = copy == place.copy ? cause : Cause::kGone;
+    const bool moved = why == Cause::kMoved;
+    spdlog::log(moved ? spdlog::level::debug : spdlog::level::warn,
+                "event=copy_left_out file={:x} ds={} cause={}", file, ds_id, to_string(why));
     const Loss loss{.place = there,
                     .ds_id = ds_id,
+                    .moved = moved,
                     .led = leads_there(file, there) || layout::written_by_clients(map),
                     .written = layout::written_by_clients(map),
                     .dirty = {kWhole},

@@ -292,6 +292,7 @@ class Mirrors final : public MissedCopies {
   struct Loss {
     Place place;
     std::uint32_t ds_id = 0;
+    bool moved = false;  // another has all of it, and takes its place
     bool led = false;
     bool written = false;  // as of Exclusion
     std::vector<DirtyExtent> dirty;

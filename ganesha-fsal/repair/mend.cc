@@ -107,8 +107,11 @@ Result<bool> Repairer::mend_once(const StaleObject& stale, bool& at_server) {
   if (!has(current_at(**now, *stripe), *source)) return false;
   auto cleared = parts_.names.clear_stale((*begun)->object);
   if (cleared && *cleared) {
-    spdlog::info("event=copy_current file={:x} ds={} epoch={}", stale.id, stale.ds_id,
-                 map.object_epoch);
+    const auto move = parts_.names.move_of(stale.id);
+    const bool moved = move && *move && (*move)->to == stale.ds_id;
+    spdlog::log(moved ? spdlog::level::debug : spdlog::level::info,
+                "event=copy_current file={:x} ds={} epoch={}", stale.id, stale.ds_id,
+                map.object_epoch);
   }
   return cleared;
 }
