@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "layout/wildcard.h"
+
 namespace weft::layout {
 namespace {
 
@@ -25,9 +27,7 @@ NetAddress first_bits(NetAddress address, std::uint32_t bits) {
   return address;
 }
 
-bool no_address(const NetAddress& address) {
-  return address.port == 0 || first_bits(address, 0).ip == address.ip;
-}
+bool no_address(const NetAddress& address) { return address.port == 0 || is_wildcard(address); }
 
 Result<> check_one(const ClientNetwork& network) {
   if (network.name.empty() || network.name.size() > kMaxNetworkNameBytes) {

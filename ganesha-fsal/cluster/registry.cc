@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "layout/wildcard.h"
 #include "rpc/base/assert.h"
 
 namespace weft::mds {
@@ -60,8 +61,7 @@ std::optional<std::uint64_t> served_between(const control::Heartbeat& before,
 std::vector<layout::NetAddress> concrete(const layout::NetAddress& from,
                                          std::vector<layout::NetAddress> addresses) {
   for (layout::NetAddress& address : addresses) {
-    const bool any = std::ranges::all_of(address.ip, [](std::uint8_t byte) { return byte == 0; });
-    if (!any) continue;
+    if (!layout::is_wildcard(address)) continue;
     address.v6 = from.v6;
     address.ip = from.ip;
   }
