@@ -296,6 +296,13 @@ std::vector<control::TargetKeys> ask_target_keys(FakeMds& mds) {
       .targets;
 }
 
+// With the key that the target has.
+void keep_objects_at(const test::TargetRig& target, ServerRig& rig) {
+  rig.config.key_file = target.folder.path() + "/key";
+  rig.key = rpc::peer::parse_cluster_key(test::key_text('a')).value();
+  rig.config.target = target.local();
+}
+
 TEST_CASE("a data server with a folder says that it has no targets whose keys matter") {
   ServerRig rig;
   FakeMds mds(rig.key);
@@ -307,9 +314,7 @@ TEST_CASE("a data server says which keys its target has, or why it does not know
   const test::TargetRig target_rig;
   auto target = std::make_unique<test::TargetChild>(target_rig);
   ServerRig rig;
-  rig.config.key_file = target_rig.folder.path() + "/key";
-  rig.key = rpc::peer::parse_cluster_key(test::key_text('a')).value();
-  rig.config.target = target_rig.local();
+  keep_objects_at(target_rig, rig);
   FakeMds mds(rig.key);
   const auto server = start_registered(rig, mds);
   const auto says = [&](const control::TargetKeys& wanted) {
@@ -454,9 +459,7 @@ TEST_CASE("what waits for a target ends when its server stops serving") {
   const test::TargetRig target_rig;
   auto target = std::make_unique<test::TargetChild>(target_rig);
   ServerRig rig;
-  rig.config.key_file = target_rig.folder.path() + "/key";
-  rig.key = rpc::peer::parse_cluster_key(test::key_text('a')).value();
-  rig.config.target = target_rig.local();
+  keep_objects_at(target_rig, rig);
   FakeMds mds(rig.key);
   const auto server = start_registered(rig, mds);
   DsClient client(server->ports().at(0));
@@ -478,9 +481,7 @@ TEST_CASE("a fence waits for a target that did not answer a write") {
   test::TargetRig target_rig;
   test::TargetChild target(target_rig);
   ServerRig rig;
-  rig.config.key_file = target_rig.folder.path() + "/key";
-  rig.key = rpc::peer::parse_cluster_key(test::key_text('a')).value();
-  rig.config.target = target_rig.local();
+  keep_objects_at(target_rig, rig);
   rig.config.target_patience = 1s;
   FakeMds mds(rig.key);
   const auto server = start_registered(rig, mds);
