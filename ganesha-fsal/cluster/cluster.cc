@@ -9,6 +9,7 @@
 
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/cluster/death_probe.h"
+#include "ganesha-fsal/cluster/fence_batches.h"
 #include "ganesha-fsal/cluster/gather.h"
 #include "ganesha-fsal/cluster/object_calls.h"
 #include "ganesha-fsal/cluster/size_reports.h"
@@ -38,6 +39,7 @@ class Cluster::Impl final : public control::ServerEvents {
       : config_(std::move(config)),
         files_(files),
         registry_(std::move(registry)),
+        fences_(fence_parts()),
         workers_(std::max(config_.workers, 1U), config_.max_waiting),
         reports_(files, workers_, config_.max_waiting),
         server_({.listen = config_.listen, .keys = config_.keys}, *this, requests()),
@@ -73,6 +75,7 @@ class Cluster::Impl final : public control::ServerEvents {
 
   void fence(std::vector<std::uint32_t> ds_ids, std::vector<control::Fence> fences,
              Done<void> done);
+  [[nodiscard]] FenceBatches::Parts fence_parts();
   void send_fences(std::uint32_t ds_id, std::vector<control::Fence> fences, Done<void> done);
   // The same; a data server that is away and has no lease any more counts as done. Its fences stay
   // recorded, and it gets them before it serves again.
@@ -91,6 +94,7 @@ class Cluster::Impl final : public control::ServerEvents {
   const Config config_;
   FileSizes& files_;
   const std::unique_ptr<Registry> registry_;
+  FenceBatches fences_;
   WorkQueue workers_;
   SizeReports reports_;
   control::Server server_;
@@ -239,19 +243,19 @@ void Cluster::Impl::send_fences(std::uint32_t ds_id, std::vector<control::Fence>
 
 void Cluster::Impl::fence(std::vector<std::uint32_t> ds_ids, std::vector<control::Fence> fences,
                           Done<void> done) {
-  if (fences.empty() || fences.size() > control::kMaxFences) {
-    return done(fail(Errc::kInvalid, "1 to 1024 fences at a time"));
-  }
-  const auto finish = std::make_shared<Done<void>>(std::move(done));
-  const bool taken =
-      workers_.post([this, ds_ids = std::move(ds_ids), fences = std::move(fences), finish] {
-        if (auto kept = registry_->add_fences(ds_ids, fences); !kept) {
-          return (*finish)(std::move(kept));
-        }
-        const auto all = Gather::make(ds_ids.size(), std::move(*finish));
-        for (const std::uint32_t id : ds_ids) fence_or_lapse(id, fences, all->one());
-      });
-  if (!taken) (*finish)(fail(Errc::kBusy, "the metadata server has too much to do"));
+  fences_.fence(std::move(ds_ids), std::move(fences), std::move(done));
+}
+
+FenceBatches::Parts Cluster::Impl::fence_parts() {
+  return {.post = [this](WorkQueue::Work&& work) { return workers_.post(std::move(work)); },
+          .record = [this](const auto& ds_ids,
+                           const auto& fences) { return registry_->add_fences(ds_ids, fences); },
+          .send =
+              [this](const auto& ds_ids, const auto& fences, Done<void> done) {
+                const auto all = Gather::make(ds_ids.size(), std::move(done));
+                for (const std::uint32_t id : ds_ids) fence_or_lapse(id, fences, all->one());
+              },
+          .at_once = std::max(config_.workers / 2, 1U)};
 }
 
 // One that is connected and does not carry a fence out must not go on renewing its lease: it is to
