@@ -55,8 +55,8 @@ namespace weft::ds {
 
 class Resyncs {
  public:
-  static constexpr std::size_t kMaxRunning = 16;
-  static constexpr std::size_t kMaxFinished = 256;
+  static constexpr std::size_t kMaxRunning = 64;
+  static constexpr std::size_t kMaxFinished = 1024;
   template <class T>
   using Done = rpc::control::Done<T>;
 

@@ -44,8 +44,12 @@ class DataServers {
   virtual void fence(std::span<const std::uint32_t> ds_ids, std::vector<control::Fence> fences,
                      Done<void> done) = 0;
   [[nodiscard]] Result<> fence_and_wait(std::span<const std::uint32_t> ds_ids,
-                                        const control::Fence& fence_all) {
-    return await<void>([&](Done<void> done) { fence(ds_ids, {fence_all}, std::move(done)); });
+                                        std::vector<control::Fence> fences) {
+    return await<void>([&](Done<void> done) { fence(ds_ids, std::move(fences), std::move(done)); });
+  }
+  [[nodiscard]] Result<> fence_and_wait(std::span<const std::uint32_t> ds_ids,
+                                        const control::Fence& one) {
+    return fence_and_wait(ds_ids, std::vector{one});
   }
 
  protected:

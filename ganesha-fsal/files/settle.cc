@@ -2,8 +2,8 @@
 #include <spdlog/spdlog.h>
 
 #include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/cluster/in_parallel.h"
 #include "ganesha-fsal/files/file_data.h"
-#include "ganesha-fsal/files/in_parallel.h"
 #include "ganesha-fsal/files/results.h"
 
 namespace weft::mds {

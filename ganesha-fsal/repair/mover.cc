@@ -64,10 +64,43 @@ const Mover::Server* Mover::Round::find(std::uint32_t ds_id) const {
   return at == servers.end() ? nullptr : &*at;
 }
 
-std::vector<layout::Candidate> Mover::Round::candidates() const {
-  std::vector<layout::Candidate> out;
-  for (const Server& server : servers) out.push_back(server.candidate);
-  return out;
+Mover::Round::Round(std::vector<Server> all, std::set<std::uint32_t> taken_back)
+    : servers(std::move(all)), given_up(std::move(taken_back)) {
+  for (const Server& server : servers) candidates.push_back(server.candidate);
+}
+
+std::size_t Mover::Round::moves_to(std::uint32_t ds_id) const {
+  const auto at = filling.find(ds_id);
+  return at == filling.end() ? 0 : at->second.moves;
+}
+
+void Mover::Round::add(std::uint32_t to, std::uint64_t bytes) {
+  for (Amount* const amount : {&under_way, &filling[to]}) {
+    ++amount->moves;
+    amount->bytes += bytes;
+  }
+}
+
+void Mover::Round::take_off(std::uint32_t to, std::uint64_t bytes) {
+  for (Amount* const amount : {&under_way, &filling[to]}) {
+    --amount->moves;
+    amount->bytes -= bytes;
+  }
+}
+
+bool Mover::full(const Round& round) const {
+  const Limits& limits = parts_.limits;
+  const auto& [moves, bytes] = round.under_way;
+  return moves >= limits.at_once || (moves >= limits.large_at_once && bytes > limits.bytes) ||
+         moves_.size() >= limits.known;
+}
+
+bool Mover::full(const Round& round, std::uint32_t to) const {
+  const Limits& limits = parts_.limits;
+  const auto at = round.filling.find(to);
+  if (at == round.filling.end()) return false;
+  const auto& [moves, bytes] = at->second;
+  return moves >= limits.per_server || (moves >= limits.large_per_server && bytes > limits.bytes);
 }
 
 std::vector<std::uint32_t> Mover::sources(const std::vector<Server>& servers) const {
@@ -90,33 +123,42 @@ std::vector<std::uint32_t> Mover::sources(const std::vector<Server>& servers) co
   return out;
 }
 
-std::vector<Move> Mover::under_way() const {
-  auto moves = parts_.names.moves(0, most_moves());
-  if (moves) return std::move(*moves);
-  spdlog::error("event=moves_unread error=\"{}\"", moves.error().describe());
-  return {};
+bool Mover::is_stopping() const {
+  const MutexLock lock(mutex_);
+  return stopping_;
+}
+
+void Mover::learn_moves() {
+  constexpr std::size_t kPage = 1024;
+  while (learnt_ && moves_.size() < parts_.limits.known) {
+    const std::size_t asked = std::min(kPage, parts_.limits.known - moves_.size());
+    auto page = parts_.names.moves(*learnt_, asked);
+    if (!page) {
+      spdlog::error("event=moves_unread error=\"{}\"", page.error().describe());
+      return;
+    }
+    for (const Move& move : *page) {
+      const auto attributes = parts_.names.getattr(move.id);
+      moves_[move.id] = {.move = move, .bytes = attributes ? attributes->size : 0, .fenced = {}};
+      learnt_ = move.id;
+    }
+    if (page->size() < asked) learnt_.reset();
+  }
 }
 
 bool Mover::turn() {
-  Round round{.servers = parts_.servers(), .filling = {}, .given_up = {}};
+  std::set<std::uint32_t> given_up;
   {
     const MutexLock lock(mutex_);
-    round.given_up.swap(given_up_);
+    given_up.swap(given_up_);
   }
-  const auto moves = under_way();
-  for (const Move& move : moves) {
-    {
-      const MutexLock lock(mutex_);
-      if (stopping_) return false;
-    }
-    step(move, round);
+  Round round(parts_.servers(), std::move(given_up));
+  learn_moves();
+  step_all(round);
+  if (is_stopping()) return false;
+  for (const auto& [file, known] : moves_) {
+    if (known.move.stage == MoveStage::kFilling) round.add(known.move.to, known.bytes);
   }
-  for (const Move& move : under_way()) {
-    if (move.stage != MoveStage::kFilling) continue;
-    ++round.under_way;
-    ++round.filling[move.to];
-  }
-  if (moves.size() >= most_moves()) round.under_way = parts_.limits.at_once;  // not all are known
   const auto leaving = sources(round.servers);
   {
     const MutexLock lock(mutex_);
@@ -124,13 +166,10 @@ bool Mover::turn() {
       return std::ranges::find(leaving, source.first) == leaving.end();
     });
   }
-  bool more = round.under_way > 0;
+  bool more = round.under_way.moves > 0;
   for (const std::uint32_t ds_id : leaving) more = leave(ds_id, round) || more;
   more = even_out(round) || more;
   std::erase_if(not_before_, [](const auto& at) { return at.second <= Clock::now(); });
-  std::erase_if(left_, [&](const auto& at) {
-    return std::ranges::none_of(moves, [&](const Move& move) { return move.id == at.first; });
-  });
   return more;
 }
 
@@ -146,7 +185,7 @@ bool Mover::leave(std::uint32_t ds_id, Round& round) {
     if (fresh) spdlog::info("event=leaving ds={} duty={}", ds_id, to_string(server->duty));
     due = Clock::now() >= it->second.look_at;
   }
-  if (due && round.under_way < parts_.limits.at_once) look_through(ds_id, round);
+  if (due && !full(round)) look_through(ds_id, round);
   if (server->duty == Duty::kRemoving) {
     const auto any = parts_.names.objects_of(ds_id, std::nullopt, 1);
     if (any && any->empty()) {
@@ -175,18 +214,19 @@ void Mover::look_through(std::uint32_t ds_id, Round& round) {
   bool whole = true;
   const Server* const server = round.find(ds_id);
   const bool lost = server->duty == Duty::kRemoving && server->reach == Reach::kGone;
+  std::vector<Chosen> chosen;
   for (const layout::ObjectId& object : *page) {
     if (lost && strip_removal(object, ds_id)) {
       after = object;
       continue;
     }
-    const Begun begun = begin(object.fileid, ds_id, round);
-    if (begun == Begun::kFull) {
+    if (choose(object.fileid, ds_id, round, chosen) == Begun::kFull) {
       whole = false;
       break;
     }
     after = object;
   }
+  begin_all(std::move(chosen), ds_id, round);
   const MutexLock lock(mutex_);
   Source& source = sources_[ds_id];
   source.after = after;

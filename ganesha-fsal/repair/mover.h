@@ -19,6 +19,11 @@
 // that Namespace::moves() knows go on from where they are. A successor that is gone before it is
 // current is given up, and another is chosen.
 //
+// A step waits for disks and data servers, and small objects are nothing but steps. So many moves
+// do theirs at the same time and share syncs and fences. Of large files few are under way at once:
+// they wait for their bytes, and as long as a file has a copy that is not current it is written
+// less directly.
+//
 // Who is left:
 //   - draining and removing data servers (Duty), whether they are here or gone;
 //   - those that have been gone for Limits::replace_after, as long as all of these are in one
@@ -30,8 +35,9 @@
 // are as full as each other (layout/balance.h). It is not durable: a restart of this server ends
 // it, but for the moves that have begun.
 //
-// Threading: any thread. A thread of its own does the steps, one after the other, and blocks; the
-// copying is done by the data servers themselves, several at once, under the Repairer.
+// Threading: any thread. A thread of its own decides what is done; the steps of a round are done
+// by Limits::threads, which block. Parts are called from these. The copying is done by the data
+// servers themselves, several at once, under the Repairer.
 //
 // Ownership: everything in Parts outlives it. stop(), or destruction, joins.
 #pragma once
@@ -63,10 +69,16 @@ class Mover {
     std::optional<Clock::duration> gone_for;
   };
   struct Limits {
-    std::size_t at_once = 32;  // objects that are being filled
-    unsigned per_server = 8;   // of them at one successor
-    std::size_t page = 64;     // of a data server's objects, looked at in one round
-    Clock::duration round = std::chrono::milliseconds(100);  // while there is something to do
+    std::size_t at_once = 512;  // objects that are being filled
+    unsigned per_server = 256;  // of them at one successor
+    // While their files have more bytes than this, no more than so many.
+    std::uint64_t bytes = 256U << 20;
+    std::size_t large_at_once = 32;
+    unsigned large_per_server = 8;
+    std::size_t known = 65'536;  // moves in memory: most of them are of objects that linger
+    std::size_t page = 512;      // of a data server's objects, looked at in one round
+    unsigned threads = 32;
+    Clock::duration round = std::chrono::milliseconds(50);  // while there is something to do
     Clock::duration idle = std::chrono::seconds(1);
     Clock::duration look_every = std::chrono::seconds(3);  // when the list was gone through
     Clock::duration rest = std::chrono::seconds(1);        // of a file that could not get on
@@ -82,7 +94,8 @@ class Mover {
     std::function<Result<layout::LayoutMap>(FileId, std::uint32_t from, std::uint32_t to)> begin;
     std::function<Result<>(FileId, std::uint32_t ds_id)> exclude;  // Mirrors::exclude()
     std::function<Result<>(FileId)> finish;                        // Mirrors::finish_move()
-    std::function<Result<>(std::uint32_t ds_id, const control::Fence&)> fence;
+    // At most control::kMaxFences.
+    std::function<Result<>(std::uint32_t ds_id, std::vector<control::Fence>)> fence;
     std::function<void(std::uint32_t ds_id)> fill;  // something is stale there
     std::function<void()> removals;                 // there is something to be removed
     std::function<Result<>(std::uint32_t)> forget;  // Cluster::remove_server()
@@ -160,15 +173,37 @@ class Mover {
     std::map<std::string, std::uint64_t> stuck;  // the whole list
     std::map<std::string, std::uint64_t> found;  // this time round
   };
+  struct Amount {
+    std::size_t moves = 0;
+    std::uint64_t bytes = 0;  // of the files
+  };
   // What one round goes by.
   struct Round {
+    Round(std::vector<Server> all, std::set<std::uint32_t> taken_back);
     std::vector<Server> servers;
-    std::map<std::uint32_t, unsigned> filling;  // by successor
-    std::size_t under_way = 0;
+    std::vector<layout::Candidate> candidates;
+    std::map<std::uint32_t, Amount> filling;  // by successor
+    Amount under_way;
     std::set<std::uint32_t> given_up;
 
     [[nodiscard]] const Server* find(std::uint32_t ds_id) const;
-    [[nodiscard]] std::vector<layout::Candidate> candidates() const;
+    [[nodiscard]] std::size_t moves_to(std::uint32_t ds_id) const;
+    void add(std::uint32_t to, std::uint64_t bytes);
+    void take_off(std::uint32_t to, std::uint64_t bytes);
+  };
+  // A move as this process knows it: the namespace has it too.
+  struct Known {
+    Move move;
+    std::uint64_t bytes = 0;                  // of the file, when it was seen first
+    std::optional<Clock::time_point> fenced;  // the object that left
+  };
+  // One that is to begin.
+  struct Chosen {
+    FileId file = 0;
+    layout::LayoutMap map;
+    std::uint32_t to = 0;
+    std::uint64_t bytes = 0;
+    Result<std::optional<Move>> begun = std::nullopt;
   };
   struct Rebalance {
     Rebalance(const std::vector<Server>& servers, double part);
@@ -187,20 +222,33 @@ class Mover {
   enum class Begun : std::uint8_t { kYes, kNothing, kFull };
 
   void run();
-  // More than are begun at once only while many linger.
-  [[nodiscard]] std::size_t most_moves() const { return 64 * parts_.limits.at_once; }
-  [[nodiscard]] std::vector<Move> under_way() const;
-  // mover_steps.cc: one move
-  void step(const Move& move, const Round& round);
-  [[nodiscard]] Result<> fill_or_finish(const Move& move, const Round& round);
+  [[nodiscard]] bool is_stopping() const;
+  // What an earlier run has begun, as far as there is room for it.
+  void learn_moves();
+  [[nodiscard]] bool full(const Round& round) const;
+  [[nodiscard]] bool full(const Round& round, std::uint32_t to) const;
+  // mover_steps.cc: the steps of moves
+  void step_all(const Round& round);
+  [[nodiscard]] std::vector<FileId> due();
+  void fence_those_that_left(std::span<const FileId> files);
+  void fence_at(std::uint32_t ds_id, std::vector<FileId> files);
+  // What is to be fenced where an object was; nothing if the file is gone.
+  [[nodiscard]] Result<std::optional<control::Fence>> fence_of(FileId file) const;
+  // True: it may be at another stage now.
+  [[nodiscard]] Result<bool> step(const Known& known, const Round& round);
+  [[nodiscard]] Result<bool> fill_or_finish(const Move& move, const Round& round);
   [[nodiscard]] Result<> cancel(const Move& move, const Server* to);
-  [[nodiscard]] Result<> clear_away(const Move& move);
+  // As the namespace has it now.
+  void look_at(FileId file);
+  void put_off(FileId file, const Error& error);
   void count(const Move& move);
-  [[nodiscard]] Begun begin(FileId file, std::uint32_t from, Round& round);
-  [[nodiscard]] Result<std::uint32_t> successor(const layout::LayoutMap& map, FileId file,
+  [[nodiscard]] Begun choose(FileId file, std::uint32_t from, Round& round,
+                             std::vector<Chosen>& chosen);
+  [[nodiscard]] Result<std::uint32_t> successor(const layout::LayoutMap& map, std::uint64_t bytes,
                                                 std::uint32_t from, const Round& round) const;
-  [[nodiscard]] Result<> add(FileId file, const layout::LayoutMap& map, std::uint32_t from,
-                             std::uint32_t to, const Round& round);
+  void begin_all(std::vector<Chosen> chosen, std::uint32_t from, Round& round);
+  [[nodiscard]] Result<std::optional<Move>> add(const Chosen& chosen, std::uint32_t from,
+                                                const Round& round);
   [[nodiscard]] bool strip_removal(const layout::ObjectId& object, std::uint32_t ds_id);
 
   [[nodiscard]] std::vector<std::uint32_t> sources(const std::vector<Server>& servers) const;
@@ -225,7 +273,8 @@ class Mover {
   std::optional<Rebalance> rebalance_ WEFT_GUARDED_BY(mutex_);
   // The thread's.
   std::map<FileId, Clock::time_point> not_before_;
-  std::map<FileId, Clock::time_point> left_;  // fenced then
+  std::map<FileId, Known> moves_;
+  std::optional<FileId> learnt_ = 0;  // moves up to this file are in it; nothing: all are
   std::thread thread_;
 };
 

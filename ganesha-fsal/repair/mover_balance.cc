@@ -64,7 +64,7 @@ std::optional<Mover::Relief> Mover::relief(const layout::Balance& balance, FileI
   if (!move || *move || !attributes) return std::nullopt;
   const std::uint64_t bytes = bytes_at(*attributes, **map);
   if (bytes == 0) return std::nullopt;
-  auto candidates = round.candidates();
+  auto candidates = round.candidates;
   for (layout::Candidate& candidate : candidates) {
     if (!balance.gains(from, candidate.ds_id, bytes)) {
       candidate.state = layout::ServerState::kDraining;  // keeps its domain, takes nothing
@@ -90,7 +90,7 @@ bool Mover::even_out(Round& round) {
     if (!rebalance_ || !rebalance_->state.running) return false;
     now = rebalance_;
   }
-  if (round.under_way >= parts_.limits.at_once) return true;
+  if (full(round)) return true;
   const auto from = now->balance.giver();
   if (!from) {
     now->state.running = false;
@@ -116,34 +116,35 @@ void Mover::relieve(Rebalance& now, std::uint32_t from, Round& round) {
     return;
   }
   for (const layout::ObjectId& object : *page) {
-    if (round.under_way >= parts_.limits.at_once || now.balance.giver() != from) return;
+    if (full(round) || now.balance.giver() != from) return;
     now.after = object;
     auto relief = this->relief(now.balance, object.fileid, from, round);
-    if (!relief || not_before_.contains(object.fileid)) continue;
-    if (round.filling[relief->to] >= parts_.limits.per_server) continue;
-    if (auto added = add(object.fileid, relief->map, from, relief->to, round); !added) {
+    if (!relief || not_before_.contains(object.fileid) || full(round, relief->to)) continue;
+    const Chosen chosen{object.fileid, std::move(relief->map), relief->to, relief->bytes};
+    const auto begun = add(chosen, from, round);
+    if (!begun) {
       not_before_[object.fileid] = Clock::now() + parts_.limits.rest;
       continue;
     }
+    if (*begun) moves_[chosen.file] = {.move = **begun, .bytes = chosen.bytes, .fenced = {}};
     now.gave = true;
     now.balance.move(from, relief->to, relief->bytes);
     ++now.state.objects;
     now.state.bytes += relief->bytes;
     now.state.spread = now.balance.spread();
-    ++round.under_way;
-    ++round.filling[relief->to];
+    round.add(relief->to, relief->bytes);
     parts_.fill(relief->to);
   }
   if (page->size() == parts_.limits.page) return;
   // All were looked at. If none could go, none can.
-  if (!now.gave && round.under_way == 0) now.balance.pass_over(from);
+  if (!now.gave && round.under_way.moves == 0) now.balance.pass_over(from);
   now.after.reset();
   now.gave = false;
 }
 
 Result<Mover::Plan> Mover::plan(double within) const {
-  Round round{.servers = parts_.servers(), .filling = {}, .given_up = {}};
-  layout::Balance balance(round.candidates(), within);
+  const Round round(parts_.servers(), {});
+  layout::Balance balance(round.candidates, within);
   Plan plan{.spread_before = balance.spread()};
   std::size_t seen = 0;
   std::set<FileId> planned;

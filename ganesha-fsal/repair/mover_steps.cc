@@ -1,8 +1,9 @@
-// Mover: one move, from choosing a successor to the removal of what nobody needs.
+// Mover: the steps of moves, from choosing a successor to the removal of what nobody needs.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 
+#include "ganesha-fsal/cluster/in_parallel.h"
 #include "ganesha-fsal/repair/mover.h"
 #include "layout/relocation.h"
 
@@ -18,36 +19,80 @@ bool is_current(const layout::LayoutMap& map, std::uint32_t ds_id) {
 
 }  // namespace
 
-void Mover::step(const Move& move, const Round& round) {
-  if (const auto at = not_before_.find(move.id);
-      at != not_before_.end() && at->second > Clock::now()) {
-    return;
+// Of those that left all that are not fenced yet, or have lingered.
+std::vector<FileId> Mover::due() {
+  const auto now = Clock::now();
+  std::vector<FileId> files;
+  for (const auto& [file, known] : moves_) {
+    if (known.fenced && now < *known.fenced + parts_.limits.linger) continue;
+    const auto put_off = not_before_.find(file);
+    if (put_off == not_before_.end() || put_off->second <= now) files.push_back(file);
   }
-  const auto done =
-      move.stage == MoveStage::kFilling ? fill_or_finish(move, round) : clear_away(move);
-  if (done) return;
-  not_before_[move.id] = Clock::now() + parts_.limits.rest;
-  const bool usual = done.error() == Errc::kBusy || done.error() == Errc::kNotFound;
-  spdlog::log(usual ? spdlog::level::debug : spdlog::level::warn,
-              "event=move_put_off file={:x} from={} to={} error=\"{}\"", move.id, move.from,
-              move.to, done.error().describe());
+  return files;
 }
 
-Result<> Mover::fill_or_finish(const Move& move, const Round& round) {
+void Mover::step_all(const Round& round) {
+  fence_those_that_left(due());
+  const auto files = due();
+  std::vector<Result<bool>> outcomes(files.size(), false);
+  in_parallel(files.size(), parts_.limits.threads, [&](std::size_t i) {
+    if (!is_stopping()) outcomes[i] = step(moves_.find(files[i])->second, round);
+  });
+  bool removals = false;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!outcomes[i]) put_off(files[i], outcomes[i].error());
+    if (!outcomes[i] || !*outcomes[i]) continue;
+    removals = removals || moves_[files[i]].move.stage == MoveStage::kLeft;
+    look_at(files[i]);
+  }
+  if (removals) parts_.removals();
+}
+
+void Mover::look_at(FileId file) {
+  const auto now = parts_.names.move_of(file);
+  if (!now) return;  // once more, by and by
+  if (*now) {
+    moves_[file].move = **now;
+  } else {
+    moves_.erase(file);
+  }
+}
+
+void Mover::put_off(FileId file, const Error& error) {
+  not_before_[file] = Clock::now() + parts_.limits.rest;
+  const Move& move = moves_[file].move;
+  const bool usual = error == Errc::kBusy || error == Errc::kNotFound;
+  spdlog::log(usual ? spdlog::level::debug : spdlog::level::warn,
+              "event=move_put_off file={:x} from={} to={} error=\"{}\"", file, move.from, move.to,
+              error.describe());
+}
+
+Result<bool> Mover::step(const Known& known, const Round& round) {
+  const Move& move = known.move;
+  if (move.stage == MoveStage::kFilling) return fill_or_finish(move, round);
+  if (!known.fenced) return false;
+  auto ended = parts_.names.end_move(move.id);
+  if (!ended) return pass(ended);
+  return true;
+}
+
+Result<bool> Mover::fill_or_finish(const Move& move, const Round& round) {
   auto map = parts_.names.layout(move.id);
   if (!map) return pass(map);
-  if (!*map) return {};  // removed meanwhile
+  if (!*map) return true;  // removed meanwhile
   const Server* const to = round.find(move.to);
   const bool lost = to == nullptr || to->reach == Reach::kGone;
   const bool current = is_current(**map, move.to);
   if (lost || (!current && (to->duty != Duty::kServing || round.given_up.contains(move.from)))) {
-    return cancel(move, to);
+    auto cancelled = cancel(move, to);
+    if (!cancelled) return pass(cancelled);
+    return true;
   }
-  if (!current) return {};  // it is being filled
-  if (auto out = parts_.exclude(move.id, move.from); !out) return out;
-  if (auto finished = parts_.finish(move.id); !finished) return finished;
+  if (!current) return false;  // it is being filled
+  if (auto out = parts_.exclude(move.id, move.from); !out) return pass(out);
+  if (auto finished = parts_.finish(move.id); !finished) return pass(finished);
   count(move);
-  return {};
+  return true;
 }
 
 // It may have been current, and be named by layouts: so it is excluded as any copy is.
@@ -64,7 +109,7 @@ Result<> Mover::cancel(const Move& move, const Server* to) {
 
 void Mover::count(const Move& move) {
   auto attributes = parts_.names.getattr(move.id);
-  spdlog::info("event=moved file={:x} from={} to={}", move.id, move.from, move.to);
+  spdlog::debug("event=moved file={:x} from={} to={}", move.id, move.from, move.to);
   const MutexLock lock(mutex_);
   ++moved_;
   const auto source = sources_.find(move.from);
@@ -73,53 +118,100 @@ void Mover::count(const Move& move) {
   if (attributes) source->second.moved_bytes += attributes->size;
 }
 
-// Of what left: whoever still has a handle of before is refused there, and then it goes.
-Result<> Mover::clear_away(const Move& move) {
-  auto left = left_.find(move.id);
-  if (left == left_.end()) {
-    auto map = parts_.names.layout(move.id);
-    if (!map) return pass(map);
-    if (!*map) return {};  // removed meanwhile, and this object with it
-    const control::Fence fence{.object = parts_.names.object_of(move.id, **map),
-                               .epoch = (*map)->object_epoch};
-    if (auto fenced = parts_.fence(move.from, fence); !fenced) return fenced;
-    left = left_.emplace(move.id, Clock::now()).first;
-  }
-  if (Clock::now() < left->second + parts_.limits.linger) return {};
-  auto ended = parts_.names.end_move(move.id);
-  if (!ended) return ended;
-  left_.erase(left);
-  parts_.removals();
-  return {};
+Result<std::optional<control::Fence>> Mover::fence_of(FileId file) const {
+  auto map = parts_.names.layout(file);
+  if (!map) return pass(map);
+  if (!*map) return std::nullopt;  // removed meanwhile, and this object with it
+  return control::Fence{.object = parts_.names.object_of(file, **map),
+                        .epoch = (*map)->object_epoch};
 }
 
-Mover::Begun Mover::begin(FileId file, std::uint32_t from, Round& round) {
-  if (not_before_.contains(file)) return Begun::kNothing;
+// Of what left: whoever still has a handle of before is refused there, and by and by it goes.
+void Mover::fence_those_that_left(std::span<const FileId> files) {
+  std::map<std::uint32_t, std::vector<FileId>> by_server;
+  for (const FileId file : files) {
+    const Known& known = moves_[file];
+    if (known.move.stage != MoveStage::kLeft || known.fenced) continue;
+    std::vector<FileId>& there = by_server[known.move.from];
+    there.push_back(file);
+    if (there.size() == control::kMaxFences) fence_at(known.move.from, std::exchange(there, {}));
+  }
+  for (auto& [ds_id, there] : by_server) {
+    if (!there.empty()) fence_at(ds_id, std::move(there));
+  }
+}
+
+void Mover::fence_at(std::uint32_t ds_id, std::vector<FileId> files) {
+  if (is_stopping()) return;
+  std::vector<control::Fence> fences;
+  std::vector<FileId> fenced;
+  for (const FileId file : files) {
+    auto fence = fence_of(file);
+    if (!fence) {
+      put_off(file, fence.error());
+    } else if (!*fence) {
+      look_at(file);
+    } else {
+      fences.push_back(**fence);
+      fenced.push_back(file);
+    }
+  }
+  if (fences.empty()) return;
+  const auto done = parts_.fence(ds_id, std::move(fences));
+  for (const FileId file : fenced) {
+    if (done) {
+      moves_[file].fenced = Clock::now();
+    } else {
+      put_off(file, done.error());
+    }
+  }
+}
+
+Mover::Begun Mover::choose(FileId file, std::uint32_t from, Round& round,
+                           std::vector<Chosen>& chosen) {
+  if (not_before_.contains(file) || moves_.contains(file)) return Begun::kNothing;
+  if (!chosen.empty() && chosen.back().file == file) return Begun::kNothing;
   auto map = parts_.names.layout(file);
   if (!map || !*map || !layout::seat_of(**map, from)) return Begun::kNothing;
   const auto move = parts_.names.move_of(file);
   if (!move || *move) return Begun::kNothing;
-  if (round.under_way >= parts_.limits.at_once) return Begun::kFull;
-  const auto to = successor(**map, file, from, round);
+  if (full(round) || moves_.size() + chosen.size() >= parts_.limits.known) return Begun::kFull;
+  const auto attributes = parts_.names.getattr(file);
+  if (!attributes) return Begun::kNothing;
+  const auto to = successor(**map, attributes->size, from, round);
   if (!to && to.error() == Errc::kBusy) return Begun::kFull;
   if (!to) {
     note_stuck(from, to.error().text);
     return Begun::kNothing;
   }
-  if (auto added = add(file, **map, from, *to, round); !added) {
-    if (added.error() == Errc::kStale || added.error() == Errc::kNotFound) return Begun::kNothing;
-    not_before_[file] = Clock::now() + parts_.limits.rest;
-    note_stuck(from, added.error().describe());
-    return Begun::kNothing;
-  }
-  ++round.under_way;
-  ++round.filling[*to];
-  parts_.fill(*to);
+  round.add(*to, attributes->size);
+  chosen.push_back({file, std::move(**map), *to, attributes->size});
   return Begun::kYes;
 }
 
+void Mover::begin_all(std::vector<Chosen> chosen, std::uint32_t from, Round& round) {
+  in_parallel(chosen.size(), parts_.limits.threads, [&](std::size_t i) {
+    if (!is_stopping()) chosen[i].begun = add(chosen[i], from, round);
+  });
+  std::set<std::uint32_t> fill;
+  for (Chosen& one : chosen) {
+    if (one.begun && *one.begun) {
+      moves_[one.file] = {.move = **one.begun, .bytes = one.bytes, .fenced = {}};
+      fill.insert(one.to);
+      continue;
+    }
+    round.take_off(one.to, one.bytes);
+    if (one.begun) continue;
+    const Error& error = one.begun.error();
+    if (error == Errc::kStale || error == Errc::kNotFound) continue;
+    not_before_[one.file] = Clock::now() + parts_.limits.rest;
+    note_stuck(from, error.describe());
+  }
+  for (const std::uint32_t to : fill) parts_.fill(to);
+}
+
 // kBusy: the one that would be chosen has enough to do.
-Result<std::uint32_t> Mover::successor(const layout::LayoutMap& map, FileId file,
+Result<std::uint32_t> Mover::successor(const layout::LayoutMap& map, std::uint64_t bytes,
                                        std::uint32_t from, const Round& round) const {
   const auto seat = *layout::seat_of(map, from);
   const bool there = std::ranges::any_of(map.copies, [&](const layout::Copy& copy) {
@@ -130,24 +222,21 @@ Result<std::uint32_t> Mover::successor(const layout::LayoutMap& map, FileId file
   if (!there) {
     return fail(Errc::kUnreachable, "no data server that is here has a current copy of them");
   }
-  auto attributes = parts_.names.getattr(file);
-  if (!attributes) return pass(attributes);
   const auto filling = [&](std::uint32_t ds_id) {
-    const auto at = round.filling.find(ds_id);
-    return at == round.filling.end() ? 0U : at->second;
+    return static_cast<unsigned>(round.moves_to(ds_id));
   };
-  auto to =
-      layout::choose_successor(map, from, round.candidates(),
-                               {.reserve_bytes = parts_.limits.reserve_bytes,
-                                .wanted_bytes = attributes->size / map.copies.front().ds_ids.size(),
-                                .under_way = filling});
-  if (to && filling(*to) >= parts_.limits.per_server) return fail(Errc::kBusy, "enough to do");
+  auto to = layout::choose_successor(map, from, round.candidates,
+                                     {.reserve_bytes = parts_.limits.reserve_bytes,
+                                      .wanted_bytes = bytes / map.copies.front().ds_ids.size(),
+                                      .under_way = filling});
+  if (to && full(round, *to)) return fail(Errc::kBusy, "enough to do");
   return to;
 }
 
 // Of the stripe's current copies those that are gone are excluded first: filling asks all of them.
-Result<> Mover::add(FileId file, const layout::LayoutMap& map, std::uint32_t from, std::uint32_t to,
-                    const Round& round) {
+Result<std::optional<Move>> Mover::add(const Chosen& chosen, std::uint32_t from,
+                                       const Round& round) {
+  const auto& [file, map, to, bytes, _] = chosen;
   const auto seat = *layout::seat_of(map, from);
   for (const layout::Copy& copy : map.copies) {
     const std::uint32_t ds_id = copy.ds_ids[seat.stripe];
@@ -156,14 +245,14 @@ Result<> Mover::add(FileId file, const layout::LayoutMap& map, std::uint32_t fro
     const bool gone = server == nullptr || server->reach == Reach::kGone;
     const bool full = ds_id == from && !layout::has_room_at(map, seat.stripe);
     if (!gone && !full) continue;
-    if (auto out = parts_.exclude(file, ds_id); !out) return out;
+    if (auto out = parts_.exclude(file, ds_id); !out) return pass(out);
   }
   auto begun = parts_.begin(file, from, to);
   if (!begun) return pass(begun);
-  spdlog::info("event=move_begun file={:x} from={} to={}", file, from, to);
-  const auto move = parts_.names.move_of(file);
+  spdlog::debug("event=move_begun file={:x} from={} to={}", file, from, to);
+  auto move = parts_.names.move_of(file);
   if (move && *move && (*move)->stage == MoveStage::kLeft) count(**move);
-  return {};
+  return move;
 }
 
 // One that never comes back removes nothing.

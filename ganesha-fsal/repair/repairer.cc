@@ -8,7 +8,9 @@
 namespace weft::mds {
 namespace {
 
-constexpr std::size_t kPage = 64;  // of what is stale at a data server, read at once
+constexpr std::size_t kPage = 256;  // of what is stale at a data server, read at once
+constexpr unsigned kWatching = 4;   // workers that look by themselves whether there is something
+constexpr std::chrono::hours kLong{1};
 
 // Numbers of this run are above those of earlier ones, as far as data servers remember them.
 std::uint64_t first_number(const Namespace& names) { return names.superblock().boot_epoch << 32; }
@@ -30,6 +32,7 @@ void Repairer::stop() {
     stopping_ = true;
   }
   wake_.notify_all();
+  awake_.notify_all();
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
 }
@@ -82,7 +85,7 @@ Result<> Repairer::compare(FileId file) {
 
 bool Repairer::sleep(Clock::duration span) {
   MutexLock lock(mutex_);
-  wake_.wait_for(mutex_, span, [this]() WEFT_REQUIRES(mutex_) { return stopping_; });
+  awake_.wait_for(mutex_, span, [this]() WEFT_REQUIRES(mutex_) { return stopping_; });
   return !stopping_;
 }
 
@@ -90,9 +93,13 @@ void Repairer::run() {
   MutexLock lock(mutex_);
   while (!stopping_) {
     if (const auto what = take()) {
+      wake_.notify_one();  // where there was one there may be another
       work(*what);
     } else if (!stopping_) {
-      wake_.wait_for(mutex_, parts_.limits.idle);
+      const bool watches = watching_ < kWatching;
+      if (watches) ++watching_;
+      wake_.wait_for(mutex_, watches ? parts_.limits.idle : Clock::duration(kLong));
+      if (watches) --watching_;
     }
   }
 }
@@ -110,13 +117,13 @@ std::optional<Repairer::Work> Repairer::take_compare() {
 // What is put off goes from the list, which is read again and again, so that others get their turn.
 std::optional<Repairer::Work> Repairer::take_stale(std::uint32_t ds_id, Destination& at) {
   const auto now = Clock::now();
-  std::erase_if(at.waiting, [&](const StaleObject& object) WEFT_REQUIRES(mutex_) {
-    const auto off = put_off_.find({ds_id, object.id});
+  std::erase_if(at.waiting, [&](const Waiting& waiting) WEFT_REQUIRES(mutex_) {
+    const auto off = put_off_.find({ds_id, waiting.object.id});
     return off != put_off_.end() && now < off->second.not_before;
   });
   for (auto it = at.waiting.begin(); it != at.waiting.end(); ++it) {
-    if (busy_.contains(it->id)) continue;
-    Work work{.stale = std::move(*it)};
+    if (busy_.contains(it->object.id) || !has_turn(at, it->small)) continue;
+    Work work{.stale = std::move(it->object), .small = it->small};
     at.waiting.erase(it);
     return work;
   }
@@ -134,7 +141,7 @@ std::optional<Repairer::Work> Repairer::take() {
     if (stopping_) return std::nullopt;
     Destination& at = destinations_[ds_id];  // never erased, so it stays while unlocked
     const auto now = Clock::now();
-    if (now < at.not_before || at.running >= parts_.limits.per_server) continue;
+    if (now < at.not_before || (!has_turn(at, false) && !has_turn(at, true))) continue;
     if (at.waiting.empty() && !at.listing && now >= at.look_at) look(ds_id);
     if (auto work = take_stale(ds_id, at)) {
       last_served_ = ds_id;
@@ -150,6 +157,10 @@ void Repairer::look(std::uint32_t ds_id) {
   const auto after = at.after;
   mutex_.unlock();
   auto page = parts_.names.stale_objects(ds_id, after, kPage);
+  std::vector<Waiting> found;
+  for (std::size_t i = 0; page && i < page->size(); ++i) {
+    found.push_back({(*page)[i], is_small((*page)[i].id)});
+  }
   mutex_.lock();
   at.listing = false;
   if (!page) {
@@ -165,7 +176,12 @@ void Repairer::look(std::uint32_t ds_id) {
   } else {
     at.after = page->back();
   }
-  std::ranges::move(*page, std::back_inserter(at.waiting));
+  std::ranges::move(found, std::back_inserter(at.waiting));
+}
+
+bool Repairer::is_small(FileId file) const {
+  const auto attributes = parts_.names.getattr(file);
+  return attributes && attributes->size < parts_.limits.small;
 }
 
 std::chrono::steady_clock::time_point Repairer::rest_longer(Clock::duration& rest) const {
@@ -199,7 +215,9 @@ void Repairer::work(const Work& what) {
   const FileId file = what.stale ? what.stale->id : what.compare;
   busy_.insert(file);
   Destination* const at = what.stale ? &destinations_[what.stale->ds_id] : nullptr;
-  if (at != nullptr) ++at->running;
+  unsigned* const running =
+      at == nullptr ? nullptr : &(what.small ? at->small_running : at->running);
+  if (running != nullptr) ++*running;
   mutex_.unlock();
   bool at_server = false;
   const auto done = what.stale ? mend(*what.stale, at_server) : compare_copies(file);
@@ -210,7 +228,7 @@ void Repairer::work(const Work& what) {
   mutex_.lock();
   busy_.erase(file);
   if (at != nullptr) {
-    --at->running;
+    --*running;
     if (done) {
       at->rest = {};
       at->waits_for.clear();
@@ -224,7 +242,6 @@ void Repairer::work(const Work& what) {
     parts_.compared();
     mutex_.lock();
   }
-  wake_.notify_all();
 }
 
 }  // namespace weft::mds

@@ -24,7 +24,8 @@
 // again later.
 //
 // Several objects at once: Limits::per_server at each data server that is mended, whichever the
-// sources, Limits::workers in all, one of a file. A data server where something failed is left
+// sources, and so many more small ones, of which each is little more than waiting for disks and
+// answers; Limits::workers in all, one of a file. A data server where something failed is left
 // alone for a while, longer each time, up to a minute; success ends that.
 //
 // Threading: any thread. Workers of its own do the work and block; Parts are called from them.
@@ -61,8 +62,10 @@ class Repairer {
   using Clock = std::chrono::steady_clock;
 
   struct Limits {
-    unsigned workers = 8;
+    unsigned workers = 64;
     unsigned per_server = 4;
+    unsigned small_per_server = 48;
+    std::uint64_t small = 1U << 20;      // files of fewer bytes are small
     std::uint64_t bytes_per_second = 0;  // of a data server; 0: no limit
     Clock::duration first_rest = std::chrono::seconds(1);
     Clock::duration longest_rest = std::chrono::seconds(60);
@@ -135,11 +138,16 @@ class Repairer {
   [[nodiscard]] std::string state_of(FileId file, std::uint32_t ds_id) const;
 
  private:
+  struct Waiting {
+    StaleObject object;
+    bool small = false;
+  };
   struct Destination {
-    std::deque<StaleObject> waiting;
+    std::deque<Waiting> waiting;
     std::optional<StaleObject> after;  // where the list goes on
     bool listing = false;
-    unsigned running = 0;
+    unsigned running = 0;  // but for the small ones
+    unsigned small_running = 0;
     Clock::time_point look_at{};
     Clock::time_point not_before{};
     Clock::duration rest{0};
@@ -154,6 +162,7 @@ class Repairer {
   using ObjectAt = std::pair<std::uint32_t, FileId>;  // at a data server
   struct Work {
     std::optional<StaleObject> stale;
+    bool small = false;
     FileId compare = 0;
   };
   // A job at a data server, to be waited for.
@@ -168,6 +177,11 @@ class Repairer {
   [[nodiscard]] std::optional<Work> take_compare() WEFT_REQUIRES(mutex_);
   [[nodiscard]] std::optional<Work> take_stale(std::uint32_t ds_id, Destination& at)
       WEFT_REQUIRES(mutex_);
+  [[nodiscard]] bool has_turn(const Destination& at, bool small) const WEFT_REQUIRES(mutex_) {
+    return small ? at.small_running < parts_.limits.small_per_server
+                 : at.running < parts_.limits.per_server;
+  }
+  [[nodiscard]] bool is_small(FileId file) const;
   void failed(const StaleObject& stale, bool at_server, const Error& error) WEFT_REQUIRES(mutex_);
   [[nodiscard]] Clock::time_point rest_longer(Clock::duration& rest) const;
   void look(std::uint32_t ds_id) WEFT_REQUIRES(mutex_);
@@ -211,8 +225,10 @@ class Repairer {
   std::atomic<std::uint64_t> rate_{parts_.limits.bytes_per_second};
   RepairJobs jobs_;
   mutable Mutex mutex_;
-  CondVar wake_;
+  CondVar wake_;   // workers that have nothing to do: one for each thing that there is
+  CondVar awake_;  // who sleeps
   bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
+  unsigned watching_ WEFT_GUARDED_BY(mutex_) = 0;  // workers that look now and then
   std::map<std::uint32_t, Destination> destinations_ WEFT_GUARDED_BY(mutex_);
   std::map<ObjectAt, PutOff> put_off_ WEFT_GUARDED_BY(mutex_);
   std::uint32_t last_served_ WEFT_GUARDED_BY(mutex_) = 0;  // destinations have their turns

@@ -2,7 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "ganesha-fsal/files/in_parallel.h"
+#include "ganesha-fsal/cluster/in_parallel.h"
 #include "ganesha-fsal/server/admin_maintenance.h"
 #include "rpc/control/options.h"
 #include "rpc/control/target_keys.h"

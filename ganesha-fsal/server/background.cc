@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "ganesha-fsal/cluster/death_probe.h"
-#include "ganesha-fsal/files/in_parallel.h"
+#include "ganesha-fsal/cluster/in_parallel.h"
 #include "ganesha-fsal/server/metadata_server.h"
 
 namespace weft::mds {

@@ -130,8 +130,8 @@ Mover::Parts Repairs::mover_parts() {
       },
       .finish = [this](FileId file) { return server_.mirrors().finish_move(file); },
       .fence =
-          [this](std::uint32_t ds_id, const control::Fence& fence) {
-            return server_.cluster().fence_and_wait(std::span(&ds_id, 1), fence);
+          [this](std::uint32_t ds_id, std::vector<control::Fence> fences) {
+            return server_.cluster().fence_and_wait(std::span(&ds_id, 1), std::move(fences));
           },
       .fill = [this](std::uint32_t ds_id) { repairer_.look_soon(ds_id); },
       .removals = [this] { server_.removals().kick(); },

@@ -1,6 +1,9 @@
 // A Mover over a namespace in memory. What others do meanwhile the test does.
 #pragma once
 
+#include <atomic>
+#include <thread>
+
 #include "ganesha-fsal/repair/mover.h"
 #include "layout/relocation.h"
 #include "tests/ganesha-fsal/repair/fake_copy_servers.h"
@@ -35,9 +38,9 @@ class MoverTest : public RepairTest {
           auto done = names->finish_move(file);
           return done ? Result<>() : pass(done);
         },
-        .fence = [this](std::uint32_t ds_id, const control::Fence& fence) -> Result<> {
+        .fence = [this](std::uint32_t ds_id, std::vector<control::Fence> some) -> Result<> {
           if (!fences_answered) return fail(Errc::kUnreachable, "away");
-          fences.emplace_back(ds_id, fence.object.fileid);
+          for (const control::Fence& one : some) fences.emplace_back(ds_id, one.object.fileid);
           return {};
         },
         .fill = [this](std::uint32_t ds_id) { filled.insert(ds_id); },
@@ -57,6 +60,12 @@ class MoverTest : public RepairTest {
   // As Mirrors does: the copy is marked, if another is there.
   Result<> exclude(FileId file, std::uint32_t ds_id) {
     ++exclusions;
+    const int now = ++excluding;
+    for (int most = most_excluding; now > most;) {
+      if (most_excluding.compare_exchange_weak(most, now)) break;
+    }
+    std::this_thread::sleep_for(exclusion_takes);
+    --excluding;
     if (exclusion_waits) return fail(Errc::kBusy, "layouts are out");
     const auto map = **names->layout(file);
     const auto seat = layout::seat_of(map, ds_id);
@@ -126,7 +135,10 @@ class MoverTest : public RepairTest {
   bool lapsed = true;
   bool fences_answered = true;
   bool exclusion_waits = false;
-  int exclusions = 0;
+  std::chrono::milliseconds exclusion_takes{0};
+  std::atomic<int> exclusions = 0;
+  std::atomic<int> excluding = 0;  // now
+  std::atomic<int> most_excluding = 0;
   int kicks = 0;
 };
 

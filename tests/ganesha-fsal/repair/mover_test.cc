@@ -238,6 +238,61 @@ TEST_CASE_METHOD(MoverTest, "no more at once than the limits say") {
   CHECK(names->moves(0, 100)->size() == 10);
 }
 
+TEST_CASE_METHOD(MoverTest, "the steps of several moves are done at the same time") {
+  for (int i = 0; i < 64; ++i) mirrored("f" + std::to_string(i));
+  drain(1);
+  exclusion_takes = 5ms;
+  make();
+  CHECK(empties(1));
+  CHECK(most_excluding >= 8);
+  CHECK(most_excluding <= static_cast<int>(limits.threads));
+  check_clean();
+}
+
+TEST_CASE_METHOD(MoverTest, "what left and is kept for a while does not hold up the others") {
+  constexpr std::size_t kFiles = 2500;
+  for (std::size_t i = 0; i < kFiles; ++i) mirrored("f" + std::to_string(i));
+  drain(1);
+  limits.linger = 1h;
+  make();
+  for (int i = 0; i < 40 && mover->moved() < kFiles; ++i) {
+    mover->turn();
+    mend_all();
+  }
+  CHECK(mover->moved() == kFiles);
+  CHECK(names->pending_removals(std::nullopt, 10)->empty());
+}
+
+TEST_CASE_METHOD(MoverTest, "of large files few are under way") {
+  std::vector<FileId> files;
+  for (int i = 0; i < 60; ++i) {
+    files.push_back(mirrored("f" + std::to_string(i)));
+    REQUIRE(names->grow_size({.id = files.back(), .end = std::uint64_t{1} << 29}));
+  }
+  drain(1);
+  limits.large_at_once = 5;
+  limits.large_per_server = 3;
+  make();
+  for (int i = 0; i < 5; ++i) mover->turn();
+  std::map<std::uint32_t, int> to;
+  for (const Move& move : *names->moves(0, 100)) ++to[move.to];
+  CHECK(names->moves(0, 100)->size() == 5);
+  for (const auto& [ds_id, count] : to) CHECK(count <= 3);
+}
+
+TEST_CASE_METHOD(MoverTest, "moves of an earlier run go on, however many there are") {
+  for (int i = 0; i < 50; ++i) mirrored("f" + std::to_string(i));
+  drain(1);
+  make();
+  mover->turn();
+  REQUIRE(names->moves(0, 100)->size() == 50);
+  limits.known = 7;
+  make();
+  CHECK(empties(1));
+  CHECK(names->moves(0, 100)->empty());
+  check_clean();
+}
+
 TEST_CASE_METHOD(MoverTest, "a fourth copy has no room: the third is left first, then made anew") {
   const FileId f = file(kRootFileId, "f");
   REQUIRE(names->ensure_layout(f, [](const InodeAttributes&) -> Result<layout::LayoutMap> {

@@ -207,6 +207,7 @@ TEST_CASE_METHOD(RepairTest, "of each copy it is said what its repair waits for"
   servers.finish_at_once = false;
   Repairer::Limits limits;
   limits.per_server = 1;
+  limits.small = 0;
   limits.bytes_per_second = 5 * kMi;
   start(limits);
   CHECK(repairer->state_of(f, 3) == "waits: its data server is away");
@@ -257,6 +258,7 @@ TEST_CASE_METHOD(RepairTest, "an object that cannot be repaired holds up no othe
   unpinned = stuck;  // a stripe of it has no server
   Repairer::Limits limits;
   limits.per_server = 1;
+  limits.small = 0;
   start(limits);
   const auto begun = std::chrono::steady_clock::now();
   CHECK(soon([&] {
@@ -270,6 +272,29 @@ TEST_CASE_METHOD(RepairTest, "an object that cannot be repaired holds up no othe
   CHECK(soon([&] { return state(stuck, 1, 0) == CopyState::kCurrent; }));
 }
 
+TEST_CASE_METHOD(RepairTest, "of small objects many are mended at once, and large ones beside") {
+  std::vector<FileId> files;
+  for (int i = 0; i < 90; ++i) {
+    files.push_back(mirrored("f" + std::to_string(i)));
+    if (i % 3 == 0) REQUIRE(names->grow_size({.id = files.back(), .end = 2 * kMi}));
+    mark(files.back(), 3, {0, 1});
+  }
+  servers.finish_at_once = false;
+  Repairer::Limits limits;
+  limits.per_server = 2;
+  limits.small_per_server = 30;
+  start(limits);
+  CHECK(soon([&] { return servers.begun_jobs() == 32; }));
+  std::this_thread::sleep_for(50ms);
+  CHECK(servers.begun_jobs() == 32);
+  servers.finish_at_once = true;
+  servers.end_all(State::kDone);
+  for (const FileId f : files) {
+    CHECK(soon([&] { return (*names->layout(f))->copies[1].state == CopyState::kCurrent; }));
+  }
+  check_clean();
+}
+
 TEST_CASE_METHOD(RepairTest, "many objects: some at once, several servers, none forgotten") {
   std::vector<FileId> files;
   for (int i = 0; i < 150; ++i) {
@@ -278,6 +303,7 @@ TEST_CASE_METHOD(RepairTest, "many objects: some at once, several servers, none 
   }
   Repairer::Limits limits;
   limits.per_server = 2;
+  limits.small = 0;
   start(limits);
   for (const FileId f : files) {
     CHECK(soon([&] { return (*names->layout(f))->copies[1].state == CopyState::kCurrent; }));
