@@ -417,10 +417,26 @@ void ControlLink::when_settled(int looks, Answer<void> done) {
 }
 
 void ControlLink::on_fence(control::FenceRequest request, Answer<void> done) {
-  boost::asio::post(worker_,
-                    [this, fences = std::move(request.fences), done = std::move(done)]() mutable {
-                      fence(fences, std::move(done));
-                    });
+  {
+    const MutexLock lock(mutex_);
+    fences_asked_.insert(fences_asked_.end(), request.fences.begin(), request.fences.end());
+    fences_answers_.push_back(std::move(done));
+  }
+  boost::asio::post(worker_, [this] { fence_asked(); });
+}
+
+void ControlLink::fence_asked() {
+  std::vector<control::Fence> fences;
+  std::vector<Answer<void>> answers;
+  {
+    const MutexLock lock(mutex_);
+    fences.swap(fences_asked_);
+    answers.swap(fences_answers_);
+  }
+  if (answers.empty()) return;  // an earlier look had them
+  fence(fences, [answers = std::move(answers)](const Result<>& outcome) mutable {
+    for (Answer<void>& answer : answers) answer(outcome);
+  });
 }
 
 IoRing& ControlLink::ring_of(const layout::ObjectId& object) {

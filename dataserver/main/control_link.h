@@ -158,6 +158,8 @@ class ControlLink final : public rpc::control::ClientEvents,
   [[nodiscard]] Result<> follow(std::uint64_t mds_boot);
   [[nodiscard]] Result<> advance();
   void fence(const std::vector<rpc::control::Fence>& fences, Answer<void> done);
+  // All that were asked for since the worker looked last: one sync serves them.
+  void fence_asked();
   // Calls back when the store is settled, or with an error after so many more looks.
   void when_settled(int looks, Answer<void> done);
   [[nodiscard]] IoRing& ring_of(const layout::ObjectId& object);
@@ -177,6 +179,8 @@ class ControlLink final : public rpc::control::ClientEvents,
   std::string complaint_ WEFT_GUARDED_BY(mutex_);  // why the metadata server is away, as logged
   rpc::control::Options options_ WEFT_GUARDED_BY(mutex_);
   std::shared_ptr<rpc::control::Client> client_ WEFT_GUARDED_BY(mutex_);
+  std::vector<rpc::control::Fence> fences_asked_ WEFT_GUARDED_BY(mutex_);
+  std::vector<Answer<void>> fences_answers_ WEFT_GUARDED_BY(mutex_);
   StoreIdentity identity_ WEFT_GUARDED_BY(mutex_);  // the store's, copied
   StoreState state_ WEFT_GUARDED_BY(mutex_);        // only the worker changes it
 };

@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
+#include <future>
 
 #include "rpc/control/mds_boot.h"
 #include "tests/dataserver/main/fake_mds.h"
@@ -71,6 +73,28 @@ TEST_CASE("fences take effect before they are answered, and those missed come fi
   DsClient client(server->ports().at(0));
   CHECK(client.write(rig.handle(kId, 4), 0, "x") == Status::NFS4ERR_ACCESS);
   CHECK(client.write(rig.handle(kId, 5), 0, "x") == Status::NFS4_OK);
+}
+
+TEST_CASE("fences that come together share syncs, and each is in force when it is answered") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  constexpr std::uint32_t kMany = 200;
+  std::atomic<std::uint32_t> good = 0;
+  std::promise<void> last;
+  for (std::uint32_t i = 1; i <= kMany; ++i) {
+    // The served object's is the last.
+    const layout::ObjectId other{.fileid = 1000 + i, .generation = 1, .fsid = 1};
+    control::FenceRequest request{{{.object = i == kMany ? kServedObject : other, .epoch = 2}}};
+    mds.server().call(kId, request, 5s, [&, i](const Result<>& outcome) {
+      if (outcome) ++good;
+      if (i == kMany) last.set_value();
+    });
+  }
+  last.get_future().wait();
+  DsClient client(server->ports().at(0));
+  CHECK(client.write(rig.handle(kId, 1), 0, "x") == Status::NFS4ERR_ACCESS);
+  CHECK(mds.wait([&] { return good == kMany; }));
 }
 
 TEST_CASE("a data server lists its objects") {
