@@ -5,6 +5,7 @@
 // exit status 1.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -24,6 +25,7 @@ struct Options {
   MountSettings mount;
   Workload work;
   NamesWork names;
+  std::vector<std::string> phases;
   std::string file = "weft-load";
   std::string op = "read";
   double seconds = 5;
@@ -138,6 +140,10 @@ Result<nlohmann::json> run_meta(Options& options) {
   return out;
 }
 
+bool wants(const Options& options, std::string_view phase) {
+  return options.phases.empty() || std::ranges::find(options.phases, phase) != options.phases.end();
+}
+
 // An object with each phase's.
 Result<nlohmann::json> run_names(Options& options) {
   Engine engine(kMemoryBytes);
@@ -150,11 +156,14 @@ Result<nlohmann::json> run_names(Options& options) {
   if (auto begun = names.begin(); !begun) return pass(begun);
   nlohmann::json out;
   for (const std::string_view phase : Names::kPhases) {
+    if (!wants(options, phase)) continue;
     auto one = measured(options.pids, [&] { return names.run(phase); });
     if (!one) return fail(one.error().code, std::string(phase) + ": " + one.error().text);
     out[std::string(phase)] = std::move(*one);
   }
-  if (auto ended = names.end(options.names.files); !ended) return pass(ended);
+  if (options.keep) return out;
+  const bool made = wants(options, "files") || wants(options, "create");
+  if (auto ended = names.end(made ? options.names.files : 0); !ended) return pass(ended);
   return out;
 }
 
@@ -259,6 +268,14 @@ void add_names_options(CLI::App& command, Options& options) {
   command.add_option("--bytes", options.names.bytes, "Of a file that is written")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  command.add_option("--phase", options.phases, "Only this one; may be given again")
+      ->check(CLI::IsMember(
+          std::vector<std::string>(std::begin(Names::kPhases), std::end(Names::kPhases))));
+  command.add_flag("--keep", options.keep, "Leave the files behind");
+  command.add_option("--there", options.names.there,
+                     "So many files are there already; only for open and stat");
+  command.add_option("--picked", options.names.picked, "Only so many of these, over and over");
+  command.add_option("--seed", options.names.seed, "Which of these are picked");
 }
 
 Result<nlohmann::json> dispatch(const CLI::App& app, Options& options) {

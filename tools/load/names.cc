@@ -113,20 +113,31 @@ Result<> Names::begin() {
       nfs4::CreateArgs args;
       args.name = name("d", i);
       args.attributes.mode = 0755;
-      return compound(nfs4::OpArgs{Op::OP_PUTFH, nfs4::PutFhArgs{mount_.root()}},
-                      nfs4::OpArgs{Op::OP_CREATE, std::move(args)},
+      auto made = work_.there > 0
+                      ? nfs4::OpArgs{Op::OP_LOOKUP, nfs4::LookupArgs{std::move(args.name)}}
+                      : nfs4::OpArgs{Op::OP_CREATE, std::move(args)};
+      return compound(nfs4::OpArgs{Op::OP_PUTFH, nfs4::PutFhArgs{mount_.root()}}, std::move(made),
                       nfs4::OpArgs{Op::OP_GETFH, nfs4::None{}});
     };
     auto made = Engine::call(mount_.metadata_server(), ops, /*cache_this=*/true);
     if (!made) return pass(made);
     auto* handle = made->get<nfs4::GetFhOk>(2);
-    if (handle == nullptr) return fail(Errc::kProtocol, "CREATE: no file handle");
+    if (handle == nullptr) return fail(Errc::kProtocol, "a directory without a file handle");
     directories_.push_back(handle->handle);
   }
   return {};
 }
 
+std::uint64_t Names::pick(std::uint64_t number) const {
+  if (work_.there == 0) return number;
+  if (work_.picked > 0) number %= work_.picked;
+  std::uint64_t mixed = (number + 1 + work_.seed * work_.files) * 0x9E3779B97F4A7C15U;
+  mixed = (mixed ^ mixed >> 32) * 0xD6E8FEB86659FD93U;
+  return (mixed ^ mixed >> 32) % work_.there;
+}
+
 Result<> Names::end(std::uint64_t files) {
+  if (work_.there > 0) return {};
   const auto file = [this](std::uint64_t i, Done done) {
     remove(directory(i), name("f", i), std::move(done));
   };
@@ -159,8 +170,8 @@ Result<Outcome> Names::run(std::string_view phase) {
   return burst(work_.files, [this, phase](std::uint64_t i, Done done) {
     if (phase == "create") return create(i, 0, std::move(done));
     if (phase == "files") return create(i, work_.bytes, std::move(done));
-    if (phase == "open") return open(i, std::move(done));
-    if (phase == "stat") return stat(i, std::move(done));
+    if (phase == "open") return open(pick(i), std::move(done));
+    if (phase == "stat") return stat(pick(i), std::move(done));
     if (phase == "rename") return rename(i, std::move(done));
     remove(directory(i), name("r", i), std::move(done));  // "unlink", after "rename"
   });

@@ -9,7 +9,8 @@
 //   unlink    REMOVE of each file
 //   files     as create, with a WRITE in between that is to be stable
 //
-// Each phase works on what the one before it has left.
+// Each phase works on what the one before it has left. With `there` "stat" and "open" work on files
+// that somebody else has made with the same names (weft-meta-fill), picked all over them.
 //
 // Threading: blocks the main thread; the calls run on the engine's I/O thread.
 #pragma once
@@ -29,7 +30,10 @@ struct NamesWork {
   std::uint64_t files = 0;   // operations of a phase
   unsigned directories = 0;  // in the export's root; 0: in the root itself
   unsigned depth = 32;
-  std::uint32_t bytes = 4096;                         // of a file of "files"
+  std::uint32_t bytes = 4096;  // of a file of "files"
+  std::uint64_t there = 0;     // so many files, and the directories, are there already
+  std::uint64_t picked = 0;    // these work on so many of them, over and over; 0: on all
+  std::uint64_t seed = 0;      // which of them are picked
   std::optional<std::chrono::milliseconds> duration;  // ends a phase before all files are done
 };
 
@@ -39,10 +43,11 @@ class Names {
 
   static constexpr std::string_view kPhases[] = {"mkdir",   "create", "open",   "stat",
                                                  "readdir", "rename", "unlink", "files"};
-  // Makes the directories.
+  // Makes the directories, or finds them.
   [[nodiscard]] Result<> begin();
   [[nodiscard]] Result<Outcome> run(std::string_view phase);
-  // Removes the first `files` that "create" or "files" has made, and the directories.
+  // Removes the first `files` that "create" or "files" has made, and the directories. Nothing of
+  // what was there already.
   [[nodiscard]] Result<> end(std::uint64_t files);
 
  private:
@@ -60,6 +65,8 @@ class Names {
     return directories_[index % directories_.size()];
   }
   [[nodiscard]] std::string name(std::string_view kind, std::uint64_t index) const;
+  // The file that a phase's operation of this number is about.
+  [[nodiscard]] std::uint64_t pick(std::uint64_t number) const;
   void call(std::vector<rpc::nfs4::OpArgs> ops, bool changes, Done done, Then then);
   void make_directory(const rpc::nfs4::FileHandle& in, std::string name, Done done);
   void create(std::uint64_t index, std::uint32_t bytes, Done done);
