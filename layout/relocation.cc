@@ -81,11 +81,11 @@ void take_seat(LayoutMap& map, std::uint32_t from, std::uint32_t to) {
   map.set_reason(seat->copy, seat->stripe, Reason::kMoved);
 }
 
-void replace_seat(LayoutMap& map, std::uint32_t from, std::uint32_t to) {
+void replace_seat(LayoutMap& map, std::uint32_t from, std::uint32_t to, CopyState state) {
   const auto seat = seat_of(map, from);
   WEFT_ASSERT(seat && !seat_of(map, to));
   map.copies[seat->copy].ds_ids[seat->stripe] = to;
-  map.copies[seat->copy].set_state(seat->stripe, CopyState::kStale);
+  map.copies[seat->copy].set_state(seat->stripe, state);
   map.set_reason(seat->copy, seat->stripe, Reason::kMoved);
 }
 

@@ -46,8 +46,10 @@ void add_seat(LayoutMap& map, std::size_t stripe, std::uint32_t ds_id);
 void drop_seat(LayoutMap& map, std::uint32_t ds_id);
 // The newcomer, alone in the last copy, takes the place of `from` with the state that it has.
 void take_seat(LayoutMap& map, std::uint32_t from, std::uint32_t to);
-// `to`, which is not in the map, takes the place of `from` and is stale.
-void replace_seat(LayoutMap& map, std::uint32_t from, std::uint32_t to);
+// `to`, which is not in the map, takes the place of `from`: stale, since it has nothing yet, or
+// current.
+void replace_seat(LayoutMap& map, std::uint32_t from, std::uint32_t to,
+                  CopyState state = CopyState::kStale);
 
 struct SuccessorRules {
   std::uint64_t reserve_bytes = 64u << 20;  // to be left free

@@ -71,7 +71,9 @@ Result<> FileData::ready(FileId file, std::chrono::milliseconds patience) {
     return fail(Errc::kBusy, "a client of the file is being fenced");
   if (auto whole = fit(file); !whole) return whole;
   const Phase phase = FileTable::Looking(parts_.files, file)->phase;
-  if (auto free = phase.check_not_alone(); !free) return free;
+  // While a file is moved its objects stay as they are.
+  const bool moving = phase.alone == Phase::Alone::kMoving;
+  if (auto free = phase.check_not_alone(); !free && !moving) return free;
   // One thread at most waits for the data servers of a file, whatever asks for it.
   if (phase.uncut) {
     if (auto done = finish_cut(file, IfAlone::kRefuse); !done) return done;

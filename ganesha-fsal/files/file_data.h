@@ -216,6 +216,10 @@ class FileData {
   // nobody is given a layout: what they do, they do by the map of before or of after. kBusy.
   [[nodiscard]] Result<layout::LayoutMap> begin_move(FileId file, std::uint32_t from,
                                                      std::uint32_t to);
+  // A file of which nothing has to be remembered: nobody has a layout of it, or writes it, or may.
+  // While what it returns lives this stays so, and its copies are equal and keep what they have;
+  // it can be read through this server. kBusy.
+  [[nodiscard]] Result<Alone> hold_unused(FileId file, const layout::LayoutMap& map);
   // Whether somebody writes it through this server now.
   [[nodiscard]] bool being_written(FileId file) const;
   // Whether a change of this server may come to an object after its removal: one that is under way

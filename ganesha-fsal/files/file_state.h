@@ -60,9 +60,11 @@ struct FileState {
   // The layout map, once it was read, until it changes (layout_maps.h). Does not keep the record.
   std::shared_ptr<const layout::LayoutMap> map;
 
-  [[nodiscard]] bool idle() const {
-    return phase.idle() && size.idle() && unstable.idle() && layouts.idle() && mirrors.idle() &&
-           journal.idle() && reads.idle();
+  [[nodiscard]] bool idle() const { return phase.idle() && others_idle(); }
+  // But for what is under way.
+  [[nodiscard]] bool others_idle() const {
+    return size.idle() && unstable.idle() && layouts.idle() && mirrors.idle() && journal.idle() &&
+           reads.idle();
   }
   // Somebody writes it, with the leaders there are, or is being kept from it.
   [[nodiscard]] bool being_written() const { return mirrors.pins > 0 || layouts.written(); }

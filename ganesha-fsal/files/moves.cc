@@ -13,6 +13,19 @@ Result<layout::LayoutMap> FileData::begin_move(FileId file, std::uint32_t from, 
   return parts_.names.begin_move(file, from, to);
 }
 
+// Whoever gets a layout records it, and looks then whether somebody is alone with the file.
+Result<Alone> FileData::hold_unused(FileId file, const layout::LayoutMap& map) {
+  if (auto whole = fit(file); !whole) return pass(whole);
+  auto alone = be_alone(file, Phase::Alone::kMoving, Clock::duration::zero(), IfAlone::kRefuse);
+  if (!alone) return alone;
+  const auto used = [&] {
+    const FileTable::Looking record(parts_.files, file);
+    return !record->others_idle() || record->phase.uncut || record->phase.growing;
+  };
+  if (used() || late(file, map)) return fail(Errc::kBusy, "the file is used");
+  return alone;
+}
+
 bool FileData::being_written(FileId file) const {
   const Phase phase = FileTable::Looking(parts_.files, file)->phase;
   return phase.writing > 0 || phase.is_alone() || phase.uncut || phase.growing;

@@ -6,6 +6,7 @@
 
 #include "ganesha-fsal/repair/mend_parts.h"
 #include "ganesha-fsal/repair/repairer.h"
+#include "layout/relocation.h"
 #include "rpc/base/log_text.h"
 
 namespace weft::mds {
@@ -142,6 +143,21 @@ Result<> Repairer::take_back_writes(const ResyncBegun& begun, std::size_t stripe
   return {};
 }
 
+Result<> Repairer::copy(const CopyJob& what) {
+  const auto until = Clock::now() + parts_.limits.copy_give_up;
+  const auto seat = layout::seat_of(*what.map, what.source);
+  if (!seat) return fail(Errc::kInvalid, "the source has nothing of the file");
+  control::Resync job{.object = parts_.names.object_of(what.file, *what.map),
+                      .source = what.source,
+                      .epoch = what.map->object_epoch,
+                      .extents = {{0, kMaxFileSize}}};
+  set_striping(job, *what.map, seat->copy, seat->stripe);
+  auto number = begin_job(RepairKind::kResync, what.file, what.to, job);
+  if (!number) return pass(number);
+  auto finished = finish_job(what.to, *number, /*uncut=*/0, until);
+  return finished ? Result<>() : pass(finished);
+}
+
 Result<> Repairer::compare_copies(FileId file) {
   auto uncut = parts_.keep_uncut(file);
   if (!uncut) return pass(uncut);
@@ -198,14 +214,18 @@ Result<std::uint64_t> Repairer::begin_job(RepairKind kind, FileId file, std::uin
   }
 }
 
-Result<ResyncProgress> Repairer::finish_job(std::uint32_t ds_id, std::uint64_t number,
-                                            FileId uncut) {
+Result<ResyncProgress> Repairer::finish_job(std::uint32_t ds_id, std::uint64_t number, FileId uncut,
+                                            Clock::time_point until) {
   auto wait = parts_.limits.poll_first;
   auto heard = Clock::now();
   Result<ResyncProgress> outcome = fail(Errc::kCancelled, "shutting down");
   while (sleep(wait)) {
     if (uncut != 0 && parts_.cut_waits(uncut)) {
       outcome = fail(Errc::kBusy, "the file is to be cut");
+      break;
+    }
+    if (Clock::now() >= until) {
+      outcome = fail(Errc::kTimedOut, "the data server takes too long");
       break;
     }
     wait = std::min(2 * wait, parts_.limits.poll_most);

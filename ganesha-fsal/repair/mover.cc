@@ -53,6 +53,7 @@ void Mover::run() {
     lock.unlock();
     const bool more = turn();
     lock.lock();
+    if (moved_directly_) continue;
     wake_.wait_for(mutex_, more ? parts_.limits.round : parts_.limits.idle,
                    [this]() WEFT_REQUIRES(mutex_) { return stopping_ || look_now_; });
   }
@@ -153,6 +154,7 @@ bool Mover::turn() {
     given_up.swap(given_up_);
   }
   Round round(parts_.servers(), std::move(given_up));
+  moved_directly_ = false;
   learn_moves();
   step_all(round);
   if (is_stopping()) return false;
@@ -169,6 +171,7 @@ bool Mover::turn() {
   bool more = round.under_way.moves > 0;
   for (const std::uint32_t ds_id : leaving) more = leave(ds_id, round) || more;
   more = even_out(round) || more;
+  if (leaving.empty() || not_directly_.size() > parts_.limits.known) not_directly_.clear();
   std::erase_if(not_before_, [](const auto& at) { return at.second <= Clock::now(); });
   return more;
 }

@@ -20,7 +20,13 @@
 // current is given up, and another is chosen.
 //
 // A step waits for disks and data servers, and small objects are nothing but steps. So many moves
-// do theirs at the same time and share syncs and fences. Of large files few are under way at once:
+// do theirs at the same time and share syncs and fences. And a small file that nobody uses goes
+// directly: while nobody can get a layout of it or write it, its object is copied to the successor,
+// which then takes the place at once; a hundred and more in two transactions. Until then the move
+// is durable as one that left the successor, so that after a crash what it has is removed. If that
+// fails, the file is moved as above.
+//
+// Of large files few are under way at once:
 // they wait for their bytes, and as long as a file has a copy that is not current it is written
 // less directly.
 //
@@ -70,14 +76,17 @@ class Mover {
   };
   struct Limits {
     std::size_t at_once = 512;  // objects that are being filled
-    unsigned per_server = 256;  // of them at one successor
+    unsigned per_server = 512;  // of them at one successor
     // While their files have more bytes than this, no more than so many.
     std::uint64_t bytes = 256U << 20;
     std::size_t large_at_once = 32;
     unsigned large_per_server = 8;
     std::size_t known = 65'536;  // moves in memory: most of them are of objects that linger
     std::size_t page = 512;      // of a data server's objects, looked at in one round
-    unsigned threads = 32;
+    std::uint64_t direct_bytes = 64U << 10;  // files of at most so many bytes are moved directly
+    std::size_t direct = 128;                // of them at once: nobody can write them meanwhile
+    std::size_t ended = 512;                 // moves that end in one transaction
+    unsigned threads = 48;
     Clock::duration round = std::chrono::milliseconds(50);  // while there is something to do
     Clock::duration idle = std::chrono::seconds(1);
     Clock::duration look_every = std::chrono::seconds(3);  // when the list was gone through
@@ -92,6 +101,11 @@ class Mover {
     std::function<bool(std::uint32_t ds_id)> lapse;  // Registry::lapse()
     // FileData::begin_move()
     std::function<Result<layout::LayoutMap>(FileId, std::uint32_t from, std::uint32_t to)> begin;
+    // FileData::hold_unused(), and Repairer::copy().
+    std::function<Result<std::shared_ptr<void>>(FileId, const layout::LayoutMap&)> hold_unused;
+    std::function<Result<>(FileId, const layout::LayoutMap&, std::uint32_t source,
+                           std::uint32_t to)>
+        copy;
     std::function<Result<>(FileId, std::uint32_t ds_id)> exclude;  // Mirrors::exclude()
     std::function<Result<>(FileId)> finish;                        // Mirrors::finish_move()
     // At most control::kMaxFences.
@@ -204,6 +218,7 @@ class Mover {
     std::uint32_t to = 0;
     std::uint64_t bytes = 0;
     Result<std::optional<Move>> begun = std::nullopt;
+    std::shared_ptr<void> held = nullptr;  // while it is moved directly
   };
   struct Rebalance {
     Rebalance(const std::vector<Server>& servers, double part);
@@ -235,13 +250,14 @@ class Mover {
   // What is to be fenced where an object was; nothing if the file is gone.
   [[nodiscard]] Result<std::optional<control::Fence>> fence_of(FileId file) const;
   // True: it may be at another stage now.
-  [[nodiscard]] Result<bool> step(const Known& known, const Round& round);
-  [[nodiscard]] Result<bool> fill_or_finish(const Move& move, const Round& round);
+  [[nodiscard]] Result<bool> fill_or_finish(const Known& known, const Round& round);
+  void end_those_that_lingered(std::span<const FileId> files);
   [[nodiscard]] Result<> cancel(const Move& move, const Server* to);
   // As the namespace has it now.
   void look_at(FileId file);
+  void rest(FileId file);  // it is left alone for Limits::rest
   void put_off(FileId file, const Error& error);
-  void count(const Move& move);
+  void count(std::uint32_t from, std::uint64_t bytes);
   [[nodiscard]] Begun choose(FileId file, std::uint32_t from, Round& round,
                              std::vector<Chosen>& chosen);
   [[nodiscard]] Result<std::uint32_t> successor(const layout::LayoutMap& map, std::uint64_t bytes,
@@ -250,6 +266,15 @@ class Mover {
   [[nodiscard]] Result<std::optional<Move>> add(const Chosen& chosen, std::uint32_t from,
                                                 const Round& round);
   [[nodiscard]] bool strip_removal(const layout::ObjectId& object, std::uint32_t ds_id);
+  // mover_direct.cc
+  [[nodiscard]] bool may_go_directly(const Chosen& one, std::uint32_t from,
+                                     const Round& round) const;
+  void move_directly(std::vector<Chosen>& chosen, std::uint32_t from, Round& round);
+  void move_batch(std::vector<Chosen> batch, std::uint32_t from, Round& round);
+  [[nodiscard]] static std::vector<DirectMove> direct_moves(const std::vector<Chosen>& batch,
+                                                            std::uint32_t from);
+  void keep_if(std::vector<Chosen>& batch, std::uint32_t from,
+               const Result<std::vector<Result<>>>& outcomes);
 
   [[nodiscard]] std::vector<std::uint32_t> sources(const std::vector<Server>& servers) const;
   bool leave(std::uint32_t ds_id, Round& round);
@@ -273,6 +298,8 @@ class Mover {
   std::optional<Rebalance> rebalance_ WEFT_GUARDED_BY(mutex_);
   // The thread's.
   std::map<FileId, Clock::time_point> not_before_;
+  std::set<FileId> not_directly_;  // since that has failed
+  bool moved_directly_ = false;    // in this round: there may be more to move at once
   std::map<FileId, Known> moves_;
   std::optional<FileId> learnt_ = 0;  // moves up to this file are in it; nothing: all are
   std::thread thread_;

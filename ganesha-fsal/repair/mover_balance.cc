@@ -123,7 +123,7 @@ void Mover::relieve(Rebalance& now, std::uint32_t from, Round& round) {
     const Chosen chosen{object.fileid, std::move(relief->map), relief->to, relief->bytes};
     const auto begun = add(chosen, from, round);
     if (!begun) {
-      not_before_[object.fileid] = Clock::now() + parts_.limits.rest;
+      rest(object.fileid);
       continue;
     }
     if (*begun) moves_[chosen.file] = {.move = **begun, .bytes = chosen.bytes, .fenced = {}};

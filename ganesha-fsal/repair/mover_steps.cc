@@ -33,19 +33,41 @@ std::vector<FileId> Mover::due() {
 
 void Mover::step_all(const Round& round) {
   fence_those_that_left(due());
-  const auto files = due();
-  std::vector<Result<bool>> outcomes(files.size(), false);
-  in_parallel(files.size(), parts_.limits.threads, [&](std::size_t i) {
-    if (!is_stopping()) outcomes[i] = step(moves_.find(files[i])->second, round);
-  });
-  bool removals = false;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!outcomes[i]) put_off(files[i], outcomes[i].error());
-    if (!outcomes[i] || !*outcomes[i]) continue;
-    removals = removals || moves_[files[i]].move.stage == MoveStage::kLeft;
-    look_at(files[i]);
+  std::vector<FileId> filling;
+  std::vector<FileId> lingered;
+  for (const FileId file : due()) {
+    const Known& known = moves_[file];
+    if (known.move.stage == MoveStage::kFilling) {
+      filling.push_back(file);
+    } else if (known.fenced) {
+      lingered.push_back(file);
+    }
   }
-  if (removals) parts_.removals();
+  std::vector<Result<bool>> outcomes(filling.size(), false);
+  in_parallel(filling.size(), parts_.limits.threads, [&](std::size_t i) {
+    if (!is_stopping()) outcomes[i] = fill_or_finish(moves_.find(filling[i])->second, round);
+  });
+  for (std::size_t i = 0; i < filling.size(); ++i) {
+    if (!outcomes[i]) put_off(filling[i], outcomes[i].error());
+    if (outcomes[i] && *outcomes[i]) look_at(filling[i]);
+  }
+  end_those_that_lingered(lingered);
+}
+
+void Mover::end_those_that_lingered(std::span<const FileId> files) {
+  if (files.empty()) return;
+  for (std::size_t at = 0; at < files.size() && !is_stopping(); at += parts_.limits.ended) {
+    const auto some = files.subspan(at, std::min(parts_.limits.ended, files.size() - at));
+    const auto ended = parts_.names.end_moves(some);
+    for (const FileId file : some) {
+      if (ended) {
+        moves_.erase(file);
+      } else {
+        put_off(file, ended.error());
+      }
+    }
+  }
+  parts_.removals();
 }
 
 void Mover::look_at(FileId file) {
@@ -58,8 +80,10 @@ void Mover::look_at(FileId file) {
   }
 }
 
+void Mover::rest(FileId file) { not_before_[file] = Clock::now() + parts_.limits.rest; }
+
 void Mover::put_off(FileId file, const Error& error) {
-  not_before_[file] = Clock::now() + parts_.limits.rest;
+  rest(file);
   const Move& move = moves_[file].move;
   const bool usual = error == Errc::kBusy || error == Errc::kNotFound;
   spdlog::log(usual ? spdlog::level::debug : spdlog::level::warn,
@@ -67,16 +91,8 @@ void Mover::put_off(FileId file, const Error& error) {
               error.describe());
 }
 
-Result<bool> Mover::step(const Known& known, const Round& round) {
+Result<bool> Mover::fill_or_finish(const Known& known, const Round& round) {
   const Move& move = known.move;
-  if (move.stage == MoveStage::kFilling) return fill_or_finish(move, round);
-  if (!known.fenced) return false;
-  auto ended = parts_.names.end_move(move.id);
-  if (!ended) return pass(ended);
-  return true;
-}
-
-Result<bool> Mover::fill_or_finish(const Move& move, const Round& round) {
   auto map = parts_.names.layout(move.id);
   if (!map) return pass(map);
   if (!*map) return true;  // removed meanwhile
@@ -91,7 +107,8 @@ Result<bool> Mover::fill_or_finish(const Move& move, const Round& round) {
   if (!current) return false;  // it is being filled
   if (auto out = parts_.exclude(move.id, move.from); !out) return pass(out);
   if (auto finished = parts_.finish(move.id); !finished) return pass(finished);
-  count(move);
+  spdlog::debug("event=moved file={:x} from={} to={}", move.id, move.from, move.to);
+  count(move.from, known.bytes);
   return true;
 }
 
@@ -107,15 +124,13 @@ Result<> Mover::cancel(const Move& move, const Server* to) {
   return {};
 }
 
-void Mover::count(const Move& move) {
-  auto attributes = parts_.names.getattr(move.id);
-  spdlog::debug("event=moved file={:x} from={} to={}", move.id, move.from, move.to);
+void Mover::count(std::uint32_t from, std::uint64_t bytes) {
   const MutexLock lock(mutex_);
   ++moved_;
-  const auto source = sources_.find(move.from);
+  const auto source = sources_.find(from);
   if (source == sources_.end()) return;
   ++source->second.moved;
-  if (attributes) source->second.moved_bytes += attributes->size;
+  source->second.moved_bytes += bytes;
 }
 
 Result<std::optional<control::Fence>> Mover::fence_of(FileId file) const {
@@ -190,6 +205,7 @@ Mover::Begun Mover::choose(FileId file, std::uint32_t from, Round& round,
 }
 
 void Mover::begin_all(std::vector<Chosen> chosen, std::uint32_t from, Round& round) {
+  move_directly(chosen, from, round);
   in_parallel(chosen.size(), parts_.limits.threads, [&](std::size_t i) {
     if (!is_stopping()) chosen[i].begun = add(chosen[i], from, round);
   });
@@ -204,7 +220,7 @@ void Mover::begin_all(std::vector<Chosen> chosen, std::uint32_t from, Round& rou
     if (one.begun) continue;
     const Error& error = one.begun.error();
     if (error == Errc::kStale || error == Errc::kNotFound) continue;
-    not_before_[one.file] = Clock::now() + parts_.limits.rest;
+    rest(one.file);
     note_stuck(from, error.describe());
   }
   for (const std::uint32_t to : fill) parts_.fill(to);
@@ -236,7 +252,9 @@ Result<std::uint32_t> Mover::successor(const layout::LayoutMap& map, std::uint64
 // Of the stripe's current copies those that are gone are excluded first: filling asks all of them.
 Result<std::optional<Move>> Mover::add(const Chosen& chosen, std::uint32_t from,
                                        const Round& round) {
-  const auto& [file, map, to, bytes, _] = chosen;
+  const FileId file = chosen.file;
+  const layout::LayoutMap& map = chosen.map;
+  const std::uint32_t to = chosen.to;
   const auto seat = *layout::seat_of(map, from);
   for (const layout::Copy& copy : map.copies) {
     const std::uint32_t ds_id = copy.ds_ids[seat.stripe];
@@ -251,7 +269,7 @@ Result<std::optional<Move>> Mover::add(const Chosen& chosen, std::uint32_t from,
   if (!begun) return pass(begun);
   spdlog::debug("event=move_begun file={:x} from={} to={}", file, from, to);
   auto move = parts_.names.move_of(file);
-  if (move && *move && (*move)->stage == MoveStage::kLeft) count(**move);
+  if (move && *move && (*move)->stage == MoveStage::kLeft) count(from, chosen.bytes);
   return move;
 }
 

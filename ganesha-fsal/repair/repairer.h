@@ -76,10 +76,11 @@ class Repairer {
     Clock::duration poll_most = std::chrono::milliseconds(100);
     // Between attempts to begin one at a server that has as many as it does at once.
     Clock::duration busy_most = std::chrono::milliseconds(500);
-    Clock::duration give_up = std::chrono::seconds(15);  // a job of which nothing is heard
-    unsigned rounds = 4;                                 // of one object, before it rests
-    std::size_t max_compares = 65'536;                   // files remembered
-    std::size_t max_put_off = 4096;                      // objects that rest by themselves
+    Clock::duration give_up = std::chrono::seconds(15);      // a job of which nothing is heard
+    Clock::duration copy_give_up = std::chrono::seconds(3);  // a copy(): its file cannot be written
+    unsigned rounds = 4;                                     // of one object, before it rests
+    std::size_t max_compares = 65'536;                       // files remembered
+    std::size_t max_put_off = 4096;                          // objects that rest by themselves
   };
   struct Parts {
     Namespace& names;
@@ -123,6 +124,17 @@ class Repairer {
   // Compares the copies of a file, and makes them equal. kBusy until that is done; then it is
   // success, once: asked again it is done again. A file with one copy is done at once.
   [[nodiscard]] Result<> compare(FileId file);
+
+  // Brings what `source` has of an object, which nobody changes, to another data server at the same
+  // stripe, and waits until that has it on its disk. An error, in Limits::copy_give_up or a little
+  // more: how much of it has come there, or will, is not known.
+  struct CopyJob {
+    FileId file = 0;
+    const layout::LayoutMap* map = nullptr;
+    std::uint32_t source = 0;  // in the map
+    std::uint32_t to = 0;
+  };
+  [[nodiscard]] Result<> copy(const CopyJob& what);
 
   // Compares the copies of a file that nobody writes, tells what differs, and mends that of which
   // it is known which copy is right (scrubber.h). Blocks until it is done. kBusy: the file is being
@@ -197,10 +209,12 @@ class Repairer {
   [[nodiscard]] Result<> compare_copies(FileId file);
   [[nodiscard]] Result<std::uint64_t> begin_job(RepairKind kind, FileId file, std::uint32_t ds_id,
                                                 control::Resync& job);
-  // Waits for its end. If `uncut` is a file that must not be cut meanwhile, and is to be, the job
-  // is ended for that, and the answer is kBusy.
-  [[nodiscard]] Result<control::ResyncProgress> finish_job(std::uint32_t ds_id,
-                                                           std::uint64_t number, FileId uncut = 0);
+  // Waits for its end, until nothing has been heard of it for Limits::give_up, or until `until`. If
+  // `uncut` is a file that must not be cut meanwhile, and is to be, the job is ended for that, and
+  // the answer is kBusy.
+  [[nodiscard]] Result<control::ResyncProgress> finish_job(
+      std::uint32_t ds_id, std::uint64_t number, FileId uncut = 0,
+      Clock::time_point until = Clock::time_point::max());
   void cancel_job(std::uint32_t ds_id, std::uint64_t number, bool surely);
   // scrub.cc
   struct Scrub;

@@ -124,6 +124,17 @@ Mover::Parts Repairs::mover_parts() {
       .lapse = [this](std::uint32_t ds_id) { return server_.cluster().registry().lapse(ds_id); },
       .begin = [this](FileId file, std::uint32_t from,
                       std::uint32_t to) { return server_.data().begin_move(file, from, to); },
+      .hold_unused = [this](FileId file,
+                            const layout::LayoutMap& map) -> Result<std::shared_ptr<void>> {
+        auto alone = server_.data().hold_unused(file, map);
+        if (!alone) return pass(alone);
+        return std::make_shared<Alone>(std::move(*alone));
+      },
+      .copy =
+          [this](FileId file, const layout::LayoutMap& map, std::uint32_t source,
+                 std::uint32_t to) {
+            return repairer_.copy({.file = file, .map = &map, .source = source, .to = to});
+          },
       .exclude = [this](FileId file, std::uint32_t ds_id) -> Result<> {
         auto out = server_.mirrors().exclude(file, ds_id, Mirrors::Cause::kMoved);
         return out ? Result<>() : pass(out);

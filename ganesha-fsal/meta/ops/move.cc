@@ -62,6 +62,21 @@ Result<> mark_whole(Tree& tree, FileId id, const layout::LayoutMap& map, std::ui
                         StaleRecord{map.object_generation, tree.now_ns(), 1, {{0, kMaxFileSize}}});
 }
 
+// As it was when the move began, and fit for it.
+Result<layout::LayoutMap> map_to_change(Tree& tree, const DirectMove& move) {
+  auto map = map_of(tree, move.id);
+  if (!map) return map;
+  const auto seat = layout::seat_of(*map, move.from);
+  if (!seat) return fail(Errc::kNotFound, "the data server has nothing of the file");
+  if (move.to == 0 || move.to == move.from) return fail(Errc::kInvalid, "no other data server");
+  if (layout::seat_of(*map, move.to)) return fail(Errc::kExists, "the data server is in the map");
+  if (map->object_epoch != move.epoch) return fail(Errc::kBusy, "the file's map has changed");
+  if (state_at(*map, *seat) != CopyState::kCurrent) {
+    return fail(Errc::kBusy, "the one that is to leave is not current");
+  }
+  return map;
+}
+
 // Whether an object of this file and generation is still to be removed there.
 Result<bool> removal_waits(Tree& tree, FileId id, std::uint32_t generation, std::uint32_t ds_id) {
   auto value = tree.transaction().get(keys::removal(id, generation));
@@ -156,14 +171,68 @@ Result<layout::LayoutMap> Namespace::cancel_move(FileId id) {
   return out;
 }
 
-Result<> Namespace::end_move(FileId id) {
-  return change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
-    auto record = read_move(tree.transaction(), id);
+Result<> Namespace::end_moves(std::span<const FileId> ids) {
+  return change(locks_.lock(std::vector(ids.begin(), ids.end())), [&](Tree& tree) -> Result<> {
+    for (const FileId id : ids) {
+      auto record = read_move(tree.transaction(), id);
+      if (!record) return pass(record);
+      if (!*record) continue;
+      if ((*record)->stage != MoveStage::kLeft) return fail(Errc::kBusy, "it has not left");
+      tree.transaction().erase(keys::move(id));
+      auto queued = tree.queue_removal(id, (*record)->generation, {(*record)->from});
+      if (!queued) return queued;
+    }
+    return {};
+  });
+}
+
+Result<std::vector<Result<>>> Namespace::for_each(
+    std::span<const DirectMove> moves,
+    const std::function<Result<>(Tree&, const DirectMove&)>& body) {
+  std::vector<FileId> ids;
+  for (const DirectMove& move : moves) ids.push_back(move.id);
+  std::vector<Result<>> out;
+  auto done = change(locks_.lock(ids), [&](Tree& tree) -> Result<> {
+    out.clear();
+    for (const DirectMove& move : moves) out.push_back(body(tree, move));
+    return {};
+  });
+  if (!done) return pass(done);
+  return out;
+}
+
+Result<std::vector<Result<>>> Namespace::begin_direct(std::span<const DirectMove> moves) {
+  return for_each(moves, [](Tree& tree, const DirectMove& move) -> Result<> {
+    auto under_way = read_move(tree.transaction(), move.id);
+    if (!under_way) return pass(under_way);
+    if (*under_way) return fail(Errc::kBusy, "the file is being moved");
+    auto map = map_to_change(tree, move);
+    if (!map) return pass(map);
+    auto waits = removal_waits(tree, move.id, map->object_generation, move.to);
+    if (!waits) return pass(waits);
+    if (*waits) return fail(Errc::kBusy, "an earlier object is still to be removed there");
+    tree.put_reverse(move.to, move.id, map->object_generation);
+    tree.transaction().put(
+        keys::move(move.id),
+        encode(MoveRecord{map->object_generation, move.to, 0, MoveStage::kLeft, tree.now_ns()}));
+    return {};
+  });
+}
+
+Result<std::vector<Result<>>> Namespace::finish_direct(std::span<const DirectMove> moves) {
+  return for_each(moves, [](Tree& tree, const DirectMove& move) -> Result<> {
+    auto record = read_move(tree.transaction(), move.id);
     if (!record) return pass(record);
-    if (!*record) return {};
-    if ((*record)->stage != MoveStage::kLeft) return fail(Errc::kBusy, "it has not left");
-    tree.transaction().erase(keys::move(id));
-    return tree.queue_removal(id, (*record)->generation, {(*record)->from});
+    const bool begun = *record && (*record)->stage == MoveStage::kLeft &&
+                       (*record)->from == move.to && (*record)->to == 0;
+    if (!begun) return fail(Errc::kNotFound, "the file is not being moved");
+    auto map = map_to_change(tree, move);
+    if (!map) return pass(map);
+    layout::replace_seat(*map, move.from, move.to, CopyState::kCurrent);
+    (*record)->from = move.from;
+    (*record)->to = move.to;
+    tree.transaction().put(keys::move(move.id), encode(**record));
+    return tree.bump_object_epoch(move.id, *map);
   });
 }
 

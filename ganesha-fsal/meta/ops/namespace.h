@@ -356,8 +356,16 @@ class Namespace {
   [[nodiscard]] Result<layout::LayoutMap> finish_move(FileId id);
   // `to` leaves instead. kBusy: it is current, so that the move is to be finished.
   [[nodiscard]] Result<layout::LayoutMap> cancel_move(FileId id);
-  // The object of the one that left, which is fenced, is queued for removal.
-  [[nodiscard]] Result<> end_move(FileId id);
+  // The objects of those that left, which are fenced, are queued for removal. Of a file that is not
+  // being moved nothing is done. kBusy: one of them has not left; nothing is done.
+  [[nodiscard]] Result<> end_moves(std::span<const FileId> ids);
+  // Moves of files that nobody uses: `to` is filled before it is in the map, and until then it is
+  // one that left (Move::from) and has an object to be removed. Many files in one transaction; the
+  // answers are in their order. Errors of a file as of begin_move(); kBusy besides: its map has
+  // another epoch, or `from` is not current. The caller keeps the file as it is between the two.
+  [[nodiscard]] Result<std::vector<Result<>>> begin_direct(std::span<const DirectMove> moves);
+  // `to`, which is filled, takes the place of `from`, at a new object epoch.
+  [[nodiscard]] Result<std::vector<Result<>>> finish_direct(std::span<const DirectMove> moves);
   [[nodiscard]] Result<std::optional<Move>> move_of(FileId id) const;
   // Of files with numbers above `after`, at most `limit`, in order.
   [[nodiscard]] Result<std::vector<Move>> moves(FileId after, std::size_t limit) const;
@@ -429,6 +437,10 @@ class Namespace {
                                         Told whether = Told::kLater);
   // apply(), and waits until it is durable. After an error too, for what the error has told.
   [[nodiscard]] Result<> change(InodeLocks::Guard guard, const Change& body);
+  // In one of them what is done with each, which either changes something or fails.
+  [[nodiscard]] Result<std::vector<Result<>>> for_each(
+      std::span<const DirectMove> moves,
+      const std::function<Result<>(Tree&, const DirectMove&)>& body);
   // The same, but in an Owed::Scope it is only noted.
   [[nodiscard]] Result<> change_told(InodeLocks::Guard guard, const Change& body);
   // Waits until what was read of these inodes is durable.

@@ -198,9 +198,11 @@ void Tree::change_layout(FileId id, const layout::LayoutMap& map) {
 
 void Tree::put_layout(FileId id, const layout::LayoutMap& map) {
   change_layout(id, map);
-  for (const std::uint32_t ds_id : holders(map)) {
-    transaction_.put(keys::reverse(ds_id, id, map.object_generation), "");
-  }
+  for (const std::uint32_t ds_id : holders(map)) put_reverse(ds_id, id, map.object_generation);
+}
+
+void Tree::put_reverse(std::uint32_t ds_id, FileId id, std::uint32_t generation) {
+  transaction_.put(keys::reverse(ds_id, id, generation), "");
 }
 
 Result<> Tree::bump_object_epoch(FileId id, layout::LayoutMap& map) {

@@ -69,6 +69,8 @@ class Tree {
   void change_layout(FileId id, const layout::LayoutMap& map);
   // The map and its reverse entries.
   void put_layout(FileId id, const layout::LayoutMap& map);
+  // Only that the data server has an object of it, or is about to.
+  void put_reverse(std::uint32_t ds_id, FileId id, std::uint32_t generation);
   // Counts `map`'s epoch up and stores it.
   [[nodiscard]] Result<> bump_object_epoch(FileId id, layout::LayoutMap& map);
   // Walks up to the root.

@@ -207,6 +207,14 @@ struct Move {
   friend bool operator==(const Move&, const Move&) = default;
 };
 
+// A move of which the newcomer gets its object before it is in the map.
+struct DirectMove {
+  FileId id = 0;
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::uint32_t epoch = 0;  // LayoutMap::object_epoch, by which the object is copied
+};
+
 // A file of which a layout for writing is out, or was when the metadata server ended.
 struct WrittenFile {
   FileId id = 0;

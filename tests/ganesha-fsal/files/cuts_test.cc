@@ -244,6 +244,7 @@ TEST_CASE_METHOD(CutsTest, "nobody writes, allocates or punches between a cut th
   CHECK_FALSE(server->data().allocate(f, 0, 100, policy));
   CHECK_FALSE(server->data().punch(f, 0, 100));
   CHECK_FALSE(server->data().begin_move(f, 1, 2));
+  CHECK_FALSE(server->data().hold_unused(f, **names->layout(f)));
   CHECK(server->data().being_written(f));
   CHECK(holder->ranges.empty());
 }

@@ -231,6 +231,7 @@ TEST_CASE_METHOD(InlineFilesTest, "what failed on the way is gone on with by its
   CHECK_FALSE(server->data().punch(f, 0, 5));
   CHECK(server->data().being_written(f));
   CHECK(server->data().begin_move(f, 1, 2).error() == Errc::kBusy);
+  CHECK(server->data().hold_unused(f, map()).error() == Errc::kBusy);
   CHECK(read(0, 5000) == data);
   CHECK(server->data().sync(f));  // what was acknowledged is durable
 

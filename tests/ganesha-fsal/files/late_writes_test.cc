@@ -92,6 +92,14 @@ TEST_CASE_METHOD(LateWrite, "nothing is cut and no hole made before a write that
   }
 }
 
+TEST_CASE_METHOD(LateWrite, "a file is not unused while a write may come late") {
+  begin();
+  REQUIRE(await_that([&] { return is_late(); }));
+  REQUIRE(ends_within(15s));
+  CHECK(late.get().error() == Errc::kTimedOut);
+  CHECK(server->data().hold_unused(f, map()).error() == Errc::kBusy);
+}
+
 TEST_CASE_METHOD(LateWrite, "an object is not removed before a write that would make it anew") {
   const QueuedRemoval removal{names->object_of(f, map()), {at}};
   CHECK_FALSE(server->data().may_change(removal));

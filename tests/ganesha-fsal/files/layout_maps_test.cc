@@ -99,7 +99,7 @@ TEST_CASE_METHOD(Maps, "every change of a copy's state is seen") {
   CHECK(same());
   REQUIRE(names->finish_move(g));
   CHECK(same());
-  REQUIRE(names->end_move(g));
+  REQUIRE(names->end_moves({&g, 1}));
   CHECK(same());
 }
 

@@ -164,7 +164,7 @@ TEST_CASE_METHOD(MovesTest, "one that has come to another stripe misses nothing 
     fill(to);
     REQUIRE(mirrors.exclude(f, from, Mirrors::Cause::kMoved));
     REQUIRE(mirrors.finish_move(f));
-    REQUIRE(names->end_move(f));
+    REQUIRE(names->end_moves({&f, 1}));
     REQUIRE(names->finish_removals(std::array{names->object_of(f, **names->layout(f))},
                                    std::array{from}));
   }

@@ -86,8 +86,8 @@ TEST_CASE_METHOD(MoveTest, "a move, step by step, over restarts") {
   check_clean();
   open();
   CHECK(names->move_of(f)->value().stage == MoveStage::kLeft);
-  REQUIRE(names->end_move(f));
-  REQUIRE(names->end_move(f));
+  REQUIRE(names->end_moves({&f, 1}));
+  REQUIRE(names->end_moves({&f, 1}));
   CHECK(removals(f) == std::vector<std::uint32_t>{2});
   CHECK_FALSE(names->move_of(f)->has_value());
   check_clean();
@@ -112,7 +112,7 @@ TEST_CASE_METHOD(MoveTest, "a move that is given up leaves the map as it was") {
   CHECK(names->stale_objects(2, std::nullopt, 10)->empty());
   CHECK(names->move_of(f)->value().from == 2);
   check_clean();
-  REQUIRE(names->end_move(f));
+  REQUIRE(names->end_moves({&f, 1}));
   CHECK(removals(f) == std::vector<std::uint32_t>{2});
   check_clean();
 }
@@ -134,7 +134,7 @@ TEST_CASE_METHOD(MoveTest, "of three copies one that is stale is replaced where 
   CHECK(state(f, 9) == CopyState::kStale);
   CHECK(names->move_of(f)->value().stage == MoveStage::kLeft);
   check_clean();
-  REQUIRE(names->end_move(f));
+  REQUIRE(names->end_moves({&f, 1}));
   mend(f, 9);
   CHECK(removals(f) == std::vector<std::uint32_t>{2});
   check_clean();
@@ -157,7 +157,7 @@ TEST_CASE_METHOD(MoveTest, "a file that goes while it is moved leaves no object 
     CHECK(names->pending_removals({}, 10)->back().least_epoch == epoch + 1);
     CHECK_FALSE(names->move_of(f)->has_value());
     CHECK(names->finish_move(f).error() == Errc::kNotFound);
-    CHECK(names->end_move(f));
+    CHECK(names->end_moves({&f, 1}));
     check_clean();
   }
 }
@@ -171,7 +171,7 @@ TEST_CASE_METHOD(MoveTest, "removals of one file add up") {
     mend(f, to);
     mark(f, at);
     REQUIRE(names->finish_move(f));
-    REQUIRE(names->end_move(f));
+    REQUIRE(names->end_moves({&f, 1}));
     at = to;
   }
   CHECK(removals(f) == std::vector<std::uint32_t>{1, 2});
@@ -202,4 +202,108 @@ TEST_CASE("a move's record comes back from disk, and nothing else does") {
   CHECK(decode_move(encode(MoveRecord{3, 1, 1, MoveStage::kLeft, 7})).error() == Errc::kCorrupt);
   CHECK(decode_move(encode(MoveRecord{0, 1, 2, MoveStage::kLeft, 7})).error() == Errc::kCorrupt);
   CHECK(decode_move(encode(record) + "x").error() == Errc::kCorrupt);
+}
+
+namespace {
+
+struct DirectMoveTest : MoveTest {
+  DirectMove direct(FileId id, std::uint32_t from, std::uint32_t to) {
+    return {id, from, to, (*names->layout(id))->object_epoch};
+  }
+  FileId laid_out(std::string_view name) {
+    const FileId id = file(kRootFileId, name);
+    layout_of(id, {1, 2}, {3, 4});
+    return id;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(DirectMoveTest, "direct moves: many files in two transactions, over restarts") {
+  const FileId f = laid_out("f");
+  const FileId g = laid_out("g");
+  const FileId none = file(kRootFileId, "none");
+  const auto before = **names->layout(f);
+  const std::vector moves{direct(f, 2, 9), DirectMove{none, 2, 9, 1}, direct(g, 3, 9)};
+  const auto begun = names->begin_direct(moves);
+  REQUIRE(begun);
+  CHECK((*begun)[0]);
+  CHECK((*begun)[1].error() == Errc::kNotFound);
+  CHECK((*begun)[2]);
+  CHECK(**names->layout(f) == before);
+  CHECK(objects_at(9) == 2);
+  CHECK(names->begin_move(f, 1, 8).error() == Errc::kBusy);
+  CHECK((*names->begin_direct(moves))[0].error() == Errc::kBusy);
+  check_clean();
+  open();
+  const auto finished = names->finish_direct(moves);
+  REQUIRE(finished);
+  CHECK((*finished)[0]);
+  CHECK((*finished)[1].error() == Errc::kNotFound);
+  CHECK((*finished)[2]);
+  const auto map = **names->layout(f);
+  CHECK(map.copies[0].ds_ids == std::vector<std::uint32_t>{1, 9});
+  CHECK(map.object_epoch == before.object_epoch + 1);
+  CHECK(state(f, 9) == CopyState::kCurrent);
+  CHECK((*names->layout(g))->copies[1].ds_ids == std::vector<std::uint32_t>{9, 4});
+  CHECK(names->stale_counts().empty());
+  check_clean();
+  open();
+  CHECK(names->move_of(f)->value() ==
+        Move{f, 2, 9, MoveStage::kLeft, names->move_of(f)->value().since_ns});
+  REQUIRE(names->end_moves(std::array{f, none, g}));
+  CHECK(removals(f) == std::vector<std::uint32_t>{2});
+  CHECK(removals(g) == std::vector<std::uint32_t>{3});
+  check_clean();
+}
+
+TEST_CASE_METHOD(DirectMoveTest,
+                 "of a direct move that ends in between an object is to be removed") {
+  const FileId f = laid_out("f");
+  const auto move = direct(f, 2, 9);
+  REQUIRE((*names->begin_direct({&move, 1}))[0]);
+  const auto before = **names->layout(f);
+  SECTION("after a restart") {
+    open();
+    REQUIRE(names->moves(0, 10)->size() == 1);
+    REQUIRE(names->end_moves({&f, 1}));
+    CHECK(**names->layout(f) == before);
+    CHECK(removals(f) == std::vector<std::uint32_t>{9});
+    CHECK((*names->finish_direct({&move, 1}))[0].error() == Errc::kNotFound);
+    CHECK((*names->begin_direct({&move, 1}))[0].error() == Errc::kBusy);  // to be removed there
+  }
+  SECTION("since the file is removed") {
+    REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
+    CHECK((*names->finish_direct({&move, 1}))[0].error() == Errc::kNotFound);
+    CHECK(removals(f) == std::vector<std::uint32_t>{1, 2, 3, 4, 9});
+  }
+  SECTION("since the map has changed") {
+    mark(f, 1);
+    CHECK((*names->finish_direct({&move, 1}))[0].error() == Errc::kBusy);
+    CHECK(in_map(f, 2));
+  }
+  SECTION("since the one that is to leave is not current") {
+    mark(f, 2);
+    auto now = direct(f, 2, 9);
+    CHECK((*names->finish_direct({&now, 1}))[0].error() == Errc::kBusy);
+    CHECK(in_map(f, 2));
+  }
+  check_clean();
+}
+
+TEST_CASE_METHOD(DirectMoveTest, "what cannot be moved directly") {
+  const FileId f = laid_out("f");
+  const auto refused = [&](DirectMove move) {
+    return (*names->begin_direct({&move, 1}))[0].error().code;
+  };
+  CHECK(refused(direct(f, 8, 9)) == Errc::kNotFound);
+  CHECK(refused(direct(f, 2, 0)) == Errc::kInvalid);
+  CHECK(refused(direct(f, 2, 4)) == Errc::kExists);
+  auto older = direct(f, 2, 9);
+  --older.epoch;
+  CHECK(refused(older) == Errc::kBusy);
+  CHECK(objects_at(9) == 0);
+  REQUIRE(names->begin_move(f, 2, 9));
+  CHECK(names->end_moves({&f, 1}).error() == Errc::kBusy);
+  check_clean();
 }

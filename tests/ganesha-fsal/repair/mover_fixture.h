@@ -33,6 +33,13 @@ class MoverTest : public RepairTest {
         .lapse = [this](std::uint32_t) { return lapsed; },
         .begin = [this](FileId file, std::uint32_t from,
                         std::uint32_t to) { return names->begin_move(file, from, to); },
+        .hold_unused = [this](FileId, const layout::LayoutMap&) -> Result<std::shared_ptr<void>> {
+          if (!unused) return fail(Errc::kBusy, "used");
+          ++held;
+          return {std::shared_ptr<void>(this, [this](void*) { --held; })};
+        },
+        .copy = [this](FileId file, const layout::LayoutMap&, std::uint32_t source,
+                       std::uint32_t to) { return copy(file, source, to); },
         .exclude = [this](FileId file, std::uint32_t ds) { return exclude(file, ds); },
         .finish = [this](FileId file) -> Result<> {
           auto done = names->finish_move(file);
@@ -56,6 +63,13 @@ class MoverTest : public RepairTest {
     std::vector<Mover::Server> out;
     for (const auto& [id, server] : known) out.push_back(server);
     return out;
+  }
+  Result<> copy(FileId file, std::uint32_t source, std::uint32_t to) {
+    const MutexLock lock(mutex_of_copies);
+    most_held = std::max(most_held, held.load());
+    if (uncopied.contains(file)) return fail(Errc::kTimedOut, "takes too long");
+    copies.emplace_back(file, source, to);
+    return {};
   }
   // As Mirrors does: the copy is marked, if another is there.
   Result<> exclude(FileId file, std::uint32_t ds_id) {
@@ -140,6 +154,13 @@ class MoverTest : public RepairTest {
   std::atomic<int> excluding = 0;  // now
   std::atomic<int> most_excluding = 0;
   int kicks = 0;
+  bool unused = false;  // nobody uses any file
+  std::atomic<int> held = 0;
+  Mutex mutex_of_copies;
+  int most_held WEFT_GUARDED_BY(mutex_of_copies) = 0;
+  std::set<FileId> uncopied;
+  std::vector<std::tuple<FileId, std::uint32_t, std::uint32_t>> copies
+      WEFT_GUARDED_BY(mutex_of_copies);
 };
 
 }  // namespace weft::mds

@@ -329,3 +329,82 @@ TEST_CASE_METHOD(MoverTest, "with the Repairer, all threads running") {
   for (const FileId f : files) CHECK(current_copies(f, 0) == 2);
   check_clean();
 }
+
+TEST_CASE_METHOD(MoverTest, "small files that nobody uses go directly, many at once") {
+  std::vector<FileId> files;
+  for (int i = 0; i < 50; ++i) files.push_back(mirrored("f" + std::to_string(i)));
+  unused = true;
+  limits.direct = 20;
+  drain(2);
+  make();
+  mover->turn();
+  CHECK(mover->moved() == 50);
+  CHECK(held == 0);
+  {
+    const MutexLock lock(mutex_of_copies);
+    CHECK(copies.size() == 50);
+    CHECK(most_held == 20);
+    CHECK(std::get<1>(copies[0]) == 2);
+  }
+  for (const FileId f : files) {
+    CHECK_FALSE(layout::seat_of(**names->layout(f), 2));
+    CHECK(current_copies(f, 1) == 2);
+  }
+  CHECK(names->stale_counts().empty());
+  CHECK(exclusions == 0);
+  CHECK(filled.empty());
+  check_clean();
+  CHECK(objects_at(2) == 50);
+  CHECK(empties(2));
+  CHECK(fences.size() == 50);
+  CHECK(std::ranges::all_of(fences, [](const auto& fence) { return fence.first == 2; }));
+  check_clean();
+}
+
+TEST_CASE_METHOD(MoverTest, "what cannot be copied directly is moved as any file") {
+  const FileId f = mirrored("f");
+  const FileId g = mirrored("g");
+  unused = true;
+  uncopied = {f};
+  drain(2);
+  make();
+  mover->turn();
+  CHECK(layout::seat_of(**names->layout(f), 2));
+  CHECK_FALSE(layout::seat_of(**names->layout(g), 2));
+  // What has come to the successor is removed first.
+  const auto left = names->move_of(f)->value();
+  CHECK(left.stage == MoveStage::kLeft);
+  CHECK(left.to == 0);
+  CHECK_FALSE(layout::seat_of(**names->layout(f), left.from));
+  SECTION("in this run") {}
+  SECTION("after a restart") {
+    mover.reset();
+    open();
+    unused = false;
+    make();
+  }
+  CHECK(empties(2));
+  CHECK_FALSE(layout::seat_of(**names->layout(f), 2));
+  CHECK(current_copies(f, 1) == 2);
+  CHECK(std::ranges::count(fences, f, [](const auto& fence) { return fence.second; }) == 2);
+  CHECK(filled.size() == 1);
+  check_clean();
+}
+
+TEST_CASE_METHOD(MoverTest, "not directly: a large file, or off one that is not current or here") {
+  const FileId f = mirrored("f");
+  unused = true;
+  drain(2);
+  SECTION("a large file") {
+    AttributeChange change;
+    change.size = limits.direct_bytes + 1;
+    REQUIRE(names->setattr(kSuperuser, f, change));
+  }
+  SECTION("not current") { REQUIRE(exclude(f, 2)); }
+  SECTION("not here") { lose(2); }
+  make();
+  mover->turn();
+  const MutexLock lock(mutex_of_copies);
+  CHECK(copies.empty());
+  CHECK(names->move_of(f)->value().stage == MoveStage::kFilling);
+}

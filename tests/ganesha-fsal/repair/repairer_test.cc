@@ -349,6 +349,34 @@ TEST_CASE_METHOD(RepairTest, "a file that goes while it is mended is no failure"
 }
 
 // A job that runs on could bring back from one copy what is cut off at the other.
+TEST_CASE_METHOD(RepairTest, "an object is copied to a data server that is not in the map") {
+  const FileId f = mirrored("f");
+  const auto map = **names->layout(f);
+  start({.copy_give_up = 200ms});
+  const Repairer::CopyJob wanted{.file = f, .map = &map, .source = 2, .to = 6};
+  REQUIRE(repairer->copy(wanted));
+  {
+    const std::lock_guard lock(servers.mutex);
+    CHECK(servers.calls == std::vector<std::string>{"resync"});
+    const auto& [ds_id, job] = servers.jobs.front();
+    CHECK(ds_id == 6);
+    CHECK(job.object == names->object_of(f, map));
+    CHECK(job.source == 2);
+    CHECK(job.epoch == map.object_epoch);
+    CHECK(job.least_epoch == 0);
+    CHECK(job.extents == std::vector<control::Extent>{{0, kMaxFileSize}});
+    CHECK(job.server == 1);
+  }
+  CHECK(repairer->copy({.file = f, .map = &map, .source = 6, .to = 2}).error() == Errc::kInvalid);
+  // One that goes on and on is cancelled in time.
+  servers.finish_at_once = false;
+  const auto begun = std::chrono::steady_clock::now();
+  CHECK(repairer->copy(wanted).error() == Errc::kTimedOut);
+  CHECK(std::chrono::steady_clock::now() - begun < 5s);
+  const std::lock_guard lock(servers.mutex);
+  CHECK(servers.cancelled.size() == 1);
+}
+
 TEST_CASE_METHOD(RepairTest, "copies are not compared while the file is cut") {
   const FileId f = mirrored("f");
   servers.finish_at_once = false;

@@ -135,7 +135,7 @@ CLOCK_NOT_YET = frozenset('''
     ganesha-fsal/meta/kv/rocks_kv.cc
     ganesha-fsal/proxy/server_sessions.cc
     ganesha-fsal/repair/auditor.cc ganesha-fsal/repair/auditor.h ganesha-fsal/repair/mend.cc
-    ganesha-fsal/repair/mover.cc ganesha-fsal/repair/mover_balance.cc
+    ganesha-fsal/repair/mover.cc
     ganesha-fsal/repair/mover_steps.cc ganesha-fsal/repair/readmission.cc
     ganesha-fsal/repair/repairer.cc ganesha-fsal/repair/scrubber.cc
     ganesha-fsal/repair/scrubber.h ganesha-fsal/repair/waiting.cc
