@@ -109,9 +109,9 @@ class Arm(loopback.WeftArm):
         begun = time.monotonic()
         with loopback.pinned(loopback.SERVER_CPU):
             self.mds.start()
+        self.pids = [self.mds.pid, *(server.process.pid for server in self.cluster.ds)]
         wait_until(self.answers, 300, "the metadata server to answer", 0.05)
         took = time.monotonic() - begun
-        self.pids = [self.mds.pid, *(server.process.pid for server in self.cluster.ds)]
         self.cluster.wait_up()
         return took
 
