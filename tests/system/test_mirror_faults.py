@@ -243,11 +243,16 @@ while end is None or time.monotonic() < end:
     if writes == 64:
         os.system("weft-signal writing")
         end = time.monotonic() + 8
+os.system("weft-signal written")
 """)
     client.wait_event("writing", 60)
     time.sleep(1)
-    next(server for server in cluster.ds if objects_of(server.store)).process.kill()
-    job.wait(100)
+    killed = next(server for server in cluster.ds if objects_of(server.store)).process
+    killed.kill()
+    client.wait_event("written", 60)
+    # Closing may wait for a data server that stays dead (docs/fail-over.md).
+    killed.start()
+    job.wait(60)
 
 
 @pytest.mark.parametrize("layout", ["files", "flexfiles"])
