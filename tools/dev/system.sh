@@ -92,6 +92,7 @@ NFSv4 {
   RecoveryRoot = "$folder/recovery";
   Only_Numeric_Owners = true;
 }
+MDCACHE { Detached_Mult = 64; }
 EXPORT {
   Export_Id = 1;
   Path = "/";

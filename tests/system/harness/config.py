@@ -43,6 +43,7 @@ NFSv4 {{
   Expired_Client_Threshold = 0;
   Only_Numeric_Owners = true;
 }}
+MDCACHE {{ Detached_Mult = 64; }}
 """
 
 

@@ -69,6 +69,8 @@ NFSv4 {{
   RecoveryRoot = "{0}/recovery";
   Only_Numeric_Owners = true;
 }}
+# So many names of a directory, times 128, are kept besides those that were listed.
+MDCACHE {{ Detached_Mult = 64; }}
 EXPORT {{
   Export_Id = 1;
   Path = "/";
