@@ -28,6 +28,11 @@ bool has(const std::vector<std::uint32_t>& ids, std::uint32_t id) {
 
 }  // namespace
 
+bool is_current(const layout::LayoutMap& map, std::uint32_t ds_id) {
+  const auto seat = layout::seat_of(map, ds_id);
+  return seat && map.copies[seat->copy].state_of(seat->stripe) == layout::CopyState::kCurrent;
+}
+
 std::vector<std::uint32_t> current_at(const layout::LayoutMap& map, std::size_t stripe) {
   std::vector<std::uint32_t> ids;
   for (const layout::Copy& copy : map.copies) {

@@ -1,4 +1,4 @@
-// What mending a copy and scrubbing one have in common. Internal to repair.
+// What mending, scrubbing and moving copies have in common. Internal to repair.
 //
 // Threading: pure functions.
 #pragma once
@@ -13,6 +13,8 @@ namespace weft::mds {
 
 namespace control = rpc::control;
 
+// The data server has a copy, at one stripe, that is current.
+[[nodiscard]] bool is_current(const layout::LayoutMap& map, std::uint32_t ds_id);
 // The data servers of the stripe's current copies.
 [[nodiscard]] std::vector<std::uint32_t> current_at(const layout::LayoutMap& map,
                                                     std::size_t stripe);

@@ -26,9 +26,8 @@
 // is durable as one that left the successor, so that after a crash what it has is removed. If that
 // fails, the file is moved as above.
 //
-// Of large files few are under way at once:
-// they wait for their bytes, and as long as a file has a copy that is not current it is written
-// less directly.
+// Of large files few are under way at once: they wait for their bytes, and as long as a file has a
+// copy that is not current it is written less directly.
 //
 // Who is left:
 //   - draining and removing data servers (Duty), whether they are here or gone;

@@ -4,18 +4,11 @@
 #include <algorithm>
 
 #include "ganesha-fsal/cluster/in_parallel.h"
+#include "ganesha-fsal/repair/mend_parts.h"
 #include "ganesha-fsal/repair/mover.h"
 #include "layout/relocation.h"
 
 namespace weft::mds {
-namespace {
-
-bool is_current(const layout::LayoutMap& map, std::uint32_t ds_id) {
-  const auto seat = layout::seat_of(map, ds_id);
-  return seat && map.copies[seat->copy].state_of(seat->stripe) == layout::CopyState::kCurrent;
-}
-
-}  // namespace
 
 // The data server that is left has the bytes and is there, so that its object need not be kept.
 bool Mover::may_go_directly(const Chosen& one, std::uint32_t from, const Round& round) const {

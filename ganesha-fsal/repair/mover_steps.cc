@@ -4,20 +4,13 @@
 #include <algorithm>
 
 #include "ganesha-fsal/cluster/in_parallel.h"
+#include "ganesha-fsal/repair/mend_parts.h"
 #include "ganesha-fsal/repair/mover.h"
 #include "layout/relocation.h"
 
 namespace weft::mds {
-namespace {
 
 using layout::CopyState;
-
-bool is_current(const layout::LayoutMap& map, std::uint32_t ds_id) {
-  const auto seat = layout::seat_of(map, ds_id);
-  return seat && map.copies[seat->copy].state_of(seat->stripe) == CopyState::kCurrent;
-}
-
-}  // namespace
 
 // Of those that left all that are not fenced yet, or have lingered.
 std::vector<FileId> Mover::due() {
