@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "ganesha-fsal/cluster/in_parallel.h"
+
 namespace weft::mds {
 
 Mover::Mover(Parts parts) : parts_(std::move(parts)) {}
@@ -156,8 +158,7 @@ bool Mover::turn() {
   Round round(parts_.servers(), std::move(given_up));
   moved_directly_ = false;
   learn_moves();
-  step_all(round);
-  if (is_stopping()) return false;
+  Steps steps = due();
   for (const auto& [file, known] : moves_) {
     if (known.move.stage == MoveStage::kFilling) round.add(known.move.to, known.bytes);
   }
@@ -169,11 +170,18 @@ bool Mover::turn() {
     });
   }
   bool more = round.under_way.moves > 0;
-  for (const std::uint32_t ds_id : leaving) more = leave(ds_id, round) || more;
-  more = even_out(round) || more;
-  if (leaving.empty() || not_directly_.size() > parts_.limits.known) not_directly_.clear();
+  bool evening = false;
+  const auto begin = [&] {
+    for (const std::uint32_t ds_id : leaving) more = leave(ds_id, round) || more;
+    evening = even_out(round);
+  };
+  in_parallel(2, parts_.limits.threads,
+              [&](std::size_t part) { part == 0 ? take(steps, round) : begin(); });
+  put_down(steps);
+  if ((leaving.empty() && !evening) || not_directly_.size() > parts_.limits.known)
+    not_directly_.clear();
   std::erase_if(not_before_, [](const auto& at) { return at.second <= Clock::now(); });
-  return more;
+  return more || evening;
 }
 
 // True: there may be more to begin at once.
@@ -229,7 +237,10 @@ void Mover::look_through(std::uint32_t ds_id, Round& round) {
     }
     after = object;
   }
-  begin_all(std::move(chosen), ds_id, round);
+  for (const Chosen& failed : begin_all(std::move(chosen), ds_id, round)) {
+    if (failed.begun || is_overtaken(failed.begun.error())) continue;
+    note_stuck(ds_id, failed.begun.error().describe());
+  }
   const MutexLock lock(mutex_);
   Source& source = sources_[ds_id];
   source.after = after;

@@ -40,9 +40,10 @@
 // are as full as each other (layout/balance.h). It is not durable: a restart of this server ends
 // it, but for the moves that have begun.
 //
-// Threading: any thread. A thread of its own decides what is done; the steps of a round are done
-// by Limits::threads, which block. Parts are called from these. The copying is done by the data
-// servers themselves, several at once, under the Repairer.
+// Threading: any thread. A thread of its own decides what is done; the steps of what is under way,
+// and what begins, are done beside each other, by Limits::threads each, which block. Parts are
+// called from these. The copying is done by the data servers themselves, several at once, under the
+// Repairer.
 //
 // Ownership: everything in Parts outlives it. stop(), or destruction, joins.
 #pragma once
@@ -83,8 +84,9 @@ class Mover {
     std::size_t known = 65'536;  // moves in memory: most of them are of objects that linger
     std::size_t page = 512;      // of a data server's objects, looked at in one round
     std::uint64_t direct_bytes = 64U << 10;  // files of at most so many bytes are moved directly
-    std::size_t direct = 128;                // of them at once: nobody can write them meanwhile
-    std::size_t ended = 512;                 // moves that end in one transaction
+    std::size_t direct = 128;  // of them in one transaction: nobody can write them meanwhile
+    std::size_t batches = 2;   // such, at once
+    std::size_t ended = 512;   // moves that end in one transaction
     unsigned threads = 48;
     Clock::duration round = std::chrono::milliseconds(50);  // while there is something to do
     Clock::duration idle = std::chrono::seconds(1);
@@ -210,6 +212,16 @@ class Mover {
     std::uint64_t bytes = 0;                  // of the file, when it was seen first
     std::optional<Clock::time_point> fenced;  // the object that left
   };
+  // What is due of the moves that are known, taken beside what begins in the same round.
+  struct Steps {
+    struct Step {
+      Known known;
+      Result<bool> outcome = false;
+    };
+    std::vector<Step> fences;    // true: it is fenced; false: there may be nothing to be fenced
+    std::vector<Step> filling;   // true: it may be at another stage
+    std::vector<Step> lingered;  // true: it has ended
+  };
   // One that is to begin.
   struct Chosen {
     FileId file = 0;
@@ -218,6 +230,7 @@ class Mover {
     std::uint64_t bytes = 0;
     Result<std::optional<Move>> begun = std::nullopt;
     std::shared_ptr<void> held = nullptr;  // while it is moved directly
+    Result<bool> directly = false;         // whether it was; false: it is used
   };
   struct Rebalance {
     Rebalance(const std::vector<Server>& servers, double part);
@@ -242,15 +255,18 @@ class Mover {
   [[nodiscard]] bool full(const Round& round) const;
   [[nodiscard]] bool full(const Round& round, std::uint32_t to) const;
   // mover_steps.cc: the steps of moves
-  void step_all(const Round& round);
-  [[nodiscard]] std::vector<FileId> due();
-  void fence_those_that_left(std::span<const FileId> files);
-  void fence_at(std::uint32_t ds_id, std::vector<FileId> files);
+  [[nodiscard]] Steps due() const;
+  // The steps themselves, of files that nothing else here has to do with meanwhile. On any thread:
+  // of the round, it has what does not change.
+  void take(Steps& steps, const Round& round);
+  void put_down(const Steps& steps);
+  void fence_those_that_left(std::vector<Steps::Step>& steps) const;
+  void fence_at(std::uint32_t ds_id, std::span<Steps::Step* const> steps) const;
   // What is to be fenced where an object was; nothing if the file is gone.
   [[nodiscard]] Result<std::optional<control::Fence>> fence_of(FileId file) const;
   // True: it may be at another stage now.
   [[nodiscard]] Result<bool> fill_or_finish(const Known& known, const Round& round);
-  void end_those_that_lingered(std::span<const FileId> files);
+  void end_those_that_lingered(std::vector<Steps::Step>& steps) const;
   [[nodiscard]] Result<> cancel(const Move& move, const Server* to);
   // As the namespace has it now.
   void look_at(FileId file);
@@ -261,19 +277,23 @@ class Mover {
                              std::vector<Chosen>& chosen);
   [[nodiscard]] Result<std::uint32_t> successor(const layout::LayoutMap& map, std::uint64_t bytes,
                                                 std::uint32_t from, const Round& round) const;
-  void begin_all(std::vector<Chosen> chosen, std::uint32_t from, Round& round);
+  // Returns those that did not: for now, if `begun` is no error.
+  std::vector<Chosen> begin_all(std::vector<Chosen> chosen, std::uint32_t from, Round& round);
+  [[nodiscard]] static bool is_overtaken(const Error& error);
   [[nodiscard]] Result<std::optional<Move>> add(const Chosen& chosen, std::uint32_t from,
                                                 const Round& round);
   [[nodiscard]] bool strip_removal(const layout::ObjectId& object, std::uint32_t ds_id);
   // mover_direct.cc
   [[nodiscard]] bool may_go_directly(const Chosen& one, std::uint32_t from,
                                      const Round& round) const;
-  void move_directly(std::vector<Chosen>& chosen, std::uint32_t from, Round& round);
-  void move_batch(std::vector<Chosen> batch, std::uint32_t from, Round& round);
-  [[nodiscard]] static std::vector<DirectMove> direct_moves(const std::vector<Chosen>& batch,
+  // Takes those from `chosen` that are moved now, and returns those of them that could not be.
+  [[nodiscard]] std::vector<Chosen> move_directly(std::vector<Chosen>& chosen, std::uint32_t from,
+                                                  Round& round);
+  // On any thread.
+  void move_batch(std::span<Chosen> batch, std::uint32_t from) const;
+  [[nodiscard]] static std::vector<DirectMove> direct_moves(const std::vector<Chosen*>& going,
                                                             std::uint32_t from);
-  void keep_if(std::vector<Chosen>& batch, std::uint32_t from,
-               const Result<std::vector<Result<>>>& outcomes);
+  static void keep_if(std::vector<Chosen*>& going, const Result<std::vector<Result<>>>& outcomes);
 
   [[nodiscard]] std::vector<std::uint32_t> sources(const std::vector<Server>& servers) const;
   bool leave(std::uint32_t ds_id, Round& round);

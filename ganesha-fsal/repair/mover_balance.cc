@@ -115,29 +115,34 @@ void Mover::relieve(Rebalance& now, std::uint32_t from, Round& round) {
     now.balance.pass_over(from);
     return;
   }
+  bool whole = true;
+  std::vector<Chosen> chosen;
   for (const layout::ObjectId& object : *page) {
-    if (full(round) || now.balance.giver() != from) return;
+    const FileId file = object.fileid;
+    whole = !full(round) && now.balance.giver() == from;
+    if (!whole) break;
     now.after = object;
-    auto relief = this->relief(now.balance, object.fileid, from, round);
-    if (!relief || not_before_.contains(object.fileid) || full(round, relief->to)) continue;
-    const Chosen chosen{object.fileid, std::move(relief->map), relief->to, relief->bytes};
-    const auto begun = add(chosen, from, round);
-    if (!begun) {
-      rest(object.fileid);
-      continue;
-    }
-    if (*begun) moves_[chosen.file] = {.move = **begun, .bytes = chosen.bytes, .fenced = {}};
-    now.gave = true;
+    if (not_before_.contains(file) || moves_.contains(file)) continue;
+    if (!chosen.empty() && chosen.back().file == file) continue;
+    auto relief = this->relief(now.balance, file, from, round);
+    if (!relief || full(round, relief->to)) continue;
     now.balance.move(from, relief->to, relief->bytes);
-    ++now.state.objects;
-    now.state.bytes += relief->bytes;
-    now.state.spread = now.balance.spread();
     round.add(relief->to, relief->bytes);
-    parts_.fill(relief->to);
+    chosen.push_back({file, std::move(relief->map), relief->to, relief->bytes});
   }
+  now.state.objects += chosen.size();
+  now.gave = now.gave || !chosen.empty();
+  for (const Chosen& one : chosen) now.state.bytes += one.bytes;
+  for (const Chosen& one : begin_all(std::move(chosen), from, round)) {
+    now.balance.move(one.to, from, one.bytes);
+    --now.state.objects;
+    now.state.bytes -= one.bytes;
+  }
+  now.state.spread = now.balance.spread();
+  if (!whole) return;
   if (page->size() == parts_.limits.page) return;
-  // All were looked at. If none could go, none can.
-  if (!now.gave && round.under_way.moves == 0) now.balance.pass_over(from);
+  // All were looked at. If none could go, none can; but for those that are not done with a move.
+  if (!now.gave && moves_.empty()) now.balance.pass_over(from);
   now.after.reset();
   now.gave = false;
 }

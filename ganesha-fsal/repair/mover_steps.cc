@@ -12,52 +12,61 @@ namespace weft::mds {
 
 using layout::CopyState;
 
-// Of those that left all that are not fenced yet, or have lingered.
-std::vector<FileId> Mover::due() {
+// The file is gone, or is not what it was when it was chosen.
+bool Mover::is_overtaken(const Error& error) {
+  return error == Errc::kStale || error == Errc::kNotFound;
+}
+
+Mover::Steps Mover::due() const {
   const auto now = Clock::now();
-  std::vector<FileId> files;
+  Steps steps;
   for (const auto& [file, known] : moves_) {
     if (known.fenced && now < *known.fenced + parts_.limits.linger) continue;
     const auto put_off = not_before_.find(file);
-    if (put_off == not_before_.end() || put_off->second <= now) files.push_back(file);
+    if (put_off != not_before_.end() && put_off->second > now) continue;
+    const bool filling = known.move.stage == MoveStage::kFilling;
+    (filling ? steps.filling : known.fenced ? steps.lingered : steps.fences).push_back({known});
   }
-  return files;
+  return steps;
 }
 
-void Mover::step_all(const Round& round) {
-  fence_those_that_left(due());
-  std::vector<FileId> filling;
-  std::vector<FileId> lingered;
-  for (const FileId file : due()) {
-    const Known& known = moves_[file];
-    if (known.move.stage == MoveStage::kFilling) {
-      filling.push_back(file);
-    } else if (known.fenced) {
-      lingered.push_back(file);
+void Mover::take(Steps& steps, const Round& round) {
+  fence_those_that_left(steps.fences);
+  in_parallel(steps.filling.size(), parts_.limits.threads, [&](std::size_t i) {
+    auto& [known, outcome] = steps.filling[i];
+    if (!is_stopping()) outcome = fill_or_finish(known, round);
+  });
+  end_those_that_lingered(steps.lingered);
+}
+
+void Mover::put_down(const Steps& steps) {
+  for (const auto* const all : {&steps.fences, &steps.filling, &steps.lingered}) {
+    for (const auto& [known, outcome] : *all) {
+      if (!outcome) put_off(known.move.id, outcome.error());
     }
   }
-  std::vector<Result<bool>> outcomes(filling.size(), false);
-  in_parallel(filling.size(), parts_.limits.threads, [&](std::size_t i) {
-    if (!is_stopping()) outcomes[i] = fill_or_finish(moves_.find(filling[i])->second, round);
-  });
-  for (std::size_t i = 0; i < filling.size(); ++i) {
-    if (!outcomes[i]) put_off(filling[i], outcomes[i].error());
-    if (outcomes[i] && *outcomes[i]) look_at(filling[i]);
+  for (const auto& [known, outcome] : steps.fences) {
+    if (outcome && *outcome) moves_[known.move.id].fenced = Clock::now();
+    if (outcome && !*outcome) look_at(known.move.id);
   }
-  end_those_that_lingered(lingered);
+  for (const auto& [known, outcome] : steps.filling) {
+    if (outcome && *outcome) look_at(known.move.id);
+  }
+  for (const auto& [known, outcome] : steps.lingered) {
+    if (outcome && *outcome) moves_.erase(known.move.id);
+  }
 }
 
-void Mover::end_those_that_lingered(std::span<const FileId> files) {
-  if (files.empty()) return;
-  for (std::size_t at = 0; at < files.size() && !is_stopping(); at += parts_.limits.ended) {
-    const auto some = files.subspan(at, std::min(parts_.limits.ended, files.size() - at));
-    const auto ended = parts_.names.end_moves(some);
-    for (const FileId file : some) {
-      if (ended) {
-        moves_.erase(file);
-      } else {
-        put_off(file, ended.error());
-      }
+void Mover::end_those_that_lingered(std::vector<Steps::Step>& steps) const {
+  if (steps.empty()) return;
+  const std::size_t most = parts_.limits.ended;
+  for (std::size_t at = 0; at < steps.size() && !is_stopping(); at += most) {
+    const auto some = std::span(steps).subspan(at, std::min(most, steps.size() - at));
+    std::vector<FileId> files;
+    for (const Steps::Step& step : some) files.push_back(step.known.move.id);
+    const auto ended = parts_.names.end_moves(files);
+    for (Steps::Step& step : some) {
+      step.outcome = ended ? Result<bool>(true) : std::unexpected(ended.error());
     }
   }
   parts_.removals();
@@ -135,43 +144,36 @@ Result<std::optional<control::Fence>> Mover::fence_of(FileId file) const {
 }
 
 // Of what left: whoever still has a handle of before is refused there, and by and by it goes.
-void Mover::fence_those_that_left(std::span<const FileId> files) {
-  std::map<std::uint32_t, std::vector<FileId>> by_server;
-  for (const FileId file : files) {
-    const Known& known = moves_[file];
-    if (known.move.stage != MoveStage::kLeft || known.fenced) continue;
-    std::vector<FileId>& there = by_server[known.move.from];
-    there.push_back(file);
-    if (there.size() == control::kMaxFences) fence_at(known.move.from, std::exchange(there, {}));
+void Mover::fence_those_that_left(std::vector<Steps::Step>& steps) const {
+  std::map<std::uint32_t, std::vector<Steps::Step*>> by_server;
+  for (Steps::Step& step : steps) {
+    const std::uint32_t ds_id = step.known.move.from;
+    std::vector<Steps::Step*>& there = by_server[ds_id];
+    there.push_back(&step);
+    if (there.size() == control::kMaxFences) fence_at(ds_id, std::exchange(there, {}));
   }
   for (auto& [ds_id, there] : by_server) {
-    if (!there.empty()) fence_at(ds_id, std::move(there));
+    if (!there.empty()) fence_at(ds_id, there);
   }
 }
 
-void Mover::fence_at(std::uint32_t ds_id, std::vector<FileId> files) {
+void Mover::fence_at(std::uint32_t ds_id, std::span<Steps::Step* const> steps) const {
   if (is_stopping()) return;
   std::vector<control::Fence> fences;
-  std::vector<FileId> fenced;
-  for (const FileId file : files) {
-    auto fence = fence_of(file);
+  std::vector<Steps::Step*> fenced;
+  for (Steps::Step* const step : steps) {
+    auto fence = fence_of(step->known.move.id);
     if (!fence) {
-      put_off(file, fence.error());
-    } else if (!*fence) {
-      look_at(file);
-    } else {
+      step->outcome = std::unexpected(fence.error());
+    } else if (*fence) {
       fences.push_back(**fence);
-      fenced.push_back(file);
+      fenced.push_back(step);
     }
   }
   if (fences.empty()) return;
   const auto done = parts_.fence(ds_id, std::move(fences));
-  for (const FileId file : fenced) {
-    if (done) {
-      moves_[file].fenced = Clock::now();
-    } else {
-      put_off(file, done.error());
-    }
+  for (Steps::Step* const step : fenced) {
+    step->outcome = done ? Result<bool>(true) : std::unexpected(done.error());
   }
 }
 
@@ -197,8 +199,9 @@ Mover::Begun Mover::choose(FileId file, std::uint32_t from, Round& round,
   return Begun::kYes;
 }
 
-void Mover::begin_all(std::vector<Chosen> chosen, std::uint32_t from, Round& round) {
-  move_directly(chosen, from, round);
+std::vector<Mover::Chosen> Mover::begin_all(std::vector<Chosen> chosen, std::uint32_t from,
+                                            Round& round) {
+  std::vector<Chosen> failed = move_directly(chosen, from, round);
   in_parallel(chosen.size(), parts_.limits.threads, [&](std::size_t i) {
     if (!is_stopping()) chosen[i].begun = add(chosen[i], from, round);
   });
@@ -211,12 +214,11 @@ void Mover::begin_all(std::vector<Chosen> chosen, std::uint32_t from, Round& rou
     }
     round.take_off(one.to, one.bytes);
     if (one.begun) continue;
-    const Error& error = one.begun.error();
-    if (error == Errc::kStale || error == Errc::kNotFound) continue;
-    rest(one.file);
-    note_stuck(from, error.describe());
+    if (!is_overtaken(one.begun.error())) rest(one.file);
+    failed.push_back(std::move(one));
   }
   for (const std::uint32_t to : fill) parts_.fill(to);
+  return failed;
 }
 
 // kBusy: the one that would be chosen has enough to do.

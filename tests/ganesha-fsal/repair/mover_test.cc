@@ -44,12 +44,14 @@ TEST_CASE_METHOD(MoverTest, "a drained server ends empty, and no stripe had a co
 TEST_CASE_METHOD(MoverTest, "at any point this server may be started again") {
   const FileId f = mirrored("f");
   drain(1);
-  // Each round: one turn in a new run, then what data servers did meanwhile.
-  for (int i = 0; i < 12 && objects_at(1) > 0; ++i) {
+  // Each round: a turn or two in a new run, then what data servers did meanwhile.
+  for (int i = 0; i < 20 && objects_at(1) > 0; ++i) {
     mover.reset();
     open();
     make();
     mover->turn();
+    check_clean();
+    if (i % 3 == 2) mover->turn();  // what left is fenced in one, and removed in another
     check_clean();
     mover.reset();
     open();
@@ -343,7 +345,8 @@ TEST_CASE_METHOD(MoverTest, "small files that nobody uses go directly, many at o
   {
     const MutexLock lock(mutex_of_copies);
     CHECK(copies.size() == 50);
-    CHECK(most_held == 20);
+    CHECK(most_held >= 20);
+    CHECK(most_held <= 40);
     CHECK(std::get<1>(copies[0]) == 2);
   }
   for (const FileId f : files) {

@@ -64,6 +64,35 @@ TEST_CASE_METHOD(RebalanceTest, "objects go from the fullest until all are about
   check_clean();
 }
 
+TEST_CASE_METHOD(RebalanceTest, "small files that nobody uses go directly, many at once") {
+  for (int i = 0; i < 200; ++i) sized("f" + std::to_string(i), {1}, 20 << 10);
+  for (auto& [id, server] : known) {
+    server.candidate.capacity_bytes = 10 * kMi;
+    server.candidate.free_bytes = (id == 1 ? 5 : 9) * kMi;
+  }
+  limits.reserve_bytes = 0;
+  unused = true;
+  make();
+  REQUIRE(mover->begin_rebalance(0.05));
+  SECTION("all of them") {
+    run(20);
+    const MutexLock lock(mutex_of_copies);
+    CHECK(copies.size() == mover->moved());
+  }
+  SECTION("but for what cannot be copied") {
+    for (FileId f = 0; f < 100; ++f) uncopied.insert(f);
+    run(20);
+  }
+  const auto state = mover->rebalance();
+  CHECK_FALSE(state.running);
+  CHECK(state.spread <= 0.05);
+  CHECK(state.objects >= 150);
+  CHECK(state.bytes == state.objects * (20 << 10));
+  CHECK(objects_at(1) == 200 - state.objects);
+  CHECK(mover->moved() == state.objects);
+  check_clean();
+}
+
 TEST_CASE_METHOD(RebalanceTest, "copies stay in different domains, and none doubles up") {
   std::vector<FileId> files;
   for (int i = 0; i < 20; ++i) {
