@@ -1,6 +1,7 @@
 #include "dataserver/load/sampler.h"
 
 #include <sched.h>
+#include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -238,6 +239,17 @@ layout::ServerLoad SystemLoad::sample(const OwnWork& own) {
   load.network = resource(options_.net_max, net_max_, net, own.streams, span);
   last_ = std::move(now);
   return load;
+}
+
+bool rotates(KernelFiles& files, const Result<DeviceNumber>& device) {
+  if (!device) return false;
+  // A partition has no queue of its own: its disk's is one folder up.
+  for (const char* const queue : {"queue", "../queue"}) {
+    const auto text = files.read(
+        fmt::format("/sys/dev/block/{}:{}/{}/rotational", device->major, device->minor, queue));
+    if (text && !text->empty()) return text->front() == '1';
+  }
+  return false;
 }
 
 Result<std::uint64_t> bytes_moved(KernelFiles& files, const Result<DeviceNumber>& device) {

@@ -77,6 +77,8 @@ class KernelFiles {
 // Bytes that a device has read and written: they do not grow while it hangs.
 [[nodiscard]] Result<std::uint64_t> bytes_moved(KernelFiles& files,
                                                 const Result<DeviceNumber>& device);
+// Whether the kernel says that the device turns; not of what is no block device.
+[[nodiscard]] bool rotates(KernelFiles& files, const Result<DeviceNumber>& device);
 // Operations that wait or are under way at a device; 0 when that is not told.
 [[nodiscard]] std::uint64_t disk_queue(KernelFiles& files, const Result<DeviceNumber>& device);
 

@@ -144,6 +144,20 @@ ClientLimits client_limits(const DsConfig& config) {
 
 namespace {
 
+Field prefetch_field(std::string key, ReadsAhead& into) {
+  static constexpr std::string_view kWords[] = {"auto", "on", "off"};
+  return {std::move(key), Kind::kText,
+          [&into](const Value& value) -> Result<> {
+            const auto* const at = std::ranges::find(kWords, value.text);
+            if (at == std::end(kWords)) {
+              return fail(Errc::kInvalid, "must be \"auto\", \"on\" or \"off\"");
+            }
+            into = static_cast<ReadsAhead>(at - std::begin(kWords));
+            return {};
+          },
+          [&into] { return std::string(kWords[static_cast<std::size_t>(into)]); }};
+}
+
 void add_segment_fields(std::vector<Field>& fields, SegmentOptions& segments) {
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
   constexpr std::int64_t kMost = std::int64_t{64} << 30;  // the index is written as a whole
@@ -189,6 +203,7 @@ std::vector<TomlField> config_fields(DsConfig& config, ReadAddress read) {
       number_field("store.max_open_files", config.store.max_open_files, 64, 1'000'000));
   fields.push_back(number_field("store.worker_threads", config.store.worker_threads, 1, 64));
   fields.push_back(flag_field("store.checksums", config.checksums));
+  fields.push_back(prefetch_field("store.prefetch", config.prefetch));
   add_emulated_disk_fields(fields, config.emulated_disk);
   fields.push_back({"store.target", Kind::kText,
                     [&config](const Value& value) -> Result<> {
@@ -278,6 +293,18 @@ LoadOptions load_options(const DsConfig& config) {
   const bool elsewhere = config.target || !config.parity.empty();
   options.page_cache = elsewhere || config.store.mode == IoMode::kBuffered;
   return options;
+}
+
+bool reads_ahead(const DsConfig& config, bool turns) {
+  const bool elsewhere = config.target || !config.parity.empty();
+  // Around the page cache, and without a cache of its own, it would be read twice.
+  const bool direct = !elsewhere && config.store.mode == IoMode::kDirect;
+  const bool emulated = config.emulated_disk.on();
+  const bool forgets = (direct && !emulated) || (emulated && config.emulated_disk.memory == 0);
+  if (config.prefetch == ReadsAhead::kOff) return false;
+  if (forgets && config.cache_bytes == 0 && !config.segments.on()) return false;
+  if (config.prefetch == ReadsAhead::kOn) return true;
+  return !elsewhere && (turns || emulated);
 }
 
 Result<> check_config(const DsConfig& config, bool standalone) {

@@ -31,6 +31,13 @@ struct HostPort {
   friend bool operator==(const HostPort&, const HostPort&) = default;
 };
 
+// Whether what clients are expected to read is brought into memory before they come.
+enum class ReadsAhead : std::uint8_t {
+  kAuto,  // where the objects' disk turns
+  kOn,
+  kOff,
+};
+
 struct DsConfig {
   // [server]
   std::vector<layout::NetAddress> listen;
@@ -59,7 +66,8 @@ struct DsConfig {
 
   // [store]: path, create, mode, max_open_files, worker_threads
   FileStoreOptions store;
-  bool checksums = false;                  // of every block, kept beside the objects
+  bool checksums = false;  // of every block, kept beside the objects
+  ReadsAhead prefetch = ReadsAhead::kAuto;
   std::chrono::seconds disk_patience{10};  // disk_patience_seconds: then it hangs
   EmulatedDiskOptions emulated_disk;       // emulated_disk.*: of the folder's objects
   // target, target_*: objects are at a target; the folder keeps identity and fences
@@ -129,6 +137,8 @@ struct ConfigValue {
 // [load], and what follows from [store]: whether the kernel may keep objects in its page cache,
 // here or at a target.
 [[nodiscard]] LoadOptions load_options(const DsConfig& config);
+// What store.prefetch comes to; `turns`: the disk of the store's folder does.
+[[nodiscard]] bool reads_ahead(const DsConfig& config, bool turns);
 // What no key alone can show: something required is missing, or two do not go together.
 [[nodiscard]] Result<> check_config(const DsConfig& config, bool standalone);
 

@@ -161,9 +161,18 @@ rpc::peer::Table<> ControlLink::requests() {
   table.on(*this, &ControlLink::on_list);
   table.on(*this, &ControlLink::on_keys);
   table.on(*this, &ControlLink::on_target_keys);
+  table.on(*this, &ControlLink::on_prefetch);
   table.on(*this, &ControlLink::on_segments);
   table.on(*this, &ControlLink::on_options);
   return table;
+}
+
+void ControlLink::on_prefetch(control::Prefetch request, Answer<void> done) {
+  if (parts_.read_ahead == nullptr) {
+    return done(fail(Errc::kNotSupported, "nothing is read ahead here"));
+  }
+  parts_.read_ahead->expect(request.ranges);
+  done(Result<>{});
 }
 
 void ControlLink::on_segments(control::GetSegments /*request*/,

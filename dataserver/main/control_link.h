@@ -30,6 +30,7 @@
 #include "dataserver/load/sampler.h"
 #include "dataserver/main/addresses.h"
 #include "dataserver/main/config.h"
+#include "dataserver/main/read_ahead.h"
 #include "dataserver/main/store_chain.h"
 #include "dataserver/main/store_watch.h"
 #include "dataserver/mirror/duplicator.h"
@@ -43,6 +44,7 @@
 #include "rpc/base/mutex.h"
 #include "rpc/control/client.h"
 #include "rpc/control/options.h"
+#include "rpc/control/prefetch.h"
 #include "rpc/control/target_keys.h"
 
 namespace weft::ds {
@@ -66,7 +68,8 @@ class ControlLink final : public rpc::control::ClientEvents,
     StoreState state;        // of the store, when it started
     std::function<rpc::control::Counters()> session_counts;  // connections and sessions only
     std::function<void()> on_first_registration;             // on a thread of this class
-    std::function<Told()> told;  // where it is, as of now; on the control thread
+    std::function<Told()> told;       // where it is, as of now; on the control thread
+    ReadAhead* read_ahead = nullptr;  // null: nothing is read ahead
   };
 
   explicit ControlLink(Parts parts);
@@ -147,6 +150,7 @@ class ControlLink final : public rpc::control::ClientEvents,
                       Answer<rpc::control::HeldByTargets> done) {
     done(rpc::control::HeldByTargets{parts_.chain.target_keys()});
   }
+  void on_prefetch(rpc::control::Prefetch request, Answer<void> done);
   void on_segments(rpc::control::GetSegments request, Answer<rpc::control::SegmentCounts> done);
   void on_options(rpc::control::GetOptions request, Answer<rpc::control::Options> done);
   void on_list(rpc::control::ListFrom from, Answer<rpc::control::Listed> done);

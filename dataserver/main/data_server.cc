@@ -107,6 +107,21 @@ rpc::SessionServerOptions DataServer::session_options() const {
   return options;
 }
 
+void DataServer::make_stall_watch() {
+  stall_watch_ = std::make_unique<StallWatch>(StallWatch::Parts{
+      .rings = threads_->list(),
+      .clock = system_clock(),
+      .moved = [this, device = kernel_files_->device_of(
+                          config_.store.path)] { return bytes_moved(*kernel_files_, device); },
+      .patience = config_.disk_patience});
+}
+
+void DataServer::make_read_ahead() {
+  const bool turns = rotates(*kernel_files_, kernel_files_->device_of(config_.store.path));
+  if (!reads_ahead(config_, turns)) return;
+  read_ahead_ = std::make_unique<ReadAhead>(chain_->store(), threads_->list());
+}
+
 Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
   const auto rings = threads_->list();
   if (auto connected = chain_->connect(keys_, rings); !connected) return connected;
@@ -116,12 +131,7 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
   writes_ = std::make_unique<WritesInFlight>(rings);
   load_ = std::make_unique<SystemLoad>(load_options(config_), config_.store.path, *kernel_files_,
                                        system_clock());
-  stall_watch_ = std::make_unique<StallWatch>(StallWatch::Parts{
-      .rings = rings,
-      .clock = system_clock(),
-      .moved = [this, device = kernel_files_->device_of(
-                          config_.store.path)] { return bytes_moved(*kernel_files_, device); },
-      .patience = config_.disk_patience});
+  make_stall_watch();
   const std::uint64_t boot = system_random().u64();
   if (standalone) gate_->lease().never_ends();
   SizeAuthority* sizes = &local_sizes_;
@@ -130,6 +140,7 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
         std::make_unique<StoreWatch>(StoreWatch::Parts{.usage = [this] { return chain_->usage(); },
                                                        .folder = chain_->directory().watch(),
                                                        .clock = system_clock()});
+    make_read_ahead();
     control_ = std::make_unique<ControlLink>(
         ControlLink::Parts{.config = config_,
                            .chain = *chain_,
@@ -150,7 +161,8 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
                                                                .sessions = now.sessions};
                                },
                            .on_first_registration = [this] { may_serve_.store(true); },
-                           .told = [this] { return told_now(); }});
+                           .told = [this] { return told_now(); },
+                           .read_ahead = read_ahead_.get()});
     control_->tell_options(config_values(config_));
     patient_sizes_ = std::make_unique<PatientSizes>(
         *control_, rings, system_clock(),
@@ -458,6 +470,7 @@ Result<> DataServer::stop() {
   if (rdma_ != nullptr) rdma_->stop();
   if (local_ != nullptr) local_->stop();
   if (resyncs_ != nullptr) static_cast<void>(resyncs_->stop(std::chrono::seconds(1)));
+  if (read_ahead_ != nullptr) read_ahead_->stop();
   if (lease_wait_ != nullptr) lease_wait_->give_up();
   const bool drained = sessions_ == nullptr || drain_requests();
   const bool owed = duplicator_ != nullptr && !duplicator_->stop(config_.drain);
@@ -530,6 +543,8 @@ MetricsSample DataServer::metrics() const {
           .open_files = folder == nullptr ? 0 : folder->open_files(),
           .descriptor_waits = folder == nullptr ? 0 : folder->descriptor_waits(),
           .registered = control_ != nullptr && control_->registered(),
+          .read_ahead =
+              read_ahead_ == nullptr ? std::optional<ReadAhead::Counts>() : read_ahead_->counts(),
           .mirror = duplicator_->counts(),
           .mirror_window_bytes = config_.mirror.window_bytes};
 }

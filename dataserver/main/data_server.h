@@ -78,6 +78,8 @@ class DataServer {
   [[nodiscard]] Result<> bind();
   [[nodiscard]] Result<> listen();
   [[nodiscard]] Result<> listen_locally();
+  void make_stall_watch();
+  void make_read_ahead();
   void prepare_rdma();
   void listen_by_rdma();
   void ready_by_rdma(const Result<>& ready);
@@ -111,6 +113,7 @@ class DataServer {
   std::unique_ptr<SystemLoad> load_;
   std::unique_ptr<StallWatch> stall_watch_;
   std::unique_ptr<StoreWatch> store_watch_;
+  std::unique_ptr<ReadAhead> read_ahead_;  // null: nothing is read ahead
   std::unique_ptr<ControlLink> control_;
   std::unique_ptr<Duplicator> duplicator_;
   std::unique_ptr<Resyncs> resyncs_;

@@ -175,6 +175,13 @@ void write_metrics(const MetricsSample& now, Metrics& out) {
               "Objects that waited to be opened until others were synced and closed",
               now.descriptor_waits);
   write_mirror(now.mirror, now.mirror_window_bytes, out);
+  if (now.read_ahead) {
+    out.counter("weft_ds_prefetch_reads_total", "Reads begun since a client is expected to read",
+                now.read_ahead->reads);
+    out.counter("weft_ds_prefetch_bytes_total", "Bytes read so", now.read_ahead->bytes);
+    out.counter("weft_ds_prefetch_dropped_total", "Expected reads forgotten, since more came",
+                now.read_ahead->dropped);
+  }
   out.gauge("weft_ds_registered", "1 while registered with the metadata server",
             now.registered ? 1 : 0);
 }

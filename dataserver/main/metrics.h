@@ -54,13 +54,17 @@
 //   weft_ds_checksum_unknown_blocks_total, weft_ds_checksum_sealed_blocks_total
 //                                                      of a folder store with store.checksums
 //   weft_ds_cache_*                                    cache_metrics.h, if there is a cache
+//   weft_ds_prefetch_reads_total, weft_ds_prefetch_bytes_total, weft_ds_prefetch_dropped_total
+//                                                      of what clients are expected to read
 //   weft_ds_registered                                 1 while the metadata server knows us
 //
 // Threading: a pure function.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "dataserver/main/read_ahead.h"
 #include "dataserver/mirror/duplicator.h"
 #include "dataserver/nfs/counters.h"
 #include "dataserver/parity/parity_store.h"
@@ -91,6 +95,7 @@ struct MetricsSample {
   std::uint64_t open_files = 0;  // of a folder store
   std::uint64_t descriptor_waits = 0;
   bool registered = false;
+  std::optional<ReadAhead::Counts> read_ahead;  // none: nothing is read ahead
   MirrorCounts mirror;
   std::size_t mirror_window_bytes = 0;
 };

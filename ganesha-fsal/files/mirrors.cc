@@ -313,13 +313,17 @@ Result<layout::LayoutServers> Mirrors::servers_for(FileId file, const View& view
   if (access == layout::Access::kReadWrite || ahead || !has_copies(map)) {
     return layout::one_of_each(map, view.leads);
   }
-  auto spare = spares(file, map, usable);
-  if (!spare) return pass(spare);
-  const layout::ReadTurns turns = map.reads == layout::ReadPolicy::kAllCopies
-                                      ? layout::share_reads(*spare, most)
-                                      : layout::best_of_each(*spare);
-  if (!usable) handed_out(file, layout::parts_of(turns, map.copies.size()));
-  return layout::servers_in_turn(map, turns);
+  auto turns = turns_for(file, map, most, usable);
+  if (!turns) return pass(turns);
+  if (!usable) handed_out(file, layout::parts_of(*turns, map.copies.size()));
+  return layout::servers_in_turn(map, *turns);
+}
+
+Result<layout::LayoutServers> Mirrors::readers(FileId file, const View& view) const {
+  if (!has_copies(view.map)) return layout::one_of_each(view.map, view.leads);
+  auto turns = turns_for(file, view.map, layout::kMaxLayoutServers, {});
+  if (!turns) return pass(turns);
+  return layout::servers_in_turn(view.map, *turns);
 }
 
 void Mirrors::handed_out(FileId file, layout::ReadParts parts) {

@@ -194,6 +194,8 @@ class Mirrors final : public MissedCopies {
   [[nodiscard]] Result<layout::LayoutServers> servers_for(FileId file, const View& view,
                                                           layout::Access access, std::size_t most,
                                                           const Usable& usable = {});
+  // The same for reading, of no layout: what a client is likely to be told.
+  [[nodiscard]] Result<layout::LayoutServers> readers(FileId file, const View& view) const;
   // What each copy has to spare for readers. kLayoutTryLater: as of servers_for().
   [[nodiscard]] Result<layout::Spares> spares(FileId file, const layout::LayoutMap& map,
                                               const Usable& usable = {}) const;
@@ -285,6 +287,8 @@ class Mirrors final : public MissedCopies {
                                              std::span<const std::uint8_t> before) const;
 
   // read_shares.cc
+  [[nodiscard]] Result<layout::ReadTurns> turns_for(FileId file, const layout::LayoutMap& map,
+                                                    std::size_t most, const Usable& usable) const;
   void renew_reads(Clock::time_point now);
   [[nodiscard]] bool reads_are_wrong(FileId file, Clock::time_point now);
 

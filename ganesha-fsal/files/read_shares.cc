@@ -37,6 +37,14 @@ Result<layout::Spares> Mirrors::spares(FileId file, const layout::LayoutMap& map
   return spares;
 }
 
+Result<layout::ReadTurns> Mirrors::turns_for(FileId file, const layout::LayoutMap& map,
+                                             std::size_t most, const Usable& usable) const {
+  auto spare = spares(file, map, usable);
+  if (!spare) return pass(spare);
+  return map.reads == layout::ReadPolicy::kAllCopies ? layout::share_reads(*spare, most)
+                                                     : layout::best_of_each(*spare);
+}
+
 void Mirrors::renew_reads(Clock::time_point now) {
   std::size_t recalls = 0;
   for (const FileId file : parts_.files.due(Due::kReads, now, kLooksAtOnce)) {

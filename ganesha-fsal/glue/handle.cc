@@ -21,6 +21,16 @@ Handle* make_handle(Export& through, const InodeAttributes& attributes) {
   return handle.release();
 }
 
+Handle* make_handle(Export& through, const InodeAttributes& attributes, FileId dir,
+                    std::string_view name) {
+  Handle* const handle = make_handle(through, attributes);
+  if (attributes.type == FileType::kRegular) {
+    handle->dir = dir;
+    handle->name = name;
+  }
+  return handle;
+}
+
 void destroy_handle(Handle* handle) {
   fsal_obj_handle_fini(handle, false);
   delete handle;

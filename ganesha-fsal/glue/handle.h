@@ -10,6 +10,9 @@
 // the handle is in OpenFile.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "ganesha-fsal/glue/ganesha.h"
 #include "ganesha-fsal/glue/open_files.h"
 #include "ganesha-fsal/meta/schema/types.h"
@@ -23,10 +26,17 @@ struct Handle : fsal_obj_handle {
   FileId file = 0;
   WireHandle wire{};
   std::shared_ptr<OpenFile> open;  // regular files only
+  // Where a regular file was found last, in Ganesha's cache or by it: 0 for what has been found by
+  // its number only. A guess: names may have changed since.
+  FileId dir = 0;
+  std::string name;
 };
 
 // A new handle for Ganesha's cache to own.
 [[nodiscard]] Handle* make_handle(Export& through, const InodeAttributes& attributes);
+// The same of what was found in `dir` under this name.
+[[nodiscard]] Handle* make_handle(Export& through, const InodeAttributes& attributes, FileId dir,
+                                  std::string_view name);
 void destroy_handle(Handle* handle);
 
 [[nodiscard]] inline Handle& of(fsal_obj_handle* handle) { return *static_cast<Handle*>(handle); }

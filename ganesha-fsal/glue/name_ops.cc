@@ -27,17 +27,17 @@ fsal_status_t lookup(fsal_obj_handle* dir_hdl, const char* name, fsal_obj_handle
   const auto attributes = this_export().names().lookup(dir.file, name);
   if (!attributes) return to_fsal(attributes.error());
   if (attrs_out != nullptr) fill_found(this_export(), *attributes, attrs_out);
-  *found = make_handle(this_export(), *attributes);
+  *found = make_handle(this_export(), *attributes, dir.file, name);
   return kFsalOk;
 }
 
 // Hands one entry to Ganesha. Returns whether it wants more.
-bool show_entry(const DirectoryEntry& entry, attrmask_t wanted, fsal_readdir_cb callback,
-                void* state) {
+bool show_entry(FileId dir, const DirectoryEntry& entry, attrmask_t wanted,
+                fsal_readdir_cb callback, void* state) {
   fsal_attrlist attrs;
   fsal_prepare_attrs(&attrs, wanted);
   fill_listed(this_export(), *entry.attributes, &attrs);
-  Handle* handle = make_handle(this_export(), *entry.attributes);
+  Handle* handle = make_handle(this_export(), *entry.attributes, dir, entry.name);
   const fsal_dir_result result = callback(entry.name.c_str(), handle, &attrs, state, entry.cookie);
   fsal_release_attrs(&attrs);
   return result == DIR_CONTINUE;
@@ -57,7 +57,7 @@ fsal_status_t readdir(fsal_obj_handle* dir_hdl, fsal_cookie_t* whence, void* sta
     for (const DirectoryEntry& entry : page->entries) {
       after = entry.cookie;
       if (!entry.attributes) continue;  // removed since its name was read
-      if (!show_entry(entry, wanted, callback, state)) return kFsalOk;
+      if (!show_entry(dir.file, entry, wanted, callback, state)) return kFsalOk;
     }
     if (page->end) {
       *eof = true;

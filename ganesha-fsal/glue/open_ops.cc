@@ -49,6 +49,9 @@ fsal_status_t open_handle(Handle& handle, OpenState* state, fsal_openflags_t fla
     state->reclaimed = true;
     server.data().relearn_size(handle.file);
   }
+  if (state != nullptr && (flags & FSAL_O_RDWR) == FSAL_O_READ && handle.dir != 0) {
+    server.prefetcher().opened(caller(), handle.dir, handle.name, handle.file);
+  }
   return kFsalOk;
 }
 
@@ -128,7 +131,7 @@ fsal_status_t open_by_name(const Handle& dir, OpenState* state, fsal_openflags_t
                                            : create_file(dir, name, mode, wanted, verifier, hold);
   if (!made) return to_fsal(made.error());
   const std::uint32_t fsid = this_export().fsid();
-  Handle* handle = make_handle(this_export(), made->attributes);
+  Handle* handle = make_handle(this_export(), made->attributes, dir.file, name);
   fsal_status_t status = open_handle(*handle, state, flags, hold && !made->existed);
   if (!FSAL_IS_ERROR(status) && made->existed) {
     status = truncate_if_asked(*handle, flags);

@@ -67,7 +67,10 @@ void Background::run_timer() {
     mend_now_ = mend_now_ || !back.empty();
     lock.unlock();
     server_.keys().follow();
-    for (const std::uint32_t ds_id : back) server_.repairs().repairer().server_up(ds_id);
+    for (const std::uint32_t ds_id : back) {
+      server_.repairs().repairer().server_up(ds_id);
+      server_.prefetcher().server_up(ds_id);
+    }
     if (!back.empty()) {
       server_.removals().kick();
       server_.repairs().mover().look_now();

@@ -103,6 +103,7 @@ MetadataServer::~MetadataServer() {
   status_page_.reset();
   metrics_.reset();
   admin_.reset();
+  if (prefetcher_) prefetcher_->stop();
   if (repairs_) repairs_->stop();
   if (removals_) removals_->stop();
   if (proxy_) proxy_->stop();
@@ -201,6 +202,21 @@ void MetadataServer::make_layouts() {
       files_, *names_, *cluster_, *proxy_, *layouts_, *fencer_, *placement_, *journal_, *mirrors_,
       environment_.invalidate_attributes,
       [this](FileId file) { return repairs_->repairer().compare(file); }, options_.commit_after});
+  make_prefetcher();
+}
+
+void MetadataServer::make_prefetcher() {
+  prefetcher_ = std::make_unique<Prefetcher>(Prefetcher::Parts{
+      .after =
+          [this](FileId dir, std::string_view name, FileOrder order, std::size_t limit) {
+            return files_after(store_.latest(), dir, name, order, limit)
+                .value_or(std::vector<NamedFile>());
+          },
+      .reads =
+          [this](FileId file) {
+            return reads_expected(files_, *names_, *mirrors_, file, control::Prefetch::kMostBytes);
+          },
+      .servers = *cluster_});
 }
 
 Mirrors::Parts MetadataServer::mirror_parts() {

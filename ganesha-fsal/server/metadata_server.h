@@ -28,6 +28,7 @@
 #include "ganesha-fsal/files/file_table.h"
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/files/mirrors.h"
+#include "ganesha-fsal/files/prefetcher.h"
 #include "ganesha-fsal/files/writer_journal.h"
 #include "ganesha-fsal/meta/kv/kv.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
@@ -79,6 +80,7 @@ class MetadataServer {
   [[nodiscard]] Mirrors& mirrors() { return *mirrors_; }
   [[nodiscard]] FileTable& files() { return files_; }
   [[nodiscard]] FileData& data() { return *data_; }
+  [[nodiscard]] Prefetcher& prefetcher() { return *prefetcher_; }
   [[nodiscard]] ClientTraffic& traffic() { return traffic_; }
   [[nodiscard]] OperationTimes& times() { return times_; }
   [[nodiscard]] Repairs& repairs() { return *repairs_; }
@@ -119,6 +121,7 @@ class MetadataServer {
   void make_proxy();
   void make_removals();
   void make_layouts();
+  void make_prefetcher();
   // Of the data servers that are there, and the mirror groups that files were placed on.
   [[nodiscard]] std::vector<std::string> placement_warnings() const;
   [[nodiscard]] Mirrors::Parts mirror_parts();
@@ -148,6 +151,7 @@ class MetadataServer {
   std::unique_ptr<WriterJournal> journal_;
   std::unique_ptr<Mirrors> mirrors_;
   std::unique_ptr<FileData> data_;
+  std::unique_ptr<Prefetcher> prefetcher_;
   std::unique_ptr<Repairs> repairs_;
   admin::Table admin_table_;
   std::unique_ptr<admin::Server> admin_;

@@ -134,6 +134,7 @@ TOML_KINDS = {"text": "text", "flag": "true, false", "addresses": "addresses",
               "trace, debug, info, warn, error, off",
               "device_addresses": "addresses, of RDMA as well", "ranges": "ranges of addresses",
               "metrics": "an address", "mode": "buffered, direct",
+              "prefetch": "auto, on, off",
               "permissions": "permissions in octal", "users": "users",
               "cache_size": "a size; 0, or 1 MiB at least"}
 TOML_RAW = {"kText": "text", "kTextList": "a list", "kNumber": "a number", "kBytes": "a size"}

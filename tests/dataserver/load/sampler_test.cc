@@ -204,5 +204,16 @@ TEST_CASE("a sample of this machine is plausible") {
   CHECK(second.disk.max > 0);
 }
 
+TEST_CASE("a disk turns when the kernel says so, of it or of the disk it is a part of") {
+  FakeFiles files;
+  const auto device = files.device_of("/");
+  CHECK_FALSE(rotates(files, device));
+  files.texts["/sys/dev/block/8:1/../queue/rotational"] = "1\n";
+  CHECK(rotates(files, device));
+  files.texts["/sys/dev/block/8:1/queue/rotational"] = "0\n";
+  CHECK_FALSE(rotates(files, device));
+  CHECK_FALSE(rotates(files, fail(Errc::kNotFound, "no such folder")));
+}
+
 }  // namespace
 }  // namespace weft::ds

@@ -207,6 +207,39 @@ TEST_CASE("a disk is emulated where the objects are, and only when asked for") {
   CHECK_FALSE(check_config(whole, false));
 }
 
+TEST_CASE("what is expected is read ahead where the disk turns, unless it is said") {
+  auto config = parse_config(kWhole, "ds.toml").value();
+  config.store.mode = IoMode::kBuffered;
+  config.cache_bytes = 0;
+  config.emulated_disk = {};
+  CHECK(reads_ahead(config, true));
+  CHECK_FALSE(reads_ahead(config, false));
+  const auto with = [&](std::string_view word) {
+    const std::string text = "[store]\nprefetch = \"" + std::string(word) + "\"\n";
+    config.prefetch = parse_config(text, "ds.toml").value().prefetch;
+  };
+  with("on");
+  CHECK(reads_ahead(config, false));
+  config.store.mode = IoMode::kDirect;
+  CHECK_FALSE(reads_ahead(config, true));  // it would be forgotten
+  config.cache_bytes = 1 << 20;
+  CHECK(reads_ahead(config, false));
+  with("off");
+  CHECK_FALSE(reads_ahead(config, true));
+  with("auto");
+  config.store.mode = IoMode::kBuffered;
+  config.target = TargetAddress{.path = "/a"};
+  CHECK_FALSE(reads_ahead(config, true));  // nobody knows of the target's
+  config.target.reset();
+  config.emulated_disk.rate = 1 << 20;
+  config.cache_bytes = 0;
+  CHECK_FALSE(reads_ahead(config, false));
+  config.emulated_disk.memory = 1 << 20;
+  CHECK(reads_ahead(config, false));
+  CHECK(error_of("[store]\nprefetch = \"yes\"\n") ==
+        "ds.toml:2: store.prefetch: must be \"auto\", \"on\" or \"off\"");
+}
+
 TEST_CASE("segments are of folders, and off unless they have a size") {
   const auto plain = parse_config(kWhole, "ds.toml").value();
   CHECK_FALSE(plain.segments.on());

@@ -302,6 +302,29 @@ TEST_CASE("truncate, stat, allocate, punch and remove come from the metadata ser
   CHECK_FALSE(stat()->exists);
 }
 
+TEST_CASE("what is expected is read ahead, if it is to be") {
+  ServerRig rig;
+  rig.config.prefetch = ReadsAhead::kOn;
+  SECTION("not") { rig.config.prefetch = ReadsAhead::kOff; }
+  SECTION("yes") {}
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  DsClient client(server->ports().at(0));
+  REQUIRE(client.write(rig.handle(kId), 0, std::string(100'000, 'x')) == Status::NFS4_OK);
+  // One that is not there as well: that is its readers' business.
+  control::Prefetch request{{{kServedObject, 0, 100'000}, {{.fileid = 99}, 0, 1}}};
+  const auto told =
+      mds.ask<void>([&](auto done) { mds.server().call(kId, request, 5s, std::move(done)); });
+  if (rig.config.prefetch == ReadsAhead::kOff) {
+    REQUIRE_FALSE(told);
+    CHECK(told.error() == Errc::kNotSupported);
+  } else {
+    CHECK(told);
+  }
+  CHECK(client.read(rig.handle(kId), 0, 4).text == "xxxx");
+  CHECK(server->stop());
+}
+
 TEST_CASE("a data server says which keys it has") {
   ServerRig rig;
   FakeMds mds(rig.key);

@@ -4,6 +4,7 @@
 
 #include "rpc/control/messages.h"
 #include "rpc/control/options.h"
+#include "rpc/control/prefetch.h"
 #include "rpc/control/register_networks.h"
 #include "rpc/control/register_transports.h"
 #include "rpc/control/target_keys.h"
@@ -188,6 +189,8 @@ TEST_CASE("the bytes of messages: copies and parity groups") {
   check_bytes(GetSegments{}, "");
   check_bytes(GetTargetKeys{}, "");
   check_bytes(GetOptions{}, "");
+  check_bytes(Prefetch{{{kObject, 4096, 1 << 20}}},
+              "000000011122334455667788000000030000000900000000000010000000000000100000");
   check_bytes(Options{{{"server.name", "d1", ""}}},
               "000000010000000b7365727665722e6e616d6500000000026431000000000000");
   check_bytes(HeldKeys{{1, 0xfffffffffffffffe}}, "000000020000000000000001fffffffffffffffe");
@@ -204,7 +207,7 @@ TEST_CASE("the numbers of requests stay") {
   static_assert(ForgetMissed::kVerb == 22 && Resync::kVerb == 23 && ResyncStatus::kVerb == 24);
   static_assert(ResyncCancel::kVerb == 25 && Scrub::kVerb == 26 && GiveUp::kVerb == 27);
   static_assert(ListFrom::kVerb == 28 && AllocateShare::kVerb == 29 && Seek::kVerb == 30);
-  static_assert(GetKeys::kVerb == 31);
+  static_assert(Prefetch::kVerb == 35);
   static_assert(GetSegments::kVerb == 33);
   static_assert(GetKeys::kVerb == 31 && GetOptions::kVerb == 32 && GetTargetKeys::kVerb == 34);
 }
