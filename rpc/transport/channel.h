@@ -4,7 +4,8 @@
 // contiguous Buffer from the pool, so that a WRITE's payload can be passed on by share(). Whoever
 // uses a channel implements ChannelUser; the implementations are tcp_channel.h (the kernel's TCP),
 // shm/shm_channel.h (shared memory), over that shm/bulk_channel.h (an NFS session's data in memory
-// of both), rdma/server_channel.h (the serving end of RDMA), and one in memory for tests.
+// of both), rdma/server_channel.h and rdma/client_channel.h (the ends of RDMA), and one in memory
+// for tests.
 //
 // Threading: a channel lives on one I/O thread; every call to it and every call it makes comes on
 // that thread. post() alone may be called from any thread.
@@ -57,8 +58,9 @@ class ChannelUser {
   }
   // A record whose bulk data, its end, came apart; and memory that a call brings for its answer's
   // (Message::set_room()). Either may be missing. Through shared memory (shm/bulk_channel.h) the
-  // peer may change both at any time. By RDMA (rdma/server_channel.h) the data was read from the
-  // peer's memory, and there is no room: the channel keeps what the call brought. No others do.
+  // peer may change both at any time. By RDMA (rdma/) the data was read from the peer's memory, or
+  // is a copy of what the peer wrote, and there is no room: the channel keeps what the call
+  // brought. No others do.
   virtual void on_bulk_record(Buffer /*head*/, std::vector<Buffer> /*bulk*/, Buffer /*room*/) {
     WEFT_ASSERT(false);
   }

@@ -5,15 +5,19 @@
 // effect at the peer in the order in which they were posted. The first that fails ends the
 // connection: what was posted then completes as failed.
 //
+// What a peer may read and write by itself is exposed: memory of one connection's, of which nothing
+// else is ever made, so that a peer reaches nothing that is not its own. All that the end which
+// exposes it posts lies there too.
+//
 // Threading: every call to it and every call it makes comes on one I/O thread. It calls nobody from
 // within a call to it.
 //
 // Ownership: memory that work names is the queue pair's until the work has completed. The queue
-// pair keeps its user alive until after on_disconnected().
+// pair keeps its user alive until after on_disconnected(), and exposed memory until it is gone.
 //
 // Invariants:
 //  1. Everything posted completes exactly once, before on_disconnected().
-//  2. on_disconnected() is called exactly once, if accept() was called, and nothing after it.
+//  2. on_disconnected() is called exactly once, if start() was called, and nothing after it.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +28,7 @@
 
 #include "rpc/base/buffer.h"
 #include "rpc/base/error.h"
+#include "rpc/base/shared_memory.h"
 #include "rpc/transport/rdma/header.h"
 
 namespace weft::rpc::rdma {
@@ -47,6 +52,13 @@ struct Completion {
   std::size_t received = 0;  // bytes; of a kReceive that is done, at most memory.size()
 };
 
+// Whole pages that the peer may reach, at any time until the queue pair is gone; named by `handle`
+// and an address of this process.
+struct Exposed {
+  std::shared_ptr<SharedMemory> memory;  // null: none
+  std::uint32_t handle = 0;
+};
+
 class QueuePairUser {
  public:
   QueuePairUser() = default;
@@ -66,8 +78,9 @@ class QueuePair {
   QueuePair& operator=(const QueuePair&) = delete;
   virtual ~QueuePair() = default;
 
-  // The peer may send from now on: into receives that were posted before. Called once.
-  virtual void accept(std::shared_ptr<QueuePairUser> user) = 0;
+  // The peer may send from now on: into receives that were posted before. Called once. A peer that
+  // asked for the connection is told that it has it.
+  virtual void start(std::shared_ptr<QueuePairUser> user) = 0;
   // Precondition: less than max_work() of it that is no kReceive is under way, and no more receives
   // than max_receives().
   virtual void post(Work work) = 0;
@@ -75,6 +88,7 @@ class QueuePair {
 
   // Whether the device can reach these bytes.
   [[nodiscard]] virtual bool registered(std::span<const std::byte> bytes) const = 0;
+  [[nodiscard]] virtual Exposed exposed() const { return {}; }
   [[nodiscard]] virtual std::size_t max_work() const = 0;
   [[nodiscard]] virtual std::size_t max_receives() const = 0;
   // What the peer takes in one Send: as it said, and no more than was offered to it.

@@ -168,7 +168,7 @@ void ServerChannel::start(std::shared_ptr<ChannelUser> user) {
   // Before the peer may send: it does not try again where it finds no receive.
   if (auto posted = post_receives(); !posted) return fail_with(std::move(posted.error()));
   connected_ = true;
-  queue_pair_->accept(shared_from_this());
+  queue_pair_->start(shared_from_this());
   start_timer();
 }
 

@@ -32,7 +32,6 @@
 //  3. Nothing a peer sends, or fails to do, ends more than its connection.
 #pragma once
 
-#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
@@ -43,6 +42,7 @@
 #include "rpc/onc/record_reader.h"
 #include "rpc/transport/admission.h"
 #include "rpc/transport/channel.h"
+#include "rpc/transport/rdma/counts.h"
 #include "rpc/transport/rdma/queue_pair.h"
 
 namespace weft::rpc::rdma {
@@ -65,13 +65,6 @@ struct Limits {
   std::size_t max_stranger_bytes = std::size_t{4} << 10;
   LookAtHead look = {};
   Milliseconds stranger_deadline{15'000};
-};
-
-// Since the start. Any thread.
-struct Counts {
-  std::atomic<std::uint64_t> calls{0};      // Sends of peers
-  std::atomic<std::uint64_t> bytes_in{0};   // read from chunks of theirs
-  std::atomic<std::uint64_t> bytes_out{0};  // written to them
 };
 
 // Over a queue pair that is not accepted yet; start() posts receives and accepts. context is the

@@ -48,7 +48,7 @@ class VerbsQueuePair final : public QueuePair, public ConnectionUser, public Com
 
   [[nodiscard]] Result<> open();
 
-  void accept(std::shared_ptr<QueuePairUser> user) override;
+  void start(std::shared_ptr<QueuePairUser> user) override;
   void post(Work work) override;
   void disconnect() override { end({Errc::kClosed, "disconnected"}); }
   [[nodiscard]] bool registered(std::span<const std::byte> bytes) const override {
@@ -116,7 +116,7 @@ Result<> VerbsQueuePair::open() {
   return {};
 }
 
-void VerbsQueuePair::accept(std::shared_ptr<QueuePairUser> user) {
+void VerbsQueuePair::start(std::shared_ptr<QueuePairUser> user) {
   WEFT_ASSERT(user_ == nullptr && pair_ != nullptr);
   user_ = std::move(user);
   events_->add(this);

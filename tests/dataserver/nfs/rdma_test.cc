@@ -5,9 +5,10 @@
 #include "rpc/base/shared_memory.h"
 #include "rpc/session/session_client.h"
 #include "rpc/session/session_server.h"
+#include "rpc/transport/rdma/client_channel.h"
 #include "rpc/transport/rdma/server_channel.h"
 #include "tests/dataserver/nfs/handler_rig.h"
-#include "tests/rpc/transport/rdma/requester.h"
+#include "tests/rpc/transport/rdma/fake_pair.h"
 
 namespace weft {
 namespace {
@@ -39,16 +40,16 @@ struct Rig : test::HandlerRig {
   }
   Result<std::shared_ptr<rpc::Channel>> dial() {
     ++dialled;
-    wire = std::make_shared<rpc::rdma::FakeWire>(thread.context(), registered);
+    pair = std::make_shared<rpc::rdma::FakePair>(thread.context(), registered,
+                                                 rpc::rdma::kExposedBytes);
     rpc::rdma::Limits limits{.standing = Standing::kStranger};
     limits.look = [this](auto head) { return sessions.look_at(head); };
-    auto channel = request(thread.context(), remote, wire);
     sessions.serve(
-        rpc::rdma::serve(thread.context(), registered, wire->queue_pair(), std::move(limits)));
-    return channel;
+        rpc::rdma::serve(thread.context(), registered, pair->serving(), std::move(limits)));
+    return rpc::rdma::call_over(thread.context(), remote, pair->calling(), {});
   }
   void cut() {
-    if (wire) wire->disconnect();
+    if (pair) pair->cut();
   }
   rpc::nfs4::CompoundResult call(rpc::nfs4::OpArgs op) {
     std::vector<rpc::nfs4::OpArgs> ops;
@@ -82,7 +83,7 @@ struct Rig : test::HandlerRig {
   BufferPool remote{std::size_t{64} << 20};  // the client's
   layout::Access access = layout::Access::kReadWrite;
   rpc::SessionServer sessions{server_options(), *handler, system_clock(), system_random()};
-  std::shared_ptr<rpc::rdma::FakeWire> wire;
+  std::shared_ptr<rpc::rdma::FakePair> pair;
   std::optional<rpc::SessionClient> client;
   int dialled = 0;
 };
@@ -104,8 +105,8 @@ TEST_CASE("what is written by RDMA is read back by RDMA, 4 KiB to 1 MiB and odd 
     CHECK(rig.read_there(size, static_cast<std::uint32_t>(size)) == data);
     moved += size;
     // All of it went by chunks.
-    CHECK(rig.wire->read == moved);
-    CHECK(rig.wire->written == moved);
+    CHECK(rig.pair->read == moved);
+    CHECK(rig.pair->written == moved);
   }
   CHECK(rig.dialled == 1);
 }
@@ -114,9 +115,9 @@ TEST_CASE("what is small goes inline by RDMA") {
   Rig rig;
   rig.connect();
   REQUIRE(rig.write_there(0, "abc") == Status::NFS4_OK);
-  CHECK(rig.wire->read == 0);
+  CHECK(rig.pair->read == 0);
   CHECK(rig.read_there(0, 3) == "abc");
-  CHECK(rig.wire->written == 3);  // there was a Write chunk
+  CHECK(rig.pair->written == 3);  // there was a Write chunk
 }
 
 TEST_CASE("a WRITE that is refused leaves an RDMA connection in step") {

@@ -19,7 +19,7 @@ class FakeQueuePair final : public QueuePair {
  public:
   explicit FakeQueuePair(std::shared_ptr<FakeWire> wire) : wire_(std::move(wire)) {}
 
-  void accept(std::shared_ptr<QueuePairUser> user) override { wire_->user_ = std::move(user); }
+  void start(std::shared_ptr<QueuePairUser> user) override { wire_->user_ = std::move(user); }
   void post(Work work) override { wire_->post(std::move(work)); }
   void disconnect() override { wire_->end({Errc::kClosed, "disconnected"}); }
   [[nodiscard]] bool registered(std::span<const std::byte> bytes) const override {
