@@ -131,6 +131,7 @@ class ClientChannel final : public Channel,
 void ClientChannel::start(std::shared_ptr<ChannelUser> user) {
   WEFT_ASSERT(user_ == nullptr && state_ == State::kOpen);
   user_ = std::move(user);
+  counts_->connections.fetch_add(1, std::memory_order_relaxed);
   if (auto posted = post_receives(); !posted) return fail_with(std::move(posted.error()));
   connected_ = true;
   queue_pair_->start(shared_from_this());
@@ -358,6 +359,7 @@ void ClientChannel::fail_with(Error why) {
 void ClientChannel::finish_close() {
   if (state_ == State::kClosed) return;
   state_ = State::kClosed;
+  if (user_ != nullptr) counts_->connections.fetch_sub(1, std::memory_order_relaxed);
   timer_.cancel();
   arrived_.clear();
   waiting_.clear();

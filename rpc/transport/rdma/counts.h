@@ -8,11 +8,13 @@
 
 namespace weft::rpc::rdma {
 
-// Since the start. Of the serving end; of a calling end the same, by what it is told.
+// Since the start. A calling end counts what it brings for its peer to read, and what its peer says
+// that it wrote.
 struct Counts {
-  std::atomic<std::uint64_t> calls{0};      // to the serving end
-  std::atomic<std::uint64_t> bytes_in{0};   // in chunks, to this end
-  std::atomic<std::uint64_t> bytes_out{0};  // from this end
+  std::atomic<std::uint64_t> calls{0};
+  std::atomic<std::uint64_t> bytes_in{0};     // in chunks, to this end
+  std::atomic<std::uint64_t> bytes_out{0};    // from this end
+  std::atomic<std::uint64_t> connections{0};  // of a calling end, now
 };
 
 }  // namespace weft::rpc::rdma

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <future>
 
 namespace weft::rpc::rdma {
 namespace {
@@ -14,6 +16,7 @@ using boost::system::error_code;
 
 // Of one wait, so that others of this thread are not starved.
 constexpr int kMostEvents = 64;
+constexpr std::chrono::seconds kCloseDeadline{5};
 
 bool never_blocks(int descriptor) {
   const int flags = ::fcntl(descriptor, F_GETFL);
@@ -22,7 +25,7 @@ bool never_blocks(int descriptor) {
 
 ConnectionEvent copy_of(const rdma_cm_event& event) {
   ConnectionEvent out{.type = event.event, .id = event.id, .status = event.status};
-  if (event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+  if (event.event == RDMA_CM_EVENT_CONNECT_REQUEST || event.event == RDMA_CM_EVENT_ESTABLISHED) {
     const rdma_conn_param& asked = event.param.conn;
     out.responder_resources = asked.responder_resources;
     out.initiator_depth = asked.initiator_depth;
@@ -100,6 +103,13 @@ Result<ibv_comp_channel*> DeviceEvents::completions(const std::shared_ptr<Device
   return channel;
 }
 
+void DeviceEvents::forget(const Device& device) {
+  const auto known = completions_.find(&device);
+  if (known == completions_.end()) return;
+  known->second->close();
+  completions_.erase(known);
+}
+
 void DeviceEvents::wait() {
   if (closed_) return;
   wait_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
@@ -123,10 +133,11 @@ void DeviceEvents::take_events() {
 }
 
 void DeviceEvents::wait(const std::shared_ptr<Completions>& completions) {
-  if (closed_) return;
+  if (closed_ || completions->channel == nullptr) return;
   completions->wait.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                                [self = shared_from_this(), completions](const error_code& error) {
                                  if (error || self->closed_) return;
+                                 if (completions->channel == nullptr) return;
                                  self->take_completions(*completions);
                                  self->wait(completions);
                                });
@@ -135,11 +146,28 @@ void DeviceEvents::wait(const std::shared_ptr<Completions>& completions) {
 void DeviceEvents::take_completions(Completions& completions) {
   ibv_cq* queue = nullptr;
   void* user = nullptr;
-  for (int i = 0; i < kMostEvents && !closed_; ++i) {
+  for (int i = 0; i < kMostEvents && !closed_ && completions.channel != nullptr; ++i) {
     if (::ibv_get_cq_event(completions.channel, &queue, &user) != 0) return;
     ::ibv_ack_cq_events(queue, 1);
     static_cast<CompletionUser*>(user)->on_completions();
   }
+}
+
+void close(IoThreads& threads, std::vector<std::shared_ptr<DeviceEvents>>& events) {
+  for (unsigned i = 0; i < events.size(); ++i) {
+    auto& context = threads.context(i);
+    if (context.stopped()) {
+      events[i]->close();
+      continue;
+    }
+    auto done = std::make_shared<std::promise<void>>();
+    boost::asio::post(context, [own = events[i], done] {
+      own->close();
+      done->set_value();
+    });
+    static_cast<void>(done->get_future().wait_for(kCloseDeadline));
+  }
+  events.clear();
 }
 
 }  // namespace weft::rpc::rdma

@@ -23,7 +23,9 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <vector>
 
+#include "rpc/transport/io_threads.h"
 #include "rpc/transport/rdma/devices.h"
 
 namespace weft::rpc::rdma {
@@ -32,7 +34,7 @@ struct ConnectionEvent {
   rdma_cm_event_type type = RDMA_CM_EVENT_ADDR_RESOLVED;
   rdma_cm_id* id = nullptr;
   int status = 0;
-  // Of a connection request.
+  // Of a connection request, and of one that stands.
   std::uint8_t responder_resources = 0;
   std::uint8_t initiator_depth = 0;
   std::array<std::byte, 256> private_data{};
@@ -74,8 +76,9 @@ class DeviceEvents : public std::enable_shared_from_this<DeviceEvents> {
 
   [[nodiscard]] boost::asio::io_context& context() { return context_; }
   [[nodiscard]] rdma_event_channel* connections() { return channel_; }
-  // Lives as long as this does.
+  // Lives as long as this does, or until the device is forgotten: when no queue of its is left.
   [[nodiscard]] Result<ibv_comp_channel*> completions(const std::shared_ptr<Device>& device);
+  void forget(const Device& device);
   void add(CompletionUser* user) { users_.insert(user); }
   void remove(CompletionUser* user) { users_.erase(user); }
 
@@ -94,5 +97,8 @@ class DeviceEvents : public std::enable_shared_from_this<DeviceEvents> {
   std::map<const Device*, std::shared_ptr<Completions>> completions_;
   std::set<CompletionUser*> users_;
 };
+
+// Closes each on its thread, or here once that has ended. Not from one of the threads.
+void close(IoThreads& threads, std::vector<std::shared_ptr<DeviceEvents>>& events);
 
 }  // namespace weft::rpc::rdma

@@ -7,7 +7,7 @@
 namespace weft::rpc::rdma {
 
 Result<std::shared_ptr<Device>> Device::open(ibv_context* verbs,
-                                             std::shared_ptr<SharedMemory> memory) {
+                                             std::shared_ptr<SharedMemory> memory, Reach reach) {
   const std::string name = ::ibv_get_device_name(verbs->device);
   if (verbs->device->transport_type != IBV_TRANSPORT_IB) {
     return fail(Errc::kNotSupported, name + " is neither InfiniBand nor RoCE");
@@ -18,9 +18,11 @@ Result<std::shared_ptr<Device>> Device::open(ibv_context* verbs,
   }
   device->domain_ = ::ibv_alloc_pd(verbs);
   if (device->domain_ == nullptr) return fail_errno(errno, "a protection domain of " + name);
-  constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE;
+  const int access = reach == Reach::kOwn ? IBV_ACCESS_LOCAL_WRITE
+                                          : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                                                IBV_ACCESS_REMOTE_WRITE;
   device->region_ =
-      ::ibv_reg_mr(device->domain_, device->memory_->base(), device->memory_->size(), kAccess);
+      ::ibv_reg_mr(device->domain_, device->memory_->base(), device->memory_->size(), access);
   if (device->region_ == nullptr) {
     return fail_errno(errno, "register " + std::to_string(device->memory_->size() >> 20) +
                                  " MiB with " + name + " (see ulimit -l)");

@@ -1,8 +1,11 @@
 // The RDMA devices of this machine, as far as connections come by them, and what of this process
 // they can reach: one piece of memory, registered with each device once, when it is met first.
 //
-// The memory is registered for what this side begins, and for nothing that a peer begins: a peer
-// learns no key of it.
+// That memory is registered for what this side begins, and for nothing that a peer begins: a peer
+// learns no key of it. What a calling connection exposes (queue_pair.h) is registered apart, in a
+// protection domain of that connection's own: no other peer reaches it, whatever key it guesses.
+// Memory windows over the first, bound for each call, would need no copy. But Soft-RoCE looks a
+// window's key up and then lets a peer reach the whole registration that it was bound in.
 //
 // Threading: any thread. Ownership: a Device keeps the memory; queue pairs and completion channels
 // of a device keep the Device. A removed one is forgotten, and met again if it comes back.
@@ -19,15 +22,22 @@
 #include "rpc/base/error.h"
 #include "rpc/base/mutex.h"
 #include "rpc/base/shared_memory.h"
+#include "rpc/transport/rdma/queue_pair.h"
 
 namespace weft::rpc::rdma {
+
+enum class Reach : std::uint8_t {
+  kOwn,    // what this side begins
+  kPeers,  // and what the peer of a connection begins
+};
 
 class Device {
  public:
   // `verbs` is librdmacm's, which keeps it open. kNotSupported: iWARP, where reading needs memory
   // that peers may write. Others: what registering it failed with.
   [[nodiscard]] static Result<std::shared_ptr<Device>> open(ibv_context* verbs,
-                                                            std::shared_ptr<SharedMemory> memory);
+                                                            std::shared_ptr<SharedMemory> memory,
+                                                            Reach reach = Reach::kOwn);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   ~Device();
@@ -35,6 +45,8 @@ class Device {
   [[nodiscard]] ibv_context* verbs() const { return verbs_; }
   [[nodiscard]] ibv_pd* domain() const { return domain_; }
   [[nodiscard]] std::uint32_t key() const { return region_->lkey; }
+  // For the peer, of Reach::kPeers.
+  [[nodiscard]] Exposed exposed() const { return {.memory = memory_, .handle = region_->rkey}; }
   [[nodiscard]] const ibv_device_attr& limits() const { return limits_; }
   [[nodiscard]] bool reaches(std::span<const std::byte> bytes) const {
     return memory_->contains(bytes);

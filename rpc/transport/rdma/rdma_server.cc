@@ -3,12 +3,8 @@
 #include <netdb.h>
 #include <spdlog/spdlog.h>
 
-#include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <future>
 
 #include "rpc/base/assert.h"
 #include "rpc/base/log_limit.h"
@@ -19,7 +15,6 @@ namespace weft::rpc::rdma {
 namespace {
 
 constexpr int kBacklog = 128;
-constexpr std::chrono::seconds kCloseDeadline{5};
 
 // "192.0.2.7" and "812".
 struct Peer {
@@ -35,27 +30,6 @@ Peer peer_of(rdma_cm_id* id) {
   static_cast<void>(::getnameinfo(address, size, host, sizeof host, service, sizeof service,
                                   NI_NUMERICHOST | NI_NUMERICSERV));
   return {.host = host, .service = service};
-}
-
-Result<sockaddr_storage> socket_address(const ServerOptions::Address& address) {
-  boost::system::error_code error;
-  const auto ip = boost::asio::ip::make_address(address.ip, error);
-  if (error) return fail(Errc::kInvalid, "not a numeric address: " + address.ip);
-  sockaddr_storage out{};
-  if (ip.is_v6()) {
-    auto* to = reinterpret_cast<sockaddr_in6*>(&out);
-    to->sin6_family = AF_INET6;
-    to->sin6_port = htons(address.port);
-    const auto bytes = ip.to_v6().to_bytes();
-    std::memcpy(&to->sin6_addr, bytes.data(), bytes.size());
-  } else {
-    auto* to = reinterpret_cast<sockaddr_in*>(&out);
-    to->sin_family = AF_INET;
-    to->sin_port = htons(address.port);
-    const auto bytes = ip.to_v4().to_bytes();
-    std::memcpy(&to->sin_addr, bytes.data(), bytes.size());
-  }
-  return out;
 }
 
 // The whole process, for those who are connected.
@@ -122,7 +96,6 @@ struct Server::Impl final : ConnectionUser {
   [[nodiscard]] Result<> listen_at(std::size_t index) WEFT_REQUIRES(mutex);
   static void give_up(Place& place) { ::rdma_destroy_id(std::exchange(place, {}).id); }
   void stop_listening() WEFT_EXCLUDES(mutex);
-  void close();
 
   IoThreads& threads;
   const std::shared_ptr<Shared> shared;
@@ -250,24 +223,6 @@ void Server::Impl::stop_listening() {
   }
 }
 
-// Every connection ends on its thread, or here once that has ended.
-void Server::Impl::close() {
-  for (unsigned i = 0; i < events.size(); ++i) {
-    auto& context = threads.context(i);
-    if (context.stopped()) {
-      events[i]->close();
-      continue;
-    }
-    auto done = std::make_shared<std::promise<void>>();
-    boost::asio::post(context, [own = events[i], done] {
-      own->close();
-      done->set_value();
-    });
-    static_cast<void>(done->get_future().wait_for(kCloseDeadline));
-  }
-  events.clear();
-}
-
 Server::Server(IoThreads& threads, BufferPool& pool, ServerOptions options, Accept accept) {
   WEFT_ASSERT(pool.arena() != nullptr && options.limits.standing == options.admission.standing);
   impl_ = std::make_unique<Impl>(
@@ -276,7 +231,7 @@ Server::Server(IoThreads& threads, BufferPool& pool, ServerOptions options, Acce
 
 Server::~Server() {
   stop();
-  impl_->close();
+  close(impl_->threads, impl_->events);
 }
 
 Result<> Server::bind() { return impl_->prepare(false); }

@@ -20,16 +20,13 @@
 #include "rpc/base/buffer.h"
 #include "rpc/transport/admission.h"
 #include "rpc/transport/io_threads.h"
+#include "rpc/transport/rdma/endpoint.h"
 #include "rpc/transport/rdma/server_channel.h"
 
 namespace weft::rpc::rdma {
 
 struct ServerOptions {
-  struct Address {
-    std::string ip;  // numeric, IPv4 or IPv6
-    std::uint16_t port = kPort;
-  };
-  std::vector<Address> addresses;
+  std::vector<Endpoint> addresses;
   AdmissionLimits admission;
   Limits limits;  // whose standing is that of admission
 };

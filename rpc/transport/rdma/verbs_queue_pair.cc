@@ -15,6 +15,11 @@ namespace {
 
 // A peer that has posted no receive gets as many attempts: it should have.
 constexpr std::uint8_t kAttempts = 6;
+// A server that is asked waits for 4.096 us * 2^16, seven times: so that who calls it goes another
+// way within two seconds.
+constexpr std::uint8_t kAckTimeout = 16;
+constexpr std::uint8_t kRetries = 6;
+constexpr int kMostReads = 16;  // of a server, at once
 constexpr int kPolled = 16;
 constexpr int kRounds = 8;  // of polling, until others of this thread have their turn
 
@@ -24,8 +29,10 @@ struct QueueCloser {
 
 class VerbsQueuePair final : public QueuePair, public ConnectionUser, public CompletionUser {
  public:
+  using Connected = std::move_only_function<void(Result<>)>;
+
   VerbsQueuePair(std::shared_ptr<DeviceEvents> events, std::shared_ptr<Device> device,
-                 std::shared_ptr<ConnectionId> id, const ConnectionEvent& request, std::string peer,
+                 std::shared_ptr<ConnectionId> id, std::string peer,
                  const QueuePairOptions& options)
       : events_(std::move(events)),
         device_(std::move(device)),
@@ -36,24 +43,23 @@ class VerbsQueuePair final : public QueuePair, public ConnectionUser, public Com
     const auto most = static_cast<std::size_t>(std::max(limits.max_qp_wr, 1));
     options_.receives = std::min(options_.receives, most);
     options_.work = std::min(options_.work, most);
-    const auto said =
-        decode_private_data(std::span(request.private_data).first(request.private_size));
-    send_bytes_ = std::min(said ? said->receive_bytes : kLeastInline, options_.send_bytes);
-    reads_ = static_cast<std::uint8_t>(
-        std::min<int>(request.initiator_depth, std::clamp(limits.max_qp_init_rd_atom, 0, 255)));
     slots_.resize(options_.receives + options_.work);
     for (std::size_t i = slots_.size(); i > 0; --i) free_.push_back(i - 1);
   }
   ~VerbsQueuePair() override { destroy(); }
 
-  [[nodiscard]] Result<> open();
+  // A connection that is asked for.
+  [[nodiscard]] Result<> take(const ConnectionEvent& request);
+  // Or that this side asks for.
+  [[nodiscard]] Result<> connect(Connected connected);
 
   void start(std::shared_ptr<QueuePairUser> user) override;
   void post(Work work) override;
   void disconnect() override { end({Errc::kClosed, "disconnected"}); }
   [[nodiscard]] bool registered(std::span<const std::byte> bytes) const override {
-    return device_->reaches(bytes);
+    return device_ != nullptr && device_->reaches(bytes);
   }
+  [[nodiscard]] Exposed exposed() const override { return exposed_; }
   [[nodiscard]] std::size_t max_work() const override { return options_.work; }
   [[nodiscard]] std::size_t max_receives() const override { return options_.receives; }
   [[nodiscard]] std::size_t max_send_bytes() const override { return send_bytes_; }
@@ -61,25 +67,34 @@ class VerbsQueuePair final : public QueuePair, public ConnectionUser, public Com
 
   void on_event(const ConnectionEvent& event) override;
   void on_completions() override;
-  void on_events_closed() override { finish(); }
+  void on_events_closed() override;
 
  private:
+  [[nodiscard]] Result<> open();
+  void heard_from(const ConnectionEvent& event);
+  [[nodiscard]] Result<> accept();
+  void connected(Result<> result);
   [[nodiscard]] int post_receive(std::uint64_t slot, ibv_sge& piece);
   [[nodiscard]] int post_send(std::uint64_t slot, const Work& work, ibv_sge& piece);
   // Takes what is done; whether there may be more.
   bool poll();
   void complete(const ibv_wc& done);
   void end(Error why);
+  void end_later();
   void finish();
   void destroy();
 
   const std::shared_ptr<DeviceEvents> events_;
-  const std::shared_ptr<Device> device_;
+  std::shared_ptr<Device> device_;
   const std::shared_ptr<ConnectionId> id_;
   QueuePairOptions options_;
   const std::string peer_;
   std::size_t send_bytes_ = kLeastInline;
   std::uint8_t reads_ = 0;  // that may be under way
+  bool calling_ = false;
+  bool known_ = false;  // to events_
+  Exposed exposed_;     // of a calling one
+  Connected connected_;
   std::unique_ptr<ibv_cq, QueueCloser> queue_;
   ibv_qp* pair_ = nullptr;
   std::shared_ptr<QueuePairUser> user_;
@@ -88,8 +103,42 @@ class VerbsQueuePair final : public QueuePair, public ConnectionUser, public Com
   std::optional<Error> ending_;
 };
 
-Result<> VerbsQueuePair::open() {
+Result<> VerbsQueuePair::take(const ConnectionEvent& request) {
+  heard_from(request);
+  reads_ = static_cast<std::uint8_t>(std::min<int>(
+      request.initiator_depth, std::clamp(device_->limits().max_qp_init_rd_atom, 0, 255)));
   if (reads_ == 0) return fail(Errc::kNotSupported, "a peer of which nothing can be read");
+  return open();
+}
+
+Result<> VerbsQueuePair::connect(Connected connected) {
+  calling_ = true;
+  exposed_ = device_->exposed();
+  if (auto opened = open(); !opened) return opened;
+  std::uint8_t timeout = kAckTimeout;
+  // Not all kernels have it: then it takes longer until a peer that is gone is noticed.
+  static_cast<void>(::rdma_set_option(id_->get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+                                      &timeout, sizeof timeout));
+  const auto said = encode(
+      PrivateData{.send_bytes = options_.send_bytes, .receive_bytes = options_.receive_bytes});
+  rdma_conn_param asked{};
+  asked.private_data = said.data();
+  asked.private_data_len = static_cast<std::uint8_t>(said.size());
+  asked.responder_resources =
+      static_cast<std::uint8_t>(std::clamp(device_->limits().max_qp_rd_atom, 1, kMostReads));
+  asked.retry_count = kRetries;
+  asked.rnr_retry_count = kAttempts;
+  if (::rdma_connect(id_->get(), &asked) != 0) return fail_errno(errno, "connect to " + peer_);
+  connected_ = std::move(connected);
+  return {};
+}
+
+void VerbsQueuePair::heard_from(const ConnectionEvent& event) {
+  const auto said = decode_private_data(std::span(event.private_data).first(event.private_size));
+  send_bytes_ = std::min(said ? said->receive_bytes : kLeastInline, options_.send_bytes);
+}
+
+Result<> VerbsQueuePair::open() {
   const auto channel = events_->completions(device_);
   if (!channel) return std::unexpected(channel.error());
   rdma_cm_id* const id = id_->get();
@@ -113,13 +162,21 @@ Result<> VerbsQueuePair::open() {
   }
   pair_ = id->qp;
   id->context = static_cast<ConnectionUser*>(this);
+  events_->add(this);
+  known_ = true;
   return {};
 }
 
 void VerbsQueuePair::start(std::shared_ptr<QueuePairUser> user) {
-  WEFT_ASSERT(user_ == nullptr && pair_ != nullptr);
+  WEFT_ASSERT(user_ == nullptr && !connected_);
   user_ = std::move(user);
-  events_->add(this);
+  // It ended before anybody could be told.
+  if (ending_) return end_later();
+  if (calling_) return;
+  if (auto accepted = accept(); !accepted) end({Errc::kUnreachable, accepted.error().text});
+}
+
+Result<> VerbsQueuePair::accept() {
   const auto said = encode(
       PrivateData{.send_bytes = options_.send_bytes, .receive_bytes = options_.receive_bytes});
   rdma_conn_param answer{};
@@ -127,10 +184,8 @@ void VerbsQueuePair::start(std::shared_ptr<QueuePairUser> user) {
   answer.private_data_len = static_cast<std::uint8_t>(said.size());
   answer.initiator_depth = reads_;
   answer.rnr_retry_count = kAttempts;
-  if (::rdma_accept(id_->get(), &answer) != 0) {
-    const auto why = fail_errno(errno, "accept " + peer_);
-    end({Errc::kUnreachable, why.error().text});
-  }
+  if (::rdma_accept(id_->get(), &answer) != 0) return fail_errno(errno, "accept " + peer_);
+  return {};
 }
 
 void VerbsQueuePair::post(Work work) {
@@ -176,6 +231,10 @@ int VerbsQueuePair::post_send(std::uint64_t slot, const Work& work, ibv_sge& pie
 
 void VerbsQueuePair::on_event(const ConnectionEvent& event) {
   switch (event.type) {
+    case RDMA_CM_EVENT_ESTABLISHED:
+      if (!connected_) return;
+      heard_from(event);
+      return connected({});
     case RDMA_CM_EVENT_DISCONNECTED:
       // What it sent before that is still to be delivered.
       while (poll()) {
@@ -230,17 +289,34 @@ void VerbsQueuePair::complete(const ibv_wc& done) {
                                ::ibv_wc_status_str(done.status)});
 }
 
-// Later: who is told of it may be in the middle of a call.
+// It may be destroyed by who is told.
+void VerbsQueuePair::connected(Result<> result) {
+  auto told = std::exchange(connected_, nullptr);
+  told(std::move(result));
+}
+
 void VerbsQueuePair::end(Error why) {
-  if (ending_ || user_ == nullptr) return;
+  if (ending_) return;
   ending_ = std::move(why);
+  if (connected_) return connected(std::unexpected(*ending_));
+  if (user_ != nullptr) end_later();
+}
+
+void VerbsQueuePair::on_events_closed() {
+  const Error why{Errc::kClosed, "RDMA is shut down"};
+  if (connected_) return end(why);
+  if (!ending_) ending_ = why;
+  finish();
+}
+
+// Who is told of it may be in the middle of a call.
+void VerbsQueuePair::end_later() {
   boost::asio::post(events_->context(), [this, user = user_] { finish(); });
 }
 
 void VerbsQueuePair::finish() {
-  if (user_ == nullptr) return;
-  events_->remove(this);
   destroy();
+  if (user_ == nullptr) return;
   // It owns this, and may be gone after it was told.
   const auto user = std::move(user_);
   for (auto& slot : slots_) {
@@ -249,22 +325,33 @@ void VerbsQueuePair::finish() {
     slot.reset();
     user->on_completion(std::move(failed));
   }
-  user->on_disconnected(ending_.value_or(Error{Errc::kClosed, "RDMA is shut down"}));
+  user->on_disconnected(*ending_);
 }
 
 void VerbsQueuePair::destroy() {
+  if (std::exchange(known_, false)) events_->remove(this);
   if (pair_ != nullptr) id_->get()->context = nullptr;
-  id_->destroy();
+  id_->destroy_pair();
   pair_ = nullptr;
   queue_.reset();
+  if (calling_ && device_ != nullptr) {
+    events_->forget(*device_);
+    device_.reset();
+  }
+  id_->destroy();
 }
 
 }  // namespace
 
+void ConnectionId::destroy_pair() {
+  const MutexLock lock(mutex_);
+  if (id_ != nullptr && id_->qp != nullptr) ::rdma_destroy_qp(id_);
+}
+
 void ConnectionId::destroy() {
+  destroy_pair();
   const MutexLock lock(mutex_);
   if (id_ == nullptr) return;
-  if (id_->qp != nullptr) ::rdma_destroy_qp(id_);
   ::rdma_destroy_id(std::exchange(id_, nullptr));
 }
 
@@ -279,8 +366,18 @@ Result<std::unique_ptr<QueuePair>> make_queue_pair(std::shared_ptr<DeviceEvents>
                                                    const ConnectionEvent& request, std::string peer,
                                                    const QueuePairOptions& options) {
   auto pair = std::make_unique<VerbsQueuePair>(std::move(events), std::move(device), std::move(id),
-                                               request, std::move(peer), options);
-  if (auto opened = pair->open(); !opened) return pass(opened);
+                                               std::move(peer), options);
+  if (auto taken = pair->take(request); !taken) return pass(taken);
+  return pair;
+}
+
+Result<std::unique_ptr<QueuePair>> connect_queue_pair(
+    std::shared_ptr<DeviceEvents> events, std::shared_ptr<Device> device,
+    std::shared_ptr<ConnectionId> id, std::string peer, const QueuePairOptions& options,
+    std::move_only_function<void(Result<>)> connected) {
+  auto pair = std::make_unique<VerbsQueuePair>(std::move(events), std::move(device), std::move(id),
+                                               std::move(peer), options);
+  if (auto asked = pair->connect(std::move(connected)); !asked) return pass(asked);
   return pair;
 }
 

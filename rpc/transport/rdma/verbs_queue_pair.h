@@ -1,6 +1,8 @@
 // A QueuePair of a real device: a reliable connection that librdmacm has made, with a completion
 // queue of its own, so that no other connection can make it overflow.
 //
+// A connection is one that a peer asks for, or one that this side asks for, which exposes memory.
+//
 // It ends by its queue pair being destroyed: from then on the device touches none of the memory
 // that work names, and what was under way is told to have failed.
 //
@@ -11,6 +13,7 @@
 
 #include <rdma/rdma_cma.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,7 +23,7 @@
 
 namespace weft::rpc::rdma {
 
-// An rdma_cm_id that was asked for by a peer.
+// An rdma_cm_id of a connection, one that a peer has asked for or that it is asked for.
 class ConnectionId {
  public:
   explicit ConnectionId(rdma_cm_id* id) : id_(id) {}
@@ -28,7 +31,9 @@ class ConnectionId {
   ConnectionId& operator=(const ConnectionId&) = delete;
   ~ConnectionId() { destroy(); }
 
-  // With its queue pair, if it has one. A peer that was not accepted is refused.
+  // With its queue pair, if it has one. A peer that was not accepted is refused. The device may be
+  // gone afterwards, if it was removed: what else is of it goes between these two.
+  void destroy_pair() WEFT_EXCLUDES(mutex_);
   void destroy() WEFT_EXCLUDES(mutex_);
   // Ends the connection, whatever its thread does.
   void cut() WEFT_EXCLUDES(mutex_);
@@ -52,5 +57,13 @@ struct QueuePairOptions {
     std::shared_ptr<DeviceEvents> events, std::shared_ptr<Device> device,
     std::shared_ptr<ConnectionId> id, const ConnectionEvent& request, std::string peer,
     const QueuePairOptions& options);
+
+// Asks for a connection: `id` has a route, `device` is this connection's alone (Reach::kPeers), and
+// is exposed to the peer. `connected` comes once, unless the queue pair is destroyed before: by
+// then it can be started. kUnreachable: refused, or nobody answers.
+[[nodiscard]] Result<std::unique_ptr<QueuePair>> connect_queue_pair(
+    std::shared_ptr<DeviceEvents> events, std::shared_ptr<Device> device,
+    std::shared_ptr<ConnectionId> id, std::string peer, const QueuePairOptions& options,
+    std::move_only_function<void(Result<>)> connected);
 
 }  // namespace weft::rpc::rdma
