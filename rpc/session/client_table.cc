@@ -36,7 +36,7 @@ std::vector<std::byte> as_bytes(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
-// One name by two transports is two names.
+// One name by two transports is two names, but for a server's.
 std::string indexed(std::span<const std::byte> owner, bool by_rdma) {
   std::string text = as_string(owner);
   text.push_back(by_rdma ? '\1' : '\0');
@@ -64,9 +64,11 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs
   if (args.protection != nfs4::StateProtect::SP4_NONE) {
     return std::unexpected(Status::NFS4ERR_INVAL);
   }
+  const bool server = options_.is_server && options_.is_server(args);
+  // What it sent by one transport is not to be carried out once it has come anew by the other.
+  by_rdma = by_rdma && !server;
   std::string owner = indexed(args.owner, by_rdma);
   const MutexLock lock(mutex_);
-  const bool server = options_.is_server && options_.is_server(args);
   Record* confirmed = owner_record(owner, true);
   const Record* unconfirmed = owner_record(owner, false);
   // Who cannot show that it is that server does not end what the server has.

@@ -42,7 +42,7 @@ class ClientTable {
   // `principal` names whom the credential claims to be ("sys:0"); `host` is where it comes from,
   // and nobody's when it is empty. Who comes by RDMA is another client, of a server of another
   // name: Linux takes two addresses of one server for two ways to it, and would stay with the
-  // transport that it came by first.
+  // transport that it came by first. A server is one client however it comes.
   [[nodiscard]] OrStatus<nfs4::ExchangeIdOk> exchange_id(const nfs4::ExchangeIdArgs& args,
                                                          const std::string& principal,
                                                          const std::string& host = {},

@@ -87,6 +87,27 @@ TEST_CASE("who comes by RDMA as well is another client, of a server of another n
   CHECK(t.exchange("a", 1)->client_id == by_tcp);
 }
 
+TEST_CASE(
+    "a server is one client by both transports: come anew, it ends what it sent by the other") {
+  SessionServerOptions options = Table::defaults();
+  options.is_server = [](const nfs4::ExchangeIdArgs&) { return true; };
+  Table t(options);
+  nfs4::ExchangeIdArgs args;
+  args.owner = {std::byte{'a'}};
+  args.verifier = 1;
+  const auto by_rdma = t.table.exchange_id(args, "sys:0", {}, true);
+  REQUIRE(by_rdma);
+  const auto session = t.create(by_rdma->client_id, by_rdma->sequence);
+  REQUIRE(session);
+  args.verifier = 2;
+  const auto by_tcp = t.table.exchange_id(args, "sys:0", {}, false);
+  REQUIRE(by_tcp);
+  CHECK(by_tcp->server_major_id == by_rdma->server_major_id);
+  REQUIRE(t.create(by_tcp->client_id, by_tcp->sequence));
+  CHECK(t.table.find(session->session) == nullptr);
+  CHECK(t.table.clients() == 1);
+}
+
 TEST_CASE("an unconfirmed record is replaced by the next EXCHANGE_ID") {
   Table t;
   const auto first = t.exchange("a", 1);
