@@ -17,6 +17,7 @@
 #include "rpc/base/log_limit.h"
 #include "rpc/base/log_text.h"
 #include "rpc/base/mutex.h"
+#include "rpc/control/locate_transports.h"
 
 namespace weft::mds {
 namespace {
@@ -71,6 +72,9 @@ class Cluster::Impl final : public control::ServerEvents {
     reports_.add(report, std::move(done));
   }
   void on_locate(std::uint32_t ds_id, control::Locate wanted, Done<control::Located> done);
+  void on_locate_transports(std::uint32_t ds_id, control::LocateTransports wanted,
+                            Done<control::LocatedTransports> done);
+  [[nodiscard]] Result<control::Located> locate(std::uint32_t wanted) const;
   void on_copy_missed(std::uint32_t ds_id, control::CopyMissed missed, Done<void> done);
 
   void fence(std::vector<std::uint32_t> ds_ids, std::vector<control::Fence> fences,
@@ -167,6 +171,7 @@ rpc::peer::Table<std::uint32_t> Cluster::Impl::requests() {
   table.on(*this, &Impl::on_query_size);
   table.on(*this, &Impl::on_report_size);
   table.on(*this, &Impl::on_locate);
+  table.on(*this, &Impl::on_locate_transports);
   table.on(*this, &Impl::on_copy_missed);
   return table;
 }
@@ -202,16 +207,26 @@ void Cluster::Impl::on_query_size(std::uint32_t, control::QuerySize query,
 
 void Cluster::Impl::on_locate(std::uint32_t /*ds_id*/, control::Locate query,
                               Done<control::Located> done) {
-  const std::uint32_t wanted = query.ds_id;
+  done(locate(query.ds_id));
+}
+
+void Cluster::Impl::on_locate_transports(std::uint32_t /*ds_id*/, control::LocateTransports query,
+                                         Done<control::LocatedTransports> done) {
+  auto located = locate(query.ds_id);
+  if (!located) return done(pass(located));
+  done(control::LocatedTransports{std::move(*located)});
+}
+
+Result<control::Located> Cluster::Impl::locate(std::uint32_t wanted) const {
   const auto view = registry_->find(wanted);
-  if (!view) return done(fail(Errc::kNotFound, "no data server " + std::to_string(wanted)));
-  control::Located located{.addresses = view->record.addresses};
+  if (!view) return fail(Errc::kNotFound, "no data server " + std::to_string(wanted));
+  control::Located located{.addresses = view->record.addresses, .rdma = view->record.rdma};
   switch (registry_->reach(wanted)) {
     case Reach::kHere: located.state = control::Located::State::kUp; break;
     case Reach::kWait: located.state = control::Located::State::kSuspect; break;
     case Reach::kGone: located.state = control::Located::State::kDown; break;
   }
-  done(std::move(located));
+  return located;
 }
 
 void Cluster::Impl::on_copy_missed(std::uint32_t ds_id, control::CopyMissed missed,

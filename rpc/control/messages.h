@@ -115,8 +115,7 @@ struct Register {
   // By RDMA, of RegisterTransports and RegisterNetworks alone; together with `addresses` at most
   // kMaxAddresses.
   std::vector<layout::NetAddress> rdma;
-  // Of RegisterNetworks alone.
-  std::vector<layout::ClientNetwork> networks;
+  std::vector<layout::ClientNetwork> networks;  // of RegisterNetworks alone
   friend bool operator==(const Register&, const Register&) = default;
 };
 template <class Io>
@@ -415,6 +414,7 @@ struct Located {
   enum class State : std::uint32_t { kUp = 1, kSuspect = 2, kDown = 3 };
   State state = State::kDown;
   std::vector<layout::NetAddress> addresses;  // preferred first; none: it never registered
+  std::vector<layout::NetAddress> rdma;       // of LocatedTransports alone
   friend bool operator==(const Located&, const Located&) = default;
 };
 template <class Io>

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "rpc/control/locate_transports.h"
 #include "rpc/control/messages.h"
 #include "rpc/control/options.h"
 #include "rpc/control/prefetch.h"
@@ -42,7 +43,7 @@ void channel(SecureChannel::Role role, std::span<const std::byte> input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto input = std::as_bytes(std::span(data + 1, size - 1));
-  switch (data[0] % 36) {
+  switch (data[0] % 38) {
     case 0: channel(SecureChannel::Role::kAccepting, input); break;
     case 1: channel(SecureChannel::Role::kConnecting, input); break;
     case 2: (void)decode_message(input, 1); break;
@@ -64,6 +65,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 32: message<GetTargetKeys>(input); break;
     case 33: message<HeldByTargets>(input); break;
     case 34: message<Prefetch>(input); break;
+    case 35: message<LocateTransports>(input); break;
+    case 36: message<LocatedTransports>(input); break;
     case 3: message<Register>(input); break;
     case 4: message<Registered>(input); break;
     case 5: message<Heartbeat>(input); break;

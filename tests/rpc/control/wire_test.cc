@@ -2,6 +2,7 @@
 // them: whoever changes one of these changes the protocol (docs/protocol.md).
 #include <catch2/catch_test_macros.hpp>
 
+#include "rpc/control/locate_transports.h"
 #include "rpc/control/messages.h"
 #include "rpc/control/options.h"
 #include "rpc/control/prefetch.h"
@@ -164,9 +165,19 @@ TEST_CASE("the bytes of messages: sizes, fences and objects") {
 TEST_CASE("the bytes of messages: copies and parity groups") {
   check_bytes(Locate{7}, "00000007");
   check_bytes(
-      Located{Located::State::kSuspect, addresses()},
+      Located{Located::State::kSuspect, addresses(), {}},
       "000000020000000200000003746370000000000d3139322e302e322e372e382e310000000000000474637036"
       "00000011323030313a6462383a3a372e38302e3130000000");
+  check_bytes(LocateTransports{7}, "00000007");
+  LocatedTransports by_all{{Located::State::kUp, {}, {addresses().front()}}};
+  check_bytes(by_all,
+              "000000010000000000000001"
+              "00000003746370000000000d3139322e302e322e372e382e31000000");
+  by_all.all.rdma.assign(kMaxAddresses, addresses().front());
+  by_all.all.addresses = addresses();
+  xdr::Encoder too_many;
+  encode(too_many, by_all);
+  CHECK_FALSE(decode<LocatedTransports>(too_many.bytes()));
   check_bytes(
       CopyMissed{kObject, 8, 3, kExtents, true},
       "1122334455667788000000030000000900000008000000030000000200000000000000000000000000001000"
