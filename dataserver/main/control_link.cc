@@ -9,6 +9,7 @@
 #include "dataserver/main/share_calls.h"
 #include "dataserver/store/state_file.h"
 #include "rpc/base/mutex.h"
+#include "rpc/control/locate_transports.h"
 #include "rpc/control/mds_boot.h"
 
 namespace weft::ds {
@@ -135,7 +136,19 @@ void ControlLink::report(const layout::ObjectId& object, std::uint64_t end, std:
 
 void ControlLink::locate(std::uint32_t ds_id, std::chrono::milliseconds timeout,
                          control::Done<control::Located> done) {
-  call(control::Locate{ds_id}, timeout, std::move(done));
+  if (parts_.config.listen_rdma.empty()) {
+    return call(control::Locate{ds_id}, timeout, std::move(done));
+  }
+  call(control::LocateTransports{ds_id}, timeout,
+       [this, ds_id, timeout,
+        done = std::move(done)](Result<control::LocatedTransports> answer) mutable {
+         if (answer) return done(std::move(answer->all));
+         // A metadata server that does not know the question.
+         if (answer.error() == Errc::kNotSupported) {
+           return call(control::Locate{ds_id}, timeout, std::move(done));
+         }
+         done(pass(answer));
+       });
 }
 
 void ControlLink::copy_missed(const control::CopyMissed& missed, control::Done<void> done) {

@@ -15,6 +15,7 @@
 #include "rpc/nfs4/payload_locator.h"
 #include "rpc/peer/keys.h"
 #include "rpc/session/cluster_session.h"
+#include "rpc/session/preferred_dial.h"
 
 namespace weft::ds {
 
@@ -28,6 +29,10 @@ constexpr std::chrono::milliseconds kWatchdogRound{500};
 constexpr std::size_t kMaxLocal = 16;     // connections of metadata servers on this machine
 constexpr unsigned kTicksForOneMds = 50;  // before the next address is tried
 constexpr unsigned kTicksForRdma = 25;    // before it is looked whether a device came
+// To a partner by RDMA, before it is gone to by TCP; and how often one that had none is asked
+// after.
+constexpr std::chrono::milliseconds kConnectByRdma{1000};
+constexpr std::chrono::milliseconds kLocateEvery{30'000};
 
 // Before a store is made for a server that nobody will reach.
 Result<> can_listen(const DsConfig& config) {
@@ -211,15 +216,42 @@ std::function<bool()> DataServer::out_of_touch() {
   return [&lease = gate_->lease()] { return !lease.in_touch(); };
 }
 
+rpc::Dial DataServer::dial_partner(boost::asio::io_context& context,
+                                   const rpc::control::Located& found,
+                                   std::function<void()> better) {
+  rpc::Dial by_tcp = rpc::dial_addresses(context, pool_, found.addresses, config_.mirror.timeout);
+  if (dialer_ == nullptr || found.rdma.empty()) return by_tcp;
+  // All of them in time for TCP after them.
+  const std::chrono::milliseconds each =
+      std::min(kConnectByRdma, config_.mirror.timeout / 4) / found.rdma.size();
+  std::vector<rpc::Dial> dials;
+  for (const layout::NetAddress& address : found.rdma) {
+    dials.push_back(dialer_->to(context, pool_,
+                                {.ip = layout::ip_text(address), .port = address.port}, {}, each));
+  }
+  rpc::PreferredDialOptions options;
+  options.preferred = rpc::dial_in_turn(std::move(dials));
+  options.other = std::move(by_tcp);
+  options.on_connected = [](const rpc::Channel& channel, bool preferred) {
+    spdlog::info("event=partner_connected peer={} transport={}", channel.peer(),
+                 preferred ? "rdma" : "tcp");
+  };
+  options.on_better = std::move(better);
+  return rpc::preferred_dial(context, std::move(options));
+}
+
 void DataServer::start_mirroring(std::uint64_t boot) {
   MirrorAuthority* authority = &no_partners_;
   if (control_ != nullptr) authority = control_.get();
   LinkConfig link;
   link.owner = "weft-ds-" + to_string(chain_->directory().identity().uuid) + "-mirror";
-  link.make_dial = [this, timeout = config_.mirror.timeout](boost::asio::io_context& context,
-                                                            const auto& addresses) {
-    return rpc::dial_addresses(context, pool_, addresses, timeout);
+  link.make_dial = [this](auto& context, const auto& found, auto better) {
+    return dial_partner(context, found, std::move(better));
   };
+  if (!config_.listen_rdma.empty()) {
+    dialer_ = std::make_unique<rpc::rdma::Dialer>(threads_->threads());
+    link.locate_every = kLocateEvery;
+  }
   RoundLimits reports{.hopeless = out_of_touch()};
   duplicator_ = std::make_unique<Duplicator>(Duplicator::Parts{.store = chain_->store(),
                                                                .keys = keys_,
@@ -524,6 +556,7 @@ MetricsSample DataServer::metrics() const {
   const FileStore* folder = chain_->folder();
   static const rpc::rdma::Counts kNoRdma;
   const rpc::rdma::Counts& rdma = rdma_ == nullptr ? kNoRdma : rdma_->counts();
+  const rpc::rdma::Counts& partners = dialer_ == nullptr ? kNoRdma : dialer_->counts();
   return {.operations = counters_->total(),
           .times = counters_->times(),
           .sessions = sessions_->counts(),
@@ -535,6 +568,10 @@ MetricsSample DataServer::metrics() const {
           .rdma_calls = rdma.calls.load(),
           .rdma_in_bytes = rdma.bytes_in.load(),
           .rdma_out_bytes = rdma.bytes_out.load(),
+          .partner_rdma_connections = partners.connections.load(),
+          .partner_rdma_calls = partners.calls.load(),
+          .partner_rdma_in_bytes = partners.bytes_in.load(),
+          .partner_rdma_out_bytes = partners.bytes_out.load(),
           .lease_waiting = lease_wait_->waiting(),
           .fences = fences_->size(),
           .fence_log_bytes = fences_->log_bytes(),

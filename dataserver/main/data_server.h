@@ -29,6 +29,7 @@
 #include "dataserver/process/watchdog.h"
 #include "dataserver/ring/ring_threads.h"
 #include "rpc/session/session_server.h"
+#include "rpc/transport/rdma/rdma_dialer.h"
 #include "rpc/transport/rdma/rdma_server.h"
 #include "rpc/transport/shm/bulk_channel.h"
 #include "rpc/transport/shm/shm_server.h"
@@ -89,6 +90,9 @@ class DataServer {
   void next_mds();
   [[nodiscard]] std::function<bool()> out_of_touch();
   void start_mirroring(std::uint64_t boot);
+  [[nodiscard]] rpc::Dial dial_partner(boost::asio::io_context& context,
+                                       const rpc::control::Located& found,
+                                       std::function<void()> better);
   [[nodiscard]] Result<> start_metrics();
   [[nodiscard]] rpc::SessionServerOptions session_options() const;
   [[nodiscard]] MetricsSample metrics() const;
@@ -104,6 +108,7 @@ class DataServer {
   std::unique_ptr<FenceTable> fences_;
   StoreState store_state_;  // when it was opened
   std::unique_ptr<RingThreads> threads_;
+  std::unique_ptr<rpc::rdma::Dialer> dialer_;  // to partners; null: no RDMA is configured
   std::unique_ptr<HandleGate> gate_;
   std::unique_ptr<Counters> counters_;
   std::unique_ptr<WritesInFlight> writes_;

@@ -38,6 +38,14 @@ void write_rdma(const MetricsSample& now, Metrics& out) {
   constexpr char kBytesHelp[] = "Bulk data read from clients' memory, and written to it";
   out.counter(kBytes, kBytesHelp, now.rdma_in_bytes, {{"direction", "in"}});
   out.counter(kBytes, kBytesHelp, now.rdma_out_bytes, {{"direction", "out"}});
+  out.gauge("weft_ds_partner_rdma_connections", "Connections to partners by RDMA",
+            now.partner_rdma_connections);
+  out.counter("weft_ds_partner_rdma_calls_total", "Requests to partners by RDMA",
+              now.partner_rdma_calls);
+  constexpr char kPartner[] = "weft_ds_partner_rdma_bytes_total";
+  constexpr char kPartnerHelp[] = "Bulk data from partners and to them, by RDMA";
+  out.counter(kPartner, kPartnerHelp, now.partner_rdma_in_bytes, {{"direction", "in"}});
+  out.counter(kPartner, kPartnerHelp, now.partner_rdma_out_bytes, {{"direction", "out"}});
 }
 
 void write_mirror(const MirrorCounts& now, std::size_t window_bytes, Metrics& out) {

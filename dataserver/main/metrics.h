@@ -10,6 +10,9 @@
 //   weft_ds_rdma_listening, weft_ds_rdma_connections   addresses; now; if RDMA is configured
 //   weft_ds_rdma_calls_total                           requests that came so
 //   weft_ds_rdma_bytes_total{direction="in|out"}       read from and written to clients' memory
+//   weft_ds_partner_rdma_connections                   to partners, now; if RDMA is configured
+//   weft_ds_partner_rdma_calls_total                   requests that went so
+//   weft_ds_partner_rdma_bytes_total{direction}        written and read by partners in our memory
 //   weft_ds_errors_total                               operations answered with an error
 //   weft_ds_handles_refused_total                      forged, foreign, fenced, lacking the right
 //   weft_ds_size_queries_total, weft_ds_size_reports_total
@@ -87,6 +90,10 @@ struct MetricsSample {
   std::uint64_t rdma_calls = 0;
   std::uint64_t rdma_in_bytes = 0;
   std::uint64_t rdma_out_bytes = 0;
+  std::uint64_t partner_rdma_connections = 0;
+  std::uint64_t partner_rdma_calls = 0;
+  std::uint64_t partner_rdma_in_bytes = 0;
+  std::uint64_t partner_rdma_out_bytes = 0;
   std::uint64_t lease_waiting = 0;
   std::uint64_t fences = 0;
   std::uint64_t fence_log_bytes = 0;

@@ -51,7 +51,8 @@ PartnerLink::PartnerLink(IoRing& ring, std::shared_ptr<Partner> partner, MirrorA
       look_timer_(ring.context()),
       probe_timer_(ring.context()),
       hurry_timer_(ring.context()),
-      watch_timer_(ring.context()) {}
+      watch_timer_(ring.context()),
+      locate_timer_(ring.context()) {}
 
 PartnerLink::~PartnerLink() = default;
 
@@ -95,7 +96,7 @@ void PartnerLink::submit(Call call) {
   if (stopped_) return call.done(fail(Errc::kClosed, "shutting down"));
   if (partner_->away) return call.done(fail(Errc::kUnreachable, "the partner is away"));
   // Another thread has found that it was away; with nothing out nothing of this one is in doubt.
-  if (out_.empty() && losses_ != partner_->losses) drop_client();
+  if (out_.empty() && (losses_ != partner_->losses || outdated_)) drop_client();
   if (client_ == nullptr) {
     if (waiting_.size() >= config_.max_waiting) {
       return call.done(fail(Errc::kBusy, "too many wait for the partner's address"));
@@ -178,13 +179,7 @@ void PartnerLink::located(Result<rpc::control::Located> found) {
     for (Call& call : waiting) call.done(std::unexpected(found.error()));
     return;
   }
-  // A new incarnation each time: whatever an earlier one sent is not to be executed any more.
-  ++incarnation_;
-  losses_ = partner_->losses;
-  client_ = std::make_unique<rpc::SessionClient>(
-      ring_.context(), config_.make_dial(ring_.context(), found->addresses),
-      rpc::cluster_session_options(config_.owner + "-" + std::to_string(ring_.index()),
-                                   system_random().u64(), "weft-ds", config_.keys));
+  make_client(*found);
   if (probing_) {
     client_->call({}, {.deadline = config_.timeout, .idempotent = true},
                   [weak = weak_from_this(),
@@ -193,6 +188,49 @@ void PartnerLink::located(Result<rpc::control::Located> found) {
                   });
   }
   for (Call& call : waiting) submit(std::move(call));
+}
+
+void PartnerLink::make_client(const rpc::control::Located& found) {
+  // A new incarnation each time: whatever an earlier one sent is not to be executed any more.
+  ++incarnation_;
+  losses_ = partner_->losses;
+  outdated_ = false;
+  auto better = [weak = weak_from_this(), incarnation = incarnation_] {
+    if (const auto self = weak.lock()) self->renew(incarnation);
+  };
+  client_ = std::make_unique<rpc::SessionClient>(
+      ring_.context(), config_.make_dial(ring_.context(), found, std::move(better)),
+      rpc::cluster_session_options(config_.owner + "-" + std::to_string(ring_.index()),
+                                   system_random().u64(), "weft-ds", config_.keys));
+  if (found.rdma.empty()) begin_relocate();
+}
+
+void PartnerLink::renew(std::uint64_t incarnation) {
+  if (!stopped_ && incarnation == incarnation_ && client_ != nullptr) client_->renew_connections();
+}
+
+void PartnerLink::begin_relocate() {
+  if (config_.locate_every.count() == 0) return;
+  located_calls_ = calls_;
+  arm(locate_timer_, config_.locate_every, &PartnerLink::relocate);
+}
+
+void PartnerLink::relocate() {
+  if (client_ == nullptr || outdated_) return;
+  if (located_calls_ == calls_) return begin_relocate();
+  authority_.locate(partner_->ds_id, config_.timeout,
+                    [weak = weak_from_this(), incarnation = incarnation_,
+                     &ring = ring_](Result<rpc::control::Located> found) {
+                      ring.post([weak, incarnation, found = std::move(found)] {
+                        if (const auto self = weak.lock()) self->relocated(incarnation, found);
+                      });
+                    });
+}
+
+void PartnerLink::relocated(std::uint64_t incarnation, const Result<rpc::control::Located>& found) {
+  if (stopped_ || incarnation != incarnation_ || client_ == nullptr) return;
+  if (!found || found->rdma.empty()) return begin_relocate();
+  outdated_ = true;
 }
 
 void PartnerLink::answered(std::uint64_t incarnation, Result<CompoundResult> result, Done done) {
@@ -320,6 +358,7 @@ void PartnerLink::stop() {
   probe_timer_.cancel();
   hurry_timer_.cancel();
   watch_timer_.cancel();
+  locate_timer_.cancel();
   client_.reset();
   const Error why{Errc::kClosed, "shutting down"};
   auto waiting = std::exchange(waiting_, {});

@@ -18,6 +18,10 @@
 // soon as a call has been out for a moment: what is gone for it (it crashed, or was silent for
 // some seconds) is put away at once, and stays so until the metadata server has it back.
 //
+// The connection is by RDMA where both have it. One that came to be by TCP is made anew, between
+// two requests, when RDMA turns out to work; a session to a partner that gets RDMA, when nothing is
+// out.
+//
 // A patient call is one that a living partner may take long for (COMMIT): it fails when the partner
 // is put away, and while it is out the partner is asked now and then whether it is there. Answers
 // to that question and to patient calls say nothing of writes: a disk may hang under these alone.
@@ -68,14 +72,18 @@ class Partners {
 };
 
 struct LinkConfig {
-  using MakeDial =
-      std::function<rpc::Dial(boost::asio::io_context&, const std::vector<layout::NetAddress>&)>;
+  // `better` may be called later on the thread of the context: a dial would now make a better
+  // connection than the last one did.
+  using MakeDial = std::function<rpc::Dial(boost::asio::io_context&, const rpc::control::Located&,
+                                           std::function<void()> better)>;
   std::string owner;  // of this data server, the same over restarts; each thread adds its number
   std::chrono::milliseconds timeout{4000};  // without an answer from the partner
   std::chrono::milliseconds probe_every{500};
   std::chrono::milliseconds look_after{400};   // a call is out: whether the partner is gone
   std::chrono::milliseconds patience{40'000};  // of a call that is out while others are answered
   std::size_t max_waiting = 4096;              // calls while the address is asked for
+  // How often a partner that had no RDMA, and is used, is asked after; 0: never.
+  std::chrono::milliseconds locate_every{0};
   MakeDial make_dial;
   std::shared_ptr<const rpc::peer::Keyring> keys = nullptr;  // to show that it is a server
 };
@@ -108,6 +116,11 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   void submit(Call call);
   void locate();
   void located(Result<rpc::control::Located> found);
+  void make_client(const rpc::control::Located& found);
+  void renew(std::uint64_t incarnation);
+  void begin_relocate();
+  void relocate();
+  void relocated(std::uint64_t incarnation, const Result<rpc::control::Located>& found);
   void answered(std::uint64_t incarnation, Result<rpc::nfs4::CompoundResult> result, Done done);
   void put_away(const Error& why);
   void drop_client();
@@ -131,10 +144,12 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   MirrorAuthority& authority_;
   const LinkConfig& config_;
   std::unique_ptr<rpc::SessionClient> client_;
-  std::uint64_t incarnation_ = 0;  // counts clients made
-  std::uint64_t losses_ = 0;       // Partner::losses when the client was made
-  std::vector<Call> waiting_;      // for the address
-  std::list<Done> patient_;        // completed by the answer or by fail_patient()
+  std::uint64_t incarnation_ = 0;    // counts clients made
+  std::uint64_t losses_ = 0;         // Partner::losses when the client was made
+  bool outdated_ = false;            // the partner has RDMA now, and had none when it was made
+  std::uint64_t located_calls_ = 0;  // calls made when it was located last
+  std::vector<Call> waiting_;        // for the address
+  std::list<Done> patient_;          // completed by the answer or by fail_patient()
   struct Return {
     Time until;
     std::move_only_function<void()> then;
@@ -158,6 +173,7 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   boost::asio::steady_timer probe_timer_;
   boost::asio::steady_timer hurry_timer_;
   boost::asio::steady_timer watch_timer_;
+  boost::asio::steady_timer locate_timer_;
 };
 
 }  // namespace weft::ds

@@ -30,8 +30,8 @@ class FakeAuthority final : public ds::MirrorAuthority {
               Done<rpc::control::Located> done) override {
     done(rpc::control::Located{
         .state = state,
-        .addresses = {
-            layout::make_address("127.0.0.1", static_cast<std::uint16_t>(ds_id)).value()}});
+        .addresses = {layout::make_address("127.0.0.1", static_cast<std::uint16_t>(ds_id)).value()},
+        .rdma = rdma});
   }
   void copy_missed(const rpc::control::CopyMissed& told, Done<void> done) override {
     asked.push_back(told);
@@ -44,6 +44,7 @@ class FakeAuthority final : public ds::MirrorAuthority {
     for (auto& done : std::exchange(held, {})) done({});
   }
   rpc::control::Located::State state = rpc::control::Located::State::kUp;
+  std::vector<layout::NetAddress> rdma;
   std::vector<rpc::control::CopyMissed> asked;
   std::optional<Errc> error;
   bool hold = false;
@@ -189,7 +190,11 @@ struct MirrorRig {
     link.owner = std::move(owner);
     link.probe_every = probe_every;
     link.look_after = std::chrono::milliseconds(20);
-    link.make_dial = [this](auto&, const auto& addresses) { return dial(addresses.at(0).port); };
+    link.locate_every = locate_every;
+    link.make_dial = [this](auto&, const auto& found, auto /*better*/) {
+      by_rdma = !found.rdma.empty();
+      return dial(found.addresses.at(0).port);
+    };
     return link;
   }
   void cut() {
@@ -333,6 +338,8 @@ struct MirrorRig {
   ds::MirrorOptions options;
   JumpClock clock;  // of the handlers
   std::chrono::milliseconds probe_every{20};
+  std::chrono::milliseconds locate_every{0};
+  bool by_rdma = false;  // what was dialled last had RDMA
   FakeAuthority authority;
   std::map<std::uint32_t, Server> servers;
   rpc::ClientInfo client{.id = 1};

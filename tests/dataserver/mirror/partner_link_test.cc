@@ -60,5 +60,18 @@ TEST_CASE("once a partner is back, no thread goes on with a session of before") 
   CHECK(first.call());
 }
 
+TEST_CASE("a partner that gets RDMA is gone to anew, when nothing is out") {
+  test::MirrorRig rig;
+  rig.locate_every = 10ms;
+  Partners partners;
+  Thread thread(rig, partners, "thread");
+  REQUIRE(thread.call());
+  CHECK_FALSE(rig.by_rdma);
+  rig.authority.rdma = {layout::make_address("127.0.0.1", 20049).value()};
+  // It is asked after only while it is used.
+  REQUIRE(rig.run_until([&] { return thread.call() && rig.by_rdma; }));
+  CHECK(partners.away() == 0);
+}
+
 }  // namespace
 }  // namespace weft::ds
