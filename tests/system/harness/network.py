@@ -98,6 +98,21 @@ class Node:
                 tc("filter", "parent", "1:", "protocol", "ip", "u32", "match", "ip", end,
                    str(port), "0xffff", "flowid", "1:20")
 
+    def drop_port(self, port: int) -> None:
+        """What goes to this port, of TCP or UDP, is lost in both directions, and nothing else.
+        unlimit() ends it."""
+        for namespace, device in ((self.hub, self.port), (self.namespace, "e0")):
+            def tc(*words, at=namespace, of=device):
+                sh("tc", "-n", at, words[0], "add", "dev", of, *words[1:])
+            sh("tc", "-n", namespace, "qdisc", "del", "dev", device, "root", check=False)
+            tc("qdisc", "root", "handle", "1:", "htb", "default", "10")
+            for number in ("10", "20"):
+                tc("class", "parent", "1:", "classid", f"1:{number}", "htb", "rate", "10gbit",
+                   "burst", "256k", "cburst", "256k", "quantum", "60000")
+            tc("qdisc", "parent", "1:20", "handle", "20:", "bfifo", "limit", "1")
+            tc("filter", "parent", "1:", "protocol", "ip", "u32", "match", "ip", "dport",
+               str(port), "0xffff", "flowid", "1:20")
+
     def unlimit(self) -> None:
         for namespace, device in ((self.hub, self.port), (self.namespace, "e0")):
             sh("tc", "-n", namespace, "qdisc", "del", "dev", device, "root", check=False)

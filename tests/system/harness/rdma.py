@@ -16,6 +16,7 @@ from .run import Run, wait_until
 FOLDER = "/run/ds"  # in the machine's memory
 METRICS = f"127.0.0.1:{config.METRICS_PORT}"
 START_S = 240  # machines are emulated
+RDMA_PORT = 4791  # of UDP, where RoCE's packets go
 
 
 class RdmaDataServer:
@@ -27,7 +28,8 @@ class RdmaDataServer:
         self.address = machine.node.address
         self.program = servers.require(paths.data_server_program())
         self.job = None
-        lines = f'name = "{self.name}"\nmetrics = "{METRICS}"\nmemory_limit = "64 MiB"\n'
+        lines = (f'name = "{self.name}"\nfailure_domain = "{self.name}"\n'
+                 f'metrics = "{METRICS}"\nmemory_limit = "64 MiB"\n')
         text = config.lone_data_server(
             FOLDER, [f"{self.address}:{config.NFS_PORT}", f"rdma://{self.address}"],
             f"{cluster.address}:{config.CONTROL_PORT}", lines)
@@ -88,6 +90,12 @@ class RdmaDataServer:
         now = self.metrics()
         return (int(now['weft_ds_rdma_bytes_total{direction="in"}']),
                 int(now['weft_ds_rdma_bytes_total{direction="out"}']))
+
+    def to_partners(self) -> tuple[int, int]:
+        """Connections to partners by RDMA, and bytes that went by them."""
+        now = self.metrics()
+        return (int(now['weft_ds_partner_rdma_connections']),
+                int(now['weft_ds_partner_rdma_bytes_total{direction="out"}']))
 
 
 def start_machines(run: Run, network: Network, kind: str, count: int) -> list[WithRdma]:

@@ -1,0 +1,74 @@
+"""Two data servers that have RDMA, two copies: what one writes at the other goes by RDMA, by TCP
+while that does not get through, and by RDMA again."""
+
+import pytest
+
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.counters import MIB, weft
+from harness.machines import need_kind
+from harness.network import Network
+from harness.rdma import RDMA_PORT, RdmaDataServer, start_machines
+from harness.run import Run, wait_until
+
+pytestmark = pytest.mark.alone  # RDMA by software takes the processors that its machines wait for
+
+SIZE = 8 * MIB
+SLOW_S = 300  # machines are emulated
+
+
+class Pair:
+    """The client has no RDMA: all there is by RDMA is between the data servers."""
+
+    def __init__(self, run: Run, kind: str):
+        network = Network(run)
+        self.cluster = Cluster(run, network,
+                               Options(data_servers=0, extra={"Copies": "2", "Inline": "0"}))
+        self.client = start_client(run, network, "uml61")
+        self.servers = []
+        for number, machine in enumerate(start_machines(run, network, kind, 2), 1):
+            machine.add_device()
+            self.servers.append(RdmaDataServer(run, self.cluster, machine, number))
+            self.servers[-1].start()
+        for server in self.servers:
+            server.wait_told(rdma=True)
+        self.client.mount(self.cluster.address, self.cluster.path, timeout_s=SLOW_S)
+
+    def write(self, name: str, size: int = SIZE) -> int:
+        """A file that comes back as it was, with both copies current. Returns what of it went
+        between the servers by RDMA."""
+        before = self.to_partners()[1]
+        self.client.run(f"set -e\ncd /mnt/nfs\n"
+                        f"head -c {size} /dev/urandom > /tmp/{name}\n"
+                        f"cp /tmp/{name} {name}\nsync {name}\nweft-drop-caches\n"
+                        f"cmp /tmp/{name} {name}\nrm /tmp/{name}", timeout_s=SLOW_S)
+        wait_until(lambda: self.current(name), SLOW_S, f"both copies of {name}", 0.5)
+        return self.to_partners()[1] - before
+
+    def current(self, name: str) -> bool:
+        layout = weft(self.cluster, "layout", "show", f"{self.cluster.path}/{name}")
+        return all(copy["state"] == "current"
+                   for stripe in layout["stripes"] for copy in stripe["copies"])
+
+    def to_partners(self) -> tuple[int, int]:
+        both = [server.to_partners() for server in self.servers]
+        return sum(one[0] for one in both), sum(one[1] for one in both)
+
+
+@pytest.mark.faults
+def test_copies_go_by_rdma_while_it_gets_through(run):
+    need_kind("uml612")
+    pair = Pair(run, "uml612")
+    assert pair.write("by-rdma") >= SIZE
+    assert pair.to_partners()[0] > 0
+
+    node = pair.servers[1].machine.node
+    node.drop_port(RDMA_PORT)
+    pair.write("by-tcp")
+    wait_until(lambda: pair.to_partners()[0] == 0, SLOW_S, "no connection by RDMA")
+    assert pair.write("by-tcp-alone") == 0
+
+    node.unlimit()
+    # It is tried every 30 s.
+    wait_until(lambda: pair.write("again", MIB) >= MIB, SLOW_S, "bytes by RDMA again", 2)
+    assert pair.write("by-rdma-again") >= SIZE
