@@ -52,7 +52,7 @@ class OpenOrder {
   [[nodiscard]] std::vector<FileId> observe(const Opened& opened);
 
  private:
-  static constexpr std::size_t kStreams = 4096;
+  static constexpr std::size_t kStreams = 1024;   // with at most 130 names each
   static constexpr std::size_t kLearnt = 65'536;  // files; about 100 bytes each
   static constexpr unsigned kSure = 2;
   static constexpr unsigned kMostMisses = 6;
