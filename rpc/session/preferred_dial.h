@@ -1,12 +1,12 @@
 // Connections by the better of two transports, for sessions between servers: RDMA, where both have
 // it, and TCP else.
 //
-// It tries the preferred one first, and where that does not come about, the other; the other first
-// if the last connection by the preferred one did not last kProven: it may be one that is made and
-// then carries nothing. As long as the
-// last connection is by the other one, it tries the preferred one again now and then; when that has
-// come about it keeps the connection, and says so: whoever is told makes its connections anew when
-// that disturbs nothing (SessionClient::renew_connections()), and gets it.
+// It tries the preferred one first, and where that does not come about, the other. It tries the
+// other first if the last connection by the preferred one did not last kProven: such a one may be
+// made and then carry nothing. As long as the last connection is by the other one, it tries the
+// preferred one again now and then. When that has come about it keeps the connection, and says so:
+// whoever is told makes its connections anew when that disturbs nothing
+// (SessionClient::renew_connections()), and gets it.
 //
 // Threading: one I/O thread. Ownership: dial() holds it; with the last copy of that it is gone, and
 // with it what it tries. Nothing is called then any more.

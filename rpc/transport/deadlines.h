@@ -1,11 +1,13 @@
-// How often a channel looks whether one of its deadlines is over.
+// A channel's deadlines: how often it looks whether one is over, and whether it is.
 //
-// Threading: a pure function.
+// Threading: pure functions.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <initializer_list>
+
+#include "rpc/base/clock.h"
 
 namespace weft::rpc {
 
@@ -20,6 +22,12 @@ constexpr std::chrono::milliseconds kLongestTick{1000};
     if (deadline.count() > 0) shortest = std::min(shortest, deadline);
   }
   return std::clamp(shortest / 8, std::chrono::milliseconds{5}, kLongestTick);
+}
+
+// Whether what has been so since `since` has been so for longer than that; the epoch is not so.
+[[nodiscard]] inline bool is_over(TimePoint since, std::chrono::milliseconds deadline,
+                                  TimePoint now) {
+  return since != TimePoint{} && now - since > deadline;
 }
 
 }  // namespace weft::rpc

@@ -346,7 +346,7 @@ bool TcpChannel::crawls(TimePoint now) {
 void TcpChannel::tick() {
   const auto now = clock_.tick();
   const auto beyond = [now](TimePoint since, Milliseconds deadline) {
-    return since != TimePoint{} && now - since > deadline;
+    return is_over(since, deadline, now);
   };
   if (queue_.empty() || queue_.sent() != sent_at_tick_) {
     stalled_since_ = {};

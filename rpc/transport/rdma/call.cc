@@ -8,13 +8,6 @@
 namespace weft::rpc::rdma {
 namespace {
 
-constexpr std::size_t kLeastMessage = 8;  // an RPC message's number and its direction
-
-std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
-  xdr::Decoder in(bytes.subspan(at, 4));
-  return in.u32();
-}
-
 Segment segment_of(const Buffer& memory, std::uint32_t handle) {
   return {.handle = handle,
           .length = static_cast<std::uint32_t>(memory.size()),
@@ -108,8 +101,7 @@ Result<OutgoingCall> make_call(std::uint32_t credits, const Message& message,
                                const QueuePair& queue_pair, BufferPool& stage) {
   const std::uint32_t handle = queue_pair.exposed().handle;
   const std::size_t most = queue_pair.max_send_bytes();
-  xdr::Decoder number(message.bytes().bytes());
-  Start start{.xid = number.u32(), .credits = credits};
+  Start start{.xid = word_at(message.bytes().bytes(), 0), .credits = credits};
   Draft draft;
   if (auto brought = bring_places(draft, message, handle, stage); !brought) return pass(brought);
   // With several payloads it could not be told which one is the chunk's.

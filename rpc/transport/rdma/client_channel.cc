@@ -18,12 +18,8 @@ using boost::system::error_code;
 using Milliseconds = CallLimits::Milliseconds;
 
 constexpr Milliseconds kStarvedTick{5};
-constexpr std::size_t kLeastMessage = 8;  // an RPC message's number and its direction
 
-std::uint32_t number_of(const Message& message) {
-  xdr::Decoder in(message.bytes().bytes());
-  return in.u32();
-}
+std::uint32_t number_of(const Message& message) { return word_at(message.bytes().bytes(), 0); }
 
 std::shared_ptr<Arena> arena_of(const Exposed& exposed) {
   WEFT_ASSERT(exposed.memory != nullptr);
@@ -310,7 +306,7 @@ void ClientChannel::start_timer() {
 
 std::optional<Error> ClientChannel::late(TimePoint now) const {
   const auto beyond = [now](TimePoint since, Milliseconds deadline) {
-    return since != TimePoint{} && now - since > deadline;
+    return is_over(since, deadline, now);
   };
   if (state_ == State::kFlushing) {
     if (!beyond(closing_since_, limits_.drain_deadline)) return std::nullopt;

@@ -25,6 +25,13 @@ constexpr std::uint32_t kVersion = 1;
 constexpr std::uint16_t kPort = 20049;  // where NFS servers listen (RFC 8267 section 6)
 // What each side takes inline from one that did not say more (RFC 8166 section 3.3.2).
 constexpr std::size_t kLeastInline = 1024;
+constexpr std::size_t kLeastMessage = 8;  // an RPC message's number and its direction
+
+// The word at this place of an RPC message: its number at 0. Precondition: it is there.
+[[nodiscard]] inline std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
+  xdr::Decoder in(bytes.subspan(at, 4));
+  return in.u32();
+}
 
 // Of one header. A requester has at most one Read chunk for a call that is inline, and one more if
 // the call comes in a chunk itself; NFS version 4 has one Write chunk for each READ, and a client

@@ -21,12 +21,6 @@ namespace {
 using boost::system::error_code;
 
 constexpr Milliseconds kStarvedTick{5};
-constexpr std::size_t kLeastMessage = 8;  // an RPC message's number and its direction
-
-std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
-  xdr::Decoder in(bytes.subspan(at, 4));
-  return in.u32();
-}
 
 class ServerChannel final : public Channel,
                             public QueuePairUser,
@@ -495,7 +489,7 @@ void ServerChannel::start_timer() {
 
 std::optional<Error> ServerChannel::late(TimePoint now) const {
   const auto beyond = [now](TimePoint since, Milliseconds deadline) {
-    return since != TimePoint{} && now - since > deadline;
+    return is_over(since, deadline, now);
   };
   if (state_ == State::kFlushing) {
     if (!beyond(closing_since_, limits_.drain_deadline)) return std::nullopt;
