@@ -75,7 +75,9 @@ void Prefetcher::tell(std::uint32_t ds_id, std::vector<control::Range> ranges) {
   }
   parts_.servers.call(ds_id, control::Prefetch{std::move(ranges)},
                       [willing = willing_, ds_id](const Result<>& done) {
-                        willing->note(ds_id, done.has_value());
+                        // One that did not answer in time still wants to know what it wanted.
+                        const bool refused = !done && done.error() == Errc::kNotSupported;
+                        if (done || refused) willing->note(ds_id, !refused);
                       });
 }
 

@@ -1,7 +1,8 @@
 // Which files come after one in its directory: what a client that goes through the directory opens
 // next.
 //
-// Threading: any. What is read may change at once, and holds nothing: it is for guesses.
+// Threading: any thread. Nothing is locked, so what is returned may be outdated at once: it is for
+// guesses.
 #pragma once
 
 #include <cstddef>

@@ -172,6 +172,7 @@ bool Mover::turn() {
   bool more = round.under_way.moves > 0;
   bool evening = false;
   const auto begin = [&] {
+    if (is_stopping()) return;
     for (const std::uint32_t ds_id : leaving) more = leave(ds_id, round) || more;
     evening = even_out(round);
   };

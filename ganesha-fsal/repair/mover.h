@@ -256,8 +256,7 @@ class Mover {
   [[nodiscard]] bool full(const Round& round, std::uint32_t to) const;
   // mover_steps.cc: the steps of moves
   [[nodiscard]] Steps due() const;
-  // The steps themselves, of files that nothing else here has to do with meanwhile. On any thread:
-  // of the round, it has what does not change.
+  // Takes them, beside what begins: it reads of the round and of this what that does not change.
   void take(Steps& steps, const Round& round);
   void put_down(const Steps& steps);
   void fence_those_that_left(std::vector<Steps::Step>& steps) const;
@@ -277,7 +276,8 @@ class Mover {
                              std::vector<Chosen>& chosen);
   [[nodiscard]] Result<std::uint32_t> successor(const layout::LayoutMap& map, std::uint64_t bytes,
                                                 std::uint32_t from, const Round& round) const;
-  // Returns those that did not: for now, if `begun` is no error.
+  // Returns those that did not begin. `begun` has the error, but of those that could not go
+  // directly: they begin as any file the next time.
   std::vector<Chosen> begin_all(std::vector<Chosen> chosen, std::uint32_t from, Round& round);
   [[nodiscard]] static bool is_overtaken(const Error& error);
   [[nodiscard]] Result<std::optional<Move>> add(const Chosen& chosen, std::uint32_t from,
