@@ -297,12 +297,13 @@ LoadOptions load_options(const DsConfig& config) {
 
 bool reads_ahead(const DsConfig& config, bool turns) {
   const bool elsewhere = config.target || !config.parity.empty();
-  // Around the page cache, and without a cache of its own, it would be read twice.
+  // Around the page cache, and without a cache of its own, it would be read twice. Segments keep
+  // what they are made of, and nothing else.
   const bool direct = !elsewhere && config.store.mode == IoMode::kDirect;
   const bool emulated = config.emulated_disk.on();
   const bool forgets = (direct && !emulated) || (emulated && config.emulated_disk.memory == 0);
   if (config.prefetch == ReadsAhead::kOff) return false;
-  if (forgets && config.cache_bytes == 0 && !config.segments.on()) return false;
+  if (forgets && config.cache_bytes == 0) return false;
   if (config.prefetch == ReadsAhead::kOn) return true;
   return !elsewhere && (turns || emulated);
 }

@@ -222,6 +222,8 @@ TEST_CASE("what is expected is read ahead where the disk turns, unless it is sai
   CHECK(reads_ahead(config, false));
   config.store.mode = IoMode::kDirect;
   CHECK_FALSE(reads_ahead(config, true));  // it would be forgotten
+  config.segments.size = 1 << 30;
+  CHECK_FALSE(reads_ahead(config, true));  // so it would
   config.cache_bytes = 1 << 20;
   CHECK(reads_ahead(config, false));
   with("off");
