@@ -69,6 +69,6 @@ def test_copies_go_by_rdma_while_it_gets_through(run):
     assert pair.write("by-tcp-alone") == 0
 
     node.unlimit()
-    # It is tried every 30 s.
-    wait_until(lambda: pair.write("again", MIB) >= MIB, SLOW_S, "bytes by RDMA again", 2)
-    assert pair.write("by-rdma-again") >= SIZE
+    # Each server tries it every 30 s, by itself; either may be the one that writes at the other.
+    wait_until(lambda: pair.write("by-rdma-again") >= SIZE, SLOW_S, "bytes by RDMA again", 2)
+    assert pair.to_partners()[0] > 0
