@@ -325,8 +325,8 @@ Result<> check_config(const DsConfig& config, bool standalone) {
   }
   if (config.checksums && (config.target || !config.parity.empty())) {
     return fail(Errc::kInvalid,
-                "store.checksums is for objects in the folder of store.path: not with "
-                "store.target, nor with store.parity, which has checksums of its own");
+                "store.checksums is for objects in the folder of store.path: with store.target set "
+                "it at the target, and store.parity has checksums of its own");
   }
   if (auto segments = check_segments(config); !segments) return segments;
   const bool kernel_caches = !config.target && config.parity.empty() &&

@@ -10,6 +10,7 @@
 #include "dataserver/main/addresses.h"
 #include "dataserver/segments/segment_metrics.h"
 #include "dataserver/store/cache_metrics.h"
+#include "dataserver/sums/sum_metrics.h"
 #include "rpc/base/clock.h"
 #include "rpc/base/listen_trouble.h"
 #include "rpc/nfs4/payload_locator.h"
@@ -202,7 +203,9 @@ Result<> DataServer::start_metrics() {
     write_metrics(metrics(), out);
     if (const TargetView* target = chain_->target()) write_target_metrics(*target, out);
     if (const ParityView* parity = chain_->parity()) write_parity_metrics(*parity, out);
-    if (const SumView* checksums = chain_->checksums()) write_checksum_metrics(*checksums, out);
+    if (const SumView* checksums = chain_->checksums()) {
+      write_checksum_metrics(SumCounts{} += *checksums, "weft_ds", out);
+    }
     if (const SegmentTable* segments = chain_->segments()) write_segment_metrics(*segments, out);
     if (const CacheView* cache = chain_->cache()) write_cache_metrics(*cache, "weft_ds", out);
   });

@@ -7,6 +7,7 @@
 #include <future>
 
 #include "dataserver/store/disk.h"
+#include "dataserver/sums/folder_sums.h"
 
 namespace weft::ds {
 
@@ -39,18 +40,13 @@ Result<std::unique_ptr<StoreChain>> FolderChain::open(const DsConfig& config, Bu
     chain->emulated_ =
         std::make_unique<EmulatedStore>(*chain->file_, *chain->disk_, system_clock());
   }
-  if (auto opened = chain->open_checksums(config, pool); !opened) return pass(opened);
+  if (config.checksums) {
+    chain->summed_ =
+        std::make_unique<SummedStore>(chain->disk_store(), pool, SummedStore::Options{});
+  }
   if (auto opened = chain->open_segments(config, pool); !opened) return pass(opened);
   chain->begin_caching();
   return chain;
-}
-
-Result<> FolderChain::open_checksums(const DsConfig& config, BufferPool& pool) {
-  if (!config.checksums) return {};
-  // Before there is one: from now on nothing may change objects that knows of none.
-  if (auto marked = file_->directory().mark_checksums(true); !marked) return marked;
-  summed_ = std::make_unique<SummedStore>(disk_store(), pool, SummedStore::Options{});
-  return {};
 }
 
 Result<> FolderChain::open_segments(const DsConfig& config, BufferPool& pool) {
@@ -98,28 +94,10 @@ Result<> FolderChain::open_segments(const DsConfig& config, BufferPool& pool) {
   return {};
 }
 
-// Those of a store that is to have none are removed: they would not know of what changes.
-Result<> FolderChain::begin_checksums(IoRing& ring) {
-  if (summed_ == nullptr && !directory().identity().checksums) return {};
-  auto begun = std::make_shared<std::promise<Result<>>>();
-  auto over = begun->get_future();
-  ring.post([this, begun] {
-    const auto done = [begun](Result<> result) { begun->set_value(std::move(result)); };
-    if (summed_ != nullptr) return summed_->open(done);
-    SummedStore::remove_all(disk_store(), done);
-  });
-  if (auto result = over.get(); !result) {
-    return fail(result.error().code,
-                "the checksums cannot be listed, nor removed: " + result.error().describe());
-  }
-  if (summed_ == nullptr) return directory().mark_checksums(false);
-  summed_->start(ring);
-  return {};
-}
-
 Result<> FolderChain::connect(std::shared_ptr<const rpc::peer::Keyring> /*keys*/,
                               std::vector<IoRing*> rings) {
-  if (auto begun = begin_checksums(*rings.front()); !begun) return begun;
+  auto begun = begin_checksums(summed_.get(), disk_store(), directory(), *rings.front());
+  if (!begun) return begun;
   if (segments_ == nullptr) return {};
   // Nothing is served before it is known which segments there are: a change must find its own.
   auto opened = std::make_shared<std::promise<Result<>>>();

@@ -40,9 +40,7 @@ class FolderChain final : public StoreChain {
 
  private:
   using StoreChain::StoreChain;
-  [[nodiscard]] Result<> open_checksums(const DsConfig& config, BufferPool& pool);
   [[nodiscard]] Result<> open_segments(const DsConfig& config, BufferPool& pool);
-  [[nodiscard]] Result<> begin_checksums(IoRing& ring);
   // The folder's objects, on the disk that is emulated if there is one.
   [[nodiscard]] Store& disk_store();
   // And checked, if they are.

@@ -132,19 +132,6 @@ void write_parity_metrics(const ParityView& parity, Metrics& out) {
   write_scrub_metrics(parity.scrub, out);
 }
 
-void write_checksum_metrics(const SumView& checksums, Metrics& out) {
-  out.counter("weft_ds_checksum_bad_blocks_total",
-              "Reads and writes that met a block that is not what its checksum is of",
-              checksums.bad_blocks.load());
-  out.counter("weft_ds_checksum_checked_blocks_total", "Blocks read that were checked",
-              checksums.checked_blocks.load());
-  out.counter("weft_ds_checksum_unknown_blocks_total",
-              "Blocks read whose checksum is not known, or not known yet",
-              checksums.unknown_blocks.load());
-  out.counter("weft_ds_checksum_sealed_blocks_total", "Checksums made of what was written",
-              checksums.sealed_blocks.load());
-}
-
 void write_metrics(const MetricsSample& now, Metrics& out) {
   write_operations(now.operations, out);
   write_times(now.times, out);

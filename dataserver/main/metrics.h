@@ -108,7 +108,6 @@ struct MetricsSample {
 };
 
 void write_target_metrics(const TargetView& target, Metrics& out);
-void write_checksum_metrics(const SumView& checksums, Metrics& out);
 void write_parity_metrics(const ParityView& parity, Metrics& out);
 void write_metrics(const MetricsSample& now, Metrics& out);
 

@@ -44,6 +44,8 @@ SummedStore::SummedStore(Store& beneath, BufferPool& pool, Options options)
 
 // --- Which objects there are ---------------------------------------------------------------------
 
+bool SummedStore::may_have(const Object& object) { return !is_sums(object); }
+
 void SummedStore::open(Done<void> done) { spawn(kept_.open(), std::move(done)); }
 
 void SummedStore::remove_all(Store& beneath, Done<void> done) {

@@ -70,6 +70,9 @@ class SummedStore final : public Store {
   };
   SummedStore(Store& beneath, BufferPool& pool, Options options);
 
+  // False of what is in the place of checksums, as those that a parity group keeps at its members.
+  [[nodiscard]] static bool may_have(const layout::ObjectId& object);
+
   // Before anything else. How many objects there are without those of checksums.
   void open(Done<void> done);
   // Removes all checksums that a store has, which has them no more then.
@@ -82,6 +85,8 @@ class SummedStore final : public Store {
   // A second has passed.
   void poll() { sealer_.poll(); }
   [[nodiscard]] const SumView& view() const { return view_; }
+  // Objects that have checksums.
+  [[nodiscard]] std::uint64_t kept_objects() const { return kept_.objects(); }
 
   void note_read(std::uint64_t client, const layout::ObjectId& object, std::uint64_t offset,
                  std::uint32_t count) override {

@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "dataserver/sums/folder_sums.h"
+
 namespace weft::ds {
 
-Spaces::Spaces(FileStoreOptions base, std::size_t max_spaces, BufferPool& pool,
-               const EmulatedDiskOptions& emulated, std::unique_ptr<BlockCache> cache)
-    : base_(std::move(base)), max_spaces_(max_spaces), pool_(pool), cache_(std::move(cache)) {
-  if (emulated.on()) disk_ = std::make_unique<EmulatedDisk>(emulated, system_clock());
+Spaces::Spaces(Options options, BufferPool& pool, std::unique_ptr<BlockCache> cache)
+    : options_(std::move(options)), pool_(pool), cache_(std::move(cache)) {
+  if (!options_.emulated.on()) return;
+  disk_ = std::make_unique<EmulatedDisk>(options_.emulated, system_clock());
 }
 
 Spaces::~Spaces() { worker_.join(); }
@@ -21,46 +23,70 @@ Spaces::~Spaces() { worker_.join(); }
 OpenSpace Spaces::Space::get() const {
   Store* disk = store.get();
   if (emulated != nullptr) disk = emulated.get();
+  if (summed != nullptr) disk = summed.get();
   return {.store = cached != nullptr ? cached.get() : disk,
           .disk = disk,
-          .uuid = store->identity().uuid};
+          .uuid = store->identity().uuid,
+          .checked = summed != nullptr};
 }
 
 void Spaces::find(const Uuid& space, Store::Done<OpenSpace> done) {
   IoRing* ring = IoRing::current();
   boost::asio::post(worker_, [this, space, ring, done = std::move(done)]() mutable {
-    auto store = open(space);
+    auto store = open(space, *ring);
     ring->post(
         [store = std::move(store), done = std::move(done)]() mutable { done(std::move(store)); });
   });
 }
 
-Result<OpenSpace> Spaces::open(const Uuid& space) {
+Result<OpenSpace> Spaces::open(const Uuid& space, IoRing& ring) {
   {
     const MutexLock lock(mutex_);
     const auto found = stores_.find(space);
     if (found != stores_.end()) return found->second.get();
-    if (stores_.size() >= max_spaces_) return fail(Errc::kBusy, "too many data servers");
+    if (stores_.size() >= options_.max_spaces) return fail(Errc::kBusy, "too many data servers");
   }
-  if (base_.create && ::mkdir(base_.path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return fail_errno(errno, "make " + base_.path);
+  auto opened = make(space, ring);
+  if (!opened) return pass(opened);
+  const MutexLock lock(mutex_);
+  return stores_.emplace(space, std::move(*opened)).first->second.get();
+}
+
+Result<Spaces::Space> Spaces::make(const Uuid& space, IoRing& ring) {
+  FileStoreOptions options = options_.base;
+  if (options.create && ::mkdir(options.path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return fail_errno(errno, "make " + options.path);
   }
-  FileStoreOptions options = base_;
   options.path += "/" + to_string(space);
   if (cache_ != nullptr) options.zero_copy_min_bytes = SIZE_MAX;  // a cache wants the bytes
   auto store = FileStore::open(std::move(options), pool_);
   if (!store) return pass(store);
-  spdlog::info("event=space_open space={} clean={}", to_string(space),
-               (*store)->directory().was_clean());
-  Space opened{std::move(*store), nullptr, nullptr};
+  StoreDirectory& directory = (*store)->directory();
+  spdlog::info("event=space_open space={} clean={}", to_string(space), directory.was_clean());
+  Space opened{.store = std::move(*store), .emulated = {}, .summed = {}, .cached = {}};
   if (disk_ != nullptr) {
     opened.emulated = std::make_unique<EmulatedStore>(*opened.store, *disk_, system_clock());
+  }
+  Store& objects = *opened.get().disk;
+  if (options_.checksums) {
+    opened.summed = std::make_unique<SummedStore>(objects, pool_, SummedStore::Options{});
+  }
+  if (auto begun = begin_checksums(opened.summed.get(), objects, directory, ring); !begun) {
+    opened.summed.reset();
+    static_cast<void>(opened.store->close());
+    return pass(begun);
   }
   if (cache_ != nullptr) {
     opened.cached = std::make_unique<CachedStore>(*opened.get().disk, *cache_);
   }
+  return opened;
+}
+
+void Spaces::stop() {
   const MutexLock lock(mutex_);
-  return stores_.emplace(space, std::move(opened)).first->second.get();
+  for (const auto& [space, one] : stores_) {
+    if (one.summed != nullptr) one.summed->stop();
+  }
 }
 
 Result<> Spaces::close() {
@@ -72,6 +98,7 @@ Result<> Spaces::close() {
     stores.swap(stores_);
   }
   for (auto& [space, one] : stores) {
+    one.summed.reset();
     if (auto closed = one.store->close(); !closed && result) result = std::move(closed);
   }
   return result;
@@ -88,13 +115,13 @@ void Spaces::disk_failed(const Error& why) {
 }
 
 Result<StoreStat> Spaces::usage() const {
-  std::vector<const FileStore*> stores;  // open until close()
+  std::vector<const Store*> stores;  // open until close()
   {
     const MutexLock lock(mutex_);
-    for (const auto& [space, one] : stores_) stores.push_back(one.store.get());
+    for (const auto& [space, one] : stores_) stores.push_back(one.get().disk);
   }
   StoreStat sum;
-  for (const FileStore* store : stores) {
+  for (const Store* store : stores) {
     auto usage = store->usage();
     if (!usage) return usage;
     sum.capacity_bytes = usage->capacity_bytes;  // they are on one file system
@@ -108,8 +135,17 @@ bool Spaces::workers_idle() const {
   const MutexLock lock(mutex_);
   for (const auto& [space, one] : stores_) {
     if (!one.store->workers_idle()) return false;
+    if (one.summed != nullptr && !one.summed->idle()) return false;
   }
   return true;
+}
+
+std::optional<SumCounts> Spaces::checksums() const {
+  if (!options_.checksums) return {};
+  SumCounts sum;
+  const MutexLock lock(mutex_);
+  for (const auto& [space, one] : stores_) sum += one.summed->view();
+  return sum;
 }
 
 }  // namespace weft::ds

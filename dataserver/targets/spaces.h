@@ -7,22 +7,29 @@
 // share a target must not share its objects: each has a name space. A space is made when its data
 // server comes for the first time, and opened when it is asked for, on a worker; it stays open.
 //
+// With checksums (dataserver/sums) each space keeps them, in the place where parity groups keep
+// theirs: the stores of parity groups' data servers are refused then.
+//
 // All spaces share one cache, if there is one. Nobody but the space's data server, whose earlier
 // operations have ended, changes what is in its store (target_server.h).
 //
 // Threading: find() from any I/O thread that has an IoRing; its completion comes on that thread.
-// close() from one thread, when no operation is in flight and none will come, usage() neither. No
+// stop() and close() from one thread; close() when no operation is in flight and none will come,
+// usage() neither. No
 // mutex is held while a store is opened, closed or asked.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "dataserver/store/cached_store.h"
 #include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
+#include "dataserver/sums/sum_view.h"
+#include "dataserver/sums/summed_store.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::ds {
@@ -31,18 +38,26 @@ struct OpenSpace {
   Store* store = nullptr;
   Store* disk = nullptr;  // what is beneath its cache; the same store without one
   Uuid uuid{};            // of the store
+  bool checked = false;   // by checksums
 };
 
 class Spaces {
  public:
-  // `base` is how each store is opened; its path is the root, which must exist unless base.create.
-  // With `emulated` on, all spaces are on one emulated disk. `cache`: null, none.
-  Spaces(FileStoreOptions base, std::size_t max_spaces, BufferPool& pool,
-         const EmulatedDiskOptions& emulated = {}, std::unique_ptr<BlockCache> cache = nullptr);
+  struct Options {
+    FileStoreOptions base;  // of each store; its path is the root, which exists unless base.create
+    std::size_t max_spaces = 0;
+    bool checksums = false;
+    EmulatedDiskOptions emulated{};  // one disk for all spaces, if it is on
+  };
+  // `cache`: null, none.
+  Spaces(Options options, BufferPool& pool, std::unique_ptr<BlockCache> cache);
   ~Spaces();
 
-  // kBusy beyond max_spaces, or when another process has the store; errors of FileStore::open().
+  // kBusy beyond max_spaces, or when another process has the store; errors of FileStore::open() and
+  // begin_checksums().
   void find(const Uuid& space, Store::Done<OpenSpace> done);
+  // Nothing is done in the background any more. Before the I/O threads end.
+  void stop();
   // Closes all clean; the first error.
   [[nodiscard]] Result<> close();
 
@@ -55,18 +70,22 @@ class Spaces {
   [[nodiscard]] const CacheView* cache() const {
     return cache_ == nullptr ? nullptr : &cache_->view();
   }
+  // Of all spaces together; nullopt without checksums.
+  [[nodiscard]] std::optional<SumCounts> checksums() const;
 
  private:
   struct Space {
     std::unique_ptr<FileStore> store;
     std::unique_ptr<EmulatedStore> emulated;  // over it; null without an emulated disk
-    std::unique_ptr<CachedStore> cached;      // over these; null without a cache
+    std::unique_ptr<SummedStore> summed;      // over these; null without checksums
+    std::unique_ptr<CachedStore> cached;      // over all that; null without a cache
     [[nodiscard]] OpenSpace get() const;
   };
-  [[nodiscard]] Result<OpenSpace> open(const Uuid& space);
+  // Waits for the disk, and for work that it gives to the ring.
+  [[nodiscard]] Result<OpenSpace> open(const Uuid& space, IoRing& ring);
+  [[nodiscard]] Result<Space> make(const Uuid& space, IoRing& ring);
 
-  const FileStoreOptions base_;
-  const std::size_t max_spaces_;
+  const Options options_;
   BufferPool& pool_;
   std::unique_ptr<EmulatedDisk> disk_;
   const std::unique_ptr<BlockCache> cache_;

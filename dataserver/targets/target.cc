@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "dataserver/store/cache_metrics.h"
+#include "dataserver/sums/sum_metrics.h"
 
 namespace weft::ds {
 
@@ -67,8 +68,11 @@ Result<> Target::start(std::function<void()> on_alive) {
     if (!made) return pass(made);
     cache = std::move(*made);
   }
-  spaces_ = std::make_unique<Spaces>(config_.store, config_.max_spaces, pool_,
-                                     config_.emulated_disk, std::move(cache));
+  spaces_ = std::make_unique<Spaces>(Spaces::Options{.base = config_.store,
+                                                     .max_spaces = config_.max_spaces,
+                                                     .checksums = config_.checksums,
+                                                     .emulated = config_.emulated_disk},
+                                     pool_, std::move(cache));
   if (config_.emulated_disk.on()) {
     spdlog::warn("event=emulated_disk note=\"answers are late on purpose, for a benchmark\"");
   }
@@ -176,6 +180,7 @@ Result<> Target::stop() {
   for (const auto& listener : listeners_) listener->stop();
   metrics_.reset();
   const bool ended = server_ == nullptr || server_->stop(config_.drain + kQuiet);
+  if (spaces_ != nullptr) spaces_->stop();
   const auto idle = [this] { return spaces_->workers_idle(); };
   if (threads_ != nullptr && (!ended || !threads_->wait_until_quiet(idle, kQuiet))) {
     spdlog::error("event=stop clean=false reason=\"requests did not end in time\"");
@@ -229,6 +234,9 @@ void Target::write_metrics(Metrics& out) {
   out.gauge("weft_target_store_objects", "Objects in all stores", usage.objects);
   if (const CacheView* cache = spaces_->cache()) {
     write_cache_metrics(*cache, "weft_target", out);
+  }
+  if (const auto checksums = spaces_->checksums()) {
+    write_checksum_metrics(*checksums, "weft_target", out);
   }
   const layout::ServerLoad load =
       load_->sample({.streams = {}, .network = {.in = now.write_bytes, .out = now.read_bytes}});

@@ -16,7 +16,8 @@
 //   weft_target_spaces, weft_target_memory_bytes, weft_target_store_capacity_bytes,
 //   weft_target_store_free_bytes, weft_target_store_objects, weft_target_cpu_busy_ratio (mean of
 //   the processors), weft_target_run_queue, weft_target_disk_bytes_per_second; with a cache
-//   weft_target_cache_* (store/cache_metrics.h)
+//   weft_target_cache_* (store/cache_metrics.h), with checksums weft_target_checksum_*
+//   (sums/sum_metrics.h)
 //
 // A disk that hangs (stall_watch.h): data servers are told that it fails, and connections by TCP
 // end, and are refused, until it answers. Those by shared memory stay: what their end says of the
@@ -64,6 +65,8 @@ class Target {
   [[nodiscard]] TargetCounts counts() const { return server_->counts(); }
   // Null without a cache.
   [[nodiscard]] const CacheView* cache() const { return spaces_->cache(); }
+  // Nullopt without checksums.
+  [[nodiscard]] std::optional<SumCounts> checksums() const { return spaces_->checksums(); }
 
  private:
   explicit Target(TargetConfig config)

@@ -73,6 +73,7 @@ std::vector<TomlField> target_config_fields(TargetConfig& config, ReadAddress re
       mode_field("store.mode", config.store.mode),
       number_field("store.max_open_files", config.store.max_open_files, 64, 1'000'000),
       number_field("store.worker_threads", config.store.worker_threads, 1, 64),
+      flag_field("store.checksums", config.checksums),
       number_field("store.disk_patience_seconds", config.disk_patience, 2, 3600),
       cache_size_field("cache.size", config.cache_bytes),
       text_field("cluster.key_file", config.key_file),

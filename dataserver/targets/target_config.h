@@ -36,10 +36,11 @@ struct TargetConfig {
   std::string log_level = "info";
   std::optional<layout::NetAddress> metrics;  // Prometheus text over HTTP
 
-  // [store]: path, create, mode, max_open_files, worker_threads, disk_patience_seconds,
+  // [store]: path, create, mode, max_open_files, worker_threads, checksums, disk_patience_seconds,
   // emulated_disk.*
   FileStoreOptions store;
   std::chrono::seconds disk_patience{10};  // then its disk hangs
+  bool checksums = false;                  // of every block, kept beside the objects
   EmulatedDiskOptions emulated_disk;       // emulated_disk.*: one for all spaces
 
   // [cache]: size

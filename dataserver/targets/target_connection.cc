@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "dataserver/sums/summed_store.h"
+
 namespace weft::ds {
 
 void TargetServer::Connection::start() {
@@ -74,6 +76,14 @@ void TargetServer::Connection::arrived(Buffer record, PipedBytes rest, std::vect
   shared_->running.fetch_add(1, std::memory_order_relaxed);
   if (is_hello) return hello(arrival->request.hello, arrival->request.tag);
   if (running_ >= shared_->parts.max_running && !std::exchange(paused_, true)) channel_->pause();
+  // Of a list it is only a place.
+  if (checked_ && arrival->request.op != TargetOp::kList &&
+      !SummedStore::may_have(arrival->request.object)) {
+    return finish_with(arrival->request,
+                       {Errc::kInvalid,
+                        "the target has store.checksums, which is not for members "
+                        "of parity groups: they have checksums of their own"});
+  }
   dispatch(std::move(*arrival));
 }
 
@@ -143,6 +153,7 @@ void TargetServer::Connection::found_space(const TargetHello& hello,
   }
   store_ = space->store;
   disk_ = space->disk;
+  checked_ = space->checked;
   response.store = space->uuid;
   // One whose disk fails is not taken for empty.
   const auto usage = store_->usage();

@@ -104,6 +104,7 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   Nonce nonce_{};
   Store* store_ = nullptr;      // of the space, once welcome
   Store* disk_ = nullptr;       // likewise, beneath its cache
+  bool checked_ = false;        // the space keeps checksums
   bool greeted_ = false;        // a Hello came
   bool tells_version_ = false;  // the Hello offered some
   std::uint32_t version_ = 0;   // of the protocol, once a Hello that fits has come

@@ -1,4 +1,5 @@
-"""Folder stores with checksums: a bit that changed on a disk is not read, and not spread."""
+"""Stores with checksums, data servers' own or a target's: a bit that changed on a disk is not read,
+and not spread."""
 
 import pytest
 from harness import counters
@@ -10,12 +11,14 @@ from harness.run import wait_until
 SIZE = 4_000_000
 BLOCK = 4096
 AT = 1_234_567
+WHERE = pytest.mark.parametrize("store", ["folder", "shm", "tcp"])
 
 
-def start(run, network, **options):
-    cluster = Cluster(run, network, Options(
-        data_servers=2, store="folder", store_options="checksums = true\n", metrics=True,
-        extra={"Scrub_Every": "0"}, **options))
+def start(run, network, store, **options):
+    kept = {"store_options": "checksums = true\n"} if store == "folder" else \
+        {"target_checksums": True, "shared_memory": ("ds",)}
+    cluster = Cluster(run, network, Options(data_servers=2, store=store, metrics=True,
+                                            extra={"Scrub_Every": "0"}, **kept, **options))
     if not cluster.counted:
         pytest.skip("Ganesha's VFS has no data servers")
     client = start_client(run, network)
@@ -24,25 +27,25 @@ def start(run, network, **options):
     return cluster
 
 
-def metric(cluster, server, name):
-    return cluster.metrics(server)[f"weft_ds_checksum_{name}_blocks_total"]
+def metric(cluster, name):
+    """Of each that keeps checksums: the data servers, or their target."""
+    servers, prefix = (cluster.targets, "target") if cluster.targets else (cluster.ds, "ds")
+    return [cluster.metrics(server)[f"weft_{prefix}_checksum_{name}_blocks_total"]
+            for server in servers]
 
 
 def make_file(cluster, copies):
-    """A file of one stripe of which all data servers know the checksums; its object's files."""
+    """A file of one stripe of which all checksums are known; its object's files."""
     client = cluster.client
     client.run("mkdir /mnt/nfs/d")
     counters.weft(cluster, "policy", "set", cluster.path + "/d", f"copies={copies}", "stripes=1")
     client.run(f"head -c {SIZE} /dev/urandom > /tmp/f; cp /tmp/f /mnt/nfs/d/f; sync")
-    files = {}
-    wanted = (SIZE + BLOCK - 1) // BLOCK
-    for server in cluster.ds:
-        found = list(objects_of(server.store, SIZE).values())
-        if not found:
-            continue
-        [files[server.name]] = found
-        wait_until(lambda of=server: metric(cluster, of, "sealed") >= wanted, 60, "checksums", 0.3)
+    stores = cluster.targets[0].spaces().values() if cluster.targets else \
+        [server.store for server in cluster.ds]
+    files = [file for store in stores for file in objects_of(store, SIZE).values()]
     assert len(files) == copies
+    wanted = copies * ((SIZE + BLOCK - 1) // BLOCK)
+    wait_until(lambda: sum(metric(cluster, "sealed")) >= wanted, 60, "checksums", 0.3)
     client.unmount()
     return files
 
@@ -55,38 +58,39 @@ def flip(file):
         opened.write(bytes([byte ^ 4]))
 
 
+@WHERE
 @pytest.mark.faults
 @pytest.mark.parametrize("damaged", [0, 1])
-def test_the_right_copy_of_two_is_known(run, network, damaged):
+def test_the_right_copy_of_two_is_known(run, network, store, damaged):
     """A scrub finds a bit that changed, and makes the copy equal to the other without being told
     which is right."""
-    cluster = start(run, network, domains=("a", "b"))
+    cluster = start(run, network, store, domains=("a", "b"))
     files = make_file(cluster, 2)
-    server = cluster.ds[damaged]
-    flip(files[server.name])
+    flip(files[damaged])
 
     def found():
         if not counters.weft(cluster, "scrub", "status")["running"]:
             counters.weft(cluster, "scrub", "start")
-        return metric(cluster, server, "bad") > 0
+        return sum(metric(cluster, "bad")) > 0
 
     wait_until(found, 60, "the block to be found", 1)
     wait_until(lambda: counters.weft(cluster, "status")["stale_objects"] == 0 and
-               files[server.name].read_bytes() ==
-               files[cluster.ds[1 - damaged].name].read_bytes(), 60, "the copy", 0.3)
+               files[0].read_bytes() == files[1].read_bytes(), 60, "the copy", 0.3)
     cluster.client.mount(cluster.address, cluster.path)
     cluster.client.run("cmp /tmp/f /mnt/nfs/d/f", 60)
-    wait_equal(cluster, 2)
     assert not [finding for finding in counters.weft(cluster, "scrub", "status")["findings"]
                 if not finding["mended"]]
-    assert metric(cluster, cluster.ds[1 - damaged], "bad") == 0
+    if store == "folder":
+        wait_equal(cluster, 2)
+        assert 0 in metric(cluster, "bad")
 
 
+@WHERE
 @pytest.mark.faults
-def test_the_only_copy_is_not_read_where_it_is_bad(run, network):
+def test_the_only_copy_is_not_read_where_it_is_bad(run, network, store):
     """EIO for that block, the rest as it was; what is written over it is good."""
-    cluster = start(run, network)
-    [file] = make_file(cluster, 1).values()
+    cluster = start(run, network, store)
+    [file] = make_file(cluster, 1)
     flip(file)
     client = cluster.client
     client.mount(cluster.address, cluster.path)

@@ -28,12 +28,14 @@ class Unreadable(Exception):
 _CONSTANT = re.compile(r"constexpr\s+[\w:]+\s+(k\w+)\s*=\s*([^;]+);")
 _STRINGS = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
 # A call that counts, or two constants that are given to several such calls.
-_METRIC = re.compile(r'"(weft_\w+|_cache_\w+)"(?:,\s*|;\s*constexpr char \w+\[\] =\s*)' + _STRINGS)
+_SHARED = r"_(?:cache|checksum)_\w+"  # of several programs: their prefix goes before it
+_METRIC = re.compile(rf'"(weft_\w+|{_SHARED})"(?:,\s*|;\s*constexpr char \w+\[\] =\s*)' + _STRINGS)
 METRIC_FILES = {
     "weft_mds": ["ganesha-fsal/server/metrics.cc"],
     "weft_ds": ["dataserver/main/metrics.cc", "dataserver/segments/segment_metrics.h",
-                "dataserver/store/cache_metrics.h"],
-    "weft_target": ["dataserver/targets/target.cc", "dataserver/store/cache_metrics.h"],
+                "dataserver/store/cache_metrics.h", "dataserver/sums/sum_metrics.h"],
+    "weft_target": ["dataserver/targets/target.cc", "dataserver/store/cache_metrics.h",
+                    "dataserver/sums/sum_metrics.h"],
 }
 METRIC_PROGRAMS = {"weft_mds": "The metadata server", "weft_ds": "A data server",
                    "weft_target": "A target"}
@@ -58,7 +60,7 @@ def metrics(prefix: str) -> list[tuple[str, str]]:
             name = name if name.startswith("weft_") else prefix + name
             here.setdefault(name, joined(help_text))
         named = {name if name.startswith("weft_") else prefix + name
-                 for name in re.findall(r'"(weft_(?:mds|ds|target)_\w+|_cache_\w+)"', text)}
+                 for name in re.findall(rf'"(weft_(?:mds|ds|target)_\w+|{_SHARED})"', text)}
         if here.keys() != named:
             raise Unreadable(f"{path}: metrics {sorted(named ^ here.keys())}")
         found |= here

@@ -45,6 +45,7 @@ class Options:
     store_options: str = ""  # more lines of [store] in weft-ds.toml
     cache: str = ""  # of data servers over targets, a size; nothing said: WEFT_STORE_CACHE, or none
     target_cache: str = ""  # of targets, which then go around the page cache
+    target_checksums: bool = False  # targets keep some
     store_mib: int = 0  # a store on a file system of its own with this size; 0: the run's folder
     mds_mib: int = 0  # of the metadata server's folder, if it is to be on a file system of its own
     power: bool = False  # every store and the metadata server's folder are so, and may lose power

@@ -230,12 +230,13 @@ def target(cluster, address: str, store: Path, metrics: str) -> str:
         listen += f'\nmetrics = "{metrics}"'
     size = cluster.options.target_cache
     cache = f'mode = "direct"\n\n[cache]\nsize = "{size}"\n' if size else ""
+    checksums = "checksums = true\n" if cluster.options.target_checksums else ""
     return f"""[target]
 {listen}
 
 [store]
 path = "{store}"
-{cache}
+{checksums}{cache}
 [cluster]
 key_file = "{cluster.key_file_in(store.parent)}"
 """

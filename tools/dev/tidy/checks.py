@@ -27,7 +27,8 @@ LAYERS = [
     (_DS + 'store', ['rpc', 'layout', _DS + 'ring']),
     (_DS + 'segments', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),
     (_DS + 'process', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),
-    (_DS + 'targets', ['rpc', 'layout'] + [_DS + f for f in ('ring', 'load', 'store', 'process')]),
+    (_DS + 'targets', ['rpc', 'layout'] +
+     [_DS + f for f in ('ring', 'load', 'store', 'process', 'sums')]),
     (_DS + 'mirror', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),
     (_DS + 'parity', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),
     (_DS + 'nfs', ['rpc', 'layout'] + [_DS + f for f in ('ring', 'load', 'store', 'mirror')]),
