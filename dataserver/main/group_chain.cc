@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "dataserver/main/target_keys.h"
+#include "dataserver/main/target_told.h"
 #include "dataserver/store/disk.h"
 #include "rpc/base/clock.h"
 
@@ -134,6 +134,12 @@ std::string GroupChain::kind() const {
 std::vector<rpc::control::TargetKeys> GroupChain::target_keys() const {
   std::vector<rpc::control::TargetKeys> told;
   for (const auto& member : members_) told.push_back(keys_of(*member));
+  return told;
+}
+
+std::vector<rpc::control::TargetTransports> GroupChain::target_transports() const {
+  std::vector<rpc::control::TargetTransports> told;
+  for (const auto& member : members_) told.push_back(transport_of(*member));
   return told;
 }
 

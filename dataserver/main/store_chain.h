@@ -25,6 +25,7 @@
 #include "dataserver/targets/target_link.h"
 #include "rpc/control/messages.h"
 #include "rpc/control/target_keys.h"
+#include "rpc/control/transports.h"
 #include "rpc/peer/keyring.h"
 
 namespace weft::ds {
@@ -66,6 +67,11 @@ class StoreChain {
 
   // Which cluster keys each of its targets has; none without targets.
   [[nodiscard]] virtual std::vector<rpc::control::TargetKeys> target_keys() const { return {}; }
+
+  // How each of its targets is reached now; none without targets.
+  [[nodiscard]] virtual std::vector<rpc::control::TargetTransports> target_transports() const {
+    return {};
+  }
 
   // Rates and intervals; for what is under way they stay as they were.
   virtual void reload(const DsConfig& /*next*/) {}

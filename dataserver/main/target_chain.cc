@@ -1,6 +1,6 @@
 #include "dataserver/main/target_chain.h"
 
-#include "dataserver/main/target_keys.h"
+#include "dataserver/main/target_told.h"
 
 namespace weft::ds {
 
@@ -33,6 +33,11 @@ std::string TargetChain::kind() const {
 std::vector<rpc::control::TargetKeys> TargetChain::target_keys() const {
   if (remote_ == nullptr) return {};
   return {keys_of(*remote_)};
+}
+
+std::vector<rpc::control::TargetTransports> TargetChain::target_transports() const {
+  if (remote_ == nullptr) return {};
+  return {transport_of(*remote_)};
 }
 
 void TargetChain::disconnect() {

@@ -27,6 +27,7 @@ class TargetChain final : public StoreChain {
     return remote_ == nullptr ? nullptr : &remote_->view();
   }
   [[nodiscard]] std::vector<rpc::control::TargetKeys> target_keys() const override;
+  [[nodiscard]] std::vector<rpc::control::TargetTransports> target_transports() const override;
   void disconnect() override;
 
  private:
