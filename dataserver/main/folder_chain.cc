@@ -118,7 +118,7 @@ Result<> FolderChain::begin_checksums(IoRing& ring) {
 }
 
 Result<> FolderChain::connect(std::shared_ptr<const rpc::peer::Keyring> /*keys*/,
-                              std::vector<IoRing*> rings) {
+                              std::vector<IoRing*> rings, DialRdma /*dial_rdma*/) {
   if (auto begun = begin_checksums(*rings.front()); !begun) return begun;
   if (segments_ == nullptr) return {};
   // Nothing is served before it is known which segments there are: a change must find its own.

@@ -14,8 +14,7 @@ rpc::control::TargetKeys keys_of(const RemoteStore& target) {
 }
 
 rpc::control::TargetTransports transport_of(const RemoteStore& target) {
-  return {.address = to_string(target.address()),
-          .transport = std::string(to_string(target.view().transport.load()))};
+  return {.address = to_string(target.address()), .transport = transport_text(target.view())};
 }
 
 }  // namespace weft::ds
