@@ -85,6 +85,8 @@ void ControlLink::use(const HostPort& mds) {
     old = std::exchange(client_, next);
   }
   if (old != nullptr) old->stop();
+  transports_ = {};  // no control thread runs now
+  telling_ = false;
   spdlog::info("event=mds_connect address={}:{}", mds.host, mds.port);
   next->start();
 }
@@ -364,6 +366,8 @@ void ControlLink::on_registered(control::Registered answer, Answer<void> done) {
 }
 
 void ControlLink::on_disconnected(const Error& why) {
+  transports_ = {};
+  telling_ = false;
   // Once for each reason: this is tried again every second.
   std::string text = why.describe();
   {
@@ -404,6 +408,18 @@ control::Heartbeat ControlLink::heartbeat() {
     heartbeat.state = {state_.generation, state_.boot};
   }
   return heartbeat;
+}
+
+void ControlLink::tell_transports() {
+  control::TellTransports now{.partners = {}, .targets = parts_.chain.target_transports()};
+  if (duplicator_ != nullptr) now.partners = duplicator_->transports();
+  if (telling_ || now == transports_) return;
+  telling_ = true;
+  call(now, kCallTimeout, [this, now](const Result<>& answer) {
+    if (!answer && answer.error() == Errc::kNotSupported) return;
+    telling_ = false;
+    if (answer) transports_ = now;
+  });
 }
 
 void ControlLink::fence(const std::vector<control::Fence>& fences, Answer<void> done) {

@@ -46,6 +46,7 @@
 #include "rpc/control/options.h"
 #include "rpc/control/prefetch.h"
 #include "rpc/control/target_keys.h"
+#include "rpc/control/transports.h"
 
 namespace weft::ds {
 
@@ -120,6 +121,7 @@ class ControlLink final : public rpc::control::ClientEvents,
   void on_lease(TimePoint sent, std::chrono::seconds length) override {
     if (length.count() > 0) std::call_once(first_, parts_.on_first_registration);
     parts_.gate.lease().renew(sent, length);
+    tell_transports();
   }
 
   // What the metadata server asks.
@@ -158,6 +160,8 @@ class ControlLink final : public rpc::control::ClientEvents,
   // Asks the metadata server.
   template <rpc::peer::Request R>
   void call(const R& request, std::chrono::milliseconds timeout, Answer<typename R::Reply> done);
+  // If they are not what was told, and the metadata server wants to know.
+  void tell_transports();
   [[nodiscard]] Result<> join(const rpc::control::Registered& answer);
   [[nodiscard]] Result<> follow(std::uint64_t mds_boot);
   [[nodiscard]] Result<> advance();
@@ -174,8 +178,12 @@ class ControlLink final : public rpc::control::ClientEvents,
   Duplicator* duplicator_ = nullptr;
   Resyncs* resyncs_ = nullptr;
   bool trouble_ = false;  // the control thread's: that the store is not there was told
-  std::string refused_;   // the worker's: why a registration was not taken, as logged
-  std::optional<StoreState> followed_;    // the worker's: the file `mds`, once it was read
+  // The control thread's: what was told over this connection; and that nothing is to be told now,
+  // since that is on its way, or the metadata server does not know the request.
+  rpc::control::TellTransports transports_;
+  bool telling_ = false;
+  std::string refused_;                 // the worker's: why a registration was not taken, as logged
+  std::optional<StoreState> followed_;  // the worker's: the file `mds`, once it was read
   std::atomic<std::uint64_t> joined_{0};  // the metadata server's boot, of the last that was taken
   std::once_flag first_;
   boost::asio::thread_pool worker_{1};

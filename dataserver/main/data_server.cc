@@ -130,7 +130,7 @@ void DataServer::make_read_ahead() {
 
 Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
   const auto rings = threads_->list();
-  if (auto connected = chain_->connect(keys_, rings); !connected) return connected;
+  if (auto connected = chain_->connect(keys_, rings, dial_targets()); !connected) return connected;
   const std::uint32_t ds_id = standalone ? standalone->ds_id : chain_->directory().identity().ds_id;
   gate_ = std::make_unique<HandleGate>(keys_, ds_id, *fences_);
   counters_ = std::make_unique<Counters>(config_.threads);
@@ -194,6 +194,18 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
   if (control_ == nullptr) may_serve_.store(true);
   if (auto bound = bind(); !bound) return bound;
   return tick();
+}
+
+DialRdma DataServer::dial_targets() {
+  const auto by_rdma = [](const TargetAddress& address) { return address.rdma; };
+  if (!(config_.target && config_.target->rdma) && !std::ranges::any_of(config_.parity, by_rdma)) {
+    return {};
+  }
+  target_dialer_ = std::make_unique<rpc::rdma::Dialer>(threads_->threads());
+  return [this](boost::asio::io_context& context, const std::string& ip, std::uint16_t port,
+                std::chrono::milliseconds within) {
+    return target_dialer_->to(context, pool_, {.ip = ip, .port = port}, {}, within);
+  };
 }
 
 Result<> DataServer::start_metrics() {
@@ -560,6 +572,7 @@ MetricsSample DataServer::metrics() const {
   static const rpc::rdma::Counts kNoRdma;
   const rpc::rdma::Counts& rdma = rdma_ == nullptr ? kNoRdma : rdma_->counts();
   const rpc::rdma::Counts& partners = dialer_ == nullptr ? kNoRdma : dialer_->counts();
+  const rpc::rdma::Counts& targets = target_dialer_ == nullptr ? kNoRdma : target_dialer_->counts();
   return {.operations = counters_->total(),
           .times = counters_->times(),
           .sessions = sessions_->counts(),
@@ -575,6 +588,11 @@ MetricsSample DataServer::metrics() const {
           .partner_rdma_calls = partners.calls.load(),
           .partner_rdma_in_bytes = partners.bytes_in.load(),
           .partner_rdma_out_bytes = partners.bytes_out.load(),
+          .targets_by_rdma = target_dialer_ != nullptr,
+          .target_rdma_connections = targets.connections.load(),
+          .target_rdma_calls = targets.calls.load(),
+          .target_rdma_in_bytes = targets.bytes_in.load(),
+          .target_rdma_out_bytes = targets.bytes_out.load(),
           .lease_waiting = lease_wait_->waiting(),
           .fences = fences_->size(),
           .fence_log_bytes = fences_->log_bytes(),

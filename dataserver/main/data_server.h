@@ -81,6 +81,8 @@ class DataServer {
   [[nodiscard]] Result<> listen_locally();
   void make_stall_watch();
   void make_read_ahead();
+  // By RDMA to targets, if one is named so; else none.
+  [[nodiscard]] DialRdma dial_targets();
   void prepare_rdma();
   void listen_by_rdma();
   void ready_by_rdma(const Result<>& ready);
@@ -108,7 +110,8 @@ class DataServer {
   std::unique_ptr<FenceTable> fences_;
   StoreState store_state_;  // when it was opened
   std::unique_ptr<RingThreads> threads_;
-  std::unique_ptr<rpc::rdma::Dialer> dialer_;  // to partners; null: no RDMA is configured
+  std::unique_ptr<rpc::rdma::Dialer> dialer_;         // to partners; null: no RDMA is configured
+  std::unique_ptr<rpc::rdma::Dialer> target_dialer_;  // to targets; null: none is named by RDMA
   std::unique_ptr<HandleGate> gate_;
   std::unique_ptr<Counters> counters_;
   std::unique_ptr<WritesInFlight> writes_;

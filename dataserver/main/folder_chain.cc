@@ -95,7 +95,7 @@ Result<> FolderChain::open_segments(const DsConfig& config, BufferPool& pool) {
 }
 
 Result<> FolderChain::connect(std::shared_ptr<const rpc::peer::Keyring> /*keys*/,
-                              std::vector<IoRing*> rings) {
+                              std::vector<IoRing*> rings, DialRdma /*dial_rdma*/) {
   auto begun = begin_checksums(summed_.get(), disk_store(), directory(), *rings.front());
   if (!begun) return begun;
   if (segments_ == nullptr) return {};

@@ -25,7 +25,7 @@ class FolderChain final : public StoreChain {
                                                                 std::unique_ptr<BlockCache> cache);
 
   [[nodiscard]] Result<> connect(std::shared_ptr<const rpc::peer::Keyring> keys,
-                                 std::vector<IoRing*> rings) override;
+                                 std::vector<IoRing*> rings, DialRdma dial_rdma) override;
   [[nodiscard]] StoreDirectory& directory() override { return file_->directory(); }
   [[nodiscard]] bool workers_idle() const override;
   [[nodiscard]] std::string kind() const override { return "folder"; }

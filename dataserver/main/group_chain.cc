@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "dataserver/main/target_keys.h"
+#include "dataserver/main/target_told.h"
 #include "dataserver/store/disk.h"
 #include "rpc/base/clock.h"
 
@@ -37,10 +37,10 @@ Result<> MemberIdentities::claim(std::size_t member, const Uuid& store, bool now
 }
 
 Result<> GroupChain::connect(std::shared_ptr<const rpc::peer::Keyring> keys,
-                             std::vector<IoRing*> rings) {
+                             std::vector<IoRing*> rings, DialRdma dial_rdma) {
   std::vector<Store*> members;
   for (std::size_t i = 0; i < config_.parity.size(); ++i) {
-    auto remote = open_member(i, keys, rings);
+    auto remote = open_member(i, keys, rings, dial_rdma);
     if (!remote) return pass(remote);
     members_.push_back(std::move(*remote));
     members.push_back(members_.back().get());
@@ -64,8 +64,8 @@ Result<> GroupChain::connect(std::shared_ptr<const rpc::peer::Keyring> keys,
 }
 
 Result<std::unique_ptr<RemoteStore>> GroupChain::open_member(
-    std::size_t member, std::shared_ptr<const rpc::peer::Keyring> keys,
-    std::vector<IoRing*> rings) {
+    std::size_t member, std::shared_ptr<const rpc::peer::Keyring> keys, std::vector<IoRing*> rings,
+    DialRdma dial_rdma) {
   const std::string name = "member-" + std::to_string(member);
   if (auto made = ensure_directory(folder_->root(), name.c_str()); !made) return pass(made);
   auto folder = open_directory(config_.store.path + "/" + name);
@@ -88,6 +88,7 @@ Result<std::unique_ptr<RemoteStore>> GroupChain::open_member(
        .may_be = [this,
                   member](const Uuid& store) { return identities_.claim(member, store, false); },
        .replaceable = true,
+       .dial_rdma = std::move(dial_rdma),
        .bypass = 0});  // sums need the bytes
   if (opened && (*opened)->identity() != Uuid{}) {
     if (auto own = identities_.claim(member, (*opened)->identity(), true); !own) return pass(own);
@@ -134,6 +135,12 @@ std::string GroupChain::kind() const {
 std::vector<rpc::control::TargetKeys> GroupChain::target_keys() const {
   std::vector<rpc::control::TargetKeys> told;
   for (const auto& member : members_) told.push_back(keys_of(*member));
+  return told;
+}
+
+std::vector<rpc::control::TargetTransports> GroupChain::target_transports() const {
+  std::vector<rpc::control::TargetTransports> told;
+  for (const auto& member : members_) told.push_back(transport_of(*member));
   return told;
 }
 

@@ -40,7 +40,7 @@ class GroupChain final : public StoreChain, private Replacements {
         identities_(config.parity.size()) {}
 
   [[nodiscard]] Result<> connect(std::shared_ptr<const rpc::peer::Keyring> keys,
-                                 std::vector<IoRing*> rings) override;
+                                 std::vector<IoRing*> rings, DialRdma dial_rdma) override;
   [[nodiscard]] StoreDirectory& directory() override { return *folder_; }
   [[nodiscard]] std::string kind() const override;
   [[nodiscard]] Result<StoreStat> usage() override;
@@ -51,13 +51,14 @@ class GroupChain final : public StoreChain, private Replacements {
     return parity_ == nullptr ? nullptr : &parity_->view();
   }
   [[nodiscard]] std::vector<rpc::control::TargetKeys> target_keys() const override;
+  [[nodiscard]] std::vector<rpc::control::TargetTransports> target_transports() const override;
   void disconnect() override;
   void reload(const DsConfig& next) override;
 
  private:
   [[nodiscard]] Result<std::unique_ptr<RemoteStore>> open_member(
       std::size_t member, std::shared_ptr<const rpc::peer::Keyring> keys,
-      std::vector<IoRing*> rings);
+      std::vector<IoRing*> rings, DialRdma dial_rdma);
   // Replacements
   [[nodiscard]] bool offered(unsigned member) override { return members_[member]->offered(); }
   [[nodiscard]] Result<> accept(unsigned member) override;

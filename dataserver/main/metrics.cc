@@ -48,6 +48,18 @@ void write_rdma(const MetricsSample& now, Metrics& out) {
   out.counter(kPartner, kPartnerHelp, now.partner_rdma_out_bytes, {{"direction", "out"}});
 }
 
+void write_target_rdma(const MetricsSample& now, Metrics& out) {
+  if (!now.targets_by_rdma) return;
+  out.gauge("weft_ds_target_rdma_connections", "Connections to targets by RDMA",
+            now.target_rdma_connections);
+  out.counter("weft_ds_target_rdma_calls_total", "Requests to targets by RDMA",
+              now.target_rdma_calls);
+  constexpr char kBytes[] = "weft_ds_target_rdma_bytes_total";
+  constexpr char kHelp[] = "Bulk data from targets and to them, by RDMA";
+  out.counter(kBytes, kHelp, now.target_rdma_in_bytes, {{"direction", "in"}});
+  out.counter(kBytes, kHelp, now.target_rdma_out_bytes, {{"direction", "out"}});
+}
+
 void write_mirror(const MirrorCounts& now, std::size_t window_bytes, Metrics& out) {
   out.gauge("weft_ds_mirror_pending_bytes", "Answered, and not at every partner yet",
             now.pending_bytes);
@@ -85,7 +97,7 @@ void write_scrub_metrics(const ScrubView& scrub, Metrics& out) {
 
 void write_target_metrics(const TargetView& target, Metrics& out) {
   out.gauge("weft_ds_target_connected", "Connections to the target", target.connected.load(),
-            {{"transport", to_string(target.transport.load())}});
+            {{"transport", transport_text(target)}});
   out.counter("weft_ds_target_connections_total", "Connections made to the target",
               target.connections.load());
   out.counter("weft_ds_target_timeouts_total", "Operations that the target did not answer in time",
@@ -144,6 +156,7 @@ void write_metrics(const MetricsSample& now, Metrics& out) {
   out.counter(kShared, kSharedHelp, now.shared_in_bytes, {{"direction", "in"}});
   out.counter(kShared, kSharedHelp, now.shared_out_bytes, {{"direction", "out"}});
   write_rdma(now, out);
+  write_target_rdma(now, out);
   out.counter("weft_ds_errors_total", "Operations answered with an error", now.operations.errors);
   out.counter("weft_ds_handles_refused_total",
               "Handles that were forged, foreign, fenced, or lacked the right",

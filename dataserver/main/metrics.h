@@ -13,6 +13,9 @@
 //   weft_ds_partner_rdma_connections                   to partners, now; if RDMA is configured
 //   weft_ds_partner_rdma_calls_total                   requests that went so
 //   weft_ds_partner_rdma_bytes_total{direction}        written and read by partners in our memory
+//   weft_ds_target_rdma_connections                    to targets, now; if one is named by RDMA
+//   weft_ds_target_rdma_calls_total                    requests that went so
+//   weft_ds_target_rdma_bytes_total{direction}         written and read by targets in our memory
 //   weft_ds_errors_total                               operations answered with an error
 //   weft_ds_handles_refused_total                      forged, foreign, fenced, lacking the right
 //   weft_ds_size_queries_total, weft_ds_size_reports_total
@@ -30,7 +33,7 @@
 //   weft_ds_mirror_partners_away                       partners that are not written to just now
 //   weft_ds_mirror_forwarded_bytes_total               written at partners
 //   weft_ds_mirror_missed_writes_total                 acknowledged without a partner
-//   weft_ds_target_connected{transport="shared memory|tcp"}
+//   weft_ds_target_connected{transport="shared memory|tcp|rdma|rdma and tcp"}
 //                                                      connections to the target, if there is one
 //   weft_ds_target_connections_total, weft_ds_target_timeouts_total
 //   weft_ds_target_lent_bytes_total                    read and written in memory it shares
@@ -94,6 +97,11 @@ struct MetricsSample {
   std::uint64_t partner_rdma_calls = 0;
   std::uint64_t partner_rdma_in_bytes = 0;
   std::uint64_t partner_rdma_out_bytes = 0;
+  bool targets_by_rdma = false;  // one is named so
+  std::uint64_t target_rdma_connections = 0;
+  std::uint64_t target_rdma_calls = 0;
+  std::uint64_t target_rdma_in_bytes = 0;
+  std::uint64_t target_rdma_out_bytes = 0;
   std::uint64_t lease_waiting = 0;
   std::uint64_t fences = 0;
   std::uint64_t fence_log_bytes = 0;

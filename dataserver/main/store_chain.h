@@ -25,6 +25,7 @@
 #include "dataserver/targets/target_link.h"
 #include "rpc/control/messages.h"
 #include "rpc/control/target_keys.h"
+#include "rpc/control/transports.h"
 #include "rpc/peer/keyring.h"
 
 namespace weft::ds {
@@ -40,15 +41,16 @@ class StoreChain {
   StoreChain(const StoreChain&) = delete;
   StoreChain& operator=(const StoreChain&) = delete;
 
-  // Before store() is used, once there are rings.
+  // Before store() is used, once there are rings. `dial_rdma` is for targets that RDMA is named
+  // for; without it they are gone to by TCP.
   [[nodiscard]] virtual Result<> connect(std::shared_ptr<const rpc::peer::Keyring> keys,
-                                         std::vector<IoRing*> rings) = 0;
+                                         std::vector<IoRing*> rings, DialRdma dial_rdma) = 0;
   // The uppermost link.
   [[nodiscard]] Store& store() { return cached_ == nullptr ? beneath_cache() : *cached_; }
   [[nodiscard]] virtual StoreDirectory& directory() = 0;
   [[nodiscard]] virtual bool workers_idle() const { return true; }
-  // "folder", how the target is reached ("shared memory", "tcp", "no target"), or "parity" and how
-  // the group is: ", starting", ", degraded", ", rebuilding 37 %", ", scrubbing 37 %".
+  // "folder", how the target is reached ("shared memory", "tcp", "rdma", "no target"), or "parity"
+  // and how the group is: ", starting", ", degraded", ", rebuilding 37 %", ", scrubbing 37 %".
   [[nodiscard]] virtual std::string kind() const = 0;
   // How much room there is. An error, with words for people, while nothing can be read or written:
   // the folder's disk takes nothing, the target does not answer, the group waits for members.
@@ -66,6 +68,11 @@ class StoreChain {
 
   // Which cluster keys each of its targets has; none without targets.
   [[nodiscard]] virtual std::vector<rpc::control::TargetKeys> target_keys() const { return {}; }
+
+  // How each of its targets is reached now; none without targets.
+  [[nodiscard]] virtual std::vector<rpc::control::TargetTransports> target_transports() const {
+    return {};
+  }
 
   // Rates and intervals; for what is under way they stay as they were.
   virtual void reload(const DsConfig& /*next*/) {}

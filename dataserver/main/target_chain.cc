@@ -1,11 +1,11 @@
 #include "dataserver/main/target_chain.h"
 
-#include "dataserver/main/target_keys.h"
+#include "dataserver/main/target_told.h"
 
 namespace weft::ds {
 
 Result<> TargetChain::connect(std::shared_ptr<const rpc::peer::Keyring> keys,
-                              std::vector<IoRing*> rings) {
+                              std::vector<IoRing*> rings, DialRdma dial_rdma) {
   LinkOptions options;
   options.patience = config_.target_patience;
   const bool past = config_.target_descriptors && !cache();  // a cache needs the bytes
@@ -17,6 +17,7 @@ Result<> TargetChain::connect(std::shared_ptr<const rpc::peer::Keyring> keys,
                                    .random = system_random(),
                                    .rings = std::move(rings),
                                    .folder = folder_->root(),
+                                   .dial_rdma = std::move(dial_rdma),
                                    .bypass = past ? config_.store.max_open_files : 0});
   if (!remote) return pass(remote);
   remote_ = std::move(*remote);
@@ -25,14 +26,18 @@ Result<> TargetChain::connect(std::shared_ptr<const rpc::peer::Keyring> keys,
 }
 
 std::string TargetChain::kind() const {
-  const TargetTransport transport =
-      remote_ == nullptr ? TargetTransport::kNone : remote_->view().transport.load();
-  return std::string(transport == TargetTransport::kNone ? "no target" : to_string(transport));
+  if (remote_ == nullptr || remote_->view().connected.load() == 0) return "no target";
+  return transport_text(remote_->view());
 }
 
 std::vector<rpc::control::TargetKeys> TargetChain::target_keys() const {
   if (remote_ == nullptr) return {};
   return {keys_of(*remote_)};
+}
+
+std::vector<rpc::control::TargetTransports> TargetChain::target_transports() const {
+  if (remote_ == nullptr) return {};
+  return {transport_of(*remote_)};
 }
 
 void TargetChain::disconnect() {

@@ -19,7 +19,7 @@ class TargetChain final : public StoreChain {
       : StoreChain(std::move(cache)), config_(config), pool_(pool), folder_(std::move(folder)) {}
 
   [[nodiscard]] Result<> connect(std::shared_ptr<const rpc::peer::Keyring> keys,
-                                 std::vector<IoRing*> rings) override;
+                                 std::vector<IoRing*> rings, DialRdma dial_rdma) override;
   [[nodiscard]] StoreDirectory& directory() override { return *folder_; }
   [[nodiscard]] std::string kind() const override;
   void wait_for_target(bool wait) override { remote_->wait_for_target(wait); }
@@ -27,6 +27,7 @@ class TargetChain final : public StoreChain {
     return remote_ == nullptr ? nullptr : &remote_->view();
   }
   [[nodiscard]] std::vector<rpc::control::TargetKeys> target_keys() const override;
+  [[nodiscard]] std::vector<rpc::control::TargetTransports> target_transports() const override;
   void disconnect() override;
 
  private:

@@ -26,8 +26,8 @@
 //  3. Writes that overlap reach every copy in one order (range_locks.h).
 //  4. A COMMIT is answered when each partner has committed, or what it may lose has been marked.
 //
-// Threading: Duplication's methods on I/O threads; forget() and counts() from any thread; stop()
-// from the program's main thread.
+// Threading: Duplication's methods on I/O threads; forget(), counts() and transports() from any
+// thread; stop() from the program's main thread.
 //
 // Ownership: everything in Parts outlives it. stop() first, then the I/O threads.
 #pragma once
@@ -97,6 +97,10 @@ class Duplicator final : public Duplication {
     return layout::seal(handle, parts_.keys->sealing());
   }
   [[nodiscard]] MirrorCounts counts() const;
+  // By which each partner is reached now.
+  [[nodiscard]] std::vector<rpc::control::PartnerTransports> transports() const {
+    return partners_.transports();
+  }
 
   // Waits until nothing is owed to partners any more, at most `limit`; then ends the sessions with
   // them. False: something was still owed.

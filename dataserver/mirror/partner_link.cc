@@ -42,6 +42,16 @@ std::uint32_t Partners::away() const {
   return count;
 }
 
+std::vector<rpc::control::PartnerTransports> Partners::transports() const {
+  std::vector<rpc::control::PartnerTransports> found;
+  const MutexLock lock(mutex_);
+  for (const auto& [id, partner] : partners_) {
+    const rpc::control::PartnerTransports one{id, partner->by_rdma, partner->by_tcp};
+    if (one.rdma + one.tcp > 0) found.push_back(one);
+  }
+  return found;
+}
+
 PartnerLink::PartnerLink(IoRing& ring, std::shared_ptr<Partner> partner, MirrorAuthority& authority,
                          const LinkConfig& config)
     : ring_(ring),
@@ -54,7 +64,7 @@ PartnerLink::PartnerLink(IoRing& ring, std::shared_ptr<Partner> partner, MirrorA
       watch_timer_(ring.context()),
       locate_timer_(ring.context()) {}
 
-PartnerLink::~PartnerLink() = default;
+PartnerLink::~PartnerLink() { count_connection(nullptr); }
 
 void PartnerLink::arm(boost::asio::steady_timer& timer, std::chrono::milliseconds after,
                       void (PartnerLink::*then)()) {
@@ -199,10 +209,34 @@ void PartnerLink::make_client(const rpc::control::Located& found) {
     if (const auto self = weak.lock()) self->renew(incarnation);
   };
   client_ = std::make_unique<rpc::SessionClient>(
-      ring_.context(), config_.make_dial(ring_.context(), found, std::move(better)),
+      ring_.context(), counted(config_.make_dial(ring_.context(), found, std::move(better))),
       rpc::cluster_session_options(config_.owner + "-" + std::to_string(ring_.index()),
                                    system_random().u64(), "weft-ds", config_.keys));
   if (found.rdma.empty()) begin_relocate();
+}
+
+// A session has one connection: when it dials, the one before is gone.
+rpc::Dial PartnerLink::counted(rpc::Dial dial) {
+  auto count = [weak = weak_from_this(), incarnation = incarnation_](const rpc::Channel* channel) {
+    const auto self = weak.lock();
+    if (self == nullptr || self->incarnation_ != incarnation) return;
+    Partner& partner = *self->partner_;
+    if (channel == nullptr) return self->count_connection(nullptr);
+    self->count_connection(channel->by_rdma() ? &partner.by_rdma : &partner.by_tcp);
+  };
+  return [count = std::move(count), dial = std::move(dial)](auto done) {
+    count(nullptr);
+    dial([count, done = std::move(done)](Result<std::shared_ptr<rpc::Channel>> made) mutable {
+      if (made) count(made->get());
+      done(std::move(made));
+    });
+  };
+}
+
+void PartnerLink::count_connection(std::atomic<std::uint32_t>* by) {
+  if (counted_by_ != nullptr) --*counted_by_;
+  counted_by_ = by;
+  if (by != nullptr) ++*by;
 }
 
 void PartnerLink::renew(std::uint64_t incarnation) {
@@ -256,7 +290,12 @@ void PartnerLink::put_away(const Error& why) {
 void PartnerLink::drop_client() {
   ++incarnation_;
   asked_.reset();
+  end_client();
+}
+
+void PartnerLink::end_client() {
   client_.reset();
+  count_connection(nullptr);
 }
 
 void PartnerLink::probe() {
@@ -264,14 +303,14 @@ void PartnerLink::probe() {
     probing_ = false;  // another thread was first
     return;
   }
-  client_.reset();
+  end_client();
   locate();
 }
 
 void PartnerLink::probed(std::uint64_t incarnation, const Result<CompoundResult>& result) {
   if (stopped_ || incarnation != incarnation_) return;
   if (!result || result->status != rpc::nfs4::Status::NFS4_OK) {
-    client_.reset();
+    end_client();
     ++incarnation_;
     return arm(probe_timer_, config_.probe_every, &PartnerLink::probe);
   }
@@ -359,7 +398,7 @@ void PartnerLink::stop() {
   hurry_timer_.cancel();
   watch_timer_.cancel();
   locate_timer_.cancel();
-  client_.reset();
+  end_client();
   const Error why{Errc::kClosed, "shutting down"};
   auto waiting = std::exchange(waiting_, {});
   for (Call& call : waiting) call.done(std::unexpected(why));

@@ -48,6 +48,7 @@
 #include "dataserver/ring/io_ring.h"
 #include "rpc/base/mutex.h"
 #include "rpc/base/running_clock.h"
+#include "rpc/control/transports.h"
 #include "rpc/peer/keyring.h"
 #include "rpc/session/session_client.h"
 
@@ -59,12 +60,17 @@ struct Partner {
   std::atomic<bool> away{false};
   std::atomic<std::uint64_t> losses{0};    // how often it was put away
   std::atomic<std::uint64_t> verifier{0};  // its write verifier, last seen; 0: none yet
+  // Threads that are connected to it, by each transport.
+  std::atomic<std::uint32_t> by_rdma{0};
+  std::atomic<std::uint32_t> by_tcp{0};
 };
 
 class Partners {
  public:
   [[nodiscard]] std::shared_ptr<Partner> find(std::uint32_t ds_id);
   [[nodiscard]] std::uint32_t away() const;
+  // Of those that a thread is connected to, by id.
+  [[nodiscard]] std::vector<rpc::control::PartnerTransports> transports() const;
 
  private:
   mutable Mutex mutex_;
@@ -117,6 +123,8 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   void locate();
   void located(Result<rpc::control::Located> found);
   void make_client(const rpc::control::Located& found);
+  [[nodiscard]] rpc::Dial counted(rpc::Dial dial);
+  void count_connection(std::atomic<std::uint32_t>* by);
   void renew(std::uint64_t incarnation);
   void begin_relocate();
   void relocate();
@@ -124,6 +132,7 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   void answered(std::uint64_t incarnation, Result<rpc::nfs4::CompoundResult> result, Done done);
   void put_away(const Error& why);
   void drop_client();
+  void end_client();
   void hurry();
   void probe();
   void probed(std::uint64_t incarnation, const Result<rpc::nfs4::CompoundResult>& result);
@@ -144,6 +153,8 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   MirrorAuthority& authority_;
   const LinkConfig& config_;
   std::unique_ptr<rpc::SessionClient> client_;
+  // Of the partner, that which counts the connection there is; null: none.
+  std::atomic<std::uint32_t>* counted_by_ = nullptr;
   std::uint64_t incarnation_ = 0;    // counts clients made
   std::uint64_t losses_ = 0;         // Partner::losses when the client was made
   bool outdated_ = false;            // the partner has RDMA now, and had none when it was made

@@ -192,13 +192,16 @@ Result<Decoded<TargetRequest>> decode_request(std::span<const std::byte> record,
   return out;
 }
 
-Result<Decoded<TargetResponse>> decode_response(std::span<const std::byte> record) {
+Result<Decoded<TargetResponse>> decode_response(std::span<const std::byte> record,
+                                                std::size_t beyond) {
   xdr::Decoder in(record);
   Decoded<TargetResponse> out;
   xdr::get(in, out.message);
   const TargetResponse& read = out.message;
   if (in.ok() && read.good && read.op == TargetOp::kRead && !read.lent) {
-    out.bulk = take_bulk(in, read.size, 0);
+    out.bulk = take_bulk(in, read.size, beyond);
+  } else if (beyond != 0) {
+    in.reject();
   }
   if (in.remaining() != 0) in.reject();
   if (auto good = in.finish("a target's response"); !good) return pass(good);

@@ -5,7 +5,8 @@
 // Hello, and once that is answered well, sends requests, many at a time, each with a tag that its
 // response carries; responses come in any order. Bulk data is lent where the channel lends
 // (shm_channel.h): a WRITE's data, and for a READ room that the target fills. Elsewhere it is the
-// end of the record, where locate_request() and locate_response() find it.
+// end of the record, where locate_request() and locate_response() find it; by RDMA
+// (rdma_records.h) that end may come apart.
 //
 // Versions: a data server of version 6 takes no Challenge but with 6. So that names the oldest
 // version that the target speaks, a Hello's tag those of the data server, and its answer's tag the
@@ -159,7 +160,7 @@ void end_bulk(xdr::Encoder& out, std::size_t size);
                                                    TargetVersions ours = kTargetVersions);
 
 // `bulk` is where the data begins in the record, if it is its end (0: it is not). What comes behind
-// the head may not be in `record` yet: `beyond` bytes of it are elsewhere (PipedBytes).
+// the head may not be in `record`: `beyond` bytes of it, with padding, are elsewhere.
 template <class T>
 struct Decoded {
   T message;
@@ -167,7 +168,8 @@ struct Decoded {
 };
 [[nodiscard]] Result<Decoded<TargetRequest>> decode_request(std::span<const std::byte> record,
                                                             std::size_t beyond = 0);
-[[nodiscard]] Result<Decoded<TargetResponse>> decode_response(std::span<const std::byte> record);
+[[nodiscard]] Result<Decoded<TargetResponse>> decode_response(std::span<const std::byte> record,
+                                                              std::size_t beyond = 0);
 
 // For RecordReader: the position of bulk data in a record of which this is the head.
 [[nodiscard]] std::size_t locate_request(std::span<const std::byte> head);

@@ -29,6 +29,7 @@ RemoteStore::RemoteStore(Parts parts)
               .view = view_,
               .same_store = [this](const Uuid& store,
                                    std::uint64_t objects) { return same_store(store, objects); },
+              .dial_rdma = parts_.dial_rdma,
               .left = [this] { bypass_.retire_all(); }} {}
 
 Result<std::unique_ptr<RemoteStore>> RemoteStore::open(Parts parts) {

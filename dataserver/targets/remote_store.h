@@ -45,6 +45,7 @@ class RemoteStore final : public Store {
     // Whether a target's store may be the one behind this; of several that must differ.
     std::function<Result<>(const Uuid& store)> may_be = {};
     bool replaceable = false;  // a new and empty store may take the place of the one it was
+    DialRdma dial_rdma = {};   // none: TCP is taken where RDMA is named
     std::size_t bypass = 0;    // objects read and written past the target, at most; 0: none
   };
   // Does not wait for the target. kIo, kCorrupt: the file `target`.

@@ -10,6 +10,8 @@
 
 #include "dataserver/store/cache_metrics.h"
 #include "dataserver/sums/sum_metrics.h"
+#include "dataserver/targets/rdma_records.h"
+#include "rpc/base/shared_memory.h"
 
 namespace weft::ds {
 
@@ -20,6 +22,7 @@ constexpr std::chrono::seconds kWatchdogRound{1};
 constexpr std::size_t kMaxStrangers = 1024;  // connections without a Hello
 constexpr std::size_t kMaxHello = 512;
 constexpr std::chrono::seconds kHelloDeadline{5};
+constexpr unsigned kTicksForRdma = 25;  // before it is looked whether a device came
 constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs less than a pipe
 
 // The folder is made for the first data server that comes: whether it can be is said at the start.
@@ -45,10 +48,23 @@ Result<> can_have_spaces(const FileStoreOptions& store) {
   return fail(Errc::kNotFound, path + ": the folder that it is to be made in is not there");
 }
 
+// Twice what may be in use, as a data server has it: room for what is idle or does not fit
+// together.
+Result<std::shared_ptr<Arena>> arena_for(const TargetConfig& config) {
+  if (config.listen_rdma.empty()) return std::shared_ptr<Arena>{};
+  auto memory = SharedMemory::create(2 * config.memory_limit_bytes, "weft-arena");
+  if (!memory) return pass(memory);
+  auto arena = std::make_shared<Arena>(std::move(*memory));
+  arena->pin();
+  return arena;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Target>> Target::open(TargetConfig config, std::function<void()> on_alive) {
-  std::unique_ptr<Target> target(new Target(std::move(config)));
+  auto arena = arena_for(config);
+  if (!arena) return pass(arena);
+  std::unique_ptr<Target> target(new Target(std::move(config), std::move(*arena)));
   if (auto started = target->start(std::move(on_alive)); !started) return pass(started);
   return target;
 }
@@ -135,7 +151,42 @@ Result<> Target::bind() {
     if (auto bound = listener->bind(); !bound) return bound;
     listeners_.push_back(std::move(listener));
   }
+  bind_rdma();
   return {};
+}
+
+// As by TCP, but for the memory of each connection: receives are posted from its start.
+void Target::bind_rdma() {
+  if (config_.listen_rdma.empty()) return;
+  rpc::rdma::ServerOptions options;
+  for (const layout::NetAddress& address : config_.listen_rdma) {
+    options.addresses.push_back({.ip = layout::ip_text(address), .port = address.port});
+  }
+  options.admission.max_servers = max_connections(config_);
+  options.admission.max_strangers = kMaxStrangers / 8;
+  options.admission.max_strangers_per_peer = kMaxStrangers / 32;
+  options.limits.standing = options.admission.standing = Standing::kStranger;
+  options.limits.max_stranger_bytes = kMaxHello;
+  options.limits.stranger_deadline = kHelloDeadline;
+  rdma_ = std::make_unique<rpc::rdma::Server>(threads_->threads(), pool_, std::move(options),
+                                              [this](std::shared_ptr<rpc::Channel> channel) {
+                                                server_->serve(answer_by_rdma(std::move(channel)));
+                                              });
+  ready_by_rdma(rdma_->bind());
+}
+
+void Target::listen_by_rdma() {
+  if (rdma_ == nullptr || cut_ || rdma_->listening() == config_.listen_rdma.size()) return;
+  if (ticks_without_rdma_++ % kTicksForRdma == 0) ready_by_rdma(rdma_->listen());
+}
+
+void Target::ready_by_rdma(const Result<>& ready) {
+  const std::string why = ready ? "" : ready.error().describe();
+  if (!why.empty() && why != no_rdma_) {
+    spdlog::warn("event=no_rdma why=\"{}\" then=\"serves by TCP, and looks again\"", why);
+  }
+  no_rdma_ = why;
+  if (ready) ticks_without_rdma_ = 0;
 }
 
 Result<> Target::listen() {
@@ -148,12 +199,14 @@ Result<> Target::listen() {
     spdlog::info("event=listening address={} port={}", layout::ip_text(config_.listen[i]),
                  listeners_[i]->port());
   }
+  listen_by_rdma();
   return {};
 }
 
 Result<> Target::tick() {
   if (keys_->follow()) server_->keys_changed();
   watch_disk();
+  listen_by_rdma();
   return {};
 }
 
@@ -166,10 +219,13 @@ void Target::watch_disk() {
     if (std::exchange(cut_, true)) return;
     spdlog::error("event=disk_hangs seconds={}", waited->count());
     for (const auto& listener : listeners_) listener->cut();
+    if (rdma_ != nullptr) rdma_->cut();
   } else if (cut_ && spaces_->usage()) {
     cut_ = false;
     spdlog::info("event=disk_answers");
     for (const auto& listener : listeners_) listener->go_on();
+    if (rdma_ != nullptr) rdma_->go_on();
+    ticks_without_rdma_ = 0;
   }
 }
 
@@ -178,6 +234,7 @@ Result<> Target::stop() {
   watchdog_.reset();
   if (local_ != nullptr) local_->stop();
   for (const auto& listener : listeners_) listener->stop();
+  if (rdma_ != nullptr) rdma_->stop();
   metrics_.reset();
   const bool ended = server_ == nullptr || server_->stop(config_.drain + kQuiet);
   if (spaces_ != nullptr) spaces_->stop();
@@ -194,6 +251,26 @@ std::vector<std::uint16_t> Target::ports() const {
   std::vector<std::uint16_t> ports;
   for (const auto& listener : listeners_) ports.push_back(listener->port());
   return ports;
+}
+
+void Target::write_connections(Metrics& out) const {
+  const auto open = [&out](const char* transport, std::size_t count) {
+    out.gauge("weft_target_connections", "Connections open", count, {{"transport", transport}});
+  };
+  std::size_t tcp = 0;
+  for (const auto& listener : listeners_) tcp += listener->connections();
+  open("shm", local_ != nullptr ? local_->connections() : 0);
+  open("tcp", tcp);
+  if (rdma_ == nullptr) return;
+  open("rdma", rdma_->connections());
+  const rpc::rdma::Counts& counts = rdma_->counts();
+  out.gauge("weft_target_rdma_listening", "Addresses at which data servers can come by RDMA",
+            rdma_->listening());
+  out.counter("weft_target_rdma_calls_total", "Requests that came by RDMA", counts.calls.load());
+  constexpr char kBytes[] = "weft_target_rdma_bytes_total";
+  constexpr char kHelp[] = "Bulk data read from data servers' memory, and written to it";
+  out.counter(kBytes, kHelp, counts.bytes_in.load(), {{"direction", "in"}});
+  out.counter(kBytes, kHelp, counts.bytes_out.load(), {{"direction", "out"}});
 }
 
 void Target::write_metrics(Metrics& out) {
@@ -220,11 +297,7 @@ void Target::write_metrics(Metrics& out) {
   out.counter("weft_target_refused_total", "Connections refused or ended for what they sent",
               now.refused);
   out.gauge("weft_target_running", "Operations in progress", now.running);
-  std::size_t tcp = 0;
-  for (const auto& listener : listeners_) tcp += listener->connections();
-  const std::size_t local = local_ != nullptr ? local_->connections() : 0;
-  out.gauge("weft_target_connections", "Connections open", local, {{"transport", "shm"}});
-  out.gauge("weft_target_connections", "Connections open", tcp, {{"transport", "tcp"}});
+  write_connections(out);
   out.gauge("weft_target_spaces", "Data servers with open stores", spaces_->count());
   out.gauge("weft_target_memory_bytes", "Memory of data in transit", pool_.in_use_bytes());
   const StoreStat usage = spaces_->usage().value_or(StoreStat{});

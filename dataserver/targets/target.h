@@ -12,16 +12,20 @@
 //   weft_target_write_bytes_total, weft_target_lent_bytes_total, weft_target_readers_total,
 //   weft_target_writers_total,
 //   weft_target_errors_total, weft_target_refused_total, weft_target_running,
-//   weft_target_connections{transport="shm|tcp"},
+//   weft_target_connections{transport="shm|tcp|rdma"}, where RDMA is configured
+//   weft_target_rdma_listening, weft_target_rdma_calls_total,
+//   weft_target_rdma_bytes_total{direction="in|out"},
 //   weft_target_spaces, weft_target_memory_bytes, weft_target_store_capacity_bytes,
 //   weft_target_store_free_bytes, weft_target_store_objects, weft_target_cpu_busy_ratio (mean of
 //   the processors), weft_target_run_queue, weft_target_disk_bytes_per_second; with a cache
 //   weft_target_cache_* (store/cache_metrics.h), with checksums weft_target_checksum_*
 //   (sums/sum_metrics.h)
 //
+// Without an RDMA device it serves by TCP, and looks again now and then whether there is one.
+//
 // A disk that hangs (stall_watch.h): data servers are told that it fails, and connections by TCP
-// end, and are refused, until it answers. Those by shared memory stay: what their end says of the
-// memory that they lent would not be so while the disk may still write into it.
+// and RDMA end, and are refused, until it answers. Those by shared memory stay: what their end says
+// of the memory that they lent would not be so while the disk may still write into it.
 //
 // Threading: open(), tick() and stop() from the program's main thread.
 #pragma once
@@ -36,6 +40,7 @@
 #include "dataserver/targets/target_config.h"
 #include "dataserver/targets/target_server.h"
 #include "rpc/base/metrics.h"
+#include "rpc/transport/rdma/rdma_server.h"
 #include "rpc/transport/shm/shm_server.h"
 #include "rpc/transport/tcp_server.h"
 
@@ -69,14 +74,20 @@ class Target {
   [[nodiscard]] std::optional<SumCounts> checksums() const { return spaces_->checksums(); }
 
  private:
-  explicit Target(TargetConfig config)
-      : config_(std::move(config)), pool_(config_.memory_limit_bytes) {}
+  // `arena`: of its buffers, for devices to reach; null without RDMA.
+  Target(TargetConfig config, std::shared_ptr<Arena> arena)
+      : config_(std::move(config)), pool_(config_.memory_limit_bytes, std::move(arena)) {}
   [[nodiscard]] Result<> start(std::function<void()> on_alive);
   // The addresses are ours, and whoever connects is refused until listen().
   [[nodiscard]] Result<> bind();
   [[nodiscard]] Result<> listen();
+  void bind_rdma();
+  // Where it does not listen yet.
+  void listen_by_rdma();
+  void ready_by_rdma(const Result<>& ready);
   void watch_disk();
   void write_metrics(Metrics& out);
+  void write_connections(Metrics& out) const;
 
   TargetConfig config_;
   std::shared_ptr<rpc::peer::Keyring> keys_;
@@ -86,12 +97,15 @@ class Target {
   std::unique_ptr<TargetServer> server_;
   std::unique_ptr<rpc::ShmServer> local_;
   std::vector<std::unique_ptr<rpc::TcpServer>> listeners_;
+  std::unique_ptr<rpc::rdma::Server> rdma_;  // null: none is configured
   std::unique_ptr<KernelFiles> kernel_files_ = kernel_files();
   std::unique_ptr<SystemLoad> load_;  // asked by one scrape at a time
   std::unique_ptr<MetricsPage> metrics_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<StallWatch> stall_watch_;
-  bool cut_ = false;  // the disk hangs
+  std::string no_rdma_;              // why there is none now, as was said last
+  unsigned ticks_without_rdma_ = 0;  // since it was looked last
+  bool cut_ = false;                 // the disk hangs
   bool stopped_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "layout/wildcard.h"
 #include "rpc/base/machine.h"
 
 namespace weft::ds {
@@ -48,6 +49,48 @@ TomlField users_field(std::string key, std::vector<std::uint32_t>& into) {
           }};
 }
 
+constexpr std::string_view kRdma = "rdma://";
+
+// A list of addresses, those for RDMA by their scheme.
+TomlField transports_field(std::string key, std::vector<layout::NetAddress>& by_tcp,
+                           std::vector<layout::NetAddress>& rdma, ReadAddress read) {
+  return {std::move(key), Kind::kTextList,
+          [&by_tcp, &rdma, read](const Value& value) -> Result<> {
+            for (std::string_view text : value.list) {
+              const bool by_rdma = text.starts_with(kRdma);
+              if (by_rdma) text.remove_prefix(kRdma.size());
+              auto address = read(text);
+              if (!address) return pass(address);
+              (by_rdma ? rdma : by_tcp).push_back(*address);
+            }
+            return {};
+          },
+          [&by_tcp, &rdma] {
+            std::string text = list_text(by_tcp);
+            for (const layout::NetAddress& address : rdma) {
+              text += (text.empty() ? "" : ", ") + std::string(kRdma) + to_string(address);
+            }
+            return text;
+          }};
+}
+
+// Data servers go by TCP to the port that they know, where RDMA does not get through.
+Result<> check_listen(const TargetConfig& config) {
+  for (const layout::NetAddress& address : config.listen_rdma) {
+    if (address.port == 0 || layout::is_wildcard(address)) {
+      return fail(Errc::kInvalid, "target.listen needs an address and a port for RDMA");
+    }
+    if (std::ranges::find(config.listen, address.port, &layout::NetAddress::port) ==
+        config.listen.end()) {
+      return fail(Errc::kInvalid,
+                  fmt::format("target.listen has port {} for RDMA and not for TCP, by which data "
+                              "servers come where RDMA does not get through",
+                              address.port));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<TomlField> target_config_fields(TargetConfig& config, ReadAddress read) {
@@ -56,7 +99,7 @@ std::vector<TomlField> target_config_fields(TargetConfig& config, ReadAddress re
       text_field("target.socket", config.socket),
       permissions_field("target.socket_mode", config.socket_mode),
       users_field("target.users", config.users),
-      addresses_field("target.listen", config.listen, read),
+      transports_field("target.listen", config.listen, config.listen_rdma, read),
       number_field("target.threads", config.threads, 0, 256),
       flag_field("target.pin_threads", config.pin_threads),
       number_field("target.memory_limit", config.memory_limit_bytes, 16 * kMiB,
@@ -109,6 +152,7 @@ Result<> check_target_config(const TargetConfig& config) {
   if (config.socket.empty() && config.listen.empty()) {
     return fail(Errc::kInvalid, "set target.socket, target.listen or both");
   }
+  if (auto good = check_listen(config); !good) return good;
   if (!config.socket.empty() &&
       (config.socket.front() != '/' || config.socket.size() > kMaxSocketPath)) {
     return fail(

@@ -21,11 +21,12 @@ namespace weft::ds {
 
 struct TargetConfig {
   // [target]
-  std::string socket;                      // for data servers of this machine
-  std::uint32_t socket_mode = 0660;        // its permissions
-  std::vector<std::uint32_t> users;        // who may use it beside root and our own user
-  std::vector<layout::NetAddress> listen;  // for data servers of other machines
-  unsigned threads = 0;                    // 0: one for each CPU this process may use
+  std::string socket;                           // for data servers of this machine
+  std::uint32_t socket_mode = 0660;             // its permissions
+  std::vector<std::uint32_t> users;             // who may use it beside root and our own user
+  std::vector<layout::NetAddress> listen;       // for data servers of other machines
+  std::vector<layout::NetAddress> listen_rdma;  // likewise; data servers find TCP at the same port
+  unsigned threads = 0;                         // 0: one for each CPU this process may use
   bool pin_threads = true;
   std::size_t memory_limit_bytes = std::size_t{512} << 20;  // of data in transit
   std::size_t max_connections = 0;  // of data servers; 0: enough for max_spaces, an I/O thread each

@@ -17,14 +17,19 @@ void TargetServer::Connection::start() {
   channel_->send(std::move(message));
 }
 
-void TargetServer::Connection::on_record(Buffer record) { arrived(std::move(record), {}, {}); }
+void TargetServer::Connection::on_record(Buffer record) { arrived(record, {}); }
 
 void TargetServer::Connection::on_piped_record(Buffer head, PipedBytes rest) {
-  arrived(std::move(head), std::move(rest), {});
+  arrived(head, {.rest = std::move(rest), .lent = {}, .bulk = {}});
 }
 
 void TargetServer::Connection::on_lending_record(Buffer record, std::vector<Buffer> lent) {
-  arrived(std::move(record), {}, std::move(lent));
+  arrived(record, {.rest = {}, .lent = std::move(lent), .bulk = {}});
+}
+
+void TargetServer::Connection::on_bulk_record(Buffer head, std::vector<Buffer> bulk,
+                                              Buffer /*room*/) {
+  arrived(head, {.rest = {}, .lent = {}, .bulk = std::move(bulk)});
 }
 
 void TargetServer::Connection::on_closed(const Error& why) {
@@ -65,8 +70,8 @@ void TargetServer::Connection::refuse(Error why) {
 
 // --- What comes ----------------------------------------------------------------------------------
 
-void TargetServer::Connection::arrived(Buffer record, PipedBytes rest, std::vector<Buffer> lent) {
-  auto arrival = unpack(record, std::move(rest), std::move(lent));
+void TargetServer::Connection::arrived(const Buffer& record, Behind behind) {
+  auto arrival = unpack(record, std::move(behind));
   if (!arrival) return refuse(std::move(arrival.error()));
   const bool is_hello = arrival->request.op == TargetOp::kHello;
   if (is_hello != (store_ == nullptr) || (is_hello && std::exchange(greeted_, true))) {
@@ -87,12 +92,18 @@ void TargetServer::Connection::arrived(Buffer record, PipedBytes rest, std::vect
   dispatch(std::move(*arrival));
 }
 
-Result<TargetServer::Connection::Arrival> TargetServer::Connection::unpack(
-    const Buffer& record, PipedBytes rest, std::vector<Buffer> lent) {
-  auto decoded = decode_request(record.span(), rest.size());
+Result<TargetServer::Connection::Arrival> TargetServer::Connection::unpack(const Buffer& record,
+                                                                           Behind behind) {
+  std::size_t apart = 0;
+  for (const Buffer& part : behind.bulk) apart += part.size();
+  auto decoded = decode_request(record.span(), behind.rest.size() + xdr::padded(apart));
   if (!decoded) return pass(decoded);
-  Arrival arrival{.request = decoded->message, .data = std::move(lent), .piped = std::move(rest)};
+  Arrival arrival{
+      .request = decoded->message, .data = std::move(behind.lent), .piped = std::move(behind.rest)};
   const TargetRequest& request = arrival.request;
+  if (apart != 0 && apart != request.size) {
+    return fail(Errc::kProtocol, "more or less data than a request says");
+  }
   std::uint64_t lent_bytes = 0;
   for (const Buffer& loan : arrival.data) lent_bytes += loan.size();
   const bool room = request.op == TargetOp::kRead;
@@ -101,7 +112,9 @@ Result<TargetServer::Connection::Arrival> TargetServer::Connection::unpack(
   if (request.lent != !arrival.data.empty() || (request.lent && !fits)) {
     return fail(Errc::kProtocol, "a request that does not lend what it says");
   }
-  if (decoded->bulk != 0 && arrival.piped.empty()) {
+  if (apart != 0) {
+    arrival.data = std::move(behind.bulk);
+  } else if (decoded->bulk != 0 && arrival.piped.empty()) {
     auto data = record.share(decoded->bulk, static_cast<std::size_t>(request.size));
     if (!data) return fail(Errc::kProtocol, "less data than a request says");
     arrival.data.push_back(std::move(*data));

@@ -67,6 +67,7 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   void on_record(Buffer record) override;
   void on_piped_record(Buffer head, PipedBytes rest) override;
   void on_lending_record(Buffer record, std::vector<Buffer> lent) override;
+  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer room) override;
   void on_closed(const Error& why) override;
 
   // Closes it; gone(), once, when no operation of it is left.
@@ -79,9 +80,14 @@ class TargetServer::Connection final : public rpc::ChannelUser,
     std::vector<Buffer> data;  // kWrite: the bytes; kRead: the room
     PipedBytes piped;          // kWrite: or here
   };
-  void arrived(Buffer record, PipedBytes rest, std::vector<Buffer> lent);
-  [[nodiscard]] Result<Arrival> unpack(const Buffer& record, PipedBytes rest,
-                                       std::vector<Buffer> lent);
+  // What comes behind a record: one of them at most.
+  struct Behind {
+    PipedBytes rest;           // of it
+    std::vector<Buffer> lent;  // with it
+    std::vector<Buffer> bulk;  // its end, without padding
+  };
+  void arrived(const Buffer& record, Behind behind);
+  [[nodiscard]] static Result<Arrival> unpack(const Buffer& record, Behind behind);
   void hello(const TargetHello& hello, std::uint64_t offered);
   void found_space(const TargetHello& hello, const rpc::peer::ClusterKey& key,
                    Result<OpenSpace> space);

@@ -6,10 +6,12 @@
 #include <boost/asio/post.hpp>
 #include <charconv>
 
+#include "dataserver/targets/rdma_records.h"
 #include "rpc/base/log_text.h"
 #include "rpc/base/machine.h"
 #include "rpc/base/streaming_copy.h"
 #include "rpc/peer/resolve.h"
+#include "rpc/session/preferred_dial.h"
 #include "rpc/transport/shm/record.h"
 #include "rpc/transport/shm/shm_dialer.h"
 #include "rpc/transport/tcp_dialer.h"
@@ -24,6 +26,9 @@ constexpr std::chrono::seconds kNoLocalFor{60};
 constexpr std::chrono::milliseconds kLookUpEvery{1'000};  // a name that was not found
 constexpr std::uint64_t kPingTag = 0;                     // of the pings; they are nobody's calls
 constexpr std::uint64_t kBlock = 4096;
+constexpr std::chrono::seconds kRenewWithin{2};  // calls may wait for a better connection
+// Objects of a LIST by RDMA: its answer is to fit into rdma::kReplyRoom.
+constexpr std::uint64_t kMostListedByRdma = 512;
 
 rpc::TcpLimits tcp_limits() {
   rpc::TcpLimits limits;
@@ -42,7 +47,13 @@ Result<TargetAddress> parse_target_address(std::string_view text) {
     if (address.path.starts_with('/') && address.path.size() <= kMaxSocketPath) return address;
     return fail(Errc::kInvalid, "must be unix: and the absolute path of a socket");
   }
-  if (text.starts_with("tcp:")) text.remove_prefix(4);
+  constexpr std::string_view kRdma = "rdma://";
+  address.rdma = text.starts_with(kRdma);
+  if (address.rdma) {
+    text.remove_prefix(kRdma.size());
+  } else if (text.starts_with("tcp:")) {
+    text.remove_prefix(4);
+  }
   if (auto inet = layout::parse_address(text)) {
     address.inet = *inet;
   } else if (rpc::peer::check_address(text)) {
@@ -51,24 +62,33 @@ Result<TargetAddress> parse_target_address(std::string_view text) {
     std::from_chars(text.data() + colon + 1, text.data() + text.size(), address.inet.port);
   }
   if (address.inet.port == 0) {
-    return fail(Errc::kInvalid, "must be unix:PATH, or tcp: and an address or a name with a port");
+    return fail(Errc::kInvalid,
+                "must be unix:PATH, or tcp: or rdma:// and an address or a name with a port");
   }
   return address;
 }
 
 std::string to_string(const TargetAddress& address) {
   if (!address.path.empty()) return "unix:" + address.path;
-  if (address.host.empty()) return "tcp:" + layout::to_string(address.inet);
-  return fmt::format("tcp:{}:{}", address.host, address.inet.port);
+  const std::string scheme = address.rdma ? "rdma://" : "tcp:";
+  if (address.host.empty()) return scheme + layout::to_string(address.inet);
+  return fmt::format("{}{}:{}", scheme, address.host, address.inet.port);
 }
 
 std::string_view to_string(TargetTransport transport) {
   switch (transport) {
     case TargetTransport::kSharedMemory: return "shared memory";
     case TargetTransport::kTcp: return "tcp";
+    case TargetTransport::kRdma: return "rdma";
     case TargetTransport::kNone: break;
   }
   return "none";
+}
+
+std::string transport_text(const TargetView& view) {
+  const std::uint32_t rdma = view.by_rdma.load();
+  if (rdma > 0) return rdma < view.connected.load() ? "rdma and tcp" : "rdma";
+  return std::string(to_string(view.transport.load()));
 }
 
 // Passes on what concerns the link's present connection.
@@ -77,6 +97,10 @@ struct TargetLink::User final : rpc::ChannelUser {
   void on_record(Buffer record) override {
     const auto self = link.lock();
     if (self != nullptr && self->attempt_ == attempt) self->on_record(record);
+  }
+  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer /*room*/) override {
+    const auto self = link.lock();
+    if (self != nullptr && self->attempt_ == attempt) self->on_record(head, bulk.front());
   }
   void on_closed(const Error& why) override {
     const auto self = link.lock();
@@ -112,11 +136,12 @@ void TargetLink::connect() {
   ++attempt_;
   const std::string& path = config_.address.path.empty() ? local_socket_ : config_.address.path;
   if (!path.empty()) {
+    rdma_or_tcp_ = nullptr;
     const rpc::ShmDialerOptions options{.path = path, .limits = config_.options.shm};
     return dial(rpc::shm_dialer(context_, config_.pool, options), TargetTransport::kSharedMemory);
   }
   if (lookup_ != nullptr) return look_up();
-  dial_tcp(layout::ip_text(config_.address.inet));
+  dial_inet(layout::ip_text(config_.address.inet));
 }
 
 void TargetLink::look_up() {
@@ -125,14 +150,50 @@ void TargetLink::look_up() {
     if (self == nullptr || attempt != self->attempt_) return;
     if (!ip) return self->drop(ip.error());
     self->heard_at_ = self->clock_.now();
-    self->dial_tcp(std::move(*ip));
+    self->dial_inet(std::move(*ip));
   });
 }
 
-void TargetLink::dial_tcp(std::string ip) {
-  dial(rpc::tcp_dialer(context_, config_.pool, std::move(ip), config_.address.inet.port,
-                       tcp_limits(), config_.options.silence),
-       TargetTransport::kTcp);
+void TargetLink::dial_inet(std::string ip) {
+  ip_ = std::move(ip);
+  if (!config_.address.rdma || !config_.dial_rdma) return dial(by_tcp(), TargetTransport::kTcp);
+  if (!rdma_or_tcp_) rdma_or_tcp_ = by_rdma_or_tcp();
+  dial(rdma_or_tcp_, TargetTransport::kTcp);
+}
+
+rpc::Dial TargetLink::by_tcp() const {
+  return rpc::tcp_dialer(context_, config_.pool, ip_, config_.address.inet.port, tcp_limits(),
+                         config_.options.silence);
+}
+
+rpc::Dial TargetLink::by_rdma() const {
+  const LinkOptions& options = config_.options;
+  return [dial = config_.dial_rdma(context_, ip_, config_.address.inet.port,
+                                   std::min(options.rdma_within, options.silence / 4))](auto done) {
+    dial([done = std::move(done)](Result<std::shared_ptr<rpc::Channel>> made) mutable {
+      if (!made) return done(std::move(made));
+      done(call_by_rdma(std::move(*made)));
+    });
+  };
+}
+
+// To what its name is an address of when it is dialled.
+rpc::Dial TargetLink::by_rdma_or_tcp() {
+  const auto by = [this](rpc::Dial (TargetLink::*way)() const) -> rpc::Dial {
+    return [weak = weak_from_this(), way](auto done) {
+      const auto self = weak.lock();
+      if (self == nullptr) return done(fail(Errc::kClosed, "nobody wants it any more"));
+      (self.get()->*way)()(std::move(done));
+    };
+  };
+  rpc::PreferredDialOptions options;
+  options.preferred = by(&TargetLink::by_rdma);
+  options.other = by(&TargetLink::by_tcp);
+  options.look_every = config_.options.rdma_look_every;
+  options.on_better = [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->renew();
+  };
+  return rpc::preferred_dial(context_, std::move(options));
 }
 
 void TargetLink::dial(rpc::Dial by, TargetTransport transport) {
@@ -152,7 +213,7 @@ void TargetLink::connected(std::uint64_t attempt, TargetTransport transport,
   }
   if (!channel) return drop(channel.error());
   channel_ = std::move(*channel);
-  transport_ = transport;
+  transport_ = channel_->by_rdma() ? TargetTransport::kRdma : transport;
   state_ = State::kGreeting;
   heard_at_ = clock_.now();
   channel_->start(std::make_shared<User>(weak_from_this(), attempt));
@@ -162,7 +223,7 @@ void TargetLink::on_challenge(const Buffer& record) {
   auto challenge = decode_challenge(record.span());
   if (!challenge) return drop(challenge.error());
   const bool here = is_this_machine(challenge->machine);
-  if (transport_ == TargetTransport::kTcp && here && !challenge->socket.empty() &&
+  if (transport_ != TargetTransport::kSharedMemory && here && !challenge->socket.empty() &&
       config_.options.prefer_shared_memory && clock_.now() >= no_local_until_) {
     leave();
     local_socket_ = challenge->socket;
@@ -194,22 +255,47 @@ void TargetLink::on_welcome(const TargetResponse& response) {
   if (std::exchange(unsettled_, false)) config_.view.unsettled.fetch_sub(1);
   config_.view.verifier = response.verifier;
   config_.view.transport = transport_;
+  if (transport_ == TargetTransport::kRdma) config_.view.by_rdma.fetch_add(1);
   config_.view.connected.fetch_add(1);
   config_.view.connections.fetch_add(1);
   spdlog::info("event=target_connected target={} link={} transport=\"{}\" version={}",
                to_string(config_.address), index_, to_string(transport_), version_);
   ping();
-  // In the order they came. What is sent may complete calls, but only of its own tag.
+  transmit_waiting();
+}
+
+// In the order they came. What is sent may complete calls, but only of its own tag.
+void TargetLink::transmit_waiting() {
   std::vector<std::uint64_t> tags;
-  for (const auto& [tag, call] : calls_) tags.push_back(tag);
+  for (const auto& [tag, call] : calls_) {
+    if (!call.sent) tags.push_back(tag);
+  }
   for (const std::uint64_t tag : tags) {
     const auto call = calls_.find(tag);
     if (call != calls_.end() && state_ == State::kReady) transmit(tag, call->second);
   }
 }
 
+// RDMA gets through now: a connection by TCP is made anew if nothing is out within a moment.
+void TargetLink::renew() {
+  if (stopped_ || state_ != State::kReady || transport_ != TargetTransport::kTcp) return;
+  renew_until_ = clock_.now() + kRenewWithin;
+  renew_if_quiet();
+}
+
+void TargetLink::renew_if_quiet() {
+  if (renew_until_ == TimePoint{} || state_ != State::kReady) return;
+  if (std::ranges::any_of(calls_, [](const auto& one) { return one.second.sent; })) return;
+  leave();
+  connect();
+}
+
 // Ends the connection, and what is known of it.
 void TargetLink::leave() {
+  renew_until_ = {};
+  if (state_ == State::kReady && transport_ == TargetTransport::kRdma) {
+    config_.view.by_rdma.fetch_sub(1);
+  }
   if (state_ == State::kReady && config_.view.connected.fetch_sub(1) == 1) {
     config_.view.transport = TargetTransport::kNone;
     config_.view.set_keys({});
@@ -261,13 +347,16 @@ void TargetLink::call(TargetRequest request, std::vector<Buffer> data, Done done
   call.done = std::move(done);
   call.since = clock_.now();
   call.deadline = call.since + (syncs ? config_.options.commit_patience : config_.options.patience);
-  if (state_ == State::kReady) transmit(tag, call);
+  if (state_ == State::kReady && renew_until_ == TimePoint{}) transmit(tag, call);
 }
 
 // Makes the memory that is lent to the target.
 Result<> TargetLink::prepare(Call& call) {
   TargetRequest& request = call.request;
   request.lent = false;
+  if (transport_ == TargetTransport::kRdma && request.op == TargetOp::kList) {
+    request.size = std::min(request.size, kMostListedByRdma);
+  }
   if (transport_ != TargetTransport::kSharedMemory) return {};
   if (request.op == TargetOp::kRead) {
     // Whole blocks, for direct I/O.
@@ -313,6 +402,9 @@ void TargetLink::transmit(std::uint64_t tag, Call& call) {
   if (in_record) begin_bulk(message.bytes(), static_cast<std::size_t>(request.size));
   message.splice(std::move(bulk));
   if (in_record) end_bulk(message.bytes(), static_cast<std::size_t>(request.size));
+  if (request.op == TargetOp::kRead && !request.lent) {
+    message.expect_bulk(static_cast<std::size_t>(request.size));
+  }
   call.sent = true;
   channel_->send(std::move(message));
 }
@@ -320,11 +412,12 @@ void TargetLink::transmit(std::uint64_t tag, Call& call) {
 void TargetLink::complete(std::uint64_t tag, Result<Answer> answer) {
   auto call = calls_.extract(tag);
   if (!call.empty()) call.mapped().done(std::move(answer));
+  renew_if_quiet();
 }
 
-void TargetLink::on_record(const Buffer& record) {
+void TargetLink::on_record(const Buffer& record, const Buffer& apart) {
   heard_at_ = clock_.now();
-  if (state_ == State::kReady) return on_response(record);
+  if (state_ == State::kReady) return on_response(record, apart);
   if (state_ != State::kGreeting) return;
   if (!std::exchange(challenged_, true)) return on_challenge(record);
   auto decoded = decode_response(record.span());
@@ -335,8 +428,8 @@ void TargetLink::on_record(const Buffer& record) {
   on_welcome(decoded->message);
 }
 
-void TargetLink::on_response(const Buffer& record) {
-  auto decoded = decode_response(record.span());
+void TargetLink::on_response(const Buffer& record, const Buffer& apart) {
+  auto decoded = decode_response(record.span(), xdr::padded(apart.size()));
   if (!decoded) return drop(decoded.error());
   TargetResponse& response = decoded->message;
   if (response.good) config_.view.verifier.store(response.verifier, std::memory_order_release);
@@ -360,7 +453,8 @@ void TargetLink::on_response(const Buffer& record) {
   }
   Answer answer;
   if (response.op == TargetOp::kRead) {
-    auto data = data_of(found->second, response, record, decoded->bulk);
+    auto data = apart.empty() ? data_of(found->second, response, record, decoded->bulk)
+                              : data_of(found->second, response, apart, 0);
     if (!data) return drop(data.error());
     answer.data = std::move(*data);
   }
@@ -385,15 +479,15 @@ void TargetLink::on_response(const Buffer& record) {
   complete(tag, std::move(answer));
 }
 
-Result<Buffer> TargetLink::data_of(Call& call, const TargetResponse& response, const Buffer& record,
-                                   std::size_t bulk) {
+Result<Buffer> TargetLink::data_of(Call& call, const TargetResponse& response, const Buffer& from,
+                                   std::size_t at) {
   if (response.size > call.request.size || response.lent != call.request.lent) {
     return fail(Errc::kProtocol, "more data than was asked for");
   }
   if (response.size == 0) return Buffer{};
   const auto size = static_cast<std::size_t>(response.size);
   auto data = response.lent ? call.room.share(static_cast<std::size_t>(response.at), size)
-                            : record.share(bulk, size);
+                            : from.share(at, size);
   if (!data) return fail(Errc::kProtocol, "data outside of its room");
   return data;
 }
@@ -414,6 +508,10 @@ void TargetLink::ping() {
 void TargetLink::tick() {
   const auto now = clock_.tick();
   expire(now);
+  if (renew_until_ != TimePoint{} && now >= renew_until_) {
+    renew_until_ = {};
+    transmit_waiting();
+  }
   if (state_ == State::kIdle) {
     if (now >= retry_at_) connect();
   } else if (state_ == State::kReady &&
@@ -466,6 +564,7 @@ void TargetLink::expire(TimePoint now) {
 void TargetLink::stop() {
   if (stopped_) return;
   leave();
+  rdma_or_tcp_ = nullptr;  // a connection that it keeps ends
   stopped_ = true;
   timer_.cancel();
   auto calls = std::exchange(calls_, {});

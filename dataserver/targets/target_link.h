@@ -19,6 +19,10 @@
 //
 // The transport is chosen when connecting: a path means shared memory; an address means TCP first,
 // and shared memory when the target turns out to run on this machine and its socket can be reached.
+// An address for RDMA means that first, and TCP at the same port where a connection does not come
+// about in time (rpc/session/preferred_dial.h). While it is TCP, RDMA is tried now and then; when
+// that gets through the connection is made anew once no call is out, for which new calls wait a
+// moment.
 //
 // Threading: everything on the thread of `context`, but for TargetView, which any thread may ask.
 //
@@ -46,11 +50,13 @@
 
 namespace weft::ds {
 
-// Where a target is: "unix:/run/weft/target.sock", "tcp:192.0.2.1:9640", "tcp:disks1:9640".
+// Where a target is: "unix:/run/weft/target.sock", "tcp:192.0.2.1:9640", "tcp:disks1:9640",
+// "rdma://disks1:9640".
 struct TargetAddress {
   std::string path;         // of a Unix socket
   std::string host;         // a name, to be looked up; of `inet` there is the port only
   layout::NetAddress inet;  // when there is no path
+  bool rdma = false;        // by RDMA, and by TCP at the same port where that does not get through
   friend bool operator==(const TargetAddress&, const TargetAddress&) = default;
 };
 // Of the form alone: a name is not looked up.
@@ -63,12 +69,14 @@ struct LinkOptions {
   std::chrono::milliseconds patience{30'000};
   std::chrono::milliseconds commit_patience{120'000};
   std::chrono::milliseconds retry_every{200};
+  std::chrono::milliseconds rdma_within{1'000};  // a connection is to come about, or it is TCP
+  std::chrono::milliseconds rdma_look_every{30'000};
   std::size_t max_calls = 2048;
   bool prefer_shared_memory = true;
   rpc::ShmLimits shm;
 };
 
-enum class TargetTransport : std::uint8_t { kNone, kSharedMemory, kTcp };
+enum class TargetTransport : std::uint8_t { kNone, kSharedMemory, kTcp, kRdma };
 [[nodiscard]] std::string_view to_string(TargetTransport transport);
 
 // What all links of a data server know of the target.
@@ -76,6 +84,7 @@ struct TargetView {
   std::atomic<WriteVerifier> verifier{0};
   std::atomic<TargetTransport> transport{TargetTransport::kNone};
   std::atomic<std::uint32_t> connected{0};     // links
+  std::atomic<std::uint32_t> by_rdma{0};       // of those
   std::atomic<std::uint64_t> connections{0};   // made, in all
   std::atomic<std::uint64_t> lent_bytes{0};    // read and written through lent memory
   std::atomic<std::uint64_t> past_bytes{0};    // read from the page cache, past the target
@@ -107,6 +116,13 @@ struct TargetView {
   std::vector<std::uint64_t> keys_ WEFT_GUARDED_BY(keys_mutex_);
 };
 
+// How the links there are go: as to_string(), or "rdma and tcp" while they differ.
+[[nodiscard]] std::string transport_text(const TargetView& view);
+
+// A Dial by RDMA to an address, which gives up after so long; called on the thread of `context`.
+using DialRdma = std::function<rpc::Dial(boost::asio::io_context& context, const std::string& ip,
+                                         std::uint16_t port, std::chrono::milliseconds within)>;
+
 class TargetLink : public std::enable_shared_from_this<TargetLink> {
  public:
   struct Config {
@@ -121,6 +137,7 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
     // Whether this is the store it was last time; called with what a target says it is,
     // and has.
     std::function<Result<>(const Uuid& store, std::uint64_t objects)> same_store;
+    DialRdma dial_rdma;  // none: TCP is taken
     // A connection ended: what the target handed over may be of a store that is gone.
     std::function<void()> left;
   };
@@ -157,17 +174,24 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
 
   void connect();
   void look_up();
-  void dial_tcp(std::string ip);
+  void dial_inet(std::string ip);
+  [[nodiscard]] rpc::Dial by_tcp() const;
+  [[nodiscard]] rpc::Dial by_rdma() const;
+  [[nodiscard]] rpc::Dial by_rdma_or_tcp();
   void dial(rpc::Dial by, TargetTransport transport);
   void connected(std::uint64_t attempt, TargetTransport transport,
                  Result<std::shared_ptr<rpc::Channel>> channel);
-  void on_record(const Buffer& record);
+  // `apart`: its end, if it is not in the record.
+  void on_record(const Buffer& record, const Buffer& apart = {});
   void on_challenge(const Buffer& record);
   void on_welcome(const TargetResponse& response);
-  void on_response(const Buffer& record);
-  [[nodiscard]] Result<Buffer> data_of(Call& call, const TargetResponse& response,
-                                       const Buffer& record, std::size_t bulk);
+  void on_response(const Buffer& record, const Buffer& apart);
+  [[nodiscard]] static Result<Buffer> data_of(Call& call, const TargetResponse& response,
+                                              const Buffer& from, std::size_t at);
   void transmit(std::uint64_t tag, Call& call);
+  void transmit_waiting();
+  void renew();
+  void renew_if_quiet();
   [[nodiscard]] Result<> prepare(Call& call);
   void complete(std::uint64_t tag, Result<Answer> answer);
   void ping();
@@ -187,6 +211,9 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   TargetTransport transport_ = TargetTransport::kNone;
   std::shared_ptr<rpc::Channel> channel_;
   std::uint64_t attempt_ = 0;  // counts connections; what concerns an earlier one is dropped
+  std::string ip_;             // that was dialled last
+  rpc::Dial rdma_or_tcp_;      // once it was, until it is shared memory
+  TimePoint renew_until_{};    // until then it may be made anew; the epoch: it is not to be
   std::string local_socket_;   // where shared memory is to be tried next
   TimePoint no_local_until_{};
   TimePoint retry_at_{};

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ganesha-fsal/admin/network_reports.h"
+#include "ganesha-fsal/admin/transport_reports.h"
 #include "rpc/base/error.h"
 #include "rpc/xdr/describe.h"
 #include "rpc/xdr/newer.h"
@@ -127,6 +128,8 @@ struct DataServerReport {
   std::string trouble;
   // Why a process that asks to be this data server is not accepted; empty: none asks in vain.
   std::string not_accepted;
+  std::vector<PartnerReport> partners;  // that it is connected to, as it told last
+  std::vector<TargetReport> targets;    // where its objects are; none: in its folder
 };
 template <class Io>
 void describe(Io& io, DataServerReport& r) {
@@ -170,6 +173,8 @@ void describe(Io& io, DataServerReport& r) {
   io("trouble", r.trouble, cut_at(kMaxReportText));
   io("not_accepted", r.not_accepted, cut_at(kMaxReportText));
   io("networks", r.networks, newer(cut_at(kMaxNetworks)));
+  io("partners", r.partners, newer(cut_at(kLongList)));
+  io("targets", r.targets, newer(cut_at(kMaxTargets)));
 }
 
 // The metadata store (RocksDB).

@@ -71,6 +71,10 @@ class Cluster::Impl final : public control::ServerEvents {
   void on_report_size(std::uint32_t, control::ReportSize report, Done<void> done) {
     reports_.add(report, std::move(done));
   }
+  void on_tell_transports(std::uint32_t ds_id, control::TellTransports told, Done<void> done) {
+    registry_->told(ds_id, std::move(told));
+    done(Result<>{});
+  }
   void on_locate(std::uint32_t ds_id, control::Locate wanted, Done<control::Located> done);
   void on_locate_transports(std::uint32_t ds_id, control::LocateTransports wanted,
                             Done<control::LocatedTransports> done);
@@ -172,6 +176,7 @@ rpc::peer::Table<std::uint32_t> Cluster::Impl::requests() {
   table.on(*this, &Impl::on_report_size);
   table.on(*this, &Impl::on_locate);
   table.on(*this, &Impl::on_locate_transports);
+  table.on(*this, &Impl::on_tell_transports);
   table.on(*this, &Impl::on_copy_missed);
   return table;
 }

@@ -253,6 +253,7 @@ void Registry::connected(std::uint32_t ds_id) {
   const MutexLock lock(mutex_);
   Live& live = live_[ds_id];
   live.connected = true;
+  live.transports = {};
   live.beaten = false;
   live.leased = false;
   live.dead = false;
@@ -264,7 +265,16 @@ void Registry::disconnected(std::uint32_t ds_id) {
   Live& live = live_[ds_id];
   if (live.beaten) live.lost = options_.now();
   live.connected = false;
+  live.transports = {};
   live.beaten = false;
+}
+
+void Registry::told(std::uint32_t ds_id, control::TellTransports transports) {
+  const MutexLock lock(mutex_);
+  const auto found = live_.find(ds_id);
+  if (found != live_.end() && found->second.connected) {
+    found->second.transports = std::move(transports);
+  }
 }
 
 Registry::Beat Registry::heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
@@ -351,6 +361,7 @@ ServerView Registry::view_of(const ServerRecord& record) const {
   view.local = live.local;
   view.version = live.version;
   view.last = live.last;
+  view.transports = live.transports;
   return view;
 }
 

@@ -55,6 +55,7 @@
 #include "layout/layout_map.h"
 #include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
+#include "rpc/control/transports.h"
 
 namespace weft::mds {
 
@@ -107,6 +108,7 @@ struct ServerView {
   LocalEndpoint local;
   std::string version;  // of weft-ds; empty unless seen
   control::Heartbeat last;
+  control::TellTransports transports;  // as it told over its connection; empty while it has none
   std::string refused;  // why a process that asks to be this data server is not accepted
 };
 
@@ -150,6 +152,8 @@ class Registry {
     control::Lease lease;
   };
   [[nodiscard]] Beat heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat);
+  // How the data server reaches others now.
+  void told(std::uint32_t ds_id, control::TellTransports transports);
   // The data server has every fence recorded before this was looked up for that connection: its
   // heartbeats are answered with a lease from now on.
   void caught_up(std::uint32_t ds_id, std::uint64_t connection);
@@ -250,6 +254,7 @@ class Registry {
     bool dead = false;             // its process is, until it connects anew
     std::optional<Clock::time_point> answered;  // with a lease, the last time
     control::Heartbeat last;
+    control::TellTransports transports;
     std::uint64_t served = 0;  // bytes a second that clients moved, between the last two
   };
 

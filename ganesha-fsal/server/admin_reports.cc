@@ -42,6 +42,16 @@ std::uint32_t cpu_busy_permille(const layout::ServerLoad& load) {
   return sum * 10 / static_cast<std::uint32_t>(load.cpu_percent.size());
 }
 
+void add_transports(DataServerReport& report, const control::TellTransports& told) {
+  for (const control::PartnerTransports& one : told.partners) {
+    const std::string by_some = one.rdma > 0 ? "rdma and tcp" : "tcp";
+    report.partners.push_back({one.ds_id, one.tcp > 0 ? by_some : "rdma"});
+  }
+  for (const control::TargetTransports& one : told.targets) {
+    report.targets.push_back({one.address, one.transport});
+  }
+}
+
 DataServerReport report_of(const ServerView& view) {
   DataServerReport report;
   report.id = view.record.id;
@@ -82,6 +92,7 @@ DataServerReport report_of(const ServerView& view) {
   report.disk_available = static_cast<std::uint64_t>(layout::available(load.disk));
   report.net_available = static_cast<std::uint64_t>(layout::available(load.network));
   report.mirror_pending_bytes = beat.mirror.pending_bytes;
+  add_transports(report, view.transports);
   return report;
 }
 

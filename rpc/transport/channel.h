@@ -107,6 +107,7 @@ class Channel {
   virtual void post(std::move_only_function<void()> work) = 0;
 
   [[nodiscard]] virtual const std::string& peer() const = 0;  // "192.0.2.7:812", for logs
+  [[nodiscard]] virtual bool by_rdma() const { return false; }
   [[nodiscard]] virtual std::size_t queued_bytes() const = 0;
 };
 

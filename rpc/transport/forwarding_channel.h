@@ -20,6 +20,7 @@ class ForwardingChannel : public Channel {
   void close(Error why, bool drain) override { inner_->close(std::move(why), drain); }
   void post(std::move_only_function<void()> work) override { inner_->post(std::move(work)); }
   [[nodiscard]] const std::string& peer() const override { return inner_->peer(); }
+  [[nodiscard]] bool by_rdma() const override { return inner_->by_rdma(); }
   [[nodiscard]] std::size_t queued_bytes() const override { return inner_->queued_bytes(); }
 
  protected:

@@ -54,21 +54,33 @@ class Pair:
         both = [server.to_partners() for server in self.servers]
         return sum(one[0] for one in both), sum(one[1] for one in both)
 
+    def wait_said(self, transport: str) -> None:
+        """Until `weft ds list` says that whoever is connected to the other is so by that."""
+        def said() -> bool:
+            partners = [one["transport"] for server in weft(self.cluster, "ds", "list")
+                        for one in server["partners"]]
+            return bool(partners) and set(partners) == {transport}
+        wait_until(said, SLOW_S, f"partners reached by {transport}", 0.5)
+
 
 @pytest.mark.faults
 def test_copies_go_by_rdma_while_it_gets_through(run):
     need_kind("uml612")
     pair = Pair(run, "uml612")
-    assert pair.write("by-rdma") >= SIZE
+    # The first connection between two machines may take longer than RDMA is waited for; it is tried
+    # every 30 s.
+    wait_until(lambda: pair.write("by-rdma") >= SIZE, SLOW_S, "all bytes by RDMA", 2)
     assert pair.to_partners()[0] > 0
+    pair.wait_said("rdma")
 
     node = pair.servers[1].machine.node
     node.drop_port(RDMA_PORT)
     pair.write("by-tcp")
     wait_until(lambda: pair.to_partners()[0] == 0, SLOW_S, "no connection by RDMA")
     assert pair.write("by-tcp-alone") == 0
+    pair.wait_said("tcp")
 
     node.unlimit()
     # Each server tries it every 30 s, by itself; either may be the one that writes at the other.
-    wait_until(lambda: pair.write("by-rdma-again") >= SIZE, SLOW_S, "bytes by RDMA again", 2)
-    assert pair.to_partners()[0] > 0
+    wait_until(lambda: pair.write("by-rdma-again") >= SIZE, SLOW_S, "all bytes by RDMA again", 2)
+    pair.wait_said("rdma")

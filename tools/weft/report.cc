@@ -3,6 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "tools/weft/background_text.h"
 #include "tools/weft/clients.h"
@@ -102,6 +104,36 @@ std::string proxied_text(const std::vector<DataServerReport>& servers) {
   return out;
 }
 
+// By which transports: "rdma", "rdma 2, tcp 1".
+template <class Reached>
+std::string transports_of(const std::vector<Reached>& reached) {
+  std::map<std::string, std::size_t> counts;
+  for (const Reached& one : reached) ++counts[one.transport];
+  std::string out;
+  for (const auto& [transport, count] : counts) {
+    if (!out.empty()) out += ", ";
+    out += counts.size() == 1 ? transport : fmt::format("{} {}", transport, count);
+  }
+  return printable(out);
+}
+
+// How data servers go on to others: "rdma from 1, 2; tcp from 3".
+template <class Reached>
+std::string reached_text(const std::vector<DataServerReport>& servers,
+                         std::vector<Reached> DataServerReport::* reached) {
+  std::map<std::string, std::vector<std::string>> from;
+  for (const DataServerReport& server : servers) {
+    std::set<std::string> by;
+    for (const Reached& one : server.*reached) by.insert(one.transport);
+    for (const std::string& transport : by) from[transport].push_back(std::to_string(server.id));
+  }
+  std::string out;
+  for (const auto& [transport, ids] : from) {
+    out += fmt::format("{}{} from {}", out.empty() ? "" : "; ", printable(transport), joined(ids));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string status_text(const mds::SystemReport& system) {
@@ -143,6 +175,10 @@ std::string status_text(const mds::SystemReport& system) {
   if (const auto proxied = proxied_text(system.data_servers); !proxied.empty()) {
     line("through it", proxied);
   }
+  const auto to_partners = reached_text(system.data_servers, &DataServerReport::partners);
+  if (!to_partners.empty()) line("to partners", to_partners);
+  const auto to_targets = reached_text(system.data_servers, &DataServerReport::targets);
+  if (!to_targets.empty()) line("to targets", to_targets);
   line("removals queued", human_count(s.removals_queued));
   line("repair",
        fmt::format(
@@ -177,7 +213,7 @@ std::string data_servers_text(const std::vector<DataServerReport>& servers) {
   const auto or_dash = [](const std::string& text) { return text.empty() ? "-" : printable(text); };
   Table which({"ID", "NAME", "DOMAIN", "STATE", "HEARD", "UP", "FREE", "OF", "STALE"});
   Table how({"ID", "CPU", "QUEUE", "DISK SPARE/S", "NET SPARE/S", "READ", "WRITTEN", "ERRORS"});
-  Table where({"ID", "VERSION", "STORE", "PROXY", "ADDRESSES"});
+  Table where({"ID", "VERSION", "STORE", "PROXY", "PARTNERS", "ADDRESSES"});
   Table networks({"ID", "NETWORK", "CLIENTS", "ADDRESSES"});
   for (const DataServerReport& server : servers) {
     const bool seen = server.state != DsState::kUnknown;
@@ -196,7 +232,8 @@ std::string data_servers_text(const std::vector<DataServerReport>& servers) {
              known(human_bytes(server.read_bytes)), known(human_bytes(server.written_bytes)),
              known(human_count(server.errors))});
     where.add({id, or_dash(server.version), known(printable(server.store)),
-               printable(proxy_of(server)), joined(server.addresses)});
+               printable(proxy_of(server)), or_dash(transports_of(server.partners)),
+               joined(server.addresses)});
     for (const mds::NetworkReport& network : server.networks) add_network(networks, id, network);
   }
   const std::string told = networks.empty() ? "" : "\n" + networks.text();

@@ -56,6 +56,7 @@ class ClientChannel final : public Channel,
     boost::asio::post(context_, std::move(work));
   }
   [[nodiscard]] const std::string& peer() const override { return queue_pair_->peer(); }
+  [[nodiscard]] bool by_rdma() const override { return true; }
   [[nodiscard]] std::size_t queued_bytes() const override;
 
   void on_completion(Completion completion) override;

@@ -377,6 +377,48 @@ TEST_CASE("a data server says which keys its target has, or why it does not know
   CHECK(says({address, {}, "it is not connected"}));
 }
 
+TEST_CASE("a data server says how it reaches its target, whenever that changes") {
+  const test::TargetRig target_rig;
+  auto target = std::make_unique<test::TargetChild>(target_rig);
+  ServerRig rig;
+  keep_objects_at(target_rig, rig);
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  const std::string address = "unix:" + target_rig.socket();
+  const auto hears = [&](const std::string& transport) {
+    return mds.wait([&] {
+      return !mds.transports.empty() &&
+             mds.transports.back() == control::TellTransports{{}, {{address, transport}}};
+    });
+  };
+  CHECK(hears("shared memory"));
+  // Over another connection nothing was told yet.
+  const auto forget = [&] {
+    const std::lock_guard lock(mds.mutex());
+    mds.transports.clear();
+    mds.last_heartbeat.reset();
+  };
+  forget();
+  mds.server().disconnect(kId);
+  CHECK(hears("shared memory"));
+  CHECK(mds.transports.size() == 1);
+  target.reset();
+  CHECK(hears("none"));
+  // One that does not know it is told once over each connection, and followed as before.
+  mds.older = true;
+  forget();
+  mds.server().disconnect(kId);
+  REQUIRE(hears("none"));
+  for (int i = 0; i < 5; ++i) {
+    {
+      const std::lock_guard lock(mds.mutex());
+      mds.last_heartbeat.reset();
+    }
+    REQUIRE(mds.wait([&] { return mds.last_heartbeat.has_value(); }));
+  }
+  CHECK(mds.transports.size() == 1);
+}
+
 TEST_CASE("a data server says what its segments do, or that it keeps none") {
   const auto ask = [](ServerRig& rig) {
     FakeMds mds(rig.key);

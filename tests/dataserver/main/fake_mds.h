@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rpc/control/server.h"
+#include "rpc/control/transports.h"
 #include "tests/dataserver/main/server_rig.h"
 
 namespace weft::test {
@@ -64,6 +65,14 @@ class FakeMds final : public control::ServerEvents {
           reported_end = report.end;
           done({});
         });
+    table.on<control::TellTransports>(
+        [this](std::uint32_t, control::TellTransports told, control::Done<void> done) {
+          const std::lock_guard lock(mutex_);
+          transports.push_back(std::move(told));
+          changed_.notify_all();
+          if (older) return done(fail(Errc::kNotSupported, "an older metadata server"));
+          done({});
+        });
     return table;
   }
 
@@ -89,6 +98,8 @@ class FakeMds final : public control::ServerEvents {
   std::vector<control::Register> registrations;        // protected by mutex_
   std::vector<control::Fence> fences_at_registration;  // protected by mutex_
   std::optional<control::Heartbeat> last_heartbeat;    // protected by mutex_
+  std::vector<control::TellTransports> transports;     // likewise: each time it was told
+  std::atomic<bool> older{false};                      // it does not know that request
   std::atomic<std::uint64_t> file_size{0};
   std::atomic<std::uint64_t> reported_end{0};
 

@@ -192,7 +192,7 @@ struct MirrorRig {
     link.look_after = std::chrono::milliseconds(20);
     link.locate_every = locate_every;
     link.make_dial = [this](auto&, const auto& found, auto /*better*/) {
-      by_rdma = !found.rdma.empty();
+      network.by_rdma = by_rdma = !found.rdma.empty();
       return dial(found.addresses.at(0).port);
     };
     return link;

@@ -73,5 +73,36 @@ TEST_CASE("a partner that gets RDMA is gone to anew, when nothing is out") {
   CHECK(partners.away() == 0);
 }
 
+TEST_CASE("by which transport threads are connected to a partner is known") {
+  using Known = std::vector<rpc::control::PartnerTransports>;
+  test::MirrorRig rig;
+  rig.locate_every = 10ms;
+  Partners partners;
+  Thread second(rig, partners, "second");
+  {
+    Thread first(rig, partners, "first");
+    CHECK(partners.transports().empty());
+    REQUIRE(first.call());
+    CHECK(partners.transports() == Known{{.ds_id = kSecond, .tcp = 1}});
+    rig.authority.rdma = {layout::make_address("127.0.0.1", 20049).value()};
+    REQUIRE(second.call());
+    CHECK(partners.transports() == Known{{.ds_id = kSecond, .rdma = 1, .tcp = 1}});
+    REQUIRE(rig.run_until([&] {
+      return first.call() && partners.transports() == Known{{.ds_id = kSecond, .rdma = 2}};
+    }));
+    rig.authority.rdma.clear();
+    rig.network.by_rdma = false;
+    rig.cut();  // the sessions connect anew
+    REQUIRE(rig.run_until([&] {
+      return first.call() && second.call() &&
+             partners.transports() == Known{{.ds_id = kSecond, .tcp = 2}};
+    }));
+  }
+  CHECK(partners.transports() == Known{{.ds_id = kSecond, .tcp = 1}});
+  rig.kill(kSecond);
+  CHECK_FALSE(second.call());
+  CHECK(partners.transports().empty());
+}
+
 }  // namespace
 }  // namespace weft::ds

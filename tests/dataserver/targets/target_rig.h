@@ -96,7 +96,7 @@ class RemoteRunner : public StoreCalls {
   RemoteRunner(const TargetRig& rig, const ds::TargetAddress& address,
                const ds::LinkOptions& options = quick_link(), std::uint8_t space = 1,
                char key = 'a', bool replaceable = false, std::size_t bypass = 64,
-               std::uint32_t threads = 1)
+               std::uint32_t threads = 1, ds::DialRdma dial_rdma = {})
       : StoreCalls(
             std::make_shared<Arena>(SharedMemory::create(std::size_t{64} << 20, "test").value())),
         folder_(ds::open_directory(rig.folder.path() + "/ds").value()) {
@@ -115,6 +115,7 @@ class RemoteRunner : public StoreCalls {
                                     .rings = rings,
                                     .folder = folder_.get(),
                                     .replaceable = replaceable,
+                                    .dial_rdma = std::move(dial_rdma),
                                     .bypass = bypass})
                  .value();
   }

@@ -467,6 +467,29 @@ TEST_CASE_METHOD(Assembled, "server: which keys targets have is told, or why it 
   CHECK(report->servers[2].targets.empty());
 }
 
+TEST_CASE_METHOD(Assembled, "server: how a data server reaches others is told while it is there") {
+  const admin::Table table = make_admin_table(*server);
+  const auto report = [&] { return table.ask(admin::GetDataServers{}).value().data_servers.at(0); };
+  const control::TellTransports told{{{2, 2, 0}, {3, 1, 1}, {4, 0, 2}},
+                                     {{"tcp:disks1:9640", "none"}}};
+  REQUIRE(await<void>([&](control::Done<void> done) {
+    servers[0]->client().call(told, std::chrono::seconds(5), std::move(done));
+  }));
+  const DataServerReport now = report();
+  REQUIRE(now.partners.size() == 3);
+  CHECK(now.partners[0].id == 2);
+  CHECK(now.partners[0].transport == "rdma");
+  CHECK(now.partners[1].transport == "rdma and tcp");
+  CHECK(now.partners[2].transport == "tcp");
+  REQUIRE(now.targets.size() == 1);
+  CHECK(now.targets[0].address == "tcp:disks1:9640");
+  CHECK(now.targets[0].transport == "none");
+  servers[0]->disconnect();
+  REQUIRE(await_that([&] { return !server->cluster().registry().is_connected(1); }));
+  CHECK(report().partners.empty());
+  CHECK(report().targets.empty());
+}
+
 TEST_CASE_METHOD(Assembled, "server: what segments do is told of each data server") {
   {
     const std::lock_guard lock(servers[0]->mutex);

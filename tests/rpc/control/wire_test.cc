@@ -9,6 +9,7 @@
 #include "rpc/control/register_networks.h"
 #include "rpc/control/register_transports.h"
 #include "rpc/control/target_keys.h"
+#include "rpc/control/transports.h"
 
 using namespace weft;
 using namespace weft::rpc::control;
@@ -178,6 +179,9 @@ TEST_CASE("the bytes of messages: copies and parity groups") {
   xdr::Encoder too_many;
   encode(too_many, by_all);
   CHECK_FALSE(decode<LocatedTransports>(too_many.bytes()));
+  check_bytes(TellTransports{{{7, 1, 2}}, {{"unix:/t", "tcp"}}},
+              "00000001000000070000000100000002"
+              "0000000100000007756e69783a2f74000000000374637000");
   check_bytes(
       CopyMissed{kObject, 8, 3, kExtents, true},
       "1122334455667788000000030000000900000008000000030000000200000000000000000000000000001000"
@@ -218,7 +222,7 @@ TEST_CASE("the numbers of requests stay") {
   static_assert(ForgetMissed::kVerb == 22 && Resync::kVerb == 23 && ResyncStatus::kVerb == 24);
   static_assert(ResyncCancel::kVerb == 25 && Scrub::kVerb == 26 && GiveUp::kVerb == 27);
   static_assert(ListFrom::kVerb == 28 && AllocateShare::kVerb == 29 && Seek::kVerb == 30);
-  static_assert(Prefetch::kVerb == 35);
+  static_assert(Prefetch::kVerb == 35 && TellTransports::kVerb == 10);
   static_assert(GetSegments::kVerb == 33);
   static_assert(GetKeys::kVerb == 31 && GetOptions::kVerb == 32 && GetTargetKeys::kVerb == 34);
 }

@@ -26,6 +26,7 @@ class MemoryChannel final : public Channel, public std::enable_shared_from_this<
 
   void pause() override { paused_ = true; }
   void resume() override { paused_ = false; }
+  [[nodiscard]] bool by_rdma() const override { return network_.by_rdma; }
 
   void close(Error why, bool drain) override {
     if (closed_) return;

@@ -51,6 +51,8 @@ class MemoryNetwork {
 
   [[nodiscard]] std::size_t connections() const { return ends_.size() / 2; }
 
+  bool by_rdma = false;  // what its channels say
+
  private:
   friend class MemoryChannel;
   using Record = std::optional<std::vector<std::byte>>;  // nullopt: the peer's end

@@ -194,26 +194,27 @@ key_file = "{cluster.key_file_in(store.parent)}"
 {load}{cache}{segments}{cluster.options.tables(number)}"""
 
 
-def lone_data_server(folder: Path | str, addresses: list[str], mds: str, lines: str = "") -> str:
-    """weft-ds.toml without a cluster; `lines` are more of [server]."""
+def lone_data_server(folder: Path | str, addresses: list[str], mds: str, lines: str = "",
+                     store_lines: str = "") -> str:
+    """weft-ds.toml without a cluster; `lines` are more of [server], `store_lines` of [store]."""
     return f"""[server]
 listen = {json.dumps(addresses)}
 shared_memory = false
 {lines}
 [store]
 path = "{folder}/store"
-
+{store_lines}
 [cluster]
 mds = ["{mds}"]
 key_file = "{folder}/cluster.key"
 """
 
 
-def lone_target(folder: Path) -> str:
-    """weft-target.toml without a cluster."""
+def lone_target(folder: Path | str, lines: str = "") -> str:
+    """weft-target.toml without a cluster; `lines` are more of [target]."""
     return f"""[target]
 socket = "{folder}/socket"
-
+{lines}
 [store]
 path = "{folder}/store"
 

@@ -22,7 +22,8 @@ RDMA_PORT = 4791  # of UDP, where RoCE's packets go
 class RdmaDataServer:
     """It has no device until machine.add_device()."""
 
-    def __init__(self, run: Run, cluster: Cluster, machine: WithRdma, number: int = 1):
+    def __init__(self, run: Run, cluster: Cluster, machine: WithRdma, number: int = 1,
+                 store_lines: str = ""):
         self.run, self.cluster, self.machine = run, cluster, machine
         self.name = f"ds{number}"
         self.address = machine.node.address
@@ -32,11 +33,8 @@ class RdmaDataServer:
                  f'metrics = "{METRICS}"\nmemory_limit = "64 MiB"\n')
         text = config.lone_data_server(
             FOLDER, [f"{self.address}:{config.NFS_PORT}", f"rdma://{self.address}"],
-            f"{cluster.address}:{config.CONTROL_PORT}", lines)
-        machine.run(f"mkdir -p {FOLDER}/store\n"
-                    f"(umask 077; echo {cluster.key_file.read_text().strip()} > "
-                    f"{FOLDER}/cluster.key)\n"
-                    f"cat > {FOLDER}/ds.toml <<'END'\n{text}END", root=True)
+            f"{cluster.address}:{config.CONTROL_PORT}", lines, store_lines)
+        prepare(machine, cluster, "ds.toml", text)
 
     def start(self) -> None:
         self.job = self.machine.start_job(
@@ -69,12 +67,7 @@ class RdmaDataServer:
 
     def metrics(self) -> dict[str, float]:
         """Those of RDMA, by name with labels."""
-        script = (f"import json, urllib.request\n"
-                  f"page = urllib.request.urlopen('http://{METRICS}/metrics', timeout=30)\n"
-                  f"rows = (line.decode().rsplit(' ', 1) for line in page if b'_rdma_' in line)\n"
-                  f"print(json.dumps({{name: float(value) for name, value in rows"
-                  f" if not name.startswith('#')}}))\n")
-        return json.loads(self.machine.python(script, 90, root=True).output)
+        return rdma_metrics(self.machine)
 
     def user_seconds(self) -> float:
         """Of the program, in user mode, since it started."""
@@ -96,6 +89,51 @@ class RdmaDataServer:
         now = self.metrics()
         return (int(now['weft_ds_partner_rdma_connections']),
                 int(now['weft_ds_partner_rdma_bytes_total{direction="out"}']))
+
+
+    def to_target(self) -> tuple[int, int, int]:
+        """Connections to its target by RDMA, and bytes that came and went by them."""
+        now = self.metrics()
+        return (int(now["weft_ds_target_rdma_connections"]),
+                int(now['weft_ds_target_rdma_bytes_total{direction="in"}']),
+                int(now['weft_ds_target_rdma_bytes_total{direction="out"}']))
+
+
+class RdmaTarget:
+    """A target on such a machine, by RDMA and TCP at the same port."""
+
+    def __init__(self, run: Run, cluster: Cluster, machine: WithRdma):
+        self.machine = machine
+        self.where = f"rdma://{machine.node.address}:{config.TARGET_PORT}"
+        self.program = servers.require(paths.target_program())
+        lines = (f'listen = ["{machine.node.address}:{config.TARGET_PORT}", "{self.where}"]\n'
+                 f'metrics = "{METRICS}"\nmemory_limit = "64 MiB"\n')
+        prepare(machine, cluster, "target.toml", config.lone_target(FOLDER, lines))
+
+    def start(self) -> None:
+        self.machine.start_job(
+            self.machine.enter_host(f"{self.program} --config {FOLDER}/target.toml"), root=True)
+
+    def metrics(self) -> dict[str, float]:
+        """Those of RDMA, by name with labels."""
+        return rdma_metrics(self.machine)
+
+
+def prepare(machine: WithRdma, cluster: Cluster, name: str, text: str) -> None:
+    """A folder with the cluster's key and this configuration."""
+    machine.run(f"mkdir -p {FOLDER}/store\n"
+                f"(umask 077; echo {cluster.key_file.read_text().strip()} > "
+                f"{FOLDER}/cluster.key)\n"
+                f"cat > {FOLDER}/{name} <<'END'\n{text}END", root=True)
+
+
+def rdma_metrics(machine: WithRdma) -> dict[str, float]:
+    script = (f"import json, urllib.request\n"
+              f"page = urllib.request.urlopen('http://{METRICS}/metrics', timeout=30)\n"
+              f"rows = (line.decode().rsplit(' ', 1) for line in page if b'_rdma_' in line)\n"
+              f"print(json.dumps({{name: float(value) for name, value in rows"
+              f" if not name.startswith('#')}}))\n")
+    return json.loads(machine.python(script, 90, root=True).output)
 
 
 def start_machines(run: Run, network: Network, kind: str, count: int) -> list[WithRdma]:

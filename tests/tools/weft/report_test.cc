@@ -145,6 +145,7 @@ TEST_CASE("the tables of data servers fit a terminal, and tell domains and versi
                   {"office", {"[2001:db8::112]:2049"}, {"2001:db8::/32", "192.0.2.0/24"}}};
   one.store = "shared memory";
   one.proxy = "shared memory";
+  one.partners = {{1, "rdma"}, {2, "tcp"}};
   const std::string text = data_servers_text({one, server(2, mds::DsState::kDown)});
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
     end = text.find('\n', begin);
@@ -174,6 +175,29 @@ TEST_CASE("it is told how what goes through the metadata server goes on", "[weft
   const auto document = status_json(system);
   CHECK(document["data_servers"][1]["proxy"] == "tcp");
   CHECK(document["data_servers"][2]["proxy_shared_memory_bytes"] == 77);
+}
+
+TEST_CASE("it is told how data servers reach their partners and targets") {
+  mds::SystemReport system = healthy();
+  system.data_servers.push_back(server(3, mds::DsState::kUp));
+  CHECK_FALSE(status_text(system).contains("to partners"));  // none is connected to any
+  CHECK_FALSE(status_text(system).contains("to targets"));
+  auto& servers = system.data_servers;
+  servers[0].partners = {{2, "rdma"}, {3, "rdma"}};
+  servers[1].partners = {{1, "rdma"}, {3, "tcp"}, {4, "tcp"}};
+  servers[2].targets = {{"tcp:disks1:9640", "none"}};
+  CHECK(status_text(system).contains("to partners      rdma from 1, 2; tcp from 2\n"));
+  CHECK(status_text(system).contains("to targets       none from 3\n"));
+  const std::string text = data_servers_text(servers);
+  CHECK(text.contains("PARTNERS"));
+  CHECK(text.contains(" rdma           192.0.2.1:2051"));
+  CHECK(text.contains(" rdma 1, tcp 2  192.0.2.2:2051"));
+  CHECK(text.contains(" -              192.0.2.3:2051"));
+  const auto document = status_json(system);
+  CHECK(document["data_servers"][1]["partners"][1]["id"] == 3);
+  CHECK(document["data_servers"][1]["partners"][1]["transport"] == "tcp");
+  CHECK(document["data_servers"][2]["targets"][0]["address"] == "tcp:disks1:9640");
+  CHECK(document["data_servers"][2]["targets"][0]["transport"] == "none");
 }
 
 TEST_CASE("what is being repaired is shown, and what is still to be", "[weft]") {

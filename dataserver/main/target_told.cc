@@ -1,4 +1,4 @@
-#include "dataserver/main/target_keys.h"
+#include "dataserver/main/target_told.h"
 
 namespace weft::ds {
 
@@ -11,6 +11,10 @@ rpc::control::TargetKeys keys_of(const RemoteStore& target) {
     told.why = keys.error().text;
   }
   return told;
+}
+
+rpc::control::TargetTransports transport_of(const RemoteStore& target) {
+  return {.address = to_string(target.address()), .transport = transport_text(target.view())};
 }
 
 }  // namespace weft::ds

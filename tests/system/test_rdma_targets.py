@@ -1,0 +1,79 @@
+"""A data server and its target in two machines that have RDMA: they go by that, by TCP while it
+does not get through, and by RDMA again."""
+
+import pytest
+
+from harness.client import start_client
+from harness.cluster import Cluster, Options
+from harness.counters import MIB, weft
+from harness.machines import need_kind
+from harness.network import Network
+from harness.rdma import RDMA_PORT, RdmaDataServer, RdmaTarget, start_machines
+from harness.run import Run, wait_until
+
+pytestmark = pytest.mark.alone  # RDMA by software takes the processors that its machines wait for
+
+SIZE = 8 * MIB
+SLOW_S = 300  # machines are emulated
+
+
+class System:
+    """The client has no RDMA: it comes to the data server by TCP."""
+
+    def __init__(self, run: Run, kind: str):
+        network = Network(run)
+        self.cluster = Cluster(run, network, Options(data_servers=0, extra={"Inline": "0"}))
+        self.client = start_client(run, network, "uml61")
+        home, far = start_machines(run, network, kind, 2)
+        for machine in (home, far):
+            machine.add_device()
+        self.target = RdmaTarget(run, self.cluster, far)
+        self.target.start()
+        self.ds = RdmaDataServer(run, self.cluster, home,
+                                 store_lines=f'target = "{self.target.where}"\n')
+        self.ds.start()
+        self.client.mount(self.cluster.address, self.cluster.path, timeout_s=SLOW_S)
+
+    def write(self, name: str, size: int = SIZE) -> tuple[int, int]:
+        """A file that comes back as it was. Returns what of it the data server read and wrote at
+        the target by RDMA."""
+        before = self.ds.to_target()
+        self.client.run(f"set -e\ncd /mnt/nfs\n"
+                        f"head -c {size} /dev/urandom > /tmp/{name}\n"
+                        f"cp /tmp/{name} {name}\nsync {name}\nweft-drop-caches\n"
+                        f"cmp /tmp/{name} {name}\nrm /tmp/{name}", timeout_s=SLOW_S)
+        after = self.ds.to_target()
+        return after[1] - before[1], after[2] - before[2]
+
+    def wait_said(self, transport: str) -> None:
+        """Until `weft ds list` says that the target is reached so."""
+        def said() -> bool:
+            server, = weft(self.cluster, "ds", "list")
+            return (server["store"] == transport
+                    and server["targets"] == [{"address": self.target.where,
+                                               "transport": transport}])
+        wait_until(said, SLOW_S, f"the target reached by {transport}", 0.5)
+
+
+@pytest.mark.faults
+def test_a_target_is_reached_by_rdma_while_it_gets_through(run):
+    need_kind("uml612")
+    system = System(run, "uml612")
+    system.wait_said("rdma")
+    came, went = system.write("by-rdma")
+    assert came >= SIZE
+    assert went >= SIZE
+    assert system.target.metrics()['weft_target_rdma_bytes_total{direction="in"}'] >= SIZE
+
+    node = system.target.machine.node
+    node.drop_port(RDMA_PORT)
+    system.write("by-tcp")
+    system.wait_said("tcp")
+    assert system.ds.to_target()[0] == 0
+    assert system.write("by-tcp-alone") == (0, 0)
+
+    node.unlimit()
+    system.wait_said("rdma")  # it is tried every 30 s
+    came, went = system.write("by-rdma-again")
+    assert came >= SIZE
+    assert went >= SIZE
