@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from harness import paths, servers
 from harness.client import USER, ClientDied, JobFailed, start_client, start_clients
+from harness.disks import Disk
 from harness.machines import need_kind
-from harness.run import sh, sweep, wait_until
+from harness.process import Process
+from harness.run import Run, sh, sweep, wait_until
 
 COPY = """
 set -e
@@ -158,6 +160,18 @@ start_client(run, Network(run))
 print(run.name, flush=True)
 time.sleep(100)
 """
+
+
+def test_a_server_with_mounts_of_its_own_holds_no_other_runs_disk(run):
+    hosts = run.folder / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n")
+    with Run() as other:
+        disk = Disk(other, other.make_folder("disk"), 16)
+        holder = Process(run, "holder", [*servers.with_hosts(hosts), "sh", "-c",
+                                         "cat /etc/hosts; exec sleep 1000"])
+        holder.start()
+        wait_until(lambda: "localhost" in holder.log.read_text(), 10, "its own /etc/hosts")
+        disk.mount_again()
 
 
 def test_what_a_killed_run_left_is_swept(tmp_path):

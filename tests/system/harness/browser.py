@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from . import apt, images
+from .network import leave_others
 from .run import Run
 
 PACKAGES = ["chromium", "fonts-dejavu-core"]
@@ -60,7 +61,8 @@ class Browser:
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
         # By way of numbers that are free, since these may be 3 and 4 themselves.
-        shell = (f"exec {{i}}<&{theirs_in} {{o}}>&{theirs_out}; exec 3<&$i 4>&$o; set -e\n{MOUNTS}")
+        shell = (f"exec {{i}}<&{theirs_in} {{o}}>&{theirs_out}; exec 3<&$i 4>&$o; set -e\n"
+                 f"{leave_others(run.folder)}\n{MOUNTS}")
         self._log = open(run.folder / "chromium.log", "wb")
         self._child = subprocess.Popen(
             [*node.enter_command(), "unshare", "--mount", "--fork", "--pid",

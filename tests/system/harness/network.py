@@ -14,6 +14,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import paths
 from .run import Run, sh
 
 # Tells everybody on the link, by ARP, that an address is here.
@@ -47,6 +48,18 @@ def enter_command(namespace: str) -> list[str]:
     """Words before a command that is to run in the namespace. Not 'ip netns exec', which makes a
     mount namespace too: a file system that is unmounted would live on in it."""
     return ["nsenter", f"--net=/run/netns/{namespace}"]
+
+
+def leave_others(own: Path) -> str:
+    """A shell's line for a mount namespace that was just made: it leaves the file systems of other
+    runs than the one with this folder, which would live on in it once they are unmounted."""
+    return (f"grep -o ' {paths.runs_folder()}/[^ ]*' /proc/self/mounts | grep -v '^ {own}/' | "
+            "xargs -r umount -l")
+
+
+def with_mounts(own: Path, script: str) -> list[str]:
+    """Words before a command that has mounts of its own, which `script` makes."""
+    return ["unshare", "--mount", "sh", "-c", f'{leave_others(own)}; {script} && exec "$@"', "sh"]
 
 
 def add_namespace(name: str) -> None:

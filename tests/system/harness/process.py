@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from .cgroups import Cgroup
-from .network import Node
+from .network import Node, with_mounts
 from .run import Run, sh, wait_until
 
 
@@ -19,6 +19,7 @@ class Process:
     def __init__(self, run: Run, name: str, command: list[str], node: Node | None = None,
                  env: dict[str, str] | None = None, cpus: str = "", cgroup: Cgroup | None = None,
                  user: str = ""):
+        self.folder = run.folder
         self.name = name
         self.command = [str(word) for word in command]
         self.node = node
@@ -59,8 +60,7 @@ class Process:
         prefix += self.node.enter_command() if self.node else []
         if self.shown:
             mounts = [f"mount --bind {file} {place}" for place, file in self.shown.items()]
-            prefix += ["unshare", "--mount", "sh", "-c",
-                       " && ".join([*mounts, 'exec "$0" "$@"'])]
+            prefix += with_mounts(self.folder, " && ".join(mounts))
         if self.cpus:
             prefix += ["taskset", "-c", self.cpus]
         if self.user:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from . import config, paths
-from .network import Node
+from .network import Node, with_mounts
 from .process import Process
 from .run import Run
 
@@ -35,8 +35,7 @@ def ganesha(run: Run, node: Node, text: str, mds: config.MdsConfig) -> Process:
 
 def with_hosts(hosts: Path) -> list[str]:
     """What a command begins with that has this file as /etc/hosts."""
-    return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"',
-            str(hosts)]
+    return with_mounts(hosts.parent, f"mount --bind {hosts} /etc/hosts")
 
 
 def start_vfs(run: Run, node: Node) -> Process:
