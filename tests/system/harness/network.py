@@ -54,7 +54,7 @@ def leave_others(own: Path) -> str:
     """A shell's line for a mount namespace that was just made: it leaves the file systems of other
     runs than the one with this folder, which would live on in it once they are unmounted."""
     return (f"grep -o ' {paths.runs_folder()}/[^ ]*' /proc/self/mounts | grep -v '^ {own}/' | "
-            "xargs -r umount -l")
+            "xargs -r umount -l || true")
 
 
 def with_mounts(own: Path, script: str) -> list[str]:
