@@ -6,33 +6,20 @@
 
 #include "layout/device_table.h"
 #include "layout/wildcard.h"
-#include "rpc/transport/rdma/header.h"
 
 namespace weft::ds {
 
 namespace {
-
-constexpr std::string_view kRdma = "rdma://";
 
 bool by_rdma(const layout::DeviceAddress& address) {
   return address.transport == layout::Transport::kRdma;
 }
 
 Result<layout::DeviceAddress> read_device_address(std::string_view text, ReadAddress read) {
-  const bool rdma = text.starts_with(kRdma);
+  const bool rdma = text.starts_with(kRdmaScheme);
   auto address = rdma ? parse_rdma_address(text, read) : read(text);
   if (!address) return pass(address);
   return layout::DeviceAddress(*address, rdma ? layout::Transport::kRdma : layout::Transport::kTcp);
-}
-
-Result<> set_addresses(const TomlField::Value& value, std::vector<layout::NetAddress>& by_tcp,
-                       std::vector<layout::NetAddress>& rdma, ReadAddress read) {
-  for (const std::string& text : value.list) {
-    auto one = read_device_address(text, read);
-    if (!one) return pass(one);
-    (by_rdma(*one) ? rdma : by_tcp).push_back(one->address);
-  }
-  return {};
 }
 
 std::string network_text(const layout::ClientNetwork& network) {
@@ -74,31 +61,6 @@ Result<> check_networks(const DsConfig& config) {
 }
 
 }  // namespace
-
-TomlField transports_field(std::string key, std::vector<layout::NetAddress>& by_tcp,
-                           std::vector<layout::NetAddress>& rdma, ReadAddress read) {
-  return {std::move(key), TomlField::Kind::kTextList,
-          [&by_tcp, &rdma, read](const TomlField::Value& value) {
-            return set_addresses(value, by_tcp, rdma, read);
-          },
-          [&by_tcp, &rdma] {
-            std::string text = list_text(by_tcp);
-            for (const auto& address : rdma) {
-              text += (text.empty() ? "" : ", ") + std::string(kRdma) + to_string(address);
-            }
-            return text;
-          }};
-}
-
-Result<layout::NetAddress> parse_rdma_address(std::string_view text, ReadAddress read) {
-  if (!text.starts_with(kRdma)) return fail(Errc::kInvalid, "not an address for RDMA");
-  text.remove_prefix(kRdma.size());
-  const bool bracketed = text.starts_with('[') && text.ends_with(']');
-  if (bracketed || !text.contains(':')) {
-    return read(fmt::format("{}:{}", text, rpc::rdma::kPort));
-  }
-  return read(text);
-}
 
 TomlField device_addresses_field(std::string key, std::vector<layout::DeviceAddress>& into,
                                  ReadAddress read) {

@@ -15,15 +15,6 @@
 
 namespace weft::ds {
 
-// A list of addresses, those for RDMA by their scheme.
-[[nodiscard]] TomlField transports_field(std::string key, std::vector<layout::NetAddress>& by_tcp,
-                                         std::vector<layout::NetAddress>& rdma,
-                                         ReadAddress read = &numeric_address);
-
-// "rdma://192.0.2.1", "rdma://[2001:db8::1]:20049"; the port is NFS/RDMA's if it is not given.
-[[nodiscard]] Result<layout::NetAddress> parse_rdma_address(std::string_view text,
-                                                            ReadAddress read = &numeric_address);
-
 // A list of addresses of both transports, in their order.
 [[nodiscard]] TomlField device_addresses_field(std::string key,
                                                std::vector<layout::DeviceAddress>& into,

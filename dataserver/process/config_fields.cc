@@ -4,6 +4,7 @@
 
 #include "dataserver/store/block_cache.h"
 #include "rpc/peer/resolve.h"
+#include "rpc/transport/rdma/header.h"
 
 namespace weft::ds {
 
@@ -75,6 +76,37 @@ Field addresses_field(std::string key, std::vector<layout::NetAddress>& into, Re
             return {};
           },
           [&into] { return list_text(into); }};
+}
+
+Field transports_field(std::string key, std::vector<layout::NetAddress>& by_tcp,
+                       std::vector<layout::NetAddress>& rdma, ReadAddress read) {
+  return {std::move(key), Kind::kTextList,
+          [&by_tcp, &rdma, read](const Value& value) -> Result<> {
+            for (const std::string& text : value.list) {
+              const bool by_rdma = text.starts_with(kRdmaScheme);
+              auto address = by_rdma ? parse_rdma_address(text, read) : read(text);
+              if (!address) return pass(address);
+              (by_rdma ? rdma : by_tcp).push_back(*address);
+            }
+            return {};
+          },
+          [&by_tcp, &rdma] {
+            std::string text = list_text(by_tcp);
+            for (const layout::NetAddress& address : rdma) {
+              text += (text.empty() ? "" : ", ") + std::string(kRdmaScheme) + to_string(address);
+            }
+            return text;
+          }};
+}
+
+Result<layout::NetAddress> parse_rdma_address(std::string_view text, ReadAddress read) {
+  if (!text.starts_with(kRdmaScheme)) return fail(Errc::kInvalid, "not an address for RDMA");
+  text.remove_prefix(kRdmaScheme.size());
+  const bool bracketed = text.starts_with('[') && text.ends_with(']');
+  if (bracketed || !text.contains(':')) {
+    return read(fmt::format("{}:{}", text, rpc::rdma::kPort));
+  }
+  return read(text);
 }
 
 Field mode_field(std::string key, IoMode& into) {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -40,6 +41,14 @@ using ReadAddress = Result<layout::NetAddress> (*)(std::string_view text);
 [[nodiscard]] Result<layout::NetAddress> unresolved_address(std::string_view text);
 [[nodiscard]] TomlField addresses_field(std::string key, std::vector<layout::NetAddress>& into,
                                         ReadAddress read = &numeric_address);
+// A list of addresses, those for RDMA by their scheme.
+[[nodiscard]] TomlField transports_field(std::string key, std::vector<layout::NetAddress>& by_tcp,
+                                         std::vector<layout::NetAddress>& rdma,
+                                         ReadAddress read = &numeric_address);
+constexpr std::string_view kRdmaScheme = "rdma://";
+// "rdma://192.0.2.1", "rdma://[2001:db8::1]:20049"; the port is NFS/RDMA's if it is not given.
+[[nodiscard]] Result<layout::NetAddress> parse_rdma_address(std::string_view text,
+                                                            ReadAddress read = &numeric_address);
 [[nodiscard]] TomlField mode_field(std::string key, IoMode& into);
 [[nodiscard]] TomlField log_level_field(std::string key, std::string& into);
 [[nodiscard]] TomlField metrics_field(std::string key, std::optional<layout::NetAddress>& into,

@@ -15,8 +15,7 @@
 //
 // Threading: find() from any I/O thread that has an IoRing; its completion comes on that thread.
 // stop() and close() from one thread; close() when no operation is in flight and none will come,
-// usage() neither. No
-// mutex is held while a store is opened, closed or asked.
+// usage() neither. No mutex is held while a store is opened, closed or asked.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>

@@ -49,31 +49,6 @@ TomlField users_field(std::string key, std::vector<std::uint32_t>& into) {
           }};
 }
 
-constexpr std::string_view kRdma = "rdma://";
-
-// A list of addresses, those for RDMA by their scheme.
-TomlField transports_field(std::string key, std::vector<layout::NetAddress>& by_tcp,
-                           std::vector<layout::NetAddress>& rdma, ReadAddress read) {
-  return {std::move(key), Kind::kTextList,
-          [&by_tcp, &rdma, read](const Value& value) -> Result<> {
-            for (std::string_view text : value.list) {
-              const bool by_rdma = text.starts_with(kRdma);
-              if (by_rdma) text.remove_prefix(kRdma.size());
-              auto address = read(text);
-              if (!address) return pass(address);
-              (by_rdma ? rdma : by_tcp).push_back(*address);
-            }
-            return {};
-          },
-          [&by_tcp, &rdma] {
-            std::string text = list_text(by_tcp);
-            for (const layout::NetAddress& address : rdma) {
-              text += (text.empty() ? "" : ", ") + std::string(kRdma) + to_string(address);
-            }
-            return text;
-          }};
-}
-
 // Data servers go by TCP to the port that they know, where RDMA does not get through.
 Result<> check_listen(const TargetConfig& config) {
   for (const layout::NetAddress& address : config.listen_rdma) {

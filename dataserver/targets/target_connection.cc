@@ -160,8 +160,8 @@ void TargetServer::Connection::found_space(const TargetHello& hello,
                                            Result<OpenSpace> space) {
   TargetResponse response{.op = TargetOp::kHello, .tag = tells_version_ ? version_ : 0};
   if (!space) {
-    spdlog::error("event=space_failed space={} error=\"{}\"", to_string(hello.space),
-                  space.error().describe());
+    shared_->refused_log.warn("event=space_failed space={} error=\"{}\"", to_string(hello.space),
+                              space.error().describe());
     return finish_with({.op = TargetOp::kHello}, std::move(space.error()));
   }
   store_ = space->store;
