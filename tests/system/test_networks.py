@@ -91,6 +91,14 @@ same("{name}", open("/mnt/nfs/{name}", "rb").read() == data, True)
 """, 120)
 
 
+def keep_connections(client) -> None:
+    """To data servers: a client without a layout closes them. It has that of an open file now."""
+    client.start_job(f"exec 3>/mnt/nfs/open-{client.name}\n"
+                     "dd if=/dev/zero bs=1M count=2 >&3; sync; weft-signal open\n"
+                     "exec sleep 60")
+    client.wait_event("open")
+
+
 @pytest.mark.parametrize("layout", ["files", "flexfiles"])
 def test_each_client_is_told_its_own_network(run, network, layout):
     there = InNetworks(run, network, layout=layout)
@@ -103,10 +111,8 @@ def test_each_client_is_told_its_own_network(run, network, layout):
     write_and_read(six, "six")
     counts = snapshot(there.cluster).since(before)
     assert counts.mds_reads + counts.mds_writes == 0, counts
-    for client in (four, six):  # who has no layout soon closes its connections
-        client.start_job(f"exec 3>/mnt/nfs/open-{client.name}; echo 1 >&3; sync; weft-signal open\n"
-                         "exec sleep 60")
-        client.wait_event("open")
+    for client in (four, six):
+        keep_connections(client)
     told = there.connections(1) | there.connections(2)
     assert any(f"[{SIX}::1" in line and f"[{SIX}::102]" in line for line in told), told
     assert any("10.77.0.1" in line and "10.77.0.101:" in line for line in told), told
@@ -153,6 +159,7 @@ for number in range({40}):
     write_and_read(other, "after")
     counts = snapshot(there.cluster).since(before)
     assert counts.mds_reads + counts.mds_writes == 0, counts
+    keep_connections(other)
     wait_until(lambda: any(f"{OTHER}.103" in line for line in there.connections(1)), 10,
                "a connection by the network that was added")
 
@@ -164,6 +171,8 @@ def test_the_narrowest_network_counts(run, network):
     four, _, other = there.clients
     write_and_read(four, "four")
     write_and_read(other, "other")
+    for client in (four, other):
+        keep_connections(client)
     told = there.connections(1)
     assert any(line.startswith(f"{OTHER}.11:") and f"{OTHER}.103" in line for line in told), told
     assert not any("10.77.0.103" in line for line in told), told
