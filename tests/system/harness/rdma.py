@@ -69,15 +69,6 @@ class RdmaDataServer:
         """Those of RDMA, by name with labels."""
         return rdma_metrics(self.machine)
 
-    def user_seconds(self) -> float:
-        """Of the program, in user mode, since it started."""
-        script = (f"import os, subprocess\n"
-                  f"pid = subprocess.run(['pgrep', '-f', '^{self.program} --config {FOLDER}'],"
-                  f" text=True, capture_output=True, check=True).stdout.split()[0]\n"
-                  f"stat = open(f'/proc/{{pid}}/stat').read().rsplit(')', 1)[1].split()\n"
-                  f"print(int(stat[11]) / os.sysconf('SC_CLK_TCK'))\n")
-        return float(self.machine.python(script, 90, root=True).output)
-
     def moved(self) -> tuple[int, int]:
         """Bytes that came and went by RDMA."""
         now = self.metrics()
