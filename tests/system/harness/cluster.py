@@ -42,7 +42,8 @@ class Options:
     supervise: bool = False  # weft-ds --supervise
     store: str = ""  # where objects are, see stores.KINDS; nothing said: WEFT_STORE
     on_targets: tuple[int, ...] = ()  # numbers of the data servers that are; none said: all
-    store_options: str = ""  # more lines of [store] in weft-ds.toml
+    server_options: str = ""  # more lines of [server] in weft-ds.toml
+    store_options: str = ""  # the same of [store]
     cache: str = ""  # of data servers over targets, a size; nothing said: WEFT_STORE_CACHE, or none
     target_cache: str = ""  # of targets, which then go around the page cache
     target_checksums: bool = False  # targets keep some

@@ -174,6 +174,7 @@ def data_server(cluster, number: int, address: str, store: Path) -> str:
     over_targets = of_all or number in cluster.options.on_targets
     targets = (_targets(cluster) if over_targets else "") + cluster.options.store_options
     metrics = f'metrics = "{address}:{METRICS_PORT}"\n' if cluster.options.metrics else ""
+    metrics += cluster.options.server_options
     shared = str("ds" in cluster.options.shared_memory).lower()
     load = f'[load]\ncounters = "{store.parent}/cgroup"\n' if cluster.options.cgroups else ""
     size = cluster.options.cache or os.environ.get("WEFT_STORE_CACHE", "")

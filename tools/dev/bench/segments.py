@@ -91,6 +91,7 @@ class Arm:
         with loopback.pinned(loopback.SERVER_CPU):
             self.system = Standalone(run, loopback.Loopback(run), Options(
                 store="folder", store_in_memory=True, metrics=True, store_options=disk.toml(1),
+                server_options="max_connections_per_peer = 1024\n",
                 tables=lambda number: table))
         self.on, self.clients, self.strips = on, clients, strips
         for fileid in OBJECTS:
@@ -122,12 +123,16 @@ class Arm:
                         raise ValueError(f"strip {strip} is wrong")
             except Exception as error:  # noqa: BLE001, told below
                 failed.append(error)
+                gate.abort()  # before it nobody waits for one that does not come
 
         threads = [threading.Thread(target=work, args=(number, reader))
                    for number, reader in enumerate(self.readers[fileid])]
         for thread in threads:
             thread.start()
-        gate.wait(120)
+        try:
+            gate.wait(120)
+        except threading.BrokenBarrierError:
+            pass  # some thread says why
         begun = time.monotonic()
         for thread in threads:
             thread.join()
