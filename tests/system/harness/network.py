@@ -111,6 +111,26 @@ class Node:
                 tc("filter", "parent", "1:", "protocol", "ip", "u32", "match", "ip", end,
                    str(port), "0xffff", "flowid", "1:20")
 
+    def limit_towards(self, rate: str, addresses: list[str], slower: str) -> None:
+        """Limits the link as limit() does, and what goes from here to these addresses further, all
+        of it together (htb)."""
+        self.limit(rate)
+        def tc(*words):
+            sh("tc", "-n", self.namespace, words[0], "add", "dev", "e0", *words[1:])
+        sh("tc", "-n", self.namespace, "qdisc", "del", "dev", "e0", "root")
+        tc("qdisc", "root", "handle", "1:", "htb", "default", "10")
+        tc("class", "parent", "1:", "classid", "1:1", "htb", "rate", rate, "burst", "256k",
+           "cburst", "256k")
+        for number, of_class in (("10", rate), ("20", slower)):
+            tc("class", "parent", "1:1", "classid", f"1:{number}", "htb", "rate", of_class,
+               "ceil", of_class, "burst", "64k", "cburst", "64k", "quantum", "60000")
+            limit = max(256 << 10, bits_per_second(of_class) // 160)
+            tc("qdisc", "parent", f"1:{number}", "handle", f"{number}:", "bfifo", "limit",
+               str(limit))
+        for address in addresses:
+            tc("filter", "parent", "1:", "protocol", "ip", "u32", "match", "ip", "dst",
+               f"{address}/32", "flowid", "1:20")
+
     def drop_port(self, port: int) -> None:
         """What goes to this port, of TCP or UDP, is lost in both directions, and nothing else.
         unlimit() ends it."""

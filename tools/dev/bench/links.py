@@ -132,6 +132,17 @@ def generate(cluster, node, *words: str) -> subprocess.Popen:
         stderr=subprocess.PIPE)
 
 
+def burst(cluster, nodes: list, size: int, *words: str) -> list[dict]:
+    """A new file of `size` bytes from each of `nodes`, beginning together, and committed."""
+    start = time.time() + 1 + 0.1 * len(nodes)
+    name = f"b{time.monotonic_ns()}"
+    running = [generate(cluster, node, "--op", "write", "--no-prepare", "--once",
+                        "--size", str(size), "--start-at", str(start),
+                        "--file", f"{name}.{number}", *words)
+               for number, node in enumerate(nodes)]
+    return results(running, 300)
+
+
 def results(running: list, timeout_s: float) -> list[dict]:
     """What generators print, one after the other; an error of any ends all."""
     found = []

@@ -14,6 +14,10 @@ Two rates are measured: of writes until they are acknowledged, and until the com
 when all copies have all of it. Arithmetic is compared with the second: with c clients and two pairs
 on links of B, min(cB, 2B) is what servers' duplication can give, min(cB/2, 2B) clients', and
 min(cB, 4B) one copy on the four servers. B is what plain TCP moves over such a link.
+
+Then bursts: each client writes 16 MiB, and what a data server sends to others of them goes by a
+third of its link. There asynchronous duplication is to pay. The paper's half-size system, two
+servers without copies, stands beside it.
 """
 
 import sys
@@ -26,6 +30,7 @@ from harness.run import Run
 
 PAIRS = 2
 FILES = 2  # of each client
+BURST = 16 * links.MIB  # of each client
 # Name: what is to be told the load generator, the folder's policy (files layout).
 ARMS = {
     "P1": ([], "duplication=server-async"),
@@ -34,6 +39,9 @@ ARMS = {
     "P4": (["--mirrors", "sync"], ""),
     "one copy": ([], "copies=1"),
 }
+
+
+HALF = "half as many, one copy"
 
 
 def by_clients(arm: str) -> bool:
@@ -50,11 +58,11 @@ def arithmetic(arm: str, clients: int) -> float:
 class Side:
     """A cluster of one layout type, and the clients' machines."""
 
-    def __init__(self, run: Run, layout: str, given):
+    def __init__(self, run: Run, layout: str, given, copies: int = 2):
         network = Network(run)
         self.cluster = Cluster(run, network, Options(
-            data_servers=2 * PAIRS, layout=layout, by_load=True, domains=("a", "b"),
-            extra={"Copies": "2"}, cgroups=True,
+            data_servers=copies * PAIRS, layout=layout, by_load=True, domains=("a", "b"),
+            extra={"Copies": str(copies)}, cgroups=True,
             store_in_memory=True,
             tables=lambda _: f"net_max = {bits_per_second(given.rate) // 8}\n"))
         self.clients = [network.program(i + 1) for i in range(max(given.clients))]
@@ -66,6 +74,20 @@ class Side:
         words, keys = ARMS[arm]
         links.policy(self.cluster, "", "stripes=1", *keys.split())
         return links.writers(self.cluster, self.clients[:count] * FILES, seconds, *words)
+
+    def slow_partners(self, rate: str) -> None:
+        """What goes from data server to data server has a third of the link."""
+        nodes = [server.node for server in self.cluster.ds]
+        for node in nodes:
+            others = [one.address for one in nodes if one is not node]
+            node.limit_towards(rate, others, f"{bits_per_second(rate) // 3}bit")
+
+    def burst(self, arm: str, count: int) -> float:
+        """MiB a second that were acknowledged."""
+        words, keys = ARMS[arm]
+        links.policy(self.cluster, "", "stripes=1", *keys.split())
+        done = links.burst(self.cluster, self.clients[:count] * FILES, BURST // FILES, *words)
+        return sum(one["mib_per_s"] for one in done)
 
 
 def measure(sides: dict, given, idle: dict) -> tuple:
@@ -89,6 +111,37 @@ def measure(sides: dict, given, idle: dict) -> tuple:
                       f"{committed[-1]:.1f} committed", flush=True)
         print(f"round {number + 1}: plain TCP {tcp[-1]:.1f} MiB/s", flush=True)
     return rates, tcp
+
+
+def measure_bursts(sides: dict, half: Side, given) -> dict:
+    arms = {arm: sides["flexfiles" if by_clients(arm) else "files"] for arm in ARMS
+            if arm != "one copy"}
+    for side in sides.values():
+        side.slow_partners(given.rate)
+    rates: dict = {(arm, count): [] for arm in (*arms, HALF) for count in given.clients}
+    for number in range(given.rounds):
+        for count in given.clients:
+            for arm, side in arms.items():
+                rates[arm, count].append(side.burst(arm, count))
+            rates[HALF, count].append(half.burst("one copy", count))
+            print(f"bursts, {count} clients: " + ", ".join(
+                f"{arm} {rates[arm, count][-1]:.1f}" for arm in (*arms, HALF)), flush=True)
+        print(f"bursts, round {number + 1} of {given.rounds}", flush=True)
+    return rates
+
+
+def burst_rows(rates: dict, given) -> list:
+    """Acknowledged. The targets are the paper's: the upper end of what synchrony costs there is
+    what asynchrony is to gain, at least, where copies wait for links."""
+    out = []
+    for count in given.clients:
+        def row(one: str, other: str, target: float | None, at=count):
+            out.append(report.row(f"{one} / {other}, bursts, {at} clients", rates[one, at],
+                                  rates[other, at], "MiB/s", target))
+        row("P1", "P2", 1.2)
+        row("P3", "P4", None)
+        row("P1", HALF, 0.86)
+    return out
 
 
 def rows(rates: dict, tcp: list, given) -> list:
@@ -117,14 +170,17 @@ def main() -> int:
     given = parser.parse_args()
     given.clients = [int(word) for word in given.clients.split(",")]
     idle: dict = {arm: [] for arm in ARMS}
-    with Run() as files_run, Run() as flex_run:
+    with Run() as files_run, Run() as flex_run, Run() as half_run:
         sides = {"files": Side(files_run, "files", given),
                  "flexfiles": Side(flex_run, "flexfiles", given)}
+        half = Side(half_run, "files", given, copies=1)
         rates, tcp = measure(sides, given, idle)
+        bursts = measure_bursts(sides, half, given)
     samples = {f"{arm}, {count} clients": {"acknowledged": pair[0], "committed": pair[1]}
                for (arm, count), pair in rates.items()}
-    extra = {"samples": samples, "plain_tcp_mib_per_s": tcp}
-    made = rows(rates, tcp, given)
+    extra = {"samples": samples, "plain_tcp_mib_per_s": tcp,
+             "bursts": {f"{arm}, {count} clients": found for (arm, count), found in bursts.items()}}
+    made = rows(rates, tcp, given) + burst_rows(bursts, given)
     return 0 if report.publish("protocols", made, given.results, idle, extra) else 1
 
 
