@@ -7,10 +7,10 @@ A data server runs in a Linux 6.12 machine that has RDMA by software (Soft-RoCE)
 in memory. Two more such machines are its clients, one with a device, which comes by RDMA, and one
 without, which comes by TCP. They read and write a file in turn, 1 MiB at a time with O_DIRECT.
 
-The figures are GiB per second of weft-ds in user mode, as the host counts it, and KiB per system call of it, counted by
-strace in a run of their own, which is slower. What the kernel does for Soft-RoCE is the
-work of a card, and is not in it. Bandwidth stands beside it without a target: here it says how fast
-Soft-RoCE is between machines that share two processors, and nothing about a card.
+The figures are GiB per second of weft-ds in user mode, as the host counts it, and KiB per system
+call of it, counted by strace in a run of their own, which is slower. What the kernel does for
+Soft-RoCE is the work of a card, and is not in it. Bandwidth stands beside it without a target: here
+it says how fast Soft-RoCE is between machines that share two processors, and nothing about a card.
 """
 
 import sys
