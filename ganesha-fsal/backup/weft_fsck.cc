@@ -41,7 +41,7 @@ int complain(const Error& error) {
   return kUnreadable;
 }
 
-std::string quoted(std::string_view text) {
+std::string json_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20) {
@@ -67,7 +67,7 @@ void print_json(const FsckReport& report) {
   std::string_view comma;
   for (const Problem& problem : report.problems) {
     fmt::print("{}{{\"kind\": {}, \"inode\": {}, \"text\": {}}}", comma,
-               quoted(to_string(problem.kind)), problem.id, quoted(problem.text));
+               json_text(to_string(problem.kind)), problem.id, json_text(problem.text));
     comma = ", ";
   }
   fmt::print("]}}\n");
@@ -75,7 +75,7 @@ void print_json(const FsckReport& report) {
 
 void print_text(const FsckReport& report) {
   for (const Problem& problem : report.problems) {
-    fmt::print("{}: inode {}: {}\n", to_string(problem.kind), problem.id, quoted(problem.text));
+    fmt::print("{}: inode {}: {}\n", to_string(problem.kind), problem.id, json_text(problem.text));
   }
   if (report.problem_count > report.problems.size()) {
     fmt::print("and {} more\n", report.problem_count - report.problems.size());

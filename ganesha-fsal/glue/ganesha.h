@@ -2,9 +2,12 @@
 // a Ganesha header by itself.
 //
 // The C++ standard headers come first, since Ganesha's headers redefine names that libstdc++ uses
-// (and must not see them inside extern "C"). Ganesha's are C: they are included as system headers,
-// so that our warnings stay ours.
+// (and must not see them inside extern "C"). So do those of liburcu, some of which have templates
+// for C++. Ganesha's are C: they are included as system headers, so that our warnings stay ours.
 #pragma once
+
+#include <urcu-bp.h>
+#include <urcu/ref.h>
 
 #include <algorithm>
 #include <array>

@@ -22,7 +22,8 @@ static_assert(std::is_same_v<Reactor, detail::epoll_reactor>, "a bell is watched
 // What is used of boost::asio::detail has no promise of its own. With another Boost: read its
 // epoll_reactor, or watch the eventfd with asio::posix::stream_descriptor and read it each time,
 // which costs a system call more a ring.
-static_assert(BOOST_VERSION / 100 == 1081, "a bell is written for Boost 1.81's reactor");
+static_assert(BOOST_VERSION / 100 == 1081 || BOOST_VERSION / 100 == 1083,
+              "a bell is written for the reactors of Boost 1.81 and 1.83");
 
 // What the reactor knows the descriptor by. The operation may be gone before the Bell, and after.
 struct Bell::Watch {
