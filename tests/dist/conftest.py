@@ -40,6 +40,6 @@ def run(packages):
 @pytest.fixture(scope="session")
 def installed(run, packages) -> roots.Root:
     """A bare Debian with all packages installed. Tests look at it, and build upon it."""
-    root = roots.Root(run, "installed", [roots.bare()], packages)
+    root = roots.Root(run, "installed", [roots.bare(packages)], packages)
     root.install(roots.PACKAGES)
     return root

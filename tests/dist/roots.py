@@ -5,6 +5,7 @@ are read only. Commands run in it as in a container; Machine boots it, with syst
 namespace. Files are seen from outside in Root.path. Everything goes with the run.
 """
 
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -26,17 +27,21 @@ OF_THE_CONTAINER = "Attempted to remove disk file system"
 ITS_FOLDERS = {"/packages"}
 
 
-def _build_bare(folder: Path, scratch: Path) -> dict:
-    apt.bootstrap(images.SUITE, BARE_PACKAGES, folder / "root", 'echo bare >"$1/etc/hostname"')
-    return {"suite": images.SUITE}
+def release(packages: Path) -> str:
+    """Of Debian, that the packages are for."""
+    [changes] = packages.glob("*.changes")
+    return re.search(r"^Distribution: (\S+)", changes.read_text(), re.MULTILINE).group(1)
 
 
-BARE = images.Recipe("bare", [images.SUITE, *BARE_PACKAGES], _build_bare)
+def bare(packages: Path) -> Path:
+    """The layer that all others are upon: the release of the packages, cached."""
+    suite = release(packages)
 
+    def build(folder: Path, scratch: Path) -> dict:
+        apt.bootstrap(suite, BARE_PACKAGES, folder / "root", 'echo bare >"$1/etc/hostname"')
+        return {"suite": suite}
 
-def bare() -> Path:
-    """The layer that all others are upon, cached."""
-    return images.ensure(BARE) / "root"
+    return images.ensure(images.Recipe(f"bare-{suite}", [suite, *BARE_PACKAGES], build)) / "root"
 
 
 class Root:

@@ -92,7 +92,7 @@ class House:
         self.token = ""
         self.network = Network(run, "192.0.2")
         # Of what ours depend on, not of ours: machines of a test reach no mirror.
-        root = roots.Root(run, "ready", [roots.bare()], packages)
+        root = roots.Root(run, "ready", [roots.bare(packages)], packages)
         root.install(roots.PACKAGES)
         root.run(f"dpkg --purge {' '.join(roots.PACKAGES)}; rm -rf /etc/weft /var/lib/weft")
         nodes = {"m1": self.network.mds()}

@@ -84,7 +84,7 @@ def wait_healthy(mds: Machine, what: str) -> None:
 
 def test_servers_are_upgraded_one_after_the_other_under_a_client(upgraded_run, packages):
     network = Network(upgraded_run)
-    root = Root(upgraded_run, "older", [bare()], older_packages(packages))
+    root = Root(upgraded_run, "older", [bare(packages)], older_packages(packages))
     root.install(PACKAGES)
     mds_node = network.mds()
     mds = Machine(root, "mds", mds_node)

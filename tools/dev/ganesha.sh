@@ -24,7 +24,7 @@
 # The package list is for Debian 12.
 weft_ganesha_packages=(
   gcc g++ cmake ninja-build bison flex pkg-config patch ccache
-  liburcu-dev libkrb5-dev uuid-dev libblkid-dev libcap-dev libacl1-dev libnfsidmap-dev
+  liburcu-dev libkrb5-dev libnsl-dev uuid-dev libblkid-dev libcap-dev libacl1-dev libnfsidmap-dev
   libdbus-1-dev debian-archive-keyring)
 
 weft_ganesha_suite=trixie

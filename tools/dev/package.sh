@@ -1,66 +1,95 @@
 # ./dev package: Debian packages, and their tests.
 . tools/dev/deps.sh
 
-package_out=$WEFT_ROOT/build/packages
-
 package_usage() {
   cat <<'END'
-usage: ./dev package [--no-tests]
+usage: ./dev package [--release CODENAME] [--no-tests]
 
-Builds Debian packages of this tree for the release of this machine, into build/packages:
-weft-mds, weft-ds, weft-target, weft-tools, weft-doc, and -dbgsym packages. Installs what the build
-needs, and downloads NFS-Ganesha's sources unless WEFT_CACHE has them. Then tests the packages:
-lintian, and tests/dist, which installs them into bare root folders, removes and purges them, and
-lets machines made of such folders serve a real Linux client. With --no-tests they are only built.
+Builds Debian packages of this tree for a release of Debian, bookworm or trixie; for that of this
+machine unless told otherwise. They are in build/packages/CODENAME then: weft-mds, weft-ds,
+weft-target, weft-tools, weft-doc, and -dbgsym packages. They are built without a network in a root
+folder of that release, which is made when there is none in WEFT_CACHE and has what debian/control
+names. NFS-Ganesha's sources are downloaded unless WEFT_CACHE has them. Then tests the packages:
+lintian, and tests/dist, which installs them into bare root folders of that release, removes and
+purges them, and lets machines made of such folders serve a real Linux client. With --no-tests they
+are only built.
 END
 }
+
+package_releases=(bookworm trixie)
+declare -A package_numbers=([bookworm]=12 [trixie]=13)
 
 package_deps() {
   local missing
   mapfile -t missing < <({
-    printf '%s\n' dpkg-dev debhelper fakeroot lintian piuparts systemd-container bash-completion
+    printf '%s\n' dpkg-dev lintian piuparts systemd-container bash-completion ccache
     for script in ganesha clients; do
       bash "tools/dev/$script.sh" --print-packages | tr -s ' ' '\n'
     done
   } | deps_missing)
-  if [ ${#missing[@]} -gt 0 ]; then
-    need_root "installing packages (${missing[*]})" || return 1
-    step package-tools "installing ${#missing[@]} packages" deps_install "${missing[@]}" || return 1
-  fi
-  dpkg-checkbuilddeps >/dev/null 2>&1 && return
-  need_root "installing what the packages are built with" || return 1
-  step package-deps "installing what debian/control names" deps_apt build-dep "$WEFT_ROOT"
+  [ ${#missing[@]} -eq 0 ] && return
+  need_root "installing packages (${missing[*]})" || return 1
+  step package-tools "installing ${#missing[@]} packages" deps_install "${missing[@]}"
 }
 
 # The files that git knows, as they are here. What a build leaves in the tree is not in packages.
-package_copy() {
+# Those of a later release of Debian have the greater version, so that an upgrade replaces them.
+package_copy() {  # release
   rm -rf "${package_out:?}" && mkdir -p "$package_out/source" || return 1
   { git ls-files -z --cached --others --exclude-standard; } |
     while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
-    tar --null -T - -cf - | tar -xf - -C "$package_out/source"
+    tar --null -T - -cf - | tar -xf - -C "$package_out/source" || return 1
+  sed -i "1s/^weft (\\([^)]*\\)) [^;]*/weft (\\1+deb${package_numbers[$1]}) $1/" \
+    "$package_out/source/debian/changelog"
 }
 
-package_build() {
-  export CCACHE_DIR
-  CCACHE_DIR=$(ccache --get-config cache_dir)
-  cd "$package_out/source" &&
-    DEB_BUILD_OPTIONS="parallel=$WEFT_JOBS ${DEB_BUILD_OPTIONS:-}" dpkg-buildpackage -b -us -uc
+package_root() {  # release: makes its root folder, and prints its path in the end
+  PYTHONPATH=tests/system PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m harness.build_root "$1"
+}
+
+package_build() {  # root folder
+  local ccache
+  ccache=$(ccache --get-config cache_dir) && mkdir -p "$ccache" || return 1
+  # --keep-unit and --register: this machine may have another init than systemd.
+  systemd-nspawn --quiet --register=no --keep-unit --private-network --as-pid2 \
+    --volatile=overlay --directory="$1" --bind="$package_out:/packages" \
+    --bind="$ccache:/ccache" --bind-ro="$WEFT_CACHE/downloads:/cache/downloads" \
+    --setenv=CCACHE_DIR=/ccache --setenv=WEFT_CACHE=/cache --chdir=/packages/source \
+    --setenv=DEB_BUILD_OPTIONS="parallel=$WEFT_JOBS ${DEB_BUILD_OPTIONS:-}" \
+    dpkg-buildpackage -b -us -uc
 }
 
 package_main() {
-  local tests=1
-  case ${1:-} in
-    "") ;;
-    --no-tests) tests=0 ;;
-    *) package_usage >&2; return 2 ;;
-  esac
+  local tests=1 release root
+  release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --no-tests) tests=0 ;;
+      --release)
+        [ $# -gt 1 ] || { package_usage >&2; return 2; }
+        release=$2
+        shift
+        ;;
+      -h | --help) package_usage; return 0 ;;
+      *) package_usage >&2; return 2 ;;
+    esac
+    shift
+  done
+  [ -n "${package_numbers[$release]:-}" ] || {
+    fail "no packages for '$release': --release takes ${package_releases[*]}"
+    return 2
+  }
+  package_out=$WEFT_ROOT/build/packages/$release
   package_deps || return 1
+  need_root "building in a root folder" || return 1
   step package-sources "looking for NFS-Ganesha's sources" bash tools/dev/ganesha.sh --fetch &&
-    package_copy &&
-    step package-build "building packages" package_build || return 1
+    step package-root "a root folder of $release to build in (cached from then on)" \
+      package_root "$release" || return 1
+  root=$(tail -n 1 "$WEFT_LOGS/package-root.log")
+  package_copy "$release" &&
+    step package-build "building packages for $release" package_build "$root" || return 1
   say "built: $(cd "$package_out" && echo *.deb)"
   [ $tests -eq 1 ] || return 0
-  need_root "testing packages" || return 1
   step package-lintian "lintian" lintian --allow-root --fail-on error,warning \
     --info --show-overrides "$package_out"/*.changes || return 1
   step package-client "a client machine (cached from then on)" \

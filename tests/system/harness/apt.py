@@ -4,6 +4,8 @@ No registry's name is written here: sources, proxies and keys are whatever apt i
 """
 
 import os
+import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -22,8 +24,31 @@ def _run(command: list[str], cwd: Path | None = None) -> str:
     return done.stdout
 
 
+def _release_of_machine() -> str:
+    """Its codename, as apt's sources have it."""
+    return platform.freedesktop_os_release()["VERSION_CODENAME"]
+
+
 def source_lines(suite: str, component: str = "main") -> list[str]:
-    """The 'deb' lines of this machine for a suite and its updates and security suites."""
+    """The 'deb' lines of this machine for a suite and its updates and security suites. For another
+    release of Debian than the machine's, and than its sources name, those of its own release with
+    that name in place of its own."""
+    lines = _known_lines(suite, component)
+    own = _release_of_machine()
+    if not lines and suite != own:
+        lines = [re.sub(rf"\b{own}\b", suite, line) for line in _known_lines(own, component)]
+        keyring = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+        if keyring.exists():
+            lines = [re.sub(r"^deb (\[.*?\] )?", f"deb [signed-by={keyring}] ", line)
+                     for line in lines]
+    if not lines:
+        raise AptError(f"apt on this machine has no source for Debian {suite}, nor one for its own "
+                       "release to go by; root folders need one")
+    return lines
+
+
+def _known_lines(suite: str, component: str) -> list[str]:
+    """Empty unless the suite itself is among them."""
     rows = _run(["apt-get", "indextargets", "--format",
                  "$(CREATED_BY)|$(SITE)|$(RELEASE)|$(COMPONENT)|$(SIGNED_BY)"])
     lines = []
@@ -36,10 +61,7 @@ def source_lines(suite: str, component: str = "main") -> list[str]:
         line = f"deb {option}{site} {release} {component}"
         if line not in lines:
             lines.append(line)
-    if not any(f" {suite} " in line for line in lines):
-        raise AptError(f"apt on this machine has no source for Debian {suite}; "
-                       "client machines need one")
-    return lines
+    return lines if any(f" {suite} " in line for line in lines) else []
 
 
 def candidate(package: str) -> str:
