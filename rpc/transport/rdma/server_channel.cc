@@ -1,8 +1,6 @@
 #include "rpc/transport/rdma/server_channel.h"
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstring>
 #include <deque>
 #include <unordered_map>
@@ -10,72 +8,39 @@
 
 #include "rpc/base/assert.h"
 #include "rpc/base/host_hold.h"
-#include "rpc/base/running_clock.h"
 #include "rpc/transport/deadlines.h"
 #include "rpc/transport/rdma/answer.h"
 #include "rpc/transport/rdma/incoming.h"
+#include "rpc/transport/rdma/queue_pair_channel.h"
 
 namespace weft::rpc::rdma {
 namespace {
 
-using boost::system::error_code;
-
-constexpr Milliseconds kStarvedTick{5};
-
-class ServerChannel final : public Channel,
-                            public QueuePairUser,
-                            public std::enable_shared_from_this<ServerChannel> {
+class ServerChannel final : public QueuePairChannel {
  public:
   ServerChannel(boost::asio::io_context& context, BufferPool& pool,
                 std::unique_ptr<QueuePair> queue_pair, Limits limits, ConnectionPlace place,
                 std::shared_ptr<Counts> counts)
-      : context_(context),
+      : QueuePairChannel(context, std::move(queue_pair), options_of(limits)),
         pool_(pool),
         limits_(std::move(limits)),
         place_(std::move(place)),
         counts_(counts == nullptr ? std::make_shared<Counts>() : std::move(counts)),
-        queue_pair_(std::move(queue_pair)),
-        credits_(std::min(limits_.credits, queue_pair_->max_receives())),
-        clock_(kLongestTick),
-        timer_(context),
         standing_(limits_.standing),
-        stranger_since_(clock_.now()),
-        last_activity_(stranger_since_) {}
+        stranger_since_(now()) {}
 
   ~ServerChannel() override {
     if (place_.gone) place_.gone();
   }
 
-  void start(std::shared_ptr<ChannelUser> user) override;
   void send(Message message) override;
-  void pause() override { paused_ = true; }
-  void resume() override;
   [[nodiscard]] bool promote(Standing to) override {
     if (place_.promoted && !place_.promoted(to)) return false;
     standing_ = std::max(standing_, to);
     return true;
   }
-  void close(Error why, bool drain) override;
-  void post(std::move_only_function<void()> work) override {
-    boost::asio::post(context_, std::move(work));
-  }
-  [[nodiscard]] const std::string& peer() const override { return queue_pair_->peer(); }
-  [[nodiscard]] bool by_rdma() const override { return true; }
-  [[nodiscard]] std::size_t queued_bytes() const override;
-
-  void on_completion(Completion completion) override;
-  void on_disconnected(const Error& why) override {
-    connected_ = false;
-    fail_with(why);
-  }
 
  private:
-  enum class State {
-    kOpen,
-    kFlushing,  // closing, with answers still to send
-    kClosed,
-  };
-
   // A call that is not answered.
   struct Call {
     Chunks places;
@@ -91,8 +56,11 @@ class ServerChannel final : public Channel,
     std::variant<Message, Refused> content;
   };
 
-  [[nodiscard]] Result<> post_receives();
-  void process();
+  [[nodiscard]] static Options options_of(const Limits& limits);
+  [[nodiscard]] Result<Buffer> memory_to_receive() override {
+    return allocate(pool_, share_of(standing_), limits_.receive_bytes);
+  }
+  void process() override;
   // kBusy: no memory; the Send stays where it is.
   [[nodiscard]] Result<> take(const Completion& sent);
   [[nodiscard]] Result<PoolShare> judge(const Incoming& incoming, bool& skipped) const;
@@ -100,101 +68,62 @@ class ServerChannel final : public Channel,
                                  std::vector<Work>& reads);
   void read_into(Buffer& memory, std::size_t at, const Chunk& chunk, std::uint64_t from,
                  std::size_t size, std::uint32_t xid, std::vector<Work>& out);
-  void receive_again();
-  void count(const Completion& done);
+  void done(const Completion& completion) override;
   void deliver(std::uint32_t xid);
   void fetched(std::uint32_t xid);
 
-  void push_answers();
+  void push() override;
   [[nodiscard]] Result<> push_answer(const Answer& answer);
-  void push(std::vector<Work> work);
-  void post_work();
+  void push_work(std::vector<Work> work);
   // Enough waits to be sent: nothing more is taken until it is less.
   [[nodiscard]] bool throttled() const {
-    return answers_.size() > credits_ || works_.size() > 2 * credits_;
+    return answers_.size() > credits() || works() > 2 * credits();
+  }
+  [[nodiscard]] bool any_waits() const override { return !answers_.empty(); }
+  [[nodiscard]] std::size_t waiting_bytes() const override;
+  [[nodiscard]] std::optional<Error> late_too(TimePoint now) const override;
+  void drop() override;
+  void gone() override {
+    if (place_.gone) std::exchange(place_.gone, nullptr)();
   }
 
-  void starve();
-  void start_timer();
-  [[nodiscard]] Milliseconds tick_interval() const;
-  void tick();
-  [[nodiscard]] std::optional<Error> late(TimePoint now) const;
-  void flushed_all();
-  void fail_with(Error why);
-  void finish_close();
-
-  boost::asio::io_context& context_;
   BufferPool& pool_;
   const Limits limits_;
   ConnectionPlace place_;
   const std::shared_ptr<Counts> counts_;
-  const std::unique_ptr<QueuePair> queue_pair_;
-  const std::size_t credits_;
-  RunningClock clock_;
-  boost::asio::steady_timer timer_;
-  std::shared_ptr<ChannelUser> user_;
 
-  State state_ = State::kOpen;
-  Error why_{Errc::kClosed, {}};
   Standing standing_;
-  bool connected_ = false;
-  bool paused_ = false;
-  bool process_posted_ = false;
-
-  std::deque<Completion> arrived_;   // Sends of the peer that were not looked at
   std::deque<std::uint32_t> ready_;  // calls to deliver
   std::unordered_map<std::uint32_t, Call> calls_;
   std::deque<Answer> answers_;
-  std::deque<Work> works_;           // to be posted
-  std::size_t under_way_ = 0;        // posted, without receives
-  std::size_t bytes_under_way_ = 0;  // of what is sent
-
-  // Since when, for the deadlines; the epoch when not so.
-  TimePoint starved_since_{};
-  TimePoint closing_since_{};
-  TimePoint moved_at_{};  // the last time at which work was done, or began
   TimePoint stranger_since_;
-  TimePoint last_activity_;
 };
 
-void ServerChannel::start(std::shared_ptr<ChannelUser> user) {
-  WEFT_ASSERT(user_ == nullptr && state_ == State::kOpen);
-  user_ = std::move(user);
-  // Before the peer may send: it does not try again where it finds no receive.
-  if (auto posted = post_receives(); !posted) return fail_with(std::move(posted.error()));
-  connected_ = true;
-  queue_pair_->start(shared_from_this());
-  start_timer();
-}
-
-Result<> ServerChannel::post_receives() {
-  for (std::size_t i = 0; i < credits_; ++i) {
-    auto memory = allocate(pool_, share_of(standing_), limits_.receive_bytes);
-    if (!memory) return pass(memory);
-    queue_pair_->post({.kind = Work::Kind::kReceive, .memory = std::move(*memory), .remote = {}});
+QueuePairChannel::Options ServerChannel::options_of(const Limits& limits) {
+  Milliseconds own = limits.fetch_deadline;
+  if (limits.standing == Standing::kStranger && limits.stranger_deadline.count() > 0) {
+    own = std::min(own, limits.stranger_deadline);
   }
-  return {};
+  return {.credits = limits.credits,
+          .idle_deadline = limits.idle_deadline,
+          .send_deadline = limits.send_deadline,
+          .memory_deadline = limits.memory_deadline,
+          .drain_deadline = limits.drain_deadline,
+          .own_deadline = own,
+          .sends = "answers",
+          .takes = "calls"};
 }
 
 // --- Receiving -----------------------------------------------------------------------------------
 
-void ServerChannel::resume() {
-  paused_ = false;
-  if (std::exchange(process_posted_, true)) return;
-  post([self = shared_from_this()] {
-    self->process_posted_ = false;
-    self->process();
-  });
-}
-
 void ServerChannel::process() {
-  while (state_ == State::kOpen && !paused_) {
+  while (state() == State::kOpen && !paused()) {
     if (!ready_.empty()) {
       const std::uint32_t xid = ready_.front();
       ready_.pop_front();
       deliver(xid);
-    } else if (!arrived_.empty() && !throttled()) {
-      if (auto taken = take(arrived_.front()); taken)
+    } else if (!arrived().empty() && !throttled()) {
+      if (auto taken = take(arrived().front()); taken)
         continue;
       else if (taken.error() == Errc::kBusy)
         return starve();
@@ -219,22 +148,22 @@ Result<> ServerChannel::take(const Completion& sent) {
     const Refused why = incoming->refused.value_or(Refused::kChunk);
     receive_again();
     answers_.push_back({.xid = xid, .content = why});
-    push_answers();
+    push();
     return {};
   }
-  if (calls_.size() == credits_) return fail(Errc::kProtocol, "more calls than credits");
+  if (calls_.size() == credits()) return fail(Errc::kProtocol, "more calls than credits");
   if (calls_.contains(xid)) return fail(Errc::kProtocol, "a call that is not answered, again");
-  Call call{.places = incoming->places, .since = clock_.now()};
+  Call call{.places = incoming->places, .since = now()};
   std::vector<Work> reads;
   const auto share = judge(*incoming, call.skipped);
   if (!share) return std::unexpected(share.error());
   if (auto ready = prepare(*incoming, *share, call, reads); !ready) return ready;
-  starved_since_ = {};
+  fed();
   call.fetching = reads.size();
   if (reads.empty()) ready_.push_back(xid);
   calls_.emplace(xid, std::move(call));
   receive_again();
-  push(std::move(reads));
+  push_work(std::move(reads));
   return {};
 }
 
@@ -316,13 +245,6 @@ void ServerChannel::read_into(Buffer& memory, std::size_t at, const Chunk& chunk
   WEFT_ASSERT(size == 0);
 }
 
-// What arrived first is read, and its memory is free for another.
-void ServerChannel::receive_again() {
-  Work work = std::move(arrived_.front().work);
-  arrived_.pop_front();
-  queue_pair_->post(std::move(work));
-}
-
 void ServerChannel::fetched(std::uint32_t xid) {
   const auto call = calls_.find(xid);
   WEFT_ASSERT(call != calls_.end() && call->second.fetching > 0);
@@ -341,50 +263,50 @@ void ServerChannel::deliver(std::uint32_t xid) {
   }
   if (found->second.skipped) {
     // More of the kind may be on their way, before it can do something about it.
-    stranger_since_ = last_activity_;
-    return user_->on_skipped_record(std::move(record));
+    stranger_since_ = last_activity();
+    return user()->on_skipped_record(std::move(record));
   }
-  if (bulk.empty()) return user_->on_record(std::move(record));
+  if (bulk.empty()) return user()->on_record(std::move(record));
   // Its length is in front of it; some clients have padding in the chunk.
   const std::size_t length = word_at(record.span(), record.size() - 4);
   if (bulk.size() == xdr::padded(length)) bulk.truncate(length);
   std::vector<Buffer> parts;
   parts.push_back(std::move(bulk));
-  user_->on_bulk_record(std::move(record), std::move(parts), {});
+  user()->on_bulk_record(std::move(record), std::move(parts), {});
 }
 
 // --- Sending -------------------------------------------------------------------------------------
 
 void ServerChannel::send(Message message) {
-  if (state_ != State::kOpen) return;
+  if (state() != State::kOpen) return;
   WEFT_ASSERT(message.bytes().size() >= kLeastMessage);
   const std::uint32_t xid = word_at(message.bytes().bytes(), 0);
   answers_.push_back({.xid = xid, .content = std::move(message)});
-  push_answers();
+  push();
 }
 
-void ServerChannel::push_answers() {
-  while (state_ != State::kClosed && !answers_.empty()) {
+void ServerChannel::push() {
+  while (state() != State::kClosed && !answers_.empty()) {
     if (auto pushed = push_answer(answers_.front()); !pushed) {
       if (pushed.error() == Errc::kBusy) return starve();
       return fail_with(std::move(pushed.error()));
     }
     answers_.pop_front();
-    starved_since_ = {};
+    fed();
   }
 }
 
 Result<> ServerChannel::push_answer(const Answer& answer) {
-  const AnswerTo to{.xid = answer.xid, .credits = static_cast<std::uint32_t>(credits_)};
+  const AnswerTo to{.xid = answer.xid, .credits = static_cast<std::uint32_t>(credits())};
   const auto* message = std::get_if<Message>(&answer.content);
   Refused why = Refused::kChunk;
   if (message != nullptr) {
     const auto call = calls_.find(answer.xid);
     if (call == calls_.end()) return fail(Errc::kInternal, "an answer to nothing");
-    auto work = make_answer(to, *message, call->second.places, *queue_pair_, pool_);
+    auto work = make_answer(to, *message, call->second.places, queue_pair(), pool_);
     if (work) {
       calls_.erase(call);
-      push(std::move(*work));
+      push_work(std::move(*work));
       return {};
     }
     if (work.error() != Errc::kTooLarge) return pass(work);
@@ -397,174 +319,53 @@ Result<> ServerChannel::push_answer(const Answer& answer) {
   if (message != nullptr) calls_.erase(answer.xid);
   std::vector<Work> work;
   work.push_back(std::move(*refusal));
-  push(std::move(work));
+  push_work(std::move(work));
   return {};
 }
 
-void ServerChannel::push(std::vector<Work> work) {
-  for (Work& each : work) works_.push_back(std::move(each));
+void ServerChannel::push_work(std::vector<Work> work) {
+  for (Work& each : work) add(std::move(each));
   post_work();
 }
 
-void ServerChannel::post_work() {
-  while (state_ != State::kClosed && !works_.empty() && under_way_ < queue_pair_->max_work()) {
-    if (under_way_++ == 0) moved_at_ = clock_.now();
-    Work work = std::move(works_.front());
-    works_.pop_front();
-    if (work.kind != Work::Kind::kRead) bytes_under_way_ += work.memory.size();
-    queue_pair_->post(std::move(work));
-  }
-}
-
-std::size_t ServerChannel::queued_bytes() const {
-  std::size_t bytes = bytes_under_way_;
-  for (const Work& work : works_) {
-    if (work.kind != Work::Kind::kRead) bytes += work.memory.size();
-  }
+std::size_t ServerChannel::waiting_bytes() const {
+  std::size_t bytes = 0;
   for (const Answer& answer : answers_) {
     if (const auto* message = std::get_if<Message>(&answer.content)) bytes += message->size();
   }
   return bytes;
 }
 
-void ServerChannel::count(const Completion& done) {
-  const std::size_t bytes = done.work.memory.size();
-  switch (done.work.kind) {
+void ServerChannel::done(const Completion& completion) {
+  const std::size_t bytes = completion.work.memory.size();
+  switch (completion.work.kind) {
     case Work::Kind::kReceive: counts_->calls.fetch_add(1, std::memory_order_relaxed); break;
-    case Work::Kind::kRead: counts_->bytes_in.fetch_add(bytes, std::memory_order_relaxed); break;
+    case Work::Kind::kRead:
+      counts_->bytes_in.fetch_add(bytes, std::memory_order_relaxed);
+      fetched(static_cast<std::uint32_t>(completion.work.tag));
+      break;
     case Work::Kind::kWrite: counts_->bytes_out.fetch_add(bytes, std::memory_order_relaxed); break;
     case Work::Kind::kSend: break;
   }
 }
 
-void ServerChannel::on_completion(Completion completion) {
-  if (state_ == State::kClosed) return;
-  const Work::Kind kind = completion.work.kind;
-  if (!completion.done) {
-    // Receives fail when the connection has ended, which on_disconnected() says better.
-    if (kind == Work::Kind::kReceive) return;
-    return fail_with({Errc::kUnreachable, "the device could not reach " + peer()});
-  }
-  last_activity_ = clock_.now();
-  count(completion);
-  if (kind == Work::Kind::kReceive) {
-    arrived_.push_back(std::move(completion));
-    return process();
-  }
-  moved_at_ = last_activity_;
-  --under_way_;
-  if (kind == Work::Kind::kRead) {
-    fetched(static_cast<std::uint32_t>(completion.work.tag));
-  } else {
-    bytes_under_way_ -= completion.work.memory.size();
-  }
-  completion = {};  // its memory may be what others wait for
-  post_work();
-  push_answers();
-  process();
-  if (state_ == State::kFlushing) flushed_all();
-}
-
-// --- Deadlines -----------------------------------------------------------------------------------
-
-void ServerChannel::starve() {
-  if (starved_since_ != TimePoint{}) return;
-  starved_since_ = clock_.now();
-  start_timer();
-}
-
-Milliseconds ServerChannel::tick_interval() const {
-  const bool stranger = limits_.standing == Standing::kStranger;
-  return rpc::tick_interval({limits_.fetch_deadline, limits_.send_deadline, limits_.memory_deadline,
-                             limits_.drain_deadline, limits_.idle_deadline,
-                             stranger ? limits_.stranger_deadline : Milliseconds{0}});
-}
-
-void ServerChannel::start_timer() {
-  // While memory is short, it is asked for again soon.
-  timer_.expires_after(starved_since_ == TimePoint{} ? tick_interval() : kStarvedTick);
-  timer_.async_wait([self = shared_from_this()](const error_code& error) {
-    if (!error && self->state_ != State::kClosed) self->tick();
-  });
-}
-
-std::optional<Error> ServerChannel::late(TimePoint now) const {
-  const auto beyond = [now](TimePoint since, Milliseconds deadline) {
-    return is_over(since, deadline, now);
-  };
-  if (state_ == State::kFlushing) {
-    if (!beyond(closing_since_, limits_.drain_deadline)) return std::nullopt;
-    return why_;
-  }
+std::optional<Error> ServerChannel::late_too(TimePoint now) const {
   for (const auto& [xid, call] : calls_) {
-    if (call.fetching > 0 && beyond(call.since, limits_.fetch_deadline)) {
+    if (call.fetching > 0 && is_over(call.since, limits_.fetch_deadline, now)) {
       return Error{Errc::kTimedOut, "chunks of " + peer() + " that cannot be read"};
     }
   }
-  if (under_way_ > 0 && beyond(moved_at_, limits_.send_deadline)) {
-    return Error{Errc::kTimedOut, peer() + " takes no answers"};
-  }
-  if (standing_ == Standing::kStranger && beyond(stranger_since_, limits_.stranger_deadline)) {
+  if (standing_ == Standing::kStranger &&
+      is_over(stranger_since_, limits_.stranger_deadline, now)) {
     return Error{Errc::kTimedOut, peer() + " does not show who it is"};
-  }
-  if (beyond(starved_since_, limits_.memory_deadline)) {
-    return Error{Errc::kBusy, "no memory for calls of " + peer()};
-  }
-  if (limits_.idle_deadline.count() > 0 && beyond(last_activity_, limits_.idle_deadline)) {
-    return Error{Errc::kTimedOut, peer() + " is idle"};
   }
   return std::nullopt;
 }
 
-void ServerChannel::tick() {
-  if (state_ == State::kOpen && user_->is_awaited()) last_activity_ = clock_.now();
-  if (auto why = late(clock_.tick())) return fail_with(std::move(*why));
-  if (starved_since_ != TimePoint{}) {
-    push_answers();
-    process();
-    if (state_ == State::kFlushing) flushed_all();
-  }
-  if (state_ != State::kClosed) start_timer();
-}
-
-// --- Closing -------------------------------------------------------------------------------------
-
-void ServerChannel::close(Error why, bool drain) {
-  if (state_ == State::kClosed) return;
-  if (!drain) return fail_with(std::move(why));
-  if (state_ != State::kOpen) return;
-  why_ = std::move(why);
-  state_ = State::kFlushing;
-  closing_since_ = clock_.now();
-  flushed_all();
-}
-
-void ServerChannel::flushed_all() {
-  if (answers_.empty() && works_.empty() && under_way_ == 0) finish_close();
-}
-
-void ServerChannel::fail_with(Error why) {
-  if (state_ == State::kClosed) return;
-  if (state_ == State::kOpen) why_ = std::move(why);
-  finish_close();
-}
-
-void ServerChannel::finish_close() {
-  if (state_ == State::kClosed) return;
-  state_ = State::kClosed;
-  timer_.cancel();
-  arrived_.clear();
+void ServerChannel::drop() {
   ready_.clear();
   calls_.clear();
   answers_.clear();
-  works_.clear();
-  bytes_under_way_ = 0;
-  if (connected_) queue_pair_->disconnect();
-  // Later: the user may be in the middle of a call of ours or theirs.
-  post([self = shared_from_this()] {
-    if (self->place_.gone) std::exchange(self->place_.gone, nullptr)();
-    if (auto user = std::exchange(self->user_, nullptr)) user->on_closed(self->why_);
-  });
 }
 
 }  // namespace
