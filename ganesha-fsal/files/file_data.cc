@@ -194,6 +194,7 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
       request.access == layout::Access::kReadWrite) {
     if (auto room = make_room(request.file); !room) return refuse(room.error());
   }
+  const auto seen = parts_.files.map(request.file);
   const auto begun = begin_grant(request, policy);
   if (!begun) return refuse(begun.error());
   if (begun->map.copies.size() == 1) {
@@ -211,6 +212,8 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
     }
   }
   if (!first) return refuse(first.error());
+  // The grant has made a record, if there was none: make_layout() need not read the map again.
+  if (!seen.map) parts_.files.keep_map(request.file, seen.changes, begun->map);
   const auto may = may_hand_out(request, begun->map);
   auto made = may ? make_layout(request) : failed(may);
   if (!made) {

@@ -73,12 +73,13 @@ void FileTable::keep_map(FileId file, std::uint64_t changes, const layout::Layou
   }
 }
 
-void FileTable::map_changed(FileId file) {
+void FileTable::map_changed(FileId file, const layout::LayoutMap* now) {
+  auto kept = now == nullptr ? nullptr : std::make_shared<const layout::LayoutMap>(*now);
   Shard& shard = shard_of(file);
   const MutexLock lock(shard.mutex);
   ++shard.map_changes;
   const auto at = shard.records.find(file);
-  if (at != shard.records.end()) at->second.state.map.reset();
+  if (at != shard.records.end()) at->second.state.map = std::move(kept);
 }
 
 std::vector<FileId> FileTable::due(Due what, Clock::time_point now, std::size_t limit) const {

@@ -127,7 +127,8 @@ class WEFT_CAPABILITY("file table") FileTable {
   // The map was read after `changes` was seen. Kept if there is a record, and nothing has changed
   // since.
   void keep_map(FileId file, std::uint64_t changes, const layout::LayoutMap& map);
-  void map_changed(FileId file);
+  // It is `now`; null: nobody knows, or it has none. Changes of a file come in their order.
+  void map_changed(FileId file, const layout::LayoutMap* now);
 
   // Files with which that is due at `now`, at most `limit`. They stay due until their records say
   // otherwise. Each call begins at another shard, so that a limit leaves nobody out for ever.

@@ -3,7 +3,8 @@
 namespace weft::mds {
 
 void keep_maps(FileTable& files, Namespace& names) {
-  names.watch_maps([&files](FileId file) { files.map_changed(file); });
+  names.watch_maps(
+      [&files](FileId file, const layout::LayoutMap* now) { files.map_changed(file, now); });
 }
 
 Result<std::optional<layout::LayoutMap>> layout_map(FileTable& files, const Namespace& names,

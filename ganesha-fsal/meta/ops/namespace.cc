@@ -95,19 +95,19 @@ Result<CommitSeq> Namespace::commit(InodeLocks::Guard& guard, const Change& body
   const std::int64_t now_ns = options_.now_ns();
   // Of the attempt that is committed, which is the last.
   StaleChanges stale;
-  std::vector<FileId> maps;
+  Tree::Maps maps;
   bool removals = false;
   auto seq = store_.apply([&](Transaction& transaction) {
     Tree tree(transaction, now_ns, superblock_.boot_epoch, restore_.has_value());
     auto done = body(tree);
     stale = tree.stale_changes();
-    maps = tree.changed_maps();
+    maps = tree.take_changed_maps();
     removals = tree.removals_queued();
     return done;
   });
   // After an error, too: what it has done to the store is not known.
-  for (const FileId id : maps) {
-    if (map_changed_) map_changed_(id);
+  for (const auto& [id, map] : maps) {
+    if (map_changed_) map_changed_(id, seq && map ? &*map : nullptr);
   }
   if (removals && removal_queued_) removal_queued_();
   if (!seq) return pass(seq);

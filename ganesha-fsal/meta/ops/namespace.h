@@ -152,8 +152,10 @@ class Namespace {
 
   // `changed` is called for each file whose layout map is changed or removed, when layout() says so
   // and before whoever changes it is told: on any thread, holding the file's lock, so it must not
-  // call back. Before anything else is called; at most once.
-  void watch_maps(std::function<void(FileId)> changed) { map_changed_ = std::move(changed); }
+  // call back, and is told of a file's changes in their order. `now`: the map; null: removed, or
+  // not known, since the store has failed. Before anything else is called; at most once.
+  using MapChanged = std::function<void(FileId, const layout::LayoutMap* now)>;
+  void watch_maps(MapChanged changed) { map_changed_ = std::move(changed); }
   // `queued` is called when removals() has more, in the same way.
   void watch_removals(std::function<void()> queued) { removal_queued_ = std::move(queued); }
   [[nodiscard]] bool maps_watched() const { return static_cast<bool>(map_changed_); }
@@ -463,7 +465,7 @@ class Namespace {
 
   KvStore& store_;
   const NamespaceOptions options_;
-  std::function<void(FileId)> map_changed_;
+  MapChanged map_changed_;
   std::function<void()> removal_queued_;
   SuperblockInfo superblock_;  // constant after open, as the next
   std::optional<RestoreRecord> restore_;

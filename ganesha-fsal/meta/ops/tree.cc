@@ -192,7 +192,7 @@ Result<> Tree::check_not_inline(FileId id) {
 }
 
 void Tree::change_layout(FileId id, const layout::LayoutMap& map) {
-  changed_maps_.push_back(id);
+  changed_maps_.insert_or_assign(id, map);
   transaction_.put(keys::layout(id), layout::encode_layout_map(map));
 }
 
@@ -375,7 +375,7 @@ Result<> Tree::destroy(const InodeRecord& inode) {
     if (*unchecked) least_epoch = (*map)->object_epoch + 1;
     transaction_.erase(keys::restored(id));
   }
-  changed_maps_.push_back(id);
+  changed_maps_.insert_or_assign(id, std::nullopt);
   transaction_.erase(keys::layout(id));
   transaction_.erase(keys::writers(id));
   // Of a copy that is not current, or has left, nobody has waited for what was sent to it: a write

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -83,8 +84,9 @@ class Tree {
                                    const StaleRecord& record);
   [[nodiscard]] Result<> erase_stale(std::uint32_t ds_id, FileId id, std::uint32_t copy);
   [[nodiscard]] const StaleChanges& stale_changes() const { return stale_changes_; }
-  // Files whose maps are changed or removed.
-  [[nodiscard]] const std::vector<FileId>& changed_maps() const { return changed_maps_; }
+  // Maps that are changed, as they are in the end, or removed.
+  using Maps = std::map<FileId, std::optional<layout::LayoutMap>>;
+  [[nodiscard]] Maps take_changed_maps() { return std::move(changed_maps_); }
   [[nodiscard]] bool removals_queued() const { return removals_queued_; }
 
   // The objects there are to be removed, besides those that already are. least_epoch: as
@@ -130,7 +132,7 @@ class Tree {
   const std::uint64_t boot_epoch_;
   const bool restored_;
   StaleChanges stale_changes_;
-  std::vector<FileId> changed_maps_;
+  Maps changed_maps_;
   bool removals_queued_ = false;
 };
 

@@ -35,7 +35,8 @@ TEST_CASE_METHOD(Maps, "a map is kept while its file is in use, until it changes
   CHECK(*files.map(f).map == first);
 
   const auto bumped = names->bump_object_epoch(f).value();
-  CHECK(files.map(f).map == nullptr);
+  REQUIRE(files.map(f).map != nullptr);
+  CHECK(*files.map(f).map == bumped);
   CHECK(map().value().value() == bumped);
   REQUIRE(names->bump_object_epoch(f));
   CHECK(map().value()->object_epoch == bumped.object_epoch + 1);
@@ -45,8 +46,18 @@ TEST_CASE_METHOD(Maps, "a map is kept while its file is in use, until it changes
   }
   SECTION("it is removed") {
     REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
+    CHECK(files.map(f).map == nullptr);
     CHECK_FALSE(map().value());
   }
+}
+
+TEST_CASE_METHOD(Maps, "the map that a file gets is kept without being read") {
+  const FileId g = file(kRootFileId, "g");
+  FileTable::Changing(files, g)->phase.uncut = true;
+  const auto made = names->begin_writing(g, striped({1, 2}));
+  REQUIRE(made);
+  REQUIRE(files.map(g).map != nullptr);
+  CHECK(*files.map(g).map == *made);
 }
 
 TEST_CASE_METHOD(Maps, "who asks after a change never gets the map of before") {
