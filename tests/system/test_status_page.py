@@ -45,6 +45,7 @@ def test_the_page_shows_servers_throughput_and_what_is_wrong(run, network):
         assert DOMAIN in text("#servers") and "ds4" in text("#servers")
         assert shown.value("document.querySelectorAll('#servers b, #servers h3').length") == 2
         wait_until(lambda: "iB/s" in text("#servers"), 60, "throughput", 0.5)
+        wait_until(lambda: "tcp" in text("#servers"), 60, "how partners are reached", 0.5)
         wait_until(lambda: shown.value("rates.length") > 8, 60, "a line of throughput", 0.5)
         assert client.node.address in text("#clients")
         assert "ds4: connected" in text("#events")

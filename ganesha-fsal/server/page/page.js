@@ -170,6 +170,16 @@ function stateOf(server) {
   return element("span", server.state + (duty && duty !== "serving" ? `, ${duty}` : ""), server.state);
 }
 
+// "rdma", "rdma, tcp": how it reaches its partners, or its targets.
+function waysOf(reached) {
+  return [...new Set(reached.map((one) => words(one.transport)))].sort().join(", ");
+}
+
+function storeOf(server) {
+  const ways = waysOf(server.targets);
+  return words(server.store) + (ways ? ` by ${ways}` : "");
+}
+
 function showServers(status) {
   const domains = new Map();
   for (const server of status.data_servers) {
@@ -181,10 +191,10 @@ function showServers(status) {
   for (const [domain, servers] of [...domains].sort()) {
     shown.push(element("h3", `${domain}: ${bytes(sum(servers, "free_bytes"))} free of ` +
       bytes(sum(servers, "capacity_bytes"))));
-    shown.push(table([["server"], ["state"], ["store"], ["space"], ["read", "number"],
-      ["written", "number"], ["errors", "number"], ["to repair", "number"]],
-    servers.map((server) => [words(server.name), stateOf(server), words(server.store),
-      spaceOf(server), rate(rateOf(server, "read_bytes")), rate(rateOf(server, "written_bytes")),
+    shown.push(table([["server"], ["state"], ["store"], ["partners by"], ["space"],
+      ["read", "number"], ["written", "number"], ["errors", "number"], ["to repair", "number"]],
+    servers.map((server) => [words(server.name), stateOf(server), storeOf(server),
+      waysOf(server.partners), spaceOf(server), rate(rateOf(server, "read_bytes")), rate(rateOf(server, "written_bytes")),
       String(server.errors), String(server.stale_objects)])));
   }
   document.getElementById("servers").replaceChildren(...shown);
