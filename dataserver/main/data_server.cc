@@ -16,7 +16,7 @@
 #include "rpc/nfs4/payload_locator.h"
 #include "rpc/peer/keys.h"
 #include "rpc/session/cluster_session.h"
-#include "rpc/session/preferred_dial.h"
+#include "rpc/session/server_dial.h"
 
 namespace weft::ds {
 
@@ -29,10 +29,7 @@ constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs
 constexpr std::chrono::milliseconds kWatchdogRound{500};
 constexpr std::size_t kMaxLocal = 16;     // connections of metadata servers on this machine
 constexpr unsigned kTicksForOneMds = 50;  // before the next address is tried
-constexpr unsigned kTicksForRdma = 25;    // before it is looked whether a device came
-// To a partner by RDMA, before it is gone to by TCP; and how often one that had none is asked
-// after.
-constexpr std::chrono::milliseconds kConnectByRdma{1000};
+// How often a partner that had no RDMA is asked after.
 constexpr std::chrono::milliseconds kLocateEvery{30'000};
 
 // Before a store is made for a server that nobody will reach.
@@ -202,10 +199,7 @@ DialRdma DataServer::dial_targets() {
     return {};
   }
   target_dialer_ = std::make_unique<rpc::rdma::Dialer>(threads_->threads());
-  return [this](boost::asio::io_context& context, const std::string& ip, std::uint16_t port,
-                std::chrono::milliseconds within) {
-    return target_dialer_->to(context, pool_, {.ip = ip, .port = port}, {}, within);
-  };
+  return target_dialer_->by(pool_);
 }
 
 Result<> DataServer::start_metrics() {
@@ -234,25 +228,17 @@ std::function<bool()> DataServer::out_of_touch() {
 rpc::Dial DataServer::dial_partner(boost::asio::io_context& context,
                                    const rpc::control::Located& found,
                                    std::function<void()> better) {
-  rpc::Dial by_tcp = rpc::dial_addresses(context, pool_, found.addresses, config_.mirror.timeout);
-  if (dialer_ == nullptr || found.rdma.empty()) return by_tcp;
-  // All of them in time for TCP after them.
-  const std::chrono::milliseconds each =
-      std::min(kConnectByRdma, config_.mirror.timeout / 4) / found.rdma.size();
-  std::vector<rpc::Dial> dials;
-  for (const layout::NetAddress& address : found.rdma) {
-    dials.push_back(dialer_->to(context, pool_,
-                                {.ip = layout::ip_text(address), .port = address.port}, {}, each));
-  }
-  rpc::PreferredDialOptions options;
-  options.preferred = rpc::dial_in_turn(std::move(dials));
-  options.other = std::move(by_tcp);
-  options.on_connected = [](const rpc::Channel& channel, bool preferred) {
-    spdlog::info("event=partner_connected peer={} transport={}", channel.peer(),
-                 preferred ? "rdma" : "tcp");
-  };
-  options.on_better = std::move(better);
-  return rpc::preferred_dial(context, std::move(options));
+  return rpc::dial_server(context, pool_,
+                          {.addresses = found.addresses,
+                           .rdma = found.rdma,
+                           .within = config_.mirror.timeout,
+                           .dial_rdma = dialer_ == nullptr ? rpc::DialRdma{} : dialer_->by(pool_),
+                           .on_connected =
+                               [](const rpc::Channel& channel) {
+                                 spdlog::info("event=partner_connected peer={} transport={}",
+                                              channel.peer(), channel.by_rdma() ? "rdma" : "tcp");
+                               },
+                           .on_better = std::move(better)});
 }
 
 void DataServer::start_mirroring(std::uint64_t boot) {
@@ -372,27 +358,15 @@ void DataServer::prepare_rdma() {
                                               [this](std::shared_ptr<rpc::Channel> channel) {
                                                 sessions_->serve(std::move(channel), true);
                                               });
-  ready_by_rdma(rdma_->bind());
+  rdma_->bind();
+  tell_rdma();
 }
 
 // Without a device TCP serves alone; one may come. Addresses are bound before the server registers,
 // as those for TCP are, so that a start changes nothing of what clients are told.
 void DataServer::listen_by_rdma() {
   if (rdma_ == nullptr || !listening_ || cut_) return;
-  if (rdma_->listening() < config_.listen_rdma.size() &&
-      ticks_without_rdma_++ % kTicksForRdma == 0) {
-    ready_by_rdma(rdma_->listen());
-  }
-  tell_rdma();
-}
-
-void DataServer::ready_by_rdma(const Result<>& ready) {
-  const std::string why = ready ? "" : ready.error().describe();
-  if (!why.empty() && why != no_rdma_) {
-    spdlog::warn("event=no_rdma why=\"{}\" then=\"serves by TCP, and looks again\"", why);
-  }
-  no_rdma_ = why;
-  if (ready) ticks_without_rdma_ = 0;
+  rdma_->look();
   tell_rdma();
 }
 
@@ -465,7 +439,6 @@ void DataServer::watch_disk() {
     spdlog::info("event=disk_answers");
     for (const auto& listener : listeners_) listener->go_on();
     if (rdma_ != nullptr) rdma_->go_on();
-    ticks_without_rdma_ = 0;
   }
 }
 

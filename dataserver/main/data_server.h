@@ -85,7 +85,6 @@ class DataServer {
   [[nodiscard]] DialRdma dial_targets();
   void prepare_rdma();
   void listen_by_rdma();
-  void ready_by_rdma(const Result<>& ready);
   void tell_rdma();
   [[nodiscard]] Told told_now() const;
   void join_when_able();
@@ -147,8 +146,6 @@ class DataServer {
   bool stopped_ = false;
   std::size_t mds_index_ = 0;
   unsigned ticks_unregistered_ = 0;
-  unsigned ticks_without_rdma_ = 0;
-  std::string no_rdma_;  // why there is none now, as was said last
   mutable Mutex told_mutex_;
   Told told_ WEFT_GUARDED_BY(told_mutex_) = told(config_, {});
 };

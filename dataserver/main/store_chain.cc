@@ -12,12 +12,7 @@ namespace weft::ds {
 Result<std::shared_ptr<Arena>> arena_for(const DsConfig& config) {
   const bool shared = config.target || !config.parity.empty();
   if (!shared && config.listen_rdma.empty()) return std::shared_ptr<Arena>{};
-  // Room for all that may be in use, and as much for what is idle or does not fit together.
-  auto memory = SharedMemory::create(2 * config.memory_limit_bytes, "weft-arena");
-  if (!memory) return pass(memory);
-  auto arena = std::make_shared<Arena>(std::move(*memory));
-  if (!config.listen_rdma.empty()) arena->pin();
-  return arena;
+  return Arena::create(config.memory_limit_bytes, !config.listen_rdma.empty());
 }
 
 Result<std::unique_ptr<StoreChain>> StoreChain::open(const DsConfig& config, BufferPool& pool) {

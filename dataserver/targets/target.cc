@@ -22,7 +22,6 @@ constexpr std::chrono::seconds kWatchdogRound{1};
 constexpr std::size_t kMaxStrangers = 1024;  // connections without a Hello
 constexpr std::size_t kMaxHello = 512;
 constexpr std::chrono::seconds kHelloDeadline{5};
-constexpr unsigned kTicksForRdma = 25;  // before it is looked whether a device came
 constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs less than a pipe
 
 // The folder is made for the first data server that comes: whether it can be is said at the start.
@@ -48,15 +47,9 @@ Result<> can_have_spaces(const FileStoreOptions& store) {
   return fail(Errc::kNotFound, path + ": the folder that it is to be made in is not there");
 }
 
-// Twice what may be in use, as a data server has it: room for what is idle or does not fit
-// together.
 Result<std::shared_ptr<Arena>> arena_for(const TargetConfig& config) {
   if (config.listen_rdma.empty()) return std::shared_ptr<Arena>{};
-  auto memory = SharedMemory::create(2 * config.memory_limit_bytes, "weft-arena");
-  if (!memory) return pass(memory);
-  auto arena = std::make_shared<Arena>(std::move(*memory));
-  arena->pin();
-  return arena;
+  return Arena::create(config.memory_limit_bytes, true);
 }
 
 }  // namespace
@@ -172,21 +165,11 @@ void Target::bind_rdma() {
                                               [this](std::shared_ptr<rpc::Channel> channel) {
                                                 server_->serve(answer_by_rdma(std::move(channel)));
                                               });
-  ready_by_rdma(rdma_->bind());
+  rdma_->bind();
 }
 
 void Target::listen_by_rdma() {
-  if (rdma_ == nullptr || cut_ || rdma_->listening() == config_.listen_rdma.size()) return;
-  if (ticks_without_rdma_++ % kTicksForRdma == 0) ready_by_rdma(rdma_->listen());
-}
-
-void Target::ready_by_rdma(const Result<>& ready) {
-  const std::string why = ready ? "" : ready.error().describe();
-  if (!why.empty() && why != no_rdma_) {
-    spdlog::warn("event=no_rdma why=\"{}\" then=\"serves by TCP, and looks again\"", why);
-  }
-  no_rdma_ = why;
-  if (ready) ticks_without_rdma_ = 0;
+  if (rdma_ != nullptr && !cut_) rdma_->look();
 }
 
 Result<> Target::listen() {
@@ -225,7 +208,6 @@ void Target::watch_disk() {
     spdlog::info("event=disk_answers");
     for (const auto& listener : listeners_) listener->go_on();
     if (rdma_ != nullptr) rdma_->go_on();
-    ticks_without_rdma_ = 0;
   }
 }
 

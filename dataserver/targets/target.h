@@ -84,7 +84,6 @@ class Target {
   void bind_rdma();
   // Where it does not listen yet.
   void listen_by_rdma();
-  void ready_by_rdma(const Result<>& ready);
   void watch_disk();
   void write_metrics(Metrics& out);
   void write_connections(Metrics& out) const;
@@ -103,9 +102,7 @@ class Target {
   std::unique_ptr<MetricsPage> metrics_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<StallWatch> stall_watch_;
-  std::string no_rdma_;              // why there is none now, as was said last
-  unsigned ticks_without_rdma_ = 0;  // since it was looked last
-  bool cut_ = false;                 // the disk hangs
+  bool cut_ = false;  // the disk hangs
   bool stopped_ = false;
 };
 

@@ -45,6 +45,7 @@
 #include "rpc/base/buffer.h"
 #include "rpc/base/mutex.h"
 #include "rpc/base/running_clock.h"
+#include "rpc/session/server_dial.h"
 #include "rpc/transport/channel.h"
 #include "rpc/transport/shm/shm_options.h"
 
@@ -119,9 +120,7 @@ struct TargetView {
 // How the links there are go: as to_string(), or "rdma and tcp" while they differ.
 [[nodiscard]] std::string transport_text(const TargetView& view);
 
-// A Dial by RDMA to an address, which gives up after so long; called on the thread of `context`.
-using DialRdma = std::function<rpc::Dial(boost::asio::io_context& context, const std::string& ip,
-                                         std::uint16_t port, std::chrono::milliseconds within)>;
+using rpc::DialRdma;
 
 class TargetLink : public std::enable_shared_from_this<TargetLink> {
  public:

@@ -66,6 +66,14 @@ Arena::Arena(std::shared_ptr<SharedMemory> memory) : memory_(std::move(memory)) 
   free_.emplace(0, memory_->size());
 }
 
+Result<std::shared_ptr<Arena>> Arena::create(std::size_t bytes, bool pinned) {
+  auto memory = SharedMemory::create(2 * bytes, "weft-arena");
+  if (!memory) return pass(memory);
+  auto arena = std::make_shared<Arena>(std::move(*memory));
+  if (pinned) arena->pin();
+  return arena;
+}
+
 std::byte* Arena::take(std::size_t size) {
   WEFT_ASSERT(size > 0 && size % SharedMemory::kPage == 0);
   const MutexLock lock(mutex_);

@@ -66,6 +66,9 @@ class SharedMemory {
 class Arena {
  public:
   explicit Arena(std::shared_ptr<SharedMemory> memory);
+  // Of new memory for `bytes` in use at a time, and as much for what is idle or does not fit
+  // together. Pinned: a device is to be told of it.
+  [[nodiscard]] static Result<std::shared_ptr<Arena>> create(std::size_t bytes, bool pinned);
 
   // Null when there is no run so long. Precondition: size is a multiple of a page, and not 0.
   [[nodiscard]] std::byte* take(std::size_t size);

@@ -173,6 +173,14 @@ Dial Dialer::to(boost::asio::io_context& context, BufferPool& pool, Endpoint end
   };
 }
 
+std::function<Dial(boost::asio::io_context&, const std::string&, std::uint16_t, Milliseconds)>
+Dialer::by(BufferPool& pool) {
+  return [this, &pool](boost::asio::io_context& context, const std::string& ip, std::uint16_t port,
+                       Milliseconds within) {
+    return to(context, pool, {.ip = ip, .port = port}, {}, within);
+  };
+}
+
 const Counts& Dialer::counts() const { return *impl_->counts; }
 
 }  // namespace weft::rpc::rdma

@@ -10,6 +10,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -34,6 +35,11 @@ class Dialer {
   [[nodiscard]] Dial to(boost::asio::io_context& context, BufferPool& pool, Endpoint endpoint,
                         CallLimits limits = {},
                         std::chrono::milliseconds connect_deadline = std::chrono::seconds(2));
+  // to(), for whoever knows nothing of RDMA: a DialRdma (rpc/session/server_dial.h). The dialer
+  // outlives it.
+  [[nodiscard]] std::function<Dial(boost::asio::io_context&, const std::string& ip,
+                                   std::uint16_t port, std::chrono::milliseconds within)>
+  by(BufferPool& pool);
 
   // Of all connections that were made here.
   [[nodiscard]] const Counts& counts() const;

@@ -15,6 +15,7 @@ namespace weft::rpc::rdma {
 namespace {
 
 constexpr int kBacklog = 128;
+constexpr unsigned kCallsToLookAgain = 25;
 
 // "192.0.2.7" and "812".
 struct Peer {
@@ -92,6 +93,7 @@ struct Server::Impl final : ConnectionUser {
   void take(const ConnectionEvent& request) WEFT_EXCLUDES(mutex);
   [[nodiscard]] Result<> open();
   [[nodiscard]] Result<> prepare(bool listen) WEFT_EXCLUDES(mutex);
+  void prepare_or_say(bool listen) WEFT_EXCLUDES(mutex);
   [[nodiscard]] Result<> bind_at(std::size_t index) WEFT_REQUIRES(mutex);
   [[nodiscard]] Result<> listen_at(std::size_t index) WEFT_REQUIRES(mutex);
   static void give_up(Place& place) { ::rdma_destroy_id(std::exchange(place, {}).id); }
@@ -101,6 +103,8 @@ struct Server::Impl final : ConnectionUser {
   const std::shared_ptr<Shared> shared;
   std::vector<std::shared_ptr<DeviceEvents>> events;  // of each thread; none before there is RDMA
   mutable Mutex mutex;
+  unsigned calls = 0;   // of look(), since it looked last
+  std::string why_not;  // it does not listen everywhere, as was said last
   std::vector<Place> places WEFT_GUARDED_BY(mutex);
   bool stopped WEFT_GUARDED_BY(mutex) = false;
 };
@@ -215,6 +219,15 @@ Result<> Server::Impl::prepare(bool listen) {
   return result;
 }
 
+void Server::Impl::prepare_or_say(bool listen) {
+  const auto prepared = prepare(listen);
+  const std::string why = prepared ? "" : prepared.error().describe();
+  if (!why.empty() && why != why_not) {
+    spdlog::warn("event=no_rdma why=\"{}\" then=\"serves by TCP, and looks again\"", why);
+  }
+  why_not = why;
+}
+
 void Server::Impl::stop_listening() {
   const MutexLock lock(mutex);
   stopped = true;
@@ -234,8 +247,16 @@ Server::~Server() {
   close(impl_->threads, impl_->events);
 }
 
-Result<> Server::bind() { return impl_->prepare(false); }
+void Server::bind() { impl_->prepare_or_say(false); }
 Result<> Server::listen() { return impl_->prepare(true); }
+
+void Server::look() {
+  if (listening() == impl_->shared->options.addresses.size()) {
+    impl_->calls = 0;
+    return;
+  }
+  if (impl_->calls++ % kCallsToLookAgain == 0) impl_->prepare_or_say(true);
+}
 
 void Server::stop() { impl_->stop_listening(); }
 
@@ -245,6 +266,7 @@ void Server::cut() {
 }
 
 void Server::go_on() {
+  impl_->calls = 0;
   const MutexLock lock(impl_->mutex);
   impl_->stopped = false;
 }

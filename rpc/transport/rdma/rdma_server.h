@@ -1,14 +1,15 @@
 // The accepting end of RPC over RDMA: listens at addresses of RDMA devices (InfiniBand, RoCE,
-// Soft-RoCE), as far as this machine has them. Devices may come and go: who has this asks again,
-// now and then, for what does not listen.
+// Soft-RoCE), as far as this machine has them. Devices may come and go: look() finds
+// what does not listen yet.
 //
 // Requests for connections are heard on the first I/O thread; the connections go to the I/O threads
 // in turn, and live on theirs. They have places as those of TCP have (rpc/transport/admission.h).
 // A device that fails or is removed ends its connections, and where it listens, and nothing else.
 //
-// Threading: construct, listen(), stop(), cut(), go_on() and destroy from one thread; `accept` is
-// called on the new channel's thread. Ownership: threads and pool outlive the server; no connection
-// outlives it. Everything is asked of the kernel, and nothing here waits for a peer.
+// Threading: construct, bind(), listen(), look(), stop(), cut(), go_on() and destroy from one
+// thread; `accept` is called on the new channel's thread. Ownership: threads and pool outlive the
+// server; no connection outlives it. Everything is asked of the kernel, and nothing here waits for
+// a peer.
 #pragma once
 
 #include <cstdint>
@@ -41,15 +42,19 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Takes the addresses that it has not yet; whoever connects there is refused until listen(),
-  // which takes them as well. An error says why that is not all of them; it is to be asked again
-  // later. kNotSupported: the machine has no RDMA device.
-  [[nodiscard]] Result<> bind();
+  // Takes the addresses; whoever connects there is refused until listen(). For want of a device,
+  // say, that may be some or none: the log says why, once for a reason.
+  void bind();
+  // Listens at the addresses where it does not, and takes those that it has not yet. An error says
+  // why that is not all of them. kNotSupported: the machine has no RDMA device.
   [[nodiscard]] Result<> listen();
+  // listen(), for whoever calls this each 200 ms or so from when connections may come: at once, and
+  // then each 5 s while there is something left. The log says why, as for bind().
+  void look();
   // Stops accepting; connections that exist are not touched.
   void stop();
   // Ends the connections there are, those of an I/O thread that hangs as well, and listens nowhere
-  // until go_on().
+  // until go_on() and look().
   void cut();
   void go_on();
 
