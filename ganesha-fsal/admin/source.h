@@ -92,7 +92,7 @@ struct DataServerReport {
   std::vector<NetworkReport> networks;  // unless it has networks
   std::string store;                    // where its objects are: "folder", "shared memory", "tcp"
   // How the metadata server's own I/O goes there, for clients without layouts: "shared memory",
-  // "tcp", or "none" while there was none.
+  // "rdma", "tcp", or "none" while there was none.
   std::string proxy = "none";
   std::uint64_t proxy_shared_bytes = 0;  // of data so exchanged, through shared memory
   std::uint64_t heartbeat_age_ms = 0;    // since the last heartbeat; meaningless when kUnknown

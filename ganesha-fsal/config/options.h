@@ -49,6 +49,7 @@ struct weft_options {
   uint32_t proxy_memory;      /* MiB of data in flight through this server */
   uint32_t proxy_timeout;     /* seconds for one exchange with a data server */
   bool shared_memory;         /* with data servers on this machine, for what goes through us */
+  bool rdma;                  /* to other data servers that have it, for the same */
   uint32_t resync_rate;       /* MiB a second that a data server mends copies with; 0: any */
   uint32_t replace_after;     /* seconds gone until a data server's copies are made elsewhere */
   uint32_t scrub_every;       /* seconds between scrubs of all files; 0: never */
@@ -96,6 +97,7 @@ struct weft_options {
   SIZE("Proxy_Memory", 1U << 20, 16, 65536, 256, proxy_memory)               \
   SECONDS("Proxy_Timeout", 1, 600, 30, proxy_timeout)                        \
   FLAG("Shared_Memory", true, shared_memory)                                 \
+  FLAG("RDMA", true, rdma)                                                   \
   SIZE("Resync_Rate", 1U << 20, 0, 1U << 20, 100, resync_rate)               \
   SECONDS("Replace_After", 0, 30U * 86400, 1800, replace_after)              \
   SECONDS("Scrub_Every", 0, 366U * 86400, 7U * 86400, scrub_every)

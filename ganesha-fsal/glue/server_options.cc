@@ -23,6 +23,7 @@ ServerOptions server_options(const weft_options& options) {
   ours.proxy_memory = std::size_t{options.proxy_memory} << 20;
   ours.proxy_timeout = std::chrono::seconds(options.proxy_timeout);
   ours.shared_memory = options.shared_memory;
+  ours.rdma = options.rdma;
   ours.resync_rate = std::uint64_t{options.resync_rate} << 20;
   ours.replace_after = std::chrono::seconds(options.replace_after);
   ours.scrub_every = std::chrono::seconds(options.scrub_every);

@@ -67,6 +67,7 @@ class ProxyIo {
     // Calls that wait for one data server: what eight Linux clients send at most. Bytes are bounded
     // by the pool: all of it, and half of it for one data server.
     std::size_t max_calls = 512;
+    bool rdma = false;  // data servers that have it, and are not on this machine, are reached so
   };
 
   struct File {
@@ -124,7 +125,7 @@ class ProxyIo {
 
   // How a data server is reached, if it has been (ServerSessions::route()).
   struct Route {
-    std::string transport = "none";  // "shared memory", "tcp"
+    std::string transport = "none";  // "shared memory", "rdma", "tcp"
     std::uint64_t shared_bytes = 0;
   };
   [[nodiscard]] Route route(std::uint32_t ds_id) const;

@@ -11,6 +11,7 @@
 
 #include "rpc/base/clock.h"
 #include "rpc/session/cluster_session.h"
+#include "rpc/session/server_dial.h"
 
 namespace weft::mds {
 namespace {
@@ -46,14 +47,16 @@ void ServerSessions::complete(Attempt& attempt, Result<CompoundResult> result) {
 }
 
 ServerSessions::ServerSessions(std::string owner, std::shared_ptr<const rpc::peer::Keyring> keys,
-                               Registry& registry, BufferPool& pool, IsGone is_gone)
+                               Registry& registry, BufferPool& pool, IsGone is_gone, bool rdma)
     : owner_(std::move(owner)),
       keys_(std::move(keys)),
       boot_(system_random().u64()),
       registry_(registry),
       pool_(pool),
       is_gone_(std::move(is_gone)),
-      given_up_(std::make_shared<GivenUp>()) {}
+      given_up_(std::make_shared<GivenUp>()) {
+  if (rdma) dialer_ = std::make_unique<rpc::rdma::Dialer>(threads_);
+}
 
 ServerSessions::~ServerSessions() { stop(); }
 
@@ -71,6 +74,7 @@ void ServerSessions::stop() {
     boost::asio::post(threads_.context(0), [&] { ended.set_value(); });
   });
   ended.get_future().wait();
+  dialer_.reset();
   threads_.stop();
   // No I/O thread completes anything any more; a caller may still be inside call().
   std::set<std::shared_ptr<Attempt>> left;
@@ -104,21 +108,45 @@ ServerSessions::Session ServerSessions::make_session(const ServerView& view) {
   auto& context = threads_.context(0);
   const std::uint32_t ds_id = view.record.id;
   Session session{.address_generation = view.record.address_generation, .client = {}, .route = {}};
-  session.route = std::make_shared<rpc::LocalRoute>(rpc::LocalRoute::Parts{
-      .context = context,
-      .pool = pool_,
-      .name = std::to_string(ds_id),
-      .where =
-          [this, ds_id] {
-            const auto now = registry_.find(ds_id);
-            return now ? now->local : LocalEndpoint{};
-          },
-      .server = view.record.store,
-      .tcp = rpc::dial_addresses(context, pool_, view.record.addresses, kConnectDeadline)});
+  // What is told of a better connection is the session that is to go to it; a route that has found
+  // shared memory meanwhile stays there.
+  struct Told {
+    std::weak_ptr<rpc::LocalRoute> route;
+    std::weak_ptr<rpc::SessionClient> client;
+  };
+  const auto told = std::make_shared<Told>();
+  const auto better = [told] {
+    const auto route = told->route.lock();
+    const auto client = told->client.lock();
+    if (route == nullptr || client == nullptr) return;
+    if (route->transport() == rpc::Transport::kTcp) client->renew_connections();
+  };
+  session.route = std::make_shared<rpc::LocalRoute>(
+      rpc::LocalRoute::Parts{.context = context,
+                             .pool = pool_,
+                             .name = std::to_string(ds_id),
+                             .where =
+                                 [this, ds_id] {
+                                   const auto now = registry_.find(ds_id);
+                                   return now ? now->local : LocalEndpoint{};
+                                 },
+                             .server = view.record.store,
+                             .network = dial(view, better)});
   session.client = std::make_shared<rpc::SessionClient>(
       context, session.route->dial(),
       rpc::cluster_session_options(owner_, boot_, "weft-mds", keys_));
+  *told = {session.route, session.client};
   return session;
+}
+
+rpc::Dial ServerSessions::dial(const ServerView& view, std::function<void()> better) {
+  return rpc::dial_server(threads_.context(0), pool_,
+                          {.addresses = view.record.addresses,
+                           .rdma = view.record.rdma,
+                           .within = kConnectDeadline,
+                           .dial_rdma = dialer_ ? dialer_->by(pool_) : rpc::DialRdma{},
+                           .on_connected = {},
+                           .on_better = std::move(better)});
 }
 
 void ServerSessions::look(const Session& session) {

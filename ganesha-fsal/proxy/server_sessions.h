@@ -4,8 +4,9 @@
 // Answers NFS4ERR_DELAY and NFS4ERR_GRACE are waited out here, within the call's deadline.
 //
 // A data server on this machine is reached through shared memory, if the pool has an arena and it
-// says where (rpc/session/local_route.h); the session, and with it what is executed once, is the
-// same by either way.
+// says where (rpc/session/local_route.h); others, if `rdma` says so, by RDMA where both have it,
+// and by TCP else (rpc/session/server_dial.h). The session, and with it what is executed once, is
+// the same by any way.
 //
 // A data server that is away for a moment is waited for, within the deadline too: it may have been
 // restarted. A call ends as soon as its data server is known to be gone: who made it has another
@@ -42,6 +43,7 @@
 #include "rpc/session/local_route.h"
 #include "rpc/session/session_client.h"
 #include "rpc/transport/io_threads.h"
+#include "rpc/transport/rdma/rdma_dialer.h"
 
 namespace weft::mds {
 
@@ -55,7 +57,7 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
 
   // `keys`: to show data servers who it is (cluster_session.h).
   ServerSessions(std::string owner, std::shared_ptr<const rpc::peer::Keyring> keys,
-                 Registry& registry, BufferPool& pool, IsGone is_gone = {});
+                 Registry& registry, BufferPool& pool, IsGone is_gone = {}, bool rdma = false);
   ServerSessions(const ServerSessions&) = delete;
   ServerSessions& operator=(const ServerSessions&) = delete;
   ~ServerSessions();
@@ -99,7 +101,8 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   // Completes an attempt, unless stop() has.
   void finish(const std::shared_ptr<Attempt>& attempt, Result<rpc::nfs4::CompoundResult> result);
   [[nodiscard]] Session make_session(const ServerView& view);
-  // To shared memory, if a session that went by TCP finds it by now.
+  [[nodiscard]] rpc::Dial dial(const ServerView& view, std::function<void()> better);
+  // To shared memory, if a session that went by the network finds it by now.
   void look(const Session& session);
   // Lets go of a session on the I/O thread, where it may be destroyed.
   void retire(Session session);
@@ -111,6 +114,7 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   BufferPool& pool_;
   const IsGone is_gone_;
   rpc::IoThreads threads_{1, false};
+  std::unique_ptr<rpc::rdma::Dialer> dialer_;                   // null: RDMA is not to be used
   boost::asio::steady_timer watch_timer_{threads_.context(0)};  // I/O thread only
   const std::shared_ptr<GivenUp> given_up_;  // changes that were, and are not settled
   mutable Mutex mutex_;

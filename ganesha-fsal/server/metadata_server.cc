@@ -162,6 +162,7 @@ void MetadataServer::make_proxy() {
   config.owner = "weft-mds-" + control::to_string(names_->superblock().cluster_uuid);
   config.keys = keys_;
   config.call_timeout = options_.proxy_timeout;
+  config.rdma = options_.rdma;
   proxy_ = std::make_unique<ProxyIo>(std::move(config), cluster_->registry(), *pool_);
 }
 

@@ -131,6 +131,8 @@ void write_servers(const std::vector<Report>& servers, Metrics& out) {
   each(servers, out, "weft_mds_data_server_shared_memory",
        "1 while its proxied I/O goes through shared memory",
        [](const Report& server) { return server.proxy == "shared memory" ? 1 : 0; });
+  each(servers, out, "weft_mds_data_server_rdma", "1 while its proxied I/O goes by RDMA",
+       [](const Report& server) { return server.proxy == "rdma" ? 1 : 0; });
   each(servers, out, "weft_mds_data_server_shared_memory_bytes_total",
        "Bulk data that went through shared memory",
        [](const Report& server) { return server.proxy_shared_bytes; });

@@ -21,7 +21,7 @@
 //   weft_mds_refused_servers, weft_mds_warnings        as in weft status
 //   weft_mds_data_servers{state="up|suspect|down|unknown"}
 //   weft_mds_data_server_*{id,name,domain}             of each:
-//     _up, _store_away, _not_accepted, _repair_waits, _shared_memory    1 or 0
+//     _up, _store_away, _not_accepted, _repair_waits, _shared_memory, _rdma    1 or 0
 //     _capacity_bytes, _free_bytes, _read_bytes_total, _write_bytes_total, as they reported
 //     _shared_memory_bytes_total, _stale_objects, _repairs, _objects_left, _objects_stuck
 //

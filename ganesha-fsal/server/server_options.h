@@ -21,6 +21,7 @@ struct ServerOptions {
   std::size_t proxy_memory = std::size_t{64} << 20;  // bytes of data in flight through this server
   std::chrono::seconds proxy_timeout{20};            // of one exchange with a data server
   bool shared_memory = false;     // with data servers on this machine, for what goes through us
+  bool rdma = false;              // to other data servers that have it, for the same
   std::uint64_t resync_rate = 0;  // bytes a second that a data server mends copies with; 0: any
   std::chrono::seconds replace_after{0};  // gone, until its copies are made elsewhere; 0: never
   std::chrono::seconds scrub_every{0};    // 0: never

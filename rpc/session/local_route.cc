@@ -15,6 +15,7 @@ std::string_view to_string(Transport transport) {
   switch (transport) {
     case Transport::kNone: return "none";
     case Transport::kTcp: return "tcp";
+    case Transport::kRdma: return "rdma";
     case Transport::kSharedMemory: return "shared memory";
   }
   return "unknown";
@@ -31,7 +32,7 @@ Dial LocalRoute::dial() {
       return done(std::move(found));
     }
     self->dial_shared([self, done = std::move(done)](auto made) mutable {
-      if (!made) return self->dial_tcp(std::move(done));
+      if (!made) return self->dial_network(std::move(done));
       self->now_by(Transport::kSharedMemory);
       done(std::move(made));
     });
@@ -66,10 +67,14 @@ void LocalRoute::dial_shared(Done done) {
   });
 }
 
-void LocalRoute::dial_tcp(Done done) {
-  parts_.tcp([self = shared_from_this(), done = std::move(done)](auto made) mutable {
+bool LocalRoute::by_network() const {
+  return transport() == Transport::kTcp || transport() == Transport::kRdma;
+}
+
+void LocalRoute::dial_network(Done done) {
+  parts_.network([self = shared_from_this(), done = std::move(done)](auto made) mutable {
     if (made) {
-      self->now_by(Transport::kTcp);
+      self->now_by((*made)->by_rdma() ? Transport::kRdma : Transport::kTcp);
       self->next_look_ = self->parts_.now() + kLookEvery;
     }
     done(std::move(made));
@@ -77,14 +82,14 @@ void LocalRoute::dial_tcp(Done done) {
 }
 
 bool LocalRoute::wants_look() {
-  if (transport() != Transport::kTcp || parts_.pool.arena() == nullptr) return false;
+  if (!by_network() || parts_.pool.arena() == nullptr) return false;
   const auto now = parts_.now();
   auto next = next_look_.load(std::memory_order_relaxed);
   return now >= next && next_look_.compare_exchange_strong(next, now + kLookEvery);
 }
 
 void LocalRoute::look(std::function<void()> found) {
-  if (transport() != Transport::kTcp) return;
+  if (!by_network()) return;
   dial_shared([self = shared_from_this(), found = std::move(found)](auto made) {
     if (!made) return;
     auto old = std::exchange(self->found_, std::move(*made));

@@ -1,11 +1,13 @@
 // How a server of a system reaches another one that may be on its own machine: through shared
-// memory where that is possible, by TCP where not. Chosen anew for each connection, by itself.
+// memory where that is possible, by the network where not. Chosen anew for each connection, by
+// itself.
 //
 // Shared memory is tried when the other server says that it listens on a socket of this machine.
-// What cannot be reached there, refuses, is another server, or breaks the rules, is reached by TCP;
-// whoever uses the connection notices nothing. After anything but "nobody listens" shared memory is
-// left alone for kBan. A session that has come to TCP looks every kLookEvery, when it is used,
-// whether there is shared memory by now (look()), and goes there when that is found to work.
+// What cannot be reached there, refuses, is another server, or breaks the rules, is reached by the
+// network; whoever uses the connection notices nothing. After anything but "nobody listens" shared
+// memory is left alone for kBan. A session that has come to the network looks every kLookEvery,
+// when it is used, whether there is shared memory by now (look()), and goes there when that is
+// found to work.
 //
 // Threading: transport(), counts() and wants_look() from any thread; the rest on the context's.
 //
@@ -26,8 +28,9 @@
 
 namespace weft::rpc {
 
-enum class Transport : std::uint8_t { kNone, kTcp, kSharedMemory };
-[[nodiscard]] std::string_view to_string(Transport transport);  // "none", "tcp", "shared memory"
+enum class Transport : std::uint8_t { kNone, kTcp, kRdma, kSharedMemory };
+// "none", "tcp", "rdma", "shared memory"
+[[nodiscard]] std::string_view to_string(Transport transport);
 
 class LocalRoute : public std::enable_shared_from_this<LocalRoute> {
  public:
@@ -37,11 +40,11 @@ class LocalRoute : public std::enable_shared_from_this<LocalRoute> {
 
   struct Parts {
     boost::asio::io_context& context;
-    BufferPool& pool;                      // without an arena there is only TCP
+    BufferPool& pool;                      // without an arena there is only the network
     std::string name;                      // of the other server, for logs
     std::function<LocalEndpoint()> where;  // as it says at the moment
     ServerIdentity server{};
-    Dial tcp;
+    Dial network;
     std::chrono::milliseconds connect_deadline{2000};  // of shared memory
     std::function<Clock::time_point()> now = [] { return Clock::now(); };
   };
@@ -56,7 +59,7 @@ class LocalRoute : public std::enable_shared_from_this<LocalRoute> {
   [[nodiscard]] Transport transport() const { return transport_.load(std::memory_order_relaxed); }
   [[nodiscard]] const BulkCounts& counts() const { return *counts_; }
 
-  // Whether it is time to look for something better than TCP. True once for each look.
+  // Whether it is time to look for something better than the network. True once for each look.
   [[nodiscard]] bool wants_look();
   // Calls `found` if the next dial() will give shared memory.
   void look(std::function<void()> found);
@@ -66,7 +69,8 @@ class LocalRoute : public std::enable_shared_from_this<LocalRoute> {
 
   void now_by(Transport transport);
   void dial_shared(Done done);
-  void dial_tcp(Done done);
+  void dial_network(Done done);
+  [[nodiscard]] bool by_network() const;
   [[nodiscard]] bool may_share(const LocalEndpoint& endpoint) const;
   void failed(const Error& why);
   void ended(Clock::time_point made, const Error& why);

@@ -75,7 +75,7 @@ TEST_CASE("options as they run are told as a file has them") {
   // Each is of one kind.
   CHECK(find(OptionsOf::kServer, "Copies").empty());
   CHECK(find(OptionsOf::kExport, "Metadata_Path").empty());
-  CHECK(option_values(options, OptionsOf::kServer).size() == 18);
+  CHECK(option_values(options, OptionsOf::kServer).size() == 19);
   CHECK(option_values(options, OptionsOf::kExport).size() == 8);
 }
 

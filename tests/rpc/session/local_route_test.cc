@@ -68,7 +68,7 @@ struct Host {
                                 return endpoint;
                               },
                           .server = identity,
-                          .tcp = tcp_dialer(context, pool, "127.0.0.1", tcp.port()),
+                          .network = tcp_dialer(context, pool, "127.0.0.1", tcp.port()),
                           .connect_deadline = 500ms,
                           .now = [this] { return LocalRoute::Clock::now() + ahead.load(); }});
   }
@@ -235,7 +235,7 @@ TEST_CASE("a client without memory to share goes by TCP") {
                         .name = "host",
                         .where = [&] { return host.endpoint; },
                         .server = {},
-                        .tcp = tcp_dialer(context, plain, "127.0.0.1", host.tcp.port())});
+                        .network = tcp_dialer(context, plain, "127.0.0.1", host.tcp.port())});
   host.connect();
   host.use();
   CHECK(host.route->transport() == Transport::kTcp);

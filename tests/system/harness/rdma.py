@@ -1,14 +1,18 @@
-"""A data server on a machine that has RDMA, by software (Soft-RoCE), and what went by which
-transport there.
+"""Servers on machines that have RDMA, by software (Soft-RoCE), and what went by which transport
+there.
 
-The metadata server is the cluster's, on the host, whose kernel has no RDMA.
+The metadata server is a cluster's, on the host, whose kernel has no RDMA, unless it is on such a
+machine too (RdmaMetadataServer).
 """
 
 import json
+import secrets
+import shlex
+from types import SimpleNamespace
 
 from . import config, counters, paths, servers
 from .client import start_clients
-from .cluster import Cluster
+from .cluster import Cluster, Options
 from .machines import WithRdma
 from .network import Network
 from .run import Run, wait_until
@@ -19,11 +23,57 @@ START_S = 240  # machines are emulated
 RDMA_PORT = 4791  # of UDP, where RoCE's packets go
 
 
+class RdmaMetadataServer:
+    """A metadata server on such a machine. It stands for a cluster whose data servers are on others
+    of them."""
+
+    path = "/export"
+
+    def __init__(self, run: Run, machine: WithRdma, options: Options):
+        self.machine = machine
+        self.address = machine.node.address
+        self.key_file = run.make_folder("rdma-mds") / "cluster.key"
+        self.key_file.write_text(secrets.token_hex(32) + "\n")
+        there = SimpleNamespace(folder=FOLDER, address=self.address, options=options,
+                                key_file=f"{FOLDER}/cluster.key", exports=[config.Export(1, self.path)],
+                                admin_socket=f"{FOLDER}/admin.sock")
+        text = config.ganesha_core(config.MdsConfig(FOLDER), options.pnfs) + config.weft_exports(there)
+        prepare(machine, self, "ganesha.conf", text)
+        libraries = [*(paths.ganesha_prefix() / "lib" / "ganesha").glob("*.so"),
+                     servers.require(paths.fsal_library())]
+        machine.run(f"mkdir -p {FOLDER}/plugins {FOLDER}/recovery\n"
+                    f"ln -s {' '.join(map(str, libraries))} {FOLDER}/plugins/", root=True)
+
+    def start(self) -> None:
+        program = servers.require(paths.ganesha_prefix() / "bin" / "ganesha.nfsd")
+        job = self.machine.start_job(self.machine.enter_host(
+            f"{program} -F -L STDOUT -N NIV_EVENT -f {FOLDER}/ganesha.conf -p {FOLDER}/pid"),
+            root=True)
+
+        def serves() -> bool:
+            if job.done():
+                raise RuntimeError(f"the metadata server ended:\n{job.output()[-2000:]}")
+            try:
+                return counters.weft(self, "status") is not None
+            except counters.CountersUnavailable:
+                return False
+        wait_until(serves, START_S, "the metadata server", 0.5)
+
+    def run_there(self, command: list[str], timeout_s: float) -> str:
+        """What a command of the host's says that is run on its machine."""
+        command = ["/usr/bin/env", f"WEFT_ADMIN_SOCKET={FOLDER}/admin.sock", *command]
+        done = self.machine.start_job(self.machine.enter_host(shlex.join(command)),
+                                      root=True).wait(timeout_s + START_S, check=False)
+        if done.status != 0 and not done.output.startswith(("{", "[")):
+            raise counters.CountersUnavailable(done.output)
+        return done.output
+
+
 class RdmaDataServer:
     """It has no device until machine.add_device()."""
 
-    def __init__(self, run: Run, cluster: Cluster, machine: WithRdma, number: int = 1,
-                 store_lines: str = ""):
+    def __init__(self, run: Run, cluster: Cluster | RdmaMetadataServer, machine: WithRdma,
+                 number: int = 1, store_lines: str = ""):
         self.run, self.cluster, self.machine = run, cluster, machine
         self.name = f"ds{number}"
         self.address = machine.node.address
@@ -110,7 +160,8 @@ class RdmaTarget:
         return rdma_metrics(self.machine)
 
 
-def prepare(machine: WithRdma, cluster: Cluster, name: str, text: str) -> None:
+def prepare(machine: WithRdma, cluster: Cluster | RdmaMetadataServer, name: str,
+            text: str) -> None:
     """A folder with the cluster's key and this configuration."""
     machine.run(f"mkdir -p {FOLDER}/store\n"
                 f"(umask 077; echo {cluster.key_file.read_text().strip()} > "
