@@ -1,5 +1,5 @@
-"""A metadata server and a data server in two machines that have RDMA: what goes through the metadata
-server goes on by that, by TCP while it does not get through, and by RDMA again."""
+"""A metadata server and a data server in two machines that have RDMA: what goes through the first
+goes on by that, by TCP while it does not get through, and by RDMA again."""
 
 import pytest
 

@@ -35,9 +35,11 @@ class RdmaMetadataServer:
         self.key_file = run.make_folder("rdma-mds") / "cluster.key"
         self.key_file.write_text(secrets.token_hex(32) + "\n")
         there = SimpleNamespace(folder=FOLDER, address=self.address, options=options,
-                                key_file=f"{FOLDER}/cluster.key", exports=[config.Export(1, self.path)],
+                                key_file=f"{FOLDER}/cluster.key",
+                                exports=[config.Export(1, self.path)],
                                 admin_socket=f"{FOLDER}/admin.sock")
-        text = config.ganesha_core(config.MdsConfig(FOLDER), options.pnfs) + config.weft_exports(there)
+        text = (config.ganesha_core(config.MdsConfig(FOLDER), options.pnfs) +
+                config.weft_exports(there))
         prepare(machine, self, "ganesha.conf", text)
         libraries = [*(paths.ganesha_prefix() / "lib" / "ganesha").glob("*.so"),
                      servers.require(paths.fsal_library())]
