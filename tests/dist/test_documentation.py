@@ -111,7 +111,7 @@ class House:
         """Returns its exit status and what it printed."""
         if machine == "c1":
             if "weft verify" in text:
-                self.client.install(self.machines["m1"].path / "usr/bin/weft")
+                self.client.install(Path("/usr/bin/weft"), self.machines["m1"].path)
             done = self.client.run(text, 240, check=False, root=True)
             return done.status, done.output
         # What a terminal shows. The status is told apart from it.

@@ -117,7 +117,7 @@ def test_a_stock_client_writes_and_reads_two_copies(machines, client):
     for machine in machines[1:]:  # each has a copy: of two, one at each
         folder = machine.path / "srv/weft"
         assert int(sh("du", "-s", "--block-size=1", str(folder)).split()[0]) >= SIZE
-    client.install(machines[0].path / "usr/bin/weft")
+    client.install(Path("/usr/bin/weft"), machines[0].path)
     client.run("weft verify --size 4MiB /mnt/nfs", root=True)
 
 

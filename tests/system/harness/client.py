@@ -244,16 +244,19 @@ class Client:
             for event in folder.glob("event-*"):
                 event.unlink()
 
-    def install(self, program: Path) -> None:
-        """Puts a program of the host with its libraries into the machine, found through PATH.
-        At any time where the share is a folder of the host (User-mode Linux)."""
+    def install(self, program: Path, root: Path = Path("/")) -> None:
+        """Puts a program of the host, or of a root folder of any release, with its libraries into
+        the machine, found through PATH. At any time where the share is a folder of the host
+        (User-mode Linux)."""
         libraries = self.run_of.make_folder(f"{self.name}/share/boot/lib")
-        for library in re.findall(r"=> (/\S+)", sh("ldd", str(program))):
-            shutil.copy(library, libraries)
-        shutil.copy(program, libraries)
+        shown = sh("chroot", str(root), "ldd", str(program))
+        [loader] = re.findall(r"^\s+(/\S+/(ld-\S+))", shown, re.MULTILINE)
+        for library in [loader[0], *re.findall(r"=> (/\S+)", shown), str(program)]:
+            shutil.copy(root / library.lstrip("/"), libraries)
         wrapper = self.share / "boot" / "bin" / program.name
         here = "/run/weft/boot/lib"
-        wrapper.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH={here} exec {here}/{program.name} "$@"\n')
+        wrapper.write_text(f'#!/bin/sh\nexec {here}/{loader[1]} --library-path {here} '
+                           f'{here}/{program.name} "$@"\n')
         wrapper.chmod(0o755)
 
     # -- NFS
