@@ -8,7 +8,8 @@ from harness.cluster import Options
 from harness.counters import MIB, weft
 from harness.machines import need_kind
 from harness.network import Network
-from harness.rdma import RDMA_PORT, RdmaDataServer, RdmaMetadataServer, start_machines
+from harness.rdma import (RDMA_PORT, RdmaDataServer, RdmaMetadataServer, start_machines,
+                          write_and_compare)
 from harness.run import Run, wait_until
 
 pytestmark = pytest.mark.alone  # RDMA by software takes the processors that its machines wait for
@@ -37,10 +38,7 @@ class System:
         """A file that comes back as it was. Returns what of it came to and left the data server by
         RDMA."""
         before = self.ds.moved()
-        self.client.run(f"set -e\ncd /mnt/nfs\n"
-                        f"head -c {size} /dev/urandom > /tmp/{name}\n"
-                        f"cp /tmp/{name} {name}\nsync {name}\nweft-drop-caches\n"
-                        f"cmp /tmp/{name} {name}\nrm /tmp/{name}", timeout_s=SLOW_S)
+        write_and_compare(self.client, name, size)
         after = self.ds.moved()
         return after[0] - before[0], after[1] - before[1]
 

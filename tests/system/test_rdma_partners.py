@@ -8,7 +8,7 @@ from harness.cluster import Cluster, Options
 from harness.counters import MIB, weft
 from harness.machines import need_kind
 from harness.network import Network
-from harness.rdma import RDMA_PORT, RdmaDataServer, start_machines
+from harness.rdma import RDMA_PORT, RdmaDataServer, start_machines, write_and_compare
 from harness.run import Run, wait_until
 
 pytestmark = pytest.mark.alone  # RDMA by software takes the processors that its machines wait for
@@ -38,10 +38,7 @@ class Pair:
         """A file that comes back as it was, with both copies current. Returns what of it went
         between the servers by RDMA."""
         before = self.to_partners()[1]
-        self.client.run(f"set -e\ncd /mnt/nfs\n"
-                        f"head -c {size} /dev/urandom > /tmp/{name}\n"
-                        f"cp /tmp/{name} {name}\nsync {name}\nweft-drop-caches\n"
-                        f"cmp /tmp/{name} {name}\nrm /tmp/{name}", timeout_s=SLOW_S)
+        write_and_compare(self.client, name, size)
         wait_until(lambda: self.current(name), SLOW_S, f"both copies of {name}", 0.5)
         return self.to_partners()[1] - before
 

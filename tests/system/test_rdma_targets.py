@@ -8,7 +8,7 @@ from harness.cluster import Cluster, Options
 from harness.counters import MIB, weft
 from harness.machines import need_kind
 from harness.network import Network
-from harness.rdma import RDMA_PORT, RdmaDataServer, RdmaTarget, start_machines
+from harness.rdma import RDMA_PORT, RdmaDataServer, RdmaTarget, start_machines, write_and_compare
 from harness.run import Run, wait_until
 
 pytestmark = pytest.mark.alone  # RDMA by software takes the processors that its machines wait for
@@ -38,10 +38,7 @@ class System:
         """A file that comes back as it was. Returns what of it the data server read and wrote at
         the target by RDMA."""
         before = self.ds.to_target()
-        self.client.run(f"set -e\ncd /mnt/nfs\n"
-                        f"head -c {size} /dev/urandom > /tmp/{name}\n"
-                        f"cp /tmp/{name} {name}\nsync {name}\nweft-drop-caches\n"
-                        f"cmp /tmp/{name} {name}\nrm /tmp/{name}", timeout_s=SLOW_S)
+        write_and_compare(self.client, name, size)
         after = self.ds.to_target()
         return after[1] - before[1], after[2] - before[2]
 

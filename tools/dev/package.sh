@@ -16,7 +16,6 @@ are only built.
 END
 }
 
-package_releases=(bookworm trixie)
 declare -A package_numbers=([bookworm]=12 [trixie]=13)
 
 package_deps() {
@@ -76,7 +75,7 @@ package_main() {
     shift
   done
   [ -n "${package_numbers[$release]:-}" ] || {
-    fail "no packages for '$release': --release takes ${package_releases[*]}"
+    fail "no packages for '$release': --release takes ${!package_numbers[*]}"
     return 2
   }
   package_out=$WEFT_ROOT/build/packages/$release

@@ -60,7 +60,8 @@ class QueuePairChannel : public Channel,
   QueuePairChannel(boost::asio::io_context& context, std::unique_ptr<QueuePair> queue_pair,
                    const Options& options);
 
-  // What the end says; each is called only while the channel is not closed, but for gone().
+  // What the end says. process() and push() may be called when the channel is closed, and do
+  // nothing then.
 
   [[nodiscard]] virtual Result<Buffer> memory_to_receive() = 0;
   // Takes what has arrived, as far as may be.

@@ -11,7 +11,7 @@ import shlex
 from types import SimpleNamespace
 
 from . import config, counters, paths, servers
-from .client import start_clients
+from .client import Client, start_clients
 from .cluster import Cluster, Options
 from .machines import WithRdma
 from .network import Network
@@ -160,6 +160,14 @@ class RdmaTarget:
     def metrics(self) -> dict[str, float]:
         """Those of RDMA, by name with labels."""
         return rdma_metrics(self.machine)
+
+
+def write_and_compare(client: Client, name: str, size: int) -> None:
+    """A file that comes back from the servers as it was."""
+    client.run(f"set -e\ncd /mnt/nfs\n"
+               f"head -c {size} /dev/urandom > /tmp/{name}\n"
+               f"cp /tmp/{name} {name}\nsync {name}\nweft-drop-caches\n"
+               f"cmp /tmp/{name} {name}\nrm /tmp/{name}", timeout_s=300)
 
 
 def prepare(machine: WithRdma, cluster: Cluster | RdmaMetadataServer, name: str,
