@@ -44,7 +44,7 @@ std::vector<std::uint32_t> History::promised() const {
 std::string History::wrong(std::size_t block, std::span<const std::byte> bytes,
                            std::uint32_t promised) const {
   std::array<std::byte, kBlockBytes> whole{};
-  std::memcpy(whole.data(), bytes.data(), std::min(bytes.size(), whole.size()));
+  std::ranges::copy(bytes.first(std::min(bytes.size(), whole.size())), whole.begin());
   for (std::size_t at = 0; at < kBlockBytes; at += kSectorBytes) {
     const std::size_t sector = at / kSectorBytes;
     Mark mark{};

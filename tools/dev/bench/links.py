@@ -132,17 +132,6 @@ def generate(cluster, node, *words: str) -> subprocess.Popen:
         stderr=subprocess.PIPE)
 
 
-def burst(cluster, nodes: list, size: int, *words: str) -> list[dict]:
-    """A new file of `size` bytes from each of `nodes`, beginning together, and committed."""
-    start = time.time() + 1 + 0.1 * len(nodes)
-    name = f"b{time.monotonic_ns()}"
-    running = [generate(cluster, node, "--op", "write", "--no-prepare", "--once",
-                        "--size", str(size), "--start-at", str(start),
-                        "--file", f"{name}.{number}", *words)
-               for number, node in enumerate(nodes)]
-    return results(running, 300)
-
-
 def results(running: list, timeout_s: float) -> list[dict]:
     """What generators print, one after the other; an error of any ends all."""
     found = []
@@ -178,31 +167,3 @@ def _write_together(cluster, nodes: list, timeout_s: float, *words: str) -> list
                         "--file", f"{name}.{number}", *words)
                for number, node in enumerate(nodes)]
     return results(running, timeout_s)
-
-
-def results(running: list, timeout_s: float) -> list[dict]:
-    """What generators print, one after the other; an error of any ends all."""
-    found = []
-    try:
-        for one in running:
-            out, error = one.communicate(timeout=timeout_s)
-            if one.returncode != 0:
-                raise RuntimeError(f"{' '.join(one.args)}\n{error.strip()}")
-            found.append(json.loads(out))
-    finally:
-        for one in running:
-            if one.poll() is None:
-                one.kill()
-                one.wait()
-    return found
-
-
-def writers(cluster, nodes: list, seconds: float, *words: str) -> list[dict]:
-    """A new file written from each of `nodes`, beginning together, and committed."""
-    start = time.time() + 1 + 0.1 * len(nodes)
-    name = f"w{time.monotonic_ns()}"
-    running = [generate(cluster, node, "--op", "write", "--no-prepare", "--size", "1GiB",
-                        "--seconds", str(seconds), "--start-at", str(start),
-                        "--file", f"{name}.{number}", *words)
-               for number, node in enumerate(nodes)]
-    return results(running, seconds + 120)
