@@ -44,6 +44,9 @@ struct Work {
   Buffer memory;  // registered, and not empty
   Segment remote;
   std::uint64_t tag = 0;  // whatever the poster wants to find again
+  // More of the same is posted next, with no turn of the thread between: the device may be given
+  // all of it at once, and tell of it at once when the last is done. Not of a kReceive.
+  bool joined = false;
 };
 
 struct Completion {

@@ -74,6 +74,8 @@ void QueuePairChannel::post_work() {
     Work work = std::move(works_.front());
     works_.pop_front();
     bytes_under_way_ += sent_bytes(work);
+    // What it is joined with may have to wait for the next turn.
+    if (under_way_ == queue_pair_->max_work()) work.joined = false;
     queue_pair_->post(std::move(work));
   }
 }

@@ -323,8 +323,12 @@ Result<> ServerChannel::push_answer(const Answer& answer) {
   return {};
 }
 
+// It is one thing for the device, and told of when all is done.
 void ServerChannel::push_work(std::vector<Work> work) {
-  for (Work& each : work) add(std::move(each));
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    work[i].joined = i + 1 < work.size();
+    add(std::move(work[i]));
+  }
   post_work();
 }
 

@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -44,6 +45,8 @@ class VerbsQueuePair final : public QueuePair, public ConnectionUser, public Com
     options_.receives = std::min(options_.receives, most);
     options_.work = std::min(options_.work, most);
     slots_.resize(options_.receives + options_.work);
+    pieces_.resize(options_.work);
+    requests_.resize(options_.work);
     for (std::size_t i = slots_.size(); i > 0; --i) free_.push_back(i - 1);
   }
   ~VerbsQueuePair() override { destroy(); }
@@ -74,11 +77,14 @@ class VerbsQueuePair final : public QueuePair, public ConnectionUser, public Com
   void heard_from(const ConnectionEvent& event);
   [[nodiscard]] Result<> accept();
   void connected(Result<> result);
-  [[nodiscard]] int post_receive(std::uint64_t slot, ibv_sge& piece);
-  [[nodiscard]] int post_send(std::uint64_t slot, const Work& work, ibv_sge& piece);
+  [[nodiscard]] ibv_sge piece_of(const Work& work) const;
+  [[nodiscard]] int post_receive(std::uint64_t slot, const Work& work);
+  void join(std::uint64_t slot, const Work& work);
+  [[nodiscard]] int post_joined();
   // Takes what is done; whether there may be more.
   bool poll();
   void complete(const ibv_wc& done);
+  void told(std::size_t slot, bool done, std::size_t received = 0);
   void end(Error why);
   void end_later();
   void finish();
@@ -100,6 +106,11 @@ class VerbsQueuePair final : public QueuePair, public ConnectionUser, public Com
   std::shared_ptr<QueuePairUser> user_;
   std::vector<std::optional<Work>> slots_;  // what is under way, by its number
   std::vector<std::size_t> free_;
+  std::deque<std::size_t> posted_;  // without receives, in the order in which they are done
+  // What the device is to be given at once: the first `joined_` of them.
+  std::vector<ibv_sge> pieces_;
+  std::vector<ibv_send_wr> requests_;
+  std::size_t joined_ = 0;
   std::optional<Error> ending_;
 };
 
@@ -153,7 +164,6 @@ Result<> VerbsQueuePair::open() {
   ibv_qp_init_attr wanted{};
   wanted.send_cq = wanted.recv_cq = queue_.get();
   wanted.qp_type = IBV_QPT_RC;
-  wanted.sq_sig_all = 1;
   wanted.cap.max_send_wr = static_cast<std::uint32_t>(options_.work);
   wanted.cap.max_recv_wr = static_cast<std::uint32_t>(options_.receives);
   wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
@@ -191,20 +201,30 @@ Result<> VerbsQueuePair::accept() {
 void VerbsQueuePair::post(Work work) {
   WEFT_ASSERT(!free_.empty() && !work.memory.empty());
   if (pair_ == nullptr) return;
+  WEFT_ASSERT(device_->reaches(work.memory.span()));
   const std::size_t slot = free_.back();
   free_.pop_back();
-  ibv_sge piece{.addr = reinterpret_cast<std::uintptr_t>(work.memory.data()),
-                .length = static_cast<std::uint32_t>(work.memory.size()),
-                .lkey = device_->key()};
-  WEFT_ASSERT(device_->reaches(work.memory.span()));
-  const int error =
-      work.kind == Work::Kind::kReceive ? post_receive(slot, piece) : post_send(slot, work, piece);
+  int error = 0;
+  if (work.kind == Work::Kind::kReceive) {
+    error = post_receive(slot, work);
+  } else {
+    posted_.push_back(slot);
+    join(slot, work);
+    if (!work.joined) error = post_joined();
+  }
   // It is told to have failed with all that is under way.
   slots_[slot] = std::move(work);
   if (error != 0) end({Errc::kUnreachable, "the device takes no work for " + peer_});
 }
 
-int VerbsQueuePair::post_receive(std::uint64_t slot, ibv_sge& piece) {
+ibv_sge VerbsQueuePair::piece_of(const Work& work) const {
+  return {.addr = reinterpret_cast<std::uintptr_t>(work.memory.data()),
+          .length = static_cast<std::uint32_t>(work.memory.size()),
+          .lkey = device_->key()};
+}
+
+int VerbsQueuePair::post_receive(std::uint64_t slot, const Work& work) {
+  ibv_sge piece = piece_of(work);
   ibv_recv_wr request{};
   request.wr_id = slot;
   request.sg_list = &piece;
@@ -213,20 +233,27 @@ int VerbsQueuePair::post_receive(std::uint64_t slot, ibv_sge& piece) {
   return ::ibv_post_recv(pair_, &request, &bad);
 }
 
-int VerbsQueuePair::post_send(std::uint64_t slot, const Work& work, ibv_sge& piece) {
-  ibv_send_wr request{};
+void VerbsQueuePair::join(std::uint64_t slot, const Work& work) {
+  WEFT_ASSERT(joined_ < requests_.size());
+  ibv_sge& piece = pieces_[joined_] = piece_of(work);
+  ibv_send_wr& request = requests_[joined_] = {};
   request.wr_id = slot;
   request.sg_list = &piece;
   request.num_sge = 1;
-  request.send_flags = IBV_SEND_SIGNALED;
+  request.send_flags = work.joined ? 0 : IBV_SEND_SIGNALED;
   request.opcode = IBV_WR_SEND;
   if (work.kind != Work::Kind::kSend) {
     request.opcode = work.kind == Work::Kind::kRead ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
     request.wr.rdma.remote_addr = work.remote.offset;
     request.wr.rdma.rkey = work.remote.handle;
   }
+  if (joined_++ > 0) requests_[joined_ - 2].next = &request;
+}
+
+int VerbsQueuePair::post_joined() {
+  joined_ = 0;
   ibv_send_wr* bad = nullptr;
-  return ::ibv_post_send(pair_, &request, &bad);
+  return ::ibv_post_send(pair_, requests_.data(), &bad);
 }
 
 void VerbsQueuePair::on_event(const ConnectionEvent& event) {
@@ -274,19 +301,32 @@ bool VerbsQueuePair::poll() {
 }
 
 void VerbsQueuePair::complete(const ibv_wc& done) {
-  auto& slot = slots_.at(done.wr_id);
-  WEFT_ASSERT(slot.has_value());
-  Completion completion{.work = std::move(*slot), .done = done.status == IBV_WC_SUCCESS};
-  slot.reset();
-  free_.push_back(done.wr_id);
-  if (completion.done && completion.work.kind == Work::Kind::kReceive) {
-    completion.received = std::min<std::size_t>(done.byte_len, completion.work.memory.size());
+  const std::size_t slot = done.wr_id;
+  WEFT_ASSERT(slots_.at(slot).has_value());
+  const bool success = done.status == IBV_WC_SUCCESS;
+  if (slots_[slot]->kind == Work::Kind::kReceive) {
+    told(slot, success, success ? done.byte_len : 0);
+  } else {
+    // The device does what is sent in order, and tells of all that fails.
+    while (posted_.front() != slot) {
+      const std::size_t before = posted_.front();
+      posted_.pop_front();
+      told(before, true);
+    }
+    posted_.pop_front();
+    told(slot, success);
   }
-  const bool failed = !completion.done;
-  user_->on_completion(std::move(completion));
-  if (!failed) return;
+  if (success) return;
   end({Errc::kUnreachable, std::string("the device could not reach ") + peer_ + ": " +
                                ::ibv_wc_status_str(done.status)});
+}
+
+void VerbsQueuePair::told(std::size_t slot, bool done, std::size_t received) {
+  Completion completion{.work = std::move(*slots_[slot]), .done = done};
+  slots_[slot].reset();
+  free_.push_back(slot);
+  completion.received = std::min(received, completion.work.memory.size());
+  user_->on_completion(std::move(completion));
 }
 
 // It may be destroyed by who is told.
