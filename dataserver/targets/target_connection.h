@@ -22,7 +22,8 @@ struct TargetServer::Shared {
   // thread, when none of them has an operation left.
   void retire_others(const std::shared_ptr<Connection>& by, const TargetHello& hello,
                      const rpc::peer::ClusterKey& key, std::move_only_function<void()> then);
-  void add(const std::shared_ptr<Connection>& connection);
+  // False: it is to be closed, since the server stops.
+  [[nodiscard]] bool add(const std::shared_ptr<Connection>& connection);
   void remove(const Connection* connection);
   [[nodiscard]] std::vector<std::shared_ptr<Connection>> all();
 
@@ -72,6 +73,8 @@ class TargetServer::Connection final : public rpc::ChannelUser,
 
   // Closes it; gone(), once, when no operation of it is left.
   void retire(std::move_only_function<void()> gone);
+  // Lets go of the channel. Only when its I/O thread has ended.
+  void abandon() { channel_.reset(); }
 
  private:
   // A request as it came, with where its bulk data is.

@@ -6,9 +6,10 @@
 
 namespace weft::ds {
 
-void TargetServer::Shared::add(const std::shared_ptr<Connection>& connection) {
+bool TargetServer::Shared::add(const std::shared_ptr<Connection>& connection) {
   const MutexLock lock(mutex);
   connections.push_back({.connection = connection});
+  return !stopping.load();
 }
 
 void TargetServer::Shared::remove(const Connection* connection) {
@@ -54,13 +55,23 @@ void TargetServer::Shared::retire_others(const std::shared_ptr<Connection>& by,
 
 TargetServer::TargetServer(Parts parts) : shared_(std::make_shared<Shared>(std::move(parts))) {}
 
-TargetServer::~TargetServer() = default;
+// Connections left over own their channels, which own them: without threads nobody else will part
+// them.
+TargetServer::~TargetServer() {
+  std::vector<Shared::Entry> left;
+  {
+    const MutexLock lock(shared_->mutex);
+    left.swap(shared_->connections);
+  }
+  for (const Shared::Entry& one : left) one.connection->abandon();
+}
 
 void TargetServer::serve(std::shared_ptr<rpc::Channel> channel) {
-  if (shared_->stopping.load()) return channel->close({Errc::kClosed, "shutting down"});
   auto connection = std::make_shared<Connection>(shared_, channel);
-  shared_->add(connection);
+  const bool welcome = shared_->add(connection);
+  // Started either way: a channel that was never started would never close.
   channel->start(connection);
+  if (!welcome) return channel->close({Errc::kClosed, "shutting down"});
   connection->start();
 }
 

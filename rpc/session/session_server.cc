@@ -30,7 +30,7 @@ void SessionServer::serve(std::shared_ptr<Channel> channel, bool by_rdma) {
   {
     const MutexLock lock(impl_->mutex);
     draining = impl_->draining;
-    if (!draining) impl_->connections.insert(connection);
+    impl_->connections.insert(connection);
   }
   // Started either way: a channel that was never started would never close.
   channel->start(connection);

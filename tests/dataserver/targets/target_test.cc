@@ -12,8 +12,10 @@
 #include <optional>
 #include <thread>
 
+#include "dataserver/targets/target_server.h"
 #include "tests/dataserver/store/store_model.h"
 #include "tests/dataserver/targets/target_rig.h"
+#include "tests/rpc/transport/silent_channel.h"
 
 namespace weft::ds {
 namespace {
@@ -639,6 +641,29 @@ TEST_CASE("a data server that was stopped for a while finds its target's answers
   for (auto& result : results) CHECK(result.has_value());
   CHECK(runner.view().timed_out.load() == 0);
   CHECK(runner.view().connections.load() == 1);
+}
+
+TEST_CASE("who connects while a target goes down is closed, and goes with it") {
+  const TargetRig rig;
+  BufferPool pool(std::size_t{1} << 20);
+  Spaces spaces({.base = rig.config().store, .max_spaces = 1}, pool, nullptr);
+  std::weak_ptr<rpc::Channel> gone;
+  {
+    TargetServer server({.spaces = spaces,
+                         .keys = std::make_shared<rpc::peer::Keyring>(
+                             rpc::peer::parse_cluster_key(key_text('a')).value()),
+                         .socket = "",
+                         .random = system_random()});
+    CHECK(server.stop(0ms));
+    const auto late = std::make_shared<rpc::test::SilentChannel>();
+    gone = late;
+    server.serve(late);
+    CHECK(late->closed == Errc::kClosed);
+    CHECK(server.counts().connections == 1);
+  }
+  CHECK(gone.expired());
+  spaces.stop();
+  CHECK(spaces.close());
 }
 
 TEST_CASE("where a target is comes as unix:PATH, tcp:HOST:PORT or HOST:PORT") {

@@ -9,6 +9,7 @@
 #include "rpc/base/log_limit.h"
 #include "tests/rpc/log_lines.h"
 #include "tests/rpc/session/wire.h"
+#include "tests/rpc/transport/silent_channel.h"
 
 using namespace weft;
 using namespace weft::rpc;
@@ -489,4 +490,17 @@ TEST_CASE("strangers do not fill the log") {
   wire.clock.advance(LogLimit::kForOne);
   introduce(1);
   CHECK(lines_of(log.take(), "left_out=900") >= 2);
+}
+
+TEST_CASE("who connects while the server goes down is closed, and goes with it") {
+  std::weak_ptr<Channel> gone;
+  {
+    Wire wire;
+    wire.server.drain([] {});
+    const auto late = std::make_shared<test::SilentChannel>();
+    gone = late;
+    wire.server.serve(late);
+    CHECK(late->closed == Errc::kClosed);
+  }
+  CHECK(gone.expired());
 }

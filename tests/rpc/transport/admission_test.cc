@@ -3,26 +3,12 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "tests/rpc/transport/silent_channel.h"
+
 using namespace weft;
 using namespace weft::rpc;
 
 namespace {
-
-// As much of a channel as its admission sees.
-struct FakeChannel final : Channel {
-  void start(std::shared_ptr<ChannelUser> /*user*/) override {}
-  void send(Message /*message*/) override {}
-  void pause() override {}
-  void resume() override {}
-  void close(Error why, bool /*drain*/) override { closed = why.code; }
-  void post(std::move_only_function<void()> work) override { work(); }
-  [[nodiscard]] const std::string& peer() const override { return peer_; }
-  [[nodiscard]] std::size_t queued_bytes() const override { return 0; }
-  std::optional<Errc> closed;
-
- private:
-  const std::string peer_ = "192.0.2.7:812";
-};
 
 struct Rig {
   explicit Rig(AdmissionLimits limits) : admission(std::make_shared<Admission>(limits)) {}
@@ -55,7 +41,7 @@ TEST_CASE("connections are bounded in all and by address, and leaving makes room
 TEST_CASE("one stranger too many takes the oldest one's place, and it can be no client then") {
   Rig rig({.max_connections = 1, .max_strangers = 2, .max_strangers_per_peer = 2});
   const auto oldest = rig.admit("a");
-  const auto channel = std::make_shared<FakeChannel>();
+  const auto channel = std::make_shared<test::SilentChannel>();
   rig.admission->has_channel(oldest, channel);
   const auto second = rig.admit("b");
   CHECK_FALSE(channel->closed.has_value());
@@ -69,7 +55,7 @@ TEST_CASE("one stranger too many takes the oldest one's place, and it can be no 
   const auto fourth = rig.admit("d");
   const auto fifth = rig.admit("d");
   static_cast<void>(rig.admit("d"));
-  const auto late = std::make_shared<FakeChannel>();
+  const auto late = std::make_shared<test::SilentChannel>();
   rig.admission->has_channel(fourth, late);
   CHECK(late->closed == Errc::kBusy);
   rig.admission->leave(fourth);
