@@ -195,14 +195,14 @@ class Client:
         """The machine is gone, as if its power had failed. Servers are told nothing."""
         if not self._child:
             return
-        for pid in self._pids():
+        for pid in self.pids():
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
         self._child.wait(10)
 
-    def _pids(self) -> list[int]:
+    def pids(self) -> list[int]:
         """The machine's processes: all there is in its namespace."""
         shown = subprocess.run(["ip", "netns", "pids", self.node.namespace], text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

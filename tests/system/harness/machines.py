@@ -38,21 +38,6 @@ class UserModeLinux(Client):
                 f"mac={_hardware_address(self.node.address)}"]
 
 
-    def user_seconds(self) -> dict[int, float]:
-        """What each process of the machine has spent in user mode, by the process of the host that
-        is its memory. The machine's own kernel counts that as its own time."""
-        spent = {}
-        for pid in self._pids():
-            try:
-                status = Path(f"/proc/{pid}/status").read_text()
-                stat = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-            except FileNotFoundError:
-                continue
-            if "TracerPid:\t0\n" not in status:  # or it is the kernel
-                spent[pid] = int(stat[11]) / os.sysconf("SC_CLK_TCK")
-        return spent
-
-
 class WithRdma(Client):
     """One whose kernel has RDMA: add_device() gives it one by software (Soft-RoCE). It reads the
     host's files, so that programs of the host's run in it (enter_host())."""
