@@ -1,0 +1,82 @@
+"""Commands that pages and manuals name are commands that there are, with options they have.
+
+Blocks of commands are typed in full by test_documentation.py; here are those within sentences and
+tables, and the examples of weft(1). They are looked up in the programs' own help.
+"""
+
+import functools
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+WEFT = Path(os.environ.get("WEFT_BUILD", REPOSITORY / "build/release")) / "tools/weft/weft"
+ABOVE = ["--socket", "--output", "-o", "--help", "-h"]  # good behind every command
+
+
+def in_sentences() -> list[str]:
+    pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md",
+             *sorted((REPOSITORY / "docs").glob("*.md"))]
+    found = re.findall(r"`(weft(?: [^`]+)?)`", "\n".join(page.read_text() for page in pages))
+    found += re.findall(r"^\t(weft .+)$", (REPOSITORY / "docs/man/weft.1.scd").read_text(),
+                        re.MULTILINE)
+    return sorted(set(found))
+
+
+@functools.cache
+def help_of(*verbs: str) -> str:
+    return subprocess.run([WEFT, *verbs, "--help"], capture_output=True, text=True,
+                          check=True).stdout
+
+
+@functools.cache
+def verbs_of(*verbs: str) -> list[str]:
+    section = help_of(*verbs).partition("\nSubcommands:\n")[2].partition("\n\n")[0]
+    return re.findall(r"^  ([a-z-]+)\b", section, re.MULTILINE)
+
+
+def wrong(command: str) -> str | None:
+    """What is not so; None: it is a command."""
+    words = shlex.split(command.partition("|")[0])[1:]
+    verbs: list[str] = []
+    options: list[str] = []
+    operand = False
+    for word in words:
+        if word.startswith("-"):
+            options.append(word.partition("=")[0])
+        elif not operand and word in verbs_of(*verbs):
+            verbs.append(word)
+        else:
+            if not verbs and options and options[-1] in ("-o", "--output", "--socket"):
+                continue  # its value
+            if not operand and not options and verbs_of(*verbs):
+                return f"no command {' '.join(['weft', *verbs, word])}"
+            operand = True
+    for option in options:
+        if option not in ABOVE and not re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])",
+                                                 help_of(*verbs)):
+            return f"{' '.join(['weft', *verbs])} has no option {option}"
+    return None
+
+
+@pytest.fixture(autouse=True)
+def program():
+    if not WEFT.exists():
+        pytest.skip("the command is not built: ./dev build")
+
+
+def test_commands_that_are_named_are_there():
+    named = in_sentences()
+    assert len(named) > 50
+    assert not [trouble for command in named if (trouble := wrong(command))]
+
+
+def test_what_is_wrong_with_a_command_is_found():
+    assert wrong("weft ds lst") == "no command weft ds lst"
+    assert wrong("weft ds list --colour") == "weft ds list has no option --colour"
+    assert wrong("weft -o json status") is None
+    assert wrong("weft layout show FILE") is None
