@@ -13,6 +13,8 @@ from harness.run import wait_until
 PORT = 9101
 PICTURE = os.environ.get("WEFT_PICTURE", "")
 DOMAIN = "rack2" if PICTURE else "<b>rack2</b>"
+RAW_SPACE = """[...document.querySelectorAll("#figures div")]
+  .find((one) => one.innerText.includes("of raw space")).innerText"""
 WRITE = """
 weft-signal writing
 while ! [ -e /tmp/enough ]; do
@@ -57,6 +59,9 @@ def test_the_page_shows_servers_throughput_and_what_is_wrong(run, network):
         wait_until(lambda: "Data server ds4 is suspect" in text("#problems"), 60,
                    "the page to say that a server is suspect", 0.5)
         assert "3 of 4" in text("#figures")
+        all_there = shown.value(RAW_SPACE)
+        wait_until(lambda: shown.value(RAW_SPACE) != all_there, 60,
+                   "its space not to be counted when it is down", 0.5)
         wait_until(lambda: "ds4: connection lost" in text("#events"), 60, "the event", 0.5)
         assert shown.complaints == []
         cluster.mds.kill()

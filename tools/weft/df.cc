@@ -49,7 +49,7 @@ SpaceReport space_of(const std::vector<mds::DataServerReport>& servers) {
 }
 
 std::string space_text(const SpaceReport& space) {
-  Table domains({"DOMAIN", "SERVERS", "AWAY", "FREE", "OF"});
+  Table domains({"DOMAIN", "SERVERS", "AWAY", "FREE", "OF"}, {"DOMAIN"});
   std::uint32_t away = 0;
   for (const DomainSpace& domain : space.domains) {
     away += domain.away;

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
-#include <sstream>
 #include <thread>
 
 #include "ganesha-fsal/admin/client.h"
@@ -20,7 +19,6 @@ namespace weft::cli {
 namespace {
 
 constexpr std::chrono::seconds kLookAgain{1};
-constexpr std::size_t kWidth = 80;
 
 // "11-25 14:03:59".
 std::string local_time(std::uint64_t ms) {
@@ -28,23 +26,6 @@ std::string local_time(std::uint64_t ms) {
   std::tm parts{};
   if (::localtime_r(&at, &parts) == nullptr) return std::to_string(ms);
   return fmt::format("{:%m-%d %H:%M:%S}", parts);
-}
-
-// Behind `head`, lines after the first indented as far.
-std::string wrapped(const std::string& head, const std::string& text) {
-  std::string out = head;
-  std::size_t at = columns(head);
-  const std::size_t indent = at;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (at > indent && at + columns(word) >= kWidth) {
-      out += "\n" + std::string(indent, ' ');
-      at = indent;
-    }
-    out += (at > indent ? " " : "") + word;
-    at += columns(word) + (at > indent ? 1 : 0);
-  }
-  return out + "\n";
 }
 
 void show(const Settings& settings, const mds::EventsReport& report, bool each) {

@@ -21,8 +21,6 @@
 namespace weft::cli {
 namespace {
 
-using Muted = std::set<std::string, std::less<>>;
-
 void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
 // A line each.
@@ -59,6 +57,8 @@ Result<> change_muted(const HealthOptions& options, Muted& muted) {
   return write_file(options.muted, text, {.user = ::geteuid(), .group = ::getegid()}, 0644);
 }
 
+}  // namespace
+
 std::string health_text(const std::vector<Problem>& found, const Muted& muted) {
   std::string out;
   std::size_t silent = 0;
@@ -67,13 +67,15 @@ std::string health_text(const std::vector<Problem>& found, const Muted& muted) {
       ++silent;
       continue;
     }
-    out += fmt::format("{}{}\n  {}\n", problem.code, is_note(problem.code) ? " (note)" : "",
-                       printable(problem.text));
+    out += fmt::format("{}{}\n", problem.code, is_note(problem.code) ? " (note)" : "");
+    out += wrapped("  ", printable(problem.text));
   }
   if (out.empty()) out = "healthy\n";
   if (silent > 0) out += fmt::format("{} muted (weft health --unmute CODE)\n", silent);
   return out;
 }
+
+namespace {
 
 Json health_json(const std::vector<Problem>& found, const Muted& muted, bool healthy) {
   Json rows = Json::array();

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "tools/weft/commands.h"
+#include "tools/weft/problem.h"
 
 namespace weft::cli {
 
@@ -19,6 +21,10 @@ struct HealthOptions {
 };
 // kExitBad when there is a problem that is neither muted nor a note.
 [[nodiscard]] int health_command(const Settings& settings, const HealthOptions& options);
+
+// Codes that are not told of.
+using Muted = std::set<std::string, std::less<>>;
+[[nodiscard]] std::string health_text(const std::vector<Problem>& found, const Muted& muted);
 
 [[nodiscard]] int df_command(const Settings& settings);
 

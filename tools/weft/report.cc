@@ -8,6 +8,7 @@
 
 #include "tools/weft/background_text.h"
 #include "tools/weft/clients.h"
+#include "tools/weft/df.h"
 #include "tools/weft/table.h"
 
 namespace weft::cli {
@@ -24,7 +25,7 @@ std::string joined(const std::vector<std::string>& parts) {
 
 std::string bulleted(const std::vector<std::string>& lines) {
   std::string out;
-  for (const std::string& line : lines) out += "  - " + printable(line) + "\n";
+  for (const std::string& line : lines) out += wrapped("  - ", printable(line));
   return out;
 }
 
@@ -40,8 +41,7 @@ std::string states_of(const std::vector<DataServerReport>& servers) {
 
 // What is under way, for data servers where something is.
 std::string repairs_text(const std::vector<DataServerReport>& servers) {
-  Table table(
-      {"DATA SERVER", "JOB", "FILEID", "FROM", "COMPARED", "OF", "COPIED", "RATE", "REMAINING"});
+  Table table({"ID", "JOB", "FILEID", "FROM", "COMPARED", "OF", "COPIED", "RATE", "REMAINING"});
   bool any = false;
   for (const DataServerReport& server : servers) {
     for (const mds::RepairReport& job : server.repairs) {
@@ -50,7 +50,7 @@ std::string repairs_text(const std::vector<DataServerReport>& servers) {
                  std::to_string(job.source), human_bytes(job.compared_bytes),
                  human_bytes(job.total_bytes), human_bytes(job.copied_bytes),
                  human_bytes(job.bytes_per_second) + "/s",
-                 job.remaining_ms == 0 ? "-" : human_duration(job.remaining_ms)});
+                 job.remaining_ms == 0 ? "-" : short_duration(job.remaining_ms)});
     }
   }
   return any ? "\n" + table.text() : "";
@@ -60,8 +60,8 @@ std::string not_accepted_text(const std::vector<DataServerReport>& servers) {
   std::string out;
   for (const DataServerReport& server : servers) {
     if (server.not_accepted.empty()) continue;
-    out += fmt::format("\ndata server {}: not accepted: {}\n", server.id,
-                       printable(server.not_accepted));
+    out += "\n" + wrapped(fmt::format("data server {}: ", server.id),
+                          "not accepted: " + printable(server.not_accepted));
   }
   return out;
 }
@@ -74,12 +74,12 @@ std::string leaving_text(const std::vector<DataServerReport>& servers) {
   for (const DataServerReport& server : servers) {
     if (server.duty.empty() || server.duty == "serving") continue;
     any = true;
-    table.add({std::to_string(server.id), printable(server.duty), human_count(server.objects_left),
-               human_count(server.objects_moved), human_bytes(server.moved_bytes),
-               server.move_remaining_ms == 0 ? "-" : human_duration(server.move_remaining_ms)});
+    table.add({std::to_string(server.id), printable(server.duty), short_count(server.objects_left),
+               short_count(server.objects_moved), human_bytes(server.moved_bytes),
+               server.move_remaining_ms == 0 ? "-" : short_duration(server.move_remaining_ms)});
     for (const mds::StuckReport& what : server.stuck) {
-      stuck += fmt::format("data server {}: cannot be moved: {}\n", server.id,
-                           printable(stuck_text(what)));
+      stuck += wrapped(fmt::format("data server {}: ", server.id),
+                       "cannot be moved: " + printable(stuck_text(what)));
     }
   }
   return any ? "\n" + table.text() + stuck : "";
@@ -102,6 +102,16 @@ std::string proxied_text(const std::vector<DataServerReport>& servers) {
     out += fmt::format("{} to {}", transport, joined(ids));
   }
   return out;
+}
+
+// What one copy of everything finds room in, as `weft df` has it.
+std::string raw_space_text(const std::vector<DataServerReport>& servers) {
+  const SpaceReport space = space_of(servers);
+  std::uint32_t away = 0;
+  for (const DomainSpace& domain : space.domains) away += domain.away;
+  return fmt::format("{} free of {}{}", human_bytes(space.copies[0].free_bytes),
+                     human_bytes(space.copies[0].capacity_bytes),
+                     away == 0 ? "" : fmt::format(", {} data servers not counted (weft df)", away));
 }
 
 // By which transports: "rdma", "rdma 2, tcp 1".
@@ -138,15 +148,9 @@ std::string reached_text(const std::vector<DataServerReport>& servers,
 
 std::string status_text(const mds::SystemReport& system) {
   const mds::StatusReport& s = system.status;
-  std::uint64_t capacity = 0;
-  std::uint64_t free = 0;
-  for (const DataServerReport& server : system.data_servers) {
-    capacity += server.capacity_bytes;
-    free += server.free_bytes;
-  }
   std::string out;
   const auto line = [&out](std::string_view name, const std::string& value) {
-    out += fmt::format("{:<17}{}\n", name, value);
+    out += wrapped(fmt::format("{:<17}", name), value);
   };
   line("metadata server",
        fmt::format("version {}, up {}{}", printable(s.version), human_duration(s.uptime_ms),
@@ -155,7 +159,7 @@ std::string status_text(const mds::SystemReport& system) {
                                                       human_duration(s.grace_left_ms))));
   line("clients", std::to_string(s.clients));
   line("data servers", states_of(system.data_servers));
-  line("space", fmt::format("{} free of {}", human_bytes(free), human_bytes(capacity)));
+  line("raw space", raw_space_text(system.data_servers));
   line("layouts",
        fmt::format("{} out, {} granted, {} refused, {} returned, {} committed", s.layouts_out,
                    human_count(s.layoutgets), human_count(s.layoutget_refusals),
@@ -206,14 +210,27 @@ void add_network(Table& table, const std::string& ds_id, const mds::NetworkRepor
   }
 }
 
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : printable(text); }
+
+// A line for each address.
+void add_where(Table& table, const std::string& id, const DataServerReport& server) {
+  const bool seen = server.state != DsState::kUnknown;
+  table.add({id, or_dash(server.version), seen ? printable(server.store) : "-",
+             printable(proxy_of(server)), or_dash(transports_of(server.partners)),
+             server.addresses.empty() ? "" : printable(server.addresses.front())});
+  for (std::size_t i = 1; i < server.addresses.size(); ++i) {
+    table.add({"", "", "", "", "", printable(server.addresses[i])});
+  }
+}
+
 }  // namespace
 
 std::string data_servers_text(const std::vector<DataServerReport>& servers) {
   if (servers.empty()) return "no data server has registered\n";
-  const auto or_dash = [](const std::string& text) { return text.empty() ? "-" : printable(text); };
-  Table which({"ID", "NAME", "DOMAIN", "STATE", "HEARD", "UP", "FREE", "OF", "STALE"});
+  Table which({"ID", "NAME", "DOMAIN", "STATE", "HEARD", "UP", "FREE", "OF", "STALE"},
+              {"NAME", "DOMAIN"});
   Table how({"ID", "CPU", "QUEUE", "DISK SPARE/S", "NET SPARE/S", "READ", "WRITTEN", "ERRORS"});
-  Table where({"ID", "VERSION", "STORE", "PROXY", "PARTNERS", "ADDRESSES"});
+  Table where({"ID", "VERSION", "STORE", "PROXY", "PARTNERS", "ADDRESSES"}, {"STORE"});
   Table networks({"ID", "NETWORK", "CLIENTS", "ADDRESSES"});
   for (const DataServerReport& server : servers) {
     const bool seen = server.state != DsState::kUnknown;
@@ -223,17 +240,15 @@ std::string data_servers_text(const std::vector<DataServerReport>& servers) {
     const std::string id = std::to_string(server.id);
     which.add({id, printable(server.name), or_dash(server.failure_domain),
                std::string(to_string(server.state)),
-               known(human_duration(server.heartbeat_age_ms) + " ago"),
-               now(human_duration(server.uptime_ms)), known(human_bytes(server.free_bytes)),
-               known(human_bytes(server.capacity_bytes)), human_count(server.stale_objects)});
+               known(short_duration(server.heartbeat_age_ms) + " ago"),
+               now(short_duration(server.uptime_ms)), known(human_bytes(server.free_bytes)),
+               known(human_bytes(server.capacity_bytes)), short_count(server.stale_objects)});
     how.add({id, now(fmt::format("{}%", server.cpu_busy_permille / 10)),
              now(fmt::format("{:.1f}", server.run_queue_milli / 1000.0)),
              now(human_bytes(server.disk_available)), now(human_bytes(server.net_available)),
              known(human_bytes(server.read_bytes)), known(human_bytes(server.written_bytes)),
-             known(human_count(server.errors))});
-    where.add({id, or_dash(server.version), known(printable(server.store)),
-               printable(proxy_of(server)), or_dash(transports_of(server.partners)),
-               joined(server.addresses)});
+             known(short_count(server.errors))});
+    add_where(where, id, server);
     for (const mds::NetworkReport& network : server.networks) add_network(networks, id, network);
   }
   const std::string told = networks.empty() ? "" : "\n" + networks.text();
@@ -245,7 +260,8 @@ namespace {
 
 std::string copies_text(const mds::FileReport& file) {
   Table table(
-      {"STRIPE", "COPY AT", "NAME", "STATE", "COPY IS", "LEADS WRITES", "DOMAIN", "CHOSEN FOR"});
+      {"STRIPE", "COPY AT", "NAME", "STATE", "COPY IS", "LEADS WRITES", "DOMAIN", "CHOSEN FOR"},
+      {"NAME", "DOMAIN"});
   for (std::size_t i = 0; i < file.stripes.size(); ++i) {
     for (const mds::CopyReport& copy : file.stripes[i].copies) {
       table.add({std::to_string(i), std::to_string(copy.ds_id), printable(copy.ds_name),
@@ -338,7 +354,7 @@ std::string file_text(const mds::FileReport& file) {
                        file.device_id.empty() ? "" : ", device " + printable(file.device_id));
   }
   out += fmt::format("policy     {}\n\n", printable(file.policy));
-  Table stripes({"STRIPE", "DATA SERVER", "NAME", "STATE", "CHOSEN FOR"});
+  Table stripes({"STRIPE", "DATA SERVER", "NAME", "STATE", "CHOSEN FOR"}, {"NAME"});
   for (std::size_t i = 0; i < file.stripes.size(); ++i) {
     stripes.add({std::to_string(i), std::to_string(file.stripes[i].ds_id),
                  printable(file.stripes[i].ds_name),

@@ -3,7 +3,10 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <numeric>
+#include <sstream>
 
 namespace weft::cli {
 namespace {
@@ -18,7 +21,37 @@ bool stands_right(const std::vector<std::vector<std::string>>& rows, std::size_t
          });
 }
 
+// Where the code point with this number begins.
+std::size_t offset_of(std::string_view text, std::size_t number) {
+  std::size_t at = 0;
+  while (at < text.size() && columns(text.substr(0, at + 1)) <= number) ++at;
+  return at;
+}
+
+// Three digits that count, and the unit behind them.
+std::string scaled(double value, std::string_view unit) {
+  const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, digits, unit);
+}
+
 }  // namespace
+
+void Table::narrow(std::vector<std::size_t>& width) const {
+  std::vector<std::size_t> can;
+  const auto& head = rows_.front();
+  for (std::size_t column = 0; column < head.size(); ++column) {
+    if (std::ranges::find(shortened_, head[column]) != shortened_.end()) can.push_back(column);
+  }
+  const auto wide = [&width] {
+    return std::accumulate(width.begin(), width.end(), std::size_t{0}) + 2 * (width.size() - 1);
+  };
+  while (!can.empty() && wide() > kScreenColumns) {
+    const std::size_t widest =
+        *std::ranges::max_element(can, {}, [&width](std::size_t column) { return width[column]; });
+    if (width[widest] <= columns(head[widest])) return;
+    --width[widest];
+  }
+}
 
 void Table::add(std::vector<std::string> cells) {
   cells.resize(rows_.front().size());
@@ -33,13 +66,15 @@ std::string Table::text() const {
     right[column] = stands_right(rows_, column);
     for (const auto& row : rows_) width[column] = std::max(width[column], columns(row[column]));
   }
+  narrow(width);
   std::string out;
   for (const auto& row : rows_) {
     std::string line;
     for (std::size_t column = 0; column < count; ++column) {
-      const std::string fill(width[column] - columns(row[column]), ' ');
+      const std::string cell = shortened(row[column], width[column]);
+      const std::string fill(width[column] - columns(cell), ' ');
       if (column != 0) line += "  ";
-      line += right[column] ? fill + row[column] : row[column] + fill;
+      line += right[column] ? fill + cell : cell + fill;
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
@@ -57,8 +92,7 @@ std::string human_bytes(std::uint64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  return fmt::format("{:.{}f} {}", value, digits, kUnits[unit]);
+  return scaled(value, kUnits[unit]);
 }
 
 std::string human_duration(std::uint64_t milliseconds) {
@@ -72,16 +106,60 @@ std::string human_duration(std::uint64_t milliseconds) {
   return fmt::format("{} d {} h", hours / 24, hours % 24);
 }
 
+std::string short_duration(std::uint64_t milliseconds) {
+  if (milliseconds < 60'000) return human_duration(milliseconds);
+  const std::uint64_t minutes = milliseconds / 60'000;
+  if (minutes < 120) return fmt::format("{} min", minutes);
+  if (minutes < 48 * 60) return fmt::format("{} h", minutes / 60);
+  return fmt::format("{} d", minutes / (24 * 60));
+}
+
 std::string human_count(std::uint64_t count) {
   std::string digits = std::to_string(count);
   for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
   return digits;
 }
 
+std::string short_count(std::uint64_t count) {
+  constexpr std::array<std::string_view, 5> kUnits = {"M", "G", "T", "P", "E"};
+  if (count < 1'000'000) return human_count(count);
+  double value = static_cast<double>(count) / 1e6;
+  std::size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  return scaled(value, kUnits.at(unit));
+}
+
 std::size_t columns(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
   }));
+}
+
+std::string shortened(const std::string& text, std::size_t width) {
+  const std::size_t all = columns(text);
+  if (all <= width) return text;
+  const std::size_t begin = width / 2;
+  const std::size_t end = width - begin - 1;
+  return text.substr(0, offset_of(text, begin)) + "…" + text.substr(offset_of(text, all - end));
+}
+
+std::string wrapped(const std::string& head, const std::string& text) {
+  std::string out = head;
+  std::size_t at = columns(head);
+  const std::size_t indent = at;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ' ');) {
+    if (at > indent && at + columns(word) >= kScreenColumns) {
+      out += "\n" + std::string(indent, ' ');
+      at = indent;
+    }
+    out += (at > indent ? " " : "") + word;
+    at += columns(word) + (at > indent ? 1 : 0);
+  }
+  return out + "\n";
 }
 
 std::string printable(std::string_view text) {

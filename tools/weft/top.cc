@@ -17,7 +17,7 @@ std::string per_second(double bytes) {
 
 std::string number(double of) {
   return of > 0 && of < 10 ? fmt::format("{:.1f}", of)
-                           : human_count(static_cast<std::uint64_t>(of + 0.5));
+                           : short_count(static_cast<std::uint64_t>(of + 0.5));
 }
 
 // Counters begin at 0 when their process does.
@@ -61,12 +61,14 @@ Rates rates_between(const mds::SystemReport& before, const mds::SystemReport& af
 }
 
 std::string rates_text(const Rates& rates) {
-  std::string out = fmt::format(
-      "{} clients, {} layouts out; a second: {} layouts, {} commits, {} READ and {} WRITE\n"
-      "through the metadata server\n\n",
-      rates.clients, human_count(rates.layouts_out), number(rates.layouts), number(rates.commits),
-      number(rates.mds_reads), number(rates.mds_writes));
-  Table table({"ID", "NAME", "STATE", "CPU", "READ", "WRITTEN", "READS/S", "WRITES/S", "ERRORS/S"});
+  const std::string system = fmt::format(
+      "{} clients, {} layouts out; a second: {} layouts, {} commits, {} READ and {} WRITE "
+      "through the metadata server",
+      short_count(rates.clients), short_count(rates.layouts_out), number(rates.layouts),
+      number(rates.commits), number(rates.mds_reads), number(rates.mds_writes));
+  const std::string out = wrapped("", system) + "\n";
+  Table table({"ID", "NAME", "STATE", "CPU", "READ", "WRITTEN", "READS/S", "WRITES/S", "ERRORS/S"},
+              {"NAME"});
   double read = 0;
   double written = 0;
   for (const ServerRates& server : rates.servers) {

@@ -64,6 +64,13 @@ function sum(list, field) {
   return list.reduce((total, one) => total + one[field], 0);
 }
 
+// As weft df has it: others are away or being left, and new files get no room there.
+function takesFiles(server) {
+  const duty = words(server.duty);
+  return ["up", "suspect"].includes(server.state) && words(server.trouble) === "" &&
+    (duty === "" || duty === "serving");
+}
+
 function serverProblems(server, out) {
   const name = `Data server ${words(server.name)}`;
   if (server.state !== "up") out.push(`${name} is ${server.state}.`);
@@ -125,8 +132,8 @@ function showFigures(status) {
     figure("data servers up", `${servers.filter((one) => one.state === "up").length} of ${servers.length}`),
     figure("read", rate(now.read) || "-"),
     figure("written", rate(now.written) || "-"),
-    figure("free", bytes(sum(servers, "free_bytes"))),
-    figure("of space", bytes(sum(servers, "capacity_bytes"))),
+    figure("raw space free", bytes(sum(servers.filter(takesFiles), "free_bytes"))),
+    figure("of raw space", bytes(sum(servers.filter(takesFiles), "capacity_bytes"))),
     figure("clients", status.clients),
     figure("layouts held", status.layouts_out),
     figure("recalls without an answer", status.recalls_pending),
@@ -189,8 +196,9 @@ function showServers(status) {
   }
   const shown = [];
   for (const [domain, servers] of [...domains].sort()) {
-    shown.push(element("h3", `${domain}: ${bytes(sum(servers, "free_bytes"))} free of ` +
-      bytes(sum(servers, "capacity_bytes"))));
+    const there = servers.filter(takesFiles);
+    shown.push(element("h3", `${domain}: ${bytes(sum(there, "free_bytes"))} free of ` +
+      bytes(sum(there, "capacity_bytes"))));
     shown.push(table([["server"], ["state"], ["store"], ["partners by"], ["space"],
       ["read", "number"], ["written", "number"], ["errors", "number"], ["to repair", "number"]],
     servers.map((server) => [words(server.name), stateOf(server), storeOf(server),

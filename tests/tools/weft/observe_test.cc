@@ -11,6 +11,7 @@
 
 #include "tools/weft/df.h"
 #include "tools/weft/report.h"
+#include "tools/weft/table.h"
 #include "tools/weft/top.h"
 
 namespace weft::cli {
@@ -60,6 +61,14 @@ mds::SystemReport sick() {
   return system;
 }
 
+void narrow(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(columns(line) <= 80);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("every problem has a code that is listed, and every code is of a problem", "[weft]") {
@@ -71,6 +80,25 @@ TEST_CASE("every problem has a code that is listed, and every code is of a probl
   REQUIRE(health({}).size() == 1);
   CHECK(health({}).front().code == "NO_DATA_SERVERS");
   CHECK(problems(sick()).size() == health(sick()).size());
+}
+
+TEST_CASE("whatever is wrong, and with whatever names, is told in 80 columns", "[weft]") {
+  mds::SystemReport system = sick();
+  system.status.warnings = {"every data server is in the failure domain " + std::string(48, 'd') +
+                            ": the loss of one machine loses all copies of everything there is"};
+  for (mds::DataServerReport& server : system.data_servers) {
+    server.name = std::string(17, 'n') + std::to_string(server.id);
+    server.failure_domain = std::string(47, 'd') + std::to_string(server.id);
+    server.not_accepted = server.trouble = "a reason that goes on and on, word for word for word";
+    server.stuck = {{123'456'789, "a reason that goes on and on, word for word for word"}};
+  }
+  system.status.repair = {.stale_objects = 123'456'789, .resynced = 123'456'789};
+  narrow(status_text(system));
+  narrow(health_text(health(system), {}));
+  narrow(data_servers_text(system.data_servers));
+  narrow(space_text(space_of(system.data_servers)));
+  narrow(status_text({}));  // idle
+  CHECK(health_text(health(system), {}).contains("\n  Data server nnnnnnnnnnnnnnnnn1 (id 1) is"));
 }
 
 TEST_CASE("a system that is being drained is healthy", "[weft]") {
@@ -148,9 +176,28 @@ TEST_CASE("rates are between two reports, also over a restart", "[weft]") {
   CHECK(rates.servers[2].read_bytes == 0);
   const std::string text = rates_text(rates);
   CHECK(text.find("2.00 MiB/s") != std::string::npos);
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+  narrow(text);
   CHECK(rates_json(rates)["data_servers"].size() == 3);
+}
+
+TEST_CASE("rates of much, and of servers with long names, fit a terminal") {
+  mds::SystemReport before;
+  before.data_servers = {server(123, "", 1), server(124, "", 1)};
+  for (mds::DataServerReport& one : before.data_servers) {
+    one.name = "store-number-" + std::to_string(one.id);
+    one.state = mds::DsState::kSuspect;
+    one.cpu_busy_permille = 1000;
+  }
+  mds::SystemReport after = before;
+  for (mds::DataServerReport& one : after.data_servers) {
+    one.read_bytes = one.written_bytes = 9 << 20;
+    one.read_calls = one.write_calls = one.errors = 123'456'789;
+  }
+  after.status.layoutgets = after.status.mds_read_calls = after.status.mds_write_calls = 1'234'567;
+  after.status.store.commits = after.status.layouts_out = 1'234'567;
+  const std::string text = rates_text(rates_between(before, after, 1));
+  narrow(text);
+  CHECK(text.contains("124  sto…124  suspect  100%  9.00 MiB/s  9.00 MiB/s    123 M     123 M "));
 }
 
 TEST_CASE("what may be a key or a token goes into no bundle", "[weft]") {

@@ -31,7 +31,7 @@ TEST_CASE("a healthy system has no problems", "[weft]") {
   CHECK(problems(healthy()).empty());
   const std::string text = status_text(healthy());
   CHECK(text.find("data servers     2 up\n") != std::string::npos);
-  CHECK(text.find("space            100 GiB free of 200 GiB\n") != std::string::npos);
+  CHECK(text.find("raw space        100 GiB free of 200 GiB\n") != std::string::npos);
   CHECK(text.ends_with("problems         none\n"));
 }
 
@@ -49,6 +49,13 @@ TEST_CASE("status explains dead, new and full data servers", "[weft]") {
   CHECK(found[2].find("has not been heard of") != std::string::npos);
   CHECK(found[3] == "The clock went back.");
   CHECK(status_text(system).find("1 up, 1 down, 1 unknown") != std::string::npos);
+}
+
+TEST_CASE("space that is not there is not counted", "[weft]") {
+  mds::SystemReport system = healthy();
+  system.data_servers[1].state = mds::DsState::kDown;
+  CHECK(status_text(system).contains(
+      "raw space        50.0 GiB free of 100 GiB, 1 data servers not counted (weft df)\n"));
 }
 
 TEST_CASE("status explains what an empty system and slow recalls mean", "[weft]") {
@@ -237,7 +244,8 @@ TEST_CASE("status tells what the metadata store has of files", "[weft]") {
   CHECK(status_text(system).contains(
       "inline files     about 12 in 4.00 KiB, 3 READ (0 B), 5 WRITE (0 B), 7 grown\n"));
   system.status.inlined.busy = true;
-  CHECK(status_text(system).contains("7 grown; the store is busy: new files are not\n"));
+  CHECK(status_text(system).contains(
+      "7 grown; the\n                 store is busy: new files are not\n"));
 }
 
 TEST_CASE("a file's report names stripes and who holds its layout", "[weft]") {
