@@ -46,8 +46,12 @@ class Listener : public std::enable_shared_from_this<Listener<Protocol>> {
         acceptor_(threads.context(0)),
         retry_(threads.context(0)) {}
 
-  // The address is ours from now on, and whoever connects to it is refused until listen().
+  // Whoever connects to the address is refused until listen(). Another socket that reuses addresses
+  // may bind to it as well, unless it is claimed.
   [[nodiscard]] Result<> bind(const Endpoint& endpoint);
+  // Nobody else binds to the address from now on, or it fails: of several that try, one succeeds.
+  // Of TCP, once bound to a port that was named. Whoever connects meanwhile is cut off at once.
+  [[nodiscard]] Result<> claim();
   [[nodiscard]] Result<> listen(int backlog);
   [[nodiscard]] Endpoint local() const { return acceptor_.local_endpoint(); }
   // Begins to accept.
@@ -78,6 +82,13 @@ class Listener : public std::enable_shared_from_this<Listener<Protocol>> {
     return fail_errno(error.value(), std::string(what) + " " + name_);
   }
 
+  // Whether others that reuse addresses may bind to ours too. Connections that linger of an earlier
+  // process are in nobody's way if so: bind() and listen() need it.
+  void share(bool may) {
+    ErrorCode ignored;  // of no effect for a path
+    acceptor_.set_option(boost::asio::socket_base::reuse_address(may), ignored);
+  }
+
   IoThreads& threads_;
   const std::string name_;
   const Take take_;
@@ -94,15 +105,26 @@ Result<> Listener<Protocol>::bind(const Endpoint& endpoint) {
   if (acceptor_.open(endpoint.protocol(), error); error) {
     return failed_to("open a socket for", error);
   }
-  // Of no effect for a path.
-  acceptor_.set_option(boost::asio::socket_base::reuse_address(true), error);
+  share(true);
   if (acceptor_.bind(endpoint, error); error) return failed_to("bind to", error);
+  return {};
+}
+
+// To listen is what only one socket can. It is not shared before it ends to, so that there is no
+// moment in between.
+template <class Protocol>
+Result<> Listener<Protocol>::claim() {
+  ErrorCode error;
+  if (acceptor_.listen(0, error); error) return failed_to("bind to", error);
+  share(false);
+  static_cast<void>(::shutdown(acceptor_.native_handle(), SHUT_RDWR));
   return {};
 }
 
 template <class Protocol>
 Result<> Listener<Protocol>::listen(int backlog) {
   ErrorCode error;
+  share(true);
   if (acceptor_.listen(backlog, error); error) return failed_to("listen on", error);
   backlog_ = backlog;
   return {};
@@ -111,12 +133,14 @@ Result<> Listener<Protocol>::listen(int backlog) {
 template <class Protocol>
 void Listener<Protocol>::refuse() {
   refusing_.store(true);
+  share(false);
   // A socket that listens does so no more after that, and keeps its address.
   static_cast<void>(::shutdown(acceptor_.native_handle(), SHUT_RDWR));
 }
 
 template <class Protocol>
 void Listener<Protocol>::go_on() {
+  share(true);
   if (::listen(acceptor_.native_handle(), backlog_) != 0) {
     return spdlog::error("event=listen_failed address={} errno={}", name_, errno);
   }

@@ -94,6 +94,10 @@ Result<> TcpServer::bind() {
   if (auto bound = impl_->listener->bind(tcp::endpoint(address, options.port)); !bound) {
     return bound;
   }
+  // A port that the kernel chose is nobody else's.
+  if (options.port != 0) {
+    if (auto claimed = impl_->listener->claim(); !claimed) return claimed;
+  }
   impl_->port = impl_->listener->local().port();
   impl_->bound = true;
   return {};

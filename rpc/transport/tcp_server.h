@@ -29,8 +29,8 @@ class TcpServer {
   TcpServer(const TcpServer&) = delete;
   TcpServer& operator=(const TcpServer&) = delete;
 
-  // The address is ours, or it fails; whoever connects is refused until listen(). The port really
-  // used is in port() afterwards.
+  // The address is ours, and nobody else's, or it fails; whoever connects is refused until
+  // listen(). The port really used is in port() afterwards.
   [[nodiscard]] Result<> bind();
   // Binds, if that was not done, listens and begins to accept.
   [[nodiscard]] Result<> listen();

@@ -251,6 +251,39 @@ TEST_CASE("a peer that takes no replies stops being read, and is disconnected") 
   CHECK(echo.records < 200);  // what the socket's buffers and the queue's limit let through
 }
 
+TEST_CASE("an address is one server's before it listens too, and any address is all of them") {
+  BufferPool pool(std::size_t{1} << 20);
+  IoThreads io(1, false);
+  io.start();
+  const auto nobody = [](const std::shared_ptr<Channel>&) {};
+  const auto server = [&](const char* address, std::uint16_t port) {
+    return std::make_unique<TcpServer>(io, pool, TcpServerOptions{.address = address, .port = port},
+                                       nobody);
+  };
+  const auto any = server("::", 0);
+  REQUIRE(any->bind());
+  any->stop();
+  const auto first = server(GENERATE("127.0.0.1", "0.0.0.0", "::"), any->port());
+  REQUIRE(first->bind());
+  for (const char* address : {"127.0.0.1", "0.0.0.0", "::"}) {
+    const auto second = server(address, first->port())->bind();
+    REQUIRE_FALSE(second);
+    CHECK(second.error().text.ends_with("Address already in use"));
+  }
+  CHECK(server("127.0.0.1", 0)->bind());  // another port
+  REQUIRE(first->listen());
+  CHECK_FALSE(server("127.0.0.1", first->port())->bind());
+  first->cut();
+  CHECK_FALSE(server("127.0.0.1", first->port())->bind());
+  first->go_on();
+  {
+    const RawSocket client(first->port());
+  }
+  first->stop();
+  CHECK(server("127.0.0.1", first->port())->bind());
+  io.stop();
+}
+
 TEST_CASE("connections beyond the limit are refused, and one that leaves makes room") {
   TcpServerOptions options;
   options.max_connections_per_peer = 2;
