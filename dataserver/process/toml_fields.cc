@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 #include <system_error>
 
@@ -41,6 +42,45 @@ std::string_view kind_text(Kind kind) {
     case Kind::kTables: return "tables, each with its heading in double brackets";
   }
   return "something else";
+}
+
+// What may follow `prefix`, up to the next dot: "server", "mirror" after "".
+std::set<std::string> names_below(const std::string& prefix, const std::vector<TomlField>& fields) {
+  std::set<std::string> names;
+  for (const TomlField& field : fields) {
+    if (!field.key.starts_with(prefix)) continue;
+    names.insert(
+        field.key.substr(prefix.size(), field.key.find('.', prefix.size()) - prefix.size()));
+  }
+  return names;
+}
+
+// A key, or a table, that may have been meant: one of the same table, or the same name in another.
+// Empty if none of the tables is like it.
+std::string nearest_key(const std::string& path, const std::vector<TomlField>& fields) {
+  const std::string prefix = path.substr(0, path.rfind('.') + 1);
+  const std::string word = path.substr(prefix.size());
+  const std::set<std::string> names = names_below(prefix, fields);
+  const std::string near(nearest(word, std::vector<std::string_view>(names.begin(), names.end())));
+  if (near.starts_with(word)) return prefix + near;
+  const auto elsewhere = std::ranges::find_if(
+      fields, [&word](const TomlField& field) { return field.key.ends_with("." + word); });
+  if (elsewhere != fields.end()) return elsewhere->key;
+  return prefix.empty() && !is_near(word, near) ? "" : prefix + near;
+}
+
+// In one line.
+std::string without_controls(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < ' ' || byte == 0x7f) {
+      out += c == '\n' ? "\\n" : fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
 }
 
 class Reader {
@@ -138,11 +178,13 @@ class Reader {
 
   [[nodiscard]] std::unexpected<Error> unknown(const std::string& path,
                                                const toml::source_region& where) const {
-    std::vector<std::string_view> known;
-    for (const TomlField& field : fields_) known.push_back(field.key);
-    const std::string_view near = nearest(path, known);
-    if (near.empty()) return wrong(where, fmt::format("unknown key '{}'", path));
-    return wrong(where, fmt::format("unknown key '{}'; the nearest there is: '{}'", path, near));
+    const std::string near = nearest_key(path, fields_);
+    if (!near.empty()) {
+      return wrong(where, fmt::format("unknown key '{}'; the nearest there is: '{}'", path, near));
+    }
+    std::string all;
+    for (const auto& name : names_below("", fields_)) all += (all.empty() ? "" : ", ") + name;
+    return wrong(where, fmt::format("unknown key '{}'; there are: {}", path, all));
   }
 
   const std::string& name_;
@@ -177,7 +219,7 @@ Result<> read_toml(std::string_view text, const std::string& name,
   const toml::parse_result parsed = toml::parse(text);
   const Reader reader(name, fields);
   if (!parsed) {
-    return reader.wrong(parsed.error().source(), std::string(parsed.error().description()));
+    return reader.wrong(parsed.error().source(), without_controls(parsed.error().description()));
   }
   return reader.table(parsed.table(), "");
 }

@@ -37,9 +37,19 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
   const std::string wanted = lower(word.substr(0, kLongestWord));
-  const auto found = std::ranges::min_element(
-      known, {}, [&](std::string_view one) { return edit_distance(wanted, lower(one)); });
+  const auto far = [&](std::string_view one) {
+    // A single letter says too little.
+    const bool begins = wanted.size() > 1 && lower(one).starts_with(wanted);
+    return std::pair(!begins, begins ? one.size() : edit_distance(wanted, lower(one)));
+  };
+  const auto found = std::ranges::min_element(known, {}, far);
   return found == known.end() ? std::string_view() : *found;
+}
+
+bool is_near(std::string_view word, std::string_view known) {
+  const std::string wanted = lower(word.substr(0, kLongestWord));
+  const std::string other = lower(known);
+  return other.starts_with(wanted) || 2 * edit_distance(wanted, other) <= wanted.size();
 }
 
 }  // namespace weft

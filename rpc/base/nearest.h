@@ -12,9 +12,11 @@ namespace weft {
 // Levenshtein's: letters added, left out or changed. Case is a difference.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-// The first of those at the least distance, whatever the case; empty when `known` is. Of a long
-// word the first letters count only.
+// Of those that begin with the word, if any, the shortest; else the first at the least distance,
+// whatever the case; empty when `known` is. Of a long word the first letters count only.
 [[nodiscard]] std::string_view nearest(std::string_view word,
                                        std::span<const std::string_view> known);
+// Whether no more than half of its letters are wrong.
+[[nodiscard]] bool is_near(std::string_view word, std::string_view known);
 
 }  // namespace weft

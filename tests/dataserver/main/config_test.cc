@@ -1,7 +1,11 @@
 #include "dataserver/main/config.h"
 
+#include <spdlog/fmt/fmt.h>
+
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
+#include <utility>
 
 #include "dataserver/main/addresses.h"
 #include "tests/dataserver/temp_folder.h"
@@ -82,8 +86,44 @@ TEST_CASE("every key arrives where it belongs") {
 TEST_CASE("an unknown key is an error with file, line and the nearest key") {
   CHECK(error_of("[server]\nlisten = []\nlisen = []\n") ==
         "ds.toml:3: unknown key 'server.lisen'; the nearest there is: 'server.listen'");
-  CHECK(error_of("[stor]\npath = \"x\"\n").starts_with("ds.toml:1: unknown key 'stor'"));
+  CHECK(error_of("[store]\nnone = 1\n").starts_with("ds.toml:2: unknown key 'store.none'; "));
   CHECK(error_of("[store]\npath.x = 1\n").starts_with("ds.toml:2:"));
+}
+
+TEST_CASE("the nearest of a table is a table, and of a key one of its table") {
+  const auto near = [](const std::string& text) {
+    const std::string error = error_of(text);
+    const std::size_t at = error.find("is: '");
+    return at == std::string::npos ? error : error.substr(at + 5, error.size() - at - 6);
+  };
+  const std::array<std::pair<const char*, const char*>, 7> tables = {{{"sever", "server"},
+                                                                      {"servr", "server"},
+                                                                      {"stor", "store"},
+                                                                      {"mirrr", "mirror"},
+                                                                      {"laod", "load"},
+                                                                      {"segmets", "segments"},
+                                                                      {"clutser", "cluster"}}};
+  for (const auto& [table, meant] : tables) CHECK(near(fmt::format("[{}]\n", table)) == meant);
+  const auto key = [&near](const std::string& table, const std::string& name) {
+    return near(fmt::format("[{}]\n{} = 1\n", table, name));
+  };
+  CHECK(key("mirror", "timeout") == "mirror.timeout_seconds");
+  CHECK(key("mirror", "window_s") == "mirror.window_seconds");
+  CHECK(key("server", "watchdog") == "server.watchdog_seconds");
+  CHECK(key("server", "drain") == "server.drain_seconds");
+  CHECK(key("server", "lease_wait") == "server.lease_wait_seconds");
+  CHECK(key("server", "silence") == "server.silence_seconds");
+  CHECK(key("store", "parity_scrub_every") == "store.parity_scrub_every_seconds");
+  CHECK(key("server", "path") == "store.path");  // of another table
+  CHECK(near("listen = 1\n") == "server.listen");
+  CHECK(error_of("[control]\n") ==
+        "ds.toml:1: unknown key 'control'; there are: cache, cluster, load, mirror, network, "
+        "segments, server, store");
+}
+
+TEST_CASE("what is no TOML is an error of one line") {
+  CHECK_FALSE(error_of("[store]\ncreate = fals\n").contains('\n'));
+  CHECK(error_of("[store]\ncreate = fals\n").starts_with("ds.toml:2: "));
 }
 
 TEST_CASE("a byte that is not ASCII is an error with its line") {

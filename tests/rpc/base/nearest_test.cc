@@ -22,5 +22,16 @@ TEST_CASE("the nearest word, whatever the case") {
   CHECK(nearest("x", {}).empty());
 }
 
+TEST_CASE("who stops early means a longer word, the shortest of several") {
+  constexpr std::array<std::string_view, 4> kKnown = {"window", "timeout_seconds", "time_seconds",
+                                                      "tomes"};
+  CHECK(nearest("timeout", kKnown) == "timeout_seconds");
+  CHECK(nearest("Time", kKnown) == "time_seconds");
+  CHECK(nearest("times", kKnown) == "tomes");
+  CHECK(is_near("Timeout", "timeout_seconds"));
+  CHECK(is_near("tims", "tomes"));
+  CHECK_FALSE(is_near("control", "mirror"));
+}
+
 }  // namespace
 }  // namespace weft
