@@ -13,11 +13,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dataserver/process/config_fields.h"
 #include "dataserver/process/program.h"
 #include "dataserver/process/reload.h"
 #include "dataserver/process/supervisor.h"
+#include "rpc/base/nearest.h"
 #include "rpc/peer/resolve.h"
 
 namespace weft::ds {
@@ -82,6 +84,17 @@ int serve(const Program<Server, Config>& program, Config config, const std::stri
   return stopped ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+// What is wrong with the words of a command line.
+inline std::string wrong_words(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> left = app.remaining();
+  if (left.empty()) return error.what();
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return unknown_word(left.front(), std::vector<std::string_view>(names.begin(), names.end()));
+}
+
 // `app` has the options that are the program's own.
 template <class Server, class Config>
 int run_program(const Program<Server, Config>& program, CLI::App& app, int argc, char** argv) {
@@ -99,7 +112,7 @@ int run_program(const Program<Server, Config>& program, CLI::App& app, int argc,
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     const std::string more = "; " + program.name + " --help says more";
-    return misconfigured(program.name, {Errc::kInvalid, error.what() + more});
+    return misconfigured(program.name, {Errc::kInvalid, wrong_words(app, error) + more});
   }
 
   set_up_signals();

@@ -1,9 +1,10 @@
 // weft-fsck: checks a metadata store that no server has open (meta/fsck.h), with what the registry
 // of data servers keeps there. `weft fsck` runs it.
 //
-// Exit status: 0 clean, 4 problems found, 8 the store could not be read, 16 wrong usage.
+// Exit status: 0 clean, 1 problems found, 2 no answer could be had.
 #include <spdlog/fmt/fmt.h>
 
+#include <array>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "ganesha-fsal/meta/fsck.h"
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "rpc/base/nearest.h"
 
 namespace {
 
@@ -19,9 +21,9 @@ using namespace weft;
 using namespace weft::mds;
 
 constexpr int kClean = 0;
-constexpr int kProblems = 4;
-constexpr int kUnreadable = 8;
-constexpr int kUsage = 16;
+constexpr int kProblems = 1;
+constexpr int kFailed = 2;
+constexpr std::array<std::string_view, 4> kOptions = {"--help", "--json", "--reclaim", "--version"};
 
 constexpr std::string_view kHelp =
     "usage: weft-fsck [--json] [--reclaim] FOLDER\n"
@@ -38,7 +40,12 @@ struct Arguments {
 
 int complain(const Error& error) {
   fmt::print(stderr, "weft-fsck: {}\n", error.describe());
-  return kUnreadable;
+  return kFailed;
+}
+
+int misused(const std::string& what) {
+  fmt::print(stderr, "weft-fsck: {}; weft-fsck --help says more\n", what);
+  return kFailed;
 }
 
 std::string json_text(std::string_view text) {
@@ -141,13 +148,9 @@ int main(int argc, char** argv) {
     } else if (!argument.starts_with('-') && arguments.path.empty()) {
       arguments.path = argument;
     } else {
-      fmt::print(stderr, "{}", kHelp);
-      return kUsage;
+      return misused(unknown_word(argument, kOptions));
     }
   }
-  if (arguments.path.empty()) {
-    fmt::print(stderr, "{}", kHelp);
-    return kUsage;
-  }
+  if (arguments.path.empty()) return misused("FOLDER is required");
   return run(arguments);
 }

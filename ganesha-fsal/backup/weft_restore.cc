@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -15,6 +16,7 @@
 #include "ganesha-fsal/backup/prepare_store.h"
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
 #include "rpc/base/clock.h"
+#include "rpc/base/nearest.h"
 
 namespace {
 
@@ -25,6 +27,8 @@ constexpr int kGood = 0;
 constexpr int kDamaged = 1;
 constexpr int kFailed = 2;
 
+constexpr std::array<std::string_view, 5> kOptions = {"--check", "--help", "--json", "--to",
+                                                      "--version"};
 constexpr std::string_view kHelp =
     "usage: weft-restore [--json] [--check] [--to FOLDER] BACKUP\n"
     "Makes a metadata store of a backup that weft backup has made.\n"
@@ -47,6 +51,11 @@ struct Arguments {
 int complain(const Error& error) {
   fmt::print(stderr, "weft-restore: {}\n", error.describe());
   return error == Errc::kCorrupt ? kDamaged : kFailed;
+}
+
+int misused(const std::string& what) {
+  fmt::print(stderr, "weft-restore: {}; weft-restore --help says more\n", what);
+  return kFailed;
 }
 
 std::string marker_of(const std::string& folder) { return folder + "/" + mds::kRestoring; }
@@ -185,7 +194,6 @@ int run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  bool wrong = false;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument == "--help") {
@@ -200,17 +208,15 @@ int main(int argc, char** argv) {
       arguments.json = true;
     } else if (argument == "--check") {
       arguments.check = true;
-    } else if (argument == "--to" && i + 1 < argc) {
+    } else if (argument == "--to") {
+      if (i + 1 == argc) return misused("--to needs a FOLDER");
       arguments.to = argv[++i];
     } else if (!argument.starts_with('-') && arguments.backup.empty()) {
       arguments.backup = argument;
     } else {
-      wrong = true;
+      return misused(unknown_word(argument, kOptions));
     }
   }
-  if (wrong || arguments.backup.empty()) {
-    fmt::print(stderr, "{}", kHelp);
-    return kFailed;
-  }
+  if (arguments.backup.empty()) return misused("BACKUP is required");
   return run(arguments);
 }

@@ -46,6 +46,15 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   return found == known.end() ? std::string_view() : *found;
 }
 
+std::string unknown_word(std::string_view word, std::span<const std::string_view> options) {
+  if (!word.starts_with('-')) return std::string(word) + " is one too many";
+  const std::string_view name = word.substr(0, word.find('='));
+  std::string text = "there is no option " + std::string(name);
+  const std::string_view near = nearest(name, options);
+  if (is_near(name, near)) text += "; did you mean " + std::string(near) + "?";
+  return text;
+}
+
 bool is_near(std::string_view word, std::string_view known) {
   const std::string wanted = lower(word.substr(0, kLongestWord));
   const std::string other = lower(known);

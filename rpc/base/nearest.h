@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace weft {
@@ -18,5 +19,9 @@ namespace weft {
                                        std::span<const std::string_view> known);
 // Whether no more than half of its letters are wrong.
 [[nodiscard]] bool is_near(std::string_view word, std::string_view known);
+
+// "there is no option --confg; did you mean --config?". What is no option: "WORD is one too many".
+[[nodiscard]] std::string unknown_word(std::string_view word,
+                                       std::span<const std::string_view> options);
 
 }  // namespace weft

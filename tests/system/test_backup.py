@@ -127,6 +127,8 @@ def test_the_metadata_disk_is_lost(run, cluster):
     assert refused.returncode == 2 and "not empty" in refused.stdout
     (store / "something").unlink()
     assert "is whole" in weft(cluster, "restore", "--check", str(backup)).stdout
+    whole = weft(cluster, "-o", "json", "restore", "--check", str(backup)).stdout
+    assert json.loads(whole)["version"]
     weft(cluster, "restore", str(backup), "--to", str(store))
     cluster.restart_mds()
     cluster.wait_up()

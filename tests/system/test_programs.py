@@ -1,5 +1,6 @@
 """weft-ds as a program: what it checks, whom it tells how it is, what signals and bad starts do."""
 
+import json
 import signal
 import socket
 import subprocess
@@ -115,10 +116,12 @@ def test_a_folder_is_no_configuration(alone):
 
 
 @pytest.mark.parametrize(("words", "expected"), [
-    (["--bogus"], "The following argument was not expected: --bogus"),
+    (["--bogus"], "there is no option --bogus"),
+    (["--confg", "x"], "there is no option --confg; did you mean --config?"),
+    (["x"], "x is one too many"),
     (["--config"], "--config: 1 required TEXT missing"),
 ])
-def test_words_that_a_program_does_not_know(words, expected):
+def test_words_that_a_server_does_not_know(words, expected):
     for program in (paths.data_server_program(), paths.target_program()):
         done = subprocess.run([str(program), *words], text=True, capture_output=True)
         assert (done.returncode, done.stdout, done.stderr) == (
@@ -220,3 +223,42 @@ def test_addresses_by_name(alone, run):
     start("d1", "d1")
     process.wait_port(PORT)
     process.wait_port(9632)
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    (["fsck", "--jsn", "x"], "weft-fsck: there is no option --jsn; did you mean --json?; "
+                             "weft-fsck --help says more"),
+    (["fsck", "x", "y"], "weft-fsck: y is one too many; weft-fsck --help says more"),
+    (["fsck"], "weft-fsck: FOLDER is required; weft-fsck --help says more"),
+    (["restore", "--chck", "x"], "weft-restore: there is no option --chck; did you mean --check?; "
+                                 "weft-restore --help says more"),
+    (["restore"], "weft-restore: BACKUP is required; weft-restore --help says more"),
+    (["-x"], "weft: weft has no option -x; weft --help says more"),
+    (["status", "-x"], "weft: weft status has no option -x; weft status --help says more"),
+    (["-o", "josn", "status"], "weft: there is no output 'josn'; did you mean 'json'?"),
+    ([], "weft: it needs a command; weft --help says more"),
+])
+def test_words_that_weft_does_not_know(words, expected):
+    done = subprocess.run([str(paths.weft_command()), *words], text=True, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", expected + "\n")
+
+
+def test_a_store_that_is_not_there_is_no_answer(alone):
+    for words in (["fsck"], ["-o", "json", "fsck"], ["restore", "--check"]):
+        done = subprocess.run([str(paths.weft_command()), *words, str(alone.folder / "none")],
+                              text=True, capture_output=True)
+        assert (done.returncode, done.stdout) == (2, "") and len(done.stderr.splitlines()) == 1
+
+
+def test_a_check_is_a_document_where_one_is_asked_for(alone):
+    def check(file):
+        return subprocess.run([str(paths.weft_command()), "-o", "json", "check-config", str(file)],
+                              text=True, capture_output=True)
+
+    assert json.loads(check(alone.file).stdout) == {"file": str(alone.file), "good": True}
+    alone.write("treads = 4")
+    done = check(alone.file)
+    assert (done.returncode, done.stdout) == (2, "") and "'server.treads'" in done.stderr
+    target = alone.folder / "a.toml"
+    target.write_text("[targt]\n")
+    assert "weft-target: " in check(target).stderr and "'target'" in check(target).stderr

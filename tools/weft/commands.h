@@ -70,16 +70,19 @@ template <mds::admin::Request R>
                                   const std::string& key);
 [[nodiscard]] int key_drop_command(const Settings& settings, const std::string& path,
                                    const std::string& key);
-// A file of ganesha.nfsd's; weft-ds or weft-target, in place of this process, check their own.
-[[nodiscard]] int check_config_command(const std::string& path);
+// A file of ganesha.nfsd's; weft-ds or weft-target check their own.
+[[nodiscard]] int check_config_command(const Settings& settings, const std::string& path);
+// Which of the two a .toml is of, by the tables that are in it or that were most likely meant.
+[[nodiscard]] Result<std::string> program_of_config(const std::string& path);
 // Saves the metadata store of a server that runs.
 [[nodiscard]] int backup_command(const Settings& settings, const BackupOptions& options);
 // Runs weft-restore, as below.
-[[nodiscard]] int restore_command(const std::vector<std::string>& arguments);
+[[nodiscard]] int restore_command(const Settings& settings,
+                                  const std::vector<std::string>& arguments);
 [[nodiscard]] int restored_status_command(const Settings& settings);
 // A file's path or number; empty: of all that are damaged.
 [[nodiscard]] int restored_accept_command(const Settings& settings, const std::string& file);
 // Runs weft-fsck, of the same folder as this program or of PATH, in place of this process.
-[[nodiscard]] int fsck_command(const std::vector<std::string>& arguments);
+[[nodiscard]] int fsck_command(const Settings& settings, const std::vector<std::string>& arguments);
 
 }  // namespace weft::cli

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -237,7 +239,9 @@ void add_backup(CLI::App& app, Arguments& arguments) {
       "restore", "Make a metadata store of a backup (weft-restore; see its --help)");
   restore->prefix_command()->fallthrough(false)->set_help_flag();
   restore->callback([&arguments, restore] {
-    arguments.chosen = [restore] { return restore_command(restore->remaining()); };
+    arguments.chosen = [&arguments, restore] {
+      return restore_command(arguments.settings, restore->remaining());
+    };
   });
 
   auto* restored = app.add_subcommand("restored", "What became of a store that was restored")
@@ -352,13 +356,17 @@ void add_local_commands(CLI::App& app, Arguments& arguments) {
   auto* check = app.add_subcommand("check-config", "Check a configuration file, and its key file");
   check->add_option("FILE", arguments.file, "ganesha.conf, or a .toml of weft-ds or weft-target")
       ->required();
-  check->callback([&] { arguments.chosen = [&] { return check_config_command(arguments.file); }; });
+  check->callback([&] {
+    arguments.chosen = [&] { return check_config_command(arguments.settings, arguments.file); };
+  });
 
   auto* fsck = app.add_subcommand(
       "fsck", "Check a metadata store that is not in use (weft-fsck; see its --help)");
   fsck->prefix_command()->fallthrough(false)->set_help_flag();
   fsck->callback([&arguments, fsck] {
-    arguments.chosen = [fsck] { return fsck_command(fsck->remaining()); };
+    arguments.chosen = [&arguments, fsck] {
+      return fsck_command(arguments.settings, fsck->remaining());
+    };
   });
 }
 
@@ -391,6 +399,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
   }
   return names;
 }
@@ -409,13 +418,27 @@ std::string unknown_option(const CLI::App& whole, std::span<char* const> words) 
       app = named.front();
       before += " " + word;
     }
-    if (!word.starts_with("--")) continue;
-    const std::string name = word.substr(0, word.find('='));
+    const bool is_short = word.size() > 1 && word[0] == '-' && std::isalpha(word[1]) != 0;
+    if (!is_short && !word.starts_with("--")) continue;
+    const std::string name = is_short ? word.substr(0, 2) : word.substr(0, word.find('='));
     std::vector<std::string> names = option_names(*app);
     if (app != &whole) std::ranges::move(option_names(whole), std::back_inserter(names));
     if (std::ranges::find(names, name) != names.end()) continue;
+    if (is_short)
+      return fmt::format("{} has no option {}; {} --help says more", before, name, before);
     const std::vector<std::string_view> known(names.begin(), names.end());
     return fmt::format("{} has no option {}; did you mean {}?", before, name, nearest(name, known));
+  }
+  return "";
+}
+
+// "there is no output 'josn'; did you mean 'json'?", empty when it is one or is not said.
+std::string unknown_output(const CLI::App& whole) {
+  constexpr std::array<std::string_view, 2> kOutputs = {"table", "json"};
+  for (const std::string& output : whole.get_option("--output")->results()) {
+    if (std::ranges::find(kOutputs, output) != kOutputs.end()) continue;
+    return fmt::format("there is no output '{}'; did you mean '{}'?", output,
+                       nearest(output, kOutputs));
   }
   return "";
 }
@@ -433,6 +456,7 @@ std::string what_is_wrong(const CLI::App& whole, std::span<char* const> words, s
   }
   if (app != &whole && why == "A subcommand is required") why = "it needs one more word";
   if (app == &whole && why == "A subcommand is required") why = "it needs a command";
+  if (app == &whole) return why + "; weft --help says more";  // "weft: " is in front of all
   return fmt::format("{}: {}; {} --help says more", command, why, command);
 }
 
@@ -459,6 +483,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::string unknown = unknown_command(app, {argv + 1, argv + argc});
     if (unknown.empty()) unknown = unknown_option(app, {argv + 1, argv + argc});
+    if (unknown.empty()) unknown = unknown_output(app);
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     if (unknown.empty()) unknown = what_is_wrong(app, {argv + 1, argv + argc}, error.what());
     return complain(unknown);

@@ -22,6 +22,15 @@ TEST_CASE("the nearest word, whatever the case") {
   CHECK(nearest("x", {}).empty());
 }
 
+TEST_CASE("a word that a program does not know is named, with what was meant") {
+  constexpr std::array<std::string_view, 2> kOptions = {"--config", "--supervise"};
+  CHECK(unknown_word("--confg=x", kOptions) ==
+        "there is no option --confg; did you mean --config?");
+  CHECK(unknown_word("--bogus", kOptions) == "there is no option --bogus");
+  CHECK(unknown_word("-x", kOptions) == "there is no option -x");
+  CHECK(unknown_word("x", kOptions) == "x is one too many");
+}
+
 TEST_CASE("who stops early means a longer word, the shortest of several") {
   constexpr std::array<std::string_view, 4> kKnown = {"window", "timeout_seconds", "time_seconds",
                                                       "tomes"};

@@ -51,10 +51,36 @@ TEST_CASE("a configuration is checked, and one without a Weft is not meant", "[w
   const Folder folder;
   const std::string conf = folder.path + "/g.conf";
   std::ofstream(conf) << "NFSv4 { }\n";
-  CHECK(check_config_command(conf) == kExitFailed);
+  CHECK(check_config_command(kText, conf) == kExitFailed);
   std::ofstream(conf) << "NFSv4 { }\n  %dir /etc/weft/exports.d\n";
-  CHECK(output_of(folder, [&] { return check_config_command(conf); }) == conf + ": good\n");
-  CHECK(check_config_command(folder.path + "/none") == kExitFailed);
+  CHECK(output_of(folder, [&] { return check_config_command(kText, conf); }) == conf + ": good\n");
+  CHECK(check_config_command(kText, folder.path + "/none") == kExitFailed);
+}
+
+TEST_CASE("a good configuration is a document, too", "[weft]") {
+  const Folder folder;
+  const std::string conf = folder.path + "/g.conf";
+  std::ofstream(conf) << "%dir /etc/weft/exports.d\n";
+  CHECK(Json::parse(output_of(folder, [&] { return check_config_command(kJson, conf); })) ==
+        Json{{"file", conf}, {"good", true}});
+}
+
+TEST_CASE("whose a configuration is, is told by its tables, and by what was meant", "[weft]") {
+  const Folder folder;
+  const std::string conf = folder.path + "/x.toml";
+  const auto program = [&](const std::string& text) {
+    std::ofstream(conf) << text;
+    const auto found = program_of_config(conf);
+    return found ? *found : found.error().text;
+  };
+  CHECK(program("# [target]\n[server]\nlisten = 1\n") == "weft-ds");
+  CHECK(program("server.listen = 1\n") == "weft-ds");
+  CHECK(program("[store]\n  [target]\n") == "weft-target");
+  CHECK(program("[targt]\nsocket = \"/a.b\"\n[store]\n") == "weft-target");
+  CHECK(program("[sever]\n[store]\n") == "weft-ds");
+  CHECK(program("[[netwrk]]\n") == "weft-ds");
+  CHECK(program("[store]\npath = \"/server.x\"\n").contains("has neither a table [server]"));
+  CHECK(program("").contains("has neither a table [server]"));
 }
 
 TEST_CASE("commands for key files print one document each", "[weft]") {
