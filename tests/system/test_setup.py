@@ -147,6 +147,15 @@ def test_each_command_may_be_run_again(first, others):
     join = ["join", first.node.address, made["token"], "--disk", str(machine.disk)]
     joined = machine.said(*join, "--domain", "rack1")
     assert len(joined["wrote"]) == 2
+    assert joined["firewall"] == ["nft add rule inet filter input tcp dport 2051 accept"]
+    other = str(machine.run.make_folder(f"{machine.name}/srv/b"))
+    second = machine.said(*join[:-1], other)
+    assert second["firewall"] == ["nft add rule inet filter input tcp dport 2052 accept"]
+    (machine.prefix / "sys/class/infiniband/rxe0").mkdir(parents=True)
+    assert machine.said(*join[:-1], other)["firewall"][1:] == [
+        "nft add rule inet filter input tcp dport 20049 accept",
+        "nft add rule inet filter input udp dport 4791 accept"]
+    assert "dport 4791" not in first.weft(*init).stdout
     again = machine.said(*join, "--domain", "rack1")
     assert again["wrote"] == [] and again["start"] == joined["start"]
     line = machine.refused(*join, "--domain", "rack2")

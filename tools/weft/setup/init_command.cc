@@ -66,6 +66,7 @@ Result<> check_ports(const MdsPlan& plan) {
 struct Done {
   std::vector<std::string> wrote;
   std::string start;  // by hand
+  bool rdma = false;
 };
 
 Result<> write_key(const Places& places, Owner owner, Done& done) {
@@ -126,7 +127,7 @@ Result<Done> set_up(const InitOptions& options, const MdsPlan& plan) {
   if (!owner) return pass(owner);
   if (auto may = check_before(places, plan); !may) return pass(may);
   const Owner self{.user = ::geteuid(), .group = ::getegid()};
-  Done done;
+  Done done{.wrote = {}, .start = {}, .rdma = has_rdma(places)};
   if (auto made = make_folder(places.etc(), self, 0755); !made) return pass(made);
   if (auto key = write_key(places, *owner, done); !key) return pass(key);
   if (auto conf = write_conf(places, plan, done); !conf) return pass(conf);
@@ -143,6 +144,10 @@ std::string mount_source(const MdsPlan& plan) {
   return (plan.address.v6 ? "[" + address + "]" : address) + ":/weft";
 }
 
+std::vector<std::string> own_rules() {
+  return firewall_rules(fmt::format("{{ {}, {}, {} }}", kNfsPort, kControlPort, kJoinPort), false);
+}
+
 std::string text_of(const MdsPlan& plan, const Done& done, const Invitation& invited) {
   const std::string address = layout::ip_text(plan.address);
   std::string out;
@@ -157,11 +162,13 @@ std::string text_of(const MdsPlan& plan, const Done& done, const Invitation& inv
       "\nfor 15 minutes, as root on each machine with disks (weft token makes new tokens):\n"
       "  weft join {0} {1} --disk DIRECTORY --domain RACK\n"
       "\nfirewalls, where there are any; here, and on each machine with disks:\n"
-      "  nft add rule inet filter input tcp dport '{{ {2}, {3}, {4} }}' accept\n"
-      "  nft add rule inet filter input tcp dport {5} accept\n"
+      "  {2}\n"
+      "  {3}\n"
       "\non clients:\n"
-      "  mount -t nfs -o vers=4.2 {6} /mnt\n",
-      address, invited.token, kNfsPort, kControlPort, kJoinPort, kFirstDsPort, mount_source(plan));
+      "  mount -t nfs -o vers=4.2 {4} /mnt\n",
+      address, invited.token, fmt::join(own_rules(), "\n  "),
+      fmt::join(firewall_rules(std::to_string(kFirstDsPort), done.rdma), "\n  "),
+      mount_source(plan));
   if (plan.admin.empty()) {
     out +=
         "\nroot at clients is nobody: name a client in the EXPORT of /etc/weft/ganesha.conf that "

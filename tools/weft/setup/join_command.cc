@@ -10,6 +10,7 @@
 
 #include "rpc/peer/keys.h"
 #include "rpc/xdr/describe_json.h"
+#include "tools/weft/doctor/checks.h"
 #include "tools/weft/output.h"
 #include "tools/weft/setup/ask_to_join.h"
 #include "tools/weft/setup/setup.h"
@@ -29,7 +30,8 @@ struct Done {
   std::string conf;
   std::string unit;
   std::vector<std::string> wrote;
-  std::string start;  // by hand
+  std::string start;               // by hand
+  std::vector<std::string> rules;  // of the firewall
   std::vector<std::string> notes;
 };
 
@@ -233,6 +235,22 @@ Result<> start(const JoinOptions& options, Done& done) {
   return never == *text ? Result<>() : write_file(done.conf, never, Owner{}, 0644);
 }
 
+// What the firewall here is to pass: to the ports that the file names.
+void note_rules(const Places& places, Done& done) {
+  const auto text = read_text(done.conf);
+  if (!text) return;
+  const bool rdma = has_rdma(places) || text->contains("\"rdma://");
+  for (const std::string& listen : toml_texts(*text, "listen")) {
+    const auto address = layout::parse_address(listen);
+    if (!address) continue;
+    for (std::string& rule : firewall_rules(std::to_string(address->port), rdma)) {
+      if (std::ranges::find(done.rules, rule) == done.rules.end()) {
+        done.rules.push_back(std::move(rule));
+      }
+    }
+  }
+}
+
 Result<Done> set_up(const JoinOptions& options) {
   if (auto may = check_root(options.places); !may) return pass(may);
   auto owner = service_owner(options.places);
@@ -247,6 +265,7 @@ Result<Done> set_up(const JoinOptions& options) {
             .unit = "weft-ds@" + plan->instance + ".service",
             .wrote = {},
             .start = {},
+            .rules = {},
             .notes = {}};
   if (!exists(done.conf)) {
     if (auto configured = configure(options, *owner, done); !configured) return pass(configured);
@@ -261,6 +280,7 @@ Result<Done> set_up(const JoinOptions& options) {
     }
     done.notes.push_back(done.conf + " was there; no token was needed");
   }
+  note_rules(options.places, done);
   if (auto made = make_folder(done.plan.disk, *owner, 0700); !made) return pass(made);
   if (auto started = start(options, done); !started) return pass(started);
   return done;
@@ -290,6 +310,7 @@ int join_command(const Settings& settings, const JoinOptions& options) {
                {"unit", done->unit},
                {"wrote", done->wrote},
                {"start", done->start},
+               {"firewall", done->rules},
                {"notes", done->notes}});
     return kExitGood;
   }
@@ -298,6 +319,10 @@ int join_command(const Settings& settings, const JoinOptions& options) {
   out += done->start.empty()
              ? done->unit + " serves clients; on the metadata server weft ds list shows it\n"
              : "there is no systemd here; start this: " + done->start + "\n";
+  if (!done->rules.empty()) {
+    out += "the firewall here, if there is one:\n";
+    for (const std::string& rule : done->rules) out += "  " + rule + "\n";
+  }
   for (const std::string& note : done->notes) out += "note: " + note + "\n";
   print(out);
   return kExitGood;

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "rpc/peer/resolve.h"
+#include "rpc/transport/rdma/header.h"
 
 namespace weft::cli {
 namespace {
+
+constexpr std::uint16_t kRocePort = 4791;
 
 bool is_plain(std::string_view text, std::string_view besides) {
   return std::ranges::all_of(text, [besides](char c) {
@@ -117,6 +121,23 @@ key_file = "{}"
 std::string never_creating(std::string toml) {
   const std::size_t at = toml.find(kMayCreate);
   return at == std::string::npos ? toml : toml.erase(at, 2);
+}
+
+std::vector<std::string> firewall_rules(const std::string& ports, bool rdma) {
+  constexpr const char* kRule = "nft add rule inet filter input {} dport {} accept";
+  const std::string quoted = ports.starts_with('{') ? "'" + ports + "'" : ports;
+  std::vector<std::string> rules{fmt::format(kRule, "tcp", quoted)};
+  if (rdma) {
+    rules.push_back(fmt::format(kRule, "tcp", rpc::rdma::kPort));
+    rules.push_back(fmt::format(kRule, "udp", kRocePort));
+  }
+  return rules;
+}
+
+bool has_rdma(const Places& places) {
+  std::error_code error;
+  const std::filesystem::directory_iterator devices(places.prefix + "/sys/class/infiniband", error);
+  return !error && devices != std::filesystem::directory_iterator();
 }
 
 bool is_plain_name(std::string_view text) {

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ganesha-fsal/config/conf_reader.h"
 #include "layout/net_address.h"
@@ -37,6 +38,12 @@ struct DsPlan {
 // The same file once there is a store: an empty folder is then a disk that is not mounted. What
 // somebody has changed otherwise stays.
 [[nodiscard]] std::string never_creating(std::string toml);
+
+// What a machine's firewall is to pass to this TCP port, or to these ("{ 2049, 20480 }"), by the
+// command line of nftables. `rdma`: NFS/RDMA as well, by iWARP or RoCE.
+[[nodiscard]] std::vector<std::string> firewall_rules(const std::string& ports, bool rdma);
+// Whether the machine has a device for RDMA.
+[[nodiscard]] bool has_rdma(const Places& places);
 
 // Letters, digits, ".", "_", "-", at most 64, not beginning with "." or "-": what needs no quotes
 // anywhere.

@@ -57,6 +57,15 @@ TEST_CASE("names that need quotes somewhere are refused", "[setup]") {
     CHECK_FALSE(is_plain_path(bad));
 }
 
+TEST_CASE("a firewall passes what is listened for, RDMA where it is") {
+  const auto rule = [](const std::string& what) {
+    return "nft add rule inet filter input " + what + " accept";
+  };
+  CHECK(firewall_rules("{ 1, 2 }", false) == std::vector{rule("tcp dport '{ 1, 2 }'")});
+  CHECK(firewall_rules("2052", true) ==
+        std::vector{rule("tcp dport 2052"), rule("tcp dport 20049"), rule("udp dport 4791")});
+}
+
 TEST_CASE("a data server's file is as weft-ds has it", "[setup]") {
   const DsPlan plan{.instance = "a",
                     .name = "d1-a",
