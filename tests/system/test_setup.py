@@ -258,6 +258,16 @@ def test_a_doctor_sees_ports_disks_and_configurations(first, others):
     assert found(checks, "port") == ["good"] * 4  # the metadata server's as well
     assert found(checks, "configuration") == ["good"]
     assert found(checks, "versions") == ["good"]
+    # A target's file and store, too.
+    target = others[0].prefix / "etc/weft/target-a.toml"
+    target.write_text(f"""[target]\nsocket = "{others[0].prefix}/target.sock"
+[store]\npath = "{others[0].disk}"\n[cluster]\nkey_file = "{others[0].prefix}/etc/weft/cluster.key"
+""")
+    _, checks = looked_at(others[0], *addresses)
+    assert [row["is"] for row in checks if row["check"] == "configuration"].count(str(target)) == 1
+    target.write_text("[targt]\n")
+    assert "bad" in found(looked_at(others[0])[1], "configuration")
+    target.unlink()
     # One is cut off, one is stopped, and a file is spoilt.
     others[1].node.cut()
     others[2].servers[0].kill()

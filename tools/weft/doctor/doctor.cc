@@ -15,6 +15,7 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "ganesha-fsal/admin/client.h"
 #include "ganesha-fsal/config/options_check.h"
@@ -169,16 +170,20 @@ class Doctor {
   void add(Check check) { checks_.push_back(std::move(check)); }
   void add(std::vector<Check> checks) { std::ranges::move(checks, std::back_inserter(checks_)); }
 
-  // What the files of this machine's data servers say.
+  // What the files of this machine's data servers and targets say.
   void find_data_servers() {
+    std::set<std::string> programs;
     versions_.push_back({"weft", options_.version});
     std::error_code error;
     for (const auto& entry : std::filesystem::directory_iterator(options_.places.etc(), error)) {
       const std::string name = entry.path().filename().string();
-      if (!name.starts_with("ds-") || !name.ends_with(".toml")) continue;
+      const bool target = name.starts_with("target-");
+      if ((!target && !name.starts_with("ds-")) || !name.ends_with(".toml")) continue;
+      const std::string program = target ? "weft-target" : "weft-ds";
+      programs.insert(program);
       const std::string path = entry.path().string();
-      const auto checked = run_program(
-          {program_path("weft-ds"), "--check-config", "--config", path}, std::chrono::seconds(20));
+      const auto checked = run_program({program_path(program), "--check-config", "--config", path},
+                                       std::chrono::seconds(20));
       const bool good = checked && checked->status == 0;
       const std::string why = checked ? checked->output : checked.error().text;
       add(Check{"configuration", good ? Found::kGood : Found::kBad,
@@ -194,11 +199,10 @@ class Doctor {
       }
     }
     std::ranges::sort(stores_);
-    look_at_version("weft-ds");
+    for (const std::string& program : programs) look_at_version(program);
   }
 
   void look_at_version(const std::string& program) {
-    if (stores_.empty()) return;
     const auto said = run_program({program_path(program), "--version"}, std::chrono::seconds(20));
     if (!said || said->status != 0) return;
     const std::string line = said->output.substr(0, said->output.find('\n'));
@@ -280,7 +284,7 @@ class Doctor {
   const DoctorOptions& options_;
   std::vector<Check> checks_;
   std::vector<VersionFacts> versions_;
-  std::vector<std::string> stores_;          // of data servers of this machine
+  std::vector<std::string> stores_;          // of data servers and targets here
   std::vector<layout::NetAddress> control_;  // the metadata server's, as they say
 };
 
