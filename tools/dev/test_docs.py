@@ -68,6 +68,38 @@ def test_options_have_the_ranges_of_the_sources():
     assert keys["mirror.window_seconds"] == ["0 to 60 seconds", "2"]
 
 
+def test_the_page_on_upgrades_has_the_versions_of_the_sources():
+    said = docs.read("docs/upgrading.md")
+    for protocol, file, *names in [
+            ("control", "rpc/peer/secure_channel.h", r"kVersions\{\.least", "kVersion"),
+            ("target", "dataserver/targets/messages.h", "least", "most"),
+            ("admin", "ganesha-fsal/admin/protocol.h", "kLeastVersion", "kVersion")]:
+        least, most = (int(re.search(rf"\b{name} = (\d+)", docs.read(file))[1])
+                       for name in names)
+        older = " and ".join(str(version) for version in range(most - 1, least - 1, -1))
+        assert re.search(rf"{protocol} protocol (?:of this version is )?number {most}, "
+                         rf"and it speaks {older}\b", said), protocol
+
+
+def test_every_code_of_health_is_in_the_manual_page():
+    codes = re.findall(r'^    \{"([A-Z_]+)", "', docs.read("tools/weft/problems.cc"), re.MULTILINE)
+    assert len(codes) > 25
+    assert codes == re.findall(r"^\*([A-Z]+(?:_[A-Z]+)*)\*$", docs.read("docs/man/weft.1.scd"),
+                               re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "key", "limits"), [
+    ("weft-ds.toml", "threads", "256"), ("weft-ds.toml", "max_open_files", "64 to 1,000,000"),
+    ("weft-ds.toml", "worker_threads", "1 to 64"),
+    ("weft-ds.toml", "timeout_seconds", "1 to 60 seconds"),
+    ("weft-target.toml", "threads", "256"),
+    ("weft-target.toml", "max_open_files", "64 to 1,000,000")])
+def test_manual_pages_have_limits(name, key, limits):
+    paragraph = re.search(rf"^\*{key}\* = .*\n((?:\t.*\n)+)",
+                          docs.read(f"docs/man/{name}.5.scd"), re.MULTILINE)[1]
+    assert limits in paragraph
+
+
 @pytest.mark.parametrize(("text", "value"), [
     ("1U << 20", 1 << 20), ("16 * kMiB", 16 << 20), ("1'000'000", 1_000_000),
     ("std::int64_t{1} << 44", 1 << 44), ("366 * 86400", 31_622_400)])
