@@ -186,6 +186,24 @@ def _functions(path, text):
     return []
 
 
+# The second definition takes the place of the first, which then nobody calls: of a test, nobody
+# misses it. What a decorator makes of one name may be meant, as with a property and its setter.
+def twice(path, text):
+    for scope in ast.walk(ast.parse(text)):
+        if not isinstance(scope, (ast.Module, ast.ClassDef)):
+            continue
+        first = {}
+        for node in scope.body:
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                continue
+            if node.decorator_list:
+                continue
+            if node.name in first:
+                yield f'{path}:{node.lineno}: {node.name} is defined in line ' \
+                      f'{first[node.name]} already'
+            first.setdefault(node.name, node.lineno)
+
+
 # Written in pieces, so that this file does not contain them itself.
 _HOSTS = ['.'.join(parts) for parts in [
     ('debian', 'org'), ('pypi', 'org'), ('pythonhosted', 'org'), ('npmjs', 'org'), ('npmjs', 'com'),

@@ -98,6 +98,36 @@ def findings(path, include):
     return list(checks.layering(path, f'#include {include}\n'))
 
 
+def test_a_python_name_that_is_defined_twice_is_found():
+    text = '''def one():
+    pass
+class Two:
+    def one(self):
+        pass
+    @property
+    def there(self):
+        pass
+    @there.setter
+    def there(self, value):
+        pass
+    def one(self):
+        pass
+if a:
+    def four():
+        pass
+else:
+    def four():
+        pass
+def one():
+    pass
+class Two:
+    pass
+'''
+    assert list(checks.twice('a.py', text)) == [
+        'a.py:20: one is defined in line 1 already', 'a.py:22: Two is defined in line 3 already',
+        'a.py:12: one is defined in line 4 already']
+
+
 def test_layers():
     assert not findings('rpc/xdr/a.cc', '"rpc/base/error.h"')
     assert findings('rpc/base/a.cc', '"rpc/xdr/xdr.h"')

@@ -45,6 +45,8 @@ def findings(root, files):
         yield from checks.forbidden(name, text)
         if name.endswith(CODE) or name == 'dev':
             yield from checks.lengths(name, text)
+        if name.endswith('.py'):
+            yield from checks.twice(name, text)
         if name.endswith(CPP):
             yield from checks.layering(name, text)
             yield from checks.mutexes(name, text)
