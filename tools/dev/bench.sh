@@ -15,7 +15,8 @@ bench_usage() {
 usage: ./dev bench NAME [ARGUMENTS]
 
 Builds the release preset and runs the benchmark NAME; ./dev bench NAME --help says what arguments
-it takes. Results go to results/. The benchmarks:
+it takes. Results go to results/. 'papers' builds and runs nothing: it prints what is there beside
+the papers' figures. The benchmarks:
 END
   bench_list
 }
@@ -26,8 +27,8 @@ bench_main() {
   shift
   for file in "tools/dev/bench/$name.sh" "tools/dev/bench/$name.py"; do
     [ -x "$file" ] || continue
-    case ${1:-} in
-      -h | --help) ;;
+    case $name:${1:-} in
+      papers:* | *:-h | *:--help) ;;
       *) deps && build_ganesha && build_preset release || return 1 ;;
     esac
     "$file" "$@"

@@ -12,8 +12,8 @@ A row compares ours with a peer that ran in the same process of measuring, arms 
     unit     of `ours` and `peer`
     spread   the least and the greatest pairwise ratio, [low, high]
 
-Beside the rows the file holds what the reader needs to judge them: the machine, the time, and CPU
-idle in per cent while each arm ran.
+Beside the rows the file .context.json holds what the reader needs to judge them: the machine, the
+commit, the time, and CPU idle in per cent while each arm ran.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import time
 from pathlib import Path
 
@@ -88,7 +89,19 @@ def machine():
     return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()}
 
 
-def _number(value):
+def commit():
+    """Of the tree that measures, "-dirty" if more than results is changed; None outside of git."""
+    def git(*words):
+        done = subprocess.run(["git", *words], cwd=ROOT, text=True, capture_output=True,
+                              check=False)
+        return done.stdout.strip()
+    head = git("rev-parse", "--short=12", "HEAD")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+    return head + ("-dirty" if changed else "") if head else None
+
+
+def number(value):
+    """Short, for tables."""
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
@@ -106,7 +119,7 @@ def table(rows):
     lines = [head]
     for r in rows:
         lines.append((
-            r["name"], _number(r["ours"]), _number(r["peer"]), r["unit"], f"{r['ratio']:.2f}",
+            r["name"], number(r["ours"]), number(r["peer"]), r["unit"], f"{r['ratio']:.2f}",
             f"{r['spread'][0]:.2f}..{r['spread'][1]:.2f}",
             _target(r),
             {True: "pass", False: "MISSED", None: ""}[r["pass"]],
@@ -151,7 +164,7 @@ def publish(name, rows, folder, idle, extra=None):
     """
     os.makedirs(folder, exist_ok=True)
     notes = {"bench": name, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-             "machine": machine(), "cpu_idle_percent": idle, **CONTEXT}
+             "commit": commit(), "machine": machine(), "cpu_idle_percent": idle, **CONTEXT}
     notes.update(extra or {})
     base = os.path.join(folder, name)
     with open(base + ".json", "w", encoding="utf-8") as out:
