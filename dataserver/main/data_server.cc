@@ -213,6 +213,9 @@ Result<> DataServer::start_metrics() {
       write_checksum_metrics(SumCounts{} += *checksums, "weft_ds", out);
     }
     if (const SegmentTable* segments = chain_->segments()) write_segment_metrics(*segments, out);
+    if (const EmulatedDisk* disk = chain_->emulated()) {
+      write_emulated_metrics(*disk, "weft_ds", out);
+    }
     if (const CacheView* cache = chain_->cache()) write_cache_metrics(*cache, "weft_ds", out);
   });
   if (!page) return pass(page);

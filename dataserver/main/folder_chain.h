@@ -33,6 +33,7 @@ class FolderChain final : public StoreChain {
   [[nodiscard]] const SegmentTable* segments() const override {
     return segments_ == nullptr ? nullptr : &segments_->table();
   }
+  [[nodiscard]] const EmulatedDisk* emulated() const override { return disk_.get(); }
   [[nodiscard]] const SumView* checksums() const override {
     return summed_ == nullptr ? nullptr : &summed_->view();
   }

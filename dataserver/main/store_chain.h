@@ -20,6 +20,7 @@
 #include "dataserver/parity/parity_view.h"
 #include "dataserver/segments/segment_table.h"
 #include "dataserver/store/cached_store.h"
+#include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
 #include "dataserver/store/store_directory.h"
 #include "dataserver/targets/target_link.h"
@@ -77,9 +78,10 @@ class StoreChain {
   // Rates and intervals; for what is under way they stay as they were.
   virtual void reload(const DsConfig& /*next*/) {}
 
-  // Null without a target, a group, segments, checksums, a cache.
+  // Null without a target, a group, segments, an emulated disk, checksums, a cache.
   [[nodiscard]] virtual const TargetView* target() const { return nullptr; }
   [[nodiscard]] virtual const SegmentTable* segments() const { return nullptr; }
+  [[nodiscard]] virtual const EmulatedDisk* emulated() const { return nullptr; }
   [[nodiscard]] virtual const SumView* checksums() const { return nullptr; }
   [[nodiscard]] virtual const ParityView* parity() const { return nullptr; }
   [[nodiscard]] const CacheView* cache() const {

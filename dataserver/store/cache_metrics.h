@@ -9,12 +9,17 @@
 //                                                            store beneath may have lost data
 //   <prefix>_cache_bytes, <prefix>_cache_size_bytes          kept now, and at most
 //
-// Threading: a pure function.
+// And what an emulated disk (store/emulated_disk.h) counts of its own:
+//
+//   <prefix>_emulated_pages_found_total, <prefix>_emulated_pages_missed_total
+//
+// Threading: pure functions.
 #pragma once
 
 #include <string>
 
 #include "dataserver/store/block_cache.h"
+#include "dataserver/store/emulated_disk.h"
 #include "rpc/base/metrics.h"
 
 namespace weft::ds {
@@ -38,6 +43,16 @@ inline void write_cache_metrics(const CacheView& cache, const std::string& prefi
           cache.lost.load());
   gauge("_cache_bytes", "Bytes kept now", cache.blocks.load() * kBlock);
   gauge("_cache_size_bytes", "Bytes kept at most", cache.capacity_blocks * kBlock);
+}
+
+// Of an emulated disk's cache, pages: those that reads found there, and those the arm fetched.
+inline void write_emulated_metrics(const EmulatedDisk& disk, const std::string& prefix,
+                                   Metrics& out) {
+  const EmulatedDisk::Counts counts = disk.counts();
+  out.counter((prefix + "_emulated_pages_found_total").c_str(),
+              "Pages of 4 KiB read that the emulated disk's cache had", counts.pages_found);
+  out.counter((prefix + "_emulated_pages_missed_total").c_str(),
+              "Pages of 4 KiB read that it had not", counts.pages_missed);
 }
 
 }  // namespace weft::ds

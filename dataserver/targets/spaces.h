@@ -69,6 +69,8 @@ class Spaces {
   [[nodiscard]] const CacheView* cache() const {
     return cache_ == nullptr ? nullptr : &cache_->view();
   }
+  // Null without an emulated disk.
+  [[nodiscard]] const EmulatedDisk* emulated() const { return disk_.get(); }
   // Of all spaces together; nullopt without checksums.
   [[nodiscard]] std::optional<SumCounts> checksums() const;
 

@@ -290,6 +290,9 @@ void Target::write_metrics(Metrics& out) {
   if (const CacheView* cache = spaces_->cache()) {
     write_cache_metrics(*cache, "weft_target", out);
   }
+  if (const EmulatedDisk* disk = spaces_->emulated()) {
+    write_emulated_metrics(*disk, "weft_target", out);
+  }
   if (const auto checksums = spaces_->checksums()) {
     write_checksum_metrics(*checksums, "weft_target", out);
   }

@@ -18,8 +18,8 @@
 //   weft_target_spaces, weft_target_memory_bytes, weft_target_store_capacity_bytes,
 //   weft_target_store_free_bytes, weft_target_store_objects, weft_target_cpu_busy_ratio (mean of
 //   the processors), weft_target_run_queue, weft_target_disk_bytes_per_second; with a cache
-//   weft_target_cache_* (store/cache_metrics.h), with checksums weft_target_checksum_*
-//   (sums/sum_metrics.h)
+//   weft_target_cache_* and with an emulated disk weft_target_emulated_*
+//   (store/cache_metrics.h), with checksums weft_target_checksum_* (sums/sum_metrics.h)
 //
 // Without an RDMA device it serves by TCP, and looks again now and then whether there is one.
 //

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "dataserver/store/cache_metrics.h"
 #include "layout/performance.h"
 #include "tests/dataserver/store/store_runner.h"
 #include "tests/dataserver/temp_folder.h"
@@ -131,6 +132,19 @@ TEST_CASE("the cache hits as often as it is large") {
     CHECK(static_cast<double>(after.operations - before.operations) ==
           Approx(8000 * (1 - part)).margin(160));
   }
+}
+
+TEST_CASE("metrics count the pages that are read from the cache and from the disk") {
+  EmulatedDiskOptions options = slow();
+  options.memory = 16 * kMiB;
+  Rig rig(options);
+  rig.read(0, kRead);
+  rig.read(0, kRead);
+  rig.read(0, kRead);
+  Metrics metrics;
+  write_emulated_metrics(rig.disk, "weft_ds", metrics);
+  CHECK(metrics.text().contains("\nweft_ds_emulated_pages_found_total 32\n"));
+  CHECK(metrics.text().contains("\nweft_ds_emulated_pages_missed_total 16\n"));
 }
 
 TEST_CASE("unstable writes wait in the cache for a commit, and go out in order of place") {

@@ -228,9 +228,14 @@ class Cluster:
             return states.count("up") == len(self.ds)
         wait_until(all_up, timeout_s, "the data servers to register", 0.2)
 
+    def all_targets(self) -> list[stores.Target]:
+        """In the order of their numbers."""
+        return self.targets
+
     def metrics(self, server: DataServer | stores.Target) -> dict[str, float]:
         """By name, with labels; needs Options.metrics. OSError: no page now."""
-        number = self.targets.index(server) + 1 if server in self.targets else 0
+        targets = self.all_targets()
+        number = targets.index(server) + 1 if server in targets else 0
         url = f"http://{server.process.node.address}:{config.METRICS_PORT + number}/metrics"
 
         def ask() -> str:

@@ -64,6 +64,9 @@ class EmulatedCluster(Cluster):
                 more.write(f'[cache]\nsize = "{self.options.cache}"\n')
         return server
 
+    def all_targets(self) -> list[stores.Target]:
+        return self.emulated
+
     def _add_target(self) -> str:
         """Starts one and returns its address."""
         target = stores.make_target(self, len(self.emulated) + 1, self.transport)

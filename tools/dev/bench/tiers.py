@@ -9,7 +9,8 @@ all. Every node has a link limited both ways, a disk and a cache: iPVFS's (75 Mi
 3.8 ms seek, 2 ms half a turn), --slow times slower, so that two processors do for all of them. What
 the caches hold of the file changes from case to case. First data servers over targets have none,
 and all six nodes together hold 20, 60 or 80 per cent. Then both tiers have one, and each hits as
-often as those of one tier do, which is iPVFS's comparison: it takes more memory.
+often as those of one tier do, which is iPVFS's comparison: it takes more memory. The sizes are the
+planner's; what the caches hit while a system is saturated is counted and told beside it.
 
     saturation   256 requests outstanding; against what the planner says they carry. For long
                  enough that it matters little what is outstanding at the end, .7 s of a link's work
@@ -53,9 +54,9 @@ DEPTH = 256
 SLOTS = 64  # of a session
 APART = 1.1  # predictions that differ less have no order
 # Hits of each cache, and the least that two tiers must carry then, of what one does. The model says
-# 1.25, 1.33 and, outside the window, .62.
+# 1.25, 1.33 and, outside the window, .70 and .62.
 BOTH = ((0.6, "two: 3 x 1", (3, 1), 1.15), (0.5, "two: 2 x 2", (2, 2), 1.2),
-        (0.2, "two: 3 x 1", (3, 1), None))
+        (0.5, "two: 1 x 5", (1, 5), None), (0.2, "two: 3 x 1", (3, 1), None))
 
 
 @dataclass
@@ -116,7 +117,7 @@ class Arm:
         with loopback.pinned(loopback.SERVER_CPU):
             self.cluster = emulated.EmulatedCluster(
                 run, network, Options(
-                    data_servers=io_nodes, stripe_unit=self.unit, grace_s=1,
+                    data_servers=io_nodes, stripe_unit=self.unit, grace_s=1, metrics=True,
                     cache=f"{memory.node // 1024} KiB" if memory.node else ""),
                 disk, targets, "tcp")
         self.relays = targets > 0
@@ -147,6 +148,31 @@ class Arm:
                 str(seed * 10 + number)) for number in range(count)]
         return sum(one["ops_per_s"] for one in links.results(running, seconds + 120))
 
+    def reads_counted(self) -> dict:
+        """What each tier's caches found and missed until now: reads of data servers over targets,
+        pages of 4 KiB where the disks are."""
+        ds = [self.cluster.metrics(server) for server in self.cluster.ds]
+        behind = [self.cluster.metrics(target) for target in self.cluster.emulated]
+        disks = ("weft_target", behind) if self.relays else ("weft_ds", ds)
+        counted = {"disks": self._sums(disks[1], disks[0] + "_emulated_pages_{}_total",
+                                       "found", "missed")}
+        if self.relays and self.memory.node:
+            counted["data servers"] = self._sums(ds, "weft_ds_cache_{}_total", "hits", "misses")
+        return counted
+
+    @staticmethod
+    def _sums(pages: list, name: str, *parts: str) -> tuple:
+        return tuple(sum(page[name.format(part)] for page in pages) for part in parts)
+
+    def hit(self, before: dict) -> dict:
+        """The part that each tier's caches hit since then; for the disks that of reads that came
+        to them."""
+        parts = {}
+        for tier, (found, missed) in self.reads_counted().items():
+            found, missed = found - before[tier][0], missed - before[tier][1]
+            parts[tier] = found / max(found + missed, 1)
+        return parts
+
     def predicted(self, network: float, rate: float = 0) -> dict:
         words = ["--rate", f"{rate:.3f}"] if rate else []
         return plan_for(self.tiers, self.memory, self.slow, "--network", f"{network:.0f}", *words)
@@ -169,6 +195,7 @@ def link_rate(arm: Arm) -> float:
 
 def case(cached: float, given, idle: dict, extra: dict) -> list:
     saturation: dict = {name: [] for name in TIERS}
+    counted: dict = {name: [] for name in TIERS}
     response: dict = {name: [] for name in TIERS}
     with Run() as one, Run() as two, Run() as three:
         arms = {name: Arm(run, given, tiers, Memory.evenly(cached))
@@ -181,17 +208,20 @@ def case(cached: float, given, idle: dict, extra: dict) -> list:
             arm.load("randread", given.seconds / 2, "--seed", "100")  # fills the caches
         for number, (name, arm) in itertools.product(range(given.rounds), arms.items()):
             seed = ("--seed", str(number + 1))
-            watch = report.CpuIdle()
+            watch, before = report.CpuIdle(), arm.reads_counted()
             saturation[name].append(arm.saturate(given.seconds, number + 1))
             idle[name].append(watch.stop())
+            counted[name].append(arm.hit(before))
             answered = arm.load("randread", given.seconds / 2, "--rate", str(half[name]), *seed)
             response[name].append(answered["latency_us"]["mean"] / 1e3)
             print(f"{cached:.0%} cached, round {number + 1}, {name}: {saturation[name][-1]:.0f} "
                   f"of {said[name]['requests_per_second']:.0f} requests/s "
                   f"({said[name]['bound_by']}); {response[name][-1]:.1f} of "
-                  f"{said[name]['response_ms']:.1f} ms", flush=True)
+                  f"{said[name]['response_ms']:.1f} ms; hits "
+                  f"{counted[name][-1]['disks']:.2f}", flush=True)
     extra[f"{cached:.0%}"] = {"link_bytes_per_s": network, "planner": said,
-                              "requests_per_s": saturation, "response_ms": response}
+                              "requests_per_s": saturation, "response_ms": response,
+                              "hits_counted": counted}
     rows = []
     for name in TIERS:
         peer = [said[name]["requests_per_second"]] * given.rounds
@@ -201,8 +231,16 @@ def case(cached: float, given, idle: dict, extra: dict) -> list:
         peer = [said[name]["response_ms"]] * given.rounds
         rows.append(report.row(f"{cached:.0%} cached, {name}: response / planner",
                                response[name], peer, "ms"))
+    rows += [report.row(f"{cached:.0%} cached, {name}: hits counted / planner's",
+                        [one["disks"] for one in counted[name]],
+                        [hits_said(said[name], "disks")] * given.rounds, "hits") for name in TIERS]
     rows.append(order(f"{cached:.0%} cached: pairs in the planner's order", said, saturation))
     return rows
+
+
+def hits_said(said: dict, tier: str) -> float:
+    """By the planner: of the caches at the disks, which may be the only ones, or the others."""
+    return said["target_hits" if tier == "disks" and said["targets"] else "io_hits"]
 
 
 def order(name: str, said: dict, measured: dict) -> dict:
@@ -221,6 +259,7 @@ def both(hits: float, name: str, tiers: tuple, target, given, idle: dict, extra:
     """Two tiers with caches in both against one, each cache hitting as often."""
     flat = "one tier of 6"
     saturation: dict = {flat: [], name: []}
+    counted: dict = {flat: [], name: []}
     with Run() as one, Run() as two:
         arms = {flat: Arm(one, given, (6, 0), Memory.evenly(hits)),
                 name: Arm(two, given, tiers, Memory.hitting(tiers, hits, given.slow))}
@@ -229,19 +268,27 @@ def both(hits: float, name: str, tiers: tuple, target, given, idle: dict, extra:
             said[which] = arm.predicted(link_rate(arm))
             arm.load("randread", given.seconds, "--seed", "100")  # fills the caches
         for number, (which, arm) in itertools.product(range(given.rounds), arms.items()):
-            watch = report.CpuIdle()
+            watch, before = report.CpuIdle(), arm.reads_counted()
             saturation[which].append(arm.saturate(given.seconds, number + 1))
             idle.setdefault(which, []).append(watch.stop())
+            counted[which].append(arm.hit(before))
             print(f"hits {hits}, round {number + 1}, {which}: {saturation[which][-1]:.0f} "
-                  f"of {said[which]['requests_per_second']:.0f} requests/s", flush=True)
-    extra[f"{hits} in each, {name}"] = {"planner": said, "requests_per_s": saturation}
-    # A data server's cache is not plain LRU (block_cache.h) and keeps less of what the targets' do:
-    # it may carry more than the planner says.
+                  f"of {said[which]['requests_per_second']:.0f} requests/s; hits " + ", ".join(
+                      f"{part:.2f} at {tier}" for tier, part in counted[which][-1].items()),
+                  flush=True)
+    extra[f"{hits} in each, {name}"] = {"planner": said, "requests_per_s": saturation,
+                                        "hits_counted": counted}
     peer = [said[name]["requests_per_second"]] * given.rounds
-    return [report.row(f"hits {hits} in each tier, {name} / one tier", saturation[name],
+    rows = [report.row(f"hits {hits} in each tier, {name} / one tier", saturation[name],
                        saturation[flat], "req/s", target),
             report.row(f"hits {hits} in each tier, {name}: saturation / planner",
-                       saturation[name], peer, "req/s", 0.9)]
+                       saturation[name], peer, "req/s", 0.9, 1.1)]
+    for which, rounds in counted.items():
+        rows += [report.row(f"hits {hits} in each tier, {which}: counted at {tier} / planner's",
+                            [one[tier] for one in rounds],
+                            [hits_said(said[which], tier)] * given.rounds, "hits")
+                 for tier in rounds[0]]
+    return rows
 
 
 def main() -> int:
