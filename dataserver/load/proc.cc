@@ -152,6 +152,13 @@ Result<std::uint64_t> parse_disk_queue(std::string_view text, DeviceNumber devic
   return (*counts)[8];
 }
 
+Result<std::uint64_t> parse_disk_wait(std::string_view text, DeviceNumber device) {
+  // those, ms in which it was not idle, ms of all operations
+  auto counts = disk_counts<11>(text, device);
+  if (!counts) return pass(counts);
+  return (*counts)[10];
+}
+
 Result<ByteTotals> parse_process_io(std::string_view text) {
   auto in = keyed_number(text, "read_bytes:");
   if (!in) return pass(in);

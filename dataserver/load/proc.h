@@ -56,6 +56,8 @@ struct DeviceNumber {
 [[nodiscard]] Result<ByteTotals> parse_diskstats(std::string_view text, DeviceNumber device);
 // The same: operations that wait or are under way at it.
 [[nodiscard]] Result<std::uint64_t> parse_disk_queue(std::string_view text, DeviceNumber device);
+// The same: milliseconds that its operations, all together, have waited and been under way.
+[[nodiscard]] Result<std::uint64_t> parse_disk_wait(std::string_view text, DeviceNumber device);
 // /proc/self/io.
 [[nodiscard]] Result<ByteTotals> parse_process_io(std::string_view text);
 // /proc/self/stat, /proc/<thread>/stat.

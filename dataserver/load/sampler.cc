@@ -11,6 +11,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 namespace weft::ds {
 
@@ -19,6 +20,7 @@ namespace {
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
 constexpr std::size_t kMaxThreads = 4096;
 constexpr double kRunQueueSeconds = 5;
+constexpr double kRunQueueMinute = 60;
 // What a resource is believed to give before it has shown more: one disk, a gigabit each way.
 constexpr std::uint64_t kDiskFloor = 100'000'000;
 constexpr std::uint64_t kNetFloor = 117'000'000;
@@ -70,6 +72,15 @@ auto parsed(const Result<std::string>& text, Parse parse, More... more)
 std::uint64_t rate(std::uint64_t before, std::uint64_t now, double seconds) {
   if (now <= before || seconds <= 0) return 0;  // counters of a device that went and came back
   return static_cast<std::uint64_t>(static_cast<double>(now - before) / seconds);
+}
+
+std::uint32_t milli(double value) { return static_cast<std::uint32_t>(value * 1000); }
+
+// Operations in a queue on average, in which they spent so many milliseconds all together.
+std::uint32_t mean_queue(std::uint64_t before_ms, std::uint64_t now_ms, double seconds) {
+  constexpr std::uint64_t kMost = 100'000;
+  const std::uint64_t ms_a_second = rate(before_ms, now_ms, seconds);
+  return static_cast<std::uint32_t>(std::min((ms_a_second + 500) / 1000, kMost));
 }
 
 layout::DeviceLoad resource(std::uint64_t configured, LearntMaximum& learnt, std::uint64_t used,
@@ -159,16 +170,18 @@ std::uint64_t SystemLoad::runnable() {
   return scope_ == Scope::kProcess ? count - std::min<std::uint64_t>(count, 1) : count;
 }
 
-ByteTotals SystemLoad::disk() {
+SystemLoad::DiskTotals SystemLoad::disk() {
   const auto own = [this] { return parsed(files_.read("/proc/self/io"), parse_process_io); };
-  if (scope_ == Scope::kProcess) return or_idle(own(), {});
+  if (scope_ == Scope::kProcess) return {.bytes = or_idle(own(), {})};
   if (device_) {
-    if (const auto io = parsed(cgroup("io.stat"), parse_cgroup_io, *device_)) return *io;
-    const auto device = parsed(files_.read("/proc/diskstats"), parse_diskstats, *device_);
-    if (device) return *device;
+    if (const auto io = parsed(cgroup("io.stat"), parse_cgroup_io, *device_)) return {.bytes = *io};
+    const auto stats = files_.read("/proc/diskstats");
+    if (const auto bytes = parsed(stats, parse_diskstats, *device_)) {
+      return {.bytes = *bytes, .wait_ms = parsed(stats, parse_disk_wait, *device_).value_or(0)};
+    }
   }
   // A file system without a device of its own (btrfs, overlayfs, a network): what we do there.
-  return or_idle(own(), {});
+  return {.bytes = or_idle(own(), {})};
 }
 
 ByteTotals SystemLoad::net(const OwnWork& own) {
@@ -213,11 +226,17 @@ std::vector<std::uint8_t> SystemLoad::busy(const std::vector<CpuTimes>& before,
   return all;
 }
 
-void SystemLoad::average_run_queue(std::uint64_t now, double seconds) {
-  const double weight = 1 - std::exp(-seconds / kRunQueueSeconds);
-  run_queue_ +=
-      (static_cast<double>(std::min<std::uint64_t>(now, 1'000'000)) - run_queue_) * weight;
+void SystemLoad::average_run_queues(std::uint64_t now, double seconds) {
+  const auto queue = static_cast<double>(std::min<std::uint64_t>(now, 1'000'000));
+  const auto average = [&](double& mean, double over) {
+    mean += (queue - mean) * (1 - std::exp(-seconds / over));
+  };
+  average(run_queue_, kRunQueueSeconds);
+  average(run_queue_minute_, kRunQueueMinute);
+  run_queues_ = {.five_seconds = milli(run_queue_), .minute = milli(run_queue_minute_)};
 }
+
+SystemLoad::RunQueues SystemLoad::run_queues() const { return run_queues_; }
 
 layout::ServerLoad SystemLoad::sample(const OwnWork& own) {
   Totals now = totals(own);
@@ -225,17 +244,21 @@ layout::ServerLoad SystemLoad::sample(const OwnWork& own) {
   const Nanoseconds span = first ? Nanoseconds{0} : now.at - last_.at;
   const double seconds = std::chrono::duration<double>(span).count();
   if (first) last_ = now;
-  average_run_queue(runnable(), first ? 1000 : seconds);
+  // The first is all that is known.
+  average_run_queues(runnable(), first ? std::numeric_limits<double>::infinity() : seconds);
 
   layout::ServerLoad load;
   load.cpu_percent = busy(last_.cpus, now.cpus);
-  load.run_queue_milli = static_cast<std::uint32_t>(run_queue_ * 1000);
+  load.run_queue_milli = milli(run_queue_);
   load.memory_free = options_.page_cache ? memory() : 0;
+  const ByteTotals& disk_before = last_.disk.bytes;
+  const ByteTotals& disk_now = now.disk.bytes;
   const std::uint64_t disk =
-      rate(last_.disk.in, now.disk.in, seconds) + rate(last_.disk.out, now.disk.out, seconds);
+      rate(disk_before.in, disk_now.in, seconds) + rate(disk_before.out, disk_now.out, seconds);
+  const std::uint32_t queue = mean_queue(last_.disk.wait_ms, now.disk.wait_ms, seconds);
   const std::uint64_t net =
       std::max(rate(last_.net.in, now.net.in, seconds), rate(last_.net.out, now.net.out, seconds));
-  load.disk = resource(options_.disk_max, disk_max_, disk, own.streams, span);
+  load.disk = resource(options_.disk_max, disk_max_, disk, std::max(own.streams, queue), span);
   load.network = resource(options_.net_max, net_max_, net, own.streams, span);
   last_ = std::move(now);
   return load;

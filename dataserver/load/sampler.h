@@ -11,12 +11,18 @@
 //               enabled: the machine. Limits of groups above it are not looked at
 //
 // The last two are for several data servers on one machine. Rates are those since the sample
-// before; the first sample has none. The run queue is averaged over five seconds. What cannot be
-// read counts as idle, and is complained of once.
+// before; the first sample has none. The run queue is averaged over five seconds, by which a server
+// is judged, and over a minute, which is only told. What cannot be read counts as idle, and is
+// complained of once.
 //
-// Threading: a source belongs to one thread at a time.
+// Streams of the disk are those of clients here, or as many operations as were in the device's
+// queue on average, if that is more: the queue holds what other programs read and write, too. The
+// queue is the machine's, so a process or a cgroup with an io.stat has streams of clients alone.
+//
+// Threading: a source belongs to one thread at a time; run_queues() may be called on any.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -89,24 +95,35 @@ class SystemLoad final : public LoadSource {
 
   [[nodiscard]] layout::ServerLoad sample(const OwnWork& own) override;
 
+  // Threads that run or want to, on average, in thousandths.
+  struct RunQueues {
+    std::uint32_t five_seconds = 0;
+    std::uint32_t minute = 0;
+  };
+  [[nodiscard]] RunQueues run_queues() const;
+
  private:
   enum class Scope { kMachine, kProcess, kCgroup };
+  struct DiskTotals {
+    ByteTotals bytes;
+    std::uint64_t wait_ms = 0;  // of all operations; 0: no device of the machine is looked at
+  };
   struct Totals {
     TimePoint at{};
     std::vector<CpuTimes> cpus;  // one, of all CPUs together, unless of the machine
-    ByteTotals disk;
+    DiskTotals disk;
     ByteTotals net;
   };
 
   [[nodiscard]] Totals totals(const OwnWork& own);
   [[nodiscard]] std::vector<CpuTimes> cpus(TimePoint now);
-  [[nodiscard]] ByteTotals disk();
+  [[nodiscard]] DiskTotals disk();
   [[nodiscard]] ByteTotals net(const OwnWork& own);
   [[nodiscard]] std::uint64_t memory();
   [[nodiscard]] std::uint64_t machine_memory();
   [[nodiscard]] CpuTimes group_cpu(std::uint64_t used_us, std::uint64_t us, std::uint64_t total);
   [[nodiscard]] std::uint64_t runnable();
-  void average_run_queue(std::uint64_t now, double seconds);
+  void average_run_queues(std::uint64_t now, double seconds);
   [[nodiscard]] static std::vector<std::uint8_t> busy(const std::vector<CpuTimes>& before,
                                                       const std::vector<CpuTimes>& now);
   template <class T>
@@ -122,6 +139,8 @@ class SystemLoad final : public LoadSource {
   bool complained_ = false;
   Totals last_;
   double run_queue_ = 0;
+  double run_queue_minute_ = 0;
+  std::atomic<RunQueues> run_queues_;
   std::uint64_t runnable_ = 0;  // /proc/stat has CPUs and run queue: read once a sample
   LearntMaximum disk_max_;
   LearntMaximum net_max_;

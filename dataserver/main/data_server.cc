@@ -569,6 +569,7 @@ MetricsSample DataServer::metrics() const {
           .target_rdma_calls = targets.calls.load(),
           .target_rdma_in_bytes = targets.bytes_in.load(),
           .target_rdma_out_bytes = targets.bytes_out.load(),
+          .run_queues = load_->run_queues(),
           .lease_waiting = lease_wait_->waiting(),
           .fences = fences_->size(),
           .fence_log_bytes = fences_->log_bytes(),

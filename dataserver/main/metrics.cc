@@ -28,6 +28,13 @@ void write_times(const TimesOfOps& times, Metrics& out) {
   took("commit", TimedOp::kCommit);
 }
 
+void write_run_queues(const SystemLoad::RunQueues& now, Metrics& out) {
+  constexpr char kName[] = "weft_ds_run_queue";
+  constexpr char kHelp[] = "Threads that run or want to, averaged over so many seconds";
+  out.gauge(kName, kHelp, ratio(now.five_seconds), {{"seconds", "5"}});
+  out.gauge(kName, kHelp, ratio(now.minute), {{"seconds", "60"}});
+}
+
 void write_rdma(const MetricsSample& now, Metrics& out) {
   if (!now.rdma_configured) return;
   out.gauge("weft_ds_rdma_listening", "Addresses at which clients can come by RDMA",
@@ -167,6 +174,7 @@ void write_metrics(const MetricsSample& now, Metrics& out) {
               now.operations.size_reports);
   out.counter("weft_ds_replays_total", "Requests recognised as sent again", now.sessions.replays);
   out.gauge("weft_ds_running", "Operations in progress", now.operations.running);
+  write_run_queues(now.run_queues, out);
   out.gauge("weft_ds_lease_waiting", "Requests that wait for a lease of the metadata server",
             now.lease_waiting);
   out.gauge("weft_ds_fences", "Objects and clients of which older handles are refused", now.fences);

@@ -20,6 +20,7 @@
 //   weft_ds_handles_refused_total                      forged, foreign, fenced, lacking the right
 //   weft_ds_size_queries_total, weft_ds_size_reports_total
 //   weft_ds_running, weft_ds_lease_waiting             operations now; requests without a lease
+//   weft_ds_run_queue{seconds="5|60"}                  threads that run or want to, on average
 //   weft_ds_connections, weft_ds_sessions              now
 //   weft_ds_fences, weft_ds_fence_log_bytes            in force; the log that keeps them
 //   weft_ds_replays_total                              requests recognised as sent again
@@ -70,6 +71,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "dataserver/load/sampler.h"
 #include "dataserver/main/read_ahead.h"
 #include "dataserver/mirror/duplicator.h"
 #include "dataserver/nfs/counters.h"
@@ -102,6 +104,7 @@ struct MetricsSample {
   std::uint64_t target_rdma_calls = 0;
   std::uint64_t target_rdma_in_bytes = 0;
   std::uint64_t target_rdma_out_bytes = 0;
+  SystemLoad::RunQueues run_queues;
   std::uint64_t lease_waiting = 0;
   std::uint64_t fences = 0;
   std::uint64_t fence_log_bytes = 0;

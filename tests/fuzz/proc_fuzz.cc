@@ -15,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 3:
       (void)parse_diskstats(text, {8, 1});
       (void)parse_disk_queue(text, {8, 1});
+      (void)parse_disk_wait(text, {8, 1});
       break;
     case 4: (void)parse_process_io(text); break;
     case 5: (void)parse_thread_stat(text); break;

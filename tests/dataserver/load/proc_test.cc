@@ -61,6 +61,8 @@ TEST_CASE("a device's bytes, whole or partition") {
   CHECK(parse_diskstats("disks\n", {8, 0}).error() == Errc::kInvalid);
   CHECK(parse_disk_queue("   8       0 sda 100 0 2000 5 50 0 400 9 7 3 14\n", {8, 0}) == 7U);
   CHECK(parse_disk_queue(kDisks, {8, 1}) == 0U);
+  CHECK(parse_disk_wait("   8       0 sda 100 0 2000 5 50 0 400 9 7 3 14\n", {8, 0}) == 14U);
+  CHECK(parse_disk_wait("8 0 sda 100 0 2000 5 50 0 400 9 7 3\n", {8, 0}).error() == Errc::kInvalid);
   CHECK(parse_disk_queue(kDisks, {9, 1}).error() == Errc::kNotFound);
   CHECK(parse_disk_queue("8 0 sda 100 0 2000 5 50 0 400 9\n", {8, 0}).error() == Errc::kInvalid);
 }

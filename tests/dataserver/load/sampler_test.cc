@@ -38,9 +38,10 @@ class FakeFiles final : public KernelFiles {
     texts["/proc/stat"] = "cpu0 " + cpu(busy0) + "cpu1 " + cpu(busy1) + "procs_running " +
                           std::to_string(running) + "\n";
   }
-  void disk(std::uint64_t read_sectors, std::uint64_t written_sectors) {
+  void disk(std::uint64_t read_sectors, std::uint64_t written_sectors, std::uint64_t wait_ms = 0) {
     texts["/proc/diskstats"] = "8 1 sda1 1 1 " + std::to_string(read_sectors) + " 1 1 1 " +
-                               std::to_string(written_sectors) + " 1 0 0 0\n";
+                               std::to_string(written_sectors) + " 1 0 0 " +
+                               std::to_string(wait_ms) + "\n";
   }
   void net(std::uint64_t in, std::uint64_t out) {
     texts["/proc/self/net/dev"] =
@@ -83,6 +84,66 @@ TEST_CASE("a machine: each CPU, its run queue, memory, disk and network") {
     static_cast<void>(rig.sample());
   }
   CHECK(rig.sample().run_queue_milli == 3999);
+}
+
+TEST_CASE("the run queue's average over a minute goes up and down slower than that judged by") {
+  Rig rig;
+  rig.files.stat(0, 0, 10, 1);
+  static_cast<void>(rig.sample());
+  CHECK(rig.load.run_queues().minute == 0);
+  rig.files.stat(0, 0, 20, 9);
+  for (int i = 0; i < 60; ++i) {
+    rig.clock.advance(1s);
+    static_cast<void>(rig.sample());
+  }
+  const auto busy = rig.load.run_queues();
+  CHECK(busy.minute == 5056);  // 8 (1 - 1/e)
+  CHECK(busy.five_seconds == 7999);
+  rig.files.stat(0, 0, 30, 1);
+  rig.clock.advance(30s);
+  const layout::ServerLoad idle = rig.sample();
+  CHECK(rig.load.run_queues().minute == 3067);  // what is left of it after half a minute
+  CHECK(rig.load.run_queues().five_seconds == idle.run_queue_milli);
+  CHECK(idle.run_queue_milli == 19);
+}
+
+TEST_CASE("the run queue that the first sample finds is the average") {
+  Rig rig;
+  rig.files.stat(0, 0, 10, 4);
+  CHECK(rig.sample().run_queue_milli == 3000);
+  CHECK(rig.load.run_queues().minute == 3000);
+}
+
+TEST_CASE("other programs' streams at the disk count, as many as are in its queue") {
+  Rig rig({.disk_max = 9'000'000});
+  rig.files.disk(0, 0, 1000);
+  CHECK(rig.sample({.streams = 1}).disk.streams == 1);
+  rig.clock.advance(2s);
+  rig.files.disk(1000, 1000, 1000 + 7900);  // four at a time, nearly
+  const layout::ServerLoad shared = rig.sample({.streams = 1});
+  CHECK(shared.disk.streams == 4);
+  CHECK(shared.network.streams == 1);
+  CHECK(layout::available(shared.disk) == 9e6 / 5);
+
+  rig.clock.advance(1s);
+  rig.files.disk(1000, 1000, 9300);  // a third of an operation
+  CHECK(rig.sample({.streams = 3}).disk.streams == 3);
+  rig.clock.advance(1s);
+  rig.files.disk(0, 0, 0);  // another disk
+  CHECK(rig.sample().disk.streams == 0);
+}
+
+TEST_CASE("who is judged by its own counters has no streams of others") {
+  for (const char* const counters : {"process", "/cg"}) {
+    Rig rig({.counters = counters});
+    rig.files.texts["/proc/self/io"] = "read_bytes: 0\nwrite_bytes: 0\n";
+    rig.files.texts["/cg/io.stat"] = "8:1 rbytes=0 wbytes=0\n";
+    rig.files.disk(0, 0, 0);
+    static_cast<void>(rig.sample());
+    rig.clock.advance(1s);
+    rig.files.disk(0, 0, 9000);
+    CHECK(rig.sample({.streams = 2}).disk.streams == 2);
+  }
 }
 
 TEST_CASE("maxima are learnt when not configured") {
