@@ -8,6 +8,7 @@
 #include <span>
 #include <variant>
 
+#include "ganesha-fsal/config/ganesha_blocks.h"
 #include "rpc/base/nearest.h"
 #include "rpc/base/units.h"
 #include "rpc/peer/keys.h"
@@ -286,6 +287,7 @@ Result<> check_block(const ConfBlock& block, CheckedConf& checked) {
   return {};
 }
 
+// In an EXPORT, or below other FSALs' blocks there.
 Result<> check_below(const ConfBlock& block, CheckedConf& checked) {
   for (const ConfBlock& inner : block.blocks) {
     if (auto good = is_ours(inner) ? check_block(inner, checked) : check_below(inner, checked);
@@ -296,17 +298,57 @@ Result<> check_below(const ConfBlock& block, CheckedConf& checked) {
   return {};
 }
 
+// Nobody would read it elsewhere.
+Result<> check_none_below(const ConfBlock& block, std::string_view outer) {
+  for (const ConfBlock& inner : block.blocks) {
+    if (is_ours(inner)) {
+      return conf_error(inner.place,
+                        fmt::format("FSAL WEFT stands in an EXPORT, not in {}", outer));
+    }
+    if (auto good = check_none_below(inner, outer); !good) return good;
+  }
+  return {};
+}
+
+// Ganesha tells no client of layouts without it.
+Result<> check_pnfs(const ConfBlock& conf) {
+  for (const ConfBlock& block : conf.blocks) {
+    if (!same_name(block.name, "NFSv4")) continue;
+    const ConfStatement* const pnfs = find(block, "PNFS_MDS");
+    if (pnfs == nullptr || pnfs->terms.empty()) {
+      return conf_error(block.place, "PNFS_MDS = true is not set, in the NFSv4 block");
+    }
+    const std::string& text = pnfs->terms.front().text;
+    const auto is = [&text](std::string_view word) { return same_name(text, word); };
+    if (is("true") || is("yes") || is("on")) return {};
+    return conf_error(pnfs->place,
+                      fmt::format("PNFS_MDS = {}: must be true for FSAL WEFT; PNFS = false in its "
+                                  "block is for an export without layouts",
+                                  text));
+  }
+  return conf_error(conf.place, "PNFS_MDS = true is not set: there is no NFSv4 block");
+}
+
 }  // namespace
 
 Result<CheckedConf> check_conf(const ConfBlock& conf) {
   CheckedConf checked;
   for (const ConfBlock& block : conf.blocks) {
-    if (same_name(block.name, "WEFT")) {
-      return conf_error(
-          block.place, "options of FSAL WEFT stand in an EXPORT's FSAL block, not in a block WEFT");
+    if (same_name(block.name, "WEFT") || is_ours(block)) {
+      return conf_error(block.place,
+                        fmt::format("options of FSAL WEFT stand in an EXPORT's FSAL block, not in "
+                                    "a block {}",
+                                    block.name));
     }
   }
-  if (auto good = check_below(conf, checked); !good) return pass(good);
+  if (auto good = check_ganesha_blocks(conf); !good) return pass(good);
+  for (const ConfBlock& block : conf.blocks) {
+    auto good = same_name(block.name, "EXPORT") ? check_below(block, checked)
+                                                : check_none_below(block, block.name);
+    if (!good) return pass(good);
+  }
+  if (checked.exports == 0) return checked;
+  if (auto good = check_pnfs(conf); !good) return pass(good);
   return checked;
 }
 
@@ -323,7 +365,8 @@ Result<CheckedConf> check_conf_file(const std::string& path) {
   for (const ConfStatement& address : checked->addresses) {
     const auto resolved = rpc::peer::resolve_address(address.terms.front().text);
     if (!resolved) {
-      return conf_error(address.place, address.name + ": " + resolved.error().text);
+      const std::string text = address.name + ": " + resolved.error().text;
+      return fail(resolved.error().code, conf_error(address.place, text).error().text);
     }
   }
   return checked;

@@ -1,5 +1,6 @@
 // Whether the FSAL blocks of a Ganesha configuration are right: every option is one that there is,
 // given once, of the right kind and in its range, what is required is there, and no two contradict.
+// What stands around them is looked at as far as ganesha_blocks.h goes.
 //
 // And the other way round: what options as they are look like in a file.
 //
@@ -28,8 +29,8 @@ struct CheckedConf {
 
 // Stops at the first error. kInvalid.
 [[nodiscard]] Result<CheckedConf> check_conf(const ConfBlock& conf);
-// As well whether key files can be used, and names of addresses looked up; and kNotFound, kAccess,
-// kIo.
+// As well whether key files can be used, and names of addresses looked up, which is kUnreachable
+// where nobody knows them now; and kNotFound, kAccess, kIo.
 [[nodiscard]] Result<CheckedConf> check_conf_file(const std::string& path);
 
 struct OptionValue {

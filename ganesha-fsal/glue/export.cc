@@ -14,6 +14,7 @@
 #include "ganesha-fsal/glue/module.h"
 #include "ganesha-fsal/glue/object_ops.h"
 #include "ganesha-fsal/glue/server_options.h"
+#include "ganesha-fsal/glue/start_check.h"
 #include "rpc/base/log_text.h"
 
 namespace weft::mds {
@@ -150,8 +151,6 @@ Result<FileId> find_root(const Namespace& names, const std::string& path) {
   return std::unexpected(found.error());
 }
 
-bool starting() { return nfs_init_wait_timeout(0) != 0; }
-
 // One line: where in the file it stands, if the file says what is wrong.
 std::string why_not(const Export& exp, const Error& error) {
   const auto checked = check_conf_file(nfs_config_path);
@@ -169,7 +168,8 @@ fsal_status_t refuse(Export& exp, config_error_type* err_type, const std::string
 
 fsal_status_t refuse(Export& exp, config_error_type* err_type, const Error& error) {
   const std::string why = why_not(exp, error);
-  if (starting()) Exports::end_start(why);
+  // The file was looked at before: what is wrong now may pass.
+  if (starting()) Exports::end_start(why, kExitFailed);
   return refuse(exp, err_type, why);
 }
 

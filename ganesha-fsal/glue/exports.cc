@@ -11,6 +11,7 @@
 #include "ganesha-fsal/glue/log.h"
 #include "ganesha-fsal/glue/module.h"
 #include "ganesha-fsal/glue/server_options.h"
+#include "ganesha-fsal/glue/start_check.h"
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
 
 namespace weft::mds {
@@ -22,19 +23,19 @@ constexpr std::chrono::seconds kLongestLogLine{3};
 thread_local bool may_end_here = false;
 
 // With one last line in the log, which may be on a disk that does not answer.
-[[noreturn]] void end(const std::function<void()>& log) {
-  std::thread([] {
+[[noreturn]] void end(int status, const std::function<void()>& log) {
+  std::thread([status] {
     std::this_thread::sleep_for(kLongestLogLine);
-    ::_exit(EXIT_FAILURE);
+    ::_exit(status);
   }).detach();
   log();
-  ::_exit(EXIT_FAILURE);
+  ::_exit(status);
 }
 
 // Nothing can be promised any more, and nothing that was is lost: whoever supervises us starts us
 // again. Clients wait for that as for any restart; answers would be errors at applications.
 [[noreturn]] void end_without_store(const Error& error) {
-  end([&error] {
+  end(kExitFailed, [&error] {
     spdlog::critical("event=metadata_store_failed error=\"{}\": ganesha.nfsd ends",
                      error.describe());
   });
@@ -150,8 +151,8 @@ void Exports::close(ServedStore* store) {
   closers_.emplace_back(end);
 }
 
-void Exports::end_start(const std::string& why) {
-  end([&why] { LogCrit(COMPONENT_CONFIG, "%s", why.c_str()); });
+void Exports::end_start(const std::string& why, int status) {
+  end(status, [&why] { LogCrit(COMPONENT_CONFIG, "%s", why.c_str()); });
 }
 
 void Exports::wait_closed() {

@@ -40,7 +40,7 @@ class Exports {
   // is wrong, or contradicts the export that opened it first.
   [[nodiscard]] Result<std::shared_ptr<ServedStore>> open(const weft_options& options);
   // Ends the process while ganesha.nfsd starts: an export cannot be made. The line goes to its log.
-  [[noreturn]] static void end_start(const std::string& why);
+  [[noreturn]] static void end_start(const std::string& why, int status);
   // Waits for those that are being closed. Before the library is unloaded.
   void wait_closed();
 

@@ -10,6 +10,7 @@
 #include "ganesha-fsal/glue/log.h"
 #include "ganesha-fsal/glue/object_ops.h"
 #include "ganesha-fsal/glue/recaller.h"
+#include "ganesha-fsal/glue/start_check.h"
 #include "rpc/base/service_manager.h"
 
 namespace weft::mds {
@@ -56,6 +57,7 @@ void tell_when_ready() {
 
 fsal_status_t init_config(fsal_module* self, config_file_t /*config*/,
                           config_error_type* /*err_type*/) {
+  if (!check_before_start()) return fsalstat(ERR_FSAL_INVAL, EINVAL);
   display_fsinfo(self);
   // Without NFSv3 there are no NLM clients. Ganesha would wait for them all the same: a server that
   // nobody has ever used would be in grace for its whole length.

@@ -96,7 +96,7 @@ Result<layout::NetAddress> resolve_address(std::string_view text) {
   if (const int error = ::getaddrinfo(named->name.c_str(), nullptr, &wanted, &list); error != 0) {
     const std::string why =
         error == EAI_SYSTEM ? std::generic_category().message(errno) : ::gai_strerror(error);
-    return fail(Errc::kInvalid, fmt::format("'{}' cannot be looked up here: {}", text, why));
+    return fail(Errc::kUnreachable, fmt::format("'{}' cannot be looked up here: {}", text, why));
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, &::freeaddrinfo);
   for (const addrinfo* found = list; found != nullptr; found = found->ai_next) {

@@ -18,8 +18,8 @@ namespace weft::rpc::peer {
 // Whether it has the form of "192.0.2.1:2051", "[2001:db8::1]:2051" or "name:2051"; asks nobody.
 [[nodiscard]] Result<> check_address(std::string_view text);
 
-// kInvalid, with one line that names the address, when it has no such form, or there is no such
-// name here, or its address is of no use.
+// With one line that names the address: kInvalid when it has no such form, or its address is of no
+// use; kUnreachable when the resolver does not know the name, which may pass.
 [[nodiscard]] Result<layout::NetAddress> resolve_address(std::string_view text);
 
 }  // namespace weft::rpc::peer

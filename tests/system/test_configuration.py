@@ -58,11 +58,13 @@ class Mds:
         return (self.run.folder / "ganesha.log").read_text()
 
     def check(self, process: Process, expected: str) -> None:
-        """It ended, and its last line says why."""
+        """It ended before it began anything, and its last line says why."""
         wait_until(lambda: not process.alive, 20, "ganesha.nfsd to end")
-        assert process.status == 1
+        assert process.status == 2
         assert self.log().rstrip().splitlines()[-1].endswith(expected), self.log()[-2000:]
-        assert "NFS SERVER INITIALIZED" not in self.log()
+        for begun in ("event=control_listening", "event=server_started", "NFS SERVER INITIALIZED"):
+            assert begun not in self.log()
+        assert not (self.mds.folder / "metadata").exists()
 
     def check_config(self):
         return subprocess.run([str(paths.weft_command()), "check-config", str(self.conf)],
@@ -83,10 +85,10 @@ def test_a_good_one_starts(mds):
 
 def test_ganesha_itself_refuses_what_it_does_not_know(mds):
     core = config.ganesha_core(mds.mds, pnfs=True)
-    process = mds.start(core=core.replace("Lease_Lifetime", "Lease_Lifetyme"))
+    process = mds.start(core=core + "LOG { Default_Log_Levl = INFO; }\n")
     wait_until(lambda: not process.alive, 30, "ganesha.nfsd to end")
     assert process.status == 2
-    assert "Unknown parameter (Lease_Lifetyme)" in mds.log()
+    assert "Unknown parameter (Default_Log_Levl)" in mds.log()
 
 
 def test_a_service_manager_hears_when_it_serves(mds, run):
@@ -128,6 +130,23 @@ def test_a_wrong_option(mds, line, expected):
     assert (done.returncode, done.stderr) == (2, f"weft: {expected}\n")
 
 
+@pytest.mark.parametrize(("said", "instead", "expected"), [
+    ("PNFS_MDS = true", "PNFS_MDS = false",
+     "PNFS_MDS = false: must be true for FSAL WEFT; PNFS = false in its block is for an export "
+     "without layouts"),
+    ("Lease_Lifetime", "Lease_Lifetyme",
+     "NFSv4 has no parameter Lease_Lifetyme; the nearest there is: Lease_Lifetime"),
+    ("NFSv4 {", "NFSv44 {", "Ganesha has no block NFSv44; the nearest there is: NFSv4"),
+])
+def test_what_stands_around_the_export(mds, said, instead, expected):
+    core = config.ganesha_core(mds.mds, pnfs=True)
+    assert said in core
+    process = mds.start(core=core.replace(said, instead))
+    mds.check(process, f"{mds.line_of(instead)}: {expected}")
+    done = mds.check_config()
+    assert (done.returncode, done.stderr.endswith(f": {expected}\n")) == (2, True), done.stderr
+
+
 def test_addresses_by_name(mds):
     """They are looked up at the start, in one line if nobody knows them."""
     hosts = mds.run.make_folder("names") / "hosts"
@@ -140,7 +159,7 @@ def test_addresses_by_name(mds):
                 "here: ")
     assert expected in mds.log().rstrip().splitlines()[-1]
     done = mds.check_config()
-    assert done.returncode == 2 and done.stderr.startswith(f"weft: {expected}")
+    assert done.returncode == 1 and done.stderr.startswith(f"weft: {expected}")
 
     def restart(name: str):
         (mds.run.folder / "ganesha.log").unlink()
@@ -168,6 +187,17 @@ def test_a_key_file_that_others_may_read(mds):
     mds.check(process, f"{mds.line_of('Key_File')}: Key_File: {mds.key} must be readable by its "
               "owner only (chmod 600)")
     assert mds.check_config().returncode == 2
+
+
+def test_the_port_of_nfs_that_somebody_has(run, mds):
+    holder = Process(run, "holder",
+                     [sys.executable, "-c", LISTEN.format(mds.node.address, config.NFS_PORT)],
+                     mds.node)
+    holder.start()
+    holder.wait_port(config.NFS_PORT)
+    mds.check(mds.start(), f"NFS_Port {config.NFS_PORT} is taken: ss -ltnp 'sport = "
+              f":{config.NFS_PORT}' says by what; stop that, or set another NFS_Port in "
+              "NFS_CORE_PARAM")
 
 
 @pytest.mark.parametrize("option", ["Control_Address", "Metrics_Address", "Status_Address"])

@@ -130,7 +130,10 @@ int check_config_command(const Settings& settings, const std::string& path) {
     return say_good(settings, path);
   }
   const auto checked = mds::check_conf_file(path);
-  if (!checked) return complain(checked.error().text);
+  if (!checked) {
+    const int failed = complain(checked.error().text);
+    return checked.error() == Errc::kUnreachable ? kExitBad : failed;
+  }
   // What these bring is not looked at (conf_reader.h).
   if (checked->exports == 0 && !has_line(path, {"%dir", "%url"})) {
     return complain(path + ": has no EXPORT with FSAL { Name = WEFT; }");

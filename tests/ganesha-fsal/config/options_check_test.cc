@@ -14,7 +14,7 @@ constexpr std::string_view kGood = R"(Metadata_Path = "/var/lib/weft/mds"; Key_F
 
 std::string export_of(std::string_view options) {
   return "EXPORT {\n  Path = \"/\";\n  FSAL {\n    Name = WEFT;\n" + std::string(options) +
-         "\n  }\n}\n";
+         "\n  }\n}\nNFSv4 { PNFS_MDS = true; }\n";
 }
 
 Result<CheckedConf> check(const std::string& text) {
@@ -135,10 +135,66 @@ TEST_CASE("what every export needs") {
 }
 
 TEST_CASE("other FSALs' blocks are theirs, and one below another's is ours") {
-  CHECK(check("EXPORT { FSAL { Name = VFS; Copys = 1; } } NFSv4 { What = 1; }")->exports == 0);
+  CHECK(check("EXPORT { FSAL { Name = VFS; Copys = 1; } } LOG { What = 1; }")->exports == 0);
   const auto below = check("EXPORT { FSAL { Name = NULL; FSAL { Name = WEFT; Copys = 1; } } }");
   CHECK_FALSE(below);
   CHECK_FALSE(check("WEFT { Copies = 2; }"));
+}
+
+// Of an export that is good, and this besides, from the 9th line on.
+std::string error_beside(std::string_view text) {
+  const auto checked = check(export_of(kGood) + std::string(text));
+  return checked ? "" : checked.error().text;
+}
+
+TEST_CASE("what Ganesha would pass over is refused, with the nearest there is") {
+  CHECK(check("EXPROT { FSAL { Name = WEFT; } }").error().text ==
+        "g.conf:1: Ganesha has no block EXPROT; the nearest there is: EXPORT");
+  CHECK(error_beside("NFSv44 { }") ==
+        "g.conf:9: Ganesha has no block NFSv44; the nearest there is: NFSv4");
+  CHECK(error_beside("PNFS_MSD { }").starts_with("g.conf:9: Ganesha has no block PNFS_MSD;"));
+  CHECK(error_beside("NFSv4 { PNFS_MSD = true; }") ==
+        "g.conf:9: NFSv4 has no parameter PNFS_MSD; the nearest there is: PNFS_MDS");
+  CHECK(error_beside("EXPORT { Psuedo = \"/weft\"; }") ==
+        "g.conf:9: EXPORT has no parameter Psuedo; the nearest there is: Pseudo");
+  CHECK(error_beside("EXPORT { Squash = rot_squash; }") ==
+        "g.conf:9: Squash = rot_squash: is no word that it takes; the nearest there is: "
+        "Root_Squash");
+  CHECK(error_beside("EXPORT { SecType = sys, krb; }").starts_with("g.conf:9: SecType = krb: "));
+  CHECK(error_beside("EXPORT { Access_Type = RW, RO; }") ==
+        "g.conf:9: Access_Type takes one value");
+  CHECK(error_beside("EXPORT {\n CLIENT { Client = 192.0.2.10; } }") ==
+        "g.conf:10: CLIENT has no parameter Client; the nearest there is: Clients");
+  CHECK(error_beside("EXPORT { CLIENTS { } }") == "g.conf:9: EXPORT has no block CLIENTS");
+  CHECK(error_beside("NFS_CORE_PARAM { Enable_NLM = never; }") ==
+        "g.conf:9: Enable_NLM = never: must be true or false");
+  CHECK(error_beside("Copies = 2;") == "g.conf:9: Copies stands in no block");
+  CHECK(error_beside("nfs_core_param { protocols = 4; BIND_ADDR = 192.0.2.1; }") == "");
+}
+
+TEST_CASE("FSAL WEFT stands in an EXPORT only") {
+  const std::string ours = "FSAL { Name = WEFT; }";
+  CHECK(check("LOG { " + ours + " }").error().text ==
+        "g.conf:1: FSAL WEFT stands in an EXPORT, not in LOG");
+  CHECK(check("DS { FSAL { Name = NULL; " + ours + " } }").error().text ==
+        "g.conf:1: FSAL WEFT stands in an EXPORT, not in DS");
+  CHECK(check(ours).error().text.starts_with("g.conf:1: options of FSAL WEFT stand in an EXPORT"));
+}
+
+TEST_CASE("without PNFS_MDS no client would hear of layouts") {
+  const std::string whole = export_of(kGood);
+  const std::string alone = whole.substr(0, whole.find("NFSv4"));
+  const auto of = [&](std::string_view more) {
+    const auto checked = check(alone + std::string(more));
+    return checked ? "" : checked.error().text;
+  };
+  CHECK(of("") == "g.conf:1: PNFS_MDS = true is not set: there is no NFSv4 block");
+  CHECK(of("NFSv4 { }") == "g.conf:8: PNFS_MDS = true is not set, in the NFSv4 block");
+  CHECK(of("NFSv4 {\n PNFS_MDS = false; }") ==
+        "g.conf:9: PNFS_MDS = false: must be true for FSAL WEFT; PNFS = false in its block is for "
+        "an export without layouts");
+  CHECK(of("nfsv4 { pnfs_mds = Yes; }") == "");
+  CHECK(check("EXPORT { FSAL { Name = VFS; } }"));
 }
 
 TEST_CASE("a key file is looked into") {

@@ -155,7 +155,7 @@ class Cluster:
                                 port=self.options.mds_port)
 
     def _mds_text(self) -> str:
-        return (config.ganesha_core(self._mds_config(), self.options.pnfs) +
+        return (config.ganesha_core(self._mds_config(), pnfs=True) +
                 config.weft_exports(self))
 
     def reload_exports(self, exports: list[config.Export]) -> None:

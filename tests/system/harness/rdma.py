@@ -38,7 +38,7 @@ class RdmaMetadataServer:
                                 key_file=f"{FOLDER}/cluster.key",
                                 exports=[config.Export(1, self.path)],
                                 admin_socket=f"{FOLDER}/admin.sock")
-        text = (config.ganesha_core(config.MdsConfig(FOLDER), options.pnfs) +
+        text = (config.ganesha_core(config.MdsConfig(FOLDER), pnfs=True) +
                 config.weft_exports(there))
         prepare(machine, self, "ganesha.conf", text)
         libraries = [*(paths.ganesha_prefix() / "lib" / "ganesha").glob("*.so"),
