@@ -16,11 +16,13 @@ def shown() -> list[tuple[str, str]]:
         text = (DOCS / "man" / f"{page}.scd").read_text().split("# EXAMPLE")[1]
         kind = "ganesha.conf" if page == "fsal-weft.8" else page[:-2]
         found.append((kind, text.split("```\n")[1]))
-    return found
+    example = paths.REPOSITORY / "dist" / "examples" / "ganesha.conf"
+    return [*found, (example.name, example.read_text())]
 
 
 def test_there_are_some():
-    assert [name for name, _ in shown()] == ["ganesha.conf", "weft-ds.toml", "weft-target.toml"]
+    assert [name for name, _ in shown()] == ["ganesha.conf", "weft-ds.toml", "weft-target.toml",
+                                          "ganesha.conf"]
     assert "cat > /etc/weft/" not in (DOCS / "installing.md").read_text()  # weft init writes them
 
 

@@ -64,6 +64,7 @@ NFS_CORE_PARAM {{
   Enable_UDP = false;
   Enable_NLM = false;
   Enable_RQUOTA = false;
+  # The service has no capability, so it does not have the one that this takes.
   allow_set_io_flusher_fail = true;
 }}
 NFS_KRB5 {{ Active_krb5 = false; }}
@@ -73,7 +74,8 @@ NFSv4 {{
   RecoveryRoot = "{0}/recovery";
   Only_Numeric_Owners = true;
 }}
-# So many names of a directory, times 128, are kept besides those that were listed.
+# So many names of a directory, times 128, are kept besides those that were listed. Without it the
+# metadata store is asked for most names of a directory of more than 128 files.
 MDCACHE {{ Detached_Mult = 64; }}
 EXPORT {{
   Export_Id = 1;
@@ -88,9 +90,11 @@ EXPORT {{
 {1}  FSAL {{
     Name = WEFT;
     Metadata_Path = "{0}/mds";
+    # An address of this machine that data servers reach.
     Control_Address = "{2}";
     Key_File = "{3}";
     Admin_Socket = "{4}/mds.sock";
+    # In as many failure domains; of one copy nothing is left when its disk is lost.
     Copies = {5};
   }}
 }}

@@ -1,6 +1,8 @@
 #include "tools/weft/setup/setup_texts.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <fstream>
+#include <sstream>
 
 #include "ganesha-fsal/config/options_check.h"
 
@@ -12,6 +14,14 @@ mds::ConfBlock parsed(const std::string& text) {
              text, "g.conf",
              [](const std::string&) -> Result<std::string> { return fail(Errc::kNotFound); })
       .value();
+}
+
+// Of a file of the repository.
+std::string text_of(const std::string& file) {
+  std::ifstream stream(std::string(WEFT_REPOSITORY) + "/" + file);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
 }
 
 }  // namespace
@@ -32,6 +42,15 @@ TEST_CASE("the configuration that init writes is good, and says what was asked f
       CHECK((text.find("no_root_squash") != std::string::npos) == (*admin != '\0'));
     }
   }
+}
+
+TEST_CASE("the example and the manual page show what init writes", "[setup]") {
+  const MdsPlan plan{
+      .address = layout::make_address("192.0.2.1", 0).value(), .copies = 2, .admin = "192.0.2.10"};
+  const std::string written = ganesha_conf({}, plan);
+  const std::string blocks = written.substr(written.find("NFS_CORE_PARAM {"));
+  CHECK(text_of("dist/examples/ganesha.conf").ends_with("\n" + blocks));
+  CHECK(text_of("docs/man/fsal-weft.8.scd").contains("\n# EXAMPLE\n\n```\n" + blocks + "```\n"));
 }
 
 TEST_CASE("with a prefix every path is below it", "[setup]") {
