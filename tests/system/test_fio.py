@@ -10,7 +10,7 @@ pytestmark = pytest.mark.any_store
 FIO = """
 set -e
 cd {folder}
-common="--name=v --filename=f --size={mib}M --bs={bs} --direct={direct} --ioengine=psync
+common="--name=v --filename=f --size={mib}M --bs={bs} --direct={direct} --ioengine={engine}
   --verify=crc32c --verify_fatal=1 --verify_state_save=0
   --random_generator=tausworthe64 --randseed=7 --minimal"
 fio $common --rw={rw} --do_verify=0 --end_fsync=1 > /tmp/fio.log || {{ cat /tmp/fio.log; exit 1; }}
@@ -23,9 +23,14 @@ LONG = [each for each in itertools.product(["write", "randwrite"],
                                            ["4k", "16k", "64k", "256k", "1M", "4M"], [0, 1])]
 
 
+def fio(folder, rw, bs, direct, mib, engine="psync") -> str:
+    """Writes a file and reads it back."""
+    return FIO.format(folder=folder, rw=rw, bs=bs, direct=direct, mib=mib, engine=engine)
+
+
 def verify(cluster, client, folder, rw, bs, direct, mib, timeout_s):
     with through_data_servers(cluster, written=mib * MIB, read=mib * MIB):
-        client.run(FIO.format(folder=folder, rw=rw, bs=bs, direct=direct, mib=mib), timeout_s)
+        client.run(fio(folder, rw, bs, direct, mib), timeout_s)
 
 
 @pytest.mark.parametrize("rw,bs,direct", QUICK)

@@ -11,7 +11,7 @@ from harness.machines import need_kind
 from harness.network import Network
 from harness.rdma import RdmaDataServer, start_machines
 from harness.run import Run, wait_until
-from test_fio import FIO
+from test_fio import fio
 
 pytestmark = pytest.mark.alone  # RDMA by software takes the processors that its machines wait for
 
@@ -97,15 +97,21 @@ def system():
         yield System(run, "uml612").by_rdma()
 
 
-@pytest.mark.parametrize(("how", "block", "direct"), [
-    ("randwrite", "4k", 0), ("randwrite", "4k", 1), ("write", "64k", 1), ("randwrite", "1M", 1),
-    ("write", "4M", 0)])
-def test_verified_by_rdma(system, how, block, direct):
-    mib = 1 if block == "4k" else 8
+@pytest.mark.parametrize(("how", "block", "direct", "engine"), [
+    ("randwrite", "4k", 0, "psync"), ("write", "4k", 0, "psync"), ("randwrite", "4k", 1, "psync"),
+    ("write", "64k", 1, "psync"), ("randwrite", "1M", 1, "psync"), ("write", "4M", 0, "psync"),
+    ("write", "4M", 1, "psync"), ("randwrite", "4M", 1, "psync"), ("randwrite", "4k", 0, "mmap"),
+    ("write", "64k", 0, "mmap")])
+def test_verified_by_rdma(system, how, block, direct, engine):
+    """All of it goes to the data server, by RDMA, and comes back so."""
+    size = (1 if block == "4k" else 8) * MIB
     before = system.ds.moved()
-    system.client.run(FIO.format(folder="/mnt/nfs", rw=how, bs=block, direct=direct, mib=mib),
-                      timeout_s=SLOW_S)
-    assert system.ds.moved()[0] - before[0] >= mib * MIB
+    with through_data_servers(system.cluster, written=size, read=size):
+        system.client.run(fio("/mnt/nfs", how, block, direct, size // MIB, engine),
+                          timeout_s=SLOW_S)
+    came, went = (now - then for now, then in zip(system.ds.moved(), before))
+    assert came >= size
+    assert went >= size
 
 
 def test_what_one_writes_by_rdma_the_other_reads_by_tcp(system):
