@@ -42,6 +42,9 @@ class Pair:
         wait_until(lambda: self.current(name), SLOW_S, f"both copies of {name}", 0.5)
         return self.to_partners()[1] - before
 
+    def stale_objects(self) -> int:
+        return weft(self.cluster, "status")["stale_objects"]
+
     def current(self, name: str) -> bool:
         layout = weft(self.cluster, "layout", "show", f"{self.cluster.path}/{name}")
         return all(copy["state"] == "current"
@@ -81,3 +84,27 @@ def test_copies_go_by_rdma_while_it_gets_through(run):
     # Each server tries it every 30 s, by itself; either may be the one that writes at the other.
     wait_until(lambda: pair.write("by-rdma-again") >= SIZE, SLOW_S, "all bytes by RDMA again", 2)
     pair.wait_said("rdma")
+
+
+@pytest.mark.faults
+def test_what_a_server_missed_comes_by_rdma(run):
+    need_kind("uml612")
+    pair = Pair(run, "uml612")
+    away, stays = pair.servers
+    pair.write("missed")
+
+    def came_by_rdma() -> bool:
+        """It reads at its partner what it missed: by TCP if the first connection takes longer than
+        RDMA is waited for."""
+        away.stop("KILL")
+        pair.client.run(f"head -c {SIZE} /dev/urandom > /tmp/missed\n"
+                        "dd if=/tmp/missed of=/mnt/nfs/missed bs=1M conv=notrunc,fsync",
+                        timeout_s=SLOW_S)
+        assert pair.stale_objects() > 0
+        away.start()
+        away.wait_told(rdma=True)
+        wait_until(lambda: pair.stale_objects() == 0, SLOW_S, "the copies to be current", 0.5)
+        assert away.checksums() == stays.checksums() != {}
+        return away.from_partners() >= SIZE
+    wait_until(came_by_rdma, SLOW_S, "all that was missed to come by RDMA", 1)
+    pair.client.run("weft-drop-caches && cmp /tmp/missed /mnt/nfs/missed", timeout_s=SLOW_S)

@@ -20,7 +20,18 @@ from .run import Run, wait_until
 FOLDER = "/run/ds"  # in the machine's memory
 METRICS = f"127.0.0.1:{config.METRICS_PORT}"
 START_S = 240  # machines are emulated
+SLOW_S = 300
 RDMA_PORT = 4791  # of UDP, where RoCE's packets go
+
+# What a data server's store has, in its machine.
+CHECKSUMS = f"""
+import glob, hashlib, json, os
+def checksum(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read().rstrip(bytes(1))).hexdigest()
+print(json.dumps({{os.path.basename(path): checksum(path)
+                  for path in glob.glob("{FOLDER}/store/objects/*/*")}}))
+"""
 
 
 class RdmaMetadataServer:
@@ -75,7 +86,8 @@ class RdmaDataServer:
     """It has no device until machine.add_device()."""
 
     def __init__(self, run: Run, cluster: Cluster | RdmaMetadataServer, machine: WithRdma,
-                 number: int = 1, store_lines: str = ""):
+                 number: int = 1, store_lines: str = "", by_rdma: list[str] | None = None):
+        """by_rdma: where it listens so, if that is not the machine's address."""
         self.run, self.cluster, self.machine = run, cluster, machine
         self.name = f"ds{number}"
         self.address = machine.node.address
@@ -84,7 +96,8 @@ class RdmaDataServer:
         lines = (f'name = "{self.name}"\nfailure_domain = "{self.name}"\n'
                  f'metrics = "{METRICS}"\nmemory_limit = "64 MiB"\n')
         text = config.lone_data_server(
-            FOLDER, [f"{self.address}:{config.NFS_PORT}", f"rdma://{self.address}"],
+            FOLDER, [f"{self.address}:{config.NFS_PORT}",
+                     *(f"rdma://{at}" for at in by_rdma or [self.address])],
             f"{cluster.address}:{config.CONTROL_PORT}", lines, store_lines)
         prepare(machine, cluster, "ds.toml", text)
 
@@ -94,8 +107,11 @@ class RdmaDataServer:
         self.wait_told(None)
 
     def stop(self, signal: str = "TERM") -> None:
-        self.machine.run(f"pkill -{signal} -f '^{self.program} --config {FOLDER}'", root=True)
+        self.signal(signal)
         self.job.wait(60, check=False)
+
+    def signal(self, signal: str) -> None:
+        self.machine.run(f"pkill -{signal} -f '^{self.program} --config {FOLDER}'", root=True)
 
     def told(self) -> list[str] | None:
         """The addresses that the metadata server knows while it counts this server as up."""
@@ -133,6 +149,13 @@ class RdmaDataServer:
         return (int(now['weft_ds_partner_rdma_connections']),
                 int(now['weft_ds_partner_rdma_bytes_total{direction="out"}']))
 
+    def from_partners(self) -> int:
+        """Bytes that it read at them by RDMA."""
+        return int(self.metrics()['weft_ds_partner_rdma_bytes_total{direction="in"}'])
+
+    def checksums(self) -> dict[str, str]:
+        """Object id to SHA-256. Zeros at an object's end do not count: a hole there is no byte."""
+        return json.loads(self.machine.python(CHECKSUMS, SLOW_S, root=True).output)
 
     def to_target(self) -> tuple[int, int, int]:
         """Connections to its target by RDMA, and bytes that came and went by them."""
@@ -167,7 +190,7 @@ def write_and_compare(client: Client, name: str, size: int) -> None:
     client.run(f"set -e\ncd /mnt/nfs\n"
                f"head -c {size} /dev/urandom > /tmp/{name}\n"
                f"cp /tmp/{name} {name}\nsync {name}\nweft-drop-caches\n"
-               f"cmp /tmp/{name} {name}\nrm /tmp/{name}", timeout_s=300)
+               f"cmp /tmp/{name} {name}\nrm /tmp/{name}", timeout_s=SLOW_S)
 
 
 def prepare(machine: WithRdma, cluster: Cluster | RdmaMetadataServer, name: str,
@@ -188,5 +211,6 @@ def rdma_metrics(machine: WithRdma) -> dict[str, float]:
     return json.loads(machine.python(script, 90, root=True).output)
 
 
-def start_machines(run: Run, network: Network, kind: str, count: int) -> list[WithRdma]:
-    return start_clients(run, network, [kind] * count, memory_mib=1024)
+def start_machines(run: Run, network: Network, kind: str, count: int,
+                   links: int = 1) -> list[WithRdma]:
+    return start_clients(run, network, [kind] * count, links=links, memory_mib=1024)

@@ -1,0 +1,81 @@
+"""Two data servers that have RDMA, two copies, and a client that comes by it: one server dies, the
+other hangs, and they come back, under a load that knows what has to be there."""
+
+import pytest
+from harness import paths
+from harness.cluster import Cluster, Options
+from harness.counters import weft
+from harness.machines import need_kind
+from harness.network import Network
+from harness.rdma import RdmaDataServer, start_machines
+from harness.run import Run, wait_until
+from harness.verified_load import VerifiedLoad
+
+pytestmark = [pytest.mark.alone,  # RDMA by software takes the processors that its machines wait for
+              pytest.mark.faults]
+
+SLOW_S = 300  # machines are emulated
+UNDER_WAY_S = 4  # of load, around each thing that happens to a server
+
+
+class Pair:
+    """Each server in a machine of its own, and the client in a third; all three have devices."""
+
+    def __init__(self, run: Run):
+        network = Network(run)
+        self.cluster = Cluster(run, network,
+                               Options(data_servers=0, extra={"Copies": "2", "Inline": "0"}))
+        *homes, self.client = start_machines(run, network, "uml612", 3)
+        self.servers = []
+        for number, machine in enumerate(homes, 1):
+            machine.add_device()
+            self.servers.append(RdmaDataServer(run, self.cluster, machine, number))
+            self.servers[-1].start()
+        self.wait_told()
+        self.client.add_device()
+        self.client.mount(self.cluster.address, self.cluster.path, timeout_s=SLOW_S)
+
+    def wait_told(self) -> None:
+        for server in self.servers:
+            server.wait_told(rdma=True)
+
+    def moved(self) -> tuple[int, int]:
+        came, went = zip(*(server.moved() for server in self.servers))
+        return sum(came), sum(went)
+
+    def wait_equal(self) -> None:
+        """Until no copy is stale, and the objects at the two servers are the same."""
+        wait_until(lambda: weft(self.cluster, "status")["stale_objects"] == 0, SLOW_S,
+                   "all copies to be current", 0.5)
+
+        def equal() -> bool:
+            one, other = (server.checksums() for server in self.servers)
+            return bool(one) and one == other
+        wait_until(equal, SLOW_S, "the copies to be equal", 2)
+
+
+def test_a_server_dies_and_hangs_while_the_client_writes_and_reads(run):
+    need_kind("uml612")
+    pair = Pair(run)
+    load = VerifiedLoad(pair.client, 17)
+    load.run_on(UNDER_WAY_S)
+    came, went = pair.moved()
+    assert came > 0 and went > 0
+
+    victim, other = pair.servers
+    victim.stop("KILL")
+    load.run_on(UNDER_WAY_S)
+    victim.start()
+    pair.wait_told()
+    load.run_on(UNDER_WAY_S)
+
+    other.signal("STOP")
+    load.run_on(2 * UNDER_WAY_S)
+    other.signal("CONT")
+    pair.wait_told()
+    load.run_on(UNDER_WAY_S)
+    load.end()
+    pair.wait_equal()
+    pair.client.install(paths.weft_command())
+    wait_until(lambda: pair.client.run("weft verify /mnt/nfs", SLOW_S, check=False).status == 0,
+               SLOW_S, "the client to go by data servers alone", 2)
