@@ -4,10 +4,11 @@ IPv6, and one in none is served through the metadata server, which says why."""
 import json
 
 import pytest
+from harness import paths
 from harness.client import start_clients
 from harness.cluster import Cluster, Options
 from harness.config import NFS_PORT
-from harness.counters import MIB, snapshot, weft
+from harness.counters import MIB, snapshot, through_data_servers, weft
 from harness.run import sh, wait_until
 
 SIX = "fd88:0:0:1"
@@ -22,9 +23,10 @@ def addresses_of(number: int) -> dict[str, str]:
             "other": f"{OTHER}.{host}:{NFS_PORT}"}
 
 
-def tables(number: int, clients: dict[str, list[str]]) -> str:
+def tables(number: int, clients: dict[str, list[str]], more_addresses: list[str]) -> str:
     at = addresses_of(number)
-    return "".join(f'[[network]]\nname = "{name}"\naddresses = ["{at[name]}"]\n'
+    return "".join(f'[[network]]\nname = "{name}"\n'
+                   f"addresses = {json.dumps([at[one] for one in [name, *more_addresses]])}\n"
                    f"clients = {json.dumps(ranges)}\n" for name, ranges in clients.items())
 
 
@@ -47,8 +49,10 @@ class InNetworks:
         sh("ip", "-n", node.namespace, "addr", "add", f"{OTHER}.{host}/24", "dev", "e0")
         sh("ip", "-n", node.namespace, "addr", "add", f"{SIX}::{host}/64", "dev", "e0", "nodad")
 
-    def use(self, clients: dict[str, list[str]], more: dict[int, dict] | None = None) -> None:
-        """The data servers start anew with these networks; some with more."""
+    def use(self, clients: dict[str, list[str]], more: dict[int, dict] | None = None,
+            more_addresses: list[str] | None = None) -> None:
+        """The data servers start anew with these networks; some with more. Each network has the
+        addresses of these, too."""
         for number, server in enumerate(self.cluster.ds, 1):
             file = server.store.parent / "weft-ds.toml"
             text = file.read_text().split("[[network]]")[0]
@@ -59,7 +63,7 @@ class InNetworks:
             text = text.replace("\n[store]", f'\nadvertise = ["{addresses_of(number)["near"]}"]\n'
                                              "\n[store]", 1)
             own = {**clients, **(more or {}).get(number, {})}
-            file.write_text(text + "\n" + tables(number, own))
+            file.write_text(text + "\n" + tables(number, own, more_addresses or []))
             server.process.stop()
             server.process.start()
         self.cluster.wait_up()
@@ -99,6 +103,17 @@ def keep_connections(client) -> None:
     client.wait_event("open")
 
 
+def verify_says_no(client) -> None:
+    """Without the metadata server's socket it knows that layouts are refused, and not why: it says
+    where to ask."""
+    client.install(paths.weft_command())
+    done = client.run("weft verify /mnt/nfs --size 1MiB --output json", check=False)
+    assert done.status == 1, done.output
+    found = json.loads(done.output[done.output.index("{"):])
+    assert found["pnfs"] == "no" and found["layoutget_errors"] > 0, found
+    assert "weft clients" in found["reasons"][0] and "network" in found["reasons"][0], found
+
+
 @pytest.mark.parametrize("layout", ["files", "flexfiles"])
 def test_each_client_is_told_its_own_network(run, network, layout):
     there = InNetworks(run, network, layout=layout)
@@ -126,6 +141,7 @@ def test_each_client_is_told_its_own_network(run, network, layout):
                for one in weft(there.cluster, "clients")["clients"]}
     clients[f"{OTHER}.103"].sort()
     assert clients == {"10.77.0.101": [], f"{SIX}::102": [], f"{OTHER}.103": ["ds1", "ds2"]}
+    verify_says_no(other)
     shown = weft(there.cluster, "layout", "show", "/export/four")["no_way"]
     assert len(shown) == 1 and shown[0]["client"].startswith(f"{OTHER}.103 ("), shown
     listed = weft(there.cluster, "ds", "list")
@@ -176,6 +192,20 @@ def test_the_narrowest_network_counts(run, network):
     told = there.connections(1)
     assert any(line.startswith(f"{OTHER}.11:") and f"{OTHER}.103" in line for line in told), told
     assert not any("10.77.0.103" in line for line in told), told
+
+
+def test_two_addresses_in_a_network_are_both_used(run, network):
+    """A client connects to each, without an option: they are one server's (session trunking)."""
+    there = InNetworks(run, network)
+    at = [addresses_of(number) for number in (1, 2)]
+    there.use({"near": NEAR}, more_addresses=["other"])
+    there.mount()
+    four, _, _ = there.clients
+    with through_data_servers(there.cluster, written=4 * MIB, read=4 * MIB):
+        write_and_read(four, "four")
+    keep_connections(four)
+    ends = {line.split()[0] for number in (1, 2) for line in there.connections(number)}
+    assert any({one["near"], one["other"]} <= ends for one in at), ends
 
 
 @pytest.mark.parametrize("layout", ["files", "flexfiles"])
