@@ -429,7 +429,8 @@ struct StatusReport {
   StoreReport store;
   InlineReport inlined;
   std::vector<RefusedReport> refused;
-  std::vector<std::string> warnings;  // one sentence each, for a person to read
+  std::vector<std::string> warnings;       // one sentence each, for a person to read
+  std::vector<std::string> warning_codes;  // of weft health, in the same order
 };
 template <class Io>
 void describe(Io& io, StatusReport& r) {
@@ -465,6 +466,7 @@ void describe(Io& io, StatusReport& r) {
   io("inline", r.inlined);
   io("refused", r.refused, cut_at(kShortList));
   io("warnings", r.warnings, cut_at(kShortList, kMaxReportText));
+  io("warning_codes", r.warning_codes, newer(cut_at(kShortList, kMaxReportText)));
 }
 
 // The metadata server and its data servers at one moment.

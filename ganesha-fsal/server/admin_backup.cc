@@ -3,6 +3,7 @@
 #include <charconv>
 #include <set>
 
+#include "ganesha-fsal/server/admin_reports.h"
 #include "rpc/control/messages.h"
 
 namespace weft::mds {
@@ -79,7 +80,7 @@ Result<FileId> file_of(MetadataServer& server, const std::string& text) {
   const auto parsed = std::from_chars(text.data(), end, id);
   if (parsed.ec == std::errc() && parsed.ptr == end) return id;
   const auto where = server.environment().find_path(text);
-  if (!where) return fail(Errc::kInvalid, text + " is in no export of WEFT");
+  if (!where) return in_no_export(server, text);
   auto top = server.names().path_of(where->root);
   if (!top) return pass(top);
   auto found = server.names().lookup_path(*top + where->path);

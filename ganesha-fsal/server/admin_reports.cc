@@ -218,7 +218,10 @@ StatusReport AdminReports::status() {
   for (const Refusals::Refusal& one : server_.cluster().refusals().recent()) {
     report.refused.push_back({one.address, one.name, one.why, one.times, since(one.last)});
   }
-  report.warnings = server_.warnings();
+  for (Warning& warning : server_.warnings()) {
+    report.warnings.push_back(std::move(warning.text));
+    report.warning_codes.push_back(std::move(warning.code));
+  }
   return report;
 }
 
@@ -390,6 +393,10 @@ void AdminReports::add_holders(FileReport& report) const {
   }
 }
 
+std::unexpected<Error> no_file(const std::string& path) {
+  return fail(Errc::kWrongType, path + " is no regular file");
+}
+
 void AdminReports::add_io(FileReport& report) const {
   for (const auto& [ds_id, io] : server_.data().reports().io_of(report.fileid)) {
     report.io.push_back({ds_id, stripe(ds_id).ds_name, io.reads, io.read_bytes, io.writes,
@@ -400,7 +407,7 @@ void AdminReports::add_io(FileReport& report) const {
 Result<AdminReports::Found> AdminReports::find(const std::string& path) const {
   // The part below the export's pseudo path is the path below the directory that it exports.
   auto where = environment().find_path(path);
-  if (!where) return fail(Errc::kInvalid, path + " is in no export of WEFT");
+  if (!where) return in_no_export(server_, path);
   auto top = server_.names().path_of(where->root);
   if (!top) return pass(top);
   auto attributes = server_.names().lookup_path(*top + where->path);
@@ -424,7 +431,12 @@ Result<FileReport> AdminReports::file(const std::string& path) {
   auto found = find(path);
   if (!found) return pass(found);
   const InodeAttributes& attributes = found->attributes;
-  if (attributes.type != FileType::kRegular) return fail(Errc::kWrongType, "no regular file");
+  if (attributes.type == FileType::kDirectory) {
+    return fail(Errc::kWrongType,
+                path + " is a directory, and layouts are of files: weft policy show " + path +
+                    " says what those made there get");
+  }
+  if (attributes.type != FileType::kRegular) return no_file(path);
   FileReport report;
   report.path = path;
   report.fileid = attributes.id;
@@ -469,9 +481,7 @@ Result<MaintenanceReport> AdminReports::scrub(const admin::Scrub& request) {
   if (request.path.empty()) return begin_scrub(server_, std::nullopt, request.only_tell);
   auto found = find(request.path);
   if (!found) return pass(found);
-  if (found->attributes.type != FileType::kRegular) {
-    return fail(Errc::kWrongType, "no regular file");
-  }
+  if (found->attributes.type != FileType::kRegular) return no_file(request.path);
   return begin_scrub(server_, found->attributes.id, request.only_tell);
 }
 
@@ -530,6 +540,15 @@ Result<PolicyReport> AdminReports::change_policy(const std::string& path, const 
 }
 
 }  // namespace
+
+std::unexpected<Error> in_no_export(const MetadataServer& server, const std::string& path) {
+  std::string all;
+  for (const ExportReport& one : server.environment().config().exports) {
+    all += (all.empty() ? "" : ", ") + one.path;
+  }
+  return fail(Errc::kInvalid, path + " is in no export of WEFT; there " +
+                                  (all.empty() ? "is none" : "are: " + all));
+}
 
 admin::Table make_admin_table(MetadataServer& server) {
   admin::Table table;

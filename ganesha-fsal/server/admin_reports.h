@@ -11,6 +11,10 @@ namespace weft::mds {
 
 class MetadataServer;
 
+// kInvalid, with the paths of the exports there are.
+[[nodiscard]] std::unexpected<Error> in_no_export(const MetadataServer& server,
+                                                  const std::string& path);
+
 // The server outlives it.
 [[nodiscard]] admin::Table make_admin_table(MetadataServer& server);
 

@@ -42,20 +42,22 @@ std::unexpected<Error> of_option(const char* option, const Error& error) {
 }
 
 // RFC 8881 section 8.4.2.1: a grace period is at least as long as a lease.
-std::vector<std::string> lease_warnings(std::chrono::seconds lease, std::chrono::seconds grace) {
-  std::vector<std::string> warnings;
+std::vector<Warning> lease_warnings(std::chrono::seconds lease, std::chrono::seconds grace) {
+  std::vector<Warning> warnings;
   if (lease < kLeastLease) {
-    warnings.push_back(
-        "Lease_Lifetime is " + std::to_string(lease.count()) +
-        " s: Linux renews a lease every 5 s at most, so clients that are idle lose it, and their "
-        "locks with it. Set " +
-        std::to_string(kLeastLease.count()) + " s or more.");
+    warnings.push_back({"LEASE_SHORT", "Lease_Lifetime is " + std::to_string(lease.count()) +
+                                           " s: Linux renews a lease every 5 s at most, so clients "
+                                           "that are idle lose it, and their "
+                                           "locks with it. Set " +
+                                           std::to_string(kLeastLease.count()) + " s or more."});
   }
   if (grace != std::chrono::seconds{0} && grace < lease) {
-    warnings.push_back("Grace_Period is " + std::to_string(grace.count()) +
-                       " s and shorter than Lease_Lifetime, " + std::to_string(lease.count()) +
-                       " s: clients that are idle when this server is restarted come too late to "
-                       "reclaim their locks.");
+    warnings.push_back(
+        {"GRACE_SHORT",
+         "Grace_Period is " + std::to_string(grace.count()) +
+             " s and shorter than Lease_Lifetime, " + std::to_string(lease.count()) +
+             " s: clients that are idle when this server is restarted come too late to "
+             "reclaim their locks."});
   }
   return warnings;
 }
@@ -82,8 +84,8 @@ Result<> MetadataServer::start_parts() {
   make_layouts();
   if (auto opened = data_->open(); !opened) return of_option("Metadata_Path", opened.error());
   repairs_ = std::make_unique<Repairs>(*this);
-  for (const std::string& warning : lease_warnings(environment_.lease, environment_.grace)) {
-    spdlog::warn("event=lease why=\"{}\"", warning);
+  for (const Warning& warning : lease_warnings(environment_.lease, environment_.grace)) {
+    spdlog::warn("event=lease why=\"{}\"", warning.text);
   }
   return start_admin();
 }
@@ -317,19 +319,24 @@ FsSpace MetadataServer::space(std::uint32_t copies) {
   return space;
 }
 
-std::vector<std::string> MetadataServer::warnings() const {
-  std::vector<std::string> warnings = placement_warnings();
-  std::ranges::move(namesakes(cluster_->registry().list()), std::back_inserter(warnings));
+std::vector<Warning> MetadataServer::warnings() const {
+  std::vector<Warning> warnings;
+  for (std::string& text : placement_warnings()) {
+    warnings.push_back({"PLACEMENT", std::move(text)});
+  }
+  for (std::string& text : namesakes(cluster_->registry().list())) {
+    warnings.push_back({"DS_NAMESAKES", std::move(text)});
+  }
   if (const int error = environment_.client_refused(); error != 0) {
     warnings.push_back(
-        "The last client that came was refused: it cannot be recorded below "
-        "Ganesha's RecoveryRoot: " +
-        std::generic_category().message(error) +
-        ". Those that are there go on; others can mount when it can be written.");
+        {"CLIENTS_REFUSED",
+         "The last client that came was refused: it cannot be recorded below "
+         "Ganesha's RecoveryRoot: " +
+             std::generic_category().message(error) +
+             ". Those that are there go on; others can mount when it can be written."});
   }
-  for (std::string& warning : lease_warnings(environment_.lease, environment_.grace)) {
-    warnings.push_back(std::move(warning));
-  }
+  std::ranges::move(lease_warnings(environment_.lease, environment_.grace),
+                    std::back_inserter(warnings));
   return warnings;
 }
 

@@ -54,6 +54,11 @@ struct FsSpace {
   std::uint64_t free_files = 0;
 };
 
+struct Warning {
+  std::string code;  // of `weft health`
+  std::string text;
+};
+
 class MetadataServer {
  public:
   // Serves data servers and administrators from then on. The error's text names the option that is
@@ -106,8 +111,8 @@ class MetadataServer {
   // How long it has been there, by the environment's clock.
   [[nodiscard]] Clock::duration uptime() const { return environment_.clock.now() - started_; }
   // What an administrator had better change, a sentence each: of the mirror groups that files are
-  // placed on, and of clients' leases.
-  [[nodiscard]] std::vector<std::string> warnings() const;
+  // placed on, of data servers that are not told apart, and of clients' leases.
+  [[nodiscard]] std::vector<Warning> warnings() const;
   [[nodiscard]] StoreHealth store_health() const { return store_.health(); }
 
   void count_layout_errors(std::uint64_t count) { layout_errors_ += count; }

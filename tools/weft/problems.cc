@@ -41,6 +41,11 @@ constexpr HealthCode kCodes[] = {
     {"RESTORED_DAMAGED", "files have lost bytes since the backup that was restored"},
     {"RESTORED_UNCHECKED", "files of the backup that was restored are still to be compared", true},
     {"PLACEMENT", "copies cannot be, or are not, in as many failure domains as they should"},
+    {"DS_NAMESAKES", "data servers have one name, or tell clients one address"},
+    {"CLIENTS_REFUSED", "new clients cannot be recorded, and are refused"},
+    {"LEASE_SHORT", "clients that are idle lose their leases"},
+    {"GRACE_SHORT", "clients that are idle when the server restarts come too late"},
+    {"WARNING", "something else, which the sentence says"},
 };
 
 void repair_problems(const DataServerReport& server, const std::string& name,
@@ -185,6 +190,14 @@ void refused_problems(const mds::SystemReport& system, std::vector<Problem>& out
   }
 }
 
+// Of a newer metadata server it may be one that is not known here; an older one tells none.
+std::string_view warning_code(const mds::StatusReport& status, std::size_t number) {
+  if (number >= status.warning_codes.size()) return "WARNING";
+  const auto* const found =
+      std::ranges::find(kCodes, status.warning_codes[number], &HealthCode::code);
+  return found == std::end(kCodes) ? "WARNING" : found->code;
+}
+
 }  // namespace
 
 std::span<const HealthCode> health_codes() { return kCodes; }
@@ -221,7 +234,9 @@ std::vector<Problem> health(const mds::SystemReport& system) {
   scrub_problems(status.scrub, out);
   stray_problems(status, out);
   restored_problems(status, out);
-  for (const std::string& warning : status.warnings) out.push_back({"PLACEMENT", warning});
+  for (std::size_t i = 0; i < status.warnings.size(); ++i) {
+    out.push_back({warning_code(status, i), status.warnings[i]});
+  }
   return out;
 }
 

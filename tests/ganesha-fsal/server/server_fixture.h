@@ -74,7 +74,8 @@ struct ServerTest : NamespaceCalls<Namespace*> {
             .recaller = recaller,
             .invalidate_attributes = [](FileId) {},
             .find_path = [this](std::string_view path) { return find_path(path); },
-            .copies = [this] { return copies; }};
+            .copies = [this] { return copies; },
+            .config = [] { return ConfigReport{.options = {}, .exports = {{1, "/export", {}}}}; }};
   }
   void start() {
     auto started = MetadataServer::start(options, environment(), store);

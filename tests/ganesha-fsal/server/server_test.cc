@@ -293,6 +293,18 @@ TEST_CASE_METHOD(Assembled, "server: status") {
   CHECK(status->warnings.empty());
 }
 
+TEST_CASE_METHOD(Assembled, "server: what a path lacks is said with what there is") {
+  const admin::Table reports = make_admin_table(*server);
+  const auto none = reports.ask(admin::GetFile{"/"});
+  REQUIRE_FALSE(none);
+  CHECK(none.error().text == "/ is in no export of WEFT; there are: /export");
+  const auto folder = reports.ask(admin::GetFile{"/export"});
+  REQUIRE_FALSE(folder);
+  CHECK(folder.error().text ==
+        "/export is a directory, and layouts are of files: weft policy show /export says what "
+        "those made there get");
+}
+
 TEST_CASE_METHOD(Assembled, "server: copies that cannot be apart are told before the first file") {
   const admin::Table reports = make_admin_table(*server);
   copies = {1};
@@ -301,6 +313,8 @@ TEST_CASE_METHOD(Assembled, "server: copies that cannot be apart are told before
   const auto warnings = reports.ask(admin::GetStatus{})->status.warnings;
   REQUIRE(warnings.size() == 2);
   CHECK(warnings[0] == "2 data servers cannot hold 3 copies.");
+  CHECK(reports.ask(admin::GetStatus{})->status.warning_codes ==
+        std::vector<std::string>{"PLACEMENT", "PLACEMENT"});
   CHECK(warnings[1].starts_with("Data servers that say no failure_domain"));
 }
 
@@ -314,6 +328,8 @@ TEST_CASE_METHOD(Assembled,
   auto warnings = warned();
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].contains("No space left on device"));
+  CHECK(make_admin_table(*server).ask(admin::GetStatus{})->status.warning_codes ==
+        std::vector<std::string>{"CLIENTS_REFUSED"});
   client_refused = 0;
   stop();
   lease = 5s;
@@ -323,6 +339,8 @@ TEST_CASE_METHOD(Assembled,
   REQUIRE(warnings.size() == 2);
   CHECK(warnings[0].starts_with("Lease_Lifetime is 5 s:"));
   CHECK(warnings[1].starts_with("Grace_Period is 4 s and shorter than Lease_Lifetime, 5 s:"));
+  CHECK(make_admin_table(*server).ask(admin::GetStatus{})->status.warning_codes ==
+        std::vector<std::string>{"LEASE_SHORT", "GRACE_SHORT"});
 }
 
 TEST_CASE_METHOD(Assembled, "server: the list of data servers") {

@@ -54,7 +54,9 @@ mds::SystemReport sick() {
   status.store.failed = true;
   status.store.full = true;
   status.refused = {{"192.0.2.9:1", "", "no key", 1, 1}, {"192.0.2.9:1", "x", "other", 1, 1}};
-  status.warnings = {"too few domains"};
+  status.warnings = {"too few domains", "one name", "no record", "a lease", "grace", "new", "old"};
+  status.warning_codes = {"PLACEMENT",   "DS_NAMESAKES", "CLIENTS_REFUSED",
+                          "LEASE_SHORT", "GRACE_SHORT",  "OF_TOMORROW"};
   status.scrub.unlisted = 1;
   status.scrub.findings = {{.mended = true}};
   status.scrub.groups = {{.lost = 1, .awaited = 1, .given_up = 1}};
@@ -80,6 +82,7 @@ TEST_CASE("every problem has a code that is listed, and every code is of a probl
   REQUIRE(health({}).size() == 1);
   CHECK(health({}).front().code == "NO_DATA_SERVERS");
   CHECK(problems(sick()).size() == health(sick()).size());
+  CHECK(health(sick()).back().code == "WARNING");
 }
 
 TEST_CASE("whatever is wrong, and with whatever names, is told in 80 columns", "[weft]") {
