@@ -184,12 +184,11 @@ std::string status_text(const mds::SystemReport& system) {
   const auto to_targets = reached_text(system.data_servers, &DataServerReport::targets);
   if (!to_targets.empty()) line("to targets", to_targets);
   line("removals queued", human_count(s.removals_queued));
-  line("repair",
-       fmt::format(
-           "{} objects stale, {} resynced, {} compared, {} copied, {} moved, {} failed tries",
-           human_count(s.repair.stale_objects), human_count(s.repair.resynced),
-           human_count(s.repair.compared), human_bytes(s.repair.copied_bytes),
-           human_count(s.repair.moved), human_count(s.repair.failed)));
+  line("repair", fmt::format("{} objects stale, {} resynced, {} compared,",
+                             human_count(s.repair.stale_objects), human_count(s.repair.resynced),
+                             human_count(s.repair.compared)));
+  line("", fmt::format("{} copied, {} moved, {} failed tries", human_bytes(s.repair.copied_bytes),
+                       human_count(s.repair.moved), human_count(s.repair.failed)));
   if (s.rebalance) line("rebalance", rebalance_text(*s.rebalance));
   const auto found = problems(system);
   out += found.empty() ? "problems         none\n" : "problems\n" + bulleted(found);
