@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from . import config, paths
+from . import config, disks, paths
 from .network import Node, with_mounts
 from .process import Process
-from .run import Run
+from .run import Run, sh
 
 
 class MissingServer(RuntimeError):
@@ -38,10 +38,16 @@ def with_hosts(hosts: Path) -> list[str]:
     return with_mounts(hosts.parent, f"mount --bind {hosts} /etc/hosts")
 
 
-def start_vfs(run: Run, node: Node) -> Process:
-    """Ganesha serving a folder of the run at /export, without grace."""
+def start_vfs(run: Run, node: Node, in_memory: bool = False) -> Process:
+    """Ganesha serving a folder of the run at /export, without grace. In memory it is an
+    ext4 with its image in a tmpfs: VFS exports none of these."""
     mds = config.MdsConfig(run.make_folder("mds"), graceless=True)
-    text = config.ganesha_core(mds, pnfs=False) + config.vfs_export(run.make_folder("vfs"))
+    folder = run.make_folder("memory" if in_memory else "vfs")
+    if in_memory:
+        sh("mount", "-t", "tmpfs", "-o", "size=4g", "tmpfs", str(folder))
+        folder = run.make_folder("memory/vfs")
+        disks.Disk(run, folder, 3 << 10)
+    text = config.ganesha_core(mds, pnfs=False) + config.vfs_export(folder)
     process = ganesha(run, node, text, mds)
     process.start()
     process.wait_port(config.NFS_PORT)
