@@ -14,8 +14,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kSetupDeadline = 30s;
-constexpr auto kPatience = 60s;  // longer than any grace period of a test
+constexpr auto kSetupDeadline = 120s;  // commits of what disks are slow to take, too
+constexpr auto kPatience = 60s;        // longer than any grace period of a test
 constexpr auto kPause = 200ms;
 constexpr auto kKeepAlive = 3s;  // within the shortest lease of a test: layouts live on leases
 constexpr auto kGoodbyeDeadline = 2s;

@@ -33,6 +33,7 @@ struct Options {
   bool no_pnfs = false;
   bool keep = false;
   bool no_prepare = false;
+  bool say_written = false;
   bool stable = false;
   std::string mirrors;
   std::uint16_t tcp_port = 0;
@@ -110,6 +111,7 @@ Result<nlohmann::json> run_data(Options& options) {
   auto out = measured(options.pids, [&] { return run(engine, **mount, *file, work); });
   if (!out) return out;
   if (work.kind == Kind::kWrite) {
+    if (options.say_written) std::cerr << "written" << std::endl;
     if (auto stable = (*mount)->commit(*file); !stable) return pass(stable);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     (*out)["committed_s"] = took.count();
@@ -242,6 +244,8 @@ void add_data_options(CLI::App& command, Options& options) {
                    "Each block once, in order; --seconds does not count");
   command.add_flag("--stable", options.stable, "Writes: each is to be on the disk when answered");
   command.add_flag("--no-prepare", options.no_prepare, "Writes: do not fill the file before");
+  command.add_flag("--say-written", options.say_written,
+                   "Writes: a line at the standard error when all are answered, before the commit");
   command.add_option("--rate", options.work.rate,
                      "Operations a second, coming at random, instead of always --depth; at most "
                      "--depth are outstanding");

@@ -151,19 +151,29 @@ def results(running: list, timeout_s: float) -> list[dict]:
 
 def writers(cluster, nodes: list, seconds: float, *words: str) -> list[dict]:
     """A new file written from each of `nodes`, beginning together, and committed."""
-    return _write_together(cluster, nodes, seconds + 120, "--size", "1GiB",
-                           "--seconds", str(seconds), *words)
+    return results(_write_together(cluster, nodes, "--size", "1GiB", "--seconds", str(seconds),
+                                   *words), seconds + 120)
 
 
 def burst(cluster, nodes: list, size: int, *words: str) -> list[dict]:
     """The same, of `size` bytes each."""
-    return _write_together(cluster, nodes, 300, "--once", "--size", str(size), *words)
+    return results(start_burst(cluster, nodes, size, *words), 300)
 
 
-def _write_together(cluster, nodes: list, timeout_s: float, *words: str) -> list[dict]:
+def start_burst(cluster, nodes: list, size: int, *words: str) -> list:
+    """The generators of a burst, for results()."""
+    return _write_together(cluster, nodes, "--once", "--size", str(size), *words)
+
+
+def wait_written(running: list) -> None:
+    """Until all of what generators with --say-written write is answered, or one has failed."""
+    for one in running:
+        one.stderr.readline()
+
+
+def _write_together(cluster, nodes: list, *words: str) -> list:
     start = time.time() + 1 + 0.1 * len(nodes)
     name = f"w{time.monotonic_ns()}"
-    running = [generate(cluster, node, "--op", "write", "--no-prepare", "--start-at", str(start),
-                        "--file", f"{name}.{number}", *words)
-               for number, node in enumerate(nodes)]
-    return results(running, timeout_s)
+    return [generate(cluster, node, "--op", "write", "--no-prepare", "--start-at", str(start),
+                     "--file", f"{name}.{number}", *words)
+            for number, node in enumerate(nodes)]

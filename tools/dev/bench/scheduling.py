@@ -1,14 +1,16 @@
 #!/usr/bin/python3
-"""Choice by load: 16 writers, two pairs of data servers, one or two of the four stressed.
+"""Choice by load: writers to four pairs of data servers, one or two of the eight stressed.
 
     ./dev bench scheduling [--rounds 2] [--seconds 3] [--rate 200mbit] [--cases cpu,disk,...]
+                           [--sizes 1,4,16,64,256]
 
-Two Wefts, one with By_Load and one without, alternate. Each data server has a link, a share of the
-processors (a cgroup with a limit) and a disk (a loop device, throttled) of its own. The writers are
-load generators; each rewrites a file striped over both pairs, in blocks of 256 KiB. All files were
-made before, and have the same first copies, which lead when nothing is measured: CEFT-PVFS's
-primary group. Duplication is server-asynchronous with a window that holds what a run writes, so
-what is measured is how fast primaries take it.
+Each data server has a link, a share of the processors (a cgroup with a limit) and a disk (a loop
+device, throttled) of its own. The writers are load generators, which write in blocks of 256 KiB.
+
+First two Wefts, one with By_Load and one without, alternate. 16 writers each rewrite a file striped
+over all pairs. All files were made before, and have the same first copies, which lead when nothing
+is measured: CEFT-PVFS's primary group. Duplication is server-asynchronous with a window that holds
+what a run writes, so what is measured is how fast primaries take it.
 
     cpu      spinners in the group of one first copy
     disk     a process in its group takes its memory, others append to its disk synchronously
@@ -19,226 +21,72 @@ what is measured is how fast primaries take it.
 
 f is what the stress leaves: as many writers to files with one copy on that data server, stressed
 and not.
+
+Then four Wefts, with all disks slower than the links: the stress is that of disk at one server of a
+pair and that of network at the other. Four clients write a new file each, of --sizes MiB. Leaders
+are chosen by load, by disks alone, by networks alone, or by turn. A chooser of one resource is told
+by all data servers that the other one gives a TiB/s. By load the pair is left out of new files;
+with skip=never it is not, which says what leaving it out gains.
 """
 
-import subprocess
 import sys
-import time
-from collections import defaultdict
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import links
 import report
-from harness import counters
-from harness.cluster import Cluster, Options
-from harness.disks import limit_writes
-from harness.network import Network, bits_per_second
-from harness.run import Run, wait_until
+from harness.run import Run
+from stressed import BLOCK, Arm
 
-MACHINES = 4  # of writers
-BLOCK = "256KiB"
 CASES = ("calm", "cpu", "disk", "network", "mixed", "pair")
-STRESS_PART = 0.75
-DISK_LINKS = 1  # what a disk takes, of what a link brings
-CPU_PERCENT = 10
-SPINNERS = 32
-APPENDERS = 24
-MEMORY = 512 << 20
-MEMORY_LEFT = 16 << 20  # of a group that is stressed
-
-SPIN = "while :; do :; done"
-HOG = """
-import mmap, sys, time
-open("/proc/self/oom_score_adj", "w").write("-1000")
-held = mmap.mmap(-1, int(sys.argv[1]), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-for page in range(0, len(held), 4096):
-    held[page] = 1
-print("held", flush=True)
-time.sleep(1e6)
-"""
-APPEND = """
-import os, sys
-fd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | os.O_DSYNC | os.O_TRUNC)
-while True:
-    if os.write(fd, bytes(1 << 20)) and os.fstat(fd).st_size >= 64 << 20:
-        os.ftruncate(fd, 0)
-        os.lseek(fd, 0, os.SEEK_SET)
-"""
+BY_LOAD, PLAIN, DISK, NETWORK = "by load", "not by load", "disk alone", "network alone"
+NEVER = "by load, skip=never"
+CALM = "by load, no stress"
+LEAST = 0.85
+LONG = 64  # MiB a client: from there on a choice is judged; what is longer is in every other round
+SHORT = 16  # what is shorter several times, and no part of what the links give is asked of it
 
 
-@contextmanager
-def running(commands: list):
-    """Commands as long as the context lasts."""
-    started = []
-    try:
-        for command in commands:
-            started.append(subprocess.Popen(command, stdout=subprocess.PIPE,
-                                            stderr=subprocess.DEVNULL))
-        yield started
-    finally:
-        for one in started:
-            one.kill()
-            one.wait()
-            one.stdout.close()
+class CaseArm(Arm):
+    PAIRS = 4
 
 
-@contextmanager
-def cpu_stress(server):
-    with running([[*server.cgroup.join_command(), "/bin/sh", "-c", SPIN]] * SPINNERS):
-        yield
+class SizesArm(Arm):
+    """Up to 64 MiB a client each server's part fits in its memory; beyond that disks decide."""
+
+    WRITERS = 4
+    PAIRS = 4
+    DISK_LINKS = 0.4
+    MEMORY = 160 << 20
+
+    def _files_alone(self) -> dict:
+        return {}
+
+    def burst(self, size: int, case: str, skip: str) -> float:
+        """MiB/s that are acknowledged of new files of `size` MiB, one of each client."""
+        links.policy(self.cluster, "", f"skip={skip}")
+        moved, seconds = 0, 0.0
+        for _ in range(max(1, min(3, SHORT // size))):
+            with self.stress(case):
+                running = links.start_burst(self.cluster, self.nodes, size * links.MIB, "--block",
+                                            BLOCK, "--depth", "4", "--say-written")
+                links.wait_written(running)
+            done = links.results(running, 300)
+            moved += sum(one["bytes"] for one in done)
+            seconds += max(one["seconds"] for one in done)
+        return moved / links.MIB / seconds
 
 
-@contextmanager
-def appending(server, count: int):
-    """So many programs append to the server's disk, a MiB at a time, each of them synced."""
-    files = [server.store / f"append{number}" for number in range(count)]
-    with running([[links.PYTHON, "-c", APPEND, str(file)] for file in files]):
-        yield
-    for file in files:
-        file.unlink(missing_ok=True)
-
-
-@contextmanager
-def without_memory(server):
-    """All but MEMORY_LEFT of its group's memory is held by another program."""
-    memory = {row.split()[0]: int(row.split()[1])
-              for row in (server.cgroup.folder / "memory.stat").read_text().splitlines()}
-    used = int((server.cgroup.folder / "memory.current").read_text())
-    held = used - memory["active_file"] - memory["inactive_file"]
-    hog = [*server.cgroup.join_command(), links.PYTHON, "-c", HOG,
-           str(MEMORY - held - MEMORY_LEFT)]
-    with running([hog]) as started:
-        started[0].stdout.readline()
-        yield
-
-
-class Arm:
-    """A cluster with its writers' machines. `stressed`: the first copy of pair one, its partner,
-    and the first copy of pair two, in the files that are written."""
-
-    WRITERS = 16
-    STORE = ""  # more lines of [store]
-
-    def __init__(self, run: Run, by_load: bool, given):
-        self.given = given
-        self.name = "by load" if by_load else "not by load"
-        self.network = Network(run)
-        link = bits_per_second(given.rate) // 8
-        self.cluster = Cluster(run, self.network, Options(
-            data_servers=4, by_load=by_load, domains=("a", "b"), cgroups=True, store_mib=1024,
-            store_options=self.STORE, stripe_unit=256 << 10,
-            extra={"Copies": "2", "Duplication": "server-async"},
-            tables=lambda _: f"net_max = {link}\ndisk_max = {int(DISK_LINKS * link)}\n\n[mirror]\n"
-                             'window = "192MiB"\nwindow_seconds = 60\ntimeout_seconds = 60\n'))
-        self.nodes = [self.network.program(number + 1) for number in range(MACHINES)]
-        links.serve_tcp(self.cluster, links.STRESS_PORT)
-        for server in self.cluster.ds:
-            server.node.limit_shared(given.rate, links.STRESS_PORT, STRESS_PART)
-            server.cgroup.limit_cpu(CPU_PERCENT)
-            server.cgroup.limit_memory(MEMORY)
-            limit_writes(server.store, int(DISK_LINKS * link))
-        run.on_close(self._unlimit)
-        self.files = self._files()
-        self.alone = {} if by_load else self._files_alone()
-
-    def _unlimit(self) -> None:
-        """So that what ends does so at once."""
-        for server in self.cluster.ds:
-            limit_writes(server.store, 0)
-            server.cgroup.limit_cpu(100)
-
-    def _make(self, name: str) -> list[list[str]]:
-        """A file of one block; the names of the data servers of each stripe, first copy first."""
-        links.results([links.generate(self.cluster, self.nodes[0], "--op", "write", "--size",
-                                      "1MiB", "--block", BLOCK, "--seconds", "0", "--keep",
-                                      "--file", name)], 60)
-        shown = counters.weft(self.cluster, "layout", "show", f"{self.cluster.path}/{name}")
-        return [[copy["ds_name"] for copy in stripe["copies"] or [stripe]]
-                for stripe in shown["stripes"]]
-
-    def _files(self) -> list[str]:
-        alike = defaultdict(list)
-        for number in range(8 * self.WRITERS):
-            stripes = sorted(self._make(f"f{number}"), key=sorted)
-            alike[tuple(tuple(stripe) for stripe in stripes)].append(f"f{number}")
-            chosen, names = max(alike.items(), key=lambda item: len(item[1]))
-            if len(names) == self.WRITERS:
-                by_name = {server.name: server for server in self.cluster.ds}
-                self.stressed = [by_name[chosen[0][0]], by_name[chosen[0][1]],
-                                 by_name[chosen[1][0]]]
-                return names
-        raise RuntimeError("too few files have the same first copies")
-
-    def _files_alone(self) -> dict[str, list[str]]:
-        """For each data server files with one copy, on it alone; one for each writer."""
-        links.policy(self.cluster, "", "copies=1", "stripes=1")
-        found: dict[str, list[str]] = {server.name: [] for server in self.cluster.ds}
-        for number in range(8 * self.WRITERS):
-            name = f"alone{number}"
-            found[self._make(name)[0][0]].append(name)
-            if all(len(names) >= self.WRITERS for names in found.values()):
-                links.policy(self.cluster, "", "stripes=all")
-                return found
-        raise RuntimeError("files of one copy are not spread over all data servers")
-
-    @contextmanager
-    def stress(self, case: str):
-        first, partner, other = self.stressed
-        with ExitStack() as stack:
-            if case in ("cpu", "mixed"):
-                stack.enter_context(cpu_stress(first))
-            if case == "disk":
-                stack.enter_context(without_memory(first))
-                stack.enter_context(appending(first, APPENDERS))
-            flooded = {"network": [first], "mixed": [other], "pair": [first, partner]}.get(case, [])
-            # Waits until data servers have reported their loads, whatever they are. One that has
-            # no processor time to spare is late with its heartbeats.
-            stack.enter_context(links.Streams(self.network, [server.node for server in flooded],
-                                              "write", each=4))
-            if case in ("cpu", "mixed"):
-                wait_until(lambda: self._said_busy(first), 30, "a report of busy processors", 0.2)
-            yield
-
-    def _said_busy(self, server) -> bool:
-        said = next(one for one in counters.weft(self.cluster, "ds", "list")
-                    if one["name"] == server.name)
-        return said["cpu_busy_permille"] >= 990 and said["run_queue_milli"] > 2000
-
-    def write(self, case: str) -> float:
-        """MiB/s that are acknowledged. What is owed is brought to its copies without stress."""
-        if case != "pair":
-            return self._write(case, self.files, "--depth", "2", "--keep")
-        links.policy(self.cluster, "", "duplication=server-sync")
-        try:
-            names = [f"new{time.monotonic_ns()}-{number}" for number in range(self.WRITERS)]
-            return self._write(case, names, "--depth", "2")
-        finally:
-            links.policy(self.cluster, "", "stripes=all")
-
-    def alone_rate(self, server, case: str) -> float:
-        """MiB/s of as many writers to files with one copy on this data server. As many of their
-        writes are at it as are when files are over two."""
-        return self._write(case, self.alone[server.name][:self.WRITERS], "--depth", "1", "--keep")
-
-    def _write(self, case: str, names: list[str], *words: str) -> float:
-        with self.stress(case):
-            start = time.time() + 2
-            jobs = [links.generate(self.cluster, self.nodes[number % MACHINES], "--op", "write",
-                                   "--block", BLOCK, "--size", "64MiB", "--no-prepare", "--seconds",
-                                   str(self.given.seconds), "--start-at", str(start), "--file",
-                                   name, *words) for number, name in enumerate(names)]
-            # Stress goes on for a third longer, while what is under way is answered.
-            limit = start + self.given.seconds * 4 / 3
-            while time.time() < limit and any(job.poll() is None for job in jobs):
-                time.sleep(0.05)
-        return sum(one["mib_per_s"] for one in links.results(jobs, 180))
+# Of each way the arm, the stress, and the policy.
+WAYS = {CALM: (BY_LOAD, "calm", "new"), BY_LOAD: (BY_LOAD, "both", "new"),
+        NEVER: (BY_LOAD, "both", "never"), DISK: (DISK, "both", "new"),
+        NETWORK: (NETWORK, "both", "new"), PLAIN: (PLAIN, "both", "new")}
 
 
 def measure(arms: dict, given, idle: dict) -> dict:
     """For each case and round: rates by arm, and f."""
     found: dict = {case: [] for case in given.cases}
     for number in range(given.rounds):
-        plain = arms["not by load"]
+        plain = arms[PLAIN]
         first, _, other = plain.stressed
         calm = {server.name: plain.alone_rate(server, "calm") for server in {first.name: first,
                 other.name: other}.values()}
@@ -254,23 +102,40 @@ def measure(arms: dict, given, idle: dict) -> dict:
                 one[name] = arm.write(case)
                 idle[name].append(watch.stop())
             found[case].append(one)
-            print(f"round {number + 1}, {case}: by load {one['by load']:.1f} MiB/s, not "
-                  f"{one['not by load']:.1f}, f {one['f']:.2f}", flush=True)
+            print(f"round {number + 1}, {case}: by load {one[BY_LOAD]:.1f} MiB/s, not "
+                  f"{one[PLAIN]:.1f}, f {one['f']:.2f}", flush=True)
+    return found
+
+
+def measure_sizes(arms: dict, given, idle: dict) -> dict:
+    """For each size and way the rates; of a size as many of each way."""
+    found: dict = {size: {way: [] for way in WAYS} for size in given.sizes}
+    for number in range(given.rounds):
+        for size, rates in found.items():
+            if size > LONG and number % 2 == 1:
+                continue
+            for way, (arm, case, skip) in WAYS.items():
+                watch = report.CpuIdle()
+                rates[way].append(arms[arm].burst(size, case, skip))
+                idle[arm].append(watch.stop())
+            print(f"round {number + 1}, {size} MiB a client: " + ", ".join(
+                f"{way} {values[-1]:.1f}" for way, values in rates.items()) + " MiB/s", flush=True)
     return found
 
 
 def rows(found: dict) -> list:
     out = []
+    left = (CaseArm.PAIRS - 1) / CaseArm.PAIRS
     for case, rounds in found.items():
         if not rounds:
             continue
-        ours = [one["by load"] for one in rounds]
-        plain = [one["not by load"] for one in rounds]
+        ours = [one[BY_LOAD] for one in rounds]
+        plain = [one[PLAIN] for one in rounds]
         if case != "calm":
             out.append(report.row(f"{case}: by load / not", ours, plain, "MiB/s"))
-        expected = 0.5 if case == "pair" else 1
-        reach = 0.98 if case == "calm" else 0.85
-        part = " x 1/2" if case == "pair" else ""  # one of two pairs is left
+        expected = left if case == "pair" else 1
+        reach = 0.98 if case == "calm" else LEAST
+        part = " x 3/4" if case == "pair" else ""  # three of four pairs are left
         said = "by load / not" if case == "calm" else f"by load / (not / f{part})"
         out.append(report.row(f"{case}: {said}", ours,
                               [rate * expected / one["f"] for rate, one in zip(plain, rounds)],
@@ -278,19 +143,52 @@ def rows(found: dict) -> list:
     return out
 
 
+def size_rows(found: dict) -> list:
+    """Figure 17's order is that a choice by all resources is before the others."""
+    out = []
+    left = (SizesArm.PAIRS - 1) / SizesArm.PAIRS
+    gains = {}
+    for size, rates in found.items():
+        name = f"{size} MiB a client"
+        for other in (DISK, NETWORK, PLAIN):
+            out.append(report.row(f"{name}: by load / {other}", rates[BY_LOAD], rates[other],
+                                  "MiB/s", 1.0 if size >= LONG else None))
+        out.append(report.row(f"{name}: by load / (no stress x 3/4)", rates[BY_LOAD],
+                              [rate * left for rate in rates[CALM]], "MiB/s",
+                              LEAST if SHORT <= size <= LONG else None))
+        gains[size] = report.row(f"{name}: a pair left out / none", rates[BY_LOAD], rates[NEVER],
+                                 "MiB/s")
+    out += gains.values()
+    most = max(gains, default=0)
+    if LONG in gains and most > LONG:
+        out.append(report.row(f"what leaving out gains, {most} / {LONG} MiB",
+                              [gains[most]["ratio"]], [gains[LONG]["ratio"]], "times", 0.0, 1.0))
+    return out
+
+
 def main() -> int:
     parser = report.parser("scheduling", __doc__, rounds=2, seconds=3.0)
     parser.add_argument("--rate", default="200mbit")
     parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--sizes", default="1,4,16,64,256", help="MiB a client")
     given = parser.parse_args()
-    given.cases = given.cases.split(",")
-    idle: dict = {"by load": [], "not by load": []}
-    with Run() as first_run, Run() as second_run:
-        arms = {"by load": Arm(first_run, True, given),
-                "not by load": Arm(second_run, False, given)}
-        found = measure(arms, given, idle)
-    made = rows(found)
-    return 0 if report.publish("scheduling", made, given.results, idle, {"samples": found}) else 1
+    given.cases = [case for case in given.cases.split(",") if case]
+    given.sizes = [int(size) for size in given.sizes.split(",") if size]
+    idle: dict = {name: [] for name in (BY_LOAD, PLAIN, DISK, NETWORK)}
+    found: dict = {}
+    sizes: dict = {}
+    if given.cases:
+        with Run() as one, Run() as two:
+            found = measure({BY_LOAD: CaseArm(one, BY_LOAD, given),
+                             PLAIN: CaseArm(two, PLAIN, given)}, given, idle)
+    if given.sizes:
+        with ExitStack() as stack:
+            sizes = measure_sizes({name: SizesArm(stack.enter_context(Run()), name, given)
+                                   for name in idle}, given, idle)
+    made = rows(found) + size_rows(sizes)
+    extra = {"samples": found, "mib_per_s_by_size": sizes}
+    idle = {name: values for name, values in idle.items() if values}
+    return 0 if report.publish("scheduling", made, given.results, idle, extra) else 1
 
 
 if __name__ == "__main__":

@@ -15,14 +15,14 @@ from contextlib import ExitStack, contextmanager
 
 import links
 import report
-import scheduling
+import stressed
 from harness.run import Run
 
 LEAST = 3.0  # times what is left without choice by load, at the greatest load
 BY_LOAD, PLAIN = "by load", "not by load"
 
 
-class Arm(scheduling.Arm):
+class Arm(stressed.Arm):
     """A case is how many programs append, and whether one takes the memory; (0, False) is calm."""
 
     WRITERS = 4  # with as much under way as the programs that append have at the greatest load
@@ -33,8 +33,8 @@ class Arm(scheduling.Arm):
         appenders, memory = case
         with ExitStack() as stack:
             if memory:
-                stack.enter_context(scheduling.without_memory(self.stressed[0]))
-            stack.enter_context(scheduling.appending(self.stressed[0], appenders))
+                stack.enter_context(stressed.without_memory(self.stressed[0]))
+            stack.enter_context(stressed.appending(self.stressed[0], appenders))
             # Waits until the loads are reported.
             stack.enter_context(links.Streams(self.network, [], "write"))
             yield
@@ -58,7 +58,7 @@ def main() -> int:
     found: dict = {case: {BY_LOAD: [], PLAIN: []} for case in cases}
     idle: dict = {BY_LOAD: [], PLAIN: []}
     with Run() as first_run, Run() as second_run:
-        arms = {BY_LOAD: Arm(first_run, True, given), PLAIN: Arm(second_run, False, given)}
+        arms = {BY_LOAD: Arm(first_run, BY_LOAD, given), PLAIN: Arm(second_run, PLAIN, given)}
         for number in range(given.rounds):
             for name, arm in arms.items():
                 calm[name].append(arm.write((0, False)))
