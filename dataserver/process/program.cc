@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "dataserver/process/supervisor.h"
+#include "rpc/base/journal.h"
 #include "rpc/peer/keys.h"
 
 namespace weft::ds {
@@ -29,7 +30,7 @@ sigset_t our_signals() {
 void set_up_log(const std::string& program, const std::string& level) {
   auto log =
       std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  log->set_pattern("%Y-%m-%dT%H:%M:%S.%f%z level=%l %v");
+  log->set_formatter(log_formatter(STDERR_FILENO));
   log->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(log));
   set_log_level(level);
@@ -76,24 +77,21 @@ Result<> run_until_stopped(const std::function<Result<>()>& tick,
 }
 
 int complain(const std::string& program, const Error& error) {
-  std::fprintf(stderr, "%s: %s\n", program.c_str(),
+  const bool journal = goes_to_journal(STDERR_FILENO);
+  std::fprintf(stderr, "%s%s: %s\n", journal ? "<3>" : "", program.c_str(),
                error.text.empty() ? error.describe().c_str() : error.text.c_str());
   return EXIT_FAILURE;
 }
 
 int misconfigured(const std::string& program, const Error& error) {
-  static_cast<void>(complain(program, error));
-  return kExitUsage;
+  const int failed = complain(program, error);
+  return error == Errc::kUnreachable ? failed : kExitUsage;
 }
 
-int report_config(const std::string& program, const std::string& config,
-                  const std::string& key_file) {
-  if (const auto keys = rpc::peer::load_cluster_keys(key_file); !keys) {
-    return misconfigured(program,
-                         {keys.error().code, config + ": cluster.key_file: " + keys.error().text});
-  }
-  std::printf("%s: good\n", config.c_str());
-  return EXIT_SUCCESS;
+Result<> check_key_file(const std::string& config, const std::string& key_file) {
+  const auto keys = rpc::peer::load_cluster_keys(key_file);
+  if (keys) return {};
+  return fail(Errc::kInvalid, config + ": cluster.key_file: " + keys.error().text);
 }
 
 void tell(int life, char sign) {

@@ -25,14 +25,15 @@ void set_up_signals();
 [[nodiscard]] Result<> run_until_stopped(const std::function<Result<>()>& tick,
                                          const std::function<void()>& reload);
 void set_log_level(const std::string& level);
-// How a program ends whose command line or configuration is wrong; any other failure is 1.
+// How a program ends whose command line or configuration is wrong; any other failure is 1. Its unit
+// does not start it again after this one.
 constexpr int kExitUsage = 2;
 // To standard error; the exit status.
 [[nodiscard]] int complain(const std::string& program, const Error& error);
+// A name that the resolver does not know, kUnreachable, may be known later: that is 1.
 [[nodiscard]] int misconfigured(const std::string& program, const Error& error);
-// The end of --check-config, of a file that is good in itself: can its key file be used?
-[[nodiscard]] int report_config(const std::string& program, const std::string& config,
-                                const std::string& key_file);
+// Of a file that is good in itself: can its key file be used?
+[[nodiscard]] Result<> check_key_file(const std::string& config, const std::string& key_file);
 // Tells a supervisor; `life` is its pipe, or -1. A pipe that is full says enough.
 void tell(int life, char sign);
 // What it does, for people: a line, whose end is cut off when it is long.

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -118,7 +119,13 @@ int run_program(const Program<Server, Config>& program, CLI::App& app, int argc,
   set_up_signals();
   auto config = program.read(path);
   if (!config) return misconfigured(program.name, config.error());
-  if (check) return report_config(program.name, path, config->key_file);
+  if (const auto key = check_key_file(path, config->key_file); !key) {
+    return misconfigured(program.name, key.error());
+  }
+  if (check) {
+    std::printf("%s: good\n", path.c_str());
+    return EXIT_SUCCESS;
+  }
   set_up_log(program.name, config->log_level);
   if (!supervise) return serve(program, std::move(*config), path, -1);
   Supervisor supervisor({.silence = static_cast<unsigned>(config->silence.count())});

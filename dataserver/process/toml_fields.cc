@@ -106,8 +106,9 @@ class Reader {
   }
 
   [[nodiscard]] std::unexpected<Error> wrong(const toml::source_region& where,
-                                             const std::string& what) const {
-    return fail(Errc::kInvalid, fmt::format("{}:{}: {}", name_, where.begin.line, what));
+                                             const std::string& what,
+                                             Errc code = Errc::kInvalid) const {
+    return fail(code, fmt::format("{}:{}: {}", name_, where.begin.line, what));
   }
 
  private:
@@ -129,7 +130,8 @@ class Reader {
       return wrong(node.source(), fmt::format("{} must be {}", field.key, kind_text(field.kind)));
     }
     if (auto set = field.set(value); !set) {
-      return wrong(node.source(), fmt::format("{}: {}", field.key, set.error().text));
+      return wrong(node.source(), fmt::format("{}: {}", field.key, set.error().text),
+                   set.error().code);
     }
     return {};
   }

@@ -3,9 +3,11 @@
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include "ganesha-fsal/glue/ganesha.h"
 #include "ganesha-fsal/glue/guard.h"
+#include "ganesha-fsal/glue/start_check.h"
 
 namespace weft::mds {
 namespace {
@@ -46,6 +48,14 @@ class EventSink final : public spdlog::sinks::base_sink<spdlog::details::null_mu
   void flush_() override {}
 };
 
+constexpr char kFatal[] = "WEFT_FATAL";
+
+// Ganesha's log calls it with a line that is its last, after others have written it.
+int end_of_serving(log_header_t, void*, log_levels_t level, display_buffer*, char*, char*) {
+  if (level == NIV_FATAL && !starting()) ::_exit(kExitFailed);
+  return 0;
+}
+
 }  // namespace
 
 Events& log_events() {
@@ -59,7 +69,12 @@ void log_to_ganesha() {
   auto logger = std::make_shared<spdlog::logger>("weft", sinks);
   logger->set_level(spdlog::level::debug);
   spdlog::set_default_logger(std::move(logger));
+  if (create_log_facility(kFatal, &end_of_serving, NIV_FATAL, LH_NONE, nullptr) == 0) {
+    static_cast<void>(enable_log_facility(kFatal));
+  }
 }
+
+void leave_ganeshas_log() { release_log_facility(kFatal); }
 
 void log_escaped_exception(const char* where) noexcept {
   try {

@@ -101,6 +101,7 @@ MODULE_INIT void weft_module_load(void) {
 MODULE_FINI void weft_module_unload(void) {
   weft::mds::exports().wait_closed();
   weft::mds::UpcallRecaller::stop_threads();
+  weft::mds::leave_ganeshas_log();
   if (unregister_fsal(&weft::mds::module()) != 0) {
     LogCrit(COMPONENT_FSAL, "FSAL WEFT could not be unloaded");
   }

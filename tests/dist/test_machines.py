@@ -143,6 +143,22 @@ def test_services_read_their_configuration_again(machines):
                  "the data server to read its file again", 10)
 
 
+def test_what_is_wrong_in_a_file_is_not_tried_again(machines):
+    for machine, unit, file, line in (
+            (machines[0], "weft-mds", "ganesha.conf", "EXPROT { }"),
+            (machines[1], "weft-ds@a", "ds-a.toml", "[storre]"),
+            (machines[2], "weft-target@a", "target-a.toml", "[storre]")):
+        machine.run(f"cp -p /etc/weft/{file} /var/tmp/{file}; echo '{line}' >>/etc/weft/{file}")
+        machine.run(f"systemctl restart {unit}", check=False)
+        machine.wait(f"[ \"$(systemctl show -P ActiveState {unit})\" = failed ]",
+                     "the unit to fail")
+        assert machine.run(f"systemctl show -P ExecMainStatus {unit}") == "2\n"
+        assert machine.run(f"systemctl show -P NRestarts {unit}") == "0\n"
+        machine.run(f"cp -p /var/tmp/{file} /etc/weft/{file}; systemctl start {unit}")
+    machines[0].wait("[ $(weft -o json ds list | grep -o '\"state\": *\"up\"' | wc -l) = 2 ]",
+                     "two data servers up")
+
+
 def test_an_upgrade_leaves_services_running(machines, client):
     machine = machines[1]
     before = machine.run("systemctl show -P MainPID weft-ds@a.service")

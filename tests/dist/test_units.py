@@ -44,9 +44,22 @@ def test_services_that_share_a_folder_leave_it(unit):
 def test_services_are_checked_before_they_start_and_say_when_they_serve(unit):
     found = settings(unit)
     assert found["Type"] == "notify"
-    assert "check-config" in found["ExecStartPre"]
+    # Each server checks first, and of its own exit status only systemd asks whether to restart it.
+    assert "ExecStartPre" not in found
+    assert (found["Restart"], found["RestartPreventExitStatus"]) == ("always", "2")
     assert found["ExecReload"] == "/bin/sh -c 'kill -HUP $MAINPID'"
     assert "RequiresMountsFor=" in unit.read_text()
+
+
+def test_the_metadata_servers_status_is_that_of_the_check():
+    """As systemd runs it, with programs in place of weft and ganesha.nfsd."""
+    command = settings(DIST / "weft-mds.service")["ExecStart"]
+    shell, check, serve = re.fullmatch(r"(/bin/sh -c) '(.*) && exec (.*)'", command).groups()
+    assert check == "/usr/bin/weft check-config /etc/weft/ganesha.conf"
+    assert serve.startswith("/opt/weft-ganesha/bin/ganesha.nfsd ")
+    for checked, status in (("false", 1), ("sh -c \"exit 2\"", 2), ("true", 7)):
+        line = f"{checked} && exec sh -c \"exit 7\""
+        assert subprocess.run([*shell.split(), line]).returncode == status
 
 
 def test_who_takes_tokens_writes_nothing_and_does_not_last():
@@ -56,10 +69,10 @@ def test_who_takes_tokens_writes_nothing_and_does_not_last():
     assert "[Install]" not in (DIST / "weft-join.service").read_text()
 
 
-def test_ganesha_takes_no_option_that_it_does_not_know_and_logs_to_a_socket():
+def test_ganesha_takes_no_option_that_it_does_not_know_and_logs_with_priorities():
     command = settings(DIST / "weft-mds.service")["ExecStart"].split()
     assert "-x" in command
-    assert command[command.index("-L") + 1] == "STDERR"  # not /dev/stderr: journald's is a socket
+    assert command[command.index("-L") + 1] == "SYSLOG"  # STDERR has none
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
