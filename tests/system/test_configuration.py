@@ -1,6 +1,8 @@
 """What is wrong in a configuration stops the metadata server, and one line says what and where."""
 
 import fcntl
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from harness import config, paths, servers
+from harness.network import with_mounts
 from harness.process import Process
 from harness.run import wait_until
 
@@ -32,17 +35,21 @@ class Mds:
             "Key_File": f'"{self.key}"',
         }
 
-    def start(self, *lines: str, core: str = "", env: dict[str, str] | None = None,
-              hosts: Path | None = None, **options: str) -> Process:
+    def start(self, *lines: str, hosts: Path | None = None, **options) -> Process:
+        process = self.prepare(*lines, **options)
+        if hosts:
+            process.command[:0] = servers.with_hosts(hosts)
+        process.start()
+        return process
+
+    def prepare(self, *lines: str, core: str = "", env: dict[str, str] | None = None,
+                **options: str) -> Process:
         text = (core or config.ganesha_core(self.mds, pnfs=True)) + config.fsal_export(
             [f"{key} = {value};" for key, value in {**self.options, **options}.items()] +
             list(lines))
         process = servers.ganesha(self.run, self.node, text, self.mds)
         process.command.append("-x")  # as the unit has it
         process.env = env or {}
-        if hosts:
-            process.command[:0] = servers.with_hosts(hosts)
-        process.start()
         return process
 
     @property
@@ -100,6 +107,58 @@ def test_a_service_manager_hears_when_it_serves(mds, run):
         process = mds.start(env={"NOTIFY_SOCKET": str(path)})
         assert manager.recv(1000) == b"READY=1\nSTATUS=serves"
         process.wait_port(config.NFS_PORT, timeout_s=0.1)
+
+
+# /dev/log leads to the socket "log" in this folder, for a command in a namespace of its own.
+DEV_LOG = ("mkdir -p {0}/dev && mount --bind /dev {0}/dev && mount -t tmpfs none /dev && "
+           "cp -a {0}/dev/null {0}/dev/zero {0}/dev/random {0}/dev/urandom /dev && "
+           "ln -s {0}/log /dev/log")
+
+
+def test_what_the_unit_logs_has_priorities_and_no_time(mds, run):
+    folder = run.make_folder("syslog")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
+        syslog.bind(str(folder / "log"))
+        syslog.settimeout(20)
+
+        def priority_of(text: str) -> int:
+            while True:
+                line = syslog.recv(4096).decode()
+                if text in line:
+                    head = re.match(r"<(\d+)>\w+ +\d+ [\d:]+ [\w.-]+\[\d+\]: \[", line)
+                    assert head, line  # syslog(3)'s own head, and then the thread
+                    return int(head[1]) % 8
+
+        process = mds.prepare("Copies = 1;")
+        process.command[process.command.index("-L") + 1] = "SYSLOG"
+        process.command[:0] = with_mounts(folder, DEV_LOG.format(folder))
+        process.start()
+        assert priority_of("event=server_started") == 5
+        process.stop()
+        mds.conf.write_text(mds.conf.read_text().replace("Copies", "Copys"))
+        process.start()
+        assert priority_of("FSAL WEFT has no option Copys") == 3
+
+
+@pytest.mark.skipif(not shutil.which("gdb"), reason="gdb is not installed")
+@pytest.mark.parametrize(("serves", "status"), [(True, 1), (False, 2)])
+def test_ganesha_that_gives_up_is_started_again_if_it_served(mds, serves, status):
+    """Its status is always 2, which units take for a wrong configuration."""
+    if not serves:
+        process = mds.start(core=config.ganesha_core(mds.mds, pnfs=True).replace(
+            "RecoveryBackend = fs", "RecoveryBackend = rados_kv"))
+    else:
+        process = mds.start()
+        process.wait_port(config.NFS_PORT)
+        wait_until(lambda: "NFS SERVER INITIALIZED" in mds.log(), 10, "the server to serve")
+        pid = (mds.mds.folder / "pid").read_text().strip()
+        gives_up = 'call (void)DisplayLogComponentLevel(0, "", 0, "", NIV_FATAL, "gives up")'
+        # What it calls does not return, which gdb takes badly.
+        subprocess.run(["prlimit", "--core=0", "gdb", "-p", pid, "-batch", "-ex", gives_up],
+                       capture_output=True, timeout=60)
+    wait_until(lambda: not process.alive, 20, "ganesha.nfsd to end")
+    assert ("gives up" in mds.log()) == serves
+    assert process.status == status
 
 
 def test_nobody_waits_for_a_grace_period_without_clients(mds):
