@@ -50,7 +50,7 @@ constexpr std::uint8_t kLastReason = 9;
 [[nodiscard]] std::string_view to_string(Reason reason);
 
 struct ChoiceRules {
-  std::uint64_t memory_floor = 64u << 20;  // bytes free below which writes go at the disk's speed
+  std::uint64_t memory_floor = 64u << 20;  // F: bytes free below which writes go at disk speed
   double margin = 0.15;                    // of what the slowest member can do when idle
   // Bytes free below which a server is not to lead, if another can: what a server may be sent
   // between two heartbeats.

@@ -62,7 +62,7 @@ Result<layout::LayoutMap> Mirrors::mark(FileId file, const Loss& loss) {
               loss.ds_id, place.copy, place.stripe, loss.led, marked->object_epoch);
   std::optional<std::uint8_t> next;
   if (loss.led) {
-    if (const auto chosen = choose(*marked, {})) next = chosen->copies[place.stripe];
+    if (const auto chosen = choose(file, *marked, {})) next = chosen->copies[place.stripe];
     for (std::size_t copy = 0; copy < marked->copies.size() && !next; ++copy) {
       if (marked->copies[copy].state_of(place.stripe) == CopyState::kCurrent) {
         next = static_cast<std::uint8_t>(copy);

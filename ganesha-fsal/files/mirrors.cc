@@ -79,11 +79,22 @@ Result<layout::LayoutMap> Mirrors::map_of(FileId file) const {
   return std::move(**map);
 }
 
-Result<layout::Leads> Mirrors::choose(const layout::LayoutMap& map,
+// The memory that writing needs is for the part of the file that a server has; of a file without
+// bytes nobody knows how long it will be.
+layout::ChoiceRules Mirrors::rules_for(FileId file, const layout::LayoutMap& map) const {
+  layout::ChoiceRules rules = parts_.rules;
+  const auto attributes = parts_.names.getattr(file);
+  if (!attributes || attributes->size == 0) return rules;
+  const std::uint64_t stripes = map.copies.front().ds_ids.size();
+  rules.memory_floor = (attributes->size + stripes - 1) / stripes;
+  return rules;
+}
+
+Result<layout::Leads> Mirrors::choose(FileId file, const layout::LayoutMap& map,
                                       std::span<const std::uint8_t> before) const {
   const Loads loads(map, parts_);
-  auto chosen =
-      layout::choose_leads(map, loads.of(), parts_.rules, before, loads.has_room(parts_.rules));
+  const layout::ChoiceRules rules = rules_for(file, map);
+  auto chosen = layout::choose_leads(map, loads.of(), rules, before, loads.has_room(rules));
   if (chosen) return chosen;
   // One that was lost a moment ago may be back, or will be gone, the next.
   for (const layout::Copy& copy : map.copies) {
@@ -199,7 +210,8 @@ Result<> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
     const bool stay = state.pins > 1 || record->owes() || record->layouts.written();
     if (!before.empty() && stay) return {};
   }
-  auto chosen = choose(map, all_current(map, before) ? before : std::span<const std::uint8_t>{});
+  auto chosen =
+      choose(file, map, all_current(map, before) ? before : std::span<const std::uint8_t>{});
   if (!chosen) return pass(chosen);
   const FileTable::Changing record(parts_.files, file);
   MirrorState& state = record->mirrors;

@@ -283,8 +283,9 @@ class Mirrors final : public MissedCopies {
   [[nodiscard]] Result<> call_reads_back(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<> call_writers_back(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<> fence_inherited(FileId file, const layout::LayoutMap& map);
-  [[nodiscard]] Result<layout::Leads> choose(const layout::LayoutMap& map,
+  [[nodiscard]] Result<layout::Leads> choose(FileId file, const layout::LayoutMap& map,
                                              std::span<const std::uint8_t> before) const;
+  [[nodiscard]] layout::ChoiceRules rules_for(FileId file, const layout::LayoutMap& map) const;
 
   // read_shares.cc
   [[nodiscard]] Result<layout::ReadTurns> turns_for(FileId file, const layout::LayoutMap& map,

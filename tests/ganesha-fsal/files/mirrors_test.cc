@@ -70,6 +70,27 @@ TEST_CASE_METHOD(MirrorsTest, "a server that is nearly full leads nothing that a
   }
 }
 
+TEST_CASE_METHOD(MirrorsTest, "memory counts that the file's part at a server does not fit in") {
+  for (auto& [id, load] : loads) {
+    load.disk.max = load.network.max = 100;
+    load.memory_free = 100 << 20;
+  }
+  loads[1].disk.used = 40;
+  SECTION("of a file that is to become long or short") { CHECK(begin()->leads == Leads{0, 0}); }
+  SECTION("of a file that is longer") {
+    REQUIRE(names->grow_size({.id = f, .end = 300 << 20}));  // 150 MiB of it at each
+    CHECK(begin()->leads == Leads{1, 0});
+  }
+  SECTION("of a file that is shorter, also where little is free") {
+    for (auto& [id, load] : loads) load.memory_free = 4 << 20;
+    REQUIRE(names->grow_size({.id = f, .end = 7 << 20}));
+    CHECK(begin()->leads == Leads{0, 0});
+    mirrors->tick();  // forgotten
+    REQUIRE(names->grow_size({.id = f, .end = 8 << 20}));
+    CHECK(begin()->leads == Leads{1, 0});
+  }
+}
+
 TEST_CASE_METHOD(MirrorsTest, "what a copy misses is durable before the write is acknowledged") {
   grant_write(5);
   const std::uint32_t before = epoch();
