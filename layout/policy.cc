@@ -16,9 +16,10 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kKeys = {"stripes", "unit",   "copies", "duplication",
                                                    "reads",   "inline", "skip"};
+// The last is understood, but no policy can have it: check() says why.
 constexpr std::array<Duplication, 4> kDuplications = {
-    Duplication::kServerAsync, Duplication::kServerSync, Duplication::kClientAsync,
-    Duplication::kClientSync};
+    Duplication::kServerAsync, Duplication::kServerSync, Duplication::kClientSync,
+    Duplication::kClientAsync};
 
 // What a user wrote, fit for a message.
 std::string quoted(std::string_view text) {
@@ -107,8 +108,8 @@ Result<> set_duplication(Policy& policy, std::string_view value) {
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = to_string(kDuplications[i]);
   const auto found = std::ranges::find(names, value);
   if (found == names.end()) {
-    return fail(Errc::kInvalid,
-                "duplication=" + quoted(value) + " is unknown" + hint(value, names));
+    return fail(Errc::kInvalid, "duplication=" + quoted(value) + " is unknown" +
+                                    hint(value, std::span(names).first<3>()));
   }
   policy.duplication = kDuplications[static_cast<std::size_t>(found - names.begin())];
   return {};
@@ -252,8 +253,13 @@ Result<> check(const Policy& policy, LayoutType type) {
                     " needs the files layout, the export has flexfiles: stripes=1");
   }
   if (!policy.duplication) return {};
-  const bool clients = *policy.duplication == Duplication::kClientSync ||
-                       *policy.duplication == Duplication::kClientAsync;
+  if (*policy.duplication == Duplication::kClientAsync) {
+    return fail(Errc::kInvalid,
+                std::string("duplication=client-async: a client that writes every copy waits for "
+                            "all of them; use ") +
+                    (type == LayoutType::kFlexFiles ? "client-sync" : "server-async"));
+  }
+  const bool clients = *policy.duplication == Duplication::kClientSync;
   if (clients == (type == LayoutType::kFlexFiles)) return {};
   return fail(Errc::kInvalid, "duplication=" + std::string(to_string(*policy.duplication)) +
                                   (clients ? " needs the flexfiles layout, the export has files"

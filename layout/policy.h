@@ -6,7 +6,7 @@
 //   unit         bytes of a stripe unit: 4KiB to 1GiB, a multiple of 64; K, KiB, M, MiB, G, GiB
 //   copies       1 to 3
 //   duplication  who brings bytes to the other copies, and when a write is answered: server-async,
-//                server-sync, client-async or client-sync. Of no effect with one copy
+//                server-sync or client-sync; check() refuses client-async. For several copies
 //   reads        one: layouts for reading name one copy; all: every copy, each for its part
 //   inline       bytes up to which a file is kept in the metadata store: 0 (never) to 1MiB
 //   skip         new: a mirror group that has nothing to spare may be left out of a new file (one

@@ -20,7 +20,6 @@ enum weft_duplication {
   WEFT_DUPLICATION_DEFAULT = 0,
   WEFT_SERVER_ASYNC = 1,
   WEFT_SERVER_SYNC = 2,
-  WEFT_CLIENT_ASYNC = 3,
   WEFT_CLIENT_SYNC = 4
 };
 enum weft_reads { WEFT_READ_ONE = 0, WEFT_READ_ALL = 1 };
@@ -61,7 +60,7 @@ struct weft_options {
 #define WEFT_DUPLICATIONS(WORD)           \
   WORD("server-async", WEFT_SERVER_ASYNC) \
   WORD("server-sync", WEFT_SERVER_SYNC)   \
-  WORD("client-async", WEFT_CLIENT_ASYNC) WORD("client-sync", WEFT_CLIENT_SYNC)
+  WORD("client-sync", WEFT_CLIENT_SYNC)
 #define WEFT_READS(WORD) WORD("one", WEFT_READ_ONE) WORD("all", WEFT_READ_ALL)
 
 /* Every option, by the kind of its value; docs/man/fsal-weft.8.scd explains each.

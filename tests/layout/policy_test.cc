@@ -101,7 +101,8 @@ TEST_CASE("a value that cannot be is named with what can") {
   CHECK(error_of("reads=both") == "reads=\"both\": one or all");
   CHECK(error_of("duplication=server-synch") ==
         "duplication=\"server-synch\" is unknown; did you mean \"server-sync\"?");
-  CHECK(error_of("duplication=none").find("there are server-async, ") != std::string::npos);
+  CHECK(error_of("duplication=none") ==
+        "duplication=\"none\" is unknown; there are server-async, server-sync and client-sync");
   for (const char* bad : {"unit=", "unit=1", "unit=4095", "unit=4097", "unit=2G", "unit=1.5M",
                           "unit=-64K", "unit=+64K", "unit=64k", "unit=0x10000", "unit=064K",
                           "unit=99999999999", "unit=4294967295G", "unit=64KB"}) {
@@ -132,6 +133,12 @@ TEST_CASE("duplication has to suit the export's layout") {
   CHECK_FALSE(check(servers, LayoutType::kFlexFiles));
   CHECK_FALSE(check(clients, LayoutType::kFiles));
   CHECK(check(clients, LayoutType::kFlexFiles));
+  // No client that is sent somewhere by a layout is content with the first copy's answer.
+  const Policy first = parse_policy("duplication=client-async").value();
+  constexpr const char* kWhy =
+      "duplication=client-async: a client that writes every copy waits for all of them; use ";
+  CHECK(check(first, LayoutType::kFlexFiles).error().text == std::string(kWhy) + "client-sync");
+  CHECK(check(first, LayoutType::kFiles).error().text == std::string(kWhy) + "server-async");
   CHECK(check({}, LayoutType::kFiles));
   for (const LayoutType type : {LayoutType::kFiles, LayoutType::kFlexFiles}) {
     CHECK(check(defaults_for(type), type));

@@ -93,6 +93,8 @@ TEST_CASE("a wrong option is named with its line, what it takes and the nearest 
   CHECK(error_of("Stripe_Unit = 100;") ==
         "g.conf:3: Stripe_Unit = 100: must be a multiple of 64 bytes");
   CHECK(error_of("Duplication = client-sync;").starts_with("g.conf:3: duplication=client-sync"));
+  CHECK(error_of("Duplication = client-async;") ==
+        "g.conf:6: Duplication = client-async: must be server-async, server-sync or client-sync");
   CHECK(error_of("Control_Address = \"mds1\";")
             .starts_with("g.conf:6: Control_Address: 'mds1' is not an address or a name with a"));
   // Whether there is such a name is for check_conf_file(), which asks.

@@ -89,9 +89,10 @@ TEST_CASE_METHOD(PoliciesTest,
   const FileId striped = dir(d, "striped");
   REQUIRE(set_policy(*names, striped, "stripes=4", options));
   CHECK(placement_for(*names, file(striped, "f"), flex)->stripe_count == 1);
-  REQUIRE(set_policy(*names, d, "duplication=client-async copies=2", flex));
+  CHECK(set_policy(*names, d, "duplication=client-async copies=2", flex).error() == Errc::kInvalid);
+  REQUIRE(set_policy(*names, d, "duplication=client-sync copies=2", flex));
   const FileId f = file(d, "f");
-  CHECK(placement_for(*names, f, flex)->duplication == layout::Duplication::kClientAsync);
+  CHECK(placement_for(*names, f, flex)->duplication == layout::Duplication::kClientSync);
   const auto placement = placement_for(*names, f, options);
   REQUIRE(placement);
   CHECK(placement->duplication == layout::Duplication::kServerSync);
