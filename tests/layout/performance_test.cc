@@ -281,6 +281,12 @@ TEST_CASE("Dan and Towsley's hit rates are those of a simulated cache") {
     const double of_three = simulated(three, cache, 1, 2).first;
     CHECK(lru_hits(three, cache).value() == Approx(of_three).margin(.01));
   }
+  // By their own recursion, worked out once.
+  const Popularity halves[] = {{.5, 100}, {.5, 900}};
+  CHECK(lru_hits(skewed, 100).value() == Approx(.3114).margin(5e-5));
+  CHECK(lru_hits(skewed, 300).value() == Approx(.7647).margin(5e-5));
+  CHECK(lru_hits(skewed, 700).value() == Approx(.9250).margin(5e-5));
+  CHECK(lru_hits(halves, 50).value() == Approx(.1326).margin(5e-5));
   const Popularity odd[] = {{.5, 10}};
   CHECK_FALSE(lru_hits(odd, 5));
   CHECK_FALSE(lru_hits({}, 5));

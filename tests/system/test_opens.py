@@ -1,7 +1,12 @@
-"""OPEN over the wire: attributes of files that it makes, and share reservations."""
+"""OPEN over the wire: attributes of files that it makes, share reservations, and whom it asks."""
+
+import subprocess
 
 import pytest
+from harness.cluster import Cluster, Options
+from harness.counters import weft
 from harness.in_namespace import InNamespace
+from harness.run import wait_until
 from wire import const, ops
 from wire.client import Client
 from wire.const import Status
@@ -92,3 +97,34 @@ def test_downgrades_conflict_with_nobody(on_wire):
         less = client.call(ops.putfh(handle), ops.open_downgrade(both, 1)).stateid
         client.call(ops.putfh(handle), ops.close(less))
     on_wire(check)
+
+
+def packets(server):
+    """That the data server's machine has received."""
+    devices = subprocess.run(["ip", "netns", "exec", server.node.namespace, "cat", "/proc/net/dev"],
+                             text=True, capture_output=True, check=True).stdout
+    [link] = [row.split() for row in devices.splitlines() if row.strip().startswith("e0:")]
+    return int(link[2])
+
+
+def test_making_files_costs_no_call_to_data_servers(run, network):
+    """Of which there are six, each of which has a stripe of each file."""
+    files = 3000
+    cluster = Cluster(run, network, Options(
+        data_servers=6, extra={"Inline": "0", "Sync_Metadata": "false"}))
+    if not cluster.counted:
+        pytest.skip("Ganesha's VFS has no data servers")
+
+    def make():
+        with Client((cluster.address, cluster.options.mds_port)) as client:
+            root = client.handle("/export")
+            for number in range(files):
+                made = client.call(ops.putfh(root), ops.open_file(
+                    b"file-%d" % number, client.clientid, create=True), ops.getfh())
+                client.call(ops.putfh(made.handle), ops.getattr([const.ATTR_SIZE]))
+    wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
+    before = [packets(server) for server in cluster.ds]
+    InNamespace(cluster.mds_node, make).result()
+    came = [packets(server) - then for server, then in zip(cluster.ds, before)]
+    # Heartbeats are answered meanwhile.
+    assert max(came) < files / 4, came
