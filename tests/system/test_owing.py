@@ -42,37 +42,54 @@ class Holder:
     def layout(self, iomode):
         return self.mds.call(ops.putfh(self.handle), layout_ops.layoutget(self.stateid, iomode))
 
-    def write(self, fill):
-        """Unstable, and the layout is given back without a COMMIT."""
+    def write(self, fill, give_back=True):
+        """Unstable, and without a COMMIT, after which the layout is given back."""
         layout = self.layout(const.IOMODE_RW)
         [there] = layout_ops.unpack_files_layout(layout.layouts[0].body).handles
         answer = self.at_leader.call(ops.putfh(there),
                                      ops.write(ops.ANONYMOUS, 0, fill * SIZE, const.UNSTABLE4))
         assert answer.committed == const.UNSTABLE4
-        self.mds.call(ops.putfh(self.handle), layout_ops.layoutreturn(layout.stateid))
+        if give_back:
+            self.mds.call(ops.putfh(self.handle), layout_ops.layoutreturn(layout.stateid))
 
     def close(self):
         self.mds.close()
         self.at_leader.close()
 
 
-def test_what_a_leader_owes_is_read_there_and_not_written_over(run, network):
-    cluster = Cluster(run, network, Options(
-        data_servers=2, domains=("a", "b"), stripe_unit=SIZE, stripe_count=1, lease_s=40,
-        extra={"Copies": "2", "Duplication": "server-async", "Inline": "0", "Kept_Layouts": "0"}))
-    if not cluster.counted:
-        pytest.skip("Ganesha's VFS has no copies")
-    wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
-    with connect(cluster, cluster.address) as maker:
-        handle, stateid = maker.open("/export", b"file", create=True)
-        maker.call(ops.putfh(handle), ops.write(stateid, 0, b"a" * SIZE, const.FILE_SYNC4))
-    wait_equal(cluster)
-    [stripe] = weft(cluster, "layout", "show", f"{cluster.path}/file")["stripes"]
-    first = stripe["copies"][0]["ds_name"]  # of copies that are alike it leads
-    leader = next(server for server in cluster.ds if server.name == first)
-    partner = next(server for server in cluster.ds if server is not leader)
+class Owing:
+    """A file with two copies, of "a"; the servers of both, and two clients with the file open."""
 
-    one, other = Holder(cluster, leader, b"one"), Holder(cluster, leader, b"other")
+    def __init__(self, run, network, lease_s=40, **options):
+        extra = {"Copies": "2", "Duplication": "server-async", "Inline": "0", "Kept_Layouts": "0",
+                 **options.pop("extra", {})}
+        self.cluster = cluster = Cluster(run, network, Options(
+            data_servers=2, domains=("a", "b"), stripe_unit=SIZE, stripe_count=1, lease_s=lease_s,
+            extra=extra, **options))
+        if not cluster.counted:
+            pytest.skip("Ganesha's VFS has no copies")
+        wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace",
+                   0.2)
+        with connect(cluster, cluster.address) as maker:
+            handle, stateid = maker.open("/export", b"file", create=True)
+            maker.call(ops.putfh(handle), ops.write(stateid, 0, b"a" * SIZE, const.FILE_SYNC4))
+        wait_equal(cluster)
+        [stripe] = weft(cluster, "layout", "show", f"{cluster.path}/file")["stripes"]
+        first = stripe["copies"][0]["ds_name"]  # of copies that are alike it leads
+        self.leader = next(server for server in cluster.ds if server.name == first)
+        self.partner = next(server for server in cluster.ds if server is not self.leader)
+        self.one = Holder(cluster, self.leader, b"one")
+        self.other = Holder(cluster, self.leader, b"other")
+
+    def contents(self):
+        return [file.read_bytes() for server in self.cluster.ds
+                for file in objects_of(server.store).values()]
+
+
+def test_what_a_leader_owes_is_read_there_and_not_written_over(run, network):
+    owing = Owing(run, network)
+    cluster, leader, partner = owing.cluster, owing.leader, owing.partner
+    one, other = owing.one, owing.other
     partner.node.cut()
     one.write(b"b")
     # The other copy has not got it, and is not read.
@@ -93,9 +110,56 @@ def test_what_a_leader_owes_is_read_there_and_not_written_over(run, network):
     writing.result()
     cluster.wait_up()
     wait_equal(cluster, timeout_s=60)
-    assert [file.read_bytes() for server in cluster.ds
-            for file in objects_of(server.store).values()] == [b"c" * SIZE] * 2
+    assert owing.contents() == [b"c" * SIZE] * 2
     read = one.mds.call(ops.putfh(one.handle), ops.read(one.stateid, 0, SIZE))
     assert read.data == b"c" * SIZE
     one.close()
+    other.close()
+
+
+@pytest.mark.parametrize("ended", ["revoked", "gone"])
+def test_what_is_owed_for_a_client_that_is_fenced(run, network, ended):
+    """The partner refuses what the leader brings it late, and is mended from the leader: what was
+    read there once is not lost."""
+    owing = Owing(run, network, lease_s=40 if ended == "revoked" else 8, extra={
+        "Recall_Timeout": "2"}, tables=lambda _: "[mirror]\ntimeout_seconds = 60\n"
+                                                 "window_seconds = 60\n")
+    cluster, leader, partner = owing.cluster, owing.leader, owing.partner
+    one, other = owing.one, owing.other
+    leader.node.drop_to(partner.node.address)
+    one.write(b"b", give_back=False)
+    assert sorted(owing.contents()) == [b"a" * SIZE, b"b" * SIZE]
+    if ended == "gone":
+        one.mds.vanish()
+        one.at_leader.vanish()
+    else:  # it does not answer the recall
+        other.mds.compound(ops.putfh(other.handle), ops.setattr(size=SIZE))
+
+    def read():
+        reply = other.mds.compound(ops.putfh(other.handle), ops.read(other.stateid, 0, SIZE))
+        if reply.status == const.Status.DELAY:
+            return b""
+        return reply.check().last.data
+
+    seen = []  # without those that are to be tried again
+
+    def revoked():
+        seen.append(read())
+        return "event=layout_revoked" in (run.folder / "ganesha.log").read_text()
+    wait_until(revoked, 60, "the layout to be revoked", 0.2)
+    for _ in range(5):
+        seen.append(read())
+        time.sleep(0.2)
+    assert sorted(owing.contents()) == [b"a" * SIZE, b"b" * SIZE]
+    leader.node.reach_again(partner.node.address)
+    wait_until(read, 90, "the file to be read", 0.2)
+    wait_equal(cluster, timeout_s=90)
+    assert set(seen) <= {b"", b"b" * SIZE}, "a copy was read that lacks what was written"
+    assert owing.contents() == [b"b" * SIZE] * 2
+    log = leader.process.log.read_text()
+    assert "event=partner_refused" in log, log
+    other.write(b"c")
+    wait_equal(cluster, timeout_s=60)
+    assert read() == b"c" * SIZE
+    assert owing.contents() == [b"c" * SIZE] * 2
     other.close()
