@@ -3,6 +3,7 @@
 #include "ganesha-fsal/files/mirrors.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "tests/ganesha-fsal/files/mirrors_fixture.h"
 
@@ -434,14 +435,17 @@ TEST_CASE_METHOD(MirrorsTest,
   CHECK(recalls.calls.size() == 2);
 }
 
-TEST_CASE_METHOD(MirrorsTest,
-                 "a layout comes back without COMMIT: who may be ahead goes on leading") {
+TEST_CASE_METHOD(MirrorsTest, "a layout ends without COMMIT: who may be ahead goes on leading") {
   const auto duplicate = make(layout::Duplication::kServerAsync);
   REQUIRE(mirrors->begin_write(f, duplicate));
   REQUIRE(layouts.grant(f, 5, Access::kReadWrite));
   CHECK(mirrors->look(f)->leads == Leads{0, 0});
   CHECK(mirrors->take_owing(10).empty());  // he may write
-  layouts.returned(f, 5, Access::kReadWrite);
+  if (GENERATE(false, true)) {
+    layouts.revoke(f, 5, "lease expired");
+  } else {
+    layouts.returned(f, 5, Access::kReadWrite);
+  }
   mirrors->tick();
   loads = {{1, busy()}, {2, busy()}, {3, {}}, {4, {}}};
   SECTION("until it is duplicated") {
