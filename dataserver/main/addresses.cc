@@ -27,22 +27,33 @@ std::string network_text(const layout::ClientNetwork& network) {
                      list_text(network.clients));
 }
 
-std::vector<layout::NetAddress> told_rdma(const DsConfig& config, const std::vector<bool>& bound) {
-  const bool any = std::ranges::find(bound, true) != bound.end();
-  if (!config.advertise.empty() || !config.advertise_rdma.empty()) {
-    return any ? config.advertise_rdma : std::vector<layout::NetAddress>{};
+// Whether clients get to that address by RDMA now. One at which the server does not listen itself
+// (behind a translation, say) is reached while any is.
+bool is_reached(const DsConfig& config, const std::vector<bool>& reachable,
+                const layout::NetAddress& address) {
+  const auto own = std::ranges::find(config.listen_rdma, address);
+  if (own == config.listen_rdma.end()) {
+    return std::ranges::find(reachable, true) != reachable.end();
   }
-  std::vector<layout::NetAddress> told;
-  for (std::size_t i = 0; i < config.listen_rdma.size() && i < bound.size(); ++i) {
-    if (bound[i]) told.push_back(config.listen_rdma[i]);
-  }
+  const auto index = static_cast<std::size_t>(own - config.listen_rdma.begin());
+  return index < reachable.size() && reachable[index];
+}
+
+std::vector<layout::NetAddress> told_rdma(const DsConfig& config,
+                                          const std::vector<bool>& reachable) {
+  const bool said = !config.advertise.empty() || !config.advertise_rdma.empty();
+  std::vector<layout::NetAddress> told = said ? config.advertise_rdma : config.listen_rdma;
+  std::erase_if(told, [&](const auto& one) { return !is_reached(config, reachable, one); });
   return told;
 }
 
-std::vector<layout::ClientNetwork> told_networks(const DsConfig& config, bool rdma) {
+std::vector<layout::ClientNetwork> told_networks(const DsConfig& config,
+                                                 const std::vector<bool>& reachable) {
   std::vector<layout::ClientNetwork> told = config.networks;
   for (layout::ClientNetwork& network : told) {
-    if (!rdma) std::erase_if(network.addresses, &by_rdma);
+    std::erase_if(network.addresses, [&](const layout::DeviceAddress& one) {
+      return by_rdma(one) && !is_reached(config, reachable, one.address);
+    });
   }
   std::erase_if(told, [](const auto& network) { return network.addresses.empty(); });
   return told;
@@ -105,12 +116,11 @@ TomlField networks_field(std::vector<layout::ClientNetwork>& into,
           .begin = [&into, fields = std::move(fields)] { return fields(into.emplace_back()); }};
 }
 
-Told told(const DsConfig& config, const std::vector<bool>& bound) {
+Told told(const DsConfig& config, const std::vector<bool>& reachable) {
   const bool said = !config.advertise.empty() || !config.advertise_rdma.empty();
-  const bool any = std::ranges::find(bound, true) != bound.end();
   return {.tcp = said ? config.advertise : config.listen,
-          .rdma = told_rdma(config, bound),
-          .networks = told_networks(config, any)};
+          .rdma = told_rdma(config, reachable),
+          .networks = told_networks(config, reachable)};
 }
 
 Result<> check_told(const DsConfig& config) {

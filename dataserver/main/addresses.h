@@ -33,9 +33,9 @@ struct Told {
 
   friend bool operator==(const Told&, const Told&) = default;
 };
-// Where it listens at those of listen_rdma that are true. A network of which nothing can be told is
-// left out.
-[[nodiscard]] Told told(const DsConfig& config, const std::vector<bool>& bound);
+// Where clients get to those of listen_rdma that are true. A network of which nothing can be told
+// is left out.
+[[nodiscard]] Told told(const DsConfig& config, const std::vector<bool>& reachable);
 
 // kInvalid: addresses that do not go together, to listen at, or to tell.
 [[nodiscard]] Result<> check_listen(const DsConfig& config);

@@ -380,7 +380,7 @@ Told DataServer::told_now() const {
 
 // While the disk hangs what clients are told stays: they come back by what they know.
 void DataServer::tell_rdma() {
-  auto now = told(config_, rdma_->bound());
+  auto now = told(config_, rdma_->reachable());
   {
     const MutexLock lock(told_mutex_);
     if (now == told_) return;

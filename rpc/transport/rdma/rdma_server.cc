@@ -33,6 +33,13 @@ Peer peer_of(rdma_cm_id* id) {
   return {.host = host, .service = service};
 }
 
+// False: nobody can connect through its port now, for want of a link.
+bool port_is_up(const rdma_cm_id& id) {
+  ibv_port_attr port{};
+  return id.verbs == nullptr ||  // it is bound to all devices
+         ::ibv_query_port(id.verbs, id.port_num, &port) != 0 || port.state >= IBV_PORT_ACTIVE;
+}
+
 // The whole process, for those who are connected.
 struct Shared {
   Shared(BufferPool& buffer_pool, ServerOptions server_options, Server::Accept on_accept)
@@ -83,6 +90,7 @@ struct Server::Impl final : ConnectionUser {
   struct Place {
     rdma_cm_id* id = nullptr;  // null: not bound
     bool listening = false;
+    bool port_up = true;  // when it was looked at last
   };
 
   Impl(IoThreads& io_threads, std::shared_ptr<Shared> of_all)
@@ -97,13 +105,16 @@ struct Server::Impl final : ConnectionUser {
   [[nodiscard]] Result<> bind_at(std::size_t index) WEFT_REQUIRES(mutex);
   [[nodiscard]] Result<> listen_at(std::size_t index) WEFT_REQUIRES(mutex);
   static void give_up(Place& place) { ::rdma_destroy_id(std::exchange(place, {}).id); }
+  void look_at_port(std::size_t index) WEFT_REQUIRES(mutex);
+  void look_at_ports() WEFT_EXCLUDES(mutex);
   void stop_listening() WEFT_EXCLUDES(mutex);
 
   IoThreads& threads;
   const std::shared_ptr<Shared> shared;
   std::vector<std::shared_ptr<DeviceEvents>> events;  // of each thread; none before there is RDMA
   mutable Mutex mutex;
-  unsigned calls = 0;   // of look(), since it looked last
+  unsigned calls = 0;   // of look(), since something did not listen
+  unsigned looks = 0;   // calls of it
   std::string why_not;  // it does not listen everywhere, as was said last
   std::vector<Place> places WEFT_GUARDED_BY(mutex);
   bool stopped WEFT_GUARDED_BY(mutex) = false;
@@ -189,7 +200,22 @@ Result<> Server::Impl::bind_at(std::size_t index) {
     }
   }
   places.at(index).id = id;
+  look_at_port(index);
   return {};
+}
+
+void Server::Impl::look_at_port(std::size_t index) {
+  Place& place = places.at(index);
+  if (place.id == nullptr) return;
+  if (const bool up = port_is_up(*place.id); up != std::exchange(place.port_up, up)) {
+    spdlog::warn("event=rdma_port state={} address={}", up ? "up" : "down",
+                 shared->options.addresses.at(index).ip);
+  }
+}
+
+void Server::Impl::look_at_ports() {
+  const MutexLock lock(mutex);
+  for (std::size_t i = 0; i < places.size(); ++i) look_at_port(i);
 }
 
 Result<> Server::Impl::listen_at(std::size_t index) {
@@ -251,6 +277,7 @@ void Server::bind() { impl_->prepare_or_say(false); }
 Result<> Server::listen() { return impl_->prepare(true); }
 
 void Server::look() {
+  if (impl_->looks++ % kCallsToLookAgain == 0) impl_->look_at_ports();
   if (listening() == impl_->shared->options.addresses.size()) {
     impl_->calls = 0;
     return;
@@ -278,11 +305,13 @@ std::size_t Server::listening() const {
   return count;
 }
 
-std::vector<bool> Server::bound() const {
+std::vector<bool> Server::reachable() const {
   const MutexLock lock(impl_->mutex);
-  std::vector<bool> bound;
-  for (const Impl::Place& place : impl_->places) bound.push_back(place.id != nullptr);
-  return bound;
+  std::vector<bool> reachable;
+  for (const Impl::Place& place : impl_->places) {
+    reachable.push_back(place.id != nullptr && place.port_up);
+  }
+  return reachable;
 }
 
 std::size_t Server::connections() const { return impl_->shared->admission->connections(); }

@@ -49,7 +49,8 @@ class Server {
   // why that is not all of them. kNotSupported: the machine has no RDMA device.
   [[nodiscard]] Result<> listen();
   // listen(), for whoever calls this each 200 ms or so from when connections may come: at once, and
-  // then each 5 s while there is something left. The log says why, as for bind().
+  // then each 5 s while there is something left. The log says why, as for bind(). As often it looks
+  // whether devices have a link, and says when that changed.
   void look();
   // Stops accepting; connections that exist are not touched.
   void stop();
@@ -58,8 +59,9 @@ class Server {
   void cut();
   void go_on();
 
-  [[nodiscard]] std::vector<bool> bound() const;  // of each address
-  [[nodiscard]] std::size_t listening() const;    // addresses
+  // Of each address: it is bound, and its device has a link. Connections that are there stay.
+  [[nodiscard]] std::vector<bool> reachable() const;
+  [[nodiscard]] std::size_t listening() const;  // addresses
   [[nodiscard]] std::size_t connections() const;
   [[nodiscard]] std::uint64_t refused() const;  // by a limit, since the start
   [[nodiscard]] const Counts& counts() const;

@@ -419,6 +419,10 @@ TEST_CASE("clients are told of RDMA where it listens, or of what advertise says"
   CHECK(texts(told(said, {}).tcp) == Texts{"192.0.2.1:2051"});
   CHECK(texts(told(said, {false, true}).rdma) == Texts{"192.0.2.1:20049"});
   CHECK(told(said, {false, false}).rdma.empty());
+  const DsConfig own =
+      of("advertise = [\"10.0.0.1:2051\", \"rdma://10.0.0.2\", \"rdma://10.0.0.1\"]\n");
+  CHECK(texts(told(own, {true, true}).rdma) == Texts{"10.0.0.2:20049", "10.0.0.1:20049"});
+  CHECK(texts(told(own, {true, false}).rdma) == Texts{"10.0.0.1:20049"});
   CHECK(told(of("advertise = [\"192.0.2.1:2051\"]\n"), {true, true}).rdma.empty());
 }
 

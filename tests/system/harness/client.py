@@ -299,16 +299,17 @@ def default_cpus(index: int) -> str:
 
 
 def start_clients(run: Run, network: Network | HostNetwork, kinds: list[str], first: int = 0,
-                  **options) -> list[Client]:
+                  links: int = 1, **options) -> list[Client]:
     """Starts machines side by side and waits until all take jobs. first says how many the run has
-    already, so that they get other processors."""
+    already, so that they get other processors. More links than one: only on a Network."""
     from .machines import MACHINES  # the kinds derive from Client, so not at the top
     clients = []
     for index, kind in enumerate(kinds):
         images.ensure(images.KINDS[kind])
         pinned = MACHINES[kind].pinned
         cpus = options.get("cpus", default_cpus(first + index) if pinned else "")
-        clients.append(MACHINES[kind](run, network.client(), **{**options, "cpus": cpus}))
+        node = network.client(links) if links > 1 else network.client()
+        clients.append(MACHINES[kind](run, node, **{**options, "cpus": cpus}))
     for client in clients:
         client.start()
     for client in clients:

@@ -14,8 +14,8 @@ from .client import Client
 from .run import wait_until
 
 
-def _hardware_address(address: str) -> str:
-    return "52:54:00:" + ":".join(f"{int(part):02x}" for part in address.split(".")[1:])
+def _hardware_address(address: str, link: int = 0) -> str:
+    return f"52:54:{link:02x}:" + ":".join(f"{int(part):02x}" for part in address.split(".")[1:])
 
 
 class UserModeLinux(Client):
@@ -34,18 +34,26 @@ class UserModeLinux(Client):
                 f"mem={self.memory_mib}M", "rootfstype=hostfs", f"rootflags={root}", "ro",
                 "init=/weft-init", f"weft.share={self.share}",
                 "con=null", console, "ssl=null", "loglevel=4", f"uml_dir={self.folder}", "umid=uml",
-                f"vec0:transport=tap,ifname={self.node.tap},depth=128,gro=1,"
-                f"mac={_hardware_address(self.node.address)}"]
-
+                *(f"vec{number}:transport=tap,ifname={tap},depth=128,gro=1,"
+                  f"mac={_hardware_address(self.node.address, number)}"
+                  for number, tap in enumerate([self.node.tap, *self.node.more_taps]))]
 
 class WithRdma(Client):
-    """One whose kernel has RDMA: add_device() gives it one by software (Soft-RoCE). It reads the
-    host's files, so that programs of the host's run in it (enter_host())."""
+    """One whose kernel has RDMA: add_device() gives it one by software (Soft-RoCE), of its first
+    link or another. It reads the host's files, so that programs of the host's run in it
+    (enter_host())."""
 
     mount_host = ""  # a command that mounts the host's root folder on $host, read-only
 
-    def add_device(self) -> None:
-        self.run(f"rdma link add rxe0 type rxe netdev {self.device} && rdma link", root=True)
+    def add_device(self, name: str = "rxe0", link: str = "") -> None:
+        self.run(f"rdma link add {name} type rxe netdev {link or self.device} && rdma link",
+                 root=True)
+
+    def device_has_moved(self, name: str = "rxe0") -> tuple[int, int]:
+        """Packets that came and went by a device."""
+        folder = f"/sys/class/infiniband/{name}/ports/1/hw_counters"
+        shown = self.run(f"cat {folder}/rcvd_pkts {folder}/sent_pkts").output
+        return tuple(int(count) for count in shown.split())
 
     def remove_device(self) -> None:
         self.run("rdma link delete rxe0", root=True)

@@ -78,6 +78,7 @@ class Node:
     port: str
     address: str
     tap: str = ""
+    more_taps: tuple[str, ...] = ()  # of a machine with more links than one
     prefix: int = PREFIX
     gateway: str = ""
 
@@ -220,12 +221,16 @@ class Network:
         sh("ip", "-n", node.namespace, "addr", "add", f"{node.address}/{PREFIX}", "dev", "e0")
         return node
 
-    def client(self) -> Node:
-        """A namespace with a tap for one virtual machine; the machine takes the address."""
+    def client(self, links: int = 1) -> Node:
+        """A namespace with a tap for one virtual machine; the machine takes the address. More taps
+        are its further links to the same network."""
         self._clients += 1
         name = f"cl{self._clients}"
         node = self._join(name, f"{self.subnet}.{100 + self._clients}")
         _add_tap(node)
+        node.more_taps = tuple(f"tap{number}" for number in range(1, links))
+        for tap in node.more_taps:
+            _join_tap(node, tap)
         return node
 
 
@@ -257,9 +262,12 @@ class HostNetwork:
 
 def _add_tap(node: Node) -> None:
     node.tap = "tap0"
-    sh(*node.enter_command(), "ip", "tuntap", "add", node.tap, "mode", "tap",
-       "vnet_hdr")
     sh("ip", "-n", node.namespace, "link", "add", "br0", "type", "bridge")
-    for device in ("e0", node.tap):
-        sh("ip", "-n", node.namespace, "link", "set", device, "master", "br0", "up")
+    sh("ip", "-n", node.namespace, "link", "set", "e0", "master", "br0", "up")
+    _join_tap(node, node.tap)
     sh("ip", "-n", node.namespace, "link", "set", "br0", "up")
+
+
+def _join_tap(node: Node, tap: str) -> None:
+    sh(*node.enter_command(), "ip", "tuntap", "add", tap, "mode", "tap", "vnet_hdr")
+    sh("ip", "-n", node.namespace, "link", "set", tap, "master", "br0", "up")
