@@ -15,6 +15,7 @@ from test_fio import fio
 
 pytestmark = pytest.mark.alone  # RDMA by software takes the processors that its machines wait for
 
+SIX = "fd88::101"
 SIZE = 8 * MIB
 SLOW_S = 300  # machines are emulated
 
@@ -139,12 +140,14 @@ def test_a_data_server_that_is_killed_is_used_by_rdma_again(system):
 
 
 def test_calls_over_a_device(run):
-    """The unit tests that need one, in a machine that has it."""
+    """The unit tests that need one, in a machine that has it, by IPv4 and by IPv6."""
     need_kind("uml612")
     machine, = start_machines(run, Network(run), "uml612", 1)
+    machine.run(f"ip addr add {SIX}/64 dev {machine.device} nodad", root=True)
     machine.add_device()
-    command = f"env WEFT_RDMA_ADDRESS={machine.node.address} {paths.rdma_verbs_test()}"
-    machine.run(machine.enter_host(command), SLOW_S, root=True)
+    for address in (machine.node.address, SIX):
+        command = f"env WEFT_RDMA_ADDRESS={address} {paths.rdma_verbs_test()}"
+        machine.run(machine.enter_host(command), SLOW_S, root=True)
 
 
 @pytest.mark.faults
