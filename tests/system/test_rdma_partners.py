@@ -87,6 +87,7 @@ def test_copies_go_by_rdma_while_it_gets_through(run):
 
 
 @pytest.mark.faults
+@pytest.mark.long
 def test_what_a_server_missed_comes_by_rdma(run):
     need_kind("uml612")
     pair = Pair(run, "uml612")
