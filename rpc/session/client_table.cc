@@ -205,7 +205,7 @@ OrStatus<nfs4::CreateSessionOk> ClientTable::make_session(Record& record,
              .max_response_cached = limits.max_response_cached,
              .max_operations = limits.max_operations,
              .max_requests = limits.slots,
-             .rdma_ird = std::nullopt};
+             .rdma_ird = args.fore.rdma_ird};
   ok.back = args.back;
   ok.back.rdma_ird.reset();
   return ok;

@@ -60,6 +60,23 @@ bool is_confirmed(const nfs4::ExchangeIdOk& ok) {
 
 }  // namespace
 
+TEST_CASE("what a client takes of RDMA reads at a time comes back as it was said") {
+  Table t;
+  const auto exchanged = t.exchange("a", 1);
+  nfs4::CreateSessionArgs args;
+  args.client_id = exchanged->client_id;
+  args.sequence = exchanged->sequence;
+  args.fore = {0, 1 << 20, 1 << 20, 4096, 8, 64, 16};
+  args.back = args.fore;
+  const auto created = t.table.create_session(args, "sys:0");
+  REQUIRE(created);
+  CHECK(created->fore.rdma_ird == 16);
+  CHECK_FALSE(created->back.rdma_ird);  // there is no backchannel
+  ++args.sequence;
+  args.fore.rdma_ird.reset();
+  CHECK_FALSE(t.table.create_session(args, "sys:0").value().fore.rdma_ird);
+}
+
 TEST_CASE("the same client asking again gets the same confirmed id") {
   Table t;
   const auto id = t.confirmed("a", 1);
