@@ -16,6 +16,22 @@ namespace weft {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+// So many bytes, whole pages, from a multiple of a huge page on, if there is one's worth. Null if
+// there is no room. To be mapped over.
+std::byte* reserve(std::size_t bytes) {
+  const std::size_t slack = bytes < kHugePage ? 0 : kHugePage - SharedMemory::kPage;
+  void* const found =
+      ::mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED) return nullptr;
+  auto* const first = static_cast<std::byte*>(found);
+  const std::size_t front = -reinterpret_cast<std::uintptr_t>(found) % kHugePage;
+  if (slack == 0) return first;
+  if (front > 0) ::munmap(first, front);
+  if (front < slack) ::munmap(first + front + bytes, slack - front);
+  return first + front;
+}
 
 }  // namespace
 
@@ -49,10 +65,15 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::adopt(OwnedFd fd, std::size_
 }
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::map(OwnedFd fd, std::size_t bytes) {
-  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (base == MAP_FAILED) return fail_errno(errno, "map shared memory");
-  return std::shared_ptr<SharedMemory>(
-      new SharedMemory(std::move(fd), static_cast<std::byte*>(base), bytes));
+  std::byte* const base = reserve(bytes);
+  if (base == nullptr) return fail_errno(errno, "room for shared memory");
+  if (::mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd.get(), 0) ==
+      MAP_FAILED) {
+    const int error = errno;
+    ::munmap(base, bytes);
+    return fail_errno(error, "map shared memory");
+  }
+  return std::shared_ptr<SharedMemory>(new SharedMemory(std::move(fd), base, bytes));
 }
 
 SharedMemory::~SharedMemory() { ::munmap(base_, size_); }
@@ -67,8 +88,12 @@ Arena::Arena(std::shared_ptr<SharedMemory> memory) : memory_(std::move(memory)) 
 }
 
 Result<std::shared_ptr<Arena>> Arena::create(std::size_t bytes, bool pinned) {
-  auto memory = SharedMemory::create(2 * bytes, "weft-arena");
+  // Pinned memory is there from the start: it may as well be of huge pages, whole ones.
+  const std::size_t size = pinned ? (2 * bytes + kHugePage - 1) / kHugePage * kHugePage : 2 * bytes;
+  auto memory = SharedMemory::create(size, "weft-arena");
   if (!memory) return pass(memory);
+  // A kernel that has none, or does not want to, gives small ones.
+  if (pinned) static_cast<void>(::madvise((*memory)->base(), size, MADV_HUGEPAGE));
   auto arena = std::make_shared<Arena>(std::move(*memory));
   if (pinned) arena->pin();
   return arena;

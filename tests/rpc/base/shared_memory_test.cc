@@ -6,7 +6,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
+#include <fstream>
 #include <map>
+#include <string>
 
 #include "rpc/base/clock.h"
 
@@ -154,4 +156,40 @@ TEST_CASE("pinned memory stays where it is, and what was retired of it is not us
   arena->retire({second, 1});
   arena->give(second, 4 * kPage);
   CHECK(arena->take(kPage) == nullptr);
+}
+
+TEST_CASE("a pinned arena is whole huge pages, in a place for such") {
+  constexpr std::size_t kHuge = std::size_t{2} << 20;
+  for (const std::size_t bytes : {kPage, kHuge / 2, kHuge / 2 + kPage, 5 * kHuge + kPage}) {
+    const auto arena = Arena::create(bytes, true).value();
+    const auto& memory = *arena->memory();
+    CHECK(memory.size() % kHuge == 0);
+    CHECK(memory.size() >= 2 * bytes);
+    CHECK(memory.size() < 2 * bytes + kHuge);
+    CHECK(reinterpret_cast<std::uintptr_t>(memory.base()) % kHuge == 0);
+    CHECK(arena->free_bytes() == memory.size());
+    std::memset(memory.base(), 1, memory.size());
+    const auto theirs = SharedMemory::adopt(again(memory.fd()), memory.size()).value();
+    CHECK(std::memcmp(memory.base(), theirs->base(), memory.size()) == 0);
+  }
+  CHECK(Arena::create(kPage, false).value()->memory()->size() == 2 * kPage);
+}
+
+TEST_CASE("a pinned arena has huge pages where the kernel gives them") {
+  std::string setting;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/shmem_enabled"), setting);
+  const auto at = setting.find('[');
+  const std::string chosen =
+      at == std::string::npos ? "" : setting.substr(at + 1, setting.find(']') - at - 1);
+  if (chosen.empty() || chosen == "never" || chosen == "deny") {
+    SKIP("needs advise, within_size or always in transparent_hugepage/shmem_enabled");
+  }
+  const auto arena = Arena::create(std::size_t{16} << 20, true).value();
+  std::memset(arena->memory()->base(), 1, arena->memory()->size());
+  std::size_t huge = 0;
+  std::ifstream maps("/proc/self/smaps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.starts_with("ShmemPmdMapped:")) huge += std::stoul(line.substr(15));
+  }
+  CHECK(huge > 0);
 }
