@@ -2,10 +2,12 @@
 """How much of a long link one kernel client uses, beside plain TCP with the same buffers.
 
     ./dev bench wan [--rounds 5] [--seconds 4] [--delays 1,30,100,300] [--rate 12MiB] [--loss 0]
+                    [--lossy 100:1]
 
 A client (User-mode Linux 6.12) is behind a delay line (tools/delay_line): so many milliseconds
 there and back, a rate each way, and a queue that holds more than connections have under way, so
-that nothing is lost unless --loss or a shorter --queue says so. It is mounted, and read-ahead is
+that nothing is lost unless --loss or a shorter --queue says so; and then behind links that lose
+frames (--lossy: milliseconds and percent). It is mounted, and read-ahead is
 set, as `weft plan wan` says for that link. It reads, or writes, one file or eight at a time,
 through the page cache, from one data server whose objects are in memory. The peer is plain TCP
 between the same two ends, with the same buffers (the kernel's own) and as many connections as the
@@ -164,10 +166,11 @@ class Bench:
         self.mounted = False
         self.plan: dict = {}
         self.delay_s = 0.0
+        self.links = [(delay, given.loss) for delay in given.delays] + given.lossy
 
     def file_mib(self, files: int) -> int:
         """Longer than any arm reads of one."""
-        longest = max(self.given.delays) / 1000
+        longest = max(delay for delay, _ in self.links) / 1000
         longest_s = self._before(longest) + self._counted(longest) + 10
         return int(longest_s * self.rate / files / MIB) + 16
 
@@ -178,14 +181,14 @@ class Bench:
             self.client.run(MAKE_FILES.format(names=names, mib=self.file_mib(files)), LIMIT_S)
         self.client.unmount()
 
-    def at_distance(self, delay_ms: float) -> None:
+    def at_distance(self, delay_ms: float, loss_percent: float) -> None:
         """The link, and all that is set for it."""
         if self.mounted:
             self.client.unmount(timeout_s=LIMIT_S)
         self.delay_s = delay_ms / 1000
         self.plan = plan = counters.weft(self.cluster, "plan", "wan", "--bandwidth",
                                          str(self.rate), "--delay", f"{delay_ms}ms")
-        self.line.set(delay_ms, self.given.loss / 100, self.rate, self.given.queue)
+        self.line.set(delay_ms, loss_percent / 100, self.rate, self.given.queue)
         if plan["tcp_buffer_bytes"] > BUFFER or plan["slots"] > SLOTS:
             raise SystemExit(f"{delay_ms:g} ms at this rate needs more than a mount: less --rate")
         self.client.mount(self.cluster.address, self.cluster.path, plan["mount_options"],
@@ -241,8 +244,8 @@ class Bench:
 def measure(bench: Bench, given, idle: dict) -> list:
     samples: dict = {}
     for number in range(given.rounds):
-        for delay in given.delays:
-            bench.at_distance(delay)
+        for link in bench.links:
+            bench.at_distance(*link)
             for way in ("read", "write"):
                 for files in FILES:
                     watch = report.CpuIdle()
@@ -251,15 +254,19 @@ def measure(bench: Bench, given, idle: dict) -> list:
                     watch = report.CpuIdle()
                     ours = bench.ours(way, files)
                     idle["Weft"].append(watch.stop())
-                    row = samples.setdefault((delay, way, files), ([], []))
+                    row = samples.setdefault((link, way, files), ([], []))
                     row[0].append(ours)
                     row[1].append(peer)
-                    print(f"{delay:g} ms, {way}, {files} files: {ours:.2f} MiB/s, plain TCP "
+                    print(f"{name_of(*link)}, {way}, {files} files: {ours:.2f} MiB/s, plain TCP "
                           f"{peer:.2f} MiB/s", flush=True)
         print(f"round {number + 1} of {given.rounds} done", flush=True)
-    return [report.row(f"{delay:g} ms, {way} {files} file{'s' if files > 1 else ''}", *row, "MiB/s",
-                       target=TARGET)
-            for (delay, way, files), row in sorted(samples.items())]
+    return [report.row(f"{name_of(*link)}, {way} {files} file{'s' if files > 1 else ''}", *row,
+                       "MiB/s", target=TARGET)
+            for (link, way, files), row in sorted(samples.items())]
+
+
+def name_of(delay_ms: float, loss_percent: float) -> str:
+    return f"{delay_ms:g} ms" + (f", {loss_percent:g} % loss" if loss_percent else "")
 
 
 def mebibytes(text: str) -> int:
@@ -269,9 +276,12 @@ def mebibytes(text: str) -> int:
 def main() -> int:
     parser = report.parser("wan", __doc__, rounds=5, seconds=4)
     parser.add_argument("--delays", default="1,30,100,300",
-                        type=lambda text: [float(word) for word in text.split(",")])
+                        type=lambda text: [float(word) for word in text.split(",") if word])
     parser.add_argument("--rate", default="12MiB", type=mebibytes)
     parser.add_argument("--loss", default=0.0, type=float, help="of frames, each way, in percent")
+    parser.add_argument("--lossy", default="100:1", help="as 100:1,300:0.1; '' for none",
+                        type=lambda text: [tuple(map(float, link.split(":")))
+                                           for link in text.split(",") if link])
     parser.add_argument("--queue", default=QUEUE, help="that may wait for the link, as 16MiB",
                         type=mebibytes)
     given = parser.parse_args()
