@@ -72,6 +72,7 @@ struct Service final : ChannelUser {
 struct Stage {
   explicit Stage(Script& script) {
     wire->max_work = 1U + script.byte() % 8U;
+    wire->may_invalidate = script.byte() % 2 == 0;
     Limits limits{.credits = kCredits};
     if (script.byte() % 4 == 0) {
       limits.standing = Standing::kStranger;

@@ -16,7 +16,8 @@
 // Memory: what is exposed, for its lifetime, beside the pool; answers are the pool's, and wait
 // while that has none, up to a deadline.
 //
-// Not here: calls of the server to its client (RFC 8167), remote invalidation.
+// Not here: calls of the server to its client (RFC 8167). What is exposed is exposed for longer
+// than a call, so remote invalidation is not asked for.
 //
 // Threading and ownership: channel.h. The queue pair belongs to the channel, and the channel lives
 // until that is disconnected.

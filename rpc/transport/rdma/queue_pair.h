@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -47,6 +48,9 @@ struct Work {
   // More of the same is posted next, with no turn of the thread between: the device may be given
   // all of it at once, and tell of it at once when the last is done. Not of a kReceive.
   bool joined = false;
+  // Of a kSend: the peer's memory with this handle is out of reach when it arrives, and the peer is
+  // told so. Only if the queue pair may_invalidate().
+  std::optional<std::uint32_t> invalidate = std::nullopt;
 };
 
 struct Completion {
@@ -96,6 +100,8 @@ class QueuePair {
   [[nodiscard]] virtual std::size_t max_receives() const = 0;
   // What the peer takes in one Send: as it said, and no more than was offered to it.
   [[nodiscard]] virtual std::size_t max_send_bytes() const = 0;
+  // Whether the peer wants Sends to invalidate handles of its, and the device can do that.
+  [[nodiscard]] virtual bool may_invalidate() const { return false; }
   [[nodiscard]] virtual const std::string& peer() const = 0;  // "192.0.2.7:812", for logs
 };
 

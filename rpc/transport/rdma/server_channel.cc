@@ -16,6 +16,23 @@
 namespace weft::rpc::rdma {
 namespace {
 
+// The one that all segments of the call's chunks have.
+std::optional<std::uint32_t> only_handle(const Incoming& incoming) {
+  std::optional<std::uint32_t> found;
+  bool only = true;
+  const auto add = [&](const Chunk& chunk) {
+    for (const Segment& segment : chunk.segments) {
+      only = only && segment.handle == found.value_or(segment.handle);
+      found = segment.handle;
+    }
+  };
+  if (incoming.whole) add(*incoming.whole);
+  if (incoming.bulk) add(incoming.bulk->chunk);
+  for (const Chunk& write : incoming.places.writes) add(write);
+  if (incoming.places.reply) add(*incoming.places.reply);
+  return only ? found : std::nullopt;
+}
+
 class ServerChannel final : public QueuePairChannel {
  public:
   ServerChannel(boost::asio::io_context& context, BufferPool& pool,
@@ -44,6 +61,7 @@ class ServerChannel final : public QueuePairChannel {
   // A call that is not answered.
   struct Call {
     Chunks places;
+    std::optional<std::uint32_t> handle;  // to be invalidated by the answer
     Buffer record;
     Buffer bulk;
     std::optional<HostHold> hold;  // until it is delivered
@@ -154,6 +172,7 @@ Result<> ServerChannel::take(const Completion& sent) {
   if (calls_.size() == credits()) return fail(Errc::kProtocol, "more calls than credits");
   if (calls_.contains(xid)) return fail(Errc::kProtocol, "a call that is not answered, again");
   Call call{.places = incoming->places, .since = now()};
+  if (queue_pair().may_invalidate()) call.handle = only_handle(*incoming);
   std::vector<Work> reads;
   const auto share = judge(*incoming, call.skipped);
   if (!share) return std::unexpected(share.error());
@@ -305,6 +324,7 @@ Result<> ServerChannel::push_answer(const Answer& answer) {
     if (call == calls_.end()) return fail(Errc::kInternal, "an answer to nothing");
     auto work = make_answer(to, *message, call->second.places, queue_pair(), pool_);
     if (work) {
+      work->back().invalidate = call->second.handle;
       calls_.erase(call);
       push_work(std::move(*work));
       return {};

@@ -10,7 +10,8 @@
 // payload of an answer is written to the Write chunk, straight from where it is if the device
 // reaches that, and from a copy else. What is left of the answer goes inline, or to the Reply chunk
 // if it is too large for that. An answer without a place is answered RDMA_ERROR, as is a header
-// that cannot be used.
+// that cannot be used. A client that wants it has the handle of its call's chunks invalidated by
+// the answer, if all segments have one and the same.
 //
 // Credits: as many calls may be unanswered as were granted, each has a receive posted, and it is
 // posted again before its call is answered, so a client that keeps to its credits always finds one.
@@ -20,7 +21,7 @@
 // there calls and answers wait, in order, up to a deadline. A stranger's large call is looked at
 // before its bulk data is fetched.
 //
-// Not here: calls of the server to its client (RFC 8167), remote invalidation.
+// Not here: calls of the server to its client (RFC 8167).
 //
 // Threading and ownership: channel.h. The queue pair belongs to the channel, and the channel lives
 // until that is disconnected.

@@ -66,6 +66,7 @@ class VerbsQueuePair final : public QueuePair, public ConnectionUser, public Com
   [[nodiscard]] std::size_t max_work() const override { return options_.work; }
   [[nodiscard]] std::size_t max_receives() const override { return options_.receives; }
   [[nodiscard]] std::size_t max_send_bytes() const override { return send_bytes_; }
+  [[nodiscard]] bool may_invalidate() const override { return may_invalidate_; }
   [[nodiscard]] const std::string& peer() const override { return peer_; }
 
   void on_event(const ConnectionEvent& event) override;
@@ -98,6 +99,7 @@ class VerbsQueuePair final : public QueuePair, public ConnectionUser, public Com
   std::size_t send_bytes_ = kLeastInline;
   std::uint8_t reads_ = 0;  // that may be under way
   bool calling_ = false;
+  bool may_invalidate_ = false;
   bool known_ = false;  // to events_
   Exposed exposed_;     // of a calling one
   Connected connected_;
@@ -147,6 +149,8 @@ Result<> VerbsQueuePair::connect(Connected connected) {
 void VerbsQueuePair::heard_from(const ConnectionEvent& event) {
   const auto said = decode_private_data(std::span(event.private_data).first(event.private_size));
   send_bytes_ = std::min(said ? said->receive_bytes : kLeastInline, options_.send_bytes);
+  may_invalidate_ = said && said->remote_invalidation &&
+                    (device_->limits().device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0;
 }
 
 Result<> VerbsQueuePair::open() {
@@ -187,8 +191,9 @@ void VerbsQueuePair::start(std::shared_ptr<QueuePairUser> user) {
 }
 
 Result<> VerbsQueuePair::accept() {
-  const auto said = encode(
-      PrivateData{.send_bytes = options_.send_bytes, .receive_bytes = options_.receive_bytes});
+  const auto said = encode(PrivateData{.send_bytes = options_.send_bytes,
+                                       .receive_bytes = options_.receive_bytes,
+                                       .remote_invalidation = may_invalidate_});
   rdma_conn_param answer{};
   answer.private_data = said.data();
   answer.private_data_len = static_cast<std::uint8_t>(said.size());
@@ -242,6 +247,10 @@ void VerbsQueuePair::join(std::uint64_t slot, const Work& work) {
   request.num_sge = 1;
   request.send_flags = work.joined ? 0 : IBV_SEND_SIGNALED;
   request.opcode = IBV_WR_SEND;
+  if (work.invalidate) {
+    request.opcode = IBV_WR_SEND_WITH_INV;
+    request.invalidate_rkey = *work.invalidate;
+  }
   if (work.kind != Work::Kind::kSend) {
     request.opcode = work.kind == Work::Kind::kRead ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
     request.wr.rdma.remote_addr = work.remote.offset;

@@ -29,6 +29,7 @@ class FakeQueuePair final : public QueuePair {
   [[nodiscard]] std::size_t max_work() const override { return wire_->max_work; }
   [[nodiscard]] std::size_t max_receives() const override { return wire_->max_receives; }
   [[nodiscard]] std::size_t max_send_bytes() const override { return wire_->max_send_bytes; }
+  [[nodiscard]] bool may_invalidate() const override { return wire_->may_invalidate; }
   [[nodiscard]] const std::string& peer() const override { return peer_; }
 
  private:
@@ -87,6 +88,14 @@ bool FakeWire::carry_out(Work& work) {
   const auto bytes = work.memory.span();
   if (work.kind == Work::Kind::kSend) {
     if (bytes.size() > max_send_bytes) return false;
+    if (work.invalidate) {
+      WEFT_ASSERT(may_invalidate);
+      const auto gone = memory_.find(*work.invalidate);
+      if (gone == memory_.end()) return false;
+      if (on_invalidate) on_invalidate(gone->second);
+      memory_.erase(gone);
+      invalidated.push_back(*work.invalidate);
+    }
     std::vector<std::byte> copy(bytes.begin(), bytes.end());
     if (on_sent) {
       on_sent(std::move(copy));

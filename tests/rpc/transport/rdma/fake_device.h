@@ -3,8 +3,8 @@
 // may reach, sends what it likes and sees what it is sent.
 //
 // Work is done when the io_context runs, in order, one after the other. What a real device refuses
-// ends the connection here too: memory that was not exposed or is not large enough, and a Send for
-// which no receive is posted.
+// ends the connection here too: memory that was not exposed or is not large enough, a Send for
+// which no receive is posted, and one that invalidates a handle which the client does not have.
 //
 // Threading: the io_context's thread. Ownership: the wire outlives neither end: both share it.
 #pragma once
@@ -34,12 +34,15 @@ class FakeWire : public std::enable_shared_from_this<FakeWire> {
   // Memory of its that the server may reach.
   [[nodiscard]] Segment expose(std::vector<std::byte> bytes);
   [[nodiscard]] std::vector<std::byte>& memory(std::uint32_t handle) { return memory_.at(handle); }
+  [[nodiscard]] bool exposes(std::uint32_t handle) const { return memory_.contains(handle); }
   void withdraw(std::uint32_t handle) { memory_.erase(handle); }
   void send(std::span<const std::byte> bytes);
   void disconnect() { end({Errc::kClosed, "closed by the peer"}); }
 
   // What it was sent, in order; given to `on_sent` instead, if there is one.
   std::deque<std::vector<std::byte>> sent;
+  std::vector<std::uint32_t> invalidated;  // handles, by what it was sent
+  std::function<void(const std::vector<std::byte>& memory)> on_invalidate;  // before it is gone
   std::function<void(std::vector<std::byte>)> on_sent;
   std::function<void()> on_ended;
 
@@ -48,6 +51,7 @@ class FakeWire : public std::enable_shared_from_this<FakeWire> {
   std::size_t max_work = 16;
   std::size_t max_receives = 64;
   std::size_t max_send_bytes = 4096;
+  bool may_invalidate = false;
   std::size_t receives() const { return receives_.size(); }
   bool ended() const { return ended_; }
   std::size_t written = 0;  // bytes, by Writes

@@ -77,6 +77,7 @@ void FakePair::step(At at) {
 bool FakePair::carry_out(At at, Work& work) {
   const auto bytes = work.memory.span();
   if (work.kind == Work::Kind::kSend) {
+    WEFT_ASSERT(!work.invalidate);
     Side& to = other(at);
     if (to.user == nullptr || to.receives.empty()) return false;
     Work receive = std::move(to.receives.front());

@@ -302,6 +302,72 @@ TEST_CASE("bulk data that the device does not reach is copied first") {
   CHECK(rig.content(reply.chunks.writes.at(0)) == data);
 }
 
+TEST_CASE("an answer invalidates the one handle that its call brought, for who wants that") {
+  Rig rig;
+  rig.wire->may_invalidate = true;
+  rig.start();
+  const auto data = pattern(300);
+  const auto read = [&] { return Chunk{{rig.wire->expose(data)}}; };
+  const auto room = [&] { return Chunk{{rig.wire->expose(std::vector<std::byte>(8192))}}; };
+  const auto call = [&](std::uint32_t xid, const Chunks& chunks) {
+    rig.wire->invalidated.clear();
+    rig.call(xid, chunks, {300});
+    rig.answer(xid, chunks.writes.empty() ? Payload{} : rig.payload(data));
+    CHECK(rig.reply().start.procedure == 0);
+    return rig.wire->invalidated;
+  };
+  CHECK(call(1, {}).empty());
+
+  const Chunk bulk = read();
+  const std::uint32_t handle = bulk.segments[0].handle;
+  CHECK(call(2, {.reads = {{.position = 12, .chunk = bulk}}}) == std::vector{handle});
+  CHECK_FALSE(rig.wire->exposes(handle));
+
+  // What was written there arrived before.
+  const Chunk place = room();
+  std::vector<std::byte> written;
+  rig.wire->on_invalidate = [&](const std::vector<std::byte>& bytes) { written = bytes; };
+  CHECK(call(3, {.writes = {place}}) == std::vector{place.segments[0].handle});
+  written.resize(data.size());
+  CHECK(written == data);
+
+  // Of one handle in several places, and of several handles.
+  Chunk one = room();
+  one.segments.push_back(one.segments[0]);
+  CHECK(call(4, {.writes = {one}, .reply = one}) == std::vector{one.segments[0].handle});
+  CHECK(call(5, {.writes = {room()}, .reply = room()}).empty());
+  Chunk two = room();
+  two.segments.push_back(room().segments[0]);
+  CHECK(call(6, {.writes = {two}}).empty());
+  CHECK(call(7, {.reads = {{.position = 12, .chunk = read()}}, .reply = room()}).empty());
+}
+
+TEST_CASE("no handle is invalidated for a client that did not ask for it, nor by a refusal") {
+  Rig rig;
+  rig.start();
+  const auto place = [&] { return Chunk{{rig.wire->expose(std::vector<std::byte>(64))}}; };
+  rig.call(1, {.writes = {place()}});
+  rig.answer(1, rig.payload(pattern(64)));
+  CHECK(rig.reply().start.procedure == 0);
+  CHECK(rig.wire->invalidated.empty());
+  rig.wire->may_invalidate = true;
+  rig.call(2, {.writes = {place()}});
+  rig.answer(2, rig.payload(pattern(65)));
+  CHECK(rig.reply().refused == Refused::kChunk);
+  CHECK(rig.wire->invalidated.empty());
+}
+
+TEST_CASE("a client that names a handle which it does not have loses its connection") {
+  Rig rig;
+  rig.wire->may_invalidate = true;
+  rig.start();
+  Segment nowhere = rig.wire->expose(std::vector<std::byte>(64));
+  nowhere.handle += 1000;
+  rig.call(1, {.reply = {{{nowhere}}}});
+  rig.answer(1);
+  CHECK(rig.wire->ended());
+}
+
 TEST_CASE("a Write chunk that is not used comes back empty") {
   Rig rig;
   rig.start();
