@@ -15,6 +15,28 @@ using namespace weft::rpc;
 using namespace weft::rpc::rdma;
 using namespace weft::rpc::rdma::test;
 
+// The server is told that its device is removed, in place of the next event of this type: of the
+// connection, or of where it listens if it is a request for one. -1: of none.
+static std::atomic<int> removal_in_place_of = -1;
+
+extern "C" {
+// The linker's names (--wrap).
+// NOLINTBEGIN(bugprone-reserved-identifier)
+int __real_rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event);
+int __wrap_rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
+  if (const int failed = __real_rdma_get_cm_event(channel, event); failed != 0) return failed;
+  rdma_cm_event& got = **event;
+  int type = got.event;
+  if (!removal_in_place_of.compare_exchange_strong(type, -1)) return 0;
+  if (got.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+    rdma_destroy_id(std::exchange(got.id, got.listen_id));
+  }
+  got.event = RDMA_CM_EVENT_DEVICE_REMOVAL;
+  return 0;
+}
+// NOLINTEND(bugprone-reserved-identifier)
+}
+
 namespace {
 
 // A client: one connection, and memory that the server may reach.
@@ -39,27 +61,58 @@ class Client {
   }
   ~Client() {
     if (!over_) rdma_disconnect(id_);  // which waits until it is
+    if (window_ != nullptr) ibv_dealloc_mw(window_);
     ibv_dereg_mr(region_);
     rdma_destroy_ep(id_);
   }
-  bool connect() {
-    const auto said = encode(PrivateData{.send_bytes = kInline, .receive_bytes = kInline});
+  bool connect(bool invalidation = false) {
+    const auto said = encode(PrivateData{
+        .send_bytes = kInline, .receive_bytes = kInline, .remote_invalidation = invalidation});
     rdma_conn_param asked{};
     asked.private_data = said.data();
     asked.private_data_len = said.size();
     asked.responder_resources = 16;
     asked.retry_count = 6;
-    if (rdma_connect(id_, &asked) != 0) return false;
+    over_ = rdma_connect(id_, &asked) != 0;
+    if (over_) return false;
     const auto& conn = id_->event->param.conn;
     const auto got = decode_private_data(
         {static_cast<const std::byte*>(conn.private_data), conn.private_data_len});
-    return got && got->receive_bytes == kInline;
+    return got && got->receive_bytes == kInline && got->remote_invalidation == invalidation;
   }
   // The memory from `at` on.
   Segment segment(std::size_t at, std::size_t size) const {
     return {.handle = region_->rkey,
             .length = static_cast<std::uint32_t>(size),
             .offset = reinterpret_cast<std::uintptr_t>(memory.data() + at)};
+  }
+  [[nodiscard]] bool has_windows() const {
+    ibv_device_attr limits{};
+    constexpr int kWanted = IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+    return ibv_query_device(id_->verbs, &limits) == 0 &&
+           (limits.device_cap_flags & kWanted) == kWanted;
+  }
+  // The same by a window, whose handle can be invalidated, and is then made anew.
+  Segment window(std::size_t at, std::size_t size) {
+    if (window_ == nullptr) window_ = ibv_alloc_mw(id_->pd, IBV_MW_TYPE_2);
+    REQUIRE(window_ != nullptr);
+    Segment out = segment(at, size);
+    out.handle = ibv_inc_rkey(window_->rkey);
+    ibv_send_wr bind{};
+    bind.opcode = IBV_WR_BIND_MW;
+    bind.bind_mw.mw = window_;
+    bind.bind_mw.rkey = out.handle;
+    bind.bind_mw.bind_info = {.mr = region_,
+                              .addr = out.offset,
+                              .length = out.length,
+                              .mw_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE};
+    ibv_send_wr* bad = nullptr;
+    ibv_wc done{};
+    REQUIRE(ibv_post_send(id_->qp, &bind, &bad) == 0);
+    window_->rkey = out.handle;
+    REQUIRE(rdma_get_send_comp(id_, &done) == 1);
+    REQUIRE(done.status == IBV_WC_SUCCESS);
+    return out;
   }
   // One call, and its answer's header.
   bool call(std::uint32_t xid, const Chunks& chunks, std::initializer_list<std::uint32_t> words,
@@ -105,13 +158,14 @@ class Client {
   std::vector<std::byte> memory = std::vector<std::byte>(4 * kMebibyte);
 
  private:
-  static constexpr int kAccess =
-      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  static constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                                 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
   static constexpr std::size_t kInline = 4096;
   static constexpr std::size_t kOut = 32 * kInline;
 
   rdma_cm_id* id_ = nullptr;
   ibv_mr* region_ = nullptr;
+  ibv_mw* window_ = nullptr;
   std::size_t received_ = 0;
   bool over_ = false;
 };
@@ -212,4 +266,64 @@ TEST_CASE("a server goes while clients are connected") {
     rig.reset();
     CHECK(client.ended());
   }
+}
+
+TEST_CASE("a client that wants it has the handles of its calls invalidated, by a real device") {
+  Rig rig(device_address());
+  for (const bool wanted : {false, true}) {
+    Client client(rig.address);
+    if (!client.has_windows()) SKIP("needs an RDMA device that has memory windows of type 2B");
+    REQUIRE(client.connect(wanted));
+    Chunks answered;
+    REQUIRE(client.call(1, {}, {}, answered));
+    Chunks chunks{.reads = {{.position = 12, .chunk = {{client.window(Client::kData, 4096)}}}}};
+    REQUIRE(client.call(2, chunks, {4096}, answered));
+    if (wanted) {  // a window that is not invalidated could not be made anew
+      chunks = {.writes = {{{client.window(Client::kData, 4096)}}}};
+      REQUIRE(client.call(3, chunks, {4096}, answered));
+      CHECK(answered.writes.at(0).size() == 4096);
+    }
+    CHECK(client.call(4, chunks, {4096}, answered) == !wanted);
+  }
+  CHECK(wait([&] { return rig.server->connections() == 0; }));
+}
+
+TEST_CASE("a device that is removed ends the connections by it, and nothing else") {
+  Rig rig(device_address());
+  Client good(rig.address);
+  Client lost(rig.address);
+  Chunks answered;
+  REQUIRE(good.connect());
+  REQUIRE(good.call(1, {}, {}, answered));
+  REQUIRE(lost.connect());
+  REQUIRE(lost.call(1, {}, {}, answered));
+  const auto service = rig.service(1);
+  removal_in_place_of = RDMA_CM_EVENT_DISCONNECTED;
+  rdma_disconnect(lost.id());
+  REQUIRE(wait([&] { return service->ended.load(); }));
+  CHECK(removal_in_place_of == -1);
+  CHECK(service->closed == Errc::kUnreachable);
+  CHECK(wait([&] { return rig.server->connections() == 1; }));
+  CHECK(rig.server->bound() == std::vector<bool>{true});
+  CHECK(good.call(2, {}, {}, answered));
+}
+
+TEST_CASE("a device that is removed is listened at no more, until it is found again") {
+  Rig rig(device_address());
+  Client good(rig.address);
+  Chunks answered;
+  REQUIRE(good.connect());
+  REQUIRE(good.call(1, {}, {}, answered));
+  removal_in_place_of = RDMA_CM_EVENT_CONNECT_REQUEST;
+  Client lost(rig.address);
+  CHECK_FALSE(lost.connect());
+  REQUIRE(wait([&] { return !rig.server->bound().at(0); }));
+  CHECK(rig.server->listening() == 0);
+  CHECK(good.call(2, {}, {}, answered));
+  rig.server->look();
+  CHECK(rig.server->bound() == std::vector<bool>{true});
+  CHECK(rig.server->listening() == 1);
+  Client again(rig.address);
+  REQUIRE(again.connect());
+  CHECK(again.call(1, {}, {}, answered));
 }
