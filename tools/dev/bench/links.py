@@ -119,8 +119,8 @@ class Streams:
 
 
 def policy(cluster, folder: str, *keys: str) -> None:
-    """Of a folder of the export, or with "" of the export's root."""
-    counters.weft(cluster, "policy", "set", f"{cluster.path}/{folder}".rstrip("/"), *keys)
+    """Of a folder of the export, or with "" of the export's root; what was said before is gone."""
+    counters.weft(cluster, "policy", "replace", f"{cluster.path}/{folder}".rstrip("/"), *keys)
 
 
 def generate(cluster, node, *words: str) -> subprocess.Popen:
