@@ -137,6 +137,8 @@ Cluster::Cluster(const RunOptions& options)
     policy.type = layout::LayoutType::kFlexFiles;
     policy.stripe_count = 1;
     policy.duplication = layout::Duplication::kClientSync;
+  } else if (choose(3) == 0) {
+    policy.duplication = layout::Duplication::kServerAsync;
   }
   // Files begin in the metadata store, and grow out of it sooner or later.
   if (choose(3) == 0) {
