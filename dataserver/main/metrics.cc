@@ -132,6 +132,8 @@ void write_parity_metrics(const ParityView& parity, Metrics& out) {
             parity.dirty_regions.load());
   out.counter("weft_ds_parity_corrupt_blocks_total", "Blocks that did not match, written anew",
               parity.corrupt_blocks.load());
+  out.counter("weft_ds_parity_objects_gone_total", "Objects of which a target has lost files",
+              parity.objects_gone.load());
   out.counter("weft_ds_parity_lost_blocks_total", "Blocks that could not be computed",
               parity.lost_blocks.load());
   out.counter("weft_ds_parity_members_put_out_total", "Times that a target was put out",

@@ -45,6 +45,7 @@
 //   weft_ds_parity_member_out                          which is not read, from 0 on; -1: all are
 //   weft_ds_parity_dirty_regions                       to be gone through after a crash
 //   weft_ds_parity_corrupt_blocks_total                that did not match, and were written anew
+//   weft_ds_parity_objects_gone_total                  of which a target has lost files
 //   weft_ds_parity_lost_blocks_total                   that could not be computed either
 //   weft_ds_parity_members_put_out_total, weft_ds_parity_recoveries_total
 //   weft_ds_parity_rebuilds_total                      members that are back

@@ -124,6 +124,7 @@ Task<Result<>> Group::read_header(Op& op, ObjectId object, Object& into) {
 void Group::found_gone(const ObjectId& object, std::uint32_t at) {
   spdlog::error("event=parity_object_gone object={} members={:#x} next=\"a scrub brings it back\"",
                 to_string(object), at);
+  view().objects_gone.fetch_add(1);
   manager_.object_gone();
 }
 

@@ -39,6 +39,7 @@ struct ParityView {
   std::atomic<std::uint64_t> dirty_regions{0};
   std::atomic<std::uint64_t> corrupt_blocks{0};  // found and written anew
   std::atomic<std::uint64_t> lost_blocks{0};     // found, with no way to compute them
+  std::atomic<std::uint64_t> objects_gone{0};    // found, of which a member has lost its part
   std::atomic<std::uint64_t> parity_fixed{0};    // rows whose parity was not their XOR
   std::atomic<std::uint64_t> put_out{0};         // times
   std::atomic<std::uint64_t> recoveries{0};

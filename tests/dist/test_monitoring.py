@@ -57,6 +57,7 @@ WELL = {
     f"weft_ds_parity_scrub_lost_blocks{INSTANCE}": "0x480",
     f"weft_ds_checksum_bad_blocks_total{INSTANCE}": "5x480",
     f"weft_ds_parity_given_up_blocks{INSTANCE}": "0x480",
+    f"weft_ds_parity_objects_gone_total{INSTANCE}": "5x480",
     f"weft_ds_parity_lost_blocks_total{INSTANCE}": "5x480",
     f"weft_ds_parity_corrupt_blocks_total{INSTANCE}": "5x480",
     f"weft_ds_parity_scrub_corrupt_blocks{INSTANCE}": "0x480",
@@ -110,6 +111,8 @@ CASES = {
         {f"weft_ds_checksum_bad_blocks_total{INSTANCE}": f"5{HOUR}6x300"}, 60, 61),
     "WeftParityGivenUpBlocks": (
         {f"weft_ds_parity_given_up_blocks{INSTANCE}": f"0{HOUR}1x300"}, 60, 61),
+    "WeftParityObjectGone": (
+        {f"weft_ds_parity_objects_gone_total{INSTANCE}": f"5{HOUR}6x300"}, 60, 61),
     "WeftParityReadsFail": (
         {f"weft_ds_parity_lost_blocks_total{INSTANCE}": f"5{HOUR}6x300"}, 60, 61),
     "WeftParityBadBlocks": (

@@ -44,7 +44,9 @@ TEST_CASE("what a member lost of an object is computed, and brought back", "[par
     ParityRig rig(members, 4096);
     std::string bytes = fill(rig);
     lose(rig, which);
+    CHECK(rig.view().objects_gone.load() == 0);
     CHECK(rig.text(kObject, 0, kSize) == bytes);
+    CHECK(rig.view().objects_gone.load() > 0);
     CHECK(mended(rig));
     for (unsigned other = 0; other < members; ++other) {
       if (other == which) continue;
