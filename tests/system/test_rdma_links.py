@@ -140,6 +140,7 @@ def test_rdma_that_is_lost_on_its_way(start):
     wait_until(by_rdma, SLOW_S, "the client to use RDMA again", 2)
 
 
+@pytest.mark.long
 def test_both_links_are_used_and_ipv6(start):
     """One server at two addresses of one family: Linux connects to both, and sends in turn, without
     an option. Then by IPv6 alone."""

@@ -304,7 +304,7 @@ TEST_CASE("a device that is removed ends the connections by it, and nothing else
   CHECK(removal_in_place_of == -1);
   CHECK(service->closed == Errc::kUnreachable);
   CHECK(wait([&] { return rig.server->connections() == 1; }));
-  CHECK(rig.server->bound() == std::vector<bool>{true});
+  CHECK(rig.server->reachable() == std::vector<bool>{true});
   CHECK(good.call(2, {}, {}, answered));
 }
 
@@ -317,11 +317,11 @@ TEST_CASE("a device that is removed is listened at no more, until it is found ag
   removal_in_place_of = RDMA_CM_EVENT_CONNECT_REQUEST;
   Client lost(rig.address);
   CHECK_FALSE(lost.connect());
-  REQUIRE(wait([&] { return !rig.server->bound().at(0); }));
+  REQUIRE(wait([&] { return !rig.server->reachable().at(0); }));
   CHECK(rig.server->listening() == 0);
   CHECK(good.call(2, {}, {}, answered));
   rig.server->look();
-  CHECK(rig.server->bound() == std::vector<bool>{true});
+  CHECK(rig.server->reachable() == std::vector<bool>{true});
   CHECK(rig.server->listening() == 1);
   Client again(rig.address);
   REQUIRE(again.connect());
