@@ -58,9 +58,8 @@ def test_a_server_dies_and_hangs_while_the_client_writes_and_reads(run):
     need_kind("uml612")
     pair = Pair(run)
     load = VerifiedLoad(pair.client, 17)
-    load.run_on(UNDER_WAY_S)
-    came, went = pair.moved()
-    assert came > 0 and went > 0
+    # It writes more than it reads, and reads what its kernel keeps.
+    wait_until(lambda: min(pair.moved()) > 0, SLOW_S, "the load to go by RDMA both ways", 1)
 
     victim, other = pair.servers
     victim.stop("KILL")
