@@ -43,6 +43,7 @@ struct weft_options {
   uint32_t metadata_timeout;  /* seconds a commit may take before we end */
   uint32_t recall_timeout;    /* seconds; 0: one lease */
   uint32_t kept_layouts;      /* that a client keeps of files it has closed, at most */
+  bool shared_root;           /* of a store that is made here: everybody may make names in "/" */
   bool by_load;               /* data servers' loads count when they are chosen */
   uint32_t data_server_lease; /* seconds a data server serves without being in touch */
   uint32_t proxy_memory;      /* MiB of data in flight through this server */
@@ -87,6 +88,7 @@ struct weft_options {
   CHOICE("Reads", reads, WEFT_READ_ALL, reads)                               \
   SIZE("Inline", 1, 0, 1U << 20, 16U << 10, inline_bytes)                    \
   FLAG("PNFS", true, pnfs)                                                   \
+  FLAG("Shared_Root", false, shared_root)                                    \
   FLAG("Sync_Metadata", true, sync_metadata)                                 \
   SECONDS("Metadata_Timeout", 5, 3600, 60, metadata_timeout)                 \
   SECONDS("Recall_Timeout", 0, 3600, 0, recall_timeout)                      \

@@ -16,6 +16,7 @@ ServerOptions server_options(const weft_options& options) {
   ours.admin_socket = text_or_empty(options.admin_socket);
   ours.metrics_address = text_or_empty(options.metrics_address);
   ours.status_address = text_or_empty(options.status_address);
+  ours.shared_root = options.shared_root;
   ours.recall_timeout = std::chrono::seconds(options.recall_timeout);
   ours.kept_layouts = options.kept_layouts;
   ours.by_load = options.by_load;

@@ -113,7 +113,8 @@ MetadataServer::~MetadataServer() {
 }
 
 Result<> MetadataServer::open_names() {
-  auto names = Namespace::open(store_, {.now_ns = [this] { return environment_.clock.wall_ns(); }});
+  auto names = Namespace::open(store_, {.now_ns = [this] { return environment_.clock.wall_ns(); },
+                                        .root_mode = options_.shared_root ? 01777U : 0755U});
   if (!names) return of_option("Metadata_Path", names.error());
   names_ = std::move(*names);
   keep_maps(files_, *names_);

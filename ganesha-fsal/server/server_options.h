@@ -14,6 +14,7 @@ struct ServerOptions {
   std::string admin_socket;                // Unix socket of the command line; "" for none
   std::string metrics_address;             // where Prometheus scrapes: host:port; "" for nowhere
   std::string status_address;              // of the page for a browser: host:port; "" for nowhere
+  bool shared_root = false;                // of a new store: everybody makes names in it
   std::chrono::seconds recall_timeout{0};  // 0: one lease
   std::uint32_t kept_layouts = 0;          // that a client keeps of files it has closed, at most
   bool by_load = true;                     // data servers' loads count when they are chosen

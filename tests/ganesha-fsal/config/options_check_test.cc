@@ -36,7 +36,7 @@ TEST_CASE("every option there is is taken, in any case") {
     Control_Address = "[::1]:20480"; Admin_Socket = ""; Metrics_Address = "127.0.0.1:9100";
     Status_Address = "127.0.0.1:9101";
     Layout_Type = Files; Stripe_Unit = 0x100000; Stripe_Count = 0; Copies = 2;
-    Duplication = server-sync; Reads = ALL; PNFS = yes; Sync_Metadata = Off;
+    Duplication = server-sync; Reads = ALL; PNFS = yes; Shared_Root = no; Sync_Metadata = Off;
     Metadata_Timeout = 60; Recall_Timeout = 0; Kept_Layouts = 0100; By_Load = true;
     Data_Server_Lease = 60; Proxy_Memory = 16; Proxy_Timeout = 1; Shared_Memory = false;
     Resync_Rate = 0; Replace_After = 1800; Scrub_Every = 0;)"));
@@ -75,7 +75,7 @@ TEST_CASE("options as they run are told as a file has them") {
   // Each is of one kind.
   CHECK(find(OptionsOf::kServer, "Copies").empty());
   CHECK(find(OptionsOf::kExport, "Metadata_Path").empty());
-  CHECK(option_values(options, OptionsOf::kServer).size() == 19);
+  CHECK(option_values(options, OptionsOf::kServer).size() == 20);
   CHECK(option_values(options, OptionsOf::kExport).size() == 8);
 }
 

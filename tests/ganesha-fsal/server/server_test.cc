@@ -94,6 +94,17 @@ TEST_CASE_METHOD(ServerTest, "server: an option that is wrong is named in the er
   CHECK(names->getattr(kRootFileId));
 }
 
+TEST_CASE_METHOD(ServerTest, "server: whose the root directory is, is settled with its store") {
+  options.shared_root = GENERATE(false, true);
+  const std::uint32_t mode = options.shared_root ? 01777 : 0755;
+  start();
+  CHECK(names->getattr(kRootFileId)->mode == mode);
+  stop();
+  options.shared_root = !options.shared_root;
+  start();
+  CHECK(names->getattr(kRootFileId)->mode == mode);
+}
+
 TEST_CASE_METHOD(ServerTest, "server: an address that is taken, or a store that fails") {
   start();
   SECTION("the address") {

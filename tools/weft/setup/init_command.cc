@@ -171,9 +171,10 @@ std::string text_of(const MdsPlan& plan, const Done& done, const Invitation& inv
       mount_source(plan));
   if (plan.admin.empty()) {
     out +=
-        "\nroot at clients is nobody: name a client in the EXPORT of /etc/weft/ganesha.conf that "
-        "may make\ndirectories for users, CLIENT { Clients = ADDRESS; Squash = no_root_squash; }, "
-        "and systemctl reload weft-mds\n";
+        "\nroot at clients is nobody, and everybody may make names in the root directory, as in "
+        "/tmp.\nTo have directories made by root of one client, name it in the EXPORT of "
+        "/etc/weft/ganesha.conf,\nCLIENT { Clients = ADDRESS; Squash = no_root_squash; }, and "
+        "systemctl reload weft-mds\n";
   }
   return out;
 }

@@ -56,6 +56,10 @@ std::string ganesha_conf(const Places& places, const MdsPlan& plan) {
                                       "  # There root makes directories for users.\n"
                                       "  CLIENT {{ Clients = {}; Squash = no_root_squash; }}\n",
                                       plan.admin);
+  const std::string shared =
+      plan.admin.empty() ? "    # No client has a root that could make directories for users.\n"
+                           "    Shared_Root = true;\n"
+                         : "";
   return fmt::format(
       R"(# The metadata server of a Weft system, made by weft init. fsal-weft(8) says what
 # may stand in the FSAL block, docs/clients.md how users get directories.
@@ -96,11 +100,11 @@ EXPORT {{
     Admin_Socket = "{4}/mds.sock";
     # In as many failure domains; of one copy nothing is left when its disk is lost.
     Copies = {5};
-  }}
+{6}  }}
 }}
 )",
       places.state(), admin, layout::to_string(with_port(plan.address, kControlPort)), places.key(),
-      places.run(), plan.copies);
+      places.run(), plan.copies, shared);
 }
 
 std::string ds_toml(const Places& places, const DsPlan& plan) {

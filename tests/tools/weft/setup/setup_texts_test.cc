@@ -40,6 +40,7 @@ TEST_CASE("the configuration that init writes is good, and says what was asked f
       CHECK(facts.key_file == "/etc/weft/cluster.key");
       CHECK(text.find("Copies = 3;") != std::string::npos);
       CHECK((text.find("no_root_squash") != std::string::npos) == (*admin != '\0'));
+      CHECK((text.find("Shared_Root = true;") != std::string::npos) == (*admin == '\0'));
     }
   }
 }
