@@ -11,6 +11,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "rpc/base/log_text.h"
 #include "rpc/base/nearest.h"
 
 // toml++ 3.3 says what it expects of a text with a macro that is an assert, or an assumption for
@@ -67,20 +68,6 @@ std::string nearest_key(const std::string& path, const std::vector<TomlField>& f
       fields, [&word](const TomlField& field) { return field.key.ends_with("." + word); });
   if (elsewhere != fields.end()) return elsewhere->key;
   return prefix.empty() && !is_near(word, near) ? "" : prefix + near;
-}
-
-// In one line.
-std::string without_controls(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < ' ' || byte == 0x7f) {
-      out += c == '\n' ? "\\n" : fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out;
 }
 
 class Reader {
@@ -221,7 +208,7 @@ Result<> read_toml(std::string_view text, const std::string& name,
   const toml::parse_result parsed = toml::parse(text);
   const Reader reader(name, fields);
   if (!parsed) {
-    return reader.wrong(parsed.error().source(), without_controls(parsed.error().description()));
+    return reader.wrong(parsed.error().source(), log_text(parsed.error().description()));
   }
   return reader.table(parsed.table(), "");
 }

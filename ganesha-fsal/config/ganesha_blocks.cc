@@ -178,6 +178,20 @@ constexpr GaneshaKey kMdcacheKeys[] = {
     {"Files_Delegatable_Percent"},
     {"Use_Cached_Owner_On_Owner_Override", kFlag},
 };
+// Who may do what: of an export, of all, or of some clients.
+constexpr GaneshaKey kAccessKeys[] = {
+    {"Access_Type", kAccess},
+    {"Protocols", kExportProtocols, true},
+    {"Transports", kTransports, true},
+    {"Anonymous_uid"},
+    {"Anonymous_gid"},
+    {"SecType", kSecTypes, true},
+    {"PrivilegedPort", kFlag},
+    {"Manage_Gids", kFlag},
+    {"Squash", kSquashes, true},
+    {"NFS_Commit", kFlag},
+    {"Delegations", kDelegations},
+};
 constexpr GaneshaKey kExportKeys[] = {
     {"Export_id"},
     {"Path"},
@@ -197,50 +211,18 @@ constexpr GaneshaKey kExportKeys[] = {
     {"Trust_Readdir_Negative_Cache", kFlag},
     {"Disable_ACL", kFlag},
     {"Security_Label", kFlag},
-    {"Access_Type", kAccess},
-    {"Protocols", kExportProtocols, true},
-    {"Transports", kTransports, true},
-    {"Anonymous_uid"},
-    {"Anonymous_gid"},
-    {"SecType", kSecTypes, true},
-    {"PrivilegedPort", kFlag},
-    {"Manage_Gids", kFlag},
-    {"Squash", kSquashes, true},
-    {"NFS_Commit", kFlag},
-    {"Delegations", kDelegations},
     {"Attr_Expiration_Time"},
 };
 constexpr GaneshaKey kDefaultKeys[] = {
-    {"Access_Type", kAccess},
-    {"Protocols", kExportProtocols, true},
-    {"Transports", kTransports, true},
-    {"Anonymous_uid"},
-    {"Anonymous_gid"},
-    {"SecType", kSecTypes, true},
-    {"PrivilegedPort", kFlag},
-    {"Manage_Gids", kFlag},
-    {"Squash", kSquashes, true},
-    {"NFS_Commit", kFlag},
-    {"Delegations", kDelegations},
     {"Attr_Expiration_Time"},
 };
 constexpr GaneshaKey kClientKeys[] = {
-    {"Access_Type", kAccess},
-    {"Protocols", kExportProtocols, true},
-    {"Transports", kTransports, true},
-    {"Anonymous_uid"},
-    {"Anonymous_gid"},
-    {"SecType", kSecTypes, true},
-    {"PrivilegedPort", kFlag},
-    {"Manage_Gids", kFlag},
-    {"Squash", kSquashes, true},
-    {"NFS_Commit", kFlag},
-    {"Delegations", kDelegations},
     {"Clients"},
 };
 
-constexpr GaneshaBlock kInExport[] = {{"CLIENT", kClientKeys}, {"FSAL"}};
-constexpr GaneshaBlock kInDefaults[] = {{"CLIENT", kClientKeys}};
+constexpr GaneshaBlock kClient{"CLIENT", kClientKeys, {}, kAccessKeys};
+constexpr GaneshaBlock kInExport[] = {kClient, {"FSAL"}};
+constexpr GaneshaBlock kInDefaults[] = {kClient};
 
 constexpr GaneshaBlock kBlocks[] = {
     {"NFS_CORE_PARAM", kCoreKeys},
@@ -248,8 +230,8 @@ constexpr GaneshaBlock kBlocks[] = {
     {"NFSv4", kNfs4Keys},
     {"MDCACHE", kMdcacheKeys},
     {"CacheInode", kMdcacheKeys},
-    {"EXPORT", kExportKeys, kInExport},
-    {"EXPORT_DEFAULTS", kDefaultKeys, kInDefaults},
+    {"EXPORT", kExportKeys, kInExport, kAccessKeys},
+    {"EXPORT_DEFAULTS", kDefaultKeys, kInDefaults, kAccessKeys},
     {"PSEUDOFS"},
     {"DS"},
     {"LOG"},
@@ -308,12 +290,15 @@ Result<> check_value(const GaneshaKey& key, const ConfStatement& statement) {
 }
 
 Result<> check_keys(const GaneshaBlock& known, const ConfBlock& block) {
+  std::vector<GaneshaKey> keys(known.keys.begin(), known.keys.end());
+  keys.insert(keys.end(), known.shared.begin(), known.shared.end());
+  const std::span<const GaneshaKey> all(keys);
   for (const ConfStatement& statement : block.statements) {
-    const GaneshaKey* const key = find(known.keys, statement.name);
+    const GaneshaKey* const key = find(all, statement.name);
     if (key == nullptr) {
       return conf_error(statement.place,
                         fmt::format("{} has no parameter {}; the nearest there is: {}", known.name,
-                                    statement.name, nearest_of(known.keys, statement.name)));
+                                    statement.name, nearest_of(all, statement.name)));
     }
     if (auto good = check_value(*key, statement); !good) return good;
   }

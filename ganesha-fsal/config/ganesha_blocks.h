@@ -24,6 +24,7 @@ struct GaneshaBlock {
   std::string_view name;
   std::span<const GaneshaKey> keys{};      // empty: not known here
   std::span<const GaneshaBlock> blocks{};  // in it; "FSAL" is known by nobody but the FSAL
+  std::span<const GaneshaKey> shared{};    // keys that other blocks have, too
 };
 
 // In the file itself.

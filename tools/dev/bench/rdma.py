@@ -18,7 +18,9 @@ beside it without a target: here it says how fast Soft-RoCE is between machines 
 processors, and nothing about a card.
 """
 
+import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -127,11 +129,14 @@ def main() -> int:
     parser = report.parser("rdma", __doc__, rounds=5)
     parser.add_argument("--mib", type=int, default=128)
     given = parser.parse_args()
+    if shutil.which("perf") is None:
+        print("there is no perf: apt-get install linux-perf", file=sys.stderr)
+        return 2
     ensure(KINDS["uml612"])
     ways = ("write", "read")
     samples: dict = {(way, what): ([], []) for way in ways for what in ("cpu", "rate", "calls")}
     idle: dict = {RDMA: [], TCP: []}
-    with Run() as run, uml_time.temporary_folder() as folder:
+    with Run() as run, tempfile.TemporaryDirectory() as folder:
         arms = Arms(run, given.mib, Path(folder))
         for arm in idle:
             arms.one(arm, "write")  # makes the files

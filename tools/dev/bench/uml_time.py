@@ -6,10 +6,8 @@ programs' memory. A sample of the kernel belongs to the innermost of the functio
 stack, so that what Soft-RoCE and the emulated card do for a program is not the program's.
 """
 
-import shutil
 import signal
 import subprocess
-import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -52,12 +50,10 @@ def read_samples(text: str) -> Counter:
 
 
 class Profile:
-    """Samples a machine's processes from start() to stop(), which gives seconds by class."""
+    """Samples a machine's processes while it is entered; seconds() by class afterwards."""
 
     def __init__(self, pids: list[int], folder: Path):
-        self.program = shutil.which("perf")
-        if self.program is None:
-            raise RuntimeError("this needs perf: apt-get install linux-perf")
+        self.program = "perf"
         self.pids, self.data = pids, folder / "perf.data"
 
     def __enter__(self) -> "Profile":
@@ -75,7 +71,3 @@ class Profile:
         text = subprocess.run([self.program, "script", "-i", str(self.data), "-F", "ip,sym,dso"],
                               capture_output=True, text=True, check=True).stdout
         return {kind: count / FREQUENCY_HZ for kind, count in read_samples(text).items()}
-
-
-def temporary_folder() -> tempfile.TemporaryDirectory:
-    return tempfile.TemporaryDirectory(prefix="weft-perf-")
