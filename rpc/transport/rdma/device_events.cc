@@ -15,7 +15,7 @@ namespace {
 using boost::system::error_code;
 
 // Of one wait, so that others of this thread are not starved.
-constexpr int kMostEvents = 64;
+constexpr std::size_t kMostEvents = 64;
 constexpr std::chrono::seconds kCloseDeadline{5};
 
 bool never_blocks(int descriptor) {
@@ -122,7 +122,7 @@ void DeviceEvents::wait() {
 
 void DeviceEvents::take_events() {
   rdma_cm_event* event = nullptr;
-  for (int i = 0; i < kMostEvents && !closed_; ++i) {
+  for (std::size_t i = 0; i < kMostEvents && !closed_; ++i) {
     if (::rdma_get_cm_event(channel_, &event) != 0) return;
     // What it is of has the same context as who listens, until it is told otherwise.
     auto* user = static_cast<ConnectionUser*>(event->id->context);
@@ -146,7 +146,10 @@ void DeviceEvents::wait(const std::shared_ptr<Completions>& completions) {
 void DeviceEvents::take_completions(Completions& completions) {
   ibv_cq* queue = nullptr;
   void* user = nullptr;
-  for (int i = 0; i < kMostEvents && !closed_ && completions.channel != nullptr; ++i) {
+  // A queue tells once until it is asked again. So of a lone one nothing more is there to be looked
+  // for; what comes meanwhile ends the next wait.
+  const std::size_t most = std::clamp<std::size_t>(users_.size(), 1, kMostEvents);
+  for (std::size_t i = 0; i < most && !closed_ && completions.channel != nullptr; ++i) {
     if (::ibv_get_cq_event(completions.channel, &queue, &user) != 0) return;
     ::ibv_ack_cq_events(queue, 1);
     static_cast<CompletionUser*>(user)->on_completions();

@@ -101,9 +101,11 @@ class RdmaDataServer:
             f"{cluster.address}:{config.CONTROL_PORT}", lines, store_lines)
         prepare(machine, cluster, "ds.toml", text)
 
-    def start(self) -> None:
+    def start(self, environment: dict[str, str] | None = None) -> None:
+        settings = [f"{name}={value}" for name, value in (environment or {}).items()]
+        command = shlex.join(["/usr/bin/env", *settings, str(self.program)])
         self.job = self.machine.start_job(
-            self.machine.enter_host(f"{self.program} --config {FOLDER}/ds.toml"), root=True)
+            self.machine.enter_host(f"{command} --config {FOLDER}/ds.toml"), root=True)
         self.wait_told(None)
 
     def stop(self, signal: str = "TERM") -> None:

@@ -114,7 +114,10 @@ class Caller:
                 self.longest_s = max(self.longest_s, time.monotonic() - begun)
                 return result
             except NfsError as error:
-                if error.status != Status.DELAY:
+                if error.status == Status.BADSESSION:  # nobody called for longer than the lease
+                    self._client.vanish()
+                    self._client = None
+                elif error.status != Status.DELAY:
                     raise
             except ConnectionClosed:
                 self._client.vanish()

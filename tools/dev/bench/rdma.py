@@ -10,12 +10,17 @@ RDMA, and one without, which comes by TCP. They read and write a file in turn, 1
 O_DIRECT, over and over.
 
 The figures are GiB per second of processor time in user mode and in system calls, sampled by perf
-on the host (uml_time.py), less what the machine takes for nothing in the same time; and KiB per
-system call, counted by strace in a run of their own, which is slower, without those that read the
-clock, which are none outside of such a machine. What the kernel does for Soft-RoCE is the work of a
-card, and is in none of it, nor are soft interrupts, which do TCP's receiving too. Bandwidth stands
-beside it without a target: here it says how fast Soft-RoCE is between machines that share two
-processors, and nothing about a card.
+on the host (uml_time.py), less what the machine takes for nothing in the same time. What the kernel
+does for Soft-RoCE is the work of a card, and is in none of it, nor are soft interrupts, which do
+TCP's receiving too. Bandwidth stands beside it without a target: here it says how fast Soft-RoCE is
+between machines that share two processors, and nothing about a card.
+
+Two more figures are counted in a run of their own, which is slower (traced.py), of one read or
+write at a time, so that no arm gains by what comes together: KiB per system call, and bytes that the processor copied, by memcpy or between kernel and process, for each that
+was moved. A card's library posts work and asks for completions by writing to the card; the one of
+Soft-RoCE makes a system call of each. So there are two rows of system calls: without those to the
+device's file, as it is with a card, and with them. Reading the clock is a system call in such a
+machine only, and in neither.
 """
 
 import shutil
@@ -26,6 +31,7 @@ from pathlib import Path
 
 import links
 import report
+import traced
 import uml_time
 from harness.cluster import Cluster, Options
 from harness.images import KINDS, ensure
@@ -40,12 +46,13 @@ LEAST_S = 0.1  # some 200 samples
 IDLE_S = 15
 TRACED_MIB = 64
 JOB = ("set -e\ncd /mnt/nfs\nfio --name=b --filename={name} --rw={way} --bs=1M --size={mib}M "
-       "--direct=1 --ioengine=libaio --iodepth=4 --fallocate=none --overwrite=1 --loops={loops} "
+       "--direct=1 --ioengine=libaio --iodepth={depth} --fallocate=none --overwrite=1 --loops={loops} "
        "--minimal "
        "> /tmp/fio.log || {{ cat /tmp/fio.log; exit 1; }}\n"
        "cut -d';' -f{field} /tmp/fio.log")
 FIELDS = {"read": 7, "write": 48}  # of fio's terse output: KiB/s
 RDMA, TCP = "RDMA", "TCP"
+FIGURES = ("cpu", "rate", "calls", "all calls", "copied")
 LOOPS = {RDMA: 6, TCP: 30}  # over a file: so that there are samples enough of either
 
 
@@ -59,8 +66,6 @@ class Arms:
         by_rdma.add_device()
         self.ds = RdmaDataServer(run, self.cluster, self.home,
                                  store_lines='mode = "direct"\n')
-        self.ds.start()
-        self.ds.wait_told(rdma=True)
         self.clients = {RDMA: by_rdma, TCP: by_tcp}
         for client in self.clients.values():
             client.mount(self.cluster.address, self.cluster.path)
@@ -87,7 +92,8 @@ class Arms:
 
         def work() -> None:
             done = self.clients[arm].run(
-                JOB.format(name=arm, way=way, mib=self.mib, loops=LOOPS[arm], field=FIELDS[way]),
+                JOB.format(name=arm, way=way, mib=self.mib, loops=LOOPS[arm], depth=4,
+                           field=FIELDS[way]),
                 LIMIT_S)
             rates.append(int(done.output.split()[-1]))
 
@@ -101,28 +107,44 @@ class Arms:
             raise RuntimeError(f"{arm}: {used:.2f} s is too short to be sampled: a greater --mib")
         return LOOPS[arm] * self.mib * MIB / GIB / used, rates[0] / 1024
 
-    def per_call(self, arm: str, way: str) -> float:
-        """KiB for a system call of the data server."""
+    def traced(self, arm: str, way: str) -> traced.Counts:
         tracer = self.home.start_job(
-            f"exec strace -f -c -o /tmp/calls -p $(pgrep -o -f '^{self.ds.program} --config')",
-            root=True)
+            traced.command(f"$(pgrep -o -f '^{self.ds.program} --config')"), root=True)
         wait_until(lambda: "attached" in tracer.output(), LIMIT_S, "strace to attach")
+        before = self._copied()
         self.clients[arm].run(
-            JOB.format(name=arm, way=way, mib=TRACED_MIB, loops=1, field=FIELDS[way]), LIMIT_S)
+            JOB.format(name=arm, way=way, mib=TRACED_MIB, loops=1, depth=1, field=FIELDS[way]),
+            LIMIT_S)
+        copied = self._copied() - before
         self.home.run("pkill -INT strace", root=True)
         tracer.wait(LIMIT_S, check=False)
-        return TRACED_MIB * MIB / 1024 / count_calls(
-            self.home.run("cat /tmp/calls", root=True).output)
+        counts = traced.read(self.home.run(f"cat {traced.LOG}", root=True).output)
+        counts.copied += copied
+        return counts
+
+    def _copied(self) -> int:
+        return int(self.home.run(f"od -A n -t u8 -N 8 {traced.COPIED}", root=True).output)
 
 
-def count_calls(table: str) -> int:
-    """Of what strace -c says, without reading the clock."""
-    total = 0
-    for line in table.splitlines():
-        words = line.split()
-        if len(words) >= 5 and words[3].isdigit() and words[-1] not in ("clock_gettime", "total"):
-            total += int(words[3])
-    return total
+def count_traced(arms: Arms, ways: tuple[str, ...], samples: dict) -> None:
+    """With a server of its own, which counts what it copies."""
+    arms.ds.start(traced.environment(arms.folder))
+    arms.ds.wait_told(rdma=True)
+    for arm in (RDMA, TCP):
+        arms.one(arm, "write")  # makes the files
+    moved = TRACED_MIB * MIB
+    for way in ways:
+        for _ in range(2):
+            for side, arm in enumerate((RDMA, TCP)):
+                counts = arms.traced(arm, way)
+                of_card = moved / 1024 / (counts.calls - counts.doorbells)
+                samples[way, "calls"][side].append(of_card)
+                samples[way, "all calls"][side].append(moved / 1024 / counts.calls)
+                samples[way, "copied"][side].append(counts.copied / moved)
+                print(f"{way:5} {arm:4} {of_card:.0f} KiB/system call, "
+                      f"{moved / 1024 / counts.calls:.0f} with the device's, "
+                      f"{counts.copied / moved:.2f} bytes copied per byte", flush=True)
+    arms.ds.stop()
 
 
 def main() -> int:
@@ -134,18 +156,15 @@ def main() -> int:
         return 2
     ensure(KINDS["uml612"])
     ways = ("write", "read")
-    samples: dict = {(way, what): ([], []) for way in ways for what in ("cpu", "rate", "calls")}
+    samples: dict = {(way, what): ([], []) for way in ways for what in FIGURES}
     idle: dict = {RDMA: [], TCP: []}
     with Run() as run, tempfile.TemporaryDirectory() as folder:
         arms = Arms(run, given.mib, Path(folder))
+        count_traced(arms, ways, samples)
+        arms.ds.start()
+        arms.ds.wait_told(rdma=True)
         for arm in idle:
-            arms.one(arm, "write")  # makes the files
-        for way in ways:
-            for _ in range(2):
-                for side, arm in enumerate(idle):
-                    samples[way, "calls"][side].append(arms.per_call(arm, way))
-                    print(f"{way:5} {arm:4} {samples[way, 'calls'][side][-1]:.0f} KiB/system call",
-                          flush=True)
+            arms.one(arm, "write")  # who has connected has done so
         for number in range(given.rounds):
             arms.idle()
             for way in ways:
@@ -161,6 +180,10 @@ def main() -> int:
             for way in ways]
     rows += [report.row(f"1 MiB {way}s, system calls", *samples[way, "calls"], "KiB/call", 1.0)
              for way in ways]
+    rows += [report.row(f"1 MiB {way}s, copied", *samples[way, "copied"], "bytes/byte", 0, .05)
+             for way in ways]
+    rows += [report.row(f"1 MiB {way}s, system calls, the device's too", *samples[way, "all calls"],
+                        "KiB/call") for way in ways]
     rows += [report.row(f"1 MiB {way}s, bandwidth", *samples[way, "rate"], "MiB/s") for way in ways]
     return 0 if report.publish("rdma", rows, given.results, idle) else 1
 
