@@ -13,6 +13,7 @@
 #include "ganesha-fsal/glue/server_options.h"
 #include "ganesha-fsal/glue/start_check.h"
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
+#include "rpc/base/process_clock.h"
 
 namespace weft::mds {
 namespace {
@@ -47,8 +48,14 @@ bool may_pass(const Error& error, const std::string& path) {
   return disk && ::access((path + "/CURRENT").c_str(), F_OK) == 0;
 }
 
+// Of all stores. Never destroyed, as Exports.
+weft::Clock& process_clock() {
+  static ProcessClock& instance = *new ProcessClock(system_clock());
+  return instance;
+}
+
 Environment environment_of(ServedStore& store) {
-  return {.clock = system_clock(),
+  return {.clock = process_clock(),
           .random = system_random(),
           .lease = std::chrono::seconds(nfs_param.nfsv4_param.lease_lifetime),
           .grace = std::chrono::seconds(nfs_param.nfsv4_param.grace_period),

@@ -115,6 +115,7 @@ void Background::run_watcher() {
     wake_.wait_for(mutex_, kWatch, [this]() WEFT_REQUIRES(mutex_) { return stopping_; });
     if (stopping_) return;
     lock.unlock();
+    static_cast<void>(server_.environment().clock.now());  // who asks it often keeps it going
     deaths.tick();
     server_.mirrors().tick();
     lock.lock();

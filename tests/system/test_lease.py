@@ -152,3 +152,42 @@ def test_a_lease_lost_in_the_middle_of_fsync_is_no_error(short, run, network):
     took = rewrite_without(short, client, node.cut, node.restore, CLIENT_LEASE_S + 6)
     print(f"fsync took {took:.1f} s")
     assert "revoked" in (run.folder / "ganesha.log").read_text()
+
+
+# A hundred files with two copies, all open for writing, and written again later.
+WRITE_MANY = """#!/usr/bin/python3
+import os
+from weftio import *
+files = [os.open(f"/mnt/nfs/{n}", os.O_CREAT | os.O_RDWR) for n in range(100)]
+for n, fd in enumerate(files):
+    os.pwrite(fd, block(n, 65536), 0)
+    os.fsync(fd)
+os.system("weft-signal written; weft-wait go")
+for n, fd in enumerate(files):
+    os.pwrite(fd, block(n + 1, 65536), 0)
+    os.fsync(fd)
+"""
+
+
+@pytest.mark.parametrize("stopped_s", [
+    7,  # data servers count as gone after 5 s of silence
+    15])  # they close their connections after 10
+def test_no_copy_is_left_out_because_the_metadata_server_was_stopped(run, network, stopped_s):
+    cluster = Cluster(run, network, Options(data_servers=4, domains=("a", "b"),
+                                            extra={"Copies": "2", "Recall_Timeout": "5"}))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    job = client.start_job(WRITE_MANY)
+    client.wait_event("written")
+    cluster.mds.pause()
+    time.sleep(stopped_s)
+    cluster.mds.resume()
+    cluster.wait_up()
+    client.signal("go")
+    job.wait(120)
+    log = (run.folder / "ganesha.log").read_text()
+    for event in ("data_server_gone", "copy_left_out", "copy_stale", "layout_revoked"):
+        assert f"event={event} " not in log, event
+    assert weft(cluster, "status")["stale_objects"] == 0

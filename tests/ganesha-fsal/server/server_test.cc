@@ -3,6 +3,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "ganesha-fsal/server/admin_reports.h"
+#include "rpc/base/process_clock.h"
 #include "tests/ganesha-fsal/files/file_io_fixture.h"
 #include "tests/ganesha-fsal/server/server_fixture.h"
 
@@ -200,6 +201,50 @@ TEST_CASE_METHOD(Assembled, "server: time that passes ends the patience with a c
   CHECK(await_that([&] { return !server->layouts().known(f, 5); }));
   CHECK(await_that([&] { return !server->layouts().blocked(f); }));
   CHECK(server->layouts().counters().revoked == 1);
+}
+
+TEST_CASE_METHOD(Assembled, "server: time in which it was stopped is nobody's delay") {
+  stop();
+  ProcessClock runs(clock);
+  auto started = MetadataServer::start(options,
+                                       {.clock = runs,
+                                        .random = random,
+                                        .grace_left = [] { return 0ms; },
+                                        .clients = [this] { return clients; },
+                                        .is_open = [](FileId, auto) { return false; },
+                                        .recaller = recaller,
+                                        .invalidate_attributes = [](FileId) {},
+                                        .find_path = [this](auto path) { return find_path(path); }},
+                                       store);
+  REQUIRE(started);
+  server = std::move(*started);
+  names = &server->names();
+  await_up(1);
+  await_up(2);
+  const FileId f = file(kRootFileId, "f");
+  REQUIRE(grant(f, 5, Access::kReadWrite));
+  server->layouts().recall(f, "test");
+  {
+    const Registry& registry = server->cluster().registry();
+    const std::scoped_lock nothing_comes(servers[0]->mutex, servers[1]->mutex);
+    REQUIRE(registry.reach(1) == Reach::kHere);
+    later = 3600s;
+    CHECK(registry.reach(1) == Reach::kHere);
+    server->layouts().tick();
+    CHECK(server->layouts().known(f, 5));
+    for (int second = 0; second < 5; ++second) {
+      later = later.load() + 1s;
+      CHECK(registry.reach(2) == Reach::kHere);
+    }
+    for (int second = 0; second < 61; ++second) {
+      later = later.load() + 1s;
+      server->layouts().tick();
+    }
+    CHECK_FALSE(server->layouts().known(f, 5));
+    CHECK(registry.reach(1) == Reach::kGone);
+  }
+  servers.clear();
+  stop();
 }
 
 TEST_CASE_METHOD(Assembled, "server: orphans of the last run go when nobody can reclaim them") {

@@ -1,6 +1,7 @@
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 
+#include "rpc/base/process_clock.h"
 #include "rpc/base/running_clock.h"
 
 using namespace weft;
@@ -74,4 +75,32 @@ TEST_CASE("a timer that ends late says that its thread did not run") {
   machine.advance(2s);
   CHECK(clock.woken(begin + 700ms));
   CHECK(clock.now() - begin == 700ms);
+}
+
+TEST_CASE("time in which a process did not run does not pass, for whichever thread asks first") {
+  ManualClock machine;
+  const ProcessClock clock(machine);
+  machine.advance(1h);  // before anybody asks
+  const TimePoint begin = clock.now();
+  CHECK(begin == machine.now());
+  for (int i = 0; i < 20; ++i) {
+    machine.advance(250ms);
+    CHECK(clock.now() - begin == (i + 1) * 250ms);
+  }
+  machine.advance(3s);  // a busy machine
+  CHECK(clock.now() - begin == 6s);
+  machine.advance(250ms);
+  CHECK(clock.now() - begin == 6250ms);
+  machine.advance(1h);
+  CHECK(clock.now() - begin == 6250ms);
+  for (int i = 0; i < 19; ++i) {  // what has come is read
+    machine.advance(250ms);
+    CHECK(clock.now() - begin == 6250ms);
+  }
+  machine.advance(250ms);
+  CHECK(clock.now() - begin == 6500ms);
+  CHECK(clock.now() - begin == 6500ms);
+  machine.advance(250ms);
+  CHECK(clock.now() - begin == 6750ms);
+  CHECK(clock.wall_ns() == machine.wall_ns());
 }
