@@ -279,7 +279,9 @@ void ObjectCalls::allocate(const layout::LayoutMap& map, const layout::ObjectId&
     return done(fail(Errc::kFileTooLarge, "range ends beyond the largest file"), {});
   }
   if (map.copies.front().ds_ids.size() > 1 && length / map.stripe_unit > Allocation::kMaxUnits) {
-    return done(fail(Errc::kNotSupported, "too many stripe units to reserve at once"), {});
+    // Not that it is not supported: a Linux client would believe that, and not ask again for any
+    // file.
+    return done(fail(Errc::kFileTooLarge, "too many stripe units to reserve at once"), {});
   }
   const auto allocation = std::make_shared<Allocation>();
   allocation->server = &server_;

@@ -30,8 +30,8 @@ class ObjectCalls {
   // Cuts or extends the objects to what a file of `size` bytes needs of them.
   void truncate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t size,
                 Finished<void> done);
-  // ALLOCATE and DEALLOCATE of a range of a file (RFC 7862). kFileTooLarge; kNotSupported for an
-  // allocation of more than 1,048,576 stripe units.
+  // ALLOCATE and DEALLOCATE of a range of a file (RFC 7862). kFileTooLarge, also for an allocation
+  // of more than 1,048,576 stripe units.
   void allocate(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,
                 std::uint64_t length, Finished<void> done);
   void punch(const layout::LayoutMap& map, const layout::ObjectId& object, std::uint64_t offset,

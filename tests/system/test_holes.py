@@ -98,3 +98,6 @@ def test_many_stripe_units_are_reserved(run, network):
             for server in cluster.ds]
     assert all(99 * MIB <= one <= 120 * MIB for one in used), used
     assert weft(cluster, "status")
+    refused = client.run("fallocate -l 5G /mnt/nfs/b", check=False)  # more than 1,048,576
+    assert "File too large" in refused.output
+    client.run("fallocate -l 1M /mnt/nfs/c")  # by the same mount

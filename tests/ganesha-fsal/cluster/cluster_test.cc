@@ -216,7 +216,7 @@ TEST_CASE("a hundred thousand stripe units are reserved by few requests, and too
     CHECK(server->ranges.back().offset + server->ranges.back().length ==
           (&server == &f.servers[0] ? kEnd - 1024 : kEnd));
   }
-  CHECK(allocate(0, std::uint64_t{1} << 40).error() == Errc::kNotSupported);
+  CHECK(allocate(0, std::uint64_t{1} << 40).error() == Errc::kFileTooLarge);
 }
 
 TEST_CASE("data and holes are where the nearest server has them") {
