@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "dataserver/parity/group.h"
+#include "rpc/base/log_limit.h"
 
 namespace weft::ds::parity {
 
@@ -122,8 +123,10 @@ Task<Result<>> Group::read_header(Op& op, ObjectId object, Object& into) {
 // A member without a header has lost the object, and gets one only when it has all of the object
 // again: until then what it does not have is computed (Image::distrust). A scrub brings it back.
 void Group::found_gone(const ObjectId& object, std::uint32_t at) {
-  spdlog::error("event=parity_object_gone object={} members={:#x} next=\"a scrub brings it back\"",
-                to_string(object), at);
+  static LogLimit& log = *new LogLimit;
+  log.write(spdlog::level::err,
+            "event=parity_object_gone object={} members={:#x} next=\"a scrub brings it back\"",
+            to_string(object), at);
   view().objects_gone.fetch_add(1);
   manager_.object_gone();
 }

@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "dataserver/store/object_files.h"
+#include "rpc/base/log_limit.h"
 
 namespace weft::ds::parity {
 
@@ -17,6 +18,10 @@ constexpr unsigned kTries = 3;
 constexpr ByteRange kNothingHeld{};
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kRest = 3600;  // seconds
+
+// A member may have lost all that it had. Never destroyed: threads may log while the process ends.
+LogLimit& found_log = *new LogLimit;
+LogLimit& failed_log = *new LogLimit;
 
 }  // namespace
 
@@ -142,8 +147,8 @@ Task<Result<>> Scrub::everything() {
       if (stopped()) co_return fail(Errc::kCancelled, "the scrub was ended");
       if (!done) {
         ++record_.found.failed;
-        spdlog::warn("event=parity_scrub_failed object={} error=\"{}\"", to_string(object),
-                     done.error().describe());
+        failed_log.warn("event=parity_scrub_failed object={} error=\"{}\"", to_string(object),
+                        done.error().describe());
       }
       ++record_.done;
       record_.place = {.folder = object_folder(sums_of(object)), .after = sums_of(object)};
@@ -382,9 +387,9 @@ void Scrub::judge_row(Rows& rows, std::size_t row, ScrubFindings& found) {
   rows.changed[which][row] = true;
   image.lost[which][row] = false;
   ++(one ? found.corrupt : found.parity);
-  spdlog::warn("event=parity_scrub_found object={} member={} at={} what={}",
-               to_string(image.object), which, offset,
-               one ? (other ? "block" : "checksum") : "parity");
+  found_log.warn("event=parity_scrub_found object={} member={} at={} what={}",
+                 to_string(image.object), which, offset,
+                 one ? (other ? "block" : "checksum") : "parity");
 }
 
 // Where all members have a hole there is nothing to check.

@@ -5,6 +5,7 @@
 
 #include "ganesha-fsal/files/mirrors.h"
 #include "layout/layout_servers.h"
+#include "rpc/base/log_limit.h"
 
 namespace weft::mds {
 namespace {
@@ -24,6 +25,18 @@ std::string_view to_string(Mirrors::Cause cause) {
     case Mirrors::Cause::kStore: return "store";
   }
   return "unknown";
+}
+
+// There is a line for each file, when a data server goes. Never destroyed: threads may log while
+// the process ends.
+LogLimit& stale_log = *new LogLimit;
+LogLimit& left_out_log = *new LogLimit;
+LogLimit& leader_log = *new LogLimit;
+
+// What is moved away loses nothing.
+void tell(bool moved, LogLimit& log, const std::string& line) {
+  if (moved) return spdlog::debug("{}", line);
+  log.warn("{}", line);
 }
 
 }  // namespace
@@ -56,10 +69,9 @@ Result<layout::LayoutMap> Mirrors::mark(FileId file, const Loss& loss) {
   if (!marked->fresh) return *marked;
   // The map may be another than the one that the loss was found by; it names the server.
   const Place place = *place_of(*marked, loss.ds_id);
-  // What is moved away loses nothing, and there may be millions of it.
-  spdlog::log(loss.moved ? spdlog::level::debug : spdlog::level::warn,
-              "event=copy_stale file={:x} ds={} copy={} stripe={} led={} epoch={}", file,
-              loss.ds_id, place.copy, place.stripe, loss.led, marked->object_epoch);
+  tell(loss.moved, stale_log,
+       fmt::format("event=copy_stale file={:x} ds={} copy={} stripe={} led={} epoch={}", file,
+                   loss.ds_id, place.copy, place.stripe, loss.led, marked->object_epoch));
   std::optional<std::uint8_t> next;
   if (loss.led) {
     if (const auto chosen = choose(file, *marked, {})) next = chosen->copies[place.stripe];
@@ -102,8 +114,8 @@ Result<> Mirrors::leave_out(FileId file, const layout::LayoutMap& map, Place pla
     const Place there{copy, place.stripe};
     const Cause why = copy == place.copy ? cause : Cause::kGone;
     const bool moved = why == Cause::kMoved;
-    spdlog::log(moved ? spdlog::level::debug : spdlog::level::warn,
-                "event=copy_left_out file={:x} ds={} cause={}", file, ds_id, to_string(why));
+    tell(moved, left_out_log,
+         fmt::format("event=copy_left_out file={:x} ds={} cause={}", file, ds_id, to_string(why)));
     const Loss loss{.place = there,
                     .ds_id = ds_id,
                     .moved = moved,
@@ -310,8 +322,8 @@ void Mirrors::recall_from(FileId file, std::uint32_t ds_id) {
     return;
   }
   if (auto left = leave_out(file, *map, *place, Cause::kGone); !left) {
-    spdlog::warn("event=leader_gone file={:x} ds={} error=\"{}\"", file, ds_id,
-                 left.error().describe());
+    leader_log.warn("event=leader_gone file={:x} ds={} error=\"{}\"", file, ds_id,
+                    left.error().describe());
     return;
   }
   static_cast<void>(advance_now(file, ds_id));

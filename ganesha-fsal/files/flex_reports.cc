@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rpc/base/log_limit.h"
 #include "rpc/nfs4/types.h"
 
 namespace weft::mds {
@@ -11,6 +12,9 @@ namespace {
 
 using rpc::nfs4::Op;
 using rpc::nfs4::Status;
+
+// Never destroyed: threads may log while the process ends.
+LogLimit& error_log = *new LogLimit;
 
 bool is_no_fault(Status status) {
   switch (status) {
@@ -81,8 +85,8 @@ void FlexReports::stats(FileId file, ClientId client, const layout::DeviceIdByte
 void FlexReports::error(FileId file, ClientId client, std::uint64_t offset,
                         const layout::DeviceError& error) {
   const std::uint32_t ds_id = parts_.ds_of(error.device);
-  spdlog::warn("layout error file={:x} client={:x} ds={} op={} status={} offset={}", file, client,
-               ds_id, error.op, error.status, offset);
+  error_log.warn("layout error file={:x} client={:x} ds={} op={} status={} offset={}", file, client,
+                 ds_id, error.op, error.status, offset);
   const auto status = static_cast<Status>(error.status);
   if (ds_id == 0 || is_no_fault(status)) return;
   const bool full = is_full(status) && parts_.may_write(file, client);

@@ -4,7 +4,19 @@
 
 #include <algorithm>
 
+#include "rpc/base/log_limit.h"
+
 namespace weft::mds {
+namespace {
+
+// A client that goes takes as many layouts with it as it has. Never destroyed: threads may log
+// while the process ends.
+LogLimit& recall_log = *new LogLimit;
+LogLimit& revoked_log = *new LogLimit;
+LogLimit& failed_log = *new LogLimit;
+LogLimit& holds_log = *new LogLimit;
+
+}  // namespace
 
 LayoutService::LayoutService(FileTable& files, Recaller& recaller, Fencer& fencer,
                              LayoutLimits limits, Now now, Watcher gone, Watcher fenced,
@@ -127,7 +139,7 @@ void LayoutService::revoke(FileId file, ClientId client, std::string_view cause)
   });
   if (!fresh) return;
   ++revoked_;
-  spdlog::warn("event=layout_revoked file={:x} client={:x} cause=\"{}\"", file, client, cause);
+  revoked_log.warn("event=layout_revoked file={:x} client={:x} cause=\"{}\"", file, client, cause);
   start_fence(file, client);
 }
 
@@ -153,11 +165,11 @@ std::size_t LayoutService::recall_all(std::string_view reason) {
 
 void LayoutService::ask(FileId file, const std::vector<Recalled>& asked, std::string_view reason) {
   for (const auto& [client, only] : asked) {
-    spdlog::info("layout recall file={:x} client={:x} mode={} reason=\"{}\"", file, client,
-                 !only                                 ? "any"
-                 : *only == layout::Access::kReadWrite ? "write"
-                                                       : "read",
-                 reason);
+    recall_log.info("layout recall file={:x} client={:x} mode={} reason=\"{}\"", file, client,
+                    !only                                 ? "any"
+                    : *only == layout::Access::kReadWrite ? "write"
+                                                          : "read",
+                    reason);
     recaller_.recall(file, client, only,
                      [this, file, client, only] { dropped(file, client, only); });
   }
@@ -202,11 +214,11 @@ void LayoutService::end_fence(FileId file, ClientId client, Result<> outcome) {
   }
   if (!outcome) {
     ++fence_failures_;
-    spdlog::warn("event=fence_failed file={:x} client={:x} error=\"{}\"", file, client,
-                 outcome.error().describe());
+    failed_log.warn("event=fence_failed file={:x} client={:x} error=\"{}\"", file, client,
+                    outcome.error().describe());
     return;
   }
-  spdlog::info("event=fence_holds file={:x} client={:x}", file, client);
+  holds_log.info("event=fence_holds file={:x} client={:x}", file, client);
   tell_if_idle(file);
 }
 

@@ -1,8 +1,8 @@
 #include "ganesha-fsal/files/policies.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
+
+#include "rpc/base/log_limit.h"
 
 namespace weft::mds {
 namespace {
@@ -114,8 +114,8 @@ Result<> change_policy(Namespace& names, const Credentials& who, FileId file, st
   }
   auto set = set_policy(names, file, text, options);
   if (set) return {};
-  spdlog::warn("policy refused dir={:x} uid={} error=\"{}\"", file, who.uid,
-               set.error().describe());
+  static LogLimit& log = *new LogLimit;
+  log.warn("policy refused dir={:x} uid={} error=\"{}\"", file, who.uid, set.error().describe());
   return pass(set);
 }
 

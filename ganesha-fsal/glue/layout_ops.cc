@@ -14,6 +14,7 @@
 #include "ganesha-fsal/glue/timed.h"
 #include "layout/files_layout.h"
 #include "layout/flex_report.h"
+#include "rpc/base/log_limit.h"
 
 namespace weft::mds {
 namespace {
@@ -116,7 +117,8 @@ std::span<const std::byte> rest_of(XDR* body) {
 void take_report(const Handle& handle, XDR* body) {
   const auto report = layout::decode_flex_return(rest_of(body));
   if (!report) {
-    spdlog::warn("layoutreturn of file={:x}: {}", handle.file, report.error().describe());
+    static LogLimit& log = *new LogLimit;
+    log.warn("layoutreturn of file={:x}: {}", handle.file, report.error().describe());
     return;
   }
   MetadataServer& server = this_export().server();

@@ -1,6 +1,5 @@
 #include "rpc/transport/shm/shm_server.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <map>
 
+#include "rpc/base/log_limit.h"
 #include "rpc/base/machine.h"
 #include "rpc/base/mutex.h"
 #include "rpc/transport/listener.h"
@@ -41,6 +41,7 @@ struct Admission {
   const ShmServer::Accept accept;
   std::atomic<std::size_t> open_count{0};
   std::atomic<std::uint64_t> refused{0};
+  LogLimit refused_log;
 
  private:
   Mutex mutex_;
@@ -122,7 +123,8 @@ void Introduction::introduced() {
   auto connection = receive();
   if (!connection) {
     rules->refused.fetch_add(1);
-    spdlog::warn("event=connection_refused peer=unix why=\"{}\"", connection.error().describe());
+    rules->refused_log.warn("event=connection_refused peer=unix why=\"{}\"",
+                            connection.error().describe());
     return;
   }
   welcome = true;
@@ -148,12 +150,13 @@ void take(boost::asio::io_context& context, const std::shared_ptr<Admission>& ru
           stream_protocol::socket socket) {
   if (auto may = check_peer(socket.native_handle(), rules->options.users); !may) {
     rules->refused.fetch_add(1);
-    spdlog::warn("event=connection_refused peer=unix why=\"{}\"", may.error().describe());
+    rules->refused_log.warn("event=connection_refused peer=unix why=\"{}\"",
+                            may.error().describe());
     return;
   }
   if (!rules->admit()) {
     rules->refused.fetch_add(1);
-    spdlog::warn("event=connection_refused peer=unix why=limit");
+    rules->refused_log.warn("event=connection_refused peer=unix why=limit");
     return;
   }
   // The socket belongs to the other thread's context already.

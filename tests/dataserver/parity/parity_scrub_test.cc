@@ -2,7 +2,9 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "dataserver/parity/scrub_record.h"
+#include "rpc/base/log_limit.h"
 #include "tests/dataserver/parity/parity_rig.h"
+#include "tests/rpc/log_lines.h"
 
 using namespace weft;
 using namespace weft::test;
@@ -108,6 +110,24 @@ TEST_CASE("a scrub brings back what a member lost of an object", "[parity][scrub
   for (std::uint64_t id = 1; id <= kObjects; ++id) {
     CHECK(rig.text(object_of(id), 0, 1 << 20) == content(id));
   }
+}
+
+TEST_CASE("what a member lost of an object is told in few lines", "[parity][scrub]") {
+  ParityRig rig(3, 4096);
+  constexpr std::size_t kBlocks = 400;
+  REQUIRE(rig.write(object_of(1), 0, pattern(kBlocks * 4096, 1)).has_value());
+  rig.commit(object_of(1)).value();
+  rig.member[0]->files.erase(object_of(1));
+  rig.member[0]->files.erase(ds::sums_of(object_of(1)));
+  rpc::test::LogLines log;
+  REQUIRE(scrub(rig));
+  const auto lines = log.take();
+  CHECK(rig.view().scrub.corrupt.load() >= kBlocks / 2);
+  CHECK(rig.bad_rows(object_of(1)) == 0);
+  const auto found = std::ranges::count_if(
+      lines, [](const auto& line) { return line.contains("event=parity_scrub_found"); });
+  CHECK(found >= 1);
+  CHECK(found <= static_cast<std::ptrdiff_t>(LogLimit::kAtOnce) + 10);  // a few a second
 }
 
 TEST_CASE("a scrub makes nothing of a block that may be a hole or be lost", "[parity][scrub]") {

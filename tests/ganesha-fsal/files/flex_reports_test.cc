@@ -3,6 +3,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "rpc/base/log_limit.h"
+#include "tests/rpc/log_lines.h"
+
 using namespace weft;
 using namespace weft::mds;
 using layout::DeviceError;
@@ -49,7 +52,7 @@ struct Rig {
   std::vector<std::uint32_t> missed;
   std::vector<std::uint64_t> looked_at;
   std::vector<std::function<void(Result<>)>> looks;
-  Clock::time_point now{};
+  mds::Clock::time_point now{};
   FlexReports reports;
 };
 
@@ -68,6 +71,14 @@ TEST_CASE("a copy that missed a write is marked before the report is answered") 
   rig.report(kWriter, 1, kCommit, 5);
   CHECK(rig.missed == std::vector<std::uint32_t>{2, 1});
   CHECK(rig.reports.io_of(kFile).at(2).errors == 1);
+}
+
+TEST_CASE("reports fill no log") {
+  rpc::test::LogLines log;
+  Rig rig;
+  for (int i = 0; i < 300; ++i) rig.report(kReader, 2, kRead, kNxio);
+  CHECK(log.take().size() <= LogLimit::kAtOnce + 10);  // a few a second
+  CHECK(rig.reports.io_of(kFile).at(2).errors == 300);
 }
 
 TEST_CASE("who holds no layout for writing cannot have a copy marked") {

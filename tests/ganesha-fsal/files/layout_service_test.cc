@@ -1,6 +1,11 @@
 #include "ganesha-fsal/files/layout_service.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <map>
+#include <string>
+
+#include "rpc/base/log_limit.h"
+#include "tests/rpc/log_lines.h"
 
 namespace weft::mds {
 namespace {
@@ -55,6 +60,27 @@ struct Fixture {
                         [this] { return now; },
                         [this](FileId file) { gone.push_back(file); }};
 };
+
+TEST_CASE("a client with many layouts fills no log") {
+  rpc::test::LogLines log;
+  Fixture f;
+  constexpr FileId kFiles = 500;
+  for (FileId file = 1; file <= kFiles; ++file) {
+    REQUIRE(f.service.grant(file, 5, Access::kReadWrite));
+    f.service.recall(file, "test");
+    f.service.revoke(file, 5, "test");
+    f.fencer.calls.back().done(fail(Errc::kUnreachable, "test"));
+    f.fencer.calls.back().done({});
+  }
+  std::map<std::string, std::size_t> lines;
+  for (const std::string& line : log.take()) ++lines[line.substr(0, line.find(" file="))];
+  CHECK(lines.size() == 4);
+  for (const auto& [kind, count] : lines) {
+    INFO(kind);
+    CHECK(count <= LogLimit::kAtOnce + 10);  // a few a second
+  }
+  CHECK(f.service.counters().revoked == kFiles);
+}
 
 TEST_CASE("a client that returns in time is not fenced") {
   Fixture f;

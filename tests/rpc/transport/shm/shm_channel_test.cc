@@ -17,10 +17,12 @@
 #include <filesystem>
 #include <future>
 
+#include "rpc/base/log_limit.h"
 #include "rpc/transport/shm/greeting.h"
 #include "rpc/transport/shm/shm_dialer.h"
 #include "rpc/transport/shm/shm_server.h"
 #include "tests/rpc/eventually.h"
+#include "tests/rpc/log_lines.h"
 
 using namespace weft;
 using namespace weft::rpc;
@@ -319,6 +321,23 @@ TEST_CASE("descriptors are handed over, in their order, and no more than the ker
     CHECK(handed < 100'000);
     CHECK_FALSE(pair.accepted->take_handed());
   });
+}
+
+TEST_CASE("those who are refused fill no log") {
+  test::LogLines log;
+  Pair pair({.connect_deadline = 50ms});
+  constexpr std::uint64_t kTimes = 300;
+  for (std::uint64_t i = 0; i < kTimes; ++i) {
+    const OwnedFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    pair.path.copy(address.sun_path, sizeof address.sun_path - 1);
+    REQUIRE(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  }
+  REQUIRE(eventually([&] { return pair.server->refused() == kTimes; }));
+  const auto refused = std::ranges::count_if(
+      log.take(), [](const auto& line) { return line.contains("event=connection_refused"); });
+  CHECK(refused >= 1);
+  CHECK(refused <= static_cast<std::ptrdiff_t>(LogLimit::kAtOnce) + 50);  // a few a second
 }
 
 TEST_CASE("whoever does not introduce himself properly is refused") {
