@@ -334,7 +334,10 @@ void Mirrors::server_gone(std::uint32_t ds_id) {
   std::vector<FileId> files = parts_.layouts.files();
   std::erase_if(files, [this](FileId file) { return !parts_.layouts.used(file); });
   spdlog::warn("event=data_server_gone ds={} files_with_layouts={}", ds_id, files.size());
-  for (const FileId file : files) recall_from(file, ds_id);
+  for (const FileId file : files) {
+    if (parts_.reach(ds_id) != Reach::kGone) return;  // it is back
+    recall_from(file, ds_id);
+  }
 }
 
 void Mirrors::tick() {

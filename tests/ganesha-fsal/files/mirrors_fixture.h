@@ -22,9 +22,11 @@ struct Recalls : Recaller {
     std::optional<Access> only;
   };
   std::vector<Call> calls;
+  std::function<void()> meanwhile = [] {};
   void recall(FileId file, ClientId client, std::optional<Access> only,
               std::function<void()> /*none*/) override {
     calls.push_back({file, client, only});
+    meanwhile();
   }
   void recall_unused(ClientId, std::function<void(bool)>) override {}
 };

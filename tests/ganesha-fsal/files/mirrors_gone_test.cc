@@ -74,6 +74,18 @@ TEST_CASE_METHOD(MirrorsTest, "when a server goes, layouts that name it are reca
   }
 }
 
+TEST_CASE_METHOD(MirrorsTest, "layouts that name a server are recalled until it is back") {
+  const FileId g = file(kRootFileId, "g");
+  REQUIRE(begin());
+  REQUIRE(mirrors->begin_write(g, make()));
+  REQUIRE(layouts.grant(f, 6, Access::kRead));
+  REQUIRE(layouts.grant(g, 6, Access::kRead));
+  reach[3] = Reach::kGone;
+  recalls.meanwhile = [&] { reach[3] = Reach::kHere; };
+  mirrors->tick();
+  CHECK(recalls.calls.size() == 1);
+}
+
 TEST_CASE_METHOD(MirrorsTest, "writers are asked for layouts when a server is not found dead") {
   doubt = 1h;
   start();
