@@ -39,6 +39,8 @@ struct Candidate {
 constexpr std::size_t kMaxLayoutServers = max_servers_within(4000);
 static_assert(kMaxLayoutServers == 58);
 
+constexpr std::uint64_t kFirstByTurn = 0;
+
 struct PlacementPolicy {
   LayoutType type = LayoutType::kFiles;
   std::uint32_t stripe_unit = 1u << 20;     // bytes
@@ -50,6 +52,9 @@ struct PlacementPolicy {
   // A file is kept in the metadata store while it is no longer; 0: never.
   std::uint32_t inline_bytes = 0;
   bool skip = true;  // one loaded group may be left out of a new file
+  // Files of the same number begin at the same group, as long as that gets new files; kFirstByTurn:
+  // each begins one group further on.
+  std::uint64_t first = kFirstByTurn;
 };
 
 }  // namespace weft::layout

@@ -18,7 +18,7 @@ double free_part(const Candidate& candidate) {
   return static_cast<double>(candidate.free_bytes) / static_cast<double>(candidate.capacity_bytes);
 }
 
-// SplitMix64's finish: spreads turns, so that shares do not beat against the rotation.
+// SplitMix64's finish: spreads turns, so that shares do not beat against the rotation, and numbers.
 std::uint64_t mixed(std::uint64_t value) {
   value += 0x9E3779B97F4A7C15ULL;
   value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9ULL;
@@ -208,9 +208,21 @@ class Placer {
     return chosen;
   }
 
+  // Rule 5. By number, the group that the number weighs most (rendezvous hashing).
+  [[nodiscard]] std::size_t first_group() const {
+    if (policy_.first == kFirstByTurn) return turn_ % stripes_.size();
+    const auto weight = [this](const Stripe& stripe) {
+      std::uint64_t sum = mixed(policy_.first);
+      for (const std::uint32_t id : stripe.group->members) sum = mixed(sum ^ id);
+      return sum;
+    };
+    const auto heaviest = std::ranges::max_element(stripes_, {}, weight);
+    return static_cast<std::size_t>(heaviest - stripes_.begin());
+  }
+
   Result<PlacementChoice> make(std::size_t wanted, std::size_t groups, const Stripe& skipped) {
     const std::size_t width = std::min({wanted, stripes_.size(), kMaxLayoutServers});
-    const std::size_t start = turn_ % stripes_.size();
+    const std::size_t start = first_group();
     PlacementChoice made;
     LayoutMap& map = made.map;
     map.type = policy_.type;

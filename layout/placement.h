@@ -15,7 +15,9 @@
 //    policy.skip off no file gets fewer groups than it is to have for that.
 // 4. Within a group the leading copy is chosen by layout/member_choice.h; members that are alike
 //    take turns. The other copies are in other domains where the group has them.
-// 5. Every file starts one group further on.
+// 5. Every file starts one group further on; with policy.first all that have the same number start
+//    at the same one of those that are left by 1 to 3. It changes for few numbers only when a group
+//    comes or goes.
 // 6. What decided stands in the map (Placed) and, with more words, in the choice's reason.
 //
 // Without loads or mirrors this is round robin.

@@ -14,8 +14,8 @@
 namespace weft::layout {
 namespace {
 
-constexpr std::array<std::string_view, 7> kKeys = {"stripes", "unit",   "copies", "duplication",
-                                                   "reads",   "inline", "skip"};
+constexpr std::array<std::string_view, 8> kKeys = {"stripes", "unit",   "copies", "duplication",
+                                                   "reads",   "inline", "skip",   "first"};
 // The last is understood, but no policy can have it: check() says why.
 constexpr std::array<Duplication, 4> kDuplications = {
     Duplication::kServerAsync, Duplication::kServerSync, Duplication::kClientSync,
@@ -49,8 +49,9 @@ std::unexpected<Error> bad_value(std::string_view key, std::string_view value,
 }
 
 // A whole decimal number without sign or leading zeros.
-std::optional<std::uint32_t> number(std::string_view text) {
-  std::uint32_t value = 0;
+template <class T = std::uint32_t>
+std::optional<T> number(std::string_view text) {
+  T value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   if (text.size() > 1 && text.front() == '0') return std::nullopt;
@@ -134,6 +135,19 @@ Result<> set_skip(Policy& policy, std::string_view value) {
   return {};
 }
 
+Result<> set_first(Policy& policy, std::string_view value) {
+  if (value == "turn" || value == "directory") {
+    policy.first = value == "turn" ? kFirstByTurn : kFirstByDirectory;
+    return {};
+  }
+  const auto first = number<std::uint64_t>(value);
+  if (!first || *first == 0 || *first > kGreatestFirst) {
+    return bad_value("first", value, "turn, directory, or 1 to 9223372036854775807");
+  }
+  policy.first = *first;
+  return {};
+}
+
 Result<> set(Policy& policy, std::string_view key, std::string_view value) {
   if (key == "stripes") return set_stripes(policy, value);
   if (key == "unit") return set_unit(policy, value);
@@ -142,7 +156,13 @@ Result<> set(Policy& policy, std::string_view key, std::string_view value) {
   if (key == "reads") return set_reads(policy, value);
   if (key == "inline") return set_inline(policy, value);
   if (key == "skip") return set_skip(policy, value);
+  if (key == "first") return set_first(policy, value);
   return fail(Errc::kInvalid, "no policy has the key " + quoted(key) + hint(key, kKeys));
+}
+
+std::string first_text(std::uint64_t first) {
+  if (first == kFirstByTurn) return "turn";
+  return first == kFirstByDirectory ? "directory" : std::to_string(first);
 }
 
 std::string unit_text(std::uint32_t bytes) {
@@ -195,6 +215,7 @@ std::string to_string(const Policy& policy) {
   if (policy.reads) add("reads", *policy.reads == ReadPolicy::kOneCopy ? "one" : "all");
   if (policy.inline_bytes) add("inline", unit_text(*policy.inline_bytes));
   if (policy.skip) add("skip", *policy.skip ? "new" : "never");
+  if (policy.first) add("first", first_text(*policy.first));
   return text;
 }
 
@@ -207,6 +228,7 @@ Policy inherit(const Policy& above, const Policy& own) {
   if (!policy.reads) policy.reads = above.reads;
   if (!policy.inline_bytes) policy.inline_bytes = above.inline_bytes;
   if (!policy.skip) policy.skip = above.skip;
+  if (!policy.first) policy.first = above.first;
   return policy;
 }
 
@@ -220,6 +242,7 @@ Policy defaults_for(LayoutType type) {
   policy.reads = ReadPolicy::kAllCopies;
   policy.inline_bytes = 0;
   policy.skip = true;
+  policy.first = kFirstByTurn;
   return policy;
 }
 
@@ -232,6 +255,7 @@ Policy policy_of(const PlacementPolicy& options) {
   policy.reads = options.reads;
   policy.inline_bytes = options.inline_bytes;
   policy.skip = options.skip;
+  policy.first = options.first;
   return policy;
 }
 
@@ -279,6 +303,7 @@ PlacementPolicy placement_policy(const Policy& policy, LayoutType type,
   made.reads = *whole.reads;
   made.inline_bytes = *whole.inline_bytes;
   made.skip = *whole.skip;
+  made.first = *whole.first == kFirstByDirectory ? kFirstByTurn : *whole.first;
   return made;
 }
 

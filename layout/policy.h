@@ -11,6 +11,10 @@
 //   inline       bytes up to which a file is kept in the metadata store: 0 (never) to 1MiB
 //   skip         new: a mirror group that has nothing to spare may be left out of a new file (one
 //                at most, CEFT-PVFS); never: a file has the stripes that it is to have
+//   first        which mirror group has a file's first stripe unit. turn: with every new file the
+//                next one; directory: the same for all new files of a directory, so that its small
+//                files come to the same disks in the order in which they are made; a number, 1 to
+//                2^63 - 1: the same for all that have it. A file takes its directory's number
 //
 // Keys stand once at most, in any order, with blanks, commas or line ends between them. A key that
 // is not there is inherited: from the directory above, and so on to the export, and from
@@ -37,9 +41,13 @@ struct Policy {
   std::optional<ReadPolicy> reads;
   std::optional<std::uint32_t> inline_bytes;  // 0: never
   std::optional<bool> skip;
+  std::optional<std::uint64_t> first;  // kFirstByTurn, kFirstByDirectory, or a number
 
   friend bool operator==(const Policy&, const Policy&) = default;
 };
+
+constexpr std::uint64_t kFirstByDirectory = UINT64_MAX;
+constexpr std::uint64_t kGreatestFirst = UINT64_MAX / 2;
 
 constexpr std::size_t kMaxPolicyText = 512;
 constexpr std::uint32_t kLeastUnit = 4u << 10;
@@ -73,7 +81,8 @@ constexpr std::uint32_t kGreatestInline = 1u << 20;
 [[nodiscard]] Result<> check(const Policy& policy, LayoutType type);
 
 // The policy as placement takes it; keys that are not set have their defaults. `reserve_bytes`
-// stays as it is in `base`. Precondition: check(policy, type).
+// stays as it is in `base`. Without a directory each file has its turn. Precondition:
+// check(policy, type).
 [[nodiscard]] PlacementPolicy placement_policy(const Policy& policy, LayoutType type,
                                                const PlacementPolicy& base = {});
 

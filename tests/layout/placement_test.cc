@@ -129,6 +129,59 @@ TEST_CASE("no pair is skipped where the policy says so, but a narrow file stays 
   }
 }
 
+// The server with the file's first unit.
+std::uint32_t first_of(const LayoutMap& map) {
+  return map.copies[0].ds_ids[map.copies[0].first_index];
+}
+
+TEST_CASE("files of one number begin at one group, and those of many at all") {
+  Placement placement;
+  const auto candidates = servers("aaaaaa");
+  for (const std::uint32_t stripes : {0U, 1U, 3U}) {
+    PlacementPolicy policy = mirrored(stripes, 1);
+    std::map<std::uint32_t, int> begins;
+    for (std::uint64_t number = 1; number <= 600; ++number) {
+      policy.first = number;
+      const std::uint32_t first = first_of(placed(placement, candidates, policy).map);
+      for (int i = 0; i < 3; ++i) {
+        CHECK(first_of(placed(placement, candidates, policy).map) == first);
+      }
+      ++begins[first];
+    }
+    REQUIRE(begins.size() == 6);
+    for (const auto& [id, count] : begins) CHECK((count > 60 && count < 140));
+  }
+}
+
+TEST_CASE("a file of a number goes elsewhere only when its group gets no new files") {
+  Placement placement;
+  auto candidates = servers("aaaaaa");
+  PlacementPolicy policy = mirrored(1, 1);
+  std::map<std::uint64_t, std::uint32_t> before;
+  for (std::uint64_t number = 1; number <= 100; ++number) {
+    policy.first = number;
+    before[number] = first_of(placed(placement, candidates, policy).map);
+  }
+  candidates[2].state = ServerState::kDown;
+  std::set<std::uint32_t> elsewhere;
+  for (const auto& [number, first] : before) {
+    policy.first = number;
+    const std::uint32_t now = first_of(placed(placement, candidates, policy).map);
+    CHECK(now != 3);
+    if (first == 3) {
+      elsewhere.insert(now);
+    } else {
+      CHECK(now == first);
+    }
+  }
+  CHECK(elsewhere.size() > 2);
+  candidates[2].state = ServerState::kUp;
+  for (const auto& [number, first] : before) {
+    policy.first = number;
+    CHECK(first_of(placed(placement, candidates, policy).map) == first);
+  }
+}
+
 TEST_CASE("a narrow file stays away from all loaded pairs while they are few") {
   Placement placement;
   auto candidates = servers("abababab");

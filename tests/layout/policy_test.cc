@@ -56,6 +56,23 @@ TEST_CASE("whether a loaded group may be left out is said by directories") {
   CHECK_FALSE(placement_policy(Policy{.skip = false}, LayoutType::kFiles).skip);
 }
 
+TEST_CASE("where files begin is said by directories") {
+  CHECK(parse_policy("first=turn").value().first == kFirstByTurn);
+  CHECK(parse_policy("first=directory").value().first == kFirstByDirectory);
+  CHECK(to_string(parse_policy("first=directory").value()) == "first=directory");
+  CHECK(to_string(parse_policy("first=4711").value()) == "first=4711");
+  for (const char* bad : {"0", "9223372036854775808", "18446744073709551615", "-1", "01", "dir"}) {
+    CHECK(error_of(std::string("first=") + bad) ==
+          "first=\"" + std::string(bad) + "\": turn, directory, or 1 to 9223372036854775807");
+  }
+  CHECK(inherit(Policy{.first = 7}, {}).first == 7);
+  CHECK(placement_policy({}, LayoutType::kFiles).first == kFirstByTurn);
+  CHECK(placement_policy(Policy{.first = 7}, LayoutType::kFiles).first == 7);
+  // Of no directory: each has its turn.
+  CHECK(placement_policy(Policy{.first = kFirstByDirectory}, LayoutType::kFiles).first ==
+        kFirstByTurn);
+}
+
 TEST_CASE("a policy is written in one way, that reads back") {
   CHECK(to_string(parse_policy("reads=one,unit=65536 stripes=all").value()) ==
         "stripes=all unit=64KiB reads=one");
@@ -74,6 +91,10 @@ TEST_CASE("a policy is written in one way, that reads back") {
     if (*maybe) policy.reads = *rc::gen::element(ReadPolicy::kOneCopy, ReadPolicy::kAllCopies);
     if (*maybe) policy.inline_bytes = *rc::gen::inRange<std::uint32_t>(0, kGreatestInline + 1);
     if (*maybe) policy.skip = *maybe;
+    if (*maybe) {
+      policy.first = *rc::gen::element(kFirstByTurn, kFirstByDirectory, std::uint64_t{1},
+                                       kGreatestFirst, std::uint64_t{4711});
+    }
     RC_ASSERT(to_string(policy).size() <= kMaxPolicyText);
     RC_ASSERT(parse_policy(to_string(policy)).value() == policy);
   }));
@@ -87,10 +108,10 @@ TEST_CASE("a misspelt key is named with the nearest right one") {
         "no policy has the key \"replication\"; did you mean \"duplication\"?");
   CHECK(error_of("color=red") ==
         "no policy has the key \"color\"; there are stripes, unit, copies, duplication, reads, "
-        "inline and skip");
+        "inline, skip and first");
   CHECK(error_of("=1") ==
-        "no policy has the key \"\"; there are stripes, unit, copies, duplication, reads, inline "
-        "and skip");
+        "no policy has the key \"\"; there are stripes, unit, copies, duplication, reads, inline, "
+        "skip and first");
 }
 
 TEST_CASE("a value that cannot be is named with what can") {
@@ -174,7 +195,8 @@ TEST_CASE("an export's options and a layout map as policies") {
   options.stripe_unit = 64u << 10;
   options.copies = 2;
   CHECK(to_string(policy_of(options)) ==
-        "stripes=58 unit=64KiB copies=2 duplication=server-sync reads=all inline=0 skip=new");
+        "stripes=58 unit=64KiB copies=2 duplication=server-sync reads=all inline=0 skip=new "
+        "first=turn");
   const PlacementPolicy same = placement_policy(policy_of(options), LayoutType::kFiles, options);
   CHECK(same.stripe_count == 58);
   CHECK(same.copies == 2);

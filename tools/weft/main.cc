@@ -287,9 +287,9 @@ void add_policy(CLI::App& app, Arguments& arguments) {
   auto* replace = add("replace", "Give a directory these keys, in place of all that it had");
   for (auto* command : {set, replace}) {
     command
-        ->add_option(
-            "KEYS", arguments.policy,
-            "KEY=VALUE: stripes, unit, copies, duplication, reads, inline, skip; see weft(1)")
+        ->add_option("KEYS", arguments.policy,
+                     "KEY=VALUE: stripes, unit, copies, duplication, reads, inline, skip, first; "
+                     "see weft(1)")
         ->required();
   }
   set->callback([&, text] {

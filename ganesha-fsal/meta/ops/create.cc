@@ -108,6 +108,8 @@ Result<> Namespace::make_in(Tree& tree, const MakeRequest& request, FileId id, C
   if (request.type == FileType::kRegular && policies_) {
     auto policy = policy_in(tree, request.dir);
     if (!policy) return pass(policy);
+    // Later nothing says in which directory it was made.
+    if (policy->first == layout::kFirstByDirectory) policy->first = request.dir;
     if (*policy != layout::Policy{}) tree.put_policy(id, *policy);
   }
   out = {made.attributes, false, {out.parent.before, dir->attributes}};

@@ -33,7 +33,8 @@ class PoliciesTest : public NamespaceTest {
 
 TEST_CASE_METHOD(PoliciesTest, "where nothing was set the export's options hold") {
   CHECK(text(sub) ==
-        "stripes=all unit=64KiB copies=1 duplication=server-sync reads=all inline=0 skip=new");
+        "stripes=all unit=64KiB copies=1 duplication=server-sync reads=all inline=0 skip=new "
+        "first=turn");
   for (const PolicyKey& key : keys(sub)) CHECK(key.from == From::kExport);
   const auto placement = placement_for(*names, file(sub, "f"), options);
   REQUIRE(placement);
@@ -50,7 +51,8 @@ TEST_CASE_METHOD(PoliciesTest, "each key says which directory it is from") {
                                             {"duplication", "server-sync", From::kExport, 0},
                                             {"reads", "all", From::kExport, 0},
                                             {"inline", "0", From::kExport, 0},
-                                            {"skip", "new", From::kExport, 0}});
+                                            {"skip", "new", From::kExport, 0},
+                                            {"first", "turn", From::kExport, 0}});
 }
 
 TEST_CASE_METHOD(PoliciesTest, "a file tells what it will get, and then what it has") {
@@ -58,7 +60,8 @@ TEST_CASE_METHOD(PoliciesTest, "a file tells what it will get, and then what it 
   const FileId f = file(sub, "f");
   REQUIRE(set_policy(*names, d, "copies=3", options));  // too late for it
   CHECK(text(f) ==
-        "stripes=4 unit=64KiB copies=2 duplication=server-sync reads=all inline=0 skip=new");
+        "stripes=4 unit=64KiB copies=2 duplication=server-sync reads=all inline=0 skip=new "
+        "first=turn");
   CHECK(keys(f).front().from == From::kMadeWith);
   const auto placement = placement_for(*names, f, options);
   REQUIRE(placement);

@@ -77,6 +77,22 @@ TEST_CASE_METHOD(PolicyTest, "a file takes the nearest directory's word for each
 }
 
 TEST_CASE_METHOD(PolicyTest,
+                 "a file notes in which directory it was made, to begin where those do") {
+  const FileId a = dir(kRootFileId, "a");
+  const FileId sub = dir(a, "sub");
+  set(a, "first=directory");
+  const FileId f = file(a, "f");
+  CHECK(policy(f) == "first=" + std::to_string(a));
+  CHECK(policy(file(sub, "f")) == "first=" + std::to_string(sub));
+  CHECK(policy(sub).empty());
+  REQUIRE(names->rename(kSuperuser, a, "f", sub, "moved"));
+  CHECK(policy(f) == "first=" + std::to_string(a));
+  set(sub, "first=7");
+  CHECK(policy(file(sub, "g")) == "first=7");
+  check_clean();
+}
+
+TEST_CASE_METHOD(PolicyTest,
                  "a file keeps what it took, whatever becomes of names and directories") {
   const FileId a = dir(kRootFileId, "a");
   const FileId b = dir(kRootFileId, "b");
