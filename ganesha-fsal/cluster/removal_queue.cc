@@ -110,9 +110,23 @@ std::uint64_t RemovalQueue::remove_batches(std::map<std::uint32_t, Batch> batche
       });
     }
   });
+  std::uint64_t removed = 0;
   for (auto& [id, batch] : batches) {
-    if (!asked || !finish(id, batch)) left += batch.objects.size();
+    if (asked && batch.removed) {
+      removed += batch.objects.size();
+      continue;
+    }
+    left += batch.objects.size();
+    spdlog::warn("event=removal_failed ds={} objects={} why=\"{}\"", id, batch.objects.size(),
+                 (asked ? batch.removed : asked).error().describe());
   }
+  if (removed == 0) return left;
+  if (const auto finished = finish(batches); !finished) {
+    spdlog::warn("event=removals_unrecorded removals={} why=\"{}\"", removed,
+                 finished.error().describe());
+    return left + removed;
+  }
+  spdlog::debug("event=removed removals={}", removed);
   return left;
 }
 
@@ -128,20 +142,16 @@ void RemovalQueue::ask(std::uint32_t ds_id, Batch& batch, Done<void> done) {
                        });
 }
 
-bool RemovalQueue::finish(std::uint32_t ds_id, const Batch& batch) {
-  const std::size_t objects = batch.objects.size();
-  if (!batch.removed) {
-    spdlog::warn("event=removal_failed ds={} objects={} why=\"{}\"", ds_id, objects,
-                 batch.removed.error().describe());
-    return false;
+Result<> RemovalQueue::finish(const std::map<std::uint32_t, Batch>& batches) {
+  std::map<layout::ObjectId, std::vector<std::uint32_t>> by_object;
+  for (const auto& [id, batch] : batches) {
+    if (!batch.removed) continue;
+    for (const layout::ObjectId& object : batch.objects) by_object[object].push_back(id);
   }
-  if (const auto finished = parts_.source.done(ds_id, batch.objects); !finished) {
-    spdlog::warn("event=removal_unrecorded ds={} objects={} why=\"{}\"", ds_id, objects,
-                 finished.error().describe());
-    return false;
-  }
-  spdlog::debug("event=removed ds={} objects={}", ds_id, objects);
-  return true;
+  std::vector<QueuedRemoval> removed;
+  removed.reserve(by_object.size());
+  for (auto& [object, ds_ids] : by_object) removed.push_back({object, std::move(ds_ids)});
+  return parts_.source.done(removed);
 }
 
 }  // namespace weft::mds

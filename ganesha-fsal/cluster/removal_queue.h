@@ -43,9 +43,8 @@ class RemovalSource {
   // The oldest removals after `after` (nullopt: from the start), in order, at most `limit`.
   [[nodiscard]] virtual Result<std::vector<QueuedRemoval>> pending(
       std::optional<layout::ObjectId> after, std::size_t limit) = 0;
-  // This data server has removed them, or never had them.
-  [[nodiscard]] virtual Result<> done(std::uint32_t ds_id,
-                                      std::span<const layout::ObjectId> objects) = 0;
+  // The data servers named with them have removed them, or never had them.
+  [[nodiscard]] virtual Result<> done(std::span<const QueuedRemoval> removed) = 0;
 };
 
 class RemovalQueue {
@@ -86,7 +85,8 @@ class RemovalQueue {
   // By data server. Returns how many removals are left.
   std::uint64_t remove_batches(std::map<std::uint32_t, Batch> batches);
   void ask(std::uint32_t ds_id, Batch& batch, Done<void> done);
-  [[nodiscard]] bool finish(std::uint32_t ds_id, const Batch& batch);
+  // What was acknowledged is taken off the queue, all data servers' at once.
+  [[nodiscard]] Result<> finish(const std::map<std::uint32_t, Batch>& batches);
 
   const Parts parts_;
   mutable Mutex mutex_;

@@ -40,8 +40,11 @@ Result<std::vector<QueuedRemoval>> NamespaceRemovals::pending(std::optional<layo
   return queued;
 }
 
-Result<> NamespaceRemovals::done(std::uint32_t ds_id, std::span<const layout::ObjectId> objects) {
-  return names_.finish_removals(objects, {&ds_id, 1});
+Result<> NamespaceRemovals::done(std::span<const QueuedRemoval> removed) {
+  std::vector<PendingRemoval> acknowledged;
+  acknowledged.reserve(removed.size());
+  for (const QueuedRemoval& one : removed) acknowledged.push_back({one.object, one.ds_ids});
+  return names_.finish_removals(acknowledged);
 }
 
 }  // namespace weft::mds

@@ -32,8 +32,7 @@ class NamespaceRemovals final : public RemovalSource {
 
   [[nodiscard]] Result<std::vector<QueuedRemoval>> pending(std::optional<layout::ObjectId> after,
                                                            std::size_t limit) override;
-  [[nodiscard]] Result<> done(std::uint32_t ds_id,
-                              std::span<const layout::ObjectId> objects) override;
+  [[nodiscard]] Result<> done(std::span<const QueuedRemoval> removed) override;
 
  private:
   Namespace& names_;

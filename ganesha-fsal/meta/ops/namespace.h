@@ -410,8 +410,10 @@ class Namespace {
   // Removals after `after` (nullopt: from the start) by file number, at most `limit`.
   [[nodiscard]] Result<std::vector<PendingRemoval>> pending_removals(
       std::optional<layout::ObjectId> after, std::size_t limit) const;
-  // These data servers have removed the objects, or never had them. Not durable on return: what a
-  // crash undoes is removed once more. Many objects share a commit.
+  // The data servers named have removed the objects, or never had them. Not durable on return: what
+  // a crash undoes is removed once more. Many objects share a commit.
+  [[nodiscard]] Result<> finish_removals(std::span<const PendingRemoval> removed);
+  // The same data servers have removed all of them.
   [[nodiscard]] Result<> finish_removals(std::span<const layout::ObjectId> objects,
                                          std::span<const std::uint32_t> ds_ids);
 

@@ -40,14 +40,15 @@ namespace {
 
 constexpr std::size_t kBatch = 32;  // so many inodes are locked at once
 
-Result<> finish(Tree& tree, const layout::ObjectId& object, std::span<const std::uint32_t> ds_ids) {
+Result<> finish(Tree& tree, const PendingRemoval& removed) {
+  const layout::ObjectId& object = removed.object;
   const std::string key = keys::removal(object.fileid, object.generation);
   auto value = tree.transaction().get(key);
   if (!value) return pass(value);
   if (!*value) return {};
   auto record = decode_removal(**value);
   if (!record) return pass(record);
-  for (const std::uint32_t ds_id : ds_ids) {
+  for (const std::uint32_t ds_id : removed.ds_ids) {
     if (std::erase(record->ds_ids, ds_id) == 0) continue;
     tree.transaction().erase(keys::reverse(ds_id, object.fileid, object.generation));
   }
@@ -63,15 +64,23 @@ Result<> finish(Tree& tree, const layout::ObjectId& object, std::span<const std:
 
 Result<> Namespace::finish_removals(std::span<const layout::ObjectId> objects,
                                     std::span<const std::uint32_t> ds_ids) {
-  while (!objects.empty()) {
-    const auto batch = objects.first(std::min(kBatch, objects.size()));
-    objects = objects.subspan(batch.size());
+  std::vector<PendingRemoval> removed;
+  for (const layout::ObjectId& object : objects) {
+    removed.push_back({object, {ds_ids.begin(), ds_ids.end()}});
+  }
+  return finish_removals(removed);
+}
+
+Result<> Namespace::finish_removals(std::span<const PendingRemoval> removed) {
+  while (!removed.empty()) {
+    const auto batch = removed.first(std::min(kBatch, removed.size()));
+    removed = removed.subspan(batch.size());
     std::vector<FileId> ids;
-    for (const layout::ObjectId& object : batch) ids.push_back(object.fileid);
+    for (const PendingRemoval& removal : batch) ids.push_back(removal.object.fileid);
     auto guard = locks_.lock(ids);
     const auto finish_all = [&](Tree& tree) -> Result<> {
-      for (const layout::ObjectId& object : batch) {
-        if (auto finished = finish(tree, object, ds_ids); !finished) return finished;
+      for (const PendingRemoval& removal : batch) {
+        if (auto finished = finish(tree, removal); !finished) return finished;
       }
       return {};
     };

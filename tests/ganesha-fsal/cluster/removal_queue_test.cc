@@ -22,6 +22,7 @@ struct World : RemovalSource, DataServers {
   std::map<layout::ObjectId, std::uint32_t> least_epochs;
   std::map<layout::ObjectId, std::uint32_t> fences;
   std::size_t fence_calls = 0;
+  std::size_t done_calls = 0;
   std::size_t largest_batch = 0;
   std::size_t together = 1;                           // so many are asked before any answers
   std::vector<std::move_only_function<void()>> held;  // answers
@@ -39,11 +40,12 @@ struct World : RemovalSource, DataServers {
     }
     return found;
   }
-  Result<> done(std::uint32_t ds_id, std::span<const layout::ObjectId> objects) override {
+  Result<> done(std::span<const QueuedRemoval> acknowledged) override {
     const std::lock_guard lock(mutex);
-    for (const auto& object : objects) {
-      queued[object].erase(ds_id);
-      if (queued[object].empty()) queued.erase(object);
+    ++done_calls;
+    for (const QueuedRemoval& one : acknowledged) {
+      for (const std::uint32_t ds_id : one.ds_ids) CHECK(queued[one.object].erase(ds_id) == 1);
+      if (queued[one.object].empty()) queued.erase(one.object);
     }
     return {};
   }
@@ -150,6 +152,17 @@ TEST_CASE("all data servers of a batch are asked at once") {
   const std::lock_guard lock(world.mutex);
   world.together = 1;
   for (auto& answer : world.held) answer();
+}
+
+TEST_CASE("what all data servers of a batch have removed is taken off the queue at once") {
+  World world;
+  world.add(1, 100, {1, 2, 3});
+  world.add(101, 100, {2, 4});
+  RemovalQueue queue(world.parts());
+  queue.start();
+  REQUIRE(world.await_queued(0));
+  queue.stop();
+  CHECK(world.done_calls == 1);
 }
 
 TEST_CASE("a data server that is away keeps its removals, the others go on") {
