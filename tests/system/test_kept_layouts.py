@@ -51,12 +51,12 @@ def small_files(client, files=FILES, timeout_s=300):
     return json.loads(output.splitlines()[-1])
 
 
-def make(run, network, **options):
+def make(run, network, kind="uml61", **options):
     extra = {"Inline": "0", **options.pop("extra", {})}  # what is kept is layouts of small files
     cluster = Cluster(run, network, Options(extra=extra, **options))
     if not cluster.counted:
         pytest.skip("needs a Weft")
-    client = start_client(run, network)
+    client = start_client(run, network, kind)
     client.mount(cluster.address, cluster.path)
     cluster.client = client
     return cluster
@@ -74,10 +74,11 @@ def layouts_out(cluster):
     return weft(cluster, "status")["layouts_out"]
 
 
-@pytest.mark.parametrize("layout", ["files", "flexfiles"])
-def test_sessions_outlive_small_files(run, network, layout):
+@pytest.mark.parametrize(("layout", "kind"), [
+    ("files", "uml61"), ("flexfiles", "uml61"), ("files", "uml612")])
+def test_sessions_outlive_small_files(run, network, layout, kind):
     """Without a kept layout there is a new session, and a GETDEVICEINFO, for each file."""
-    found = small_files(make(run, network, layout=layout).client)
+    found = small_files(make(run, network, kind, layout=layout).client)
     if layout == "flexfiles":
         assert found.pop("written")["create_session"] >= FILES  # those for writing are not kept
     for phase in found.values():
