@@ -156,8 +156,7 @@ nfsstat4 layoutcommit(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layout
     data.doubt_size(handle.file);
     return NFS4_OK;
   }
-  if (arg->segment.io_mode != LAYOUTIOMODE4_RW && !arg->reclaim &&
-      !data.may_write(handle.file, client)) {
+  if (arg->segment.io_mode != LAYOUTIOMODE4_RW && !data.may_write(handle.file, client)) {
     data.doubt_size(handle.file);  // that one was returned before
     return NFS4ERR_BADLAYOUT;
   }

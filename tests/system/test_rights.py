@@ -10,7 +10,7 @@ from harness import paths
 from harness.client import start_client
 from harness.cluster import Cluster, Options
 from harness.in_namespace import InNamespace
-from wire import Client, const, ops
+from wire import Client, const, layout_ops, ops
 from wire.const import Status
 from wire.rpc import auth_sys
 
@@ -314,3 +314,29 @@ def check(mds):
         assert root.call(ops.putfh(handle), ops.getxattr(b"a")).value == b"3"
         assert status(other, ops.removexattr(b"a")) == Status.OK
         root.call(ops.putfh(handle), ops.close(stateid))
+
+
+def test_who_may_only_read_commits_no_layout(cluster):
+    """LAYOUTCOMMIT sets size and time of modification. That is of who may write, also when it says
+    that it is of before a restart."""
+    if not cluster.counted:
+        pytest.skip("Ganesha's VFS has no layouts")
+    mds = (cluster.address, cluster.options.mds_port)
+
+    def work():
+        with Client(mds) as root, Client(mds, uid=1234, gid=1234) as other:
+            handle, stateid = root.open("/export", b"read-only", create=True)
+            root.call(ops.putfh(handle), ops.setattr(mode=0o644))
+            root.call(ops.putfh(handle), ops.write(stateid, 0, b"x" * 100_000))
+            root.call(ops.putfh(handle), ops.close(stateid))
+            _, reading = other.open("/export", b"read-only", share=const.SHARE_READ)
+            layout = other.call(ops.putfh(handle), layout_ops.layoutget(
+                reading, iomode=const.IOMODE_READ)).stateid
+            for reclaim in (False, True):
+                done = other.compound(ops.putfh(handle), layout_ops.layoutcommit(
+                    layout, last_write=1 << 40, reclaim=reclaim))
+                assert done.status == Status.BADLAYOUT, reclaim
+            size = root.call(ops.putfh(handle), ops.getattr([const.ATTR_SIZE])).attributes
+            assert size[const.ATTR_SIZE] == 100_000
+
+    InNamespace(cluster.mds_node, work).result()
