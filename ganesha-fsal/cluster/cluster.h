@@ -45,6 +45,8 @@ class FileSizes {
   // Stable writes ended there: each file is at least that long, durably on success. A file that is
   // gone is no error. One outcome for all.
   [[nodiscard]] virtual Result<> grow(std::span<const control::ReportSize> reports) = 0;
+  // Nothing of grow() is to be done for it. On any thread; does not wait.
+  [[nodiscard]] virtual bool written_again(const control::ReportSize& report) = 0;
 };
 
 // Where it is kept which copies missed writes. Called on worker threads; may block on the store.

@@ -5,6 +5,7 @@
 namespace weft::mds {
 
 void SizeReports::add(const control::ReportSize& report, Done<void> done) {
+  if (files_.written_again(report)) return done({});
   bool refused = false;
   bool start = false;
   {

@@ -1,7 +1,8 @@
 // Reports of stable writes from the data servers, committed together.
 //
-// Each report is a durable change of a file's size and must be answered only when it is on disk.
-// While one batch is being committed the next gathers, so that many writers share one sync.
+// A report that changes a file's attributes must be answered only when that is on disk. While one
+// batch is being committed the next gathers, so that many writers share one sync. A report that
+// changes nothing that anybody was told is answered at once.
 //
 // Threading: add() from any thread; FileSizes::grow is called by one worker at a time.
 #pragma once

@@ -8,9 +8,12 @@ Result<std::uint64_t> NamespaceSizes::size_of(const layout::ObjectId& object) {
   const auto restored = names_.restored_file(object.fileid);
   if (!restored) return std::unexpected(restored.error());
   if (*restored) return fail(Errc::kBusy, "the file came back from a backup, and was not compared");
-  const auto attributes = names_.getattr(object.fileid);
-  if (!attributes) return std::unexpected(attributes.error());
-  return attributes->size;
+  return names_.size(object.fileid);
+}
+
+bool NamespaceSizes::written_again(const control::ReportSize& report) {
+  return report.object.fsid == names_.superblock().fsid &&
+         names_.written_again(report.object.fileid, report.end);
 }
 
 Result<> NamespaceSizes::grow(std::span<const control::ReportSize> reports) {
@@ -18,12 +21,15 @@ Result<> NamespaceSizes::grow(std::span<const control::ReportSize> reports) {
   growths.reserve(reports.size());
   for (const control::ReportSize& report : reports) {
     if (report.object.fsid != names_.superblock().fsid) continue;
+    if (written_again(report)) continue;  // for the batch before
     growths.push_back({.id = report.object.fileid, .end = report.end});
   }
-  const auto grown = names_.grow(growths);
+  const auto grown = names_.grow(growths, Namespace::Again::kExpected);
   if (!grown) return std::unexpected(grown.error());
-  for (std::size_t i = 0; i < grown->size(); ++i) {
-    if ((*grown)[i]) changed_(growths[i].id);
+  for (const auto& file : *grown) {
+    if (!file) continue;
+    changed_(file->id);
+    names_.settled_write(*file);
   }
   return {};
 }

@@ -20,6 +20,7 @@ class NamespaceSizes final : public FileSizes {
 
   [[nodiscard]] Result<std::uint64_t> size_of(const layout::ObjectId& object) override;
   [[nodiscard]] Result<> grow(std::span<const control::ReportSize> reports) override;
+  [[nodiscard]] bool written_again(const control::ReportSize& report) override;
 
  private:
   Namespace& names_;

@@ -60,6 +60,36 @@ same("mtime is of the write", os.stat("a").st_mtime < time.time() + 1800, True)
 ''').wait(30)
 
 
+def test_rewriting_in_place_is_seen_at_each_open(through, two_clients, folder):
+    """A log of a database: it is kept open, and each write in it is stable. Who opens it then does
+    not go on with what it has read before."""
+    first, second = two_clients
+    with through():
+        python(first, folder, f"""
+with open("log", "wb") as file:
+    file.write(block(0, {MIB}))
+""").wait(30)
+        writer = python(first, folder, """
+fd = os.open("log", os.O_WRONLY | os.O_DSYNC)
+for turn in range(5):
+    for number in range(20):
+        os.pwrite(fd, block(100 * turn + number, 64 * KIB), 64 * KIB)
+    tell(f"written-{turn}")
+    wait(f"seen-{turn}")
+os.close(fd)
+""")
+        for turn in range(5):
+            first.wait_event(f"written-{turn}")
+            python(second, folder, f"""
+with open("log", "rb") as file:
+    data = file.read()
+same("others", data[:64 * KIB] == block(0, {MIB})[:64 * KIB], True)
+same("written", data[64 * KIB:128 * KIB] == block({100 * turn + 19}, 64 * KIB), True)
+""").wait(30)
+            first.signal(f"seen-{turn}")
+        writer.wait(60)
+
+
 def test_reader_that_keeps_the_file_open_sees_growth(through, two_clients, folder):
     first, second = two_clients
     with through():

@@ -74,6 +74,11 @@ Result<Created> Namespace::make(const MakeRequest& request) {
   if (!noted && made && request.base.hold) static_cast<void>(release(*id));
   if (!noted) return pass(noted);
   if (!seq) return pass(seq);
+  if (out.existed && locks_.untold(out.attributes.id)) {
+    auto inode = tell_write(out.attributes.id);
+    if (!inode) return pass(inode);
+    out.attributes = inode->attributes;
+  }
   return out;
 }
 
@@ -86,7 +91,7 @@ Result<> Namespace::make_in(Tree& tree, const MakeRequest& request, FileId id, C
   auto entry = tree.entry(request.dir, request.name);
   if (!entry) return pass(entry);
   if (*entry) {
-    auto there = tree.inode((*entry)->id);
+    auto there = peek_inode(tree.transaction(), (*entry)->id);
     if (!there) return pass(there);
     out.attributes = there->attributes;
     out.existed = true;

@@ -28,8 +28,8 @@ Result<std::optional<InodeAttributes>> grow_one(Tree& tree, const Growth& growth
 
 }  // namespace
 
-Result<std::vector<std::optional<InodeAttributes>>> Namespace::grow(
-    std::span<const Growth> growths) {
+Result<std::vector<std::optional<InodeAttributes>>> Namespace::grow(std::span<const Growth> growths,
+                                                                    Again again) {
   for (const Growth& growth : growths) {
     if (growth.end > kMaxFileSize) return fail(Errc::kFileTooLarge);
   }
@@ -41,7 +41,7 @@ Result<std::vector<std::optional<InodeAttributes>>> Namespace::grow(
     std::vector<FileId> ids;
     for (const Growth& growth : batch) ids.push_back(growth.id);
     auto guard = locks_.lock(ids);
-    auto seq = apply(guard, [&](Tree& tree) -> Result<> {
+    auto seq = commit(guard, [&](Tree& tree) -> Result<> {
       out.resize(first);
       for (const Growth& growth : batch) {
         auto grown = grow_one(tree, growth);
@@ -51,10 +51,27 @@ Result<std::vector<std::optional<InodeAttributes>>> Namespace::grow(
       return {};
     });
     if (!seq) return pass(seq);
+    if (again == Again::kExpected) remember(std::span(out).subspan(first));
+    guard.unlock();
     last = std::max(last, *seq);
   }
   if (auto noted = told(last); !noted) return pass(noted);
   return out;
+}
+
+void Namespace::remember(std::span<const std::optional<InodeAttributes>> written) {
+  for (const auto& file : written) {
+    if (!file) continue;
+    locks_.remember({.id = file->id,
+                     .change = file->change,
+                     .size = file->size,
+                     .stored_ns = file->mtime_ns,
+                     .written_ns = file->mtime_ns});
+  }
+}
+
+bool Namespace::written_again(FileId id, std::uint64_t end) {
+  return locks_.write_again(id, end, options_.now_ns());
 }
 
 Result<InodeAttributes> Namespace::grow_size(const Growth& growth) {

@@ -33,6 +33,10 @@ Result<InodeAttributes> Namespace::hold(FileId id) {
     if (inode) static_cast<void>(release(id));
     return pass(noted);
   }
+  if (inode && locks_.untold(id)) {
+    inode = tell_write(id);
+    if (!inode) static_cast<void>(release(id));
+  }
   if (!inode) return pass(inode);
   return inode->attributes;
 }

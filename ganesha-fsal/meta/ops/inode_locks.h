@@ -1,5 +1,5 @@
-// Locks on inodes for operations that change them, the account of what is not yet durable, and the
-// counts of who holds a file open.
+// Locks on inodes for operations that change them, the account of what is not yet durable, of what
+// was written and told to nobody, and the counts of who holds a file open.
 //
 // Transactions alone would keep the namespace right, but many threads that create in one directory
 // would make each other's transactions fail over and over. So an operation locks the inodes it is
@@ -9,6 +9,12 @@
 // Hence somebody may read what a crash can still undo. An operation records its commit with the
 // inodes it locked; a reader asks, after reading, which commit it must wait for (seen()).
 //
+// A file that is written over and over keeps its `change` and its size as long as nobody is told
+// of them (UntoldWrite): then a further write has only its time to note, here. Who changes
+// the inode, or tells its attributes, takes that time into the store and forgets the rest. An
+// UntoldWrite is remembered, and forgotten, by who has the inode locked; so who looks for one after
+// reading and seen() finds that of the change it has read.
+//
 // Inodes share a fixed number of stripes; two that share one only wait more than needed.
 //
 // Threading: any thread. A Guard belongs to the thread that made it; a thread has one at a time.
@@ -17,6 +23,8 @@
 //  1. Stripes are locked in ascending order, all at once: no deadlock.
 //  2. A stripe's last_commit is at or after every commit that changed its inodes, whenever nobody
 //     has it locked.
+//  3. While a file has an UntoldWrite, the `change` in it is that of the inode in the store, and
+//     nobody was told it.
 #pragma once
 
 #include <array>
@@ -24,6 +32,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -31,6 +40,16 @@
 #include "ganesha-fsal/meta/schema/types.h"
 
 namespace weft::mds {
+
+// The last change of a file, a write. Times in ns since 1970.
+struct UntoldWrite {
+  FileId id = 0;
+  std::uint64_t change = 0;
+  std::uint64_t size = 0;
+  std::int64_t stored_ns = 0;   // the time of a write that the store has
+  std::int64_t written_ns = 0;  // that of the last
+  bool known = false;           // it is durable, and caches of the file's attributes are dropped
+};
 
 class InodeLocks {
   struct Stripe;
@@ -75,6 +94,20 @@ class InodeLocks {
   // Returns how many are left. One too many is no error: 0.
   std::uint32_t release(FileId id);
   [[nodiscard]] bool held(FileId id) const;
+
+  // The times in the store are no older than this while a file is written again and again.
+  static constexpr std::int64_t kKeepTimesNs = 1'000'000'000;
+  // There was a write up to `end`. True: its time is noted, and nothing else is to be done, as the
+  // last change is known, was told to nobody, and was of a file as long. Waits for nobody.
+  [[nodiscard]] bool write_again(FileId id, std::uint64_t end, std::int64_t now_ns);
+  // After reading it and seen(): its last change is a write that was told to nobody.
+  [[nodiscard]] bool untold(FileId id) const;
+  // That change is `change`, or there was another since.
+  void set_known(FileId id, std::uint64_t change);
+  // The caller has locked it. If there are too many, none more is remembered.
+  [[nodiscard]] std::optional<UntoldWrite> untold_write(FileId id) const;
+  void remember(const UntoldWrite& write);
+  void forget(FileId id);
 
  private:
   static constexpr std::size_t kStripes = 4096;  // power of two

@@ -102,11 +102,18 @@ Result<> Namespace::end_writing(std::span<const FileId> ids) {
     const auto batch = ids.first(std::min(kBatch, ids.size()));
     ids = ids.subspan(batch.size());
     auto guard = locks_.lock(std::vector<FileId>(batch.begin(), batch.end()));
+    const auto untold = [this](FileId id) { return locks_.untold(id); };
+    const bool any_untold = std::ranges::any_of(batch, untold);
     const auto erase = [&](Tree& tree) -> Result<> {
-      for (const FileId id : batch) tree.transaction().erase(keys::writers(id));
+      for (const FileId id : batch) {
+        tree.transaction().erase(keys::writers(id));
+        if (!untold(id)) continue;
+        auto inode = tree.inode(id);  // the time of its last write is stored
+        if (!inode && inode.error() != Errc::kStale) return pass(inode);
+      }
       return {};
     };
-    auto seq = apply(guard, erase, Told::kNever);
+    auto seq = apply(guard, erase, any_untold ? Told::kLater : Told::kNever);
     if (!seq) return pass(seq);
   }
   return {};

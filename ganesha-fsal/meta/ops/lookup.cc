@@ -41,6 +41,7 @@ Result<InodeAttributes> Namespace::lookup(FileId dir, std::string_view name) con
     if (!id) return pass(id);
     auto inode = *id == 0 ? Result<InodeRecord>(fail(Errc::kNotFound)) : peek_inode(reader, *id);
     if (auto noted = told({dir, *id}); !noted) return pass(noted);
+    if (inode && locks_.untold(*id)) inode = tell_write(*id);
     if (inode) return inode->attributes;
     if (inode.error().code != Errc::kStale) return pass(inode);
   }
@@ -50,8 +51,35 @@ Result<InodeAttributes> Namespace::lookup(FileId dir, std::string_view name) con
 Result<InodeAttributes> Namespace::getattr(FileId id) const {
   auto inode = peek_inode(store_.latest(), id);
   if (auto noted = told({id}); !noted) return pass(noted);
+  if (inode && locks_.untold(id)) inode = tell_write(id);
   if (!inode) return pass(inode);
   return inode->attributes;
+}
+
+Result<std::uint64_t> Namespace::size(FileId id) const {
+  auto inode = peek_inode(store_.latest(), id);
+  if (auto noted = told({id}); !noted) return pass(noted);
+  if (!inode) return pass(inode);
+  return inode->attributes.size;
+}
+
+Result<InodeRecord> Namespace::tell_write(FileId id) const {
+  Result<InodeRecord> out = fail(Errc::kStale);
+  auto guard = locks_.lock({id});
+  auto seq = store_.apply([&](Transaction& transaction) -> Result<> {
+    Tree tree(transaction, locks_, options_.now_ns(), superblock_.boot_epoch, restore_.has_value());
+    out = tree.inode(id);
+    return out ? Result<>() : pass(out);
+  });
+  if (seq) {
+    locks_.forget(id);
+    if (*seq != 0) guard.committed(*seq);
+  }
+  const CommitSeq seen = guard.seen();
+  guard.unlock();
+  if (auto noted = told(seen); !noted) return pass(noted);
+  if (!seq) return pass(seq);
+  return out;
 }
 
 Result<bool> Namespace::made_with(FileId id, const CreateVerifier& verifier) const {

@@ -96,10 +96,12 @@ Result<CommitSeq> Namespace::commit(InodeLocks::Guard& guard, const Change& body
   // Of the attempt that is committed, which is the last.
   StaleChanges stale;
   Tree::Maps maps;
+  std::vector<FileId> told_writes;
   bool removals = false;
   auto seq = store_.apply([&](Transaction& transaction) {
-    Tree tree(transaction, now_ns, superblock_.boot_epoch, restore_.has_value());
+    Tree tree(transaction, locks_, now_ns, superblock_.boot_epoch, restore_.has_value());
     auto done = body(tree);
+    told_writes = tree.told();
     stale = tree.stale_changes();
     maps = tree.take_changed_maps();
     removals = tree.removals_queued();
@@ -111,6 +113,7 @@ Result<CommitSeq> Namespace::commit(InodeLocks::Guard& guard, const Change& body
   }
   if (removals && removal_queued_) removal_queued_();
   if (!seq) return pass(seq);
+  for (const FileId id : told_writes) locks_.forget(id);
   stale_counts_.add(stale);
   if (*seq != 0 && whether == Told::kLater) guard.committed(*seq);
   return std::max(*seq, guard.seen());

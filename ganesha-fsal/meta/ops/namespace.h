@@ -21,7 +21,8 @@
 // Times, by our clock. Making a file sets all its times, its directory's mtime and ctime. Removing,
 // linking and renaming set the file's ctime and the directories' mtime and ctime; setattr ctime,
 // and mtime with a size; grow() mtime and ctime. atime changes only by setattr: reads are not seen.
-// Every change of an inode, a write in place too, counts `change` up.
+// Every change of an inode counts `change` up. Of many writes in place that are made while nobody
+// asks for the attributes, one does (written_again()).
 //
 // Errors, where nothing else is said: kNotFound (no such name), kStale (no such inode), kInvalid
 // (a bad name, or "." and ".." where they cannot be meant), kNameTooLong, kNotDirectory, kIo,
@@ -137,6 +138,8 @@ class Namespace {
   // "." is the directory itself, ".." its parent (the root's is the root).
   [[nodiscard]] Result<InodeAttributes> lookup(FileId dir, std::string_view name) const;
   [[nodiscard]] Result<InodeAttributes> getattr(FileId id) const;
+  // For the server's own use: nobody is told its other attributes.
+  [[nodiscard]] Result<std::uint64_t> size(FileId id) const;
   // False when `id` is a directory that is neither `top` nor below it. True of anything else: where
   // files are is not recorded with them.
   [[nodiscard]] Result<bool> may_be_below(FileId id, FileId top) const;
@@ -209,9 +212,19 @@ class Namespace {
   // Data was written: the size only grows, and `change` is counted up; clears set-user-id and
   // set-group-id. Files that are gone are left out. Returns attributes in the order of `growths`,
   // nullopt for those gone. One transaction for each 32, one wait for the sync.
+  enum class Again : bool { kUnknown, kExpected };
   [[nodiscard]] Result<std::vector<std::optional<InodeAttributes>>> grow(
-      std::span<const Growth> growths);
+      std::span<const Growth> growths, Again again = Again::kUnknown);
   [[nodiscard]] Result<InodeAttributes> grow_size(const Growth& growth);
+  // A file that is written over and over, with Again::kExpected. `change` is to differ between two
+  // looks at the attributes with a write between them, and a crash is not to take it back. So it is
+  // counted up, durably, for the first write after a look, and not for others until the next look.
+  //
+  // Once what grow() has done to the file is durable, and caches of its attributes are dropped.
+  void settled_write(const InodeAttributes& grown) { locks_.set_known(grown.id, grown.change); }
+  // A write ended there. True: nothing else is to be done for it; its time is told by who looks
+  // next. A crash may set that back to a second before. False: grow(). Does not wait.
+  [[nodiscard]] bool written_again(FileId id, std::uint64_t end);
 
   // --- extended attributes (user.* only; the name is stored as given) ---
   enum class XattrHow : std::uint8_t { kEither, kCreate, kReplace };
@@ -452,6 +465,9 @@ class Namespace {
   // The same, but in an Owed::Scope it is only noted.
   [[nodiscard]] Result<> told(std::initializer_list<FileId> ids) const;
   [[nodiscard]] Result<> told(CommitSeq seq) const;
+  // The file has an UntoldWrite: its inode, which is going to be told, with the time of that.
+  [[nodiscard]] Result<InodeRecord> tell_write(FileId id) const;
+  void remember(std::span<const std::optional<InodeAttributes>> written);
 
   struct MakeRequest;
   [[nodiscard]] Result<Created> make(const MakeRequest& request);

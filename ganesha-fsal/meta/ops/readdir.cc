@@ -74,6 +74,12 @@ Result<DirectoryPage> Namespace::readdir(FileId dir, std::uint64_t cookie, std::
   }
   seen = std::max(seen, locks_.seen({dir}));
   if (auto noted = told(seen); !noted) return pass(noted);
+  for (DirectoryEntry& entry : page.entries) {
+    if (!entry.attributes || !locks_.untold(entry.id)) continue;
+    auto written = tell_write(entry.id);
+    if (!written && written.error() != Errc::kStale) return pass(written);
+    if (written) entry.attributes = written->attributes;
+  }
   return page;
 }
 

@@ -144,7 +144,16 @@ std::vector<std::uint32_t> holders(const layout::LayoutMap& map) {
 }
 
 Result<InodeRecord> Tree::inode(FileId id) {
-  return to_inode(transaction_.get(keys::inode(id)), id);
+  auto inode = to_inode(transaction_.get(keys::inode(id)), id);
+  if (!inode) return inode;
+  const auto write = locks_.untold_write(id);
+  if (!write) return inode;
+  if (std::ranges::find(told_, id) != told_.end()) return inode;
+  told_.push_back(id);
+  if (write->written_ns == write->stored_ns) return inode;
+  inode->attributes.mtime_ns = inode->attributes.ctime_ns = write->written_ns;
+  store(*inode);
+  return inode;
 }
 
 Result<InodeRecord> Tree::directory(FileId id) { return to_directory(inode(id)); }

@@ -4,6 +4,9 @@
 // A Tree collects nothing: every call goes to the transaction at once. InodeRecords are the
 // caller's copies; whoever changes one stores it again.
 //
+// The caller has locked the inodes that it asks for by inode(). With it come the times of writes
+// that are not in the store yet (UntoldWrite), and are stored.
+//
 // Threading: as Transaction.
 #pragma once
 
@@ -15,6 +18,7 @@
 #include <vector>
 
 #include "ganesha-fsal/meta/kv/kv.h"
+#include "ganesha-fsal/meta/ops/inode_locks.h"
 #include "ganesha-fsal/meta/ops/stale_counts.h"
 #include "ganesha-fsal/meta/schema/journal.h"
 #include "ganesha-fsal/meta/schema/records.h"
@@ -50,9 +54,13 @@ constexpr int kMaxDepth = 1 << 16;  // of a directory below the root; more is da
 class Tree {
  public:
   // `restored`: the store came back from a backup.
-  Tree(Transaction& transaction, std::int64_t now_ns, std::uint64_t boot_epoch,
-       bool restored = false)
-      : transaction_(transaction), now_ns_(now_ns), boot_epoch_(boot_epoch), restored_(restored) {}
+  Tree(Transaction& transaction, const InodeLocks& locks, std::int64_t now_ns,
+       std::uint64_t boot_epoch, bool restored)
+      : transaction_(transaction),
+        locks_(locks),
+        now_ns_(now_ns),
+        boot_epoch_(boot_epoch),
+        restored_(restored) {}
 
   [[nodiscard]] Transaction& transaction() { return transaction_; }
   [[nodiscard]] std::int64_t now_ns() const { return now_ns_; }
@@ -88,6 +96,8 @@ class Tree {
   using Maps = std::map<FileId, std::optional<layout::LayoutMap>>;
   [[nodiscard]] Maps take_changed_maps() { return std::move(changed_maps_); }
   [[nodiscard]] bool removals_queued() const { return removals_queued_; }
+  // Files that had an UntoldWrite: to be forgotten when this is committed.
+  [[nodiscard]] const std::vector<FileId>& told() const { return told_; }
 
   // The objects there are to be removed, besides those that already are. least_epoch: as
   // RemovalRecord's.
@@ -128,12 +138,14 @@ class Tree {
   [[nodiscard]] Result<> erase_inline(FileId id, bool has_map);
 
   Transaction& transaction_;
+  const InodeLocks& locks_;
   const std::int64_t now_ns_;
   const std::uint64_t boot_epoch_;
   const bool restored_;
   StaleChanges stale_changes_;
   Maps changed_maps_;
   bool removals_queued_ = false;
+  std::vector<FileId> told_;
 };
 
 }  // namespace weft::mds

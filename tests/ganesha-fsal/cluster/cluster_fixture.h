@@ -32,6 +32,12 @@ struct Sizes : FileSizes {
     }
     return {};
   }
+  bool written_again(const control::ReportSize& /*report*/) override {
+    asked += 1;
+    return again;
+  }
+  std::atomic<bool> again = false;
+  std::atomic<int> asked = 0;
 };
 
 struct ClusterFixture {

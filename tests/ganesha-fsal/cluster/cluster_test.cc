@@ -137,6 +137,18 @@ TEST_CASE("sizes are asked for and reported through the workers") {
   CHECK(f.sizes.batches <= kReports);
 }
 
+TEST_CASE("a report that changes nothing is answered at once") {
+  ClusterFixture f;
+  f.run(1);
+  f.sizes.again = true;
+  const auto told = await<void>([&](Done<void> done) {
+    f.servers[0]->client().call(control::ReportSize{kObject, 100, 0}, 5s, std::move(done));
+  });
+  CHECK(told);
+  CHECK(f.sizes.asked == 1);
+  CHECK(f.sizes.batches == 0);
+}
+
 TEST_CASE("data servers are told where others are") {
   ClusterFixture f;
   f.run(2);

@@ -285,6 +285,40 @@ TEST_CASE_METHOD(Fixture, "a stable write changes the file by our clock, not the
   }
 }
 
+TEST_CASE_METHOD(Fixture, "of stable writes in place one is a change until somebody looks") {
+  REQUIRE(grant(f, 5, layout::Access::kReadWrite));
+  const layout::ObjectId object = names->object_of(f, **names->layout(f));
+  const auto write = [&](std::uint64_t end) {
+    REQUIRE(await<void>([&](Done<void> done) {
+      servers[0]->client().call(control::ReportSize{object, end, 0}, 5s, std::move(done));
+    }));
+  };
+  write(100);
+  const auto told = attributes(f);
+  write(100);
+  // Caches hear of the first, before it is answered, and of no other.
+  CHECK(invalidated == std::vector{f, f});
+  const auto commits = store.commits();
+  for (int i = 0; i < 10; ++i) write(100);
+  CHECK(store.commits() == commits);
+  CHECK(invalidated.size() == 2);
+  SECTION("who looks sees them") {
+    CHECK(attributes(f).change == told.change + 1);
+    write(100);
+    CHECK(attributes(f).change == told.change + 2);
+  }
+  SECTION("a crash does not hide them") {
+    restart();
+    CHECK(attributes(f).change > told.change);
+  }
+  SECTION("a longer file is a change") {
+    write(200);
+    CHECK(store.commits() > commits);
+    restart();
+    CHECK(size() == 200);
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "what a client does not commit of a layout it forgets is learned") {
   REQUIRE(grant(f, 5, layout::Access::kReadWrite));
   servers[1]->hold(f, 1500);

@@ -72,7 +72,11 @@ struct ServerTest : NamespaceCalls<Namespace*> {
                                       opens, [&](const auto& open) { return open.first == file; });
                 },
             .recaller = recaller,
-            .invalidate_attributes = [](FileId) {},
+            .invalidate_attributes =
+                [this](FileId file) {
+                  const std::lock_guard lock(mutex);
+                  invalidated.push_back(file);
+                },
             .find_path = [this](std::string_view path) { return find_path(path); },
             .copies = [this] { return copies; },
             .config = [] { return ConfigReport{.options = {}, .exports = {{1, "/export", {}}}}; }};
@@ -157,6 +161,7 @@ struct ServerTest : NamespaceCalls<Namespace*> {
   NoRecaller recaller;
   std::mutex mutex;
   std::set<std::pair<FileId, ClientId>> opens;  // guarded by mutex
+  std::vector<FileId> invalidated;              // the same
   ServerOptions options;
   layout::PlacementPolicy policy;
   std::unique_ptr<MetadataServer> server;
