@@ -23,9 +23,9 @@
 #include <optional>
 #include <vector>
 
-#include "dataserver/process/watchdog.h"
 #include "dataserver/ring/io_ring.h"
 #include "rpc/base/clock.h"
+#include "rpc/base/disk_wait.h"
 
 namespace weft::ds {
 

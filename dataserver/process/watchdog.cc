@@ -1,25 +1,11 @@
 #include "dataserver/process/watchdog.h"
 
-#include <fcntl.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <cstring>
-#include <string_view>
 #include <utility>
 
-#include "rpc/base/buffer.h"
-
 namespace weft::ds {
-
-bool waits_for_disk(pid_t thread) {
-  const OwnedFd file(
-      ::open(fmt::format("/proc/self/task/{}/stat", thread).c_str(), O_RDONLY | O_CLOEXEC));
-  char text[256] = {};
-  if (!file || ::read(file.get(), text, sizeof text - 1) <= 0) return false;
-  const char* const name_ends = std::strrchr(text, ')');  // a name may have any characters
-  return name_ends != nullptr && std::string_view(name_ends).starts_with(") D");
-}
 
 Watchdog::Watchdog(std::vector<IoRing*> rings, unsigned limit, std::chrono::milliseconds round,
                    std::function<void(unsigned)> on_hung, std::function<void()> on_alive,

@@ -24,12 +24,10 @@
 #include <vector>
 
 #include "dataserver/ring/io_ring.h"
+#include "rpc/base/disk_wait.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::ds {
-
-// Whether a thread of this process is where no signal wakes it.
-[[nodiscard]] bool waits_for_disk(pid_t thread);
 
 class Watchdog {
  public:

@@ -12,6 +12,7 @@
 #include "ganesha-fsal/glue/module.h"
 #include "ganesha-fsal/glue/server_options.h"
 #include "ganesha-fsal/glue/start_check.h"
+#include "ganesha-fsal/glue/watchdog.h"
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
 #include "rpc/base/process_clock.h"
 
@@ -130,7 +131,8 @@ Result<std::unique_ptr<ServedStore>> Exports::make(const weft_options& options) 
   auto kv = open_rocks_kv({.path = made->path,
                            .sync = options.sync_metadata,
                            .stall_limit = std::chrono::seconds(options.metadata_timeout),
-                           .on_failure = [](const Error& error) { end_without_store(error); }});
+                           .on_failure = [](const Error& error) { end_without_store(error); },
+                           .on_waits = [&waits = made->waits](bool now) { waits = now; }});
   if (!kv) {
     // While others are served, it is the administrator's turn.
     if (may_pass(kv.error(), made->path) && by_path_.empty()) end_without_store(kv.error());
@@ -142,6 +144,10 @@ Result<std::unique_ptr<ServedStore>> Exports::make(const weft_options& options) 
   if (!server) return pass(server);
   made->server = std::move(*server);
   made->server->start_background();
+  made->alive = signs_of_life().add(
+      {.ask = [&cluster = made->server->cluster()](
+                  std::function<void()> give) { sign_of(cluster, std::move(give)); },
+       .store_waits = [&waits = made->waits] { return waits.load(); }});
   return made;
 }
 

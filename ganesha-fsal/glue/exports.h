@@ -7,6 +7,7 @@
 // Threading: any thread.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <set>
@@ -19,6 +20,7 @@
 #include "ganesha-fsal/glue/open_files.h"
 #include "ganesha-fsal/glue/recaller.h"
 #include "ganesha-fsal/server/metadata_server.h"
+#include "ganesha-fsal/server/signs_of_life.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::mds {
@@ -30,8 +32,10 @@ struct ServedStore {
   std::vector<OptionReport> options;  // of the export that opened it, which are the server's
   OpenFiles open_files;
   UpcallRecaller recaller;
+  std::atomic<bool> waits{false};  // the store, for its disk
   std::unique_ptr<KvStore> kv;
   std::unique_ptr<MetadataServer> server;  // ends before what it uses
+  SignsOfLife::Hold alive;
 };
 
 class Exports {

@@ -11,6 +11,7 @@
 #include "ganesha-fsal/glue/object_ops.h"
 #include "ganesha-fsal/glue/recaller.h"
 #include "ganesha-fsal/glue/start_check.h"
+#include "ganesha-fsal/glue/watchdog.h"
 #include "rpc/base/service_manager.h"
 
 namespace weft::mds {
@@ -52,6 +53,7 @@ void tell_when_ready() {
   std::thread([] {
     nfs_init_wait();
     tell_service_manager("READY=1\nSTATUS=serves");
+    start_watchdog();
   }).detach();
 }
 
@@ -99,6 +101,7 @@ MODULE_INIT void weft_module_load(void) {
 }
 
 MODULE_FINI void weft_module_unload(void) {
+  weft::mds::stop_watchdog();
   weft::mds::exports().wait_closed();
   weft::mds::UpcallRecaller::stop_threads();
   weft::mds::leave_ganeshas_log();

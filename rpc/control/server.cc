@@ -1,5 +1,6 @@
 #include "rpc/control/server.h"
 
+#include <pthread.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -116,6 +117,7 @@ Result<> Server::Impl::start() {
   address_ = from_endpoint(acceptor_.local_endpoint(error));
   accept();
   io_->start();
+  (void)io_->post([] { ::pthread_setname_np(::pthread_self(), "weft-control"); });
   return {};
 }
 

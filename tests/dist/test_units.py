@@ -51,6 +51,11 @@ def test_services_are_checked_before_they_start_and_say_when_they_serve(unit):
     assert "RequiresMountsFor=" in unit.read_text()
 
 
+@pytest.mark.parametrize("unit", SERVERS, ids=lambda unit: unit.name)
+def test_services_that_hang_are_ended(unit):
+    assert int(settings(unit)["WatchdogSec"]) >= 10
+
+
 def test_the_metadata_servers_status_is_that_of_the_check():
     """As systemd runs it, with programs in place of weft and ganesha.nfsd."""
     command = settings(DIST / "weft-mds.service")["ExecStart"]

@@ -20,6 +20,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "ganesha-fsal/meta/kv/group_sync.h"
 #include "ganesha-fsal/meta/kv/store_space.h"
@@ -315,7 +316,8 @@ class RocksKv final : public KvStore {
                   GroupSync([this, sync = options.sync] { return sync ? sync_log() : Result<>(); },
                             options.on_failure),
               .background = std::move(background)},
-        space_(std::move(space)) {
+        space_(std::move(space)),
+        on_waits_(options.on_waits) {
     // Apart: a disk that stalls may keep the one that frees space.
     looks_at_space_.emplace(kLook, [this] { space_->look(path_.background->waits()); });
     const auto looks = static_cast<unsigned>((options.stall_limit + kLook / 2) / kLook);
@@ -435,6 +437,8 @@ class RocksKv final : public KvStore {
     if (const auto failed = path_.background->failed()) path_.sync.poison(*failed);
     // Both are asked each time.
     const unsigned stuck = std::max(path_.commits.stuck(), path_.syncs.stuck());
+    const bool waits = stuck > 0;
+    if (std::exchange(waits_, waits) != waits && on_waits_) on_waits_(waits);
     if (most == 0 || stuck < most) return;
     path_.sync.poison({Errc::kTimedOut, fmt::format("its disk has answered nothing for {} s",
                                                     (stuck * kLook).count() / 1000)});
@@ -480,6 +484,8 @@ class RocksKv final : public KvStore {
   const RocksReader latest_;
   WritePath path_;
   const std::unique_ptr<StoreSpace> space_;
+  const std::function<void(bool)> on_waits_;
+  bool waits_ = false;  // as of the last look at progress, of the thread that looks
   // Of the thread that merges.
   rocksdb::SequenceNumber merged_ = 0;
   std::chrono::steady_clock::time_point next_merge_;

@@ -50,6 +50,8 @@ struct RocksOptions {
   std::size_t write_buffer_bytes = std::size_t{64} << 20;  // at most; of each of 4
   std::chrono::milliseconds stall_limit{0};                // 0: none
   std::function<void(const Error&)> on_failure;            // once, from any thread
+  // true: writes are under way and none ends, so who changes something waits; false: no more.
+  std::function<void(bool)> on_waits;
   // For tests.
   std::optional<std::uint64_t> floor_bytes;  // in place of what suits the file system
   std::function<std::optional<std::uint64_t>()> free_bytes;  // in place of what it says

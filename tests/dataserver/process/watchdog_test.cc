@@ -57,6 +57,7 @@ TEST_CASE("a thread that waits for a disk is not taken for hung, and is alive") 
 TEST_CASE("a thread that sleeps, or is not there, does not wait for a disk") {
   CHECK_FALSE(waits_for_disk(::gettid()));
   CHECK_FALSE(waits_for_disk(1 << 30));
+  CHECK_FALSE(any_thread_waits_for_disk());
 }
 
 TEST_CASE("a sign of life needs all threads") {

@@ -109,6 +109,7 @@ class FaultyStore {
     options.env = env_.get();
     options.free_bytes = [this] { return faults_->free_bytes(); };
     options.stall_limit = stall_limit;
+    options.on_waits = [this](bool now) { waits_ = now; };
     options.on_failure = [this](const Error& error) {
       const std::lock_guard lock(mutex_);
       failures_.push_back(error);
@@ -129,6 +130,7 @@ class FaultyStore {
     const auto value = store_->latest().peek("key" + std::to_string(key));
     return value && *value;
   }
+  [[nodiscard]] bool waits() const { return waits_; }
   [[nodiscard]] std::vector<Error> failures() const {
     const std::lock_guard lock(mutex_);
     return failures_;
@@ -147,6 +149,7 @@ class FaultyStore {
   std::shared_ptr<Faults> faults_ = std::make_shared<Faults>();
   std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(faults_);
   std::minstd_rand random_;
+  std::atomic<bool> waits_{false};
   mutable std::mutex mutex_;
   std::vector<Error> failures_;
   std::unique_ptr<KvStore> store_;
@@ -317,13 +320,16 @@ TEST_CASE("a sync that does not return is the end") {
 TEST_CASE("a sync that is slow but returns in time is no end") {
   FaultyStore store;
   store.open(2s);
+  CHECK_FALSE(store.waits());
   store.faults().hold_syncs(true);
   Result<> done;
   std::jthread writer([&] { done = store.put(2); });
+  CHECK(comes([&] { return store.waits(); }));
   std::this_thread::sleep_for(1s);
   store.faults().hold_syncs(false);
   writer.join();
   CHECK(done);
+  CHECK(comes([&] { return !store.waits(); }));
   std::this_thread::sleep_for(2s);
   CHECK(store.failures().empty());
 }
