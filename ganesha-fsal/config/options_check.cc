@@ -253,6 +253,34 @@ const ConfStatement* find(const ConfBlock& block, std::string_view name) {
   return found == block.statements.end() ? nullptr : &*found;
 }
 
+// What an export says of an option that is a text; without it, its default at the block's place.
+ConfStatement said_of(const Given& given, std::string_view option, const ConfBlock& block) {
+  if (const auto found = given.texts.find(option); found != given.texts.end()) {
+    return *found->second;
+  }
+  const auto* known = std::ranges::find(kOptions, option, &Option::name);
+  const char* by_default = std::get<TextOption>(known->kind).by_default;
+  return {.name = std::string(option),
+          .place = block.place,
+          .terms = {{.text = by_default == nullptr ? "" : by_default, .quoted = true}}};
+}
+
+// Exports that share a store are one server, to data servers.
+Result<> check_store(const Given& given, const ConfBlock& block, CheckedConf& checked) {
+  auto& store = checked.stores[given.texts.at("Metadata_Path")->terms.front().text];
+  for (const std::string_view option : {"Control_Address", "Key_File"}) {
+    const ConfStatement said = said_of(given, option, block);
+    const auto [first, fresh] = store.try_emplace(option, said);
+    if (fresh || first->second.terms.front().text == said.terms.front().text) continue;
+    return conf_error(said.place,
+                      fmt::format("{} = {}: must be that of the other export with the same "
+                                  "Metadata_Path, {} in line {}",
+                                  option, said.terms.front().text, first->second.terms.front().text,
+                                  first->second.place.line));
+  }
+  return {};
+}
+
 bool is_ours(const ConfBlock& block) {
   if (!same_name(block.name, "FSAL")) return false;
   const ConfStatement* name = find(block, "Name");
@@ -277,6 +305,7 @@ Result<> check_block(const ConfBlock& block, CheckedConf& checked) {
                       fmt::format("FSAL WEFT has no block {}", block.blocks.front().name));
   }
   if (auto good = check_whole(given, block); !good) return good;
+  if (auto good = check_store(given, block, checked); !good) return good;
   ++checked.exports;
   checked.keys.push_back(*given.texts.at("Key_File"));
   for (const std::string_view option : kAddresses) {

@@ -10,6 +10,7 @@
 // Threading: pure functions, but check_conf_file(), which reads files and asks the resolver.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,9 @@ struct CheckedConf {
   std::size_t exports = 0;          // of FSAL WEFT
   std::vector<ConfStatement> keys;  // the Key_File of each
   std::vector<ConfStatement> addresses;
+  // What exports of a store have to say alike, as the first of each says it: by Metadata_Path, then
+  // by option.
+  std::map<std::string, std::map<std::string_view, ConfStatement>> stores;
 };
 
 // Stops at the first error. kInvalid.

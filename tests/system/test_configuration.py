@@ -234,6 +234,21 @@ def test_addresses_by_name(mds):
     process.wait_port(9632)
 
 
+def test_exports_of_a_store_that_contradict_each_other(mds):
+    """They are one server to data servers, with one address."""
+    process = mds.prepare()
+    address = f"{mds.node.address}:{config.CONTROL_PORT}"
+    said = {**mds.options, "Control_Address": f'"{mds.node.address}:1"'}
+    other = config.fsal_export([f"{key} = {value};" for key, value in said.items()])
+    other = other.replace("Export_Id = 1", "Export_Id = 2").replace('"/export"', '"/other"')
+    mds.conf.write_text(mds.conf.read_text() + other)
+    process.start()
+    first, second = mds.line_of(f'{address}"'), mds.line_of(':1"')
+    mds.check(process, f"{second}: Control_Address = {mds.node.address}:1: must be that of the "
+              f"other export with the same Metadata_Path, {address} in line "
+              f"{first.rpartition(':')[2]}")
+
+
 def test_a_path_that_is_relative(mds):
     process = mds.start(Metadata_Path='"metadata"')
     mds.check(process,

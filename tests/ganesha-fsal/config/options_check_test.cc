@@ -136,6 +136,26 @@ TEST_CASE("what every export needs") {
         "g.conf:5: Metadata_Path = m: must be an absolute path");
 }
 
+TEST_CASE("exports of one store say alike where data servers find it, and by which key") {
+  // Its FSAL block is in the 9th line, after one that is good.
+  const auto beside = [](const std::string& options) {
+    const auto checked = check(export_of("Metadata_Path = \"/m\"; Key_File = \"/k\";") +
+                               "EXPORT { FSAL { Name = WEFT;\n" + options + "} }");
+    return checked ? "" : checked.error().text;
+  };
+  CHECK(beside("Metadata_Path = \"/m\"; Key_File = \"/k\"; Copies = 2;") == "");
+  CHECK(beside("Metadata_Path = \"/m\"; Key_File = \"/other\";") ==
+        "g.conf:10: Key_File = /other: must be that of the other export with the same "
+        "Metadata_Path, /k in line 5");
+  CHECK(beside("Metadata_Path = \"/m\"; Key_File = \"/k\";\nControl_Address = \"[::1]:20480\";") ==
+        "g.conf:11: Control_Address = [::1]:20480: must be that of the other export with the same "
+        "Metadata_Path, 127.0.0.1:20480 in line 3");
+  // As is said when nothing is said.
+  CHECK(beside("Metadata_Path = \"/m\"; Key_File = \"/k\"; Control_Address = "
+               "\"127.0.0.1:20480\";") == "");
+  CHECK(beside("Metadata_Path = \"/other\"; Key_File = \"/other\";") == "");
+}
+
 TEST_CASE("other FSALs' blocks are theirs, and one below another's is ours") {
   CHECK(check("EXPORT { FSAL { Name = VFS; Copys = 1; } } LOG { What = 1; }")->exports == 0);
   const auto below = check("EXPORT { FSAL { Name = NULL; FSAL { Name = WEFT; Copys = 1; } } }");
