@@ -10,6 +10,7 @@
 #include "layout/mirror_groups.h"
 #include "rpc/base/assert.h"
 #include "rpc/base/nearest.h"
+#include "rpc/base/units.h"
 
 namespace weft::layout {
 namespace {
@@ -59,22 +60,9 @@ std::optional<T> number(std::string_view text) {
 }
 
 std::optional<std::uint32_t> size(std::string_view text) {
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  const auto value = number(text.substr(0, digits));
-  const std::string_view unit = text.substr(digits);
-  if (!value) return std::nullopt;
-  unsigned shift = 0;
-  if (unit == "K" || unit == "KiB")
-    shift = 10;
-  else if (unit == "M" || unit == "MiB")
-    shift = 20;
-  else if (unit == "G" || unit == "GiB")
-    shift = 30;
-  else if (!unit.empty())
-    return std::nullopt;
-  const std::uint64_t bytes = std::uint64_t{*value} << shift;
-  if (bytes > UINT32_MAX) return std::nullopt;
-  return static_cast<std::uint32_t>(bytes);
+  const auto bytes = parse_bytes(text);
+  if (!bytes || *bytes > UINT32_MAX) return std::nullopt;
+  return static_cast<std::uint32_t>(*bytes);
 }
 
 Result<> set_stripes(Policy& policy, std::string_view value) {

@@ -424,14 +424,12 @@ bool is_of_export(std::string_view name) {
 
 extern "C" bool weft_parse_amount(const char* text, weft_amount kind, std::uint32_t one,
                                   std::uint32_t least, std::uint32_t most, std::uint32_t* into) {
-  std::uint64_t amount = 0;
-  if (const auto plain = parse_number(text)) {
-    amount = *plain;
-  } else {
-    const auto parsed = kind == WEFT_SECONDS ? parse_seconds(text) : parse_bytes(text);
-    if (!parsed || *parsed % one != 0) return false;
-    amount = static_cast<std::uint64_t>(*parsed) / one;
-  }
+  const std::string_view all = text;
+  const auto parsed = kind == WEFT_SECONDS ? parse_seconds(all) : parse_bytes(all);
+  if (!parsed) return false;
+  const bool plain = all.find_first_not_of("0123456789.") == std::string_view::npos;
+  if (!plain && *parsed % one != 0) return false;
+  const auto amount = static_cast<std::uint64_t>(*parsed) / (plain ? 1 : one);
   if (amount < least || amount > most) return false;
   *into = static_cast<std::uint32_t>(amount);
   return true;

@@ -124,7 +124,7 @@ TEST_CASE("a value that cannot be is named with what can") {
         "duplication=\"server-synch\" is unknown; did you mean \"server-sync\"?");
   CHECK(error_of("duplication=none") ==
         "duplication=\"none\" is unknown; there are server-async, server-sync and client-sync");
-  for (const char* bad : {"unit=", "unit=1", "unit=4095", "unit=4097", "unit=2G", "unit=1.5M",
+  for (const char* bad : {"unit=", "unit=1", "unit=4095", "unit=4097", "unit=2G", "unit=1.3M",
                           "unit=-64K", "unit=+64K", "unit=64k", "unit=0x10000", "unit=064K",
                           "unit=99999999999", "unit=4294967295G", "unit=64KB"}) {
     INFO(bad);

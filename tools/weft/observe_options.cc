@@ -14,7 +14,7 @@ namespace weft::cli {
 namespace {
 
 // "2" is two seconds, as watch(1) has it.
-CLI::Validator interval() { return seconds(true) & CLI::Range(0.1, 86400.0, "100ms to 1d"); }
+CLI::Validator interval() { return seconds() & CLI::Range(0.1, 86400.0, "100ms to 1d"); }
 
 void add_health(CLI::App& app, const Settings& settings, std::function<int()>& chosen,
                 double& interval_s) {

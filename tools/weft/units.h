@@ -1,4 +1,5 @@
-// Numbers with units on the command line. What is parsed is the number: "2h" becomes 7200.
+// Sizes and durations as options of commands (rpc/base/units.h). What is parsed is the number: "2h"
+// becomes 7200.
 //
 // Threading: one thread.
 #pragma once
@@ -7,10 +8,7 @@
 
 namespace weft::cli {
 
-// ms, s, min, h, d, y (365 days). With `plain` a number alone is of seconds; otherwise it has to
-// have a unit.
-[[nodiscard]] CLI::Validator seconds(bool plain = false);
-// None, B, KiB to PiB, or their first letter.
+[[nodiscard]] CLI::Validator seconds();
 [[nodiscard]] CLI::Validator bytes();
 
 }  // namespace weft::cli

@@ -167,7 +167,7 @@ TEST_CASE("durations take units, as sizes do") {
   CHECK(error_of("[server]\ndrain_seconds = \"1 h\"\n") ==
         "ds.toml:2: server.drain_seconds: must be from 0 to 600");
   CHECK(parse_seconds("2 h") == 7200);
-  for (const char* bad : {"", "s", "-1", "1.5 h", "1 y", "9223372036854775807 d"}) {
+  for (const char* bad : {"", "s", "-1", "1 w", "0.5", "9223372036854775807 d"}) {
     CHECK_FALSE(parse_seconds(bad).has_value());
   }
 }

@@ -35,7 +35,7 @@ TEST_CASE("every option there is is taken, in any case") {
   const auto checked = check(export_of(R"(metadata_path = "/m"; KEY_FILE = '/k';
     Control_Address = "[::1]:20480"; Admin_Socket = ""; Metrics_Address = "127.0.0.1:9100";
     Status_Address = "127.0.0.1:9101";
-    Layout_Type = Files; Stripe_Unit = 0x100000; Stripe_Count = 0; Copies = 2;
+    Layout_Type = Files; Stripe_Unit = 1048576; Stripe_Count = 0; Copies = 2;
     Duplication = server-sync; Reads = ALL; PNFS = yes; Shared_Root = no; Sync_Metadata = Off;
     Metadata_Timeout = 60; Recall_Timeout = 0; Kept_Layouts = 0100; By_Load = true;
     Data_Server_Lease = 60; Proxy_Memory = 16; Proxy_Timeout = 1; Shared_Memory = false;
