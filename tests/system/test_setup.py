@@ -3,6 +3,7 @@
 import json
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 from harness import config, paths, servers
@@ -25,11 +26,16 @@ class Machine:
         self.prefix = run.make_folder(name)
         self.disk = run.make_folder(f"{name}/srv/a")
         self.servers: list[Process] = []
+        self.hosts: Path | None = None  # what it has as /etc/hosts
+
+    def _named(self) -> list[str]:
+        return servers.with_hosts(self.hosts) if self.hosts else []
 
     def weft(self, *words: str, prefix: bool = True) -> subprocess.CompletedProcess:
         below = ["--prefix", str(self.prefix)] if prefix else []
-        return subprocess.run([*self.node.enter_command(), str(paths.weft_command()), *words,
-                               *below], text=True, capture_output=True, timeout=60)
+        return subprocess.run([*self.node.enter_command(), *self._named(),
+                               str(paths.weft_command()), *words, *below],
+                              text=True, capture_output=True, timeout=60)
 
     def refused(self, *words: str) -> str:
         """The one line that says why."""
@@ -48,8 +54,8 @@ class Machine:
         words = shlex.split(command)
         program = {"weft": paths.weft_command(), "weft-ds": paths.data_server_program()}
         number = len(self.servers)
-        process = Process(self.run, f"{self.name}-{number}", [str(program[words[0]]), *words[1:]],
-                          self.node)
+        process = Process(self.run, f"{self.name}-{number}",
+                          [*self._named(), str(program[words[0]]), *words[1:]], self.node)
         process.start()
         self.servers.append(process)
         return process
@@ -69,6 +75,7 @@ class First(Machine):
         text = text.replace("NFS_CORE_PARAM {",
                             f'NFS_CORE_PARAM {{\n  Plugins_Dir = "{mds.folder}/plugins";', 1)
         process = servers.ganesha(self.run, self.node, text, mds)
+        process.command[:0] = self._named()
         process.start()
         process.wait_port(config.NFS_PORT)
         return process
@@ -291,6 +298,38 @@ def test_what_init_cannot_use_is_said(first):
     assert "say --address" in first.refused("init")  # there is no default route
     assert first.files() == []
     assert "after weft init" in first.refused("token")
+
+
+def test_addresses_by_name(run, first, others):
+    """They are written as they are said, and looked up where they are used."""
+    machine = others[0]
+    hosts = run.make_folder("names") / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n127.0.1.1 own\n"
+                     f"{first.node.address} m1\n{machine.node.address} d1\n")
+    first.hosts = machine.hosts = hosts
+    for name, why in (("m2..example", "--address: 'm2..example:20480' cannot be looked up here: "),
+                      ("own", "--address: 'own:20480' is 127.0.1.1 here"),
+                      ("d1", f"d1, which is {machine.node.address} here, is no address of this"),
+                      ("m1:20480", "without a port")):
+        assert why in first.refused("init", "--address", name)
+    assert first.files() == []
+    made = first.said("init", "--address", "m1")
+    assert (made["address"], made["mount"]) == ("m1", "m1:/weft")
+    assert 'Control_Address = "m1:20480";' in (first.prefix / "etc/weft/ganesha.conf").read_text()
+    first.serve()
+    first.start(made["start"][1]).wait_port(JOIN_PORT)
+
+    def join(address: str) -> list[str]:
+        return ["join", "m1", made["token"], "--disk", str(machine.disk), "--address", address]
+
+    assert "--address: 'd2..example:2051' cannot be looked up" in machine.refused(
+        *join("d2..example"))
+    assert machine.files() == []
+    joined = machine.said(*join("d1"))
+    assert 'listen = ["d1:2051"]' in (machine.prefix / "etc/weft/ds-a.toml").read_text()
+    machine.start(joined["start"])
+    wait_until(lambda: len(first.up()) == 1, 30, "a data server up", 0.2)
+    assert first.up()[0]["addresses"] == [f"{machine.node.address}:2051"]
 
 
 # In place of systemctl: says of a unit what its file in $UNITS says, and starts the listener.

@@ -38,22 +38,31 @@ Result<MdsPlan> plan_of(const InitOptions& options) {
                 "--admin takes an address or a network, like 192.0.2.10 or "
                 "192.0.2.0/24");
   }
-  auto address = options.address.empty() ? own_address() : layout::make_address(options.address, 0);
-  if (!address && !options.address.empty()) {
-    return fail(Errc::kInvalid, "--address takes a numeric address of this machine");
+  if (options.address.empty()) {
+    auto own = own_address();
+    if (!own) return pass(own);
+    plan.address = {.host = layout::ip_text(*own), .address = *own};
+  } else {
+    auto said = said_address(options.address, kControlPort);
+    if (!said) return fail(said.error().code, "--address: " + said.error().text);
+    if (said->has_port) {
+      return fail(Errc::kInvalid, "--address takes an address or a name, without a port");
+    }
+    plan.address = std::move(*said);
   }
-  if (!address) return pass(address);
-  plan.address = *address;
-  if (!can_listen(*address)) {
-    return fail(Errc::kInvalid, layout::ip_text(*address) + " is no address of this machine");
-  }
-  return plan;
+  layout::NetAddress any = plan.address.address;
+  any.port = 0;
+  if (can_listen(any)) return plan;
+  const std::string ip = layout::ip_text(any);
+  const std::string named =
+      plan.address.host == ip ? ip : fmt::format("{}, which is {} here,", plan.address.host, ip);
+  return fail(Errc::kInvalid, named + " is no address of this machine");
 }
 
 // What is to be served is free: of a machine that is to be the metadata server, and is not yet.
 Result<> check_ports(const MdsPlan& plan) {
   for (const std::uint16_t port : {kNfsPort, kControlPort}) {
-    layout::NetAddress address = plan.address;
+    layout::NetAddress address = plan.address.address;
     address.port = port;
     if (can_listen(address)) continue;
     return fail(Errc::kBusy, fmt::format("something listens at {} already: ss -Hltnp 'sport = :{}' "
@@ -140,8 +149,8 @@ Result<Done> set_up(const InitOptions& options, const MdsPlan& plan) {
 }
 
 std::string mount_source(const MdsPlan& plan) {
-  const std::string address = layout::ip_text(plan.address);
-  return (plan.address.v6 ? "[" + address + "]" : address) + ":/weft";
+  const std::string& host = plan.address.host;
+  return (host.contains(':') ? "[" + host + "]" : host) + ":/weft";
 }
 
 std::vector<std::string> own_rules() {
@@ -149,7 +158,7 @@ std::vector<std::string> own_rules() {
 }
 
 std::string text_of(const MdsPlan& plan, const Done& done, const Invitation& invited) {
-  const std::string address = layout::ip_text(plan.address);
+  const std::string& address = plan.address.host;
   std::string out;
   for (const std::string& file : done.wrote) out += "wrote " + file + "\n";
   if (done.start.empty()) {
@@ -199,7 +208,7 @@ int init_command(const Settings& settings, const InitOptions& options) {
   }
   print(Json{{"wrote", done->wrote},
              {"start", start},
-             {"address", layout::ip_text(plan->address)},
+             {"address", plan->address.host},
              {"copies", plan->copies},
              {"token", invited->token},
              {"valid_ms", 15 * 60 * 1000},

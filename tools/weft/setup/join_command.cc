@@ -9,6 +9,7 @@
 #include <set>
 
 #include "rpc/peer/keys.h"
+#include "rpc/peer/resolve.h"
 #include "rpc/xdr/describe_json.h"
 #include "tools/weft/doctor/checks.h"
 #include "tools/weft/output.h"
@@ -116,32 +117,26 @@ std::set<std::string> used_addresses(const Places& places) {
 
 // Where to listen: as said, or by the address that reaches the metadata server; the first port that
 // nobody has.
-Result<layout::NetAddress> choose_address(const JoinOptions& options,
-                                          const layout::NetAddress& own) {
-  layout::NetAddress chosen = own;
+Result<std::string> choose_address(const JoinOptions& options, const layout::NetAddress& own) {
+  SaidAddress chosen{.host = layout::ip_text(own), .address = own};
   if (!options.address.empty()) {
-    auto given = layout::make_address(options.address, 0);
-    if (!given) given = layout::parse_address(options.address);
-    if (!given) {
-      return fail(Errc::kInvalid,
-                  "--address takes a numeric address of this machine, with a port "
-                  "perhaps, like 192.0.2.11:2051");
-    }
-    chosen = *given;
+    auto said = said_address(options.address, kFirstDsPort);
+    if (!said) return fail(said.error().code, "--address: " + said.error().text);
+    chosen = std::move(*said);
   }
-  if (chosen.port != 0) {
-    if (can_listen(chosen)) return chosen;
-    return fail(Errc::kBusy,
-                layout::to_string(chosen) + " is taken, or no address of this machine");
+  layout::NetAddress at = chosen.address;
+  if (chosen.has_port) {
+    if (can_listen(at)) return chosen.with_port(at.port);
+    return fail(Errc::kBusy, options.address + " is taken, or no address of this machine");
   }
   const auto used = used_addresses(options.places);
   for (unsigned port = kFirstDsPort; port < kFirstDsPort + kMostOfAMachine; ++port) {
-    chosen.port = static_cast<std::uint16_t>(port);
-    if (!used.contains(std::to_string(port)) && can_listen(chosen)) return chosen;
+    at.port = static_cast<std::uint16_t>(port);
+    if (!used.contains(std::to_string(port)) && can_listen(at)) return chosen.with_port(at.port);
   }
   return fail(Errc::kBusy, fmt::format("{} is no address of this machine, or has no free port from "
                                        "{}: say --address ADDRESS:PORT",
-                                       layout::ip_text(chosen), kFirstDsPort));
+                                       chosen.host, kFirstDsPort));
 }
 
 // The system's key. One that is there is another system's, or the same.
@@ -241,9 +236,8 @@ void note_rules(const Places& places, Done& done) {
   if (!text) return;
   const bool rdma = has_rdma(places) || text->contains("\"rdma://");
   for (const std::string& listen : toml_texts(*text, "listen")) {
-    const auto address = layout::parse_address(listen);
-    if (!address) continue;
-    for (std::string& rule : firewall_rules(std::to_string(address->port), rdma)) {
+    if (!rpc::peer::check_address(listen)) continue;
+    for (std::string& rule : firewall_rules(listen.substr(listen.rfind(':') + 1), rdma)) {
       if (std::ranges::find(done.rules, rule) == done.rules.end()) {
         done.rules.push_back(std::move(rule));
       }

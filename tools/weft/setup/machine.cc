@@ -21,6 +21,7 @@
 
 #include "rpc/base/buffer.h"
 #include "rpc/peer/endpoint.h"
+#include "rpc/peer/resolve.h"
 
 namespace weft::cli {
 namespace {
@@ -246,6 +247,23 @@ Result<layout::NetAddress> own_address() {
   }
   auto address = socket.local_endpoint(error).address();
   return layout::make_address(address.to_string(), 0);
+}
+
+std::string SaidAddress::with_port(std::uint16_t port) const {
+  return host.contains(':') ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+Result<SaidAddress> said_address(const std::string& said, std::uint16_t port) {
+  if (const auto numeric = layout::make_address(said, port)) {
+    return SaidAddress{.host = said, .address = *numeric};
+  }
+  const bool has_port = said.contains(':');
+  const std::string whole = has_port ? said : fmt::format("{}:{}", said, port);
+  auto address = rpc::peer::resolve_address(whole);
+  if (!address) return pass(address);
+  std::string host = whole.substr(0, whole.rfind(':'));
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  return SaidAddress{.host = std::move(host), .has_port = has_port, .address = *address};
 }
 
 bool can_listen(const layout::NetAddress& address) {

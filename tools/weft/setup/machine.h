@@ -64,6 +64,17 @@ struct Ran {
 
 // The address by which others reach this machine: that of the default route. kNotFound.
 [[nodiscard]] Result<layout::NetAddress> own_address();
+// What an administrator says of an address: numeric, or a name, which is looked up here now.
+struct SaidAddress {
+  std::string host;  // as it was said, without a port and brackets
+  bool has_port = false;
+  layout::NetAddress address;
+  // With that port, as configuration files have it.
+  [[nodiscard]] std::string with_port(std::uint16_t port) const;
+};
+// "m1", "192.0.2.1", "2001:db8::1", "m1:2051", "[2001:db8::1]:2051"; the port is this one if none
+// is said. With one line that names what was said.
+[[nodiscard]] Result<SaidAddress> said_address(const std::string& said, std::uint16_t port);
 // Whether a socket can listen there now.
 [[nodiscard]] bool can_listen(const layout::NetAddress& address);
 // Whether somebody accepts a TCP connection.

@@ -42,11 +42,6 @@ const mds::ConfBlock* find_fsal(const mds::ConfBlock& block) {
 
 constexpr std::string_view kMayCreate = "# create = false\n";
 
-layout::NetAddress with_port(layout::NetAddress address, std::uint16_t port) {
-  address.port = port;
-  return address;
-}
-
 }  // namespace
 
 std::string ganesha_conf(const Places& places, const MdsPlan& plan) {
@@ -103,8 +98,8 @@ EXPORT {{
 {6}  }}
 }}
 )",
-      places.state(), admin, layout::to_string(with_port(plan.address, kControlPort)), places.key(),
-      places.run(), plan.copies, shared);
+      places.state(), admin, plan.address.with_port(kControlPort), places.key(), places.run(),
+      plan.copies, shared);
 }
 
 std::string ds_toml(const Places& places, const DsPlan& plan) {
@@ -122,7 +117,7 @@ path = "{}"
 mds = ["{}"]
 key_file = "{}"
 )",
-                     layout::to_string(plan.listen), plan.name, plan.domain, plan.disk, kMayCreate,
+                     plan.listen, plan.name, plan.domain, plan.disk, kMayCreate,
                      layout::to_string(plan.mds), places.key());
 }
 

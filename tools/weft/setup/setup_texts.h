@@ -19,7 +19,7 @@ constexpr std::uint16_t kControlPort = 20480;
 constexpr std::uint16_t kFirstDsPort = 2051;
 
 struct MdsPlan {
-  layout::NetAddress address;  // of this machine; the port is not used
+  SaidAddress address;  // of this machine; the port is not used
   unsigned copies = 2;
   std::string admin;  // a client whose root is not squashed; empty: none
 };
@@ -30,7 +30,7 @@ struct DsPlan {
   std::string name;
   std::string domain;
   std::string disk;
-  layout::NetAddress listen;
+  std::string listen;  // with its port
   layout::NetAddress mds;
 };
 // In an empty folder it makes a store.

@@ -29,8 +29,7 @@ std::string text_of(const std::string& file) {
 TEST_CASE("the configuration that init writes is good, and says what was asked for", "[setup]") {
   for (const char* address : {"192.0.2.1", "2001:db8::1"}) {
     for (const char* admin : {"", "192.0.2.10", "192.0.2.0/24"}) {
-      const MdsPlan plan{
-          .address = layout::make_address(address, 0).value(), .copies = 3, .admin = admin};
+      const MdsPlan plan{.address = said_address(address, 0).value(), .copies = 3, .admin = admin};
       const std::string text = ganesha_conf({}, plan);
       const mds::ConfBlock conf = parsed(text);
       CHECK(mds::check_conf(conf).value().exports == 1);
@@ -47,16 +46,35 @@ TEST_CASE("the configuration that init writes is good, and says what was asked f
 
 TEST_CASE("the example and the manual page show what init writes", "[setup]") {
   const MdsPlan plan{
-      .address = layout::make_address("192.0.2.1", 0).value(), .copies = 2, .admin = "192.0.2.10"};
+      .address = said_address("192.0.2.1", 0).value(), .copies = 2, .admin = "192.0.2.10"};
   const std::string written = ganesha_conf({}, plan);
   const std::string blocks = written.substr(written.find("NFS_CORE_PARAM {"));
   CHECK(text_of("dist/examples/ganesha.conf").ends_with("\n" + blocks));
   CHECK(text_of("docs/man/fsal-weft.8.scd").contains("\n# EXAMPLE\n\n```\n" + blocks + "```\n"));
 }
 
+TEST_CASE("addresses are said as numbers or names, and written as they are said", "[setup]") {
+  const auto of = [](const char* said) { return said_address(said, 2051).value(); };
+  CHECK(of("192.0.2.1").with_port(7) == "192.0.2.1:7");
+  CHECK(of("2001:db8::1").with_port(7) == "[2001:db8::1]:7");
+  CHECK(of("[2001:db8::1]:2052").with_port(7) == "[2001:db8::1]:7");
+  CHECK(of("192.0.2.1").address == layout::parse_address("192.0.2.1:2051").value());
+  CHECK_FALSE(of("192.0.2.1").has_port);
+  CHECK(of("192.0.2.1:2052").has_port);
+  const SaidAddress named = of("localhost");
+  CHECK(named.host == "localhost");
+  CHECK(named.address.port == 2051);
+  const MdsPlan plan{.address = named, .admin = ""};
+  CHECK(ganesha_conf({}, plan).contains("Control_Address = \"localhost:20480\";"));
+  CHECK(said_address("m1..invalid", 2051)
+            .error()
+            .text.starts_with("'m1..invalid:2051' cannot be looked up here: "));
+  CHECK(said_address("m 1", 2051).error() == Errc::kInvalid);
+}
+
 TEST_CASE("with a prefix every path is below it", "[setup]") {
   const Places places{.prefix = "/tmp/p"};
-  const MdsPlan plan{.address = layout::make_address("192.0.2.1", 0).value(), .admin = ""};
+  const MdsPlan plan{.address = said_address("192.0.2.1", 0).value(), .admin = ""};
   const MdsFacts facts = mds_facts(parsed(ganesha_conf(places, plan))).value();
   CHECK(facts.key_file == "/tmp/p/etc/weft/cluster.key");
 }
@@ -91,7 +109,7 @@ TEST_CASE("a data server's file is as weft-ds has it", "[setup]") {
                     .name = "d1-a",
                     .domain = "rack1",
                     .disk = "/srv/weft/a",
-                    .listen = layout::parse_address("192.0.2.11:2051").value(),
+                    .listen = "192.0.2.11:2051",
                     .mds = layout::parse_address("[2001:db8::1]:20480").value()};
   const std::string text = ds_toml({}, plan);
   CHECK(text == R"(# A data server of a Weft system, made by weft join: weft-ds.toml(5).
