@@ -1,19 +1,20 @@
 """A system is upgraded, one server after the other, while a client writes: docs/upgrading.md.
 
 WEFT_OLDER_PACKAGES names a folder with the packages of the release before. Without it the packages
-under test are installed over themselves: then every program is replaced and restarted all the same,
-but both are of one version.
+under test are the older ones, too, with a version that is before theirs: dpkg upgrades then, every
+program is replaced and restarted, but both are of one version.
 """
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from harness.client import start_client
 from harness.network import Network
-from harness.run import Run
+from harness.run import Run, sh
 from roots import PACKAGES, Machine, Root, bare
 from test_machines import allow_what_there_is
 
@@ -58,14 +59,35 @@ def upgraded_run(packages):
         yield run
 
 
-def older_packages(packages: Path) -> Path:
+def renumbered(packages: Path, folder: Path) -> Path:
+    """The same packages, each with a version before its own, in FOLDER."""
+    for file in [file for name in PACKAGES for file in packages.glob(f"{name}_*.deb")]:
+        tree = folder / "tree"
+        sh("dpkg-deb", "-R", str(file), str(tree))
+        control = tree / "DEBIAN/control"
+        text = control.read_text()
+        version = re.search(r"^Version: (.*)$", text, re.MULTILINE)[1]
+        # "~" sorts before the end. Packages name each other by their versions.
+        control.write_text(text.replace(version, f"{version}~before"))
+        sh("dpkg-deb", "-Zgzip", "-z1", "-b", str(tree), str(folder), timeout=300)
+        shutil.rmtree(tree)
+    for file in packages.glob("*.changes"):
+        shutil.copy(file, folder)
+    return folder
+
+
+def older_packages(run: Run, packages: Path) -> Path:
     named = os.environ.get("WEFT_OLDER_PACKAGES")
-    return Path(named).resolve() if named else packages
+    return Path(named).resolve() if named else renumbered(packages, run.make_folder("renumbered"))
 
 
 def versions(mds: Machine) -> dict:
     """0 or 1, and a document, as versions are the same or differ."""
     return json.loads(mds.run("weft -o json version --all", check=False))
+
+
+def installed_version(machine: Machine, name: str) -> str:
+    return machine.run(f"dpkg-query -W -f '${{Version}}' {name}").strip()
 
 
 def upgrade(machine: Machine, packages: Path, names: list[str]) -> None:
@@ -75,7 +97,12 @@ def upgrade(machine: Machine, packages: Path, names: list[str]) -> None:
     for name in names:
         for file in packages.glob(f"{name}_*.deb"):
             shutil.copy(file, folder)
+    before = {name: installed_version(machine, name) for name in names}
     machine.run("dpkg -i /srv/new/*.deb", timeout_s=240)
+    for name in names:
+        # Of packages that were built after those of the same release there is no newer number.
+        machine.run(f"dpkg --compare-versions {installed_version(machine, name)} "
+                    f"{'ge' if os.environ.get('WEFT_OLDER_PACKAGES') else 'gt'} {before[name]}")
 
 
 def wait_healthy(mds: Machine, what: str) -> None:
@@ -84,7 +111,8 @@ def wait_healthy(mds: Machine, what: str) -> None:
 
 def test_servers_are_upgraded_one_after_the_other_under_a_client(upgraded_run, packages):
     network = Network(upgraded_run)
-    root = Root(upgraded_run, "older", [bare(packages)], older_packages(packages))
+    older = older_packages(upgraded_run, packages)
+    root = Root(upgraded_run, "older", [bare(packages)], older)
     root.install(PACKAGES)
     mds_node = network.mds()
     mds = Machine(root, "mds", mds_node)

@@ -3,7 +3,7 @@
 
 package_usage() {
   cat <<'END'
-usage: ./dev package [--release CODENAME] [--no-tests]
+usage: ./dev package [--release CODENAME] [--no-tests] [--from COMMIT|last]
 
 Builds Debian packages of this tree for a release of Debian, bookworm or trixie; for that of this
 machine unless told otherwise. They are in build/packages/CODENAME then: weft-mds, weft-ds,
@@ -11,8 +11,13 @@ weft-target, weft-tools, weft-doc, and -dbgsym packages. They are built without 
 folder of that release, which is made when there is none in WEFT_CACHE and has what debian/control
 names. NFS-Ganesha's sources are downloaded unless WEFT_CACHE has them. Then tests the packages:
 lintian, and tests/dist, which installs them into bare root folders of that release, removes and
-purges them, and lets machines made of such folders serve a real Linux client. With --no-tests they
-are only built.
+purges them, and lets machines made of such folders serve a real Linux client. What is skipped is
+told with its reason. With --no-tests they are only built.
+
+The upgrade is tested from the packages under test with an older number. --from builds those of a
+commit of this repository and upgrades from them; "last" is the newest with the subject "version
+NUMBER". That takes as long as building this tree, or longer where ccache has little of it, and is
+kept in WEFT_CACHE/packages. Packages of "last" that are there are taken without being asked for.
 END
 }
 
@@ -31,15 +36,52 @@ package_deps() {
   step package-tools "installing ${#missing[@]} packages" deps_install "${missing[@]}"
 }
 
-# The files that git knows, as they are here. What a build leaves in the tree is not in packages.
 # Those of a later release of Debian have the greater version, so that an upgrade replaces them.
+package_number() {  # release, source folder
+  sed -i "1s/^weft (\\([^)]*\\)) [^;]*/weft (\\1+deb${package_numbers[$1]}) $1/" \
+    "$2/debian/changelog"
+}
+
+# The files that git knows, as they are here. What a build leaves in the tree is not in packages.
 package_copy() {  # release
   rm -rf "${package_out:?}" && mkdir -p "$package_out/source" || return 1
   { git ls-files -z --cached --others --exclude-standard; } |
     while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
     tar --null -T - -cf - | tar -xf - -C "$package_out/source" || return 1
-  sed -i "1s/^weft (\\([^)]*\\)) [^;]*/weft (\\1+deb${package_numbers[$1]}) $1/" \
-    "$package_out/source/debian/changelog"
+  package_number "$1" "$package_out/source"
+}
+
+# The commit that --from means.
+package_commit() {  # COMMIT or "last"
+  if [ "$1" = last ]; then
+    git log -1 --format=%H --extended-regexp --grep='^version [0-9][0-9.]*$'
+  else
+    git rev-parse --verify --quiet "$1^{commit}"
+  fi
+}
+
+package_kept() { echo "$WEFT_CACHE/packages/$1-${2:0:12}"; }  # release, commit
+
+# Packages of a commit, which stay where they are built.
+package_older() {  # release, commit, root folder
+  local package_out
+  package_out=$(package_kept "$1" "$2")
+  [ ! -e "$package_out/built" ] || return 0
+  rm -rf "${package_out:?}" && mkdir -p "$package_out/source" &&
+    git archive "$2" | tar -xf - -C "$package_out/source" &&
+    package_number "$1" "$package_out/source" &&
+    step package-older "building packages of ${2:0:12} (cached from then on)" \
+      package_build "$3" && rm -rf "$package_out/source" && touch "$package_out/built"
+}
+
+# Runs tests of packages; tells what failed, and what was skipped and why.
+package_pytest() {  # what pytest takes
+  local results=$WEFT_ROOT/build/test-packages
+  rm -rf "$results" && mkdir -p "$results" || return 1
+  step package-tests "installing, removing, serving: tests/dist" /usr/bin/python3 -m pytest \
+    -p no:cacheprovider -v -rfEs --junitxml="$results/pytest-dist.xml" \
+    -o junit_family=xunit2 "$@" || [ -s "$results/pytest-dist.xml" ] || return 1
+  /usr/bin/python3 tools/dev/summary.py "$results"
 }
 
 package_root() {  # release: makes its root folder, and prints its path in the end
@@ -59,7 +101,7 @@ package_build() {  # root folder
 }
 
 package_main() {
-  local tests=1 release root
+  local tests=1 release root from="" older=""
   release=$(. /etc/os-release && echo "$VERSION_CODENAME")
   while [ $# -gt 0 ]; do
     case $1 in
@@ -67,6 +109,11 @@ package_main() {
       --release)
         [ $# -gt 1 ] || { package_usage >&2; return 2; }
         release=$2
+        shift
+        ;;
+      --from)
+        [ $# -gt 1 ] || { package_usage >&2; return 2; }
+        from=$2
         shift
         ;;
       -h | --help) package_usage; return 0 ;;
@@ -78,6 +125,12 @@ package_main() {
     fail "no packages for '$release': --release takes ${!package_numbers[*]}"
     return 2
   }
+  if [ -n "$from" ]; then
+    older=$(package_commit "$from") || { fail "--from: there is no commit $from"; return 2; }
+  else
+    older=$(package_commit last)
+    [ -n "$older" ] && [ -e "$(package_kept "$release" "$older")/built" ] || older=""
+  fi
   package_out=$WEFT_ROOT/build/packages/$release
   package_deps || return 1
   need_root "building in a root folder" || return 1
@@ -88,13 +141,17 @@ package_main() {
   package_copy "$release" &&
     step package-build "building packages for $release" package_build "$root" || return 1
   say "built: $(cd "$package_out" && echo *.deb)"
+  if [ -n "$older" ]; then
+    package_older "$release" "$older" "$root" || return 1
+    export WEFT_OLDER_PACKAGES
+    WEFT_OLDER_PACKAGES=$(package_kept "$release" "$older")
+    say "the upgrade is tested from $WEFT_OLDER_PACKAGES"
+  fi
   [ $tests -eq 1 ] || return 0
   step package-lintian "lintian" lintian --allow-root --fail-on error,warning \
     --info --show-overrides "$package_out"/*.changes || return 1
   step package-client "a client machine (cached from then on)" \
     bash tools/dev/clients.sh build uml61 || return 1
   export WEFT_PACKAGES=$package_out
-  step package-tests "installing, removing, serving: tests/dist" /usr/bin/python3 -m pytest \
-    -p no:cacheprovider -v -rfEs tests/dist &&
-    say "$(tail -n 1 "$WEFT_LOGS/package-tests.log")"
+  package_pytest tests/dist
 }
