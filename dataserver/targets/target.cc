@@ -52,6 +52,16 @@ Result<std::shared_ptr<Arena>> arena_for(const TargetConfig& config) {
   return Arena::create(config.memory_limit_bytes, true);
 }
 
+void write_times(const TargetTimes& times, Metrics& out) {
+  const auto took = [&](const char* op, TargetTimed which) {
+    out.histogram("weft_target_operation_seconds", "From an operation's begin to its answer",
+                  times[static_cast<std::size_t>(which)], {{"op", op}});
+  };
+  took("read", TargetTimed::kRead);
+  took("write", TargetTimed::kWrite);
+  took("commit", TargetTimed::kCommit);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Target>> Target::open(TargetConfig config, std::function<void()> on_alive) {
@@ -264,6 +274,7 @@ void Target::write_metrics(Metrics& out) {
   operations("read", now.reads);
   operations("write", now.writes);
   operations("commit", now.commits);
+  write_times(times(), out);
   out.counter("weft_target_read_bytes_total", "Bytes read by data servers", now.read_bytes);
   out.counter("weft_target_write_bytes_total", "Bytes written by data servers", now.write_bytes);
   out.counter("weft_target_lent_bytes_total", "Bytes of those in shared memory", now.lent_bytes);

@@ -8,10 +8,10 @@
 //
 // Metrics (Prometheus):
 //   weft_build_info{program,version},
-//   weft_target_operations_total{op="read|write|commit"}, weft_target_read_bytes_total,
-//   weft_target_write_bytes_total, weft_target_lent_bytes_total, weft_target_readers_total,
-//   weft_target_writers_total,
-//   weft_target_errors_total, weft_target_refused_total, weft_target_running,
+//   weft_target_operations_total{op="read|write|commit"}, weft_target_operation_seconds{op},
+//   weft_target_read_bytes_total, weft_target_write_bytes_total, weft_target_lent_bytes_total,
+//   weft_target_readers_total, weft_target_writers_total, weft_target_errors_total,
+//   weft_target_refused_total, weft_target_running,
 //   weft_target_connections{transport="shm|tcp|rdma"}, where RDMA is configured
 //   weft_target_rdma_listening, weft_target_rdma_calls_total,
 //   weft_target_rdma_bytes_total{direction="in|out"},
@@ -68,6 +68,7 @@ class Target {
   // Where it listens by TCP.
   [[nodiscard]] std::vector<std::uint16_t> ports() const;
   [[nodiscard]] TargetCounts counts() const { return server_->counts(); }
+  [[nodiscard]] TargetTimes times() const { return server_->times(); }
   // Null without a cache.
   [[nodiscard]] const CacheView* cache() const { return spaces_->cache(); }
   // Nullopt without checksums.

@@ -229,13 +229,7 @@ void TargetServer::Connection::dispatch(Arrival arrival) {
   switch (request.op) {
     case TargetOp::kRead: return read(std::move(arrival));
     case TargetOp::kWrite: return write(std::move(arrival));
-    case TargetOp::kCommit:
-      shared_->commits.fetch_add(1, std::memory_order_relaxed);
-      return store_->commit(
-          request.object,
-          answer<WriteVerifier>(request, [](TargetResponse& response, WriteVerifier verifier) {
-            response.verifier = verifier;
-          }));
+    case TargetOp::kCommit: return commit(request);
     case TargetOp::kTruncate:
       return store_->truncate(request.object, request.offset, answer<ObjectStat>(request, found));
     case TargetOp::kRemove: return store_->remove(request.object, answer<void>(request, nothing));
@@ -270,10 +264,27 @@ void TargetServer::Connection::dispatch(Arrival arrival) {
   }
 }
 
+void TargetServer::Connection::took(TargetTimed op, TimePoint begun) {
+  shared_->times[static_cast<std::size_t>(op)].add(now() - begun);
+}
+
+void TargetServer::Connection::commit(const TargetRequest& request) {
+  shared_->commits.fetch_add(1, std::memory_order_relaxed);
+  auto done = answer<WriteVerifier>(request, [](TargetResponse& response, WriteVerifier verifier) {
+    response.verifier = verifier;
+  });
+  store_->commit(request.object, [self = shared_from_this(), begun = now(),
+                                  done = std::move(done)](Result<WriteVerifier> result) {
+    self->took(TargetTimed::kCommit, begun);
+    done(std::move(result));
+  });
+}
+
 void TargetServer::Connection::write(Arrival arrival) {
   const TargetRequest request = arrival.request;
   shared_->writes.fetch_add(1, std::memory_order_relaxed);
-  auto written = [self = shared_from_this(), request](Result<WriteResult> result) {
+  auto written = [self = shared_from_this(), request, begun = now()](Result<WriteResult> result) {
+    self->took(TargetTimed::kWrite, begun);
     if (!result) return self->finish_with(request, std::move(result.error()));
     self->shared_->write_bytes.fetch_add(request.size, std::memory_order_relaxed);
     if (request.lent) self->shared_->lent_bytes.fetch_add(request.size, std::memory_order_relaxed);
@@ -296,7 +307,8 @@ void TargetServer::Connection::read(Arrival arrival) {
   shared_->reads.fetch_add(1, std::memory_order_relaxed);
   const auto count = static_cast<std::uint32_t>(request.size);
   const std::byte* room = request.lent ? arrival.data.front().data() : nullptr;
-  auto done = [self = shared_from_this(), request, room](Result<ReadResult> result) {
+  auto done = [self = shared_from_this(), request, room, begun = now()](Result<ReadResult> result) {
+    self->took(TargetTimed::kRead, begun);
     self->read_done(request, room, std::move(result));
   };
   Store& from = request.uncached ? *disk_ : *store_;

@@ -41,6 +41,7 @@ struct TargetServer::Shared {
   std::atomic<std::uint64_t> refused{0};
   LogLimit refused_log;
   std::atomic<std::uint64_t> running{0};
+  std::array<SharedLatency, std::tuple_size_v<TargetTimes>> times;
 
   struct Entry {
     std::shared_ptr<Connection> connection;
@@ -97,6 +98,9 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   void dispatch(Arrival arrival);
   void read(Arrival arrival);
   void write(Arrival arrival);
+  void commit(const TargetRequest& request);
+  [[nodiscard]] TimePoint now() const { return shared_->parts.clock.now(); }
+  void took(TargetTimed op, TimePoint begun);
   void read_done(const TargetRequest& request, const std::byte* room, Result<ReadResult> result);
   // Whether it has handed over, if that is welcome, what the object can be read or written by.
   [[nodiscard]] bool hand_descriptor(const TargetRequest& request);

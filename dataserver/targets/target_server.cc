@@ -96,6 +96,12 @@ bool TargetServer::stop(std::chrono::milliseconds limit) {
   });
 }
 
+TargetTimes TargetServer::times() const {
+  TargetTimes times;
+  for (std::size_t at = 0; at < times.size(); ++at) times[at] = shared_->times[at].total();
+  return times;
+}
+
 TargetCounts TargetServer::counts() const {
   return {.reads = shared_->reads.load(),
           .writes = shared_->writes.load(),

@@ -15,6 +15,7 @@
 // Ownership: Parts outlive this and every connection. Connections keep the server's state alive.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -22,6 +23,7 @@
 #include "dataserver/targets/messages.h"
 #include "dataserver/targets/spaces.h"
 #include "rpc/base/clock.h"
+#include "rpc/base/latency.h"
 #include "rpc/transport/channel.h"
 
 namespace weft::ds {
@@ -41,6 +43,10 @@ struct TargetCounts {
   std::uint64_t connections = 0;
 };
 
+// Operations whose time is taken, from when a request is there to its answer.
+enum class TargetTimed : std::uint8_t { kRead, kWrite, kCommit };
+using TargetTimes = std::array<LatencyTotals, 3>;  // in this order
+
 class TargetServer {
  public:
   struct Parts {
@@ -49,6 +55,7 @@ class TargetServer {
     std::string socket;  // for processes of this machine; empty: none
     MachineId machine{};
     Random& random;
+    const Clock& clock = system_clock();
     std::size_t max_running = 512;  // requests of one connection; beyond it is not read
   };
 
@@ -64,6 +71,7 @@ class TargetServer {
   // Refuses new connections, closes those there are; true when all have ended within `limit`.
   [[nodiscard]] bool stop(std::chrono::milliseconds limit);
   [[nodiscard]] TargetCounts counts() const;
+  [[nodiscard]] TargetTimes times() const;
 
   struct Shared;  // defined in target_connection.h
   class Connection;

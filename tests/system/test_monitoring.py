@@ -67,6 +67,11 @@ def test_metrics_are_as_prometheus_wants_them(system, run, network):
         counts = [int(count) for page in pages.values() for count in re.findall(
             rf'^weft_ds_operation_seconds_count{{op="{op}"}} (\d+)$', page, re.MULTILINE)]
         assert len(counts) == 2 and (op == "read" or sum(counts) > 0), (op, counts)
+        # Of targets as well, but for what data servers read and write past them.
+        counts = [int(count) for page in pages.values() for count in re.findall(
+            rf'^weft_target_operation_seconds_count{{op="{op}"}} (\d+)$', page, re.MULTILINE)]
+        assert len(counts) == len(system.targets), (op, counts)
+        assert op != "commit" or sum(counts) > 0, counts
     for op in ("open", "layoutget"):
         assert re.search(rf'^weft_mds_operation_seconds_count{{op="{op}"}} [1-9]', mds,
                          re.MULTILINE), op

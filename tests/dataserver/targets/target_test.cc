@@ -9,6 +9,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -45,6 +46,26 @@ TEST_CASE("a remote store behaves like strings in memory, by shared memory and b
   CHECK((runner.view().lent_bytes > 0) == shm);
   CHECK((target->counts().lent_bytes > 0) == shm);
   CHECK(runner.eventually([&] { return runner.pool().in_use_bytes() == 0; }));
+}
+
+TEST_CASE("a target takes the time of reads, writes and commits") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.prefer_shared_memory = false;
+  RemoteRunner runner(rig, by_tcp(*target), options);
+  const auto counted = [&target](TargetTimed op) {
+    const LatencyTotals took = target->times()[static_cast<std::size_t>(op)];
+    return std::accumulate(took.buckets.begin(), took.buckets.end(), std::uint64_t{0});
+  };
+  const auto before = counted(TargetTimed::kWrite);
+  REQUIRE(runner.write(kObject, 0, "bytes"));
+  REQUIRE(runner.write(kObject, 4096, "more"));
+  CHECK(counted(TargetTimed::kWrite) - before == 2);
+  REQUIRE(runner.commit(kObject));
+  CHECK(counted(TargetTimed::kCommit) == 1);
+  REQUIRE(runner.read(kObject, 0, 5));
+  CHECK(counted(TargetTimed::kRead) == 1);
 }
 
 TEST_CASE("a target says where its data is, with what was written past it") {
