@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "ganesha-fsal/admin/memory_report.h"
 #include "ganesha-fsal/admin/network_reports.h"
 #include "ganesha-fsal/admin/transport_reports.h"
 #include "rpc/base/error.h"
@@ -428,6 +429,7 @@ struct StatusReport {
   std::uint64_t restored_damaged = 0;
   StoreReport store;
   InlineReport inlined;
+  MemoryReport memory;
   std::vector<RefusedReport> refused;
   std::vector<std::string> warnings;       // one sentence each, for a person to read
   std::vector<std::string> warning_codes;  // of weft health, in the same order
@@ -464,6 +466,7 @@ void describe(Io& io, StatusReport& r) {
   io("scrub", r.scrub);
   io("store", r.store);
   io("inline", r.inlined);
+  io("memory", r.memory, newer());
   io("refused", r.refused, cut_at(kShortList));
   io("warnings", r.warnings, cut_at(kShortList, kMaxReportText));
   io("warning_codes", r.warning_codes, newer(cut_at(kShortList, kMaxReportText)));

@@ -149,14 +149,22 @@ class WEFT_CAPABILITY("file table") FileTable {
     }
     return files;
   }
-  // Records, for tests of what is remembered.
-  [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] std::size_t size() const;  // records
+  // What a record takes of memory at most, indexed for all that may be due. What is known of its
+  // data servers is beside that: its layout map, and copies that are not current.
+  [[nodiscard]] static constexpr std::size_t record_bytes() {
+    return of_node<Records>() + kDues * of_node<std::set<std::pair<Clock::time_point, FileId>>>();
+  }
 
   // Numbers what happens to files: never 0, never the same twice, later ones greater.
   [[nodiscard]] std::uint64_t number() { return ++numbers_; }
 
  private:
   static constexpr std::size_t kShards = 64;
+  template <class Container>
+  [[nodiscard]] static constexpr std::size_t of_node() {
+    return sizeof(typename Container::value_type) + kNodeBytes;
+  }
 
   // File numbers are given out one after the other, so neighbours are in different shards.
   [[nodiscard]] Shard& shard_of(FileId file) const { return shards_[file % kShards]; }

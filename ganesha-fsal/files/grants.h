@@ -53,6 +53,9 @@ struct Grant {
   [[nodiscard]] bool writes() const { return access == layout::Access::kReadWrite; }
 };
 
+// What a node of a map or a set takes beside its value: links, and what malloc adds.
+inline constexpr std::size_t kNodeBytes = 6 * sizeof(void*);
+
 // Which grants of a file are meant.
 struct RecallWhat {
   std::optional<ClientId> except = {};
@@ -107,6 +110,10 @@ class FileGrants {
   [[nodiscard]] std::vector<Grant> all() const;
   [[nodiscard]] bool empty() const { return grants_.empty(); }
   [[nodiscard]] std::size_t size() const { return grants_.size(); }
+  // What a grant takes of memory at most, recalled for a reason of up to kMostReason bytes.
+  [[nodiscard]] static constexpr std::size_t grant_bytes() {
+    return sizeof(Grants::value_type) + kNodeBytes + kMostReason;
+  }
   [[nodiscard]] std::size_t recalled() const { return recalled_; }
   // Whether it would be in the way of another: it conflicts with those that are recalled.
   [[nodiscard]] bool conflicts(ClientId client, layout::Access access) const;
@@ -114,6 +121,7 @@ class FileGrants {
  private:
   using Key = std::pair<ClientId, layout::Access>;
   using Grants = std::map<Key, Grant>;
+  static constexpr std::size_t kMostReason = 64;
   Grants::iterator erase(Grants::iterator at);
   // At least so many segments.
   [[nodiscard]] bool layouts_of(layout::Access access, std::uint32_t least) const;

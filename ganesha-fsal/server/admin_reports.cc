@@ -2,9 +2,11 @@
 
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <memory>
 #include <numeric>
 
@@ -50,6 +52,15 @@ void add_transports(DataServerReport& report, const control::TellTransports& tol
   for (const control::TargetTransports& one : told.targets) {
     report.targets.push_back({one.address, one.transport});
   }
+}
+
+// Of this process; 0 when the kernel does not say.
+std::uint64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::uint64_t size = 0;
+  std::uint64_t resident = 0;
+  statm >> size >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 DataServerReport report_of(const ServerView& view) {
@@ -121,6 +132,7 @@ class AdminReports {
   void add_repair(StatusReport& report) const;
   static void add_store(StatusReport& report, const StoreHealth& health);
   void add_inline(StatusReport& report, const StoreHealth& health) const;
+  void add_memory(StatusReport& report, const StoreHealth& health) const;
   // If its bytes are in the metadata store.
   [[nodiscard]] Result<> add_inline(FileReport& report, const layout::PlacementPolicy& options);
   void add_layout(FileReport& report, const layout::LayoutMap& map, std::uint16_t export_id) const;
@@ -169,6 +181,17 @@ void AdminReports::add_inline(StatusReport& report, const StoreHealth& health) c
                     .busy = server_.data().busy()};
 }
 
+void AdminReports::add_memory(StatusReport& report, const StoreHealth& health) const {
+  MemoryReport& memory = report.memory;
+  memory.resident = resident_bytes();
+  memory.cache = health.cache_bytes;
+  memory.cache_pinned = health.cache_pinned_bytes;
+  memory.cache_most = health.cache_most_bytes;
+  memory.files = server_.files().size();
+  memory.file_each = FileTable::record_bytes();
+  memory.layout_each = FileGrants::grant_bytes();
+}
+
 void AdminReports::add_repair(StatusReport& report) const {
   for (const auto& [ds_id, count] : server_.names().stale_counts())
     report.repair.stale_objects += count;
@@ -191,7 +214,9 @@ StatusReport AdminReports::status() {
   report.version = WEFT_VERSION;
   report.uptime_ms = to_ms(server_.uptime());
   report.grace_left_ms = to_ms(environment().grace_left());
-  report.clients = static_cast<std::uint32_t>(environment().clients().size());
+  const auto clients = environment().clients();
+  report.clients = static_cast<std::uint32_t>(clients.size());
+  for (const auto& [id, client] : clients) report.memory.opens += client.opens;
   if (const auto counts = server_.names().counts()) report.inodes_made = counts->next_fileid;
   const DataCounters data = server_.data().counters();
   report.mds_read_calls = data.reads;
@@ -215,6 +240,7 @@ StatusReport AdminReports::status() {
   const StoreHealth health = server_.store_health();
   add_store(report, health);
   add_inline(report, health);
+  add_memory(report, health);
   for (const Refusals::Refusal& one : server_.cluster().refusals().recent()) {
     report.refused.push_back({one.address, one.name, one.why, one.times, since(one.last)});
   }

@@ -74,6 +74,14 @@ void write_inline(const InlineReport& inlined, Metrics& out) {
             inlined.busy ? 1 : 0);
 }
 
+void write_memory(const MemoryReport& memory, Metrics& out) {
+  out.gauge("weft_mds_memory_resident_bytes", "Memory of the process", memory.resident);
+  out.gauge("weft_mds_store_cache_bytes", "Of it the cache of the metadata store", memory.cache);
+  out.gauge("weft_mds_store_cache_pinned_bytes", "Of that cache what stays", memory.cache_pinned);
+  out.gauge("weft_mds_opens", "Opens of NFSv4 clients", memory.opens);
+  out.gauge("weft_mds_files_in_use", "Files of which something is in memory", memory.files);
+}
+
 void write_scrub(const ScrubReport& scrub, Metrics& out) {
   out.gauge("weft_mds_scrub_running", "1 while copies of files are compared",
             scrub.running ? 1 : 0);
@@ -197,6 +205,7 @@ void write_metrics(const SystemReport& system, Metrics& out) {
   write_scrub(status.scrub, out);
   write_store(status.store, out);
   write_inline(status.inlined, out);
+  write_memory(status.memory, out);
   out.gauge("weft_mds_stray_objects", "Objects no file needs, that the last audit only told of",
             status.strays);
   out.gauge("weft_mds_foreign_objects", "Objects of files that were never made here",

@@ -144,6 +144,18 @@ std::string reached_text(const std::vector<DataServerReport>& servers,
   return out;
 }
 
+std::string memory_text(const mds::MemoryReport& memory) {
+  return fmt::format("{}, the store's cache {} of {}", human_bytes(memory.resident),
+                     human_bytes(memory.cache), human_bytes(memory.cache_most));
+}
+
+std::string in_use_text(const mds::StatusReport& status) {
+  const mds::MemoryReport& memory = status.memory;
+  return fmt::format("{} opens, {} files at {}, {} layouts at {}", human_count(memory.opens),
+                     human_count(memory.files), human_bytes(memory.file_each),
+                     human_count(status.layouts_out), human_bytes(memory.layout_each));
+}
+
 }  // namespace
 
 std::string status_text(const mds::SystemReport& system) {
@@ -176,6 +188,8 @@ std::string status_text(const mds::SystemReport& system) {
                                    human_count(inlined.writes), human_bytes(inlined.written_bytes),
                                    human_count(inlined.grown),
                                    inlined.busy ? "; the store is busy: new files are not" : ""));
+  line("memory", memory_text(s.memory));
+  line("", in_use_text(s));
   if (const auto proxied = proxied_text(system.data_servers); !proxied.empty()) {
     line("through it", proxied);
   }

@@ -86,9 +86,12 @@ struct StoreHealth {
   bool writes_stopped = false;    // until compaction has caught up
   bool writes_slowed = false;     // so that it does
   std::uint64_t background_errors = 0;
-  std::uint64_t memory_bytes = 0;         // written and only in memory and log yet
-  std::uint64_t table_bytes = 0;          // on disk, without the log
-  std::uint64_t compaction_bytes = 0;     // still to be compacted
+  std::uint64_t memory_bytes = 0;        // written and only in memory and log yet
+  std::uint64_t table_bytes = 0;         // on disk, without the log
+  std::uint64_t compaction_bytes = 0;    // still to be compacted
+  std::uint64_t cache_bytes = 0;         // of tables, in memory
+  std::uint64_t cache_pinned_bytes = 0;  // of these, what nothing else takes the place of
+  std::uint64_t cache_most_bytes = 0;
   std::uint64_t commits = 0;              // since it was opened, of transactions that wrote
   std::uint64_t syncs = 0;                // of the log, for them
   std::chrono::nanoseconds sync_time{0};  // of all these

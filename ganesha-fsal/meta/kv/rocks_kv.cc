@@ -394,9 +394,14 @@ class RocksKv final : public KvStore {
     health.memory_bytes = number(Names::kCurSizeAllMemTables);
     health.table_bytes = number(Names::kLiveSstFilesSize);
     health.compaction_bytes = number(Names::kEstimatePendingCompactionBytes);
-    health.inline_files = of_inlined(Names::kEstimateNumKeys);
-    health.inline_bytes =
-        of_inlined(Names::kEstimateLiveDataSize) + of_inlined(Names::kCurSizeAllMemTables);
+    // Both families have one cache.
+    health.cache_bytes = number(families_.most, Names::kBlockCacheUsage);
+    health.cache_pinned_bytes = number(families_.most, Names::kBlockCachePinnedUsage);
+    health.cache_most_bytes = number(families_.most, Names::kBlockCacheCapacity);
+    Family* const inlined = families_.inlined.get();
+    health.inline_files = number(inlined, Names::kEstimateNumKeys);
+    health.inline_bytes = number(inlined, Names::kEstimateLiveDataSize) +
+                          number(inlined, Names::kCurSizeAllMemTables);
     return health;
   }
 
@@ -405,9 +410,8 @@ class RocksKv final : public KvStore {
     std::uint64_t value = 0;
     return db_->GetAggregatedIntProperty(property, &value) ? value : 0;
   }
-  [[nodiscard]] std::uint64_t of_inlined(const std::string& property) const {
+  [[nodiscard]] std::uint64_t number(Family* family, const std::string& property) const {
     std::uint64_t value = 0;
-    Family* const family = families_.inlined.get();
     return family != nullptr && db_->GetIntProperty(family, property, &value) ? value : 0;
   }
 
@@ -539,7 +543,10 @@ rocksdb::Options rocks_options(const RocksOptions& options, std::size_t buffer_b
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(options.block_cache_bytes);
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  // Filters and indexes count in the cache, so that memory is bounded. Those of the newest tables,
+  // which every look for a name passes, stay there whatever is read.
   table.cache_index_and_filter_blocks = true;
+  table.pin_l0_filter_and_index_blocks_in_cache = true;
   table.format_version = 5;
   rocks.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return rocks;

@@ -1,5 +1,7 @@
 #include "ganesha-fsal/files/file_table.h"
 
+#include <malloc.h>
+
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <random>
@@ -29,6 +31,30 @@ TEST_CASE("a record lasts as long as there is something in it") {
   CHECK_FALSE(FileTable::Looking(table, kFile + 64)->phase.uncut);  // its neighbour in the shard
   FileTable::Changing(table, kFile)->phase.uncut = false;
   CHECK(table.size() == 0);
+}
+
+// Under a sanitizer malloc is not the library's, which then says nothing.
+TEST_CASE("records and grants take no more memory than is told, nor much less") {
+  FileTable table;
+  constexpr FileId kFiles = 5000;
+  const auto in_use = [] { return ::mallinfo2().uordblks; };
+  const std::size_t before = in_use();
+  const auto grant_all = [&](ClientId client) {
+    for (FileId file = 1; file <= kFiles; ++file) {
+      FileTable::Changing record(table, file);
+      record->layouts.grants.add(client, layout::Access::kReadWrite, Clock::now());
+    }
+  };
+  grant_all(1);
+  const std::size_t with_one = in_use() - before;
+  grant_all(2);
+  const std::size_t with_two = in_use() - before;
+  if (with_two == 0) SKIP("malloc does not say");
+  const std::size_t of_grants = with_two - with_one;
+  CHECK(of_grants <= kFiles * FileGrants::grant_bytes());
+  CHECK(of_grants >= kFiles * FileGrants::grant_bytes() / 2);
+  CHECK(with_one <= kFiles * (FileTable::record_bytes() + FileGrants::grant_bytes()));
+  CHECK(with_one >= kFiles * (FileTable::record_bytes() + FileGrants::grant_bytes()) / 2);
 }
 
 TEST_CASE("what is due is found by its records alone") {

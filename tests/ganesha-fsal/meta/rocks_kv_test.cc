@@ -146,6 +146,21 @@ TEST_CASE("a store tells how much it holds and whether it takes writes") {
   CHECK(store->health().table_bytes > 0);
 }
 
+TEST_CASE("filters and indexes of new tables stay in the cache, which is bounded") {
+  const TempFolder folder;
+  auto store = open_or_die(folder.path());
+  for (int i = 0; i < 1000; ++i) put(*store, "key" + std::to_string(i), std::string(100, 'v'));
+  CHECK(store->health().cache_pinned_bytes < 1000);  // there are no tables
+  store = nullptr;
+  store = open_or_die(folder.path());  // what the log had is written to a table
+  CHECK(store->latest().peek("key1").value());
+  const StoreHealth health = store->health();
+  CHECK(health.cache_pinned_bytes > 1000);  // ten bits a key for the filter alone
+  CHECK(health.cache_bytes >= health.cache_pinned_bytes);
+  CHECK(health.cache_most_bytes == small_rocks(folder.path()).block_cache_bytes);
+  CHECK(health.cache_bytes <= health.cache_most_bytes);
+}
+
 TEST_CASE("what was removed in great numbers is compacted away") {
   const TempFolder folder;
   auto store = open_or_die(folder.path());

@@ -34,6 +34,7 @@ TEST_CASE("Prometheus is told what the reports say", "[admin]") {
   status.store.failed = true;
   status.store.full = true;
   status.inlined = {.files = 20, .bytes = 30, .writes = 40, .grown = 50, .busy = true};
+  status.memory = {.resident = 1000, .cache = 200, .cache_pinned = 30, .opens = 4, .files = 5};
   status.repair.stale_objects = 4;
   status.repair.copied_bytes = 4096;
   status.version = "1.2.3";
@@ -72,6 +73,11 @@ TEST_CASE("Prometheus is told what the reports say", "[admin]") {
   CHECK(has(text, "weft_mds_inline_operations_total{op=\"write\"} 40"));
   CHECK(has(text, "weft_mds_inline_grown_total 50"));
   CHECK(has(text, "weft_mds_inline_busy 1"));
+  CHECK(has(text, "weft_mds_memory_resident_bytes 1000"));
+  CHECK(has(text, "weft_mds_store_cache_bytes 200"));
+  CHECK(has(text, "weft_mds_store_cache_pinned_bytes 30"));
+  CHECK(has(text, "weft_mds_opens 4"));
+  CHECK(has(text, "weft_mds_files_in_use 5"));
   CHECK(has(text, "weft_mds_stale_objects 4"));
   CHECK(has(text, "weft_mds_repair_copied_bytes_total 4096"));
   CHECK(has(text, "weft_mds_data_server_stale_objects{id=\"2\",name=\"ds2\",domain=\"ds2\"} 0"));

@@ -326,7 +326,8 @@ TEST_CASE_METHOD(Assembled, "server: it ends with grants out, repairs due and re
 
 TEST_CASE_METHOD(Assembled, "server: status") {
   grace_left = 1500;
-  clients = {{5, {"192.0.2.5", "five"}}, {6, {"192.0.2.6", "six"}}};
+  clients = {{5, {.address = "192.0.2.5", .owner = "five", .opens = 3}},
+             {6, {.address = "192.0.2.6", .owner = "six", .opens = 1}}};
   const FileId f = file(kRootFileId, "f");
   REQUIRE(grant(f, 5, Access::kReadWrite));
   server->layouts().recall(f, "test");
@@ -347,6 +348,11 @@ TEST_CASE_METHOD(Assembled, "server: status") {
   CHECK(status->oldest_recall_ms >= 7000);
   CHECK(status->layout_errors == 3);
   CHECK(status->warnings.empty());
+  CHECK(status->memory.opens == 4);
+  CHECK(status->memory.files == 1);
+  CHECK(status->memory.file_each > 0);
+  CHECK(status->memory.layout_each > 0);
+  CHECK(status->memory.resident > 1 << 20);
 }
 
 TEST_CASE_METHOD(Assembled, "server: what a path lacks is said with what there is") {

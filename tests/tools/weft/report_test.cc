@@ -238,6 +238,23 @@ TEST_CASE("a file's report says that it is inline, and if it is not for long", "
       file_text(file).contains("700 bytes in the metadata store, on their way to data servers\n"));
 }
 
+TEST_CASE("status tells what memory is spent on", "[weft]") {
+  mds::SystemReport system = healthy();
+  system.status.layouts_out = 7;
+  system.status.memory = {.resident = 300 << 20,
+                          .cache = 12 << 20,
+                          .cache_pinned = 4096,
+                          .cache_most = 256 << 20,
+                          .opens = 5,
+                          .files = 3,
+                          .file_each = 2048,
+                          .layout_each = 240};
+  CHECK(status_text(system).contains(
+      "memory           300 MiB, the store's cache 12.0 MiB of 256 MiB\n"
+      "                 5 opens, 3 files at 2.00 KiB, 7 layouts at 240 B\n"));
+  CHECK(status_json(system)["memory"]["store_cache_pinned_bytes"] == 4096);
+}
+
 TEST_CASE("status tells what the metadata store has of files", "[weft]") {
   mds::SystemReport system = healthy();
   system.status.inlined = {.files = 12, .bytes = 4096, .reads = 3, .writes = 5, .grown = 7};
