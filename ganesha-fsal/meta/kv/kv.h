@@ -116,6 +116,9 @@ class KvStore {
   // Blocks until commit `seq` and all before it survive the machine's death (or, when the store
   // was opened without sync, the process's).
   [[nodiscard]] virtual Result<> wait_durable(CommitSeq seq) = 0;
+  // Up to where nobody need wait: this commit and all before it are durable, as far as is known
+  // without looking. For who would wait for each of many.
+  [[nodiscard]] virtual CommitSeq durable() const { return 0; }
 
   // Asked before names, layouts and attributes are added. kNoSpace.
   [[nodiscard]] virtual Result<> room() const { return {}; }

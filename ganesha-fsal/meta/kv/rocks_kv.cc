@@ -8,9 +8,9 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/checkpoint.h>
-#include <rocksdb/utilities/optimistic_transaction_db.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
-#include <rocksdb/utilities/transaction.h>
+#include <rocksdb/utilities/write_batch_with_index.h>
+#include <rocksdb/write_batch.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,9 +20,11 @@
 #include <cstdarg>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include "ganesha-fsal/meta/kv/group_sync.h"
+#include "ganesha-fsal/meta/kv/key_versions.h"
 #include "ganesha-fsal/meta/kv/store_space.h"
 #include "ganesha-fsal/meta/kv/store_watch.h"
 #include "rpc/base/log_text.h"
@@ -30,10 +32,6 @@
 
 namespace weft::mds {
 namespace {
-
-// Mutexes over which a commit spreads its keys while it is checked. RocksDB would make a million of
-// them, 64 MiB; far fewer commits are under way at once.
-constexpr std::uint32_t kCommitLocks = 4096;
 
 // A table is compacted soon if so many of so many keys in a row say that something was removed.
 constexpr std::size_t kRemovedWindow = 4096;
@@ -44,8 +42,6 @@ std::string_view view(const rocksdb::Slice& bytes) { return {bytes.data(), bytes
 
 Error to_error(const rocksdb::Status& status, std::string_view doing) {
   std::string text = std::string(doing) + ": " + status.ToString();
-  // TryAgain: the memory that conflicts are checked against no longer reaches back far enough.
-  if (status.IsBusy() || status.IsTryAgain()) return {Errc::kConflict, std::move(text)};
   if (status.IsNoSpace()) return {Errc::kNoSpace, std::move(text)};
   if (status.IsCorruption()) return {Errc::kCorrupt, std::move(text)};
   if (status.IsNotFound()) return {Errc::kNotFound, std::move(text)};
@@ -210,73 +206,106 @@ struct WritePath {
   const Families& families;
   GroupSync sync;
   std::shared_ptr<BackgroundErrors> background;
+  KeyVersions versions;
   Progress commits;
   Progress syncs;
 };
 
+// Its writes are here until it commits, and then one batch.
 class RocksTransaction final : public Transaction {
  public:
-  RocksTransaction(std::unique_ptr<rocksdb::Transaction> transaction, WritePath& path)
-      : transaction_(std::move(transaction)), path_(path) {}
+  RocksTransaction(rocksdb::DB& db, WritePath& path) : db_(db), path_(path) {}
 
   Result<std::optional<std::string>> peek(std::string_view key) const override {
+    if (const auto own = writes_.find(key); own != writes_.end()) return own->second;
     std::string value;
-    return found(transaction_->Get({}, family(key), slice(key), &value), std::move(value));
+    const auto status = db_.Get({}, family(key), slice(key), &value);
+    if (status.IsNotFound()) return std::nullopt;
+    if (!status.ok()) return std::unexpected(to_error(status, "get"));
+    return value;
   }
 
   Result<std::optional<std::string>> get(std::string_view key) override {
-    std::string value;
-    const auto status = transaction_->GetForUpdate({}, family(key), slice(key), &value);
-    return found(status, std::move(value));
+    if (!writes_.contains(key)) reads_.push_back(path_.versions.about_to_read(key));
+    return peek(key);
   }
 
-  void put(std::string_view key, std::string_view value) override {
-    note(transaction_->PutUntracked(family(key), slice(key), slice(value)));
-  }
-  void erase(std::string_view key) override {
-    note(transaction_->DeleteUntracked(family(key), slice(key)));
-  }
+  void put(std::string_view key, std::string_view value) override { write(key).emplace(value); }
+  void erase(std::string_view key) override { write(key).reset(); }
 
   Result<> scan(std::string_view begin, std::string_view end, std::size_t limit,
                 const ScanVisitor& visit) const override {
-    const std::unique_ptr<rocksdb::Iterator> at(transaction_->GetIterator({}, family(begin)));
+    Family* const of = family(begin);
+    std::unique_ptr<rocksdb::Iterator> at(db_.NewIterator({}, of));
+    rocksdb::WriteBatchWithIndex own(rocksdb::BytewiseComparator(), 0, true);
+    if (!writes_.empty()) {
+      if (auto copied = copy_to(own); !copied.ok()) {
+        return std::unexpected(to_error(copied, "scan"));
+      }
+      at.reset(own.NewIteratorWithBase(of, at.release()));
+    }
     return scan_iterator(*at, begin, end, limit, visit);
   }
 
   Result<CommitSeq> commit() override {
     if (auto failed = path_.sync.poisoned()) return std::unexpected(std::move(*failed));
-    if (!status_.ok()) return std::unexpected(to_error(status_, "write"));
-    const bool writes = transaction_->GetNumPuts() + transaction_->GetNumDeletes() > 0;
     const Progress::Step step(path_.commits);
-    if (const auto status = transaction_->Commit(); !status.ok()) {
-      Error error = to_error(status, "commit");
-      if (error.code == Errc::kNoSpace && !path_.background->failed()) {
-        // RocksDB waits for space, and has refused before it wrote anything.
-        if (path_.background->waits_for_long()) return std::unexpected(std::move(error));
-        return fail(Errc::kBusy, error.text);
-      }
-      // The log may now end in half a record: nothing may be written after it.
-      if (error.code != Errc::kConflict) path_.sync.poison(error);
-      return std::unexpected(std::move(error));
-    }
-    return writes ? path_.sync.note_commit() : CommitSeq{0};
+    const auto written = write_unless_changed();
+    if (!written) return fail(Errc::kConflict, "what was read has changed");
+    if (!written->ok()) return refused(to_error(*written, "commit"));
+    return writes_.empty() ? CommitSeq{0} : path_.sync.note_commit();
   }
 
  private:
   [[nodiscard]] Family* family(std::string_view key) const { return path_.families.of(key); }
-  static Result<std::optional<std::string>> found(const rocksdb::Status& status,
-                                                  std::string value) {
-    if (status.IsNotFound()) return std::nullopt;
-    if (!status.ok()) return std::unexpected(to_error(status, "get"));
-    return std::optional(std::move(value));
-  }
-  void note(rocksdb::Status status) {
-    if (status_.ok()) status_ = std::move(status);
+
+  std::optional<std::string>& write(std::string_view key) {
+    auto at = writes_.find(key);
+    if (at == writes_.end()) at = writes_.emplace(key, std::nullopt).first;
+    return at->second;
   }
 
-  const std::unique_ptr<rocksdb::Transaction> transaction_;
+  // nullopt: what was read has changed.
+  [[nodiscard]] std::optional<rocksdb::Status> write_unless_changed() {
+    std::vector<KeyVersions::Slot> slots;
+    slots.reserve(writes_.size());
+    for (const auto& [key, value] : writes_) slots.push_back(KeyVersions::slot_of(key));
+    KeyVersions::Guard guard(path_.versions, reads_, slots);
+    if (!guard.unchanged(reads_)) return std::nullopt;
+    if (writes_.empty()) return rocksdb::Status();
+    rocksdb::WriteBatch batch;
+    auto status = copy_to(batch);
+    if (status.ok()) status = db_.Write({}, &batch);
+    if (status.ok()) guard.written(slots);
+    return status;
+  }
+
+  template <class Batch>
+  [[nodiscard]] rocksdb::Status copy_to(Batch& batch) const {
+    rocksdb::Status status;
+    for (const auto& [key, value] : writes_) {
+      status = value ? batch.Put(family(key), slice(key), slice(*value))
+                     : batch.Delete(family(key), slice(key));
+      if (!status.ok()) break;
+    }
+    return status;
+  }
+
+  [[nodiscard]] std::unexpected<Error> refused(Error error) {
+    if (error.code == Errc::kNoSpace && !path_.background->failed()) {
+      // RocksDB waits for space, and has refused before it wrote anything.
+      if (path_.background->waits_for_long()) return std::unexpected(std::move(error));
+      return fail(Errc::kBusy, error.text);
+    }
+    // The log may now end in half a record: nothing may be written after it.
+    path_.sync.poison(error);
+    return std::unexpected(std::move(error));
+  }
+
+  rocksdb::DB& db_;
   WritePath& path_;
-  rocksdb::Status status_;  // the first failure to buffer a write
+  std::vector<KeyVersions::Read> reads_;
+  std::map<std::string, std::optional<std::string>, std::less<>> writes_;  // nullopt: erased
 };
 
 std::string checkpoint_of(const std::string& path) { return path + "/checkpoint"; }
@@ -303,18 +332,17 @@ class RocksKv final : public KvStore {
         latest_(*db_, families_),
         path_{.families = families_, .sync = GroupSync([] { return Result<>(); })} {}
 
-  RocksKv(std::unique_ptr<rocksdb::OptimisticTransactionDB> db, std::unique_ptr<Family> inlined,
+  RocksKv(std::unique_ptr<rocksdb::DB> db, std::unique_ptr<Family> inlined,
           const RocksOptions& options, std::shared_ptr<BackgroundErrors> background,
           std::unique_ptr<StoreSpace> space)
       : folder_(options.path),
-        transactions_(db.get()),
+        writable_(true),
         db_(std::move(db)),
         families_{db_->DefaultColumnFamily(), std::move(inlined)},
         latest_(*db_, families_),
         path_{.families = families_,
-              .sync =
-                  GroupSync([this, sync = options.sync] { return sync ? sync_log() : Result<>(); },
-                            options.on_failure),
+              .sync = GroupSync([this, sync = options.sync] { return write_log(sync); },
+                                options.on_failure),
               .background = std::move(background)},
         space_(std::move(space)),
         on_waits_(options.on_waits) {
@@ -326,13 +354,13 @@ class RocksKv final : public KvStore {
   }
 
   ~RocksKv() override {
-    if (transactions_ == nullptr) return;
+    if (!writable_) return;
     closing_ = true;
     merges_.reset();
     looks_at_space_.reset();
     looks_at_progress_.reset();
     if (path_.sync.poisoned()) return;  // what can be lost was told to nobody
-    if (const auto status = db_->SyncWAL(); !status.ok()) {
+    if (const auto status = db_->FlushWAL(true); !status.ok()) {
       spdlog::error("event=metadata_store_close error=\"{}\"", status.ToString());
     }
     families_.inlined.reset();
@@ -342,10 +370,8 @@ class RocksKv final : public KvStore {
   }
 
   std::unique_ptr<Transaction> begin() override {
-    if (transactions_ == nullptr) return std::make_unique<RefusedTransaction>(latest_);
-    std::unique_ptr<rocksdb::Transaction> transaction(
-        transactions_->BeginTransaction(rocksdb::WriteOptions()));
-    return std::make_unique<RocksTransaction>(std::move(transaction), path_);
+    if (!writable_) return std::make_unique<RefusedTransaction>(latest_);
+    return std::make_unique<RocksTransaction>(*db_, path_);
   }
 
   const KvReader& latest() const override { return latest_; }
@@ -353,6 +379,7 @@ class RocksKv final : public KvStore {
     return std::make_unique<RocksReader>(*db_, families_, db_->GetSnapshot());
   }
   Result<> wait_durable(CommitSeq seq) override { return path_.sync.wait(seq); }
+  CommitSeq durable() const override { return path_.sync.durable(); }
 
   Result<> room() const override {
     if (space_ && space_->full()) return fail(Errc::kNoSpace, "the metadata store is full");
@@ -360,7 +387,7 @@ class RocksKv final : public KvStore {
   }
 
   Result<std::string> make_checkpoint() override {
-    if (transactions_ == nullptr) return fail(Errc::kReadOnly, "opened read-only");
+    if (!writable_) return fail(Errc::kReadOnly, "opened read-only");
     if (auto enough = room(); !enough) return pass(enough);
     const std::string folder = checkpoint_of(folder_);
     std::error_code ignored;
@@ -469,10 +496,11 @@ class RocksKv final : public KvStore {
     next_merge_ = ended + std::max<std::chrono::nanoseconds>(10 * (ended - begun), kBetweenMerges);
   }
 
-  Result<> sync_log() {
+  // What commits have left in memory of it, in one go.
+  Result<> write_log(bool sync) {
     const Progress::Step step(path_.syncs);
     const auto begun = std::chrono::steady_clock::now();
-    const auto status = db_->SyncWAL();
+    const auto status = db_->FlushWAL(sync);
     sync_time_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun).count();
     if (!status.ok()) {
       spdlog::error("event=metadata_log_sync_failed error=\"{}\"", status.ToString());
@@ -482,7 +510,7 @@ class RocksKv final : public KvStore {
   }
 
   const std::string folder_;
-  rocksdb::OptimisticTransactionDB* const transactions_ = nullptr;  // null: reading only
+  const bool writable_ = false;
   const std::unique_ptr<rocksdb::DB> db_;
   Families families_;
   const RocksReader latest_;
@@ -511,7 +539,6 @@ std::size_t buffer_bytes(const RocksOptions& options, std::uint64_t floor) {
 rocksdb::ColumnFamilyOptions inline_options(const rocksdb::Options& rocks) {
   rocksdb::ColumnFamilyOptions inlined(rocks);
   inlined.write_buffer_size /= 2;
-  inlined.max_write_buffer_size_to_maintain /= 2;
   inlined.target_file_size_base /= 2;
   inlined.max_bytes_for_level_base /= 2;
   inlined.max_compaction_bytes /= 2;
@@ -524,14 +551,17 @@ rocksdb::Options rocks_options(const RocksOptions& options, std::size_t buffer_b
   rocks.create_if_missing = options.create_if_missing && !options.read_only;
   rocks.write_buffer_size = buffer_bytes;
   rocks.max_write_buffer_number = 4;
-  // What conflicts are checked against: a transaction older than this is run again.
-  rocks.max_write_buffer_size_to_maintain = static_cast<std::int64_t>(buffer_bytes * 2);
   rocks.target_file_size_base = buffer_bytes;
   rocks.max_bytes_for_level_base = buffer_bytes * 4;
   rocks.max_compaction_bytes = buffer_bytes * 8;
   rocks.max_background_jobs = 2;
   rocks.max_total_wal_size = buffer_bytes * 4;
   rocks.max_open_files = 512;
+  // Commits leave what they add to the log in memory: whoever syncs it writes it, for all of them.
+  rocks.manual_wal_flush = true;
+  // Most of what is read and is not there would be looked for among what was written last.
+  rocks.memtable_whole_key_filtering = true;
+  rocks.memtable_prefix_bloom_size_ratio = 0.02;
   rocks.info_log = std::make_shared<RocksLog>();
   rocks.bytes_per_sync = std::size_t{1} << 20;
   rocks.paranoid_checks = true;
@@ -624,17 +654,14 @@ Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
   space->make_way();
   auto background = std::make_shared<BackgroundErrors>();
   rocks.listeners.push_back(background);
-  rocksdb::OptimisticTransactionDBOptions transactions;
-  transactions.occ_lock_buckets = kCommitLocks;
-  rocksdb::OptimisticTransactionDB* db = nullptr;
   rocks.create_missing_column_families = true;
   const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
       {rocksdb::kDefaultColumnFamilyName, rocks}, {kInlineFamily, inline_options(rocks)}};
   std::vector<Family*> handles;
-  const auto status = rocksdb::OptimisticTransactionDB::Open(rocks, transactions, options.path,
-                                                             families, &handles, &db);
+  rocksdb::DB* db = nullptr;
+  const auto status = rocksdb::DB::Open(rocks, options.path, families, &handles, &db);
   if (!status.ok()) return std::unexpected(open_error(status, options.path));
-  std::unique_ptr<rocksdb::OptimisticTransactionDB> opened(db);
+  std::unique_ptr<rocksdb::DB> opened(db);
   auto inlined = take_inlined(handles);
   space->look(false);
   return std::make_unique<RocksKv>(std::move(opened), std::move(inlined), options,

@@ -131,6 +131,34 @@ TEST_CASE("reading what another changes before commit is a conflict") {
   }
 }
 
+TEST_CASE("a transaction reads back what it has written, also where it scans") {
+  AnyStore store(any_engine());
+  for (const char* key : {"a", "b", "c"}) put(*store, key, "old");
+  auto transaction = store->begin();
+  transaction->put("b", "1");
+  transaction->put("b", "2");
+  transaction->erase("c");
+  transaction->put("c", "3");
+  transaction->put("d", "4");
+  transaction->erase("d");
+  CHECK(*transaction->get("b") == "2");
+  CHECK(*transaction->get("c") == "3");
+  CHECK(*transaction->get("d") == std::nullopt);
+  CHECK(keys_in(*transaction, "a", "z") == "a=old b=2 c=3 ");
+  // Its own writes are no conflict, and what it wrote without reading it is none either.
+  put(*store, "b", "another's");
+  REQUIRE(transaction->commit());
+  CHECK(keys_in(store->latest(), "a", "z") == "a=old b=2 c=3 ");
+}
+
+TEST_CASE("reading and no writing is a conflict, too") {
+  AnyStore store(any_engine());
+  auto transaction = store->begin();
+  REQUIRE(transaction->get("a"));
+  put(*store, "a", "1");
+  CHECK(transaction->commit().error() == Errc::kConflict);
+}
+
 TEST_CASE("increments from many threads are all there") {
   AnyStore store(any_engine());
   constexpr int kThreads = 4;

@@ -236,6 +236,7 @@ std::unique_ptr<KvReader> MemoryKv::snapshot() const {
 }
 
 Result<> MemoryKv::wait_durable(CommitSeq seq) { return state_->sync.wait(seq); }
+CommitSeq MemoryKv::durable() const { return state_->sync.durable(); }
 
 Result<> MemoryKv::room() const {
   const MutexLock lock(state_->mutex);

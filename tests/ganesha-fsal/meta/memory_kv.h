@@ -24,6 +24,7 @@ class MemoryKv final : public KvStore {
   [[nodiscard]] const KvReader& latest() const override;
   [[nodiscard]] std::unique_ptr<KvReader> snapshot() const override;
   [[nodiscard]] Result<> wait_durable(CommitSeq seq) override;
+  [[nodiscard]] CommitSeq durable() const override;
   [[nodiscard]] Result<> room() const override;
 
   // The next `count` commits, after letting `skip` through, are refused and change nothing.

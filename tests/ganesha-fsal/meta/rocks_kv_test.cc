@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <catch2/generators/catch_generators.hpp>
 #include <fstream>
 
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
@@ -253,6 +254,55 @@ TEST_CASE("damage in the middle of the log is an error, not a shorter store") {
     if (file.path().extension() == ".log") damage(file.path());
   }
   CHECK(open_rocks_kv(small_rocks(folder.path())).error() == Errc::kCorrupt);
+}
+
+TEST_CASE("commits are in the log when they are waited for, all that there are in one go") {
+  const TempFolder folder;
+  auto store = open_or_die(folder.path());
+  const auto log_bytes = [&] {
+    std::uintmax_t bytes = 0;
+    for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+      if (file.path().extension() == ".log") bytes += file.file_size();
+    }
+    return bytes;
+  };
+  put(*store, "before", "1");
+  const auto before = log_bytes();
+  CommitSeq last = 0;
+  for (int i = 0; i < 10; ++i) {
+    const auto seq = store->apply([&](Transaction& transaction) -> Result<> {
+      transaction.put("key" + std::to_string(i), std::string(100, 'v'));
+      return {};
+    });
+    REQUIRE(seq);
+    last = *seq;
+  }
+  CHECK(store->durable() < last);
+  CHECK(log_bytes() == before);
+  REQUIRE(store->wait_durable(last));
+  CHECK(store->durable() == last);
+  CHECK(log_bytes() > before + 1000);
+}
+
+TEST_CASE("what was waited for survives the process, synced or not") {
+  skip_under_tsan();
+  const bool sync = GENERATE(true, false);
+  const TempFolder folder;
+  auto options = small_rocks(folder.path());
+  options.sync = sync;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto store = open_rocks_kv(options);
+    const auto put_one = [&](Transaction& transaction) -> Result<> {
+      transaction.put("a", "1");
+      return {};
+    };
+    ::_exit(store && (*store)->run(put_one) ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(status == 0);
+  CHECK(open_or_die(folder.path())->latest().peek("a").value() == "1");
 }
 
 TEST_CASE("a checkpoint is the store of one moment, until it is opened again") {
