@@ -137,14 +137,15 @@ fsal_status_t link(fsal_obj_handle* obj_hdl, fsal_obj_handle* dir_hdl, const cha
   return kFsalOk;
 }
 
-fsal_status_t rename(fsal_obj_handle* /*obj_hdl*/, fsal_obj_handle* from_hdl, const char* from_name,
+fsal_status_t rename(fsal_obj_handle* obj_hdl, fsal_obj_handle* from_hdl, const char* from_name,
                      fsal_obj_handle* to_hdl, const char* to_name, fsal_attrlist* from_before,
                      fsal_attrlist* from_after, fsal_attrlist* to_before, fsal_attrlist* to_after) {
   const Handle& from = of(from_hdl);
   const Handle& to = of(to_hdl);
   const auto renamed = [&] {
     const Later later;
-    return this_export().names().rename(credentials(), from.file, from_name, to.file, to_name);
+    return this_export().names().rename(credentials(), from.file, from_name, to.file, to_name,
+                                        of(obj_hdl).file);
   }();
   if (!renamed) return to_fsal(renamed.error());
   const std::uint32_t fsid = this_export().fsid();
@@ -154,12 +155,13 @@ fsal_status_t rename(fsal_obj_handle* /*obj_hdl*/, fsal_obj_handle* from_hdl, co
   return kFsalOk;
 }
 
-fsal_status_t unlink(fsal_obj_handle* dir_hdl, fsal_obj_handle* /*obj_hdl*/, const char* name,
+fsal_status_t unlink(fsal_obj_handle* dir_hdl, fsal_obj_handle* obj_hdl, const char* name,
                      fsal_attrlist* before, fsal_attrlist* after) {
   const Handle& dir = of(dir_hdl);
   const auto removed = [&] {
     const Later later;
-    return this_export().names().remove(credentials(), dir.file, name);
+    return this_export().names().remove(credentials(), dir.file, name, RemoveWhat::kAny,
+                                        of(obj_hdl).file);
   }();
   if (!removed) return to_fsal(removed.error());
   fill_directory_change(removed->parent, this_export().fsid(), before, after);

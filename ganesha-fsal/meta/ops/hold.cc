@@ -18,6 +18,7 @@ Result<> destroy_orphan(Tree& tree, FileId id, bool& destroyed) {
   if (!inode) return pass(inode);
   if (inode->attributes.nlink != 0) return fail(Errc::kCorrupt, "an orphan with a name");
   destroyed = true;
+  tree.transaction().erase(keys::orphan(id));
   return tree.destroy(*inode);
 }
 

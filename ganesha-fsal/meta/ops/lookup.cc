@@ -67,7 +67,8 @@ Result<InodeRecord> Namespace::tell_write(FileId id) const {
   Result<InodeRecord> out = fail(Errc::kStale);
   auto guard = locks_.lock({id});
   auto seq = store_.apply([&](Transaction& transaction) -> Result<> {
-    Tree tree(transaction, locks_, options_.now_ns(), superblock_.boot_epoch, restore_.has_value());
+    Tree tree(transaction, locks_, options_.now_ns(), superblock_.boot_epoch,
+              {.be_restored = restore_.has_value(), .have_policies = policies_});
     out = tree.inode(id);
     return out ? Result<>() : pass(out);
   });

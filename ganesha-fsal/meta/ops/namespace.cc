@@ -99,7 +99,8 @@ Result<CommitSeq> Namespace::commit(InodeLocks::Guard& guard, const Change& body
   std::vector<FileId> told_writes;
   bool removals = false;
   auto seq = store_.apply([&](Transaction& transaction) {
-    Tree tree(transaction, locks_, now_ns, superblock_.boot_epoch, restore_.has_value());
+    Tree tree(transaction, locks_, now_ns, superblock_.boot_epoch,
+              {.be_restored = restore_.has_value(), .have_policies = policies_});
     auto done = body(tree);
     told_writes = tree.told();
     stale = tree.stale_changes();
@@ -150,6 +151,7 @@ Result<> Namespace::settle(std::initializer_list<FileId> ids) const {
 Result<> Namespace::told(std::initializer_list<FileId> ids) const { return told(locks_.seen(ids)); }
 
 Result<> Namespace::told(CommitSeq seq) const {
+  if (seq <= store_.durable()) return {};
   Owed* owed = Owed::current();
   if (owed == nullptr) return store_.wait_durable(seq);
   owed->note(seq);

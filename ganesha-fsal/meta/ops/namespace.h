@@ -187,14 +187,16 @@ class Namespace {
 
   // --- removing and moving ---
   // kNotEmpty; kIsDirectory or kNotDirectory when it is not `what`. The last name of a regular
-  // file queues its objects' removal, unless it is held: then release() does.
+  // file queues its objects' removal, unless it is held: then release() does. `guess`: what the
+  // caller believes that it names, which saves a look; 0: it does not know.
   [[nodiscard]] Result<Removed> remove(const Credentials& who, FileId dir, std::string_view name,
-                                       RemoveWhat what = RemoveWhat::kAny);
+                                       RemoveWhat what = RemoveWhat::kAny, FileId guess = 0);
   // POSIX rename: replaces a file, or an empty directory by a directory. Two names of the same
-  // file: nothing happens. kInvalid: a directory into itself or below itself.
+  // file: nothing happens. kInvalid: a directory into itself or below itself. `guess`: as
+  // remove()'s, of the old name; the new one is believed to be free.
   [[nodiscard]] Result<Renamed> rename(const Credentials& who, FileId from_dir,
                                        std::string_view from_name, FileId to_dir,
-                                       std::string_view to_name);
+                                       std::string_view to_name, FileId guess = 0);
 
   // --- attributes ---
   // kIsDirectory, kInvalid (size of anything but a regular file), kFileTooLarge. With a size of a
@@ -476,9 +478,10 @@ class Namespace {
   // directories above.
   [[nodiscard]] Result<layout::Policy> policy_in(Tree& tree, FileId dir);
   struct RenameNames;
-  struct LockedRename;
-  [[nodiscard]] Result<LockedRename> lock_rename(const RenameNames& names);
-  static Result<> rename_in(Tree& tree, const RenameNames& names, const LockedRename& locked,
+  struct RenameLocks;
+  [[nodiscard]] Result<RenameLocks> look_at(const RenameNames& names) const;
+  // kBusy, and `locks` are those that it takes: they are others.
+  static Result<> rename_in(Tree& tree, const RenameNames& names, RenameLocks& locks,
                             bool replaced_held, Renamed& out);
 
   KvStore& store_;

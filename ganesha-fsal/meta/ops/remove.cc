@@ -17,11 +17,14 @@ Result<> check_kind(const InodeAttributes& attributes, RemoveWhat what) {
 }  // namespace
 
 Result<Removed> Namespace::remove(const Credentials& who, FileId dir, std::string_view name,
-                                  RemoveWhat what) {
+                                  RemoveWhat what, FileId guess) {
   if (auto good = check_name(name); !good) return pass(good);
-  auto peeked = peek_entry(store_.latest(), dir, name);
-  if (!peeked) return pass(peeked);
-  FileId target = *peeked ? (*peeked)->id : 0;
+  FileId target = guess;
+  if (target == 0) {
+    auto peeked = peek_entry(store_.latest(), dir, name);
+    if (!peeked) return pass(peeked);
+    if (*peeked) target = (*peeked)->id;
+  }
   Removed out;
   const auto remove = [&](Tree& tree, bool held, FileId& now) -> Result<> {
     auto parent = tree.directory(dir);
@@ -52,7 +55,7 @@ Result<Removed> Namespace::remove(const Credentials& who, FileId dir, std::strin
     auto done = change_told(std::move(guard), [&](Tree& tree) { return remove(tree, held, now); });
     if (done) return out;
     if (now == target) return pass(done);
-    target = now;  // the name's, since it was peeked at
+    target = now;  // the name's, which it was not, or is no more
   }
 }
 

@@ -10,26 +10,39 @@
 
 namespace weft::mds {
 
+namespace {
+
+FileId id_of(const std::optional<EntryRecord>& entry) { return entry ? entry->id : 0; }
+
+}  // namespace
+
+// What is locked besides the directories that have the names. An inode keeps its type: so while the
+// names are of the same inodes, the right locks are held.
+struct Namespace::RenameLocks {
+  FileId from = 0;
+  FileId to = 0;
+  bool directories = false;  // rename_mutex_, before any inode
+
+  bool operator==(const RenameLocks&) const = default;
+};
+
 struct Namespace::RenameNames {
   const Credentials& who;
   FileId from_dir = 0;
   std::string_view from_name;
   FileId to_dir = 0;
   std::string_view to_name;
-};
 
-struct Namespace::LockedRename {
-  std::unique_ptr<MutexLock> directories;  // before guard: unlocked after it. Null: not needed
-  InodeLocks::Guard guard;
-  std::optional<EntryRecord> from;
-  std::optional<EntryRecord> to;
+  [[nodiscard]] RenameLocks locks(const std::optional<EntryRecord>& from,
+                                  const std::optional<EntryRecord>& to) const {
+    const bool moves = from_dir != to_dir && from && from->type == FileType::kDirectory;
+    return {.from = id_of(from), .to = id_of(to), .directories = moves};
+  }
 };
 
 namespace {
 
 constexpr int kMaxDepth = 1 << 16;
-
-FileId id_of(const std::optional<EntryRecord>& entry) { return entry ? entry->id : 0; }
 
 // kInvalid when `dir` is `moving` or below it.
 Result<> check_not_below(Tree& tree, FileId dir, FileId moving) {
@@ -75,37 +88,15 @@ Result<> check_move(const Credentials& who, const InodeAttributes& from_dir,
 
 }  // namespace
 
-Result<Namespace::LockedRename> Namespace::lock_rename(const RenameNames& names) {
-  const KvReader& reader = store_.latest();
-  const auto peek = [&](std::optional<EntryRecord>& from, std::optional<EntryRecord>& to) {
-    auto found = peek_entry(reader, names.from_dir, names.from_name);
-    if (!found) return Result<>(pass(found));
-    from = *found;
-    found = peek_entry(reader, names.to_dir, names.to_name);
-    if (!found) return Result<>(pass(found));
-    to = *found;
-    return Result<>();
-  };
-  for (;;) {
-    std::optional<EntryRecord> from;
-    std::optional<EntryRecord> to;
-    if (auto done = peek(from, to); !done) return pass(done);
-    const bool moves_directory =
-        names.from_dir != names.to_dir && from && from->type == FileType::kDirectory;
-    std::unique_ptr<MutexLock> directories;
-    if (moves_directory) directories = std::make_unique<MutexLock>(rename_mutex_);
-    auto guard = locks_.lock({names.from_dir, names.to_dir, id_of(from), id_of(to)});
-    std::optional<EntryRecord> from_now;
-    std::optional<EntryRecord> to_now;
-    if (auto done = peek(from_now, to_now); !done) return pass(done);
-    // An inode keeps its type, so the same inode means that the right locks are held.
-    if (id_of(from_now) == id_of(from) && id_of(to_now) == id_of(to)) {
-      return LockedRename{std::move(directories), std::move(guard), from_now, to_now};
-    }
-  }
+Result<Namespace::RenameLocks> Namespace::look_at(const RenameNames& names) const {
+  auto from = peek_entry(store_.latest(), names.from_dir, names.from_name);
+  if (!from) return pass(from);
+  auto to = peek_entry(store_.latest(), names.to_dir, names.to_name);
+  if (!to) return pass(to);
+  return names.locks(*from, *to);
 }
 
-Result<> Namespace::rename_in(Tree& tree, const RenameNames& names, const LockedRename& locked,
+Result<> Namespace::rename_in(Tree& tree, const RenameNames& names, RenameLocks& locks,
                               bool replaced_held, Renamed& out) {
   const bool same_dir = names.from_dir == names.to_dir;
   auto from_dir = tree.directory(names.from_dir);
@@ -120,8 +111,9 @@ Result<> Namespace::rename_in(Tree& tree, const RenameNames& names, const Locked
   auto to = tree.entry(names.to_dir, names.to_name);
   if (!to) return pass(to);
   if (!*from) return fail(Errc::kNotFound);
-  if (id_of(*from) != id_of(locked.from) || id_of(*to) != id_of(locked.to)) {
-    return fail(Errc::kConflict, "renamed meanwhile");
+  if (const RenameLocks needed = names.locks(*from, *to); needed != locks) {
+    locks = needed;
+    return fail(Errc::kBusy, "others are to be locked");
   }
   auto moved = tree.inode((*from)->id);
   if (!moved) return pass(moved);
@@ -170,24 +162,37 @@ Result<> Namespace::rename_in(Tree& tree, const RenameNames& names, const Locked
 
 Result<Renamed> Namespace::rename(const Credentials& who, FileId from_dir,
                                   std::string_view from_name, FileId to_dir,
-                                  std::string_view to_name) {
+                                  std::string_view to_name, FileId guess) {
   if (auto good = check_name(from_name); !good) return pass(good);
   if (auto good = check_name(to_name); !good) return pass(good);
   const RenameNames names{who, from_dir, from_name, to_dir, to_name};
-  auto locked = lock_rename(names);
-  if (!locked) return pass(locked);
-  const bool replaced_held = locked->to && locks_.held(locked->to->id);
-  std::optional<InheritedPolicies::Change> change;
-  if (locked->directories) change.emplace(inherited_);
-  Renamed out;
-  auto seq = apply(locked->guard,
-                   [&](Tree& tree) { return rename_in(tree, names, *locked, replaced_held, out); });
-  const CommitSeq seen = seq ? *seq : locked->guard.seen();
-  locked->guard.unlock();
-  locked->directories.reset();
-  if (auto noted = told(seen); !noted) return pass(noted);
-  if (!seq) return pass(seq);
-  return out;
+  auto looked = guess == 0 ? look_at(names) : RenameLocks{.from = guess};
+  if (!looked) return pass(looked);
+  RenameLocks needed = *looked;
+  for (;;) {
+    const RenameLocks locks = needed;
+    Renamed out;
+    CommitSeq seen = 0;
+    auto done = [&]() -> Result<> {
+      std::unique_ptr<MutexLock> directories;  // unlocked after the inodes
+      if (locks.directories) directories = std::make_unique<MutexLock>(rename_mutex_);
+      auto guard = locks_.lock({from_dir, to_dir, locks.from, locks.to});
+      const bool replaced_held = locks.to != 0 && locks_.held(locks.to);
+      std::optional<InheritedPolicies::Change> change;
+      if (locks.directories) change.emplace(inherited_);
+      auto seq = commit(guard, [&](Tree& tree) {
+        needed = locks;
+        return rename_in(tree, names, needed, replaced_held, out);
+      });
+      seen = seq ? *seq : guard.seen();
+      if (!seq) return pass(seq);
+      return {};
+    }();
+    if (!done && needed != locks) continue;
+    if (auto noted = told(seen); !noted) return pass(noted);
+    if (!done) return pass(done);
+    return out;
+  }
 }
 
 }  // namespace weft::mds

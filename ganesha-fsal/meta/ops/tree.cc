@@ -346,8 +346,7 @@ Result<bool> Tree::drop_link(InodeRecord& inode, bool held) {
 Result<> Tree::destroy(const InodeRecord& inode) {
   const FileId id = inode.attributes.id;
   transaction_.erase(keys::inode(id));
-  transaction_.erase(keys::orphan(id));
-  transaction_.erase(keys::policy(id));
+  if (may_.have_policies) transaction_.erase(keys::policy(id));
   if (inode.xattr_bytes > 0) {
     const keys::Range names = keys::under(keys::Prefix::kXattr, id);
     std::vector<std::string> found;
@@ -360,7 +359,6 @@ Result<> Tree::destroy(const InodeRecord& inode) {
     for (const std::string& key : found) transaction_.erase(key);
   }
   if (inode.attributes.type != FileType::kRegular) return {};
-  transaction_.erase(keys::truncate(id));
   auto map = layout(id);
   if (!map) return pass(map);
   // One that is empty, and has not begun to grow, has no bytes in the store to be erased.
@@ -368,6 +366,7 @@ Result<> Tree::destroy(const InodeRecord& inode) {
     if (auto gone = erase_inline(id, map->has_value()); !gone) return gone;
   }
   if (!*map) return {};
+  transaction_.erase(keys::truncate(id));
   // Who wrote it in an earlier run may do so still, under handles that nobody can ask back.
   auto writers = transaction_.get(keys::writers(id));
   if (!writers) return pass(writers);
@@ -377,7 +376,7 @@ Result<> Tree::destroy(const InodeRecord& inode) {
     if (!record) return pass(record);
     if (record->boot_epoch != boot_epoch_) least_epoch = (*map)->object_epoch + 1;
   }
-  if (restored_) {
+  if (may_.be_restored) {
     // Nobody has fenced those of before the restore yet.
     auto unchecked = transaction_.get(keys::restored(id));
     if (!unchecked) return pass(unchecked);

@@ -53,14 +53,18 @@ constexpr int kMaxDepth = 1 << 16;  // of a directory below the root; more is da
 
 class Tree {
  public:
-  // `restored`: the store came back from a backup.
+  // What there may be in the store: only then is it looked for, or erased.
+  struct May {
+    bool be_restored = false;  // the store came back from a backup
+    bool have_policies = true;
+  };
   Tree(Transaction& transaction, const InodeLocks& locks, std::int64_t now_ns,
-       std::uint64_t boot_epoch, bool restored)
+       std::uint64_t boot_epoch, May may)
       : transaction_(transaction),
         locks_(locks),
         now_ns_(now_ns),
         boot_epoch_(boot_epoch),
-        restored_(restored) {}
+        may_(may) {}
 
   [[nodiscard]] Transaction& transaction() { return transaction_; }
   [[nodiscard]] std::int64_t now_ns() const { return now_ns_; }
@@ -141,7 +145,7 @@ class Tree {
   const InodeLocks& locks_;
   const std::int64_t now_ns_;
   const std::uint64_t boot_epoch_;
-  const bool restored_;
+  const May may_;
   StaleChanges stale_changes_;
   Maps changed_maps_;
   bool removals_queued_ = false;

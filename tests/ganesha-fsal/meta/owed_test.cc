@@ -23,7 +23,9 @@ class WatchedKv final : public KvStore {
     waited = std::max(waited, seq);
     return under_.wait_durable(seq);
   }
+  [[nodiscard]] CommitSeq durable() const override { return knows ? under_.durable() : 0; }
   CommitSeq waited = 0;
+  bool knows = false;  // what is durable
 
  private:
   KvStore& under_;
@@ -150,6 +152,19 @@ TEST_CASE_METHOD(OwedTest, "who sees a change that is not durable notes it as we
   CHECK(noted([&] {
           REQUIRE(names->create(kSuperuser, folder, "other", {}, CreateHow::kUnchecked)->existed);
         }) >= changed);
+}
+
+TEST_CASE_METHOD(OwedTest, "nobody notes what is known to be durable") {
+  const FileId one = file(kRootFileId, "one");
+  REQUIRE(store.durable() > 0);
+  const auto read = [&] { REQUIRE(names->getattr(one)); };
+  CHECK(noted(read) > 0);  // this store does not know
+  watched.knows = true;
+  CHECK(noted(read) == 0);
+  const CommitSeq changed =
+      noted([&] { REQUIRE(names->setattr(kSuperuser, one, {.mode = 0600})); });
+  CHECK(changed > store.durable());
+  CHECK(noted(read) == changed);
 }
 
 TEST_CASE_METHOD(OwedTest, "every operation that only a reply tells of is noted") {

@@ -55,6 +55,27 @@ TEST_CASE_METHOD(NamespaceTest, "a held file outlives its last name") {
   check_clean();
 }
 
+TEST_CASE_METHOD(NamespaceTest, "what a caller believes of a name decides nothing") {
+  const FileId d = dir(kRootFileId, "d");
+  const FileId f = file(kRootFileId, "f");
+  const FileId g = file(kRootFileId, "g");
+  REQUIRE(names->hold(g));
+  CHECK(names->remove(kSuperuser, kRootFileId, "x", RemoveWhat::kAny, f).error() ==
+        Errc::kNotFound);
+  CHECK(names->remove(kSuperuser, kRootFileId, "d", RemoveWhat::kFile, f).error() ==
+        Errc::kIsDirectory);
+  const auto removed = names->remove(kSuperuser, kRootFileId, "g", RemoveWhat::kAny, f);
+  REQUIRE(removed);
+  CHECK(removed->attributes.id == g);
+  CHECK(removed->orphaned);
+  REQUIRE(names->release(g));
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "d", RemoveWhat::kAny, d));
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "f", RemoveWhat::kAny, 999));
+  CHECK(names->getattr(f).error() == Errc::kStale);
+  CHECK(attributes(kRootFileId).size == 0);
+  check_clean();
+}
+
 TEST_CASE_METHOD(NamespaceTest, "what was open at a crash is reclaimed unless held again") {
   const FileId f = file(kRootFileId, "f");
   const FileId g = file(kRootFileId, "g");

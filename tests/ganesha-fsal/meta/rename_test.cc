@@ -147,3 +147,30 @@ TEST_CASE_METHOD(NamespaceTest, "a rename that cannot be committed changed nothi
   CHECK(names->lookup(kRootFileId, "a"));
   check_clean();
 }
+
+TEST_CASE_METHOD(NamespaceTest, "what a caller believes of the old name decides nothing") {
+  const FileId a = dir(kRootFileId, "a");
+  const FileId b = dir(kRootFileId, "b");
+  const FileId f = file(a, "f");
+  const FileId g = file(a, "g");
+  for (const FileId guess : {f, g, FileId{999}}) {
+    const auto there = names->rename(kSuperuser, a, "f", b, "f", guess);
+    REQUIRE(there);
+    CHECK(there->moved.id == f);
+    REQUIRE(names->rename(kSuperuser, b, "f", a, "f", guess));
+    CHECK(names->rename(kSuperuser, a, "x", b, "y", guess).error() == Errc::kNotFound);
+  }
+  CHECK(names->lookup(a, "f")->id == f);
+  // A name that is not free, of a file that is held.
+  REQUIRE(names->hold(g));
+  const auto over = names->rename(kSuperuser, a, "f", a, "g", f);
+  REQUIRE(over);
+  CHECK(over->replaced->id == g);
+  CHECK(over->replaced_orphaned);
+  REQUIRE(names->release(g));
+  // A directory, to another one.
+  REQUIRE(names->rename(kSuperuser, kRootFileId, "b", a, "b", b));
+  CHECK(names->rename(kSuperuser, kRootFileId, "a", b, "a", a).error() == Errc::kInvalid);
+  CHECK(*names->path_of(b) == "/a/b");
+  check_clean();
+}
