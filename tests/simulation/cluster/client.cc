@@ -267,13 +267,13 @@ void Client::answer_recalls() {
 }
 
 bool Client::write_piece(SharedFile& file, const Layout& layout, std::size_t block,
-                         std::vector<Piece>& pieces, Failures& failures) {
+                         rpc::nfs4::StableHow stable, std::vector<Piece>& pieces,
+                         Failures& failures) {
   const std::vector<std::byte> bytes = file.history.last(block);
   failures.offset = block * kBlockBytes;
   std::vector<Call> calls;
   for (const Place& place : layout.held.places(block)) {
-    rpc::nfs4::WriteArgs args{.offset = block * kBlockBytes,
-                              .stable = rpc::nfs4::StableHow::UNSTABLE4};
+    rpc::nfs4::WriteArgs args{.offset = block * kBlockBytes, .stable = stable};
     auto buffer = pool_.allocate(bytes.size());
     if (!buffer) fail_run("a client's memory is not given back");
     std::memcpy(buffer->data(), bytes.data(), bytes.size());
@@ -284,7 +284,10 @@ bool Client::write_piece(SharedFile& file, const Layout& layout, std::size_t blo
   for (Call& call : calls) {
     const auto ok = end_call<rpc::nfs4::WriteOk>(call, failures);
     good = good && ok && ok->count == kBlockBytes;
-    if (ok) pieces.push_back({.place = call.place, .verifier = ok->verifier});
+    if (!ok) continue;
+    pieces.push_back({.place = call.place,
+                      .verifier = ok->verifier,
+                      .stable = ok->committed == rpc::nfs4::StableHow::FILE_SYNC4});
   }
   return good;
 }
@@ -309,10 +312,15 @@ bool Client::write_by_layout(SharedFile& file, const Blocks& blocks) {
   if (layout == nullptr) return false;
   std::vector<Piece> pieces;
   Failures failures;
+  const auto how =
+      choose(3) == 0 ? rpc::nfs4::StableHow::FILE_SYNC4 : rpc::nfs4::StableHow::UNSTABLE4;
   const bool written = std::ranges::all_of(blocks, [&](std::size_t block) {
-    return write_piece(file, *layout, block, pieces, failures);
+    return write_piece(file, *layout, block, how, pieces, failures);
   });
-  if (!written || !commit_pieces(pieces, failures)) {
+  const bool stable = written && std::ranges::all_of(pieces, &Piece::stable);
+  // Of the files layout there is nothing to commit then, at neither server.
+  if (stable && policy_.type == layout::LayoutType::kFiles) return true;
+  if (!written || (!stable && !commit_pieces(pieces, failures))) {
     if (failures.unknown) {
       lose(file.id, failures);
     } else {
@@ -389,7 +397,8 @@ void Client::write_when_fenced(SharedFile& file) {
   for (std::size_t block = 0; block < file.history.blocks(); block += 3) {
     std::vector<Piece> taken;
     Failures ignored;
-    static_cast<void>(write_piece(file, old, block, taken, ignored));
+    static_cast<void>(
+        write_piece(file, old, block, rpc::nfs4::StableHow::UNSTABLE4, taken, ignored));
     if (!taken.empty()) fail_run("a data server took a write of who was fenced");
   }
 }
@@ -460,6 +469,30 @@ void Client::read(SharedFile& file, bool through_mds) {
     through_mds = choose(2) == 0;
   }
   ++totals_.reads;
+}
+
+void Client::look(SharedFile& file) {
+  begin("look at inode " + std::to_string(file.id));
+  for (;; again()) {
+    const History::Look look = file.history.look();
+    const auto told = ask<Result<mds::InodeAttributes>>(
+        [&](mds::MetadataServer& server) -> Result<mds::InodeAttributes> {
+          if (auto known = server.data().size_known(file.id); !known) return pass(known);
+          return server.names().getattr(file.id);
+        });
+    if (!told || !*told) continue;
+    const std::string wrong = file.history.wrong_change(look, (*told)->change);
+    if (!wrong.empty()) {
+      {
+        const Real real;
+        std::fprintf(stderr, "client %u looked at inode %llu: %s\n", index_,
+                     static_cast<unsigned long long>(file.id), wrong.c_str());
+      }
+      fail_run("a change cannot be seen");
+    }
+    break;
+  }
+  ++totals_.looks;
 }
 
 void Client::truncate(SharedFile& file) {

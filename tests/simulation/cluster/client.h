@@ -40,6 +40,7 @@ struct SharedFile {
 struct ClientTotals {
   std::uint64_t syncs = 0;
   std::uint64_t reads = 0;
+  std::uint64_t looks = 0;
   std::uint64_t names = 0;
   std::uint64_t removed = 0;  // files with data
   std::uint64_t again = 0;    // attempts that had to be made anew
@@ -67,6 +68,8 @@ class Client {
   void create(SharedFile& file, const std::string& name);
   void write_and_sync(SharedFile& file);
   void read(SharedFile& file, bool through_mds);
+  // At the attributes.
+  void look(SharedFile& file);
   void truncate(SharedFile& file);
   // Writes under a layout that was taken away, once the file is given out anew: no data server may
   // take that.
@@ -93,6 +96,7 @@ class Client {
   struct Piece {
     HeldLayout::Place place;
     std::uint64_t verifier = 0;
+    bool stable = false;
   };
   using Blocks = std::vector<std::size_t>;
   using Place = HeldLayout::Place;
@@ -122,7 +126,8 @@ class Client {
   [[nodiscard]] bool write_by_mds(SharedFile& file, const Blocks& blocks);
   // At every place; those that took it are added to `pieces`. Whether all did.
   [[nodiscard]] bool write_piece(SharedFile& file, const Layout& layout, std::size_t block,
-                                 std::vector<Piece>& pieces, Failures& failures);
+                                 rpc::nfs4::StableHow stable, std::vector<Piece>& pieces,
+                                 Failures& failures);
   [[nodiscard]] bool commit_pieces(const std::vector<Piece>& pieces, Failures& failures);
   [[nodiscard]] bool read_by_layout(SharedFile& file, std::size_t block);
   [[nodiscard]] bool read_by_mds(SharedFile& file, std::size_t block);

@@ -75,4 +75,23 @@ std::string History::wrong(std::size_t block, std::span<const std::byte> bytes,
   return {};
 }
 
+std::string History::wrong_change(const Look& look, std::uint64_t change) {
+  const std::string told =
+      "file " + std::to_string(file_) + " has change " + std::to_string(change);
+  if (change < look.change) return told + " after " + std::to_string(look.change);
+  greatest_ = std::max(greatest_, change);
+  const auto before = told_.find(change);
+  if (before == told_.end()) {
+    std::vector<std::uint32_t>& tried = told_[change];
+    for (const Block& block : blocks_) tried.push_back(block.tried);
+    return {};
+  }
+  for (std::size_t block = 0; block < blocks_.size(); ++block) {
+    if (look.promised[block] <= before->second[block]) continue;
+    return told + " as it had before write " + std::to_string(look.promised[block]) + " of block " +
+           std::to_string(block);
+  }
+  return {};
+}
+
 }  // namespace weft::sim

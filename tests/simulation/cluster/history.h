@@ -7,11 +7,16 @@
 // stands for zeros. Where these may be found, a sector may begin with a write and end in zeros: the
 // file became longer, and the power failed.
 //
+// Who asks for the file's attributes is told a `change`. It is never less than one that was told
+// before, and not the same when a write was promised in between that had not been begun when it was
+// told first: a client that keeps what it has read would keep what is old.
+//
 // Threading: one thread at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +47,15 @@ class History {
   [[nodiscard]] std::string wrong(std::size_t block, std::span<const std::byte> bytes,
                                   std::uint32_t promised) const;
 
+  // A look at the attributes begins.
+  struct Look {
+    std::vector<std::uint32_t> promised;
+    std::uint64_t change = 0;  // the greatest that was told
+  };
+  [[nodiscard]] Look look() const { return {promised(), greatest_}; }
+  // It ends: this was told. What is wrong with that; empty when nothing is.
+  [[nodiscard]] std::string wrong_change(const Look& look, std::uint64_t change);
+
  private:
   struct Block {
     std::uint32_t tried = 0;
@@ -52,6 +66,8 @@ class History {
 
   const std::uint32_t file_;
   std::vector<Block> blocks_;
+  std::map<std::uint64_t, std::vector<std::uint32_t>> told_;  // `change`: what had been tried
+  std::uint64_t greatest_ = 0;
 };
 
 }  // namespace weft::sim

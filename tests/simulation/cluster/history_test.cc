@@ -132,5 +132,29 @@ TEST_CASE_METHOD(HistoryTest, "a file that grows again may end anywhere in what 
   CHECK_FALSE(wrong(zeros).empty());
 }
 
+TEST_CASE_METHOD(HistoryTest, "a change that is told again has the same bytes behind it") {
+  sync();
+  CHECK(history.wrong_change(history.look(), 5).empty());
+  CHECK(history.wrong_change(history.look(), 5).empty());
+  write();
+  CHECK(history.wrong_change(history.look(), 5).empty());  // nobody was promised anything
+  const History::Look before = history.look();
+  history.promise(kBlock);
+  CHECK(history.wrong_change(before, 5).empty());
+  CHECK_THAT(history.wrong_change(history.look(), 5), ContainsSubstring("as it had before write"));
+  CHECK(history.wrong_change(history.look(), 6).empty());
+  CHECK_THAT(history.wrong_change(history.look(), 5), ContainsSubstring("has change 5 after 6"));
+}
+
+TEST_CASE_METHOD(HistoryTest, "what had begun when a change was told may be behind it") {
+  sync();
+  write();
+  CHECK(history.wrong_change(history.look(), 5).empty());
+  history.promise(kBlock);
+  CHECK(history.wrong_change(history.look(), 5).empty());
+  sync();
+  CHECK_FALSE(history.wrong_change(history.look(), 5).empty());
+}
+
 }  // namespace
 }  // namespace weft::sim

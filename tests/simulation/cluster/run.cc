@@ -208,7 +208,7 @@ void Cluster::work() {
         const bool some_go = drains_ > 0 || lease_runs_out_;
         const std::uint64_t what = lease_runs_out_ && choose(2) == 0 ? 4
                                    : some_go && choose(3) == 0       ? 10
-                                                                     : choose(11);
+                                                                     : choose(13);
         switch (what) {
           case 0: client.work_on_names(); break;
           case 4: client.write_when_fenced(own); break;
@@ -217,6 +217,13 @@ void Cluster::work() {
           case 2: client.read(any, false); break;
           case 3: client.read(any, true); break;
           case 10: client.work_on_passing_files(some_go); break;
+          case 11: client.look(any); break;
+          case 12:
+            for (int again = 0; again < 3; ++again) {
+              client.write_and_sync(own);
+              client.look(own);
+            }
+            break;
           default: client.write_and_sync(own); break;
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(choose(400)));
@@ -551,6 +558,7 @@ void Cluster::check() {
   Client& reader = *clients_.front();
   for (const auto& file : files_) {
     for (unsigned i = 0; i < 4; ++i) reader.read(*file, i % 2 == 0);
+    reader.look(*file);
   }
   for (const auto& client : clients_) client->check_names();
   await_quiet();
@@ -567,6 +575,7 @@ ClientTotals Cluster::totals() const {
   for (const auto& client : clients_) {
     all.syncs += client->totals().syncs;
     all.reads += client->totals().reads;
+    all.looks += client->totals().looks;
     all.names += client->totals().names;
     all.removed += client->totals().removed;
     all.again += client->totals().again;
@@ -577,9 +586,9 @@ ClientTotals Cluster::totals() const {
 std::string Cluster::summary() const {
   const ClientTotals all = totals();
   return std::to_string(all.syncs) + " syncs, " + std::to_string(all.reads) + " reads, " +
-         std::to_string(all.names) + " names, " + std::to_string(all.removed) + " removed, " +
-         std::to_string(all.again) + " again, " + std::to_string(deaths_) + " deaths, " +
-         std::to_string(now() / kSecond) + " s";
+         std::to_string(all.looks) + " looks, " + std::to_string(all.names) + " names, " +
+         std::to_string(all.removed) + " removed, " + std::to_string(all.again) + " again, " +
+         std::to_string(deaths_) + " deaths, " + std::to_string(now() / kSecond) + " s";
 }
 
 Costs::Times times_of(const std::map<unsigned, Ns>& costs, double divisor) {
